@@ -1,0 +1,42 @@
+find_package(Catch2 3.3 REQUIRED)
+include(Catch)
+
+# lockstep_add_test(name SOURCES file... [LABELS label] [TIMEOUT seconds] [DEFINITIONS definition...])
+#
+# One Catch2 executable; each of its test cases becomes a CTest entry "name: test case", with the label (host unless
+# told) and the timeout (60 seconds unless told).
+function(lockstep_add_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "LABELS;TIMEOUT" "SOURCES;DEFINITIONS")
+  if(NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "lockstep_add_test(${name}): needs SOURCES, does not know '${arg_UNPARSED_ARGUMENTS}'")
+  endif()
+  if(NOT arg_LABELS)
+    set(arg_LABELS host)
+  endif()
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 60)
+  endif()
+
+  set(target lockstep_${name})
+  add_executable(${target} ${arg_SOURCES})
+  # Tests may look at private headers, as "host/host_stream.hpp".
+  target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src")
+  target_compile_definitions(${target} PRIVATE ${arg_DEFINITIONS})
+  target_link_libraries(${target} PRIVATE lockstep::lockstep lockstep_build Catch2::Catch2WithMain)
+
+  catch_discover_tests(${target}
+    DISCOVERY_MODE PRE_TEST
+    TEST_PREFIX "${name}: "
+    PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT})
+endfunction()
+
+# lockstep_add_contract_tests(backend)
+#
+# What every backend must do, compiled once for this one: tests/contract/ with LOCKSTEP_TEST_BACKEND_<BACKEND> defined.
+function(lockstep_add_contract_tests backend)
+  string(TOUPPER "${backend}" BACKEND)
+  lockstep_add_test(contract_${backend}
+    SOURCES ${LOCKSTEP_CONTRACT_TESTS}
+    DEFINITIONS LOCKSTEP_TEST_BACKEND_${BACKEND}
+    LABELS ${backend})
+endfunction()

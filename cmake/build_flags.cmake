@@ -1,0 +1,29 @@
+# lockstep_build: how everything in this repository is compiled. Linked privately, so that nothing reaches consumers.
+add_library(lockstep_build INTERFACE)
+
+if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug, Release, RelWithDebInfo or MinSizeRel" FORCE)
+endif()
+
+target_compile_features(lockstep_build INTERFACE cxx_std_20)
+set(CMAKE_CXX_EXTENSIONS OFF)
+
+target_include_directories(lockstep_build INTERFACE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_BINARY_DIR}/include")
+
+target_compile_options(lockstep_build INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow>
+  # A fused multiply-add rounds once where two operations round twice: results would differ between compilers.
+  $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
+if(LOCKSTEP_WERROR)
+  target_compile_options(lockstep_build INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Werror>)
+endif()
+
+if(LOCKSTEP_SANITIZE)
+  if(NOT LOCKSTEP_SANITIZE MATCHES "^(address|undefined|thread)$")
+    message(FATAL_ERROR "LOCKSTEP_SANITIZE is '${LOCKSTEP_SANITIZE}'. Use address, undefined, thread, or leave it empty.")
+  endif()
+  set(LOCKSTEP_SANITIZE_FLAG "-fsanitize=${LOCKSTEP_SANITIZE}")
+  target_compile_options(lockstep_build INTERFACE
+    "${LOCKSTEP_SANITIZE_FLAG}" -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(lockstep_build INTERFACE "${LOCKSTEP_SANITIZE_FLAG}")
+endif()

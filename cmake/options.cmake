@@ -1,0 +1,17 @@
+set(LOCKSTEP_CUDA AUTO CACHE STRING "Build the CUDA backend: AUTO (where a toolkit is found), ON or OFF")
+set_property(CACHE LOCKSTEP_CUDA PROPERTY STRINGS AUTO ON OFF)
+
+set(LOCKSTEP_NCCL AUTO CACHE STRING "Let the CUDA backend use NCCL: AUTO (where it is found), ON or OFF")
+set_property(CACHE LOCKSTEP_NCCL PROPERTY STRINGS AUTO ON OFF)
+
+option(LOCKSTEP_BUILD_TESTS "Build the tests (needs Catch2 3.3)" ${PROJECT_IS_TOP_LEVEL})
+option(LOCKSTEP_BUILD_BENCHMARKS "Build lockstep_bench (needs CLI11 and nlohmann-json)" ${PROJECT_IS_TOP_LEVEL})
+option(LOCKSTEP_BUILD_EXAMPLES "Build the examples (needs CLI11)" ${PROJECT_IS_TOP_LEVEL})
+option(LOCKSTEP_INSTALL "Make install rules and the CMake package" ${PROJECT_IS_TOP_LEVEL})
+
+option(LOCKSTEP_WERROR "Treat warnings as errors" OFF)
+
+set(LOCKSTEP_SANITIZE "" CACHE STRING "Build under a sanitizer: address, undefined, thread, or empty for none")
+set_property(CACHE LOCKSTEP_SANITIZE PROPERTY STRINGS "" address undefined thread)
+
+set(LOCKSTEP_VGPU_SOURCE "" CACHE PATH "Source folder of vgpu, whose virtual GPUs run the CUDA tests; empty for real GPUs")
