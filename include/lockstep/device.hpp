@@ -1,0 +1,83 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace lockstep {
+
+enum class DeviceKind : std::uint8_t { cpu, gpu };
+
+/// "CPU", "GPU".
+std::string_view name(DeviceKind kind);
+
+/// The name of a device: a kind and an index, and, in a cluster, the job and task it belongs to. A value.
+///
+/// Implicit from text, which is parsed. Equal when the canonical names are equal.
+class Device {
+ public:
+  /// CPU:0 of this process.
+  Device() = default;
+  /// @throws InvalidArgument  a negative index.
+  Device(DeviceKind kind, int index);
+  /// Parses "GPU:0", "/gpu:0", "cuda:0", "cpu:3", "GPU" (index 0), "/device:GPU:0", "/job:worker/task:1/device:GPU:0",
+  /// "/job:worker/replica:0/task:1/cpu:0". Kinds and keys are read without regard to case; missing parts are job localhost,
+  /// replica 0, task 0, index 0.
+  /// @throws InvalidArgument  the text is none of these; the message has the text and the forms.
+  Device(std::string_view text);
+  Device(const char* text) : Device(std::string_view(text)) {}
+  Device(const std::string& text) : Device(std::string_view(text)) {}
+  static Device parse(std::string_view text) { return Device(text); }
+
+  DeviceKind kind() const noexcept { return kind_; }
+  /// Position among the devices of its kind in its process.
+  int index() const noexcept { return index_; }
+  const std::string& job() const noexcept { return job_; }
+  int task() const noexcept { return task_; }
+  /// Whether the name is one of this process's: no other job or task.
+  bool is_local() const noexcept { return job_ == kLocalJob && replica_ == 0 && task_ == 0; }
+
+  /// "/job:J/replica:R/task:T/device:KIND:k"; R is 0 unless the text said otherwise.
+  std::string canonical_name() const;
+  /// "GPU:0" for a device of this process, else the canonical name.
+  std::string to_string() const;
+
+  friend bool operator==(const Device&, const Device&) = default;
+
+  static constexpr std::string_view kLocalJob = "localhost";
+
+ private:
+  DeviceKind kind_ = DeviceKind::cpu;
+  int index_ = 0;
+  int replica_ = 0;
+  int task_ = 0;
+  std::string job_{kLocalJob};
+};
+
+std::ostream& operator<<(std::ostream& out, const Device& device);
+
+/// What is known of a device.
+struct DeviceInfo {
+  std::string name;                    ///< Marketing name, e.g. the CPU's model.
+  std::int64_t memory_bytes = 0;       ///< Total memory.
+  std::string pci_bus_id;              ///< "0000:01:00.0", empty for CPUs.
+  std::array<int, 2> compute_capability{};  ///< Major, minor; zero for CPUs.
+  int numa_node = -1;                  ///< -1: unknown, or not bound to one.
+};
+
+/// How a pair of devices is linked.
+enum class PeerLink : std::uint8_t { none, same_device, shared_memory, pcie, nvlink };
+
+}  // namespace lockstep
+
+template <>
+struct std::hash<lockstep::Device> {
+  std::size_t operator()(const lockstep::Device& device) const noexcept {
+    return std::hash<std::string>()(device.job()) * 31 + static_cast<std::size_t>(device.task()) * 1009 +
+           static_cast<std::size_t>(device.index()) * 2 + static_cast<std::size_t>(device.kind());
+  }
+};

@@ -1,0 +1,126 @@
+#pragma once
+
+#include <cstdint>
+#include <source_location>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include <lockstep/detail/concat.hpp>
+
+/// Exceptions. Everything the library throws derives from `lockstep::Error`. Its message answers five questions:
+/// what was attempted, where, with what, why it failed, what to do.
+namespace lockstep {
+
+/// The machine-readable side of an Error. Fields that do not apply are empty or -1.
+struct ErrorContext {
+  std::string operation;          ///< What was attempted, e.g. "all_reduce".
+  int replica = -1;               ///< The replica at fault.
+  std::string device;             ///< The device it ran on, e.g. "CPU:2".
+  std::string operands;           ///< Shapes and dtypes, as in the message.
+  std::int64_t code = 0;          ///< A native library's error number.
+  std::string hint;               ///< What to do.
+  std::source_location location;  ///< Where the library noticed it.
+};
+
+/// Root of all exceptions. Copyable; `what()` is the whole message.
+class Error : public std::runtime_error {
+ public:
+  explicit Error(const std::string& message, ErrorContext context = {})
+      : std::runtime_error(message), context_(std::move(context)) {}
+  /// @return where and with what it happened.
+  const ErrorContext& context() const noexcept { return context_; }
+
+ private:
+  ErrorContext context_;
+};
+
+/// The caller passed something wrong; nothing was enqueued.
+class InvalidArgument : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Replicas disagree on operation, dtype, shape, root or order; the message names both.
+class CollectiveMismatch : public InvalidArgument {
+ public:
+  using InvalidArgument::InvalidArgument;
+};
+
+/// The right call at the wrong moment: wrong context or strategy, an empty or moved-from object.
+class ContextError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// A file, or a reader to shard by, is not there.
+class NotFound : public Error {
+ public:
+  using Error::Error;
+};
+
+/// The end of an iterator.
+class OutOfRange : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Neither the backend nor a fallback can do this.
+class Unsupported : public Error {
+ public:
+  using Error::Error;
+};
+
+/// An allocation failed; the message has bytes requested, bytes free and the device.
+class OutOfMemory : public Error {
+ public:
+  using Error::Error;
+};
+
+/// A runtime call failed; `context().code` is the native code.
+class DeviceError : public Error {
+ public:
+  DeviceError(const std::string& message, ErrorContext context, bool fatal)
+      : Error(message, std::move(context)), fatal_(fatal) {}
+  /// @return true when the device context is lost and the process cannot use the device again.
+  bool is_fatal() const noexcept { return fatal_; }
+
+ private:
+  bool fatal_;
+};
+
+/// A collective failed after it was started.
+class CollectiveError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Not all replicas arrived in time; the message says who did and who did not.
+class CollectiveTimeout : public CollectiveError {
+ public:
+  using CollectiveError::CollectiveError;
+};
+
+/// A peer is gone; repeats the first cause on every later call.
+class CollectiveAborted : public CollectiveError {
+ public:
+  using CollectiveError::CollectiveError;
+};
+
+namespace detail {
+/// Throws Kind with the message and the place.
+template <class Kind>
+[[noreturn]] void raise(const std::source_location& location, const std::string& message, ErrorContext context = {}) {
+  context.location = location;
+  throw Kind(message, std::move(context));
+}
+}  // namespace detail
+
+}  // namespace lockstep
+
+/// Throws `Kind` with the concatenated parts as its message unless `condition` holds. For errors of the caller's.
+#define LOCKSTEP_EXPECTS(condition, Kind, ...)                                                            \
+  do {                                                                                                    \
+    if (!(condition)) [[unlikely]]                                                                        \
+      ::lockstep::detail::raise<Kind>(std::source_location::current(), ::lockstep::detail::concat(__VA_ARGS__)); \
+  } while (false)

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+
+#include <lockstep/detail/saturate_cast.hpp>
+#include <lockstep/dtype.hpp>
+
+namespace lockstep {
+
+/// A number on the host, kept exactly: a double, or a 64-bit integer. Takes the dtype of the tensor it meets.
+class Scalar {
+ public:
+  template <std::integral I>
+  Scalar(I value) : kind_(std::signed_integral<I> ? Kind::signed_integer : Kind::unsigned_integer) {
+    if constexpr (std::signed_integral<I>) signed_ = value;
+    else unsigned_ = value;
+  }
+  template <Element F>
+    requires(!std::integral<F>)
+  Scalar(F value) : kind_(Kind::floating), floating_(static_cast<double>(value)) {}
+
+  /// The value as a T: a C++ conversion, but floating to integer saturates and takes NaN to 0, anything to boolean is "not
+  /// zero", and to small floats there is one rounding.
+  template <Element T>
+  T as() const {
+    switch (kind_) {
+      case Kind::signed_integer: return detail::saturate_cast<T>(signed_);
+      case Kind::unsigned_integer: return detail::saturate_cast<T>(unsigned_);
+      case Kind::floating: break;
+    }
+    return detail::saturate_cast<T>(floating_);
+  }
+
+ private:
+  enum class Kind : std::uint8_t { floating, signed_integer, unsigned_integer };
+  Kind kind_;
+  union {
+    double floating_;
+    std::int64_t signed_;
+    std::uint64_t unsigned_;
+  };
+};
+
+}  // namespace lockstep

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <concepts>
+#include <cstdint>
+#include <initializer_list>
+#include <iosfwd>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lockstep {
+
+/// Extents of a tensor, row-major. A value; no allocation. Rank 0 is a scalar with one element.
+class Shape {
+ public:
+  /// Largest rank.
+  static constexpr int kMaxRank = 8;
+
+  Shape() = default;
+  /// Extents in elements, outermost first.
+  /// @throws InvalidArgument  an extent is negative, the rank exceeds kMaxRank, or the elements, at 8 bytes each, overflow 64 bits.
+  template <std::integral... I>
+    requires(sizeof...(I) > 0)
+  Shape(I... extents) : Shape(std::initializer_list<std::int64_t>{static_cast<std::int64_t>(extents)...}, 0) {}
+  explicit Shape(std::span<const std::int64_t> extents);
+  explicit Shape(const std::vector<std::int64_t>& extents) : Shape(std::span<const std::int64_t>(extents)) {}
+
+  int rank() const noexcept { return rank_; }
+  /// Number of elements; 1 for a scalar.
+  std::int64_t size() const noexcept { return size_; }
+  bool empty() const noexcept { return size_ == 0; }
+  /// Extent of `axis`; negative axes count from the end.
+  /// @throws InvalidArgument  the axis is outside [-rank, rank).
+  std::int64_t operator[](int axis) const;
+  std::span<const std::int64_t> extents() const noexcept { return {extents_.data(), static_cast<std::size_t>(rank_)}; }
+  auto begin() const noexcept { return extents_.begin(); }
+  auto end() const noexcept { return extents_.begin() + rank_; }
+
+  /// Checks an axis and counts negative ones from the end.
+  /// @throws InvalidArgument  the axis is outside [-rank, rank); the message has the axis, the rank and `what`.
+  int normalize_axis(std::int64_t axis, const char* what) const;
+  /// A copy with one extent replaced, or with an axis removed; negative axes count from the end.
+  /// @throws InvalidArgument  the axis is out of range, or the new shape is not one.
+  Shape with(int axis, std::int64_t extent) const;
+  Shape without(int axis) const;
+  /// Row-major strides in elements.
+  std::array<std::int64_t, kMaxRank> contiguous_strides() const noexcept;
+
+  friend bool operator==(const Shape& a, const Shape& b) noexcept {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end());
+  }
+
+ private:
+  Shape(std::initializer_list<std::int64_t> extents, int) : Shape(std::span(extents.begin(), extents.size())) {}
+
+  std::array<std::int64_t, kMaxRank> extents_{};
+  std::int64_t size_ = 1;
+  int rank_ = 0;
+};
+
+/// "[4, 3]", "[]" for a scalar.
+std::string to_string(const Shape& shape);
+std::ostream& operator<<(std::ostream& out, const Shape& shape);
+
+/// Axes of a reduction. Implicit from one axis or a list; empty means none.
+class Axes {
+ public:
+  Axes() = default;
+  template <std::integral I>
+  Axes(I axis) : axes_{static_cast<std::int64_t>(axis)} {}
+  Axes(std::initializer_list<std::int64_t> axes) : axes_(axes) {}
+  Axes(std::vector<std::int64_t> axes) : axes_(std::move(axes)) {}
+
+  bool empty() const noexcept { return axes_.empty(); }
+  std::span<const std::int64_t> values() const noexcept { return axes_; }
+  /// Sorted axes in [0, rank), each once.
+  /// @throws InvalidArgument  an axis is out of range or repeated.
+  std::vector<int> normalized(const Shape& shape, const char* what) const;
+
+ private:
+  std::vector<std::int64_t> axes_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <algorithm>
+#include <string_view>
+
+namespace lockstep {
+
+/// Upper case of an ASCII letter, whatever the locale.
+constexpr char to_upper_ascii(char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; }
+
+constexpr bool is_digit_ascii(char c) { return c >= '0' && c <= '9'; }
+
+constexpr bool is_letter_ascii(char c) { return to_upper_ascii(c) >= 'A' && to_upper_ascii(c) <= 'Z'; }
+
+/// Whether two texts are equal but for the case of ASCII letters.
+constexpr bool equals_ignoring_case(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](char x, char y) { return to_upper_ascii(x) == to_upper_ascii(y); });
+}
+
+}  // namespace lockstep

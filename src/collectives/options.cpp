@@ -1,0 +1,40 @@
+#include <lockstep/collectives/options.hpp>
+
+#include <lockstep/error.hpp>
+
+#include "ascii.hpp"
+
+namespace lockstep {
+namespace {
+
+void validate(const CommunicationOptions& options) {
+  LOCKSTEP_EXPECTS(options.bytes_per_pack >= 0, InvalidArgument, "CommunicationOptions: bytes_per_pack is ",
+                   options.bytes_per_pack, "; it must not be negative, and 0 is automatic.");
+  LOCKSTEP_EXPECTS(options.timeout.count() >= 0, InvalidArgument, "CommunicationOptions: timeout is ",
+                   options.timeout.count(), " ms; it must not be negative, and 0 is none.");
+}
+
+}  // namespace
+
+CommunicationImplementation parse_communication_implementation(std::string_view text) {
+  if (equals_ignoring_case(text, "auto") || equals_ignoring_case(text, "automatic"))
+    return CommunicationImplementation::automatic;
+  if (equals_ignoring_case(text, "ring")) return CommunicationImplementation::ring;
+  LOCKSTEP_EXPECTS(equals_ignoring_case(text, "nccl"), InvalidArgument, "parse_communication_implementation: '", text,
+                   "' is not an implementation. Known are auto (or automatic), ring and nccl.");
+  return CommunicationImplementation::nccl;
+}
+
+CommunicationOptions CommunicationOptions::merged_over(const CommunicationOptions& defaults) const {
+  validate(*this);
+  validate(defaults);
+  constexpr CommunicationOptions kUnset;
+  CommunicationOptions merged = *this;
+  if (bytes_per_pack == kUnset.bytes_per_pack) merged.bytes_per_pack = defaults.bytes_per_pack;
+  if (timeout == kUnset.timeout) merged.timeout = defaults.timeout;
+  if (implementation == kUnset.implementation) merged.implementation = defaults.implementation;
+  if (deterministic == kUnset.deterministic) merged.deterministic = defaults.deterministic;
+  return merged;
+}
+
+}  // namespace lockstep

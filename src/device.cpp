@@ -1,0 +1,124 @@
+#include <lockstep/device.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <ostream>
+
+#include <lockstep/error.hpp>
+
+#include "ascii.hpp"
+
+namespace lockstep {
+namespace {
+
+// All of `text` as a number without a sign.
+std::optional<int> parse_number(std::string_view text) {
+  int value = 0;
+  if (text.empty() || !std::all_of(text.begin(), text.end(), is_digit_ascii)) return {};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() ? std::optional(value) : std::nullopt;
+}
+
+std::optional<DeviceKind> parse_kind(std::string_view text) {
+  if (equals_ignoring_case(text, "cpu")) return DeviceKind::cpu;
+  if (equals_ignoring_case(text, "gpu") || equals_ignoring_case(text, "cuda")) return DeviceKind::gpu;
+  return {};
+}
+
+bool is_job_name(std::string_view text) {
+  return !text.empty() && is_letter_ascii(text.front()) && std::all_of(text.begin(), text.end(), [](char c) {
+    return is_letter_ascii(c) || is_digit_ascii(c) || c == '_';
+  });
+}
+
+std::string quoted(std::string_view text) { return detail::concat("'", text, "'"); }
+
+// The parts of a name, each filled at most once.
+struct Parts {
+  std::optional<DeviceKind> kind;
+  std::optional<int> index, replica, task;
+  std::optional<std::string> job;
+};
+
+// "KIND" or "KIND:k". Returns what is wrong, empty if nothing.
+std::string read_kind_and_index(std::string_view text, Parts& parts) {
+  const std::size_t colon = text.find(':');
+  const std::string_view kind = text.substr(0, colon);
+  if (parts.kind) return "it names two devices";
+  parts.kind = parse_kind(kind);
+  if (!parts.kind) return quoted(kind) + " is not a kind of device";
+  parts.index = colon == text.npos ? 0 : parse_number(text.substr(colon + 1));
+  if (!parts.index) return quoted(text.substr(colon + 1)) + " is not an index";
+  return {};
+}
+
+std::string read_number(std::string_view key, std::string_view text, std::optional<int>& number) {
+  if (number) return detail::concat("it has two ", key, "s");
+  number = parse_number(text);
+  return number ? "" : detail::concat("'", text, "' is not a number of a ", key);
+}
+
+// What stands between two slashes. Returns what is wrong, empty if nothing.
+std::string read_component(std::string_view text, Parts& parts) {
+  const std::size_t colon = text.find(':');
+  const std::string_view key = text.substr(0, colon);
+  if (colon != text.npos) {
+    const std::string_view value = text.substr(colon + 1);
+    if (equals_ignoring_case(key, "device")) return read_kind_and_index(value, parts);
+    if (equals_ignoring_case(key, "replica")) return read_number("replica", value, parts.replica);
+    if (equals_ignoring_case(key, "task")) return read_number("task", value, parts.task);
+    if (equals_ignoring_case(key, "job")) {
+      if (parts.job) return "it has two jobs";
+      if (!is_job_name(value)) return quoted(value) + " is not the name of a job";
+      parts.job = value;
+      return {};
+    }
+  }
+  return read_kind_and_index(text, parts);
+}
+
+// A kind and an index alone, or any number of components, each after a slash.
+std::string read(std::string_view text, Parts& parts) {
+  if (text.empty()) return "it is empty";
+  if (text.front() != '/') return read_kind_and_index(text, parts);
+  while (!text.empty()) {
+    text.remove_prefix(1);
+    const std::size_t slash = std::min(text.find('/'), text.size());
+    if (std::string problem = read_component(text.substr(0, slash), parts); !problem.empty()) return problem;
+    text.remove_prefix(slash);
+  }
+  return parts.kind ? "" : "it names no device";
+}
+
+}  // namespace
+
+std::string_view name(DeviceKind kind) { return kind == DeviceKind::cpu ? "CPU" : "GPU"; }
+
+Device::Device(DeviceKind kind, int index) : kind_(kind), index_(index) {
+  LOCKSTEP_EXPECTS(index >= 0, InvalidArgument, "Device: index ", index, " of a ", name(kind),
+                   " is negative; devices of a kind are counted from 0.");
+}
+
+Device::Device(std::string_view text) {
+  Parts parts;
+  const std::string problem = read(text, parts);
+  LOCKSTEP_EXPECTS(problem.empty(), InvalidArgument, "Device: '", text, "' is not the name of a device: ", problem,
+                   ". Write it as GPU:0, /cpu:1, cuda:0, /device:GPU:0 or /job:worker/task:1/device:GPU:0.");
+  kind_ = *parts.kind;
+  index_ = *parts.index;
+  replica_ = parts.replica.value_or(0);
+  task_ = parts.task.value_or(0);
+  if (parts.job) job_ = *parts.job;
+}
+
+std::string Device::canonical_name() const {
+  return detail::concat("/job:", job_, "/replica:", replica_, "/task:", task_, "/device:", name(kind_), ":", index_);
+}
+
+std::string Device::to_string() const {
+  return is_local() ? detail::concat(name(kind_), ":", index_) : canonical_name();
+}
+
+std::ostream& operator<<(std::ostream& out, const Device& device) { return out << device.to_string(); }
+
+}  // namespace lockstep
