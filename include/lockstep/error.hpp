@@ -14,13 +14,13 @@ namespace lockstep {
 
 /// The machine-readable side of an Error. Fields that do not apply are empty or -1.
 struct ErrorContext {
-  std::string operation;          ///< What was attempted, e.g. "all_reduce".
+  std::string operation{};         ///< What was attempted, e.g. "all_reduce".
   int replica = -1;               ///< The replica at fault.
-  std::string device;             ///< The device it ran on, e.g. "CPU:2".
-  std::string operands;           ///< Shapes and dtypes, as in the message.
+  std::string device{};            ///< The device it ran on, e.g. "CPU:2".
+  std::string operands{};          ///< Shapes and dtypes, as in the message.
   std::int64_t code = 0;          ///< A native library's error number.
-  std::string hint;               ///< What to do.
-  std::source_location location;  ///< Where the library noticed it.
+  std::string hint{};              ///< What to do.
+  std::source_location location{};  ///< Where the library noticed it.
 };
 
 /// Root of all exceptions. Copyable; `what()` is the whole message.
