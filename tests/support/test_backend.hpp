@@ -1,0 +1,65 @@
+#pragma once
+
+#include <catch2/catch_test_macros.hpp>
+#include <cstdlib>
+#include <lockstep/backend/device_backend.hpp>
+#include <lockstep/device_manager.hpp>
+#include <vector>
+
+/// Whether a sanitizer slows the tests down; they then do fewer rounds and leave out the very large cases.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(LOCKSTEP_TEST_SLOW)
+inline constexpr bool kSlowBuild = true;
+#else
+inline constexpr bool kSlowBuild = false;
+#endif
+
+namespace lockstep::test {
+
+/// The backend under test: the only place that knows which it is.
+struct TestBackend {
+#if defined(LOCKSTEP_TEST_BACKEND_CUDA)
+  static constexpr DeviceKind kKind = DeviceKind::gpu;
+#elif defined(LOCKSTEP_TEST_BACKEND_HOST)
+  static constexpr DeviceKind kKind = DeviceKind::cpu;
+#else
+#error "Define LOCKSTEP_TEST_BACKEND_HOST or LOCKSTEP_TEST_BACKEND_CUDA."
+#endif
+
+  static DeviceKind kind() { return kKind; }
+  static backend::Backend& backend() { return DeviceManager::instance().backend(kKind); }
+  static backend::Capabilities capabilities() { return backend().capabilities(); }
+
+  /// How many devices there are; the host has as many as one asks for.
+  static int num_devices() {
+    if (kKind == DeviceKind::cpu) return 64;
+    return static_cast<int>(DeviceManager::instance().devices(kKind).size());
+  }
+
+  /// Device i. Skips the test, visibly, where there is none.
+  static Device device(int i = 0) {
+    if (i >= num_devices())
+      SKIP("needs device " << i << " of " << name(kKind) << ", there are " << num_devices());
+    return Device(kKind, i);
+  }
+
+  /// The first n devices. Skips the test, visibly, where there are fewer.
+  static std::vector<Device> devices(int n) {
+    std::vector<Device> result;
+    for (int i = 0; i < n; ++i) result.push_back(device(i));
+    return result;
+  }
+
+  /// Device i, opened.
+  static backend::DeviceBackend& open(int i = 0) { return DeviceManager::instance().open(device(i)); }
+
+  /// The replica counts that a contract is tried with, as many of them as there are devices.
+  static std::vector<int> replica_counts() {
+    std::vector<int> counts;
+    for (const int n : {1, 2, 3, 4, 7}) {
+      if (n <= num_devices()) counts.push_back(n);
+    }
+    return counts;
+  }
+};
+
+}  // namespace lockstep::test
