@@ -1,12 +1,13 @@
 find_package(Catch2 3.3 REQUIRED)
 include(Catch)
 
-# lockstep_add_test(name SOURCES file... [LABELS label] [TIMEOUT seconds] [DEFINITIONS definition...])
+# lockstep_add_test(name SOURCES file... [LABELS label] [TIMEOUT seconds] [DEFINITIONS definition...]
+#                   [LIBRARIES target...])
 #
-# One Catch2 executable; each of its test cases becomes a CTest entry "name: test case", with the label (host unless
-# told) and the timeout (60 seconds unless told).
+# One Catch2 executable, lockstep_<name>; each of its test cases becomes a CTest entry "name: test case", with the label
+# (host unless told) and the timeout (60 seconds unless told).
 function(lockstep_add_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "LABELS;TIMEOUT" "SOURCES;DEFINITIONS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "LABELS;TIMEOUT" "SOURCES;DEFINITIONS;LIBRARIES")
   if(NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "lockstep_add_test(${name}): needs SOURCES, does not know '${arg_UNPARSED_ARGUMENTS}'")
   endif()
@@ -22,7 +23,7 @@ function(lockstep_add_test name)
   # Tests may look at private headers, as "host/host_stream.hpp".
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src")
   target_compile_definitions(${target} PRIVATE ${arg_DEFINITIONS})
-  target_link_libraries(${target} PRIVATE lockstep::lockstep lockstep_build Catch2::Catch2WithMain)
+  target_link_libraries(${target} PRIVATE ${arg_LIBRARIES} lockstep::lockstep lockstep_build Catch2::Catch2WithMain)
 
   catch_discover_tests(${target}
     DISCOVERY_MODE PRE_TEST
