@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <source_location>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -12,15 +11,22 @@
 /// what was attempted, where, with what, why it failed, what to do.
 namespace lockstep {
 
+/// A place in the library's sources.
+struct SourceLocation {
+  const char* file = "";
+  int line = 0;
+  const char* function = "";
+};
+
 /// The machine-readable side of an Error. Fields that do not apply are empty or -1.
 struct ErrorContext {
-  std::string operation{};         ///< What was attempted, e.g. "all_reduce".
-  int replica = -1;               ///< The replica at fault.
-  std::string device{};            ///< The device it ran on, e.g. "CPU:2".
-  std::string operands{};          ///< Shapes and dtypes, as in the message.
-  std::int64_t code = 0;          ///< A native library's error number.
-  std::string hint{};              ///< What to do.
-  std::source_location location{};  ///< Where the library noticed it.
+  std::string operation{};          ///< What was attempted, e.g. "all_reduce".
+  int replica = -1;                 ///< The replica at fault.
+  std::string device{};             ///< The device it ran on, e.g. "CPU:2".
+  std::string operands{};           ///< Shapes and dtypes, as in the message.
+  std::int64_t code = 0;            ///< A native library's error number.
+  std::string hint{};               ///< What to do.
+  SourceLocation location{};  ///< Where the library noticed it.
 };
 
 /// Root of all exceptions. Copyable; `what()` is the whole message.
@@ -110,7 +116,7 @@ class CollectiveAborted : public CollectiveError {
 namespace detail {
 /// Throws Kind with the message and the place.
 template <class Kind>
-[[noreturn]] void raise(const std::source_location& location, const std::string& message, ErrorContext context = {}) {
+[[noreturn]] void raise(const SourceLocation& location, const std::string& message, ErrorContext context = {}) {
   context.location = location;
   throw Kind(message, std::move(context));
 }
@@ -122,5 +128,5 @@ template <class Kind>
 #define LOCKSTEP_EXPECTS(condition, Kind, ...)                                                            \
   do {                                                                                                    \
     if (!(condition)) [[unlikely]]                                                                        \
-      ::lockstep::detail::raise<Kind>(std::source_location::current(), ::lockstep::detail::concat(__VA_ARGS__)); \
+      ::lockstep::detail::raise<Kind>({__FILE__, __LINE__, __func__}, ::lockstep::detail::concat(__VA_ARGS__)); \
   } while (false)

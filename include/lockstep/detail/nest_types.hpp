@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <map>
 #include <optional>
@@ -136,9 +137,12 @@ void for_each_leaf(const T& nest, F&& f) {
 
 /// Makes a struct a nest of the named members: `LOCKSTEP_NEST(Batch, images, labels)` beside the struct, in its namespace. `run` gives
 /// a `PerReplica<Batch>`; reductions work member by member.
-#define LOCKSTEP_NEST(Type, ...)                                                                            \
-  inline auto lockstep_nest_members(Type& value) { return LOCKSTEP_NEST_APPLY_(Type, value, __VA_ARGS__); } \
-  inline auto lockstep_nest_members(const Type& value) { return LOCKSTEP_NEST_APPLY_(Type, value, __VA_ARGS__); }
+#define LOCKSTEP_NEST(Type, ...)                                                      \
+  template <class T> /* exactly Type: values that convert to it are not meant */      \
+    requires std::same_as<std::remove_const_t<T>, Type>                               \
+  auto lockstep_nest_members(T& value) {                                              \
+    return LOCKSTEP_NEST_APPLY_(Type, value, __VA_ARGS__);                            \
+  }
 #define LOCKSTEP_NEST_APPLY_(Type, value, ...)                                                         \
   [](auto& lockstep_nest_value, auto... pointers) { return std::tie(lockstep_nest_value.*pointers...); }( \
       value, LOCKSTEP_NEST_POINTERS_(Type, __VA_ARGS__))

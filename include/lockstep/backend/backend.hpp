@@ -1,0 +1,44 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include <lockstep/backend/capabilities.hpp>
+#include <lockstep/backend/communicator_backend.hpp>
+#include <lockstep/backend/device_backend.hpp>
+#include <lockstep/device.hpp>
+
+namespace lockstep::backend {
+
+/// The interface version that a backend states; registration refuses another.
+inline constexpr int kInterfaceVersion = 1;
+
+/// A library that enumerates devices of one kind. Calls come from any thread, under the device manager's lock.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  /// "host", "cuda".
+  virtual std::string_view name() const noexcept = 0;
+  virtual DeviceKind kind() const noexcept = 0;
+  virtual int interface_version() const noexcept = 0;
+  virtual Capabilities capabilities() const noexcept = 0;
+
+  /// Devices to use when nobody names any. 0 when the machine has none; never throws for a missing driver.
+  virtual int num_devices() = 0;
+  /// Whether `open(index)` can work; the host backend has any number.
+  virtual bool has_device(int index) = 0;
+  virtual DeviceInfo info(int index) = 0;
+  /// How two devices of this backend are linked.
+  virtual PeerLink peer_link(int a, int b) = 0;
+  /// Splits device `index` into n virtual ones, before its first use. @throws ContextError, Unsupported
+  virtual void set_virtual_devices(int index, int n) = 0;
+  /// Called once for each device, on its first use.
+  virtual std::unique_ptr<DeviceBackend> open(int index) = 0;
+  /// Ranks are positions in `devices`, all of this backend, no two the same.
+  virtual std::unique_ptr<CommunicatorBackend> create_communicator(std::span<DeviceBackend* const> devices) = 0;
+};
+
+}  // namespace lockstep::backend

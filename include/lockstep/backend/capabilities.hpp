@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstdint>
+
+namespace lockstep::backend {
+
+/// What a backend can do beyond the required operations. The core takes the slow correct path where it cannot.
+struct Capabilities {
+  /// Streams run asynchronously; false: every call has finished its work when it returns.
+  bool asynchronous = false;
+  /// The host can read and write device memory directly.
+  bool host_accessible = false;
+  /// Small tensors of a batch are worth packing into one buffer before a collective.
+  bool packing_pays = false;
+  /// The f8 types take part in kernels and collectives.
+  bool f8 = false;
+  /// Work can be captured into a graph.
+  bool capture = false;
+};
+
+}  // namespace lockstep::backend

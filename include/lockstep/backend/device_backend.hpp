@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+
+#include <lockstep/backend/handles.hpp>
+#include <lockstep/backend/kernel_backend.hpp>
+#include <lockstep/device.hpp>
+#include <lockstep/memory.hpp>
+#include <lockstep/stream.hpp>
+
+namespace lockstep::backend {
+
+/// One opened device: memory, streams, events, copies, kernels.
+///
+/// For a backend author: calls come from any thread; no call changes the caller's current device. Objects of this class live until
+/// the process ends. `deallocate` and the `destroy_*` calls must work during process exit and never throw.
+class DeviceBackend {
+ public:
+  virtual ~DeviceBackend() = default;
+
+  virtual const Device& device() const noexcept = 0;
+
+  // Memory. Stream-ordered: the bytes may be used by work enqueued on `stream` after allocate and before deallocate.
+  /// At least 256-byte aligned, not cleared. size_bytes > 0. @throws OutOfMemory
+  virtual void* allocate(std::size_t size_bytes, StreamHandle stream) = 0;
+  virtual void deallocate(void* data, std::size_t size_bytes, StreamHandle stream) noexcept = 0;
+  virtual void* allocate_pinned(std::size_t size_bytes) = 0;
+  virtual void deallocate_pinned(void* data, std::size_t size_bytes) noexcept = 0;
+  virtual MemoryStats memory_stats() const = 0;
+  virtual void trim_memory() = 0;
+
+  // Streams and events.
+  virtual StreamHandle create_stream() = 0;
+  /// Does not wait. `deallocate` may still name the handle: buffers may outlive the stream they were allocated on.
+  virtual void destroy_stream(StreamHandle stream) noexcept = 0;
+  virtual void synchronize(StreamHandle stream) = 0;
+  virtual bool is_complete(StreamHandle stream) = 0;
+  virtual EventHandle create_event() = 0;
+  virtual void destroy_event(EventHandle event) noexcept = 0;
+  virtual void record(EventHandle event, StreamHandle stream) = 0;
+  /// The event may belong to another device of the same backend.
+  virtual void wait(StreamHandle stream, EventHandle event) = 0;
+  virtual void synchronize(EventHandle event) = 0;
+  virtual bool is_complete(EventHandle event) = 0;
+
+  // Copies of contiguous bytes, ordered on a stream of this device.
+  /// Both on this device.
+  virtual void copy(void* destination, const void* source, std::size_t size_bytes, StreamHandle stream) = 0;
+  /// From ordinary or pinned host memory. Ordinary memory has been read when the call returns.
+  virtual void copy_from_host(void* destination, const void* source, std::size_t size_bytes, StreamHandle stream) = 0;
+  /// To ordinary or pinned host memory. Ordinary memory has been written when the call returns.
+  virtual void copy_to_host(void* destination, const void* source, std::size_t size_bytes, StreamHandle stream) = 0;
+  /// From another device of the same backend; the caller has ordered `stream` after the source's work.
+  virtual void copy_from_peer(void* destination, const void* source, DeviceBackend& source_device, std::size_t size_bytes,
+                              StreamHandle stream) = 0;
+
+  virtual KernelBackend& kernels() noexcept = 0;
+
+  /// The device's own stream, made with the first use: what current_stream() falls back to.
+  /// Any thread.
+  StreamRef default_stream();
+
+ private:
+  std::once_flag default_stream_once_;
+  StreamHandle default_stream_{};
+};
+
+}  // namespace lockstep::backend

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <lockstep/backend/communicator_backend.hpp>
+#include <lockstep/collectives/options.hpp>
+#include <lockstep/device.hpp>
+#include <lockstep/reduce_op.hpp>
+#include <lockstep/stream.hpp>
+#include <lockstep/tensor_view.hpp>
+
+struct ncclComm;
+
+namespace lockstep {
+
+namespace detail {
+class Rendezvous;
+}
+
+/// What one rank brings to a collective: a batch of tensors, as many on every rank, and the stream that orders the work.
+struct RankBatch {
+  int rank;
+  StreamRef stream;
+  std::span<const TensorView> inputs;   ///< Empty where the rank only receives.
+  std::span<const TensorView> outputs;  ///< Empty where the rank only sends.
+};
+
+/// Collectives over the local devices of a group; ranks are positions in `devices()`. Move only.
+///
+/// The calling thread drives the ranks that a call names: all of them, or some while other threads drive the others, each making the
+/// same calls in the same order. A call returns when its work is enqueued on the ranks' streams (on the host: when it is done) and
+/// blocks only for threads that drive other ranks. Nothing is allocated. Memory must stay alive until the streams are done with it.
+/// Calls that name all ranks may come from several threads and are serialised.
+///
+/// Results: every rank receives the same bits. On the host, and on virtual devices, contributions are combined in rank order, f16,
+/// bf16 and f8 in float, rounded once, so that results repeat bit for bit whatever the batch; integers wrap in their type. mean is the
+/// sum divided by num_ranks() in float or double; of integers it is a true division, and outputs then have reduced_dtype(mean).
+/// min and max propagate NaN.
+///
+/// Buffers: contiguous, on the rank's device. An output may be exactly its input; any other overlap between buffers of a call is
+/// refused. Zero elements on all ranks are nothing to do.
+///
+/// Errors, before anything is enqueued and on every rank:
+/// InvalidArgument (rank or root out of range, dtype, strided or overlapping buffers, wrong device), CollectiveMismatch (ranks
+/// disagree: names both), ContextError (moved-from), CollectiveTimeout (who is missing), CollectiveAborted (failed before).
+class Communicator {
+ public:
+  /// @throws InvalidArgument  no devices, a device twice, or devices of two kinds. @throws NotFound
+  static Communicator create(const std::vector<Device>& devices);
+  /// Takes part with communicators that an engine made, one per local rank; the engine destroys them.
+  /// @throws Unsupported  the library was built without NCCL.
+  static Communicator adopt(std::span<ncclComm* const> communicators);
+
+  Communicator(Communicator&&) noexcept;
+  Communicator& operator=(Communicator&&) noexcept;
+  ~Communicator();
+
+  const std::vector<Device>& devices() const;
+  int num_ranks() const;
+
+  // One tensor per rank, all ranks driven by the calling thread; spans are indexed by rank.
+  void all_reduce(ReduceOp op, std::span<const TensorView> inputs, std::span<const TensorView> outputs,
+                  std::span<const StreamRef> streams, const CommunicationOptions& options = {});
+  void reduce(ReduceOp op, std::span<const TensorView> inputs, const TensorView& output, int root,
+              std::span<const StreamRef> streams, const CommunicationOptions& options = {});
+  void broadcast(const TensorView& input, std::span<const TensorView> outputs, int root,
+                 std::span<const StreamRef> streams, const CommunicationOptions& options = {});
+  /// outputs: axis 0 is the concatenation of the inputs' axis 0, whose lengths may differ.
+  void all_gather(std::span<const TensorView> inputs, std::span<const TensorView> outputs,
+                  std::span<const StreamRef> streams, const CommunicationOptions& options = {});
+  /// outputs: 1/num_ranks of the inputs' elements; rank r gets the r-th part of the reduction.
+  void reduce_scatter(ReduceOp op, std::span<const TensorView> inputs, std::span<const TensorView> outputs,
+                      std::span<const StreamRef> streams, const CommunicationOptions& options = {});
+
+  // Batches, for the ranks that the calling thread drives.
+  void all_reduce(ReduceOp op, std::span<const RankBatch> batches, const CommunicationOptions& options = {});
+  void reduce(ReduceOp op, int root, std::span<const RankBatch> batches, const CommunicationOptions& options = {});
+  void broadcast(int root, std::span<const RankBatch> batches, const CommunicationOptions& options = {});
+  void all_gather(std::span<const RankBatch> batches, const CommunicationOptions& options = {});
+  void reduce_scatter(ReduceOp op, std::span<const RankBatch> batches, const CommunicationOptions& options = {});
+
+  /// Fails waiting and later calls with CollectiveAborted. Any thread. Destruction is separate.
+  void abort() noexcept;
+
+  /// Where the ranks' threads meet; for the strategy layer.
+  detail::Rendezvous& rendezvous() noexcept;
+
+ private:
+  struct Impl;
+  explicit Communicator(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lockstep

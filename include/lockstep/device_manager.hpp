@@ -1,0 +1,70 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include <lockstep/backend/backend.hpp>
+#include <lockstep/device.hpp>
+
+namespace lockstep {
+
+/// Enumerates, describes and opens the devices of this process. One instance, never destroyed, so that objects in static variables
+/// may release their memory at any time. Thread-safe.
+class DeviceManager {
+ public:
+  static DeviceManager& instance();
+  /// A manager of its own, over other backends than the built-in ones.
+  /// @throws Unsupported  a backend was built for another version of the interface.
+  explicit DeviceManager(std::vector<std::unique_ptr<backend::Backend>> backends);
+
+  /// Devices of a kind that are used when nobody names any, in order. CPUs: one, or as many as set_virtual_devices("CPU:0", n) or
+  /// the environment's LOCKSTEP_HOST_DEVICES made; any CPU:k exists on request. No driver or no GPU: empty.
+  std::vector<Device> devices(DeviceKind kind);
+  /// @throws NotFound  there is no such device; the message lists those there are.
+  DeviceInfo info(const Device& device);
+  /// How each pair of `devices(gpu)` is linked.
+  std::vector<std::vector<PeerLink>> peer_links();
+  /// Makes n replicas' devices of one physical device, before its first use.
+  /// @throws ContextError  the device, or one that would get another index, is in use already.
+  /// @throws NotFound  there is no such device.
+  /// @throws InvalidArgument  n < 1.
+  void set_virtual_devices(const Device& device, int n);
+
+  /// For the layers below strategies: opens on first use. The reference is valid until the process ends.
+  /// @throws NotFound  there is no such device.
+  backend::DeviceBackend& open(const Device& device);
+  /// @throws NotFound  no backend for this kind is built in.
+  backend::Backend& backend(DeviceKind kind);
+
+  DeviceManager(const DeviceManager&) = delete;
+  DeviceManager& operator=(const DeviceManager&) = delete;
+
+ private:
+  // The caller holds the mutex.
+  backend::Backend* find(DeviceKind kind) noexcept;
+  backend::Backend& find_device(const Device& device, const char* operation);
+
+  std::mutex mutex_;  // guards what follows
+  std::vector<std::unique_ptr<backend::Backend>> backends_;
+  std::unordered_map<Device, std::unique_ptr<backend::DeviceBackend>> open_;
+};
+
+/// The device on which factories make tensors on this thread: a replica's inside `run`, a component's inside `update`, else CPU:0.
+const Device& current_device();
+
+/// Makes `device` the current one on this thread until the end of the block.
+class [[nodiscard]] DeviceScope {
+ public:
+  explicit DeviceScope(const Device& device);
+  ~DeviceScope();
+  DeviceScope(const DeviceScope&) = delete;
+  DeviceScope& operator=(const DeviceScope&) = delete;
+
+ private:
+  const Device* outer_;
+  Device device_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <optional>
+
+#include <lockstep/device_manager.hpp>
+
+/// Which strategy and context the current thread is in. Each thread has its own; a new thread starts in the default context.
+namespace lockstep {
+
+class Strategy;
+class ReplicaContext;
+
+/// The strategy of the current context; outside every scope the default strategy (one replica, no synchronisation).
+Strategy& get_strategy();
+/// Whether a strategy other than the default one is current.
+bool has_strategy();
+/// In a scope, a merge function or an update function. Exactly one of this and `get_replica_context() != nullptr` holds.
+bool in_cross_replica_context();
+/// The replica's context inside `run`, the default one (replica 0 of 1) outside every scope, null in cross-replica context.
+ReplicaContext* get_replica_context();
+/// The component being updated, inside `update` and `update_non_slot`.
+std::optional<int> get_update_replica_id();
+
+/// Makes a strategy current on this thread without a guard; null returns to the default context.
+/// @throws ContextError  inside any scope.
+void set_strategy(Strategy* strategy);
+
+namespace detail {
+
+/// One entry of the thread's stack of contexts, kept on the C++ stack.
+class [[nodiscard]] ContextFrame {
+ public:
+  enum class Mode : std::uint8_t { cross_replica, replica, update };
+
+  ContextFrame(Mode mode, Strategy& strategy, ReplicaContext* replica_context = nullptr, int update_index = -1) noexcept;
+  ~ContextFrame();
+  ContextFrame(const ContextFrame&) = delete;
+  ContextFrame& operator=(const ContextFrame&) = delete;
+
+  Mode mode() const noexcept { return mode_; }
+  Strategy& strategy() const noexcept { return strategy_; }
+  ReplicaContext* replica_context() const noexcept { return replica_context_; }
+  int update_index() const noexcept { return update_index_; }
+  const ContextFrame* outer() const noexcept { return outer_; }
+
+  /// The innermost entry; null in the default context.
+  static const ContextFrame* top() noexcept;
+
+ private:
+  Mode mode_;
+  Strategy& strategy_;
+  ReplicaContext* replica_context_;
+  int update_index_;
+  const ContextFrame* outer_;
+};
+
+}  // namespace detail
+
+/// Cross-replica context of a strategy until the end of the block, on this thread: variables made meanwhile are the strategy's.
+class [[nodiscard]] StrategyScope {
+ public:
+  /// @throws ContextError  in a replica function, or in another strategy's scope.
+  explicit StrategyScope(Strategy& strategy);
+  StrategyScope(const StrategyScope&) = delete;
+  StrategyScope& operator=(const StrategyScope&) = delete;
+
+ private:
+  std::optional<detail::ContextFrame> frame_;
+};
+
+}  // namespace lockstep

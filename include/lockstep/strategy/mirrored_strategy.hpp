@@ -1,0 +1,27 @@
+#pragma once
+
+#include <initializer_list>
+#include <memory>
+#include <vector>
+
+#include <lockstep/strategy/strategy.hpp>
+
+namespace lockstep {
+
+/// Synchronous replicas on the devices of one process: variables are mirrored on each, reductions run over all.
+///
+/// Two strategies may share devices; their work is then ordered on the devices' streams.
+class MirroredStrategy : public Strategy {
+ public:
+  /// All GPUs; with none, the host replicas (DeviceManager::devices(cpu)).
+  MirroredStrategy();
+  /// One replica per device, in this order; none: as the default constructor. CPUs and GPUs may be mixed.
+  /// @throws InvalidArgument  a device twice, or a bad name. @throws NotFound  there is no such device.
+  /// @throws ContextError  a device of another task.
+  explicit MirroredStrategy(std::initializer_list<Device> devices, const CommunicationOptions& options = {});
+  explicit MirroredStrategy(std::vector<Device> devices, const CommunicationOptions& options = {});
+
+  std::string_view name() const noexcept override { return "MirroredStrategy"; }
+};
+
+}  // namespace lockstep

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <lockstep/strategy/strategy.hpp>
+
+namespace lockstep {
+
+/// One replica on one device: every reduction without an axis is the identity.
+class OneDeviceStrategy : public Strategy {
+ public:
+  /// @throws InvalidArgument  a bad name. @throws NotFound  there is no such device.
+  explicit OneDeviceStrategy(const Device& device);
+
+  std::string_view name() const noexcept override { return "OneDeviceStrategy"; }
+};
+
+}  // namespace lockstep

@@ -1,0 +1,187 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <tuple>
+#include <typeinfo>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <lockstep/collectives/options.hpp>
+#include <lockstep/device.hpp>
+#include <lockstep/reduce_op.hpp>
+#include <lockstep/stream.hpp>
+#include <lockstep/values/indexed_slices.hpp>
+#include <lockstep/values/nest.hpp>
+
+namespace lockstep {
+
+class Strategy;
+
+namespace detail {
+class ReplicaRun;
+
+/// A tensor or sparse rows, on the way into or out of a collective.
+struct Contribution {
+  Tensor tensor;
+  std::optional<IndexedSlices> slices;
+};
+
+/// What one replica brings to a merge call, type erased.
+struct MergeArguments {
+  const std::type_info* type;  ///< of the result and the arguments
+  void* arguments;
+};
+}  // namespace detail
+
+/// What a replica function knows of its replica. Valid on the replica's thread while its function runs; neither copied nor moved.
+class ReplicaContext {
+ public:
+  ReplicaContext(const ReplicaContext&) = delete;
+  ReplicaContext& operator=(const ReplicaContext&) = delete;
+
+  int replica_id_in_sync_group() const noexcept { return replica_id_; }
+  int num_replicas_in_sync() const noexcept;
+  Strategy& strategy() const noexcept { return strategy_; }
+  const Device& device() const noexcept { return device_; }
+  /// The stream on which this replica's work is enqueued.
+  StreamRef stream() const { return current_stream(device_); }
+
+  /// Combines every leaf of `nest` over all replicas; each gets the same bits. All replicas make the same calls in the same order, with
+  /// the same structure and shapes; the leaves of one call are one batch.
+  ///
+  /// A host scalar is one contribution from each replica. A tensor on another device is first copied to device(). A mirrored variable
+  /// contributes its component. Sparse rows are concatenated. mean divides by the number of replicas and nothing else: values that were
+  /// divided by the global batch size already want sum. The mean of integers is a true division (reduced_dtype).
+  /// Enqueued on stream(); waits on the host for the other replicas to make the call, never for a device.
+  ///
+  /// @return the nest with each leaf a Tensor (IndexedSlices stay). In the default context: `nest` itself.
+  /// @throws InvalidArgument  booleans, or leaves that are not numbers.
+  /// @throws CollectiveMismatch  replicas disagree on shape, dtype, structure or order: on every replica, naming both.
+  /// @throws ContextError  not this replica's thread; or a replica has returned without making the call.
+  /// @throws CollectiveTimeout  options.timeout is over: who arrived and who did not.
+  template <class NestType>
+  auto all_reduce(ReduceOp op, const NestType& nest, const CommunicationOptions& options = {});
+
+  /// Concatenates every leaf along `axis`, in replica order; sizes along it may differ. Otherwise as all_reduce.
+  /// @throws InvalidArgument  scalars (expand first), ranks or other extents differ, axis out of range.
+  /// @throws Unsupported  sparse rows.
+  template <class NestType>
+  auto all_gather(const NestType& nest, std::int64_t axis, const CommunicationOptions& options = {});
+
+  /// Pauses all replicas and calls replica 0's merge_fn(strategy, args...) once, in cross-replica context, with each argument as
+  /// PerReplica<T> in replica order (variables as Variable&). Every replica gets its part of the result: the component of distributed
+  /// leaves, the same object otherwise.
+  /// @throws ContextError  not this replica's thread; or replicas make a different number of merge calls.
+  /// @throws InvalidArgument  arguments of different types on different replicas.
+  /// What merge_fn throws reaches the caller of `run`.
+  template <class F, class... Args>
+  auto merge_call(F&& merge_fn, const Args&... args);
+
+ private:
+  friend class Strategy;
+  friend class detail::ReplicaRun;
+  ReplicaContext(Strategy& strategy, int replica_id, Device device, detail::ReplicaRun* run)
+      : strategy_(strategy), replica_id_(replica_id), device_(std::move(device)), run_(run) {}
+
+  /// @throws ContextError  this context is not the innermost on this thread.
+  void check_current(const char* what) const;
+  /// Position among this process's replicas.
+  int local_index() const noexcept;
+  std::vector<detail::Contribution> all_reduce_batch(ReduceOp op, std::vector<detail::Contribution> values,
+                                                     const CommunicationOptions& options);
+  std::vector<Tensor> all_gather_batch(const std::vector<Tensor>& values, std::int64_t axis,
+                                       const CommunicationOptions& options);
+  /// Meets the other replicas; on replica 0 calls `merge` with all arguments, on the others waits for it; then `take`, on every replica.
+  void merge(const detail::MergeArguments& arguments,
+             const std::function<void(const std::vector<void*>& arguments)>& merge, void** result,
+             const std::function<void(void* result)>& take);
+
+  Strategy& strategy_;
+  int replica_id_;
+  Device device_;
+  detail::ReplicaRun* run_;  // null in the default context
+};
+
+namespace detail {
+
+/// A leaf of a collective's nest as a contribution.
+template <class Leaf>
+Contribution to_contribution(const Leaf& leaf) {
+  if constexpr (std::is_same_v<Leaf, IndexedSlices>) return {Tensor(), leaf};
+  else if constexpr (HostScalar<Leaf>) return {Tensor::scalar(leaf), {}};
+  else {
+    static_assert(std::convertible_to<const Leaf&, Tensor>,
+                  "a collective's leaves are Tensors, variables, host scalars or IndexedSlices");
+    return {static_cast<Tensor>(leaf), {}};
+  }
+}
+
+template <class NestType>
+auto take_contributions(const NestType& nest, std::vector<Contribution>&& reduced) {
+  std::size_t next = 0;
+  return map_leaves(nest, [&](const auto& leaf) {
+    Contribution& result = reduced[next++];
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(leaf)>, IndexedSlices>) return std::move(*result.slices);
+    else return std::move(result.tensor);
+  });
+}
+
+}  // namespace detail
+
+template <class NestType>
+auto ReplicaContext::all_reduce(ReduceOp op, const NestType& nest, const CommunicationOptions& options) {
+  std::vector<detail::Contribution> values;
+  detail::for_each_leaf(nest, [&](const auto& leaf) { values.push_back(detail::to_contribution(leaf)); });
+  return detail::take_contributions(nest, all_reduce_batch(op, std::move(values), options));
+}
+
+template <class NestType>
+auto ReplicaContext::all_gather(const NestType& nest, std::int64_t axis, const CommunicationOptions& options) {
+  std::vector<Tensor> values;
+  detail::for_each_leaf(nest, [&](const auto& leaf) {
+    detail::Contribution value = detail::to_contribution(leaf);
+    LOCKSTEP_EXPECTS(!value.slices, Unsupported, "all_gather of sparse rows on replica ", replica_id_,
+                     ": IndexedSlices cannot be gathered. Gather their values and indices instead.");
+    values.push_back(std::move(value.tensor));
+  });
+  std::vector<Tensor> gathered = all_gather_batch(values, axis, options);
+  std::size_t next = 0;
+  return detail::map_leaves(nest, [&](const auto&) { return std::move(gathered[next++]); });
+}
+
+template <class F, class... Args>
+auto ReplicaContext::merge_call(F&& merge_fn, const Args&... args) {
+  using Arguments = std::tuple<detail::decayed_t<Args>...>;
+  using Result = decltype(merge_fn(std::declval<Strategy&>(), std::declval<detail::merged_t<Args>&>()...));
+  using Kept = std::conditional_t<std::is_void_v<Result>, std::monostate, detail::decayed_t<Result>>;
+  using Taken = detail::selected_t<Kept>;
+
+  Arguments mine(args...);
+  std::optional<Kept> result;
+  std::optional<Taken> taken;
+  void* shared = &result;
+  auto call = [&](const std::vector<void*>& all) {
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      auto merged = [&]<std::size_t K>(std::integral_constant<std::size_t, K>) {
+        std::vector<const std::tuple_element_t<K, Arguments>*> parts;
+        for (void* arguments : all) parts.push_back(&std::get<K>(*static_cast<Arguments*>(arguments)));
+        return detail::merge<std::tuple_element_t<K, Arguments>>(parts, "merge_call");
+      };
+      std::tuple<decltype(merged(std::integral_constant<std::size_t, I>()))...> values{
+          merged(std::integral_constant<std::size_t, I>())...};
+      if constexpr (std::is_void_v<Result>) {
+        merge_fn(strategy_, std::get<I>(values)...);
+        result.emplace();
+      } else {
+        result.emplace(merge_fn(strategy_, std::get<I>(values)...));
+      }
+    }(std::index_sequence_for<Args...>());
+  };
+  auto take = [&](void* from) { taken.emplace(detail::select(**static_cast<std::optional<Kept>*>(from), local_index())); };
+  merge({&typeid(std::tuple<Kept, Arguments>), &mine}, call, &shared, take);
+  if constexpr (!std::is_void_v<Result>) return Taken(std::move(*taken));
+}
+
+}  // namespace lockstep

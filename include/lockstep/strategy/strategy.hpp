@@ -1,0 +1,284 @@
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <lockstep/collectives/options.hpp>
+#include <lockstep/strategy/context.hpp>
+#include <lockstep/strategy/replica_context.hpp>
+#include <lockstep/strategy/strategy_extended.hpp>
+#include <lockstep/values/nest.hpp>
+#include <lockstep/values/reduce_value.hpp>
+
+namespace lockstep {
+
+/// Hints for compilers that specialise a step; accepted by every strategy and without effect.
+struct RunOptions {
+  bool enable_dynamic_batch_size = true;
+  bool bucketizing_dynamic_shape = false;
+};
+
+/// Which replica a value is made for.
+class ValueContext {
+ public:
+  explicit ValueContext(int replica_id_in_sync_group = 0, int num_replicas_in_sync = 1)
+      : replica_id_(replica_id_in_sync_group), num_replicas_(num_replicas_in_sync) {}
+  int replica_id_in_sync_group() const noexcept { return replica_id_; }
+  int num_replicas_in_sync() const noexcept { return num_replicas_; }
+
+ private:
+  int replica_id_;
+  int num_replicas_;
+};
+
+/// One replica's failure in the last `run`.
+struct ReplicaFailure {
+  int replica;
+  std::exception_ptr error;
+  std::string message;
+};
+
+namespace detail {
+
+template <class F, class... Args>
+inline constexpr bool takes_arguments = std::is_invocable_v<F&, selected_t<Args>...>;
+template <class F, class... Args>
+inline constexpr bool takes_context = std::is_invocable_v<F&, ReplicaContext&, selected_t<Args>...>;
+
+template <class F>
+concept ReplicaFunction = !std::is_same_v<std::decay_t<F>, RunOptions>;
+
+/// Calls fn with the arguments alone if that is well-formed, else with the context first.
+template <class F, class... Args>
+decltype(auto) call_replica_function(F& fn, ReplicaContext& context, Args&&... args) {
+  if constexpr (std::is_invocable_v<F&, Args...>) return fn(std::forward<Args>(args)...);
+  else return fn(context, std::forward<Args>(args)...);
+}
+
+struct StrategyState;
+
+}  // namespace detail
+
+/// A way to keep replicas of a computation in step: which devices they run on, how values and variables are kept on them, how they are
+/// combined. Neither copied nor moved; variables made in its scope must not outlive its use.
+///
+/// Calls are allowed in the strategy's cross-replica context, and in the default context, where they enter its scope by themselves;
+/// elsewhere they throw ContextError. Several host threads may call one strategy; their calls are serialised. A call returns when its work
+/// is enqueued on the devices' current streams; only functions of the caller's wait for a device.
+class Strategy {
+ public:
+  virtual ~Strategy();
+  Strategy(const Strategy&) = delete;
+  Strategy& operator=(const Strategy&) = delete;
+
+  /// Cross-replica context until the end of the block.
+  StrategyScope scope() { return StrategyScope(*this); }
+  StrategyExtended& extended() noexcept;
+  int num_replicas_in_sync() const noexcept;
+
+  /// Calls `fn` once for each local replica, all at the same time, each on its replica's thread with the replica's device current, and
+  /// waits for all. `fn(args...)`, or `fn(ReplicaContext&, args...)`: distributed arguments arrive as the replica's component, variables
+  /// as themselves, all else unchanged.
+  ///
+  /// @return the results merged leaf by leaf: containers keep their structure, leaves become PerReplica with one component per local
+  /// replica (also with one replica), a variable stays the variable; void stays void.
+  /// @throws what the lowest failing replica's function threw, unchanged; last_failures() has all. Replicas waiting for it are released
+  /// and the strategy is usable again.
+  /// @throws InvalidArgument  a distributed argument has another number of components; results differ in structure.
+  /// @throws ContextError  in a replica function (nested run); replicas make a different number of merge calls or collectives.
+  template <detail::ReplicaFunction F, class... Args>
+  auto run(F&& fn, const Args&... args);
+  template <detail::ReplicaFunction F, class... Args>
+  auto run(const RunOptions&, F&& fn, const Args&... args) {
+    return run(std::forward<F>(fn), args...);
+  }
+
+  /// Combines a value over replicas, leaf by leaf, and, with axes, along these axes first.
+  ///
+  /// Without axes the components have equal shapes; mean divides by the number of replicas. With axes they may differ along these, also
+  /// be empty; mean divides by the number of elements actually present along the axes on all replicas together, so a partial batch is
+  /// averaged rightly. (To weigh otherwise, reduce numerator and denominator with sum and divide.) min and max skip empty components.
+  /// One replica is nothing special: without axes the value itself. A mirrored value's mean is itself; its sum is refused.
+  /// Integer sums wrap in their own type; integer means are true divisions (reduced_dtype). f16, bf16, f8 are added in float.
+  /// mean over no elements at all is NaN.
+  ///
+  /// @return the nest with each leaf a Tensor on the current device (IndexedSlices stay).
+  /// @throws InvalidArgument  shapes differ (names the replicas); an axis out of range, scalars with an axis; a plain value summed over
+  /// several replicas; booleans; min or max of no elements.
+  template <class Value>
+  auto reduce(ReduceOp op, const Value& value, const Axes& axes = {});
+
+  /// This process's components: one nest per local replica, distributed leaves replaced by the component (a variable's by its Tensor),
+  /// plain leaves repeated; for a value without distributed leaves just that value.
+  template <class Value>
+  auto local_results(const Value& value) const;
+
+  /// Concatenates components in replica order along `axis`; sizes along it may differ. A plain tensor is returned unchanged.
+  /// @return the nest with each leaf a Tensor on the current device.
+  /// @throws InvalidArgument  scalars (expand first), ranks or other extents differ, axis out of range. @throws Unsupported  sparse rows.
+  template <class Value>
+  auto gather(const Value& value, std::int64_t axis);
+
+  /// Calls value_fn(ValueContext) once per local replica, in replica order, and wraps: every leaf becomes PerReplica, even when all are the
+  /// same object. Components stay where value_fn put them.
+  /// @throws InvalidArgument  structures differ between replicas.
+  template <std::invocable<ValueContext> F>
+  auto distribute_values_from_function(F&& value_fn);
+
+  /// Every replica that failed in the last `run` of this strategy, lowest first; empty after a run without failures. Replicas that were
+  /// only released are not listed.
+  std::vector<ReplicaFailure> last_failures() const;
+
+  /// "MirroredStrategy", for messages.
+  virtual std::string_view name() const noexcept = 0;
+
+ protected:
+  friend class StrategyExtended;
+  friend class ReplicaContext;
+  friend class detail::ReplicaRun;
+
+  /// @param devices  one per replica. @throws InvalidArgument  a device twice. @throws NotFound  there is no such device.
+  Strategy(std::vector<Device> devices, const CommunicationOptions& options);
+
+ private:
+  /// Runs job(context) for every replica, as `run` says.
+  void run_replicas(const std::function<void(ReplicaContext&, int)>& job);
+  std::vector<detail::Contribution> reduce_batch(ReduceOp op, const std::vector<ReduceValue>& values, const Axes& axes);
+  std::vector<Tensor> gather_batch(const std::vector<ReduceValue>& values, std::int64_t axis);
+  int num_local_replicas() const noexcept;
+
+  std::unique_ptr<detail::StrategyState> state_;
+};
+
+namespace detail {
+
+/// A leaf of a value to reduce or gather; a struct's are its members.
+template <class Leaf>
+void append_reduce_values(const Leaf& leaf, std::vector<ReduceValue>& values) {
+  if constexpr (is_per_replica<Leaf>::value) {
+    using T = typename Leaf::value_type;
+    if constexpr (RecordNest<T>) {
+      const std::vector<T> parts(leaf.begin(), leaf.end());
+      const auto count = std::tuple_size_v<decltype(lockstep_nest_members(parts[0]))>;
+      [&]<std::size_t... I>(std::index_sequence<I...>) {
+        auto member = [&]<std::size_t K>(std::integral_constant<std::size_t, K>) {
+          std::vector<std::remove_cvref_t<decltype(std::get<K>(lockstep_nest_members(parts[0])))>> members;
+          for (const T& part : parts) members.push_back(std::get<K>(lockstep_nest_members(part)));
+          append_reduce_values(PerReplica(std::move(members)), values);
+        };
+        (member(std::integral_constant<std::size_t, I>()), ...);
+      }(std::make_index_sequence<count>());
+      return;
+    }
+  }
+  if constexpr (!requires { requires is_per_replica<Leaf>::value && RecordNest<typename Leaf::value_type>; }) {
+    static_assert(std::convertible_to<const Leaf&, ReduceValue>,
+                  "only numbers, Tensors, variables and IndexedSlices can be reduced or gathered");
+    values.push_back(ReduceValue(leaf));
+  }
+}
+
+template <class Leaf>
+inline constexpr bool is_sparse_leaf = std::is_same_v<Leaf, IndexedSlices> || std::is_same_v<Leaf, PerReplica<IndexedSlices>> ||
+                                       std::is_same_v<Leaf, Mirrored<IndexedSlices>>;
+
+/// A leaf's result, taken from the list in the order of append_reduce_values.
+template <class Leaf>
+auto take_reduced(const Leaf& leaf, std::vector<Contribution>& results, std::size_t& next) {
+  if constexpr (requires { requires is_per_replica<Leaf>::value && RecordNest<typename Leaf::value_type>; }) {
+    typename Leaf::value_type record = leaf[0];
+    std::apply([&](auto&... member) { ((member = take_reduced(member, results, next)), ...); }, lockstep_nest_members(record));
+    return record;
+  } else if constexpr (is_sparse_leaf<Leaf>) {
+    return std::move(*results[next++].slices);
+  } else {
+    return std::move(results[next++].tensor);
+  }
+}
+
+}  // namespace detail
+
+template <detail::ReplicaFunction F, class... Args>
+auto Strategy::run(F&& fn, const Args&... args) {
+  static_assert(detail::takes_arguments<F, Args...> || detail::takes_context<F, Args...>,
+                "run(fn, args...): fn must be callable as fn(args...) or as fn(ReplicaContext&, args...), where each distributed "
+                "argument arrives as its component: PerReplica<T> as T");
+  using Returned = decltype(detail::call_replica_function(fn, std::declval<ReplicaContext&>(),
+                                                          std::declval<detail::selected_t<Args>>()...));
+  (detail::check_num_components(args, num_local_replicas(), "run"), ...);
+  if constexpr (std::is_void_v<Returned>) {
+    run_replicas([&]([[maybe_unused]] ReplicaContext& context, [[maybe_unused]] int i) {
+      detail::call_replica_function(fn, context, detail::select<detail::decayed_t<Args>>(args, i)...);
+    });
+  } else {
+    std::vector<std::optional<detail::decayed_t<Returned>>> results(static_cast<std::size_t>(num_local_replicas()));
+    run_replicas([&](ReplicaContext& context, int i) {
+      results[static_cast<std::size_t>(i)].emplace(
+          detail::call_replica_function(fn, context, detail::select<detail::decayed_t<Args>>(args, i)...));
+    });
+    return detail::merge_results(results, "run");
+  }
+}
+
+template <class Value>
+auto Strategy::reduce(ReduceOp op, const Value& value, const Axes& axes) {
+  std::vector<ReduceValue> values;
+  detail::for_each_leaf(value, [&](const auto& leaf) { detail::append_reduce_values(leaf, values); });
+  auto results = reduce_batch(op, values, axes);
+  std::size_t next = 0;
+  return detail::map_leaves(value, [&](const auto& leaf) { return detail::take_reduced(leaf, results, next); });
+}
+
+template <class Value>
+auto Strategy::gather(const Value& value, std::int64_t axis) {
+  std::vector<ReduceValue> values;
+  detail::for_each_leaf(value, [&](const auto& leaf) { detail::append_reduce_values(leaf, values); });
+  std::vector<Tensor> results = gather_batch(values, axis);
+  std::size_t next = 0;
+  return detail::map_leaves(value, [&](const auto&) { return std::move(results[next++]); });
+}
+
+template <class Value>
+auto Strategy::local_results(const Value& value) const {
+  auto component = [&](int i) {
+    return detail::map_leaves(value, [i](const auto& leaf) {
+      using Leaf = std::remove_cvref_t<decltype(leaf)>;
+      if constexpr (std::is_same_v<Leaf, Variable>) {
+        const auto& components = detail::VariableState::of(leaf)->components;
+        return components[components.size() > 1 ? static_cast<std::size_t>(i) : 0];
+      } else {
+        return detail::select(leaf, i);
+      }
+    });
+  };
+  const int n = detail::has_distributed_leaf<Value>() ? detail::num_components(value, num_local_replicas()) : 1;
+  std::vector<decltype(component(0))> results;
+  for (int i = 0; i < n; ++i) results.push_back(component(i));
+  return results;
+}
+
+template <std::invocable<ValueContext> F>
+auto Strategy::distribute_values_from_function(F&& value_fn) {
+  using Returned = detail::decayed_t<std::invoke_result_t<F&, ValueContext>>;
+  static_assert(!std::is_void_v<Returned>, "value_fn must return the replica's value");
+  std::vector<std::optional<Returned>> values(static_cast<std::size_t>(num_local_replicas()));
+  extended().in_cross_replica_context("distribute_values_from_function", [&] {
+    for (int i = 0; i < num_local_replicas(); ++i)
+      values[static_cast<std::size_t>(i)].emplace(value_fn(ValueContext(i, num_replicas_in_sync())));
+  });
+  return detail::map_leaves(detail::merge_results(values, "distribute_values_from_function"), [](const auto& leaf) {
+    using Leaf = std::remove_cvref_t<decltype(leaf)>;
+    if constexpr (detail::is_per_replica<Leaf>::value)
+      return Leaf(std::vector<typename Leaf::value_type>(leaf.begin(), leaf.end()));  // always wrapped
+    else return leaf;
+  });
+}
+
+}  // namespace lockstep

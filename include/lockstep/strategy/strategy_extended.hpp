@@ -1,0 +1,142 @@
+#pragma once
+
+#include <concepts>
+#include <functional>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <lockstep/collectives/options.hpp>
+#include <lockstep/reduce_op.hpp>
+#include <lockstep/values/nest.hpp>
+#include <lockstep/values/reduce_value.hpp>
+
+namespace lockstep {
+
+class Strategy;
+
+/// Tag: results of every component side by side.
+struct Ungrouped {};
+inline constexpr Ungrouped ungrouped;
+
+/// The lower-level interface of a strategy: where values live and how they move. Contexts, threads and streams as for Strategy.
+class StrategyExtended {
+ public:
+  /// The devices replicas run on, in replica order. @throws ContextError  for the default strategy.
+  const std::vector<Device>& worker_devices() const;
+  /// The devices variables live on. @throws ContextError  for the default strategy.
+  const std::vector<Device>& parameter_devices() const;
+
+  /// Reduces over replicas, as Strategy::reduce without axes, onto the destinations. A mirrored value's mean, and a plain value's, is returned
+  /// unchanged and not moved. Sources are never changed.
+  /// @throws InvalidArgument  shapes or dtypes differ; a plain or mirrored value summed over several replicas; booleans.
+  Mirrored<Tensor> reduce_to(ReduceOp op, const ReduceValue& value, const Destination& destination,
+                             const CommunicationOptions& options = {});
+  Mirrored<IndexedSlices> reduce_to(ReduceOp op, const PerReplica<IndexedSlices>& value, const Destination& destination,
+                                    const CommunicationOptions& options = {});
+  /// One result per pair, in order, equal bit for bit to the single calls. Sparse values come back dense.
+  std::vector<Mirrored<Tensor>> batch_reduce_to(ReduceOp op, const std::vector<std::pair<ReduceValue, Destination>>& pairs,
+                                                const CommunicationOptions& options = {});
+  /// Copies to the destinations; without one, to all worker devices.
+  Mirrored<Tensor> broadcast_to(const Tensor& tensor, const CommunicationOptions& options = {});
+  Mirrored<Tensor> broadcast_to(const Tensor& tensor, const Destination& destination, const CommunicationOptions& options = {});
+  /// A host scalar is returned unchanged, so that it can later take a variable's dtype.
+  template <Element T>
+  T broadcast_to(T scalar, const Destination&, const CommunicationOptions& = {}) {
+    return scalar;
+  }
+  template <Element T>
+  T broadcast_to(T scalar, const CommunicationOptions& = {}) {
+    return scalar;
+  }
+
+  /// Calls fn(Tensor& local, args...) for each component of the variable, in order, on the calling thread with the component's device
+  /// current. Mirrored arguments arrive as the component; plain ones and variables unchanged. A `local` that fn made point at other
+  /// storage is copied into the component.
+  /// @return the results as a nest of Mirrored (void stays void); with `ungrouped` as a nest of vectors.
+  /// @throws InvalidArgument  a per-replica argument (resolve it with reduce_to first); another strategy's variable; a new value of
+  /// another shape or dtype.
+  template <class F, class... Args>
+  auto update(const Variable& variable, F&& fn, const Args&... args) {
+    auto results = update_components(variable, fn, args...);
+    if constexpr (!std::is_same_v<decltype(results), std::monostate>)
+      return detail::map_leaves(detail::merge_results(results, "update"), [](const auto& leaf) {
+        using Leaf = std::remove_cvref_t<decltype(leaf)>;
+        if constexpr (detail::is_per_replica<Leaf>::value) {
+          std::vector<typename Leaf::value_type> components(leaf.begin(), leaf.end());
+          return leaf.is_same_object() ? detail::ValueAccess::mirrored_same_object(std::move(components))
+                                       : Mirrored(std::move(components));
+        } else {
+          return leaf;
+        }
+      });
+  }
+  template <class F, class... Args>
+  auto update(Ungrouped, const Variable& variable, F&& fn, const Args&... args) {
+    auto results = update_components(variable, fn, args...);
+    if constexpr (!std::is_same_v<decltype(results), std::monostate>)
+      return detail::map_leaves(detail::merge_results(results, "update"), [](const auto& leaf) {
+        using Leaf = std::remove_cvref_t<decltype(leaf)>;
+        if constexpr (detail::is_per_replica<Leaf>::value)
+          return std::vector<typename Leaf::value_type>(leaf.begin(), leaf.end());
+        else return leaf;
+      });
+  }
+
+  /// True only for this strategy's own variables.
+  bool variable_created_in_scope(const Variable& variable) const;
+  /// The value on the current device if the variable lives there, else component 0.
+  Tensor read_var(const Variable& variable) const { return variable.value(); }
+  /// The variable that a component belongs to; anything else is returned as it is.
+  std::variant<Variable, Tensor> value_container(const Tensor& value) const;
+  Variable value_container(const Variable& variable) const { return variable; }
+
+  /// For the library: calls fn in cross-replica context, with the strategy's calls serialised.
+  /// @throws ContextError  in a replica function, or another strategy's context; names `what`.
+  void in_cross_replica_context(std::string_view what, const std::function<void()>& fn) const;
+
+ private:
+  friend class Strategy;
+  explicit StrategyExtended(Strategy& strategy) : strategy_(strategy) {}
+
+  void for_each_component(const Variable& variable, const std::function<void(Tensor& local, int i)>& fn);
+
+  /// Argument i of an update.
+  template <class T>
+  static auto select_update(const T& nest, int i) {
+    return detail::map_leaves(nest, [i](const auto& leaf) {
+      using Leaf = std::remove_cvref_t<decltype(leaf)>;
+      if constexpr (detail::is_per_replica<Leaf>::value) {
+        LOCKSTEP_EXPECTS(leaf.size() == 1 || leaf.is_same_object(), InvalidArgument,
+                         "update: an argument is a per-replica value with ", leaf.size(),
+                         " components. Resolve it with reduce_to(op, value, variable) first.");
+        return typename Leaf::value_type(leaf[0]);
+      } else if constexpr (detail::is_mirrored<Leaf>::value) {
+        return typename Leaf::value_type(leaf[leaf.size() == 1 ? 0 : i]);
+      } else {
+        return detail::decayed_t<Leaf>(leaf);
+      }
+    });
+  }
+
+  template <class F, class... Args>
+  auto update_components(const Variable& variable, F& fn, const Args&... args) {
+    using Returned = std::invoke_result_t<F&, Tensor&, decltype(select_update(args, 0))...>;
+    (select_update(args, 0), ...);  // refuses before anything has changed
+    if constexpr (std::is_void_v<Returned>) {
+      for_each_component(variable, [&](Tensor& local, [[maybe_unused]] int i) { fn(local, select_update(args, i)...); });
+      return std::monostate();
+    } else {
+      std::vector<std::optional<detail::decayed_t<Returned>>> results;
+      for_each_component(variable,
+                         [&](Tensor& local, [[maybe_unused]] int i) { results.emplace_back(fn(local, select_update(args, i)...)); });
+      return results;
+    }
+  }
+
+  Strategy& strategy_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <lockstep/backend/handles.hpp>
+#include <lockstep/device.hpp>
+
+struct CUstream_st;
+
+namespace lockstep {
+
+class EventRef;
+namespace backend {
+class DeviceBackend;
+}
+
+/// A queue of work on one device, not owned. Cheap to copy. Work on one stream runs in order; two streams are ordered
+/// by events only. Any thread may enqueue; the order of calls from several threads is theirs to fix.
+class StreamRef {
+ public:
+  StreamRef(backend::DeviceBackend& device, backend::StreamHandle handle) : device_(&device), handle_(handle) {}
+
+  Device device() const;
+  /// @throws ContextError  this is a moved-from Stream.
+  backend::DeviceBackend& device_backend() const;
+  backend::StreamHandle handle() const noexcept { return handle_; }
+
+  /// Blocks until all work enqueued so far is done.
+  /// @throws DeviceError  the work failed.
+  void synchronize() const;
+  /// Whether all work enqueued so far is done; does not block.
+  bool is_complete() const;
+  /// Work enqueued here afterwards starts after `event`, as last recorded. Does not block the host. The event may be
+  /// of another device. An event that was never recorded orders nothing.
+  ///
+  /// Where the two devices are of different kinds, the calling thread waits for the event: a CPU's work is done by threads.
+  void wait(const EventRef& event) const;
+  /// Work enqueued here afterwards starts after all work enqueued on `other` so far, as if by an event.
+  void wait(const StreamRef& other) const;
+
+  friend bool operator==(const StreamRef&, const StreamRef&) = default;
+
+ protected:
+  backend::DeviceBackend* device_;
+  backend::StreamHandle handle_;
+};
+
+/// Owns a stream. Move only; using a moved-from Stream throws ContextError. Destruction does not wait.
+class Stream : public StreamRef {
+ public:
+  /// @throws NotFound  there is no such device.
+  explicit Stream(const Device& device);
+  Stream(Stream&& other) noexcept : StreamRef(other) { other.device_ = nullptr; }
+  Stream& operator=(Stream&& other) noexcept;
+  ~Stream();
+
+  /// A view of a stream that an engine made with the CUDA runtime or driver. The engine keeps it alive until the memory that was
+  /// allocated on it is freed. Null is the legacy default stream.
+  /// @throws InvalidArgument  `device` is not a GPU.
+  /// @throws NotFound  there is no such device.
+  static StreamRef borrow(CUstream_st* stream, const Device& device);
+};
+
+/// The stream on which the library's high-level calls (Tensor, strategies) enqueue work for `device` on this thread:
+/// the innermost StreamScope's, else the device's own stream.
+/// @throws NotFound  there is no such device.
+StreamRef current_stream(const Device& device);
+
+/// Makes `stream` the current one of its device on this thread, until the end of the block.
+class [[nodiscard]] StreamScope {
+ public:
+  explicit StreamScope(StreamRef stream);
+  ~StreamScope();
+  StreamScope(const StreamScope&) = delete;
+  StreamScope& operator=(const StreamScope&) = delete;
+
+ private:
+  StreamRef stream_;
+  const StreamScope* outer_;
+  friend StreamRef current_stream(const Device& device);
+};
+
+}  // namespace lockstep

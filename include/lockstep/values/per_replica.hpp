@@ -1,0 +1,138 @@
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <lockstep/device_manager.hpp>
+#include <lockstep/error.hpp>
+#include <lockstep/tensor.hpp>
+
+namespace lockstep {
+
+namespace detail {
+struct ValueAccess;  // lets the library set what users cannot
+
+/// The conversion of a distributed value of `size` components to one component. @throws InvalidArgument
+[[noreturn]] void raise_not_one_component(int size);
+[[noreturn]] void raise_no_components(std::string_view what);
+void check_component_index(int index, int size);
+}  // namespace detail
+
+/// One component for each local replica, in replica order; components may differ. Made by datasets, `run` and
+/// `distribute_values_from_function`. An immutable value; components of Tensor type are handles.
+template <class T>
+class PerReplica {
+ public:
+  using value_type = T;
+
+  /// @throws InvalidArgument  no components.
+  explicit PerReplica(std::vector<T> components) : components_(std::move(components)) {
+    if (components_.empty()) detail::raise_no_components("PerReplica");
+  }
+
+  int size() const noexcept { return static_cast<int>(components_.size()); }
+  /// @throws InvalidArgument  i is outside [0, size).
+  decltype(auto) operator[](int i) const {
+    detail::check_component_index(i, size());
+    return components_[static_cast<std::size_t>(i)];
+  }
+  auto begin() const noexcept { return components_.begin(); }
+  auto end() const noexcept { return components_.end(); }
+
+  /// Whether every replica gave the same object (Tensors only): reductions then treat it as that plain value.
+  bool is_same_object() const noexcept { return same_object_; }
+
+  /// The component, when there is one.
+  /// @throws InvalidArgument  there are several: take a `PerReplica<T>` parameter, reduce the value, or use local_results.
+  operator T() const {
+    if (size() != 1) detail::raise_not_one_component(size());
+    return components_[0];
+  }
+
+ private:
+  friend struct detail::ValueAccess;
+  std::vector<T> components_;
+  bool same_object_ = false;
+};
+
+/// Equal components, one for each device of a group; the maker vouches for it. Made by `reduce_to`, `broadcast_to` and `update`.
+template <class T>
+class Mirrored {
+ public:
+  using value_type = T;
+
+  /// @throws InvalidArgument  no components.
+  explicit Mirrored(std::vector<T> components) : components_(std::move(components)) {
+    if (components_.empty()) detail::raise_no_components("Mirrored");
+  }
+
+  int size() const noexcept { return static_cast<int>(components_.size()); }
+  /// @throws InvalidArgument  i is outside [0, size).
+  decltype(auto) operator[](int i) const {
+    detail::check_component_index(i, size());
+    return components_[static_cast<std::size_t>(i)];
+  }
+  auto begin() const noexcept { return components_.begin(); }
+  auto end() const noexcept { return components_.end(); }
+
+  /// Whether all components are one object.
+  bool is_same_object() const noexcept { return same_object_ || size() == 1; }
+
+  /// The component on the current device, else component 0.
+  operator T() const;
+
+ private:
+  friend struct detail::ValueAccess;
+  std::vector<T> components_;
+  bool same_object_ = false;
+};
+
+namespace detail {
+
+struct ValueAccess {
+  template <class T>
+  static PerReplica<T> same_object(std::vector<T> components) {
+    PerReplica<T> value(std::move(components));
+    value.same_object_ = true;
+    return value;
+  }
+  template <class T>
+  static Mirrored<T> mirrored_same_object(std::vector<T> components) {
+    Mirrored<T> value(std::move(components));
+    value.same_object_ = true;
+    return value;
+  }
+};
+
+/// Position of the component on the current device, else 0.
+template <class Components>
+std::size_t current_component(const Components& components) {
+  if constexpr (requires { components[0].device(); }) {
+    const Device& here = current_device();
+    for (std::size_t i = 0; i < components.size(); ++i)
+      if (components[i].device() == here) return i;
+  }
+  return 0;
+}
+
+template <class T>
+struct is_per_replica : std::false_type {};
+template <class T>
+struct is_per_replica<PerReplica<T>> : std::true_type {};
+template <class T>
+struct is_mirrored : std::false_type {};
+template <class T>
+struct is_mirrored<Mirrored<T>> : std::true_type {};
+template <class T>
+concept DistributedLeaf = is_per_replica<T>::value || is_mirrored<T>::value;
+
+}  // namespace detail
+
+template <class T>
+Mirrored<T>::operator T() const {
+  return components_[detail::current_component(components_)];
+}
+
+}  // namespace lockstep
