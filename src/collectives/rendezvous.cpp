@@ -210,10 +210,10 @@ void Rendezvous::Impl::throw_failure(std::uint64_t generation, std::string_view 
     case Failure::none: break;
   }
   const std::string& label = labels[static_cast<std::size_t>(failed_rank)];
-  raise<ContextError>({__FILE__, __LINE__, __func__},
-                      concat(operation, ", call ", generation, ": ", label,
-                             " has returned without it. Make the same calls on every replica."),
-                      {.operation = std::string(operation), .replica = failed_rank});
+  raise<MissingRank>({__FILE__, __LINE__, __func__},
+                     concat(operation, ", call ", generation, ": ", label,
+                            " has returned without it. Make the same calls on every replica."),
+                     {.operation = std::string(operation), .replica = failed_rank});
 }
 
 }  // namespace lockstep::detail

@@ -10,12 +10,19 @@
 #include <string_view>
 #include <vector>
 
+#include <lockstep/error.hpp>
 #include <lockstep/tensor_view.hpp>
 
 namespace lockstep::detail {
 
 /// Thrown into a rank that waits for one that has failed. Not an Error, nor a std::exception: not for users to handle.
 struct Released {};
+
+/// Thrown into a rank that waits for one that has left; a consequence, where another rank failed by itself.
+class MissingRank : public ContextError {
+ public:
+  using ContextError::ContextError;
+};
 
 /// What a rank brings to a meeting. `meet` keeps a copy; what it points to is the rank's, which keeps it alive while others may read
 /// it: during `meet` (for the check), and, where other ranks use `arrival`, until some later meeting or barrier tells that they
