@@ -1,13 +1,13 @@
 find_package(Catch2 3.3 REQUIRED)
 include(Catch)
 
-# lockstep_add_test(name SOURCES file... [LABELS label] [TIMEOUT seconds] [DEFINITIONS definition...]
-#                   [LIBRARIES target...])
+# lockstep_add_test(name SOURCES file... [LABELS label] [TIMEOUT seconds] [BACKEND backend] [LIBRARIES target...])
 #
 # One Catch2 executable, lockstep_<name>; each of its test cases becomes a CTest entry "name: test case", with the label
-# (host unless told) and the timeout (60 seconds unless told).
+# (host unless told) and the timeout (60 seconds unless told). The backend that tests/support/test_backend.hpp presents is
+# host unless told.
 function(lockstep_add_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "LABELS;TIMEOUT" "SOURCES;DEFINITIONS;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "LABELS;TIMEOUT;BACKEND" "SOURCES;LIBRARIES")
   if(NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "lockstep_add_test(${name}): needs SOURCES, does not know '${arg_UNPARSED_ARGUMENTS}'")
   endif()
@@ -17,12 +17,16 @@ function(lockstep_add_test name)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 60)
   endif()
+  if(NOT arg_BACKEND)
+    set(arg_BACKEND host)
+  endif()
+  string(TOUPPER "${arg_BACKEND}" BACKEND)
 
   set(target lockstep_${name})
   add_executable(${target} ${arg_SOURCES})
   # Tests may look at private headers, as "host/host_stream.hpp".
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src")
-  target_compile_definitions(${target} PRIVATE ${arg_DEFINITIONS})
+  target_compile_definitions(${target} PRIVATE LOCKSTEP_TEST_BACKEND_${BACKEND})
   target_link_libraries(${target} PRIVATE ${arg_LIBRARIES} lockstep::lockstep lockstep_build Catch2::Catch2WithMain)
 
   catch_discover_tests(${target}
@@ -33,11 +37,7 @@ endfunction()
 
 # lockstep_add_contract_tests(backend)
 #
-# What every backend must do, compiled once for this one: tests/contract/ with LOCKSTEP_TEST_BACKEND_<BACKEND> defined.
+# What every backend must do, tests/contract/, compiled once for this one as lockstep_contract_<backend>.
 function(lockstep_add_contract_tests backend)
-  string(TOUPPER "${backend}" BACKEND)
-  lockstep_add_test(contract_${backend}
-    SOURCES ${LOCKSTEP_CONTRACT_TESTS}
-    DEFINITIONS LOCKSTEP_TEST_BACKEND_${BACKEND}
-    LABELS ${backend})
+  lockstep_add_test(contract_${backend} SOURCES ${LOCKSTEP_CONTRACT_TESTS} BACKEND ${backend} LABELS ${backend})
 endfunction()
