@@ -1,0 +1,117 @@
+#include <lockstep/device_manager.hpp>
+
+#include <string>
+#include <utility>
+
+#include <lockstep/backend/registry.hpp>
+#include <lockstep/error.hpp>
+
+namespace lockstep {
+
+namespace {
+
+thread_local const Device* innermost_device = nullptr;
+
+}  // namespace
+
+DeviceManager& DeviceManager::instance() {
+  static DeviceManager& manager = *new DeviceManager(backend::default_backends());
+  return manager;
+}
+
+DeviceManager::DeviceManager(std::vector<std::unique_ptr<backend::Backend>> backends) : backends_(std::move(backends)) {
+  for (const auto& backend : backends_) {
+    LOCKSTEP_EXPECTS(backend->interface_version() == backend::kInterfaceVersion, Unsupported, "DeviceManager: backend \"",
+                     backend->name(), "\" was built for version ", backend->interface_version(),
+                     " of the backend interface, this library has version ", backend::kInterfaceVersion,
+                     ". Build the backend against these headers.");
+  }
+}
+
+backend::Backend* DeviceManager::find(DeviceKind kind) noexcept {
+  for (const auto& backend : backends_) {
+    if (backend->kind() == kind) return backend.get();
+  }
+  return nullptr;
+}
+
+backend::Backend& DeviceManager::find_device(const Device& device, const char* operation) {
+  backend::Backend* const backend = device.is_local() ? find(device.kind()) : nullptr;
+  if (backend == nullptr || !backend->has_device(device.index())) {
+    std::string existing;
+    for (const auto& each : backends_) {
+      for (int i = 0; i < each->num_devices(); ++i) {
+        existing += (existing.empty() ? "" : ", ") + Device(each->kind(), i).to_string();
+      }
+    }
+    LOCKSTEP_EXPECTS(false, NotFound, operation, ": this process has no device ", device, ". Its devices are: ",
+                     existing.empty() ? "none" : existing, ". Any CPU:k exists on request.");
+  }
+  return *backend;
+}
+
+std::vector<Device> DeviceManager::devices(DeviceKind kind) {
+  const std::lock_guard lock(mutex_);
+  std::vector<Device> devices;
+  backend::Backend* const backend = find(kind);
+  const int num_devices = backend == nullptr ? 0 : backend->num_devices();
+  for (int i = 0; i < num_devices; ++i) devices.emplace_back(kind, i);
+  return devices;
+}
+
+DeviceInfo DeviceManager::info(const Device& device) {
+  const std::lock_guard lock(mutex_);
+  return find_device(device, "DeviceManager::info").info(device.index());
+}
+
+std::vector<std::vector<PeerLink>> DeviceManager::peer_links() {
+  const std::lock_guard lock(mutex_);
+  backend::Backend* const backend = find(DeviceKind::gpu);
+  const int num_devices = backend == nullptr ? 0 : backend->num_devices();
+  std::vector<std::vector<PeerLink>> links(static_cast<std::size_t>(num_devices));
+  for (int a = 0; a < num_devices; ++a) {
+    for (int b = 0; b < num_devices; ++b) links[static_cast<std::size_t>(a)].push_back(backend->peer_link(a, b));
+  }
+  return links;
+}
+
+void DeviceManager::set_virtual_devices(const Device& device, int n) {
+  LOCKSTEP_EXPECTS(n >= 1, InvalidArgument, "DeviceManager::set_virtual_devices(", device, ", ", n,
+                   "): a device cannot be split into ", n, ". Pass 1 or more.");
+  const std::lock_guard lock(mutex_);
+  backend::Backend& backend = find_device(device, "DeviceManager::set_virtual_devices");
+  for (const auto& [used, unused] : open_) {
+    LOCKSTEP_EXPECTS(used.kind() != device.kind() || used.index() < device.index(), ContextError,
+                     "DeviceManager::set_virtual_devices(", device, ", ", n, "): ", used,
+                     " is in use already, and devices are renumbered. Split devices before their first use.");
+  }
+  backend.set_virtual_devices(device.index(), n);
+}
+
+backend::DeviceBackend& DeviceManager::open(const Device& device) {
+  const std::lock_guard lock(mutex_);
+  if (const auto found = open_.find(device); found != open_.end()) return *found->second;
+  auto opened = find_device(device, "DeviceManager::open").open(device.index());
+  return *open_.emplace(device, std::move(opened)).first->second;
+}
+
+backend::Backend& DeviceManager::backend(DeviceKind kind) {
+  const std::lock_guard lock(mutex_);
+  backend::Backend* const backend = find(kind);
+  LOCKSTEP_EXPECTS(backend != nullptr, NotFound, "DeviceManager::backend: no backend for ", name(kind),
+                   "s is built into this library. Build it with LOCKSTEP_CUDA=ON to use GPUs.");
+  return *backend;
+}
+
+const Device& current_device() {
+  static const Device& host = *new Device();
+  return innermost_device != nullptr ? *innermost_device : host;
+}
+
+DeviceScope::DeviceScope(const Device& device) : outer_(innermost_device), device_(device) {
+  innermost_device = &device_;
+}
+
+DeviceScope::~DeviceScope() { innermost_device = outer_; }
+
+}  // namespace lockstep

@@ -1,0 +1,141 @@
+#include <limits>
+#include <vector>
+
+#include <lockstep/backend/device_backend.hpp>
+#include <lockstep/backend/kernel_backend.hpp>
+#include <lockstep/error.hpp>
+#include <lockstep/ops.hpp>
+#include <lockstep/stream.hpp>
+
+#include "tensor_checks.hpp"
+
+/// Reductions along axes.
+namespace lockstep {
+
+namespace {
+
+/// Axes [first, last] of a tensor.
+struct AxisGroup {
+  int first;
+  int last;
+};
+
+/// Neighbouring axes make one group; nothing reduced (a scalar's axes) makes none.
+std::vector<AxisGroup> group_neighbours(const std::vector<int>& sorted_axes) {
+  std::vector<AxisGroup> groups;
+  for (const int axis : sorted_axes) {
+    if (!groups.empty() && groups.back().last + 1 == axis) {
+      groups.back().last = axis;
+    } else {
+      groups.push_back({axis, axis});
+    }
+  }
+  return groups;
+}
+
+backend::AxisExtents extents_around(const Shape& shape, const AxisGroup& group) {
+  backend::AxisExtents extents;
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    (axis < group.first ? extents.outer : axis <= group.last ? extents.axis : extents.inner) *= shape[axis];
+  }
+  return extents;
+}
+
+Shape without(Shape shape, const AxisGroup& group) {
+  for (int axis = group.last; axis >= group.first; --axis) shape = shape.without(axis);
+  return shape;
+}
+
+Tensor reduce_group(ReduceOp op, const Tensor& t, const AxisGroup& group, DType out_dtype, double divisor) {
+  const Tensor in = t.contiguous();
+  Tensor out = Tensor::empty(without(t.shape(), group), out_dtype, t.device());
+  const StreamRef stream = current_stream(t.device());
+  stream.device_backend().kernels().reduce_axis(op, out.view(), in.view(), extents_around(t.shape(), group), divisor,
+                                                stream.handle());
+  return out;
+}
+
+/// What `op` gives for no elements. Only sums divide.
+Scalar reduction_of_nothing(ReduceOp op, double divisor) {
+  if (op == ReduceOp::product) return 1;
+  return divisor == 0 ? std::numeric_limits<double>::quiet_NaN() : 0.0;
+}
+
+/// All axes when none is named.
+std::vector<int> axes_of(const Tensor& t, const Axes& axes, const char* operation) {
+  std::vector<int> result = axes.normalized(t.shape(), operation);
+  if (axes.empty()) {
+    result.clear();
+    for (int axis = 0; axis < t.rank(); ++axis) result.push_back(axis);
+  }
+  return result;
+}
+
+}  // namespace
+
+Tensor reduce_axes(ReduceOp op, const Tensor& t, const Axes& axes, DType out_dtype, double divisor) {
+  const DType dtype = t.dtype();
+  const DType sum_dtype = accumulator_dtype(dtype);
+  const DType mean_dtype = reduced_dtype(ReduceOp::mean, dtype);  // refuses booleans
+  const bool is_sum = op == ReduceOp::sum || op == ReduceOp::mean;
+  LOCKSTEP_EXPECTS(out_dtype == dtype || out_dtype == sum_dtype || out_dtype == mean_dtype, InvalidArgument,
+                   "reduce_axes(", op, "): ", describe(t), " cannot be reduced to ", out_dtype, ". Ask for ", dtype, ", ",
+                   sum_dtype, " or ", mean_dtype, ", or cast the tensor first.");
+  LOCKSTEP_EXPECTS(divisor == 1 || is_sum, InvalidArgument, "reduce_axes(", op, "): the divisor ", divisor,
+                   " has no meaning for ", op, ". Only sum and mean divide.");
+  const std::vector<int> reduced = axes_of(t, axes, "reduce_axes");
+  std::int64_t count = 1;
+  for (const int axis : reduced) count *= t.shape()[axis];
+  if (op == ReduceOp::mean) {
+    divisor *= static_cast<double>(count);
+    op = ReduceOp::sum;
+  }
+  LOCKSTEP_EXPECTS(divisor != 0 || is_floating(out_dtype), InvalidArgument, "reduce_axes: a sum over ", describe(t),
+                   " divided by 0 has no value in ", out_dtype, ". Ask for a floating-point dtype, which gives NaN.");
+
+  std::vector<AxisGroup> groups = group_neighbours(reduced);
+  Shape out_shape = t.shape();
+  for (auto group = groups.rbegin(); group != groups.rend(); ++group) out_shape = without(out_shape, *group);
+  if (out_shape.empty() || count == 0) {
+    LOCKSTEP_EXPECTS(out_shape.empty() || (op != ReduceOp::min && op != ReduceOp::max), InvalidArgument, op, ": ",
+                     describe(t), " has no elements along the reduced axes. Reduce at least one element.");
+    Tensor out = Tensor::empty(out_shape, out_dtype, t.device());
+    out.fill_(reduction_of_nothing(op, divisor));
+    return out;
+  }
+
+  if (groups.empty()) groups.push_back({0, -1});  // a scalar: one element along an axis that it lacks
+  if (groups.size() == 1) return reduce_group(op, t, groups.front(), out_dtype, divisor);
+  // From the innermost group outwards, so that the indices of the others stay. Kept in the accumulator's dtype to the end.
+  Tensor partial = t;
+  while (groups.size() > 1) {
+    partial = reduce_group(op, partial, groups.back(), sum_dtype, 1);
+    groups.pop_back();
+  }
+  const DType last_dtype = divisor == 1 ? sum_dtype : reduced_dtype(ReduceOp::mean, sum_dtype);
+  return reduce_group(op, partial, groups.front(), last_dtype, divisor).cast(out_dtype);
+}
+
+Tensor sum(const Tensor& t, const Axes& axes) { return reduce_axes(ReduceOp::sum, t, axes, t.dtype()); }
+Tensor max(const Tensor& t, const Axes& axes) { return reduce_axes(ReduceOp::max, t, axes, t.dtype()); }
+Tensor min(const Tensor& t, const Axes& axes) { return reduce_axes(ReduceOp::min, t, axes, t.dtype()); }
+Tensor product(const Tensor& t, const Axes& axes) { return reduce_axes(ReduceOp::product, t, axes, t.dtype()); }
+Tensor mean(const Tensor& t, const Axes& axes) {
+  return reduce_axes(ReduceOp::mean, t, axes, reduced_dtype(ReduceOp::mean, t.dtype()));
+}
+
+Tensor argmax(const Tensor& t, std::int64_t axis) {
+  detail::require_numeric("argmax", t);
+  const int reduced = t.shape().normalize_axis(axis, "argmax");
+  Tensor out = Tensor::empty(t.shape().without(reduced), DType::i64, t.device());
+  if (out.size() == 0) return out;
+  LOCKSTEP_EXPECTS(t.size() > 0, InvalidArgument, "argmax: ", describe(t), " has no elements along axis ", reduced,
+                   ". Reduce at least one element.");
+  const Tensor in = t.contiguous();
+  const StreamRef stream = current_stream(t.device());
+  stream.device_backend().kernels().argmax(out.view(), in.view(), extents_around(t.shape(), {reduced, reduced}),
+                                           stream.handle());
+  return out;
+}
+
+}  // namespace lockstep

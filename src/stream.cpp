@@ -1,0 +1,86 @@
+#include <lockstep/stream.hpp>
+
+#include <lockstep/backend/device_backend.hpp>
+#include <lockstep/device_manager.hpp>
+#include <lockstep/error.hpp>
+#include <lockstep/event.hpp>
+
+namespace lockstep {
+
+namespace {
+
+thread_local const StreamScope* innermost_scope = nullptr;
+
+}  // namespace
+
+backend::DeviceBackend& StreamRef::device_backend() const {
+  LOCKSTEP_EXPECTS(device_ != nullptr, ContextError,
+                   "Stream: used after it was moved from. Use the object that it was moved to.");
+  return *device_;
+}
+
+Device StreamRef::device() const { return device_backend().device(); }
+
+void StreamRef::synchronize() const { device_backend().synchronize(handle_); }
+
+bool StreamRef::is_complete() const { return device_backend().is_complete(handle_); }
+
+void StreamRef::wait(const EventRef& event) const {
+  backend::DeviceBackend& other = event.device_backend();
+  if (other.device().kind() == device_backend().device().kind()) {
+    device_->wait(handle_, event.handle());
+  } else {
+    other.synchronize(event.handle());  // no backend can wait for another's events
+  }
+}
+
+void StreamRef::wait(const StreamRef& other) const {
+  backend::DeviceBackend& mine = device_backend();
+  if (*this == other) return;
+  if (other.device_backend().device().kind() != mine.device().kind()) return other.synchronize();
+  const Event event(other.device());
+  event.record(other);
+  wait(event);
+}
+
+Stream::Stream(const Device& device)
+    : StreamRef(DeviceManager::instance().open(device), backend::StreamHandle{}) {
+  handle_ = device_->create_stream();
+}
+
+Stream& Stream::operator=(Stream&& other) noexcept {
+  if (this != &other) {
+    if (device_ != nullptr) device_->destroy_stream(handle_);
+    StreamRef::operator=(other);
+    other.device_ = nullptr;
+  }
+  return *this;
+}
+
+Stream::~Stream() {
+  if (device_ != nullptr) device_->destroy_stream(handle_);
+}
+
+StreamRef Stream::borrow(CUstream_st* stream, const Device& device) {
+  LOCKSTEP_EXPECTS(device.kind() == DeviceKind::gpu, InvalidArgument, "Stream::borrow: ", device,
+                   " is not a GPU, and only GPUs have CUDA streams. Pass the GPU that the stream was made on.");
+  // The CUDA backend's handles are the driver's own. Handle 0 is "none" here; 1 is the driver's name for the legacy stream.
+  const auto address = reinterpret_cast<std::uintptr_t>(stream);
+  return {DeviceManager::instance().open(device), backend::StreamHandle(address == 0 ? 1 : address)};
+}
+
+StreamRef current_stream(const Device& device) {
+  for (const StreamScope* scope = innermost_scope; scope != nullptr; scope = scope->outer_) {
+    if (scope->stream_.device_backend().device() == device) return scope->stream_;
+  }
+  return DeviceManager::instance().open(device).default_stream();
+}
+
+StreamScope::StreamScope(StreamRef stream) : stream_(stream), outer_(innermost_scope) {
+  stream_.device_backend();  // throws for a moved-from Stream
+  innermost_scope = this;
+}
+
+StreamScope::~StreamScope() { innermost_scope = outer_; }
+
+}  // namespace lockstep

@@ -1,0 +1,112 @@
+#include <lockstep/backend/device_backend.hpp>
+#include <lockstep/error.hpp>
+#include <lockstep/stream.hpp>
+#include <lockstep/tensor.hpp>
+
+#include "tensor_checks.hpp"
+
+/// Tensors between devices, dtypes, layouts and the host.
+namespace lockstep {
+
+namespace {
+
+/// Copies contiguous, non-empty memory between different devices.
+void transfer(const TensorView& destination, const TensorView& source) {
+  const StreamRef to = current_stream(destination.device);
+  const StreamRef from = current_stream(source.device);
+  const auto num_bytes = static_cast<std::size_t>(source.nbytes());
+  if (destination.device.kind() == source.device.kind()) {
+    to.wait(from);
+    to.device_backend().copy_from_peer(destination.data, source.data, from.device_backend(), num_bytes, to.handle());
+    from.wait(to);  // the source's next owner must not write before it was read
+  } else if (destination.device.kind() == DeviceKind::cpu) {
+    from.device_backend().copy_to_host(destination.data, source.data, num_bytes, from.handle());
+    from.synchronize();  // the destination may be page-locked, which is written later
+  } else {
+    to.device_backend().copy_from_host(destination.data, source.data, num_bytes, to.handle());
+  }
+}
+
+/// A single element seen as `shape`.
+TensorView broadcast(TensorView view, const Shape& shape) {
+  view.shape = shape;
+  view.strides.fill(0);
+  return view;
+}
+
+}  // namespace
+
+Tensor Tensor::to(const Device& device) const {
+  if (this->device() == device) return *this;
+  Tensor result = empty(shape(), dtype(), device);
+  if (size() > 0) transfer(result.view_, contiguous().view_);
+  return result;
+}
+
+Tensor Tensor::clone() const {
+  Tensor result = empty(shape(), dtype(), device());
+  result.copy_(*this);
+  return result;
+}
+
+Tensor Tensor::contiguous() const { return is_contiguous() ? *this : clone(); }
+
+Tensor Tensor::cast(DType dtype) const {
+  if (this->dtype() == dtype) return *this;
+  Tensor result = empty(shape(), dtype, device());
+  if (size() > 0) {
+    const StreamRef stream = current_stream(device());
+    stream.device_backend().kernels().copy(result.view_, view_, stream.handle());
+  }
+  return result;
+}
+
+Tensor& Tensor::copy_(const Tensor& other) {
+  detail::require_writable("copy_", *this);
+  detail::require_same_dtype("copy_", *this, other);
+  if (other.rank() > 0) detail::require_same_shape("copy_", *this, other);
+  if (size() == 0 || detail::same_elements(view_, other.view_)) return *this;
+
+  const bool as_bytes = is_contiguous() && other.size() == size();
+  const Tensor source = detail::may_overlap(view_, other.view_) ? other.clone() : other;
+  if (device() != source.device()) {
+    if (!as_bytes) return copy_(source.to(device()));
+    transfer(view_, source.contiguous().view_);
+    return *this;
+  }
+  const StreamRef stream = current_stream(device());
+  if (as_bytes && source.is_contiguous()) {
+    stream.device_backend().copy(view_.data, source.view_.data, static_cast<std::size_t>(nbytes()), stream.handle());
+  } else {
+    const TensorView from = source.shape() == shape() ? source.view_ : broadcast(source.view_, shape());
+    stream.device_backend().kernels().copy(view_, from, stream.handle());
+  }
+  return *this;
+}
+
+Tensor& Tensor::fill_(const Scalar& value) {
+  detail::require_writable("fill_", *this);
+  if (size() > 0) {
+    const StreamRef stream = current_stream(device());
+    stream.device_backend().kernels().fill(view_, value, stream.handle());
+  }
+  return *this;
+}
+
+void Tensor::read_item(void* value, DType dtype) const {
+  LOCKSTEP_EXPECTS(size() == 1, InvalidArgument, "Tensor::item: ", describe(*this), " has ", size(),
+                   " elements, not 1. Use to_vector, or slice it first.");
+  read_all(value, dtype);
+}
+
+void Tensor::read_all(void* values, DType dtype) const {
+  LOCKSTEP_EXPECTS(this->dtype() == dtype, InvalidArgument, "Tensor: cannot read ", describe(*this), " as ", dtype,
+                   ". Ask for the host type of ", this->dtype(), ", or cast the tensor first.");
+  if (size() == 0) return;
+  const Tensor source = contiguous();
+  const StreamRef stream = current_stream(device());
+  stream.device_backend().copy_to_host(values, source.view_.data, static_cast<std::size_t>(nbytes()), stream.handle());
+  stream.synchronize();  // `values` may be page-locked, which is written later
+}
+
+}  // namespace lockstep
