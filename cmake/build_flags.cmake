@@ -12,6 +12,8 @@ target_include_directories(lockstep_build INTERFACE "${PROJECT_SOURCE_DIR}/inclu
 
 target_compile_options(lockstep_build INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow>
+  # Aggregates are filled by designated initialisers, which name what differs from the defaults.
+  $<$<COMPILE_LANGUAGE:CXX>:-Wno-missing-field-initializers>
   # A fused multiply-add rounds once where two operations round twice: results would differ between compilers.
   $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
 if(LOCKSTEP_WERROR)
