@@ -1,0 +1,171 @@
+#include "host/collectives/reduce_range.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <cstring>
+#include <type_traits>
+
+#include "host/collectives/streaming.hpp"
+
+namespace lockstep::host {
+namespace {
+
+// Bytes of the accumulator block: with the blocks of a few sources it stays in the second-level cache, and is long enough for
+// the prefetchers.
+constexpr std::size_t kBlockBytes = 8192;
+
+// What T is combined in.
+template <class T>
+using Wide = std::conditional_t<std::integral<T> || std::same_as<T, double>, T, float>;
+
+// Integers wrap: computed in an unsigned type that is not promoted to int.
+template <class A>
+using Wrapping = std::conditional_t<sizeof(A) < sizeof(unsigned), unsigned, std::make_unsigned_t<A>>;
+
+struct Sum {
+  template <class A>
+  static A apply(A a, A b) {
+    if constexpr (std::integral<A>) return static_cast<A>(static_cast<Wrapping<A>>(a) + static_cast<Wrapping<A>>(b));
+    else return a + b;
+  }
+};
+struct Product {
+  template <class A>
+  static A apply(A a, A b) {
+    if constexpr (std::integral<A>) return static_cast<A>(static_cast<Wrapping<A>>(a) * static_cast<Wrapping<A>>(b));
+    else return a * b;
+  }
+};
+// a, or b where it is smaller or NaN; a NaN in a stays, as no comparison with it holds.
+struct Min {
+  template <class A>
+  static A apply(A a, A b) {
+    return (b < a) | (b != b) ? b : a;
+  }
+};
+struct Max {
+  template <class A>
+  static A apply(A a, A b) {
+    return (b > a) | (b != b) ? b : a;
+  }
+};
+
+// acc := sources[0] op … op sources[K - 1], or acc op them. One pass over up to four sources saves passes over acc.
+template <class Op, bool kFirst, int K, class T, class A>
+void combine(A* __restrict acc, const T* const* sources, std::size_t n) {
+  const T* s0 = sources[0];
+  const T* s1 = sources[K > 1 ? 1 : 0];
+  const T* s2 = sources[K > 2 ? 2 : 0];
+  const T* s3 = sources[K > 3 ? 3 : 0];
+  for (std::size_t i = 0; i < n; ++i) {
+    A value = static_cast<A>(s0[i]);
+    if constexpr (!kFirst) value = Op::apply(acc[i], value);
+    if constexpr (K > 1) value = Op::apply(value, static_cast<A>(s1[i]));
+    if constexpr (K > 2) value = Op::apply(value, static_cast<A>(s2[i]));
+    if constexpr (K > 3) value = Op::apply(value, static_cast<A>(s3[i]));
+    acc[i] = value;
+  }
+}
+
+template <class Op, bool kFirst, class T, class A>
+void combine_up_to_four(A* acc, const T* const* sources, std::size_t num_sources, std::size_t n) {
+  switch (num_sources) {
+    case 1: return combine<Op, kFirst, 1>(acc, sources, n);
+    case 2: return combine<Op, kFirst, 2>(acc, sources, n);
+    case 3: return combine<Op, kFirst, 3>(acc, sources, n);
+    default: return combine<Op, kFirst, 4>(acc, sources, n);
+  }
+}
+
+// The mean of one element whose sum is not finite. Scaled down by a power of two the sum of finite numbers cannot overflow, and
+// their mean lies between them.
+template <class T, class A>
+A mean_of_large(std::span<const void* const> sources, std::size_t i, A divisor) {
+  int exponent = 0;
+  std::frexp(divisor, &exponent);
+  A sum = 0, lowest = INFINITY, highest = -INFINITY;
+  for (const void* source : sources) {
+    const A value = static_cast<A>(static_cast<const T*>(source)[i]);
+    if (!std::isfinite(value)) return NAN;
+    sum += std::ldexp(value, -exponent);
+    lowest = std::min(lowest, value);
+    highest = std::max(highest, value);
+  }
+  return std::clamp(std::ldexp(sum / divisor, exponent), lowest, highest);
+}
+
+template <class T, class A>
+void divide(A* __restrict acc, std::size_t n, std::span<const void* const> sources, std::size_t begin) {
+  const A divisor = static_cast<A>(sources.size());
+  bool all_finite = true;
+  for (std::size_t i = 0; i < n; ++i) {
+    acc[i] /= divisor;
+    all_finite &= std::abs(acc[i]) < INFINITY;
+  }
+  if (all_finite) return;
+  for (std::size_t i = 0; i < n; ++i) {
+    if (std::isfinite(acc[i])) continue;
+    const A mean = mean_of_large<T>(sources, begin + i, divisor);
+    if (!std::isnan(mean)) acc[i] = mean;
+  }
+}
+
+template <class Op, class T>
+void reduce_blocks(bool mean, std::size_t count, std::span<const void* const> sources,
+                   std::span<void* const> destinations, bool streaming) {
+  using A = Wide<T>;
+  constexpr std::size_t kBlock = kBlockBytes / sizeof(A);
+  alignas(64) A acc[kBlock];
+  alignas(64) T rounded[std::same_as<A, T> ? 1 : kBlock];
+
+  for (std::size_t begin = 0; begin < count; begin += kBlock) {
+    const std::size_t n = std::min(kBlock, count - begin);
+    for (std::size_t first = 0; first < sources.size(); first += 4) {
+      const std::size_t num_sources = std::min<std::size_t>(4, sources.size() - first);
+      const T* group[4] = {};
+      for (std::size_t i = 0; i < num_sources; ++i) group[i] = static_cast<const T*>(sources[first + i]) + begin;
+      if (first == 0) combine_up_to_four<Op, true>(acc, group, num_sources, n);
+      else combine_up_to_four<Op, false>(acc, group, num_sources, n);
+    }
+    if constexpr (std::floating_point<A>) {
+      if (mean) divide<T>(acc, n, sources, begin);
+    }
+    const void* result = acc;
+    if constexpr (!std::same_as<A, T>) {
+      for (std::size_t i = 0; i < n; ++i) rounded[i] = static_cast<T>(acc[i]);
+      result = rounded;
+    }
+    for (void* destination : destinations) {
+      if (destination == nullptr) continue;
+      T* out = static_cast<T*>(destination) + begin;
+      // In place the lines have just been read, and are in a cache.
+      const bool in_place = std::ranges::find(sources, destination) != sources.end();
+      if (streaming && !in_place) stream_copy(out, result, n * sizeof(T));
+      else std::memcpy(out, result, n * sizeof(T));
+    }
+  }
+}
+
+}  // namespace
+
+void reduce_range(ReduceOp op, DType dtype, std::int64_t count, std::span<const void* const> sources,
+                  std::span<void* const> destinations, bool streaming) {
+  dispatch(dtype, [&]<class T>() {
+    assert((!std::same_as<T, bool>) && (op != ReduceOp::mean || !std::integral<T>));
+    if constexpr (!std::same_as<T, bool>) {
+      const auto n = static_cast<std::size_t>(count);
+      switch (op) {
+        case ReduceOp::sum: return reduce_blocks<Sum, T>(false, n, sources, destinations, streaming);
+        case ReduceOp::mean: return reduce_blocks<Sum, T>(true, n, sources, destinations, streaming);
+        case ReduceOp::min: return reduce_blocks<Min, T>(false, n, sources, destinations, streaming);
+        case ReduceOp::max: return reduce_blocks<Max, T>(false, n, sources, destinations, streaming);
+        case ReduceOp::product: return reduce_blocks<Product, T>(false, n, sources, destinations, streaming);
+      }
+    }
+  });
+}
+
+}  // namespace lockstep::host
