@@ -1,9 +1,7 @@
-#include <lockstep/buffer.hpp>
-
-#include <utility>
-
 #include <lockstep/backend/device_backend.hpp>
+#include <lockstep/buffer.hpp>
 #include <lockstep/error.hpp>
+#include <utility>
 
 namespace lockstep {
 
@@ -38,8 +36,9 @@ void Buffer::release() noexcept {
 std::span<std::byte> Buffer::host_bytes() const {
   LOCKSTEP_EXPECTS(device_ != nullptr, ContextError,
                    "Buffer::host_bytes: the Buffer is empty: default-constructed or moved from.");
-  LOCKSTEP_EXPECTS(device_->device().kind() == DeviceKind::cpu, InvalidArgument, "Buffer::host_bytes: the ", size_bytes_,
-                   " bytes are on ", device_->device(), ", which the host cannot read. Copy them to a CPU buffer first.");
+  LOCKSTEP_EXPECTS(device_->device().kind() == DeviceKind::cpu, InvalidArgument, "Buffer::host_bytes: the ",
+                   size_bytes_, " bytes are on ", device_->device(),
+                   ", which the host cannot read. Copy them to a CPU buffer first.");
   return {static_cast<std::byte*>(data_), size_bytes_};
 }
 

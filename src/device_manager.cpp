@@ -1,10 +1,8 @@
+#include <lockstep/backend/registry.hpp>
 #include <lockstep/device_manager.hpp>
-
+#include <lockstep/error.hpp>
 #include <string>
 #include <utility>
-
-#include <lockstep/backend/registry.hpp>
-#include <lockstep/error.hpp>
 
 namespace lockstep {
 
@@ -19,12 +17,13 @@ DeviceManager& DeviceManager::instance() {
   return manager;
 }
 
-DeviceManager::DeviceManager(std::vector<std::unique_ptr<backend::Backend>> backends) : backends_(std::move(backends)) {
+DeviceManager::DeviceManager(std::vector<std::unique_ptr<backend::Backend>> backends)
+    : backends_(std::move(backends)) {
   for (const auto& backend : backends_) {
-    LOCKSTEP_EXPECTS(backend->interface_version() == backend::kInterfaceVersion, Unsupported, "DeviceManager: backend \"",
-                     backend->name(), "\" was built for version ", backend->interface_version(),
-                     " of the backend interface, this library has version ", backend::kInterfaceVersion,
-                     ". Build the backend against these headers.");
+    LOCKSTEP_EXPECTS(backend->interface_version() == backend::kInterfaceVersion, Unsupported,
+                     "DeviceManager: backend \"", backend->name(), "\" was built for version ",
+                     backend->interface_version(), " of the backend interface, this library has version ",
+                     backend::kInterfaceVersion, ". Build the backend against these headers.");
   }
 }
 
@@ -44,8 +43,9 @@ backend::Backend& DeviceManager::find_device(const Device& device, const char* o
         existing += (existing.empty() ? "" : ", ") + Device(each->kind(), i).to_string();
       }
     }
-    LOCKSTEP_EXPECTS(false, NotFound, operation, ": this process has no device ", device, ". Its devices are: ",
-                     existing.empty() ? "none" : existing, ". Any CPU:k exists on request.");
+    LOCKSTEP_EXPECTS(false, NotFound, operation, ": this process has no device ", device,
+                     ". Its devices are: ", existing.empty() ? "none" : existing,
+                     ". Any CPU:k exists on request.");
   }
   return *backend;
 }
@@ -70,7 +70,8 @@ std::vector<std::vector<PeerLink>> DeviceManager::peer_links() {
   const int num_devices = backend == nullptr ? 0 : backend->num_devices();
   std::vector<std::vector<PeerLink>> links(static_cast<std::size_t>(num_devices));
   for (int a = 0; a < num_devices; ++a) {
-    for (int b = 0; b < num_devices; ++b) links[static_cast<std::size_t>(a)].push_back(backend->peer_link(a, b));
+    for (int b = 0; b < num_devices; ++b)
+      links[static_cast<std::size_t>(a)].push_back(backend->peer_link(a, b));
   }
   return links;
 }

@@ -1,8 +1,7 @@
-#include <lockstep/event.hpp>
-
 #include <lockstep/backend/device_backend.hpp>
 #include <lockstep/device_manager.hpp>
 #include <lockstep/error.hpp>
+#include <lockstep/event.hpp>
 #include <lockstep/stream.hpp>
 
 namespace lockstep {
@@ -16,8 +15,9 @@ backend::DeviceBackend& EventRef::device_backend() const {
 Device EventRef::device() const { return device_backend().device(); }
 
 void EventRef::record(const StreamRef& stream) const {
-  LOCKSTEP_EXPECTS(&device_backend() == &stream.device_backend(), InvalidArgument, "Event::record: the event is of ",
-                   device(), ", the stream of ", stream.device(), ". Make the event on the stream's device.");
+  LOCKSTEP_EXPECTS(&device_backend() == &stream.device_backend(), InvalidArgument,
+                   "Event::record: the event is of ", device(), ", the stream of ", stream.device(),
+                   ". Make the event on the stream's device.");
   device_->record(handle_, stream.handle());
 }
 
@@ -25,7 +25,8 @@ void EventRef::synchronize() const { device_backend().synchronize(handle_); }
 
 bool EventRef::is_complete() const { return device_backend().is_complete(handle_); }
 
-Event::Event(const Device& device) : EventRef(DeviceManager::instance().open(device), backend::EventHandle{}) {
+Event::Event(const Device& device)
+    : EventRef(DeviceManager::instance().open(device), backend::EventHandle{}) {
   handle_ = device_->create_event();
 }
 

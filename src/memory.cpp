@@ -1,11 +1,12 @@
-#include <lockstep/memory.hpp>
-
 #include <lockstep/backend/device_backend.hpp>
 #include <lockstep/device_manager.hpp>
+#include <lockstep/memory.hpp>
 
 namespace lockstep {
 
-MemoryStats memory_stats(const Device& device) { return DeviceManager::instance().open(device).memory_stats(); }
+MemoryStats memory_stats(const Device& device) {
+  return DeviceManager::instance().open(device).memory_stats();
+}
 
 void trim_memory(const Device& device) { DeviceManager::instance().open(device).trim_memory(); }
 

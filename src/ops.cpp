@@ -1,8 +1,7 @@
-#include <lockstep/ops.hpp>
-
 #include <lockstep/backend/device_backend.hpp>
 #include <lockstep/backend/kernel_backend.hpp>
 #include <lockstep/error.hpp>
+#include <lockstep/ops.hpp>
 #include <lockstep/stream.hpp>
 
 #include "tensor_checks.hpp"
@@ -23,7 +22,8 @@ Tensor unary(UnaryOp op, const Tensor& t) {
 }
 
 /// Two tensors of one shape, dtype and device.
-Tensor compare(const char* operation, backend::BinaryOp op, const Tensor& a, const Tensor& b, DType out_dtype) {
+Tensor compare(const char* operation, backend::BinaryOp op, const Tensor& a, const Tensor& b,
+               DType out_dtype) {
   detail::require_same_dtype(operation, a, b);
   detail::require_same_device(operation, a, b);
   detail::require_same_shape(operation, a, b);
@@ -41,9 +41,9 @@ void require_labels_in_range(const Tensor& labels, std::int64_t num_classes) {
   if (labels.device().kind() != DeviceKind::cpu) return;
   const auto* const label = static_cast<const std::int64_t*>(labels.view().data);
   for (std::int64_t row = 0; row < labels.size(); ++row) {
-    LOCKSTEP_EXPECTS(0 <= label[row] && label[row] < num_classes, InvalidArgument, "softmax_cross_entropy: label ",
-                     label[row], " of row ", row, " is none of the ", num_classes, " classes. Pass labels in [0, ",
-                     num_classes, ").");
+    LOCKSTEP_EXPECTS(0 <= label[row] && label[row] < num_classes, InvalidArgument,
+                     "softmax_cross_entropy: label ", label[row], " of row ", row, " is none of the ",
+                     num_classes, " classes. Pass labels in [0, ", num_classes, ").");
   }
 }
 
@@ -53,8 +53,8 @@ Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a, bool transpose
   detail::require_floating("matmul", a);
   detail::require_same_dtype("matmul", a, b);
   detail::require_same_device("matmul", a, b);
-  LOCKSTEP_EXPECTS(a.rank() == 2 && b.rank() == 2, InvalidArgument, "matmul: ", describe(a), " and ", describe(b),
-                   " are not both matrices. Reshape them to rank 2.");
+  LOCKSTEP_EXPECTS(a.rank() == 2 && b.rank() == 2, InvalidArgument, "matmul: ", describe(a), " and ",
+                   describe(b), " are not both matrices. Reshape them to rank 2.");
   const std::int64_t m = a.shape()[transpose_a ? 1 : 0], k = a.shape()[transpose_a ? 0 : 1];
   const std::int64_t n = b.shape()[transpose_b ? 0 : 1];
   LOCKSTEP_EXPECTS(b.shape()[transpose_b ? 1 : 0] == k, InvalidArgument, "matmul: ", describe(a),
@@ -65,8 +65,8 @@ Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a, bool transpose
   Tensor out = Tensor::empty(Shape(m, n), a.dtype(), a.device());
   if (out.size() > 0) {
     const StreamRef stream = current_stream(a.device());
-    stream.device_backend().kernels().matmul(out.view(), a.contiguous().view(), transpose_a, b.contiguous().view(),
-                                             transpose_b, stream.handle());
+    stream.device_backend().kernels().matmul(out.view(), a.contiguous().view(), transpose_a,
+                                             b.contiguous().view(), transpose_b, stream.handle());
   }
   return out;
 }
@@ -106,8 +106,8 @@ Tensor add_row(const Tensor& matrix, const Tensor& row) {
   detail::require_numeric("add_row", matrix);
   detail::require_same_dtype("add_row", matrix, row);
   detail::require_same_device("add_row", matrix, row);
-  LOCKSTEP_EXPECTS(matrix.rank() == 2 && row.rank() == 1 && matrix.shape()[1] == row.shape()[0], InvalidArgument,
-                   "add_row: ", describe(row), " is not one row of ", describe(matrix),
+  LOCKSTEP_EXPECTS(matrix.rank() == 2 && row.rank() == 1 && matrix.shape()[1] == row.shape()[0],
+                   InvalidArgument, "add_row: ", describe(row), " is not one row of ", describe(matrix),
                    ". Pass a matrix [rows, columns] and a vector [columns].");
   Tensor out = Tensor::empty(matrix.shape(), matrix.dtype(), matrix.device());
   if (out.size() > 0) {
@@ -119,16 +119,17 @@ Tensor add_row(const Tensor& matrix, const Tensor& row) {
 }
 
 Tensor concatenate(std::span<const Tensor> parts, std::int64_t axis) {
-  LOCKSTEP_EXPECTS(!parts.empty(), InvalidArgument, "concatenate: there are no parts. Pass at least one tensor.");
+  LOCKSTEP_EXPECTS(!parts.empty(), InvalidArgument,
+                   "concatenate: there are no parts. Pass at least one tensor.");
   const Tensor& first = parts.front();
   const int joined = first.shape().normalize_axis(axis, "concatenate");
   std::int64_t extent = 0;
   for (const Tensor& part : parts) {
     detail::require_same_dtype("concatenate", first, part);
-    LOCKSTEP_EXPECTS(part.rank() == first.rank() &&
-                         part.shape().with(joined, 0) == first.shape().with(joined, 0),
-                     InvalidArgument, "concatenate: ", describe(first), " and ", describe(part),
-                     " differ in more than axis ", joined, ". Pass tensors of equal shape but for that axis.");
+    LOCKSTEP_EXPECTS(
+        part.rank() == first.rank() && part.shape().with(joined, 0) == first.shape().with(joined, 0),
+        InvalidArgument, "concatenate: ", describe(first), " and ", describe(part),
+        " differ in more than axis ", joined, ". Pass tensors of equal shape but for that axis.");
     extent += part.shape()[joined];
   }
   Tensor out = Tensor::empty(first.shape().with(joined, extent), first.dtype(), first.device());
@@ -144,8 +145,8 @@ Tensor concatenate(std::span<const Tensor> parts, std::int64_t axis) {
 std::pair<Tensor, Tensor> softmax_cross_entropy(const Tensor& logits, const Tensor& labels) {
   detail::require_floating("softmax_cross_entropy", logits);
   detail::require_same_device("softmax_cross_entropy", logits, labels);
-  LOCKSTEP_EXPECTS(labels.dtype() == DType::i64, InvalidArgument, "softmax_cross_entropy: labels ", describe(labels),
-                   " are not int64. Convert them with Tensor::cast first.");
+  LOCKSTEP_EXPECTS(labels.dtype() == DType::i64, InvalidArgument, "softmax_cross_entropy: labels ",
+                   describe(labels), " are not int64. Convert them with Tensor::cast first.");
   LOCKSTEP_EXPECTS(logits.rank() == 2 && labels.rank() == 1 && labels.shape()[0] == logits.shape()[0],
                    InvalidArgument, "softmax_cross_entropy: labels ", describe(labels), " do not fit logits ",
                    describe(logits), ". Pass logits [rows, classes] and labels [rows].");
@@ -157,8 +158,8 @@ std::pair<Tensor, Tensor> softmax_cross_entropy(const Tensor& logits, const Tens
   Tensor gradient = Tensor::empty(logits.shape(), logits.dtype(), logits.device());
   if (logits.size() > 0) {
     const StreamRef stream = current_stream(logits.device());
-    stream.device_backend().kernels().softmax_cross_entropy(loss.view(), gradient.view(), logits.contiguous().view(),
-                                                            classes.view(), stream.handle());
+    stream.device_backend().kernels().softmax_cross_entropy(
+        loss.view(), gradient.view(), logits.contiguous().view(), classes.view(), stream.handle());
   }
   return {loss, gradient};
 }

@@ -1,11 +1,10 @@
 #include <limits>
-#include <vector>
-
 #include <lockstep/backend/device_backend.hpp>
 #include <lockstep/backend/kernel_backend.hpp>
 #include <lockstep/error.hpp>
 #include <lockstep/ops.hpp>
 #include <lockstep/stream.hpp>
+#include <vector>
 
 #include "tensor_checks.hpp"
 
@@ -50,8 +49,8 @@ Tensor reduce_group(ReduceOp op, const Tensor& t, const AxisGroup& group, DType 
   const Tensor in = t.contiguous();
   Tensor out = Tensor::empty(without(t.shape(), group), out_dtype, t.device());
   const StreamRef stream = current_stream(t.device());
-  stream.device_backend().kernels().reduce_axis(op, out.view(), in.view(), extents_around(t.shape(), group), divisor,
-                                                stream.handle());
+  stream.device_backend().kernels().reduce_axis(op, out.view(), in.view(), extents_around(t.shape(), group),
+                                                divisor, stream.handle());
   return out;
 }
 
@@ -79,8 +78,8 @@ Tensor reduce_axes(ReduceOp op, const Tensor& t, const Axes& axes, DType out_dty
   const DType mean_dtype = reduced_dtype(ReduceOp::mean, dtype);  // refuses booleans
   const bool is_sum = op == ReduceOp::sum || op == ReduceOp::mean;
   LOCKSTEP_EXPECTS(out_dtype == dtype || out_dtype == sum_dtype || out_dtype == mean_dtype, InvalidArgument,
-                   "reduce_axes(", op, "): ", describe(t), " cannot be reduced to ", out_dtype, ". Ask for ", dtype, ", ",
-                   sum_dtype, " or ", mean_dtype, ", or cast the tensor first.");
+                   "reduce_axes(", op, "): ", describe(t), " cannot be reduced to ", out_dtype, ". Ask for ",
+                   dtype, ", ", sum_dtype, " or ", mean_dtype, ", or cast the tensor first.");
   LOCKSTEP_EXPECTS(divisor == 1 || is_sum, InvalidArgument, "reduce_axes(", op, "): the divisor ", divisor,
                    " has no meaning for ", op, ". Only sum and mean divide.");
   const std::vector<int> reduced = axes_of(t, axes, "reduce_axes");
@@ -90,15 +89,17 @@ Tensor reduce_axes(ReduceOp op, const Tensor& t, const Axes& axes, DType out_dty
     divisor *= static_cast<double>(count);
     op = ReduceOp::sum;
   }
-  LOCKSTEP_EXPECTS(divisor != 0 || is_floating(out_dtype), InvalidArgument, "reduce_axes: a sum over ", describe(t),
-                   " divided by 0 has no value in ", out_dtype, ". Ask for a floating-point dtype, which gives NaN.");
+  LOCKSTEP_EXPECTS(divisor != 0 || is_floating(out_dtype), InvalidArgument, "reduce_axes: a sum over ",
+                   describe(t), " divided by 0 has no value in ", out_dtype,
+                   ". Ask for a floating-point dtype, which gives NaN.");
 
   std::vector<AxisGroup> groups = group_neighbours(reduced);
   Shape out_shape = t.shape();
   for (auto group = groups.rbegin(); group != groups.rend(); ++group) out_shape = without(out_shape, *group);
   if (out_shape.empty() || count == 0) {
-    LOCKSTEP_EXPECTS(out_shape.empty() || (op != ReduceOp::min && op != ReduceOp::max), InvalidArgument, op, ": ",
-                     describe(t), " has no elements along the reduced axes. Reduce at least one element.");
+    LOCKSTEP_EXPECTS(out_shape.empty() || (op != ReduceOp::min && op != ReduceOp::max), InvalidArgument, op,
+                     ": ", describe(t),
+                     " has no elements along the reduced axes. Reduce at least one element.");
     Tensor out = Tensor::empty(out_shape, out_dtype, t.device());
     out.fill_(reduction_of_nothing(op, divisor));
     return out;
@@ -106,7 +107,8 @@ Tensor reduce_axes(ReduceOp op, const Tensor& t, const Axes& axes, DType out_dty
 
   if (groups.empty()) groups.push_back({0, -1});  // a scalar: one element along an axis that it lacks
   if (groups.size() == 1) return reduce_group(op, t, groups.front(), out_dtype, divisor);
-  // From the innermost group outwards, so that the indices of the others stay. Kept in the accumulator's dtype to the end.
+  // From the innermost group outwards, so that the indices of the others stay. Kept in the accumulator's
+  // dtype to the end.
   Tensor partial = t;
   while (groups.size() > 1) {
     partial = reduce_group(op, partial, groups.back(), sum_dtype, 1);
@@ -119,7 +121,9 @@ Tensor reduce_axes(ReduceOp op, const Tensor& t, const Axes& axes, DType out_dty
 Tensor sum(const Tensor& t, const Axes& axes) { return reduce_axes(ReduceOp::sum, t, axes, t.dtype()); }
 Tensor max(const Tensor& t, const Axes& axes) { return reduce_axes(ReduceOp::max, t, axes, t.dtype()); }
 Tensor min(const Tensor& t, const Axes& axes) { return reduce_axes(ReduceOp::min, t, axes, t.dtype()); }
-Tensor product(const Tensor& t, const Axes& axes) { return reduce_axes(ReduceOp::product, t, axes, t.dtype()); }
+Tensor product(const Tensor& t, const Axes& axes) {
+  return reduce_axes(ReduceOp::product, t, axes, t.dtype());
+}
 Tensor mean(const Tensor& t, const Axes& axes) {
   return reduce_axes(ReduceOp::mean, t, axes, reduced_dtype(ReduceOp::mean, t.dtype()));
 }
@@ -129,12 +133,12 @@ Tensor argmax(const Tensor& t, std::int64_t axis) {
   const int reduced = t.shape().normalize_axis(axis, "argmax");
   Tensor out = Tensor::empty(t.shape().without(reduced), DType::i64, t.device());
   if (out.size() == 0) return out;
-  LOCKSTEP_EXPECTS(t.size() > 0, InvalidArgument, "argmax: ", describe(t), " has no elements along axis ", reduced,
-                   ". Reduce at least one element.");
+  LOCKSTEP_EXPECTS(t.size() > 0, InvalidArgument, "argmax: ", describe(t), " has no elements along axis ",
+                   reduced, ". Reduce at least one element.");
   const Tensor in = t.contiguous();
   const StreamRef stream = current_stream(t.device());
-  stream.device_backend().kernels().argmax(out.view(), in.view(), extents_around(t.shape(), {reduced, reduced}),
-                                           stream.handle());
+  stream.device_backend().kernels().argmax(out.view(), in.view(),
+                                           extents_around(t.shape(), {reduced, reduced}), stream.handle());
   return out;
 }
 

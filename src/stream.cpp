@@ -1,9 +1,8 @@
-#include <lockstep/stream.hpp>
-
 #include <lockstep/backend/device_backend.hpp>
 #include <lockstep/device_manager.hpp>
 #include <lockstep/error.hpp>
 #include <lockstep/event.hpp>
+#include <lockstep/stream.hpp>
 
 namespace lockstep {
 
@@ -62,9 +61,11 @@ Stream::~Stream() {
 }
 
 StreamRef Stream::borrow(CUstream_st* stream, const Device& device) {
-  LOCKSTEP_EXPECTS(device.kind() == DeviceKind::gpu, InvalidArgument, "Stream::borrow: ", device,
-                   " is not a GPU, and only GPUs have CUDA streams. Pass the GPU that the stream was made on.");
-  // The CUDA backend's handles are the driver's own. Handle 0 is "none" here; 1 is the driver's name for the legacy stream.
+  LOCKSTEP_EXPECTS(
+      device.kind() == DeviceKind::gpu, InvalidArgument, "Stream::borrow: ", device,
+      " is not a GPU, and only GPUs have CUDA streams. Pass the GPU that the stream was made on.");
+  // The CUDA backend's handles are the driver's own. Handle 0 is "none" here; 1 is the driver's name for the
+  // legacy stream.
   const auto address = reinterpret_cast<std::uintptr_t>(stream);
   return {DeviceManager::instance().open(device), backend::StreamHandle(address == 0 ? 1 : address)};
 }

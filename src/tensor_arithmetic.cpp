@@ -14,7 +14,8 @@ using backend::BinaryOp;
 
 void launch(BinaryOp op, const TensorView& out, const Tensor& a, const Tensor& b) {
   const StreamRef stream = current_stream(out.device);
-  stream.device_backend().kernels().binary(op, out, a.contiguous().view(), b.contiguous().view(), stream.handle());
+  stream.device_backend().kernels().binary(op, out, a.contiguous().view(), b.contiguous().view(),
+                                           stream.handle());
 }
 
 Tensor scalar_like(std::string_view operation, const Scalar& value, const Tensor& t) {
@@ -82,13 +83,29 @@ Tensor operator-(const Tensor& a) {
   return out;
 }
 
-Tensor& Tensor::add_(const Tensor& other) { return combine_in_place("add_", BinaryOp::add, *this, other), *this; }
-Tensor& Tensor::sub_(const Tensor& other) { return combine_in_place("sub_", BinaryOp::subtract, *this, other), *this; }
-Tensor& Tensor::mul_(const Tensor& other) { return combine_in_place("mul_", BinaryOp::multiply, *this, other), *this; }
-Tensor& Tensor::div_(const Tensor& other) { return combine_in_place("div_", BinaryOp::divide, *this, other), *this; }
-Tensor& Tensor::add_(const Scalar& value) { return combine_in_place("add_", BinaryOp::add, *this, value), *this; }
-Tensor& Tensor::sub_(const Scalar& value) { return combine_in_place("sub_", BinaryOp::subtract, *this, value), *this; }
-Tensor& Tensor::mul_(const Scalar& value) { return combine_in_place("mul_", BinaryOp::multiply, *this, value), *this; }
-Tensor& Tensor::div_(const Scalar& value) { return combine_in_place("div_", BinaryOp::divide, *this, value), *this; }
+Tensor& Tensor::add_(const Tensor& other) {
+  return combine_in_place("add_", BinaryOp::add, *this, other), *this;
+}
+Tensor& Tensor::sub_(const Tensor& other) {
+  return combine_in_place("sub_", BinaryOp::subtract, *this, other), *this;
+}
+Tensor& Tensor::mul_(const Tensor& other) {
+  return combine_in_place("mul_", BinaryOp::multiply, *this, other), *this;
+}
+Tensor& Tensor::div_(const Tensor& other) {
+  return combine_in_place("div_", BinaryOp::divide, *this, other), *this;
+}
+Tensor& Tensor::add_(const Scalar& value) {
+  return combine_in_place("add_", BinaryOp::add, *this, value), *this;
+}
+Tensor& Tensor::sub_(const Scalar& value) {
+  return combine_in_place("sub_", BinaryOp::subtract, *this, value), *this;
+}
+Tensor& Tensor::mul_(const Scalar& value) {
+  return combine_in_place("mul_", BinaryOp::multiply, *this, value), *this;
+}
+Tensor& Tensor::div_(const Scalar& value) {
+  return combine_in_place("div_", BinaryOp::divide, *this, value), *this;
+}
 
 }  // namespace lockstep

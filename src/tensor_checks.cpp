@@ -2,21 +2,22 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <lockstep/error.hpp>
 #include <utility>
 #include <vector>
-
-#include <lockstep/error.hpp>
 
 namespace lockstep::detail {
 
 namespace {
 
-/// Sufficient, not necessary: each axis, by increasing stride, steps over everything that the axes before it reach.
+/// Sufficient, not necessary: each axis, by increasing stride, steps over everything that the axes before it
+/// reach.
 bool elements_are_apart(const TensorView& view) {
   if (view.is_contiguous()) return true;
   std::vector<std::pair<std::int64_t, std::int64_t>> axes;  // stride, extent
   for (int axis = 0; axis < view.shape.rank(); ++axis) {
-    if (view.shape[axis] > 1) axes.emplace_back(view.strides[static_cast<std::size_t>(axis)], view.shape[axis]);
+    if (view.shape[axis] > 1)
+      axes.emplace_back(view.strides[static_cast<std::size_t>(axis)], view.shape[axis]);
   }
   std::sort(axes.begin(), axes.end());
   std::int64_t reach = 0;
@@ -41,23 +42,24 @@ std::pair<std::uintptr_t, std::uintptr_t> byte_range(const TensorView& view) noe
 }  // namespace
 
 void require_same_device(std::string_view operation, const Tensor& a, const Tensor& b) {
-  LOCKSTEP_EXPECTS(a.device() == b.device(), InvalidArgument, operation, ": ", describe(a), " and ", describe(b),
-                   " are on different devices. Move one with Tensor::to first.");
+  LOCKSTEP_EXPECTS(a.device() == b.device(), InvalidArgument, operation, ": ", describe(a), " and ",
+                   describe(b), " are on different devices. Move one with Tensor::to first.");
 }
 
 void require_same_dtype(std::string_view operation, const Tensor& a, const Tensor& b) {
-  LOCKSTEP_EXPECTS(a.dtype() == b.dtype(), InvalidArgument, operation, ": ", describe(a), " and ", describe(b),
-                   " have different dtypes. Convert one with Tensor::cast first.");
+  LOCKSTEP_EXPECTS(a.dtype() == b.dtype(), InvalidArgument, operation, ": ", describe(a), " and ",
+                   describe(b), " have different dtypes. Convert one with Tensor::cast first.");
 }
 
 void require_same_shape(std::string_view operation, const Tensor& a, const Tensor& b) {
-  LOCKSTEP_EXPECTS(a.shape() == b.shape(), InvalidArgument, operation, ": ", describe(a), " and ", describe(b),
-                   " have different shapes. Nothing is broadcast here but tensors of rank 0, where that is said.");
+  LOCKSTEP_EXPECTS(
+      a.shape() == b.shape(), InvalidArgument, operation, ": ", describe(a), " and ", describe(b),
+      " have different shapes. Nothing is broadcast here but tensors of rank 0, where that is said.");
 }
 
 void require_numeric(std::string_view operation, const Tensor& t) {
-  LOCKSTEP_EXPECTS(!is_boolean(t.dtype()), InvalidArgument, operation, ": not defined on booleans, and ", describe(t),
-                   " holds them. Convert it with Tensor::cast first.");
+  LOCKSTEP_EXPECTS(!is_boolean(t.dtype()), InvalidArgument, operation, ": not defined on booleans, and ",
+                   describe(t), " holds them. Convert it with Tensor::cast first.");
 }
 
 void require_floating(std::string_view operation, const Tensor& t) {
@@ -79,7 +81,8 @@ bool may_overlap(const TensorView& a, const TensorView& b) noexcept {
 }
 
 bool same_elements(const TensorView& a, const TensorView& b) noexcept {
-  if (a.data != b.data || a.dtype != b.dtype || !(a.device == b.device) || !(a.shape == b.shape)) return false;
+  if (a.data != b.data || a.dtype != b.dtype || !(a.device == b.device) || !(a.shape == b.shape))
+    return false;
   return std::equal(a.strides.begin(), a.strides.begin() + a.shape.rank(), b.strides.begin());
 }
 

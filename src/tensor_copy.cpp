@@ -17,7 +17,8 @@ void transfer(const TensorView& destination, const TensorView& source) {
   const auto num_bytes = static_cast<std::size_t>(source.nbytes());
   if (destination.device.kind() == source.device.kind()) {
     to.wait(from);
-    to.device_backend().copy_from_peer(destination.data, source.data, from.device_backend(), num_bytes, to.handle());
+    to.device_backend().copy_from_peer(destination.data, source.data, from.device_backend(), num_bytes,
+                                       to.handle());
     from.wait(to);  // the source's next owner must not write before it was read
   } else if (destination.device.kind() == DeviceKind::cpu) {
     from.device_backend().copy_to_host(destination.data, source.data, num_bytes, from.handle());
@@ -76,7 +77,8 @@ Tensor& Tensor::copy_(const Tensor& other) {
   }
   const StreamRef stream = current_stream(device());
   if (as_bytes && source.is_contiguous()) {
-    stream.device_backend().copy(view_.data, source.view_.data, static_cast<std::size_t>(nbytes()), stream.handle());
+    stream.device_backend().copy(view_.data, source.view_.data, static_cast<std::size_t>(nbytes()),
+                                 stream.handle());
   } else {
     const TensorView from = source.shape() == shape() ? source.view_ : broadcast(source.view_, shape());
     stream.device_backend().kernels().copy(view_, from, stream.handle());
@@ -100,12 +102,13 @@ void Tensor::read_item(void* value, DType dtype) const {
 }
 
 void Tensor::read_all(void* values, DType dtype) const {
-  LOCKSTEP_EXPECTS(this->dtype() == dtype, InvalidArgument, "Tensor: cannot read ", describe(*this), " as ", dtype,
-                   ". Ask for the host type of ", this->dtype(), ", or cast the tensor first.");
+  LOCKSTEP_EXPECTS(this->dtype() == dtype, InvalidArgument, "Tensor: cannot read ", describe(*this), " as ",
+                   dtype, ". Ask for the host type of ", this->dtype(), ", or cast the tensor first.");
   if (size() == 0) return;
   const Tensor source = contiguous();
   const StreamRef stream = current_stream(device());
-  stream.device_backend().copy_to_host(values, source.view_.data, static_cast<std::size_t>(nbytes()), stream.handle());
+  stream.device_backend().copy_to_host(values, source.view_.data, static_cast<std::size_t>(nbytes()),
+                                       stream.handle());
   stream.synchronize();  // `values` may be page-locked, which is written later
 }
 
