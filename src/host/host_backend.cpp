@@ -1,0 +1,84 @@
+#include <charconv>
+#include <cstdlib>
+#include <fstream>
+#include <lockstep/error.hpp>
+#include <lockstep/host/host_backend.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "host/host_communicator.hpp"
+#include "host/host_device.hpp"
+#include "host/host_memory.hpp"
+
+namespace lockstep::host {
+namespace {
+
+constexpr const char* kNumDevicesVariable = "LOCKSTEP_HOST_DEVICES";
+
+int num_devices_from_environment() {
+  const char* const text = std::getenv(kNumDevicesVariable);
+  if (text == nullptr || *text == '\0') return 1;
+  int n = 0;
+  const std::string_view view(text);
+  const auto [end, error] = std::from_chars(view.begin(), view.end(), n);
+  LOCKSTEP_EXPECTS(error == std::errc() && end == view.end() && n >= 1, InvalidArgument,
+                   "Enumerating CPUs: the environment variable ", kNumDevicesVariable, " is \"", view,
+                   "\". Set it to a whole number from 1 up, or unset it for one CPU.");
+  return n;
+}
+
+std::string cpu_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t value = line.find(": ");
+    if (line.starts_with("model name") && value != std::string::npos) return line.substr(value + 2);
+  }
+  return "CPU";
+}
+
+class HostBackend final : public backend::Backend {
+ public:
+  std::string_view name() const noexcept override { return "host"; }
+  DeviceKind kind() const noexcept override { return DeviceKind::cpu; }
+  int interface_version() const noexcept override { return backend::kInterfaceVersion; }
+  backend::Capabilities capabilities() const noexcept override {
+    return {.host_accessible = true, .f8 = true};
+  }
+
+  int num_devices() override {
+    if (!num_devices_) num_devices_ = num_devices_from_environment();
+    return *num_devices_;
+  }
+  bool has_device(int index) override { return index >= 0; }
+  DeviceInfo info(int) override { return {.name = cpu_name(), .memory_bytes = total_memory_bytes()}; }
+  PeerLink peer_link(int a, int b) override {
+    return a == b ? PeerLink::same_device : PeerLink::shared_memory;
+  }
+
+  void set_virtual_devices(int index, int n) override {
+    LOCKSTEP_EXPECTS(index == 0, Unsupported, "set_virtual_devices(\"CPU:", index, "\", ", n,
+                     "): all CPU:k are one processor. Split CPU:0.");
+    num_devices_ = n;
+  }
+
+  std::unique_ptr<backend::DeviceBackend> open(int index) override {
+    return std::make_unique<HostDevice>(index, memory_);
+  }
+
+  std::unique_ptr<backend::CommunicatorBackend> create_communicator(
+      std::span<backend::DeviceBackend* const> devices) override {
+    return make_host_communicator(static_cast<int>(devices.size()));
+  }
+
+ private:
+  std::optional<int> num_devices_;
+  const std::shared_ptr<HostMemory> memory_ =
+      std::make_shared<HostMemory>();  // also owned by the devices, which outlive this
+};
+
+}  // namespace
+
+std::unique_ptr<backend::Backend> make_backend() { return std::make_unique<HostBackend>(); }
+
+}  // namespace lockstep::host

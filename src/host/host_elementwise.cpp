@@ -1,0 +1,245 @@
+#include <algorithm>
+#include <cmath>
+#include <concepts>
+#include <cstdint>
+#include <lockstep/detail/saturate_cast.hpp>
+#include <type_traits>
+
+#include "host/host_kernels.hpp"
+#include "host/host_tiles.hpp"
+
+namespace lockstep::host {
+namespace {
+
+using backend::BinaryOp;
+using backend::UnaryOp;
+
+/// An unsigned type that holds C and is not promoted to int, in which integers wrap without undefined
+/// behaviour.
+template <class C>
+using wrapping_t = std::conditional_t<sizeof(C) < 4, std::uint32_t, std::make_unsigned_t<C>>;
+
+/// f(a, b), wrapping.
+template <class C, class F>
+C wrapping(C a, C b, F f) {
+  if constexpr (std::integral<C>) {
+    using W = wrapping_t<C>;
+    return static_cast<C>(f(static_cast<W>(a), static_cast<W>(b)));
+  } else {
+    return f(a, b);
+  }
+}
+
+struct Add {
+  template <class C>
+  static C apply(C a, C b) {
+    return wrapping(a, b, [](auto x, auto y) { return x + y; });
+  }
+};
+
+struct Subtract {
+  template <class C>
+  static C apply(C a, C b) {
+    return wrapping(a, b, [](auto x, auto y) { return x - y; });
+  }
+};
+
+struct Multiply {
+  template <class C>
+  static C apply(C a, C b) {
+    return wrapping(a, b, [](auto x, auto y) { return x * y; });
+  }
+};
+
+struct Divide {
+  template <class C>
+  static C apply(C a, C b) {
+    if constexpr (std::integral<C>) {
+      if (b == 0) return 0;
+      if constexpr (std::signed_integral<C>) {
+        if (b == -1) return Subtract::apply(C(0), a);  // the lowest number has no opposite
+      }
+      return static_cast<C>(a / b);
+    } else {
+      return a / b;
+    }
+  }
+};
+
+struct ReluGradient {
+  template <class C>
+  static C apply(C a, C b) {
+    return b > C(0) ? a : C(0);
+  }
+};
+
+struct Equal {
+  template <class C>
+  static bool apply(C a, C b) {
+    return a == b;
+  }
+};
+
+template <class Op, class C, class R>
+void apply_binary(const C* a, bool a_is_one, const C* b, bool b_is_one, R* out, std::int64_t n) {
+  if (a_is_one) {
+    const C left = *a;
+    LOCKSTEP_INDEPENDENT_ELEMENTS
+    for (std::int64_t i = 0; i < n; ++i) out[i] = Op::apply(left, b[i]);
+  } else if (b_is_one) {
+    const C right = *b;
+    LOCKSTEP_INDEPENDENT_ELEMENTS
+    for (std::int64_t i = 0; i < n; ++i) out[i] = Op::apply(a[i], right);
+  } else {
+    LOCKSTEP_INDEPENDENT_ELEMENTS
+    for (std::int64_t i = 0; i < n; ++i) out[i] = Op::apply(a[i], b[i]);
+  }
+}
+
+template <class Op, class C, class R = C>
+void binary_of(const TensorView& out, const TensorView& a, const TensorView& b) {
+  const bool a_is_one = a.size() == 1;
+  const bool b_is_one = b.size() == 1;
+  TileReader<C> a_reader(a);
+  TileReader<C> b_reader(b);
+  // A single element may lie in `out`, which is written as tiles are done.
+  const C a_one = *a_reader.read(0, 1);
+  const C b_one = *b_reader.read(0, 1);
+  TileWriter<R> writer(out);
+  for_each_tile(out.size(), a_reader.converts(), [&](std::int64_t begin, std::int64_t n) {
+    const C* const left = a_is_one ? &a_one : a_reader.read(begin, n);
+    const C* const right = b_is_one ? &b_one : b_reader.read(begin, n);
+    apply_binary<Op>(left, a_is_one, right, b_is_one, writer.at(begin), n);
+    writer.commit(begin, n);
+  });
+}
+
+TensorView as_bytes(TensorView view) {
+  view.dtype = DType::u8;
+  return view;
+}
+
+const char* name(BinaryOp op) {
+  switch (op) {
+    case BinaryOp::add:
+      return "add";
+    case BinaryOp::subtract:
+      return "subtract";
+    case BinaryOp::multiply:
+      return "multiply";
+    case BinaryOp::divide:
+      return "divide";
+    case BinaryOp::equal:
+      return "equal";
+    case BinaryOp::relu_gradient:
+      break;
+  }
+  return "relu_gradient";
+}
+
+const char* name(UnaryOp op) {
+  switch (op) {
+    case UnaryOp::negate:
+      return "negate";
+    case UnaryOp::exp:
+      return "exp";
+    case UnaryOp::log:
+      return "log";
+    case UnaryOp::sqrt:
+      return "sqrt";
+    case UnaryOp::relu:
+      break;
+  }
+  return "relu";
+}
+
+template <class C, class F>
+void map(const TensorView& out, const TensorView& in, F f) {
+  TileReader<C> reader(in);
+  TileWriter<C> writer(out);
+  for_each_tile(out.size(), reader.converts(), [&](std::int64_t begin, std::int64_t n) {
+    const C* const from = reader.read(begin, n);
+    C* const to = writer.at(begin);
+    LOCKSTEP_INDEPENDENT_ELEMENTS
+    for (std::int64_t i = 0; i < n; ++i) to[i] = f(from[i]);
+    writer.commit(begin, n);
+  });
+}
+
+}  // namespace
+
+void HostKernels::binary(BinaryOp op, const TensorView& out, const TensorView& a, const TensorView& b,
+                         backend::StreamHandle) {
+  if (op == BinaryOp::equal && is_boolean(a.dtype))
+    return binary_of<Equal, std::uint8_t, bool>(out, as_bytes(a), as_bytes(b));
+  dispatch_arithmetic(name(op), a, [&]<class C>() {
+    switch (op) {
+      case BinaryOp::add:
+        return binary_of<Add, C>(out, a, b);
+      case BinaryOp::subtract:
+        return binary_of<Subtract, C>(out, a, b);
+      case BinaryOp::multiply:
+        return binary_of<Multiply, C>(out, a, b);
+      case BinaryOp::divide:
+        return binary_of<Divide, C>(out, a, b);
+      case BinaryOp::equal:
+        return binary_of<Equal, C, bool>(out, a, b);
+      case BinaryOp::relu_gradient:
+        return binary_of<ReluGradient, C>(out, a, b);
+    }
+  });
+}
+
+void HostKernels::unary(UnaryOp op, const TensorView& out, const TensorView& in, backend::StreamHandle) {
+  switch (op) {
+    case UnaryOp::exp:
+      return dispatch_floating(name(op), in,
+                               [&]<class C>() { map<C>(out, in, [](C x) { return std::exp(x); }); });
+    case UnaryOp::log:
+      return dispatch_floating(name(op), in,
+                               [&]<class C>() { map<C>(out, in, [](C x) { return std::log(x); }); });
+    case UnaryOp::sqrt:
+      return dispatch_floating(name(op), in,
+                               [&]<class C>() { map<C>(out, in, [](C x) { return std::sqrt(x); }); });
+    case UnaryOp::negate:
+      return dispatch_arithmetic(name(op), in, [&]<class C>() {
+        if constexpr (std::integral<C>)
+          map<C>(out, in, [](C x) { return Subtract::apply(C(0), x); });
+        else
+          map<C>(out, in, [](C x) { return -x; });
+      });
+    case UnaryOp::relu:  // NaN stays
+      return dispatch_arithmetic(
+          name(op), in, [&]<class C>() { map<C>(out, in, [](C x) { return x < C(0) ? C(0) : x; }); });
+  }
+}
+
+void HostKernels::divide(const TensorView& out, const TensorView& in, double divisor, backend::StreamHandle) {
+  dispatch_arithmetic("divide", in, [&]<class C>() {
+    if constexpr (std::integral<C>) {
+      map<C>(out, in, [=](C x) { return detail::saturate_cast<C>(static_cast<double>(x) / divisor); });
+    } else {
+      map<C>(out, in, [by = static_cast<C>(divisor)](C x) { return x / by; });
+    }
+  });
+}
+
+void HostKernels::add_row(const TensorView& out, const TensorView& a, const TensorView& b,
+                          backend::StreamHandle) {
+  const std::int64_t columns = b.size();
+  dispatch_arithmetic("add_row", a, [&]<class C>() {
+    TileReader<C> a_reader(a);
+    TileReader<C> b_reader(b);
+    TileWriter<C> writer(out);
+    // Column by column of tiles, so that a converted piece of the row is used for all rows.
+    for_each_tile(columns, a_reader.converts(), [&](std::int64_t column, std::int64_t n) {
+      const C* const row = b_reader.read(column, n);
+      for (std::int64_t begin = column; begin < out.size(); begin += columns) {
+        apply_binary<Add>(a_reader.read(begin, n), false, row, false, writer.at(begin), n);
+        writer.commit(begin, n);
+      }
+    });
+  });
+}
+
+}  // namespace lockstep::host

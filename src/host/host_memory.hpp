@@ -1,0 +1,58 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <lockstep/device.hpp>
+#include <lockstep/memory.hpp>
+#include <mutex>
+#include <vector>
+
+namespace lockstep::host {
+
+/// A cache of host memory, shared by all CPU:k. Blocks come in sizes of four steps to the power of two, so
+/// that at most a quarter is lost, and are kept when freed: a step that repeats neither calls malloc nor
+/// touches a new page. Thread-safe.
+class HostMemory {
+ public:
+  static constexpr std::size_t kAlignment = 256;
+
+  HostMemory() = default;
+  HostMemory(const HostMemory&) = delete;
+  HostMemory& operator=(const HostMemory&) = delete;
+  ~HostMemory() { trim(); }
+
+  /// @param device  for the message.
+  /// @throws OutOfMemory
+  void* allocate(std::size_t size_bytes, const Device& device);
+  /// `size_bytes` as it was asked for.
+  void deallocate(void* data, std::size_t size_bytes) noexcept;
+  MemoryStats stats() const;
+  void trim() noexcept;
+
+  /// The size of the block that holds `size_bytes`; at most kMaxBytes.
+  static std::size_t block_bytes(std::size_t size_bytes);
+
+ private:
+  // Larger requests are refused unseen, so that sizes cannot overflow.
+  static constexpr std::size_t kMaxBytes = std::size_t{1} << 56;
+  static constexpr std::size_t kNumClasses = 4 * (56 - 9);
+
+  static std::size_t class_of(std::size_t size_bytes);
+  static std::size_t bytes_of_class(std::size_t size_class);
+  void* take_cached(std::size_t size_class);
+  void* take_from_system(std::size_t block_bytes);
+
+  mutable std::mutex mutex_;  // guards what follows
+  std::array<std::vector<void*>, kNumClasses> cache_;
+  std::int64_t in_use_bytes_ = 0;
+  std::int64_t cached_bytes_ = 0;
+  std::int64_t num_allocations_ = 0;
+};
+
+/// Memory of the machine, in bytes.
+std::int64_t total_memory_bytes();
+/// What the system could still give without swapping, in bytes.
+std::int64_t available_memory_bytes();
+
+}  // namespace lockstep::host

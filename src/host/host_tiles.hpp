@@ -1,0 +1,119 @@
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <lockstep/dtype.hpp>
+#include <lockstep/error.hpp>
+#include <lockstep/tensor_view.hpp>
+#include <string_view>
+#include <type_traits>
+
+#include "host/host_convert.hpp"
+
+/// Before a loop whose outputs may be exactly its inputs: nothing is carried from one element to the next.
+#if defined(__clang__)
+#define LOCKSTEP_INDEPENDENT_ELEMENTS _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define LOCKSTEP_INDEPENDENT_ELEMENTS _Pragma("GCC ivdep")
+#endif
+
+namespace lockstep::host {
+
+/// Elements converted at a time: small enough for the first-level cache.
+inline constexpr std::int64_t kTile = 1024;
+
+/// Calls `f.template operator()<C>()` with the type in which arithmetic on `dtype` is done: float for the
+/// small floats, else the host type itself.
+/// @throws Unsupported  booleans.
+template <class F>
+void dispatch_arithmetic(std::string_view operation, const TensorView& operand, F&& f) {
+  dispatch(operand.dtype, [&]<class T>() {
+    if constexpr (std::same_as<T, bool>) {
+      LOCKSTEP_EXPECTS(false, Unsupported, operation, " on ", operand.device, ": ", operand.shape, " ",
+                       operand.dtype, " is not a number. Cast it to a number first.");
+    } else if constexpr (std::integral<T>) {
+      f.template operator()<T>();
+    } else {
+      f.template operator()<accumulator_t<T>>();
+    }
+  });
+}
+
+/// The same for floating dtypes alone.
+/// @throws Unsupported  the others.
+template <class F>
+void dispatch_floating(std::string_view operation, const TensorView& operand, F&& f) {
+  LOCKSTEP_EXPECTS(is_floating(operand.dtype), Unsupported, operation, " on ", operand.device, ": ",
+                   operand.shape, " ", operand.dtype, " is not a floating dtype. Cast it to one first.");
+  if (operand.dtype == DType::f64)
+    f.template operator()<double>();
+  else
+    f.template operator()<float>();
+}
+
+/// A contiguous tensor read as Cs: in place where it holds Cs, else converted (small floats to float).
+template <class C>
+class TileReader {
+ public:
+  explicit TileReader(const TensorView& view) : data_(view.data), dtype_(view.dtype) {}
+
+  /// Elements [begin, begin + n). @pre converted: n <= kTile; valid until the next call.
+  const C* read(std::int64_t begin, std::int64_t n) { return read(begin, n, scratch_); }
+  /// The same into the caller's memory, where a conversion is needed.
+  const C* read(std::int64_t begin, std::int64_t n, C* scratch) const {
+    if constexpr (std::same_as<C, float>) {
+      if (converts()) {
+        widen(static_cast<const std::byte*>(data_) + begin * static_cast<std::int64_t>(size_of(dtype_)),
+              dtype_, 1, scratch, n);
+        return scratch;
+      }
+    }
+    return static_cast<const C*>(data_) + begin;
+  }
+  bool converts() const { return std::same_as<C, float> && dtype_ != DType::f32; }
+
+ private:
+  const void* data_;
+  DType dtype_;
+  C scratch_[std::same_as<C, float> ? kTile : 1];
+};
+
+/// A contiguous tensor written as Cs: in place where it holds Cs, else converted when `commit` is called.
+template <class C>
+class TileWriter {
+ public:
+  explicit TileWriter(const TensorView& view) : data_(view.data), dtype_(view.dtype) {}
+
+  /// Where to write elements from `begin` on.
+  C* at(std::int64_t begin) {
+    if constexpr (std::same_as<C, float>) {
+      if (converts()) return scratch_;
+    }
+    return static_cast<C*>(data_) + begin;
+  }
+  /// Elements [begin, begin + n) are written. @pre converted: n <= kTile
+  void commit(std::int64_t begin, std::int64_t n) {
+    if constexpr (std::same_as<C, float>) {
+      if (!converts()) return;
+      narrow(scratch_, static_cast<std::byte*>(data_) + begin * static_cast<std::int64_t>(size_of(dtype_)),
+             dtype_, 1, n);
+    }
+  }
+  bool converts() const { return std::same_as<C, float> && dtype_ != DType::f32; }
+
+ private:
+  void* data_;
+  DType dtype_;
+  C scratch_[std::same_as<C, float> ? kTile : 1];
+};
+
+/// Calls f(begin, n) for consecutive pieces of [0, size): tiles where anything is converted, else one piece.
+template <class F>
+void for_each_tile(std::int64_t size, bool converts, F&& f) {
+  const std::int64_t step = converts ? kTile : size;
+  for (std::int64_t begin = 0; begin < size; begin += step) f(begin, std::min(step, size - begin));
+}
+
+}  // namespace lockstep::host
