@@ -25,10 +25,9 @@ void EventRef::synchronize() const { device_backend().synchronize(handle_); }
 
 bool EventRef::is_complete() const { return device_backend().is_complete(handle_); }
 
-Event::Event(const Device& device)
-    : EventRef(DeviceManager::instance().open(device), backend::EventHandle{}) {
-  handle_ = device_->create_event();
-}
+Event::Event(const Device& device) : Event(DeviceManager::instance().open(device)) {}
+
+Event::Event(backend::DeviceBackend& device) : EventRef(device, device.create_event()) {}
 
 Event& Event::operator=(Event&& other) noexcept {
   if (this != &other) {

@@ -37,15 +37,14 @@ void StreamRef::wait(const StreamRef& other) const {
   backend::DeviceBackend& mine = device_backend();
   if (*this == other) return;
   if (other.device_backend().device().kind() != mine.device().kind()) return other.synchronize();
-  const Event event(other.device());
+  const Event event(other.device_backend());
   event.record(other);
   wait(event);
 }
 
-Stream::Stream(const Device& device)
-    : StreamRef(DeviceManager::instance().open(device), backend::StreamHandle{}) {
-  handle_ = device_->create_stream();
-}
+Stream::Stream(const Device& device) : Stream(DeviceManager::instance().open(device)) {}
+
+Stream::Stream(backend::DeviceBackend& device) : StreamRef(device, device.create_stream()) {}
 
 Stream& Stream::operator=(Stream&& other) noexcept {
   if (this != &other) {

@@ -38,6 +38,7 @@ class Event : public EventRef {
  public:
   /// @throws NotFound  there is no such device.
   explicit Event(const Device& device);
+  explicit Event(backend::DeviceBackend& device);
   Event(Event&& other) noexcept : EventRef(other) { other.device_ = nullptr; }
   Event& operator=(Event&& other) noexcept;
   ~Event();

@@ -48,6 +48,7 @@ class Stream : public StreamRef {
  public:
   /// @throws NotFound  there is no such device.
   explicit Stream(const Device& device);
+  explicit Stream(backend::DeviceBackend& device);
   Stream(Stream&& other) noexcept : StreamRef(other) { other.device_ = nullptr; }
   Stream& operator=(Stream&& other) noexcept;
   ~Stream();
