@@ -1,10 +1,8 @@
-#include <lockstep/device.hpp>
-
 #include <algorithm>
 #include <charconv>
-#include <ostream>
-
+#include <lockstep/device.hpp>
 #include <lockstep/error.hpp>
+#include <ostream>
 
 #include "ascii.hpp"
 
@@ -43,10 +41,11 @@ struct Parts {
 // "KIND" or "KIND:k". Returns what is wrong, empty if nothing.
 std::string read_kind_and_index(std::string_view text, Parts& parts) {
   const std::size_t colon = text.find(':');
-  const std::string_view kind = text.substr(0, colon);
+  const std::string_view name = text.substr(0, colon);
+  const std::optional<DeviceKind> kind = parse_kind(name);
+  if (!kind) return quoted(name) + " is not a kind of device";
   if (parts.kind) return "it names two devices";
-  parts.kind = parse_kind(kind);
-  if (!parts.kind) return quoted(kind) + " is not a kind of device";
+  parts.kind = kind;
   parts.index = colon == text.npos ? 0 : parse_number(text.substr(colon + 1));
   if (!parts.index) return quoted(text.substr(colon + 1)) + " is not an index";
   return {};
@@ -102,7 +101,8 @@ Device::Device(DeviceKind kind, int index) : kind_(kind), index_(index) {
 Device::Device(std::string_view text) {
   Parts parts;
   const std::string problem = read(text, parts);
-  LOCKSTEP_EXPECTS(problem.empty(), InvalidArgument, "Device: '", text, "' is not the name of a device: ", problem,
+  LOCKSTEP_EXPECTS(problem.empty(), InvalidArgument, "Device: '", text,
+                   "' is not the name of a device: ", problem,
                    ". Write it as GPU:0, /cpu:1, cuda:0, /device:GPU:0 or /job:worker/task:1/device:GPU:0.");
   kind_ = *parts.kind;
   index_ = *parts.index;
@@ -112,7 +112,8 @@ Device::Device(std::string_view text) {
 }
 
 std::string Device::canonical_name() const {
-  return detail::concat("/job:", job_, "/replica:", replica_, "/task:", task_, "/device:", name(kind_), ":", index_);
+  return detail::concat("/job:", job_, "/replica:", replica_, "/task:", task_, "/device:", name(kind_), ":",
+                        index_);
 }
 
 std::string Device::to_string() const {

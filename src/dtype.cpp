@@ -1,9 +1,7 @@
 #include <lockstep/dtype.hpp>
-
+#include <lockstep/error.hpp>
 #include <ostream>
 #include <string>
-
-#include <lockstep/error.hpp>
 
 #include "ascii.hpp"
 
@@ -17,18 +15,42 @@ struct Alias {
 
 // What C++, numpy, safetensors and the collective benchmarks call the types; name() first.
 constexpr Alias kAliases[] = {
-    {"float16", DType::f16},          {"bfloat16", DType::bf16},        {"float32", DType::f32},
-    {"float64", DType::f64},          {"int8", DType::i8},              {"int16", DType::i16},
-    {"int32", DType::i32},            {"int64", DType::i64},            {"uint8", DType::u8},
-    {"uint16", DType::u16},           {"uint32", DType::u32},           {"uint64", DType::u64},
-    {"bool", DType::boolean},         {"float8_e4m3", DType::f8e4m3},   {"float8_e5m2", DType::f8e5m2},
-    {"f16", DType::f16},              {"half", DType::f16},             {"bf16", DType::bf16},
-    {"f32", DType::f32},              {"float", DType::f32},            {"f64", DType::f64},
-    {"double", DType::f64},           {"i8", DType::i8},                {"i16", DType::i16},
-    {"i32", DType::i32},              {"i64", DType::i64},              {"u8", DType::u8},
-    {"u16", DType::u16},              {"u32", DType::u32},              {"u64", DType::u64},
-    {"boolean", DType::boolean},      {"f8e4m3", DType::f8e4m3},        {"f8e5m2", DType::f8e5m2},
-    {"f8_e4m3", DType::f8e4m3},       {"f8_e5m2", DType::f8e5m2},       {"float8_e4m3fn", DType::f8e4m3},
+    {"float16", DType::f16},
+    {"bfloat16", DType::bf16},
+    {"float32", DType::f32},
+    {"float64", DType::f64},
+    {"int8", DType::i8},
+    {"int16", DType::i16},
+    {"int32", DType::i32},
+    {"int64", DType::i64},
+    {"uint8", DType::u8},
+    {"uint16", DType::u16},
+    {"uint32", DType::u32},
+    {"uint64", DType::u64},
+    {"bool", DType::boolean},
+    {"float8_e4m3", DType::f8e4m3},
+    {"float8_e5m2", DType::f8e5m2},
+    {"f16", DType::f16},
+    {"half", DType::f16},
+    {"bf16", DType::bf16},
+    {"f32", DType::f32},
+    {"float", DType::f32},
+    {"f64", DType::f64},
+    {"double", DType::f64},
+    {"i8", DType::i8},
+    {"i16", DType::i16},
+    {"i32", DType::i32},
+    {"i64", DType::i64},
+    {"u8", DType::u8},
+    {"u16", DType::u16},
+    {"u32", DType::u32},
+    {"u64", DType::u64},
+    {"boolean", DType::boolean},
+    {"f8e4m3", DType::f8e4m3},
+    {"f8e5m2", DType::f8e5m2},
+    {"f8_e4m3", DType::f8e4m3},
+    {"f8_e5m2", DType::f8e5m2},
+    {"float8_e4m3fn", DType::f8e4m3},
 };
 
 }  // namespace

@@ -1,25 +1,29 @@
-#include <lockstep/reduce_op.hpp>
-
-#include <ostream>
-
 #include <lockstep/error.hpp>
+#include <lockstep/reduce_op.hpp>
+#include <ostream>
 
 #include "ascii.hpp"
 
 namespace lockstep {
 namespace {
 
-constexpr ReduceOp kReduceOps[] = {ReduceOp::sum, ReduceOp::mean, ReduceOp::min, ReduceOp::max, ReduceOp::product};
+constexpr ReduceOp kReduceOps[] = {ReduceOp::sum, ReduceOp::mean, ReduceOp::min, ReduceOp::max,
+                                   ReduceOp::product};
 
 }  // namespace
 
 std::string_view name(ReduceOp op) {
   switch (op) {
-    case ReduceOp::sum: return "sum";
-    case ReduceOp::mean: return "mean";
-    case ReduceOp::min: return "min";
-    case ReduceOp::max: return "max";
-    case ReduceOp::product: break;
+    case ReduceOp::sum:
+      return "sum";
+    case ReduceOp::mean:
+      return "mean";
+    case ReduceOp::min:
+      return "min";
+    case ReduceOp::max:
+      return "max";
+    case ReduceOp::product:
+      break;
   }
   return "product";
 }

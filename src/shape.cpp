@@ -1,9 +1,7 @@
-#include <lockstep/shape.hpp>
-
 #include <limits>
-#include <ostream>
-
 #include <lockstep/error.hpp>
+#include <lockstep/shape.hpp>
+#include <ostream>
 
 namespace lockstep {
 namespace {
@@ -23,8 +21,8 @@ std::string list(std::span<const std::int64_t> values) {
 }  // namespace
 
 Shape::Shape(std::span<const std::int64_t> extents) {
-  LOCKSTEP_EXPECTS(extents.size() <= kMaxRank, InvalidArgument, "Shape: rank ", extents.size(), " of ", list(extents),
-                   " exceeds the largest, ", kMaxRank, ".");
+  LOCKSTEP_EXPECTS(extents.size() <= kMaxRank, InvalidArgument, "Shape: rank ", extents.size(), " of ",
+                   list(extents), " exceeds the largest, ", kMaxRank, ".");
   bool overflow = false;
   bool has_zero = false;
   for (const std::int64_t extent : extents) {
@@ -36,8 +34,8 @@ Shape::Shape(std::span<const std::int64_t> extents) {
     extents_[static_cast<std::size_t>(rank_++)] = extent;
   }
   if (has_zero) size_ = 0;
-  LOCKSTEP_EXPECTS(has_zero || !overflow, InvalidArgument, "Shape: ", list(extents), " has more than ", kMaxSize,
-                   " elements; their size in bytes does not fit 64 bits.");
+  LOCKSTEP_EXPECTS(has_zero || !overflow, InvalidArgument, "Shape: ", list(extents), " has more than ",
+                   kMaxSize, " elements; their size in bytes does not fit 64 bits.");
 }
 
 std::int64_t Shape::operator[](int axis) const {
@@ -45,9 +43,10 @@ std::int64_t Shape::operator[](int axis) const {
 }
 
 int Shape::normalize_axis(std::int64_t axis, const char* what) const {
-  LOCKSTEP_EXPECTS(rank_ > 0, InvalidArgument, what, ": axis ", axis, " of a scalar, which has rank 0 and no axes.");
-  LOCKSTEP_EXPECTS(axis >= -rank_ && axis < rank_, InvalidArgument, what, ": axis ", axis, " is outside [", -rank_, ", ",
-                   rank_, ") for shape ", *this, " of rank ", rank_, ".");
+  LOCKSTEP_EXPECTS(rank_ > 0, InvalidArgument, what, ": axis ", axis,
+                   " of a scalar, which has rank 0 and no axes.");
+  LOCKSTEP_EXPECTS(axis >= -rank_ && axis < rank_, InvalidArgument, what, ": axis ", axis, " is outside [",
+                   -rank_, ", ", rank_, ") for shape ", *this, " of rank ", rank_, ".");
   return static_cast<int>(axis < 0 ? axis + rank_ : axis);
 }
 
@@ -85,8 +84,8 @@ std::vector<int> Axes::normalized(const Shape& shape, const char* what) const {
   for (const std::int64_t axis : axes_) result.push_back(shape.normalize_axis(axis, what));
   std::sort(result.begin(), result.end());
   const auto repeated = std::adjacent_find(result.begin(), result.end());
-  LOCKSTEP_EXPECTS(repeated == result.end(), InvalidArgument, what, ": axes ", list(axes_), " of shape ", shape,
-                   " name axis ", *repeated, " twice; name each axis once.");
+  LOCKSTEP_EXPECTS(repeated == result.end(), InvalidArgument, what, ": axes ", list(axes_), " of shape ",
+                   shape, " name axis ", *repeated, " twice; name each axis once.");
   return result;
 }
 

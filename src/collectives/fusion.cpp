@@ -1,10 +1,10 @@
 #include <lockstep/collectives/fusion.hpp>
-
 #include <lockstep/error.hpp>
 
 namespace lockstep {
 
-std::vector<std::vector<std::size_t>> pack_by_bytes(std::span<const std::size_t> bytes, std::int64_t bytes_per_pack) {
+std::vector<std::vector<std::size_t>> pack_by_bytes(std::span<const std::size_t> bytes,
+                                                    std::int64_t bytes_per_pack) {
   LOCKSTEP_EXPECTS(bytes_per_pack >= 0, InvalidArgument, "pack_by_bytes: bytes_per_pack is ", bytes_per_pack,
                    "; it must not be negative, and 0 means one pack.");
   std::vector<std::vector<std::size_t>> packs;

@@ -1,5 +1,4 @@
 #include <lockstep/collectives/options.hpp>
-
 #include <lockstep/error.hpp>
 
 #include "ascii.hpp"
@@ -20,7 +19,8 @@ CommunicationImplementation parse_communication_implementation(std::string_view 
   if (equals_ignoring_case(text, "auto") || equals_ignoring_case(text, "automatic"))
     return CommunicationImplementation::automatic;
   if (equals_ignoring_case(text, "ring")) return CommunicationImplementation::ring;
-  LOCKSTEP_EXPECTS(equals_ignoring_case(text, "nccl"), InvalidArgument, "parse_communication_implementation: '", text,
+  LOCKSTEP_EXPECTS(equals_ignoring_case(text, "nccl"), InvalidArgument,
+                   "parse_communication_implementation: '", text,
                    "' is not an implementation. Known are auto (or automatic), ring and nccl.");
   return CommunicationImplementation::nccl;
 }

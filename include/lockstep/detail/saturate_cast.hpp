@@ -2,15 +2,14 @@
 
 #include <concepts>
 #include <limits>
-#include <type_traits>
-
 #include <lockstep/dtype.hpp>
+#include <type_traits>
 
 namespace lockstep::detail {
 
-/// The conversion between element types, the same wherever the library converts: a C++ cast, but floating to integer
-/// saturates and takes NaN to 0 (C++ leaves both undefined), and anything to boolean is "not zero" (NaN is not).
-/// To small floats in one rounding.
+/// The conversion between element types, the same wherever the library converts: a C++ cast, but floating to
+/// integer saturates and takes NaN to 0 (C++ leaves both undefined), and anything to boolean is "not zero"
+/// (NaN is not). To small floats in one rounding.
 template <Element To, Element From>
 constexpr To saturate_cast(From value) {
   if constexpr (std::same_as<To, From>) {

@@ -9,27 +9,39 @@
 
 namespace lockstep::detail {
 
-/// `value` as a double that rounds to any format of fewer than 52 mantissa bits as the integer itself would: where 53 bits do
-/// not hold it, the last one says that something was cut off (rounding to odd: Boldo and Melquiond 2008).
+/// `value` as a double that rounds to any format of fewer than 52 mantissa bits as the integer itself would:
+/// where 53 bits do not hold it, the last one says that something was cut off (rounding to odd: Boldo and
+/// Melquiond 2008).
 template <std::integral I>
 constexpr double to_double_sticky(I value) {
   if constexpr (sizeof(I) < 8) {
     return static_cast<double>(value);
   } else {
     const bool negative = std::cmp_less(value, 0);
-    const std::uint64_t magnitude = negative ? 0 - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
+    const std::uint64_t magnitude =
+        negative ? 0 - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
     const std::uint64_t cut = (magnitude >> 11) | ((magnitude & 0x7ff) != 0);
-    const double result = magnitude >> 53 == 0 ? static_cast<double>(magnitude) : static_cast<double>(cut) * 2048;
+    const double result =
+        magnitude >> 53 == 0 ? static_cast<double>(magnitude) : static_cast<double>(cut) * 2048;
     return negative ? -result : result;
   }
 }
 
-/// A floating-point format below 32 bits. Every conversion rounds to nearest, ties to even, in one step, and keeps what the
-/// format has: subnormals, infinities, the sign and the payload of NaN (which becomes quiet).
+/// `condition ? yes : no` of unsigned integers without a branch, and none made of it: a compiler that moves a
+/// floating-point operation into the arm that needs it may not move it back, and the loop around it stays
+/// scalar.
+template <std::unsigned_integral U>
+constexpr U select(bool condition, U yes, U no) {
+  return no ^ ((yes ^ no) & (U(0) - U(condition)));
+}
+
+/// A floating-point format below 32 bits. Every conversion rounds to nearest, ties to even, in one step, and
+/// keeps what the format has: subnormals, infinities, the sign and the payload of NaN (quiet, once narrowed).
 ///
-/// Conversions are selections, not branches, and never touch a subnormal float, so that loops over them vectorise and do not
-/// depend on flush-to-zero modes.
-/// @tparam kHasInfinity  IEEE-like special values. Without: no infinity, NaN is all ones, and overflow gives NaN.
+/// Conversions are selections, not branches, and never touch a subnormal float, so that loops over them
+/// vectorise and do not depend on flush-to-zero modes.
+/// @tparam kHasInfinity  IEEE-like special values. Without: no infinity, NaN is all ones, and overflow gives
+/// NaN.
 template <class Storage, int kExponentBits, int kMantissaBits, bool kHasInfinity>
 struct SmallFloat {
   static constexpr int kBias = (1 << (kExponentBits - 1)) - 1;
@@ -38,7 +50,8 @@ struct SmallFloat {
   static constexpr Storage kExponentMask = kSignBit - 1 - kMantissaMask;
   /// Infinity where there is one, else NaN: what lies above the largest finite number.
   static constexpr Storage kOverflow = kHasInfinity ? kExponentMask : kSignBit - 1;
-  static constexpr Storage kQuietNan = kHasInfinity ? kExponentMask | (1 << (kMantissaBits - 1)) : kSignBit - 1;
+  static constexpr Storage kQuietNan =
+      kHasInfinity ? kExponentMask | (1 << (kMantissaBits - 1)) : kSignBit - 1;
 
   Storage bits = 0;
 
@@ -56,11 +69,13 @@ struct SmallFloat {
     if constexpr (kExponentBits == 8) return std::bit_cast<float>(sign | shifted);  // a float's upper bits
 
     constexpr std::uint32_t kRebias = std::uint32_t(127 - kBias) << 23;
-    // Subnormals: give them the exponent of the smallest normal number, whose hidden bit the subtraction takes away.
+    // Subnormals: give them the exponent of the smallest normal number, whose hidden bit the subtraction
+    // takes away.
     constexpr std::uint32_t kMinNormal = kRebias + (1u << 23);
     const float subnormal = std::bit_cast<float>(shifted + kMinNormal) - std::bit_cast<float>(kMinNormal);
-    std::uint32_t result = magnitude <= kMantissaMask ? std::bit_cast<std::uint32_t>(subnormal) : shifted + kRebias;
-    result = magnitude >= kOverflow ? shifted | 0x7f800000 : result;
+    const std::uint32_t finite =
+        select(magnitude <= kMantissaMask, std::bit_cast<std::uint32_t>(subnormal), shifted + kRebias);
+    const std::uint32_t result = select(magnitude >= kOverflow, shifted | 0x7f800000, finite);
     return std::bit_cast<float>(sign | result);
   }
 
@@ -81,22 +96,26 @@ struct SmallFloat {
 
     const Bits wide = std::bit_cast<Bits>(value);
     const Bits magnitude = wide & (~Bits(0) >> 1);
-    const Storage sign = static_cast<Storage>(wide >> (8 * sizeof(Bits) - 1)) << (kExponentBits + kMantissaBits);
-    const Storage nan = kQuietNan | (static_cast<Storage>(magnitude >> kShift) & kMantissaMask);
+    const Storage sign = static_cast<Storage>(wide >> (8 * sizeof(Bits) - 1))
+                         << (kExponentBits + kMantissaBits);
+    const Bits nan = kQuietNan | ((magnitude >> kShift) & kMantissaMask);
 
-    // Half a unit less one, and one more if the result would be odd; a carry out of the mantissa is the next exponent.
+    // Half a unit less one, and one more if the result would be odd; a carry out of the mantissa is the next
+    // exponent.
     constexpr Bits kRebias = Bits(kWideBias - kBias) << kWideMantissaBits;
-    Bits result = (magnitude - kRebias + (Bits(1) << (kShift - 1)) - 1 + ((magnitude >> kShift) & 1)) >> kShift;
+    Bits result =
+        (magnitude - kRebias + (Bits(1) << (kShift - 1)) - 1 + ((magnitude >> kShift) & 1)) >> kShift;
     if constexpr (kWideBias != kBias) {
-      // Below the smallest normal number the unit is fixed: added to the power of two whose own unit that is, the hardware
-      // rounds to it. (Equal exponent ranges need none of this: the wide number is then subnormal too.)
+      // Below the smallest normal number the unit is fixed: added to the power of two whose own unit that is,
+      // the hardware rounds to it. (Equal exponent ranges need none of this: the wide number is then
+      // subnormal too.)
       constexpr Bits kMinNormal = kRebias + (Bits(1) << kWideMantissaBits);
       constexpr Bits kMagic = kMinNormal + (Bits(kShift) << kWideMantissaBits);
       const Float fixed = std::bit_cast<Float>(magnitude) + std::bit_cast<Float>(kMagic);
-      result = magnitude < kMinNormal ? std::bit_cast<Bits>(fixed) - kMagic : result;
+      result = select(magnitude < kMinNormal, std::bit_cast<Bits>(fixed) - kMagic, result);
     }
-    result = result > kOverflow ? kOverflow : result;
-    return sign | (magnitude > kWideInfinity ? nan : static_cast<Storage>(result));
+    result = select(result > kOverflow, Bits(kOverflow), result);
+    return sign | static_cast<Storage>(select(magnitude > kWideInfinity, nan, result));
   }
 };
 
@@ -125,7 +144,9 @@ class std::numeric_limits<lockstep::detail::SmallFloat<Storage, kExponentBits, k
 
   static constexpr T max() noexcept { return T::from_bits(T::kOverflow - 1); }
   static constexpr T lowest() noexcept { return T::from_bits(T::kSignBit | (T::kOverflow - 1)); }
-  static constexpr T min() noexcept { return T::from_bits(T::kMantissaMask + 1); }  ///< Smallest positive normal number.
+  static constexpr T min() noexcept {
+    return T::from_bits(T::kMantissaMask + 1);
+  }  ///< Smallest positive normal number.
   static constexpr T denorm_min() noexcept { return T::from_bits(1); }
   /// Zero where there is none, as the standard says.
   static constexpr T infinity() noexcept { return T::from_bits(kHasInfinity ? T::kOverflow : 0); }

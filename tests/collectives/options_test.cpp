@@ -1,0 +1,65 @@
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <chrono>
+#include <lockstep/collectives/options.hpp>
+#include <lockstep/error.hpp>
+#include <string>
+
+using namespace lockstep;
+using namespace std::chrono_literals;
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::MessageMatches;
+
+TEST_CASE("communication implementations parse without regard to case", "[collectives][host]") {
+  for (const char* text : {"auto", "AUTO", "automatic", "Automatic"})
+    CHECK(parse_communication_implementation(text) == CommunicationImplementation::automatic);
+  for (const char* text : {"ring", "RING"})
+    CHECK(parse_communication_implementation(text) == CommunicationImplementation::ring);
+  for (const char* text : {"nccl", "NCCL"})
+    CHECK(parse_communication_implementation(text) == CommunicationImplementation::nccl);
+}
+
+TEST_CASE("an unknown communication implementation is refused", "[collectives][host]") {
+  for (const char* text : {"", "gloo", "nccl "}) {
+    CHECK_THROWS_MATCHES(parse_communication_implementation(text), InvalidArgument,
+                         MessageMatches(ContainsSubstring("'" + std::string(text) + "'") &&
+                                        ContainsSubstring("auto (or automatic), ring and nccl")));
+  }
+}
+
+TEST_CASE("a call's options win over the strategy's where they are set", "[collectives][host]") {
+  const CommunicationOptions strategy{.bytes_per_pack = 1024,
+                                      .timeout = 30s,
+                                      .implementation = CommunicationImplementation::nccl,
+                                      .deterministic = true};
+  const CommunicationOptions inherited = CommunicationOptions{}.merged_over(strategy);
+  CHECK(inherited.bytes_per_pack == 1024);
+  CHECK(inherited.timeout == 30s);
+  CHECK(inherited.implementation == CommunicationImplementation::nccl);
+  CHECK(inherited.deterministic);
+
+  const CommunicationOptions call{
+      .bytes_per_pack = 64, .timeout = 5ms, .implementation = CommunicationImplementation::ring};
+  const CommunicationOptions merged = call.merged_over(strategy);
+  CHECK(merged.bytes_per_pack == 64);
+  CHECK(merged.timeout == 5ms);
+  CHECK(merged.implementation == CommunicationImplementation::ring);
+  CHECK(merged.deterministic);
+
+  const CommunicationOptions alone = CommunicationOptions{.deterministic = true}.merged_over({});
+  CHECK(alone.bytes_per_pack == 0);
+  CHECK(alone.timeout == 0ms);
+  CHECK(alone.implementation == CommunicationImplementation::automatic);
+  CHECK(alone.deterministic);
+}
+
+TEST_CASE("negative options are refused", "[collectives][host]") {
+  const CommunicationOptions pack{.bytes_per_pack = -1}, timeout{.timeout = -1ms};
+  CHECK_THROWS_MATCHES(pack.merged_over({}), InvalidArgument,
+                       MessageMatches(ContainsSubstring("bytes_per_pack is -1")));
+  CHECK_THROWS_MATCHES(timeout.merged_over({}), InvalidArgument,
+                       MessageMatches(ContainsSubstring("timeout is -1 ms")));
+  CHECK_THROWS_AS(CommunicationOptions{}.merged_over(pack), InvalidArgument);
+  CHECK_THROWS_AS(CommunicationOptions{}.merged_over(timeout), InvalidArgument);
+}

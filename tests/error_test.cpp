@@ -1,0 +1,82 @@
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <lockstep/error.hpp>
+#include <string>
+#include <type_traits>
+
+using namespace lockstep;
+using Catch::Matchers::EndsWith;
+using Catch::Matchers::Message;
+
+namespace {
+
+void demand(bool condition, int& evaluations) {
+  LOCKSTEP_EXPECTS(condition, Unsupported, "copy number ", ++evaluations, " of shape ", "[2, 3]", ": ", true);
+}
+
+}  // namespace
+
+TEST_CASE("LOCKSTEP_EXPECTS throws the kind, with the parts as the message", "[error][host]") {
+  int evaluations = 0;
+  CHECK_THROWS_MATCHES(demand(false, evaluations), Unsupported,
+                       Message("copy number 1 of shape [2, 3]: true"));
+  CHECK(evaluations == 1);
+}
+
+TEST_CASE("LOCKSTEP_EXPECTS builds no message when the condition holds", "[error][host]") {
+  int evaluations = 0;
+  CHECK_NOTHROW(demand(true, evaluations));
+  CHECK(evaluations == 0);
+}
+
+TEST_CASE("LOCKSTEP_EXPECTS is one statement", "[error][host]") {
+  bool reached = false;
+  if (reached)
+    LOCKSTEP_EXPECTS(false, InvalidArgument, "never");
+  else
+    reached = true;
+  CHECK(reached);
+}
+
+TEST_CASE("an error knows where it was noticed", "[error][host]") {
+  int evaluations = 0;
+  try {
+    demand(false, evaluations);
+    FAIL("nothing was thrown");
+  } catch (const Error& error) {
+    CHECK_THAT(error.context().location.file, EndsWith("error_test.cpp"));
+    CHECK(error.context().location.line > 0);
+    CHECK(std::string(error.context().location.function).find("demand") != std::string::npos);
+  }
+}
+
+TEST_CASE("an error carries its context", "[error][host]") {
+  try {
+    throw DeviceError("fill on GPU:1 failed",
+                      {.operation = "fill", .device = "GPU:1", .code = 700, .hint = "restart"}, true);
+  } catch (const Error& error) {
+    CHECK(error.context().operation == "fill");
+    CHECK(error.context().replica == -1);
+    CHECK(error.context().device == "GPU:1");
+    CHECK(error.context().code == 700);
+    CHECK(error.context().hint == "restart");
+    CHECK(dynamic_cast<const DeviceError&>(error).is_fatal());
+  }
+}
+
+TEST_CASE("the exception tree is the documented one", "[error][host]") {
+  STATIC_CHECK(std::is_base_of_v<std::runtime_error, Error>);
+  STATIC_CHECK(std::is_base_of_v<Error, InvalidArgument>);
+  STATIC_CHECK(std::is_base_of_v<InvalidArgument, CollectiveMismatch>);
+  STATIC_CHECK(std::is_base_of_v<Error, ContextError>);
+  STATIC_CHECK(std::is_base_of_v<Error, NotFound>);
+  STATIC_CHECK(std::is_base_of_v<Error, OutOfRange>);
+  STATIC_CHECK(std::is_base_of_v<Error, Unsupported>);
+  STATIC_CHECK(std::is_base_of_v<Error, OutOfMemory>);
+  STATIC_CHECK(std::is_base_of_v<Error, DeviceError>);
+  STATIC_CHECK(std::is_base_of_v<Error, CollectiveError>);
+  STATIC_CHECK(std::is_base_of_v<CollectiveError, CollectiveTimeout>);
+  STATIC_CHECK(std::is_base_of_v<CollectiveError, CollectiveAborted>);
+  STATIC_CHECK(std::is_copy_constructible_v<Error>);
+}
