@@ -201,11 +201,10 @@ TEMPLATE_LIST_TEST_CASE("64-bit integers reach small floats in one rounding", "[
     mistakes.check(static_cast<double>(value), TestType(value).bits,
                    reference.nearest(static_cast<long double>(value)));
   };
-  // Just beside each midpoint, where a first rounding to double would land on it.
-  for (int bit = 9; bit < 64; ++bit) {
-    const std::uint64_t one = 1, top = one << bit;
-    for (int mantissa = 0; mantissa < 256 && mantissa < std::int64_t(1) << (bit - 8); ++mantissa) {
-      const std::uint64_t middle = top + ((2 * static_cast<std::uint64_t>(mantissa) + 1) << (bit - 9)) / 2;
+  // Just beside bfloat16's midpoints, where a first rounding to double would land on them.
+  for (int bit = 8; bit < 64; ++bit) {
+    for (std::uint64_t mantissa = 128; mantissa < 256; ++mantissa) {
+      const std::uint64_t middle = (2 * mantissa + 1) << (bit - 8);
       for (const std::uint64_t value : {middle - 1, middle, middle + 1}) {
         check(value);
         if (value >> 63 == 0) {
