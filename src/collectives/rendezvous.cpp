@@ -5,12 +5,11 @@
 #include <atomic>
 #include <cassert>
 #include <exception>
+#include <lockstep/detail/concat.hpp>
+#include <lockstep/error.hpp>
 #include <mutex>
 #include <optional>
 #include <thread>
-
-#include <lockstep/detail/concat.hpp>
-#include <lockstep/error.hpp>
 
 #include "detail/barrier.hpp"
 
@@ -26,10 +25,12 @@ std::string join(const std::vector<std::string>& parts) {
 }  // namespace
 
 struct Rendezvous::Impl {
-  // What a rank brought to the meetings with an even and an odd index: a rank can be one meeting ahead of another, never two.
+  // What a rank brought to the meetings with an even and an odd index: a rank can be one meeting ahead of
+  // another, never two.
   struct alignas(64) Slot {
     Arrival arrival;
-    // Index of the meeting it came to, plus one; written before the rank arrives at the barrier, read by ranks that give up.
+    // Index of the meeting it came to, plus one; written before the rank arrives at the barrier, read by
+    // ranks that give up.
     std::atomic<std::uint64_t> stamp{0};
   };
   enum class Failure : std::uint8_t { none, left, failed, timed_out, aborted };
@@ -42,7 +43,9 @@ struct Rendezvous::Impl {
     }
   }
 
-  Slot& slot(std::uint64_t generation, int rank) { return slots[generation & 1][static_cast<std::size_t>(rank)]; }
+  Slot& slot(std::uint64_t generation, int rank) {
+    return slots[generation & 1][static_cast<std::size_t>(rank)];
+  }
   std::vector<int> missing(std::uint64_t generation);
   void run_check(std::uint64_t generation, const Check& check) noexcept;
   void fail(Failure kind, int rank, std::string text);
@@ -53,8 +56,8 @@ struct Rendezvous::Impl {
   Barrier barrier;
   std::array<std::vector<Slot>, 2> slots;
   std::array<std::vector<const Arrival*>, 2> arrivals;
-  // What the check of the last meeting threw. Written by the last to arrive, whom the barrier orders after all readers of the
-  // meeting before, and which therefore is the only one to free it.
+  // What the check of the last meeting threw. Written by the last to arrive, whom the barrier orders after
+  // all readers of the meeting before, and which therefore is the only one to free it.
   std::exception_ptr error;
 
   std::mutex mutex;  // guards what follows
@@ -67,7 +70,9 @@ Rendezvous::Rendezvous(std::vector<std::string> labels) : impl_(std::make_unique
 Rendezvous::~Rendezvous() = default;
 
 int Rendezvous::num_ranks() const noexcept { return static_cast<int>(impl_->labels.size()); }
-const std::string& Rendezvous::label(int rank) const { return impl_->labels.at(static_cast<std::size_t>(rank)); }
+const std::string& Rendezvous::label(int rank) const {
+  return impl_->labels.at(static_cast<std::size_t>(rank));
+}
 
 void Rendezvous::meet(std::span<const int> ranks, std::span<const Arrival> arrivals, const Check& check,
                       std::chrono::milliseconds timeout) {
@@ -79,8 +84,8 @@ void Rendezvous::meet(std::span<const int> ranks, std::span<const Arrival> arriv
   if (timeout.count() > 0) deadline = std::chrono::steady_clock::now() + timeout;
 
   for (const int rank : ranks) {
-    LOCKSTEP_EXPECTS(impl_->slot(generation, rank).stamp.load(std::memory_order_relaxed) != generation + 1, ContextError,
-                     operation, ", call ", generation, ": two threads drive ", label(rank),
+    LOCKSTEP_EXPECTS(impl_->slot(generation, rank).stamp.load(std::memory_order_relaxed) != generation + 1,
+                     ContextError, operation, ", call ", generation, ": two threads drive ", label(rank),
                      " at once. Drive each replica from one thread, or all of them from one.");
   }
   for (std::size_t i = 0; i < ranks.size(); ++i) {
@@ -152,8 +157,8 @@ void Rendezvous::Impl::run_check(std::uint64_t generation, const Check& check) n
         all, [&](const Arrival* arrival) { return arrival->operation != all.front()->operation; });
     if (other != all.end()) {
       const std::string& label = labels[static_cast<std::size_t>(other - all.begin())];
-      LOCKSTEP_EXPECTS(false, CollectiveMismatch, "call ", generation, ": ", label, " calls ", (*other)->operation, " where ",
-                       labels.front(), " calls ", all.front()->operation,
+      LOCKSTEP_EXPECTS(false, CollectiveMismatch, "call ", generation, ": ", label, " calls ",
+                       (*other)->operation, " where ", labels.front(), " calls ", all.front()->operation,
                        ". Make the same calls in the same order on every replica.");
     }
     if (check) check(all);
@@ -165,7 +170,8 @@ void Rendezvous::Impl::run_check(std::uint64_t generation, const Check& check) n
 void Rendezvous::Impl::fail(Failure kind, int rank, std::string text) {
   {
     std::lock_guard lock(mutex);
-    // The first cause is the one to tell, but what a rank threw is more than that one has left, and an abort is for ever.
+    // The first cause is the one to tell, but what a rank threw is more than that one has left, and an abort
+    // is for ever.
     const bool is_first = failure == Failure::none || (failure == Failure::left && kind != Failure::left);
     if (!is_first && kind != Failure::aborted) return;
     if (failure == Failure::aborted) return;
@@ -182,14 +188,15 @@ void Rendezvous::Impl::time_out(const Barrier::Ticket& ticket, std::string_view 
   std::vector<std::string> absent, present;
   const std::vector<int> ranks = missing(ticket.generation);
   for (int rank = 0; rank < static_cast<int>(labels.size()); ++rank) {
-    (std::ranges::find(ranks, rank) == ranks.end() ? present : absent).push_back(labels[static_cast<std::size_t>(rank)]);
+    (std::ranges::find(ranks, rank) == ranks.end() ? present : absent)
+        .push_back(labels[static_cast<std::size_t>(rank)]);
   }
   if (ranks.empty()) {  // the last one is just coming
     std::this_thread::yield();
     return;
   }
-  std::string text = concat(operation, ", call ", ticket.generation, ": not all replicas arrived within ", timeout.count(),
-                            " ms. Present: ", join(present), "; missing: ", join(absent),
+  std::string text = concat(operation, ", call ", ticket.generation, ": not all replicas arrived within ",
+                            timeout.count(), " ms. Present: ", join(present), "; missing: ", join(absent),
                             ". Make the same calls on every replica, or allow more time.");
   // Under the lock, so that whoever sees the failure finds its text.
   if (!barrier.fail_if_incomplete(ticket)) return;
@@ -201,13 +208,17 @@ void Rendezvous::Impl::time_out(const Barrier::Ticket& ticket, std::string_view 
 void Rendezvous::Impl::throw_failure(std::uint64_t generation, std::string_view operation) {
   std::lock_guard lock(mutex);
   switch (failure) {
-    case Failure::failed: throw Released{};
-    case Failure::timed_out: throw CollectiveTimeout(failure_text, {.operation = std::string(operation)});
+    case Failure::failed:
+      throw Released{};
+    case Failure::timed_out:
+      throw CollectiveTimeout(failure_text, {.operation = std::string(operation)});
     case Failure::aborted:
-      throw CollectiveAborted(concat(operation, ": the group was aborted: ", failure_text, ". Make a new one."),
-                              {.operation = std::string(operation)});
+      throw CollectiveAborted(
+          concat(operation, ": the group was aborted: ", failure_text, ". Make a new one."),
+          {.operation = std::string(operation)});
     case Failure::left:
-    case Failure::none: break;
+    case Failure::none:
+      break;
   }
   const std::string& label = labels[static_cast<std::size_t>(failed_rank)];
   raise<MissingRank>({__FILE__, __LINE__, __func__},

@@ -4,18 +4,18 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <lockstep/error.hpp>
+#include <lockstep/tensor_view.hpp>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include <lockstep/error.hpp>
-#include <lockstep/tensor_view.hpp>
-
 namespace lockstep::detail {
 
-/// Thrown into a rank that waits for one that has failed. Not an Error, nor a std::exception: not for users to handle.
+/// Thrown into a rank that waits for one that has failed. Not an Error, nor a std::exception: not for users
+/// to handle.
 struct Released {};
 
 /// Thrown into a rank that waits for one that has left; a consequence, where another rank failed by itself.
@@ -24,20 +24,20 @@ class MissingRank : public ContextError {
   using ContextError::ContextError;
 };
 
-/// What a rank brings to a meeting. `meet` keeps a copy; what it points to is the rank's, which keeps it alive while others may read
-/// it: during `meet` (for the check), and, where other ranks use `arrival`, until some later meeting or barrier tells that they
-/// have finished.
+/// What a rank brings to a meeting. `meet` keeps a copy; what it points to is the rank's, which keeps it
+/// alive while others may read it: during `meet` (for the check), and, where other ranks use `arrival`, until
+/// some later meeting or barrier tells that they have finished.
 struct Arrival {
-  std::string_view operation;             ///< "all_reduce(sum)", "merge_call", …: must be the same on all ranks.
+  std::string_view operation;  ///< "all_reduce(sum)", "merge_call", …: must be the same on all ranks.
   std::span<const TensorView> tensors{};  ///< For checks and messages.
   const void* payload = nullptr;          ///< For the operation's own use.
 };
 
-/// Where the threads that drive the ranks of a group meet, once for each operation: each brings an Arrival, all go on together,
-/// or all fail together. Spins briefly, then parks.
+/// Where the threads that drive the ranks of a group meet, once for each operation: each brings an Arrival,
+/// all go on together, or all fail together. Spins briefly, then parks.
 ///
-/// It cannot deadlock: a rank leaves the meeting only when all ranks have arrived, one of them left or failed, the time limit is
-/// over, or the group was aborted; each of these wakes every waiter.
+/// It cannot deadlock: a rank leaves the meeting only when all ranks have arrived, one of them left or
+/// failed, the time limit is over, or the group was aborted; each of these wakes every waiter.
 class Rendezvous {
  public:
   /// @param labels  one per rank, for messages: "replica 2 (CPU:2)".
@@ -47,11 +47,14 @@ class Rendezvous {
   int num_ranks() const noexcept;
   const std::string& label(int rank) const;
 
-  /// Blocks until every rank has arrived. `arrivals[i]` is rank `ranks[i]`'s. The last to arrive checks that all operations are
-  /// equal and runs `check` (may be empty) on all arrivals, indexed by rank; what that throws, every rank's meet throws.
+  /// Blocks until every rank has arrived. `arrivals[i]` is rank `ranks[i]`'s. The last to arrive checks that
+  /// all operations are equal and runs `check` (may be empty) on all arrivals, indexed by rank; what that
+  /// throws, every rank's meet throws.
   /// @throws CollectiveMismatch  two ranks brought different operations: names both ranks and operations.
-  /// @throws ContextError  a rank has left: names it, the operation and its call index; or two threads drive one rank.
-  /// @throws CollectiveTimeout  not all arrived within `timeout` (0: no limit): operation, call index, present and missing ranks.
+  /// @throws ContextError  a rank has left: names it, the operation and its call index; or two threads drive
+  /// one rank.
+  /// @throws CollectiveTimeout  not all arrived within `timeout` (0: no limit): operation, call index,
+  /// present and missing ranks.
   ///         The group has then failed: late ranks get it too.
   /// @throws Released  another rank failed (`fail`).
   /// @throws CollectiveAborted  the group was aborted; repeats the cause.
@@ -61,11 +64,12 @@ class Rendezvous {
   void meet(int rank, const Arrival& arrival, const Check& check, std::chrono::milliseconds timeout) {
     meet(std::span(&rank, 1), std::span(&arrival, 1), check, timeout);
   }
-  /// What `rank` brought to the last meeting that the calling thread's rank attended. The reference is valid until that rank meets
-  /// again, also if others are there already; for what it points to see Arrival.
+  /// What `rank` brought to the last meeting that the calling thread's rank attended. The reference is valid
+  /// until that rank meets again, also if others are there already; for what it points to see Arrival.
   const Arrival& arrival(int rank) const;
 
-  /// `rank` will not come any more: its function has returned. Whoever waits, now or later, gets ContextError.
+  /// `rank` will not come any more: its function has returned. Whoever waits, now or later, gets
+  /// ContextError.
   void leave(int rank);
   /// `rank`'s function has thrown. Whoever waits, now or later, gets Released.
   void fail(int rank);

@@ -18,8 +18,8 @@ void relax() noexcept {
 #endif
 }
 
-// A pause is 10 to 50 ns: some 20 us of spinning where each party has a core, more than the parties of a small collective are
-// apart. Without a core for each, whoever spins keeps the others from coming.
+// A pause is 10 to 50 ns: some 20 us of spinning where each party has a core, more than the parties of a
+// small collective are apart. Without a core for each, whoever spins keeps the others from coming.
 int spins(int num_parties) {
   return static_cast<unsigned>(num_parties) <= std::thread::hardware_concurrency() ? 1000 : 20;
 }
@@ -27,7 +27,8 @@ constexpr int kYields = 50;
 
 }  // namespace
 
-Barrier::Barrier(int num_parties) : num_parties_(static_cast<std::uint64_t>(num_parties)), num_spins_(spins(num_parties)) {
+Barrier::Barrier(int num_parties)
+    : num_parties_(static_cast<std::uint64_t>(num_parties)), num_spins_(spins(num_parties)) {
   assert(num_parties > 0 && num_parties_ <= kArrived);
 }
 
@@ -69,7 +70,8 @@ Barrier::Outcome Barrier::wait(const Ticket& ticket, const Deadline& deadline) {
   }
   num_sleepers_.fetch_add(1, std::memory_order_seq_cst);
   std::unique_lock lock(mutex_);
-  const bool over = !deadline || awake_.wait_until(lock, *deadline, is_over) || (word & kArrived) == num_parties_;
+  const bool over =
+      !deadline || awake_.wait_until(lock, *deadline, is_over) || (word & kArrived) == num_parties_;
   if (over) awake_.wait(lock, is_over);
   num_sleepers_.fetch_sub(1, std::memory_order_relaxed);
   return over ? outcome() : Outcome::timed_out;

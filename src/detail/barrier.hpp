@@ -9,11 +9,12 @@
 
 namespace lockstep::detail {
 
-/// Where a fixed number of parties wait for each other, again and again. One thread may stand for several parties. Waiting spins
-/// briefly, then yields, then sleeps, so that it is fast with a core for each thread and harmless without.
+/// Where a fixed number of parties wait for each other, again and again. One thread may stand for several
+/// parties. Waiting spins briefly, then yields, then sleeps, so that it is fast with a core for each thread
+/// and harmless without.
 ///
-/// Number of arrivals, failure and generation share one atomic word, so that a generation is either complete or failed, for
-/// all parties alike, whatever happens at the same moment.
+/// Number of arrivals, failure and generation share one atomic word, so that a generation is either complete
+/// or failed, for all parties alike, whatever happens at the same moment.
 class Barrier {
  public:
   enum class Outcome : std::uint8_t { passed, failed, timed_out };
@@ -29,13 +30,16 @@ class Barrier {
   explicit Barrier(int num_parties);
 
   /// Generations passed since construction or `reset`. Stable for a party that has not arrived yet.
-  std::uint64_t generation() const noexcept { return word_.load(std::memory_order_acquire) >> kGenerationShift; }
+  std::uint64_t generation() const noexcept {
+    return word_.load(std::memory_order_acquire) >> kGenerationShift;
+  }
   bool has_failed() const noexcept { return (word_.load(std::memory_order_acquire) & kFailed) != 0; }
 
   Ticket arrive(int num_arriving) noexcept;
   /// Lets everybody pass. Returns false if the barrier has failed since `arrive`: nobody passes.
   bool release(const Ticket& ticket) noexcept;
-  /// After the deadline returns `timed_out`, unless all have arrived and the last of them is about to release.
+  /// After the deadline returns `timed_out`, unless all have arrived and the last of them is about to
+  /// release.
   Outcome wait(const Ticket& ticket, const Deadline& deadline = {});
   /// All of the above. @return false if the barrier has failed.
   bool arrive_and_wait(int num_arriving);

@@ -17,9 +17,10 @@ HostCommunicator::HostCommunicator(int num_ranks)
 void HostCommunicator::publish(std::string_view operation, std::span<const backend::RankCall> calls) {
   for (const backend::RankCall& call : calls) ranks_[static_cast<std::size_t>(call.rank)].call = &call;
   const bool alone = calls.size() == ranks_.size();
-  const bool passed = alone ? !published_.has_failed() : published_.arrive_and_wait(static_cast<int>(calls.size()));
-  LOCKSTEP_EXPECTS(passed, CollectiveAborted, operation, " on rank ", calls.front().rank, " of ", ranks_.size(),
-                   " host ranks: the communicator was aborted. Make a new one.");
+  const bool passed =
+      alone ? !published_.has_failed() : published_.arrive_and_wait(static_cast<int>(calls.size()));
+  LOCKSTEP_EXPECTS(passed, CollectiveAborted, operation, " on rank ", calls.front().rank, " of ",
+                   ranks_.size(), " host ranks: the communicator was aborted. Make a new one.");
 }
 
 void HostCommunicator::finish(std::span<const backend::RankCall> calls) {

@@ -1,12 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <lockstep/backend/communicator_backend.hpp>
 #include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
-
-#include <lockstep/backend/communicator_backend.hpp>
 
 #include "detail/barrier.hpp"
 
@@ -14,10 +13,11 @@ namespace lockstep::host {
 
 /// Collectives in shared memory, on the threads that call them.
 ///
-/// Each rank's thread takes its slice of the batch, reads it from all sources and writes it to all destinations: n·S bytes read and
-/// n·S written, the least there can be for separate buffers, where a ring moves 5(n-1)·S. No element of a result is computed twice,
-/// so all ranks receive the same bits. Two barriers frame the work: all buffers are known, all slices are done. A thread that names
-/// all ranks waits for nobody.
+/// Each rank's thread takes its slice of the batch, reads it from all sources and writes it to all
+/// destinations: n·S bytes read and n·S written, the least there can be for separate buffers, where a ring
+/// moves 5(n-1)·S. No element of a result is computed twice, so all ranks receive the same bits. Two barriers
+/// frame the work: all buffers are known, all slices are done. A thread that names all ranks waits for
+/// nobody.
 class HostCommunicator final : public backend::CommunicatorBackend {
  public:
   explicit HostCommunicator(int num_ranks);
@@ -32,13 +32,14 @@ class HostCommunicator final : public backend::CommunicatorBackend {
 
  private:
   struct alignas(64) Rank {
-    const backend::RankCall* call = nullptr;  // of the collective under way; read by all threads between the barriers
-    std::vector<const void*> sources;         // scratch of the thread that does this rank's slice
+    const backend::RankCall* call =
+        nullptr;  // of the collective under way; read by all threads between the barriers
+    std::vector<const void*> sources;  // scratch of the thread that does this rank's slice
     std::vector<void*> destinations;
   };
 
-  /// Calls `work(rank)` for the ranks that this thread drives, when the calls of all ranks are known, and returns when all
-  /// ranks' work is done. @throws CollectiveAborted
+  /// Calls `work(rank)` for the ranks that this thread drives, when the calls of all ranks are known, and
+  /// returns when all ranks' work is done. @throws CollectiveAborted
   template <class Work>
   void run(std::string_view operation, std::span<const backend::RankCall> calls, const Work& work) {
     publish(operation, calls);
@@ -56,7 +57,8 @@ class HostCommunicator final : public backend::CommunicatorBackend {
 
   std::vector<Rank> ranks_;
   detail::Barrier published_;
-  // Never fails, whatever `abort` does: nobody may go while another thread reads from its buffers or writes to them.
+  // Never fails, whatever `abort` does: nobody may go while another thread reads from its buffers or writes
+  // to them.
   detail::Barrier finished_;
 };
 

@@ -1,15 +1,14 @@
 #pragma once
 
-#include <memory>
-#include <span>
-#include <vector>
-
 #include <lockstep/backend/communicator_backend.hpp>
 #include <lockstep/collectives/options.hpp>
 #include <lockstep/device.hpp>
 #include <lockstep/reduce_op.hpp>
 #include <lockstep/stream.hpp>
 #include <lockstep/tensor_view.hpp>
+#include <memory>
+#include <span>
+#include <vector>
 
 struct ncclComm;
 
@@ -19,7 +18,8 @@ namespace detail {
 class Rendezvous;
 }
 
-/// What one rank brings to a collective: a batch of tensors, as many on every rank, and the stream that orders the work.
+/// What one rank brings to a collective: a batch of tensors, as many on every rank, and the stream that
+/// orders the work.
 struct RankBatch {
   int rank;
   StreamRef stream;
@@ -29,22 +29,28 @@ struct RankBatch {
 
 /// Collectives over the local devices of a group; ranks are positions in `devices()`. Move only.
 ///
-/// The calling thread drives the ranks that a call names: all of them, or some while other threads drive the others, each making the
-/// same calls in the same order. A call returns when its work is enqueued on the ranks' streams (on the host: when it is done) and
-/// blocks only for threads that drive other ranks. Nothing is allocated. Memory must stay alive until the streams are done with it.
-/// Calls that name all ranks may come from several threads and are serialised.
+/// The calling thread drives the ranks that a call names: all of them, or some while other threads drive the
+/// others, each making the same calls in the same order. A call returns when its work is enqueued on the
+/// ranks' streams (on the host: when it is done) and blocks only for threads that drive other ranks. Nothing
+/// is allocated in steady state, but for reduce(mean) and reduce_scatter(mean) of integers, which take
+/// temporaries from the device's pool. Memory must stay alive until the streams are done with it. Calls that
+/// name all ranks may come from several threads and are serialised.
 ///
-/// Results: every rank receives the same bits. On the host, and on virtual devices, contributions are combined in rank order, f16,
-/// bf16 and f8 in float, rounded once, so that results repeat bit for bit whatever the batch; integers wrap in their type. mean is the
-/// sum divided by num_ranks() in float or double; of integers it is a true division, and outputs then have reduced_dtype(mean).
-/// min and max propagate NaN.
+/// Results: every rank receives the same bits. On the host, and on virtual devices, contributions are
+/// combined in rank order, f16, bf16 and f8 in float, rounded once, so that results repeat bit for bit
+/// whatever the batch; integers wrap in their type. mean is the sum divided by num_ranks() in float or
+/// double; of integers it is a true division, and outputs then have reduced_dtype(mean). min and max
+/// propagate NaN.
 ///
-/// Buffers: contiguous, on the rank's device. An output may be exactly its input; any other overlap between buffers of a call is
-/// refused. Zero elements on all ranks are nothing to do.
+/// Buffers: contiguous, on the rank's device. An output may be exactly its input; all_gather's input may be
+/// exactly the rank's own part of its output, and reduce_scatter's output exactly the rank's own part of its
+/// input. Any other overlap between buffers of a call is refused, unless both are only read. Zero elements on
+/// all ranks are nothing to do.
 ///
 /// Errors, before anything is enqueued and on every rank:
-/// InvalidArgument (rank or root out of range, dtype, strided or overlapping buffers, wrong device), CollectiveMismatch (ranks
-/// disagree: names both), ContextError (moved-from), CollectiveTimeout (who is missing), CollectiveAborted (failed before).
+/// InvalidArgument (rank or root out of range, dtype, strided or overlapping buffers, wrong device),
+/// CollectiveMismatch (ranks disagree: names both), ContextError (moved-from), CollectiveTimeout (who is
+/// missing), CollectiveAborted (failed before).
 class Communicator {
  public:
   /// @throws InvalidArgument  no devices, a device twice, or devices of two kinds. @throws NotFound
@@ -76,10 +82,17 @@ class Communicator {
 
   // Batches, for the ranks that the calling thread drives.
   void all_reduce(ReduceOp op, std::span<const RankBatch> batches, const CommunicationOptions& options = {});
-  void reduce(ReduceOp op, int root, std::span<const RankBatch> batches, const CommunicationOptions& options = {});
+  void reduce(ReduceOp op, int root, std::span<const RankBatch> batches,
+              const CommunicationOptions& options = {});
   void broadcast(int root, std::span<const RankBatch> batches, const CommunicationOptions& options = {});
   void all_gather(std::span<const RankBatch> batches, const CommunicationOptions& options = {});
-  void reduce_scatter(ReduceOp op, std::span<const RankBatch> batches, const CommunicationOptions& options = {});
+  void reduce_scatter(ReduceOp op, std::span<const RankBatch> batches,
+                      const CommunicationOptions& options = {});
+
+  /// Meets and checks as all_reduce does, and reduces nothing: for callers that arrange a batch in other
+  /// buffers first, which must not start before all ranks agree. One call in the order of calls.
+  void check_all_reduce(ReduceOp op, std::span<const RankBatch> batches,
+                        const CommunicationOptions& options = {});
 
   /// Fails waiting and later calls with CollectiveAborted. Any thread. Destruction is separate.
   void abort() noexcept;
@@ -90,6 +103,7 @@ class Communicator {
  private:
   struct Impl;
   explicit Communicator(std::unique_ptr<Impl> impl);
+  Impl& impl() const;
   std::unique_ptr<Impl> impl_;
 };
 

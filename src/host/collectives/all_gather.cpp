@@ -22,9 +22,11 @@ void HostCommunicator::all_gather(std::span<const backend::RankCall> calls) {
         num_pieces, [&](std::size_t piece) { return bytes_of(sent(piece)); }, rank, num_ranks(),
         [&](std::size_t piece, std::int64_t begin, std::int64_t end) {
           std::int64_t offset = begin;  // in the destinations: behind what the ranks before send
-          for (std::size_t before = piece - piece % n; before < piece; ++before) offset += bytes_of(sent(before));
+          for (std::size_t before = piece - piece % n; before < piece; ++before)
+            offset += bytes_of(sent(before));
           locate(rank, piece / n, offset);
-          copy_range(static_cast<const std::byte*>(sent(piece).send) + begin, end - begin, here.destinations, streaming);
+          copy_range(static_cast<const std::byte*>(sent(piece).send) + begin, end - begin, here.destinations,
+                     streaming);
         });
   });
 }

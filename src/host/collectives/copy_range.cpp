@@ -8,8 +8,10 @@
 
 namespace lockstep::host {
 
-void copy_range(const void* source, std::int64_t size_bytes, std::span<void* const> destinations, bool streaming) {
-  constexpr std::size_t kBlockBytes = 16384;  // half of a first-level cache: read from memory for the first destination only
+void copy_range(const void* source, std::int64_t size_bytes, std::span<void* const> destinations,
+                bool streaming) {
+  constexpr std::size_t kBlockBytes =
+      16384;  // half of a first-level cache: read from memory for the first destination only
   const auto size = static_cast<std::size_t>(size_bytes);
   for (std::size_t begin = 0; begin < size; begin += kBlockBytes) {
     const std::size_t n = std::min(kBlockBytes, size - begin);
@@ -17,8 +19,10 @@ void copy_range(const void* source, std::int64_t size_bytes, std::span<void* con
     for (void* destination : destinations) {
       if (destination == nullptr || destination == source) continue;
       std::byte* out = static_cast<std::byte*>(destination) + begin;
-      if (streaming) stream_copy(out, in, n);
-      else std::memcpy(out, in, n);
+      if (streaming)
+        stream_copy(out, in, n);
+      else
+        std::memcpy(out, in, n);
     }
   }
 }

@@ -13,8 +13,8 @@
 namespace lockstep::host {
 namespace {
 
-// Bytes of the accumulator block: with the blocks of a few sources it stays in the second-level cache, and is long enough for
-// the prefetchers.
+// Bytes of the accumulator block: with the blocks of a few sources it stays in the second-level cache, and is
+// long enough for the prefetchers.
 constexpr std::size_t kBlockBytes = 8192;
 
 // What T is combined in.
@@ -28,15 +28,19 @@ using Wrapping = std::conditional_t<sizeof(A) < sizeof(unsigned), unsigned, std:
 struct Sum {
   template <class A>
   static A apply(A a, A b) {
-    if constexpr (std::integral<A>) return static_cast<A>(static_cast<Wrapping<A>>(a) + static_cast<Wrapping<A>>(b));
-    else return a + b;
+    if constexpr (std::integral<A>)
+      return static_cast<A>(static_cast<Wrapping<A>>(a) + static_cast<Wrapping<A>>(b));
+    else
+      return a + b;
   }
 };
 struct Product {
   template <class A>
   static A apply(A a, A b) {
-    if constexpr (std::integral<A>) return static_cast<A>(static_cast<Wrapping<A>>(a) * static_cast<Wrapping<A>>(b));
-    else return a * b;
+    if constexpr (std::integral<A>)
+      return static_cast<A>(static_cast<Wrapping<A>>(a) * static_cast<Wrapping<A>>(b));
+    else
+      return a * b;
   }
 };
 // a, or b where it is smaller or NaN; a NaN in a stays, as no comparison with it holds.
@@ -53,7 +57,8 @@ struct Max {
   }
 };
 
-// acc := sources[0] op … op sources[K - 1], or acc op them. One pass over up to four sources saves passes over acc.
+// acc := sources[0] op … op sources[K - 1], or acc op them. One pass over up to four sources saves passes
+// over acc.
 template <class Op, bool kFirst, int K, class T, class A>
 void combine(A* __restrict acc, const T* const* sources, std::size_t n) {
   const T* s0 = sources[0];
@@ -73,15 +78,19 @@ void combine(A* __restrict acc, const T* const* sources, std::size_t n) {
 template <class Op, bool kFirst, class T, class A>
 void combine_up_to_four(A* acc, const T* const* sources, std::size_t num_sources, std::size_t n) {
   switch (num_sources) {
-    case 1: return combine<Op, kFirst, 1>(acc, sources, n);
-    case 2: return combine<Op, kFirst, 2>(acc, sources, n);
-    case 3: return combine<Op, kFirst, 3>(acc, sources, n);
-    default: return combine<Op, kFirst, 4>(acc, sources, n);
+    case 1:
+      return combine<Op, kFirst, 1>(acc, sources, n);
+    case 2:
+      return combine<Op, kFirst, 2>(acc, sources, n);
+    case 3:
+      return combine<Op, kFirst, 3>(acc, sources, n);
+    default:
+      return combine<Op, kFirst, 4>(acc, sources, n);
   }
 }
 
-// The mean of one element whose sum is not finite. Scaled down by a power of two the sum of finite numbers cannot overflow, and
-// their mean lies between them.
+// The mean of one element whose sum is not finite. Scaled down by a power of two the sum of finite numbers
+// cannot overflow, and their mean lies between them.
 template <class T, class A>
 A mean_of_large(std::span<const void* const> sources, std::size_t i, A divisor) {
   int exponent = 0;
@@ -126,9 +135,12 @@ void reduce_blocks(bool mean, std::size_t count, std::span<const void* const> so
     for (std::size_t first = 0; first < sources.size(); first += 4) {
       const std::size_t num_sources = std::min<std::size_t>(4, sources.size() - first);
       const T* group[4] = {};
-      for (std::size_t i = 0; i < num_sources; ++i) group[i] = static_cast<const T*>(sources[first + i]) + begin;
-      if (first == 0) combine_up_to_four<Op, true>(acc, group, num_sources, n);
-      else combine_up_to_four<Op, false>(acc, group, num_sources, n);
+      for (std::size_t i = 0; i < num_sources; ++i)
+        group[i] = static_cast<const T*>(sources[first + i]) + begin;
+      if (first == 0)
+        combine_up_to_four<Op, true>(acc, group, num_sources, n);
+      else
+        combine_up_to_four<Op, false>(acc, group, num_sources, n);
     }
     if constexpr (std::floating_point<A>) {
       if (mean) divide<T>(acc, n, sources, begin);
@@ -143,8 +155,10 @@ void reduce_blocks(bool mean, std::size_t count, std::span<const void* const> so
       T* out = static_cast<T*>(destination) + begin;
       // In place the lines have just been read, and are in a cache.
       const bool in_place = std::ranges::find(sources, destination) != sources.end();
-      if (streaming && !in_place) stream_copy(out, result, n * sizeof(T));
-      else std::memcpy(out, result, n * sizeof(T));
+      if (streaming && !in_place)
+        stream_copy(out, result, n * sizeof(T));
+      else
+        std::memcpy(out, result, n * sizeof(T));
     }
   }
 }
@@ -154,15 +168,20 @@ void reduce_blocks(bool mean, std::size_t count, std::span<const void* const> so
 void reduce_range(ReduceOp op, DType dtype, std::int64_t count, std::span<const void* const> sources,
                   std::span<void* const> destinations, bool streaming) {
   dispatch(dtype, [&]<class T>() {
-    assert((!std::same_as<T, bool>) && (op != ReduceOp::mean || !std::integral<T>));
+    assert((!std::same_as<T, bool>)&&(op != ReduceOp::mean || !std::integral<T>));
     if constexpr (!std::same_as<T, bool>) {
       const auto n = static_cast<std::size_t>(count);
       switch (op) {
-        case ReduceOp::sum: return reduce_blocks<Sum, T>(false, n, sources, destinations, streaming);
-        case ReduceOp::mean: return reduce_blocks<Sum, T>(true, n, sources, destinations, streaming);
-        case ReduceOp::min: return reduce_blocks<Min, T>(false, n, sources, destinations, streaming);
-        case ReduceOp::max: return reduce_blocks<Max, T>(false, n, sources, destinations, streaming);
-        case ReduceOp::product: return reduce_blocks<Product, T>(false, n, sources, destinations, streaming);
+        case ReduceOp::sum:
+          return reduce_blocks<Sum, T>(false, n, sources, destinations, streaming);
+        case ReduceOp::mean:
+          return reduce_blocks<Sum, T>(true, n, sources, destinations, streaming);
+        case ReduceOp::min:
+          return reduce_blocks<Min, T>(false, n, sources, destinations, streaming);
+        case ReduceOp::max:
+          return reduce_blocks<Max, T>(false, n, sources, destinations, streaming);
+        case ReduceOp::product:
+          return reduce_blocks<Product, T>(false, n, sources, destinations, streaming);
       }
     }
   });

@@ -14,9 +14,11 @@ void HostCommunicator::reduce_scatter(std::span<const backend::RankCall> calls, 
     for (std::size_t s = 0; s < batch.size(); ++s) {
       const std::int64_t begin = rank * bytes_of(batch[s]);
       for (int i = 0; i < num_ranks(); ++i) {
-        here.sources[static_cast<std::size_t>(i)] = static_cast<const std::byte*>(segments(i)[s].send) + begin;
+        here.sources[static_cast<std::size_t>(i)] =
+            static_cast<const std::byte*>(segments(i)[s].send) + begin;
       }
-      reduce_range(op, batch[s].dtype, batch[s].count, here.sources, std::span(&batch[s].receive, 1), streaming);
+      reduce_range(op, batch[s].dtype, batch[s].count, here.sources, std::span(&batch[s].receive, 1),
+                   streaming);
     }
   });
 }

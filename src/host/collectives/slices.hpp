@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <span>
-
 #include <lockstep/backend/communicator_backend.hpp>
+#include <span>
 
 namespace lockstep::host {
 
@@ -22,10 +21,11 @@ inline std::int64_t total_bytes(std::span<const backend::Segment> batch) {
 /// Lays `num_pieces` pieces of memory end to end, cuts the whole into one slice for each rank, and calls
 /// `work(piece, begin_bytes, end_bytes)` for the parts of pieces that fall into `rank`'s slice.
 ///
-/// Cuts are at multiples of a cache line from the start of a piece, so that no two threads write one line and no element is cut.
-/// Slices are not smaller than a few lines: a short message is one thread's work.
+/// Cuts are at multiples of a cache line from the start of a piece, so that no two threads write one line and
+/// no element is cut. Slices are not smaller than a few lines: a short message is one thread's work.
 template <class BytesOf, class Work>
-void for_each_part(std::size_t num_pieces, const BytesOf& bytes_of, int rank, int num_ranks, const Work& work) {
+void for_each_part(std::size_t num_pieces, const BytesOf& bytes_of, int rank, int num_ranks,
+                   const Work& work) {
   constexpr std::int64_t kLine = 64;
   constexpr std::int64_t kMinLines = 8;
   const auto lines_of = [&](std::size_t piece) { return (bytes_of(piece) + kLine - 1) / kLine; };

@@ -1,0 +1,246 @@
+#include "collectives/collective_checks.hpp"
+
+#include <algorithm>
+#include <array>
+#include <lockstep/detail/concat.hpp>
+#include <lockstep/error.hpp>
+#include <ostream>
+
+namespace lockstep::detail {
+namespace {
+
+const CollectiveCall& call_of(const Arrival* arrival) {
+  return *static_cast<const CollectiveCall*>(arrival->payload);
+}
+
+/// "[128, 64] float32".
+struct Spec {
+  const TensorView& tensor;
+  friend std::ostream& operator<<(std::ostream& out, const Spec& spec) {
+    return out << spec.tensor.shape << ' ' << spec.tensor.dtype;
+  }
+};
+
+}  // namespace
+
+/// "all_reduce(sum) on replica 2 (CPU:2): tensor 1 of 3: ".
+struct CollectiveChecks::Place {
+  std::string_view operation;
+  int rank;
+  const Device& device;
+  std::size_t tensor;
+  std::size_t num_tensors;
+
+  friend std::ostream& operator<<(std::ostream& out, const Place& place) {
+    out << place.operation << " on replica " << place.rank << " (" << place.device << "): ";
+    if (place.num_tensors > 1) out << "tensor " << place.tensor << " of " << place.num_tensors << ": ";
+    return out;
+  }
+};
+
+namespace {
+
+template <class Place, class... Parts>
+[[noreturn]] void mismatch(const SourceLocation& location, const Place& place, const char* hint,
+                           const Parts&... parts) {
+  raise<CollectiveMismatch>(location, concat(place, parts..., ". ", hint),
+                            {.operation = std::string(place.operation),
+                             .replica = place.rank,
+                             .device = place.device.to_string(),
+                             .operands = concat(parts...),
+                             .hint = hint});
+}
+
+#define LOCKSTEP_MATCHES(condition, place, hint, ...) \
+  if (!(condition)) [[unlikely]]                      \
+  mismatch(SourceLocation{__FILE__, __LINE__, __func__}, place, hint, __VA_ARGS__)
+
+}  // namespace
+
+std::string_view operation_name(Collective collective, ReduceOp op) {
+  static constexpr std::array<std::array<std::string_view, 5>, 5> kNames = {{
+      {"all_reduce(sum)", "all_reduce(mean)", "all_reduce(min)", "all_reduce(max)", "all_reduce(product)"},
+      {"reduce(sum)", "reduce(mean)", "reduce(min)", "reduce(max)", "reduce(product)"},
+      {"broadcast", "broadcast", "broadcast", "broadcast", "broadcast"},
+      {"all_gather", "all_gather", "all_gather", "all_gather", "all_gather"},
+      {"reduce_scatter(sum)", "reduce_scatter(mean)", "reduce_scatter(min)", "reduce_scatter(max)",
+       "reduce_scatter(product)"},
+  }};
+  return kNames[static_cast<std::size_t>(collective)][static_cast<std::size_t>(op)];
+}
+
+void CollectiveChecks::run(std::span<const Arrival* const> arrivals) {
+  const CollectiveCall& first = call_of(arrivals.front());
+  const std::string_view operation = arrivals.front()->operation;
+  const auto place = [&](std::size_t rank, std::size_t tensor) {
+    return Place{operation, static_cast<int>(rank), devices_[rank], tensor, first.tensors().size()};
+  };
+
+  for (std::size_t rank = 0; rank < arrivals.size(); ++rank) {
+    check_batch(call_of(arrivals[rank]), first, place(rank, 0));
+  }
+  const CollectiveCall& reference =
+      first.has_root() ? call_of(arrivals[static_cast<std::size_t>(first.root)]) : first;
+  intervals_.clear();
+  for (std::size_t i = 0; i < first.tensors().size(); ++i) {
+    std::int64_t rows = 0;  // of an all_gather's ranks so far
+    for (std::size_t rank = 0; rank < arrivals.size(); ++rank) {
+      const CollectiveCall& call = call_of(arrivals[rank]);
+      check_against(call.tensors()[i], reference, place(rank, i));
+      for (const auto tensors : {call.batch->inputs, call.batch->outputs}) {
+        if (!tensors.empty()) check_buffer(tensors[i], place(rank, i));
+      }
+      add_intervals(call, i, rows);
+      if (call.collective == Collective::all_gather) rows += call.batch->inputs[i].shape[0];
+    }
+    for (std::size_t rank = 0; rank < arrivals.size(); ++rank) {
+      const CollectiveCall& call = call_of(arrivals[rank]);
+      if (!call.batch->outputs.empty()) check_output(call, call.batch->outputs[i], rows, place(rank, i));
+    }
+  }
+  check_overlap(operation);
+}
+
+// Number of tensors, root, stream.
+void CollectiveChecks::check_batch(const CollectiveCall& call, const CollectiveCall& first,
+                                   const Place& place) const {
+  const RankBatch& batch = *call.batch;
+  if (call.has_root()) {
+    LOCKSTEP_MATCHES(call.root == first.root, place, "Pass the same root on every replica", "root ",
+                     call.root, " differs from replica 0's ", first.root);
+    LOCKSTEP_EXPECTS(0 <= call.root && call.root < static_cast<int>(devices_.size()), InvalidArgument, place,
+                     "root ", call.root, " is not one of the ", devices_.size(),
+                     " replicas. Roots are replica indices, counted from 0 in the order of the devices.");
+  }
+  LOCKSTEP_EXPECTS(call.sends() || batch.inputs.empty(), InvalidArgument, place,
+                   "inputs on a replica other than root ", call.root, ", which only receives. Pass none.");
+  LOCKSTEP_EXPECTS(call.collective != Collective::reduce || call.receives() || batch.outputs.empty(),
+                   InvalidArgument, place, "outputs on a replica other than root ", call.root,
+                   ", which only sends. Pass none.");
+  const bool may_omit = call.collective == Collective::broadcast && call.sends();
+  LOCKSTEP_EXPECTS(!call.sends() || batch.outputs.size() == batch.inputs.size() ||
+                       (batch.outputs.empty() && (may_omit || !call.receives())),
+                   InvalidArgument, place, batch.inputs.size(), " inputs and ", batch.outputs.size(),
+                   " outputs. Pass one output for each input.");
+  LOCKSTEP_MATCHES(call.tensors().size() == first.tensors().size(), place,
+                   "Pass equal batches on every replica", call.tensors().size(),
+                   " tensors differ from replica 0's ", first.tensors().size());
+  const auto rank = static_cast<std::size_t>(place.rank);
+  LOCKSTEP_EXPECTS(&batch.stream.device_backend() == device_backends_[rank], InvalidArgument, place,
+                   "the stream is on ", batch.stream.device(), ". Pass a stream of the replica's device.");
+}
+
+// Against the same tensor of the reference rank.
+void CollectiveChecks::check_against(const TensorView& tensor, const CollectiveCall& reference,
+                                     Place place) const {
+  const TensorView& other = reference.tensors()[place.tensor];
+  const int other_rank = reference.batch->rank;
+  if (reference.collective != Collective::all_gather) {
+    LOCKSTEP_MATCHES(tensor.dtype == other.dtype && tensor.shape == other.shape, place,
+                     "Pass equal shapes on every replica, or use all_gather for ragged values", "shape ",
+                     Spec{tensor}, " differs from replica ", other_rank, "'s ", Spec{other});
+  } else {
+    LOCKSTEP_EXPECTS(tensor.shape.rank() > 0, InvalidArgument, place, Spec{tensor},
+                     " has no axis to gather along. Pass tensors of rank 1 or more.");
+    LOCKSTEP_MATCHES(tensor.dtype == other.dtype && tensor.shape.rank() == other.shape.rank() &&
+                         std::equal(tensor.shape.begin() + 1, tensor.shape.end(), other.shape.begin() + 1),
+                     place, "Only the lengths of axis 0 may differ", "shape ", Spec{tensor},
+                     " differs from replica ", other_rank, "'s ", Spec{other});
+  }
+  LOCKSTEP_EXPECTS(!reference.reduces() || !is_boolean(tensor.dtype), InvalidArgument, place, Spec{tensor},
+                   " cannot be reduced. Cast it to an integer dtype first.");
+  const std::int64_t n = static_cast<std::int64_t>(devices_.size());
+  LOCKSTEP_EXPECTS(reference.collective != Collective::reduce_scatter || tensor.size() % n == 0,
+                   InvalidArgument, place, Spec{tensor}, " does not divide into ", n,
+                   " equal parts. Pad it.");
+}
+
+void CollectiveChecks::check_buffer(const TensorView& tensor, const Place& place) const {
+  LOCKSTEP_EXPECTS(tensor.device == place.device, InvalidArgument, place, Spec{tensor}, " is on ",
+                   tensor.device, ". Move it to the replica's device.");
+  LOCKSTEP_EXPECTS(tensor.is_contiguous(), InvalidArgument, place, Spec{tensor},
+                   " is strided. Copy it to a contiguous tensor first, and the result back.");
+  LOCKSTEP_EXPECTS(tensor.data != nullptr || tensor.size() == 0, InvalidArgument, place, Spec{tensor},
+                   " has no memory.");
+}
+
+void CollectiveChecks::check_output(const CollectiveCall& call, const TensorView& output,
+                                    std::int64_t gathered_rows, const Place& place) const {
+  LOCKSTEP_EXPECTS(!output.read_only, InvalidArgument, place, "the output, ", Spec{output},
+                   ", is read-only.");
+  if (!call.sends()) return;  // compared with the root's input before
+  const TensorView& input = call.batch->inputs[place.tensor];
+  const DType dtype = call.reduces() ? reduced_dtype(call.op, input.dtype) : input.dtype;
+  Shape shape = input.shape;
+  bool fits = output.shape == shape;
+  if (call.collective == Collective::all_gather) {
+    shape = input.shape.with(0, gathered_rows);
+    fits = output.shape == shape;
+  } else if (call.collective == Collective::reduce_scatter) {
+    shape = Shape(input.size() / static_cast<std::int64_t>(devices_.size()));
+    fits = output.size() == shape.size();
+  }
+  LOCKSTEP_EXPECTS(fits && output.dtype == dtype, InvalidArgument, place, "the output is ", Spec{output},
+                   ", where the input ", Spec{input}, " gives ", shape, ' ', dtype,
+                   call.collective == Collective::reduce_scatter ? " (any shape of that size)" : "",
+                   ". Pass such an output.");
+}
+
+// An output in the place of its input counts once, as written; also what a rank contributes to its own part:
+// of an all_gather's output its own rows, of a reduce_scatter's input its own part, which no other rank
+// reads.
+void CollectiveChecks::add_intervals(const CollectiveCall& call, std::size_t tensor, std::int64_t first_row) {
+  const RankBatch& batch = *call.batch;
+  Interval read{nullptr, nullptr, false, batch.rank};
+  Interval written{nullptr, nullptr, true, batch.rank};
+  const auto set = [](Interval& interval, const TensorView& view) {
+    interval.begin = static_cast<const std::byte*>(view.data);
+    interval.end = interval.begin + view.nbytes();
+  };
+  if (!batch.inputs.empty()) set(read, batch.inputs[tensor]);
+  if (!batch.outputs.empty()) set(written, batch.outputs[tensor]);
+
+  if (written.begin != written.end) intervals_.push_back(written);
+  if (read.begin == read.end) return;
+  if (written.begin != written.end) {
+    if (call.collective == Collective::all_gather) {
+      const TensorView& input = batch.inputs[tensor];
+      const std::int64_t row_bytes = input.nbytes() / input.shape[0];
+      if (read.begin == written.begin + first_row * row_bytes) return;
+    } else if (call.collective == Collective::reduce_scatter) {
+      if (written.begin == read.begin + batch.rank * (written.end - written.begin) &&
+          written.end <= read.end) {
+        Interval before = read;
+        before.end = written.begin;
+        if (before.begin != before.end) intervals_.push_back(before);
+        read.begin = written.end;
+        if (read.begin == read.end) return;
+      }
+    } else if (read.begin == written.begin && read.end == written.end) {
+      return;
+    }
+  }
+  intervals_.push_back(read);
+}
+
+// A sweep in the order of addresses: what is written may not start before the end of anything before it, what
+// is read not before the end of anything written.
+void CollectiveChecks::check_overlap(std::string_view operation) {
+  std::ranges::sort(intervals_, {}, &Interval::begin);
+  const Interval* last_read = nullptr;
+  const Interval* last_written = nullptr;
+  for (const Interval& interval : intervals_) {
+    for (const Interval* before : {last_written, last_read}) {
+      const bool may_share = before == nullptr || (!interval.is_written && !before->is_written);
+      LOCKSTEP_EXPECTS(
+          may_share || interval.begin >= before->end, InvalidArgument, operation, ": an ",
+          interval.is_written ? "output" : "input", " of replica ", interval.rank, " overlaps an ",
+          before->is_written ? "output" : "input", " of replica ", before->rank,
+          ". Pass separate buffers; only exactly in place may an output share its input's memory.");
+    }
+    const Interval*& last = interval.is_written ? last_written : last_read;
+    if (last == nullptr || interval.end > last->end) last = &interval;
+  }
+}
+
+}  // namespace lockstep::detail

@@ -1,0 +1,319 @@
+#include <algorithm>
+#include <lockstep/buffer.hpp>
+#include <lockstep/collectives/communicator.hpp>
+#include <lockstep/device_manager.hpp>
+#include <lockstep/error.hpp>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "collectives/collective_checks.hpp"
+#include "collectives/rendezvous.hpp"
+
+namespace lockstep {
+
+using detail::Collective;
+using detail::CollectiveCall;
+
+struct Communicator::Impl {
+  // A thread uses that of the first rank it drives, and `segments` of each.
+  struct Scratch {
+    std::vector<int> ranks;
+    std::vector<CollectiveCall> calls;
+    std::vector<detail::Arrival> arrivals;
+    std::vector<backend::RankCall> rank_calls;
+    std::vector<backend::Segment> segments;
+  };
+
+  Impl(const std::vector<Device>& group, std::vector<backend::DeviceBackend*> opened,
+       std::unique_ptr<backend::CommunicatorBackend> made)
+      : devices(group),
+        device_backends(std::move(opened)),
+        backend(std::move(made)),
+        rendezvous(labels(group)),
+        checks(devices, device_backends),
+        scratch(group.size()) {}
+
+  static std::vector<std::string> labels(const std::vector<Device>& devices);
+  Scratch& scratch_of(const RankBatch& batch) { return scratch[static_cast<std::size_t>(batch.rank)]; }
+  int num_ranks() const { return static_cast<int>(devices.size()); }
+
+  std::unique_lock<std::mutex> lock_if_all(std::span<const RankBatch> batches);
+  void check(Collective collective, ReduceOp op, std::span<const RankBatch> batches,
+             const CommunicationOptions& options);
+  void run(Collective collective, ReduceOp op, int root, std::span<const RankBatch> batches,
+           const CommunicationOptions& options);
+  void run_all(Collective collective, ReduceOp op, int root, std::span<const TensorView> inputs,
+               std::span<const TensorView> outputs, std::span<const StreamRef> streams,
+               const CommunicationOptions& options);
+  void meet(Collective collective, ReduceOp op, int root, std::span<const RankBatch> batches,
+            const CommunicationOptions& options);
+  void run_locked(Collective collective, ReduceOp op, int root, std::span<const RankBatch> batches,
+                  const CommunicationOptions& options);
+  void make_segments(const CollectiveCall& call, std::vector<Buffer>& temporaries);
+  void enqueue(Collective collective, ReduceOp op, int root, std::span<const backend::RankCall> calls);
+  void abort(const std::string& cause) noexcept {
+    rendezvous.abort(cause);
+    backend->abort();
+  }
+
+  const std::vector<Device> devices;
+  const std::vector<backend::DeviceBackend*> device_backends;
+  const std::unique_ptr<backend::CommunicatorBackend> backend;
+  detail::Rendezvous rendezvous;
+  detail::CollectiveChecks checks;
+  std::vector<Scratch> scratch;
+
+  std::mutex mutex;  // held by calls that name all ranks; guards what follows
+  std::vector<RankBatch> all_batches;
+};
+
+std::vector<std::string> Communicator::Impl::labels(const std::vector<Device>& devices) {
+  std::vector<std::string> labels;
+  for (const Device& device : devices)
+    labels.push_back(detail::concat("replica ", labels.size(), " (", device, ")"));
+  return labels;
+}
+
+namespace {
+
+// Integer means are computed in floating point.
+bool converts(const CollectiveCall& call, const TensorView& input) {
+  return call.reduces() && call.op == ReduceOp::mean && is_integer(input.dtype);
+}
+
+}  // namespace
+
+// Threads that drive single ranks need no lock: they meet.
+std::unique_lock<std::mutex> Communicator::Impl::lock_if_all(std::span<const RankBatch> batches) {
+  return batches.size() == devices.size() ? std::unique_lock(mutex) : std::unique_lock<std::mutex>();
+}
+
+void Communicator::Impl::run(Collective collective, ReduceOp op, int root, std::span<const RankBatch> batches,
+                             const CommunicationOptions& options) {
+  const auto lock = lock_if_all(batches);
+  run_locked(collective, op, root, batches, options);
+}
+
+void Communicator::Impl::check(Collective collective, ReduceOp op, std::span<const RankBatch> batches,
+                               const CommunicationOptions& options) {
+  const auto lock = lock_if_all(batches);
+  meet(collective, op, 0, batches, options);
+}
+
+void Communicator::Impl::run_all(Collective collective, ReduceOp op, int root,
+                                 std::span<const TensorView> inputs, std::span<const TensorView> outputs,
+                                 std::span<const StreamRef> streams, const CommunicationOptions& options) {
+  const std::string_view operation = detail::operation_name(collective, op);
+  const std::size_t n = devices.size();
+  const bool one_input = collective == Collective::broadcast;
+  const bool one_output = collective == Collective::reduce;
+  LOCKSTEP_EXPECTS(
+      (one_input || inputs.size() == n) && (one_output || outputs.size() == n) && streams.size() == n,
+      InvalidArgument, operation, ": ", inputs.size(), " inputs, ", outputs.size(), " outputs and ",
+      streams.size(), " streams for ", n, " replicas. Pass one of each for each replica.");
+  std::lock_guard lock(mutex);
+  all_batches.clear();
+  for (std::size_t rank = 0; rank < n; ++rank) {
+    const bool is_root = static_cast<int>(rank) == root;
+    const auto part = [&](std::span<const TensorView> views, bool is_one) {
+      if (!is_one) return views.subspan(rank, 1);
+      return is_root ? views : std::span<const TensorView>();
+    };
+    all_batches.push_back(
+        {static_cast<int>(rank), streams[rank], part(inputs, one_input), part(outputs, one_output)});
+  }
+  run_locked(collective, op, root, all_batches, options);
+}
+
+// Where all ranks' calls meet, and are checked.
+void Communicator::Impl::meet(Collective collective, ReduceOp op, int root,
+                              std::span<const RankBatch> batches, const CommunicationOptions& options) {
+  const std::string_view operation = detail::operation_name(collective, op);
+  const auto timeout = options.merged_over({}).timeout;
+  LOCKSTEP_EXPECTS(!batches.empty(), InvalidArgument, operation, ": no replica is named.");
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    const int rank = batches[i].rank;
+    LOCKSTEP_EXPECTS(0 <= rank && rank < num_ranks(), InvalidArgument, operation, ": replica ", rank,
+                     " is not one of the ", num_ranks(), ".");
+    const auto others = batches.first(i);
+    LOCKSTEP_EXPECTS(std::ranges::find(others, rank, &RankBatch::rank) == others.end(), InvalidArgument,
+                     operation, ": replica ", rank, " is named twice.");
+  }
+  Scratch& own = scratch_of(batches.front());
+  own.ranks.clear();
+  own.calls.clear();
+  own.arrivals.clear();
+  for (const RankBatch& batch : batches) {
+    own.ranks.push_back(batch.rank);
+    own.calls.push_back({collective, op, root, &batch});
+  }
+  for (const CollectiveCall& call : own.calls) own.arrivals.push_back({operation, call.tensors(), &call});
+  rendezvous.meet(
+      own.ranks, own.arrivals, [this](std::span<const detail::Arrival* const> all) { checks.run(all); },
+      timeout);
+}
+
+void Communicator::Impl::run_locked(Collective collective, ReduceOp op, int root,
+                                    std::span<const RankBatch> batches, const CommunicationOptions& options) {
+  meet(collective, op, root, batches, options);
+  // From here on the others count on this thread: if it fails, so must they.
+  try {
+    Scratch& own = scratch_of(batches.front());
+    std::vector<Buffer> temporaries;  // freed in stream order
+    own.rank_calls.clear();
+    for (const CollectiveCall& call : own.calls) {
+      make_segments(call, temporaries);
+      own.rank_calls.push_back(
+          {call.batch->rank, call.batch->stream.handle(), scratch_of(*call.batch).segments});
+    }
+    // What is left out is empty on all ranks, so that all skip the call or none.
+    if (!own.rank_calls.front().segments.empty()) enqueue(collective, op, root, own.rank_calls);
+  } catch (const std::exception& error) {
+    abort(error.what());
+    throw;
+  }
+}
+
+// Integers to be averaged are converted first: by all_reduce into its outputs, else, as not all ranks have an
+// output of their input's size, into temporaries.
+void Communicator::Impl::make_segments(const CollectiveCall& call, std::vector<Buffer>& temporaries) {
+  const RankBatch& batch = *call.batch;
+  Scratch& own = scratch_of(batch);
+  const std::span<const TensorView> tensors = call.tensors();
+  own.segments.clear();
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const TensorView& tensor = tensors[i];
+    void* receive = batch.outputs.empty() ? nullptr : batch.outputs[i].data;
+    backend::Segment segment{call.sends() ? tensor.data : nullptr, receive, tensor.size(), tensor.dtype};
+    if (call.collective == Collective::reduce_scatter) segment.count /= num_ranks();
+    if (converts(call, tensor) && tensor.size() > 0) {
+      TensorView converted = tensor;
+      converted.dtype = segment.dtype = reduced_dtype(call.op, tensor.dtype);
+      converted.strides = tensor.shape.contiguous_strides();
+      converted.read_only = false;
+      converted.data = receive;
+      if (call.collective != Collective::all_reduce) {
+        converted.data =
+            temporaries.emplace_back(static_cast<std::size_t>(converted.nbytes()), batch.stream).data();
+      }
+      segment.send = converted.data;
+      batch.stream.device_backend().kernels().copy(converted, tensor, batch.stream.handle());
+    }
+    const bool gathers = call.collective == Collective::all_gather;
+    const std::int64_t size = gathers ? batch.outputs[i].size() : tensor.size();
+    if (size > 0) own.segments.push_back(segment);
+  }
+}
+
+void Communicator::Impl::enqueue(Collective collective, ReduceOp op, int root,
+                                 std::span<const backend::RankCall> calls) {
+  switch (collective) {
+    case Collective::all_reduce:
+      return backend->all_reduce(calls, op);
+    case Collective::reduce:
+      return backend->reduce(calls, op, root);
+    case Collective::broadcast:
+      return backend->broadcast(calls, root);
+    case Collective::all_gather:
+      return backend->all_gather(calls);
+    case Collective::reduce_scatter:
+      return backend->reduce_scatter(calls, op);
+  }
+}
+
+Communicator Communicator::create(const std::vector<Device>& devices) {
+  LOCKSTEP_EXPECTS(!devices.empty(), InvalidArgument, "Communicator::create: no devices. Pass at least one.");
+  std::vector<backend::DeviceBackend*> opened;
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    const auto before = devices.begin() + static_cast<std::ptrdiff_t>(i);
+    LOCKSTEP_EXPECTS(
+        std::find(devices.begin(), before, devices[i]) == before, InvalidArgument,
+        "Communicator::create: ", devices[i],
+        " is listed twice. For several replicas on one device make virtual devices of it first.");
+    LOCKSTEP_EXPECTS(devices[i].kind() == devices.front().kind(), InvalidArgument,
+                     "Communicator::create: ", devices.front(), " and ", devices[i],
+                     " are devices of two kinds. Pass devices of one kind.");
+    opened.push_back(&DeviceManager::instance().open(devices[i]));
+  }
+  auto made = DeviceManager::instance().backend(devices.front().kind()).create_communicator(opened);
+  return Communicator(std::make_unique<Impl>(devices, std::move(opened), std::move(made)));
+}
+
+Communicator Communicator::adopt(std::span<ncclComm* const> communicators) {
+  detail::raise<Unsupported>(
+      {__FILE__, __LINE__, __func__},
+      detail::concat("Communicator::adopt of ", communicators.size(),
+                     " communicators: this library was built without NCCL. Build it with "
+                     "LOCKSTEP_NCCL=ON."));
+}
+
+Communicator::Communicator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Communicator::Communicator(Communicator&&) noexcept = default;
+Communicator& Communicator::operator=(Communicator&&) noexcept = default;
+Communicator::~Communicator() = default;
+
+Communicator::Impl& Communicator::impl() const {
+  LOCKSTEP_EXPECTS(impl_ != nullptr, ContextError,
+                   "Communicator: this one was moved from. Use the one it moved to.");
+  return *impl_;
+}
+
+const std::vector<Device>& Communicator::devices() const { return impl().devices; }
+int Communicator::num_ranks() const { return impl().num_ranks(); }
+
+void Communicator::all_reduce(ReduceOp op, std::span<const TensorView> inputs,
+                              std::span<const TensorView> outputs, std::span<const StreamRef> streams,
+                              const CommunicationOptions& options) {
+  impl().run_all(Collective::all_reduce, op, 0, inputs, outputs, streams, options);
+}
+void Communicator::reduce(ReduceOp op, std::span<const TensorView> inputs, const TensorView& output, int root,
+                          std::span<const StreamRef> streams, const CommunicationOptions& options) {
+  impl().run_all(Collective::reduce, op, root, inputs, {&output, 1}, streams, options);
+}
+void Communicator::broadcast(const TensorView& input, std::span<const TensorView> outputs, int root,
+                             std::span<const StreamRef> streams, const CommunicationOptions& options) {
+  impl().run_all(Collective::broadcast, ReduceOp::sum, root, {&input, 1}, outputs, streams, options);
+}
+void Communicator::all_gather(std::span<const TensorView> inputs, std::span<const TensorView> outputs,
+                              std::span<const StreamRef> streams, const CommunicationOptions& options) {
+  impl().run_all(Collective::all_gather, ReduceOp::sum, 0, inputs, outputs, streams, options);
+}
+void Communicator::reduce_scatter(ReduceOp op, std::span<const TensorView> inputs,
+                                  std::span<const TensorView> outputs, std::span<const StreamRef> streams,
+                                  const CommunicationOptions& options) {
+  impl().run_all(Collective::reduce_scatter, op, 0, inputs, outputs, streams, options);
+}
+
+void Communicator::all_reduce(ReduceOp op, std::span<const RankBatch> batches,
+                              const CommunicationOptions& options) {
+  impl().run(Collective::all_reduce, op, 0, batches, options);
+}
+void Communicator::reduce(ReduceOp op, int root, std::span<const RankBatch> batches,
+                          const CommunicationOptions& options) {
+  impl().run(Collective::reduce, op, root, batches, options);
+}
+void Communicator::broadcast(int root, std::span<const RankBatch> batches,
+                             const CommunicationOptions& options) {
+  impl().run(Collective::broadcast, ReduceOp::sum, root, batches, options);
+}
+void Communicator::all_gather(std::span<const RankBatch> batches, const CommunicationOptions& options) {
+  impl().run(Collective::all_gather, ReduceOp::sum, 0, batches, options);
+}
+void Communicator::reduce_scatter(ReduceOp op, std::span<const RankBatch> batches,
+                                  const CommunicationOptions& options) {
+  impl().run(Collective::reduce_scatter, op, 0, batches, options);
+}
+
+void Communicator::check_all_reduce(ReduceOp op, std::span<const RankBatch> batches,
+                                    const CommunicationOptions& options) {
+  impl().check(Collective::all_reduce, op, batches, options);
+}
+
+void Communicator::abort() noexcept {
+  if (impl_ != nullptr) impl_->abort("Communicator::abort was called");
+}
+
+detail::Rendezvous& Communicator::rendezvous() noexcept { return impl_->rendezvous; }
+
+}  // namespace lockstep
