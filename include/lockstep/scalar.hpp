@@ -32,6 +32,12 @@ class Scalar {
     return detail::saturate_cast<T>(floating_);
   }
 
+  /// Equal kinds and values.
+  friend bool operator==(const Scalar& a, const Scalar& b) noexcept {
+    if (a.kind_ != b.kind_) return false;
+    return a.kind_ == Kind::floating ? a.floating_ == b.floating_ : a.unsigned_ == b.unsigned_;
+  }
+
  private:
   enum class Kind : std::uint8_t { floating, signed_integer, unsigned_integer };
   Kind kind_;

@@ -129,6 +129,8 @@ class Tensor {
   Tensor& copy_(const Tensor& other);  ///< From any device.
   Tensor& fill_(const Scalar& value);
 
+  /// Whether another handle shares the storage.
+  bool is_shared() const noexcept { return storage_.use_count() > 1; }
   /// Whether both are the same storage, offset, shape and strides.
   bool is_same_object(const Tensor& other) const noexcept;
 

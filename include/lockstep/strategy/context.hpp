@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include <lockstep/device_manager.hpp>
@@ -30,7 +31,8 @@ namespace detail {
 /// One entry of the thread's stack of contexts, kept on the C++ stack.
 class [[nodiscard]] ContextFrame {
  public:
-  enum class Mode : std::uint8_t { cross_replica, replica, update };
+  /// default_scope: the default strategy's own scope, in which everything answers as outside every scope.
+  enum class Mode : std::uint8_t { cross_replica, replica, update, default_scope };
 
   ContextFrame(Mode mode, Strategy& strategy, ReplicaContext* replica_context = nullptr, int update_index = -1) noexcept;
   ~ContextFrame();
@@ -45,6 +47,8 @@ class [[nodiscard]] ContextFrame {
 
   /// The innermost entry; null in the default context.
   static const ContextFrame* top() noexcept;
+  /// Whether the default strategy's scope is among the entries.
+  static bool in_default_scope() noexcept;
 
  private:
   Mode mode_;

@@ -11,6 +11,9 @@ class OneDeviceStrategy : public Strategy {
   explicit OneDeviceStrategy(const Device& device);
 
   std::string_view name() const noexcept override { return "OneDeviceStrategy"; }
+
+ protected:
+  bool synchronises() const noexcept override { return false; }
 };
 
 }  // namespace lockstep

@@ -17,10 +17,12 @@
 
 namespace lockstep {
 
+class ReplicaContext;
 class Strategy;
 
 namespace detail {
 class ReplicaRun;
+ReplicaContext& default_replica_context();
 
 /// A tensor or sparse rows, on the way into or out of a collective.
 struct Contribution {
@@ -80,8 +82,9 @@ class ReplicaContext {
   auto merge_call(F&& merge_fn, const Args&... args);
 
  private:
-  friend class Strategy;
+  friend class Variable;
   friend class detail::ReplicaRun;
+  friend ReplicaContext& detail::default_replica_context();
   ReplicaContext(Strategy& strategy, int replica_id, Device device, detail::ReplicaRun* run)
       : strategy_(strategy), replica_id_(replica_id), device_(std::move(device)), run_(run) {}
 
@@ -93,9 +96,9 @@ class ReplicaContext {
                                                      const CommunicationOptions& options);
   std::vector<Tensor> all_gather_batch(const std::vector<Tensor>& values, std::int64_t axis,
                                        const CommunicationOptions& options);
-  /// Meets the other replicas; on replica 0 calls `merge` with all arguments, on the others waits for it; then `take`, on every replica.
+  /// Meets the other replicas; replica 0 calls `merge_fn` with all arguments, which fills its `result`; then every replica's `take` reads that.
   void merge(const detail::MergeArguments& arguments,
-             const std::function<void(const std::vector<void*>& arguments)>& merge, void** result,
+             const std::function<void(const std::vector<void*>& arguments)>& merge_fn, void* result,
              const std::function<void(void* result)>& take);
 
   Strategy& strategy_;
@@ -161,7 +164,6 @@ auto ReplicaContext::merge_call(F&& merge_fn, const Args&... args) {
   Arguments mine(args...);
   std::optional<Kept> result;
   std::optional<Taken> taken;
-  void* shared = &result;
   auto call = [&](const std::vector<void*>& all) {
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       auto merged = [&]<std::size_t K>(std::integral_constant<std::size_t, K>) {
@@ -180,7 +182,7 @@ auto ReplicaContext::merge_call(F&& merge_fn, const Args&... args) {
     }(std::index_sequence_for<Args...>());
   };
   auto take = [&](void* from) { taken.emplace(detail::select(**static_cast<std::optional<Kept>*>(from), local_index())); };
-  merge({&typeid(std::tuple<Kept, Arguments>), &mine}, call, &shared, take);
+  merge({&typeid(std::tuple<Kept, Arguments>), &mine}, call, &result, take);
   if constexpr (!std::is_void_v<Result>) return Taken(std::move(*taken));
 }
 

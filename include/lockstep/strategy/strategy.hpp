@@ -63,6 +63,7 @@ decltype(auto) call_replica_function(F& fn, ReplicaContext& context, Args&&... a
 }
 
 struct StrategyState;
+class CrossReplicaReduce;
 
 }  // namespace detail
 
@@ -83,8 +84,8 @@ class Strategy {
   StrategyExtended& extended() noexcept;
   int num_replicas_in_sync() const noexcept;
 
-  /// Calls `fn` once for each local replica, all at the same time, each on its replica's thread with the replica's device current, and
-  /// waits for all. `fn(args...)`, or `fn(ReplicaContext&, args...)`: distributed arguments arrive as the replica's component, variables
+  /// Calls `fn` once for each local replica, all at the same time, each with the replica's device current, replica 0 on the
+  /// calling thread and the others on threads of the strategy's, and waits for all. `fn(args...)`, or `fn(ReplicaContext&, args...)`: distributed arguments arrive as the replica's component, variables
   /// as themselves, all else unchanged.
   ///
   /// @return the results merged leaf by leaf: containers keep their structure, leaves become PerReplica with one component per local
@@ -142,10 +143,16 @@ class Strategy {
  protected:
   friend class StrategyExtended;
   friend class ReplicaContext;
+  friend class Variable;
   friend class detail::ReplicaRun;
+  friend class detail::CrossReplicaReduce;
 
   /// @param devices  one per replica. @throws InvalidArgument  a device twice. @throws NotFound  there is no such device.
-  Strategy(std::vector<Device> devices, const CommunicationOptions& options);
+  /// @throws ContextError  a device of another task.
+  Strategy(std::vector<Device> devices, const CommunicationOptions& options, std::string_view name);
+
+  /// Whether values are combined at all; else every reduction without axes is the identity.
+  virtual bool synchronises() const noexcept;
 
  private:
   /// Runs job(context) for every replica, as `run` says.
@@ -153,6 +160,7 @@ class Strategy {
   std::vector<detail::Contribution> reduce_batch(ReduceOp op, const std::vector<ReduceValue>& values, const Axes& axes);
   std::vector<Tensor> gather_batch(const std::vector<ReduceValue>& values, std::int64_t axis);
   int num_local_replicas() const noexcept;
+  void remember(const std::shared_ptr<detail::VariableState>& variable);
 
   std::unique_ptr<detail::StrategyState> state_;
 };

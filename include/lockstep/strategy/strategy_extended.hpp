@@ -16,6 +16,9 @@
 namespace lockstep {
 
 class Strategy;
+namespace detail {
+struct StrategyState;
+}
 
 /// Tag: results of every component side by side.
 struct Ungrouped {};
@@ -96,11 +99,14 @@ class StrategyExtended {
   /// For the library: calls fn in cross-replica context, with the strategy's calls serialised.
   /// @throws ContextError  in a replica function, or another strategy's context; names `what`.
   void in_cross_replica_context(std::string_view what, const std::function<void()>& fn) const;
+  /// Its check alone.
+  void check_cross_replica(std::string_view what) const;
 
  private:
-  friend class Strategy;
+  friend struct detail::StrategyState;
   explicit StrategyExtended(Strategy& strategy) : strategy_(strategy) {}
 
+  Mirrored<Tensor> broadcast(const Tensor& tensor, const std::vector<Device>& devices, const CommunicationOptions& options);
   void for_each_component(const Variable& variable, const std::function<void(Tensor& local, int i)>& fn);
 
   /// Argument i of an update.

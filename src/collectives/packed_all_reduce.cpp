@@ -1,0 +1,112 @@
+#include "collectives/packed_all_reduce.hpp"
+
+#include <algorithm>
+#include <lockstep/collectives/fusion.hpp>
+#include <lockstep/device_manager.hpp>
+#include <map>
+
+namespace lockstep::detail {
+
+namespace {
+
+/// Where one value lies in a pack, in elements of the pack's dtype.
+struct Member {
+  std::size_t index;  // in the batch
+  std::int64_t offset;
+};
+
+struct Pack {
+  DType dtype;
+  std::vector<Member> members;
+  std::int64_t size = 0;  // elements, gaps included
+};
+
+/// The same on every rank: it depends on the values' dtypes and sizes only.
+std::vector<Pack> plan(std::span<const TensorView> values, std::int64_t bytes_per_pack) {
+  std::map<DType, std::vector<std::size_t>> by_dtype;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (values[i].size() > 0) by_dtype[values[i].dtype].push_back(i);
+  std::vector<Pack> packs;
+  for (const auto& [dtype, indices] : by_dtype) {
+    std::vector<std::size_t> bytes;
+    for (std::size_t i : indices) bytes.push_back(static_cast<std::size_t>(values[i].nbytes()));
+    const auto alignment = static_cast<std::int64_t>(kPackAlignment / size_of(dtype));
+    for (const auto& group : pack_by_bytes(bytes, bytes_per_pack)) {
+      Pack pack{dtype, {}, 0};
+      for (std::size_t k : group) {
+        pack.members.push_back({indices[k], pack.size});
+        pack.size += (values[indices[k]].size() + alignment - 1) / alignment * alignment;
+      }
+      packs.push_back(std::move(pack));
+    }
+  }
+  return packs;
+}
+
+void copy(const TensorView& to, const TensorView& from, const StreamRef& stream) {
+  stream.device_backend().copy(to.data, from.data, static_cast<std::size_t>(from.nbytes()), stream.handle());
+}
+
+}  // namespace
+
+OwnedBatch::OwnedBatch(int rank, StreamRef stream, const std::vector<Tensor>& inputs,
+                       const std::vector<Tensor>& outputs)
+    : batch_{rank, stream, {}, {}} {
+  for (const Tensor& tensor : inputs) inputs_.push_back(tensor.view());
+  for (const Tensor& tensor : outputs) outputs_.push_back(tensor.view());
+  batch_.inputs = inputs_;
+  batch_.outputs = outputs_;
+}
+
+std::vector<Tensor> empty_results(ReduceOp op, const std::vector<Tensor>& inputs, const Device& device) {
+  std::vector<Tensor> results;
+  results.reserve(inputs.size());
+  for (const Tensor& input : inputs)
+    results.push_back(Tensor::empty(input.shape(), reduced_dtype(op, input.dtype()), device));
+  return results;
+}
+
+void all_reduce(Communicator& communicator, ReduceOp op, std::span<const RankBatch> batches,
+                const CommunicationOptions& options) {
+  const bool automatic = options.bytes_per_pack == 0;
+  const auto& backend = DeviceManager::instance().backend(communicator.devices()[0].kind());
+  const bool packs = batches[0].inputs.size() > 1 && (!automatic || backend.capabilities().packing_pays);
+  if (!packs) {
+    communicator.all_reduce(op, batches, options);
+    return;
+  }
+  // Ranks that disagree must be told so before they would pack differently.
+  communicator.check_all_reduce(op, batches, options);
+
+  std::vector<std::vector<Tensor>> packed(batches.size()), reduced(batches.size());
+  std::vector<OwnedBatch> owned;
+  std::vector<RankBatch> packed_batches;
+  owned.reserve(batches.size());
+  const std::vector<Pack> layout = plan(batches[0].inputs, options.bytes_per_pack);
+  for (std::size_t b = 0; b < batches.size(); ++b) {
+    const RankBatch& batch = batches[b];
+    const Device& device = communicator.devices()[static_cast<std::size_t>(batch.rank)];
+    StreamScope stream(batch.stream);
+    for (const Pack& pack : layout) {
+      Tensor buffer = Tensor::zeros({pack.size}, pack.dtype, device);  // gaps take part: they must be numbers
+      for (const Member& member : pack.members) {
+        const TensorView& value = batch.inputs[member.index];
+        copy(buffer.slice(member.offset, member.offset + value.size()).view(), value, batch.stream);
+      }
+      packed[b].push_back(std::move(buffer));
+    }
+    reduced[b] = empty_results(op, packed[b], device);
+    owned.emplace_back(batch.rank, batch.stream, packed[b], reduced[b]);
+  }
+  for (const OwnedBatch& mine : owned) packed_batches.push_back(mine.batch());
+  communicator.all_reduce(op, packed_batches, options);
+  for (std::size_t b = 0; b < batches.size(); ++b)
+    for (std::size_t p = 0; p < layout.size(); ++p)
+      for (const Member& member : layout[p].members) {
+        const TensorView& value = batches[b].outputs[member.index];
+        copy(value, reduced[b][p].slice(member.offset, member.offset + value.size()).view(),
+             batches[b].stream);
+      }
+}
+
+}  // namespace lockstep::detail

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <lockstep/collectives/communicator.hpp>
+#include <lockstep/tensor.hpp>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace lockstep::detail {
+
+/// A RankBatch with the lists of views it points to.
+class OwnedBatch {
+ public:
+  OwnedBatch(int rank, StreamRef stream, const std::vector<Tensor>& inputs,
+             const std::vector<Tensor>& outputs);
+  OwnedBatch(OwnedBatch&&) noexcept = default;  // moving a vector keeps its elements in place
+
+  const RankBatch& batch() const noexcept { return batch_; }
+
+ private:
+  std::vector<TensorView> inputs_;
+  std::vector<TensorView> outputs_;
+  RankBatch batch_;
+};
+
+/// Tensors to receive a reduction of `inputs` on `device`. @throws InvalidArgument  op is not defined on a
+/// dtype.
+std::vector<Tensor> empty_results(ReduceOp op, const std::vector<Tensor>& inputs, const Device& device);
+
+/// Communicator::all_reduce, through packs where the backend gains by them or options.bytes_per_pack asks for
+/// them: values of one dtype are copied into buffers of about that many bytes, in order, each member at a
+/// multiple of kPackAlignment, reduced, and copied back. The result is the same bit for bit wherever the
+/// library does the arithmetic.
+void all_reduce(Communicator& communicator, ReduceOp op, std::span<const RankBatch> batches,
+                const CommunicationOptions& options);
+
+}  // namespace lockstep::detail

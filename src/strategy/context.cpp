@@ -1,0 +1,81 @@
+#include <lockstep/strategy/context.hpp>
+
+#include <lockstep/error.hpp>
+#include <lockstep/strategy/replica_context.hpp>
+#include <lockstep/strategy/strategy.hpp>
+
+#include "strategy/default_strategy.hpp"
+
+namespace lockstep {
+
+namespace {
+
+thread_local const detail::ContextFrame* innermost = nullptr;
+thread_local std::optional<detail::ContextFrame> set_frame;  // what set_strategy made, always the outermost
+
+}  // namespace
+
+namespace detail {
+
+ContextFrame::ContextFrame(Mode mode, Strategy& strategy, ReplicaContext* replica_context, int update_index) noexcept
+    : mode_(mode), strategy_(strategy), replica_context_(replica_context), update_index_(update_index), outer_(innermost) {
+  innermost = this;
+}
+
+ContextFrame::~ContextFrame() { innermost = outer_; }
+
+const ContextFrame* ContextFrame::top() noexcept {
+  const ContextFrame* frame = innermost;
+  while (frame != nullptr && frame->mode() == Mode::default_scope) frame = frame->outer();
+  return frame;
+}
+
+bool ContextFrame::in_default_scope() noexcept {
+  for (const ContextFrame* frame = innermost; frame != nullptr; frame = frame->outer())
+    if (frame->mode() == Mode::default_scope) return true;
+  return false;
+}
+
+}  // namespace detail
+
+using detail::ContextFrame;
+using Mode = ContextFrame::Mode;
+
+Strategy& get_strategy() {
+  const ContextFrame* frame = ContextFrame::top();
+  return frame != nullptr ? frame->strategy() : detail::default_strategy();
+}
+
+bool has_strategy() { return &get_strategy() != &detail::default_strategy(); }
+
+bool in_cross_replica_context() {
+  const ContextFrame* frame = ContextFrame::top();
+  return frame != nullptr && frame->mode() != Mode::replica;
+}
+
+ReplicaContext* get_replica_context() {
+  const ContextFrame* frame = ContextFrame::top();
+  return frame != nullptr ? frame->replica_context() : &detail::default_replica_context();
+}
+
+std::optional<int> get_update_replica_id() {
+  const ContextFrame* frame = ContextFrame::top();
+  if (frame == nullptr || frame->mode() != Mode::update) return std::nullopt;
+  return frame->update_index();
+}
+
+void set_strategy(Strategy* strategy) {
+  const bool settable = innermost == nullptr || (set_frame.has_value() && innermost == &*set_frame);
+  LOCKSTEP_EXPECTS(settable, ContextError, "set_strategy(", strategy != nullptr ? strategy->name() : "nullptr",
+                   ") inside a scope of ", get_strategy().name(), ". Leave the scope first.");
+  set_frame.reset();
+  if (strategy != nullptr && strategy != &detail::default_strategy()) set_frame.emplace(Mode::cross_replica, *strategy);
+}
+
+StrategyScope::StrategyScope(Strategy& strategy) {
+  strategy.extended().check_cross_replica("scope");
+  const bool is_default = &strategy == &detail::default_strategy();
+  frame_.emplace(is_default && ContextFrame::top() == nullptr ? Mode::default_scope : Mode::cross_replica, strategy);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,202 @@
+#include "strategy/cross_replica_reduce.hpp"
+
+#include <algorithm>
+
+#include <lockstep/ops.hpp>
+#include <lockstep/strategy/strategy.hpp>
+
+#include "values/sparse.hpp"
+
+namespace lockstep::detail {
+
+namespace {
+
+/// The position of `device` among the replicas' devices; -1: none of them.
+int replica_on(const std::vector<Device>& devices, const Device& device) {
+  const auto found = std::find(devices.begin(), devices.end(), device);
+  return found == devices.end() ? -1 : static_cast<int>(found - devices.begin());
+}
+
+}  // namespace
+
+bool CrossReplicaReduce::is_unchanged(const ReduceValue& value) const {
+  if (!strategy_.synchronises()) return true;
+  const bool is_per_replica = value.kind() == ReduceValue::Kind::per_replica;
+  if (is_per_replica) {
+    LOCKSTEP_EXPECTS(value.num_components() == state_.num_replicas(), InvalidArgument, what_, "(", op_, "): the value has ",
+                     value.num_components(), " components, but ", strategy_.name(), " has ", state_.num_replicas(),
+                     " local replicas. Pass values made by this strategy.");
+    return false;
+  }
+  const bool is_mean = op_ == ReduceOp::mean;
+  const bool is_mirrored = value.kind() == ReduceValue::Kind::mirrored && value.num_components() > 1;
+  LOCKSTEP_EXPECTS(is_mean || (state_.num_replicas() == 1 && !is_mirrored), InvalidArgument, what_, "(", op_, "): a ",
+                   is_mirrored ? "mirrored" : "plain", " value is the same on all ", state_.num_replicas(),
+                   " replicas, so that its ", op_, " over them is undefined. Pass a per-replica value, as run returns it, or use mean.");
+  return true;
+}
+
+std::vector<Tensor> CrossReplicaReduce::components(const ReduceValue& value, bool equal_shapes) const {
+  std::vector<Tensor> result;
+  const Tensor& first = value.tensors()[0];
+  reduced_dtype(op_, first.dtype());  // refuses booleans
+  for (std::size_t i = 0; i < value.tensors().size(); ++i) {
+    const Tensor& tensor = value.tensors()[i];
+    LOCKSTEP_EXPECTS(tensor.dtype() == first.dtype() && (!equal_shapes || tensor.shape() == first.shape()), CollectiveMismatch, what_,
+                     "(", op_, "): replica ", i, "'s component ", tensor.shape(), " ", tensor.dtype(), " differs from replica 0's ",
+                     first.shape(), " ", first.dtype(), ". Pass equal shapes and dtypes, or reduce along the axis that differs.");
+    result.push_back(tensor.to(state_.devices[i]).contiguous());
+  }
+  return result;
+}
+
+std::vector<Contribution> CrossReplicaReduce::to_device(const std::vector<ReduceValue>& values, const Device& device) {
+  std::vector<Contribution> results(values.size());
+  std::vector<ReduceValue> dense;
+  std::vector<std::size_t> positions;
+  for (std::size_t k = 0; k < values.size(); ++k) {
+    if (values[k].is_sparse()) {
+      results[k].slices = sparse(values[k], device);
+    } else {
+      dense.push_back(values[k]);
+      positions.push_back(k);
+    }
+  }
+  auto reduced = to_devices(dense, std::vector<std::vector<Device>>(dense.size(), {device}));
+  // A value that is its own result has not moved; the result of `reduce` is on the current device.
+  for (std::size_t k = 0; k < dense.size(); ++k) results[positions[k]].tensor = reduced[k][0].to(device);
+  return results;
+}
+
+std::vector<std::vector<Tensor>> CrossReplicaReduce::to_devices(const std::vector<ReduceValue>& values,
+                                                                const std::vector<std::vector<Device>>& destinations) {
+  std::vector<std::vector<Tensor>> results(values.size());
+  const std::size_t n = state_.devices.size();
+  // Batches by where the results go: everywhere (-1), or to one replica first.
+  std::map<int, std::vector<std::size_t>> groups;
+  std::vector<std::vector<Tensor>> contributions(values.size());
+  for (std::size_t k = 0; k < values.size(); ++k) {
+    const ReduceValue& value = values[k];
+    if (value.is_sparse()) {
+      const Tensor dense = sparse(value, destinations[k][0]).to_dense();
+      for (const Device& device : destinations[k]) results[k].push_back(dense.to(device));
+    } else if (is_unchanged(value)) {
+      if (value.kind() == ReduceValue::Kind::mirrored) results[k] = value.tensors();
+      else if (op_ == ReduceOp::mean && strategy_.synchronises() && state_.num_replicas() > 1) results[k] = {value.tensors()[0]};
+      else
+        for (const Device& device : destinations[k]) results[k].push_back(value.tensors()[0].to(device));
+    } else {
+      contributions[k] = components(value, /*equal_shapes=*/true);
+      const int root = destinations[k] == state_.devices ? -1 : std::max(0, replica_on(state_.devices, destinations[k][0]));
+      groups[n == 1 ? 0 : root].push_back(k);
+    }
+  }
+  for (const auto& [root, members] : groups) {
+    std::vector<std::vector<Tensor>> inputs(n);
+    for (std::size_t k : members)
+      for (std::size_t i = 0; i < n; ++i) inputs[i].push_back(contributions[k][i]);
+    const auto reduced = state_.reduce(op_, inputs, root, options_);
+    for (std::size_t m = 0; m < members.size(); ++m) {
+      const std::size_t k = members[m];
+      if (root < 0) {
+        for (std::size_t i = 0; i < n; ++i) results[k].push_back(reduced[i][m]);
+      } else {
+        for (const Device& device : destinations[k])
+          results[k].push_back(reduced[static_cast<std::size_t>(root)][m].to(device));
+      }
+    }
+  }
+  return results;
+}
+
+IndexedSlices CrossReplicaReduce::sparse(const ReduceValue& value, const Device& device) {
+  for (const IndexedSlices& slices : value.slices()) check_sparse_reduction(op_, slices);
+  const IndexedSlices& first = value.slices()[0];
+  if (is_unchanged(value)) return {first.values.to(device), first.indices.to(device), first.dense_shape};
+  std::vector<Tensor> rows, indices;
+  for (std::size_t i = 0; i < value.slices().size(); ++i) {
+    const IndexedSlices& slices = value.slices()[i];
+    LOCKSTEP_EXPECTS(slices.dense_shape == first.dense_shape && slices.values.dtype() == first.values.dtype(), CollectiveMismatch,
+                     what_, "(", op_, "): replica ", i, "'s sparse rows of ", slices.dense_shape, " ", slices.values.dtype(),
+                     " differ from replica 0's of ", first.dense_shape, " ", first.values.dtype(),
+                     ". Pass rows of one dense tensor.");
+    rows.push_back(slices.values.to(device));
+    indices.push_back(slices.indices.to(device));
+  }
+  Tensor all = concatenate(rows, 0);
+  if (op_ == ReduceOp::mean) all = divided(all, state_.num_replicas());
+  return {std::move(all), concatenate(indices, 0), first.dense_shape};
+}
+
+std::vector<Contribution> CrossReplicaReduce::along(const std::vector<ReduceValue>& values, const Axes& axes,
+                                                    const Device& device) {
+  std::vector<Contribution> results;
+  for (const ReduceValue& value : values) {
+    LOCKSTEP_EXPECTS(!value.is_sparse(), InvalidArgument, what_, "(", op_,
+                     "): sparse rows have no axes to reduce along. Make them dense with to_dense() first.");
+    results.push_back({along_axes(value, axes, device), {}});
+  }
+  return results;
+}
+
+Tensor CrossReplicaReduce::along_axes(const ReduceValue& value, const Axes& axes, const Device& device) {
+  const auto n = static_cast<std::size_t>(state_.num_replicas());
+  // A plain value is handed to every replica.
+  std::vector<Tensor> parts = value.tensors();
+  if (value.kind() == ReduceValue::Kind::plain) parts.assign(n, value.tensors()[0]);
+  LOCKSTEP_EXPECTS(parts.size() == n, InvalidArgument, what_, "(", op_, "): the value has ", parts.size(), " components, but ",
+                   strategy_.name(), " has ", n, " local replicas. Pass values made by this strategy.");
+
+  const DType dtype = parts[0].dtype();
+  const DType result_dtype = reduced_dtype(op_, dtype);  // refuses booleans
+  const DType sum_dtype = accumulator_dtype(dtype);
+  const ReduceOp step = op_ == ReduceOp::mean ? ReduceOp::sum : op_;
+  const bool needs_elements = op_ == ReduceOp::min || op_ == ReduceOp::max;
+
+  double count = 0;        // elements along the axes, over all replicas
+  std::int64_t bytes = 0;
+  std::vector<std::int64_t> counts(n);
+  std::vector<Shape> kept(n);  // without the axes
+  for (std::size_t i = 0; i < n; ++i) {
+    const Shape& shape = parts[i].shape();
+    LOCKSTEP_EXPECTS(parts[i].dtype() == dtype && shape.rank() == parts[0].rank(), CollectiveMismatch, what_, "(", op_, ", axis): replica ",
+                     i, "'s component ", shape, " ", parts[i].dtype(), " differs from replica 0's ", parts[0].shape(), " ", dtype,
+                     " in rank or dtype. Pass the same on every replica.");
+    LOCKSTEP_EXPECTS(shape.rank() > 0, InvalidArgument, what_, "(", op_, ", axis): scalars have no axis. Reduce them without one.");
+    const std::vector<int> normalized = axes.normalized(shape, "reduce");
+    counts[i] = 1;
+    kept[i] = shape;
+    for (std::size_t a = normalized.size(); a-- > 0;) {
+      counts[i] *= shape[normalized[a]];
+      kept[i] = kept[i].without(normalized[a]);
+    }
+    LOCKSTEP_EXPECTS(kept[i] == kept[0], CollectiveMismatch, what_, "(", op_, ", axis): replica ", i, "'s component ", shape,
+                     " differs from replica 0's ", parts[0].shape(), " beside the reduced axes. Only sizes along these may differ.");
+    count += static_cast<double>(counts[i]);
+    bytes += parts[i].nbytes();
+  }
+  const auto witness = static_cast<std::size_t>(
+      std::find_if(counts.begin(), counts.end(), [](std::int64_t c) { return c > 0; }) - counts.begin());
+  LOCKSTEP_EXPECTS(!needs_elements || witness < n || kept[0].empty(), InvalidArgument, what_, "(", op_,
+                   ", axis): no replica has an element along the axis, and the ", op_,
+                   " of nothing is undefined. Check that the batch is not empty.");
+
+  std::vector<std::vector<Tensor>> partial(n, std::vector<Tensor>(1));
+  state_.for_each_replica(bytes / static_cast<std::int64_t>(n), [&](int replica) {
+    const auto i = static_cast<std::size_t>(replica);
+    // An empty component adds nothing; for min and max a component that has elements stands in for it.
+    const Tensor& source = needs_elements && counts[i] == 0 && witness < n ? parts[witness] : parts[i];
+    partial[i][0] = kept[i].empty() ? Tensor::empty(kept[i], sum_dtype, state_.devices[i])
+                                    : reduce_axes(step, source.to(state_.devices[i]), axes, sum_dtype);
+  });
+  const int root = std::max(0, replica_on(state_.devices, device));
+  Tensor sum = n == 1 ? partial[0][0] : state_.reduce(step, partial, root, options_)[static_cast<std::size_t>(root)][0];
+  if (op_ == ReduceOp::mean) {
+    // In double for what is added in 64 bits, else in float: one division, one rounding.
+    const DType wide = dtype == DType::f64 || is_integer(dtype) ? DType::f64 : DType::f32;
+    sum = divided(sum.cast(wide), count);
+  }
+  return sum.cast(result_dtype).to(device);
+}
+
+}  // namespace lockstep::detail

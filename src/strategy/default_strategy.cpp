@@ -1,0 +1,30 @@
+#include "strategy/default_strategy.hpp"
+
+namespace lockstep {
+namespace detail {
+
+namespace {
+
+class DefaultStrategy : public Strategy {
+ public:
+  DefaultStrategy() : Strategy({Device()}, {}, "default strategy") {}
+  std::string_view name() const noexcept override { return "the default strategy"; }
+
+ protected:
+  bool synchronises() const noexcept override { return false; }
+};
+
+}  // namespace
+
+Strategy& default_strategy() {
+  static Strategy& instance = *new DefaultStrategy();
+  return instance;
+}
+
+ReplicaContext& default_replica_context() {
+  static ReplicaContext& instance = *new ReplicaContext(default_strategy(), 0, Device(), nullptr);
+  return instance;
+}
+
+}  // namespace detail
+}  // namespace lockstep

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <lockstep/strategy/replica_context.hpp>
+#include <lockstep/strategy/strategy.hpp>
+
+namespace lockstep::detail {
+
+/// What is current outside every scope: one replica, nothing to keep in step. Never destroyed, as variables refer to it.
+Strategy& default_strategy();
+/// Replica 0 of 1, for all threads.
+ReplicaContext& default_replica_context();
+
+}  // namespace lockstep::detail

@@ -1,0 +1,7 @@
+#include <lockstep/strategy/one_device_strategy.hpp>
+
+namespace lockstep {
+
+OneDeviceStrategy::OneDeviceStrategy(const Device& device) : Strategy({device}, {}, "OneDeviceStrategy") {}
+
+}  // namespace lockstep

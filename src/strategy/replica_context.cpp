@@ -1,0 +1,136 @@
+#include <lockstep/strategy/replica_context.hpp>
+
+#include <lockstep/ops.hpp>
+#include <lockstep/strategy/context.hpp>
+#include <lockstep/strategy/strategy.hpp>
+
+#include "collectives/packed_all_reduce.hpp"
+#include "collectives/rendezvous.hpp"
+#include "strategy/default_strategy.hpp"
+#include "strategy/replica_run.hpp"
+#include "values/sparse.hpp"
+
+namespace lockstep {
+
+using detail::ContextFrame;
+using detail::Contribution;
+
+int ReplicaContext::num_replicas_in_sync() const noexcept { return strategy_.num_replicas_in_sync(); }
+
+int ReplicaContext::local_index() const noexcept { return replica_id_; }
+
+void ReplicaContext::check_current(const char* what) const {
+  const ContextFrame* top = ContextFrame::top();
+  const ReplicaContext* current = top != nullptr ? top->replica_context() : &detail::default_replica_context();
+  if (current == this) return;
+  LOCKSTEP_EXPECTS(current != nullptr, ContextError, what, " on the context of replica ", replica_id_,
+                   " in cross-replica context. Call the strategy's own functions there: you are past the merge.");
+  LOCKSTEP_EXPECTS(&current->strategy() == &strategy_, ContextError, what, " on a context of ", strategy_.name(),
+                   ", but this thread runs a replica of another strategy, ", current->strategy().name(),
+                   " (mismatching strategies).");
+  detail::raise<ContextError>({__FILE__, __LINE__, __func__},
+                              detail::concat(what, " on the context of replica ", replica_id_, ", but this thread runs replica ",
+                                             current->replica_id_, " (mismatching context). Use the context that the function was given."));
+}
+
+std::vector<Contribution> ReplicaContext::all_reduce_batch(ReduceOp op, std::vector<Contribution> values,
+                                                           const CommunicationOptions& options) {
+  check_current("all_reduce");
+  if (run_ == nullptr) return values;
+  detail::StrategyState& state = run_->state();
+  const CommunicationOptions merged = options.merged_over(state.options);
+
+  std::vector<Tensor> inputs;
+  for (const Contribution& value : values)
+    if (!value.slices) inputs.push_back(value.tensor.to(device_).contiguous());
+  std::vector<Tensor> outputs = detail::empty_results(op, inputs, device_);
+  // An empty batch takes part too: replicas must agree that it is empty.
+  const detail::OwnedBatch batch(local_index(), stream(), inputs, outputs);
+  if (!inputs.empty() || values.empty()) detail::all_reduce(state.communicator, op, {&batch.batch(), 1}, merged);
+
+  std::size_t next = 0;
+  for (Contribution& value : values) {
+    if (!value.slices) {
+      value.tensor = std::move(outputs[next++]);
+      continue;
+    }
+    detail::check_sparse_reduction(op, *value.slices);
+    std::vector<Tensor> gathered = all_gather_batch({value.slices->values, value.slices->indices}, 0, options);
+    if (op == ReduceOp::mean) gathered[0] = detail::divided(gathered[0], num_replicas_in_sync());
+    value.slices = IndexedSlices{std::move(gathered[0]), std::move(gathered[1]), value.slices->dense_shape};
+  }
+  return values;
+}
+
+std::vector<Tensor> ReplicaContext::all_gather_batch(const std::vector<Tensor>& values, std::int64_t axis,
+                                                     const CommunicationOptions& options) {
+  check_current("all_gather");
+  if (run_ == nullptr) return values;
+  detail::StrategyState& state = run_->state();
+  const CommunicationOptions merged = options.merged_over(state.options);
+  detail::Rendezvous& rendezvous = state.communicator.rendezvous();
+
+  std::vector<Tensor> inputs;
+  std::vector<TensorView> views;
+  for (const Tensor& value : values) {
+    inputs.push_back(value.to(device_).contiguous());
+    views.push_back(inputs.back().view());
+  }
+  rendezvous.meet(local_index(), {.operation = "all_gather", .tensors = views},
+                  [&](std::span<const detail::Arrival* const> arrivals) {
+                    std::vector<std::span<const TensorView>> all;
+                    for (const detail::Arrival* arrival : arrivals) all.push_back(arrival->tensors);
+                    detail::check_gather(all, axis, "all_gather");
+                  },
+                  merged.timeout);
+  // The parts' shapes, read before the next meeting, until which every replica keeps its views.
+  const std::size_t n = state.devices.size();
+  std::vector<std::vector<Shape>> shapes(inputs.size());
+  for (std::size_t k = 0; k < inputs.size(); ++k)
+    for (std::size_t r = 0; r < n; ++r)
+      shapes[k].push_back(rendezvous.arrival(static_cast<int>(r)).tensors[k].shape);
+
+  std::vector<Tensor> flat_inputs, flat_outputs;
+  for (std::size_t k = 0; k < inputs.size(); ++k) {
+    std::int64_t total = 0;
+    for (const Shape& shape : shapes[k]) total += shape.size();
+    flat_inputs.push_back(inputs[k].reshape({inputs[k].size()}));
+    flat_outputs.push_back(Tensor::empty({total}, inputs[k].dtype(), device_));
+  }
+  const detail::OwnedBatch batch(local_index(), stream(), flat_inputs, flat_outputs);
+  state.communicator.all_gather({&batch.batch(), 1}, merged);
+
+  std::vector<Tensor> results;
+  for (std::size_t k = 0; k < inputs.size(); ++k) {
+    std::vector<Tensor> parts;
+    std::int64_t begin = 0;
+    for (const Shape& shape : shapes[k]) {
+      parts.push_back(flat_outputs[k].slice(begin, begin + shape.size()).reshape(shape));
+      begin += shape.size();
+    }
+    const int along = shapes[k][0].normalize_axis(axis, "all_gather");
+    if (along == 0) {
+      std::int64_t rows = 0;
+      for (const Shape& shape : shapes[k]) rows += shape[0];
+      results.push_back(flat_outputs[k].reshape(shapes[k][0].with(0, rows)));
+    } else {
+      results.push_back(concatenate(parts, along));
+    }
+  }
+  return results;
+}
+
+void ReplicaContext::merge(const detail::MergeArguments& arguments,
+                           const std::function<void(const std::vector<void*>&)>& merge_fn, void* result,
+                           const std::function<void(void*)>& take) {
+  check_current("merge_call");
+  if (run_ != nullptr) {
+    run_->merge(local_index(), arguments, merge_fn, result, take);
+    return;
+  }
+  ContextFrame frame(ContextFrame::Mode::cross_replica, strategy_);
+  merge_fn({arguments.arguments});
+  take(result);
+}
+
+}  // namespace lockstep

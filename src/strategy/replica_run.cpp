@@ -1,0 +1,75 @@
+#include "strategy/replica_run.hpp"
+
+#include "collectives/rendezvous.hpp"
+
+namespace lockstep::detail {
+
+void ReplicaRun::run_replica(int i, const std::function<void(ReplicaContext&, int)>& job) {
+  const Device& device = state_.devices[static_cast<std::size_t>(i)];
+  ReplicaContext context(strategy_, i, device, this);
+  ContextFrame frame(ContextFrame::Mode::replica, strategy_, &context);
+  DeviceScope here(device);
+  job(context, i);
+}
+
+void ReplicaRun::merge(int i, const MergeArguments& arguments,
+                       const std::function<void(const std::vector<void*>&)>& merge_fn, void* result,
+                       const std::function<void(void*)>& take) {
+  const std::uint64_t mine = merges_done_.load(std::memory_order_acquire) + 1;
+  Rendezvous& rendezvous = state_.communicator.rendezvous();
+  const auto check_types = [&](std::span<const Arrival* const> arrivals) {
+    auto type = [&](std::size_t r) -> const std::type_info& {
+      return *static_cast<const MergeArguments*>(arrivals[r]->payload)->type;
+    };
+    for (std::size_t r = 1; r < arrivals.size(); ++r)
+      LOCKSTEP_EXPECTS(type(r) == type(0), InvalidArgument, "merge_call: ", rendezvous.label(static_cast<int>(r)),
+                       " brought arguments or a merge function of other types than ", rendezvous.label(0),
+                       ". Make the same calls on every replica.");
+  };
+  rendezvous.meet(i, {.operation = "merge_call", .payload = &arguments}, check_types, state_.options.timeout);
+  if (i == 0) {
+    merge_on_first(merge_fn, result, take);
+    return;
+  }
+  state_.threads.serve(i, [&] { return merges_done_.load(std::memory_order_acquire) >= mine; });
+  if (merge_failed_) throw Released{};
+  struct Done {
+    std::atomic<int>& takers;
+    ~Done() {
+      if (takers.fetch_sub(1, std::memory_order_acq_rel) == 1) takers.notify_one();
+    }
+  } done{takers_};
+  take(result_);
+}
+
+void ReplicaRun::merge_on_first(const std::function<void(const std::vector<void*>&)>& merge_fn, void* result,
+                                const std::function<void(void*)>& take) {
+  std::vector<void*> all;
+  for (int r = 0; r < state_.num_replicas(); ++r)
+    all.push_back(static_cast<const MergeArguments*>(state_.communicator.rendezvous().arrival(r).payload)->arguments);
+  auto publish = [&](bool failed) {
+    merge_failed_ = failed;
+    result_ = result;
+    takers_.store(state_.num_replicas() - 1, std::memory_order_relaxed);
+    merges_done_.fetch_add(1, std::memory_order_release);
+    state_.threads.wake();
+  };
+  try {
+    ContextFrame frame(ContextFrame::Mode::cross_replica, strategy_);
+    DeviceScope here{Device()};
+    merge_fn(all);
+  } catch (...) {
+    publish(true);
+    throw;
+  }
+  publish(false);
+  struct AwaitTakers {  // the result is on this replica's stack
+    std::atomic<int>& takers;
+    ~AwaitTakers() {
+      for (int left; (left = takers.load(std::memory_order_acquire)) != 0;) takers.wait(left, std::memory_order_acquire);
+    }
+  } await{takers_};
+  take(result);
+}
+
+}  // namespace lockstep::detail

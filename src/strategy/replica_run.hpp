@@ -1,0 +1,41 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include <lockstep/strategy/replica_context.hpp>
+
+#include "strategy/strategy_state.hpp"
+
+namespace lockstep::detail {
+
+/// One call of `run`: how its replicas meet in merge calls.
+class ReplicaRun {
+ public:
+  ReplicaRun(Strategy& strategy, StrategyState& state) : strategy_(strategy), state_(state) {}
+
+  StrategyState& state() noexcept { return state_; }
+
+  /// Runs job(context) as replica i.
+  void run_replica(int i, const std::function<void(ReplicaContext&, int)>& job);
+
+  /// ReplicaContext::merge on replica i. It cannot deadlock: replica 0 leaves the merge function in the end, by return or by exception, and
+  /// tells the others; they serve nested runs meanwhile; and replica 0 waits only for takers that run without waiting for anybody.
+  void merge(int i, const MergeArguments& arguments, const std::function<void(const std::vector<void*>&)>& merge_fn,
+             void* result, const std::function<void(void*)>& take);
+
+ private:
+  void merge_on_first(const std::function<void(const std::vector<void*>&)>& merge_fn, void* result,
+                      const std::function<void(void*)>& take);
+
+  Strategy& strategy_;
+  StrategyState& state_;
+  std::atomic<std::uint64_t> merges_done_{0};
+  std::atomic<int> takers_{0};  // replicas that still read the result
+  bool merge_failed_ = false;   // these two are published by merges_done_
+  void* result_ = nullptr;
+};
+
+}  // namespace lockstep::detail

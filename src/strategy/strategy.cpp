@@ -1,0 +1,109 @@
+#include <lockstep/strategy/strategy.hpp>
+
+#include <lockstep/device_manager.hpp>
+#include <lockstep/ops.hpp>
+
+#include "strategy/cross_replica_reduce.hpp"
+#include "strategy/default_strategy.hpp"
+#include "strategy/replica_run.hpp"
+#include "strategy/strategy_state.hpp"
+#include "values/sparse.hpp"
+
+namespace lockstep {
+
+using detail::Contribution;
+
+namespace {
+
+std::vector<Device> checked(std::vector<Device> devices, std::string_view strategy) {
+  DeviceManager& manager = DeviceManager::instance();
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    LOCKSTEP_EXPECTS(devices[i].is_local(), ContextError, strategy, ": device ", devices[i],
+                     " belongs to another task. Pass devices of this process.");
+    for (std::size_t j = 0; j < i; ++j)
+      LOCKSTEP_EXPECTS(devices[j] != devices[i], InvalidArgument, strategy, ": device ", devices[i], " is listed twice, for replicas ",
+                       j, " and ", i, ". List each device once; several replicas on one GPU are virtual devices (set_virtual_devices).");
+    manager.open(devices[i]);
+  }
+  return devices;
+}
+
+}  // namespace
+
+Strategy::Strategy(std::vector<Device> devices, const CommunicationOptions& options, std::string_view name)
+    : state_(std::make_unique<detail::StrategyState>(*this, checked(std::move(devices), name), options)) {}
+
+Strategy::~Strategy() = default;
+
+StrategyExtended& Strategy::extended() noexcept { return state_->extended; }
+int Strategy::num_replicas_in_sync() const noexcept { return state_->num_replicas(); }
+int Strategy::num_local_replicas() const noexcept { return state_->num_replicas(); }
+bool Strategy::synchronises() const noexcept { return true; }
+
+std::vector<ReplicaFailure> Strategy::last_failures() const {
+  std::lock_guard lock(state_->failures_mutex);
+  return state_->failures;
+}
+
+void Strategy::remember(const std::shared_ptr<detail::VariableState>& variable) {
+  std::lock_guard lock(state_->mutex);
+  std::erase_if(state_->variables, [](const auto& weak) { return weak.expired(); });
+  state_->variables.push_back(variable);
+}
+
+void Strategy::run_replicas(const std::function<void(ReplicaContext&, int)>& job) {
+  extended().in_cross_replica_context("run", [&] {
+    std::vector<ReplicaFailure> failures;
+    auto keep = [&] {
+      std::lock_guard lock(state_->failures_mutex);
+      state_->failures = std::move(failures);
+    };
+    try {
+      if (this == &detail::default_strategy()) {
+        job(detail::default_replica_context(), 0);
+      } else {
+        detail::ReplicaRun run(*this, *state_);
+        state_->run_on_replicas([&](int i) { run.run_replica(i, job); }, &failures);
+      }
+    } catch (...) {
+      keep();
+      throw;
+    }
+    keep();
+  });
+}
+
+std::vector<Contribution> Strategy::reduce_batch(ReduceOp op, const std::vector<ReduceValue>& values, const Axes& axes) {
+  std::vector<Contribution> results;
+  extended().in_cross_replica_context("reduce", [&] {
+    detail::CrossReplicaReduce reduction(*this, *state_, op, "reduce");
+    results = axes.empty() ? reduction.to_device(values, current_device()) : reduction.along(values, axes, current_device());
+  });
+  return results;
+}
+
+std::vector<Tensor> Strategy::gather_batch(const std::vector<ReduceValue>& values, std::int64_t axis) {
+  std::vector<Tensor> results;
+  extended().in_cross_replica_context("gather", [&] {
+    for (const ReduceValue& value : values) {
+      LOCKSTEP_EXPECTS(!value.is_sparse(), Unsupported,
+                       "gather: IndexedSlices cannot be gathered. Gather their values and indices instead.");
+      const Device here = current_device();
+      if (value.kind() == ReduceValue::Kind::plain) {
+        results.push_back(value.tensors()[0].to(here));
+        continue;
+      }
+      std::vector<TensorView> views;
+      std::vector<std::span<const TensorView>> parts;
+      for (const Tensor& tensor : value.tensors()) views.push_back(tensor.view());
+      for (const TensorView& view : views) parts.emplace_back(&view, 1);
+      detail::check_gather(parts, axis, "gather");
+      std::vector<Tensor> here_parts;
+      for (const Tensor& tensor : value.tensors()) here_parts.push_back(tensor.to(here));
+      results.push_back(concatenate(here_parts, axis));
+    }
+  });
+  return results;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,151 @@
+#include <lockstep/strategy/strategy_extended.hpp>
+
+#include <algorithm>
+
+#include <lockstep/strategy/strategy.hpp>
+
+#include "strategy/cross_replica_reduce.hpp"
+#include "strategy/default_strategy.hpp"
+#include "strategy/strategy_state.hpp"
+#include "strategy/variable_state.hpp"
+
+namespace lockstep {
+
+using detail::ContextFrame;
+
+const std::vector<Device>& StrategyExtended::worker_devices() const {
+  LOCKSTEP_EXPECTS(&strategy_ != &detail::default_strategy(), ContextError,
+                   "worker_devices of the default strategy: it has no devices of its own. Enter a strategy's scope first.");
+  return strategy_.state_->devices;
+}
+
+const std::vector<Device>& StrategyExtended::parameter_devices() const {
+  LOCKSTEP_EXPECTS(&strategy_ != &detail::default_strategy(), ContextError,
+                   "parameter_devices of the default strategy: it has no devices of its own. Enter a strategy's scope first.");
+  return strategy_.state_->devices;
+}
+
+void StrategyExtended::check_cross_replica(std::string_view what) const {
+  const ContextFrame* top = ContextFrame::top();
+  if (top == nullptr) return;
+  LOCKSTEP_EXPECTS(&top->strategy() == &strategy_, ContextError, what, " of ", strategy_.name(), " inside the scope of another strategy, ",
+                   top->strategy().name(), ". Strategies cannot be mixed: leave that scope first.");
+  LOCKSTEP_EXPECTS(top->mode() != ContextFrame::Mode::replica, ContextError, what, " of ", strategy_.name(), " inside replica ",
+                   top->replica_context()->replica_id_in_sync_group(),
+                   "'s function. Use the ReplicaContext's all_reduce or all_gather, or call it in a function given to merge_call.");
+}
+
+void StrategyExtended::in_cross_replica_context(std::string_view what, const std::function<void()>& fn) const {
+  check_cross_replica(what);
+  std::lock_guard lock(strategy_.state_->mutex);
+  if (ContextFrame::top() != nullptr || &strategy_ == &detail::default_strategy()) {
+    fn();
+    return;
+  }
+  ContextFrame frame(ContextFrame::Mode::cross_replica, strategy_);
+  fn();
+}
+
+Mirrored<Tensor> StrategyExtended::reduce_to(ReduceOp op, const ReduceValue& value, const Destination& destination,
+                                             const CommunicationOptions& options) {
+  return std::move(batch_reduce_to(op, {{value, destination}}, options)[0]);
+}
+
+Mirrored<IndexedSlices> StrategyExtended::reduce_to(ReduceOp op, const PerReplica<IndexedSlices>& value,
+                                                    const Destination& destination, const CommunicationOptions& options) {
+  std::vector<IndexedSlices> components;
+  in_cross_replica_context("reduce_to", [&] {
+    detail::CrossReplicaReduce reduction(strategy_, *strategy_.state_, op, "reduce_to", options);
+    const IndexedSlices reduced = reduction.sparse(value, destination.devices()[0]);
+    for (const Device& device : destination.devices())
+      components.push_back({reduced.values.to(device), reduced.indices.to(device), reduced.dense_shape});
+  });
+  return Mirrored(std::move(components));
+}
+
+std::vector<Mirrored<Tensor>> StrategyExtended::batch_reduce_to(ReduceOp op,
+                                                                const std::vector<std::pair<ReduceValue, Destination>>& pairs,
+                                                                const CommunicationOptions& options) {
+  std::vector<Mirrored<Tensor>> results;
+  in_cross_replica_context("batch_reduce_to", [&] {
+    std::vector<ReduceValue> values;
+    std::vector<std::vector<Device>> destinations;
+    for (const auto& [value, destination] : pairs) {
+      values.push_back(value);
+      destinations.push_back(destination.devices());
+    }
+    detail::CrossReplicaReduce reduction(strategy_, *strategy_.state_, op, "reduce_to", options);
+    for (std::vector<Tensor>& components : reduction.to_devices(values, destinations))
+      results.push_back(Mirrored(std::move(components)));
+  });
+  return results;
+}
+
+Mirrored<Tensor> StrategyExtended::broadcast_to(const Tensor& tensor, const CommunicationOptions& options) {
+  return broadcast(tensor, strategy_.state_->devices, options);
+}
+
+Mirrored<Tensor> StrategyExtended::broadcast_to(const Tensor& tensor, const Destination& destination,
+                                                const CommunicationOptions& options) {
+  return broadcast(tensor, destination.devices(), options);
+}
+
+Mirrored<Tensor> StrategyExtended::broadcast(const Tensor& tensor, const std::vector<Device>& devices,
+                                             const CommunicationOptions& options) {
+  std::vector<Tensor> components;
+  in_cross_replica_context("broadcast_to", [&] {
+    detail::StrategyState& state = *strategy_.state_;
+    if (devices.size() == 1 || devices != state.devices) {
+      for (const Device& device : devices) components.push_back(tensor.to(device));
+      return;
+    }
+    // To all replicas at once, from the one that has it.
+    const auto found = std::find(devices.begin(), devices.end(), tensor.device());
+    const int root = found == devices.end() ? 0 : static_cast<int>(found - devices.begin());
+    const Tensor source = tensor.to(devices[static_cast<std::size_t>(root)]).contiguous();
+    std::vector<TensorView> outputs;
+    std::vector<StreamRef> streams;
+    for (const Device& device : devices) {
+      components.push_back(Tensor::empty(tensor.shape(), tensor.dtype(), device));
+      outputs.push_back(components.back().view());
+      streams.push_back(current_stream(device));
+    }
+    state.communicator.broadcast(source.view(), outputs, root, streams, options.merged_over(state.options));
+  });
+  return Mirrored(std::move(components));
+}
+
+void StrategyExtended::for_each_component(const Variable& variable, const std::function<void(Tensor&, int)>& fn) {
+  detail::VariableState& state = *detail::VariableState::of(variable);
+  LOCKSTEP_EXPECTS(state.strategy == &strategy_, InvalidArgument, "update of the variable '", state.name, "' by ", strategy_.name(),
+                   ": it was made by another strategy, ", state.strategy->name(), ". Make it in this strategy's scope.");
+  in_cross_replica_context("update", [&] {
+    for (std::size_t i = 0; i < state.components.size(); ++i) {
+      Tensor& component = state.components[i];
+      const Device device = component.device();
+      ContextFrame frame(ContextFrame::Mode::update, strategy_, nullptr, static_cast<int>(i));
+      DeviceScope here(device);
+      if (component.is_shared()) component = component.clone();  // somebody holds a snapshot
+      Tensor local = component;
+      fn(local, static_cast<int>(i));
+      if (local.is_same_object(component)) continue;
+      detail::check_fits(state, local, "update");
+      component = local.to(device).clone();
+    }
+  });
+}
+
+bool StrategyExtended::variable_created_in_scope(const Variable& variable) const {
+  return &variable.strategy() == &strategy_;
+}
+
+std::variant<Variable, Tensor> StrategyExtended::value_container(const Tensor& value) const {
+  std::lock_guard lock(strategy_.state_->mutex);
+  for (const auto& weak : strategy_.state_->variables)
+    if (const auto variable = weak.lock())
+      for (const Tensor& component : variable->components)
+        if (component.is_same_object(value)) return detail::VariableState::handle(variable);
+  return value;
+}
+
+}  // namespace lockstep

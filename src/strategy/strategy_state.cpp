@@ -1,0 +1,109 @@
+#include "strategy/strategy_state.hpp"
+
+#include <exception>
+
+#include "collectives/packed_all_reduce.hpp"
+#include "collectives/rendezvous.hpp"
+
+namespace lockstep::detail {
+
+namespace {
+
+std::string message_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& exception) {
+    return exception.what();
+  } catch (...) {
+    return "an exception that is not a std::exception";
+  }
+}
+
+struct Outcome {
+  std::exception_ptr error;
+  bool is_consequence = false;
+};
+
+}  // namespace
+
+StrategyState::StrategyState(Strategy& strategy, std::vector<Device> devices_, const CommunicationOptions& options_)
+    : devices(std::move(devices_)),
+      options(options_.merged_over({})),
+      extended(strategy),
+      communicator(Communicator::create(devices)),
+      threads(num_replicas()) {}
+
+void StrategyState::run_on_replicas(const std::function<void(int)>& fn, std::vector<ReplicaFailure>* failures_out) {
+  Rendezvous& rendezvous = communicator.rendezvous();
+  rendezvous.reset();
+  std::vector<Outcome> outcomes(devices.size());
+  threads.run([&](int i) {
+    Outcome& outcome = outcomes[static_cast<std::size_t>(i)];
+    try {
+      fn(i);
+      rendezvous.leave(i);
+      return;
+    } catch (const Released&) {  // another replica failed, and has said so
+      return;
+    } catch (const MissingRank&) {
+      outcome = {std::current_exception(), true};
+    } catch (...) {
+      outcome = {std::current_exception(), false};
+    }
+    rendezvous.fail(i);
+  });
+  rendezvous.reset();  // for the run around this one, whose replicas are all still there
+
+  const Outcome* first = nullptr;
+  for (std::size_t i = 0; i < outcomes.size(); ++i) {
+    const Outcome& outcome = outcomes[i];
+    if (!outcome.error) continue;
+    if (failures_out != nullptr)
+      failures_out->push_back({static_cast<int>(i), outcome.error, message_of(outcome.error)});
+    if (first == nullptr || (first->is_consequence && !outcome.is_consequence)) first = &outcome;
+  }
+  if (first != nullptr) std::rethrow_exception(first->error);
+}
+
+void StrategyState::for_each_replica(std::int64_t bytes, const std::function<void(int)>& fn) {
+  if (bytes >= kThreadedBytes) {
+    run_on_replicas(fn);
+  } else {
+    for (int i = 0; i < num_replicas(); ++i) fn(i);
+  }
+}
+
+std::vector<std::vector<Tensor>> StrategyState::reduce(ReduceOp op, const std::vector<std::vector<Tensor>>& inputs, int root,
+                                                       const CommunicationOptions& call_options) {
+  const std::size_t n = devices.size();
+  const CommunicationOptions merged = call_options.merged_over(options);
+  std::int64_t bytes = 0;
+  for (const Tensor& tensor : inputs[0]) bytes += tensor.nbytes();
+
+  std::vector<std::vector<Tensor>> results(n);
+  auto batch = [&](int rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    if (root < 0 || root == rank) results[r] = empty_results(op, inputs[r], devices[r]);
+    return OwnedBatch(rank, current_stream(devices[r]), inputs[r], results[r]);
+  };
+  auto issue = [&](std::span<const RankBatch> batches) {
+    if (root < 0) all_reduce(communicator, op, batches, merged);
+    else communicator.reduce(op, root, batches, merged);
+  };
+  if (bytes >= kThreadedBytes && n > 1) {
+    run_on_replicas([&](int rank) {
+      const OwnedBatch mine = batch(rank);
+      issue({&mine.batch(), 1});
+    });
+  } else {
+    std::vector<OwnedBatch> owned;
+    std::vector<RankBatch> batches;
+    owned.reserve(n);
+    for (int rank = 0; rank < num_replicas(); ++rank) owned.push_back(batch(rank));
+    for (const OwnedBatch& mine : owned) batches.push_back(mine.batch());
+    issue(batches);
+  }
+  return results;
+}
+
+}  // namespace lockstep::detail
