@@ -11,6 +11,15 @@
 #include <lockstep/dtype.hpp>
 #include <lockstep/error.hpp>
 #include <lockstep/event.hpp>
+#include <lockstep/input/dataset.hpp>
+#include <lockstep/input/distribute.hpp>
+#include <lockstep/input/distributed_dataset.hpp>
+#include <lockstep/input/input_context.hpp>
+#include <lockstep/input/input_options.hpp>
+#include <lockstep/input/npy.hpp>
+#include <lockstep/input/numpy.hpp>
+#include <lockstep/input/sharding.hpp>
+#include <lockstep/input/tensor_spec.hpp>
 #include <lockstep/memory.hpp>
 #include <lockstep/ops.hpp>
 #include <lockstep/reduce_op.hpp>

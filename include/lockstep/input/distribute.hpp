@@ -1,0 +1,91 @@
+#pragma once
+
+#include <any>
+#include <concepts>
+#include <lockstep/device.hpp>
+#include <lockstep/input/dataset.hpp>
+#include <lockstep/input/distributed_dataset.hpp>
+#include <lockstep/input/input_context.hpp>
+#include <lockstep/input/input_options.hpp>
+#include <lockstep/values/nest.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+/// Dealing datasets out to replicas: what strategies call.
+namespace lockstep::detail {
+
+/// Who takes the elements.
+struct InputTarget {
+  std::vector<Device> devices;  ///< Of the local replicas, in order.
+  int num_replicas_in_sync = 1;
+  bool splits = true;                 ///< Whether a global batch is split over replicas, or passed whole.
+  std::string strategy_name;          ///< For messages.
+  bool per_replica_datasets = false;  ///< Whether InputReplicationMode::per_replica is supported.
+};
+
+/// The contexts that a function is called with, one for each dataset.
+/// @throws InvalidArgument, Unsupported  options that are wrong, or not for this target.
+std::vector<InputContext> input_contexts(const InputTarget& target, const InputOptions& options);
+/// Splits each global batch. @throws InvalidArgument  wrong options, elements without rows. @throws
+/// Unsupported  per_replica.
+Steps split_steps(const PipelineHandle& dataset, const InputTarget& target, const InputOptions& options);
+/// Deals whole elements: from one dataset in turn, or to each replica from its own.
+/// @throws InvalidArgument  the datasets differ in their number of components.
+Steps deal_steps(const std::vector<PipelineHandle>& datasets, const InputTarget& target,
+                 const InputOptions& options);
+
+/// The replicas' elements as one nest of per-replica values: also where the components are equal, unless
+/// there is one replica.
+template <class E>
+merged_t<E> assemble_step(const E& structure, Step&& step) {
+  std::vector<E> elements;
+  elements.reserve(step.size());
+  for (FlatElement& leaves : step) elements.push_back(unflatten(structure, std::move(leaves)));
+  std::vector<const E*> parts;
+  for (const E& element : elements) parts.push_back(&element);
+  merged_t<E> merged = merge<E>(parts, "DistributedIterator::next");
+  if (parts.size() == 1) return merged;
+  return map_leaves(merged, [](const auto& leaf) {
+    using Leaf = std::remove_cvref_t<decltype(leaf)>;
+    return Leaf(std::vector<typename Leaf::value_type>(leaf.begin(), leaf.end()));
+  });
+}
+
+template <class E>
+DistributedDataset<merged_t<E>> distribute_steps(Steps steps, const Pipeline& dataset) {
+  return DistributedDataset<merged_t<E>>(
+      {std::move(steps), [structure = std::any_cast<E>(dataset.structure)](Step&& step) {
+         return assemble_step(structure, std::move(step));
+       }});
+}
+
+/// Strategy::distribute_dataset.
+template <class E>
+DistributedDataset<merged_t<E>> distribute(const TypedDataset<E>& dataset, const InputTarget& target,
+                                           const InputOptions& options = {}) {
+  return distribute_steps<E>(split_steps(dataset.pipeline(), target, options), *dataset.pipeline());
+}
+
+template <class T>
+struct dataset_element {};
+template <class E>
+struct dataset_element<TypedDataset<E>> {
+  using type = E;
+};
+
+/// Strategy::distribute_datasets_from_function.
+template <std::invocable<InputContext> F>
+auto distribute_from_function(F&& fn, const InputTarget& target, const InputOptions& options = {}) {
+  using Made = std::remove_cvref_t<std::invoke_result_t<F&, InputContext>>;
+  static_assert(
+      requires { typename dataset_element<Made>::type; },
+      "the function must return a TypedDataset; of a Dataset, return dataset.as<E>()");
+  std::vector<PipelineHandle> datasets;
+  for (const InputContext& context : input_contexts(target, options))
+    datasets.push_back(fn(context).pipeline());
+  return distribute_steps<typename dataset_element<Made>::type>(deal_steps(datasets, target, options),
+                                                                *datasets[0]);
+}
+
+}  // namespace lockstep::detail

@@ -1,0 +1,160 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <iterator>
+#include <lockstep/detail/nest_types.hpp>
+#include <lockstep/detail/pipeline.hpp>
+#include <lockstep/error.hpp>
+#include <lockstep/values/per_replica.hpp>
+#include <memory>
+#include <optional>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace lockstep {
+
+namespace detail {
+
+/// One element for each local replica.
+using Step = std::vector<FlatElement>;
+
+/// The steps of a distributed dataset, element types erased.
+struct Steps {
+  Opener<Step> open;
+  std::vector<std::vector<TensorSpec>> spec;  ///< Of each replica's element, leaf by leaf.
+};
+
+template <class D>
+struct DistributedState {
+  Steps steps;
+  std::function<D(Step&&)> assemble;
+};
+
+/// The specs of a nest's tensors, in its structure; a struct's as the tuple of its members'.
+template <class T, class Next>
+auto spec_nest(const T& nest, Next& next) {
+  return map_leaves(nest, [&next](const auto& leaf) {
+    using Leaf = std::remove_cvref_t<decltype(leaf)>;
+    if constexpr (is_per_replica<Leaf>::value)
+      return spec_nest(leaf[0], next);
+    else
+      return next();
+  });
+}
+template <RecordNest T, class Next>
+auto spec_nest(const T& record, Next& next) {
+  return std::apply(
+      [&next](const auto&... member) {
+        return std::tuple<decltype(spec_nest(member, next))...>{spec_nest(member, next)...};
+      },
+      lockstep_nest_members(record));
+}
+
+template <class D>
+auto element_spec(const DistributedState<D>& state) {
+  const auto& spec = state.steps.spec;
+  Step step(spec.size());
+  for (std::size_t replica = 0; replica < spec.size(); ++replica) step[replica].resize(spec[replica].size());
+  std::size_t leaf = 0;
+  auto next = [&] {
+    std::vector<TensorSpec> components;
+    for (const auto& replica : spec) components.push_back(replica[leaf]);
+    ++leaf;
+    return PerReplica<TensorSpec>(std::move(components));
+  };
+  return spec_nest(state.assemble(std::move(step)), next);
+}
+
+[[noreturn]] void raise_end_of_input(std::int64_t num_steps);
+
+}  // namespace detail
+
+/// One pass over a distributed dataset. Move only; used by one thread at a time.
+///
+/// `next` reads, splits and copies on the calling thread; copies to devices are enqueued on their current
+/// streams.
+template <class D>
+class DistributedIterator {
+ public:
+  explicit DistributedIterator(std::shared_ptr<const detail::DistributedState<D>> state)
+      : state_(std::move(state)), pass_(state_->steps.open()) {}
+
+  /// The next step's values: one component for each local replica, in replica order. Some may have no rows.
+  /// @throws OutOfRange  the end of the pass.
+  /// @throws ContextError  in a replica function: fetch outside and pass the value to `run`. Moved-from.
+  /// @throws InvalidArgument  elements that cannot be batched or split.
+  D next() {
+    std::optional<D> value = next_optional();
+    if (!value) detail::raise_end_of_input(num_steps_);
+    return std::move(*value);
+  }
+  /// The same, but nothing at the end.
+  std::optional<D> next_optional() {
+    LOCKSTEP_EXPECTS(pass_ != nullptr, ContextError,
+                     "DistributedIterator: used after it was moved from. Use the one it was moved to.");
+    std::optional<detail::Step> step = pass_->next();
+    if (!step) return std::nullopt;
+    ++num_steps_;
+    return state_->assemble(std::move(*step));
+  }
+  /// As DistributedDataset::element_spec.
+  auto element_spec() const { return detail::element_spec(*state_); }
+
+ private:
+  std::shared_ptr<const detail::DistributedState<D>> state_;  // owners: the dataset and its iterators
+  std::unique_ptr<detail::Pass<detail::Step>> pass_;
+  std::int64_t num_steps_ = 0;
+};
+
+/// A dataset dealt out to the replicas of a strategy. Made by `distribute_dataset` and
+/// `distribute_datasets_from_function`.
+///
+/// A cheap handle; every `iterator()` and every range-for is a fresh, independent pass. `D` is the dataset's
+/// element type with each leaf `T` replaced by `PerReplica<T>`.
+template <class D>
+class DistributedDataset {
+ public:
+  using value_type = D;
+
+  /// For range-for.
+  class Iterator {
+   public:
+    using value_type = D;
+    using difference_type = std::ptrdiff_t;
+
+    explicit Iterator(DistributedIterator<D> pass) : pass_(std::move(pass)), value_(pass_.next_optional()) {}
+    const D& operator*() const { return *value_; }
+    const D* operator->() const { return &*value_; }
+    Iterator& operator++() {
+      value_ = pass_.next_optional();
+      return *this;
+    }
+    void operator++(int) { ++*this; }
+    friend bool operator==(const Iterator& iterator, std::default_sentinel_t) { return !iterator.value_; }
+
+   private:
+    DistributedIterator<D> pass_;
+    std::optional<D> value_;
+  };
+
+  explicit DistributedDataset(detail::DistributedState<D> state)
+      : state_(std::make_shared<const detail::DistributedState<D>>(std::move(state))) {}
+  DistributedDataset(const DistributedDataset&) = default;  // and no move: a handle is never empty
+  DistributedDataset& operator=(const DistributedDataset&) = default;
+
+  DistributedIterator<D> iterator() const { return DistributedIterator<D>(state_); }
+  Iterator begin() const { return Iterator(iterator()); }
+  std::default_sentinel_t end() const { return {}; }
+
+  /// The nest with each Tensor replaced by a `PerReplica<TensorSpec>` (a struct becomes a tuple). The extent
+  /// of the batch is known only where all batches have that many rows on this replica.
+  auto element_spec() const { return detail::element_spec(*state_); }
+
+ private:
+  std::shared_ptr<const detail::DistributedState<D>> state_;  // owners: the handles and the iterators
+};
+
+}  // namespace lockstep

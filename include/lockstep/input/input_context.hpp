@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+
+namespace lockstep {
+
+/// Which part of the input a dataset is made for: one of `num_input_pipelines` (one per worker), which
+/// together feed `num_replicas_in_sync` replicas. A value.
+class InputContext {
+ public:
+  /// @throws InvalidArgument  no pipelines, an id that is not one of them, or no replicas.
+  explicit InputContext(int num_input_pipelines = 1, int input_pipeline_id = 0, int num_replicas_in_sync = 1);
+
+  int num_input_pipelines() const noexcept { return num_pipelines_; }
+  int input_pipeline_id() const noexcept { return pipeline_id_; }
+  int num_replicas_in_sync() const noexcept { return num_replicas_; }
+
+  /// Rows per replica of a global batch.
+  /// @throws InvalidArgument  the replicas do not divide it; nothing to divide.
+  std::int64_t get_per_replica_batch_size(std::int64_t global_batch_size) const;
+
+ private:
+  int num_pipelines_;
+  int pipeline_id_;
+  int num_replicas_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <filesystem>
+#include <lockstep/input/dataset.hpp>
+#include <vector>
+
+/// Datasets of arrays that are in memory or in NumPy's files: what Strategy::make_numpy_dataset gives.
+namespace lockstep::detail {
+
+/// One tensor of the list's tensors, along a new first axis.
+/// @throws InvalidArgument  no tensors, or different shapes or dtypes; names `what`.
+Tensor stack(const std::vector<Tensor>& tensors, std::string_view what);
+/// A contiguous copy on the host, also of a tensor that is there already.
+Tensor copy_to_host(const Tensor& tensor);
+
+/// A nest of arrays copied to the host, each list of tensors stacked.
+template <class T>
+auto stack_lists(const T& nest) {
+  if constexpr (std::is_same_v<T, std::vector<Tensor>>) {
+    return stack(nest, "make_numpy_dataset of a list");
+  } else if constexpr (TupleNest<T>) {
+    return std::apply(
+        [](const auto&... member) {
+          using Members = std::tuple<decltype(stack_lists(member))...>;
+          if constexpr (requires { typename T::first_type; })
+            return std::make_from_tuple<std::pair<decltype(stack_lists(member))...>>(
+                Members{stack_lists(member)...});
+          else
+            return Members{stack_lists(member)...};
+        },
+        nest);
+  } else if constexpr (MapNest<T>) {
+    std::map<std::string, decltype(stack_lists(nest.begin()->second))> result;
+    for (const auto& [key, member] : nest) result.emplace(key, stack_lists(member));
+    return result;
+  } else {
+    return map_leaves(nest, [](const Tensor& leaf) { return copy_to_host(leaf); });
+  }
+}
+
+/// Copies the arrays to the host; elements are slices along the first axis. A list of tensors is stacked
+/// first: its elements are the tensors.
+/// @throws InvalidArgument  a scalar, different numbers of rows, a list of tensors that differ in shape or
+/// dtype.
+template <TensorNest T>
+auto make_numpy_dataset(const T& nest) {
+  auto arrays = stack_lists(nest);
+  using E = decltype(arrays);
+  return TypedDataset<E>(slices_pipeline(flatten(arrays), structure_of(arrays), "make_numpy_dataset"));
+}
+
+/// The rows of a .npy file; each element is a Tensor. @throws as load_npy; InvalidArgument  a scalar.
+Dataset make_numpy_dataset(const std::filesystem::path& path);
+
+}  // namespace lockstep::detail

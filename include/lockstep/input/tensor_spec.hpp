@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <lockstep/dtype.hpp>
+#include <lockstep/shape.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+/// What is known of a tensor before it is made: its dtype, and its extents, each of which may be unknown.
+struct TensorSpec {
+  std::vector<std::optional<std::int64_t>> extents;  ///< Outermost first; none: unknown.
+  DType dtype = DType::f32;
+
+  TensorSpec() = default;
+  TensorSpec(std::vector<std::optional<std::int64_t>> known, DType type)
+      : extents(std::move(known)), dtype(type) {}
+  TensorSpec(const Shape& shape, DType type) : extents(shape.begin(), shape.end()), dtype(type) {}
+
+  int rank() const noexcept { return static_cast<int>(extents.size()); }
+  /// Whether every extent is known.
+  bool is_static() const noexcept;
+
+  friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
+};
+
+/// "[?, 28, 28] float32"
+std::string to_string(const TensorSpec& spec);
+std::ostream& operator<<(std::ostream& out, const TensorSpec& spec);
+
+}  // namespace lockstep

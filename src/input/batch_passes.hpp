@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <lockstep/detail/pipeline.hpp>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace lockstep::detail {
+
+/// The elements of a table, one by one.
+class TablePass final : public Pass<FlatElement> {
+ public:
+  explicit TablePass(const TableRows& rows) : table_(rows.table), rows_(rows.open()) {}
+  std::optional<FlatElement> next() override;
+
+ private:
+  std::shared_ptr<const RowTable> table_;
+  std::unique_ptr<Pass<std::int64_t>> rows_;
+};
+
+/// Batches gathered straight from a table.
+class TableBatchPass final : public Pass<FlatElement> {
+ public:
+  TableBatchPass(const TableRows& rows, std::int64_t batch_size, bool drop_remainder)
+      : table_(rows.table),
+        rows_(rows.open()),
+        batch_size_(static_cast<std::size_t>(batch_size)),
+        drop_(drop_remainder) {}
+  std::optional<FlatElement> next() override;
+
+ private:
+  std::shared_ptr<const RowTable> table_;
+  std::unique_ptr<Pass<std::int64_t>> rows_;
+  std::size_t batch_size_;
+  bool drop_;
+  std::vector<std::int64_t> batch_;  // kept for its memory
+};
+
+/// Batches of any elements.
+class StackBatchPass final : public Pass<FlatElement> {
+ public:
+  StackBatchPass(std::unique_ptr<Pass<FlatElement>> input, std::int64_t batch_size, bool drop_remainder)
+      : input_(std::move(input)), batch_size_(static_cast<std::size_t>(batch_size)), drop_(drop_remainder) {}
+  std::optional<FlatElement> next() override;
+
+ private:
+  std::unique_ptr<Pass<FlatElement>> input_;
+  std::size_t batch_size_;
+  bool drop_;
+};
+
+}  // namespace lockstep::detail

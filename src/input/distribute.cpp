@@ -1,0 +1,119 @@
+#include <algorithm>
+#include <lockstep/error.hpp>
+#include <lockstep/input/distribute.hpp>
+#include <lockstep/input/sharding.hpp>
+
+#include "input/splitting.hpp"
+#include "input/steps.hpp"
+
+namespace lockstep::detail {
+namespace {
+
+void check_options(const InputOptions& options, std::string_view what) {
+  LOCKSTEP_EXPECTS(options.per_replica_buffer_size >= 0, InvalidArgument, what,
+                   ": per_replica_buffer_size is ", options.per_replica_buffer_size,
+                   ". Pass at least 0, which turns prefetching off.");
+  LOCKSTEP_EXPECTS(
+      !options.place_dataset_on_device || options.replication_mode == InputReplicationMode::per_replica,
+      InvalidArgument, what, ": place_dataset_on_device needs a dataset for each replica, but ",
+      "replication_mode is ", options.replication_mode, ". Pass InputReplicationMode::per_replica.");
+  LOCKSTEP_EXPECTS(
+      !options.place_dataset_on_device || !options.fetch_to_device, InvalidArgument, what,
+      ": place_dataset_on_device and fetch_to_device are both set, but elements that are made on the "
+      "device are not fetched. Pass fetch_to_device = false.");
+}
+
+/// Whether slices are balanced: where one worker does not share elements with others.
+bool is_balanced(AutoShardPolicy policy, const Pipeline& dataset) {
+  return dataset.batch_size && (policy == AutoShardPolicy::off || policy == AutoShardPolicy::file);
+}
+
+bool is_static(const std::vector<TensorSpec>& spec) {
+  return std::all_of(spec.begin(), spec.end(), [](const TensorSpec& leaf) { return leaf.is_static(); });
+}
+
+/// What a replica gets where a step may leave it without rows.
+void forget_num_rows(std::vector<TensorSpec>& spec) {
+  for (TensorSpec& leaf : spec)
+    if (leaf.rank() > 0) leaf.extents[0] = std::nullopt;
+}
+
+}  // namespace
+
+std::vector<InputContext> input_contexts(const InputTarget& target, const InputOptions& options) {
+  constexpr std::string_view kWhat = "distribute_datasets_from_function";
+  check_options(options, kWhat);
+  if (options.replication_mode == InputReplicationMode::per_worker)
+    return {InputContext(1, 0, target.num_replicas_in_sync)};
+
+  LOCKSTEP_EXPECTS(target.per_replica_datasets, Unsupported, kWhat, ": ", target.strategy_name,
+                   " does not take a dataset for each replica. Pass InputReplicationMode::per_worker.");
+  const auto num_replicas = static_cast<int>(target.devices.size());
+  std::vector<InputContext> contexts;
+  for (int replica = 0; replica < num_replicas; ++replica)
+    contexts.emplace_back(num_replicas, replica, target.num_replicas_in_sync);
+  return contexts;
+}
+
+Steps split_steps(const PipelineHandle& dataset, const InputTarget& target, const InputOptions& options) {
+  constexpr std::string_view kWhat = "distribute_dataset";
+  check_options(options, kWhat);
+  LOCKSTEP_EXPECTS(
+      options.replication_mode == InputReplicationMode::per_worker, Unsupported, kWhat,
+      ": one dataset cannot be made for each replica. Pass InputReplicationMode::per_worker, or use "
+      "distribute_datasets_from_function.");
+  if (!target.splits) return deal_steps({dataset}, target, options);
+
+  const std::int64_t num_slices = target.num_replicas_in_sync;
+  std::vector<TensorSpec> spec = dataset->spec;
+  for (std::size_t i = 0; i < spec.size(); ++i) {
+    LOCKSTEP_EXPECTS(spec[i].rank() > 0, InvalidArgument, kWhat, ": component ", i,
+                     " of the elements is a scalar, ", spec[i], ", which ", target.strategy_name,
+                     " cannot split over ", num_slices, " replicas. Batch the dataset first.");
+    std::optional<std::int64_t>& num_rows = spec[i].extents[0];
+    if (num_rows)
+      num_rows = *num_rows % num_slices == 0 ? std::optional(*num_rows / num_slices) : std::nullopt;
+  }
+
+  auto plan = std::make_shared<const StepPlan>(
+      StepPlan{target.devices, options.fetch_to_device, target.devices.size() > 1 && !is_static(spec)});
+  const bool balanced = is_balanced(options.auto_shard_policy, *dataset);
+  std::vector<std::int64_t> sizes;
+  if (balanced)
+    sizes = balanced_batch_sizes(*dataset->batch_size, InputContext(1, 0, target.num_replicas_in_sync));
+  Opener<Step> open = [dataset, plan, num_slices, sizes] {
+    std::vector<std::unique_ptr<Pass<FlatElement>>> slices;
+    if (sizes.empty())
+      slices.push_back(std::make_unique<CeilingSplitPass>(dataset->open(), num_slices));
+    else
+      slices.push_back(std::make_unique<BalancedSplitPass>(dataset->open(), sizes));
+    return std::make_unique<StepPass>(std::move(slices), plan);
+  };
+  return {std::move(open), std::vector(target.devices.size(), std::move(spec))};
+}
+
+Steps deal_steps(const std::vector<PipelineHandle>& datasets, const InputTarget& target,
+                 const InputOptions& options) {
+  const std::size_t num_replicas = target.devices.size();
+  std::vector<std::vector<TensorSpec>> spec;
+  for (std::size_t replica = 0; replica < num_replicas; ++replica) {
+    spec.push_back(datasets[replica % datasets.size()]->spec);
+    LOCKSTEP_EXPECTS(spec[replica].size() == spec[0].size(), InvalidArgument,
+                     "distribute_datasets_from_function: the elements of replica ", replica,
+                     "'s dataset have ", spec[replica].size(), " components, those of replica 0's ",
+                     spec[0].size(), ". Make datasets of one structure.");
+  }
+  const bool fills_with_empty = num_replicas > 1 && !std::all_of(spec.begin(), spec.end(), is_static);
+  if (fills_with_empty) std::for_each(spec.begin(), spec.end(), forget_num_rows);
+
+  auto plan = std::make_shared<const StepPlan>(
+      StepPlan{target.devices, options.fetch_to_device || options.place_dataset_on_device, fills_with_empty});
+  Opener<Step> open = [datasets, plan] {
+    std::vector<std::unique_ptr<Pass<FlatElement>>> elements;
+    for (const PipelineHandle& dataset : datasets) elements.push_back(dataset->open());
+    return std::make_unique<StepPass>(std::move(elements), plan);
+  };
+  return {std::move(open), std::move(spec)};
+}
+
+}  // namespace lockstep::detail

@@ -1,0 +1,114 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <lockstep/detail/pipeline.hpp>
+#include <memory>
+#include <optional>
+#include <random>
+#include <utility>
+#include <vector>
+
+/// Passes that reorder, repeat and leave out. They are the same for elements and for numbers of rows.
+namespace lockstep::detail {
+
+/// 0, 1, … below a count.
+class CountPass final : public Pass<std::int64_t> {
+ public:
+  explicit CountPass(std::int64_t count) : count_(count) {}
+
+  std::optional<std::int64_t> next() override {
+    return next_ < count_ ? std::optional(next_++) : std::nullopt;
+  }
+
+ private:
+  std::int64_t count_;
+  std::int64_t next_ = 0;
+};
+
+template <class T>
+class ShufflePass final : public Pass<T> {
+ public:
+  ShufflePass(std::unique_ptr<Pass<T>> input, std::int64_t buffer_size, std::uint64_t seed)
+      : input_(std::move(input)), buffer_size_(static_cast<std::size_t>(buffer_size)), random_(seed) {}
+
+  std::optional<T> next() override {
+    while (input_ && buffer_.size() < buffer_size_) {
+      if (std::optional<T> value = input_->next())
+        buffer_.push_back(std::move(*value));
+      else
+        input_.reset();
+    }
+    if (buffer_.empty()) return std::nullopt;
+    // The remainder, not a standard distribution: the same order with every standard library.
+    std::swap(buffer_[random_() % buffer_.size()], buffer_.back());
+    T value = std::move(buffer_.back());
+    buffer_.pop_back();
+    return value;
+  }
+
+ private:
+  std::unique_ptr<Pass<T>> input_;  // null at its end
+  std::size_t buffer_size_;
+  std::mt19937_64 random_;
+  std::vector<T> buffer_;
+};
+
+template <class T>
+class RepeatPass final : public Pass<T> {
+ public:
+  RepeatPass(Opener<T> open, std::int64_t count) : open_(std::move(open)), num_left_(count) {}
+
+  std::optional<T> next() override {
+    while (num_left_ != 0) {
+      const bool starts = input_ == nullptr;
+      if (starts) input_ = open_();
+      if (std::optional<T> value = input_->next()) return value;
+      input_.reset();
+      if (starts)
+        num_left_ = 0;  // no elements, however often
+      else if (num_left_ != kForever)
+        --num_left_;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  Opener<T> open_;
+  std::int64_t num_left_;
+  std::unique_ptr<Pass<T>> input_;
+};
+
+template <class T>
+class TakePass final : public Pass<T> {
+ public:
+  TakePass(std::unique_ptr<Pass<T>> input, std::int64_t count) : input_(std::move(input)), num_left_(count) {}
+
+  std::optional<T> next() override {
+    if (num_left_ == 0) return std::nullopt;
+    --num_left_;
+    return input_->next();
+  }
+
+ private:
+  std::unique_ptr<Pass<T>> input_;
+  std::int64_t num_left_;
+};
+
+template <class T>
+class SkipPass final : public Pass<T> {
+ public:
+  SkipPass(std::unique_ptr<Pass<T>> input, std::int64_t count) : input_(std::move(input)), num_left_(count) {}
+
+  std::optional<T> next() override {
+    for (; num_left_ > 0; --num_left_)
+      if (!input_->next()) num_left_ = 1;  // the end, and ever after
+    return input_->next();
+  }
+
+ private:
+  std::unique_ptr<Pass<T>> input_;
+  std::int64_t num_left_;
+};
+
+}  // namespace lockstep::detail

@@ -1,0 +1,23 @@
+#include <algorithm>
+#include <lockstep/detail/concat.hpp>
+#include <lockstep/input/tensor_spec.hpp>
+#include <ostream>
+
+namespace lockstep {
+
+bool TensorSpec::is_static() const noexcept {
+  return std::all_of(extents.begin(), extents.end(), [](const auto& extent) { return extent.has_value(); });
+}
+
+std::string to_string(const TensorSpec& spec) {
+  std::string text = "[";
+  for (const auto& extent : spec.extents) {
+    if (text.size() > 1) text += ", ";
+    text += extent ? std::to_string(*extent) : "?";
+  }
+  return detail::concat(text, "] ", spec.dtype);
+}
+
+std::ostream& operator<<(std::ostream& out, const TensorSpec& spec) { return out << to_string(spec); }
+
+}  // namespace lockstep
