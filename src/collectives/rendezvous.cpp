@@ -83,15 +83,16 @@ void Rendezvous::meet(std::span<const int> ranks, std::span<const Arrival> arriv
   Barrier::Deadline deadline;
   if (timeout.count() > 0) deadline = std::chrono::steady_clock::now() + timeout;
 
-  for (const int rank : ranks) {
-    LOCKSTEP_EXPECTS(impl_->slot(generation, rank).stamp.load(std::memory_order_relaxed) != generation + 1,
-                     ContextError, operation, ", call ", generation, ": two threads drive ", label(rank),
-                     " at once. Drive each replica from one thread, or all of them from one.");
-  }
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     Impl::Slot& slot = impl_->slot(generation, ranks[i]);
+    if (slot.stamp.exchange(generation + 1, std::memory_order_acq_rel) == generation + 1) {
+      for (const int rank : ranks.first(i))
+        impl_->slot(generation, rank).stamp.store(0, std::memory_order_release);
+      LOCKSTEP_EXPECTS(false, ContextError, operation, ", call ", generation, ": two threads drive ",
+                       label(ranks[i]),
+                       " at once. Drive each replica from one thread, or all of them from one.");
+    }
     slot.arrival = arrivals[i];
-    slot.stamp.store(generation + 1, std::memory_order_release);
   }
   const Barrier::Ticket ticket = impl_->barrier.arrive(static_cast<int>(ranks.size()));
   bool passed = false;

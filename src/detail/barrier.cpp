@@ -18,17 +18,16 @@ void relax() noexcept {
 #endif
 }
 
-// A pause is 10 to 50 ns: some 20 us of spinning where each party has a core, more than the parties of a
+// A pause is 10 to 50 ns: some 20 us of spinning where each thread has a core, more than the threads of a
 // small collective are apart. Without a core for each, whoever spins keeps the others from coming.
-int spins(int num_parties) {
-  return static_cast<unsigned>(num_parties) <= std::thread::hardware_concurrency() ? 1000 : 20;
-}
+constexpr int kSpins = 1000;
+constexpr int kSpinsCrowded = 20;
 constexpr int kYields = 50;
 
 }  // namespace
 
 Barrier::Barrier(int num_parties)
-    : num_parties_(static_cast<std::uint64_t>(num_parties)), num_spins_(spins(num_parties)) {
+    : num_parties_(static_cast<std::uint64_t>(num_parties)), num_cores_(std::thread::hardware_concurrency()) {
   assert(num_parties > 0 && num_parties_ <= kArrived);
 }
 
@@ -39,7 +38,8 @@ Barrier::Ticket Barrier::arrive(int num_arriving) noexcept {
   if ((before & kFailed) == 0) before = word_.fetch_add(arriving, std::memory_order_acq_rel);
   const bool failed = (before & kFailed) != 0;
   assert(failed || (before & kArrived) + arriving <= num_parties_);
-  return {before >> kGenerationShift, !failed && (before & kArrived) + arriving == num_parties_, failed};
+  return {before >> kGenerationShift, num_arriving, !failed && (before & kArrived) + arriving == num_parties_,
+          failed};
 }
 
 bool Barrier::release(const Ticket& ticket) noexcept {
@@ -60,7 +60,10 @@ Barrier::Outcome Barrier::wait(const Ticket& ticket, const Deadline& deadline) {
   const auto outcome = [&] {
     return (word >> kGenerationShift) != ticket.generation ? Outcome::passed : Outcome::failed;
   };
-  for (int i = 0; i < num_spins_; ++i) {
+  // As if every thread stood for as many parties as this one.
+  const std::uint64_t num_threads = num_parties_ / static_cast<std::uint64_t>(ticket.num_arriving);
+  const int num_spins = num_threads <= num_cores_ ? kSpins : kSpinsCrowded;
+  for (int i = 0; i < num_spins; ++i) {
     if (is_over()) return outcome();
     relax();
   }

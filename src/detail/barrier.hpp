@@ -23,6 +23,7 @@ class Barrier {
   /// What `arrive` returns and `release` or `wait` take.
   struct Ticket {
     std::uint64_t generation;
+    int num_arriving;
     bool is_last;  ///< The holder must call `release`; others `wait`.
     bool failed;   ///< The holder must go away: neither of these.
   };
@@ -60,7 +61,7 @@ class Barrier {
 
   alignas(64) std::atomic<std::uint64_t> word_{0};  // generation, failed, arrived
   alignas(64) const std::uint64_t num_parties_;
-  const int num_spins_;
+  const std::uint64_t num_cores_;
   std::atomic<int> num_sleepers_{0};
   std::mutex mutex_;  // guards nothing: orders falling asleep and waking up
   std::condition_variable awake_;

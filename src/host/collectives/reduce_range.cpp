@@ -5,6 +5,7 @@
 #include <cmath>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <type_traits>
 
@@ -97,7 +98,9 @@ A mean_of_large(std::span<const void* const> sources, std::size_t i, A divisor) 
   std::frexp(divisor, &exponent);
   A sum = 0, lowest = INFINITY, highest = -INFINITY;
   for (const void* source : sources) {
-    const A value = static_cast<A>(static_cast<const T*>(source)[i]);
+    T element;
+    std::memcpy(&element, static_cast<const std::byte*>(source) + i * sizeof(T), sizeof(T));
+    const A value = static_cast<A>(element);
     if (!std::isfinite(value)) return NAN;
     sum += std::ldexp(value, -exponent);
     lowest = std::min(lowest, value);
@@ -128,6 +131,7 @@ void reduce_blocks(bool mean, std::size_t count, std::span<const void* const> so
   using A = Wide<T>;
   constexpr std::size_t kBlock = kBlockBytes / sizeof(A);
   alignas(64) A acc[kBlock];
+  alignas(64) T aligned[4][kBlock];  // copies of blocks at odd addresses
   alignas(64) T rounded[std::same_as<A, T> ? 1 : kBlock];
 
   for (std::size_t begin = 0; begin < count; begin += kBlock) {
@@ -135,8 +139,13 @@ void reduce_blocks(bool mean, std::size_t count, std::span<const void* const> so
     for (std::size_t first = 0; first < sources.size(); first += 4) {
       const std::size_t num_sources = std::min<std::size_t>(4, sources.size() - first);
       const T* group[4] = {};
-      for (std::size_t i = 0; i < num_sources; ++i)
-        group[i] = static_cast<const T*>(sources[first + i]) + begin;
+      for (std::size_t i = 0; i < num_sources; ++i) {
+        const std::byte* source = static_cast<const std::byte*>(sources[first + i]) + begin * sizeof(T);
+        if (reinterpret_cast<std::uintptr_t>(source) % alignof(T) != 0) {
+          source = static_cast<const std::byte*>(std::memcpy(aligned[i], source, n * sizeof(T)));
+        }
+        group[i] = reinterpret_cast<const T*>(source);
+      }
       if (first == 0)
         combine_up_to_four<Op, true>(acc, group, num_sources, n);
       else
@@ -152,7 +161,7 @@ void reduce_blocks(bool mean, std::size_t count, std::span<const void* const> so
     }
     for (void* destination : destinations) {
       if (destination == nullptr) continue;
-      T* out = static_cast<T*>(destination) + begin;
+      std::byte* out = static_cast<std::byte*>(destination) + begin * sizeof(T);
       // In place the lines have just been read, and are in a cache.
       const bool in_place = std::ranges::find(sources, destination) != sources.end();
       if (streaming && !in_place)

@@ -1,0 +1,250 @@
+#include "collectives/rendezvous.hpp"
+
+#include <atomic>
+#include <catch2/catch_test_macros.hpp>
+#include <lockstep/error.hpp>
+#include <string>
+#include <thread>
+
+#include "support/matchers.hpp"
+#include "support/replicas.hpp"
+
+using namespace lockstep;
+using namespace std::chrono_literals;
+using detail::Arrival;
+using detail::Rendezvous;
+using test::on_replicas;
+using test::says;
+
+namespace {
+
+Rendezvous make_rendezvous(int n) {
+  std::vector<std::string> labels;
+  for (int i = 0; i < n; ++i)
+    labels.push_back("replica " + std::to_string(i) + " (CPU:" + std::to_string(i) + ")");
+  return Rendezvous(std::move(labels));
+}
+
+// Meets, and returns the message of what it threw; "released" for Released, "" for nothing.
+std::string outcome(Rendezvous& rendezvous, int rank, const std::string& operation = "all_reduce(sum)",
+                    std::chrono::milliseconds timeout = 0ms, const Rendezvous::Check& check = {}) {
+  try {
+    rendezvous.meet(rank, {operation}, check, timeout);
+  } catch (const detail::Released&) {
+    return "released";
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("ranks meet once for each operation, and see what the others brought", "[collectives][host]") {
+  const int n = 4, rounds = 500;
+  Rendezvous rendezvous = make_rendezvous(n);
+  REQUIRE(rendezvous.num_ranks() == n);
+  REQUIRE(rendezvous.label(2) == "replica 2 (CPU:2)");
+  std::atomic<int> wrong = 0, checks = 0;
+  std::vector<std::vector<int>> payloads(n, std::vector<int>(rounds));
+  on_replicas(n, [&](int rank) {
+    for (int round = 0; round < rounds; ++round) {
+      int& mine = payloads[rank][round];
+      mine = 1000 * round + rank;
+      rendezvous.meet(
+          rank, {.operation = "meet", .payload = &mine},
+          [&](std::span<const Arrival* const> arrivals) {
+            ++checks;
+            for (int other = 0; other < n; ++other)
+              if (*static_cast<const int*>(arrivals[other]->payload) != 1000 * round + other) ++wrong;
+          },
+          0ms);
+      for (int other = 0; other < n; ++other)
+        if (*static_cast<const int*>(rendezvous.arrival(other).payload) != 1000 * round + other) ++wrong;
+    }
+  });
+  REQUIRE(wrong == 0);
+  REQUIRE(checks == rounds);
+}
+
+TEST_CASE("a thread may bring several ranks to a meeting", "[collectives][host]") {
+  Rendezvous rendezvous = make_rendezvous(3);
+  const int outer[] = {2, 0}, inner[] = {1}, values[] = {0, 10, 20};
+  std::atomic<int> wrong = 0;
+  on_replicas(2, [&](int thread) {
+    for (int round = 0; round < 100; ++round) {
+      const Arrival both[] = {{.operation = "meet", .payload = &values[2]},
+                              {.operation = "meet", .payload = &values[0]}};
+      const Arrival one[] = {{.operation = "meet", .payload = &values[1]}};
+      const auto arrivals = thread == 0 ? std::span<const Arrival>(both) : std::span<const Arrival>(one);
+      const auto ranks = thread == 0 ? std::span<const int>(outer) : std::span<const int>(inner);
+      rendezvous.meet(ranks, arrivals, {}, 0ms);
+      for (int rank = 0; rank < 3; ++rank)
+        if (*static_cast<const int*>(rendezvous.arrival(rank).payload) != 10 * rank) ++wrong;
+    }
+  });
+  REQUIRE(wrong == 0);
+}
+
+TEST_CASE("ranks that call different operations are told both, and can go on", "[collectives][host]") {
+  Rendezvous rendezvous = make_rendezvous(3);
+  std::vector<std::string> messages(3), later(3);
+  on_replicas(3, [&](int rank) {
+    messages[rank] = outcome(rendezvous, rank, rank == 2 ? "broadcast" : "all_reduce(sum)");
+    later[rank] = outcome(rendezvous, rank);
+  });
+  for (const std::string& message : messages) {
+    REQUIRE(
+        message ==
+        "call 0: replica 2 (CPU:2) calls broadcast where replica 0 (CPU:0) calls all_reduce(sum). Make the "
+        "same calls in the same order on every replica.");
+  }
+  REQUIRE(later == std::vector<std::string>(3));
+  REQUIRE_THROWS_AS(
+      on_replicas(3, [&](int rank) { rendezvous.meet(rank, {rank == 1 ? "a" : "b"}, {}, 0ms); }),
+      CollectiveMismatch);
+}
+
+TEST_CASE("what the check throws reaches every rank, and the group can go on", "[collectives][host]") {
+  Rendezvous rendezvous = make_rendezvous(3);
+  std::vector<std::string> messages(3), later(3);
+  on_replicas(3, [&](int rank) {
+    messages[rank] =
+        outcome(rendezvous, rank, "meet", 0ms, [](auto) { throw InvalidArgument("the check says no"); });
+    later[rank] = outcome(rendezvous, rank);
+  });
+  REQUIRE(messages == std::vector<std::string>(3, "the check says no"));
+  REQUIRE(later == std::vector<std::string>(3));
+}
+
+TEST_CASE("P22 who waits for a rank that has left is told which one, where and in which call",
+          "[collectives][host]") {
+  Rendezvous rendezvous = make_rendezvous(3);
+  std::vector<std::string> messages(3), later(3);
+  on_replicas(3, [&](int rank) {
+    outcome(rendezvous, rank, "broadcast");
+    if (rank == 1) return rendezvous.leave(1);
+    messages[rank] = outcome(rendezvous, rank);
+    later[rank] = outcome(rendezvous, rank, "merge_call");
+  });
+  const std::string rest =
+      ", call 1: replica 1 (CPU:1) has returned without it. Make the same calls on every replica.";
+  REQUIRE(messages == std::vector<std::string>{"all_reduce(sum)" + rest, "", "all_reduce(sum)" + rest});
+  REQUIRE(later == std::vector<std::string>{"merge_call" + rest, "", "merge_call" + rest});
+  REQUIRE_THROWS_AS(rendezvous.meet(0, {"x"}, {}, 0ms), detail::MissingRank);
+}
+
+TEST_CASE("a rank that leaves after a meeting does not spoil it for the slow", "[collectives][host]") {
+  for (int round = 0; round < 200; ++round) {
+    Rendezvous rendezvous = make_rendezvous(3);
+    std::vector<std::string> messages(3);
+    on_replicas(3, [&](int rank) {
+      messages[rank] = outcome(rendezvous, rank);
+      rendezvous.leave(rank);
+    });
+    REQUIRE(messages == std::vector<std::string>(3));
+  }
+}
+
+TEST_CASE("P21 a rank that fails releases the others, also those that come later", "[collectives][host]") {
+  Rendezvous rendezvous = make_rendezvous(3);
+  std::vector<std::string> messages(3);
+  on_replicas(3, [&](int rank) {
+    if (rank == 1)
+      rendezvous.fail(1);
+    else
+      messages[rank] = outcome(rendezvous, rank);
+  });
+  REQUIRE(messages == std::vector<std::string>{"released", "", "released"});
+  REQUIRE(outcome(rendezvous, 0) == "released");
+
+  SECTION("a failure is told rather than that a rank has left") {
+    rendezvous.reset();
+    rendezvous.leave(0);
+    rendezvous.fail(1);
+    rendezvous.leave(2);
+    REQUIRE(outcome(rendezvous, 2) == "released");
+  }
+  SECTION("after a reset all can meet, and calls count from 0") {
+    rendezvous.reset();
+    on_replicas(3, [&](int rank) { messages[rank] = outcome(rendezvous, rank); });
+    REQUIRE(messages == std::vector<std::string>(3));
+    rendezvous.leave(2);
+    REQUIRE(outcome(rendezvous, 0).starts_with("all_reduce(sum), call 1: replica 2"));
+    rendezvous.reset();
+    rendezvous.leave(2);
+    REQUIRE(outcome(rendezvous, 0).starts_with("all_reduce(sum), call 0: replica 2"));
+  }
+}
+
+TEST_CASE("P44 a missing rank is named when the time is over", "[collectives][host]") {
+  Rendezvous rendezvous = make_rendezvous(3);
+  std::vector<std::string> messages(3);
+  const auto start = std::chrono::steady_clock::now();
+  on_replicas(3, [&](int rank) {
+    outcome(rendezvous, rank);
+    if (rank < 2) messages[rank] = outcome(rendezvous, rank, "all_reduce(sum)", 50ms);
+  });
+  const auto elapsed = std::chrono::steady_clock::now() - start;
+  REQUIRE(elapsed >= 50ms);
+  REQUIRE(elapsed < 20s);
+  const std::string expected =
+      "all_reduce(sum), call 1: not all replicas arrived within 50 ms. Present: replica 0 (CPU:0), replica 1 "
+      "(CPU:1); "
+      "missing: replica 2 (CPU:2). Make the same calls on every replica, or allow more time.";
+  REQUIRE(messages == std::vector<std::string>{expected, expected, ""});
+  // The late one is told the same.
+  REQUIRE(outcome(rendezvous, 2) == expected);
+  REQUIRE_THROWS_AS(rendezvous.meet(2, {"all_reduce(sum)"}, {}, 0ms), CollectiveTimeout);
+  rendezvous.reset();
+  on_replicas(3, [&](int rank) { messages[rank] = outcome(rendezvous, rank, "all_reduce(sum)", 60s); });
+  REQUIRE(messages == std::vector<std::string>(3));
+}
+
+TEST_CASE("an aborted group stays aborted, and says why", "[collectives][host]") {
+  Rendezvous rendezvous = make_rendezvous(2);
+  std::vector<std::string> messages(2);
+  on_replicas(2, [&](int rank) {
+    if (rank == 0)
+      messages[0] = outcome(rendezvous, 0);
+    else
+      rendezvous.abort("a GPU was lost");
+  });
+  const std::string expected = "all_reduce(sum): the group was aborted: a GPU was lost. Make a new one.";
+  REQUIRE(messages[0] == expected);
+  REQUIRE(rendezvous.is_aborted());
+  rendezvous.abort("another cause");
+  rendezvous.fail(1);
+  rendezvous.reset();
+  REQUIRE(rendezvous.is_aborted());
+  REQUIRE(outcome(rendezvous, 1) == expected);
+  REQUIRE_THROWS_AS(rendezvous.meet(0, {"x"}, {}, 0ms), CollectiveAborted);
+}
+
+TEST_CASE("two threads that drive one rank are told, and the meeting goes on", "[collectives][host]") {
+  Rendezvous rendezvous = make_rendezvous(2);
+  std::vector<std::string> messages(2);
+  std::atomic<int> refused = 0;
+  on_replicas(3, [&](int thread) {
+    if (thread == 2) {
+      while (refused == 0) std::this_thread::yield();
+      rendezvous.meet(1, {"all_reduce(sum)"}, {}, 0ms);
+      return;
+    }
+    messages[thread] = outcome(rendezvous, 0);
+    if (!messages[thread].empty()) ++refused;
+  });
+  REQUIRE(refused == 1);
+  REQUIRE(messages[0] + messages[1] ==
+          "all_reduce(sum), call 0: two threads drive replica 0 (CPU:0) at once. Drive each replica from one "
+          "thread, or all "
+          "of them from one.");
+  SECTION("none of the ranks of the refused call has arrived") {
+    const int ranks[] = {1, 1};
+    const Arrival arrivals[] = {{"x"}, {"x"}};
+    REQUIRE_THROWS_MATCHES(rendezvous.meet(ranks, arrivals, {}, 0ms), ContextError,
+                           says("call 1", "replica 1 (CPU:1)"));
+    on_replicas(2, [&](int rank) { messages[rank] = outcome(rendezvous, rank); });
+    REQUIRE(messages == std::vector<std::string>(2));
+  }
+}
