@@ -7,11 +7,11 @@ catch2_needed=3.3
 
 if ! command -v apt-get >/dev/null 2>&1 || ! command -v dpkg-query >/dev/null 2>&1; then
   cat <<TEXT
-bootstrap: this is not a Debian or Ubuntu system. Please install, by whatever means it has:
+bootstrap: this is not a Debian or Ubuntu system, so nothing is installed. The build needs:
   a C++20 compiler (g++ 12 or newer), CMake 3.25, Ninja, pkg-config, OpenBLAS with cblas.h and openblas.pc,
   Catch2 $catch2_needed, CLI11, nlohmann-json, Google Benchmark, clang-format 14
 TEXT
-  exit 1
+  exit 0
 fi
 
 # Prints the packages that are missing, Catch2 also when it is too old.
