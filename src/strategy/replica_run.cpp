@@ -9,7 +9,12 @@ void ReplicaRun::run_replica(int i, const std::function<void(ReplicaContext&, in
   ReplicaContext context(strategy_, i, device, this);
   ContextFrame frame(ContextFrame::Mode::replica, strategy_, &context);
   DeviceScope here(device);
-  job(context, i);
+  try {
+    job(context, i);
+  } catch (...) {
+    if (i != 0 || !merge_error_) throw;
+  }
+  if (i == 0 && merge_error_) std::rethrow_exception(merge_error_);
 }
 
 void ReplicaRun::merge(int i, const MergeArguments& arguments,
@@ -31,6 +36,9 @@ void ReplicaRun::merge(int i, const MergeArguments& arguments,
     merge_on_first(merge_fn, result, take);
     return;
   }
+  waiting_.fetch_add(1, std::memory_order_release);
+  waiting_.notify_one();
+  if (paused_.fetch_add(1, std::memory_order_acq_rel) + 2 == state_.num_replicas()) paused_.notify_one();
   state_.threads.serve(i, [&] { return merges_done_.load(std::memory_order_acquire) >= mine; });
   if (merge_failed_) throw Released{};
   struct Done {
@@ -42,15 +50,29 @@ void ReplicaRun::merge(int i, const MergeArguments& arguments,
   take(result_);
 }
 
+namespace {
+void await_value(const std::atomic<int>& variable, int value) {
+  for (int now; (now = variable.load(std::memory_order_acquire)) != value;)
+    variable.wait(now, std::memory_order_acquire);
+}
+}  // namespace
+
 void ReplicaRun::merge_on_first(const std::function<void(const std::vector<void*>&)>& merge_fn, void* result,
                                 const std::function<void(void*)>& take) {
   std::vector<void*> all;
   for (int r = 0; r < state_.num_replicas(); ++r)
     all.push_back(static_cast<const MergeArguments*>(state_.communicator.rendezvous().arrival(r).payload)->arguments);
+  // A nested run may use the meeting place only when everybody has left it.
+  await_value(waiting_, state_.num_replicas() - 1);
+  waiting_.store(0, std::memory_order_relaxed);
+  const int num_others = state_.num_replicas() - 1;
+  for (int paused; (paused = paused_.load(std::memory_order_acquire)) != num_others;)
+    paused_.wait(paused, std::memory_order_acquire);
+  paused_.store(0, std::memory_order_relaxed);
   auto publish = [&](bool failed) {
     merge_failed_ = failed;
     result_ = result;
-    takers_.store(state_.num_replicas() - 1, std::memory_order_relaxed);
+    takers_.store(num_others, std::memory_order_relaxed);
     merges_done_.fetch_add(1, std::memory_order_release);
     state_.threads.wake();
   };
@@ -59,15 +81,15 @@ void ReplicaRun::merge_on_first(const std::function<void(const std::vector<void*
     DeviceScope here{Device()};
     merge_fn(all);
   } catch (...) {
+    merge_error_ = std::current_exception();
+    state_.communicator.rendezvous().fail(0);  // whatever replica 0 does with it: the others will not come again
     publish(true);
     throw;
   }
   publish(false);
   struct AwaitTakers {  // the result is on this replica's stack
     std::atomic<int>& takers;
-    ~AwaitTakers() {
-      for (int left; (left = takers.load(std::memory_order_acquire)) != 0;) takers.wait(left, std::memory_order_acquire);
-    }
+    ~AwaitTakers() { await_value(takers, 0); }
   } await{takers_};
   take(result);
 }
