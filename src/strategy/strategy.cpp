@@ -38,7 +38,24 @@ Strategy::~Strategy() = default;
 StrategyExtended& Strategy::extended() noexcept { return state_->extended; }
 int Strategy::num_replicas_in_sync() const noexcept { return state_->num_replicas(); }
 int Strategy::num_local_replicas() const noexcept { return state_->num_replicas(); }
+void Strategy::use(std::unique_ptr<CrossDeviceOps> cross_device_ops) {
+  state_->cross_device_ops = std::move(cross_device_ops);
+}
 bool Strategy::synchronises() const noexcept { return true; }
+bool Strategy::has_per_replica_input() const noexcept { return false; }
+
+detail::InputTarget Strategy::input_target() const {
+  return {.devices = state_->devices,
+          .num_replicas_in_sync = num_replicas_in_sync(),
+          .splits = synchronises(),
+          .strategy_name = std::string(name()),
+          .per_replica_datasets = has_per_replica_input()};
+}
+
+Dataset Strategy::make_numpy_dataset(const std::filesystem::path& path) {
+  extended().check_cross_replica("make_numpy_dataset");
+  return detail::make_numpy_dataset(path);
+}
 
 std::vector<ReplicaFailure> Strategy::last_failures() const {
   std::lock_guard lock(state_->failures_mutex);
@@ -46,7 +63,7 @@ std::vector<ReplicaFailure> Strategy::last_failures() const {
 }
 
 void Strategy::remember(const std::shared_ptr<detail::VariableState>& variable) {
-  std::lock_guard lock(state_->mutex);
+  std::lock_guard lock(state_->variables_mutex);
   std::erase_if(state_->variables, [](const auto& weak) { return weak.expired(); });
   state_->variables.push_back(variable);
 }
@@ -60,6 +77,9 @@ void Strategy::run_replicas(const std::function<void(ReplicaContext&, int)>& job
     };
     try {
       if (this == &detail::default_strategy()) {
+        std::optional<detail::ContextFrame> frame;  // in a merge function of its own
+        if (detail::ContextFrame::top() != nullptr)
+          frame.emplace(detail::ContextFrame::Mode::replica, *this, &detail::default_replica_context());
         job(detail::default_replica_context(), 0);
       } else {
         detail::ReplicaRun run(*this, *state_);

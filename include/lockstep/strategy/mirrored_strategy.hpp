@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include <lockstep/collectives/cross_device_ops.hpp>
 #include <lockstep/strategy/strategy.hpp>
 
 namespace lockstep {
@@ -20,8 +21,14 @@ class MirroredStrategy : public Strategy {
   /// @throws ContextError  a device of another task.
   explicit MirroredStrategy(std::initializer_list<Device> devices, const CommunicationOptions& options = {});
   explicit MirroredStrategy(std::vector<Device> devices, const CommunicationOptions& options = {});
+  /// With an explicit choice of how values are combined. @throws InvalidArgument  it is null.
+  MirroredStrategy(std::vector<Device> devices, std::unique_ptr<CrossDeviceOps> cross_device_ops,
+                   const CommunicationOptions& options = {});
 
   std::string_view name() const noexcept override { return "MirroredStrategy"; }
+
+ protected:
+  bool has_per_replica_input() const noexcept override { return true; }
 };
 
 }  // namespace lockstep

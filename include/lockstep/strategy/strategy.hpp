@@ -1,6 +1,7 @@
 #pragma once
 
 #include <exception>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -10,7 +11,14 @@
 #include <variant>
 #include <vector>
 
+#include <lockstep/collectives/cross_device_ops.hpp>
 #include <lockstep/collectives/options.hpp>
+#include <lockstep/input/dataset.hpp>
+#include <lockstep/input/distribute.hpp>
+#include <lockstep/input/distributed_dataset.hpp>
+#include <lockstep/input/input_context.hpp>
+#include <lockstep/input/input_options.hpp>
+#include <lockstep/input/numpy.hpp>
 #include <lockstep/strategy/context.hpp>
 #include <lockstep/strategy/replica_context.hpp>
 #include <lockstep/strategy/strategy_extended.hpp>
@@ -133,6 +141,30 @@ class Strategy {
   template <std::invocable<ValueContext> F>
   auto distribute_values_from_function(F&& value_fn);
 
+  /// Splits each batch of the dataset over the replicas, in row order, and places each part on its replica's device. Every component is
+  /// split by its own rows: ceil(B / N) for each replica while they last, so that the last replicas of a small batch get fewer, or none
+  /// (with AutoShardPolicy::off and ::file sizes are balanced instead, see balanced_batch_sizes). No rows are left out. A strategy that
+  /// does not synchronise passes elements whole. Nothing is read before a pass starts.
+  /// @throws InvalidArgument  elements without rows (batch the dataset first); options that contradict each other, or a negative buffer.
+  /// @throws Unsupported  InputReplicationMode::per_replica.
+  template <class E>
+  DistributedDataset<detail::merged_t<E>> distribute_dataset(const TypedDataset<E>& dataset, const InputOptions& options = {});
+
+  /// Calls fn(InputContext) in cross-replica context, once (with InputReplicationMode::per_replica once for each replica), and deals the
+  /// elements of the TypedDataset it returns: each replica takes a whole one in turn. Batches should have the per-replica size. Where the
+  /// last step has too few, the other replicas get elements without rows; if all shapes are static, the step is left out instead.
+  /// @throws InvalidArgument  as distribute_dataset. @throws Unsupported  per_replica on another strategy than MirroredStrategy.
+  template <std::invocable<InputContext> F>
+  auto distribute_datasets_from_function(F&& fn, const InputOptions& options = {});
+
+  /// A dataset of arrays, neither batched nor distributed yet. Elements are slices along the first axis: of a .npy file (each a Tensor:
+  /// `as<Tensor>()` before distribute_dataset), or of a nest of Tensors, which are copied to the host once. A std::vector<Tensor> is
+  /// a list: it is stacked first, so its elements are the tensors.
+  /// @throws as load_npy. @throws InvalidArgument  a scalar, different numbers of rows, a list that cannot be stacked.
+  Dataset make_numpy_dataset(const std::filesystem::path& path);
+  template <detail::TensorNest T>
+  auto make_numpy_dataset(const T& arrays);
+
   /// Every replica that failed in the last `run` of this strategy, lowest first; empty after a run without failures. Replicas that were
   /// only released are not listed.
   std::vector<ReplicaFailure> last_failures() const;
@@ -151,8 +183,12 @@ class Strategy {
   /// @throws ContextError  a device of another task.
   Strategy(std::vector<Device> devices, const CommunicationOptions& options, std::string_view name);
 
+  /// Combines values so from now on. @pre nothing has been combined yet.
+  void use(std::unique_ptr<CrossDeviceOps> cross_device_ops);
   /// Whether values are combined at all; else every reduction without axes is the identity.
   virtual bool synchronises() const noexcept;
+  /// Whether datasets can be made for each replica.
+  virtual bool has_per_replica_input() const noexcept;
 
  private:
   /// Runs job(context) for every replica, as `run` says.
@@ -160,6 +196,7 @@ class Strategy {
   std::vector<detail::Contribution> reduce_batch(ReduceOp op, const std::vector<ReduceValue>& values, const Axes& axes);
   std::vector<Tensor> gather_batch(const std::vector<ReduceValue>& values, std::int64_t axis);
   int num_local_replicas() const noexcept;
+  detail::InputTarget input_target() const;
   void remember(const std::shared_ptr<detail::VariableState>& variable);
 
   std::unique_ptr<detail::StrategyState> state_;
@@ -167,26 +204,30 @@ class Strategy {
 
 namespace detail {
 
+/// A struct of nests, one for each replica.
+template <class Leaf>
+concept RecordLeaf = is_per_replica<Leaf>::value && requires(const Leaf& leaf) { lockstep_nest_members(leaf[0]); };
+template <RecordLeaf Leaf>
+using member_indices_t =
+    std::make_index_sequence<std::tuple_size_v<decltype(lockstep_nest_members(std::declval<typename Leaf::value_type&>()))>>;
+
+/// Member K of the replicas' structs, merged as if each replica had returned it alone.
+template <std::size_t K, RecordLeaf Leaf>
+auto merged_member(const Leaf& records) {
+  using Member = std::remove_cvref_t<decltype(std::get<K>(lockstep_nest_members(records[0])))>;
+  std::vector<const Member*> members;
+  for (const auto& record : records) members.push_back(&std::get<K>(lockstep_nest_members(record)));
+  return merge<Member>(members, "reduce");
+}
+
 /// A leaf of a value to reduce or gather; a struct's are its members.
 template <class Leaf>
 void append_reduce_values(const Leaf& leaf, std::vector<ReduceValue>& values) {
-  if constexpr (is_per_replica<Leaf>::value) {
-    using T = typename Leaf::value_type;
-    if constexpr (RecordNest<T>) {
-      const std::vector<T> parts(leaf.begin(), leaf.end());
-      const auto count = std::tuple_size_v<decltype(lockstep_nest_members(parts[0]))>;
-      [&]<std::size_t... I>(std::index_sequence<I...>) {
-        auto member = [&]<std::size_t K>(std::integral_constant<std::size_t, K>) {
-          std::vector<std::remove_cvref_t<decltype(std::get<K>(lockstep_nest_members(parts[0])))>> members;
-          for (const T& part : parts) members.push_back(std::get<K>(lockstep_nest_members(part)));
-          append_reduce_values(PerReplica(std::move(members)), values);
-        };
-        (member(std::integral_constant<std::size_t, I>()), ...);
-      }(std::make_index_sequence<count>());
-      return;
-    }
-  }
-  if constexpr (!requires { requires is_per_replica<Leaf>::value && RecordNest<typename Leaf::value_type>; }) {
+  if constexpr (RecordLeaf<Leaf>) {
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      (for_each_leaf(merged_member<I>(leaf), [&](const auto& member) { append_reduce_values(member, values); }), ...);
+    }(member_indices_t<Leaf>());
+  } else {
     static_assert(std::convertible_to<const Leaf&, ReduceValue>,
                   "only numbers, Tensors, variables and IndexedSlices can be reduced or gathered");
     values.push_back(ReduceValue(leaf));
@@ -200,9 +241,14 @@ inline constexpr bool is_sparse_leaf = std::is_same_v<Leaf, IndexedSlices> || st
 /// A leaf's result, taken from the list in the order of append_reduce_values.
 template <class Leaf>
 auto take_reduced(const Leaf& leaf, std::vector<Contribution>& results, std::size_t& next) {
-  if constexpr (requires { requires is_per_replica<Leaf>::value && RecordNest<typename Leaf::value_type>; }) {
+  if constexpr (RecordLeaf<Leaf>) {
     typename Leaf::value_type record = leaf[0];
-    std::apply([&](auto&... member) { ((member = take_reduced(member, results, next)), ...); }, lockstep_nest_members(record));
+    auto members = lockstep_nest_members(record);
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      ((std::get<I>(members) = map_leaves(merged_member<I>(leaf),
+                                          [&](const auto& member) { return take_reduced(member, results, next); })),
+       ...);
+    }(member_indices_t<Leaf>());
     return record;
   } else if constexpr (is_sparse_leaf<Leaf>) {
     return std::move(*results[next++].slices);
@@ -248,9 +294,10 @@ template <class Value>
 auto Strategy::gather(const Value& value, std::int64_t axis) {
   std::vector<ReduceValue> values;
   detail::for_each_leaf(value, [&](const auto& leaf) { detail::append_reduce_values(leaf, values); });
-  std::vector<Tensor> results = gather_batch(values, axis);
+  std::vector<detail::Contribution> results;
+  for (Tensor& gathered : gather_batch(values, axis)) results.push_back({std::move(gathered), {}});
   std::size_t next = 0;
-  return detail::map_leaves(value, [&](const auto&) { return std::move(results[next++]); });
+  return detail::map_leaves(value, [&](const auto& leaf) { return detail::take_reduced(leaf, results, next); });
 }
 
 template <class Value>
@@ -287,6 +334,27 @@ auto Strategy::distribute_values_from_function(F&& value_fn) {
       return Leaf(std::vector<typename Leaf::value_type>(leaf.begin(), leaf.end()));  // always wrapped
     else return leaf;
   });
+}
+
+template <class E>
+DistributedDataset<detail::merged_t<E>> Strategy::distribute_dataset(const TypedDataset<E>& dataset, const InputOptions& options) {
+  extended().check_cross_replica("distribute_dataset");
+  return detail::distribute(dataset, input_target(), options);
+}
+
+template <std::invocable<InputContext> F>
+auto Strategy::distribute_datasets_from_function(F&& fn, const InputOptions& options) {
+  std::optional<decltype(detail::distribute_from_function(fn, input_target(), options))> result;
+  extended().in_cross_replica_context("distribute_datasets_from_function", [&] {
+    result.emplace(detail::distribute_from_function(fn, input_target(), options));
+  });
+  return *result;
+}
+
+template <detail::TensorNest T>
+auto Strategy::make_numpy_dataset(const T& arrays) {
+  extended().check_cross_replica("make_numpy_dataset");
+  return detail::make_numpy_dataset(arrays);
 }
 
 }  // namespace lockstep
