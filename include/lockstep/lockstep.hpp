@@ -4,6 +4,7 @@
 
 #include <lockstep/buffer.hpp>
 #include <lockstep/collectives/communicator.hpp>
+#include <lockstep/collectives/cross_device_ops.hpp>
 #include <lockstep/collectives/fusion.hpp>
 #include <lockstep/collectives/options.hpp>
 #include <lockstep/device.hpp>
@@ -34,6 +35,7 @@
 #include <lockstep/stream.hpp>
 #include <lockstep/tensor.hpp>
 #include <lockstep/tensor_view.hpp>
+#include <lockstep/update_ops.hpp>
 #include <lockstep/values/indexed_slices.hpp>
 #include <lockstep/values/nest.hpp>
 #include <lockstep/values/per_replica.hpp>

@@ -20,14 +20,13 @@ int replica_on(const std::vector<Device>& devices, const Device& device) {
 }  // namespace
 
 bool CrossReplicaReduce::is_unchanged(const ReduceValue& value) const {
-  if (!strategy_.synchronises()) return true;
-  const bool is_per_replica = value.kind() == ReduceValue::Kind::per_replica;
-  if (is_per_replica) {
+  if (value.kind() == ReduceValue::Kind::per_replica) {
     LOCKSTEP_EXPECTS(value.num_components() == state_.num_replicas(), InvalidArgument, what_, "(", op_, "): the value has ",
                      value.num_components(), " components, but ", strategy_.name(), " has ", state_.num_replicas(),
                      " local replicas. Pass values made by this strategy.");
-    return false;
+    return !strategy_.synchronises();  // one replica is nothing special: its mean of integers is floating too (P16)
   }
+  if (!strategy_.synchronises()) return true;
   const bool is_mean = op_ == ReduceOp::mean;
   const bool is_mirrored = value.kind() == ReduceValue::Kind::mirrored && value.num_components() > 1;
   LOCKSTEP_EXPECTS(is_mean || (state_.num_replicas() == 1 && !is_mirrored), InvalidArgument, what_, "(", op_, "): a ",
@@ -88,7 +87,7 @@ std::vector<std::vector<Tensor>> CrossReplicaReduce::to_devices(const std::vecto
     } else {
       contributions[k] = components(value, /*equal_shapes=*/true);
       const int root = destinations[k] == state_.devices ? -1 : std::max(0, replica_on(state_.devices, destinations[k][0]));
-      groups[n == 1 ? 0 : root].push_back(k);
+      groups[root].push_back(k);
     }
   }
   for (const auto& [root, members] : groups) {
@@ -143,7 +142,8 @@ Tensor CrossReplicaReduce::along_axes(const ReduceValue& value, const Axes& axes
   const auto n = static_cast<std::size_t>(state_.num_replicas());
   // A plain value is handed to every replica.
   std::vector<Tensor> parts = value.tensors();
-  if (value.kind() == ReduceValue::Kind::plain) parts.assign(n, value.tensors()[0]);
+  const bool is_one_mirrored = value.kind() == ReduceValue::Kind::mirrored && value.num_components() == 1;
+  if (value.kind() == ReduceValue::Kind::plain || is_one_mirrored) parts.assign(n, value.tensors()[0]);
   LOCKSTEP_EXPECTS(parts.size() == n, InvalidArgument, what_, "(", op_, "): the value has ", parts.size(), " components, but ",
                    strategy_.name(), " has ", n, " local replicas. Pass values made by this strategy.");
 

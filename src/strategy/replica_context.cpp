@@ -45,8 +45,29 @@ std::vector<Contribution> ReplicaContext::all_reduce_batch(ReduceOp op, std::vec
     if (!value.slices) inputs.push_back(value.tensor.to(device_).contiguous());
   std::vector<Tensor> outputs = detail::empty_results(op, inputs, device_);
   // An empty batch takes part too: replicas must agree that it is empty.
-  const detail::OwnedBatch batch(local_index(), stream(), inputs, outputs);
-  if (!inputs.empty() || values.empty()) detail::all_reduce(state.communicator, op, {&batch.batch(), 1}, merged);
+  if (!inputs.empty() || values.empty()) {
+    const detail::OwnedBatch batch(local_index(), stream(), inputs, outputs);
+    if (state.cross_device_ops == nullptr) {
+      detail::all_reduce(state.communicator, op, {&batch.batch(), 1}, merged);
+    } else {
+      state.communicator.check_all_reduce(op, {&batch.batch(), 1}, merged);
+      outputs = merge_call(
+          [&](Strategy&, const std::vector<PerReplica<Tensor>>& all) {
+            std::vector<std::vector<Tensor>> ranks(state.devices.size());
+            for (const PerReplica<Tensor>& tensor : all)
+              for (std::size_t r = 0; r < ranks.size(); ++r) ranks[r].push_back(tensor[static_cast<int>(r)]);
+            std::vector<PerReplica<Tensor>> results;
+            const auto reduced = state.reduce(op, ranks, -1, options);
+            for (std::size_t k = 0; k < all.size(); ++k) {
+              std::vector<Tensor> components;
+              for (const auto& rank : reduced) components.push_back(rank[k]);
+              results.emplace_back(std::move(components));
+            }
+            return results;
+          },
+          inputs);
+    }
+  }
 
   std::size_t next = 0;
   for (Contribution& value : values) {
@@ -55,6 +76,18 @@ std::vector<Contribution> ReplicaContext::all_reduce_batch(ReduceOp op, std::vec
       continue;
     }
     detail::check_sparse_reduction(op, *value.slices);
+    detail::Rendezvous& rendezvous = state.communicator.rendezvous();
+    rendezvous.meet(local_index(), {.operation = "all_reduce of sparse rows", .payload = &*value.slices},
+                    [&](std::span<const detail::Arrival* const> arrivals) {
+                      const auto shape_of = [&](std::size_t r) -> const Shape& {
+                        return static_cast<const IndexedSlices*>(arrivals[r]->payload)->dense_shape;
+                      };
+                      for (std::size_t r = 1; r < arrivals.size(); ++r)
+                        LOCKSTEP_EXPECTS(shape_of(r) == shape_of(0), CollectiveMismatch, "all_reduce(", op, "): sparse rows of ",
+                                         rendezvous.label(static_cast<int>(r)), " are of a dense ", shape_of(r), ", of ",
+                                         rendezvous.label(0), " of a dense ", shape_of(0), ". Pass rows of one dense tensor.");
+                    },
+                    merged.timeout);
     std::vector<Tensor> gathered = all_gather_batch({value.slices->values, value.slices->indices}, 0, options);
     if (op == ReduceOp::mean) gathered[0] = detail::divided(gathered[0], num_replicas_in_sync());
     value.slices = IndexedSlices{std::move(gathered[0]), std::move(gathered[1]), value.slices->dense_shape};
@@ -76,10 +109,16 @@ std::vector<Tensor> ReplicaContext::all_gather_batch(const std::vector<Tensor>& 
     inputs.push_back(value.to(device_).contiguous());
     views.push_back(inputs.back().view());
   }
-  rendezvous.meet(local_index(), {.operation = "all_gather", .tensors = views},
+  rendezvous.meet(local_index(), {.operation = "all_gather", .tensors = views, .payload = &axis},
                   [&](std::span<const detail::Arrival* const> arrivals) {
                     std::vector<std::span<const TensorView>> all;
-                    for (const detail::Arrival* arrival : arrivals) all.push_back(arrival->tensors);
+                    for (std::size_t r = 0; r < arrivals.size(); ++r) {
+                      const auto axis_of = [&](std::size_t i) { return *static_cast<const std::int64_t*>(arrivals[i]->payload); };
+                      LOCKSTEP_EXPECTS(axis_of(r) == axis_of(0), CollectiveMismatch, "all_gather: ", rendezvous.label(static_cast<int>(r)),
+                                       " gathers along axis ", axis_of(r), ", ", rendezvous.label(0), " along axis ", axis_of(0),
+                                       ". Pass the same axis on every replica.");
+                      all.push_back(arrivals[r]->tensors);
+                    }
                     detail::check_gather(all, axis, "all_gather");
                   },
                   merged.timeout);

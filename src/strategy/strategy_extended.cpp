@@ -140,7 +140,7 @@ bool StrategyExtended::variable_created_in_scope(const Variable& variable) const
 }
 
 std::variant<Variable, Tensor> StrategyExtended::value_container(const Tensor& value) const {
-  std::lock_guard lock(strategy_.state_->mutex);
+  std::lock_guard lock(strategy_.state_->variables_mutex);
   for (const auto& weak : strategy_.state_->variables)
     if (const auto variable = weak.lock())
       for (const Tensor& component : variable->components)

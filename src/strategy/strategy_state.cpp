@@ -75,6 +75,7 @@ void StrategyState::for_each_replica(std::int64_t bytes, const std::function<voi
 
 std::vector<std::vector<Tensor>> StrategyState::reduce(ReduceOp op, const std::vector<std::vector<Tensor>>& inputs, int root,
                                                        const CommunicationOptions& call_options) {
+  if (cross_device_ops) return cross_device_ops->reduce(op, inputs, devices, root);
   const std::size_t n = devices.size();
   const CommunicationOptions merged = call_options.merged_over(options);
   std::int64_t bytes = 0;

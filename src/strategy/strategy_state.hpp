@@ -22,8 +22,10 @@ struct StrategyState {
   const CommunicationOptions options;
   StrategyExtended extended;
   Communicator communicator;           // over `devices`; its rendezvous is where the replicas meet
+  std::unique_ptr<CrossDeviceOps> cross_device_ops;  // null: the communicator
   ReplicaThreads threads;
   std::recursive_mutex mutex;          // serialises the strategy's calls; re-entered by merge functions, on the same thread
+  std::mutex variables_mutex;          // guards `variables`
   std::vector<std::weak_ptr<VariableState>> variables;  // those made in its scope
   mutable std::mutex failures_mutex;   // guards `failures`
   std::vector<ReplicaFailure> failures;

@@ -81,12 +81,14 @@ struct Written {
 void write_component(VariableState& state, std::size_t i, Write write, const Written& written) {
   Tensor& component = state.components[i];
   DeviceScope here(component.device());
-  const Tensor value = written.for_component(i, state);
   if (write == Write::assign) {
     if (component.is_shared()) component = Tensor::empty(state.shape, state.dtype, component.device());
-    if (value.rank() == 0) component.copy_(Tensor::zeros(state.shape, state.dtype, component.device()).add_(value));
-    else component.copy_(value);
-  } else if (component.is_shared()) {  // somebody holds a snapshot
+    if (const auto* scalar = std::get_if<Scalar>(&written.value)) component.fill_(*scalar);
+    else component.copy_(written.for_component(i, state));
+    return;
+  }
+  const Tensor value = written.for_component(i, state);
+  if (component.is_shared()) {  // somebody holds a snapshot
     component = write == Write::assign_add ? component + value : component - value;
   } else {
     write == Write::assign_add ? component.add_(value) : component.sub_(value);
@@ -107,7 +109,8 @@ void check_written(const VariableState& state, Write write, const Written& writt
 Written aggregate(const Variable& variable, Write write, const PerReplica<Tensor>& values) {
   const VariableState& state = *VariableState::of(variable);
   const int n = values.size();
-  const bool same = values.is_same_object() && n > 1;
+  const bool same = values.is_same_object();
+  if (n == 1) return {values[0]};
   switch (state.aggregation) {
     case VariableAggregation::sum:
       LOCKSTEP_EXPECTS(!same, InvalidArgument, name(write), " of the variable '", state.name,

@@ -14,12 +14,14 @@
 /// else is one object for all replicas.
 namespace lockstep::detail {
 
-/// Replica i's part of an argument: component i of distributed leaves (a Variable stays), everything else as it is.
+/// Replica i's part of an argument: component i of distributed leaves (a Variable stays), everything else as it is. A mirrored value with
+/// one component is a plain one.
 template <class T>
 auto select(const T& nest, int replica) {
   return map_leaves(nest, [replica](const auto& leaf) {
     using Leaf = std::remove_cvref_t<decltype(leaf)>;
-    if constexpr (DistributedLeaf<Leaf>) return typename Leaf::value_type(leaf[replica]);
+    if constexpr (is_mirrored<Leaf>::value) return typename Leaf::value_type(leaf[leaf.size() == 1 ? 0 : replica]);
+    else if constexpr (is_per_replica<Leaf>::value) return typename Leaf::value_type(leaf[replica]);
     else return decayed_t<Leaf>(leaf);
   });
 }
@@ -30,8 +32,9 @@ using selected_t = decltype(select(std::declval<const decayed_t<T>&>(), 0));
 template <class T>
 void check_num_components(const T& nest, int num_replicas, std::string_view what) {
   for_each_leaf(nest, [&](const auto& leaf) {
-    if constexpr (DistributedLeaf<std::remove_cvref_t<decltype(leaf)>>)
-      LOCKSTEP_EXPECTS(leaf.size() == num_replicas, InvalidArgument, what, ": a distributed argument has ", leaf.size(),
+    using Leaf = std::remove_cvref_t<decltype(leaf)>;
+    if constexpr (DistributedLeaf<Leaf>)
+      LOCKSTEP_EXPECTS(leaf.size() == num_replicas || (is_mirrored<Leaf>::value && leaf.size() == 1), InvalidArgument, what, ": a distributed argument has ", leaf.size(),
                        " components, but the strategy has ", num_replicas,
                        " local replicas. Pass values made by this strategy, or a plain value for all replicas.");
   });

@@ -16,7 +16,7 @@ class ReduceValue {
   enum class Kind : std::uint8_t { per_replica, mirrored, plain };
 
   ReduceValue(const PerReplica<Tensor>& value)
-      : kind_(value.is_same_object() ? Kind::plain : Kind::per_replica), tensors_(value.begin(), value.end()) {}
+      : kind_(value.is_same_object() && value.size() > 1 ? Kind::plain : Kind::per_replica), tensors_(value.begin(), value.end()) {}
   ReduceValue(const Mirrored<Tensor>& value) : kind_(Kind::mirrored), tensors_(value.begin(), value.end()) {}
   ReduceValue(const Tensor& value) : kind_(Kind::plain), tensors_{value} {}
   ReduceValue(const Variable& value);
