@@ -10,7 +10,8 @@ namespace lockstep {
 
 /// Bytes on one device, allocated and freed in stream order. Move only. Aligned to at least 256 bytes.
 ///
-/// Work that uses the buffer must be enqueued on its stream, or ordered before the destructor on that stream by events.
+/// Work that uses the buffer must be enqueued on its stream, or ordered before the destructor on that stream
+/// by events.
 class Buffer {
  public:
   /// No bytes; belongs to no device.

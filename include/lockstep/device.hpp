@@ -24,9 +24,10 @@ class Device {
   Device() = default;
   /// @throws InvalidArgument  a negative index.
   Device(DeviceKind kind, int index);
-  /// Parses "GPU:0", "/gpu:0", "cuda:0", "cpu:3", "GPU" (index 0), "/device:GPU:0", "/job:worker/task:1/device:GPU:0",
-  /// "/job:worker/replica:0/task:1/cpu:0". Kinds and keys are read without regard to case; missing parts are job localhost,
-  /// replica 0, task 0, index 0.
+  /// Parses "GPU:0", "/gpu:0", "cuda:0", "cpu:3", "GPU" (index 0), "/device:GPU:0",
+  /// "/job:worker/task:1/device:GPU:0",
+  /// "/job:worker/replica:0/task:1/cpu:0". Kinds and keys are read without regard to case; missing parts are
+  /// job localhost, replica 0, task 0, index 0.
   /// @throws InvalidArgument  the text is none of these; the message has the text and the forms.
   Device(std::string_view text);
   Device(const char* text) : Device(std::string_view(text)) {}
@@ -62,11 +63,11 @@ std::ostream& operator<<(std::ostream& out, const Device& device);
 
 /// What is known of a device.
 struct DeviceInfo {
-  std::string name;                    ///< Marketing name, e.g. the CPU's model.
-  std::int64_t memory_bytes = 0;       ///< Total memory.
-  std::string pci_bus_id;              ///< "0000:01:00.0", empty for CPUs.
+  std::string name;                         ///< Marketing name, e.g. the CPU's model.
+  std::int64_t memory_bytes = 0;            ///< Total memory.
+  std::string pci_bus_id;                   ///< "0000:01:00.0", empty for CPUs.
   std::array<int, 2> compute_capability{};  ///< Major, minor; zero for CPUs.
-  int numa_node = -1;                  ///< -1: unknown, or not bound to one.
+  int numa_node = -1;                       ///< -1: unknown, or not bound to one.
 };
 
 /// How a pair of devices is linked.

@@ -10,8 +10,8 @@
 
 namespace lockstep {
 
-/// Enumerates, describes and opens the devices of this process. One instance, never destroyed, so that objects in static variables
-/// may release their memory at any time. Thread-safe.
+/// Enumerates, describes and opens the devices of this process. One instance, never destroyed, so that
+/// objects in static variables may release their memory at any time. Thread-safe.
 class DeviceManager {
  public:
   static DeviceManager& instance();
@@ -19,8 +19,9 @@ class DeviceManager {
   /// @throws Unsupported  a backend was built for another version of the interface.
   explicit DeviceManager(std::vector<std::unique_ptr<backend::Backend>> backends);
 
-  /// Devices of a kind that are used when nobody names any, in order. CPUs: one, or as many as set_virtual_devices("CPU:0", n) or
-  /// the environment's LOCKSTEP_HOST_DEVICES made; any CPU:k exists on request. No driver or no GPU: empty.
+  /// Devices of a kind that are used when nobody names any, in order. CPUs: one, or as many as
+  /// set_virtual_devices("CPU:0", n) or the environment's LOCKSTEP_HOST_DEVICES made; any CPU:k exists on
+  /// request. No driver or no GPU: empty.
   std::vector<Device> devices(DeviceKind kind);
   /// @throws NotFound  there is no such device; the message lists those there are.
   DeviceInfo info(const Device& device);
@@ -51,7 +52,8 @@ class DeviceManager {
   std::unordered_map<Device, std::unique_ptr<backend::DeviceBackend>> open_;
 };
 
-/// The device on which factories make tensors on this thread: a replica's inside `run`, a component's inside `update`, else CPU:0.
+/// The device on which factories make tensors on this thread: a replica's inside `run`, a component's inside
+/// `update`, else CPU:0.
 const Device& current_device();
 
 /// Makes `device` the current one on this thread until the end of the block.

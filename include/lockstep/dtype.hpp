@@ -12,13 +12,30 @@
 
 namespace lockstep {
 
-/// Element types. The values are stable and used as table indices; never cast them to another library's numbers.
-enum class DType : std::uint8_t { f16, bf16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64, boolean, f8e4m3, f8e5m2 };
+/// Element types. The values are stable and used as table indices; never cast them to another library's
+/// numbers.
+enum class DType : std::uint8_t {
+  f16,
+  bf16,
+  f32,
+  f64,
+  i8,
+  i16,
+  i32,
+  i64,
+  u8,
+  u16,
+  u32,
+  u64,
+  boolean,
+  f8e4m3,
+  f8e5m2
+};
 
 inline constexpr int kNumDTypes = 15;
 
-// Floating-point formats below 32 bits: values that convert from and to float; arithmetic on them is float arithmetic.
-// Conversions round once, to nearest, ties to even (detail/small_float.hpp).
+// Floating-point formats below 32 bits: values that convert from and to float; arithmetic on them is float
+// arithmetic. Conversions round once, to nearest, ties to even (detail/small_float.hpp).
 
 /// IEEE binary16.
 using f16 = detail::SmallFloat<std::uint16_t, 5, 10, true>;
@@ -38,34 +55,44 @@ std::string_view name(DType dtype);
 /// @throws InvalidArgument  the name is unknown.
 DType parse_dtype(std::string_view text);
 
-bool is_floating(DType dtype);          ///< f16, bf16, f32, f64 and both f8.
-bool is_integer(DType dtype);           ///< signed and unsigned, not boolean.
+bool is_floating(DType dtype);  ///< f16, bf16, f32, f64 and both f8.
+bool is_integer(DType dtype);   ///< signed and unsigned, not boolean.
 bool is_signed_integer(DType dtype);
 bool is_boolean(DType dtype);
 
 std::ostream& operator<<(std::ostream& out, DType dtype);
 
-/// dtype_of<T>: the DType of a host type. Host types of equal size and signedness share one (long and long long).
+/// dtype_of<T>: the DType of a host type. Host types of equal size and signedness share one (long and long
+/// long).
 namespace detail {
 template <class T>
 consteval int find_dtype() {
-  if constexpr (std::same_as<T, f16>) return int(DType::f16);
-  else if constexpr (std::same_as<T, bf16>) return int(DType::bf16);
-  else if constexpr (std::same_as<T, f8e4m3>) return int(DType::f8e4m3);
-  else if constexpr (std::same_as<T, f8e5m2>) return int(DType::f8e5m2);
-  else if constexpr (std::same_as<T, float>) return int(DType::f32);
-  else if constexpr (std::same_as<T, double>) return int(DType::f64);
-  else if constexpr (std::same_as<T, bool>) return int(DType::boolean);
+  if constexpr (std::same_as<T, f16>)
+    return int(DType::f16);
+  else if constexpr (std::same_as<T, bf16>)
+    return int(DType::bf16);
+  else if constexpr (std::same_as<T, f8e4m3>)
+    return int(DType::f8e4m3);
+  else if constexpr (std::same_as<T, f8e5m2>)
+    return int(DType::f8e5m2);
+  else if constexpr (std::same_as<T, float>)
+    return int(DType::f32);
+  else if constexpr (std::same_as<T, double>)
+    return int(DType::f64);
+  else if constexpr (std::same_as<T, bool>)
+    return int(DType::boolean);
   else if constexpr (std::integral<T>) {
     constexpr int log2 = std::countr_zero(sizeof(T));
     return int(std::signed_integral<T> ? DType::i8 : DType::u8) + log2;
-  } else return -1;
+  } else
+    return -1;
 }
 }  // namespace detail
 
 /// A host type that a Tensor can hold.
 template <class T>
-concept Element = detail::find_dtype<std::remove_cv_t<T>>() >= 0;
+concept Element = detail::find_dtype<std::remove_cv_t<T>>()
+>= 0;
 
 /// An Element that is an arithmetic value on the host.
 template <Element T>
@@ -99,7 +126,8 @@ decltype(auto) dispatch(DType dtype, F&& f) {
 template <Element T>
 using accumulator_t = std::conditional_t<
     std::same_as<T, double>, double,
-    std::conditional_t<!std::integral<T>, float, std::conditional_t<std::signed_integral<T>, std::int64_t, std::uint64_t>>>;
+    std::conditional_t<!std::integral<T>, float,
+                       std::conditional_t<std::signed_integral<T>, std::int64_t, std::uint64_t>>>;
 
 /// The same at run time.
 DType accumulator_dtype(DType dtype);

@@ -7,8 +7,8 @@
 
 #include <lockstep/detail/concat.hpp>
 
-/// Exceptions. Everything the library throws derives from `lockstep::Error`. Its message answers five questions:
-/// what was attempted, where, with what, why it failed, what to do.
+/// Exceptions. Everything the library throws derives from `lockstep::Error`. Its message answers five
+/// questions: what was attempted, where, with what, why it failed, what to do.
 namespace lockstep {
 
 /// A place in the library's sources.
@@ -20,12 +20,12 @@ struct SourceLocation {
 
 /// The machine-readable side of an Error. Fields that do not apply are empty or -1.
 struct ErrorContext {
-  std::string operation{};          ///< What was attempted, e.g. "all_reduce".
-  int replica = -1;                 ///< The replica at fault.
-  std::string device{};             ///< The device it ran on, e.g. "CPU:2".
-  std::string operands{};           ///< Shapes and dtypes, as in the message.
-  std::int64_t code = 0;            ///< A native library's error number.
-  std::string hint{};               ///< What to do.
+  std::string operation{};    ///< What was attempted, e.g. "all_reduce".
+  int replica = -1;           ///< The replica at fault.
+  std::string device{};       ///< The device it ran on, e.g. "CPU:2".
+  std::string operands{};     ///< Shapes and dtypes, as in the message.
+  std::int64_t code = 0;      ///< A native library's error number.
+  std::string hint{};         ///< What to do.
   SourceLocation location{};  ///< Where the library noticed it.
 };
 
@@ -116,7 +116,8 @@ class CollectiveAborted : public CollectiveError {
 namespace detail {
 /// Throws Kind with the message and the place.
 template <class Kind>
-[[noreturn]] void raise(const SourceLocation& location, const std::string& message, ErrorContext context = {}) {
+[[noreturn]] void raise(const SourceLocation& location, const std::string& message,
+                        ErrorContext context = {}) {
   context.location = location;
   throw Kind(message, std::move(context));
 }
@@ -124,9 +125,11 @@ template <class Kind>
 
 }  // namespace lockstep
 
-/// Throws `Kind` with the concatenated parts as its message unless `condition` holds. For errors of the caller's.
-#define LOCKSTEP_EXPECTS(condition, Kind, ...)                                                            \
-  do {                                                                                                    \
-    if (!(condition)) [[unlikely]]                                                                        \
-      ::lockstep::detail::raise<Kind>({__FILE__, __LINE__, __func__}, ::lockstep::detail::concat(__VA_ARGS__)); \
+/// Throws `Kind` with the concatenated parts as its message unless `condition` holds. For errors of the
+/// caller's.
+#define LOCKSTEP_EXPECTS(condition, Kind, ...)                                  \
+  do {                                                                          \
+    if (!(condition)) [[unlikely]]                                              \
+      ::lockstep::detail::raise<Kind>({__FILE__, __LINE__, __func__},           \
+                                      ::lockstep::detail::concat(__VA_ARGS__)); \
   } while (false)

@@ -15,9 +15,9 @@ class DeviceBackend;
 
 /// What a device's memory pool holds.
 struct MemoryStats {
-  std::int64_t in_use_bytes = 0;  ///< Handed out and not yet returned.
-  std::int64_t cached_bytes = 0;  ///< Kept by the pool for reuse.
-  std::int64_t free_bytes = 0;    ///< What the device could still give.
+  std::int64_t in_use_bytes = 0;     ///< Handed out and not yet returned.
+  std::int64_t cached_bytes = 0;     ///< Kept by the pool for reuse.
+  std::int64_t free_bytes = 0;       ///< What the device could still give.
   std::int64_t num_allocations = 0;  ///< Requests to the system so far; constant in steady state.
 };
 
@@ -26,8 +26,8 @@ MemoryStats memory_stats(const Device& device);
 /// Returns cached memory to the system.
 void trim_memory(const Device& device);
 
-/// Page-locked host bytes, from which `device` copies asynchronously. Move only. Not stream-ordered: keep it alive until
-/// the copies are done.
+/// Page-locked host bytes, from which `device` copies asynchronously. Move only. Not stream-ordered: keep it
+/// alive until the copies are done.
 class PinnedBuffer {
  public:
   PinnedBuffer() = default;

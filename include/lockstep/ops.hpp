@@ -7,23 +7,25 @@
 #include <lockstep/shape.hpp>
 #include <lockstep/tensor.hpp>
 
-/// What examples, metrics and optimizers need; not an array library. Every call makes a new tensor on its operands' device,
-/// enqueued on that device's current stream. @throws InvalidArgument for shapes, dtypes or devices that do not fit: names both.
+/// What examples, metrics and optimizers need; not an array library. Every call makes a new tensor on its
+/// operands' device, enqueued on that device's current stream. @throws InvalidArgument for shapes, dtypes or
+/// devices that do not fit: names both.
 namespace lockstep {
 
 /// [m, k] x [k, n] -> [m, n], either operand optionally transposed first. f32 or f64.
 Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a = false, bool transpose_b = false);
 
-/// Reductions along axes (none: all of them). Accumulated in accumulator_dtype and rounded once; bit for bit repeatable.
-/// sum, product, min, max keep the dtype; mean gives reduced_dtype(mean). NaN propagates through min and max.
+/// Reductions along axes (none: all of them). Accumulated in accumulator_dtype and rounded once; bit for bit
+/// repeatable. sum, product, min, max keep the dtype; mean gives reduced_dtype(mean). NaN propagates through
+/// min and max.
 /// @throws InvalidArgument  an axis out of range; min or max over no elements; booleans.
 Tensor sum(const Tensor& t, const Axes& axes = {});
 Tensor mean(const Tensor& t, const Axes& axes = {});
 Tensor max(const Tensor& t, const Axes& axes = {});
 Tensor min(const Tensor& t, const Axes& axes = {});
 Tensor product(const Tensor& t, const Axes& axes = {});
-/// The general form: any op, dividing the sum by `divisor` before the one rounding to `out_dtype`, which is the dtype,
-/// its accumulator_dtype, or its reduced_dtype(mean).
+/// The general form: any op, dividing the sum by `divisor` before the one rounding to `out_dtype`, which is
+/// the dtype, its accumulator_dtype, or its reduced_dtype(mean).
 Tensor reduce_axes(ReduceOp op, const Tensor& t, const Axes& axes, DType out_dtype, double divisor = 1);
 
 /// Index (i64) of the largest element along an axis; the first of equals.

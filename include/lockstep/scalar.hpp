@@ -13,15 +13,17 @@ class Scalar {
  public:
   template <std::integral I>
   Scalar(I value) : kind_(std::signed_integral<I> ? Kind::signed_integer : Kind::unsigned_integer) {
-    if constexpr (std::signed_integral<I>) signed_ = value;
-    else unsigned_ = value;
+    if constexpr (std::signed_integral<I>)
+      signed_ = value;
+    else
+      unsigned_ = value;
   }
   template <Element F>
-    requires(!std::integral<F>)
-  Scalar(F value) : kind_(Kind::floating), floating_(static_cast<double>(value)) {}
+  requires(!std::integral<F>) Scalar(F value)
+      : kind_(Kind::floating), floating_(static_cast<double>(value)) {}
 
-  /// The value as a T: a C++ conversion, but floating to integer saturates and takes NaN to 0, anything to boolean is "not
-  /// zero", and to small floats there is one rounding.
+  /// The value as a T: a C++ conversion, but floating to integer saturates and takes NaN to 0, anything to
+  /// boolean is "not zero", and to small floats there is one rounding.
   template <Element T>
   T as() const {
     switch (kind_) {

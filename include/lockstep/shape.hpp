@@ -21,10 +21,11 @@ class Shape {
 
   Shape() = default;
   /// Extents in elements, outermost first.
-  /// @throws InvalidArgument  an extent is negative, the rank exceeds kMaxRank, or the elements, at 8 bytes each, overflow 64 bits.
+  /// @throws InvalidArgument  an extent is negative, the rank exceeds kMaxRank, or the elements, at 8 bytes
+  /// each, overflow 64 bits.
   template <std::integral... I>
-    requires(sizeof...(I) > 0)
-  Shape(I... extents) : Shape(std::initializer_list<std::int64_t>{static_cast<std::int64_t>(extents)...}, 0) {}
+  requires(sizeof...(I) > 0) Shape(I... extents)
+      : Shape(std::initializer_list<std::int64_t>{static_cast<std::int64_t>(extents)...}, 0) {}
   explicit Shape(std::span<const std::int64_t> extents);
   explicit Shape(const std::vector<std::int64_t>& extents) : Shape(std::span<const std::int64_t>(extents)) {}
 
@@ -35,12 +36,15 @@ class Shape {
   /// Extent of `axis`; negative axes count from the end.
   /// @throws InvalidArgument  the axis is outside [-rank, rank).
   std::int64_t operator[](int axis) const;
-  std::span<const std::int64_t> extents() const noexcept { return {extents_.data(), static_cast<std::size_t>(rank_)}; }
+  std::span<const std::int64_t> extents() const noexcept {
+    return {extents_.data(), static_cast<std::size_t>(rank_)};
+  }
   auto begin() const noexcept { return extents_.begin(); }
   auto end() const noexcept { return extents_.begin() + rank_; }
 
   /// Checks an axis and counts negative ones from the end.
-  /// @throws InvalidArgument  the axis is outside [-rank, rank); the message has the axis, the rank and `what`.
+  /// @throws InvalidArgument  the axis is outside [-rank, rank); the message has the axis, the rank and
+  /// `what`.
   int normalize_axis(std::int64_t axis, const char* what) const;
   /// A copy with one extent replaced, or with an axis removed; negative axes count from the end.
   /// @throws InvalidArgument  the axis is out of range, or the new shape is not one.
@@ -54,7 +58,8 @@ class Shape {
   }
 
  private:
-  Shape(std::initializer_list<std::int64_t> extents, int) : Shape(std::span(extents.begin(), extents.size())) {}
+  Shape(std::initializer_list<std::int64_t> extents, int)
+      : Shape(std::span(extents.begin(), extents.size())) {}
 
   std::array<std::int64_t, kMaxRank> extents_{};
   std::int64_t size_ = 1;

@@ -12,11 +12,12 @@ namespace backend {
 class DeviceBackend;
 }
 
-/// A queue of work on one device, not owned. Cheap to copy. Work on one stream runs in order; two streams are ordered
-/// by events only. Any thread may enqueue; the order of calls from several threads is theirs to fix.
+/// A queue of work on one device, not owned. Cheap to copy. Work on one stream runs in order; two streams are
+/// ordered by events only. Any thread may enqueue; the order of calls from several threads is theirs to fix.
 class StreamRef {
  public:
-  StreamRef(backend::DeviceBackend& device, backend::StreamHandle handle) : device_(&device), handle_(handle) {}
+  StreamRef(backend::DeviceBackend& device, backend::StreamHandle handle)
+      : device_(&device), handle_(handle) {}
 
   Device device() const;
   /// @throws ContextError  this is a moved-from Stream.
@@ -28,10 +29,11 @@ class StreamRef {
   void synchronize() const;
   /// Whether all work enqueued so far is done; does not block.
   bool is_complete() const;
-  /// Work enqueued here afterwards starts after `event`, as last recorded. Does not block the host. The event may be
-  /// of another device. An event that was never recorded orders nothing.
+  /// Work enqueued here afterwards starts after `event`, as last recorded. Does not block the host. The event
+  /// may be of another device. An event that was never recorded orders nothing.
   ///
-  /// Where the two devices are of different kinds, the calling thread waits for the event: a CPU's work is done by threads.
+  /// Where the two devices are of different kinds, the calling thread waits for the event: a CPU's work is
+  /// done by threads.
   void wait(const EventRef& event) const;
   /// Work enqueued here afterwards starts after all work enqueued on `other` so far, as if by an event.
   void wait(const StreamRef& other) const;
@@ -53,15 +55,15 @@ class Stream : public StreamRef {
   Stream& operator=(Stream&& other) noexcept;
   ~Stream();
 
-  /// A view of a stream that an engine made with the CUDA runtime or driver. The engine keeps it alive until the memory that was
-  /// allocated on it is freed. Null is the legacy default stream.
+  /// A view of a stream that an engine made with the CUDA runtime or driver. The engine keeps it alive until
+  /// the memory that was allocated on it is freed. Null is the legacy default stream.
   /// @throws InvalidArgument  `device` is not a GPU.
   /// @throws NotFound  there is no such device.
   static StreamRef borrow(CUstream_st* stream, const Device& device);
 };
 
-/// The stream on which the library's high-level calls (Tensor, strategies) enqueue work for `device` on this thread:
-/// the innermost StreamScope's, else the device's own stream.
+/// The stream on which the library's high-level calls (Tensor, strategies) enqueue work for `device` on this
+/// thread: the innermost StreamScope's, else the device's own stream.
 /// @throws NotFound  there is no such device.
 StreamRef current_stream(const Device& device);
 

@@ -22,42 +22,49 @@ namespace lockstep {
 
 /// A typed, shaped array on one device.
 ///
-/// A cheap handle: copies share the storage (the owners are the caller and whatever else holds a copy); `clone()` copies the data.
-/// Memory is freed in stream order. Every operation is enqueued on current_stream(device()) and returns without waiting, but for
-/// `item` and `to_vector`. Handles may be used from several threads as pointers may: reads together, writes alone.
-/// A default-constructed or moved-from Tensor is empty; using it throws ContextError.
+/// A cheap handle: copies share the storage (the owners are the caller and whatever else holds a copy);
+/// `clone()` copies the data. Memory is freed in stream order. Every operation is enqueued on
+/// current_stream(device()) and returns without waiting, but for `item` and `to_vector`. Handles may be used
+/// from several threads as pointers may: reads together, writes alone. A default-constructed or moved-from
+/// Tensor is empty; using it throws ContextError.
 class Tensor {
  public:
   Tensor() = default;
 
-  /// Factories. Without a device: current_device(). @throws InvalidArgument for a bad shape, OutOfMemory, NotFound.
+  /// Factories. Without a device: current_device(). @throws InvalidArgument for a bad shape, OutOfMemory,
+  /// NotFound.
   static Tensor empty(const Shape& shape, DType dtype = DType::f32, const std::optional<Device>& device = {});
   static Tensor zeros(const Shape& shape, DType dtype = DType::f32, const std::optional<Device>& device = {});
   static Tensor ones(const Shape& shape, DType dtype = DType::f32, const std::optional<Device>& device = {});
   template <Element T>
-  static Tensor full(const Shape& shape, T value, DType dtype = dtype_of<T>, const std::optional<Device>& device = {}) {
+  static Tensor full(const Shape& shape, T value, DType dtype = dtype_of<T>,
+                     const std::optional<Device>& device = {}) {
     return full_with(shape, Scalar(value), dtype, device);
   }
   /// start, start + step, … below (above, with a negative step) stop; rank 1.
   /// @throws InvalidArgument  step is 0, or an argument is not finite; booleans.
   template <Element T>
-  static Tensor arange(T start, T stop, T step = T(1), DType dtype = dtype_of<T>, const std::optional<Device>& device = {});
+  static Tensor arange(T start, T stop, T step = T(1), DType dtype = dtype_of<T>,
+                       const std::optional<Device>& device = {});
   template <Element T>
   static Tensor arange(T stop, DType dtype = dtype_of<T>, const std::optional<Device>& device = {}) {
     return arange(T(0), stop, T(1), dtype, device);
   }
-  /// Copies host values; from page-locked memory, in stream order. @throws InvalidArgument  the number of values is not shape.size().
+  /// Copies host values; from page-locked memory, in stream order. @throws InvalidArgument  the number of
+  /// values is not shape.size().
   template <Element T>
-  static Tensor from(std::span<const T> values, const Shape& shape, const std::optional<Device>& device = {}) {
+  static Tensor from(std::span<const T> values, const Shape& shape,
+                     const std::optional<Device>& device = {}) {
     return from_bytes(values.data(), values.size(), shape, dtype_of<T>, device);
   }
   template <Element T>
-  static Tensor from(std::initializer_list<T> values, const Shape& shape, const std::optional<Device>& device = {}) {
+  static Tensor from(std::initializer_list<T> values, const Shape& shape,
+                     const std::optional<Device>& device = {}) {
     return from(std::span<const T>(values.begin(), values.size()), shape, device);
   }
   template <Element T>
-    requires(!std::same_as<T, bool>)
-  static Tensor from(const std::vector<T>& values, const Shape& shape, const std::optional<Device>& device = {}) {
+  requires(!std::same_as<T, bool>) static Tensor
+      from(const std::vector<T>& values, const Shape& shape, const std::optional<Device>& device = {}) {
     return from(std::span<const T>(values), shape, device);
   }
   /// Rank 0.
@@ -65,10 +72,12 @@ class Tensor {
   static Tensor scalar(T value, const std::optional<Device>& device = {}) {
     return full(Shape(), value, dtype_of<T>, device);
   }
-  /// Borrows memory that the caller owns and keeps alive until work on it is done. Strides in elements; none: contiguous.
-  /// From a const pointer: writing throws InvalidArgument, as does writing where elements may share an address (stride 0).
-  /// Page-locked memory is read by `to` and `copy_` after they return, in stream order.
-  /// @throws InvalidArgument  data is null but there are elements; not one stride for each axis; a negative stride.
+  /// Borrows memory that the caller owns and keeps alive until work on it is done. Strides in elements; none:
+  /// contiguous. From a const pointer: writing throws InvalidArgument, as does writing where elements may
+  /// share an address (stride 0). Page-locked memory is read by `to` and `copy_` after they return, in stream
+  /// order.
+  /// @throws InvalidArgument  data is null but there are elements; not one stride for each axis; a negative
+  /// stride.
   static Tensor view(void* data, const Shape& shape, DType dtype, const Device& device,
                      const std::vector<std::int64_t>& strides = {});
   static Tensor view(const void* data, const Shape& shape, DType dtype, const Device& device,
@@ -85,11 +94,13 @@ class Tensor {
   bool is_read_only() const { return checked().view_.read_only; }
   /// The bytes, for backends and engines.
   const TensorView& view() const { return checked().view_; }
-  /// The first element, for the host to read and write. @throws InvalidArgument  read-only, or not in host memory.
+  /// The first element, for the host to read and write. @throws InvalidArgument  read-only, or not in host
+  /// memory.
   void* data() const;
 
-  /// The tensor on `device`; itself when it is there already. On another device the copy is ordered after this tensor's stream,
-  /// and what that stream does next after the copy; to the host it waits. @throws NotFound
+  /// The tensor on `device`; itself when it is there already. On another device the copy is ordered after
+  /// this tensor's stream, and what that stream does next after the copy; to the host it waits. @throws
+  /// NotFound
   Tensor to(const Device& device) const;
   /// A contiguous copy on the same device.
   Tensor clone() const;
@@ -99,13 +110,14 @@ class Tensor {
   Tensor slice(std::int64_t begin, std::int64_t end) const;
   /// Indices [begin, end) of any axis: a view, strided unless axis is 0.
   Tensor narrow(int axis, std::int64_t begin, std::int64_t end) const;
-  /// The same elements in another shape; a view when contiguous, else a copy. @throws InvalidArgument  sizes differ.
+  /// The same elements in another shape; a view when contiguous, else a copy. @throws InvalidArgument  sizes
+  /// differ.
   Tensor reshape(const Shape& shape) const;
   /// Converted elements (kernel_backend.hpp has the rules); itself when the dtype is the same.
   Tensor cast(DType dtype) const;
 
-  /// Wait for the device, then copy to the host. @throws InvalidArgument  T is not this dtype's host type (names both);
-  /// item: not exactly one element.
+  /// Wait for the device, then copy to the host. @throws InvalidArgument  T is not this dtype's host type
+  /// (names both); item: not exactly one element.
   template <Element T>
   std::vector<T> to_vector() const;
   template <Element T>
@@ -115,8 +127,8 @@ class Tensor {
     return value;
   }
 
-  /// In place, element-wise; `other` has the same shape and dtype, or rank 0. Strided views are written through; `other` may
-  /// overlap this tensor in any way, and is read as it was before.
+  /// In place, element-wise; `other` has the same shape and dtype, or rank 0. Strided views are written
+  /// through; `other` may overlap this tensor in any way, and is read as it was before.
   /// @throws InvalidArgument  shapes, dtypes or devices differ, or this is read-only; nothing was written.
   Tensor& add_(const Tensor& other);
   Tensor& sub_(const Tensor& other);
@@ -135,10 +147,12 @@ class Tensor {
   bool is_same_object(const Tensor& other) const noexcept;
 
  private:
-  Tensor(std::shared_ptr<const Buffer> storage, TensorView view) : storage_(std::move(storage)), view_(std::move(view)) {}
-  static Tensor arange_with(const Scalar& start, const Scalar& stop, const Scalar& step, DType given, DType dtype,
-                            const std::optional<Device>& device);
-  static Tensor full_with(const Shape& shape, const Scalar& value, DType dtype, const std::optional<Device>& device);
+  Tensor(std::shared_ptr<const Buffer> storage, TensorView view)
+      : storage_(std::move(storage)), view_(std::move(view)) {}
+  static Tensor arange_with(const Scalar& start, const Scalar& stop, const Scalar& step, DType given,
+                            DType dtype, const std::optional<Device>& device);
+  static Tensor full_with(const Shape& shape, const Scalar& value, DType dtype,
+                          const std::optional<Device>& device);
   static Tensor from_bytes(const void* values, std::size_t num_values, const Shape& shape, DType dtype,
                            const std::optional<Device>& device);
   const Tensor& checked() const;
@@ -149,8 +163,9 @@ class Tensor {
   TensorView view_;
 };
 
-// Element-wise arithmetic. Same shape, or one of them of rank 0; a host scalar takes the tensor's dtype. Not templates, so that
-// variables and one-component values convert. Integer division truncates; dividing by zero gives 0.
+// Element-wise arithmetic. Same shape, or one of them of rank 0; a host scalar takes the tensor's dtype. Not
+// templates, so that variables and one-component values convert. Integer division truncates; dividing by zero
+// gives 0.
 // @throws InvalidArgument  shapes, dtypes or devices differ: names both.
 Tensor operator+(const Tensor& a, const Tensor& b);
 Tensor operator-(const Tensor& a, const Tensor& b);

@@ -10,7 +10,8 @@
 
 namespace lockstep {
 
-/// Typed, shaped bytes that somebody else owns. Cheap to copy; says nothing about when the bytes may be touched.
+/// Typed, shaped bytes that somebody else owns. Cheap to copy; says nothing about when the bytes may be
+/// touched.
 struct TensorView {
   void* data = nullptr;
   DType dtype = DType::f32;
@@ -22,7 +23,11 @@ struct TensorView {
   TensorView() = default;
   /// A contiguous view.
   TensorView(void* bytes, const Shape& extents, DType type, Device place = {})
-      : data(bytes), dtype(type), shape(extents), strides(extents.contiguous_strides()), device(std::move(place)) {}
+      : data(bytes),
+        dtype(type),
+        shape(extents),
+        strides(extents.contiguous_strides()),
+        device(std::move(place)) {}
   /// A contiguous view that must not be written.
   TensorView(const void* bytes, const Shape& extents, DType type, Device place = {})
       : TensorView(const_cast<void*>(bytes), extents, type, std::move(place)) {

@@ -1,8 +1,7 @@
-#include <lockstep/collectives/cross_device_ops.hpp>
-
 #include <algorithm>
 #include <map>
 
+#include <lockstep/collectives/cross_device_ops.hpp>
 #include <lockstep/collectives/fusion.hpp>
 #include <lockstep/error.hpp>
 #include <lockstep/ops.hpp>
@@ -15,8 +14,10 @@ namespace {
 
 using Batches = std::vector<std::vector<Tensor>>;  // [rank][k]
 
-/// The parts combined on `device`, in their order, as an axis reduction of their stack: accumulated and rounded once.
-Tensor combine(ReduceOp op, const std::vector<Tensor>& parts, const Device& device, DType out_dtype, double divisor) {
+/// The parts combined on `device`, in their order, as an axis reduction of their stack: accumulated and
+/// rounded once.
+Tensor combine(ReduceOp op, const std::vector<Tensor>& parts, const Device& device, DType out_dtype,
+               double divisor) {
   const Shape shape = parts[0].shape();
   std::vector<Tensor> rows;
   for (const Tensor& part : parts) rows.push_back(part.to(device).reshape({1, part.size()}));
@@ -48,7 +49,8 @@ void deliver(const Tensor& result, const std::vector<Device>& devices, int root,
 
 }  // namespace
 
-Batches ReductionToOneDevice::reduce(ReduceOp op, const Batches& inputs, const std::vector<Device>& devices, int root) {
+Batches ReductionToOneDevice::reduce(ReduceOp op, const Batches& inputs, const std::vector<Device>& devices,
+                                     int root) {
   const Device& device = reduce_to_ ? *reduce_to_ : devices[static_cast<std::size_t>(std::max(root, 0))];
   Batches results(devices.size());
   for (std::size_t k = 0; k < inputs[0].size(); ++k)
@@ -56,7 +58,8 @@ Batches ReductionToOneDevice::reduce(ReduceOp op, const Batches& inputs, const s
   return results;
 }
 
-Batches HierarchicalCopyAllReduce::reduce(ReduceOp op, const Batches& inputs, const std::vector<Device>& devices, int root) {
+Batches HierarchicalCopyAllReduce::reduce(ReduceOp op, const Batches& inputs,
+                                          const std::vector<Device>& devices, int root) {
   const std::size_t n = devices.size();
   const std::size_t half = (n + 1) / 2;
   const bool is_mean = op == ReduceOp::mean;
@@ -65,8 +68,10 @@ Batches HierarchicalCopyAllReduce::reduce(ReduceOp op, const Batches& inputs, co
   for (std::size_t k = 0; k < inputs[0].size(); ++k) {
     // Halves' sums keep the accumulator's precision, so that the whole is rounded once.
     const DType dtype = inputs[0][k].dtype();
-    std::vector<Tensor> halves{combine(step, column(inputs, 0, half, k), devices[0], accumulator_dtype(dtype), 1)};
-    if (half < n) halves.push_back(combine(step, column(inputs, half, n, k), devices[half], accumulator_dtype(dtype), 1));
+    std::vector<Tensor> halves{
+        combine(step, column(inputs, 0, half, k), devices[0], accumulator_dtype(dtype), 1)};
+    if (half < n)
+      halves.push_back(combine(step, column(inputs, half, n, k), devices[half], accumulator_dtype(dtype), 1));
     const DType wide = is_mean && is_integer(dtype) ? DType::f64 : accumulator_dtype(dtype);
     Tensor whole = combine(step, halves, devices[0], accumulator_dtype(dtype), 1).cast(wide);
     if (is_mean) whole.div_(static_cast<double>(n));
@@ -85,16 +90,19 @@ void NcclAllReduce::all_reduce(ReduceOp op, const Batches& inputs, const Batches
   std::vector<RankBatch> batches;
   owned.reserve(inputs.size());
   for (std::size_t rank = 0; rank < inputs.size(); ++rank)
-    owned.emplace_back(static_cast<int>(rank), current_stream(communicator_->devices()[rank]), inputs[rank], outputs[rank]);
+    owned.emplace_back(static_cast<int>(rank), current_stream(communicator_->devices()[rank]), inputs[rank],
+                       outputs[rank]);
   for (const detail::OwnedBatch& mine : owned) batches.push_back(mine.batch());
   communicator_->all_reduce(op, batches);
 }
 
-Batches NcclAllReduce::reduce(ReduceOp op, const Batches& inputs, const std::vector<Device>& devices, int root) {
+Batches NcclAllReduce::reduce(ReduceOp op, const Batches& inputs, const std::vector<Device>& devices,
+                              int root) {
   if (!communicator_ || communicator_->devices() != devices) communicator_ = Communicator::create(devices);
   const std::size_t n = devices.size();
   Batches results(n);
-  for (std::size_t rank = 0; rank < n; ++rank) results[rank] = detail::empty_results(op, inputs[rank], devices[rank]);
+  for (std::size_t rank = 0; rank < n; ++rank)
+    results[rank] = detail::empty_results(op, inputs[rank], devices[rank]);
   if (num_packs_ == 0) {
     all_reduce(op, inputs, results);
   } else {

@@ -1,9 +1,10 @@
 #include "collectives/packed_all_reduce.hpp"
 
 #include <algorithm>
+#include <map>
+
 #include <lockstep/collectives/fusion.hpp>
 #include <lockstep/device_manager.hpp>
-#include <map>
 
 namespace lockstep::detail {
 

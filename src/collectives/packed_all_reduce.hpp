@@ -1,10 +1,11 @@
 #pragma once
 
-#include <lockstep/collectives/communicator.hpp>
-#include <lockstep/tensor.hpp>
 #include <span>
 #include <utility>
 #include <vector>
+
+#include <lockstep/collectives/communicator.hpp>
+#include <lockstep/tensor.hpp>
 
 namespace lockstep::detail {
 

@@ -1,6 +1,5 @@
-#include <lockstep/strategy/context.hpp>
-
 #include <lockstep/error.hpp>
+#include <lockstep/strategy/context.hpp>
 #include <lockstep/strategy/replica_context.hpp>
 #include <lockstep/strategy/strategy.hpp>
 
@@ -17,8 +16,13 @@ thread_local std::optional<detail::ContextFrame> set_frame;  // what set_strateg
 
 namespace detail {
 
-ContextFrame::ContextFrame(Mode mode, Strategy& strategy, ReplicaContext* replica_context, int update_index) noexcept
-    : mode_(mode), strategy_(strategy), replica_context_(replica_context), update_index_(update_index), outer_(innermost) {
+ContextFrame::ContextFrame(Mode mode, Strategy& strategy, ReplicaContext* replica_context,
+                           int update_index) noexcept
+    : mode_(mode),
+      strategy_(strategy),
+      replica_context_(replica_context),
+      update_index_(update_index),
+      outer_(innermost) {
   innermost = this;
 }
 
@@ -66,16 +70,19 @@ std::optional<int> get_update_replica_id() {
 
 void set_strategy(Strategy* strategy) {
   const bool settable = innermost == nullptr || (set_frame.has_value() && innermost == &*set_frame);
-  LOCKSTEP_EXPECTS(settable, ContextError, "set_strategy(", strategy != nullptr ? strategy->name() : "nullptr",
-                   ") inside a scope of ", get_strategy().name(), ". Leave the scope first.");
+  LOCKSTEP_EXPECTS(settable, ContextError, "set_strategy(",
+                   strategy != nullptr ? strategy->name() : "nullptr", ") inside a scope of ",
+                   get_strategy().name(), ". Leave the scope first.");
   set_frame.reset();
-  if (strategy != nullptr && strategy != &detail::default_strategy()) set_frame.emplace(Mode::cross_replica, *strategy);
+  if (strategy != nullptr && strategy != &detail::default_strategy())
+    set_frame.emplace(Mode::cross_replica, *strategy);
 }
 
 StrategyScope::StrategyScope(Strategy& strategy) {
   strategy.extended().check_cross_replica("scope");
   const bool is_default = &strategy == &detail::default_strategy();
-  frame_.emplace(is_default && ContextFrame::top() == nullptr ? Mode::default_scope : Mode::cross_replica, strategy);
+  frame_.emplace(is_default && ContextFrame::top() == nullptr ? Mode::default_scope : Mode::cross_replica,
+                 strategy);
 }
 
 }  // namespace lockstep

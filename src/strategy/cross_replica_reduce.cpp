@@ -21,17 +21,19 @@ int replica_on(const std::vector<Device>& devices, const Device& device) {
 
 bool CrossReplicaReduce::is_unchanged(const ReduceValue& value) const {
   if (value.kind() == ReduceValue::Kind::per_replica) {
-    LOCKSTEP_EXPECTS(value.num_components() == state_.num_replicas(), InvalidArgument, what_, "(", op_, "): the value has ",
-                     value.num_components(), " components, but ", strategy_.name(), " has ", state_.num_replicas(),
-                     " local replicas. Pass values made by this strategy.");
-    return !strategy_.synchronises();  // one replica is nothing special: its mean of integers is floating too (P16)
+    LOCKSTEP_EXPECTS(value.num_components() == state_.num_replicas(), InvalidArgument, what_, "(", op_,
+                     "): the value has ", value.num_components(), " components, but ", strategy_.name(),
+                     " has ", state_.num_replicas(), " local replicas. Pass values made by this strategy.");
+    return !strategy_.synchronises();  // one replica is nothing special: its mean of integers is floating too
+                                       // (P16)
   }
   if (!strategy_.synchronises()) return true;
   const bool is_mean = op_ == ReduceOp::mean;
   const bool is_mirrored = value.kind() == ReduceValue::Kind::mirrored && value.num_components() > 1;
-  LOCKSTEP_EXPECTS(is_mean || (state_.num_replicas() == 1 && !is_mirrored), InvalidArgument, what_, "(", op_, "): a ",
-                   is_mirrored ? "mirrored" : "plain", " value is the same on all ", state_.num_replicas(),
-                   " replicas, so that its ", op_, " over them is undefined. Pass a per-replica value, as run returns it, or use mean.");
+  LOCKSTEP_EXPECTS(is_mean || (state_.num_replicas() == 1 && !is_mirrored), InvalidArgument, what_, "(", op_,
+                   "): a ", is_mirrored ? "mirrored" : "plain", " value is the same on all ",
+                   state_.num_replicas(), " replicas, so that its ", op_,
+                   " over them is undefined. Pass a per-replica value, as run returns it, or use mean.");
   return true;
 }
 
@@ -41,15 +43,17 @@ std::vector<Tensor> CrossReplicaReduce::components(const ReduceValue& value, boo
   reduced_dtype(op_, first.dtype());  // refuses booleans
   for (std::size_t i = 0; i < value.tensors().size(); ++i) {
     const Tensor& tensor = value.tensors()[i];
-    LOCKSTEP_EXPECTS(tensor.dtype() == first.dtype() && (!equal_shapes || tensor.shape() == first.shape()), CollectiveMismatch, what_,
-                     "(", op_, "): replica ", i, "'s component ", tensor.shape(), " ", tensor.dtype(), " differs from replica 0's ",
-                     first.shape(), " ", first.dtype(), ". Pass equal shapes and dtypes, or reduce along the axis that differs.");
+    LOCKSTEP_EXPECTS(tensor.dtype() == first.dtype() && (!equal_shapes || tensor.shape() == first.shape()),
+                     CollectiveMismatch, what_, "(", op_, "): replica ", i, "'s component ", tensor.shape(),
+                     " ", tensor.dtype(), " differs from replica 0's ", first.shape(), " ", first.dtype(),
+                     ". Pass equal shapes and dtypes, or reduce along the axis that differs.");
     result.push_back(tensor.to(state_.devices[i]).contiguous());
   }
   return result;
 }
 
-std::vector<Contribution> CrossReplicaReduce::to_device(const std::vector<ReduceValue>& values, const Device& device) {
+std::vector<Contribution> CrossReplicaReduce::to_device(const std::vector<ReduceValue>& values,
+                                                        const Device& device) {
   std::vector<Contribution> results(values.size());
   std::vector<ReduceValue> dense;
   std::vector<std::size_t> positions;
@@ -67,8 +71,8 @@ std::vector<Contribution> CrossReplicaReduce::to_device(const std::vector<Reduce
   return results;
 }
 
-std::vector<std::vector<Tensor>> CrossReplicaReduce::to_devices(const std::vector<ReduceValue>& values,
-                                                                const std::vector<std::vector<Device>>& destinations) {
+std::vector<std::vector<Tensor>> CrossReplicaReduce::to_devices(
+    const std::vector<ReduceValue>& values, const std::vector<std::vector<Device>>& destinations) {
   std::vector<std::vector<Tensor>> results(values.size());
   const std::size_t n = state_.devices.size();
   // Batches by where the results go: everywhere (-1), or to one replica first.
@@ -80,13 +84,17 @@ std::vector<std::vector<Tensor>> CrossReplicaReduce::to_devices(const std::vecto
       const Tensor dense = sparse(value, destinations[k][0]).to_dense();
       for (const Device& device : destinations[k]) results[k].push_back(dense.to(device));
     } else if (is_unchanged(value)) {
-      if (value.kind() == ReduceValue::Kind::mirrored) results[k] = value.tensors();
-      else if (op_ == ReduceOp::mean && strategy_.synchronises() && state_.num_replicas() > 1) results[k] = {value.tensors()[0]};
+      if (value.kind() == ReduceValue::Kind::mirrored)
+        results[k] = value.tensors();
+      else if (op_ == ReduceOp::mean && strategy_.synchronises() && state_.num_replicas() > 1)
+        results[k] = {value.tensors()[0]};
       else
         for (const Device& device : destinations[k]) results[k].push_back(value.tensors()[0].to(device));
     } else {
       contributions[k] = components(value, /*equal_shapes=*/true);
-      const int root = destinations[k] == state_.devices ? -1 : std::max(0, replica_on(state_.devices, destinations[k][0]));
+      const int root = destinations[k] == state_.devices
+                           ? -1
+                           : std::max(0, replica_on(state_.devices, destinations[k][0]));
       groups[root].push_back(k);
     }
   }
@@ -115,10 +123,10 @@ IndexedSlices CrossReplicaReduce::sparse(const ReduceValue& value, const Device&
   std::vector<Tensor> rows, indices;
   for (std::size_t i = 0; i < value.slices().size(); ++i) {
     const IndexedSlices& slices = value.slices()[i];
-    LOCKSTEP_EXPECTS(slices.dense_shape == first.dense_shape && slices.values.dtype() == first.values.dtype(), CollectiveMismatch,
-                     what_, "(", op_, "): replica ", i, "'s sparse rows of ", slices.dense_shape, " ", slices.values.dtype(),
-                     " differ from replica 0's of ", first.dense_shape, " ", first.values.dtype(),
-                     ". Pass rows of one dense tensor.");
+    LOCKSTEP_EXPECTS(slices.dense_shape == first.dense_shape && slices.values.dtype() == first.values.dtype(),
+                     CollectiveMismatch, what_, "(", op_, "): replica ", i, "'s sparse rows of ",
+                     slices.dense_shape, " ", slices.values.dtype(), " differ from replica 0's of ",
+                     first.dense_shape, " ", first.values.dtype(), ". Pass rows of one dense tensor.");
     rows.push_back(slices.values.to(device));
     indices.push_back(slices.indices.to(device));
   }
@@ -144,8 +152,9 @@ Tensor CrossReplicaReduce::along_axes(const ReduceValue& value, const Axes& axes
   std::vector<Tensor> parts = value.tensors();
   const bool is_one_mirrored = value.kind() == ReduceValue::Kind::mirrored && value.num_components() == 1;
   if (value.kind() == ReduceValue::Kind::plain || is_one_mirrored) parts.assign(n, value.tensors()[0]);
-  LOCKSTEP_EXPECTS(parts.size() == n, InvalidArgument, what_, "(", op_, "): the value has ", parts.size(), " components, but ",
-                   strategy_.name(), " has ", n, " local replicas. Pass values made by this strategy.");
+  LOCKSTEP_EXPECTS(parts.size() == n, InvalidArgument, what_, "(", op_, "): the value has ", parts.size(),
+                   " components, but ", strategy_.name(), " has ", n,
+                   " local replicas. Pass values made by this strategy.");
 
   const DType dtype = parts[0].dtype();
   const DType result_dtype = reduced_dtype(op_, dtype);  // refuses booleans
@@ -153,16 +162,18 @@ Tensor CrossReplicaReduce::along_axes(const ReduceValue& value, const Axes& axes
   const ReduceOp step = op_ == ReduceOp::mean ? ReduceOp::sum : op_;
   const bool needs_elements = op_ == ReduceOp::min || op_ == ReduceOp::max;
 
-  double count = 0;        // elements along the axes, over all replicas
+  double count = 0;  // elements along the axes, over all replicas
   std::int64_t bytes = 0;
   std::vector<std::int64_t> counts(n);
   std::vector<Shape> kept(n);  // without the axes
   for (std::size_t i = 0; i < n; ++i) {
     const Shape& shape = parts[i].shape();
-    LOCKSTEP_EXPECTS(parts[i].dtype() == dtype && shape.rank() == parts[0].rank(), CollectiveMismatch, what_, "(", op_, ", axis): replica ",
-                     i, "'s component ", shape, " ", parts[i].dtype(), " differs from replica 0's ", parts[0].shape(), " ", dtype,
+    LOCKSTEP_EXPECTS(parts[i].dtype() == dtype && shape.rank() == parts[0].rank(), CollectiveMismatch, what_,
+                     "(", op_, ", axis): replica ", i, "'s component ", shape, " ", parts[i].dtype(),
+                     " differs from replica 0's ", parts[0].shape(), " ", dtype,
                      " in rank or dtype. Pass the same on every replica.");
-    LOCKSTEP_EXPECTS(shape.rank() > 0, InvalidArgument, what_, "(", op_, ", axis): scalars have no axis. Reduce them without one.");
+    LOCKSTEP_EXPECTS(shape.rank() > 0, InvalidArgument, what_, "(", op_,
+                     ", axis): scalars have no axis. Reduce them without one.");
     const std::vector<int> normalized = axes.normalized(shape, "reduce");
     counts[i] = 1;
     kept[i] = shape;
@@ -170,8 +181,9 @@ Tensor CrossReplicaReduce::along_axes(const ReduceValue& value, const Axes& axes
       counts[i] *= shape[normalized[a]];
       kept[i] = kept[i].without(normalized[a]);
     }
-    LOCKSTEP_EXPECTS(kept[i] == kept[0], CollectiveMismatch, what_, "(", op_, ", axis): replica ", i, "'s component ", shape,
-                     " differs from replica 0's ", parts[0].shape(), " beside the reduced axes. Only sizes along these may differ.");
+    LOCKSTEP_EXPECTS(kept[i] == kept[0], CollectiveMismatch, what_, "(", op_, ", axis): replica ", i,
+                     "'s component ", shape, " differs from replica 0's ", parts[0].shape(),
+                     " beside the reduced axes. Only sizes along these may differ.");
     count += static_cast<double>(counts[i]);
     bytes += parts[i].nbytes();
   }
@@ -190,7 +202,8 @@ Tensor CrossReplicaReduce::along_axes(const ReduceValue& value, const Axes& axes
                                     : reduce_axes(step, source.to(state_.devices[i]), axes, sum_dtype);
   });
   const int root = std::max(0, replica_on(state_.devices, device));
-  Tensor sum = n == 1 ? partial[0][0] : state_.reduce(step, partial, root, options_)[static_cast<std::size_t>(root)][0];
+  Tensor sum = n == 1 ? partial[0][0]
+                      : state_.reduce(step, partial, root, options_)[static_cast<std::size_t>(root)][0];
   if (op_ == ReduceOp::mean) {
     // In double for what is added in 64 bits, else in float: one division, one rounding.
     const DType wide = dtype == DType::f64 || is_integer(dtype) ? DType::f64 : DType::f32;

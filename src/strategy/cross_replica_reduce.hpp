@@ -10,7 +10,8 @@
 
 namespace lockstep::detail {
 
-/// One reduction over replicas, called from cross-replica context: the rules for what kind of value may be combined how, in one place.
+/// One reduction over replicas, called from cross-replica context: the rules for what kind of value may be
+/// combined how, in one place.
 class CrossReplicaReduce {
  public:
   CrossReplicaReduce(Strategy& strategy, StrategyState& state, ReduceOp op, std::string_view what,
@@ -19,18 +20,21 @@ class CrossReplicaReduce {
 
   /// Every value's result on one device.
   std::vector<Contribution> to_device(const std::vector<ReduceValue>& values, const Device& device);
-  /// Every value's result on all its devices, in their order: destinations[k] are value k's. Sparse results come back dense.
+  /// Every value's result on all its devices, in their order: destinations[k] are value k's. Sparse results
+  /// come back dense.
   std::vector<std::vector<Tensor>> to_devices(const std::vector<ReduceValue>& values,
                                               const std::vector<std::vector<Device>>& destinations);
   /// Every value's result along axes and over replicas, on one device.
-  std::vector<Contribution> along(const std::vector<ReduceValue>& values, const Axes& axes, const Device& device);
+  std::vector<Contribution> along(const std::vector<ReduceValue>& values, const Axes& axes,
+                                  const Device& device);
   IndexedSlices sparse(const ReduceValue& value, const Device& device);
 
  private:
   /// Whether the value is its own result: a plain or mirrored value's mean, or anything with one replica.
   /// @throws InvalidArgument  it is no contribution for this op.
   bool is_unchanged(const ReduceValue& value) const;
-  /// Component i on replica i's device, contiguous. @throws InvalidArgument  shapes, dtypes or the number of components differ.
+  /// Component i on replica i's device, contiguous. @throws InvalidArgument  shapes, dtypes or the number of
+  /// components differ.
   std::vector<Tensor> components(const ReduceValue& value, bool equal_shapes) const;
   Tensor along_axes(const ReduceValue& value, const Axes& axes, const Device& device);
 

@@ -5,7 +5,8 @@
 
 namespace lockstep::detail {
 
-/// What is current outside every scope: one replica, nothing to keep in step. Never destroyed, as variables refer to it.
+/// What is current outside every scope: one replica, nothing to keep in step. Never destroyed, as variables
+/// refer to it.
 Strategy& default_strategy();
 /// Replica 0 of 1, for all threads.
 ReplicaContext& default_replica_context();

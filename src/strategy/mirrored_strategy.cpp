@@ -1,6 +1,5 @@
-#include <lockstep/strategy/mirrored_strategy.hpp>
-
 #include <lockstep/device_manager.hpp>
+#include <lockstep/strategy/mirrored_strategy.hpp>
 
 namespace lockstep {
 
@@ -22,7 +21,8 @@ MirroredStrategy::MirroredStrategy(std::initializer_list<Device> devices, const 
 MirroredStrategy::MirroredStrategy(std::vector<Device> devices, const CommunicationOptions& options)
     : Strategy(or_default(std::move(devices)), options, "MirroredStrategy") {}
 
-MirroredStrategy::MirroredStrategy(std::vector<Device> devices, std::unique_ptr<CrossDeviceOps> cross_device_ops,
+MirroredStrategy::MirroredStrategy(std::vector<Device> devices,
+                                   std::unique_ptr<CrossDeviceOps> cross_device_ops,
                                    const CommunicationOptions& options)
     : MirroredStrategy(std::move(devices), options) {
   LOCKSTEP_EXPECTS(cross_device_ops != nullptr, InvalidArgument,

@@ -1,7 +1,6 @@
-#include <lockstep/strategy/replica_context.hpp>
-
 #include <lockstep/ops.hpp>
 #include <lockstep/strategy/context.hpp>
+#include <lockstep/strategy/replica_context.hpp>
 #include <lockstep/strategy/strategy.hpp>
 
 #include "collectives/packed_all_reduce.hpp"
@@ -21,16 +20,20 @@ int ReplicaContext::local_index() const noexcept { return replica_id_; }
 
 void ReplicaContext::check_current(const char* what) const {
   const ContextFrame* top = ContextFrame::top();
-  const ReplicaContext* current = top != nullptr ? top->replica_context() : &detail::default_replica_context();
+  const ReplicaContext* current =
+      top != nullptr ? top->replica_context() : &detail::default_replica_context();
   if (current == this) return;
-  LOCKSTEP_EXPECTS(current != nullptr, ContextError, what, " on the context of replica ", replica_id_,
-                   " in cross-replica context. Call the strategy's own functions there: you are past the merge.");
-  LOCKSTEP_EXPECTS(&current->strategy() == &strategy_, ContextError, what, " on a context of ", strategy_.name(),
-                   ", but this thread runs a replica of another strategy, ", current->strategy().name(),
-                   " (mismatching strategies).");
-  detail::raise<ContextError>({__FILE__, __LINE__, __func__},
-                              detail::concat(what, " on the context of replica ", replica_id_, ", but this thread runs replica ",
-                                             current->replica_id_, " (mismatching context). Use the context that the function was given."));
+  LOCKSTEP_EXPECTS(
+      current != nullptr, ContextError, what, " on the context of replica ", replica_id_,
+      " in cross-replica context. Call the strategy's own functions there: you are past the merge.");
+  LOCKSTEP_EXPECTS(&current->strategy() == &strategy_, ContextError, what, " on a context of ",
+                   strategy_.name(), ", but this thread runs a replica of another strategy, ",
+                   current->strategy().name(), " (mismatching strategies).");
+  detail::raise<ContextError>(
+      {__FILE__, __LINE__, __func__},
+      detail::concat(what, " on the context of replica ", replica_id_, ", but this thread runs replica ",
+                     current->replica_id_,
+                     " (mismatching context). Use the context that the function was given."));
 }
 
 std::vector<Contribution> ReplicaContext::all_reduce_batch(ReduceOp op, std::vector<Contribution> values,
@@ -77,18 +80,21 @@ std::vector<Contribution> ReplicaContext::all_reduce_batch(ReduceOp op, std::vec
     }
     detail::check_sparse_reduction(op, *value.slices);
     detail::Rendezvous& rendezvous = state.communicator.rendezvous();
-    rendezvous.meet(local_index(), {.operation = "all_reduce of sparse rows", .payload = &*value.slices},
-                    [&](std::span<const detail::Arrival* const> arrivals) {
-                      const auto shape_of = [&](std::size_t r) -> const Shape& {
-                        return static_cast<const IndexedSlices*>(arrivals[r]->payload)->dense_shape;
-                      };
-                      for (std::size_t r = 1; r < arrivals.size(); ++r)
-                        LOCKSTEP_EXPECTS(shape_of(r) == shape_of(0), CollectiveMismatch, "all_reduce(", op, "): sparse rows of ",
-                                         rendezvous.label(static_cast<int>(r)), " are of a dense ", shape_of(r), ", of ",
-                                         rendezvous.label(0), " of a dense ", shape_of(0), ". Pass rows of one dense tensor.");
-                    },
-                    merged.timeout);
-    std::vector<Tensor> gathered = all_gather_batch({value.slices->values, value.slices->indices}, 0, options);
+    rendezvous.meet(
+        local_index(), {.operation = "all_reduce of sparse rows", .payload = &*value.slices},
+        [&](std::span<const detail::Arrival* const> arrivals) {
+          const auto shape_of = [&](std::size_t r) -> const Shape& {
+            return static_cast<const IndexedSlices*>(arrivals[r]->payload)->dense_shape;
+          };
+          for (std::size_t r = 1; r < arrivals.size(); ++r)
+            LOCKSTEP_EXPECTS(shape_of(r) == shape_of(0), CollectiveMismatch, "all_reduce(", op,
+                             "): sparse rows of ", rendezvous.label(static_cast<int>(r)), " are of a dense ",
+                             shape_of(r), ", of ", rendezvous.label(0), " of a dense ", shape_of(0),
+                             ". Pass rows of one dense tensor.");
+        },
+        merged.timeout);
+    std::vector<Tensor> gathered =
+        all_gather_batch({value.slices->values, value.slices->indices}, 0, options);
     if (op == ReduceOp::mean) gathered[0] = detail::divided(gathered[0], num_replicas_in_sync());
     value.slices = IndexedSlices{std::move(gathered[0]), std::move(gathered[1]), value.slices->dense_shape};
   }
@@ -109,19 +115,23 @@ std::vector<Tensor> ReplicaContext::all_gather_batch(const std::vector<Tensor>& 
     inputs.push_back(value.to(device_).contiguous());
     views.push_back(inputs.back().view());
   }
-  rendezvous.meet(local_index(), {.operation = "all_gather", .tensors = views, .payload = &axis},
-                  [&](std::span<const detail::Arrival* const> arrivals) {
-                    std::vector<std::span<const TensorView>> all;
-                    for (std::size_t r = 0; r < arrivals.size(); ++r) {
-                      const auto axis_of = [&](std::size_t i) { return *static_cast<const std::int64_t*>(arrivals[i]->payload); };
-                      LOCKSTEP_EXPECTS(axis_of(r) == axis_of(0), CollectiveMismatch, "all_gather: ", rendezvous.label(static_cast<int>(r)),
-                                       " gathers along axis ", axis_of(r), ", ", rendezvous.label(0), " along axis ", axis_of(0),
-                                       ". Pass the same axis on every replica.");
-                      all.push_back(arrivals[r]->tensors);
-                    }
-                    detail::check_gather(all, axis, "all_gather");
-                  },
-                  merged.timeout);
+  rendezvous.meet(
+      local_index(), {.operation = "all_gather", .tensors = views, .payload = &axis},
+      [&](std::span<const detail::Arrival* const> arrivals) {
+        std::vector<std::span<const TensorView>> all;
+        for (std::size_t r = 0; r < arrivals.size(); ++r) {
+          const auto axis_of = [&](std::size_t i) {
+            return *static_cast<const std::int64_t*>(arrivals[i]->payload);
+          };
+          LOCKSTEP_EXPECTS(axis_of(r) == axis_of(0), CollectiveMismatch,
+                           "all_gather: ", rendezvous.label(static_cast<int>(r)), " gathers along axis ",
+                           axis_of(r), ", ", rendezvous.label(0), " along axis ", axis_of(0),
+                           ". Pass the same axis on every replica.");
+          all.push_back(arrivals[r]->tensors);
+        }
+        detail::check_gather(all, axis, "all_gather");
+      },
+      merged.timeout);
   // The parts' shapes, read before the next meeting, until which every replica keeps its views.
   const std::size_t n = state.devices.size();
   std::vector<std::vector<Shape>> shapes(inputs.size());

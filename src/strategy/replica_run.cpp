@@ -27,7 +27,8 @@ void ReplicaRun::merge(int i, const MergeArguments& arguments,
       return *static_cast<const MergeArguments*>(arrivals[r]->payload)->type;
     };
     for (std::size_t r = 1; r < arrivals.size(); ++r)
-      LOCKSTEP_EXPECTS(type(r) == type(0), InvalidArgument, "merge_call: ", rendezvous.label(static_cast<int>(r)),
+      LOCKSTEP_EXPECTS(type(r) == type(0), InvalidArgument,
+                       "merge_call: ", rendezvous.label(static_cast<int>(r)),
                        " brought arguments or a merge function of other types than ", rendezvous.label(0),
                        ". Make the same calls on every replica.");
   };
@@ -61,7 +62,8 @@ void ReplicaRun::merge_on_first(const std::function<void(const std::vector<void*
                                 const std::function<void(void*)>& take) {
   std::vector<void*> all;
   for (int r = 0; r < state_.num_replicas(); ++r)
-    all.push_back(static_cast<const MergeArguments*>(state_.communicator.rendezvous().arrival(r).payload)->arguments);
+    all.push_back(
+        static_cast<const MergeArguments*>(state_.communicator.rendezvous().arrival(r).payload)->arguments);
   // A nested run may use the meeting place only when everybody has left it.
   await_value(waiting_, state_.num_replicas() - 1);
   waiting_.store(0, std::memory_order_relaxed);
@@ -82,7 +84,8 @@ void ReplicaRun::merge_on_first(const std::function<void(const std::vector<void*
     merge_fn(all);
   } catch (...) {
     merge_error_ = std::current_exception();
-    state_.communicator.rendezvous().fail(0);  // whatever replica 0 does with it: the others will not come again
+    state_.communicator.rendezvous().fail(
+        0);  // whatever replica 0 does with it: the others will not come again
     publish(true);
     throw;
   }

@@ -22,11 +22,12 @@ class ReplicaRun {
   /// Runs job(context) as replica i.
   void run_replica(int i, const std::function<void(ReplicaContext&, int)>& job);
 
-  /// ReplicaContext::merge on replica i. It cannot deadlock: replica 0 leaves the merge function in the end, by return or by exception, and
-  /// tells the others; they serve nested runs meanwhile; and replica 0 waits only for replicas on their way from the meeting to there, and
-  /// for takers, both of which wait for nobody.
-  void merge(int i, const MergeArguments& arguments, const std::function<void(const std::vector<void*>&)>& merge_fn,
-             void* result, const std::function<void(void*)>& take);
+  /// ReplicaContext::merge on replica i. It cannot deadlock: replica 0 leaves the merge function in the end,
+  /// by return or by exception, and tells the others; they serve nested runs meanwhile; and replica 0 waits
+  /// only for replicas on their way from the meeting to there, and for takers, both of which wait for nobody.
+  void merge(int i, const MergeArguments& arguments,
+             const std::function<void(const std::vector<void*>&)>& merge_fn, void* result,
+             const std::function<void(void*)>& take);
 
  private:
   void merge_on_first(const std::function<void(const std::vector<void*>&)>& merge_fn, void* result,
@@ -35,10 +36,11 @@ class ReplicaRun {
   Strategy& strategy_;
   StrategyState& state_;
   std::atomic<std::uint64_t> merges_done_{0};
-  std::atomic<int> paused_{0};  // replicas that have left the meeting: a nested run starts the next ones from scratch
+  std::atomic<int> paused_{
+      0};  // replicas that have left the meeting: a nested run starts the next ones from scratch
   std::atomic<int> waiting_{0};  // replicas that have left the meeting and wait for the merge
   std::atomic<int> takers_{0};   // replicas that still read the result
-  bool merge_failed_ = false;   // these two are published by merges_done_
+  bool merge_failed_ = false;    // these two are published by merges_done_
   void* result_ = nullptr;
   std::exception_ptr merge_error_;  // replica 0's: its function may swallow it, `run` does not
 };

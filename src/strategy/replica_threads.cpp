@@ -4,7 +4,8 @@ namespace lockstep::detail {
 
 namespace {
 
-// About 20 µs of waiting without a system call, and none where threads outnumber cores: there, spinning only delays the others.
+// About 20 µs of waiting without a system call, and none where threads outnumber cores: there, spinning only
+// delays the others.
 int spins_for(int num_threads) {
   return std::thread::hardware_concurrency() >= static_cast<unsigned>(num_threads) ? 4000 : 0;
 }
@@ -34,7 +35,9 @@ void await(const std::atomic<std::uint32_t>& event, int num_spins, Ready ready) 
 }  // namespace
 
 ReplicaThreads::ReplicaThreads(int num_replicas)
-    : num_replicas_(num_replicas), num_spins_(spins_for(num_replicas)), seen_(static_cast<std::size_t>(num_replicas), 0) {}
+    : num_replicas_(num_replicas),
+      num_spins_(spins_for(num_replicas)),
+      seen_(static_cast<std::size_t>(num_replicas), 0) {}
 
 ReplicaThreads::~ReplicaThreads() {
   stop_.store(true, std::memory_order_release);
@@ -50,7 +53,8 @@ void ReplicaThreads::wake() noexcept {
 void ReplicaThreads::start() {
   while (static_cast<int>(threads_.size()) < num_replicas_ - 1) {
     const int replica = static_cast<int>(threads_.size()) + 1;
-    threads_.emplace_back([this, replica] { serve(replica, [this] { return stop_.load(std::memory_order_acquire); }); });
+    threads_.emplace_back(
+        [this, replica] { serve(replica, [this] { return stop_.load(std::memory_order_acquire); }); });
   }
 }
 

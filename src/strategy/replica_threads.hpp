@@ -9,8 +9,9 @@
 
 namespace lockstep::detail {
 
-/// The persistent threads of a strategy's replicas. Replica 0 runs on the calling thread, replica i > 0 on thread i, which is started by
-/// the first `run` and joined by the destructor. Idle threads spin briefly, then park.
+/// The persistent threads of a strategy's replicas. Replica 0 runs on the calling thread, replica i > 0 on
+/// thread i, which is started by the first `run` and joined by the destructor. Idle threads spin briefly,
+/// then park.
 class ReplicaThreads {
  public:
   explicit ReplicaThreads(int num_replicas);
@@ -20,8 +21,8 @@ class ReplicaThreads {
 
   int num_replicas() const noexcept { return num_replicas_; }
 
-  /// Calls job(i) for every replica, all at the same time, and returns when all have returned. One call at a time; but job(0) may
-  /// call it again while all other replicas are in `serve`. @pre job does not throw.
+  /// Calls job(i) for every replica, all at the same time, and returns when all have returned. One call at a
+  /// time; but job(0) may call it again while all other replicas are in `serve`. @pre job does not throw.
   void run(const std::function<void(int)>& job);
   /// On replica i > 0, inside a job: runs nested jobs until done() holds. Whoever makes it hold calls `wake`.
   void serve(int replica, const std::function<bool()>& done);

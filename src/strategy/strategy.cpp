@@ -1,7 +1,6 @@
-#include <lockstep/strategy/strategy.hpp>
-
 #include <lockstep/device_manager.hpp>
 #include <lockstep/ops.hpp>
+#include <lockstep/strategy/strategy.hpp>
 
 #include "strategy/cross_replica_reduce.hpp"
 #include "strategy/default_strategy.hpp"
@@ -21,8 +20,10 @@ std::vector<Device> checked(std::vector<Device> devices, std::string_view strate
     LOCKSTEP_EXPECTS(devices[i].is_local(), ContextError, strategy, ": device ", devices[i],
                      " belongs to another task. Pass devices of this process.");
     for (std::size_t j = 0; j < i; ++j)
-      LOCKSTEP_EXPECTS(devices[j] != devices[i], InvalidArgument, strategy, ": device ", devices[i], " is listed twice, for replicas ",
-                       j, " and ", i, ". List each device once; several replicas on one GPU are virtual devices (set_virtual_devices).");
+      LOCKSTEP_EXPECTS(
+          devices[j] != devices[i], InvalidArgument, strategy, ": device ", devices[i],
+          " is listed twice, for replicas ", j, " and ", i,
+          ". List each device once; several replicas on one GPU are virtual devices (set_virtual_devices).");
     manager.open(devices[i]);
   }
   return devices;
@@ -93,11 +94,13 @@ void Strategy::run_replicas(const std::function<void(ReplicaContext&, int)>& job
   });
 }
 
-std::vector<Contribution> Strategy::reduce_batch(ReduceOp op, const std::vector<ReduceValue>& values, const Axes& axes) {
+std::vector<Contribution> Strategy::reduce_batch(ReduceOp op, const std::vector<ReduceValue>& values,
+                                                 const Axes& axes) {
   std::vector<Contribution> results;
   extended().in_cross_replica_context("reduce", [&] {
     detail::CrossReplicaReduce reduction(*this, *state_, op, "reduce");
-    results = axes.empty() ? reduction.to_device(values, current_device()) : reduction.along(values, axes, current_device());
+    results = axes.empty() ? reduction.to_device(values, current_device())
+                           : reduction.along(values, axes, current_device());
   });
   return results;
 }

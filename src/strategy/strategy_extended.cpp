@@ -1,8 +1,7 @@
-#include <lockstep/strategy/strategy_extended.hpp>
-
 #include <algorithm>
 
 #include <lockstep/strategy/strategy.hpp>
+#include <lockstep/strategy/strategy_extended.hpp>
 
 #include "strategy/cross_replica_reduce.hpp"
 #include "strategy/default_strategy.hpp"
@@ -15,27 +14,32 @@ using detail::ContextFrame;
 
 const std::vector<Device>& StrategyExtended::worker_devices() const {
   LOCKSTEP_EXPECTS(&strategy_ != &detail::default_strategy(), ContextError,
-                   "worker_devices of the default strategy: it has no devices of its own. Enter a strategy's scope first.");
+                   "worker_devices of the default strategy: it has no devices of its own. Enter a strategy's "
+                   "scope first.");
   return strategy_.state_->devices;
 }
 
 const std::vector<Device>& StrategyExtended::parameter_devices() const {
   LOCKSTEP_EXPECTS(&strategy_ != &detail::default_strategy(), ContextError,
-                   "parameter_devices of the default strategy: it has no devices of its own. Enter a strategy's scope first.");
+                   "parameter_devices of the default strategy: it has no devices of its own. Enter a "
+                   "strategy's scope first.");
   return strategy_.state_->devices;
 }
 
 void StrategyExtended::check_cross_replica(std::string_view what) const {
   const ContextFrame* top = ContextFrame::top();
   if (top == nullptr) return;
-  LOCKSTEP_EXPECTS(&top->strategy() == &strategy_, ContextError, what, " of ", strategy_.name(), " inside the scope of another strategy, ",
-                   top->strategy().name(), ". Strategies cannot be mixed: leave that scope first.");
-  LOCKSTEP_EXPECTS(top->mode() != ContextFrame::Mode::replica, ContextError, what, " of ", strategy_.name(), " inside replica ",
-                   top->replica_context()->replica_id_in_sync_group(),
-                   "'s function. Use the ReplicaContext's all_reduce or all_gather, or call it in a function given to merge_call.");
+  LOCKSTEP_EXPECTS(&top->strategy() == &strategy_, ContextError, what, " of ", strategy_.name(),
+                   " inside the scope of another strategy, ", top->strategy().name(),
+                   ". Strategies cannot be mixed: leave that scope first.");
+  LOCKSTEP_EXPECTS(top->mode() != ContextFrame::Mode::replica, ContextError, what, " of ", strategy_.name(),
+                   " inside replica ", top->replica_context()->replica_id_in_sync_group(),
+                   "'s function. Use the ReplicaContext's all_reduce or all_gather, or call it in a function "
+                   "given to merge_call.");
 }
 
-void StrategyExtended::in_cross_replica_context(std::string_view what, const std::function<void()>& fn) const {
+void StrategyExtended::in_cross_replica_context(std::string_view what,
+                                                const std::function<void()>& fn) const {
   check_cross_replica(what);
   std::lock_guard lock(strategy_.state_->mutex);
   if (ContextFrame::top() != nullptr || &strategy_ == &detail::default_strategy()) {
@@ -46,13 +50,15 @@ void StrategyExtended::in_cross_replica_context(std::string_view what, const std
   fn();
 }
 
-Mirrored<Tensor> StrategyExtended::reduce_to(ReduceOp op, const ReduceValue& value, const Destination& destination,
+Mirrored<Tensor> StrategyExtended::reduce_to(ReduceOp op, const ReduceValue& value,
+                                             const Destination& destination,
                                              const CommunicationOptions& options) {
   return std::move(batch_reduce_to(op, {{value, destination}}, options)[0]);
 }
 
 Mirrored<IndexedSlices> StrategyExtended::reduce_to(ReduceOp op, const PerReplica<IndexedSlices>& value,
-                                                    const Destination& destination, const CommunicationOptions& options) {
+                                                    const Destination& destination,
+                                                    const CommunicationOptions& options) {
   std::vector<IndexedSlices> components;
   in_cross_replica_context("reduce_to", [&] {
     detail::CrossReplicaReduce reduction(strategy_, *strategy_.state_, op, "reduce_to", options);
@@ -63,9 +69,9 @@ Mirrored<IndexedSlices> StrategyExtended::reduce_to(ReduceOp op, const PerReplic
   return Mirrored(std::move(components));
 }
 
-std::vector<Mirrored<Tensor>> StrategyExtended::batch_reduce_to(ReduceOp op,
-                                                                const std::vector<std::pair<ReduceValue, Destination>>& pairs,
-                                                                const CommunicationOptions& options) {
+std::vector<Mirrored<Tensor>> StrategyExtended::batch_reduce_to(
+    ReduceOp op, const std::vector<std::pair<ReduceValue, Destination>>& pairs,
+    const CommunicationOptions& options) {
   std::vector<Mirrored<Tensor>> results;
   in_cross_replica_context("batch_reduce_to", [&] {
     std::vector<ReduceValue> values;
@@ -115,10 +121,12 @@ Mirrored<Tensor> StrategyExtended::broadcast(const Tensor& tensor, const std::ve
   return Mirrored(std::move(components));
 }
 
-void StrategyExtended::for_each_component(const Variable& variable, const std::function<void(Tensor&, int)>& fn) {
+void StrategyExtended::for_each_component(const Variable& variable,
+                                          const std::function<void(Tensor&, int)>& fn) {
   detail::VariableState& state = *detail::VariableState::of(variable);
-  LOCKSTEP_EXPECTS(state.strategy == &strategy_, InvalidArgument, "update of the variable '", state.name, "' by ", strategy_.name(),
-                   ": it was made by another strategy, ", state.strategy->name(), ". Make it in this strategy's scope.");
+  LOCKSTEP_EXPECTS(state.strategy == &strategy_, InvalidArgument, "update of the variable '", state.name,
+                   "' by ", strategy_.name(), ": it was made by another strategy, ", state.strategy->name(),
+                   ". Make it in this strategy's scope.");
   in_cross_replica_context("update", [&] {
     for (std::size_t i = 0; i < state.components.size(); ++i) {
       Tensor& component = state.components[i];

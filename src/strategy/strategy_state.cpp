@@ -26,14 +26,16 @@ struct Outcome {
 
 }  // namespace
 
-StrategyState::StrategyState(Strategy& strategy, std::vector<Device> devices_, const CommunicationOptions& options_)
+StrategyState::StrategyState(Strategy& strategy, std::vector<Device> devices_,
+                             const CommunicationOptions& options_)
     : devices(std::move(devices_)),
       options(options_.merged_over({})),
       extended(strategy),
       communicator(Communicator::create(devices)),
       threads(num_replicas()) {}
 
-void StrategyState::run_on_replicas(const std::function<void(int)>& fn, std::vector<ReplicaFailure>* failures_out) {
+void StrategyState::run_on_replicas(const std::function<void(int)>& fn,
+                                    std::vector<ReplicaFailure>* failures_out) {
   Rendezvous& rendezvous = communicator.rendezvous();
   rendezvous.reset();
   std::vector<Outcome> outcomes(devices.size());
@@ -73,8 +75,9 @@ void StrategyState::for_each_replica(std::int64_t bytes, const std::function<voi
   }
 }
 
-std::vector<std::vector<Tensor>> StrategyState::reduce(ReduceOp op, const std::vector<std::vector<Tensor>>& inputs, int root,
-                                                       const CommunicationOptions& call_options) {
+std::vector<std::vector<Tensor>> StrategyState::reduce(ReduceOp op,
+                                                       const std::vector<std::vector<Tensor>>& inputs,
+                                                       int root, const CommunicationOptions& call_options) {
   if (cross_device_ops) return cross_device_ops->reduce(op, inputs, devices, root);
   const std::size_t n = devices.size();
   const CommunicationOptions merged = call_options.merged_over(options);
@@ -88,8 +91,10 @@ std::vector<std::vector<Tensor>> StrategyState::reduce(ReduceOp op, const std::v
     return OwnedBatch(rank, current_stream(devices[r]), inputs[r], results[r]);
   };
   auto issue = [&](std::span<const RankBatch> batches) {
-    if (root < 0) all_reduce(communicator, op, batches, merged);
-    else communicator.reduce(op, root, batches, merged);
+    if (root < 0)
+      all_reduce(communicator, op, batches, merged);
+    else
+      communicator.reduce(op, root, batches, merged);
   };
   if (bytes >= kThreadedBytes && n > 1) {
     run_on_replicas([&](int rank) {

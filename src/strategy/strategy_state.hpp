@@ -18,37 +18,40 @@ namespace lockstep::detail {
 struct StrategyState {
   StrategyState(Strategy& strategy, std::vector<Device> devices, const CommunicationOptions& options);
 
-  const std::vector<Device> devices;   // one per local replica
+  const std::vector<Device> devices;  // one per local replica
   const CommunicationOptions options;
   StrategyExtended extended;
-  Communicator communicator;           // over `devices`; its rendezvous is where the replicas meet
+  Communicator communicator;  // over `devices`; its rendezvous is where the replicas meet
   std::unique_ptr<CrossDeviceOps> cross_device_ops;  // null: the communicator
   ReplicaThreads threads;
-  std::recursive_mutex mutex;          // serialises the strategy's calls; re-entered by merge functions, on the same thread
-  std::mutex variables_mutex;          // guards `variables`
+  std::recursive_mutex
+      mutex;  // serialises the strategy's calls; re-entered by merge functions, on the same thread
+  std::mutex variables_mutex;                           // guards `variables`
   std::vector<std::weak_ptr<VariableState>> variables;  // those made in its scope
-  mutable std::mutex failures_mutex;   // guards `failures`
+  mutable std::mutex failures_mutex;                    // guards `failures`
   std::vector<ReplicaFailure> failures;
 
   int num_replicas() const noexcept { return static_cast<int>(devices.size()); }
 
   /// Runs fn(i) for every replica at the same time. When one throws, those that wait for it are released.
-  /// Rethrows the lowest replica's exception; one that is only the consequence of another's counts only if there is no other.
+  /// Rethrows the lowest replica's exception; one that is only the consequence of another's counts only if
+  /// there is no other.
   /// @return every replica that threw by itself. @pre the calling thread holds `mutex`.
   void run_on_replicas(const std::function<void(int)>& fn, std::vector<ReplicaFailure>* failures);
   void run_on_replicas(const std::function<void(int)>& fn) { run_on_replicas(fn, nullptr); }
 
-  /// Work of the library's own on every replica's device: on the replicas' threads where `bytes` are worth it, else on this one.
-  /// fn must not wait for another replica.
+  /// Work of the library's own on every replica's device: on the replicas' threads where `bytes` are worth
+  /// it, else on this one. fn must not wait for another replica.
   void for_each_replica(std::int64_t bytes, const std::function<void(int)>& fn);
 
   /// Combines one batch over replicas: inputs[i] are replica i's tensors, on its device and contiguous.
   /// @return root's results, or with root = -1 everybody's, indexed like the inputs.
-  std::vector<std::vector<Tensor>> reduce(ReduceOp op, const std::vector<std::vector<Tensor>>& inputs, int root,
-                                          const CommunicationOptions& call_options);
+  std::vector<std::vector<Tensor>> reduce(ReduceOp op, const std::vector<std::vector<Tensor>>& inputs,
+                                          int root, const CommunicationOptions& call_options);
 };
 
-/// Beyond this many bytes a pass over memory outweighs waking the replicas' threads (about 10 µs, or 100 KiB at 10 GB/s).
+/// Beyond this many bytes a pass over memory outweighs waking the replicas' threads (about 10 µs, or 100 KiB
+/// at 10 GB/s).
 inline constexpr std::int64_t kThreadedBytes = 256 * 1024;
 
 }  // namespace lockstep::detail

@@ -1,11 +1,10 @@
-#include <lockstep/values/variable.hpp>
-
 #include <ostream>
 #include <variant>
 
 #include <lockstep/error.hpp>
 #include <lockstep/ops.hpp>
 #include <lockstep/strategy/strategy.hpp>
+#include <lockstep/values/variable.hpp>
 
 #include "strategy/default_strategy.hpp"
 #include "strategy/strategy_state.hpp"
@@ -37,15 +36,19 @@ std::string_view name(VariableAggregation aggregation) {
   return "only_first_replica";
 }
 
-std::ostream& operator<<(std::ostream& out, VariableSynchronization synchronization) { return out << name(synchronization); }
-std::ostream& operator<<(std::ostream& out, VariableAggregation aggregation) { return out << name(aggregation); }
+std::ostream& operator<<(std::ostream& out, VariableSynchronization synchronization) {
+  return out << name(synchronization);
+}
+std::ostream& operator<<(std::ostream& out, VariableAggregation aggregation) {
+  return out << name(aggregation);
+}
 
 namespace detail {
 
 void check_fits(const VariableState& state, const Tensor& value, std::string_view what) {
-  LOCKSTEP_EXPECTS(value.dtype() == state.dtype && value.shape() == state.shape, InvalidArgument, what, " of the variable '", state.name,
-                   "': the value is ", value.shape(), " ", value.dtype(), ", the variable ", state.shape, " ", state.dtype,
-                   ". Reshape or cast the value.");
+  LOCKSTEP_EXPECTS(value.dtype() == state.dtype && value.shape() == state.shape, InvalidArgument, what,
+                   " of the variable '", state.name, "': the value is ", value.shape(), " ", value.dtype(),
+                   ", the variable ", state.shape, " ", state.dtype, ". Reshape or cast the value.");
 }
 
 namespace {
@@ -83,8 +86,10 @@ void write_component(VariableState& state, std::size_t i, Write write, const Wri
   DeviceScope here(component.device());
   if (write == Write::assign) {
     if (component.is_shared()) component = Tensor::empty(state.shape, state.dtype, component.device());
-    if (const auto* scalar = std::get_if<Scalar>(&written.value)) component.fill_(*scalar);
-    else component.copy_(written.for_component(i, state));
+    if (const auto* scalar = std::get_if<Scalar>(&written.value))
+      component.fill_(*scalar);
+    else
+      component.copy_(written.for_component(i, state));
     return;
   }
   const Tensor value = written.for_component(i, state);
@@ -98,9 +103,10 @@ void write_component(VariableState& state, std::size_t i, Write write, const Wri
 void check_written(const VariableState& state, Write write, const Written& written) {
   if (const auto* tensor = std::get_if<Tensor>(&written.value)) check_fits(state, *tensor, name(write));
   if (const auto* mirrored = std::get_if<Mirrored<Tensor>>(&written.value)) {
-    LOCKSTEP_EXPECTS(mirrored->size() == 1 || mirrored->size() == static_cast<int>(state.components.size()), InvalidArgument,
-                     name(write), " of the variable '", state.name, "': the mirrored value has ", mirrored->size(),
-                     " components, the variable ", state.components.size(), ". Pass a value of this variable's strategy.");
+    LOCKSTEP_EXPECTS(mirrored->size() == 1 || mirrored->size() == static_cast<int>(state.components.size()),
+                     InvalidArgument, name(write), " of the variable '", state.name,
+                     "': the mirrored value has ", mirrored->size(), " components, the variable ",
+                     state.components.size(), ". Pass a value of this variable's strategy.");
     for (const Tensor& component : *mirrored) check_fits(state, component, name(write));
   }
 }
@@ -119,8 +125,9 @@ Written aggregate(const Variable& variable, Write write, const PerReplica<Tensor
       return {state.strategy->extended().reduce_to(ReduceOp::sum, values, variable)};
     case VariableAggregation::mean:
       if (same) return {values[0]};
-      LOCKSTEP_EXPECTS(is_floating(state.dtype), InvalidArgument, name(write), " of the variable '", state.name,
-                       "' with aggregation mean: it holds ", state.dtype, ", and the replicas gave different Tensors. ",
+      LOCKSTEP_EXPECTS(is_floating(state.dtype), InvalidArgument, name(write), " of the variable '",
+                       state.name, "' with aggregation mean: it holds ", state.dtype,
+                       ", and the replicas gave different Tensors. ",
                        "Use a floating dtype, or another aggregation.");
       return {state.strategy->extended().reduce_to(ReduceOp::mean, values, variable)};
     case VariableAggregation::only_first_replica:
@@ -133,13 +140,16 @@ Written aggregate(const Variable& variable, Write write, const PerReplica<Scalar
   const VariableState& state = *VariableState::of(variable);
   const bool only_first = state.aggregation == VariableAggregation::only_first_replica;
   for (int i = 1; i < values.size() && !only_first; ++i)
-    LOCKSTEP_EXPECTS(values[i] == values[0], InvalidArgument, name(write), " of the variable '", state.name, "': replica ", i,
-                     " gave another host scalar than replica 0, but a host scalar stands for the same object on all replicas. ",
+    LOCKSTEP_EXPECTS(values[i] == values[0], InvalidArgument, name(write), " of the variable '", state.name,
+                     "': replica ", i,
+                     " gave another host scalar than replica 0, but a host scalar stands for the same object "
+                     "on all replicas. ",
                      "Pass Tensor::scalar(...).");
-  LOCKSTEP_EXPECTS(state.aggregation != VariableAggregation::sum || values.size() == 1 || values[0] == Scalar(0), InvalidArgument,
-                   name(write), " of the variable '", state.name,
-                   "' with aggregation sum: every replica gave the same host scalar, whose sum over ", values.size(),
-                   " replicas is hardly meant. Pass Tensor::scalar(...) to add up one for each replica.");
+  LOCKSTEP_EXPECTS(
+      state.aggregation != VariableAggregation::sum || values.size() == 1 || values[0] == Scalar(0),
+      InvalidArgument, name(write), " of the variable '", state.name,
+      "' with aggregation sum: every replica gave the same host scalar, whose sum over ", values.size(),
+      " replicas is hardly meant. Pass Tensor::scalar(...) to add up one for each replica.");
   return {values[0]};
 }
 
@@ -152,12 +162,16 @@ void write_all(VariableState& state, Write write, const Written& written) {
 template <class Value>
 void write_in_replica(Variable& variable, Write write, const Value& value, ReplicaContext& context) {
   VariableState& state = *VariableState::of(variable);
-  LOCKSTEP_EXPECTS(state.aggregation != VariableAggregation::none, InvalidArgument, name(write), " of the variable '", state.name,
-                   "' in replica ", context.replica_id_in_sync_group(), "'s function, but its aggregation is none. ",
+  LOCKSTEP_EXPECTS(state.aggregation != VariableAggregation::none, InvalidArgument, name(write),
+                   " of the variable '", state.name, "' in replica ", context.replica_id_in_sync_group(),
+                   "'s function, but its aggregation is none. ",
                    "Make it with .aggregation = sum, mean or only_first_replica, or write it outside run.");
   if constexpr (std::is_same_v<Value, Tensor>) check_fits(state, value, name(write));
   context.merge_call(
-      [&](Strategy&, const PerReplica<Value>& values) { write_all(state, write, aggregate(variable, write, values)); }, value);
+      [&](Strategy&, const PerReplica<Value>& values) {
+        write_all(state, write, aggregate(variable, write, values));
+      },
+      value);
 }
 
 /// A write in the context at hand.
@@ -168,7 +182,8 @@ void write_variable(Variable& variable, Write write, const Value& value) {
   const bool in_own = top != nullptr && &top->strategy() == state.strategy;
   if (in_own && top->mode() == Mode::update) {
     check_written(state, write, {value});
-    write_component(state, state.components.size() > 1 ? static_cast<std::size_t>(top->update_index()) : 0, write, {value});
+    write_component(state, state.components.size() > 1 ? static_cast<std::size_t>(top->update_index()) : 0,
+                    write, {value});
   } else if (in_own && top->mode() == Mode::replica) {
     if constexpr (std::is_same_v<Value, Mirrored<Tensor>>) {  // takes part as this replica's component
       write_variable(variable, write, static_cast<Tensor>(value));
@@ -176,13 +191,14 @@ void write_variable(Variable& variable, Write write, const Value& value) {
       write_in_replica(variable, write, value, *top->replica_context());
     }
   } else {
-    state.strategy->extended().in_cross_replica_context(name(write), [&] { write_all(state, write, {value}); });
+    state.strategy->extended().in_cross_replica_context(name(write),
+                                                        [&] { write_all(state, write, {value}); });
   }
 }
 
 void write_per_replica(Variable& variable, Write write, const PerReplica<Tensor>& value) {
-  LOCKSTEP_EXPECTS(value.size() == 1 || value.is_same_object(), InvalidArgument, name(write), " of the variable '", variable.name(),
-                   "': the value is per-replica, with ", value.size(),
+  LOCKSTEP_EXPECTS(value.size() == 1 || value.is_same_object(), InvalidArgument, name(write),
+                   " of the variable '", variable.name(), "': the value is per-replica, with ", value.size(),
                    " components. Combine them first: extended().reduce_to(op, value, variable).");
   write_variable(variable, write, value[0]);
 }
@@ -195,19 +211,24 @@ Variable::Variable(const Tensor& initial_value, VariableOptions options)
 
 Variable::Variable(std::function<Tensor()> initial_value, VariableOptions options, int) {
   if (options.name.empty()) options.name = "Variable";
-  LOCKSTEP_EXPECTS(options.synchronization != VariableSynchronization::none, InvalidArgument, "Variable '", options.name,
-                   "': synchronization none is not a way to keep replicas in step. Use automatic, on_write or on_read.");
-  LOCKSTEP_EXPECTS(options.synchronization != VariableSynchronization::on_read, Unsupported, "Variable '", options.name,
-                   "': on_read synchronization is not supported. Use on_write.");
+  LOCKSTEP_EXPECTS(
+      options.synchronization != VariableSynchronization::none, InvalidArgument, "Variable '", options.name,
+      "': synchronization none is not a way to keep replicas in step. Use automatic, on_write or on_read.");
+  LOCKSTEP_EXPECTS(options.synchronization != VariableSynchronization::on_read, Unsupported, "Variable '",
+                   options.name, "': on_read synchronization is not supported. Use on_write.");
   const ContextFrame* top = ContextFrame::top();
   Strategy& strategy = get_strategy();
   LOCKSTEP_EXPECTS(top == nullptr || top->mode() != Mode::replica, Unsupported, "Variable '", options.name,
-                   "' in a replica function of ", strategy.name(), ": make it in the strategy's scope, before run.");
-  LOCKSTEP_EXPECTS(top == nullptr || !ContextFrame::in_default_scope(), ContextError, "Variable '", options.name, "' in the scope of ",
-                   strategy.name(), " inside the default strategy's scope. Strategies cannot be mixed: leave one of the scopes.");
+                   "' in a replica function of ", strategy.name(),
+                   ": make it in the strategy's scope, before run.");
+  LOCKSTEP_EXPECTS(
+      top == nullptr || !ContextFrame::in_default_scope(), ContextError, "Variable '", options.name,
+      "' in the scope of ", strategy.name(),
+      " inside the default strategy's scope. Strategies cannot be mixed: leave one of the scopes.");
 
-  const std::vector<Device> devices =
-      top == nullptr || !has_strategy() ? std::vector<Device>{current_device()} : strategy.extended().parameter_devices();
+  const std::vector<Device> devices = top == nullptr || !has_strategy()
+                                          ? std::vector<Device>{current_device()}
+                                          : strategy.extended().parameter_devices();
   const Tensor initial = [&] {
     DeviceScope here(devices[0]);
     return initial_value();
@@ -215,9 +236,9 @@ Variable::Variable(std::function<Tensor()> initial_value, VariableOptions option
   std::vector<Tensor> components;
   for (const Device& device : devices)
     components.push_back(initial.device() == device ? initial.clone() : initial.to(device).contiguous());
-  state_ = std::make_shared<VariableState>(VariableState{std::move(options.name), options.trainable.value_or(true),
-                                                         VariableSynchronization::on_write, options.aggregation, initial.dtype(),
-                                                         initial.shape(), &strategy, std::move(components)});
+  state_ = std::make_shared<VariableState>(VariableState{
+      std::move(options.name), options.trainable.value_or(true), VariableSynchronization::on_write,
+      options.aggregation, initial.dtype(), initial.shape(), &strategy, std::move(components)});
   if (has_strategy()) strategy.remember(state_);
 }
 
@@ -233,8 +254,9 @@ Tensor Variable::value() const {
   const std::vector<Tensor>& components = state_->components;
   const ContextFrame* top = ContextFrame::top();
   const bool is_plain = state_->strategy == &detail::default_strategy();
-  LOCKSTEP_EXPECTS(top == nullptr || is_plain || &top->strategy() == state_->strategy, ContextError, "reading the variable '", state_->name,
-                   "' of ", state_->strategy->name(), " inside the scope of another strategy, ", top->strategy().name(),
+  LOCKSTEP_EXPECTS(top == nullptr || is_plain || &top->strategy() == state_->strategy, ContextError,
+                   "reading the variable '", state_->name, "' of ", state_->strategy->name(),
+                   " inside the scope of another strategy, ", top->strategy().name(),
                    ". Strategies cannot be mixed: leave that scope first.");
   if (top != nullptr && components.size() > 1) {
     if (top->mode() == Mode::replica)
@@ -246,21 +268,41 @@ Tensor Variable::value() const {
 
 using detail::Write;
 
-Variable& Variable::assign(const Tensor& value) { return detail::write_variable(*this, Write::assign, value), *this; }
-Variable& Variable::assign(const PerReplica<Tensor>& value) { return detail::write_per_replica(*this, Write::assign, value), *this; }
-Variable& Variable::assign(const Mirrored<Tensor>& value) { return detail::write_variable(*this, Write::assign, value), *this; }
-Variable& Variable::assign(const Scalar& value) { return detail::write_variable(*this, Write::assign, value), *this; }
-Variable& Variable::assign_add(const Tensor& value) { return detail::write_variable(*this, Write::assign_add, value), *this; }
+Variable& Variable::assign(const Tensor& value) {
+  return detail::write_variable(*this, Write::assign, value), *this;
+}
+Variable& Variable::assign(const PerReplica<Tensor>& value) {
+  return detail::write_per_replica(*this, Write::assign, value), *this;
+}
+Variable& Variable::assign(const Mirrored<Tensor>& value) {
+  return detail::write_variable(*this, Write::assign, value), *this;
+}
+Variable& Variable::assign(const Scalar& value) {
+  return detail::write_variable(*this, Write::assign, value), *this;
+}
+Variable& Variable::assign_add(const Tensor& value) {
+  return detail::write_variable(*this, Write::assign_add, value), *this;
+}
 Variable& Variable::assign_add(const PerReplica<Tensor>& value) {
   return detail::write_per_replica(*this, Write::assign_add, value), *this;
 }
-Variable& Variable::assign_add(const Mirrored<Tensor>& value) { return detail::write_variable(*this, Write::assign_add, value), *this; }
-Variable& Variable::assign_add(const Scalar& value) { return detail::write_variable(*this, Write::assign_add, value), *this; }
-Variable& Variable::assign_sub(const Tensor& value) { return detail::write_variable(*this, Write::assign_sub, value), *this; }
+Variable& Variable::assign_add(const Mirrored<Tensor>& value) {
+  return detail::write_variable(*this, Write::assign_add, value), *this;
+}
+Variable& Variable::assign_add(const Scalar& value) {
+  return detail::write_variable(*this, Write::assign_add, value), *this;
+}
+Variable& Variable::assign_sub(const Tensor& value) {
+  return detail::write_variable(*this, Write::assign_sub, value), *this;
+}
 Variable& Variable::assign_sub(const PerReplica<Tensor>& value) {
   return detail::write_per_replica(*this, Write::assign_sub, value), *this;
 }
-Variable& Variable::assign_sub(const Mirrored<Tensor>& value) { return detail::write_variable(*this, Write::assign_sub, value), *this; }
-Variable& Variable::assign_sub(const Scalar& value) { return detail::write_variable(*this, Write::assign_sub, value), *this; }
+Variable& Variable::assign_sub(const Mirrored<Tensor>& value) {
+  return detail::write_variable(*this, Write::assign_sub, value), *this;
+}
+Variable& Variable::assign_sub(const Scalar& value) {
+  return detail::write_variable(*this, Write::assign_sub, value), *this;
+}
 
 }  // namespace lockstep

@@ -3,7 +3,9 @@
 namespace lockstep {
 
 namespace {
-const std::vector<Tensor>& components(const Variable& variable) { return detail::VariableState::of(variable)->components; }
+const std::vector<Tensor>& components(const Variable& variable) {
+  return detail::VariableState::of(variable)->components;
+}
 }  // namespace
 
 ReduceValue::ReduceValue(const Variable& variable)
@@ -13,8 +15,9 @@ Destination::Destination(const Variable& variable)
     : Destination(components(variable).begin(), components(variable).end()) {}
 
 Destination::Destination(const std::vector<Device>& devices) {
-  LOCKSTEP_EXPECTS(false, InvalidArgument, "a list of ", devices.size(),
-                   " devices is no destination. Pass one device, a variable, or a value that lives on the devices.");
+  LOCKSTEP_EXPECTS(
+      false, InvalidArgument, "a list of ", devices.size(),
+      " devices is no destination. Pass one device, a variable, or a value that lives on the devices.");
 }
 
 }  // namespace lockstep

@@ -16,7 +16,9 @@ void check_sparse_reduction(ReduceOp op, const IndexedSlices& slices);
 Tensor divided(const Tensor& t, double divisor);
 
 /// Whether parts[r][k] over all r can be concatenated along `axis`.
-/// @throws InvalidArgument  scalars, axis out of range, ranks or other extents differ. @throws CollectiveMismatch  dtypes or counts differ.
-void check_gather(const std::vector<std::span<const TensorView>>& parts, std::int64_t axis, std::string_view what);
+/// @throws InvalidArgument  scalars, axis out of range, ranks or other extents differ. @throws
+/// CollectiveMismatch  dtypes or counts differ.
+void check_gather(const std::vector<std::span<const TensorView>>& parts, std::int64_t axis,
+                  std::string_view what);
 
 }  // namespace lockstep::detail

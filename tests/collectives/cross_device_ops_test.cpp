@@ -1,3 +1,7 @@
+#include <functional>
+#include <memory>
+#include <string>
+
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers.hpp>
@@ -5,10 +9,6 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <lockstep/lockstep.hpp>
-
-#include <functional>
-#include <memory>
-#include <string>
 
 namespace ls = lockstep;
 using Catch::Matchers::ContainsSubstring;
@@ -26,8 +26,9 @@ std::unique_ptr<ls::CrossDeviceOps> make(const std::string& name) {
 }
 
 std::string any_choice() {
-  return GENERATE(as<std::string>(), "ReductionToOneDevice", "ReductionToOneDevice on CPU:9", "HierarchicalCopyAllReduce",
-                  "NcclAllReduce", "NcclAllReduce unpacked", "NcclAllReduce in 3 packs");
+  return GENERATE(as<std::string>(), "ReductionToOneDevice", "ReductionToOneDevice on CPU:9",
+                  "HierarchicalCopyAllReduce", "NcclAllReduce", "NcclAllReduce unpacked",
+                  "NcclAllReduce in 3 packs");
 }
 
 std::vector<ls::Device> host_replicas(int n) {
@@ -42,7 +43,8 @@ ls::Tensor contribution(int replica, const ls::Shape& shape, ls::DType dtype) {
 }
 
 double expected(ls::ReduceOp op, int n, std::int64_t element) {
-  double result = op == ls::ReduceOp::product || op == ls::ReduceOp::min ? static_cast<double>(element + 1) : 0;
+  double result =
+      op == ls::ReduceOp::product || op == ls::ReduceOp::min ? static_cast<double>(element + 1) : 0;
   if (op == ls::ReduceOp::min) return result;
   if (op == ls::ReduceOp::max) return static_cast<double>(element + n);
   for (int i = op == ls::ReduceOp::product ? 1 : 0; i < n; ++i) {
@@ -57,8 +59,10 @@ void check(const ls::Tensor& result, ls::ReduceOp op, int n, const ls::Shape& sh
   REQUIRE(result.dtype() == ls::reduced_dtype(op, dtype));
   const auto values = result.cast(ls::DType::f64).to_vector<double>();
   for (std::int64_t i = 0; i < shape.size(); ++i) {
-    // Small whole numbers, exact in every dtype used, but for a mean's division, rounded to the result's dtype.
-    const auto wanted = ls::Tensor::scalar(expected(op, n, i)).cast(result.dtype()).cast(ls::DType::f64).item<double>();
+    // Small whole numbers, exact in every dtype used, but for a mean's division, rounded to the result's
+    // dtype.
+    const auto wanted =
+        ls::Tensor::scalar(expected(op, n, i)).cast(result.dtype()).cast(ls::DType::f64).item<double>();
     REQUIRE(values[static_cast<std::size_t>(i)] == wanted);
   }
 }
@@ -77,16 +81,19 @@ TEST_CASE("P08 every explicit way to combine values gives the same answers throu
       const ls::Shape matrix{3, 5}, empty{0, 4}, vector{7};
       const auto values = strategy.run([&](ls::ReplicaContext& ctx) {
         const int id = ctx.replica_id_in_sync_group();
-        return std::tuple{contribution(id, matrix, dtype), contribution(id, empty, dtype), contribution(id, vector, dtype)};
+        return std::tuple{contribution(id, matrix, dtype), contribution(id, empty, dtype),
+                          contribution(id, vector, dtype)};
       });
       const auto& [first, none, last] = values;
       check(strategy.reduce(op, first), op, n, matrix, dtype);
-      const auto batch = strategy.extended().batch_reduce_to(op, {{first, first}, {none, "CPU:0"}, {last, "CPU:0"}});
+      const auto batch =
+          strategy.extended().batch_reduce_to(op, {{first, first}, {none, "CPU:0"}, {last, "CPU:0"}});
       REQUIRE(batch[0].size() == n);
       for (const ls::Tensor& component : batch[0]) check(component, op, n, matrix, dtype);
       check(batch[1], op, n, empty, dtype);
       check(batch[2], op, n, vector, dtype);
-      const auto inside = strategy.run([&](ls::ReplicaContext& ctx, const auto& mine) { return ctx.all_reduce(op, mine); }, values);
+      const auto inside = strategy.run(
+          [&](ls::ReplicaContext& ctx, const auto& mine) { return ctx.all_reduce(op, mine); }, values);
       for (int i = 0; i < n; ++i) {
         check(std::get<0>(inside)[i], op, n, matrix, dtype);
         check(std::get<1>(inside)[i], op, n, empty, dtype);
@@ -100,15 +107,19 @@ TEST_CASE("P08 every explicit way to combine values gives the same answers throu
 TEST_CASE("P08 the product too", "[collectives][host]") {
   const std::string choice = any_choice();
   ls::MirroredStrategy strategy(host_replicas(3), make(choice));
-  const auto values = strategy.run(
-      [](ls::ReplicaContext& ctx) { return contribution(ctx.replica_id_in_sync_group(), ls::Shape{4}, ls::DType::i64); });
-  check(strategy.reduce(ls::ReduceOp::product, values), ls::ReduceOp::product, 3, ls::Shape{4}, ls::DType::i64);
+  const auto values = strategy.run([](ls::ReplicaContext& ctx) {
+    return contribution(ctx.replica_id_in_sync_group(), ls::Shape{4}, ls::DType::i64);
+  });
+  check(strategy.reduce(ls::ReduceOp::product, values), ls::ReduceOp::product, 3, ls::Shape{4},
+        ls::DType::i64);
 }
 
-TEST_CASE("P05 no explicit way to combine values lets a half-precision mean overflow", "[collectives][host]") {
+TEST_CASE("P05 no explicit way to combine values lets a half-precision mean overflow",
+          "[collectives][host]") {
   ls::MirroredStrategy strategy(host_replicas(4), make(any_choice()));
   const auto values = strategy.run([] { return ls::Tensor::full({3}, ls::f16(40000.0f)); });
-  for (ls::f16 value : strategy.reduce(ls::ReduceOp::mean, values).to_vector<ls::f16>()) REQUIRE(float(value) == 40000.0f);
+  for (ls::f16 value : strategy.reduce(ls::ReduceOp::mean, values).to_vector<ls::f16>())
+    REQUIRE(float(value) == 40000.0f);
 }
 
 TEST_CASE("P23 explicit ways to combine values refuse replicas that disagree", "[collectives][host]") {
@@ -126,6 +137,6 @@ TEST_CASE("explicit ways to combine values name themselves and check their optio
   REQUIRE(ls::NcclAllReduce().name() == "NcclAllReduce");
   REQUIRE_THROWS_MATCHES(ls::NcclAllReduce(-1), ls::InvalidArgument,
                          MessageMatches(ContainsSubstring("num_packs is -1")));
-  REQUIRE_THROWS_MATCHES(ls::MirroredStrategy(host_replicas(2), std::unique_ptr<ls::CrossDeviceOps>()), ls::InvalidArgument,
-                         MessageMatches(ContainsSubstring("cross_device_ops is null")));
+  REQUIRE_THROWS_MATCHES(ls::MirroredStrategy(host_replicas(2), std::unique_ptr<ls::CrossDeviceOps>()),
+                         ls::InvalidArgument, MessageMatches(ContainsSubstring("cross_device_ops is null")));
 }

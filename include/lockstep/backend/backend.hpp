@@ -15,7 +15,8 @@ namespace lockstep::backend {
 /// The interface version that a backend states; registration refuses another.
 inline constexpr int kInterfaceVersion = 1;
 
-/// A library that enumerates devices of one kind. Calls come from any thread, under the device manager's lock.
+/// A library that enumerates devices of one kind. Calls come from any thread, under the device manager's
+/// lock.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -38,7 +39,8 @@ class Backend {
   /// Called once for each device, on its first use.
   virtual std::unique_ptr<DeviceBackend> open(int index) = 0;
   /// Ranks are positions in `devices`, all of this backend, no two the same.
-  virtual std::unique_ptr<CommunicatorBackend> create_communicator(std::span<DeviceBackend* const> devices) = 0;
+  virtual std::unique_ptr<CommunicatorBackend> create_communicator(
+      std::span<DeviceBackend* const> devices) = 0;
 };
 
 }  // namespace lockstep::backend

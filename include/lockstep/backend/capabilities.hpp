@@ -4,7 +4,8 @@
 
 namespace lockstep::backend {
 
-/// What a backend can do beyond the required operations. The core takes the slow correct path where it cannot.
+/// What a backend can do beyond the required operations. The core takes the slow correct path where it
+/// cannot.
 struct Capabilities {
   /// Streams run asynchronously; false: every call has finished its work when it returns.
   bool asynchronous = false;

@@ -12,13 +12,14 @@ namespace lockstep::backend {
 
 /// One tensor's part in a collective, on one rank. Contiguous memory; `send` may be exactly `receive`.
 struct Segment {
-  const void* send = nullptr;   ///< Null where the rank only receives.
-  void* receive = nullptr;      ///< Null where the rank only sends.
-  std::int64_t count = 0;       ///< Elements; what they count is said at each collective. Never 0 on all ranks.
+  const void* send = nullptr;  ///< Null where the rank only receives.
+  void* receive = nullptr;     ///< Null where the rank only sends.
+  std::int64_t count = 0;  ///< Elements; what they count is said at each collective. Never 0 on all ranks.
   DType dtype = DType::f32;
 };
 
-/// What one rank brings to a call: a batch of segments, as many and alike on every rank, and the stream they are ordered on.
+/// What one rank brings to a call: a batch of segments, as many and alike on every rank, and the stream they
+/// are ordered on.
 struct RankCall {
   int rank = 0;
   StreamHandle stream{};
@@ -27,13 +28,15 @@ struct RankCall {
 
 /// The collectives of a group of devices; one object serves all ranks of this process.
 ///
-/// For a backend author: a call names the ranks that the calling thread drives, one or several or all; a collective starts when
-/// every rank has been named by some thread. Calls for several ranks are issued as one group. A thread may block until the others
-/// have called, never until a device is done (asynchronous backends). The core has checked that all ranks agree on collective,
-/// dtypes, counts and root, and that buffers do not overlap partly; it calls one collective at a time, each rank in the same order.
-/// Every rank receives the same bits. Contributions are combined in rank order where the backend does the arithmetic, f16, bf16
-/// and f8 in float, integers wrapping in their type; mean is the sum divided by the number of ranks in float or double, never on
-/// integers, and does not overflow where its true value fits; min and max propagate NaN.
+/// For a backend author: a call names the ranks that the calling thread drives, one or several or all; a
+/// collective starts when every rank has been named by some thread. Calls for several ranks are issued as one
+/// group. A thread may block until the others have called, never until a device is done (asynchronous
+/// backends). The core has checked that all ranks agree on collective, dtypes, counts and root, and that
+/// buffers do not overlap partly; it calls one collective at a time, each rank in the same order. Every rank
+/// receives the same bits. Contributions are combined in rank order where the backend does the arithmetic,
+/// f16, bf16 and f8 in float, integers wrapping in their type; mean is the sum divided by the number of ranks
+/// in float or double, never on integers, and does not overflow where its true value fits; min and max
+/// propagate NaN.
 class CommunicatorBackend {
  public:
   virtual ~CommunicatorBackend() = default;
@@ -46,7 +49,8 @@ class CommunicatorBackend {
   virtual void reduce(std::span<const RankCall> calls, ReduceOp op, int root) = 0;
   /// Root's `send` goes to every rank's `receive`, root's own included where it is not null.
   virtual void broadcast(std::span<const RankCall> calls, int root) = 0;
-  /// count: elements that this rank sends; the counts of ranks may differ. Every rank receives the concatenation in rank order.
+  /// count: elements that this rank sends; the counts of ranks may differ. Every rank receives the
+  /// concatenation in rank order.
   virtual void all_gather(std::span<const RankCall> calls) = 0;
   /// count: elements that each rank receives; it sends num_ranks times as many.
   virtual void reduce_scatter(std::span<const RankCall> calls, ReduceOp op) = 0;

@@ -14,15 +14,17 @@ namespace lockstep::backend {
 
 /// One opened device: memory, streams, events, copies, kernels.
 ///
-/// For a backend author: calls come from any thread; no call changes the caller's current device. Objects of this class live until
-/// the process ends. `deallocate` and the `destroy_*` calls must work during process exit and never throw.
+/// For a backend author: calls come from any thread; no call changes the caller's current device. Objects of
+/// this class live until the process ends. `deallocate` and the `destroy_*` calls must work during process
+/// exit and never throw.
 class DeviceBackend {
  public:
   virtual ~DeviceBackend() = default;
 
   virtual const Device& device() const noexcept = 0;
 
-  // Memory. Stream-ordered: the bytes may be used by work enqueued on `stream` after allocate and before deallocate.
+  // Memory. Stream-ordered: the bytes may be used by work enqueued on `stream` after allocate and before
+  // deallocate.
   /// At least 256-byte aligned, not cleared. size_bytes > 0. @throws OutOfMemory
   virtual void* allocate(std::size_t size_bytes, StreamHandle stream) = 0;
   virtual void deallocate(void* data, std::size_t size_bytes, StreamHandle stream) noexcept = 0;
@@ -33,7 +35,8 @@ class DeviceBackend {
 
   // Streams and events.
   virtual StreamHandle create_stream() = 0;
-  /// Does not wait. `deallocate` may still name the handle: buffers may outlive the stream they were allocated on.
+  /// Does not wait. `deallocate` may still name the handle: buffers may outlive the stream they were
+  /// allocated on.
   virtual void destroy_stream(StreamHandle stream) noexcept = 0;
   virtual void synchronize(StreamHandle stream) = 0;
   virtual bool is_complete(StreamHandle stream) = 0;
@@ -49,12 +52,14 @@ class DeviceBackend {
   /// Both on this device.
   virtual void copy(void* destination, const void* source, std::size_t size_bytes, StreamHandle stream) = 0;
   /// From ordinary or pinned host memory. Ordinary memory has been read when the call returns.
-  virtual void copy_from_host(void* destination, const void* source, std::size_t size_bytes, StreamHandle stream) = 0;
-  /// To ordinary or pinned host memory. Ordinary memory has been written when the call returns.
-  virtual void copy_to_host(void* destination, const void* source, std::size_t size_bytes, StreamHandle stream) = 0;
-  /// From another device of the same backend; the caller has ordered `stream` after the source's work.
-  virtual void copy_from_peer(void* destination, const void* source, DeviceBackend& source_device, std::size_t size_bytes,
+  virtual void copy_from_host(void* destination, const void* source, std::size_t size_bytes,
                               StreamHandle stream) = 0;
+  /// To ordinary or pinned host memory. Ordinary memory has been written when the call returns.
+  virtual void copy_to_host(void* destination, const void* source, std::size_t size_bytes,
+                            StreamHandle stream) = 0;
+  /// From another device of the same backend; the caller has ordered `stream` after the source's work.
+  virtual void copy_from_peer(void* destination, const void* source, DeviceBackend& source_device,
+                              std::size_t size_bytes, StreamHandle stream) = 0;
 
   virtual KernelBackend& kernels() noexcept = 0;
 

@@ -31,55 +31,66 @@ struct UpdateParameters {
 
 /// Element-wise work on one device.
 ///
-/// For a backend author: every call is enqueued on `stream` and returns without waiting. The core has checked shapes, dtypes,
-/// devices and read-only flags, never passes zero elements, and keeps the memory alive in stream order. Calls come from any
-/// thread, several at a time on different streams. Unless said otherwise views are contiguous, outputs may be exactly the
-/// inputs (same start), and arithmetic on f16, bf16 and f8 is done in float and rounded once.
-/// An operation that the backend lacks for a dtype throws Unsupported before anything is enqueued.
+/// For a backend author: every call is enqueued on `stream` and returns without waiting. The core has checked
+/// shapes, dtypes, devices and read-only flags, never passes zero elements, and keeps the memory alive in
+/// stream order. Calls come from any thread, several at a time on different streams. Unless said otherwise
+/// views are contiguous, outputs may be exactly the inputs (same start), and arithmetic on f16, bf16 and f8
+/// is done in float and rounded once. An operation that the backend lacks for a dtype throws Unsupported
+/// before anything is enqueued.
 class KernelBackend {
  public:
   virtual ~KernelBackend() = default;
 
   /// Every element := value. `out` may be strided.
   virtual void fill(const TensorView& out, const Scalar& value, StreamHandle stream) = 0;
-  /// out := in, converting between dtypes as a C++ cast does (floating to integer saturates, NaN gives 0; anything to boolean
-  /// is "not zero"). Either side may be strided; shapes are equal.
+  /// out := in, converting between dtypes as a C++ cast does (floating to integer saturates, NaN gives 0;
+  /// anything to boolean is "not zero"). Either side may be strided; shapes are equal.
   virtual void copy(const TensorView& out, const TensorView& in, StreamHandle stream) = 0;
   /// out := in / divisor, in float (double for f64, and for integers, which are truncated). Same dtype.
   virtual void divide(const TensorView& out, const TensorView& in, double divisor, StreamHandle stream) = 0;
   virtual void unary(UnaryOp op, const TensorView& out, const TensorView& in, StreamHandle stream) = 0;
-  /// Either operand may hold a single element, which then meets every element of the other. `equal` writes booleans;
-  /// relu_gradient is a where b > 0, else 0.
-  virtual void binary(BinaryOp op, const TensorView& out, const TensorView& a, const TensorView& b, StreamHandle stream) = 0;
+  /// Either operand may hold a single element, which then meets every element of the other. `equal` writes
+  /// booleans; relu_gradient is a where b > 0, else 0.
+  virtual void binary(BinaryOp op, const TensorView& out, const TensorView& a, const TensorView& b,
+                      StreamHandle stream) = 0;
   /// out[r, c] := a[r, c] + b[c] for matrices a [rows, columns], b [columns].
-  virtual void add_row(const TensorView& out, const TensorView& a, const TensorView& b, StreamHandle stream) = 0;
+  virtual void add_row(const TensorView& out, const TensorView& a, const TensorView& b,
+                       StreamHandle stream) = 0;
 
-  /// Reduces the middle axis. `in` has outer·axis·inner elements, `out` outer·inner; extents.axis may be 0 (out gets the
-  /// identity of sum and product; the core refuses min and max). Adds in accumulator_dtype(in.dtype), in an order that depends
-  /// on the extents only, so that results repeat bit for bit; min and max propagate NaN. `op` is never mean: the sum is
-  /// divided by `divisor` (1: not at all) in float or double before the one rounding to out.dtype, which is in's dtype, its
-  /// accumulator_dtype, or its reduced_dtype(mean).
-  virtual void reduce_axis(ReduceOp op, const TensorView& out, const TensorView& in, const AxisExtents& extents,
-                           double divisor, StreamHandle stream) = 0;
-  /// out (i64) := index of the largest element along the middle axis, the first of equals; NaN counts as largest.
-  virtual void argmax(const TensorView& out, const TensorView& in, const AxisExtents& extents, StreamHandle stream) = 0;
-
-  /// out [m, n] := op(a) op(b), op transposing where asked: a is [m, k] or, transposed, [k, m]. f32 and f64 at least.
-  virtual void matmul(const TensorView& out, const TensorView& a, bool transpose_a, const TensorView& b, bool transpose_b,
+  /// Reduces the middle axis. `in` has outer·axis·inner elements, `out` outer·inner; extents.axis may be 0
+  /// (out gets the identity of sum and product; the core refuses min and max). Adds in
+  /// accumulator_dtype(in.dtype), in an order that depends on the extents only, so that results repeat bit
+  /// for bit; min and max propagate NaN. `op` is never mean: the sum is divided by `divisor` (1: not at all)
+  /// in float or double before the one rounding to out.dtype, which is in's dtype, its accumulator_dtype, or
+  /// its reduced_dtype(mean).
+  virtual void reduce_axis(ReduceOp op, const TensorView& out, const TensorView& in,
+                           const AxisExtents& extents, double divisor, StreamHandle stream) = 0;
+  /// out (i64) := index of the largest element along the middle axis, the first of equals; NaN counts as
+  /// largest.
+  virtual void argmax(const TensorView& out, const TensorView& in, const AxisExtents& extents,
                       StreamHandle stream) = 0;
 
-  /// loss[r] := log(sum(exp(logits[r, :]))) - logits[r, labels[r]]; gradient[r, c] := softmax(logits)[r, c] - (c == labels[r]),
-  /// skipped when gradient.data is null. labels: i64 in [0, columns), which the kernel need not check.
-  virtual void softmax_cross_entropy(const TensorView& loss, const TensorView& gradient, const TensorView& logits,
-                                     const TensorView& labels, StreamHandle stream) = 0;
+  /// out [m, n] := op(a) op(b), op transposing where asked: a is [m, k] or, transposed, [k, m]. f32 and f64
+  /// at least.
+  virtual void matmul(const TensorView& out, const TensorView& a, bool transpose_a, const TensorView& b,
+                      bool transpose_b, StreamHandle stream) = 0;
 
-  /// One fused pass: velocity := momentum·velocity + g, variable -= learning_rate·(velocity or, Nesterov, g + momentum·velocity);
-  /// g = gradient + weight_decay·variable. velocity.data is null without momentum.
+  /// loss[r] := log(sum(exp(logits[r, :]))) - logits[r, labels[r]]; gradient[r, c] := softmax(logits)[r, c] -
+  /// (c == labels[r]), skipped when gradient.data is null. labels: i64 in [0, columns), which the kernel need
+  /// not check.
+  virtual void softmax_cross_entropy(const TensorView& loss, const TensorView& gradient,
+                                     const TensorView& logits, const TensorView& labels,
+                                     StreamHandle stream) = 0;
+
+  /// One fused pass: velocity := momentum·velocity + g, variable -= learning_rate·(velocity or, Nesterov, g +
+  /// momentum·velocity); g = gradient + weight_decay·variable. velocity.data is null without momentum.
   virtual void sgd_update(const TensorView& variable, const TensorView& velocity, const TensorView& gradient,
                           const UpdateParameters& parameters, StreamHandle stream) = 0;
-  /// One fused pass of Adam (Kingma & Ba 2015, algorithm 1); weight_decay is decoupled (Loshchilov & Hutter 2019).
-  virtual void adam_update(const TensorView& variable, const TensorView& first_moment, const TensorView& second_moment,
-                           const TensorView& gradient, const UpdateParameters& parameters, StreamHandle stream) = 0;
+  /// One fused pass of Adam (Kingma & Ba 2015, algorithm 1); weight_decay is decoupled (Loshchilov & Hutter
+  /// 2019).
+  virtual void adam_update(const TensorView& variable, const TensorView& first_moment,
+                           const TensorView& second_moment, const TensorView& gradient,
+                           const UpdateParameters& parameters, StreamHandle stream) = 0;
 };
 
 }  // namespace lockstep::backend

@@ -1,14 +1,15 @@
 #pragma once
 
+#include <memory>
+#include <span>
+#include <vector>
+
 #include <lockstep/backend/communicator_backend.hpp>
 #include <lockstep/collectives/options.hpp>
 #include <lockstep/device.hpp>
 #include <lockstep/reduce_op.hpp>
 #include <lockstep/stream.hpp>
 #include <lockstep/tensor_view.hpp>
-#include <memory>
-#include <span>
-#include <vector>
 
 struct ncclComm;
 

@@ -12,9 +12,10 @@
 
 namespace lockstep {
 
-/// An explicit choice of how a strategy combines values over its devices. Without one it uses its Communicator: every replica's thread takes
-/// its share (NCCL between GPUs, shared memory between host replicas). All choices follow the same rules for shapes, dtypes and MEAN; sums
-/// of floats may differ in their last bits, as the order of additions does.
+/// An explicit choice of how a strategy combines values over its devices. Without one it uses its
+/// Communicator: every replica's thread takes its share (NCCL between GPUs, shared memory between host
+/// replicas). All choices follow the same rules for shapes, dtypes and MEAN; sums of floats may differ in
+/// their last bits, as the order of additions does.
 ///
 /// One object belongs to one strategy, which serialises its calls.
 class CrossDeviceOps {
@@ -23,7 +24,8 @@ class CrossDeviceOps {
   virtual std::string_view name() const noexcept = 0;
 
   /// Combines one batch. Enqueued on the devices' current streams; sources are not changed.
-  /// @param inputs   inputs[rank][k]: contiguous, on devices[rank], alike on all ranks; dtypes on which `op` is defined.
+  /// @param inputs   inputs[rank][k]: contiguous, on devices[rank], alike on all ranks; dtypes on which `op`
+  /// is defined.
   /// @param devices  one per rank.
   /// @param root     the rank that gets the results, or -1: all.
   /// @return results[rank][k], of dtype reduced_dtype(op); empty lists for ranks that get none.
@@ -44,8 +46,8 @@ class ReductionToOneDevice : public CrossDeviceOps {
   std::optional<Device> reduce_to_;
 };
 
-/// Adds up in each half of the devices on its first one, then the two halves' sums on the first of all, then copies back the same way: fewer
-/// transfers cross from one half to the other, where that is the slow link.
+/// Adds up in each half of the devices on its first one, then the two halves' sums on the first of all, then
+/// copies back the same way: fewer transfers cross from one half to the other, where that is the slow link.
 class HierarchicalCopyAllReduce : public CrossDeviceOps {
  public:
   std::string_view name() const noexcept override { return "HierarchicalCopyAllReduce"; }
@@ -53,7 +55,8 @@ class HierarchicalCopyAllReduce : public CrossDeviceOps {
                                           const std::vector<Device>& devices, int root) override;
 };
 
-/// Concatenates a batch (dtype by dtype) and all-reduces it in `num_packs` pieces by a Communicator: NCCL between GPUs.
+/// Concatenates a batch (dtype by dtype) and all-reduces it in `num_packs` pieces by a Communicator: NCCL
+/// between GPUs.
 class NcclAllReduce : public CrossDeviceOps {
  public:
   /// @param num_packs  0: no packing. @throws InvalidArgument  negative.

@@ -5,7 +5,8 @@
 
 namespace lockstep::detail {
 
-/// Writes every part to one string, as `operator<<` prints it. Messages are built with this (no `<format>` in g++ 12).
+/// Writes every part to one string, as `operator<<` prints it. Messages are built with this (no `<format>` in
+/// g++ 12).
 template <class... Parts>
 std::string concat(const Parts&... parts) {
   std::ostringstream out;

@@ -13,8 +13,8 @@
 
 #include <lockstep/dtype.hpp>
 
-/// What counts as a nest: tuples, pairs, arrays, vectors (of anything but host scalars), string-keyed maps, optionals, and user
-/// structs registered with LOCKSTEP_NEST. Everything else is a leaf.
+/// What counts as a nest: tuples, pairs, arrays, vectors (of anything but host scalars), string-keyed maps,
+/// optionals, and user structs registered with LOCKSTEP_NEST. Everything else is a leaf.
 namespace lockstep::detail {
 
 template <class T>
@@ -57,20 +57,24 @@ struct is_optional<std::optional<T>> : std::true_type {};
 template <class T>
 concept OptionalNest = is_optional<T>::value;
 
-/// A struct registered with LOCKSTEP_NEST: `lockstep_nest_members(value)` is a tuple of references to its members.
+/// A struct registered with LOCKSTEP_NEST: `lockstep_nest_members(value)` is a tuple of references to its
+/// members.
 template <class T>
-concept RecordNest = requires(T& value) { lockstep_nest_members(value); };
+concept RecordNest = requires(T& value) {
+  lockstep_nest_members(value);
+};
 
 template <class T>
 concept Nest = TupleNest<T> || ArrayNest<T> || VectorNest<T> || MapNest<T> || OptionalNest<T>;
 
 /// Text given as a pointer is kept as a string.
 template <class T>
-using decayed_t = std::conditional_t<std::is_same_v<std::decay_t<T>, const char*> || std::is_same_v<std::decay_t<T>, char*>,
-                                     std::string, std::decay_t<T>>;
+using decayed_t =
+    std::conditional_t<std::is_same_v<std::decay_t<T>, const char*> || std::is_same_v<std::decay_t<T>, char*>,
+                       std::string, std::decay_t<T>>;
 
-/// `nest` with every leaf x replaced by f(x), in order: members, then elements, keys sorted. A struct keeps its type, so f must
-/// keep its leaves' types.
+/// `nest` with every leaf x replaced by f(x), in order: members, then elements, keys sorted. A struct keeps
+/// its type, so f must keep its leaves' types.
 template <class T, class F>
 auto map_leaves(const T& nest, F&& f);
 
@@ -93,7 +97,8 @@ auto map_leaves(const T& nest, F&& f) {
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
       using Mapped = decltype(map_leaves(nest[0], f));
       return std::array<Mapped, sizeof...(I)>{map_leaves(nest[I], f)...};
-    }(std::make_index_sequence<std::tuple_size_v<T>>());
+    }
+    (std::make_index_sequence<std::tuple_size_v<T>>());
   } else if constexpr (VectorNest<T>) {
     std::vector<decltype(map_leaves(nest[0], f))> result;
     result.reserve(nest.size());
@@ -108,7 +113,8 @@ auto map_leaves(const T& nest, F&& f) {
     return nest ? std::optional<Mapped>(map_leaves(*nest, f)) : std::optional<Mapped>();
   } else if constexpr (RecordNest<T>) {
     T result = nest;
-    std::apply([&](auto&... member) { ((member = map_leaves(member, f)), ...); }, lockstep_nest_members(result));
+    std::apply([&](auto&... member) { ((member = map_leaves(member, f)), ...); },
+               lockstep_nest_members(result));
     return result;
   } else {
     return f(nest);
@@ -135,21 +141,22 @@ void for_each_leaf(const T& nest, F&& f) {
 
 }  // namespace lockstep::detail
 
-/// Makes a struct a nest of the named members: `LOCKSTEP_NEST(Batch, images, labels)` beside the struct, in its namespace. `run` gives
-/// a `PerReplica<Batch>`; reductions work member by member.
-#define LOCKSTEP_NEST(Type, ...)                                                      \
-  template <class T> /* exactly Type: values that convert to it are not meant */      \
-    requires std::same_as<std::remove_const_t<T>, Type>                               \
-  auto lockstep_nest_members(T& value) {                                              \
-    return LOCKSTEP_NEST_APPLY_(Type, value, __VA_ARGS__);                            \
-  }
-#define LOCKSTEP_NEST_APPLY_(Type, value, ...)                                                         \
+/// Makes a struct a nest of the named members: `LOCKSTEP_NEST(Batch, images, labels)` beside the struct, in
+/// its namespace. `run` gives a `PerReplica<Batch>`; reductions work member by member.
+#define LOCKSTEP_NEST(Type, ...)                                                 \
+  template <class T> /* exactly Type: values that convert to it are not meant */ \
+  requires std::same_as<std::remove_const_t<T>, Type>                            \
+  auto lockstep_nest_members(T& value) { return LOCKSTEP_NEST_APPLY_(Type, value, __VA_ARGS__); }
+#define LOCKSTEP_NEST_APPLY_(Type, value, ...)                                                            \
   [](auto& lockstep_nest_value, auto... pointers) { return std::tie(lockstep_nest_value.*pointers...); }( \
       value, LOCKSTEP_NEST_POINTERS_(Type, __VA_ARGS__))
 #define LOCKSTEP_NEST_PARENS_ ()
-#define LOCKSTEP_NEST_EXPAND_(...) LOCKSTEP_NEST_EXPAND1_(LOCKSTEP_NEST_EXPAND1_(LOCKSTEP_NEST_EXPAND1_(__VA_ARGS__)))
-#define LOCKSTEP_NEST_EXPAND1_(...) LOCKSTEP_NEST_EXPAND2_(LOCKSTEP_NEST_EXPAND2_(LOCKSTEP_NEST_EXPAND2_(__VA_ARGS__)))
-#define LOCKSTEP_NEST_EXPAND2_(...) LOCKSTEP_NEST_EXPAND3_(LOCKSTEP_NEST_EXPAND3_(LOCKSTEP_NEST_EXPAND3_(__VA_ARGS__)))
+#define LOCKSTEP_NEST_EXPAND_(...) \
+  LOCKSTEP_NEST_EXPAND1_(LOCKSTEP_NEST_EXPAND1_(LOCKSTEP_NEST_EXPAND1_(__VA_ARGS__)))
+#define LOCKSTEP_NEST_EXPAND1_(...) \
+  LOCKSTEP_NEST_EXPAND2_(LOCKSTEP_NEST_EXPAND2_(LOCKSTEP_NEST_EXPAND2_(__VA_ARGS__)))
+#define LOCKSTEP_NEST_EXPAND2_(...) \
+  LOCKSTEP_NEST_EXPAND3_(LOCKSTEP_NEST_EXPAND3_(LOCKSTEP_NEST_EXPAND3_(__VA_ARGS__)))
 #define LOCKSTEP_NEST_EXPAND3_(...) __VA_ARGS__
 #define LOCKSTEP_NEST_POINTERS_(Type, ...) LOCKSTEP_NEST_EXPAND_(LOCKSTEP_NEST_POINTER_(Type, __VA_ARGS__))
 #define LOCKSTEP_NEST_POINTER_(Type, member, ...) \

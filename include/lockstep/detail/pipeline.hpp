@@ -3,14 +3,15 @@
 #include <any>
 #include <cstdint>
 #include <functional>
-#include <lockstep/input/tensor_spec.hpp>
-#include <lockstep/tensor.hpp>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <variant>
 #include <vector>
+
+#include <lockstep/input/tensor_spec.hpp>
+#include <lockstep/tensor.hpp>
 
 /// What a Dataset is made of, its element type erased.
 namespace lockstep::detail {

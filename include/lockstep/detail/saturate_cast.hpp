@@ -2,8 +2,9 @@
 
 #include <concepts>
 #include <limits>
-#include <lockstep/dtype.hpp>
 #include <type_traits>
+
+#include <lockstep/dtype.hpp>
 
 namespace lockstep::detail {
 

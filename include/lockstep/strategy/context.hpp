@@ -5,19 +5,23 @@
 
 #include <lockstep/device_manager.hpp>
 
-/// Which strategy and context the current thread is in. Each thread has its own; a new thread starts in the default context.
+/// Which strategy and context the current thread is in. Each thread has its own; a new thread starts in the
+/// default context.
 namespace lockstep {
 
 class Strategy;
 class ReplicaContext;
 
-/// The strategy of the current context; outside every scope the default strategy (one replica, no synchronisation).
+/// The strategy of the current context; outside every scope the default strategy (one replica, no
+/// synchronisation).
 Strategy& get_strategy();
 /// Whether a strategy other than the default one is current.
 bool has_strategy();
-/// In a scope, a merge function or an update function. Exactly one of this and `get_replica_context() != nullptr` holds.
+/// In a scope, a merge function or an update function. Exactly one of this and `get_replica_context() !=
+/// nullptr` holds.
 bool in_cross_replica_context();
-/// The replica's context inside `run`, the default one (replica 0 of 1) outside every scope, null in cross-replica context.
+/// The replica's context inside `run`, the default one (replica 0 of 1) outside every scope, null in
+/// cross-replica context.
 ReplicaContext* get_replica_context();
 /// The component being updated, inside `update` and `update_non_slot`.
 std::optional<int> get_update_replica_id();
@@ -34,7 +38,8 @@ class [[nodiscard]] ContextFrame {
   /// default_scope: the default strategy's own scope, in which everything answers as outside every scope.
   enum class Mode : std::uint8_t { cross_replica, replica, update, default_scope };
 
-  ContextFrame(Mode mode, Strategy& strategy, ReplicaContext* replica_context = nullptr, int update_index = -1) noexcept;
+  ContextFrame(Mode mode, Strategy& strategy, ReplicaContext* replica_context = nullptr,
+               int update_index = -1) noexcept;
   ~ContextFrame();
   ContextFrame(const ContextFrame&) = delete;
   ContextFrame& operator=(const ContextFrame&) = delete;
@@ -60,7 +65,8 @@ class [[nodiscard]] ContextFrame {
 
 }  // namespace detail
 
-/// Cross-replica context of a strategy until the end of the block, on this thread: variables made meanwhile are the strategy's.
+/// Cross-replica context of a strategy until the end of the block, on this thread: variables made meanwhile
+/// are the strategy's.
 class [[nodiscard]] StrategyScope {
  public:
   /// @throws ContextError  in a replica function, or in another strategy's scope.

@@ -9,7 +9,8 @@
 
 namespace lockstep {
 
-/// Synchronous replicas on the devices of one process: variables are mirrored on each, reductions run over all.
+/// Synchronous replicas on the devices of one process: variables are mirrored on each, reductions run over
+/// all.
 ///
 /// Two strategies may share devices; their work is then ordered on the devices' streams.
 class MirroredStrategy : public Strategy {

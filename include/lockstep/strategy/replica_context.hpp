@@ -37,7 +37,8 @@ struct MergeArguments {
 };
 }  // namespace detail
 
-/// What a replica function knows of its replica. Valid on the replica's thread while its function runs; neither copied nor moved.
+/// What a replica function knows of its replica. Valid on the replica's thread while its function runs;
+/// neither copied nor moved.
 class ReplicaContext {
  public:
   ReplicaContext(const ReplicaContext&) = delete;
@@ -50,31 +51,34 @@ class ReplicaContext {
   /// The stream on which this replica's work is enqueued.
   StreamRef stream() const { return current_stream(device_); }
 
-  /// Combines every leaf of `nest` over all replicas; each gets the same bits. All replicas make the same calls in the same order, with
-  /// the same structure and shapes; the leaves of one call are one batch.
+  /// Combines every leaf of `nest` over all replicas; each gets the same bits. All replicas make the same
+  /// calls in the same order, with the same structure and shapes; the leaves of one call are one batch.
   ///
-  /// A host scalar is one contribution from each replica. A tensor on another device is first copied to device(). A mirrored variable
-  /// contributes its component. Sparse rows are concatenated. mean divides by the number of replicas and nothing else: values that were
-  /// divided by the global batch size already want sum. The mean of integers is a true division (reduced_dtype).
-  /// Enqueued on stream(); waits on the host for the other replicas to make the call, never for a device.
+  /// A host scalar is one contribution from each replica. A tensor on another device is first copied to
+  /// device(). A mirrored variable contributes its component. Sparse rows are concatenated. mean divides by
+  /// the number of replicas and nothing else: values that were divided by the global batch size already want
+  /// sum. The mean of integers is a true division (reduced_dtype). Enqueued on stream(); waits on the host
+  /// for the other replicas to make the call, never for a device.
   ///
   /// @return the nest with each leaf a Tensor (IndexedSlices stay). In the default context: `nest` itself.
   /// @throws InvalidArgument  booleans, or leaves that are not numbers.
-  /// @throws CollectiveMismatch  replicas disagree on shape, dtype, structure or order: on every replica, naming both.
+  /// @throws CollectiveMismatch  replicas disagree on shape, dtype, structure or order: on every replica,
+  /// naming both.
   /// @throws ContextError  not this replica's thread; or a replica has returned without making the call.
   /// @throws CollectiveTimeout  options.timeout is over: who arrived and who did not.
   template <class NestType>
   auto all_reduce(ReduceOp op, const NestType& nest, const CommunicationOptions& options = {});
 
-  /// Concatenates every leaf along `axis`, in replica order; sizes along it may differ. Otherwise as all_reduce.
+  /// Concatenates every leaf along `axis`, in replica order; sizes along it may differ. Otherwise as
+  /// all_reduce.
   /// @throws InvalidArgument  scalars (expand first), ranks or other extents differ, axis out of range.
   /// @throws Unsupported  sparse rows.
   template <class NestType>
   auto all_gather(const NestType& nest, std::int64_t axis, const CommunicationOptions& options = {});
 
-  /// Pauses all replicas and calls replica 0's merge_fn(strategy, args...) once, in cross-replica context, with each argument as
-  /// PerReplica<T> in replica order (variables as Variable&). Every replica gets its part of the result: the component of distributed
-  /// leaves, the same object otherwise.
+  /// Pauses all replicas and calls replica 0's merge_fn(strategy, args...) once, in cross-replica context,
+  /// with each argument as PerReplica<T> in replica order (variables as Variable&). Every replica gets its
+  /// part of the result: the component of distributed leaves, the same object otherwise.
   /// @throws ContextError  not this replica's thread; or replicas make a different number of merge calls.
   /// @throws InvalidArgument  arguments of different types on different replicas.
   /// What merge_fn throws reaches the caller of `run`.
@@ -96,7 +100,8 @@ class ReplicaContext {
                                                      const CommunicationOptions& options);
   std::vector<Tensor> all_gather_batch(const std::vector<Tensor>& values, std::int64_t axis,
                                        const CommunicationOptions& options);
-  /// Meets the other replicas; replica 0 calls `merge_fn` with all arguments, which fills its `result`; then every replica's `take` reads that.
+  /// Meets the other replicas; replica 0 calls `merge_fn` with all arguments, which fills its `result`; then
+  /// every replica's `take` reads that.
   void merge(const detail::MergeArguments& arguments,
              const std::function<void(const std::vector<void*>& arguments)>& merge_fn, void* result,
              const std::function<void(void* result)>& take);
@@ -112,8 +117,10 @@ namespace detail {
 /// A leaf of a collective's nest as a contribution.
 template <class Leaf>
 Contribution to_contribution(const Leaf& leaf) {
-  if constexpr (std::is_same_v<Leaf, IndexedSlices>) return {Tensor(), leaf};
-  else if constexpr (HostScalar<Leaf>) return {Tensor::scalar(leaf), {}};
+  if constexpr (std::is_same_v<Leaf, IndexedSlices>)
+    return {Tensor(), leaf};
+  else if constexpr (HostScalar<Leaf>)
+    return {Tensor::scalar(leaf), {}};
   else {
     static_assert(std::convertible_to<const Leaf&, Tensor>,
                   "a collective's leaves are Tensors, variables, host scalars or IndexedSlices");
@@ -126,8 +133,10 @@ auto take_contributions(const NestType& nest, std::vector<Contribution>&& reduce
   std::size_t next = 0;
   return map_leaves(nest, [&](const auto& leaf) {
     Contribution& result = reduced[next++];
-    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(leaf)>, IndexedSlices>) return std::move(*result.slices);
-    else return std::move(result.tensor);
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(leaf)>, IndexedSlices>)
+      return std::move(*result.slices);
+    else
+      return std::move(result.tensor);
   });
 }
 
@@ -141,7 +150,8 @@ auto ReplicaContext::all_reduce(ReduceOp op, const NestType& nest, const Communi
 }
 
 template <class NestType>
-auto ReplicaContext::all_gather(const NestType& nest, std::int64_t axis, const CommunicationOptions& options) {
+auto ReplicaContext::all_gather(const NestType& nest, std::int64_t axis,
+                                const CommunicationOptions& options) {
   std::vector<Tensor> values;
   detail::for_each_leaf(nest, [&](const auto& leaf) {
     detail::Contribution value = detail::to_contribution(leaf);
@@ -179,9 +189,12 @@ auto ReplicaContext::merge_call(F&& merge_fn, const Args&... args) {
       } else {
         result.emplace(merge_fn(strategy_, std::get<I>(values)...));
       }
-    }(std::index_sequence_for<Args...>());
+    }
+    (std::index_sequence_for<Args...>());
   };
-  auto take = [&](void* from) { taken.emplace(detail::select(**static_cast<std::optional<Kept>*>(from), local_index())); };
+  auto take = [&](void* from) {
+    taken.emplace(detail::select(**static_cast<std::optional<Kept>*>(from), local_index()));
+  };
   merge({&typeid(std::tuple<Kept, Arguments>), &mine}, call, &result, take);
   if constexpr (!std::is_void_v<Result>) return Taken(std::move(*taken));
 }

@@ -66,8 +66,10 @@ concept ReplicaFunction = !std::is_same_v<std::decay_t<F>, RunOptions>;
 /// Calls fn with the arguments alone if that is well-formed, else with the context first.
 template <class F, class... Args>
 decltype(auto) call_replica_function(F& fn, ReplicaContext& context, Args&&... args) {
-  if constexpr (std::is_invocable_v<F&, Args...>) return fn(std::forward<Args>(args)...);
-  else return fn(context, std::forward<Args>(args)...);
+  if constexpr (std::is_invocable_v<F&, Args...>)
+    return fn(std::forward<Args>(args)...);
+  else
+    return fn(context, std::forward<Args>(args)...);
 }
 
 struct StrategyState;
@@ -75,12 +77,14 @@ class CrossReplicaReduce;
 
 }  // namespace detail
 
-/// A way to keep replicas of a computation in step: which devices they run on, how values and variables are kept on them, how they are
-/// combined. Neither copied nor moved; variables made in its scope must not outlive its use.
+/// A way to keep replicas of a computation in step: which devices they run on, how values and variables are
+/// kept on them, how they are combined. Neither copied nor moved; variables made in its scope must not
+/// outlive its use.
 ///
-/// Calls are allowed in the strategy's cross-replica context, and in the default context, where they enter its scope by themselves;
-/// elsewhere they throw ContextError. Several host threads may call one strategy; their calls are serialised. A call returns when its work
-/// is enqueued on the devices' current streams; only functions of the caller's wait for a device.
+/// Calls are allowed in the strategy's cross-replica context, and in the default context, where they enter
+/// its scope by themselves; elsewhere they throw ContextError. Several host threads may call one strategy;
+/// their calls are serialised. A call returns when its work is enqueued on the devices' current streams; only
+/// functions of the caller's wait for a device.
 class Strategy {
  public:
   virtual ~Strategy();
@@ -92,16 +96,19 @@ class Strategy {
   StrategyExtended& extended() noexcept;
   int num_replicas_in_sync() const noexcept;
 
-  /// Calls `fn` once for each local replica, all at the same time, each with the replica's device current, replica 0 on the
-  /// calling thread and the others on threads of the strategy's, and waits for all. `fn(args...)`, or `fn(ReplicaContext&, args...)`: distributed arguments arrive as the replica's component, variables
-  /// as themselves, all else unchanged.
+  /// Calls `fn` once for each local replica, all at the same time, each with the replica's device current,
+  /// replica 0 on the calling thread and the others on threads of the strategy's, and waits for all.
+  /// `fn(args...)`, or `fn(ReplicaContext&, args...)`: distributed arguments arrive as the replica's
+  /// component, variables as themselves, all else unchanged.
   ///
-  /// @return the results merged leaf by leaf: containers keep their structure, leaves become PerReplica with one component per local
-  /// replica (also with one replica), a variable stays the variable; void stays void.
-  /// @throws what the lowest failing replica's function threw, unchanged; last_failures() has all. Replicas waiting for it are released
-  /// and the strategy is usable again.
-  /// @throws InvalidArgument  a distributed argument has another number of components; results differ in structure.
-  /// @throws ContextError  in a replica function (nested run); replicas make a different number of merge calls or collectives.
+  /// @return the results merged leaf by leaf: containers keep their structure, leaves become PerReplica with
+  /// one component per local replica (also with one replica), a variable stays the variable; void stays void.
+  /// @throws what the lowest failing replica's function threw, unchanged; last_failures() has all. Replicas
+  /// waiting for it are released and the strategy is usable again.
+  /// @throws InvalidArgument  a distributed argument has another number of components; results differ in
+  /// structure.
+  /// @throws ContextError  in a replica function (nested run); replicas make a different number of merge
+  /// calls or collectives.
   template <detail::ReplicaFunction F, class... Args>
   auto run(F&& fn, const Args&... args);
   template <detail::ReplicaFunction F, class... Args>
@@ -111,62 +118,73 @@ class Strategy {
 
   /// Combines a value over replicas, leaf by leaf, and, with axes, along these axes first.
   ///
-  /// Without axes the components have equal shapes; mean divides by the number of replicas. With axes they may differ along these, also
-  /// be empty; mean divides by the number of elements actually present along the axes on all replicas together, so a partial batch is
-  /// averaged rightly. (To weigh otherwise, reduce numerator and denominator with sum and divide.) min and max skip empty components.
-  /// One replica is nothing special: without axes the value itself. A mirrored value's mean is itself; its sum is refused.
-  /// Integer sums wrap in their own type; integer means are true divisions (reduced_dtype). f16, bf16, f8 are added in float.
-  /// mean over no elements at all is NaN.
+  /// Without axes the components have equal shapes; mean divides by the number of replicas. With axes they
+  /// may differ along these, also be empty; mean divides by the number of elements actually present along the
+  /// axes on all replicas together, so a partial batch is averaged rightly. (To weigh otherwise, reduce
+  /// numerator and denominator with sum and divide.) min and max skip empty components. One replica is
+  /// nothing special: without axes the value itself. A mirrored value's mean is itself; its sum is refused.
+  /// Integer sums wrap in their own type; integer means are true divisions (reduced_dtype). f16, bf16, f8 are
+  /// added in float. mean over no elements at all is NaN.
   ///
   /// @return the nest with each leaf a Tensor on the current device (IndexedSlices stay).
-  /// @throws InvalidArgument  shapes differ (names the replicas); an axis out of range, scalars with an axis; a plain value summed over
-  /// several replicas; booleans; min or max of no elements.
+  /// @throws InvalidArgument  shapes differ (names the replicas); an axis out of range, scalars with an axis;
+  /// a plain value summed over several replicas; booleans; min or max of no elements.
   template <class Value>
   auto reduce(ReduceOp op, const Value& value, const Axes& axes = {});
 
-  /// This process's components: one nest per local replica, distributed leaves replaced by the component (a variable's by its Tensor),
-  /// plain leaves repeated; for a value without distributed leaves just that value.
+  /// This process's components: one nest per local replica, distributed leaves replaced by the component (a
+  /// variable's by its Tensor), plain leaves repeated; for a value without distributed leaves just that
+  /// value.
   template <class Value>
   auto local_results(const Value& value) const;
 
-  /// Concatenates components in replica order along `axis`; sizes along it may differ. A plain tensor is returned unchanged.
+  /// Concatenates components in replica order along `axis`; sizes along it may differ. A plain tensor is
+  /// returned unchanged.
   /// @return the nest with each leaf a Tensor on the current device.
-  /// @throws InvalidArgument  scalars (expand first), ranks or other extents differ, axis out of range. @throws Unsupported  sparse rows.
+  /// @throws InvalidArgument  scalars (expand first), ranks or other extents differ, axis out of range.
+  /// @throws Unsupported  sparse rows.
   template <class Value>
   auto gather(const Value& value, std::int64_t axis);
 
-  /// Calls value_fn(ValueContext) once per local replica, in replica order, and wraps: every leaf becomes PerReplica, even when all are the
-  /// same object. Components stay where value_fn put them.
+  /// Calls value_fn(ValueContext) once per local replica, in replica order, and wraps: every leaf becomes
+  /// PerReplica, even when all are the same object. Components stay where value_fn put them.
   /// @throws InvalidArgument  structures differ between replicas.
   template <std::invocable<ValueContext> F>
   auto distribute_values_from_function(F&& value_fn);
 
-  /// Splits each batch of the dataset over the replicas, in row order, and places each part on its replica's device. Every component is
-  /// split by its own rows: ceil(B / N) for each replica while they last, so that the last replicas of a small batch get fewer, or none
-  /// (with AutoShardPolicy::off and ::file sizes are balanced instead, see balanced_batch_sizes). No rows are left out. A strategy that
-  /// does not synchronise passes elements whole. Nothing is read before a pass starts.
-  /// @throws InvalidArgument  elements without rows (batch the dataset first); options that contradict each other, or a negative buffer.
+  /// Splits each batch of the dataset over the replicas, in row order, and places each part on its replica's
+  /// device. Every component is split by its own rows: ceil(B / N) for each replica while they last, so that
+  /// the last replicas of a small batch get fewer, or none (with AutoShardPolicy::off and ::file sizes are
+  /// balanced instead, see balanced_batch_sizes). No rows are left out. A strategy that does not synchronise
+  /// passes elements whole. Nothing is read before a pass starts.
+  /// @throws InvalidArgument  elements without rows (batch the dataset first); options that contradict each
+  /// other, or a negative buffer.
   /// @throws Unsupported  InputReplicationMode::per_replica.
   template <class E>
-  DistributedDataset<detail::merged_t<E>> distribute_dataset(const TypedDataset<E>& dataset, const InputOptions& options = {});
+  DistributedDataset<detail::merged_t<E>> distribute_dataset(const TypedDataset<E>& dataset,
+                                                             const InputOptions& options = {});
 
-  /// Calls fn(InputContext) in cross-replica context, once (with InputReplicationMode::per_replica once for each replica), and deals the
-  /// elements of the TypedDataset it returns: each replica takes a whole one in turn. Batches should have the per-replica size. Where the
-  /// last step has too few, the other replicas get elements without rows; if all shapes are static, the step is left out instead.
-  /// @throws InvalidArgument  as distribute_dataset. @throws Unsupported  per_replica on another strategy than MirroredStrategy.
+  /// Calls fn(InputContext) in cross-replica context, once (with InputReplicationMode::per_replica once for
+  /// each replica), and deals the elements of the TypedDataset it returns: each replica takes a whole one in
+  /// turn. Batches should have the per-replica size. Where the last step has too few, the other replicas get
+  /// elements without rows; if all shapes are static, the step is left out instead.
+  /// @throws InvalidArgument  as distribute_dataset. @throws Unsupported  per_replica on another strategy
+  /// than MirroredStrategy.
   template <std::invocable<InputContext> F>
   auto distribute_datasets_from_function(F&& fn, const InputOptions& options = {});
 
-  /// A dataset of arrays, neither batched nor distributed yet. Elements are slices along the first axis: of a .npy file (each a Tensor:
-  /// `as<Tensor>()` before distribute_dataset), or of a nest of Tensors, which are copied to the host once. A std::vector<Tensor> is
-  /// a list: it is stacked first, so its elements are the tensors.
-  /// @throws as load_npy. @throws InvalidArgument  a scalar, different numbers of rows, a list that cannot be stacked.
+  /// A dataset of arrays, neither batched nor distributed yet. Elements are slices along the first axis: of a
+  /// .npy file (each a Tensor: `as<Tensor>()` before distribute_dataset), or of a nest of Tensors, which are
+  /// copied to the host once. A std::vector<Tensor> is a list: it is stacked first, so its elements are the
+  /// tensors.
+  /// @throws as load_npy. @throws InvalidArgument  a scalar, different numbers of rows, a list that cannot be
+  /// stacked.
   Dataset make_numpy_dataset(const std::filesystem::path& path);
   template <detail::TensorNest T>
   auto make_numpy_dataset(const T& arrays);
 
-  /// Every replica that failed in the last `run` of this strategy, lowest first; empty after a run without failures. Replicas that were
-  /// only released are not listed.
+  /// Every replica that failed in the last `run` of this strategy, lowest first; empty after a run without
+  /// failures. Replicas that were only released are not listed.
   std::vector<ReplicaFailure> last_failures() const;
 
   /// "MirroredStrategy", for messages.
@@ -179,7 +197,8 @@ class Strategy {
   friend class detail::ReplicaRun;
   friend class detail::CrossReplicaReduce;
 
-  /// @param devices  one per replica. @throws InvalidArgument  a device twice. @throws NotFound  there is no such device.
+  /// @param devices  one per replica. @throws InvalidArgument  a device twice. @throws NotFound  there is no
+  /// such device.
   /// @throws ContextError  a device of another task.
   Strategy(std::vector<Device> devices, const CommunicationOptions& options, std::string_view name);
 
@@ -193,7 +212,8 @@ class Strategy {
  private:
   /// Runs job(context) for every replica, as `run` says.
   void run_replicas(const std::function<void(ReplicaContext&, int)>& job);
-  std::vector<detail::Contribution> reduce_batch(ReduceOp op, const std::vector<ReduceValue>& values, const Axes& axes);
+  std::vector<detail::Contribution> reduce_batch(ReduceOp op, const std::vector<ReduceValue>& values,
+                                                 const Axes& axes);
   std::vector<Tensor> gather_batch(const std::vector<ReduceValue>& values, std::int64_t axis);
   int num_local_replicas() const noexcept;
   detail::InputTarget input_target() const;
@@ -206,10 +226,12 @@ namespace detail {
 
 /// A struct of nests, one for each replica.
 template <class Leaf>
-concept RecordLeaf = is_per_replica<Leaf>::value && requires(const Leaf& leaf) { lockstep_nest_members(leaf[0]); };
+concept RecordLeaf = is_per_replica<Leaf>::value && requires(const Leaf& leaf) {
+  lockstep_nest_members(leaf[0]);
+};
 template <RecordLeaf Leaf>
-using member_indices_t =
-    std::make_index_sequence<std::tuple_size_v<decltype(lockstep_nest_members(std::declval<typename Leaf::value_type&>()))>>;
+using member_indices_t = std::make_index_sequence<
+    std::tuple_size_v<decltype(lockstep_nest_members(std::declval<typename Leaf::value_type&>()))>>;
 
 /// Member K of the replicas' structs, merged as if each replica had returned it alone.
 template <std::size_t K, RecordLeaf Leaf>
@@ -225,8 +247,11 @@ template <class Leaf>
 void append_reduce_values(const Leaf& leaf, std::vector<ReduceValue>& values) {
   if constexpr (RecordLeaf<Leaf>) {
     [&]<std::size_t... I>(std::index_sequence<I...>) {
-      (for_each_leaf(merged_member<I>(leaf), [&](const auto& member) { append_reduce_values(member, values); }), ...);
-    }(member_indices_t<Leaf>());
+      (for_each_leaf(merged_member<I>(leaf),
+                     [&](const auto& member) { append_reduce_values(member, values); }),
+       ...);
+    }
+    (member_indices_t<Leaf>());
   } else {
     static_assert(std::convertible_to<const Leaf&, ReduceValue>,
                   "only numbers, Tensors, variables and IndexedSlices can be reduced or gathered");
@@ -235,8 +260,9 @@ void append_reduce_values(const Leaf& leaf, std::vector<ReduceValue>& values) {
 }
 
 template <class Leaf>
-inline constexpr bool is_sparse_leaf = std::is_same_v<Leaf, IndexedSlices> || std::is_same_v<Leaf, PerReplica<IndexedSlices>> ||
-                                       std::is_same_v<Leaf, Mirrored<IndexedSlices>>;
+inline constexpr bool is_sparse_leaf =
+    std::is_same_v<Leaf, IndexedSlices> || std::is_same_v<Leaf, PerReplica<IndexedSlices>> ||
+    std::is_same_v<Leaf, Mirrored<IndexedSlices>>;
 
 /// A leaf's result, taken from the list in the order of append_reduce_values.
 template <class Leaf>
@@ -245,10 +271,11 @@ auto take_reduced(const Leaf& leaf, std::vector<Contribution>& results, std::siz
     typename Leaf::value_type record = leaf[0];
     auto members = lockstep_nest_members(record);
     [&]<std::size_t... I>(std::index_sequence<I...>) {
-      ((std::get<I>(members) = map_leaves(merged_member<I>(leaf),
-                                          [&](const auto& member) { return take_reduced(member, results, next); })),
+      ((std::get<I>(members) = map_leaves(
+            merged_member<I>(leaf), [&](const auto& member) { return take_reduced(member, results, next); })),
        ...);
-    }(member_indices_t<Leaf>());
+    }
+    (member_indices_t<Leaf>());
     return record;
   } else if constexpr (is_sparse_leaf<Leaf>) {
     return std::move(*results[next++].slices);
@@ -262,7 +289,8 @@ auto take_reduced(const Leaf& leaf, std::vector<Contribution>& results, std::siz
 template <detail::ReplicaFunction F, class... Args>
 auto Strategy::run(F&& fn, const Args&... args) {
   static_assert(detail::takes_arguments<F, Args...> || detail::takes_context<F, Args...>,
-                "run(fn, args...): fn must be callable as fn(args...) or as fn(ReplicaContext&, args...), where each distributed "
+                "run(fn, args...): fn must be callable as fn(args...) or as fn(ReplicaContext&, args...), "
+                "where each distributed "
                 "argument arrives as its component: PerReplica<T> as T");
   using Returned = decltype(detail::call_replica_function(fn, std::declval<ReplicaContext&>(),
                                                           std::declval<detail::selected_t<Args>>()...));
@@ -272,7 +300,8 @@ auto Strategy::run(F&& fn, const Args&... args) {
       detail::call_replica_function(fn, context, detail::select<detail::decayed_t<Args>>(args, i)...);
     });
   } else {
-    std::vector<std::optional<detail::decayed_t<Returned>>> results(static_cast<std::size_t>(num_local_replicas()));
+    std::vector<std::optional<detail::decayed_t<Returned>>> results(
+        static_cast<std::size_t>(num_local_replicas()));
     run_replicas([&](ReplicaContext& context, int i) {
       results[static_cast<std::size_t>(i)].emplace(
           detail::call_replica_function(fn, context, detail::select<detail::decayed_t<Args>>(args, i)...));
@@ -287,7 +316,8 @@ auto Strategy::reduce(ReduceOp op, const Value& value, const Axes& axes) {
   detail::for_each_leaf(value, [&](const auto& leaf) { detail::append_reduce_values(leaf, values); });
   auto results = reduce_batch(op, values, axes);
   std::size_t next = 0;
-  return detail::map_leaves(value, [&](const auto& leaf) { return detail::take_reduced(leaf, results, next); });
+  return detail::map_leaves(value,
+                            [&](const auto& leaf) { return detail::take_reduced(leaf, results, next); });
 }
 
 template <class Value>
@@ -297,7 +327,8 @@ auto Strategy::gather(const Value& value, std::int64_t axis) {
   std::vector<detail::Contribution> results;
   for (Tensor& gathered : gather_batch(values, axis)) results.push_back({std::move(gathered), {}});
   std::size_t next = 0;
-  return detail::map_leaves(value, [&](const auto& leaf) { return detail::take_reduced(leaf, results, next); });
+  return detail::map_leaves(value,
+                            [&](const auto& leaf) { return detail::take_reduced(leaf, results, next); });
 }
 
 template <class Value>
@@ -313,7 +344,8 @@ auto Strategy::local_results(const Value& value) const {
       }
     });
   };
-  const int n = detail::has_distributed_leaf<Value>() ? detail::num_components(value, num_local_replicas()) : 1;
+  const int n =
+      detail::has_distributed_leaf<Value>() ? detail::num_components(value, num_local_replicas()) : 1;
   std::vector<decltype(component(0))> results;
   for (int i = 0; i < n; ++i) results.push_back(component(i));
   return results;
@@ -328,16 +360,19 @@ auto Strategy::distribute_values_from_function(F&& value_fn) {
     for (int i = 0; i < num_local_replicas(); ++i)
       values[static_cast<std::size_t>(i)].emplace(value_fn(ValueContext(i, num_replicas_in_sync())));
   });
-  return detail::map_leaves(detail::merge_results(values, "distribute_values_from_function"), [](const auto& leaf) {
-    using Leaf = std::remove_cvref_t<decltype(leaf)>;
-    if constexpr (detail::is_per_replica<Leaf>::value)
-      return Leaf(std::vector<typename Leaf::value_type>(leaf.begin(), leaf.end()));  // always wrapped
-    else return leaf;
-  });
+  return detail::map_leaves(
+      detail::merge_results(values, "distribute_values_from_function"), [](const auto& leaf) {
+        using Leaf = std::remove_cvref_t<decltype(leaf)>;
+        if constexpr (detail::is_per_replica<Leaf>::value)
+          return Leaf(std::vector<typename Leaf::value_type>(leaf.begin(), leaf.end()));  // always wrapped
+        else
+          return leaf;
+      });
 }
 
 template <class E>
-DistributedDataset<detail::merged_t<E>> Strategy::distribute_dataset(const TypedDataset<E>& dataset, const InputOptions& options) {
+DistributedDataset<detail::merged_t<E>> Strategy::distribute_dataset(const TypedDataset<E>& dataset,
+                                                                     const InputOptions& options) {
   extended().check_cross_replica("distribute_dataset");
   return detail::distribute(dataset, input_target(), options);
 }

@@ -24,7 +24,8 @@ struct StrategyState;
 struct Ungrouped {};
 inline constexpr Ungrouped ungrouped;
 
-/// The lower-level interface of a strategy: where values live and how they move. Contexts, threads and streams as for Strategy.
+/// The lower-level interface of a strategy: where values live and how they move. Contexts, threads and
+/// streams as for Strategy.
 class StrategyExtended {
  public:
   /// The devices replicas run on, in replica order. @throws ContextError  for the default strategy.
@@ -32,19 +33,22 @@ class StrategyExtended {
   /// The devices variables live on. @throws ContextError  for the default strategy.
   const std::vector<Device>& parameter_devices() const;
 
-  /// Reduces over replicas, as Strategy::reduce without axes, onto the destinations. A mirrored value's mean, and a plain value's, is returned
-  /// unchanged and not moved. Sources are never changed.
-  /// @throws InvalidArgument  shapes or dtypes differ; a plain or mirrored value summed over several replicas; booleans.
+  /// Reduces over replicas, as Strategy::reduce without axes, onto the destinations. A mirrored value's mean,
+  /// and a plain value's, is returned unchanged and not moved. Sources are never changed.
+  /// @throws InvalidArgument  shapes or dtypes differ; a plain or mirrored value summed over several
+  /// replicas; booleans.
   Mirrored<Tensor> reduce_to(ReduceOp op, const ReduceValue& value, const Destination& destination,
                              const CommunicationOptions& options = {});
-  Mirrored<IndexedSlices> reduce_to(ReduceOp op, const PerReplica<IndexedSlices>& value, const Destination& destination,
-                                    const CommunicationOptions& options = {});
+  Mirrored<IndexedSlices> reduce_to(ReduceOp op, const PerReplica<IndexedSlices>& value,
+                                    const Destination& destination, const CommunicationOptions& options = {});
   /// One result per pair, in order, equal bit for bit to the single calls. Sparse values come back dense.
-  std::vector<Mirrored<Tensor>> batch_reduce_to(ReduceOp op, const std::vector<std::pair<ReduceValue, Destination>>& pairs,
+  std::vector<Mirrored<Tensor>> batch_reduce_to(ReduceOp op,
+                                                const std::vector<std::pair<ReduceValue, Destination>>& pairs,
                                                 const CommunicationOptions& options = {});
   /// Copies to the destinations; without one, to all worker devices.
   Mirrored<Tensor> broadcast_to(const Tensor& tensor, const CommunicationOptions& options = {});
-  Mirrored<Tensor> broadcast_to(const Tensor& tensor, const Destination& destination, const CommunicationOptions& options = {});
+  Mirrored<Tensor> broadcast_to(const Tensor& tensor, const Destination& destination,
+                                const CommunicationOptions& options = {});
   /// A host scalar is returned unchanged, so that it can later take a variable's dtype.
   template <Element T>
   T broadcast_to(T scalar, const Destination&, const CommunicationOptions& = {}) {
@@ -55,12 +59,12 @@ class StrategyExtended {
     return scalar;
   }
 
-  /// Calls fn(Tensor& local, args...) for each component of the variable, in order, on the calling thread with the component's device
-  /// current. Mirrored arguments arrive as the component; plain ones and variables unchanged. A `local` that fn made point at other
-  /// storage is copied into the component.
+  /// Calls fn(Tensor& local, args...) for each component of the variable, in order, on the calling thread
+  /// with the component's device current. Mirrored arguments arrive as the component; plain ones and
+  /// variables unchanged. A `local` that fn made point at other storage is copied into the component.
   /// @return the results as a nest of Mirrored (void stays void); with `ungrouped` as a nest of vectors.
-  /// @throws InvalidArgument  a per-replica argument (resolve it with reduce_to first); another strategy's variable; a new value of
-  /// another shape or dtype.
+  /// @throws InvalidArgument  a per-replica argument (resolve it with reduce_to first); another strategy's
+  /// variable; a new value of another shape or dtype.
   template <class F, class... Args>
   auto update(const Variable& variable, F&& fn, const Args&... args) {
     auto results = update_components(variable, fn, args...);
@@ -84,7 +88,8 @@ class StrategyExtended {
         using Leaf = std::remove_cvref_t<decltype(leaf)>;
         if constexpr (detail::is_per_replica<Leaf>::value)
           return std::vector<typename Leaf::value_type>(leaf.begin(), leaf.end());
-        else return leaf;
+        else
+          return leaf;
       });
   }
 
@@ -106,7 +111,8 @@ class StrategyExtended {
   friend struct detail::StrategyState;
   explicit StrategyExtended(Strategy& strategy) : strategy_(strategy) {}
 
-  Mirrored<Tensor> broadcast(const Tensor& tensor, const std::vector<Device>& devices, const CommunicationOptions& options);
+  Mirrored<Tensor> broadcast(const Tensor& tensor, const std::vector<Device>& devices,
+                             const CommunicationOptions& options);
   void for_each_component(const Variable& variable, const std::function<void(Tensor& local, int i)>& fn);
 
   /// Argument i of an update.
@@ -132,12 +138,14 @@ class StrategyExtended {
     using Returned = std::invoke_result_t<F&, Tensor&, decltype(select_update(args, 0))...>;
     (select_update(args, 0), ...);  // refuses before anything has changed
     if constexpr (std::is_void_v<Returned>) {
-      for_each_component(variable, [&](Tensor& local, [[maybe_unused]] int i) { fn(local, select_update(args, i)...); });
+      for_each_component(
+          variable, [&](Tensor& local, [[maybe_unused]] int i) { fn(local, select_update(args, i)...); });
       return std::monostate();
     } else {
       std::vector<std::optional<detail::decayed_t<Returned>>> results;
-      for_each_component(variable,
-                         [&](Tensor& local, [[maybe_unused]] int i) { results.emplace_back(fn(local, select_update(args, i)...)); });
+      for_each_component(variable, [&](Tensor& local, [[maybe_unused]] int i) {
+        results.emplace_back(fn(local, select_update(args, i)...));
+      });
       return results;
     }
   }

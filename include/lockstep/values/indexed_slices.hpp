@@ -4,8 +4,9 @@
 
 namespace lockstep {
 
-/// Sparse rows of a dense tensor: row indices[i] is values[i, ...]; an index may occur several times, and its rows then add up.
-/// Reductions concatenate indices and values over replicas, without merging duplicates; mean divides the values by N.
+/// Sparse rows of a dense tensor: row indices[i] is values[i, ...]; an index may occur several times, and its
+/// rows then add up. Reductions concatenate indices and values over replicas, without merging duplicates;
+/// mean divides the values by N.
 struct IndexedSlices {
   Tensor values;      ///< [n, ...]
   Tensor indices;     ///< i64 [n], each in [0, dense_shape[0]).

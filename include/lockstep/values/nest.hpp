@@ -10,19 +10,22 @@
 #include <lockstep/values/per_replica.hpp>
 #include <lockstep/values/variable.hpp>
 
-/// How nests go into replicas (select) and come out of them (merge). Leaves: PerReplica, Mirrored and Variable are distributed, everything
-/// else is one object for all replicas.
+/// How nests go into replicas (select) and come out of them (merge). Leaves: PerReplica, Mirrored and
+/// Variable are distributed, everything else is one object for all replicas.
 namespace lockstep::detail {
 
-/// Replica i's part of an argument: component i of distributed leaves (a Variable stays), everything else as it is. A mirrored value with
-/// one component is a plain one.
+/// Replica i's part of an argument: component i of distributed leaves (a Variable stays), everything else as
+/// it is. A mirrored value with one component is a plain one.
 template <class T>
 auto select(const T& nest, int replica) {
   return map_leaves(nest, [replica](const auto& leaf) {
     using Leaf = std::remove_cvref_t<decltype(leaf)>;
-    if constexpr (is_mirrored<Leaf>::value) return typename Leaf::value_type(leaf[leaf.size() == 1 ? 0 : replica]);
-    else if constexpr (is_per_replica<Leaf>::value) return typename Leaf::value_type(leaf[replica]);
-    else return decayed_t<Leaf>(leaf);
+    if constexpr (is_mirrored<Leaf>::value)
+      return typename Leaf::value_type(leaf[leaf.size() == 1 ? 0 : replica]);
+    else if constexpr (is_per_replica<Leaf>::value)
+      return typename Leaf::value_type(leaf[replica]);
+    else
+      return decayed_t<Leaf>(leaf);
   });
 }
 template <class T>
@@ -34,9 +37,11 @@ void check_num_components(const T& nest, int num_replicas, std::string_view what
   for_each_leaf(nest, [&](const auto& leaf) {
     using Leaf = std::remove_cvref_t<decltype(leaf)>;
     if constexpr (DistributedLeaf<Leaf>)
-      LOCKSTEP_EXPECTS(leaf.size() == num_replicas || (is_mirrored<Leaf>::value && leaf.size() == 1), InvalidArgument, what, ": a distributed argument has ", leaf.size(),
-                       " components, but the strategy has ", num_replicas,
-                       " local replicas. Pass values made by this strategy, or a plain value for all replicas.");
+      LOCKSTEP_EXPECTS(
+          leaf.size() == num_replicas || (is_mirrored<Leaf>::value && leaf.size() == 1), InvalidArgument,
+          what, ": a distributed argument has ", leaf.size(), " components, but the strategy has ",
+          num_replicas,
+          " local replicas. Pass values made by this strategy, or a plain value for all replicas.");
   });
 }
 
@@ -51,8 +56,8 @@ bool same_object(const std::vector<const T*>& parts) {
   }
 }
 
-/// Merges the replicas' results leaf by leaf, in replica order: containers of equal structure stay containers, leaves become
-/// PerReplica, a variable stays the variable.
+/// Merges the replicas' results leaf by leaf, in replica order: containers of equal structure stay
+/// containers, leaves become PerReplica, a variable stays the variable.
 /// @throws InvalidArgument  structures or variables differ: names the replicas.
 template <class T>
 auto merge(const std::vector<const T*>& parts, std::string_view what);
@@ -69,33 +74,40 @@ auto merge_member(const std::vector<const T*>& parts, std::string_view what, Mem
 template <class T>
 auto merge(const std::vector<const T*>& parts, std::string_view what) {
   if constexpr (TupleNest<T>) {
-    if constexpr (requires(T& pair) { pair.first; }) {
-      auto first = merge_member(parts, what, [](const T& pair) -> const auto& { return pair.first; });
-      auto second = merge_member(parts, what, [](const T& pair) -> const auto& { return pair.second; });
+    if constexpr (requires(T & pair) { pair.first; }) {
+      auto first = merge_member(
+          parts, what, [](const T& pair) -> const auto& { return pair.first; });
+      auto second = merge_member(
+          parts, what, [](const T& pair) -> const auto& { return pair.second; });
       return std::pair<decltype(first), decltype(second)>(std::move(first), std::move(second));
     } else {
       return [&]<std::size_t... I>(std::index_sequence<I...>) {
         auto part = [&]<std::size_t K>(std::integral_constant<std::size_t, K>) {
-          return merge_member(parts, what, [](const T& tuple) -> const auto& { return std::get<K>(tuple); });
+          return merge_member(
+              parts, what, [](const T& tuple) -> const auto& { return std::get<K>(tuple); });
         };
         return std::tuple<decltype(part(std::integral_constant<std::size_t, I>()))...>{
             part(std::integral_constant<std::size_t, I>())...};
-      }(std::make_index_sequence<std::tuple_size_v<T>>());
+      }
+      (std::make_index_sequence<std::tuple_size_v<T>>());
     }
   } else if constexpr (ArrayNest<T>) {
     auto part = [&](std::size_t k) {
-      return merge_member(parts, what, [k](const T& array) -> const auto& { return array[k]; });
+      return merge_member(
+          parts, what, [k](const T& array) -> const auto& { return array[k]; });
     };
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
       return std::array<decltype(part(0)), sizeof...(I)>{part(I)...};
-    }(std::make_index_sequence<std::tuple_size_v<T>>());
+    }
+    (std::make_index_sequence<std::tuple_size_v<T>>());
   } else if constexpr (VectorNest<T>) {
     for (std::size_t r = 1; r < parts.size(); ++r)
-      LOCKSTEP_EXPECTS(parts[r]->size() == parts[0]->size(), InvalidArgument, what, ": replica ", r, " gave a vector of length ",
-                       parts[r]->size(), ", replica 0 one of length ", parts[0]->size(),
-                       ". Give the same structure on every replica.");
+      LOCKSTEP_EXPECTS(parts[r]->size() == parts[0]->size(), InvalidArgument, what, ": replica ", r,
+                       " gave a vector of length ", parts[r]->size(), ", replica 0 one of length ",
+                       parts[0]->size(), ". Give the same structure on every replica.");
     auto part = [&](std::size_t k) {
-      return merge_member(parts, what, [k](const T& vector) -> const auto& { return vector[k]; });
+      return merge_member(
+          parts, what, [k](const T& vector) -> const auto& { return vector[k]; });
     };
     std::vector<decltype(part(0))> result;
     for (std::size_t k = 0; k < parts[0]->size(); ++k) result.push_back(part(k));
@@ -104,24 +116,28 @@ auto merge(const std::vector<const T*>& parts, std::string_view what) {
     for (std::size_t r = 1; r < parts.size(); ++r)
       LOCKSTEP_EXPECTS(std::equal(parts[r]->begin(), parts[r]->end(), parts[0]->begin(), parts[0]->end(),
                                   [](const auto& a, const auto& b) { return a.first == b.first; }),
-                       InvalidArgument, what, ": replica ", r, " gave a map with other keys than replica 0's. ",
+                       InvalidArgument, what, ": replica ", r,
+                       " gave a map with other keys than replica 0's. ",
                        "Give the same structure on every replica.");
     auto part = [&](const std::string& key) {
-      return merge_member(parts, what, [&key](const T& map) -> const auto& { return map.find(key)->second; });
+      return merge_member(
+          parts, what, [&key](const T& map) -> const auto& { return map.find(key)->second; });
     };
     std::map<std::string, decltype(part(std::string()))> result;
     for (const auto& [key, element] : *parts[0]) result.emplace(key, part(key));
     return result;
   } else if constexpr (std::is_same_v<T, Variable>) {
     for (std::size_t r = 1; r < parts.size(); ++r)
-      LOCKSTEP_EXPECTS(*parts[r] == *parts[0], InvalidArgument, what, ": replica ", r, " gave the variable '", parts[r]->name(),
-                       "', replica 0 '", parts[0]->name(), "'. Give the same variable on every replica, or its value().");
+      LOCKSTEP_EXPECTS(*parts[r] == *parts[0], InvalidArgument, what, ": replica ", r, " gave the variable '",
+                       parts[r]->name(), "', replica 0 '", parts[0]->name(),
+                       "'. Give the same variable on every replica, or its value().");
     return *parts[0];
   } else {
     std::vector<T> components;
     components.reserve(parts.size());
     for (const T* part : parts) components.push_back(*part);
-    return same_object(parts) ? ValueAccess::same_object(std::move(components)) : PerReplica<T>(std::move(components));
+    return same_object(parts) ? ValueAccess::same_object(std::move(components))
+                              : PerReplica<T>(std::move(components));
   }
 }
 template <class T>
@@ -144,8 +160,10 @@ int num_components(const T& nest, int otherwise) {
   for_each_leaf(nest, [&](const auto& leaf) {
     using Leaf = std::remove_cvref_t<decltype(leaf)>;
     if (n >= 0) return;
-    if constexpr (DistributedLeaf<Leaf>) n = leaf.size();
-    else if constexpr (std::is_same_v<Leaf, Variable>) n = static_cast<int>(VariableState::of(leaf)->components.size());
+    if constexpr (DistributedLeaf<Leaf>)
+      n = leaf.size();
+    else if constexpr (std::is_same_v<Leaf, Variable>)
+      n = static_cast<int>(VariableState::of(leaf)->components.size());
   });
   return n >= 0 ? n : otherwise;
 }
@@ -153,12 +171,15 @@ int num_components(const T& nest, int otherwise) {
 /// Whether a nest type has distributed leaves.
 template <class T>
 consteval bool has_distributed_leaf() {
-  if constexpr (DistributedLeaf<T> || std::is_same_v<T, Variable>) return true;
+  if constexpr (DistributedLeaf<T> || std::is_same_v<T, Variable>)
+    return true;
   else if constexpr (TupleNest<T>)
     return []<std::size_t... I>(std::index_sequence<I...>) {
       return (has_distributed_leaf<std::tuple_element_t<I, T>>() || ... || false);
-    }(std::make_index_sequence<std::tuple_size_v<T>>());
-  else if constexpr (ArrayNest<T> || VectorNest<T> || OptionalNest<T>) return has_distributed_leaf<typename T::value_type>();
+    }
+  (std::make_index_sequence<std::tuple_size_v<T>>());
+  else if constexpr (ArrayNest<T> || VectorNest<T> ||
+                     OptionalNest<T>) return has_distributed_leaf<typename T::value_type>();
   else if constexpr (MapNest<T>) return has_distributed_leaf<typename T::mapped_type>();
   else return false;
 }

@@ -45,7 +45,8 @@ class PerReplica {
   bool is_same_object() const noexcept { return same_object_; }
 
   /// The component, when there is one.
-  /// @throws InvalidArgument  there are several: take a `PerReplica<T>` parameter, reduce the value, or use local_results.
+  /// @throws InvalidArgument  there are several: take a `PerReplica<T>` parameter, reduce the value, or use
+  /// local_results.
   operator T() const {
     if (size() != 1) detail::raise_not_one_component(size());
     return components_[0];
@@ -57,7 +58,8 @@ class PerReplica {
   bool same_object_ = false;
 };
 
-/// Equal components, one for each device of a group; the maker vouches for it. Made by `reduce_to`, `broadcast_to` and `update`.
+/// Equal components, one for each device of a group; the maker vouches for it. Made by `reduce_to`,
+/// `broadcast_to` and `update`.
 template <class T>
 class Mirrored {
  public:

@@ -9,19 +9,23 @@
 
 namespace lockstep {
 
-/// Anything that can be reduced over replicas, type erased. Implicit from the types below. Whether a reduction accepts it depends on the
-/// type alone: a host scalar that `run` returned (PerReplica) is one contribution per replica, a plain host scalar is a plain value.
+/// Anything that can be reduced over replicas, type erased. Implicit from the types below. Whether a
+/// reduction accepts it depends on the type alone: a host scalar that `run` returned (PerReplica) is one
+/// contribution per replica, a plain host scalar is a plain value.
 class ReduceValue {
  public:
   enum class Kind : std::uint8_t { per_replica, mirrored, plain };
 
   ReduceValue(const PerReplica<Tensor>& value)
-      : kind_(value.is_same_object() && value.size() > 1 ? Kind::plain : Kind::per_replica), tensors_(value.begin(), value.end()) {}
+      : kind_(value.is_same_object() && value.size() > 1 ? Kind::plain : Kind::per_replica),
+        tensors_(value.begin(), value.end()) {}
   ReduceValue(const Mirrored<Tensor>& value) : kind_(Kind::mirrored), tensors_(value.begin(), value.end()) {}
   ReduceValue(const Tensor& value) : kind_(Kind::plain), tensors_{value} {}
   ReduceValue(const Variable& value);
-  ReduceValue(const PerReplica<IndexedSlices>& value) : kind_(Kind::per_replica), slices_(value.begin(), value.end()) {}
-  ReduceValue(const Mirrored<IndexedSlices>& value) : kind_(Kind::mirrored), slices_(value.begin(), value.end()) {}
+  ReduceValue(const PerReplica<IndexedSlices>& value)
+      : kind_(Kind::per_replica), slices_(value.begin(), value.end()) {}
+  ReduceValue(const Mirrored<IndexedSlices>& value)
+      : kind_(Kind::mirrored), slices_(value.begin(), value.end()) {}
   ReduceValue(const IndexedSlices& value) : kind_(Kind::plain), slices_{value} {}
   template <Element T>
   ReduceValue(const PerReplica<T>& value) : kind_(Kind::per_replica) {
@@ -39,7 +43,9 @@ class ReduceValue {
   /// Components; one for a plain value (or several handles of one object).
   const std::vector<Tensor>& tensors() const noexcept { return tensors_; }
   const std::vector<IndexedSlices>& slices() const noexcept { return slices_; }
-  int num_components() const noexcept { return static_cast<int>(is_sparse() ? slices_.size() : tensors_.size()); }
+  int num_components() const noexcept {
+    return static_cast<int>(is_sparse() ? slices_.size() : tensors_.size());
+  }
 
  private:
   Kind kind_;
@@ -47,7 +53,8 @@ class ReduceValue {
   std::vector<IndexedSlices> slices_;
 };
 
-/// Where the result of a reduction or broadcast shall live: the devices of a variable, a tensor or a distributed value, or one device.
+/// Where the result of a reduction or broadcast shall live: the devices of a variable, a tensor or a
+/// distributed value, or one device.
 class Destination {
  public:
   Destination(const Variable& variable);
@@ -55,11 +62,11 @@ class Destination {
   Destination(const char* device) : devices_{Device(device)} {}
   Destination(const Tensor& tensor) : devices_{tensor.device()} {}
   template <class T>
-    requires std::same_as<T, Tensor>
-  Destination(const PerReplica<T>& value) : Destination(value.begin(), value.end()) {}
+  requires std::same_as<T, Tensor> Destination(const PerReplica<T>& value)
+      : Destination(value.begin(), value.end()) {}
   template <class T>
-    requires std::same_as<T, Tensor>
-  Destination(const Mirrored<T>& value) : Destination(value.begin(), value.end()) {}
+  requires std::same_as<T, Tensor> Destination(const Mirrored<T>& value)
+      : Destination(value.begin(), value.end()) {}
   /// @throws InvalidArgument  always: a list of devices is no destination; names what to pass.
   Destination(const std::vector<Device>& devices);
 

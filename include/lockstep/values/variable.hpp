@@ -33,28 +33,33 @@ std::ostream& operator<<(std::ostream& out, VariableAggregation aggregation);
 struct VariableOptions {
   std::string name;               ///< Component i > 0 is called NAME/replica_i. Empty: "Variable".
   std::optional<bool> trainable;  ///< Default: true, false for on_read.
-  VariableSynchronization synchronization = VariableSynchronization::automatic;  ///< automatic is on_write; none is refused.
+  VariableSynchronization synchronization =
+      VariableSynchronization::automatic;  ///< automatic is on_write; none is refused.
   VariableAggregation aggregation = VariableAggregation::none;
 };
 
 /// State that a strategy keeps once on each of its devices, equal at birth.
 ///
-/// A cheap handle: copies are the same variable. Belongs to the strategy in whose scope it was made (outside every scope: the default
-/// strategy, one component on the current device), which must outlive its use. A read gives the component that belongs to the
-/// context: in a replica its own, in `update` the one being updated, elsewhere the one on the current device, else component 0.
+/// A cheap handle: copies are the same variable. Belongs to the strategy in whose scope it was made (outside
+/// every scope: the default strategy, one component on the current device), which must outlive its use. A
+/// read gives the component that belongs to the context: in a replica its own, in `update` the one being
+/// updated, elsewhere the one on the current device, else component 0.
 ///
-/// Writes to on_write ("mirrored") variables: in cross-replica or default context every component takes the value; in `update` that
-/// component alone; in a replica the replicas' values are aggregated first, so every replica must make the call.
+/// Writes to on_write ("mirrored") variables: in cross-replica or default context every component takes the
+/// value; in `update` that component alone; in a replica the replicas' values are aggregated first, so every
+/// replica must make the call.
 ///
 /// Thread safety: that of the strategy's calls; two host threads must not write one variable at once.
 class Variable {
  public:
-  /// @param initial_value  copied to every component's device. @throws InvalidArgument  synchronization none, integer mean in a
-  /// combination that can never be written (see `aggregation`), ContextError in a scope that does not allow variables.
+  /// @param initial_value  copied to every component's device. @throws InvalidArgument  synchronization none,
+  /// integer mean in a combination that can never be written (see `aggregation`), ContextError in a scope
+  /// that does not allow variables.
   explicit Variable(const Tensor& initial_value, VariableOptions options = {});
-  /// @param initial_value  called once, with the first component's device current, so that random values agree everywhere.
+  /// @param initial_value  called once, with the first component's device current, so that random values
+  /// agree everywhere.
   template <std::invocable F>
-    requires std::convertible_to<std::invoke_result_t<F>, Tensor>
+  requires std::convertible_to<std::invoke_result_t<F>, Tensor>
   explicit Variable(F&& initial_value, VariableOptions options = {})
       : Variable(std::function<Tensor()>(std::forward<F>(initial_value)), std::move(options), 0) {}
 
@@ -70,10 +75,11 @@ class Variable {
   Tensor value() const;
   operator Tensor() const { return value(); }
 
-  /// Writes. A Tensor or value of another dtype or shape: InvalidArgument. A host scalar takes the variable's dtype.
-  /// PerReplica outside a replica: InvalidArgument (aggregate first). In a replica, by aggregation: none: InvalidArgument;
-  /// sum: the sum of the replicas' values, refused for one host scalar or Tensor given by all; mean: their mean, for integers only one
-  /// value given by all; only_first_replica: replica 0's. @return this variable.
+  /// Writes. A Tensor or value of another dtype or shape: InvalidArgument. A host scalar takes the variable's
+  /// dtype. PerReplica outside a replica: InvalidArgument (aggregate first). In a replica, by aggregation:
+  /// none: InvalidArgument; sum: the sum of the replicas' values, refused for one host scalar or Tensor given
+  /// by all; mean: their mean, for integers only one value given by all; only_first_replica: replica 0's.
+  /// @return this variable.
   Variable& assign(const Tensor& value);
   Variable& assign(const PerReplica<Tensor>& value);
   Variable& assign(const Mirrored<Tensor>& value);

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+
+#include <lockstep/tensor.hpp>
+
+/// Optimizer steps: each updates one tensor and its moments in place, in one pass over the memory, enqueued
+/// on the tensor's device's current stream. For a variable, call them in `extended().update`.
+///
+/// All tensors have one floating-point dtype, one shape and one device. What is written is contiguous and
+/// does not overlap anything else that is written; the gradient may be any view.
+/// @throws InvalidArgument  a tensor that is not so, or a hyper-parameter out of its range; nothing was
+/// written.
+namespace lockstep {
+
+struct SgdOptions {
+  double learning_rate = 0.01;  ///< At least 0.
+  double momentum = 0;          ///< In [0, 1).
+  bool nesterov = false;        ///< Needs momentum.
+  double weight_decay = 0;      ///< At least 0; added to the gradient, times the variable.
+};
+
+struct AdamOptions {
+  double learning_rate = 0.001;  ///< At least 0.
+  double beta1 = 0.9;            ///< In [0, 1).
+  double beta2 = 0.999;          ///< In [0, 1).
+  double epsilon = 1e-8;         ///< Above 0; added to the root of the second moment.
+  double weight_decay = 0;       ///< At least 0; decoupled (AdamW).
+};
+
+/// Stochastic gradient descent: velocity := momentum velocity + g, variable -= learning_rate velocity; with
+/// Nesterov, variable -= learning_rate (g + momentum velocity); g = gradient + weight_decay variable.
+///
+/// @param velocity  zeros before the first step; without momentum an empty Tensor.
+void sgd_update_(Tensor& variable, const Tensor& gradient, Tensor velocity, const SgdOptions& options = {});
+
+/// Adam (Kingma & Ba 2015, algorithm 1), with decoupled weight decay (Loshchilov & Hutter 2019).
+///
+/// @param first_moment, second_moment  zeros before the first step.
+/// @param step  counted from 1: corrects the bias of moments that began as zeros.
+void adam_update_(Tensor& variable, const Tensor& gradient, Tensor first_moment, Tensor second_moment,
+                  std::int64_t step, const AdamOptions& options = {});
+
+}  // namespace lockstep
