@@ -1,0 +1,55 @@
+#include "calls.hpp"
+
+#include <algorithm>
+
+namespace lockstep::bench {
+
+Calls::Calls(const Collective& collective, std::vector<Group>& groups, std::span<const Replica> replicas,
+             const Options& options, const Layout& layout)
+    : collective_(collective),
+      layout_(layout),
+      communication_{.timeout = std::chrono::seconds(options.timeout_seconds)},
+      batch_size_(static_cast<std::size_t>(std::min<std::int64_t>(options.aggregate, layout.num_slots))) {
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    GroupCall call{&groups[g], {}, {}};
+    for (const Replica& replica : replicas) {
+      if (replica.group != static_cast<int>(g)) continue;
+      const DType dtype = layout.data.dtype;
+      const TensorView input(replica.input(layout.placement), Shape(layout.counts.send), dtype,
+                             replica.device);
+      const TensorView output(replica.receive, Shape(layout.counts.receive), dtype, replica.device);
+      call.ranks.push_back({&replica, std::vector(batch_size_, input), std::vector(batch_size_, output)});
+    }
+    if (call.ranks.empty()) continue;
+    for (const Rank& rank : call.ranks)
+      call.batches.push_back({rank.replica->rank_in_group, rank.replica->stream, rank.inputs, rank.outputs});
+    calls_.push_back(std::move(call));
+  }
+}
+
+void Calls::run(std::int64_t first, int count) {
+  const std::int64_t end = first + count;
+  for (std::int64_t begin = first; begin < end; begin += static_cast<std::int64_t>(batch_size_)) {
+    const auto size = std::min(batch_size_, static_cast<std::size_t>(end - begin));
+    for (GroupCall& call : calls_) {
+      for (std::size_t r = 0; r < call.ranks.size(); ++r) {
+        Rank& rank = call.ranks[r];
+        for (std::size_t i = 0; i < size; ++i) {
+          const std::int64_t offset = layout_.slot_offset(begin + static_cast<std::int64_t>(i));
+          rank.inputs[i].data = rank.replica->input(layout_.placement) + offset;
+          rank.outputs[i].data = rank.replica->receive + offset;
+        }
+        call.batches[r].inputs = std::span(rank.inputs).first(size);
+        call.batches[r].outputs = std::span(rank.outputs).first(size);
+      }
+      collective_.run(call.group->communicator, layout_.data.op, layout_.root, call.batches, communication_);
+    }
+  }
+}
+
+void Calls::synchronize() const {
+  for (const GroupCall& call : calls_)
+    for (const Rank& rank : call.ranks) rank.replica->stream.synchronize();
+}
+
+}  // namespace lockstep::bench

@@ -1,0 +1,100 @@
+#include <unistd.h>
+
+#include <cstdlib>
+#include <iostream>
+#include <lockstep/error.hpp>
+#include <lockstep/memory.hpp>
+#include <optional>
+
+#include "json_report.hpp"
+#include "options.hpp"
+#include "report.hpp"
+#include "runner.hpp"
+
+namespace {
+
+using namespace lockstep::bench;
+
+// The JSON file, if one was asked for and can be made.
+class JsonFile {
+ public:
+  JsonFile(const std::string& path, const std::vector<std::string>& arguments)
+      : report_(arguments, relevant_environment(environ)), file_(NewFile::create(path)) {
+    if (file_)
+      std::cout << "# Writing JSON output to " << file_->path().native() << '\n';
+    else
+      std::cout << "# skipping json output; " << path << " not accessible\n";
+  }
+  JsonReport& report() { return report_; }
+  void write() {
+    if (file_ && !file_->write(report_.finish()))
+      std::cerr << "lockstep_bench: cannot write " << file_->path().native() << '\n';
+  }
+
+ private:
+  JsonReport report_;
+  std::optional<NewFile> file_;
+};
+
+int measure(Options options, std::optional<JsonFile>& json) {
+  const Collective& collective = find_collective(options.collective);
+  if (fit_to_memory(options, lockstep::memory_stats(lockstep::Device()).free_bytes))
+    std::cout << "# Reducing maxBytes to " << options.max_bytes << " due to memory limitation\n";
+  Runner runner(options, collective);
+  const auto ranks = runner.rank_infos();
+  write_header(std::cout, options, collective, ranks);
+  if (json) json->report().add_config(options, ranks);
+
+  Summary summary(options.pass_mark_gbps);
+  runner.run([&](const Row& row) {
+    write_row(std::cout, options, row);
+    if (json) json->report().add_row(options, row);
+    summary.add(row);
+  });
+  write_footer(std::cout, options, summary, runner.allocated_bytes());
+  if (json) json->report().add_summary(summary);
+  return static_cast<int>(summary.passes() ? ExitStatus::success : ExitStatus::failed_check);
+}
+
+ExitStatus status_of(const lockstep::Error& error) {
+  if (dynamic_cast<const lockstep::CollectiveTimeout*>(&error) != nullptr) return ExitStatus::timeout;
+  if (dynamic_cast<const lockstep::Unsupported*>(&error) != nullptr) return ExitStatus::not_implemented;
+  return ExitStatus::internal_error;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> arguments(argv, argv + argc);
+  std::optional<JsonFile> json;
+  ExitStatus status = ExitStatus::internal_error;
+  std::string failure;
+  try {
+    const Options options =
+        parse_options({arguments.begin() + (argc > 0 ? 1 : 0), arguments.end()}, collective_names(),
+                      [](const char* name) -> const char* { return std::getenv(name); });
+    if (options.help) {
+      std::cout << usage();
+      return static_cast<int>(ExitStatus::success);
+    }
+    if (!options.output_file.empty()) json.emplace(options.output_file, arguments);
+    const int result = measure(options, json);
+    if (json) json->write();
+    return result;
+  } catch (const OptionError& error) {
+    failure = error.what();
+    status = error.status();
+  } catch (const lockstep::Error& error) {
+    failure = error.what();
+    status = status_of(error);
+  } catch (const std::exception& error) {
+    failure = error.what();
+  }
+  std::cerr << "lockstep_bench: " << failure << '\n';
+  if (status == ExitStatus::usage) std::cerr << usage();
+  if (json) {
+    json->report().add_error(failure);
+    json->write();
+  }
+  return static_cast<int>(status);
+}

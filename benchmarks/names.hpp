@@ -1,0 +1,18 @@
+#pragma once
+
+#include <lockstep/dtype.hpp>
+#include <lockstep/reduce_op.hpp>
+#include <span>
+#include <string_view>
+
+namespace lockstep::bench {
+
+/// The names of nccl-tests: "half", "f8e4m3", "int32"; "avg", "prod".
+std::string_view bench_name(DType dtype);
+std::string_view bench_name(ReduceOp op);
+
+/// What "all" means, in its order.
+std::span<const DType> all_dtypes();
+std::span<const ReduceOp> all_ops();
+
+}  // namespace lockstep::bench

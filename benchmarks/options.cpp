@@ -1,0 +1,311 @@
+#include "options.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <lockstep/detail/concat.hpp>
+#include <system_error>
+
+#include "names.hpp"
+
+namespace lockstep::bench {
+namespace {
+
+using detail::concat;
+
+[[noreturn]] void fail(ExitStatus status, const std::string& message) { throw OptionError(status, message); }
+
+// What the parser fills: texts that need more than CLI11 does, and flags that the host backend knows only by
+// their default.
+struct RawOptions {
+  std::string min_bytes, max_bytes, step_bytes, op = "sum", dtype = "float", root = "0", backend = "host";
+  int threads = 0, ranks_per_thread = 0, replicas = 0, blocking = 0, average = 1;
+  int report_cpu_time = 0, report_timestamps = 0, report_memory = 0, per_iteration = 0;
+  int parallel_init = 0, stream_null = 0, cuda_graph = 0, local_register = 0, cta_policy = 0;
+  int device_implementation = 0, device_ctas = 16;
+};
+
+constexpr int kMost = std::numeric_limits<int>::max();
+
+void declare(CLI::App& app, Options& options, RawOptions& raw) {
+  // getopt, which nccl-tests uses, lets the last one win.
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  const CLI::Range at_least_0(0, kMost), at_least_1(1, kMost), zero_or_one(0, 1);
+
+  app.add_option("collective", options.collective, "What to measure: all_reduce");
+  app.add_option("-t,--nthreads", raw.threads, "threads [1, or one per replica]")->check(at_least_1);
+  app.add_option("-g,--ngpus", raw.ranks_per_thread, "ranks that each thread drives [1]")->check(at_least_1);
+  app.add_option("-b,--minbytes", raw.min_bytes, "first size, with an optional K, M or G (1024-based) [32M]");
+  app.add_option("-e,--maxbytes", raw.max_bytes, "last size [32M]");
+  app.add_option("-i,--stepbytes", raw.step_bytes, "added from size to size [1M]");
+  app.add_option("-f,--stepfactor", options.step_factor,
+                 "multiplied from size to size; above 1 it wins [off]")
+      ->check(at_least_0);
+  app.add_option("-n,--iters", options.iterations, "timed iterations [20]")->check(at_least_1);
+  app.add_option("-w,--warmup_iters", options.warmup_iterations, "warm-up iterations [1]")->check(at_least_0);
+  app.add_option("-m,--agg_iters", options.aggregate, "operations in one call of an iteration [1]")
+      ->check(at_least_1);
+  app.add_option("-N,--run_cycles", options.cycles, "times to repeat the sweep; 0: for ever [1]")
+      ->check(at_least_0);
+  app.add_option("-c,--check", options.check, "correctness passes; 0: none [1]")->check(at_least_0);
+  app.add_option("-o,--op", raw.op, "sum prod min max avg all [sum]");
+  app.add_option("-d,--datatype", raw.dtype,
+                 "int8 uint8 int32 uint32 int64 uint64 half float double bfloat16 f8e4m3 f8e5m2 all [float]");
+  app.add_option("-r,--root", raw.root, "root rank, or all, of collectives that have one [0]");
+  app.add_option("-p,--parallel_init", raw.parallel_init, "only 0 on the host");
+  app.add_option(
+         "-z,--blocking", raw.blocking,
+         "after each iteration: 0 nothing, 1 wait and barrier, 2 wait, 3 wait and untimed barrier [0]")
+      ->check(CLI::Range(0, 3));
+  app.add_option("-y,--stream_null", raw.stream_null, "only 0 on the host");
+  app.add_option("-T,--timeout", options.timeout_seconds, "seconds for one operation [off]")
+      ->check(at_least_0);
+  app.add_option("-G,--cudagraph", raw.cuda_graph, "only 0 on the host");
+  app.add_option("-C,--report_cputime", raw.report_cpu_time, "1: report the time of the calls alone [0]")
+      ->check(zero_or_one);
+  app.add_option("-a,--average", raw.average, "time over ranks: 0 rank 0's, 1 mean, 2 min, 3 max [1]")
+      ->check(CLI::Range(0, 3));
+  app.add_option("-R,--local_register", raw.local_register, "only 0 on the host");
+  app.add_option("-x,--cta_policy", raw.cta_policy, "only 0 on the host");
+  app.add_option("-D,--device_implementation", raw.device_implementation, "only 0 on the host");
+  app.add_option("-V,--device_cta_count", raw.device_ctas, "only 16, the default, on the host");
+  app.add_option("-S,--report_timestamps", raw.report_timestamps, "1: append a timestamp to each row [0]")
+      ->check(zero_or_one);
+  app.add_option("-J,--output_file", options.output_file,
+                 "write JSON here; an existing file is kept, .0, .1, ... is appended");
+  app.add_option("-M,--memory", raw.report_memory, "1: report the memory used [0]")->check(zero_or_one);
+  app.add_option("-u,--unalign", options.unalign, "misalign buffers by so many elements [0]")
+      ->check(CLI::Range(0, 1 << 20));
+  app.add_option("-I,--per_iter_timing", raw.per_iteration, "1: time each iteration, adds four columns [0]")
+      ->check(zero_or_one);
+  app.add_option("-K,--per_iter_skip", options.per_iteration_skip,
+                 "iterations that -I leaves out at the start [0]")
+      ->check(at_least_0);
+  app.add_option("--backend", raw.backend, "host");
+  app.add_option("--replicas", raw.replicas, "ranks [-t times -g]")->check(at_least_1);
+  app.add_flag("--floor", options.floor,
+               "add the time of a plain loop over the same memory, and its ratio to the collective's");
+}
+
+constexpr const char* kDescription =
+    "lockstep_bench: measures collectives, with nccl-tests' options and columns.\n"
+    "algbw = size / time, busbw = algbw x 2(n-1)/n for all_reduce on n ranks; GB/s = 1e9 bytes per second.";
+
+void refuse_unless(bool is_default, const char* flag, const char* reason) {
+  if (!is_default)
+    fail(ExitStatus::not_implemented, concat(flag, " cannot be used with --backend host: ", reason));
+}
+
+void refuse_device_flags(const RawOptions& raw) {
+  if (raw.device_implementation != 0 && raw.local_register != 2)
+    fail(ExitStatus::bad_size, "-D (--device_implementation) needs -R 2");
+  refuse_unless(raw.parallel_init == 0, "-p (--parallel_init)",
+                "one call makes the communicator of all host ranks");
+  refuse_unless(raw.stream_null == 0, "-y (--stream_null)", "there is no CUDA null stream");
+  refuse_unless(raw.cuda_graph == 0, "-G (--cudagraph)", "host work is not captured into graphs");
+  refuse_unless(raw.local_register == 0, "-R (--local_register)", "host memory needs no registration");
+  refuse_unless(raw.cta_policy == 0, "-x (--cta_policy)", "there are no thread blocks");
+  refuse_unless(raw.device_implementation == 0, "-D (--device_implementation)",
+                "there are no device kernels");
+  refuse_unless(raw.device_ctas == 16, "-V (--device_cta_count)", "there are no thread blocks");
+}
+
+void set_ranks(Options& options, const RawOptions& raw) {
+  const int driven = std::max(raw.ranks_per_thread, 1);
+  const int threads = raw.threads > 0    ? raw.threads
+                      : raw.replicas > 0 ? std::max(raw.replicas / driven, 1)
+                                         : 1;
+  const bool share = raw.replicas > 0 && raw.ranks_per_thread == 0 && raw.replicas % threads == 0;
+  options.threads = threads;
+  options.ranks_per_thread = share ? raw.replicas / threads : driven;
+  constexpr int kMostRanks = 4096;
+  if (static_cast<std::int64_t>(options.threads) * options.ranks_per_thread > kMostRanks)
+    fail(ExitStatus::usage, concat("-t ", options.threads, " times -g ", options.ranks_per_thread,
+                                   " is more than ", kMostRanks, " ranks"));
+  if (raw.replicas > 0 && options.num_ranks() != raw.replicas)
+    fail(ExitStatus::usage, concat("--replicas ", raw.replicas, " is not -t ", options.threads, " times -g ",
+                                   options.ranks_per_thread, "; leave one of them out, or make them agree"));
+}
+
+void set_sizes(Options& options, const RawOptions& raw) {
+  if (!raw.min_bytes.empty()) options.min_bytes = parse_size(raw.min_bytes, "-b (--minbytes)");
+  if (!raw.max_bytes.empty()) options.max_bytes = parse_size(raw.max_bytes, "-e (--maxbytes)");
+  if (!raw.step_bytes.empty()) options.step_bytes = parse_size(raw.step_bytes, "-i (--stepbytes)");
+  if (options.min_bytes > options.max_bytes)
+    fail(ExitStatus::bad_size, concat("-b (--minbytes) ", options.min_bytes,
+                                      " is larger than -e (--maxbytes) ", options.max_bytes));
+  if (options.min_bytes == options.max_bytes) return;
+  if (options.step_factor > 1 ? options.min_bytes == 0 : options.step_bytes == 0)
+    fail(ExitStatus::bad_size, options.step_factor > 1
+                                   ? "-f (--stepfactor) never leaves -b 0; start from a larger size"
+                                   : "-i (--stepbytes) 0 never reaches -e (--maxbytes)");
+}
+
+template <class Value>
+std::vector<Value> choose(std::span<const Value> known, const std::string& text, const char* flag) {
+  std::vector<Value> chosen;
+  std::string names;
+  for (const Value value : known) {
+    if (text == bench_name(value) || text == "all") chosen.push_back(value);
+    names += concat(bench_name(value), " ");
+  }
+  if (chosen.empty()) fail(ExitStatus::usage, concat(flag, " '", text, "' is none of: ", names, "all"));
+  return chosen;
+}
+
+void set_cases(Options& options, const RawOptions& raw) {
+  if (raw.op == "mulsum")
+    fail(ExitStatus::not_implemented,
+         "-o (--op) mulsum: lockstep has no sum with a factor per rank; use sum or avg");
+  const auto ops = choose(all_ops(), raw.op, "-o (--op)");
+  const auto dtypes = choose(all_dtypes(), raw.dtype, "-d (--datatype)");
+  if (raw.op == "all") options.skipped_cases.push_back("mulsum: lockstep has no sum with a factor per rank");
+
+  options.cases.clear();
+  for (const DType dtype : dtypes) {
+    for (const ReduceOp op : ops) {
+      if (op != ReduceOp::mean || is_floating(dtype)) {
+        options.cases.push_back({dtype, op});
+        continue;
+      }
+      const auto reason = concat("avg of ", bench_name(dtype),
+                                 ": a mean of integers is a true division, so its result has dtype ",
+                                 reduced_dtype(op, dtype), " and cannot be in place");
+      if (raw.op != "all" && raw.dtype != "all")
+        fail(ExitStatus::not_implemented, concat("-o (--op) ", reason));
+      options.skipped_cases.push_back(reason);
+    }
+  }
+}
+
+void set_root(Options& options, const std::string& text) {
+  if (text == "all") {
+    options.root.reset();
+    return;
+  }
+  int root = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), root);
+  if (error != std::errc() || *rest != '\0' || root < 0 || root >= options.num_ranks())
+    fail(ExitStatus::usage,
+         concat("-r (--root) '", text, "' is neither all nor a rank below ", options.num_ranks()));
+  options.root = root;
+}
+
+void read_environment(Options& options, const Environment& environment) {
+  const auto number = [](const char* text, const char* variable) {
+    char* end = nullptr;
+    const double value = std::strtod(text, &end);
+    if (end == text || *end != '\0' || !(value >= 0))
+      fail(ExitStatus::usage, concat(variable, " '", text, "' is not a number of at least 0"));
+    return value;
+  };
+  if (const char* text = environment("NCCL_TESTS_DEVICE"))
+    options.first_device = static_cast<int>(number(text, "NCCL_TESTS_DEVICE"));
+  if (const char* text = environment("NCCL_TESTS_MIN_BW"))
+    options.pass_mark_gbps = number(text, "NCCL_TESTS_MIN_BW");
+  // The mask is the older spelling of AND; it wins, as in nccl-tests.
+  if (const char* text = environment("NCCL_TESTS_SPLIT_MASK"))
+    options.split = parse_split(concat("AND 0x", text), "NCCL_TESTS_SPLIT_MASK");
+  else if (const char* split = environment("NCCL_TESTS_SPLIT"))
+    options.split = parse_split(split, "NCCL_TESTS_SPLIT");
+}
+
+}  // namespace
+
+std::vector<std::int64_t> Options::sizes() const {
+  std::vector<std::int64_t> sizes;
+  std::int64_t size = min_bytes;
+  while (size <= max_bytes) {
+    sizes.push_back(size);
+    const bool multiplies = step_factor > 1;
+    // Compared by division and subtraction, which cannot overflow.
+    if (size == max_bytes || (multiplies ? size > max_bytes / step_factor : step_bytes > max_bytes - size))
+      break;
+    size = multiplies ? size * step_factor : size + step_bytes;
+  }
+  return sizes;
+}
+
+Options parse_options(const std::vector<std::string>& arguments,
+                      std::span<const std::string_view> collectives, const Environment& environment) {
+  Options options;
+  RawOptions raw;
+  CLI::App app(kDescription, "lockstep_bench");
+  declare(app, options, raw);
+  try {
+    app.parse(std::vector<std::string>(arguments.rbegin(),
+                                       arguments.rend()));  // CLI11 takes the arguments from the back
+  } catch (const CLI::CallForHelp&) {
+    options.help = true;
+    return options;
+  } catch (const CLI::ParseError& error) {
+    fail(ExitStatus::usage, error.what());
+  }
+
+  if (std::ranges::find(collectives, options.collective) == collectives.end()) {
+    std::string names;
+    for (const auto name : collectives) names += concat(" ", name);
+    fail(ExitStatus::usage, concat("the collective '", options.collective, "' is none of:", names));
+  }
+  if (raw.backend != "host")
+    fail(ExitStatus::not_implemented, concat("--backend '", raw.backend, "' is not built in; use host"));
+  refuse_device_flags(raw);
+  set_ranks(options, raw);
+  set_sizes(options, raw);
+  set_cases(options, raw);
+  set_root(options, raw.root);
+  options.blocking = static_cast<Blocking>(raw.blocking);
+  options.average = static_cast<Average>(raw.average);
+  options.report_cpu_time = raw.report_cpu_time != 0;
+  options.report_timestamps = raw.report_timestamps != 0;
+  options.report_memory = raw.report_memory != 0;
+  options.per_iteration = raw.per_iteration != 0;
+  if (options.per_iteration && options.per_iteration_skip >= options.iterations)
+    fail(ExitStatus::usage, concat("-K (--per_iter_skip) ", options.per_iteration_skip, " leaves none of -n ",
+                                   options.iterations, " iterations"));
+  read_environment(options, environment);
+  return options;
+}
+
+std::string usage() {
+  Options options;
+  RawOptions raw;
+  CLI::App app(kDescription, "lockstep_bench");
+  declare(app, options, raw);
+  return app.help();
+}
+
+std::int64_t parse_size(const std::string& text, const std::string& flag) {
+  char* unit = nullptr;
+  double value = std::strtod(text.c_str(), &unit);
+  bool good = unit != text.c_str() && std::isfinite(value) && value >= 0;
+  int shift = 0;
+  switch (*unit) {
+    case '\0':
+      break;
+    case 'k':
+    case 'K':
+      shift = 10;
+      break;
+    case 'm':
+    case 'M':
+      shift = 20;
+      break;
+    case 'g':
+    case 'G':
+      shift = 30;
+      break;
+    default:
+      good = false;
+  }
+  value = std::ldexp(value, shift);
+  if (!good || (shift > 0 && unit[1] != '\0') || value >= 0x1p62)
+    fail(ExitStatus::bad_size,
+         concat(flag, " '", text, "' is not a size: a number with an optional K, M or G"));
+  return static_cast<std::int64_t>(value);
+}
+
+}  // namespace lockstep::bench

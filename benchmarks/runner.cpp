@@ -1,0 +1,83 @@
+#include "runner.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <lockstep/detail/concat.hpp>
+#include <lockstep/device_manager.hpp>
+#include <thread>
+
+namespace lockstep::bench {
+
+std::vector<RankInfo> Runner::rank_infos() const {
+  std::array<char, 256> hostname{};
+  gethostname(hostname.data(), hostname.size() - 1);
+  std::vector<RankInfo> infos;
+  for (const Replica& replica : team_.replicas) {
+    const DeviceInfo device = DeviceManager::instance().info(replica.device);
+    infos.push_back({.rank = replica.rank,
+                     .group = team_.groups[static_cast<std::size_t>(replica.group)].color,
+                     .pid = getpid(),
+                     .hostname = hostname.data(),
+                     .device = replica.device.index(),
+                     .pci_bus_id = device.pci_bus_id.empty() ? "0000:00:00" : device.pci_bus_id,
+                     .device_name = device.name});
+  }
+  return infos;
+}
+
+std::int64_t Runner::allocated_bytes() const {
+  std::int64_t bytes = 0;
+  for (const Replica& replica : team_.replicas) bytes += replica.allocated_bytes();
+  return bytes;
+}
+
+void Runner::run(const std::function<void(const Row&)>& on_row) {
+  {
+    std::vector<std::jthread> threads;
+    try {
+      for (int thread = 1; thread < team_.options.threads; ++thread)
+        threads.emplace_back([this, thread, &on_row] { work(thread, on_row); });
+    } catch (...) {
+      fail(std::current_exception());
+    }
+    work(0, on_row);
+  }
+  if (failure_) std::rethrow_exception(failure_);
+}
+
+void Runner::work(int thread, const std::function<void(const Row&)>& on_row) noexcept {
+  try {
+    Worker(team_, thread).sweep(on_row);
+  } catch (const Stopped&) {
+    // the thread that stopped this one has said why
+  } catch (...) {
+    fail(std::current_exception());
+  }
+}
+
+void Runner::fail(std::exception_ptr failure) noexcept {
+  {
+    std::lock_guard lock(mutex_);
+    if (!failure_) failure_ = std::move(failure);
+  }
+  // Others wait at the barrier or in a collective; the first failure is on record before they can fail in
+  // turn.
+  team_.barrier.fail();
+  for (Group& group : team_.groups) group.communicator.abort();
+}
+
+bool fit_to_memory(Options& options, std::int64_t free_bytes) {
+  const std::int64_t most = largest_buffer_bytes(options.num_ranks(), free_bytes);
+  if (options.max_bytes <= most) return false;
+  if (options.min_bytes > most)
+    throw OptionError(ExitStatus::bad_size,
+                      detail::concat("-b (--minbytes) ", options.min_bytes, " with ", options.num_ranks(),
+                                     " ranks needs ", 2 * options.num_ranks(), " such buffers, but ",
+                                     free_bytes, " bytes are free; use smaller sizes or fewer ranks"));
+  options.max_bytes = most;
+  return true;
+}
+
+}  // namespace lockstep::bench

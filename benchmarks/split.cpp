@@ -1,0 +1,59 @@
+#include "split.hpp"
+
+#include <array>
+#include <cstdlib>
+#include <lockstep/detail/concat.hpp>
+#include <string_view>
+#include <utility>
+
+#include "exit_status.hpp"
+
+namespace lockstep::bench {
+
+int Split::color(int rank) const {
+  const auto r = static_cast<std::uint64_t>(rank);
+  switch (operation) {
+    case Operation::none:
+      break;
+    case Operation::bit_and:
+      return static_cast<int>(r & value);
+    case Operation::bit_or:
+      return static_cast<int>(r | value);
+    case Operation::modulo:
+      return static_cast<int>(r % value);
+    case Operation::divide:
+      return static_cast<int>(r / value);
+  }
+  return 0;
+}
+
+Split parse_split(const std::string& text, const char* variable) {
+  const auto bad = [&] {
+    throw OptionError(
+        ExitStatus::usage,
+        lockstep::detail::concat(variable, " '", text,
+                                 "' is none of AND, OR, MOD, DIV, &, |, %, / followed by a number"));
+  };
+  constexpr std::array<std::pair<std::string_view, Split::Operation>, 8> kOperations{
+      {{"AND", Split::Operation::bit_and},
+       {"OR", Split::Operation::bit_or},
+       {"MOD", Split::Operation::modulo},
+       {"DIV", Split::Operation::divide},
+       {"&", Split::Operation::bit_and},
+       {"|", Split::Operation::bit_or},
+       {"%", Split::Operation::modulo},
+       {"/", Split::Operation::divide}}};
+  for (const auto& [name, operation] : kOperations) {
+    if (!text.starts_with(name)) continue;
+    const char* const number = text.c_str() + name.size();
+    char* end = nullptr;
+    const std::uint64_t value = std::strtoull(number, &end, 0);
+    const bool divides = operation == Split::Operation::modulo || operation == Split::Operation::divide;
+    if (end == number || *end != '\0' || (divides && value == 0)) bad();
+    return {operation, value};
+  }
+  bad();
+  return {};
+}
+
+}  // namespace lockstep::bench

@@ -1,0 +1,270 @@
+#include "worker.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "floor.hpp"
+#include "names.hpp"
+
+namespace lockstep::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+// With --floor the iterations are divided into so many rounds, between which the floor is measured: what
+// disturbs the machine for longer than a round disturbs both.
+constexpr int kFloorRounds = 10;
+
+}  // namespace
+
+Team::Team(const Options& all_options, const Collective& measured)
+    : options(all_options),
+      collective(measured),
+      groups(make_groups(options)),
+      replicas(make_replicas(options, groups)),
+      measurements(static_cast<std::size_t>(options.threads)),
+      barrier(options.threads) {}
+
+void Team::meet() {
+  if (!barrier.arrive_and_wait(1)) throw Stopped();
+}
+
+Worker::Worker(Team& team, int thread)
+    : team_(team),
+      options_(team.options),
+      thread_(thread),
+      replicas_(std::span(team.replicas)
+                    .subspan(static_cast<std::size_t>(thread * options_.ranks_per_thread),
+                             static_cast<std::size_t>(options_.ranks_per_thread))) {}
+
+void Worker::sweep(const std::function<void(const Row&)>& on_row) {
+  const auto largest_element = static_cast<std::int64_t>(size_of(DType::f64));
+  for (Replica& replica : replicas_)
+    replica.allocate(options_.max_bytes + options_.unalign * largest_element);
+  team_.meet();
+  for (int cycle = 0; options_.cycles == 0 || cycle < options_.cycles; ++cycle) {
+    for (const DataCase& data : options_.cases) {
+      if (!team_.collective.has_root)
+        sweep_case(data, -1, on_row);
+      else if (options_.root)
+        sweep_case(data, *options_.root, on_row);
+      else
+        for (int root = 0; root < group_size(); ++root) sweep_case(data, root, on_row);
+    }
+  }
+}
+
+void Worker::sweep_case(const DataCase& data, int root, const std::function<void(const Row&)>& on_row) {
+  const auto element = static_cast<std::int64_t>(size_of(data.dtype));
+  for (Replica& replica : replicas_) replica.place(options_.unalign * element);
+  fill_with_ones(data.dtype, options_.max_bytes);
+  team_.meet();
+  find_floor_buffers();
+  warm_up(data, root);
+  for (const std::int64_t size : options_.sizes()) {
+    Layout measured = layout(data, root, size, PlacementKind::out_of_place);
+    Row row{.size_bytes = measured.slot_bytes,
+            .count = measured.counts.argument,
+            .type = std::string(bench_name(data.dtype)),
+            .op = std::string(team_.collective.reduces ? bench_name(data.op) : "none"),
+            .root = root,
+            .iterations = options_.iterations};
+    row.out_of_place = measure(measured);
+    measured.placement = PlacementKind::in_place;
+    row.in_place = measure(measured);
+    if (thread_ != 0) continue;
+    if (options_.report_timestamps) row.timestamp = timestamp_now();
+    on_row(row);
+  }
+}
+
+void Worker::warm_up(const DataCase& data, int root) {
+  for (std::int64_t size = std::max<std::int64_t>(options_.min_bytes, 1); size <= options_.max_bytes;
+       size *= 2) {
+    for (const auto placement : {PlacementKind::out_of_place, PlacementKind::in_place}) {
+      const Layout warmed = layout(data, root, size, placement);
+      Calls calls(team_.collective, team_.groups, replicas_, options_, warmed);
+      for (int i = 0; i < options_.warmup_iterations; ++i)
+        calls.run(i * options_.aggregate, options_.aggregate);
+      calls.synchronize();
+      if (options_.floor) run_floor(warmed, 0);
+    }
+  }
+}
+
+Placement Worker::measure(const Layout& layout) {
+  Calls calls(team_.collective, team_.groups, replicas_, options_, layout);
+  Measurement& mine = team_.measurements[static_cast<std::size_t>(thread_)];
+  mine = {};
+  mine.iteration_seconds.reserve(static_cast<std::size_t>(options_.iterations));
+  const int rounds = options_.floor ? std::min(kFloorRounds, options_.iterations) : 1;
+  for (int round = 0; round < rounds; ++round) {
+    const auto iteration = [&](std::int64_t r) { return static_cast<int>(options_.iterations * r / rounds); };
+    time_calls(calls, iteration(round), iteration(round + 1));
+    if (options_.floor) time_floor(layout, iteration(round), iteration(round + 1));
+  }
+  for (int pass = 0; pass < options_.check; ++pass) check(layout, calls, pass);
+
+  team_.meet();
+  const Placement result = thread_ == 0 ? combine_measurements(layout) : Placement();
+  team_.meet();
+  return result;
+}
+
+void Worker::time_calls(Calls& calls, int first_iteration, int last_iteration) {
+  Measurement& mine = team_.measurements[static_cast<std::size_t>(thread_)];
+  Clock::duration untimed{};
+  team_.meet();
+  const auto start = Clock::now();
+  auto iteration_start = start;
+  for (int i = first_iteration; i < last_iteration; ++i) {
+    calls.run(static_cast<std::int64_t>(i) * options_.aggregate, options_.aggregate);
+    if (options_.blocking != Blocking::none) calls.synchronize();
+    if (options_.blocking == Blocking::wait_and_barrier) team_.meet();
+    if (options_.per_iteration) mine.iteration_seconds.push_back(seconds(Clock::now() - iteration_start));
+    if (options_.blocking == Blocking::wait_and_untimed_barrier) {
+      const auto pause = Clock::now();
+      team_.meet();
+      untimed += Clock::now() - pause;
+    }
+    if (options_.per_iteration) iteration_start = Clock::now();
+  }
+  const auto launched = Clock::now();
+  calls.synchronize();
+  const auto done = Clock::now();
+  mine.seconds += seconds((options_.report_cpu_time ? launched : done) - start - untimed);
+}
+
+void Worker::time_floor(const Layout& layout, int first_iteration, int last_iteration) {
+  team_.meet();
+  const auto start = Clock::now();
+  const std::int64_t end = static_cast<std::int64_t>(last_iteration) * options_.aggregate;
+  // Half-way through the slots: never what the collective has just brought into the cache, while there are
+  // several.
+  for (std::int64_t i = static_cast<std::int64_t>(first_iteration) * options_.aggregate; i < end; ++i)
+    run_floor(layout, i + layout.num_slots / 2);
+  team_.meet();  // timed: the floor is reached when all slices are done
+  team_.measurements[static_cast<std::size_t>(thread_)].floor_seconds += seconds(Clock::now() - start);
+}
+
+void Worker::run_floor(const Layout& layout, std::int64_t operation) {
+  constexpr std::int64_t kCacheLine = 64;
+  const std::int64_t offset = layout.slot_offset(operation);
+  const auto [begin, end] = slice(layout.slot_bytes, kCacheLine);
+  for (const auto& [inputs, outputs] : floor_buffers_[static_cast<std::size_t>(layout.placement)])
+    floor_pass(inputs, outputs, offset + begin, offset + end);
+}
+
+// Of all replicas: the threads share every buffer.
+void Worker::find_floor_buffers() {
+  for (const auto placement : {PlacementKind::out_of_place, PlacementKind::in_place}) {
+    auto& buffers = floor_buffers_[static_cast<std::size_t>(placement)];
+    buffers.clear();
+    for (const Group& group : team_.groups) {
+      FloorBuffers of_group;
+      for (const int rank : group.ranks) {
+        const Replica& replica = team_.replicas[static_cast<std::size_t>(rank)];
+        of_group.inputs.push_back(replica.input(placement));
+        of_group.outputs.push_back(replica.receive);
+      }
+      buffers.push_back(std::move(of_group));
+    }
+  }
+}
+
+void Worker::check(const Layout& layout, Calls& calls, int pass) {
+  Measurement& mine = team_.measurements[static_cast<std::size_t>(thread_)];
+  const auto pattern = [&](int group) {
+    return Pattern{layout.data.dtype, layout.data.op,
+                   team_.groups[static_cast<std::size_t>(group)].communicator.num_ranks(),
+                   static_cast<std::uint64_t>(pass)};
+  };
+  for (const Replica& replica : replicas_) {
+    if (layout.placement == PlacementKind::out_of_place)
+      std::memset(replica.receive, 0xa5, static_cast<std::size_t>(layout.slot_bytes));
+    team_.collective.fill_input(pattern(replica.group), replica.rank_in_group,
+                                replica.input(layout.placement), 0, layout.counts.send);
+  }
+  team_.meet();
+  calls.run(0, 1);
+  calls.synchronize();
+  team_.meet();
+  const auto [begin, end] = slice(layout.counts.receive, 1);
+  for (std::size_t g = 0; g < team_.groups.size(); ++g) {
+    std::vector<const void*> results;
+    for (const int rank : team_.groups[g].ranks)
+      results.push_back(team_.replicas[static_cast<std::size_t>(rank)].receive);
+    mine.wrong += team_.collective.count_wrong(pattern(static_cast<int>(g)), results, begin, end);
+  }
+  team_.meet();
+  fill_with_ones(layout.data.dtype, layout.slot_bytes);
+}
+
+Placement Worker::combine_measurements(const Layout& layout) const {
+  const auto over_threads = [&](auto member) {
+    std::vector<double> values;
+    for (const Measurement& measurement : team_.measurements) values.push_back(member(measurement));
+    return combine(options_.average, values);
+  };
+  const double operations = static_cast<double>(options_.iterations) * options_.aggregate;
+  const double time = over_threads([](const Measurement& m) { return m.seconds; }) / operations;
+  Placement result{
+      .time_us = 1e6 * time,
+      .bandwidth = bandwidth(layout.slot_bytes, time, team_.collective.bus_factor(group_size()))};
+  if (options_.check > 0) {
+    result.wrong = 0;
+    for (const Measurement& measurement : team_.measurements) *result.wrong += measurement.wrong;
+  }
+  if (options_.floor) {
+    const double floor = over_threads([](const Measurement& m) { return m.floor_seconds; }) / operations;
+    result.floor = Floor{.time_us = 1e6 * floor, .ratio = time > 0 ? floor / time : 0};
+  }
+  if (options_.per_iteration) {
+    std::vector<double> times;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(options_.iterations); ++i) {
+      double slowest = 0;
+      for (const Measurement& measurement : team_.measurements)
+        slowest = std::max(slowest, measurement.iteration_seconds[i]);
+      times.push_back(1e6 * slowest);
+    }
+    result.iterations = iteration_statistics(times, options_.per_iteration_skip);
+  }
+  return result;
+}
+
+Layout Worker::layout(const DataCase& data, int root, std::int64_t size_bytes,
+                      PlacementKind placement) const {
+  const auto element = static_cast<std::int64_t>(size_of(data.dtype));
+  const Counts counts = team_.collective.counts(size_bytes / element, group_size());
+  const std::int64_t slot_bytes = std::max(counts.send, counts.receive) * element;
+  return {.data = data,
+          .counts = counts,
+          .root = root,
+          .placement = placement,
+          .slot_bytes = slot_bytes,
+          .num_slots = slot_bytes > 0 ? options_.max_bytes / slot_bytes : 1};
+}
+
+// One is what every operator makes of ones, but for sums, which grow; none of them makes denormal numbers,
+// which would be slow.
+void Worker::fill_with_ones(DType dtype, std::int64_t size_bytes) {
+  const std::int64_t count = size_bytes / static_cast<std::int64_t>(size_of(dtype));
+  dispatch(dtype, [&]<class T>() {
+    for (const Replica& replica : replicas_)
+      for (std::byte* buffer : {replica.send, replica.receive})
+        std::fill_n(reinterpret_cast<T*>(buffer), count, T(1));
+  });
+}
+
+Worker::Slice Worker::slice(std::int64_t size, std::int64_t granularity) const {
+  const auto bound = [&](int thread) {
+    if (thread == options_.threads) return size;
+    return size / options_.threads * thread / granularity * granularity;
+  };
+  return {bound(thread_), bound(thread_ + 1)};
+}
+
+}  // namespace lockstep::bench

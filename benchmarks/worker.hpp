@@ -1,0 +1,83 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "calls.hpp"
+#include "collectives/collective.hpp"
+#include "detail/barrier.hpp"
+#include "options.hpp"
+#include "replica.hpp"
+#include "results.hpp"
+
+namespace lockstep::bench {
+
+/// Thrown in threads that wait for one that has failed. Not an error of their own.
+struct Stopped {};
+
+/// What each thread leaves for thread 0 to combine.
+struct Measurement {
+  double seconds = 0;
+  double floor_seconds = 0;
+  std::int64_t wrong = 0;
+  std::vector<double> iteration_seconds;
+};
+
+/// What the threads share. The barrier orders who writes and who reads.
+struct Team {
+  Team(const Options& all_options, const Collective& measured);
+
+  const Options& options;
+  const Collective& collective;
+  std::vector<Group> groups;
+  std::vector<Replica> replicas;
+  std::vector<Measurement> measurements;  ///< One per thread.
+  detail::Barrier barrier;
+
+  /// Meets the other threads. @throws Stopped  one of them has failed.
+  void meet();
+};
+
+/// One thread's way through the sweep; all threads go the same way.
+class Worker {
+ public:
+  Worker(Team& team, int thread);
+
+  /// @param on_row  called by thread 0.
+  void sweep(const std::function<void(const Row&)>& on_row);
+
+ private:
+  struct Slice {
+    std::int64_t begin, end;
+  };
+  struct FloorBuffers {  // of a group
+    std::vector<std::byte*> inputs, outputs;
+  };
+
+  void sweep_case(const DataCase& data, int root, const std::function<void(const Row&)>& on_row);
+  void warm_up(const DataCase& data, int root);
+  Placement measure(const Layout& layout);
+  void time_calls(Calls& calls, int first_iteration, int last_iteration);
+  void time_floor(const Layout& layout, int first_iteration, int last_iteration);
+  void run_floor(const Layout& layout, std::int64_t operation);
+  void find_floor_buffers();
+  void check(const Layout& layout, Calls& calls, int pass);
+  Placement combine_measurements(const Layout& layout) const;
+
+  Layout layout(const DataCase& data, int root, std::int64_t size_bytes, PlacementKind placement) const;
+  void fill_with_ones(DType dtype, std::int64_t size_bytes);
+  Slice slice(std::int64_t size, std::int64_t granularity) const;
+  int group_size() const { return team_.groups.front().communicator.num_ranks(); }
+
+  Team& team_;
+  const Options& options_;
+  int thread_;
+  std::span<Replica> replicas_;                             // those that this thread drives
+  std::array<std::vector<FloorBuffers>, 2> floor_buffers_;  // by placement
+};
+
+}  // namespace lockstep::bench

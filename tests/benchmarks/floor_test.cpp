@@ -1,0 +1,53 @@
+#include "floor.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+using lockstep::bench::floor_pass;
+
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+// Buffer r: bytes that differ from rank to rank.
+std::vector<Bytes> make_buffers(int num_ranks, std::size_t size) {
+  std::vector<Bytes> buffers(static_cast<std::size_t>(num_ranks), Bytes(size));
+  for (std::size_t r = 0; r < buffers.size(); ++r)
+    for (std::size_t i = 0; i < size; ++i) buffers[r][i] = static_cast<std::byte>((i * 7 + r * 13) & 0xff);
+  return buffers;
+}
+
+std::vector<std::byte*> pointers(std::vector<Bytes>& buffers) {
+  std::vector<std::byte*> result;
+  for (Bytes& buffer : buffers) result.push_back(buffer.data());
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("the floor reads every input and writes every output, of its range only", "[benchmarks]") {
+  const int num_ranks = GENERATE(1, 2, 3, 4, 7, 16, 17);
+  constexpr std::size_t kSize = 9001;
+  constexpr std::int64_t kBegin = 3, kEnd = 8998;
+  auto inputs = make_buffers(num_ranks, kSize);
+  std::vector<Bytes> outputs(inputs.size(), Bytes(kSize, std::byte{0x5a}));
+
+  Bytes expected(kSize);
+  for (const Bytes& input : inputs)
+    for (std::size_t i = 0; i < kSize; ++i) expected[i] |= input[i];
+  for (std::size_t i = 0; i < kSize; ++i)
+    if (i < kBegin || i >= kEnd) expected[i] = std::byte{0x5a};
+
+  floor_pass(pointers(inputs), pointers(outputs), kBegin, kEnd);
+  for (const Bytes& output : outputs) CHECK((output == expected));
+}
+
+TEST_CASE("the floor in place leaves equal buffers as they are", "[benchmarks]") {
+  std::vector<Bytes> buffers(4, make_buffers(1, 1000).front());
+  const auto before = buffers;
+  floor_pass(pointers(buffers), pointers(buffers), 0, 1000);
+  CHECK((buffers == before));
+}

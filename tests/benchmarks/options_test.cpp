@@ -1,0 +1,277 @@
+#include "options.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <map>
+#include <sstream>
+
+#include "names.hpp"
+
+using namespace lockstep;
+using namespace lockstep::bench;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+constexpr std::array<std::string_view, 1> kCollectives{"all_reduce"};
+
+Options parse(const std::string& flags, const std::map<std::string, std::string>& environment = {}) {
+  std::vector<std::string> arguments{"all_reduce"};
+  std::istringstream words(flags);
+  for (std::string word; words >> word;) arguments.push_back(word);
+  return parse_options(arguments, kCollectives, [&](const char* name) -> const char* {
+    const auto found = environment.find(name);
+    return found == environment.end() ? nullptr : found->second.c_str();
+  });
+}
+
+struct Refusal {
+  int status = 0;
+  std::string message;
+};
+
+Refusal refusal(const std::string& flags, const std::map<std::string, std::string>& environment = {}) {
+  try {
+    parse(flags, environment);
+  } catch (const OptionError& error) {
+    return {static_cast<int>(error.status()), error.what()};
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("without flags the options are nccl-tests' defaults", "[benchmarks]") {
+  const Options options = parse("");
+  CHECK(options.collective == "all_reduce");
+  CHECK(options.num_ranks() == 1);
+  CHECK(options.sizes() == std::vector<std::int64_t>{32 << 20});
+  CHECK(options.step_bytes == 1 << 20);
+  CHECK(options.iterations == 20);
+  CHECK(options.warmup_iterations == 1);
+  CHECK(options.aggregate == 1);
+  CHECK(options.cycles == 1);
+  CHECK(options.check == 1);
+  REQUIRE(options.cases.size() == 1);
+  CHECK(options.cases[0].dtype == DType::f32);
+  CHECK(options.cases[0].op == ReduceOp::sum);
+  CHECK(options.root == 0);
+  CHECK(options.blocking == Blocking::none);
+  CHECK(options.average == Average::mean);
+  CHECK(options.timeout_seconds == 0);
+  CHECK_FALSE(options.floor);
+  CHECK_FALSE(options.pass_mark_gbps);
+}
+
+TEST_CASE("every flag is read, in its short and its long form", "[benchmarks]") {
+  const std::string flags = GENERATE(
+      as<std::string>(),
+      "-t 2 -g 3 -b 1K -e 4k -i 512 -f 2 -n 7 -w 3 -m 4 -N 5 -c 2 -o max -d half -r 5 -p 0 -z 3 -y 0 "
+      "-T 9 -G 0 -C 1 -a 3 -R 0 -x 0 -D 0 -V 16 -S 1 -J out.json -M 1 -u 2 -I 1 -K 6",
+      "--nthreads 2 --ngpus 3 --minbytes 1K --maxbytes 4k --stepbytes 512 --stepfactor 2 --iters 7 "
+      "--warmup_iters 3 --agg_iters 4 --run_cycles 5 --check 2 --op max --datatype half --root 5 "
+      "--parallel_init 0 --blocking 3 --stream_null 0 --timeout 9 --cudagraph 0 --report_cputime 1 "
+      "--average 3 --local_register 0 --report_timestamps 1 --output_file out.json --memory 1 "
+      "--unalign=2 --per_iter_timing 1 --per_iter_skip 6 --backend host --replicas 6");
+  const Options options = parse(flags + " --floor");
+  CHECK(options.threads == 2);
+  CHECK(options.ranks_per_thread == 3);
+  CHECK(options.sizes() == std::vector<std::int64_t>{1024, 2048, 4096});
+  CHECK(options.step_bytes == 512);
+  CHECK(options.iterations == 7);
+  CHECK(options.warmup_iterations == 3);
+  CHECK(options.aggregate == 4);
+  CHECK(options.cycles == 5);
+  CHECK(options.check == 2);
+  REQUIRE(options.cases.size() == 1);
+  CHECK(options.cases[0].dtype == DType::f16);
+  CHECK(options.cases[0].op == ReduceOp::max);
+  CHECK(options.root == 5);
+  CHECK(options.blocking == Blocking::wait_and_untimed_barrier);
+  CHECK(options.timeout_seconds == 9);
+  CHECK(options.report_cpu_time);
+  CHECK(options.average == Average::max);
+  CHECK(options.report_timestamps);
+  CHECK(options.output_file == "out.json");
+  CHECK(options.report_memory);
+  CHECK(options.unalign == 2);
+  CHECK(options.per_iteration);
+  CHECK(options.per_iteration_skip == 6);
+  CHECK(options.floor);
+}
+
+TEST_CASE("a flag may be attached to its value, and the last of several wins", "[benchmarks]") {
+  const Options options = parse("-b8 -e16 -i8 -n 3 -n 4");
+  CHECK(options.sizes() == std::vector<std::int64_t>{8, 16});
+  CHECK(options.iterations == 4);
+}
+
+TEST_CASE("replicas are shared out among threads", "[benchmarks]") {
+  const auto ranks = [](const std::string& flags) {
+    const Options options = parse(flags);
+    return std::pair(options.threads, options.ranks_per_thread);
+  };
+  CHECK(ranks("--replicas 4") == std::pair(4, 1));
+  CHECK(ranks("--replicas 4 -t 2") == std::pair(2, 2));
+  CHECK(ranks("--replicas 4 -g 2") == std::pair(2, 2));
+  CHECK(ranks("--replicas 4 -t 1 -g 4") == std::pair(1, 4));
+  CHECK(ranks("-t 3") == std::pair(3, 1));
+  CHECK(ranks("-g 3") == std::pair(1, 3));
+  for (const char* flags :
+       {"--replicas 4 -t 3", "--replicas 4 -g 3", "--replicas 4 -t 2 -g 3", "--replicas 2 -g 4"}) {
+    INFO(flags);
+    CHECK(refusal(flags).status == 6);
+    CHECK_THAT(refusal(flags).message, ContainsSubstring("--replicas"));
+  }
+  CHECK_THAT(refusal("-t 4096 -g 2").message, ContainsSubstring("more than 4096 ranks"));
+}
+
+TEST_CASE("sizes are 1024-based and end at the maximum", "[benchmarks]") {
+  CHECK(parse_size("8", "-b") == 8);
+  CHECK(parse_size("3k", "-b") == 3072);
+  CHECK(parse_size("1.5M", "-b") == 1572864);
+  CHECK(parse_size("2g", "-b") == std::int64_t{2} << 30);
+  CHECK(parse("-b 10 -e 35 -i 10").sizes() == std::vector<std::int64_t>{10, 20, 30});
+  CHECK(parse("-b 1 -e 30 -f 3").sizes() == std::vector<std::int64_t>{1, 3, 9, 27});
+  CHECK(parse("-b 8 -e 16 -i 8 -f 1").sizes() == std::vector<std::int64_t>{8, 16});
+  CHECK(parse("-b 0 -e 8 -i 4").sizes() == std::vector<std::int64_t>{0, 4, 8});
+  CHECK(parse("-b 0 -e 0 -f 2").sizes() == std::vector<std::int64_t>{0});
+  CHECK(parse("-b 1G -e 2305843009213693952 -f 1073741824").sizes() ==
+        std::vector<std::int64_t>{std::int64_t{1} << 30, std::int64_t{1} << 60});
+}
+
+TEST_CASE("bad sizes exit with -1 and name the flag", "[benchmarks]") {
+  for (const char* text : {"", "x", "8X", "8KB", "-8", "nan", "inf", "K", "9e99"}) {
+    INFO(text);
+    try {
+      parse_size(text, "-b (--minbytes)");
+      FAIL("accepted");
+    } catch (const OptionError& error) {
+      CHECK(error.status() == ExitStatus::bad_size);
+      CHECK_THAT(error.what(),
+                 ContainsSubstring("-b (--minbytes) '" + std::string(text) + "' is not a size"));
+    }
+  }
+  CHECK(static_cast<int>(ExitStatus::bad_size) == 255);
+  CHECK(refusal("-e huge").status == 255);
+  CHECK(refusal("-b 2M -e 1M").status == 255);
+  CHECK_THAT(refusal("-b 2M -e 1M").message,
+             ContainsSubstring("-b (--minbytes) 2097152 is larger than -e (--maxbytes) 1048576"));
+  CHECK_THAT(refusal("-b 0 -e 8 -f 2").message, ContainsSubstring("never leaves -b 0"));
+  CHECK_THAT(refusal("-b 4 -e 8 -i 0").message, ContainsSubstring("-i (--stepbytes) 0 never reaches"));
+}
+
+TEST_CASE("all stands for every operator and datatype, and what it leaves out is said", "[benchmarks]") {
+  const Options ops = parse("-o all");
+  CHECK(ops.cases.size() == 5);
+  CHECK_THAT(ops.skipped_cases.at(0), ContainsSubstring("mulsum"));
+  CHECK(parse("-d all").cases.size() == 12);
+  const Options all = parse("-o all -d all");
+  CHECK(all.cases.size() == 5 * 12 - 6);  // no avg of the integers
+  CHECK_THAT(all.skipped_cases.at(1), ContainsSubstring("avg of int8"));
+  CHECK(parse("-o avg -d all").cases.size() == 6);
+}
+
+TEST_CASE("operators and datatypes have nccl-tests' names", "[benchmarks]") {
+  for (const char* name : {"int8", "uint8", "int32", "uint32", "int64", "uint64", "half", "float", "double",
+                           "bfloat16", "f8e4m3", "f8e5m2"})
+    CHECK(bench_name(parse(std::string("-d ") + name).cases.at(0).dtype) == name);
+  for (const char* name : {"sum", "prod", "min", "max", "avg"})
+    CHECK(bench_name(parse(std::string("-o ") + name).cases.at(0).op) == name);
+  CHECK_THAT(refusal("-d float17").message,
+             ContainsSubstring("-d (--datatype) 'float17' is none of: int8 uint8"));
+  CHECK_THAT(refusal("-o xor").message,
+             ContainsSubstring("-o (--op) 'xor' is none of: sum prod max min avg all"));
+}
+
+TEST_CASE("what lockstep cannot reduce is refused by name", "[benchmarks]") {
+  CHECK(refusal("-o mulsum").status == 5);
+  CHECK_THAT(refusal("-o mulsum").message, ContainsSubstring("-o (--op) mulsum"));
+  CHECK(refusal("-o avg -d int32").status == 5);
+  CHECK_THAT(refusal("-o avg -d int32").message,
+             ContainsSubstring("avg of int32") && ContainsSubstring("float64"));
+}
+
+TEST_CASE("flags without a meaning on the host are refused, unless they have their default", "[benchmarks]") {
+  for (const char* flags : {"-p 1", "-y 1", "-G 10", "-R 1", "-R 2", "-x 1", "-D 1 -R 2", "-V 32"}) {
+    INFO(flags);
+    const Refusal refused = refusal(flags);
+    CHECK(refused.status == 5);
+    CHECK_THAT(refused.message, ContainsSubstring("cannot be used with --backend host: "));
+    CHECK(refused.message.find('\n') == std::string::npos);
+  }
+  CHECK_THAT(refusal("-G 10").message, ContainsSubstring("-G (--cudagraph)"));
+  CHECK(refusal("-D 1").status == 255);
+  CHECK_THAT(refusal("-D 1").message, ContainsSubstring("needs -R 2"));
+  CHECK(refusal("--backend cuda").status == 5);
+  CHECK_THAT(refusal("--backend cuda").message, ContainsSubstring("--backend 'cuda'"));
+}
+
+TEST_CASE("unknown options and values out of range are usage errors of one line", "[benchmarks]") {
+  for (const char* flags : {"--frobnicate", "-q", "-n 0", "-n x", "-w -1", "-z 4", "-a 4", "-t 0", "-m 0",
+                            "-c -1", "-S 2", "-r 1", "-r x", "-r -1", "extra", "-b"}) {
+    INFO(flags);
+    const Refusal refused = refusal(flags);
+    CHECK(refused.status == 6);
+    CHECK_FALSE(refused.message.empty());
+    CHECK(refused.message.find('\n') == std::string::npos);
+  }
+  CHECK_THAT(refusal("--frobnicate").message, ContainsSubstring("--frobnicate"));
+  CHECK_THAT(refusal("-t 2 -r 2").message, ContainsSubstring("neither all nor a rank below 2"));
+  CHECK_THAT(refusal("-I 1 -n 5 -K 5").message,
+             ContainsSubstring("-K (--per_iter_skip) 5 leaves none of -n 5"));
+  CHECK_FALSE(parse("-r all").root.has_value());
+}
+
+TEST_CASE("an unknown collective is refused with the known ones", "[benchmarks]") {
+  const auto none = [](const char*) -> const char* { return nullptr; };
+  for (const std::vector<std::string>& arguments : {std::vector<std::string>{}, {"all_to_none"}}) {
+    try {
+      parse_options(arguments, kCollectives, none);
+      FAIL("accepted");
+    } catch (const OptionError& error) {
+      CHECK(error.status() == ExitStatus::usage);
+      CHECK_THAT(error.what(), ContainsSubstring("is none of: all_reduce"));
+    }
+  }
+}
+
+TEST_CASE("help is asked for with -h or --help, and names every flag", "[benchmarks]") {
+  CHECK(parse("-h").help);
+  CHECK(parse("--help").help);
+  for (const char* flag :
+       {"-b,--minbytes", "-J,--output_file", "-K,--per_iter_skip", "--replicas", "--floor"})
+    CHECK_THAT(usage(), ContainsSubstring(flag));
+}
+
+TEST_CASE("P45 the help prints both bandwidth formulas", "[benchmarks]") {
+  CHECK_THAT(usage(),
+             ContainsSubstring("algbw = size / time") && ContainsSubstring("busbw = algbw x 2(n-1)/n"));
+}
+
+TEST_CASE("the environment sets first device, pass mark and split", "[benchmarks]") {
+  CHECK(parse("", {{"NCCL_TESTS_DEVICE", "3"}}).first_device == 3);
+  CHECK(parse("", {{"NCCL_TESTS_MIN_BW", "12.5"}}).pass_mark_gbps == 12.5);
+  const auto color = [](const char* variable, const char* text) {
+    return parse("", {{variable, text}}).split.color(5);
+  };
+  CHECK(color("NCCL_TESTS_SPLIT", "AND 0x3") == 1);
+  CHECK(color("NCCL_TESTS_SPLIT", "OR 2") == 7);
+  CHECK(color("NCCL_TESTS_SPLIT", "MOD 3") == 2);
+  CHECK(color("NCCL_TESTS_SPLIT", "DIV2") == 2);
+  CHECK(color("NCCL_TESTS_SPLIT", "&4") == 4);
+  CHECK(color("NCCL_TESTS_SPLIT", "|8") == 13);
+  CHECK(color("NCCL_TESTS_SPLIT", "%2") == 1);
+  CHECK(color("NCCL_TESTS_SPLIT", "/4") == 1);
+  CHECK(color("NCCL_TESTS_SPLIT_MASK", "6") == 4);
+  CHECK(parse("").split.color(5) == 0);
+  for (const auto& [variable, text] : std::map<std::string, std::string>{{"NCCL_TESTS_DEVICE", "first"},
+                                                                         {"NCCL_TESTS_MIN_BW", "-1"},
+                                                                         {"NCCL_TESTS_SPLIT", "XOR 3"},
+                                                                         {"NCCL_TESTS_SPLIT_MASK", "zz"}}) {
+    CHECK(refusal("", {{variable, text}}).status == 6);
+    CHECK_THAT(refusal("", {{variable, text}}).message, ContainsSubstring(variable));
+  }
+  CHECK(refusal("", {{"NCCL_TESTS_SPLIT", "MOD 0"}}).status == 6);
+}

@@ -1,0 +1,140 @@
+#include "runner.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <lockstep/error.hpp>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "names.hpp"
+
+using namespace lockstep;
+using namespace lockstep::bench;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+Options parse(std::vector<std::string> flags, const std::map<std::string, std::string>& environment = {}) {
+  flags.insert(flags.begin(), {"all_reduce", "-n", "3"});
+  return parse_options(flags, collective_names(), [&](const char* name) -> const char* {
+    const auto found = environment.find(name);
+    return found == environment.end() ? nullptr : found->second.c_str();
+  });
+}
+
+std::vector<Row> run(const Options& options, const Collective& collective = find_collective("all_reduce")) {
+  std::vector<Row> rows;
+  Runner(options, collective).run([&](const Row& row) { rows.push_back(row); });
+  return rows;
+}
+
+void check_no_wrong_values(const std::vector<Row>& rows) {
+  for (const Row& row : rows) {
+    INFO(row.type << " " << row.op << " " << row.size_bytes);
+    CHECK(row.out_of_place.wrong == 0);
+    CHECK(row.in_place.wrong == 0);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("all_reduce is measured and right for every size, datatype and operator", "[benchmarks]") {
+  const auto rows = run(parse({"-b", "1", "-e", "1K", "-f", "32", "-d", "all", "-o", "all", "--replicas", "3",
+                               "--floor", "-c", "2"}));
+  CHECK(rows.size() == 3 * (5 * 12 - 6));
+  check_no_wrong_values(rows);
+  for (const Row& row : rows)
+    CHECK(row.size_bytes == row.count * static_cast<std::int64_t>(size_of(parse_dtype(row.type))));
+}
+
+TEST_CASE("threads drive one rank or several, misaligned, in batches, with every kind of blocking",
+          "[benchmarks]") {
+  const auto ranks =
+      GENERATE(as<std::vector<std::string>>(), std::vector<std::string>{"--replicas", "4"},
+               std::vector<std::string>{"-t", "2", "-g", "2"}, std::vector<std::string>{"-g", "4"});
+  const auto blocking = GENERATE("0", "1", "2", "3");
+  std::vector<std::string> flags{"-b", "4", "-e", "300", "-i", "148", "-m", "5",
+                                 "-u", "3", "-I", "1",   "-K", "1",   "-z", blocking};
+  flags.insert(flags.end(), ranks.begin(), ranks.end());
+  const auto rows = run(parse(flags));
+  CHECK(rows.size() == 3);
+  check_no_wrong_values(rows);
+  for (const Row& row : rows) CHECK(row.in_place.iterations->times.size() == 2);
+}
+
+TEST_CASE("split ranks reduce within their groups", "[benchmarks]") {
+  const Options options =
+      parse({"-b", "64", "-e", "64", "-t", "3", "-g", "2", "--floor"}, {{"NCCL_TESTS_SPLIT", "MOD 2"}});
+  Runner runner(options, find_collective("all_reduce"));
+  std::vector<Row> rows;
+  runner.run([&](const Row& row) { rows.push_back(row); });
+  check_no_wrong_values(rows);
+  CHECK(runner.rank_infos().at(3).group == 1);
+  // the factor of 3 ranks, not of 6
+  const Placement& placement = rows.at(0).in_place;
+  CHECK(placement.bandwidth.bus > 1.3 * placement.bandwidth.algorithm);
+  CHECK(placement.bandwidth.bus < 1.4 * placement.bandwidth.algorithm);
+}
+
+TEST_CASE("run cycles repeat the sweep, -c 0 checks nothing, and no elements take part", "[benchmarks]") {
+  const auto rows = run(parse({"-b", "0", "-e", "8", "-i", "8", "-N", "2", "-c", "0", "-t", "2", "--floor"}));
+  REQUIRE(rows.size() == 4);
+  CHECK(rows[2].size_bytes == 0);
+  CHECK(rows[2].out_of_place.bandwidth.bus == 0);
+  CHECK(rows[3].count == 2);
+  CHECK_FALSE(rows[3].in_place.wrong.has_value());
+}
+
+TEST_CASE("a collective that forgets a rank is caught, in both placements", "[benchmarks]") {
+  Collective broken = find_collective("all_reduce");
+  broken.run = [](Communicator& communicator, ReduceOp op, int, std::span<const RankBatch> batches,
+                  const CommunicationOptions& options) {
+    communicator.all_reduce(op, batches, options);
+    // rank 1's last element is not what was reduced
+    for (const RankBatch& batch : batches)
+      if (batch.rank == 1) static_cast<float*>(batch.outputs[0].data)[batch.outputs[0].size() - 1] += 64;
+  };
+  const auto rows = run(parse({"-b", "1K", "-e", "1K", "--replicas", "2"}), broken);
+  CHECK(rows.at(0).out_of_place.wrong == 1);
+  CHECK(rows.at(0).in_place.wrong == 1);
+}
+
+TEST_CASE("the first failure of a thread ends the run and reaches the caller", "[benchmarks]") {
+  Collective failing = find_collective("all_reduce");
+  failing.run = [](Communicator& communicator, ReduceOp op, int, std::span<const RankBatch> batches,
+                   const CommunicationOptions& options) {
+    if (batches[0].rank == 2) throw std::runtime_error("rank 2 gives up");
+    communicator.all_reduce(op, batches, options);
+  };
+  CHECK_THROWS_WITH(run(parse({"-b", "8", "-e", "8", "--replicas", "3"}), failing), "rank 2 gives up");
+}
+
+TEST_CASE("a time limit turns a missing rank into a CollectiveTimeout", "[benchmarks]") {
+  Collective missing = find_collective("all_reduce");
+  missing.run = [](Communicator& communicator, ReduceOp op, int, std::span<const RankBatch> batches,
+                   const CommunicationOptions& options) {
+    if (batches[0].rank == 0) communicator.all_reduce(op, batches, options);
+  };
+  CHECK_THROWS_AS(run(parse({"-b", "8", "-e", "8", "--replicas", "2", "-T", "1"}), missing),
+                  CollectiveTimeout);
+}
+
+TEST_CASE("the largest size is cut to the memory that is free", "[benchmarks]") {
+  Options options = parse({"-b", "1K", "-e", "1G", "-f", "2", "--replicas", "4"});
+  CHECK_FALSE(fit_to_memory(options, std::int64_t{64} << 30));
+  CHECK(options.max_bytes == std::int64_t{1} << 30);
+  CHECK(fit_to_memory(options, std::int64_t{1} << 30));
+  CHECK(options.max_bytes == (std::int64_t{15} << 26) / 8);  // 15/16 of it, in 8 buffers
+  try {
+    fit_to_memory(options, 4096);
+    FAIL("accepted");
+  } catch (const OptionError& error) {
+    CHECK(error.status() == ExitStatus::bad_size);
+    CHECK_THAT(
+        error.what(),
+        ContainsSubstring("-b (--minbytes) 1024 with 4 ranks needs 8 such buffers, but 4096 bytes are free"));
+  }
+}
