@@ -1,0 +1,115 @@
+#include <cmath>
+#include <initializer_list>
+#include <lockstep/backend/device_backend.hpp>
+#include <lockstep/backend/kernel_backend.hpp>
+#include <lockstep/error.hpp>
+#include <lockstep/stream.hpp>
+#include <lockstep/update_ops.hpp>
+#include <string_view>
+
+#include "tensor_checks.hpp"
+
+namespace lockstep {
+
+namespace {
+
+void require_fits(std::string_view operation, const Tensor& variable, const Tensor& other) {
+  detail::require_same_dtype(operation, variable, other);
+  detail::require_same_device(operation, variable, other);
+  detail::require_same_shape(operation, variable, other);
+}
+
+/// @param written  the variable, then its moments.
+void require_updatable(std::string_view operation, std::initializer_list<const Tensor*> written,
+                       const Tensor& gradient) {
+  const Tensor& variable = **written.begin();
+  detail::require_floating(operation, variable);
+  require_fits(operation, variable, gradient);
+  for (const Tensor* const tensor : written) {
+    require_fits(operation, variable, *tensor);
+    detail::require_writable(operation, *tensor);
+    LOCKSTEP_EXPECTS(tensor->is_contiguous(), InvalidArgument, operation, ": ", describe(*tensor),
+                     " is a strided view and cannot be updated. Update a contiguous tensor.");
+    for (const Tensor* const other : written)
+      LOCKSTEP_EXPECTS(other == tensor || !detail::may_overlap(tensor->view(), other->view()),
+                       InvalidArgument, operation, ": the variable ", describe(variable),
+                       " and its moments share memory. Give each of them its own.");
+  }
+}
+
+/// The gradient as kernels take it: contiguous, and apart from what they write.
+Tensor readable(const Tensor& gradient, std::initializer_list<const Tensor*> written) {
+  for (const Tensor* const tensor : written)
+    if (detail::may_overlap(tensor->view(), gradient.view())) return gradient.clone();
+  return gradient.contiguous();
+}
+
+void require_at_least_0(std::string_view operation, std::string_view what, double value) {
+  LOCKSTEP_EXPECTS(std::isfinite(value) && value >= 0, InvalidArgument, operation, ": ", what, " is ", value,
+                   ". It must be a number of at least 0.");
+}
+
+void require_fraction(std::string_view operation, std::string_view what, double value) {
+  LOCKSTEP_EXPECTS(value >= 0 && value < 1, InvalidArgument, operation, ": ", what, " is ", value,
+                   ". It must be in [0, 1).");
+}
+
+}  // namespace
+
+void sgd_update_(Tensor& variable, const Tensor& gradient, Tensor velocity, const SgdOptions& options) {
+  constexpr std::string_view kName = "sgd_update_";
+  require_at_least_0(kName, "learning_rate", options.learning_rate);
+  require_at_least_0(kName, "weight_decay", options.weight_decay);
+  require_fraction(kName, "momentum", options.momentum);
+  const bool has_momentum = options.momentum != 0;
+  LOCKSTEP_EXPECTS(has_momentum || !options.nesterov, InvalidArgument, kName,
+                   ": nesterov without momentum. Set options.momentum too.");
+  LOCKSTEP_EXPECTS(has_momentum == velocity.defined(), InvalidArgument, kName, ": momentum is ",
+                   options.momentum,
+                   velocity.defined() ? ", but there is a velocity" : ", but velocity is empty",
+                   ". Pass a velocity with momentum, and only then.");
+  Tensor slope;
+  if (has_momentum) {
+    require_updatable(kName, {&variable, &velocity}, gradient);
+    slope = readable(gradient, {&variable, &velocity});
+  } else {
+    require_updatable(kName, {&variable}, gradient);
+    slope = readable(gradient, {&variable});
+  }
+  if (variable.size() == 0) return;
+  const StreamRef stream = current_stream(variable.device());
+  stream.device_backend().kernels().sgd_update(variable.view(), has_momentum ? velocity.view() : TensorView(),
+                                               slope.view(),
+                                               {.learning_rate = options.learning_rate,
+                                                .momentum = options.momentum,
+                                                .nesterov = options.nesterov,
+                                                .weight_decay = options.weight_decay},
+                                               stream.handle());
+}
+
+void adam_update_(Tensor& variable, const Tensor& gradient, Tensor first_moment, Tensor second_moment,
+                  std::int64_t step, const AdamOptions& options) {
+  constexpr std::string_view kName = "adam_update_";
+  require_at_least_0(kName, "learning_rate", options.learning_rate);
+  require_at_least_0(kName, "weight_decay", options.weight_decay);
+  require_fraction(kName, "beta1", options.beta1);
+  require_fraction(kName, "beta2", options.beta2);
+  LOCKSTEP_EXPECTS(std::isfinite(options.epsilon) && options.epsilon > 0, InvalidArgument, kName,
+                   ": epsilon is ", options.epsilon, ". It must be a number above 0.");
+  LOCKSTEP_EXPECTS(step >= 1, InvalidArgument, kName, ": step is ", step, ". Steps are counted from 1.");
+  require_updatable(kName, {&variable, &first_moment, &second_moment}, gradient);
+  const Tensor slope = readable(gradient, {&variable, &first_moment, &second_moment});
+  if (variable.size() == 0) return;
+  const StreamRef stream = current_stream(variable.device());
+  stream.device_backend().kernels().adam_update(variable.view(), first_moment.view(), second_moment.view(),
+                                                slope.view(),
+                                                {.learning_rate = options.learning_rate,
+                                                 .weight_decay = options.weight_decay,
+                                                 .beta1 = options.beta1,
+                                                 .beta2 = options.beta2,
+                                                 .epsilon = options.epsilon,
+                                                 .step = step},
+                                                stream.handle());
+}
+
+}  // namespace lockstep
