@@ -22,7 +22,8 @@ class ReplicaThreads {
   int num_replicas() const noexcept { return num_replicas_; }
 
   /// Calls job(i) for every replica, all at the same time, and returns when all have returned. One call at a
-  /// time; but job(0) may call it again while all other replicas are in `serve`. @pre job does not throw.
+  /// time; but job(0) may call it again once all other replicas have begun theirs and are in, or on their way
+  /// to, `serve`. @pre job does not throw.
   void run(const std::function<void(int)>& job);
   /// On replica i > 0, inside a job: runs nested jobs until done() holds. Whoever makes it hold calls `wake`.
   void serve(int replica, const std::function<bool()>& done);
