@@ -1,6 +1,6 @@
 #include <cmath>
 #include <cstddef>
-#include <limits>
+
 #include <lockstep/backend/device_backend.hpp>
 #include <lockstep/device_manager.hpp>
 #include <lockstep/error.hpp>
@@ -60,11 +60,8 @@ Tensor make_range(const Scalar& given_start, const Scalar& given_stop, const Sca
 
 Tensor Tensor::empty(const Shape& shape, DType dtype, const std::optional<Device>& device) {
   const Device& place = device ? *device : current_device();
-  const auto element_bytes = static_cast<std::int64_t>(size_of(dtype));
-  LOCKSTEP_EXPECTS(shape.size() <= std::numeric_limits<std::int64_t>::max() / element_bytes, InvalidArgument,
-                   "Tensor: ", shape, " ", dtype, " on ", place,
-                   " has more bytes than 64 bits can count. Pass a smaller shape.");
-  const auto num_bytes = static_cast<std::size_t>(shape.size() * element_bytes);
+  // Shape has seen to it that the product fits.
+  const auto num_bytes = static_cast<std::size_t>(shape.size()) * size_of(dtype);
   auto storage = std::make_shared<const Buffer>(num_bytes, current_stream(place));
   const TensorView view(storage->data(), shape, dtype, place);
   return {std::move(storage), view};
