@@ -1,10 +1,11 @@
-#include <cxxabi.h>
-
 #include <atomic>
 #include <cstdlib>
+#include <random>
+
+#include <cxxabi.h>
+
 #include <lockstep/detail/pipeline.hpp>
 #include <lockstep/error.hpp>
-#include <random>
 
 #include "input/batch_passes.hpp"
 #include "input/host_rows.hpp"
@@ -79,7 +80,7 @@ PipelineHandle slices_pipeline(std::vector<Tensor> tensors, std::any structure, 
                      ", ", describe(tensor), ", has ", tensor.shape()[0], " rows, component 0, ",
                      describe(tensors[0]), ", has ", tensors[0].shape()[0],
                      ". Give all components the same number of rows.");
-    spec.emplace_back(tensor.shape().without(0), tensor.dtype());
+    spec.push_back(TensorSpec::of(tensor.shape().without(0), tensor.dtype()));
   }
   for (Tensor& tensor : tensors) tensor = on_host(tensor);
   return table_pipeline(std::make_shared<const TensorRows>(std::move(tensors)), std::move(spec),
@@ -100,7 +101,7 @@ PipelineHandle range_pipeline(std::int64_t start, std::int64_t stop, std::int64_
   LOCKSTEP_EXPECTS(count <= static_cast<std::uint64_t>(INT64_MAX), InvalidArgument, "Dataset::range(", start,
                    ", ", stop, ", ", step, "): ", count, " elements are too many. Pass a larger step.");
   auto table = std::make_shared<const RangeRows>(start, step, static_cast<std::int64_t>(count));
-  return table_pipeline(std::move(table), {TensorSpec(Shape(), DType::i64)}, Tensor());
+  return table_pipeline(std::move(table), {TensorSpec({}, DType::i64)}, Tensor());
 }
 
 PipelineHandle shuffled(const PipelineHandle& input, std::int64_t buffer_size,

@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <iosfwd>
-#include <lockstep/dtype.hpp>
-#include <lockstep/shape.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include <lockstep/dtype.hpp>
+#include <lockstep/shape.hpp>
 
 namespace lockstep {
 
@@ -18,7 +20,8 @@ struct TensorSpec {
   TensorSpec() = default;
   TensorSpec(std::vector<std::optional<std::int64_t>> known, DType type)
       : extents(std::move(known)), dtype(type) {}
-  TensorSpec(const Shape& shape, DType type) : extents(shape.begin(), shape.end()), dtype(type) {}
+  /// Every extent is known.
+  static TensorSpec of(const Shape& shape, DType dtype) { return {{shape.begin(), shape.end()}, dtype}; }
 
   int rank() const noexcept { return static_cast<int>(extents.size()); }
   /// Whether every extent is known.

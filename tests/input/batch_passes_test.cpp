@@ -1,0 +1,65 @@
+#include <catch2/catch_test_macros.hpp>
+#include <limits>
+#include <lockstep/error.hpp>
+#include <lockstep/input/dataset.hpp>
+#include <lockstep/memory.hpp>
+
+#include "support/input.hpp"
+#include "support/matchers.hpp"
+
+using namespace lockstep;
+using test::all_elements;
+using test::says;
+using test::sequence;
+using test::Values;
+
+TEST_CASE("a batch stacks elements, and the last one may be smaller", "[input][host]") {
+  CHECK(all_elements(Dataset::range(5).batch(2)) == std::vector<Values>{{0, 1}, {2, 3}, {4}});
+  CHECK(all_elements(Dataset::range(5).batch(2, true)) == std::vector<Values>{{0, 1}, {2, 3}});
+  CHECK(all_elements(Dataset::range(4).batch(2, true)) == std::vector<Values>{{0, 1}, {2, 3}});
+  CHECK(all_elements(Dataset::range(3).batch(std::numeric_limits<std::int64_t>::max())) ==
+        std::vector<Values>{{0, 1, 2}});
+  CHECK(all_elements(Dataset::range(3).batch(4, true)).empty());
+  CHECK(all_elements(Dataset::range(0).batch(4)).empty());
+}
+
+TEST_CASE("a batch has the element's shape behind its own axis", "[input][host]") {
+  const Tensor images = Tensor::from(test::sequence(0, 24), {4, 2, 3}),
+               labels = test::vector_of({0, 1, 2, 3});
+  const auto batch = Dataset::from_tensor_slices(images, labels).skip(1).batch(2).pipeline()->open()->next();
+  CHECK(batch->at(0).shape() == Shape(2, 2, 3));
+  CHECK(batch->at(0).to_vector<std::int64_t>() == sequence(6, 18));
+  CHECK(batch->at(1).to_vector<std::int64_t>() == Values{1, 2});
+}
+
+TEST_CASE("a batch runs over the end of a pass", "[input][host]") {
+  CHECK(all_elements(Dataset::range(3).repeat(2).batch(4)) == std::vector<Values>{{0, 1, 2, 0}, {1, 2}});
+}
+
+TEST_CASE("batches are batched again", "[input][host]") {
+  const Dataset dataset = Dataset::range(8).batch(2).batch(3);
+  CHECK(all_elements(dataset) == std::vector<Values>{{0, 1, 2, 3, 4, 5}, {6, 7}});
+  CHECK(dataset.pipeline()->open()->next()->at(0).shape() == Shape(3, 2));
+  CHECK(all_elements(Dataset::range(8).batch(2).batch(3, true)) == std::vector<Values>{{0, 1, 2, 3, 4, 5}});
+}
+
+TEST_CASE("elements of different shapes are not batched", "[input][host]") {
+  auto pass = Dataset::range(5).batch(2).batch(3).pipeline()->open();
+  CHECK_THROWS_MATCHES(pass->next(), InvalidArgument,
+                       says("Dataset::batch: cannot stack [1] int64", "on [2] int64"));
+}
+
+TEST_CASE("batches reuse memory: later passes allocate nothing", "[input][host]") {
+  const Dataset dataset =
+      Dataset::from_tensor_slices(Tensor::zeros({100, 64}), Tensor::zeros({100})).shuffle(100).batch(32);
+  const auto run_pass = [&] {
+    auto pass = dataset.pipeline()->open();
+    while (pass->next()) {
+    }
+  };
+  run_pass();
+  const std::int64_t before = memory_stats("CPU:0").num_allocations;
+  run_pass();
+  run_pass();
+  CHECK(memory_stats("CPU:0").num_allocations == before);
+}

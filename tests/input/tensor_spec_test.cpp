@@ -1,0 +1,26 @@
+#include <sstream>
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <lockstep/input/tensor_spec.hpp>
+
+using namespace lockstep;
+
+TEST_CASE("a spec of a shape knows every extent", "[input][host]") {
+  const TensorSpec spec = TensorSpec::of({2, 3}, DType::f32);
+  CHECK(spec.rank() == 2);
+  CHECK(spec.is_static());
+  CHECK(to_string(spec) == "[2, 3] float32");
+  CHECK(spec == TensorSpec({2, 3}, DType::f32));
+  CHECK(TensorSpec::of(Shape(), DType::i64).is_static());
+}
+
+TEST_CASE("a spec prints unknown extents and tells them from known ones", "[input][host]") {
+  const TensorSpec spec({std::nullopt, 3}, DType::u8);
+  CHECK_FALSE(spec.is_static());
+  std::ostringstream out;
+  out << spec;
+  CHECK(out.str() == "[?, 3] uint8");
+  CHECK(spec != TensorSpec({2, 3}, DType::u8));
+  CHECK(spec != TensorSpec({std::nullopt, 3}, DType::i8));
+}
