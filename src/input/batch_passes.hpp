@@ -1,11 +1,12 @@
 #pragma once
 
 #include <cstdint>
-#include <lockstep/detail/pipeline.hpp>
 #include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
+
+#include <lockstep/detail/pipeline.hpp>
 
 namespace lockstep::detail {
 

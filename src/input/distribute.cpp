@@ -1,4 +1,5 @@
 #include <algorithm>
+
 #include <lockstep/error.hpp>
 #include <lockstep/input/distribute.hpp>
 #include <lockstep/input/sharding.hpp>

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstring>
+
 #include <lockstep/error.hpp>
 #include <lockstep/input/numpy.hpp>
 

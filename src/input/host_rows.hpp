@@ -1,8 +1,9 @@
 #pragma once
 
-#include <lockstep/tensor.hpp>
 #include <string_view>
 #include <vector>
+
+#include <lockstep/tensor.hpp>
 
 /// Rows in host memory. The host's streams have finished their work when a call returns, so the bytes may be
 /// read and written at once.

@@ -1,20 +1,16 @@
-#include <lockstep/input/input_options.hpp>
 #include <ostream>
+
+#include <lockstep/input/input_options.hpp>
 
 namespace lockstep {
 
 std::string_view name(AutoShardPolicy policy) {
   switch (policy) {
-    case AutoShardPolicy::off:
-      return "off";
-    case AutoShardPolicy::automatic:
-      return "automatic";
-    case AutoShardPolicy::file:
-      return "file";
-    case AutoShardPolicy::data:
-      return "data";
-    case AutoShardPolicy::hint:
-      break;
+    case AutoShardPolicy::off: return "off";
+    case AutoShardPolicy::automatic: return "automatic";
+    case AutoShardPolicy::file: return "file";
+    case AutoShardPolicy::data: return "data";
+    case AutoShardPolicy::hint: break;
   }
   return "hint";
 }

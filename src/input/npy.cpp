@@ -3,9 +3,10 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <system_error>
+
 #include <lockstep/error.hpp>
 #include <lockstep/input/npy.hpp>
-#include <system_error>
 
 #include "input/host_rows.hpp"
 #include "input/npy_header.hpp"

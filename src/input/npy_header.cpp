@@ -2,8 +2,9 @@
 
 #include <bit>
 #include <charconv>
-#include <lockstep/detail/concat.hpp>
 #include <optional>
+
+#include <lockstep/detail/concat.hpp>
 
 namespace lockstep::detail {
 namespace {

@@ -1,10 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <lockstep/dtype.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <lockstep/dtype.hpp>
 
 namespace lockstep::detail {
 

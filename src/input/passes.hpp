@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <lockstep/detail/pipeline.hpp>
 #include <memory>
 #include <optional>
 #include <random>
 #include <utility>
 #include <vector>
+
+#include <lockstep/detail/pipeline.hpp>
 
 /// Passes that reorder, repeat and leave out. They are the same for elements and for numbers of rows.
 namespace lockstep::detail {

@@ -1,7 +1,8 @@
 #pragma once
 
-#include <lockstep/detail/pipeline.hpp>
 #include <vector>
+
+#include <lockstep/detail/pipeline.hpp>
 
 namespace lockstep::detail {
 

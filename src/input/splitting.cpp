@@ -1,6 +1,7 @@
 #include "input/splitting.hpp"
 
 #include <algorithm>
+
 #include <lockstep/error.hpp>
 
 #include "input/host_rows.hpp"

@@ -1,6 +1,7 @@
 #include "input/steps.hpp"
 
 #include <algorithm>
+
 #include <lockstep/error.hpp>
 #include <lockstep/strategy/context.hpp>
 

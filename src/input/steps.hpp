@@ -1,9 +1,10 @@
 #pragma once
 
-#include <lockstep/device.hpp>
-#include <lockstep/input/distributed_dataset.hpp>
 #include <memory>
 #include <vector>
+
+#include <lockstep/device.hpp>
+#include <lockstep/input/distributed_dataset.hpp>
 
 namespace lockstep::detail {
 

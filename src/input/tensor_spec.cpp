@@ -1,7 +1,8 @@
 #include <algorithm>
+#include <ostream>
+
 #include <lockstep/detail/concat.hpp>
 #include <lockstep/input/tensor_spec.hpp>
-#include <ostream>
 
 namespace lockstep {
 

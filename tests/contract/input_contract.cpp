@@ -1,7 +1,10 @@
+#include <algorithm>
+#include <cmath>
+
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
-#include <catch2/generators/catch_generators_adapters.hpp>
-#include <cmath>
+#include <catch2/generators/catch_generators_range.hpp>
+
 #include <lockstep/error.hpp>
 #include <lockstep/input/dataset.hpp>
 #include <lockstep/reduce_op.hpp>

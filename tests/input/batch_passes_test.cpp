@@ -1,5 +1,7 @@
-#include <catch2/catch_test_macros.hpp>
 #include <limits>
+
+#include <catch2/catch_test_macros.hpp>
+
 #include <lockstep/error.hpp>
 #include <lockstep/input/dataset.hpp>
 #include <lockstep/memory.hpp>

@@ -1,10 +1,13 @@
+#include <algorithm>
+#include <map>
+#include <set>
+
 #include <catch2/catch_test_macros.hpp>
+
 #include <lockstep/error.hpp>
 #include <lockstep/input/distribute.hpp>
 #include <lockstep/strategy/mirrored_strategy.hpp>
 #include <lockstep/strategy/one_device_strategy.hpp>
-#include <map>
-#include <set>
 
 #include "support/input.hpp"
 #include "support/matchers.hpp"

@@ -1,6 +1,7 @@
 #include "input/host_rows.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+
 #include <lockstep/error.hpp>
 #include <lockstep/input/numpy.hpp>
 

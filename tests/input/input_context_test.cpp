@@ -1,4 +1,5 @@
 #include <catch2/catch_test_macros.hpp>
+
 #include <lockstep/error.hpp>
 #include <lockstep/input/input_context.hpp>
 

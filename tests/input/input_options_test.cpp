@@ -1,6 +1,8 @@
-#include <catch2/catch_test_macros.hpp>
-#include <lockstep/input/input_options.hpp>
 #include <sstream>
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <lockstep/input/input_options.hpp>
 
 using namespace lockstep;
 

@@ -1,8 +1,9 @@
 #include "input/npy_header.hpp"
 
+#include <string>
+
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
-#include <string>
 
 using namespace lockstep;
 using detail::NpyFault;

@@ -1,12 +1,13 @@
-#include <sys/stat.h>
+#include <numeric>
 
 #include <catch2/catch_template_test_macros.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <sys/stat.h>
+
 #include <lockstep/error.hpp>
 #include <lockstep/input/npy.hpp>
 #include <lockstep/memory.hpp>
-#include <numeric>
 
 #include "support/input.hpp"
 #include "support/matchers.hpp"

@@ -1,8 +1,10 @@
+#include <map>
+
 #include <catch2/catch_test_macros.hpp>
+
 #include <lockstep/error.hpp>
 #include <lockstep/input/numpy.hpp>
 #include <lockstep/strategy/mirrored_strategy.hpp>
-#include <map>
 
 #include "support/input.hpp"
 #include "support/matchers.hpp"

@@ -1,8 +1,10 @@
 #include "input/row_tables.hpp"
 
+#include <algorithm>
+#include <limits>
+
 #include <catch2/catch_template_test_macros.hpp>
 #include <catch2/catch_test_macros.hpp>
-#include <limits>
 
 #include "support/dtypes.hpp"
 #include "support/expected.hpp"

@@ -1,9 +1,12 @@
-#include <catch2/catch_test_macros.hpp>
-#include <catch2/generators/catch_generators_range.hpp>
-#include <lockstep/error.hpp>
-#include <lockstep/input/sharding.hpp>
+#include <algorithm>
 #include <numeric>
 #include <vector>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
+
+#include <lockstep/error.hpp>
+#include <lockstep/input/sharding.hpp>
 
 #include "support/matchers.hpp"
 

@@ -1,8 +1,11 @@
 #include "input/splitting.hpp"
 
+#include <algorithm>
 #include <array>
+
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
+
 #include <lockstep/error.hpp>
 
 #include "support/input.hpp"

@@ -1,14 +1,15 @@
 #pragma once
 
 #include <cstdint>
-#include <lockstep/device.hpp>
-#include <lockstep/input/dataset.hpp>
-#include <lockstep/input/distributed_dataset.hpp>
-#include <lockstep/values/per_replica.hpp>
 #include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
+
+#include <lockstep/device.hpp>
+#include <lockstep/input/dataset.hpp>
+#include <lockstep/input/distributed_dataset.hpp>
+#include <lockstep/values/per_replica.hpp>
 
 /// Reading datasets into plain values.
 namespace lockstep::test {

@@ -1,13 +1,13 @@
 #pragma once
 
-#include <unistd.h>
-
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <string_view>
+
+#include <unistd.h>
 
 namespace lockstep::test {
 

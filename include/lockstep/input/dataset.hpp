@@ -2,13 +2,14 @@
 
 #include <any>
 #include <cstdint>
-#include <lockstep/detail/nest_types.hpp>
-#include <lockstep/detail/pipeline.hpp>
 #include <optional>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
+
+#include <lockstep/detail/nest_types.hpp>
+#include <lockstep/detail/pipeline.hpp>
 
 namespace lockstep {
 

@@ -2,15 +2,16 @@
 
 #include <any>
 #include <concepts>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include <lockstep/device.hpp>
 #include <lockstep/input/dataset.hpp>
 #include <lockstep/input/distributed_dataset.hpp>
 #include <lockstep/input/input_context.hpp>
 #include <lockstep/input/input_options.hpp>
 #include <lockstep/values/nest.hpp>
-#include <string>
-#include <utility>
-#include <vector>
 
 /// Dealing datasets out to replicas: what strategies call.
 namespace lockstep::detail {

@@ -4,15 +4,16 @@
 #include <cstdint>
 #include <functional>
 #include <iterator>
-#include <lockstep/detail/nest_types.hpp>
-#include <lockstep/detail/pipeline.hpp>
-#include <lockstep/error.hpp>
-#include <lockstep/values/per_replica.hpp>
 #include <memory>
 #include <optional>
 #include <tuple>
 #include <utility>
 #include <vector>
+
+#include <lockstep/detail/nest_types.hpp>
+#include <lockstep/detail/pipeline.hpp>
+#include <lockstep/error.hpp>
+#include <lockstep/values/per_replica.hpp>
 
 namespace lockstep {
 

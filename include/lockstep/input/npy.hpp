@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+
 #include <lockstep/tensor.hpp>
 
 namespace lockstep {

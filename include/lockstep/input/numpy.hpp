@@ -1,8 +1,9 @@
 #pragma once
 
 #include <filesystem>
-#include <lockstep/input/dataset.hpp>
 #include <vector>
+
+#include <lockstep/input/dataset.hpp>
 
 /// Datasets of arrays that are in memory or in NumPy's files: what Strategy::make_numpy_dataset gives.
 namespace lockstep::detail {

@@ -1,8 +1,9 @@
 #pragma once
 
 #include <cstdint>
-#include <lockstep/input/input_context.hpp>
 #include <vector>
+
+#include <lockstep/input/input_context.hpp>
 
 namespace lockstep {
 
