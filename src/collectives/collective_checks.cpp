@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <ostream>
+
 #include <lockstep/detail/concat.hpp>
 #include <lockstep/error.hpp>
-#include <ostream>
 
 namespace lockstep::detail {
 namespace {
@@ -43,7 +44,7 @@ namespace {
 template <class Place, class... Parts>
 [[noreturn]] void mismatch(const SourceLocation& location, const Place& place, const char* hint,
                            const Parts&... parts) {
-  raise<CollectiveMismatch>(location, concat(place, parts..., ". ", hint),
+  raise<CollectiveMismatch>(location, concat(place, parts..., ". ", hint, "."),
                             {.operation = std::string(place.operation),
                              .replica = place.rank,
                              .device = place.device.to_string(),
@@ -81,12 +82,16 @@ void CollectiveChecks::run(std::span<const Arrival* const> arrivals) {
   }
   const CollectiveCall& reference =
       first.has_root() ? call_of(arrivals[static_cast<std::size_t>(first.root)]) : first;
+  for (std::size_t i = 0; i < first.tensors().size(); ++i) {
+    for (std::size_t rank = 0; rank < arrivals.size(); ++rank) {
+      check_against(call_of(arrivals[rank]).tensors()[i], reference, place(rank, i));
+    }
+  }
   intervals_.clear();
   for (std::size_t i = 0; i < first.tensors().size(); ++i) {
     std::int64_t rows = 0;  // of an all_gather's ranks so far
     for (std::size_t rank = 0; rank < arrivals.size(); ++rank) {
       const CollectiveCall& call = call_of(arrivals[rank]);
-      check_against(call.tensors()[i], reference, place(rank, i));
       for (const auto tensors : {call.batch->inputs, call.batch->outputs}) {
         if (!tensors.empty()) check_buffer(tensors[i], place(rank, i));
       }

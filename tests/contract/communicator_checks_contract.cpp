@@ -1,0 +1,429 @@
+#include <atomic>
+#include <functional>
+#include <string>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include <lockstep/error.hpp>
+
+#include "support/communicator_group.hpp"
+#include "support/matchers.hpp"
+
+using namespace lockstep;
+using namespace lockstep::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+// "replica 2 (CPU:2)".
+std::string label(int replica, int device) {
+  return "replica " + std::to_string(replica) + " (" + TestBackend::device(device).to_string() + ")";
+}
+
+// Three ranks with four floats in and out each, to be spoiled by a test.
+struct Fixture {
+  CommunicatorGroup group{3};
+  RankBuffers<float> inputs{group, {{0, 1, 2, 3, 4, 5}, {10, 11, 12, 13, 14, 15}, {20, 21, 22, 23, 24, 25}}};
+  RankBuffers<float> outputs{group, std::vector<std::vector<float>>(3, std::vector<float>(6, -1))};
+  std::vector<RankViews> views;
+
+  Fixture() {
+    for (int rank = 0; rank < 3; ++rank) views.push_back({{inputs[rank].view()}, {outputs[rank].view()}});
+  }
+  Communicator& communicator() { return group.communicator(); }
+  RankViews& of(int rank) { return views[static_cast<std::size_t>(rank)]; }
+  TensorView& in(int rank) { return of(rank).inputs[0]; }
+  TensorView& out(int rank) { return of(rank).outputs[0]; }
+
+  using Collective = std::function<void(std::span<const RankBatch>)>;
+  Collective all_reduce = [this](auto batches) { communicator().all_reduce(ReduceOp::sum, batches); };
+  Collective reduce = [this](auto batches) { communicator().reduce(ReduceOp::sum, 1, batches); };
+  Collective broadcast = [this](auto batches) { communicator().broadcast(1, batches); };
+  Collective all_gather = [this](auto batches) { communicator().all_gather(batches); };
+  Collective reduce_scatter = [this](auto batches) { communicator().reduce_scatter(ReduceOp::sum, batches); };
+
+  // Refused on every rank, with all parts in the message, and nothing was written.
+  template <class Kind>
+  void refuses(const Collective& collective, const Says& message) {
+    REQUIRE_THROWS_MATCHES(group.run(Drive::one_thread, views, collective), Kind, message);
+    std::atomic<int> refused = 0;
+    group.run(Drive::thread_per_replica, views, [&](std::span<const RankBatch> batch) {
+      try {
+        collective(batch);
+      } catch (const Kind& error) {
+        if (message.match(error)) ++refused;
+      }
+    });
+    REQUIRE(refused == 3);
+    REQUIRE(outputs.all_are(std::vector<float>(6, -1)));
+    for (int rank = 0; rank < 3; ++rank)
+      REQUIRE(inputs[rank].values()[5] == 10.0f * static_cast<float>(rank) + 5);
+  }
+  // Good calls go through afterwards.
+  void recovers() {
+    for (int rank = 0; rank < 3; ++rank) of(rank) = {{inputs[rank].view()}, {outputs[rank].view()}};
+    group.run(Drive::thread_per_replica, views, all_reduce);
+    REQUIRE(outputs.all_are({30, 33, 36, 39, 42, 45}));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("P23 replicas that disagree are told both shapes, dtypes, roots or batches", "[collectives]") {
+  Fixture f;
+  SECTION("shapes") {
+    f.in(2).shape = f.out(2).shape = Shape(2, 3);
+    f.in(2).strides = f.out(2).strides = Shape(2, 3).contiguous_strides();
+    f.refuses<CollectiveMismatch>(
+        f.all_reduce,
+        says("all_reduce(sum) on " + label(2, 2) +
+             ": shape [2, 3] float32 differs from replica 0's [6] float32. Pass equal shapes on every "
+             "replica, or use all_gather for ragged values."));
+  }
+  SECTION("lengths") {
+    f.in(1) = TensorView(f.in(1).data, Shape(3), DType::f32, f.in(1).device);
+    f.refuses<CollectiveMismatch>(f.reduce_scatter, says("reduce_scatter(sum) on " + label(1, 1),
+                                                         "[3] float32 differs from replica 0's [6] float32"));
+  }
+  SECTION("dtypes") {
+    f.in(1).dtype = DType::i32;
+    f.refuses<CollectiveMismatch>(f.all_reduce,
+                                  says(label(1, 1), "shape [6] int32 differs from replica 0's [6] float32"));
+  }
+  SECTION("of a broadcast, against the root's") {
+    for (const int rank : {0, 2}) f.of(rank).inputs = {};
+    f.out(2).dtype = DType::i32;
+    f.refuses<CollectiveMismatch>(
+        f.broadcast, says("broadcast on " + label(2, 2), "int32 differs from replica 1's [6] float32"));
+  }
+  SECTION("of an all_gather, beyond axis 0") {
+    f.in(2) = TensorView(f.in(2).data, Shape(2, 3), DType::f32, f.in(2).device);
+    f.refuses<CollectiveMismatch>(f.all_gather,
+                                  says("all_gather on " + label(2, 2), "[2, 3]", "[6]", "axis 0"));
+  }
+  SECTION("batches") {
+    f.of(1).inputs.push_back(f.in(1));
+    f.of(1).outputs.push_back(f.out(1));
+    f.refuses<CollectiveMismatch>(f.all_reduce, says(label(1, 1), "2 tensors differ from replica 0's 1"));
+  }
+  SECTION("a tensor of a batch") {
+    for (int rank = 0; rank < 3; ++rank) {
+      f.of(rank).inputs.push_back(
+          TensorView(f.in(rank).data, Shape(rank == 2 ? 1 : 2), DType::f32, f.in(rank).device));
+      f.of(rank).outputs.push_back(
+          TensorView(static_cast<void*>(nullptr), Shape(2), DType::f32, f.in(rank).device));
+    }
+    f.refuses<CollectiveMismatch>(f.all_reduce, says(label(2, 2) + ": tensor 1 of 2: shape [1]", "[2]"));
+  }
+  SECTION("roots") {
+    for (const int rank : {1, 2}) f.of(rank).inputs = {};
+    std::atomic<int> refused = 0;
+    f.group.run(Drive::thread_per_replica, f.views, [&](std::span<const RankBatch> batch) {
+      try {
+        f.communicator().broadcast(batch[0].rank == 2 ? 1 : 0, batch);
+      } catch (const CollectiveMismatch& error) {
+        if (says("broadcast on " + label(2, 2), "root 1 differs from replica 0's 0").match(error)) ++refused;
+      }
+    });
+    REQUIRE(refused == 3);
+  }
+  SECTION("operations") {
+    std::atomic<int> refused = 0;
+    f.group.run(Drive::thread_per_replica, f.views, [&](std::span<const RankBatch> batch) {
+      const ReduceOp op = batch[0].rank == 1 ? ReduceOp::max : ReduceOp::sum;
+      try {
+        f.communicator().all_reduce(op, batch);
+      } catch (const CollectiveMismatch& error) {
+        if (says(label(1, 1) + " calls all_reduce(max) where " + label(0, 0) + " calls all_reduce(sum)")
+                .match(error))
+          ++refused;
+      }
+    });
+    REQUIRE(refused == 3);
+  }
+  f.recovers();
+}
+
+TEST_CASE("a mismatch can be read by programs", "[collectives]") {
+  Fixture f;
+  f.in(1).dtype = DType::i32;
+  try {
+    f.all_reduce(f.group.batches(f.views));
+    FAIL("not refused");
+  } catch (const CollectiveMismatch& error) {
+    REQUIRE(error.context().operation == "all_reduce(sum)");
+    REQUIRE(error.context().replica == 1);
+    REQUIRE(error.context().device == TestBackend::device(1).to_string());
+    REQUIRE(error.context().operands == "shape [6] int32 differs from replica 0's [6] float32");
+    REQUIRE(error.context().hint.starts_with("Pass equal shapes"));
+  }
+}
+
+TEST_CASE("a collective refuses buffers that it cannot use", "[collectives]") {
+  Fixture f;
+  SECTION("booleans") {
+    for (int rank = 0; rank < 3; ++rank) f.in(rank).dtype = f.out(rank).dtype = DType::boolean;
+    f.refuses<InvalidArgument>(f.all_reduce, says("all_reduce(sum)", "[6] bool cannot be reduced", "Cast"));
+  }
+  SECTION("another device's memory") {
+    f.out(1).device = TestBackend::device(2);
+    f.refuses<InvalidArgument>(f.all_reduce,
+                               says(label(1, 1), "is on " + TestBackend::device(2).to_string()));
+  }
+  SECTION("P28 strided views") {
+    for (int rank = 0; rank < 3; ++rank) {
+      for (TensorView* view : {&f.in(rank), &f.out(rank)}) view->shape = Shape(3), view->strides[0] = 2;
+    }
+    f.refuses<InvalidArgument>(f.all_reduce, says("[3] float32 is strided", "Copy it"));
+    for (const int rank : {0, 2}) f.of(rank).inputs = {};
+    f.refuses<InvalidArgument>(f.broadcast, says("broadcast", "[3] float32 is strided"));
+  }
+  SECTION("no memory") {
+    f.in(1).data = nullptr;
+    f.refuses<InvalidArgument>(f.all_reduce, says(label(1, 1), "[6] float32 has no memory"));
+  }
+  SECTION("read-only outputs") {
+    f.out(2).read_only = true;
+    f.refuses<InvalidArgument>(f.all_reduce, says(label(2, 2), "read-only"));
+  }
+  SECTION("outputs of another shape") {
+    f.out(2) = TensorView(f.out(2).data, Shape(5), DType::f32, f.out(2).device);
+    f.refuses<InvalidArgument>(f.all_reduce,
+                               says(label(2, 2), "the output is [5] float32", "gives [6] float32"));
+  }
+  SECTION("outputs of another dtype") {
+    f.out(2).dtype = DType::i32;
+    f.refuses<InvalidArgument>(f.all_reduce, says("the output is [6] int32", "gives [6] float32"));
+  }
+  SECTION("integer outputs of an integer mean") {
+    for (int rank = 0; rank < 3; ++rank) f.in(rank).dtype = f.out(rank).dtype = DType::i32;
+    f.refuses<InvalidArgument>([&](auto batches) { f.communicator().all_reduce(ReduceOp::mean, batches); },
+                               says("the output is [6] int32", "gives [6] float64"));
+  }
+  SECTION("too small outputs of an all_gather") {
+    f.refuses<InvalidArgument>(f.all_gather, says("the output is [6] float32", "gives [18] float32"));
+  }
+  SECTION("scalars in an all_gather") {
+    for (int rank = 0; rank < 3; ++rank)
+      f.in(rank) = TensorView(f.in(rank).data, Shape(), DType::f32, f.in(rank).device);
+    f.refuses<InvalidArgument>(f.all_gather, says("no axis to gather along"));
+  }
+  SECTION("a reduce_scatter that does not divide") {
+    for (int rank = 0; rank < 3; ++rank)
+      f.in(rank) = TensorView(f.in(rank).data, Shape(5), DType::f32, f.in(rank).device);
+    f.refuses<InvalidArgument>(f.reduce_scatter, says("[5] float32 does not divide into 3 equal parts"));
+  }
+  SECTION("too large outputs of a reduce_scatter") {
+    f.refuses<InvalidArgument>(f.reduce_scatter,
+                               says("the output is [6] float32", "gives [2] float32", "any shape"));
+  }
+  f.recovers();
+}
+
+TEST_CASE("P30 buffers that overlap are refused, but for exact in-place use", "[collectives]") {
+  Fixture f;
+  const auto shifted = [](const TensorView& view, std::int64_t elements) {
+    TensorView result = view;
+    result.data = static_cast<float*>(view.data) + elements;
+    return result;
+  };
+  SECTION("an output partly in its input") {
+    f.out(1) = shifted(f.in(1), 1);
+    f.refuses<InvalidArgument>(f.all_reduce,
+                               says("all_reduce(sum)", "overlaps", "of replica 1", "exactly in place"));
+  }
+  SECTION("a batch's outputs in each other") {
+    for (int rank = 0; rank < 3; ++rank) {
+      f.of(rank).inputs.push_back(f.in(rank));  // reading twice is fine
+      f.of(rank).outputs.push_back(rank == 2 ? shifted(f.out(2), -5) : f.in(rank));
+      if (rank < 2) f.of(rank).inputs[0] = f.of(rank).outputs[0], f.of(rank).outputs[0] = f.out(rank);
+    }
+    f.refuses<InvalidArgument>(f.all_reduce, says("overlaps"));
+  }
+  SECTION("a reduce_scatter into the first part of another rank's") {
+    for (int rank = 0; rank < 3; ++rank)
+      f.out(rank) = TensorView(f.in(rank).data, Shape(2), DType::f32, f.in(rank).device);
+    f.refuses<InvalidArgument>(f.reduce_scatter, says("reduce_scatter(sum)", "overlaps"));
+  }
+  f.recovers();
+}
+
+TEST_CASE("batches and roots that make no sense are refused", "[collectives]") {
+  Fixture f;
+  SECTION("a root that does not exist") {
+    for (const int root : {-1, 3}) {
+      f.refuses<InvalidArgument>(
+          [&](auto batches) { f.communicator().reduce(ReduceOp::sum, root, batches); },
+          says("reduce(sum)", "root " + std::to_string(root) + " is not one of the 3 replicas"));
+    }
+  }
+  SECTION("inputs where a broadcast only receives") {
+    f.refuses<InvalidArgument>(f.broadcast,
+                               says("broadcast on " + label(0, 0), "inputs on a replica other than root 1"));
+  }
+  SECTION("outputs where a reduce only sends") {
+    f.refuses<InvalidArgument>(
+        f.reduce, says("reduce(sum) on " + label(0, 0), "outputs on a replica other than root 1"));
+  }
+  SECTION("fewer outputs than inputs") {
+    f.of(1).outputs = {};
+    f.refuses<InvalidArgument>(f.all_reduce, says(label(1, 1), "1 inputs and 0 outputs"));
+  }
+  SECTION("another device's stream") {
+    std::vector<RankBatch> batches = f.group.batches(f.views);
+    batches[1].stream = f.group.stream(0);
+    REQUIRE_THROWS_MATCHES(f.all_reduce(batches), InvalidArgument,
+                           says(label(1, 1), "the stream is on " + TestBackend::device(0).to_string()));
+  }
+  SECTION("ranks that do not exist, or twice, or none") {
+    std::vector<RankBatch> batches = f.group.batches(f.views);
+    batches[2].rank = 3;
+    REQUIRE_THROWS_MATCHES(f.all_reduce(batches), InvalidArgument, says("replica 3 is not one of the 3"));
+    batches[2].rank = 0;
+    REQUIRE_THROWS_MATCHES(f.all_reduce(batches), InvalidArgument, says("replica 0 is named twice"));
+    REQUIRE_THROWS_MATCHES(f.all_reduce({}), InvalidArgument, says("all_reduce(sum): no replica is named"));
+  }
+  SECTION("too few tensors") {
+    const std::vector<TensorView> two = {f.in(0), f.in(1)};
+    REQUIRE_THROWS_MATCHES(
+        f.communicator().all_reduce(ReduceOp::sum, two, f.outputs.views(), f.group.streams()),
+        InvalidArgument, says("2 inputs, 3 outputs and 3 streams for 3 replicas"));
+  }
+  SECTION("a negative time limit") {
+    REQUIRE_THROWS_AS(f.communicator().all_reduce(ReduceOp::sum, f.group.batches(f.views), {.timeout = -1ms}),
+                      InvalidArgument);
+  }
+  f.recovers();
+}
+
+TEST_CASE("check_all_reduce checks as all_reduce does and writes nothing", "[collectives]") {
+  Fixture f;
+  const Fixture::Collective check = [&](auto batches) {
+    f.communicator().check_all_reduce(ReduceOp::sum, batches);
+  };
+  f.group.run(Drive::thread_per_replica, f.views, check);
+  f.group.run(Drive::one_thread, f.views, check);
+  REQUIRE(f.outputs.all_are(std::vector<float>(6, -1)));
+  f.in(1).dtype = DType::i32;
+  f.refuses<CollectiveMismatch>(check, says("all_reduce(sum)", "int32"));
+  f.recovers();
+}
+
+TEST_CASE("P31 no elements are nothing to do", "[collectives]") {
+  const int n = GENERATE(1, 2, 3);
+  const Drive drive = GENERATE(Drive::one_thread, Drive::thread_per_replica);
+  CommunicatorGroup group(n);
+  std::vector<RankViews> views, rows;
+  for (int rank = 0; rank < n; ++rank) {
+    const auto nothing = [&](const Shape& shape) {
+      return TensorView(static_cast<void*>(nullptr), shape, DType::f32, group.stream(rank).device());
+    };
+    views.push_back(
+        {{nothing(Shape(1, 0, 2)), nothing(Shape(0))}, {nothing(Shape(1, 0, 2)), nothing(Shape(0))}});
+    rows.push_back({{nothing(Shape(0, 3))}, {nothing(Shape(0, 3))}});
+  }
+  group.run(drive, views, [&](auto batches) { group.communicator().all_reduce(ReduceOp::mean, batches); });
+  group.run(drive, rows, [&](auto batches) { group.communicator().all_gather(batches); });
+  group.run(drive, views, [&](auto batches) { group.communicator().reduce_scatter(ReduceOp::sum, batches); });
+  for (auto& of_rank : views) {
+    for (auto* tensors : {&of_rank.inputs, &of_rank.outputs}) {
+      for (TensorView& view : *tensors) view.dtype = DType::i32;
+    }
+    for (TensorView& view : of_rank.outputs) view.dtype = DType::f64;
+  }
+  group.run(drive, views, [&](auto batches) { group.communicator().all_reduce(ReduceOp::mean, batches); });
+  group.run(drive, views,
+            [&](auto batches) { group.communicator().reduce_scatter(ReduceOp::mean, batches); });
+  // No tensors at all.
+  group.run(drive, std::vector<RankViews>(static_cast<std::size_t>(n)),
+            [&](auto batches) { group.communicator().all_reduce(ReduceOp::sum, batches); });
+}
+
+TEST_CASE("P36 roots are replica indices, and a device is listed once", "[collectives]") {
+  CommunicatorGroup group({TestBackend::device(2), TestBackend::device(3)});
+  const RankBuffers<float> values(group, {{0}, {10}});
+  const RankBuffers<float> result(group, {{-1}, {-1}});
+  group.communicator().reduce(ReduceOp::sum, values.views(), result[1].view(), 1, group.streams());
+  REQUIRE(result[1].values()[0] == 10);
+  REQUIRE(values[0].values()[0] == 0);
+  group.communicator().broadcast(values[1].view(), result.views(), 1, group.streams());
+  REQUIRE(result.all_are({10}));
+  REQUIRE_THROWS_MATCHES(group.communicator().broadcast(values[1].view(), result.views(), 3, group.streams()),
+                         InvalidArgument,
+                         says("root 3 is not one of the 2 replicas", "Roots are replica indices"));
+
+  const Device device = TestBackend::device(1);
+  REQUIRE_THROWS_MATCHES(Communicator::create({device, TestBackend::device(0), device}), InvalidArgument,
+                         says(device.to_string() + " is listed twice"));
+  REQUIRE_THROWS_MATCHES(Communicator::create({}), InvalidArgument, says("no devices"));
+  const Device other(TestBackend::kind() == DeviceKind::cpu ? DeviceKind::gpu : DeviceKind::cpu, 0);
+  REQUIRE_THROWS_MATCHES(Communicator::create({device, other}), InvalidArgument,
+                         says(device.to_string(), other.to_string(), "two kinds"));
+}
+
+TEST_CASE("P44 a collective that lacks a replica ends in time and names it", "[collectives]") {
+  Fixture f;
+  std::atomic<int> told = 0;
+  f.group.run(Drive::thread_per_replica, f.views, [&](std::span<const RankBatch> batch) {
+    f.communicator().all_reduce(ReduceOp::sum, batch);
+    if (batch[0].rank == 1) return;
+    try {
+      f.communicator().all_reduce(ReduceOp::sum, batch, {.timeout = 50ms});
+    } catch (const CollectiveTimeout& error) {
+      const Says message = says("all_reduce(sum), call 1", "50 ms",
+                                "Present: " + label(0, 0) + ", " + label(2, 2), "missing: " + label(1, 1));
+      if (message.match(error)) ++told;
+    }
+  });
+  REQUIRE(told == 2);
+}
+
+TEST_CASE("abort fails waiting and later calls", "[collectives]") {
+  Fixture f;
+  std::atomic<int> aborted = 0;
+  f.group.run(Drive::thread_per_replica, f.views, [&](std::span<const RankBatch> batch) {
+    if (batch[0].rank == 0) return f.communicator().abort();
+    try {
+      f.communicator().all_reduce(ReduceOp::sum, batch);
+    } catch (const CollectiveAborted&) {
+      ++aborted;
+    }
+  });
+  REQUIRE(aborted == 2);
+  REQUIRE_THROWS_MATCHES(f.all_reduce(f.group.batches(f.views)), CollectiveAborted,
+                         says("all_reduce(sum)", "abort"));
+}
+
+TEST_CASE("a moved-from communicator says so", "[collectives]") {
+  Communicator communicator = Communicator::create(TestBackend::devices(2));
+  Communicator moved = std::move(communicator);
+  REQUIRE(moved.num_ranks() == 2);
+  REQUIRE_THROWS_MATCHES(communicator.num_ranks(), ContextError, says("Communicator", "moved from"));
+  communicator.abort();
+  communicator = std::move(moved);
+  REQUIRE(communicator.num_ranks() == 2);
+}
+
+TEST_CASE("a build without NCCL adopts no communicators", "[collectives]") {
+  if (TestBackend::kind() != DeviceKind::cpu) SKIP("this build may have NCCL");
+  REQUIRE_THROWS_MATCHES(Communicator::adopt({}), Unsupported, says("LOCKSTEP_NCCL"));
+}
+
+TEST_CASE("P27 threads that drive all replicas take turns", "[collectives]") {
+  CommunicatorGroup group(2);
+  const int rounds = kSlowBuild ? 100 : 1000;
+  std::atomic<int> wrong = 0;
+  on_replicas(2, [&](int thread) {
+    const auto size = static_cast<std::size_t>(thread == 0 ? 5 : 3000);
+    const RankBuffers<float> inputs(
+        group,
+        std::vector<std::vector<float>>(2, std::vector<float>(size, 1.0f + static_cast<float>(thread))));
+    const RankBuffers<float> outputs(group, std::vector<std::vector<float>>(2, std::vector<float>(size)));
+    for (int round = 0; round < rounds; ++round) {
+      group.communicator().all_reduce(ReduceOp::sum, inputs.views(), outputs.views(), group.streams());
+      if (!outputs.all_are(std::vector<float>(size, 2.0f + 2 * static_cast<float>(thread)))) ++wrong;
+    }
+  });
+  REQUIRE(wrong == 0);
+}
