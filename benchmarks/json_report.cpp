@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
+
 #include <lockstep/detail/concat.hpp>
 
 namespace lockstep::bench {

@@ -1,10 +1,11 @@
-#include <unistd.h>
-
 #include <cstdlib>
 #include <iostream>
+#include <optional>
+
+#include <unistd.h>
+
 #include <lockstep/error.hpp>
 #include <lockstep/memory.hpp>
-#include <optional>
 
 #include "json_report.hpp"
 #include "options.hpp"

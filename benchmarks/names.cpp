@@ -6,29 +6,20 @@ namespace lockstep::bench {
 
 std::string_view bench_name(DType dtype) {
   switch (dtype) {
-    case DType::f16:
-      return "half";
-    case DType::f32:
-      return "float";
-    case DType::f64:
-      return "double";
-    case DType::f8e4m3:
-      return "f8e4m3";
-    case DType::f8e5m2:
-      return "f8e5m2";
-    default:
-      return name(dtype);
+    case DType::f16: return "half";
+    case DType::f32: return "float";
+    case DType::f64: return "double";
+    case DType::f8e4m3: return "f8e4m3";
+    case DType::f8e5m2: return "f8e5m2";
+    default: return name(dtype);
   }
 }
 
 std::string_view bench_name(ReduceOp op) {
   switch (op) {
-    case ReduceOp::product:
-      return "prod";
-    case ReduceOp::mean:
-      return "avg";
-    default:
-      return name(op);
+    case ReduceOp::product: return "prod";
+    case ReduceOp::mean: return "avg";
+    default: return name(op);
   }
 }
 

@@ -1,9 +1,10 @@
 #pragma once
 
-#include <lockstep/dtype.hpp>
-#include <lockstep/reduce_op.hpp>
 #include <span>
 #include <string_view>
+
+#include <lockstep/dtype.hpp>
+#include <lockstep/reduce_op.hpp>
 
 namespace lockstep::bench {
 

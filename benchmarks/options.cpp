@@ -1,13 +1,15 @@
 #include "options.hpp"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
-#include <lockstep/detail/concat.hpp>
 #include <system_error>
+
+#include <CLI/CLI.hpp>
+
+#include <lockstep/detail/concat.hpp>
 
 #include "names.hpp"
 
@@ -284,22 +286,14 @@ std::int64_t parse_size(const std::string& text, const std::string& flag) {
   bool good = unit != text.c_str() && std::isfinite(value) && value >= 0;
   int shift = 0;
   switch (*unit) {
-    case '\0':
-      break;
+    case '\0': break;
     case 'k':
-    case 'K':
-      shift = 10;
-      break;
+    case 'K': shift = 10; break;
     case 'm':
-    case 'M':
-      shift = 20;
-      break;
+    case 'M': shift = 20; break;
     case 'g':
-    case 'G':
-      shift = 30;
-      break;
-    default:
-      good = false;
+    case 'G': shift = 30; break;
+    default: good = false;
   }
   value = std::ldexp(value, shift);
   if (!good || (shift > 0 && unit[1] != '\0') || value >= 0x1p62)

@@ -2,13 +2,14 @@
 
 #include <cstdint>
 #include <functional>
-#include <lockstep/dtype.hpp>
-#include <lockstep/reduce_op.hpp>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <lockstep/dtype.hpp>
+#include <lockstep/reduce_op.hpp>
 
 #include "exit_status.hpp"
 #include "split.hpp"

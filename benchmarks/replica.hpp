@@ -2,11 +2,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
+
 #include <lockstep/collectives/communicator.hpp>
 #include <lockstep/device.hpp>
 #include <lockstep/stream.hpp>
 #include <lockstep/tensor.hpp>
-#include <vector>
 
 #include "options.hpp"
 

@@ -4,11 +4,12 @@
 #include <array>
 #include <cstdio>
 #include <iomanip>
-#include <lockstep/version.hpp>
 #include <ostream>
 #include <sstream>
 #include <string_view>
 #include <vector>
+
+#include <lockstep/version.hpp>
 
 namespace lockstep::bench {
 namespace {

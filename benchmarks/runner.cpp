@@ -1,12 +1,13 @@
 #include "runner.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
+#include <thread>
+
+#include <unistd.h>
+
 #include <lockstep/detail/concat.hpp>
 #include <lockstep/device_manager.hpp>
-#include <thread>
 
 namespace lockstep::bench {
 

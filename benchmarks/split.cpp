@@ -2,9 +2,10 @@
 
 #include <array>
 #include <cstdlib>
-#include <lockstep/detail/concat.hpp>
 #include <string_view>
 #include <utility>
+
+#include <lockstep/detail/concat.hpp>
 
 #include "exit_status.hpp"
 
@@ -13,16 +14,11 @@ namespace lockstep::bench {
 int Split::color(int rank) const {
   const auto r = static_cast<std::uint64_t>(rank);
   switch (operation) {
-    case Operation::none:
-      break;
-    case Operation::bit_and:
-      return static_cast<int>(r & value);
-    case Operation::bit_or:
-      return static_cast<int>(r | value);
-    case Operation::modulo:
-      return static_cast<int>(r % value);
-    case Operation::divide:
-      return static_cast<int>(r / value);
+    case Operation::none: break;
+    case Operation::bit_and: return static_cast<int>(r & value);
+    case Operation::bit_or: return static_cast<int>(r | value);
+    case Operation::modulo: return static_cast<int>(r % value);
+    case Operation::divide: return static_cast<int>(r / value);
   }
   return 0;
 }

@@ -20,14 +20,10 @@ double percentile(const std::vector<double>& sorted, std::size_t percent) {
 
 double combine(Average average, std::span<const double> times) {
   switch (average) {
-    case Average::rank_0:
-      return times.front();
-    case Average::min:
-      return std::ranges::min(times);
-    case Average::max:
-      return std::ranges::max(times);
-    case Average::mean:
-      break;
+    case Average::rank_0: return times.front();
+    case Average::min: return std::ranges::min(times);
+    case Average::max: return std::ranges::max(times);
+    case Average::mean: break;
   }
   return mean_of(times);
 }

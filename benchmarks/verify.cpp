@@ -81,18 +81,10 @@ T reduction(const Pattern& pattern, std::int64_t i) {
     const T value = contribution<T>(element, rank);
     switch (pattern.op) {
       case ReduceOp::sum:
-      case ReduceOp::mean:
-        total += static_cast<Exact>(value);
-        break;
-      case ReduceOp::product:
-        total *= static_cast<Exact>(value);
-        break;
-      case ReduceOp::min:
-        extreme = std::min(extreme, value);
-        break;
-      case ReduceOp::max:
-        extreme = std::max(extreme, value);
-        break;
+      case ReduceOp::mean: total += static_cast<Exact>(value); break;
+      case ReduceOp::product: total *= static_cast<Exact>(value); break;
+      case ReduceOp::min: extreme = std::min(extreme, value); break;
+      case ReduceOp::max: extreme = std::max(extreme, value); break;
     }
   }
   if (pattern.op == ReduceOp::min || pattern.op == ReduceOp::max) return extreme;

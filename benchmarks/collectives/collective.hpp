@@ -1,10 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <lockstep/collectives/communicator.hpp>
-#include <lockstep/dtype.hpp>
 #include <span>
 #include <string_view>
+
+#include <lockstep/collectives/communicator.hpp>
+#include <lockstep/dtype.hpp>
 
 #include "verify.hpp"
 

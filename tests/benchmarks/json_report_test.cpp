@@ -1,11 +1,11 @@
 #include "json_report.hpp"
 
-#include <unistd.h>
-
-#include <catch2/catch_test_macros.hpp>
 #include <cmath>
 #include <fstream>
 #include <iterator>
+
+#include <catch2/catch_test_macros.hpp>
+#include <unistd.h>
 
 using namespace lockstep::bench;
 using Json = nlohmann::json;

@@ -1,8 +1,8 @@
-#include <sys/wait.h>
-
-#include <catch2/catch_test_macros.hpp>
 #include <cstdlib>
 #include <string>
+
+#include <catch2/catch_test_macros.hpp>
+#include <sys/wait.h>
 
 namespace {
 

@@ -1,10 +1,11 @@
 #include "options.hpp"
 
+#include <map>
+#include <sstream>
+
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
-#include <map>
-#include <sstream>
 
 #include "names.hpp"
 

@@ -1,11 +1,13 @@
 #include "report.hpp"
 
-#include <catch2/catch_test_macros.hpp>
-#include <catch2/matchers/catch_matchers_string.hpp>
-#include <lockstep/version.hpp>
 #include <sstream>
 #include <string>
 #include <vector>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <lockstep/version.hpp>
 
 using namespace lockstep::bench;
 using Catch::Matchers::ContainsSubstring;
@@ -130,7 +132,7 @@ TEST_CASE("the header has nccl-tests' lines in their order, all of them comments
         "#  Rank  0 Group  0 Pid   4242 on      alpha device  0 [0000:00:00] A CPU\n"
         "#  Rank  1 Group  1 Pid   4242 on      alpha device  1 [0000:00:00] A CPU\n"
         "#\n"
-        "#                                                             out-of-place                         "
+        "#                                                             out-of-place                       "
         "in-place\n"
         "#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   "
         "algbw   busbw  #wrong\n"

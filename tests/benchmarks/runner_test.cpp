@@ -1,13 +1,15 @@
 #include "runner.hpp"
 
-#include <catch2/catch_test_macros.hpp>
-#include <catch2/generators/catch_generators.hpp>
-#include <catch2/matchers/catch_matchers_string.hpp>
-#include <lockstep/error.hpp>
 #include <map>
 #include <stdexcept>
 #include <string>
 #include <vector>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <lockstep/error.hpp>
 
 #include "names.hpp"
 

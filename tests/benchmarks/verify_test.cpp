@@ -1,12 +1,13 @@
 #include "verify.hpp"
 
 #include <algorithm>
-#include <catch2/catch_test_macros.hpp>
-#include <catch2/generators/catch_generators.hpp>
 #include <concepts>
 #include <limits>
 #include <set>
 #include <vector>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 
 #include "names.hpp"
 
