@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <typeinfo>
 #include <variant>
 #include <vector>
 
