@@ -1,0 +1,282 @@
+#include <optional>
+#include <sstream>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
+
+#include <lockstep/lockstep.hpp>
+
+#include "support/matchers.hpp"
+#include "support/replica_values.hpp"
+
+/// Variables outside replica functions: semantics 4.8, 6.1 and 6.2.
+namespace lockstep::test {
+
+using enum VariableAggregation;
+
+namespace {
+
+std::vector<float> components(const Variable& variable) {
+  return items<float>(variable.strategy().local_results(variable));
+}
+
+}  // namespace
+
+TEST_CASE("a variable has a component on each device, equal to its initial value", "[strategy][variable]") {
+  const int n = GENERATE_COPY(from_range(TestBackend::replica_counts()));
+  Replicas strategy(n);
+  const auto scope = strategy.scope();
+  Tensor initial = Tensor::from<float>({1, 2}, {2});
+  const Variable variable(initial, {.name = "w"});
+  initial.fill_(0.0f);  // copied, not shared
+  const auto parts = strategy.local_results(variable);
+  REQUIRE(parts.size() == static_cast<std::size_t>(n));
+  for (int i = 0; i < n; ++i) {
+    REQUIRE(parts[static_cast<std::size_t>(i)].device() == TestBackend::device(i));
+    REQUIRE(parts[static_cast<std::size_t>(i)].to_vector<float>() == std::vector<float>{1, 2});
+  }
+}
+
+TEST_CASE("P11 an initial value is made once, on the first device, and copied bit for bit",
+          "[strategy][variable]") {
+  const int n = GENERATE_COPY(from_range(TestBackend::replica_counts()));
+  Replicas strategy(n);
+  const auto scope = strategy.scope();
+  int calls = 0;
+  const Variable variable([&] {
+    ++calls;
+    const Tensor made = Tensor::scalar(0.1f * static_cast<float>(calls));
+    return made.device() == TestBackend::device(0) ? made : Tensor::scalar(-1.0f);
+  });
+  REQUIRE(calls == 1);
+  REQUIRE(components(variable) == std::vector<float>(static_cast<std::size_t>(n), 0.1f));
+}
+
+TEST_CASE("a variable tells how it was made", "[strategy][variable]") {
+  Replicas strategy(2);
+  const auto scope = strategy.scope();
+  const Variable plain(Tensor::zeros({2, 3}, DType::f16));
+  REQUIRE(plain.name() == "Variable");
+  REQUIRE(plain.trainable());
+  REQUIRE(plain.synchronization() == VariableSynchronization::on_write);
+  REQUIRE(plain.aggregation() == none);
+  REQUIRE(plain.dtype() == DType::f16);
+  REQUIRE(plain.shape() == Shape(2, 3));
+  REQUIRE(&plain.strategy() == &strategy);
+  const Variable named(Tensor::scalar(1),
+                       {.name = "steps", .trainable = false, .aggregation = only_first_replica});
+  REQUIRE(named.name() == "steps");
+  REQUIRE_FALSE(named.trainable());
+  REQUIRE(named.aggregation() == only_first_replica);
+  std::ostringstream text;
+  text << named.aggregation() << ' ' << named.synchronization() << ' ' << mean << ' ' << sum << ' ' << none
+       << ' ' << VariableSynchronization::automatic << ' ' << VariableSynchronization::none << ' '
+       << VariableSynchronization::on_read;
+  REQUIRE(text.str() == "only_first_replica on_write mean sum none automatic none on_read");
+}
+
+TEST_CASE("variable-sync-none: refused, naming the variable", "[strategy][variable]") {
+  Replicas strategy(2);
+  const auto scope = strategy.scope();
+  REQUIRE_THROWS_MATCHES(
+      Variable(Tensor::scalar(1.0f), {.name = "v", .synchronization = VariableSynchronization::none}),
+      InvalidArgument, says("'v'", "synchronization none", "on_write or on_read"));
+}
+
+TEST_CASE("a variable handle is a name for one variable", "[strategy][variable]") {
+  Replicas strategy(2);
+  const auto scope = strategy.scope();
+  Variable a(Tensor::scalar(1.0f)), other(Tensor::scalar(1.0f));
+  Variable b = a;
+  REQUIRE(a == b);
+  REQUIRE_FALSE(a == other);
+  b.assign(2.0f);
+  REQUIRE(a.value().item<float>() == 2.0f);
+}
+
+TEST_CASE("mirrored-cross-replica: writes reach every component", "[strategy][variable]") {
+  Replicas strategy(2);
+  const auto scope = strategy.scope();
+  Variable one(Tensor::scalar(1.0f));
+  REQUIRE(one.assign_add(6.0f).value().item<float>() == 7.0f);
+  REQUIRE(components(one) == std::vector<float>{7, 7});
+  one.assign_add(2.0f);
+  REQUIRE(components(one) == std::vector<float>{9, 9});
+  Variable five(Tensor::scalar(5.0f));
+  REQUIRE(five.assign_sub(2.0f).value().item<float>() == 3.0f);
+  REQUIRE(components(five) == std::vector<float>{3, 3});
+}
+
+TEST_CASE("writes take tensors, host scalars and mirrored values, in and out of scope",
+          "[strategy][variable]") {
+  Replicas strategy(2);
+  const bool in_scope = GENERATE(true, false);
+  std::optional<Variable> variable;
+  {
+    const auto scope = strategy.scope();
+    variable.emplace(Tensor::from<float>({1, 2}, {2}));
+  }
+  std::optional<StrategyScope> scope;
+  if (in_scope) scope.emplace(strategy);
+  const auto all = [&] {
+    const auto parts = strategy.local_results(*variable);
+    REQUIRE(parts[0].to_vector<float>() == parts[1].to_vector<float>());
+    return parts[1].to_vector<float>();
+  };
+  variable->assign(Tensor::from<float>({3, 4}, {2}));
+  REQUIRE(all() == std::vector<float>{3, 4});
+  variable->assign(5.0);
+  REQUIRE(all() == std::vector<float>{5, 5});
+  variable->assign_add(Tensor::from<float>({1, 2}, {2}, TestBackend::device(1)));
+  REQUIRE(all() == std::vector<float>{6, 7});
+  variable->assign_sub(1);  // takes the variable's dtype
+  REQUIRE(all() == std::vector<float>{5, 6});
+  const Mirrored parts(std::vector{Tensor::from<float>({1, 1}, {2}, TestBackend::device(0)),
+                                   Tensor::from<float>({1, 1}, {2}, TestBackend::device(1))});
+  variable->assign_add(parts);
+  REQUIRE(all() == std::vector<float>{6, 7});
+  variable->assign(Mirrored(std::vector{Tensor::from<float>({8, 9}, {2})}));
+  REQUIRE(all() == std::vector<float>{8, 9});
+  variable->assign(
+      PerReplica(std::vector{Tensor::from<float>({1, 2}, {2})}));  // one component is a plain value
+  REQUIRE(all() == std::vector<float>{1, 2});
+}
+
+TEST_CASE("a write of a mirrored value goes component by component", "[strategy][variable]") {
+  Replicas strategy(2);
+  const auto scope = strategy.scope();
+  Variable variable(Tensor::scalar(0.0f));
+  variable.assign(Mirrored(std::vector{Tensor::scalar(1.0f), Tensor::scalar(2.0f)}));
+  REQUIRE(components(variable) == std::vector<float>{1, 2});
+}
+
+TEST_CASE("writes that do not fit are refused and change nothing", "[strategy][variable]") {
+  Replicas strategy(2);
+  const auto scope = strategy.scope();
+  Variable variable(Tensor::from<float>({1, 2}, {2}), {.name = "w"});
+  const auto per_replica = vectors<float>({{1, 2}, {3, 4}});
+  REQUIRE_THROWS_MATCHES(variable.assign(per_replica), InvalidArgument,
+                         says("assign of the variable 'w'", "per-replica, with 2 components", "reduce_to"));
+  REQUIRE_THROWS_MATCHES(variable.assign_add(per_replica), InvalidArgument,
+                         says("assign_add of the variable 'w'"));
+  REQUIRE_THROWS_MATCHES(variable.assign_sub(per_replica), InvalidArgument,
+                         says("assign_sub of the variable 'w'"));
+  REQUIRE_THROWS_MATCHES(variable.assign(Tensor::zeros({3})), InvalidArgument,
+                         says("'w'", "[3] float32", "[2] float32", "Reshape or cast"));
+  REQUIRE_THROWS_MATCHES(variable.assign_add(Tensor::zeros({2}, DType::f64)), InvalidArgument,
+                         says("[2] float64", "[2] float32"));
+  REQUIRE_THROWS_MATCHES(variable.assign_sub(Tensor::scalar(1.0f)), InvalidArgument, says("[] float32"));
+  REQUIRE_THROWS_MATCHES(variable.assign(Mirrored(std::vector{Tensor::zeros({2}), Tensor::zeros({3})})),
+                         InvalidArgument, says("[3] float32"));
+  REQUIRE_THROWS_MATCHES(variable.assign(Mirrored(std::vector(3, Tensor::zeros({2})))), InvalidArgument,
+                         says("the mirrored value has 3 components, the variable 2"));
+  for (const Tensor& part : strategy.local_results(variable))
+    REQUIRE(part.to_vector<float>() == std::vector<float>{1, 2});
+}
+
+TEST_CASE("a read is a snapshot that later writes do not change", "[strategy][variable]") {
+  Replicas strategy(2);
+  const auto scope = strategy.scope();
+  Variable variable(Tensor::from<float>({1, 2}, {2}));
+  const Tensor before = variable.value();
+  const Tensor part = before.slice(1, 2);
+  const auto parts = strategy.local_results(variable);
+  variable.assign_add(Tensor::from<float>({10, 10}, {2}));
+  const Tensor between = variable.value();
+  variable.assign(0.0f);
+  variable.assign_sub(1.0f);
+  strategy.extended().update(variable, [](Tensor& local) { local.add_(5.0f); });
+  REQUIRE(before.to_vector<float>() == std::vector<float>{1, 2});
+  REQUIRE(part.to_vector<float>() == std::vector<float>{2});
+  REQUIRE(parts[1].to_vector<float>() == std::vector<float>{1, 2});
+  REQUIRE(between.to_vector<float>() == std::vector<float>{11, 12});
+  REQUIRE(variable.value().to_vector<float>() == std::vector<float>{4, 4});
+}
+
+TEST_CASE("a variable can be written with its own value", "[strategy][variable]") {
+  Replicas strategy(2);
+  const auto scope = strategy.scope();
+  Variable variable(Tensor::from<float>({1, 2}, {2}));
+  variable.assign(variable.value());
+  variable.assign_add(variable);
+  REQUIRE(strategy.local_results(variable)[1].to_vector<float>() == std::vector<float>{2, 4});
+  variable.assign(variable.value() * 3);
+  variable.assign_sub(variable.value());
+  for (const Tensor& part : strategy.local_results(variable))
+    REQUIRE(part.to_vector<float>() == std::vector<float>{0, 0});
+}
+
+TEST_CASE("a read gives the component on the current device, else component 0", "[strategy][variable]") {
+  Replicas strategy(2);
+  const auto scope = strategy.scope();
+  const Variable variable(Tensor::scalar(1.0f));
+  REQUIRE(variable.value().device() == TestBackend::device(0));
+  REQUIRE(strategy.extended().read_var(variable).device() == TestBackend::device(0));
+  {
+    const DeviceScope here(TestBackend::device(1));
+    REQUIRE(variable.value().device() == TestBackend::device(1));
+    REQUIRE(strategy.extended().read_var(variable).device() == TestBackend::device(1));
+  }
+  const auto devices =
+      strategy.run([&](ReplicaContext& ctx) { return variable.value().device() == ctx.device(); });
+  REQUIRE((devices[0] && devices[1]));
+}
+
+TEST_CASE("variable-created-in-scope: only a strategy's own variables", "[strategy][variable]") {
+  Replicas strategy(2), other(1);
+  const Variable outside(Tensor::scalar(1.0f));
+  const auto scope = strategy.scope();
+  const Variable inside(Tensor::scalar(1.0f));
+  REQUIRE(strategy.extended().variable_created_in_scope(inside));
+  REQUIRE_FALSE(strategy.extended().variable_created_in_scope(outside));
+  REQUIRE_FALSE(other.extended().variable_created_in_scope(inside));
+  StrategyExtended& standard = outside.strategy().extended();
+  REQUIRE_FALSE(standard.variable_created_in_scope(inside));
+  REQUIRE(standard.variable_created_in_scope(outside));
+  const auto in_replica = strategy.run([&] { return strategy.extended().variable_created_in_scope(inside); });
+  REQUIRE(in_replica[1]);
+}
+
+TEST_CASE("value-container: the variable that a component belongs to", "[strategy][variable]") {
+  Replicas strategy(2);
+  const auto scope = strategy.scope();
+  auto& x = strategy.extended();
+  const Variable other(Tensor::scalar(1.0f));
+  const Tensor plain = Tensor::scalar(1.0f);
+  std::optional<Variable> variable(Tensor::scalar(1.0f));
+  const Tensor component = strategy.local_results(*variable)[1];
+  REQUIRE(std::get<Variable>(x.value_container(component)) == *variable);
+  REQUIRE(x.value_container(*variable) == *variable);
+  REQUIRE(std::get<Tensor>(x.value_container(plain)).is_same_object(plain));
+  // In a replica too, where another thread holds the strategy's calls.
+  const auto found =
+      strategy.run([&] { return std::holds_alternative<Variable>(x.value_container(component)); });
+  REQUIRE((found[0] && found[1]));
+  variable.reset();
+  REQUIRE(std::get<Tensor>(x.value_container(component)).is_same_object(component));
+}
+
+TEST_CASE("a variable outside every scope has one component, on the current device", "[strategy][variable]") {
+  Variable here(Tensor::scalar(1.0f));
+  REQUIRE(&here.strategy() == &get_strategy());
+  REQUIRE(here.value().device() == Device());
+  here.assign_add(2.0f);
+  REQUIRE(here.value().item<float>() == 3.0f);
+  const DeviceScope device(TestBackend::device(0));
+  REQUIRE(Variable(Tensor::scalar(1.0f)).value().device() == TestBackend::device(0));
+}
+
+TEST_CASE("a variable of one device follows the rules of one replica", "[strategy][variable]") {
+  OneDeviceStrategy one(TestBackend::device());
+  const auto scope = one.scope();
+  Variable variable(Tensor::scalar(1.0f), {.aggregation = sum});
+  REQUIRE(one.reduce(ReduceOp::sum, variable).item<float>() == 1.0f);
+  one.run([&](ReplicaContext&) { variable.assign_add(2.0f); });
+  REQUIRE(components(variable) == std::vector<float>{3});
+}
+
+}  // namespace lockstep::test

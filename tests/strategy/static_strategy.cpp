@@ -1,0 +1,27 @@
+#include <optional>
+
+#include <lockstep/lockstep.hpp>
+
+/// P40 a strategy in a static variable, and values, variables and a context beside it, let the program end
+/// with status 0 and without output.
+
+namespace ls = lockstep;
+
+namespace {
+
+std::optional<ls::PerReplica<ls::Tensor>> value;  // outlives the strategies
+std::optional<ls::Variable> variable;
+ls::MirroredStrategy used({"CPU:0", "CPU:1", "CPU:2"});
+ls::MirroredStrategy unused({"CPU:0", "CPU:1"});
+
+}  // namespace
+
+int main() {
+  value = used.run([](ls::ReplicaContext& ctx) { return ctx.all_reduce(ls::ReduceOp::sum, 1.0f); });
+  ls::set_strategy(&used);
+  variable.emplace(ls::Tensor::zeros({3}));
+  variable->assign_add(1.0f);
+  const bool right =
+      used.reduce(ls::ReduceOp::sum, *value).item<float>() == 9.0f && variable->value().size() == 3;
+  return right ? 0 : 1;
+}
