@@ -146,7 +146,7 @@ Written aggregate(const Variable& variable, Write write, const PerReplica<Scalar
                      "on all replicas. ",
                      "Pass Tensor::scalar(...).");
   LOCKSTEP_EXPECTS(
-      state.aggregation != VariableAggregation::sum || values.size() == 1 || values[0] == Scalar(0),
+      state.aggregation != VariableAggregation::sum || values.size() == 1 || values[0].as<double>() == 0,
       InvalidArgument, name(write), " of the variable '", state.name,
       "' with aggregation sum: every replica gave the same host scalar, whose sum over ", values.size(),
       " replicas is hardly meant. Pass Tensor::scalar(...) to add up one for each replica.");
