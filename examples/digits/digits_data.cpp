@@ -1,0 +1,53 @@
+#include "digits_data.hpp"
+
+#include <array>
+
+namespace digits {
+namespace {
+
+constexpr std::int64_t kFold = 5;
+constexpr int kDarkest = 16;
+
+/// Row kFold - 1 of every kFold rows, and all others, in order.
+std::pair<ls::Tensor, ls::Tensor> split(const ls::Tensor& rows) {
+  const std::int64_t num_folds = rows.shape()[0] / kFold;
+  const std::int64_t width = rows.size() / rows.shape()[0];
+  const ls::Tensor folds = rows.slice(0, num_folds * kFold).reshape({num_folds, kFold, width});
+  const ls::Tensor test = folds.narrow(1, kFold - 1, kFold).reshape({num_folds, width});
+  const std::array<ls::Tensor, 2> others{
+      folds.narrow(1, 0, kFold - 1).reshape({num_folds * (kFold - 1), width}),
+      rows.slice(num_folds * kFold, rows.shape()[0]).reshape({rows.shape()[0] - num_folds * kFold, width})};
+  return {ls::concatenate(others, 0), test};
+}
+
+ls::Tensor load_bytes(const std::filesystem::path& path, int largest) {
+  const ls::Tensor values = ls::load_npy(path);
+  LOCKSTEP_EXPECTS(values.dtype() == ls::DType::u8, ls::InvalidArgument, path.string(), ": the array is ",
+                   values.shape(), " ", values.dtype(), ", where uint8 is needed.");
+  LOCKSTEP_EXPECTS(values.rank() > 0 && values.shape()[0] >= kFold, ls::InvalidArgument, path.string(),
+                   ": the array is ", values.shape(), ", where at least ", kFold, " rows are needed.");
+  LOCKSTEP_EXPECTS(values.size() == 0 || ls::max(values).item<std::uint8_t>() <= largest, ls::InvalidArgument,
+                   path.string(), ": there are values above ", largest, ".");
+  return values;
+}
+
+}  // namespace
+
+DigitsData load_digits(const std::filesystem::path& folder) {
+  const std::filesystem::path images_path = folder / "digits_images.npy";
+  const std::filesystem::path labels_path = folder / "digits_labels.npy";
+  const ls::Tensor images = load_bytes(images_path, kDarkest);
+  const ls::Tensor labels = load_bytes(labels_path, kNumClasses - 1);
+  LOCKSTEP_EXPECTS(images.size() == images.shape()[0] * kNumPixels, ls::InvalidArgument, images_path.string(),
+                   ": the array is ", images.shape(), ", where [rows, 8, 8] is needed.");
+  LOCKSTEP_EXPECTS(labels.shape() == ls::Shape(images.shape()[0]), ls::InvalidArgument, labels_path.string(),
+                   ": the array is ", labels.shape(), ", where one label for each of the ", images.shape()[0],
+                   " images is needed.");
+
+  const auto [training_images, test_images] = split(images.cast(ls::DType::f32) / kDarkest);
+  const auto [training_labels, test_labels] = split(labels.cast(ls::DType::i64));
+  return {.training = {training_images, training_labels.reshape({training_labels.size()})},
+          .test = {test_images, test_labels.reshape({test_labels.size()})}};
+}
+
+}  // namespace digits

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include <lockstep/lockstep.hpp>
+
+namespace digits {
+
+namespace ls = lockstep;
+
+/// A network of two layers, from pixels over hidden units to classes. Its variables are mirrored on a
+/// strategy's devices.
+class DigitsModel {
+ public:
+  static constexpr int kNumHidden = 128;
+  static constexpr std::size_t kNumVariables = 4;
+  template <class T>
+  using ForVariables = std::array<T, kNumVariables>;
+
+  /// Random weights, which depend on the seed alone.
+  DigitsModel(ls::Strategy& strategy, std::uint64_t seed);
+
+  /// In the order of `gradients`.
+  const ForVariables<ls::Variable>& variables() const { return variables_; }
+
+  /// Forward: what a layer gives to the next. For images f32 [rows, kNumPixels].
+  struct Activations {
+    ls::Tensor hidden;  ///< f32 [rows, kNumHidden]
+    ls::Tensor logits;  ///< f32 [rows, kNumClasses]
+  };
+  Activations forward(const ls::Tensor& images) const;
+
+  /// Backward: the loss's gradient by each variable, from its gradient by the logits.
+  ForVariables<ls::Tensor> gradients(const ls::Tensor& images, const Activations& activations,
+                                     const ls::Tensor& logits_gradient) const;
+
+ private:
+  DigitsModel(ls::Strategy& strategy, ForVariables<ls::Tensor> initial);
+
+  ForVariables<ls::Variable> variables_;
+};
+
+}  // namespace digits

@@ -1,0 +1,147 @@
+#include "options.hpp"
+
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <sstream>
+#include <system_error>
+
+#include <CLI/CLI.hpp>
+
+#include <lockstep/detail/concat.hpp>
+
+namespace digits {
+namespace {
+
+using lockstep::detail::concat;
+
+constexpr int kDefaultHostReplicas = 4;
+constexpr int kMostReplicas = 1024;
+constexpr int kMostEpochs = 1'000'000;
+
+// What the parser fills and needs a second look.
+struct RawOptions {
+  int replicas = 0;
+  std::string devices;
+  std::string seed;
+  std::string optimizer = "adam";
+  double learning_rate = 0;
+  double required_percent = 0;
+};
+
+void declare(CLI::App& app, Options& options, RawOptions& raw) {
+  app.get_formatter()->column_width(30);
+  auto* const replicas =
+      app.add_option("--replicas", raw.replicas, "replicas [every GPU; without one, 4 on the host]")
+          ->check(CLI::Range(1, kMostReplicas))
+          ->type_name("N");
+  app.add_option("--devices", raw.devices, "one replica on each, as GPU:0,GPU:1 or CPU:0,CPU:1")
+      ->excludes(replicas)
+      ->type_name("LIST");
+  app.add_option("--epochs", options.num_epochs, "passes over the images [30]")
+      ->check(CLI::Range(1, kMostEpochs))
+      ->type_name("N");
+  app.add_option("--batch-size", options.trainer.batch_size,
+                 "images in a step, of all replicas together [64]")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31))
+      ->type_name("N");
+  app.add_option("--seed", raw.seed, "of the weights and the order of the images [1]")->type_name("N");
+  app.add_option("--optimizer", raw.optimizer, "adam or sgd (with momentum) [adam]")
+      ->check(CLI::IsMember({"adam", "sgd"}))
+      ->type_name("NAME");
+  app.add_option("--learning-rate", raw.learning_rate, "[0.005 with adam, 0.1 with sgd]")->type_name("X");
+  app.add_option("--data", options.data,
+                 "folder of digits_images.npy and digits_labels.npy [" LOCKSTEP_DIGITS_DATA "]")
+      ->type_name("DIR");
+  app.add_option("--require-accuracy", raw.required_percent,
+                 "fail if the test accuracy ends below this, in percent")
+      ->check(CLI::Range(0.0, 100.0))
+      ->type_name("X");
+}
+
+constexpr const char* kDescription =
+    "train_digits: trains a network of two layers to read handwritten digits, on several replicas in step.";
+
+std::vector<ls::Device> parse_devices(const std::string& list) {
+  std::vector<ls::Device> devices;
+  std::istringstream names(list + ",");  // getline gives no empty last name
+  for (std::string name; std::getline(names, name, ',');) {
+    try {
+      devices.emplace_back(name);
+      ls::DeviceManager::instance().info(devices.back());
+    } catch (const ls::Error& error) {
+      throw OptionError(concat("--devices ", list, ": ", error.what()));
+    }
+    for (std::size_t i = 0; i + 1 < devices.size(); ++i)
+      if (devices[i] == devices.back())
+        throw OptionError(concat("--devices ", list, ": ", devices.back(),
+                                 " is listed twice. Each replica needs its own."));
+  }
+  return devices;
+}
+
+std::uint64_t parse_seed(const std::string& text) {
+  std::uint64_t seed = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
+  if (text.empty() || error != std::errc() || *end != '\0')
+    throw OptionError(concat("--seed '", text, "' is not a whole number from 0 to 2^64 - 1"));
+  return seed;
+}
+
+}  // namespace
+
+std::vector<ls::Device> choose_devices(std::optional<int> num_replicas, const std::vector<ls::Device>& gpus) {
+  const int num_gpus = static_cast<int>(gpus.size());
+  const int n = num_replicas.value_or(num_gpus > 0 ? num_gpus : kDefaultHostReplicas);
+  std::vector<ls::Device> devices;
+  if (num_gpus == 0) {
+    for (int i = 0; i < n; ++i) devices.emplace_back(ls::DeviceKind::cpu, i);
+    return devices;
+  }
+  if (n > num_gpus)
+    throw OptionError(concat("--replicas ", n, ": there ",
+                             num_gpus == 1 ? "is 1 GPU" : concat("are ", num_gpus, " GPUs"),
+                             ". For replicas on the host, use --devices CPU:0,CPU:1,..."));
+  return {gpus.begin(), gpus.begin() + n};
+}
+
+Options parse_options(const std::vector<std::string>& arguments, const std::vector<ls::Device>& gpus) {
+  Options options;
+  options.data = LOCKSTEP_DIGITS_DATA;
+  RawOptions raw;
+  CLI::App app(kDescription, "train_digits");
+  declare(app, options, raw);
+  try {
+    app.parse(
+        std::vector<std::string>(arguments.rbegin(), arguments.rend()));  // CLI11 takes them from the back
+  } catch (const CLI::CallForHelp&) {
+    options.help = true;
+    return options;
+  } catch (const CLI::ParseError& error) {
+    throw OptionError(error.what());
+  }
+
+  TrainerOptions& trainer = options.trainer;
+  trainer.optimizer = raw.optimizer == "sgd" ? OptimizerKind::sgd : OptimizerKind::adam;
+  trainer.learning_rate =
+      app.count("--learning-rate") > 0 ? raw.learning_rate : default_learning_rate(trainer.optimizer);
+  if (!std::isfinite(trainer.learning_rate) || trainer.learning_rate <= 0)
+    throw OptionError(concat("--learning-rate ", trainer.learning_rate, " is not a number above 0"));
+  if (app.count("--seed") > 0) trainer.seed = parse_seed(raw.seed);
+  if (app.count("--require-accuracy") > 0) options.required_accuracy = raw.required_percent / 100;
+  options.devices =
+      app.count("--devices") > 0
+          ? parse_devices(raw.devices)
+          : choose_devices(app.count("--replicas") > 0 ? std::optional(raw.replicas) : std::nullopt, gpus);
+  return options;
+}
+
+std::string usage() {
+  Options options;
+  RawOptions raw;
+  CLI::App app(kDescription, "train_digits");
+  declare(app, options, raw);
+  return app.help();
+}
+
+}  // namespace digits

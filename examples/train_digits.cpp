@@ -1,0 +1,92 @@
+#include <chrono>
+#include <iostream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <unistd.h>
+
+#include <lockstep/lockstep.hpp>
+
+#include "digits/digits_data.hpp"
+#include "digits/options.hpp"
+#include "digits/progress.hpp"
+#include "digits/trainer.hpp"
+
+namespace {
+
+namespace ls = lockstep;
+
+constexpr int kFailure = 1;
+constexpr int kUsage = 2;
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+std::string describe(const std::vector<ls::Device>& devices) {
+  std::ostringstream text;
+  text << devices.size() << (devices.size() == 1 ? " replica (" : " replicas (");
+  for (const ls::Device& device : devices) text << (&device == &devices.front() ? "" : " ") << device;
+  text << ")";
+  return text.str();
+}
+
+int train(const digits::Options& options) {
+  const digits::DigitsData data = digits::load_digits(options.data);
+  ls::MirroredStrategy strategy(options.devices);
+  digits::Trainer trainer(strategy, data, options.trainer);
+  std::cout << "Training on " << describe(options.devices) << ": "
+            << digits::with_thousands(data.training.num_rows()) << " images to learn from, "
+            << digits::with_thousands(data.test.num_rows()) << " to be tested on" << std::endl;
+
+  digits::Progress progress(std::cout, isatty(STDOUT_FILENO) != 0, options.num_epochs,
+                            data.training.num_rows());
+  digits::EpochReport report;
+  double seconds = 0;
+  for (int epoch = 1; epoch <= options.num_epochs; ++epoch) {
+    const auto start = std::chrono::steady_clock::now();
+    report.epoch = epoch;
+    report.training = trainer.train_epoch([&](std::int64_t num_rows) { progress.step(epoch, num_rows); });
+    const double epoch_seconds = seconds_since(start);
+    seconds += epoch_seconds;
+    report.images_per_second = static_cast<double>(report.training.num_rows) / epoch_seconds;
+    report.test = trainer.evaluate();
+    progress.finish_epoch(report);
+  }
+
+  const auto num_images = report.training.num_rows * options.num_epochs;
+  std::cout << "Trained " << options.num_epochs << (options.num_epochs == 1 ? " epoch" : " epochs")
+            << " with " << digits::name(options.trainer.optimizer) << " on " << describe(options.devices)
+            << ", batches of " << options.trainer.batch_size << ": "
+            << digits::with_thousands(static_cast<std::int64_t>(static_cast<double>(num_images) / seconds))
+            << " images/s\n"
+            << "Test accuracy " << digits::percent(report.test.accuracy()) << ": " << report.test.num_correct
+            << " of " << report.test.num_rows << " images are read correctly" << std::endl;
+  if (options.required_accuracy && report.test.accuracy() < *options.required_accuracy) {
+    std::cerr << "train_digits: the test accuracy is below the required "
+              << digits::percent(*options.required_accuracy) << '\n';
+    return kFailure;
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    const digits::Options options = digits::parse_options(
+        {argv + (argc > 0 ? 1 : 0), argv + argc}, ls::DeviceManager::instance().devices(ls::DeviceKind::gpu));
+    if (options.help) {
+      std::cout << digits::usage();
+      return 0;
+    }
+    return train(options);
+  } catch (const digits::OptionError& error) {
+    std::cerr << "train_digits: " << error.what() << '\n' << digits::usage();
+    return kUsage;
+  } catch (const std::exception& error) {
+    std::cerr << "train_digits: " << error.what() << '\n';
+    return kFailure;
+  }
+}

@@ -1,0 +1,83 @@
+#include <array>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include <catch2/catch_test_macros.hpp>
+#include <sys/wait.h>
+
+namespace {
+
+struct Finished {
+  int status = -1;
+  std::string output;
+};
+
+/// Runs the program, whose path the build gives; the output is both streams' unless redirected otherwise.
+Finished run(const std::string& arguments, const std::string& redirection = "2>&1") {
+  std::FILE* const pipe =
+      ::popen(("'" LOCKSTEP_TRAIN_DIGITS "' " + arguments + " " + redirection).c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  Finished finished;
+  std::array<char, 512> part;
+  while (std::fgets(part.data(), part.size(), pipe) != nullptr) finished.output += part.data();
+  const int status = ::pclose(pipe);
+  finished.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return finished;
+}
+
+bool has(const Finished& finished, const std::string& part) {
+  return finished.output.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("train_digits prints a line for each epoch and ends in what it did", "[examples]") {
+  const Finished finished = run("--replicas 2 --epochs 2");
+  CAPTURE(finished.output);
+  CHECK(finished.status == 0);
+  CHECK(has(finished, "epoch 1/2  loss "));
+  CHECK(has(finished, "\nepoch 2/2  loss "));
+  CHECK(has(finished, "\nTrained 2 epochs with Adam on 2 replicas (CPU:0 CPU:1), batches of 64: "));
+  CHECK(has(finished, " of 359 images are read correctly\n"));
+  CHECK_FALSE(has(finished, "\r"));
+  CHECK_FALSE(has(finished, "\033"));
+}
+
+TEST_CASE("train_digits takes 1 to 4 replicas, and devices by name", "[examples]") {
+  for (const char* replicas : {"--replicas 1", "--replicas 2", "--replicas 3", "--replicas 4"})
+    CHECK(run(std::string(replicas) + " --epochs 1").status == 0);
+  const Finished named = run("--devices CPU:1,CPU:0 --epochs 1 --optimizer sgd");
+  CHECK(named.status == 0);
+  CHECK(has(named, "Trained 1 epoch with SGD with momentum on 2 replicas (CPU:1 CPU:0)"));
+}
+
+TEST_CASE("train_digits fails where it does not reach the accuracy required", "[examples]") {
+  const Finished finished = run("--replicas 1 --epochs 1 --learning-rate 1e-9 --require-accuracy 90");
+  CHECK(finished.status == 1);
+  CHECK(has(finished, "below the required 90.0 %"));
+}
+
+TEST_CASE("train_digits answers bad options with a line, its usage and status 2", "[examples]") {
+  for (const std::string arguments : {"--frobnicate", "--replicas 0", "--replicas 2 --devices CPU:0,CPU:1",
+                                      "--devices TPU:0", "--devices GPU:77", "--epochs x"}) {
+    const Finished finished = run(arguments);
+    CAPTURE(finished.output);
+    CHECK(finished.status == 2);
+    const std::size_t end = finished.output.find('\n');
+    CHECK(finished.output.substr(0, 14) == "train_digits: ");
+    CHECK(finished.output.find("Usage: train_digits", end) != std::string::npos);
+  }
+  CHECK(run("--frobnicate", "2>/dev/null").output.empty());
+  const Finished help = run("--help", "2>/dev/null");
+  CHECK(help.status == 0);
+  CHECK(has(help, "--batch-size"));
+}
+
+TEST_CASE("train_digits answers unreadable data with path and reason and status 1", "[examples]") {
+  const Finished finished = run("--data /nowhere");
+  CHECK(finished.status == 1);
+  CHECK(has(finished, "train_digits: "));
+  CHECK(has(finished, "/nowhere/digits_images.npy"));
+  CHECK_FALSE(has(finished, "Usage"));
+}
