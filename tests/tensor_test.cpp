@@ -11,6 +11,7 @@
 #include <lockstep/device_manager.hpp>
 #include <lockstep/error.hpp>
 #include <lockstep/memory.hpp>
+#include <lockstep/stream.hpp>
 #include <lockstep/tensor.hpp>
 
 #include "support/dtypes.hpp"
@@ -277,6 +278,12 @@ TEST_CASE("views keep the storage alive", "[tensor]") {
   CHECK(row.to_vector<std::int32_t>().back() == 999);
   row = Tensor();
   CHECK(memory_stats("CPU:6").in_use_bytes == before);
+}
+
+TEST_CASE("P40 a tensor in a static variable lets the program end", "[tensor]") {
+  static const Tensor tensor = Tensor::ones({1000});
+  static const Stream stream("CPU:0");
+  CHECK(tensor.size() == 1000);  // the rest is the exit status of this program
 }
 
 TEST_CASE("describe names shape, dtype and device", "[tensor]") {
