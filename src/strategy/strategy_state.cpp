@@ -2,6 +2,8 @@
 
 #include <exception>
 
+#include <lockstep/stream.hpp>
+
 #include "collectives/packed_all_reduce.hpp"
 #include "collectives/rendezvous.hpp"
 
@@ -39,7 +41,10 @@ void StrategyState::run_on_replicas(const std::function<void(int)>& fn,
   Rendezvous& rendezvous = communicator.rendezvous();
   rendezvous.reset();
   std::vector<Outcome> outcomes(devices.size());
+  std::vector<StreamRef> streams;  // the calling thread's, whose StreamScopes the others do not see
+  for (const Device& device : devices) streams.push_back(current_stream(device));
   threads.run([&](int i) {
+    const StreamScope stream(streams[static_cast<std::size_t>(i)]);
     Outcome& outcome = outcomes[static_cast<std::size_t>(i)];
     try {
       fn(i);

@@ -38,6 +38,19 @@ TEST_CASE("the threads of a strategy are kept from run to run", "[strategy][thre
   for (int i : {0, 1, 2}) REQUIRE(first[i] == second[i]);
 }
 
+TEST_CASE("replicas enqueue on the streams that are current on the calling thread", "[strategy][threads]") {
+  Replicas strategy(2);
+  const Stream stream(TestBackend::device(1));
+  const StreamScope scope(stream);
+  const auto own = strategy.run([&](ReplicaContext& ctx) { return ctx.stream() == stream; });
+  REQUIRE((!own[0] && own[1]));
+  const auto nested = strategy.run([&](ReplicaContext& ctx) {
+    return ctx.merge_call(
+        [&](Strategy& s) { return s.run([&](ReplicaContext& inner) { return inner.stream() == stream; }); });
+  });
+  REQUIRE((!nested[0] && nested[1]));
+}
+
 TEST_CASE("P27 two host threads share a strategy", "[strategy][threads]") {
   constexpr int kRounds = kSlowBuild ? 100 : 1000;
   const int n = GENERATE(1, 2, 3);
