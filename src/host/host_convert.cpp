@@ -5,16 +5,46 @@
 
 namespace lockstep::host {
 
+namespace {
+
+template <class To, class From>
+[[gnu::always_inline]] inline void convert_run(const From* in, To* out, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) out[i] = detail::saturate_cast<To>(in[i]);
+}
+
+// Small floats are taken apart with integer instructions, of which AVX2 does twice as many and better ones.
+// The same source, so the same results.
+#if defined(__x86_64__)
+template <class To, class From>
+[[gnu::target("avx2")]] void convert_run_avx2(const From* in, To* out, std::int64_t n) {
+  convert_run(in, out, n);
+}
+
+const bool has_avx2 = __builtin_cpu_supports("avx2");
+#endif
+
+template <class T>
+constexpr bool kIsSmallFloat = !std::integral<T> && sizeof(T) < 4;
+
+template <class To, class From>
+void convert_contiguous(const From* in, To* out, std::int64_t n) {
+#if defined(__x86_64__)
+  if constexpr (kIsSmallFloat<To> || kIsSmallFloat<From>) {
+    if (has_avx2) return convert_run_avx2(in, out, n);
+  }
+#endif
+  convert_run(in, out, n);
+}
+
+}  // namespace
+
 template <class A>
 void widen(const void* in, DType dtype, std::int64_t stride, A* out, std::int64_t n) {
   dispatch(dtype, [&]<class T>() {
     if constexpr (std::same_as<accumulator_t<T>, A>) {
       const T* const from = static_cast<const T*>(in);
-      if (stride == 1) {
-        for (std::int64_t i = 0; i < n; ++i) out[i] = static_cast<A>(from[i]);
-      } else {
-        for (std::int64_t i = 0; i < n; ++i) out[i] = static_cast<A>(from[i * stride]);
-      }
+      if (stride == 1) return convert_contiguous(from, out, n);
+      for (std::int64_t i = 0; i < n; ++i) out[i] = static_cast<A>(from[i * stride]);
     }
   });
 }
@@ -23,11 +53,8 @@ template <class A>
 void narrow(const A* in, void* out, DType dtype, std::int64_t stride, std::int64_t n) {
   dispatch(dtype, [&]<class T>() {
     T* const to = static_cast<T*>(out);
-    if (stride == 1) {
-      for (std::int64_t i = 0; i < n; ++i) to[i] = detail::saturate_cast<T>(in[i]);
-    } else {
-      for (std::int64_t i = 0; i < n; ++i) to[i * stride] = detail::saturate_cast<T>(in[i]);
-    }
+    if (stride == 1) return convert_contiguous(in, to, n);
+    for (std::int64_t i = 0; i < n; ++i) to[i * stride] = detail::saturate_cast<T>(in[i]);
   });
 }
 

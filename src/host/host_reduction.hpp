@@ -1,0 +1,324 @@
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include <lockstep/backend/kernel_backend.hpp>
+
+#include "host/host_reduce_operators.hpp"
+#include "host/host_tiles.hpp"
+
+namespace lockstep::host {
+
+/// Rows that one block adds up; its sums are then added pairwise. Short enough for Sum::block_t, and for
+/// accuracy.
+constexpr std::int64_t kBlockRows = 64;
+/// Accumulators in all: they stay in the first or second level of cache.
+constexpr std::int64_t kAccumulators = 16384;
+/// Narrow rows are taken several at a time, so that about this many are added at once.
+constexpr std::int64_t kLanes = 1024;
+/// Contiguous runs shorter than this are reduced at once, and slabs of several columns if they are this
+/// small.
+constexpr std::int64_t kShortRun = 1024;
+constexpr std::int64_t kTinySlab = 32;
+
+/// Writes results, still in their accumulator type, to the output.
+template <class A>
+class Results {
+ public:
+  Results(const TensorView& out, double divisor) : out_(out), divisor_(divisor) {}
+
+  void write(std::int64_t begin, const A* values, std::int64_t n) {
+    auto* const to =
+        static_cast<std::byte*>(out_.data) + begin * static_cast<std::int64_t>(size_of(out_.dtype));
+    if (divisor_ == 1) return narrow(values, to, out_.dtype, 1, n);
+    using Q = std::conditional_t<std::integral<A>, double, A>;
+    const Q divisor = static_cast<Q>(divisor_);
+    Q quotients[kTile];
+    for (std::int64_t done = 0; done < n; done += kTile) {
+      const std::int64_t count = std::min(kTile, n - done);
+      for (std::int64_t i = 0; i < count; ++i) quotients[i] = static_cast<Q>(values[done + i]) / divisor;
+      narrow(quotients, to + done * static_cast<std::int64_t>(size_of(out_.dtype)), out_.dtype, 1, count);
+    }
+  }
+
+ private:
+  const TensorView& out_;
+  double divisor_;
+};
+
+/// One reduction: `Op` over elements that are read as Cs.
+template <class Op, class C>
+class Reduction {
+  using B = typename Op::template block_t<C>;
+  // Blocks are combined, and results kept, in the accumulator type; unsigned where that is signed, so as to
+  // wrap.
+  using A = accumulator_t<C>;
+  static constexpr bool kMayBeNan = Op::kSelects && std::floating_point<C>;
+  static constexpr std::int64_t kRunLanes = 16;
+
+ public:
+  Reduction(const TensorView& out, const TensorView& in, const backend::AxisExtents& extents, double divisor)
+      : reader_(in), results_(out, divisor), extents_(extents) {}
+
+  void run() {
+    const std::int64_t slab = extents_.axis * extents_.inner;
+    if (slab == 0) return write_identity();
+    if (slab <= (extents_.inner == 1 ? kShortRun : kTinySlab)) return reduce_small_slabs(slab);
+    for (std::int64_t outer = 0; outer < extents_.outer; ++outer) reduce_slab(outer);
+  }
+
+ private:
+  static A combine(A a, A b) {
+    if constexpr (std::signed_integral<A>) {
+      // Min and max need the sign; sums and products must wrap.
+      if constexpr (std::same_as<B, C>)
+        return Op::combine(a, b);
+      else
+        return static_cast<A>(Op::combine(static_cast<std::uint64_t>(a), static_cast<std::uint64_t>(b)));
+    } else {
+      return Op::combine(a, b);
+    }
+  }
+
+  void write_identity() {
+    A identity[kTile];
+    std::fill_n(identity, kTile, Op::template identity<A>());
+    for_each_tile(extents_.outer * extents_.inner, true,
+                  [&](std::int64_t begin, std::int64_t n) { results_.write(begin, identity, n); });
+  }
+
+  /// As many slabs at a time as make a tile.
+  void reduce_small_slabs(std::int64_t slab) {
+    const std::int64_t group = kTile / slab;
+    A values[kTile];
+    for (std::int64_t outer = 0; outer < extents_.outer; outer += group) {
+      const std::int64_t count = std::min(group, extents_.outer - outer);
+      const C* const x = reader_.read(outer * slab, count * slab);
+      // The commonest lengths unrolled, for the types of gradients and losses.
+      switch (extents_.inner == 1 && std::floating_point<C> ? slab : 0) {
+        case 2: reduce_runs<2>(x, count, values); break;
+        case 3: reduce_runs<3>(x, count, values); break;
+        case 4: reduce_runs<4>(x, count, values); break;
+        case 8: reduce_runs<8>(x, count, values); break;
+        default:
+          if (extents_.inner == 1 && slab >= kRunLanes) {
+            for (std::int64_t o = 0; o < count; ++o) values[o] = reduce_run(x + o * slab, slab);
+          } else {
+            reduce_tiny_slabs(x, count, values);
+          }
+      }
+      results_.write(outer * extents_.inner, values, count * extents_.inner);
+    }
+  }
+
+  template <std::int64_t kLength>
+  static void reduce_runs(const C* x, std::int64_t count, A* values) {
+    if constexpr (std::integral<C>) return;
+    for (std::int64_t o = 0; o < count; ++o) {
+      B value = static_cast<B>(x[o * kLength]);
+      for (std::int64_t i = 1; i < kLength; ++i)
+        value = Op::combine(value, static_cast<B>(x[o * kLength + i]));
+      values[o] = static_cast<A>(value);
+    }
+  }
+
+  void reduce_tiny_slabs(const C* x, std::int64_t count, A* values) const {
+    const auto [outer, axis, inner] = extents_;
+    for (std::int64_t o = 0; o < count; ++o, x += axis * inner) {
+      for (std::int64_t j = 0; j < inner; ++j) {
+        B value = static_cast<B>(x[j]);
+        for (std::int64_t i = 1; i < axis; ++i) value = Op::combine(value, static_cast<B>(x[i * inner + j]));
+        *values++ = static_cast<A>(value);
+      }
+    }
+  }
+
+  /// @pre kRunLanes <= n <= kShortRun
+  static A reduce_run(const C* x, std::int64_t n) {
+    if constexpr (kMayBeNan) {
+      Watching<Op, C> watching;
+      for (std::int64_t i = 0; i < n; ++i) watching.see(x[i], x[i]);
+      if (!watching.seen()) return reduce_run_by<Watching<Op, C>>(x, n);
+    }
+    return reduce_run_by<Plain<Op>>(x, n);
+  }
+
+  template <class How>
+  static A reduce_run_by(const C* x, std::int64_t n) {
+    B lanes[kRunLanes];
+    for (std::int64_t lane = 0; lane < kRunLanes; ++lane) lanes[lane] = static_cast<B>(x[lane]);
+    std::int64_t i = kRunLanes;
+    for (; i + kRunLanes <= n; i += kRunLanes) {
+      for (std::int64_t lane = 0; lane < kRunLanes; ++lane) {
+        lanes[lane] = How::combine(lanes[lane], static_cast<B>(x[i + lane]));
+      }
+    }
+    for (std::int64_t half = kRunLanes / 2; half > 0; half /= 2) {
+      for (std::int64_t lane = 0; lane < half; ++lane)
+        lanes[lane] = How::combine(lanes[lane], lanes[lane + half]);
+    }
+    for (; i < n; ++i) lanes[0] = How::combine(lanes[0], static_cast<B>(x[i]));
+    return static_cast<A>(lanes[0]);
+  }
+
+  void reduce_slab(std::int64_t outer) {
+    // Take 2^k rows as one, to have enough independent accumulators; combined at the end. They must fit one
+    // tile.
+    std::int64_t joined = 1;
+    while (joined * extents_.inner < kLanes && joined * 8 <= extents_.axis) joined *= 2;
+    while (joined > 1 && joined * extents_.inner > tile_width(extents_.axis / joined)) joined /= 2;
+    const std::int64_t width = extents_.inner * joined;
+    const std::int64_t rows = extents_.axis / joined;
+    const std::int64_t start = outer * extents_.axis * extents_.inner;
+    const std::int64_t tile = std::min(width, tile_width(rows));
+    for (std::int64_t column = 0; column < width; column += tile) {
+      const std::int64_t n = std::min(tile, width - column);
+      reduce_columns(start + column, rows, width, n);
+      if (joined > 1) join(start, rows * joined, joined);
+      results_.write(outer * extents_.inner + column, sums_, joined > 1 ? extents_.inner : n);
+    }
+  }
+
+  /// Columns whose accumulators fit, with as many levels as adding the blocks of so many rows pairwise takes.
+  static std::int64_t tile_width(std::int64_t rows) {
+    const std::int64_t num_blocks = (rows + kBlockRows - 1) / kBlockRows;
+    const int levels = std::bit_width(static_cast<std::uint64_t>(num_blocks));
+    return kAccumulators / levels / 64 * 64;  // whole cache lines
+  }
+
+  /// Leaves the n columns' results in sums_. Blocks of rows are combined pairwise, as a binary counter
+  /// carries.
+  void reduce_columns(std::int64_t start, std::int64_t rows, std::int64_t stride, std::int64_t n) {
+    A* top = sums_;
+    std::int64_t done = 0;
+    for (std::int64_t row = 0; row < rows; row += kBlockRows) {
+      reduce_block(start + row * stride, std::min(kBlockRows, rows - row), stride, n, top);
+      ++done;
+      for (std::int64_t carry = done; carry % 2 == 0; carry /= 2, top -= n) combine_into(top - n, top, n);
+      top += n;
+    }
+    for (top -= n; top != sums_; top -= n) combine_into(top - n, top, n);
+  }
+
+  static void combine_into(A* into, const A* from, std::int64_t n) {
+    LOCKSTEP_INDEPENDENT_ELEMENTS
+    for (std::int64_t i = 0; i < n; ++i) into[i] = combine(into[i], from[i]);
+  }
+
+  void reduce_block(std::int64_t start, std::int64_t rows, std::int64_t stride, std::int64_t n, A* sums) {
+    if constexpr (std::same_as<A, B>) {
+      add_rows(start, rows, stride, n, sums);
+    } else {
+      // One tile after the other, so that the block's own accumulators stay in the first-level cache.
+      B block[kTile];
+      for (std::int64_t done = 0; done < n; done += kTile) {
+        const std::int64_t count = std::min(kTile, n - done);
+        add_rows(start + done, rows, stride, count, block);
+        for (std::int64_t i = 0; i < count; ++i) sums[done + i] = static_cast<A>(block[i]);
+      }
+    }
+  }
+
+  /// sums[i] := column i of the rows.
+  void add_rows(std::int64_t start, std::int64_t rows, std::int64_t stride, std::int64_t n, B* sums) {
+    const std::int64_t step = reader_.converts() ? kTile / 4 : n;
+    for (std::int64_t done = 0; done < n; done += step) {
+      const std::int64_t count = std::min(step, n - done);
+      if constexpr (kMayBeNan) {
+        Watching<Op, C> watching;
+        add_rows(start + done, rows, stride, count, sums + done, watching);
+        if (!watching.seen()) continue;
+      }
+      Plain<Op> plain;
+      add_rows(start + done, rows, stride, count, sums + done, plain);
+    }
+  }
+
+  template <class How>
+  void add_rows(std::int64_t start, std::int64_t rows, std::int64_t stride, std::int64_t n, B* sums,
+                How& result) {
+    How how;  // a local one can live in a register
+    const auto read = [&](std::int64_t row, int slot) {
+      return reader_.read(start + row * stride, n, rows_[slot]);
+    };
+    std::int64_t row = 0;
+    if (rows < 4) {
+      const C* const a = read(0, 0);
+      for (std::int64_t i = 0; i < n; ++i) {
+        sums[i] = static_cast<B>(a[i]);
+        how.see(sums[i], sums[i]);
+      }
+      row = 1;
+    }
+    for (; row + 4 <= rows; row += 4) {
+      const C *const a = read(row, 0), *const b = read(row + 1, 1), *const c = read(row + 2, 2),
+                     *const d = read(row + 3, 3);
+      if (row == 0) {
+        for (std::int64_t i = 0; i < n; ++i) sums[i] = combine_four(how, a[i], b[i], c[i], d[i]);
+      } else {
+        for (std::int64_t i = 0; i < n; ++i)
+          sums[i] = How::combine(sums[i], combine_four(how, a[i], b[i], c[i], d[i]));
+      }
+    }
+    for (; row < rows; ++row) {
+      const C* const a = read(row, 0);
+      for (std::int64_t i = 0; i < n; ++i) {
+        const B value = static_cast<B>(a[i]);
+        how.see(value, value);
+        sums[i] = How::combine(sums[i], value);
+      }
+    }
+    result = how;
+  }
+
+  template <class How>
+  static B combine_four(How& how, C a, C b, C c, C d) {
+    how.see(static_cast<B>(a), static_cast<B>(b));
+    how.see(static_cast<B>(c), static_cast<B>(d));
+    return How::combine(How::combine(static_cast<B>(a), static_cast<B>(b)),
+                        How::combine(static_cast<B>(c), static_cast<B>(d)));
+  }
+
+  /// Combines the joined rows' columns. The rows from `row` on were too few to join; they go in where as many
+  /// are left.
+  void join(std::int64_t start, std::int64_t row, std::int64_t joined) {
+    const std::int64_t rest = extents_.axis - row;
+    for (std::int64_t half = joined / 2; half > 0; half /= 2) {
+      const std::int64_t n = half * extents_.inner;
+      combine_into(sums_, sums_ + n, n);
+      if ((rest & half) == 0) continue;
+      const C* const x = reader_.read(start + row * extents_.inner, n);
+      for (std::int64_t i = 0; i < n; ++i) sums_[i] = combine(sums_[i], static_cast<A>(x[i]));
+      row += half;
+    }
+  }
+
+  TileReader<C> reader_;
+  Results<A> results_;
+  const backend::AxisExtents extents_;
+  A sums_[kAccumulators];
+  C rows_[4][std::same_as<C, float> ? kTile / 4 : 1];  // converted
+};
+
+/// Reduces by `Op`; each operator is compiled in a file of its own.
+template <class Op>
+void reduce_by(std::string_view operation, const TensorView& out, const TensorView& in,
+               const backend::AxisExtents& extents, double divisor) {
+  dispatch_arithmetic(operation, in, [&]<class C>() { Reduction<Op, C>(out, in, extents, divisor).run(); });
+}
+
+extern template void reduce_by<Sum>(std::string_view, const TensorView&, const TensorView&,
+                                    const backend::AxisExtents&, double);
+extern template void reduce_by<Product>(std::string_view, const TensorView&, const TensorView&,
+                                        const backend::AxisExtents&, double);
+extern template void reduce_by<Min>(std::string_view, const TensorView&, const TensorView&,
+                                    const backend::AxisExtents&, double);
+extern template void reduce_by<Max>(std::string_view, const TensorView&, const TensorView&,
+                                    const backend::AxisExtents&, double);
+
+}  // namespace lockstep::host
