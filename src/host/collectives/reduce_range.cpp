@@ -79,15 +79,56 @@ void combine(A* __restrict acc, const T* const* sources, std::size_t n) {
 template <class Op, bool kFirst, class T, class A>
 void combine_up_to_four(A* acc, const T* const* sources, std::size_t num_sources, std::size_t n) {
   switch (num_sources) {
-    case 1:
-      return combine<Op, kFirst, 1>(acc, sources, n);
-    case 2:
-      return combine<Op, kFirst, 2>(acc, sources, n);
-    case 3:
-      return combine<Op, kFirst, 3>(acc, sources, n);
-    default:
-      return combine<Op, kFirst, 4>(acc, sources, n);
+    case 1: return combine<Op, kFirst, 1>(acc, sources, n);
+    case 2: return combine<Op, kFirst, 2>(acc, sources, n);
+    case 3: return combine<Op, kFirst, 3>(acc, sources, n);
+    default: return combine<Op, kFirst, 4>(acc, sources, n);
   }
+}
+
+// destinations[k] := sources[0] op … op sources[K - 1] for all k < K, in one loop: what an all_reduce within
+// the caches takes half the time with. A destination may be a source, so the compiler must be told that
+// iterations are independent.
+template <class Op, int K, class T>
+void combine_into_all(T* const* destinations, const T* const* sources, std::size_t n) {
+  constexpr int k1 = K > 1 ? 1 : 0, k2 = K > 2 ? 2 : 0, k3 = K > 3 ? 3 : 0;
+  const T *s0 = sources[0], *s1 = sources[k1], *s2 = sources[k2], *s3 = sources[k3];
+  T *d0 = destinations[0], *d1 = destinations[k1], *d2 = destinations[k2], *d3 = destinations[k3];
+#pragma GCC ivdep
+  for (std::size_t i = 0; i < n; ++i) {
+    T value = Op::apply(s0[i], s1[i]);
+    if constexpr (K > 2) value = Op::apply(value, s2[i]);
+    if constexpr (K > 3) value = Op::apply(value, s3[i]);
+    d0[i] = value;
+    d1[i] = value;
+    if constexpr (K > 2) d2[i] = value;
+    if constexpr (K > 3) d3[i] = value;
+  }
+}
+
+// Does that where it can.
+template <class Op, class T>
+bool reduced_directly(std::size_t count, std::span<const void* const> sources,
+                      std::span<void* const> destinations) {
+  const std::size_t k = sources.size();
+  if (k < 2 || k > 4 || destinations.size() != k) return false;
+  const T* from[4] = {};
+  T* to[4] = {};
+  for (std::size_t i = 0; i < k; ++i) {
+    if (destinations[i] == nullptr) return false;
+    const auto addresses =
+        reinterpret_cast<std::uintptr_t>(sources[i]) | reinterpret_cast<std::uintptr_t>(destinations[i]);
+    if (addresses % alignof(T) != 0) return false;
+    from[i] = static_cast<const T*>(sources[i]);
+    to[i] = static_cast<T*>(destinations[i]);
+  }
+  if (k == 2)
+    combine_into_all<Op, 2>(to, from, count);
+  else if (k == 3)
+    combine_into_all<Op, 3>(to, from, count);
+  else
+    combine_into_all<Op, 4>(to, from, count);
+  return true;
 }
 
 // The mean of one element whose sum is not finite. Scaled down by a power of two the sum of finite numbers
@@ -129,6 +170,9 @@ template <class Op, class T>
 void reduce_blocks(bool mean, std::size_t count, std::span<const void* const> sources,
                    std::span<void* const> destinations, bool streaming) {
   using A = Wide<T>;
+  if constexpr (std::same_as<A, T>) {
+    if (!mean && !streaming && reduced_directly<Op, T>(count, sources, destinations)) return;
+  }
   constexpr std::size_t kBlock = kBlockBytes / sizeof(A);
   alignas(64) A acc[kBlock];
   alignas(64) T aligned[4][kBlock];  // copies of blocks at odd addresses
@@ -181,16 +225,11 @@ void reduce_range(ReduceOp op, DType dtype, std::int64_t count, std::span<const 
     if constexpr (!std::same_as<T, bool>) {
       const auto n = static_cast<std::size_t>(count);
       switch (op) {
-        case ReduceOp::sum:
-          return reduce_blocks<Sum, T>(false, n, sources, destinations, streaming);
-        case ReduceOp::mean:
-          return reduce_blocks<Sum, T>(true, n, sources, destinations, streaming);
-        case ReduceOp::min:
-          return reduce_blocks<Min, T>(false, n, sources, destinations, streaming);
-        case ReduceOp::max:
-          return reduce_blocks<Max, T>(false, n, sources, destinations, streaming);
-        case ReduceOp::product:
-          return reduce_blocks<Product, T>(false, n, sources, destinations, streaming);
+        case ReduceOp::sum: return reduce_blocks<Sum, T>(false, n, sources, destinations, streaming);
+        case ReduceOp::mean: return reduce_blocks<Sum, T>(true, n, sources, destinations, streaming);
+        case ReduceOp::min: return reduce_blocks<Min, T>(false, n, sources, destinations, streaming);
+        case ReduceOp::max: return reduce_blocks<Max, T>(false, n, sources, destinations, streaming);
+        case ReduceOp::product: return reduce_blocks<Product, T>(false, n, sources, destinations, streaming);
       }
     }
   });
