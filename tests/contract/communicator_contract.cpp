@@ -1,8 +1,9 @@
+#include <type_traits>
+
 #include <catch2/catch_template_test_macros.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
-#include <type_traits>
 
 #include "support/communicator_group.hpp"
 #include "support/dtypes.hpp"
@@ -33,19 +34,15 @@ template <class Out>
 Out reduced_value(ReduceOp op, std::int64_t i, int n) {
   const int twos = num_twos(i, n);
   switch (op) {
-    case ReduceOp::sum:
-      return static_cast<Out>(static_cast<float>(n + twos));
+    case ReduceOp::sum: return static_cast<Out>(static_cast<float>(n + twos));
     case ReduceOp::mean:
       if constexpr (std::same_as<Out, double>)
         return static_cast<double>(n + twos) / n;
       else
         return static_cast<Out>(static_cast<float>(n + twos) / static_cast<float>(n));
-    case ReduceOp::min:
-      return static_cast<Out>(twos == n ? 2.0f : 1.0f);
-    case ReduceOp::max:
-      return static_cast<Out>(twos > 0 ? 2.0f : 1.0f);
-    case ReduceOp::product:
-      return static_cast<Out>(static_cast<float>(1 << twos));
+    case ReduceOp::min: return static_cast<Out>(twos == n ? 2.0f : 1.0f);
+    case ReduceOp::max: return static_cast<Out>(twos > 0 ? 2.0f : 1.0f);
+    case ReduceOp::product: return static_cast<Out>(static_cast<float>(1 << twos));
   }
   return Out{};
 }
