@@ -1,15 +1,26 @@
 #include "host/host_convert.hpp"
 
 #include <concepts>
+#include <cstddef>
+#include <cstring>
+
 #include <lockstep/detail/saturate_cast.hpp>
 
 namespace lockstep::host {
 
 namespace {
 
+// Elements may lie at any address: an engine's buffer, or one of several in a pack.
 template <class To, class From>
 [[gnu::always_inline]] inline void convert_run(const From* in, To* out, std::int64_t n) {
-  for (std::int64_t i = 0; i < n; ++i) out[i] = detail::saturate_cast<To>(in[i]);
+  const auto* const from = reinterpret_cast<const std::byte*>(in);
+  auto* const to = reinterpret_cast<std::byte*>(out);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) {
+    From value;
+    std::memcpy(&value, from + i * sizeof(From), sizeof(From));
+    const To converted = detail::saturate_cast<To>(value);
+    std::memcpy(to + i * sizeof(To), &converted, sizeof(To));
+  }
 }
 
 // Small floats are taken apart with integer instructions, of which AVX2 does twice as many and better ones.
