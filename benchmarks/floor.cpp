@@ -9,66 +9,95 @@ namespace {
 
 // Buffers hold any type, at any address when they are misaligned on purpose.
 using Word [[gnu::may_alias, gnu::aligned(1)]] = std::uint64_t;
+constexpr std::int64_t kWordBytes = 8;
 
-// A loop over the ranks inside would stop the compiler from vectorising over the elements; with a constant
-// number it is unrolled, and all streams are in flight at once, which doubles the bandwidth of a pass over
-// one stream at a time.
-template <int kRanks, class T>
-void pass(std::byte* const* inputs, std::byte* const* outputs, std::int64_t begin, std::int64_t end) {
-  std::array<const T*, kRanks> in;
-  std::array<T*, kRanks> out;
-  for (int r = 0; r < kRanks; ++r) {
-    in[r] = reinterpret_cast<const T*>(inputs[r] + begin);
-    out[r] = reinterpret_cast<T*>(outputs[r] + begin);
-  }
-  const std::int64_t count = (end - begin) / static_cast<std::int64_t>(sizeof(T));
-#pragma GCC ivdep
-  for (std::int64_t i = 0; i < count; ++i) {
-    T combined = in[0][i];
-#pragma GCC unroll 16
-    for (int r = 1; r < kRanks; ++r) combined |= in[r][i];
-#pragma GCC unroll 16
-    for (int r = 0; r < kRanks; ++r) out[r][i] = combined;
-  }
-}
-
+// A loop over the ranks inside would keep the compiler from vectorising over the elements: their number is a
+// constant, up to this.
 constexpr int kMostUnrolled = 16;
 
-using Pass = void (*)(std::byte* const*, std::byte* const*, std::int64_t, std::int64_t);
+using Pass = void (*)(std::byte* const* inputs, std::byte* const* outputs, std::int64_t begin,
+                      std::int64_t end);
 
-template <class T, int... kRanks>
-constexpr std::array<Pass, sizeof...(kRanks)> passes(std::integer_sequence<int, kRanks...>) {
-  return {&pass<kRanks + 1, T>...};
+template <int kRanks>
+void interleaved_pass(std::byte* const* inputs, std::byte* const* outputs, std::int64_t begin,
+                      std::int64_t end) {
+  const Word* in[kRanks];  // not std::array: template arguments lose the attributes
+  Word* out[kRanks];
+  for (std::size_t r = 0; r < kRanks; ++r) {
+    in[r] = reinterpret_cast<const Word*>(inputs[r] + begin);
+    out[r] = reinterpret_cast<Word*>(outputs[r] + begin);
+  }
+  const std::int64_t count = (end - begin) / kWordBytes;
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < count; ++i) {
+    Word combined = in[0][i];
+#pragma GCC unroll 16
+    for (std::size_t r = 1; r < kRanks; ++r) combined |= in[r][i];
+#pragma GCC unroll 16
+    for (std::size_t r = 0; r < kRanks; ++r) out[r][i] = combined;
+  }
 }
 
-// More ranks than that: one after the other, over blocks that stay in the first-level cache.
+template <int... kRanks>
+constexpr std::array<Pass, sizeof...(kRanks)> interleaved_passes(std::integer_sequence<int, kRanks...>) {
+  return {&interleaved_pass<kRanks + 1>...};
+}
+
+// block |= inputs; both in whole words.
+using Combine = void (*)(std::byte* block, std::byte* const* inputs, std::int64_t begin, std::int64_t size);
+
+template <int kRanks>
+void combine(std::byte* block, std::byte* const* inputs, std::int64_t begin, std::int64_t size) {
+  const Word* in[kRanks];
+  for (std::size_t r = 0; r < kRanks; ++r) in[r] = reinterpret_cast<const Word*>(inputs[r] + begin);
+  Word* const words = reinterpret_cast<Word*>(block);
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < size / kWordBytes; ++i) {
+    Word combined = words[i];
+#pragma GCC unroll 16
+    for (std::size_t r = 0; r < kRanks; ++r) combined |= in[r][i];
+    words[i] = combined;
+  }
+}
+
+template <int... kRanks>
+constexpr std::array<Combine, sizeof...(kRanks)> combines(std::integer_sequence<int, kRanks...>) {
+  return {&combine<kRanks + 1>...};
+}
+
+// The block stays in the first-level cache.
 void blocked_pass(std::span<std::byte* const> inputs, std::span<std::byte* const> outputs, std::int64_t begin,
                   std::int64_t end) {
+  static constexpr auto kCombines = combines(std::make_integer_sequence<int, kMostUnrolled>());
   constexpr std::int64_t kBlock = 4096;
   std::array<std::byte, kBlock> block;
   for (std::int64_t at = begin; at < end; at += kBlock) {
     const std::int64_t size = std::min(kBlock, end - at);
     block.fill(std::byte{});
-    for (const std::byte* input : inputs)
-      for (std::int64_t i = 0; i < size; ++i) block[static_cast<std::size_t>(i)] |= input[at + i];
-    for (std::byte* output : outputs)
-      for (std::int64_t i = 0; i < size; ++i) output[at + i] = block[static_cast<std::size_t>(i)];
+    for (std::size_t first = 0; first < inputs.size(); first += kMostUnrolled) {
+      const std::size_t some = std::min<std::size_t>(kMostUnrolled, inputs.size() - first);
+      kCombines[some - 1](block.data(), inputs.data() + first, at, size);
+    }
+    for (std::byte* const output : outputs) std::copy_n(block.data(), size, output + at);
   }
 }
 
 }  // namespace
 
-void floor_pass(std::span<std::byte* const> inputs, std::span<std::byte* const> outputs, std::int64_t begin,
-                std::int64_t end) {
-  static constexpr auto kSequence = std::make_integer_sequence<int, kMostUnrolled>();
-  static constexpr auto kWordPasses = passes<Word>(kSequence);
-  static constexpr auto kBytePasses = passes<std::uint8_t>(kSequence);
+void floor_pass(FloorLoop loop, std::span<std::byte* const> inputs, std::span<std::byte* const> outputs,
+                std::int64_t begin, std::int64_t end) {
+  static constexpr auto kInterleaved = interleaved_passes(std::make_integer_sequence<int, kMostUnrolled>());
+  const std::int64_t middle = end - (end - begin) % kWordBytes;
   const std::size_t num_ranks = inputs.size();
-  if (num_ranks > kMostUnrolled) return blocked_pass(inputs, outputs, begin, end);
-
-  const std::int64_t middle = end - (end - begin) % static_cast<std::int64_t>(sizeof(Word));
-  kWordPasses[num_ranks - 1](inputs.data(), outputs.data(), begin, middle);
-  kBytePasses[num_ranks - 1](inputs.data(), outputs.data(), middle, end);
+  if (loop == FloorLoop::blocked || num_ranks > kMostUnrolled)
+    blocked_pass(inputs, outputs, begin, middle);
+  else
+    kInterleaved[num_ranks - 1](inputs.data(), outputs.data(), begin, middle);
+  for (std::int64_t i = middle; i < end; ++i) {  // less than a word
+    std::byte combined{};
+    for (const std::byte* input : inputs) combined |= input[i];
+    for (std::byte* output : outputs) output[i] = combined;
+  }
 }
 
 }  // namespace lockstep::bench

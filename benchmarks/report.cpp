@@ -121,7 +121,8 @@ void write_header(std::ostream& out, const Options& options, const Collective& c
   if (options.per_iteration)
     out << "# Per-Iteration Report: host clock; the slowest thread of each iteration\n";
   if (options.floor)
-    out << "# Floor: the time of a plain loop of the same threads over the same buffers, and floor / time\n";
+    out << "# Floor: the time of the faster of two plain loops of the same threads over the same buffers, "
+           "and floor / time\n";
   for (const std::string& skipped : options.skipped_cases) out << "# Skipping " << skipped << '\n';
   out << "# algbw = size / time, busbw = algbw x " << collective.bus_formula
       << ", n = ranks of a group, GB = 1e9 bytes\n"

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstring>
 
-#include "floor.hpp"
 #include "names.hpp"
 
 namespace lockstep::bench {
@@ -90,7 +89,8 @@ void Worker::warm_up(const DataCase& data, int root) {
       for (int i = 0; i < options_.warmup_iterations; ++i)
         calls.run(i * options_.aggregate, options_.aggregate);
       calls.synchronize();
-      if (options_.floor) run_floor(warmed, 0);
+      if (!options_.floor) continue;
+      for (const FloorLoop loop : kFloorLoops) run_floor(warmed, loop, 0);
     }
   }
 }
@@ -104,7 +104,8 @@ Placement Worker::measure(const Layout& layout) {
   for (int round = 0; round < rounds; ++round) {
     const auto iteration = [&](std::int64_t r) { return static_cast<int>(options_.iterations * r / rounds); };
     time_calls(calls, iteration(round), iteration(round + 1));
-    if (options_.floor) time_floor(layout, iteration(round), iteration(round + 1));
+    for (std::size_t loop = 0; options_.floor && loop < kFloorLoops.size(); ++loop)
+      time_floor(layout, loop, iteration(round), iteration(round + 1));
   }
   for (int pass = 0; pass < options_.check; ++pass) check(layout, calls, pass);
 
@@ -138,24 +139,24 @@ void Worker::time_calls(Calls& calls, int first_iteration, int last_iteration) {
   mine.seconds += seconds((options_.report_cpu_time ? launched : done) - start - untimed);
 }
 
-void Worker::time_floor(const Layout& layout, int first_iteration, int last_iteration) {
+void Worker::time_floor(const Layout& layout, std::size_t loop, int first_iteration, int last_iteration) {
   team_.meet();
   const auto start = Clock::now();
   const std::int64_t end = static_cast<std::int64_t>(last_iteration) * options_.aggregate;
   // Half-way through the slots: never what the collective has just brought into the cache, while there are
   // several.
   for (std::int64_t i = static_cast<std::int64_t>(first_iteration) * options_.aggregate; i < end; ++i)
-    run_floor(layout, i + layout.num_slots / 2);
+    run_floor(layout, kFloorLoops[loop], i + layout.num_slots / 2);
   team_.meet();  // timed: the floor is reached when all slices are done
-  team_.measurements[static_cast<std::size_t>(thread_)].floor_seconds += seconds(Clock::now() - start);
+  team_.measurements[static_cast<std::size_t>(thread_)].floor_seconds[loop] += seconds(Clock::now() - start);
 }
 
-void Worker::run_floor(const Layout& layout, std::int64_t operation) {
+void Worker::run_floor(const Layout& layout, FloorLoop loop, std::int64_t operation) {
   constexpr std::int64_t kCacheLine = 64;
   const std::int64_t offset = layout.slot_offset(operation);
   const auto [begin, end] = slice(layout.slot_bytes, kCacheLine);
   for (const auto& [inputs, outputs] : floor_buffers_[static_cast<std::size_t>(layout.placement)])
-    floor_pass(inputs, outputs, offset + begin, offset + end);
+    floor_pass(loop, inputs, outputs, offset + begin, offset + end);
 }
 
 // Of all replicas: the threads share every buffer.
@@ -219,7 +220,11 @@ Placement Worker::combine_measurements(const Layout& layout) const {
     for (const Measurement& measurement : team_.measurements) *result.wrong += measurement.wrong;
   }
   if (options_.floor) {
-    const double floor = over_threads([](const Measurement& m) { return m.floor_seconds; }) / operations;
+    std::array<double, kFloorLoops.size()> floors{};
+    for (std::size_t loop = 0; loop < floors.size(); ++loop)
+      floors[loop] =
+          over_threads([loop](const Measurement& m) { return m.floor_seconds[loop]; }) / operations;
+    const double floor = std::ranges::min(floors);
     result.floor = Floor{.time_us = 1e6 * floor, .ratio = time > 0 ? floor / time : 0};
   }
   if (options_.per_iteration) {

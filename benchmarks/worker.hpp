@@ -10,6 +10,7 @@
 #include "calls.hpp"
 #include "collectives/collective.hpp"
 #include "detail/barrier.hpp"
+#include "floor.hpp"
 #include "options.hpp"
 #include "replica.hpp"
 #include "results.hpp"
@@ -19,10 +20,13 @@ namespace lockstep::bench {
 /// Thrown in threads that wait for one that has failed. Not an error of their own.
 struct Stopped {};
 
+/// The floor is the faster one.
+inline constexpr std::array kFloorLoops{FloorLoop::interleaved, FloorLoop::blocked};
+
 /// What each thread leaves for thread 0 to combine.
 struct Measurement {
   double seconds = 0;
-  double floor_seconds = 0;
+  std::array<double, kFloorLoops.size()> floor_seconds{};
   std::int64_t wrong = 0;
   std::vector<double> iteration_seconds;
 };
@@ -62,8 +66,8 @@ class Worker {
   void warm_up(const DataCase& data, int root);
   Placement measure(const Layout& layout);
   void time_calls(Calls& calls, int first_iteration, int last_iteration);
-  void time_floor(const Layout& layout, int first_iteration, int last_iteration);
-  void run_floor(const Layout& layout, std::int64_t operation);
+  void time_floor(const Layout& layout, std::size_t loop, int first_iteration, int last_iteration);
+  void run_floor(const Layout& layout, FloorLoop loop, std::int64_t operation);
   void find_floor_buffers();
   void check(const Layout& layout, Calls& calls, int pass);
   Placement combine_measurements(const Layout& layout) const;

@@ -8,6 +8,7 @@
 #include <catch2/generators/catch_generators.hpp>
 
 using lockstep::bench::floor_pass;
+using lockstep::bench::FloorLoop;
 
 namespace {
 
@@ -30,7 +31,8 @@ std::vector<std::byte*> pointers(std::vector<Bytes>& buffers) {
 }  // namespace
 
 TEST_CASE("the floor reads every input and writes every output, of its range only", "[benchmarks]") {
-  const int num_ranks = GENERATE(1, 2, 3, 4, 7, 16, 17);
+  const int num_ranks = GENERATE(1, 2, 3, 4, 7, 16, 17, 40);
+  const auto loop = GENERATE(FloorLoop::interleaved, FloorLoop::blocked);
   constexpr std::size_t kSize = 9001;
   constexpr std::int64_t kBegin = 3, kEnd = 8998;
   auto inputs = make_buffers(num_ranks, kSize);
@@ -42,13 +44,14 @@ TEST_CASE("the floor reads every input and writes every output, of its range onl
   for (std::size_t i = 0; i < kSize; ++i)
     if (i < kBegin || i >= kEnd) expected[i] = std::byte{0x5a};
 
-  floor_pass(pointers(inputs), pointers(outputs), kBegin, kEnd);
+  floor_pass(loop, pointers(inputs), pointers(outputs), kBegin, kEnd);
   for (const Bytes& output : outputs) CHECK((output == expected));
 }
 
 TEST_CASE("the floor in place leaves equal buffers as they are", "[benchmarks]") {
+  const auto loop = GENERATE(FloorLoop::interleaved, FloorLoop::blocked);
   std::vector<Bytes> buffers(4, make_buffers(1, 1000).front());
   const auto before = buffers;
-  floor_pass(pointers(buffers), pointers(buffers), 0, 1000);
+  floor_pass(loop, pointers(buffers), pointers(buffers), 0, 1000);
   CHECK((buffers == before));
 }
