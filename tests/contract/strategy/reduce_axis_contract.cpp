@@ -211,6 +211,20 @@ TEST_CASE("P35 repeated axis reductions give one bit pattern", "[strategy]") {
   REQUIRE(differing == 0);
 }
 
+TEST_CASE("P46 NaN goes through min and max wherever it stands", "[strategy]") {
+  Replicas strategy(2);
+  const float nan = std::nanf("");
+  for (const ReduceOp op : {min, max}) {
+    CAPTURE(op);
+    for (const auto& value : {vectors<float>({{3, 1}, {7, nan}}), vectors<float>({{nan, 3}, {1, 7}}),
+                              vectors<float>({{nan}, {nan}}), vectors<float>({{nan}, {}})}) {
+      REQUIRE(std::isnan(strategy.reduce(op, value, 0).item<float>()));
+    }
+    REQUIRE(std::isnan(strategy.reduce(op, scalars<float>({nan, 3})).item<float>()));
+    REQUIRE(std::isnan(strategy.reduce(op, scalars<float>({3, nan})).item<float>()));
+  }
+}
+
 TEST_CASE("large values are reduced along an axis on all replicas' threads with the same result",
           "[strategy]") {
   const int n = GENERATE(1, 2, 3);
