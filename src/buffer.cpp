@@ -1,7 +1,8 @@
+#include <utility>
+
 #include <lockstep/backend/device_backend.hpp>
 #include <lockstep/buffer.hpp>
 #include <lockstep/error.hpp>
-#include <utility>
 
 namespace lockstep {
 

@@ -1,8 +1,9 @@
 #include <algorithm>
 #include <charconv>
+#include <ostream>
+
 #include <lockstep/device.hpp>
 #include <lockstep/error.hpp>
-#include <ostream>
 
 #include "ascii.hpp"
 

@@ -1,8 +1,9 @@
+#include <string>
+#include <utility>
+
 #include <lockstep/backend/registry.hpp>
 #include <lockstep/device_manager.hpp>
 #include <lockstep/error.hpp>
-#include <string>
-#include <utility>
 
 namespace lockstep {
 

@@ -1,7 +1,8 @@
-#include <lockstep/dtype.hpp>
-#include <lockstep/error.hpp>
 #include <ostream>
 #include <string>
+
+#include <lockstep/dtype.hpp>
+#include <lockstep/error.hpp>
 
 #include "ascii.hpp"
 

@@ -1,6 +1,7 @@
+#include <ostream>
+
 #include <lockstep/error.hpp>
 #include <lockstep/reduce_op.hpp>
-#include <ostream>
 
 #include "ascii.hpp"
 
@@ -14,16 +15,11 @@ constexpr ReduceOp kReduceOps[] = {ReduceOp::sum, ReduceOp::mean, ReduceOp::min,
 
 std::string_view name(ReduceOp op) {
   switch (op) {
-    case ReduceOp::sum:
-      return "sum";
-    case ReduceOp::mean:
-      return "mean";
-    case ReduceOp::min:
-      return "min";
-    case ReduceOp::max:
-      return "max";
-    case ReduceOp::product:
-      break;
+    case ReduceOp::sum: return "sum";
+    case ReduceOp::mean: return "mean";
+    case ReduceOp::min: return "min";
+    case ReduceOp::max: return "max";
+    case ReduceOp::product: break;
   }
   return "product";
 }

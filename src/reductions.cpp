@@ -1,10 +1,11 @@
 #include <limits>
+#include <vector>
+
 #include <lockstep/backend/device_backend.hpp>
 #include <lockstep/backend/kernel_backend.hpp>
 #include <lockstep/error.hpp>
 #include <lockstep/ops.hpp>
 #include <lockstep/stream.hpp>
-#include <vector>
 
 #include "tensor_checks.hpp"
 

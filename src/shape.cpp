@@ -1,7 +1,8 @@
 #include <limits>
+#include <ostream>
+
 #include <lockstep/error.hpp>
 #include <lockstep/shape.hpp>
-#include <ostream>
 
 namespace lockstep {
 namespace {

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <lockstep/error.hpp>
 #include <utility>
 #include <vector>
+
+#include <lockstep/error.hpp>
 
 namespace lockstep::detail {
 

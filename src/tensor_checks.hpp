@@ -1,7 +1,8 @@
 #pragma once
 
-#include <lockstep/tensor.hpp>
 #include <string_view>
+
+#include <lockstep/tensor.hpp>
 
 /// What tensor operations check before they enqueue anything. Each throws InvalidArgument naming the
 /// operation and the tensors.

@@ -1,11 +1,12 @@
 #include <cmath>
 #include <initializer_list>
+#include <string_view>
+
 #include <lockstep/backend/device_backend.hpp>
 #include <lockstep/backend/kernel_backend.hpp>
 #include <lockstep/error.hpp>
 #include <lockstep/stream.hpp>
 #include <lockstep/update_ops.hpp>
-#include <string_view>
 
 #include "tensor_checks.hpp"
 

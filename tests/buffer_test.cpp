@@ -1,13 +1,15 @@
 #include <algorithm>
-#include <catch2/catch_test_macros.hpp>
 #include <cstdint>
+#include <thread>
+#include <type_traits>
+#include <utility>
+
+#include <catch2/catch_test_macros.hpp>
+
 #include <lockstep/buffer.hpp>
 #include <lockstep/error.hpp>
 #include <lockstep/memory.hpp>
 #include <lockstep/stream.hpp>
-#include <thread>
-#include <type_traits>
-#include <utility>
 
 #include "support/lazy_device.hpp"
 #include "support/matchers.hpp"

@@ -1,11 +1,13 @@
-#include <catch2/catch_test_macros.hpp>
-#include <lockstep/device_manager.hpp>
-#include <lockstep/error.hpp>
-#include <lockstep/host/host_backend.hpp>
 #include <memory>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <lockstep/device_manager.hpp>
+#include <lockstep/error.hpp>
+#include <lockstep/host/host_backend.hpp>
 
 #include "support/lazy_device.hpp"
 #include "support/matchers.hpp"

@@ -1,13 +1,15 @@
+#include <limits>
+#include <sstream>
+#include <string>
+#include <unordered_set>
+
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
-#include <limits>
+
 #include <lockstep/device.hpp>
 #include <lockstep/error.hpp>
-#include <sstream>
-#include <string>
-#include <unordered_set>
 
 using namespace lockstep;
 using Catch::Matchers::ContainsSubstring;

@@ -1,12 +1,14 @@
-#include <catch2/catch_test_macros.hpp>
-#include <catch2/matchers/catch_matchers_exception.hpp>
-#include <catch2/matchers/catch_matchers_string.hpp>
-#include <lockstep/dtype.hpp>
-#include <lockstep/error.hpp>
 #include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <lockstep/dtype.hpp>
+#include <lockstep/error.hpp>
 
 using namespace lockstep;
 using Catch::Matchers::ContainsSubstring;

@@ -1,9 +1,11 @@
+#include <string>
+#include <type_traits>
+
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+
 #include <lockstep/error.hpp>
-#include <string>
-#include <type_traits>
 
 using namespace lockstep;
 using Catch::Matchers::EndsWith;

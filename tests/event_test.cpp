@@ -1,9 +1,11 @@
+#include <type_traits>
+#include <utility>
+
 #include <catch2/catch_test_macros.hpp>
+
 #include <lockstep/error.hpp>
 #include <lockstep/event.hpp>
 #include <lockstep/stream.hpp>
-#include <type_traits>
-#include <utility>
 
 #include "support/lazy_device.hpp"
 #include "support/matchers.hpp"

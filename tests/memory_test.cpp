@@ -1,12 +1,14 @@
 #include <algorithm>
-#include <catch2/catch_test_macros.hpp>
 #include <limits>
+#include <type_traits>
+#include <utility>
+
+#include <catch2/catch_test_macros.hpp>
+
 #include <lockstep/buffer.hpp>
 #include <lockstep/error.hpp>
 #include <lockstep/memory.hpp>
 #include <lockstep/stream.hpp>
-#include <type_traits>
-#include <utility>
 
 #include "support/matchers.hpp"
 

@@ -1,13 +1,15 @@
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
 #include <catch2/catch_template_test_macros.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
 #include <catch2/matchers/catch_matchers_floating_point.hpp>
-#include <cmath>
-#include <cstdint>
+
 #include <lockstep/error.hpp>
 #include <lockstep/ops.hpp>
-#include <vector>
 
 #include "support/dtypes.hpp"
 #include "support/matchers.hpp"

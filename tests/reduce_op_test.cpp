@@ -1,13 +1,15 @@
-#include <catch2/catch_test_macros.hpp>
-#include <catch2/matchers/catch_matchers_exception.hpp>
-#include <catch2/matchers/catch_matchers_string.hpp>
-#include <lockstep/error.hpp>
-#include <lockstep/reduce_op.hpp>
 #include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <lockstep/error.hpp>
+#include <lockstep/reduce_op.hpp>
 
 using namespace lockstep;
 using Catch::Matchers::ContainsSubstring;

@@ -1,14 +1,16 @@
 #include <algorithm>
-#include <catch2/catch_template_test_macros.hpp>
-#include <catch2/catch_test_macros.hpp>
-#include <catch2/generators/catch_generators.hpp>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <vector>
+
+#include <catch2/catch_template_test_macros.hpp>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
 #include <lockstep/error.hpp>
 #include <lockstep/ops.hpp>
 #include <lockstep/stream.hpp>
-#include <vector>
 
 #include "support/dtypes.hpp"
 #include "support/expected.hpp"

@@ -1,6 +1,8 @@
-#include <catch2/catch_test_macros.hpp>
 #include <cstdint>
 #include <limits>
+
+#include <catch2/catch_test_macros.hpp>
+
 #include <lockstep/scalar.hpp>
 
 using namespace lockstep;

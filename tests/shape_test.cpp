@@ -1,12 +1,14 @@
+#include <cstdint>
+#include <limits>
+#include <sstream>
+#include <vector>
+
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
-#include <cstdint>
-#include <limits>
+
 #include <lockstep/error.hpp>
 #include <lockstep/shape.hpp>
-#include <sstream>
-#include <vector>
 
 using namespace lockstep;
 using Catch::Matchers::ContainsSubstring;

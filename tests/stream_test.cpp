@@ -1,16 +1,18 @@
 #include <array>
-#include <catch2/catch_test_macros.hpp>
-#include <catch2/generators/catch_generators.hpp>
 #include <cstdint>
-#include <lockstep/device_manager.hpp>
-#include <lockstep/error.hpp>
-#include <lockstep/event.hpp>
-#include <lockstep/stream.hpp>
 #include <string>
 #include <thread>
 #include <type_traits>
 #include <utility>
 #include <vector>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include <lockstep/device_manager.hpp>
+#include <lockstep/error.hpp>
+#include <lockstep/event.hpp>
+#include <lockstep/stream.hpp>
 
 #include "support/lazy_device.hpp"
 #include "support/matchers.hpp"

@@ -1,11 +1,13 @@
 #include <array>
+#include <cstdint>
+#include <vector>
+
 #include <catch2/catch_template_test_macros.hpp>
 #include <catch2/catch_test_macros.hpp>
-#include <cstdint>
+
 #include <lockstep/error.hpp>
 #include <lockstep/stream.hpp>
 #include <lockstep/tensor.hpp>
-#include <vector>
 
 #include "support/dtypes.hpp"
 #include "support/lazy_device.hpp"

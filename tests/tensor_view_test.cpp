@@ -1,7 +1,9 @@
-#include <catch2/catch_test_macros.hpp>
 #include <limits>
-#include <lockstep/tensor_view.hpp>
 #include <vector>
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <lockstep/tensor_view.hpp>
 
 using namespace lockstep;
 

@@ -1,12 +1,14 @@
+#include <cmath>
+#include <limits>
+#include <vector>
+
 #include <catch2/catch_template_test_macros.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_floating_point.hpp>
-#include <cmath>
-#include <limits>
+
 #include <lockstep/error.hpp>
 #include <lockstep/update_ops.hpp>
-#include <vector>
 
 #include "support/dtypes.hpp"
 #include "support/matchers.hpp"

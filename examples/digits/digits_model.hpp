@@ -13,7 +13,7 @@ namespace ls = lockstep;
 /// strategy's devices.
 class DigitsModel {
  public:
-  static constexpr int kNumHidden = 128;
+  static constexpr int kNumHidden = 256;
   static constexpr std::size_t kNumVariables = 4;
   template <class T>
   using ForVariables = std::array<T, kNumVariables>;

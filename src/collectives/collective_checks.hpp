@@ -2,10 +2,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <lockstep/collectives/communicator.hpp>
 #include <span>
 #include <string_view>
 #include <vector>
+
+#include <lockstep/collectives/communicator.hpp>
 
 #include "collectives/rendezvous.hpp"
 

@@ -1,11 +1,12 @@
 #include <algorithm>
+#include <mutex>
+#include <optional>
+#include <string>
+
 #include <lockstep/buffer.hpp>
 #include <lockstep/collectives/communicator.hpp>
 #include <lockstep/device_manager.hpp>
 #include <lockstep/error.hpp>
-#include <mutex>
-#include <optional>
-#include <string>
 
 #include "collectives/collective_checks.hpp"
 #include "collectives/rendezvous.hpp"
@@ -209,16 +210,11 @@ void Communicator::Impl::make_segments(const CollectiveCall& call, std::vector<B
 void Communicator::Impl::enqueue(Collective collective, ReduceOp op, int root,
                                  std::span<const backend::RankCall> calls) {
   switch (collective) {
-    case Collective::all_reduce:
-      return backend->all_reduce(calls, op);
-    case Collective::reduce:
-      return backend->reduce(calls, op, root);
-    case Collective::broadcast:
-      return backend->broadcast(calls, root);
-    case Collective::all_gather:
-      return backend->all_gather(calls);
-    case Collective::reduce_scatter:
-      return backend->reduce_scatter(calls, op);
+    case Collective::all_reduce: return backend->all_reduce(calls, op);
+    case Collective::reduce: return backend->reduce(calls, op, root);
+    case Collective::broadcast: return backend->broadcast(calls, root);
+    case Collective::all_gather: return backend->all_gather(calls);
+    case Collective::reduce_scatter: return backend->reduce_scatter(calls, op);
   }
 }
 

@@ -5,11 +5,12 @@
 #include <atomic>
 #include <cassert>
 #include <exception>
-#include <lockstep/detail/concat.hpp>
-#include <lockstep/error.hpp>
 #include <mutex>
 #include <optional>
 #include <thread>
+
+#include <lockstep/detail/concat.hpp>
+#include <lockstep/error.hpp>
 
 #include "detail/barrier.hpp"
 
@@ -209,17 +210,14 @@ void Rendezvous::Impl::time_out(const Barrier::Ticket& ticket, std::string_view 
 void Rendezvous::Impl::throw_failure(std::uint64_t generation, std::string_view operation) {
   std::lock_guard lock(mutex);
   switch (failure) {
-    case Failure::failed:
-      throw Released{};
-    case Failure::timed_out:
-      throw CollectiveTimeout(failure_text, {.operation = std::string(operation)});
+    case Failure::failed: throw Released{};
+    case Failure::timed_out: throw CollectiveTimeout(failure_text, {.operation = std::string(operation)});
     case Failure::aborted:
       throw CollectiveAborted(
           concat(operation, ": the group was aborted: ", failure_text, ". Make a new one."),
           {.operation = std::string(operation)});
     case Failure::left:
-    case Failure::none:
-      break;
+    case Failure::none: break;
   }
   const std::string& label = labels[static_cast<std::size_t>(failed_rank)];
   raise<MissingRank>({__FILE__, __LINE__, __func__},

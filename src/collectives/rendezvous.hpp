@@ -4,13 +4,14 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
-#include <lockstep/error.hpp>
-#include <lockstep/tensor_view.hpp>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <lockstep/error.hpp>
+#include <lockstep/tensor_view.hpp>
 
 namespace lockstep::detail {
 

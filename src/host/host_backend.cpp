@@ -1,11 +1,12 @@
 #include <charconv>
 #include <cstdlib>
 #include <fstream>
-#include <lockstep/error.hpp>
-#include <lockstep/host/host_backend.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
+
+#include <lockstep/error.hpp>
+#include <lockstep/host/host_backend.hpp>
 
 #include "host/host_communicator.hpp"
 #include "host/host_device.hpp"

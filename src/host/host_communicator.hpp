@@ -1,11 +1,12 @@
 #pragma once
 
 #include <cstdint>
-#include <lockstep/backend/communicator_backend.hpp>
 #include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
+
+#include <lockstep/backend/communicator_backend.hpp>
 
 #include "detail/barrier.hpp"
 

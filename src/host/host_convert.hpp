@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+
 #include <lockstep/dtype.hpp>
 
 namespace lockstep::host {

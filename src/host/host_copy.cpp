@@ -2,8 +2,9 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
-#include <lockstep/detail/saturate_cast.hpp>
 #include <type_traits>
+
+#include <lockstep/detail/saturate_cast.hpp>
 
 #include "host/host_convert.hpp"
 #include "host/host_kernels.hpp"
@@ -73,14 +74,10 @@ void for_each_run(const Loops& loops, F&& f) {
 template <class F>
 void dispatch_size(DType dtype, F&& f) {
   switch (size_of(dtype)) {
-    case 1:
-      return f.template operator()<std::uint8_t>();
-    case 2:
-      return f.template operator()<std::uint16_t>();
-    case 4:
-      return f.template operator()<std::uint32_t>();
-    default:
-      return f.template operator()<std::uint64_t>();
+    case 1: return f.template operator()<std::uint8_t>();
+    case 2: return f.template operator()<std::uint16_t>();
+    case 4: return f.template operator()<std::uint32_t>();
+    default: return f.template operator()<std::uint64_t>();
   }
 }
 
@@ -148,14 +145,10 @@ void HostKernels::copy(const TensorView& out, const TensorView& in, backend::Str
   const Loops loops = join_axes(out, in);
   if (out.dtype == in.dtype) return copy_same_dtype(loops, out, in);
   switch (accumulator_dtype(in.dtype)) {
-    case DType::f32:
-      return copy_through<float>(loops, out, in);
-    case DType::f64:
-      return copy_through<double>(loops, out, in);
-    case DType::i64:
-      return copy_through<std::int64_t>(loops, out, in);
-    default:
-      return copy_through<std::uint64_t>(loops, out, in);
+    case DType::f32: return copy_through<float>(loops, out, in);
+    case DType::f64: return copy_through<double>(loops, out, in);
+    case DType::i64: return copy_through<std::int64_t>(loops, out, in);
+    default: return copy_through<std::uint64_t>(loops, out, in);
   }
 }
 

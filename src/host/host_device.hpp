@@ -1,7 +1,8 @@
 #pragma once
 
-#include <lockstep/backend/device_backend.hpp>
 #include <memory>
+
+#include <lockstep/backend/device_backend.hpp>
 
 #include "host/host_handles.hpp"
 #include "host/host_kernels.hpp"

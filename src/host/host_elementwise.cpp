@@ -2,8 +2,9 @@
 #include <cmath>
 #include <concepts>
 #include <cstdint>
-#include <lockstep/detail/saturate_cast.hpp>
 #include <type_traits>
+
+#include <lockstep/detail/saturate_cast.hpp>
 
 #include "host/host_kernels.hpp"
 #include "host/host_tiles.hpp"
@@ -121,34 +122,23 @@ TensorView as_bytes(TensorView view) {
 
 const char* name(BinaryOp op) {
   switch (op) {
-    case BinaryOp::add:
-      return "add";
-    case BinaryOp::subtract:
-      return "subtract";
-    case BinaryOp::multiply:
-      return "multiply";
-    case BinaryOp::divide:
-      return "divide";
-    case BinaryOp::equal:
-      return "equal";
-    case BinaryOp::relu_gradient:
-      break;
+    case BinaryOp::add: return "add";
+    case BinaryOp::subtract: return "subtract";
+    case BinaryOp::multiply: return "multiply";
+    case BinaryOp::divide: return "divide";
+    case BinaryOp::equal: return "equal";
+    case BinaryOp::relu_gradient: break;
   }
   return "relu_gradient";
 }
 
 const char* name(UnaryOp op) {
   switch (op) {
-    case UnaryOp::negate:
-      return "negate";
-    case UnaryOp::exp:
-      return "exp";
-    case UnaryOp::log:
-      return "log";
-    case UnaryOp::sqrt:
-      return "sqrt";
-    case UnaryOp::relu:
-      break;
+    case UnaryOp::negate: return "negate";
+    case UnaryOp::exp: return "exp";
+    case UnaryOp::log: return "log";
+    case UnaryOp::sqrt: return "sqrt";
+    case UnaryOp::relu: break;
   }
   return "relu";
 }
@@ -174,18 +164,12 @@ void HostKernels::binary(BinaryOp op, const TensorView& out, const TensorView& a
     return binary_of<Equal, std::uint8_t, bool>(out, as_bytes(a), as_bytes(b));
   dispatch_arithmetic(name(op), a, [&]<class C>() {
     switch (op) {
-      case BinaryOp::add:
-        return binary_of<Add, C>(out, a, b);
-      case BinaryOp::subtract:
-        return binary_of<Subtract, C>(out, a, b);
-      case BinaryOp::multiply:
-        return binary_of<Multiply, C>(out, a, b);
-      case BinaryOp::divide:
-        return binary_of<Divide, C>(out, a, b);
-      case BinaryOp::equal:
-        return binary_of<Equal, C, bool>(out, a, b);
-      case BinaryOp::relu_gradient:
-        return binary_of<ReluGradient, C>(out, a, b);
+      case BinaryOp::add: return binary_of<Add, C>(out, a, b);
+      case BinaryOp::subtract: return binary_of<Subtract, C>(out, a, b);
+      case BinaryOp::multiply: return binary_of<Multiply, C>(out, a, b);
+      case BinaryOp::divide: return binary_of<Divide, C>(out, a, b);
+      case BinaryOp::equal: return binary_of<Equal, C, bool>(out, a, b);
+      case BinaryOp::relu_gradient: return binary_of<ReluGradient, C>(out, a, b);
     }
   });
 }

@@ -2,11 +2,12 @@
 
 #include <atomic>
 #include <cstdint>
-#include <lockstep/device.hpp>
-#include <lockstep/error.hpp>
 #include <mutex>
 #include <string_view>
 #include <unordered_set>
+
+#include <lockstep/device.hpp>
+#include <lockstep/error.hpp>
 
 namespace lockstep::host {
 

@@ -1,8 +1,8 @@
-#include <cblas.h>
-
 #include <algorithm>
 #include <limits>
 #include <mutex>
+
+#include <cblas.h>
 
 #include "host/host_kernels.hpp"
 #include "host/host_tiles.hpp"

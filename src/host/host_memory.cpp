@@ -1,14 +1,15 @@
 #include "host/host_memory.hpp"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <bit>
 #include <cstdlib>
 #include <fstream>
 #include <limits>
-#include <lockstep/error.hpp>
 #include <string>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <lockstep/error.hpp>
 
 // Under AddressSanitizer cached blocks are poisoned, and so is the slack behind the bytes that were asked
 // for.

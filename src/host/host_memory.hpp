@@ -3,10 +3,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <lockstep/device.hpp>
-#include <lockstep/memory.hpp>
 #include <mutex>
 #include <vector>
+
+#include <lockstep/device.hpp>
+#include <lockstep/memory.hpp>
 
 namespace lockstep::host {
 

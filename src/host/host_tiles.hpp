@@ -4,11 +4,12 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
+#include <type_traits>
+
 #include <lockstep/dtype.hpp>
 #include <lockstep/error.hpp>
 #include <lockstep/tensor_view.hpp>
-#include <string_view>
-#include <type_traits>
 
 #include "host/host_convert.hpp"
 

@@ -1,13 +1,15 @@
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <vector>
+
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
-#include <cstdint>
-#include <limits>
+
 #include <lockstep/collectives/fusion.hpp>
 #include <lockstep/error.hpp>
-#include <numeric>
-#include <vector>
 
 using namespace lockstep;
 using Catch::Matchers::ContainsSubstring;

@@ -1,10 +1,12 @@
+#include <chrono>
+#include <string>
+
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
-#include <chrono>
+
 #include <lockstep/collectives/options.hpp>
 #include <lockstep/error.hpp>
-#include <string>
 
 using namespace lockstep;
 using namespace std::chrono_literals;

@@ -1,10 +1,12 @@
 #include "collectives/rendezvous.hpp"
 
 #include <atomic>
-#include <catch2/catch_test_macros.hpp>
-#include <lockstep/error.hpp>
 #include <string>
 #include <thread>
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <lockstep/error.hpp>
 
 #include "support/matchers.hpp"
 #include "support/replicas.hpp"

@@ -1,9 +1,10 @@
 #include "detail/barrier.hpp"
 
 #include <atomic>
+#include <thread>
+
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
-#include <thread>
 
 #include "support/replicas.hpp"
 

@@ -1,11 +1,13 @@
-#include <catch2/catch_template_test_macros.hpp>
-#include <catch2/catch_test_macros.hpp>
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <lockstep/detail/saturate_cast.hpp>
 #include <tuple>
 #include <vector>
+
+#include <catch2/catch_template_test_macros.hpp>
+#include <catch2/catch_test_macros.hpp>
+
+#include <lockstep/detail/saturate_cast.hpp>
 
 using namespace lockstep;
 using lockstep::detail::saturate_cast;

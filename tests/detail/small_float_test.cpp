@@ -1,14 +1,16 @@
 #include <algorithm>
 #include <bit>
-#include <catch2/catch_template_test_macros.hpp>
-#include <catch2/catch_test_macros.hpp>
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <lockstep/dtype.hpp>
 #include <random>
 #include <tuple>
 #include <vector>
+
+#include <catch2/catch_template_test_macros.hpp>
+#include <catch2/catch_test_macros.hpp>
+
+#include <lockstep/dtype.hpp>
 
 using namespace lockstep;
 

@@ -1,10 +1,12 @@
-#include <catch2/catch_test_macros.hpp>
-#include <catch2/generators/catch_generators.hpp>
 #include <cstdlib>
-#include <lockstep/error.hpp>
-#include <lockstep/host/host_backend.hpp>
 #include <optional>
 #include <string>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include <lockstep/error.hpp>
+#include <lockstep/host/host_backend.hpp>
 
 #include "support/matchers.hpp"
 

@@ -1,9 +1,11 @@
 #include "host/host_communicator.hpp"
 
-#include <catch2/catch_test_macros.hpp>
-#include <lockstep/error.hpp>
 #include <string>
 #include <vector>
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <lockstep/error.hpp>
 
 #include "host/collectives/slices.hpp"
 #include "host/collectives/streaming.hpp"

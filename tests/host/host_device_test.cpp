@@ -1,7 +1,8 @@
 #include "host/host_device.hpp"
 
-#include <catch2/catch_test_macros.hpp>
 #include <memory>
+
+#include <catch2/catch_test_macros.hpp>
 
 #include "support/matchers.hpp"
 

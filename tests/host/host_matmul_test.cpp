@@ -1,7 +1,9 @@
-#include <catch2/catch_test_macros.hpp>
-#include <lockstep/error.hpp>
 #include <thread>
 #include <vector>
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <lockstep/error.hpp>
 
 #include "host/host_kernels.hpp"
 #include "support/matchers.hpp"

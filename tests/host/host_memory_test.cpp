@@ -1,9 +1,11 @@
 #include "host/host_memory.hpp"
 
-#include <catch2/catch_test_macros.hpp>
 #include <cstdint>
-#include <lockstep/error.hpp>
 #include <vector>
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <lockstep/error.hpp>
 
 #include "support/matchers.hpp"
 

@@ -1,9 +1,10 @@
 #pragma once
 
 #include <deque>
+#include <vector>
+
 #include <lockstep/collectives/communicator.hpp>
 #include <lockstep/stream.hpp>
-#include <vector>
 
 #include "support/guarded_buffer.hpp"
 #include "support/replicas.hpp"

@@ -2,8 +2,9 @@
 
 #include <array>
 #include <cstdint>
-#include <lockstep/dtype.hpp>
 #include <tuple>
+
+#include <lockstep/dtype.hpp>
 
 /// Host types for TEMPLATE_LIST_TEST_CASE, and DTypes for GENERATE.
 namespace lockstep::test {

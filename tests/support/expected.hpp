@@ -1,8 +1,9 @@
 #pragma once
 
 #include <cstdint>
-#include <lockstep/dtype.hpp>
 #include <vector>
+
+#include <lockstep/dtype.hpp>
 
 /// Inputs, and closed forms of what must come out. Values are small whole numbers, exact in every dtype, so
 /// that results are compared with ==.

@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <vector>
+
 #include <lockstep/backend/device_backend.hpp>
 #include <lockstep/buffer.hpp>
 #include <lockstep/dtype.hpp>
 #include <lockstep/tensor_view.hpp>
-#include <optional>
-#include <vector>
 
 namespace lockstep::test {
 

@@ -3,11 +3,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
-#include <lockstep/backend/device_backend.hpp>
-#include <lockstep/device_manager.hpp>
 #include <memory>
 #include <utility>
 #include <vector>
+
+#include <lockstep/backend/device_backend.hpp>
+#include <lockstep/device_manager.hpp>
 
 namespace lockstep::test {
 

@@ -1,9 +1,10 @@
 #pragma once
 
-#include <catch2/matchers/catch_matchers.hpp>
 #include <exception>
 #include <string>
 #include <vector>
+
+#include <catch2/matchers/catch_matchers.hpp>
 
 namespace lockstep::test {
 

@@ -1,10 +1,12 @@
 #pragma once
 
-#include <catch2/catch_test_macros.hpp>
 #include <cstdlib>
+#include <vector>
+
+#include <catch2/catch_test_macros.hpp>
+
 #include <lockstep/backend/device_backend.hpp>
 #include <lockstep/device_manager.hpp>
-#include <vector>
 
 /// Whether a sanitizer slows the tests down; they then do fewer rounds and leave out the very large cases.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(LOCKSTEP_TEST_SLOW)

@@ -1,9 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+
 #include <lockstep/dtype.hpp>
 #include <lockstep/reduce_op.hpp>
-#include <span>
 
 namespace lockstep::host {
 

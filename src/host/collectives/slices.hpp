@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <lockstep/backend/communicator_backend.hpp>
 #include <span>
+
+#include <lockstep/backend/communicator_backend.hpp>
 
 namespace lockstep::host {
 

@@ -1,9 +1,9 @@
 #include "host/collectives/streaming.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
+
+#include <unistd.h>
 
 #ifdef __SSE2__
 #include <emmintrin.h>

@@ -64,7 +64,7 @@ TEST_CASE("P09 an epoch of train_digits gives the same weights with 1, 2, 3 and 
   const OptimizerKind kind = GENERATE(OptimizerKind::sgd, OptimizerKind::adam);
   CAPTURE(name(kind));
   const Epoch one = train_one_epoch(1, options_of(kind));
-  REQUIRE(one.weights[0].size() == 64 * 128 + 128 + 128 * 10 + 10);
+  REQUIRE(one.weights[0].size() == 64 * 256 + 256 + 256 * 10 + 10);
   for (const int num_replicas : {2, 3, 4}) {
     CAPTURE(num_replicas);
     const Epoch several = train_one_epoch(num_replicas, options_of(kind));

@@ -1,4 +1,5 @@
 #include <cstdio>
+
 #include <lockstep/lockstep.hpp>
 
 int main() {
