@@ -78,8 +78,10 @@ TEST_CASE("unchecked results show N/A", "[benchmarks]") {
   CHECK(fields(row_text({}, row)).at(8) == "N/A");
 }
 
-TEST_CASE("-I adds four columns to each placement, --floor two for each at the end, -S a timestamp after all",
-          "[benchmarks]") {
+TEST_CASE(
+    "option -I adds four columns to each placement, --floor two for each at the end, -S a timestamp after "
+    "all",
+    "[benchmarks]") {
   Row row = make_row();
   row.timestamp = "2026-01-31 23:59:59";
   row.out_of_place.iterations = iteration_statistics(std::vector<double>{1, 2, 3}, 0);
