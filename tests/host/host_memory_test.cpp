@@ -1,5 +1,6 @@
 #include "host/host_memory.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -8,6 +9,10 @@
 #include <lockstep/error.hpp>
 
 #include "support/matchers.hpp"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
 
 namespace lockstep::host {
 
@@ -65,6 +70,19 @@ TEST_CASE("the cache gives way before an allocation fails", "[memory][host]") {
       says("CPU:3", std::to_string(total_memory_bytes() * 2), "bytes free of", "0 bytes in use"));
   CHECK(memory.stats().cached_bytes == 0);
 }
+
+#if defined(__SANITIZE_ADDRESS__)
+TEST_CASE("AddressSanitizer sees the use of freed memory, and of what lies behind a block's bytes",
+          "[memory][host]") {
+  HostMemory memory;
+  auto* const data = static_cast<std::byte*>(memory.allocate(1030, Device()));
+  CHECK_FALSE(__asan_address_is_poisoned(data));
+  CHECK_FALSE(__asan_address_is_poisoned(data + 1029));
+  CHECK(__asan_address_is_poisoned(data + 1030));
+  memory.deallocate(data, 1030);
+  CHECK(__asan_address_is_poisoned(data));
+}
+#endif
 
 TEST_CASE("the machine's memory is known", "[memory][host]") {
   CHECK(total_memory_bytes() > std::int64_t{1} << 28);
