@@ -124,9 +124,9 @@ TEST_CASE("results of a merge call are handed back leaf by leaf", "[strategy][me
                             "text"};
         },
         Tensor::scalar(static_cast<float>(ctx.replica_id_in_sync_group() + 1)), variable);
-    STATIC_REQUIRE(std::is_same_v<decltype(own), const Tensor> &&
-                   std::is_same_v<decltype(mirrored), const Tensor> &&
-                   std::is_same_v<decltype(text), const std::string>);
+    static_assert(std::is_same_v<decltype(own), const Tensor> &&
+                  std::is_same_v<decltype(mirrored), const Tensor> &&
+                  std::is_same_v<decltype(text), const std::string>);
     const bool right = mirrored.device() == ctx.device() && here.item<float>() == 3.0f && var == variable &&
                        same.is_same_object(plain) && text == "text";
     return std::tuple{own.item<float>(), mirrored.item<float>(), right};
