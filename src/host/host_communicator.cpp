@@ -15,7 +15,11 @@ HostCommunicator::HostCommunicator(int num_ranks)
 }
 
 void HostCommunicator::publish(std::string_view operation, std::span<const backend::RankCall> calls) {
-  for (const backend::RankCall& call : calls) ranks_[static_cast<std::size_t>(call.rank)].call = &call;
+  for (const backend::RankCall& call : calls) {
+    Rank& rank = ranks_[static_cast<std::size_t>(call.rank)];
+    rank.call = &call;
+    rank.next_chunk.store(0, std::memory_order_relaxed);
+  }
   const bool alone = calls.size() == ranks_.size();
   const bool passed =
       alone ? !published_.has_failed() : published_.arrive_and_wait(static_cast<int>(calls.size()));
@@ -28,7 +32,7 @@ void HostCommunicator::finish(std::span<const backend::RankCall> calls) {
   if (calls.size() < ranks_.size()) finished_.arrive_and_wait(static_cast<int>(calls.size()));
 }
 
-void HostCommunicator::locate(int rank, std::size_t s, std::int64_t begin_bytes) {
+const HostCommunicator::Rank& HostCommunicator::locate(int rank, std::size_t s, std::int64_t begin_bytes) {
   Rank& scratch = ranks_[static_cast<std::size_t>(rank)];
   for (int i = 0; i < num_ranks(); ++i) {
     const backend::Segment& segment = segments(i)[s];
@@ -36,6 +40,7 @@ void HostCommunicator::locate(int rank, std::size_t s, std::int64_t begin_bytes)
     scratch.sources[static_cast<std::size_t>(i)] = at(static_cast<const std::byte*>(segment.send));
     scratch.destinations[static_cast<std::size_t>(i)] = at(static_cast<std::byte*>(segment.receive));
   }
+  return scratch;
 }
 
 std::unique_ptr<backend::CommunicatorBackend> make_host_communicator(int num_ranks) {

@@ -6,19 +6,19 @@
 namespace lockstep::host {
 
 void HostCommunicator::reduce(std::span<const backend::RankCall> calls, ReduceOp op, int root) {
-  run("reduce", calls, [&](int rank) {
-    const std::span<const backend::Segment> batch = segments(rank);
-    const bool streaming = streaming_pays((num_ranks() + 1) * total_bytes(batch));
-    const Rank& here = ranks_[static_cast<std::size_t>(rank)];
-    for_each_part(
-        batch.size(), [&](std::size_t s) { return bytes_of(batch[s]); }, rank, num_ranks(),
-        [&](std::size_t s, std::int64_t begin, std::int64_t end) {
-          locate(rank, s, begin);
-          const std::int64_t count = (end - begin) / static_cast<std::int64_t>(size_of(batch[s].dtype));
-          const std::span destination(&here.destinations[static_cast<std::size_t>(root)], 1);
-          reduce_range(op, batch[s].dtype, count, here.sources, destination, streaming);
-        });
-  });
+  publish("reduce", calls);
+  const int rank = calls.front().rank;
+  const std::span<const backend::Segment> batch = segments(rank);
+  const bool streaming = streaming_pays((num_ranks() + 1) * total_bytes(batch));
+  share(
+      calls, batch.size(), [&](std::size_t s) { return bytes_of(batch[s]); },
+      [&](std::size_t s, std::int64_t begin, std::int64_t end) {
+        const Rank& here = locate(rank, s, begin);
+        const std::int64_t count = (end - begin) / static_cast<std::int64_t>(size_of(batch[s].dtype));
+        const std::span destination(&here.destinations[static_cast<std::size_t>(root)], 1);
+        reduce_range(op, batch[s].dtype, count, here.sources, destination, streaming);
+      });
+  finish(calls);
 }
 
 }  // namespace lockstep::host

@@ -19,34 +19,53 @@ inline std::int64_t total_bytes(std::span<const backend::Segment> batch) {
   return bytes;
 }
 
-/// Lays `num_pieces` pieces of memory end to end, cuts the whole into one slice for each rank, and calls
-/// `work(piece, begin_bytes, end_bytes)` for the parts of pieces that fall into `rank`'s slice.
+/// How the work on some pieces of memory, laid end to end, is divided: into one slice for each rank, and each
+/// slice into chunks, for other threads to take over when a rank's own is late.
 ///
-/// Cuts are at multiples of a cache line from the start of a piece, so that no two threads write one line and
-/// no element is cut. Slices are not smaller than a few lines: a short message is one thread's work.
-template <class BytesOf, class Work>
-void for_each_part(std::size_t num_pieces, const BytesOf& bytes_of, int rank, int num_ranks,
-                   const Work& work) {
-  constexpr std::int64_t kLine = 64;
-  constexpr std::int64_t kMinLines = 8;
-  const auto lines_of = [&](std::size_t piece) { return (bytes_of(piece) + kLine - 1) / kLine; };
-
-  std::int64_t num_lines = 0;
-  for (std::size_t piece = 0; piece < num_pieces; ++piece) num_lines += lines_of(piece);
-  const std::int64_t lines_per_rank = std::max((num_lines + num_ranks - 1) / num_ranks, kMinLines);
-  const std::int64_t begin = rank * lines_per_rank;
-  const std::int64_t end = begin + lines_per_rank;
-
-  std::int64_t first = 0;  // line at which the piece starts
-  for (std::size_t piece = 0; piece < num_pieces && first < end; ++piece) {
-    const std::int64_t last = first + lines_of(piece);
-    if (last > begin) {
-      const std::int64_t begin_bytes = (std::max(begin, first) - first) * kLine;
-      const std::int64_t end_bytes = std::min((end - first) * kLine, bytes_of(piece));
-      if (begin_bytes < end_bytes) work(piece, begin_bytes, end_bytes);
-    }
-    first = last;
+/// Counted in cache lines from the start of a piece, so that no two threads write one line and no element is
+/// cut. Slices are not smaller than a few lines: a short message is one thread's work.
+class Slices {
+ public:
+  template <class BytesOf>
+  Slices(std::size_t num_pieces, const BytesOf& bytes_of, int num_ranks) {
+    for (std::size_t piece = 0; piece < num_pieces; ++piece) num_lines_ += lines_of(bytes_of(piece));
+    lines_per_slice_ = std::max((num_lines_ + num_ranks - 1) / num_ranks, kMinLines);
+    chunks_per_slice_ = (lines_per_slice_ + kChunkLines - 1) / kChunkLines;
   }
-}
+
+  std::int64_t chunks_per_slice() const { return chunks_per_slice_; }
+
+  /// Calls `work(piece, begin_bytes, end_bytes)` for the parts of pieces that fall into a chunk of `rank`'s
+  /// slice.
+  template <class BytesOf, class Work>
+  void for_each_part(std::size_t num_pieces, const BytesOf& bytes_of, int rank, std::int64_t chunk,
+                     const Work& work) const {
+    const std::int64_t begin = rank * lines_per_slice_ + chunk * kChunkLines;
+    const std::int64_t end = std::min(begin + kChunkLines, (rank + 1) * lines_per_slice_);
+    std::int64_t first = 0;  // line at which the piece starts
+    for (std::size_t piece = 0; piece < num_pieces && first < end; ++piece) {
+      const std::int64_t last = first + lines_of(bytes_of(piece));
+      if (last > begin) {
+        const std::int64_t begin_bytes = (std::max(begin, first) - first) * kLine;
+        const std::int64_t end_bytes = std::min((end - first) * kLine, bytes_of(piece));
+        if (begin_bytes < end_bytes) work(piece, begin_bytes, end_bytes);
+      }
+      first = last;
+    }
+  }
+
+ private:
+  static constexpr std::int64_t kLine = 64;
+  static constexpr std::int64_t kMinLines = 8;
+  // 256 KiB of each buffer: some 100 us of work, much more than taking it costs, and less than a thread
+  // without a core is late.
+  static constexpr std::int64_t kChunkLines = (std::int64_t{256} << 10) / kLine;
+
+  static std::int64_t lines_of(std::int64_t bytes) { return (bytes + kLine - 1) / kLine; }
+
+  std::int64_t num_lines_ = 0;
+  std::int64_t lines_per_slice_ = 0;
+  std::int64_t chunks_per_slice_ = 0;
+};
 
 }  // namespace lockstep::host
