@@ -57,8 +57,8 @@ TEST_CASE("slices and chunks cover every byte once, and are cut at cache lines o
   const std::int64_t total = std::accumulate(pieces.begin(), pieces.end(), std::int64_t{0});
   const auto bytes_of = [&](std::size_t piece) { return pieces[piece]; };
   for (const int n : {1, 2, 3, 4, 7, 64}) {
-    std::vector<std::vector<std::uint8_t>> seen;
-    for (const std::int64_t bytes : pieces) seen.emplace_back(bytes);
+    std::vector<std::vector<int>> seen;  // by line
+    for (const std::int64_t bytes : pieces) seen.emplace_back((bytes + 63) / 64);
     std::vector<std::int64_t> done(n);
     std::int64_t largest_chunk = 0;
     bool aligned = true;
@@ -70,7 +70,7 @@ TEST_CASE("slices and chunks cover every byte once, and are cut at cache lines o
                              [&](std::size_t piece, std::int64_t begin, std::int64_t end) {
                                aligned &=
                                    begin % 64 == 0 && (end % 64 == 0 || end == pieces[piece]) && begin < end;
-                               for (std::int64_t i = begin; i < end; ++i) ++seen[piece][i];
+                               for (std::int64_t i = begin; i < end; i += 64) ++seen[piece][i / 64];
                                in_chunk += end - begin;
                              });
         largest_chunk = std::max(largest_chunk, in_chunk);
@@ -81,6 +81,7 @@ TEST_CASE("slices and chunks cover every byte once, and are cut at cache lines o
     REQUIRE(aligned);
     for (const auto& piece : seen) REQUIRE(std::ranges::all_of(piece, [](int times) { return times == 1; }));
     for (const std::int64_t bytes : done) REQUIRE(bytes <= total / n + 64 * 9);
+    REQUIRE(std::accumulate(done.begin(), done.end(), std::int64_t{0}) == total);
     REQUIRE(largest_chunk <= kChunk);
     REQUIRE(slices.chunks_per_slice() <= total / n / kChunk + 1);
   }
@@ -88,7 +89,7 @@ TEST_CASE("slices and chunks cover every byte once, and are cut at cache lines o
 
 TEST_CASE("host collectives of several chunks, more threads than cores", "[host]") {
   constexpr int n = 5;
-  const std::vector<std::int64_t> counts = {700'001, 3, 900'007};  // of 4 bytes: several chunks in each slice
+  const std::vector<std::int64_t> counts = {250'001, 3, 300'007};  // of 4 bytes: several chunks in each slice
   const auto communicator = host::make_host_communicator(n);
   const auto value = [](int rank, std::size_t s, std::int64_t i) {
     return static_cast<std::int32_t>((rank + 1) * (i % 1009) + static_cast<std::int64_t>(s));
@@ -125,7 +126,7 @@ TEST_CASE("host collectives of several chunks, more threads than cores", "[host]
         }
       }
     };
-    for (int repeat = 0; repeat < 3; ++repeat) {
+    for (int repeat = 0; repeat < 2; ++repeat) {
       const auto from = [&](const auto& send) { return std::array{call(send)}; };
       communicator->all_reduce(from(one), ReduceOp::sum);
       expect("all_reduce", 1, sum);
