@@ -7,8 +7,8 @@
 namespace lockstep::cuda {
 
 /// The GPUs of this process that CUDA_VISIBLE_DEVICES leaves, in the CUDA runtime's order: GPU:k is the k-th,
-/// or, after set_virtual_devices, the k-th replica's place on them. No device, and no error, where there is no
-/// driver or no GPU.
+/// or, after set_virtual_devices, the k-th replica's place on them. No device, and no error, where there is
+/// no driver or no GPU.
 ///
 /// A GPU that nobody opens gets no context and no allocation. Streams of the backend are CUDA streams that do
 /// not synchronise with the legacy default stream; memory comes from one stream-ordered pool for each GPU
