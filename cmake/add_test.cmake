@@ -5,9 +5,9 @@ include(Catch)
 #
 # One Catch2 executable, lockstep_<name>; each of its test cases becomes a CTest entry "name: test case", with the label
 # (host unless told) and the timeout (60 seconds unless told). The backend that tests/support/test_backend.hpp presents is
-# host unless told.
+# host unless told. VGPU: makes no entries; lockstep_add_vgpu_test does.
 function(lockstep_add_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "LABELS;TIMEOUT;BACKEND" "SOURCES;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "VGPU" "LABELS;TIMEOUT;BACKEND" "SOURCES;LIBRARIES")
   if(NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "lockstep_add_test(${name}): needs SOURCES, does not know '${arg_UNPARSED_ARGUMENTS}'")
   endif()
@@ -29,6 +29,9 @@ function(lockstep_add_test name)
   target_compile_definitions(${target} PRIVATE LOCKSTEP_TEST_BACKEND_${BACKEND})
   target_link_libraries(${target} PRIVATE ${arg_LIBRARIES} lockstep::lockstep lockstep_build Catch2::Catch2WithMain)
 
+  if(arg_VGPU)
+    return()
+  endif()
   catch_discover_tests(${target}
     DISCOVERY_MODE PRE_TEST
     TEST_PREFIX "${name}: "
@@ -39,5 +42,5 @@ endfunction()
 #
 # What every backend must do, tests/contract/, compiled once for this one as lockstep_contract_<backend>.
 function(lockstep_add_contract_tests backend)
-  lockstep_add_test(contract_${backend} SOURCES ${LOCKSTEP_CONTRACT_TESTS} BACKEND ${backend} LABELS ${backend})
+  lockstep_add_test(contract_${backend} SOURCES ${LOCKSTEP_CONTRACT_TESTS} BACKEND ${backend} LABELS ${backend} ${ARGN})
 endfunction()

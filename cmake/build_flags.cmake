@@ -29,3 +29,10 @@ if(LOCKSTEP_SANITIZE)
     "${LOCKSTEP_SANITIZE_FLAG}" -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(lockstep_build INTERFACE "${LOCKSTEP_SANITIZE_FLAG}")
 endif()
+
+# CMake 3.25 does not know nvcc's C++20. Device code calls the constexpr functions of dtype.hpp, so that it converts as the
+# host does; no contraction, as above.
+target_compile_options(lockstep_build INTERFACE
+  "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-std=c++20 --expt-relaxed-constexpr --fmad=false>"
+  # Virtual GPUs read the PTX as it is.
+  "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:--no-compress -Xcompiler=-Wall,-Wextra>")

@@ -3,6 +3,12 @@ include(CMakePackageConfigHelpers)
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/lockstep")
 
 install(TARGETS lockstep EXPORT lockstep-targets FILE_SET HEADERS)
+if(LOCKSTEP_HAS_CUDA)
+  install(TARGETS lockstep_cuda_interop EXPORT lockstep-targets FILE_SET HEADERS)
+endif()
+if(LOCKSTEP_HAS_NCCL)
+  install(FILES cmake/FindNCCL.cmake DESTINATION "${package_dir}")
+endif()
 install(EXPORT lockstep-targets NAMESPACE lockstep:: DESTINATION "${package_dir}")
 
 configure_package_config_file(

@@ -14,4 +14,11 @@ option(LOCKSTEP_WERROR "Treat warnings as errors" OFF)
 set(LOCKSTEP_SANITIZE "" CACHE STRING "Build under a sanitizer: address, undefined, thread, or empty for none")
 set_property(CACHE LOCKSTEP_SANITIZE PROPERTY STRINGS "" address undefined thread)
 
-set(LOCKSTEP_VGPU_SOURCE "" CACHE PATH "Source folder of vgpu, whose virtual GPUs run the CUDA tests; empty for real GPUs")
+set(vgpu_beside "${PROJECT_SOURCE_DIR}/../shared/vgpu")
+if(NOT EXISTS "${vgpu_beside}")
+  set(vgpu_beside "")
+endif()
+set(LOCKSTEP_VGPU_SOURCE "${vgpu_beside}" CACHE PATH
+    "Source folder of vgpu, whose virtual GPUs run the CUDA tests; empty for real GPUs")
+unset(vgpu_beside)
+set(LOCKSTEP_VGPU_SEEDS 1 CACHE STRING "How many seeds of vgpu's scheduler the CUDA tests run with")

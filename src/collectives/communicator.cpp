@@ -7,6 +7,7 @@
 #include <lockstep/collectives/communicator.hpp>
 #include <lockstep/device_manager.hpp>
 #include <lockstep/error.hpp>
+#include <lockstep/version.hpp>
 
 #include "collectives/collective_checks.hpp"
 #include "collectives/rendezvous.hpp"
@@ -237,11 +238,21 @@ Communicator Communicator::create(const std::vector<Device>& devices) {
 }
 
 Communicator Communicator::adopt(std::span<ncclComm* const> communicators) {
-  detail::raise<Unsupported>(
-      {__FILE__, __LINE__, __func__},
-      detail::concat("Communicator::adopt of ", communicators.size(),
-                     " communicators: this library was built without NCCL. Build it with "
-                     "LOCKSTEP_NCCL=ON."));
+  LOCKSTEP_EXPECTS(LOCKSTEP_HAS_NCCL != 0, Unsupported, "Communicator::adopt of ", communicators.size(),
+                   " communicators: this library was built without NCCL. Build it with LOCKSTEP_NCCL=ON.");
+  LOCKSTEP_EXPECTS(!communicators.empty(), InvalidArgument,
+                   "Communicator::adopt: no communicators. Pass one for each rank.");
+  auto& manager = DeviceManager::instance();
+  backend::Backend& backend = manager.backend(DeviceKind::gpu);
+  const std::vector<void*> natives(communicators.begin(), communicators.end());
+  std::vector<Device> devices;
+  std::vector<backend::DeviceBackend*> opened;
+  for (const int index : backend.devices_of_native(natives)) {
+    devices.emplace_back(DeviceKind::gpu, index);
+    opened.push_back(&manager.open(devices.back()));
+  }
+  auto made = backend.adopt_communicators(opened, natives);
+  return Communicator(std::make_unique<Impl>(devices, std::move(opened), std::move(made)));
 }
 
 Communicator::Communicator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

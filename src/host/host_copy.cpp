@@ -1,4 +1,3 @@
-#include <array>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -6,6 +5,7 @@
 
 #include <lockstep/detail/saturate_cast.hpp>
 
+#include "detail/loops.hpp"
 #include "host/host_convert.hpp"
 #include "host/host_kernels.hpp"
 #include "host/host_tiles.hpp"
@@ -13,45 +13,12 @@
 namespace lockstep::host {
 namespace {
 
-using Strides = std::array<std::int64_t, Shape::kMaxRank>;
-
-/// Two views' common extents, with axes joined where both lie in one run; at least one axis. The innermost is
-/// the last.
-struct Loops {
-  int rank = 0;
-  Strides extents{}, out{}, in{};
-};
-
-Loops join_axes(const TensorView& out, const TensorView& in) {
-  Loops loops;
-  for (int axis = 0; axis < out.shape.rank(); ++axis) {
-    const auto i = static_cast<std::size_t>(axis);
-    const std::int64_t extent = out.shape[axis];
-    if (extent == 1) continue;
-    const auto last = static_cast<std::size_t>(loops.rank) - 1;
-    if (loops.rank > 0 && loops.out[last] == out.strides[i] * extent &&
-        loops.in[last] == in.strides[i] * extent) {
-      loops.extents[last] *= extent;
-      loops.out[last] = out.strides[i];
-      loops.in[last] = in.strides[i];
-    } else {
-      loops.extents[last + 1] = extent;
-      loops.out[last + 1] = out.strides[i];
-      loops.in[last + 1] = in.strides[i];
-      ++loops.rank;
-    }
-  }
-  if (loops.rank == 0) {
-    loops.extents[0] = loops.out[0] = loops.in[0] = 1;
-    loops.rank = 1;
-  }
-  return loops;
-}
+using detail::Loops;
 
 /// Calls f(out_offset, in_offset) for every run along the innermost axis; offsets in elements.
 template <class F>
 void for_each_run(const Loops& loops, F&& f) {
-  Strides index{};
+  Loops::Strides index{};
   std::int64_t out = 0;
   std::int64_t in = 0;
   while (true) {
@@ -120,7 +87,7 @@ void copy_through(const Loops& loops, const TensorView& out, const TensorView& i
 }  // namespace
 
 void HostKernels::fill(const TensorView& out, const Scalar& value, backend::StreamHandle) {
-  const Loops loops = join_axes(out, out);
+  const Loops loops(out, out);
   const auto last = static_cast<std::size_t>(loops.rank) - 1;
   const std::int64_t n = loops.extents[last];
   const std::int64_t stride = loops.out[last];
@@ -142,7 +109,7 @@ void HostKernels::fill(const TensorView& out, const Scalar& value, backend::Stre
 }
 
 void HostKernels::copy(const TensorView& out, const TensorView& in, backend::StreamHandle) {
-  const Loops loops = join_axes(out, in);
+  const Loops loops(out, in);
   if (out.dtype == in.dtype) return copy_same_dtype(loops, out, in);
   switch (accumulator_dtype(in.dtype)) {
     case DType::f32: return copy_through<float>(loops, out, in);

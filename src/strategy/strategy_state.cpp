@@ -36,6 +36,15 @@ StrategyState::StrategyState(Strategy& strategy, std::vector<Device> devices_,
       communicator(Communicator::create(devices)),
       threads(num_replicas()) {}
 
+StrategyState::~StrategyState() {
+  for (const Device& device : devices) {
+    try {
+      current_stream(device).synchronize();
+    } catch (const Error&) {  // whoever reads a result is told
+    }
+  }
+}
+
 void StrategyState::run_on_replicas(const std::function<void(int)>& fn,
                                     std::vector<ReplicaFailure>* failures_out) {
   Rendezvous& rendezvous = communicator.rendezvous();

@@ -18,6 +18,11 @@ namespace lockstep::detail {
 struct StrategyState {
   StrategyState(Strategy& strategy, std::vector<Device> devices, const CommunicationOptions& options);
 
+  /// Waits for what was enqueued on the devices' streams.
+  ~StrategyState();
+  StrategyState(const StrategyState&) = delete;
+  StrategyState& operator=(const StrategyState&) = delete;
+
   const std::vector<Device> devices;  // one per local replica
   const CommunicationOptions options;
   StrategyExtended extended;

@@ -35,6 +35,7 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 }  // namespace
 
 TEST_CASE("P05 a mean does not overflow where its true value fits", "[collectives]") {
+  TestBackend::devices(7);
   REQUIRE(all_reduced<f16>(ReduceOp::mean, std::vector<f16>(4, f16(40000.0f))) == 40000.0f);
   const float large = std::numeric_limits<float>::max();
   REQUIRE(all_reduced<float>(ReduceOp::mean, {large, large, large}) == large);
@@ -50,6 +51,7 @@ TEST_CASE("P05 a mean does not overflow where its true value fits", "[collective
 }
 
 TEST_CASE("P06 half-precision sums across replicas are rounded once", "[collectives]") {
+  TestBackend::devices(7);
   std::vector<bf16> values(7, bf16(1.0f));
   values[0] = bf16(256.0f);  // 256 + 1 is 256 in bfloat16
   REQUIRE(all_reduced<bf16>(ReduceOp::sum, values) == 262.0f);
@@ -58,6 +60,7 @@ TEST_CASE("P06 half-precision sums across replicas are rounded once", "[collecti
 }
 
 TEST_CASE("P07 narrow integers wrap in a sum and never in a mean", "[collectives]") {
+  TestBackend::devices(2);
   REQUIRE(all_reduced<std::int8_t>(ReduceOp::sum, {120, 100}) == -36);
   REQUIRE(all_reduced<std::int8_t, float>(ReduceOp::mean, {120, 100}) == 110);
   REQUIRE(all_reduced<std::uint8_t>(ReduceOp::sum, {200, 100}) == 44);
@@ -68,6 +71,7 @@ TEST_CASE("P07 narrow integers wrap in a sum and never in a mean", "[collectives
 }
 
 TEST_CASE("P04 the mean of integers is a true division", "[collectives]") {
+  TestBackend::devices(4);
   REQUIRE(all_reduced<std::int32_t, double>(ReduceOp::mean, {3, 4}) == 3.5);
   REQUIRE(all_reduced<std::int32_t, double>(ReduceOp::mean, {10, 20}) == 15);
   REQUIRE(all_reduced<std::uint64_t, double>(ReduceOp::mean, {1, 2, 4, 8}) == 3.75);
@@ -75,6 +79,7 @@ TEST_CASE("P04 the mean of integers is a true division", "[collectives]") {
 }
 
 TEST_CASE("P08 each operator has one answer", "[collectives]") {
+  TestBackend::devices(2);
   REQUIRE(all_reduced<float>(ReduceOp::sum, {2, 5}) == 7);
   REQUIRE(all_reduced<float>(ReduceOp::mean, {2, 5}) == 3.5f);
   REQUIRE(all_reduced<float>(ReduceOp::min, {2, 5}) == 2);
@@ -91,6 +96,7 @@ TEST_CASE("P16 one replica reduces to itself", "[collectives]") {
 }
 
 TEST_CASE("P46 NaN wins min and max, whatever the order", "[collectives]") {
+  TestBackend::devices(7);
   const auto is_nan = [](ReduceOp op, const std::vector<float>& values) {
     std::vector<f16> halves;
     for (const float value : values) halves.push_back(f16(value));

@@ -96,7 +96,7 @@ TEST_CASE("a stream waits for another device's event", "[stream]") {
   }
   consumer.wait(ready);
   const Buffer destination(static_cast<std::size_t>(source.nbytes()), consumer);
-  consumer.device_backend().copy_from_peer(destination.data(), source.data(), producer.device_backend(),
+  consumer.device_backend().copy_from_peer(destination.data(), source.view().data, producer.device_backend(),
                                            destination.size_bytes(), consumer.handle());
   std::vector<float> values(1 << 16);
   consumer.device_backend().copy_to_host(values.data(), destination.data(), destination.size_bytes(),

@@ -7,12 +7,19 @@
 
 namespace ls = lockstep;
 
+#ifndef LOCKSTEP_TEST_DEVICE_KIND
+#define LOCKSTEP_TEST_DEVICE_KIND "CPU"
+#endif
+
 namespace {
+
+constexpr const char* kDevices[] = {LOCKSTEP_TEST_DEVICE_KIND ":0", LOCKSTEP_TEST_DEVICE_KIND ":1",
+                                    LOCKSTEP_TEST_DEVICE_KIND ":2"};
 
 std::optional<ls::PerReplica<ls::Tensor>> value;  // outlives the strategies
 std::optional<ls::Variable> variable;
-ls::MirroredStrategy used({"CPU:0", "CPU:1", "CPU:2"});
-ls::MirroredStrategy unused({"CPU:0", "CPU:1"});
+ls::MirroredStrategy used({kDevices[0], kDevices[1], kDevices[2]});
+ls::MirroredStrategy unused({kDevices[0], kDevices[1]});
 
 }  // namespace
 

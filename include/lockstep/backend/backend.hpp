@@ -41,6 +41,14 @@ class Backend {
   /// Ranks are positions in `devices`, all of this backend, no two the same.
   virtual std::unique_ptr<CommunicatorBackend> create_communicator(
       std::span<DeviceBackend* const> devices) = 0;
+
+  // Communicators that an engine made with the native library, one handle for each rank of a group that is
+  // wholly in this process; they stay the engine's. Optional.
+  /// The devices of the ranks, in rank order. @throws Unsupported, InvalidArgument
+  virtual std::vector<int> devices_of_native(std::span<void* const> communicators);
+  /// @param devices  those, opened.
+  virtual std::unique_ptr<CommunicatorBackend> adopt_communicators(std::span<DeviceBackend* const> devices,
+                                                                   std::span<void* const> communicators);
 };
 
 }  // namespace lockstep::backend

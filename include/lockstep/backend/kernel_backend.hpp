@@ -12,6 +12,10 @@ namespace lockstep::backend {
 enum class UnaryOp : std::uint8_t { negate, exp, log, sqrt, relu };
 enum class BinaryOp : std::uint8_t { add, subtract, multiply, divide, equal, relu_gradient };
 
+/// "negate", "add", …: for messages.
+const char* name(UnaryOp op);
+const char* name(BinaryOp op);
+
 /// [outer, axis, inner] extents of a contiguous tensor seen from one axis.
 struct AxisExtents {
   std::int64_t outer = 1;

@@ -56,8 +56,10 @@ class Communicator {
  public:
   /// @throws InvalidArgument  no devices, a device twice, or devices of two kinds. @throws NotFound
   static Communicator create(const std::vector<Device>& devices);
-  /// Takes part with communicators that an engine made, one per local rank; the engine destroys them.
+  /// Takes part with communicators that an engine made, one for each rank, in rank order, all of this
+  /// process. They stay the engine's, which destroys them after this; abort() does not abort them.
   /// @throws Unsupported  the library was built without NCCL.
+  /// @throws InvalidArgument  a null, not all ranks of one group, or another order.
   static Communicator adopt(std::span<ncclComm* const> communicators);
 
   Communicator(Communicator&&) noexcept;

@@ -84,7 +84,8 @@ class CrossReplicaReduce;
 /// Calls are allowed in the strategy's cross-replica context, and in the default context, where they enter
 /// its scope by themselves; elsewhere they throw ContextError. Several host threads may call one strategy;
 /// their calls are serialised. A call returns when its work is enqueued on the devices' current streams; only
-/// functions of the caller's wait for a device.
+/// functions of the caller's wait for a device, and destruction, which waits for the devices' current
+/// streams.
 class Strategy {
  public:
   virtual ~Strategy();

@@ -325,6 +325,7 @@ TEST_CASE("P44 merge calls have the strategy's time limit", "[strategy][failure]
 }
 
 TEST_CASE("a negative time limit or pack size is refused", "[strategy][failure]") {
+  TestBackend::devices(2);
   REQUIRE_THROWS_MATCHES(Replicas(2, {.timeout = -1ms}), InvalidArgument, says("timeout"));
   REQUIRE_THROWS_MATCHES(Replicas(2, {.bytes_per_pack = -1}), InvalidArgument, says("bytes_per_pack"));
   Replicas strategy(2);

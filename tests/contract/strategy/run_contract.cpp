@@ -113,6 +113,7 @@ TEST_CASE("run hands a mirrored value with one component to every replica", "[st
 }
 
 TEST_CASE("run refuses per-replica values with another number of components", "[strategy]") {
+  TestBackend::devices(3);
   Replicas strategy(2);
   bool called = false;
   REQUIRE_THROWS_MATCHES(strategy.run([&](const Tensor&) { called = true; }, scalars<float>({1, 2, 3})),

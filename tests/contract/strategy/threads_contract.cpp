@@ -181,6 +181,7 @@ TEST_CASE("replicas are in the order of the devices", "[strategy][threads]") {
 }
 
 TEST_CASE("P36 a device listed twice is refused, also under another name", "[strategy][threads]") {
+  TestBackend::devices(2);
   const std::string twice = TestBackend::device().to_string();
   const std::string spelt_out = TestBackend::device().canonical_name();
   REQUIRE_THROWS_MATCHES(MirroredStrategy({twice, twice}), InvalidArgument,

@@ -84,12 +84,14 @@ TEST_CASE("P12 an assignment without aggregation in a replica leaves both copies
 }
 
 TEST_CASE("mirrored-mean-ids: tensors are averaged", "[strategy][variable]") {
+  TestBackend::devices(2);
   REQUIRE(write_in_replicas(2, 1.0f, Aggregation::mean, assign_id) == both(0.5f));
   REQUIRE(write_in_replicas(2, 1.0f, Aggregation::mean, add_id) == both(1.5f));
   REQUIRE(write_in_replicas(2, 5.0f, Aggregation::mean, sub_id) == both(4.5f));
 }
 
 TEST_CASE("mirrored-mean-same-value: a host scalar is its own mean", "[strategy][variable]") {
+  TestBackend::devices(2);
   const auto assign = [](Variable& v, ReplicaContext&) -> Variable& { return v.assign(5.0f); };
   const auto add = [](Variable& v, ReplicaContext&) -> Variable& { return v.assign_add(5.0f); };
   const auto sub = [](Variable& v, ReplicaContext&) -> Variable& { return v.assign_sub(1.0f); };
@@ -116,12 +118,14 @@ TEST_CASE("mirrored-sum-same-value: the sum of one object is refused", "[strateg
 }
 
 TEST_CASE("the sum of tensors is applied once to every component", "[strategy][variable]") {
+  TestBackend::devices(2);
   REQUIRE(write_in_replicas(2, 1.0f, Aggregation::sum, assign_id) == both(1.0f));
   REQUIRE(write_in_replicas(2, 1.0f, Aggregation::sum, add_id) == both(2.0f));
   REQUIRE(write_in_replicas(2, 1.0f, Aggregation::sum, sub_id) == both(0.0f));
 }
 
 TEST_CASE("only-first-assign-id: replica 0's value, tensor or host scalar", "[strategy][variable]") {
+  TestBackend::devices(2);
   REQUIRE(write_in_replicas(2, 15.0f, Aggregation::only_first_replica, assign_id) == both(0.0f));
   const auto host = [](Variable& v, ReplicaContext& ctx) -> Variable& {
     return v.assign(ctx.replica_id_in_sync_group() + 3);
@@ -132,6 +136,7 @@ TEST_CASE("only-first-assign-id: replica 0's value, tensor or host scalar", "[st
 }
 
 TEST_CASE("P08 P09 four replicas add up, average, or take the first", "[strategy][variable]") {
+  TestBackend::devices(4);
   const auto add_one = [](Variable& v, ReplicaContext&) -> Variable& {
     return v.assign_add(Tensor::scalar(1.0f));
   };

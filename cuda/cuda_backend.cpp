@@ -1,0 +1,158 @@
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <lockstep/cuda/cuda_backend.hpp>
+#include <lockstep/error.hpp>
+#include <lockstep/version.hpp>
+
+#include "cuda_communicators.hpp"
+#include "cuda_device.hpp"
+#include "cuda_error.hpp"
+
+namespace lockstep::cuda {
+namespace {
+
+/// How many GPUs the runtime has; 0 where there is no driver or none is visible.
+int num_gpus() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess) {
+    cudaGetLastError();
+    return 0;
+  }
+  return count;
+}
+
+std::string pci_bus_id(int ordinal) {
+  char text[32] = "";
+  if (cudaDeviceGetPCIBusId(text, sizeof text, ordinal) != cudaSuccess) cudaGetLastError();
+  std::string id = text;
+  for (char& c : id) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return id;
+}
+
+int numa_node_of(const std::string& bus_id) {
+  std::ifstream file("/sys/bus/pci/devices/" + bus_id + "/numa_node");
+  int node = -1;
+  return file >> node ? node : -1;
+}
+
+// The process's end. Streams and pools of the CUDA runtime are still there: it was loaded before this was
+// registered.
+void close() {
+  CudaDevice::close_all();
+  PinnedMemory::instance().trim();
+}
+
+class CudaBackend final : public backend::Backend {
+ public:
+  std::string_view name() const noexcept override { return "cuda"; }
+  DeviceKind kind() const noexcept override { return DeviceKind::gpu; }
+  int interface_version() const noexcept override { return backend::kInterfaceVersion; }
+  backend::Capabilities capabilities() const noexcept override {
+    return {.asynchronous = true, .packing_pays = true, .f8 = true, .capture = true};
+  }
+
+  int num_devices() override { return static_cast<int>(ordinals().size()); }
+  bool has_device(int index) override { return 0 <= index && index < num_devices(); }
+
+  DeviceInfo info(int index) override {
+    const int ordinal = ordinals()[static_cast<std::size_t>(index)];
+    const Device device(DeviceKind::gpu, index);
+    cudaDeviceProp properties{};
+    LOCKSTEP_CUDA_CHECK(cudaGetDeviceProperties(&properties, ordinal), device,
+                        "Reading the device's properties");
+    const std::string bus_id = pci_bus_id(ordinal);
+    return {.name = properties.name,
+            .memory_bytes = static_cast<std::int64_t>(properties.totalGlobalMem),
+            .pci_bus_id = bus_id,
+            .compute_capability = {properties.major, properties.minor},
+            .numa_node = numa_node_of(bus_id)};
+  }
+
+  PeerLink peer_link(int a, int b) override {
+    const int from = ordinals()[static_cast<std::size_t>(a)];
+    const int to = ordinals()[static_cast<std::size_t>(b)];
+    if (from == to) return PeerLink::same_device;
+    int can_access = 0;
+    if (cudaDeviceCanAccessPeer(&can_access, from, to) != cudaSuccess) cudaGetLastError();
+    if (can_access == 0) return PeerLink::none;
+    // Of the links only NVLink has atomics in hardware both ways.
+    int has_atomics = 0;
+    if (cudaDeviceGetP2PAttribute(&has_atomics, cudaDevP2PAttrNativeAtomicSupported, from, to) != cudaSuccess)
+      cudaGetLastError();
+    return has_atomics != 0 ? PeerLink::nvlink : PeerLink::pcie;
+  }
+
+  void set_virtual_devices(int index, int n) override {
+    std::vector<int>& all = ordinals();
+    const int ordinal = all[static_cast<std::size_t>(index)];
+    const auto [first, last] = std::equal_range(all.begin(), all.end(), ordinal);
+    LOCKSTEP_EXPECTS(first - all.begin() == index, Unsupported, "set_virtual_devices(\"GPU:", index, "\", ",
+                     n, "): this is a virtual device itself. Split GPU:", first - all.begin(), ".");
+    const auto at = all.erase(first, last);
+    all.insert(at, static_cast<std::size_t>(n), ordinal);
+  }
+
+  std::unique_ptr<backend::DeviceBackend> open(int index) override {
+    const int ordinal = ordinals()[static_cast<std::size_t>(index)];
+    static const int registered = std::atexit(close);
+    static_cast<void>(registered);
+    std::shared_ptr<CudaMemory>& memory = memories_[ordinal];
+    if (memory == nullptr) memory = std::make_shared<CudaMemory>(ordinal, Device(DeviceKind::gpu, index));
+    return std::make_unique<CudaDevice>(index, ordinal, memory);
+  }
+
+  std::unique_ptr<backend::CommunicatorBackend> create_communicator(
+      std::span<backend::DeviceBackend* const> devices) override {
+    return make_cuda_communicator(ranks_of(devices));
+  }
+
+#if LOCKSTEP_HAS_NCCL
+  std::vector<int> devices_of_native(std::span<void* const> communicators) override {
+    std::vector<int> devices;
+    for (const int ordinal : ordinals_of(communicators)) {
+      const auto found = std::ranges::find(ordinals(), ordinal);
+      devices.push_back(static_cast<int>(found - ordinals().begin()));
+    }
+    return devices;
+  }
+
+  std::unique_ptr<backend::CommunicatorBackend> adopt_communicators(
+      std::span<backend::DeviceBackend* const> devices, std::span<void* const> communicators) override {
+    return adopt_cuda_communicators(ranks_of(devices), communicators);
+  }
+#endif
+
+ private:
+  static std::vector<CudaDevice*> ranks_of(std::span<backend::DeviceBackend* const> devices) {
+    std::vector<CudaDevice*> ranks;
+    for (backend::DeviceBackend* device : devices) ranks.push_back(static_cast<CudaDevice*>(device));
+    return ranks;
+  }
+
+  // The GPU of each device: ascending, several times where it is split. Asked for late: a process that never
+  // uses a GPU never starts the driver.
+  std::vector<int>& ordinals() {
+    if (!enumerated_) {
+      for (int i = 0; i < num_gpus(); ++i) ordinals_.push_back(i);
+      enumerated_ = true;
+    }
+    return ordinals_;
+  }
+
+  std::map<int, std::shared_ptr<CudaMemory>> memories_;  // by ordinal; shared with the devices of the GPU
+  bool enumerated_ = false;
+  std::vector<int> ordinals_;
+};
+
+}  // namespace
+
+std::unique_ptr<backend::Backend> make_backend() { return std::make_unique<CudaBackend>(); }
+
+}  // namespace lockstep::cuda

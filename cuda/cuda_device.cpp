@@ -1,0 +1,196 @@
+#include "cuda_device.hpp"
+
+#include <utility>
+
+#include "cuda_error.hpp"
+#include "device_guard.hpp"
+#include "native.hpp"
+#include "peer_access.hpp"
+
+namespace lockstep::cuda {
+namespace {
+
+/// All devices that there are.
+struct Registry {
+  std::mutex mutex;  // guards devices
+  std::vector<CudaDevice*> devices;
+
+  static Registry& instance() {
+    static Registry& registry = *new Registry();
+    return registry;
+  }
+};
+
+}  // namespace
+
+CudaDevice::CudaDevice(int index, int ordinal, std::shared_ptr<CudaMemory> memory)
+    : ordinal_(ordinal),
+      device_(DeviceKind::gpu, index),
+      memory_(std::move(memory)),
+      kernels_(ordinal, device_, *memory_) {
+  Registry& registry = Registry::instance();
+  const std::lock_guard lock(registry.mutex);
+  registry.devices.push_back(this);
+}
+
+CudaDevice::~CudaDevice() {
+  Registry& registry = Registry::instance();
+  const std::lock_guard lock(registry.mutex);
+  std::erase(registry.devices, this);
+  close();
+}
+
+void CudaDevice::close_all() noexcept {
+  Registry& registry = Registry::instance();
+  const std::lock_guard lock(registry.mutex);
+  for (CudaDevice* device : registry.devices) device->close();
+}
+
+void CudaDevice::close() noexcept {
+  const std::lock_guard lock(mutex_);
+  const bool only_default_stream = all_streams_.size() - free_streams_.size() <= 1;
+  if (!only_default_stream || !memory_->is_idle()) return;
+  kernels_.close();
+  for (cudaEvent_t event : std::exchange(free_events_, {})) LOCKSTEP_CUDA_LOG(cudaEventDestroy(event));
+  free_streams_.clear();
+  for (cudaStream_t stream : std::exchange(all_streams_, {})) {
+    LOCKSTEP_CUDA_LOG(cudaStreamSynchronize(stream));  // memory is still being freed
+    LOCKSTEP_CUDA_LOG(cudaStreamDestroy(stream));
+  }
+  memory_->close();
+}
+
+void* CudaDevice::allocate(std::size_t size_bytes, backend::StreamHandle stream) {
+  return memory_->allocate(size_bytes, native(stream), device_);
+}
+void CudaDevice::deallocate(void* data, std::size_t size_bytes, backend::StreamHandle stream) noexcept {
+  memory_->deallocate(data, size_bytes, native(stream));
+}
+void* CudaDevice::allocate_pinned(std::size_t size_bytes) {
+  const DeviceGuard guard(ordinal_, device_);
+  return PinnedMemory::instance().allocate(size_bytes, device_);
+}
+void CudaDevice::deallocate_pinned(void* data, std::size_t size_bytes) noexcept {
+  PinnedMemory::instance().deallocate(data, size_bytes);
+}
+void CudaDevice::trim_memory() {
+  memory_->trim();
+  PinnedMemory::instance().trim();
+}
+
+backend::StreamHandle CudaDevice::create_stream() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!free_streams_.empty()) {
+      const cudaStream_t stream = free_streams_.back();
+      free_streams_.pop_back();
+      return handle_of(stream);
+    }
+  }
+  const DeviceGuard guard(ordinal_, device_);
+  cudaStream_t stream = nullptr;
+  LOCKSTEP_CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), device_, "Making a stream");
+  const std::lock_guard lock(mutex_);
+  all_streams_.push_back(stream);
+  return handle_of(stream);
+}
+
+void CudaDevice::destroy_stream(backend::StreamHandle stream) noexcept {
+  const std::lock_guard lock(mutex_);
+  free_streams_.push_back(native(stream));
+}
+
+void CudaDevice::synchronize(backend::StreamHandle stream) {
+  LOCKSTEP_CUDA_CHECK(cudaStreamSynchronize(native(stream)), device_, "Waiting for a stream");
+}
+
+bool CudaDevice::is_complete(backend::StreamHandle stream) {
+  const cudaError_t code = cudaStreamQuery(native(stream));
+  if (code == cudaErrorNotReady) {
+    cudaGetLastError();
+    return false;
+  }
+  LOCKSTEP_CUDA_CHECK(code, device_, "Asking whether a stream is complete");
+  return true;
+}
+
+backend::EventHandle CudaDevice::create_event() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!free_events_.empty()) {
+      const cudaEvent_t event = free_events_.back();
+      free_events_.pop_back();
+      return handle_of(event);
+    }
+  }
+  const DeviceGuard guard(ordinal_, device_);
+  cudaEvent_t event = nullptr;
+  LOCKSTEP_CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), device_, "Making an event");
+  return handle_of(event);
+}
+
+void CudaDevice::destroy_event(backend::EventHandle event) noexcept {
+  const std::lock_guard lock(mutex_);
+  free_events_.push_back(native(event));
+}
+
+void CudaDevice::record(backend::EventHandle event, backend::StreamHandle stream) {
+  LOCKSTEP_CUDA_CHECK(cudaEventRecord(native(event), native(stream)), device_, "Recording an event");
+}
+
+void CudaDevice::wait(backend::StreamHandle stream, backend::EventHandle event) {
+  LOCKSTEP_CUDA_CHECK(cudaStreamWaitEvent(native(stream), native(event)), device_,
+                      "Making a stream wait for an event");
+}
+
+void CudaDevice::synchronize(backend::EventHandle event) {
+  LOCKSTEP_CUDA_CHECK(cudaEventSynchronize(native(event)), device_, "Waiting for an event");
+}
+
+bool CudaDevice::is_complete(backend::EventHandle event) {
+  const cudaError_t code = cudaEventQuery(native(event));
+  if (code == cudaErrorNotReady) {
+    cudaGetLastError();
+    return false;
+  }
+  LOCKSTEP_CUDA_CHECK(code, device_, "Asking whether an event is complete");
+  return true;
+}
+
+void CudaDevice::copy(void* destination, const void* source, std::size_t size_bytes,
+                      backend::StreamHandle stream) {
+  LOCKSTEP_CUDA_CHECK(
+      cudaMemcpyAsync(destination, source, size_bytes, cudaMemcpyDeviceToDevice, native(stream)), device_,
+      "Copying on the device");
+}
+
+void CudaDevice::copy_from_host(void* destination, const void* source, std::size_t size_bytes,
+                                backend::StreamHandle stream) {
+  LOCKSTEP_CUDA_CHECK(
+      cudaMemcpyAsync(destination, source, size_bytes, cudaMemcpyHostToDevice, native(stream)), device_,
+      "Copying from the host");
+}
+
+void CudaDevice::copy_to_host(void* destination, const void* source, std::size_t size_bytes,
+                              backend::StreamHandle stream) {
+  LOCKSTEP_CUDA_CHECK(
+      cudaMemcpyAsync(destination, source, size_bytes, cudaMemcpyDeviceToHost, native(stream)), device_,
+      "Copying to the host");
+}
+
+void CudaDevice::copy_from_peer(void* destination, const void* source, backend::DeviceBackend& source_device,
+                                std::size_t size_bytes, backend::StreamHandle stream) {
+  auto& from = static_cast<CudaDevice&>(source_device);
+  if (from.ordinal_ == ordinal_) return copy(destination, source, size_bytes, stream);
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  LOCKSTEP_CUDA_CHECK(cudaStreamIsCapturing(native(stream), &capture), device_,
+                      "Copying from another device");
+  if (capture == cudaStreamCaptureStatusNone)  // a trial has to wait
+    PeerAccess::instance().prepare({ordinal_, device_, *memory_},
+                                   {from.ordinal_, from.device_, *from.memory_});
+  LOCKSTEP_CUDA_CHECK(
+      cudaMemcpyPeerAsync(destination, ordinal_, source, from.ordinal_, size_bytes, native(stream)), device_,
+      "Copying from another device");
+}
+
+}  // namespace lockstep::cuda

@@ -1,0 +1,136 @@
+#include "cuda_memory.hpp"
+
+#include <bit>
+#include <cstdint>
+
+#include "cuda_error.hpp"
+#include "device_guard.hpp"
+
+namespace lockstep::cuda {
+
+CudaMemory::CudaMemory(int ordinal, const Device& device) : ordinal_(ordinal), device_(device) {
+  constexpr const char* kOperation = "Making the device's memory pool";
+  cudaMemPoolProps properties{};
+  properties.allocType = cudaMemAllocationTypePinned;
+  properties.location = {cudaMemLocationTypeDevice, ordinal};
+  LOCKSTEP_CUDA_CHECK(cudaMemPoolCreate(&pool_, &properties), device, kOperation);
+  // Without this the pool would give its memory back at every synchronisation.
+  std::uint64_t keep_all = UINT64_MAX;
+  const cudaError_t code = cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep_all);
+  if (code != cudaSuccess) {
+    LOCKSTEP_CUDA_LOG(cudaMemPoolDestroy(pool_));
+    LOCKSTEP_CUDA_CHECK(code, device, kOperation);
+  }
+}
+
+void* CudaMemory::allocate(std::size_t size_bytes, cudaStream_t stream, const Device& device) {
+  const DeviceGuard guard(ordinal_, device);
+  void* data = nullptr;
+  cudaError_t code = cudaMallocFromPoolAsync(&data, size_bytes, pool_, stream);
+  if (code == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    // What other streams freed is free for certain when they are done.
+    if (cudaDeviceSynchronize() == cudaSuccess) cudaMemPoolTrimTo(pool_, 0);
+    code = cudaMallocFromPoolAsync(&data, size_bytes, pool_, stream);
+  }
+  if (code == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    const MemoryStats now = stats();
+    LOCKSTEP_EXPECTS(false, OutOfMemory, "allocate on ", device, ": ", size_bytes, " bytes requested, ",
+                     now.free_bytes, " bytes free, ", now.in_use_bytes,
+                     " in use by this process. Free tensors, make batches smaller, or use more devices.");
+  }
+  LOCKSTEP_CUDA_CHECK(code, device, "Allocating device memory");
+  in_use_bytes_ += static_cast<std::int64_t>(size_bytes);
+  const std::int64_t reserved = attribute(cudaMemPoolAttrReservedMemCurrent);
+  if (reserved_bytes_.exchange(reserved) < reserved) ++num_allocations_;
+  return data;
+}
+
+void CudaMemory::deallocate(void* data, std::size_t size_bytes, cudaStream_t stream) noexcept {
+  if (closed_) return;
+  in_use_bytes_ -= static_cast<std::int64_t>(size_bytes);
+  LOCKSTEP_CUDA_LOG(cudaFreeAsync(data, stream));
+}
+
+std::int64_t CudaMemory::attribute(cudaMemPoolAttr attribute) const {
+  std::uint64_t value = 0;
+  if (cudaMemPoolGetAttribute(pool_, attribute, &value) != cudaSuccess) cudaGetLastError();
+  return static_cast<std::int64_t>(value);
+}
+
+MemoryStats CudaMemory::stats() const {
+  const DeviceGuard guard(ordinal_, device_);
+  std::size_t free = 0;
+  std::size_t total = 0;
+  if (cudaMemGetInfo(&free, &total) != cudaSuccess) cudaGetLastError();
+  const std::int64_t in_use = in_use_bytes_;
+  const std::int64_t reserved = attribute(cudaMemPoolAttrReservedMemCurrent);
+  return {.in_use_bytes = in_use,
+          .cached_bytes = std::max<std::int64_t>(0, reserved - in_use),
+          .free_bytes = static_cast<std::int64_t>(free),
+          .num_allocations = num_allocations_};
+}
+
+// What is freed in stream order is the pool's only when the streams are there.
+void CudaMemory::trim() {
+  const DeviceGuard guard(ordinal_, device_);
+  LOCKSTEP_CUDA_CHECK(cudaDeviceSynchronize(), device_, "trim_memory");
+  LOCKSTEP_CUDA_CHECK(cudaMemPoolTrimTo(pool_, 0), device_, "trim_memory");
+  reserved_bytes_ = attribute(cudaMemPoolAttrReservedMemCurrent);
+}
+
+void CudaMemory::close() noexcept {
+  if (closed_.exchange(true)) return;
+  LOCKSTEP_CUDA_LOG(cudaMemPoolDestroy(pool_));
+}
+
+PinnedMemory& PinnedMemory::instance() {
+  static PinnedMemory& memory = *new PinnedMemory();
+  return memory;
+}
+
+std::size_t PinnedMemory::rounded(std::size_t size_bytes) {
+  return std::bit_ceil(std::max<std::size_t>(size_bytes, 4096));
+}
+
+void* PinnedMemory::allocate(std::size_t size_bytes, const Device& device) {
+  const std::size_t size = rounded(size_bytes);
+  {
+    const std::lock_guard lock(mutex_);
+    if (auto& blocks = free_[size]; !blocks.empty()) {
+      void* const block = blocks.back();
+      blocks.pop_back();
+      return block;
+    }
+  }
+  void* data = nullptr;
+  cudaError_t code = cudaHostAlloc(&data, size, cudaHostAllocPortable);
+  if (code == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    trim();
+    code = cudaHostAlloc(&data, size, cudaHostAllocPortable);
+  }
+  if (code == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    LOCKSTEP_EXPECTS(false, OutOfMemory, "allocate page-locked host memory for ", device, ": ", size_bytes,
+                     " bytes requested, the system has no more. Free some, or use ordinary memory.");
+  }
+  LOCKSTEP_CUDA_CHECK(code, device, "Allocating page-locked host memory");
+  return data;
+}
+
+void PinnedMemory::deallocate(void* data, std::size_t size_bytes) noexcept {
+  const std::lock_guard lock(mutex_);
+  free_[rounded(size_bytes)].push_back(data);
+}
+
+void PinnedMemory::trim() noexcept {
+  const std::lock_guard lock(mutex_);
+  for (auto& [size, blocks] : free_) {
+    for (void* const block : blocks) LOCKSTEP_CUDA_LOG(cudaFreeHost(block));
+  }
+  free_.clear();
+}
+
+}  // namespace lockstep::cuda

@@ -1,0 +1,82 @@
+#include <cstdint>
+#include <cub/block/block_reduce.cuh>
+
+#include "cuda_kernels.hpp"
+#include "kernels/dispatch.hpp"
+#include "kernels/element.cuh"
+#include "kernels/launch.cuh"
+
+namespace lockstep::cuda {
+namespace {
+
+template <class C>
+struct Candidate {
+  C value;
+  std::int64_t index;  // -1: none
+};
+
+/// The larger value, NaN largest of all, and of equals the first: the same whatever the order.
+struct Better {
+  template <class C>
+  __device__ Candidate<C> operator()(const Candidate<C>& a, const Candidate<C>& b) const {
+    if (a.index < 0 || b.index < 0) return a.index < 0 ? b : a;
+    const bool a_is_nan = a.value != a.value;
+    const bool b_is_nan = b.value != b.value;
+    const bool equal = a.value == b.value || (a_is_nan && b_is_nan);
+    if (equal) return a.index < b.index ? a : b;
+    return b_is_nan || (!a_is_nan && b.value > a.value) ? b : a;
+  }
+};
+
+/// A thread for each result: neighbours read neighbouring columns.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    argmax_columns(std::int64_t* out, const T* in, backend::AxisExtents extents) {
+  const std::int64_t count = extents.outer * extents.inner;
+  for (std::int64_t i = thread_index(); i < count; i += num_threads()) {
+    const std::int64_t outer = i / extents.inner;
+    const T* const column = in + outer * extents.axis * extents.inner + i % extents.inner;
+    Candidate<compute_t<T>> best{widen(column[0]), 0};
+    for (std::int64_t k = 1; k < extents.axis; ++k)
+      best = Better()(best, {widen(column[k * extents.inner]), k});
+    out[i] = best.index;
+  }
+}
+
+/// A block for each row.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    argmax_rows(std::int64_t* out, const T* in, std::int64_t rows, std::int64_t columns) {
+  using Reduce = cub::BlockReduce<Candidate<compute_t<T>>, kThreads>;
+  __shared__ typename Reduce::TempStorage storage;
+  for (std::int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
+    Candidate<compute_t<T>> best{compute_t<T>(0), -1};
+    for (std::int64_t c = threadIdx.x; c < columns; c += kThreads)
+      best = Better()(best, {widen(in[r * columns + c]), c});
+    best = Reduce(storage).Reduce(best, Better());
+    if (threadIdx.x == 0) out[r] = best.index;
+    __syncthreads();  // the next row's storage
+  }
+}
+
+}  // namespace
+
+void CudaKernels::argmax(const TensorView& out, const TensorView& in, const backend::AxisExtents& extents,
+                         backend::StreamHandle stream) {
+  const Place place = place_on(stream);
+  auto* const indices = static_cast<std::int64_t*>(out.data);
+  // Below this many columns a thread is done before a block has met.
+  constexpr std::int64_t kShortRow = 64;
+  dispatch_arithmetic("argmax", in, [&]<class T>() {
+    const T* const values = static_cast<const T*>(in.data);
+    if (extents.inner == 1 && extents.axis > kShortRow) {
+      const auto blocks = static_cast<unsigned>(std::min<std::int64_t>(extents.outer, 1 << 16));
+      launch(place, "argmax", blocks, kThreads, argmax_rows<T>, indices, values, extents.outer, extents.axis);
+    } else {
+      launch(place, "argmax", blocks_for(extents.outer * extents.inner), kThreads, argmax_columns<T>, indices,
+             values, extents);
+    }
+  });
+}
+
+}  // namespace lockstep::cuda

@@ -1,0 +1,232 @@
+#include <bit>
+#include <cassert>
+#include <cstdint>
+#include <limits>
+
+#include "kernels/combine.hpp"
+#include "kernels/element.cuh"
+#include "kernels/launch.cuh"
+
+namespace lockstep::cuda {
+namespace {
+
+// Integers wrap: computed in an unsigned type that is not promoted to int.
+template <class A>
+using wrapping_t = std::conditional_t<sizeof(A) < sizeof(unsigned), unsigned, std::make_unsigned_t<A>>;
+
+struct Sum {
+  template <class A>
+  static __device__ A apply(A a, A b) {
+    if constexpr (std::integral<A>)
+      return static_cast<A>(static_cast<wrapping_t<A>>(a) + static_cast<wrapping_t<A>>(b));
+    else
+      return a + b;
+  }
+};
+struct Product {
+  template <class A>
+  static __device__ A apply(A a, A b) {
+    if constexpr (std::integral<A>)
+      return static_cast<A>(static_cast<wrapping_t<A>>(a) * static_cast<wrapping_t<A>>(b));
+    else
+      return a * b;
+  }
+};
+// a, or b where it is smaller or NaN; a NaN in a stays, as no comparison with it holds.
+struct Min {
+  template <class A>
+  static __device__ A apply(A a, A b) {
+    return b < a || b != b ? b : a;
+  }
+};
+struct Max {
+  template <class A>
+  static __device__ A apply(A a, A b) {
+    return b > a || b != b ? b : a;
+  }
+};
+
+struct Pointers {
+  int num_sources;
+  int num_destinations;
+  const void* sources[kMostRanks];
+  void* destinations[kMostRanks];
+};
+
+template <class A>
+__device__ bool is_finite(A value) {
+  return value - value == 0;
+}
+
+// The mean of one element whose sum is not finite. Scaled down by a power of two the sum of finite numbers
+// cannot overflow, and their mean lies between them.
+template <class T>
+__device__ compute_t<T> mean_of_large(const Pointers& pointers, std::int64_t i, bool aligned) {
+  using A = compute_t<T>;
+  const A divisor = static_cast<A>(pointers.num_sources);
+  A scale = 1;
+  while (scale < divisor) scale *= 2;
+  A sum = 0, lowest = 0, highest = 0;
+  for (int k = 0; k < pointers.num_sources; ++k) {
+    const A value = widen(load<T, 1>(pointers.sources[k], i, aligned).elements[0]);
+    if (!is_finite(value)) return value - value;  // NaN
+    sum += value / scale;
+    lowest = k == 0 || value < lowest ? value : lowest;
+    highest = k == 0 || value > highest ? value : highest;
+  }
+  const A mean = sum / divisor * scale;
+  return mean < lowest ? lowest : mean > highest ? highest : mean;
+}
+
+/// Elements [i, i + kCount) of all sources into all destinations.
+template <class Op, class T, int kCount>
+__device__ void combine_vector(const Pointers& pointers, bool mean, std::int64_t i, bool aligned) {
+  using A = compute_t<T>;
+  A acc[kCount];
+  Vector<T, kCount> vector = load<T, kCount>(pointers.sources[0], i, aligned);
+#pragma unroll
+  for (int j = 0; j < kCount; ++j) acc[j] = widen(vector.elements[j]);
+  for (int k = 1; k < pointers.num_sources; ++k) {
+    vector = load<T, kCount>(pointers.sources[k], i, aligned);
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) acc[j] = Op::apply(acc[j], widen(vector.elements[j]));
+  }
+  if constexpr (std::same_as<Op, Sum> && !std::integral<T>) {
+    if (mean) {
+#pragma unroll
+      for (int j = 0; j < kCount; ++j) {
+        const A quotient = acc[j] / static_cast<A>(pointers.num_sources);
+        acc[j] = quotient;
+        if (!is_finite(quotient)) {
+          const A large = mean_of_large<T>(pointers, i + j, aligned);
+          if (large == large) acc[j] = large;
+        }
+      }
+    }
+  }
+#pragma unroll
+  for (int j = 0; j < kCount; ++j) vector.elements[j] = narrow<T>(acc[j]);
+  for (int k = 0; k < pointers.num_destinations; ++k)
+    store<T, kCount>(pointers.destinations[k], i, vector, aligned);
+}
+
+/// @param num_vectors  of 16 bytes, at addresses that are multiples of that; the rest of `count` goes one by
+/// one.
+template <class Op, class T>
+__global__ void __launch_bounds__(kThreads)
+    combine_kernel(__grid_constant__ const Pointers pointers, bool mean, std::int64_t count,
+                   std::int64_t num_vectors, bool aligned) {
+  constexpr int kCount = kPer16Bytes<T>;
+  for (std::int64_t v = thread_index(); v < num_vectors; v += num_threads())
+    combine_vector<Op, T, kCount>(pointers, mean, v * kCount, aligned);
+  for (std::int64_t i = num_vectors * kCount + thread_index(); i < count; i += num_threads())
+    combine_vector<Op, T, 1>(pointers, mean, i, aligned);
+}
+
+template <class V>
+__global__ void __launch_bounds__(kThreads)
+    copy_kernel(__grid_constant__ const Pointers pointers, std::int64_t count) {
+  for (std::int64_t i = thread_index(); i < count; i += num_threads()) {
+    const V value = static_cast<const V*>(pointers.sources[0])[i];
+    for (int k = 0; k < pointers.num_destinations; ++k) static_cast<V*>(pointers.destinations[k])[i] = value;
+  }
+}
+
+// A float's bits, as a signed integer, are ordered as it is where it is positive, and the other way round
+// where it is negative. The extreme integers are NaN's alone.
+template <class F, class I>
+__global__ void __launch_bounds__(kThreads)
+    encode_kernel(bool nan_is_largest, std::int64_t count, const F* floats, I* integers) {
+  constexpr I kLargest = std::numeric_limits<I>::max();
+  for (std::int64_t i = thread_index(); i < count; i += num_threads()) {
+    const F value = floats[i];
+    const I bits = std::bit_cast<I>(value);
+    const I ordered = bits < 0 ? bits ^ kLargest : bits;
+    integers[i] = value == value ? ordered : nan_is_largest ? kLargest : std::numeric_limits<I>::min();
+  }
+}
+
+template <class F, class I>
+__global__ void __launch_bounds__(kThreads) decode_kernel(std::int64_t count, I* values) {
+  constexpr I kLargest = std::numeric_limits<I>::max();
+  for (std::int64_t i = thread_index(); i < count; i += num_threads()) {
+    const I ordered = values[i];
+    const I bits = ordered < 0 ? ordered ^ kLargest : ordered;
+    const bool is_nan = ordered == kLargest || ordered == std::numeric_limits<I>::min();
+    values[i] = is_nan ? std::bit_cast<I>(std::numeric_limits<F>::quiet_NaN()) : bits;
+  }
+}
+
+Pointers pointers_of(std::span<const void* const> sources, std::span<void* const> destinations) {
+  assert(sources.size() <= kMostRanks && destinations.size() <= kMostRanks);
+  Pointers pointers{static_cast<int>(sources.size()), static_cast<int>(destinations.size()), {}, {}};
+  std::ranges::copy(sources, pointers.sources);
+  std::ranges::copy(destinations, pointers.destinations);
+  return pointers;
+}
+
+/// Whether all addresses are multiples of `alignment`.
+bool are_aligned(const Pointers& pointers, std::size_t alignment) {
+  std::uintptr_t bits = 0;
+  for (const void* source : pointers.sources) bits |= reinterpret_cast<std::uintptr_t>(source);
+  for (const void* destination : pointers.destinations) bits |= reinterpret_cast<std::uintptr_t>(destination);
+  return bits % alignment == 0;
+}
+
+}  // namespace
+
+void combine(const Place& place, ReduceOp op, DType dtype, std::int64_t count,
+             std::span<const void* const> sources, std::span<void* const> destinations) {
+  const Pointers pointers = pointers_of(sources, destinations);
+  dispatch(dtype, [&]<class T>() {
+    if constexpr (!std::same_as<T, bool>) {
+      constexpr int kCount = kPer16Bytes<T>;
+      const std::int64_t num_vectors = are_aligned(pointers, 16) ? count / kCount : 0;
+      const unsigned blocks = blocks_for(num_vectors > 0 ? num_vectors : count);
+      const auto run = [&]<class Op>(Op, bool mean) {
+        launch(place, "Combining replicas' values", blocks, kThreads, combine_kernel<Op, T>, pointers, mean,
+               count, num_vectors, are_aligned(pointers, sizeof(T)));
+      };
+      switch (op) {
+        case ReduceOp::sum: return run(Sum(), false);
+        case ReduceOp::mean: return run(Sum(), true);
+        case ReduceOp::min: return run(Min(), false);
+        case ReduceOp::max: return run(Max(), false);
+        case ReduceOp::product: return run(Product(), false);
+      }
+    }
+  });
+}
+
+void copy_to_all(const Place& place, std::int64_t size_bytes, const void* source,
+                 std::span<void* const> destinations) {
+  if (size_bytes == 0 || destinations.empty()) return;
+  const Pointers pointers = pointers_of({&source, 1}, destinations);
+  constexpr const char* kOperation = "Copying to all replicas";
+  if (size_bytes % 16 == 0 && are_aligned(pointers, 16)) {
+    launch(place, kOperation, blocks_for(size_bytes / 16), kThreads, copy_kernel<uint4>, pointers,
+           size_bytes / 16);
+  } else {
+    launch(place, kOperation, blocks_for(size_bytes), kThreads, copy_kernel<std::uint8_t>, pointers,
+           size_bytes);
+  }
+}
+
+void encode_ordered(const Place& place, ReduceOp op, DType dtype, std::int64_t count, const void* floats,
+                    void* integers) {
+  const auto run = [&]<class F, class I>(F, I) {
+    launch(place, "Encoding floats as integers", blocks_for(count), kThreads, encode_kernel<F, I>,
+           op == ReduceOp::max, count, static_cast<const F*>(floats), static_cast<I*>(integers));
+  };
+  return dtype == DType::f64 ? run(double(), std::int64_t()) : run(float(), std::int32_t());
+}
+
+void decode_ordered(const Place& place, DType dtype, std::int64_t count, void* values) {
+  const auto run = [&]<class F, class I>(F, I) {
+    launch(place, "Decoding floats from integers", blocks_for(count), kThreads, decode_kernel<F, I>, count,
+           static_cast<I*>(values));
+  };
+  return dtype == DType::f64 ? run(double(), std::int64_t()) : run(float(), std::int32_t());
+}
+
+}  // namespace lockstep::cuda

@@ -1,0 +1,217 @@
+#include <bit>
+#include <cstdint>
+#include <type_traits>
+
+#include <lockstep/detail/saturate_cast.hpp>
+
+#include "cuda_kernels.hpp"
+#include "detail/loops.hpp"
+#include "kernels/element.cuh"
+#include "kernels/launch.cuh"
+
+namespace lockstep::cuda {
+namespace {
+
+using lockstep::detail::Loops;
+using lockstep::detail::saturate_cast;
+
+struct Offsets {
+  std::int64_t out, in;
+};
+
+/// Where the i-th element of a walk through the loops lies on both sides, in elements.
+__device__ Offsets offsets_of(const Loops& loops, std::int64_t i) {
+  if (loops.rank == 1) return {i * loops.out[0], i * loops.in[0]};
+  Offsets offsets{0, 0};
+  for (int axis = loops.rank - 1; axis > 0; --axis) {
+    const std::int64_t next = i / loops.extents[axis];
+    const std::int64_t index = i - next * loops.extents[axis];
+    offsets.out += index * loops.out[axis];
+    offsets.in += index * loops.in[axis];
+    i = next;
+  }
+  return {offsets.out + i * loops.out[0], offsets.in + i * loops.in[0]};
+}
+
+/// Moving elements needs their size alone: calls f with the unsigned integer of it.
+template <class F>
+void dispatch_size(DType dtype, F&& f) {
+  switch (size_of(dtype)) {
+    case 1: return f.template operator()<std::uint8_t>();
+    case 2: return f.template operator()<std::uint16_t>();
+    case 4: return f.template operator()<std::uint32_t>();
+    default: return f.template operator()<std::uint64_t>();
+  }
+}
+
+template <class Bits>
+__global__ void __launch_bounds__(kThreads)
+    fill_run(void* out, Bits value, std::int64_t count, std::int64_t num_vectors, bool aligned) {
+  constexpr int kCount = kPer16Bytes<Bits>;
+  Vector<Bits, kCount> vector;
+#pragma unroll
+  for (int j = 0; j < kCount; ++j) vector.elements[j] = value;
+  for (std::int64_t v = thread_index(); v < num_vectors; v += num_threads())
+    store<Bits, kCount>(out, v * kCount, vector, true);
+  for (std::int64_t i = num_vectors * kCount + thread_index(); i < count; i += num_threads())
+    store<Bits, 1>(out, i, {value}, aligned);
+}
+
+template <class Bits>
+__global__ void __launch_bounds__(kThreads)
+    fill_strided(void* out, Bits value, __grid_constant__ const Loops loops, std::int64_t count,
+                 bool aligned) {
+  for (std::int64_t i = thread_index(); i < count; i += num_threads())
+    store<Bits, 1>(out, offsets_of(loops, i).out, {value}, aligned);
+}
+
+template <class Bits>
+__global__ void __launch_bounds__(kThreads)
+    copy_strided(void* out, const void* in, __grid_constant__ const Loops loops, std::int64_t count,
+                 bool aligned) {
+  for (std::int64_t i = thread_index(); i < count; i += num_threads()) {
+    const auto [to, from] = offsets_of(loops, i);
+    store<Bits, 1>(out, to, load<Bits, 1>(in, from, aligned), aligned);
+  }
+}
+
+/// Element i of an array of `dtype`, whose accumulator is Wide, exactly. The switch is the same for all
+/// threads.
+template <class Wide>
+__device__ Wide read(const void* in, DType dtype, std::int64_t i, bool aligned) {
+  const auto as = [&]<class T>(T) { return static_cast<Wide>(load<T, 1>(in, i, aligned).elements[0]); };
+  if constexpr (std::same_as<Wide, float>) {
+    switch (dtype) {
+      case DType::f16: return as(f16());
+      case DType::bf16: return as(bf16());
+      case DType::f8e4m3: return as(f8e4m3());
+      case DType::f8e5m2: return as(f8e5m2());
+      default: return as(float());
+    }
+  } else if constexpr (std::same_as<Wide, double>) {
+    return as(double());
+  } else if constexpr (std::same_as<Wide, std::int64_t>) {
+    switch (dtype) {
+      case DType::i8: return as(std::int8_t());
+      case DType::i16: return as(std::int16_t());
+      case DType::i32: return as(std::int32_t());
+      default: return as(std::int64_t());
+    }
+  } else {
+    switch (dtype) {
+      case DType::boolean: return as(bool());
+      case DType::u8: return as(std::uint8_t());
+      case DType::u16: return as(std::uint16_t());
+      case DType::u32: return as(std::uint32_t());
+      default: return as(std::uint64_t());
+    }
+  }
+}
+
+template <class Out, class Wide>
+__global__ void __launch_bounds__(kThreads)
+    convert_strided(void* out, const void* in, DType in_dtype, __grid_constant__ const Loops loops,
+                    std::int64_t count, bool out_aligned, bool in_aligned) {
+  for (std::int64_t i = thread_index(); i < count; i += num_threads()) {
+    const auto [to, from] = offsets_of(loops, i);
+    store<Out, 1>(out, to, {saturate_cast<Out>(read<Wide>(in, in_dtype, from, in_aligned))}, out_aligned);
+  }
+}
+
+/// The conversions of mixed precision: kCount elements at once, in the hardware's own instructions.
+template <class Out, class In>
+__global__ void __launch_bounds__(kThreads)
+    convert_run(void* out, const void* in, std::int64_t count, std::int64_t num_vectors) {
+  constexpr int kCount = static_cast<int>(16 / std::max(sizeof(Out), sizeof(In)));
+  const auto convert = [](In value) {
+    if constexpr (sizeof(In) < 4)
+      return widen(value);
+    else
+      return narrow<Out>(value);
+  };
+  for (std::int64_t v = thread_index(); v < num_vectors; v += num_threads()) {
+    const auto vector = load<In, kCount>(in, v * kCount, true);
+    Vector<Out, kCount> result;
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) result.elements[j] = convert(vector.elements[j]);
+    store<Out, kCount>(out, v * kCount, result, true);
+  }
+  for (std::int64_t i = num_vectors * kCount + thread_index(); i < count; i += num_threads())
+    store<Out, 1>(out, i, {convert(load<In, 1>(in, i, true).elements[0])}, true);
+}
+
+/// Does it where it can.
+bool converted_as_run(const Place& place, const TensorView& out, const TensorView& in) {
+  if (!are_multiples(16, out.data, in.data)) return false;
+  const auto run = [&]<class Out, class In>(Out, In) {
+    constexpr std::int64_t kCount = 16 / std::max(sizeof(Out), sizeof(In));
+    const std::int64_t vectors = in.size() / kCount;
+    launch(place, "Converting", blocks_for(std::max<std::int64_t>(vectors, 1)), kThreads,
+           convert_run<Out, In>, out.data, in.data, in.size(), vectors);
+    return true;
+  };
+  if (in.dtype == DType::f32 && out.dtype == DType::f16) return run(f16(), float());
+  if (in.dtype == DType::f32 && out.dtype == DType::bf16) return run(bf16(), float());
+  if (in.dtype == DType::f16 && out.dtype == DType::f32) return run(float(), f16());
+  if (in.dtype == DType::bf16 && out.dtype == DType::f32) return run(float(), bf16());
+  return false;
+}
+
+}  // namespace
+
+void CudaKernels::fill(const TensorView& out, const Scalar& value, backend::StreamHandle stream) {
+  const Place place = place_on(stream);
+  const Loops loops(out, out);
+  dispatch(out.dtype, [&]<class T>() {
+    const T element = value.as<T>();
+    dispatch_size(out.dtype, [&]<class Bits>() {
+      if constexpr (sizeof(Bits) == sizeof(T)) {
+        const Bits bits = std::bit_cast<Bits>(element);
+        const bool aligned = are_multiples(sizeof(T), out.data);
+        if (loops.is_contiguous()) {
+          const std::int64_t vectors = are_multiples(16, out.data) ? out.size() / kPer16Bytes<Bits> : 0;
+          launch(place, "fill", blocks_for(vectors > 0 ? vectors : out.size()), kThreads, fill_run<Bits>,
+                 out.data, bits, out.size(), vectors, aligned);
+        } else {
+          launch(place, "fill", blocks_for(out.size()), kThreads, fill_strided<Bits>, out.data, bits, loops,
+                 out.size(), aligned);
+        }
+      }
+    });
+  });
+}
+
+void CudaKernels::copy(const TensorView& out, const TensorView& in, backend::StreamHandle stream) {
+  const Place place = place_on(stream);
+  const Loops loops(out, in);
+  const std::int64_t count = out.size();
+  if (out.dtype == in.dtype) {
+    if (loops.is_contiguous()) {
+      if (out.data == in.data) return;
+      LOCKSTEP_CUDA_CHECK(cudaMemcpyAsync(out.data, in.data, static_cast<std::size_t>(out.nbytes()),
+                                          cudaMemcpyDeviceToDevice, place.stream),
+                          device_, "copy");
+      return;
+    }
+    return dispatch_size(out.dtype, [&]<class Bits>() {
+      launch(place, "copy", blocks_for(count), kThreads, copy_strided<Bits>, out.data, in.data, loops, count,
+             are_multiples(sizeof(Bits), out.data, in.data));
+    });
+  }
+  if (loops.is_contiguous() && converted_as_run(place, out, in)) return;
+  const auto convert_from = [&]<class Wide>(Wide) {
+    dispatch(out.dtype, [&]<class Out>() {
+      launch(place, "copy", blocks_for(count), kThreads, convert_strided<Out, Wide>, out.data, in.data,
+             in.dtype, loops, count, are_multiples(sizeof(Out), out.data),
+             are_multiples(size_of(in.dtype), in.data));
+    });
+  };
+  switch (accumulator_dtype(in.dtype)) {
+    case DType::f32: return convert_from(float());
+    case DType::f64: return convert_from(double());
+    case DType::i64: return convert_from(std::int64_t());
+    default: return convert_from(std::uint64_t());
+  }
+}
+
+}  // namespace lockstep::cuda

@@ -1,0 +1,283 @@
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include <lockstep/detail/saturate_cast.hpp>
+
+#include "cuda_kernels.hpp"
+#include "kernels/dispatch.hpp"
+#include "kernels/element.cuh"
+#include "kernels/launch.cuh"
+#include "temporary.hpp"
+
+namespace lockstep::cuda {
+namespace {
+
+using backend::BinaryOp;
+using backend::UnaryOp;
+
+/// An unsigned type that holds C and is not promoted to int, in which integers wrap.
+template <class C>
+using wrapping_t = std::conditional_t<sizeof(C) < 4, std::uint32_t, std::make_unsigned_t<C>>;
+
+template <class C, class F>
+__device__ C wrapping(C a, C b, F f) {
+  if constexpr (std::integral<C>)
+    return static_cast<C>(f(static_cast<wrapping_t<C>>(a), static_cast<wrapping_t<C>>(b)));
+  else
+    return f(a, b);
+}
+
+template <class C>
+__device__ C subtract(C a, C b) {
+  return wrapping(a, b, [](auto x, auto y) { return x - y; });
+}
+
+template <class C>
+__device__ C quotient(C a, C b) {
+  if constexpr (std::integral<C>) {
+    if (b == 0) return 0;
+    if constexpr (std::signed_integral<C>) {
+      if (b == -1) return subtract(C(0), a);  // the lowest number has no opposite
+    }
+    return static_cast<C>(a / b);
+  } else {
+    return a / b;
+  }
+}
+
+// The operation is the same for all threads: a switch costs less than a kernel for each.
+template <class C>
+__device__ C apply(BinaryOp op, C a, C b) {
+  switch (op) {
+    case BinaryOp::add: return wrapping(a, b, [](auto x, auto y) { return x + y; });
+    case BinaryOp::subtract: return subtract(a, b);
+    case BinaryOp::multiply: return wrapping(a, b, [](auto x, auto y) { return x * y; });
+    case BinaryOp::divide: return quotient(a, b);
+    default: return b > C(0) ? a : C(0);  // relu_gradient
+  }
+}
+
+template <class C>
+__device__ C apply(UnaryOp op, C x) {
+  if constexpr (!std::integral<C>) {
+    switch (op) {
+      case UnaryOp::exp: return exp(x);
+      case UnaryOp::log: return log(x);
+      case UnaryOp::sqrt: return sqrt(x);
+      case UnaryOp::negate: return -x;
+      default: break;
+    }
+  } else if (op == UnaryOp::negate) {
+    return subtract(C(0), x);
+  }
+  if constexpr (std::unsigned_integral<C>)
+    return x;
+  else
+    return x < C(0) ? C(0) : x;  // relu: NaN stays
+}
+
+struct Operand {
+  const void* data;
+  bool is_one;  // a single element, which meets every element of the other
+};
+
+template <class T, int kCount>
+__device__ Vector<T, kCount> load_operand(const Operand& operand, std::int64_t i, bool aligned) {
+  if (!operand.is_one) return load<T, kCount>(operand.data, i, aligned);
+  const T one = load<T, 1>(operand.data, 0, aligned).elements[0];
+  Vector<T, kCount> result;
+#pragma unroll
+  for (int j = 0; j < kCount; ++j) result.elements[j] = one;
+  return result;
+}
+
+/// Calls `f(i, kCount as a constant)` for vectors, then for single elements.
+template <int kCount, class F>
+__device__ void for_each_vector(std::int64_t count, std::int64_t num_vectors, F f) {
+  for (std::int64_t v = thread_index(); v < num_vectors; v += num_threads())
+    f(v * kCount, std::integral_constant<int, kCount>());
+  for (std::int64_t i = num_vectors * kCount + thread_index(); i < count; i += num_threads())
+    f(i, std::integral_constant<int, 1>());
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    binary_kernel(BinaryOp op, void* out, Operand a, Operand b, std::int64_t count, std::int64_t num_vectors,
+                  bool aligned) {
+  for_each_vector<kPer16Bytes<T>>(count, num_vectors, [=](std::int64_t i, auto constant) {
+    constexpr int kCount = decltype(constant)::value;
+    auto x = load_operand<T, kCount>(a, i, aligned);
+    const auto y = load_operand<T, kCount>(b, i, aligned);
+#pragma unroll
+    for (int j = 0; j < kCount; ++j)
+      x.elements[j] = narrow<T>(apply(op, widen(x.elements[j]), widen(y.elements[j])));
+    store<T, kCount>(out, i, x, aligned);
+  });
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads) equal_kernel(void* out, Operand a, Operand b, std::int64_t count,
+                                                         std::int64_t num_vectors, bool aligned) {
+  for_each_vector<kPer16Bytes<T>>(count, num_vectors, [=](std::int64_t i, auto constant) {
+    constexpr int kCount = decltype(constant)::value;
+    const auto x = load_operand<T, kCount>(a, i, aligned);
+    const auto y = load_operand<T, kCount>(b, i, aligned);
+    Vector<bool, kCount> result;
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) result.elements[j] = widen(x.elements[j]) == widen(y.elements[j]);
+    store<bool, kCount>(out, i, result, true);
+  });
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    unary_kernel(UnaryOp op, void* out, const void* in, std::int64_t count, std::int64_t num_vectors,
+                 bool aligned) {
+  for_each_vector<kPer16Bytes<T>>(count, num_vectors, [=](std::int64_t i, auto constant) {
+    constexpr int kCount = decltype(constant)::value;
+    auto x = load<T, kCount>(in, i, aligned);
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) x.elements[j] = narrow<T>(apply(op, widen(x.elements[j])));
+    store<T, kCount>(out, i, x, aligned);
+  });
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    divide_kernel(void* out, const void* in, double divisor, std::int64_t count, std::int64_t num_vectors,
+                  bool aligned) {
+  using C = compute_t<T>;
+  for_each_vector<kPer16Bytes<T>>(count, num_vectors, [=](std::int64_t i, auto constant) {
+    constexpr int kCount = decltype(constant)::value;
+    auto x = load<T, kCount>(in, i, aligned);
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) {
+      if constexpr (std::integral<T>)
+        x.elements[j] = detail::saturate_cast<T>(static_cast<double>(x.elements[j]) / divisor);
+      else
+        x.elements[j] = narrow<T>(widen(x.elements[j]) / static_cast<C>(divisor));
+    }
+    store<T, kCount>(out, i, x, aligned);
+  });
+}
+
+/// Threads along x go through a row, along y from row to row.
+template <class T, int kCount>
+__global__ void __launch_bounds__(kThreads)
+    add_row_kernel(void* out, const void* a, const void* row, std::int64_t rows, std::int64_t columns,
+                   bool aligned) {
+  const std::int64_t first = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * kCount;
+  for (std::int64_t c = first; c < columns; c += std::int64_t{gridDim.x} * blockDim.x * kCount) {
+    const auto y = load<T, kCount>(row, c, aligned);
+    for (std::int64_t r = std::int64_t{blockIdx.y} * blockDim.y + threadIdx.y; r < rows;
+         r += std::int64_t{gridDim.y} * blockDim.y) {
+      auto x = load<T, kCount>(a, r * columns + c, aligned);
+#pragma unroll
+      for (int j = 0; j < kCount; ++j)
+        x.elements[j] = narrow<T>(apply(BinaryOp::add, widen(x.elements[j]), widen(y.elements[j])));
+      store<T, kCount>(out, r * columns + c, x, aligned);
+    }
+  }
+}
+
+/// How many vectors of 16 bytes of Ts there are, if every address allows them.
+template <class T, class... Addresses>
+std::int64_t num_vectors_of(std::int64_t count, Addresses... addresses) {
+  return are_multiples(16, addresses...) ? count / kPer16Bytes<T> : 0;
+}
+
+/// Where to read an operand: a single element that lies in `out` is moved out of its way, to `copy`.
+const void* apart(const Place& place, const TensorView& operand, const TensorView& out, Temporary& copy) {
+  const auto* const begin = static_cast<const std::byte*>(out.data);
+  const auto* const data = static_cast<const std::byte*>(operand.data);
+  if (operand.size() != 1 || out.size() == 1 || data < begin || data >= begin + out.nbytes()) return data;
+  const std::size_t size = size_of(operand.dtype);
+  copy = Temporary(place, static_cast<std::int64_t>(size));
+  LOCKSTEP_CUDA_CHECK(cudaMemcpyAsync(copy.data(), data, size, cudaMemcpyDeviceToDevice, place.stream),
+                      place.device, "Moving an operand out of its result");
+  return copy.data();
+}
+
+}  // namespace
+
+void CudaKernels::binary(BinaryOp op, const TensorView& out, const TensorView& a, const TensorView& b,
+                         backend::StreamHandle stream) {
+  const Place place = place_on(stream);
+  const std::int64_t count = out.size();
+  const auto run = [&]<class T>() {
+    Temporary a_copy, b_copy;
+    const Operand left{apart(place, a, out, a_copy), a.size() == 1 && count != 1};
+    const Operand right{apart(place, b, out, b_copy), b.size() == 1 && count != 1};
+    // Where a single element lies matters to nobody but its own alignment.
+    const void* const left_run = left.is_one ? nullptr : left.data;
+    const void* const right_run = right.is_one ? nullptr : right.data;
+    const std::int64_t vectors = num_vectors_of<T>(count, out.data, left_run, right_run);
+    const bool aligned = are_multiples(sizeof(T), left.data, right.data) &&
+                         (op == BinaryOp::equal || are_multiples(sizeof(T), out.data));
+    const unsigned blocks = blocks_for(vectors > 0 ? vectors : count);
+    if (op == BinaryOp::equal)
+      launch(place, name(op), blocks, kThreads, equal_kernel<T>, out.data, left, right, count, vectors,
+             aligned);
+    else if constexpr (!std::same_as<T, bool>)
+      launch(place, name(op), blocks, kThreads, binary_kernel<T>, op, out.data, left, right, count, vectors,
+             aligned);
+  };
+  if (op == BinaryOp::equal)
+    dispatch(a.dtype, run);
+  else
+    dispatch_arithmetic(name(op), a, run);
+}
+
+void CudaKernels::unary(UnaryOp op, const TensorView& out, const TensorView& in,
+                        backend::StreamHandle stream) {
+  const Place place = place_on(stream);
+  const auto run = [&]<class T>() {
+    const std::int64_t vectors = num_vectors_of<T>(in.size(), out.data, in.data);
+    launch(place, name(op), blocks_for(vectors > 0 ? vectors : in.size()), kThreads, unary_kernel<T>, op,
+           out.data, in.data, in.size(), vectors, are_multiples(sizeof(T), out.data, in.data));
+  };
+  if (op == UnaryOp::negate || op == UnaryOp::relu)
+    dispatch_arithmetic(name(op), in, run);
+  else
+    dispatch_floating(name(op), in, run);
+}
+
+void CudaKernels::divide(const TensorView& out, const TensorView& in, double divisor,
+                         backend::StreamHandle stream) {
+  const Place place = place_on(stream);
+  dispatch_arithmetic("divide", in, [&]<class T>() {
+    const std::int64_t vectors = num_vectors_of<T>(in.size(), out.data, in.data);
+    launch(place, "divide", blocks_for(vectors > 0 ? vectors : in.size()), kThreads, divide_kernel<T>,
+           out.data, in.data, divisor, in.size(), vectors, are_multiples(sizeof(T), out.data, in.data));
+  });
+}
+
+void CudaKernels::add_row(const TensorView& out, const TensorView& a, const TensorView& b,
+                          backend::StreamHandle stream) {
+  const Place place = place_on(stream);
+  const std::int64_t columns = b.size();
+  const std::int64_t rows = a.size() / columns;
+  dispatch_arithmetic("add_row", a, [&]<class T>() {
+    const auto run = [&]<int kCount>() {
+      const std::int64_t num_columns = (columns + kCount - 1) / kCount;
+      unsigned width = 1;
+      while (width < num_columns && width < kThreads) width *= 2;
+      const unsigned height = kThreads / width;
+      const auto blocks_x =
+          static_cast<unsigned>(std::min<std::int64_t>((num_columns + width - 1) / width, 65535));
+      const std::int64_t blocks_y = std::max<std::int64_t>(1, 2048 / blocks_x);
+      const dim3 blocks(
+          blocks_x, static_cast<unsigned>(std::min<std::int64_t>((rows + height - 1) / height, blocks_y)));
+      launch(place, "add_row", blocks, dim3(width, height), add_row_kernel<T, kCount>, out.data, a.data,
+             b.data, rows, columns, are_multiples(sizeof(T), out.data, a.data, b.data));
+    };
+    constexpr int kCount = kPer16Bytes<T>;
+    if (columns % kCount == 0 && are_multiples(16, out.data, a.data, b.data))
+      run.template operator()<kCount>();
+    else
+      run.template operator()<1>();
+  });
+}
+
+}  // namespace lockstep::cuda

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include <cuda_runtime.h>
+
+#include "cuda_error.hpp"
+#include "device_guard.hpp"
+#include "kernels/launch.hpp"
+
+namespace lockstep::cuda {
+
+inline constexpr int kThreads = 256;
+
+/// Blocks of kThreads for `num_threads` threads of work, as many as keep any GPU busy at most: kernels step
+/// through what is left.
+inline unsigned blocks_for(std::int64_t num_threads) {
+  constexpr std::int64_t kMostBlocks = 2048;
+  return static_cast<unsigned>(
+      std::clamp<std::int64_t>((num_threads + kThreads - 1) / kThreads, 1, kMostBlocks));
+}
+
+/// Enqueues kernel(arguments...). @throws DeviceError
+template <class... Parameters, class... Arguments>
+void launch(const Place& place, const char* operation, dim3 blocks, dim3 threads,
+            void (*kernel)(Parameters...), Arguments&&... arguments) {
+  const DeviceGuard guard(place.ordinal, place.device);
+  kernel<<<blocks, threads, 0, place.stream>>>(std::forward<Arguments>(arguments)...);
+  LOCKSTEP_CUDA_CHECK(cudaGetLastError(), place.device, operation);
+}
+
+/// This thread's number in the grid, and the number of threads in it.
+__device__ __forceinline__ std::int64_t thread_index() {
+  return std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+}
+__device__ __forceinline__ std::int64_t num_threads() { return std::int64_t{gridDim.x} * blockDim.x; }
+
+}  // namespace lockstep::cuda

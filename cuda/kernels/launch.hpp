@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <lockstep/device.hpp>
+
+namespace lockstep::cuda {
+
+class CudaMemory;
+
+/// Where a kernel runs.
+struct Place {
+  int ordinal;  ///< The CUDA runtime's number of the GPU.
+  const Device& device;
+  cudaStream_t stream;
+  CudaMemory& memory;  ///< The GPU's pool.
+};
+
+}  // namespace lockstep::cuda

@@ -1,0 +1,135 @@
+#include <cmath>
+#include <cstdint>
+
+#include "cuda_kernels.hpp"
+#include "kernels/dispatch.hpp"
+#include "kernels/element.cuh"
+#include "kernels/launch.cuh"
+
+namespace lockstep::cuda {
+namespace {
+
+/// Steps in the type that T is computed in: momentum's velocity is one slot, Adam's two moments are two.
+template <class C>
+struct Sgd {
+  C rate, momentum, decay;
+  bool nesterov;
+
+  __device__ C operator()(C old, C slope, C* slots, bool has_slots) const {
+    const C g = slope + decay * old;
+    if (!has_slots) return old - rate * g;
+    const C speed = momentum * slots[0] + g;
+    slots[0] = speed;
+    return old - rate * (nesterov ? g + momentum * speed : speed);
+  }
+};
+
+template <class C>
+struct Adam {
+  C rate, decay, beta1, beta2, one_less_beta1, one_less_beta2, correction1, correction2, epsilon;
+
+  __device__ C operator()(C old, C g, C* slots, bool) const {
+    const C first = beta1 * slots[0] + one_less_beta1 * g;
+    const C second = beta2 * slots[1] + one_less_beta2 * (g * g);
+    slots[0] = first;
+    slots[1] = second;
+    return old - rate * ((first / correction1) / (sqrt(second / correction2) + epsilon) + decay * old);
+  }
+};
+
+template <int kSlots>
+struct Arrays {
+  void* variable;
+  const void* gradient;
+  void* slots[kSlots];  // slots[0] may be null: there are none
+};
+
+template <class T, int kCount, class Step, int kSlots>
+__device__ void update(const Step& step, const Arrays<kSlots>& arrays, std::int64_t i, bool aligned) {
+  using C = compute_t<T>;
+  const bool has_slots = arrays.slots[0] != nullptr;
+  auto variable = load<T, kCount>(arrays.variable, i, aligned);
+  const auto gradient = load<T, kCount>(arrays.gradient, i, aligned);
+  Vector<T, kCount> slots[kSlots]{};
+  if (has_slots) {
+#pragma unroll
+    for (int k = 0; k < kSlots; ++k) slots[k] = load<T, kCount>(arrays.slots[k], i, aligned);
+  }
+#pragma unroll
+  for (int j = 0; j < kCount; ++j) {
+    C values[kSlots];
+#pragma unroll
+    for (int k = 0; k < kSlots; ++k) values[k] = widen(slots[k].elements[j]);
+    variable.elements[j] =
+        narrow<T>(step(widen(variable.elements[j]), widen(gradient.elements[j]), values, has_slots));
+#pragma unroll
+    for (int k = 0; k < kSlots; ++k) slots[k].elements[j] = narrow<T>(values[k]);
+  }
+  store<T, kCount>(arrays.variable, i, variable, aligned);
+  if (has_slots) {
+#pragma unroll
+    for (int k = 0; k < kSlots; ++k) store<T, kCount>(arrays.slots[k], i, slots[k], aligned);
+  }
+}
+
+template <class T, class Step, int kSlots>
+__global__ void __launch_bounds__(kThreads)
+    update_kernel(Step step, Arrays<kSlots> arrays, std::int64_t count, std::int64_t num_vectors,
+                  bool aligned) {
+  constexpr int kCount = kPer16Bytes<T>;
+  for (std::int64_t v = thread_index(); v < num_vectors; v += num_threads())
+    update<T, kCount>(step, arrays, v * kCount, aligned);
+  for (std::int64_t i = num_vectors * kCount + thread_index(); i < count; i += num_threads())
+    update<T, 1>(step, arrays, i, aligned);
+}
+
+template <class T, class Step, int kSlots>
+void run(const Place& place, const char* operation, const Step& step, const Arrays<kSlots>& arrays,
+         std::int64_t count) {
+  const auto fit = [&](std::size_t alignment) {
+    bool all = are_multiples(alignment, arrays.variable, arrays.gradient);
+    for (const void* slot : arrays.slots) all = all && are_multiples(alignment, slot);
+    return all;
+  };
+  const std::int64_t vectors = fit(16) ? count / kPer16Bytes<T> : 0;
+  launch(place, operation, blocks_for(vectors > 0 ? vectors : count), kThreads,
+         update_kernel<T, Step, kSlots>, step, arrays, count, vectors, fit(sizeof(T)));
+}
+
+}  // namespace
+
+void CudaKernels::sgd_update(const TensorView& variable, const TensorView& velocity,
+                             const TensorView& gradient, const backend::UpdateParameters& parameters,
+                             backend::StreamHandle stream) {
+  const Place place = place_on(stream);
+  dispatch_floating("sgd_update", variable, [&]<class T>() {
+    using C = compute_t<T>;
+    const Sgd<C> step{static_cast<C>(parameters.learning_rate), static_cast<C>(parameters.momentum),
+                      static_cast<C>(parameters.weight_decay), parameters.nesterov};
+    run<T>(place, "sgd_update", step, Arrays<1>{variable.data, gradient.data, {velocity.data}},
+           variable.size());
+  });
+}
+
+void CudaKernels::adam_update(const TensorView& variable, const TensorView& first_moment,
+                              const TensorView& second_moment, const TensorView& gradient,
+                              const backend::UpdateParameters& parameters, backend::StreamHandle stream) {
+  const Place place = place_on(stream);
+  const double steps = static_cast<double>(parameters.step);
+  dispatch_floating("adam_update", variable, [&]<class T>() {
+    using C = compute_t<T>;
+    const Adam<C> step{static_cast<C>(parameters.learning_rate),
+                       static_cast<C>(parameters.weight_decay),
+                       static_cast<C>(parameters.beta1),
+                       static_cast<C>(parameters.beta2),
+                       static_cast<C>(1 - parameters.beta1),
+                       static_cast<C>(1 - parameters.beta2),
+                       static_cast<C>(1 - std::pow(parameters.beta1, steps)),
+                       static_cast<C>(1 - std::pow(parameters.beta2, steps)),
+                       static_cast<C>(parameters.epsilon)};
+    run<T>(place, "adam_update", step,
+           Arrays<2>{variable.data, gradient.data, {first_moment.data, second_moment.data}}, variable.size());
+  });
+}
+
+}  // namespace lockstep::cuda

@@ -1,0 +1,22 @@
+#include "cuda_kernels.hpp"
+#include "kernels/reduce.hpp"
+
+namespace lockstep::cuda {
+
+void CudaKernels::reduce_axis(ReduceOp op, const TensorView& out, const TensorView& in,
+                              const backend::AxisExtents& extents, double divisor,
+                              backend::StreamHandle stream) {
+  if (extents.axis == 0 && !is_boolean(in.dtype))
+    return fill(out, (op == ReduceOp::product ? 1.0 : 0.0) / divisor, stream);
+  const Place place = place_on(stream);
+  const char* const operation = name(op).data();
+  switch (op) {
+    case ReduceOp::sum:
+    case ReduceOp::mean: return reduce_by<Sum>(place, operation, out, in, extents, divisor);
+    case ReduceOp::product: return reduce_by<Product>(place, operation, out, in, extents, divisor);
+    case ReduceOp::min: return reduce_by<Min>(place, operation, out, in, extents, divisor);
+    case ReduceOp::max: return reduce_by<Max>(place, operation, out, in, extents, divisor);
+  }
+}
+
+}  // namespace lockstep::cuda

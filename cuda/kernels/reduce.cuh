@@ -1,0 +1,61 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/dispatch.hpp"
+#include "kernels/reduce.hpp"
+#include "kernels/reduce_kernels.cuh"
+#include "temporary.hpp"
+
+namespace lockstep::cuda {
+
+template <class Op, class T>
+void launch_reduction(const Place& place, const char* operation, const ReduceOutput& out, const void* in,
+                      const backend::AxisExtents& extents, const ReducePlan& plan) {
+  using Kind = ReducePlan::Kind;
+  const auto [outer, axis, inner] = extents;
+  constexpr std::int64_t kSize = sizeof(T);
+  const auto* const begin = static_cast<const std::byte*>(in);
+  // From one row, or slab, to the next; parts of one begin at multiples of 16 bytes.
+  const bool is_single = outer * (plan.kind == Kind::columns ? axis : 1) == 1;
+  const std::int64_t distance = is_single ? 0 : (plan.kind == Kind::columns ? inner : axis * inner) * kSize;
+  const ReduceInput input{begin, begin + outer * axis * inner * kSize,
+                          are_multiples(16, in) && distance % 16 == 0};
+  const std::int64_t vectors = (inner + kPer16Bytes<T> - 1) / kPer16Bytes<T>;
+  const std::int64_t groups =
+      plan.splits * (plan.kind == Kind::columns ? (outer * vectors + plan.width - 1) / plan.width : outer);
+  constexpr std::int64_t kMostBlocks = 1 << 20;
+  const auto blocks = static_cast<unsigned>(
+      std::min(kMostBlocks, (groups + plan.groups_per_block - 1) / plan.groups_per_block));
+  launch(place, operation, blocks, static_cast<unsigned>(plan.group * plan.groups_per_block),
+         plan.kind == Kind::rows ? reduce_rows<Op, T> : reduce_columns<Op, T>, input, out,
+         ReduceWork{extents, plan, groups});
+}
+
+template <class Op>
+void reduce_by(const Place& place, const char* operation, const TensorView& out, const TensorView& in,
+               const backend::AxisExtents& given, double divisor) {
+  const std::int64_t size = given.outer * given.inner;
+  const backend::AxisExtents extents = given.axis == 1 ? backend::AxisExtents{1, 1, size} : given;
+  dispatch_arithmetic(operation, in, [&]<class T>() {
+    using A = accumulator_of<Op, T>;
+    const ReduceOutput output{out.data, out.dtype, divisor, are_multiples(16, out.data)};
+    const ReducePlan plan = plan_reduction(extents, sizeof(T), true);
+    // Results that overwrite what is still to be read wait for the second pass, too.
+    const auto* const begin = static_cast<const std::byte*>(in.data);
+    const auto* const results = static_cast<const std::byte*>(out.data);
+    const bool in_place = (extents.axis > 1 || out.dtype != in.dtype) && results < begin + in.nbytes() &&
+                          begin < results + out.nbytes();
+    if (plan.splits == 1 && !in_place)
+      return launch_reduction<Op, T>(place, operation, output, in.data, extents, plan);
+
+    const backend::AxisExtents rest{extents.outer, plan.splits, extents.inner};
+    const Temporary partial(place, size * plan.splits * static_cast<std::int64_t>(sizeof(A)));
+    launch_reduction<Op, T>(place, operation, {partial.data(), dtype_of<A>, 1, true}, in.data, extents, plan);
+    launch_reduction<Op, A>(place, operation, output, partial.data(), rest,
+                            plan_reduction(rest, sizeof(A), false));
+  });
+}
+
+}  // namespace lockstep::cuda

@@ -1,0 +1,250 @@
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include <lockstep/detail/saturate_cast.hpp>
+#include <lockstep/dtype.hpp>
+
+#include "kernels/element.cuh"
+#include "kernels/launch.cuh"
+#include "kernels/reduce_accumulate.cuh"
+#include "kernels/reduce_plan.hpp"
+
+namespace lockstep::cuda {
+
+/// Where results go: as `dtype`, divided by `divisor`.
+struct ReduceOutput {
+  void* data;
+  DType dtype;
+  double divisor;
+  bool aligned;  ///< `data` is a multiple of 16 bytes.
+};
+
+/// What a kernel reduces: `plan.splits` parts of the axis, each to results of its own.
+struct ReduceWork {
+  backend::AxisExtents extents;
+  ReducePlan plan;
+  std::int64_t num_groups;  ///< Groups of threads that this takes.
+};
+
+// ---- Writing ----
+
+template <class To, class From>
+__device__ void store_converted(void* data, std::int64_t index, From value) {
+  To converted;
+  if constexpr (std::same_as<compute_t<To>, From>)
+    converted = narrow<To>(value);
+  else
+    converted = detail::saturate_cast<To>(value);
+  const bool aligned = reinterpret_cast<std::uintptr_t>(data) % sizeof(To) == 0;
+  store<To, 1>(data, index, {converted}, aligned);
+}
+
+template <class A>
+__device__ void store_as(DType dtype, void* data, std::int64_t index, A value) {
+  switch (dtype) {
+    case DType::f32: return store_converted<float>(data, index, value);
+    case DType::f64: return store_converted<double>(data, index, value);
+    default: break;
+  }
+  if constexpr (std::same_as<A, float>) {
+    switch (dtype) {
+      case DType::f16: return store_converted<f16>(data, index, value);
+      case DType::bf16: return store_converted<bf16>(data, index, value);
+      case DType::f8e4m3: return store_converted<f8e4m3>(data, index, value);
+      case DType::f8e5m2: return store_converted<f8e5m2>(data, index, value);
+      default: break;
+    }
+  } else {
+    switch (dtype) {
+      case DType::i8: return store_converted<std::int8_t>(data, index, value);
+      case DType::i16: return store_converted<std::int16_t>(data, index, value);
+      case DType::i32: return store_converted<std::int32_t>(data, index, value);
+      case DType::i64: return store_converted<std::int64_t>(data, index, value);
+      case DType::u8: return store_converted<std::uint8_t>(data, index, value);
+      case DType::u16: return store_converted<std::uint16_t>(data, index, value);
+      case DType::u32: return store_converted<std::uint32_t>(data, index, value);
+      case DType::u64: return store_converted<std::uint64_t>(data, index, value);
+      default: break;
+    }
+  }
+}
+
+/// Not inlined: every kernel writes a few results, and there are many kernels.
+template <class A>
+__device__ __noinline__ void store_result(const ReduceOutput& out, std::int64_t index, A value) {
+  using Quotient = std::conditional_t<std::integral<A>, double, A>;
+  if (out.divisor == 1)
+    store_as(out.dtype, out.data, index, value);
+  else
+    store_as(out.dtype, out.data, index, static_cast<Quotient>(value) / static_cast<Quotient>(out.divisor));
+}
+
+/// Adjacent results.
+template <class T, class A>
+__device__ void store_results(const ReduceOutput& out, std::int64_t index, const A (&values)[kPer16Bytes<T>],
+                              int count) {
+  constexpr int kWhole = kPer16Bytes<T>;
+  if (out.dtype == dtype_of<T> && out.divisor == 1 && out.aligned && count == kWhole && index % kWhole == 0) {
+    Elements<T> results;
+#pragma unroll
+    for (int j = 0; j < kWhole; ++j) results.elements[j] = narrow<T>(static_cast<compute_t<T>>(values[j]));
+    store<T, kWhole>(out.data, index, results, true);
+    return;
+  }
+#pragma unroll
+  for (int j = 0; j < kWhole; ++j)
+    if (j < count) store_result(out, index + j, values[j]);
+}
+
+// ---- Kernels ----
+
+/// Part `split` of the axis.
+struct Part {
+  std::int64_t begin;
+  std::int64_t length;
+};
+
+inline __device__ Part part_of(const ReduceWork& work, std::int64_t split) {
+  const std::int64_t begin = split * work.plan.split_length;
+  return {begin, std::min(work.plan.split_length, work.extents.axis - begin)};
+}
+
+/// `length` adjacent elements as vectors.
+template <class T>
+__device__ VectorRun linear_run(const std::byte* begin, std::int64_t length) {
+  constexpr int kWhole = kPer16Bytes<T>;
+  const std::int64_t size = (length + kWhole - 1) / kWhole;
+  return {begin, 16, size, kWhole, static_cast<int>(length - (size - 1) * kWhole)};
+}
+
+/// Combines the values of `group` threads, a power of two; their first one gets the result.
+template <class Op, class A>
+__device__ A combine_group(A value, int group) {
+  constexpr int kWarp = 32;
+  for (int offset = 1; offset < min(group, kWarp); offset *= 2)
+    value = Op::combine(value, __shfl_down_sync(~0u, value, offset));
+  if (group > kWarp) {
+    __shared__ A of_warps[kThreads / kWarp];
+    if (threadIdx.x % kWarp == 0) of_warps[threadIdx.x / kWarp] = value;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      for (int warp = 1; warp < kThreads / kWarp; ++warp) value = Op::combine(value, of_warps[warp]);
+    }
+    __syncthreads();
+  }
+  return value;
+}
+
+/// A group of threads for each part of a row.
+template <class Op, class T>
+__global__ void __launch_bounds__(kThreads)
+    reduce_rows(ReduceInput in, ReduceOutput out, __grid_constant__ const ReduceWork work) {
+  const int group = work.plan.group;
+  const int lane = threadIdx.x & (group - 1);
+  const std::int64_t step = std::int64_t{gridDim.x} * work.plan.groups_per_block;
+  // The same number of turns for all threads of a block.
+  for (std::int64_t first = std::int64_t{blockIdx.x} * work.plan.groups_per_block; first < work.num_groups;
+       first += step) {
+    const std::int64_t number = first + (threadIdx.x >> (__ffs(group) - 1));
+    RowAccumulator<Op, T> accumulator;
+    if (number < work.num_groups) {
+      const std::int64_t outer = work.plan.splits == 1 ? number : number / work.plan.splits;
+      const Part part = part_of(work, number - outer * work.plan.splits);
+      const std::int64_t begin = outer * work.extents.axis + part.begin;
+      accumulate<Op, T>(accumulator, in,
+                        linear_run<T>(in.begin + begin * static_cast<std::int64_t>(sizeof(T)), part.length),
+                        lane, group);
+    }
+    const auto value = combine_group<Op>(accumulator.value, group);
+    if (lane == 0 && number < work.num_groups) store_result(out, number, value);
+  }
+}
+
+/// Combines `rows` rows of `width` values, one below the other in shared memory, into the first.
+template <class Op, class A>
+__device__ void combine_rows(A* values, int rows, int width, int thread, int num_threads) {
+  __syncthreads();
+  while (rows > 1) {
+    const int half = (rows + 1) / 2;
+    for (int i = thread; i < (rows - half) * width; i += num_threads)
+      values[i] = Op::combine(values[i], values[i + half * width]);
+    __syncthreads();
+    rows = half;
+  }
+}
+
+/// Columns and slabs: threads whose vectors hold the same columns meet in shared memory.
+template <class Op, class T>
+__global__ void __launch_bounds__(kThreads)
+    reduce_columns(ReduceInput in, ReduceOutput out, __grid_constant__ const ReduceWork work) {
+  using A = accumulator_of<Op, T>;
+  constexpr int kWhole = kPer16Bytes<T>;
+  __shared__ A shared[kThreads * kWhole];
+  const auto [outer, axis, inner] = work.extents;
+  const ReducePlan& plan = work.plan;
+  const bool is_columns = plan.kind == ReducePlan::Kind::columns;
+  const int thread = static_cast<int>(threadIdx.x) % plan.group;
+  const int group = static_cast<int>(threadIdx.x) / plan.group;
+  A* const values = shared + group * plan.group * kWhole;
+  const auto address = [&](std::int64_t row, std::int64_t column) {
+    return in.begin + (row * inner + column) * static_cast<std::int64_t>(sizeof(T));
+  };
+
+  const std::int64_t step = std::int64_t{gridDim.x} * plan.groups_per_block;
+  for (std::int64_t first = std::int64_t{blockIdx.x} * plan.groups_per_block; first < work.num_groups;
+       first += step) {
+    const std::int64_t number = first + group;
+    ColumnAccumulator<Op, T> accumulator;
+    std::int64_t result = 0;
+    int num_results = 0;
+    if (is_columns) {
+      const std::int64_t per_row = (inner + kWhole - 1) / kWhole;
+      const std::int64_t tiles = (outer * per_row + plan.width - 1) / plan.width;
+      const std::int64_t split = number / tiles;
+      const std::int64_t vector = (number - split * tiles) * plan.width + thread % plan.width;
+      const std::int64_t o = vector / per_row;
+      if (o < outer) {
+        const std::int64_t column = (vector - o * per_row) * kWhole;
+        const Part part = part_of(work, split);
+        num_results = static_cast<int>(std::min<std::int64_t>(kWhole, inner - column));
+        result = (o * plan.splits + split) * inner + column;
+        accumulate<Op, T>(accumulator, in,
+                          {address(o * axis + part.begin, column), address(1, 0) - in.begin, part.length,
+                           num_results, num_results},
+                          thread / plan.width, plan.group / plan.width);
+      }
+      if (plan.group == plan.width) {
+        store_results<T>(out, result, accumulator.values, num_results);
+        continue;
+      }
+    } else if (number < work.num_groups) {
+      const std::int64_t o = number / plan.splits;
+      const Part part = part_of(work, number - o * plan.splits);
+      num_results = static_cast<int>(inner);
+      result = number * inner;
+      accumulate<Op, T>(accumulator, in,
+                        linear_run<T>(address(o * axis + part.begin, 0), part.length * inner), thread,
+                        plan.group);
+    }
+
+#pragma unroll
+    for (int j = 0; j < kWhole; ++j) values[thread * kWhole + j] = accumulator.values[j];
+    const int width = is_columns ? plan.width * kWhole : static_cast<int>(inner);
+    combine_rows<Op>(values, plan.group * kWhole / width, width, thread, plan.group);
+    if (!is_columns) {
+      for (int i = thread; i < num_results; i += plan.group) store_result(out, result + i, values[i]);
+    } else if (thread < plan.width) {
+#pragma unroll
+      for (int j = 0; j < kWhole; ++j) accumulator.values[j] = values[thread * kWhole + j];
+      store_results<T>(out, result, accumulator.values, num_results);
+    }
+    __syncthreads();  // before the next turn writes
+  }
+}
+
+}  // namespace lockstep::cuda

@@ -1,0 +1,8 @@
+#include "kernels/reduce.cuh"
+
+namespace lockstep::cuda {
+
+template void reduce_by<Sum>(const Place&, const char*, const TensorView&, const TensorView&,
+                             const backend::AxisExtents&, double);
+
+}  // namespace lockstep::cuda

@@ -1,0 +1,43 @@
+#include "launch_order.hpp"
+
+#include <semaphore>
+
+namespace lockstep::cuda {
+namespace {
+
+// A semaphore, as the thread of the last rank gives back what that of the first has taken.
+std::binary_semaphore& turn() {
+  static std::binary_semaphore& semaphore = *new std::binary_semaphore(1);
+  return semaphore;
+}
+
+}  // namespace
+
+LaunchOrder::Turn::Turn(LaunchOrder& order, int num_ranks) : order_(order), num_ranks_(num_ranks) {
+  const std::lock_guard lock(order_.mutex_);
+  if (order_.num_entered_ == 0) {
+    turn().acquire();
+    order_.has_turn_ = true;
+  }
+  order_.num_entered_ += num_ranks_;
+}
+
+LaunchOrder::Turn::~Turn() {
+  const std::lock_guard lock(order_.mutex_);
+  order_.num_left_ += num_ranks_;
+  if (order_.num_left_ < order_.num_ranks_) return;
+  order_.num_entered_ = order_.num_left_ = 0;
+  order_.release();
+}
+
+void LaunchOrder::abandon() noexcept {
+  const std::lock_guard lock(mutex_);
+  release();
+}
+
+void LaunchOrder::release() noexcept {
+  if (has_turn_) turn().release();
+  has_turn_ = false;
+}
+
+}  // namespace lockstep::cuda

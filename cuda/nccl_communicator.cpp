@@ -1,0 +1,391 @@
+#include "nccl_communicator.hpp"
+
+#include <algorithm>
+#include <condition_variable>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include <lockstep/error.hpp>
+
+#include "capture.hpp"
+#include "cuda_error.hpp"
+#include "kernels/combine.hpp"
+#include "native.hpp"
+#include "nccl_error.hpp"
+
+namespace lockstep::cuda {
+namespace {
+
+std::int64_t bytes_of(const backend::Segment& segment) {
+  return segment.count * static_cast<std::int64_t>(size_of(segment.dtype));
+}
+
+/// The dtype as which values of `dtype` travel in a reduction.
+DType carrier_dtype(ReduceOp op, DType dtype) {
+  const bool selects = op == ReduceOp::min || op == ReduceOp::max;
+  switch (dtype) {
+    case DType::f8e4m3:
+    case DType::f8e5m2: return DType::f32;
+    case DType::f16: return selects || op == ReduceOp::mean ? DType::f32 : DType::f16;
+    case DType::bf16: return selects ? DType::f32 : DType::bf16;
+    case DType::i16:
+    case DType::u16: return DType::i32;
+    default: return dtype;
+  }
+}
+
+/// @pre NCCL has it.
+ncclDataType_t native_type(DType dtype) {
+  switch (dtype) {
+    case DType::f16: return ncclFloat16;
+    case DType::bf16: return ncclBfloat16;
+    case DType::f64: return ncclFloat64;
+    case DType::i8: return ncclInt8;
+    case DType::i32: return ncclInt32;
+    case DType::i64: return ncclInt64;
+    case DType::u8: return ncclUint8;
+    case DType::u32: return ncclUint32;
+    case DType::u64: return ncclUint64;
+    default: return ncclFloat32;
+  }
+}
+
+bool is_aligned(const void* data, DType dtype) {
+  return reinterpret_cast<std::uintptr_t>(data) % size_of(dtype) == 0;
+}
+
+/// What the thread that makes the communicators shares with the one that waits for them.
+struct Creation {
+  std::vector<int> ordinals;
+  std::vector<ncclComm_t> communicators;
+  std::exception_ptr error;
+  bool is_done = false;
+  bool is_abandoned = false;
+  std::mutex mutex;  // guards the four above
+  std::condition_variable done;
+
+  void run(const Device& device);
+};
+
+void Creation::run(const Device& device) {
+  constexpr const char* kOperation = "Making an NCCL communicator";
+  std::vector<ncclComm_t> made(ordinals.size());
+  std::exception_ptr failure;
+  try {
+    ncclUniqueId id;
+    LOCKSTEP_NCCL_CHECK(ncclGetUniqueId(&id), nullptr, device, kOperation);
+    NcclGroup group(device, kOperation);
+    for (std::size_t rank = 0; rank < ordinals.size(); ++rank) {
+      LOCKSTEP_CUDA_CHECK(cudaSetDevice(ordinals[rank]), device, kOperation);
+      LOCKSTEP_NCCL_CHECK(
+          ncclCommInitRank(&made[rank], static_cast<int>(ordinals.size()), id, static_cast<int>(rank)),
+          nullptr, device, kOperation);
+    }
+    group.end();
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  const std::lock_guard lock(mutex);
+  if (failure || is_abandoned) {
+    for (ncclComm_t communicator : made) {
+      if (communicator != nullptr) ncclCommAbort(communicator);
+    }
+  } else {
+    communicators = std::move(made);
+  }
+  error = failure;
+  is_done = true;
+  done.notify_all();
+}
+
+}  // namespace
+
+NcclCommunicator::NcclCommunicator(const std::vector<CudaDevice*>& ranks)
+    : order_(static_cast<int>(ranks.size())),
+      published_(static_cast<int>(ranks.size())),
+      finished_(static_cast<int>(ranks.size())) {
+  for (CudaDevice* device : ranks) {
+    Rank& rank = ranks_.emplace_back();
+    rank.device = device;
+    rank.scaled_sums.fill(ncclNumOps);
+  }
+  const auto n = static_cast<double>(ranks.size());
+  while (scale_ * n > 1) scale_ /= 2;
+  divisor_ = n * scale_;
+}
+
+NcclCommunicator::NcclCommunicator(const std::vector<CudaDevice*>& ranks, std::chrono::milliseconds limit)
+    : NcclCommunicator(ranks) {
+  create(limit);
+}
+
+NcclCommunicator::NcclCommunicator(const std::vector<CudaDevice*>& ranks,
+                                   std::span<const ncclComm_t> communicators)
+    : NcclCommunicator(ranks) {
+  owns_ = false;
+  for (std::size_t i = 0; i < ranks_.size(); ++i) ranks_[i].communicator = communicators[i];
+}
+
+void NcclCommunicator::create(std::chrono::milliseconds limit) {
+  // Owned by this thread and by the one that makes the communicators, which may take for ever.
+  const auto creation = std::make_shared<Creation>();
+  for (const Rank& rank : ranks_) creation->ordinals.push_back(rank.device->ordinal());
+  const Device device = ranks_.front().device->device();
+  std::thread([creation, device] { creation->run(device); }).detach();
+
+  std::unique_lock lock(creation->mutex);
+  if (!creation->done.wait_for(lock, limit, [&] { return creation->is_done; })) {
+    creation->is_abandoned = true;
+    LOCKSTEP_EXPECTS(false, CollectiveTimeout, "Making an NCCL communicator of ", ranks_.size(),
+                     " GPUs: it is not there after ", limit.count(),
+                     " ms. NCCL_DEBUG=INFO makes NCCL say what it waits for.");
+  }
+  if (creation->error) std::rethrow_exception(creation->error);
+  for (std::size_t i = 0; i < ranks_.size(); ++i) ranks_[i].communicator = creation->communicators[i];
+}
+
+NcclCommunicator::~NcclCommunicator() {
+  if (aborted_ && owns_) return;
+  for (Rank& rank : ranks_) {
+    for (ncclRedOp_t op : rank.scaled_sums) {
+      if (op != ncclNumOps) ncclRedOpDestroy(op, rank.communicator);
+    }
+  }
+  if (!owns_) return;
+  for (Rank& rank : ranks_) {
+    if (rank.communicator != nullptr) ncclCommDestroy(rank.communicator);
+  }
+}
+
+// Not under a lock: it is to release a thread that waits inside NCCL.
+void NcclCommunicator::abort() noexcept {
+  if (aborted_.exchange(true)) return;
+  published_.fail();
+  order_.abandon();
+  if (!owns_) return;
+  for (const Rank& rank : ranks_) ncclCommAbort(rank.communicator);
+}
+
+void NcclCommunicator::require_alive(std::string_view operation, std::span<const backend::RankCall> calls) {
+  const backend::RankCall& first = calls.front();
+  for (const backend::RankCall& call : calls) {
+    const Rank& rank = rank_of(call);
+    require_same_capture(operation, first, rank_of(first).device->device(), call, rank.device->device());
+    LOCKSTEP_EXPECTS(!aborted_, CollectiveAborted, operation, " on rank ", call.rank, " (",
+                     rank.device->device(), "): the communicator was aborted. Make a new one.");
+    ncclResult_t state = ncclSuccess;
+    LOCKSTEP_NCCL_CHECK(ncclCommGetAsyncError(rank.communicator, &state), rank.communicator,
+                        rank.device->device(), operation);
+    LOCKSTEP_NCCL_CHECK(state, rank.communicator, rank.device->device(), operation);
+  }
+}
+
+template <class Issue>
+void NcclCommunicator::group(std::string_view operation, std::span<const backend::RankCall> calls,
+                             const Issue& issue) {
+  const LaunchOrder::Turn turn(order_, static_cast<int>(calls.size()));
+  NcclGroup group(rank_of(calls.front()).device->device(), operation);
+  for (const backend::RankCall& call : calls) {
+    for (std::size_t s = 0; s < call.segments.size(); ++s) {
+      Rank& rank = rank_of(call);
+      LOCKSTEP_NCCL_CHECK(issue(rank, call, s), rank.communicator, rank.device->device(), operation);
+    }
+  }
+  group.end();
+}
+
+NcclCommunicator::Carrier NcclCommunicator::prepare(const Reduction& reduction, const backend::RankCall& call,
+                                                    const backend::Segment& segment) {
+  Rank& rank = rank_of(call);
+  const Device& device = rank.device->device();
+  const Place place = rank.device->kernels().place_on(call.stream);
+  const bool selects = reduction.op == ReduceOp::min || reduction.op == ReduceOp::max;
+  const bool receives = reduction.root < 0 || reduction.root == call.rank;
+
+  Carrier carrier;
+  carrier.dtype = carrier_dtype(reduction.op, segment.dtype);
+  carrier.is_ordered = selects && is_floating(carrier.dtype);
+  carrier.type = native_type(!carrier.is_ordered           ? carrier.dtype
+                             : carrier.dtype == DType::f64 ? DType::i64
+                                                           : DType::i32);
+  carrier.send = segment.send;
+  carrier.receive = receives ? segment.receive : nullptr;
+
+  const std::int64_t num_sent = segment.count * reduction.sent_blocks;
+  const bool fits = carrier.dtype == segment.dtype && is_aligned(segment.send, segment.dtype) &&
+                    (!receives || is_aligned(segment.receive, segment.dtype));
+  const bool encodes_into_receive = receives && reduction.sent_blocks == 1;
+  if (!fits || (carrier.is_ordered && !encodes_into_receive)) {
+    const auto size = static_cast<std::int64_t>(size_of(carrier.dtype));
+    carrier.temporary = Temporary(place, num_sent * size);
+    void* const data = carrier.temporary.data();
+    if (carrier.dtype == segment.dtype) {
+      rank.device->copy(data, segment.send, static_cast<std::size_t>(num_sent * size), call.stream);
+    } else {
+      rank.device->kernels().copy(TensorView(data, {num_sent}, carrier.dtype, device),
+                                  TensorView(segment.send, {num_sent}, segment.dtype, device), call.stream);
+    }
+    carrier.send = data;
+    // In place, as NCCL has it: a rank's own block of what it sends.
+    const std::int64_t own_block = reduction.sent_blocks == 1 ? 0 : call.rank * segment.count * size;
+    if (receives) carrier.receive = static_cast<std::byte*>(data) + own_block;
+  }
+  if (carrier.is_ordered) {
+    void* const integers = carrier.temporary.data() != nullptr ? carrier.temporary.data() : carrier.receive;
+    encode_ordered(place, reduction.op, carrier.dtype, num_sent, carrier.send, integers);
+    carrier.send = integers;
+  }
+  return carrier;
+}
+
+void NcclCommunicator::deliver(const Reduction& reduction, const backend::RankCall& call,
+                               const backend::Segment& segment, const Carrier& carrier) {
+  if (carrier.receive == nullptr) return;
+  Rank& rank = rank_of(call);
+  const Device& device = rank.device->device();
+  const TensorView result(carrier.receive, {segment.count}, carrier.dtype, device);
+  if (carrier.is_ordered) {
+    const Place place = rank.device->kernels().place_on(call.stream);
+    decode_ordered(place, carrier.dtype, segment.count, carrier.receive);
+  }
+  if (reduction.op == ReduceOp::mean && divisor_ != 1)
+    rank.device->kernels().divide(result, result, divisor_, call.stream);
+  if (carrier.temporary.data() == nullptr) return;
+  if (carrier.dtype == segment.dtype) {
+    rank.device->copy(segment.receive, carrier.receive, static_cast<std::size_t>(bytes_of(segment)),
+                      call.stream);
+  } else {
+    rank.device->kernels().copy(TensorView(segment.receive, {segment.count}, segment.dtype, device), result,
+                                call.stream);
+  }
+}
+
+ncclRedOp_t NcclCommunicator::native(const Reduction& reduction, Rank& rank, const Carrier& carrier) {
+  switch (reduction.op) {
+    case ReduceOp::sum: return ncclSum;
+    case ReduceOp::product: return ncclProd;
+    case ReduceOp::min: return ncclMin;
+    case ReduceOp::max: return ncclMax;
+    case ReduceOp::mean: break;
+  }
+  ncclRedOp_t& op = rank.scaled_sums[static_cast<std::size_t>(carrier.dtype)];
+  if (op == ncclNumOps) {
+    const auto as_float = static_cast<float>(scale_);
+    const bf16 as_bf16 = as_float;
+    const void* scale = &as_float;
+    if (carrier.dtype == DType::f64) scale = &scale_;
+    if (carrier.dtype == DType::bf16) scale = &as_bf16;
+    LOCKSTEP_NCCL_CHECK(ncclRedOpCreatePreMulSum(&op, const_cast<void*>(scale), carrier.type,
+                                                 ncclScalarHostImmediate, rank.communicator),
+                        rank.communicator, rank.device->device(), reduction.operation);
+  }
+  return op;
+}
+
+template <class Issue>
+void NcclCommunicator::reduce_by(const Reduction& reduction, std::span<const backend::RankCall> calls,
+                                 const Issue& issue) {
+  require_alive(reduction.operation, calls);
+  for (const backend::RankCall& call : calls) {
+    Rank& rank = rank_of(call);
+    rank.carriers.clear();
+    for (const backend::Segment& segment : call.segments) {
+      rank.carriers.push_back(prepare(reduction, call, segment));
+      native(reduction, rank, rank.carriers.back());  // made outside the group
+    }
+  }
+  group(reduction.operation, calls, [&](Rank& rank, const backend::RankCall& call, std::size_t s) {
+    const Carrier& carrier = rank.carriers[s];
+    return issue(rank, carrier, static_cast<std::size_t>(call.segments[s].count),
+                 native(reduction, rank, carrier), cuda::native(call.stream));
+  });
+  for (const backend::RankCall& call : calls) {
+    Rank& rank = rank_of(call);
+    for (std::size_t s = 0; s < call.segments.size(); ++s)
+      deliver(reduction, call, call.segments[s], rank.carriers[s]);
+    rank.carriers.clear();
+  }
+}
+
+void NcclCommunicator::all_reduce(std::span<const backend::RankCall> calls, ReduceOp op) {
+  reduce_by(
+      {.operation = "all_reduce", .op = op}, calls,
+      [](Rank& rank, const Carrier& carrier, std::size_t count, ncclRedOp_t native_op, cudaStream_t stream) {
+        return ncclAllReduce(carrier.send, carrier.receive, count, carrier.type, native_op, rank.communicator,
+                             stream);
+      });
+}
+
+void NcclCommunicator::reduce(std::span<const backend::RankCall> calls, ReduceOp op, int root) {
+  reduce_by({.operation = "reduce", .op = op, .root = root}, calls,
+            [root](Rank& rank, const Carrier& carrier, std::size_t count, ncclRedOp_t native_op,
+                   cudaStream_t stream) {
+              return ncclReduce(carrier.send, carrier.receive, count, carrier.type, native_op, root,
+                                rank.communicator, stream);
+            });
+}
+
+void NcclCommunicator::reduce_scatter(std::span<const backend::RankCall> calls, ReduceOp op) {
+  reduce_by(
+      {.operation = "reduce_scatter", .op = op, .sent_blocks = num_ranks()}, calls,
+      [](Rank& rank, const Carrier& carrier, std::size_t count, ncclRedOp_t native_op, cudaStream_t stream) {
+        return ncclReduceScatter(carrier.send, carrier.receive, count, carrier.type, native_op,
+                                 rank.communicator, stream);
+      });
+}
+
+void NcclCommunicator::broadcast(std::span<const backend::RankCall> calls, int root) {
+  require_alive("broadcast", calls);
+  group("broadcast", calls, [root](Rank& rank, const backend::RankCall& call, std::size_t s) {
+    const backend::Segment& segment = call.segments[s];
+    // A root that keeps no copy receives in place.
+    void* const receive = segment.receive != nullptr ? segment.receive : const_cast<void*>(segment.send);
+    const void* const send = segment.send != nullptr ? segment.send : receive;
+    return ncclBroadcast(send, receive, static_cast<std::size_t>(bytes_of(segment)), ncclUint8, root,
+                         rank.communicator, cuda::native(call.stream));
+  });
+}
+
+void NcclCommunicator::all_gather(std::span<const backend::RankCall> calls) {
+  constexpr std::string_view kOperation = "all_gather";
+  require_alive(kOperation, calls);
+  for (const backend::RankCall& call : calls) rank_of(call).call = &call;
+  const bool alone = calls.size() == ranks_.size();
+  if (!alone) {
+    LOCKSTEP_EXPECTS(published_.arrive_and_wait(static_cast<int>(calls.size())), CollectiveAborted,
+                     kOperation, " on rank ", calls.front().rank, " of ", ranks_.size(),
+                     " GPUs: the communicator was aborted. Make a new one.");
+  }
+  std::exception_ptr error;
+  try {
+    group(kOperation, calls, [this](Rank& rank, const backend::RankCall& call, std::size_t s) {
+      const backend::Segment& own = call.segments[s];
+      const auto sent = [&](const Rank& other) {
+        return static_cast<std::size_t>(bytes_of(other.call->segments[s]));
+      };
+      const cudaStream_t stream = cuda::native(call.stream);
+      if (std::ranges::all_of(ranks_, [&](const Rank& other) { return sent(other) == sent(rank); }))
+        return ncclAllGather(own.send, own.receive, sent(rank), ncclUint8, rank.communicator, stream);
+      auto* receive = static_cast<std::byte*>(own.receive);
+      for (std::size_t root = 0; root < ranks_.size(); ++root) {
+        const std::size_t size_bytes = sent(ranks_[root]);
+        const void* const send = static_cast<int>(root) == call.rank ? own.send : receive;
+        if (size_bytes > 0) {
+          const ncclResult_t result = ncclBroadcast(send, receive, size_bytes, ncclUint8,
+                                                    static_cast<int>(root), rank.communicator, stream);
+          if (result != ncclSuccess) return result;
+        }
+        receive += size_bytes;
+      }
+      return ncclSuccess;
+    });
+  } catch (...) {
+    error = std::current_exception();
+  }
+  if (!alone) finished_.arrive_and_wait(static_cast<int>(calls.size()));
+  if (error) std::rethrow_exception(error);
+}
+
+}  // namespace lockstep::cuda

@@ -1,0 +1,99 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include <nccl.h>
+
+#include <lockstep/backend/communicator_backend.hpp>
+
+#include "cuda_device.hpp"
+#include "detail/barrier.hpp"
+#include "launch_order.hpp"
+#include "temporary.hpp"
+
+namespace lockstep::cuda {
+
+/// Collectives of distinct GPUs, one NCCL rank for each; the ranks that one thread drives are one group.
+///
+/// NCCL combines in the element's own type, in an order of its choosing. Where that would break the
+/// interface's promises, values travel as another type (a `Carrier`): f16's mean and everything of f8 as f32,
+/// minima and maxima of floats as ordered integers, which keep NaN, 16-bit integers, which NCCL lacks, as
+/// 32-bit ones. A mean is a sum of values scaled by a power of two, which is exact and cannot overflow, and
+/// one division in float for what is left.
+///
+/// Communicators are blocking ones, made by threads of their own within a time limit: each group of a
+/// non-blocking communicator costs NCCL a new thread (ncclGroupEnd, NCCL 2.28).
+class NcclCommunicator final : public backend::CommunicatorBackend {
+ public:
+  static constexpr std::chrono::minutes kCreationLimit{5};
+
+  /// @throws CollectiveError    NCCL failed. @throws CollectiveTimeout  it took longer than `limit`.
+  NcclCommunicator(const std::vector<CudaDevice*>& ranks, std::chrono::milliseconds limit);
+  /// Uses communicators that stay somebody else's.
+  NcclCommunicator(const std::vector<CudaDevice*>& ranks, std::span<const ncclComm_t> communicators);
+  ~NcclCommunicator() override;
+
+  int num_ranks() const override { return static_cast<int>(ranks_.size()); }
+  void all_reduce(std::span<const backend::RankCall> calls, ReduceOp op) override;
+  void reduce(std::span<const backend::RankCall> calls, ReduceOp op, int root) override;
+  void broadcast(std::span<const backend::RankCall> calls, int root) override;
+  void all_gather(std::span<const backend::RankCall> calls) override;
+  void reduce_scatter(std::span<const backend::RankCall> calls, ReduceOp op) override;
+  void abort() noexcept override;
+
+ private:
+  /// How one segment of a reduction travels.
+  struct Carrier {
+    DType dtype = DType::f32;
+    ncclDataType_t type = ncclFloat32;  // what NCCL is told
+    bool is_ordered = false;            // encoded as integers
+    const void* send = nullptr;
+    void* receive = nullptr;  // null where the rank only sends
+    Temporary temporary;      // holds both, where the caller's buffers cannot
+  };
+  struct Rank {
+    CudaDevice* device = nullptr;
+    ncclComm_t communicator = nullptr;
+    const backend::RankCall* call = nullptr;
+    std::vector<Carrier> carriers;                    // of the call under way
+    std::array<ncclRedOp_t, kNumDTypes> scaled_sums;  // by dtype; ncclNumOps: not made yet
+  };
+  struct Reduction {
+    std::string_view operation;
+    ReduceOp op;
+    int root = -1;        // the only rank that receives; -1: all do
+    int sent_blocks = 1;  // of `count` elements
+  };
+
+  explicit NcclCommunicator(const std::vector<CudaDevice*>& ranks);
+  void create(std::chrono::milliseconds limit);
+  Rank& rank_of(const backend::RankCall& call) { return ranks_[static_cast<std::size_t>(call.rank)]; }
+  void require_alive(std::string_view operation, std::span<const backend::RankCall> calls);
+
+  /// Calls `issue(rank, s)` for every rank of `calls` and its segments, in one group.
+  template <class Issue>
+  void group(std::string_view operation, std::span<const backend::RankCall> calls, const Issue& issue);
+  /// The same for a reduction, with `issue(rank, carrier, count, native op)`.
+  template <class Issue>
+  void reduce_by(const Reduction& reduction, std::span<const backend::RankCall> calls, const Issue& issue);
+  Carrier prepare(const Reduction& reduction, const backend::RankCall& call, const backend::Segment& segment);
+  void deliver(const Reduction& reduction, const backend::RankCall& call, const backend::Segment& segment,
+               const Carrier& carrier);
+  ncclRedOp_t native(const Reduction& reduction, Rank& rank, const Carrier& carrier);
+
+  std::vector<Rank> ranks_;
+  bool owns_ = true;    // the native communicators
+  double scale_ = 1;    // 2^-k, the largest not above 1 / num_ranks
+  double divisor_ = 1;  // num_ranks * scale_, exact: what is left to divide a scaled sum by
+  std::atomic<bool> aborted_{false};
+  LaunchOrder order_;
+  detail::Barrier published_;  // all_gather's calls, whose counts may differ
+  detail::Barrier finished_;   // they have been read
+};
+
+}  // namespace lockstep::cuda

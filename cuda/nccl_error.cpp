@@ -1,0 +1,40 @@
+#include "nccl_error.hpp"
+
+#include <string>
+
+#include <cuda_runtime_api.h>
+
+namespace lockstep::cuda {
+
+void throw_nccl_error(ncclResult_t code, const char* call, const SourceLocation& location,
+                      ncclComm_t communicator, const Device& device, std::string_view operation) {
+  cudaGetLastError();  // NCCL leaves behind what the CUDA runtime told it
+  ErrorContext context;
+  context.operation = operation;
+  context.device = device.to_string();
+  context.code = code;
+  context.location = location;
+  context.hint = "NCCL_DEBUG=INFO makes NCCL say more.";
+  const char* const last_words = ncclGetLastError(communicator);
+  const std::string message = lockstep::detail::concat(
+      operation, " on ", device, ": ", call, " failed with ", ncclGetErrorString(code), " (",
+      static_cast<int>(code), ")", last_words != nullptr && *last_words != '\0' ? ", " : "",
+      last_words != nullptr ? last_words : "", ". ", context.hint);
+  throw CollectiveError(message, std::move(context));
+}
+
+NcclGroup::NcclGroup(const Device& device, std::string_view operation)
+    : device_(device), operation_(operation) {
+  LOCKSTEP_NCCL_CHECK(ncclGroupStart(), nullptr, device, operation);
+}
+
+NcclGroup::~NcclGroup() {
+  if (open_) ncclGroupEnd();
+}
+
+void NcclGroup::end() {
+  open_ = false;
+  LOCKSTEP_NCCL_CHECK(ncclGroupEnd(), nullptr, device_, operation_);
+}
+
+}  // namespace lockstep::cuda

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <string_view>
+
+#include <nccl.h>
+
+#include <lockstep/device.hpp>
+#include <lockstep/error.hpp>
+
+namespace lockstep::cuda {
+
+/// Throws CollectiveError: what was attempted, on which device, the call, the code, its meaning and NCCL's
+/// own last words.
+/// @param communicator  may be null.
+[[noreturn]] void throw_nccl_error(ncclResult_t code, const char* call, const SourceLocation& location,
+                                   ncclComm_t communicator, const Device& device, std::string_view operation);
+
+/// Several NCCL calls of one thread, launched together: without, the first would wait for the others for
+/// ever. Nothing is enqueued before end(). A required argument of whatever makes such calls.
+class [[nodiscard]] NcclGroup {
+ public:
+  /// @param device  the first rank's, for messages.
+  NcclGroup(const Device& device, std::string_view operation);
+  /// Closes the group after an error, so that the thread's next one is not inside it.
+  ~NcclGroup();
+  void end();
+  NcclGroup(const NcclGroup&) = delete;
+  NcclGroup& operator=(const NcclGroup&) = delete;
+
+ private:
+  const Device& device_;
+  const std::string_view operation_;
+  bool open_ = true;
+};
+
+}  // namespace lockstep::cuda
+
+#define LOCKSTEP_NCCL_CHECK(call, communicator, device, operation)                             \
+  do {                                                                                         \
+    if (const ncclResult_t lockstep_code = (call); lockstep_code != ncclSuccess) [[unlikely]]  \
+      ::lockstep::cuda::throw_nccl_error(lockstep_code, #call, {__FILE__, __LINE__, __func__}, \
+                                         (communicator), (device), (operation));               \
+  } while (false)

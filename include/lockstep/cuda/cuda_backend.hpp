@@ -1,0 +1,20 @@
+#pragma once
+
+#include <memory>
+
+#include <lockstep/backend/backend.hpp>
+
+namespace lockstep::cuda {
+
+/// The GPUs of this process that CUDA_VISIBLE_DEVICES leaves, in the CUDA runtime's order: GPU:k is the k-th,
+/// or, after set_virtual_devices, the k-th replica's place on them. No device, and no error, where there is
+/// no driver or no GPU.
+///
+/// A GPU that nobody opens gets no context and no allocation. Streams of the backend are CUDA streams that do
+/// not synchronise with the legacy default stream; memory comes from one stream-ordered pool for each GPU
+/// (cudaMallocAsync), which keeps what is freed until trim_memory. Collectives of distinct GPUs run on NCCL;
+/// those of virtual devices of one GPU by own kernels, each of which reads all sources and writes all
+/// destinations once, in rank order. A group that mixes both is refused.
+std::unique_ptr<backend::Backend> make_backend();
+
+}  // namespace lockstep::cuda

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+
+#include <cuda_runtime_api.h>
+
+#include <lockstep/event.hpp>
+#include <lockstep/stream.hpp>
+
+/// CUDA's own handles of the library's objects. The one public header that includes CUDA's: link
+/// lockstep::cuda_interop, which brings the toolkit's include path.
+namespace lockstep::cuda {
+
+/// The CUDA stream behind a stream of a GPU; valid as long as the stream is.
+/// @pre stream.device() is a GPU.
+inline cudaStream_t native_stream(const StreamRef& stream) {
+  return reinterpret_cast<cudaStream_t>(static_cast<std::uintptr_t>(stream.handle()));
+}
+
+/// The CUDA event behind an event of a GPU; valid as long as the event is.
+/// @pre event.device() is a GPU.
+inline cudaEvent_t native_event(const EventRef& event) {
+  return reinterpret_cast<cudaEvent_t>(static_cast<std::uintptr_t>(event.handle()));
+}
+
+}  // namespace lockstep::cuda

@@ -1,0 +1,18 @@
+#include <lockstep/backend/backend.hpp>
+#include <lockstep/error.hpp>
+
+namespace lockstep::backend {
+
+std::vector<int> Backend::devices_of_native(std::span<void* const> communicators) {
+  LOCKSTEP_EXPECTS(false, Unsupported, "Communicator::adopt of ", communicators.size(),
+                   " communicators: the ", name(),
+                   " backend takes none. Use Communicator::create, or a library built with NCCL.");
+}
+
+std::unique_ptr<CommunicatorBackend> Backend::adopt_communicators(std::span<DeviceBackend* const>,
+                                                                  std::span<void* const> communicators) {
+  devices_of_native(communicators);
+  return nullptr;
+}
+
+}  // namespace lockstep::backend

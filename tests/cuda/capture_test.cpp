@@ -1,0 +1,139 @@
+#include <vector>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <cuda_runtime_api.h>
+
+#include <lockstep/cuda/interop.hpp>
+#include <lockstep/lockstep.hpp>
+
+#include "support/communicator_group.hpp"
+#include "support/matchers.hpp"
+
+namespace lockstep::test {
+namespace {
+
+/// What is enqueued on the streams between construction and end() becomes a graph.
+class Capture {
+ public:
+  explicit Capture(const std::vector<StreamRef>& streams) : streams_(streams) {
+    REQUIRE(cudaStreamBeginCapture(cuda::native_stream(streams_[0]), cudaStreamCaptureModeThreadLocal) ==
+            cudaSuccess);
+    for (std::size_t i = 1; i < streams_.size(); ++i) streams_[i].wait(streams_[0]);
+  }
+  void end() {
+    for (std::size_t i = 1; i < streams_.size(); ++i) streams_[0].wait(streams_[i]);
+    REQUIRE(cudaStreamEndCapture(cuda::native_stream(streams_[0]), &graph_) == cudaSuccess);
+    REQUIRE(cudaGraphInstantiate(&executable_, graph_, 0) == cudaSuccess);
+  }
+  void launch() {
+    REQUIRE(cudaGraphLaunch(executable_, cuda::native_stream(streams_[0])) == cudaSuccess);
+    REQUIRE(cudaStreamSynchronize(cuda::native_stream(streams_[0])) == cudaSuccess);
+  }
+  ~Capture() {
+    if (executable_ != nullptr) cudaGraphExecDestroy(executable_);
+    if (graph_ != nullptr) cudaGraphDestroy(graph_);
+  }
+
+ private:
+  std::vector<StreamRef> streams_;
+  cudaGraph_t graph_ = nullptr;
+  cudaGraphExec_t executable_ = nullptr;
+};
+
+using Values = std::vector<float>;
+
+}  // namespace
+
+TEST_CASE("P42 collectives are captured into a graph, which repeats them", "[cuda]") {
+  const int n = TestBackend::num_devices();
+  CommunicatorGroup group(n);
+  const auto op = GENERATE(ReduceOp::sum, ReduceOp::mean, ReduceOp::max);
+  std::vector<Tensor> inputs, outputs;
+  std::vector<TensorView> from, to;
+  for (int rank = 0; rank < n; ++rank) {
+    const StreamScope scope(group.stream(rank));
+    inputs.push_back(Tensor::full({1000}, static_cast<float>(rank), DType::f32, group.stream(rank).device()));
+    outputs.push_back(Tensor::zeros({1000}, DType::f32, group.stream(rank).device()));
+    from.push_back(inputs.back().view());
+    to.push_back(outputs.back().view());
+  }
+  group.communicator().all_reduce(op, from, to, group.streams());  // the first call connects
+  for (const StreamRef& stream : group.streams()) stream.synchronize();
+
+  Capture capture(group.streams());
+  group.communicator().all_reduce(op, from, to, group.streams());
+  capture.end();
+  for (const float offset : {10.0f, 20.0f}) {
+    for (int rank = 0; rank < n; ++rank) {
+      const StreamScope scope(group.stream(rank));
+      inputs[static_cast<std::size_t>(rank)].fill_(offset + static_cast<float>(rank));
+      group.stream(rank).synchronize();
+    }
+    capture.launch();
+    const auto count = static_cast<float>(n);
+    const float sum = offset * count + count * (count - 1) / 2;
+    const float expected = op == ReduceOp::sum    ? sum
+                           : op == ReduceOp::mean ? sum / count
+                                                  : offset + count - 1;
+    for (int rank = 0; rank < n; ++rank) {
+      const StreamScope scope(group.stream(rank));
+      REQUIRE(outputs[static_cast<std::size_t>(rank)].to_vector<float>() == Values(1000, expected));
+    }
+  }
+}
+
+TEST_CASE("P42 a collective of streams in different captures is refused, naming capture", "[cuda]") {
+  TestBackend::devices(2);
+  CommunicatorGroup group(2);
+  std::vector<Tensor> tensors;
+  std::vector<TensorView> views;
+  for (int rank = 0; rank < 2; ++rank) {
+    const StreamScope scope(group.stream(rank));
+    tensors.push_back(Tensor::ones({10}, DType::f32, group.stream(rank).device()));
+    views.push_back(tensors.back().view());
+    group.stream(rank).synchronize();
+  }
+  REQUIRE(cudaStreamBeginCapture(cuda::native_stream(group.stream(0)), cudaStreamCaptureModeThreadLocal) ==
+          cudaSuccess);
+  REQUIRE_THROWS_MATCHES(group.communicator().all_reduce(ReduceOp::sum, views, views, group.streams()),
+                         Unsupported, says("all_reduce", "rank 1", "capture"));
+  cudaGraph_t graph = nullptr;
+  REQUIRE(cudaStreamEndCapture(cuda::native_stream(group.stream(0)), &graph) == cudaSuccess);
+  REQUIRE(cudaGraphDestroy(graph) == cudaSuccess);
+  for (int rank = 0; rank < 2; ++rank) {
+    const StreamScope scope(group.stream(rank));
+    REQUIRE(tensors[static_cast<std::size_t>(rank)].to_vector<float>() == Values(10, 1));
+  }
+}
+
+TEST_CASE("P42 kernels of every family are captured", "[cuda]") {
+  const Device device = TestBackend::device();
+  const Stream stream(device);
+  const StreamScope scope(stream);
+  Tensor a = Tensor::full({64, 32}, 2.0f, DType::f32, device),
+         b = Tensor::full({64, 32}, 3.0f, DType::f32, device);
+  Tensor product = Tensor::zeros({32, 32}, DType::f32, device), sum = Tensor::zeros({32}, DType::f32, device);
+  Tensor half = Tensor::zeros({64, 32}, DType::f16, device);
+  const auto work = [&] {
+    a.add_(b);
+    product.copy_(matmul(a, b, true, false));
+    sum.copy_(reduce_axes(ReduceOp::sum, a, 0, DType::f32));
+    half.copy_(a.cast(DType::f16));
+  };
+  work();  // cuBLAS makes its workspace
+  stream.synchronize();
+  a.fill_(2.0f);
+  stream.synchronize();
+  Capture capture({stream});
+  work();
+  capture.end();
+  capture.launch();
+  capture.launch();
+  REQUIRE(a.to_vector<float>() == Values(64 * 32, 8));
+  REQUIRE(product.to_vector<float>() == Values(32 * 32, 64 * 24));
+  REQUIRE(sum.to_vector<float>() == Values(32, 64 * 8));
+  REQUIRE(half.cast(DType::f32).to_vector<float>() == Values(64 * 32, 8));
+}
+
+}  // namespace lockstep::test
