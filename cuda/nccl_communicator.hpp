@@ -39,6 +39,7 @@ class NcclCommunicator final : public backend::CommunicatorBackend {
   ~NcclCommunicator() override;
 
   int num_ranks() const override { return static_cast<int>(ranks_.size()); }
+  bool combines_in_rank_order() const override { return false; }
   void all_reduce(std::span<const backend::RankCall> calls, ReduceOp op) override;
   void reduce(std::span<const backend::RankCall> calls, ReduceOp op, int root) override;
   void broadcast(std::span<const backend::RankCall> calls, int root) override;

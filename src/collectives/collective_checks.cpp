@@ -110,6 +110,9 @@ void CollectiveChecks::run(std::span<const Arrival* const> arrivals) {
 void CollectiveChecks::check_batch(const CollectiveCall& call, const CollectiveCall& first,
                                    const Place& place) const {
   const RankBatch& batch = *call.batch;
+  LOCKSTEP_MATCHES(call.deterministic == first.deterministic, place, "Pass the same options on every replica",
+                   "deterministic = ", call.deterministic ? "true" : "false", " differs from replica 0's ",
+                   first.deterministic ? "true" : "false");
   if (call.has_root()) {
     LOCKSTEP_MATCHES(call.root == first.root, place, "Pass the same root on every replica", "root ",
                      call.root, " differs from replica 0's ", first.root);

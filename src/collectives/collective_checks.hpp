@@ -20,6 +20,7 @@ struct CollectiveCall {
   ReduceOp op;  ///< Where it reduces.
   int root;     ///< Of reduce and broadcast.
   const RankBatch* batch;
+  bool deterministic;
 
   bool has_root() const { return collective == Collective::reduce || collective == Collective::broadcast; }
   bool reduces() const { return collective != Collective::broadcast && collective != Collective::all_gather; }

@@ -54,6 +54,8 @@ struct Communicator::Impl {
                   const CommunicationOptions& options);
   void make_segments(const CollectiveCall& call, std::vector<Buffer>& temporaries);
   void enqueue(Collective collective, ReduceOp op, int root, std::span<const backend::RankCall> calls);
+  void enqueue_in_rank_order(Collective collective, ReduceOp op, int root,
+                             std::span<const backend::RankCall> calls);
   void abort(const std::string& cause) noexcept {
     rendezvous.abort(cause);
     backend->abort();
@@ -132,7 +134,7 @@ void Communicator::Impl::run_all(Collective collective, ReduceOp op, int root,
 void Communicator::Impl::meet(Collective collective, ReduceOp op, int root,
                               std::span<const RankBatch> batches, const CommunicationOptions& options) {
   const std::string_view operation = detail::operation_name(collective, op);
-  const auto timeout = options.merged_over({}).timeout;
+  const CommunicationOptions merged = options.merged_over({});
   LOCKSTEP_EXPECTS(!batches.empty(), InvalidArgument, operation, ": no replica is named.");
   for (std::size_t i = 0; i < batches.size(); ++i) {
     const int rank = batches[i].rank;
@@ -148,12 +150,12 @@ void Communicator::Impl::meet(Collective collective, ReduceOp op, int root,
   own.arrivals.clear();
   for (const RankBatch& batch : batches) {
     own.ranks.push_back(batch.rank);
-    own.calls.push_back({collective, op, root, &batch});
+    own.calls.push_back({collective, op, root, &batch, merged.deterministic});
   }
   for (const CollectiveCall& call : own.calls) own.arrivals.push_back({operation, call.tensors(), &call});
   rendezvous.meet(
       own.ranks, own.arrivals, [this](std::span<const detail::Arrival* const> all) { checks.run(all); },
-      timeout);
+      merged.timeout);
 }
 
 void Communicator::Impl::run_locked(Collective collective, ReduceOp op, int root,
@@ -170,7 +172,12 @@ void Communicator::Impl::run_locked(Collective collective, ReduceOp op, int root
           {call.batch->rank, call.batch->stream.handle(), scratch_of(*call.batch).segments});
     }
     // What is left out is empty on all ranks, so that all skip the call or none.
-    if (!own.rank_calls.front().segments.empty()) enqueue(collective, op, root, own.rank_calls);
+    if (own.rank_calls.front().segments.empty()) return;
+    const CollectiveCall& call = own.calls.front();
+    if (call.reduces() && call.deterministic && !backend->combines_in_rank_order())
+      enqueue_in_rank_order(collective, op, root, own.rank_calls);
+    else
+      enqueue(collective, op, root, own.rank_calls);
   } catch (const std::exception& error) {
     abort(error.what());
     throw;
@@ -216,6 +223,53 @@ void Communicator::Impl::enqueue(Collective collective, ReduceOp op, int root,
     case Collective::broadcast: return backend->broadcast(calls, root);
     case Collective::all_gather: return backend->all_gather(calls);
     case Collective::reduce_scatter: return backend->reduce_scatter(calls, op);
+  }
+}
+
+// Every rank gathers all contributions and combines them alike.
+void Communicator::Impl::enqueue_in_rank_order(Collective collective, ReduceOp op, int root,
+                                               std::span<const backend::RankCall> calls) {
+  const std::int64_t n = num_ranks();
+  const std::int64_t sent_blocks = collective == Collective::reduce_scatter ? n : 1;
+  const ReduceOp step = op == ReduceOp::mean ? ReduceOp::sum : op;
+  const double divisor = op == ReduceOp::mean ? static_cast<double>(n) : 1.0;
+  const auto stream_of = [&](const backend::RankCall& call) {
+    return StreamRef(*device_backends[static_cast<std::size_t>(call.rank)], call.stream);
+  };
+
+  std::vector<Buffer> temporaries;  // freed in stream order
+  std::vector<std::vector<backend::Segment>> gathered(calls.size());
+  std::vector<backend::RankCall> gathers;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    for (const backend::Segment& segment : calls[i].segments) {
+      const std::int64_t count = segment.count * sent_blocks;
+      const std::size_t num_bytes = static_cast<std::size_t>(n * count) * size_of(segment.dtype);
+      void* const all = temporaries.emplace_back(num_bytes, stream_of(calls[i])).data();
+      gathered[i].push_back({segment.send, all, count, segment.dtype});
+    }
+    gathers.push_back({calls[i].rank, calls[i].stream, gathered[i]});
+  }
+  backend->all_gather(gathers);
+
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const backend::RankCall& call = calls[i];
+    if (collective == Collective::reduce && call.rank != root) continue;
+    const StreamRef stream = stream_of(call);
+    const Device device = stream.device();
+    for (std::size_t s = 0; s < call.segments.size(); ++s) {
+      const auto [send, all, count, dtype] = gathered[i][s];
+      void* result = call.segments[s].receive;
+      if (sent_blocks > 1)
+        result = temporaries.emplace_back(static_cast<std::size_t>(count) * size_of(dtype), stream).data();
+      stream.device_backend().kernels().reduce_axis(step, TensorView(result, Shape(count), dtype, device),
+                                                    TensorView(all, Shape(n, count), dtype, device),
+                                                    {1, n, count}, divisor, stream.handle());
+      if (sent_blocks == 1) continue;
+      const std::size_t num_bytes = static_cast<std::size_t>(call.segments[s].count) * size_of(dtype);
+      const std::byte* const part =
+          static_cast<const std::byte*>(result) + static_cast<std::size_t>(call.rank) * num_bytes;
+      stream.device_backend().copy(call.segments[s].receive, part, num_bytes, stream.handle());
+    }
   }
 }
 

@@ -129,6 +129,17 @@ TEST_CASE("P23 replicas that disagree are told both shapes, dtypes, roots or bat
     });
     REQUIRE(refused == 3);
   }
+  SECTION("options") {
+    std::atomic<int> refused = 0;
+    f.group.run(Drive::thread_per_replica, f.views, [&](std::span<const RankBatch> batch) {
+      try {
+        f.communicator().all_reduce(ReduceOp::sum, batch, {.deterministic = batch[0].rank == 2});
+      } catch (const CollectiveMismatch& error) {
+        if (says(label(2, 2), "deterministic = true differs from replica 0's false").match(error)) ++refused;
+      }
+    });
+    REQUIRE(refused == 3);
+  }
   SECTION("operations") {
     std::atomic<int> refused = 0;
     f.group.run(Drive::thread_per_replica, f.views, [&](std::span<const RankBatch> batch) {

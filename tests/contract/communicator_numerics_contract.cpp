@@ -15,13 +15,13 @@ namespace {
 
 // What an all_reduce of one value per rank gives on every rank.
 template <class T, class Out = T>
-Out all_reduced(ReduceOp op, const std::vector<T>& values) {
+Out all_reduced(ReduceOp op, const std::vector<T>& values, const CommunicationOptions& options = {}) {
   CommunicatorGroup group(static_cast<int>(values.size()));
   std::vector<std::vector<T>> inputs;
   for (const T value : values) inputs.push_back({value});
   const RankBuffers<T> sent(group, inputs);
   const RankBuffers<Out> received(group, std::vector<std::vector<Out>>(values.size(), std::vector<Out>(1)));
-  group.communicator().all_reduce(op, sent.views(), received.views(), group.streams());
+  group.communicator().all_reduce(op, sent.views(), received.views(), group.streams(), options);
   const Out result = received[0].values()[0];
   for (int rank = 1; rank < group.size(); ++rank) {  // P35: the same bits
     const Out other = received[rank].values()[0];
@@ -53,10 +53,40 @@ TEST_CASE("P05 a mean does not overflow where its true value fits", "[collective
 TEST_CASE("P06 half-precision sums across replicas are rounded once", "[collectives]") {
   TestBackend::devices(7);
   std::vector<bf16> values(7, bf16(1.0f));
-  values[0] = bf16(256.0f);  // 256 + 1 is 256 in bfloat16
-  REQUIRE(all_reduced<bf16>(ReduceOp::sum, values) == 262.0f);
-  REQUIRE(all_reduced<f16>(ReduceOp::sum, {f16(2048.0f), f16(1.0f), f16(1.0f)}) == 2050.0f);
-  REQUIRE(all_reduced<f8e4m3>(ReduceOp::sum, {f8e4m3(16.0f), f8e4m3(1.0f), f8e4m3(1.0f)}) == 18.0f);
+  values[0] = bf16(256.0f);                                   // 256 + 1 is 256 in bfloat16
+  const CommunicationOptions options{.deterministic = true};  // NCCL adds in the element's type
+  REQUIRE(all_reduced<bf16>(ReduceOp::sum, values, options) == 262.0f);
+  REQUIRE(all_reduced<f16>(ReduceOp::sum, {f16(2048.0f), f16(1.0f), f16(1.0f)}, options) == 2050.0f);
+  REQUIRE(all_reduced<f8e4m3>(ReduceOp::sum, {f8e4m3(16.0f), f8e4m3(1.0f), f8e4m3(1.0f)}, options) == 18.0f);
+}
+
+TEST_CASE("deterministic reductions combine in rank order", "[collectives]") {
+  using Values = std::vector<float>;
+  CommunicatorGroup group(4);
+  const auto drive = GENERATE(Drive::one_thread, Drive::thread_per_replica);
+  const auto collective = GENERATE(0, 1, 2);
+  CAPTURE(static_cast<int>(drive), collective);
+  // Each replica's four equal elements. In rank order 1 is lost in 1e8; in others the sum is 0 or 2.
+  const std::vector<Values> inputs = {Values(4, 1e8f), Values(4, 1.0f), Values(4, -1e8f), Values(4, 1.0f)};
+  const std::size_t num_received = collective == 2 ? 1 : 4;
+  const RankBuffers<float> sent(group, inputs), received(group, {4, Values(num_received, 7)});
+  std::vector<RankViews> views;
+  for (int rank = 0; rank < 4; ++rank) {
+    views.push_back({{sent[rank].view()}, {}});
+    if (collective != 1 || rank == 2) views.back().outputs = {received[rank].view()};
+  }
+  const CommunicationOptions options{.deterministic = true};
+  group.run(drive, views, [&](std::span<const RankBatch> batches) {
+    if (collective == 0) group.communicator().all_reduce(ReduceOp::mean, batches, options);
+    if (collective == 1) group.communicator().reduce(ReduceOp::sum, 2, batches, options);
+    if (collective == 2) group.communicator().reduce_scatter(ReduceOp::sum, batches, options);
+  });
+  for (int rank = 0; rank < 4; ++rank) {
+    const bool receives = collective != 1 || rank == 2;
+    const float expected = !receives ? 7.0f : collective == 0 ? 0.25f : 1.0f;
+    REQUIRE(received[rank].values() == Values(num_received, expected));
+    REQUIRE(sent[rank].values() == inputs[static_cast<std::size_t>(rank)]);
+  }
 }
 
 TEST_CASE("P07 narrow integers wrap in a sum and never in a mean", "[collectives]") {

@@ -42,6 +42,9 @@ class CommunicatorBackend {
   virtual ~CommunicatorBackend() = default;
 
   virtual int num_ranks() const = 0;
+  /// Whether reductions always combine contributions in rank order. Where not, and an order is asked for, the
+  /// core gathers them and combines them with the device's kernels.
+  virtual bool combines_in_rank_order() const { return true; }
 
   /// count: elements of each rank's buffer.
   virtual void all_reduce(std::span<const RankCall> calls, ReduceOp op) = 0;

@@ -33,15 +33,17 @@ struct RankBatch {
 /// The calling thread drives the ranks that a call names: all of them, or some while other threads drive the
 /// others, each making the same calls in the same order. A call returns when its work is enqueued on the
 /// ranks' streams (on the host: when it is done) and blocks only for threads that drive other ranks. Nothing
-/// is allocated in steady state, but for reduce(mean) and reduce_scatter(mean) of integers, which take
-/// temporaries from the device's pool. Memory must stay alive until the streams are done with it. Calls that
-/// name all ranks may come from several threads and are serialised.
+/// is allocated in steady state, but for temporaries from the device's pool: for reduce(mean) and
+/// reduce_scatter(mean) of integers, and on NCCL for what it cannot combine as it is (f16's mean, minima and
+/// maxima of floats, f8, 16-bit integers). Memory must stay alive until the streams are done with it. Calls
+/// that name all ranks may come from several threads and are serialised.
 ///
 /// Results: every rank receives the same bits. On the host, and on virtual devices, contributions are
 /// combined in rank order, f16, bf16 and f8 in float, rounded once, so that results repeat bit for bit
-/// whatever the batch; integers wrap in their type. mean is the sum divided by num_ranks() in float or
-/// double; of integers it is a true division, and outputs then have reduced_dtype(mean). min and max
-/// propagate NaN.
+/// whatever the batch; on NCCL it chooses order and algorithm by size and packing, and f16 and bf16 are added
+/// in their own type, unless CommunicationOptions::deterministic is set. Integers wrap in their type. mean is
+/// the sum divided by num_ranks() in float or double; of integers it is a true division, and outputs then
+/// have reduced_dtype(mean). min and max propagate NaN.
 ///
 /// Buffers: contiguous, on the rank's device. An output may be exactly its input; all_gather's input may be
 /// exactly the rank's own part of its output, and reduce_scatter's output exactly the rank's own part of its

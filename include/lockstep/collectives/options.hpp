@@ -21,7 +21,10 @@ struct CommunicationOptions {
   std::chrono::milliseconds timeout{
       0};  ///< After this long without all replicas: CollectiveTimeout. 0: none.
   CommunicationImplementation implementation = CommunicationImplementation::automatic;
-  bool deterministic = false;  ///< Bitwise equal results from run to run on NCCL too (always so on the host).
+  /// Reductions combine in rank order on NCCL too, so that results repeat bit for bit, as they always do on
+  /// the host and on virtual devices. There every rank gathers all contributions first: num_ranks times the
+  /// memory and the traffic, and a mean of float32 or float64 whose sum overflows is infinite.
+  bool deterministic = false;
 
   /// This call's options over a strategy's. @throws InvalidArgument  a negative field.
   CommunicationOptions merged_over(const CommunicationOptions& defaults) const;
