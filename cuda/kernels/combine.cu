@@ -6,45 +6,10 @@
 #include "kernels/combine.hpp"
 #include "kernels/element.cuh"
 #include "kernels/launch.cuh"
+#include "kernels/reduce_operators.cuh"
 
 namespace lockstep::cuda {
 namespace {
-
-// Integers wrap: computed in an unsigned type that is not promoted to int.
-template <class A>
-using wrapping_t = std::conditional_t<sizeof(A) < sizeof(unsigned), unsigned, std::make_unsigned_t<A>>;
-
-struct Sum {
-  template <class A>
-  static __device__ A apply(A a, A b) {
-    if constexpr (std::integral<A>)
-      return static_cast<A>(static_cast<wrapping_t<A>>(a) + static_cast<wrapping_t<A>>(b));
-    else
-      return a + b;
-  }
-};
-struct Product {
-  template <class A>
-  static __device__ A apply(A a, A b) {
-    if constexpr (std::integral<A>)
-      return static_cast<A>(static_cast<wrapping_t<A>>(a) * static_cast<wrapping_t<A>>(b));
-    else
-      return a * b;
-  }
-};
-// a, or b where it is smaller or NaN; a NaN in a stays, as no comparison with it holds.
-struct Min {
-  template <class A>
-  static __device__ A apply(A a, A b) {
-    return b < a || b != b ? b : a;
-  }
-};
-struct Max {
-  template <class A>
-  static __device__ A apply(A a, A b) {
-    return b > a || b != b ? b : a;
-  }
-};
 
 struct Pointers {
   int num_sources;
@@ -89,7 +54,7 @@ __device__ void combine_vector(const Pointers& pointers, bool mean, std::int64_t
   for (int k = 1; k < pointers.num_sources; ++k) {
     vector = load<T, kCount>(pointers.sources[k], i, aligned);
 #pragma unroll
-    for (int j = 0; j < kCount; ++j) acc[j] = Op::apply(acc[j], widen(vector.elements[j]));
+    for (int j = 0; j < kCount; ++j) acc[j] = Op::combine(acc[j], widen(vector.elements[j]));
   }
   if constexpr (std::same_as<Op, Sum> && !std::integral<T>) {
     if (mean) {

@@ -16,6 +16,14 @@ namespace lockstep::cuda {
 template <class T>
 using compute_t = std::conditional_t<std::integral<T>, T, accumulator_t<T>>;
 
+/// The type in which A wraps instead of overflowing: for an integer an unsigned one that is not promoted to
+/// int.
+template <class A>
+using wrapping_t =
+    typename std::conditional_t<!std::integral<A>, std::type_identity<A>,
+                                std::conditional_t<sizeof(A) < sizeof(unsigned), std::type_identity<unsigned>,
+                                                   std::make_unsigned<A>>>::type;
+
 /// T as the type in which it is computed. Small floats by the hardware's own conversions.
 template <class T>
 __device__ __forceinline__ compute_t<T> widen(T value) {

@@ -8,6 +8,7 @@
 #include "kernels/dispatch.hpp"
 #include "kernels/element.cuh"
 #include "kernels/launch.cuh"
+#include "kernels/reduce_operators.cuh"
 #include "temporary.hpp"
 
 namespace lockstep::cuda {
@@ -16,21 +17,9 @@ namespace {
 using backend::BinaryOp;
 using backend::UnaryOp;
 
-/// An unsigned type that holds C and is not promoted to int, in which integers wrap.
-template <class C>
-using wrapping_t = std::conditional_t<sizeof(C) < 4, std::uint32_t, std::make_unsigned_t<C>>;
-
-template <class C, class F>
-__device__ C wrapping(C a, C b, F f) {
-  if constexpr (std::integral<C>)
-    return static_cast<C>(f(static_cast<wrapping_t<C>>(a), static_cast<wrapping_t<C>>(b)));
-  else
-    return f(a, b);
-}
-
 template <class C>
 __device__ C subtract(C a, C b) {
-  return wrapping(a, b, [](auto x, auto y) { return x - y; });
+  return static_cast<C>(static_cast<wrapping_t<C>>(a) - static_cast<wrapping_t<C>>(b));
 }
 
 template <class C>
@@ -50,9 +39,9 @@ __device__ C quotient(C a, C b) {
 template <class C>
 __device__ C apply(BinaryOp op, C a, C b) {
   switch (op) {
-    case BinaryOp::add: return wrapping(a, b, [](auto x, auto y) { return x + y; });
+    case BinaryOp::add: return Sum::combine(a, b);
     case BinaryOp::subtract: return subtract(a, b);
-    case BinaryOp::multiply: return wrapping(a, b, [](auto x, auto y) { return x * y; });
+    case BinaryOp::multiply: return Product::combine(a, b);
     case BinaryOp::divide: return quotient(a, b);
     default: return b > C(0) ? a : C(0);  // relu_gradient
   }

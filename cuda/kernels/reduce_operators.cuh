@@ -14,11 +14,6 @@ namespace lockstep::cuda {
 // Each operator: the type in which a reduction of Ts is accumulated, the one in which a few Ts are combined
 // exactly, the T that changes nothing, and the combination.
 
-// Integers wrap: computed unsigned.
-template <class A>
-using wrapping_t =
-    typename std::conditional_t<std::integral<A>, std::make_unsigned<A>, std::type_identity<A>>::type;
-
 template <class T>
 inline constexpr bool kIsNarrowInteger = std::integral<T> && sizeof(T) <= 2;
 
