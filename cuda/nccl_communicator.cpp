@@ -76,14 +76,22 @@ void Creation::run(const Device& device) {
   try {
     ncclUniqueId id;
     LOCKSTEP_NCCL_CHECK(ncclGetUniqueId(&id), nullptr, device, kOperation);
+    // Once one rank has called, all must, or it waits for the others. A rank without its device makes NCCL
+    // find two on one, and give up.
     NcclGroup group(device, kOperation);
+    cudaError_t device_error = cudaSuccess;
     for (std::size_t rank = 0; rank < ordinals.size(); ++rank) {
-      LOCKSTEP_CUDA_CHECK(cudaSetDevice(ordinals[rank]), device, kOperation);
+      if (device_error == cudaSuccess) device_error = cudaSetDevice(ordinals[rank]);
       LOCKSTEP_NCCL_CHECK(
           ncclCommInitRank(&made[rank], static_cast<int>(ordinals.size()), id, static_cast<int>(rank)),
           nullptr, device, kOperation);
     }
-    group.end();
+    try {
+      group.end();
+    } catch (const CollectiveError&) {
+      if (device_error == cudaSuccess) throw;
+    }
+    LOCKSTEP_CUDA_CHECK(device_error, device, kOperation);
   } catch (...) {
     failure = std::current_exception();
   }
