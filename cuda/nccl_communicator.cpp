@@ -69,6 +69,9 @@ struct Creation {
   void run(const Device& device);
 };
 
+/// Threads that make communicators, those that nobody waits for any more included.
+std::atomic<int> num_creations{0};
+
 void Creation::run(const Device& device) {
   constexpr const char* kOperation = "Making an NCCL communicator";
   std::vector<ncclComm_t> made(ordinals.size());
@@ -141,10 +144,16 @@ void NcclCommunicator::create(std::chrono::milliseconds limit) {
   const auto creation = std::make_shared<Creation>();
   for (const Rank& rank : ranks_) creation->ordinals.push_back(rank.device->ordinal());
   const Device device = ranks_.front().device->device();
-  std::thread([creation, device] { creation->run(device); }).detach();
-
-  std::unique_lock lock(creation->mutex);
-  if (!creation->done.wait_for(lock, limit, [&] { return creation->is_done; })) {
+  std::unique_lock lock(creation->mutex);  // from the start: a limit of zero passes however fast the other is
+  ++num_creations;
+  std::thread([creation, device] {
+    creation->run(device);
+    --num_creations;
+    num_creations.notify_all();
+  }).detach();
+  const bool is_there =
+      limit.count() > 0 && creation->done.wait_for(lock, limit, [&] { return creation->is_done; });
+  if (!is_there) {
     creation->is_abandoned = true;
     LOCKSTEP_EXPECTS(false, CollectiveTimeout, "Making an NCCL communicator of ", ranks_.size(),
                      " GPUs: it is not there after ", limit.count(),
@@ -152,6 +161,10 @@ void NcclCommunicator::create(std::chrono::milliseconds limit) {
   }
   if (creation->error) std::rethrow_exception(creation->error);
   for (std::size_t i = 0; i < ranks_.size(); ++i) ranks_[i].communicator = creation->communicators[i];
+}
+
+void NcclCommunicator::wait_for_abandoned() {
+  for (int n; (n = num_creations) != 0;) num_creations.wait(n);
 }
 
 NcclCommunicator::~NcclCommunicator() {

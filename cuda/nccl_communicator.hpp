@@ -37,6 +37,8 @@ class NcclCommunicator final : public backend::CommunicatorBackend {
   /// Uses communicators that stay somebody else's.
   NcclCommunicator(const std::vector<CudaDevice*>& ranks, std::span<const ncclComm_t> communicators);
   ~NcclCommunicator() override;
+  /// Returns when what was given up after its time limit is cleared away.
+  static void wait_for_abandoned();
 
   int num_ranks() const override { return static_cast<int>(ranks_.size()); }
   bool combines_in_rank_order() const override { return false; }

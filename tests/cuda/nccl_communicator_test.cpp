@@ -67,6 +67,7 @@ TEST_CASE("making an NCCL communicator is given up after the time limit", "[cuda
   for (int i = 0; i < 2; ++i) devices.push_back(static_cast<cuda::CudaDevice*>(&TestBackend::open(i)));
   REQUIRE_THROWS_MATCHES(cuda::NcclCommunicator(devices, std::chrono::milliseconds(0)), CollectiveTimeout,
                          says("2 GPUs", "0 ms", "NCCL_DEBUG"));
+  cuda::NcclCommunicator::wait_for_abandoned();
 }
 
 }  // namespace lockstep::test
