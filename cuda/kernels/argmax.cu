@@ -31,30 +31,34 @@ struct Better {
 /// A thread for each result: neighbours read neighbouring columns.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    argmax_columns(std::int64_t* out, const T* in, backend::AxisExtents extents) {
+    argmax_columns(void* out, const void* in, backend::AxisExtents extents, bool out_aligned,
+                   bool in_aligned) {
   const std::int64_t count = extents.outer * extents.inner;
   for (std::int64_t i = thread_index(); i < count; i += num_threads()) {
     const std::int64_t outer = i / extents.inner;
-    const T* const column = in + outer * extents.axis * extents.inner + i % extents.inner;
-    Candidate<compute_t<T>> best{widen(column[0]), 0};
-    for (std::int64_t k = 1; k < extents.axis; ++k)
-      best = Better()(best, {widen(column[k * extents.inner]), k});
-    out[i] = best.index;
+    const std::int64_t column = outer * extents.axis * extents.inner + i % extents.inner;
+    const auto at = [=](std::int64_t k) {
+      return widen(load<T, 1>(in, column + k * extents.inner, in_aligned).elements[0]);
+    };
+    Candidate<compute_t<T>> best{at(0), 0};
+    for (std::int64_t k = 1; k < extents.axis; ++k) best = Better()(best, {at(k), k});
+    store<std::int64_t, 1>(out, i, {best.index}, out_aligned);
   }
 }
 
 /// A block for each row.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    argmax_rows(std::int64_t* out, const T* in, std::int64_t rows, std::int64_t columns) {
+    argmax_rows(void* out, const void* in, std::int64_t rows, std::int64_t columns, bool out_aligned,
+                bool in_aligned) {
   using Reduce = cub::BlockReduce<Candidate<compute_t<T>>, kThreads>;
   __shared__ typename Reduce::TempStorage storage;
   for (std::int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
     Candidate<compute_t<T>> best{compute_t<T>(0), -1};
     for (std::int64_t c = threadIdx.x; c < columns; c += kThreads)
-      best = Better()(best, {widen(in[r * columns + c]), c});
+      best = Better()(best, {widen(load<T, 1>(in, r * columns + c, in_aligned).elements[0]), c});
     best = Reduce(storage).Reduce(best, Better());
-    if (threadIdx.x == 0) out[r] = best.index;
+    if (threadIdx.x == 0) store<std::int64_t, 1>(out, r, {best.index}, out_aligned);
     __syncthreads();  // the next row's storage
   }
 }
@@ -64,17 +68,18 @@ __global__ void __launch_bounds__(kThreads)
 void CudaKernels::argmax(const TensorView& out, const TensorView& in, const backend::AxisExtents& extents,
                          backend::StreamHandle stream) {
   const Place place = place_on(stream);
-  auto* const indices = static_cast<std::int64_t*>(out.data);
+  const bool out_aligned = are_multiples(sizeof(std::int64_t), out.data);
   // Below this many columns a thread is done before a block has met.
   constexpr std::int64_t kShortRow = 64;
   dispatch_arithmetic("argmax", in, [&]<class T>() {
-    const T* const values = static_cast<const T*>(in.data);
+    const bool in_aligned = are_multiples(sizeof(T), in.data);
     if (extents.inner == 1 && extents.axis > kShortRow) {
       const auto blocks = static_cast<unsigned>(std::min<std::int64_t>(extents.outer, 1 << 16));
-      launch(place, "argmax", blocks, kThreads, argmax_rows<T>, indices, values, extents.outer, extents.axis);
+      launch(place, "argmax", blocks, kThreads, argmax_rows<T>, out.data, in.data, extents.outer,
+             extents.axis, out_aligned, in_aligned);
     } else {
-      launch(place, "argmax", blocks_for(extents.outer * extents.inner), kThreads, argmax_columns<T>, indices,
-             values, extents);
+      launch(place, "argmax", blocks_for(extents.outer * extents.inner), kThreads, argmax_columns<T>,
+             out.data, in.data, extents, out_aligned, in_aligned);
     }
   });
 }

@@ -118,7 +118,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// The conversions of mixed precision: kCount elements at once, in the hardware's own instructions.
+/// The conversions of mixed precision and between float and double: kCount elements at once, in the
+/// hardware's own instructions.
 template <class Out, class In>
 __global__ void __launch_bounds__(kThreads)
     convert_run(void* out, const void* in, std::int64_t count, std::int64_t num_vectors) {
@@ -127,7 +128,7 @@ __global__ void __launch_bounds__(kThreads)
     if constexpr (sizeof(In) < 4)
       return widen(value);
     else
-      return narrow<Out>(value);
+      return narrow<Out>(static_cast<compute_t<Out>>(value));
   };
   for (std::int64_t v = thread_index(); v < num_vectors; v += num_threads()) {
     const auto vector = load<In, kCount>(in, v * kCount, true);
@@ -154,6 +155,8 @@ bool converted_as_run(const Place& place, const TensorView& out, const TensorVie
   if (in.dtype == DType::f32 && out.dtype == DType::bf16) return run(bf16(), float());
   if (in.dtype == DType::f16 && out.dtype == DType::f32) return run(float(), f16());
   if (in.dtype == DType::bf16 && out.dtype == DType::f32) return run(float(), bf16());
+  if (in.dtype == DType::f32 && out.dtype == DType::f64) return run(double(), float());
+  if (in.dtype == DType::f64 && out.dtype == DType::f32) return run(float(), double());
   return false;
 }
 

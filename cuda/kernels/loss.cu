@@ -23,8 +23,8 @@ struct Largest {
 /// of columns only. `gradient` may be exactly `logits`, or null.
 template <class T>
 __global__ void __launch_bounds__(kRowThreads)
-    softmax_cross_entropy_kernel(T* loss, T* gradient, const T* logits, const std::int64_t* labels,
-                                 std::int64_t rows, std::int64_t columns) {
+    softmax_cross_entropy_kernel(void* loss, void* gradient, const void* logits, const void* labels,
+                                 std::int64_t rows, std::int64_t columns, bool aligned, bool labels_aligned) {
   using C = compute_t<T>;
   using ReduceLargest = cub::BlockReduce<C, kRowThreads>;
   using ReduceSum = cub::BlockReduce<double, kRowThreads>;
@@ -36,10 +36,11 @@ __global__ void __launch_bounds__(kRowThreads)
   __shared__ double shared_sum;
 
   for (std::int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
-    const T* const x = logits + r * columns;
-    C largest = widen(x[0]);
-    for (std::int64_t c = threadIdx.x; c < columns; c += kRowThreads)
-      largest = Largest()(largest, widen(x[c]));
+    const auto logit = [=](std::int64_t c) {
+      return widen(load<T, 1>(logits, r * columns + c, aligned).elements[0]);
+    };
+    C largest = logit(0);
+    for (std::int64_t c = threadIdx.x; c < columns; c += kRowThreads) largest = Largest()(largest, logit(c));
     largest = ReduceLargest(storage.largest).Reduce(largest, Largest());
     if (threadIdx.x == 0) shared_largest = largest;
     __syncthreads();
@@ -48,19 +49,19 @@ __global__ void __launch_bounds__(kRowThreads)
     // exp of differences to the largest cannot overflow.
     double sum = 0;
     for (std::int64_t c = threadIdx.x; c < columns; c += kRowThreads)
-      sum += static_cast<double>(exp(widen(x[c]) - largest));
+      sum += static_cast<double>(exp(logit(c) - largest));
     sum = ReduceSum(storage.sum).Sum(sum);
-    const std::int64_t label = labels[r];
+    const std::int64_t label = load<std::int64_t, 1>(labels, r, labels_aligned).elements[0];
     if (threadIdx.x == 0) {
       shared_sum = sum;
-      loss[r] = narrow<T>(static_cast<C>(log(sum)) - (widen(x[label]) - largest));
+      store<T, 1>(loss, r, {narrow<T>(static_cast<C>(log(sum)) - (logit(label) - largest))}, aligned);
     }
     __syncthreads();
     if (gradient != nullptr) {
       const C divisor = static_cast<C>(shared_sum);
       for (std::int64_t c = threadIdx.x; c < columns; c += kRowThreads) {
-        const C share = exp(widen(x[c]) - largest) / divisor;
-        gradient[r * columns + c] = narrow<T>(c == label ? share - 1 : share);
+        const C share = exp(logit(c) - largest) / divisor;
+        store<T, 1>(gradient, r * columns + c, {narrow<T>(c == label ? share - 1 : share)}, aligned);
       }
     }
     __syncthreads();  // the next row's storage
@@ -76,9 +77,10 @@ void CudaKernels::softmax_cross_entropy(const TensorView& loss, const TensorView
   const std::int64_t rows = logits.shape[0];
   dispatch_floating("softmax_cross_entropy", logits, [&]<class T>() {
     const auto blocks = static_cast<unsigned>(std::min<std::int64_t>(rows, 1 << 16));
-    launch(place, "softmax_cross_entropy", blocks, kRowThreads, softmax_cross_entropy_kernel<T>,
-           static_cast<T*>(loss.data), static_cast<T*>(gradient.data), static_cast<const T*>(logits.data),
-           static_cast<const std::int64_t*>(labels.data), rows, logits.shape[1]);
+    launch(place, "softmax_cross_entropy", blocks, kRowThreads, softmax_cross_entropy_kernel<T>, loss.data,
+           gradient.data, logits.data, labels.data, rows, logits.shape[1],
+           are_multiples(sizeof(T), loss.data, gradient.data, logits.data),
+           are_multiples(sizeof(std::int64_t), labels.data));
   });
 }
 
