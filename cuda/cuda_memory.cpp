@@ -40,7 +40,9 @@ void* CudaMemory::allocate(std::size_t size_bytes, cudaStream_t stream, const De
                      now.free_bytes, " bytes free, ", now.in_use_bytes,
                      " in use by this process. Free tensors, make batches smaller, or use more devices.");
   }
-  LOCKSTEP_CUDA_CHECK(code, device, "Allocating device memory");
+  if (code != cudaSuccess)
+    throw_cuda_error(code, "cudaMallocFromPoolAsync", {__FILE__, __LINE__, __func__}, device,
+                     "Allocating device memory");
   in_use_bytes_ += static_cast<std::int64_t>(size_bytes);
   const std::int64_t reserved = attribute(cudaMemPoolAttrReservedMemCurrent);
   if (reserved_bytes_.exchange(reserved) < reserved) ++num_allocations_;
@@ -116,7 +118,9 @@ void* PinnedMemory::allocate(std::size_t size_bytes, const Device& device) {
     LOCKSTEP_EXPECTS(false, OutOfMemory, "allocate page-locked host memory for ", device, ": ", size_bytes,
                      " bytes requested, the system has no more. Free some, or use ordinary memory.");
   }
-  LOCKSTEP_CUDA_CHECK(code, device, "Allocating page-locked host memory");
+  if (code != cudaSuccess)
+    throw_cuda_error(code, "cudaHostAlloc", {__FILE__, __LINE__, __func__}, device,
+                     "Allocating page-locked host memory");
   return data;
 }
 

@@ -204,14 +204,16 @@ void NcclCommunicator::require_alive(std::string_view operation, std::span<const
 }
 
 template <class Issue>
-void NcclCommunicator::group(std::string_view operation, std::span<const backend::RankCall> calls,
-                             const Issue& issue) {
+void NcclCommunicator::group(std::string_view operation, const char* native_call,
+                             std::span<const backend::RankCall> calls, const Issue& issue) {
   const LaunchOrder::Turn turn(order_, static_cast<int>(calls.size()));
   NcclGroup group(rank_of(calls.front()).device->device(), operation);
   for (const backend::RankCall& call : calls) {
     for (std::size_t s = 0; s < call.segments.size(); ++s) {
       Rank& rank = rank_of(call);
-      LOCKSTEP_NCCL_CHECK(issue(rank, call, s), rank.communicator, rank.device->device(), operation);
+      if (const ncclResult_t code = issue(rank, call, s); code != ncclSuccess)
+        throw_nccl_error(code, native_call, {__FILE__, __LINE__, __func__}, rank.communicator,
+                         rank.device->device(), operation);
     }
   }
   group.end();
@@ -317,11 +319,12 @@ void NcclCommunicator::reduce_by(const Reduction& reduction, std::span<const bac
       native(reduction, rank, rank.carriers.back());  // made outside the group
     }
   }
-  group(reduction.operation, calls, [&](Rank& rank, const backend::RankCall& call, std::size_t s) {
-    const Carrier& carrier = rank.carriers[s];
-    return issue(rank, carrier, static_cast<std::size_t>(call.segments[s].count),
-                 native(reduction, rank, carrier), cuda::native(call.stream));
-  });
+  group(reduction.operation, reduction.native_call, calls,
+        [&](Rank& rank, const backend::RankCall& call, std::size_t s) {
+          const Carrier& carrier = rank.carriers[s];
+          return issue(rank, carrier, static_cast<std::size_t>(call.segments[s].count),
+                       native(reduction, rank, carrier), cuda::native(call.stream));
+        });
   for (const backend::RankCall& call : calls) {
     Rank& rank = rank_of(call);
     for (std::size_t s = 0; s < call.segments.size(); ++s)
@@ -332,7 +335,7 @@ void NcclCommunicator::reduce_by(const Reduction& reduction, std::span<const bac
 
 void NcclCommunicator::all_reduce(std::span<const backend::RankCall> calls, ReduceOp op) {
   reduce_by(
-      {.operation = "all_reduce", .op = op}, calls,
+      {.operation = "all_reduce", .native_call = "ncclAllReduce", .op = op}, calls,
       [](Rank& rank, const Carrier& carrier, std::size_t count, ncclRedOp_t native_op, cudaStream_t stream) {
         return ncclAllReduce(carrier.send, carrier.receive, count, carrier.type, native_op, rank.communicator,
                              stream);
@@ -340,7 +343,7 @@ void NcclCommunicator::all_reduce(std::span<const backend::RankCall> calls, Redu
 }
 
 void NcclCommunicator::reduce(std::span<const backend::RankCall> calls, ReduceOp op, int root) {
-  reduce_by({.operation = "reduce", .op = op, .root = root}, calls,
+  reduce_by({.operation = "reduce", .native_call = "ncclReduce", .op = op, .root = root}, calls,
             [root](Rank& rank, const Carrier& carrier, std::size_t count, ncclRedOp_t native_op,
                    cudaStream_t stream) {
               return ncclReduce(carrier.send, carrier.receive, count, carrier.type, native_op, root,
@@ -350,7 +353,11 @@ void NcclCommunicator::reduce(std::span<const backend::RankCall> calls, ReduceOp
 
 void NcclCommunicator::reduce_scatter(std::span<const backend::RankCall> calls, ReduceOp op) {
   reduce_by(
-      {.operation = "reduce_scatter", .op = op, .sent_blocks = num_ranks()}, calls,
+      {.operation = "reduce_scatter",
+       .native_call = "ncclReduceScatter",
+       .op = op,
+       .sent_blocks = num_ranks()},
+      calls,
       [](Rank& rank, const Carrier& carrier, std::size_t count, ncclRedOp_t native_op, cudaStream_t stream) {
         return ncclReduceScatter(carrier.send, carrier.receive, count, carrier.type, native_op,
                                  rank.communicator, stream);
@@ -359,14 +366,15 @@ void NcclCommunicator::reduce_scatter(std::span<const backend::RankCall> calls, 
 
 void NcclCommunicator::broadcast(std::span<const backend::RankCall> calls, int root) {
   require_alive("broadcast", calls);
-  group("broadcast", calls, [root](Rank& rank, const backend::RankCall& call, std::size_t s) {
-    const backend::Segment& segment = call.segments[s];
-    // A root that keeps no copy receives in place.
-    void* const receive = segment.receive != nullptr ? segment.receive : const_cast<void*>(segment.send);
-    const void* const send = segment.send != nullptr ? segment.send : receive;
-    return ncclBroadcast(send, receive, static_cast<std::size_t>(bytes_of(segment)), ncclUint8, root,
-                         rank.communicator, cuda::native(call.stream));
-  });
+  group(
+      "broadcast", "ncclBroadcast", calls, [root](Rank& rank, const backend::RankCall& call, std::size_t s) {
+        const backend::Segment& segment = call.segments[s];
+        // A root that keeps no copy receives in place.
+        void* const receive = segment.receive != nullptr ? segment.receive : const_cast<void*>(segment.send);
+        const void* const send = segment.send != nullptr ? segment.send : receive;
+        return ncclBroadcast(send, receive, static_cast<std::size_t>(bytes_of(segment)), ncclUint8, root,
+                             rank.communicator, cuda::native(call.stream));
+      });
 }
 
 void NcclCommunicator::all_gather(std::span<const backend::RankCall> calls) {
@@ -381,27 +389,28 @@ void NcclCommunicator::all_gather(std::span<const backend::RankCall> calls) {
   }
   std::exception_ptr error;
   try {
-    group(kOperation, calls, [this](Rank& rank, const backend::RankCall& call, std::size_t s) {
-      const backend::Segment& own = call.segments[s];
-      const auto sent = [&](const Rank& other) {
-        return static_cast<std::size_t>(bytes_of(other.call->segments[s]));
-      };
-      const cudaStream_t stream = cuda::native(call.stream);
-      if (std::ranges::all_of(ranks_, [&](const Rank& other) { return sent(other) == sent(rank); }))
-        return ncclAllGather(own.send, own.receive, sent(rank), ncclUint8, rank.communicator, stream);
-      auto* receive = static_cast<std::byte*>(own.receive);
-      for (std::size_t root = 0; root < ranks_.size(); ++root) {
-        const std::size_t size_bytes = sent(ranks_[root]);
-        const void* const send = static_cast<int>(root) == call.rank ? own.send : receive;
-        if (size_bytes > 0) {
-          const ncclResult_t result = ncclBroadcast(send, receive, size_bytes, ncclUint8,
-                                                    static_cast<int>(root), rank.communicator, stream);
-          if (result != ncclSuccess) return result;
-        }
-        receive += size_bytes;
-      }
-      return ncclSuccess;
-    });
+    group(kOperation, "ncclAllGather or ncclBroadcast", calls,
+          [this](Rank& rank, const backend::RankCall& call, std::size_t s) {
+            const backend::Segment& own = call.segments[s];
+            const auto sent = [&](const Rank& other) {
+              return static_cast<std::size_t>(bytes_of(other.call->segments[s]));
+            };
+            const cudaStream_t stream = cuda::native(call.stream);
+            if (std::ranges::all_of(ranks_, [&](const Rank& other) { return sent(other) == sent(rank); }))
+              return ncclAllGather(own.send, own.receive, sent(rank), ncclUint8, rank.communicator, stream);
+            auto* receive = static_cast<std::byte*>(own.receive);
+            for (std::size_t root = 0; root < ranks_.size(); ++root) {
+              const std::size_t size_bytes = sent(ranks_[root]);
+              const void* const send = static_cast<int>(root) == call.rank ? own.send : receive;
+              if (size_bytes > 0) {
+                const ncclResult_t result = ncclBroadcast(send, receive, size_bytes, ncclUint8,
+                                                          static_cast<int>(root), rank.communicator, stream);
+                if (result != ncclSuccess) return result;
+              }
+              receive += size_bytes;
+            }
+            return ncclSuccess;
+          });
   } catch (...) {
     error = std::current_exception();
   }

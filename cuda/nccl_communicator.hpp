@@ -68,6 +68,7 @@ class NcclCommunicator final : public backend::CommunicatorBackend {
   };
   struct Reduction {
     std::string_view operation;
+    const char* native_call;  // for messages
     ReduceOp op;
     int root = -1;        // the only rank that receives; -1: all do
     int sent_blocks = 1;  // of `count` elements
@@ -80,7 +81,8 @@ class NcclCommunicator final : public backend::CommunicatorBackend {
 
   /// Calls `issue(rank, s)` for every rank of `calls` and its segments, in one group.
   template <class Issue>
-  void group(std::string_view operation, std::span<const backend::RankCall> calls, const Issue& issue);
+  void group(std::string_view operation, const char* native_call, std::span<const backend::RankCall> calls,
+             const Issue& issue);
   /// The same for a reduction, with `issue(rank, carrier, count, native op)`.
   template <class Issue>
   void reduce_by(const Reduction& reduction, std::span<const backend::RankCall> calls, const Issue& issue);

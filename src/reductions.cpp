@@ -94,6 +94,10 @@ Tensor reduce_axes(ReduceOp op, const Tensor& t, const Axes& axes, DType out_dty
                    describe(t), " divided by 0 has no value in ", out_dtype,
                    ". Ask for a floating-point dtype, which gives NaN.");
 
+  // The sum of 64-bit integers may wrap where its quotient fits.
+  if (divisor != 1 && (dtype == DType::i64 || dtype == DType::u64))
+    return reduce_axes(op, t.cast(DType::f64), axes, DType::f64, divisor).cast(out_dtype);
+
   std::vector<AxisGroup> groups = group_neighbours(reduced);
   Shape out_shape = t.shape();
   for (auto group = groups.rbegin(); group != groups.rend(); ++group) out_shape = without(out_shape, *group);

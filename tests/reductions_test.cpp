@@ -238,3 +238,14 @@ TEST_CASE("P39 partial sums live until the device is done with them", "[reductio
   CHECK(sums.to_vector<float>() == std::vector<float>{60, 92, 124});
   CHECK(averages.to_vector<float>() == std::vector<float>{6.5, 10.5, 14.5});
 }
+
+TEST_CASE("P07 the mean of 64-bit integers is right where their sum wraps", "[reductions]") {
+  constexpr auto kLargest = std::numeric_limits<std::int64_t>::max();
+  constexpr auto kLargestUnsigned = std::numeric_limits<std::uint64_t>::max();
+  CHECK(mean(Tensor::full({3}, kLargest)).item<double>() == static_cast<double>(kLargest));
+  CHECK(mean(Tensor::full({7}, kLargestUnsigned)).item<double>() == static_cast<double>(kLargestUnsigned));
+  CHECK(mean(Tensor::full({2, 3}, kLargest), 0).to_vector<double>() ==
+        Doubles(3, static_cast<double>(kLargest)));
+  CHECK(sum(Tensor::from<std::int64_t>({kLargest, 1}, {2})).item<std::int64_t>() ==
+        std::numeric_limits<std::int64_t>::min());
+}

@@ -52,15 +52,17 @@ __global__ void __launch_bounds__(kRowThreads)
       sum += static_cast<double>(exp(logit(c) - largest));
     sum = ReduceSum(storage.sum).Sum(sum);
     const std::int64_t label = load<std::int64_t, 1>(labels, r, labels_aligned).elements[0];
+    const bool is_class = label >= 0 && label < columns;  // the host cannot look without waiting
     if (threadIdx.x == 0) {
       shared_sum = sum;
-      store<T, 1>(loss, r, {narrow<T>(static_cast<C>(log(sum)) - (logit(label) - largest))}, aligned);
+      const C value = is_class ? static_cast<C>(log(sum)) - (logit(label) - largest) : static_cast<C>(NAN);
+      store<T, 1>(loss, r, {narrow<T>(value)}, aligned);
     }
     __syncthreads();
     if (gradient != nullptr) {
       const C divisor = static_cast<C>(shared_sum);
       for (std::int64_t c = threadIdx.x; c < columns; c += kRowThreads) {
-        const C share = exp(logit(c) - largest) / divisor;
+        const C share = is_class ? exp(logit(c) - largest) / divisor : static_cast<C>(NAN);
         store<T, 1>(gradient, r * columns + c, {narrow<T>(c == label ? share - 1 : share)}, aligned);
       }
     }

@@ -46,6 +46,8 @@ Tensor add_row(const Tensor& matrix, const Tensor& row);
 Tensor concatenate(std::span<const Tensor> parts, std::int64_t axis);
 
 /// logits [rows, classes], labels i64 [rows] -> loss [rows] and its gradient by the logits [rows, classes].
+/// Labels are in [0, classes). Another one: InvalidArgument on the host; on a GPU, whose labels are not known
+/// when the call returns, the row's loss and gradient are NaN.
 std::pair<Tensor, Tensor> softmax_cross_entropy(const Tensor& logits, const Tensor& labels);
 
 }  // namespace lockstep

@@ -68,12 +68,15 @@ Batches HierarchicalCopyAllReduce::reduce(ReduceOp op, const Batches& inputs,
   for (std::size_t k = 0; k < inputs[0].size(); ++k) {
     // Halves' sums keep the accumulator's precision, so that the whole is rounded once.
     const DType dtype = inputs[0][k].dtype();
-    std::vector<Tensor> halves{
-        combine(step, column(inputs, 0, half, k), devices[0], accumulator_dtype(dtype), 1)};
-    if (half < n)
-      halves.push_back(combine(step, column(inputs, half, n, k), devices[half], accumulator_dtype(dtype), 1));
-    const DType wide = is_mean && is_integer(dtype) ? DType::f64 : accumulator_dtype(dtype);
-    Tensor whole = combine(step, halves, devices[0], accumulator_dtype(dtype), 1).cast(wide);
+    const bool is_integer_mean = is_mean && is_integer(dtype);  // whose sum may wrap where it fits
+    const DType wide = is_integer_mean ? DType::f64 : accumulator_dtype(dtype);
+    std::vector<Tensor> parts = column(inputs, 0, n, k);
+    if (is_integer_mean)
+      for (Tensor& part : parts) part = part.cast(wide);
+    const auto middle = parts.begin() + static_cast<std::ptrdiff_t>(half);
+    std::vector<Tensor> halves{combine(step, {parts.begin(), middle}, devices[0], wide, 1)};
+    if (half < n) halves.push_back(combine(step, {middle, parts.end()}, devices[half], wide, 1));
+    Tensor whole = combine(step, halves, devices[0], wide, 1);
     if (is_mean) whole.div_(static_cast<double>(n));
     deliver(whole.cast(reduced_dtype(op, dtype)), devices, root, results);
   }

@@ -214,7 +214,8 @@ void Rendezvous::Impl::throw_failure(std::uint64_t generation, std::string_view 
     case Failure::timed_out: throw CollectiveTimeout(failure_text, {.operation = std::string(operation)});
     case Failure::aborted:
       throw CollectiveAborted(
-          concat(operation, ": the group was aborted: ", failure_text, ". Make a new one."),
+          concat(operation, ": the group was aborted: ", failure_text, failure_text.ends_with('.') ? "" : ".",
+                 " Make a new Communicator, or strategy."),
           {.operation = std::string(operation)});
     case Failure::left:
     case Failure::none: break;

@@ -158,7 +158,9 @@ Tensor CrossReplicaReduce::along_axes(const ReduceValue& value, const Axes& axes
 
   const DType dtype = parts[0].dtype();
   const DType result_dtype = reduced_dtype(op_, dtype);  // refuses booleans
-  const DType sum_dtype = accumulator_dtype(dtype);
+  // The sum of 64-bit integers may wrap where their mean fits.
+  const bool is_wide_mean = op_ == ReduceOp::mean && (dtype == DType::i64 || dtype == DType::u64);
+  const DType sum_dtype = is_wide_mean ? DType::f64 : accumulator_dtype(dtype);
   const ReduceOp step = op_ == ReduceOp::mean ? ReduceOp::sum : op_;
   const bool needs_elements = op_ == ReduceOp::min || op_ == ReduceOp::max;
 
@@ -197,7 +199,8 @@ Tensor CrossReplicaReduce::along_axes(const ReduceValue& value, const Axes& axes
   state_.for_each_replica(bytes / static_cast<std::int64_t>(n), [&](int replica) {
     const auto i = static_cast<std::size_t>(replica);
     // An empty component adds nothing; for min and max a component that has elements stands in for it.
-    const Tensor& source = needs_elements && counts[i] == 0 && witness < n ? parts[witness] : parts[i];
+    const Tensor& part = needs_elements && counts[i] == 0 && witness < n ? parts[witness] : parts[i];
+    const Tensor source = is_wide_mean ? part.cast(DType::f64) : part;
     partial[i][0] = kept[i].empty() ? Tensor::empty(kept[i], sum_dtype, state_.devices[i])
                                     : reduce_axes(step, source.to(state_.devices[i]), axes, sum_dtype);
   });

@@ -20,6 +20,8 @@ class ReplicaThreads {
   ReplicaThreads& operator=(const ReplicaThreads&) = delete;
 
   int num_replicas() const noexcept { return num_replicas_; }
+  /// Whether a `run` of several replicas is under way.
+  bool is_running() const noexcept { return job_.load(std::memory_order_acquire) != nullptr; }
 
   /// Calls job(i) for every replica, all at the same time, and returns when all have returned. One call at a
   /// time; but job(0) may call it again once all other replicas have begun theirs and are in, or on their way

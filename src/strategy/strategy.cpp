@@ -34,7 +34,11 @@ std::vector<Device> checked(std::vector<Device> devices, std::string_view strate
 Strategy::Strategy(std::vector<Device> devices, const CommunicationOptions& options, std::string_view name)
     : state_(std::make_unique<detail::StrategyState>(*this, checked(std::move(devices), name), options)) {}
 
-Strategy::~Strategy() = default;
+// Within a run it can only be std::exit that destroys a strategy: its replicas' threads, this one perhaps
+// among them, cannot be joined, and keep what they use.
+Strategy::~Strategy() {
+  if (state_->threads.is_running()) static_cast<void>(state_.release());
+}
 
 StrategyExtended& Strategy::extended() noexcept { return state_->extended; }
 int Strategy::num_replicas_in_sync() const noexcept { return state_->num_replicas(); }

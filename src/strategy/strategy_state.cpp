@@ -63,6 +63,8 @@ void StrategyState::run_on_replicas(const std::function<void(int)>& fn,
       return;
     } catch (const MissingRank&) {
       outcome = {std::current_exception(), true};
+    } catch (const CollectiveAborted&) {  // another replica's failure is why, if there is one
+      outcome = {std::current_exception(), true};
     } catch (...) {
       outcome = {std::current_exception(), false};
     }

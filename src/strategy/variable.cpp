@@ -158,6 +158,18 @@ void write_all(VariableState& state, Write write, const Written& written) {
   for (std::size_t i = 0; i < state.components.size(); ++i) write_component(state, i, write, written);
 }
 
+/// @param variables  addresses of the replicas' VariableStates. @param writes  their Writes.
+void check_same_write(const PerReplica<std::uint64_t>& variables, const PerReplica<int>& writes) {
+  const auto describe_write = [&](int i) {
+    const auto& state = *reinterpret_cast<const VariableState*>(static_cast<std::uintptr_t>(variables[i]));
+    return concat(name(static_cast<Write>(writes[i])), " of the variable '", state.name, "'");
+  };
+  for (int i = 1; i < writes.size(); ++i)
+    LOCKSTEP_EXPECTS(variables[i] == variables[0] && writes[i] == writes[0], CollectiveMismatch, "replica ",
+                     i, " calls ", describe_write(i), " where replica 0 calls ", describe_write(0),
+                     ". Make the same calls in the same order on every replica.");
+}
+
 /// A write that all replicas make: the values are aggregated, and every component takes the result.
 template <class Value>
 void write_in_replica(Variable& variable, Write write, const Value& value, ReplicaContext& context) {
@@ -168,10 +180,12 @@ void write_in_replica(Variable& variable, Write write, const Value& value, Repli
                    "Make it with .aggregation = sum, mean or only_first_replica, or write it outside run.");
   if constexpr (std::is_same_v<Value, Tensor>) check_fits(state, value, name(write));
   context.merge_call(
-      [&](Strategy&, const PerReplica<Value>& values) {
+      [&](Strategy&, const PerReplica<Value>& values, const PerReplica<std::uint64_t>& variables,
+          const PerReplica<int>& writes) {
+        check_same_write(variables, writes);
         write_all(state, write, aggregate(variable, write, values));
       },
-      value);
+      value, std::uint64_t{reinterpret_cast<std::uintptr_t>(&state)}, static_cast<int>(write));
 }
 
 /// A write in the context at hand.

@@ -212,7 +212,8 @@ TEST_CASE("an aborted group stays aborted, and says why", "[collectives][host]")
     else
       rendezvous.abort("a GPU was lost");
   });
-  const std::string expected = "all_reduce(sum): the group was aborted: a GPU was lost. Make a new one.";
+  const std::string expected =
+      "all_reduce(sum): the group was aborted: a GPU was lost. Make a new Communicator, or strategy.";
   REQUIRE(messages[0] == expected);
   REQUIRE(rendezvous.is_aborted());
   rendezvous.abort("another cause");

@@ -80,8 +80,9 @@ class KernelBackend {
                       bool transpose_b, StreamHandle stream) = 0;
 
   /// loss[r] := log(sum(exp(logits[r, :]))) - logits[r, labels[r]]; gradient[r, c] := softmax(logits)[r, c] -
-  /// (c == labels[r]), skipped when gradient.data is null. labels: i64 in [0, columns), which the kernel need
-  /// not check.
+  /// (c == labels[r]), skipped when gradient.data is null. labels: i64 in [0, columns), which the core has
+  /// checked where the host can read them; elsewhere a row with another label gives NaN, and reads nothing
+  /// for it.
   virtual void softmax_cross_entropy(const TensorView& loss, const TensorView& gradient,
                                      const TensorView& logits, const TensorView& labels,
                                      StreamHandle stream) = 0;

@@ -1,4 +1,6 @@
 #include <cmath>
+#include <cstdint>
+#include <limits>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -247,6 +249,13 @@ TEST_CASE("views are reduced as their elements, along an axis and across", "[str
   REQUIRE(strategy.reduce(sum, column).to_vector<float>() == std::vector<float>{2, 6});
   REQUIRE(strategy.reduce(sum, column, 0).to_vector<float>() == std::vector<float>{8});
   REQUIRE(matrix[0].to_vector<float>() == std::vector<float>{1, 2, 3, 4});
+}
+
+TEST_CASE("P07 the mean of 64-bit integers along an axis is right where their sum wraps", "[strategy]") {
+  Replicas strategy(2);
+  constexpr auto kLargest = std::numeric_limits<std::int64_t>::max();
+  const auto rows = strategy.run([] { return Tensor::full({3}, kLargest); });
+  REQUIRE(strategy.reduce(mean, rows, 0).item<double>() == static_cast<double>(kLargest));
 }
 
 }  // namespace lockstep::test

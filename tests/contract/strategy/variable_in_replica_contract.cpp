@@ -308,4 +308,30 @@ TEST_CASE("P09 one step of a linear model does not depend on the number of repli
   }
 }
 
+TEST_CASE("P23 replicas that make different writes are told which", "[strategy][variable]") {
+  Replicas strategy(2);
+  const auto scope = strategy.scope();
+  Variable v(Tensor::scalar(1.0f), {.name = "v", .aggregation = Aggregation::sum});
+  Variable w(Tensor::scalar(2.0f), {.name = "w", .aggregation = Aggregation::sum});
+  const auto run = [&](const auto& first, const auto& second) {
+    strategy.run([&](ReplicaContext& ctx) {
+      if (ctx.replica_id_in_sync_group() == 0)
+        first(id_tensor(ctx));
+      else
+        second(id_tensor(ctx));
+    });
+  };
+  REQUIRE_THROWS_MATCHES(
+      run([&](const Tensor& x) { v.assign(x); }, [&](const Tensor& x) { v.assign_add(x); }),
+      CollectiveMismatch,
+      says(
+          "replica 1 calls assign_add of the variable 'v' where replica 0 calls assign of the variable 'v'"));
+  REQUIRE_THROWS_MATCHES(run([&](const Tensor& x) { v.assign(x); }, [&](const Tensor& x) { w.assign(x); }),
+                         CollectiveMismatch, says("replica 1", "'w'", "replica 0", "'v'"));
+  REQUIRE(items<float>(strategy.local_results(v)) == std::vector<float>{1, 1});
+  REQUIRE(items<float>(strategy.local_results(w)) == std::vector<float>{2, 2});
+  run([&](const Tensor& x) { w.assign(x); }, [&](const Tensor& x) { w.assign(x); });
+  REQUIRE(items<float>(strategy.local_results(w)) == std::vector<float>{1, 1});
+}
+
 }  // namespace lockstep::test
