@@ -180,13 +180,22 @@ NcclCommunicator::~NcclCommunicator() {
   }
 }
 
-// Not under a lock: it is to release a thread that waits inside NCCL.
 void NcclCommunicator::abort() noexcept {
   if (aborted_.exchange(true)) return;
   published_.fail();
   order_.abandon();
   if (!owns_) return;
-  for (const Rank& rank : ranks_) ncclCommAbort(rank.communicator);
+  for (const Rank& rank : ranks_) {
+    // A thread that waits inside NCCL, for a rank that will not come, is released by the abort.
+    const std::unique_lock lock(*rank.enqueuing, std::chrono::seconds(1));
+    ncclCommAbort(rank.communicator);
+  }
+}
+
+void NcclCommunicator::require_not_aborted(std::string_view operation, const backend::RankCall& call) {
+  LOCKSTEP_EXPECTS(!aborted_, CollectiveAborted, operation, " on rank ", call.rank, " (",
+                   rank_of(call).device->device(),
+                   "): the communicator was aborted. Make a new Communicator, or strategy.");
 }
 
 void NcclCommunicator::require_alive(std::string_view operation, std::span<const backend::RankCall> calls) {
@@ -194,8 +203,7 @@ void NcclCommunicator::require_alive(std::string_view operation, std::span<const
   for (const backend::RankCall& call : calls) {
     const Rank& rank = rank_of(call);
     require_same_capture(operation, first, rank_of(first).device->device(), call, rank.device->device());
-    LOCKSTEP_EXPECTS(!aborted_, CollectiveAborted, operation, " on rank ", call.rank, " (",
-                     rank.device->device(), "): the communicator was aborted. Make a new one.");
+    require_not_aborted(operation, call);
     ncclResult_t state = ncclSuccess;
     LOCKSTEP_NCCL_CHECK(ncclCommGetAsyncError(rank.communicator, &state), rank.communicator,
                         rank.device->device(), operation);
@@ -207,6 +215,18 @@ template <class Issue>
 void NcclCommunicator::group(std::string_view operation, const char* native_call,
                              std::span<const backend::RankCall> calls, const Issue& issue) {
   const LaunchOrder::Turn turn(order_, static_cast<int>(calls.size()));
+  struct Enqueuing {
+    Enqueuing(NcclCommunicator& communicator, std::span<const backend::RankCall> of)
+        : self(communicator), ranks(of) {
+      for (const backend::RankCall& call : ranks) self.rank_of(call).enqueuing->lock();
+    }
+    ~Enqueuing() {
+      for (const backend::RankCall& call : ranks) self.rank_of(call).enqueuing->unlock();
+    }
+    NcclCommunicator& self;
+    const std::span<const backend::RankCall> ranks;
+  } const enqueuing(*this, calls);
+  require_not_aborted(operation, calls.front());
   NcclGroup group(rank_of(calls.front()).device->device(), operation);
   for (const backend::RankCall& call : calls) {
     for (std::size_t s = 0; s < call.segments.size(); ++s) {

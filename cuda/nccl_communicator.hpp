@@ -3,6 +3,8 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <memory>
+#include <mutex>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -62,6 +64,8 @@ class NcclCommunicator final : public backend::CommunicatorBackend {
   struct Rank {
     CudaDevice* device = nullptr;
     ncclComm_t communicator = nullptr;
+    // Held while its thread enqueues: what comes after an abort would wait for ever.
+    std::unique_ptr<std::timed_mutex> enqueuing = std::make_unique<std::timed_mutex>();
     const backend::RankCall* call = nullptr;
     std::vector<Carrier> carriers;                    // of the call under way
     std::array<ncclRedOp_t, kNumDTypes> scaled_sums;  // by dtype; ncclNumOps: not made yet
@@ -78,6 +82,7 @@ class NcclCommunicator final : public backend::CommunicatorBackend {
   void create(std::chrono::milliseconds limit);
   Rank& rank_of(const backend::RankCall& call) { return ranks_[static_cast<std::size_t>(call.rank)]; }
   void require_alive(std::string_view operation, std::span<const backend::RankCall> calls);
+  void require_not_aborted(std::string_view operation, const backend::RankCall& call);
 
   /// Calls `issue(rank, s)` for every rank of `calls` and its segments, in one group.
   template <class Issue>
