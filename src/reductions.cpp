@@ -1,3 +1,5 @@
+#include <bit>
+#include <cstdint>
 #include <limits>
 #include <vector>
 
@@ -116,7 +118,14 @@ Tensor reduce_axes(ReduceOp op, const Tensor& t, const Axes& axes, DType out_dty
   // dtype to the end.
   Tensor partial = t;
   while (groups.size() > 1) {
-    partial = reduce_group(op, partial, groups.back(), sum_dtype, 1);
+    double scale = 1;
+    if (divisor != 1 && is_floating(sum_dtype)) {
+      // Divided by a power of two, which loses nothing, so that it does not overflow where the mean does not.
+      const std::int64_t length = extents_around(partial.shape(), groups.back()).axis;
+      scale = static_cast<double>(std::bit_ceil(static_cast<std::uint64_t>(length)));
+    }
+    partial = reduce_group(op, partial, groups.back(), sum_dtype, scale);
+    divisor /= scale;
     groups.pop_back();
   }
   const DType last_dtype = divisor == 1 ? sum_dtype : reduced_dtype(ReduceOp::mean, sum_dtype);

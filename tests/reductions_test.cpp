@@ -149,6 +149,14 @@ TEST_CASE("P05 half-precision means do not overflow", "[reductions]") {
   CHECK(mean(t, {0, 2}).to_vector<f16>() == std::vector<f16>(3, f16(40000.0f)));
 }
 
+TEST_CASE("P05 means do not overflow where their sums do, over axes apart either", "[reductions]") {
+  const Tensor t = Tensor::full({4, 3, 5}, 0x1p127f);
+  CHECK(mean(t).item<float>() == 0x1p127f);
+  CHECK(mean(t, {0, 2}).to_vector<float>() == std::vector<float>(3, 0x1p127f));
+  CHECK(mean(Tensor::full({4, 3, 5}, 3.0), {0, 2}).to_vector<double>() == std::vector<double>(3, 3.0));
+  CHECK(std::isinf(sum(t, {0, 2}).to_vector<float>()[0]));
+}
+
 TEST_CASE("P04 means of integers are true divisions", "[reductions]") {
   CHECK(mean(Tensor::from<std::int32_t>({3, 4}, {2})).item<double>() == 3.5);
   CHECK(mean(Tensor::full({300}, std::int8_t{100})).item<float>() == 100);

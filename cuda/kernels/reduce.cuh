@@ -1,6 +1,8 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
+#include <concepts>
 #include <cstdint>
 
 #include "kernels/dispatch.hpp"
@@ -52,8 +54,15 @@ void reduce_by(const Place& place, const char* operation, const TensorView& out,
 
     const backend::AxisExtents rest{extents.outer, plan.splits, extents.inner};
     const Temporary partial(place, size * plan.splits * static_cast<std::int64_t>(sizeof(A)));
-    launch_reduction<Op, T>(place, operation, {partial.data(), dtype_of<A>, 1, true}, in.data, extents, plan);
-    launch_reduction<Op, A>(place, operation, output, partial.data(), rest,
+    // A part is divided by a power of two, which loses nothing, so that it overflows where the result does.
+    const double scale = divisor == 1 || std::integral<A>
+                             ? 1
+                             : static_cast<double>(std::bit_ceil(static_cast<std::uint64_t>(extents.axis)));
+    launch_reduction<Op, T>(place, operation, {partial.data(), dtype_of<A>, scale, true}, in.data, extents,
+                            plan);
+    ReduceOutput rest_output = output;
+    rest_output.divisor /= scale;
+    launch_reduction<Op, A>(place, operation, rest_output, partial.data(), rest,
                             plan_reduction(rest, sizeof(A), false));
   });
 }

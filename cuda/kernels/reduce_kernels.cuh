@@ -4,6 +4,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 
 #include <lockstep/detail/saturate_cast.hpp>
@@ -84,10 +85,45 @@ __device__ __noinline__ void store_result(const ReduceOutput& out, std::int64_t 
     store_as(out.dtype, out.data, index, static_cast<Quotient>(value) / static_cast<Quotient>(out.divisor));
 }
 
-/// Adjacent results.
-template <class T, class A>
+/// The elements that make one result: `stride` bytes after one another.
+struct ElementRun {
+  const std::byte* begin;
+  std::int64_t stride;
+  std::int64_t size;
+};
+
+/// The quotient of a sum that is not finite, from elements scaled down. The sum of finite ones cannot
+/// overflow then, and their mean lies between them. One thread does it: overflow is rare, and a run is a part
+/// of an axis at most.
+template <class T>
+__device__ __noinline__ double quotient_of_large(const ElementRun& run, double divisor) {
+  constexpr double kScale = 0x1p-63;
+  double sum = 0, lowest = INFINITY, highest = -INFINITY;
+  for (std::int64_t i = 0; i < run.size; ++i) {
+    const double value = widen(load<T, 1>(run.begin + i * run.stride, 0, false).elements[0]);
+    sum += value * kScale;
+    lowest = std::min(lowest, value);
+    highest = std::max(highest, value);
+  }
+  const double quotient = sum / (divisor * kScale);
+  const double share = static_cast<double>(run.size) / divisor;
+  return isfinite(sum) ? std::clamp(quotient, lowest * share, highest * share) : quotient;
+}
+
+/// The result of the elements of `run`.
+template <class Op, class T, class A>
+__device__ void store_result_of(const ReduceOutput& out, std::int64_t index, A value, const ElementRun& run) {
+  if constexpr (std::same_as<Op, Sum> && !std::integral<T> && std::numeric_limits<T>::max_exponent >= 128) {
+    if (out.divisor != 1 && !isfinite(value))
+      return store_as(out.dtype, out.data, index, static_cast<A>(quotient_of_large<T>(run, out.divisor)));
+  }
+  store_result(out, index, value);
+}
+
+/// Adjacent results, the first of the elements of `run`.
+template <class Op, class T, class A>
 __device__ void store_results(const ReduceOutput& out, std::int64_t index, const A (&values)[kPer16Bytes<T>],
-                              int count) {
+                              int count, const ElementRun& run) {
   constexpr int kWhole = kPer16Bytes<T>;
   if (out.dtype == dtype_of<T> && out.divisor == 1 && out.aligned && count == kWhole && index % kWhole == 0) {
     Elements<T> results;
@@ -98,7 +134,8 @@ __device__ void store_results(const ReduceOutput& out, std::int64_t index, const
   }
 #pragma unroll
   for (int j = 0; j < kWhole; ++j)
-    if (j < count) store_result(out, index + j, values[j]);
+    if (j < count)
+      store_result_of<Op, T>(out, index + j, values[j], {run.begin + j * sizeof(T), run.stride, run.size});
 }
 
 // ---- Kernels ----
@@ -152,16 +189,16 @@ __global__ void __launch_bounds__(kThreads)
        first += step) {
     const std::int64_t number = first + (threadIdx.x >> (__ffs(group) - 1));
     RowAccumulator<Op, T> accumulator;
+    ElementRun run{};
     if (number < work.num_groups) {
       const std::int64_t outer = work.plan.splits == 1 ? number : number / work.plan.splits;
       const Part part = part_of(work, number - outer * work.plan.splits);
       const std::int64_t begin = outer * work.extents.axis + part.begin;
-      accumulate<Op, T>(accumulator, in,
-                        linear_run<T>(in.begin + begin * static_cast<std::int64_t>(sizeof(T)), part.length),
-                        lane, group);
+      run = {in.begin + begin * static_cast<std::int64_t>(sizeof(T)), sizeof(T), part.length};
+      accumulate<Op, T>(accumulator, in, linear_run<T>(run.begin, run.size), lane, group);
     }
     const auto value = combine_group<Op>(accumulator.value, group);
-    if (lane == 0 && number < work.num_groups) store_result(out, number, value);
+    if (lane == 0 && number < work.num_groups) store_result_of<Op, T>(out, number, value, run);
   }
 }
 
@@ -202,6 +239,7 @@ __global__ void __launch_bounds__(kThreads)
     ColumnAccumulator<Op, T> accumulator;
     std::int64_t result = 0;
     int num_results = 0;
+    ElementRun run{nullptr, address(1, 0) - in.begin, 0};
     if (is_columns) {
       const std::int64_t per_row = (inner + kWhole - 1) / kWhole;
       const std::int64_t tiles = (outer * per_row + plan.width - 1) / plan.width;
@@ -213,13 +251,13 @@ __global__ void __launch_bounds__(kThreads)
         const Part part = part_of(work, split);
         num_results = static_cast<int>(std::min<std::int64_t>(kWhole, inner - column));
         result = (o * plan.splits + split) * inner + column;
-        accumulate<Op, T>(accumulator, in,
-                          {address(o * axis + part.begin, column), address(1, 0) - in.begin, part.length,
-                           num_results, num_results},
+        run.begin = address(o * axis + part.begin, column);
+        run.size = part.length;
+        accumulate<Op, T>(accumulator, in, {run.begin, run.stride, run.size, num_results, num_results},
                           thread / plan.width, plan.group / plan.width);
       }
       if (plan.group == plan.width) {
-        store_results<T>(out, result, accumulator.values, num_results);
+        store_results<Op, T>(out, result, accumulator.values, num_results, run);
         continue;
       }
     } else if (number < work.num_groups) {
@@ -227,9 +265,9 @@ __global__ void __launch_bounds__(kThreads)
       const Part part = part_of(work, number - o * plan.splits);
       num_results = static_cast<int>(inner);
       result = number * inner;
-      accumulate<Op, T>(accumulator, in,
-                        linear_run<T>(address(o * axis + part.begin, 0), part.length * inner), thread,
-                        plan.group);
+      run.begin = address(o * axis + part.begin, 0);
+      run.size = part.length;
+      accumulate<Op, T>(accumulator, in, linear_run<T>(run.begin, run.size * inner), thread, plan.group);
     }
 
 #pragma unroll
@@ -237,11 +275,13 @@ __global__ void __launch_bounds__(kThreads)
     const int width = is_columns ? plan.width * kWhole : static_cast<int>(inner);
     combine_rows<Op>(values, plan.group * kWhole / width, width, thread, plan.group);
     if (!is_columns) {
-      for (int i = thread; i < num_results; i += plan.group) store_result(out, result + i, values[i]);
+      for (int i = thread; i < num_results; i += plan.group)
+        store_result_of<Op, T>(out, result + i, values[i],
+                               {run.begin + i * static_cast<std::int64_t>(sizeof(T)), run.stride, run.size});
     } else if (thread < plan.width) {
 #pragma unroll
       for (int j = 0; j < kWhole; ++j) accumulator.values[j] = values[thread * kWhole + j];
-      store_results<T>(out, result, accumulator.values, num_results);
+      store_results<Op, T>(out, result, accumulator.values, num_results, run);
     }
     __syncthreads();  // before the next turn writes
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -26,28 +27,58 @@ constexpr std::int64_t kLanes = 1024;
 constexpr std::int64_t kShortRun = 1024;
 constexpr std::int64_t kTinySlab = 32;
 
-/// Writes results, still in their accumulator type, to the output.
-template <class A>
+/// Writes results, still in their accumulator type, to the output; sums of Cs divided.
+template <class C>
 class Results {
+  using A = accumulator_t<C>;
+  using Q = std::conditional_t<std::integral<A>, double, A>;
+
  public:
-  Results(const TensorView& out, double divisor) : out_(out), divisor_(divisor) {}
+  Results(const TensorView& out, const TensorView& in, const backend::AxisExtents& extents, double divisor)
+      : out_(out), in_(in), extents_(extents), divisor_(divisor) {}
 
   void write(std::int64_t begin, const A* values, std::int64_t n) {
     auto* const to =
         static_cast<std::byte*>(out_.data) + begin * static_cast<std::int64_t>(size_of(out_.dtype));
     if (divisor_ == 1) return narrow(values, to, out_.dtype, 1, n);
-    using Q = std::conditional_t<std::integral<A>, double, A>;
     const Q divisor = static_cast<Q>(divisor_);
     Q quotients[kTile];
     for (std::int64_t done = 0; done < n; done += kTile) {
       const std::int64_t count = std::min(kTile, n - done);
       for (std::int64_t i = 0; i < count; ++i) quotients[i] = static_cast<Q>(values[done + i]) / divisor;
+      if constexpr (std::floating_point<C>) {
+        for (std::int64_t i = 0; i < count; ++i)
+          if (!std::isfinite(quotients[i])) quotients[i] = quotient_of_large(begin + done + i, divisor);
+      }
       narrow(quotients, to + done * static_cast<std::int64_t>(size_of(out_.dtype)), out_.dtype, 1, count);
     }
   }
 
  private:
+  /// The quotient of a sum that is not finite, from elements scaled down. The sum of finite ones cannot
+  /// overflow then, and their mean lies between them.
+  Q quotient_of_large(std::int64_t result, double divisor) const {
+    constexpr double kScale = 0x1p-63;
+    const auto [outer, axis, inner] = extents_;
+    const std::int64_t first = result / inner * axis * inner + result % inner;
+    const TileReader<C> reader(in_);
+    double sum = 0, lowest = INFINITY, highest = -INFINITY;
+    for (std::int64_t i = 0; i < axis; ++i) {
+      C scratch;
+      const double value = *reader.read(first + i * inner, 1, &scratch);
+      sum += value * kScale;
+      lowest = std::min(lowest, value);
+      highest = std::max(highest, value);
+    }
+    const double quotient = sum / (divisor * kScale);
+    const double share = static_cast<double>(axis) / divisor;
+    return static_cast<Q>(std::isfinite(sum) ? std::clamp(quotient, lowest * share, highest * share)
+                                             : quotient);
+  }
+
   const TensorView& out_;
+  const TensorView& in_;
+  const backend::AxisExtents& extents_;
   double divisor_;
 };
 
@@ -63,7 +94,7 @@ class Reduction {
 
  public:
   Reduction(const TensorView& out, const TensorView& in, const backend::AxisExtents& extents, double divisor)
-      : reader_(in), results_(out, divisor), extents_(extents) {}
+      : extents_(extents), reader_(in), results_(out, in, extents_, divisor) {}
 
   void run() {
     const std::int64_t slab = extents_.axis * extents_.inner;
@@ -298,9 +329,9 @@ class Reduction {
     }
   }
 
-  TileReader<C> reader_;
-  Results<A> results_;
   const backend::AxisExtents extents_;
+  TileReader<C> reader_;
+  Results<C> results_;
   A sums_[kAccumulators];
   C rows_[4][std::same_as<C, float> ? kTile / 4 : 1];  // converted
 };

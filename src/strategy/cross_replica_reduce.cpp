@@ -1,6 +1,7 @@
 #include "strategy/cross_replica_reduce.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include <lockstep/ops.hpp>
 #include <lockstep/strategy/strategy.hpp>
@@ -19,17 +20,22 @@ int replica_on(const std::vector<Device>& devices, const Device& device) {
 
 }  // namespace
 
+void CrossReplicaReduce::check_num_components(const ReduceValue& value) const {
+  LOCKSTEP_EXPECTS(value.num_components() == state_.num_replicas(), InvalidArgument, what_, "(", op_,
+                   "): the value has ", value.num_components(), " components, but ", strategy_.name(),
+                   " has ", state_.num_replicas(), " local replicas. Pass values made by this strategy.");
+}
+
 bool CrossReplicaReduce::is_unchanged(const ReduceValue& value) const {
   if (value.kind() == ReduceValue::Kind::per_replica) {
-    LOCKSTEP_EXPECTS(value.num_components() == state_.num_replicas(), InvalidArgument, what_, "(", op_,
-                     "): the value has ", value.num_components(), " components, but ", strategy_.name(),
-                     " has ", state_.num_replicas(), " local replicas. Pass values made by this strategy.");
+    check_num_components(value);
     return !strategy_.synchronises();  // one replica is nothing special: its mean of integers is floating too
                                        // (P16)
   }
   if (!strategy_.synchronises()) return true;
   const bool is_mean = op_ == ReduceOp::mean;
   const bool is_mirrored = value.kind() == ReduceValue::Kind::mirrored && value.num_components() > 1;
+  if (is_mirrored) check_num_components(value);
   LOCKSTEP_EXPECTS(is_mean || (state_.num_replicas() == 1 && !is_mirrored), InvalidArgument, what_, "(", op_,
                    "): a ", is_mirrored ? "mirrored" : "plain", " value is the same on all ",
                    state_.num_replicas(), " replicas, so that its ", op_,
@@ -151,10 +157,10 @@ Tensor CrossReplicaReduce::along_axes(const ReduceValue& value, const Axes& axes
   // A plain value is handed to every replica.
   std::vector<Tensor> parts = value.tensors();
   const bool is_one_mirrored = value.kind() == ReduceValue::Kind::mirrored && value.num_components() == 1;
-  if (value.kind() == ReduceValue::Kind::plain || is_one_mirrored) parts.assign(n, value.tensors()[0]);
-  LOCKSTEP_EXPECTS(parts.size() == n, InvalidArgument, what_, "(", op_, "): the value has ", parts.size(),
-                   " components, but ", strategy_.name(), " has ", n,
-                   " local replicas. Pass values made by this strategy.");
+  if (value.kind() == ReduceValue::Kind::plain || is_one_mirrored)
+    parts.assign(n, value.tensors()[0]);
+  else
+    check_num_components(value);
 
   const DType dtype = parts[0].dtype();
   const DType result_dtype = reduced_dtype(op_, dtype);  // refuses booleans
@@ -195,6 +201,11 @@ Tensor CrossReplicaReduce::along_axes(const ReduceValue& value, const Axes& axes
                    ", axis): no replica has an element along the axis, and the ", op_,
                    " of nothing is undefined. Check that the batch is not empty.");
 
+  // A mean's sums are divided by a power of two first, which loses nothing, so that they do not overflow
+  // where it does not.
+  const double scale = op_ == ReduceOp::mean && is_floating(sum_dtype) && count > 0
+                           ? std::exp2(std::ceil(std::log2(count)))
+                           : 1;
   std::vector<std::vector<Tensor>> partial(n, std::vector<Tensor>(1));
   state_.for_each_replica(bytes / static_cast<std::int64_t>(n), [&](int replica) {
     const auto i = static_cast<std::size_t>(replica);
@@ -202,7 +213,7 @@ Tensor CrossReplicaReduce::along_axes(const ReduceValue& value, const Axes& axes
     const Tensor& part = needs_elements && counts[i] == 0 && witness < n ? parts[witness] : parts[i];
     const Tensor source = is_wide_mean ? part.cast(DType::f64) : part;
     partial[i][0] = kept[i].empty() ? Tensor::empty(kept[i], sum_dtype, state_.devices[i])
-                                    : reduce_axes(step, source.to(state_.devices[i]), axes, sum_dtype);
+                                    : reduce_axes(step, source.to(state_.devices[i]), axes, sum_dtype, scale);
   });
   const int root = std::max(0, replica_on(state_.devices, device));
   Tensor sum = n == 1 ? partial[0][0]
@@ -210,7 +221,7 @@ Tensor CrossReplicaReduce::along_axes(const ReduceValue& value, const Axes& axes
   if (op_ == ReduceOp::mean) {
     // In double for what is added in 64 bits, else in float: one division, one rounding.
     const DType wide = dtype == DType::f64 || is_integer(dtype) ? DType::f64 : DType::f32;
-    sum = divided(sum.cast(wide), count);
+    sum = divided(sum.cast(wide), count / scale);
   }
   return sum.cast(result_dtype).to(device);
 }

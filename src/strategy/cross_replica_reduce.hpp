@@ -30,6 +30,8 @@ class CrossReplicaReduce {
   IndexedSlices sparse(const ReduceValue& value, const Device& device);
 
  private:
+  /// @throws InvalidArgument  not one component for each local replica.
+  void check_num_components(const ReduceValue& value) const;
   /// Whether the value is its own result: a plain or mirrored value's mean, or anything with one replica.
   /// @throws InvalidArgument  it is no contribution for this op.
   bool is_unchanged(const ReduceValue& value) const;

@@ -149,6 +149,36 @@ TEST_CASE("P05 the mean of large halves does not overflow", "[reduce]") {
   CHECK(out.values()[0] == f16(60000.0f));
 }
 
+TEMPLATE_TEST_CASE("P05 means do not overflow where their sums do", "[reduce]", bf16, float, double) {
+  using T = TestType;
+  using Limits = std::numeric_limits<T>;
+  const auto [outer, axis, inner] = GENERATE(values<AxisExtents>(
+      {{4, 7, 1}, {4, 300, 1}, {2, 300000, 1}, {3, 40, 3}, {1, 50000, 5}, {2, 9, 70}, {1, 3000, 300}}));
+  INFO(outer << " x " << axis << " x " << inner);
+  // The results' elements, in turn: the largest number, the lowest one, one infinity, ones.
+  std::vector<T> values;
+  for (std::int64_t i = 0; i < outer * axis * inner; ++i) {
+    const std::int64_t result = i / (axis * inner) * inner + i % inner;
+    const bool is_first = i / inner % axis == 0;
+    values.push_back(result % 4 == 0   ? Limits::max()
+                     : result % 4 == 1 ? Limits::lowest()
+                     : result % 4 == 2 ? (is_first ? Limits::infinity() : static_cast<T>(1))
+                                       : static_cast<T>(1));
+  }
+  const auto in = operand<T>(values);
+  const auto out = result<T>(outer * inner);
+  reduce(ReduceOp::sum, out.view(), in.view(), {outer, axis, inner}, static_cast<double>(axis));
+  const auto means = out.values();
+  for (std::int64_t r = 0; r < outer * inner; ++r) {
+    INFO("result " << r);
+    CHECK(means[static_cast<std::size_t>(r)] == (r % 4 == 0   ? Limits::max()
+                                                 : r % 4 == 1 ? Limits::lowest()
+                                                 : r % 4 == 2 ? Limits::infinity()
+                                                              : static_cast<T>(1)));
+  }
+  CHECK(out.guards_intact());
+}
+
 TEMPLATE_LIST_TEST_CASE("P07 sums and products of integers wrap in their dtype", "[reduce]", IntegerTypes) {
   using T = TestType;
   constexpr T kMax = std::numeric_limits<T>::max();

@@ -7,6 +7,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
 
 #include <lockstep/lockstep.hpp>
 
@@ -249,6 +250,18 @@ TEST_CASE("views are reduced as their elements, along an axis and across", "[str
   REQUIRE(strategy.reduce(sum, column).to_vector<float>() == std::vector<float>{2, 6});
   REQUIRE(strategy.reduce(sum, column, 0).to_vector<float>() == std::vector<float>{8});
   REQUIRE(matrix[0].to_vector<float>() == std::vector<float>{1, 2, 3, 4});
+}
+
+TEST_CASE("P05 the mean along an axis does not overflow where its sum does", "[strategy]") {
+  constexpr float kLarge = 0x1p127f;
+  const int n = GENERATE_COPY(from_range(TestBackend::replica_counts()));
+  Replicas strategy(n);
+  std::vector<Tensor> parts;
+  for (int i = 0; i < n; ++i)
+    parts.push_back(Tensor::full({i + 1, 2}, kLarge, DType::f32, TestBackend::device(i)));
+  const PerReplica rows(std::move(parts));
+  REQUIRE(strategy.reduce(mean, rows, 0).to_vector<float>() == std::vector<float>{kLarge, kLarge});
+  REQUIRE(std::isinf(strategy.reduce(sum, rows, {0, 1}).item<float>()));
 }
 
 TEST_CASE("P07 the mean of 64-bit integers along an axis is right where their sum wraps", "[strategy]") {

@@ -120,6 +120,9 @@ TEST_CASE("reduce refuses a value with another number of components", "[strategy
                          says("2 components", "3 local replicas"));
   REQUIRE_THROWS_MATCHES(strategy.reduce(sum, vectors<float>({{1}, {2}}), 0), InvalidArgument,
                          says("2 components", "3 local replicas"));
+  const Mirrored<Tensor> two(std::vector{Tensor::scalar(1.0f), Tensor::scalar(1.0f)});
+  REQUIRE_THROWS_MATCHES(strategy.reduce(mean, two), InvalidArgument,
+                         says("2 components", "3 local replicas"));
   OneDeviceStrategy one(TestBackend::device());
   REQUIRE_THROWS_MATCHES(one.reduce(sum, scalars<float>({1, 2})), InvalidArgument,
                          says("2 components", "1 local replicas"));
