@@ -11,6 +11,7 @@
 
 #include "capture.hpp"
 #include "cuda_error.hpp"
+#include "detail/start_thread.hpp"
 #include "kernels/combine.hpp"
 #include "native.hpp"
 #include "nccl_error.hpp"
@@ -56,8 +57,19 @@ bool is_aligned(const void* data, DType dtype) {
   return reinterpret_cast<std::uintptr_t>(data) % size_of(dtype) == 0;
 }
 
+/// Creations under way, those that nobody waits for any more included.
+std::atomic<int> num_creations{0};
+
 /// What the thread that makes the communicators shares with the one that waits for them.
 struct Creation {
+  Creation() { ++num_creations; }
+  Creation(const Creation&) = delete;
+  Creation& operator=(const Creation&) = delete;
+  ~Creation() {
+    --num_creations;
+    num_creations.notify_all();
+  }
+
   std::vector<int> ordinals;
   std::vector<ncclComm_t> communicators;
   std::exception_ptr error;
@@ -68,9 +80,6 @@ struct Creation {
 
   void run(const Device& device);
 };
-
-/// Threads that make communicators, those that nobody waits for any more included.
-std::atomic<int> num_creations{0};
 
 void Creation::run(const Device& device) {
   constexpr const char* kOperation = "Making an NCCL communicator";
@@ -145,11 +154,8 @@ void NcclCommunicator::create(std::chrono::milliseconds limit) {
   for (const Rank& rank : ranks_) creation->ordinals.push_back(rank.device->ordinal());
   const Device device = ranks_.front().device->device();
   std::unique_lock lock(creation->mutex);  // from the start: a limit of zero passes however fast the other is
-  ++num_creations;
-  std::thread([creation, device] {
+  detail::start_thread("Making an NCCL communicator: its thread", [creation, device] {
     creation->run(device);
-    --num_creations;
-    num_creations.notify_all();
   }).detach();
   const bool is_there =
       limit.count() > 0 && creation->done.wait_for(lock, limit, [&] { return creation->is_done; });

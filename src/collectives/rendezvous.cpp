@@ -51,7 +51,8 @@ struct Rendezvous::Impl {
   void run_check(std::uint64_t generation, const Check& check) noexcept;
   void fail(Failure kind, int rank, std::string text);
   void time_out(const Barrier::Ticket& ticket, std::string_view operation, std::chrono::milliseconds timeout);
-  [[noreturn]] void throw_failure(std::uint64_t generation, std::string_view operation);
+  /// @param again  the rank has been told of the failure before.
+  [[noreturn]] void throw_failure(std::uint64_t generation, std::string_view operation, bool again = false);
 
   const std::vector<std::string> labels;
   Barrier barrier;
@@ -80,9 +81,16 @@ void Rendezvous::meet(std::span<const int> ranks, std::span<const Arrival> arriv
   assert(!ranks.empty() && ranks.size() == arrivals.size());
   const std::string_view operation = arrivals.front().operation;
   const std::uint64_t generation = impl_->barrier.generation();
-  if (impl_->barrier.has_failed()) impl_->throw_failure(generation, operation);
+  if (impl_->barrier.has_failed()) {
+    bool again = true;
+    for (const int rank : ranks)
+      again &= impl_->slot(generation, rank).stamp.exchange(generation + 1, std::memory_order_acq_rel) ==
+               generation + 1;
+    impl_->throw_failure(generation, operation, again);
+  }
   Barrier::Deadline deadline;
-  if (timeout.count() > 0) deadline = std::chrono::steady_clock::now() + timeout;
+  constexpr std::chrono::hours kForEver{24 * 365 * 100};  // a clock cannot count much further
+  if (timeout.count() > 0 && timeout < kForEver) deadline = std::chrono::steady_clock::now() + timeout;
 
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     Impl::Slot& slot = impl_->slot(generation, ranks[i]);
@@ -207,11 +215,17 @@ void Rendezvous::Impl::time_out(const Barrier::Ticket& ticket, std::string_view 
   failure_text = std::move(text);
 }
 
-void Rendezvous::Impl::throw_failure(std::uint64_t generation, std::string_view operation) {
+void Rendezvous::Impl::throw_failure(std::uint64_t generation, std::string_view operation, bool again) {
   std::lock_guard lock(mutex);
   switch (failure) {
     case Failure::failed: throw Released{};
-    case Failure::timed_out: throw CollectiveTimeout(failure_text, {.operation = std::string(operation)});
+    case Failure::timed_out:
+      if (again)
+        throw CollectiveAborted(concat(operation, ": the group has failed: ", failure_text,
+                                       " Make a new Communicator, or end the run: a strategy's next one "
+                                       "starts afresh."),
+                                {.operation = std::string(operation)});
+      throw CollectiveTimeout(failure_text, {.operation = std::string(operation)});
     case Failure::aborted:
       throw CollectiveAborted(
           concat(operation, ": the group was aborted: ", failure_text, failure_text.ends_with('.') ? "" : ".",

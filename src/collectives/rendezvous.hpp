@@ -56,9 +56,9 @@ class Rendezvous {
   /// one rank.
   /// @throws CollectiveTimeout  not all arrived within `timeout` (0: no limit): operation, call index,
   /// present and missing ranks.
-  ///         The group has then failed: late ranks get it too.
+  ///         The group has then failed: late ranks get it too, and CollectiveAborted is what later calls get.
   /// @throws Released  another rank failed (`fail`).
-  /// @throws CollectiveAborted  the group was aborted; repeats the cause.
+  /// @throws CollectiveAborted  the group was aborted, or has failed before; repeats the cause.
   using Check = std::function<void(std::span<const Arrival* const>)>;
   void meet(std::span<const int> ranks, std::span<const Arrival> arrivals, const Check& check,
             std::chrono::milliseconds timeout);

@@ -1,5 +1,9 @@
 #include "strategy/replica_threads.hpp"
 
+#include <lockstep/detail/concat.hpp>
+
+#include "detail/start_thread.hpp"
+
 namespace lockstep::detail {
 
 namespace {
@@ -53,8 +57,9 @@ void ReplicaThreads::wake() noexcept {
 void ReplicaThreads::start() {
   while (static_cast<int>(threads_.size()) < num_replicas_ - 1) {
     const int replica = static_cast<int>(threads_.size()) + 1;
-    threads_.emplace_back(
-        [this, replica] { serve(replica, [this] { return stop_.load(std::memory_order_acquire); }); });
+    threads_.push_back(start_thread(
+        concat("run: the thread of replica ", replica, " of ", num_replicas_),
+        [this, replica] { serve(replica, [this] { return stop_.load(std::memory_order_acquire); }); }));
   }
 }
 

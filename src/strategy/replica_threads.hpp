@@ -26,6 +26,7 @@ class ReplicaThreads {
   /// Calls job(i) for every replica, all at the same time, and returns when all have returned. One call at a
   /// time; but job(0) may call it again once all other replicas have begun theirs and are in, or on their way
   /// to, `serve`. @pre job does not throw.
+  /// @throws Error  a thread cannot be started; nothing has run then.
   void run(const std::function<void(int)>& job);
   /// On replica i > 0, inside a job: runs nested jobs until done() holds. Whoever makes it hold calls `wake`.
   void serve(int replica, const std::function<bool()>& done);

@@ -197,10 +197,23 @@ TEST_CASE("P44 a missing rank is named when the time is over", "[collectives][ho
   REQUIRE(messages == std::vector<std::string>{expected, expected, ""});
   // The late one is told the same.
   REQUIRE(outcome(rendezvous, 2) == expected);
-  REQUIRE_THROWS_AS(rendezvous.meet(2, {"all_reduce(sum)"}, {}, 0ms), CollectiveTimeout);
+  // Who calls again is told that it is no use.
+  for (int rank = 0; rank < 3; ++rank) {
+    REQUIRE_THROWS_MATCHES(rendezvous.meet(rank, {"all_gather"}, {}, 0ms), CollectiveAborted,
+                           says("all_gather: the group has failed: " + expected, "Make a new Communicator"));
+  }
   rendezvous.reset();
   on_replicas(3, [&](int rank) { messages[rank] = outcome(rendezvous, rank, "all_reduce(sum)", 60s); });
   REQUIRE(messages == std::vector<std::string>(3));
+}
+
+TEST_CASE("a time limit may be as long as a duration gets", "[collectives][host]") {
+  Rendezvous rendezvous = make_rendezvous(2);
+  std::vector<std::string> messages(2);
+  on_replicas(2, [&](int rank) {
+    messages[rank] = outcome(rendezvous, rank, "all_reduce(sum)", std::chrono::milliseconds::max());
+  });
+  REQUIRE(messages == std::vector<std::string>(2));
 }
 
 TEST_CASE("an aborted group stays aborted, and says why", "[collectives][host]") {

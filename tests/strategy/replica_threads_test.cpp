@@ -2,12 +2,21 @@
 
 #include <atomic>
 #include <barrier>
+#include <cstdint>
+#include <fstream>
+#include <functional>
 #include <set>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <lockstep/error.hpp>
 
 using lockstep::detail::ReplicaThreads;
 
@@ -72,3 +81,32 @@ TEST_CASE("replica threads end idle, used or never started", "[strategy][host]")
     REQUIRE(calls == 4);
   }
 }
+
+// A sanitizer's own memory would not fit the limit either.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST_CASE("a thread that cannot be started is an Error, and a later run starts it", "[strategy][host]") {
+  constexpr int n = 65;
+  ReplicaThreads threads(n);
+  std::atomic<int> calls{0};
+  const std::function<void(int)> count = [&](int) { ++calls; };
+  rlimit before{};
+  REQUIRE(getrlimit(RLIMIT_AS, &before) == 0);
+  std::int64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  rlimit tight = before;  // no room for many stacks
+  tight.rlim_cur = static_cast<rlim_t>(pages * sysconf(_SC_PAGESIZE)) + (std::size_t{64} << 20);
+  REQUIRE(setrlimit(RLIMIT_AS, &tight) == 0);
+  std::string message;
+  try {
+    threads.run(count);
+  } catch (const lockstep::Error& error) {
+    message = error.what();
+  }
+  setrlimit(RLIMIT_AS, &before);
+  REQUIRE_THAT(message, Catch::Matchers::StartsWith("run: the thread of replica ") &&
+                            Catch::Matchers::ContainsSubstring("of 65 cannot be started"));
+  REQUIRE(calls == 0);
+  threads.run(count);
+  REQUIRE(calls == n);
+}
+#endif
