@@ -43,7 +43,7 @@ std::int64_t Shape::operator[](int axis) const {
   return extents_[static_cast<std::size_t>(normalize_axis(axis, "Shape::operator[]"))];
 }
 
-int Shape::normalize_axis(std::int64_t axis, const char* what) const {
+int Shape::normalize_axis(std::int64_t axis, std::string_view what) const {
   LOCKSTEP_EXPECTS(rank_ > 0, InvalidArgument, what, ": axis ", axis,
                    " of a scalar, which has rank 0 and no axes.");
   LOCKSTEP_EXPECTS(axis >= -rank_ && axis < rank_, InvalidArgument, what, ": axis ", axis, " is outside [",

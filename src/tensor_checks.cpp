@@ -70,7 +70,7 @@ void require_floating(std::string_view operation, const Tensor& t) {
 
 void require_writable(std::string_view operation, const Tensor& t) {
   LOCKSTEP_EXPECTS(!t.is_read_only(), InvalidArgument, operation, ": ", describe(t),
-                   " is a view of constant memory and cannot be written. Write to its clone().");
+                   " is read-only: a view of constant memory, or a variable's value. Write to its clone().");
   LOCKSTEP_EXPECTS(elements_are_apart(t.view()), InvalidArgument, operation, ": elements of ", describe(t),
                    " may share addresses, by its strides, and cannot be written. Write to its clone().");
 }

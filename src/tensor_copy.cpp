@@ -50,6 +50,12 @@ Tensor Tensor::clone() const {
   return result;
 }
 
+Tensor Tensor::read_only() const {
+  Tensor result = *this;
+  result.view_.read_only = true;
+  return result;
+}
+
 Tensor Tensor::contiguous() const { return is_contiguous() ? *this : clone(); }
 
 Tensor Tensor::cast(DType dtype) const {

@@ -8,6 +8,7 @@
 #include <iosfwd>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -45,7 +46,7 @@ class Shape {
   /// Checks an axis and counts negative ones from the end.
   /// @throws InvalidArgument  the axis is outside [-rank, rank); the message has the axis, the rank and
   /// `what`.
-  int normalize_axis(std::int64_t axis, const char* what) const;
+  int normalize_axis(std::int64_t axis, std::string_view what) const;
   /// A copy with one extent replaced, or with an axis removed; negative axes count from the end.
   /// @throws InvalidArgument  the axis is out of range, or the new shape is not one.
   Shape with(int axis, std::int64_t extent) const;

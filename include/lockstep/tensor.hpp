@@ -104,6 +104,8 @@ class Tensor {
   Tensor to(const Device& device) const;
   /// A contiguous copy on the same device.
   Tensor clone() const;
+  /// The same elements, through which nothing is written.
+  Tensor read_only() const;
   /// Itself when contiguous, else a copy.
   Tensor contiguous() const;
   /// Rows [begin, end) of axis 0: a view. @throws InvalidArgument  rank 0, or not 0 <= begin <= end <= rows.

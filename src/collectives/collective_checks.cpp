@@ -133,6 +133,9 @@ void CollectiveChecks::check_batch(const CollectiveCall& call, const CollectiveC
   LOCKSTEP_MATCHES(call.tensors().size() == first.tensors().size(), place,
                    "Pass equal batches on every replica", call.tensors().size(),
                    " tensors differ from replica 0's ", first.tensors().size());
+  LOCKSTEP_MATCHES(batch.structure == first.batch->structure, place,
+                   "Pass the same keys and lengths on every replica", "nest ", batch.structure,
+                   " differs from replica 0's ", first.batch->structure);
   const auto rank = static_cast<std::size_t>(place.rank);
   LOCKSTEP_EXPECTS(&batch.stream.device_backend() == device_backends_[rank], InvalidArgument, place,
                    "the stream is on ", batch.stream.device(), ". Pass a stream of the replica's device.");

@@ -51,8 +51,8 @@ void copy(const TensorView& to, const TensorView& from, const StreamRef& stream)
 }  // namespace
 
 OwnedBatch::OwnedBatch(int rank, StreamRef stream, const std::vector<Tensor>& inputs,
-                       const std::vector<Tensor>& outputs)
-    : batch_{rank, stream, {}, {}} {
+                       const std::vector<Tensor>& outputs, std::string_view structure)
+    : batch_{rank, stream, {}, {}, structure} {
   for (const Tensor& tensor : inputs) inputs_.push_back(tensor.view());
   for (const Tensor& tensor : outputs) outputs_.push_back(tensor.view());
   batch_.inputs = inputs_;

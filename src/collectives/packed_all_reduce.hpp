@@ -1,6 +1,7 @@
 #pragma once
 
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -13,7 +14,7 @@ namespace lockstep::detail {
 class OwnedBatch {
  public:
   OwnedBatch(int rank, StreamRef stream, const std::vector<Tensor>& inputs,
-             const std::vector<Tensor>& outputs);
+             const std::vector<Tensor>& outputs, std::string_view structure = {});
   OwnedBatch(OwnedBatch&&) noexcept = default;  // moving a vector keeps its elements in place
 
   const RankBatch& batch() const noexcept { return batch_; }

@@ -9,7 +9,7 @@ namespace lockstep {
 
 namespace {
 
-thread_local const detail::ContextFrame* innermost = nullptr;
+thread_local detail::ContextFrame* innermost = nullptr;
 thread_local std::optional<detail::ContextFrame> set_frame;  // what set_strategy made, always the outermost
 
 }  // namespace
@@ -26,7 +26,12 @@ ContextFrame::ContextFrame(Mode mode, Strategy& strategy, ReplicaContext* replic
   innermost = this;
 }
 
-ContextFrame::~ContextFrame() { innermost = outer_; }
+ContextFrame::~ContextFrame() {
+  // Not always the innermost: a scope kept in an object may be left early.
+  ContextFrame** link = &innermost;
+  while (*link != nullptr && *link != this) link = &(*link)->outer_;
+  if (*link == this) *link = outer_;
+}
 
 const ContextFrame* ContextFrame::top() noexcept {
   const ContextFrame* frame = innermost;

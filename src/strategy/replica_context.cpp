@@ -37,6 +37,7 @@ void ReplicaContext::check_current(const char* what) const {
 }
 
 std::vector<Contribution> ReplicaContext::all_reduce_batch(ReduceOp op, std::vector<Contribution> values,
+                                                           std::string_view structure,
                                                            const CommunicationOptions& options) {
   check_current("all_reduce");
   if (run_ == nullptr) return values;
@@ -49,7 +50,7 @@ std::vector<Contribution> ReplicaContext::all_reduce_batch(ReduceOp op, std::vec
   std::vector<Tensor> outputs = detail::empty_results(op, inputs, device_);
   // An empty batch takes part too: replicas must agree that it is empty.
   if (!inputs.empty() || values.empty()) {
-    const detail::OwnedBatch batch(local_index(), stream(), inputs, outputs);
+    const detail::OwnedBatch batch(local_index(), stream(), inputs, outputs, structure);
     if (state.cross_device_ops == nullptr) {
       detail::all_reduce(state.communicator, op, {&batch.batch(), 1}, merged);
     } else {
@@ -94,7 +95,7 @@ std::vector<Contribution> ReplicaContext::all_reduce_batch(ReduceOp op, std::vec
         },
         merged.timeout);
     std::vector<Tensor> gathered =
-        all_gather_batch({value.slices->values, value.slices->indices}, 0, options);
+        all_gather_batch({value.slices->values, value.slices->indices}, 0, {}, options);
     if (op == ReduceOp::mean) gathered[0] = detail::divided(gathered[0], num_replicas_in_sync());
     value.slices = IndexedSlices{std::move(gathered[0]), std::move(gathered[1]), value.slices->dense_shape};
   }
@@ -102,6 +103,7 @@ std::vector<Contribution> ReplicaContext::all_reduce_batch(ReduceOp op, std::vec
 }
 
 std::vector<Tensor> ReplicaContext::all_gather_batch(const std::vector<Tensor>& values, std::int64_t axis,
+                                                     std::string_view structure,
                                                      const CommunicationOptions& options) {
   check_current("all_gather");
   if (run_ == nullptr) return values;
@@ -115,18 +117,25 @@ std::vector<Tensor> ReplicaContext::all_gather_batch(const std::vector<Tensor>& 
     inputs.push_back(value.to(device_).contiguous());
     views.push_back(inputs.back().view());
   }
+  struct Call {
+    std::int64_t axis;
+    std::string_view structure;
+  } const call{axis, structure};
   rendezvous.meet(
-      local_index(), {.operation = "all_gather", .tensors = views, .payload = &axis},
+      local_index(), {.operation = "all_gather", .tensors = views, .payload = &call},
       [&](std::span<const detail::Arrival* const> arrivals) {
         std::vector<std::span<const TensorView>> all;
         for (std::size_t r = 0; r < arrivals.size(); ++r) {
-          const auto axis_of = [&](std::size_t i) {
-            return *static_cast<const std::int64_t*>(arrivals[i]->payload);
-          };
-          LOCKSTEP_EXPECTS(axis_of(r) == axis_of(0), CollectiveMismatch,
+          const auto& mine = *static_cast<const Call*>(arrivals[r]->payload);
+          const auto& first = *static_cast<const Call*>(arrivals[0]->payload);
+          LOCKSTEP_EXPECTS(mine.axis == first.axis, CollectiveMismatch,
                            "all_gather: ", rendezvous.label(static_cast<int>(r)), " gathers along axis ",
-                           axis_of(r), ", ", rendezvous.label(0), " along axis ", axis_of(0),
+                           mine.axis, ", ", rendezvous.label(0), " along axis ", first.axis,
                            ". Pass the same axis on every replica.");
+          LOCKSTEP_EXPECTS(mine.structure == first.structure, CollectiveMismatch,
+                           "all_gather: ", rendezvous.label(static_cast<int>(r)), "'s nest ", mine.structure,
+                           " differs from ", rendezvous.label(0), "'s ", first.structure,
+                           ". Pass the same keys and lengths on every replica.");
           all.push_back(arrivals[r]->tensors);
         }
         detail::check_gather(all, axis, "all_gather");

@@ -274,10 +274,11 @@ Tensor Variable::value() const {
                    ". Strategies cannot be mixed: leave that scope first.");
   if (top != nullptr && components.size() > 1) {
     if (top->mode() == Mode::replica)
-      return components[static_cast<std::size_t>(top->replica_context()->local_index())];
-    if (top->mode() == Mode::update) return components[static_cast<std::size_t>(top->update_index())];
+      return components[static_cast<std::size_t>(top->replica_context()->local_index())].read_only();
+    if (top->mode() == Mode::update)
+      return components[static_cast<std::size_t>(top->update_index())].read_only();
   }
-  return components[detail::current_component(components)];
+  return components[detail::current_component(components)].read_only();
 }
 
 using detail::Write;

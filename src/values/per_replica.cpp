@@ -18,7 +18,7 @@ void raise_no_components(std::string_view what) {
 
 void check_component_index(int index, int size) {
   LOCKSTEP_EXPECTS(index >= 0 && index < size, InvalidArgument, "component ", index, " of a value with ",
-                   size, " components.");
+                   size, " components. Indices count from 0, one for each replica.");
 }
 
 }  // namespace lockstep::detail

@@ -9,7 +9,9 @@ const std::vector<Tensor>& components(const Variable& variable) {
 }  // namespace
 
 ReduceValue::ReduceValue(const Variable& variable)
-    : kind_(components(variable).size() > 1 ? Kind::mirrored : Kind::plain), tensors_(components(variable)) {}
+    : kind_(components(variable).size() > 1 ? Kind::mirrored : Kind::plain) {
+  for (const Tensor& component : components(variable)) tensors_.push_back(component.read_only());
+}
 
 Destination::Destination(const Variable& variable)
     : Destination(components(variable).begin(), components(variable).end()) {}

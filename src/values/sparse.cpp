@@ -73,7 +73,7 @@ void check_gather(const std::vector<std::span<const TensorView>>& parts, std::in
       LOCKSTEP_EXPECTS(part.shape.rank() == first.shape.rank(), InvalidArgument, what, " on replica ", r,
                        ": shape ", part.shape, " differs in rank from replica 0's ", first.shape,
                        ". Pass equal ranks on every replica.");
-      const int along = part.shape.normalize_axis(axis, "gather");
+      const int along = part.shape.normalize_axis(axis, what);
       LOCKSTEP_EXPECTS(part.shape.without(along) == first.shape.without(along), InvalidArgument, what,
                        " on replica ", r, ": shape ", part.shape, " differs from replica 0's ", first.shape,
                        " beside axis ", axis, ". Only the sizes along that axis may differ.");

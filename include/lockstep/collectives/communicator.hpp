@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include <lockstep/backend/communicator_backend.hpp>
@@ -26,6 +27,7 @@ struct RankBatch {
   StreamRef stream;
   std::span<const TensorView> inputs;   ///< Empty where the rank only receives.
   std::span<const TensorView> outputs;  ///< Empty where the rank only sends.
+  std::string_view structure{};         ///< Of the nest whose leaves these are, as text; equal on every rank.
 };
 
 /// Collectives over the local devices of a group; ranks are positions in `devices()`. Move only.
@@ -56,7 +58,9 @@ struct RankBatch {
 /// missing), CollectiveAborted (failed before).
 class Communicator {
  public:
-  /// @throws InvalidArgument  no devices, a device twice, or devices of two kinds. @throws NotFound
+  /// @throws InvalidArgument  no devices, a device twice, or devices of two kinds. @throws NotFound  there is
+  /// no such device. @throws Unsupported  virtual devices of one GPU together with another GPU, or several
+  /// GPUs and no NCCL. @throws CollectiveTimeout  NCCL does not come up.
   static Communicator create(const std::vector<Device>& devices);
   /// Takes part with communicators that an engine made, one for each rank, in rank order, all of this
   /// process. They stay the engine's, which destroys them after this; abort() does not abort them.

@@ -139,10 +139,69 @@ void for_each_leaf(const T& nest, F&& f) {
   }
 }
 
+/// Whether all nests of a type have the same leaves: no lengths, keys or absences.
+template <class T>
+consteval bool has_fixed_structure() {
+  if constexpr (TupleNest<T>) return []<std::size_t... I>(std::index_sequence<I...>) {
+      return (has_fixed_structure<std::tuple_element_t<I, T>>() && ... && true);
+    }
+  (std::make_index_sequence<std::tuple_size_v<T>>());
+  else if constexpr (ArrayNest<T>) return has_fixed_structure<typename T::value_type>();
+  else return !VectorNest<T> && !MapNest<T> && !OptionalNest<T> && !RecordNest<T>;
+}
+
+/// Appends a nest's structure as text: "{a: *, b: [*, *]}".
+template <class T>
+void append_structure(const T& nest, std::string& text) {
+  const auto append_parts = [&](char open, char close, const auto& each) {
+    text += open;
+    const char* separator = "";
+    each([&](const auto& part, const std::string& label) {
+      text += separator + label;
+      append_structure(part, text);
+      separator = ", ";
+    });
+    text += close;
+  };
+  if constexpr (TupleNest<T>) {
+    append_parts('(', ')', [&](const auto& part) {
+      std::apply([&](const auto&... member) { (part(member, ""), ...); }, nest);
+    });
+  } else if constexpr (ArrayNest<T> || VectorNest<T>) {
+    append_parts('[', ']', [&](const auto& part) {
+      for (const auto& element : nest) part(element, "");
+    });
+  } else if constexpr (MapNest<T>) {
+    append_parts('{', '}', [&](const auto& part) {
+      for (const auto& [key, element] : nest) part(element, key + ": ");
+    });
+  } else if constexpr (OptionalNest<T>) {
+    if (nest)
+      append_structure(*nest, text);
+    else
+      text += "none";
+  } else if constexpr (RecordNest<T>) {
+    append_parts('(', ')', [&](const auto& part) {
+      std::apply([&](const auto&... member) { (part(member, ""), ...); }, lockstep_nest_members(nest));
+    });
+  } else {
+    text += '*';
+  }
+}
+
+/// That text; empty where the type says it all.
+template <class T>
+std::string describe_structure(const T& nest) {
+  std::string text;
+  if constexpr (!has_fixed_structure<T>()) append_structure(nest, text);
+  return text;
+}
+
 }  // namespace lockstep::detail
 
 /// Makes a struct a nest of the named members: `LOCKSTEP_NEST(Batch, images, labels)` beside the struct, in
-/// its namespace. `run` gives a `PerReplica<Batch>`; reductions work member by member.
+/// its namespace. `run` gives a `PerReplica<Batch>`; reductions work member by member, and take Tensors, not
+/// numbers, as they return the same struct.
 #define LOCKSTEP_NEST(Type, ...)                                                 \
   template <class T> /* exactly Type: values that convert to it are not meant */ \
   requires std::same_as<std::remove_const_t<T>, Type>                            \

@@ -26,13 +26,14 @@ ReplicaContext* get_replica_context();
 /// The component being updated, inside `update` and `update_non_slot`.
 std::optional<int> get_update_replica_id();
 
-/// Makes a strategy current on this thread without a guard; null returns to the default context.
+/// Makes a strategy current on this thread without a guard, until it is set to null, which returns to the
+/// default context; the strategy must live as long.
 /// @throws ContextError  inside any scope.
 void set_strategy(Strategy* strategy);
 
 namespace detail {
 
-/// One entry of the thread's stack of contexts, kept on the C++ stack.
+/// One entry of the thread's stack of contexts.
 class [[nodiscard]] ContextFrame {
  public:
   /// default_scope: the default strategy's own scope, in which everything answers as outside every scope.
@@ -60,13 +61,13 @@ class [[nodiscard]] ContextFrame {
   Strategy& strategy_;
   ReplicaContext* replica_context_;
   int update_index_;
-  const ContextFrame* outer_;
+  ContextFrame* outer_;
 };
 
 }  // namespace detail
 
-/// Cross-replica context of a strategy until the end of the block, on this thread: variables made meanwhile
-/// are the strategy's.
+/// Cross-replica context of a strategy until the end of the block, on this thread, which must be the one that
+/// leaves it: variables made meanwhile are the strategy's.
 class [[nodiscard]] StrategyScope {
  public:
   /// @throws ContextError  in a replica function, or in another strategy's scope.

@@ -17,9 +17,10 @@ class MirroredStrategy : public Strategy {
  public:
   /// All GPUs; with none, the host replicas (DeviceManager::devices(cpu)).
   MirroredStrategy();
-  /// One replica per device, in this order; none: as the default constructor. CPUs and GPUs may be mixed.
-  /// @throws InvalidArgument  a device twice, or a bad name. @throws NotFound  there is no such device.
-  /// @throws ContextError  a device of another task.
+  /// One replica per device, in this order; none: as the default constructor.
+  /// @throws InvalidArgument  a device twice, devices of two kinds, or a bad name. @throws NotFound  there is
+  /// no such device. @throws ContextError  a device of another task. @throws Unsupported  virtual devices of
+  /// one GPU together with another GPU.
   explicit MirroredStrategy(std::initializer_list<Device> devices, const CommunicationOptions& options = {});
   explicit MirroredStrategy(std::vector<Device> devices, const CommunicationOptions& options = {});
   /// With an explicit choice of how values are combined. @throws InvalidArgument  it is null.

@@ -96,10 +96,12 @@ class ReplicaContext {
   void check_current(const char* what) const;
   /// Position among this process's replicas.
   int local_index() const noexcept;
+  /// @param structure  of the nest that the values are the leaves of, detail::describe_structure.
   std::vector<detail::Contribution> all_reduce_batch(ReduceOp op, std::vector<detail::Contribution> values,
+                                                     std::string_view structure,
                                                      const CommunicationOptions& options);
   std::vector<Tensor> all_gather_batch(const std::vector<Tensor>& values, std::int64_t axis,
-                                       const CommunicationOptions& options);
+                                       std::string_view structure, const CommunicationOptions& options);
   /// Meets the other replicas; replica 0 calls `merge_fn` with all arguments, which fills its `result`; then
   /// every replica's `take` reads that.
   void merge(const detail::MergeArguments& arguments,
@@ -146,7 +148,8 @@ template <class NestType>
 auto ReplicaContext::all_reduce(ReduceOp op, const NestType& nest, const CommunicationOptions& options) {
   std::vector<detail::Contribution> values;
   detail::for_each_leaf(nest, [&](const auto& leaf) { values.push_back(detail::to_contribution(leaf)); });
-  return detail::take_contributions(nest, all_reduce_batch(op, std::move(values), options));
+  const std::string structure = detail::describe_structure(nest);
+  return detail::take_contributions(nest, all_reduce_batch(op, std::move(values), structure, options));
 }
 
 template <class NestType>
@@ -159,7 +162,7 @@ auto ReplicaContext::all_gather(const NestType& nest, std::int64_t axis,
                      ": IndexedSlices cannot be gathered. Gather their values and indices instead.");
     values.push_back(std::move(value.tensor));
   });
-  std::vector<Tensor> gathered = all_gather_batch(values, axis, options);
+  std::vector<Tensor> gathered = all_gather_batch(values, axis, detail::describe_structure(nest), options);
   std::size_t next = 0;
   return detail::map_leaves(nest, [&](const auto&) { return std::move(gathered[next++]); });
 }

@@ -85,7 +85,8 @@ class CrossReplicaReduce;
 /// its scope by themselves; elsewhere they throw ContextError. Several host threads may call one strategy;
 /// their calls are serialised. A call returns when its work is enqueued on the devices' current streams; only
 /// functions of the caller's wait for a device, and destruction, which waits for the devices' current
-/// streams.
+/// streams. A replica function must not wait for another thread that calls the same strategy: that one waits
+/// for the run to end.
 class Strategy {
  public:
   virtual ~Strategy();
@@ -134,15 +135,16 @@ class Strategy {
   auto reduce(ReduceOp op, const Value& value, const Axes& axes = {});
 
   /// This process's components: one nest per local replica, distributed leaves replaced by the component (a
-  /// variable's by its Tensor), plain leaves repeated; for a value without distributed leaves just that
-  /// value.
+  /// variable's by its read-only Tensor), plain leaves repeated; for a value without distributed leaves just
+  /// that value.
   template <class Value>
   auto local_results(const Value& value) const;
 
   /// Concatenates components in replica order along `axis`; sizes along it may differ. A plain tensor is
   /// returned unchanged.
   /// @return the nest with each leaf a Tensor on the current device.
-  /// @throws InvalidArgument  scalars (expand first), ranks or other extents differ, axis out of range.
+  /// @throws InvalidArgument  scalars (expand first), ranks or other extents differ, axis out of range; the
+  /// number of components is not that of replicas.
   /// @throws Unsupported  sparse rows.
   template <class Value>
   auto gather(const Value& value, std::int64_t axis);
@@ -323,6 +325,7 @@ auto Strategy::reduce(ReduceOp op, const Value& value, const Axes& axes) {
 
 template <class Value>
 auto Strategy::gather(const Value& value, std::int64_t axis) {
+  detail::check_num_components(value, num_local_replicas(), "gather");
   std::vector<ReduceValue> values;
   detail::for_each_leaf(value, [&](const auto& leaf) { detail::append_reduce_values(leaf, values); });
   std::vector<detail::Contribution> results;
@@ -339,7 +342,7 @@ auto Strategy::local_results(const Value& value) const {
       using Leaf = std::remove_cvref_t<decltype(leaf)>;
       if constexpr (std::is_same_v<Leaf, Variable>) {
         const auto& components = detail::VariableState::of(leaf)->components;
-        return components[components.size() > 1 ? static_cast<std::size_t>(i) : 0];
+        return components[components.size() > 1 ? static_cast<std::size_t>(i) : 0].read_only();
       } else {
         return detail::select(leaf, i);
       }

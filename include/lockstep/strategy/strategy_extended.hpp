@@ -63,8 +63,9 @@ class StrategyExtended {
   /// with the component's device current. Mirrored arguments arrive as the component; plain ones and
   /// variables unchanged. A `local` that fn made point at other storage is copied into the component.
   /// @return the results as a nest of Mirrored (void stays void); with `ungrouped` as a nest of vectors.
-  /// @throws InvalidArgument  a per-replica argument (resolve it with reduce_to first); another strategy's
-  /// variable; a new value of another shape or dtype.
+  /// @throws InvalidArgument  a per-replica argument (resolve it with reduce_to first), a mirrored one of
+  /// another number of components, another strategy's variable: nothing has changed then; a new value of
+  /// another shape or dtype: like what fn throws, components before this one keep their new values.
   template <class F, class... Args>
   auto update(const Variable& variable, F&& fn, const Args&... args) {
     auto results = update_components(variable, fn, args...);
@@ -133,10 +134,25 @@ class StrategyExtended {
     });
   }
 
+  template <class T>
+  static void check_mirrored(const T& nest, int num_components) {
+    detail::for_each_leaf(nest, [num_components](const auto& leaf) {
+      if constexpr (detail::is_mirrored<std::remove_cvref_t<decltype(leaf)>>::value)
+        LOCKSTEP_EXPECTS(leaf.size() == 1 || leaf.size() == num_components, InvalidArgument,
+                         "update: an argument is a mirrored value with ", leaf.size(),
+                         " components, the variable has ", num_components,
+                         ". Pass a value of the variable's devices.");
+    });
+  }
+
   template <class F, class... Args>
   auto update_components(const Variable& variable, F& fn, const Args&... args) {
     using Returned = std::invoke_result_t<F&, Tensor&, decltype(select_update(args, 0))...>;
-    (select_update(args, 0), ...);  // refuses before anything has changed
+    // Refuses before anything has changed.
+    (select_update(args, 0), ...);
+    [[maybe_unused]] const auto num_components =
+        static_cast<int>(detail::VariableState::of(variable)->components.size());
+    (check_mirrored(args, num_components), ...);
     if constexpr (std::is_void_v<Returned>) {
       for_each_component(
           variable, [&](Tensor& local, [[maybe_unused]] int i) { fn(local, select_update(args, i)...); });

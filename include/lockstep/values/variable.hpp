@@ -52,9 +52,8 @@ struct VariableOptions {
 /// Thread safety: that of the strategy's calls; two host threads must not write one variable at once.
 class Variable {
  public:
-  /// @param initial_value  copied to every component's device. @throws InvalidArgument  synchronization none,
-  /// integer mean in a combination that can never be written (see `aggregation`), ContextError in a scope
-  /// that does not allow variables.
+  /// @param initial_value  copied to every component's device. @throws InvalidArgument  synchronization none.
+  /// @throws ContextError  in a scope that does not allow variables.
   explicit Variable(const Tensor& initial_value, VariableOptions options = {});
   /// @param initial_value  called once, with the first component's device current, so that random values
   /// agree everywhere.
@@ -71,7 +70,8 @@ class Variable {
   const Shape& shape() const;
   Strategy& strategy() const;
 
-  /// A snapshot: later writes to the variable do not change it. Shares storage until the next write.
+  /// A snapshot: later writes to the variable do not change it. Read-only, as it shares the variable's
+  /// storage until the next write; write to its clone().
   Tensor value() const;
   operator Tensor() const { return value(); }
 

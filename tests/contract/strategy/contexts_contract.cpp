@@ -224,6 +224,16 @@ TEST_CASE("set_strategy in a replica function and in the default strategy's scop
                          says("inside a scope of the default strategy"));
 }
 
+TEST_CASE("a scope that is left before one entered after it leaves that one", "[strategy][context]") {
+  Replicas s(2);
+  std::optional<StrategyScope> outer(std::in_place, s);
+  std::optional<StrategyScope> inner(std::in_place, s);
+  outer.reset();
+  REQUIRE(ask() == in_cross_replica(s));
+  inner.reset();
+  REQUIRE(ask() == in_default());
+}
+
 TEST_CASE("contexts are restored when a function throws", "[strategy][context]") {
   Replicas strategy(2);
   REQUIRE_THROWS(strategy.run([] { throw 1; }));

@@ -82,6 +82,43 @@ TEST_CASE("maps with other keys and vectors of other length are refused, however
                          InvalidArgument, says("replica 1", "length 1", "length 2"));
 }
 
+TEST_CASE("collectives refuse nests of other structure, though they have as many leaves",
+          "[strategy][nest]") {
+  Replicas strategy(2);
+  using Map = std::map<std::string, Tensor>;
+  const auto map_of = [](ReplicaContext& ctx) {
+    return Map{{"w", Tensor::scalar(1.0f)},
+               {ctx.replica_id_in_sync_group() == 0 ? "x" : "y", Tensor::scalar(2.0f)}};
+  };
+  REQUIRE_THROWS_MATCHES(
+      strategy.run([&](ReplicaContext& ctx) { return ctx.all_reduce(ReduceOp::sum, map_of(ctx)); }),
+      CollectiveMismatch, says("all_reduce(sum)", "replica 1", "{w: *, y: *}", "{w: *, x: *}", "same keys"));
+  REQUIRE_THROWS_MATCHES(strategy.run([&](ReplicaContext& ctx) {
+    return ctx.all_gather(Map{{ctx.replica_id_in_sync_group() == 0 ? "x" : "y", Tensor::zeros({2})}}, 0);
+  }),
+                         CollectiveMismatch,
+                         says("all_gather", "replica 1", "{y: *}", "{x: *}", "same keys"));
+  // Lengths within, and what is absent.
+  REQUIRE_THROWS_MATCHES(strategy.run([&](ReplicaContext& ctx) {
+    const bool first = ctx.replica_id_in_sync_group() == 0;
+    const std::vector<Tensor> one(1, Tensor::scalar(1.0f)), two(2, Tensor::scalar(1.0f));
+    return ctx.all_reduce(ReduceOp::sum,
+                          std::vector<std::vector<Tensor>>{first ? one : two, first ? two : one});
+  }),
+                         CollectiveMismatch, says("all_reduce(sum)", "[[*, *], [*]]", "[[*], [*, *]]"));
+  REQUIRE_THROWS_MATCHES(strategy.run([&](ReplicaContext& ctx) {
+    std::array<std::optional<Tensor>, 2> nest;
+    nest[static_cast<std::size_t>(ctx.replica_id_in_sync_group())] = Tensor::scalar(1.0f);
+    return ctx.all_reduce(ReduceOp::sum, nest);
+  }),
+                         CollectiveMismatch, says("all_reduce(sum)", "[none, *]", "[*, none]"));
+  // The strategy goes on.
+  const auto sums = strategy.run([](ReplicaContext& ctx) {
+    return ctx.all_reduce(ReduceOp::sum, Map{{"w", Tensor::scalar(id_of(ctx))}});
+  });
+  REQUIRE(sums.at("w")[1].item<float>() == 1.0f);
+}
+
 TEST_CASE("a registered struct is one leaf of its type that is taken apart where it matters",
           "[strategy][nest]") {
   Replicas strategy(2);

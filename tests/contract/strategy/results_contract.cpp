@@ -94,6 +94,14 @@ TEST_CASE("gather refuses what cannot be concatenated", "[strategy]") {
                          says("IndexedSlices cannot be gathered"));
 }
 
+TEST_CASE("gather refuses a value with another number of components", "[strategy]") {
+  Replicas strategy(3);
+  REQUIRE_THROWS_MATCHES(strategy.gather(vectors<float>({{1}, {2}}), 0), InvalidArgument,
+                         says("gather", "2 components", "3 local replicas"));
+  REQUIRE_THROWS_MATCHES(get_strategy().gather(vectors<float>({{1}, {2}}), 0), InvalidArgument,
+                         says("gather", "2 components"));
+}
+
 TEST_CASE("gather of a plain tensor is the tensor, not repeated", "[strategy]") {
   Replicas strategy(2);
   const Tensor plain = Tensor::from<float>({1, 2}, {2});

@@ -122,6 +122,20 @@ TEST_CASE("update refuses per-replica arguments before anything has changed", "[
   REQUIRE(components(variable) == std::vector<float>{2, 2});
 }
 
+TEST_CASE("update refuses mirrored arguments of other devices before anything has changed",
+          "[strategy][update]") {
+  Replicas strategy(3);
+  const auto scope = strategy.scope();
+  const Variable variable(Tensor::scalar(5.0f));
+  const Mirrored<Tensor> two(std::vector{Tensor::scalar(1.0f, TestBackend::device(0)),
+                                         Tensor::scalar(2.0f, TestBackend::device(1))});
+  REQUIRE_THROWS_MATCHES(strategy.extended().update(
+                             variable, [](Tensor& local, const Tensor& g) { local.add_(g); }, two),
+                         InvalidArgument,
+                         says("update", "a mirrored value with 2 components", "the variable has 3"));
+  REQUIRE(components(variable) == std::vector<float>{5, 5, 5});
+}
+
 TEST_CASE("update refuses another strategy's variable", "[strategy][update]") {
   Replicas strategy(2);
   const Variable outside(Tensor::scalar(5.0f), {.name = "w"});
@@ -139,6 +153,15 @@ TEST_CASE("update lets the function's exception pass", "[strategy][update]") {
       std::runtime_error, says("no"));
   REQUIRE(in_cross_replica_context());
   REQUIRE(get_update_replica_id() == std::nullopt);
+  // What was updated before stays so, as documented.
+  int calls = 0;
+  REQUIRE_THROWS_AS(strategy.extended().update(variable,
+                                               [&](Tensor& local) {
+                                                 if (++calls == 2) throw std::runtime_error("no");
+                                                 local.fill_(7.0f);
+                                               }),
+                    std::runtime_error);
+  REQUIRE(components(variable) == std::vector<float>{7, 5});
 }
 
 TEST_CASE("update runs in a merge function", "[strategy][update]") {

@@ -197,6 +197,32 @@ TEST_CASE("a read is a snapshot that later writes do not change", "[strategy][va
   REQUIRE(variable.value().to_vector<float>() == std::vector<float>{4, 4});
 }
 
+TEST_CASE("what a variable gives is read-only", "[strategy][variable]") {
+  Replicas strategy(2);
+  const auto scope = strategy.scope();
+  Variable variable(Tensor::from<float>({1, 2}, {2}));
+  std::vector<Tensor> given = strategy.local_results(variable);
+  given.push_back(variable.value());
+  given.push_back(variable);
+  given.push_back(strategy.extended().read_var(variable));
+  given.push_back(strategy.reduce(ReduceOp::mean, variable));
+  for (const Tensor& part : strategy.extended().reduce_to(ReduceOp::mean, variable, variable))
+    given.push_back(part);
+  for (const Tensor& part : strategy.run([&] { return variable.value(); })) given.push_back(part);
+  for (Tensor& tensor : given)
+    REQUIRE_THROWS_MATCHES(tensor.fill_(0), InvalidArgument,
+                           says("fill_", "read-only", "a variable's value"));
+  strategy.extended().update(variable, [&](Tensor& local) {
+    Tensor value = variable.value();
+    REQUIRE_THROWS_AS(value.fill_(0), InvalidArgument);
+    local.add_(value);
+  });
+  REQUIRE(strategy.local_results(variable)[1].to_vector<float>() == std::vector<float>{2, 4});
+  Tensor mine = variable.value().clone();
+  mine.fill_(0);
+  REQUIRE(variable.value().to_vector<float>() == std::vector<float>{2, 4});
+}
+
 TEST_CASE("a variable can be written with its own value", "[strategy][variable]") {
   Replicas strategy(2);
   const auto scope = strategy.scope();
