@@ -152,16 +152,18 @@ TEST_CASE("P05 the mean of large halves does not overflow", "[reduce]") {
 TEMPLATE_TEST_CASE("P05 means do not overflow where their sums do", "[reduce]", bf16, float, double) {
   using T = TestType;
   using Limits = std::numeric_limits<T>;
+  const auto large = static_cast<T>(std::ldexp(1.0, Limits::max_exponent - 1));  // its sums are exact
+  const auto negative = static_cast<T>(-static_cast<double>(large));
   const auto [outer, axis, inner] = GENERATE(values<AxisExtents>(
       {{4, 7, 1}, {4, 300, 1}, {2, 300000, 1}, {3, 40, 3}, {1, 50000, 5}, {2, 9, 70}, {1, 3000, 300}}));
   INFO(outer << " x " << axis << " x " << inner);
-  // The results' elements, in turn: the largest number, the lowest one, one infinity, ones.
+  // The results' elements, in turn: a large number, its negative, one infinity, ones.
   std::vector<T> values;
   for (std::int64_t i = 0; i < outer * axis * inner; ++i) {
     const std::int64_t result = i / (axis * inner) * inner + i % inner;
     const bool is_first = i / inner % axis == 0;
-    values.push_back(result % 4 == 0   ? Limits::max()
-                     : result % 4 == 1 ? Limits::lowest()
+    values.push_back(result % 4 == 0   ? large
+                     : result % 4 == 1 ? negative
                      : result % 4 == 2 ? (is_first ? Limits::infinity() : static_cast<T>(1))
                                        : static_cast<T>(1));
   }
@@ -171,8 +173,8 @@ TEMPLATE_TEST_CASE("P05 means do not overflow where their sums do", "[reduce]", 
   const auto means = out.values();
   for (std::int64_t r = 0; r < outer * inner; ++r) {
     INFO("result " << r);
-    CHECK(means[static_cast<std::size_t>(r)] == (r % 4 == 0   ? Limits::max()
-                                                 : r % 4 == 1 ? Limits::lowest()
+    CHECK(means[static_cast<std::size_t>(r)] == (r % 4 == 0   ? large
+                                                 : r % 4 == 1 ? negative
                                                  : r % 4 == 2 ? Limits::infinity()
                                                               : static_cast<T>(1)));
   }
