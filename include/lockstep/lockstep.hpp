@@ -26,12 +26,17 @@
 #include <lockstep/reduce_op.hpp>
 #include <lockstep/scalar.hpp>
 #include <lockstep/shape.hpp>
+#include <lockstep/strategy/central_storage_strategy.hpp>
+#include <lockstep/strategy/colocation.hpp>
 #include <lockstep/strategy/context.hpp>
+#include <lockstep/strategy/logical_device.hpp>
 #include <lockstep/strategy/mirrored_strategy.hpp>
+#include <lockstep/strategy/multi_step_context.hpp>
 #include <lockstep/strategy/one_device_strategy.hpp>
 #include <lockstep/strategy/replica_context.hpp>
 #include <lockstep/strategy/strategy.hpp>
 #include <lockstep/strategy/strategy_extended.hpp>
+#include <lockstep/strategy/sync_on_read.hpp>
 #include <lockstep/stream.hpp>
 #include <lockstep/tensor.hpp>
 #include <lockstep/tensor_view.hpp>

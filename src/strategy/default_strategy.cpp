@@ -7,7 +7,7 @@ namespace {
 
 class DefaultStrategy : public Strategy {
  public:
-  DefaultStrategy() : Strategy({Device()}, {}, "default strategy") {}
+  DefaultStrategy() : Strategy({Device()}, {}, {}, "default strategy") {}
   std::string_view name() const noexcept override { return "the default strategy"; }
 
  protected:

@@ -1,17 +1,8 @@
-#include <lockstep/device_manager.hpp>
 #include <lockstep/strategy/mirrored_strategy.hpp>
 
+#include "strategy/default_devices.hpp"
+
 namespace lockstep {
-
-namespace {
-
-std::vector<Device> or_default(std::vector<Device> devices) {
-  if (!devices.empty()) return devices;
-  devices = DeviceManager::instance().devices(DeviceKind::gpu);
-  return devices.empty() ? DeviceManager::instance().devices(DeviceKind::cpu) : devices;
-}
-
-}  // namespace
 
 MirroredStrategy::MirroredStrategy() : MirroredStrategy(std::vector<Device>()) {}
 
@@ -19,7 +10,7 @@ MirroredStrategy::MirroredStrategy(std::initializer_list<Device> devices, const 
     : MirroredStrategy(std::vector<Device>(devices), options) {}
 
 MirroredStrategy::MirroredStrategy(std::vector<Device> devices, const CommunicationOptions& options)
-    : Strategy(or_default(std::move(devices)), options, "MirroredStrategy") {}
+    : Strategy(detail::or_default_devices(std::move(devices)), {}, options, "MirroredStrategy") {}
 
 MirroredStrategy::MirroredStrategy(std::vector<Device> devices,
                                    std::unique_ptr<CrossDeviceOps> cross_device_ops,

@@ -2,6 +2,7 @@
 
 namespace lockstep {
 
-OneDeviceStrategy::OneDeviceStrategy(const Device& device) : Strategy({device}, {}, "OneDeviceStrategy") {}
+OneDeviceStrategy::OneDeviceStrategy(const Device& device)
+    : Strategy({device}, {}, {}, "OneDeviceStrategy") {}
 
 }  // namespace lockstep

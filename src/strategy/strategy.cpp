@@ -31,8 +31,10 @@ std::vector<Device> checked(std::vector<Device> devices, std::string_view strate
 
 }  // namespace
 
-Strategy::Strategy(std::vector<Device> devices, const CommunicationOptions& options, std::string_view name)
-    : state_(std::make_unique<detail::StrategyState>(*this, checked(std::move(devices), name), options)) {}
+Strategy::Strategy(std::vector<Device> devices, std::vector<Device> parameter_devices,
+                   const CommunicationOptions& options, std::string_view name)
+    : state_(std::make_unique<detail::StrategyState>(*this, checked(std::move(devices), name),
+                                                     checked(std::move(parameter_devices), name), options)) {}
 
 // Within a run it can only be std::exit that destroys a strategy: its replicas' threads, this one perhaps
 // among them, cannot be joined, and keep what they use.

@@ -23,7 +23,11 @@ const std::vector<Device>& StrategyExtended::parameter_devices() const {
   LOCKSTEP_EXPECTS(&strategy_ != &detail::default_strategy(), ContextError,
                    "parameter_devices of the default strategy: it has no devices of its own. Enter a "
                    "strategy's scope first.");
-  return strategy_.state_->devices;
+  return strategy_.state_->parameter_devices;
+}
+
+bool StrategyExtended::between_graph() const noexcept {
+  return strategy_.state_->parameter_devices != strategy_.state_->devices;
 }
 
 void StrategyExtended::check_cross_replica(std::string_view what) const {
@@ -133,14 +137,66 @@ void StrategyExtended::for_each_component(const Variable& variable,
       const Device device = component.device();
       ContextFrame frame(ContextFrame::Mode::update, strategy_, nullptr, static_cast<int>(i));
       DeviceScope here(device);
-      if (component.is_shared()) component = component.clone();  // somebody holds a snapshot
-      Tensor local = component;
+      const Tensor given = detail::writable_component(state, i);
+      Tensor local = given;
       fn(local, static_cast<int>(i));
-      if (local.is_same_object(component)) continue;
+      if (local.is_same_object(given)) continue;  // written in place, or assigned to
       detail::check_fits(state, local, "update");
       component = local.to(device).clone();
     }
   });
+}
+
+NonSlot StrategyExtended::non_slot_devices(const std::vector<Variable>& variables) const {
+  check_cross_replica("non_slot_devices");
+  const detail::StrategyState& state = *strategy_.state_;
+  if (&strategy_ != &detail::default_strategy() && state.parameter_devices == state.devices)
+    return {state.devices, std::nullopt};
+  LOCKSTEP_EXPECTS(!variables.empty(), InvalidArgument, "non_slot_devices of ", strategy_.name(),
+                   ": without variables there is none to stay with. Pass those that are trained.");
+  const Variable& smallest = *std::ranges::min_element(
+      variables, [](const Variable& a, const Variable& b) { return a.name() < b.name(); });
+  return {Destination(smallest).devices(), smallest};
+}
+
+void StrategyExtended::for_each_device(const NonSlot& where, const std::function<void(int)>& fn) {
+  LOCKSTEP_EXPECTS(!where.devices.empty(), InvalidArgument, "update_non_slot of ", strategy_.name(),
+                   ": no devices. Pass what non_slot_devices gives.");
+  in_cross_replica_context("update_non_slot", [&] {
+    for (std::size_t i = 0; i < where.devices.size(); ++i) {
+      ContextFrame frame(ContextFrame::Mode::update, strategy_, nullptr, static_cast<int>(i));
+      DeviceScope here(where.devices[i]);
+      fn(static_cast<int>(i));
+    }
+  });
+}
+
+namespace {
+
+void check_in_scope(const Strategy& strategy) {
+  const ContextFrame* top = ContextFrame::top();
+  LOCKSTEP_EXPECTS(
+      top != nullptr && &top->strategy() == &strategy && top->mode() != ContextFrame::Mode::replica,
+      ContextError, "colocate_vars_with of ", strategy.name(),
+      " outside its scope. Call it where its variables are made: inside scope(), and in no replica "
+      "function.");
+}
+
+}  // namespace
+
+ColocationScope StrategyExtended::colocate_vars_with(const Variable& variable) {
+  check_in_scope(strategy_);
+  LOCKSTEP_EXPECTS(variable_created_in_scope(variable), InvalidArgument, "colocate_vars_with of ",
+                   strategy_.name(), ": the variable '", variable.name(), "' was made by ",
+                   variable.strategy().name(), ". Pass a variable made in this strategy's scope.");
+  return ColocationScope(strategy_, Destination(variable).devices());
+}
+
+ColocationScope StrategyExtended::colocate_vars_with(const NonSlot& where) {
+  check_in_scope(strategy_);
+  LOCKSTEP_EXPECTS(!where.devices.empty(), InvalidArgument, "colocate_vars_with of ", strategy_.name(),
+                   ": no devices. Pass a variable, or what non_slot_devices gives.");
+  return ColocationScope(strategy_, where.devices);
 }
 
 bool StrategyExtended::variable_created_in_scope(const Variable& variable) const {

@@ -1,5 +1,6 @@
 #include "strategy/strategy_state.hpp"
 
+#include <algorithm>
 #include <exception>
 
 #include <lockstep/stream.hpp>
@@ -29,15 +30,23 @@ struct Outcome {
 }  // namespace
 
 StrategyState::StrategyState(Strategy& strategy, std::vector<Device> devices_,
-                             const CommunicationOptions& options_)
+                             std::vector<Device> parameter_devices_, const CommunicationOptions& options_)
     : devices(std::move(devices_)),
+      parameter_devices(parameter_devices_.empty() ? devices : std::move(parameter_devices_)),
       options(options_.merged_over({})),
       extended(strategy),
       communicator(Communicator::create(devices)),
       threads(num_replicas()) {}
 
+std::vector<Device> StrategyState::all_devices() const {
+  std::vector<Device> all = devices;
+  for (const Device& device : parameter_devices)
+    if (std::ranges::find(all, device) == all.end()) all.push_back(device);
+  return all;
+}
+
 StrategyState::~StrategyState() {
-  for (const Device& device : devices) {
+  for (const Device& device : all_devices()) {
     try {
       current_stream(device).synchronize();
     } catch (const Error&) {  // whoever reads a result is told
@@ -50,9 +59,12 @@ void StrategyState::run_on_replicas(const std::function<void(int)>& fn,
   Rendezvous& rendezvous = communicator.rendezvous();
   rendezvous.reset();
   std::vector<Outcome> outcomes(devices.size());
-  std::vector<StreamRef> streams;  // the calling thread's, whose StreamScopes the others do not see
+  // The calling thread's streams, whose StreamScopes the others do not see.
+  std::vector<StreamRef> streams;
   for (const Device& device : devices) streams.push_back(current_stream(device));
+  const StreamRef parameter_stream = current_stream(parameter_devices[0]);
   threads.run([&](int i) {
+    const StreamScope parameters(parameter_stream);
     const StreamScope stream(streams[static_cast<std::size_t>(i)]);
     Outcome& outcome = outcomes[static_cast<std::size_t>(i)];
     try {

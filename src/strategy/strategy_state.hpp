@@ -16,14 +16,17 @@ namespace lockstep::detail {
 
 /// What a strategy owns.
 struct StrategyState {
-  StrategyState(Strategy& strategy, std::vector<Device> devices, const CommunicationOptions& options);
+  /// @param parameter_devices  none: `devices`.
+  StrategyState(Strategy& strategy, std::vector<Device> devices, std::vector<Device> parameter_devices,
+                const CommunicationOptions& options);
 
   /// Waits for what was enqueued on the devices' streams.
   ~StrategyState();
   StrategyState(const StrategyState&) = delete;
   StrategyState& operator=(const StrategyState&) = delete;
 
-  const std::vector<Device> devices;  // one per local replica
+  const std::vector<Device> devices;            // one per local replica
+  const std::vector<Device> parameter_devices;  // of variables
   const CommunicationOptions options;
   StrategyExtended extended;
   Communicator communicator;  // over `devices`; its rendezvous is where the replicas meet
@@ -37,6 +40,8 @@ struct StrategyState {
   std::vector<ReplicaFailure> failures;
 
   int num_replicas() const noexcept { return static_cast<int>(devices.size()); }
+  /// Each device once: those of the replicas, then those of variables that have none.
+  std::vector<Device> all_devices() const;
 
   /// Runs fn(i) for every replica at the same time. When one throws, those that wait for it are released.
   /// Rethrows the lowest replica's exception; one that is only the consequence of another's counts only if

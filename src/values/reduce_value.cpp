@@ -9,7 +9,9 @@ const std::vector<Tensor>& components(const Variable& variable) {
 }  // namespace
 
 ReduceValue::ReduceValue(const Variable& variable)
-    : kind_(components(variable).size() > 1 ? Kind::mirrored : Kind::plain) {
+    : kind_(detail::VariableState::of(variable)->is_sync_on_read ? Kind::per_replica
+            : components(variable).size() > 1                    ? Kind::mirrored
+                                                                 : Kind::plain) {
   for (const Tensor& component : components(variable)) tensors_.push_back(component.read_only());
 }
 

@@ -11,6 +11,7 @@
 #include <lockstep/collectives/options.hpp>
 #include <lockstep/device.hpp>
 #include <lockstep/reduce_op.hpp>
+#include <lockstep/strategy/logical_device.hpp>
 #include <lockstep/stream.hpp>
 #include <lockstep/values/indexed_slices.hpp>
 #include <lockstep/values/nest.hpp>
@@ -46,6 +47,8 @@ class ReplicaContext {
 
   int replica_id_in_sync_group() const noexcept { return replica_id_; }
   int num_replicas_in_sync() const noexcept;
+  /// Position among this process's replicas: of this replica's component in a distributed value.
+  int local_index() const noexcept;
   Strategy& strategy() const noexcept { return strategy_; }
   const Device& device() const noexcept { return device_; }
   /// The stream on which this replica's work is enqueued.
@@ -76,6 +79,9 @@ class ReplicaContext {
   template <class NestType>
   auto all_gather(const NestType& nest, std::int64_t axis, const CommunicationOptions& options = {});
 
+  /// As StrategyExtended::logical_device.
+  LogicalDeviceScope logical_device(int k) const { return LogicalDeviceScope(strategy_, k); }
+
   /// Pauses all replicas and calls replica 0's merge_fn(strategy, args...) once, in cross-replica context,
   /// with each argument as PerReplica<T> in replica order (variables as Variable&). Every replica gets its
   /// part of the result: the component of distributed leaves, the same object otherwise.
@@ -86,7 +92,6 @@ class ReplicaContext {
   auto merge_call(F&& merge_fn, const Args&... args);
 
  private:
-  friend class Variable;
   friend class detail::ReplicaRun;
   friend ReplicaContext& detail::default_replica_context();
   ReplicaContext(Strategy& strategy, int replica_id, Device device, detail::ReplicaRun* run)
@@ -94,8 +99,6 @@ class ReplicaContext {
 
   /// @throws ContextError  this context is not the innermost on this thread.
   void check_current(const char* what) const;
-  /// Position among this process's replicas.
-  int local_index() const noexcept;
   /// @param structure  of the nest that the values are the leaves of, detail::describe_structure.
   std::vector<detail::Contribution> all_reduce_batch(ReduceOp op, std::vector<detail::Contribution> values,
                                                      std::string_view structure,

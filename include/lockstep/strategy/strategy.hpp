@@ -196,14 +196,15 @@ class Strategy {
  protected:
   friend class StrategyExtended;
   friend class ReplicaContext;
-  friend class Variable;
+  friend struct detail::VariableState;
   friend class detail::ReplicaRun;
   friend class detail::CrossReplicaReduce;
 
-  /// @param devices  one per replica. @throws InvalidArgument  a device twice. @throws NotFound  there is no
-  /// such device.
+  /// @param devices  one per replica. @param parameter_devices  of variables; none: the replicas'.
+  /// @throws InvalidArgument  a device twice. @throws NotFound  there is no such device.
   /// @throws ContextError  a device of another task.
-  Strategy(std::vector<Device> devices, const CommunicationOptions& options, std::string_view name);
+  Strategy(std::vector<Device> devices, std::vector<Device> parameter_devices,
+           const CommunicationOptions& options, std::string_view name);
 
   /// Combines values so from now on. @pre nothing has been combined yet.
   void use(std::unique_ptr<CrossDeviceOps> cross_device_ops);
@@ -388,6 +389,26 @@ auto Strategy::distribute_datasets_from_function(F&& fn, const InputOptions& opt
     result.emplace(detail::distribute_from_function(fn, input_target(), options));
   });
   return *result;
+}
+
+template <class F, class... Args>
+auto StrategyExtended::call_for_each_replica(F&& fn, const Args&... args) {
+  return strategy_.run(std::forward<F>(fn), args...);
+}
+
+template <class F, class Iterator>
+MultiStepContext StrategyExtended::run_steps_on_iterator(F&& fn, Iterator& iterator, int iterations,
+                                                         const StepOutputs& initial_loop_values) {
+  detail::check_iterations(iterations);
+  MultiStepContext context(strategy_);
+  in_cross_replica_context("run_steps_on_iterator", [&] {
+    for (int step = 0; step < iterations; ++step) {
+      const auto inputs = iterator.next();
+      context.begin_step(initial_loop_values);
+      fn(context, inputs);
+    }
+  });
+  return context;
 }
 
 template <detail::TensorNest T>

@@ -10,6 +10,9 @@
 
 #include <lockstep/collectives/options.hpp>
 #include <lockstep/reduce_op.hpp>
+#include <lockstep/strategy/colocation.hpp>
+#include <lockstep/strategy/logical_device.hpp>
+#include <lockstep/strategy/multi_step_context.hpp>
 #include <lockstep/values/nest.hpp>
 #include <lockstep/values/reduce_value.hpp>
 
@@ -32,6 +35,14 @@ class StrategyExtended {
   const std::vector<Device>& worker_devices() const;
   /// The devices variables live on. @throws ContextError  for the default strategy.
   const std::vector<Device>& parameter_devices() const;
+  /// tf.distribute's flags. between_graph: whether replicas run the same graph separately, as
+  /// CentralStorageStrategy says of itself. require_static_shapes: never. should_init, should_checkpoint,
+  /// should_save_summary: whether this process initialises variables and writes files; one process does.
+  bool between_graph() const noexcept;
+  bool require_static_shapes() const noexcept { return false; }
+  bool should_init() const noexcept { return true; }
+  bool should_checkpoint() const noexcept { return true; }
+  bool should_save_summary() const noexcept { return true; }
 
   /// Reduces over replicas, as Strategy::reduce without axes, onto the destinations. A mirrored value's mean,
   /// and a plain value's, is returned unchanged and not moved. Sources are never changed.
@@ -68,31 +79,48 @@ class StrategyExtended {
   /// another shape or dtype: like what fn throws, components before this one keep their new values.
   template <class F, class... Args>
   auto update(const Variable& variable, F&& fn, const Args&... args) {
-    auto results = update_components(variable, fn, args...);
-    if constexpr (!std::is_same_v<decltype(results), std::monostate>)
-      return detail::map_leaves(detail::merge_results(results, "update"), [](const auto& leaf) {
-        using Leaf = std::remove_cvref_t<decltype(leaf)>;
-        if constexpr (detail::is_per_replica<Leaf>::value) {
-          std::vector<typename Leaf::value_type> components(leaf.begin(), leaf.end());
-          return leaf.is_same_object() ? detail::ValueAccess::mirrored_same_object(std::move(components))
-                                       : Mirrored(std::move(components));
-        } else {
-          return leaf;
-        }
-      });
+    return wrap_mirrored(update_components(variable, fn, args...));
   }
   template <class F, class... Args>
   auto update(Ungrouped, const Variable& variable, F&& fn, const Args&... args) {
-    auto results = update_components(variable, fn, args...);
-    if constexpr (!std::is_same_v<decltype(results), std::monostate>)
-      return detail::map_leaves(detail::merge_results(results, "update"), [](const auto& leaf) {
-        using Leaf = std::remove_cvref_t<decltype(leaf)>;
-        if constexpr (detail::is_per_replica<Leaf>::value)
-          return std::vector<typename Leaf::value_type>(leaf.begin(), leaf.end());
-        else
-          return leaf;
-      });
+    return wrap_vectors(update_components(variable, fn, args...));
   }
+
+  /// Where state that belongs to no single variable lives: on all worker devices; with one device for all
+  /// variables, where the one of them with the smallest name lives.
+  /// @throws InvalidArgument  no variables to choose from, where one is to be chosen.
+  NonSlot non_slot_devices(const std::vector<Variable>& variables) const;
+  /// As update, once for each of the devices, without a variable: fn(args...).
+  /// @throws InvalidArgument  no devices; as update.
+  template <class F, class... Args>
+  auto update_non_slot(const NonSlot& where, F&& fn, const Args&... args) {
+    return wrap_mirrored(update_devices(where, fn, args...));
+  }
+  template <class F, class... Args>
+  auto update_non_slot(Ungrouped, const NonSlot& where, F&& fn, const Args&... args) {
+    return wrap_vectors(update_devices(where, fn, args...));
+  }
+
+  /// While the guard lives, variables made on this thread get exactly the devices of `variable`, or those
+  /// that non_slot_devices gave. Guards nest.
+  /// @throws ContextError  outside the strategy's cross-replica context.
+  /// @throws InvalidArgument  a variable made outside every scope or by another strategy; no devices.
+  ColocationScope colocate_vars_with(const Variable& variable);
+  ColocationScope colocate_vars_with(const NonSlot& where);
+  /// Logical device k of each replica; there is one, number 0.
+  /// @throws InvalidArgument  another k.
+  LogicalDeviceScope logical_device(int k) const { return LogicalDeviceScope(strategy_, k); }
+
+  /// Strategy::run without options.
+  template <class F, class... Args>
+  auto call_for_each_replica(F&& fn, const Args&... args);
+  /// Calls fn(MultiStepContext&, inputs) in cross-replica context, `iterations` times, each time with the
+  /// iterator's next element as one nest of PerReplica values, and returns the context. Of outputs those of
+  /// the last step survive; `initial_loop_values` stand for those that it does not set.
+  /// @throws InvalidArgument  iterations < 1. @throws OutOfRange  the iterator ends before.
+  template <class F, class Iterator>
+  MultiStepContext run_steps_on_iterator(F&& fn, Iterator& iterator, int iterations = 1,
+                                         const StepOutputs& initial_loop_values = {});
 
   /// True only for this strategy's own variables.
   bool variable_created_in_scope(const Variable& variable) const;
@@ -115,6 +143,34 @@ class StrategyExtended {
   Mirrored<Tensor> broadcast(const Tensor& tensor, const std::vector<Device>& devices,
                              const CommunicationOptions& options);
   void for_each_component(const Variable& variable, const std::function<void(Tensor& local, int i)>& fn);
+  void for_each_device(const NonSlot& where, const std::function<void(int i)>& fn);
+
+  /// Results of an update's calls, as the caller gets them.
+  template <class Results>
+  static auto wrap_mirrored(Results&& results) {
+    if constexpr (!std::is_same_v<std::remove_cvref_t<Results>, std::monostate>)
+      return detail::map_leaves(detail::merge_results(results, "update"), [](const auto& leaf) {
+        using Leaf = std::remove_cvref_t<decltype(leaf)>;
+        if constexpr (detail::is_per_replica<Leaf>::value) {
+          std::vector<typename Leaf::value_type> components(leaf.begin(), leaf.end());
+          return leaf.is_same_object() ? detail::ValueAccess::mirrored_same_object(std::move(components))
+                                       : Mirrored(std::move(components));
+        } else {
+          return leaf;
+        }
+      });
+  }
+  template <class Results>
+  static auto wrap_vectors(Results&& results) {
+    if constexpr (!std::is_same_v<std::remove_cvref_t<Results>, std::monostate>)
+      return detail::map_leaves(detail::merge_results(results, "update"), [](const auto& leaf) {
+        using Leaf = std::remove_cvref_t<decltype(leaf)>;
+        if constexpr (detail::is_per_replica<Leaf>::value)
+          return std::vector<typename Leaf::value_type>(leaf.begin(), leaf.end());
+        else
+          return leaf;
+      });
+  }
 
   /// Argument i of an update.
   template <class T>
@@ -140,19 +196,21 @@ class StrategyExtended {
       if constexpr (detail::is_mirrored<std::remove_cvref_t<decltype(leaf)>>::value)
         LOCKSTEP_EXPECTS(leaf.size() == 1 || leaf.size() == num_components, InvalidArgument,
                          "update: an argument is a mirrored value with ", leaf.size(),
-                         " components, the variable has ", num_components,
-                         ". Pass a value of the variable's devices.");
+                         " components, what is updated has ", num_components,
+                         ". Pass a value of the same devices.");
     });
+  }
+  /// Refuses arguments before anything has changed.
+  template <class... Args>
+  static void check_arguments([[maybe_unused]] int num_components, const Args&... args) {
+    (select_update(args, 0), ...);
+    (check_mirrored(args, num_components), ...);
   }
 
   template <class F, class... Args>
   auto update_components(const Variable& variable, F& fn, const Args&... args) {
     using Returned = std::invoke_result_t<F&, Tensor&, decltype(select_update(args, 0))...>;
-    // Refuses before anything has changed.
-    (select_update(args, 0), ...);
-    [[maybe_unused]] const auto num_components =
-        static_cast<int>(detail::VariableState::of(variable)->components.size());
-    (check_mirrored(args, num_components), ...);
+    check_arguments(static_cast<int>(detail::VariableState::of(variable)->components.size()), args...);
     if constexpr (std::is_void_v<Returned>) {
       for_each_component(
           variable, [&](Tensor& local, [[maybe_unused]] int i) { fn(local, select_update(args, i)...); });
@@ -162,6 +220,21 @@ class StrategyExtended {
       for_each_component(variable, [&](Tensor& local, [[maybe_unused]] int i) {
         results.emplace_back(fn(local, select_update(args, i)...));
       });
+      return results;
+    }
+  }
+
+  template <class F, class... Args>
+  auto update_devices(const NonSlot& where, F& fn, const Args&... args) {
+    using Returned = std::invoke_result_t<F&, decltype(select_update(args, 0))...>;
+    check_arguments(static_cast<int>(where.devices.size()), args...);
+    if constexpr (std::is_void_v<Returned>) {
+      for_each_device(where, [&]([[maybe_unused]] int i) { fn(select_update(args, i)...); });
+      return std::monostate();
+    } else {
+      std::vector<std::optional<detail::decayed_t<Returned>>> results;
+      for_each_device(where,
+                      [&]([[maybe_unused]] int i) { results.emplace_back(fn(select_update(args, i)...)); });
       return results;
     }
   }

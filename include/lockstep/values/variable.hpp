@@ -38,7 +38,7 @@ struct VariableOptions {
   VariableAggregation aggregation = VariableAggregation::none;
 };
 
-/// State that a strategy keeps once on each of its devices, equal at birth.
+/// State that a strategy keeps once on each of its parameter devices, equal at birth.
 ///
 /// A cheap handle: copies are the same variable. Belongs to the strategy in whose scope it was made (outside
 /// every scope: the default strategy, one component on the current device), which must outlive its use. A
@@ -49,11 +49,22 @@ struct VariableOptions {
 /// value; in `update` that component alone; in a replica the replicas' values are aggregated first, so every
 /// replica must make the call.
 ///
+/// on_read ("sync-on-read") variables are for sums over a run, as metrics are: in a replica reads and writes
+/// concern the replica's own component and are free of communication; elsewhere a read combines the
+/// components by the aggregation (sum and mean are enqueued on the devices' streams; the mean of integers is
+/// reduced_dtype; none: InvalidArgument), and assign(x) leaves what then reads as x: with sum x / N in each
+/// component, of integers the remainder one each in the first. assign_add and assign_sub there are refused
+/// with sum. With one device for all variables there is one component, and writes in replicas are aggregated.
+///
+/// In a replica function every replica makes the same variables in the same order, and all get the same
+/// object: replica 0's, whose initial value and options count; names may differ in a trailing _number.
+///
 /// Thread safety: that of the strategy's calls; two host threads must not write one variable at once.
 class Variable {
  public:
-  /// @param initial_value  copied to every component's device. @throws InvalidArgument  synchronization none.
-  /// @throws ContextError  in a scope that does not allow variables.
+  /// @param initial_value  copied to every component's device. @throws InvalidArgument  synchronization none;
+  /// in a replica function, another shape or dtype than replica 0's. @throws ContextError  in a scope that
+  /// does not allow variables; replicas make different variables.
   explicit Variable(const Tensor& initial_value, VariableOptions options = {});
   /// @param initial_value  called once, with the first component's device current, so that random values
   /// agree everywhere.
@@ -115,6 +126,12 @@ struct VariableState {
   Shape shape;
   Strategy* strategy;
   std::vector<Tensor> components;
+  /// Each replica has a component of its own, and they differ between reads.
+  bool is_sync_on_read = false;
+
+  /// In the strategy's cross-replica context, or the default one.
+  static std::shared_ptr<VariableState> create(Strategy& strategy, const std::function<Tensor()>& initial,
+                                               const VariableOptions& options);
 
   static const std::shared_ptr<VariableState>& of(const Variable& variable) { return variable.state_; }
   static Variable handle(std::shared_ptr<VariableState> state) { return Variable(std::move(state)); }

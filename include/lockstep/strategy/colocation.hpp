@@ -1,0 +1,37 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include <lockstep/device.hpp>
+#include <lockstep/values/variable.hpp>
+
+namespace lockstep {
+
+class Strategy;
+
+/// Where state that belongs to no single variable lives: `devices`, or with `variable` where that one does.
+struct NonSlot {
+  std::vector<Device> devices;
+  std::optional<Variable> variable;
+};
+
+/// While it lives, variables made on this thread in the strategy's cross-replica context get exactly these
+/// devices, one component on each. The innermost counts. Made by StrategyExtended::colocate_vars_with.
+class [[nodiscard]] ColocationScope {
+ public:
+  ColocationScope(Strategy& strategy, std::vector<Device> devices);
+  ~ColocationScope();
+  ColocationScope(const ColocationScope&) = delete;
+  ColocationScope& operator=(const ColocationScope&) = delete;
+
+  /// The devices that variables of `strategy` shall have on this thread; null: no scope of it is open.
+  static const std::vector<Device>* devices_for(const Strategy& strategy) noexcept;
+
+ private:
+  Strategy& strategy_;
+  std::vector<Device> devices_;
+  ColocationScope* outer_;
+};
+
+}  // namespace lockstep
