@@ -34,6 +34,10 @@ class CudaKernels final : public backend::KernelBackend {
   void add_row(const TensorView& out, const TensorView& a, const TensorView& b,
                backend::StreamHandle stream) override;
 
+  // kernels/scatter.cu
+  void scatter_rows(backend::ScatterOp op, const TensorView& out, const TensorView& in,
+                    const backend::RowGroups& groups, backend::StreamHandle stream) override;
+
   // kernels/reduce.cu, kernels/argmax.cu
   void reduce_axis(ReduceOp op, const TensorView& out, const TensorView& in,
                    const backend::AxisExtents& extents, double divisor,

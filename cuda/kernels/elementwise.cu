@@ -8,6 +8,7 @@
 #include "kernels/dispatch.hpp"
 #include "kernels/element.cuh"
 #include "kernels/launch.cuh"
+#include "kernels/operators.cuh"
 #include "kernels/reduce_operators.cuh"
 #include "temporary.hpp"
 
@@ -16,24 +17,6 @@ namespace {
 
 using backend::BinaryOp;
 using backend::UnaryOp;
-
-template <class C>
-__device__ C subtract(C a, C b) {
-  return static_cast<C>(static_cast<wrapping_t<C>>(a) - static_cast<wrapping_t<C>>(b));
-}
-
-template <class C>
-__device__ C quotient(C a, C b) {
-  if constexpr (std::integral<C>) {
-    if (b == 0) return 0;
-    if constexpr (std::signed_integral<C>) {
-      if (b == -1) return subtract(C(0), a);  // the lowest number has no opposite
-    }
-    return static_cast<C>(a / b);
-  } else {
-    return a / b;
-  }
-}
 
 // The operation is the same for all threads: a switch costs less than a kernel for each.
 template <class C>

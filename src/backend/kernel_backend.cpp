@@ -14,6 +14,19 @@ const char* name(BinaryOp op) {
   return "relu_gradient";
 }
 
+const char* name(ScatterOp op) {
+  switch (op) {
+    case ScatterOp::add: return "scatter_add";
+    case ScatterOp::subtract: return "scatter_sub";
+    case ScatterOp::multiply: return "scatter_mul";
+    case ScatterOp::divide: return "scatter_div";
+    case ScatterOp::min: return "scatter_min";
+    case ScatterOp::max: return "scatter_max";
+    case ScatterOp::assign: break;
+  }
+  return "scatter_update";
+}
+
 const char* name(UnaryOp op) {
   switch (op) {
     case UnaryOp::negate: return "negate";

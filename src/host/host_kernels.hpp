@@ -22,6 +22,10 @@ class HostKernels final : public backend::KernelBackend {
   void add_row(const TensorView& out, const TensorView& a, const TensorView& b,
                backend::StreamHandle stream) override;
 
+  // host_scatter.cpp
+  void scatter_rows(backend::ScatterOp op, const TensorView& out, const TensorView& in,
+                    const backend::RowGroups& groups, backend::StreamHandle stream) override;
+
   // host_reduce.cpp, host_argmax.cpp
   void reduce_axis(ReduceOp op, const TensorView& out, const TensorView& in,
                    const backend::AxisExtents& extents, double divisor,

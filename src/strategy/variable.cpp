@@ -89,4 +89,26 @@ Variable& Variable::assign_sub(const Scalar& value) {
   return detail::write_variable(*this, Write::assign_sub, value), *this;
 }
 
+Variable& Variable::scatter_add(const IndexedSlices& rows) {
+  return detail::write_variable(*this, Write::scatter_add, rows), *this;
+}
+Variable& Variable::scatter_sub(const IndexedSlices& rows) {
+  return detail::write_variable(*this, Write::scatter_sub, rows), *this;
+}
+Variable& Variable::scatter_mul(const IndexedSlices& rows) {
+  return detail::write_variable(*this, Write::scatter_mul, rows), *this;
+}
+Variable& Variable::scatter_div(const IndexedSlices& rows) {
+  return detail::write_variable(*this, Write::scatter_div, rows), *this;
+}
+Variable& Variable::scatter_min(const IndexedSlices& rows) {
+  return detail::write_variable(*this, Write::scatter_min, rows), *this;
+}
+Variable& Variable::scatter_max(const IndexedSlices& rows) {
+  return detail::write_variable(*this, Write::scatter_max, rows), *this;
+}
+Variable& Variable::scatter_update(const IndexedSlices& rows) {
+  return detail::write_variable(*this, Write::scatter_update, rows), *this;
+}
+
 }  // namespace lockstep

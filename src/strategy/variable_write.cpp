@@ -1,5 +1,6 @@
 #include "strategy/variable_write.hpp"
 
+#include <array>
 #include <variant>
 
 #include <lockstep/error.hpp>
@@ -23,13 +24,11 @@ Tensor& writable_component(VariableState& state, std::size_t i) {
   return component;
 }
 
-std::string_view name(Write write) {
-  switch (write) {
-    case Write::assign: return "assign";
-    case Write::assign_add: return "assign_add";
-    case Write::assign_sub: break;
-  }
-  return "assign_sub";
+const char* name(Write write) {
+  static constexpr std::array kNames = {"assign",      "assign_add",    "assign_sub",  "scatter_add",
+                                        "scatter_sub", "scatter_mul",   "scatter_div", "scatter_min",
+                                        "scatter_max", "scatter_update"};
+  return kNames[static_cast<std::size_t>(write)];
 }
 
 namespace {
@@ -166,7 +165,8 @@ void write_components(VariableState& state, Write write, const Written& written)
   for (std::size_t i = 0; i < parts.size(); ++i) write_component(state, i, write, {parts[i]});
 }
 
-/// @param variables  addresses of the replicas' VariableStates. @param writes  their Writes.
+}  // namespace
+
 void check_same_write(const PerReplica<std::uint64_t>& variables, const PerReplica<int>& writes) {
   const auto describe_write = [&](int i) {
     const auto& state = *reinterpret_cast<const VariableState*>(static_cast<std::uintptr_t>(variables[i]));
@@ -178,14 +178,20 @@ void check_same_write(const PerReplica<std::uint64_t>& variables, const PerRepli
                      ". Make the same calls in the same order on every replica.");
 }
 
-/// A write that all replicas make: the values are aggregated, and every component takes the result.
-template <class Value>
-void write_in_replica(Variable& variable, Write write, const Value& value, ReplicaContext& context) {
-  VariableState& state = *VariableState::of(variable);
+void check_writable_in_replica(const VariableState& state, Write write, const ReplicaContext& context) {
   LOCKSTEP_EXPECTS(state.aggregation != VariableAggregation::none, InvalidArgument, name(write),
                    " of the variable '", state.name, "' in replica ", context.replica_id_in_sync_group(),
                    "'s function, but its aggregation is none. ",
                    "Make it with .aggregation = sum, mean or only_first_replica, or write it outside run.");
+}
+
+namespace {
+
+/// A write that all replicas make: the values are aggregated, and every component takes the result.
+template <class Value>
+void write_in_replica(Variable& variable, Write write, const Value& value, ReplicaContext& context) {
+  VariableState& state = *VariableState::of(variable);
+  check_writable_in_replica(state, write, context);
   if constexpr (std::is_same_v<Value, Tensor>) check_fits(state, value, name(write));
   context.merge_call(
       [&](Strategy&, const PerReplica<Value>& values, const PerReplica<std::uint64_t>& variables,

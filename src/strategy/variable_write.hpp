@@ -3,18 +3,39 @@
 #include <cstdint>
 #include <string_view>
 
+#include <lockstep/strategy/replica_context.hpp>
 #include <lockstep/values/indexed_slices.hpp>
 #include <lockstep/values/variable.hpp>
 
 /// Writes of variables in the context at hand: semantics 6.2 and 6.4.
 namespace lockstep::detail {
 
-enum class Write : std::uint8_t { assign, assign_add, assign_sub };
-std::string_view name(Write write);
+enum class Write : std::uint8_t {
+  assign,
+  assign_add,
+  assign_sub,
+  scatter_add,
+  scatter_sub,
+  scatter_mul,
+  scatter_div,
+  scatter_min,
+  scatter_max,
+  scatter_update
+};
+/// "assign_add": for messages.
+const char* name(Write write);
 
 void write_variable(Variable& variable, Write write, const Tensor& value);
 void write_variable(Variable& variable, Write write, const PerReplica<Tensor>& value);
 void write_variable(Variable& variable, Write write, const Mirrored<Tensor>& value);
 void write_variable(Variable& variable, Write write, const Scalar& value);
+/// A scatter.
+void write_variable(Variable& variable, Write write, const IndexedSlices& value);
+
+/// @param variables  addresses of the replicas' VariableStates. @param writes  their Writes.
+/// @throws CollectiveMismatch  they are not the same on all replicas.
+void check_same_write(const PerReplica<std::uint64_t>& variables, const PerReplica<int>& writes);
+/// @throws InvalidArgument  the variable's aggregation is none, so that replicas cannot write it.
+void check_writable_in_replica(const VariableState& state, Write write, const ReplicaContext& context);
 
 }  // namespace lockstep::detail

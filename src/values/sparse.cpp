@@ -4,6 +4,8 @@
 #include <lockstep/error.hpp>
 #include <lockstep/ops.hpp>
 
+#include "values/scatter.hpp"
+
 namespace lockstep {
 
 void check(const IndexedSlices& slices) {
@@ -22,16 +24,9 @@ void check(const IndexedSlices& slices) {
 }
 
 Tensor IndexedSlices::to_dense() const {
-  check(*this);
+  const detail::ScatterPlan plan(*this, "to_dense");
   Tensor dense = Tensor::zeros(dense_shape, values.dtype(), values.device());
-  const std::vector<std::int64_t> rows = indices.to_vector<std::int64_t>();
-  for (std::int64_t row : rows)
-    LOCKSTEP_EXPECTS(row >= 0 && row < dense_shape[0], InvalidArgument, "IndexedSlices: index ", row,
-                     " is outside the dense shape ", dense_shape, ".");
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const auto at = static_cast<std::int64_t>(i);
-    dense.slice(rows[i], rows[i] + 1).add_(values.slice(at, at + 1));
-  }
+  plan.apply(backend::ScatterOp::add, dense);
   return dense;
 }
 

@@ -12,15 +12,27 @@ namespace lockstep::backend {
 enum class UnaryOp : std::uint8_t { negate, exp, log, sqrt, relu };
 enum class BinaryOp : std::uint8_t { add, subtract, multiply, divide, equal, relu_gradient };
 
+/// `assign` keeps the last row.
+enum class ScatterOp : std::uint8_t { add, subtract, multiply, divide, min, max, assign };
+
 /// "negate", "add", …: for messages.
 const char* name(UnaryOp op);
 const char* name(BinaryOp op);
+const char* name(ScatterOp op);
 
 /// [outer, axis, inner] extents of a contiguous tensor seen from one axis.
 struct AxisExtents {
   std::int64_t outer = 1;
   std::int64_t axis = 1;
   std::int64_t inner = 1;
+};
+
+/// Which rows go where, as int64 vectors on the device: rows[begins[k]], …, up to begins[k + 1], into row
+/// targets[k]. No target occurs twice.
+struct RowGroups {
+  TensorView targets;  ///< [k]
+  TensorView begins;   ///< [k + 1]
+  TensorView rows;
 };
 
 /// Hyper-parameters of one fused optimizer update. SGD uses the first four, Adam all.
@@ -60,6 +72,12 @@ class KernelBackend {
   /// out[r, c] := a[r, c] + b[c] for matrices a [rows, columns], b [columns].
   virtual void add_row(const TensorView& out, const TensorView& a, const TensorView& b,
                        StreamHandle stream) = 0;
+
+  /// out[target] := out[target] op in[row] op … for each group's rows, in their order, in float for the small
+  /// floats and rounded once; min and max propagate NaN. Matrices of one dtype and width; `in` does not
+  /// overlap `out`. Booleans: assign only.
+  virtual void scatter_rows(ScatterOp op, const TensorView& out, const TensorView& in,
+                            const RowGroups& groups, StreamHandle stream) = 0;
 
   /// Reduces the middle axis. `in` has outer·axis·inner elements, `out` outer·inner; extents.axis may be 0
   /// (out gets the identity of sum and product; the core refuses min and max). Adds in

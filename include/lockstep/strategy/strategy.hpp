@@ -186,6 +186,15 @@ class Strategy {
   template <detail::TensorNest T>
   auto make_numpy_dataset(const T& arrays);
 
+  /// A variable of this strategy, made in its scope, which is entered for it.
+  /// @throws as Variable's constructors. @throws ContextError  in a replica function or another strategy's
+  /// scope.
+  template <class InitialValue>
+  Variable make_variable(InitialValue&& initial_value, VariableOptions options = {}) {
+    const StrategyScope here(*this);
+    return Variable(std::forward<InitialValue>(initial_value), std::move(options));
+  }
+
   /// Every replica that failed in the last `run` of this strategy, lowest first; empty after a run without
   /// failures. Replicas that were only released are not listed.
   std::vector<ReplicaFailure> last_failures() const;

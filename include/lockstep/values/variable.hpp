@@ -16,6 +16,7 @@
 namespace lockstep {
 
 class Strategy;
+struct IndexedSlices;
 namespace detail {
 struct VariableState;
 }
@@ -103,6 +104,21 @@ class Variable {
   Variable& assign_sub(const PerReplica<Tensor>& value);
   Variable& assign_sub(const Mirrored<Tensor>& value);
   Variable& assign_sub(const Scalar& value);
+
+  /// Writes of single rows: row indices[i] is combined with values[i, ...], those of one index in their
+  /// order; scatter_update keeps the last. In a replica by aggregation, as assign: the replicas' rows are
+  /// brought together without merging duplicates, and mean divides them by N. Waits for the device to read
+  /// the indices.
+  /// @throws InvalidArgument  rows of another shape or dtype, an index out of range: nothing was written; in
+  /// a replica, aggregation none. @throws Unsupported  on_read; min, max and update with sum or mean.
+  /// @return this variable.
+  Variable& scatter_add(const IndexedSlices& rows);
+  Variable& scatter_sub(const IndexedSlices& rows);
+  Variable& scatter_mul(const IndexedSlices& rows);
+  Variable& scatter_div(const IndexedSlices& rows);
+  Variable& scatter_min(const IndexedSlices& rows);
+  Variable& scatter_max(const IndexedSlices& rows);
+  Variable& scatter_update(const IndexedSlices& rows);
 
   /// Identity.
   friend bool operator==(const Variable& a, const Variable& b) noexcept { return a.state_ == b.state_; }

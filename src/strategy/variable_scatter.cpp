@@ -1,0 +1,86 @@
+#include <lockstep/error.hpp>
+#include <lockstep/strategy/strategy.hpp>
+
+#include "strategy/variable_state.hpp"
+#include "strategy/variable_write.hpp"
+#include "values/scatter.hpp"
+
+/// Writes of single rows: semantics 6.2.
+namespace lockstep::detail {
+
+namespace {
+
+using backend::ScatterOp;
+using Mode = ContextFrame::Mode;
+
+ScatterOp scatter_op(Write write) {
+  return static_cast<ScatterOp>(static_cast<int>(write) - static_cast<int>(Write::scatter_add));
+}
+static_assert(static_cast<int>(Write::scatter_update) - static_cast<int>(Write::scatter_add) ==
+              static_cast<int>(ScatterOp::assign));
+
+void check_scatter(const VariableState& state, Write write, const IndexedSlices& slices) {
+  LOCKSTEP_EXPECTS(state.synchronization != VariableSynchronization::on_read, Unsupported, name(write),
+                   " of the variable '", state.name,
+                   "': on_read variables have no rows written. Use assign.");
+  const bool combines = write == Write::scatter_add || write == Write::scatter_sub ||
+                        write == Write::scatter_mul || write == Write::scatter_div;
+  LOCKSTEP_EXPECTS(combines || state.aggregation == VariableAggregation::none ||
+                       state.aggregation == VariableAggregation::only_first_replica,
+                   Unsupported, name(write), " of the variable '", state.name, "' with aggregation ",
+                   state.aggregation, ". Make it with none or only_first_replica.");
+  check(slices);
+  LOCKSTEP_EXPECTS(slices.dense_shape == state.shape && slices.values.dtype() == state.dtype, InvalidArgument,
+                   name(write), " of the variable '", state.name, "': the rows are ", slices.values.dtype(),
+                   " of a dense ", slices.dense_shape, ", the variable ", state.shape, " ", state.dtype,
+                   ". Pass rows of the variable's shape and dtype.");
+  LOCKSTEP_EXPECTS(write == Write::scatter_update || !is_boolean(state.dtype), InvalidArgument, name(write),
+                   " of the variable '", state.name, "': booleans are no numbers. Use scatter_update.");
+}
+
+void scatter_component(VariableState& state, std::size_t i, Write write, const ScatterPlan& plan) {
+  Tensor& component = writable_component(state, i);
+  const DeviceScope here(component.device());
+  plan.apply(scatter_op(write), component);
+}
+
+void scatter_all(VariableState& state, Write write, const IndexedSlices& slices) {
+  const ScatterPlan plan(slices, name(write));
+  for (std::size_t i = 0; i < state.components.size(); ++i) scatter_component(state, i, write, plan);
+}
+
+IndexedSlices aggregate(const Variable& variable, const PerReplica<IndexedSlices>& slices) {
+  const VariableAggregation aggregation = variable.aggregation();
+  if (slices.size() == 1 || aggregation == VariableAggregation::only_first_replica) return slices[0];
+  const ReduceOp op = aggregation == VariableAggregation::sum ? ReduceOp::sum : ReduceOp::mean;
+  return variable.strategy().extended().reduce_to(op, slices, variable)[0];
+}
+
+}  // namespace
+
+void write_variable(Variable& variable, Write write, const IndexedSlices& slices) {
+  VariableState& state = *VariableState::of(variable);
+  check_scatter(state, write, slices);
+  const ContextFrame* const top = ContextFrame::top();
+  const bool in_own = top != nullptr && &top->strategy() == state.strategy;
+  if (in_own && top->mode() == Mode::update) {
+    const ScatterPlan plan(slices, name(write));
+    scatter_component(state, state.components.size() > 1 ? static_cast<std::size_t>(top->update_index()) : 0,
+                      write, plan);
+  } else if (in_own && top->mode() == Mode::replica) {
+    ReplicaContext& context = *top->replica_context();
+    check_writable_in_replica(state, write, context);
+    context.merge_call(
+        [&](Strategy&, const PerReplica<IndexedSlices>& all, const PerReplica<std::uint64_t>& variables,
+            const PerReplica<int>& writes) {
+          check_same_write(variables, writes);
+          scatter_all(state, write, aggregate(variable, all));
+        },
+        slices, std::uint64_t{reinterpret_cast<std::uintptr_t>(&state)}, static_cast<int>(write));
+  } else {
+    state.strategy->extended().in_cross_replica_context(name(write),
+                                                        [&] { scatter_all(state, write, slices); });
+  }
+}
+
+}  // namespace lockstep::detail
