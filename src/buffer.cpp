@@ -54,4 +54,13 @@ Buffer Buffer::clone(StreamRef stream) const {
   return copy;
 }
 
+void Buffer::set_stream(StreamRef stream) {
+  LOCKSTEP_EXPECTS(device_ != nullptr, ContextError,
+                   "Buffer::set_stream: the Buffer is empty: default-constructed or moved from.");
+  LOCKSTEP_EXPECTS(device_ == &stream.device_backend(), InvalidArgument, "Buffer::set_stream: the ",
+                   size_bytes_, " bytes are on ", device_->device(), ", the stream is of ", stream.device(),
+                   ". Pass a stream of the buffer's device.");
+  stream_ = stream.handle();
+}
+
 }  // namespace lockstep

@@ -62,7 +62,7 @@ Tensor Tensor::empty(const Shape& shape, DType dtype, const std::optional<Device
   const Device& place = device ? *device : current_device();
   // Shape has seen to it that the product fits.
   const auto num_bytes = static_cast<std::size_t>(shape.size()) * size_of(dtype);
-  auto storage = std::make_shared<const Buffer>(num_bytes, current_stream(place));
+  auto storage = std::make_shared<Buffer>(num_bytes, current_stream(place));
   const TensorView view(storage->data(), shape, dtype, place);
   return {std::move(storage), view};
 }
@@ -120,7 +120,7 @@ Tensor Tensor::view(void* data, const Shape& shape, DType dtype, const Device& d
                      axis, " of ", shape, " is negative. Pass 0 or more.");
     view.strides[axis] = strides[axis];
   }
-  return {std::make_shared<const Buffer>(), view};
+  return {std::make_shared<Buffer>(), view};
 }
 
 Tensor Tensor::view(const void* data, const Shape& shape, DType dtype, const Device& device,

@@ -56,6 +56,10 @@ Tensor Tensor::read_only() const {
   return result;
 }
 
+void Tensor::set_stream(StreamRef stream) {
+  if (checked().storage_->data() != nullptr) storage_->set_stream(stream);
+}
+
 Tensor Tensor::contiguous() const { return is_contiguous() ? *this : clone(); }
 
 Tensor Tensor::cast(DType dtype) const {

@@ -33,6 +33,10 @@ class Buffer {
   /// @throws InvalidArgument  the stream is of another device; names both.
   /// @throws ContextError  this belongs to no device.
   Buffer clone(StreamRef stream) const;
+  /// From now on the buffer is `stream`'s, which frees it; the caller has ordered that after all work so far.
+  /// @throws InvalidArgument  the stream is of another device; names both.
+  /// @throws ContextError  this belongs to no device.
+  void set_stream(StreamRef stream);
 
  private:
   void release() noexcept;

@@ -33,10 +33,12 @@
 #include <lockstep/strategy/mirrored_strategy.hpp>
 #include <lockstep/strategy/multi_step_context.hpp>
 #include <lockstep/strategy/one_device_strategy.hpp>
+#include <lockstep/strategy/packed_reduction.hpp>
 #include <lockstep/strategy/replica_context.hpp>
 #include <lockstep/strategy/strategy.hpp>
 #include <lockstep/strategy/strategy_extended.hpp>
 #include <lockstep/strategy/sync_on_read.hpp>
+#include <lockstep/strategy/work.hpp>
 #include <lockstep/stream.hpp>
 #include <lockstep/tensor.hpp>
 #include <lockstep/tensor_view.hpp>

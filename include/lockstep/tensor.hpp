@@ -16,6 +16,7 @@
 #include <lockstep/dtype.hpp>
 #include <lockstep/scalar.hpp>
 #include <lockstep/shape.hpp>
+#include <lockstep/stream.hpp>
 #include <lockstep/tensor_view.hpp>
 
 namespace lockstep {
@@ -106,6 +107,8 @@ class Tensor {
   Tensor clone() const;
   /// The same elements, through which nothing is written.
   Tensor read_only() const;
+  /// Buffer::set_stream of the storage, if it is the library's.
+  void set_stream(StreamRef stream);
   /// Itself when contiguous, else a copy.
   Tensor contiguous() const;
   /// Rows [begin, end) of axis 0: a view. @throws InvalidArgument  rank 0, or not 0 <= begin <= end <= rows.
@@ -149,7 +152,7 @@ class Tensor {
   bool is_same_object(const Tensor& other) const noexcept;
 
  private:
-  Tensor(std::shared_ptr<const Buffer> storage, TensorView view)
+  Tensor(std::shared_ptr<Buffer> storage, TensorView view)
       : storage_(std::move(storage)), view_(std::move(view)) {}
   static Tensor arange_with(const Scalar& start, const Scalar& stop, const Scalar& step, DType given,
                             DType dtype, const std::optional<Device>& device);
@@ -161,7 +164,7 @@ class Tensor {
   void read_item(void* value, DType dtype) const;
   void read_all(void* values, DType dtype) const;
 
-  std::shared_ptr<const Buffer> storage_;
+  std::shared_ptr<Buffer> storage_;
   TensorView view_;
 };
 

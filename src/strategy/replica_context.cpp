@@ -102,6 +102,32 @@ std::vector<Contribution> ReplicaContext::all_reduce_batch(ReduceOp op, std::vec
   return values;
 }
 
+std::pair<detail::StartedWork, std::vector<Contribution>> ReplicaContext::start_all_reduce_batch(
+    ReduceOp op, std::vector<Contribution> values, std::string_view structure,
+    const CommunicationOptions& options) {
+  check_current("start_all_reduce");
+  for (const Contribution& value : values)
+    LOCKSTEP_EXPECTS(!value.slices, InvalidArgument, "start_all_reduce(", op, ") on replica ", replica_id_,
+                     ": sparse rows cannot be reduced in the background. Use all_reduce.");
+  detail::StartedWork started;
+  if (run_ == nullptr || run_->state().cross_device_ops != nullptr)
+    return {std::move(started), all_reduce_batch(op, std::move(values), structure, options)};
+  for (Contribution& value : values) value.tensor = value.tensor.to(device_).contiguous();
+  std::vector<Tensor> operands;
+  for (const Contribution& value : values) operands.push_back(value.tensor);
+  const StreamRef communication = run_->state().communication_stream(local_index());
+  communication.wait(stream());
+  try {
+    const StreamScope here(communication);
+    values = all_reduce_batch(op, std::move(values), structure, options);
+  } catch (...) {
+    stream().wait(communication);  // which may be reading the operands
+    throw;
+  }
+  started.add(communication, std::move(operands));
+  return {std::move(started), std::move(values)};
+}
+
 std::vector<Tensor> ReplicaContext::all_gather_batch(const std::vector<Tensor>& values, std::int64_t axis,
                                                      std::string_view structure,
                                                      const CommunicationOptions& options) {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <list>
 
 #include <lockstep/strategy/strategy.hpp>
 #include <lockstep/strategy/strategy_extended.hpp>
@@ -89,6 +90,36 @@ std::vector<Mirrored<Tensor>> StrategyExtended::batch_reduce_to(
       results.push_back(Mirrored(std::move(components)));
   });
   return results;
+}
+
+Work<std::vector<Mirrored<Tensor>>> StrategyExtended::start_batch_reduce_to(
+    ReduceOp op, const std::vector<std::pair<ReduceValue, Destination>>& pairs,
+    const CommunicationOptions& options) {
+  detail::StartedWork started;
+  std::vector<Mirrored<Tensor>> results;
+  in_cross_replica_context("start_batch_reduce_to", [&] {
+    detail::StrategyState& state = *strategy_.state_;
+    std::vector<StreamRef> streams;
+    for (int i = 0; i < state.num_replicas(); ++i) {
+      streams.push_back(state.communication_stream(i));
+      for (const Device& device : state.all_devices()) streams.back().wait(current_stream(device));
+    }
+    {
+      std::list<StreamScope> scopes;
+      for (const StreamRef& stream : streams) scopes.emplace_front(stream);
+      results = batch_reduce_to(op, pairs, options);
+    }
+    std::vector<Tensor> operands;
+    for (const auto& [value, destination] : pairs) {
+      for (const Tensor& tensor : value.tensors()) operands.push_back(tensor);
+      for (const IndexedSlices& slices : value.slices()) {
+        operands.push_back(slices.values);
+        operands.push_back(slices.indices);
+      }
+    }
+    for (const StreamRef& stream : streams) started.add(stream, operands);
+  });
+  return {std::move(started), std::move(results)};
 }
 
 Mirrored<Tensor> StrategyExtended::broadcast_to(const Tensor& tensor, const CommunicationOptions& options) {

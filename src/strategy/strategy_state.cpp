@@ -36,7 +36,14 @@ StrategyState::StrategyState(Strategy& strategy, std::vector<Device> devices_,
       options(options_.merged_over({})),
       extended(strategy),
       communicator(Communicator::create(devices)),
+      communication_streams(devices.size()),
       threads(num_replicas()) {}
+
+StreamRef StrategyState::communication_stream(int i) {
+  const auto index = static_cast<std::size_t>(i);
+  if (!communication_streams[index]) communication_streams[index].emplace(devices[index]);
+  return *communication_streams[index];
+}
 
 std::vector<Device> StrategyState::all_devices() const {
   std::vector<Device> all = devices;
@@ -46,6 +53,12 @@ std::vector<Device> StrategyState::all_devices() const {
 }
 
 StrategyState::~StrategyState() {
+  for (const std::optional<Stream>& stream : communication_streams) {
+    try {
+      if (stream) stream->synchronize();
+    } catch (const Error&) {
+    }
+  }
   for (const Device& device : all_devices()) {
     try {
       current_stream(device).synchronize();

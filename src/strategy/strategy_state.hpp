@@ -3,12 +3,14 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <lockstep/collectives/communicator.hpp>
 #include <lockstep/strategy/strategy.hpp>
+#include <lockstep/stream.hpp>
 
 #include "strategy/replica_threads.hpp"
 
@@ -30,7 +32,8 @@ struct StrategyState {
   const CommunicationOptions options;
   StrategyExtended extended;
   Communicator communicator;  // over `devices`; its rendezvous is where the replicas meet
-  std::unique_ptr<CrossDeviceOps> cross_device_ops;  // null: the communicator
+  std::unique_ptr<CrossDeviceOps> cross_device_ops;          // null: the communicator
+  std::vector<std::optional<Stream>> communication_streams;  // one per local replica
   ReplicaThreads threads;
   std::recursive_mutex
       mutex;  // serialises the strategy's calls; re-entered by merge functions, on the same thread
@@ -40,6 +43,9 @@ struct StrategyState {
   std::vector<ReplicaFailure> failures;
 
   int num_replicas() const noexcept { return static_cast<int>(devices.size()); }
+  /// The stream of started reductions on replica i's device; made at its first use, by the replica's thread
+  /// or, between runs, by whoever holds `mutex`.
+  StreamRef communication_stream(int i);
   /// Each device once: those of the replicas, then those of variables that have none.
   std::vector<Device> all_devices() const;
 

@@ -12,6 +12,7 @@
 #include <lockstep/device.hpp>
 #include <lockstep/reduce_op.hpp>
 #include <lockstep/strategy/logical_device.hpp>
+#include <lockstep/strategy/work.hpp>
 #include <lockstep/stream.hpp>
 #include <lockstep/values/indexed_slices.hpp>
 #include <lockstep/values/nest.hpp>
@@ -72,6 +73,16 @@ class ReplicaContext {
   template <class NestType>
   auto all_reduce(ReduceOp op, const NestType& nest, const CommunicationOptions& options = {});
 
+  /// Starts all_reduce on the replica's communication stream, after what is enqueued on stream() so far, and
+  /// returns without ordering stream() after it: what is enqueued there meanwhile runs beside it. Reductions
+  /// travel in the order in which they are started; as all_reduce they are met by all replicas in one order.
+  /// The work keeps operands and results alive; operands must not be written before it was waited for. With
+  /// an explicit CrossDeviceOps it is done when this returns.
+  /// @return a Work whose wait() gives what all_reduce returns.
+  /// @throws as all_reduce. @throws InvalidArgument  sparse rows.
+  template <class NestType>
+  auto start_all_reduce(ReduceOp op, const NestType& nest, const CommunicationOptions& options = {});
+
   /// Concatenates every leaf along `axis`, in replica order; sizes along it may differ. Otherwise as
   /// all_reduce.
   /// @throws InvalidArgument  scalars (expand first), ranks or other extents differ, axis out of range.
@@ -103,6 +114,9 @@ class ReplicaContext {
   std::vector<detail::Contribution> all_reduce_batch(ReduceOp op, std::vector<detail::Contribution> values,
                                                      std::string_view structure,
                                                      const CommunicationOptions& options);
+  std::pair<detail::StartedWork, std::vector<detail::Contribution>> start_all_reduce_batch(
+      ReduceOp op, std::vector<detail::Contribution> values, std::string_view structure,
+      const CommunicationOptions& options);
   std::vector<Tensor> all_gather_batch(const std::vector<Tensor>& values, std::int64_t axis,
                                        std::string_view structure, const CommunicationOptions& options);
   /// Meets the other replicas; replica 0 calls `merge_fn` with all arguments, which fills its `result`; then
@@ -153,6 +167,17 @@ auto ReplicaContext::all_reduce(ReduceOp op, const NestType& nest, const Communi
   detail::for_each_leaf(nest, [&](const auto& leaf) { values.push_back(detail::to_contribution(leaf)); });
   const std::string structure = detail::describe_structure(nest);
   return detail::take_contributions(nest, all_reduce_batch(op, std::move(values), structure, options));
+}
+
+template <class NestType>
+auto ReplicaContext::start_all_reduce(ReduceOp op, const NestType& nest,
+                                      const CommunicationOptions& options) {
+  std::vector<detail::Contribution> values;
+  detail::for_each_leaf(nest, [&](const auto& leaf) { values.push_back(detail::to_contribution(leaf)); });
+  const std::string structure = detail::describe_structure(nest);
+  auto [started, results] = start_all_reduce_batch(op, std::move(values), structure, options);
+  auto result = detail::take_contributions(nest, std::move(results));
+  return Work<decltype(result)>(std::move(started), std::move(result));
 }
 
 template <class NestType>

@@ -13,6 +13,7 @@
 #include <lockstep/strategy/colocation.hpp>
 #include <lockstep/strategy/logical_device.hpp>
 #include <lockstep/strategy/multi_step_context.hpp>
+#include <lockstep/strategy/work.hpp>
 #include <lockstep/values/nest.hpp>
 #include <lockstep/values/reduce_value.hpp>
 
@@ -56,6 +57,14 @@ class StrategyExtended {
   std::vector<Mirrored<Tensor>> batch_reduce_to(ReduceOp op,
                                                 const std::vector<std::pair<ReduceValue, Destination>>& pairs,
                                                 const CommunicationOptions& options = {});
+  /// Starts batch_reduce_to on the replicas' communication streams, after what is enqueued on the current
+  /// streams so far, and returns without ordering these after it. Reductions travel in the order in which
+  /// they are started. The work keeps operands and results alive; operands must not be written before it was
+  /// waited for.
+  /// @throws as batch_reduce_to.
+  Work<std::vector<Mirrored<Tensor>>> start_batch_reduce_to(
+      ReduceOp op, const std::vector<std::pair<ReduceValue, Destination>>& pairs,
+      const CommunicationOptions& options = {});
   /// Copies to the destinations; without one, to all worker devices.
   Mirrored<Tensor> broadcast_to(const Tensor& tensor, const CommunicationOptions& options = {});
   Mirrored<Tensor> broadcast_to(const Tensor& tensor, const Destination& destination,

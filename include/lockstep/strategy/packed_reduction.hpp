@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <lockstep/collectives/options.hpp>
+#include <lockstep/reduce_op.hpp>
+#include <lockstep/strategy/replica_context.hpp>
+#include <lockstep/strategy/work.hpp>
+#include <lockstep/tensor.hpp>
+
+namespace lockstep {
+
+/// Reduces values over replicas while others are still being computed: in a replica function, gradients as
+/// the backward pass gives them. Values travel in packs, in the order in which they were added; a pack starts
+/// as soon as it holds more than bytes_per_pack, on the communication stream
+/// (ReplicaContext::start_all_reduce).
+///
+/// Every replica adds values of the same shapes and dtypes in the same order. Used by the replica's thread.
+class PackedReduction {
+ public:
+  /// Packs when bytes_per_pack is 0: as PyTorch's DistributedDataParallel (bucket_cap_mb).
+  static constexpr std::int64_t kDefaultBytesPerPack = std::int64_t{25} << 20;
+
+  /// @throws InvalidArgument  a negative option.
+  PackedReduction(ReplicaContext& context, ReduceOp op, const CommunicationOptions& options = {});
+
+  /// The next value is enqueued. It must not be written before wait().
+  /// @throws as start_all_reduce, where it completes a pack.
+  void add(const Tensor& value);
+  /// Starts the rest, and orders the current stream after all packs.
+  /// @return what was added, reduced, in that order; the next add begins anew.
+  /// @throws as start_all_reduce.
+  std::vector<Tensor> wait();
+
+ private:
+  void start();
+
+  ReplicaContext& context_;
+  ReduceOp op_;
+  CommunicationOptions options_;
+  std::int64_t limit_;
+  std::vector<Tensor> pack_;
+  std::int64_t pack_bytes_ = 0;
+  std::vector<Work<std::vector<Tensor>>> started_;
+};
+
+}  // namespace lockstep
