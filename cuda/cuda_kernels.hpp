@@ -51,6 +51,10 @@ class CudaKernels final : public backend::KernelBackend {
   void softmax_cross_entropy(const TensorView& loss, const TensorView& gradient, const TensorView& logits,
                              const TensorView& labels, backend::StreamHandle stream) override;
 
+  // kernels/top_k.cu
+  void in_top_k(const TensorView& out, const TensorView& logits, const TensorView& labels, std::int64_t k,
+                backend::StreamHandle stream) override;
+
   // kernels/optimizer.cu
   void sgd_update(const TensorView& variable, const TensorView& velocity, const TensorView& gradient,
                   const backend::UpdateParameters& parameters, backend::StreamHandle stream) override;

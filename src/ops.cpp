@@ -36,6 +36,16 @@ Tensor compare(const char* operation, backend::BinaryOp op, const Tensor& a, con
   return out;
 }
 
+/// One class for each row of logits.
+void require_labels_of(const char* operation, const Tensor& logits, const Tensor& labels) {
+  detail::require_same_device(operation, logits, labels);
+  LOCKSTEP_EXPECTS(labels.dtype() == DType::i64, InvalidArgument, operation, ": labels ", describe(labels),
+                   " are not int64. Convert them with Tensor::cast first.");
+  LOCKSTEP_EXPECTS(logits.rank() == 2 && labels.rank() == 1 && labels.shape()[0] == logits.shape()[0],
+                   InvalidArgument, operation, ": labels ", describe(labels), " do not fit logits ",
+                   describe(logits), ". Pass logits [rows, classes] and labels [rows].");
+}
+
 /// The host looks where it can; a device would have to be waited for.
 void require_labels_in_range(const Tensor& labels, std::int64_t num_classes) {
   if (labels.device().kind() != DeviceKind::cpu) return;
@@ -144,12 +154,7 @@ Tensor concatenate(std::span<const Tensor> parts, std::int64_t axis) {
 
 std::pair<Tensor, Tensor> softmax_cross_entropy(const Tensor& logits, const Tensor& labels) {
   detail::require_floating("softmax_cross_entropy", logits);
-  detail::require_same_device("softmax_cross_entropy", logits, labels);
-  LOCKSTEP_EXPECTS(labels.dtype() == DType::i64, InvalidArgument, "softmax_cross_entropy: labels ",
-                   describe(labels), " are not int64. Convert them with Tensor::cast first.");
-  LOCKSTEP_EXPECTS(logits.rank() == 2 && labels.rank() == 1 && labels.shape()[0] == logits.shape()[0],
-                   InvalidArgument, "softmax_cross_entropy: labels ", describe(labels), " do not fit logits ",
-                   describe(logits), ". Pass logits [rows, classes] and labels [rows].");
+  require_labels_of("softmax_cross_entropy", logits, labels);
   LOCKSTEP_EXPECTS(logits.size() > 0 || labels.size() == 0, InvalidArgument, "softmax_cross_entropy: logits ",
                    describe(logits), " have rows but no classes. Pass at least one class.");
   const Tensor classes = labels.contiguous();
@@ -162,6 +167,20 @@ std::pair<Tensor, Tensor> softmax_cross_entropy(const Tensor& logits, const Tens
         loss.view(), gradient.view(), logits.contiguous().view(), classes.view(), stream.handle());
   }
   return {loss, gradient};
+}
+
+Tensor in_top_k(const Tensor& logits, const Tensor& labels, std::int64_t k) {
+  detail::require_numeric("in_top_k", logits);
+  require_labels_of("in_top_k", logits, labels);
+  LOCKSTEP_EXPECTS(k >= 1, InvalidArgument, "in_top_k: the ", k,
+                   " largest of a row are none of its logits. Pass k of at least 1.");
+  Tensor out = Tensor::empty(labels.shape(), DType::boolean, logits.device());
+  if (out.size() > 0) {
+    const StreamRef stream = current_stream(logits.device());
+    stream.device_backend().kernels().in_top_k(out.view(), logits.contiguous().view(),
+                                               labels.contiguous().view(), k, stream.handle());
+  }
+  return out;
 }
 
 }  // namespace lockstep

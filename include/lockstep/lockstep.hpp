@@ -22,6 +22,11 @@
 #include <lockstep/input/sharding.hpp>
 #include <lockstep/input/tensor_spec.hpp>
 #include <lockstep/memory.hpp>
+#include <lockstep/metrics/accuracy.hpp>
+#include <lockstep/metrics/mean.hpp>
+#include <lockstep/metrics/metric.hpp>
+#include <lockstep/metrics/sum.hpp>
+#include <lockstep/metrics/top_k.hpp>
 #include <lockstep/ops.hpp>
 #include <lockstep/reduce_op.hpp>
 #include <lockstep/scalar.hpp>

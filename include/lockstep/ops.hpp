@@ -50,4 +50,10 @@ Tensor concatenate(std::span<const Tensor> parts, std::int64_t axis);
 /// when the call returns, the row's loss and gradient are NaN.
 std::pair<Tensor, Tensor> softmax_cross_entropy(const Tensor& logits, const Tensor& labels);
 
+/// logits [rows, classes], labels i64 [rows] -> booleans [rows]: whether fewer than k classes have a greater
+/// logit than the label's, so that equals share the better place; NaN is greater than any number. A label
+/// that is no class, or has a NaN, is not among them.
+/// @throws InvalidArgument  k below 1; shapes, dtypes or devices that do not fit.
+Tensor in_top_k(const Tensor& logits, const Tensor& labels, std::int64_t k);
+
 }  // namespace lockstep

@@ -39,6 +39,10 @@ class HostKernels final : public backend::KernelBackend {
   void softmax_cross_entropy(const TensorView& loss, const TensorView& gradient, const TensorView& logits,
                              const TensorView& labels, backend::StreamHandle stream) override;
 
+  // host_top_k.cpp
+  void in_top_k(const TensorView& out, const TensorView& logits, const TensorView& labels, std::int64_t k,
+                backend::StreamHandle stream) override;
+
   // host_optimizer.cpp
   void sgd_update(const TensorView& variable, const TensorView& velocity, const TensorView& gradient,
                   const backend::UpdateParameters& parameters, backend::StreamHandle stream) override;

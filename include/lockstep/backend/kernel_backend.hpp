@@ -105,6 +105,12 @@ class KernelBackend {
                                      const TensorView& logits, const TensorView& labels,
                                      StreamHandle stream) = 0;
 
+  /// out[r] := fewer than k of logits[r, :] are greater than logits[r, labels[r]], NaN being greater than any
+  /// number; false for a label outside [0, columns), and where its logit is NaN. out: boolean [rows]; labels:
+  /// i64.
+  virtual void in_top_k(const TensorView& out, const TensorView& logits, const TensorView& labels,
+                        std::int64_t k, StreamHandle stream) = 0;
+
   /// One fused pass: velocity := momentum·velocity + g, variable -= learning_rate·(velocity or, Nesterov, g +
   /// momentum·velocity); g = gradient + weight_decay·variable. velocity.data is null without momentum.
   virtual void sgd_update(const TensorView& variable, const TensorView& velocity, const TensorView& gradient,

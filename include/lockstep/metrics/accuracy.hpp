@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+
+#include <lockstep/metrics/mean.hpp>
+
+namespace lockstep::metrics {
+
+/// The share of predictions that are right.
+class Accuracy : public Mean {
+ public:
+  explicit Accuracy(std::string name = "accuracy");
+  /// @param labels  i64 [rows]. @param predictions  classes, i64 [rows], or logits [rows, classes], whose
+  /// largest counts. @throws InvalidArgument  shapes, dtypes or devices that do not fit.
+  void update(const Tensor& labels, const Tensor& predictions);
+};
+
+}  // namespace lockstep::metrics

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <lockstep/tensor.hpp>
+#include <lockstep/values/variable.hpp>
+
+/// Metrics over a run or an epoch, on sync-on-read variables.
+namespace lockstep::metrics {
+
+/// What metrics have in common: sums (f64, aggregation sum) that replicas add to.
+///
+/// Made in a strategy's scope, or outside for one replica. `update` of the kinds below is for replica
+/// functions (and the default context): it adds to the replica's own sums, without communication and without
+/// waiting for a device; operands on another device are first copied to the replica's. result() in
+/// cross-replica context combines all replicas' sums, then divides, so that replicas with more rows count for
+/// more; in a replica function it is the replica's own, or under a sync_on_read guard everybody's, which
+/// every replica must ask for. Copies are the same metric. Thread safety: that of variables.
+class Metric {
+ public:
+  virtual ~Metric() = default;
+
+  const std::string& name() const noexcept { return name_; }
+  /// The value so far: f64, rank 0; NaN where it is a ratio and nothing was counted.
+  /// @throws ContextError  inside another strategy's scope.
+  virtual Tensor result() const = 0;
+  /// Back to nothing: all replicas' sums, or in a replica function the replica's own.
+  void reset();
+  /// The sums by name, for checkpoints.
+  std::vector<std::pair<std::string, Variable>> variables() const;
+
+ protected:
+  /// @param sums  their names; the variables are NAME/SUM.
+  Metric(std::string name, const std::vector<std::string>& sums);
+  Metric(const Metric&) = default;
+  Metric& operator=(const Metric&) = default;
+
+  /// Adds the sum of `values`, or of values times weights, to sum k.
+  void add(std::size_t k, const Tensor& values, const Tensor* weights = nullptr);
+  void add(std::size_t k, std::int64_t count);
+  Tensor total(std::size_t k) const { return sums_[k].value(); }
+
+ private:
+  std::string name_;
+  std::vector<std::string> sum_names_;
+  std::vector<Variable> sums_;
+};
+
+}  // namespace lockstep::metrics

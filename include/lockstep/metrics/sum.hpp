@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+
+#include <lockstep/metrics/metric.hpp>
+
+namespace lockstep::metrics {
+
+/// Sum of all elements.
+class Sum : public Metric {
+ public:
+  explicit Sum(std::string name = "sum");
+  /// Adds up all elements of a number's tensor.
+  /// @throws InvalidArgument  booleans (cast them first). In a scope's cross-replica context: as
+  /// Variable::assign_add.
+  void update(const Tensor& values);
+  Tensor result() const override;
+};
+
+}  // namespace lockstep::metrics

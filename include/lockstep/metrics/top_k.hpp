@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <lockstep/metrics/mean.hpp>
+
+namespace lockstep::metrics {
+
+/// The share of labels whose logit is among the k largest of their row (in_top_k).
+class TopK : public Mean {
+ public:
+  /// @throws InvalidArgument  k below 1.
+  explicit TopK(std::int64_t k, std::string name = "top_k");
+  /// @param labels  i64 [rows]. @param logits  [rows, classes].
+  void update(const Tensor& labels, const Tensor& logits);
+  std::int64_t k() const noexcept { return k_; }
+
+ private:
+  std::int64_t k_;
+};
+
+}  // namespace lockstep::metrics

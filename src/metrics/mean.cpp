@@ -1,0 +1,36 @@
+#include <lockstep/error.hpp>
+#include <lockstep/metrics/mean.hpp>
+
+namespace lockstep::metrics {
+
+Mean::Mean(std::string name) : Mean(std::move(name), {"total", "count"}) {}
+Mean::Mean(std::string name, const std::vector<std::string>& sums) : Metric(std::move(name), sums) {}
+
+void Mean::update(const Tensor& values) {
+  LOCKSTEP_EXPECTS(!is_boolean(values.dtype()), InvalidArgument, "update of the metric '", name(),
+                   "': ", describe(values), " is not a number. Cast it to one first.");
+  count(values);
+}
+
+void Mean::update(const Tensor& values, const Tensor& weights) {
+  LOCKSTEP_EXPECTS(!is_boolean(values.dtype()) && !is_boolean(weights.dtype()), InvalidArgument,
+                   "update of the metric '", name(), "': ", describe(values), " weighted by ",
+                   describe(weights), " are not numbers. Cast them to numbers first.");
+  LOCKSTEP_EXPECTS(weights.rank() == 0 || weights.shape() == values.shape(), InvalidArgument,
+                   "update of the metric '", name(), "': weights ", describe(weights), " do not fit values ",
+                   describe(values), ". Pass one weight for each value, or one for all.");
+  add(0, values, &weights);
+  if (weights.rank() == 0)
+    add(1, weights.cast(DType::f64) * static_cast<double>(values.size()));
+  else
+    add(1, weights);
+}
+
+void Mean::count(const Tensor& hits) {
+  add(0, hits);
+  add(1, hits.size());
+}
+
+Tensor Mean::result() const { return total(0) / total(1); }
+
+}  // namespace lockstep::metrics
