@@ -4,6 +4,7 @@
 
 #include <lockstep/buffer.hpp>
 #include <lockstep/checkpoint/checkpoint.hpp>
+#include <lockstep/checkpoint/checkpoint_manager.hpp>
 #include <lockstep/collectives/communicator.hpp>
 #include <lockstep/collectives/cross_device_ops.hpp>
 #include <lockstep/collectives/fusion.hpp>
