@@ -5,7 +5,7 @@ set(LOCKSTEP_NCCL AUTO CACHE STRING "Let the CUDA backend use NCCL: AUTO (where 
 set_property(CACHE LOCKSTEP_NCCL PROPERTY STRINGS AUTO ON OFF)
 
 option(LOCKSTEP_BUILD_TESTS "Build the tests (needs Catch2 3.3)" ${PROJECT_IS_TOP_LEVEL})
-option(LOCKSTEP_BUILD_BENCHMARKS "Build lockstep_bench (needs CLI11 and nlohmann-json)" ${PROJECT_IS_TOP_LEVEL})
+option(LOCKSTEP_BUILD_BENCHMARKS "Build lockstep_bench (needs CLI11)" ${PROJECT_IS_TOP_LEVEL})
 option(LOCKSTEP_BUILD_EXAMPLES "Build the examples (needs CLI11)" ${PROJECT_IS_TOP_LEVEL})
 option(LOCKSTEP_INSTALL "Make install rules and the CMake package" ${PROJECT_IS_TOP_LEVEL})
 

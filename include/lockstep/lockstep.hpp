@@ -3,6 +3,8 @@
 /// All of lockstep, but for the interface that backends implement.
 
 #include <lockstep/buffer.hpp>
+#include <lockstep/checkpoint/checkpoint.hpp>
+#include <lockstep/checkpoint/checkpoint_manager.hpp>
 #include <lockstep/collectives/communicator.hpp>
 #include <lockstep/collectives/cross_device_ops.hpp>
 #include <lockstep/collectives/fusion.hpp>

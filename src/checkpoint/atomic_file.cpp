@@ -1,0 +1,115 @@
+#include "checkpoint/atomic_file.hpp"
+
+#include <atomic>
+#include <cerrno>
+#include <system_error>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <lockstep/error.hpp>
+
+namespace lockstep::detail {
+namespace {
+
+constexpr std::string_view kPrefix = ".lockstep-";
+constexpr std::string_view kSuffix = ".tmp";
+
+std::string describe(int error) { return std::generic_category().message(error); }
+
+/// A name that no other file of this process has. Others' of this name, on another machine, are skipped.
+std::string temporary_name() {
+  static std::atomic<unsigned> count{0};
+  return std::string(kPrefix) + std::to_string(getpid()) + "-" + std::to_string(count++) +
+         std::string(kSuffix);
+}
+
+bool is_temporary_name(std::string_view name) {
+  if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return false;
+  name.remove_prefix(kPrefix.size());
+  return name.find_first_not_of("0123456789-") == name.size() - kSuffix.size();
+}
+
+std::filesystem::path directory_of(const std::filesystem::path& path) {
+  return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+}
+
+}  // namespace
+
+AtomicFile::AtomicFile(std::filesystem::path path, std::string_view what)
+    : path_(std::move(path)), what_(what) {
+  open();
+}
+
+AtomicFile::~AtomicFile() {
+  if (!temporary_path_.empty()) ::unlink(temporary_path_.c_str());
+}
+
+void AtomicFile::open() {
+  while (!file_.is_open()) {
+    temporary_path_ = directory_of(path_) / temporary_name();
+    FileDescriptor file(retry_interrupted(
+        [&] { return ::open(temporary_path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); }));
+    if (!file.is_open()) {
+      const int error = errno;
+      temporary_path_.clear();  // not ours
+      if (error == EEXIST) continue;
+      LOCKSTEP_EXPECTS(error != ENOENT, NotFound, what_, ": ", path_, " cannot be made: there is no folder ",
+                       directory_of(path_), ". Create it first.");
+      fail("made", error);
+    }
+    // Where files cannot be locked, none is taken for abandoned.
+    retry_interrupted([&] { return ::flock(file.get(), LOCK_EX); });
+    // Before it was locked it looked abandoned, and may have been removed.
+    struct stat status {};
+    if (::fstat(file.get(), &status) == 0 && status.st_nlink == 0) continue;
+    file_ = std::move(file);
+  }
+}
+
+void AtomicFile::write(const void* data, std::size_t size_bytes) {
+  const auto* next = static_cast<const std::byte*>(data);
+  while (size_bytes > 0) {
+    const auto written = retry_interrupted([&] { return ::write(file_.get(), next, size_bytes); });
+    if (written < 0) fail("written", errno);
+    next += written;
+    size_bytes -= static_cast<std::size_t>(written);
+  }
+}
+
+void AtomicFile::commit() {
+  if (retry_interrupted([&] { return ::fsync(file_.get()); }) != 0) fail("written", errno);
+  if (::rename(temporary_path_.c_str(), path_.c_str()) != 0) fail("replaced", errno);
+  temporary_path_.clear();
+  file_ = FileDescriptor();
+  // The new name too must be on the disk. Some file systems cannot be asked for that (EINVAL).
+  const FileDescriptor directory(retry_interrupted(
+      [&] { return ::open(directory_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
+  if (!directory.is_open()) return;  // a folder may be written without being readable
+  if (retry_interrupted([&] { return ::fsync(directory.get()); }) != 0 && errno != EINVAL)
+    fail("secured against a power cut", errno);
+}
+
+void AtomicFile::fail(std::string_view step, int error) const {
+  raise<Error>({__FILE__, __LINE__, __func__},
+               concat(what_, ": ", path_, " cannot be ", step, ": ", describe(error),
+                      ". Check the folder's space and permissions."),
+               {.operation = what_, .code = error});
+}
+
+void remove_abandoned_files(const std::filesystem::path& directory) noexcept try {
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(directory, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (!is_temporary_name(entry->path().filename().native())) continue;
+    const FileDescriptor file(::open(entry->path().c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    struct stat status {};
+    if (file.is_open() && ::fstat(file.get(), &status) == 0 && S_ISREG(status.st_mode) &&
+        ::flock(file.get(), LOCK_EX | LOCK_NB) == 0)
+      ::unlink(entry->path().c_str());
+  }
+} catch (...) {  // out of memory: they stay
+}
+
+}  // namespace lockstep::detail

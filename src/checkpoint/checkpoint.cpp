@@ -1,0 +1,150 @@
+#include <optional>
+
+#include <lockstep/checkpoint/checkpoint.hpp>
+#include <lockstep/error.hpp>
+#include <lockstep/strategy/strategy.hpp>
+
+#include "checkpoint/safetensors_file.hpp"
+#include "strategy/default_strategy.hpp"
+
+namespace lockstep {
+namespace {
+
+using detail::ContextFrame;
+using detail::in_quotes;
+using detail::SafetensorsEntry;
+using detail::SafetensorsFile;
+using detail::VariableState;
+using Variables = std::map<std::string, Variable>;
+
+constexpr std::string_view kAdd = "Checkpoint::add";
+constexpr std::string_view kSave = "Checkpoint::save";
+constexpr std::string_view kRestore = "Checkpoint::restore";
+
+void insert(Variables& variables, std::string key, const Variable& variable, std::string_view what) {
+  detail::check_safetensors_key(key, what);
+  const auto [place, is_new] = variables.emplace(std::move(key), variable);
+  LOCKSTEP_EXPECTS(is_new, InvalidArgument, what, ": the key ", in_quotes(place->first), " of the variable '",
+                   variable.name(), "' is that of the variable '", place->second.name(),
+                   "' already. Give every variable a key of its own.");
+}
+
+/// Calls fn where reads and writes are those of cross-replica context.
+template <class F>
+void in_context_of(const Variable& variable, std::string_view what, F fn) {
+  std::optional<ContextFrame> frame;
+  if (&variable.strategy() == &detail::default_strategy())  // whichever scope this is
+    frame.emplace(ContextFrame::Mode::cross_replica, variable.strategy());
+  variable.strategy().extended().in_cross_replica_context(what, fn);
+}
+
+/// Whether variables can be read and written as a whole on this thread. @throws ContextError
+void check_context(std::string_view what) {
+  const ContextFrame* const top = ContextFrame::top();
+  if (top == nullptr) return;
+  LOCKSTEP_EXPECTS(top->mode() != ContextFrame::Mode::replica, ContextError, what, " inside replica ",
+                   top->replica_context()->replica_id_in_sync_group(), "'s function of ",
+                   top->strategy().name(), ". Call it outside run, or in a function given to merge_call.");
+  LOCKSTEP_EXPECTS(top->mode() != ContextFrame::Mode::update, ContextError, what,
+                   " inside an update function of ", top->strategy().name(),
+                   ", where a variable is one of its components. Call it after update.");
+}
+
+/// The variable's value as a whole, on the host.
+Tensor value_of(const Variable& variable) {
+  const DeviceScope here(VariableState::of(variable)->components[0].device());
+  return variable.value().to(Device(DeviceKind::cpu, 0)).contiguous();
+}
+
+bool is_integer_mean(const Variable& variable) {
+  return variable.synchronization() == VariableSynchronization::on_read &&
+         variable.aggregation() == VariableAggregation::mean && is_integer(variable.dtype());
+}
+
+/// @throws InvalidArgument  unless the file has an entry for the variable, which it can take.
+void check_entry(const SafetensorsFile& file, const std::string& key, const Variable& variable,
+                 const std::filesystem::path& path) {
+  const auto found = file.entries().find(key);
+  LOCKSTEP_EXPECTS(found != file.entries().end(), InvalidArgument, kRestore, ": ", path, " has no entry ",
+                   in_quotes(key), " for the variable '", variable.name(), "', ", variable.shape(), " ",
+                   variable.dtype(), ". Restore what was saved under this name, or leave the variable out.");
+  const SafetensorsEntry& entry = found->second;
+  const bool fits =
+      entry.dtype == variable.dtype() || (is_integer_mean(variable) && is_floating(entry.dtype));
+  LOCKSTEP_EXPECTS(fits && entry.shape == variable.shape(), InvalidArgument, kRestore, ": ", path, ", entry ",
+                   in_quotes(key), ": it is ", entry.shape, " ", entry.dtype, ", the variable '",
+                   variable.name(), "' ", variable.shape(), " ", variable.dtype(),
+                   ". Restore into variables of the shape and dtype that were saved.");
+}
+
+void check_all_taken(const SafetensorsFile& file, const Variables& variables,
+                     const std::filesystem::path& path) {
+  for (const auto& [key, entry] : file.entries())
+    LOCKSTEP_EXPECTS(
+        variables.contains(key), InvalidArgument, kRestore, ": ", path, ", entry ", in_quotes(key), ", ",
+        entry.shape, " ", entry.dtype,
+        ": no variable has this key. Add its variable (slots exist once their optimizer has made "
+        "them), or pass {.ignore_unknown_entries = true}.");
+}
+
+}  // namespace
+
+Checkpoint::Checkpoint(std::initializer_list<std::pair<std::string, Variable>> variables) {
+  for (const auto& [key, variable] : variables) add(key, variable);
+}
+
+Checkpoint::Checkpoint(const NamedVariables& variables) {
+  for (const auto& [key, variable] : variables) add(key, variable);
+}
+
+Checkpoint& Checkpoint::add(std::string key, const Variable& variable) {
+  insert(variables_, std::move(key), variable, kAdd);
+  return *this;
+}
+
+Checkpoint& Checkpoint::add_tracked(std::string prefix, std::function<NamedVariables()> variables) {
+  detail::check_safetensors_key(prefix, kAdd);
+  tracked_.emplace_back(std::move(prefix), std::move(variables));
+  return *this;
+}
+
+Variables Checkpoint::collect(std::string_view what) const {
+  Variables all = variables_;
+  for (const auto& [prefix, variables] : tracked_)
+    for (const auto& [name, variable] : variables()) insert(all, prefix + "/" + name, variable, what);
+  return all;
+}
+
+void Checkpoint::save(const std::filesystem::path& path) const {
+  check_context(kSave);
+  const Variables variables = collect(kSave);
+  std::map<std::string, Tensor> tensors;
+  for (const auto& [key, variable] : variables) {
+    LOCKSTEP_EXPECTS(variable.synchronization() != VariableSynchronization::on_read ||
+                         variable.aggregation() != VariableAggregation::none,
+                     InvalidArgument, kSave, ": ", path, ", entry ", in_quotes(key),
+                     ": the on_read variable '", variable.name(),
+                     "' has aggregation none, so its components have no value together. ",
+                     "Make it with another aggregation, or leave it out.");
+    Tensor& tensor = tensors[key];
+    in_context_of(variable, kSave, [&tensor, &v = variable] { tensor = value_of(v); });
+  }
+  detail::write_safetensors(path, tensors, kSave);
+}
+
+void Checkpoint::restore(const std::filesystem::path& path, RestoreOptions options) {
+  check_context(kRestore);
+  const Variables variables = collect(kRestore);
+  for (const auto& [key, variable] : variables) in_context_of(variable, kRestore, [] {});
+  const SafetensorsFile file(path, kRestore);
+  for (const auto& [key, variable] : variables) check_entry(file, key, variable, path);
+  if (!options.ignore_unknown_entries) check_all_taken(file, variables, path);
+
+  std::vector<std::pair<Variable, Tensor>> values;
+  for (const auto& [key, variable] : variables)
+    values.emplace_back(variable, file.read(file.entries().at(key)).cast(variable.dtype()));
+  for (auto& [variable, value] : values)
+    in_context_of(variable, kRestore, [&v = variable, &to = value] { v.assign(to); });
+}
+
+}  // namespace lockstep

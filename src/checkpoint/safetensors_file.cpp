@@ -1,0 +1,141 @@
+#include "checkpoint/safetensors_file.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <system_error>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <lockstep/error.hpp>
+
+#include "checkpoint/atomic_file.hpp"
+
+namespace lockstep::detail {
+
+static_assert(std::endian::native == std::endian::little, "safetensors data would have to be swapped");
+
+namespace {
+
+constexpr std::uint64_t kLengthBytes = 8;
+
+const Device& host() {
+  static const Device device(DeviceKind::cpu, 0);
+  return device;
+}
+
+}  // namespace
+
+SafetensorsFile::SafetensorsFile(std::filesystem::path path, std::string_view what)
+    : path_(std::move(path)), what_(what) {
+  // Not waiting for a pipe's writer.
+  file_ = FileDescriptor(
+      retry_interrupted([&] { return ::open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); }));
+  LOCKSTEP_EXPECTS(file_.is_open(), NotFound, what_, ": ", path_,
+                   " cannot be opened: ", std::generic_category().message(errno), ". Check the path.");
+  try {
+    struct stat status {};
+    if (::fstat(file_.get(), &status) != 0 || !S_ISREG(status.st_mode))
+      throw SafetensorsFault{"", "it is not a regular file"};
+    size_bytes_ = static_cast<std::uint64_t>(status.st_size);
+    read_header();
+  } catch (const SafetensorsFault& fault) {
+    refuse(fault);
+  }
+}
+
+void SafetensorsFile::read_header() {
+  if (size_bytes_ < kLengthBytes)
+    throw SafetensorsFault{"", concat("it has ", std::to_string(size_bytes_),
+                                      " bytes, too few for the 8 of the header's length")};
+  std::array<std::uint8_t, kLengthBytes> bytes;
+  read_at(bytes.data(), bytes.size(), 0, "");
+  std::uint64_t length = 0;
+  for (std::size_t i = 0; i < bytes.size(); ++i) length |= std::uint64_t{bytes[i]} << (8 * i);
+  if (length > size_bytes_ - kLengthBytes)
+    throw SafetensorsFault{
+        "", concat("its header has ", std::to_string(length), " bytes, but the file ends after ",
+                   std::to_string(size_bytes_ - kLengthBytes))};
+  if (length > kMaxSafetensorsHeaderBytes)
+    throw SafetensorsFault{"", concat("its header has ", std::to_string(length), " bytes, more than the ",
+                                      std::to_string(kMaxSafetensorsHeaderBytes), " that the format allows")};
+  std::string text(length, '\0');
+  read_at(text.data(), length, kLengthBytes, "");
+  data_position_ = kLengthBytes + length;
+  for (SafetensorsEntry& entry : parse_safetensors_header(text, size_bytes_ - data_position_)) {
+    std::string key = entry.key;
+    entries_.emplace(std::move(key), std::move(entry));
+  }
+}
+
+Tensor SafetensorsFile::read(const SafetensorsEntry& entry) const {
+  Tensor tensor = Tensor::empty(entry.shape, entry.dtype, host());
+  if (tensor.size() == 0) return tensor;
+  auto* const bytes = static_cast<std::byte*>(tensor.data());
+  try {
+    read_at(bytes, entry.end - entry.begin, data_position_ + entry.begin, entry.key);
+  } catch (const SafetensorsFault& fault) {
+    refuse(fault);
+  }
+  if (entry.dtype == DType::boolean)  // any other byte would not be a bool
+    std::transform(bytes, bytes + tensor.nbytes(), bytes,
+                   [](std::byte b) { return std::byte(b != std::byte(0)); });
+  return tensor;
+}
+
+void SafetensorsFile::read_at(void* data, std::uint64_t size_bytes, std::uint64_t position,
+                              const std::string& key) const {
+  auto* next = static_cast<std::byte*>(data);
+  while (size_bytes > 0) {
+    const auto num_read = retry_interrupted(
+        [&] { return ::pread(file_.get(), next, size_bytes, static_cast<off_t>(position)); });
+    if (num_read < 0) {
+      const int error = errno;
+      raise<Error>({__FILE__, __LINE__, __func__},
+                   concat(what_, ": ", path_, " cannot be read: ", std::generic_category().message(error),
+                          ". Check the device that it is on."),
+                   {.operation = what_, .code = error});
+    }
+    if (num_read == 0) throw SafetensorsFault{key, "the file was cut short while it was read"};
+    next += num_read;
+    position += static_cast<std::uint64_t>(num_read);
+    size_bytes -= static_cast<std::uint64_t>(num_read);
+  }
+}
+
+void SafetensorsFile::refuse(const SafetensorsFault& fault) const {
+  const std::string entry = fault.key.empty() ? std::string() : concat(", entry ", in_quotes(fault.key));
+  raise<InvalidArgument>(
+      {__FILE__, __LINE__, __func__},
+      concat(what_, ": ", path_, entry, ": ", fault.reason,
+             ". The file is damaged, or not one in the safetensors format: pass another one."),
+      {.operation = what_});
+}
+
+void write_safetensors(const std::filesystem::path& path, const std::map<std::string, Tensor>& tensors,
+                       std::string_view what) {
+  std::vector<SafetensorsEntry> entries;
+  for (const auto& [key, tensor] : tensors) entries.push_back({key, tensor.dtype(), tensor.shape()});
+  std::stable_sort(entries.begin(), entries.end(), [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
+    return size_of(a.dtype) > size_of(b.dtype);
+  });
+  const std::string header = make_safetensors_header(entries);
+  LOCKSTEP_EXPECTS(header.size() <= kMaxSafetensorsHeaderBytes, InvalidArgument, what, ": ", path,
+                   " would have a header of ", header.size(), " bytes for ", entries.size(),
+                   " entries, more than the ", kMaxSafetensorsHeaderBytes,
+                   " that the format allows. Use shorter keys, or several files.");
+  std::array<std::uint8_t, kLengthBytes> length;
+  for (std::size_t i = 0; i < length.size(); ++i)
+    length[i] = static_cast<std::uint8_t>(std::uint64_t{header.size()} >> (8 * i));
+
+  AtomicFile file(path, what);
+  file.write(length.data(), length.size());
+  file.write(header.data(), header.size());
+  for (const SafetensorsEntry& entry : entries)
+    file.write(tensors.at(entry.key).view().data, entry.end - entry.begin);
+  file.commit();
+}
+
+}  // namespace lockstep::detail

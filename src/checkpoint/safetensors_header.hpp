@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <lockstep/dtype.hpp>
+#include <lockstep/shape.hpp>
+
+/// The header of the safetensors format (https://github.com/huggingface/safetensors, "Format"): a JSON object
+/// that gives each tensor's key its dtype, its shape, and where its bytes begin and end, counted from the
+/// first byte after the header. The bytes follow each other without holes, little-endian and row-major.
+namespace lockstep::detail {
+
+/// The key of what is not a tensor: strings by name, which are passed over.
+inline constexpr std::string_view kSafetensorsMetadata = "__metadata__";
+
+/// The longest header that the reference implementation reads, in bytes.
+inline constexpr std::uint64_t kMaxSafetensorsHeaderBytes = 100'000'000;
+
+struct SafetensorsEntry {
+  std::string key;
+  DType dtype = DType::f32;
+  Shape shape;
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+};
+
+/// Why something is not a safetensors file. Whoever knows the file makes an Error of it.
+struct SafetensorsFault {
+  std::string key;  ///< The entry at fault; empty: the file as a whole.
+  std::string reason;
+};
+
+/// "F32", "BF16", "F8_E4M3", "BOOL", …
+std::string_view safetensors_name(DType dtype);
+std::optional<DType> parse_safetensors_name(std::string_view name);
+
+/// The bytes that the entry's shape and dtype need.
+std::uint64_t num_bytes(const SafetensorsEntry& entry);
+
+/// "'key'", fit for a message: of a text from outside, its beginning, and of that what prints.
+std::string in_quotes(std::string_view text);
+
+/// @throws InvalidArgument  the key cannot be one: it is empty, "__metadata__", or not UTF-8; names `what`.
+void check_safetensors_key(std::string_view key, std::string_view what);
+
+/// A header for these entries in this order, padded with spaces so that, after the 8 bytes of its length,
+/// data begin at a multiple of 8. Sets the entries' `begin` and `end`. @pre their keys have been checked.
+std::string make_safetensors_header(std::vector<SafetensorsEntry>& entries);
+
+/// The entries in the order of their bytes, which are exactly `data_bytes`. The text is not trusted.
+/// @throws SafetensorsFault
+std::vector<SafetensorsEntry> parse_safetensors_header(std::string_view text, std::uint64_t data_bytes);
+
+}  // namespace lockstep::detail
