@@ -23,6 +23,7 @@
 #include <lockstep/input/tensor_spec.hpp>
 #include <lockstep/memory.hpp>
 #include <lockstep/ops.hpp>
+#include <lockstep/optim/clip.hpp>
 #include <lockstep/optim/learning_rate.hpp>
 #include <lockstep/reduce_op.hpp>
 #include <lockstep/scalar.hpp>
