@@ -27,6 +27,7 @@
 #include <lockstep/optim/adamw.hpp>
 #include <lockstep/optim/clip.hpp>
 #include <lockstep/optim/gradient.hpp>
+#include <lockstep/optim/gradient_accumulator.hpp>
 #include <lockstep/optim/learning_rate.hpp>
 #include <lockstep/optim/momentum.hpp>
 #include <lockstep/optim/optimizer.hpp>
