@@ -1,4 +1,3 @@
-#include <cmath>
 #include <initializer_list>
 #include <string_view>
 
@@ -8,6 +7,7 @@
 #include <lockstep/stream.hpp>
 #include <lockstep/update_ops.hpp>
 
+#include "hyper_parameters.hpp"
 #include "tensor_checks.hpp"
 
 namespace lockstep {
@@ -45,23 +45,13 @@ Tensor readable(const Tensor& gradient, std::initializer_list<const Tensor*> wri
   return gradient.contiguous();
 }
 
-void require_at_least_0(std::string_view operation, std::string_view what, double value) {
-  LOCKSTEP_EXPECTS(std::isfinite(value) && value >= 0, InvalidArgument, operation, ": ", what, " is ", value,
-                   ". It must be a number of at least 0.");
-}
-
-void require_fraction(std::string_view operation, std::string_view what, double value) {
-  LOCKSTEP_EXPECTS(value >= 0 && value < 1, InvalidArgument, operation, ": ", what, " is ", value,
-                   ". It must be in [0, 1).");
-}
-
 }  // namespace
 
 void sgd_update_(Tensor& variable, const Tensor& gradient, Tensor velocity, const SgdOptions& options) {
   constexpr std::string_view kName = "sgd_update_";
-  require_at_least_0(kName, "learning_rate", options.learning_rate);
-  require_at_least_0(kName, "weight_decay", options.weight_decay);
-  require_fraction(kName, "momentum", options.momentum);
+  detail::require_at_least_0(kName, "learning_rate", options.learning_rate);
+  detail::require_at_least_0(kName, "weight_decay", options.weight_decay);
+  detail::require_fraction(kName, "momentum", options.momentum);
   const bool has_momentum = options.momentum != 0;
   LOCKSTEP_EXPECTS(has_momentum || !options.nesterov, InvalidArgument, kName,
                    ": nesterov without momentum. Set options.momentum too.");
@@ -91,12 +81,11 @@ void sgd_update_(Tensor& variable, const Tensor& gradient, Tensor velocity, cons
 void adam_update_(Tensor& variable, const Tensor& gradient, Tensor first_moment, Tensor second_moment,
                   std::int64_t step, const AdamOptions& options) {
   constexpr std::string_view kName = "adam_update_";
-  require_at_least_0(kName, "learning_rate", options.learning_rate);
-  require_at_least_0(kName, "weight_decay", options.weight_decay);
-  require_fraction(kName, "beta1", options.beta1);
-  require_fraction(kName, "beta2", options.beta2);
-  LOCKSTEP_EXPECTS(std::isfinite(options.epsilon) && options.epsilon > 0, InvalidArgument, kName,
-                   ": epsilon is ", options.epsilon, ". It must be a number above 0.");
+  detail::require_at_least_0(kName, "learning_rate", options.learning_rate);
+  detail::require_at_least_0(kName, "weight_decay", options.weight_decay);
+  detail::require_fraction(kName, "beta1", options.beta1);
+  detail::require_fraction(kName, "beta2", options.beta2);
+  detail::require_above_0(kName, "epsilon", options.epsilon);
   LOCKSTEP_EXPECTS(step >= 1, InvalidArgument, kName, ": step is ", step, ". Steps are counted from 1.");
   require_updatable(kName, {&variable, &first_moment, &second_moment}, gradient);
   const Tensor slope = readable(gradient, {&variable, &first_moment, &second_moment});

@@ -30,6 +30,15 @@
 #include <lockstep/metrics/sum.hpp>
 #include <lockstep/metrics/top_k.hpp>
 #include <lockstep/ops.hpp>
+#include <lockstep/optim/adam.hpp>
+#include <lockstep/optim/adamw.hpp>
+#include <lockstep/optim/clip.hpp>
+#include <lockstep/optim/gradient.hpp>
+#include <lockstep/optim/gradient_accumulator.hpp>
+#include <lockstep/optim/learning_rate.hpp>
+#include <lockstep/optim/momentum.hpp>
+#include <lockstep/optim/optimizer.hpp>
+#include <lockstep/optim/sgd.hpp>
 #include <lockstep/reduce_op.hpp>
 #include <lockstep/scalar.hpp>
 #include <lockstep/shape.hpp>

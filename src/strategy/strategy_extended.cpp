@@ -55,6 +55,10 @@ void StrategyExtended::in_cross_replica_context(std::string_view what,
   fn();
 }
 
+void StrategyExtended::for_each_replica(std::int64_t bytes, const std::function<void(int)>& fn) const {
+  strategy_.state_->for_each_replica(bytes, fn);
+}
+
 Mirrored<Tensor> StrategyExtended::reduce_to(ReduceOp op, const ReduceValue& value,
                                              const Destination& destination,
                                              const CommunicationOptions& options) {

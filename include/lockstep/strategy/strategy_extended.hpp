@@ -1,6 +1,7 @@
 #pragma once
 
 #include <concepts>
+#include <cstdint>
 #include <functional>
 #include <string_view>
 #include <type_traits>
@@ -144,6 +145,10 @@ class StrategyExtended {
   void in_cross_replica_context(std::string_view what, const std::function<void()>& fn) const;
   /// Its check alone.
   void check_cross_replica(std::string_view what) const;
+  /// For the library: calls fn(i) for each local replica i, all at the same time on the replicas' threads
+  /// where `bytes` to touch for each are worth it, else in order on this one. fn must not wait for another
+  /// replica. @pre called within in_cross_replica_context, or in a merge function.
+  void for_each_replica(std::int64_t bytes, const std::function<void(int)>& fn) const;
 
  private:
   friend struct detail::StrategyState;

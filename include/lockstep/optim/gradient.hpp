@@ -1,0 +1,48 @@
+#pragma once
+
+#include <concepts>
+#include <optional>
+#include <vector>
+
+#include <lockstep/tensor.hpp>
+#include <lockstep/values/indexed_slices.hpp>
+#include <lockstep/values/per_replica.hpp>
+#include <lockstep/values/reduce_value.hpp>
+#include <lockstep/values/variable.hpp>
+
+namespace lockstep::optim {
+
+/// What a gradient can be.
+template <class T>
+concept GradientValue = std::same_as<T, Tensor> || std::same_as<T, PerReplica<Tensor>> ||
+    std::same_as<T, Mirrored<Tensor>> || std::same_as<T, IndexedSlices> ||
+    std::same_as<T, PerReplica<IndexedSlices>> || std::same_as<T, Mirrored<IndexedSlices>>;
+
+/// The gradient of a loss by one variable, type erased: a tensor of the variable's shape and dtype, sparse
+/// rows of one, either of them distributed, or nothing, where the loss does not depend on the variable.
+/// Implicit from all of these. A cheap value: it shares the tensors.
+class Gradient {
+ public:
+  Gradient(std::nullopt_t) {}
+  template <GradientValue T>
+  Gradient(const T& value) : value_(ReduceValue(value)) {}
+  template <GradientValue T>
+  Gradient(const std::optional<T>& value) {
+    if (value) value_ = ReduceValue(*value);
+  }
+
+  bool is_nothing() const noexcept { return !value_; }
+  /// The value; empty for nothing.
+  const std::optional<ReduceValue>& value() const noexcept { return value_; }
+
+ private:
+  std::optional<ReduceValue> value_;
+};
+
+/// A gradient, and the variable it is for: `{gradient, variable}`.
+struct GradientAndVariable {
+  Gradient gradient;
+  Variable variable;
+};
+
+}  // namespace lockstep::optim

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <lockstep/optim/optimizer.hpp>
+
+namespace lockstep::optim {
+
+struct SGDOptions {
+  LearningRate learning_rate = 0.01;
+  double weight_decay = 0;      ///< At least 0; added to the gradient, times the variable.
+  double global_clip_norm = 0;  ///< clip_by_global_norm for the summed gradients; 0: none.
+};
+
+/// Stochastic gradient descent: w -= learning_rate * (g + weight_decay * w). No slots.
+class SGD final : public Optimizer {
+ public:
+  /// @throws InvalidArgument  an option out of its range.
+  explicit SGD(const SGDOptions& options = {});
+
+ private:
+  void update(Tensor& variable, const Tensor& gradient, std::span<const Tensor> slots,
+              const Step& step) const override;
+  const double weight_decay_;
+};
+
+}  // namespace lockstep::optim

@@ -1,0 +1,96 @@
+#include "optim/clip.hpp"
+
+#include <lockstep/error.hpp>
+#include <lockstep/ops.hpp>
+#include <lockstep/optim/clip.hpp>
+
+#include "hyper_parameters.hpp"
+#include "tensor_checks.hpp"
+
+namespace lockstep {
+
+namespace detail {
+
+namespace {
+
+/// clip_norm / max(norm, clip_norm); NaN where the norm is not finite.
+Tensor clip_factor(const Tensor& norm, double clip_norm) {
+  const Tensor longer = relu(norm - clip_norm) + clip_norm;
+  return clip_norm / longer + (norm - norm);
+}
+
+Tensor scaled(const Tensor& t, const Tensor& factor) {
+  const DType wide = accumulator_dtype(t.dtype());
+  return (t.cast(wide) * factor.cast(wide)).cast(t.dtype());
+}
+
+}  // namespace
+
+Tensor clip_in_place(std::vector<Tensor>& gradients, double clip_norm) {
+  Tensor norm = optim::global_norm(gradients);
+  const Tensor factor = clip_factor(norm, clip_norm);
+  for (Tensor& gradient : gradients) {
+    const Tensor here = factor.to(gradient.device());
+    const bool is_own = !gradient.is_shared() && !gradient.is_read_only() && gradient.is_contiguous();
+    if (is_own && accumulator_dtype(gradient.dtype()) == gradient.dtype())
+      gradient.mul_(here.cast(gradient.dtype()));
+    else
+      gradient = scaled(gradient, here);
+  }
+  return norm;
+}
+
+}  // namespace detail
+
+namespace optim {
+
+namespace {
+
+Tensor sum_of_squares(const Tensor& t) {
+  const Tensor wide = t.cast(accumulator_dtype(t.dtype()));
+  return sum(wide * wide).cast(DType::f64);
+}
+
+}  // namespace
+
+Tensor global_norm(const std::vector<Tensor>& tensors) {
+  for (const Tensor& tensor : tensors) detail::require_floating("global_norm", tensor);
+  if (tensors.empty()) return Tensor::scalar(0.0);
+  const Device& device = tensors[0].device();
+  Tensor total = sum_of_squares(tensors[0]);
+  for (std::size_t k = 1; k < tensors.size(); ++k) total.add_(sum_of_squares(tensors[k]).to(device));
+  return sqrt(total);
+}
+
+std::pair<std::vector<Tensor>, Tensor> clip_by_global_norm(const std::vector<Tensor>& gradients,
+                                                           double clip_norm) {
+  detail::require_above_0("clip_by_global_norm", "clip_norm", clip_norm);
+  std::vector<Tensor> clipped = gradients;
+  Tensor norm = detail::clip_in_place(clipped, clip_norm);
+  return {std::move(clipped), std::move(norm)};
+}
+
+std::pair<std::vector<Mirrored<Tensor>>, Mirrored<Tensor>> clip_by_global_norm(
+    const std::vector<Mirrored<Tensor>>& gradients, double clip_norm) {
+  const int n = gradients.empty() ? 1 : gradients[0].size();
+  for (const Mirrored<Tensor>& gradient : gradients)
+    LOCKSTEP_EXPECTS(gradient.size() == n, InvalidArgument, "clip_by_global_norm: a mirrored gradient has ",
+                     gradient.size(), " components, the first one ", n,
+                     ". Pass gradients of variables of one strategy.");
+  std::vector<std::vector<Tensor>> components(gradients.size());
+  std::vector<Tensor> norms;
+  for (int i = 0; i < n; ++i) {
+    std::vector<Tensor> on_device;
+    for (const Mirrored<Tensor>& gradient : gradients) on_device.push_back(gradient[i]);
+    auto [clipped, norm] = clip_by_global_norm(on_device, clip_norm);
+    for (std::size_t k = 0; k < clipped.size(); ++k) components[k].push_back(std::move(clipped[k]));
+    norms.push_back(std::move(norm));
+  }
+  std::vector<Mirrored<Tensor>> results;
+  for (std::vector<Tensor>& tensors : components) results.emplace_back(std::move(tensors));
+  return {std::move(results), Mirrored(std::move(norms))};
+}
+
+}  // namespace optim
+
+}  // namespace lockstep

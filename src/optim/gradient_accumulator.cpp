@@ -1,0 +1,105 @@
+#include <algorithm>
+#include <utility>
+
+#include <lockstep/error.hpp>
+#include <lockstep/optim/gradient_accumulator.hpp>
+#include <lockstep/strategy/context.hpp>
+
+#include "optim/gradients.hpp"
+
+namespace lockstep::optim {
+
+using detail::GradientPart;
+using List = std::vector<GradientAndVariable>;
+
+namespace {
+
+constexpr std::string_view kAdd = "GradientAccumulator::add";
+
+/// A gradient as it is added: dense, on the replica's device, in the dtype to add in.
+Tensor addend(const GradientPart& part, const Device& device) {
+  const Tensor dense = part.slices ? part.slices->to_dense() : part.tensor;
+  return dense.to(device).cast(accumulator_dtype(dense.dtype()));
+}
+
+}  // namespace
+
+GradientAccumulator::GradientAccumulator(int num_steps) : num_steps_(num_steps) {
+  LOCKSTEP_EXPECTS(num_steps >= 1, InvalidArgument, "GradientAccumulator: num_steps is ", num_steps,
+                   ". It must be at least 1.");
+}
+
+GradientAccumulator::Part& GradientAccumulator::part_of(int replica) {
+  const std::lock_guard lock(mutex_);
+  return parts_[replica];
+}
+
+std::optional<List> GradientAccumulator::add(const List& gradients) {
+  const ReplicaContext* const context = get_replica_context();
+  LOCKSTEP_EXPECTS(context != nullptr, ContextError, kAdd,
+                   " in cross-replica context. Call it in the replica function, before apply_gradients.");
+  if (gradients.empty()) return {};
+  const int replica = context->replica_id_in_sync_group();
+  Part& part = part_of(replica);
+
+  // All that can be refused is refused before anything is added.
+  std::vector<Variable> variables;
+  for (const GradientAndVariable& pair : gradients) variables.push_back(pair.variable);
+  detail::check_variables(variables, kAdd);
+  const bool same =
+      std::equal(part.sums.begin(), part.sums.end(), variables.begin(), variables.end(),
+                 [](const Sum& sum, const Variable& variable) { return sum.variable == variable; });
+  LOCKSTEP_EXPECTS(same || part.num_added == 0, InvalidArgument, kAdd, " on replica ", replica, ": the ",
+                   variables.size(), " variables are not the ", part.sums.size(),
+                   " of the first of these steps. Give the same variables in the same order in all ",
+                   num_steps_, " steps.");
+  std::vector<Tensor> addends;
+  for (const auto& [gradient, variable] : gradients) {
+    const GradientPart mine = detail::part_in_replica(gradient, replica, {kAdd, variable, replica});
+    const Device& device =
+        has_strategy() ? context->device() : detail::VariableState::of(variable)->components[0].device();
+    addends.push_back(detail::is_nothing(mine) ? Tensor() : addend(mine, device));
+  }
+
+  if (!same) {
+    part.sums.clear();
+    for (const Variable& variable : variables) part.sums.push_back({variable, Tensor(), true});
+  }
+  for (std::size_t k = 0; k < addends.size(); ++k) {
+    Sum& sum = part.sums[k];
+    const Tensor& added = addends[k];
+    if (!added.defined()) continue;
+    if (!std::exchange(sum.is_nothing, false)) {
+      sum.tensor.add_(added);
+      continue;
+    }
+    // The last total may still be held.
+    if (!sum.tensor.defined() || sum.tensor.is_shared())
+      sum.tensor = Tensor::empty(added.shape(), added.dtype(), added.device());
+    sum.tensor.copy_(added);
+  }
+  if (++part.num_added < num_steps_) return {};
+
+  part.num_added = 0;
+  List total;
+  for (Sum& sum : part.sums) {
+    if (std::exchange(sum.is_nothing, true))
+      total.push_back({std::nullopt, sum.variable});
+    else
+      total.push_back({sum.tensor.cast(sum.variable.dtype()), sum.variable});
+  }
+  return total;
+}
+
+void GradientAccumulator::reset() {
+  LOCKSTEP_EXPECTS(
+      !has_strategy() || get_replica_context() == nullptr, ContextError,
+      "GradientAccumulator::reset in a replica function, while others may add. Call it outside run.");
+  const std::lock_guard lock(mutex_);
+  for (auto& [replica, part] : parts_) {
+    part.num_added = 0;
+    for (Sum& sum : part.sums) sum.is_nothing = true;
+  }
+}
+
+}  // namespace lockstep::optim

@@ -1,0 +1,195 @@
+#include "optim/gradients.hpp"
+
+#include <string>
+#include <unordered_set>
+
+#include <lockstep/error.hpp>
+
+namespace lockstep::detail {
+
+using optim::Gradient;
+using optim::GradientAndVariable;
+using List = std::vector<GradientAndVariable>;
+
+namespace {
+
+std::string label(const PartOf& part_of) {
+  const std::string name = concat("the gradient of the variable '", part_of.variable.name(), "'");
+  return part_of.replica < 0 ? name : concat(name, " on replica ", part_of.replica);
+}
+
+std::string describe(const GradientPart& part) {
+  if (part.slices)
+    return concat("sparse rows of ", part.slices->dense_shape, " ", part.slices->values.dtype());
+  return part.tensor.defined() ? lockstep::describe(part.tensor) : "nothing";
+}
+
+void check_fits(const GradientPart& part, const PartOf& part_of) {
+  if (part.slices) check(*part.slices);
+  const Shape& shape = part.slices ? part.slices->dense_shape : part.tensor.shape();
+  const DType dtype = part.slices ? part.slices->values.dtype() : part.tensor.dtype();
+  LOCKSTEP_EXPECTS(shape == part_of.variable.shape() && dtype == part_of.variable.dtype(), InvalidArgument,
+                   part_of.what, ": ", label(part_of), " is ", describe(part), ", the variable ",
+                   part_of.variable.shape(), " ", part_of.variable.dtype(),
+                   ". Pass the gradient by this variable, cast to its dtype.");
+}
+
+GradientPart component(const ReduceValue& value, int i) {
+  const auto at = static_cast<std::size_t>(value.num_components() == 1 ? 0 : i);
+  return value.is_sparse() ? GradientPart{Tensor(), value.slices()[at]}
+                           : GradientPart{value.tensors()[at], {}};
+}
+
+void check_not_per_replica(const ReduceValue& value, const PartOf& part_of, std::string_view remedy) {
+  LOCKSTEP_EXPECTS(value.kind() != ReduceValue::Kind::per_replica || value.num_components() == 1,
+                   InvalidArgument, part_of.what, ": ", label(part_of), " is a per-replica value with ",
+                   value.num_components(), " components. ", remedy);
+}
+
+/// Whether and how there is a gradient must not depend on the replica.
+void check_agree(const GradientPart& part, int replica, const GradientPart& first, const PartOf& part_of) {
+  const bool agree =
+      is_nothing(part) == is_nothing(first) && part.slices.has_value() == first.slices.has_value();
+  LOCKSTEP_EXPECTS(agree, CollectiveMismatch, part_of.what, ": the gradient of the variable '",
+                   part_of.variable.name(), "' is ", describe(part), " on replica ", replica, ", ",
+                   describe(first),
+                   " on replica 0. Give the same kind on every replica: zeros where one has none.");
+}
+
+void check_same_lists(std::span<const List* const> lists, std::string_view what) {
+  const List& first = *lists[0];
+  for (std::size_t r = 1; r < lists.size(); ++r) {
+    const List& list = *lists[r];
+    LOCKSTEP_EXPECTS(list.size() == first.size(), CollectiveMismatch, what, ": replica ", r, " gave ",
+                     list.size(), " gradients, replica 0 ", first.size(),
+                     ". Give the same variables on every replica.");
+    for (std::size_t k = 0; k < list.size(); ++k)
+      LOCKSTEP_EXPECTS(list[k].variable == first[k].variable, CollectiveMismatch, what, ": gradient ", k,
+                       " is for the variable '", list[k].variable.name(), "' on replica ", r, ", for '",
+                       first[k].variable.name(),
+                       "' on replica 0. Give the same variables in the same order on every replica.");
+  }
+}
+
+std::vector<Variable> variables_of(const List& list) {
+  std::vector<Variable> variables;
+  variables.reserve(list.size());
+  for (const GradientAndVariable& pair : list) variables.push_back(pair.variable);
+  return variables;
+}
+
+}  // namespace
+
+bool is_nothing(const GradientPart& part) { return !part.slices && !part.tensor.defined(); }
+
+GradientPart part_in_replica(const Gradient& gradient, int replica, const PartOf& part_of) {
+  if (gradient.is_nothing()) return {};
+  const ReduceValue& value = *gradient.value();
+  check_not_per_replica(value, part_of,
+                        "Pass it to run as an argument, so that each replica gets its component.");
+  LOCKSTEP_EXPECTS(value.kind() != ReduceValue::Kind::mirrored || value.num_components() == 1 ||
+                       replica < value.num_components(),
+                   InvalidArgument, part_of.what, ": ", label(part_of), " is a mirrored value with ",
+                   value.num_components(), " components. Pass a value of this strategy.");
+  const bool is_mirrored = value.kind() == ReduceValue::Kind::mirrored;
+  GradientPart part = component(value, is_mirrored ? replica : 0);
+  check_fits(part, part_of);
+  return part;
+}
+
+void check_variables(const std::vector<Variable>& variables, std::string_view what) {
+  std::unordered_set<const VariableState*> seen;
+  for (const Variable& variable : variables) {
+    LOCKSTEP_EXPECTS(is_floating(variable.dtype()), InvalidArgument, what, ": the variable '",
+                     variable.name(), "' is ", variable.shape(), " ", variable.dtype(),
+                     ". Only variables of floating-point dtypes can be trained.");
+    LOCKSTEP_EXPECTS(seen.insert(VariableState::of(variable).get()).second, InvalidArgument, what,
+                     ": the variable '", variable.name(),
+                     "' is listed twice. Add its gradients, and list it once.");
+  }
+}
+
+GradientBatch GradientBatch::of_replicas(std::span<const List* const> lists, std::string_view what) {
+  check_same_lists(lists, what);
+  const List& first = *lists[0];
+  GradientBatch batch;
+  batch.is_of_replicas_ = true;
+  batch.listed_ = variables_of(first);
+  check_variables(batch.listed_, what);
+  for (std::size_t k = 0; k < first.size(); ++k) {
+    const Variable& variable = first[k].variable;
+    std::vector<GradientPart> parts;
+    for (const List* const list : lists) {
+      const int r = static_cast<int>(parts.size());
+      parts.push_back(part_in_replica((*list)[k].gradient, r, {what, variable, r}));
+      check_agree(parts.back(), r, parts[0], {what, variable});
+    }
+    if (is_nothing(parts[0])) {
+      batch.without_gradient_.push_back(variable);
+      continue;
+    }
+    batch.variables_.push_back(variable);
+    if (parts[0].slices) {
+      std::vector<IndexedSlices> slices;
+      for (GradientPart& part : parts) slices.push_back(std::move(*part.slices));
+      batch.values_.emplace_back(PerReplica(std::move(slices)));
+    } else {
+      // Not merged as results of run are: one tensor that all replicas give is a contribution from each.
+      std::vector<Tensor> tensors;
+      for (GradientPart& part : parts) tensors.push_back(std::move(part.tensor));
+      batch.values_.emplace_back(PerReplica(std::move(tensors)));
+    }
+  }
+  return batch;
+}
+
+GradientBatch GradientBatch::given(const List& list, std::string_view what) {
+  GradientBatch batch;
+  batch.listed_ = variables_of(list);
+  check_variables(batch.listed_, what);
+  for (const auto& [gradient, variable] : list) {
+    if (gradient.is_nothing()) {
+      batch.without_gradient_.push_back(variable);
+      continue;
+    }
+    const PartOf part_of{what, variable};
+    const ReduceValue& value = *gradient.value();
+    check_not_per_replica(value, part_of, "Resolve it with reduce_to(op, value, variable) first.");
+    const auto num_components = static_cast<int>(VariableState::of(variable)->components.size());
+    LOCKSTEP_EXPECTS(value.kind() != ReduceValue::Kind::mirrored || value.num_components() == 1 ||
+                         value.num_components() == num_components,
+                     InvalidArgument, what, ": ", label(part_of), " is a mirrored value with ",
+                     value.num_components(), " components, the variable has ", num_components,
+                     ". Pass a value of the variable's devices.");
+    for (int i = 0; i < value.num_components(); ++i) check_fits(component(value, i), part_of);
+    batch.variables_.push_back(variable);
+    batch.values_.push_back(value);
+  }
+  return batch;
+}
+
+std::vector<std::vector<Tensor>> GradientBatch::reduce(Strategy& strategy,
+                                                       const CommunicationOptions& options) const {
+  std::vector<std::vector<Tensor>> results;
+  results.reserve(variables_.size());
+  if (is_of_replicas_) {
+    std::vector<std::pair<ReduceValue, Destination>> pairs;
+    pairs.reserve(variables_.size());
+    for (std::size_t k = 0; k < variables_.size(); ++k) pairs.emplace_back(values_[k], variables_[k]);
+    for (const Mirrored<Tensor>& sum : strategy.extended().batch_reduce_to(ReduceOp::sum, pairs, options))
+      results.emplace_back(sum.begin(), sum.end());
+    return results;
+  }
+  for (std::size_t k = 0; k < variables_.size(); ++k) {
+    const ReduceValue& value = values_[k];
+    std::vector<Tensor> dense = value.tensors();
+    for (const IndexedSlices& slices : value.slices()) dense.push_back(slices.to_dense());
+    const bool is_mirrored = value.kind() == ReduceValue::Kind::mirrored && dense.size() > 1;
+    std::vector<Tensor>& components = results.emplace_back();
+    for (const Tensor& component : VariableState::of(variables_[k])->components)
+      components.push_back(dense[is_mirrored ? components.size() : 0].to(component.device()));
+  }
+  return results;
+}
+
+}  // namespace lockstep::detail
