@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <chrono>
 #include <iostream>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -44,7 +46,16 @@ int train(const digits::Options& options) {
                             data.training.num_rows());
   digits::EpochReport report;
   double seconds = 0;
-  for (int epoch = 1; epoch <= options.num_epochs; ++epoch) {
+  std::optional<ls::CheckpointManager> checkpoints;
+  if (!options.checkpoints.empty()) {
+    checkpoints.emplace(trainer.checkpoint(), options.checkpoints);
+    if (const auto epoch = checkpoints->restore_latest())
+      std::cout << "Going on after epoch " << *epoch << ", from " << options.checkpoints.string()
+                << std::endl;
+  }
+  const int first_epoch = trainer.num_epochs() + 1;
+  report.test = trainer.evaluate();
+  for (int epoch = first_epoch; epoch <= options.num_epochs; ++epoch) {
     const auto start = std::chrono::steady_clock::now();
     report.epoch = epoch;
     report.training = trainer.train_epoch([&](std::int64_t num_rows) { progress.step(epoch, num_rows); });
@@ -53,13 +64,16 @@ int train(const digits::Options& options) {
     report.images_per_second = static_cast<double>(report.training.num_rows) / epoch_seconds;
     report.test = trainer.evaluate();
     progress.finish_epoch(report);
+    if (checkpoints) checkpoints->save(epoch);
   }
 
-  const auto num_images = report.training.num_rows * options.num_epochs;
-  std::cout << "Trained " << options.num_epochs << (options.num_epochs == 1 ? " epoch" : " epochs")
-            << " with " << digits::name(options.trainer.optimizer) << " on " << describe(options.devices)
+  const int num_epochs = std::max(0, options.num_epochs - first_epoch + 1);
+  const auto num_images = report.training.num_rows * num_epochs;
+  std::cout << "Trained " << num_epochs << (num_epochs == 1 ? " epoch" : " epochs") << " with "
+            << digits::name(options.trainer.optimizer) << " on " << describe(options.devices)
             << ", batches of " << options.trainer.batch_size << ": "
-            << digits::with_thousands(static_cast<std::int64_t>(static_cast<double>(num_images) / seconds))
+            << digits::with_thousands(
+                   num_epochs == 0 ? 0 : static_cast<std::int64_t>(static_cast<double>(num_images) / seconds))
             << " images/s\n"
             << "Test accuracy " << digits::percent(report.test.accuracy()) << ": " << report.test.num_correct
             << " of " << report.test.num_rows << " images are read correctly" << std::endl;

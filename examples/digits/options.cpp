@@ -53,6 +53,9 @@ void declare(CLI::App& app, Options& options, RawOptions& raw) {
   app.add_option("--data", options.data,
                  "folder of digits_images.npy and digits_labels.npy [" LOCKSTEP_DIGITS_DATA "]")
       ->type_name("DIR");
+  app.add_option("--checkpoints", options.checkpoints,
+                 "folder to save into after each epoch; training goes on from the latest there")
+      ->type_name("DIR");
   app.add_option("--require-accuracy", raw.required_percent,
                  "fail if the test accuracy ends below this, in percent")
       ->check(CLI::Range(0.0, 100.0))
@@ -128,6 +131,10 @@ Options parse_options(const std::vector<std::string>& arguments, const std::vect
   if (!std::isfinite(trainer.learning_rate) || trainer.learning_rate <= 0)
     throw OptionError(concat("--learning-rate ", trainer.learning_rate, " is not a number above 0"));
   if (app.count("--seed") > 0) trainer.seed = parse_seed(raw.seed);
+  if (std::isnan(raw.required_percent))
+    throw OptionError("--require-accuracy nan is not a number from 0 to 100");
+  if (app.count("--checkpoints") > 0 && options.checkpoints.empty())
+    throw OptionError("--checkpoints '' names no folder");
   if (app.count("--require-accuracy") > 0) options.required_accuracy = raw.required_percent / 100;
   options.devices =
       app.count("--devices") > 0

@@ -26,6 +26,7 @@ struct Options {
   int num_epochs = 30;
   TrainerOptions trainer;
   std::filesystem::path data;
+  std::filesystem::path checkpoints;        ///< Folder to go on from, and to save into; empty: none.
   std::optional<double> required_accuracy;  ///< Of the test images, from 0 to 1.
 };
 

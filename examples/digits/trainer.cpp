@@ -1,81 +1,111 @@
 #include "trainer.hpp"
 
+#include <cmath>
+
 namespace digits {
 namespace {
 
-/// Running sums on one replica's device, so that no step waits for it.
-struct Totals {
-  ls::Tensor loss = ls::Tensor::zeros(ls::Shape());
-  ls::Tensor num_correct = ls::Tensor::zeros(ls::Shape(), ls::DType::i64);
-  ls::Tensor num_rows = ls::Tensor::zeros(ls::Shape(), ls::DType::i64);
-
-  void add(const ls::Tensor& losses, const ls::Tensor& logits, const ls::Tensor& labels) {
-    loss.add_(ls::sum(losses));
-    num_correct.add_(ls::sum(ls::equal(ls::argmax(logits), labels).cast(ls::DType::i64)));
-    num_rows.add_(labels.size());
-  }
-};
-LOCKSTEP_NEST(Totals, loss, num_correct, num_rows)
-
-Score score(ls::Strategy& strategy, const ls::PerReplica<Totals>& totals) {
-  const Totals sums = strategy.reduce(ls::ReduceOp::sum, totals);
-  const std::int64_t num_rows = sums.num_rows.item<std::int64_t>();
-  return {.loss = sums.loss.item<float>() / static_cast<double>(num_rows),
-          .num_correct = sums.num_correct.item<std::int64_t>(),
-          .num_rows = num_rows};
+template <class Metric>
+Metric make_metric(ls::Strategy& strategy, const char* name) {
+  const auto scope = strategy.scope();
+  return Metric(name);
 }
 
-auto batches(const Examples& examples, std::int64_t batch_size) {
-  return ls::Dataset::from_tensor_slices(examples.images, examples.labels).batch(batch_size);
+ls::Variable make_counter(ls::Strategy& strategy) {
+  return strategy.make_variable(
+      ls::Tensor::scalar(std::int64_t{0}),
+      {.name = "num_epochs", .trainable = false, .aggregation = ls::VariableAggregation::only_first_replica});
 }
 
-auto shuffled_batches(const Examples& examples, const TrainerOptions& options) {
-  return ls::Dataset::from_tensor_slices(examples.images, examples.labels)
-      .shuffle(examples.num_rows(), options.seed)
-      .batch(options.batch_size);
+std::int64_t num_rows_of(const ls::PerReplica<ls::Tensor>& labels) {
+  std::int64_t num_rows = 0;
+  for (const ls::Tensor& part : labels) num_rows += part.size();
+  return num_rows;
 }
 
 }  // namespace
 
 Trainer::Trainer(ls::Strategy& strategy, const DigitsData& data, const TrainerOptions& options)
     : strategy_(strategy),
+      data_(data),
+      options_(options),
       model_(strategy, options.seed),
-      optimizer_(strategy, model_, options.optimizer, options.learning_rate),
-      training_(strategy.distribute_dataset(shuffled_batches(data.training, options))),
-      test_(strategy.distribute_dataset(batches(data.test, options.batch_size))) {}
+      optimizer_(make_optimizer(options.optimizer, options.learning_rate)),
+      num_epochs_(make_counter(strategy)),
+      loss_(make_metric<ls::metrics::Mean>(strategy, "loss")),
+      accuracy_(make_metric<ls::metrics::Accuracy>(strategy, "accuracy")) {
+  const auto& variables = model_.variables();
+  optimizer_->build({variables.begin(), variables.end()});
+  for (const ls::Variable& variable : variables) checkpoint_.add(variable.name(), variable);
+  checkpoint_.add("optimizer", *optimizer_);
+  checkpoint_.add("num_epochs", num_epochs_);
+}
+
+Trainer::Batches Trainer::batches(const Examples& examples) const {
+  return strategy_.distribute_dataset(
+      ls::Dataset::from_tensor_slices(examples.images, examples.labels).batch(options_.batch_size));
+}
+
+// Each epoch has an order of its own, which depends on its number alone.
+Trainer::Batches Trainer::shuffled_batches(const Examples& examples) const {
+  return strategy_.distribute_dataset(
+      ls::Dataset::from_tensor_slices(examples.images, examples.labels)
+          .shuffle(examples.num_rows(), options_.seed + static_cast<std::uint64_t>(num_epochs()))
+          .batch(options_.batch_size));
+}
+
+void Trainer::reset_metrics() {
+  loss_.reset();
+  accuracy_.reset();
+}
+
+Score Trainer::score(std::int64_t num_rows) const {
+  const double accuracy = accuracy_.result().item<double>();
+  return {.loss = loss_.result().item<double>(),
+          .num_correct = std::llround(accuracy * static_cast<double>(num_rows)),
+          .num_rows = num_rows};
+}
+
+int Trainer::num_epochs() const { return static_cast<int>(num_epochs_.value().item<std::int64_t>()); }
 
 Score Trainer::train_epoch(const Progress& progress) {
-  const ls::PerReplica<Totals> totals = strategy_.run([] { return Totals(); });
-
-  const auto step = [this](ls::ReplicaContext& context, const ls::Tensor& images, const ls::Tensor& labels,
-                           Totals sums) {
+  const auto step = [this](ls::ReplicaContext& context, const ls::Tensor& images, const ls::Tensor& labels) {
     const DigitsModel::Activations activations = model_.forward(images);
     auto [losses, gradient] = ls::softmax_cross_entropy(activations.logits, labels);
-    sums.add(losses, activations.logits, labels);
+    loss_.update(losses);
+    accuracy_.update(labels, activations.logits);
     // The loss is the mean over the batch of all replicas; the last one of an epoch is a small one.
-    const ls::Tensor batch_size =
-        context.all_reduce(ls::ReduceOp::sum, static_cast<float>(images.shape()[0]));
-    gradient.div_(batch_size);
-    return model_.gradients(images, activations, gradient);
+    gradient.div_(context.all_reduce(ls::ReduceOp::sum, static_cast<float>(images.shape()[0])));
+    const auto gradients = model_.gradients(images, activations, gradient);
+    std::vector<ls::optim::GradientAndVariable> pairs;
+    for (std::size_t i = 0; i < gradients.size(); ++i) pairs.push_back({gradients[i], model_.variables()[i]});
+    optimizer_->apply_gradients(pairs);  // summed over the replicas
   };
 
+  reset_metrics();
   std::int64_t num_rows = 0;
-  for (const auto& [images, labels] : training_) {
-    optimizer_.apply(strategy_.run(step, images, labels, totals));
-    for (const ls::Tensor& part : labels) num_rows += part.size();
+  for (const auto& [images, labels] : shuffled_batches(data_.training)) {
+    strategy_.run(step, images, labels);
+    num_rows += num_rows_of(labels);
     if (progress) progress(num_rows);
   }
-  return score(strategy_, totals);
+  num_epochs_.assign_add(1);
+  return score(num_rows);
 }
 
 Score Trainer::evaluate() {
-  const ls::PerReplica<Totals> totals = strategy_.run([] { return Totals(); });
-  const auto step = [this](const ls::Tensor& images, const ls::Tensor& labels, Totals sums) {
+  const auto step = [this](const ls::Tensor& images, const ls::Tensor& labels) {
     const ls::Tensor logits = model_.forward(images).logits;
-    sums.add(ls::softmax_cross_entropy(logits, labels).first, logits, labels);
+    loss_.update(ls::softmax_cross_entropy(logits, labels).first);
+    accuracy_.update(labels, logits);
   };
-  for (const auto& [images, labels] : test_) strategy_.run(step, images, labels, totals);
-  return score(strategy_, totals);
+  reset_metrics();
+  std::int64_t num_rows = 0;
+  for (const auto& [images, labels] : batches(data_.test)) {
+    strategy_.run(step, images, labels);
+    num_rows += num_rows_of(labels);
+  }
+  return score(num_rows);
 }
 
 }  // namespace digits

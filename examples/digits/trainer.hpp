@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <tuple>
 
 #include <lockstep/lockstep.hpp>
@@ -28,7 +29,8 @@ struct Score {
   double accuracy() const { return static_cast<double>(num_correct) / static_cast<double>(num_rows); }
 };
 
-/// Trains a model on the replicas of a strategy. What it learns depends on their number by rounding only.
+/// Trains a model on the replicas of a strategy. What it learns depends on their number by rounding only, and
+/// so it does when another trainer, with as many replicas as it likes, goes on from a checkpoint.
 class Trainer {
  public:
   Trainer(ls::Strategy& strategy, const DigitsData& data, const TrainerOptions& options);
@@ -41,16 +43,29 @@ class Trainer {
   /// The model's score on the images for testing.
   Score evaluate();
 
+  /// Passes so far, those before a checkpoint included.
+  int num_epochs() const;
+  /// Everything that training goes on from: weights, the optimizer's state, and the number of epochs.
+  ls::Checkpoint& checkpoint() { return checkpoint_; }
   const DigitsModel& model() const { return model_; }
 
  private:
   using Batches = ls::DistributedDataset<std::tuple<ls::PerReplica<ls::Tensor>, ls::PerReplica<ls::Tensor>>>;
 
+  Batches batches(const Examples& examples) const;
+  Batches shuffled_batches(const Examples& examples) const;
+  void reset_metrics();
+  Score score(std::int64_t num_rows) const;
+
   ls::Strategy& strategy_;
+  const DigitsData data_;
+  const TrainerOptions options_;
   DigitsModel model_;
-  Optimizer optimizer_;
-  Batches training_;
-  Batches test_;
+  std::unique_ptr<ls::optim::Optimizer> optimizer_;
+  ls::Variable num_epochs_;
+  ls::metrics::Mean loss_;
+  ls::metrics::Accuracy accuracy_;
+  ls::Checkpoint checkpoint_;
 };
 
 }  // namespace digits

@@ -6,6 +6,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <sys/wait.h>
 
+#include "support/temporary_directory.hpp"
+
 namespace {
 
 struct Finished {
@@ -52,6 +54,32 @@ TEST_CASE("train_digits takes 1 to 4 replicas, and devices by name", "[examples]
   CHECK(has(named, "Trained 1 epoch with SGD with momentum on 2 replicas (CPU:1 CPU:0)"));
 }
 
+TEST_CASE("train_digits goes on from its checkpoints, on other replicas", "[examples]") {
+  const lockstep::test::TemporaryDirectory directory;
+  const std::string folder = " --checkpoints '" + directory.path().string() + "'";
+  const auto result = [](const Finished& finished) {
+    CAPTURE(finished.output);
+    REQUIRE(finished.status == 0);
+    return finished.output.substr(finished.output.rfind("Test accuracy"));
+  };
+  const std::string uninterrupted = result(run("--replicas 2 --epochs 3"));
+  const Finished first = run("--replicas 3 --epochs 1" + folder);
+  CHECK_FALSE(has(first, "Going on"));
+  const Finished second = run("--replicas 1 --epochs 3" + folder);
+  CHECK(has(second, "Going on after epoch 1, from "));
+  CHECK(has(second, "epoch 2/3  loss "));
+  CHECK(has(second, "Trained 2 epochs with Adam on 1 replica "));
+  CHECK(result(second) == uninterrupted);
+  // Nothing is left to do.
+  const Finished third = run("--replicas 4 --epochs 3" + folder);
+  CHECK(has(third, "Trained 0 epochs"));
+  CHECK(result(third) == uninterrupted);
+  // Another optimizer's state does not fit.
+  const Finished other = run("--optimizer sgd" + folder);
+  CHECK(other.status == 1);
+  CHECK(has(other, "optimizer/hidden/bias/"));
+}
+
 TEST_CASE("train_digits fails where it does not reach the accuracy required", "[examples]") {
   const Finished finished = run("--replicas 1 --epochs 1 --learning-rate 1e-9 --require-accuracy 90");
   CHECK(finished.status == 1);
@@ -59,8 +87,9 @@ TEST_CASE("train_digits fails where it does not reach the accuracy required", "[
 }
 
 TEST_CASE("train_digits answers bad options with a line, its usage and status 2", "[examples]") {
-  for (const std::string arguments : {"--frobnicate", "--replicas 0", "--replicas 2 --devices CPU:0,CPU:1",
-                                      "--devices TPU:0", "--devices GPU:77", "--epochs x"}) {
+  for (const std::string arguments :
+       {"--frobnicate", "--replicas 0", "--replicas 2 --devices CPU:0,CPU:1", "--devices TPU:0",
+        "--devices GPU:77", "--epochs x", "--require-accuracy nan", "--checkpoints ''"}) {
     const Finished finished = run(arguments);
     CAPTURE(finished.output);
     CHECK(finished.status == 2);

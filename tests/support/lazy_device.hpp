@@ -156,6 +156,14 @@ class LazyDevice final : public backend::DeviceBackend {
                 StreamHandle s) override {
       later(s, [=](KernelBackend& host) { host.binary(op, out, a, b, {}); });
     }
+    void scatter_rows(backend::ScatterOp op, const TensorView& out, const TensorView& in,
+                      const backend::RowGroups& groups, StreamHandle s) override {
+      later(s, [=](KernelBackend& host) { host.scatter_rows(op, out, in, groups, {}); });
+    }
+    void in_top_k(const TensorView& out, const TensorView& logits, const TensorView& labels, std::int64_t k,
+                  StreamHandle s) override {
+      later(s, [=](KernelBackend& host) { host.in_top_k(out, logits, labels, k, {}); });
+    }
     void add_row(const TensorView& out, const TensorView& a, const TensorView& b, StreamHandle s) override {
       later(s, [=](KernelBackend& host) { host.add_row(out, a, b, {}); });
     }

@@ -9,6 +9,7 @@
 #include <catch2/generators/catch_generators.hpp>
 
 #include "digits/digits_data.hpp"
+#include "support/temporary_directory.hpp"
 
 using namespace digits;
 
@@ -86,6 +87,37 @@ TEST_CASE("what train_digits learns depends on the seed", "[examples]") {
   CHECK(train_one_epoch(2, options).weights == first.weights);
   options.seed = 8;
   CHECK(largest_difference(train_one_epoch(2, options).weights[0], first.weights[0]) > 0.01f);
+}
+
+TEST_CASE("training that goes on from a checkpoint, on other replicas, ends with the same weights",
+          "[examples]") {
+  const OptimizerKind kind = GENERATE(OptimizerKind::sgd, OptimizerKind::adam);
+  constexpr int kNumEpochs = 3;
+  const ls::test::TemporaryDirectory directory;
+  const auto file = [&](int epoch) { return directory.path() / (std::to_string(epoch) + ".safetensors"); };
+  std::vector<float> uninterrupted;
+  {
+    ls::MirroredStrategy strategy(host_devices(2));
+    Trainer trainer(strategy, data(), options_of(kind));
+    for (int epoch = 1; epoch <= kNumEpochs; ++epoch) {
+      trainer.train_epoch();
+      trainer.checkpoint().save(file(epoch));
+    }
+    uninterrupted = weights(strategy, trainer)[0];
+  }
+  for (const int num_replicas : {1, 3, 4}) {
+    for (int interrupted = 1; interrupted <= kNumEpochs; ++interrupted) {
+      CAPTURE(name(kind), num_replicas, interrupted);
+      ls::MirroredStrategy strategy(host_devices(num_replicas));
+      Trainer trainer(strategy, data(), options_of(kind));
+      trainer.checkpoint().restore(file(interrupted));
+      REQUIRE(trainer.num_epochs() == interrupted);
+      while (trainer.num_epochs() < kNumEpochs) trainer.train_epoch();
+      // Rounding, as in one epoch, for two more of them.
+      CHECK(largest_difference(weights(strategy, trainer)[0], uninterrupted) <
+            (kind == OptimizerKind::sgd ? 2e-5f : 2e-4f));
+    }
+  }
 }
 
 TEST_CASE("both optimizers read 96 % of the digits after thirty epochs", "[examples]") {
