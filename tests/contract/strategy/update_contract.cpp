@@ -132,7 +132,7 @@ TEST_CASE("update refuses mirrored arguments of other devices before anything ha
   REQUIRE_THROWS_MATCHES(strategy.extended().update(
                              variable, [](Tensor& local, const Tensor& g) { local.add_(g); }, two),
                          InvalidArgument,
-                         says("update", "a mirrored value with 2 components", "the variable has 3"));
+                         says("update", "a mirrored value with 2 components", "what is updated has 3"));
   REQUIRE(components(variable) == std::vector<float>{5, 5, 5});
 }
 
