@@ -242,6 +242,36 @@ TEST_CASE("apply_gradients with one device", "[strategy][optim]") {
   REQUIRE(g.to_vector<float>() == std::vector<float>{6, 8});
 }
 
+TEST_CASE("variables on a parameter device are updated there, once", "[strategy][optim]") {
+  CentralStorageStrategy strategy(TestBackend::devices(3), "CPU:9");
+  const auto scope = strategy.scope();
+  Variable w(Tensor::zeros({2}), {.name = "w"}), b(Tensor::scalar(0.0f), {.name = "b"});
+  optim::Momentum optimizer({.learning_rate = 0.5, .momentum = 0.5, .global_clip_norm = 13});
+  optim::GradientAccumulator accumulator(2);
+  for (int i = 0; i < 4; ++i)
+    strategy.run([&](ReplicaContext& ctx) {
+      const auto r = static_cast<float>(ctx.replica_id_in_sync_group());
+      const auto total = accumulator.add({{Tensor::from<float>({r, 2}, {2}), w}, {Tensor::scalar(r), b}});
+      if (total) optimizer.apply_gradients(*total);
+    });
+  // The sums of two steps, [6, 12] and 6, are 6 sqrt(6) long.
+  const double g = 13 / std::sqrt(6.0);
+  const std::vector<float> values = w.value().to_vector<float>();
+  REQUIRE_THAT(values[0], WithinRel(static_cast<float>(-0.5 * (g + 1.5 * g)), 1e-5f));
+  REQUIRE_THAT(values[1], WithinRel(static_cast<float>(-(g + 1.5 * g)), 1e-5f));
+  REQUIRE(b.value().to(Device()).item<float>() == values[0]);
+  for (const auto& [name, variable] : optimizer.variables()) {
+    CAPTURE(name);
+    REQUIRE(detail::VariableState::of(variable)->components.size() == 1);
+    REQUIRE(detail::VariableState::of(variable)->components[0].device() == Device("CPU:9"));
+  }
+  REQUIRE(optimizer.iterations().value().item<std::int64_t>() == 2);
+  optimizer.apply_gradients({{Tensor::zeros({2}), w}});
+  REQUIRE_THROWS_MATCHES(
+      optimizer.apply_gradients({{strategy.extended().broadcast_to(Tensor::zeros({2})), w}}), InvalidArgument,
+      says("a mirrored value with 3 components, the variable has 1"));
+}
+
 TEST_CASE("an update leaves snapshots of variables as they were", "[strategy][optim]") {
   Replicas strategy(2);
   const auto scope = strategy.scope();
