@@ -64,11 +64,6 @@ void binary_of(const TensorView& out, const TensorView& a, const TensorView& b) 
   });
 }
 
-TensorView as_bytes(TensorView view) {
-  view.dtype = DType::u8;
-  return view;
-}
-
 template <class C, class F>
 void map(const TensorView& out, const TensorView& in, F f) {
   TileReader<C> reader(in);

@@ -49,11 +49,6 @@ void scatter(const TensorView& out, const TensorView& in, const RowGroups& group
   }
 }
 
-TensorView as_bytes(TensorView view) {
-  view.dtype = DType::u8;
-  return view;
-}
-
 }  // namespace
 
 void HostKernels::scatter_rows(ScatterOp op, const TensorView& out, const TensorView& in,

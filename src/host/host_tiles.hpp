@@ -54,6 +54,12 @@ void dispatch_floating(std::string_view operation, const TensorView& operand, F&
     f.template operator()<float>();
 }
 
+/// Booleans as the numbers 0 and 1.
+inline TensorView as_bytes(TensorView view) {
+  view.dtype = DType::u8;
+  return view;
+}
+
 /// A contiguous tensor read as Cs: in place where it holds Cs, else converted (small floats to float).
 template <class C>
 class TileReader {
