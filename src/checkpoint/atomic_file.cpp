@@ -39,6 +39,13 @@ std::filesystem::path directory_of(const std::filesystem::path& path) {
 
 AtomicFile::AtomicFile(std::filesystem::path path, std::string_view what)
     : path_(std::move(path)), what_(what) {
+  std::error_code ignored;
+  const auto type = std::filesystem::symlink_status(path_, ignored).type();
+  using std::filesystem::file_type;
+  LOCKSTEP_EXPECTS(type == file_type::not_found || type == file_type::none || type == file_type::regular ||
+                       type == file_type::symlink || type == file_type::directory,
+                   InvalidArgument, what_, ": ", path_,
+                   " is no file, but a device or a pipe, which would be replaced. Choose another path.");
   open();
 }
 

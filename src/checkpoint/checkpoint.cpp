@@ -52,7 +52,7 @@ void check_context(std::string_view what) {
 
 /// The variable's value as a whole, on the host.
 Tensor value_of(const Variable& variable) {
-  const DeviceScope here(VariableState::of(variable)->components[0].device());
+  const DeviceScope here(VariableState::of(variable)->devices[0]);
   return variable.value().to(Device(DeviceKind::cpu, 0)).contiguous();
 }
 

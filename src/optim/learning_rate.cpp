@@ -65,6 +65,8 @@ LearningRate LearningRate::cosine_decay(const CosineDecayOptions& options) {
 double LearningRate::at(std::int64_t step) const {
   LOCKSTEP_EXPECTS(step >= 0, InvalidArgument, "LearningRate::at: step ", step,
                    " is negative. Steps are counted from 0.");
+  LOCKSTEP_EXPECTS(schedule_ != nullptr, InvalidArgument,
+                   "LearningRate::at: the schedule is an empty function. Pass one that gives a rate.");
   const double rate = schedule_(step);
   LOCKSTEP_EXPECTS(std::isfinite(rate) && rate >= 0, InvalidArgument, "LearningRate::at: the rate of step ",
                    step, " is ", rate, ". A schedule must give a number of at least 0.");

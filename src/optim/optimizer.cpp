@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <iterator>
+#include <limits>
 
 #include <lockstep/error.hpp>
 #include <lockstep/optim/optimizer.hpp>
@@ -76,7 +77,8 @@ void Optimizer::apply_gradients(const List& gradients, const CommunicationOption
   LOCKSTEP_EXPECTS(!get_update_replica_id(), ContextError, kApply, " of ", name_,
                    " in a function given to update, which is about one component. Call it outside.");
   if (in_replica_function()) {
-    get_replica_context()->merge_call(
+    get_replica_context()->merge_call_as(
+        kApply,
         [&](Strategy& strategy, const PerReplica<const Optimizer*>& optimizers,
             const PerReplica<const List*>& lists) {
           check_same_optimizer(optimizers);
@@ -199,8 +201,8 @@ std::int64_t Optimizer::num_steps() const {
   const Tensor& counter = VariableState::of(*iterations_)->components[0];
   if (counter.is_same_object(counted_)) return num_steps_;
   const auto written = counter.item<std::int64_t>();
-  LOCKSTEP_EXPECTS(written >= 0, InvalidArgument, name_, ": its iterations were set to ", written,
-                   ". Set a number of steps of at least 0.");
+  LOCKSTEP_EXPECTS(written >= 0 && written < std::numeric_limits<std::int64_t>::max(), InvalidArgument, name_,
+                   ": its iterations were set to ", written, ". Set a number of steps that were made.");
   return written;
 }
 

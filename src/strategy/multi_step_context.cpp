@@ -16,6 +16,12 @@ ReplicaContext* replica_in_run() {
                                                                               : nullptr;
 }
 
+void check_same_name(const PerReplica<std::string>& names) {
+  for (int i = 1; i < names.size(); ++i)
+    LOCKSTEP_EXPECTS(names[i] == names[0], CollectiveMismatch, "replica ", i, " sets the output '", names[i],
+                     "' where replica 0 sets '", names[0], "'. Make the same calls on every replica.");
+}
+
 }  // namespace
 
 namespace detail {
@@ -36,7 +42,13 @@ void MultiStepContext::set_last_step_output(const std::string& name, const Reduc
   LOCKSTEP_EXPECTS(value.num_components() == 1 && !value.is_sparse(), InvalidArgument,
                    "set_last_step_output('", name, "') in a replica function: a value with ",
                    value.num_components(), " components. Pass the replica's own Tensor.");
-  context->merge_call([&](Strategy&, const PerReplica<Tensor>& all) { keep(all); }, value.tensors()[0]);
+  context->merge_call_as(
+      "set_last_step_output",
+      [&](Strategy&, const PerReplica<std::string>& names, const PerReplica<Tensor>& all) {
+        check_same_name(names);
+        keep(all);
+      },
+      name, value.tensors()[0]);
 }
 
 void MultiStepContext::set_last_step_output(const std::string& name, const PerReplica<Tensor>& value) {
@@ -54,14 +66,16 @@ void MultiStepContext::set_non_tensor(const std::string& name, std::any value,
     non_tensor_outputs_.insert_or_assign(name, std::vector<std::any>{std::move(value)});
     return;
   }
-  context->merge_call(
-      [&](Strategy&, const PerReplica<std::any>& values) {
+  context->merge_call_as(
+      "set_non_tensor_output",
+      [&](Strategy&, const PerReplica<std::string>& names, const PerReplica<std::any>& values) {
+        check_same_name(names);
         std::vector<std::any> all(values.begin(), values.end());
         if (std::ranges::all_of(all, [&](const std::any& other) { return equal(all[0], other); }))
           all.resize(1);
         non_tensor_outputs_.insert_or_assign(name, std::move(all));
       },
-      value);
+      name, value);
 }
 
 void MultiStepContext::begin_step(const StepOutputs& initial) {

@@ -207,7 +207,7 @@ std::vector<Tensor> ReplicaContext::all_gather_batch(const std::vector<Tensor>& 
 void ReplicaContext::merge(const detail::MergeArguments& arguments,
                            const std::function<void(const std::vector<void*>&)>& merge_fn, void* result,
                            const std::function<void(void*)>& take) {
-  check_current("merge_call");
+  check_current(std::string(arguments.operation).c_str());
   if (run_ != nullptr) {
     run_->merge(local_index(), arguments, merge_fn, result, take);
     return;

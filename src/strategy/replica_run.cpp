@@ -27,12 +27,13 @@ void ReplicaRun::merge(int i, const MergeArguments& arguments,
       return *static_cast<const MergeArguments*>(arrivals[r]->payload)->type;
     };
     for (std::size_t r = 1; r < arrivals.size(); ++r)
-      LOCKSTEP_EXPECTS(type(r) == type(0), InvalidArgument,
-                       "merge_call: ", rendezvous.label(static_cast<int>(r)),
+      LOCKSTEP_EXPECTS(type(r) == type(0), InvalidArgument, arguments.operation, ": ",
+                       rendezvous.label(static_cast<int>(r)),
                        " brought arguments or a merge function of other types than ", rendezvous.label(0),
                        ". Make the same calls on every replica.");
   };
-  rendezvous.meet(i, {.operation = "merge_call", .payload = &arguments}, check_types, state_.options.timeout);
+  rendezvous.meet(i, {.operation = arguments.operation, .payload = &arguments}, check_types,
+                  state_.options.timeout);
   if (i == 0) {
     merge_on_first(merge_fn, result, take);
     return;

@@ -122,6 +122,10 @@ std::vector<Tensor> Strategy::gather_batch(const std::vector<ReduceValue>& value
         results.push_back(value.tensors()[0].to(here));
         continue;
       }
+      LOCKSTEP_EXPECTS(value.num_components() == 1 || value.num_components() == num_local_replicas(),
+                       InvalidArgument, "gather: the value has ", value.num_components(), " components, but ",
+                       name(), " has ", num_local_replicas(),
+                       " local replicas. Pass values made by this strategy.");
       std::vector<TensorView> views;
       std::vector<std::span<const TensorView>> parts;
       for (const Tensor& tensor : value.tensors()) views.push_back(tensor.view());

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <list>
+#include <utility>
 
 #include <lockstep/strategy/strategy.hpp>
 #include <lockstep/strategy/strategy_extended.hpp>
@@ -160,6 +161,24 @@ Mirrored<Tensor> StrategyExtended::broadcast(const Tensor& tensor, const std::ve
   return Mirrored(std::move(components));
 }
 
+namespace {
+
+/// What is in the hands of a function given to `update`; updates of one variable may nest.
+class BeingUpdated {
+ public:
+  BeingUpdated(detail::VariableState& state, int i)
+      : state_(state), outer_(std::exchange(state.being_updated, i)) {}
+  ~BeingUpdated() { state_.being_updated = outer_; }
+  BeingUpdated(const BeingUpdated&) = delete;
+  BeingUpdated& operator=(const BeingUpdated&) = delete;
+
+ private:
+  detail::VariableState& state_;
+  const int outer_;
+};
+
+}  // namespace
+
 void StrategyExtended::for_each_component(const Variable& variable,
                                           const std::function<void(Tensor&, int)>& fn) {
   detail::VariableState& state = *detail::VariableState::of(variable);
@@ -172,12 +191,17 @@ void StrategyExtended::for_each_component(const Variable& variable,
       const Device device = component.device();
       ContextFrame frame(ContextFrame::Mode::update, strategy_, nullptr, static_cast<int>(i));
       DeviceScope here(device);
-      const Tensor given = detail::writable_component(state, i);
-      Tensor local = given;
-      fn(local, static_cast<int>(i));
-      if (local.is_same_object(given)) continue;  // written in place, or assigned to
-      detail::check_fits(state, local, "update");
-      component = local.to(device).clone();
+      {
+        Tensor local = detail::writable_component(state, i);
+        const BeingUpdated mark(state, static_cast<int>(i));
+        fn(local, static_cast<int>(i));
+        if (!local.is_same_object(component)) {
+          detail::check_fits(state, local, "update");
+          component.copy_(local.to(device));
+        }
+      }
+      // What fn has kept, or returned, is a snapshot.
+      if (detail::is_held(state, i)) component = component.clone();
     }
   });
 }
@@ -194,9 +218,15 @@ NonSlot StrategyExtended::non_slot_devices(const std::vector<Variable>& variable
   return {Destination(smallest).devices(), smallest};
 }
 
+void StrategyExtended::check_place(const NonSlot& where, std::string_view what) const {
+  const bool is_all = &strategy_ != &detail::default_strategy() && where.devices == strategy_.state_->devices;
+  LOCKSTEP_EXPECTS(is_all || where.devices.size() == 1, InvalidArgument, what, " of ", strategy_.name(), ": ",
+                   where.devices.size(),
+                   " devices are neither all worker devices nor one. Pass what non_slot_devices gives.");
+}
+
 void StrategyExtended::for_each_device(const NonSlot& where, const std::function<void(int)>& fn) {
-  LOCKSTEP_EXPECTS(!where.devices.empty(), InvalidArgument, "update_non_slot of ", strategy_.name(),
-                   ": no devices. Pass what non_slot_devices gives.");
+  check_place(where, "update_non_slot");
   in_cross_replica_context("update_non_slot", [&] {
     for (std::size_t i = 0; i < where.devices.size(); ++i) {
       ContextFrame frame(ContextFrame::Mode::update, strategy_, nullptr, static_cast<int>(i));
@@ -229,8 +259,7 @@ ColocationScope StrategyExtended::colocate_vars_with(const Variable& variable) {
 
 ColocationScope StrategyExtended::colocate_vars_with(const NonSlot& where) {
   check_in_scope(strategy_);
-  LOCKSTEP_EXPECTS(!where.devices.empty(), InvalidArgument, "colocate_vars_with of ", strategy_.name(),
-                   ": no devices. Pass a variable, or what non_slot_devices gives.");
+  check_place(where, "colocate_vars_with");
   return ColocationScope(strategy_, where.devices);
 }
 

@@ -40,13 +40,15 @@ Variable::Variable(const Tensor& initial_value, VariableOptions options)
 Variable::Variable(std::function<Tensor()> initial_value, VariableOptions options, int)
     : state_(detail::create_variable(initial_value, std::move(options), nullptr)) {}
 
-const std::string& Variable::name() const { return state_->name; }
-bool Variable::trainable() const { return state_->trainable; }
-VariableSynchronization Variable::synchronization() const { return state_->synchronization; }
-VariableAggregation Variable::aggregation() const { return state_->aggregation; }
-DType Variable::dtype() const { return state_->dtype; }
-const Shape& Variable::shape() const { return state_->shape; }
-Strategy& Variable::strategy() const { return *state_->strategy; }
+const std::string& Variable::name() const { return detail::VariableState::of(*this)->name; }
+bool Variable::trainable() const { return detail::VariableState::of(*this)->trainable; }
+VariableSynchronization Variable::synchronization() const {
+  return detail::VariableState::of(*this)->synchronization;
+}
+VariableAggregation Variable::aggregation() const { return detail::VariableState::of(*this)->aggregation; }
+DType Variable::dtype() const { return detail::VariableState::of(*this)->dtype; }
+const Shape& Variable::shape() const { return detail::VariableState::of(*this)->shape; }
+Strategy& Variable::strategy() const { return *detail::VariableState::of(*this)->strategy; }
 
 Tensor Variable::value() const { return detail::read_variable(*this).read_only(); }
 

@@ -6,6 +6,7 @@
 #include <lockstep/strategy/strategy.hpp>
 
 #include "strategy/default_strategy.hpp"
+#include "strategy/strategy_state.hpp"
 #include "strategy/variable_state.hpp"
 
 /// How variables come to be: semantics 6.1 and 6.3.
@@ -67,11 +68,32 @@ std::shared_ptr<VariableState> VariableState::create(Strategy& strategy,
       .dtype = value.dtype(),
       .shape = value.shape(),
       .strategy = &strategy,
+      .devices = devices,
       .components = std::move(components),
       .is_sync_on_read =
           on_read && strategy.synchronises() && devices == strategy.extended().worker_devices()});
   if (!is_plain) strategy.remember(state);
   return state;
+}
+
+std::unique_lock<std::recursive_mutex> VariableState::lock() const {
+  const ContextFrame* const top = ContextFrame::top();
+  if (top != nullptr && top->mode() == Mode::replica && &top->strategy() == strategy) return {};
+  return std::unique_lock(strategy->state_->mutex);
+}
+
+std::vector<Tensor> VariableState::snapshot(const Variable& variable) {
+  const VariableState& state = *of(variable);
+  const auto lock = state.lock();
+  std::vector<Tensor> copies;
+  for (const Tensor& component : state.components) copies.push_back(component.read_only());
+  return copies;
+}
+
+void VariableState::raise_moved_from() {
+  raise<ContextError>(
+      {__FILE__, __LINE__, __func__},
+      "Variable: used after it was moved from. Copy the handle instead: it is the same variable.");
 }
 
 namespace {
@@ -115,7 +137,8 @@ std::shared_ptr<VariableState> create_variable(const std::function<Tensor()>& in
     return VariableState::create(strategy, initial, options);
 
   const Request request{initial, options, given};
-  const Variable made = top->replica_context()->merge_call(
+  const Variable made = top->replica_context()->merge_call_as(
+      "the creation of a variable",
       [](Strategy& own, const PerReplica<std::uint64_t>& addresses) {
         std::vector<const Request*> requests;
         for (const std::uint64_t address : addresses)

@@ -38,7 +38,8 @@ Tensor aggregate_in_replica(const VariableState& state, const Tensor& own, Repli
   check_aggregation(state);
   if (state.aggregation != VariableAggregation::only_first_replica)
     return context.all_reduce(reduce_op(state.aggregation), own);
-  return context.merge_call(
+  return context.merge_call_as(
+      "a sync-on-read",
       [](Strategy& strategy, const PerReplica<Tensor>& all) {
         return strategy.extended().broadcast_to(all[0]);
       },
@@ -52,6 +53,7 @@ Tensor read_variable(const Variable& variable) {
   const std::vector<Tensor>& components = state.components;
   const ContextFrame* const top = ContextFrame::top();
   const bool is_plain = state.strategy == &default_strategy();
+  const auto lock = state.lock();
   LOCKSTEP_EXPECTS(top == nullptr || is_plain || &top->strategy() == state.strategy, ContextError,
                    "reading the variable '", state.name, "' of ", state.strategy->name(),
                    " inside the scope of another strategy, ", top->strategy().name(),
@@ -63,11 +65,12 @@ Tensor read_variable(const Variable& variable) {
     return state.is_sync_on_read && sync_on_read::is_active() ? aggregate_in_replica(state, own, context)
                                                               : own;
   }
-  if (top != nullptr && top->mode() == Mode::update && components.size() > 1)
-    return components[static_cast<std::size_t>(top->update_index())];
-  return state.is_sync_on_read && (top == nullptr || top->mode() != Mode::update)
-             ? aggregate(state)
-             : components[current_component(components)];
+  if (top != nullptr && top->mode() == Mode::update) {
+    const int i = components.size() > 1 ? top->update_index() : 0;
+    const Tensor& component = components[static_cast<std::size_t>(i)];
+    return i == state.being_updated ? component.clone() : component;
+  }
+  return state.is_sync_on_read ? aggregate(state) : components[current_component(components)];
 }
 
 }  // namespace lockstep::detail

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <lockstep/error.hpp>
 #include <lockstep/strategy/strategy.hpp>
 
@@ -49,9 +51,22 @@ void scatter_all(VariableState& state, Write write, const IndexedSlices& slices)
   for (std::size_t i = 0; i < state.components.size(); ++i) scatter_component(state, i, write, plan);
 }
 
-IndexedSlices aggregate(const Variable& variable, const PerReplica<IndexedSlices>& slices) {
+/// As the values of assign.
+IndexedSlices aggregate(const Variable& variable, Write write, const PerReplica<IndexedSlices>& slices) {
   const VariableAggregation aggregation = variable.aggregation();
   if (slices.size() == 1 || aggregation == VariableAggregation::only_first_replica) return slices[0];
+  const bool same = std::ranges::all_of(slices, [&](const IndexedSlices& other) {
+    return other.values.is_same_object(slices[0].values) && other.indices.is_same_object(slices[0].indices);
+  });
+  LOCKSTEP_EXPECTS(!same || aggregation != VariableAggregation::sum, InvalidArgument, name(write),
+                   " of the variable '", variable.name(),
+                   "' with aggregation sum: every replica gave the same rows, whose sum over ", slices.size(),
+                   " replicas is hardly meant. Give each replica's own rows.");
+  if (same) return slices[0];
+  LOCKSTEP_EXPECTS(aggregation != VariableAggregation::mean || is_floating(variable.dtype()), InvalidArgument,
+                   name(write), " of the variable '", variable.name(), "' with aggregation mean: it holds ",
+                   variable.dtype(), ", and the replicas gave different rows. ",
+                   "Use a floating dtype, or another aggregation.");
   const ReduceOp op = aggregation == VariableAggregation::sum ? ReduceOp::sum : ReduceOp::mean;
   return variable.strategy().extended().reduce_to(op, slices, variable)[0];
 }
@@ -70,11 +85,12 @@ void write_variable(Variable& variable, Write write, const IndexedSlices& slices
   } else if (in_own && top->mode() == Mode::replica) {
     ReplicaContext& context = *top->replica_context();
     check_writable_in_replica(state, write, context);
-    context.merge_call(
+    context.merge_call_as(
+        name(write),
         [&](Strategy&, const PerReplica<IndexedSlices>& all, const PerReplica<std::uint64_t>& variables,
             const PerReplica<int>& writes) {
           check_same_write(variables, writes);
-          scatter_all(state, write, aggregate(variable, all));
+          scatter_all(state, write, aggregate(variable, write, all));
         },
         slices, std::uint64_t{reinterpret_cast<std::uintptr_t>(&state)}, static_cast<int>(write));
   } else {

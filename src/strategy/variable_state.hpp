@@ -12,6 +12,9 @@ namespace lockstep::detail {
 /// dtypes.
 void check_fits(const VariableState& state, const Tensor& value, std::string_view what);
 
+/// Whether somebody holds a snapshot of component i.
+bool is_held(const VariableState& state, std::size_t i);
+
 /// Component i, after storage of its own was made for it if somebody holds a snapshot.
 Tensor& writable_component(VariableState& state, std::size_t i);
 

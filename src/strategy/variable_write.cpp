@@ -18,9 +18,13 @@ void check_fits(const VariableState& state, const Tensor& value, std::string_vie
                    ", the variable ", state.shape, " ", state.dtype, ". Reshape or cast the value.");
 }
 
+bool is_held(const VariableState& state, std::size_t i) {
+  return state.components[i].is_shared() && static_cast<int>(i) != state.being_updated;
+}
+
 Tensor& writable_component(VariableState& state, std::size_t i) {
   Tensor& component = state.components[i];
-  if (component.is_shared()) component = component.clone();
+  if (is_held(state, i)) component = component.clone();
   return component;
 }
 
@@ -56,7 +60,7 @@ void write_component(VariableState& state, std::size_t i, Write write, const Wri
   Tensor& component = state.components[i];
   DeviceScope here(component.device());
   if (write == Write::assign) {
-    if (component.is_shared()) component = Tensor::empty(state.shape, state.dtype, component.device());
+    if (is_held(state, i)) component = Tensor::empty(state.shape, state.dtype, component.device());
     if (const auto* scalar = std::get_if<Scalar>(&written.value))
       component.fill_(*scalar);
     else
@@ -64,7 +68,7 @@ void write_component(VariableState& state, std::size_t i, Write write, const Wri
     return;
   }
   const Tensor value = written.for_component(i, state);
-  if (component.is_shared()) {  // somebody holds a snapshot
+  if (is_held(state, i)) {
     component = write == Write::assign_add ? component + value : component - value;
   } else {
     write == Write::assign_add ? component.add_(value) : component.sub_(value);
@@ -193,7 +197,8 @@ void write_in_replica(Variable& variable, Write write, const Value& value, Repli
   VariableState& state = *VariableState::of(variable);
   check_writable_in_replica(state, write, context);
   if constexpr (std::is_same_v<Value, Tensor>) check_fits(state, value, name(write));
-  context.merge_call(
+  context.merge_call_as(
+      name(write),
       [&](Strategy&, const PerReplica<Value>& values, const PerReplica<std::uint64_t>& variables,
           const PerReplica<int>& writes) {
         check_same_write(variables, writes);

@@ -2,21 +2,13 @@
 
 namespace lockstep {
 
-namespace {
-const std::vector<Tensor>& components(const Variable& variable) {
-  return detail::VariableState::of(variable)->components;
-}
-}  // namespace
-
 ReduceValue::ReduceValue(const Variable& variable)
-    : kind_(detail::VariableState::of(variable)->is_sync_on_read ? Kind::per_replica
-            : components(variable).size() > 1                    ? Kind::mirrored
-                                                                 : Kind::plain) {
-  for (const Tensor& component : components(variable)) tensors_.push_back(component.read_only());
-}
+    : kind_(detail::VariableState::of(variable)->is_sync_on_read      ? Kind::per_replica
+            : detail::VariableState::of(variable)->devices.size() > 1 ? Kind::mirrored
+                                                                      : Kind::plain),
+      tensors_(detail::VariableState::snapshot(variable)) {}
 
-Destination::Destination(const Variable& variable)
-    : Destination(components(variable).begin(), components(variable).end()) {}
+Destination::Destination(const Variable& variable) : devices_(detail::VariableState::of(variable)->devices) {}
 
 Destination::Destination(const std::vector<Device>& devices) {
   LOCKSTEP_EXPECTS(

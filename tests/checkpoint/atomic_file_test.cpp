@@ -230,3 +230,12 @@ TEST_CASE("files that are being written are never taken for abandoned", "[checkp
   if (failure) std::rethrow_exception(failure);
   CHECK(directory.names() == Names{"f"});
 }
+
+TEST_CASE("an atomic file does not replace a device or a pipe", "[checkpoint]") {
+  const TemporaryDirectory directory;
+  const auto pipe = directory / "pipe";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK_THROWS_MATCHES(AtomicFile(pipe, "Checkpoint::save"), InvalidArgument,
+                       says("Checkpoint::save", "pipe"));
+  CHECK(directory.names() == std::set<std::string>{"pipe"});
+}

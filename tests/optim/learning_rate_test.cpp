@@ -1,5 +1,6 @@
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <numbers>
 #include <vector>
@@ -71,6 +72,11 @@ TEST_CASE("step_decay falls by a factor every so many steps", "[optim][learning_
   REQUIRE_THROWS_MATCHES(LearningRate::step_decay({.every = 0}), InvalidArgument, says("every is 0"));
   REQUIRE_THROWS_MATCHES(LearningRate::step_decay({.factor = 0}), InvalidArgument, says("factor is 0"));
   REQUIRE_THROWS_MATCHES(LearningRate::step_decay({.factor = kNan}), InvalidArgument, says("factor is nan"));
+}
+
+TEST_CASE("an empty schedule is refused when it is asked", "[optim][learning_rate]") {
+  const LearningRate rate = std::function<double(std::int64_t)>();
+  CHECK_THROWS_MATCHES(rate.at(0), InvalidArgument, says("the schedule is an empty function"));
 }
 
 TEST_CASE("cosine_decay rises along a line and falls along half a cosine", "[optim][learning_rate]") {

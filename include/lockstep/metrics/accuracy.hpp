@@ -11,7 +11,8 @@ class Accuracy : public Mean {
  public:
   explicit Accuracy(std::string name = "accuracy");
   /// @param labels  i64 [rows]. @param predictions  classes, i64 [rows], or logits [rows, classes], whose
-  /// largest counts. @throws InvalidArgument  shapes, dtypes or devices that do not fit.
+  /// largest counts (argmax: NaN is the largest). @throws InvalidArgument  shapes, dtypes or devices that do
+  /// not fit.
   void update(const Tensor& labels, const Tensor& predictions);
 };
 

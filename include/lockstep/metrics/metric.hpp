@@ -18,6 +18,9 @@ namespace lockstep::metrics {
 /// cross-replica context combines all replicas' sums, then divides, so that replicas with more rows count for
 /// more; in a replica function it is the replica's own, or under a sync_on_read guard everybody's, which
 /// every replica must ask for. Copies are the same metric. Thread safety: that of variables.
+///
+/// With CentralStorageStrategy there is one set of sums: every replica must make each update, which is an
+/// aggregated write, and result() and reset() are everybody's in a replica function too.
 class Metric {
  public:
   virtual ~Metric() = default;

@@ -56,7 +56,8 @@ class Optimizer {
   /// reductions, clipping, and components of which somebody holds a snapshot take memory. All components get
   /// the same bits.
   ///
-  /// @param options  of the reduction; replica 0's count.
+  /// @param options  of the reduction; replica 0's count. How long replicas wait for each other is the
+  /// strategy's timeout.
   /// @throws InvalidArgument  a gradient of another shape or dtype than its variable's; a variable that is
   /// not of a floating-point dtype, is listed twice or belongs to another strategy; nothing for all
   /// variables; a per-replica value (outside replica functions reduce_to it first, inside pass it to run); a

@@ -16,7 +16,8 @@ namespace lockstep {
 /// as soon as it holds more than bytes_per_pack, on the communication stream
 /// (ReplicaContext::start_all_reduce).
 ///
-/// Every replica adds values of the same shapes and dtypes in the same order. Used by the replica's thread.
+/// Every replica adds values of the same shapes and dtypes in the same order. Used by the replica's thread,
+/// and not after its function has returned.
 class PackedReduction {
  public:
   /// Packs when bytes_per_pack is 0: as PyTorch's DistributedDataParallel (bucket_cap_mb).

@@ -2,6 +2,8 @@
 
 #include <functional>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <tuple>
 #include <typeinfo>
 #include <utility>
@@ -34,6 +36,7 @@ struct Contribution {
 
 /// What one replica brings to a merge call, type erased.
 struct MergeArguments {
+  std::string_view operation;  ///< What the user called, for messages.
   const std::type_info* type;  ///< of the result and the arguments
   void* arguments;
 };
@@ -100,7 +103,12 @@ class ReplicaContext {
   /// @throws InvalidArgument  arguments of different types on different replicas.
   /// What merge_fn throws reaches the caller of `run`.
   template <class F, class... Args>
-  auto merge_call(F&& merge_fn, const Args&... args);
+  auto merge_call(F&& merge_fn, const Args&... args) {
+    return merge_call_as("merge_call", std::forward<F>(merge_fn), args...);
+  }
+  /// For the library: the same on behalf of `operation`, which replicas must agree in and messages name.
+  template <class F, class... Args>
+  auto merge_call_as(std::string_view operation, F&& merge_fn, const Args&... args);
 
  private:
   friend class detail::ReplicaRun;
@@ -196,7 +204,7 @@ auto ReplicaContext::all_gather(const NestType& nest, std::int64_t axis,
 }
 
 template <class F, class... Args>
-auto ReplicaContext::merge_call(F&& merge_fn, const Args&... args) {
+auto ReplicaContext::merge_call_as(std::string_view operation, F&& merge_fn, const Args&... args) {
   using Arguments = std::tuple<detail::decayed_t<Args>...>;
   using Result = decltype(merge_fn(std::declval<Strategy&>(), std::declval<detail::merged_t<Args>&>()...));
   using Kept = std::conditional_t<std::is_void_v<Result>, std::monostate, detail::decayed_t<Result>>;
@@ -210,7 +218,7 @@ auto ReplicaContext::merge_call(F&& merge_fn, const Args&... args) {
       auto merged = [&]<std::size_t K>(std::integral_constant<std::size_t, K>) {
         std::vector<const std::tuple_element_t<K, Arguments>*> parts;
         for (void* arguments : all) parts.push_back(&std::get<K>(*static_cast<Arguments*>(arguments)));
-        return detail::merge<std::tuple_element_t<K, Arguments>>(parts, "merge_call");
+        return detail::merge<std::tuple_element_t<K, Arguments>>(parts, operation);
       };
       std::tuple<decltype(merged(std::integral_constant<std::size_t, I>()))...> values{
           merged(std::integral_constant<std::size_t, I>())...};
@@ -226,7 +234,7 @@ auto ReplicaContext::merge_call(F&& merge_fn, const Args&... args) {
   auto take = [&](void* from) {
     taken.emplace(detail::select(**static_cast<std::optional<Kept>*>(from), local_index()));
   };
-  merge({&typeid(std::tuple<Kept, Arguments>), &mine}, call, &result, take);
+  merge({operation, &typeid(std::tuple<Kept, Arguments>), &mine}, call, &result, take);
   if constexpr (!std::is_void_v<Result>) return Taken(std::move(*taken));
 }
 

@@ -351,8 +351,10 @@ auto Strategy::local_results(const Value& value) const {
     return detail::map_leaves(value, [i](const auto& leaf) {
       using Leaf = std::remove_cvref_t<decltype(leaf)>;
       if constexpr (std::is_same_v<Leaf, Variable>) {
-        const auto& components = detail::VariableState::of(leaf)->components;
-        return components[components.size() > 1 ? static_cast<std::size_t>(i) : 0].read_only();
+        const std::vector<Tensor> components = detail::VariableState::snapshot(leaf);
+        const auto size = static_cast<int>(components.size());
+        detail::check_component_index(size > 1 ? i : 0, size);
+        return components[size > 1 ? static_cast<std::size_t>(i) : 0];
       } else {
         return detail::select(leaf, i);
       }

@@ -101,7 +101,7 @@ class StrategyExtended {
   /// @throws InvalidArgument  no variables to choose from, where one is to be chosen.
   NonSlot non_slot_devices(const std::vector<Variable>& variables) const;
   /// As update, once for each of the devices, without a variable: fn(args...).
-  /// @throws InvalidArgument  no devices; as update.
+  /// @throws InvalidArgument  neither all worker devices nor one; as update.
   template <class F, class... Args>
   auto update_non_slot(const NonSlot& where, F&& fn, const Args&... args) {
     return wrap_mirrored(update_devices(where, fn, args...));
@@ -114,7 +114,8 @@ class StrategyExtended {
   /// While the guard lives, variables made on this thread get exactly the devices of `variable`, or those
   /// that non_slot_devices gave. Guards nest.
   /// @throws ContextError  outside the strategy's cross-replica context.
-  /// @throws InvalidArgument  a variable made outside every scope or by another strategy; no devices.
+  /// @throws InvalidArgument  a variable made outside every scope or by another strategy; devices that are
+  /// neither all worker devices nor one.
   ColocationScope colocate_vars_with(const Variable& variable);
   ColocationScope colocate_vars_with(const NonSlot& where);
   /// Logical device k of each replica; there is one, number 0.
@@ -157,6 +158,7 @@ class StrategyExtended {
   Mirrored<Tensor> broadcast(const Tensor& tensor, const std::vector<Device>& devices,
                              const CommunicationOptions& options);
   void for_each_component(const Variable& variable, const std::function<void(Tensor& local, int i)>& fn);
+  void check_place(const NonSlot& where, std::string_view what) const;
   void for_each_device(const NonSlot& where, const std::function<void(int i)>& fn);
 
   /// Results of an update's calls, as the caller gets them.
@@ -224,7 +226,7 @@ class StrategyExtended {
   template <class F, class... Args>
   auto update_components(const Variable& variable, F& fn, const Args&... args) {
     using Returned = std::invoke_result_t<F&, Tensor&, decltype(select_update(args, 0))...>;
-    check_arguments(static_cast<int>(detail::VariableState::of(variable)->components.size()), args...);
+    check_arguments(static_cast<int>(detail::VariableState::of(variable)->devices.size()), args...);
     if constexpr (std::is_void_v<Returned>) {
       for_each_component(
           variable, [&](Tensor& local, [[maybe_unused]] int i) { fn(local, select_update(args, i)...); });

@@ -163,7 +163,7 @@ int num_components(const T& nest, int otherwise) {
     if constexpr (DistributedLeaf<Leaf>)
       n = leaf.size();
     else if constexpr (std::is_same_v<Leaf, Variable>)
-      n = static_cast<int>(VariableState::of(leaf)->components.size());
+      n = static_cast<int>(VariableState::of(leaf)->devices.size());
   });
   return n >= 0 ? n : otherwise;
 }

@@ -5,10 +5,14 @@
 #include <functional>
 #include <iosfwd>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
+#include <lockstep/device.hpp>
 #include <lockstep/scalar.hpp>
 #include <lockstep/tensor.hpp>
 #include <lockstep/values/per_replica.hpp>
@@ -60,7 +64,8 @@ struct VariableOptions {
 /// In a replica function every replica makes the same variables in the same order, and all get the same
 /// object: replica 0's, whose initial value and options count; names may differ in a trailing _number.
 ///
-/// Thread safety: that of the strategy's calls; two host threads must not write one variable at once.
+/// Thread safety: that of the strategy's calls: reads and writes outside replica functions are serialised
+/// with them, so that a read waits for a run that is under way.
 class Variable {
  public:
   /// @param initial_value  copied to every component's device. @throws InvalidArgument  synchronization none;
@@ -141,15 +146,30 @@ struct VariableState {
   DType dtype;
   Shape shape;
   Strategy* strategy;
-  std::vector<Tensor> components;
+  std::vector<Device> devices;     ///< Of the components; never changes.
+  std::vector<Tensor> components;  ///< Guarded by `lock`.
   /// Each replica has a component of its own, and they differ between reads.
   bool is_sync_on_read = false;
+  /// The component that a function given to `update` has in its hands, -1: none. It is written in place, and
+  /// snapshots of it are copies.
+  int being_updated = -1;
 
   /// In the strategy's cross-replica context, or the default one.
   static std::shared_ptr<VariableState> create(Strategy& strategy, const std::function<Tensor()>& initial,
                                                const VariableOptions& options);
 
-  static const std::shared_ptr<VariableState>& of(const Variable& variable) { return variable.state_; }
+  /// Keeps other host threads' calls of the strategy from the components. Nothing in a replica function of
+  /// the strategy's, whose run has done so.
+  std::unique_lock<std::recursive_mutex> lock() const;
+  /// Read-only handles of all components. @throws ContextError  the variable was moved from.
+  static std::vector<Tensor> snapshot(const Variable& variable);
+
+  /// @throws ContextError  the variable was moved from.
+  static const std::shared_ptr<VariableState>& of(const Variable& variable) {
+    if (variable.state_ == nullptr) raise_moved_from();
+    return variable.state_;
+  }
+  [[noreturn]] static void raise_moved_from();
   static Variable handle(std::shared_ptr<VariableState> state) { return Variable(std::move(state)); }
 };
 }  // namespace detail

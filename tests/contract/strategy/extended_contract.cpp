@@ -124,7 +124,7 @@ TEST_CASE("update_non_slot hands each call its part of the arguments and keeps r
   REQUIRE_THROWS_MATCHES(x.update_non_slot(NonSlot{}, fn, mirrored, 3.0f), InvalidArgument,
                          says("2 components"));
   REQUIRE_THROWS_MATCHES(x.update_non_slot(NonSlot{}, [] {}), InvalidArgument,
-                         says("update_non_slot of MirroredStrategy", "no devices"));
+                         says("update_non_slot of MirroredStrategy", "neither all worker devices nor one"));
   REQUIRE_THROWS_AS(strategy.run([&] { x.update_non_slot(where, [] {}); }), ContextError);
 }
 
@@ -205,6 +205,20 @@ TEST_CASE("outputs of a step", "[strategy][extended]") {
   const auto& ids = outputs.non_tensor_outputs().at("ids");
   REQUIRE((ids.size() == 2 && std::any_cast<int>(ids[1]) == 1));
   REQUIRE(outputs.non_tensor_outputs().at("same").size() == 1);
+}
+
+TEST_CASE("replicas that set different outputs are told", "[strategy][extended]") {
+  Replicas strategy(2);
+  MultiStepContext context(strategy);
+  REQUIRE_THROWS_MATCHES(strategy.run([&](ReplicaContext& ctx) {
+    context.set_last_step_output(ctx.replica_id_in_sync_group() == 0 ? "b" : "a", Tensor::scalar(1.0f),
+                                 ReduceOp::mean);
+  }),
+                         CollectiveMismatch, says("replica 1 sets the output 'a' where replica 0 sets 'b'"));
+  REQUIRE_THROWS_AS(strategy.run([&](ReplicaContext& ctx) {
+    context.set_non_tensor_output(ctx.replica_id_in_sync_group() == 0 ? "b" : "a", 1);
+  }),
+                    CollectiveMismatch);
 }
 
 TEST_CASE("run_steps_on_iterator refuses what it cannot do", "[strategy][extended]") {

@@ -100,6 +100,11 @@ TEST_CASE("gather refuses a value with another number of components", "[strategy
                          says("gather", "2 components", "3 local replicas"));
   REQUIRE_THROWS_MATCHES(get_strategy().gather(vectors<float>({{1}, {2}}), 0), InvalidArgument,
                          says("gather", "2 components"));
+  Replicas other(2);
+  const Variable foreign = other.make_variable(Tensor::zeros({2}));
+  REQUIRE_THROWS_MATCHES(strategy.gather(foreign, 0), InvalidArgument, says("gather", "2 components"));
+  REQUIRE_THROWS_AS(strategy.local_results(std::pair(vectors<float>({{1}, {2}, {3}}), foreign)),
+                    InvalidArgument);
 }
 
 TEST_CASE("gather of a plain tensor is the tensor, not repeated", "[strategy]") {

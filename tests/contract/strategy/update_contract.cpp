@@ -1,3 +1,4 @@
+#include <functional>
 #include <map>
 #include <stdexcept>
 #include <string>
@@ -101,6 +102,47 @@ TEST_CASE("update copies a local that points elsewhere into the component", "[st
       strategy.extended().update(variable, [&](Tensor& local) { local = Tensor::zeros({2}, DType::f64); }),
       InvalidArgument, says("update of the variable 'w'", "float64"));
   REQUIRE(variable.value().to_vector<float>() == std::vector<float>{8, 10});
+}
+
+TEST_CASE("in update the local and the variable are one, and snapshots stay", "[strategy][update]") {
+  Replicas strategy(2);
+  const auto scope = strategy.scope();
+  auto& x = strategy.extended();
+  const auto result = [&](const std::function<void(Tensor&, Variable&)>& fn) {
+    Variable variable(Tensor::scalar(0.0f));
+    const Tensor before = variable.value();
+    x.update(variable, [&](Tensor& local) { fn(local, variable); });
+    REQUIRE(before.item<float>() == 0.0f);
+    const auto parts = components(variable);
+    REQUIRE(parts[0] == parts[1]);
+    return parts[0];
+  };
+  const auto added = [](Tensor& local, Variable& variable) {
+    variable.assign_add(1.0f);
+    local.add_(1.0f);
+  };
+  REQUIRE(result(added) == 2.0f);
+  const auto filled = [](Tensor& local, Variable& variable) {
+    variable.assign(4.0f);
+    REQUIRE(local.item<float>() == 4.0f);
+    local.fill_(9.0f);
+  };
+  REQUIRE(result(filled) == 9.0f);
+  const auto looked = [](Tensor& local, Variable& variable) {
+    local.add_(1.0f);
+    const Tensor snapshot = variable.value();
+    local.add_(1.0f);
+    REQUIRE(snapshot.item<float>() == 1.0f);
+  };
+  REQUIRE(result(looked) == 2.0f);
+  // What is kept is a snapshot, too.
+  std::vector<Tensor> kept;
+  Variable variable(Tensor::scalar(5.0f));
+  x.update(variable, [&](Tensor& local) { kept.push_back(local); });
+  kept[1].fill_(77.0f);
+  REQUIRE(components(variable) == std::vector<float>{5, 5});
+  variable.assign_add(1.0f);
+  REQUIRE(kept[0].item<float>() == 5.0f);
 }
 
 TEST_CASE("update refuses per-replica arguments before anything has changed", "[strategy][update]") {

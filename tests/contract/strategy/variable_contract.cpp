@@ -1,6 +1,8 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <thread>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -220,6 +222,42 @@ TEST_CASE("what a variable gives is read-only", "[strategy][variable]") {
   Tensor mine = variable.value().clone();
   mine.fill_(0);
   REQUIRE(variable.value().to_vector<float>() == std::vector<float>{2, 4});
+}
+
+TEST_CASE("a variable is read while another host thread's runs write it", "[strategy][variable][threads]") {
+  Replicas strategy(2);
+  Variable mirrored = strategy.make_variable(Tensor::zeros({3}), {.aggregation = sum});
+  Variable on_read = strategy.make_variable(
+      Tensor::zeros({3}), {.synchronization = VariableSynchronization::on_read, .aggregation = sum});
+  constexpr int kRounds = 300;
+  std::thread writer([&] {
+    for (int round = 0; round < kRounds; ++round)
+      strategy.run([&] {
+        mirrored.assign_add(Tensor::ones({3}));
+        on_read.assign_add(1.0f);
+      });
+  });
+  bool whole = true;  // never one replica's part alone
+  for (int round = 0; round < kRounds; ++round) {
+    for (const Tensor& value : {mirrored.value(), on_read.value(), strategy.local_results(mirrored)[1]}) {
+      const auto elements = value.to_vector<float>();
+      whole &= elements == std::vector<float>(3, elements[0]) && static_cast<int>(elements[0]) % 2 == 0;
+    }
+  }
+  writer.join();
+  REQUIRE(whole);
+  REQUIRE(mirrored.value().to_vector<float>() == std::vector<float>(3, 2.0f * kRounds));
+  REQUIRE(on_read.value().to_vector<float>() == std::vector<float>(3, 2.0f * kRounds));
+}
+
+TEST_CASE("a variable that was moved from says so", "[strategy][variable]") {
+  Variable variable(Tensor::scalar(1.0f));
+  const Variable taken = std::move(variable);
+  REQUIRE_THROWS_MATCHES(variable.value(), ContextError, says("Variable: used after it was moved from"));
+  REQUIRE_THROWS_AS(variable.name(), ContextError);
+  REQUIRE_THROWS_AS(variable.assign(1.0f), ContextError);
+  REQUIRE_THROWS_AS(get_strategy().local_results(variable), ContextError);
+  REQUIRE(taken.value().item<float>() == 1.0f);
 }
 
 TEST_CASE("a variable can be written with its own value", "[strategy][variable]") {

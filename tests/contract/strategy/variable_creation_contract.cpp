@@ -125,13 +125,13 @@ TEST_CASE("an initial value that throws reaches the caller of run", "[strategy][
 TEST_CASE("colocate_vars_with: exactly the devices of a variable", "[strategy][variable]") {
   Replicas strategy(3);
   auto& x = strategy.extended();
-  std::optional<Variable> everywhere, on_two, on_one;
+  std::optional<Variable> everywhere, on_first, on_one;
   {
     const auto scope = strategy.scope();
     everywhere.emplace(Tensor::scalar(1.0f));
     {
-      const auto place = x.colocate_vars_with(NonSlot{TestBackend::devices(2), std::nullopt});
-      on_two.emplace(Tensor::scalar(2.0f));
+      const auto place = x.colocate_vars_with(NonSlot{TestBackend::devices(1), std::nullopt});
+      on_first.emplace(Tensor::scalar(2.0f));
       {
         const auto inner = x.colocate_vars_with(NonSlot{{TestBackend::device(2)}, std::nullopt});
         on_one.emplace(Tensor::scalar(3.0f));
@@ -141,10 +141,10 @@ TEST_CASE("colocate_vars_with: exactly the devices of a variable", "[strategy][v
       REQUIRE(Destination(Variable(Tensor::scalar(5.0f))).devices() == TestBackend::devices(3));
     }
     REQUIRE(Destination(Variable(Tensor::scalar(6.0f))).devices() == TestBackend::devices(3));
-    const auto slot_place = x.colocate_vars_with(*on_two);
-    REQUIRE(Destination(Variable(Tensor::scalar(7.0f))).devices() == TestBackend::devices(2));
+    const auto slot_place = x.colocate_vars_with(*on_first);
+    REQUIRE(Destination(Variable(Tensor::scalar(7.0f))).devices() == TestBackend::devices(1));
   }
-  REQUIRE(Destination(*on_two).devices() == TestBackend::devices(2));
+  REQUIRE(Destination(*on_first).devices() == TestBackend::devices(1));
   REQUIRE(Destination(*on_one).devices() == std::vector{TestBackend::device(2)});
   on_one->assign_add(1.0f);
   REQUIRE(on_one->value().item<float>() == 4.0f);
@@ -166,7 +166,10 @@ TEST_CASE("colocate_vars_with needs the strategy's scope, and a variable of it",
   const auto scope = strategy.scope();
   REQUIRE_THROWS_MATCHES(x.colocate_vars_with(outside), InvalidArgument,
                          says("'w'", "the default strategy", "made in this strategy's scope"));
-  REQUIRE_THROWS_MATCHES(x.colocate_vars_with(NonSlot{}), InvalidArgument, says("no devices"));
+  const std::vector<Device> reversed = {TestBackend::device(1), TestBackend::device(0)};
+  for (const std::vector<Device>& devices : {std::vector<Device>(), reversed})
+    REQUIRE_THROWS_MATCHES(x.colocate_vars_with(NonSlot{devices, std::nullopt}), InvalidArgument,
+                           says("colocate_vars_with", "neither all worker devices nor one"));
   REQUIRE_NOTHROW(x.colocate_vars_with(x.non_slot_devices({})));
 }
 

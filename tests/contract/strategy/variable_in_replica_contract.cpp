@@ -233,7 +233,7 @@ TEST_CASE("a write that one replica leaves out is reported", "[strategy][variabl
   REQUIRE_THROWS_MATCHES(strategy.run([&](ReplicaContext& ctx) {
     if (ctx.replica_id_in_sync_group() == 0) variable.assign(Tensor::scalar(1.0f));
   }),
-                         ContextError, says("merge_call", "replica 1", "has returned without it"));
+                         ContextError, says("assign", "replica 1", "has returned without it"));
 }
 
 TEST_CASE("writes in a merge function and in an update function follow their contexts",
