@@ -31,7 +31,8 @@ Progress::Progress(std::ostream* out, std::int64_t num_rows) : out_(out), num_ro
 Progress::~Progress() { erase(); }
 
 void Progress::erase() {
-  if (out_ != nullptr) *out_ << "\r\033[K" << std::flush;  // to the start of the line; erase it
+  if (is_shown_) *out_ << "\r\033[K" << std::flush;  // to the start of the line; erase it
+  is_shown_ = false;
 }
 
 void Progress::row_done() {
@@ -42,6 +43,7 @@ void Progress::row_done() {
 void Progress::show() {
   if (out_ == nullptr) return;
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start_;
+  is_shown_ = true;
   *out_ << "# " << progress_text(rows_done_, num_rows_, elapsed.count()) << std::flush;
 }
 

@@ -37,6 +37,7 @@ class Progress {
   std::ostream* out_;
   std::int64_t num_rows_;
   std::int64_t rows_done_ = 0;
+  bool is_shown_ = false;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 

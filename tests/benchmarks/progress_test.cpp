@@ -40,9 +40,16 @@ TEST_CASE("progress is erased before each row, and gone in the end", "[benchmark
     progress.row_done();
     CHECK_THAT(out.str(), EndsWith(" s left"));
     progress.erase();
+    out << "a row";
     progress.row_done();
-    CHECK_THAT(out.str(), EndsWith("\r\033[K"));
+    progress.erase();
   }
+  CHECK_THAT(out.str(), EndsWith("\r\033[Ka row"));
+}
+
+TEST_CASE("progress is erased when a sweep ends early", "[benchmarks]") {
+  std::ostringstream out;
+  { Progress progress(&out, 2); }
   CHECK_THAT(out.str(), EndsWith("\r\033[K"));
 }
 
