@@ -5,10 +5,8 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
-#include <fstream>
 #include <limits>
 #include <map>
-#include <sstream>
 #include <system_error>
 
 #include <CLI/CLI.hpp>
@@ -17,6 +15,7 @@
 #include <lockstep/version.hpp>
 
 #include "names.hpp"
+#include "operation_options.hpp"
 
 namespace lockstep::bench {
 namespace {
@@ -187,74 +186,6 @@ void refuse_meaningless_flags(const CLI::App& app, const Traits& operation) {
   if (!operation.reduces) refuse({"--op"}, "it has no operator");
   if (!operation.has_size)
     refuse({"--minbytes", "--maxbytes", "--stepbytes", "--stepfactor", "--datatype"}, "it works on no data");
-}
-
-void set_algorithm(Options& options, const Traits& operation, const std::string& text) {
-  std::string names;
-  for (const Algorithm algorithm : all_algorithms()) names += concat(" ", bench_name(algorithm));
-  const auto bench_name_of = [](Algorithm algorithm) { return bench_name(algorithm); };
-  const auto found = std::ranges::find(all_algorithms(), std::string_view(text), bench_name_of);
-  if (found == all_algorithms().end())
-    fail(ExitStatus::usage, concat("--algorithm '", text, "' is none of:", names));
-  options.algorithm = *found;
-  if (options.algorithm == Algorithm::automatic) return;
-  if (options.algorithm == Algorithm::rank_order && operation.reduces && !operation.has_shape) return;
-  if (options.algorithm != Algorithm::rank_order && operation.has_size_list) return;
-  fail(ExitStatus::usage, concat("--algorithm ", text, " makes no sense with ", operation.name,
-                                 ": rank_order is for reductions over ranks, one_device, hierarchical and "
-                                 "packed are for batch_reduce"));
-}
-
-std::vector<std::string> split_at_commas(const std::string& text) {
-  std::vector<std::string> parts;
-  std::istringstream words(text);
-  for (std::string word; std::getline(words, word, ',');) parts.push_back(word);
-  return parts;
-}
-
-void set_shape(Options& options, const std::string& text) {
-  if (text.empty()) return;
-  const auto parts = split_at_commas(text);
-  std::array<std::int64_t, 3> extents{};
-  bool good = parts.size() == extents.size();
-  for (std::size_t i = 0; good && i < extents.size(); ++i) {
-    if (i == 0 && parts[i] == "*") continue;
-    const char* const end = parts[i].data() + parts[i].size();
-    const auto [rest, error] = std::from_chars(parts[i].data(), end, extents[i]);
-    good = error == std::errc() && rest == end && extents[i] > 0 && extents[i] <= kMost;
-  }
-  if (!good)
-    fail(ExitStatus::usage, concat("--shape '", text,
-                                   "' is not OUTER,AXIS,INNER, of whole numbers above 0; "
-                                   "OUTER may be *"));
-  options.shape = {.axis = extents[1], .inner = extents[2]};
-  if (parts[0] == "*") return;
-  options.shape.outer = extents[0];
-  options.min_bytes = options.max_bytes = 0;
-}
-
-void set_batch(Options& options, const RawOptions& raw) {
-  if (raw.sizes.empty() == raw.sizes_file.empty())
-    fail(ExitStatus::usage, "batch_reduce needs either --sizes or --sizes_file");
-  for (const std::string& size : split_at_commas(raw.sizes))
-    options.batch_sizes_bytes.push_back(parse_size(size, "--sizes"));
-  if (!raw.sizes_file.empty()) {
-    std::ifstream file(raw.sizes_file);
-    if (!file) fail(ExitStatus::usage, concat("--sizes_file '", raw.sizes_file, "' cannot be read"));
-    std::string line, word, last;
-    for (int number = 1; std::getline(file, line); ++number) {
-      std::istringstream words(line.substr(0, line.find('#')));
-      for (last.clear(); words >> word;) last = word;
-      if (!last.empty())
-        options.batch_sizes_bytes.push_back(
-            parse_size(last, concat("--sizes_file ", raw.sizes_file, ", line ", number, ":")));
-    }
-  }
-  if (options.batch_sizes_bytes.empty())
-    fail(ExitStatus::bad_size, concat("--sizes_file '", raw.sizes_file, "' has no sizes"));
-  options.min_bytes = 0;
-  for (const std::int64_t size : options.batch_sizes_bytes) options.min_bytes += size;
-  options.max_bytes = options.min_bytes;
 }
 
 void set_ranks(Options& options, const RawOptions& raw) {
@@ -429,7 +360,7 @@ Options parse_options(const std::vector<std::string>& arguments, std::span<const
   if (options.shape.outer && app.count("--minbytes") + app.count("--maxbytes") > 0)
     fail(ExitStatus::usage, concat("-b and -e make no sense with --shape ", raw.shape,
                                    ", which says the size; use * for OUTER"));
-  if (operation.has_size_list) set_batch(options, raw);
+  if (operation.has_size_list) set_batch(options, raw.sizes, raw.sizes_file);
   if (!operation.has_size) options.min_bytes = options.max_bytes = 0;
   set_cases(options, operation, raw);
   set_algorithm(options, operation, raw.algorithm);

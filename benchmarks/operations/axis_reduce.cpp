@@ -78,7 +78,8 @@ const OperationEntry kAxisReduce{
     .make = [](Strategy& strategy, const Options& options, const DataCase& data,
                std::int64_t size_bytes) -> std::unique_ptr<StrategyOperation> {
       const auto [outer, axis, inner] = options.shape;
-      const std::int64_t block_bytes = axis * inner * static_cast<std::int64_t>(size_of(data.dtype));
+      const std::int64_t block_bytes =
+          Shape(axis, inner).size() * static_cast<std::int64_t>(size_of(data.dtype));
       return std::make_unique<AxisReduce>(strategy, data,
                                           Shape(outer.value_or(size_bytes / block_bytes), axis, inner));
     },
