@@ -9,4 +9,8 @@ Bandwidth bandwidth(std::int64_t bytes, double seconds, double bus_factor) {
 
 double all_reduce_bus_factor(int num_ranks) { return 2.0 * (num_ranks - 1) / num_ranks; }
 
+double gather_bus_factor(int num_ranks) { return 1.0 * (num_ranks - 1) / num_ranks; }
+
+double rooted_bus_factor(int /*num_ranks*/) { return 1; }
+
 }  // namespace lockstep::bench

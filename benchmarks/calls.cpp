@@ -8,17 +8,21 @@ Calls::Calls(const Collective& collective, std::vector<Group>& groups, std::span
              const Options& options, const Layout& layout)
     : collective_(collective),
       layout_(layout),
-      communication_{.timeout = std::chrono::seconds(options.timeout_seconds)},
+      communication_{.timeout = std::chrono::seconds(options.timeout_seconds),
+                     .deterministic = options.algorithm == Algorithm::rank_order},
       batch_size_(static_cast<std::size_t>(std::min<std::int64_t>(options.aggregate, layout.num_slots))) {
   for (std::size_t g = 0; g < groups.size(); ++g) {
     GroupCall call{&groups[g], {}, {}};
     for (const Replica& replica : replicas) {
       if (replica.group != static_cast<int>(g)) continue;
       const DType dtype = layout.data.dtype;
-      const TensorView input(replica.input(layout.placement), Shape(layout.counts.send), dtype,
-                             replica.device);
-      const TensorView output(replica.receive, Shape(layout.counts.receive), dtype, replica.device);
-      call.ranks.push_back({&replica, std::vector(batch_size_, input), std::vector(batch_size_, output)});
+      const TensorView input(layout.send_buffer(replica), Shape(layout.counts.send), dtype, replica.device);
+      const TensorView output(layout.receive_buffer(replica), Shape(layout.counts.receive), dtype,
+                              replica.device);
+      const std::size_t num_inputs = collective.sends(replica.rank_in_group, layout.root) ? batch_size_ : 0;
+      const std::size_t num_outputs =
+          collective.receives(replica.rank_in_group, layout.root) ? batch_size_ : 0;
+      call.ranks.push_back({&replica, std::vector(num_inputs, input), std::vector(num_outputs, output)});
     }
     if (call.ranks.empty()) continue;
     for (const Rank& rank : call.ranks)
@@ -34,13 +38,14 @@ void Calls::run(std::int64_t first, int count) {
     for (GroupCall& call : calls_) {
       for (std::size_t r = 0; r < call.ranks.size(); ++r) {
         Rank& rank = call.ranks[r];
-        for (std::size_t i = 0; i < size; ++i) {
-          const std::int64_t offset = layout_.slot_offset(begin + static_cast<std::int64_t>(i));
-          rank.inputs[i].data = rank.replica->input(layout_.placement) + offset;
-          rank.outputs[i].data = rank.replica->receive + offset;
-        }
-        call.batches[r].inputs = std::span(rank.inputs).first(size);
-        call.batches[r].outputs = std::span(rank.outputs).first(size);
+        const auto place = [&](std::vector<TensorView>& views, std::byte* slot_0) {
+          const auto used = std::span(views).first(std::min(size, views.size()));
+          for (std::size_t i = 0; i < used.size(); ++i)
+            used[i].data = slot_0 + layout_.slot_offset(begin + static_cast<std::int64_t>(i));
+          return used;
+        };
+        call.batches[r].inputs = place(rank.inputs, layout_.send_buffer(*rank.replica));
+        call.batches[r].outputs = place(rank.outputs, layout_.receive_buffer(*rank.replica));
       }
       collective_.run(call.group->communicator, layout_.data.op, layout_.root, call.batches, communication_);
     }

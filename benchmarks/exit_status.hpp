@@ -9,6 +9,8 @@ namespace lockstep::bench {
 enum class ExitStatus : int {
   success = 0,
   internal_error = 1,
+  device_error = 2,
+  collective_error = 3,
   timeout = 4,
   not_implemented = 5,
   usage = 6,

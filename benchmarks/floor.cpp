@@ -18,29 +18,44 @@ constexpr int kMostUnrolled = 16;
 using Pass = void (*)(std::byte* const* inputs, std::byte* const* outputs, std::int64_t begin,
                       std::int64_t end);
 
-template <int kRanks>
+template <int kInputs, int kOutputs>
 void interleaved_pass(std::byte* const* inputs, std::byte* const* outputs, std::int64_t begin,
                       std::int64_t end) {
-  const Word* in[kRanks];  // not std::array: template arguments lose the attributes
-  Word* out[kRanks];
-  for (std::size_t r = 0; r < kRanks; ++r) {
-    in[r] = reinterpret_cast<const Word*>(inputs[r] + begin);
-    out[r] = reinterpret_cast<Word*>(outputs[r] + begin);
-  }
+  const Word* in[kInputs];  // not std::array: template arguments lose the attributes
+  Word* out[kOutputs];
+  for (std::size_t r = 0; r < kInputs; ++r) in[r] = reinterpret_cast<const Word*>(inputs[r] + begin);
+  for (std::size_t r = 0; r < kOutputs; ++r) out[r] = reinterpret_cast<Word*>(outputs[r] + begin);
   const std::int64_t count = (end - begin) / kWordBytes;
 #pragma GCC ivdep
   for (std::int64_t i = 0; i < count; ++i) {
     Word combined = in[0][i];
 #pragma GCC unroll 16
-    for (std::size_t r = 1; r < kRanks; ++r) combined |= in[r][i];
+    for (std::size_t r = 1; r < kInputs; ++r) combined |= in[r][i];
 #pragma GCC unroll 16
-    for (std::size_t r = 0; r < kRanks; ++r) out[r][i] = combined;
+    for (std::size_t r = 0; r < kOutputs; ++r) out[r][i] = combined;
   }
 }
 
+// For n + 1 ranks at index n: from all to all, from one to all, from all to one.
+struct InterleavedPasses {
+  std::array<Pass, kMostUnrolled> all_to_all, one_to_all, all_to_one;
+};
+
 template <int... kRanks>
-constexpr std::array<Pass, sizeof...(kRanks)> interleaved_passes(std::integer_sequence<int, kRanks...>) {
-  return {&interleaved_pass<kRanks + 1>...};
+constexpr InterleavedPasses interleaved_passes(std::integer_sequence<int, kRanks...>) {
+  return {{&interleaved_pass<kRanks + 1, kRanks + 1>...},
+          {&interleaved_pass<1, kRanks + 1>...},
+          {&interleaved_pass<kRanks + 1, 1>...}};
+}
+
+// Null: there is none for these numbers.
+Pass find_interleaved_pass(std::size_t num_inputs, std::size_t num_outputs) {
+  static constexpr auto kPasses = interleaved_passes(std::make_integer_sequence<int, kMostUnrolled>());
+  const std::size_t most = std::max(num_inputs, num_outputs);
+  if (most > kMostUnrolled) return nullptr;
+  if (num_inputs == num_outputs) return kPasses.all_to_all[most - 1];
+  if (num_inputs == 1) return kPasses.one_to_all[most - 1];
+  return num_outputs == 1 ? kPasses.all_to_one[most - 1] : nullptr;
 }
 
 // block |= inputs; both in whole words.
@@ -86,13 +101,12 @@ void blocked_pass(std::span<std::byte* const> inputs, std::span<std::byte* const
 
 void floor_pass(FloorLoop loop, std::span<std::byte* const> inputs, std::span<std::byte* const> outputs,
                 std::int64_t begin, std::int64_t end) {
-  static constexpr auto kInterleaved = interleaved_passes(std::make_integer_sequence<int, kMostUnrolled>());
   const std::int64_t middle = end - (end - begin) % kWordBytes;
-  const std::size_t num_ranks = inputs.size();
-  if (loop == FloorLoop::blocked || num_ranks > kMostUnrolled)
+  const Pass interleaved = find_interleaved_pass(inputs.size(), outputs.size());
+  if (loop == FloorLoop::blocked || interleaved == nullptr)
     blocked_pass(inputs, outputs, begin, middle);
   else
-    kInterleaved[num_ranks - 1](inputs.data(), outputs.data(), begin, middle);
+    interleaved(inputs.data(), outputs.data(), begin, middle);
   for (std::int64_t i = middle; i < end; ++i) {  // less than a word
     std::byte combined{};
     for (const std::byte* input : inputs) combined |= input[i];

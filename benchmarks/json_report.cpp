@@ -6,6 +6,8 @@
 
 #include <lockstep/detail/concat.hpp>
 
+#include "names.hpp"
+
 namespace lockstep::bench {
 namespace {
 
@@ -70,7 +72,9 @@ void JsonReport::add_config(const Options& options, std::span<const RankInfo> ra
                  {"blocking_collectives", text_of(options.blocking != Blocking::none)},
                  {"per_iter_timing", text_of(options.per_iteration)},
                  {"per_iter_skip", options.per_iteration_skip},
-                 {"parallel_init", text_of(false)}});
+                 {"parallel_init", text_of(false)},
+                 {"backend", options.backend_name()},
+                 {"algorithm", bench_name(options.algorithm)}});
   for (const RankInfo& rank : ranks) {
     config["devices"].push_back({{"rank", rank.rank},
                                  {"group", rank.group},

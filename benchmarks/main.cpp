@@ -1,16 +1,22 @@
+#include <algorithm>
 #include <cstdlib>
 #include <iostream>
 #include <optional>
+#include <vector>
 
 #include <unistd.h>
 
 #include <lockstep/error.hpp>
-#include <lockstep/memory.hpp>
 
+#include "collectives/collective.hpp"
 #include "json_report.hpp"
+#include "operations/operation.hpp"
 #include "options.hpp"
+#include "progress.hpp"
+#include "replica.hpp"
 #include "report.hpp"
 #include "runner.hpp"
+#include "strategy_runner.hpp"
 
 namespace {
 
@@ -37,18 +43,22 @@ class JsonFile {
   std::optional<NewFile> file_;
 };
 
-int measure(Options options, std::optional<JsonFile>& json) {
-  const Collective& collective = find_collective(options.collective);
-  if (fit_to_memory(options, lockstep::memory_stats(lockstep::Device()).free_bytes))
-    std::cout << "# Reducing maxBytes to " << options.max_bytes << " due to memory limitation\n";
-  Runner runner(options, collective);
-  const auto ranks = runner.rank_infos();
-  write_header(std::cout, options, collective, ranks);
+// Header, rows and footer of either kind of runner.
+template <class Runner>
+int report(const Options& options, Runner& runner, const Heading& heading, const std::vector<int>& groups,
+           std::optional<JsonFile>& json) {
+  const auto ranks = rank_infos(options, groups);
+  write_header(std::cout, options, heading, ranks);
   if (json) json->report().add_config(options, ranks);
 
   Summary summary(options.pass_mark_gbps);
+  const Traits& traits = *std::ranges::find(all_traits(), options.collective, &Traits::name);
+  const auto group_size = static_cast<int>(std::ranges::count(groups, *std::ranges::min_element(groups)));
+  Progress progress(isatty(STDERR_FILENO) != 0 ? &std::cerr : nullptr, num_rows(options, traits, group_size));
   runner.run([&](const Row& row) {
+    progress.erase();
     write_row(std::cout, options, row);
+    progress.row_done();
     if (json) json->report().add_row(options, row);
     summary.add(row);
   });
@@ -57,9 +67,24 @@ int measure(Options options, std::optional<JsonFile>& json) {
   return static_cast<int>(summary.passes() ? ExitStatus::success : ExitStatus::failed_check);
 }
 
+int measure(Options options, std::optional<JsonFile>& json) {
+  if (fit_to_memory(options, find_memory(make_devices(options))))
+    std::cout << "# Reducing maxBytes to " << options.max_bytes << " due to memory limitation\n";
+  if (const OperationEntry* entry = find_operation(options.collective)) {
+    StrategyRunner runner(options, *entry);
+    const std::vector<int> one_group(static_cast<std::size_t>(options.num_ranks()), 0);
+    return report(options, runner, {entry->bus_formula, true}, one_group, json);
+  }
+  const Collective& collective = *find_collective(options.collective);
+  Runner runner(options, collective);
+  return report(options, runner, {collective.bus_formula}, runner.groups(), json);
+}
+
 ExitStatus status_of(const lockstep::Error& error) {
   if (dynamic_cast<const lockstep::CollectiveTimeout*>(&error) != nullptr) return ExitStatus::timeout;
   if (dynamic_cast<const lockstep::Unsupported*>(&error) != nullptr) return ExitStatus::not_implemented;
+  if (dynamic_cast<const lockstep::DeviceError*>(&error) != nullptr) return ExitStatus::device_error;
+  if (dynamic_cast<const lockstep::CollectiveError*>(&error) != nullptr) return ExitStatus::collective_error;
   return ExitStatus::internal_error;
 }
 
@@ -72,7 +97,7 @@ int main(int argc, char** argv) {
   std::string failure;
   try {
     const Options options =
-        parse_options({arguments.begin() + (argc > 0 ? 1 : 0), arguments.end()}, collective_names(),
+        parse_options({arguments.begin() + (argc > 0 ? 1 : 0), arguments.end()}, all_traits(),
                       [](const char* name) -> const char* { return std::getenv(name); });
     if (options.help) {
       std::cout << usage();

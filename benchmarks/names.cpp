@@ -23,6 +23,17 @@ std::string_view bench_name(ReduceOp op) {
   }
 }
 
+std::string_view bench_name(Algorithm algorithm) {
+  switch (algorithm) {
+    case Algorithm::automatic: return "auto";
+    case Algorithm::rank_order: return "rank_order";
+    case Algorithm::one_device: return "one_device";
+    case Algorithm::hierarchical: return "hierarchical";
+    case Algorithm::packed: return "packed";
+  }
+  return "";
+}
+
 std::span<const DType> all_dtypes() {
   static constexpr std::array kAll{DType::i8,  DType::u8,   DType::i32,    DType::u32,
                                    DType::i64, DType::u64,  DType::f16,    DType::f32,
@@ -33,6 +44,12 @@ std::span<const DType> all_dtypes() {
 std::span<const ReduceOp> all_ops() {
   static constexpr std::array kAll{ReduceOp::sum, ReduceOp::product, ReduceOp::max, ReduceOp::min,
                                    ReduceOp::mean};
+  return kAll;
+}
+
+std::span<const Algorithm> all_algorithms() {
+  static constexpr std::array kAll{Algorithm::automatic, Algorithm::rank_order, Algorithm::one_device,
+                                   Algorithm::hierarchical, Algorithm::packed};
   return kAll;
 }
 

@@ -1,17 +1,21 @@
 #include "options.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <map>
 #include <system_error>
 
 #include <CLI/CLI.hpp>
 
 #include <lockstep/detail/concat.hpp>
+#include <lockstep/version.hpp>
 
 #include "names.hpp"
+#include "operation_options.hpp"
 
 namespace lockstep::bench {
 namespace {
@@ -20,10 +24,11 @@ using detail::concat;
 
 [[noreturn]] void fail(ExitStatus status, const std::string& message) { throw OptionError(status, message); }
 
-// What the parser fills: texts that need more than CLI11 does, and flags that the host backend knows only by
-// their default.
+// What the parser fills: texts that need more than CLI11 does, and flags that are known only by their
+// default.
 struct RawOptions {
   std::string min_bytes, max_bytes, step_bytes, op = "sum", dtype = "float", root = "0", backend = "host";
+  std::string algorithm = "auto", shape, sizes, sizes_file;
   int threads = 0, ranks_per_thread = 0, replicas = 0, blocking = 0, average = 1;
   int report_cpu_time = 0, report_timestamps = 0, report_memory = 0, per_iteration = 0;
   int parallel_init = 0, stream_null = 0, cuda_graph = 0, local_register = 0, cta_policy = 0;
@@ -37,7 +42,7 @@ void declare(CLI::App& app, Options& options, RawOptions& raw) {
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   const CLI::Range at_least_0(0, kMost), at_least_1(1, kMost), zero_or_one(0, 1);
 
-  app.add_option("collective", options.collective, "What to measure: all_reduce");
+  app.add_option("collective", options.collective, "what to measure");
   app.add_option("-t,--nthreads", raw.threads, "threads [1, or one per replica]")->check(at_least_1);
   app.add_option("-g,--ngpus", raw.ranks_per_thread, "ranks that each thread drives [1]")->check(at_least_1);
   app.add_option("-b,--minbytes", raw.min_bytes, "first size, with an optional K, M or G (1024-based) [32M]");
@@ -57,23 +62,23 @@ void declare(CLI::App& app, Options& options, RawOptions& raw) {
   app.add_option("-d,--datatype", raw.dtype,
                  "int8 uint8 int32 uint32 int64 uint64 half float double bfloat16 f8e4m3 f8e5m2 all [float]");
   app.add_option("-r,--root", raw.root, "root rank, or all, of collectives that have one [0]");
-  app.add_option("-p,--parallel_init", raw.parallel_init, "only 0 on the host");
+  app.add_option("-p,--parallel_init", raw.parallel_init, "only 0");
   app.add_option(
          "-z,--blocking", raw.blocking,
          "after each iteration: 0 nothing, 1 wait and barrier, 2 wait, 3 wait and untimed barrier [0]")
       ->check(CLI::Range(0, 3));
-  app.add_option("-y,--stream_null", raw.stream_null, "only 0 on the host");
+  app.add_option("-y,--stream_null", raw.stream_null, "only 0");
   app.add_option("-T,--timeout", options.timeout_seconds, "seconds for one operation [off]")
       ->check(at_least_0);
-  app.add_option("-G,--cudagraph", raw.cuda_graph, "only 0 on the host");
+  app.add_option("-G,--cudagraph", raw.cuda_graph, "only 0");
   app.add_option("-C,--report_cputime", raw.report_cpu_time, "1: report the time of the calls alone [0]")
       ->check(zero_or_one);
   app.add_option("-a,--average", raw.average, "time over ranks: 0 rank 0's, 1 mean, 2 min, 3 max [1]")
       ->check(CLI::Range(0, 3));
-  app.add_option("-R,--local_register", raw.local_register, "only 0 on the host");
-  app.add_option("-x,--cta_policy", raw.cta_policy, "only 0 on the host");
-  app.add_option("-D,--device_implementation", raw.device_implementation, "only 0 on the host");
-  app.add_option("-V,--device_cta_count", raw.device_ctas, "only 16, the default, on the host");
+  app.add_option("-R,--local_register", raw.local_register, "only 0");
+  app.add_option("-x,--cta_policy", raw.cta_policy, "only 0");
+  app.add_option("-D,--device_implementation", raw.device_implementation, "only 0");
+  app.add_option("-V,--device_cta_count", raw.device_ctas, "only 16, the default");
   app.add_option("-S,--report_timestamps", raw.report_timestamps, "1: append a timestamp to each row [0]")
       ->check(zero_or_one);
   app.add_option("-J,--output_file", options.output_file,
@@ -86,33 +91,101 @@ void declare(CLI::App& app, Options& options, RawOptions& raw) {
   app.add_option("-K,--per_iter_skip", options.per_iteration_skip,
                  "iterations that -I leaves out at the start [0]")
       ->check(at_least_0);
-  app.add_option("--backend", raw.backend, "host");
+  app.add_option("--backend", raw.backend, "host or cuda [host]");
   app.add_option("--replicas", raw.replicas, "ranks [-t times -g]")->check(at_least_1);
+  app.add_option(
+      "--algorithm", raw.algorithm,
+      "how values are combined: auto rank_order; batch_reduce: one_device hierarchical packed [auto]");
   app.add_flag("--floor", options.floor,
-               "add the time of a plain loop over the same memory, and its ratio to the collective's");
+               "add the time of a plain loop over the same memory, and its ratio to the collective's; host");
+  app.add_option("--shape", raw.shape,
+                 "OUTER,AXIS,INNER in elements, of axis_reduce; OUTER may be *: as the size says [*,64,64]");
+  app.add_option("--sizes", raw.sizes, "sizes of batch_reduce's tensors: 4K,1M,...");
+  app.add_option("--sizes_file", raw.sizes_file,
+                 "a file of them: the last word of each line, as in 'conv1.weight 36K'; # begins a comment");
 }
 
 constexpr const char* kDescription =
     "lockstep_bench: measures collectives, with nccl-tests' options and columns.\n"
-    "algbw = size / time, busbw = algbw x 2(n-1)/n for all_reduce on n ranks; GB/s = 1e9 bytes per second.";
+    "algbw = size / time, busbw = algbw x 2(n-1)/n for all_reduce on n ranks; GB/s = 1e9 bytes per second.\n"
+    "Collectives: all_reduce reduce broadcast all_gather reduce_scatter. Of a strategy: run merge_call "
+    "update\n"
+    "axis_reduce batch_reduce.";
 
-void refuse_unless(bool is_default, const char* flag, const char* reason) {
-  if (!is_default)
-    fail(ExitStatus::not_implemented, concat(flag, " cannot be used with --backend host: ", reason));
+// nccl-tests' own, which lockstep's communicator does not have.
+constexpr std::array<std::string_view, 5> kMissingCollectives{"gather", "scatter", "alltoall", "sendrecv",
+                                                              "hypercube"};
+
+const Traits& find_operation(std::span<const Traits> operations, const std::string& name) {
+  const auto found = std::ranges::find(operations, name, &Traits::name);
+  if (found != operations.end()) return *found;
+  std::string names;
+  for (const Traits& operation : operations) names += concat(" ", operation.name);
+  if (std::ranges::find(kMissingCollectives, name) != kMissingCollectives.end())
+    fail(ExitStatus::not_implemented,
+         concat("the collective '", name, "': lockstep's Communicator has none; measure one of:", names));
+  fail(ExitStatus::usage, concat("the collective '", name, "' is none of:", names));
 }
 
-void refuse_device_flags(const RawOptions& raw) {
+void set_backend(Options& options, const std::string& backend) {
+  if (backend == "cuda") {
+    if (LOCKSTEP_HAS_CUDA == 0)
+      fail(ExitStatus::not_implemented, "--backend 'cuda' is not built in; use host, or build with CUDA");
+    options.device_kind = DeviceKind::gpu;
+  } else if (backend != "host") {
+    fail(ExitStatus::not_implemented, concat("--backend '", backend, "' is not built in; use host or cuda"));
+  }
+}
+
+void refuse_device_flags(const Options& options, const RawOptions& raw) {
   if (raw.device_implementation != 0 && raw.local_register != 2)
     fail(ExitStatus::bad_size, "-D (--device_implementation) needs -R 2");
+  const bool is_host = options.device_kind == DeviceKind::cpu;
+  const auto refuse_unless = [&](bool is_default, const char* flag, const char* on_host, const char* on_gpu) {
+    if (!is_default)
+      fail(ExitStatus::not_implemented, concat(flag, " cannot be used with --backend ",
+                                               options.backend_name(), ": ", is_host ? on_host : on_gpu));
+  };
   refuse_unless(raw.parallel_init == 0, "-p (--parallel_init)",
-                "one call makes the communicator of all host ranks");
-  refuse_unless(raw.stream_null == 0, "-y (--stream_null)", "there is no CUDA null stream");
-  refuse_unless(raw.cuda_graph == 0, "-G (--cudagraph)", "host work is not captured into graphs");
-  refuse_unless(raw.local_register == 0, "-R (--local_register)", "host memory needs no registration");
-  refuse_unless(raw.cta_policy == 0, "-x (--cta_policy)", "there are no thread blocks");
-  refuse_unless(raw.device_implementation == 0, "-D (--device_implementation)",
-                "there are no device kernels");
-  refuse_unless(raw.device_ctas == 16, "-V (--device_cta_count)", "there are no thread blocks");
+                "one call makes the communicator of all host ranks",
+                "one call makes the communicator of all ranks");
+  refuse_unless(raw.stream_null == 0, "-y (--stream_null)", "there is no CUDA null stream",
+                "each rank has a stream of its own");
+  refuse_unless(raw.cuda_graph == 0, "-G (--cudagraph)", "host work is not captured into graphs",
+                "iterations are not captured into graphs");
+  refuse_unless(raw.local_register == 0, "-R (--local_register)", "host memory needs no registration",
+                "buffers are not registered with NCCL");
+  refuse_unless(raw.cta_policy == 0, "-x (--cta_policy)", "there are no thread blocks",
+                "the policy is the Communicator's own");
+  refuse_unless(raw.device_implementation == 0, "-D (--device_implementation)", "there are no device kernels",
+                "the Communicator has no device-side implementations to choose from");
+  refuse_unless(raw.device_ctas == 16, "-V (--device_cta_count)", "there are no thread blocks",
+                "the Communicator has no device-side implementations to choose from");
+  refuse_unless(!options.floor || is_host, "--floor", "",
+                "the plain loop runs on host memory; compare with --algorithm, or with nccl-tests");
+}
+
+// What nccl-tests ignores (-r and -o where there is no root or operator) is ignored for its collectives too,
+// so that scripts can pass all of them the same flags.
+void refuse_meaningless_flags(const CLI::App& app, const Traits& operation) {
+  const auto refuse = [&](std::initializer_list<const char*> flags, const char* reason) {
+    for (const char* flag : flags)
+      if (app.count(flag) > 0)
+        fail(ExitStatus::usage, concat(flag, " makes no sense with ", operation.name, ": ", reason));
+  };
+  if (!operation.has_shape) refuse({"--shape"}, "only axis_reduce has a shape");
+  if (!operation.has_size_list)
+    refuse({"--sizes", "--sizes_file"}, "only batch_reduce has a list of sizes");
+  else
+    refuse({"--minbytes", "--maxbytes", "--stepbytes", "--stepfactor"}, "--sizes or --sizes_file says them");
+  if (!operation.is_strategy) return;
+  refuse({"--ngpus"}, "a strategy has a thread for each replica; use --replicas");
+  refuse({"--root"}, "it has no root");
+  refuse({"--unalign"}, "its tensors are allocated by the library, which aligns them");
+  refuse({"--floor"}, "the plain loop has the traffic of a collective");
+  if (!operation.reduces) refuse({"--op"}, "it has no operator");
+  if (!operation.has_size)
+    refuse({"--minbytes", "--maxbytes", "--stepbytes", "--stepfactor", "--datatype"}, "it works on no data");
 }
 
 void set_ranks(Options& options, const RawOptions& raw) {
@@ -158,15 +231,28 @@ std::vector<Value> choose(std::span<const Value> known, const std::string& text,
   return chosen;
 }
 
-void set_cases(Options& options, const RawOptions& raw) {
+void set_cases(Options& options, const Traits& operation, const RawOptions& raw) {
   if (raw.op == "mulsum")
     fail(ExitStatus::not_implemented,
          "-o (--op) mulsum: lockstep has no sum with a factor per rank; use sum or avg");
   const auto ops = choose(all_ops(), raw.op, "-o (--op)");
   const auto dtypes = choose(all_dtypes(), raw.dtype, "-d (--datatype)");
+  options.cases.clear();
+  if (!operation.reduces) {
+    for (const DType dtype : dtypes) {
+      const bool fits = !operation.is_floating || is_floating(dtype);
+      const auto reason = concat(bench_name(dtype), ": ", operation.name, " is for floating-point data");
+      if (fits)
+        options.cases.push_back({dtype, {}});
+      else if (raw.dtype == "all")
+        options.skipped_cases.push_back(reason);
+      else
+        fail(ExitStatus::not_implemented, concat("-d (--datatype) ", reason));
+    }
+    return;
+  }
   if (raw.op == "all") options.skipped_cases.push_back("mulsum: lockstep has no sum with a factor per rank");
 
-  options.cases.clear();
   for (const DType dtype : dtypes) {
     for (const ReduceOp op : ops) {
       if (op != ReduceOp::mean || is_floating(dtype)) {
@@ -215,6 +301,23 @@ void read_environment(Options& options, const Environment& environment) {
     options.split = parse_split(split, "NCCL_TESTS_SPLIT");
 }
 
+// A root is a rank of each group.
+void check_split(const Options& options, const Traits& operation) {
+  if (options.split.operation == Split::Operation::none) return;
+  if (operation.is_strategy)
+    fail(ExitStatus::usage, concat("NCCL_TESTS_SPLIT makes no sense with ", operation.name,
+                                   ": a strategy's replicas are one group"));
+  std::map<int, int> sizes;
+  for (int rank = 0; rank < options.num_ranks(); ++rank) ++sizes[options.split.color(rank)];
+  const auto by_size = [](const auto& group) { return group.second; };
+  const int smallest = std::ranges::min_element(sizes, {}, by_size)->second;
+  const int first = sizes.begin()->second;
+  if (operation.has_root && options.root.value_or(first - 1) >= smallest)
+    fail(ExitStatus::usage, concat("-r (--root) ", options.root ? concat(*options.root) : "all",
+                                   " names a rank that a group of ", smallest,
+                                   " ranks, made by NCCL_TESTS_SPLIT, does not have"));
+}
+
 }  // namespace
 
 std::vector<std::int64_t> Options::sizes() const {
@@ -231,8 +334,8 @@ std::vector<std::int64_t> Options::sizes() const {
   return sizes;
 }
 
-Options parse_options(const std::vector<std::string>& arguments,
-                      std::span<const std::string_view> collectives, const Environment& environment) {
+Options parse_options(const std::vector<std::string>& arguments, std::span<const Traits> operations,
+                      const Environment& environment) {
   Options options;
   RawOptions raw;
   CLI::App app(kDescription, "lockstep_bench");
@@ -247,17 +350,20 @@ Options parse_options(const std::vector<std::string>& arguments,
     fail(ExitStatus::usage, error.what());
   }
 
-  if (std::ranges::find(collectives, options.collective) == collectives.end()) {
-    std::string names;
-    for (const auto name : collectives) names += concat(" ", name);
-    fail(ExitStatus::usage, concat("the collective '", options.collective, "' is none of:", names));
-  }
-  if (raw.backend != "host")
-    fail(ExitStatus::not_implemented, concat("--backend '", raw.backend, "' is not built in; use host"));
-  refuse_device_flags(raw);
+  const Traits& operation = find_operation(operations, options.collective);
+  set_backend(options, raw.backend);
+  refuse_device_flags(options, raw);
+  refuse_meaningless_flags(app, operation);
   set_ranks(options, raw);
   set_sizes(options, raw);
-  set_cases(options, raw);
+  if (operation.has_shape) set_shape(options, raw.shape);
+  if (options.shape.outer && app.count("--minbytes") + app.count("--maxbytes") > 0)
+    fail(ExitStatus::usage, concat("-b and -e make no sense with --shape ", raw.shape,
+                                   ", which says the size; use * for OUTER"));
+  if (operation.has_size_list) set_batch(options, raw.sizes, raw.sizes_file);
+  if (!operation.has_size) options.min_bytes = options.max_bytes = 0;
+  set_cases(options, operation, raw);
+  set_algorithm(options, operation, raw.algorithm);
   set_root(options, raw.root);
   options.blocking = static_cast<Blocking>(raw.blocking);
   options.average = static_cast<Average>(raw.average);
@@ -269,6 +375,7 @@ Options parse_options(const std::vector<std::string>& arguments,
     fail(ExitStatus::usage, concat("-K (--per_iter_skip) ", options.per_iteration_skip, " leaves none of -n ",
                                    options.iterations, " iterations"));
   read_environment(options, environment);
+  check_split(options, operation);
   return options;
 }
 

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include <lockstep/device.hpp>
 #include <lockstep/dtype.hpp>
 #include <lockstep/reduce_op.hpp>
 
@@ -26,8 +27,29 @@ struct DataCase {
   ReduceOp op = ReduceOp::sum;
 };
 
-/// The command line of nccl-tests 2.19, as far as it means something for host replicas, and lockstep's own
-/// additions.
+/// How values are combined (--algorithm). What stands behind automatic is the backend's choice.
+enum class Algorithm : std::uint8_t { automatic, rank_order, one_device, hierarchical, packed };
+
+/// [outer, axis, inner] of an axis reduction, in elements. Without `outer` it is what the size has room for.
+struct AxisShape {
+  std::optional<std::int64_t> outer{};
+  std::int64_t axis = 64;
+  std::int64_t inner = 64;
+};
+
+/// What the options must know of the operation they are for: which of them mean something to it.
+struct Traits {
+  std::string_view name;
+  bool reduces = false;        ///< Runs with an operator.
+  bool has_root = false;       ///< Runs with a root.
+  bool is_strategy = false;    ///< A strategy's: its replicas run on its own threads.
+  bool has_size = true;        ///< Works on data.
+  bool is_floating = false;    ///< Works on floating-point data only.
+  bool has_shape = false;      ///< Takes --shape.
+  bool has_size_list = false;  ///< Takes --sizes and --sizes_file, and needs one of them.
+};
+
+/// The command line of nccl-tests 2.19, as far as it means something here, and lockstep's own additions.
 struct Options {
   std::string collective;
   bool help = false;
@@ -57,6 +79,10 @@ struct Options {
   bool per_iteration = false;
   int per_iteration_skip = 0;
   bool floor = false;
+  DeviceKind device_kind = DeviceKind::cpu;  ///< --backend
+  Algorithm algorithm = Algorithm::automatic;
+  AxisShape shape{};                            ///< --shape
+  std::vector<std::int64_t> batch_sizes_bytes;  ///< --sizes, --sizes_file
 
   int first_device = 0;                    ///< NCCL_TESTS_DEVICE
   std::optional<double> pass_mark_gbps{};  ///< NCCL_TESTS_MIN_BW
@@ -65,14 +91,16 @@ struct Options {
   int num_ranks() const { return threads * ranks_per_thread; }
   /// Sizes in bytes, in order; the largest does not exceed max_bytes.
   std::vector<std::int64_t> sizes() const;
+  /// "host" or "cuda".
+  std::string_view backend_name() const { return device_kind == DeviceKind::cpu ? "host" : "cuda"; }
 };
 
 /// Looks up an environment variable; null when it is not set.
 using Environment = std::function<const char*(const char*)>;
 
 /// @param arguments  without the program's name. @throws OptionError
-Options parse_options(const std::vector<std::string>& arguments,
-                      std::span<const std::string_view> collectives, const Environment& environment);
+Options parse_options(const std::vector<std::string>& arguments, std::span<const Traits> operations,
+                      const Environment& environment);
 
 /// The text that --help prints.
 std::string usage();

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include <lockstep/collectives/communicator.hpp>
@@ -30,10 +31,14 @@ struct Replica {
   void allocate(std::int64_t size_bytes);
   /// Where the buffers begin in what was allocated.
   void place(std::int64_t offset_bytes);
-  /// Where the collective's input is read.
-  std::byte* input(PlacementKind placement) const {
-    return placement == PlacementKind::in_place ? receive : send;
-  }
+
+  // Access to the buffers by the host, after all that the stream has to do.
+  bool is_on_host() const noexcept { return device.kind() == DeviceKind::cpu; }
+  void write(std::byte* to, std::span<const std::byte> bytes) const;
+  void read(const std::byte* from, std::span<std::byte> bytes) const;
+  void fill_with_garbage(std::byte* to, std::int64_t size_bytes) const;
+  void fill_with_ones(std::byte* to, std::int64_t count, DType dtype) const;
+
   std::int64_t allocated_bytes() const {
     return send_storage.defined() ? send_storage.nbytes() + receive_storage.nbytes() : 0;
   }
@@ -52,8 +57,20 @@ std::vector<Group> make_groups(const Options& options);
 /// @param groups  by ascending colour.
 std::vector<Replica> make_replicas(const Options& options, const std::vector<Group>& groups);
 
+/// The devices of ranks 0, 1, ...
+std::vector<Device> make_devices(const Options& options);
+
+/// Memory for buffers: what is free, and how many ranks share it. All host replicas do, and virtual devices
+/// of one GPU; else the GPU with the least.
+struct SharedMemory {
+  std::int64_t free_bytes = 0;
+  int num_ranks = 1;
+};
+/// @throws NotFound  there is no such device.
+SharedMemory find_memory(const std::vector<Device>& devices);
+
 /// What the allocations of all replicas may hold, in bytes per buffer: the memory that is free, less a
-/// reserve, divided by the number of buffers. nccl-tests' rule, but that host replicas share one memory.
-std::int64_t largest_buffer_bytes(int num_ranks, std::int64_t free_bytes);
+/// reserve, divided by the number of buffers. nccl-tests' rule, but that replicas may share one memory.
+std::int64_t largest_buffer_bytes(const SharedMemory& memory);
 
 }  // namespace lockstep::bench

@@ -11,6 +11,8 @@
 
 #include <lockstep/version.hpp>
 
+#include "names.hpp"
+
 namespace lockstep::bench {
 namespace {
 
@@ -102,12 +104,12 @@ void write_placement(std::ostream& out, const Placement& placement) {
 
 }  // namespace
 
-void write_header(std::ostream& out, const Options& options, const Collective& collective,
+void write_header(std::ostream& out, const Options& options, const Heading& heading,
                   std::span<const RankInfo> ranks) {
   const bool multiplies = options.step_factor > 1;
-  out << "# lockstep_bench version " << LOCKSTEP_VERSION_STRING
-      << " backend host, output as of nccl-tests 2.19\n"
-      << "# Collective test starting: " << collective.name << '\n'
+  out << "# lockstep_bench version " << LOCKSTEP_VERSION_STRING << " backend " << options.backend_name()
+      << ", output as of nccl-tests 2.19\n"
+      << "# Collective test starting: " << options.collective << '\n'
       << "# nThread " << options.threads << " nGpus " << options.ranks_per_thread << " minBytes "
       << options.min_bytes << " maxBytes " << options.max_bytes
       << " step: " << (multiplies ? options.step_factor : options.step_bytes)
@@ -123,8 +125,12 @@ void write_header(std::ostream& out, const Options& options, const Collective& c
   if (options.floor)
     out << "# Floor: the time of the faster of two plain loops of the same threads over the same buffers, "
            "and floor / time\n";
+  if (options.algorithm != Algorithm::automatic)
+    out << "# Algorithm: " << bench_name(options.algorithm) << '\n';
+  if (heading.has_one_form)
+    out << "# " << options.collective << " has one form: both halves of the table measure it\n";
   for (const std::string& skipped : options.skipped_cases) out << "# Skipping " << skipped << '\n';
-  out << "# algbw = size / time, busbw = algbw x " << collective.bus_formula
+  out << "# algbw = size / time, busbw = algbw x " << heading.bus_formula
       << ", n = ranks of a group, GB = 1e9 bytes\n"
       << "#\n# Using devices\n";
   for (const RankInfo& rank : ranks) {

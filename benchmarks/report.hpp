@@ -4,8 +4,8 @@
 #include <iosfwd>
 #include <span>
 #include <string>
+#include <string_view>
 
-#include "collectives/collective.hpp"
 #include "options.hpp"
 #include "results.hpp"
 
@@ -13,7 +13,13 @@
 /// that at least two spaces separate. --floor appends four more, -S the timestamp, always last.
 namespace lockstep::bench {
 
-void write_header(std::ostream& out, const Options& options, const Collective& collective,
+/// What the header says of the operation.
+struct Heading {
+  std::string_view bus_formula;  ///< Of busbw over algbw.
+  bool has_one_form = false;     ///< Both halves of the table are the same.
+};
+
+void write_header(std::ostream& out, const Options& options, const Heading& heading,
                   std::span<const RankInfo> ranks);
 void write_row(std::ostream& out, const Options& options, const Row& row);
 /// @param memory_bytes  for -M.

@@ -11,21 +11,28 @@
 
 namespace lockstep::bench {
 
-std::vector<RankInfo> Runner::rank_infos() const {
+std::vector<RankInfo> rank_infos(const Options& options, const std::vector<int>& groups) {
   std::array<char, 256> hostname{};
   gethostname(hostname.data(), hostname.size() - 1);
   std::vector<RankInfo> infos;
-  for (const Replica& replica : team_.replicas) {
-    const DeviceInfo device = DeviceManager::instance().info(replica.device);
-    infos.push_back({.rank = replica.rank,
-                     .group = team_.groups[static_cast<std::size_t>(replica.group)].color,
+  for (const Device& device : make_devices(options)) {
+    const DeviceInfo info = DeviceManager::instance().info(device);
+    infos.push_back({.rank = static_cast<int>(infos.size()),
+                     .group = groups[infos.size()],
                      .pid = getpid(),
                      .hostname = hostname.data(),
-                     .device = replica.device.index(),
-                     .pci_bus_id = device.pci_bus_id.empty() ? "0000:00:00" : device.pci_bus_id,
-                     .device_name = device.name});
+                     .device = device.index(),
+                     .pci_bus_id = info.pci_bus_id.empty() ? "0000:00:00" : info.pci_bus_id,
+                     .device_name = info.name});
   }
   return infos;
+}
+
+std::vector<int> Runner::groups() const {
+  std::vector<int> colors;
+  for (const Replica& replica : team_.replicas)
+    colors.push_back(team_.groups[static_cast<std::size_t>(replica.group)].color);
+  return colors;
 }
 
 std::int64_t Runner::allocated_bytes() const {
@@ -69,14 +76,15 @@ void Runner::fail(std::exception_ptr failure) noexcept {
   for (Group& group : team_.groups) group.communicator.abort();
 }
 
-bool fit_to_memory(Options& options, std::int64_t free_bytes) {
-  const std::int64_t most = largest_buffer_bytes(options.num_ranks(), free_bytes);
+bool fit_to_memory(Options& options, const SharedMemory& memory) {
+  const std::int64_t most = largest_buffer_bytes(memory);
   if (options.max_bytes <= most) return false;
   if (options.min_bytes > most)
-    throw OptionError(ExitStatus::bad_size,
-                      detail::concat("-b (--minbytes) ", options.min_bytes, " with ", options.num_ranks(),
-                                     " ranks needs ", 2 * options.num_ranks(), " such buffers, but ",
-                                     free_bytes, " bytes are free; use smaller sizes or fewer ranks"));
+    throw OptionError(
+        ExitStatus::bad_size,
+        detail::concat("-b (--minbytes) ", options.min_bytes, " with ", memory.num_ranks,
+                       " ranks in one memory needs ", 2 * memory.num_ranks, " such buffers, but ",
+                       memory.free_bytes, " bytes are free; use smaller sizes or fewer ranks"));
   options.max_bytes = most;
   return true;
 }

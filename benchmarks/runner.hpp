@@ -13,6 +13,9 @@
 
 namespace lockstep::bench {
 
+/// What "Using devices" says of the ranks. @param groups  one colour for each rank.
+std::vector<RankInfo> rank_infos(const Options& options, const std::vector<int>& groups);
+
 /// Measures one collective: -t threads, all started before anything is timed, each driving its ranks through
 /// the same sweep.
 class Runner {
@@ -20,7 +23,8 @@ class Runner {
   /// @pre all of `options` but its largest size fits into memory; see fit_to_memory.
   Runner(const Options& options, const Collective& collective) : team_(options, collective) {}
 
-  std::vector<RankInfo> rank_infos() const;
+  /// Colours of the ranks' groups.
+  std::vector<int> groups() const;
   /// Bytes of all buffers, once `run` has begun.
   std::int64_t allocated_bytes() const;
 
@@ -39,6 +43,6 @@ class Runner {
 
 /// Cuts the largest size to what fits into memory. @return whether it did.
 /// @throws OptionError  not even the smallest fits.
-bool fit_to_memory(Options& options, std::int64_t free_bytes);
+bool fit_to_memory(Options& options, const SharedMemory& memory);
 
 }  // namespace lockstep::bench

@@ -92,12 +92,23 @@ T reduction(const Pattern& pattern, std::int64_t i) {
   return static_cast<T>(total);
 }
 
+// Small enough to be exact in every datatype.
+template <class T>
+T message(const Pattern& pattern, int rank, std::int64_t i) {
+  const std::uint64_t hash =
+      mix(mix(pattern.seed * 0x10001 + static_cast<std::uint64_t>(i)) + static_cast<std::uint64_t>(rank));
+  if constexpr (std::integral<T>)
+    return static_cast<T>(hash);
+  else
+    return T(static_cast<double>(hash % 15) - 7);
+}
+
 }  // namespace
 
 void fill_contribution(const Pattern& pattern, int rank, void* data, std::int64_t begin, std::int64_t end) {
   dispatch(pattern.dtype, [&]<class T>() {
     for (std::int64_t i = begin; i < end; ++i)
-      static_cast<T*>(data)[i] = contribution<T>(ElementPattern(pattern, i), rank);
+      static_cast<T*>(data)[i - begin] = contribution<T>(ElementPattern(pattern, i), rank);
   });
 }
 
@@ -108,7 +119,28 @@ std::int64_t count_wrong(const Pattern& pattern, std::span<const void* const> re
     for (std::int64_t i = begin; i < end; ++i) {
       const T expected = reduction<T>(pattern, i);
       // Not "!=": a NaN must count as wrong.
-      for (const void* result : results) wrong += static_cast<const T*>(result)[i] == expected ? 0 : 1;
+      for (const void* result : results)
+        wrong += static_cast<const T*>(result)[i - begin] == expected ? 0 : 1;
+    }
+    return wrong;
+  });
+}
+
+void fill_message(const Pattern& pattern, int rank, void* data, std::int64_t begin, std::int64_t end) {
+  dispatch(pattern.dtype, [&]<class T>() {
+    for (std::int64_t i = begin; i < end; ++i)
+      static_cast<T*>(data)[i - begin] = message<T>(pattern, rank, i);
+  });
+}
+
+std::int64_t count_wrong_copies(const Pattern& pattern, int rank, std::span<const void* const> results,
+                                std::int64_t begin, std::int64_t end) {
+  return dispatch(pattern.dtype, [&]<class T>() {
+    std::int64_t wrong = 0;
+    for (std::int64_t i = begin; i < end; ++i) {
+      const T expected = message<T>(pattern, rank, i);
+      for (const void* result : results)
+        wrong += static_cast<const T*>(result)[i - begin] == expected ? 0 : 1;
     }
     return wrong;
   });

@@ -18,12 +18,21 @@ struct Pattern {
   std::uint64_t seed = 0;  ///< Another one for each pass.
 };
 
-/// Writes elements [begin, end) of what `rank` contributes to `data`, which holds all elements from 0 on.
+/// Writes elements [begin, end) of what `rank` contributes to a reduction to `data`.
 void fill_contribution(const Pattern& pattern, int rank, void* data, std::int64_t begin, std::int64_t end);
 
-/// @return how many of elements [begin, end), over all `results`, are not the reduction of all ranks'
-/// contributions.
+/// @param results  elements [begin, end) each.
+/// @return how many of them, over all `results`, are not the reduction of all ranks' contributions.
 std::int64_t count_wrong(const Pattern& pattern, std::span<const void* const> results, std::int64_t begin,
                          std::int64_t end);
+
+/// Writes elements [begin, end) of what `rank` sends to `data`, where data only moves. `op` and
+/// `num_ranks` do not matter.
+void fill_message(const Pattern& pattern, int rank, void* data, std::int64_t begin, std::int64_t end);
+
+/// @param results  elements [begin, end) each.
+/// @return how many of them, over all `results`, are not what `rank` sent.
+std::int64_t count_wrong_copies(const Pattern& pattern, int rank, std::span<const void* const> results,
+                                std::int64_t begin, std::int64_t end);
 
 }  // namespace lockstep::bench

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 
 #include "names.hpp"
 
@@ -61,7 +60,6 @@ void Worker::sweep_case(const DataCase& data, int root, const std::function<void
   for (Replica& replica : replicas_) replica.place(options_.unalign * element);
   fill_with_ones(data.dtype, options_.max_bytes);
   team_.meet();
-  find_floor_buffers();
   warm_up(data, root);
   for (const std::int64_t size : options_.sizes()) {
     Layout measured = layout(data, root, size, PlacementKind::out_of_place);
@@ -90,6 +88,7 @@ void Worker::warm_up(const DataCase& data, int root) {
         calls.run(i * options_.aggregate, options_.aggregate);
       calls.synchronize();
       if (!options_.floor) continue;
+      find_floor_buffers(warmed);
       for (const FloorLoop loop : kFloorLoops) run_floor(warmed, loop, 0);
     }
   }
@@ -100,6 +99,7 @@ Placement Worker::measure(const Layout& layout) {
   Measurement& mine = team_.measurements[static_cast<std::size_t>(thread_)];
   mine = {};
   mine.iteration_seconds.reserve(static_cast<std::size_t>(options_.iterations));
+  if (options_.floor) find_floor_buffers(layout);
   const int rounds = options_.floor ? std::min(kFloorRounds, options_.iterations) : 1;
   for (int round = 0; round < rounds; ++round) {
     const auto iteration = [&](std::int64_t r) { return static_cast<int>(options_.iterations * r / rounds); };
@@ -154,24 +154,29 @@ void Worker::time_floor(const Layout& layout, std::size_t loop, int first_iterat
 void Worker::run_floor(const Layout& layout, FloorLoop loop, std::int64_t operation) {
   constexpr std::int64_t kCacheLine = 64;
   const std::int64_t offset = layout.slot_offset(operation);
-  const auto [begin, end] = slice(layout.slot_bytes, kCacheLine);
-  for (const auto& [inputs, outputs] : floor_buffers_[static_cast<std::size_t>(layout.placement)])
+  for (const auto& [inputs, outputs, size_bytes] : floor_buffers_) {
+    const auto [begin, end] = slice(size_bytes, kCacheLine);
     floor_pass(loop, inputs, outputs, offset + begin, offset + end);
+  }
 }
 
 // Of all replicas: the threads share every buffer.
-void Worker::find_floor_buffers() {
-  for (const auto placement : {PlacementKind::out_of_place, PlacementKind::in_place}) {
-    auto& buffers = floor_buffers_[static_cast<std::size_t>(placement)];
-    buffers.clear();
-    for (const Group& group : team_.groups) {
-      FloorBuffers of_group;
+void Worker::find_floor_buffers(const Layout& layout) {
+  const std::int64_t element = layout.element_bytes();
+  floor_buffers_.clear();
+  for (const Group& group : team_.groups) {
+    const int num_ranks = group.communicator.num_ranks();
+    for (const Transfer& transfer : team_.collective.transfers(layout.counts, num_ranks, layout.root)) {
+      FloorBuffers buffers{{}, {}, transfer.count * element};
       for (const int rank : group.ranks) {
         const Replica& replica = team_.replicas[static_cast<std::size_t>(rank)];
-        of_group.inputs.push_back(replica.input(placement));
-        of_group.outputs.push_back(replica.receive);
+        if (transfer.source == kAllRanks || transfer.source == replica.rank_in_group)
+          buffers.inputs.push_back(layout.send_buffer(replica) + transfer.source_begin * element);
+        if (transfer.destination == kAllRanks || transfer.destination == replica.rank_in_group)
+          buffers.outputs.push_back(layout.receive_buffer(replica) + transfer.destination_begin * element);
       }
-      buffers.push_back(std::move(of_group));
+      if (transfer.source != kAllRanks) std::erase(buffers.outputs, buffers.inputs.front());  // is there
+      floor_buffers_.push_back(std::move(buffers));
     }
   }
 }
@@ -184,24 +189,55 @@ void Worker::check(const Layout& layout, Calls& calls, int pass) {
                    static_cast<std::uint64_t>(pass)};
   };
   for (const Replica& replica : replicas_) {
-    if (layout.placement == PlacementKind::out_of_place)
-      std::memset(replica.receive, 0xa5, static_cast<std::size_t>(layout.slot_bytes));
-    team_.collective.fill_input(pattern(replica.group), replica.rank_in_group,
-                                replica.input(layout.placement), 0, layout.counts.send);
+    replica.fill_with_garbage(replica.receive, layout.slot_bytes);
+    fill_input(layout, replica, pattern(replica.group));
   }
   team_.meet();
   calls.run(0, 1);
   calls.synchronize();
   team_.meet();
-  const auto [begin, end] = slice(layout.counts.receive, 1);
-  for (std::size_t g = 0; g < team_.groups.size(); ++g) {
-    std::vector<const void*> results;
-    for (const int rank : team_.groups[g].ranks)
-      results.push_back(team_.replicas[static_cast<std::size_t>(rank)].receive);
-    mine.wrong += team_.collective.count_wrong(pattern(static_cast<int>(g)), results, begin, end);
-  }
+  for (std::size_t g = 0; g < team_.groups.size(); ++g)
+    mine.wrong += count_wrong_of(layout, team_.groups[g], pattern(static_cast<int>(g)));
   team_.meet();
   fill_with_ones(layout.data.dtype, layout.slot_bytes);
+}
+
+void Worker::fill_input(const Layout& layout, const Replica& replica, const Pattern& pattern) const {
+  const auto fill = team_.collective.reduces ? fill_contribution : fill_message;
+  std::byte* const buffer = layout.send_buffer(replica);
+  if (replica.is_on_host()) {
+    fill(pattern, replica.rank_in_group, buffer, 0, layout.counts.send);
+    return;
+  }
+  std::vector<std::byte> staged(static_cast<std::size_t>(layout.counts.send * layout.element_bytes()));
+  fill(pattern, replica.rank_in_group, staged.data(), 0, layout.counts.send);
+  replica.write(buffer, staged);
+}
+
+// This thread's slice of every transfer.
+std::int64_t Worker::count_wrong_of(const Layout& layout, const Group& group, const Pattern& pattern) const {
+  std::int64_t wrong = 0;
+  for (const Transfer& transfer : team_.collective.transfers(layout.counts, pattern.num_ranks, layout.root)) {
+    const auto [begin, end] = slice(transfer.count, 1);
+    std::vector<std::vector<std::byte>> staged;
+    std::vector<const void*> results;
+    for (const int rank : group.ranks) {
+      const Replica& replica = team_.replicas[static_cast<std::size_t>(rank)];
+      if (transfer.destination != kAllRanks && transfer.destination != replica.rank_in_group) continue;
+      const std::byte* const result =
+          layout.receive_buffer(replica) + (transfer.destination_begin + begin) * layout.element_bytes();
+      results.push_back(result);
+      if (replica.is_on_host()) continue;
+      staged.emplace_back(static_cast<std::size_t>((end - begin) * layout.element_bytes()));
+      replica.read(result, staged.back());
+      results.back() = staged.back().data();
+    }
+    const std::int64_t first = transfer.source_begin + begin, last = transfer.source_begin + end;
+    wrong += transfer.source == kAllRanks
+                 ? count_wrong(pattern, results, first, last)
+                 : count_wrong_copies(pattern, transfer.source, results, first, last);
+  }
+  return wrong;
 }
 
 Placement Worker::combine_measurements(const Layout& layout) const {
@@ -243,7 +279,7 @@ Placement Worker::combine_measurements(const Layout& layout) const {
 Layout Worker::layout(const DataCase& data, int root, std::int64_t size_bytes,
                       PlacementKind placement) const {
   const auto element = static_cast<std::int64_t>(size_of(data.dtype));
-  const Counts counts = team_.collective.counts(size_bytes / element, group_size());
+  const Counts counts = team_.collective.counts(size_bytes / element, group_size(), element);
   const std::int64_t slot_bytes = std::max(counts.send, counts.receive) * element;
   return {.data = data,
           .counts = counts,
@@ -257,11 +293,10 @@ Layout Worker::layout(const DataCase& data, int root, std::int64_t size_bytes,
 // which would be slow.
 void Worker::fill_with_ones(DType dtype, std::int64_t size_bytes) {
   const std::int64_t count = size_bytes / static_cast<std::int64_t>(size_of(dtype));
-  dispatch(dtype, [&]<class T>() {
-    for (const Replica& replica : replicas_)
-      for (std::byte* buffer : {replica.send, replica.receive})
-        std::fill_n(reinterpret_cast<T*>(buffer), count, T(1));
-  });
+  for (const Replica& replica : replicas_) {
+    for (std::byte* buffer : {replica.send, replica.receive}) replica.fill_with_ones(buffer, count, dtype);
+    replica.stream.synchronize();
+  }
 }
 
 Worker::Slice Worker::slice(std::int64_t size, std::int64_t granularity) const {

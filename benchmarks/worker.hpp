@@ -14,6 +14,7 @@
 #include "options.hpp"
 #include "replica.hpp"
 #include "results.hpp"
+#include "verify.hpp"
 
 namespace lockstep::bench {
 
@@ -58,8 +59,9 @@ class Worker {
   struct Slice {
     std::int64_t begin, end;
   };
-  struct FloorBuffers {  // of a group
+  struct FloorBuffers {  // of a transfer in a group
     std::vector<std::byte*> inputs, outputs;
+    std::int64_t size_bytes = 0;
   };
 
   void sweep_case(const DataCase& data, int root, const std::function<void(const Row&)>& on_row);
@@ -68,8 +70,10 @@ class Worker {
   void time_calls(Calls& calls, int first_iteration, int last_iteration);
   void time_floor(const Layout& layout, std::size_t loop, int first_iteration, int last_iteration);
   void run_floor(const Layout& layout, FloorLoop loop, std::int64_t operation);
-  void find_floor_buffers();
+  void find_floor_buffers(const Layout& layout);
   void check(const Layout& layout, Calls& calls, int pass);
+  void fill_input(const Layout& layout, const Replica& replica, const Pattern& pattern) const;
+  std::int64_t count_wrong_of(const Layout& layout, const Group& group, const Pattern& pattern) const;
   Placement combine_measurements(const Layout& layout) const;
 
   Layout layout(const DataCase& data, int root, std::int64_t size_bytes, PlacementKind placement) const;
@@ -80,8 +84,8 @@ class Worker {
   Team& team_;
   const Options& options_;
   int thread_;
-  std::span<Replica> replicas_;                             // those that this thread drives
-  std::array<std::vector<FloorBuffers>, 2> floor_buffers_;  // by placement
+  std::span<Replica> replicas_;  // those that this thread drives
+  std::vector<FloorBuffers> floor_buffers_;
 };
 
 }  // namespace lockstep::bench

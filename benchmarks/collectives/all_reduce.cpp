@@ -8,12 +8,11 @@ const Collective kAllReduce{
     .bus_formula = "2(n-1)/n",
     .reduces = true,
     .counts =
-        [](std::int64_t elements, int) {
-          return Counts{elements, elements, elements};
+        [](std::int64_t elements, int, std::int64_t) {
+          return Counts{.send = elements, .receive = elements, .argument = elements};
         },
     .bus_factor = all_reduce_bus_factor,
-    .fill_input = fill_contribution,
-    .count_wrong = count_wrong,
+    .transfers = [](const Counts& counts, int, int) { return std::vector{Transfer{.count = counts.send}}; },
     .run = [](Communicator& communicator, ReduceOp op, int /*root*/, std::span<const RankBatch> batches,
               const CommunicationOptions& options) { communicator.all_reduce(op, batches, options); },
 };

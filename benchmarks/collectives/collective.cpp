@@ -8,23 +8,21 @@
 namespace lockstep::bench {
 namespace {
 
-constexpr std::array kTable{&kAllReduce};
+constexpr std::array kTable{&kAllReduce, &kReduce, &kBroadcast, &kAllGather, &kReduceScatter};
 
 }  // namespace
 
-std::span<const Collective* const> all_collectives() { return kTable; }
-
-std::span<const std::string_view> collective_names() {
-  static const auto names = [] {
-    std::array<std::string_view, kTable.size()> result;
-    std::ranges::transform(kTable, result.begin(), &Collective::name);
-    return result;
-  }();
-  return names;
+std::int64_t part_of(std::int64_t elements, int num_ranks, std::int64_t element_bytes) {
+  constexpr std::int64_t kAlignment = 16;
+  const std::int64_t multiple = kAlignment / element_bytes;
+  return elements / num_ranks / multiple * multiple;
 }
 
-const Collective& find_collective(std::string_view name) {
-  return **std::ranges::find(kTable, name, &Collective::name);
+std::span<const Collective* const> all_collectives() { return kTable; }
+
+const Collective* find_collective(std::string_view name) {
+  const auto found = std::ranges::find(kTable, name, &Collective::name);
+  return found == kTable.end() ? nullptr : *found;
 }
 
 }  // namespace lockstep::bench

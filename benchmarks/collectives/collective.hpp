@@ -3,11 +3,10 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include <lockstep/collectives/communicator.hpp>
 #include <lockstep/dtype.hpp>
-
-#include "verify.hpp"
 
 namespace lockstep::bench {
 
@@ -16,6 +15,19 @@ struct Counts {
   std::int64_t send = 0;
   std::int64_t receive = 0;
   std::int64_t argument = 0;  ///< The column "count".
+  /// In place, rank r's send and receive buffer begin r times so many elements behind the place of both.
+  std::int64_t in_place_send_step = 0, in_place_receive_step = 0;
+};
+
+/// Stands for every rank of a group.
+inline constexpr int kAllRanks = -1;
+
+/// Where a piece of the result comes from: what must be found in it, and the least traffic that makes it.
+struct Transfer {
+  int source = kAllRanks;       ///< Whose elements these are; of all ranks: their reduction.
+  int destination = kAllRanks;  ///< Who gets them.
+  std::int64_t source_begin = 0, destination_begin = 0;  ///< Elements, in send and receive buffers.
+  std::int64_t count = 0;
 };
 
 /// What the benchmark must know of one collective. One small file each, listed in collective.cpp.
@@ -24,22 +36,25 @@ struct Collective {
   std::string_view bus_formula;  ///< Of busbw over algbw, on n ranks.
   bool reduces = false;          ///< Runs with an operator.
   bool has_root = false;
+  bool only_root_sends = false;
+  bool only_root_receives = false;
 
-  /// @param elements  how many make the size asked for.
-  Counts (*counts)(std::int64_t elements, int num_ranks);
+  /// @param elements  how many make the size asked for. @param element_bytes  the size of one.
+  Counts (*counts)(std::int64_t elements, int num_ranks, std::int64_t element_bytes);
   double (*bus_factor)(int num_ranks);
-  /// Writes elements [begin, end) of what a rank sends.
-  void (*fill_input)(const Pattern& pattern, int rank, void* data, std::int64_t begin, std::int64_t end);
-  /// Counts wrong elements [begin, end) over all ranks' results.
-  std::int64_t (*count_wrong)(const Pattern& pattern, std::span<const void* const> results,
-                              std::int64_t begin, std::int64_t end);
+  std::vector<Transfer> (*transfers)(const Counts& counts, int num_ranks, int root);
   void (*run)(Communicator& communicator, ReduceOp op, int root, std::span<const RankBatch> batches,
               const CommunicationOptions& options);
+
+  bool sends(int rank, int root) const { return !only_root_sends || rank == root; }
+  bool receives(int rank, int root) const { return !only_root_receives || rank == root; }
 };
 
+/// A rank's part of `elements`, rounded down to 16 bytes as nccl-tests does, so that parts are aligned.
+std::int64_t part_of(std::int64_t elements, int num_ranks, std::int64_t element_bytes);
+
 std::span<const Collective* const> all_collectives();
-std::span<const std::string_view> collective_names();
-/// @pre `name` is one of collective_names().
-const Collective& find_collective(std::string_view name);
+/// @return null: `name` is none.
+const Collective* find_collective(std::string_view name);
 
 }  // namespace lockstep::bench

@@ -6,6 +6,8 @@
 using Catch::Matchers::WithinRel;
 using lockstep::bench::all_reduce_bus_factor;
 using lockstep::bench::bandwidth;
+using lockstep::bench::gather_bus_factor;
+using lockstep::bench::rooted_bus_factor;
 
 TEST_CASE("P45 all_reduce of 1e9 bytes on 4 replicas in 0.01 s is 100 GB/s, 150 GB/s on the bus",
           "[benchmarks]") {
@@ -18,6 +20,14 @@ TEST_CASE("the bus factor of all_reduce is 2(n-1)/n", "[benchmarks]") {
   CHECK(all_reduce_bus_factor(1) == 0);
   CHECK(all_reduce_bus_factor(2) == 1);
   CHECK(all_reduce_bus_factor(8) == 1.75);
+}
+
+TEST_CASE("the bus factor of gathers and scatters is (n-1)/n, of broadcast and reduce 1", "[benchmarks]") {
+  CHECK(gather_bus_factor(1) == 0);
+  CHECK(gather_bus_factor(2) == 0.5);
+  CHECK(gather_bus_factor(8) == 0.875);
+  CHECK(rooted_bus_factor(1) == 1);
+  CHECK(rooted_bus_factor(8) == 1);
 }
 
 TEST_CASE("bandwidth of no bytes, or in no time, is 0", "[benchmarks]") {

@@ -48,6 +48,21 @@ TEST_CASE("the floor reads every input and writes every output, of its range onl
   for (const Bytes& output : outputs) CHECK((output == expected));
 }
 
+TEST_CASE("the floor goes from one buffer to many, and from many to one or some", "[benchmarks]") {
+  const auto [num_inputs, num_outputs] =
+      GENERATE(table<int, int>({{1, 3}, {3, 1}, {1, 16}, {16, 1}, {1, 20}, {20, 1}, {3, 2}, {2, 3}, {2, 0}}));
+  const auto loop = GENERATE(FloorLoop::interleaved, FloorLoop::blocked);
+  constexpr std::size_t kSize = 5003;
+  auto inputs = make_buffers(num_inputs, kSize);
+  Bytes expected(kSize);
+  for (const Bytes& input : inputs)
+    for (std::size_t i = 0; i < kSize; ++i) expected[i] |= input[i];
+  std::vector<Bytes> outputs(static_cast<std::size_t>(num_outputs), Bytes(kSize));
+  floor_pass(loop, pointers(inputs), pointers(outputs), 0, kSize);
+  for (const Bytes& output : outputs) CHECK((output == expected));
+  CHECK((inputs == make_buffers(num_inputs, kSize)));
+}
+
 TEST_CASE("the floor in place leaves equal buffers as they are", "[benchmarks]") {
   const auto loop = GENERATE(FloorLoop::interleaved, FloorLoop::blocked);
   std::vector<Bytes> buffers(4, make_buffers(1, 1000).front());

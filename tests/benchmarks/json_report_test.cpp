@@ -62,6 +62,8 @@ TEST_CASE("the JSON report has nccl-tests' keys and forms", "[benchmarks]") {
   CHECK(config["blocking_collectives"] == "true");
   CHECK(config["per_iter_timing"] == "false");
   CHECK(config["parallel_init"] == "false");
+  CHECK(config["backend"] == "host");
+  CHECK(config["algorithm"] == "auto");
   for (const char* key : {"maximum_bytes", "warmup_iters", "iterations", "aggregated_iterations",
                           "validation", "graph", "per_iter_skip"})
     CHECK(config.contains(key));

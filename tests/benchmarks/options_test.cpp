@@ -1,11 +1,17 @@
 #include "options.hpp"
 
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <sstream>
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <unistd.h>
+
+#include <lockstep/version.hpp>
 
 #include "names.hpp"
 
@@ -15,13 +21,23 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-constexpr std::array<std::string_view, 1> kCollectives{"all_reduce"};
+const std::vector<Traits> kOperations{
+    {.name = "all_reduce", .reduces = true},
+    {.name = "broadcast", .has_root = true},
+    {.name = "run", .is_strategy = true, .has_size = false},
+    {.name = "update", .is_strategy = true, .is_floating = true},
+    {.name = "axis_reduce", .reduces = true, .is_strategy = true, .has_shape = true},
+    {.name = "batch_reduce", .reduces = true, .is_strategy = true, .has_size_list = true}};
 
+// Flags of all_reduce, unless they begin with the name of another operation.
 Options parse(const std::string& flags, const std::map<std::string, std::string>& environment = {}) {
-  std::vector<std::string> arguments{"all_reduce"};
+  std::vector<std::string> arguments;
+  const std::string first = flags.substr(0, flags.find(' '));
+  if (std::ranges::find(kOperations, first, &Traits::name) == kOperations.end())
+    arguments.emplace_back("all_reduce");
   std::istringstream words(flags);
   for (std::string word; words >> word;) arguments.push_back(word);
-  return parse_options(arguments, kCollectives, [&](const char* name) -> const char* {
+  return parse_options(arguments, kOperations, [&](const char* name) -> const char* {
     const auto found = environment.find(name);
     return found == environment.end() ? nullptr : found->second.c_str();
   });
@@ -205,8 +221,152 @@ TEST_CASE("flags without a meaning on the host are refused, unless they have the
   CHECK_THAT(refusal("-G 10").message, ContainsSubstring("-G (--cudagraph)"));
   CHECK(refusal("-D 1").status == 255);
   CHECK_THAT(refusal("-D 1").message, ContainsSubstring("needs -R 2"));
-  CHECK(refusal("--backend cuda").status == 5);
-  CHECK_THAT(refusal("--backend cuda").message, ContainsSubstring("--backend 'cuda'"));
+}
+
+TEST_CASE("a backend that is not built in is refused", "[benchmarks]") {
+  CHECK(refusal("--backend tpu").status == 5);
+  CHECK_THAT(refusal("--backend tpu").message, ContainsSubstring("--backend 'tpu' is not built in"));
+  if (LOCKSTEP_HAS_CUDA == 0) {
+    CHECK(refusal("--backend cuda").status == 5);
+    CHECK_THAT(refusal("--backend cuda").message, ContainsSubstring("--backend 'cuda' is not built in"));
+  } else {
+    CHECK(parse("--backend cuda").device_kind == DeviceKind::gpu);
+    CHECK(refusal("--backend cuda --floor").status == 5);
+    CHECK_THAT(refusal("--backend cuda -G 2").message, ContainsSubstring("--backend cuda"));
+  }
+}
+
+TEST_CASE("nccl-tests' other collectives are not implemented, and the message says what is", "[benchmarks]") {
+  for (const char* name : {"gather", "scatter", "alltoall", "sendrecv", "hypercube"}) {
+    try {
+      parse_options({name}, kOperations, [](const char*) -> const char* { return nullptr; });
+      FAIL("accepted");
+    } catch (const OptionError& error) {
+      CHECK(error.status() == ExitStatus::not_implemented);
+      CHECK_THAT(error.what(), ContainsSubstring(name) && ContainsSubstring("measure one of: all_reduce"));
+    }
+  }
+}
+
+TEST_CASE("an algorithm is chosen where there is a choice", "[benchmarks]") {
+  CHECK(parse("").algorithm == Algorithm::automatic);
+  CHECK(parse("--algorithm rank_order").algorithm == Algorithm::rank_order);
+  CHECK(parse("batch_reduce --sizes 4 --algorithm rank_order").algorithm == Algorithm::rank_order);
+  CHECK(parse("batch_reduce --sizes 4 --algorithm one_device").algorithm == Algorithm::one_device);
+  CHECK(parse("batch_reduce --sizes 4 --algorithm hierarchical").algorithm == Algorithm::hierarchical);
+  CHECK(parse("batch_reduce --sizes 4 --algorithm packed").algorithm == Algorithm::packed);
+  for (const char* flags : {"--algorithm packed", "broadcast --algorithm rank_order",
+                            "axis_reduce --algorithm rank_order", "run --algorithm one_device"}) {
+    INFO(flags);
+    CHECK(refusal(flags).status == 6);
+    CHECK_THAT(refusal(flags).message, ContainsSubstring("makes no sense with"));
+  }
+  CHECK(refusal("--algorithm tree").status == 6);
+  CHECK_THAT(refusal("--algorithm tree").message, ContainsSubstring("--algorithm 'tree' is none of: auto"));
+}
+
+TEST_CASE("options that mean nothing to an operation are usage errors that name both", "[benchmarks]") {
+  for (const char* flags : {"run -b 1K",
+                            "run -e 1K",
+                            "run -i 4",
+                            "run -f 2",
+                            "run -d half",
+                            "run -o sum",
+                            "run -r 0",
+                            "run -g 1",
+                            "run -u 1",
+                            "run --floor",
+                            "run --sizes 4",
+                            "run --shape 1,2,3",
+                            "update -o sum",
+                            "update -r 0",
+                            "axis_reduce --sizes 4",
+                            "axis_reduce --sizes_file x",
+                            "batch_reduce --sizes 4 -b 8",
+                            "batch_reduce --sizes 4 -f 2",
+                            "batch_reduce --sizes 4 --shape 1,2,3",
+                            "all_reduce --shape 1,2,3",
+                            "all_reduce --sizes 1"}) {
+    INFO(flags);
+    const Refusal refused = refusal(flags);
+    const std::string operation = std::string(flags).substr(0, std::string(flags).find(' '));
+    CHECK(refused.status == 6);
+    CHECK_THAT(refused.message, ContainsSubstring(" makes no sense with " + operation + ": "));
+  }
+  CHECK_THAT(refusal("run -b 1K").message, ContainsSubstring("--minbytes makes no sense"));
+  // nccl-tests ignores these, too
+  CHECK(parse("broadcast -o prod").cases.size() == 1);
+  CHECK(parse("broadcast -o all -d all").cases.size() == 12);
+  CHECK(parse("all_reduce -r 0").root == 0);
+}
+
+TEST_CASE("what works on no data has one row, and an update none for integers", "[benchmarks]") {
+  CHECK(parse("run").sizes() == std::vector<std::int64_t>{0});
+  CHECK(parse("update -d all").cases.size() == 6);
+  CHECK(parse("update -d all").skipped_cases.size() == 6);
+  CHECK(refusal("update -d int32").status == 5);
+  CHECK_THAT(refusal("update -d int32").message, ContainsSubstring("int32: update is for floating-point"));
+}
+
+TEST_CASE("an axis reduction has a shape, whose outer extent the size may say", "[benchmarks]") {
+  const AxisShape usual = parse("axis_reduce -b 1M -e 1M").shape;
+  CHECK_FALSE(usual.outer.has_value());
+  CHECK(usual.axis == 64);
+  CHECK(usual.inner == 64);
+  const Options fixed = parse("axis_reduce --shape 2,3,5");
+  CHECK(fixed.shape.outer == 2);
+  CHECK(fixed.shape.axis == 3);
+  CHECK(fixed.shape.inner == 5);
+  CHECK(fixed.sizes().size() == 1);
+  const Options open = parse("axis_reduce --shape *,3,5 -b 60 -e 120 -f 2");
+  CHECK_FALSE(open.shape.outer.has_value());
+  CHECK(open.sizes().size() == 2);
+  for (const char* shape : {"1,2", "1,2,3,4", "1,*,3", "0,2,3", "1,2,-3", "1,2,3x", "a,2,3", "1,,3"}) {
+    INFO(shape);
+    CHECK(refusal(std::string("axis_reduce --shape ") + shape).status == 6);
+    CHECK_THAT(refusal(std::string("axis_reduce --shape ") + shape).message,
+               ContainsSubstring("is not OUTER,AXIS,INNER"));
+  }
+  CHECK(refusal("axis_reduce --shape 1,2,3 -b 8 -e 8").status == 6);
+}
+
+TEST_CASE("a batch's sizes come from a list or a file", "[benchmarks]") {
+  CHECK(parse("batch_reduce --sizes 4K,20,1.5M").batch_sizes_bytes ==
+        std::vector<std::int64_t>{4096, 20, 1572864});
+  CHECK(parse("batch_reduce --sizes 4K,20").sizes() == std::vector<std::int64_t>{4116});
+  CHECK(refusal("batch_reduce").status == 6);
+  CHECK_THAT(refusal("batch_reduce").message, ContainsSubstring("needs either --sizes or --sizes_file"));
+  CHECK(refusal("batch_reduce --sizes 4,x").status == 255);
+  CHECK(refusal("batch_reduce --sizes 4,,4").status == 255);
+
+  const auto path = std::filesystem::temp_directory_path() / ("lockstep_sizes_" + std::to_string(getpid()));
+  const auto parse_file = [&](const char* text) {
+    std::ofstream(path) << text;
+    return "batch_reduce --sizes_file " + path.string();
+  };
+  CHECK(parse(parse_file("# a model\nconv1.weight 36K\n\n  256  # bias\n")).batch_sizes_bytes ==
+        std::vector<std::int64_t>{36864, 256});
+  CHECK(refusal(parse_file("conv1.weight 36K\nconv1.bias lots\n")).status == 255);
+  CHECK_THAT(refusal(parse_file("conv1.weight 36K\nconv1.bias lots\n")).message,
+             ContainsSubstring("line 2: 'lots' is not a size"));
+  CHECK_THAT(refusal(parse_file("# nothing\n")).message, ContainsSubstring("has no sizes"));
+  CHECK(refusal(parse_file("4\n") + " --sizes 4").status == 6);
+  std::filesystem::remove(path);
+  CHECK(refusal("batch_reduce --sizes_file " + path.string()).status == 6);
+  CHECK_THAT(refusal("batch_reduce --sizes_file " + path.string()).message,
+             ContainsSubstring("cannot be read"));
+}
+
+TEST_CASE("a split keeps the root in every group, and strategies whole", "[benchmarks]") {
+  const std::map<std::string, std::string> halves{{"NCCL_TESTS_SPLIT", "MOD 2"}};
+  CHECK(parse("broadcast --replicas 4 -r 1", halves).root == 1);
+  CHECK(refusal("broadcast --replicas 4 -r 2", halves).status == 6);
+  CHECK_THAT(refusal("broadcast --replicas 4 -r 2", halves).message,
+             ContainsSubstring("-r (--root) 2 names a rank that a group of 2 ranks"));
+  CHECK(refusal("broadcast --replicas 3 -r all", halves).status == 6);
+  CHECK(parse("broadcast --replicas 4 -r all", halves).split.color(3) == 1);
+  CHECK(parse("all_reduce --replicas 4 -r 3", halves).root == 3);
+  CHECK(refusal("run --replicas 4", halves).status == 6);
 }
 
 TEST_CASE("unknown options and values out of range are usage errors of one line", "[benchmarks]") {
@@ -229,7 +389,7 @@ TEST_CASE("an unknown collective is refused with the known ones", "[benchmarks]"
   const auto none = [](const char*) -> const char* { return nullptr; };
   for (const std::vector<std::string>& arguments : {std::vector<std::string>{}, {"all_to_none"}}) {
     try {
-      parse_options(arguments, kCollectives, none);
+      parse_options(arguments, kOperations, none);
       FAIL("accepted");
     } catch (const OptionError& error) {
       CHECK(error.status() == ExitStatus::usage);

@@ -35,11 +35,12 @@ std::vector<std::string> fields(const std::string& text) {
   return result;
 }
 
-std::string header_text(const Options& options) {
+std::string header_text(Options options) {
+  options.collective = "all_reduce";
   std::ostringstream out;
   const std::vector<RankInfo> ranks{{0, 0, 4242, "alpha", 0, "0000:00:00", "A CPU"},
                                     {1, 1, 4242, "alpha", 1, "0000:00:00", "A CPU"}};
-  write_header(out, options, find_collective("all_reduce"), ranks);
+  write_header(out, options, {"2(n-1)/n"}, ranks);
   return out.str();
 }
 
@@ -119,7 +120,6 @@ TEST_CASE("numbers lose decimals, then turn to exponents, to fit their column", 
 
 TEST_CASE("the header has nccl-tests' lines in their order, all of them comments", "[benchmarks]") {
   Options options;
-  options.collective = "all_reduce";
   options.threads = 2;
   CHECK(header_text(options) ==
         "# lockstep_bench version " LOCKSTEP_VERSION_STRING
@@ -143,9 +143,14 @@ TEST_CASE("the header has nccl-tests' lines in their order, all of them comments
   options.step_factor = 2;
   options.report_cpu_time = true;
   options.skipped_cases = {"mulsum: no"};
+  options.algorithm = Algorithm::rank_order;
   CHECK_THAT(header_text(options), ContainsSubstring(" step: 2(factor) ") &&
                                        ContainsSubstring("  cputime  ") &&
+                                       ContainsSubstring("# Algorithm: rank_order\n") &&
                                        ContainsSubstring("# Skipping mulsum: no\n"));
+  std::ostringstream out;
+  write_header(out, options, {.bus_formula = "3", .has_one_form = true}, {});
+  CHECK_THAT(out.str(), ContainsSubstring("busbw = algbw x 3, ") && ContainsSubstring(" has one form"));
 }
 
 TEST_CASE("the footer has what parsers look for", "[benchmarks]") {

@@ -12,6 +12,7 @@
 #include <lockstep/error.hpp>
 
 #include "names.hpp"
+#include "operations/operation.hpp"
 
 using namespace lockstep;
 using namespace lockstep::bench;
@@ -19,15 +20,16 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-Options parse(std::vector<std::string> flags, const std::map<std::string, std::string>& environment = {}) {
-  flags.insert(flags.begin(), {"all_reduce", "-n", "3"});
-  return parse_options(flags, collective_names(), [&](const char* name) -> const char* {
+Options parse(std::vector<std::string> flags, const std::map<std::string, std::string>& environment = {},
+              const std::string& collective = "all_reduce") {
+  flags.insert(flags.begin(), {collective, "-n", "3"});
+  return parse_options(flags, all_traits(), [&](const char* name) -> const char* {
     const auto found = environment.find(name);
     return found == environment.end() ? nullptr : found->second.c_str();
   });
 }
 
-std::vector<Row> run(const Options& options, const Collective& collective = find_collective("all_reduce")) {
+std::vector<Row> run(const Options& options, const Collective& collective = *find_collective("all_reduce")) {
   std::vector<Row> rows;
   Runner(options, collective).run([&](const Row& row) { rows.push_back(row); });
   return rows;
@@ -52,6 +54,82 @@ TEST_CASE("all_reduce is measured and right for every size, datatype and operato
     CHECK(row.size_bytes == row.count * static_cast<std::int64_t>(size_of(parse_dtype(row.type))));
 }
 
+TEST_CASE("every collective is measured and right for every size, datatype, operator and root",
+          "[benchmarks]") {
+  const auto name = GENERATE("reduce", "broadcast", "all_gather", "reduce_scatter");
+  const std::string replicas = GENERATE("1", "2", "3");
+  const Collective& collective = *find_collective(name);
+  const auto rows = run(parse({"-b", "1", "-e", "1K", "-f", "32", "-d", "all", "-o", "all", "-r", "all",
+                               "--replicas", replicas, "--floor", "-c", "2", "-n", "1"},
+                              {}, name),
+                        collective);
+  INFO(name << " on " << replicas);
+  const std::size_t num_cases = collective.reduces ? 5 * 12 - 6 : 12;
+  const std::size_t num_roots = collective.has_root ? static_cast<std::size_t>(std::stoi(replicas)) : 1;
+  CHECK(rows.size() == 3 * num_cases * num_roots);
+  check_no_wrong_values(rows);
+  for (const Row& row : rows) {
+    CHECK((row.op == "none") == !collective.reduces);
+    CHECK((row.root == -1) == !collective.has_root);
+    CHECK(row.in_place.floor.has_value());
+  }
+}
+
+TEST_CASE("parts of ranks are rounded down to 16 bytes", "[benchmarks]") {
+  const auto row = [](const char* name, const char* size) {
+    const Collective& collective = *find_collective(name);
+    return run(parse({"-b", size, "-e", size, "--replicas", "3"}, {}, name), collective).at(0);
+  };
+  CHECK(row("all_gather", "100").count == 8);  // of 25 floats 8 for each rank
+  CHECK(row("all_gather", "100").size_bytes == 96);
+  CHECK(row("reduce_scatter", "100").count == 8);
+  CHECK(row("reduce_scatter", "100").size_bytes == 96);
+  CHECK(row("all_gather", "40").size_bytes == 0);
+  CHECK(row("broadcast", "100").count == 25);
+  CHECK(row("reduce", "100").size_bytes == 100);
+}
+
+TEST_CASE("every collective works misaligned, in batches, and with several ranks for a thread",
+          "[benchmarks]") {
+  const auto name = GENERATE("reduce", "broadcast", "all_gather", "reduce_scatter");
+  const auto rows = run(parse({"-b", "256", "-e", "512", "-f", "2", "-m", "3", "-u", "3", "-t", "2", "-g",
+                               "2", "-r", "1", "-a", "3"},
+                              {{"NCCL_TESTS_SPLIT", "MOD 2"}}, name),
+                        *find_collective(name));
+  CHECK(rows.size() == 2);
+  check_no_wrong_values(rows);
+}
+
+TEST_CASE("a planted error of any collective is counted, in both placements", "[benchmarks]") {
+  const auto name = GENERATE("all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatter");
+  static const Collective* planted_in = nullptr;
+  planted_in = find_collective(name);
+  Collective broken = *planted_in;
+  broken.run = [](Communicator& communicator, ReduceOp op, int root, std::span<const RankBatch> batches,
+                  const CommunicationOptions& options) {
+    planted_in->run(communicator, op, root, batches, options);
+    // rank 1, which is the root where there is one, has one element off
+    for (const RankBatch& batch : batches)
+      if (batch.rank == 1) static_cast<float*>(batch.outputs[0].data)[2] += 64;
+  };
+  const auto rows = run(parse({"-b", "1K", "-e", "1K", "--replicas", "3", "-r", "1"}, {}, name), broken);
+  INFO(name);
+  CHECK(rows.at(0).out_of_place.wrong == 1);
+  CHECK(rows.at(0).in_place.wrong == 1);
+}
+
+TEST_CASE("a collective that does nothing is wrong everywhere", "[benchmarks]") {
+  const auto name = GENERATE("all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatter");
+  Collective idle = *find_collective(name);
+  idle.run = [](Communicator&, ReduceOp, int, std::span<const RankBatch>, const CommunicationOptions&) {};
+  const auto rows = run(parse({"-b", "4K", "-e", "4K", "-n", "1", "--replicas", "2"}, {}, name), idle);
+  INFO(name);
+  const std::int64_t num_results = idle.only_root_receives ? 1 : 2;
+  const std::int64_t received = idle.counts(1024, 2, 4).receive * num_results;
+  CHECK(rows.at(0).out_of_place.wrong == received);
+  CHECK(rows.at(0).in_place.wrong > received / 4);  // the root's, or the own part, is right already
+}
+
 TEST_CASE("threads drive one rank or several, misaligned, in batches, with every kind of blocking",
           "[benchmarks]") {
   const auto ranks =
@@ -70,11 +148,11 @@ TEST_CASE("threads drive one rank or several, misaligned, in batches, with every
 TEST_CASE("split ranks reduce within their groups", "[benchmarks]") {
   const Options options =
       parse({"-b", "64", "-e", "64", "-t", "3", "-g", "2", "--floor"}, {{"NCCL_TESTS_SPLIT", "MOD 2"}});
-  Runner runner(options, find_collective("all_reduce"));
+  Runner runner(options, *find_collective("all_reduce"));
   std::vector<Row> rows;
   runner.run([&](const Row& row) { rows.push_back(row); });
   check_no_wrong_values(rows);
-  CHECK(runner.rank_infos().at(3).group == 1);
+  CHECK(rank_infos(options, runner.groups()).at(3).group == 1);
   // the factor of 3 ranks, not of 6
   const Placement& placement = rows.at(0).in_place;
   CHECK(placement.bandwidth.bus > 1.3 * placement.bandwidth.algorithm);
@@ -91,7 +169,7 @@ TEST_CASE("run cycles repeat the sweep, -c 0 checks nothing, and no elements tak
 }
 
 TEST_CASE("a collective that forgets a rank is caught, in both placements", "[benchmarks]") {
-  Collective broken = find_collective("all_reduce");
+  Collective broken = *find_collective("all_reduce");
   broken.run = [](Communicator& communicator, ReduceOp op, int, std::span<const RankBatch> batches,
                   const CommunicationOptions& options) {
     communicator.all_reduce(op, batches, options);
@@ -105,7 +183,7 @@ TEST_CASE("a collective that forgets a rank is caught, in both placements", "[be
 }
 
 TEST_CASE("the first failure of a thread ends the run and reaches the caller", "[benchmarks]") {
-  Collective failing = find_collective("all_reduce");
+  Collective failing = *find_collective("all_reduce");
   failing.run = [](Communicator& communicator, ReduceOp op, int, std::span<const RankBatch> batches,
                    const CommunicationOptions& options) {
     if (batches[0].rank == 2) throw std::runtime_error("rank 2 gives up");
@@ -115,7 +193,7 @@ TEST_CASE("the first failure of a thread ends the run and reaches the caller", "
 }
 
 TEST_CASE("a time limit turns a missing rank into a CollectiveTimeout", "[benchmarks]") {
-  Collective missing = find_collective("all_reduce");
+  Collective missing = *find_collective("all_reduce");
   missing.run = [](Communicator& communicator, ReduceOp op, int, std::span<const RankBatch> batches,
                    const CommunicationOptions& options) {
     if (batches[0].rank == 0) communicator.all_reduce(op, batches, options);
@@ -126,17 +204,18 @@ TEST_CASE("a time limit turns a missing rank into a CollectiveTimeout", "[benchm
 
 TEST_CASE("the largest size is cut to the memory that is free", "[benchmarks]") {
   Options options = parse({"-b", "1K", "-e", "1G", "-f", "2", "--replicas", "4"});
-  CHECK_FALSE(fit_to_memory(options, std::int64_t{64} << 30));
+  CHECK_FALSE(fit_to_memory(options, {std::int64_t{64} << 30, 4}));
   CHECK(options.max_bytes == std::int64_t{1} << 30);
-  CHECK(fit_to_memory(options, std::int64_t{1} << 30));
+  CHECK(fit_to_memory(options, {std::int64_t{1} << 30, 4}));
   CHECK(options.max_bytes == (std::int64_t{15} << 26) / 8);  // 15/16 of it, in 8 buffers
   try {
-    fit_to_memory(options, 4096);
+    fit_to_memory(options, {4096, 4});
     FAIL("accepted");
   } catch (const OptionError& error) {
     CHECK(error.status() == ExitStatus::bad_size);
     CHECK_THAT(
         error.what(),
-        ContainsSubstring("-b (--minbytes) 1024 with 4 ranks needs 8 such buffers, but 4096 bytes are free"));
+        ContainsSubstring(
+            "-b (--minbytes) 1024 with 4 ranks in one memory needs 8 such buffers, but 4096 bytes are free"));
   }
 }

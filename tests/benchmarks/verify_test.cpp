@@ -150,11 +150,37 @@ TEST_CASE("ranges of elements are filled and checked by themselves", "[benchmark
   const Pattern pattern{DType::f32, ReduceOp::sum, 1, 0};
   std::vector<float> whole(kCount), parts(kCount, -100);
   bench::fill_contribution(pattern, 0, whole.data(), 0, kCount);
-  bench::fill_contribution(pattern, 0, parts.data(), 10, 20);
+  bench::fill_contribution(pattern, 0, parts.data() + 10, 10, 20);
   CHECK(parts[9] == -100);
   CHECK(parts[20] == -100);
   CHECK(std::equal(whole.begin() + 10, whole.begin() + 20, parts.begin() + 10));
-  const void* pointer = parts.data();
+  const void* pointer = parts.data() + 10;
   CHECK(bench::count_wrong(pattern, std::span(&pointer, 1), 10, 20) == 0);
+  pointer = parts.data() + 8;
   CHECK(bench::count_wrong(pattern, std::span(&pointer, 1), 8, 20) == 2);
+}
+
+TEST_CASE("a copy is right only of the rank and the elements that were sent", "[benchmarks]") {
+  for (const DType dtype : bench::all_dtypes()) {
+    INFO(dtype);
+    with_type(dtype, [&]<class T>() {
+      const Pattern pattern{.dtype = dtype, .seed = 3};
+      std::vector<T> message(kCount);
+      bench::fill_message(pattern, 2, message.data(), 0, kCount);
+      const void* pointer = message.data();
+      const auto wrong = [&](int rank, std::int64_t begin, std::uint64_t seed) {
+        return bench::count_wrong_copies({.dtype = dtype, .seed = seed}, rank, std::span(&pointer, 1), begin,
+                                         begin + kCount);
+      };
+      CHECK(wrong(2, 0, 3) == 0);
+      // of 15 values two agree by chance once in 15 times
+      CHECK(wrong(1, 0, 3) > kCount / 2);
+      CHECK(wrong(2, 1, 3) > kCount / 2);
+      CHECK(wrong(2, 0, 4) > kCount / 2);
+      message[7] = static_cast<T>(static_cast<double>(message[7]) + 1);
+      CHECK(wrong(2, 0, 3) == 1);
+      pointer = message.data() + 7;
+      CHECK(bench::count_wrong_copies(pattern, 2, std::span(&pointer, 1), 7, 9) == 1);
+    });
+  }
 }

@@ -1,0 +1,23 @@
+#include "bandwidth.hpp"
+#include "collectives/table.hpp"
+
+namespace lockstep::bench {
+
+const Collective kReduce{
+    .name = "reduce",
+    .bus_formula = "1",
+    .reduces = true,
+    .has_root = true,
+    .only_root_receives = true,
+    .counts =
+        [](std::int64_t elements, int, std::int64_t) {
+          return Counts{.send = elements, .receive = elements, .argument = elements};
+        },
+    .bus_factor = rooted_bus_factor,
+    .transfers = [](const Counts& counts, int,
+                    int root) { return std::vector{Transfer{.destination = root, .count = counts.send}}; },
+    .run = [](Communicator& communicator, ReduceOp op, int root, std::span<const RankBatch> batches,
+              const CommunicationOptions& options) { communicator.reduce(op, root, batches, options); },
+};
+
+}  // namespace lockstep::bench

@@ -1,0 +1,57 @@
+#include <algorithm>
+
+#include "bandwidth.hpp"
+#include "operations/table.hpp"
+
+namespace lockstep::bench {
+namespace {
+
+// How long it takes to start a function on every replica and wait for all.
+class Run : public StrategyOperation {
+ public:
+  explicit Run(Strategy& strategy)
+      : strategy_(strategy), calls_(static_cast<std::size_t>(strategy.num_replicas_in_sync())) {}
+
+  void prepare(std::optional<std::uint64_t> seed) override {
+    counts_calls_ = seed.has_value();
+    std::ranges::fill(calls_, 0);
+  }
+
+  void run(int times) override {
+    for (int i = 0; i < times; ++i) {
+      if (counts_calls_)
+        strategy_.run([this](ReplicaContext& context) {
+          ++calls_[static_cast<std::size_t>(context.replica_id_in_sync_group())];
+        });
+      else
+        strategy_.run([] {});
+    }
+  }
+
+  std::vector<Tensor> results() const override {
+    return {Tensor::from(calls_, Shape(static_cast<std::int64_t>(calls_.size())), Device())};
+  }
+
+  // Every replica was called once.
+  std::int64_t count_wrong(std::uint64_t /*seed*/, std::span<const Tensor> results) const override {
+    const auto calls = results[0].to_vector<std::int64_t>();
+    return static_cast<std::int64_t>(calls.size()) - std::ranges::count(calls, 1);
+  }
+
+ private:
+  Strategy& strategy_;
+  bool counts_calls_ = false;
+  std::vector<std::int64_t> calls_;
+};
+
+}  // namespace
+
+const OperationEntry kRun{
+    .traits = {.name = "run", .is_strategy = true, .has_size = false},
+    .bus_formula = "1",
+    .bus_factor = rooted_bus_factor,
+    .make = [](Strategy& strategy, const Options&, const DataCase&, std::int64_t)
+        -> std::unique_ptr<StrategyOperation> { return std::make_unique<Run>(strategy); },
+};
+
+}  // namespace lockstep::bench

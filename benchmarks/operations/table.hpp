@@ -1,0 +1,13 @@
+#pragma once
+
+#include "operations/operation.hpp"
+
+namespace lockstep::bench {
+
+extern const OperationEntry kRun;
+extern const OperationEntry kMergeCall;
+extern const OperationEntry kUpdate;
+extern const OperationEntry kAxisReduce;
+extern const OperationEntry kBatchReduce;
+
+}  // namespace lockstep::bench
