@@ -87,12 +87,11 @@ void write_variable(Variable& variable, Write write, const IndexedSlices& slices
     check_writable_in_replica(state, write, context);
     context.merge_call_as(
         name(write),
-        [&](Strategy&, const PerReplica<IndexedSlices>& all, const PerReplica<std::uint64_t>& variables,
-            const PerReplica<int>& writes) {
-          check_same_write(variables, writes);
+        [&](Strategy&, const PerReplica<IndexedSlices>& all, const PerReplica<std::uint64_t>& variables) {
+          check_same_variable(variables, write);
           scatter_all(state, write, aggregate(variable, write, all));
         },
-        slices, std::uint64_t{reinterpret_cast<std::uintptr_t>(&state)}, static_cast<int>(write));
+        slices, std::uint64_t{reinterpret_cast<std::uintptr_t>(&state)});
   } else {
     state.strategy->extended().in_cross_replica_context(name(write),
                                                         [&] { scatter_all(state, write, slices); });

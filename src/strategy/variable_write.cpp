@@ -171,15 +171,14 @@ void write_components(VariableState& state, Write write, const Written& written)
 
 }  // namespace
 
-void check_same_write(const PerReplica<std::uint64_t>& variables, const PerReplica<int>& writes) {
-  const auto describe_write = [&](int i) {
-    const auto& state = *reinterpret_cast<const VariableState*>(static_cast<std::uintptr_t>(variables[i]));
-    return concat(name(static_cast<Write>(writes[i])), " of the variable '", state.name, "'");
+void check_same_variable(const PerReplica<std::uint64_t>& variables, Write write) {
+  const auto name_of = [&](int i) -> const std::string& {
+    return reinterpret_cast<const VariableState*>(static_cast<std::uintptr_t>(variables[i]))->name;
   };
-  for (int i = 1; i < writes.size(); ++i)
-    LOCKSTEP_EXPECTS(variables[i] == variables[0] && writes[i] == writes[0], CollectiveMismatch, "replica ",
-                     i, " calls ", describe_write(i), " where replica 0 calls ", describe_write(0),
-                     ". Make the same calls in the same order on every replica.");
+  for (int i = 1; i < variables.size(); ++i)
+    LOCKSTEP_EXPECTS(variables[i] == variables[0], CollectiveMismatch, "replica ", i, " calls ", name(write),
+                     " of the variable '", name_of(i), "' where replica 0 calls that of '", name_of(0),
+                     "'. Make the same calls in the same order on every replica.");
 }
 
 void check_writable_in_replica(const VariableState& state, Write write, const ReplicaContext& context) {
@@ -199,12 +198,11 @@ void write_in_replica(Variable& variable, Write write, const Value& value, Repli
   if constexpr (std::is_same_v<Value, Tensor>) check_fits(state, value, name(write));
   context.merge_call_as(
       name(write),
-      [&](Strategy&, const PerReplica<Value>& values, const PerReplica<std::uint64_t>& variables,
-          const PerReplica<int>& writes) {
-        check_same_write(variables, writes);
+      [&](Strategy&, const PerReplica<Value>& values, const PerReplica<std::uint64_t>& variables) {
+        check_same_variable(variables, write);
         write_all(state, write, aggregate(variable, write, values));
       },
-      value, std::uint64_t{reinterpret_cast<std::uintptr_t>(&state)}, static_cast<int>(write));
+      value, std::uint64_t{reinterpret_cast<std::uintptr_t>(&state)});
 }
 
 /// Whether a write in a replica function concerns that replica alone.

@@ -32,9 +32,9 @@ void write_variable(Variable& variable, Write write, const Scalar& value);
 /// A scatter.
 void write_variable(Variable& variable, Write write, const IndexedSlices& value);
 
-/// @param variables  addresses of the replicas' VariableStates. @param writes  their Writes.
+/// @param variables  addresses of the replicas' VariableStates.
 /// @throws CollectiveMismatch  they are not the same on all replicas.
-void check_same_write(const PerReplica<std::uint64_t>& variables, const PerReplica<int>& writes);
+void check_same_variable(const PerReplica<std::uint64_t>& variables, Write write);
 /// @throws InvalidArgument  the variable's aggregation is none, so that replicas cannot write it.
 void check_writable_in_replica(const VariableState& state, Write write, const ReplicaContext& context);
 
