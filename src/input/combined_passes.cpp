@@ -6,6 +6,7 @@
 #include <lockstep/error.hpp>
 
 #include "input/element_error.hpp"
+#include "input/prefetch_pass.hpp"
 #include "input/stopping.hpp"
 
 namespace lockstep::detail {
@@ -56,8 +57,13 @@ void InterleavePass::fill() {
     input_.reset();
     return;
   }
-  cycle_[static_cast<std::size_t>(place_)] =
+  std::unique_ptr<Pass<FlatElement>> pass =
       call_for_element("Dataset::interleave", index_++, [&] { return fn_(std::move(*element)); });
+  if (place_ < num_threads_) {  // one thread for each of the first places
+    auto shared = std::make_shared<std::unique_ptr<Pass<FlatElement>>>(std::move(pass));
+    pass = std::make_unique<PrefetchPass>([shared] { return std::move(*shared); }, 1);
+  }
+  cycle_[static_cast<std::size_t>(place_)] = std::move(pass);
   ++num_open_;
 }
 

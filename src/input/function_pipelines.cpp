@@ -49,8 +49,9 @@ PipelineHandle interleaved(const PipelineHandle& input, PassFunction fn, Element
   LOCKSTEP_EXPECTS(cycle_length >= 1 && block_length >= 1, InvalidArgument, "Dataset::interleave: blocks of ",
                    block_length, " elements of ", cycle_length, " datasets at a time. Pass at least 1 each.");
   check_options(options, "Dataset::interleave");
+  const int num_threads = options.num_parallel_calls > 1 ? options.num_parallel_calls : 0;
   const auto open = [=, fn = std::move(fn)](const PipelineHandle& from) {
-    return std::make_unique<InterleavePass>(from->open(), fn, cycle_length, block_length);
+    return std::make_unique<InterleavePass>(from->open(), fn, cycle_length, block_length, num_threads);
   };
   return with_elements(input, open, [set = set_type(std::move(type))](Pipeline& result) {
     set(result);
