@@ -1,11 +1,8 @@
-#include <algorithm>
-
 #include <lockstep/error.hpp>
 
-#include "input/combined_passes.hpp"
 #include "input/function_passes.hpp"
+#include "input/interleave_pass.hpp"
 #include "input/parallel_map_pass.hpp"
-#include "input/prefetch_pass.hpp"
 #include "input/transform.hpp"
 
 namespace lockstep::detail {
@@ -49,9 +46,8 @@ PipelineHandle interleaved(const PipelineHandle& input, PassFunction fn, Element
   LOCKSTEP_EXPECTS(cycle_length >= 1 && block_length >= 1, InvalidArgument, "Dataset::interleave: blocks of ",
                    block_length, " elements of ", cycle_length, " datasets at a time. Pass at least 1 each.");
   check_options(options, "Dataset::interleave");
-  const int num_threads = options.num_parallel_calls > 1 ? options.num_parallel_calls : 0;
   const auto open = [=, fn = std::move(fn)](const PipelineHandle& from) {
-    return std::make_unique<InterleavePass>(from->open(), fn, cycle_length, block_length, num_threads);
+    return std::make_unique<InterleavePass>(from->open(), fn, cycle_length, block_length, options);
   };
   return with_elements(input, open, [set = set_type(std::move(type))](Pipeline& result) {
     set(result);

@@ -20,9 +20,17 @@ PrefetchPass::~PrefetchPass() {
   if (thread_.joinable()) thread_.join();
 }
 
+void PrefetchPass::start() {
+  if (!thread_.joinable()) thread_ = start_thread("Dataset: the thread that reads ahead", [this] { read(); });
+}
+
+bool PrefetchPass::is_ready() {
+  const std::scoped_lock lock(mutex_);
+  return ended_ || !ready_.empty();
+}
+
 std::optional<FlatElement> PrefetchPass::next() {
-  if (!thread_.joinable())
-    thread_ = start_thread("Dataset::prefetch: the thread that reads ahead", [this] { read(); });
+  start();
   std::unique_lock lock(mutex_);
   if (!has_element_.wait(lock, current_stop_token(), [this] { return ended_ || !ready_.empty(); }))
     throw Stopped();
@@ -56,8 +64,14 @@ void PrefetchPass::read() {
     lock.lock();
     ended_ = !outcome || !input;  // no input: it could not be opened
     if (outcome) ready_.push_back(std::move(*outcome));
+    const bool ends = ended_;
     has_element_.notify_one();
-    if (ended_) return;
+    if (on_ready_) {
+      lock.unlock();
+      on_ready_();
+      lock.lock();
+    }
+    if (ends) return;
   }
 }
 

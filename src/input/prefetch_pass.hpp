@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -26,10 +27,17 @@ FlatElement take_outcome(Outcome&& outcome);
 /// A pass that a thread reads ahead. The thread opens it, and closes it before it ends.
 class PrefetchPass final : public Pass<FlatElement> {
  public:
-  PrefetchPass(Opener<FlatElement> open, std::int64_t buffer_size)
-      : open_(std::move(open)), buffer_size_(static_cast<std::size_t>(buffer_size)) {}
+  /// @param on_ready  called on the thread after each element and at the end; may be empty.
+  PrefetchPass(Opener<FlatElement> open, std::int64_t buffer_size, std::function<void()> on_ready = {})
+      : open_(std::move(open)),
+        buffer_size_(static_cast<std::size_t>(buffer_size)),
+        on_ready_(std::move(on_ready)) {}
   ~PrefetchPass() override;
-  /// @throws Error  the thread cannot be started.
+  /// Starts the thread, if `next` has not. @throws Error  it cannot be started.
+  void start();
+  /// Whether `next` would not wait. @pre started.
+  bool is_ready();
+  /// @throws as start; what the input does, where its element would have come.
   std::optional<FlatElement> next() override;
 
  private:
@@ -39,6 +47,7 @@ class PrefetchPass final : public Pass<FlatElement> {
 
   Opener<FlatElement> open_;
   std::size_t buffer_size_;
+  std::function<void()> on_ready_;
   std::mutex mutex_;  // guards ready_ and ended_
   std::condition_variable_any has_element_, has_room_;
   std::deque<Outcome> ready_;

@@ -31,15 +31,9 @@ auto fails_at(std::int64_t index) {
     return x;
   };
 }
-
-/// x, length times.
-auto repeated(std::int64_t length) {
-  return [length](const Tensor& x) { return Dataset::from_tensor_slices(x.reshape({1})).repeat(length); };
-}
 }  // namespace combined_passes_test
 
 using combined_passes_test::fails_at;
-using combined_passes_test::repeated;
 using combined_passes_test::with_key;
 
 TEST_CASE("concatenate gives one dataset's elements, then the other's", "[input][host]") {
@@ -101,57 +95,4 @@ TEST_CASE("an exception in one of zip's datasets leaves them in step", "[input][
   CHECK(element->at(0).item<std::int64_t>() == 2);
   CHECK(element->at(1).item<std::int64_t>() == 2);
   CHECK_FALSE(pass->next());
-}
-
-TEST_CASE("interleave takes blocks of several datasets in turn", "[input][host]") {
-  // The example of TensorFlow's documentation of Dataset.interleave.
-  const auto blocks = Dataset::range(1, 6).interleave(repeated(6), 2, 4);
-  static_assert(std::is_same_v<decltype(blocks), const TypedDataset<Tensor>>);
-  const Values expected{1, 1, 1, 1, 2, 2, 2, 2, 1, 1, 2, 2, 3, 3, 3,
-                        3, 4, 4, 4, 4, 3, 3, 4, 4, 5, 5, 5, 5, 5, 5};
-  CHECK(flat_elements(blocks) == expected);
-  CHECK(flat_elements(blocks) == expected);
-  CHECK(flat_elements(Dataset::range(3).interleave(repeated(2), 1)) == Values{0, 0, 1, 1, 2, 2});
-  CHECK(flat_elements(Dataset::range(3).interleave(repeated(2), 3)) == Values{0, 1, 2, 0, 1, 2});
-  CHECK(flat_elements(Dataset::range(3).interleave(repeated(2), INT64_MAX, INT64_MAX)) ==
-        Values{0, 0, 1, 1, 2, 2});
-  CHECK(flat_elements(Dataset::range(3).interleave(repeated(2), INT64_MAX)) == Values{0, 1, 2, 0, 1, 2});
-}
-
-TEST_CASE("interleave of nothing, and of datasets without elements, is nothing", "[input][host]") {
-  CHECK(flat_elements(Dataset::range(0).interleave(repeated(2), 3)).empty());
-  CHECK(flat_elements(Dataset::range(7).interleave(repeated(0), 3)).empty());
-  const auto some = [](const Tensor& x) { return Dataset::range(x.item<std::int64_t>() % 2); };
-  CHECK(flat_elements(Dataset::range(7).interleave(some, 2)) == Values{0, 0, 0});
-}
-
-TEST_CASE("interleaved nests have one structure", "[input][host]") {
-  const auto keyed = [](const Tensor& x) {
-    return Dataset::range(2).map(with_key(x.item<std::int64_t>() == 0 ? "a" : "b"));
-  };
-  CHECK(flat_elements(Dataset::range(1).interleave(keyed, 2)) == Values{0, 1});
-  auto pass = Dataset::range(2).interleave(keyed, 1).pipeline()->open();
-  CHECK(pass->next());
-  CHECK(pass->next());
-  CHECK_THROWS_MATCHES(pass->next(), InvalidArgument, says("Dataset::interleave", "{b: *}", "{a: *}"));
-}
-
-TEST_CASE("an exception in interleave's function or datasets leaves out an element", "[input][host]") {
-  const auto opens = [](const Tensor& x) {
-    fails_at(1)(x);
-    return Dataset::range(2);
-  };
-  auto pass = Dataset::range(3).interleave(opens, 1).pipeline()->open();
-  CHECK(pass->next());
-  CHECK(pass->next());
-  CHECK_THROWS_MATCHES(pass->next(), Error, says("Dataset::interleave: element 1: bad"));
-  CHECK(all_elements(*pass) == std::vector<Values>{{0}, {1}});
-
-  pass = Dataset::range(1)
-             .interleave([](const Tensor&) { return Dataset::range(3).map(fails_at(1)); }, 1)
-             .pipeline()
-             ->open();
-  CHECK(pass->next());
-  CHECK_THROWS_MATCHES(pass->next(), Error, says("Dataset::map: element 1: bad"));
-  CHECK(all_elements(*pass) == std::vector<Values>{{2}});
 }

@@ -151,19 +151,3 @@ TEST_CASE("a parallel map can be dropped at any time", "[input][host]") {
     CHECK(pass->next());
   }
 }
-
-TEST_CASE("interleave on several threads gives what it gives on one", "[input][host]") {
-  const auto datasets = [](const Tensor& x) {
-    const std::int64_t i = x.item<std::int64_t>();
-    return Dataset::range(100 * i, 100 * i + 3 + i % 4).map(uneven);
-  };
-  const std::int64_t cycle = GENERATE(1, 2, 5), block = GENERATE(1, 2);
-  const auto numbers = Dataset::range(7);
-  const Values expected = flat_elements(numbers.interleave(datasets, cycle, block));
-  CHECK(flat_elements(numbers.interleave(datasets, cycle, block, {.num_parallel_calls = 3})) == expected);
-  for (int i = 0; i < 5; ++i) {
-    auto pass =
-        numbers.repeat().interleave(datasets, cycle, block, {.num_parallel_calls = 3}).pipeline()->open();
-    for (int k = 0; k < 4 * i; ++k) CHECK(pass->next());
-  }
-}

@@ -7,10 +7,13 @@
 namespace lockstep {
 
 /// One input pipeline's share of a dataset, not split over replicas. Together the shares are the whole; with
-/// AutoShardPolicy::off and ::hint each is.
+/// AutoShardPolicy::off, and with ::hint, each share is the dataset itself.
+///
+/// Files are shared out below every transformation; zipped and concatenated datasets must all come from
+/// `from_files`.
 ///
 /// With fewer files or elements than pipelines, a share that has some throws InvalidArgument on its first
-/// `next`, since another has none. `automatic` warns once on the standard error stream where it falls back to
+/// `next`, since another has none. `automatic` warns on the standard error stream where it falls back to
 /// elements.
 /// @throws NotFound  AutoShardPolicy::file, several pipelines, and a source that is not `from_files`.
 template <class E>

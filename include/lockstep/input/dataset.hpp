@@ -166,8 +166,10 @@ class TypedDataset : public detail::Transformations<TypedDataset<E>, Dataset> {
     return TypedDataset(detail::filter_pipeline<E>(this->pipeline(), predicate));
   }
   /// The elements of the datasets that fn(element) gives: `block_length` of each in turn, of up to
-  /// `cycle_length` at a time; where one ends, the next takes its place. With several parallel calls, each
-  /// dataset in the cycle is read ahead on a thread of its own, as many as that at a time.
+  /// `cycle_length` at a time; where one ends, the next takes its place. `fn` is called on the thread that
+  /// takes the elements. With n parallel calls, n > 1, the datasets in the first n places of the cycle are
+  /// read ahead by one element, each on a thread of its own; if not deterministic, one that has none ready is
+  /// passed over.
   /// @throws InvalidArgument  cycle_length, block_length or num_parallel_calls < 1.
   template <detail::ElementCallable<E> F>
   auto interleave(const F& fn, std::int64_t cycle_length, std::int64_t block_length = 1,
