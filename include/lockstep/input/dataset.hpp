@@ -119,7 +119,7 @@ class Dataset : public detail::Transformations<Dataset, detail::DatasetHandle> {
   /// returns a callable that returns std::optional<E>.
   template <class Make>
   requires detail::ElementGenerator<std::remove_cvref_t<std::invoke_result_t<const Make&>>>
-  static auto from_generator(const Make& make) {
+  static auto from_generator(Make make) {
     using E = detail::generated_t<std::remove_cvref_t<std::invoke_result_t<const Make&>>>;
     return TypedDataset<E>(detail::generate_pipeline(make));
   }
@@ -129,7 +129,7 @@ class Dataset : public detail::Transformations<Dataset, detail::DatasetHandle> {
   /// after an exception the pass goes on with the next file.
   template <class Reader>
   requires detail::ElementGenerator<detail::file_generator_t<Reader>>
-  static auto from_files(std::vector<std::filesystem::path> paths, const Reader& reader) {
+  static auto from_files(std::vector<std::filesystem::path> paths, Reader reader) {
     using E = detail::generated_t<detail::file_generator_t<Reader>>;
     return TypedDataset<E>(detail::read_pipeline(std::move(paths), reader));
   }
@@ -156,13 +156,13 @@ class TypedDataset : public detail::Transformations<TypedDataset<E>, Dataset> {
   /// element_spec knows neither their shapes nor their dtypes. @throws InvalidArgument  num_parallel_calls
   /// < 1.
   template <detail::ElementCallable<E> F>
-  auto map(const F& fn, const ParallelOptions& options = {}) const {
+  auto map(F fn, const ParallelOptions& options = {}) const {
     return TypedDataset<detail::element_result_t<F, E>>(
         detail::map_pipeline<E>(this->pipeline(), fn, options));
   }
   /// The elements for which predicate(element) is true.
   template <detail::ElementCallable<E> F>
-  TypedDataset filter(const F& predicate) const {
+  TypedDataset filter(F predicate) const {
     return TypedDataset(detail::filter_pipeline<E>(this->pipeline(), predicate));
   }
   /// The elements of the datasets that fn(element) gives: `block_length` of each in turn, of up to
@@ -172,7 +172,7 @@ class TypedDataset : public detail::Transformations<TypedDataset<E>, Dataset> {
   /// passed over.
   /// @throws InvalidArgument  cycle_length, block_length or num_parallel_calls < 1.
   template <detail::ElementCallable<E> F>
-  auto interleave(const F& fn, std::int64_t cycle_length, std::int64_t block_length = 1,
+  auto interleave(F fn, std::int64_t cycle_length, std::int64_t block_length = 1,
                   const ParallelOptions& options = {}) const {
     using R = typename detail::dataset_element<detail::element_result_t<F, E>>::type;
     return TypedDataset<R>(
