@@ -14,6 +14,8 @@
 #include <lockstep/dtype.hpp>
 #include <lockstep/error.hpp>
 #include <lockstep/event.hpp>
+#include <lockstep/input/auto_shard.hpp>
+#include <lockstep/input/auto_shard_policy.hpp>
 #include <lockstep/input/dataset.hpp>
 #include <lockstep/input/distribute.hpp>
 #include <lockstep/input/distributed_dataset.hpp>
@@ -21,6 +23,8 @@
 #include <lockstep/input/input_options.hpp>
 #include <lockstep/input/npy.hpp>
 #include <lockstep/input/numpy.hpp>
+#include <lockstep/input/parallel_options.hpp>
+#include <lockstep/input/readers.hpp>
 #include <lockstep/input/sharding.hpp>
 #include <lockstep/input/tensor_spec.hpp>
 #include <lockstep/memory.hpp>

@@ -26,11 +26,13 @@ void check_options(const InputOptions& options, std::string_view what) {
 
 /// Whether slices are balanced: where one worker does not share elements with others.
 bool is_balanced(AutoShardPolicy policy, const Pipeline& dataset) {
-  return dataset.batch_size && (policy == AutoShardPolicy::off || policy == AutoShardPolicy::file);
+  return dataset.batch_size && (policy == AutoShardPolicy::off || policy == AutoShardPolicy::file ||
+                                (policy == AutoShardPolicy::automatic && dataset.shard_files));
 }
 
 bool is_static(const std::vector<TensorSpec>& spec) {
-  return std::all_of(spec.begin(), spec.end(), [](const TensorSpec& leaf) { return leaf.is_static(); });
+  return !spec.empty() &&
+         std::all_of(spec.begin(), spec.end(), [](const TensorSpec& leaf) { return leaf.is_static(); });
 }
 
 /// What a replica gets where a step may leave it without rows.
@@ -68,6 +70,7 @@ Steps split_steps(const PipelineHandle& dataset, const InputTarget& target, cons
   const std::int64_t num_slices = target.num_replicas_in_sync;
   std::vector<TensorSpec> spec = dataset->spec;
   for (std::size_t i = 0; i < spec.size(); ++i) {
+    if (!spec[i].is_known) continue;  // then the pass looks
     LOCKSTEP_EXPECTS(spec[i].rank() > 0, InvalidArgument, kWhat, ": component ", i,
                      " of the elements is a scalar, ", spec[i], ", which ", target.strategy_name,
                      " cannot split over ", num_slices, " replicas. Batch the dataset first.");
@@ -99,7 +102,8 @@ Steps deal_steps(const std::vector<PipelineHandle>& datasets, const InputTarget&
   std::vector<std::vector<TensorSpec>> spec;
   for (std::size_t replica = 0; replica < num_replicas; ++replica) {
     spec.push_back(datasets[replica % datasets.size()]->spec);
-    LOCKSTEP_EXPECTS(spec[replica].size() == spec[0].size(), InvalidArgument,
+    const bool is_known = !spec[replica].empty() && !spec[0].empty();
+    LOCKSTEP_EXPECTS(!is_known || spec[replica].size() == spec[0].size(), InvalidArgument,
                      "distribute_datasets_from_function: the elements of replica ", replica,
                      "'s dataset have ", spec[replica].size(), " components, those of replica 0's ",
                      spec[0].size(), ". Make datasets of one structure.");

@@ -9,6 +9,9 @@
 #include <vector>
 
 #include <lockstep/detail/pipeline.hpp>
+#include <lockstep/error.hpp>
+
+#include "input/stopping.hpp"
 
 /// Passes that reorder, repeat and leave out. They are the same for elements and for numbers of rows.
 namespace lockstep::detail {
@@ -62,6 +65,7 @@ class RepeatPass final : public Pass<T> {
 
   std::optional<T> next() override {
     while (num_left_ != 0) {
+      check_stop();
       const bool starts = input_ == nullptr;
       if (starts) input_ = open_();
       if (std::optional<T> value = input_->next()) return value;
@@ -102,14 +106,60 @@ class SkipPass final : public Pass<T> {
   SkipPass(std::unique_ptr<Pass<T>> input, std::int64_t count) : input_(std::move(input)), num_left_(count) {}
 
   std::optional<T> next() override {
-    for (; num_left_ > 0; --num_left_)
-      if (!input_->next()) num_left_ = 1;  // the end, and ever after
+    while (num_left_ > 0) {
+      check_stop();
+      --num_left_;                         // also where the element throws
+      if (!input_->next()) num_left_ = 0;  // the end, and ever after
+    }
     return input_->next();
   }
 
  private:
   std::unique_ptr<Pass<T>> input_;
   std::int64_t num_left_;
+};
+
+template <class T>
+class ShardPass final : public Pass<T> {
+ public:
+  /// @param needs_all  whether to fail where there are fewer values than shards, but one for this.
+  ShardPass(std::unique_ptr<Pass<T>> input, std::int64_t num_shards, std::int64_t index, bool needs_all)
+      : input_(std::move(input)),
+        num_shards_(num_shards),
+        index_(index),
+        num_left_(index),
+        needs_all_(needs_all) {}
+
+  std::optional<T> next() override {
+    if (!pass_over()) return std::nullopt;
+    std::optional<T> value = input_->next();
+    num_left_ = num_shards_ - 1;
+    if (!value || !needs_all_) return value;
+
+    needs_all_ = false;
+    num_left_ = num_shards_ - 1 - index_;
+    LOCKSTEP_EXPECTS(pass_over(), InvalidArgument, "auto_shard: the dataset has fewer than ", num_shards_,
+                     " elements, so some of the ", num_shards_,
+                     " input pipelines have none. Use fewer, or AutoShardPolicy::off.");
+    num_left_ = index_;
+    return value;
+  }
+
+ private:
+  /// Leaves out other shards' values. @return false where the end is among them.
+  bool pass_over() {
+    while (num_left_ > 0) {
+      check_stop();
+      --num_left_;
+      if (!input_->next()) return false;
+    }
+    return true;
+  }
+
+  std::unique_ptr<Pass<T>> input_;
+  std::int64_t num_shards_, index_;
+  std::int64_t num_left_;  // to pass over
+  bool needs_all_;
 };
 
 }  // namespace lockstep::detail

@@ -11,27 +11,17 @@
 #include "input/host_rows.hpp"
 #include "input/passes.hpp"
 #include "input/row_tables.hpp"
+#include "input/transform.hpp"
 
 namespace lockstep::detail {
 namespace {
 
 PipelineHandle table_pipeline(std::shared_ptr<const RowTable> table, std::vector<TensorSpec> spec,
-                              std::any structure) {
+                              ElementType type) {
   const std::int64_t num_rows = table->num_rows();
   TableRows rows{std::move(table), [num_rows] { return std::make_unique<CountPass>(num_rows); }};
   return std::make_shared<const Pipeline>(
-      Pipeline{std::move(rows), std::move(spec), std::nullopt, std::move(structure)});
-}
-
-/// The pipeline with `wrap`, which makes one Opener of another, around its elements or its numbers of rows.
-template <class Wrap>
-PipelineHandle transformed(const PipelineHandle& input, const Wrap& wrap) {
-  Pipeline result = *input;
-  if (auto* rows = std::get_if<TableRows>(&result.elements))
-    rows->open = wrap(std::move(rows->open));
-  else
-    result.elements = wrap(std::get<Opener<FlatElement>>(std::move(result.elements)));
-  return std::make_shared<const Pipeline>(std::move(result));
+      Pipeline{std::move(rows), std::move(spec), std::nullopt, std::move(type), nullptr});
 }
 
 /// A seed for each pass: the steps of SplitMix64 (Steele, Lea, Flood 2014).
@@ -69,7 +59,7 @@ std::unique_ptr<Pass<FlatElement>> Pipeline::open() const {
   return std::get<Opener<FlatElement>>(elements)();
 }
 
-PipelineHandle slices_pipeline(std::vector<Tensor> tensors, std::any structure, std::string_view what) {
+PipelineHandle slices_pipeline(std::vector<Tensor> tensors, ElementType type, std::string_view what) {
   LOCKSTEP_EXPECTS(!tensors.empty(), InvalidArgument, what, ": there are no tensors. Pass at least one.");
   std::vector<TensorSpec> spec;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -84,10 +74,10 @@ PipelineHandle slices_pipeline(std::vector<Tensor> tensors, std::any structure, 
   }
   for (Tensor& tensor : tensors) tensor = on_host(tensor);
   return table_pipeline(std::make_shared<const TensorRows>(std::move(tensors)), std::move(spec),
-                        std::move(structure));
+                        std::move(type));
 }
 
-PipelineHandle range_pipeline(std::int64_t start, std::int64_t stop, std::int64_t step) {
+PipelineHandle range_pipeline(std::int64_t start, std::int64_t stop, std::int64_t step, ElementType type) {
   LOCKSTEP_EXPECTS(step != 0, InvalidArgument, "Dataset::range(", start, ", ", stop,
                    ", 0): the step is 0. Pass another.");
   // Unsigned: the distance may exceed the largest signed number.
@@ -101,7 +91,7 @@ PipelineHandle range_pipeline(std::int64_t start, std::int64_t stop, std::int64_
   LOCKSTEP_EXPECTS(count <= static_cast<std::uint64_t>(INT64_MAX), InvalidArgument, "Dataset::range(", start,
                    ", ", stop, ", ", step, "): ", count, " elements are too many. Pass a larger step.");
   auto table = std::make_shared<const RangeRows>(start, step, static_cast<std::int64_t>(count));
-  return table_pipeline(std::move(table), {TensorSpec({}, DType::i64)}, Tensor());
+  return table_pipeline(std::move(table), {TensorSpec({}, DType::i64)}, std::move(type));
 }
 
 PipelineHandle shuffled(const PipelineHandle& input, std::int64_t buffer_size,
@@ -109,7 +99,7 @@ PipelineHandle shuffled(const PipelineHandle& input, std::int64_t buffer_size,
   LOCKSTEP_EXPECTS(buffer_size >= 1, InvalidArgument, "Dataset::shuffle: a buffer of ", buffer_size,
                    " elements. Pass at least 1, best the number of elements.");
   auto seeds = std::make_shared<PassSeeds>(seed ? *seed : random_seed());  // owners: copies of the opener
-  return transformed(input, [&]<class T>(Opener<T> open) -> Opener<T> {
+  return with_passes(input, [buffer_size, seeds]<class T>(Opener<T> open) -> Opener<T> {
     return [open, buffer_size, seeds] {
       return std::make_unique<ShufflePass<T>>(open(), buffer_size, seeds->next());
     };
@@ -119,48 +109,57 @@ PipelineHandle shuffled(const PipelineHandle& input, std::int64_t buffer_size,
 PipelineHandle batched(const PipelineHandle& input, std::int64_t batch_size, bool drop_remainder) {
   LOCKSTEP_EXPECTS(batch_size >= 1, InvalidArgument, "Dataset::batch: batches of ", batch_size,
                    " elements. Pass at least 1.");
-  Pipeline result = *input;
-  if (const auto* rows = std::get_if<TableRows>(&input->elements)) {
-    result.elements = Opener<FlatElement>([rows = *rows, batch_size, drop_remainder] {
-      return std::make_unique<TableBatchPass>(rows, batch_size, drop_remainder);
-    });
-  } else {
-    result.elements = Opener<FlatElement>(
-        [open = std::get<Opener<FlatElement>>(input->elements), batch_size, drop_remainder] {
-          return std::make_unique<StackBatchPass>(open(), batch_size, drop_remainder);
-        });
-  }
-  for (TensorSpec& leaf : result.spec)
-    leaf.extents.insert(leaf.extents.begin(), drop_remainder ? std::optional(batch_size) : std::nullopt);
-  result.batch_size = batch_size;
-  return std::make_shared<const Pipeline>(std::move(result));
+  return with_elements(
+      input,
+      [batch_size, drop_remainder](const PipelineHandle& from) -> std::unique_ptr<Pass<FlatElement>> {
+        if (const auto* rows = std::get_if<TableRows>(&from->elements))
+          return std::make_unique<TableBatchPass>(*rows, batch_size, drop_remainder);
+        return std::make_unique<StackBatchPass>(from->open(), batch_size, drop_remainder);
+      },
+      [batch_size, drop_remainder](Pipeline& result) {
+        for (TensorSpec& leaf : result.spec)
+          if (leaf.is_known)
+            leaf.extents.insert(leaf.extents.begin(),
+                                drop_remainder ? std::optional(batch_size) : std::nullopt);
+        result.batch_size = batch_size;
+      });
 }
 
 PipelineHandle repeated(const PipelineHandle& input, std::int64_t count) {
   LOCKSTEP_EXPECTS(count >= 0 || count == kForever, InvalidArgument, "Dataset::repeat: ", count,
                    " passes. Pass at least 0, or `forever`.");
-  return transformed(input, [count]<class T>(Opener<T> open) -> Opener<T> {
+  return with_passes(input, [count]<class T>(Opener<T> open) -> Opener<T> {
     return [open, count] { return std::make_unique<RepeatPass<T>>(open, count); };
   });
 }
 
 PipelineHandle taken(const PipelineHandle& input, std::int64_t count) {
   LOCKSTEP_EXPECTS(count >= 0, InvalidArgument, "Dataset::take: ", count, " elements. Pass at least 0.");
-  return transformed(input, [count]<class T>(Opener<T> open) -> Opener<T> {
+  return with_passes(input, [count]<class T>(Opener<T> open) -> Opener<T> {
     return [open, count] { return std::make_unique<TakePass<T>>(open(), count); };
   });
 }
 
 PipelineHandle skipped(const PipelineHandle& input, std::int64_t count) {
   LOCKSTEP_EXPECTS(count >= 0, InvalidArgument, "Dataset::skip: ", count, " elements. Pass at least 0.");
-  return transformed(input, [count]<class T>(Opener<T> open) -> Opener<T> {
+  return with_passes(input, [count]<class T>(Opener<T> open) -> Opener<T> {
     return [open, count] { return std::make_unique<SkipPass<T>>(open(), count); };
   });
 }
 
+PipelineHandle sharded(const PipelineHandle& input, std::int64_t num_shards, std::int64_t index,
+                       bool needs_all) {
+  LOCKSTEP_EXPECTS(num_shards >= 1 && 0 <= index && index < num_shards, InvalidArgument,
+                   "Dataset::shard: index ", index, " is not one of ", num_shards,
+                   " shards. Pass at least 1 shard, and an index in [0, num_shards).");
+  return with_passes(input, [=]<class T>(Opener<T> open) -> Opener<T> {
+    return [=] { return std::make_unique<ShardPass<T>>(open(), num_shards, index, needs_all); };
+  });
+}
+
 void check_element_type(const Pipeline& pipeline, const std::type_info& type) {
-  LOCKSTEP_EXPECTS(pipeline.structure.type() == type, InvalidArgument, "Dataset::as<", type_name(type),
-                   ">: the elements are ", type_name(pipeline.structure.type()), ". Ask for this type.");
+  LOCKSTEP_EXPECTS(*pipeline.type.type == type, InvalidArgument, "Dataset::as<", type_name(type),
+                   ">: the elements are ", type_name(*pipeline.type.type), ". Ask for this type.");
 }
 
 }  // namespace lockstep::detail

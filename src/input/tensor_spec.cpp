@@ -7,10 +7,12 @@
 namespace lockstep {
 
 bool TensorSpec::is_static() const noexcept {
-  return std::all_of(extents.begin(), extents.end(), [](const auto& extent) { return extent.has_value(); });
+  return is_known &&
+         std::all_of(extents.begin(), extents.end(), [](const auto& extent) { return extent.has_value(); });
 }
 
 std::string to_string(const TensorSpec& spec) {
+  if (!spec.is_known) return "unknown";
   std::string text = "[";
   for (const auto& extent : spec.extents) {
     if (text.size() > 1) text += ", ";

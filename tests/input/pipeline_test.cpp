@@ -208,6 +208,20 @@ TEST_CASE("take and skip divide a dataset", "[input][host]") {
   CHECK(flat_elements(dataset.batch(2).take(1)) == Values{0, 1});
 }
 
+TEST_CASE("shard gives every so many-th element", "[input][host]") {
+  const Dataset dataset = Dataset::range(7);
+  CHECK(flat_elements(dataset.shard(3, 0)) == Values{0, 3, 6});
+  CHECK(flat_elements(dataset.shard(3, 1)) == Values{1, 4});
+  CHECK(flat_elements(dataset.shard(3, 2)) == Values{2, 5});
+  CHECK(flat_elements(dataset.shard(1, 0)) == sequence(0, 7));
+  CHECK(flat_elements(dataset.shard(kMost, 6)) == Values{6});
+  CHECK(flat_elements(dataset.shard(8, 7)).empty());
+  CHECK(flat_elements(Dataset::range(0).shard(2, 0)).empty());
+  CHECK(flat_elements(dataset.batch(2).shard(2, 1)) == Values{2, 3, 6});
+  CHECK(all_elements(dataset.shard(2, 1).batch(2)) == std::vector<Values>{{1, 3}, {5}});
+  static_assert(std::is_same_v<decltype(Dataset::range(8).shard(2, 0)), TypedDataset<Tensor>>);
+}
+
 TEST_CASE("transformations that cannot be are refused", "[input][host]") {
   const Dataset dataset = Dataset::range(5);
   CHECK_THROWS_MATCHES(dataset.shuffle(0), InvalidArgument, says("Dataset::shuffle: a buffer of 0 elements"));
@@ -215,6 +229,10 @@ TEST_CASE("transformations that cannot be are refused", "[input][host]") {
   CHECK_THROWS_MATCHES(dataset.repeat(-2), InvalidArgument, says("Dataset::repeat: -2 passes", "forever"));
   CHECK_THROWS_MATCHES(dataset.take(-1), InvalidArgument, says("Dataset::take: -1 elements"));
   CHECK_THROWS_MATCHES(dataset.skip(-1), InvalidArgument, says("Dataset::skip: -1 elements"));
+  CHECK_THROWS_MATCHES(dataset.shard(3, 3), InvalidArgument,
+                       says("Dataset::shard: index 3 is not one of 3 shards"));
+  CHECK_THROWS_MATCHES(dataset.shard(3, -1), InvalidArgument, says("Dataset::shard: index -1"));
+  CHECK_THROWS_MATCHES(dataset.shard(0, 0), InvalidArgument, says("0 shards. Pass at least 1 shard"));
 }
 
 TEST_CASE("a dataset remembers its element type", "[input][host]") {

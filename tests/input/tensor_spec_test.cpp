@@ -24,3 +24,10 @@ TEST_CASE("a spec prints unknown extents and tells them from known ones", "[inpu
   CHECK(spec != TensorSpec({2, 3}, DType::u8));
   CHECK(spec != TensorSpec({std::nullopt, 3}, DType::i8));
 }
+
+TEST_CASE("a spec may be unknown", "[input][host]") {
+  CHECK_FALSE(TensorSpec::unknown().is_static());
+  CHECK(to_string(TensorSpec::unknown()) == "unknown");
+  CHECK(TensorSpec::unknown() == TensorSpec::unknown());
+  CHECK(TensorSpec::unknown() != TensorSpec());
+}

@@ -1,16 +1,22 @@
 #pragma once
 
 #include <any>
+#include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <typeinfo>
 #include <variant>
 #include <vector>
 
+#include <lockstep/input/auto_shard_policy.hpp>
+#include <lockstep/input/input_context.hpp>
+#include <lockstep/input/parallel_options.hpp>
 #include <lockstep/input/tensor_spec.hpp>
 #include <lockstep/tensor.hpp>
 
@@ -49,25 +55,43 @@ struct TableRows {
   Opener<std::int64_t> open;
 };
 
+/// The static type of elements, and how their tensors are arranged in it.
+struct ElementType {
+  const std::type_info* type;
+  std::size_t num_leaves;  ///< 0 where lengths or keys are known only from the first element on.
+  /// An element with empty tensors; an empty `any` where it is not known yet. Called from any thread.
+  std::function<std::any()> structure;
+  /// The lengths and keys as text, for comparisons and messages; empty where the type says it all.
+  std::function<std::string()> text;
+};
+
+struct Pipeline;
+using PipelineHandle = std::shared_ptr<const Pipeline>;  // owners: datasets, passes, and what is made of it
+
 /// How elements come about. Immutable; any number of passes may be under way, on any threads.
 struct Pipeline {
   std::variant<TableRows, Opener<FlatElement>> elements;
-  std::vector<TensorSpec> spec;            ///< One for each leaf of an element.
+  std::vector<TensorSpec> spec;            ///< One for each leaf of an element; empty: not known how many.
   std::optional<std::int64_t> batch_size;  ///< As given to the last `batch`.
-  std::any structure;                      ///< An element of the static type with empty tensors.
+  ElementType type;
+  /// The same pipeline reading files index, index + num_shards, … only; empty where no files are read.
+  std::function<PipelineHandle(std::int64_t num_shards, std::int64_t index)> shard_files;
 
   std::unique_ptr<Pass<FlatElement>> open() const;
 };
-
-using PipelineHandle = std::shared_ptr<const Pipeline>;  // owners: datasets
 
 // Sources. `what` is the call that messages name.
 
 /// Slices along the tensors' first axis. Tensors on the host are not copied.
 /// @throws InvalidArgument  no tensors, a scalar, different numbers of rows.
-PipelineHandle slices_pipeline(std::vector<Tensor> tensors, std::any structure, std::string_view what);
+PipelineHandle slices_pipeline(std::vector<Tensor> tensors, ElementType type, std::string_view what);
 /// @throws InvalidArgument  the step is 0.
-PipelineHandle range_pipeline(std::int64_t start, std::int64_t stop, std::int64_t step);
+PipelineHandle range_pipeline(std::int64_t start, std::int64_t stop, std::int64_t step, ElementType type);
+/// What the user's passes give.
+PipelineHandle generator_pipeline(Opener<FlatElement> open, ElementType type);
+using FileOpener = std::function<std::unique_ptr<Pass<FlatElement>>(const std::filesystem::path&)>;
+/// The files' elements, one file after the other.
+PipelineHandle files_pipeline(std::vector<std::filesystem::path> paths, FileOpener open, ElementType type);
 
 // Transformations; Dataset says what they do and throw.
 
@@ -79,6 +103,25 @@ PipelineHandle batched(const PipelineHandle& input, std::int64_t batch_size, boo
 PipelineHandle repeated(const PipelineHandle& input, std::int64_t count);
 PipelineHandle taken(const PipelineHandle& input, std::int64_t count);
 PipelineHandle skipped(const PipelineHandle& input, std::int64_t count);
+/// @param needs_all  whether a shard with elements fails where another has none.
+PipelineHandle sharded(const PipelineHandle& input, std::int64_t num_shards, std::int64_t index,
+                       bool needs_all = false);
+PipelineHandle concatenated(const PipelineHandle& first, const PipelineHandle& second);
+PipelineHandle cached(const PipelineHandle& input);
+PipelineHandle prefetched(const PipelineHandle& input, std::int64_t buffer_size);
+PipelineHandle zipped(std::vector<PipelineHandle> inputs, ElementType type);
+
+using ElementFunction = std::function<FlatElement(FlatElement&&)>;
+using ElementPredicate = std::function<bool(const FlatElement&)>;
+using PassFunction = std::function<std::unique_ptr<Pass<FlatElement>>(FlatElement&&)>;
+PipelineHandle mapped(const PipelineHandle& input, ElementFunction fn, ElementType type,
+                      const ParallelOptions& options);
+PipelineHandle filtered(const PipelineHandle& input, ElementPredicate predicate);
+PipelineHandle interleaved(const PipelineHandle& input, PassFunction fn, ElementType type,
+                           std::int64_t cycle_length, std::int64_t block_length,
+                           const ParallelOptions& options);
+
+PipelineHandle auto_sharded(const PipelineHandle& input, const InputContext& context, AutoShardPolicy policy);
 
 /// @throws InvalidArgument  the pipeline's structure is of another type.
 void check_element_type(const Pipeline& pipeline, const std::type_info& type);

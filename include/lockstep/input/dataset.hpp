@@ -1,67 +1,23 @@
 #pragma once
 
-#include <any>
+#include <array>
+#include <concepts>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <tuple>
-#include <type_traits>
 #include <typeinfo>
 #include <utility>
 #include <vector>
 
-#include <lockstep/detail/nest_types.hpp>
+#include <lockstep/detail/element_functions.hpp>
 #include <lockstep/detail/pipeline.hpp>
+#include <lockstep/detail/tensor_nest.hpp>
+#include <lockstep/input/parallel_options.hpp>
 
 namespace lockstep {
 
-template <class E>
-class TypedDataset;
-
 namespace detail {
-
-/// Whether every leaf of a nest type is a Tensor.
-template <class T>
-consteval bool is_tensor_nest() {
-  if constexpr (std::is_same_v<T, Tensor>)
-    return true;
-  else if constexpr (TupleNest<T>)
-    return []<std::size_t... I>(std::index_sequence<I...>) {
-      return (is_tensor_nest<std::tuple_element_t<I, T>>() && ...);
-    }
-  (std::make_index_sequence<std::tuple_size_v<T>>());
-  else if constexpr (ArrayNest<T> || VectorNest<T> ||
-                     OptionalNest<T>) return is_tensor_nest<typename T::value_type>();
-  else if constexpr (MapNest<T>) return is_tensor_nest<typename T::mapped_type>();
-  else if constexpr (RecordNest<T>) return []<class... Members>(std::type_identity<std::tuple<Members...>>) {
-    return (is_tensor_nest<std::remove_cvref_t<Members>>() && ...);
-  }(std::type_identity<decltype(lockstep_nest_members(std::declval<T&>()))>());
-  else return false;
-}
-
-/// A nest whose leaves are Tensors.
-template <class T>
-concept TensorNest = is_tensor_nest<T>();
-
-/// The tensors of a nest, in order.
-template <TensorNest T>
-std::vector<Tensor> flatten(const T& nest) {
-  std::vector<Tensor> leaves;
-  for_each_leaf(nest, [&](const Tensor& leaf) { leaves.push_back(leaf); });
-  return leaves;
-}
-
-/// The nest with other tensors. @pre as many as it has.
-template <TensorNest T>
-T unflatten(const T& structure, std::vector<Tensor>&& leaves) {
-  std::size_t next = 0;
-  return map_leaves(structure, [&](const Tensor&) { return std::move(leaves[next++]); });
-}
-
-/// The nest without its data.
-template <TensorNest T>
-T structure_of(const T& nest) {
-  return map_leaves(nest, [](const Tensor&) { return Tensor(); });
-}
 
 class DatasetHandle {
  public:
@@ -106,6 +62,21 @@ class Transformations : public Base {
   Self take(std::int64_t count) const { return Self(taken(this->pipeline(), count)); }
   /// All but the first `count` elements. @throws InvalidArgument  count < 0.
   Self skip(std::int64_t count) const { return Self(skipped(this->pipeline(), count)); }
+  /// Elements index, index + num_shards, … @throws InvalidArgument  no shards, or an index that is not one of
+  /// them.
+  Self shard(std::int64_t num_shards, std::int64_t index) const {
+    return Self(sharded(this->pipeline(), num_shards, index));
+  }
+  /// These elements, then `other`'s. @throws InvalidArgument  elements of another type; of other lengths or
+  /// keys: then on `next`, where they are not known before.
+  Self concatenate(const Self& other) const { return Self(concatenated(this->pipeline(), other.pipeline())); }
+  /// The elements of the first pass that comes to its end, kept in memory: later passes over this dataset and
+  /// its copies read nothing else. A pass that is dropped, or that throws, keeps nothing.
+  Self cache() const { return Self(cached(this->pipeline())); }
+  /// The same elements, made ahead on a thread of each pass's own, up to `buffer_size` of them. The thread
+  /// starts with the first `next`. Dropping the pass waits for the function that the thread is in, if any.
+  /// @throws InvalidArgument  buffer_size < 1.
+  Self prefetch(std::int64_t buffer_size) const { return Self(prefetched(this->pipeline(), buffer_size)); }
 };
 
 }  // namespace detail
@@ -115,6 +86,12 @@ class Transformations : public Base {
 /// A cheap handle to an immutable description: nothing is read before a pass starts, and each pass is
 /// independent. Copies may be used from several threads. Elements are made on the host (CPU:0); they are
 /// copies, so writing to one changes nothing else.
+///
+/// Functions are copied, called as const, and by every pass, on the thread that takes the elements or, below
+/// `prefetch` and with `num_parallel_calls`, on threads of the pass's; passes on several threads call them
+/// together. What they throw is thrown by `next`, where the element would have come: an Error whose message
+/// begins with the transformation and the element's index, of the same class where that is one of lockstep's,
+/// with the original nested (std::rethrow_if_nested). The next call goes on with the element after it.
 class Dataset : public detail::Transformations<Dataset, detail::DatasetHandle> {
  public:
   using Transformations::Transformations;
@@ -138,27 +115,87 @@ class Dataset : public detail::Transformations<Dataset, detail::DatasetHandle> {
   /// @throws InvalidArgument  step is 0.
   static TypedDataset<Tensor> range(std::int64_t start, std::int64_t stop, std::int64_t step = 1);
 
+  /// What `make()()` gives, call by call, until it gives nothing. `make` is called when a pass starts, and
+  /// returns a callable that returns std::optional<E>.
+  template <class Make>
+  requires detail::ElementGenerator<std::remove_cvref_t<std::invoke_result_t<const Make&>>>
+  static auto from_generator(Make make) {
+    using E = detail::generated_t<std::remove_cvref_t<std::invoke_result_t<const Make&>>>;
+    return TypedDataset<E>(detail::generate_pipeline(make));
+  }
+
+  /// The elements of files, one file after the other: what `reader(path)()` gives, call by call, until it
+  /// gives nothing. `reader` is called when a pass comes to the file (lockstep/input/readers.hpp has some);
+  /// after an exception the pass goes on with the next file.
+  template <class Reader>
+  requires detail::ElementGenerator<detail::file_generator_t<Reader>>
+  static auto from_files(std::vector<std::filesystem::path> paths, Reader reader) {
+    using E = detail::generated_t<detail::file_generator_t<Reader>>;
+    return TypedDataset<E>(detail::read_pipeline(std::move(paths), reader));
+  }
+
+  /// Tuples of one element of each dataset; ends with the shortest.
+  template <class... E>
+  requires(sizeof...(E) > 0) static TypedDataset<std::tuple<E...>> zip(const TypedDataset<E>&... datasets);
+
   /// The typed form. @throws InvalidArgument  the elements are not `E`.
   template <detail::TensorNest E>
   TypedDataset<E> as() const;
 };
 
 /// A Dataset whose elements are `E`. Copying it to a Dataset forgets `E`; `as<E>()` gives it back.
+///
+/// Functions take an element: a tuple's or pair's members as arguments, where they can be called so.
 template <class E>
 class TypedDataset : public detail::Transformations<TypedDataset<E>, Dataset> {
-  using detail::Transformations<TypedDataset<E>, Dataset>::Transformations;
+  using Base = detail::Transformations<TypedDataset<E>, Dataset>;
+  using Base::Base;
+
+ public:
+  /// fn(element) for each element: a Tensor, or a nest of Tensors of the same lengths and keys for each.
+  /// element_spec knows neither their shapes nor their dtypes. @throws InvalidArgument  num_parallel_calls
+  /// < 1.
+  template <detail::ElementCallable<E> F>
+  auto map(F fn, const ParallelOptions& options = {}) const {
+    return TypedDataset<detail::element_result_t<F, E>>(
+        detail::map_pipeline<E>(this->pipeline(), fn, options));
+  }
+  /// The elements for which predicate(element) is true.
+  template <detail::ElementCallable<E> F>
+  TypedDataset filter(F predicate) const {
+    return TypedDataset(detail::filter_pipeline<E>(this->pipeline(), predicate));
+  }
+  /// The elements of the datasets that fn(element) gives: `block_length` of each in turn, of up to
+  /// `cycle_length` at a time; where one ends, the next takes its place. `fn` is called on the thread that
+  /// takes the elements. With n parallel calls, n > 1, the datasets in the first n places of the cycle are
+  /// read ahead by one element, each on a thread of its own; if not deterministic, one that has none ready is
+  /// passed over.
+  /// @throws InvalidArgument  cycle_length, block_length or num_parallel_calls < 1.
+  template <detail::ElementCallable<E> F>
+  auto interleave(F fn, std::int64_t cycle_length, std::int64_t block_length = 1,
+                  const ParallelOptions& options = {}) const {
+    using R = typename detail::dataset_element<detail::element_result_t<F, E>>::type;
+    return TypedDataset<R>(
+        detail::interleave_pipeline<E>(this->pipeline(), fn, cycle_length, block_length, options));
+  }
 };
 
 template <detail::TensorNest E>
 TypedDataset<E> Dataset::from_tensor_slices(const E& nest) {
-  return TypedDataset<E>(detail::slices_pipeline(detail::flatten(nest), detail::structure_of(nest),
+  return TypedDataset<E>(detail::slices_pipeline(detail::flatten(nest), detail::known_type(nest),
                                                  "Dataset::from_tensor_slices"));
 }
 
 inline TypedDataset<Tensor> Dataset::range(std::int64_t stop) { return range(0, stop); }
 
 inline TypedDataset<Tensor> Dataset::range(std::int64_t start, std::int64_t stop, std::int64_t step) {
-  return TypedDataset<Tensor>(detail::range_pipeline(start, stop, step));
+  return TypedDataset<Tensor>(detail::range_pipeline(start, stop, step, detail::known_type(Tensor())));
+}
+
+template <class... E>
+requires(sizeof...(E) > 0) TypedDataset<std::tuple<E...>> Dataset::zip(const TypedDataset<E>&... datasets) {
+  return TypedDataset<std::tuple<E...>>(
+      detail::zipped({datasets.pipeline()...}, detail::tuple_type<E...>({datasets.pipeline()->type...})));
 }
 
 template <detail::TensorNest E>

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <any>
 #include <concepts>
 #include <string>
 #include <utility>
@@ -37,12 +36,20 @@ Steps deal_steps(const std::vector<PipelineHandle>& datasets, const InputTarget&
                  const InputOptions& options);
 
 /// The replicas' elements as one nest of per-replica values: also where the components are equal, unless
-/// there is one replica.
+/// there is one replica. All have the first of the datasets' structures that is known.
+/// @throws ContextError  none is: before the first step.
 template <class E>
-merged_t<E> assemble_step(const E& structure, Step&& step) {
+merged_t<E> assemble_step(const std::vector<PipelineHandle>& datasets, Step&& step) {
+  const PipelineHandle* known = nullptr;
+  for (const PipelineHandle& dataset : datasets)
+    if (!known && dataset->type.structure().has_value()) known = &dataset;
+  LOCKSTEP_EXPECTS(known, ContextError,
+                   "element_spec: a function makes the elements, whose lengths or keys are known after the "
+                   "first. Fetch a step before.");
   std::vector<E> elements;
   elements.reserve(step.size());
-  for (FlatElement& leaves : step) elements.push_back(unflatten(structure, std::move(leaves)));
+  for (FlatElement& leaves : step)
+    elements.push_back(unflatten_element<E>((*known)->type, std::move(leaves)));
   std::vector<const E*> parts;
   for (const E& element : elements) parts.push_back(&element);
   merged_t<E> merged = merge<E>(parts, "DistributedIterator::next");
@@ -54,26 +61,18 @@ merged_t<E> assemble_step(const E& structure, Step&& step) {
 }
 
 template <class E>
-DistributedDataset<merged_t<E>> distribute_steps(Steps steps, const Pipeline& dataset) {
-  return DistributedDataset<merged_t<E>>(
-      {std::move(steps), [structure = std::any_cast<E>(dataset.structure)](Step&& step) {
-         return assemble_step(structure, std::move(step));
-       }});
+DistributedDataset<merged_t<E>> distribute_steps(Steps steps, std::vector<PipelineHandle> datasets) {
+  return DistributedDataset<merged_t<E>>({std::move(steps), [datasets = std::move(datasets)](Step&& step) {
+                                            return assemble_step<E>(datasets, std::move(step));
+                                          }});
 }
 
 /// Strategy::distribute_dataset.
 template <class E>
 DistributedDataset<merged_t<E>> distribute(const TypedDataset<E>& dataset, const InputTarget& target,
                                            const InputOptions& options = {}) {
-  return distribute_steps<E>(split_steps(dataset.pipeline(), target, options), *dataset.pipeline());
+  return distribute_steps<E>(split_steps(dataset.pipeline(), target, options), {dataset.pipeline()});
 }
-
-template <class T>
-struct dataset_element {};
-template <class E>
-struct dataset_element<TypedDataset<E>> {
-  using type = E;
-};
 
 /// Strategy::distribute_datasets_from_function.
 template <std::invocable<InputContext> F>
@@ -86,7 +85,7 @@ auto distribute_from_function(F&& fn, const InputTarget& target, const InputOpti
   for (const InputContext& context : input_contexts(target, options))
     datasets.push_back(fn(context).pipeline());
   return distribute_steps<typename dataset_element<Made>::type>(deal_steps(datasets, target, options),
-                                                                *datasets[0]);
+                                                                datasets);
 }
 
 }  // namespace lockstep::detail

@@ -25,7 +25,7 @@ using Step = std::vector<FlatElement>;
 /// The steps of a distributed dataset, element types erased.
 struct Steps {
   Opener<Step> open;
-  std::vector<std::vector<TensorSpec>> spec;  ///< Of each replica's element, leaf by leaf.
+  std::vector<std::vector<TensorSpec>> spec;  ///< Of each replica's element, leaf by leaf, where known.
 };
 
 template <class D>
@@ -62,7 +62,8 @@ auto element_spec(const DistributedState<D>& state) {
   std::size_t leaf = 0;
   auto next = [&] {
     std::vector<TensorSpec> components;
-    for (const auto& replica : spec) components.push_back(replica[leaf]);
+    for (const auto& replica : spec)
+      components.push_back(leaf < replica.size() ? replica[leaf] : TensorSpec::unknown());
     ++leaf;
     return PerReplica<TensorSpec>(std::move(components));
   };

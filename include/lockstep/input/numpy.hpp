@@ -47,7 +47,7 @@ template <TensorNest T>
 auto make_numpy_dataset(const T& nest) {
   auto arrays = stack_lists(nest);
   using E = decltype(arrays);
-  return TypedDataset<E>(slices_pipeline(flatten(arrays), structure_of(arrays), "make_numpy_dataset"));
+  return TypedDataset<E>(slices_pipeline(flatten(arrays), known_type(arrays), "make_numpy_dataset"));
 }
 
 /// The rows of a .npy file; each element is a Tensor. @throws as load_npy; InvalidArgument  a scalar.

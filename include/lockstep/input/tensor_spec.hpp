@@ -12,25 +12,33 @@
 
 namespace lockstep {
 
-/// What is known of a tensor before it is made: its dtype, and its extents, each of which may be unknown.
+/// What is known of a tensor before it is made: its dtype, and its extents, each of which may be unknown. Of
+/// what a function makes nothing is known: `TensorSpec::unknown()`.
 struct TensorSpec {
   std::vector<std::optional<std::int64_t>> extents;  ///< Outermost first; none: unknown.
   DType dtype = DType::f32;
+  bool is_known = true;  ///< Whether the rank and the dtype are.
 
   TensorSpec() = default;
   TensorSpec(std::vector<std::optional<std::int64_t>> known, DType type)
       : extents(std::move(known)), dtype(type) {}
+  /// Neither rank nor dtype are known.
+  static TensorSpec unknown() {
+    TensorSpec spec;
+    spec.is_known = false;
+    return spec;
+  }
   /// Every extent is known.
   static TensorSpec of(const Shape& shape, DType dtype) { return {{shape.begin(), shape.end()}, dtype}; }
 
   int rank() const noexcept { return static_cast<int>(extents.size()); }
-  /// Whether every extent is known.
+  /// Whether the rank and every extent are known.
   bool is_static() const noexcept;
 
   friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
 };
 
-/// "[?, 28, 28] float32"
+/// "[?, 28, 28] float32"; "unknown"
 std::string to_string(const TensorSpec& spec);
 std::ostream& operator<<(std::ostream& out, const TensorSpec& spec);
 

@@ -1,0 +1,169 @@
+#pragma once
+
+#include <concepts>
+#include <memory>
+#include <optional>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include <lockstep/detail/tensor_nest.hpp>
+
+/// The user's functions as functions of lists of tensors.
+namespace lockstep {
+
+template <class E>
+class TypedDataset;
+
+namespace detail {
+
+template <class F, class E>
+inline constexpr bool kTakesMembers = false;
+template <class F, class... T>
+inline constexpr bool kTakesMembers<F, std::tuple<T...>> = std::invocable<const F&, T...>;
+template <class F, class A, class B>
+inline constexpr bool kTakesMembers<F, std::pair<A, B>> = std::invocable<const F&, A, B>;
+
+template <class F, class E>
+concept ElementCallable = kTakesMembers<F, E> || std::invocable<const F&, E>;
+
+/// fn(members...) of a tuple or pair where that is well-formed, else fn(element).
+template <class F, class E>
+requires ElementCallable<F, E>
+decltype(auto) call_with_element(const F& fn, E&& element) {
+  if constexpr (kTakesMembers<F, E>)
+    return std::apply(fn, std::move(element));
+  else
+    return fn(std::move(element));
+}
+template <class F, class E>
+using element_result_t =
+    std::remove_cvref_t<decltype(call_with_element(std::declval<const F&>(), std::declval<E>()))>;
+
+template <class T>
+struct dataset_element {};
+template <class E>
+struct dataset_element<TypedDataset<E>> {
+  using type = E;
+};
+
+/// What a generator's callable gives.
+template <class F>
+using generated_t = typename std::remove_cvref_t<std::invoke_result_t<F&>>::value_type;
+
+template <class F>
+concept ElementGenerator = std::invocable<F&> &&
+    OptionalNest<std::remove_cvref_t<std::invoke_result_t<F&>>> && TensorNest<generated_t<F>>;
+
+/// The elements that a generator's callable gives.
+template <ElementGenerator F>
+class GeneratorPass final : public Pass<FlatElement> {
+ public:
+  GeneratorPass(F generate, MadeElements<generated_t<F>> made)
+      : generate_(std::move(generate)), made_(std::move(made)) {}
+
+  std::optional<FlatElement> next() override {
+    const auto element = generate_();
+    return element ? std::optional(made_.flatten(*element)) : std::nullopt;
+  }
+
+ private:
+  F generate_;
+  MadeElements<generated_t<F>> made_;
+};
+
+/// A dataset's elements, whose structure is learned on the way.
+template <TensorNest E>
+class LearningPass final : public Pass<FlatElement> {
+ public:
+  LearningPass(PipelineHandle pipeline, MadeElements<E> made)
+      : pipeline_(std::move(pipeline)), input_(pipeline_->open()), made_(std::move(made)) {}
+
+  std::optional<FlatElement> next() override {
+    std::optional<FlatElement> leaves = input_->next();
+    if (!leaves) return std::nullopt;
+    return made_.flatten(unflatten_element<E>(pipeline_->type, std::move(*leaves)));
+  }
+
+ private:
+  PipelineHandle pipeline_;
+  std::unique_ptr<Pass<FlatElement>> input_;
+  MadeElements<E> made_;
+};
+
+/// A pass over a pipeline of a dataset that is one part of another.
+template <TensorNest E>
+std::unique_ptr<Pass<FlatElement>> open_part(const PipelineHandle& pipeline, const MadeElements<E>& made) {
+  if constexpr (kIsFixed<E>)
+    return pipeline->open();
+  else
+    return std::make_unique<LearningPass<E>>(pipeline, made);
+}
+
+template <class E, class F>
+PipelineHandle map_pipeline(const PipelineHandle& input, const F& fn, const ParallelOptions& options) {
+  using R = element_result_t<F, E>;
+  static_assert(
+      TensorNest<R>,
+      "map: the function must return a Tensor or a nest of Tensors; make Tensor::scalar(...) of numbers");
+  const MadeElements<R> made("Dataset::map");
+  return mapped(
+      input,
+      [fn, made, type = input->type](FlatElement&& leaves) {
+        return made.flatten(call_with_element(fn, unflatten_element<E>(type, std::move(leaves))));
+      },
+      made.type(), options);
+}
+
+template <class E, class F>
+PipelineHandle filter_pipeline(const PipelineHandle& input, const F& predicate) {
+  static_assert(std::is_same_v<element_result_t<F, E>, bool>, "filter: the function must return bool");
+  return filtered(input, [predicate, type = input->type](const FlatElement& leaves) {
+    return call_with_element(predicate, unflatten_element<E>(type, FlatElement(leaves)));
+  });
+}
+
+template <class E, class F>
+PipelineHandle interleave_pipeline(const PipelineHandle& input, const F& fn, std::int64_t cycle_length,
+                                   std::int64_t block_length, const ParallelOptions& options) {
+  using Made = element_result_t<F, E>;
+  static_assert(
+      requires { typename dataset_element<Made>::type; },
+      "interleave: the function must return a TypedDataset; of a Dataset, return dataset.as<E>()");
+  using R = typename dataset_element<Made>::type;
+  const MadeElements<R> made("Dataset::interleave");
+  return interleaved(
+      input,
+      [fn, made, type = input->type](FlatElement&& leaves) {
+        const Made dataset = call_with_element(fn, unflatten_element<E>(type, std::move(leaves)));
+        return open_part<R>(dataset.pipeline(), made);
+      },
+      made.type(), cycle_length, block_length, options);
+}
+
+template <class Make>
+PipelineHandle generate_pipeline(const Make& make) {
+  using F = std::remove_cvref_t<std::invoke_result_t<const Make&>>;
+  const MadeElements<generated_t<F>> made("Dataset::from_generator");
+  return generator_pipeline([make, made] { return std::make_unique<GeneratorPass<F>>(make(), made); },
+                            made.type());
+}
+
+template <class Reader>
+using file_generator_t =
+    std::remove_cvref_t<std::invoke_result_t<const Reader&, const std::filesystem::path&>>;
+
+template <class Reader>
+PipelineHandle read_pipeline(std::vector<std::filesystem::path> paths, const Reader& reader) {
+  using F = file_generator_t<Reader>;
+  const MadeElements<generated_t<F>> made("Dataset::from_files");
+  return files_pipeline(
+      std::move(paths),
+      [reader, made](const std::filesystem::path& path) {
+        return std::make_unique<GeneratorPass<F>>(reader(path), made);
+      },
+      made.type());
+}
+
+}  // namespace detail
+}  // namespace lockstep

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <lockstep/input/auto_shard_policy.hpp>
+#include <lockstep/input/dataset.hpp>
+#include <lockstep/input/input_context.hpp>
+
+namespace lockstep {
+
+/// One input pipeline's share of a dataset, not split over replicas. Together the shares are the whole; with
+/// AutoShardPolicy::off, and with ::hint, each share is the dataset itself.
+///
+/// Files are shared out below every transformation; zipped and concatenated datasets must all come from
+/// `from_files`.
+///
+/// With fewer files or elements than pipelines, a share that has some throws InvalidArgument on its first
+/// `next`, since another has none. `automatic` warns on the standard error stream where it falls back to
+/// elements.
+/// @throws NotFound  AutoShardPolicy::file, several pipelines, and a source that is not `from_files`.
+template <class E>
+TypedDataset<E> auto_shard(const TypedDataset<E>& dataset, const InputContext& context,
+                           AutoShardPolicy policy = AutoShardPolicy::automatic) {
+  return TypedDataset<E>(detail::auto_sharded(dataset.pipeline(), context, policy));
+}
+
+}  // namespace lockstep

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <string_view>
+
+namespace lockstep {
+
+/// How a dataset is shared out over workers. It also decides how `distribute_dataset` splits a batch over
+/// replicas: by balanced sizes (balanced_batch_sizes) where data is read by file or by everybody and the
+/// batch size is known, else by ceiling slices of each batch as it comes.
+enum class AutoShardPolicy : std::int8_t {
+  off = -1,   ///< Every worker reads everything.
+  automatic,  ///< By file where the dataset reads files, else by data, with a warning.
+  file,       ///< Each worker reads its share of the files: worker w of W files w, w + W, …
+  data,       ///< Every worker reads everything and keeps elements w, w + W, …
+  hint,       ///< The dataset has been sharded by the user.
+};
+
+std::string_view name(AutoShardPolicy policy);
+std::ostream& operator<<(std::ostream& out, AutoShardPolicy policy);
+
+}  // namespace lockstep

@@ -1,0 +1,26 @@
+#include <lockstep/error.hpp>
+#include <lockstep/input/auto_shard.hpp>
+
+#include "detail/warn.hpp"
+
+namespace lockstep::detail {
+
+PipelineHandle auto_sharded(const PipelineHandle& input, const InputContext& context,
+                            AutoShardPolicy policy) {
+  const int num_shards = context.num_input_pipelines();
+  const int index = context.input_pipeline_id();
+  if (num_shards == 1 || policy == AutoShardPolicy::off || policy == AutoShardPolicy::hint) return input;
+
+  if (policy != AutoShardPolicy::data && input->shard_files) return input->shard_files(num_shards, index);
+  LOCKSTEP_EXPECTS(policy != AutoShardPolicy::file, NotFound, "auto_shard: the dataset does not come from ",
+                   "from_files alone, so its files cannot be shared out over ", num_shards,
+                   " input pipelines. Read it with from_files, or pass AutoShardPolicy::data.");
+  if (policy == AutoShardPolicy::automatic)
+    warn(concat(
+        "auto_shard: the dataset does not come from from_files alone, so each of ", num_shards,
+        " input pipelines reads all of it and keeps its share of the elements. Read it with from_files, "
+        "or pass AutoShardPolicy::data or ::off to say so."));
+  return sharded(input, num_shards, index, true);
+}
+
+}  // namespace lockstep::detail

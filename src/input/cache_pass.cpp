@@ -1,0 +1,43 @@
+#include "input/cache_pass.hpp"
+
+#include "input/transform.hpp"
+
+namespace lockstep::detail {
+namespace {
+
+FlatElement clone(const FlatElement& element) {
+  FlatElement copy;
+  copy.reserve(element.size());
+  for (const Tensor& leaf : element) copy.push_back(leaf.clone());
+  return copy;
+}
+
+}  // namespace
+
+std::optional<FlatElement> ReplayPass::next() {
+  return next_ < elements_->size() ? std::optional(clone((*elements_)[next_++])) : std::nullopt;
+}
+
+std::optional<FlatElement> RecordPass::next() {
+  try {
+    std::optional<FlatElement> element = input_->next();
+    if (elements_ && element) elements_->push_back(clone(*element));
+    if (elements_ && !element) cache_->set(std::move(elements_));
+    return element;
+  } catch (...) {
+    elements_.reset();
+    throw;
+  }
+}
+
+PipelineHandle cached(const PipelineHandle& input) {
+  Pipeline result = *input;
+  auto cache = std::make_shared<ElementCache>();
+  result.elements = Opener<FlatElement>([input, cache]() -> std::unique_ptr<Pass<FlatElement>> {
+    if (CachedElements elements = cache->get()) return std::make_unique<ReplayPass>(std::move(elements));
+    return std::make_unique<RecordPass>(input->open(), cache);
+  });
+  return with_file_shards(std::move(result), input, cached);
+}
+
+}  // namespace lockstep::detail

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <lockstep/detail/pipeline.hpp>
+
+namespace lockstep::detail {
+
+using CachedElements = std::shared_ptr<const std::vector<FlatElement>>;  // owners: the cache and its passes
+
+/// The elements of a whole pass, once there was one. Thread-safe.
+class ElementCache {
+ public:
+  /// Null: none yet.
+  CachedElements get() const {
+    const std::scoped_lock lock(mutex_);
+    return elements_;
+  }
+  void set(CachedElements elements) {
+    const std::scoped_lock lock(mutex_);
+    if (!elements_) elements_ = std::move(elements);
+  }
+
+ private:
+  mutable std::mutex mutex_;  // guards elements_
+  CachedElements elements_;
+};
+
+/// Copies of the cached elements.
+class ReplayPass final : public Pass<FlatElement> {
+ public:
+  explicit ReplayPass(CachedElements elements) : elements_(std::move(elements)) {}
+  std::optional<FlatElement> next() override;
+
+ private:
+  CachedElements elements_;
+  std::size_t next_ = 0;
+};
+
+/// The input's elements; fills the cache at its end, unless one of them threw.
+class RecordPass final : public Pass<FlatElement> {
+ public:
+  RecordPass(std::unique_ptr<Pass<FlatElement>> input, std::shared_ptr<ElementCache> cache)
+      : input_(std::move(input)),
+        cache_(std::move(cache)),
+        elements_(std::make_shared<std::vector<FlatElement>>()) {}
+  std::optional<FlatElement> next() override;
+
+ private:
+  std::unique_ptr<Pass<FlatElement>> input_;
+  std::shared_ptr<ElementCache> cache_;                 // owners: the pipeline and its passes
+  std::shared_ptr<std::vector<FlatElement>> elements_;  // null: not to be kept
+};
+
+}  // namespace lockstep::detail

@@ -1,0 +1,47 @@
+#include "input/combined_passes.hpp"
+
+#include <exception>
+#include <iterator>
+
+#include <lockstep/error.hpp>
+
+#include "input/stopping.hpp"
+
+namespace lockstep::detail {
+
+std::optional<FlatElement> ConcatenatePass::next() {
+  std::optional<FlatElement> element = input_->next();
+  if (!element && !in_second_) {
+    input_ = second_->open();
+    in_second_ = true;
+    element = input_->next();
+  }
+  if (element && in_second_ && first_->type.structure().has_value())
+    LOCKSTEP_EXPECTS(first_->type.text() == second_->type.text(), InvalidArgument,
+                     "Dataset::concatenate: the elements of the first dataset have the structure ",
+                     first_->type.text(), ", those of the second ", second_->type.text(),
+                     ". Give all elements the same keys and lengths.");
+  return element;
+}
+
+std::optional<FlatElement> ZipPass::next() {
+  if (ended_) return std::nullopt;
+  FlatElement whole;
+  std::exception_ptr error;
+  for (const auto& input : inputs_) {
+    try {
+      std::optional<FlatElement> part = input->next();
+      ended_ = !part;
+      if (ended_) return std::nullopt;
+      whole.insert(whole.end(), std::make_move_iterator(part->begin()), std::make_move_iterator(part->end()));
+    } catch (const Stopped&) {
+      throw;
+    } catch (...) {
+      if (!error) error = std::current_exception();  // the others go on too, to stay in step
+    }
+  }
+  if (error) std::rethrow_exception(error);
+  return whole;
+}
+
+}  // namespace lockstep::detail

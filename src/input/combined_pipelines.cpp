@@ -1,0 +1,82 @@
+#include <algorithm>
+
+#include <lockstep/error.hpp>
+
+#include "input/combined_passes.hpp"
+#include "input/transform.hpp"
+
+namespace lockstep::detail {
+namespace {
+
+/// What is known of tensors that are of one kind or the other.
+TensorSpec common_spec(const TensorSpec& a, const TensorSpec& b) {
+  if (!a.is_known || !b.is_known || a.rank() != b.rank()) return TensorSpec::unknown();
+  TensorSpec common = a;
+  for (std::size_t axis = 0; axis < a.extents.size(); ++axis)
+    if (a.extents[axis] != b.extents[axis]) common.extents[axis].reset();
+  return common;
+}
+
+std::vector<TensorSpec> common_spec(const std::vector<TensorSpec>& a, const std::vector<TensorSpec>& b) {
+  if (a.empty() || b.empty()) return {};
+  LOCKSTEP_EXPECTS(a.size() == b.size(), InvalidArgument,
+                   "Dataset::concatenate: the elements of the first dataset have ", a.size(),
+                   " components, those of the second ", b.size(), ". Give all elements the same structure.");
+  std::vector<TensorSpec> common;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    LOCKSTEP_EXPECTS(!a[i].is_known || !b[i].is_known || a[i].dtype == b[i].dtype, InvalidArgument,
+                     "Dataset::concatenate: component ", i, " of the first dataset's elements is ", a[i],
+                     ", of the second's ", b[i], ". Make the dtypes the same, as map with cast does.");
+    common.push_back(common_spec(a[i], b[i]));
+  }
+  return common;
+}
+
+}  // namespace
+
+PipelineHandle concatenated(const PipelineHandle& first, const PipelineHandle& second) {
+  check_element_type(*second, *first->type.type);
+  Pipeline result{Opener<FlatElement>([=] { return std::make_unique<ConcatenatePass>(first, second); }),
+                  common_spec(first->spec, second->spec),
+                  first->batch_size == second->batch_size ? first->batch_size : std::nullopt, first->type,
+                  nullptr};
+  result.type.num_leaves = result.spec.size();
+  result.type.structure = [a = first->type.structure, b = second->type.structure] {
+    std::any structure = a();
+    return structure.has_value() ? structure : b();
+  };
+  result.type.text = [a = first->type, b = second->type] {
+    return a.structure().has_value() ? a.text() : b.text();
+  };
+  if (first->shard_files && second->shard_files)
+    result.shard_files = [a = first->shard_files, b = second->shard_files](std::int64_t num_shards,
+                                                                           std::int64_t index) {
+      return concatenated(a(num_shards, index), b(num_shards, index));
+    };
+  return std::make_shared<const Pipeline>(std::move(result));
+}
+
+PipelineHandle zipped(std::vector<PipelineHandle> inputs, ElementType type) {
+  Pipeline result{Opener<FlatElement>(), {}, inputs[0]->batch_size, std::move(type), nullptr};
+  bool reads_files = true;
+  for (const PipelineHandle& input : inputs) {
+    if (result.type.num_leaves > 0)
+      result.spec.insert(result.spec.end(), input->spec.begin(), input->spec.end());
+    if (input->batch_size != result.batch_size) result.batch_size.reset();
+    reads_files = reads_files && input->shard_files;
+  }
+  if (reads_files)
+    result.shard_files = [inputs, type = result.type](std::int64_t num_shards, std::int64_t index) {
+      std::vector<PipelineHandle> shards;
+      for (const PipelineHandle& input : inputs) shards.push_back(input->shard_files(num_shards, index));
+      return zipped(std::move(shards), type);
+    };
+  result.elements = Opener<FlatElement>([inputs = std::move(inputs)] {
+    std::vector<std::unique_ptr<Pass<FlatElement>>> passes;
+    for (const PipelineHandle& input : inputs) passes.push_back(input->open());
+    return std::make_unique<ZipPass>(std::move(passes));
+  });
+  return std::make_shared<const Pipeline>(std::move(result));
+}
+
+}  // namespace lockstep::detail

@@ -1,0 +1,52 @@
+#include "input/element_error.hpp"
+
+#include <exception>
+
+#include <lockstep/error.hpp>
+
+namespace lockstep::detail {
+namespace {
+
+template <class Kind>
+[[noreturn]] void raise_nested(const std::string& message, ErrorContext context) {
+  std::throw_with_nested(Kind(message, std::move(context)));
+}
+
+}  // namespace
+
+void raise_at_element(std::string_view what, std::int64_t index) {
+  const std::string place = concat(what, ": element ", index, ": ");
+  const auto text = [&](const std::exception& error) { return concat(place, error.what()); };
+  try {
+    throw;
+  } catch (const NotFound& error) {
+    raise_nested<NotFound>(text(error), error.context());
+  } catch (const CollectiveMismatch& error) {
+    raise_nested<CollectiveMismatch>(text(error), error.context());
+  } catch (const InvalidArgument& error) {
+    raise_nested<InvalidArgument>(text(error), error.context());
+  } catch (const ContextError& error) {
+    raise_nested<ContextError>(text(error), error.context());
+  } catch (const Unsupported& error) {
+    raise_nested<Unsupported>(text(error), error.context());
+  } catch (const OutOfMemory& error) {
+    raise_nested<OutOfMemory>(text(error), error.context());
+  } catch (const DeviceError& error) {
+    std::throw_with_nested(DeviceError(text(error), error.context(), error.is_fatal()));
+  } catch (const CollectiveTimeout& error) {
+    raise_nested<CollectiveTimeout>(text(error), error.context());
+  } catch (const CollectiveAborted& error) {
+    raise_nested<CollectiveAborted>(text(error), error.context());
+  } catch (const CollectiveError& error) {
+    raise_nested<CollectiveError>(text(error), error.context());
+  } catch (const Error& error) {
+    raise_nested<Error>(text(error), error.context());
+  } catch (const std::exception& error) {
+    raise_nested<Error>(text(error), {.location = {__FILE__, __LINE__, __func__}});
+  } catch (...) {
+    raise_nested<Error>(concat(place, "an exception that is no std::exception."),
+                        {.location = {__FILE__, __LINE__, __func__}});
+  }
+}
+
+}  // namespace lockstep::detail

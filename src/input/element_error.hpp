@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include <lockstep/tensor.hpp>
+
+#include "input/stopping.hpp"
+
+namespace lockstep::detail {
+
+/// Throws the exception that is being handled again, as one whose message begins with what was done and with
+/// the element's index: of the same class where that is one of lockstep's, but OutOfRange, which is the end
+/// of an iterator; else an Error. The original is nested in it.
+[[noreturn]] void raise_at_element(std::string_view what, std::int64_t index);
+
+/// fn() of the user's, for one element.
+template <class F>
+decltype(auto) call_for_element(std::string_view what, std::int64_t index, F&& fn) {
+  try {
+    return fn();
+  } catch (const Stopped&) {
+    throw;
+  } catch (...) {
+    raise_at_element(what, index);
+  }
+}
+
+}  // namespace lockstep::detail

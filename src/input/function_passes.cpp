@@ -1,0 +1,43 @@
+#include "input/function_passes.hpp"
+
+#include "input/host_rows.hpp"
+#include "input/stopping.hpp"
+
+namespace lockstep::detail {
+
+FlatElement host_element(FlatElement&& element) {
+  for (Tensor& leaf : element) leaf = on_host(leaf);
+  return std::move(element);
+}
+
+std::optional<FlatElement> MapPass::next() {
+  const std::int64_t index = index_++;
+  std::optional<FlatElement> element = input_->next();
+  if (!element) return std::nullopt;
+  return call_for_element("Dataset::map", index, [&] { return host_element(fn_(std::move(*element))); });
+}
+
+std::optional<FlatElement> FilterPass::next() {
+  for (;;) {
+    check_stop();
+    const std::int64_t index = index_++;
+    std::optional<FlatElement> element = input_->next();
+    if (!element || call_for_element("Dataset::filter", index, [&] { return predicate_(*element); }))
+      return element;
+  }
+}
+
+std::optional<FlatElement> UserPass::next() {
+  if (!open_) return std::nullopt;
+  check_stop();
+  auto element = call_for_element("Dataset::from_generator", index_++, [&]() -> std::optional<FlatElement> {
+    if (!input_) input_ = open_();
+    std::optional<FlatElement> next = input_->next();
+    if (next) next = host_element(std::move(*next));
+    return next;
+  });
+  if (!element) open_ = nullptr;
+  return element;
+}
+
+}  // namespace lockstep::detail

@@ -1,0 +1,65 @@
+#include <lockstep/error.hpp>
+
+#include "input/function_passes.hpp"
+#include "input/interleave_pass.hpp"
+#include "input/parallel_map_pass.hpp"
+#include "input/transform.hpp"
+
+namespace lockstep::detail {
+namespace {
+
+void check_options(const ParallelOptions& options, std::string_view what) {
+  LOCKSTEP_EXPECTS(options.num_parallel_calls >= 1, InvalidArgument, what, ": num_parallel_calls is ",
+                   options.num_parallel_calls, ". Pass at least 1, which uses the calling thread.");
+}
+
+/// Elements that a function makes.
+auto set_type(ElementType type) {
+  return [type = std::move(type)](Pipeline& result) {
+    result.spec.assign(type.num_leaves, TensorSpec::unknown());
+    result.type = type;
+  };
+}
+
+}  // namespace
+
+PipelineHandle mapped(const PipelineHandle& input, ElementFunction fn, ElementType type,
+                      const ParallelOptions& options) {
+  check_options(options, "Dataset::map");
+  const auto open = [fn = std::move(fn),
+                     options](const PipelineHandle& from) -> std::unique_ptr<Pass<FlatElement>> {
+    if (options.num_parallel_calls > 1) return std::make_unique<ParallelMapPass>(from, fn, options);
+    return std::make_unique<MapPass>(from->open(), fn);
+  };
+  return with_elements(input, open, set_type(std::move(type)));
+}
+
+PipelineHandle filtered(const PipelineHandle& input, ElementPredicate predicate) {
+  return with_elements(input, [predicate = std::move(predicate)](const PipelineHandle& from) {
+    return std::make_unique<FilterPass>(from->open(), predicate);
+  });
+}
+
+PipelineHandle interleaved(const PipelineHandle& input, PassFunction fn, ElementType type,
+                           std::int64_t cycle_length, std::int64_t block_length,
+                           const ParallelOptions& options) {
+  LOCKSTEP_EXPECTS(cycle_length >= 1 && block_length >= 1, InvalidArgument, "Dataset::interleave: blocks of ",
+                   block_length, " elements of ", cycle_length, " datasets at a time. Pass at least 1 each.");
+  check_options(options, "Dataset::interleave");
+  const auto open = [=, fn = std::move(fn)](const PipelineHandle& from) {
+    return std::make_unique<InterleavePass>(from->open(), fn, cycle_length, block_length, options);
+  };
+  return with_elements(input, open, [set = set_type(std::move(type))](Pipeline& result) {
+    set(result);
+    result.batch_size.reset();
+  });
+}
+
+PipelineHandle generator_pipeline(Opener<FlatElement> open, ElementType type) {
+  std::vector<TensorSpec> spec(type.num_leaves, TensorSpec::unknown());
+  return std::make_shared<const Pipeline>(
+      Pipeline{Opener<FlatElement>([open = std::move(open)] { return std::make_unique<UserPass>(open); }),
+               std::move(spec), std::nullopt, std::move(type), nullptr});
+}
+
+}  // namespace lockstep::detail

@@ -1,0 +1,162 @@
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <lockstep/error.hpp>
+#include <lockstep/input/auto_shard.hpp>
+#include <lockstep/input/readers.hpp>
+#include <lockstep/strategy/mirrored_strategy.hpp>
+
+#include "support/captured_stderr.hpp"
+#include "support/input.hpp"
+#include "support/matchers.hpp"
+#include "support/npy_file.hpp"
+
+using namespace lockstep;
+using test::all_elements;
+using test::all_steps;
+using test::flat_elements;
+using test::host_devices;
+using test::says;
+using test::Values;
+
+namespace auto_shard_test {
+/// Files "0", "1", … of one element each: their number.
+TypedDataset<Tensor> files(int num_files) {
+  std::vector<std::filesystem::path> paths;
+  for (int i = 0; i < num_files; ++i) paths.emplace_back(std::to_string(i));
+  return Dataset::from_files(std::move(paths), [](const std::filesystem::path& path) {
+    return [path, read = false]() mutable {
+      return std::exchange(read, true)
+                 ? std::nullopt
+                 : std::optional(Tensor::scalar(std::int64_t{std::stoi(path.string())}));
+    };
+  });
+}
+
+/// A worker's share, its warnings left out.
+Values shard(const TypedDataset<Tensor>& dataset, int num_workers, int worker,
+             AutoShardPolicy policy = AutoShardPolicy::automatic) {
+  std::optional<Dataset> share;
+  test::captured_stderr(
+      [&] { share.emplace(auto_shard(dataset, InputContext(num_workers, worker, num_workers), policy)); });
+  return flat_elements(*share);
+}
+}  // namespace auto_shard_test
+
+using auto_shard_test::files;
+using auto_shard_test::shard;
+
+TEST_CASE("autoshard-auto-off: by data, or not at all", "[input][host][conformance]") {
+  const auto numbers = Dataset::range(4);
+  CHECK(shard(numbers, 2, 0) == Values{0, 2});
+  CHECK(shard(numbers, 2, 1) == Values{1, 3});
+  for (const int worker : {0, 1})
+    CHECK(shard(numbers, 2, worker, AutoShardPolicy::off) == Values{0, 1, 2, 3});
+}
+
+TEST_CASE("autoshard-uneven: every other batch", "[input][host][conformance]") {
+  const auto batches = Dataset::range(9).batch(2);
+  const auto of = [&](int worker) {
+    return all_elements(auto_shard(batches, InputContext(2, worker, 4), AutoShardPolicy::data));
+  };
+  CHECK(of(0) == std::vector<Values>{{0, 1}, {4, 5}, {8}});
+  CHECK(of(1) == std::vector<Values>{{2, 3}, {6, 7}});
+}
+
+TEST_CASE("shard-files: each worker reads its share of the files", "[input][host][conformance]") {
+  std::vector<std::unique_ptr<test::TemporaryFile>> texts;
+  std::vector<std::filesystem::path> paths;
+  for (int file = 0; file < 10; ++file) {
+    std::string text;
+    for (int line = 0; line < 10; ++line) text += std::to_string(file) + "." + std::to_string(line) + "\n";
+    texts.push_back(std::make_unique<test::TemporaryFile>(text));
+    paths.push_back(texts.back()->path());
+  }
+  const auto lines = Dataset::from_files(paths, readers::lines());
+  const Dataset shard_0 = auto_shard(lines, InputContext(5, 0, 5), AutoShardPolicy::file);
+  std::string all;
+  for (auto pass = shard_0.pipeline()->open(); const auto line = pass->next();)
+    all += readers::text(line->at(0)) + " ";
+  CHECK(all == "0.0 0.1 0.2 0.3 0.4 0.5 0.6 0.7 0.8 0.9 5.0 5.1 5.2 5.3 5.4 5.5 5.6 5.7 5.8 5.9 ");
+}
+
+TEST_CASE("shard-data: the fall-back to data is told once", "[input][host][conformance]") {
+  Values even;
+  for (std::int64_t i = 0; i < 1024; i += 2) even.push_back(i);
+  const auto numbers = Dataset::range(1024);
+  const std::string told = test::captured_stderr(
+      [&] { CHECK(flat_elements(auto_shard(numbers, InputContext(2, 0, 2))) == even); });
+  CHECK(std::count(told.begin(), told.end(), '\n') == 1);
+  CHECK(told.find("auto_shard: the dataset does not come from from_files") != std::string::npos);
+}
+
+TEST_CASE("shard-too-few: a worker with an element fails where another has none",
+          "[input][host][conformance]") {
+  CHECK_THROWS_MATCHES(shard(Dataset::range(5), 10, 0), InvalidArgument,
+                       says("auto_shard: the dataset has fewer than 10 elements"));
+  CHECK_THROWS_AS(shard(Dataset::range(5), 10, 4), InvalidArgument);
+  CHECK(shard(Dataset::range(5), 10, 5).empty());
+  CHECK(shard(Dataset::range(5), 10, 9).empty());
+  CHECK(shard(Dataset::range(0), 10, 0).empty());
+  CHECK(shard(Dataset::range(5), 5, 4) == Values{4});
+  CHECK(shard(Dataset::range(5), 3, 2) == Values{2});
+  CHECK(shard(Dataset::range(11), 5, 0) == Values{0, 5, 10});
+  CHECK(shard(Dataset::range(11), 5, 3) == Values{3, 8});
+}
+
+TEST_CASE("shard-more-workers-than-files: one without a file just ends", "[input][host][conformance]") {
+  CHECK(shard(files(10), 500, 499, AutoShardPolicy::file).empty());
+  CHECK_THROWS_MATCHES(shard(files(10), 500, 9, AutoShardPolicy::file), InvalidArgument,
+                       says("auto_shard: 10 files for 500 input pipelines"));
+  CHECK(shard(files(0), 3, 0, AutoShardPolicy::file).empty());
+}
+
+TEST_CASE("files are shared out below every transformation", "[input][host]") {
+  const auto same = [](const Tensor& x) { return x; };
+  const auto is_small = [](const Tensor& x) { return x.item<std::int64_t>() < 100; };
+  const auto one = [](const Tensor& x) { return Dataset::from_tensor_slices(x.reshape({1})); };
+  const auto read = files(9)
+                        .map(same)
+                        .map(same, {.num_parallel_calls = 2})
+                        .filter(is_small)
+                        .cache()
+                        .prefetch(2)
+                        .interleave(one, 1)
+                        .shuffle(1, 1)
+                        .take(9)
+                        .skip(0)
+                        .repeat(1)
+                        .shard(1, 0)
+                        .batch(2);
+  CHECK(shard(read, 3, 1) == Values{1, 4, 7});
+  CHECK(shard(read, 3, 2) == Values{2, 5, 8});
+  CHECK(shard(read, 1, 0) == test::sequence(0, 9));
+  CHECK(shard(files(4).concatenate(files(3)), 2, 1) == Values{1, 3, 1});
+  const auto zipped = Dataset::zip(files(4), files(5));
+  CHECK(flat_elements(auto_shard(zipped, InputContext(2, 1, 2)), 1) == Values{1, 3});
+}
+
+TEST_CASE("a dataset that does not read files alone has none to share out", "[input][host]") {
+  CHECK_THROWS_MATCHES(shard(Dataset::range(4), 2, 0, AutoShardPolicy::file), NotFound,
+                       says("auto_shard: the dataset does not come from from_files alone",
+                            "2 input pipelines", "AutoShardPolicy::data"));
+  CHECK_THROWS_AS(shard(files(4).concatenate(Dataset::range(4)), 2, 0, AutoShardPolicy::file), NotFound);
+  CHECK(shard(files(4).concatenate(Dataset::range(4)), 2, 0) == Values{0, 2, 0, 2});
+  CHECK(shard(Dataset::range(4), 1, 0, AutoShardPolicy::file) == test::sequence(0, 4));
+  CHECK(shard(files(4), 2, 1, AutoShardPolicy::data) == Values{1, 3});
+  CHECK(shard(files(3), 2, 1, AutoShardPolicy::hint) == Values{0, 1, 2});
+}
+
+TEST_CASE("a dataset that reads files is split in balanced slices", "[input][host]") {
+  MirroredStrategy strategy(host_devices(2));
+  // 14 rows, 8 a batch: 4 4 / 4 2, where ceiling slices are 4 4 / 3 3.
+  CHECK(all_steps(strategy.distribute_dataset(files(14).batch(8))).at(1) ==
+        std::vector<Values>{{8, 9, 10, 11}, {12, 13}});
+  CHECK(
+      all_steps(strategy.distribute_dataset(files(14).batch(8), {.auto_shard_policy = AutoShardPolicy::data}))
+          .at(1) == std::vector<Values>{{8, 9, 10}, {11, 12, 13}});
+}
