@@ -1,4 +1,5 @@
 #include <cstdint>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -118,6 +119,9 @@ TEST_CASE("iterations count steps, and set the number of the next one", "[optim]
   REQUIRE(steps(optimizer) == 2);
   optimizer.iterations().assign(-3);
   REQUIRE_THROWS_MATCHES(step(), InvalidArgument, says("SGD: its iterations were set to -3"));
+  optimizer.iterations().assign(std::numeric_limits<std::int64_t>::max());
+  REQUIRE_THROWS_MATCHES(step(), InvalidArgument,
+                         says("SGD: its iterations were set to 9223372036854775807"));
   REQUIRE(w.value().item<double>() == 0);
 }
 
