@@ -53,15 +53,13 @@ std::vector<Device> StrategyState::all_devices() const {
 }
 
 StrategyState::~StrategyState() {
-  for (const std::optional<Stream>& stream : communication_streams) {
+  std::vector<StreamRef> streams;
+  for (const std::optional<Stream>& stream : communication_streams)
+    if (stream) streams.push_back(*stream);
+  for (const Device& device : all_devices()) streams.push_back(current_stream(device));
+  for (const StreamRef& stream : streams) {
     try {
-      if (stream) stream->synchronize();
-    } catch (const Error&) {
-    }
-  }
-  for (const Device& device : all_devices()) {
-    try {
-      current_stream(device).synchronize();
+      stream.synchronize();
     } catch (const Error&) {  // whoever reads a result is told
     }
   }

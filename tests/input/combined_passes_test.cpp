@@ -8,33 +8,19 @@
 #include <lockstep/error.hpp>
 #include <lockstep/input/dataset.hpp>
 
+#include "support/element_functions.hpp"
 #include "support/input.hpp"
 #include "support/matchers.hpp"
 
 using namespace lockstep;
 using test::all_elements;
+using test::fails_at;
 using test::flat_elements;
+using test::Keyed;
 using test::says;
 using test::sequence;
 using test::Values;
-
-using Keyed = std::map<std::string, Tensor>;
-
-namespace combined_passes_test {
-auto with_key(std::string key) {
-  return [key](const Tensor& x) { return Keyed{{key, x}}; };
-}
-
-auto fails_at(std::int64_t index) {
-  return [index](const Tensor& x) {
-    if (x.item<std::int64_t>() == index) throw std::runtime_error("bad");
-    return x;
-  };
-}
-}  // namespace combined_passes_test
-
-using combined_passes_test::fails_at;
-using combined_passes_test::with_key;
+using test::with_key;
 
 TEST_CASE("concatenate gives one dataset's elements, then the other's", "[input][host]") {
   const auto both = Dataset::range(3).concatenate(Dataset::range(10, 12));

@@ -13,30 +13,20 @@
 #include <lockstep/error.hpp>
 #include <lockstep/input/dataset.hpp>
 
+#include "support/element_functions.hpp"
 #include "support/input.hpp"
 #include "support/matchers.hpp"
 
 using namespace lockstep;
 using test::all_elements;
+using test::fails_at;
 using test::flat_elements;
 using test::says;
 using test::sequence;
 using test::Values;
-
-using Keyed = std::map<std::string, Tensor>;
+using test::with_key;
 
 namespace interleave_pass_test {
-auto with_key(std::string key) {
-  return [key](const Tensor& x) { return Keyed{{key, x}}; };
-}
-
-auto fails_at(std::int64_t index) {
-  return [index](const Tensor& x) {
-    if (x.item<std::int64_t>() == index) throw std::runtime_error("bad");
-    return x;
-  };
-}
-
 /// x, length times.
 auto repeated(std::int64_t length) {
   return [length](const Tensor& x) { return Dataset::from_tensor_slices(x.reshape({1})).repeat(length); };
@@ -52,10 +42,8 @@ TypedDataset<Tensor> uneven(const Tensor& x) {
 }
 }  // namespace interleave_pass_test
 
-using interleave_pass_test::fails_at;
 using interleave_pass_test::repeated;
 using interleave_pass_test::uneven;
-using interleave_pass_test::with_key;
 
 TEST_CASE("interleave takes blocks of several datasets in turn", "[input][host]") {
   // The example of TensorFlow's documentation of Dataset.interleave.
