@@ -1,5 +1,10 @@
-#include "host/collectives/reduce_range.hpp"
-
+// Compiled once for each instruction set below, and the best one that the machine has is taken at run time.
+// Without AVX2 there are no instructions for f16, and plain loops serve.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "host/collectives/reduce_range.cpp"
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)
+#include <hwy/foreach_target.h>
+//
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -9,10 +14,17 @@
 #include <cstring>
 #include <type_traits>
 
+#include <hwy/highway.h>
+
+#include "host/collectives/reduce_range.hpp"
 #include "host/collectives/streaming.hpp"
 
+HWY_BEFORE_NAMESPACE();
 namespace lockstep::host {
+namespace HWY_NAMESPACE {
 namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
 
 // Bytes of the accumulator block: with the blocks of a few sources it stays in the second-level cache, and is
 // long enough for the prefetchers.
@@ -27,6 +39,10 @@ template <class A>
 using Wrapping = std::conditional_t<sizeof(A) < sizeof(unsigned), unsigned, std::make_unsigned_t<A>>;
 
 struct Sum {
+  template <class V>
+  static V apply_lanes(V a, V b) {
+    return hn::Add(a, b);
+  }
   template <class A>
   static A apply(A a, A b) {
     if constexpr (std::integral<A>)
@@ -36,6 +52,10 @@ struct Sum {
   }
 };
 struct Product {
+  template <class V>
+  static V apply_lanes(V a, V b) {
+    return hn::Mul(a, b);
+  }
   template <class A>
   static A apply(A a, A b) {
     if constexpr (std::integral<A>)
@@ -46,17 +66,61 @@ struct Product {
 };
 // a, or b where it is smaller or NaN; a NaN in a stays, as no comparison with it holds.
 struct Min {
+  template <class V>
+  static V apply_lanes(V a, V b) {
+    return hn::IfThenElse(hn::Or(hn::Lt(b, a), hn::IsNaN(b)), b, a);
+  }
   template <class A>
   static A apply(A a, A b) {
     return (b < a) | (b != b) ? b : a;
   }
 };
 struct Max {
+  template <class V>
+  static V apply_lanes(V a, V b) {
+    return hn::IfThenElse(hn::Or(hn::Gt(b, a), hn::IsNaN(b)), b, a);
+  }
   template <class A>
   static A apply(A a, A b) {
     return (b > a) | (b != b) ? b : a;
   }
 };
+
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+template <class T>
+constexpr bool kInLanes = std::same_as<T, f16> || std::same_as<T, bf16>;
+#else
+template <class T>
+constexpr bool kInLanes = false;
+#endif
+
+using Floats = hn::ScalableTag<float>;
+
+// As many 16-bit floats as a vector has floats, converted as SmallFloat does it.
+HWY_INLINE hn::Vec<Floats> load_floats(const f16* data) {
+  const hn::Rebind<hwy::float16_t, Floats> d;
+  return hn::PromoteTo(Floats(), hn::LoadU(d, reinterpret_cast<const hwy::float16_t*>(data)));
+}
+HWY_INLINE hn::Vec<Floats> load_floats(const bf16* data) {
+  const hn::Rebind<std::uint32_t, Floats> wide;
+  const hn::Rebind<std::uint16_t, Floats> d;
+  const auto bits = hn::PromoteTo(wide, hn::LoadU(d, reinterpret_cast<const std::uint16_t*>(data)));
+  return hn::BitCast(Floats(), hn::ShiftLeft<16>(bits));
+}
+HWY_INLINE void store_floats(hn::Vec<Floats> values, f16* data) {
+  const hn::Rebind<hwy::float16_t, Floats> d;
+  hn::StoreU(hn::DemoteTo(d, values), d, reinterpret_cast<hwy::float16_t*>(data));
+}
+HWY_INLINE void store_floats(hn::Vec<Floats> values, bf16* data) {
+  const hn::Rebind<std::uint32_t, Floats> wide;
+  const hn::Rebind<std::uint16_t, Floats> d;
+  const auto bits = hn::BitCast(wide, values);
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(wide, 1));
+  const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(wide, 0x7fff)));
+  const auto quiet = hn::Or(bits, hn::Set(wide, 1u << 22));
+  const auto result = hn::IfThenElse(hn::RebindMask(wide, hn::IsNaN(values)), quiet, rounded);
+  hn::StoreU(hn::TruncateTo(d, hn::ShiftRight<16>(result)), d, reinterpret_cast<std::uint16_t*>(data));
+}
 
 // acc := sources[0] op … op sources[K - 1], or acc op them. One pass over up to four sources saves passes
 // over acc.
@@ -66,7 +130,19 @@ void combine(A* __restrict acc, const T* const* sources, std::size_t n) {
   const T* s1 = sources[K > 1 ? 1 : 0];
   const T* s2 = sources[K > 2 ? 2 : 0];
   const T* s3 = sources[K > 3 ? 3 : 0];
-  for (std::size_t i = 0; i < n; ++i) {
+  std::size_t i = 0;
+  if constexpr (kInLanes<T>) {
+    const Floats d;
+    for (; i + hn::Lanes(d) <= n; i += hn::Lanes(d)) {
+      auto value = load_floats(s0 + i);
+      if constexpr (!kFirst) value = Op::apply_lanes(hn::LoadU(d, acc + i), value);
+      if constexpr (K > 1) value = Op::apply_lanes(value, load_floats(s1 + i));
+      if constexpr (K > 2) value = Op::apply_lanes(value, load_floats(s2 + i));
+      if constexpr (K > 3) value = Op::apply_lanes(value, load_floats(s3 + i));
+      hn::StoreU(value, d, acc + i);
+    }
+  }
+  for (; i < n; ++i) {
     A value = static_cast<A>(s0[i]);
     if constexpr (!kFirst) value = Op::apply(acc[i], value);
     if constexpr (K > 1) value = Op::apply(value, static_cast<A>(s1[i]));
@@ -74,6 +150,17 @@ void combine(A* __restrict acc, const T* const* sources, std::size_t n) {
     if constexpr (K > 3) value = Op::apply(value, static_cast<A>(s3[i]));
     acc[i] = value;
   }
+}
+
+// rounded := acc, narrowed.
+template <class T>
+void narrow(T* __restrict rounded, const float* __restrict acc, std::size_t n) {
+  std::size_t i = 0;
+  if constexpr (kInLanes<T>) {
+    const Floats d;
+    for (; i + hn::Lanes(d) <= n; i += hn::Lanes(d)) store_floats(hn::LoadU(d, acc + i), rounded + i);
+  }
+  for (; i < n; ++i) rounded[i] = static_cast<T>(acc[i]);
 }
 
 template <class Op, bool kFirst, class T, class A>
@@ -94,15 +181,29 @@ void combine_into_all(T* const* destinations, const T* const* sources, std::size
   constexpr int k1 = K > 1 ? 1 : 0, k2 = K > 2 ? 2 : 0, k3 = K > 3 ? 3 : 0;
   const T *s0 = sources[0], *s1 = sources[k1], *s2 = sources[k2], *s3 = sources[k3];
   T *d0 = destinations[0], *d1 = destinations[k1], *d2 = destinations[k2], *d3 = destinations[k3];
+  std::size_t i = 0;
+  if constexpr (kInLanes<T>) {
+    const std::size_t step = hn::Lanes(Floats());
+    for (; i + step <= n; i += step) {
+      auto value = Op::apply_lanes(load_floats(s0 + i), load_floats(s1 + i));
+      if constexpr (K > 2) value = Op::apply_lanes(value, load_floats(s2 + i));
+      if constexpr (K > 3) value = Op::apply_lanes(value, load_floats(s3 + i));
+      store_floats(value, d0 + i);
+      store_floats(value, d1 + i);
+      if constexpr (K > 2) store_floats(value, d2 + i);
+      if constexpr (K > 3) store_floats(value, d3 + i);
+    }
+  }
 #pragma GCC ivdep
-  for (std::size_t i = 0; i < n; ++i) {
-    T value = Op::apply(s0[i], s1[i]);
-    if constexpr (K > 2) value = Op::apply(value, s2[i]);
-    if constexpr (K > 3) value = Op::apply(value, s3[i]);
-    d0[i] = value;
-    d1[i] = value;
-    if constexpr (K > 2) d2[i] = value;
-    if constexpr (K > 3) d3[i] = value;
+  for (; i < n; ++i) {
+    auto value = Op::apply(static_cast<Wide<T>>(s0[i]), static_cast<Wide<T>>(s1[i]));
+    if constexpr (K > 2) value = Op::apply(value, static_cast<Wide<T>>(s2[i]));
+    if constexpr (K > 3) value = Op::apply(value, static_cast<Wide<T>>(s3[i]));
+    const T result = static_cast<T>(value);
+    d0[i] = result;
+    d1[i] = result;
+    if constexpr (K > 2) d2[i] = result;
+    if constexpr (K > 3) d3[i] = result;
   }
 }
 
@@ -170,7 +271,7 @@ template <class Op, class T>
 void reduce_blocks(bool mean, std::size_t count, std::span<const void* const> sources,
                    std::span<void* const> destinations, bool streaming) {
   using A = Wide<T>;
-  if constexpr (std::same_as<A, T>) {
+  if constexpr (std::same_as<A, T> || kInLanes<T>) {
     const bool in_place = std::ranges::equal(sources, destinations);
     if (!mean && (in_place || !streaming) && reduced_directly<Op, T>(count, sources, destinations)) return;
   }
@@ -201,7 +302,7 @@ void reduce_blocks(bool mean, std::size_t count, std::span<const void* const> so
     }
     const void* result = acc;
     if constexpr (!std::same_as<A, T>) {
-      for (std::size_t i = 0; i < n; ++i) rounded[i] = static_cast<T>(acc[i]);
+      narrow(rounded, acc, n);
       result = rounded;
     }
     for (void* destination : destinations) {
@@ -219,8 +320,8 @@ void reduce_blocks(bool mean, std::size_t count, std::span<const void* const> so
 
 }  // namespace
 
-void reduce_range(ReduceOp op, DType dtype, std::int64_t count, std::span<const void* const> sources,
-                  std::span<void* const> destinations, bool streaming) {
+void combine_range(ReduceOp op, DType dtype, std::int64_t count, std::span<const void* const> sources,
+                   std::span<void* const> destinations, bool streaming) {
   dispatch(dtype, [&]<class T>() {
     assert((!std::same_as<T, bool>)&&(op != ReduceOp::mean || !std::integral<T>));
     if constexpr (!std::same_as<T, bool>) {
@@ -236,4 +337,19 @@ void reduce_range(ReduceOp op, DType dtype, std::int64_t count, std::span<const 
   });
 }
 
+}  // namespace HWY_NAMESPACE
 }  // namespace lockstep::host
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace lockstep::host {
+
+HWY_EXPORT(combine_range);
+
+void reduce_range(ReduceOp op, DType dtype, std::int64_t count, std::span<const void* const> sources,
+                  std::span<void* const> destinations, bool streaming) {
+  HWY_DYNAMIC_DISPATCH(combine_range)(op, dtype, count, sources, destinations, streaming);
+}
+
+}  // namespace lockstep::host
+#endif

@@ -1,0 +1,109 @@
+#include "host/collectives/reduce_range.hpp"
+
+#include <cmath>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include <catch2/catch_template_test_macros.hpp>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
+#include <hwy/highway.h>
+
+#include <lockstep/dtype.hpp>
+#include <lockstep/reduce_op.hpp>
+
+namespace ls = lockstep;
+
+namespace {
+
+// Takes the code of one instruction set while it lives.
+class OnlyTarget {
+ public:
+  explicit OnlyTarget(std::int64_t target) { set(target); }
+  ~OnlyTarget() { set(0); }  // 0: all that the machine has
+  OnlyTarget(const OnlyTarget&) = delete;
+  OnlyTarget& operator=(const OnlyTarget&) = delete;
+
+ private:
+  static void set(std::int64_t targets) {
+    hwy::SetSupportedTargetsForTest(targets);
+    hwy::GetChosenTarget().DeInit();
+  }
+};
+
+// Those that reduce_range is compiled for and the machine has.
+std::vector<std::int64_t> targets() {
+  std::vector<std::int64_t> found{HWY_STATIC_TARGET};
+  for (const std::int64_t target : {HWY_AVX2, HWY_AVX3})
+    if ((hwy::SupportedTargets() & target) != 0 && target != HWY_STATIC_TARGET) found.push_back(target);
+  return found;
+}
+
+// One element combined as the header says.
+template <class T>
+T combined(ls::ReduceOp op, const std::vector<std::vector<T>>& sources, std::size_t i) {
+  float value = sources[0][i];
+  double exact = value;  // as good as: for means whose sum is too large for a float
+  for (std::size_t r = 1; r < sources.size(); ++r) {
+    const float next = sources[r][i];
+    exact += static_cast<double>(next);
+    switch (op) {
+      case ls::ReduceOp::sum:
+      case ls::ReduceOp::mean: value += next; break;
+      case ls::ReduceOp::product: value *= next; break;
+      case ls::ReduceOp::min: value = next < value || next != next ? next : value; break;
+      case ls::ReduceOp::max: value = next > value || next != next ? next : value; break;
+    }
+  }
+  const auto n = static_cast<float>(sources.size());
+  if (op == ls::ReduceOp::mean)
+    value = std::isinf(value) ? static_cast<float>(exact / static_cast<double>(n)) : value / n;
+  return static_cast<T>(value);
+}
+
+bool is_nan(float value) { return value != value; }
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("16-bit floats are combined to the same bits by every instruction set", "[host]", ls::f16,
+                   ls::bf16) {
+  using T = TestType;
+  const std::int64_t target = GENERATE(Catch::Generators::from_range(targets()));
+  const auto op = GENERATE(ls::ReduceOp::sum, ls::ReduceOp::mean, ls::ReduceOp::min, ls::ReduceOp::max,
+                           ls::ReduceOp::product);
+  const std::size_t num_sources = GENERATE(1u, 2u, 3u, 4u, 9u);
+  const bool in_place = GENERATE(false, true);
+  CAPTURE(hwy::TargetName(target), op, num_sources, in_place);
+  const OnlyTarget only(target);
+
+  // Every bit pattern, in an order of its own for each source; the length is odd.
+  constexpr std::size_t kCount = 65536 + 13;
+  std::mt19937 random(1);
+  std::vector<std::vector<T>> sources(num_sources, std::vector<T>(kCount));
+  for (auto& source : sources)
+    for (std::size_t i = 0; i < kCount; ++i)
+      source[i] = T::from_bits(static_cast<std::uint16_t>(&source == &sources[0] ? i : random()));
+  std::vector<T> expected(kCount);
+  for (std::size_t i = 0; i < kCount; ++i) expected[i] = combined(op, sources, i);
+
+  std::vector<std::vector<T>> results = in_place ? sources : std::vector(num_sources, std::vector<T>(kCount));
+  std::vector<const void*> from;
+  std::vector<void*> to;
+  for (std::size_t r = 0; r < num_sources; ++r) {
+    from.push_back(in_place ? results[r].data() : sources[r].data());
+    to.push_back(results[r].data());
+  }
+  ls::host::reduce_range(op, ls::dtype_of<T>, kCount, from, to, /*streaming=*/!in_place);
+
+  std::size_t num_wrong = 0, num_apart = 0;
+  for (std::size_t i = 0; i < kCount; ++i) {
+    // Which of two NaNs comes through is open.
+    const bool both_nan = is_nan(expected[i]) && is_nan(results[0][i]);
+    num_wrong += !both_nan && results[0][i].bits != expected[i].bits;
+    for (const auto& result : results) num_apart += result[i].bits != results[0][i].bits;
+  }
+  CHECK(num_wrong == 0);
+  CHECK(num_apart == 0);
+}
