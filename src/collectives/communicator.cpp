@@ -11,6 +11,7 @@
 
 #include "collectives/collective_checks.hpp"
 #include "collectives/rendezvous.hpp"
+#include "collectives/short_message.hpp"
 
 namespace lockstep {
 
@@ -19,12 +20,14 @@ using detail::CollectiveCall;
 
 struct Communicator::Impl {
   // A thread uses that of the first rank it drives, and `segments` of each.
-  struct Scratch {
+  struct alignas(2 * 64) Scratch {
     std::vector<int> ranks;
     std::vector<CollectiveCall> calls;
     std::vector<detail::Arrival> arrivals;
     std::vector<backend::RankCall> rank_calls;
     std::vector<backend::Segment> segments;
+    std::vector<const void*> sources;  // of short messages
+    std::vector<void*> destinations;
   };
 
   Impl(const std::vector<Device>& group, std::vector<backend::DeviceBackend*> opened,
@@ -34,6 +37,7 @@ struct Communicator::Impl {
         backend(std::move(made)),
         rendezvous(labels(group)),
         checks(devices, device_backends),
+        takes_messages(backend->shares_memory() && num_ranks() <= kMaxRanksOfMessages),
         scratch(group.size()) {}
 
   static std::vector<std::string> labels(const std::vector<Device>& devices);
@@ -48,8 +52,9 @@ struct Communicator::Impl {
   void run_all(Collective collective, ReduceOp op, int root, std::span<const TensorView> inputs,
                std::span<const TensorView> outputs, std::span<const StreamRef> streams,
                const CommunicationOptions& options);
-  void meet(Collective collective, ReduceOp op, int root, std::span<const RankBatch> batches,
+  bool meet(Collective collective, ReduceOp op, int root, std::span<const RankBatch> batches,
             const CommunicationOptions& options);
+  void reduce_messages(ReduceOp op, std::span<const RankBatch> batches);
   void run_locked(Collective collective, ReduceOp op, int root, std::span<const RankBatch> batches,
                   const CommunicationOptions& options);
   void make_segments(const CollectiveCall& call, std::vector<Buffer>& temporaries);
@@ -66,6 +71,9 @@ struct Communicator::Impl {
   const std::unique_ptr<backend::CommunicatorBackend> backend;
   detail::Rendezvous rendezvous;
   detail::CollectiveChecks checks;
+  // Every rank looks at every other's message, and compares its memory with that of each.
+  static constexpr int kMaxRanksOfMessages = 16;
+  const bool takes_messages;
   std::vector<Scratch> scratch;
 
   std::mutex mutex;  // held by calls that name all ranks; guards what follows
@@ -130,8 +138,8 @@ void Communicator::Impl::run_all(Collective collective, ReduceOp op, int root,
   run_locked(collective, op, root, all_batches, options);
 }
 
-// Where all ranks' calls meet, and are checked.
-void Communicator::Impl::meet(Collective collective, ReduceOp op, int root,
+// Where all ranks' calls meet, and are checked. Returns whether they are short messages, which have arrived.
+bool Communicator::Impl::meet(Collective collective, ReduceOp op, int root,
                               std::span<const RankBatch> batches, const CommunicationOptions& options) {
   const std::string_view operation = detail::operation_name(collective, op);
   const CommunicationOptions merged = options.merged_over({});
@@ -152,15 +160,20 @@ void Communicator::Impl::meet(Collective collective, ReduceOp op, int root,
     own.ranks.push_back(batch.rank);
     own.calls.push_back({collective, op, root, &batch, merged.deterministic});
   }
-  for (const CollectiveCall& call : own.calls) own.arrivals.push_back({operation, call.tensors(), &call});
-  rendezvous.meet(
+  for (const CollectiveCall& call : own.calls) {
+    detail::Arrival& arrival = own.arrivals.emplace_back(operation, call.tensors(), &call);
+    const auto r = static_cast<std::size_t>(call.batch->rank);
+    if (takes_messages && batches.size() < devices.size())
+      detail::set_short_message(arrival.message, call, devices[r], *device_backends[r]);
+  }
+  return rendezvous.meet(
       own.ranks, own.arrivals, [this](std::span<const detail::Arrival* const> all) { checks.run(all); },
       merged.timeout);
 }
 
 void Communicator::Impl::run_locked(Collective collective, ReduceOp op, int root,
                                     std::span<const RankBatch> batches, const CommunicationOptions& options) {
-  meet(collective, op, root, batches, options);
+  if (meet(collective, op, root, batches, options)) return reduce_messages(op, batches);
   // From here on the others count on this thread: if it fails, so must they.
   try {
     Scratch& own = scratch_of(batches.front());
@@ -182,6 +195,17 @@ void Communicator::Impl::run_locked(Collective collective, ReduceOp op, int root
     abort(error.what());
     throw;
   }
+}
+
+void Communicator::Impl::reduce_messages(ReduceOp op, std::span<const RankBatch> batches) {
+  Scratch& own = scratch_of(batches.front());
+  own.sources.clear();
+  own.destinations.clear();
+  for (int rank = 0; rank < num_ranks(); ++rank)
+    own.sources.push_back(rendezvous.message(rank, batches.front().rank));
+  for (const RankBatch& batch : batches) own.destinations.push_back(batch.outputs.front().data);
+  const TensorView& output = batches.front().outputs.front();
+  backend->reduce_here(op, output.dtype, output.size(), own.sources, own.destinations);
 }
 
 // Integers to be averaged are converted first: by all_reduce into its outputs, else, as not all ranks have an

@@ -4,15 +4,16 @@
 #include <array>
 #include <atomic>
 #include <cassert>
+#include <cstring>
 #include <exception>
 #include <mutex>
 #include <optional>
-#include <thread>
+#include <utility>
 
 #include <lockstep/detail/concat.hpp>
 #include <lockstep/error.hpp>
 
-#include "detail/barrier.hpp"
+#include "detail/parking.hpp"
 
 namespace lockstep::detail {
 namespace {
@@ -27,101 +28,125 @@ std::string join(const std::vector<std::string>& parts) {
 
 struct Rendezvous::Impl {
   // What a rank brought to the meetings with an even and an odd index: a rank can be one meeting ahead of
-  // another, never two.
-  struct alignas(64) Slot {
+  // another, never two. With a message of up to 32 bytes it is one cache line that the others read.
+  struct alignas(2 * 64) Slot {           // lines are fetched in pairs
+    std::atomic<std::uint64_t> stamp{0};  // index of the meeting it came to, plus one
+    std::uint64_t key = 0;
+    const std::byte* read = nullptr;
+    const std::byte* written = nullptr;
+    std::byte bytes[ShortMessage::kMaxBytes];
     Arrival arrival;
-    // Index of the meeting it came to, plus one; written before the rank arrives at the barrier, read by
-    // ranks that give up.
-    std::atomic<std::uint64_t> stamp{0};
+  };
+  // What only the thread that drives the rank touches, but for `busy`.
+  struct alignas(64) Own {
+    std::atomic<bool> busy{false};
+    std::atomic<std::uint64_t> next{0};  // index of its next meeting
+    bool told = false;                   // of the failure
   };
   enum class Failure : std::uint8_t { none, left, failed, timed_out, aborted };
+  enum class Judgement : std::uint8_t { complete, open };
 
   explicit Impl(std::vector<std::string> names)
-      : labels(std::move(names)), barrier(static_cast<int>(labels.size())) {
-    for (int parity = 0; parity < 2; ++parity) {
-      slots[parity] = std::vector<Slot>(labels.size());
+      : labels(std::move(names)),
+        slots{std::vector<Slot>(labels.size()), std::vector<Slot>(labels.size())},
+        own(labels.size()) {
+    for (int parity = 0; parity < 2; ++parity)
       for (const Slot& slot : slots[parity]) arrivals[parity].push_back(&slot.arrival);
-    }
   }
 
-  Slot& slot(std::uint64_t generation, int rank) {
-    return slots[generation & 1][static_cast<std::size_t>(rank)];
+  Slot& slot(std::uint64_t meeting, int rank) { return slots[meeting & 1][static_cast<std::size_t>(rank)]; }
+  bool has_arrived(std::uint64_t meeting, int rank) {
+    return slot(meeting, rank).stamp.load(std::memory_order_seq_cst) == meeting + 1;
   }
-  std::vector<int> missing(std::uint64_t generation);
-  void run_check(std::uint64_t generation, const Check& check) noexcept;
+  int num_ranks() const { return static_cast<int>(labels.size()); }
+
+  void enter(std::span<const int> ranks, std::string_view operation);
+  void leave(std::span<const int> ranks) {
+    for (const int rank : ranks)
+      own[static_cast<std::size_t>(rank)].busy.store(false, std::memory_order_release);
+  }
+  void arrive(std::uint64_t meeting, int rank, const Arrival& arrival);
+  void await_all(std::uint64_t meeting, std::span<const int> ranks, std::string_view operation,
+                 std::chrono::milliseconds timeout);
+  bool messages_agree(std::uint64_t meeting, const ShortMessage& own_message);
+  void run_check(std::uint64_t meeting, const Check& check) noexcept;
   void fail(Failure kind, int rank, std::string text);
-  void time_out(const Barrier::Ticket& ticket, std::string_view operation, std::chrono::milliseconds timeout);
-  /// @param again  the rank has been told of the failure before.
-  [[noreturn]] void throw_failure(std::uint64_t generation, std::string_view operation, bool again = false);
+  void time_out(std::uint64_t meeting, std::string_view operation, std::chrono::milliseconds timeout);
+  Judgement judge(std::uint64_t meeting, std::span<const int> ranks, std::string_view operation);
+  [[noreturn]] void throw_failure(std::uint64_t meeting, std::span<const int> ranks,
+                                  std::string_view operation);
 
   const std::vector<std::string> labels;
-  Barrier barrier;
   std::array<std::vector<Slot>, 2> slots;
   std::array<std::vector<const Arrival*>, 2> arrivals;
-  // What the check of the last meeting threw. Written by the last to arrive, whom the barrier orders after
-  // all readers of the meeting before, and which therefore is the only one to free it.
+  std::vector<Own> own;
+
+  // Index of the last meeting that rank 0's thread has checked, plus one; publishes `error`.
+  alignas(64) std::atomic<std::uint64_t> verdict{0};
+  // What the check of the last meeting threw. Written by rank 0's thread, when all have come to the next one
+  // and therefore have read it: it is the only one to free it.
   std::exception_ptr error;
 
+  // Whether `failure` is not none. Who sets it looks at the stamps afterwards, who stamps looks at it
+  // afterwards: either the one sees that a meeting is complete, or the other that it must ask `judge`.
+  alignas(64) std::atomic<bool> has_failed{false};
   std::mutex mutex;  // guards what follows
   Failure failure = Failure::none;
   int failed_rank = -1;
   std::string failure_text;
+  std::optional<std::uint64_t> failed_meeting;  // this one and those after it will never be complete
+
+  Parking parking;
 };
 
 Rendezvous::Rendezvous(std::vector<std::string> labels) : impl_(std::make_unique<Impl>(std::move(labels))) {}
 Rendezvous::~Rendezvous() = default;
 
-int Rendezvous::num_ranks() const noexcept { return static_cast<int>(impl_->labels.size()); }
+int Rendezvous::num_ranks() const noexcept { return impl_->num_ranks(); }
 const std::string& Rendezvous::label(int rank) const {
   return impl_->labels.at(static_cast<std::size_t>(rank));
 }
 
-void Rendezvous::meet(std::span<const int> ranks, std::span<const Arrival> arrivals, const Check& check,
+bool Rendezvous::meet(std::span<const int> ranks, std::span<const Arrival> arrivals, const Check& check,
                       std::chrono::milliseconds timeout) {
   assert(!ranks.empty() && ranks.size() == arrivals.size());
   const std::string_view operation = arrivals.front().operation;
-  const std::uint64_t generation = impl_->barrier.generation();
-  if (impl_->barrier.has_failed()) {
-    bool again = true;
-    for (const int rank : ranks)
-      again &= impl_->slot(generation, rank).stamp.exchange(generation + 1, std::memory_order_acq_rel) ==
-               generation + 1;
-    impl_->throw_failure(generation, operation, again);
-  }
-  Barrier::Deadline deadline;
-  constexpr std::chrono::hours kForEver{24 * 365 * 100};  // a clock cannot count much further
-  if (timeout.count() > 0 && timeout < kForEver) deadline = std::chrono::steady_clock::now() + timeout;
+  impl_->enter(ranks, operation);
+  struct Leave {
+    Impl& impl;
+    std::span<const int> ranks;
+    ~Leave() { impl.leave(ranks); }
+  } leave{*impl_, ranks};
+  const std::uint64_t meeting =
+      impl_->own[static_cast<std::size_t>(ranks.front())].next.load(std::memory_order_relaxed);
+  // Nothing that the rank brings now may be looked at any more.
+  if (impl_->has_failed.load(std::memory_order_seq_cst)) impl_->judge(meeting, ranks, operation);
 
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    Impl::Slot& slot = impl_->slot(generation, ranks[i]);
-    if (slot.stamp.exchange(generation + 1, std::memory_order_acq_rel) == generation + 1) {
-      for (const int rank : ranks.first(i))
-        impl_->slot(generation, rank).stamp.store(0, std::memory_order_release);
-      LOCKSTEP_EXPECTS(false, ContextError, operation, ", call ", generation, ": two threads drive ",
-                       label(ranks[i]),
-                       " at once. Drive each replica from one thread, or all of them from one.");
-    }
-    slot.arrival = arrivals[i];
+  for (std::size_t i = 0; i < ranks.size(); ++i) impl_->arrive(meeting, ranks[i], arrivals[i]);
+  impl_->await_all(meeting, ranks, operation, timeout);
+  for (const int rank : ranks)
+    impl_->own[static_cast<std::size_t>(rank)].next.store(meeting + 1, std::memory_order_relaxed);
+
+  if (impl_->messages_agree(meeting, arrivals.front().message)) return true;
+  if (std::ranges::find(ranks, 0) != ranks.end()) {
+    impl_->run_check(meeting, check);
+    impl_->verdict.store(meeting + 1, std::memory_order_seq_cst);
+    impl_->parking.wake();
+  } else {
+    impl_->parking.wait(static_cast<std::uint64_t>(num_ranks()) / ranks.size(),
+                        [&] { return impl_->verdict.load(std::memory_order_seq_cst) == meeting + 1; });
   }
-  const Barrier::Ticket ticket = impl_->barrier.arrive(static_cast<int>(ranks.size()));
-  bool passed = false;
-  if (ticket.is_last) {
-    impl_->run_check(generation, check);
-    passed = impl_->barrier.release(ticket);
-  } else if (!ticket.failed) {
-    Barrier::Outcome outcome = impl_->barrier.wait(ticket, deadline);
-    while (outcome == Barrier::Outcome::timed_out) {
-      impl_->time_out(ticket, operation, timeout);
-      outcome = impl_->barrier.wait(ticket, deadline);
-    }
-    passed = outcome == Barrier::Outcome::passed;
-  }
-  if (!passed) impl_->throw_failure(generation, operation);
   if (impl_->error) std::rethrow_exception(impl_->error);
+  return false;
 }
 
-const Arrival& Rendezvous::arrival(int rank) const {
-  return impl_->slot(impl_->barrier.generation() - 1, rank).arrival;
+const Arrival& Rendezvous::arrival(int rank, int own) const {
+  const std::uint64_t next = impl_->own[static_cast<std::size_t>(own)].next.load(std::memory_order_relaxed);
+  return impl_->slot(next - 1, rank).arrival;
+}
+const std::byte* Rendezvous::message(int rank, int own) const {
+  const std::uint64_t next = impl_->own[static_cast<std::size_t>(own)].next.load(std::memory_order_relaxed);
+  return impl_->slot(next - 1, rank).bytes;
 }
 
 void Rendezvous::leave(int rank) { impl_->fail(Impl::Failure::left, rank, {}); }
@@ -142,32 +167,94 @@ bool Rendezvous::is_aborted() const noexcept {
 
 void Rendezvous::reset() {
   std::lock_guard lock(impl_->mutex);
-  const bool aborted = impl_->failure == Impl::Failure::aborted;
-  if (!aborted) impl_->failure = Impl::Failure::none;
-  for (auto& slots : impl_->slots) {
+  if (impl_->failure != Impl::Failure::aborted) {
+    impl_->failure = Impl::Failure::none;
+    impl_->has_failed.store(false, std::memory_order_seq_cst);
+  }
+  impl_->failed_meeting.reset();
+  for (auto& slots : impl_->slots)
     for (Impl::Slot& slot : slots) slot.stamp.store(0, std::memory_order_relaxed);
+  for (Impl::Own& own : impl_->own) {
+    own.next.store(0, std::memory_order_relaxed);
+    own.told = false;
   }
+  impl_->verdict.store(0, std::memory_order_relaxed);
   impl_->error = nullptr;
-  impl_->barrier.reset(aborted);
 }
 
-std::vector<int> Rendezvous::Impl::missing(std::uint64_t generation) {
-  std::vector<int> ranks;
-  for (int rank = 0; rank < static_cast<int>(labels.size()); ++rank) {
-    if (slot(generation, rank).stamp.load(std::memory_order_acquire) != generation + 1) ranks.push_back(rank);
+void Rendezvous::Impl::enter(std::span<const int> ranks, std::string_view operation) {
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    Own& mine = own[static_cast<std::size_t>(ranks[i])];
+    if (!mine.busy.exchange(true, std::memory_order_acq_rel)) continue;
+    leave(ranks.first(i));
+    LOCKSTEP_EXPECTS(false, ContextError, operation, ", call ", mine.next.load(std::memory_order_relaxed),
+                     ": two threads drive ", labels[static_cast<std::size_t>(ranks[i])],
+                     " at once. Drive each replica from one thread, or all of them from one.");
   }
-  return ranks;
 }
 
-void Rendezvous::Impl::run_check(std::uint64_t generation, const Check& check) noexcept {
+void Rendezvous::Impl::arrive(std::uint64_t meeting, int rank, const Arrival& arrival) {
+  Slot& mine = slot(meeting, rank);
+  const ShortMessage& message = arrival.message;
+  mine.arrival = arrival;
+  mine.key = message.key;
+  if (message.key != 0) {
+    mine.read = static_cast<const std::byte*>(message.read);
+    mine.written = static_cast<const std::byte*>(message.written);
+    assert(message.bytes.size() <= ShortMessage::kMaxBytes);
+    std::memcpy(mine.bytes, message.bytes.data(), message.bytes.size());
+  }
+  mine.stamp.store(meeting + 1, std::memory_order_release);
+}
+
+void Rendezvous::Impl::await_all(std::uint64_t meeting, std::span<const int> ranks,
+                                 std::string_view operation, std::chrono::milliseconds timeout) {
+  int next = 0;  // all before it are there
+  const auto all_are_there = [&] {
+    while (next < num_ranks() && has_arrived(meeting, next)) ++next;
+    return next == num_ranks();
+  };
+  // As if every thread drove as many ranks as this one.
+  const std::uint64_t num_threads = labels.size() / ranks.size();
+  for (;;) {
+    const bool over = parking.wait(
+        num_threads, [&] { return all_are_there() || has_failed.load(std::memory_order_seq_cst); }, timeout);
+    // Not before waiting: the fence takes as long as the stamp needs to get out, and so does the wait. It
+    // does for waking others too: the last rank to arrive finds all there, and does not sleep.
+    full_fence();
+    if (!over) time_out(meeting, operation, timeout);
+    if (!has_failed.load(std::memory_order_seq_cst)) {
+      if (all_are_there()) break;
+    } else if (judge(meeting, ranks, operation) == Judgement::complete) {
+      break;
+    }
+  }
+  parking.wake();
+}
+
+bool Rendezvous::Impl::messages_agree(std::uint64_t meeting, const ShortMessage& own_message) {
+  if (own_message.key == 0) return false;
+  const std::vector<Slot>& all = slots[meeting & 1];
+  for (const Slot& each : all)
+    if (each.key != own_message.key) return false;
+  const std::size_t size = own_message.bytes.size();
+  const auto overlap = [&](const std::byte* a, const std::byte* b) { return a < b + size && b < a + size; };
+  for (std::size_t a = 0; a < all.size(); ++a)
+    for (std::size_t b = 0; b < all.size(); ++b)
+      if (a != b && (overlap(all[a].written, all[b].written) || overlap(all[a].written, all[b].read)))
+        return false;
+  return true;
+}
+
+void Rendezvous::Impl::run_check(std::uint64_t meeting, const Check& check) noexcept {
   if (error) error = nullptr;
   try {
-    const std::vector<const Arrival*>& all = arrivals[generation & 1];
+    const std::vector<const Arrival*>& all = arrivals[meeting & 1];
     const auto other = std::ranges::find_if(
         all, [&](const Arrival* arrival) { return arrival->operation != all.front()->operation; });
     if (other != all.end()) {
       const std::string& label = labels[static_cast<std::size_t>(other - all.begin())];
-      LOCKSTEP_EXPECTS(false, CollectiveMismatch, "call ", generation, ": ", label, " calls ",
+      LOCKSTEP_EXPECTS(false, CollectiveMismatch, "call ", meeting, ": ", label, " calls ",
                        (*other)->operation, " where ", labels.front(), " calls ", all.front()->operation,
                        ". Make the same calls in the same order on every replica.");
     }
@@ -188,35 +275,51 @@ void Rendezvous::Impl::fail(Failure kind, int rank, std::string text) {
     failure = kind;
     failed_rank = rank;
     failure_text = std::move(text);
+    has_failed.store(true, std::memory_order_seq_cst);
   }
-  barrier.fail();
+  parking.wake();
 }
 
-void Rendezvous::Impl::time_out(const Barrier::Ticket& ticket, std::string_view operation,
+void Rendezvous::Impl::time_out(std::uint64_t meeting, std::string_view operation,
                                 std::chrono::milliseconds timeout) {
-  std::lock_guard lock(mutex);
-  std::vector<std::string> absent, present;
-  const std::vector<int> ranks = missing(ticket.generation);
-  for (int rank = 0; rank < static_cast<int>(labels.size()); ++rank) {
-    (std::ranges::find(ranks, rank) == ranks.end() ? present : absent)
-        .push_back(labels[static_cast<std::size_t>(rank)]);
+  {
+    std::lock_guard lock(mutex);
+    if (failure != Failure::none) return;
+    has_failed.store(true, std::memory_order_seq_cst);  // and no rank can come from here on
+    std::vector<std::string> absent, present;
+    for (int rank = 0; rank < num_ranks(); ++rank)
+      (has_arrived(meeting, rank) ? present : absent).push_back(labels[static_cast<std::size_t>(rank)]);
+    if (absent.empty()) {
+      has_failed.store(false, std::memory_order_seq_cst);
+      return;
+    }
+    failure = Failure::timed_out;
+    failure_text = concat(operation, ", call ", meeting, ": not all replicas arrived within ",
+                          timeout.count(), " ms. Present: ", join(present), "; missing: ", join(absent),
+                          ". Make the same calls on every replica, or allow more time.");
+    failed_meeting = meeting;
   }
-  if (ranks.empty()) {  // the last one is just coming
-    std::this_thread::yield();
-    return;
-  }
-  std::string text = concat(operation, ", call ", ticket.generation, ": not all replicas arrived within ",
-                            timeout.count(), " ms. Present: ", join(present), "; missing: ", join(absent),
-                            ". Make the same calls on every replica, or allow more time.");
-  // Under the lock, so that whoever sees the failure finds its text.
-  if (!barrier.fail_if_incomplete(ticket)) return;
-  if (failure != Failure::none) return;
-  failure = Failure::timed_out;
-  failure_text = std::move(text);
+  parking.wake();
 }
 
-void Rendezvous::Impl::throw_failure(std::uint64_t generation, std::string_view operation, bool again) {
+// For who has seen that `has_failed`. The first who finds a rank missing decides for all.
+Rendezvous::Impl::Judgement Rendezvous::Impl::judge(std::uint64_t meeting, std::span<const int> ranks,
+                                                    std::string_view operation) {
   std::lock_guard lock(mutex);
+  if (failure == Failure::none) return Judgement::open;
+  if (!failed_meeting || meeting < *failed_meeting) {
+    int rank = 0;
+    while (rank < num_ranks() && has_arrived(meeting, rank)) ++rank;
+    if (rank == num_ranks()) return Judgement::complete;
+    failed_meeting = meeting;
+  }
+  throw_failure(meeting, ranks, operation);
+}
+
+void Rendezvous::Impl::throw_failure(std::uint64_t meeting, std::span<const int> ranks,
+                                     std::string_view operation) {
+  bool again = true;
+  for (const int rank : ranks) again &= std::exchange(own[static_cast<std::size_t>(rank)].told, true);
   switch (failure) {
     case Failure::failed: throw Released{};
     case Failure::timed_out:
@@ -236,7 +339,7 @@ void Rendezvous::Impl::throw_failure(std::uint64_t generation, std::string_view 
   }
   const std::string& label = labels[static_cast<std::size_t>(failed_rank)];
   raise<MissingRank>({__FILE__, __LINE__, __func__},
-                     concat(operation, ", call ", generation, ": ", label,
+                     concat(operation, ", call ", meeting, ": ", label,
                             " has returned without it. Make the same calls on every replica."),
                      {.operation = std::string(operation), .replica = failed_rank});
 }

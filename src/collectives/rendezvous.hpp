@@ -25,6 +25,17 @@ class MissingRank : public ContextError {
   using ContextError::ContextError;
 };
 
+/// A contribution so short that it comes to the meeting with its rank, who need not come a second time.
+struct ShortMessage {
+  static constexpr std::size_t kMaxBytes = 4096;
+
+  /// What all ranks must bring alike, but for the bytes and where they are; 0: no such message.
+  std::uint64_t key = 0;
+  std::span<const std::byte> bytes{};  ///< As many on all ranks of one key; copied. At most kMaxBytes.
+  const void* read = nullptr;          ///< Where the bytes come from,
+  const void* written = nullptr;       ///< and where as many of the result go.
+};
+
 /// What a rank brings to a meeting. `meet` keeps a copy; what it points to is the rank's, which keeps it
 /// alive while others may read it: during `meet` (for the check), and, where other ranks use `arrival`, until
 /// some later meeting or barrier tells that they have finished.
@@ -32,10 +43,15 @@ struct Arrival {
   std::string_view operation;  ///< "all_reduce(sum)", "merge_call", …: must be the same on all ranks.
   std::span<const TensorView> tensors{};  ///< For checks and messages.
   const void* payload = nullptr;          ///< For the operation's own use.
+  ShortMessage message{};
 };
 
 /// Where the threads that drive the ranks of a group meet, once for each operation: each brings an Arrival,
 /// all go on together, or all fail together. Spins briefly, then parks.
+///
+/// Each rank has a place of its own to say that it has arrived, which the others watch: one cache line goes
+/// from each to each. A second one, the verdict, comes from rank 0's thread, which checks what all brought;
+/// unless all brought short messages that agree, which every thread sees for itself.
 ///
 /// It cannot deadlock: a rank leaves the meeting only when all ranks have arrived, one of them left or
 /// failed, the time limit is over, or the group was aborted; each of these wakes every waiter.
@@ -48,9 +64,11 @@ class Rendezvous {
   int num_ranks() const noexcept;
   const std::string& label(int rank) const;
 
-  /// Blocks until every rank has arrived. `arrivals[i]` is rank `ranks[i]`'s. The last to arrive checks that
+  /// Blocks until every rank has arrived. `arrivals[i]` is rank `ranks[i]`'s. Rank 0's thread checks that
   /// all operations are equal and runs `check` (may be empty) on all arrivals, indexed by rank; what that
   /// throws, every rank's meet throws.
+  /// @return whether all ranks brought short messages of one key, which concern separate memory: then nothing
+  /// was checked, and `message` has the bytes. The same on every rank.
   /// @throws CollectiveMismatch  two ranks brought different operations: names both ranks and operations.
   /// @throws ContextError  a rank has left: names it, the operation and its call index; or two threads drive
   /// one rank.
@@ -60,14 +78,16 @@ class Rendezvous {
   /// @throws Released  another rank failed (`fail`).
   /// @throws CollectiveAborted  the group was aborted, or has failed before; repeats the cause.
   using Check = std::function<void(std::span<const Arrival* const>)>;
-  void meet(std::span<const int> ranks, std::span<const Arrival> arrivals, const Check& check,
+  bool meet(std::span<const int> ranks, std::span<const Arrival> arrivals, const Check& check,
             std::chrono::milliseconds timeout);
-  void meet(int rank, const Arrival& arrival, const Check& check, std::chrono::milliseconds timeout) {
-    meet(std::span(&rank, 1), std::span(&arrival, 1), check, timeout);
+  bool meet(int rank, const Arrival& arrival, const Check& check, std::chrono::milliseconds timeout) {
+    return meet(std::span(&rank, 1), std::span(&arrival, 1), check, timeout);
   }
-  /// What `rank` brought to the last meeting that the calling thread's rank attended. The reference is valid
-  /// until that rank meets again, also if others are there already; for what it points to see Arrival.
-  const Arrival& arrival(int rank) const;
+  /// What `rank` brought to the last meeting that `own`, a rank of the calling thread's, attended. Valid
+  /// until own meets again, also if others are there already; for what it points to see Arrival.
+  const Arrival& arrival(int rank, int own) const;
+  /// The bytes of its short message, aligned to a cache line, as long.
+  const std::byte* message(int rank, int own) const;
 
   /// `rank` will not come any more: its function has returned. Whoever waits, now or later, gets
   /// ContextError.

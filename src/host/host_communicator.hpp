@@ -10,6 +10,7 @@
 #include <lockstep/backend/communicator_backend.hpp>
 
 #include "detail/barrier.hpp"
+#include "host/collectives/reduce_range.hpp"
 #include "host/collectives/slices.hpp"
 
 namespace lockstep::host {
@@ -27,6 +28,11 @@ class HostCommunicator final : public backend::CommunicatorBackend {
   explicit HostCommunicator(int num_ranks);
 
   int num_ranks() const override { return static_cast<int>(ranks_.size()); }
+  bool shares_memory() const override { return true; }
+  void reduce_here(ReduceOp op, DType dtype, std::int64_t count, std::span<const void* const> sources,
+                   std::span<void* const> destinations) override {
+    reduce_range(op, dtype, count, sources, destinations, /*streaming=*/false);
+  }
   void all_reduce(std::span<const backend::RankCall> calls, ReduceOp op) override;
   void reduce(std::span<const backend::RankCall> calls, ReduceOp op, int root) override;
   void broadcast(std::span<const backend::RankCall> calls, int root) override;

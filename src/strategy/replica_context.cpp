@@ -172,7 +172,7 @@ std::vector<Tensor> ReplicaContext::all_gather_batch(const std::vector<Tensor>& 
   std::vector<std::vector<Shape>> shapes(inputs.size());
   for (std::size_t k = 0; k < inputs.size(); ++k)
     for (std::size_t r = 0; r < n; ++r)
-      shapes[k].push_back(rendezvous.arrival(static_cast<int>(r)).tensors[k].shape);
+      shapes[k].push_back(rendezvous.arrival(static_cast<int>(r), local_index()).tensors[k].shape);
 
   std::vector<Tensor> flat_inputs, flat_outputs;
   for (std::size_t k = 0; k < inputs.size(); ++k) {

@@ -20,7 +20,7 @@ void ReplicaRun::run_replica(int i, const std::function<void(ReplicaContext&, in
 void ReplicaRun::merge(int i, const MergeArguments& arguments,
                        const std::function<void(const std::vector<void*>&)>& merge_fn, void* result,
                        const std::function<void(void*)>& take) {
-  const std::uint64_t mine = merges_done_.load(std::memory_order_acquire) + 1;
+  const std::uint64_t mine = merges_done_.load(std::memory_order_relaxed) + 1;
   Rendezvous& rendezvous = state_.communicator.rendezvous();
   const auto check_types = [&](std::span<const Arrival* const> arrivals) {
     auto type = [&](std::size_t r) -> const std::type_info& {
@@ -38,45 +38,33 @@ void ReplicaRun::merge(int i, const MergeArguments& arguments,
     merge_on_first(merge_fn, result, take);
     return;
   }
-  waiting_.fetch_add(1, std::memory_order_release);
-  waiting_.notify_one();
-  if (paused_.fetch_add(1, std::memory_order_acq_rel) + 2 == state_.num_replicas()) paused_.notify_one();
-  state_.threads.serve(i, [&] { return merges_done_.load(std::memory_order_acquire) >= mine; });
+  if (waiting_.fetch_add(1, std::memory_order_seq_cst) + 2 == state_.num_replicas()) state_.threads.wake();
+  state_.threads.serve(i, [&] { return merges_done_.load(std::memory_order_seq_cst) >= mine; });
   if (merge_failed_) throw Released{};
   struct Done {
-    std::atomic<int>& takers;
+    ReplicaRun& run;
     ~Done() {
-      if (takers.fetch_sub(1, std::memory_order_acq_rel) == 1) takers.notify_one();
+      if (run.takers_.fetch_sub(1, std::memory_order_seq_cst) == 1) run.state_.threads.wake();
     }
-  } done{takers_};
+  } done{*this};
   take(result_);
 }
-
-namespace {
-void await_value(const std::atomic<int>& variable, int value) {
-  for (int now; (now = variable.load(std::memory_order_acquire)) != value;)
-    variable.wait(now, std::memory_order_acquire);
-}
-}  // namespace
 
 void ReplicaRun::merge_on_first(const std::function<void(const std::vector<void*>&)>& merge_fn, void* result,
                                 const std::function<void(void*)>& take) {
   std::vector<void*> all;
   for (int r = 0; r < state_.num_replicas(); ++r)
-    all.push_back(
-        static_cast<const MergeArguments*>(state_.communicator.rendezvous().arrival(r).payload)->arguments);
+    all.push_back(static_cast<const MergeArguments*>(state_.communicator.rendezvous().arrival(r, 0).payload)
+                      ->arguments);
   // A nested run may use the meeting place only when everybody has left it.
-  await_value(waiting_, state_.num_replicas() - 1);
-  waiting_.store(0, std::memory_order_relaxed);
   const int num_others = state_.num_replicas() - 1;
-  for (int paused; (paused = paused_.load(std::memory_order_acquire)) != num_others;)
-    paused_.wait(paused, std::memory_order_acquire);
-  paused_.store(0, std::memory_order_relaxed);
+  state_.threads.await([&] { return waiting_.load(std::memory_order_seq_cst) == num_others; });
+  waiting_.store(0, std::memory_order_relaxed);
   auto publish = [&](bool failed) {
     merge_failed_ = failed;
     result_ = result;
     takers_.store(num_others, std::memory_order_relaxed);
-    merges_done_.fetch_add(1, std::memory_order_release);
+    merges_done_.fetch_add(1, std::memory_order_seq_cst);
     state_.threads.wake();
   };
   try {
@@ -92,9 +80,11 @@ void ReplicaRun::merge_on_first(const std::function<void(const std::vector<void*
   }
   publish(false);
   struct AwaitTakers {  // the result is on this replica's stack
-    std::atomic<int>& takers;
-    ~AwaitTakers() { await_value(takers, 0); }
-  } await{takers_};
+    ReplicaRun& run;
+    ~AwaitTakers() {
+      run.state_.threads.await([&] { return run.takers_.load(std::memory_order_seq_cst) == 0; });
+    }
+  } await{*this};
   take(result);
 }
 

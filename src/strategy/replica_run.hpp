@@ -36,8 +36,6 @@ class ReplicaRun {
   Strategy& strategy_;
   StrategyState& state_;
   std::atomic<std::uint64_t> merges_done_{0};
-  std::atomic<int> paused_{
-      0};  // replicas that have left the meeting: a nested run starts the next ones from scratch
   std::atomic<int> waiting_{0};  // replicas that have left the meeting and wait for the merge
   std::atomic<int> takers_{0};   // replicas that still read the result
   bool merge_failed_ = false;    // these two are published by merges_done_

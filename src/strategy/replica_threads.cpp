@@ -6,52 +6,13 @@
 
 namespace lockstep::detail {
 
-namespace {
-
-// About 20 µs of waiting without a system call, and none where threads outnumber cores: there, spinning only
-// delays the others.
-int spins_for(int num_threads) {
-  return std::thread::hardware_concurrency() >= static_cast<unsigned>(num_threads) ? 4000 : 0;
-}
-
-void pause() noexcept {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#else
-  std::this_thread::yield();
-#endif
-}
-
-/// Waits until ready() holds; `event` changes, and is notified, after everything that may make it hold.
-template <class Ready>
-void await(const std::atomic<std::uint32_t>& event, int num_spins, Ready ready) {
-  for (int spin = 0; spin < num_spins; ++spin) {
-    if (ready()) return;
-    pause();
-  }
-  for (;;) {
-    const std::uint32_t before = event.load(std::memory_order_acquire);
-    if (ready()) return;
-    event.wait(before, std::memory_order_acquire);
-  }
-}
-
-}  // namespace
-
 ReplicaThreads::ReplicaThreads(int num_replicas)
-    : num_replicas_(num_replicas),
-      num_spins_(spins_for(num_replicas)),
-      seen_(static_cast<std::size_t>(num_replicas), 0) {}
+    : num_replicas_(num_replicas), seen_(static_cast<std::size_t>(num_replicas), 0) {}
 
 ReplicaThreads::~ReplicaThreads() {
-  stop_.store(true, std::memory_order_release);
+  stop_.store(true, std::memory_order_seq_cst);
   wake();
   for (std::thread& thread : threads_) thread.join();
-}
-
-void ReplicaThreads::wake() noexcept {
-  signal_.fetch_add(1, std::memory_order_release);
-  signal_.notify_all();
 }
 
 void ReplicaThreads::start() {
@@ -59,7 +20,7 @@ void ReplicaThreads::start() {
     const int replica = static_cast<int>(threads_.size()) + 1;
     threads_.push_back(start_thread(
         concat("run: the thread of replica ", replica, " of ", num_replicas_),
-        [this, replica] { serve(replica, [this] { return stop_.load(std::memory_order_acquire); }); }));
+        [this, replica] { serve(replica, [this] { return stop_.load(std::memory_order_seq_cst); }); }));
   }
 }
 
@@ -72,27 +33,23 @@ void ReplicaThreads::run(const std::function<void(int)>& job) {
   Job* const outer = job_.load(std::memory_order_relaxed);
   Job current{&job, num_replicas_ - 1};
   job_.store(&current, std::memory_order_relaxed);
-  job_id_.fetch_add(1, std::memory_order_release);
+  job_id_.fetch_add(1, std::memory_order_seq_cst);
   wake();
   job(0);
-  await(finished_, num_spins_, [&] { return current.num_running.load(std::memory_order_acquire) == 0; });
+  await([&] { return current.num_running.load(std::memory_order_seq_cst) == 0; });
   job_.store(outer, std::memory_order_relaxed);
 }
 
 void ReplicaThreads::serve(int replica, const std::function<bool()>& done) {
   std::uint64_t& seen = seen_[static_cast<std::size_t>(replica)];
   for (;;) {
-    await(signal_, num_spins_, [&] { return job_id_.load(std::memory_order_acquire) != seen || done(); });
+    await([&] { return job_id_.load(std::memory_order_seq_cst) != seen || done(); });
     const std::uint64_t id = job_id_.load(std::memory_order_acquire);
     if (id == seen) return;
     seen = id;
     Job* const job = job_.load(std::memory_order_relaxed);
     (*job->function)(replica);
-    // After the last decrement `job` is gone: the caller is told through a member.
-    if (job->num_running.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-      finished_.fetch_add(1, std::memory_order_release);
-      finished_.notify_all();
-    }
+    if (job->num_running.fetch_sub(1, std::memory_order_seq_cst) == 1) wake();  // `job` is gone
   }
 }
 

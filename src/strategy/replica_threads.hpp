@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "detail/parking.hpp"
+
 namespace lockstep::detail {
 
 /// The persistent threads of a strategy's replicas. Replica 0 runs on the calling thread, replica i > 0 on
@@ -30,7 +32,12 @@ class ReplicaThreads {
   void run(const std::function<void(int)>& job);
   /// On replica i > 0, inside a job: runs nested jobs until done() holds. Whoever makes it hold calls `wake`.
   void serve(int replica, const std::function<bool()>& done);
-  void wake() noexcept;
+  /// Inside a job: waits until ready() holds, as Parking does.
+  template <class Ready>
+  void await(const Ready& ready) {
+    parking_.wait(static_cast<std::uint64_t>(num_replicas_), ready);
+  }
+  void wake() noexcept { parking_.wake(); }
 
  private:
   struct Job {
@@ -41,13 +48,11 @@ class ReplicaThreads {
   void start();
 
   const int num_replicas_;
-  const int num_spins_;
-  alignas(64) std::atomic<std::uint32_t> signal_{0};  // counts events that a parked thread must look at
-  std::atomic<std::uint64_t> job_id_{0};
+  Parking parking_;  // of replicas that wait for a job, or for each other, and of the caller
+  alignas(64) std::atomic<std::uint64_t> job_id_{0};
   std::atomic<Job*> job_{nullptr};
   std::atomic<bool> stop_{false};
-  alignas(64) std::atomic<std::uint32_t> finished_{0};  // counts jobs' ends, for the caller to wait on
-  std::vector<std::uint64_t> seen_;                     // per replica, its own thread's: the last job it ran
+  std::vector<std::uint64_t> seen_;  // per replica, its own thread's: the last job it ran
   std::vector<std::thread> threads_;
 };
 

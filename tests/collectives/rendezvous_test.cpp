@@ -1,10 +1,14 @@
 #include "collectives/rendezvous.hpp"
 
+#include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 
 #include <lockstep/error.hpp>
 
@@ -62,7 +66,8 @@ TEST_CASE("ranks meet once for each operation, and see what the others brought",
           },
           0ms);
       for (int other = 0; other < n; ++other)
-        if (*static_cast<const int*>(rendezvous.arrival(other).payload) != 1000 * round + other) ++wrong;
+        if (*static_cast<const int*>(rendezvous.arrival(other, rank).payload) != 1000 * round + other)
+          ++wrong;
     }
   });
   REQUIRE(wrong == 0);
@@ -82,7 +87,7 @@ TEST_CASE("a thread may bring several ranks to a meeting", "[collectives][host]"
       const auto ranks = thread == 0 ? std::span<const int>(outer) : std::span<const int>(inner);
       rendezvous.meet(ranks, arrivals, {}, 0ms);
       for (int rank = 0; rank < 3; ++rank)
-        if (*static_cast<const int*>(rendezvous.arrival(rank).payload) != 10 * rank) ++wrong;
+        if (*static_cast<const int*>(rendezvous.arrival(rank, ranks.front()).payload) != 10 * rank) ++wrong;
     }
   });
   REQUIRE(wrong == 0);
@@ -176,6 +181,91 @@ TEST_CASE("P21 a rank that fails releases the others, also those that come later
     rendezvous.reset();
     rendezvous.leave(2);
     REQUIRE(outcome(rendezvous, 0).starts_with("all_reduce(sum), call 0: replica 2"));
+  }
+}
+
+TEST_CASE("short messages of one key come with the ranks, and nothing is checked", "[collectives][host]") {
+  const int n = 3;
+  const std::size_t size = GENERATE(1u, 8u, 32u, 33u, 500u, std::size_t{detail::ShortMessage::kMaxBytes});
+  Rendezvous rendezvous = make_rendezvous(n);
+  std::atomic<int> wrong = 0, checks = 0;
+  on_replicas(n, [&](int rank) {
+    std::vector<std::byte> mine(size), result(size);
+    for (int round = 0; round < 200; ++round) {
+      std::ranges::fill(mine, std::byte(7 * rank + round));
+      const bool in_place = round % 2 == 0;
+      Arrival arrival{.operation = "all_reduce(sum)"};
+      arrival.message = {42, mine, mine.data(), in_place ? mine.data() : result.data()};
+      if (!rendezvous.meet(
+              rank, arrival, [&](auto) { ++checks; }, 0ms))
+        ++wrong;
+      std::ranges::fill(mine, std::byte(0));  // the others have copies
+      for (int other = 0; other < n; ++other) {
+        const std::byte* const bytes = rendezvous.message(other, rank);
+        if (reinterpret_cast<std::uintptr_t>(bytes) % 32 != 0) ++wrong;
+        if (std::ranges::count(bytes, bytes + size, std::byte(7 * other + round)) !=
+            static_cast<std::ptrdiff_t>(size))
+          ++wrong;
+      }
+    }
+  });
+  REQUIRE(wrong == 0);
+  REQUIRE(checks == 0);
+}
+
+TEST_CASE("short messages that do not agree are checked, on every rank alike", "[collectives][host]") {
+  Rendezvous rendezvous = make_rendezvous(3);
+  std::vector<std::byte> memory(64);
+  std::byte* const base = memory.data();
+  // Of each rank: key, where 8 bytes come from, where they go.
+  struct Part {
+    std::uint64_t key;
+    int read, written;
+  };
+  std::vector<Part> parts{{1, 0, 0}, {1, 8, 8}, {1, 16, 24}};
+  bool agree = false;
+  SECTION("they do") { agree = true; }
+  SECTION("who reads what others read is apart") {
+    parts = {{1, 0, 8}, {1, 0, 16}, {1, 0, 24}};
+    agree = true;
+  }
+  SECTION("another key") { parts[1].key = 2; }
+  SECTION("no message") { parts[2].key = 0; }
+  SECTION("a result over another's result") { parts[2].written = 15; }
+  SECTION("a result over what another reads") { parts[2].written = 1; }
+  std::atomic<int> agreed = 0, checks = 0;
+  on_replicas(3, [&](int rank) {
+    const Part& part = parts[static_cast<std::size_t>(rank)];
+    Arrival arrival{.operation = "all_reduce(sum)"};
+    if (part.key != 0)
+      arrival.message = {part.key, {base + part.read, 8}, base + part.read, base + part.written};
+    for (int round = 0; round < 10; ++round)
+      agreed += rendezvous.meet(
+                    rank, arrival, [&](auto) { ++checks; }, 0ms)
+                    ? 1
+                    : 0;
+  });
+  REQUIRE(agreed == (agree ? 30 : 0));
+  REQUIRE(checks == (agree ? 0 : 10));
+}
+
+TEST_CASE("a meeting is complete for all ranks, or for none, when the group fails meanwhile",
+          "[collectives][host]") {
+  const int n = 3;
+  const bool times_out = GENERATE(false, true);
+  for (int round = 0; round < 500; ++round) {
+    Rendezvous rendezvous = make_rendezvous(n);
+    std::vector<int> met(n, 0);
+    on_replicas(n + 1, [&](int thread) {
+      if (thread == n) {
+        if (!times_out) rendezvous.abort("enough");
+        return;
+      }
+      if (times_out && thread == 2) std::this_thread::sleep_for(std::chrono::microseconds(900 + round % 300));
+      while (met[thread] < 1000 && outcome(rendezvous, thread, "meet", times_out ? 1ms : 0ms).empty())
+        ++met[thread];
+    });
+    REQUIRE(met == std::vector<int>(n, met[0]));
   }
 }
 

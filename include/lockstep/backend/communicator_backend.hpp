@@ -46,6 +46,15 @@ class CommunicatorBackend {
   /// core gathers them and combines them with the device's kernels.
   virtual bool combines_in_rank_order() const { return true; }
 
+  /// Whether the calling thread may read and write any rank's memory by itself, at once. The core then does
+  /// short reductions without a collective, by reduce_here.
+  virtual bool shares_memory() const { return false; }
+  /// Combines `count` elements of `sources`, one for each rank, in rank order, and writes them to all
+  /// `destinations`; one of these may be exactly a source. Any thread. @pre shares_memory().
+  virtual void reduce_here(ReduceOp /*op*/, DType /*dtype*/, std::int64_t /*count*/,
+                           std::span<const void* const> /*sources*/,
+                           std::span<void* const> /*destinations*/) {}
+
   /// count: elements of each rank's buffer.
   virtual void all_reduce(std::span<const RankCall> calls, ReduceOp op) = 0;
   /// Only root's `receive` is written; count as in all_reduce.

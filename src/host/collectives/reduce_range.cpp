@@ -173,14 +173,15 @@ void combine_up_to_four(A* acc, const T* const* sources, std::size_t num_sources
   }
 }
 
-// destinations[k] := sources[0] op … op sources[K - 1] for all k < K, in one loop: an all_reduce within the
+// destinations[d] := sources[0] op … op sources[K - 1] for all d < D, in one loop: an all_reduce within the
 // caches takes half the time, and one in place 0.85 of it anywhere. A destination may be a source, so the
 // compiler must be told that iterations are independent.
-template <class Op, int K, class T>
-void combine_into_all(T* const* destinations, const T* const* sources, std::size_t n) {
-  constexpr int k1 = K > 1 ? 1 : 0, k2 = K > 2 ? 2 : 0, k3 = K > 3 ? 3 : 0;
-  const T *s0 = sources[0], *s1 = sources[k1], *s2 = sources[k2], *s3 = sources[k3];
-  T *d0 = destinations[0], *d1 = destinations[k1], *d2 = destinations[k2], *d3 = destinations[k3];
+template <class Op, int K, int D, class T>
+void combine_into(T* const* destinations, const T* const* sources, std::size_t n) {
+  static_assert(K >= 2 && K <= 4 && (D == 1 || D == K));
+  const T *s0 = sources[0], *s1 = sources[1], *s2 = sources[K > 2 ? 2 : 0], *s3 = sources[K > 3 ? 3 : 0];
+  T *d0 = destinations[0], *d1 = destinations[D > 1 ? 1 : 0], *d2 = destinations[D > 2 ? 2 : 0],
+    *d3 = destinations[D > 3 ? 3 : 0];
   std::size_t i = 0;
   if constexpr (kInLanes<T>) {
     const std::size_t step = hn::Lanes(Floats());
@@ -189,9 +190,9 @@ void combine_into_all(T* const* destinations, const T* const* sources, std::size
       if constexpr (K > 2) value = Op::apply_lanes(value, load_floats(s2 + i));
       if constexpr (K > 3) value = Op::apply_lanes(value, load_floats(s3 + i));
       store_floats(value, d0 + i);
-      store_floats(value, d1 + i);
-      if constexpr (K > 2) store_floats(value, d2 + i);
-      if constexpr (K > 3) store_floats(value, d3 + i);
+      if constexpr (D > 1) store_floats(value, d1 + i);
+      if constexpr (D > 2) store_floats(value, d2 + i);
+      if constexpr (D > 3) store_floats(value, d3 + i);
     }
   }
 #pragma GCC ivdep
@@ -201,34 +202,45 @@ void combine_into_all(T* const* destinations, const T* const* sources, std::size
     if constexpr (K > 3) value = Op::apply(value, static_cast<Wide<T>>(s3[i]));
     const T result = static_cast<T>(value);
     d0[i] = result;
-    d1[i] = result;
-    if constexpr (K > 2) d2[i] = result;
-    if constexpr (K > 3) d3[i] = result;
+    if constexpr (D > 1) d1[i] = result;
+    if constexpr (D > 2) d2[i] = result;
+    if constexpr (D > 3) d3[i] = result;
   }
+}
+
+template <class Op, int K, class T>
+void combine_into(T* const* destinations, const T* const* sources, std::size_t n,
+                  std::size_t num_destinations) {
+  if (num_destinations == 1)
+    combine_into<Op, K, 1>(destinations, sources, n);
+  else
+    combine_into<Op, K, K>(destinations, sources, n);
 }
 
 // Does that where it can.
 template <class Op, class T>
 bool reduced_directly(std::size_t count, std::span<const void* const> sources,
                       std::span<void* const> destinations) {
-  const std::size_t k = sources.size();
-  if (k < 2 || k > 4 || destinations.size() != k) return false;
+  const std::size_t k = sources.size(), d = destinations.size();
+  if (k < 2 || k > 4 || (d != 1 && d != k)) return false;
   const T* from[4] = {};
   T* to[4] = {};
+  std::uintptr_t addresses = 0;
   for (std::size_t i = 0; i < k; ++i) {
-    if (destinations[i] == nullptr) return false;
-    const auto addresses =
-        reinterpret_cast<std::uintptr_t>(sources[i]) | reinterpret_cast<std::uintptr_t>(destinations[i]);
-    if (addresses % alignof(T) != 0) return false;
     from[i] = static_cast<const T*>(sources[i]);
-    to[i] = static_cast<T*>(destinations[i]);
+    addresses |= reinterpret_cast<std::uintptr_t>(sources[i]);
   }
-  if (k == 2)
-    combine_into_all<Op, 2>(to, from, count);
-  else if (k == 3)
-    combine_into_all<Op, 3>(to, from, count);
-  else
-    combine_into_all<Op, 4>(to, from, count);
+  for (std::size_t i = 0; i < d; ++i) {
+    if (destinations[i] == nullptr) return false;
+    to[i] = static_cast<T*>(destinations[i]);
+    addresses |= reinterpret_cast<std::uintptr_t>(destinations[i]);
+  }
+  if (addresses % alignof(T) != 0) return false;
+  switch (k) {
+    case 2: combine_into<Op, 2>(to, from, count, d); break;
+    case 3: combine_into<Op, 3>(to, from, count, d); break;
+    default: combine_into<Op, 4>(to, from, count, d); break;
+  }
   return true;
 }
 

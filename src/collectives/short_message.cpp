@@ -1,0 +1,50 @@
+#include "collectives/short_message.hpp"
+
+namespace lockstep::detail {
+namespace {
+
+// splitmix64's finaliser (Steele, Lea and Flood 2014) over what has been mixed so far.
+void mix(std::uint64_t& hash, std::uint64_t value) {
+  hash += value + 0x9e3779b97f4a7c15;
+  hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9;
+  hash = (hash ^ (hash >> 27)) * 0x94d049bb133111eb;
+  hash ^= hash >> 31;
+}
+
+std::uint64_t key_of(const CollectiveCall& call, const TensorView& tensor) {
+  std::uint64_t hash = 0;
+  mix(hash, static_cast<std::uint64_t>(call.collective) << 24 | static_cast<std::uint64_t>(call.op) << 16 |
+                static_cast<std::uint64_t>(tensor.dtype) << 8 | (call.deterministic ? 1 : 0));
+  for (const std::int64_t extent : tensor.shape) mix(hash, static_cast<std::uint64_t>(extent));
+  for (const char c : call.batch->structure) mix(hash, static_cast<unsigned char>(c));
+  return hash == 0 ? 1 : hash;
+}
+
+}  // namespace
+
+void set_short_message(ShortMessage& message, const CollectiveCall& call, const Device& device,
+                       const backend::DeviceBackend& device_backend) {
+  const RankBatch& batch = *call.batch;
+  if (call.collective != Collective::all_reduce || batch.inputs.size() != 1 || batch.outputs.size() != 1)
+    return;
+  const TensorView& input = batch.inputs.front();
+  const TensorView& output = batch.outputs.front();
+  const auto size = static_cast<std::size_t>(input.nbytes());
+  if (size == 0 || size > ShortMessage::kMaxBytes) return;
+  const auto* read = static_cast<const std::byte*>(input.data);
+  const auto* written = static_cast<const std::byte*>(output.data);
+  const bool is_apart = read == written || read + size <= written || written + size <= read;
+  const bool converts = call.op == ReduceOp::mean && is_integer(input.dtype);
+  const bool is_right = input.dtype == output.dtype && input.shape == output.shape && read != nullptr &&
+                        written != nullptr && is_apart && !converts && !is_boolean(input.dtype) &&
+                        !output.read_only && input.is_contiguous() && output.is_contiguous() &&
+                        input.device == device && output.device == device &&
+                        &batch.stream.device_backend() == &device_backend;
+  if (!is_right) return;
+  message.key = key_of(call, input);
+  message.bytes = {read, size};
+  message.read = read;
+  message.written = written;
+}
+
+}  // namespace lockstep::detail

@@ -1,0 +1,117 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+
+#if defined(__x86_64__) || defined(__i386__)
+#include <immintrin.h>
+#endif
+
+#if defined(__has_feature)
+#define LOCKSTEP_THREAD_SANITIZER __has_feature(thread_sanitizer)
+#elif defined(__SANITIZE_THREAD__)
+#define LOCKSTEP_THREAD_SANITIZER 1
+#else
+#define LOCKSTEP_THREAD_SANITIZER 0
+#endif
+
+namespace lockstep::detail {
+
+inline void relax() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+  _mm_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+/// Orders what this thread did before what it looks at afterwards.
+inline void full_fence() noexcept {
+#if LOCKSTEP_THREAD_SANITIZER  // which knows no fences
+  std::atomic<int> own{0};
+  own.exchange(1, std::memory_order_seq_cst);
+#else
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+#endif
+}
+
+/// Where threads wait for each other: they spin for a while, yield, then sleep, so that waiting is fast with
+/// a core for each and harmless without.
+///
+/// What `ready` reads must be read by seq_cst loads, and changed by seq_cst stores, or by others with a full
+/// fence before `wake`: then either the sleeper sees the change, or whoever made it sees the sleeper.
+class Parking {
+ public:
+  using Duration = std::chrono::milliseconds;
+
+  /// Returns true as soon as ready() holds.
+  /// @param num_threads  how many wait for each other.
+  /// @param timeout  0: no limit; else returns false if ready() does not hold so long after the spinning.
+  template <class Ready>
+  bool wait(std::uint64_t num_threads, const Ready& ready, Duration timeout = {}) {
+    return spin(num_threads, ready) || sleep(ready, timeout);
+  }
+  /// Call it after what may make somebody's ready() hold.
+  void wake() noexcept {
+    if (num_sleepers_.load(std::memory_order_seq_cst) != 0) wake_sleepers();
+  }
+
+ private:
+  // By the clock, as a pause is 10 to 70 ns. Longer than the threads of a small collective are apart; short,
+  // as the one waited for may need this core. Then yields, which cost nobody anything.
+  static constexpr std::chrono::microseconds kSpinTime{10};
+  static constexpr std::chrono::microseconds kYieldTime{50};
+  static constexpr int kSpinsPerLook = 32;
+
+  template <class Ready>
+  static bool spin(std::uint64_t num_threads, const Ready& ready) {
+    static const std::uint64_t num_cores = std::thread::hardware_concurrency();
+    using Clock = std::chrono::steady_clock;
+    const auto spun = [&] {
+      for (int i = 0; i < kSpinsPerLook; ++i) {
+        if (ready()) return true;
+        relax();
+      }
+      return false;
+    };
+    if (spun()) return true;
+    if (num_threads <= num_cores) {  // else whoever spins keeps the others from coming
+      const auto end = Clock::now() + kSpinTime;
+      do {
+        if (spun()) return true;
+      } while (Clock::now() < end);
+    }
+    const auto end = Clock::now() + kYieldTime;
+    do {
+      if (ready()) return true;
+      std::this_thread::yield();
+    } while (Clock::now() < end);
+    return false;
+  }
+
+  template <class Ready>
+  bool sleep(const Ready& ready, Duration timeout) {
+    constexpr std::chrono::hours kForEver{24 * 365 * 100};  // a clock cannot count much further
+    num_sleepers_.fetch_add(1, std::memory_order_seq_cst);
+    std::unique_lock lock(mutex_);
+    bool woken = true;
+    if (timeout.count() > 0 && timeout < kForEver)
+      woken = awake_.wait_for(lock, timeout, ready);
+    else
+      awake_.wait(lock, ready);
+    num_sleepers_.fetch_sub(1, std::memory_order_relaxed);
+    return woken;
+  }
+
+  void wake_sleepers() noexcept;
+
+  std::atomic<int> num_sleepers_{0};
+  std::mutex mutex_;  // guards nothing: orders falling asleep and waking up
+  std::condition_variable awake_;
+};
+
+}  // namespace lockstep::detail
