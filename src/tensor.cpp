@@ -7,6 +7,7 @@
 #include <lockstep/stream.hpp>
 #include <lockstep/tensor.hpp>
 
+#include "detail/recycling_allocator.hpp"
 #include "tensor_checks.hpp"
 
 namespace lockstep {
@@ -62,7 +63,8 @@ Tensor Tensor::empty(const Shape& shape, DType dtype, const std::optional<Device
   const Device& place = device ? *device : current_device();
   // Shape has seen to it that the product fits.
   const auto num_bytes = static_cast<std::size_t>(shape.size()) * size_of(dtype);
-  auto storage = std::make_shared<Buffer>(num_bytes, current_stream(place));
+  auto storage =
+      std::allocate_shared<Buffer>(detail::RecyclingAllocator<Buffer>(), num_bytes, current_stream(place));
   const TensorView view(storage->data(), shape, dtype, place);
   return {std::move(storage), view};
 }

@@ -18,7 +18,7 @@ int ReplicaContext::num_replicas_in_sync() const noexcept { return strategy_.num
 
 int ReplicaContext::local_index() const noexcept { return replica_id_; }
 
-void ReplicaContext::check_current(const char* what) const {
+void ReplicaContext::check_current(std::string_view what) const {
   const ContextFrame* top = ContextFrame::top();
   const ReplicaContext* current =
       top != nullptr ? top->replica_context() : &detail::default_replica_context();
@@ -34,6 +34,21 @@ void ReplicaContext::check_current(const char* what) const {
       detail::concat(what, " on the context of replica ", replica_id_, ", but this thread runs replica ",
                      current->replica_id_,
                      " (mismatching context). Use the context that the function was given."));
+}
+
+Tensor ReplicaContext::all_reduce_one(ReduceOp op, const Tensor& value, const CommunicationOptions& options) {
+  if (run_ != nullptr && run_->state().cross_device_ops != nullptr) {
+    std::vector<Contribution> values{{value, {}}};
+    return std::move(all_reduce_batch(op, std::move(values), {}, options)[0].tensor);
+  }
+  check_current("all_reduce");
+  if (run_ == nullptr) return value;
+  const Tensor input = value.to(device_).contiguous();
+  Tensor output = Tensor::empty(input.shape(), reduced_dtype(op, input.dtype()), device_);
+  const TensorView in = input.view(), out = output.view();
+  const RankBatch batch{local_index(), stream(), {&in, 1}, {&out, 1}};
+  run_->state().communicator.all_reduce(op, {&batch, 1}, options.merged_over(run_->state().options));
+  return output;
 }
 
 std::vector<Contribution> ReplicaContext::all_reduce_batch(ReduceOp op, std::vector<Contribution> values,
@@ -205,15 +220,15 @@ std::vector<Tensor> ReplicaContext::all_gather_batch(const std::vector<Tensor>& 
 }
 
 void ReplicaContext::merge(const detail::MergeArguments& arguments,
-                           const std::function<void(const std::vector<void*>&)>& merge_fn, void* result,
+                           const std::function<void(std::span<void* const>)>& merge_fn, void* result,
                            const std::function<void(void*)>& take) {
-  check_current(std::string(arguments.operation).c_str());
+  check_current(arguments.operation);
   if (run_ != nullptr) {
     run_->merge(local_index(), arguments, merge_fn, result, take);
     return;
   }
   ContextFrame frame(ContextFrame::Mode::cross_replica, strategy_);
-  merge_fn({arguments.arguments});
+  merge_fn({&arguments.arguments, 1});
   take(result);
 }
 

@@ -1,6 +1,7 @@
 #include "strategy/replica_run.hpp"
 
 #include "collectives/rendezvous.hpp"
+#include "detail/stack_memory.hpp"
 
 namespace lockstep::detail {
 
@@ -18,7 +19,7 @@ void ReplicaRun::run_replica(int i, const std::function<void(ReplicaContext&, in
 }
 
 void ReplicaRun::merge(int i, const MergeArguments& arguments,
-                       const std::function<void(const std::vector<void*>&)>& merge_fn, void* result,
+                       const std::function<void(std::span<void* const>)>& merge_fn, void* result,
                        const std::function<void(void*)>& take) {
   const std::uint64_t mine = merges_done_.load(std::memory_order_relaxed) + 1;
   Rendezvous& rendezvous = state_.communicator.rendezvous();
@@ -50,9 +51,11 @@ void ReplicaRun::merge(int i, const MergeArguments& arguments,
   take(result_);
 }
 
-void ReplicaRun::merge_on_first(const std::function<void(const std::vector<void*>&)>& merge_fn, void* result,
+void ReplicaRun::merge_on_first(const std::function<void(std::span<void* const>)>& merge_fn, void* result,
                                 const std::function<void(void*)>& take) {
-  std::vector<void*> all;
+  StackMemory memory;
+  std::pmr::vector<void*> all(memory.resource());
+  all.reserve(state_.devices.size());
   for (int r = 0; r < state_.num_replicas(); ++r)
     all.push_back(static_cast<const MergeArguments*>(state_.communicator.rendezvous().arrival(r, 0).payload)
                       ->arguments);

@@ -7,6 +7,7 @@
 
 #include "collectives/packed_all_reduce.hpp"
 #include "collectives/rendezvous.hpp"
+#include "detail/stack_memory.hpp"
 
 namespace lockstep::detail {
 
@@ -69,12 +70,14 @@ void StrategyState::run_on_replicas(const std::function<void(int)>& fn,
                                     std::vector<ReplicaFailure>* failures_out) {
   Rendezvous& rendezvous = communicator.rendezvous();
   rendezvous.reset();
-  std::vector<Outcome> outcomes(devices.size());
+  StackMemory memory;
+  std::pmr::vector<Outcome> outcomes(devices.size(), memory.resource());
   // The calling thread's streams, whose StreamScopes the others do not see.
-  std::vector<StreamRef> streams;
+  std::pmr::vector<StreamRef> streams(memory.resource());
+  streams.reserve(devices.size());
   for (const Device& device : devices) streams.push_back(current_stream(device));
   const StreamRef parameter_stream = current_stream(parameter_devices[0]);
-  threads.run([&](int i) {
+  const auto job = [&](int i) {
     const StreamScope parameters(parameter_stream);
     const StreamScope stream(streams[static_cast<std::size_t>(i)]);
     Outcome& outcome = outcomes[static_cast<std::size_t>(i)];
@@ -92,7 +95,8 @@ void StrategyState::run_on_replicas(const std::function<void(int)>& fn,
       outcome = {std::current_exception(), false};
     }
     rendezvous.fail(i);
-  });
+  };
+  threads.run(std::ref(job));
   rendezvous.reset();  // for the run around this one, whose replicas are all still there
 
   const Outcome* first = nullptr;

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <concepts>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -117,7 +119,9 @@ class ReplicaContext {
       : strategy_(strategy), replica_id_(replica_id), device_(std::move(device)), run_(run) {}
 
   /// @throws ContextError  this context is not the innermost on this thread.
-  void check_current(const char* what) const;
+  void check_current(std::string_view what) const;
+  /// all_reduce_batch of one tensor, without a list.
+  Tensor all_reduce_one(ReduceOp op, const Tensor& value, const CommunicationOptions& options);
   /// @param structure  of the nest that the values are the leaves of, detail::describe_structure.
   std::vector<detail::Contribution> all_reduce_batch(ReduceOp op, std::vector<detail::Contribution> values,
                                                      std::string_view structure,
@@ -130,7 +134,7 @@ class ReplicaContext {
   /// Meets the other replicas; replica 0 calls `merge_fn` with all arguments, which fills its `result`; then
   /// every replica's `take` reads that.
   void merge(const detail::MergeArguments& arguments,
-             const std::function<void(const std::vector<void*>& arguments)>& merge_fn, void* result,
+             const std::function<void(std::span<void* const> arguments)>& merge_fn, void* result,
              const std::function<void(void* result)>& take);
 
   Strategy& strategy_;
@@ -171,10 +175,16 @@ auto take_contributions(const NestType& nest, std::vector<Contribution>&& reduce
 
 template <class NestType>
 auto ReplicaContext::all_reduce(ReduceOp op, const NestType& nest, const CommunicationOptions& options) {
-  std::vector<detail::Contribution> values;
-  detail::for_each_leaf(nest, [&](const auto& leaf) { values.push_back(detail::to_contribution(leaf)); });
-  const std::string structure = detail::describe_structure(nest);
-  return detail::take_contributions(nest, all_reduce_batch(op, std::move(values), structure, options));
+  if constexpr (std::same_as<NestType, Tensor>) {
+    return all_reduce_one(op, nest, options);
+  } else if constexpr (detail::HostScalar<NestType>) {
+    return all_reduce_one(op, Tensor::scalar(nest), options);
+  } else {
+    std::vector<detail::Contribution> values;
+    detail::for_each_leaf(nest, [&](const auto& leaf) { values.push_back(detail::to_contribution(leaf)); });
+    const std::string structure = detail::describe_structure(nest);
+    return detail::take_contributions(nest, all_reduce_batch(op, std::move(values), structure, options));
+  }
 }
 
 template <class NestType>
@@ -213,7 +223,7 @@ auto ReplicaContext::merge_call_as(std::string_view operation, F&& merge_fn, con
   Arguments mine(args...);
   std::optional<Kept> result;
   std::optional<Taken> taken;
-  auto call = [&](const std::vector<void*>& all) {
+  auto call = [&](std::span<void* const> all) {
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       auto merged = [&]<std::size_t K>(std::integral_constant<std::size_t, K>) {
         std::vector<const std::tuple_element_t<K, Arguments>*> parts;
@@ -234,7 +244,7 @@ auto ReplicaContext::merge_call_as(std::string_view operation, F&& merge_fn, con
   auto take = [&](void* from) {
     taken.emplace(detail::select(**static_cast<std::optional<Kept>*>(from), local_index()));
   };
-  merge({operation, &typeid(std::tuple<Kept, Arguments>), &mine}, call, &result, take);
+  merge({operation, &typeid(std::tuple<Kept, Arguments>), &mine}, std::ref(call), &result, std::ref(take));
   if constexpr (!std::is_void_v<Result>) return Taken(std::move(*taken));
 }
 

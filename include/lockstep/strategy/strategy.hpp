@@ -309,16 +309,18 @@ auto Strategy::run(F&& fn, const Args&... args) {
                                                           std::declval<detail::selected_t<Args>>()...));
   (detail::check_num_components(args, num_local_replicas(), "run"), ...);
   if constexpr (std::is_void_v<Returned>) {
-    run_replicas([&]([[maybe_unused]] ReplicaContext& context, [[maybe_unused]] int i) {
+    const auto job = [&]([[maybe_unused]] ReplicaContext& context, [[maybe_unused]] int i) {
       detail::call_replica_function(fn, context, detail::select<detail::decayed_t<Args>>(args, i)...);
-    });
+    };
+    run_replicas(std::ref(job));
   } else {
     std::vector<std::optional<detail::decayed_t<Returned>>> results(
         static_cast<std::size_t>(num_local_replicas()));
-    run_replicas([&](ReplicaContext& context, int i) {
+    const auto job = [&](ReplicaContext& context, int i) {
       results[static_cast<std::size_t>(i)].emplace(
           detail::call_replica_function(fn, context, detail::select<detail::decayed_t<Args>>(args, i)...));
-    });
+    };
+    run_replicas(std::ref(job));
     return detail::merge_results(results, "run");
   }
 }
