@@ -6,7 +6,9 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
+#include <utility>
 
 #include <lockstep/backend/kernel_backend.hpp>
 
@@ -130,31 +132,36 @@ class Reduction {
     for (std::int64_t outer = 0; outer < extents_.outer; outer += group) {
       const std::int64_t count = std::min(group, extents_.outer - outer);
       const C* const x = reader_.read(outer * slab, count * slab);
-      // The commonest lengths unrolled, for the types of gradients and losses.
-      switch (extents_.inner == 1 && std::floating_point<C> ? slab : 0) {
-        case 2: reduce_runs<2>(x, count, values); break;
-        case 3: reduce_runs<3>(x, count, values); break;
-        case 4: reduce_runs<4>(x, count, values); break;
-        case 8: reduce_runs<8>(x, count, values); break;
-        default:
-          if (extents_.inner == 1 && slab >= kRunLanes) {
-            for (std::int64_t o = 0; o < count; ++o) values[o] = reduce_run(x + o * slab, slab);
-          } else {
-            reduce_tiny_slabs(x, count, values);
-          }
+      if (extents_.inner == 1 && slab >= kRunLanes) {
+        std::int64_t o = 0;
+        if constexpr (std::same_as<C, float> && !Op::kSelects)
+          for (; o + 4 <= count; o += 4) reduce_four_runs(x + o * slab, slab, values + o);
+        for (; o < count; ++o) values[o] = reduce_run(x + o * slab, slab);
+      } else if (extents_.inner > 1 || !std::floating_point<C> ||
+                 !reduce_runs(std::make_integer_sequence<std::int64_t, kRunLanes>(), slab, x, count,
+                              values)) {
+        reduce_tiny_slabs(x, count, values);
       }
       results_.write(outer * extents_.inner, values, count * extents_.inner);
     }
   }
 
+  /// The loop of the one length that `length` is, unrolled: for the types of gradients and losses.
+  template <std::int64_t... kLength>
+  static bool reduce_runs(std::integer_sequence<std::int64_t, kLength...>, std::int64_t length, const C* x,
+                          std::int64_t count, A* values) {
+    return ((length == kLength && kLength >= 2 ? (reduce_runs_of<kLength>(x, count, values), true) : false) ||
+            ...);
+  }
   template <std::int64_t kLength>
-  static void reduce_runs(const C* x, std::int64_t count, A* values) {
-    if constexpr (std::integral<C>) return;
-    for (std::int64_t o = 0; o < count; ++o) {
-      B value = static_cast<B>(x[o * kLength]);
-      for (std::int64_t i = 1; i < kLength; ++i)
-        value = Op::combine(value, static_cast<B>(x[o * kLength + i]));
-      values[o] = static_cast<A>(value);
+  static void reduce_runs_of(const C* x, std::int64_t count, A* values) {
+    if constexpr (std::floating_point<C>) {
+      for (std::int64_t o = 0; o < count; ++o) {
+        B value = static_cast<B>(x[o * kLength]);
+        for (std::int64_t i = 1; i < kLength; ++i)
+          value = Op::combine(value, static_cast<B>(x[o * kLength + i]));
+        values[o] = static_cast<A>(value);
+      }
     }
   }
 
@@ -195,6 +202,42 @@ class Reduction {
     }
     for (; i < n; ++i) lanes[0] = How::combine(lanes[0], static_cast<B>(x[i]));
     return static_cast<A>(lanes[0]);
+  }
+
+  /// values[r] := reduce_run(x + r * n, n) for four runs, whose lanes are combined together.
+  static void reduce_four_runs(const C* x, std::int64_t n, A* values) {
+    using Four [[gnu::vector_size(4 * sizeof(float))]] = float;  // what every machine has
+    const auto load = [](const C* from) {
+      Four four;
+      std::memcpy(&four, from, sizeof(four));
+      return four;
+    };
+    static_assert(kRunLanes == 16);
+    const std::int64_t whole = n / kRunLanes * kRunLanes;
+    Four lanes[4];
+    for (std::int64_t r = 0; r < 4; ++r) {
+      const C* const run = x + r * n;
+      Four a = load(run), b = load(run + 4), c = load(run + 8), d = load(run + 12);
+      for (std::int64_t i = kRunLanes; i < whole; i += kRunLanes) {
+        a = Op::combine(a, load(run + i));
+        b = Op::combine(b, load(run + i + 4));
+        c = Op::combine(c, load(run + i + 8));
+        d = Op::combine(d, load(run + i + 12));
+      }
+      lanes[r] = Op::combine(Op::combine(a, c), Op::combine(b, d));
+    }
+    const auto halves = [](Four a, Four b) {
+      return Op::combine(__builtin_shufflevector(a, b, 0, 1, 4, 5),
+                         __builtin_shufflevector(a, b, 2, 3, 6, 7));
+    };
+    const Four ab = halves(lanes[0], lanes[1]), cd = halves(lanes[2], lanes[3]);
+    const Four all =
+        Op::combine(__builtin_shufflevector(ab, cd, 0, 2, 4, 6), __builtin_shufflevector(ab, cd, 1, 3, 5, 7));
+    for (std::int64_t r = 0; r < 4; ++r) {
+      C value = all[r];
+      for (std::int64_t i = whole; i < n; ++i) value = Op::combine(value, x[r * n + i]);
+      values[r] = value;
+    }
   }
 
   void reduce_slab(std::int64_t outer) {
