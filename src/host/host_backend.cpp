@@ -4,10 +4,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <lockstep/error.hpp>
 #include <lockstep/host/host_backend.hpp>
 
+#include "detail/numa.hpp"
 #include "host/host_communicator.hpp"
 #include "host/host_device.hpp"
 #include "host/host_memory.hpp"
@@ -52,7 +54,11 @@ class HostBackend final : public backend::Backend {
     return *num_devices_;
   }
   bool has_device(int index) override { return index >= 0; }
-  DeviceInfo info(int) override { return {.name = cpu_name(), .memory_bytes = total_memory_bytes()}; }
+  DeviceInfo info(int index) override {
+    return {.name = cpu_name(),
+            .memory_bytes = total_memory_bytes(),
+            .numa_node = detail::Numa::machine().node_of(index)};
+  }
   PeerLink peer_link(int a, int b) override {
     return a == b ? PeerLink::same_device : PeerLink::shared_memory;
   }
@@ -64,7 +70,10 @@ class HostBackend final : public backend::Backend {
   }
 
   std::unique_ptr<backend::DeviceBackend> open(int index) override {
-    return std::make_unique<HostDevice>(index, memory_);
+    std::shared_ptr<HostMemory>& memory =
+        memories_[static_cast<std::size_t>(index % detail::Numa::machine().num_nodes())];
+    if (memory == nullptr) memory = std::make_shared<HostMemory>(detail::Numa::machine().node_of(index));
+    return std::make_unique<HostDevice>(index, memory);
   }
 
   std::unique_ptr<backend::CommunicatorBackend> create_communicator(
@@ -74,8 +83,9 @@ class HostBackend final : public backend::Backend {
 
  private:
   std::optional<int> num_devices_;
-  const std::shared_ptr<HostMemory> memory_ =
-      std::make_shared<HostMemory>();  // also owned by the devices, which outlive this
+  // One for each NUMA node; also owned by the devices, which outlive this.
+  std::vector<std::shared_ptr<HostMemory>> memories_ =
+      std::vector<std::shared_ptr<HostMemory>>(static_cast<std::size_t>(detail::Numa::machine().num_nodes()));
 };
 
 }  // namespace

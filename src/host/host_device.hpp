@@ -13,7 +13,7 @@ namespace lockstep::host {
 /// CPU:k. Every call has done its work when it returns, so that streams and events are always complete.
 class HostDevice final : public backend::DeviceBackend {
  public:
-  /// @param memory  shared by all CPU:k, whose memory is one.
+  /// @param memory  shared by all CPU:k of a NUMA node.
   HostDevice(int index, std::shared_ptr<HostMemory> memory);
 
   const Device& device() const noexcept override { return device_; }

@@ -11,6 +11,8 @@
 
 #include <lockstep/error.hpp>
 
+#include "detail/numa.hpp"
+
 // Under AddressSanitizer cached blocks are poisoned, and so is the slack behind the bytes that were asked
 // for.
 #if defined(__SANITIZE_ADDRESS__)
@@ -64,6 +66,7 @@ void* HostMemory::take_from_system(std::size_t block_bytes) {
   const bool huge = block_bytes >= kHugePageBytes;
   void* data = nullptr;
   if (posix_memalign(&data, huge ? kHugePageBytes : kAlignment, block_bytes) != 0) return nullptr;
+  if (huge) detail::Numa::machine().bind_memory(data, block_bytes, node_);  // smaller ones share pages
   // Only advice: with fewer pages to find, large copies and reductions run closer to the memory's speed.
   if (huge) madvise(data, block_bytes, MADV_HUGEPAGE);
   const std::lock_guard lock(mutex_);

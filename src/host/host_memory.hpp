@@ -11,14 +11,15 @@
 
 namespace lockstep::host {
 
-/// A cache of host memory, shared by all CPU:k. Blocks come in sizes of four steps to the power of two, so
-/// that at most a quarter is lost, and are kept when freed: a step that repeats neither calls malloc nor
-/// touches a new page. Thread-safe.
+/// A cache of host memory, shared by all CPU:k of a NUMA node. Blocks come in sizes of four steps to the
+/// power of two, so that at most a quarter is lost, and are kept when freed: a step that repeats neither
+/// calls malloc nor touches a new page. Thread-safe.
 class HostMemory {
  public:
   static constexpr std::size_t kAlignment = 256;
 
-  HostMemory() = default;
+  /// @param node  the NUMA node to take pages from; -1: any.
+  explicit HostMemory(int node = -1) : node_(node) {}
   HostMemory(const HostMemory&) = delete;
   HostMemory& operator=(const HostMemory&) = delete;
   ~HostMemory() { trim(); }
@@ -44,6 +45,7 @@ class HostMemory {
   void* take_cached(std::size_t size_class);
   void* take_from_system(std::size_t block_bytes);
 
+  const int node_;
   mutable std::mutex mutex_;  // guards what follows
   std::array<std::vector<void*>, kNumClasses> cache_;
   std::int64_t in_use_bytes_ = 0;

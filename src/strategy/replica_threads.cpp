@@ -1,13 +1,17 @@
 #include "strategy/replica_threads.hpp"
 
+#include <utility>
+
 #include <lockstep/detail/concat.hpp>
 
 #include "detail/start_thread.hpp"
 
 namespace lockstep::detail {
 
-ReplicaThreads::ReplicaThreads(int num_replicas)
-    : num_replicas_(num_replicas), seen_(static_cast<std::size_t>(num_replicas), 0) {}
+ReplicaThreads::ReplicaThreads(int num_replicas, std::function<void(int)> on_start)
+    : num_replicas_(num_replicas),
+      on_start_(std::move(on_start)),
+      seen_(static_cast<std::size_t>(num_replicas), 0) {}
 
 ReplicaThreads::~ReplicaThreads() {
   stop_.store(true, std::memory_order_seq_cst);
@@ -18,9 +22,11 @@ ReplicaThreads::~ReplicaThreads() {
 void ReplicaThreads::start() {
   while (static_cast<int>(threads_.size()) < num_replicas_ - 1) {
     const int replica = static_cast<int>(threads_.size()) + 1;
-    threads_.push_back(start_thread(
-        concat("run: the thread of replica ", replica, " of ", num_replicas_),
-        [this, replica] { serve(replica, [this] { return stop_.load(std::memory_order_seq_cst); }); }));
+    threads_.push_back(
+        start_thread(concat("run: the thread of replica ", replica, " of ", num_replicas_), [this, replica] {
+          if (on_start_) on_start_(replica);
+          serve(replica, [this] { return stop_.load(std::memory_order_seq_cst); });
+        }));
   }
 }
 

@@ -16,7 +16,8 @@ namespace lockstep::detail {
 /// then park.
 class ReplicaThreads {
  public:
-  explicit ReplicaThreads(int num_replicas);
+  /// @param on_start  called by each thread first, with its replica; may be empty. Must not throw.
+  explicit ReplicaThreads(int num_replicas, std::function<void(int)> on_start = {});
   ~ReplicaThreads();
   ReplicaThreads(const ReplicaThreads&) = delete;
   ReplicaThreads& operator=(const ReplicaThreads&) = delete;
@@ -48,6 +49,7 @@ class ReplicaThreads {
   void start();
 
   const int num_replicas_;
+  const std::function<void(int)> on_start_;
   Parking parking_;  // of replicas that wait for a job, or for each other, and of the caller
   alignas(64) std::atomic<std::uint64_t> job_id_{0};
   std::atomic<Job*> job_{nullptr};

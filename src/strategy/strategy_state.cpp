@@ -7,6 +7,7 @@
 
 #include "collectives/packed_all_reduce.hpp"
 #include "collectives/rendezvous.hpp"
+#include "detail/numa.hpp"
 #include "detail/stack_memory.hpp"
 
 namespace lockstep::detail {
@@ -38,7 +39,10 @@ StrategyState::StrategyState(Strategy& strategy, std::vector<Device> devices_,
       extended(strategy),
       communicator(Communicator::create(devices)),
       communication_streams(devices.size()),
-      threads(num_replicas()) {}
+      threads(num_replicas(), [this](int i) {
+        const DeviceInfo info = DeviceManager::instance().info(devices[static_cast<std::size_t>(i)]);
+        Numa::machine().bind_thread(info.numa_node);
+      }) {}
 
 StreamRef StrategyState::communication_stream(int i) {
   const auto index = static_cast<std::size_t>(i);

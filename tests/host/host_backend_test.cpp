@@ -8,6 +8,7 @@
 #include <lockstep/error.hpp>
 #include <lockstep/host/host_backend.hpp>
 
+#include "detail/numa.hpp"
 #include "support/matchers.hpp"
 
 namespace lockstep::host {
@@ -82,14 +83,15 @@ TEST_CASE("the host backend states what it is", "[host]") {
   CHECK_FALSE(info.name.empty());
   CHECK(info.memory_bytes > 0);
   CHECK(info.pci_bus_id.empty());
-  CHECK(info.numa_node == -1);
+  CHECK(info.numa_node == detail::Numa::machine().node_of(0));
 }
 
-TEST_CASE("all CPUs share one pool of memory", "[host]") {
+TEST_CASE("all CPUs of a NUMA node share one pool of memory", "[host]") {
   const auto backend = make_backend();
   const auto first = backend->open(0);
-  const auto second = backend->open(5);
-  CHECK(second->device() == Device("CPU:5"));
+  const int index = 5 * detail::Numa::machine().num_nodes();
+  const auto second = backend->open(index);
+  CHECK(second->device() == Device(DeviceKind::cpu, index));
   void* const data = first->allocate(1000, {});
   CHECK(second->memory_stats().in_use_bytes == 1024);
   first->deallocate(data, 1000, {});

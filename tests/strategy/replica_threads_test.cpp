@@ -48,6 +48,15 @@ TEST_CASE("replica threads persist, and replica 0 runs on the caller's", "[strat
   REQUIRE(ids[1] != ids[2]);
 }
 
+TEST_CASE("each replica thread calls what it is told to, once, before its first job", "[strategy][host]") {
+  constexpr int n = 4;
+  std::vector<int> started(n, 0), seen(n, 0);
+  ReplicaThreads threads(n, [&](int i) { ++started[static_cast<std::size_t>(i)]; });
+  for (int round = 0; round < 3; ++round)
+    threads.run([&](int i) { seen[static_cast<std::size_t>(i)] = started[static_cast<std::size_t>(i)]; });
+  REQUIRE(seen == std::vector<int>{0, 1, 1, 1});
+}
+
 TEST_CASE("a job's replica 0 may run nested jobs while the others serve", "[strategy][host]") {
   const int n = GENERATE(2, 3, 4, 7);
   ReplicaThreads threads(n);

@@ -1,0 +1,74 @@
+#include "detail/numa.hpp"
+
+#include <hwloc.h>
+
+#include <lockstep/error.hpp>
+
+namespace lockstep::detail {
+
+struct Numa::Impl {
+  // Null: hwloc could not tell. As with one node.
+  hwloc_topology_t topology = nullptr;
+  int num_nodes = 1;
+
+  // Cores and nodes are all that is asked for; caches and buses take most of the time of looking.
+  explicit Impl(const char* synthetic) {
+    if (hwloc_topology_init(&topology) != 0) {
+      topology = nullptr;
+      return;
+    }
+    hwloc_topology_set_all_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_NONE);
+    const bool loaded = (synthetic == nullptr || hwloc_topology_set_synthetic(topology, synthetic) == 0) &&
+                        hwloc_topology_load(topology) == 0;
+    if (loaded) {
+      num_nodes = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE);
+      return;
+    }
+    hwloc_topology_destroy(topology);
+    topology = nullptr;
+  }
+  ~Impl() {
+    if (topology != nullptr) hwloc_topology_destroy(topology);
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  hwloc_obj_t node(int index) const {
+    if (topology == nullptr || num_nodes < 2 || index < 0) return nullptr;
+    return hwloc_get_obj_by_type(topology, HWLOC_OBJ_NUMANODE, static_cast<unsigned>(index));
+  }
+};
+
+Numa::Numa() : impl_(std::make_unique<Impl>(nullptr)) {}
+Numa::Numa(const std::string& synthetic) : impl_(std::make_unique<Impl>(synthetic.c_str())) {
+  LOCKSTEP_EXPECTS(impl_->topology != nullptr, InvalidArgument, "Numa: hwloc cannot make \"", synthetic,
+                   "\". Write levels, as \"node:2 core:4 pu:1\".");
+}
+Numa::~Numa() = default;
+
+const Numa& Numa::machine() {
+  static const Numa numa;
+  return numa;
+}
+
+int Numa::num_nodes() const noexcept { return impl_->num_nodes; }
+
+bool Numa::bind_thread(int node) const noexcept {
+  const hwloc_obj_t found = impl_->node(node);
+  if (found == nullptr) return false;
+  const hwloc_bitmap_t cores = hwloc_bitmap_alloc();
+  if (cores == nullptr) return false;
+  const bool bound = hwloc_get_cpubind(impl_->topology, cores, HWLOC_CPUBIND_THREAD) == 0 &&
+                     hwloc_bitmap_and(cores, cores, found->cpuset) == 0 && !hwloc_bitmap_iszero(cores) &&
+                     hwloc_set_cpubind(impl_->topology, cores, HWLOC_CPUBIND_THREAD) == 0;
+  hwloc_bitmap_free(cores);
+  return bound;
+}
+
+bool Numa::bind_memory(void* data, std::size_t size_bytes, int node) const noexcept {
+  const hwloc_obj_t found = impl_->node(node);
+  return found != nullptr && hwloc_set_area_membind(impl_->topology, data, size_bytes, found->nodeset,
+                                                    HWLOC_MEMBIND_BIND, HWLOC_MEMBIND_BYNODESET) == 0;
+}
+
+}  // namespace lockstep::detail

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+namespace lockstep::detail {
+
+/// The machine's NUMA nodes, as hwloc tells them: memory is nearer to some cores than to others. With one
+/// node, or where nothing can be bound, all that follows does nothing. Thread-safe.
+class Numa {
+ public:
+  /// This machine; looked at once.
+  static const Numa& machine();
+  /// A machine that hwloc makes up, "node:2 core:4 pu:1"; nothing can be bound to it.
+  explicit Numa(const std::string& synthetic);
+  ~Numa();
+
+  int num_nodes() const noexcept;
+  /// The node for the k-th of things that are dealt out to the nodes in turn; -1 with one node.
+  int node_of(int k) const noexcept { return num_nodes() < 2 ? -1 : k % num_nodes(); }
+
+  /// Keeps the calling thread on the node's cores, of those that it may use. -1: nothing.
+  /// @return whether it is bound now.
+  bool bind_thread(int node) const noexcept;
+  /// Has the pages of untouched memory taken from the node. -1: nothing. @return whether they will be.
+  bool bind_memory(void* data, std::size_t size_bytes, int node) const noexcept;
+
+ private:
+  Numa();
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lockstep::detail
