@@ -28,7 +28,7 @@ def arguments(description, operations):
     parser.add_argument("--sweep", action="append", default=[], type=sweep, metavar="FIRST:LAST:FACTOR",
                         help="sizes of all_reduce in bytes; several are possible")
     parser.add_argument("--seconds", type=float, default=0.1, help="that the iterations of one size shall take [0.1]")
-    parser.add_argument("--rows", type=int, default=60_000, help="of input's table [60000]")
+    parser.add_argument("--rows", type=int, default=61_440, help="of input's table [61440]")
     return parser.parse_args()
 
 
@@ -67,19 +67,13 @@ def seconds_per_call(call, budget):
     return (time.perf_counter() - start) / count
 
 
-def input_result(ranks, rows, make_pass):
+def input_result(ranks, rows, make_pass, row_numbers):
     """The time of a batch over one pass, after one to warm up. make_pass() gives a pass over the batches, each
-    a list of the replicas' parts, NumPy arrays; the table holds its rows' numbers in its first column."""
-    def rows_seen(read):
-        count = 0
-        for parts in make_pass():
-            count += sum(read(part) for part in parts)
-        return count
-
-    seen = []
-    rows_seen(lambda part: seen.extend(part[:, 0].astype(int).tolist()) or len(part))
-    wrong = rows - len(set(seen) & set(range(rows))) + abs(rows - len(seen)) + (seen == sorted(seen))
+    a list of the replicas' parts; the table holds its rows' numbers in its first column, which row_numbers(part) reads."""
+    seen = [number for parts in make_pass() for part in parts for number in row_numbers(part)]
+    wrong = len(set(range(rows)) ^ set(seen)) + abs(len(seen) - rows) + (seen == sorted(seen))
     start = time.perf_counter()
-    rows_seen(len)
+    count = sum(part.shape[0] for parts in make_pass() for part in parts)
     seconds = time.perf_counter() - start
+    wrong += abs(count - rows)
     return result("input", ranks, BATCH_BYTES, 1e6 * seconds / (rows / BATCH_ROWS), int(wrong))

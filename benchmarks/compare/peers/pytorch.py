@@ -92,9 +92,9 @@ def load_input(options):
 
     def make_pass():
         for batch, in loader:
-            yield [part.numpy() for part in batch.chunk(options.ranks)]
+            yield batch.chunk(options.ranks)
 
-    return [peer.input_result(options.ranks, options.rows, make_pass)]
+    return [peer.input_result(options.ranks, options.rows, make_pass, lambda part: part[:, 0].int().tolist())]
 
 
 if __name__ == "__main__":

@@ -52,9 +52,10 @@ def load_input(options):
 
     def make_pass():
         for batch in distributed:
-            yield [part.numpy() for part in strategy.experimental_local_results(batch)]
+            yield strategy.experimental_local_results(batch)
 
-    return [peer.input_result(options.ranks, options.rows, make_pass)]
+    return [peer.input_result(options.ranks, options.rows, make_pass,
+                              lambda part: part.numpy()[:, 0].astype(int).tolist())]
 
 
 if __name__ == "__main__":
