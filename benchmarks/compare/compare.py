@@ -195,15 +195,24 @@ def machine():
     return f"{len(os.sched_getaffinity(0))} cores, {model}"
 
 
+def positive(text):
+    if int(text) < 1:
+        raise ValueError(text)
+    return int(text)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", required=True, help="the build's folder, with lockstep_bench and the peers")
     parser.add_argument("--python", default=sys.executable, help="runs the Python peers [the one that runs this]")
     parser.add_argument("--quick", action="store_true", help="one repetition of fewer and smaller sizes: about a minute")
+    parser.add_argument("--repetitions", type=positive, help="of everything; the median counts [5; with --quick 1]")
     parser.add_argument("--output", help="writes OUTPUT.json and OUTPUT.md [compare in the build's folder]")
     options = parser.parse_args()
 
-    effort = QUICK if options.quick else FULL
+    effort = dict(QUICK if options.quick else FULL)
+    if options.repetitions:
+        effort["repetitions"] = options.repetitions
     load = os.getloadavg()[0]
     if load > 0.5:
         print(f"The machine is not idle: load {load:.1f}. Times of small messages will be those of the scheduler.",
