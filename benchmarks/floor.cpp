@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <utility>
 
 namespace lockstep::bench {
@@ -112,6 +113,25 @@ void floor_pass(FloorLoop loop, std::span<std::byte* const> inputs, std::span<st
     for (const std::byte* input : inputs) combined |= input[i];
     for (std::byte* output : outputs) output[i] = combined;
   }
+}
+
+void floor_reduction(std::span<const std::byte> input, std::span<std::byte> output) {
+  constexpr std::size_t kLanes = 16;  // several vectors, so that no operation waits for the one before
+  std::array<std::uint64_t, kLanes> lanes{};
+  const Word* const words = reinterpret_cast<const Word*>(input.data());
+  const std::size_t num_words = input.size() / sizeof(Word);
+  std::size_t i = 0;
+  for (; i + kLanes <= num_words; i += kLanes)
+    for (std::size_t lane = 0; lane < kLanes; ++lane) lanes[lane] |= words[i + lane];
+  for (; i < num_words; ++i) lanes[0] |= words[i];
+  std::uint64_t combined = 0;
+  std::memcpy(&combined, input.data() + num_words * sizeof(Word), input.size() % sizeof(Word));
+  for (const std::uint64_t lane : lanes) combined |= lane;
+
+  Word* const results = reinterpret_cast<Word*>(output.data());
+  const std::size_t num_results = output.size() / sizeof(Word);
+  for (std::size_t k = 0; k < num_results; ++k) results[k] = combined;
+  std::memcpy(output.data() + num_results * sizeof(Word), &combined, output.size() % sizeof(Word));
 }
 
 }  // namespace lockstep::bench

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -22,5 +23,20 @@ enum class FloorLoop : std::uint8_t {
 /// @pre an output may be exactly an input.
 void floor_pass(FloorLoop loop, std::span<std::byte* const> inputs, std::span<std::byte* const> outputs,
                 std::int64_t begin, std::int64_t end);
+
+/// The traffic of a reduction of one buffer: reads all of `input`, combines its words of 8 bytes bit by bit
+/// (or; what remains is a word filled up with zeros), and writes the word to all of `output`, as often as it
+/// fits.
+void floor_reduction(std::span<const std::byte> input, std::span<std::byte> output);
+
+/// Divides iterations into rounds, between which the floor is measured: what disturbs the machine for longer
+/// than a round disturbs both. Without a floor there is one round.
+/// @param round  called with the first iteration and the one after the last.
+template <class Round>
+void in_rounds(int iterations, bool with_floor, Round&& round) {
+  const int rounds = with_floor ? std::min(10, iterations) : 1;
+  const auto bound = [&](std::int64_t r) { return static_cast<int>(iterations * r / rounds); };
+  for (int r = 0; r < rounds; ++r) round(bound(r), bound(r + 1));
+}
 
 }  // namespace lockstep::bench

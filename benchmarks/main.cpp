@@ -73,11 +73,11 @@ int measure(Options options, std::optional<JsonFile>& json) {
   if (const OperationEntry* entry = find_operation(options.collective)) {
     StrategyRunner runner(options, *entry);
     const std::vector<int> one_group(static_cast<std::size_t>(options.num_ranks()), 0);
-    return report(options, runner, {entry->bus_formula, true}, one_group, json);
+    return report(options, runner, {entry->bus_formula, true, entry->traits.floor}, one_group, json);
   }
   const Collective& collective = *find_collective(options.collective);
   Runner runner(options, collective);
-  return report(options, runner, {collective.bus_formula}, runner.groups(), json);
+  return report(options, runner, {collective.bus_formula, false, kCollectiveFloor}, runner.groups(), json);
 }
 
 ExitStatus status_of(const lockstep::Error& error) {

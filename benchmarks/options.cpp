@@ -97,7 +97,7 @@ void declare(CLI::App& app, Options& options, RawOptions& raw) {
       "--algorithm", raw.algorithm,
       "how values are combined: auto rank_order; batch_reduce: one_device hierarchical packed [auto]");
   app.add_flag("--floor", options.floor,
-               "add the time of a plain loop over the same memory, and its ratio to the collective's; host");
+               "add the time of a plain loop over the same memory, and its ratio to the operation's; host");
   app.add_option("--shape", raw.shape,
                  "OUTER,AXIS,INNER in elements, of axis_reduce; OUTER may be *: as the size says [*,64,64]");
   app.add_option("--sizes", raw.sizes, "sizes of batch_reduce's tensors: 4K,1M,...");
@@ -110,7 +110,7 @@ constexpr const char* kDescription =
     "algbw = size / time, busbw = algbw x 2(n-1)/n for all_reduce on n ranks; GB/s = 1e9 bytes per second.\n"
     "Collectives: all_reduce reduce broadcast all_gather reduce_scatter. Of a strategy: run merge_call "
     "update\n"
-    "axis_reduce batch_reduce.";
+    "axis_reduce batch_reduce step input.";
 
 // nccl-tests' own, which lockstep's communicator does not have.
 constexpr std::array<std::string_view, 5> kMissingCollectives{"gather", "scatter", "alltoall", "sendrecv",
@@ -182,10 +182,11 @@ void refuse_meaningless_flags(const CLI::App& app, const Traits& operation) {
   refuse({"--ngpus"}, "a strategy has a thread for each replica; use --replicas");
   refuse({"--root"}, "it has no root");
   refuse({"--unalign"}, "its tensors are allocated by the library, which aligns them");
-  refuse({"--floor"}, "the plain loop has the traffic of a collective");
+  if (operation.floor.empty()) refuse({"--floor"}, "there is no simpler way of doing its work");
   if (!operation.reduces) refuse({"--op"}, "it has no operator");
   if (!operation.has_size)
-    refuse({"--minbytes", "--maxbytes", "--stepbytes", "--stepfactor", "--datatype"}, "it works on no data");
+    refuse({"--minbytes", "--maxbytes", "--stepbytes", "--stepfactor", "--datatype"},
+           "it has no choice of data");
 }
 
 void set_ranks(Options& options, const RawOptions& raw) {

@@ -43,10 +43,11 @@ struct Traits {
   bool reduces = false;        ///< Runs with an operator.
   bool has_root = false;       ///< Runs with a root.
   bool is_strategy = false;    ///< A strategy's: its replicas run on its own threads.
-  bool has_size = true;        ///< Works on data.
+  bool has_size = true;        ///< Its sizes and datatype are a matter of choice.
   bool is_floating = false;    ///< Works on floating-point data only.
   bool has_shape = false;      ///< Takes --shape.
   bool has_size_list = false;  ///< Takes --sizes and --sizes_file, and needs one of them.
+  std::string_view floor{};    ///< What --floor measures beside it; empty: nothing.
 };
 
 /// The command line of nccl-tests 2.19, as far as it means something here, and lockstep's own additions.

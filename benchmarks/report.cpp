@@ -122,9 +122,7 @@ void write_header(std::ostream& out, const Options& options, const Heading& head
     out << "# Blocking Enabled: wait for completion after each collective\n";
   if (options.per_iteration)
     out << "# Per-Iteration Report: host clock; the slowest thread of each iteration\n";
-  if (options.floor)
-    out << "# Floor: the time of the faster of two plain loops of the same threads over the same buffers, "
-           "and floor / time\n";
+  if (options.floor) out << "# Floor: the time of " << heading.floor << ", and floor / time\n";
   if (options.algorithm != Algorithm::automatic)
     out << "# Algorithm: " << bench_name(options.algorithm) << '\n';
   if (heading.has_one_form)

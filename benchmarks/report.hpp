@@ -17,6 +17,7 @@ namespace lockstep::bench {
 struct Heading {
   std::string_view bus_formula;  ///< Of busbw over algbw.
   bool has_one_form = false;     ///< Both halves of the table are the same.
+  std::string_view floor{};      ///< What --floor measures.
 };
 
 void write_header(std::ostream& out, const Options& options, const Heading& heading,

@@ -7,6 +7,7 @@
 #include <lockstep/memory.hpp>
 #include <lockstep/strategy/mirrored_strategy.hpp>
 
+#include "floor.hpp"
 #include "names.hpp"
 #include "replica.hpp"
 
@@ -54,11 +55,15 @@ void StrategyRunner::run(const std::function<void(const Row&)>& on_row) {
     for (const DataCase& data : options_.cases) {
       for (const std::int64_t size : options_.sizes()) {
         const auto operation = entry_.make(*strategy_, options_, data, size);
-        for (int i = 0; i < options_.warmup_iterations; ++i) operation->run(options_.aggregate);
+        for (int i = 0; i < options_.warmup_iterations; ++i) {
+          operation->run(options_.aggregate);
+          if (options_.floor) operation->run_floor(options_.aggregate);
+        }
         synchronize();
         Row row{.size_bytes = operation->size_bytes(),
                 .count = operation->count(),
-                .type = std::string(entry_.traits.has_size ? bench_name(data.dtype) : "none"),
+                .type = std::string(operation->count() > 0 || entry_.traits.has_size ? bench_name(data.dtype)
+                                                                                     : "none"),
                 .op = std::string(entry_.traits.reduces ? bench_name(data.op) : "none"),
                 .iterations = options_.iterations};
         row.out_of_place = measure(*operation);
@@ -72,11 +77,20 @@ void StrategyRunner::run(const std::function<void(const Row&)>& on_row) {
 
 Placement StrategyRunner::measure(StrategyOperation& operation) {
   std::vector<double> iteration_seconds;
-  const double time = time_calls(operation, iteration_seconds) /
-                      (static_cast<double>(options_.iterations) * options_.aggregate);
+  iteration_seconds.reserve(static_cast<std::size_t>(options_.iterations));
+  double time = 0, floor_time = 0;
+  in_rounds(options_.iterations, options_.floor, [&](int first, int end) {
+    time += time_calls(operation, end - first, iteration_seconds);
+    if (options_.floor) floor_time += time_floor(operation, end - first);
+  });
+  const double operations = static_cast<double>(options_.iterations) * options_.aggregate;
+  time /= operations;
   Placement result{.time_us = 1e6 * time,
                    .bandwidth = bandwidth(operation.size_bytes(), time,
                                           entry_.bus_factor(strategy_->num_replicas_in_sync()))};
+  if (options_.floor)
+    result.floor = Floor{.time_us = 1e6 * floor_time / operations,
+                         .ratio = time > 0 ? floor_time / operations / time : 0};
   if (options_.check > 0) {
     result.wrong = 0;
     for (int pass = 0; pass < options_.check; ++pass) {
@@ -96,10 +110,10 @@ Placement StrategyRunner::measure(StrategyOperation& operation) {
 }
 
 // One thread makes all calls, so that a barrier has nobody to wait for.
-double StrategyRunner::time_calls(StrategyOperation& operation, std::vector<double>& iteration_seconds) {
-  iteration_seconds.reserve(static_cast<std::size_t>(options_.iterations));
+double StrategyRunner::time_calls(StrategyOperation& operation, int iterations,
+                                  std::vector<double>& iteration_seconds) {
   const auto start = Clock::now();
-  for (int i = 0; i < options_.iterations; ++i) {
+  for (int i = 0; i < iterations; ++i) {
     const auto iteration_start = Clock::now();
     operation.run(options_.aggregate);
     if (options_.blocking != Blocking::none) synchronize();
@@ -108,6 +122,13 @@ double StrategyRunner::time_calls(StrategyOperation& operation, std::vector<doub
   const double launched = seconds_since(start);
   synchronize();
   return options_.report_cpu_time ? launched : seconds_since(start);
+}
+
+double StrategyRunner::time_floor(StrategyOperation& operation, int iterations) {
+  const auto start = Clock::now();
+  for (int i = 0; i < iterations; ++i) operation.run_floor(options_.aggregate);
+  synchronize();
+  return seconds_since(start);
 }
 
 void StrategyRunner::synchronize() const {

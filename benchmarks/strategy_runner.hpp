@@ -28,7 +28,8 @@ class StrategyRunner {
 
  private:
   Placement measure(StrategyOperation& operation);
-  double time_calls(StrategyOperation& operation, std::vector<double>& iteration_seconds);
+  double time_calls(StrategyOperation& operation, int iterations, std::vector<double>& iteration_seconds);
+  double time_floor(StrategyOperation& operation, int iterations);
   void synchronize() const;
 
   const Options& options_;

@@ -12,10 +12,6 @@ using Clock = std::chrono::steady_clock;
 
 double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
 
-// With --floor the iterations are divided into so many rounds, between which the floor is measured: what
-// disturbs the machine for longer than a round disturbs both.
-constexpr int kFloorRounds = 10;
-
 }  // namespace
 
 Team::Team(const Options& all_options, const Collective& measured)
@@ -100,13 +96,11 @@ Placement Worker::measure(const Layout& layout) {
   mine = {};
   mine.iteration_seconds.reserve(static_cast<std::size_t>(options_.iterations));
   if (options_.floor) find_floor_buffers(layout);
-  const int rounds = options_.floor ? std::min(kFloorRounds, options_.iterations) : 1;
-  for (int round = 0; round < rounds; ++round) {
-    const auto iteration = [&](std::int64_t r) { return static_cast<int>(options_.iterations * r / rounds); };
-    time_calls(calls, iteration(round), iteration(round + 1));
+  in_rounds(options_.iterations, options_.floor, [&](int first, int end) {
+    time_calls(calls, first, end);
     for (std::size_t loop = 0; options_.floor && loop < kFloorLoops.size(); ++loop)
-      time_floor(layout, loop, iteration(round), iteration(round + 1));
-  }
+      time_floor(layout, loop, first, end);
+  });
   for (int pass = 0; pass < options_.check; ++pass) check(layout, calls, pass);
 
   team_.meet();

@@ -1,6 +1,7 @@
 #include <lockstep/ops.hpp>
 
 #include "bandwidth.hpp"
+#include "floor.hpp"
 #include "operations/table.hpp"
 
 namespace lockstep::bench {
@@ -35,6 +36,18 @@ class AxisReduce : public StrategyOperation {
     }
   }
 
+  void run_floor(int times) override {
+    const Shape reduced(shape_[0], shape_[2]);
+    while (floor_outputs_.size() < inputs_.size())
+      floor_outputs_.push_back(Tensor::zeros(reduced, data_.dtype, inputs_[floor_outputs_.size()].device()));
+    for (int i = 0; i < times; ++i) {
+      strategy_.run([&](ReplicaContext& context) {
+        const auto replica = static_cast<std::size_t>(context.replica_id_in_sync_group());
+        floor_reduction(bytes_of(inputs_[replica]), bytes_of(floor_outputs_[replica]));
+      });
+    }
+  }
+
   std::vector<Tensor> results() const override { return outputs_; }
 
   std::int64_t count_wrong(std::uint64_t seed, std::span<const Tensor> results) const override {
@@ -45,6 +58,10 @@ class AxisReduce : public StrategyOperation {
   }
 
  private:
+  static std::span<std::byte> bytes_of(Tensor& tensor) {  // of the host
+    return {static_cast<std::byte*>(tensor.data()), static_cast<std::size_t>(tensor.nbytes())};
+  }
+
   // Positions along the axis stand for ranks.
   Pattern pattern(std::uint64_t seed, std::size_t replica) const {
     return {data_.dtype, data_.op, static_cast<int>(shape_[1]), seed * inputs_.size() + replica};
@@ -66,13 +83,17 @@ class AxisReduce : public StrategyOperation {
   Strategy& strategy_;
   DataCase data_;
   Shape shape_;
-  std::vector<Tensor> inputs_, outputs_;
+  std::vector<Tensor> inputs_, outputs_, floor_outputs_;
 };
 
 }  // namespace
 
 const OperationEntry kAxisReduce{
-    .traits = {.name = "axis_reduce", .reduces = true, .is_strategy = true, .has_shape = true},
+    .traits = {.name = "axis_reduce",
+               .reduces = true,
+               .is_strategy = true,
+               .has_shape = true,
+               .floor = "a plain loop of the same threads that reads the input and writes the output"},
     .bus_formula = "1",
     .bus_factor = rooted_bus_factor,
     .make = [](Strategy& strategy, const Options& options, const DataCase& data,

@@ -39,6 +39,19 @@ class BatchReduce : public StrategyOperation {
     for (int i = 0; i < times; ++i) results_ = strategy_.extended().batch_reduce_to(data_.op, pairs_);
   }
 
+  void run_floor(int times) override {
+    for (const Device& device : strategy_.extended().worker_devices())
+      if (flat_inputs_.size() < inputs_[0].size())
+        flat_inputs_.push_back(Tensor::ones(Shape(count_), data_.dtype, device));
+    flat_results_.resize(flat_inputs_.size());
+    for (int i = 0; i < times; ++i) {
+      strategy_.run([&](ReplicaContext& context) {
+        const auto replica = static_cast<std::size_t>(context.replica_id_in_sync_group());
+        flat_results_[replica] = context.all_reduce(data_.op, flat_inputs_[replica]);
+      });
+    }
+  }
+
   std::vector<Tensor> results() const override {
     std::vector<Tensor> all;
     for (const Mirrored<Tensor>& result : results_) all.insert(all.end(), result.begin(), result.end());
@@ -64,12 +77,17 @@ class BatchReduce : public StrategyOperation {
   std::vector<std::vector<Tensor>> inputs_;  // [tensor][replica]
   std::vector<std::pair<ReduceValue, Destination>> pairs_;
   std::vector<Mirrored<Tensor>> results_;
+  std::vector<Tensor> flat_inputs_, flat_results_;  // of the floor
 };
 
 }  // namespace
 
 const OperationEntry kBatchReduce{
-    .traits = {.name = "batch_reduce", .reduces = true, .is_strategy = true, .has_size_list = true},
+    .traits = {.name = "batch_reduce",
+               .reduces = true,
+               .is_strategy = true,
+               .has_size_list = true,
+               .floor = "one all_reduce of a tensor as large as all together, by every replica in one run"},
     .bus_formula = "2(n-1)/n",
     .bus_factor = all_reduce_bus_factor,
     .make = [](Strategy& strategy, const Options& options, const DataCase& data,

@@ -10,7 +10,7 @@
 namespace lockstep::bench {
 namespace {
 
-constexpr std::array kTable{&kRun, &kMergeCall, &kUpdate, &kAxisReduce, &kBatchReduce};
+constexpr std::array kTable{&kRun, &kMergeCall, &kUpdate, &kAxisReduce, &kBatchReduce, &kStep, &kInput};
 
 }  // namespace
 
@@ -26,8 +26,10 @@ std::span<const Traits> all_traits() {
   static const std::vector<Traits> traits = [] {
     std::vector<Traits> all;
     for (const Collective* collective : all_collectives())
-      all.push_back(
-          {.name = collective->name, .reduces = collective->reduces, .has_root = collective->has_root});
+      all.push_back({.name = collective->name,
+                     .reduces = collective->reduces,
+                     .has_root = collective->has_root,
+                     .floor = kCollectiveFloor});
     for (const OperationEntry* entry : all_operations()) all.push_back(entry->traits);
     return all;
   }();

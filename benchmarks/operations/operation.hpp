@@ -27,6 +27,8 @@ class StrategyOperation {
   virtual void prepare(std::optional<std::uint64_t> seed) = 0;
   /// So many times. Returns when the work is enqueued.
   virtual void run(int times) = 0;
+  /// So many times what the entry's `floor` says, with operands as large. @pre it says something.
+  virtual void run_floor(int /*times*/) {}
   /// Of the last run.
   virtual std::vector<Tensor> results() const = 0;
   /// @param results  of one run after prepare(seed). @return how many elements are not what they must be.
@@ -42,6 +44,10 @@ struct OperationEntry {
   std::unique_ptr<StrategyOperation> (*make)(Strategy& strategy, const Options& options, const DataCase& data,
                                              std::int64_t size_bytes);
 };
+
+/// The floor of collectives.
+inline constexpr std::string_view kCollectiveFloor =
+    "the faster of two plain loops of the same threads over the same buffers";
 
 std::span<const OperationEntry* const> all_operations();
 /// @return null: `name` is none.

@@ -9,5 +9,7 @@ extern const OperationEntry kMergeCall;
 extern const OperationEntry kUpdate;
 extern const OperationEntry kAxisReduce;
 extern const OperationEntry kBatchReduce;
+extern const OperationEntry kStep;
+extern const OperationEntry kInput;
 
 }  // namespace lockstep::bench

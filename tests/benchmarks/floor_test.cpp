@@ -1,14 +1,18 @@
 #include "floor.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
 using lockstep::bench::floor_pass;
+using lockstep::bench::floor_reduction;
 using lockstep::bench::FloorLoop;
+using lockstep::bench::in_rounds;
 
 namespace {
 
@@ -69,4 +73,32 @@ TEST_CASE("the floor in place leaves equal buffers as they are", "[benchmarks]")
   const auto before = buffers;
   floor_pass(loop, pointers(buffers), pointers(buffers), 0, 1000);
   CHECK((buffers == before));
+}
+
+TEST_CASE("the floor of a reduction reads all of its input and writes all of its output", "[benchmarks]") {
+  const std::size_t size = GENERATE(0, 1, 7, 8, 127, 128, 129, 1000, 5003);
+  const std::size_t output_size = GENERATE(0, 3, 8, 21);
+  for (std::size_t bit_at = 0; bit_at < size; ++bit_at) {  // each byte of the input counts
+    Bytes input(size), output(output_size, std::byte{0x5a});
+    input[bit_at] = std::byte{0x81};
+    floor_reduction(input, output);
+    Bytes expected(output_size);
+    for (std::size_t i = bit_at % 8; i < output_size; i += 8) expected[i] = std::byte{0x81};
+    REQUIRE((output == expected));
+  }
+}
+
+TEST_CASE("iterations are divided into rounds without a gap, and are one round without a floor",
+          "[benchmarks]") {
+  const int iterations = GENERATE(1, 9, 10, 25, 240);
+  std::vector<std::pair<int, int>> rounds;
+  const auto note = [&](int first, int end) { rounds.emplace_back(first, end); };
+  in_rounds(iterations, false, note);
+  CHECK(rounds == std::vector{std::pair(0, iterations)});
+  rounds.clear();
+  in_rounds(iterations, true, note);
+  CHECK(rounds.size() == static_cast<std::size_t>(std::min(iterations, 10)));
+  CHECK(rounds.front().first == 0);
+  CHECK(rounds.back().second == iterations);
+  for (std::size_t i = 1; i < rounds.size(); ++i) CHECK(rounds[i].first == rounds[i - 1].second);
 }

@@ -26,7 +26,7 @@ const std::vector<Traits> kOperations{
     {.name = "broadcast", .has_root = true},
     {.name = "run", .is_strategy = true, .has_size = false},
     {.name = "update", .is_strategy = true, .is_floating = true},
-    {.name = "axis_reduce", .reduces = true, .is_strategy = true, .has_shape = true},
+    {.name = "axis_reduce", .reduces = true, .is_strategy = true, .has_shape = true, .floor = "a loop"},
     {.name = "batch_reduce", .reduces = true, .is_strategy = true, .has_size_list = true}};
 
 // Flags of all_reduce, unless they begin with the name of another operation.
@@ -277,6 +277,8 @@ TEST_CASE("options that mean nothing to an operation are usage errors that name 
                             "run -g 1",
                             "run -u 1",
                             "run --floor",
+                            "update --floor",
+                            "batch_reduce --sizes 4 --floor",
                             "run --sizes 4",
                             "run --shape 1,2,3",
                             "update -o sum",
@@ -307,6 +309,11 @@ TEST_CASE("what works on no data has one row, and an update none for integers", 
   CHECK(parse("update -d all").skipped_cases.size() == 6);
   CHECK(refusal("update -d int32").status == 5);
   CHECK_THAT(refusal("update -d int32").message, ContainsSubstring("int32: update is for floating-point"));
+}
+
+TEST_CASE("a strategy's operations have a floor where they say what it is", "[benchmarks]") {
+  CHECK(parse("axis_reduce --floor").floor);
+  CHECK_THAT(refusal("update --floor").message, ContainsSubstring("--floor makes no sense with update"));
 }
 
 TEST_CASE("an axis reduction has a shape, whose outer extent the size may say", "[benchmarks]") {

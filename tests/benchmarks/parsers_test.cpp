@@ -70,7 +70,9 @@ TEST_CASE("parsers of nccl-tests' output read every operation's, and find what i
   static const std::map<std::string, std::string> kFlags{{"run", ""},
                                                          {"merge_call", ""},
                                                          {"axis_reduce", "--shape *,4,4 -b 1K -e 4K -f 2"},
-                                                         {"batch_reduce", "--sizes 1K,4K,20"}};
+                                                         {"batch_reduce", "--sizes 1K,4K,20"},
+                                                         {"step", ""},
+                                                         {"input", ""}};
   for (const Traits& operation : all_traits()) {
     const std::string name(operation.name);
     const auto own = kFlags.find(name);
@@ -114,6 +116,16 @@ TEST_CASE("parsers of nccl-tests' output read every operation's, and find what i
     REQUIRE(std::regex_search(text, match, std::regex("# Collective test starting: (\\S+)\n")));
     CHECK(match[1] == name);
   }
+}
+
+TEST_CASE("the header says what the floor is", "[benchmarks]") {
+  CHECK(std::regex_search(
+      run_bench("reduce -b 1K -e 1K --floor").text,
+      std::regex("# Floor: the time of the faster of two plain loops .*, and floor / time\n")));
+  const Output output = run_bench("axis_reduce --shape 8,3,40 --floor");
+  CHECK(
+      std::regex_search(output.text, std::regex("# Floor: the time of a plain loop .*, and floor / time\n")));
+  CHECK(output.json["results"][0]["in_place"].contains("floor_ratio"));
 }
 
 TEST_CASE("the help names every operation", "[benchmarks]") {

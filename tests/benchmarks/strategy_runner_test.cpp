@@ -1,5 +1,6 @@
 #include "strategy_runner.hpp"
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -142,6 +143,42 @@ TEST_CASE("batch_reduce is right for every datatype, operator and algorithm", "[
   CHECK(rows.size() == 5 * 12 - 6);
   check_no_wrong_values(rows);
   CHECK(rows[0].size_bytes == 4104);
+}
+
+TEST_CASE("step is right on any number of replicas", "[benchmarks]") {
+  const auto replicas = GENERATE("1", "2", "3");
+  const auto rows = run({"step", "--replicas", replicas, "-m", "2", "-c", "2"});
+  REQUIRE(rows.size() == 1);
+  check_no_wrong_values(rows);
+  CHECK(rows[0].type == "none");
+}
+
+TEST_CASE("input deals out whole batches, beyond the end of a pass", "[benchmarks]") {
+  const auto replicas = GENERATE("1", "3");
+  const auto rows = run({"input", "--replicas", replicas, "-m", "90", "-c", "2", "--floor"});  // 270 > 240
+  REQUIRE(rows.size() == 1);
+  check_no_wrong_values(rows);
+  CHECK(rows[0].size_bytes == 256 * 784 * 4);
+  CHECK(rows[0].type == "float");
+  CHECK(rows[0].in_place.floor.value().time_us > 0);
+}
+
+TEST_CASE("floors are measured where there is one, and change no result", "[benchmarks]") {
+  for (const OperationEntry* entry : all_operations()) {
+    if (entry->traits.floor.empty() || entry->traits.name == "input") continue;
+    auto arguments = small_arguments(std::string(entry->traits.name));
+    arguments.insert(arguments.end(), {"--floor", "-m", "2"});
+    INFO(entry->traits.name);
+    const auto rows = run(arguments);
+    REQUIRE(rows.size() == 1);
+    check_no_wrong_values(rows);
+    for (const Placement* placement : {&rows[0].out_of_place, &rows[0].in_place}) {
+      const Floor floor = placement->floor.value();
+      CHECK(floor.time_us > 0);
+      CHECK(std::abs(floor.ratio * placement->time_us / floor.time_us - 1) < 1e-12);
+    }
+  }
+  CHECK_FALSE(run(small_arguments("axis_reduce"))[0].out_of_place.floor.has_value());
 }
 
 TEST_CASE("a planted error of any operation is counted", "[benchmarks]") {

@@ -1,0 +1,138 @@
+"""The bars that lockstep shall reach, and what was measured beside each."""
+
+import statistics
+from dataclasses import dataclass, field
+
+from samples import LOCKSTEP
+
+KIB, MIB = 1 << 10, 1 << 20
+
+# Axis reductions of 64 MiB of f32, [outer, axis, inner]: one for each row of the kernels' table of shapes.
+AXIS_SHAPES = {
+    "all to one": (1, 1 << 24, 1),
+    "rows of 512 B": (1 << 17, 1 << 7, 1),
+    "rows of 64 KiB": (1 << 10, 1 << 14, 1),
+    "a few long rows": (4, 1 << 22, 1),
+    "columns of 2 KiB": (1 << 6, 1 << 9, 1 << 9),
+    "columns of 16 B": (1 << 10, 1 << 12, 4),
+    "a short axis": (1 << 6, 8, 1 << 15),
+}
+
+
+@dataclass
+class Bar:
+    """A figure to reach: `limit` is the least value allowed, or the most. The worst place counts, each place's value
+    being the median over repetitions."""
+    case: str
+    limit: float
+    unit: str
+    at_least: bool = True
+    places: list = field(default_factory=list)  # (where, one value for each repetition)
+    skipped: str = ""
+
+    def worst(self):
+        choose = min if self.at_least else max
+        return choose(((statistics.median(values), where) for where, values in self.places), default=None)
+
+    def passes(self):
+        measured = self.worst()
+        if measured is None:
+            return None
+        return measured[0] >= self.limit if self.at_least else measured[0] < self.limit
+
+    def verdict(self):
+        return {None: f"skipped: {self.skipped or 'not measured'}", True: "pass", False: "miss"}[self.passes()]
+
+    def row(self):
+        measured = self.worst()
+        bar = f"{'at least' if self.at_least else 'under'} {self.limit:g} {self.unit}"
+        if measured is None:
+            return [self.case, bar, "–", "", self.verdict()]
+        return [self.case, bar, number(measured[0]), measured[1], self.verdict()]
+
+
+def number(value):
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}" if value >= 10 else f"{value:.2f}"
+
+
+def size_text(size):
+    for unit, name in ((MIB, "MiB"), (KIB, "KiB")):
+        if size >= unit:
+            return f"{size / unit:.3g} {name}"
+    return f"{size} B"
+
+
+def where(key, case=""):
+    parts = [case] if case else []
+    if key.size:
+        parts.append(size_text(key.size))
+    return ", ".join(parts + [f"{key.ranks} replicas"])
+
+
+def own(samples, case, what, *, in_place=None, least=0, label=""):
+    """Values of lockstep alone."""
+    return [(where(key, label) + (", in place" if in_place is None and key.in_place else ""), samples.values[key])
+            for key in samples.find(source=LOCKSTEP, case=case, what=what)
+            if key.size >= least and in_place in (None, key.in_place)]
+
+
+def times_faster(samples, source, operation, case, *, ranks=None, least=0, most=float("inf")):
+    """The peer's time over lockstep's in the same repetition, wherever both were measured in the same form."""
+    places = []
+    for key in samples.find(source=source, case=operation, what="time"):
+        mine = samples.values.get(key._replace(source=LOCKSTEP, case=case))
+        if mine is None or not least <= key.size <= most or ranks not in (None, key.ranks):
+            continue
+        places.append((where(key), [peer / lockstep for peer, lockstep in zip(samples.values[key], mine)]))
+    return places
+
+
+def make_bars(samples, skipped):
+    """@param skipped  why a peer's values are not there, by its name."""
+    def own_bar(case, limit, unit, places, at_least=True):
+        return Bar(case, limit, unit, at_least, places)
+
+    def peer_bar(case, limit, source, operation, own_case, **only):
+        return Bar(case, limit, "x as fast", True, times_faster(samples, source, operation, own_case, **only),
+                   skipped.get(source, ""))
+
+    halves = [place for dtype in ("half", "bfloat16")
+              for place in own(samples, f"floor {dtype}", "floor_ratio", label=dtype)]
+    axes = [place for name in AXIS_SHAPES for place in own(samples, f"axis {name}", "floor_ratio", label=name)]
+    return [
+        own_bar("all_reduce f32, 2 and 4 replicas, 16 to 256 MiB, in place", 0.95, "of the floor",
+                own(samples, "floor float", "floor_ratio", in_place=True, least=16 * MIB)),
+        own_bar("the same, out of place", 0.90, "of the floor",
+                own(samples, "floor float", "floor_ratio", in_place=False, least=16 * MIB)),
+        own_bar("all_reduce f16 and bf16, 64 MiB", 0.85, "of the floor", halves),
+        peer_bar("all_reduce, 1 MiB and more, against Open MPI", 4, "Open MPI", "all_reduce", "sweep", least=MIB),
+        peer_bar("all_reduce, 8 B to 64 KiB, 2 replicas, against Open MPI", 1, "Open MPI", "all_reduce", "sweep", ranks=2,
+                 most=64 * KIB),
+        peer_bar("all_reduce, every size, against Gloo", 8, "Gloo", "all_reduce", "sweep"),
+        peer_bar("all_reduce, every size, against PyTorch's gloo", 8, "PyTorch", "all_reduce", "sweep"),
+        own_bar("run of an empty function, 2 replicas, median", 2, "µs", own(samples, "run", "p50"), at_least=False),
+        peer_bar("run of an empty function against TensorFlow's", 100, "TensorFlow", "run", "run"),
+        own_bar("batch_reduce_to of ResNet-50's 161 gradients, 4 replicas", 0.90, "of one flat all_reduce",
+                own(samples, "batch_reduce", "floor_ratio")),
+        own_bar("axis reductions f32, 64 MiB, every shape", 0.85, "of a read-only pass", axes),
+        own_bar("step: run + batch_reduce_to + update of 20 variables of 4 KiB, 2 replicas, median", 60, "µs",
+                own(samples, "step", "p50"), at_least=False),
+        own_bar("input: batches of 256 x 784 f32, shuffled, split over 4", 0.5, "of a memory copy",
+                own(samples, "input", "floor_ratio")),
+        peer_bar("input against TensorFlow's distributed dataset", 5, "TensorFlow", "input", "input"),
+        peer_bar("input against PyTorch's DataLoader", 5, "PyTorch", "input", "input"),
+    ]
+
+
+TITLES = ["case", "bar", "measured", "worst at", ""]
+
+
+def text_table(rows):
+    widths = [max(len(row[column]) for row in [TITLES] + rows) for column in range(len(TITLES))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in [TITLES] + rows]
+    return "\n".join(lines[:1] + ["-" * max(map(len, lines))] + lines[1:])
+
+
+def markdown_table(rows):
+    lines = ["| " + " | ".join(cells) + " |" for cells in [TITLES] + rows]
+    return "\n".join(lines[:1] + ["|" + "---|" * len(TITLES)] + lines[1:])

@@ -1,0 +1,78 @@
+"""What the programs measured, by source, case, ranks and size: one value for each repetition."""
+
+import json
+from collections import namedtuple
+
+# case: "sweep", "floor half", "run", …; what: "time" in µs, "floor_ratio", "p50" in µs.
+Key = namedtuple("Key", "source case ranks size in_place what")
+
+LOCKSTEP = "lockstep"
+PLACEMENTS = (("out_of_place", False), ("in_place", True))
+
+
+class ReportError(Exception):
+    """A report that says that something went wrong, or that is none."""
+
+
+class Samples:
+    def __init__(self):
+        self.values = {}
+
+    def add(self, key, value):
+        self.values.setdefault(key, []).append(value)
+
+    def drop(self, source):
+        self.values = {key: values for key, values in self.values.items() if key.source != source}
+
+    def find(self, **fields):
+        """The keys, in order of ranks and size, whose fields are these."""
+        found = [key for key in self.values if all(getattr(key, name) == value for name, value in fields.items())]
+        return sorted(found, key=lambda key: (key.ranks, key.size, key.in_place))
+
+    def as_json(self):
+        return [{**key._asdict(), "values": values} for key, values in self.values.items()]
+
+
+def parse(text):
+    try:
+        report = json.loads(text)
+        report["results"][0]
+    except (ValueError, TypeError, KeyError, IndexError) as error:
+        raise ReportError(f"no results: {text[:200]!r}") from error
+    return report
+
+
+def add_lockstep(samples, case, text):
+    """A JSON file of lockstep_bench: both placements of a collective; of a strategy's operation, which has one form
+    and is measured twice, the mean."""
+    report = parse(text)
+    ranks = len(report["config"]["devices"])
+    for result in report["results"]:
+        halves = []
+        for name, in_place in PLACEMENTS:
+            half = result[name]
+            if half["nwrong"]:
+                raise ReportError(f"{case}: {half['nwrong']} wrong values at size {result['size']}")
+            found = {"time": half["time"]}
+            if "floor_ratio" in half:
+                found["floor_ratio"] = half["floor_ratio"]
+            if name + "_per_iter" in result:
+                found["p50"] = result[name + "_per_iter"]["p50_us"]
+            halves.append((in_place, found))
+        if result["experiment_name"] != "all_reduce":
+            first, second = (half for _, half in halves)
+            halves = [(False, {what: (first[what] + second[what]) / 2 for what in first})]
+        for in_place, found in halves:
+            for what, value in found.items():
+                samples.add(Key(LOCKSTEP, case, ranks, result["size"], in_place, what), value)
+
+
+def add_peer(samples, source, text):
+    """What a peer prints; README.md describes it. @return its version."""
+    report = parse(text)
+    for result in report["results"]:
+        if result["wrong"]:
+            raise ReportError(f"{result['operation']}: {result['wrong']} wrong values at size {result['size']}")
+        samples.add(Key(source, result["operation"], result["ranks"], result["size"], result["in_place"], "time"),
+                    result["time"])
+    return report["version"]
