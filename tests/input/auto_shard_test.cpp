@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -9,7 +10,10 @@
 #include <lockstep/input/auto_shard.hpp>
 #include <lockstep/input/readers.hpp>
 #include <lockstep/strategy/mirrored_strategy.hpp>
+#include <lockstep/strategy/one_device_strategy.hpp>
 
+#include "input/passes.hpp"
+#include "input/splitting.hpp"
 #include "support/captured_stderr.hpp"
 #include "support/input.hpp"
 #include "support/matchers.hpp"
@@ -56,6 +60,36 @@ TEST_CASE("autoshard-auto-off: by data, or not at all", "[input][host][conforman
   CHECK(shard(numbers, 2, 1) == Values{1, 3});
   for (const int worker : {0, 1})
     CHECK(shard(numbers, 2, worker, AutoShardPolicy::off) == Values{0, 1, 2, 3});
+}
+
+TEST_CASE("two-workers-from-function-sum: each worker's function makes its share",
+          "[input][host][conformance]") {
+  const auto first_sum = [](int worker) {
+    OneDeviceStrategy strategy("CPU:0");
+    const auto steps = strategy.distribute_datasets_from_function([&](const InputContext&) {
+      const InputContext context(2, worker, 2);  // as the worker's own strategy gives it
+      return Dataset::range(100)
+          .repeat()
+          .batch(context.get_per_replica_batch_size(10))
+          .shard(context.num_input_pipelines(), context.input_pipeline_id());
+    });
+    const Values first = test::components(steps.iterator().next())[0];
+    return std::accumulate(first.begin(), first.end(), std::int64_t{0});
+  };
+  CHECK(first_sum(0) == 10);
+  CHECK(first_sum(1) == 35);
+}
+
+TEST_CASE("two-workers-partial: a partial batch is split, then shared out", "[input][host][conformance]") {
+  const auto batches = Dataset::range(14).batch(8);
+  const auto second = [&](int worker) {
+    // What a worker of two with one replica each does: split over both replicas, then every other slice.
+    detail::ShardPass<detail::FlatElement> share(
+        std::make_unique<detail::CeilingSplitPass>(batches.pipeline()->open(), 2), 2, worker, true);
+    return all_elements(share).at(1);
+  };
+  CHECK(second(0) == Values{8, 9, 10});
+  CHECK(second(1) == Values{11, 12, 13});
 }
 
 TEST_CASE("autoshard-uneven: every other batch", "[input][host][conformance]") {
