@@ -2,13 +2,13 @@
 # Installs what building and testing lockstep needs, on Debian and Ubuntu. Does nothing when all of it is there.
 set -eu
 
-packages="g++ cmake ninja-build pkg-config libopenblas-dev libhwy-dev libhwloc-dev catch2 libcli11-dev nlohmann-json3-dev clang-format"
+packages="g++ cmake ninja-build pkg-config libopenblas-dev libhwy-dev libhwloc-dev zlib1g-dev catch2 libcli11-dev nlohmann-json3-dev clang-format"
 catch2_needed=3.3
 
 if ! command -v apt-get >/dev/null 2>&1 || ! command -v dpkg-query >/dev/null 2>&1; then
   cat <<TEXT
 bootstrap: this is not a Debian or Ubuntu system, so nothing is installed. The build needs:
-  a C++20 compiler (g++ 12 or newer), CMake 3.25, Ninja, pkg-config, OpenBLAS with cblas.h and openblas.pc, Highway, hwloc,
+  a C++20 compiler (g++ 12 or newer), CMake 3.25, Ninja, pkg-config, OpenBLAS with cblas.h and openblas.pc, Highway, hwloc, zlib,
   Catch2 $catch2_needed, CLI11, nlohmann-json, Google Benchmark, clang-format 14
 TEXT
   exit 0

@@ -9,6 +9,8 @@ option(LOCKSTEP_BUILD_BENCHMARKS "Build lockstep_bench (needs CLI11)" ${PROJECT_
 option(LOCKSTEP_BUILD_EXAMPLES "Build the examples (needs CLI11)" ${PROJECT_IS_TOP_LEVEL})
 option(LOCKSTEP_INSTALL "Make install rules and the CMake package" ${PROJECT_IS_TOP_LEVEL})
 
+option(LOCKSTEP_FUZZ "Build the fuzzers in tests/fuzz, and nothing else of the tests (clang)" OFF)
+
 option(LOCKSTEP_WERROR "Treat warnings as errors" OFF)
 
 set(LOCKSTEP_SANITIZE "" CACHE STRING "Build under a sanitizer: address, undefined, thread, or empty for none")

@@ -6,8 +6,8 @@
 #include <lockstep/checkpoint/checkpoint_manager.hpp>
 #include <lockstep/error.hpp>
 
-#include "checkpoint/atomic_file.hpp"
 #include "checkpoint/safetensors_header.hpp"
+#include "detail/atomic_file.hpp"
 
 namespace lockstep {
 namespace {

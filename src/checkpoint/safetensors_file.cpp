@@ -11,7 +11,7 @@
 
 #include <lockstep/error.hpp>
 
-#include "checkpoint/atomic_file.hpp"
+#include "detail/atomic_file.hpp"
 
 namespace lockstep::detail {
 

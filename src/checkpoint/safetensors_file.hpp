@@ -8,8 +8,8 @@
 
 #include <lockstep/tensor.hpp>
 
-#include "checkpoint/file_descriptor.hpp"
 #include "checkpoint/safetensors_header.hpp"
+#include "detail/file_descriptor.hpp"
 
 namespace lockstep::detail {
 

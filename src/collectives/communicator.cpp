@@ -161,7 +161,7 @@ bool Communicator::Impl::meet(Collective collective, ReduceOp op, int root,
     own.calls.push_back({collective, op, root, &batch, merged.deterministic});
   }
   for (const CollectiveCall& call : own.calls) {
-    detail::Arrival& arrival = own.arrivals.emplace_back(operation, call.tensors(), &call);
+    detail::Arrival& arrival = own.arrivals.emplace_back(detail::Arrival{operation, call.tensors(), &call});
     const auto r = static_cast<std::size_t>(call.batch->rank);
     if (takes_messages && batches.size() < devices.size())
       detail::set_short_message(arrival.message, call, devices[r], *device_backends[r]);

@@ -2,6 +2,7 @@
 #include <lockstep/input/auto_shard.hpp>
 
 #include "detail/warn.hpp"
+#include "input/transform.hpp"
 
 namespace lockstep::detail {
 
@@ -9,13 +10,14 @@ PipelineHandle auto_sharded(const PipelineHandle& input, const InputContext& con
                             AutoShardPolicy policy) {
   const int num_shards = context.num_input_pipelines();
   const int index = context.input_pipeline_id();
-  if (num_shards == 1 || policy == AutoShardPolicy::off || policy == AutoShardPolicy::hint) return input;
+  if (policy == AutoShardPolicy::hint) return with_hints(input, num_shards, index);
+  if (num_shards == 1 || policy == AutoShardPolicy::off) return input;
 
   if (policy != AutoShardPolicy::data && input->shard_files) return input->shard_files(num_shards, index);
   LOCKSTEP_EXPECTS(policy != AutoShardPolicy::file, NotFound, "auto_shard: the dataset does not come from ",
                    "from_files alone, so its files cannot be shared out over ", num_shards,
                    " input pipelines. Read it with from_files, or pass AutoShardPolicy::data.");
-  if (policy == AutoShardPolicy::automatic)
+  if (policy == AutoShardPolicy::automatic && input->warns())
     warn(concat(
         "auto_shard: the dataset does not come from from_files alone, so each of ", num_shards,
         " input pipelines reads all of it and keeps its share of the elements. Read it with from_files, "

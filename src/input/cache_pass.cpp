@@ -37,7 +37,7 @@ PipelineHandle cached(const PipelineHandle& input) {
     if (CachedElements elements = cache->get()) return std::make_unique<ReplayPass>(std::move(elements));
     return std::make_unique<RecordPass>(input->open(), cache);
   });
-  return with_file_shards(std::move(result), input, cached);
+  return with_shards(std::move(result), input, cached);
 }
 
 }  // namespace lockstep::detail

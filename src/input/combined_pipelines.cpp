@@ -38,8 +38,7 @@ PipelineHandle concatenated(const PipelineHandle& first, const PipelineHandle& s
   check_element_type(*second, *first->type.type);
   Pipeline result{Opener<FlatElement>([=] { return std::make_unique<ConcatenatePass>(first, second); }),
                   common_spec(first->spec, second->spec),
-                  first->batch_size == second->batch_size ? first->batch_size : std::nullopt, first->type,
-                  nullptr};
+                  first->batch_size == second->batch_size ? first->batch_size : std::nullopt, first->type};
   result.type.num_leaves = result.spec.size();
   result.type.structure = [a = first->type.structure, b = second->type.structure] {
     std::any structure = a();
@@ -53,24 +52,35 @@ PipelineHandle concatenated(const PipelineHandle& first, const PipelineHandle& s
                                                                            std::int64_t index) {
       return concatenated(a(num_shards, index), b(num_shards, index));
     };
+  if (first->fill_hints || second->fill_hints)
+    result.fill_hints = [first, second](std::int64_t num_shards, std::int64_t index) {
+      return concatenated(with_hints(first, num_shards, index), with_hints(second, num_shards, index));
+    };
   return std::make_shared<const Pipeline>(std::move(result));
 }
 
 PipelineHandle zipped(std::vector<PipelineHandle> inputs, ElementType type) {
-  Pipeline result{Opener<FlatElement>(), {}, inputs[0]->batch_size, std::move(type), nullptr};
-  bool reads_files = true;
+  Pipeline result{Opener<FlatElement>(), {}, inputs[0]->batch_size, std::move(type)};
+  bool reads_files = true, has_hints = false;
   for (const PipelineHandle& input : inputs) {
     if (result.type.num_leaves > 0)
       result.spec.insert(result.spec.end(), input->spec.begin(), input->spec.end());
     if (input->batch_size != result.batch_size) result.batch_size.reset();
     reads_files = reads_files && input->shard_files;
+    has_hints = has_hints || input->fill_hints;
   }
-  if (reads_files)
-    result.shard_files = [inputs, type = result.type](std::int64_t num_shards, std::int64_t index) {
+  const auto again = [&](auto reshard) {
+    return [inputs, reshard, type = result.type](std::int64_t num_shards, std::int64_t index) {
       std::vector<PipelineHandle> shards;
-      for (const PipelineHandle& input : inputs) shards.push_back(input->shard_files(num_shards, index));
+      for (const PipelineHandle& input : inputs) shards.push_back(reshard(input, num_shards, index));
       return zipped(std::move(shards), type);
     };
+  };
+  if (reads_files)
+    result.shard_files = again([](const PipelineHandle& input, std::int64_t num_shards, std::int64_t index) {
+      return input->shard_files(num_shards, index);
+    });
+  if (has_hints) result.fill_hints = again(with_hints);
   result.elements = Opener<FlatElement>([inputs = std::move(inputs)] {
     std::vector<std::unique_ptr<Pass<FlatElement>>> passes;
     for (const PipelineHandle& input : inputs) passes.push_back(input->open());

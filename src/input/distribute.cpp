@@ -58,9 +58,11 @@ std::vector<InputContext> input_contexts(const InputTarget& target, const InputO
   return contexts;
 }
 
-Steps split_steps(const PipelineHandle& dataset, const InputTarget& target, const InputOptions& options) {
+Steps split_steps(const PipelineHandle& given, const InputTarget& target, const InputOptions& options) {
   constexpr std::string_view kWhat = "distribute_dataset";
   check_options(options, kWhat);
+  const PipelineHandle dataset =
+      auto_sharded(given, InputContext(1, 0, target.num_replicas_in_sync), options.auto_shard_policy);
   LOCKSTEP_EXPECTS(
       options.replication_mode == InputReplicationMode::per_worker, Unsupported, kWhat,
       ": one dataset cannot be made for each replica. Pass InputReplicationMode::per_worker, or use "

@@ -29,7 +29,7 @@ class TooFewFilesPass final : public Pass<FlatElement> {
 PipelineHandle pipeline_of(FilePaths paths, FileOpener open, ElementType type) {
   std::vector<TensorSpec> spec(type.num_leaves, TensorSpec::unknown());
   Pipeline result{Opener<FlatElement>([=] { return std::make_unique<FilesPass>(paths, open); }),
-                  std::move(spec), std::nullopt, type, nullptr};
+                  std::move(spec), std::nullopt, type};
   result.shard_files = [=](std::int64_t num_shards, std::int64_t index) {
     const auto num_files = static_cast<std::int64_t>(paths->size());
     auto shard = std::make_shared<std::vector<std::filesystem::path>>();

@@ -59,7 +59,7 @@ PipelineHandle generator_pipeline(Opener<FlatElement> open, ElementType type) {
   std::vector<TensorSpec> spec(type.num_leaves, TensorSpec::unknown());
   return std::make_shared<const Pipeline>(
       Pipeline{Opener<FlatElement>([open = std::move(open)] { return std::make_unique<UserPass>(open); }),
-               std::move(spec), std::nullopt, std::move(type), nullptr});
+               std::move(spec), std::nullopt, std::move(type)});
 }
 
 }  // namespace lockstep::detail

@@ -6,18 +6,12 @@
 
 #include <lockstep/detail/concat.hpp>
 
+#include "input/quoted.hpp"
+
 namespace lockstep::detail {
 namespace {
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
-
-/// The beginning of what a file says, fit for a message.
-std::string quoted(std::string_view text) {
-  constexpr std::size_t kMost = 40;
-  std::string result = "'";
-  for (const char c : text.substr(0, kMost)) result += c >= ' ' && c <= '~' ? c : '?';
-  return result + (text.size() > kMost ? "…'" : "'");
-}
 
 /// As much of Python's literals as headers use.
 class Parser {
@@ -56,7 +50,7 @@ class Parser {
   };
 
   [[noreturn]] void fail(std::size_t at, std::string reason) const {
-    throw NpyFault{position_ + at, std::move(reason)};
+    throw FileFault{position_ + at, std::move(reason)};
   }
 
   template <class T>

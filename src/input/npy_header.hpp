@@ -1,19 +1,14 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <string_view>
 #include <vector>
 
 #include <lockstep/dtype.hpp>
 
-namespace lockstep::detail {
+#include "input/byte_source.hpp"
 
-/// What is wrong with a .npy file, and where: bytes from its start.
-struct NpyFault {
-  std::uint64_t position;
-  std::string reason;
-};
+namespace lockstep::detail {
 
 /// The array that a .npy file describes.
 struct NpyHeader {
@@ -26,7 +21,7 @@ struct NpyHeader {
 /// Parses the header's text, a Python dictionary such as {'descr': '<f4', 'fortran_order': False, 'shape':
 /// (3, 4), }.
 /// @param position  of the text in the file, for faults.
-/// @throws NpyFault
+/// @throws FileFault
 NpyHeader parse_npy_header(std::string_view text, std::uint64_t position);
 
 }  // namespace lockstep::detail

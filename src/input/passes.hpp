@@ -162,4 +162,15 @@ class ShardPass final : public Pass<T> {
   bool needs_all_;
 };
 
+/// A shard that nobody has told.
+template <class T>
+class UnknownShardPass final : public Pass<T> {
+ public:
+  std::optional<T> next() override {
+    raise<ContextError>({__FILE__, __LINE__, __func__},
+                        "Dataset::shard(shard_hint, shard_hint): which shard it is has not been told. Pass "
+                        "AutoShardPolicy::hint to auto_shard or distribute_dataset.");
+  }
+};
+
 }  // namespace lockstep::detail

@@ -21,7 +21,7 @@ PipelineHandle table_pipeline(std::shared_ptr<const RowTable> table, std::vector
   const std::int64_t num_rows = table->num_rows();
   TableRows rows{std::move(table), [num_rows] { return std::make_unique<CountPass>(num_rows); }};
   return std::make_shared<const Pipeline>(
-      Pipeline{std::move(rows), std::move(spec), std::nullopt, std::move(type), nullptr});
+      Pipeline{std::move(rows), std::move(spec), std::nullopt, std::move(type)});
 }
 
 /// A seed for each pass: the steps of SplitMix64 (Steele, Lea, Flood 2014).
@@ -147,8 +147,25 @@ PipelineHandle skipped(const PipelineHandle& input, std::int64_t count) {
   });
 }
 
+namespace {
+
+/// A place for a shard that is not known yet.
+PipelineHandle hinted(const PipelineHandle& input, bool needs_all) {
+  PipelineHandle fails = with_passes(input, []<class T>(const Opener<T>&) -> Opener<T> {
+    return [] { return std::make_unique<UnknownShardPass<T>>(); };
+  });
+  Pipeline result = *fails;
+  result.fill_hints = [input, needs_all](std::int64_t num_shards, std::int64_t index) {
+    return sharded(with_hints(input, num_shards, index), num_shards, index, needs_all);
+  };
+  return std::make_shared<const Pipeline>(std::move(result));
+}
+
+}  // namespace
+
 PipelineHandle sharded(const PipelineHandle& input, std::int64_t num_shards, std::int64_t index,
                        bool needs_all) {
+  if (num_shards == kShardHint && index == kShardHint) return hinted(input, needs_all);
   LOCKSTEP_EXPECTS(num_shards >= 1 && 0 <= index && index < num_shards, InvalidArgument,
                    "Dataset::shard: index ", index, " is not one of ", num_shards,
                    " shards. Pass at least 1 shard, and an index in [0, num_shards).");

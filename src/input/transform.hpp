@@ -6,19 +6,26 @@
 
 #include <lockstep/detail/pipeline.hpp>
 
-/// How one pipeline is made of another, so that the same can be done again with less files.
+/// How one pipeline is made of another, so that the same can be done again with a part of it.
 namespace lockstep::detail {
 
-/// `result`, which `rebuild` makes of its input, also where that reads some of the files only.
+/// `result`, which `rebuild` makes of its input, also where that is made again for a shard.
 template <class Rebuild>
-PipelineHandle with_file_shards(Pipeline&& result, const PipelineHandle& input, Rebuild rebuild) {
-  result.shard_files = nullptr;
-  if (input->shard_files)
-    result.shard_files = [shard_files = input->shard_files, rebuild = std::move(rebuild)](
-                             std::int64_t num_shards, std::int64_t index) {
-      return rebuild(shard_files(num_shards, index));
+PipelineHandle with_shards(Pipeline&& result, const PipelineHandle& input, const Rebuild& rebuild) {
+  const auto again = [&](const Resharding& reshard) -> Resharding {
+    if (!reshard) return nullptr;
+    return [reshard, rebuild](std::int64_t num_shards, std::int64_t index) {
+      return rebuild(reshard(num_shards, index));
     };
+  };
+  result.shard_files = again(input->shard_files);
+  result.fill_hints = again(input->fill_hints);
   return std::make_shared<const Pipeline>(std::move(result));
+}
+
+/// The pipeline with this shard where it has hints; itself where it has none.
+inline PipelineHandle with_hints(const PipelineHandle& input, std::int64_t num_shards, std::int64_t index) {
+  return input->fill_hints ? input->fill_hints(num_shards, index) : input;
 }
 
 /// The pipeline with `wrap`, which makes one Opener of another, around its elements or its numbers of rows.
@@ -29,8 +36,8 @@ PipelineHandle with_passes(const PipelineHandle& input, const Wrap& wrap) {
     rows->open = wrap(std::move(rows->open));
   else
     result.elements = wrap(std::get<Opener<FlatElement>>(std::move(result.elements)));
-  return with_file_shards(std::move(result), input,
-                          [wrap](const PipelineHandle& shard) { return with_passes(shard, wrap); });
+  return with_shards(std::move(result), input,
+                     [wrap](const PipelineHandle& shard) { return with_passes(shard, wrap); });
 }
 
 /// The pipeline with `open(input)` as its passes, and changed by `edit`.
@@ -39,9 +46,8 @@ PipelineHandle with_elements(const PipelineHandle& input, const Open& open, cons
   Pipeline result = *input;
   result.elements = Opener<FlatElement>([input, open] { return open(input); });
   edit(result);
-  return with_file_shards(std::move(result), input, [open, edit](const PipelineHandle& shard) {
-    return with_elements(shard, open, edit);
-  });
+  return with_shards(std::move(result), input,
+                     [open, edit](const PipelineHandle& shard) { return with_elements(shard, open, edit); });
 }
 template <class Open>
 PipelineHandle with_elements(const PipelineHandle& input, const Open& open) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -9,7 +10,10 @@
 #include <lockstep/input/auto_shard.hpp>
 #include <lockstep/input/readers.hpp>
 #include <lockstep/strategy/mirrored_strategy.hpp>
+#include <lockstep/strategy/one_device_strategy.hpp>
 
+#include "input/passes.hpp"
+#include "input/splitting.hpp"
 #include "support/captured_stderr.hpp"
 #include "support/input.hpp"
 #include "support/matchers.hpp"
@@ -58,6 +62,36 @@ TEST_CASE("autoshard-auto-off: by data, or not at all", "[input][host][conforman
     CHECK(shard(numbers, 2, worker, AutoShardPolicy::off) == Values{0, 1, 2, 3});
 }
 
+TEST_CASE("two-workers-from-function-sum: each worker's function makes its share",
+          "[input][host][conformance]") {
+  const auto first_sum = [](int worker) {
+    OneDeviceStrategy strategy("CPU:0");
+    const auto steps = strategy.distribute_datasets_from_function([&](const InputContext&) {
+      const InputContext context(2, worker, 2);  // as the worker's own strategy gives it
+      return Dataset::range(100)
+          .repeat()
+          .batch(context.get_per_replica_batch_size(10))
+          .shard(context.num_input_pipelines(), context.input_pipeline_id());
+    });
+    const Values first = test::components(steps.iterator().next())[0];
+    return std::accumulate(first.begin(), first.end(), std::int64_t{0});
+  };
+  CHECK(first_sum(0) == 10);
+  CHECK(first_sum(1) == 35);
+}
+
+TEST_CASE("two-workers-partial: a partial batch is split, then shared out", "[input][host][conformance]") {
+  const auto batches = Dataset::range(14).batch(8);
+  const auto second = [&](int worker) {
+    // What a worker of two with one replica each does: split over both replicas, then every other slice.
+    detail::ShardPass<detail::FlatElement> share(
+        std::make_unique<detail::CeilingSplitPass>(batches.pipeline()->open(), 2), 2, worker, true);
+    return all_elements(share).at(1);
+  };
+  CHECK(second(0) == Values{8, 9, 10});
+  CHECK(second(1) == Values{11, 12, 13});
+}
+
 TEST_CASE("autoshard-uneven: every other batch", "[input][host][conformance]") {
   const auto batches = Dataset::range(9).batch(2);
   const auto of = [&](int worker) {
@@ -88,8 +122,10 @@ TEST_CASE("shard-data: the fall-back to data is told once", "[input][host][confo
   Values even;
   for (std::int64_t i = 0; i < 1024; i += 2) even.push_back(i);
   const auto numbers = Dataset::range(1024);
-  const std::string told = test::captured_stderr(
-      [&] { CHECK(flat_elements(auto_shard(numbers, InputContext(2, 0, 2))) == even); });
+  const std::string told = test::captured_stderr([&] {
+    for (int i = 0; i < 2; ++i) CHECK(flat_elements(auto_shard(numbers, InputContext(2, 0, 2))) == even);
+    auto_shard(numbers, InputContext(2, 1, 2));
+  });
   CHECK(std::count(told.begin(), told.end(), '\n') == 1);
   CHECK(told.find("auto_shard: the dataset does not come from from_files") != std::string::npos);
 }
@@ -149,6 +185,85 @@ TEST_CASE("a dataset that does not read files alone has none to share out", "[in
   CHECK(shard(Dataset::range(4), 1, 0, AutoShardPolicy::file) == test::sequence(0, 4));
   CHECK(shard(files(4), 2, 1, AutoShardPolicy::data) == Values{1, 3});
   CHECK(shard(files(3), 2, 1, AutoShardPolicy::hint) == Values{0, 1, 2});
+}
+
+TEST_CASE("each dataset's fall-back to data is told", "[input][host]") {
+  const auto numbers = Dataset::range(4);
+  const std::string told = test::captured_stderr([&] {
+    auto_shard(numbers, InputContext(2, 0, 2));
+    auto_shard(numbers.batch(2), InputContext(2, 0, 2));
+  });
+  CHECK(std::count(told.begin(), told.end(), '\n') == 2);
+}
+
+namespace auto_shard_test {
+constexpr std::int64_t kHint = Dataset::shard_hint;
+
+/// What a worker reads, by the user's own sharding.
+Values hinted(const TypedDataset<Tensor>& dataset, int num_workers, int worker) {
+  return shard(dataset, num_workers, worker, AutoShardPolicy::hint);
+}
+}  // namespace auto_shard_test
+
+using auto_shard_test::hinted;
+using auto_shard_test::kHint;
+
+TEST_CASE("a hint in the user's pipeline is the worker's shard", "[input][host]") {
+  const auto numbers = Dataset::range(6).shard(kHint, kHint);
+  CHECK(hinted(numbers, 3, 1) == Values{1, 4});
+  CHECK(hinted(numbers, 1, 0) == test::sequence(0, 6));
+  CHECK(hinted(Dataset::range(6), 3, 1) == test::sequence(0, 6));
+  // Fewer elements than workers: the user's own shards just end.
+  CHECK(hinted(Dataset::range(1).shard(kHint, kHint), 3, 0) == Values{0});
+  const auto elements = files(6).shard(kHint, kHint);
+  CHECK(hinted(elements, 2, 1) == Values{1, 3, 5});
+}
+
+TEST_CASE("a hint is found below every transformation", "[input][host]") {
+  const auto same = [](const Tensor& x) { return x; };
+  const auto is_small = [](const Tensor& x) { return x.item<std::int64_t>() < 100; };
+  const auto one = [](const Tensor& x) { return Dataset::from_tensor_slices(x.reshape({1})); };
+  const auto numbers = Dataset::range(9).shard(kHint, kHint);
+  const auto read = numbers.map(same)
+                        .map(same, {.num_parallel_calls = 2})
+                        .filter(is_small)
+                        .cache()
+                        .prefetch(2)
+                        .interleave(one, 1)
+                        .shuffle(1, 1)
+                        .take(9)
+                        .skip(0)
+                        .repeat(1)
+                        .shard(1, 0)
+                        .batch(2);
+  CHECK(hinted(read, 3, 1) == Values{1, 4, 7});
+  CHECK(hinted(numbers.shard(kHint, kHint), 3, 1) == Values{4});
+  CHECK(hinted(numbers.concatenate(Dataset::range(2)), 3, 2) == Values{2, 5, 8, 0, 1});
+  CHECK(hinted(Dataset::range(2).concatenate(numbers), 3, 2) == Values{0, 1, 2, 5, 8});
+  const auto zipped = Dataset::zip(Dataset::range(9), numbers);
+  CHECK(flat_elements(auto_shard(zipped, InputContext(3, 1, 3), AutoShardPolicy::hint), 1) ==
+        Values{1, 4, 7});
+}
+
+TEST_CASE("a hint that nobody answers is an error of each pass", "[input][host]") {
+  const auto numbers = Dataset::range(6).shard(kHint, kHint);
+  auto pass = numbers.pipeline()->open();
+  CHECK_THROWS_MATCHES(pass->next(), ContextError,
+                       says("Dataset::shard(shard_hint, shard_hint)", "AutoShardPolicy::hint"));
+  CHECK_THROWS_AS(flat_elements(numbers.batch(2)), ContextError);
+  CHECK_THROWS_AS(shard(numbers, 2, 0), ContextError);
+  CHECK_THROWS_AS(shard(numbers, 1, 0), ContextError);
+  CHECK_THROWS_AS(shard(files(6).shard(kHint, kHint), 2, 0, AutoShardPolicy::file), ContextError);
+  CHECK_THROWS_AS(Dataset::range(6).shard(kHint, 0), InvalidArgument);
+  CHECK_THROWS_AS(Dataset::range(6).shard(2, kHint), InvalidArgument);
+}
+
+TEST_CASE("distribute_dataset answers hints: all of the data is this process's", "[input][host]") {
+  MirroredStrategy strategy(host_devices(2));
+  const auto batches = Dataset::range(4).shard(kHint, kHint).batch(4);
+  CHECK(all_steps(strategy.distribute_dataset(batches, {.auto_shard_policy = AutoShardPolicy::hint})) ==
+        std::vector<std::vector<Values>>{{{0, 1}, {2, 3}}});
+  CHECK_THROWS_AS(all_steps(strategy.distribute_dataset(batches)), ContextError);
 }
 
 TEST_CASE("a dataset that reads files is split in balanced slices", "[input][host]") {

@@ -6,22 +6,22 @@
 #include <catch2/generators/catch_generators.hpp>
 
 using namespace lockstep;
-using detail::NpyFault;
+using detail::FileFault;
 using detail::NpyHeader;
 using detail::parse_npy_header;
 
 namespace {
 
-NpyFault fault_of(const std::string& text) {
+FileFault fault_of(const std::string& text) {
   try {
     parse_npy_header(text, 100);
-  } catch (const NpyFault& fault) {
+  } catch (const FileFault& fault) {
     return fault;
   }
   return {0, "no fault"};
 }
 
-bool has(const NpyFault& fault, std::uint64_t position, const std::string& reason) {
+bool has(const FileFault& fault, std::uint64_t position, const std::string& reason) {
   INFO(fault.position << ": " << fault.reason);
   CHECK(fault.position == 100 + position);
   CHECK(fault.reason.find(reason) != std::string::npos);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <any>
 #include <concepts>
 #include <memory>
 #include <optional>
@@ -7,6 +8,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <lockstep/detail/saved_structure.hpp>
 #include <lockstep/detail/tensor_nest.hpp>
 
 /// The user's functions as functions of lists of tensors.
@@ -139,6 +141,28 @@ PipelineHandle interleave_pipeline(const PipelineHandle& input, const F& fn, std
         return open_part<R>(dataset.pipeline(), made);
       },
       made.type(), cycle_length, block_length, options);
+}
+
+template <TensorNest E>
+PipelineHandle file_cache_pipeline(const PipelineHandle& input, const std::filesystem::path& path) {
+  const MadeElements<E> made("Dataset::cache");
+  const ElementType type = input->type.structure().has_value() ? input->type : made.type();
+  StructureStore store{
+      [type] { return save_structure(std::any_cast<const E&>(type.structure())); },
+      [type, made](const std::vector<std::string>& saved,
+                   std::uint64_t max_leaves) -> std::optional<std::size_t> {
+        const std::optional<E> structure = load_structure<E>(saved, max_leaves);
+        if (!structure) return std::nullopt;
+        const std::size_t num_leaves = flatten(*structure).size();
+        if (const std::any known = type.structure(); !known.has_value())
+          made.flatten(*structure);
+        else if (describe_structure(std::any_cast<const E&>(known)) != describe_structure(*structure))
+          return std::nullopt;
+        return num_leaves;
+      }};
+  return cached_in_file(
+      input, path, [made](const PipelineHandle& part) { return open_part<E>(part, made); }, type,
+      std::move(store));
 }
 
 template <class Make>

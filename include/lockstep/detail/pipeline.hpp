@@ -1,6 +1,7 @@
 #pragma once
 
 #include <any>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -67,6 +68,20 @@ struct ElementType {
 
 struct Pipeline;
 using PipelineHandle = std::shared_ptr<const Pipeline>;  // owners: datasets, passes, and what is made of it
+/// A pipeline again, for one of several shards.
+using Resharding = std::function<PipelineHandle(std::int64_t num_shards, std::int64_t index)>;
+
+/// True the first time. Thread-safe. A copy has its own first time.
+class FirstTime {
+ public:
+  FirstTime() = default;
+  FirstTime(const FirstTime&) noexcept {}
+  FirstTime& operator=(const FirstTime&) = delete;
+  bool operator()() const noexcept { return !is_over_.test_and_set(); }
+
+ private:
+  mutable std::atomic_flag is_over_;
+};
 
 /// How elements come about. Immutable; any number of passes may be under way, on any threads.
 struct Pipeline {
@@ -75,7 +90,10 @@ struct Pipeline {
   std::optional<std::int64_t> batch_size;  ///< As given to the last `batch`.
   ElementType type;
   /// The same pipeline reading files index, index + num_shards, … only; empty where no files are read.
-  std::function<PipelineHandle(std::int64_t num_shards, std::int64_t index)> shard_files;
+  Resharding shard_files{};
+  /// The same pipeline with this shard where it has kShardHint; empty where it has none.
+  Resharding fill_hints{};
+  FirstTime warns{};  ///< Of what auto_sharded has to say about it.
 
   std::unique_ptr<Pass<FlatElement>> open() const;
 };
@@ -96,6 +114,7 @@ PipelineHandle files_pipeline(std::vector<std::filesystem::path> paths, FileOpen
 // Transformations; Dataset says what they do and throw.
 
 inline constexpr std::int64_t kForever = -1;
+inline constexpr std::int64_t kShardHint = -1;
 
 PipelineHandle shuffled(const PipelineHandle& input, std::int64_t buffer_size,
                         std::optional<std::uint64_t> seed);
@@ -103,11 +122,24 @@ PipelineHandle batched(const PipelineHandle& input, std::int64_t batch_size, boo
 PipelineHandle repeated(const PipelineHandle& input, std::int64_t count);
 PipelineHandle taken(const PipelineHandle& input, std::int64_t count);
 PipelineHandle skipped(const PipelineHandle& input, std::int64_t count);
+/// @param num_shards, index  both kShardHint: what fill_hints says; without that, passes throw.
 /// @param needs_all  whether a shard with elements fails where another has none.
 PipelineHandle sharded(const PipelineHandle& input, std::int64_t num_shards, std::int64_t index,
                        bool needs_all = false);
 PipelineHandle concatenated(const PipelineHandle& first, const PipelineHandle& second);
 PipelineHandle cached(const PipelineHandle& input);
+/// How a cache file knows its elements' lengths and keys.
+struct StructureStore {
+  std::function<std::vector<std::string>()> save;  ///< Of an element, once there was one.
+  /// Learns what was saved. @param max_leaves  that an element can have. @return how many it has; nothing
+  /// where elements of the type are not like that.
+  std::function<std::optional<std::size_t>(const std::vector<std::string>& saved, std::uint64_t max_leaves)>
+      load;
+};
+/// @param open  a pass over the input or a part of it, which learns what `save` saves.
+PipelineHandle cached_in_file(const PipelineHandle& input, const std::filesystem::path& path,
+                              std::function<std::unique_ptr<Pass<FlatElement>>(const PipelineHandle&)> open,
+                              ElementType type, StructureStore structure);
 PipelineHandle prefetched(const PipelineHandle& input, std::int64_t buffer_size);
 PipelineHandle zipped(std::vector<PipelineHandle> inputs, ElementType type);
 

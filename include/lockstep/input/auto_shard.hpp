@@ -7,14 +7,15 @@
 namespace lockstep {
 
 /// One input pipeline's share of a dataset, not split over replicas. Together the shares are the whole; with
-/// AutoShardPolicy::off, and with ::hint, each share is the dataset itself.
+/// AutoShardPolicy::off each share is the dataset itself. With ::hint it is too, but that
+/// `.shard(Dataset::shard_hint, Dataset::shard_hint)` in it is a shard for each input pipeline.
 ///
 /// Files are shared out below every transformation; zipped and concatenated datasets must all come from
 /// `from_files`.
 ///
 /// With fewer files or elements than pipelines, a share that has some throws InvalidArgument on its first
-/// `next`, since another has none. `automatic` warns on the standard error stream where it falls back to
-/// elements.
+/// `next`, since another has none. `automatic` warns on the standard error stream, once for each dataset,
+/// where it falls back to elements.
 /// @throws NotFound  AutoShardPolicy::file, several pipelines, and a source that is not `from_files`.
 template <class E>
 TypedDataset<E> auto_shard(const TypedDataset<E>& dataset, const InputContext& context,

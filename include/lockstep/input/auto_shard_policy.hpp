@@ -14,7 +14,7 @@ enum class AutoShardPolicy : std::int8_t {
   automatic,  ///< By file where the dataset reads files, else by data, with a warning.
   file,       ///< Each worker reads its share of the files: worker w of W files w, w + W, …
   data,       ///< Every worker reads everything and keeps elements w, w + W, …
-  hint,       ///< The dataset has been sharded by the user.
+  hint,       ///< The user shards it: shard(Dataset::shard_hint, Dataset::shard_hint) gets (W, w).
 };
 
 std::string_view name(AutoShardPolicy policy);

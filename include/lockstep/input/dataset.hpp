@@ -41,6 +41,8 @@ class Transformations : public Base {
 
   /// As the count of `repeat`: without end.
   static constexpr std::int64_t forever = kForever;
+  /// As both arguments of `shard`: a place for what AutoShardPolicy::hint says.
+  static constexpr std::int64_t shard_hint = kShardHint;
 
   /// The elements in random order: each is drawn from a buffer of the next `buffer_size` ones, so that a
   /// buffer as large as the dataset gives every order alike. Each pass has another order. The sequence of
@@ -62,8 +64,10 @@ class Transformations : public Base {
   Self take(std::int64_t count) const { return Self(taken(this->pipeline(), count)); }
   /// All but the first `count` elements. @throws InvalidArgument  count < 0.
   Self skip(std::int64_t count) const { return Self(skipped(this->pipeline(), count)); }
-  /// Elements index, index + num_shards, … @throws InvalidArgument  no shards, or an index that is not one of
-  /// them.
+  /// Elements index, index + num_shards, … With `shard_hint` for both: the number of input pipelines and
+  /// which one it is, once auto_shard or distribute_dataset has been called with AutoShardPolicy::hint;
+  /// before that `next` throws ContextError. @throws InvalidArgument  no shards, or an index that is not one
+  /// of them.
   Self shard(std::int64_t num_shards, std::int64_t index) const {
     return Self(sharded(this->pipeline(), num_shards, index));
   }
@@ -152,6 +156,18 @@ class TypedDataset : public detail::Transformations<TypedDataset<E>, Dataset> {
   using Base::Base;
 
  public:
+  using Base::cache;
+  /// The elements of the first pass that comes to its end, kept in a file: later passes and later programs
+  /// read nothing else while it is there, so delete it when the input changes. Shapes, dtypes, lengths and
+  /// keys are kept. The file appears as a whole; a pass that is dropped, or that throws, leaves none. Where
+  /// files are shared out (auto_shard), each share has a file of its own, "PATH.INDEX-of-NUM_SHARDS".
+  ///
+  /// From `next`: @throws NotFound  there is no such folder. @throws InvalidArgument  a file that is damaged,
+  /// or not such a cache of such elements: path, position and reason; the pass has ended. @throws Error  it
+  /// cannot be written.
+  TypedDataset cache(const std::filesystem::path& path) const {
+    return TypedDataset(detail::file_cache_pipeline<E>(this->pipeline(), path));
+  }
   /// fn(element) for each element: a Tensor, or a nest of Tensors of the same lengths and keys for each.
   /// element_spec knows neither their shapes nor their dtypes. @throws InvalidArgument  num_parallel_calls
   /// < 1.

@@ -1,6 +1,9 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
 
 #include <lockstep/tensor.hpp>
 
@@ -14,5 +17,17 @@ namespace lockstep {
 /// @throws NotFound  the file cannot be opened.
 /// @throws InvalidArgument  not such a file: path, position (bytes from the start) and reason.
 Tensor load_npy(const std::filesystem::path& path);
+
+/// Reads the arrays of a .npz file, as numpy.savez and numpy.savez_compressed write it: a zip archive,
+/// members stored or deflated, zip64 included, their checksums compared. Arrays have the names that
+/// numpy.load gives them, without ".npy".
+///
+/// No part of the file is trusted: what is allocated is at most what its compressed bytes can inflate to,
+/// 1032 times as many, and members that overlap are refused.
+/// @param names  the arrays to read; none: all.
+/// @throws NotFound  the file cannot be opened, or has no array of such a name.
+/// @throws InvalidArgument  not such a file: path, array, position and reason.
+std::map<std::string, Tensor> load_npz(const std::filesystem::path& path,
+                                       const std::vector<std::string>& names = {});
 
 }  // namespace lockstep

@@ -50,7 +50,9 @@ auto make_numpy_dataset(const T& nest) {
   return TypedDataset<E>(slices_pipeline(flatten(arrays), known_type(arrays), "make_numpy_dataset"));
 }
 
-/// The rows of a .npy file; each element is a Tensor. @throws as load_npy; InvalidArgument  a scalar.
+/// The rows of a .npy file; each element is a Tensor. Or those of a .npz file's arrays together; each element
+/// is a std::map<std::string, Tensor>. The file's first bytes decide.
+/// @throws as load_npy, load_npz; InvalidArgument  a scalar, different numbers of rows, no arrays.
 Dataset make_numpy_dataset(const std::filesystem::path& path);
 
 }  // namespace lockstep::detail

@@ -2,51 +2,112 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include <lockstep/dtype.hpp>
+#include <lockstep/scalar.hpp>
 #include <lockstep/tensor.hpp>
 
-/// Readers for Dataset::from_files: `reader(path)` is a callable that gives a file's elements.
+/// Readers for Dataset::from_files. Each is a function of a path that gives a function which gives the file's
+/// elements, on the host, one by one and then nothing. Threads may use one reader together, a function that
+/// it gave one at a time.
+///
+/// Any callable of this form is a reader; its elements may be any nest of Tensors. This one gives the bytes
+/// of a file:
+///
+///     struct Bytes {
+///       auto operator()(const std::filesystem::path& path) const {
+///         return [file = std::ifstream(path)]() mutable -> std::optional<ls::Tensor> {
+///           const int byte = file.get();
+///           if (byte < 0) return std::nullopt;
+///           return ls::Tensor::scalar(static_cast<std::uint8_t>(byte), "CPU:0");
+///         };
+///       }
+///     };
+///     auto bytes = ls::Dataset::from_files(paths, Bytes());
+///
+/// A reader says what is wrong by throwing; the dataset adds path and element to the message and goes on with
+/// the next file.
+///
+/// The readers below throw NotFound where the file cannot be opened, and InvalidArgument where it is not what
+/// it should be: path, position (bytes from the start) and reason. They do not trust files: what they
+/// allocate is bounded by the file's size, times 1032 where it is compressed.
 namespace lockstep::readers {
+
+template <class E>
+using Elements = std::function<std::optional<E>()>;
+template <class E>
+using Reader = std::function<Elements<E>(const std::filesystem::path&)>;
 
 /// The lines of a text file, without what ends them (\n or \r\n), as u8 tensors of rank 1; `text` makes
 /// strings of them.
-class LineGenerator {
- public:
-  /// @throws NotFound  the file cannot be opened.
-  explicit LineGenerator(std::filesystem::path path);
-  /// @throws Error  the file cannot be read.
-  std::optional<Tensor> operator()();
-
- private:
-  std::filesystem::path path_;
-  std::ifstream file_;
-  std::string line_;  // kept for its memory
-};
-struct Lines {
-  LineGenerator operator()(const std::filesystem::path& path) const { return LineGenerator(path); }
-};
-inline Lines lines() { return {}; }
-
+Reader<Tensor> lines();
 /// The text of such a tensor. @throws InvalidArgument  not u8.
 std::string text(const Tensor& line);
 
-/// The rows of a .npy file.
-class NpyGenerator {
- public:
-  /// @throws as load_npy; InvalidArgument  a scalar.
-  explicit NpyGenerator(const std::filesystem::path& path);
-  std::optional<Tensor> operator()();
+/// The rows of a .npy file, as load_npy reads it. @throws InvalidArgument  also for a scalar, and for rows
+/// without elements.
+Reader<Tensor> npy();
 
- private:
-  Tensor rows_;
-  std::int64_t next_ = 0;
+/// The rows of the arrays of a .npz file together, by name, as load_npz reads it.
+/// @param names  the arrays to read; none: all.
+/// @throws NotFound  also for an array that is not there. @throws InvalidArgument  also for a scalar, for
+/// rows without elements, and where the arrays differ in their numbers of rows.
+Reader<std::map<std::string, Tensor>> npz(std::vector<std::string> names = {});
+
+/// The rows of an IDX file (http://yann.lecun.com/exdb/mnist, "the IDX file format"), plain or gzip: elements
+/// u8 i8 i16 i32 f32 f64. A row at a time is in memory. @throws InvalidArgument  also where the file has more
+/// or fewer elements than it says, after those that are there; for a scalar, and for rows without elements.
+Reader<Tensor> idx();
+
+struct RecordOptions {
+  std::int64_t record_bytes = 0;  ///< Of each record. At least 1.
+  std::int64_t header_bytes = 0;  ///< Passed over at the beginning of each file.
+  std::int64_t footer_bytes = 0;  ///< Passed over at its end.
 };
-struct Npy {
-  NpyGenerator operator()(const std::filesystem::path& path) const { return NpyGenerator(path); }
+
+/// Records of one length, without anything between them, as u8 tensors [record_bytes].
+/// @throws InvalidArgument  options out of range. From the reader: a file whose bytes are not whole records.
+Reader<Tensor> records(const RecordOptions& options);
+
+/// How the fields of a column are read: as numbers of a dtype, or as text.
+struct CsvColumn {
+  /// Numbers as std::from_chars takes them, with or without a plus sign, with blanks around; for boolean 0,
+  /// 1, true, false.
+  /// @param value_if_missing  where a field is empty; none: that is an error.
+  CsvColumn(DType type, std::optional<Scalar> value_if_missing = {})
+      : dtype(type), default_value(std::move(value_if_missing)) {}
+  /// Fields as they are, also empty ones: u8 tensors of rank 1, of which `readers::text` makes strings.
+  static CsvColumn text() {
+    CsvColumn column(DType::u8);
+    column.is_text = true;
+    return column;
+  }
+
+  DType dtype;
+  std::optional<Scalar> default_value;
+  bool is_text = false;
 };
-inline Npy npy() { return {}; }
+
+struct CsvOptions {
+  std::vector<CsvColumn> columns;  ///< One for each field, or for each that is selected. At least one.
+  bool header = false;             ///< The first record has names and is passed over.
+  char delimiter = ',';            ///< Between fields; not a quote or an end of a line.
+  bool quotes = true;              ///< Whether a field may be in double quotes.
+  std::string missing{};           ///< A field with this text is empty too.
+  std::vector<std::int64_t> select_columns{};  ///< Numbers of fields from 0, ascending; none: all.
+};
+
+/// Comma-separated values (RFC 4180; \n ends a record as well as \r\n, lines without a character are passed
+/// over, a byte-order mark too): each record a list with a scalar for each column. Records of a file have
+/// equal numbers of fields. A record at a time is in memory.
+/// @throws InvalidArgument  options that contradict each other. From the reader: a record that is not as the
+/// options say: its line and field too.
+Reader<std::vector<Tensor>> csv(CsvOptions options);
 
 }  // namespace lockstep::readers

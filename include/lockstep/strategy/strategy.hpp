@@ -177,11 +177,11 @@ class Strategy {
   auto distribute_datasets_from_function(F&& fn, const InputOptions& options = {});
 
   /// A dataset of arrays, neither batched nor distributed yet. Elements are slices along the first axis: of a
-  /// .npy file (each a Tensor: `as<Tensor>()` before distribute_dataset), or of a nest of Tensors, which are
-  /// copied to the host once. A std::vector<Tensor> is a list: it is stacked first, so its elements are the
-  /// tensors.
-  /// @throws as load_npy. @throws InvalidArgument  a scalar, different numbers of rows, a list that cannot be
-  /// stacked.
+  /// .npy file (each a Tensor: `as<Tensor>()` before distribute_dataset), of a .npz file (each a
+  /// std::map<std::string, Tensor>: `as` that), or of a nest of Tensors, which are copied to the host once. A
+  /// std::vector<Tensor> is a list: it is stacked first, so its elements are the tensors.
+  /// @throws as load_npy, load_npz. @throws InvalidArgument  a scalar, different numbers of rows, a list that
+  /// cannot be stacked.
   Dataset make_numpy_dataset(const std::filesystem::path& path);
   template <detail::TensorNest T>
   auto make_numpy_dataset(const T& arrays);

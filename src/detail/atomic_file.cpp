@@ -1,4 +1,4 @@
-#include "checkpoint/atomic_file.hpp"
+#include "detail/atomic_file.hpp"
 
 #include <atomic>
 #include <cerrno>

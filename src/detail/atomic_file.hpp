@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "checkpoint/file_descriptor.hpp"
+#include "detail/file_descriptor.hpp"
 
 namespace lockstep::detail {
 

@@ -1,0 +1,119 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <lockstep/error.hpp>
+
+#include "detail/file_descriptor.hpp"
+
+/// Files from elsewhere, read front to back. What they say of themselves is not trusted.
+namespace lockstep::detail {
+
+/// Whether checksums are compared: not in fuzzers' builds, whose inputs would not get past them.
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+inline constexpr bool kComparesChecksums = false;
+#else
+inline constexpr bool kComparesChecksums = true;
+#endif
+
+/// What is wrong with a file, and where. Whoever knows the file makes an Error of it.
+struct FileFault {
+  std::uint64_t position;  ///< Bytes from the start, of the file or of what `part` says.
+  std::string reason;
+  std::string part = {};  ///< What has the byte, as " of the inflated data"; empty: the file.
+};
+
+/// A regular file, open for reading. It stays the same file when another one takes its name.
+class InputFile {
+ public:
+  /// @param what  the operation, for messages.
+  /// @throws NotFound  it cannot be opened. @throws FileFault  it is not a regular file.
+  InputFile(const std::filesystem::path& path, std::string_view what);
+
+  std::uint64_t size_bytes() const noexcept { return size_bytes_; }
+  /// @throws FileFault  it cannot be read, or was cut short meanwhile. @pre the bytes are in the file.
+  void read_at(std::uint64_t position, void* data, std::size_t size_bytes) const;
+
+ private:
+  FileDescriptor file_;
+  std::uint64_t size_bytes_ = 0;
+};
+using InputFileHandle = std::shared_ptr<const InputFile>;  // owners: the sources that read it
+
+/// Bytes, front to back.
+class ByteSource {
+ public:
+  virtual ~ByteSource() = default;
+
+  /// Reads as many bytes as there are, up to `size_bytes`. @return how many. @throws FileFault
+  std::size_t read_some(void* data, std::size_t size_bytes) {
+    const std::size_t num_read = do_read(static_cast<std::byte*>(data), size_bytes);
+    position_ += num_read;
+    return num_read;
+  }
+  /// @throws FileFault  there are fewer bytes than `what` has.
+  void read(void* data, std::uint64_t size_bytes, std::string_view what);
+  /// @throws FileFault  there cannot be so many bytes. Called before memory is allocated for them.
+  void check_left(std::uint64_t size_bytes, std::string_view what) const;
+  /// @throws FileFault  bytes are left.
+  void expect_end(std::string_view what);
+
+  std::uint64_t position() const noexcept { return position_; }
+  /// No more bytes than these are left: exactly so many of a file; of compressed data, as many as the format
+  /// can hold.
+  virtual std::uint64_t max_left() const noexcept = 0;
+  /// As FileFault::part.
+  virtual std::string part() const { return {}; }
+  [[noreturn]] void fail(std::uint64_t position, std::string reason) const {
+    throw FileFault{position, std::move(reason), part()};
+  }
+
+ protected:
+  explicit ByteSource(std::uint64_t position = 0) : position_(position) {}
+  /// Fewer than asked for: the end.
+  virtual std::size_t do_read(std::byte* data, std::size_t size_bytes) = 0;
+
+ private:
+  std::uint64_t position_;
+};
+
+/// The bytes [begin, end) of a file; positions are the file's.
+class FileSource final : public ByteSource {
+ public:
+  FileSource(InputFileHandle file, std::uint64_t begin, std::uint64_t end)
+      : ByteSource(begin), file_(std::move(file)), end_(end) {}
+  explicit FileSource(const InputFileHandle& file) : FileSource(file, 0, file->size_bytes()) {}
+
+  std::uint64_t max_left() const noexcept override { return end_ - position(); }
+
+ private:
+  std::size_t do_read(std::byte* data, std::size_t size_bytes) override;
+
+  InputFileHandle file_;
+  std::uint64_t end_;
+  std::vector<std::byte> buffer_;  // for reads that are small
+  std::size_t next_ = 0;           // in buffer_
+};
+
+/// fn(), with faults as errors: "what: path, byte N: reason. remedy".
+/// @throws InvalidArgument
+template <class F>
+decltype(auto) with_file_faults(std::string_view what, const std::filesystem::path& path,
+                                std::string_view remedy, F&& fn) {
+  try {
+    return fn();
+  } catch (const FileFault& fault) {
+    raise<InvalidArgument>(
+        {__FILE__, __LINE__, __func__},
+        concat(what, ": ", path, ", byte ", fault.position, fault.part, ": ", fault.reason, ". ", remedy));
+  }
+}
+
+}  // namespace lockstep::detail

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include <lockstep/detail/pipeline.hpp>
+
+#include "input/cache_file.hpp"
+
+namespace lockstep::detail {
+
+/// What passes over a cache in a file share.
+struct FileCache {
+  std::filesystem::path path;
+  std::function<std::unique_ptr<Pass<FlatElement>>()> open_input;
+  StructureStore structure;
+};
+
+/// The elements of the file, or, where there is none, the input's, of which it makes one.
+class FileCachePass final : public Pass<FlatElement> {
+ public:
+  explicit FileCachePass(std::shared_ptr<const FileCache> cache) : cache_(std::move(cache)) {}
+  std::optional<FlatElement> next() override;
+
+ private:
+  void start();
+  std::optional<FlatElement> replay();
+  std::optional<FlatElement> record();
+
+  std::shared_ptr<const FileCache> cache_;  // owners: the pipeline and its passes
+  bool started_ = false;
+  std::optional<CacheFileReader> reader_;  // none, nor an input: the end
+  std::size_t num_leaves_ = 0;
+  std::unique_ptr<Pass<FlatElement>> input_;
+  std::optional<CacheFileWriter> writer_;  // none: nothing is kept of this pass
+};
+
+}  // namespace lockstep::detail

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <lockstep/error.hpp>
+
+namespace lockstep::test {
+
+/// A file in memory with the fuzzer's bytes, one for all inputs.
+class FuzzFile {
+ public:
+  FuzzFile() : descriptor_(memfd_create("fuzz", MFD_CLOEXEC)) {
+    path_ = "/proc/self/fd/" + std::to_string(descriptor_);
+  }
+  ~FuzzFile() { close(descriptor_); }
+  FuzzFile(const FuzzFile&) = delete;
+  FuzzFile& operator=(const FuzzFile&) = delete;
+
+  void write(const std::uint8_t* data, std::size_t size) const {
+    if (descriptor_ < 0 || ftruncate(descriptor_, 0) != 0 ||
+        pwrite(descriptor_, data, size, 0) != static_cast<ssize_t>(size))
+      std::abort();
+  }
+  const std::filesystem::path& path() const noexcept { return path_; }
+
+ private:
+  int descriptor_;
+  std::filesystem::path path_;
+};
+
+/// Calls read(path) for a file of these bytes. Bad bytes must give an InvalidArgument that names the file;
+/// everything else ends the program.
+template <class F>
+int fuzz_file(const std::uint8_t* data, std::size_t size, F&& read) {
+  static const FuzzFile file;
+  file.write(data, size);
+  try {
+    read(file.path());
+  } catch (const InvalidArgument& error) {
+    if (std::string(error.what()).find(file.path().string()) == std::string::npos) {
+      std::fprintf(stderr, "the message does not name the file: %s\n", error.what());
+      std::abort();
+    }
+  }
+  return 0;
+}
+
+/// Reads all elements.
+template <class Reader>
+int fuzz_reader(const std::uint8_t* data, std::size_t size, const Reader& reader) {
+  return fuzz_file(data, size, [&](const std::filesystem::path& path) {
+    auto elements = reader(path);
+    while (elements()) {
+    }
+  });
+}
+
+}  // namespace lockstep::test
