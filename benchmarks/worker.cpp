@@ -66,7 +66,7 @@ void Worker::sweep_case(const DataCase& data, int root, const std::function<void
             .root = root,
             .iterations = options_.iterations};
     row.out_of_place = measure(measured);
-    measured.placement = PlacementKind::in_place;
+    if (team_.collective.has_in_place) measured.placement = PlacementKind::in_place;
     row.in_place = measure(measured);
     if (thread_ != 0) continue;
     if (options_.report_timestamps) row.timestamp = timestamp_now();
@@ -78,6 +78,7 @@ void Worker::warm_up(const DataCase& data, int root) {
   for (std::int64_t size = std::max<std::int64_t>(options_.min_bytes, 1); size <= options_.max_bytes;
        size *= 2) {
     for (const auto placement : {PlacementKind::out_of_place, PlacementKind::in_place}) {
+      if (placement == PlacementKind::in_place && !team_.collective.has_in_place) continue;
       const Layout warmed = layout(data, root, size, placement);
       Calls calls(team_.collective, team_.groups, replicas_, options_, warmed);
       for (int i = 0; i < options_.warmup_iterations; ++i)
@@ -170,7 +171,7 @@ void Worker::find_floor_buffers(const Layout& layout) {
           buffers.outputs.push_back(layout.receive_buffer(replica) + transfer.destination_begin * element);
       }
       if (transfer.source != kAllRanks) std::erase(buffers.outputs, buffers.inputs.front());  // is there
-      floor_buffers_.push_back(std::move(buffers));
+      if (!buffers.outputs.empty()) floor_buffers_.push_back(std::move(buffers));
     }
   }
 }

@@ -148,4 +148,21 @@ void LocalCommunicator::reduce_scatter(std::span<const backend::RankCall> calls,
   });
 }
 
+void LocalCommunicator::transfer(std::string_view operation, std::span<const backend::RankCall> calls,
+                                 std::span<const backend::Transfer> transfers) {
+  run(operation, calls, [&](const Place&) {
+    const Rank& lead = ranks_.front();
+    for (const backend::Transfer& transfer : transfers) {
+      const void* const from =
+          moved(segments(static_cast<std::size_t>(transfer.source))[transfer.segment].send,
+                transfer.send_begin_bytes);
+      void* const to =
+          moved(segments(static_cast<std::size_t>(transfer.destination))[transfer.segment].receive,
+                transfer.receive_begin_bytes);
+      if (from != to)
+        lead.device->copy(to, from, static_cast<std::size_t>(transfer.size_bytes), lead.call->stream);
+    }
+  });
+}
+
 }  // namespace lockstep::cuda

@@ -15,8 +15,8 @@
 namespace lockstep::cuda {
 
 /// Collectives of virtual devices of one GPU: each is one kernel for each tensor, on rank 0's stream, that
-/// reads all sources and writes all destinations once, in rank order. The other ranks' streams wait for it,
-/// and it for them, by events.
+/// reads all sources and writes all destinations once, in rank order; or one copy for each transfer. The
+/// other ranks' streams wait for it, and it for them, by events.
 ///
 /// The thread that drives rank 0 enqueues when all calls are known; the others return when it has.
 class LocalCommunicator final : public backend::CommunicatorBackend {
@@ -31,6 +31,8 @@ class LocalCommunicator final : public backend::CommunicatorBackend {
   void broadcast(std::span<const backend::RankCall> calls, int root) override;
   void all_gather(std::span<const backend::RankCall> calls) override;
   void reduce_scatter(std::span<const backend::RankCall> calls, ReduceOp op) override;
+  void transfer(std::string_view operation, std::span<const backend::RankCall> calls,
+                std::span<const backend::Transfer> transfers) override;
   void abort() noexcept override { published_.fail(); }
 
  private:

@@ -444,4 +444,33 @@ void NcclCommunicator::all_gather(std::span<const backend::RankCall> calls) {
   if (error) std::rethrow_exception(error);
 }
 
+// Both ends go through the transfers in one order, in which NCCL matches those of a pair of ranks.
+void NcclCommunicator::transfer(std::string_view operation, std::span<const backend::RankCall> calls,
+                                std::span<const backend::Transfer> transfers) {
+  require_alive(operation, calls);
+  group(operation, "ncclSend or ncclRecv", calls,
+        [transfers](Rank& rank, const backend::RankCall& call, std::size_t s) {
+          const backend::Segment& segment = call.segments[s];
+          const cudaStream_t stream = cuda::native(call.stream);
+          for (const auto& [_, source, destination, send_begin, receive_begin, size_bytes] :
+               std::ranges::equal_range(transfers, s, {}, &backend::Transfer::segment)) {
+            const void* const send = static_cast<const std::byte*>(segment.send) + send_begin;
+            void* const receive = static_cast<std::byte*>(segment.receive) + receive_begin;
+            const auto count = static_cast<std::size_t>(size_bytes);
+            if (source == destination && send == receive) continue;
+            if (source == call.rank) {
+              const ncclResult_t result =
+                  ncclSend(send, count, ncclUint8, destination, rank.communicator, stream);
+              if (result != ncclSuccess) return result;
+            }
+            if (destination == call.rank) {
+              const ncclResult_t result =
+                  ncclRecv(receive, count, ncclUint8, source, rank.communicator, stream);
+              if (result != ncclSuccess) return result;
+            }
+          }
+          return ncclSuccess;
+        });
+}
+
 }  // namespace lockstep::cuda

@@ -49,6 +49,8 @@ class NcclCommunicator final : public backend::CommunicatorBackend {
   void broadcast(std::span<const backend::RankCall> calls, int root) override;
   void all_gather(std::span<const backend::RankCall> calls) override;
   void reduce_scatter(std::span<const backend::RankCall> calls, ReduceOp op) override;
+  void transfer(std::string_view operation, std::span<const backend::RankCall> calls,
+                std::span<const backend::Transfer> transfers) override;
   void abort() noexcept override;
 
  private:

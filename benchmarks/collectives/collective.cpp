@@ -8,7 +8,8 @@
 namespace lockstep::bench {
 namespace {
 
-constexpr std::array kTable{&kAllReduce, &kReduce, &kBroadcast, &kAllGather, &kReduceScatter};
+constexpr std::array kTable{&kAllReduce, &kReduce,  &kBroadcast, &kAllGather, &kReduceScatter,
+                            &kGather,    &kScatter, &kAllToAll,  &kSendRecv};
 
 }  // namespace
 

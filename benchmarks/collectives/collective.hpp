@@ -38,6 +38,7 @@ struct Collective {
   bool has_root = false;
   bool only_root_sends = false;
   bool only_root_receives = false;
+  bool has_in_place = true;  ///< Else both placements are out of place.
 
   /// @param elements  how many make the size asked for. @param element_bytes  the size of one.
   Counts (*counts)(std::int64_t elements, int num_ranks, std::int64_t element_bytes);

@@ -9,5 +9,9 @@ extern const Collective kReduce;
 extern const Collective kBroadcast;
 extern const Collective kAllGather;
 extern const Collective kReduceScatter;
+extern const Collective kGather;
+extern const Collective kScatter;
+extern const Collective kAllToAll;
+extern const Collective kSendRecv;
 
 }  // namespace lockstep::bench

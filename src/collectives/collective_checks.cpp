@@ -10,15 +10,24 @@
 namespace lockstep::detail {
 namespace {
 
-const CollectiveCall& call_of(const Arrival* arrival) {
-  return *static_cast<const CollectiveCall*>(arrival->payload);
-}
-
 /// "[128, 64] float32".
 struct Spec {
   const TensorView& tensor;
   friend std::ostream& operator<<(std::ostream& out, const Spec& spec) {
     return out << spec.tensor.shape << ' ' << spec.tensor.dtype;
+  }
+};
+
+/// "[1, -1, 0]".
+struct List {
+  std::span<const int> values;
+  friend std::ostream& operator<<(std::ostream& out, const List& list) {
+    const char* separator = "[";
+    for (const int value : list.values) {
+      out << separator << value;
+      separator = ", ";
+    }
+    return out << (list.values.empty() ? "[]" : "]");
   }
 };
 
@@ -59,57 +68,95 @@ template <class Place, class... Parts>
 }  // namespace
 
 std::string_view operation_name(Collective collective, ReduceOp op) {
-  static constexpr std::array<std::array<std::string_view, 5>, 5> kNames = {{
+  static constexpr std::array<std::array<std::string_view, 5>, 3> kReductions = {{
       {"all_reduce(sum)", "all_reduce(mean)", "all_reduce(min)", "all_reduce(max)", "all_reduce(product)"},
       {"reduce(sum)", "reduce(mean)", "reduce(min)", "reduce(max)", "reduce(product)"},
-      {"broadcast", "broadcast", "broadcast", "broadcast", "broadcast"},
-      {"all_gather", "all_gather", "all_gather", "all_gather", "all_gather"},
       {"reduce_scatter(sum)", "reduce_scatter(mean)", "reduce_scatter(min)", "reduce_scatter(max)",
        "reduce_scatter(product)"},
   }};
-  return kNames[static_cast<std::size_t>(collective)][static_cast<std::size_t>(op)];
+  static constexpr std::array<std::string_view, 6> kOthers = {"broadcast", "all_gather", "gather",
+                                                              "scatter",   "all_to_all", "send_recv"};
+  const auto i = static_cast<std::size_t>(collective);
+  return i < kReductions.size() ? kReductions[i][static_cast<std::size_t>(op)]
+                                : kOthers[i - kReductions.size()];
+}
+
+// Destinations are looked at before they are checked: they may be too few.
+bool CollectiveCall::sends() const {
+  if (is({Collective::broadcast, Collective::scatter})) return batch->rank == root;
+  if (collective != Collective::send_recv) return true;
+  const auto rank = static_cast<std::size_t>(batch->rank);
+  return rank < destinations.size() && destinations[rank] >= 0;
+}
+
+bool CollectiveCall::receives() const {
+  switch (collective) {
+    case Collective::reduce:
+    case Collective::gather: return batch->rank == root;
+    case Collective::broadcast: return batch->rank != root;
+    case Collective::send_recv: return std::ranges::find(destinations, batch->rank) != destinations.end();
+    default: return true;
+  }
+}
+
+int CollectiveCall::source() const {
+  if (is({Collective::broadcast, Collective::scatter})) return root;
+  if (collective != Collective::send_recv) return batch->rank;
+  return static_cast<int>(std::ranges::find(destinations, batch->rank) - destinations.begin());
+}
+
+int CollectiveCall::reference() const {
+  if (has_root()) return root;
+  if (collective != Collective::send_recv) return 0;
+  const auto sender = std::ranges::find_if(destinations, [](int destination) { return destination >= 0; });
+  return sender == destinations.end() ? 0 : static_cast<int>(sender - destinations.begin());
 }
 
 void CollectiveChecks::run(std::span<const Arrival* const> arrivals) {
   const CollectiveCall& first = call_of(arrivals.front());
   const std::string_view operation = arrivals.front()->operation;
+  std::size_t num_tensors = 1;
   const auto place = [&](std::size_t rank, std::size_t tensor) {
-    return Place{operation, static_cast<int>(rank), devices_[rank], tensor, first.tensors().size()};
+    return Place{operation, static_cast<int>(rank), devices_[rank], tensor, num_tensors};
   };
 
-  for (std::size_t rank = 0; rank < arrivals.size(); ++rank) {
-    check_batch(call_of(arrivals[rank]), first, place(rank, 0));
-  }
-  const CollectiveCall& reference =
-      first.has_root() ? call_of(arrivals[static_cast<std::size_t>(first.root)]) : first;
-  for (std::size_t i = 0; i < first.tensors().size(); ++i) {
+  for (std::size_t rank = 0; rank < arrivals.size(); ++rank)
+    check_agreement(call_of(arrivals[rank]), first, place(rank, 0));
+  const CollectiveCall& reference = call_of(arrivals[static_cast<std::size_t>(first.reference())]);
+  for (std::size_t rank = 0; rank < arrivals.size(); ++rank)
+    check_batch(call_of(arrivals[rank]), reference, place(rank, 0));
+  num_tensors = reference.tensors().size();
+  for (std::size_t i = 0; i < num_tensors; ++i) {
     for (std::size_t rank = 0; rank < arrivals.size(); ++rank) {
-      check_against(call_of(arrivals[rank]).tensors()[i], reference, place(rank, i));
+      const CollectiveCall& call = call_of(arrivals[rank]);
+      const bool has_input_of_others = call.collective == Collective::send_recv ||
+                                       (call.collective == Collective::scatter && !call.sends());
+      if (!has_input_of_others) check_against(call.tensors()[i], reference, place(rank, i));
     }
   }
   intervals_.clear();
-  for (std::size_t i = 0; i < first.tensors().size(); ++i) {
-    std::int64_t rows = 0;  // of an all_gather's ranks so far
+  for (std::size_t i = 0; i < num_tensors; ++i) {
+    std::int64_t rows = 0;  // of a gather's ranks so far
     for (std::size_t rank = 0; rank < arrivals.size(); ++rank) {
       const CollectiveCall& call = call_of(arrivals[rank]);
       for (const auto tensors : {call.batch->inputs, call.batch->outputs}) {
         if (!tensors.empty()) check_buffer(tensors[i], place(rank, i));
       }
       add_intervals(call, i, rows);
-      if (call.collective == Collective::all_gather) rows += call.batch->inputs[i].shape[0];
+      if (call.gathers()) rows += call.batch->inputs[i].shape[0];
     }
     for (std::size_t rank = 0; rank < arrivals.size(); ++rank) {
       const CollectiveCall& call = call_of(arrivals[rank]);
-      if (!call.batch->outputs.empty()) check_output(call, call.batch->outputs[i], rows, place(rank, i));
+      if (call.batch->outputs.empty()) continue;
+      check_output(call, call_of(arrivals[static_cast<std::size_t>(call.source())]), rows, place(rank, i));
     }
   }
-  check_overlap(operation);
+  check_overlap(operation, !first.is({Collective::all_to_all, Collective::send_recv}));
 }
 
-// Number of tensors, root, stream.
-void CollectiveChecks::check_batch(const CollectiveCall& call, const CollectiveCall& first,
-                                   const Place& place) const {
-  const RankBatch& batch = *call.batch;
+// Options, root and destinations, structure.
+void CollectiveChecks::check_agreement(const CollectiveCall& call, const CollectiveCall& first,
+                                       const Place& place) const {
   LOCKSTEP_MATCHES(call.deterministic == first.deterministic, place, "Pass the same options on every replica",
                    "deterministic = ", call.deterministic ? "true" : "false", " differs from replica 0's ",
                    first.deterministic ? "true" : "false");
@@ -120,22 +167,56 @@ void CollectiveChecks::check_batch(const CollectiveCall& call, const CollectiveC
                      "root ", call.root, " is not one of the ", devices_.size(),
                      " replicas. Roots are replica indices, counted from 0 in the order of the devices.");
   }
+  if (call.collective == Collective::send_recv) {
+    LOCKSTEP_MATCHES(std::ranges::equal(call.destinations, first.destinations), place,
+                     "Pass the same destinations on every replica", "destinations ", List{call.destinations},
+                     " differ from replica 0's ", List{first.destinations});
+    check_destinations(call.destinations, place);
+  }
+  LOCKSTEP_MATCHES(call.batch->structure == first.batch->structure, place,
+                   "Pass the same keys and lengths on every replica", "nest ", call.batch->structure,
+                   " differs from replica 0's ", first.batch->structure);
+}
+
+void CollectiveChecks::check_destinations(std::span<const int> destinations, const Place& place) const {
+  LOCKSTEP_EXPECTS(destinations.size() == devices_.size(), InvalidArgument, place, destinations.size(),
+                   " destinations for ", devices_.size(),
+                   " replicas. Pass one for each, -1 for those that send nothing.");
+  for (std::size_t rank = 0; rank < destinations.size(); ++rank) {
+    const int destination = destinations[rank];
+    LOCKSTEP_EXPECTS(-1 <= destination && destination < static_cast<int>(devices_.size()), InvalidArgument,
+                     place, "destination ", destination, " of replica ", rank, " is not one of the ",
+                     devices_.size(), " replicas. Pass a replica's index, or -1 to send nothing.");
+    const auto earlier = destinations.first(rank);
+    const auto twice = std::ranges::find(earlier, destination);
+    LOCKSTEP_EXPECTS(destination < 0 || twice == earlier.end(), InvalidArgument, place, "replicas ",
+                     twice - earlier.begin(), " and ", rank, " both send to replica ", destination,
+                     ". Name each once; gather sends to one from all.");
+  }
+}
+
+// Number of tensors, stream.
+void CollectiveChecks::check_batch(const CollectiveCall& call, const CollectiveCall& reference,
+                                   const Place& place) const {
+  const RankBatch& batch = *call.batch;
+  if (call.collective == Collective::send_recv) {
+    LOCKSTEP_EXPECTS(call.sends() || batch.inputs.empty(), InvalidArgument, place,
+                     "inputs on a replica that sends to none. Pass none.");
+    LOCKSTEP_EXPECTS(call.receives() || batch.outputs.empty(), InvalidArgument, place,
+                     "outputs on a replica that none sends to. Pass none.");
+  }
   LOCKSTEP_EXPECTS(call.sends() || batch.inputs.empty(), InvalidArgument, place,
                    "inputs on a replica other than root ", call.root, ", which only receives. Pass none.");
-  LOCKSTEP_EXPECTS(call.collective != Collective::reduce || call.receives() || batch.outputs.empty(),
+  LOCKSTEP_EXPECTS(call.receives() || call.collective == Collective::broadcast || batch.outputs.empty(),
                    InvalidArgument, place, "outputs on a replica other than root ", call.root,
                    ", which only sends. Pass none.");
-  const bool may_omit = call.collective == Collective::broadcast && call.sends();
   LOCKSTEP_EXPECTS(!call.sends() || batch.outputs.size() == batch.inputs.size() ||
-                       (batch.outputs.empty() && (may_omit || !call.receives())),
+                       (batch.outputs.empty() && !call.receives()),
                    InvalidArgument, place, batch.inputs.size(), " inputs and ", batch.outputs.size(),
                    " outputs. Pass one output for each input.");
-  LOCKSTEP_MATCHES(call.tensors().size() == first.tensors().size(), place,
-                   "Pass equal batches on every replica", call.tensors().size(),
-                   " tensors differ from replica 0's ", first.tensors().size());
-  LOCKSTEP_MATCHES(batch.structure == first.batch->structure, place,
-                   "Pass the same keys and lengths on every replica", "nest ", batch.structure,
-                   " differs from replica 0's ", first.batch->structure);
+  LOCKSTEP_MATCHES((!call.sends() && !call.receives()) || call.tensors().size() == reference.tensors().size(),
+                   place, "Pass equal batches on every replica", call.tensors().size(),
+                   " tensors differ from replica ", reference.batch->rank, "'s ", reference.tensors().size());
   const auto rank = static_cast<std::size_t>(place.rank);
   LOCKSTEP_EXPECTS(&batch.stream.device_backend() == device_backends_[rank], InvalidArgument, place,
                    "the stream is on ", batch.stream.device(), ". Pass a stream of the replica's device.");
@@ -146,7 +227,7 @@ void CollectiveChecks::check_against(const TensorView& tensor, const CollectiveC
                                      Place place) const {
   const TensorView& other = reference.tensors()[place.tensor];
   const int other_rank = reference.batch->rank;
-  if (reference.collective != Collective::all_gather) {
+  if (!reference.gathers()) {
     LOCKSTEP_MATCHES(tensor.dtype == other.dtype && tensor.shape == other.shape, place,
                      "Pass equal shapes on every replica, or use all_gather for ragged values", "shape ",
                      Spec{tensor}, " differs from replica ", other_rank, "'s ", Spec{other});
@@ -161,9 +242,8 @@ void CollectiveChecks::check_against(const TensorView& tensor, const CollectiveC
   LOCKSTEP_EXPECTS(!reference.reduces() || !is_boolean(tensor.dtype), InvalidArgument, place, Spec{tensor},
                    " cannot be reduced. Cast it to an integer dtype first.");
   const std::int64_t n = static_cast<std::int64_t>(devices_.size());
-  LOCKSTEP_EXPECTS(reference.collective != Collective::reduce_scatter || tensor.size() % n == 0,
-                   InvalidArgument, place, Spec{tensor}, " does not divide into ", n,
-                   " equal parts. Pad it.");
+  LOCKSTEP_EXPECTS(!reference.divides() || tensor.size() % n == 0, InvalidArgument, place, Spec{tensor},
+                   " does not divide into ", n, " equal parts. Pad it.");
 }
 
 void CollectiveChecks::check_buffer(const TensorView& tensor, const Place& place) const {
@@ -175,31 +255,35 @@ void CollectiveChecks::check_buffer(const TensorView& tensor, const Place& place
                    " has no memory.");
 }
 
-void CollectiveChecks::check_output(const CollectiveCall& call, const TensorView& output,
+// Against the input that it comes from.
+void CollectiveChecks::check_output(const CollectiveCall& call, const CollectiveCall& source,
                                     std::int64_t gathered_rows, const Place& place) const {
+  const TensorView& output = call.batch->outputs[place.tensor];
+  const TensorView& input = source.batch->inputs[place.tensor];
   LOCKSTEP_EXPECTS(!output.read_only, InvalidArgument, place, "the output, ", Spec{output},
                    ", is read-only.");
-  if (!call.sends()) return;  // compared with the root's input before
-  const TensorView& input = call.batch->inputs[place.tensor];
   const DType dtype = call.reduces() ? reduced_dtype(call.op, input.dtype) : input.dtype;
   Shape shape = input.shape;
-  bool fits = output.shape == shape;
-  if (call.collective == Collective::all_gather) {
+  if (call.gathers())
     shape = input.shape.with(0, gathered_rows);
-    fits = output.shape == shape;
-  } else if (call.collective == Collective::reduce_scatter) {
-    shape = Shape(input.size() / static_cast<std::int64_t>(devices_.size()));
-    fits = output.size() == shape.size();
-  }
-  LOCKSTEP_EXPECTS(fits && output.dtype == dtype, InvalidArgument, place, "the output is ", Spec{output},
-                   ", where the input ", Spec{input}, " gives ", shape, ' ', dtype,
-                   call.collective == Collective::reduce_scatter ? " (any shape of that size)" : "",
-                   ". Pass such an output.");
+  else if (call.divides())
+    shape = Shape(call.collective == Collective::all_to_all
+                      ? input.size()
+                      : input.size() / static_cast<std::int64_t>(devices_.size()));
+  const bool fits = call.divides() ? output.size() == shape.size() : output.shape == shape;
+  if (fits && output.dtype == dtype) return;
+  const bool is_own = source.batch->rank == call.batch->rank;
+  const std::string found =
+      concat("the output is ", Spec{output}, ", where ",
+             is_own ? "the input" : concat("replica ", source.batch->rank, "'s input"), ' ', Spec{input},
+             " gives ", shape, ' ', dtype, call.divides() ? " (any shape of that size)" : "");
+  LOCKSTEP_MATCHES(is_own, place, "Pass such an output", found);
+  LOCKSTEP_EXPECTS(false, InvalidArgument, place, found, ". Pass such an output.");
 }
 
 // An output in the place of its input counts once, as written; also what a rank contributes to its own part:
-// of an all_gather's output its own rows, of a reduce_scatter's input its own part, which no other rank
-// reads.
+// of a gather's output its own rows, of a reduce_scatter's or scatter's input its own part, which no other
+// rank reads.
 void CollectiveChecks::add_intervals(const CollectiveCall& call, std::size_t tensor, std::int64_t first_row) {
   const RankBatch& batch = *call.batch;
   Interval read{nullptr, nullptr, false, batch.rank};
@@ -214,11 +298,11 @@ void CollectiveChecks::add_intervals(const CollectiveCall& call, std::size_t ten
   if (written.begin != written.end) intervals_.push_back(written);
   if (read.begin == read.end) return;
   if (written.begin != written.end) {
-    if (call.collective == Collective::all_gather) {
+    if (call.gathers()) {
       const TensorView& input = batch.inputs[tensor];
       const std::int64_t row_bytes = input.nbytes() / input.shape[0];
       if (read.begin == written.begin + first_row * row_bytes) return;
-    } else if (call.collective == Collective::reduce_scatter) {
+    } else if (call.is({Collective::reduce_scatter, Collective::scatter})) {
       if (written.begin == read.begin + batch.rank * (written.end - written.begin) &&
           written.end <= read.end) {
         Interval before = read;
@@ -227,7 +311,7 @@ void CollectiveChecks::add_intervals(const CollectiveCall& call, std::size_t ten
         read.begin = written.end;
         if (read.begin == read.end) return;
       }
-    } else if (read.begin == written.begin && read.end == written.end) {
+    } else if (!call.is_transfers() && read.begin == written.begin && read.end == written.end) {
       return;
     }
   }
@@ -236,18 +320,19 @@ void CollectiveChecks::add_intervals(const CollectiveCall& call, std::size_t ten
 
 // A sweep in the order of addresses: what is written may not start before the end of anything before it, what
 // is read not before the end of anything written.
-void CollectiveChecks::check_overlap(std::string_view operation) {
+void CollectiveChecks::check_overlap(std::string_view operation, bool may_be_in_place) {
   std::ranges::sort(intervals_, {}, &Interval::begin);
   const Interval* last_read = nullptr;
   const Interval* last_written = nullptr;
   for (const Interval& interval : intervals_) {
     for (const Interval* before : {last_written, last_read}) {
       const bool may_share = before == nullptr || (!interval.is_written && !before->is_written);
-      LOCKSTEP_EXPECTS(
-          may_share || interval.begin >= before->end, InvalidArgument, operation, ": an ",
-          interval.is_written ? "output" : "input", " of replica ", interval.rank, " overlaps an ",
-          before->is_written ? "output" : "input", " of replica ", before->rank,
-          ". Pass separate buffers; only exactly in place may an output share its input's memory.");
+      LOCKSTEP_EXPECTS(may_share || interval.begin >= before->end, InvalidArgument, operation, ": an ",
+                       interval.is_written ? "output" : "input", " of replica ", interval.rank,
+                       " overlaps an ", before->is_written ? "output" : "input", " of replica ", before->rank,
+                       ". Pass separate buffers; ",
+                       may_be_in_place ? "only exactly in place may an output share its input's memory."
+                                       : "this collective has no form in place.");
     }
     const Interval*& last = interval.is_written ? last_written : last_read;
     if (last == nullptr || interval.end > last->end) last = &interval;

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -12,29 +14,64 @@
 
 namespace lockstep::detail {
 
-enum class Collective : std::uint8_t { all_reduce, reduce, broadcast, all_gather, reduce_scatter };
+enum class Collective : std::uint8_t {
+  all_reduce,
+  reduce,
+  reduce_scatter,
+  broadcast,
+  all_gather,
+  gather,
+  scatter,
+  all_to_all,
+  send_recv
+};
 
 /// What one rank asks for: the payload of its Arrival.
 struct CollectiveCall {
   Collective collective;
   ReduceOp op;  ///< Where it reduces.
-  int root;     ///< Of reduce and broadcast.
+  int root;     ///< Where it has one.
   const RankBatch* batch;
   bool deterministic;
+  std::span<const int> destinations{};  ///< Of send_recv.
 
-  bool has_root() const { return collective == Collective::reduce || collective == Collective::broadcast; }
-  bool reduces() const { return collective != Collective::broadcast && collective != Collective::all_gather; }
-  bool sends() const { return collective != Collective::broadcast || batch->rank == root; }
-  /// Whether outputs are required. The root of a broadcast may leave them out.
-  bool receives() const {
-    return has_root() ? (batch->rank == root) == (collective == Collective::reduce) : true;
+  bool is(std::initializer_list<Collective> collectives) const {
+    return std::ranges::find(collectives, collective) != collectives.end();
   }
+  bool has_root() const {
+    return is({Collective::reduce, Collective::broadcast, Collective::gather, Collective::scatter});
+  }
+  bool reduces() const {
+    return is({Collective::all_reduce, Collective::reduce, Collective::reduce_scatter});
+  }
+  /// Is made of transfers (transfers.hpp).
+  bool is_transfers() const {
+    return is({Collective::gather, Collective::scatter, Collective::all_to_all, Collective::send_recv});
+  }
+  /// Concatenates along axis 0.
+  bool gathers() const { return is({Collective::all_gather, Collective::gather}); }
+  /// A rank's part is 1/num_ranks of its input.
+  bool divides() const {
+    return is({Collective::reduce_scatter, Collective::scatter, Collective::all_to_all});
+  }
+  bool sends() const;
+  /// Whether outputs are required. The root of a broadcast may have some.
+  bool receives() const;
+  /// Whose input it is that makes this rank's outputs; where all inputs do, its own.
+  int source() const;
+  /// With whom ranks compare what they bring: the root, or the first that sends.
+  int reference() const;
   /// What the rank has in any case: inputs, or outputs where it only receives.
   std::span<const TensorView> tensors() const { return sends() ? batch->inputs : batch->outputs; }
 };
 
 /// "all_reduce(sum)", "broadcast".
 std::string_view operation_name(Collective collective, ReduceOp op);
+
+/// The payload of an Arrival at a collective.
+inline const CollectiveCall& call_of(const Arrival* arrival) {
+  return *static_cast<const CollectiveCall*>(arrival->payload);
+}
 
 /// Checks what all ranks of a group bring to a collective, before anything is enqueued. Run by the last rank
 /// to arrive, so one at a time; allocates only while batches grow.
@@ -58,13 +95,15 @@ class CollectiveChecks {
   };
   struct Place;  // for messages
 
-  void check_batch(const CollectiveCall& call, const CollectiveCall& first, const Place& place) const;
+  void check_agreement(const CollectiveCall& call, const CollectiveCall& first, const Place& place) const;
+  void check_destinations(std::span<const int> destinations, const Place& place) const;
+  void check_batch(const CollectiveCall& call, const CollectiveCall& reference, const Place& place) const;
   void check_against(const TensorView& tensor, const CollectiveCall& reference, Place place) const;
   void check_buffer(const TensorView& tensor, const Place& place) const;
-  void check_output(const CollectiveCall& call, const TensorView& output, std::int64_t gathered_rows,
+  void check_output(const CollectiveCall& call, const CollectiveCall& source, std::int64_t gathered_rows,
                     const Place& place) const;
   void add_intervals(const CollectiveCall& call, std::size_t tensor, std::int64_t first_row);
-  void check_overlap(std::string_view operation);
+  void check_overlap(std::string_view operation, bool may_be_in_place);
 
   const std::vector<Device>& devices_;
   const std::vector<backend::DeviceBackend*>& device_backends_;

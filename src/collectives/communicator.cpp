@@ -12,6 +12,7 @@
 #include "collectives/collective_checks.hpp"
 #include "collectives/rendezvous.hpp"
 #include "collectives/short_message.hpp"
+#include "collectives/transfers.hpp"
 
 namespace lockstep {
 
@@ -48,15 +49,15 @@ struct Communicator::Impl {
   void check(Collective collective, ReduceOp op, std::span<const RankBatch> batches,
              const CommunicationOptions& options);
   void run(Collective collective, ReduceOp op, int root, std::span<const RankBatch> batches,
-           const CommunicationOptions& options);
+           const CommunicationOptions& options, std::span<const int> destinations = {});
   void run_all(Collective collective, ReduceOp op, int root, std::span<const TensorView> inputs,
                std::span<const TensorView> outputs, std::span<const StreamRef> streams,
-               const CommunicationOptions& options);
+               const CommunicationOptions& options, std::span<const int> destinations = {});
   bool meet(Collective collective, ReduceOp op, int root, std::span<const RankBatch> batches,
-            const CommunicationOptions& options);
+            const CommunicationOptions& options, std::span<const int> destinations);
   void reduce_messages(ReduceOp op, std::span<const RankBatch> batches);
   void run_locked(Collective collective, ReduceOp op, int root, std::span<const RankBatch> batches,
-                  const CommunicationOptions& options);
+                  const CommunicationOptions& options, std::span<const int> destinations);
   void make_segments(const CollectiveCall& call, std::vector<Buffer>& temporaries);
   void enqueue(Collective collective, ReduceOp op, int root, std::span<const backend::RankCall> calls);
   void enqueue_in_rank_order(Collective collective, ReduceOp op, int root,
@@ -71,6 +72,7 @@ struct Communicator::Impl {
   const std::unique_ptr<backend::CommunicatorBackend> backend;
   detail::Rendezvous rendezvous;
   detail::CollectiveChecks checks;
+  std::vector<backend::Transfer> transfers;  // of the collective under way; set where all ranks meet
   // Every rank looks at every other's message, and compares its memory with that of each.
   static constexpr int kMaxRanksOfMessages = 16;
   const bool takes_messages;
@@ -102,24 +104,25 @@ std::unique_lock<std::mutex> Communicator::Impl::lock_if_all(std::span<const Ran
 }
 
 void Communicator::Impl::run(Collective collective, ReduceOp op, int root, std::span<const RankBatch> batches,
-                             const CommunicationOptions& options) {
+                             const CommunicationOptions& options, std::span<const int> destinations) {
   const auto lock = lock_if_all(batches);
-  run_locked(collective, op, root, batches, options);
+  run_locked(collective, op, root, batches, options, destinations);
 }
 
 void Communicator::Impl::check(Collective collective, ReduceOp op, std::span<const RankBatch> batches,
                                const CommunicationOptions& options) {
   const auto lock = lock_if_all(batches);
-  meet(collective, op, 0, batches, options);
+  meet(collective, op, 0, batches, options, {});
 }
 
 void Communicator::Impl::run_all(Collective collective, ReduceOp op, int root,
                                  std::span<const TensorView> inputs, std::span<const TensorView> outputs,
-                                 std::span<const StreamRef> streams, const CommunicationOptions& options) {
+                                 std::span<const StreamRef> streams, const CommunicationOptions& options,
+                                 std::span<const int> destinations) {
   const std::string_view operation = detail::operation_name(collective, op);
   const std::size_t n = devices.size();
-  const bool one_input = collective == Collective::broadcast;
-  const bool one_output = collective == Collective::reduce;
+  const bool one_input = collective == Collective::broadcast || collective == Collective::scatter;
+  const bool one_output = collective == Collective::reduce || collective == Collective::gather;
   LOCKSTEP_EXPECTS(
       (one_input || inputs.size() == n) && (one_output || outputs.size() == n) && streams.size() == n,
       InvalidArgument, operation, ": ", inputs.size(), " inputs, ", outputs.size(), " outputs and ",
@@ -134,13 +137,18 @@ void Communicator::Impl::run_all(Collective collective, ReduceOp op, int root,
     };
     all_batches.push_back(
         {static_cast<int>(rank), streams[rank], part(inputs, one_input), part(outputs, one_output)});
+    if (collective != Collective::send_recv) continue;
+    const CollectiveCall call{collective, op, root, &all_batches.back(), false, destinations};
+    if (!call.sends()) all_batches.back().inputs = {};
+    if (!call.receives()) all_batches.back().outputs = {};
   }
-  run_locked(collective, op, root, all_batches, options);
+  run_locked(collective, op, root, all_batches, options, destinations);
 }
 
 // Where all ranks' calls meet, and are checked. Returns whether they are short messages, which have arrived.
 bool Communicator::Impl::meet(Collective collective, ReduceOp op, int root,
-                              std::span<const RankBatch> batches, const CommunicationOptions& options) {
+                              std::span<const RankBatch> batches, const CommunicationOptions& options,
+                              std::span<const int> destinations) {
   const std::string_view operation = detail::operation_name(collective, op);
   const CommunicationOptions merged = options.merged_over({});
   LOCKSTEP_EXPECTS(!batches.empty(), InvalidArgument, operation, ": no replica is named.");
@@ -158,7 +166,7 @@ bool Communicator::Impl::meet(Collective collective, ReduceOp op, int root,
   own.arrivals.clear();
   for (const RankBatch& batch : batches) {
     own.ranks.push_back(batch.rank);
-    own.calls.push_back({collective, op, root, &batch, merged.deterministic});
+    own.calls.push_back({collective, op, root, &batch, merged.deterministic, destinations});
   }
   for (const CollectiveCall& call : own.calls) {
     detail::Arrival& arrival = own.arrivals.emplace_back(detail::Arrival{operation, call.tensors(), &call});
@@ -167,13 +175,18 @@ bool Communicator::Impl::meet(Collective collective, ReduceOp op, int root,
       detail::set_short_message(arrival.message, call, devices[r], *device_backends[r]);
   }
   return rendezvous.meet(
-      own.ranks, own.arrivals, [this](std::span<const detail::Arrival* const> all) { checks.run(all); },
+      own.ranks, own.arrivals,
+      [this](std::span<const detail::Arrival* const> all) {
+        checks.run(all);
+        detail::find_transfers(all, transfers);
+      },
       merged.timeout);
 }
 
 void Communicator::Impl::run_locked(Collective collective, ReduceOp op, int root,
-                                    std::span<const RankBatch> batches, const CommunicationOptions& options) {
-  if (meet(collective, op, root, batches, options)) return reduce_messages(op, batches);
+                                    std::span<const RankBatch> batches, const CommunicationOptions& options,
+                                    std::span<const int> destinations) {
+  if (meet(collective, op, root, batches, options, destinations)) return reduce_messages(op, batches);
   // From here on the others count on this thread: if it fails, so must they.
   try {
     Scratch& own = scratch_of(batches.front());
@@ -185,8 +198,8 @@ void Communicator::Impl::run_locked(Collective collective, ReduceOp op, int root
           {call.batch->rank, call.batch->stream.handle(), scratch_of(*call.batch).segments});
     }
     // What is left out is empty on all ranks, so that all skip the call or none.
-    if (own.rank_calls.front().segments.empty()) return;
     const CollectiveCall& call = own.calls.front();
+    if (call.is_transfers() ? transfers.empty() : own.rank_calls.front().segments.empty()) return;
     if (call.reduces() && call.deterministic && !backend->combines_in_rank_order())
       enqueue_in_rank_order(collective, op, root, own.rank_calls);
     else
@@ -235,7 +248,8 @@ void Communicator::Impl::make_segments(const CollectiveCall& call, std::vector<B
     }
     const bool gathers = call.collective == Collective::all_gather;
     const std::int64_t size = gathers ? batch.outputs[i].size() : tensor.size();
-    if (size > 0) own.segments.push_back(segment);
+    // Transfers count segments as they are, and leave out what is empty.
+    if (size > 0 || call.is_transfers()) own.segments.push_back(segment);
   }
 }
 
@@ -247,6 +261,11 @@ void Communicator::Impl::enqueue(Collective collective, ReduceOp op, int root,
     case Collective::broadcast: return backend->broadcast(calls, root);
     case Collective::all_gather: return backend->all_gather(calls);
     case Collective::reduce_scatter: return backend->reduce_scatter(calls, op);
+    case Collective::gather:
+    case Collective::scatter:
+    case Collective::all_to_all:
+    case Collective::send_recv:
+      return backend->transfer(detail::operation_name(collective, op), calls, transfers);
   }
 }
 
@@ -369,6 +388,23 @@ void Communicator::reduce_scatter(ReduceOp op, std::span<const TensorView> input
                                   const CommunicationOptions& options) {
   impl().run_all(Collective::reduce_scatter, op, 0, inputs, outputs, streams, options);
 }
+void Communicator::gather(std::span<const TensorView> inputs, const TensorView& output, int root,
+                          std::span<const StreamRef> streams, const CommunicationOptions& options) {
+  impl().run_all(Collective::gather, ReduceOp::sum, root, inputs, {&output, 1}, streams, options);
+}
+void Communicator::scatter(const TensorView& input, std::span<const TensorView> outputs, int root,
+                           std::span<const StreamRef> streams, const CommunicationOptions& options) {
+  impl().run_all(Collective::scatter, ReduceOp::sum, root, {&input, 1}, outputs, streams, options);
+}
+void Communicator::all_to_all(std::span<const TensorView> inputs, std::span<const TensorView> outputs,
+                              std::span<const StreamRef> streams, const CommunicationOptions& options) {
+  impl().run_all(Collective::all_to_all, ReduceOp::sum, 0, inputs, outputs, streams, options);
+}
+void Communicator::send_recv(std::span<const int> destinations, std::span<const TensorView> inputs,
+                             std::span<const TensorView> outputs, std::span<const StreamRef> streams,
+                             const CommunicationOptions& options) {
+  impl().run_all(Collective::send_recv, ReduceOp::sum, 0, inputs, outputs, streams, options, destinations);
+}
 
 void Communicator::all_reduce(ReduceOp op, std::span<const RankBatch> batches,
                               const CommunicationOptions& options) {
@@ -388,6 +424,20 @@ void Communicator::all_gather(std::span<const RankBatch> batches, const Communic
 void Communicator::reduce_scatter(ReduceOp op, std::span<const RankBatch> batches,
                                   const CommunicationOptions& options) {
   impl().run(Collective::reduce_scatter, op, 0, batches, options);
+}
+void Communicator::gather(int root, std::span<const RankBatch> batches, const CommunicationOptions& options) {
+  impl().run(Collective::gather, ReduceOp::sum, root, batches, options);
+}
+void Communicator::scatter(int root, std::span<const RankBatch> batches,
+                           const CommunicationOptions& options) {
+  impl().run(Collective::scatter, ReduceOp::sum, root, batches, options);
+}
+void Communicator::all_to_all(std::span<const RankBatch> batches, const CommunicationOptions& options) {
+  impl().run(Collective::all_to_all, ReduceOp::sum, 0, batches, options);
+}
+void Communicator::send_recv(std::span<const int> destinations, std::span<const RankBatch> batches,
+                             const CommunicationOptions& options) {
+  impl().run(Collective::send_recv, ReduceOp::sum, 0, batches, options, destinations);
 }
 
 void Communicator::check_all_reduce(ReduceOp op, std::span<const RankBatch> batches,

@@ -23,7 +23,8 @@ TEST_CASE("lockstep_bench exits with nccl-tests' statuses", "[benchmarks]") {
   CHECK(exit_status("all_reduce --frobnicate") == 6);
   CHECK(exit_status("") == 6);
   CHECK(exit_status("all_reduce -G 1") == 5);
-  CHECK(exit_status("alltoall") == 5);
+  CHECK(exit_status("hypercube") == 5);
+  CHECK(exit_status("alltoall -b 1K -e 4K -f 2 --replicas 3 -n 2 --floor") == 0);
   CHECK(exit_status("merge_call -b 1K") == 6);
   CHECK(exit_status("reduce_scatter -b 1K -e 4K -f 2 --replicas 2 -n 2 --floor") == 0);
   CHECK(exit_status("batch_reduce --sizes 1K,20 --replicas 2 -n 2 --floor") == 0);

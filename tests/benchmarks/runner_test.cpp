@@ -56,7 +56,8 @@ TEST_CASE("all_reduce is measured and right for every size, datatype and operato
 
 TEST_CASE("every collective is measured and right for every size, datatype, operator and root",
           "[benchmarks]") {
-  const auto name = GENERATE("reduce", "broadcast", "all_gather", "reduce_scatter");
+  const auto name = GENERATE("reduce", "broadcast", "all_gather", "reduce_scatter", "gather", "scatter",
+                             "alltoall", "sendrecv");
   const std::string replicas = GENERATE("1", "2", "3");
   const Collective& collective = *find_collective(name);
   const auto rows = run(parse({"-b", "1", "-e", "1K", "-f", "32", "-d", "all", "-o", "all", "-r", "all",
@@ -85,13 +86,20 @@ TEST_CASE("parts of ranks are rounded down to 16 bytes", "[benchmarks]") {
   CHECK(row("reduce_scatter", "100").count == 8);
   CHECK(row("reduce_scatter", "100").size_bytes == 96);
   CHECK(row("all_gather", "40").size_bytes == 0);
+  for (const char* name : {"gather", "scatter", "alltoall"}) {
+    CHECK(row(name, "100").count == 8);
+    CHECK(row(name, "100").size_bytes == 96);
+  }
+  CHECK(row("sendrecv", "100").count == 25);
+  CHECK(row("sendrecv", "100").size_bytes == 100);
   CHECK(row("broadcast", "100").count == 25);
   CHECK(row("reduce", "100").size_bytes == 100);
 }
 
 TEST_CASE("every collective works misaligned, in batches, and with several ranks for a thread",
           "[benchmarks]") {
-  const auto name = GENERATE("reduce", "broadcast", "all_gather", "reduce_scatter");
+  const auto name = GENERATE("reduce", "broadcast", "all_gather", "reduce_scatter", "gather", "scatter",
+                             "alltoall", "sendrecv");
   const auto rows = run(parse({"-b", "256", "-e", "512", "-f", "2", "-m", "3", "-u", "3", "-t", "2", "-g",
                                "2", "-r", "1", "-a", "3"},
                               {{"NCCL_TESTS_SPLIT", "MOD 2"}}, name),
@@ -101,7 +109,8 @@ TEST_CASE("every collective works misaligned, in batches, and with several ranks
 }
 
 TEST_CASE("a planted error of any collective is counted, in both placements", "[benchmarks]") {
-  const auto name = GENERATE("all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatter");
+  const auto name = GENERATE("all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatter", "gather",
+                             "scatter", "alltoall", "sendrecv");
   static const Collective* planted_in = nullptr;
   planted_in = find_collective(name);
   Collective broken = *planted_in;
@@ -118,8 +127,20 @@ TEST_CASE("a planted error of any collective is counted, in both placements", "[
   CHECK(rows.at(0).in_place.wrong == 1);
 }
 
+TEST_CASE("a part that goes to the wrong rank is counted", "[benchmarks]") {
+  Collective broken = *find_collective("sendrecv");
+  broken.run = [](Communicator& communicator, ReduceOp, int, std::span<const RankBatch> batches,
+                  const CommunicationOptions& options) {
+    communicator.send_recv(std::vector<int>{2, 0, 1}, batches, options);
+  };
+  const auto rows = run(parse({"-b", "1K", "-e", "1K", "--replicas", "3"}, {}, "sendrecv"), broken);
+  CHECK(rows.at(0).out_of_place.wrong > 3 * 256 / 2);  // by chance some values are the same
+  CHECK(rows.at(0).in_place.wrong > 3 * 256 / 2);
+}
+
 TEST_CASE("a collective that does nothing is wrong everywhere", "[benchmarks]") {
-  const auto name = GENERATE("all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatter");
+  const auto name = GENERATE("all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatter", "gather",
+                             "scatter", "alltoall", "sendrecv");
   Collective idle = *find_collective(name);
   idle.run = [](Communicator&, ReduceOp, int, std::span<const RankBatch>, const CommunicationOptions&) {};
   const auto rows = run(parse({"-b", "4K", "-e", "4K", "-n", "1", "--replicas", "2"}, {}, name), idle);

@@ -17,6 +17,27 @@ namespace ls = lockstep;
 
 namespace {
 
+// Sends and receives between GPUs, and on one GPU.
+void exchange() {
+  const std::vector<ls::Device> devices = {"GPU:0", "GPU:1"};
+  auto communicator = ls::Communicator::create(devices);
+  std::vector<ls::Tensor> inputs, outputs;
+  std::vector<ls::TensorView> sent, received;
+  std::vector<ls::StreamRef> streams;
+  for (const ls::Device& device : devices) {
+    const auto value = static_cast<float>(device.index());
+    inputs.push_back(ls::Tensor::full({2, 3}, value, ls::DType::f32, device));
+    outputs.push_back(ls::Tensor::zeros({2, 3}, ls::DType::f32, device));
+    sent.push_back(inputs.back().view());
+    received.push_back(outputs.back().view());
+    streams.push_back(ls::current_stream(device));
+  }
+  communicator.all_to_all(sent, received, streams);
+  const std::vector<float> expected = {0, 0, 0, 1, 1, 1};
+  for (const ls::Tensor& output : outputs)
+    if (output.to_vector<float>() != expected) throw std::logic_error("wrong exchange");
+}
+
 void step() {
   ls::MirroredStrategy strategy({"GPU:0", "GPU:1"});
   const auto scope = strategy.scope();
@@ -33,6 +54,7 @@ void step() {
   if (total.to_vector<float>() != std::vector<float>(4, 24)) throw std::logic_error("wrong result");
   strategy.extended().broadcast_to(total).size();
   const ls::PinnedBuffer pinned(4096, "GPU:1");
+  exchange();
 }
 
 }  // namespace

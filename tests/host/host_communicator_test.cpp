@@ -46,6 +46,8 @@ TEST_CASE("abort releases the ranks that wait in a host collective, and fails la
   for (float& value : values) segments.push_back({&value, &value, 1, DType::f32});
   for (int rank = 0; rank < 3; ++rank) calls.push_back({rank, {}, {&segments[rank], 1}});
   REQUIRE_THROWS_MATCHES(communicator->broadcast(calls, 0), CollectiveAborted, says("broadcast", "aborted"));
+  REQUIRE_THROWS_MATCHES(communicator->transfer("gather", calls, {}), CollectiveAborted,
+                         says("gather on rank 0 of 3 host ranks", "aborted"));
   REQUIRE(values == std::vector<float>(3, 1));
 }
 

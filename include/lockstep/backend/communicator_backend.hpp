@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <span>
+#include <string_view>
 
 #include <lockstep/backend/handles.hpp>
 #include <lockstep/dtype.hpp>
@@ -24,6 +26,16 @@ struct RankCall {
   int rank = 0;
   StreamHandle stream{};
   std::span<const Segment> segments;
+};
+
+/// Bytes that go from one rank's memory to another's, or to another place in its own.
+struct Transfer {
+  std::size_t segment = 0;  ///< Of both ranks' calls.
+  int source = 0;
+  int destination = 0;
+  std::int64_t send_begin_bytes = 0;     ///< Behind the source's `send`.
+  std::int64_t receive_begin_bytes = 0;  ///< Behind the destination's `receive`.
+  std::int64_t size_bytes = 0;           ///< Above 0.
 };
 
 /// The collectives of a group of devices; one object serves all ranks of this process.
@@ -66,6 +78,12 @@ class CommunicatorBackend {
   virtual void all_gather(std::span<const RankCall> calls) = 0;
   /// count: elements that each rank receives; it sends num_ranks times as many.
   virtual void reduce_scatter(std::span<const RankCall> calls, ReduceOp op) = 0;
+  /// Makes all `transfers`, which are the same on every rank, ordered by segment, and keep clear of each
+  /// other; one may be from a place to exactly that place. Segments' counts say nothing here, and a rank with
+  /// no part in them may have none. They may change once all calls have returned.
+  /// @param operation  for messages: gather, scatter, all_to_all or send_recv.
+  virtual void transfer(std::string_view operation, std::span<const RankCall> calls,
+                        std::span<const Transfer> transfers) = 0;
 
   /// Releases every waiting call, which throws CollectiveAborted, as later calls do. Any thread.
   virtual void abort() noexcept = 0;

@@ -47,13 +47,14 @@ struct RankBatch {
 /// the sum divided by num_ranks() in float or double; of integers it is a true division, and outputs then
 /// have reduced_dtype(mean). min and max propagate NaN.
 ///
-/// Buffers: contiguous, on the rank's device. An output may be exactly its input; all_gather's input may be
-/// exactly the rank's own part of its output, and reduce_scatter's output exactly the rank's own part of its
-/// input. Any other overlap between buffers of a call is refused, unless both are only read. Zero elements on
-/// all ranks are nothing to do.
+/// Buffers: contiguous, on the rank's device. An output may be exactly its input, but for all_to_all's and
+/// send_recv's; all_gather's and gather's input may be exactly the rank's own part of its output, and
+/// reduce_scatter's and scatter's output exactly the rank's own part of its input. Any other overlap between
+/// buffers of a call is refused, unless both are only read. Zero elements on all ranks are nothing to do.
 ///
 /// Errors, before anything is enqueued and on every rank:
-/// InvalidArgument (rank or root out of range, dtype, strided or overlapping buffers, wrong device),
+/// InvalidArgument (rank, root or destination out of range, dtype, strided or overlapping buffers, wrong
+/// device),
 /// CollectiveMismatch (ranks disagree: names both), ContextError (moved-from), CollectiveTimeout (who is
 /// missing), CollectiveAborted (failed before).
 class Communicator {
@@ -88,6 +89,22 @@ class Communicator {
   /// outputs: 1/num_ranks of the inputs' elements; rank r gets the r-th part of the reduction.
   void reduce_scatter(ReduceOp op, std::span<const TensorView> inputs, std::span<const TensorView> outputs,
                       std::span<const StreamRef> streams, const CommunicationOptions& options = {});
+  /// output: axis 0 is the concatenation of the inputs' axis 0, whose lengths may differ.
+  void gather(std::span<const TensorView> inputs, const TensorView& output, int root,
+              std::span<const StreamRef> streams, const CommunicationOptions& options = {});
+  /// outputs: 1/num_ranks of the input's elements; rank r gets the r-th part, the root included.
+  void scatter(const TensorView& input, std::span<const TensorView> outputs, int root,
+               std::span<const StreamRef> streams, const CommunicationOptions& options = {});
+  /// Inputs of equal shapes are num_ranks equal parts each: rank r's p-th part becomes rank p's r-th one.
+  /// outputs: as many elements.
+  void all_to_all(std::span<const TensorView> inputs, std::span<const TensorView> outputs,
+                  std::span<const StreamRef> streams, const CommunicationOptions& options = {});
+  /// Rank r's input goes to rank `destinations[r]`, itself allowed; -1: nowhere. No rank is named twice.
+  /// Shapes and dtypes are equal on the two ranks of a transfer. The inputs of ranks that do not send, and
+  /// the outputs of those that nobody sends to, are not looked at.
+  void send_recv(std::span<const int> destinations, std::span<const TensorView> inputs,
+                 std::span<const TensorView> outputs, std::span<const StreamRef> streams,
+                 const CommunicationOptions& options = {});
 
   // Batches, for the ranks that the calling thread drives.
   void all_reduce(ReduceOp op, std::span<const RankBatch> batches, const CommunicationOptions& options = {});
@@ -97,6 +114,13 @@ class Communicator {
   void all_gather(std::span<const RankBatch> batches, const CommunicationOptions& options = {});
   void reduce_scatter(ReduceOp op, std::span<const RankBatch> batches,
                       const CommunicationOptions& options = {});
+  void gather(int root, std::span<const RankBatch> batches, const CommunicationOptions& options = {});
+  void scatter(int root, std::span<const RankBatch> batches, const CommunicationOptions& options = {});
+  void all_to_all(std::span<const RankBatch> batches, const CommunicationOptions& options = {});
+  /// `destinations` is equal on all ranks. Ranks that do not send have no inputs, ranks that nobody sends to
+  /// no outputs.
+  void send_recv(std::span<const int> destinations, std::span<const RankBatch> batches,
+                 const CommunicationOptions& options = {});
 
   /// Meets and checks as all_reduce does, and reduces nothing: for callers that arrange a batch in other
   /// buffers first, which must not start before all ranks agree. One call in the order of calls.
