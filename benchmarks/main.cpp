@@ -77,7 +77,8 @@ int measure(Options options, std::optional<JsonFile>& json) {
   }
   const Collective& collective = *find_collective(options.collective);
   Runner runner(options, collective);
-  return report(options, runner, {collective.bus_formula, !collective.has_in_place, kCollectiveFloor}, runner.groups(), json);
+  return report(options, runner, {collective.bus_formula, !collective.has_in_place, kCollectiveFloor},
+                runner.groups(), json);
 }
 
 ExitStatus status_of(const lockstep::Error& error) {
