@@ -1,6 +1,8 @@
 #pragma once
 
 #include <algorithm>
+#include <charconv>
+#include <optional>
 #include <string_view>
 
 namespace lockstep {
@@ -16,6 +18,14 @@ constexpr bool is_letter_ascii(char c) { return to_upper_ascii(c) >= 'A' && to_u
 constexpr bool equals_ignoring_case(std::string_view a, std::string_view b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](char x, char y) { return to_upper_ascii(x) == to_upper_ascii(y); });
+}
+
+/// All of a text as a number without a sign; nothing if it is none, or more than an int.
+inline std::optional<int> parse_number(std::string_view text) {
+  int value = 0;
+  if (text.empty() || !std::all_of(text.begin(), text.end(), is_digit_ascii)) return {};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() ? std::optional(value) : std::nullopt;
 }
 
 }  // namespace lockstep

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <charconv>
 #include <ostream>
 
 #include <lockstep/device.hpp>
@@ -9,14 +8,6 @@
 
 namespace lockstep {
 namespace {
-
-// All of `text` as a number without a sign.
-std::optional<int> parse_number(std::string_view text) {
-  int value = 0;
-  if (text.empty() || !std::all_of(text.begin(), text.end(), is_digit_ascii)) return {};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() ? std::optional(value) : std::nullopt;
-}
 
 std::optional<DeviceKind> parse_kind(std::string_view text) {
   if (equals_ignoring_case(text, "cpu")) return DeviceKind::cpu;

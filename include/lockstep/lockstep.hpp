@@ -5,6 +5,13 @@
 #include <lockstep/buffer.hpp>
 #include <lockstep/checkpoint/checkpoint.hpp>
 #include <lockstep/checkpoint/checkpoint_manager.hpp>
+#include <lockstep/cluster/cluster_spec.hpp>
+#include <lockstep/cluster/environment.hpp>
+#include <lockstep/cluster/resolver.hpp>
+#include <lockstep/cluster/roles.hpp>
+#include <lockstep/cluster/simple_resolver.hpp>
+#include <lockstep/cluster/tf_config_resolver.hpp>
+#include <lockstep/cluster/union_resolver.hpp>
 #include <lockstep/collectives/communicator.hpp>
 #include <lockstep/collectives/cross_device_ops.hpp>
 #include <lockstep/collectives/fusion.hpp>

@@ -33,16 +33,6 @@ std::uint64_t num_bytes(const SafetensorsEntry& entry) {
 
 std::string_view safetensors_name(DType dtype) { return kNames[static_cast<std::size_t>(dtype)]; }
 
-std::string in_quotes(std::string_view text) {
-  constexpr std::size_t kMost = 100;
-  std::string_view shown = text.substr(0, kMost);
-  if (shown.size() < text.size())  // not within a character of UTF-8
-    while (!shown.empty() && (text[shown.size()] & 0xc0) == 0x80) shown.remove_suffix(1);
-  std::string result = "'";
-  for (const char c : shown) result += static_cast<unsigned char>(c) < ' ' || c == '\x7f' ? '?' : c;
-  return result + (shown.size() < text.size() ? "…'" : "'");
-}
-
 void check_safetensors_key(std::string_view key, std::string_view what) {
   LOCKSTEP_EXPECTS(!key.empty(), InvalidArgument, what,
                    ": a key is empty. Give every variable a name of its own.");

@@ -9,6 +9,8 @@
 #include <lockstep/dtype.hpp>
 #include <lockstep/shape.hpp>
 
+#include "detail/in_quotes.hpp"
+
 /// The header of the safetensors format (https://github.com/huggingface/safetensors, "Format"): a JSON object
 /// that gives each tensor's key its dtype, its shape, and where its bytes begin and end, counted from the
 /// first byte after the header. The bytes follow each other without holes, little-endian and row-major.
@@ -40,9 +42,6 @@ std::optional<DType> parse_safetensors_name(std::string_view name);
 
 /// The bytes that the entry's shape and dtype need.
 std::uint64_t num_bytes(const SafetensorsEntry& entry);
-
-/// "'key'", fit for a message: of a text from outside, its beginning, and of that what prints.
-std::string in_quotes(std::string_view text);
 
 /// @throws InvalidArgument  the key cannot be one: it is empty, "__metadata__", or not UTF-8; names `what`.
 void check_safetensors_key(std::string_view key, std::string_view what);

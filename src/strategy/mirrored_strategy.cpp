@@ -1,6 +1,7 @@
 #include <lockstep/strategy/mirrored_strategy.hpp>
 
 #include "strategy/default_devices.hpp"
+#include "strategy/ignored_cluster.hpp"
 
 namespace lockstep {
 
@@ -10,7 +11,9 @@ MirroredStrategy::MirroredStrategy(std::initializer_list<Device> devices, const 
     : MirroredStrategy(std::vector<Device>(devices), options) {}
 
 MirroredStrategy::MirroredStrategy(std::vector<Device> devices, const CommunicationOptions& options)
-    : Strategy(detail::or_default_devices(std::move(devices)), {}, options, "MirroredStrategy") {}
+    : Strategy(detail::or_default_devices(std::move(devices)), {}, options, "MirroredStrategy") {
+  detail::warn_if_cluster_is_ignored(name(), cluster::environment_variables());
+}
 
 MirroredStrategy::MirroredStrategy(std::vector<Device> devices,
                                    std::unique_ptr<CrossDeviceOps> cross_device_ops,

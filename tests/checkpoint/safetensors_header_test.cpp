@@ -12,7 +12,6 @@
 
 using namespace lockstep;
 using detail::check_safetensors_key;
-using detail::in_quotes;
 using detail::make_safetensors_header;
 using detail::SafetensorsEntry;
 using test::says;
@@ -83,11 +82,4 @@ TEST_CASE("keys that the format cannot hold are refused", "[checkpoint][host]") 
                        says("add: the key '__metadata__' is the format's own"));
   CHECK_THROWS_MATCHES(check_safetensors_key("caf\xe9", "add"), InvalidArgument,
                        says("add: the key 'caf?' is not UTF-8"));
-}
-
-TEST_CASE("texts from outside are made fit for messages", "[checkpoint][host]") {
-  CHECK(in_quotes("w\nx\x1b") == "'w?x?'");
-  CHECK(in_quotes(std::string(100, 'x')) == "'" + std::string(100, 'x') + "'");
-  CHECK(in_quotes(std::string(101, 'x')) == "'" + std::string(100, 'x') + "…'");
-  CHECK(in_quotes(std::string(99, 'x') + "é!") == "'" + std::string(99, 'x') + "…'");
 }

@@ -12,7 +12,8 @@ namespace lockstep {
 /// Synchronous replicas on the devices of one process: variables are mirrored on each, reductions run over
 /// all.
 ///
-/// Two strategies may share devices; their work is then ordered on the devices' streams.
+/// Two strategies may share devices; their work is then ordered on the devices' streams. A cluster in the
+/// environment variable TF_CONFIG is ignored, with a line on the standard error stream.
 class MirroredStrategy : public Strategy {
  public:
   /// All GPUs; with none, the host replicas (DeviceManager::devices(cpu)).

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <lockstep/cluster/resolver.hpp>
+
+namespace lockstep::cluster {
+
+/// A cluster that the caller describes: `SimpleResolver({{"worker", {"w0:2222", "w1:2222"}}},
+/// {.task_type = "worker", .task_id = 0})`. `master()` is the option, as it was given.
+class SimpleResolver : public Resolver {
+ public:
+  /// @throws InvalidArgument  an option out of its range. Whether the cluster has the task is not checked.
+  explicit SimpleResolver(ClusterSpec spec, ResolverOptions options = {});
+
+  ClusterSpec cluster_spec() const override { return spec_; }
+
+ private:
+  ClusterSpec spec_;
+};
+
+}  // namespace lockstep::cluster

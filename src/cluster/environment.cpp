@@ -1,0 +1,191 @@
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+#include <unistd.h>
+
+#include <lockstep/cluster/environment.hpp>
+#include <lockstep/cluster/simple_resolver.hpp>
+#include <lockstep/cluster/tf_config_resolver.hpp>
+#include <lockstep/error.hpp>
+
+#include "ascii.hpp"
+#include "cluster/launcher_variables.hpp"
+#include "cluster/slurm.hpp"
+#include "detail/in_quotes.hpp"
+
+namespace lockstep::cluster {
+namespace {
+
+using detail::LauncherVariables;
+
+constexpr int kMaxProcesses = 1 << 20;  // far more than launchers start, and few enough to list
+constexpr int kMaxPort = 65'535;
+constexpr int kDefaultPort = 8888;  // port_base of TensorFlow's SlurmClusterResolver
+
+constexpr std::string_view kMasterHost = "MASTER_ADDR", kMasterPort = "MASTER_PORT";
+
+/// This process's place among those that a launcher started.
+struct Place {
+  int rank = 0;
+  int size = 0;
+  std::optional<int> local_rank, local_size;
+};
+
+/// The variables with which a launcher tells the place.
+struct PlaceNames {
+  std::string_view rank, size, local_rank, local_size;
+};
+
+Place read_place(const LauncherVariables& variables, const PlaceNames& names) {
+  Place place;
+  place.size = variables.number(names.size, 1, kMaxProcesses);
+  place.rank = variables.number(names.rank, 0, kMaxProcesses - 1);
+  variables.expect_agreement(place.rank < place.size, names.rank, names.size, "ranks are below the size");
+  place.local_size = variables.find_number(names.local_size, 1, kMaxProcesses);
+  variables.expect_agreement(place.local_size.value_or(1) <= place.size, names.local_size, names.size,
+                             "a host has no more processes than there are");
+  place.local_rank = variables.find_number(names.local_rank, 0, kMaxProcesses - 1);
+  variables.expect_agreement(place.local_rank.value_or(0) < place.local_size.value_or(place.size),
+                             names.local_rank, place.local_size ? names.local_size : names.size,
+                             "ranks are below the size");
+  return place;
+}
+
+std::string address(const std::string& host, int port) {
+  const bool is_ipv6 = host.find(':') != host.npos && !host.starts_with('[');
+  return (is_ipv6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+}
+
+int master_port(const LauncherVariables& variables) {
+  return variables.find_number(kMasterPort, 1, kMaxPort).value_or(kDefaultPort);
+}
+
+/// @param addresses  of the first workers; those of the others are unknown.
+std::shared_ptr<Resolver> make_worker(const Place& place, std::vector<std::string> addresses) {
+  addresses.resize(static_cast<std::size_t>(place.size));
+  return std::make_shared<SimpleResolver>(ClusterSpec{{"worker", addresses}},
+                                          ResolverOptions{.task_type = "worker",
+                                                          .task_id = place.rank,
+                                                          .local_rank = place.local_rank,
+                                                          .local_size = place.local_size});
+}
+
+std::shared_ptr<Resolver> from_tf_config(const EnvironmentVariables& variables) {
+  auto resolver = std::make_shared<TfConfigResolver>(ResolverOptions(), variables);
+  const ClusterSpec spec = resolver->cluster_spec();
+  if (spec.empty() || !resolver->task_type() || !resolver->task_id()) return resolver;
+  const Task task{*resolver->task_type(), *resolver->task_id()};
+  LOCKSTEP_EXPECTS(spec.contains(task), InvalidArgument,
+                   "from_environment: the environment variable TF_CONFIG is ",
+                   detail::in_quotes(variables.find("TF_CONFIG")->second), ": its task ", task,
+                   " is not one of its cluster ", spec, ". Name one of the cluster's tasks.");
+  return resolver;
+}
+
+std::shared_ptr<Resolver> from_torchrun(const EnvironmentVariables& all) {
+  const LauncherVariables variables(all, "torchrun");
+  const Place place = read_place(variables, {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"});
+  const int port = variables.number(kMasterPort, 1, kMaxPort);
+  return make_worker(place, {address(variables.text(kMasterHost), port)});
+}
+
+std::shared_ptr<Resolver> from_open_mpi(const EnvironmentVariables& all) {
+  const LauncherVariables variables(all, "Open MPI's mpirun");
+  const Place place = read_place(variables, {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+                                             "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"});
+  const int port = master_port(variables);
+  if (const std::string* const host = variables.find(kMasterHost))
+    return make_worker(place, {address(*host, port)});
+  const bool share_host = place.size == 1 || place.local_size == place.size;
+  return make_worker(place, {share_host ? address("localhost", port) : ""});
+}
+
+/// The numbers of tasks on the nodes, from the variable `name`, or equal ones if it is not set.
+std::vector<int> read_tasks_per_node(const LauncherVariables& variables, std::string_view name,
+                                     std::string_view nodes_name, std::size_t num_nodes,
+                                     std::string_view size_name, int size) {
+  if (!variables.find(name)) {
+    const int n = static_cast<int>(num_nodes);
+    if (size % n != 0)
+      variables.refuse(name, detail::concat("it has to be, as ", std::to_string(size), " tasks on ",
+                                            std::to_string(n), " nodes are not equally many on each"));
+    return std::vector<int>(num_nodes, size / n);
+  }
+  std::vector<int> counts = detail::parse_tasks_per_node(variables, name);
+  variables.expect_agreement(counts.size() == num_nodes, name, nodes_name, "it has a number for each node");
+  variables.expect_agreement(std::accumulate(counts.begin(), counts.end(), std::int64_t{0}) == size, name,
+                             size_name, "it adds up to the number of tasks");
+  return counts;
+}
+
+std::shared_ptr<Resolver> from_slurm(const EnvironmentVariables& all) {
+  const LauncherVariables variables(all, "Slurm's srun");
+  const std::string_view size_name = variables.first_set("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS");
+  Place place = read_place(variables, {"SLURM_PROCID", size_name, "SLURM_LOCALID", {}});
+
+  const bool has_step = variables.find("SLURM_STEP_NODELIST");
+  const std::string_view nodes_name = has_step ? "SLURM_STEP_NODELIST" : "SLURM_JOB_NODELIST";
+  const std::vector<std::string> nodes = detail::parse_node_list(variables, nodes_name);
+  const std::string_view counts_name = has_step ? "SLURM_STEP_TASKS_PER_NODE" : "SLURM_TASKS_PER_NODE";
+  const std::vector<int> counts =
+      read_tasks_per_node(variables, counts_name, nodes_name, nodes.size(), size_name, place.size);
+
+  const std::string* const distribution = variables.find("SLURM_DISTRIBUTION");
+  const std::string across_nodes =
+      distribution ? distribution->substr(0, distribution->find_first_of(":,")) : "block";
+  const bool is_cyclic = equals_ignoring_case(across_nodes, "cyclic");
+  const bool is_known = is_cyclic || across_nodes == "*" || equals_ignoring_case(across_nodes, "block");
+  const std::vector<detail::SlurmTask> tasks = detail::distribute_tasks(counts, is_cyclic);
+
+  const std::optional<int> node =
+      variables.find_number("SLURM_NODEID", 0, static_cast<int>(nodes.size()) - 1);
+  if (node || is_known) {
+    const std::size_t here =
+        node ? static_cast<std::size_t>(*node) : tasks[static_cast<std::size_t>(place.rank)].node;
+    place.local_size = counts[here];
+    variables.expect_agreement(place.local_rank.value_or(0) < counts[here], "SLURM_LOCALID",
+                               variables.first_set(counts_name, size_name),
+                               "local ids are below the number of tasks on the node");
+  }
+
+  const int port = master_port(variables);
+  const std::string* const master = variables.find(kMasterHost);
+  std::vector<std::string> addresses = {address(master ? *master : nodes.front(), port)};
+  if (is_known)
+    for (std::size_t i = 1; i < tasks.size(); ++i) {
+      if (tasks[i].local_id > kMaxPort - port)
+        variables.refuse(
+            kMasterPort,
+            detail::concat("task ", std::to_string(i), " is number ", std::to_string(tasks[i].local_id),
+                           " on its node, and a port that much above ", std::to_string(port), " is none"));
+      addresses.push_back(address(nodes[tasks[i].node], port + tasks[i].local_id));
+    }
+  return make_worker(place, std::move(addresses));
+}
+
+}  // namespace
+
+EnvironmentVariables environment_variables() {
+  EnvironmentVariables variables;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const std::size_t equals = text.find('=');
+    if (equals != text.npos) variables.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return variables;
+}
+
+std::shared_ptr<Resolver> from_environment(const EnvironmentVariables& variables) {
+  const auto is_set = [&](std::string_view name) {
+    return detail::find_variable(variables, name) != nullptr;
+  };
+  if (is_set("TF_CONFIG")) return from_tf_config(variables);
+  if (is_set("TORCHELASTIC_RUN_ID")) return from_torchrun(variables);
+  if (is_set("OMPI_COMM_WORLD_RANK") || is_set("OMPI_COMM_WORLD_SIZE")) return from_open_mpi(variables);
+  if (is_set("RANK") || is_set("WORLD_SIZE")) return from_torchrun(variables);
+  if (is_set("SLURM_PROCID")) return from_slurm(variables);
+  return std::make_shared<SimpleResolver>(ClusterSpec());
+}
+
+}  // namespace lockstep::cluster

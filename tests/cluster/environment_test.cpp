@@ -1,0 +1,293 @@
+#include <cstdlib>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include <lockstep/cluster/environment.hpp>
+#include <lockstep/cluster/roles.hpp>
+#include <lockstep/cluster/tf_config_resolver.hpp>
+#include <lockstep/error.hpp>
+
+#include "support/matchers.hpp"
+
+using namespace lockstep;
+using cluster::ClusterSpec;
+using cluster::EnvironmentVariables;
+using cluster::from_environment;
+using cluster::Resolver;
+using test::says;
+
+namespace {
+
+const EnvironmentVariables kTorchrun = {
+    {"TORCHELASTIC_RUN_ID", "none"}, {"RANK", "3"},         {"WORLD_SIZE", "4"},     {"LOCAL_RANK", "1"},
+    {"LOCAL_WORLD_SIZE", "2"},       {"MASTER_ADDR", "n1"}, {"MASTER_PORT", "29500"}};
+const EnvironmentVariables kOpenMpi = {{"OMPI_COMM_WORLD_RANK", "1"},
+                                       {"OMPI_COMM_WORLD_SIZE", "3"},
+                                       {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                                       {"OMPI_COMM_WORLD_LOCAL_SIZE", "3"}};
+const EnvironmentVariables kSlurm = {{"SLURM_PROCID", "3"},
+                                     {"SLURM_NTASKS", "5"},
+                                     {"SLURM_LOCALID", "0"},
+                                     {"SLURM_NODEID", "2"},
+                                     {"SLURM_JOB_NODELIST", "node[01-03]"},
+                                     {"SLURM_TASKS_PER_NODE", "2,1,2"}};
+constexpr const char* kTwoWorkers =
+    R"({"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}})";
+
+EnvironmentVariables operator+(EnvironmentVariables variables, const EnvironmentVariables& others) {
+  for (const auto& [name, value] : others) variables[name] = value;
+  return variables;
+}
+
+EnvironmentVariables operator-(EnvironmentVariables variables, std::string_view name) {
+  variables.erase(variables.find(name));
+  return variables;
+}
+
+std::map<int, std::string> workers(const EnvironmentVariables& variables) {
+  return from_environment(variables)->cluster_spec().tasks("worker");
+}
+
+struct Refused {
+  EnvironmentVariables variables;
+  std::string name, value, why;
+};
+
+void check_refused(const std::string& launcher, const Refused& row) {
+  CAPTURE(row.name, row.value, row.why);
+  CHECK_THROWS_MATCHES(
+      from_environment(row.variables), InvalidArgument,
+      says("from_environment (" + launcher + "): " + row.name,
+           row.name + (row.value.empty() ? " is not set" : " is '" + row.value + "'"), row.why));
+}
+
+}  // namespace
+
+TEST_CASE("a process that nothing launched works alone", "[cluster][host]") {
+  for (const EnvironmentVariables& variables :
+       {EnvironmentVariables{}, {{"HOME", "/"}}, {{"TF_CONFIG", ""}, {"RANK", ""}, {"SLURM_PROCID", ""}}}) {
+    const std::shared_ptr<Resolver> resolver = from_environment(variables);
+    CHECK(resolver->cluster_spec().empty());
+    CHECK_FALSE(resolver->task_type());
+    CHECK_FALSE(resolver->task_id());
+    CHECK(resolver->master().empty());
+  }
+}
+
+TEST_CASE("the environment is the process's", "[cluster][host]") {
+  ::setenv("LOCKSTEP_TEST_VARIABLE", "a=b", 1);
+  const EnvironmentVariables variables = cluster::environment_variables();
+  CHECK(variables.at("LOCKSTEP_TEST_VARIABLE") == "a=b");
+  ::unsetenv("LOCKSTEP_TEST_VARIABLE");
+  CHECK_FALSE(cluster::environment_variables().contains("LOCKSTEP_TEST_VARIABLE"));
+}
+
+TEST_CASE("launchers go before each other: TF_CONFIG, torchrun, Open MPI, RANK, Slurm", "[cluster][host]") {
+  const EnvironmentVariables by_hand = kTorchrun - "TORCHELASTIC_RUN_ID";
+  const EnvironmentVariables tf_config = {{"TF_CONFIG", kTwoWorkers}};
+  const auto num_tasks = [](const EnvironmentVariables& variables) {
+    return from_environment(variables)->cluster_spec().num_tasks();
+  };
+  CHECK(num_tasks(kSlurm) == 5);
+  CHECK(num_tasks(kSlurm + by_hand) == 4);
+  CHECK(num_tasks(kSlurm + by_hand + kOpenMpi) == 3);
+  CHECK(num_tasks(kSlurm + kOpenMpi) == 3);
+  CHECK(num_tasks(kSlurm + kOpenMpi + kTorchrun) == 4);
+  CHECK(num_tasks(kSlurm + kOpenMpi + kTorchrun + tf_config) == 2);
+  CHECK(num_tasks(kSlurm + EnvironmentVariables{{"TF_CONFIG", "{}"}}) == 0);
+}
+
+TEST_CASE("TF_CONFIG: its task is one of its cluster's", "[cluster][host]") {
+  const std::shared_ptr<Resolver> resolver = from_environment({{"TF_CONFIG", kTwoWorkers}});
+  CHECK(dynamic_cast<cluster::TfConfigResolver*>(resolver.get()) != nullptr);
+  CHECK(resolver->cluster_spec() == ClusterSpec{{"worker", {"a:1", "b:1"}}});
+  CHECK(resolver->task_type() == "worker");
+  CHECK(resolver->task_id() == 1);
+  CHECK(resolver->master() == "b:1");
+  CHECK_NOTHROW(from_environment({{"TF_CONFIG", R"({"cluster": {"worker": ["a"]}})"}}));
+  CHECK_NOTHROW(from_environment({{"TF_CONFIG", R"({"task": {"type": "worker", "index": 5}})"}}));
+  CHECK_THROWS_MATCHES(
+      from_environment(
+          {{"TF_CONFIG", R"({"cluster": {"worker": ["a"]}, "task": {"type": "ps", "index": 2}})"}}),
+      InvalidArgument,
+      says(R"(TF_CONFIG is '{"cluster": {"worker": ["a"]})",
+           "its task ps 2 is not one of its cluster {worker: [a]}"));
+  CHECK_THROWS_MATCHES(from_environment({{"TF_CONFIG", "x"}}), InvalidArgument, says("TF_CONFIG is 'x'"));
+}
+
+TEST_CASE("torchrun: a worker of rank and size; the first one's address", "[cluster][host]") {
+  const std::shared_ptr<Resolver> resolver = from_environment(kTorchrun);
+  const ClusterSpec spec = resolver->cluster_spec();
+  CHECK(spec == ClusterSpec{{"worker", {"n1:29500", "", "", ""}}});
+  CHECK(resolver->task_type() == "worker");
+  CHECK(resolver->task_id() == 3);
+  CHECK(resolver->local_rank() == 1);
+  CHECK(resolver->local_size() == 2);
+  CHECK(cluster::worker_count(spec, "worker", 3) == 4);
+  CHECK(cluster::id_in_cluster(spec, "worker", 3) == 3);
+  CHECK_FALSE(cluster::is_chief(spec, "worker", 3));
+  const auto leader = cluster::collective_leader(spec, "worker", 3);
+  CHECK(resolver->master(leader->type, leader->index) == "n1:29500");
+
+  const auto by_hand = from_environment(
+      {{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"MASTER_ADDR", "fe80::1"}, {"MASTER_PORT", "65535"}});
+  CHECK(by_hand->cluster_spec() == ClusterSpec{{"worker", {"[fe80::1]:65535"}}});
+  CHECK_FALSE(by_hand->local_rank());
+  CHECK_FALSE(by_hand->local_size());
+  CHECK(workers(kTorchrun + EnvironmentVariables{{"MASTER_ADDR", "[::1]"}}).at(0) == "[::1]:29500");
+}
+
+TEST_CASE("torchrun: what is missing or wrong is refused", "[cluster][host]") {
+  const auto with = [](std::string_view name, std::string_view value) {
+    return kTorchrun + EnvironmentVariables{{std::string(name), std::string(value)}};
+  };
+  for (const Refused& row : std::vector<Refused>{
+           {kTorchrun - "RANK", "RANK", "", "Start the program with torchrun"},
+           {kTorchrun - "WORLD_SIZE", "WORLD_SIZE", "", "or set or unset all of its variables"},
+           {kTorchrun - "MASTER_ADDR", "MASTER_ADDR", "", ""},
+           {kTorchrun - "MASTER_PORT", "MASTER_PORT", "", ""},
+           {{{"RANK", "0"}}, "WORLD_SIZE", "", ""},
+           {{{"WORLD_SIZE", "2"}}, "RANK", "", ""},
+           {with("RANK", "x"), "RANK", "x", "not a whole number from 0 to"},
+           {with("RANK", "-1"), "RANK", "-1", "not a whole number"},
+           {with("RANK", "1.5"), "RANK", "1.5", "not a whole number"},
+           {with("RANK", " 1"), "RANK", " 1", "not a whole number"},
+           {with("RANK", "99999999999"), "RANK", "99999999999", "not a whole number"},
+           {with("WORLD_SIZE", "0"), "WORLD_SIZE", "0", "from 1 to 1048576"},
+           {with("WORLD_SIZE", "1048577"), "WORLD_SIZE", "1048577", "from 1 to 1048576"},
+           {with("RANK", "4"), "RANK", "4",
+            "contradicts that WORLD_SIZE is '4', as ranks are below the size"},
+           {with("LOCAL_RANK", "2"), "LOCAL_RANK", "2", "contradicts that LOCAL_WORLD_SIZE is '2'"},
+           {with("LOCAL_RANK", "x"), "LOCAL_RANK", "x", "not a whole number"},
+           {with("LOCAL_RANK", "4") - "LOCAL_WORLD_SIZE", "LOCAL_RANK", "4", "that WORLD_SIZE is '4'"},
+           {with("LOCAL_WORLD_SIZE", "5"), "LOCAL_WORLD_SIZE", "5", "contradicts that WORLD_SIZE is '4'"},
+           {with("LOCAL_WORLD_SIZE", "0"), "LOCAL_WORLD_SIZE", "0", "from 1 to"},
+           {with("MASTER_PORT", "0"), "MASTER_PORT", "0", "from 1 to 65535"},
+           {with("MASTER_PORT", "65536"), "MASTER_PORT", "65536", "from 1 to 65535"},
+           {with("MASTER_PORT", "http"), "MASTER_PORT", "http", "from 1 to 65535"},
+       })
+    check_refused("torchrun", row);
+}
+
+TEST_CASE("Open MPI: a worker of rank and size; on one host its leader is there", "[cluster][host]") {
+  const std::shared_ptr<Resolver> resolver = from_environment(kOpenMpi);
+  CHECK(resolver->cluster_spec() == ClusterSpec{{"worker", {"localhost:8888", "", ""}}});
+  CHECK(resolver->task_type() == "worker");
+  CHECK(resolver->task_id() == 1);
+  CHECK(resolver->local_rank() == 1);
+  CHECK(resolver->local_size() == 3);
+
+  const EnvironmentVariables two_hosts = kOpenMpi + EnvironmentVariables{{"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}};
+  CHECK(workers(two_hosts).at(0).empty());
+  CHECK(workers(two_hosts + EnvironmentVariables{{"MASTER_ADDR", "n7"}}).at(0) == "n7:8888");
+  CHECK(workers(two_hosts + EnvironmentVariables{{"MASTER_ADDR", "n7"}, {"MASTER_PORT", "9"}}).at(0) ==
+        "n7:9");
+  CHECK(workers(kOpenMpi + EnvironmentVariables{{"MASTER_PORT", "9"}}).at(0) == "localhost:9");
+  CHECK(workers({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}}).at(0) == "localhost:8888");
+  CHECK(workers({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}}).at(0).empty());
+}
+
+TEST_CASE("Open MPI: what is missing or wrong is refused", "[cluster][host]") {
+  const auto with = [](std::string_view name, std::string_view value) {
+    return kOpenMpi + EnvironmentVariables{{std::string(name), std::string(value)}};
+  };
+  const std::string rank = "OMPI_COMM_WORLD_RANK", size = "OMPI_COMM_WORLD_SIZE";
+  const std::string local_rank = "OMPI_COMM_WORLD_LOCAL_RANK", local_size = "OMPI_COMM_WORLD_LOCAL_SIZE";
+  for (const Refused& row : std::vector<Refused>{
+           {kOpenMpi - rank, rank, "", "Start the program with Open MPI's mpirun"},
+           {kOpenMpi - size, size, "", ""},
+           {with(rank, "one"), rank, "one", "not a whole number"},
+           {with(size, "-3"), size, "-3", "not a whole number from 1"},
+           {with(rank, "3"), rank, "3", "contradicts that " + size + " is '3'"},
+           {with(local_rank, "3"), local_rank, "3", "contradicts that " + local_size + " is '3'"},
+           {with(local_size, "4"), local_size, "4", "contradicts that " + size + " is '3'"},
+           {with("MASTER_PORT", "x"), "MASTER_PORT", "x", "from 1 to 65535"},
+       })
+    check_refused("Open MPI's mpirun", row);
+}
+
+TEST_CASE("Slurm: a worker of all tasks, with their addresses", "[cluster][host]") {
+  const std::shared_ptr<Resolver> resolver = from_environment(kSlurm);
+  CHECK(resolver->cluster_spec() ==
+        ClusterSpec{{"worker", {"node01:8888", "node01:8889", "node02:8888", "node03:8888", "node03:8889"}}});
+  CHECK(resolver->task_type() == "worker");
+  CHECK(resolver->task_id() == 3);
+  CHECK(resolver->local_rank() == 0);
+  CHECK(resolver->local_size() == 2);
+  CHECK(workers(kSlurm + EnvironmentVariables{{"MASTER_ADDR", "head"}, {"MASTER_PORT", "7"}}) ==
+        std::map<int, std::string>{
+            {0, "head:7"}, {1, "node01:8"}, {2, "node02:7"}, {3, "node03:7"}, {4, "node03:8"}});
+}
+
+TEST_CASE("Slurm: a step's variables go before the job's", "[cluster][host]") {
+  const EnvironmentVariables step = kSlurm + EnvironmentVariables{{"SLURM_STEP_NUM_TASKS", "4"},
+                                                                  {"SLURM_STEP_NODELIST", "a,b"},
+                                                                  {"SLURM_NODEID", "1"},
+                                                                  {"SLURM_STEP_TASKS_PER_NODE", "3,1"}};
+  CHECK(from_environment(step)->cluster_spec() ==
+        ClusterSpec{{"worker", {"a:8888", "a:8889", "a:8890", "b:8888"}}});
+  CHECK(from_environment(step)->local_size() == 1);
+  CHECK(from_environment((step - "SLURM_STEP_TASKS_PER_NODE"))->cluster_spec() ==
+        ClusterSpec{{"worker", {"a:8888", "a:8889", "b:8888", "b:8889"}}});
+}
+
+TEST_CASE("Slurm: tasks may be cyclic; in other distributions only the first one's place is known",
+          "[cluster][host]") {
+  const auto with = [](const char* distribution) {
+    return kSlurm - "SLURM_NODEID" + EnvironmentVariables{{"SLURM_DISTRIBUTION", distribution}};
+  };
+  const ClusterSpec blocks = from_environment(kSlurm)->cluster_spec();
+  CHECK(from_environment(with("block"))->cluster_spec() == blocks);
+  CHECK(from_environment(with("*:cyclic"))->cluster_spec() == blocks);
+  CHECK(from_environment(with("Block:Block,Pack"))->cluster_spec() == blocks);
+  CHECK(from_environment(with("cyclic:block"))->cluster_spec() ==
+        ClusterSpec{{"worker", {"node01:8888", "node02:8888", "node03:8888", "node01:8889", "node03:8889"}}});
+  CHECK(from_environment(with("cyclic") + EnvironmentVariables{{"SLURM_LOCALID", "1"}})->local_size() == 2);
+  const auto plane = from_environment(with("plane=2"));
+  CHECK(plane->cluster_spec() == ClusterSpec{{"worker", {"node01:8888", "", "", "", ""}}});
+  CHECK(plane->local_rank() == 0);
+  CHECK_FALSE(plane->local_size());
+}
+
+TEST_CASE("Slurm: three variables do", "[cluster][host]") {
+  const auto resolver = from_environment(
+      {{"SLURM_PROCID", "2"}, {"SLURM_NTASKS", "4"}, {"SLURM_JOB_NODELIST", "node[01-03,7]"}});
+  CHECK(resolver->cluster_spec() ==
+        ClusterSpec{{"worker", {"node01:8888", "node02:8888", "node03:8888", "node7:8888"}}});
+  CHECK(resolver->task_id() == 2);
+  CHECK_FALSE(resolver->local_rank());
+  CHECK(resolver->local_size() == 1);
+}
+
+TEST_CASE("Slurm: what is missing or wrong is refused", "[cluster][host]") {
+  const auto with = [](std::string_view name, std::string_view value) {
+    return kSlurm + EnvironmentVariables{{std::string(name), std::string(value)}};
+  };
+  for (const Refused& row : std::vector<Refused>{
+           {kSlurm - "SLURM_NTASKS", "SLURM_NTASKS", "", "Start the program with Slurm's srun"},
+           {kSlurm - "SLURM_JOB_NODELIST", "SLURM_JOB_NODELIST", "", ""},
+           {kSlurm - "SLURM_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE", "",
+            "5 tasks on 3 nodes are not equally many"},
+           {with("SLURM_PROCID", "x"), "SLURM_PROCID", "x", "not a whole number"},
+           {with("SLURM_PROCID", "5"), "SLURM_PROCID", "5", "contradicts that SLURM_NTASKS is '5'"},
+           {with("SLURM_STEP_NUM_TASKS", "3"), "SLURM_PROCID", "3", "that SLURM_STEP_NUM_TASKS is '3'"},
+           {with("SLURM_NTASKS", "0"), "SLURM_NTASKS", "0", "not a whole number from 1"},
+           {with("SLURM_NTASKS", "6"), "SLURM_TASKS_PER_NODE", "2,1,2",
+            "contradicts that SLURM_NTASKS is '6', as it adds up to"},
+           {with("SLURM_TASKS_PER_NODE", "2147483647(x3)"), "SLURM_TASKS_PER_NODE", "2147483647(x3)",
+            "contradicts that SLURM_NTASKS is '5'"},
+           {with("SLURM_JOB_NODELIST", "a,b"), "SLURM_TASKS_PER_NODE", "2,1,2",
+            "contradicts that SLURM_JOB_NODELIST is 'a,b', as it has a number for each node"},
+           {with("SLURM_JOB_NODELIST", "a[1"), "SLURM_JOB_NODELIST", "a[1", "a bracket is not closed"},
+           {with("SLURM_STEP_NODELIST", "a["), "SLURM_STEP_NODELIST", "a[", "is not a range"},
+           {with("SLURM_TASKS_PER_NODE", "2,x"), "SLURM_TASKS_PER_NODE", "2,x",
+            "'x' is not a number of tasks"},
+           {with("SLURM_LOCALID", "2"), "SLURM_LOCALID", "2",
+            "contradicts that SLURM_TASKS_PER_NODE is '2,1,2'"},
+           {with("SLURM_LOCALID", "9"), "SLURM_LOCALID", "9", "contradicts that SLURM_NTASKS is '5'"},
+           {with("SLURM_NODEID", "3"), "SLURM_NODEID", "3", "not a whole number from 0 to 2"},
+           {with("MASTER_PORT", "65535"), "MASTER_PORT", "65535", "task 1 is number 1 on its node"},
+       })
+    check_refused("Slurm's srun", row);
+}

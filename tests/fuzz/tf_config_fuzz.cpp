@@ -1,0 +1,69 @@
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <sstream>
+#include <string>
+#include <string_view>
+
+#include <lockstep/cluster/environment.hpp>
+#include <lockstep/cluster/roles.hpp>
+#include <lockstep/cluster/tf_config_resolver.hpp>
+#include <lockstep/error.hpp>
+
+namespace {
+
+using namespace lockstep::cluster;
+
+/// Nothing but InvalidArgument may come out of f, and its message must name what it is about.
+template <class F>
+void refuses(std::string_view subject, F&& f) {
+  try {
+    f();
+  } catch (const lockstep::InvalidArgument& error) {
+    if (std::string_view(error.what()).find(subject) == std::string_view::npos) {
+      std::fprintf(stderr, "the message does not name %.*s: %s\n", static_cast<int>(subject.size()),
+                   subject.data(), error.what());
+      std::abort();
+    }
+  }
+}
+
+void expect(bool condition, const char* what) {
+  if (condition) return;
+  std::fprintf(stderr, "%s\n", what);
+  std::abort();
+}
+
+void check_roles(const ClusterSpec& spec, const Task& task) {
+  const int id = id_in_cluster(spec, task.type, task.index);
+  expect(0 <= id && id < worker_count(spec, task.type, task.index), "an id is not one of the workers'");
+  const auto leader = collective_leader(spec, task.type, task.index);
+  expect(!leader || is_chief(spec, leader->type, leader->index), "the leader is no chief");
+}
+
+}  // namespace
+
+/// A value of TF_CONFIG: it is refused, or its cluster and task can be asked for everything.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const EnvironmentVariables variables = {{"TF_CONFIG", std::string(data, data + size)}};
+  refuses("TF_CONFIG", [&] { from_environment(variables); });
+  refuses("TF_CONFIG", [&] {
+    const TfConfigResolver resolver({}, variables);
+    const ClusterSpec spec = resolver.cluster_spec();
+    std::ostringstream() << spec;
+    int num_tasks = 0;
+    for (const std::string& job : spec.jobs()) {
+      num_tasks += spec.num_tasks(job);
+      expect(spec.is_sparse(job) || spec.tasks(job).empty() || spec.tasks(job).begin()->first == 0,
+             "a list does not begin with task 0");
+      for (const auto& [index, address] : spec.tasks(job)) {
+        expect(index >= 0 && spec.task_address(job, index) == address, "a task has another address");
+        expect(resolver.master(job, index).ends_with(address), "a master has another address");
+        refuses("", [&, task = Task{job, index}] { check_roles(spec, task); });
+      }
+    }
+    expect(num_tasks == spec.num_tasks(), "tasks get lost");
+    refuses("", [&] { static_cast<void>(resolver.master()); });
+  });
+  return 0;
+}
