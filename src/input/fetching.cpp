@@ -25,14 +25,13 @@ FlatElement receive(FetchedElement&& element) {
   return std::move(element.tensors);
 }
 
-StagedFetcher::StagedFetcher(const Device& device, std::size_t num_slots) : device_(device), stream_(device) {
-  while (slots_.size() < num_slots) slots_.push_back({{}, std::make_shared<Event>(device)});
-}
+StagedFetcher::StagedFetcher(const Device& device, std::size_t max_free)
+    : device_(device), stream_(device), max_free_(max_free) {}
 
 StagedFetcher::~StagedFetcher() {
   for (const Slot& slot : slots_) {
     try {
-      slot.copied->synchronize();
+      if (slot.copied) slot.copied->synchronize();
     } catch (...) {  // a device that has failed copies nothing any more
     }
   }
@@ -59,33 +58,33 @@ FetchedElement StagedFetcher::fetch(const Part& part) {
   std::vector<LeafType> leaves;
   for (std::size_t leaf = 0; leaf < num_leaves(part); ++leaf) leaves.push_back(leaf_of(part, leaf));
   const std::vector<std::size_t> begin = offsets(leaves);
-  // Beside those on their way one is with the caller, and one is being let go.
-  while (memory_.size() < leaves.size())
-    memory_.push_back(std::make_shared<RecycledMemory>(slots_.size() + 1));
+  while (memory_.size() < leaves.size()) memory_.push_back(std::make_shared<RecycledMemory>(max_free_));
 
   Slot& slot = slots_[next_slot_];
-  slot.copied->synchronize();
+  if (slot.copied) slot.copied->synchronize();
   if (slot.rows.bytes().size() < begin.back()) slot.rows = PinnedBuffer(begin.back(), device_);
-  FetchedElement element{{}, slot.copied};
+  const auto copied = std::make_shared<const Event>(device_);
+  FetchedElement element{{}, copied};
   try {
     for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf) {
       std::byte* const rows = slot.rows.bytes().data() + begin[leaf];
       copy_rows(part, leaf, rows);
       element.tensors.push_back(copy(leaves[leaf], rows, leaf));
     }
-    slot.copied->record(stream_);
+    copied->record(stream_);
   } catch (...) {
     stream_.synchronize();  // copies of the leaves before may be under way
     throw;
   }
+  slot.copied = copied;
   next_slot_ = (next_slot_ + 1) % slots_.size();
   return element;
 }
 
 std::unique_ptr<Fetcher> make_fetcher(const Device& device, int num_ahead) {
   if (device.kind() == DeviceKind::cpu) return std::make_unique<HostFetcher>(device);
-  // One more is being received.
-  return std::make_unique<StagedFetcher>(device, static_cast<std::size_t>(num_ahead) + 1);
+  // Beside those ahead one is being fetched, and one is the caller's.
+  return std::make_unique<StagedFetcher>(device, static_cast<std::size_t>(num_ahead) + 2);
 }
 
 }  // namespace lockstep::detail

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <vector>
@@ -55,7 +56,7 @@ class StagedFetcher final : public Fetcher {
  private:
   struct Slot {
     PinnedBuffer rows;
-    std::shared_ptr<Event> copied;  // marks when `rows` may be written again
+    std::shared_ptr<const Event> copied;  // marks when `rows` may be written again; null: at once
   };
 
   /// Where the leaves are in a slot, and its size at the end.
@@ -64,7 +65,8 @@ class StagedFetcher final : public Fetcher {
 
   Device device_;
   Stream stream_;
-  std::vector<Slot> slots_;
+  std::size_t max_free_;
+  std::array<Slot, 2> slots_;  // one is gathered into, one is copied from
   std::size_t next_slot_ = 0;
   std::vector<std::shared_ptr<RecycledMemory>> memory_;  // of each leaf
 };

@@ -30,16 +30,14 @@ std::optional<FetchedStep> DealPass::next() {
   return step;
 }
 
-ReceivePass::ReceivePass(std::function<PartPasses()> open, std::shared_ptr<const StepPlan> plan) {
-  const int num_ahead = plan->num_ahead;
-  auto deal = [open = std::move(open), plan = std::move(plan)] {
-    return std::make_unique<DealPass>(open(), plan);
-  };
-  if (num_ahead == 0) {
+ReceivePass::ReceivePass(std::function<PartPasses()> open, std::shared_ptr<const StepPlan> plan)
+    : plan_(std::move(plan)) {
+  auto deal = [open = std::move(open), of = plan_] { return std::make_unique<DealPass>(open(), of); };
+  if (plan_->num_ahead == 0) {
     steps_ = deal();
     return;
   }
-  auto ahead = std::make_unique<PrefetchPass<FetchedStep>>(std::move(deal), num_ahead);
+  auto ahead = std::make_unique<PrefetchPass<FetchedStep>>(std::move(deal), plan_->num_ahead);
   ahead_ = ahead.get();
   steps_ = std::move(ahead);
 }
@@ -48,9 +46,12 @@ std::optional<Step> ReceivePass::next() {
   LOCKSTEP_EXPECTS(
       !has_strategy() || in_cross_replica_context(), ContextError,
       "DistributedIterator::next: called in a replica function. Fetch outside, and pass the value to run.");
-  ++num_calls_;
+  const std::int64_t waits_before = ahead_ ? ahead_->num_waits() : 0;
   std::optional<FetchedStep> fetched = steps_->next();
   if (!fetched) return std::nullopt;
+  const bool was_ready = ahead_ && ahead_->num_waits() == waits_before;
+  const auto is_idle = [](const Device& device) { return current_stream(device).is_complete(); };
+  if (!was_ready && std::any_of(plan_->devices.begin(), plan_->devices.end(), is_idle)) ++num_waits_;
   Step step;
   for (FetchedElement& element : *fetched) step.push_back(receive(std::move(element)));
   return step;

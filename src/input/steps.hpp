@@ -44,12 +44,13 @@ class ReceivePass final : public StepPass {
   ReceivePass(std::function<PartPasses()> open, std::shared_ptr<const StepPlan> plan);
   /// @throws ContextError  in a replica function.
   std::optional<Step> next() override;
-  std::int64_t num_waits() const noexcept override { return ahead_ ? ahead_->num_waits() : num_calls_; }
+  std::int64_t num_waits() const noexcept override { return num_waits_; }
 
  private:
+  std::shared_ptr<const StepPlan> plan_;  // owners: as DealPass's
   std::unique_ptr<Pass<FetchedStep>> steps_;
   PrefetchPass<FetchedStep>* ahead_ = nullptr;  // steps_, if it has a thread
-  std::int64_t num_calls_ = 0;
+  std::int64_t num_waits_ = 0;
 };
 
 }  // namespace lockstep::detail

@@ -66,7 +66,7 @@ TEST_CASE("values stay as they are for as long as they are kept", "[input]") {
   std::vector<PerReplica<Tensor>> kept;
   {
     const auto dist =
-        strategy.distribute_dataset(Dataset::range(120).batch(8), {.per_replica_buffer_size = 2});
+        strategy.distribute_dataset(Dataset::range(160).batch(8), {.per_replica_buffer_size = 2});
     auto iterator = dist.iterator();
     for (int step = 0; step < 10; ++step) {
       kept.push_back(iterator.next());
@@ -75,7 +75,7 @@ TEST_CASE("values stay as they are for as long as they are kept", "[input]") {
   }
   Values expected;
   for (std::int64_t step = 0, taken = 0; step < 10; ++step, ++taken) {
-    const Values rows = sequence(8 * taken, std::min<std::int64_t>(8 * taken + 8, 120));
+    const Values rows = sequence(8 * taken, std::min<std::int64_t>(8 * taken + 8, 160));
     expected.insert(expected.end(), rows.begin(), rows.end());
     if (step % 3 != 0) ++taken;
   }

@@ -75,6 +75,16 @@ TEST_CASE("an element that was not received outlives its fetcher", "[input][host
   CHECK(receive(std::move(*element))[0].to_vector<std::int64_t>() == Values{1, 2, 3});
 }
 
+TEST_CASE("page-locked memory is not written before its copy is done: elements that wait stay whole",
+          "[input][host]") {
+  StagedFetcher fetcher("CPU:1", 8);
+  std::vector<FetchedElement> ahead;
+  for (std::int64_t i = 0; i < 6; ++i) ahead.push_back(fetch(fetcher, sequence(i, i + 5)));
+  for (std::int64_t i = 0; i < 6; ++i)
+    CHECK(receive(std::move(ahead[static_cast<std::size_t>(i)]))[0].to_vector<std::int64_t>() ==
+          sequence(i, i + 5));
+}
+
 TEST_CASE("a part that cannot be fetched leaves the fetcher usable", "[input][host]") {
   StagedFetcher fetcher("CPU:1", 1);
   const detail::Part wrong{{batch_of({Tensor::zeros({1, 2})}), {{0, 1}}},

@@ -140,7 +140,7 @@ TEST_CASE("a pass that cannot be opened says so at its first step", "[input][hos
   CHECK_FALSE(pass.next());
 }
 
-TEST_CASE("without steps ahead every call waits", "[input][host]") {
+TEST_CASE("without steps ahead every step is waited for", "[input][host]") {
   const std::atomic<std::int64_t> num_open = 3;
   ReceivePass pass = open_gated(num_open, 0);
   CHECK(pass.num_waits() == 0);

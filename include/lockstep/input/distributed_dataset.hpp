@@ -85,11 +85,13 @@ auto element_spec(const DistributedState<D>& state) {
 ///
 /// With InputOptions::per_replica_buffer_size k > 0 a thread of the pass's own, started by the first `next`,
 /// reads, splits and copies k steps ahead; with 0 `next` does on its own thread. Rows are gathered straight
-/// into memory of the replica's: of a CPU, the value's own; of a GPU, into page-locked memory, from which
-/// they are copied on a stream of the pass's own. `next` makes the device's current stream wait for that
-/// copy, not the host. Values are the caller's for as long as it keeps them. Device memory is used again when
-/// the last handle to a value is gone, after the work enqueued until then on the stream that was current when
-/// `next` gave it: order other streams' use before that by events.
+/// into memory of the replica's: of a CPU, the value's own; of a GPU, page-locked memory, from which they are
+/// copied on a stream of the pass's own. `next` makes the device's current stream wait for that copy. The
+/// host waits for the devices only so as not to be further ahead of them than the steps that are made ahead.
+///
+/// Values are the caller's for as long as it keeps them. Device memory is used again when the last handle to
+/// a value is gone, after the work enqueued until then on the stream that was current when `next` gave it:
+/// order other streams' use before that by events.
 ///
 /// Destroying it waits for the function of the dataset's that the thread is in, if any.
 template <class D>
@@ -115,9 +117,10 @@ class DistributedIterator {
     ++num_steps_;
     return state_->assemble(std::move(*step));
   }
-  /// How many calls of `next` and `next_optional` so far had to wait for the host, as nothing was ready when
-  /// they came: no step, no exception, no end. The first call, which starts the thread, always does; the
-  /// others do where the thread does not keep up. With per_replica_buffer_size 0 all do.
+  /// How many of the steps so far a replica had to wait for: `next` found them not ready, and when they were,
+  /// the replica had no work left on its device's current stream (a CPU never has). The first step of a pass
+  /// is one, as it starts the thread; the others are where the host does not keep up. Without a thread all
+  /// are.
   /// @throws ContextError  moved-from.
   std::int64_t num_waits() const { return checked().num_waits(); }
   /// As DistributedDataset::element_spec.
