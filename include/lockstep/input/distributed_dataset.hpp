@@ -119,8 +119,8 @@ class DistributedIterator {
   }
   /// How many of the steps so far a replica had to wait for: `next` found them not ready, and when they were,
   /// the replica had no work left on its device's current stream (a CPU never has). The first step of a pass
-  /// is one, as it starts the thread; the others are where the host does not keep up. Without a thread all
-  /// are.
+  /// mostly is one, as it starts the thread; the others are where the host does not keep up. Without a thread
+  /// all are.
   /// @throws ContextError  moved-from.
   std::int64_t num_waits() const { return checked().num_waits(); }
   /// As DistributedDataset::element_spec.
