@@ -34,6 +34,12 @@ void Buffer::release() noexcept {
   if (data_ != nullptr) device_->deallocate(data_, size_bytes_, stream_);
 }
 
+StreamRef Buffer::stream() const {
+  LOCKSTEP_EXPECTS(device_ != nullptr, ContextError,
+                   "Buffer::stream: the Buffer is empty: default-constructed or moved from.");
+  return {*device_, stream_};
+}
+
 std::span<std::byte> Buffer::host_bytes() const {
   LOCKSTEP_EXPECTS(device_ != nullptr, ContextError,
                    "Buffer::host_bytes: the Buffer is empty: default-constructed or moved from.");

@@ -25,6 +25,8 @@ class Buffer {
 
   void* data() const noexcept { return data_; }
   std::size_t size_bytes() const noexcept { return size_bytes_; }
+  /// The stream that frees it. @throws ContextError  this belongs to no device.
+  StreamRef stream() const;
   /// The bytes of a buffer on the host.
   /// @throws InvalidArgument  the buffer is on another kind of device.
   /// @throws ContextError  this belongs to no device: default-constructed or moved-from.

@@ -84,6 +84,13 @@ class Tensor {
   static Tensor view(const void* data, const Shape& shape, DType dtype, const Device& device,
                      const std::vector<std::int64_t>& strides = {});
 
+  /// For the library: a tensor of memory that `storage` owns or keeps alive, and whose last handle destroys
+  /// it.
+  /// @pre `view` is of memory of that kind.
+  static Tensor adopt(std::shared_ptr<Buffer> storage, TensorView view) {
+    return {std::move(storage), std::move(view)};
+  }
+
   bool defined() const noexcept { return storage_ != nullptr; }
   const Shape& shape() const { return checked().view_.shape; }
   DType dtype() const { return checked().view_.dtype; }
@@ -148,6 +155,8 @@ class Tensor {
 
   /// Whether another handle shares the storage.
   bool is_shared() const noexcept { return storage_.use_count() > 1; }
+  /// Whether the memory is somebody else's, as that of a `view` is.
+  bool is_borrowed() const { return size() > 0 && storage_->data() == nullptr; }
   /// Whether both are the same storage, offset, shape and strides.
   bool is_same_object(const Tensor& other) const noexcept;
 

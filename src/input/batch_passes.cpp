@@ -1,29 +1,40 @@
 #include "input/batch_passes.hpp"
 
-#include <lockstep/input/numpy.hpp>
+#include <algorithm>
+#include <vector>
+
+#include "input/host_rows.hpp"
+#include "input/part.hpp"
 
 namespace lockstep::detail {
 
 std::optional<FlatElement> TablePass::next() {
   const std::optional<std::int64_t> row = rows_->next();
   if (!row) return std::nullopt;
-  FlatElement element = table_->gather({&*row, 1});
-  for (Tensor& leaf : element) leaf = leaf.reshape(leaf.shape().without(0));
+  FlatElement element;
+  element.reserve(table_->num_leaves());
+  for (std::size_t leaf = 0; leaf < table_->num_leaves(); ++leaf) {
+    const LeafType type = table_->leaf(leaf, 1);
+    Tensor& tensor = element.emplace_back(Tensor::empty(type.shape.without(0), type.dtype, input_device()));
+    table_->gather(leaf, {&*row, 1}, static_cast<std::byte*>(tensor.data()));
+  }
   return element;
 }
 
-std::optional<FlatElement> TableBatchPass::next() {
-  batch_.clear();
-  while (batch_.size() < batch_size_) {
+std::optional<BatchHandle> TableBatchPass::next() {
+  std::vector<std::int64_t> batch;
+  // A batch may be said to be larger than any table.
+  batch.reserve(std::min(batch_size_, static_cast<std::size_t>(table_->num_rows())));
+  while (batch.size() < batch_size_) {
     const std::optional<std::int64_t> row = rows_->next();
     if (!row) break;
-    batch_.push_back(*row);
+    batch.push_back(*row);
   }
-  if (batch_.empty() || (drop_ && batch_.size() < batch_size_)) return std::nullopt;
-  return table_->gather(batch_);
+  if (batch.empty() || (drop_ && batch.size() < batch_size_)) return std::nullopt;
+  return std::make_shared<const TableBatch>(table_, std::move(batch));
 }
 
-std::optional<FlatElement> StackBatchPass::next() {
+std::optional<BatchHandle> StackBatchPass::next() {
   std::vector<std::vector<Tensor>> columns;
   std::size_t num_elements = 0;
   for (; num_elements < batch_size_; ++num_elements) {
@@ -34,9 +45,19 @@ std::optional<FlatElement> StackBatchPass::next() {
       columns[leaf].push_back(std::move((*element)[leaf]));
   }
   if (num_elements == 0 || (drop_ && num_elements < batch_size_)) return std::nullopt;
-  FlatElement batch;
-  for (const std::vector<Tensor>& column : columns) batch.push_back(stack(column, "Dataset::batch"));
-  return batch;
+  return std::make_shared<const StackedBatch>(std::move(columns));
+}
+
+std::optional<BatchHandle> ElementBatchPass::next() {
+  std::optional<FlatElement> element = input_->next();
+  if (!element) return std::nullopt;
+  return std::make_shared<const TensorBatch>(std::move(*element));
+}
+
+std::optional<FlatElement> GatherPass::next() {
+  const std::optional<BatchHandle> batch = input_->next();
+  if (!batch) return std::nullopt;
+  return gather(whole(*batch), input_device());
 }
 
 }  // namespace lockstep::detail

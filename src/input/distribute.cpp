@@ -4,6 +4,7 @@
 #include <lockstep/input/distribute.hpp>
 #include <lockstep/input/sharding.hpp>
 
+#include "input/host_rows.hpp"
 #include "input/splitting.hpp"
 #include "input/steps.hpp"
 
@@ -35,6 +36,19 @@ bool is_static(const std::vector<TensorSpec>& spec) {
          std::all_of(spec.begin(), spec.end(), [](const TensorSpec& leaf) { return leaf.is_static(); });
 }
 
+StepPlan plan_of(const InputTarget& target, const InputOptions& options, bool fills_with_empty) {
+  const bool on_device = options.fetch_to_device || options.place_dataset_on_device;
+  return {on_device ? target.devices : std::vector<Device>(target.devices.size(), input_device()),
+          options.per_replica_buffer_size, fills_with_empty};
+}
+
+Steps steps_of(std::function<PartPasses()> open, StepPlan plan, std::vector<std::vector<TensorSpec>> spec) {
+  return {[open = std::move(open), plan = std::make_shared<const StepPlan>(std::move(plan))] {
+            return std::make_unique<ReceivePass>(open, plan);
+          },
+          std::move(spec)};
+}
+
 /// What a replica gets where a step may leave it without rows.
 void forget_num_rows(std::vector<TensorSpec>& spec) {
   for (TensorSpec& leaf : spec)
@@ -46,6 +60,11 @@ void forget_num_rows(std::vector<TensorSpec>& spec) {
 std::vector<InputContext> input_contexts(const InputTarget& target, const InputOptions& options) {
   constexpr std::string_view kWhat = "distribute_datasets_from_function";
   check_options(options, kWhat);
+  LOCKSTEP_EXPECTS(
+      options.batch_split == BatchSplit::ceiling && options.batch_weights.empty(), InvalidArgument, kWhat,
+      ": batch_split is ", options.batch_split, ", with ", options.batch_weights.size(),
+      " batch_weights, but each replica takes whole elements, which are not split. Leave both out, "
+      "or use distribute_dataset.");
   if (options.replication_mode == InputReplicationMode::per_worker)
     return {InputContext(1, 0, target.num_replicas_in_sync)};
 
@@ -67,9 +86,11 @@ Steps split_steps(const PipelineHandle& given, const InputTarget& target, const 
       options.replication_mode == InputReplicationMode::per_worker, Unsupported, kWhat,
       ": one dataset cannot be made for each replica. Pass InputReplicationMode::per_worker, or use "
       "distribute_datasets_from_function.");
+  const SplitRule rule{options.batch_split, target.devices.size(), options.batch_weights};
+  rule.check(kWhat);
   if (!target.splits) return deal_steps({dataset}, target, options);
 
-  const std::int64_t num_slices = target.num_replicas_in_sync;
+  const std::size_t num_slices = rule.num_slices;
   std::vector<TensorSpec> spec = dataset->spec;
   for (std::size_t i = 0; i < spec.size(); ++i) {
     if (!spec[i].is_known) continue;  // then the pass looks
@@ -77,25 +98,26 @@ Steps split_steps(const PipelineHandle& given, const InputTarget& target, const 
                      " of the elements is a scalar, ", spec[i], ", which ", target.strategy_name,
                      " cannot split over ", num_slices, " replicas. Batch the dataset first.");
     std::optional<std::int64_t>& num_rows = spec[i].extents[0];
-    if (num_rows)
-      num_rows = *num_rows % num_slices == 0 ? std::optional(*num_rows / num_slices) : std::nullopt;
+    if (!num_rows) continue;
+    const std::vector<std::int64_t> sizes = rule.sizes(*num_rows);
+    const bool is_even = std::count(sizes.begin(), sizes.end(), sizes[0]) == std::ssize(sizes);
+    num_rows = is_even ? std::optional(sizes[0]) : std::nullopt;
   }
 
-  auto plan = std::make_shared<const StepPlan>(
-      StepPlan{target.devices, options.fetch_to_device, target.devices.size() > 1 && !is_static(spec)});
-  const bool balanced = is_balanced(options.auto_shard_policy, *dataset);
   std::vector<std::int64_t> sizes;
-  if (balanced)
+  if (rule.split != BatchSplit::weighted && is_balanced(options.auto_shard_policy, *dataset))
     sizes = balanced_batch_sizes(*dataset->batch_size, InputContext(1, 0, target.num_replicas_in_sync));
-  Opener<Step> open = [dataset, plan, num_slices, sizes] {
-    std::vector<std::unique_ptr<Pass<FlatElement>>> slices;
+  auto open = [dataset, rule, sizes] {
+    PartPasses slices;
     if (sizes.empty())
-      slices.push_back(std::make_unique<CeilingSplitPass>(dataset->open(), num_slices));
+      slices.push_back(std::make_unique<BatchSplitPass>(dataset->open_batches(), rule));
     else
-      slices.push_back(std::make_unique<BalancedSplitPass>(dataset->open(), sizes));
-    return std::make_unique<StepPass>(std::move(slices), plan);
+      slices.push_back(std::make_unique<BalancedSplitPass>(dataset->open_batches(), sizes));
+    return slices;
   };
-  return {std::move(open), std::vector(target.devices.size(), std::move(spec))};
+  const bool fills_with_empty = num_slices > 1 && !is_static(spec);
+  return steps_of(std::move(open), plan_of(target, options, fills_with_empty),
+                  std::vector(num_slices, std::move(spec)));
 }
 
 Steps deal_steps(const std::vector<PipelineHandle>& datasets, const InputTarget& target,
@@ -113,14 +135,13 @@ Steps deal_steps(const std::vector<PipelineHandle>& datasets, const InputTarget&
   const bool fills_with_empty = num_replicas > 1 && !std::all_of(spec.begin(), spec.end(), is_static);
   if (fills_with_empty) std::for_each(spec.begin(), spec.end(), forget_num_rows);
 
-  auto plan = std::make_shared<const StepPlan>(
-      StepPlan{target.devices, options.fetch_to_device || options.place_dataset_on_device, fills_with_empty});
-  Opener<Step> open = [datasets, plan] {
-    std::vector<std::unique_ptr<Pass<FlatElement>>> elements;
-    for (const PipelineHandle& dataset : datasets) elements.push_back(dataset->open());
-    return std::make_unique<StepPass>(std::move(elements), plan);
+  auto open = [datasets] {
+    PartPasses elements;
+    for (const PipelineHandle& dataset : datasets)
+      elements.push_back(std::make_unique<WholePass>(dataset->open_batches()));
+    return elements;
   };
-  return {std::move(open), std::move(spec)};
+  return steps_of(std::move(open), plan_of(target, options, fills_with_empty), std::move(spec));
 }
 
 }  // namespace lockstep::detail

@@ -15,8 +15,10 @@ const Device& input_device();
 /// The tensor, contiguous, on input_device(): itself where it is that already.
 Tensor on_host(const Tensor& tensor);
 
-/// The tensors' rows one after the other. @pre not empty. @throws InvalidArgument  scalars; other extents or
-/// dtypes differ; names `what`.
-Tensor concatenate_rows(const std::vector<Tensor>& tensors, std::string_view what);
+/// @throws InvalidArgument  no tensors, or different shapes or dtypes; names `what`.
+void check_stackable(const std::vector<Tensor>& tensors, std::string_view what);
+/// Of tensors stacked along a new first axis. @pre check_stackable. @throws InvalidArgument  the rank is the
+/// largest.
+Shape stacked_shape(const std::vector<Tensor>& tensors);
 
 }  // namespace lockstep::detail

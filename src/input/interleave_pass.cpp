@@ -38,8 +38,8 @@ void InterleavePass::fill() {
   place.pass = call_for_element("Dataset::interleave", index_++, [&] { return fn_(std::move(*element)); });
   if (place_ < num_threads_) {
     auto input = std::make_shared<std::unique_ptr<Pass<FlatElement>>>(std::move(place.pass));
-    auto ahead = std::make_unique<PrefetchPass>([input] { return std::move(*input); }, 1,
-                                                [ready = ready_] { ready->give(); });
+    auto ahead = std::make_unique<PrefetchPass<FlatElement>>([input] { return std::move(*input); }, 1,
+                                                             [ready = ready_] { ready->give(); });
     ahead->start();
     place.ahead = ahead.get();
     place.pass = std::move(ahead);

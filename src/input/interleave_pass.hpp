@@ -46,7 +46,7 @@ class InterleavePass final : public Pass<FlatElement> {
  private:
   struct Place {
     std::unique_ptr<Pass<FlatElement>> pass;
-    PrefetchPass* ahead = nullptr;  // the pass, if it has a thread
+    PrefetchPass<FlatElement>* ahead = nullptr;  // the pass, if it has a thread
   };
 
   void go_to(std::int64_t place) noexcept;

@@ -38,7 +38,7 @@ std::optional<FlatElement> ParallelMapPass::next() {
   if (!has_element_.wait(lock, current_stop_token(), can_go_on)) throw Stopped();
   const auto next = find_next();
   if (next == finished_.end()) return std::nullopt;
-  Outcome outcome = std::move(next->outcome);
+  Outcome<FlatElement> outcome = std::move(next->outcome);
   finished_.erase(next);
   ++num_given_;
   lock.unlock();
@@ -53,13 +53,14 @@ std::optional<ParallelMapPass::Job> ParallelMapPass::take() {
     const auto has_room = [this] { return ended_ || num_taken_ - num_given_ < options_.num_parallel_calls; };
     if (!has_room_.wait(lock, stop_.get_token(), has_room) || ended_) return std::nullopt;
   }
-  std::optional<Outcome> input;
+  std::optional<Outcome<FlatElement>> input;
   try {
     if (!input_) input_ = pipeline_->open();
-    if (std::optional<FlatElement> element = input_->next()) input = Outcome{std::move(*element), nullptr};
+    if (std::optional<FlatElement> element = input_->next())
+      input = Outcome<FlatElement>{std::move(*element), nullptr};
   } catch (const Stopped&) {
   } catch (...) {
-    input = Outcome{{}, std::current_exception()};
+    input = Outcome<FlatElement>{{}, std::current_exception()};
   }
   const std::scoped_lock lock(mutex_);
   ended_ = !input || !input_;  // no input_: it could not be opened
@@ -68,8 +69,8 @@ std::optional<ParallelMapPass::Job> ParallelMapPass::take() {
   return std::nullopt;
 }
 
-Outcome ParallelMapPass::call(Job&& job) const {
-  Outcome& outcome = job.input;
+Outcome<FlatElement> ParallelMapPass::call(Job&& job) const {
+  Outcome<FlatElement>& outcome = job.input;
   if (outcome.error) return std::move(outcome);
   try {
     outcome.element = call_for_element("Dataset::map", job.index,
@@ -84,7 +85,7 @@ void ParallelMapPass::work() {
   const StopScope scope(stop_.get_token());
   while (std::optional<Job> job = take()) {
     const std::int64_t index = job->index;
-    Outcome outcome = call(std::move(*job));
+    Outcome<FlatElement> outcome = call(std::move(*job));
     const std::scoped_lock lock(mutex_);
     finished_.push_back({index, std::move(outcome)});
     has_element_.notify_one();

@@ -28,18 +28,18 @@ class ParallelMapPass final : public Pass<FlatElement> {
  private:
   struct Finished {
     std::int64_t index;
-    Outcome outcome;
+    Outcome<FlatElement> outcome;
   };
   struct Job {
     std::int64_t index;
-    Outcome input;
+    Outcome<FlatElement> input;
   };
 
   void start();
   void work();
   /// The next element of the input; nothing at its end.
   std::optional<Job> take();
-  Outcome call(Job&& job) const;
+  Outcome<FlatElement> call(Job&& job) const;
   /// The one to give next. With mutex_ held.
   std::vector<Finished>::iterator find_next();
 

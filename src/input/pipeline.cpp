@@ -56,7 +56,14 @@ std::string type_name(const std::type_info& type) {
 
 std::unique_ptr<Pass<FlatElement>> Pipeline::open() const {
   if (const auto* rows = std::get_if<TableRows>(&elements)) return std::make_unique<TablePass>(*rows);
+  if (const auto* batches = std::get_if<Opener<BatchHandle>>(&elements))
+    return std::make_unique<GatherPass>((*batches)());
   return std::get<Opener<FlatElement>>(elements)();
+}
+
+std::unique_ptr<Pass<BatchHandle>> Pipeline::open_batches() const {
+  if (const auto* batches = std::get_if<Opener<BatchHandle>>(&elements)) return (*batches)();
+  return std::make_unique<ElementBatchPass>(open());
 }
 
 PipelineHandle slices_pipeline(std::vector<Tensor> tensors, ElementType type, std::string_view what) {
@@ -109,9 +116,9 @@ PipelineHandle shuffled(const PipelineHandle& input, std::int64_t buffer_size,
 PipelineHandle batched(const PipelineHandle& input, std::int64_t batch_size, bool drop_remainder) {
   LOCKSTEP_EXPECTS(batch_size >= 1, InvalidArgument, "Dataset::batch: batches of ", batch_size,
                    " elements. Pass at least 1.");
-  return with_elements(
+  return with_elements<BatchHandle>(
       input,
-      [batch_size, drop_remainder](const PipelineHandle& from) -> std::unique_ptr<Pass<FlatElement>> {
+      [batch_size, drop_remainder](const PipelineHandle& from) -> std::unique_ptr<Pass<BatchHandle>> {
         if (const auto* rows = std::get_if<TableRows>(&from->elements))
           return std::make_unique<TableBatchPass>(*rows, batch_size, drop_remainder);
         return std::make_unique<StackBatchPass>(from->open(), batch_size, drop_remainder);

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <exception>
 #include <functional>
@@ -10,48 +12,116 @@
 #include <optional>
 #include <stop_token>
 #include <thread>
+#include <utility>
 
 #include <lockstep/detail/pipeline.hpp>
+
+#include "detail/start_thread.hpp"
+#include "input/stopping.hpp"
 
 namespace lockstep::detail {
 
 /// What came of one element.
+template <class T>
 struct Outcome {
-  FlatElement element;
+  T element{};
   std::exception_ptr error;  ///< Null: there is the element.
 };
 
 /// The element. @throws what there is instead.
-FlatElement take_outcome(Outcome&& outcome);
+template <class T>
+T take_outcome(Outcome<T>&& outcome) {
+  if (outcome.error) std::rethrow_exception(std::move(outcome.error));
+  return std::move(outcome.element);
+}
 
 /// A pass that a thread reads ahead. The thread opens it, and closes it before it ends.
-class PrefetchPass final : public Pass<FlatElement> {
+template <class T>
+class PrefetchPass final : public Pass<T> {
  public:
   /// @param on_ready  called on the thread after each element and at the end; may be empty.
-  PrefetchPass(Opener<FlatElement> open, std::int64_t buffer_size, std::function<void()> on_ready = {})
+  PrefetchPass(Opener<T> open, std::int64_t buffer_size, std::function<void()> on_ready = {})
       : open_(std::move(open)),
         buffer_size_(static_cast<std::size_t>(buffer_size)),
         on_ready_(std::move(on_ready)) {}
-  ~PrefetchPass() override;
+  ~PrefetchPass() override {
+    stop_.request_stop();
+    if (thread_.joinable()) thread_.join();
+  }
+
   /// Starts the thread, if `next` has not. @throws Error  it cannot be started.
-  void start();
+  void start() {
+    if (!thread_.joinable())
+      thread_ = start_thread("Dataset: the thread that reads ahead", [this] { read(); });
+  }
   /// Whether `next` would not wait. @pre started.
-  bool is_ready();
+  bool is_ready() {
+    const std::scoped_lock lock(mutex_);
+    return has_outcome();
+  }
+  /// How many calls of `next` waited. Any thread.
+  std::int64_t num_waits() const noexcept { return num_waits_; }
+
   /// @throws as start; what the input does, where its element would have come.
-  std::optional<FlatElement> next() override;
+  std::optional<T> next() override {
+    start();
+    std::unique_lock lock(mutex_);
+    if (!has_outcome()) ++num_waits_;
+    if (!has_element_.wait(lock, current_stop_token(), [this] { return has_outcome(); })) throw Stopped();
+    if (ready_.empty()) return std::nullopt;
+    Outcome<T> outcome = std::move(ready_.front());
+    ready_.pop_front();
+    lock.unlock();
+    has_room_.notify_one();
+    return take_outcome(std::move(outcome));
+  }
 
  private:
-  void read();
-  /// The next element, or the exception; nothing: the end.
-  std::optional<Outcome> read_one(std::unique_ptr<Pass<FlatElement>>& input);
+  /// With mutex_ held.
+  bool has_outcome() const { return ended_ || !ready_.empty(); }
 
-  Opener<FlatElement> open_;
+  /// The next element, or the exception; nothing: the end.
+  std::optional<Outcome<T>> read_one(std::unique_ptr<Pass<T>>& input) {
+    try {
+      if (!input) input = open_();
+      std::optional<T> element = input->next();
+      return element ? std::optional<Outcome<T>>({std::move(*element), nullptr}) : std::nullopt;
+    } catch (const Stopped&) {
+      return std::nullopt;
+    } catch (...) {
+      return Outcome<T>{{}, std::current_exception()};
+    }
+  }
+
+  void read() {
+    const StopScope scope(stop_.get_token());
+    std::unique_ptr<Pass<T>> input;
+    std::unique_lock lock(mutex_);
+    while (has_room_.wait(lock, stop_.get_token(), [this] { return ready_.size() < buffer_size_; })) {
+      lock.unlock();
+      std::optional<Outcome<T>> outcome = read_one(input);
+      lock.lock();
+      ended_ = !outcome || !input;  // no input: it could not be opened
+      if (outcome) ready_.push_back(std::move(*outcome));
+      const bool ends = ended_;
+      has_element_.notify_one();
+      if (on_ready_) {
+        lock.unlock();
+        on_ready_();
+        lock.lock();
+      }
+      if (ends) return;
+    }
+  }
+
+  Opener<T> open_;
   std::size_t buffer_size_;
   std::function<void()> on_ready_;
   std::mutex mutex_;  // guards ready_ and ended_
   std::condition_variable_any has_element_, has_room_;
-  std::deque<Outcome> ready_;
+  std::deque<Outcome<T>> ready_;
   bool ended_ = false;
+  std::atomic<std::int64_t> num_waits_ = 0;
   std::stop_source stop_;
   std::thread thread_;
 };

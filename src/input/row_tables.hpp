@@ -1,5 +1,6 @@
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include <lockstep/detail/pipeline.hpp>
@@ -13,7 +14,9 @@ class TensorRows final : public RowTable {
   explicit TensorRows(std::vector<Tensor> tensors) : tensors_(std::move(tensors)) {}
 
   std::int64_t num_rows() const noexcept override { return tensors_[0].shape()[0]; }
-  FlatElement gather(std::span<const std::int64_t> rows) const override;
+  std::size_t num_leaves() const noexcept override { return tensors_.size(); }
+  LeafType leaf(std::size_t index, std::int64_t num_rows) const override;
+  void gather(std::size_t leaf, std::span<const std::int64_t> rows, std::byte* destination) const override;
 
  private:
   std::vector<Tensor> tensors_;
@@ -26,7 +29,9 @@ class RangeRows final : public RowTable {
       : start_(start), step_(step), num_rows_(num_rows) {}
 
   std::int64_t num_rows() const noexcept override { return num_rows_; }
-  FlatElement gather(std::span<const std::int64_t> rows) const override;
+  std::size_t num_leaves() const noexcept override { return 1; }
+  LeafType leaf(std::size_t, std::int64_t num_rows) const override { return {Shape(num_rows), DType::i64}; }
+  void gather(std::size_t leaf, std::span<const std::int64_t> rows, std::byte* destination) const override;
 
  private:
   std::int64_t start_;

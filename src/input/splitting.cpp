@@ -1,88 +1,151 @@
 #include "input/splitting.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 #include <lockstep/error.hpp>
-
-#include "input/host_rows.hpp"
+#include <lockstep/input/sharding.hpp>
 
 namespace lockstep::detail {
 namespace {
 
-FlatElement slice_rows(const FlatElement& element, std::int64_t begin, std::int64_t end) {
-  FlatElement slices;
-  slices.reserve(element.size());
-  for (const Tensor& leaf : element) slices.push_back(leaf.slice(begin, end));
-  return slices;
+std::vector<std::int64_t> ceiling_sizes(std::int64_t num_rows, std::size_t num_slices) {
+  const auto n = static_cast<std::int64_t>(num_slices);
+  const std::int64_t most = num_rows / n + (num_rows % n != 0 ? 1 : 0);
+  std::vector<std::int64_t> sizes;
+  while (sizes.size() < num_slices) {
+    sizes.push_back(std::min(most, num_rows));
+    num_rows -= sizes.back();
+  }
+  return sizes;
+}
+
+/// The largest remainder method.
+std::vector<std::int64_t> weighted_sizes(std::int64_t num_rows, const std::vector<double>& weights) {
+  const double largest = *std::max_element(weights.begin(), weights.end());
+  double total = 0;  // of weights below 1, which cannot overflow
+  for (const double weight : weights) total += weight / largest;
+
+  std::vector<std::int64_t> sizes;
+  std::vector<double> remainders;
+  std::int64_t num_left = num_rows;
+  for (const double weight : weights) {
+    const double quota = static_cast<double>(num_rows) * (weight / largest / total);
+    // Rounding must not give more rows than there are.
+    sizes.push_back(std::min(static_cast<std::int64_t>(quota), num_left));
+    remainders.push_back(quota - std::floor(quota));
+    num_left -= sizes.back();
+  }
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    if (weights[i] > 0) order.push_back(i);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return remainders[a] > remainders[b]; });
+  for (std::size_t i = 0; num_left > 0; i = (i + 1) % order.size(), --num_left) ++sizes[order[i]];
+  return sizes;
 }
 
 }  // namespace
 
-FlatElement empty_like(const FlatElement& element) { return slice_rows(element, 0, 0); }
+void SplitRule::check(std::string_view what) const {
+  if (split != BatchSplit::weighted) {
+    LOCKSTEP_EXPECTS(weights.empty(), InvalidArgument, what, ": there are ", weights.size(),
+                     " batch_weights, but batch_split is ", split,
+                     ". Pass BatchSplit::weighted, or no weights.");
+    return;
+  }
+  LOCKSTEP_EXPECTS(weights.size() == num_slices, InvalidArgument, what, ": there are ", weights.size(),
+                   " batch_weights for ", num_slices, " replicas. Pass one for each.");
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    LOCKSTEP_EXPECTS(std::isfinite(weights[i]) && weights[i] >= 0, InvalidArgument, what, ": batch_weights[",
+                     i, "] is ", weights[i], ". Pass finite numbers of at least 0.");
+  LOCKSTEP_EXPECTS(std::any_of(weights.begin(), weights.end(), [](double weight) { return weight > 0; }),
+                   InvalidArgument, what, ": all ", weights.size(),
+                   " batch_weights are 0, so no replica would get a row. Pass one above 0.");
+}
 
-std::optional<FlatElement> CeilingSplitPass::next() {
-  if (slice_ == 0) {
-    std::optional<FlatElement> batch = batches_->next();
-    if (!batch) return std::nullopt;
-    batch_ = std::move(*batch);
+std::vector<std::int64_t> SplitRule::sizes(std::int64_t num_rows) const {
+  switch (split) {
+    case BatchSplit::ceiling: return ceiling_sizes(num_rows, num_slices);
+    case BatchSplit::balanced:
+      if (num_rows == 0) return std::vector<std::int64_t>(num_slices);
+      return balanced_batch_sizes(num_rows, InputContext(1, 0, static_cast<int>(num_slices)));
+    case BatchSplit::weighted: break;
   }
-  FlatElement slices;
-  slices.reserve(batch_.size());
-  for (const Tensor& leaf : batch_) {
-    LOCKSTEP_EXPECTS(leaf.rank() > 0, InvalidArgument,
-                     "distribute_dataset: an element has a scalar component, ", describe(leaf),
+  return weighted_sizes(num_rows, weights);
+}
+
+std::optional<Part> WholePass::next() {
+  const std::optional<BatchHandle> batch = batches_->next();
+  return batch ? std::optional(whole(*batch)) : std::nullopt;
+}
+
+bool BatchSplitPass::fetch() {
+  const std::optional<BatchHandle> batch = batches_->next();
+  if (!batch) return false;
+  const std::size_t num_leaves = (*batch)->num_leaves();
+  std::vector<Part> parts(rule_.num_slices, Part{{*batch, std::vector<RowRange>(num_leaves)}});
+  for (std::size_t leaf = 0; leaf < num_leaves; ++leaf) {
+    const LeafType type = (*batch)->leaf(leaf);
+    LOCKSTEP_EXPECTS(type.shape.rank() > 0, InvalidArgument,
+                     "distribute_dataset: an element has a scalar component, ", describe(type),
                      ", which cannot be split over replicas. Batch the dataset first.");
-    const std::int64_t num_rows = leaf.shape()[0];
-    const std::int64_t size = num_rows / num_slices_ + (num_rows % num_slices_ != 0 ? 1 : 0);
-    slices.push_back(leaf.slice(std::min(slice_ * size, num_rows), std::min((slice_ + 1) * size, num_rows)));
+    const std::vector<std::int64_t> sizes = rule_.sizes(type.shape[0]);
+    std::int64_t begin = 0;
+    for (std::size_t slice = 0; slice < parts.size(); ++slice) {
+      parts[slice][0].rows[leaf] = {begin, begin + sizes[slice]};
+      begin += sizes[slice];
+    }
   }
-  slice_ = (slice_ + 1) % num_slices_;
-  if (slice_ == 0) batch_.clear();  // its memory is the slices'
-  return slices;
+  parts_ = std::move(parts);
+  next_ = 0;
+  return true;
+}
+
+std::optional<Part> BatchSplitPass::next() {
+  if (next_ == parts_.size() && !fetch()) return std::nullopt;
+  return std::move(parts_[next_++]);
 }
 
 bool BalancedSplitPass::fetch() {
   while (!ended_ && next_row_ == num_rows_) {
-    std::optional<FlatElement> batch = batches_->next();
+    std::optional<BatchHandle> batch = batches_->next();
     ended_ = !batch;
     if (ended_) break;
-    for (const Tensor& leaf : *batch)
+    const LeafType first = (*batch)->leaf(0);
+    for (std::size_t leaf = 0; leaf < (*batch)->num_leaves(); ++leaf) {
+      const LeafType type = (*batch)->leaf(leaf);
       LOCKSTEP_EXPECTS(
-          leaf.rank() > 0 && leaf.shape()[0] == (*batch)[0].shape()[0], InvalidArgument,
-          "distribute_dataset: the components ", describe((*batch)[0]), " and ", describe(leaf),
+          type.shape.rank() > 0 && type.shape[0] == first.shape[0], InvalidArgument,
+          "distribute_dataset: the components ", describe(first), " and ", describe(type),
           " of a batch are not rows of equal number, so they cannot be cut into balanced slices. "
           "Pass AutoShardPolicy::data, which splits every component by itself.");
-    num_rows_ = (*batch)[0].shape()[0];
+    }
+    num_rows_ = first.shape[0];
     next_row_ = 0;
     batch_ = std::move(*batch);
   }
   return !ended_;
 }
 
-std::optional<FlatElement> BalancedSplitPass::next() {
-  std::int64_t missing = sizes_[slice_];
-  slice_ = (slice_ + 1) % sizes_.size();
+std::optional<Part> BalancedSplitPass::next() {
+  const std::size_t slice = std::exchange(slice_, 0);  // an exception ends the step: the next one starts anew
+  std::int64_t missing = sizes_[slice];
+  Part part;
   if (missing == 0) {
     // Reads no row, but needs a batch to know the other extents.
-    if (ended_ || (batch_.empty() && !fetch())) return std::nullopt;
-    return empty_like(batch_);
+    if (ended_ || (!batch_ && !fetch())) return std::nullopt;
+    part = empty_like({{batch_, {}}});
   }
-  std::vector<FlatElement> pieces;
   while (missing > 0 && fetch()) {
     const std::int64_t size = std::min(missing, num_rows_ - next_row_);
-    pieces.push_back(slice_rows(batch_, next_row_, next_row_ + size));
+    part.push_back({batch_, std::vector<RowRange>(batch_->num_leaves(), {next_row_, next_row_ + size})});
     next_row_ += size;
     missing -= size;
   }
-  if (pieces.empty()) return std::nullopt;
-  if (pieces.size() == 1) return std::move(pieces[0]);
-  FlatElement whole;
-  for (std::size_t leaf = 0; leaf < pieces[0].size(); ++leaf) {
-    std::vector<Tensor> parts;
-    for (const FlatElement& piece : pieces) parts.push_back(piece[leaf]);
-    whole.push_back(concatenate_rows(parts, "distribute_dataset"));
-  }
-  return whole;
+  slice_ = (slice + 1) % sizes_.size();
+  return part.empty() ? std::nullopt : std::optional(std::move(part));
 }
 
 }  // namespace lockstep::detail

@@ -6,48 +6,71 @@
 #include <utility>
 #include <vector>
 
-#include <lockstep/detail/pipeline.hpp>
+#include <lockstep/input/input_options.hpp>
 
-/// Passes over the slices of batches.
+#include "input/part.hpp"
+
+/// Passes over what replicas get of batches.
 namespace lockstep::detail {
 
-/// The element without its rows; other extents are kept.
-FlatElement empty_like(const FlatElement& element);
+/// How the rows of one batch are divided.
+struct SplitRule {
+  BatchSplit split = BatchSplit::ceiling;
+  std::size_t num_slices = 1;
+  std::vector<double> weights;  ///< With BatchSplit::weighted, one for each slice.
 
-/// Each batch of B rows as n slices: ceil(B / n) rows each while they last, then one with the rest, then
-/// empty ones. Every component by its own B. Gives n slices for every batch.
-class CeilingSplitPass final : public Pass<FlatElement> {
+  /// @throws InvalidArgument  names `what`: InputOptions::batch_weights are not as they must be.
+  void check(std::string_view what) const;
+  /// The slices' numbers of rows, which add up to num_rows.
+  std::vector<std::int64_t> sizes(std::int64_t num_rows) const;
+};
+
+/// Each batch whole.
+class WholePass final : public Pass<Part> {
  public:
-  CeilingSplitPass(std::unique_ptr<Pass<FlatElement>> batches, std::int64_t num_slices)
-      : batches_(std::move(batches)), num_slices_(num_slices) {}
-  /// @throws InvalidArgument  a scalar component.
-  std::optional<FlatElement> next() override;
+  explicit WholePass(std::unique_ptr<Pass<BatchHandle>> batches) : batches_(std::move(batches)) {}
+  std::optional<Part> next() override;
 
  private:
-  std::unique_ptr<Pass<FlatElement>> batches_;
-  std::int64_t num_slices_;
-  std::int64_t slice_ = 0;
-  FlatElement batch_;
+  std::unique_ptr<Pass<BatchHandle>> batches_;
+};
+
+/// Each batch by itself, every component by its own rows. Gives as many slices for every batch.
+class BatchSplitPass final : public Pass<Part> {
+ public:
+  BatchSplitPass(std::unique_ptr<Pass<BatchHandle>> batches, SplitRule rule)
+      : batches_(std::move(batches)), rule_(std::move(rule)) {}
+  /// @throws InvalidArgument  a scalar component.
+  std::optional<Part> next() override;
+
+ private:
+  /// Fills `parts_`. @return false at the end.
+  bool fetch();
+
+  std::unique_ptr<Pass<BatchHandle>> batches_;
+  SplitRule rule_;
+  std::vector<Part> parts_;  // of a batch
+  std::size_t next_ = 0;     // in parts_
 };
 
 /// All batches as one sequence of rows, cut into slices of the given sizes, over and over. The last slice may
 /// be shorter.
-class BalancedSplitPass final : public Pass<FlatElement> {
+class BalancedSplitPass final : public Pass<Part> {
  public:
   /// @param sizes  not all 0.
-  BalancedSplitPass(std::unique_ptr<Pass<FlatElement>> batches, std::vector<std::int64_t> sizes)
+  BalancedSplitPass(std::unique_ptr<Pass<BatchHandle>> batches, std::vector<std::int64_t> sizes)
       : batches_(std::move(batches)), sizes_(std::move(sizes)) {}
   /// @throws InvalidArgument  a scalar component; components of one batch with different numbers of rows.
-  std::optional<FlatElement> next() override;
+  std::optional<Part> next() override;
 
  private:
   /// Makes `batch_` one with rows left. @return false at the end.
   bool fetch();
 
-  std::unique_ptr<Pass<FlatElement>> batches_;
+  std::unique_ptr<Pass<BatchHandle>> batches_;
   std::vector<std::int64_t> sizes_;
   std::size_t slice_ = 0;  // position in sizes_
-  FlatElement batch_;
+  BatchHandle batch_;
   std::int64_t next_row_ = 0;
   std::int64_t num_rows_ = 0;
   bool ended_ = false;

@@ -5,32 +5,55 @@
 #include <lockstep/error.hpp>
 #include <lockstep/strategy/context.hpp>
 
-#include "input/splitting.hpp"
-
 namespace lockstep::detail {
 
-std::optional<Step> StepPass::next() {
+DealPass::DealPass(PartPasses parts, std::shared_ptr<const StepPlan> plan)
+    : parts_(std::move(parts)), plan_(std::move(plan)) {
+  for (const Device& device : plan_->devices) fetchers_.push_back(make_fetcher(device, plan_->num_ahead));
+}
+
+std::optional<FetchedStep> DealPass::next() {
+  if (ended_) return std::nullopt;
+  std::vector<std::optional<Part>> parts;
+  for (std::size_t replica = 0; replica < fetchers_.size(); ++replica)
+    parts.push_back(parts_[replica % parts_.size()]->next());
+  const auto has_part = [](const auto& part) { return part.has_value(); };
+  const auto present = std::find_if(parts.begin(), parts.end(), has_part);
+  const bool is_whole = std::all_of(parts.begin(), parts.end(), has_part);
+  ended_ = present == parts.end() || (!is_whole && !plan_->fills_with_empty);
+  if (ended_) return std::nullopt;
+
+  const Part empty = is_whole ? Part() : empty_like(**present);
+  FetchedStep step;
+  for (std::size_t replica = 0; replica < parts.size(); ++replica)
+    step.push_back(fetchers_[replica]->fetch(parts[replica] ? *parts[replica] : empty));
+  return step;
+}
+
+ReceivePass::ReceivePass(std::function<PartPasses()> open, std::shared_ptr<const StepPlan> plan)
+    : plan_(std::move(plan)) {
+  auto deal = [open = std::move(open), of = plan_] { return std::make_unique<DealPass>(open(), of); };
+  if (plan_->num_ahead == 0) {
+    steps_ = deal();
+    return;
+  }
+  auto ahead = std::make_unique<PrefetchPass<FetchedStep>>(std::move(deal), plan_->num_ahead);
+  ahead_ = ahead.get();
+  steps_ = std::move(ahead);
+}
+
+std::optional<Step> ReceivePass::next() {
   LOCKSTEP_EXPECTS(
       !has_strategy() || in_cross_replica_context(), ContextError,
       "DistributedIterator::next: called in a replica function. Fetch outside, and pass the value to run.");
-  if (ended_) return std::nullopt;
-
-  std::vector<std::optional<FlatElement>> elements;
-  for (std::size_t replica = 0; replica < plan_->devices.size(); ++replica)
-    elements.push_back(elements_[replica % elements_.size()]->next());
-  const auto has_element = [](const auto& element) { return element.has_value(); };
-  const auto present = std::find_if(elements.begin(), elements.end(), has_element);
-  const bool is_whole = std::all_of(elements.begin(), elements.end(), has_element);
-  ended_ = present == elements.end() || (!is_whole && !plan_->fills_with_empty);
-  if (ended_) return std::nullopt;
-
-  const FlatElement empty = is_whole ? FlatElement() : empty_like(**present);
+  const std::int64_t waits_before = ahead_ ? ahead_->num_waits() : 0;
+  std::optional<FetchedStep> fetched = steps_->next();
+  if (!fetched) return std::nullopt;
+  const bool was_ready = ahead_ && ahead_->num_waits() == waits_before;
+  const auto is_idle = [](const Device& device) { return current_stream(device).is_complete(); };
+  if (!was_ready && std::any_of(plan_->devices.begin(), plan_->devices.end(), is_idle)) ++num_waits_;
   Step step;
-  for (std::size_t replica = 0; replica < elements.size(); ++replica) {
-    FlatElement& element = step.emplace_back(elements[replica] ? std::move(*elements[replica]) : empty);
-    if (!plan_->fetch_to_device) continue;
-    for (Tensor& leaf : element) leaf = leaf.to(plan_->devices[replica]);
-  }
+  for (FetchedElement& element : *fetched) step.push_back(receive(std::move(element)));
   return step;
 }
 

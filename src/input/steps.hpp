@@ -6,29 +6,51 @@
 #include <lockstep/device.hpp>
 #include <lockstep/input/distributed_dataset.hpp>
 
+#include "input/fetching.hpp"
+#include "input/prefetch_pass.hpp"
+
 namespace lockstep::detail {
 
 /// How one element for each replica becomes a step.
 struct StepPlan {
-  std::vector<Device> devices;   ///< Of the replicas.
-  bool fetch_to_device = true;   ///< Copy components to these.
+  std::vector<Device> devices;   ///< Where the replicas' elements go.
+  int num_ahead = 0;             ///< How many steps are made ahead, on a thread; 0: none.
   bool fills_with_empty = true;  ///< A replica without an element gets one without rows; false: the step is
                                  ///< dropped, and the pass ends.
 };
 
-/// Deals elements to replicas.
-class StepPass final : public Pass<Step> {
+/// A step on its way to the replicas.
+using FetchedStep = std::vector<FetchedElement>;
+
+/// Passes that replicas take from in turn: one, or one for each replica.
+using PartPasses = std::vector<std::unique_ptr<Pass<Part>>>;
+
+/// Deals parts to replicas.
+class DealPass final : public Pass<FetchedStep> {
  public:
-  /// @param elements  one pass that replicas take from in turn, or one for each replica.
-  StepPass(std::vector<std::unique_ptr<Pass<FlatElement>>> elements, std::shared_ptr<const StepPlan> plan)
-      : elements_(std::move(elements)), plan_(std::move(plan)) {}
-  /// @throws ContextError  in a replica function.
-  std::optional<Step> next() override;
+  DealPass(PartPasses parts, std::shared_ptr<const StepPlan> plan);
+  std::optional<FetchedStep> next() override;
 
  private:
-  std::vector<std::unique_ptr<Pass<FlatElement>>> elements_;
+  PartPasses parts_;
   std::shared_ptr<const StepPlan> plan_;  // owners: the distributed dataset and its passes
+  std::vector<std::unique_ptr<Fetcher>> fetchers_;
   bool ended_ = false;
+};
+
+/// Hands steps to the calling thread.
+class ReceivePass final : public StepPass {
+ public:
+  ReceivePass(std::function<PartPasses()> open, std::shared_ptr<const StepPlan> plan);
+  /// @throws ContextError  in a replica function.
+  std::optional<Step> next() override;
+  std::int64_t num_waits() const noexcept override { return num_waits_; }
+
+ private:
+  std::shared_ptr<const StepPlan> plan_;  // owners: as DealPass's
+  std::unique_ptr<Pass<FetchedStep>> steps_;
+  PrefetchPass<FetchedStep>* ahead_ = nullptr;  // steps_, if it has a thread
+  std::int64_t num_waits_ = 0;
 };
 
 }  // namespace lockstep::detail

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -28,26 +29,32 @@ inline PipelineHandle with_hints(const PipelineHandle& input, std::int64_t num_s
   return input->fill_hints ? input->fill_hints(num_shards, index) : input;
 }
 
-/// The pipeline with `wrap`, which makes one Opener of another, around its elements or its numbers of rows.
+/// The pipeline with `wrap`, which makes one Opener of another, around its elements, its batches or its
+/// numbers of rows.
 template <class Wrap>
 PipelineHandle with_passes(const PipelineHandle& input, const Wrap& wrap) {
   Pipeline result = *input;
-  if (auto* rows = std::get_if<TableRows>(&result.elements))
-    rows->open = wrap(std::move(rows->open));
-  else
-    result.elements = wrap(std::get<Opener<FlatElement>>(std::move(result.elements)));
+  std::visit(
+      [&]<class T>(T& elements) {
+        if constexpr (std::is_same_v<T, TableRows>)
+          elements.open = wrap(std::move(elements.open));
+        else
+          elements = wrap(std::move(elements));
+      },
+      result.elements);
   return with_shards(std::move(result), input,
                      [wrap](const PipelineHandle& shard) { return with_passes(shard, wrap); });
 }
 
 /// The pipeline with `open(input)` as its passes, and changed by `edit`.
-template <class Open, class Edit>
+template <class T = FlatElement, class Open, class Edit>
 PipelineHandle with_elements(const PipelineHandle& input, const Open& open, const Edit& edit) {
   Pipeline result = *input;
-  result.elements = Opener<FlatElement>([input, open] { return open(input); });
+  result.elements = Opener<T>([input, open] { return open(input); });
   edit(result);
-  return with_shards(std::move(result), input,
-                     [open, edit](const PipelineHandle& shard) { return with_elements(shard, open, edit); });
+  return with_shards(std::move(result), input, [open, edit](const PipelineHandle& shard) {
+    return with_elements<T>(shard, open, edit);
+  });
 }
 template <class Open>
 PipelineHandle with_elements(const PipelineHandle& input, const Open& open) {

@@ -18,6 +18,7 @@
 #include "support/input.hpp"
 #include "support/matchers.hpp"
 #include "support/npy_file.hpp"
+#include "support/parts.hpp"
 
 using namespace lockstep;
 using test::all_elements;
@@ -84,9 +85,11 @@ TEST_CASE("two-workers-partial: a partial batch is split, then shared out", "[in
   const auto batches = Dataset::range(14).batch(8);
   const auto second = [&](int worker) {
     // What a worker of two with one replica each does: split over both replicas, then every other slice.
-    detail::ShardPass<detail::FlatElement> share(
-        std::make_unique<detail::CeilingSplitPass>(batches.pipeline()->open(), 2), 2, worker, true);
-    return all_elements(share).at(1);
+    detail::ShardPass<detail::Part> share(
+        std::make_unique<detail::BatchSplitPass>(batches.pipeline()->open_batches(),
+                                                 detail::SplitRule{BatchSplit::ceiling, 2, {}}),
+        2, worker, true);
+    return test::all_parts(share).at(1);
   };
   CHECK(second(0) == Values{8, 9, 10});
   CHECK(second(1) == Values{11, 12, 13});

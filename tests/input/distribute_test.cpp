@@ -292,6 +292,8 @@ TEST_CASE("options that contradict each other are refused", "[input][host]") {
   const InputOptions per_replica{.replication_mode = InputReplicationMode::per_replica};
   CHECK_THROWS_MATCHES(strategy.distribute_dataset(dataset, per_replica), Unsupported,
                        says("distribute_dataset: one dataset cannot be made for each replica"));
+  CHECK_THROWS_MATCHES(strategy.distribute_dataset(dataset, placed), InvalidArgument,
+                       says("distribute_dataset: place_dataset_on_device needs"));
   OneDeviceStrategy one("CPU:0");
   CHECK_THROWS_MATCHES(one.distribute_datasets_from_function(make, per_replica), Unsupported,
                        says("OneDeviceStrategy does not take a dataset for each replica", "per_worker"));

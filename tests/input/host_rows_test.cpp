@@ -37,23 +37,6 @@ TEST_CASE("tensors that differ are not stacked", "[input][host]") {
                        InvalidArgument, says("[2] float64", "[2] float32"));
 }
 
-TEST_CASE("rows are put one after the other", "[input][host]") {
-  const Tensor a = Tensor::from<std::int64_t>({1, 2}, {1, 2}),
-               b = Tensor::from<std::int64_t>({3, 4, 5, 6}, {2, 2});
-  const Tensor rows = detail::concatenate_rows({a, Tensor::zeros({0, 2}, DType::i64), b}, "test");
-  CHECK(rows.shape() == Shape(3, 2));
-  CHECK(rows.to_vector<std::int64_t>() == Values{1, 2, 3, 4, 5, 6});
-}
-
-TEST_CASE("rows that differ are not put one after the other", "[input][host]") {
-  CHECK_THROWS_MATCHES(detail::concatenate_rows({Tensor::zeros({1, 2}), Tensor::zeros({1, 3})}, "make"),
-                       InvalidArgument, says("make: rows of [1, 3] float32", "[1, 2] float32"));
-  CHECK_THROWS_MATCHES(detail::concatenate_rows({Tensor::zeros({1}), Tensor::zeros({1}, DType::i8)}, "make"),
-                       InvalidArgument, says("[1] int8"));
-  CHECK_THROWS_MATCHES(detail::concatenate_rows({Tensor::scalar(1.0f)}, "make"), InvalidArgument,
-                       says("[] float32"));
-}
-
 TEST_CASE("a copy on the host shares nothing", "[input][host]") {
   Tensor original = test::vector_of({1, 2});
   const Tensor copy = detail::copy_to_host(original),

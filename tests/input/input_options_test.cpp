@@ -13,6 +13,8 @@ TEST_CASE("input options have TensorFlow's defaults", "[input][host]") {
   CHECK_FALSE(options.place_dataset_on_device);
   CHECK(options.per_replica_buffer_size == 1);
   CHECK(options.auto_shard_policy == AutoShardPolicy::automatic);
+  CHECK(options.batch_split == BatchSplit::ceiling);
+  CHECK(options.batch_weights.empty());
 }
 
 TEST_CASE("policies and modes have names", "[input][host]") {
@@ -21,6 +23,8 @@ TEST_CASE("policies and modes have names", "[input][host]") {
                                        AutoShardPolicy::file, AutoShardPolicy::data, AutoShardPolicy::hint})
     out << policy << ' ';
   out << InputReplicationMode::per_worker << ' ' << InputReplicationMode::per_replica;
-  CHECK(out.str() == "off automatic file data hint per_worker per_replica");
+  for (const BatchSplit split : {BatchSplit::ceiling, BatchSplit::balanced, BatchSplit::weighted})
+    out << ' ' << split;
+  CHECK(out.str() == "off automatic file data hint per_worker per_replica ceiling balanced weighted");
   CHECK(static_cast<int>(AutoShardPolicy::off) == -1);
 }

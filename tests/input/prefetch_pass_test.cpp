@@ -76,7 +76,7 @@ TEST_CASE("a prefetched exception comes at its element", "[input][host]") {
 }
 
 TEST_CASE("a prefetch whose input cannot be opened says so and ends", "[input][host]") {
-  detail::PrefetchPass pass(
+  detail::PrefetchPass<detail::FlatElement> pass(
       []() -> std::unique_ptr<detail::Pass<detail::FlatElement>> { throw NotFound("nowhere"); }, 2);
   CHECK_THROWS_MATCHES(pass.next(), NotFound, says("nowhere"));
   CHECK_FALSE(pass.next());

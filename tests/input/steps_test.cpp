@@ -1,26 +1,50 @@
 #include "input/steps.hpp"
 
-#include <catch2/catch_test_macros.hpp>
+#include <atomic>
+#include <stdexcept>
+#include <thread>
 
-#include "support/input.hpp"
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include <lockstep/error.hpp>
+
+#include "input/splitting.hpp"
+#include "support/matchers.hpp"
+#include "support/parts.hpp"
 
 using namespace lockstep;
 using detail::FlatElement;
+using detail::PartPasses;
+using detail::ReceivePass;
 using detail::Step;
-using detail::StepPass;
 using detail::StepPlan;
-using test::list_pass;
+using test::says;
 using test::Values;
 using test::vector_of;
 
 namespace {
 
-using Elements = std::vector<std::unique_ptr<detail::Pass<FlatElement>>>;
+using Elements = std::vector<std::vector<Tensor>>;
+using StepValues = std::vector<std::vector<Values>>;
 
-/// All steps' first components.
-std::vector<std::vector<Values>> run(Elements elements, StepPlan plan) {
-  StepPass pass(std::move(elements), std::make_shared<const StepPlan>(std::move(plan)));
-  std::vector<std::vector<Values>> steps;
+/// A pass over elements of one tensor for all replicas, or one for each.
+ReceivePass open(const Elements& elements, StepPlan plan) {
+  return ReceivePass(
+      [elements] {
+        PartPasses passes;
+        for (const std::vector<Tensor>& of_one : elements)
+          passes.push_back(std::make_unique<detail::WholePass>(test::batch_list(of_one)));
+        return passes;
+      },
+      std::make_shared<const StepPlan>(std::move(plan)));
+}
+
+/// All steps' first components, which are the same however many steps are made ahead.
+StepValues run(const Elements& elements, StepPlan plan) {
+  plan.num_ahead = GENERATE(0, 1, 3);
+  ReceivePass pass = open(elements, std::move(plan));
+  StepValues steps;
   while (const std::optional<Step> step = pass.next()) {
     std::vector<Values>& values = steps.emplace_back();
     for (const FlatElement& element : *step) values.push_back(element[0].to_vector<std::int64_t>());
@@ -29,34 +53,51 @@ std::vector<std::vector<Values>> run(Elements elements, StepPlan plan) {
   return steps;
 }
 
-Elements one_pass(const std::vector<Tensor>& tensors) {
-  Elements elements;
-  elements.push_back(list_pass(tensors));
-  return elements;
+/// Gives 0, 1, … as elements, each when it is let through.
+class GatedPass final : public detail::Pass<detail::Part> {
+ public:
+  explicit GatedPass(const std::atomic<std::int64_t>& num_open) : num_open_(num_open) {}
+  std::optional<detail::Part> next() override {
+    while (num_open_ <= next_) {
+      detail::check_stop();
+      std::this_thread::yield();
+    }
+    return whole(test::batch_of({vector_of({next_++})}));
+  }
+
+ private:
+  const std::atomic<std::int64_t>& num_open_;
+  std::int64_t next_ = 0;
+};
+
+ReceivePass open_gated(const std::atomic<std::int64_t>& num_open, int num_ahead) {
+  return ReceivePass(
+      [&num_open] {
+        PartPasses passes;
+        passes.push_back(std::make_unique<GatedPass>(num_open));
+        return passes;
+      },
+      std::make_shared<const StepPlan>(StepPlan{test::host_devices(1), num_ahead}));
 }
 
 }  // namespace
 
 TEST_CASE("replicas take elements in turn", "[input][host]") {
-  const auto tensors = {vector_of({0}), vector_of({1}), vector_of({2}), vector_of({3})};
-  CHECK(run(one_pass(tensors), {test::host_devices(2)}) ==
-        std::vector<std::vector<Values>>{{{0}, {1}}, {{2}, {3}}});
+  const Elements elements{{vector_of({0}), vector_of({1}), vector_of({2}), vector_of({3})}};
+  CHECK(run(elements, {test::host_devices(2)}) == StepValues{{{0}, {1}}, {{2}, {3}}});
 }
 
 TEST_CASE("a step that cannot be filled gives the last replicas no rows, or is dropped", "[input][host]") {
-  const auto tensors = {vector_of({0}), vector_of({1}), vector_of({2}), vector_of({3, 4})};
-  CHECK(run(one_pass(tensors), {.devices = test::host_devices(3), .fills_with_empty = true}) ==
-        std::vector<std::vector<Values>>{{{0}, {1}, {2}}, {{3, 4}, {}, {}}});
-  CHECK(run(one_pass(tensors), {.devices = test::host_devices(3), .fills_with_empty = false}) ==
-        std::vector<std::vector<Values>>{{{0}, {1}, {2}}});
+  const Elements elements{{vector_of({0}), vector_of({1}), vector_of({2}), vector_of({3, 4})}};
+  const bool fills = GENERATE(true, false);
+  StepValues expected{{{0}, {1}, {2}}};
+  if (fills) expected.push_back({{3, 4}, {}, {}});
+  CHECK(run(elements, {.devices = test::host_devices(3), .fills_with_empty = fills}) == expected);
 }
 
 TEST_CASE("replicas with passes of their own go on until all have ended", "[input][host]") {
-  Elements elements;
-  elements.push_back(list_pass({vector_of({0})}));
-  elements.push_back(list_pass({vector_of({1}), vector_of({2, 3})}));
-  CHECK(run(std::move(elements), {test::host_devices(2)}) ==
-        std::vector<std::vector<Values>>{{{0}, {1}}, {{}, {2, 3}}});
+  const Elements elements{{vector_of({0})}, {vector_of({1}), vector_of({2, 3})}};
+  CHECK(run(elements, {test::host_devices(2)}) == StepValues{{{0}, {1}}, {{}, {2, 3}}});
 }
 
 TEST_CASE("P19 the end is decided once", "[input][host]") {
@@ -64,18 +105,92 @@ TEST_CASE("P19 the end is decided once", "[input][host]") {
   // pass ends.
   std::vector<std::optional<FlatElement>> values(2);
   values.push_back(FlatElement{vector_of({1})});
-  Elements elements;
-  elements.push_back(std::make_unique<test::ListPass<FlatElement>>(std::move(values)));
-  CHECK(run(std::move(elements), {test::host_devices(2)}).empty());
+  PartPasses passes;
+  passes.push_back(std::make_unique<detail::WholePass>(
+      test::batches_of(std::make_unique<test::ListPass<FlatElement>>(std::move(values)))));
+  detail::DealPass pass(std::move(passes),
+                        std::make_shared<const StepPlan>(StepPlan{.devices = test::host_devices(2)}));
+  CHECK_FALSE(pass.next());
+  CHECK_FALSE(pass.next());
 }
 
-TEST_CASE("components are put on their replica's device if that is asked for", "[input][host]") {
-  for (const bool fetch : {true, false}) {
-    StepPass pass(one_pass({vector_of({0}), vector_of({1})}),
-                  std::make_shared<const StepPlan>(StepPlan{{"CPU:2", "CPU:1"}, fetch}));
-    const std::optional<Step> step = pass.next();
-    REQUIRE(step);
-    CHECK(step->at(0)[0].device() == Device(fetch ? "CPU:2" : "CPU:0"));
-    CHECK(step->at(1)[0].device() == Device(fetch ? "CPU:1" : "CPU:0"));
+TEST_CASE("components are put where the plan says", "[input][host]") {
+  ReceivePass pass = open({{vector_of({0}), vector_of({1})}}, {.devices = {"CPU:2", "CPU:1"}});
+  const std::optional<Step> step = pass.next();
+  REQUIRE(step);
+  CHECK(step->at(0)[0].device() == Device("CPU:2"));
+  CHECK(step->at(1)[0].device() == Device("CPU:1"));
+}
+
+TEST_CASE("an exception comes at its step, and the pass goes on after it", "[input][host]") {
+  const int num_ahead = GENERATE(0, 1, 4);
+  // No rows to fill the step with.
+  ReceivePass pass = open({{vector_of({0})}, {Tensor::scalar(1.0f), Tensor::scalar(2.0f)}},
+                          {.devices = test::host_devices(2), .num_ahead = num_ahead});
+  CHECK(pass.next());
+  CHECK_THROWS_MATCHES(pass.next(), InvalidArgument, says("ends within a step"));
+  CHECK_FALSE(pass.next());
+}
+
+TEST_CASE("a pass that cannot be opened says so at its first step", "[input][host]") {
+  ReceivePass pass(
+      []() -> PartPasses { throw NotFound("nowhere"); },
+      std::make_shared<const StepPlan>(StepPlan{.devices = test::host_devices(1), .num_ahead = 2}));
+  CHECK_THROWS_MATCHES(pass.next(), NotFound, says("nowhere"));
+  CHECK_FALSE(pass.next());
+}
+
+TEST_CASE("without steps ahead every step is waited for", "[input][host]") {
+  const std::atomic<std::int64_t> num_open = 3;
+  ReceivePass pass = open_gated(num_open, 0);
+  CHECK(pass.num_waits() == 0);
+  for (std::int64_t step = 0; step < 3; ++step) {
+    CHECK(pass.next());
+    CHECK(pass.num_waits() == step + 1);
   }
+}
+
+TEST_CASE("waits for steps that were not ready are counted, others are not", "[input][host]") {
+  std::atomic<std::int64_t> num_open = 0;
+  class Numbers final : public detail::Pass<std::int64_t> {
+   public:
+    explicit Numbers(const std::atomic<std::int64_t>& num_open) : num_open_(num_open) {}
+    std::optional<std::int64_t> next() override {
+      while (num_open_ <= next_) {
+        detail::check_stop();
+        std::this_thread::yield();
+      }
+      return next_++;
+    }
+
+   private:
+    const std::atomic<std::int64_t>& num_open_;
+    std::int64_t next_ = 0;
+  };
+  detail::PrefetchPass<std::int64_t> pass([&] { return std::make_unique<Numbers>(num_open); }, 2);
+  pass.start();
+  // What is let through only when somebody waits for it is waited for.
+  std::thread opener([&] {
+    while (pass.num_waits() < 1) std::this_thread::yield();
+    num_open = 1;
+    while (pass.num_waits() < 2) std::this_thread::yield();
+    num_open = 3;
+  });
+  CHECK(pass.next() == 0);
+  CHECK(pass.num_waits() == 1);
+  CHECK(pass.next() == 1);
+  opener.join();
+  CHECK(pass.num_waits() == 2);
+  for (std::int64_t number = 2; number < 10; ++number) {
+    num_open = number + 1;
+    while (!pass.is_ready()) std::this_thread::yield();
+    CHECK(pass.next() == number);
+  }
+  CHECK(pass.num_waits() == 2);
+}
+
+TEST_CASE("a pass can be dropped while its thread waits for an element", "[input][host]") {
+  std::atomic<std::int64_t> num_open = 1;
+  ReceivePass pass = open_gated(num_open, 2);
+  CHECK(pass.next());
 }

@@ -40,14 +40,26 @@ class Pass {
 template <class T>
 using Opener = std::function<std::unique_ptr<Pass<T>>()>;
 
-/// Elements with random access.
+/// A tensor without its elements.
+struct LeafType {
+  Shape shape;
+  DType dtype;
+};
+
+/// Elements with random access. Immutable; used from any threads.
 class RowTable {
  public:
   virtual ~RowTable() = default;
   virtual std::int64_t num_rows() const noexcept = 0;
-  /// A fresh batch of these rows, each in [0, num_rows).
-  virtual FlatElement gather(std::span<const std::int64_t> rows) const = 0;
+  virtual std::size_t num_leaves() const noexcept = 0;
+  /// What some rows of a leaf make, one after the other.
+  virtual LeafType leaf(std::size_t index, std::int64_t num_rows) const = 0;
+  /// Copies rows of a leaf, each in [0, num_rows), one after the other.
+  virtual void gather(std::size_t leaf, std::span<const std::int64_t> rows, std::byte* destination) const = 0;
 };
+
+class Batch;                                       // input/batch.hpp
+using BatchHandle = std::shared_ptr<const Batch>;  // owners: passes, and tensors that are views of its rows
 
 /// Elements as numbers of rows in a table: reordering and batching them moves no data until the batch is
 /// made.
@@ -85,7 +97,8 @@ class FirstTime {
 
 /// How elements come about. Immutable; any number of passes may be under way, on any threads.
 struct Pipeline {
-  std::variant<TableRows, Opener<FlatElement>> elements;
+  /// Batches: of these no row is copied before it is known where to.
+  std::variant<TableRows, Opener<BatchHandle>, Opener<FlatElement>> elements;
   std::vector<TensorSpec> spec;            ///< One for each leaf of an element; empty: not known how many.
   std::optional<std::int64_t> batch_size;  ///< As given to the last `batch`.
   ElementType type;
@@ -96,6 +109,7 @@ struct Pipeline {
   FirstTime warns{};  ///< Of what auto_sharded has to say about it.
 
   std::unique_ptr<Pass<FlatElement>> open() const;
+  std::unique_ptr<Pass<BatchHandle>> open_batches() const;
 };
 
 // Sources. `what` is the call that messages name.

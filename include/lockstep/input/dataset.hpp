@@ -91,11 +91,12 @@ class Transformations : public Base {
 /// independent. Copies may be used from several threads. Elements are made on the host (CPU:0); they are
 /// copies, so writing to one changes nothing else.
 ///
-/// Functions are copied, called as const, and by every pass, on the thread that takes the elements or, below
-/// `prefetch` and with `num_parallel_calls`, on threads of the pass's; passes on several threads call them
-/// together. What they throw is thrown by `next`, where the element would have come: an Error whose message
-/// begins with the transformation and the element's index, of the same class where that is one of lockstep's,
-/// with the original nested (std::rethrow_if_nested). The next call goes on with the element after it.
+/// Functions are copied, called as const, and by every pass, on the thread that takes the elements (of a
+/// distributed dataset the one that makes steps ahead, see DistributedIterator) or, below `prefetch` and with
+/// `num_parallel_calls`, on threads of the pass's; passes on several threads call them together. What they
+/// throw is thrown by `next`, where the element would have come: an Error whose message begins with the
+/// transformation and the element's index, of the same class where that is one of lockstep's, with the
+/// original nested (std::rethrow_if_nested). The next call goes on with the element after it.
 class Dataset : public detail::Transformations<Dataset, detail::DatasetHandle> {
  public:
   using Transformations::Transformations;

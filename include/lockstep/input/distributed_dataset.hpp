@@ -22,9 +22,16 @@ namespace detail {
 /// One element for each local replica.
 using Step = std::vector<FlatElement>;
 
+/// One pass over steps.
+class StepPass : public Pass<Step> {
+ public:
+  /// DistributedIterator::num_waits.
+  virtual std::int64_t num_waits() const noexcept = 0;
+};
+
 /// The steps of a distributed dataset, element types erased.
 struct Steps {
-  Opener<Step> open;
+  std::function<std::unique_ptr<StepPass>()> open;
   std::vector<std::vector<TensorSpec>> spec;  ///< Of each replica's element, leaf by leaf, where known.
 };
 
@@ -76,8 +83,17 @@ auto element_spec(const DistributedState<D>& state) {
 
 /// One pass over a distributed dataset. Move only; used by one thread at a time.
 ///
-/// `next` reads, splits and copies on the calling thread; copies to devices are enqueued on their current
-/// streams.
+/// With InputOptions::per_replica_buffer_size k > 0 a thread of the pass's own, started by the first `next`,
+/// reads, splits and copies k steps ahead; with 0 `next` does on its own thread. Rows are gathered straight
+/// into memory of the replica's: of a CPU, the value's own; of a GPU, page-locked memory, from which they are
+/// copied on a stream of the pass's own. `next` makes the device's current stream wait for that copy. The
+/// host waits for the devices only so as not to be further ahead of them than the steps that are made ahead.
+///
+/// Values are the caller's for as long as it keeps them. Device memory is used again when the last handle to
+/// a value is gone, after the work enqueued until then on the stream that was current when `next` gave it:
+/// order other streams' use before that by events.
+///
+/// Destroying it waits for the function of the dataset's that the thread is in, if any.
 template <class D>
 class DistributedIterator {
  public:
@@ -87,7 +103,8 @@ class DistributedIterator {
   /// The next step's values: one component for each local replica, in replica order. Some may have no rows.
   /// @throws OutOfRange  the end of the pass.
   /// @throws ContextError  in a replica function: fetch outside and pass the value to `run`. Moved-from.
-  /// @throws InvalidArgument  elements that cannot be batched or split.
+  /// @throws InvalidArgument  elements that cannot be batched or split. @throws what the dataset's functions
+  /// do, at their step; the next call goes on after it.
   D next() {
     std::optional<D> value = next_optional();
     if (!value) detail::raise_end_of_input(num_steps_);
@@ -95,19 +112,29 @@ class DistributedIterator {
   }
   /// The same, but nothing at the end.
   std::optional<D> next_optional() {
-    LOCKSTEP_EXPECTS(pass_ != nullptr, ContextError,
-                     "DistributedIterator: used after it was moved from. Use the one it was moved to.");
-    std::optional<detail::Step> step = pass_->next();
+    std::optional<detail::Step> step = checked().next();
     if (!step) return std::nullopt;
     ++num_steps_;
     return state_->assemble(std::move(*step));
   }
+  /// How many of the steps so far a replica had to wait for: `next` found them not ready, and when they were,
+  /// the replica had no work left on its device's current stream (a CPU never has). The first step of a pass
+  /// mostly is one, as it starts the thread; the others are where the host does not keep up. Without a thread
+  /// all are.
+  /// @throws ContextError  moved-from.
+  std::int64_t num_waits() const { return checked().num_waits(); }
   /// As DistributedDataset::element_spec.
   auto element_spec() const { return detail::element_spec(*state_); }
 
  private:
+  detail::StepPass& checked() const {
+    LOCKSTEP_EXPECTS(pass_ != nullptr, ContextError,
+                     "DistributedIterator: used after it was moved from. Use the one it was moved to.");
+    return *pass_;
+  }
+
   std::shared_ptr<const detail::DistributedState<D>> state_;  // owners: the dataset and its iterators
-  std::unique_ptr<detail::Pass<detail::Step>> pass_;
+  std::unique_ptr<detail::StepPass> pass_;
   std::int64_t num_steps_ = 0;
 };
 

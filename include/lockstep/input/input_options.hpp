@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <iosfwd>
 #include <string_view>
+#include <vector>
 
 #include <lockstep/input/auto_shard_policy.hpp>
 
@@ -14,6 +15,16 @@ enum class InputReplicationMode : std::uint8_t { per_worker, per_replica };
 std::string_view name(InputReplicationMode mode);
 std::ostream& operator<<(std::ostream& out, InputReplicationMode mode);
 
+/// How many of a global batch's B rows each of N replicas gets, in row order.
+enum class BatchSplit : std::uint8_t {
+  ceiling,   ///< ceil(B / N) each while they last: the last replicas of a small batch get fewer, or none.
+  balanced,  ///< Numbers that differ by one at most; the first replicas get more.
+  weighted,  ///< In proportion to InputOptions::batch_weights, for devices that are not equally fast.
+};
+
+std::string_view name(BatchSplit split);
+std::ostream& operator<<(std::ostream& out, BatchSplit split);
+
 /// How a strategy takes its input.
 struct InputOptions {
   /// Whether components are copied to their replica's device; false: they stay on the host.
@@ -22,9 +33,16 @@ struct InputOptions {
   InputReplicationMode replication_mode = InputReplicationMode::per_worker;
   /// Whether each replica's dataset lives on its device. Needs per_replica, and fetch_to_device = false.
   bool place_dataset_on_device = false;
-  /// How many elements per replica may be made ready ahead of `next`; 0: none. At least 0.
+  /// How many elements per replica are made ready ahead of `next`, on a thread of each pass's own; 0: none,
+  /// and no thread. At least 0.
   int per_replica_buffer_size = 1;
   AutoShardPolicy auto_shard_policy = AutoShardPolicy::automatic;
+  /// Of distribute_dataset. `ceiling` and `balanced` give way to balanced_batch_sizes where the policy
+  /// resolves to `file` or `off` and the batch size is known.
+  BatchSplit batch_split = BatchSplit::ceiling;
+  /// With BatchSplit::weighted, one for each replica: finite, at least 0, not all 0. Rows are dealt by the
+  /// largest remainder (Hamilton's method), of equal remainders to the first replica; none to weight 0.
+  std::vector<double> batch_weights = {};
 };
 
 }  // namespace lockstep

@@ -156,12 +156,10 @@ class Strategy {
   auto distribute_values_from_function(F&& value_fn);
 
   /// Splits each batch of the dataset over the replicas, in row order, and places each part on its replica's
-  /// device. Every component is split by its own rows: ceil(B / N) for each replica while they last, so that
-  /// the last replicas of a small batch get fewer, or none (with AutoShardPolicy::off and ::file sizes are
-  /// balanced instead, see balanced_batch_sizes). No rows are left out. A strategy that does not synchronise
-  /// passes elements whole. Nothing is read before a pass starts.
+  /// device. Every component is split by its own rows, as InputOptions::batch_split says. No rows are left
+  /// out. A strategy that does not synchronise passes elements whole. Nothing is read before a pass starts.
   /// @throws InvalidArgument  elements without rows (batch the dataset first); options that contradict each
-  /// other, or a negative buffer.
+  /// other, a negative buffer, weights that are wrong.
   /// @throws Unsupported  InputReplicationMode::per_replica.
   template <class E>
   DistributedDataset<detail::merged_t<E>> distribute_dataset(const TypedDataset<E>& dataset,
