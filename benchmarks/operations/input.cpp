@@ -46,8 +46,8 @@ class Input : public StrategyOperation {
   std::int64_t count() const override { return kBatchRows * kRowCount; }
 
   void prepare(std::optional<std::uint64_t> seed) override {
+    pass_ = batches_.iterator();  // ends the thread of the pass before, which reads the table
     if (seed) fill(*seed + 1);
-    pass_ = batches_.iterator();
   }
 
   void run(int times) override {
