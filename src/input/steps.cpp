@@ -37,7 +37,9 @@ ReceivePass::ReceivePass(std::function<PartPasses()> open, std::shared_ptr<const
     steps_ = deal();
     return;
   }
-  auto ahead = std::make_unique<PrefetchPass<FetchedStep>>(std::move(deal), plan_->num_ahead);
+  // With one more the thread need not wait for the next call before it goes on.
+  auto ahead =
+      std::make_unique<PrefetchPass<FetchedStep>>(std::move(deal), std::int64_t{plan_->num_ahead} + 1);
   ahead_ = ahead.get();
   steps_ = std::move(ahead);
 }

@@ -14,7 +14,7 @@ namespace lockstep::detail {
 /// How one element for each replica becomes a step.
 struct StepPlan {
   std::vector<Device> devices;   ///< Where the replicas' elements go.
-  int num_ahead = 0;             ///< How many steps are made ahead, on a thread; 0: none.
+  int num_ahead = 0;             ///< How many steps a thread keeps ready; 0: none, and no thread.
   bool fills_with_empty = true;  ///< A replica without an element gets one without rows; false: the step is
                                  ///< dropped, and the pass ends.
 };

@@ -84,10 +84,11 @@ auto element_spec(const DistributedState<D>& state) {
 /// One pass over a distributed dataset. Move only; used by one thread at a time.
 ///
 /// With InputOptions::per_replica_buffer_size k > 0 a thread of the pass's own, started by the first `next`,
-/// reads, splits and copies k steps ahead; with 0 `next` does on its own thread. Rows are gathered straight
-/// into memory of the replica's: of a CPU, the value's own; of a GPU, page-locked memory, from which they are
-/// copied on a stream of the pass's own. `next` makes the device's current stream wait for that copy. The
-/// host waits for the devices only so as not to be further ahead of them than the steps that are made ahead.
+/// reads, splits and copies k steps ahead, and then one more; with 0 `next` does on its own thread. Rows are
+/// gathered straight into memory of the replica's: of a CPU, the value's own; of a GPU, page-locked memory,
+/// from which they are copied on a stream of the pass's own. `next` makes the device's current stream wait
+/// for that copy. The host waits for the devices only so as not to be further ahead of them than the steps
+/// that are made ahead.
 ///
 /// Values are the caller's for as long as it keeps them. Device memory is used again when the last handle to
 /// a value is gone, after the work enqueued until then on the stream that was current when `next` gave it:

@@ -33,8 +33,8 @@ struct InputOptions {
   InputReplicationMode replication_mode = InputReplicationMode::per_worker;
   /// Whether each replica's dataset lives on its device. Needs per_replica, and fetch_to_device = false.
   bool place_dataset_on_device = false;
-  /// How many elements per replica are made ready ahead of `next`, on a thread of each pass's own; 0: none,
-  /// and no thread. At least 0.
+  /// How many elements per replica are kept ready ahead of `next`, by a thread of each pass's own, which then
+  /// makes one more; 0: none, and no thread. At least 0.
   int per_replica_buffer_size = 1;
   AutoShardPolicy auto_shard_policy = AutoShardPolicy::automatic;
   /// Of distribute_dataset. `ceiling` and `balanced` give way to balanced_batch_sizes where the policy
