@@ -173,9 +173,6 @@ void CollectiveChecks::check_agreement(const CollectiveCall& call, const Collect
                      " differ from replica 0's ", List{first.destinations});
     check_destinations(call.destinations, place);
   }
-  LOCKSTEP_MATCHES(call.batch->structure == first.batch->structure, place,
-                   "Pass the same keys and lengths on every replica", "nest ", call.batch->structure,
-                   " differs from replica 0's ", first.batch->structure);
 }
 
 void CollectiveChecks::check_destinations(std::span<const int> destinations, const Place& place) const {
@@ -217,6 +214,9 @@ void CollectiveChecks::check_batch(const CollectiveCall& call, const CollectiveC
   LOCKSTEP_MATCHES((!call.sends() && !call.receives()) || call.tensors().size() == reference.tensors().size(),
                    place, "Pass equal batches on every replica", call.tensors().size(),
                    " tensors differ from replica ", reference.batch->rank, "'s ", reference.tensors().size());
+  LOCKSTEP_MATCHES(batch.structure == reference.batch->structure, place,
+                   "Pass the same keys and lengths on every replica", "nest ", batch.structure,
+                   " differs from replica ", reference.batch->rank, "'s ", reference.batch->structure);
   const auto rank = static_cast<std::size_t>(place.rank);
   LOCKSTEP_EXPECTS(&batch.stream.device_backend() == device_backends_[rank], InvalidArgument, place,
                    "the stream is on ", batch.stream.device(), ". Pass a stream of the replica's device.");

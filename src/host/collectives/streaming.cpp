@@ -12,10 +12,14 @@
 namespace lockstep::host {
 namespace {
 
-std::int64_t last_level_cache_bytes() {
+// What this process may expect to find cached. A virtual machine shows all of its host's last level, of which
+// its cores have a part: no core more than sixteen times its second level, whatever the processor.
+std::int64_t cached_bytes() {
 #ifdef _SC_LEVEL3_CACHE_SIZE
-  const std::int64_t bytes = std::max(sysconf(_SC_LEVEL3_CACHE_SIZE), sysconf(_SC_LEVEL2_CACHE_SIZE));
-  if (bytes > 0) return bytes;
+  const std::int64_t second = sysconf(_SC_LEVEL2_CACHE_SIZE), third = sysconf(_SC_LEVEL3_CACHE_SIZE);
+  const std::int64_t num_cores = std::max<std::int64_t>(sysconf(_SC_NPROCESSORS_ONLN), 1);
+  if (second > 0 && third > 0) return std::min(third, 16 * second * num_cores);
+  if (std::max(second, third) > 0) return std::max(second, third);
 #endif
   return std::int64_t{32} << 20;
 }
@@ -23,8 +27,8 @@ std::int64_t last_level_cache_bytes() {
 }  // namespace
 
 bool streaming_pays(std::int64_t bytes) {
-  static const std::int64_t cache_bytes = last_level_cache_bytes();
-  return bytes > cache_bytes;
+  static const std::int64_t cached = cached_bytes();
+  return bytes > cached;
 }
 
 #ifdef __SSE2__
