@@ -56,6 +56,7 @@
 #include <lockstep/strategy/central_storage_strategy.hpp>
 #include <lockstep/strategy/colocation.hpp>
 #include <lockstep/strategy/context.hpp>
+#include <lockstep/strategy/device_assignment.hpp>
 #include <lockstep/strategy/logical_device.hpp>
 #include <lockstep/strategy/mirrored_strategy.hpp>
 #include <lockstep/strategy/multi_step_context.hpp>
@@ -65,6 +66,7 @@
 #include <lockstep/strategy/strategy.hpp>
 #include <lockstep/strategy/strategy_extended.hpp>
 #include <lockstep/strategy/sync_on_read.hpp>
+#include <lockstep/strategy/topology.hpp>
 #include <lockstep/strategy/work.hpp>
 #include <lockstep/stream.hpp>
 #include <lockstep/tensor.hpp>

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include <lockstep/device.hpp>
+#include <lockstep/strategy/topology.hpp>
+
+namespace lockstep {
+
+/// How DeviceAssignment::build places replicas. Lists have one entry for each axis of the mesh, or none,
+/// which stands for 1 on every axis.
+struct AssignmentOptions {
+  std::vector<int> computation_shape{};   ///< Logical cores of a replica on each axis.
+  std::vector<int> computation_stride{};  ///< Places from one logical core to the next on each axis.
+  int num_replicas = 1;
+};
+
+/// Which devices of a topology are the logical cores of which replica. As
+/// tf.tpu.experimental.DeviceAssignment.
+///
+/// A value, which keeps a copy of its topology; const calls may run at the same time.
+class DeviceAssignment {
+ public:
+  /// @param core_assignment  [num_replicas][num_cores_per_replica][mesh_rank]: coordinates in the mesh.
+  /// @throws InvalidArgument  core_assignment has another form, or nothing in it; there is no device at a
+  /// place; a device is there twice.
+  DeviceAssignment(Topology topology, std::vector<std::vector<std::vector<int>>> core_assignment);
+
+  /// Places replicas in blocks of computation_shape devices, computation_stride apart, in a grid as close to
+  /// a cube as fits: replicas are numbered along the last axis first, then along axis 0, 1 and so on; logical
+  /// cores in row-major order. The rules are those of TensorFlow's device_assignment
+  /// (tensorflow/python/tpu/device_assignment.py), without its ring orders.
+  ///
+  /// Where the topology misses devices, those that are there are dealt out in the order of tasks instead.
+  ///
+  /// @throws InvalidArgument  a list's length is not the mesh's rank, or an entry is below 1; shape × stride
+  /// exceeds the mesh on an axis; num_replicas is below 1, or more than fit; devices are missing, and there
+  /// is a stride or there are too few.
+  static DeviceAssignment build(Topology topology, const AssignmentOptions& options = {});
+
+  const Topology& topology() const noexcept { return topology_; }
+  int num_replicas() const noexcept { return static_cast<int>(core_assignment_.size()); }
+  int num_cores_per_replica() const noexcept {
+    return core_assignment_.empty() ? 0 : static_cast<int>(core_assignment_.front().size());
+  }
+
+  /// Where a replica's logical core lies in the mesh: [mesh_rank]. Valid as long as this.
+  /// @throws InvalidArgument  there is no such replica or logical core.
+  const std::vector<int>& coordinates(int replica, int logical_core) const;
+  /// /task:T/device:KIND:k, and with a job /job:J/task:T/device:KIND:k.
+  /// @throws InvalidArgument  as coordinates, or `job` is not the name of a job.
+  Device device(int replica = 0, int logical_core = 0, std::string_view job = {}) const {
+    return topology_.device(coordinates(replica, logical_core), job);
+  }
+  /// CPU:0 of the device's task. @throws as device.
+  Device host_device(int replica = 0, int logical_core = 0, std::string_view job = {}) const {
+    return topology_.host_device(coordinates(replica, logical_core), job);
+  }
+  /// The replicas whose logical core of that number is a device of that task, sorted.
+  /// @throws InvalidArgument  there are none, or no such logical core.
+  std::vector<int> lookup_replicas(int task, int logical_core) const;
+
+  friend bool operator==(const DeviceAssignment&, const DeviceAssignment&) = default;
+
+ private:
+  Topology topology_;
+  std::vector<std::vector<std::vector<int>>> core_assignment_;
+};
+
+}  // namespace lockstep
