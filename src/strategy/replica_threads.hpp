@@ -41,7 +41,7 @@ class ReplicaThreads {
   void wake() noexcept { parking_.wake(); }
 
  private:
-  struct Job {
+  struct alignas(2 * 64) Job {  // apart from what else its caller has on the stack
     const std::function<void(int)>* function;
     std::atomic<int> num_running;
   };

@@ -13,12 +13,12 @@ namespace lockstep::host {
 namespace {
 
 // What this process may expect to find cached. A virtual machine shows all of its host's last level, of which
-// its cores have a part: no core more than sixteen times its second level, whatever the processor.
+// its cores have a part: on most processors not more than four times a core's second level.
 std::int64_t cached_bytes() {
 #ifdef _SC_LEVEL3_CACHE_SIZE
   const std::int64_t second = sysconf(_SC_LEVEL2_CACHE_SIZE), third = sysconf(_SC_LEVEL3_CACHE_SIZE);
   const std::int64_t num_cores = std::max<std::int64_t>(sysconf(_SC_NPROCESSORS_ONLN), 1);
-  if (second > 0 && third > 0) return std::min(third, 16 * second * num_cores);
+  if (second > 0 && third > 0) return std::min(third, 4 * second * num_cores);
   if (std::max(second, third) > 0) return std::max(second, third);
 #endif
   return std::int64_t{32} << 20;
