@@ -33,9 +33,11 @@ class JsonFile {
       std::cout << "# skipping json output; " << path << " not accessible\n";
   }
   JsonReport& report() { return report_; }
-  void write() {
-    if (file_ && !file_->write(report_.finish()))
-      std::cerr << "lockstep_bench: cannot write " << file_->path().native() << '\n';
+  /// @return whether it is written, or was not to be.
+  bool write() {
+    if (!file_ || file_->write(report_.finish())) return true;
+    std::cerr << "lockstep_bench: cannot write " << file_->path().native() << '\n';
+    return false;
   }
 
  private:
@@ -106,8 +108,9 @@ int main(int argc, char** argv) {
     }
     if (!options.output_file.empty()) json.emplace(options.output_file, arguments);
     const int result = measure(options, json);
-    if (json) json->write();
-    return result;
+    const bool written = !json || json->write();
+    if (!std::cout.flush()) std::cerr << "lockstep_bench: cannot write the table\n";
+    return written && std::cout ? result : static_cast<int>(ExitStatus::internal_error);
   } catch (const OptionError& error) {
     failure = error.what();
     status = error.status();

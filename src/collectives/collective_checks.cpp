@@ -160,6 +160,9 @@ void CollectiveChecks::check_agreement(const CollectiveCall& call, const Collect
   LOCKSTEP_MATCHES(call.deterministic == first.deterministic, place, "Pass the same options on every replica",
                    "deterministic = ", call.deterministic ? "true" : "false", " differs from replica 0's ",
                    first.deterministic ? "true" : "false");
+  LOCKSTEP_MATCHES(call.only_checks == first.only_checks, place, "Make the same calls on every replica",
+                   call.only_checks ? "check_all_reduce" : "all_reduce", " differs from replica 0's ",
+                   first.only_checks ? "check_all_reduce" : "all_reduce");
   if (call.has_root()) {
     LOCKSTEP_MATCHES(call.root == first.root, place, "Pass the same root on every replica", "root ",
                      call.root, " differs from replica 0's ", first.root);

@@ -34,6 +34,7 @@ struct CollectiveCall {
   const RankBatch* batch;
   bool deterministic;
   std::span<const int> destinations{};  ///< Of send_recv.
+  bool only_checks = false;             ///< check_all_reduce.
 
   bool is(std::initializer_list<Collective> collectives) const {
     return std::ranges::find(collectives, collective) != collectives.end();

@@ -7,6 +7,7 @@
 
 #include "collectives/short_message.hpp"
 #include "collectives/transfers.hpp"
+#include "detail/stack_memory.hpp"
 
 namespace lockstep {
 
@@ -43,7 +44,11 @@ void Communicator::Impl::run(Collective collective, ReduceOp op, int root, std::
 void Communicator::Impl::check(Collective collective, ReduceOp op, std::span<const RankBatch> batches,
                                const CommunicationOptions& options) {
   const auto lock = lock_if_all(batches);
-  meet(collective, op, 0, batches, options, {});
+  const std::string_view operation = detail::operation_name(collective, op);
+  detail::StackMemory memory;
+  const auto ranks = ranks_of(operation, batches, memory.resource());
+  const detail::Rendezvous::Turn turn(rendezvous, ranks, operation);
+  meet(turn, collective, op, 0, batches, options, {}, /*only_checks=*/true);
 }
 
 void Communicator::Impl::run_all(Collective collective, ReduceOp op, int root,
@@ -76,29 +81,34 @@ void Communicator::Impl::run_all(Collective collective, ReduceOp op, int root,
   run_locked(collective, op, root, all_batches, options, destinations);
 }
 
+std::pmr::vector<int> Communicator::Impl::ranks_of(std::string_view operation,
+                                                   std::span<const RankBatch> batches,
+                                                   std::pmr::memory_resource* memory) const {
+  std::pmr::vector<int> ranks(memory);
+  ranks.reserve(batches.size());
+  LOCKSTEP_EXPECTS(!batches.empty(), InvalidArgument, operation, ": no replica is named.");
+  for (const RankBatch& batch : batches) {
+    LOCKSTEP_EXPECTS(0 <= batch.rank && batch.rank < num_ranks(), InvalidArgument, operation, ": replica ",
+                     batch.rank, " is not one of the ", num_ranks(), ".");
+    LOCKSTEP_EXPECTS(std::ranges::find(ranks, batch.rank) == ranks.end(), InvalidArgument, operation,
+                     ": replica ", batch.rank, " is named twice.");
+    ranks.push_back(batch.rank);
+  }
+  return ranks;
+}
+
 // Where all ranks' calls meet, and are checked. Returns whether they are short messages, which have arrived.
-bool Communicator::Impl::meet(Collective collective, ReduceOp op, int root,
-                              std::span<const RankBatch> batches, const CommunicationOptions& options,
-                              std::span<const int> destinations) {
+bool Communicator::Impl::meet(const detail::Rendezvous::Turn& turn, Collective collective, ReduceOp op,
+                              int root, std::span<const RankBatch> batches,
+                              const CommunicationOptions& options, std::span<const int> destinations,
+                              bool only_checks) {
   const std::string_view operation = detail::operation_name(collective, op);
   const CommunicationOptions merged = options.merged_over({});
-  LOCKSTEP_EXPECTS(!batches.empty(), InvalidArgument, operation, ": no replica is named.");
-  for (std::size_t i = 0; i < batches.size(); ++i) {
-    const int rank = batches[i].rank;
-    LOCKSTEP_EXPECTS(0 <= rank && rank < num_ranks(), InvalidArgument, operation, ": replica ", rank,
-                     " is not one of the ", num_ranks(), ".");
-    const auto others = batches.first(i);
-    LOCKSTEP_EXPECTS(std::ranges::find(others, rank, &RankBatch::rank) == others.end(), InvalidArgument,
-                     operation, ": replica ", rank, " is named twice.");
-  }
   Scratch& own = scratch_of(batches.front());
-  own.ranks.clear();
   own.calls.clear();
   own.arrivals.clear();
-  for (const RankBatch& batch : batches) {
-    own.ranks.push_back(batch.rank);
-    own.calls.push_back({collective, op, root, &batch, merged.deterministic, destinations});
-  }
+  for (const RankBatch& batch : batches)
+    own.calls.push_back({collective, op, root, &batch, merged.deterministic, destinations, only_checks});
   for (const CollectiveCall& call : own.calls) {
     detail::Arrival& arrival = own.arrivals.emplace_back(detail::Arrival{operation, call.tensors(), &call});
     const auto r = static_cast<std::size_t>(call.batch->rank);
@@ -106,7 +116,7 @@ bool Communicator::Impl::meet(Collective collective, ReduceOp op, int root,
       detail::set_short_message(arrival.message, call, devices[r], *device_backends[r]);
   }
   return rendezvous.meet(
-      own.ranks, own.arrivals,
+      turn, own.arrivals,
       [this](std::span<const detail::Arrival* const> all) {
         checks.run(all);
         detail::find_transfers(all, transfers);
@@ -117,7 +127,12 @@ bool Communicator::Impl::meet(Collective collective, ReduceOp op, int root,
 void Communicator::Impl::run_locked(Collective collective, ReduceOp op, int root,
                                     std::span<const RankBatch> batches, const CommunicationOptions& options,
                                     std::span<const int> destinations) {
-  if (meet(collective, op, root, batches, options, destinations)) return reduce_messages(op, batches);
+  const std::string_view operation = detail::operation_name(collective, op);
+  detail::StackMemory memory;
+  const auto ranks = ranks_of(operation, batches, memory.resource());
+  const detail::Rendezvous::Turn turn(rendezvous, ranks, operation);
+  if (meet(turn, collective, op, root, batches, options, destinations, /*only_checks=*/false))
+    return reduce_messages(op, batches);
   // From here on the others count on this thread: if it fails, so must they.
   try {
     Scratch& own = scratch_of(batches.front());

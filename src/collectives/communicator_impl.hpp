@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <memory_resource>
 #include <mutex>
 #include <span>
 #include <string>
@@ -21,7 +22,6 @@ struct Communicator::Impl {
 
   // A thread uses that of the first rank it drives, and `segments` of each.
   struct alignas(2 * 64) Scratch {
-    std::vector<int> ranks;
     std::vector<CollectiveCall> calls;
     std::vector<detail::Arrival> arrivals;
     std::vector<backend::RankCall> rank_calls;
@@ -52,8 +52,12 @@ struct Communicator::Impl {
   void run_all(Collective collective, ReduceOp op, int root, std::span<const TensorView> inputs,
                std::span<const TensorView> outputs, std::span<const StreamRef> streams,
                const CommunicationOptions& options, std::span<const int> destinations = {});
-  bool meet(Collective collective, ReduceOp op, int root, std::span<const RankBatch> batches,
-            const CommunicationOptions& options, std::span<const int> destinations);
+  /// The ranks of the batches. @throws InvalidArgument  none, out of range, or one twice.
+  std::pmr::vector<int> ranks_of(std::string_view operation, std::span<const RankBatch> batches,
+                                 std::pmr::memory_resource* memory) const;
+  bool meet(const detail::Rendezvous::Turn& turn, Collective collective, ReduceOp op, int root,
+            std::span<const RankBatch> batches, const CommunicationOptions& options,
+            std::span<const int> destinations, bool only_checks);
   void reduce_messages(ReduceOp op, std::span<const RankBatch> batches);
   void run_locked(Collective collective, ReduceOp op, int root, std::span<const RankBatch> batches,
                   const CommunicationOptions& options, std::span<const int> destinations);

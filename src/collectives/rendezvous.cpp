@@ -107,16 +107,17 @@ const std::string& Rendezvous::label(int rank) const {
   return impl_->labels.at(static_cast<std::size_t>(rank));
 }
 
-bool Rendezvous::meet(std::span<const int> ranks, std::span<const Arrival> arrivals, const Check& check,
+Rendezvous::Turn::Turn(Rendezvous& rendezvous, std::span<const int> ranks, std::string_view operation)
+    : impl_(*rendezvous.impl_), ranks_(ranks) {
+  impl_.enter(ranks, operation);
+}
+Rendezvous::Turn::~Turn() { impl_.leave(ranks_); }
+
+bool Rendezvous::meet(const Turn& turn, std::span<const Arrival> arrivals, const Check& check,
                       std::chrono::milliseconds timeout) {
+  const std::span<const int> ranks = turn.ranks_;
   assert(!ranks.empty() && ranks.size() == arrivals.size());
   const std::string_view operation = arrivals.front().operation;
-  impl_->enter(ranks, operation);
-  struct Leave {
-    Impl& impl;
-    std::span<const int> ranks;
-    ~Leave() { impl.leave(ranks); }
-  } leave{*impl_, ranks};
   const std::uint64_t meeting =
       impl_->own[static_cast<std::size_t>(ranks.front())].next.load(std::memory_order_relaxed);
   // Nothing that the rank brings now may be looked at any more.

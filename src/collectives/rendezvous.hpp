@@ -56,6 +56,8 @@ struct Arrival {
 /// It cannot deadlock: a rank leaves the meeting only when all ranks have arrived, one of them left or
 /// failed, the time limit is over, or the group was aborted; each of these wakes every waiter.
 class Rendezvous {
+  struct Impl;
+
  public:
   /// @param labels  one per rank, for messages: "replica 2 (CPU:2)".
   explicit Rendezvous(std::vector<std::string> labels);
@@ -63,6 +65,22 @@ class Rendezvous {
 
   int num_ranks() const noexcept;
   const std::string& label(int rank) const;
+
+  /// While it lives the calling thread drives `ranks`, which outlive it, and no other does: their meetings,
+  /// and what belongs to them, are this thread's.
+  class Turn {
+   public:
+    /// @throws ContextError  another thread drives one of them.
+    Turn(Rendezvous& rendezvous, std::span<const int> ranks, std::string_view operation);
+    ~Turn();
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+
+   private:
+    friend class Rendezvous;
+    Impl& impl_;
+    std::span<const int> ranks_;
+  };
 
   /// Blocks until every rank has arrived. `arrivals[i]` is rank `ranks[i]`'s. Rank 0's thread checks that
   /// all operations are equal and runs `check` (may be empty) on all arrivals, indexed by rank; what that
@@ -79,6 +97,11 @@ class Rendezvous {
   /// @throws CollectiveAborted  the group was aborted, or has failed before; repeats the cause.
   using Check = std::function<void(std::span<const Arrival* const>)>;
   bool meet(std::span<const int> ranks, std::span<const Arrival> arrivals, const Check& check,
+            std::chrono::milliseconds timeout) {
+    const Turn turn(*this, ranks, arrivals.front().operation);
+    return meet(turn, arrivals, check, timeout);
+  }
+  bool meet(const Turn& turn, std::span<const Arrival> arrivals, const Check& check,
             std::chrono::milliseconds timeout);
   bool meet(int rank, const Arrival& arrival, const Check& check, std::chrono::milliseconds timeout) {
     return meet(std::span(&rank, 1), std::span(&arrival, 1), check, timeout);
@@ -101,7 +124,6 @@ class Rendezvous {
   void reset();
 
  private:
-  struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 

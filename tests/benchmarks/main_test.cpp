@@ -7,9 +7,10 @@
 namespace {
 
 // The exit status of the benchmark's program. LOCKSTEP_BENCH is its path, given by the build.
-int exit_status(const std::string& flags, const std::string& environment = {}) {
+int exit_status(const std::string& flags, const std::string& environment = {},
+                const std::string& output = "/dev/null") {
   const int status =
-      std::system((environment + " '" LOCKSTEP_BENCH "' " + flags + " >/dev/null 2>&1").c_str());
+      std::system((environment + " '" LOCKSTEP_BENCH "' " + flags + " 2>/dev/null >" + output).c_str());
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
@@ -30,4 +31,8 @@ TEST_CASE("lockstep_bench exits with nccl-tests' statuses", "[benchmarks]") {
   CHECK(exit_status("batch_reduce --sizes 1K,20 --replicas 2 -n 2 --floor") == 0);
   CHECK(exit_status("step --floor") == 6);
   CHECK(exit_status("all_reduce -b 1K -e 1K --replicas 2 -n 2", "NCCL_TESTS_MIN_BW=1e9") == 7);
+}
+
+TEST_CASE("lockstep_bench fails where its report cannot be written", "[benchmarks]") {
+  CHECK(exit_status("all_reduce -b 8 -e 8 --replicas 2 -n 2", {}, "/dev/full") == 1);
 }
