@@ -160,9 +160,6 @@ void CollectiveChecks::check_agreement(const CollectiveCall& call, const Collect
   LOCKSTEP_MATCHES(call.deterministic == first.deterministic, place, "Pass the same options on every replica",
                    "deterministic = ", call.deterministic ? "true" : "false", " differs from replica 0's ",
                    first.deterministic ? "true" : "false");
-  LOCKSTEP_MATCHES(call.only_checks == first.only_checks, place, "Make the same calls on every replica",
-                   call.only_checks ? "check_all_reduce" : "all_reduce", " differs from replica 0's ",
-                   first.only_checks ? "check_all_reduce" : "all_reduce");
   if (call.has_root()) {
     LOCKSTEP_MATCHES(call.root == first.root, place, "Pass the same root on every replica", "root ",
                      call.root, " differs from replica 0's ", first.root);
@@ -220,6 +217,10 @@ void CollectiveChecks::check_batch(const CollectiveCall& call, const CollectiveC
   LOCKSTEP_MATCHES(batch.structure == reference.batch->structure, place,
                    "Pass the same keys and lengths on every replica", "nest ", batch.structure,
                    " differs from replica ", reference.batch->rank, "'s ", reference.batch->structure);
+  // After what tells batches apart: by that the library's own packing chooses between the two.
+  LOCKSTEP_MATCHES(call.only_checks == reference.only_checks, place, "Make the same calls on every replica",
+                   call.only_checks ? "check_all_reduce" : "all_reduce", " differs from replica ",
+                   reference.batch->rank, "'s ", reference.only_checks ? "check_all_reduce" : "all_reduce");
   const auto rank = static_cast<std::size_t>(place.rank);
   LOCKSTEP_EXPECTS(&batch.stream.device_backend() == device_backends_[rank], InvalidArgument, place,
                    "the stream is on ", batch.stream.device(), ". Pass a stream of the replica's device.");
