@@ -109,7 +109,7 @@ class Rendezvous {
   /// What `rank` brought to the last meeting that `own`, a rank of the calling thread's, attended. Valid
   /// until own meets again, also if others are there already; for what it points to see Arrival.
   const Arrival& arrival(int rank, int own) const;
-  /// The bytes of its short message, aligned to a cache line, as long.
+  /// The bytes of its short message, valid as long; aligned to 32 bytes, so for elements of any dtype.
   const std::byte* message(int rank, int own) const;
 
   /// `rank` will not come any more: its function has returned. Whoever waits, now or later, gets

@@ -16,10 +16,6 @@ class Barrier {
  public:
   explicit Barrier(int num_parties);
 
-  /// Generations passed since construction.
-  std::uint64_t generation() const noexcept {
-    return word_.load(std::memory_order_acquire) >> kGenerationShift;
-  }
   bool has_failed() const noexcept { return (word_.load(std::memory_order_acquire) & kFailed) != 0; }
 
   /// Returns when all parties have arrived. @return false if the barrier has failed.

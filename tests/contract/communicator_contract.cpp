@@ -81,19 +81,8 @@ std::vector<RankViews> views_of(const std::vector<TensorView>& inputs,
   return views;
 }
 
-struct Case {
-  Drive drive;
-  bool in_place;
-  std::size_t offset_bytes;
-};
-// Every combination that matters: odd addresses once for each place.
-const std::vector<Case> kCases = {{Drive::one_thread, false, 0},
-                                  {Drive::one_thread, true, 4},
-                                  {Drive::thread_per_replica, true, 0},
-                                  {Drive::thread_per_replica, false, 4}};
-
 template <class T, class Out>
-void check_all_reduce(CommunicatorGroup& group, ReduceOp op, std::int64_t size, const Case& c) {
+void check_all_reduce(CommunicatorGroup& group, ReduceOp op, std::int64_t size, const CollectiveCase& c) {
   const int n = group.size();
   const RankBuffers<T> inputs(group, all_inputs<T>(size, n), c.offset_bytes);
   const RankBuffers<Out> outputs(group, blanks<Out>(size, n), c.offset_bytes);
@@ -114,7 +103,7 @@ void check_all_reduce(CommunicatorGroup& group, ReduceOp op, std::int64_t size, 
 }
 
 template <class T>
-void check_all_reduce_op(CommunicatorGroup& group, ReduceOp op, std::int64_t size, const Case& c) {
+void check_all_reduce_op(CommunicatorGroup& group, ReduceOp op, std::int64_t size, const CollectiveCase& c) {
   if (op == ReduceOp::mean)
     check_all_reduce<T, MeanOf<T>>(group, op, size, c);
   else
@@ -129,7 +118,7 @@ TEMPLATE_LIST_TEST_CASE("P29 all_reduce combines every dtype with every operator
   CommunicatorGroup group(n);
   for (const ReduceOp op : kOps) {
     for (const std::int64_t size : kSizes) {
-      for (const Case& c : kCases) check_all_reduce_op<TestType>(group, op, size, c);
+      for (const CollectiveCase& c : kCollectiveCases) check_all_reduce_op<TestType>(group, op, size, c);
     }
   }
 }
@@ -152,7 +141,7 @@ TEMPLATE_LIST_TEST_CASE("reduce leaves the result on the root, and P30 all sourc
   const int n = GENERATE(from_range(TestBackend::replica_counts()));
   CommunicatorGroup group(n);
   const int root = n - 1;
-  const auto check = [&]<class Out>(ReduceOp op, std::int64_t size, const Case& c, Out) {
+  const auto check = [&]<class Out>(ReduceOp op, std::int64_t size, const CollectiveCase& c, Out) {
     const RankBuffers<TestType> inputs(group, all_inputs<TestType>(size, n), c.offset_bytes);
     const RankBuffers<Out> outputs(group, blanks<Out>(size, n), c.offset_bytes);
     const bool in_place = c.in_place && std::same_as<TestType, Out>;
@@ -174,7 +163,7 @@ TEMPLATE_LIST_TEST_CASE("reduce leaves the result on the root, and P30 all sourc
     REQUIRE(outputs.guards_intact());
   };
   for (const std::int64_t size : kSizes) {
-    for (const Case& c : kCases) {
+    for (const CollectiveCase& c : kCollectiveCases) {
       check(ReduceOp::sum, size, c, TestType());
       check(ReduceOp::mean, size, c, MeanOf<TestType>());
     }
@@ -185,7 +174,7 @@ TEMPLATE_LIST_TEST_CASE("reduce_scatter gives each rank its part of the reductio
                         NumericTypes) {
   const int n = GENERATE(from_range(TestBackend::replica_counts()));
   CommunicatorGroup group(n);
-  const auto check = [&]<class Out>(ReduceOp op, std::int64_t size, const Case& c, Out) {
+  const auto check = [&]<class Out>(ReduceOp op, std::int64_t size, const CollectiveCase& c, Out) {
     const RankBuffers<TestType> inputs(group, all_inputs<TestType>(size * n, n), c.offset_bytes);
     const RankBuffers<Out> outputs(group, blanks<Out>(size, n), c.offset_bytes);
     const bool in_place = c.in_place && std::same_as<TestType, Out>;
@@ -210,7 +199,7 @@ TEMPLATE_LIST_TEST_CASE("reduce_scatter gives each rank its part of the reductio
     REQUIRE(outputs.guards_intact());
   };
   for (const std::int64_t size : kSizes) {
-    for (const Case& c : kCases) {
+    for (const CollectiveCase& c : kCollectiveCases) {
       check(ReduceOp::sum, size, c, TestType());
       check(ReduceOp::mean, size, c, MeanOf<TestType>());
     }
@@ -222,7 +211,7 @@ TEMPLATE_LIST_TEST_CASE("broadcast gives every rank the root's values", "[collec
   CommunicatorGroup group(n);
   const int root = n / 2;
   for (const std::int64_t size : kSizes) {
-    for (const Case& c : kCases) {
+    for (const CollectiveCase& c : kCollectiveCases) {
       const RankBuffers<TestType> buffers(group, all_inputs<TestType>(size, n), c.offset_bytes);
       const GuardedBuffer<TestType> source(group.stream(root), inputs_of<TestType>(size, root + 1),
                                            c.offset_bytes);
@@ -245,7 +234,7 @@ TEMPLATE_LIST_TEST_CASE("all_gather concatenates ragged values in rank order", "
   const int n = GENERATE(from_range(TestBackend::replica_counts()));
   CommunicatorGroup group(n);
   for (const std::int64_t size : kSizes) {
-    for (const Case& c : kCases) {
+    for (const CollectiveCase& c : kCollectiveCases) {
       // Rank r has r less than the first rows of two elements; none when there are none.
       std::vector<std::vector<HostElement<TestType>>> sent;
       std::vector<HostElement<TestType>> expected;

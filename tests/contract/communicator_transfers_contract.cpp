@@ -19,16 +19,6 @@ using Values = typename GuardedBuffer<T>::Values;
 
 const std::vector<std::int64_t> kSizes = {0, 1, 31, 2049};
 
-struct Case {
-  Drive drive;
-  bool in_place;
-  std::size_t offset_bytes;
-};
-const std::vector<Case> kCases = {{Drive::one_thread, false, 0},
-                                  {Drive::one_thread, true, 4},
-                                  {Drive::thread_per_replica, true, 0},
-                                  {Drive::thread_per_replica, false, 4}};
-
 // Element i of what a rank sends: of the integers that every dtype has, by place and by sender.
 template <class T>
 Values<T> sent_by(int rank, std::int64_t n) {
@@ -82,7 +72,7 @@ TEMPLATE_LIST_TEST_CASE("gather concatenates ragged values in rank order, on the
   CommunicatorGroup group(n);
   const int root = n - 1;
   for (const std::int64_t size : kSizes) {
-    for (const Case& c : kCases) {
+    for (const CollectiveCase& c : kCollectiveCases) {
       // Rank r has r less than the first rows of two elements; none when there are none.
       std::vector<Values<TestType>> sent;
       Values<TestType> expected;
@@ -123,7 +113,7 @@ TEMPLATE_LIST_TEST_CASE("scatter gives each rank its part of the root's values",
   CommunicatorGroup group(n);
   const int root = n / 2;
   for (const std::int64_t size : kSizes) {
-    for (const Case& c : kCases) {
+    for (const CollectiveCase& c : kCollectiveCases) {
       const Values<TestType> sent = sent_by<TestType>(root, n * size);
       const GuardedBuffer<TestType> input(group.stream(root), sent, c.offset_bytes);
       const RankBuffers<TestType> outputs(group, blanks<TestType>(n, size), c.offset_bytes);
@@ -153,7 +143,7 @@ TEMPLATE_LIST_TEST_CASE("all_to_all gives each rank a part of every rank's value
   const int n = GENERATE(from_range(TestBackend::replica_counts()));
   CommunicatorGroup group(n);
   for (const std::int64_t size : kSizes) {
-    for (const Case& c : kCases) {
+    for (const CollectiveCase& c : kCollectiveCases) {
       const RankBuffers<TestType> inputs(group, all_sent<TestType>(n, n * size), c.offset_bytes);
       const RankBuffers<TestType> outputs(group, blanks<TestType>(n, n * size), c.offset_bytes);
       std::vector<RankViews> views = no_views(n);
@@ -184,7 +174,7 @@ TEMPLATE_LIST_TEST_CASE("send_recv takes each rank's values to its destination",
   }
   for (const std::vector<int>& destinations : {nowhere, self, ring, reversed, to_odd}) {
     for (const std::int64_t size : kSizes) {
-      for (const Case& c : kCases) {
+      for (const CollectiveCase& c : kCollectiveCases) {
         // Every rank sends another number of elements.
         const auto length = [&](int rank) { return size == 0 ? 0 : size + rank; };
         std::vector<Values<TestType>> sent, received = blanks<TestType>(n, 0);

@@ -21,6 +21,18 @@ struct RankViews {
   std::vector<TensorView> outputs;
 };
 
+/// How a collective is called, and where its buffers are.
+struct CollectiveCase {
+  Drive drive;
+  bool in_place;
+  std::size_t offset_bytes;
+};
+/// Every combination that matters: odd addresses once for each place.
+inline const std::vector<CollectiveCase> kCollectiveCases = {{Drive::one_thread, false, 0},
+                                                             {Drive::one_thread, true, 4},
+                                                             {Drive::thread_per_replica, true, 0},
+                                                             {Drive::thread_per_replica, false, 4}};
+
 /// A communicator over the first n devices under test, with a stream for each.
 class CommunicatorGroup {
  public:
