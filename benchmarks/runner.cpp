@@ -9,6 +9,8 @@
 #include <lockstep/detail/concat.hpp>
 #include <lockstep/device_manager.hpp>
 
+#include "detail/numa.hpp"
+
 namespace lockstep::bench {
 
 std::vector<RankInfo> rank_infos(const Options& options, const std::vector<int>& groups) {
@@ -56,6 +58,7 @@ void Runner::run(const std::function<void(const Row&)>& on_row) {
 }
 
 void Runner::work(int thread, const std::function<void(const Row&)>& on_row) noexcept {
+  detail::Numa::machine().move_to_core(thread);
   try {
     Worker(team_, thread).sweep(on_row);
   } catch (const Stopped&) {

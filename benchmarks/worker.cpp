@@ -252,9 +252,10 @@ Placement Worker::combine_measurements(const Layout& layout) const {
   }
   if (options_.floor) {
     std::array<double, kFloorLoops.size()> floors{};
-    for (std::size_t loop = 0; loop < floors.size(); ++loop)
-      floors[loop] =
-          over_threads([loop](const Measurement& m) { return m.floor_seconds[loop]; }) / operations;
+    // The slowest thread's, whatever -a: one that got no core at first has measured less than the loop took.
+    for (const Measurement& measurement : team_.measurements)
+      for (std::size_t loop = 0; loop < floors.size(); ++loop)
+        floors[loop] = std::max(floors[loop], measurement.floor_seconds[loop] / operations);
     const double floor = std::ranges::min(floors);
     result.floor = Floor{.time_us = 1e6 * floor, .ratio = time > 0 ? floor / time : 0};
   }

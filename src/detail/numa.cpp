@@ -1,10 +1,21 @@
 #include "detail/numa.hpp"
 
+#include <algorithm>
+
 #include <hwloc.h>
 
 #include <lockstep/error.hpp>
 
 namespace lockstep::detail {
+
+namespace {
+
+struct FreeBitmap {
+  void operator()(hwloc_bitmap_t bitmap) const noexcept { hwloc_bitmap_free(bitmap); }
+};
+using Cores = std::unique_ptr<hwloc_bitmap_s, FreeBitmap>;
+
+}  // namespace
 
 struct Numa::Impl {
   // Null: hwloc could not tell. As with one node.
@@ -37,6 +48,16 @@ struct Numa::Impl {
     if (topology == nullptr || num_nodes < 2 || index < 0) return nullptr;
     return hwloc_get_obj_by_type(topology, HWLOC_OBJ_NUMANODE, static_cast<unsigned>(index));
   }
+  // Null: they cannot be told.
+  Cores allowed_cores() const noexcept {
+    Cores cores(topology == nullptr ? nullptr : hwloc_bitmap_alloc());
+    if (cores && hwloc_get_cpubind(topology, cores.get(), HWLOC_CPUBIND_THREAD) != 0) cores.reset();
+    return cores;
+  }
+  bool bind(const Cores& cores) const noexcept {
+    return !hwloc_bitmap_iszero(cores.get()) &&
+           hwloc_set_cpubind(topology, cores.get(), HWLOC_CPUBIND_THREAD) == 0;
+  }
 };
 
 Numa::Numa() : impl_(std::make_unique<Impl>(nullptr)) {}
@@ -56,13 +77,32 @@ int Numa::num_nodes() const noexcept { return impl_->num_nodes; }
 bool Numa::bind_thread(int node) const noexcept {
   const hwloc_obj_t found = impl_->node(node);
   if (found == nullptr) return false;
-  const hwloc_bitmap_t cores = hwloc_bitmap_alloc();
-  if (cores == nullptr) return false;
-  const bool bound = hwloc_get_cpubind(impl_->topology, cores, HWLOC_CPUBIND_THREAD) == 0 &&
-                     hwloc_bitmap_and(cores, cores, found->cpuset) == 0 && !hwloc_bitmap_iszero(cores) &&
-                     hwloc_set_cpubind(impl_->topology, cores, HWLOC_CPUBIND_THREAD) == 0;
-  hwloc_bitmap_free(cores);
-  return bound;
+  const Cores cores = impl_->allowed_cores();
+  return cores && hwloc_bitmap_and(cores.get(), cores.get(), found->cpuset) == 0 && impl_->bind(cores);
+}
+
+int Numa::core() const noexcept {
+  const Cores allowed = impl_->allowed_cores();
+  const Cores here(hwloc_bitmap_alloc());
+  if (!allowed || !here ||
+      hwloc_get_last_cpu_location(impl_->topology, here.get(), HWLOC_CPUBIND_THREAD) != 0)
+    return 0;
+  int place = 0;
+  const int last = hwloc_bitmap_first(here.get());
+  for (int each = hwloc_bitmap_first(allowed.get()); each >= 0 && each < last; ++place)
+    each = hwloc_bitmap_next(allowed.get(), each);
+  return place;
+}
+
+bool Numa::move_to_core(int k) const noexcept {
+  const Cores allowed = impl_->allowed_cores();
+  const Cores one(hwloc_bitmap_alloc());
+  if (!allowed || !one || k < 0) return false;
+  int each = hwloc_bitmap_first(allowed.get());
+  for (int skip = k % std::max(hwloc_bitmap_weight(allowed.get()), 1); skip > 0; --skip)
+    each = hwloc_bitmap_next(allowed.get(), each);
+  if (each < 0 || hwloc_bitmap_only(one.get(), static_cast<unsigned>(each)) != 0) return false;
+  return impl_->bind(one) && impl_->bind(allowed);
 }
 
 bool Numa::bind_memory(void* data, std::size_t size_bytes, int node) const noexcept {

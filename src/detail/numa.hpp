@@ -6,8 +6,8 @@
 
 namespace lockstep::detail {
 
-/// The machine's NUMA nodes, as hwloc tells them: memory is nearer to some cores than to others. With one
-/// node, or where nothing can be bound, all that follows does nothing. Thread-safe.
+/// The machine's cores and NUMA nodes, as hwloc tells them: memory is nearer to some cores than to others.
+/// With one node, or where nothing can be bound, nodes mean nothing. Thread-safe.
 class Numa {
  public:
   /// This machine; looked at once.
@@ -23,6 +23,12 @@ class Numa {
   /// Keeps the calling thread on the node's cores, of those that it may use. -1: nothing.
   /// @return whether it is bound now.
   bool bind_thread(int node) const noexcept;
+  /// The place of the core that the calling thread is on among those that it may use; 0 if that is not known.
+  int core() const noexcept;
+  /// Moves the calling thread to the k-th of the cores that it may use, counted in turn; the scheduler may
+  /// move it on. Threads that are started together may else share a core for long, while another is idle.
+  /// @return whether it has moved.
+  bool move_to_core(int k) const noexcept;
   /// Has the pages of untouched memory taken from the node. -1: nothing. @return whether they will be.
   bool bind_memory(void* data, std::size_t size_bytes, int node) const noexcept;
 

@@ -4,6 +4,7 @@
 
 #include <lockstep/detail/concat.hpp>
 
+#include "detail/numa.hpp"
 #include "detail/start_thread.hpp"
 
 namespace lockstep::detail {
@@ -20,11 +21,13 @@ ReplicaThreads::~ReplicaThreads() {
 }
 
 void ReplicaThreads::start() {
+  const int core = Numa::machine().core();
   while (static_cast<int>(threads_.size()) < num_replicas_ - 1) {
     const int replica = static_cast<int>(threads_.size()) + 1;
-    threads_.push_back(
-        start_thread(concat("run: the thread of replica ", replica, " of ", num_replicas_), [this, replica] {
+    threads_.push_back(start_thread(
+        concat("run: the thread of replica ", replica, " of ", num_replicas_), [this, replica, core] {
           if (on_start_) on_start_(replica);
+          Numa::machine().move_to_core(core + replica);
           serve(replica, [this] { return stop_.load(std::memory_order_seq_cst); });
         }));
   }
@@ -35,7 +38,7 @@ void ReplicaThreads::run(const std::function<void(int)>& job) {
     job(0);
     return;
   }
-  start();
+  if (static_cast<int>(threads_.size()) < num_replicas_ - 1) start();
   Job* const outer = job_.load(std::memory_order_relaxed);
   Job current{&job, num_replicas_ - 1};
   job_.store(&current, std::memory_order_relaxed);

@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include <catch2/catch_test_macros.hpp>
+#include <sched.h>
 
 #include <lockstep/device_manager.hpp>
 #include <lockstep/error.hpp>
@@ -45,4 +46,23 @@ TEST_CASE("threads and memory are bound where this machine has several NUMA node
   std::free(data);
   REQUIRE_FALSE(machine.bind_thread(-1));
   REQUIRE_FALSE(machine.bind_thread(machine.num_nodes()));
+}
+
+TEST_CASE("a thread that is moved to a core may use the same cores as before", "[detail][host]") {
+  const auto allowed = [] {
+    cpu_set_t cores;
+    CPU_ZERO(&cores);
+    REQUIRE(sched_getaffinity(0, sizeof(cores), &cores) == 0);
+    return cores;
+  };
+  const Numa& machine = Numa::machine();
+  const cpu_set_t before = allowed();
+  REQUIRE(machine.core() < CPU_COUNT(&before));
+  for (const int k : {0, 1, CPU_COUNT(&before), 1'000'000}) {
+    REQUIRE(machine.move_to_core(k));
+    const cpu_set_t after = allowed();
+    REQUIRE(CPU_EQUAL(&before, &after));
+  }
+  REQUIRE_FALSE(machine.move_to_core(-1));
+  REQUIRE_FALSE(Numa("node:2 core:4 pu:1").move_to_core(1));
 }

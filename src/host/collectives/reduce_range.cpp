@@ -14,6 +14,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include "host/collectives/reduce_range.hpp"
@@ -27,8 +28,10 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // Bytes of the accumulator block: with the blocks of a few sources it stays in the second-level cache, and is
-// long enough for the prefetchers.
+// long enough for the prefetchers. Streaming stores want a steady mix of reads and writes: a long block costs
+// a tenth.
 constexpr std::size_t kBlockBytes = 8192;
+constexpr std::size_t kStreamedBlockBytes = 1024;
 
 // What T is combined in.
 template <class T>
@@ -208,19 +211,64 @@ void combine_into(T* const* destinations, const T* const* sources, std::size_t n
   }
 }
 
+constexpr std::size_t kLineBytes = 64;
+
+// How far into a cache line `destination` begins: blocks that end where lines do are streamed whole.
+template <class T>
+std::size_t elements_into_line(const void* destination) {
+  return reinterpret_cast<std::uintptr_t>(destination) % kLineBytes / sizeof(T);
+}
+
+// The same with streaming stores, of a few lines at a time: each keeps a store buffer for itself until it is
+// full, so lines of several destinations must not alternate vector by vector.
+template <class Op, int K, int D, class T>
+void stream_into(T* const* destinations, const T* const* sources, std::size_t n) {
+  constexpr std::size_t kStep = 4 * kLineBytes / sizeof(T);
+  const hn::CappedTag<std::uint8_t, kLineBytes> lanes;
+  const T* from[K];
+  T* to[D];
+  const auto advance = [&](std::size_t i) {
+    for (int k = 0; k < K; ++k) from[k] = sources[k] + i;
+    for (int d = 0; d < D; ++d) to[d] = destinations[d] + i;
+  };
+  const std::size_t into_line = elements_into_line<T>(destinations[0]);
+  std::size_t i = std::min(n, into_line == 0 ? 0 : kLineBytes / sizeof(T) - into_line);
+  combine_into<Op, K, D>(destinations, sources, i);
+  for (; i + kStep <= n; i += kStep) {
+    advance(i);
+    alignas(kLineBytes) T block[kStep];
+    T* const whole = block;
+    combine_into<Op, K, 1>(&whole, from, kStep);
+    for (int d = 0; d < D; ++d) {
+      if (reinterpret_cast<std::uintptr_t>(to[d]) % kLineBytes != 0) {
+        std::memcpy(to[d], block, sizeof(block));
+        continue;
+      }
+      const auto* bytes = reinterpret_cast<const std::uint8_t*>(block);
+      auto* out = reinterpret_cast<std::uint8_t*>(to[d]);
+      for (std::size_t j = 0; j < sizeof(block); j += hn::Lanes(lanes))
+        hn::Stream(hn::Load(lanes, bytes + j), lanes, out + j);
+    }
+  }
+  advance(i);
+  combine_into<Op, K, D>(to, from, n - i);
+}
+
 template <class Op, int K, class T>
 void combine_into(T* const* destinations, const T* const* sources, std::size_t n,
-                  std::size_t num_destinations) {
+                  std::size_t num_destinations, bool streaming) {
   if (num_destinations == 1)
-    combine_into<Op, K, 1>(destinations, sources, n);
+    streaming ? stream_into<Op, K, 1>(destinations, sources, n)
+              : combine_into<Op, K, 1>(destinations, sources, n);
   else
-    combine_into<Op, K, K>(destinations, sources, n);
+    streaming ? stream_into<Op, K, K>(destinations, sources, n)
+              : combine_into<Op, K, K>(destinations, sources, n);
 }
 
 // Does that where it can.
 template <class Op, class T>
 bool reduced_directly(std::size_t count, std::span<const void* const> sources,
-                      std::span<void* const> destinations) {
+                      std::span<void* const> destinations, bool streaming) {
   const std::size_t k = sources.size(), d = destinations.size();
   if (k < 2 || k > 4 || (d != 1 && d != k)) return false;
   const T* from[4] = {};
@@ -237,9 +285,9 @@ bool reduced_directly(std::size_t count, std::span<const void* const> sources,
   }
   if (addresses % alignof(T) != 0) return false;
   switch (k) {
-    case 2: combine_into<Op, 2>(to, from, count, d); break;
-    case 3: combine_into<Op, 3>(to, from, count, d); break;
-    default: combine_into<Op, 4>(to, from, count, d); break;
+    case 2: combine_into<Op, 2>(to, from, count, d, streaming); break;
+    case 3: combine_into<Op, 3>(to, from, count, d, streaming); break;
+    default: combine_into<Op, 4>(to, from, count, d, streaming); break;
   }
   return true;
 }
@@ -285,15 +333,19 @@ void reduce_blocks(bool mean, std::size_t count, std::span<const void* const> so
   using A = Wide<T>;
   if constexpr (std::same_as<A, T> || kInLanes<T>) {
     const bool in_place = std::ranges::equal(sources, destinations);
-    if (!mean && (in_place || !streaming) && reduced_directly<Op, T>(count, sources, destinations)) return;
+    if (!mean && reduced_directly<Op, T>(count, sources, destinations, streaming && !in_place)) return;
   }
   constexpr std::size_t kBlock = kBlockBytes / sizeof(A);
   alignas(64) A acc[kBlock];
   alignas(64) T aligned[4][kBlock];  // copies of blocks at odd addresses
   alignas(64) T rounded[std::same_as<A, T> ? 1 : kBlock];
 
-  for (std::size_t begin = 0; begin < count; begin += kBlock) {
-    const std::size_t n = std::min(kBlock, count - begin);
+  const std::size_t block = streaming ? kStreamedBlockBytes / sizeof(A) : kBlock;
+  const auto given = std::ranges::find_if(destinations, [](const void* to) { return to != nullptr; });
+  const std::size_t into_line = given == destinations.end() ? 0 : elements_into_line<T>(*given);
+  std::size_t n = 0;
+  for (std::size_t begin = 0; begin < count; begin += n) {
+    n = std::min(begin == 0 && streaming ? block - into_line : block, count - begin);
     for (std::size_t first = 0; first < sources.size(); first += 4) {
       const std::size_t num_sources = std::min<std::size_t>(4, sources.size() - first);
       const T* group[4] = {};

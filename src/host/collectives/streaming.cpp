@@ -1,24 +1,54 @@
-#include "host/collectives/streaming.hpp"
-
+// Compiled once for each instruction set, as reduce_range.cpp.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "host/collectives/streaming.cpp"
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)
+#include <hwy/foreach_target.h>
+//
 #include <algorithm>
 #include <cstring>
 
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
 #include <unistd.h>
 
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
+#include "host/collectives/streaming.hpp"
 
+HWY_BEFORE_NAMESPACE();
+namespace lockstep::host {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+void copy_streaming(std::uint8_t* to, const std::uint8_t* from, std::size_t size_bytes) {
+  constexpr std::size_t kLine = 64;
+  // Only whole lines: a part of one would be read, merged and written by itself.
+  const std::size_t misaligned = reinterpret_cast<std::uintptr_t>(to) % kLine;
+  const std::size_t head = std::min(size_bytes, (kLine - misaligned) % kLine);
+  std::memcpy(to, from, head);
+  std::size_t i = head;
+  const hn::CappedTag<std::uint8_t, kLine> lanes;
+  for (; i + kLine <= size_bytes; i += kLine)
+    for (std::size_t j = i; j < i + kLine; j += hn::Lanes(lanes))
+      hn::Stream(hn::LoadU(lanes, from + j), lanes, to + j);
+  std::memcpy(to + i, from + i, size_bytes - i);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace lockstep::host
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
 namespace lockstep::host {
 namespace {
 
 // What this process may expect to find cached. A virtual machine shows all of its host's last level, of which
-// its cores have a part: on most processors not more than four times a core's second level.
+// its cores have a part that nobody knows: on few processors more than four times their second level. What
+// exceeds that is not counted on at all.
 std::int64_t cached_bytes() {
 #ifdef _SC_LEVEL3_CACHE_SIZE
   const std::int64_t second = sysconf(_SC_LEVEL2_CACHE_SIZE), third = sysconf(_SC_LEVEL3_CACHE_SIZE);
-  const std::int64_t num_cores = std::max<std::int64_t>(sysconf(_SC_NPROCESSORS_ONLN), 1);
-  if (second > 0 && third > 0) return std::min(third, 4 * second * num_cores);
+  const std::int64_t all_second = second * std::max<std::int64_t>(sysconf(_SC_NPROCESSORS_ONLN), 1);
+  if (second > 0 && third > 4 * all_second) return all_second;
   if (std::max(second, third) > 0) return std::max(second, third);
 #endif
   return std::int64_t{32} << 20;
@@ -28,39 +58,17 @@ std::int64_t cached_bytes() {
 
 bool streaming_pays(std::int64_t bytes) {
   static const std::int64_t cached = cached_bytes();
-  return bytes > cached;
+  return bytes >= cached;
 }
 
-#ifdef __SSE2__
+HWY_EXPORT(copy_streaming);
 
 void stream_copy(void* destination, const void* source, std::size_t size_bytes) {
-  constexpr std::size_t kLine = 64;
-  auto* out = static_cast<std::byte*>(destination);
-  const auto* in = static_cast<const std::byte*>(source);
-  // Only whole lines: a part of one would be read, merged and written by itself.
-  const std::size_t misaligned = reinterpret_cast<std::uintptr_t>(out) % kLine;
-  const std::size_t head = std::min(size_bytes, (kLine - misaligned) % kLine);
-  std::memcpy(out, in, head);
-  std::size_t i = head;
-  for (; i + kLine <= size_bytes; i += kLine) {
-    for (std::size_t j = i; j < i + kLine; j += sizeof(__m128i)) {
-      const __m128i value = _mm_loadu_si128(reinterpret_cast<const __m128i*>(in + j));
-      _mm_stream_si128(reinterpret_cast<__m128i*>(out + j), value);
-    }
-  }
-  std::memcpy(out + i, in + i, size_bytes - i);
+  HWY_DYNAMIC_DISPATCH(copy_streaming)
+  (static_cast<std::uint8_t*>(destination), static_cast<const std::uint8_t*>(source), size_bytes);
 }
 
-void end_streaming() { _mm_sfence(); }
-
-#else
-
-void stream_copy(void* destination, const void* source, std::size_t size_bytes) {
-  std::memcpy(destination, source, size_bytes);
-}
-
-void end_streaming() {}
-
-#endif
+void end_streaming() { hwy::FlushStream(); }
 
 }  // namespace lockstep::host
+#endif
