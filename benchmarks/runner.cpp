@@ -58,7 +58,8 @@ void Runner::run(const std::function<void(const Row&)>& on_row) {
 }
 
 void Runner::work(int thread, const std::function<void(const Row&)>& on_row) noexcept {
-  detail::Numa::machine().move_to_core(thread);
+  const bool has_cores = team_.options.threads <= static_cast<int>(std::thread::hardware_concurrency());
+  if (has_cores) detail::Numa::machine().bind_to_core(thread);  // as mpirun does
   try {
     Worker(team_, thread).sweep(on_row);
   } catch (const Stopped&) {

@@ -76,6 +76,12 @@ StreamRef current_stream(const Device& device) {
   return DeviceManager::instance().open(device).default_stream();
 }
 
+StreamRef current_stream(backend::DeviceBackend& device) {
+  for (const StreamScope* scope = innermost_scope; scope != nullptr; scope = scope->outer_)
+    if (&scope->stream_.device_backend() == &device) return scope->stream_;
+  return device.default_stream();
+}
+
 StreamScope::StreamScope(StreamRef stream) : stream_(stream), outer_(innermost_scope) {
   stream_.device_backend();  // throws for a moved-from Stream
   innermost_scope = this;

@@ -66,6 +66,8 @@ class Stream : public StreamRef {
 /// thread: the innermost StreamScope's, else the device's own stream.
 /// @throws NotFound  there is no such device.
 StreamRef current_stream(const Device& device);
+/// The same for a device that is known to be there.
+StreamRef current_stream(backend::DeviceBackend& device);
 
 /// Makes `stream` the current one of its device on this thread, until the end of the block.
 class [[nodiscard]] StreamScope {
@@ -79,6 +81,7 @@ class [[nodiscard]] StreamScope {
   StreamRef stream_;
   const StreamScope* outer_;
   friend StreamRef current_stream(const Device& device);
+  friend StreamRef current_stream(backend::DeviceBackend& device);
 };
 
 }  // namespace lockstep

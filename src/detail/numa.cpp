@@ -94,15 +94,19 @@ int Numa::core() const noexcept {
   return place;
 }
 
-bool Numa::move_to_core(int k) const noexcept {
+bool Numa::bind_to_core(int k) const noexcept {
   const Cores allowed = impl_->allowed_cores();
   const Cores one(hwloc_bitmap_alloc());
   if (!allowed || !one || k < 0) return false;
   int each = hwloc_bitmap_first(allowed.get());
   for (int skip = k % std::max(hwloc_bitmap_weight(allowed.get()), 1); skip > 0; --skip)
     each = hwloc_bitmap_next(allowed.get(), each);
-  if (each < 0 || hwloc_bitmap_only(one.get(), static_cast<unsigned>(each)) != 0) return false;
-  return impl_->bind(one) && impl_->bind(allowed);
+  return each >= 0 && hwloc_bitmap_only(one.get(), static_cast<unsigned>(each)) == 0 && impl_->bind(one);
+}
+
+bool Numa::move_to_core(int k) const noexcept {
+  const Cores allowed = impl_->allowed_cores();
+  return bind_to_core(k) && impl_->bind(allowed);
 }
 
 bool Numa::bind_memory(void* data, std::size_t size_bytes, int node) const noexcept {

@@ -25,9 +25,11 @@ class Numa {
   bool bind_thread(int node) const noexcept;
   /// The place of the core that the calling thread is on among those that it may use; 0 if that is not known.
   int core() const noexcept;
-  /// Moves the calling thread to the k-th of the cores that it may use, counted in turn; the scheduler may
-  /// move it on. Threads that are started together may else share a core for long, while another is idle.
-  /// @return whether it has moved.
+  /// Keeps the calling thread on the k-th of the cores that it may use, counted in turn.
+  /// @return whether it is bound now.
+  bool bind_to_core(int k) const noexcept;
+  /// Moves it there; the scheduler may move it on. Threads that are started together may else share a core
+  /// for long, while another is idle.
   bool move_to_core(int k) const noexcept;
   /// Has the pages of untouched memory taken from the node. -1: nothing. @return whether they will be.
   bool bind_memory(void* data, std::size_t size_bytes, int node) const noexcept;

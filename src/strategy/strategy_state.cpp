@@ -24,10 +24,24 @@ std::string message_of(const std::exception_ptr& error) {
   }
 }
 
-struct Outcome {
-  std::exception_ptr error;
+// What a replica's thread takes along to a run, and brings back: one cache line.
+struct alignas(64) Seat {
+  StreamRef stream, parameter_stream;
+  std::exception_ptr error{};
   bool is_consequence = false;
+
+  void keep_error(bool consequence) {
+    error = std::current_exception();
+    is_consequence = consequence;
+  }
 };
+
+std::vector<backend::DeviceBackend*> open_all(std::vector<Device> devices, const Device& parameter_device) {
+  devices.push_back(parameter_device);
+  std::vector<backend::DeviceBackend*> opened;
+  for (const Device& device : devices) opened.push_back(&DeviceManager::instance().open(device));
+  return opened;
+}
 
 }  // namespace
 
@@ -35,6 +49,7 @@ StrategyState::StrategyState(Strategy& strategy, std::vector<Device> devices_,
                              std::vector<Device> parameter_devices_, const CommunicationOptions& options_)
     : devices(std::move(devices_)),
       parameter_devices(parameter_devices_.empty() ? devices : std::move(parameter_devices_)),
+      device_backends(open_all(devices, parameter_devices[0])),
       options(options_.merged_over({})),
       extended(strategy),
       communicator(Communicator::create(devices)),
@@ -75,16 +90,16 @@ void StrategyState::run_on_replicas(const std::function<void(int)>& fn,
   Rendezvous& rendezvous = communicator.rendezvous();
   rendezvous.reset();
   StackMemory memory;
-  std::pmr::vector<Outcome> outcomes(devices.size(), memory.resource());
+  std::pmr::vector<Seat> seats(memory.resource());
+  seats.reserve(devices.size());
   // The calling thread's streams, whose StreamScopes the others do not see.
-  std::pmr::vector<StreamRef> streams(memory.resource());
-  streams.reserve(devices.size());
-  for (const Device& device : devices) streams.push_back(current_stream(device));
-  const StreamRef parameter_stream = current_stream(parameter_devices[0]);
+  const StreamRef parameter_stream = current_stream(*device_backends.back());
+  for (int i = 0; i < num_replicas(); ++i)
+    seats.push_back({current_stream(*device_backends[static_cast<std::size_t>(i)]), parameter_stream});
   const auto job = [&](int i) {
-    const StreamScope parameters(parameter_stream);
-    const StreamScope stream(streams[static_cast<std::size_t>(i)]);
-    Outcome& outcome = outcomes[static_cast<std::size_t>(i)];
+    Seat& seat = seats[static_cast<std::size_t>(i)];
+    const StreamScope parameters(seat.parameter_stream);
+    const StreamScope stream(seat.stream);
     try {
       fn(i);
       rendezvous.leave(i);
@@ -92,24 +107,24 @@ void StrategyState::run_on_replicas(const std::function<void(int)>& fn,
     } catch (const Released&) {  // another replica failed, and has said so
       return;
     } catch (const MissingRank&) {
-      outcome = {std::current_exception(), true};
+      seat.keep_error(true);
     } catch (const CollectiveAborted&) {  // another replica's failure is why, if there is one
-      outcome = {std::current_exception(), true};
+      seat.keep_error(true);
     } catch (...) {
-      outcome = {std::current_exception(), false};
+      seat.keep_error(false);
     }
     rendezvous.fail(i);
   };
   threads.run(std::ref(job));
   rendezvous.reset();  // for the run around this one, whose replicas are all still there
 
-  const Outcome* first = nullptr;
-  for (std::size_t i = 0; i < outcomes.size(); ++i) {
-    const Outcome& outcome = outcomes[i];
-    if (!outcome.error) continue;
+  const Seat* first = nullptr;
+  for (std::size_t i = 0; i < seats.size(); ++i) {
+    const Seat& seat = seats[i];
+    if (!seat.error) continue;
     if (failures_out != nullptr)
-      failures_out->push_back({static_cast<int>(i), outcome.error, message_of(outcome.error)});
-    if (first == nullptr || (first->is_consequence && !outcome.is_consequence)) first = &outcome;
+      failures_out->push_back({static_cast<int>(i), seat.error, message_of(seat.error)});
+    if (first == nullptr || (first->is_consequence && !seat.is_consequence)) first = &seat;
   }
   if (first != nullptr) std::rethrow_exception(first->error);
 }

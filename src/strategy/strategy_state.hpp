@@ -27,8 +27,9 @@ struct StrategyState {
   StrategyState(const StrategyState&) = delete;
   StrategyState& operator=(const StrategyState&) = delete;
 
-  const std::vector<Device> devices;            // one per local replica
-  const std::vector<Device> parameter_devices;  // of variables
+  const std::vector<Device> devices;                           // one per local replica
+  const std::vector<Device> parameter_devices;                 // of variables
+  const std::vector<backend::DeviceBackend*> device_backends;  // of `devices`, then parameter_devices[0]'s
   const CommunicationOptions options;
   StrategyExtended extended;
   Communicator communicator;  // over `devices`; its rendezvous is where the replicas meet

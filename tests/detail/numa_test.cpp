@@ -1,6 +1,7 @@
 #include "detail/numa.hpp"
 
 #include <cstdlib>
+#include <thread>
 
 #include <catch2/catch_test_macros.hpp>
 #include <sched.h>
@@ -64,5 +65,22 @@ TEST_CASE("a thread that is moved to a core may use the same cores as before", "
     REQUIRE(CPU_EQUAL(&before, &after));
   }
   REQUIRE_FALSE(machine.move_to_core(-1));
-  REQUIRE_FALSE(Numa("node:2 core:4 pu:1").move_to_core(1));
+  REQUIRE_FALSE(machine.bind_to_core(-1));
+}
+
+TEST_CASE("a thread that is bound to a core stays there", "[detail][host]") {
+  bool bound = false;
+  int core = -1, num_allowed = 0;
+  std::thread([&] {
+    const Numa& machine = Numa::machine();
+    bound = machine.bind_to_core(1'000'000);  // of those there are, counted in turn
+    cpu_set_t cores;
+    CPU_ZERO(&cores);
+    sched_getaffinity(0, sizeof(cores), &cores);
+    num_allowed = CPU_COUNT(&cores);
+    core = machine.core();
+  }).join();
+  REQUIRE(bound);
+  REQUIRE(num_allowed == 1);
+  REQUIRE(core == 0);  // of the one that it may use
 }
