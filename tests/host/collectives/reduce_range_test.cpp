@@ -1,8 +1,10 @@
 #include "host/collectives/reduce_range.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <random>
+#include <span>
 #include <vector>
 
 #include <catch2/catch_template_test_macros.hpp>
@@ -106,4 +108,48 @@ TEMPLATE_TEST_CASE("16-bit floats are combined to the same bits by every instruc
   }
   CHECK(num_wrong == 0);
   CHECK(num_apart == 0);
+}
+
+TEMPLATE_TEST_CASE("streaming stores write what ordinary ones do, and no more, wherever destinations begin",
+                   "[host]", std::int8_t, float, double, std::int64_t, ls::bf16) {
+  using T = TestType;
+  const std::int64_t target = GENERATE(Catch::Generators::from_range(targets()));
+  const auto op = GENERATE(ls::ReduceOp::sum, ls::ReduceOp::max);
+  const std::size_t num_sources = GENERATE(1u, 2u, 3u, 4u, 5u);
+  const std::size_t num_destinations = GENERATE_COPY(std::size_t{1}, num_sources);
+  CAPTURE(hwy::TargetName(target), op, num_sources, num_destinations);
+  const OnlyTarget only(target);
+
+  constexpr std::size_t kMost = 5000, kMargin = 64;
+  std::vector<std::vector<T>> sources(num_sources);
+  std::vector<const void*> from;
+  for (std::size_t r = 0; r < num_sources; ++r) {
+    for (std::size_t i = 0; i < kMost; ++i) sources[r].push_back(static_cast<T>((i * 7 + r * 3) % 23));
+    from.push_back(sources[r].data());
+  }
+  std::size_t num_wrong = 0;
+  for (const std::size_t count : {1u, 31u, 64u, 257u, 1000u, 5000u}) {
+    for (const std::size_t offset : {0u, 1u, 5u, 16u}) {
+      const auto reduce = [&](bool streaming) {
+        std::vector<std::vector<T>> results(num_destinations);
+        std::vector<void*> to;
+        for (std::size_t r = 0; r < num_destinations; ++r) {
+          results[r].assign(kMost + kMargin, static_cast<T>(99));
+          to.push_back(results[r].data() + offset * (r + 1) % kMargin);
+        }
+        to.insert(to.begin(), nullptr);
+        const bool is_given = num_destinations == num_sources;  // else the first destination is none
+        const auto destinations = std::span<void* const>(to).subspan(is_given ? 1 : 0);
+        ls::host::reduce_range(op, ls::dtype_of<T>, static_cast<std::int64_t>(count), from, destinations,
+                               streaming);
+        return results;
+      };
+      const auto expected = reduce(false), streamed = reduce(true);
+      for (std::size_t r = 0; r < num_destinations; ++r)
+        num_wrong += !std::ranges::equal(expected[r], streamed[r], [](T a, T b) {
+          return static_cast<float>(a) == static_cast<float>(b);
+        });
+    }
+  }
+  CHECK(num_wrong == 0);
 }
