@@ -82,4 +82,20 @@ class TensorBatch final : public Batch, public std::enable_shared_from_this<Tens
   mutable Buffer no_memory_{};  // what views keep is the batch
 };
 
+/// No rows.
+class EmptyBatch final : public Batch {
+ public:
+  /// @pre none is a scalar.
+  explicit EmptyBatch(std::vector<LeafType> leaves) : leaves_(std::move(leaves)) {}
+
+  std::size_t num_leaves() const noexcept override { return leaves_.size(); }
+  LeafType leaf(std::size_t index) const override {
+    return {leaves_[index].shape.with(0, 0), leaves_[index].dtype};
+  }
+  void copy_rows(std::size_t, RowRange, std::byte*) const override {}
+
+ private:
+  std::vector<LeafType> leaves_;
+};
+
 }  // namespace lockstep::detail

@@ -5,6 +5,7 @@
 #include <lockstep/input/sharding.hpp>
 
 #include "input/host_rows.hpp"
+#include "input/passes.hpp"
 #include "input/splitting.hpp"
 #include "input/steps.hpp"
 
@@ -25,21 +26,18 @@ void check_options(const InputOptions& options, std::string_view what) {
       "device are not fetched. Pass fetch_to_device = false.");
 }
 
-/// Whether slices are balanced: where one worker does not share elements with others.
-bool is_balanced(AutoShardPolicy policy, const Pipeline& dataset) {
-  return dataset.batch_size && (policy == AutoShardPolicy::off || policy == AutoShardPolicy::file ||
-                                (policy == AutoShardPolicy::automatic && dataset.shard_files));
-}
-
 bool is_static(const std::vector<TensorSpec>& spec) {
   return !spec.empty() &&
          std::all_of(spec.begin(), spec.end(), [](const TensorSpec& leaf) { return leaf.is_static(); });
 }
 
-StepPlan plan_of(const InputTarget& target, const InputOptions& options, bool fills_with_empty) {
+StepPlan plan_of(const InputTarget& target, const InputOptions& options, bool fills_with_empty,
+                 const std::vector<PipelineHandle>& datasets) {
   const bool on_device = options.fetch_to_device || options.place_dataset_on_device;
+  const auto is_known = [](const PipelineHandle& dataset) { return dataset->type.structure().has_value(); };
   return {on_device ? target.devices : std::vector<Device>(target.devices.size(), input_device()),
-          options.per_replica_buffer_size, fills_with_empty};
+          options.per_replica_buffer_size, fills_with_empty, target.open_exchange,
+          [datasets, is_known] { return std::any_of(datasets.begin(), datasets.end(), is_known); }};
 }
 
 Steps steps_of(std::function<PartPasses()> open, StepPlan plan, std::vector<std::vector<TensorSpec>> spec) {
@@ -55,6 +53,29 @@ void forget_num_rows(std::vector<TensorSpec>& spec) {
     if (leaf.rank() > 0) leaf.extents[0] = std::nullopt;
 }
 
+bool has_other_workers(const InputTarget& target) { return target.context.num_input_pipelines() > 1; }
+
+/// How each batch is split over all replicas. Its weights are in the order of the slices.
+SplitRule split_rule(const InputTarget& target, const InputOptions& options, bool deals_slices) {
+  constexpr std::string_view kWhat = "distribute_dataset";
+  const std::size_t num_workers = static_cast<std::size_t>(target.context.num_input_pipelines());
+  const std::size_t num_local = target.devices.size();
+  LOCKSTEP_EXPECTS(num_workers * num_local == static_cast<std::size_t>(target.context.num_replicas_in_sync()),
+                   InvalidArgument, kWhat, ": ", target.strategy_name, " has ",
+                   target.context.num_replicas_in_sync(), " replicas on ", num_workers, " workers, but ",
+                   num_local, " on this one. Give every worker the same number of replicas.");
+  SplitRule rule{options.batch_split, num_workers * num_local, options.batch_weights};
+  rule.check(kWhat);
+  if (rule.weights.empty() || num_workers == 1) return rule;
+  LOCKSTEP_EXPECTS(deals_slices, Unsupported, kWhat, ": the ", num_workers,
+                   " workers read datasets of their own, whose batches cannot be split by weights that are "
+                   "for all replicas. Pass AutoShardPolicy::data, or another batch_split.");
+  // Slice i goes to worker i % num_workers.
+  for (std::size_t slice = 0; slice < rule.num_slices; ++slice)
+    rule.weights[slice] = options.batch_weights[(slice % num_workers) * num_local + slice / num_workers];
+  return rule;
+}
+
 }  // namespace
 
 std::vector<InputContext> input_contexts(const InputTarget& target, const InputOptions& options) {
@@ -65,29 +86,30 @@ std::vector<InputContext> input_contexts(const InputTarget& target, const InputO
       ": batch_split is ", options.batch_split, ", with ", options.batch_weights.size(),
       " batch_weights, but each replica takes whole elements, which are not split. Leave both out, "
       "or use distribute_dataset.");
-  if (options.replication_mode == InputReplicationMode::per_worker)
-    return {InputContext(1, 0, target.num_replicas_in_sync)};
+  if (options.replication_mode == InputReplicationMode::per_worker) return {target.context};
 
   LOCKSTEP_EXPECTS(target.per_replica_datasets, Unsupported, kWhat, ": ", target.strategy_name,
                    " does not take a dataset for each replica. Pass InputReplicationMode::per_worker.");
   const auto num_replicas = static_cast<int>(target.devices.size());
   std::vector<InputContext> contexts;
   for (int replica = 0; replica < num_replicas; ++replica)
-    contexts.emplace_back(num_replicas, replica, target.num_replicas_in_sync);
+    contexts.emplace_back(num_replicas, replica, target.context.num_replicas_in_sync());
   return contexts;
 }
 
 Steps split_steps(const PipelineHandle& given, const InputTarget& target, const InputOptions& options) {
   constexpr std::string_view kWhat = "distribute_dataset";
   check_options(options, kWhat);
-  const PipelineHandle dataset =
-      auto_sharded(given, InputContext(1, 0, target.num_replicas_in_sync), options.auto_shard_policy);
   LOCKSTEP_EXPECTS(
       options.replication_mode == InputReplicationMode::per_worker, Unsupported, kWhat,
       ": one dataset cannot be made for each replica. Pass InputReplicationMode::per_worker, or use "
       "distribute_datasets_from_function.");
-  const SplitRule rule{options.batch_split, target.devices.size(), options.batch_weights};
-  rule.check(kWhat);
+  const InputContext& context = target.context;
+  const AutoShardPolicy policy = resolve_auto_shard(*given, context, options.auto_shard_policy);
+  // Slices are dealt to the workers after the split; everything else is shared out before it.
+  const bool deals_slices = target.splits && policy == AutoShardPolicy::data && has_other_workers(target);
+  const SplitRule rule = split_rule(target, options, deals_slices);
+  const PipelineHandle dataset = deals_slices ? given : auto_sharded(given, context, policy);
   if (!target.splits) return deal_steps({dataset}, target, options);
 
   const std::size_t num_slices = rule.num_slices;
@@ -105,19 +127,24 @@ Steps split_steps(const PipelineHandle& given, const InputTarget& target, const 
   }
 
   std::vector<std::int64_t> sizes;
-  if (rule.split != BatchSplit::weighted && is_balanced(options.auto_shard_policy, *dataset))
-    sizes = balanced_batch_sizes(*dataset->batch_size, InputContext(1, 0, target.num_replicas_in_sync));
-  auto open = [dataset, rule, sizes] {
+  const bool is_balanced = policy == AutoShardPolicy::off || policy == AutoShardPolicy::file;
+  if (is_balanced && dataset->batch_size && rule.split != BatchSplit::weighted)
+    sizes = balanced_batch_sizes(*dataset->batch_size, context);
+  auto open = [dataset, rule, sizes, context, deals_slices] {
     PartPasses slices;
     if (sizes.empty())
       slices.push_back(std::make_unique<BatchSplitPass>(dataset->open_batches(), rule));
     else
       slices.push_back(std::make_unique<BalancedSplitPass>(dataset->open_batches(), sizes));
+    if (deals_slices)
+      slices[0] = std::make_unique<ShardPass<Part>>(std::move(slices[0]), context.num_input_pipelines(),
+                                                    context.input_pipeline_id(), true);
     return slices;
   };
-  const bool fills_with_empty = num_slices > 1 && !is_static(spec);
-  return steps_of(std::move(open), plan_of(target, options, fills_with_empty),
-                  std::vector(num_slices, std::move(spec)));
+  const bool fills_with_empty = has_other_workers(target) || (num_slices > 1 && !is_static(spec));
+  if (has_other_workers(target)) forget_num_rows(spec);
+  return steps_of(std::move(open), plan_of(target, options, fills_with_empty, {dataset}),
+                  std::vector(target.devices.size(), std::move(spec)));
 }
 
 Steps deal_steps(const std::vector<PipelineHandle>& datasets, const InputTarget& target,
@@ -132,7 +159,8 @@ Steps deal_steps(const std::vector<PipelineHandle>& datasets, const InputTarget&
                      "'s dataset have ", spec[replica].size(), " components, those of replica 0's ",
                      spec[0].size(), ". Make datasets of one structure.");
   }
-  const bool fills_with_empty = num_replicas > 1 && !std::all_of(spec.begin(), spec.end(), is_static);
+  const bool fills_with_empty =
+      has_other_workers(target) || (num_replicas > 1 && !std::all_of(spec.begin(), spec.end(), is_static));
   if (fills_with_empty) std::for_each(spec.begin(), spec.end(), forget_num_rows);
 
   auto open = [datasets] {
@@ -141,7 +169,7 @@ Steps deal_steps(const std::vector<PipelineHandle>& datasets, const InputTarget&
       elements.push_back(std::make_unique<WholePass>(dataset->open_batches()));
     return elements;
   };
-  return steps_of(std::move(open), plan_of(target, options, fills_with_empty), std::move(spec));
+  return steps_of(std::move(open), plan_of(target, options, fills_with_empty, datasets), std::move(spec));
 }
 
 }  // namespace lockstep::detail

@@ -1,5 +1,7 @@
 #include "input/part.hpp"
 
+#include <utility>
+
 #include <lockstep/error.hpp>
 
 namespace lockstep::detail {
@@ -23,16 +25,24 @@ Part whole(const BatchHandle& batch) {
   return {std::move(slice)};
 }
 
-Part empty_like(const Part& part) {
-  const BatchHandle& batch = part[0].batch;
-  for (std::size_t leaf = 0; leaf < batch->num_leaves(); ++leaf) {
-    const LeafType type = batch->leaf(leaf);
-    LOCKSTEP_EXPECTS(type.shape.rank() > 0, InvalidArgument,
+Part empty_part(std::vector<LeafType> leaves) {
+  check_has_rows(leaves);
+  std::vector<RowRange> rows(leaves.size());
+  return {{std::make_shared<const EmptyBatch>(std::move(leaves)), std::move(rows)}};
+}
+
+std::vector<LeafType> leaves_of(const Batch& batch) {
+  std::vector<LeafType> leaves;
+  for (std::size_t leaf = 0; leaf < batch.num_leaves(); ++leaf) leaves.push_back(batch.leaf(leaf));
+  return leaves;
+}
+
+void check_has_rows(const std::vector<LeafType>& leaves) {
+  for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf)
+    LOCKSTEP_EXPECTS(leaves[leaf].shape.rank() > 0, InvalidArgument,
                      "DistributedIterator::next: the dataset ends within a step, and the replicas without an "
                      "element cannot get one without rows, as component ",
-                     leaf, " is a scalar, ", describe(type), ". Batch the dataset first.");
-  }
-  return {{batch, std::vector<RowRange>(batch->num_leaves())}};
+                     leaf, " is a scalar, ", describe(leaves[leaf]), ". Batch the dataset first.");
 }
 
 std::size_t num_leaves(const Part& part) { return part[0].batch->num_leaves(); }

@@ -19,8 +19,12 @@ using Part = std::vector<Slice>;
 
 /// All rows.
 Part whole(const BatchHandle& batch);
-/// The part without its rows; other extents are kept. @throws InvalidArgument  a scalar.
-Part empty_like(const Part& part);
+/// An element without rows; other extents are the leaves'. @throws InvalidArgument  as check_has_rows.
+Part empty_part(std::vector<LeafType> leaves);
+
+std::vector<LeafType> leaves_of(const Batch& batch);
+/// @throws InvalidArgument  a scalar, which cannot be left without rows.
+void check_has_rows(const std::vector<LeafType>& leaves);
 
 std::size_t num_leaves(const Part& part);
 /// @throws InvalidArgument  the slices differ in other extents or dtype.

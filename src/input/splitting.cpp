@@ -136,7 +136,7 @@ std::optional<Part> BalancedSplitPass::next() {
   if (missing == 0) {
     // Reads no row, but needs a batch to know the other extents.
     if (ended_ || (!batch_ && !fetch())) return std::nullopt;
-    part = empty_like({{batch_, {}}});
+    part = empty_part(leaves_of(*batch_));
   }
   while (missing > 0 && fetch()) {
     const std::int64_t size = std::min(missing, num_rows_ - next_row_);

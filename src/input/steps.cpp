@@ -1,38 +1,96 @@
 #include "input/steps.hpp"
 
 #include <algorithm>
+#include <exception>
+#include <stop_token>
 
 #include <lockstep/error.hpp>
 #include <lockstep/strategy/context.hpp>
 
 namespace lockstep::detail {
 
-DealPass::DealPass(PartPasses parts, std::shared_ptr<const StepPlan> plan)
-    : parts_(std::move(parts)), plan_(std::move(plan)) {
+void DealPass::open() {
   for (const Device& device : plan_->devices) fetchers_.push_back(make_fetcher(device, plan_->num_ahead));
+  parts_ = open_();
+  open_ = nullptr;
+}
+
+WorkerStep DealPass::take(Elements& elements) {
+  std::vector<std::optional<Part>> parts;
+  for (std::size_t replica = 0; replica < fetchers_.size(); ++replica)
+    parts.push_back(parts_[replica % parts_.size()]->next());
+
+  WorkerStep own{.is_whole = true};
+  elements.resize(parts.size());
+  for (std::size_t replica = 0; replica < parts.size(); ++replica) {
+    const std::optional<Part>& part = parts[replica];
+    own.is_whole = own.is_whole && part;
+    if (!part) continue;
+    if (!own.has_data) own.leaves = leaves_of(*part->front().batch);
+    own.has_data = true;
+    elements[replica] = fetchers_[replica]->fetch(*part);
+  }
+  own.knows_structure = own.has_data || !plan_->knows_structure || plan_->knows_structure();
+  return own;
+}
+
+std::vector<WorkerStep> DealPass::share(const WorkerStep& own) {
+  if (!exchange_) return {own};
+  // A pass that is dropped waits for nobody.
+  const std::stop_callback leave(current_stop_token(), [this] { exchange_->leave(); });
+  return from_messages(exchange_->all_gather(to_message(own)));
+}
+
+void DealPass::end() noexcept {
+  ended_ = true;
+  if (exchange_) exchange_->leave();
 }
 
 std::optional<FetchedStep> DealPass::next() {
   if (ended_) return std::nullopt;
-  std::vector<std::optional<Part>> parts;
-  for (std::size_t replica = 0; replica < fetchers_.size(); ++replica)
-    parts.push_back(parts_[replica % parts_.size()]->next());
-  const auto has_part = [](const auto& part) { return part.has_value(); };
-  const auto present = std::find_if(parts.begin(), parts.end(), has_part);
-  const bool is_whole = std::all_of(parts.begin(), parts.end(), has_part);
-  ended_ = present == parts.end() || (!is_whole && !plan_->fills_with_empty);
-  if (ended_) return std::nullopt;
+  Elements elements;
+  WorkerStep own;
+  std::exception_ptr error;
+  try {
+    if (open_) open();
+    own = take(elements);
+  } catch (const Stopped&) {
+    throw;
+  } catch (const std::exception& exception) {
+    error = std::current_exception();
+    own.error = exception.what();
+  } catch (...) {
+    error = std::current_exception();
+    own.error = "an exception that is not a std::exception.";
+  }
+  std::vector<WorkerStep> workers;
+  try {
+    workers = share(own);
+  } catch (...) {
+    end();
+    if (!error) error = std::current_exception();
+  }
+  if (open_) end();
+  if (error) std::rethrow_exception(error);
+  const std::optional<std::vector<LeafType>> leaves = conclude(workers, plan_->fills_with_empty);
+  if (!leaves) {
+    end();
+    return std::nullopt;
+  }
 
-  const Part empty = is_whole ? Part() : empty_like(**present);
+  const Part empty = own.is_whole ? Part() : empty_part(*leaves);
   FetchedStep step;
-  for (std::size_t replica = 0; replica < parts.size(); ++replica)
-    step.push_back(fetchers_[replica]->fetch(parts[replica] ? *parts[replica] : empty));
+  for (std::size_t replica = 0; replica < elements.size(); ++replica)
+    step.push_back(elements[replica] ? std::move(*elements[replica]) : fetchers_[replica]->fetch(empty));
   return step;
 }
 
 ReceivePass::ReceivePass(std::function<PartPasses()> open, std::shared_ptr<const StepPlan> plan)
     : plan_(std::move(plan)) {
-  auto deal = [open = std::move(open), of = plan_] { return std::make_unique<DealPass>(open(), of); };
+  auto deal = [open = std::move(open), of = plan_,
+               exchange = plan_->open_exchange ? plan_->open_exchange() : nullptr] {
+    return std::make_unique<DealPass>(open, of, exchange);
+  };
   if (plan_->num_ahead == 0) {
     steps_ = deal();
     return;

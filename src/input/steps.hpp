@@ -1,13 +1,19 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include <lockstep/device.hpp>
 #include <lockstep/input/distributed_dataset.hpp>
+#include <lockstep/input/step_exchange.hpp>
 
 #include "input/fetching.hpp"
 #include "input/prefetch_pass.hpp"
+#include "input/worker_step.hpp"
 
 namespace lockstep::detail {
 
@@ -17,6 +23,10 @@ struct StepPlan {
   int num_ahead = 0;             ///< How many steps a thread keeps ready; 0: none, and no thread.
   bool fills_with_empty = true;  ///< A replica without an element gets one without rows; false: the step is
                                  ///< dropped, and the pass ends.
+  /// Starts a pass of this worker's with the others; empty: there are none.
+  std::function<std::shared_ptr<StepExchange>()> open_exchange{};
+  /// Whether elements without rows can be made into the dataset's type; empty: they can.
+  std::function<bool()> knows_structure{};
 };
 
 /// A step on its way to the replicas.
@@ -25,22 +35,40 @@ using FetchedStep = std::vector<FetchedElement>;
 /// Passes that replicas take from in turn: one, or one for each replica.
 using PartPasses = std::vector<std::unique_ptr<Pass<Part>>>;
 
-/// Deals parts to replicas.
+/// Deals parts to replicas, and agrees with the other workers on each step.
+///
+/// Where one worker cannot read its part of a step, the step fails on all of them: there with the exception,
+/// on the others with a CollectiveError. All go on with the step after it.
 class DealPass final : public Pass<FetchedStep> {
  public:
-  DealPass(PartPasses parts, std::shared_ptr<const StepPlan> plan);
+  /// @param open  called by the first `next`. @param exchange  null: there are no other workers.
+  DealPass(std::function<PartPasses()> open, std::shared_ptr<const StepPlan> plan,
+           std::shared_ptr<StepExchange> exchange = nullptr)
+      : open_(std::move(open)), plan_(std::move(plan)), exchange_(std::move(exchange)) {}
+  ~DealPass() override { end(); }
   std::optional<FetchedStep> next() override;
 
  private:
+  /// Elements of the replicas that have one.
+  using Elements = std::vector<std::optional<FetchedElement>>;
+
+  void open();
+  WorkerStep take(Elements& elements);
+  std::vector<WorkerStep> share(const WorkerStep& own);
+  void end() noexcept;
+
+  std::function<PartPasses()> open_;  // empty once it has been called
   PartPasses parts_;
   std::shared_ptr<const StepPlan> plan_;  // owners: the distributed dataset and its passes
   std::vector<std::unique_ptr<Fetcher>> fetchers_;
+  std::shared_ptr<StepExchange> exchange_;  // owners: this, and what makes this
   bool ended_ = false;
 };
 
 /// Hands steps to the calling thread.
 class ReceivePass final : public StepPass {
  public:
+  /// Starts the pass with the other workers, but reads nothing yet.
   ReceivePass(std::function<PartPasses()> open, std::shared_ptr<const StepPlan> plan);
   /// @throws ContextError  in a replica function.
   std::optional<Step> next() override;

@@ -53,7 +53,7 @@ bool Strategy::has_per_replica_input() const noexcept { return false; }
 
 detail::InputTarget Strategy::input_target() const {
   return {.devices = state_->devices,
-          .num_replicas_in_sync = num_replicas_in_sync(),
+          .context = InputContext(1, 0, num_replicas_in_sync()),
           .splits = synchronises(),
           .strategy_name = std::string(name()),
           .per_replica_datasets = has_per_replica_input()};

@@ -39,87 +39,6 @@ TensorSpec rows(std::optional<std::int64_t> num_rows) { return TensorSpec({num_r
 using distribute_test::list;
 using distribute_test::rows;
 
-TEST_CASE("split-even: a batch is split in halves", "[input][host][conformance]") {
-  MirroredStrategy strategy(host_devices(2));
-  CHECK(all_steps(strategy.distribute_dataset(Dataset::range(8).batch(4))) ==
-        Steps{{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}});
-}
-
-TEST_CASE("split-32-by-5: every batch splits 7 7 7 7 4", "[input][host][conformance]") {
-  MirroredStrategy strategy(host_devices(5));
-  const Steps steps = all_steps(strategy.distribute_dataset(Dataset::range(1024).batch(32)));
-  REQUIRE(steps.size() == 32);
-  for (std::size_t step = 0; step < steps.size(); ++step) {
-    const auto first = static_cast<std::int64_t>(32 * step);
-    CHECK(steps[step] == std::vector<Values>{sequence(first, first + 7), sequence(first + 7, first + 14),
-                                             sequence(first + 14, first + 21),
-                                             sequence(first + 21, first + 28),
-                                             sequence(first + 28, first + 32)});
-  }
-}
-
-TEST_CASE("split-4-by-3: the last replica gets no rows", "[input][host][conformance]") {
-  MirroredStrategy strategy(host_devices(3));
-  CHECK(all_steps(strategy.distribute_dataset(Dataset::range(8).batch(4))) ==
-        Steps{{{0, 1}, {2, 3}, {}}, {{4, 5}, {6, 7}, {}}});
-}
-
-TEST_CASE("split-tiny-tail: a partial batch is split afresh", "[input][host][conformance]") {
-  MirroredStrategy strategy(host_devices(4));
-  CHECK(all_steps(strategy.distribute_dataset(Dataset::range(34).batch(32))) ==
-        Steps{{sequence(0, 8), sequence(8, 16), sequence(16, 24), sequence(24, 32)}, {{32}, {33}, {}, {}}});
-}
-
-TEST_CASE("split-unbatched: scalars cannot be split", "[input][host][conformance]") {
-  MirroredStrategy strategy(host_devices(4));
-  CHECK_THROWS_MATCHES(strategy.distribute_dataset(Dataset::range(1024)), InvalidArgument,
-                       says("distribute_dataset: component 0", "[] int64", "MirroredStrategy", "4 replicas",
-                            "Batch the dataset first"));
-}
-
-TEST_CASE("split-nested: nests keep their structure", "[input][host][conformance]") {
-  MirroredStrategy strategy(host_devices(2));
-  const Tensor x = vector_of(sequence(0, 8)), above = vector_of(sequence(1, 9));
-  const auto dataset =
-      Dataset::from_tensor_slices(std::pair{x, std::map<std::string, Tensor>{{"c", above}}}).batch(4);
-  auto iterator = strategy.distribute_dataset(dataset).iterator();
-  const auto [a, b] = iterator.next();
-  CHECK(components(a) == std::vector<Values>{{0, 1}, {2, 3}});
-  CHECK(components(b.at("c")) == std::vector<Values>{{1, 2}, {3, 4}});
-}
-
-TEST_CASE("from-function-uneven: a last step is filled with empty batches, or dropped",
-          "[input][host][conformance]") {
-  MirroredStrategy strategy(host_devices(2));
-  const auto of = [&](bool drop_remainder) {
-    return all_steps(strategy.distribute_datasets_from_function(
-        [=](const InputContext&) { return Dataset::range(9).batch(2, drop_remainder); }));
-  };
-  CHECK(of(false) == Steps{{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}, {{8}, {}}});
-  CHECK(of(true) == Steps{{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}});
-}
-
-TEST_CASE("balanced-empty-sizes: fewer rows than replicas", "[input][host][conformance]") {
-  MirroredStrategy strategy(host_devices(5));
-  const auto dataset = Dataset::range(8).batch(4);
-  const Steps expected{{{0}, {1}, {2}, {3}, {}}, {{4}, {5}, {6}, {7}, {}}};
-  CHECK(all_steps(strategy.distribute_dataset(dataset, {.auto_shard_policy = AutoShardPolicy::off})) ==
-        expected);
-  CHECK(all_steps(strategy.distribute_dataset(dataset, {.auto_shard_policy = AutoShardPolicy::file})) ==
-        expected);
-}
-
-TEST_CASE("balanced-partial: a short last batch is filled front to back", "[input][host][conformance]") {
-  MirroredStrategy strategy(host_devices(2));
-  const InputOptions off{.auto_shard_policy = AutoShardPolicy::off};
-  CHECK(all_steps(strategy.distribute_dataset(Dataset::range(5).batch(4), off)) ==
-        Steps{{{0, 1}, {2, 3}}, {{4}, {}}});
-  CHECK(all_steps(strategy.distribute_dataset(Dataset::range(14).batch(8), off)) ==
-        Steps{{sequence(0, 4), sequence(4, 8)}, {sequence(8, 12), sequence(12, 14)}});
-  CHECK(all_steps(strategy.distribute_dataset(Dataset::range(14).batch(8))) ==
-        Steps{{sequence(0, 4), sequence(4, 8)}, {sequence(8, 11), sequence(11, 14)}});
-}
-
 TEST_CASE("sizes are balanced only where the batch size is known", "[input][host]") {
   MirroredStrategy strategy(host_devices(4));
   const auto batches = Dataset::from_tensor_slices(Tensor::from(sequence(0, 10), {2, 5}));  // rows as batches
@@ -131,47 +50,6 @@ TEST_CASE("sizes are balanced only where the batch size is known", "[input][host
         Steps{{{0, 1}, {2}, {3}, {4}}, {{0, 1}, {2}, {3}, {4}}});
   CHECK(all_steps(strategy.distribute_dataset(repeated, {.auto_shard_policy = AutoShardPolicy::hint})) ==
         Steps{{{0, 1}, {2, 3}, {4}, {}}, {{0, 1}, {2, 3}, {4}, {}}});
-}
-
-TEST_CASE("iterate-twice: a second pass is fresh", "[input][host][conformance]") {
-  MirroredStrategy strategy(host_devices(2));
-  int calls = 0;
-  const auto dist = strategy.distribute_datasets_from_function([&](const InputContext& context) {
-    ++calls;
-    CHECK(context.num_input_pipelines() == 1);
-    CHECK(context.input_pipeline_id() == 0);
-    CHECK(context.num_replicas_in_sync() == 2);
-    CHECK(&get_strategy() == &strategy);
-    return Dataset::range(10);
-  });
-  for (int pass = 0; pass < 2; ++pass) {
-    auto iterator = dist.iterator();
-    for (std::int64_t step = 0; step < 5; ++step)
-      CHECK(components(iterator.next()) == std::vector<Values>{{2 * step}, {2 * step + 1}});
-    CHECK_THROWS_MATCHES(iterator.next(), OutOfRange,
-                         says("the dataset has ended after 5 steps", "iterator()"));
-    CHECK_THROWS_AS(iterator.next(), OutOfRange);
-    CHECK_FALSE(iterator.next_optional());
-  }
-  CHECK(calls == 1);
-}
-
-TEST_CASE("static-step-dropped: a step of static shapes is not padded", "[input][host][conformance]") {
-  MirroredStrategy strategy(host_devices(2));
-  const auto of = [&](bool drop_remainder) {
-    return all_steps(strategy.distribute_datasets_from_function(
-        [=](const InputContext&) { return Dataset::range(20).batch(4, drop_remainder); }));
-  };
-  const Steps two{{sequence(0, 4), sequence(4, 8)}, {sequence(8, 12), sequence(12, 16)}};
-  CHECK(of(true) == two);
-  Steps three = two;
-  three.push_back({sequence(16, 20), {}});
-  CHECK(of(false) == three);
-}
-
-TEST_CASE("value-context: a replica's part of the whole", "[input][host][conformance]") {
-  const ValueContext context(2, 4);
-  CHECK(1.0 * context.replica_id_in_sync_group() / context.num_replicas_in_sync() == 0.5);
 }
 
 TEST_CASE("range-for takes the values apart", "[input][host]") {

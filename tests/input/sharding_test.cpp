@@ -14,17 +14,6 @@ using namespace lockstep;
 using test::says;
 using Sizes = std::vector<std::int64_t>;
 
-TEST_CASE("balanced-7-2-2: the size cycles of two workers with two replicas", "[input][host]") {
-  CHECK(balanced_batch_sizes(7, InputContext(2, 0, 4)) == Sizes{2, 2, 2, 1});
-  CHECK(balanced_batch_sizes(7, InputContext(2, 1, 4)) == Sizes{2, 1, 2, 2});
-}
-
-TEST_CASE("balanced-4-3-1: the size cycles of three workers with one replica", "[input][host]") {
-  CHECK(balanced_batch_sizes(4, InputContext(3, 0, 3)) == Sizes{2, 1, 1});
-  CHECK(balanced_batch_sizes(4, InputContext(3, 1, 3)) == Sizes{1, 1, 2});
-  CHECK(balanced_batch_sizes(4, InputContext(3, 2, 3)) == Sizes{1, 2, 1});
-}
-
 TEST_CASE("balanced sizes of a step add up to the global batch and differ by at most one row",
           "[input][host]") {
   const int num_workers = GENERATE(range(1, 5));

@@ -105,11 +105,13 @@ TEST_CASE("P19 the end is decided once", "[input][host]") {
   // pass ends.
   std::vector<std::optional<FlatElement>> values(2);
   values.push_back(FlatElement{vector_of({1})});
-  PartPasses passes;
-  passes.push_back(std::make_unique<detail::WholePass>(
-      test::batches_of(std::make_unique<test::ListPass<FlatElement>>(std::move(values)))));
-  detail::DealPass pass(std::move(passes),
-                        std::make_shared<const StepPlan>(StepPlan{.devices = test::host_devices(2)}));
+  const auto open = [&values] {
+    PartPasses passes;
+    passes.push_back(std::make_unique<detail::WholePass>(
+        test::batches_of(std::make_unique<test::ListPass<FlatElement>>(std::move(values)))));
+    return passes;
+  };
+  detail::DealPass pass(open, std::make_shared<const StepPlan>(StepPlan{.devices = test::host_devices(2)}));
   CHECK_FALSE(pass.next());
   CHECK_FALSE(pass.next());
 }
@@ -133,9 +135,10 @@ TEST_CASE("an exception comes at its step, and the pass goes on after it", "[inp
 }
 
 TEST_CASE("a pass that cannot be opened says so at its first step", "[input][host]") {
+  const int num_ahead = GENERATE(0, 2);
   ReceivePass pass(
       []() -> PartPasses { throw NotFound("nowhere"); },
-      std::make_shared<const StepPlan>(StepPlan{.devices = test::host_devices(1), .num_ahead = 2}));
+      std::make_shared<const StepPlan>(StepPlan{.devices = test::host_devices(1), .num_ahead = num_ahead}));
   CHECK_THROWS_MATCHES(pass.next(), NotFound, says("nowhere"));
   CHECK_FALSE(pass.next());
 }

@@ -167,6 +167,9 @@ PipelineHandle interleaved(const PipelineHandle& input, PassFunction fn, Element
                            std::int64_t cycle_length, std::int64_t block_length,
                            const ParallelOptions& options);
 
+/// How the input is shared out: `automatic` is told apart, with its warning. @throws NotFound  as auto_shard.
+AutoShardPolicy resolve_auto_shard(const Pipeline& input, const InputContext& context,
+                                   AutoShardPolicy policy);
 PipelineHandle auto_sharded(const PipelineHandle& input, const InputContext& context, AutoShardPolicy policy);
 
 /// @throws InvalidArgument  the pipeline's structure is of another type.

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <concepts>
+#include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +12,7 @@
 #include <lockstep/input/distributed_dataset.hpp>
 #include <lockstep/input/input_context.hpp>
 #include <lockstep/input/input_options.hpp>
+#include <lockstep/input/step_exchange.hpp>
 #include <lockstep/values/nest.hpp>
 
 /// Dealing datasets out to replicas: what strategies call.
@@ -17,18 +20,24 @@ namespace lockstep::detail {
 
 /// Who takes the elements.
 struct InputTarget {
-  std::vector<Device> devices;  ///< Of the local replicas, in order.
-  int num_replicas_in_sync = 1;
+  std::vector<Device> devices{};      ///< Of the local replicas, in order.
+  InputContext context{};             ///< Which worker of how many this is, for how many replicas of all.
   bool splits = true;                 ///< Whether a global batch is split over replicas, or passed whole.
-  std::string strategy_name;          ///< For messages.
+  std::string strategy_name{};        ///< For messages.
   bool per_replica_datasets = false;  ///< Whether InputReplicationMode::per_replica is supported.
+  /// Starts a pass with the other workers; empty where there are none. Called on the thread that takes the
+  /// iterator: all workers take them in the same order, so that each one's n-th call is for the same pass.
+  /// They also take the steps of passes that are under way together in the same order, as a step waits for
+  /// the others' call.
+  std::function<std::shared_ptr<StepExchange>()> open_exchange{};  // owners: what makes the pass's steps
 };
 
 /// The contexts that a function is called with, one for each dataset.
 /// @throws InvalidArgument, Unsupported  options that are wrong, or not for this target.
 std::vector<InputContext> input_contexts(const InputTarget& target, const InputOptions& options);
-/// Splits each global batch. @throws InvalidArgument  wrong options, elements without rows. @throws
-/// Unsupported  per_replica.
+/// Splits each global batch, and takes this worker's share. @throws InvalidArgument  wrong options, elements
+/// without rows, a number of replicas that is not the same on all workers. @throws Unsupported  per_replica;
+/// weights with several workers that do not all read everything. @throws NotFound  as auto_shard.
 Steps split_steps(const PipelineHandle& dataset, const InputTarget& target, const InputOptions& options);
 /// Deals whole elements: from one dataset in turn, or to each replica from its own.
 /// @throws InvalidArgument  the datasets differ in their number of components.

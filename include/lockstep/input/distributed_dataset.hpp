@@ -95,6 +95,12 @@ auto element_spec(const DistributedState<D>& state) {
 /// order other streams' use before that by events.
 ///
 /// Destroying it waits for the function of the dataset's that the thread is in, if any.
+///
+/// With several workers a step exists on all of them or on none: it does as long as a replica of any has
+/// data, and those that have none get elements without rows, of the others' dtypes and other extents. Workers
+/// take iterators, and steps of several, in the same order. Where one cannot read, its step fails on all, and
+/// all go on after it. One that drops its iterator before the end ends the pass for the others once they have
+/// the steps that it had made.
 template <class D>
 class DistributedIterator {
  public:
@@ -106,6 +112,9 @@ class DistributedIterator {
   /// @throws ContextError  in a replica function: fetch outside and pass the value to `run`. Moved-from.
   /// @throws InvalidArgument  elements that cannot be batched or split. @throws what the dataset's functions
   /// do, at their step; the next call goes on after it.
+  /// @throws CollectiveError  another worker could not read its part of the step. @throws CollectiveMismatch
+  /// workers' elements have different dtypes. @throws CollectiveAborted  another worker is gone; the pass has
+  /// ended. @throws ContextError  a worker without data does not know its elements' lengths or keys yet.
   D next() {
     std::optional<D> value = next_optional();
     if (!value) detail::raise_end_of_input(num_steps_);
