@@ -25,29 +25,34 @@ using Steps = std::vector<std::vector<Values>>;
 
 namespace {
 
-/// The steps of a dataset that is split over n replicas.
-Steps split(const TypedDataset<Tensor>& dataset, int n, const InputOptions& options = {}) {
-  const std::vector<Device> devices = TestBackend::devices(n);
-  MirroredStrategy strategy(devices);
-  return delivered(strategy.distribute_dataset(dataset, options), devices);
-}
+/// Replicas on devices of their own.
+class Replicas {
+ public:
+  explicit Replicas(int n) : devices(TestBackend::devices(n)), strategy(devices) {}
+  /// The steps of a dataset that is split over them.
+  Steps split(const TypedDataset<Tensor>& dataset, const InputOptions& options = {}) {
+    return delivered(strategy.distribute_dataset(dataset, options), devices);
+  }
+  /// The steps of a dataset that a function makes.
+  Steps deal(const TypedDataset<Tensor>& dataset) {
+    return delivered(strategy.distribute_datasets_from_function([&](const InputContext&) { return dataset; }),
+                     devices);
+  }
 
-/// The steps of a dataset that a function makes for two replicas.
-Steps dealt(const TypedDataset<Tensor>& dataset) {
-  const std::vector<Device> devices = TestBackend::devices(2);
-  MirroredStrategy strategy(devices);
-  return delivered(strategy.distribute_datasets_from_function([&](const InputContext&) { return dataset; }),
-                   devices);
-}
+  const std::vector<Device> devices;
+  MirroredStrategy strategy;
+};
 
 }  // namespace
 
 TEST_CASE("split-even: a batch is split in halves", "[input][conformance]") {
-  CHECK(split(Dataset::range(8).batch(4), 2) == Steps{{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}});
+  Replicas replicas(2);
+  CHECK(replicas.split(Dataset::range(8).batch(4)) == Steps{{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}});
 }
 
 TEST_CASE("split-32-by-5: every batch splits 7 7 7 7 4", "[input][conformance]") {
-  const Steps steps = split(Dataset::range(1024).batch(32), 5);
+  Replicas replicas(5);
+  const Steps steps = replicas.split(Dataset::range(1024).batch(32));
   REQUIRE(steps.size() == 32);
   for (std::size_t step = 0; step < steps.size(); ++step) {
     const auto first = static_cast<std::int64_t>(32 * step);
@@ -59,11 +64,13 @@ TEST_CASE("split-32-by-5: every batch splits 7 7 7 7 4", "[input][conformance]")
 }
 
 TEST_CASE("split-4-by-3: the last replica gets no rows", "[input][conformance]") {
-  CHECK(split(Dataset::range(8).batch(4), 3) == Steps{{{0, 1}, {2, 3}, {}}, {{4, 5}, {6, 7}, {}}});
+  Replicas replicas(3);
+  CHECK(replicas.split(Dataset::range(8).batch(4)) == Steps{{{0, 1}, {2, 3}, {}}, {{4, 5}, {6, 7}, {}}});
 }
 
 TEST_CASE("split-tiny-tail: a partial batch is split afresh", "[input][conformance]") {
-  CHECK(split(Dataset::range(34).batch(32), 4) ==
+  Replicas replicas(4);
+  CHECK(replicas.split(Dataset::range(34).batch(32)) ==
         Steps{{sequence(0, 8), sequence(8, 16), sequence(16, 24), sequence(24, 32)}, {{32}, {33}, {}, {}}});
 }
 
@@ -75,52 +82,47 @@ TEST_CASE("split-unbatched: scalars cannot be split", "[input][conformance]") {
 }
 
 TEST_CASE("split-nested: nests keep their structure", "[input][conformance]") {
-  const std::vector<Device> devices = TestBackend::devices(2);
-  MirroredStrategy strategy(devices);
-  const std::map<std::string, Tensor> element{{"a", vector_of(sequence(0, 8))},
-                                              {"c", Tensor::from(sequence(1, 9), {8}).cast(DType::f32)}};
-  const auto dataset = Dataset::from_tensor_slices(std::pair{element.at("a"), std::map{*element.find("c")}});
-  auto iterator = strategy.distribute_dataset(dataset.batch(4)).iterator();
+  Replicas replicas(2);
+  const Tensor x = vector_of(sequence(0, 8)), above = vector_of(sequence(1, 9));
+  const auto dataset =
+      Dataset::from_tensor_slices(std::pair{x, std::map<std::string, Tensor>{{"c", above}}}).batch(4);
+  auto iterator = replicas.strategy.distribute_dataset(dataset).iterator();
   const auto [a, b] = iterator.next();
-  CHECK(delivered(a, devices) == std::vector<Values>{{0, 1}, {2, 3}});
-  const PerReplica<Tensor>& c = b.at("c");
-  for (int replica = 0; replica < 2; ++replica) {
-    const float first = static_cast<float>(1 + 2 * replica);
-    CHECK(c[replica].to_vector<float>() == std::vector{first, first + 1});
-    CHECK(c[replica].device() == devices[static_cast<std::size_t>(replica)]);
-  }
+  CHECK(delivered(a, replicas.devices) == std::vector<Values>{{0, 1}, {2, 3}});
+  CHECK(delivered(b.at("c"), replicas.devices) == std::vector<Values>{{1, 2}, {3, 4}});
 }
 
 TEST_CASE("from-function-uneven: a last step is filled with empty batches, or dropped",
           "[input][conformance]") {
-  CHECK(dealt(Dataset::range(9).batch(2)) == Steps{{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}, {{8}, {}}});
-  CHECK(dealt(Dataset::range(9).batch(2, true)) == Steps{{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}});
+  Replicas replicas(2);
+  CHECK(replicas.deal(Dataset::range(9).batch(2)) == Steps{{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}, {{8}, {}}});
+  CHECK(replicas.deal(Dataset::range(9).batch(2, true)) == Steps{{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}});
 }
 
 TEST_CASE("static-step-dropped: a step of static shapes is not padded", "[input][conformance]") {
+  Replicas replicas(2);
   const Steps two{{sequence(0, 4), sequence(4, 8)}, {sequence(8, 12), sequence(12, 16)}};
-  CHECK(dealt(Dataset::range(20).batch(4, true)) == two);
+  CHECK(replicas.deal(Dataset::range(20).batch(4, true)) == two);
   Steps three = two;
   three.push_back({sequence(16, 20), {}});
-  CHECK(dealt(Dataset::range(20).batch(4)) == three);
+  CHECK(replicas.deal(Dataset::range(20).batch(4)) == three);
 }
 
 TEST_CASE("iterate-twice: a second pass is fresh", "[input][conformance]") {
-  const std::vector<Device> devices = TestBackend::devices(2);
-  MirroredStrategy strategy(devices);
+  Replicas replicas(2);
   int calls = 0;
-  const auto dist = strategy.distribute_datasets_from_function([&](const InputContext& context) {
+  const auto dist = replicas.strategy.distribute_datasets_from_function([&](const InputContext& context) {
     ++calls;
     CHECK(context.num_input_pipelines() == 1);
     CHECK(context.input_pipeline_id() == 0);
     CHECK(context.num_replicas_in_sync() == 2);
-    CHECK(&get_strategy() == &strategy);
+    CHECK(&get_strategy() == &replicas.strategy);
     return Dataset::range(10);
   });
   for (int pass = 0; pass < 2; ++pass) {
     auto iterator = dist.iterator();
     for (std::int64_t step = 0; step < 5; ++step)
-      CHECK(delivered(iterator.next(), devices) == std::vector<Values>{{2 * step}, {2 * step + 1}});
+      CHECK(delivered(iterator.next(), replicas.devices) == std::vector<Values>{{2 * step}, {2 * step + 1}});
     CHECK_THROWS_MATCHES(iterator.next(), OutOfRange,
                          says("the dataset has ended after 5 steps", "iterator()"));
     CHECK_THROWS_AS(iterator.next(), OutOfRange);
@@ -130,24 +132,26 @@ TEST_CASE("iterate-twice: a second pass is fresh", "[input][conformance]") {
 }
 
 TEST_CASE("balanced-empty-sizes: fewer rows than replicas", "[input][conformance]") {
+  Replicas replicas(5);
   const Steps expected{{{0}, {1}, {2}, {3}, {}}, {{4}, {5}, {6}, {7}, {}}};
   for (const AutoShardPolicy policy : {AutoShardPolicy::off, AutoShardPolicy::file})
-    CHECK(split(Dataset::range(8).batch(4), 5, {.auto_shard_policy = policy}) == expected);
+    CHECK(replicas.split(Dataset::range(8).batch(4), {.auto_shard_policy = policy}) == expected);
 }
 
 TEST_CASE("balanced-partial: a short last batch is filled front to back", "[input][conformance]") {
+  Replicas replicas(2);
   const InputOptions off{.auto_shard_policy = AutoShardPolicy::off};
-  CHECK(split(Dataset::range(5).batch(4), 2, off) == Steps{{{0, 1}, {2, 3}}, {{4}, {}}});
-  CHECK(split(Dataset::range(14).batch(8), 2, off) ==
+  CHECK(replicas.split(Dataset::range(5).batch(4), off) == Steps{{{0, 1}, {2, 3}}, {{4}, {}}});
+  CHECK(replicas.split(Dataset::range(14).batch(8), off) ==
         Steps{{sequence(0, 4), sequence(4, 8)}, {sequence(8, 12), sequence(12, 14)}});
-  CHECK(split(Dataset::range(14).batch(8), 2) ==
+  CHECK(replicas.split(Dataset::range(14).batch(8)) ==
         Steps{{sequence(0, 4), sequence(4, 8)}, {sequence(8, 11), sequence(11, 14)}});
 }
 
 TEST_CASE("value-context: a replica's part of the whole", "[input][conformance]") {
-  const std::vector<Device> devices = TestBackend::devices(4);
-  MirroredStrategy strategy(devices);
-  const auto part = strategy.distribute_values_from_function([&](const ValueContext& context) {
+  Replicas replicas(4);
+  const std::vector<Device>& devices = replicas.devices;
+  const auto part = replicas.strategy.distribute_values_from_function([&](const ValueContext& context) {
     const int id = context.replica_id_in_sync_group();
     return Tensor::scalar(1.0 * id / context.num_replicas_in_sync())
         .to(devices[static_cast<std::size_t>(id)]);

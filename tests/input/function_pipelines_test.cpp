@@ -50,7 +50,7 @@ TEST_CASE("functions with options that cannot be are refused", "[input][host]") 
                        says("Dataset::prefetch: a buffer of 0 elements"));
 }
 
-TEST_CASE("what functions make is distributed: split-nested", "[input][host][conformance]") {
+TEST_CASE("what functions make is distributed, its structure known after the first step", "[input][host]") {
   MirroredStrategy strategy(host_devices(2));
   const auto dataset = Dataset::range(8)
                            .map([](const Tensor& x) {
