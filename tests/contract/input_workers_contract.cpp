@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <numeric>
+#include <stdexcept>
 #include <string>
 
 #include <catch2/catch_test_macros.hpp>
@@ -19,6 +20,7 @@
 #include "support/worker_group.hpp"
 
 using namespace lockstep;
+using test::components;
 using test::delivered;
 using test::says;
 using test::sequence;
@@ -29,6 +31,7 @@ using test::WorkerGroup;
 using Distributed = DistributedDataset<PerReplica<Tensor>>;
 using Step = std::vector<std::vector<Values>>;  // of each worker the components
 using Steps = std::vector<Step>;
+using OwnSteps = std::vector<std::vector<Values>>;  // of one worker, the components of each step
 
 namespace {
 
@@ -113,6 +116,27 @@ TEST_CASE("workers-of-different-length: the data ends once, for all", "[input][c
   const Steps expected{
       {{{0, 1}, {2, 3}}, {{0, 1}, {2, 3}}}, {{{4, 5}, {6, 7}}, {{4, 5}, {6, 7}}}, {{{}, {}}, {{8}, {}}}};
   for (int pass = 0; pass < 2; ++pass) CHECK(workers.steps(datasets) == expected);
+}
+
+TEST_CASE("a step that one worker cannot read is left out on all", "[input]") {
+  const Workers workers(2, 2);
+  const auto datasets = workers.from_function([](const InputContext& context) {
+    const bool fails = context.input_pipeline_id() == 1;
+    return Dataset::range(12).batch(2).map([fails](const Tensor& x) {
+      if (fails && x.slice(0, 1).item<std::int64_t>() == 6) throw std::runtime_error("bad");
+      return x;
+    });
+  });
+  const auto all = test::on_workers(2, [&](int worker) {
+    auto iterator = datasets[static_cast<std::size_t>(worker)].iterator();
+    OwnSteps steps;
+    for (int step = 0; step < 3; ++step) {
+      const std::string error = test::message_of([&] { steps.push_back(components(iterator.next())); });
+      if (!error.empty()) steps.emplace_back();
+    }
+    return steps;
+  });
+  for (const auto& steps : all) CHECK(steps == OwnSteps{{{0, 1}, {2, 3}}, {}, {{8, 9}, {10, 11}}});
 }
 
 TEST_CASE("two-workers-partial: a partial batch is split, then shared out", "[input][conformance]") {
