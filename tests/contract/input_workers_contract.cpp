@@ -175,6 +175,22 @@ TEST_CASE("two-workers-from-function-sum: each worker's function makes its share
   CHECK(sum(1) == 35);
 }
 
+TEST_CASE("P20 of two shards of one row one has it, and the other ends at once", "[input]") {
+  const auto shard = [](const InputContext& context) {
+    return Dataset::range(1).batch(1).shard(2, context.input_pipeline_id());
+  };
+  const Workers together(2, 1);
+  CHECK(together.steps(together.from_function(shard)) == Steps{{{{0}}, {{}}}});
+
+  const auto alone = [&](int index) {
+    const Workers worker(1, 1);
+    return worker.steps(
+        worker.from_function([&](const InputContext&) { return shard(InputContext(2, index, 2)); }));
+  };
+  CHECK(alone(0) == Steps{{{{0}}}});
+  CHECK(alone(1).empty());
+}
+
 TEST_CASE("autoshard-auto-off: by data, or not at all", "[input][conformance]") {
   const Workers workers(2, 1);
   const auto dealt = [&](AutoShardPolicy policy) {
