@@ -58,6 +58,7 @@
 #include <lockstep/strategy/context.hpp>
 #include <lockstep/strategy/device_assignment.hpp>
 #include <lockstep/strategy/logical_device.hpp>
+#include <lockstep/strategy/mesh_strategy.hpp>
 #include <lockstep/strategy/mirrored_strategy.hpp>
 #include <lockstep/strategy/multi_step_context.hpp>
 #include <lockstep/strategy/one_device_strategy.hpp>
@@ -76,5 +77,6 @@
 #include <lockstep/values/nest.hpp>
 #include <lockstep/values/per_replica.hpp>
 #include <lockstep/values/reduce_value.hpp>
+#include <lockstep/values/sharded_tensor.hpp>
 #include <lockstep/values/variable.hpp>
 #include <lockstep/version.hpp>

@@ -10,13 +10,21 @@
 namespace lockstep::optim {
 
 using detail::GradientPart;
+using detail::VariableState;
 using List = std::vector<GradientAndVariable>;
 
 namespace {
 
 constexpr std::string_view kAdd = "GradientAccumulator::add";
 
-/// A gradient as it is added: dense, on the replica's device, in the dtype to add in.
+/// Where a variable's gradients are added: where the replica's component is, else on the replica's device.
+const Device& device_for(const Variable& variable, const ReplicaContext& context) {
+  const VariableState& state = *VariableState::of(variable);
+  if (state.is_one_per_replica) return state.devices[static_cast<std::size_t>(context.local_index())];
+  return has_strategy() ? context.device() : state.components[0].device();
+}
+
+/// A gradient as it is added: dense, in the dtype to add in.
 Tensor addend(const GradientPart& part, const Device& device) {
   const Tensor dense = part.slices ? part.slices->to_dense() : part.tensor;
   return dense.to(device).cast(accumulator_dtype(dense.dtype()));
@@ -56,9 +64,7 @@ std::optional<List> GradientAccumulator::add(const List& gradients) {
   std::vector<Tensor> addends;
   for (const auto& [gradient, variable] : gradients) {
     const GradientPart mine = detail::part_in_replica(gradient, replica, {kAdd, variable, replica});
-    const Device& device =
-        has_strategy() ? context->device() : detail::VariableState::of(variable)->components[0].device();
-    addends.push_back(detail::is_nothing(mine) ? Tensor() : addend(mine, device));
+    addends.push_back(detail::is_nothing(mine) ? Tensor() : addend(mine, device_for(variable, *context)));
   }
 
   if (!same) {
@@ -70,7 +76,7 @@ std::optional<List> GradientAccumulator::add(const List& gradients) {
     const Tensor& added = addends[k];
     if (!added.defined()) continue;
     if (!std::exchange(sum.is_nothing, false)) {
-      sum.tensor.add_(added);
+      sum.tensor.add_(added.to(sum.tensor.device()));
       continue;
     }
     // The last total may still be held.

@@ -39,15 +39,10 @@ std::string quoted_names(const std::vector<Variable>& variables) {
   return names;
 }
 
-/// Whether component i of every variable is on replica i's device, for all replicas.
-bool is_one_per_replica(Strategy& strategy, const std::vector<Variable>& variables) {
-  if (strategy.num_replicas_in_sync() == 1) return false;  // nor has the default strategy worker devices
-  const std::vector<Device>& devices = strategy.extended().worker_devices();
-  return std::all_of(variables.begin(), variables.end(), [&](const Variable& variable) {
-    const std::vector<Tensor>& components = VariableState::of(variable)->components;
-    return std::equal(
-        components.begin(), components.end(), devices.begin(), devices.end(),
-        [](const Tensor& component, const Device& device) { return component.device() == device; });
+/// Whether component i of every variable is on a device of replica i's, for all replicas.
+bool is_one_per_replica(const std::vector<Variable>& variables) {
+  return std::all_of(variables.begin(), variables.end(), [](const Variable& variable) {
+    return VariableState::of(variable)->is_one_per_replica;
   });
 }
 
@@ -119,7 +114,7 @@ void Optimizer::apply(Strategy& strategy, const GradientBatch& batch, const Comm
     bytes += VariableState::of(variable)->components[0].nbytes();
   }
   const auto update_one = [&](int i) { update_component(entries, gradients, i, step); };
-  if (is_one_per_replica(strategy, batch.variables())) {
+  if (strategy.num_replicas_in_sync() > 1 && is_one_per_replica(batch.variables())) {
     strategy.extended().for_each_replica(bytes, update_one);
   } else {
     for (std::size_t i = num_components; i-- > 0;) update_one(static_cast<int>(i));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include <lockstep/ops.hpp>
 #include <lockstep/strategy/strategy.hpp>
@@ -43,17 +44,30 @@ bool CrossReplicaReduce::is_unchanged(const ReduceValue& value) const {
   return true;
 }
 
-std::vector<Tensor> CrossReplicaReduce::components(const ReduceValue& value, bool equal_shapes) const {
+std::size_t CrossReplicaReduce::logical_device_for(const ReduceValue& value,
+                                                   const std::vector<Device>& destination) const {
+  if (state_.groups.size() == 1) return 0;
+  int on = state_.logical_device_on(destination);
+  if (on < 0) {
+    std::vector<Device> own;
+    for (const Tensor& tensor : value.tensors()) own.push_back(tensor.device());
+    on = state_.logical_device_on(own);
+  }
+  return on < 0 ? state_.current_logical_device() : static_cast<std::size_t>(on);
+}
+
+std::vector<Tensor> CrossReplicaReduce::components(const ReduceValue& value,
+                                                   const std::vector<Device>& devices) const {
   std::vector<Tensor> result;
   const Tensor& first = value.tensors()[0];
   reduced_dtype(op_, first.dtype());  // refuses booleans
   for (std::size_t i = 0; i < value.tensors().size(); ++i) {
     const Tensor& tensor = value.tensors()[i];
-    LOCKSTEP_EXPECTS(tensor.dtype() == first.dtype() && (!equal_shapes || tensor.shape() == first.shape()),
-                     CollectiveMismatch, what_, "(", op_, "): replica ", i, "'s component ", tensor.shape(),
-                     " ", tensor.dtype(), " differs from replica 0's ", first.shape(), " ", first.dtype(),
+    LOCKSTEP_EXPECTS(tensor.dtype() == first.dtype() && tensor.shape() == first.shape(), CollectiveMismatch,
+                     what_, "(", op_, "): replica ", i, "'s component ", tensor.shape(), " ", tensor.dtype(),
+                     " differs from replica 0's ", first.shape(), " ", first.dtype(),
                      ". Pass equal shapes and dtypes, or reduce along the axis that differs.");
-    result.push_back(tensor.to(state_.devices[i]).contiguous());
+    result.push_back(tensor.to(devices[i]).contiguous());
   }
   return result;
 }
@@ -80,9 +94,9 @@ std::vector<Contribution> CrossReplicaReduce::to_device(const std::vector<Reduce
 std::vector<std::vector<Tensor>> CrossReplicaReduce::to_devices(
     const std::vector<ReduceValue>& values, const std::vector<std::vector<Device>>& destinations) {
   std::vector<std::vector<Tensor>> results(values.size());
-  const std::size_t n = state_.devices.size();
-  // Batches by where the results go: everywhere (-1), or to one replica first.
-  std::map<int, std::vector<std::size_t>> groups;
+  const auto n = static_cast<std::size_t>(state_.num_replicas());
+  // Batches by the logical device and where the results go: everywhere (-1), or to one replica first.
+  std::map<std::pair<std::size_t, int>, std::vector<std::size_t>> batches;
   std::vector<std::vector<Tensor>> contributions(values.size());
   for (std::size_t k = 0; k < values.size(); ++k) {
     const ReduceValue& value = values[k];
@@ -97,18 +111,19 @@ std::vector<std::vector<Tensor>> CrossReplicaReduce::to_devices(
       else
         for (const Device& device : destinations[k]) results[k].push_back(value.tensors()[0].to(device));
     } else {
-      contributions[k] = components(value, /*equal_shapes=*/true);
-      const int root = destinations[k] == state_.devices
-                           ? -1
-                           : std::max(0, replica_on(state_.devices, destinations[k][0]));
-      groups[root].push_back(k);
+      const std::size_t logical_device = logical_device_for(value, destinations[k]);
+      const std::vector<Device>& devices = state_.groups[logical_device].devices;
+      contributions[k] = components(value, devices);
+      const int root = destinations[k] == devices ? -1 : std::max(0, replica_on(devices, destinations[k][0]));
+      batches[{logical_device, root}].push_back(k);
     }
   }
-  for (const auto& [root, members] : groups) {
+  for (const auto& [where, members] : batches) {
+    const auto [logical_device, root] = where;
     std::vector<std::vector<Tensor>> inputs(n);
     for (std::size_t k : members)
       for (std::size_t i = 0; i < n; ++i) inputs[i].push_back(contributions[k][i]);
-    const auto reduced = state_.reduce(op_, inputs, root, options_);
+    const auto reduced = state_.reduce(state_.groups[logical_device], op_, inputs, root, options_);
     for (std::size_t m = 0; m < members.size(); ++m) {
       const std::size_t k = members[m];
       if (root < 0) {
@@ -207,17 +222,19 @@ Tensor CrossReplicaReduce::along_axes(const ReduceValue& value, const Axes& axes
                            ? std::exp2(std::ceil(std::log2(count)))
                            : 1;
   std::vector<std::vector<Tensor>> partial(n, std::vector<Tensor>(1));
+  ReplicaGroup& group = state_.groups[logical_device_for(value, {device})];
   state_.for_each_replica(bytes / static_cast<std::int64_t>(n), [&](int replica) {
     const auto i = static_cast<std::size_t>(replica);
     // An empty component adds nothing; for min and max a component that has elements stands in for it.
     const Tensor& part = needs_elements && counts[i] == 0 && witness < n ? parts[witness] : parts[i];
     const Tensor source = is_wide_mean ? part.cast(DType::f64) : part;
-    partial[i][0] = kept[i].empty() ? Tensor::empty(kept[i], sum_dtype, state_.devices[i])
-                                    : reduce_axes(step, source.to(state_.devices[i]), axes, sum_dtype, scale);
+    partial[i][0] = kept[i].empty() ? Tensor::empty(kept[i], sum_dtype, group.devices[i])
+                                    : reduce_axes(step, source.to(group.devices[i]), axes, sum_dtype, scale);
   });
-  const int root = std::max(0, replica_on(state_.devices, device));
-  Tensor sum = n == 1 ? partial[0][0]
-                      : state_.reduce(step, partial, root, options_)[static_cast<std::size_t>(root)][0];
+  const int root = std::max(0, replica_on(group.devices, device));
+  Tensor sum = n == 1
+                   ? partial[0][0]
+                   : state_.reduce(group, step, partial, root, options_)[static_cast<std::size_t>(root)][0];
   if (op_ == ReduceOp::mean) {
     // In double for what is added in 64 bits, else in float: one division, one rounding.
     const DType wide = dtype == DType::f64 || is_integer(dtype) ? DType::f64 : DType::f32;

@@ -35,9 +35,11 @@ class CrossReplicaReduce {
   /// Whether the value is its own result: a plain or mirrored value's mean, or anything with one replica.
   /// @throws InvalidArgument  it is no contribution for this op.
   bool is_unchanged(const ReduceValue& value) const;
-  /// Component i on replica i's device, contiguous. @throws InvalidArgument  shapes, dtypes or the number of
-  /// components differ.
-  std::vector<Tensor> components(const ReduceValue& value, bool equal_shapes) const;
+  /// Over which logical device a value is combined: where its result goes, else where it is, else the current
+  /// one.
+  std::size_t logical_device_for(const ReduceValue& value, const std::vector<Device>& destination) const;
+  /// Component i on devices[i], contiguous. @throws InvalidArgument  shapes or dtypes differ.
+  std::vector<Tensor> components(const ReduceValue& value, const std::vector<Device>& devices) const;
   Tensor along_axes(const ReduceValue& value, const Axes& axes, const Device& device);
 
   Strategy& strategy_;

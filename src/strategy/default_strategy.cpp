@@ -22,7 +22,7 @@ Strategy& default_strategy() {
 }
 
 ReplicaContext& default_replica_context() {
-  static ReplicaContext& instance = *new ReplicaContext(default_strategy(), 0, Device(), nullptr);
+  static ReplicaContext& instance = *new ReplicaContext(default_strategy(), 0, nullptr);
   return instance;
 }
 

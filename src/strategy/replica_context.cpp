@@ -3,6 +3,7 @@
 #include <lockstep/strategy/replica_context.hpp>
 #include <lockstep/strategy/strategy.hpp>
 
+#include "collectives/collective_checks.hpp"
 #include "collectives/packed_all_reduce.hpp"
 #include "collectives/rendezvous.hpp"
 #include "strategy/default_strategy.hpp"
@@ -11,12 +12,18 @@
 
 namespace lockstep {
 
+using detail::Collective;
 using detail::ContextFrame;
 using detail::Contribution;
 
 int ReplicaContext::num_replicas_in_sync() const noexcept { return strategy_.num_replicas_in_sync(); }
 
 int ReplicaContext::local_index() const noexcept { return replica_id_; }
+
+const Device& ReplicaContext::device() const noexcept {
+  static const Device host;  // of the default context
+  return run_ == nullptr ? host : run_->state().devices()[static_cast<std::size_t>(local_index())];
+}
 
 void ReplicaContext::check_current(std::string_view what) const {
   const ContextFrame* top = ContextFrame::top();
@@ -43,11 +50,16 @@ Tensor ReplicaContext::all_reduce_one(ReduceOp op, const Tensor& value, const Co
   }
   check_current("all_reduce");
   if (run_ == nullptr) return value;
-  const Tensor input = value.to(device_).contiguous();
-  Tensor output = Tensor::empty(input.shape(), reduced_dtype(op, input.dtype()), device_);
+  detail::StrategyState& state = run_->state();
+  const CommunicationOptions merged = options.merged_over(state.options);
+  detail::ReplicaGroup& group =
+      state.meet_in_group(local_index(), operation_name(Collective::all_reduce, op), merged.timeout);
+  const Device& here = group.devices[static_cast<std::size_t>(local_index())];
+  const Tensor input = value.to(here).contiguous();
+  Tensor output = Tensor::empty(input.shape(), reduced_dtype(op, input.dtype()), here);
   const TensorView in = input.view(), out = output.view();
-  const RankBatch batch{local_index(), stream(), {&in, 1}, {&out, 1}};
-  run_->state().communicator.all_reduce(op, {&batch, 1}, options.merged_over(run_->state().options));
+  const RankBatch batch{local_index(), current_stream(here), {&in, 1}, {&out, 1}};
+  group.communicator.all_reduce(op, {&batch, 1}, merged);
   return output;
 }
 
@@ -58,25 +70,28 @@ std::vector<Contribution> ReplicaContext::all_reduce_batch(ReduceOp op, std::vec
   if (run_ == nullptr) return values;
   detail::StrategyState& state = run_->state();
   const CommunicationOptions merged = options.merged_over(state.options);
+  detail::ReplicaGroup& group =
+      state.meet_in_group(local_index(), operation_name(Collective::all_reduce, op), merged.timeout);
+  const Device& here = group.devices[static_cast<std::size_t>(local_index())];
 
   std::vector<Tensor> inputs;
   for (const Contribution& value : values)
-    if (!value.slices) inputs.push_back(value.tensor.to(device_).contiguous());
-  std::vector<Tensor> outputs = detail::empty_results(op, inputs, device_);
+    if (!value.slices) inputs.push_back(value.tensor.to(here).contiguous());
+  std::vector<Tensor> outputs = detail::empty_results(op, inputs, here);
   // An empty batch takes part too: replicas must agree that it is empty.
   if (!inputs.empty() || values.empty()) {
     const detail::OwnedBatch batch(local_index(), stream(), inputs, outputs, structure);
     if (state.cross_device_ops == nullptr) {
-      detail::all_reduce(state.communicator, op, {&batch.batch(), 1}, merged);
+      detail::all_reduce(group.communicator, op, {&batch.batch(), 1}, merged);
     } else {
-      state.communicator.check_all_reduce(op, {&batch.batch(), 1}, merged);
+      group.communicator.check_all_reduce(op, {&batch.batch(), 1}, merged);
       outputs = merge_call(
           [&](Strategy&, const std::vector<PerReplica<Tensor>>& all) {
-            std::vector<std::vector<Tensor>> ranks(state.devices.size());
+            std::vector<std::vector<Tensor>> ranks(group.devices.size());
             for (const PerReplica<Tensor>& tensor : all)
               for (std::size_t r = 0; r < ranks.size(); ++r) ranks[r].push_back(tensor[static_cast<int>(r)]);
             std::vector<PerReplica<Tensor>> results;
-            const auto reduced = state.reduce(op, ranks, -1, options);
+            const auto reduced = state.reduce(group, op, ranks, -1, options);
             for (std::size_t k = 0; k < all.size(); ++k) {
               std::vector<Tensor> components;
               for (const auto& rank : reduced) components.push_back(rank[k]);
@@ -95,7 +110,7 @@ std::vector<Contribution> ReplicaContext::all_reduce_batch(ReduceOp op, std::vec
       continue;
     }
     detail::check_sparse_reduction(op, *value.slices);
-    detail::Rendezvous& rendezvous = state.communicator.rendezvous();
+    detail::Rendezvous& rendezvous = group.communicator.rendezvous();
     rendezvous.meet(
         local_index(), {.operation = "all_reduce of sparse rows", .payload = &*value.slices},
         [&](std::span<const detail::Arrival* const> arrivals) {
@@ -127,10 +142,10 @@ std::pair<detail::StartedWork, std::vector<Contribution>> ReplicaContext::start_
   detail::StartedWork started;
   if (run_ == nullptr || run_->state().cross_device_ops != nullptr)
     return {std::move(started), all_reduce_batch(op, std::move(values), structure, options)};
-  for (Contribution& value : values) value.tensor = value.tensor.to(device_).contiguous();
+  for (Contribution& value : values) value.tensor = value.tensor.to(device()).contiguous();
   std::vector<Tensor> operands;
   for (const Contribution& value : values) operands.push_back(value.tensor);
-  const StreamRef communication = run_->state().communication_stream(local_index());
+  const StreamRef communication = run_->state().group().communication_stream(local_index());
   communication.wait(stream());
   try {
     const StreamScope here(communication);
@@ -150,12 +165,14 @@ std::vector<Tensor> ReplicaContext::all_gather_batch(const std::vector<Tensor>& 
   if (run_ == nullptr) return values;
   detail::StrategyState& state = run_->state();
   const CommunicationOptions merged = options.merged_over(state.options);
-  detail::Rendezvous& rendezvous = state.communicator.rendezvous();
+  detail::ReplicaGroup& group = state.meet_in_group(local_index(), "all_gather", merged.timeout);
+  const Device& here = group.devices[static_cast<std::size_t>(local_index())];
+  detail::Rendezvous& rendezvous = group.communicator.rendezvous();
 
   std::vector<Tensor> inputs;
   std::vector<TensorView> views;
   for (const Tensor& value : values) {
-    inputs.push_back(value.to(device_).contiguous());
+    inputs.push_back(value.to(here).contiguous());
     views.push_back(inputs.back().view());
   }
   struct Call {
@@ -183,7 +200,7 @@ std::vector<Tensor> ReplicaContext::all_gather_batch(const std::vector<Tensor>& 
       },
       merged.timeout);
   // The parts' shapes, read before the next meeting, until which every replica keeps its views.
-  const std::size_t n = state.devices.size();
+  const std::size_t n = group.devices.size();
   std::vector<std::vector<Shape>> shapes(inputs.size());
   for (std::size_t k = 0; k < inputs.size(); ++k)
     for (std::size_t r = 0; r < n; ++r)
@@ -194,10 +211,10 @@ std::vector<Tensor> ReplicaContext::all_gather_batch(const std::vector<Tensor>& 
     std::int64_t total = 0;
     for (const Shape& shape : shapes[k]) total += shape.size();
     flat_inputs.push_back(inputs[k].reshape({inputs[k].size()}));
-    flat_outputs.push_back(Tensor::empty({total}, inputs[k].dtype(), device_));
+    flat_outputs.push_back(Tensor::empty({total}, inputs[k].dtype(), here));
   }
   const detail::OwnedBatch batch(local_index(), stream(), flat_inputs, flat_outputs);
-  state.communicator.all_gather({&batch.batch(), 1}, merged);
+  group.communicator.all_gather({&batch.batch(), 1}, merged);
 
   std::vector<Tensor> results;
   for (std::size_t k = 0; k < inputs.size(); ++k) {

@@ -6,10 +6,9 @@
 namespace lockstep::detail {
 
 void ReplicaRun::run_replica(int i, const std::function<void(ReplicaContext&, int)>& job) {
-  const Device& device = state_.devices[static_cast<std::size_t>(i)];
-  ReplicaContext context(strategy_, i, device, this);
+  ReplicaContext context(strategy_, i, this);
   ContextFrame frame(ContextFrame::Mode::replica, strategy_, &context);
-  DeviceScope here(device);
+  DeviceScope here(context.device());
   try {
     job(context, i);
   } catch (...) {
@@ -22,7 +21,7 @@ void ReplicaRun::merge(int i, const MergeArguments& arguments,
                        const std::function<void(std::span<void* const>)>& merge_fn, void* result,
                        const std::function<void(void*)>& take) {
   const std::uint64_t mine = merges_done_.load(std::memory_order_relaxed) + 1;
-  Rendezvous& rendezvous = state_.communicator.rendezvous();
+  Rendezvous& rendezvous = state_.rendezvous();
   const auto check_types = [&](std::span<const Arrival* const> arrivals) {
     auto type = [&](std::size_t r) -> const std::type_info& {
       return *static_cast<const MergeArguments*>(arrivals[r]->payload)->type;
@@ -55,10 +54,9 @@ void ReplicaRun::merge_on_first(const std::function<void(std::span<void* const>)
                                 const std::function<void(void*)>& take) {
   StackMemory memory;
   std::pmr::vector<void*> all(memory.resource());
-  all.reserve(state_.devices.size());
+  all.reserve(static_cast<std::size_t>(state_.num_replicas()));
   for (int r = 0; r < state_.num_replicas(); ++r)
-    all.push_back(static_cast<const MergeArguments*>(state_.communicator.rendezvous().arrival(r, 0).payload)
-                      ->arguments);
+    all.push_back(static_cast<const MergeArguments*>(state_.rendezvous().arrival(r, 0).payload)->arguments);
   // A nested run may use the meeting place only when everybody has left it.
   const int num_others = state_.num_replicas() - 1;
   state_.threads.await([&] { return waiting_.load(std::memory_order_seq_cst) == num_others; });
@@ -76,8 +74,7 @@ void ReplicaRun::merge_on_first(const std::function<void(std::span<void* const>)
     merge_fn(all);
   } catch (...) {
     merge_error_ = std::current_exception();
-    state_.communicator.rendezvous().fail(
-        0);  // whatever replica 0 does with it: the others will not come again
+    state_.rendezvous().fail(0);  // whatever replica 0 does with it: the others will not come again
     publish(true);
     throw;
   }

@@ -29,12 +29,30 @@ std::vector<Device> checked(std::vector<Device> devices, std::string_view strate
   return devices;
 }
 
+std::vector<std::vector<Device>> checked(std::vector<std::vector<Device>> logical_devices,
+                                         std::string_view strategy) {
+  std::vector<Device> all;
+  for (const std::vector<Device>& devices : logical_devices)
+    all.insert(all.end(), devices.begin(), devices.end());
+  checked(std::move(all), strategy);
+  return logical_devices;
+}
+
 }  // namespace
 
 Strategy::Strategy(std::vector<Device> devices, std::vector<Device> parameter_devices,
                    const CommunicationOptions& options, std::string_view name)
-    : state_(std::make_unique<detail::StrategyState>(*this, checked(std::move(devices), name),
-                                                     checked(std::move(parameter_devices), name), options)) {}
+    : state_(std::make_unique<detail::StrategyState>(
+          *this, std::vector<std::vector<Device>>{checked(std::move(devices), name)},
+          checked(std::move(parameter_devices), name), options)) {}
+
+Strategy::Strategy(std::vector<std::vector<Device>> logical_devices,
+                   std::shared_ptr<cluster::Resolver> resolver, const CommunicationOptions& options,
+                   std::string_view name)
+    : state_(std::make_unique<detail::StrategyState>(*this, checked(std::move(logical_devices), name),
+                                                     std::vector<Device>(), options)) {
+  state_->cluster_resolver = std::move(resolver);
+}
 
 // Within a run it can only be std::exit that destroys a strategy: its replicas' threads, this one perhaps
 // among them, cannot be joined, and keep what they use.
@@ -44,19 +62,55 @@ Strategy::~Strategy() {
 
 StrategyExtended& Strategy::extended() noexcept { return state_->extended; }
 int Strategy::num_replicas_in_sync() const noexcept { return state_->num_replicas(); }
+int Strategy::num_logical_devices() const noexcept { return state_->num_logical_devices(); }
+const std::shared_ptr<cluster::Resolver>& Strategy::cluster_resolver() const noexcept {
+  return state_->cluster_resolver;
+}
 int Strategy::num_local_replicas() const noexcept { return state_->num_replicas(); }
 void Strategy::use(std::unique_ptr<CrossDeviceOps> cross_device_ops) {
   state_->cross_device_ops = std::move(cross_device_ops);
 }
 bool Strategy::synchronises() const noexcept { return true; }
 bool Strategy::has_per_replica_input() const noexcept { return false; }
+std::optional<Device> Strategy::non_slot_device() const { return std::nullopt; }
 
 detail::InputTarget Strategy::input_target() const {
-  return {.devices = state_->devices,
+  return {.devices = state_->groups.front().devices,
           .context = InputContext(1, 0, num_replicas_in_sync()),
           .splits = synchronises(),
           .strategy_name = std::string(name()),
           .per_replica_datasets = has_per_replica_input()};
+}
+
+std::vector<Device> Strategy::logical_devices_here(std::string_view what) const {
+  if (this == &detail::default_strategy()) return {current_device()};
+  const detail::ContextFrame* const top = detail::ContextFrame::top();
+  LOCKSTEP_EXPECTS(top == nullptr || &top->strategy() == this, ContextError, what, " of ", name(),
+                   " inside the scope of another strategy, ", top->strategy().name(),
+                   ". Strategies cannot be mixed: leave that scope first.");
+  using Mode = detail::ContextFrame::Mode;
+  int replica = 0;
+  if (top != nullptr && top->mode() == Mode::replica) replica = top->replica_context()->local_index();
+  if (top != nullptr && top->mode() == Mode::update && top->update_index() < num_local_replicas())
+    replica = top->update_index();
+  std::vector<Device> devices;
+  for (const detail::ReplicaGroup& group : state_->groups)
+    devices.push_back(group.devices[static_cast<std::size_t>(replica)]);
+  return devices;
+}
+
+Tensor Strategy::assign_to_logical_device(const Tensor& tensor, int logical_device) {
+  const std::vector<Device> devices = logical_devices_here("assign_to_logical_device");
+  detail::check_logical_device(*this, logical_device, "assign_to_logical_device");
+  return tensor.to(devices[static_cast<std::size_t>(logical_device)]);
+}
+
+ShardedTensor Strategy::split_to_logical_devices(const Tensor& tensor, const std::vector<int>& dims) {
+  return ShardedTensor::split(tensor, dims, logical_devices_here("split_to_logical_devices"));
+}
+
+ShardedTensor Strategy::replicate_to_logical_devices(const Tensor& tensor) {
+  return ShardedTensor::replicate(tensor, logical_devices_here("replicate_to_logical_devices"));
 }
 
 Dataset Strategy::make_numpy_dataset(const std::filesystem::path& path) {

@@ -18,18 +18,18 @@ const std::vector<Device>& StrategyExtended::worker_devices() const {
   LOCKSTEP_EXPECTS(&strategy_ != &detail::default_strategy(), ContextError,
                    "worker_devices of the default strategy: it has no devices of its own. Enter a strategy's "
                    "scope first.");
-  return strategy_.state_->devices;
+  return strategy_.state_->devices();
 }
 
 const std::vector<Device>& StrategyExtended::parameter_devices() const {
   LOCKSTEP_EXPECTS(&strategy_ != &detail::default_strategy(), ContextError,
                    "parameter_devices of the default strategy: it has no devices of its own. Enter a "
                    "strategy's scope first.");
-  return strategy_.state_->parameter_devices;
+  return strategy_.state_->parameter_devices();
 }
 
 bool StrategyExtended::between_graph() const noexcept {
-  return strategy_.state_->parameter_devices != strategy_.state_->devices;
+  return strategy_.state_->parameter_devices() != strategy_.state_->devices();
 }
 
 void StrategyExtended::check_cross_replica(std::string_view what) const {
@@ -105,9 +105,11 @@ Work<std::vector<Mirrored<Tensor>>> StrategyExtended::start_batch_reduce_to(
   in_cross_replica_context("start_batch_reduce_to", [&] {
     detail::StrategyState& state = *strategy_.state_;
     std::vector<StreamRef> streams;
-    for (int i = 0; i < state.num_replicas(); ++i) {
-      streams.push_back(state.communication_stream(i));
-      for (const Device& device : state.all_devices()) streams.back().wait(current_stream(device));
+    for (detail::ReplicaGroup& group : state.groups) {
+      for (int i = 0; i < state.num_replicas(); ++i) {
+        streams.push_back(group.communication_stream(i));
+        for (const Device& device : state.all_devices()) streams.back().wait(current_stream(device));
+      }
     }
     {
       std::list<StreamScope> scopes;
@@ -128,7 +130,7 @@ Work<std::vector<Mirrored<Tensor>>> StrategyExtended::start_batch_reduce_to(
 }
 
 Mirrored<Tensor> StrategyExtended::broadcast_to(const Tensor& tensor, const CommunicationOptions& options) {
-  return broadcast(tensor, strategy_.state_->devices, options);
+  return broadcast(tensor, strategy_.state_->devices(), options);
 }
 
 Mirrored<Tensor> StrategyExtended::broadcast_to(const Tensor& tensor, const Destination& destination,
@@ -141,7 +143,8 @@ Mirrored<Tensor> StrategyExtended::broadcast(const Tensor& tensor, const std::ve
   std::vector<Tensor> components;
   in_cross_replica_context("broadcast_to", [&] {
     detail::StrategyState& state = *strategy_.state_;
-    if (devices.size() == 1 || devices != state.devices) {
+    const int logical_device = state.logical_device_on(devices);
+    if (devices.size() == 1 || logical_device < 0) {
       for (const Device& device : devices) components.push_back(tensor.to(device));
       return;
     }
@@ -156,7 +159,8 @@ Mirrored<Tensor> StrategyExtended::broadcast(const Tensor& tensor, const std::ve
       outputs.push_back(components.back().view());
       streams.push_back(current_stream(device));
     }
-    state.communicator.broadcast(source.view(), outputs, root, streams, options.merged_over(state.options));
+    state.groups[static_cast<std::size_t>(logical_device)].communicator.broadcast(
+        source.view(), outputs, root, streams, options.merged_over(state.options));
   });
   return Mirrored(std::move(components));
 }
@@ -209,8 +213,9 @@ void StrategyExtended::for_each_component(const Variable& variable,
 NonSlot StrategyExtended::non_slot_devices(const std::vector<Variable>& variables) const {
   check_cross_replica("non_slot_devices");
   const detail::StrategyState& state = *strategy_.state_;
-  if (&strategy_ != &detail::default_strategy() && state.parameter_devices == state.devices)
-    return {state.devices, std::nullopt};
+  if (const std::optional<Device> device = strategy_.non_slot_device()) return {{*device}, std::nullopt};
+  if (&strategy_ != &detail::default_strategy() && state.parameter_devices() == state.devices())
+    return {state.devices(), std::nullopt};
   LOCKSTEP_EXPECTS(!variables.empty(), InvalidArgument, "non_slot_devices of ", strategy_.name(),
                    ": without variables there is none to stay with. Pass those that are trained.");
   const Variable& smallest = *std::ranges::min_element(
@@ -219,7 +224,8 @@ NonSlot StrategyExtended::non_slot_devices(const std::vector<Variable>& variable
 }
 
 void StrategyExtended::check_place(const NonSlot& where, std::string_view what) const {
-  const bool is_all = &strategy_ != &detail::default_strategy() && where.devices == strategy_.state_->devices;
+  const bool is_all =
+      &strategy_ != &detail::default_strategy() && strategy_.state_->logical_device_on(where.devices) >= 0;
   LOCKSTEP_EXPECTS(is_all || where.devices.size() == 1, InvalidArgument, what, " of ", strategy_.name(), ": ",
                    where.devices.size(),
                    " devices are neither all worker devices nor one. Pass what non_slot_devices gives.");

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <exception>
+#include <iterator>
+#include <list>
 
 #include <lockstep/stream.hpp>
 
 #include "collectives/packed_all_reduce.hpp"
-#include "collectives/rendezvous.hpp"
 #include "detail/numa.hpp"
 #include "detail/stack_memory.hpp"
 
@@ -36,46 +37,88 @@ struct alignas(64) Seat {
   }
 };
 
-std::vector<backend::DeviceBackend*> open_all(std::vector<Device> devices, const Device& parameter_device) {
-  devices.push_back(parameter_device);
+std::vector<backend::DeviceBackend*> open_all(const std::vector<Device>& devices) {
   std::vector<backend::DeviceBackend*> opened;
   for (const Device& device : devices) opened.push_back(&DeviceManager::instance().open(device));
   return opened;
 }
 
+/// "replica 1 (CPU:2, CPU:3)".
+std::vector<std::string> labels(const std::vector<ReplicaGroup>& groups) {
+  std::vector<std::string> texts;
+  for (std::size_t r = 0; r < groups.front().devices.size(); ++r) {
+    texts.push_back(concat("replica ", r, " ("));
+    for (const ReplicaGroup& group : groups)
+      texts.back() += concat(&group == &groups.front() ? "" : ", ", group.devices[r]);
+    texts.back() += ")";
+  }
+  return texts;
+}
+
 }  // namespace
 
-StrategyState::StrategyState(Strategy& strategy, std::vector<Device> devices_,
-                             std::vector<Device> parameter_devices_, const CommunicationOptions& options_)
+ReplicaGroup::ReplicaGroup(std::vector<Device> devices_)
     : devices(std::move(devices_)),
-      parameter_devices(parameter_devices_.empty() ? devices : std::move(parameter_devices_)),
-      device_backends(open_all(devices, parameter_devices[0])),
-      options(options_.merged_over({})),
-      extended(strategy),
+      device_backends(open_all(devices)),
       communicator(Communicator::create(devices)),
-      communication_streams(devices.size()),
-      threads(num_replicas(), [this](int i) {
-        const DeviceInfo info = DeviceManager::instance().info(devices[static_cast<std::size_t>(i)]);
-        Numa::machine().bind_thread(info.numa_node);
-      }) {}
+      communication_streams(devices.size()) {}
 
-StreamRef StrategyState::communication_stream(int i) {
+StreamRef ReplicaGroup::communication_stream(int i) {
   const auto index = static_cast<std::size_t>(i);
   if (!communication_streams[index]) communication_streams[index].emplace(devices[index]);
   return *communication_streams[index];
 }
 
+StrategyState::StrategyState(Strategy& strategy_, std::vector<std::vector<Device>> logical_devices,
+                             std::vector<Device> parameter_devices, const CommunicationOptions& options_)
+    : strategy(strategy_),
+      groups(std::make_move_iterator(logical_devices.begin()),
+             std::make_move_iterator(logical_devices.end())),
+      meeting_place(groups.size() == 1 ? nullptr : std::make_unique<Rendezvous>(labels(groups))),
+      other_parameter_devices(std::move(parameter_devices)),
+      other_parameter_backends(open_all(other_parameter_devices)),
+      options(options_.merged_over({})),
+      extended(strategy_),
+      threads(num_replicas(), [this](int i) {
+        const Device& device = groups.front().devices[static_cast<std::size_t>(i)];
+        Numa::machine().bind_thread(DeviceManager::instance().info(device).numa_node);
+      }) {}
+
+int StrategyState::logical_device_on(const std::vector<Device>& devices) const noexcept {
+  const auto found = std::ranges::find(groups, devices, &ReplicaGroup::devices);
+  return found == groups.end() ? -1 : static_cast<int>(found - groups.begin());
+}
+
+ReplicaGroup& StrategyState::meet_in_group(int replica, std::string_view operation,
+                                           std::chrono::milliseconds timeout) {
+  if (groups.size() == 1) return groups.front();
+  const std::size_t mine = current_logical_device();
+  const auto check = [&](std::span<const Arrival* const> arrivals) {
+    const auto logical_device = [&](std::size_t r) {
+      return *static_cast<const std::size_t*>(arrivals[r]->payload);
+    };
+    for (std::size_t r = 1; r < arrivals.size(); ++r)
+      LOCKSTEP_EXPECTS(logical_device(r) == logical_device(0), CollectiveMismatch, operation, ": replica ", r,
+                       " calls it on logical device ", logical_device(r), ", replica 0 on logical device ",
+                       logical_device(0), ". Open the same logical_device guards on every replica.");
+  };
+  rendezvous().meet(replica, {.operation = operation, .payload = &mine}, check, timeout);
+  return groups[mine];
+}
+
 std::vector<Device> StrategyState::all_devices() const {
-  std::vector<Device> all = devices;
-  for (const Device& device : parameter_devices)
+  std::vector<Device> all;
+  for (const ReplicaGroup& one : groups) all.insert(all.end(), one.devices.begin(), one.devices.end());
+  for (const Device& device : other_parameter_devices)
     if (std::ranges::find(all, device) == all.end()) all.push_back(device);
   return all;
 }
 
 StrategyState::~StrategyState() {
   std::vector<StreamRef> streams;
-  for (const std::optional<Stream>& stream : communication_streams)
-    if (stream) streams.push_back(*stream);
+  for (const ReplicaGroup& one : groups)
+    for (const std::optional<Stream>& stream : one.communication_streams)
+      if (stream) streams.push_back(*stream);
   for (const Device& device : all_devices()) streams.push_back(current_stream(device));
   for (const StreamRef& stream : streams) {
     try {
@@ -87,22 +130,34 @@ StrategyState::~StrategyState() {
 
 void StrategyState::run_on_replicas(const std::function<void(int)>& fn,
                                     std::vector<ReplicaFailure>* failures_out) {
-  Rendezvous& rendezvous = communicator.rendezvous();
-  rendezvous.reset();
+  for_each_rendezvous([](Rendezvous& rendezvous) { rendezvous.reset(); });
   StackMemory memory;
   std::pmr::vector<Seat> seats(memory.resource());
-  seats.reserve(devices.size());
-  // The calling thread's streams, whose StreamScopes the others do not see.
-  const StreamRef parameter_stream = current_stream(*device_backends.back());
-  for (int i = 0; i < num_replicas(); ++i)
-    seats.push_back({current_stream(*device_backends[static_cast<std::size_t>(i)]), parameter_stream});
+  const auto n = static_cast<std::size_t>(num_replicas());
+  seats.reserve(n);
+  // The calling thread's streams and logical device, whose scopes the others do not see.
+  const auto logical_device = static_cast<int>(current_logical_device());
+  const StreamRef parameter_stream = current_stream(*parameter_backends().front());
+  for (backend::DeviceBackend* const device : groups.front().device_backends)
+    seats.push_back({current_stream(*device), parameter_stream});
+  std::pmr::vector<StreamRef> further_streams(memory.resource());  // of further logical devices: [...][n]
+  further_streams.reserve((groups.size() - 1) * n);
+  for (std::size_t k = 1; k < groups.size(); ++k)
+    for (backend::DeviceBackend* const device : groups[k].device_backends)
+      further_streams.push_back(current_stream(*device));
   const auto job = [&](int i) {
-    Seat& seat = seats[static_cast<std::size_t>(i)];
+    const auto index = static_cast<std::size_t>(i);
+    Seat& seat = seats[index];
     const StreamScope parameters(seat.parameter_stream);
     const StreamScope stream(seat.stream);
+    std::list<StreamScope> further;
+    std::optional<LogicalDeviceScope> here;
     try {
+      for (std::size_t at = index; at < further_streams.size(); at += n)
+        further.emplace_front(further_streams[at]);
+      if (groups.size() > 1) here.emplace(strategy, logical_device);
       fn(i);
-      rendezvous.leave(i);
+      for_each_rendezvous([i](Rendezvous& rendezvous) { rendezvous.leave(i); });
       return;
     } catch (const Released&) {  // another replica failed, and has said so
       return;
@@ -113,10 +168,11 @@ void StrategyState::run_on_replicas(const std::function<void(int)>& fn,
     } catch (...) {
       seat.keep_error(false);
     }
-    rendezvous.fail(i);
+    for_each_rendezvous([i](Rendezvous& rendezvous) { rendezvous.fail(i); });
   };
   threads.run(std::ref(job));
-  rendezvous.reset();  // for the run around this one, whose replicas are all still there
+  // For the run around this one, whose replicas are all still there.
+  for_each_rendezvous([](Rendezvous& rendezvous) { rendezvous.reset(); });
 
   const Seat* first = nullptr;
   for (std::size_t i = 0; i < seats.size(); ++i) {
@@ -137,9 +193,10 @@ void StrategyState::for_each_replica(std::int64_t bytes, const std::function<voi
   }
 }
 
-std::vector<std::vector<Tensor>> StrategyState::reduce(ReduceOp op,
+std::vector<std::vector<Tensor>> StrategyState::reduce(ReplicaGroup& over, ReduceOp op,
                                                        const std::vector<std::vector<Tensor>>& inputs,
                                                        int root, const CommunicationOptions& call_options) {
+  const std::vector<Device>& devices = over.devices;
   if (cross_device_ops) return cross_device_ops->reduce(op, inputs, devices, root);
   const std::size_t n = devices.size();
   const CommunicationOptions merged = call_options.merged_over(options);
@@ -154,9 +211,9 @@ std::vector<std::vector<Tensor>> StrategyState::reduce(ReduceOp op,
   };
   auto issue = [&](std::span<const RankBatch> batches) {
     if (root < 0)
-      all_reduce(communicator, op, batches, merged);
+      all_reduce(over.communicator, op, batches, merged);
     else
-      communicator.reduce(op, root, batches, merged);
+      over.communicator.reduce(op, root, batches, merged);
   };
   if (bytes >= kThreadedBytes && n > 1) {
     run_on_replicas([&](int rank) {

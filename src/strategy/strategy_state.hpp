@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -12,29 +13,47 @@
 #include <lockstep/strategy/strategy.hpp>
 #include <lockstep/stream.hpp>
 
+#include "collectives/rendezvous.hpp"
 #include "strategy/replica_threads.hpp"
 
 namespace lockstep::detail {
 
+/// One logical device of every local replica: what a collective runs over.
+struct ReplicaGroup {
+  explicit ReplicaGroup(std::vector<Device> devices);
+
+  /// The stream of started reductions on replica i's device; made at its first use, by the replica's thread
+  /// or, between runs, by whoever holds the strategy's mutex.
+  StreamRef communication_stream(int i);
+
+  // One per local replica.
+  std::vector<Device> devices;
+  std::vector<backend::DeviceBackend*> device_backends;
+  Communicator communicator;
+  std::vector<std::optional<Stream>> communication_streams;
+};
+
 /// What a strategy owns.
 struct StrategyState {
-  /// @param parameter_devices  none: `devices`.
-  StrategyState(Strategy& strategy, std::vector<Device> devices, std::vector<Device> parameter_devices,
-                const CommunicationOptions& options);
+  /// @param logical_devices  [num_logical_devices][num_replicas]. @param parameter_devices  none: the
+  /// replicas'.
+  StrategyState(Strategy& strategy, std::vector<std::vector<Device>> logical_devices,
+                std::vector<Device> parameter_devices, const CommunicationOptions& options);
 
   /// Waits for what was enqueued on the devices' streams.
   ~StrategyState();
   StrategyState(const StrategyState&) = delete;
   StrategyState& operator=(const StrategyState&) = delete;
 
-  const std::vector<Device> devices;                           // one per local replica
-  const std::vector<Device> parameter_devices;                 // of variables
-  const std::vector<backend::DeviceBackend*> device_backends;  // of `devices`, then parameter_devices[0]'s
+  const Strategy& strategy;
+  std::vector<ReplicaGroup> groups;                   // one per logical device
+  const std::unique_ptr<Rendezvous> meeting_place;    // null: the only group's
+  const std::vector<Device> other_parameter_devices;  // of variables; none: the replicas'
+  const std::vector<backend::DeviceBackend*> other_parameter_backends;
   const CommunicationOptions options;
   StrategyExtended extended;
-  Communicator communicator;  // over `devices`; its rendezvous is where the replicas meet
-  std::unique_ptr<CrossDeviceOps> cross_device_ops;          // null: the communicator
-  std::vector<std::optional<Stream>> communication_streams;  // one per local replica
+  std::unique_ptr<CrossDeviceOps> cross_device_ops;  // null: the communicators
+  std::shared_ptr<cluster::Resolver> cluster_resolver;
   ReplicaThreads threads;
   std::recursive_mutex
       mutex;  // serialises the strategy's calls; re-entered by merge functions, on the same thread
@@ -43,10 +62,32 @@ struct StrategyState {
   mutable std::mutex failures_mutex;                    // guards `failures`
   std::vector<ReplicaFailure> failures;
 
-  int num_replicas() const noexcept { return static_cast<int>(devices.size()); }
-  /// The stream of started reductions on replica i's device; made at its first use, by the replica's thread
-  /// or, between runs, by whoever holds `mutex`.
-  StreamRef communication_stream(int i);
+  int num_replicas() const noexcept { return static_cast<int>(groups.front().devices.size()); }
+  int num_logical_devices() const noexcept { return static_cast<int>(groups.size()); }
+  /// The logical device that the calling thread's guards name.
+  std::size_t current_logical_device() const noexcept {
+    return groups.size() == 1 ? 0 : static_cast<std::size_t>(LogicalDeviceScope::current(strategy));
+  }
+  ReplicaGroup& group() noexcept { return groups[current_logical_device()]; }
+  const ReplicaGroup& group() const noexcept { return groups[current_logical_device()]; }
+  /// The logical device with exactly these devices, one for each replica; none: -1.
+  int logical_device_on(const std::vector<Device>& devices) const noexcept;
+  /// Where replicas run, and variables live, on the current logical device.
+  const std::vector<Device>& devices() const noexcept { return group().devices; }
+  const std::vector<Device>& parameter_devices() const noexcept {
+    return other_parameter_devices.empty() ? devices() : other_parameter_devices;
+  }
+  const std::vector<backend::DeviceBackend*>& parameter_backends() const noexcept {
+    return other_parameter_backends.empty() ? group().device_backends : other_parameter_backends;
+  }
+  /// Where the replicas meet, whatever their logical devices.
+  Rendezvous& rendezvous() noexcept {
+    return meeting_place ? *meeting_place : groups.front().communicator.rendezvous();
+  }
+  /// In a replica's function, before a collective: the current logical device, which all replicas agree on,
+  /// so that they will meet in that group's rendezvous, too.
+  /// @param operation  static. @throws CollectiveMismatch  they are on different ones: names both.
+  ReplicaGroup& meet_in_group(int replica, std::string_view operation, std::chrono::milliseconds timeout);
   /// Each device once: those of the replicas, then those of variables that have none.
   std::vector<Device> all_devices() const;
 
@@ -61,10 +102,18 @@ struct StrategyState {
   /// it, else on this one. fn must not wait for another replica.
   void for_each_replica(std::int64_t bytes, const std::function<void(int)>& fn);
 
-  /// Combines one batch over replicas: inputs[i] are replica i's tensors, on its device and contiguous.
+  template <class Act>
+  void for_each_rendezvous(const Act& act) {
+    for (ReplicaGroup& one : groups) act(one.communicator.rendezvous());
+    if (meeting_place) act(*meeting_place);
+  }
+
+  /// Combines one batch over replicas: inputs[i] are replica i's tensors, on its device of `over` and
+  /// contiguous.
   /// @return root's results, or with root = -1 everybody's, indexed like the inputs.
-  std::vector<std::vector<Tensor>> reduce(ReduceOp op, const std::vector<std::vector<Tensor>>& inputs,
-                                          int root, const CommunicationOptions& call_options);
+  std::vector<std::vector<Tensor>> reduce(ReplicaGroup& over, ReduceOp op,
+                                          const std::vector<std::vector<Tensor>>& inputs, int root,
+                                          const CommunicationOptions& call_options);
 };
 
 /// Beyond this many bytes a pass over memory outweighs waking the replicas' threads (about 10 µs, or 100 KiB

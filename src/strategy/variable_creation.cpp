@@ -60,6 +60,7 @@ std::shared_ptr<VariableState> VariableState::create(Strategy& strategy,
     components.push_back(value.device() == device ? value.clone() : value.to(device).contiguous());
 
   const bool on_read = options.synchronization == VariableSynchronization::on_read;
+  const bool is_one_per_replica = !is_plain && strategy.state_->logical_device_on(devices) >= 0;
   auto state = std::make_shared<VariableState>(VariableState{
       .name = options.name,
       .trainable = options.trainable.value_or(!on_read),
@@ -70,8 +71,8 @@ std::shared_ptr<VariableState> VariableState::create(Strategy& strategy,
       .strategy = &strategy,
       .devices = devices,
       .components = std::move(components),
-      .is_sync_on_read =
-          on_read && strategy.synchronises() && devices == strategy.extended().worker_devices()});
+      .is_one_per_replica = is_one_per_replica,
+      .is_sync_on_read = on_read && strategy.synchronises() && is_one_per_replica});
   if (!is_plain) strategy.remember(state);
   return state;
 }

@@ -60,7 +60,7 @@ Tensor read_variable(const Variable& variable) {
                    ". Strategies cannot be mixed: leave that scope first.");
   if (top != nullptr && top->mode() == Mode::replica && !is_plain) {
     ReplicaContext& context = *top->replica_context();
-    if (components.size() == 1 && !state.is_sync_on_read) return components[0].to(context.device());
+    if (components.size() == 1 && !state.is_one_per_replica) return components[0].to(context.device());
     const Tensor& own = components[static_cast<std::size_t>(context.local_index())];
     return state.is_sync_on_read && sync_on_read::is_active() ? aggregate_in_replica(state, own, context)
                                                               : own;

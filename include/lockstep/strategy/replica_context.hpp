@@ -56,9 +56,10 @@ class ReplicaContext {
   /// Position among this process's replicas: of this replica's component in a distributed value.
   int local_index() const noexcept;
   Strategy& strategy() const noexcept { return strategy_; }
-  const Device& device() const noexcept { return device_; }
+  /// Where this replica's work runs: its logical device, as the innermost guard names it.
+  const Device& device() const noexcept;
   /// The stream on which this replica's work is enqueued.
-  StreamRef stream() const { return current_stream(device_); }
+  StreamRef stream() const { return current_stream(device()); }
 
   /// Combines every leaf of `nest` over all replicas; each gets the same bits. All replicas make the same
   /// calls in the same order, with the same structure and shapes; the leaves of one call are one batch.
@@ -72,7 +73,7 @@ class ReplicaContext {
   /// @return the nest with each leaf a Tensor (IndexedSlices stay). In the default context: `nest` itself.
   /// @throws InvalidArgument  booleans, or leaves that are not numbers.
   /// @throws CollectiveMismatch  replicas disagree on shape, dtype, structure or order: on every replica,
-  /// naming both.
+  /// naming both; or they are on different logical devices.
   /// @throws ContextError  not this replica's thread; or a replica has returned without making the call.
   /// @throws CollectiveTimeout  options.timeout is over: who arrived and who did not.
   template <class NestType>
@@ -95,7 +96,8 @@ class ReplicaContext {
   template <class NestType>
   auto all_gather(const NestType& nest, std::int64_t axis, const CommunicationOptions& options = {});
 
-  /// As StrategyExtended::logical_device.
+  /// As StrategyExtended::logical_device. Collectives run over the replicas' devices of that number, and
+  /// leave their results there: all replicas make them in the same guards.
   LogicalDeviceScope logical_device(int k) const { return LogicalDeviceScope(strategy_, k); }
 
   /// Pauses all replicas and calls replica 0's merge_fn(strategy, args...) once, in cross-replica context,
@@ -115,8 +117,8 @@ class ReplicaContext {
  private:
   friend class detail::ReplicaRun;
   friend ReplicaContext& detail::default_replica_context();
-  ReplicaContext(Strategy& strategy, int replica_id, Device device, detail::ReplicaRun* run)
-      : strategy_(strategy), replica_id_(replica_id), device_(std::move(device)), run_(run) {}
+  ReplicaContext(Strategy& strategy, int replica_id, detail::ReplicaRun* run)
+      : strategy_(strategy), replica_id_(replica_id), run_(run) {}
 
   /// @throws ContextError  this context is not the innermost on this thread.
   void check_current(std::string_view what) const;
@@ -139,7 +141,6 @@ class ReplicaContext {
 
   Strategy& strategy_;
   int replica_id_;
-  Device device_;
   detail::ReplicaRun* run_;  // null in the default context
 };
 

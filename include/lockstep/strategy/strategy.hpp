@@ -24,8 +24,13 @@
 #include <lockstep/strategy/strategy_extended.hpp>
 #include <lockstep/values/nest.hpp>
 #include <lockstep/values/reduce_value.hpp>
+#include <lockstep/values/sharded_tensor.hpp>
 
 namespace lockstep {
+
+namespace cluster {
+class Resolver;
+}
 
 /// Hints for compilers that specialise a step; accepted by every strategy and without effect.
 struct RunOptions {
@@ -97,8 +102,13 @@ class Strategy {
   StrategyScope scope() { return StrategyScope(*this); }
   StrategyExtended& extended() noexcept;
   int num_replicas_in_sync() const noexcept;
+  /// Devices of each replica: one, but for MeshStrategy.
+  int num_logical_devices() const noexcept;
+  /// What told the strategy of its cluster; null for strategies of a single process.
+  const std::shared_ptr<cluster::Resolver>& cluster_resolver() const noexcept;
 
-  /// Calls `fn` once for each local replica, all at the same time, each with the replica's device current,
+  /// Calls `fn` once for each local replica, all at the same time, each with the replica's device current
+  /// (in a logical_device guard its logical device of that number),
   /// replica 0 on the calling thread and the others on threads of the strategy's, and waits for all.
   /// `fn(args...)`, or `fn(ReplicaContext&, args...)`: distributed arguments arrive as the replica's
   /// component, variables as themselves, all else unchanged.
@@ -184,6 +194,24 @@ class Strategy {
   template <detail::TensorNest T>
   auto make_numpy_dataset(const T& arrays);
 
+  /// Places a tensor on a logical device, where further work on it runs, as operations run on their
+  /// operands' device. These three functions are for one replica: in a replica function that one, in a
+  /// function given to `update` the component's, elsewhere replica 0. Copies are ordered by the devices'
+  /// current streams.
+  /// @param logical_device  0 <= logical_device < num_logical_devices().
+  /// @return the tensor there; itself when it is there already.
+  /// @throws InvalidArgument  there is no such logical device. @throws ContextError  inside the scope of
+  /// another strategy.
+  Tensor assign_to_logical_device(const Tensor& tensor, int logical_device);
+  /// Cuts a tensor in equal tiles, one on each logical device: tile (i, j, ...) on number i * dims[1] * ... +
+  /// j * ... of it, row-major.
+  /// @param dims  [rank]: how many tiles along each axis.
+  /// @throws InvalidArgument  not one entry for each axis; an entry that does not divide its axis; their
+  /// product is not num_logical_devices(); checked in this order. @throws ContextError  as above.
+  ShardedTensor split_to_logical_devices(const Tensor& tensor, const std::vector<int>& dims);
+  /// Copies a tensor to every logical device. @throws ContextError  as above.
+  ShardedTensor replicate_to_logical_devices(const Tensor& tensor);
+
   /// A variable of this strategy, made in its scope, which is entered for it.
   /// @throws as Variable's constructors. @throws ContextError  in a replica function or another strategy's
   /// scope.
@@ -212,6 +240,9 @@ class Strategy {
   /// @throws ContextError  a device of another task.
   Strategy(std::vector<Device> devices, std::vector<Device> parameter_devices,
            const CommunicationOptions& options, std::string_view name);
+  /// @param logical_devices  [num_logical_devices][num_replicas]. @throws as above.
+  Strategy(std::vector<std::vector<Device>> logical_devices, std::shared_ptr<cluster::Resolver> resolver,
+           const CommunicationOptions& options, std::string_view name);
 
   /// Combines values so from now on. @pre nothing has been combined yet.
   void use(std::unique_ptr<CrossDeviceOps> cross_device_ops);
@@ -219,6 +250,9 @@ class Strategy {
   virtual bool synchronises() const noexcept;
   /// Whether datasets can be made for each replica.
   virtual bool has_per_replica_input() const noexcept;
+  /// The device of state that belongs to no single variable; nothing: as StrategyExtended::non_slot_devices
+  /// says.
+  virtual std::optional<Device> non_slot_device() const;
 
  private:
   /// Runs job(context) for every replica, as `run` says.
@@ -229,6 +263,8 @@ class Strategy {
   int num_local_replicas() const noexcept;
   detail::InputTarget input_target() const;
   void remember(const std::shared_ptr<detail::VariableState>& variable);
+  /// The logical devices of the replica that the context at hand is about.
+  std::vector<Device> logical_devices_here(std::string_view what) const;
 
   std::unique_ptr<detail::StrategyState> state_;
 };

@@ -33,7 +33,8 @@ inline constexpr Ungrouped ungrouped;
 /// streams as for Strategy.
 class StrategyExtended {
  public:
-  /// The devices replicas run on, in replica order. @throws ContextError  for the default strategy.
+  /// The devices replicas run on, in replica order; inside a logical_device guard the logical devices of that
+  /// number. @throws ContextError  for the default strategy.
   const std::vector<Device>& worker_devices() const;
   /// The devices variables live on. @throws ContextError  for the default strategy.
   const std::vector<Device>& parameter_devices() const;
@@ -97,7 +98,7 @@ class StrategyExtended {
   }
 
   /// Where state that belongs to no single variable lives: on all worker devices; with one device for all
-  /// variables, where the one of them with the smallest name lives.
+  /// variables, where the one of them with the smallest name lives; for MeshStrategy on the host.
   /// @throws InvalidArgument  no variables to choose from, where one is to be chosen.
   NonSlot non_slot_devices(const std::vector<Variable>& variables) const;
   /// As update, once for each of the devices, without a variable: fn(args...).
@@ -118,8 +119,10 @@ class StrategyExtended {
   /// neither all worker devices nor one.
   ColocationScope colocate_vars_with(const Variable& variable);
   ColocationScope colocate_vars_with(const NonSlot& where);
-  /// Logical device k of each replica; there is one, number 0.
-  /// @throws InvalidArgument  another k.
+  /// While the guard lives, variables made on this thread, its runs, and in a replica function its work, go
+  /// to logical device k of each replica; elsewhere to number 0. Guards nest. Reductions of values in
+  /// cross-replica context run where their destination, or else they themselves, are.
+  /// @throws InvalidArgument  not 0 <= k < Strategy::num_logical_devices().
   LogicalDeviceScope logical_device(int k) const { return LogicalDeviceScope(strategy_, k); }
 
   /// Strategy::run without options.

@@ -148,6 +148,8 @@ struct VariableState {
   Strategy* strategy;
   std::vector<Device> devices;     ///< Of the components; never changes.
   std::vector<Tensor> components;  ///< Guarded by `lock`.
+  /// Component i is on a device of replica i's, for all replicas.
+  bool is_one_per_replica = false;
   /// Each replica has a component of its own, and they differ between reads.
   bool is_sync_on_read = false;
   /// The component that a function given to `update` has in its hands, -1: none. It is written in place, and

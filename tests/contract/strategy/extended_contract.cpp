@@ -9,6 +9,7 @@
 #include <lockstep/lockstep.hpp>
 
 #include "support/matchers.hpp"
+#include "support/mesh.hpp"
 #include "support/replica_values.hpp"
 
 /// StrategyExtended: properties, state beside variables, and steps: semantics 4.1, 4.6, 4.8, 9 and 11.3.
@@ -43,6 +44,8 @@ TEST_CASE("the strategies' properties", "[strategy][extended]") {
   check(mirrored, 2, TestBackend::devices(2), TestBackend::devices(2), false);
   check(one, 1, {TestBackend::device(1)}, {TestBackend::device(1)}, false);
   check(central, 2, TestBackend::devices(2), {"CPU:0"}, true);
+  MeshStrategy mesh(assignment(1, 2));
+  check(mesh, 1, {TestBackend::device(0)}, {TestBackend::device(0)}, false);
   const StrategyExtended& plain = get_strategy().extended();
   REQUIRE_THROWS_AS(plain.worker_devices(), ContextError);
   REQUIRE_THROWS_AS(plain.parameter_devices(), ContextError);
