@@ -110,7 +110,7 @@ def make_bars(samples, skipped):
                  most=64 * KIB),
         peer_bar("all_reduce, every size, against Gloo", 8, "Gloo", "all_reduce", "sweep"),
         peer_bar("all_reduce, every size, against PyTorch's gloo", 8, "PyTorch", "all_reduce", "sweep"),
-        own_bar("run of an empty function, 2 replicas, median", 2, "µs", own(samples, "run", "p50"), at_least=False),
+        own_bar("run of an empty function, 2 replicas, median", 2, "µs", own(samples, "each run", "p50"), at_least=False),
         peer_bar("run of an empty function against TensorFlow's", 100, "TensorFlow", "run", "run"),
         own_bar("batch_reduce_to of ResNet-50's 161 gradients, 4 replicas", 0.90, "of one flat all_reduce",
                 own(samples, "batch_reduce", "floor_ratio")),

@@ -32,7 +32,7 @@ KIB, MIB = bars.KIB, bars.MIB
 FULL = {
     "repetitions": 5,
     "sweeps": [Sweep(8, 64 * KIB, 2, {2: 5000, 4: 1000}), Sweep(128 * KIB, 512 * KIB, 2, {2: 300, 4: 100}),
-               Sweep(MIB, 256 * MIB, 2, {2: 10, 4: 10})],
+               Sweep(MIB, 256 * MIB, 2, {2: 40, 4: 40})],
     "seconds": 0.1,
     "floor": ["-b", "16M", "-e", "256M", "-f", "2", "-n", "10", "-w", "1"],
     "calls": 20000,
@@ -81,7 +81,8 @@ def plan(effort, build, python):
         for dtype in ("half", "bfloat16"):
             own(f"all_reduce {dtype} and its floor, {ranks} replicas", f"floor {dtype}", "all_reduce", "-b", "64M", "-e",
                 "64M", "-n", effort["iterations"], "-d", dtype, "--floor", "--replicas", ranks)
-    own("run", "run", "run", "--replicas", 2, "-n", effort["calls"], "-w", 100, "-I", 1)
+    own("run", "run", "run", "--replicas", 2, "-n", effort["calls"], "-w", 100)
+    own("run, each call timed", "each run", "run", "--replicas", 2, "-n", effort["calls"], "-w", 100, "-I", 1)
     peer("TensorFlow", "run", python, os.path.join(peers, "tensorflow_cpu.py"), "run", "--ranks", 2, *budget)
     own("step", "step", "step", "--replicas", 2, "-n", effort["calls"] // 4, "-w", 100, "-I", 1)
     own("batch_reduce", "batch_reduce", "batch_reduce", "--sizes_file", os.path.join(HERE, "resnet50_gradients.txt"),

@@ -249,7 +249,7 @@ class DriverTest(unittest.TestCase):
     def test_every_command_of_a_full_run_measures_what_a_bar_needs(self):
         for effort in (compare.FULL, compare.QUICK):
             cases = {command.case for command in compare.plan(effort, "build", "python") if command.case}
-            self.assertEqual(cases, {"sweep", "floor float", "floor half", "floor bfloat16", "run", "step", "batch_reduce",
+            self.assertEqual(cases, {"sweep", "floor float", "floor half", "floor bfloat16", "run", "each run", "step", "batch_reduce",
                                      "input"} | {f"axis {name}" for name in bars.AXIS_SHAPES})
 
 
