@@ -64,7 +64,7 @@ class Parking {
   // By the clock, as a pause is 10 to 70 ns. Longer than the threads of a small collective are apart; short,
   // as the one waited for may need this core. Then yields, which cost nobody anything.
   static constexpr std::chrono::microseconds kSpinTime{10};
-  static constexpr std::chrono::microseconds kYieldTime{50};
+  static constexpr std::chrono::microseconds kYieldTime{200};
   static constexpr int kSpinsPerLook = 32;
 
   template <class Ready>
