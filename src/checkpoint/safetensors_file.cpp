@@ -22,7 +22,7 @@ namespace {
 constexpr std::uint64_t kLengthBytes = 8;
 
 const Device& host() {
-  static const Device device(DeviceKind::cpu, 0);
+  static const Device& device = *new Device(DeviceKind::cpu, 0);
   return device;
 }
 

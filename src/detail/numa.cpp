@@ -68,7 +68,7 @@ Numa::Numa(const std::string& synthetic) : impl_(std::make_unique<Impl>(syntheti
 Numa::~Numa() = default;
 
 const Numa& Numa::machine() {
-  static const Numa numa;
+  static const Numa& numa = *new Numa();  // threads of a run use it whatever std::exit destroys
   return numa;
 }
 

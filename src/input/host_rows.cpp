@@ -9,7 +9,7 @@
 namespace lockstep::detail {
 
 const Device& input_device() {
-  static const Device device(DeviceKind::cpu, 0);
+  static const Device& device = *new Device(DeviceKind::cpu, 0);
   return device;
 }
 

@@ -21,7 +21,7 @@ int ReplicaContext::num_replicas_in_sync() const noexcept { return strategy_.num
 int ReplicaContext::local_index() const noexcept { return replica_id_; }
 
 const Device& ReplicaContext::device() const noexcept {
-  static const Device host;  // of the default context
+  static const Device& host = *new Device();  // of the default context
   return run_ == nullptr ? host : run_->state().devices()[static_cast<std::size_t>(local_index())];
 }
 
