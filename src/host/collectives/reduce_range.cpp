@@ -17,6 +17,7 @@
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
+#include "host/collectives/float_lanes-inl.hpp"
 #include "host/collectives/reduce_range.hpp"
 #include "host/collectives/streaming.hpp"
 
@@ -88,76 +89,6 @@ struct Max {
     return (b > a) | (b != b) ? b : a;
   }
 };
-
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-template <class T>
-constexpr bool kInLanes = std::same_as<T, f16> || std::same_as<T, bf16>;
-#else
-template <class T>
-constexpr bool kInLanes = false;
-#endif
-
-using Floats = hn::ScalableTag<float>;
-
-// As many 16-bit floats as a vector has floats, converted as SmallFloat does it.
-HWY_INLINE hn::Vec<Floats> load_floats(const f16* data) {
-  const hn::Rebind<hwy::float16_t, Floats> d;
-  return hn::PromoteTo(Floats(), hn::LoadU(d, reinterpret_cast<const hwy::float16_t*>(data)));
-}
-HWY_INLINE hn::Vec<Floats> load_floats(const bf16* data) {
-  const hn::Rebind<std::uint32_t, Floats> wide;
-  const hn::Rebind<std::uint16_t, Floats> d;
-  const auto bits = hn::PromoteTo(wide, hn::LoadU(d, reinterpret_cast<const std::uint16_t*>(data)));
-  return hn::BitCast(Floats(), hn::ShiftLeft<16>(bits));
-}
-HWY_INLINE void store_floats(hn::Vec<Floats> values, f16* data) {
-  const hn::Rebind<hwy::float16_t, Floats> d;
-  hn::StoreU(hn::DemoteTo(d, values), d, reinterpret_cast<hwy::float16_t*>(data));
-}
-using Bits = hn::Rebind<std::uint32_t, Floats>;
-// The upper halves are the bf16 that `values` are rounded to.
-HWY_INLINE hn::Vec<Bits> round_to_bf16(hn::Vec<Floats> values) {
-  const Bits d;
-  const auto bits = hn::BitCast(d, values);
-  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d, 1));
-  const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(d, 0x7fff)));
-  const auto quiet = hn::Or(bits, hn::Set(d, 1u << 22));
-  return hn::IfThenElse(hn::RebindMask(d, hn::IsNaN(values)), quiet, rounded);
-}
-HWY_INLINE void store_floats(hn::Vec<Floats> values, bf16* data) {
-  const hn::Rebind<std::uint16_t, Floats> d;
-  hn::StoreU(hn::TruncateTo(d, hn::ShiftRight<16>(round_to_bf16(values))), d,
-             reinterpret_cast<std::uint16_t*>(data));
-}
-
-// Twice as many, in an order of its own: two vectors, or, of bf16, which are the upper halves of floats, the
-// even and the odd ones. That saves moving lanes, which takes longer than all else.
-struct FloatPair {
-  hn::Vec<Floats> a, b;
-};
-HWY_INLINE FloatPair load_pair(const f16* data) {
-  return {load_floats(data), load_floats(data + hn::Lanes(Floats()))};
-}
-HWY_INLINE void store_pair(FloatPair values, f16* data) {
-  store_floats(values.a, data);
-  store_floats(values.b, data + hn::Lanes(Floats()));
-}
-HWY_INLINE FloatPair load_pair(const bf16* data) {
-  const Bits d;
-  const auto bits = hn::LoadU(d, reinterpret_cast<const std::uint32_t*>(data));
-  return {hn::BitCast(Floats(), hn::ShiftLeft<16>(bits)),
-          hn::BitCast(Floats(), hn::And(bits, hn::Set(d, 0xffff0000)))};
-}
-HWY_INLINE void store_pair(FloatPair values, bf16* data) {
-  const Bits d;
-  const auto even = hn::ShiftRight<16>(round_to_bf16(values.a));
-  const auto odd = hn::And(round_to_bf16(values.b), hn::Set(d, 0xffff0000));
-  hn::StoreU(hn::Or(even, odd), d, reinterpret_cast<std::uint32_t*>(data));
-}
-template <class Op>
-HWY_INLINE FloatPair apply_pairs(FloatPair x, FloatPair y) {
-  return {Op::apply_lanes(x.a, y.a), Op::apply_lanes(x.b, y.b)};
-}
 
 // acc := sources[0] op … op sources[K - 1], or acc op them. One pass over up to four sources saves passes
 // over acc.
