@@ -13,6 +13,7 @@
 #include <lockstep/detail/concat.hpp>
 #include <lockstep/version.hpp>
 
+#include "collectives/collective.hpp"
 #include "names.hpp"
 #include "operation_options.hpp"
 
@@ -291,7 +292,7 @@ void read_environment(Options& options, const Environment& environment) {
     options.pass_mark_gbps = number(text, "NCCL_TESTS_MIN_BW");
   // The mask is the older spelling of AND; it wins, as in nccl-tests.
   if (const char* text = environment("NCCL_TESTS_SPLIT_MASK"))
-    options.split = parse_split(concat("AND 0x", text), "NCCL_TESTS_SPLIT_MASK");
+    options.split = parse_mask(text, "NCCL_TESTS_SPLIT_MASK");
   else if (const char* split = environment("NCCL_TESTS_SPLIT"))
     options.split = parse_split(split, "NCCL_TESTS_SPLIT");
 }
@@ -311,6 +312,19 @@ void check_split(const Options& options, const Traits& operation) {
     fail(ExitStatus::usage, concat("-r (--root) ", options.root ? concat(*options.root) : "all",
                                    " names a rank that a group of ", smallest,
                                    " ranks, made by NCCL_TESTS_SPLIT, does not have"));
+  if (const Collective* const collective = find_collective(operation.name)) {
+    constexpr std::int64_t kElements = 1 << 20;
+    const Counts of_first = collective->counts(kElements, first, 1);
+    const Counts of_smallest = collective->counts(kElements, smallest, 1);
+    const int largest = std::ranges::max_element(sizes, {}, by_size)->second;
+    const Counts of_largest = collective->counts(kElements, largest, 1);
+    const auto parts = [](const Counts& counts) { return std::pair(counts.send, counts.receive); };
+    if (parts(of_first) != parts(of_smallest) || parts(of_first) != parts(of_largest))
+      fail(
+          ExitStatus::usage,
+          concat("NCCL_TESTS_SPLIT makes groups of ", smallest, " to ", largest, " ranks, but the parts of ",
+                 operation.name, " are as large as the number of ranks says, which must be the same in all"));
+  }
 }
 
 }  // namespace

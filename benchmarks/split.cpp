@@ -1,6 +1,8 @@
 #include "split.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <cstdlib>
 #include <string_view>
 #include <utility>
@@ -40,7 +42,8 @@ Split parse_split(const std::string& text, const char* variable) {
        {"%", Split::Operation::modulo},
        {"/", Split::Operation::divide}}};
   for (const auto& [name, operation] : kOperations) {
-    if (!text.starts_with(name)) continue;
+    const auto same = [](char a, char b) { return std::toupper(static_cast<unsigned char>(a)) == b; };
+    if (!std::ranges::equal(std::string_view(text).substr(0, name.size()), name, same)) continue;
     const char* const number = text.c_str() + name.size();
     char* end = nullptr;
     const std::uint64_t value = std::strtoull(number, &end, 0);
@@ -50,6 +53,15 @@ Split parse_split(const std::string& text, const char* variable) {
   }
   bad();
   return {};
+}
+
+Split parse_mask(const std::string& text, const char* variable) {
+  char* end = nullptr;
+  const std::uint64_t value = std::strtoull(text.c_str(), &end, 16);
+  if (end == text.c_str() || *end != '\0')
+    throw OptionError(ExitStatus::usage,
+                      lockstep::detail::concat(variable, " '", text, "' is not a hexadecimal number"));
+  return {Split::Operation::bit_and, value};
 }
 
 }  // namespace lockstep::bench

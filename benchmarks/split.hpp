@@ -16,5 +16,7 @@ struct Split {
 
 /// "AND 0x3", "MOD 2", "/4", ...: AND & OR | MOD % DIV / and a number. @throws OptionError  names `variable`.
 Split parse_split(const std::string& text, const char* variable);
+/// A hexadecimal number to AND ranks with. @throws OptionError  names `variable`.
+Split parse_mask(const std::string& text, const char* variable);
 
 }  // namespace lockstep::bench

@@ -106,7 +106,7 @@ bool Numa::bind_to_core(int k) const noexcept {
 
 bool Numa::move_to_core(int k) const noexcept {
   const Cores allowed = impl_->allowed_cores();
-  return bind_to_core(k) && impl_->bind(allowed);
+  return allowed && bind_to_core(k) && impl_->bind(allowed);
 }
 
 bool Numa::bind_memory(void* data, std::size_t size_bytes, int node) const noexcept {

@@ -24,6 +24,7 @@ namespace {
 const std::vector<Traits> kOperations{
     {.name = "all_reduce", .reduces = true},
     {.name = "broadcast", .has_root = true},
+    {.name = "all_gather"},
     {.name = "run", .is_strategy = true, .has_size = false},
     {.name = "update", .is_strategy = true, .is_floating = true},
     {.name = "axis_reduce", .reduces = true, .is_strategy = true, .has_shape = true, .floor = "a loop"},
@@ -372,6 +373,10 @@ TEST_CASE("a split keeps the root in every group, and strategies whole", "[bench
   CHECK(parse("broadcast --replicas 4 -r all", halves).split.color(3) == 1);
   CHECK(parse("all_reduce --replicas 4 -r 3", halves).root == 3);
   CHECK(refusal("run --replicas 4", halves).status == 6);
+  CHECK(parse("all_gather --replicas 4", halves).split.color(3) == 1);
+  CHECK(parse("all_reduce --replicas 5", halves).split.color(3) == 1);
+  CHECK(refusal("all_gather --replicas 5", halves).status == 6);
+  CHECK_THAT(refusal("all_gather --replicas 5", halves).message, ContainsSubstring("groups of 2 to 3 ranks"));
 }
 
 TEST_CASE("unknown options and values out of range are usage errors of one line", "[benchmarks]") {
@@ -430,7 +435,9 @@ TEST_CASE("the environment sets first device, pass mark and split", "[benchmarks
   CHECK(color("NCCL_TESTS_SPLIT", "|8") == 13);
   CHECK(color("NCCL_TESTS_SPLIT", "%2") == 1);
   CHECK(color("NCCL_TESTS_SPLIT", "/4") == 1);
+  CHECK(color("NCCL_TESTS_SPLIT", "mod 3") == 2);
   CHECK(color("NCCL_TESTS_SPLIT_MASK", "6") == 4);
+  CHECK(color("NCCL_TESTS_SPLIT_MASK", "0x6") == 4);
   CHECK(parse("").split.color(5) == 0);
   for (const auto& [variable, text] : std::map<std::string, std::string>{{"NCCL_TESTS_DEVICE", "first"},
                                                                          {"NCCL_TESTS_MIN_BW", "-1"},

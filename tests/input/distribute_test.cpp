@@ -217,6 +217,8 @@ TEST_CASE("an iterator that was moved from says so", "[input][host]") {
   auto moved = std::move(iterator);
   CHECK_THROWS_MATCHES(iterator.next(), ContextError,
                        says("DistributedIterator: used after it was moved from"));
+  CHECK_THROWS_MATCHES(iterator.element_spec(), ContextError,
+                       says("DistributedIterator: used after it was moved from"));
   CHECK(components(moved.next()) == std::vector<Values>{{0}, {1}});
 }
 

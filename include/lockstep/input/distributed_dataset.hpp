@@ -133,8 +133,11 @@ class DistributedIterator {
   /// all are.
   /// @throws ContextError  moved-from.
   std::int64_t num_waits() const { return checked().num_waits(); }
-  /// As DistributedDataset::element_spec.
-  auto element_spec() const { return detail::element_spec(*state_); }
+  /// As DistributedDataset::element_spec. @throws ContextError  moved-from.
+  auto element_spec() const {
+    checked();
+    return detail::element_spec(*state_);
+  }
 
  private:
   detail::StepPass& checked() const {
