@@ -25,6 +25,15 @@ class Mesh : public MeshStrategy {
       : MeshStrategy(assignment(num_replicas, num_logical_devices), options) {}
 };
 
+inline float id_of(const ReplicaContext& ctx) { return static_cast<float>(ctx.replica_id_in_sync_group()); }
+
+template <class Tensors>
+std::vector<Device> devices_of(const Tensors& tensors) {
+  std::vector<Device> devices;
+  for (const Tensor& tensor : tensors) devices.push_back(tensor.device());
+  return devices;
+}
+
 /// Logical device k of every replica.
 inline std::vector<Device> logical_devices(const Strategy& mesh, int k) {
   std::vector<Device> devices;

@@ -20,19 +20,6 @@ namespace lockstep::test {
 using Aggregation = VariableAggregation;
 using Synchronization = VariableSynchronization;
 
-namespace {
-
-float id_of(const ReplicaContext& ctx) { return static_cast<float>(ctx.replica_id_in_sync_group()); }
-
-template <class Tensors>
-std::vector<Device> devices_of(const Tensors& tensors) {
-  std::vector<Device> devices;
-  for (const Tensor& tensor : tensors) devices.push_back(tensor.device());
-  return devices;
-}
-
-}  // namespace
-
 TEST_CASE("a mesh strategy's properties", "[strategy][mesh]") {
   Mesh mesh(2, 2);
   REQUIRE(mesh.name() == "MeshStrategy");

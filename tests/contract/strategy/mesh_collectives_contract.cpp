@@ -23,15 +23,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-float id_of(const ReplicaContext& ctx) { return static_cast<float>(ctx.replica_id_in_sync_group()); }
-
-template <class Tensors>
-std::vector<Device> devices_of(const Tensors& tensors) {
-  std::vector<Device> devices;
-  for (const Tensor& tensor : tensors) devices.push_back(tensor.device());
-  return devices;
-}
-
 /// Replica r's `size` elements, all `first` + r, on its logical device k.
 PerReplica<Tensor> values_on(const Strategy& mesh, int k, float first, std::int64_t size = 4) {
   std::vector<Tensor> components;
