@@ -62,8 +62,8 @@ class Parking {
 
  private:
   // By the clock, as a pause is 10 to 70 ns. Longer than the threads of a small collective are apart; short,
-  // as the one waited for may need this core. Then yields, which cost nobody anything, for longer than a small
-  // step's serial part: with 50 us a step of 52 us took 56.
+  // as the one waited for may need this core. Then yields, which cost nobody anything, for longer than a
+  // small step's serial part: with 50 us a step of 52 us took 56.
   static constexpr std::chrono::microseconds kSpinTime{10};
   static constexpr std::chrono::microseconds kYieldTime{200};
   static constexpr int kSpinsPerLook = 32;
