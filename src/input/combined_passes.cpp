@@ -2,12 +2,19 @@
 
 #include <exception>
 #include <iterator>
+#include <string>
 
 #include <lockstep/error.hpp>
 
 #include "input/stopping.hpp"
 
 namespace lockstep::detail {
+
+void check_structures(const std::string& first, const std::string& second) {
+  LOCKSTEP_EXPECTS(first == second, InvalidArgument,
+                   "Dataset::concatenate: the elements of the first dataset have the structure ", first,
+                   ", those of the second ", second, ". Give all elements the same keys and lengths.");
+}
 
 std::optional<FlatElement> ConcatenatePass::next() {
   std::optional<FlatElement> element = input_->next();
@@ -16,11 +23,11 @@ std::optional<FlatElement> ConcatenatePass::next() {
     in_second_ = true;
     element = input_->next();
   }
-  if (element && in_second_ && first_->type.structure().has_value())
-    LOCKSTEP_EXPECTS(first_->type.text() == second_->type.text(), InvalidArgument,
-                     "Dataset::concatenate: the elements of the first dataset have the structure ",
-                     first_->type.text(), ", those of the second ", second_->type.text(),
-                     ". Give all elements the same keys and lengths.");
+  if (element && in_second_ && !is_checked_) {
+    const std::string first = first_->type.text();
+    if (!first.empty()) check_structures(first, second_->type.text());
+    is_checked_ = !first.empty();
+  }
   return element;
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -11,16 +12,25 @@
 /// Passes over several pipelines.
 namespace lockstep::detail {
 
+/// @param first, second  of two datasets' elements, as ElementType::text. @throws InvalidArgument  they
+/// differ.
+void check_structures(const std::string& first, const std::string& second);
+
 /// One's elements, then the other's.
 class ConcatenatePass final : public Pass<FlatElement> {
  public:
-  ConcatenatePass(PipelineHandle first, PipelineHandle second)
-      : first_(std::move(first)), second_(std::move(second)), input_(first_->open()) {}
+  /// @param is_checked  whether their elements are known to have the same structure.
+  ConcatenatePass(PipelineHandle first, PipelineHandle second, bool is_checked)
+      : first_(std::move(first)),
+        second_(std::move(second)),
+        is_checked_(is_checked),
+        input_(first_->open()) {}
   /// @throws InvalidArgument  elements of different structures.
   std::optional<FlatElement> next() override;
 
  private:
   PipelineHandle first_, second_;
+  bool is_checked_;
   bool in_second_ = false;
   std::unique_ptr<Pass<FlatElement>> input_;
 };

@@ -36,17 +36,25 @@ std::vector<TensorSpec> common_spec(const std::vector<TensorSpec>& a, const std:
 
 PipelineHandle concatenated(const PipelineHandle& first, const PipelineHandle& second) {
   check_element_type(*second, *first->type.type);
-  Pipeline result{Opener<FlatElement>([=] { return std::make_unique<ConcatenatePass>(first, second); }),
-                  common_spec(first->spec, second->spec),
-                  first->batch_size == second->batch_size ? first->batch_size : std::nullopt, first->type};
-  result.type.num_leaves = result.spec.size();
-  result.type.structure = [a = first->type.structure, b = second->type.structure] {
-    std::any structure = a();
-    return structure.has_value() ? structure : b();
-  };
-  result.type.text = [a = first->type, b = second->type] {
-    return a.structure().has_value() ? a.text() : b.text();
-  };
+  std::vector<TensorSpec> spec = common_spec(first->spec, second->spec);
+  const bool is_known = first->type.num_leaves > 0 && second->type.num_leaves > 0;
+  if (is_known) check_structures(first->type.text(), second->type.text());
+  ElementType type = first->type;
+  if (!is_known) {
+    type.num_leaves = 0;
+    type.structure = [a = first->type.structure, b = second->type.structure] {
+      std::any structure = a();
+      return structure.has_value() ? structure : b();
+    };
+    type.text = [a = first->type.text, b = second->type.text] {
+      std::string text = a();
+      return text.empty() ? b() : text;
+    };
+  }
+  Pipeline result{
+      Opener<FlatElement>([=] { return std::make_unique<ConcatenatePass>(first, second, is_known); }),
+      std::move(spec), first->batch_size == second->batch_size ? first->batch_size : std::nullopt,
+      std::move(type)};
   if (first->shard_files && second->shard_files)
     result.shard_files = [a = first->shard_files, b = second->shard_files](std::int64_t num_shards,
                                                                            std::int64_t index) {

@@ -42,6 +42,40 @@ TEST_CASE("elements of different kinds are not concatenated", "[input][host]") {
       InvalidArgument, says("first dataset have 2 components", "second 1"));
 }
 
+TEST_CASE("elements of other keys are not concatenated: at once, or where functions made them",
+          "[input][host]") {
+  using Named = std::map<std::string, Tensor>;
+  const auto named = [](const std::string& key) {
+    return Dataset::from_tensor_slices(Named{{key, Tensor::zeros({2})}});
+  };
+  CHECK_THROWS_MATCHES(named("x").concatenate(named("y")), InvalidArgument,
+                       says("Dataset::concatenate: ", "{x: *}", "{y: *}", "Give all elements the same keys"));
+  const auto made = [](const std::string& key) {
+    return Dataset::range(2).map([key](const Tensor& x) { return Named{{key, x}}; });
+  };
+  for (const auto& dataset : {made("x").concatenate(made("y")), named("x").concatenate(made("y"))}) {
+    auto pass = dataset.pipeline()->open();
+    CHECK(pass->next());
+    CHECK(pass->next());
+    for (int i = 0; i < 2; ++i)
+      CHECK_THROWS_MATCHES(
+          pass->next(), InvalidArgument,
+          says("Dataset::concatenate: ", "{x: *}", "{y: *}", "Give all elements the same keys"));
+    CHECK_FALSE(pass->next());
+  }
+}
+
+TEST_CASE("a long chain of datasets is concatenated and read", "[input][host]") {
+  const auto made = Dataset::range(2).map([](const Tensor& x) { return std::vector<Tensor>{x}; });
+  auto chain = made.take(0);
+  constexpr int kNumParts = 1000;
+  for (int i = 0; i < kNumParts; ++i) chain = chain.concatenate(made);
+  auto pass = chain.pipeline()->open();
+  int num_elements = 0;
+  while (const auto element = pass->next()) CHECK(element->at(0).item<std::int64_t>() == num_elements++ % 2);
+  CHECK(num_elements == 2 * kNumParts);
+}
+
 TEST_CASE("what is known of zipped elements is what is known of each", "[input][host]") {
   const auto batches = Dataset::range(6).batch(2, true);
   const auto zipped = Dataset::zip(batches, Dataset::range(6).batch(2));

@@ -244,3 +244,25 @@ TEST_CASE("a dataset remembers its element type", "[input][host]") {
       forgotten.as<Tensor>(), InvalidArgument,
       says("Dataset::as<lockstep::Tensor>", "std::tuple<lockstep::Tensor, lockstep::Tensor>"));
 }
+
+namespace pipeline_test {
+/// A function that counts its copies.
+struct CountedGenerator {
+  CountedGenerator() = default;
+  CountedGenerator(const CountedGenerator& other) : num_copies(other.num_copies) { ++*num_copies; }
+  auto operator()() const {
+    return [next = std::int64_t{0}]() mutable { return std::optional(Tensor::scalar(next++)); };
+  }
+  std::shared_ptr<int> num_copies = std::make_shared<int>(0);
+};
+}  // namespace pipeline_test
+
+TEST_CASE("a chain of transformations does not copy what came before", "[input][host]") {
+  const pipeline_test::CountedGenerator make;
+  TypedDataset<Tensor> dataset = Dataset::from_generator(make);
+  const int at_first = *make.num_copies;
+  for (int i = 0; i < 50; ++i)
+    dataset = dataset.take(100 - i).repeat(1).concatenate(dataset).shard(1, 0).prefetch(1);
+  CHECK(*make.num_copies == at_first);
+  CHECK(flat_elements(dataset.take(2)) == Values{0, 1});
+}

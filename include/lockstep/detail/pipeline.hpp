@@ -15,6 +15,7 @@
 #include <variant>
 #include <vector>
 
+#include <lockstep/detail/shared_function.hpp>
 #include <lockstep/input/auto_shard_policy.hpp>
 #include <lockstep/input/input_context.hpp>
 #include <lockstep/input/parallel_options.hpp>
@@ -38,7 +39,7 @@ class Pass {
 
 /// Starts a pass.
 template <class T>
-using Opener = std::function<std::unique_ptr<Pass<T>>()>;
+using Opener = SharedFunction<std::unique_ptr<Pass<T>>()>;
 
 /// A tensor without its elements.
 struct LeafType {
@@ -73,15 +74,16 @@ struct ElementType {
   const std::type_info* type;
   std::size_t num_leaves;  ///< 0 where lengths or keys are known only from the first element on.
   /// An element with empty tensors; an empty `any` where it is not known yet. Called from any thread.
-  std::function<std::any()> structure;
-  /// The lengths and keys as text, for comparisons and messages; empty where the type says it all.
-  std::function<std::string()> text;
+  SharedFunction<std::any()> structure;
+  /// The lengths and keys as text, for comparisons and messages; empty where they are not known yet, or the
+  /// type says it all.
+  SharedFunction<std::string()> text;
 };
 
 struct Pipeline;
 using PipelineHandle = std::shared_ptr<const Pipeline>;  // owners: datasets, passes, and what is made of it
 /// A pipeline again, for one of several shards.
-using Resharding = std::function<PipelineHandle(std::int64_t num_shards, std::int64_t index)>;
+using Resharding = SharedFunction<PipelineHandle(std::int64_t num_shards, std::int64_t index)>;
 
 /// True the first time. Thread-safe. A copy has its own first time.
 class FirstTime {

@@ -158,8 +158,14 @@ ElementType tuple_type(const std::array<ElementType, sizeof...(E)>& types) {
           };
           return join(part.structure()...);
         };
+        auto text = [part...] {
+          if (!(... && part.structure().has_value())) return std::string();
+          std::string joined = "(";
+          (..., (joined += part.text(), joined += ", "));
+          return joined;
+        };
         return ElementType{&typeid(std::tuple<E...>), is_known ? (... + part.num_leaves) : 0,
-                           std::move(structure), [part...] { return ("(" + ... + (part.text() + ", ")); }};
+                           std::move(structure), std::move(text)};
       },
       types);
 }

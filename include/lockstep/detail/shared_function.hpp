@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+namespace lockstep::detail {
+
+template <class Signature>
+class SharedFunction;
+
+/// A function that copies of this share, so that what is made of it step by step does not copy all that came
+/// before. Called as const, from any thread that the function itself allows.
+template <class R, class... Args>
+class SharedFunction<R(Args...)> {
+ public:
+  SharedFunction(std::nullptr_t = nullptr) noexcept {}
+  template <class F>
+  requires(!std::is_same_v<std::remove_cvref_t<F>, SharedFunction> &&
+           std::is_invocable_r_v<R, const std::remove_cvref_t<F>&, Args...>) SharedFunction(F&& function)
+      : function_(std::make_shared<const std::function<R(Args...)>>(std::forward<F>(function))) {}
+
+  explicit operator bool() const noexcept { return function_ != nullptr; }
+  /// @pre there is one.
+  R operator()(Args... args) const { return (*function_)(std::forward<Args>(args)...); }
+
+ private:
+  std::shared_ptr<const std::function<R(Args...)>> function_;  // owners: the copies; null: none
+};
+
+}  // namespace lockstep::detail
