@@ -161,7 +161,7 @@ T CacheFileReader::read_number(std::string_view what) {
   return std::bit_cast<T>(bytes);
 }
 
-std::optional<FlatElement> CacheFileReader::next(std::size_t num_leaves) {
+std::optional<FlatElement> CacheFileReader::next(std::size_t num_leaves, std::span<const TensorSpec> spec) {
   if (num_read_ == num_elements_) {
     if (source_.max_left() > 0) fail(concat("there is more after the ", num_elements_, " elements"));
     return std::nullopt;
@@ -181,6 +181,9 @@ std::optional<FlatElement> CacheFileReader::next(std::size_t num_leaves) {
       if (extents.back() < 0) fail("an extent is negative");
     }
     const Shape shape = checked_shape(source_, extents, static_cast<DType>(dtype));
+    if (!spec.empty() && !spec[leaf].is_compatible_with(shape, static_cast<DType>(dtype)))
+      fail(concat("tensor ", leaf, " of an element is ", shape, " ", static_cast<DType>(dtype),
+                  ", where the dataset's are ", spec[leaf]));
     num_bytes += static_cast<std::uint64_t>(shape.size()) * size_of(static_cast<DType>(dtype));
     if (num_bytes > block_left_)
       fail(concat("an element's tensors have ", num_bytes, " bytes, its block ", block_left_));

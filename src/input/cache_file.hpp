@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -48,8 +49,9 @@ class CacheFileReader {
   std::uint64_t num_elements() const noexcept { return num_elements_; }
   /// Of the elements; empty where there are none.
   const std::vector<std::string>& structure() const noexcept { return structure_; }
-  /// @throws FileFault  also where the element has another number of tensors.
-  std::optional<FlatElement> next(std::size_t num_leaves);
+  /// @param spec  one for each tensor; none: nothing is known.
+  /// @throws FileFault  also where the element has another number of tensors, or one is not as `spec` says.
+  std::optional<FlatElement> next(std::size_t num_leaves, std::span<const TensorSpec> spec = {});
   /// Throws that the file is wrong where it has been read to. @throws FileFault
   [[noreturn]] void fail(std::string reason) const { source_.fail(source_.position(), std::move(reason)); }
 

@@ -36,7 +36,8 @@ void FileCachePass::start() {
 
 std::optional<FlatElement> FileCachePass::replay() {
   try {
-    return with_file_faults(kWhat, cache_->path, kRemedy, [&] { return reader_->next(num_leaves_); });
+    return with_file_faults(kWhat, cache_->path, kRemedy,
+                            [&] { return reader_->next(num_leaves_, cache_->spec); });
   } catch (...) {
     reader_.reset();
     throw;
@@ -79,8 +80,8 @@ PipelineHandle cached_in_file(const PipelineHandle& input, const std::filesystem
   result.type = type;
   result.shard_files = share(input->shard_files);
   result.fill_hints = share(input->fill_hints);
-  auto cache =
-      std::make_shared<const FileCache>(FileCache{path, [input, open] { return open(input); }, structure});
+  auto cache = std::make_shared<const FileCache>(
+      FileCache{path, [input, open] { return open(input); }, input->spec, structure});
   result.elements = Opener<FlatElement>([cache] { return std::make_unique<FileCachePass>(cache); });
   return std::make_shared<const Pipeline>(std::move(result));
 }

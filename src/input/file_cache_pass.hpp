@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include <lockstep/detail/pipeline.hpp>
 
@@ -15,6 +16,7 @@ namespace lockstep::detail {
 struct FileCache {
   std::filesystem::path path;
   std::function<std::unique_ptr<Pass<FlatElement>>()> open_input;
+  std::vector<TensorSpec> spec;  // as Pipeline::spec
   StructureStore structure;
 };
 

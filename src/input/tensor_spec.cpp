@@ -11,6 +11,13 @@ bool TensorSpec::is_static() const noexcept {
          std::all_of(extents.begin(), extents.end(), [](const auto& extent) { return extent.has_value(); });
 }
 
+bool TensorSpec::is_compatible_with(const Shape& shape, DType type) const noexcept {
+  if (!is_known) return true;
+  return dtype == type &&
+         std::equal(extents.begin(), extents.end(), shape.begin(), shape.end(),
+                    [](const auto& known, std::int64_t extent) { return !known || *known == extent; });
+}
+
 std::string to_string(const TensorSpec& spec) {
   if (!spec.is_known) return "unknown";
   std::string text = "[";

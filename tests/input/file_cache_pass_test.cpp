@@ -158,6 +158,20 @@ TEST_CASE("a cache of other elements is refused", "[input][cache][host]") {
   CHECK_THROWS_MATCHES(flat_elements(pairs), InvalidArgument, says("an element has 1 tensors, not 2"));
   CHECK_THROWS_MATCHES(flat_elements(nothing().cache(directory / "cache")), InvalidArgument,
                        says("the elements in it have other lengths or keys than the dataset's type"));
+  const auto rows = [&](std::int64_t width, DType dtype) {
+    return Dataset::from_tensor_slices(Tensor::zeros({3, width}, dtype)).cache(directory / "rows");
+  };
+  CHECK(flat_elements(rows(2, DType::i64)) == Values(6));
+  CHECK_THROWS_MATCHES(
+      flat_elements(rows(3, DType::i64)), InvalidArgument,
+      says(", byte ", "tensor 0 of an element is [2] int64, where the dataset's are [3] int64", "Delete"));
+  CHECK_THROWS_MATCHES(flat_elements(rows(2, DType::f32)), InvalidArgument,
+                       says("is [2] int64, where the dataset's are [2] float32"));
+  CHECK_THROWS_MATCHES(flat_elements(Dataset::from_tensor_slices(Tensor::zeros({3, 2}, DType::i64))
+                                         .batch(2, true)
+                                         .as<Tensor>()
+                                         .cache(directory / "rows")),
+                       InvalidArgument, says("is [2] int64, where the dataset's are [2, 2] int64"));
   const auto keys = [&](const std::string& key) {
     return Dataset::from_tensor_slices(std::map<std::string, Tensor>{{key, test::vector_of({1})}})
         .cache(directory / "keys");

@@ -31,3 +31,15 @@ TEST_CASE("a spec may be unknown", "[input][host]") {
   CHECK(TensorSpec::unknown() == TensorSpec::unknown());
   CHECK(TensorSpec::unknown() != TensorSpec());
 }
+
+TEST_CASE("a spec is compatible with tensors that are as it says", "[input][host]") {
+  const TensorSpec spec({std::nullopt, 3}, DType::u8);
+  CHECK(spec.is_compatible_with({0, 3}, DType::u8));
+  CHECK(spec.is_compatible_with({7, 3}, DType::u8));
+  CHECK_FALSE(spec.is_compatible_with({7, 2}, DType::u8));
+  CHECK_FALSE(spec.is_compatible_with({3}, DType::u8));
+  CHECK_FALSE(spec.is_compatible_with({7, 3, 1}, DType::u8));
+  CHECK_FALSE(spec.is_compatible_with({7, 3}, DType::i8));
+  CHECK(TensorSpec({}, DType::f32).is_compatible_with(Shape(), DType::f32));
+  CHECK(TensorSpec::unknown().is_compatible_with({7, 3}, DType::i8));
+}

@@ -34,6 +34,8 @@ struct TensorSpec {
   int rank() const noexcept { return static_cast<int>(extents.size()); }
   /// Whether the rank and every extent are known.
   bool is_static() const noexcept;
+  /// Whether a tensor of this shape and dtype is as described.
+  bool is_compatible_with(const Shape& shape, DType type) const noexcept;
 
   friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
 };
