@@ -83,4 +83,15 @@ std::size_t FileSource::do_read(std::byte* data, std::size_t size_bytes) {
   return wanted;
 }
 
+void append_within(std::string& text, std::string_view more, std::uint64_t max_bytes) {
+  const std::size_t size = text.size() + more.size();
+  if (size > text.capacity()) {
+    std::string larger;  // reserve on a string that has some would take twice that
+    larger.reserve(std::max(size, static_cast<std::size_t>(std::min<std::uint64_t>(2 * size, max_bytes))));
+    larger = text;
+    text = std::move(larger);
+  }
+  text += more;
+}
+
 }  // namespace lockstep::detail

@@ -102,6 +102,10 @@ class FileSource final : public ByteSource {
   std::size_t next_ = 0;           // in buffer_
 };
 
+/// text += more, whose memory grows in steps, but never beyond `max_bytes`.
+/// @pre there is room for both.
+void append_within(std::string& text, std::string_view more, std::uint64_t max_bytes);
+
 /// fn(), with faults as errors: "what: path, byte N: reason. remedy".
 /// @throws InvalidArgument
 template <class F>

@@ -1,6 +1,8 @@
 #include "input/file_shape.hpp"
 
 #include <algorithm>
+#include <string>
+#include <utility>
 
 #include <lockstep/error.hpp>
 
@@ -22,7 +24,9 @@ Shape checked_shape(const ByteSource& source, std::span<const std::int64_t> exte
     if (!extents.empty()) Shape(extents.subspan(1));  // a row, where there is none
     return Shape(extents);
   } catch (const InvalidArgument& error) {
-    source.fail(source.position(), error.what());
+    std::string reason = error.what();
+    if (reason.ends_with('.')) reason.pop_back();
+    source.fail(source.position(), std::move(reason));
   }
 }
 

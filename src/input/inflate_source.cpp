@@ -35,6 +35,8 @@ void InflateSource::fail_compressed(std::string reason) const {
 }
 
 void InflateSource::end_member() {
+  if (compression_ == Compression::gzip)  // zeros fill up blocks, as of tapes
+    for (; fill() && *stream_.next_in == 0; --stream_.avail_in) ++stream_.next_in;
   ended_ = !fill();
   if (ended_) return;
   if (compression_ == Compression::deflate) fail_compressed("there is more after the compressed data");

@@ -18,7 +18,7 @@ enum class Compression : std::uint8_t { deflate, gzip };
 inline constexpr std::uint64_t kMaxInflation = 1032;
 
 /// Inflated data: RFC 1951, or RFC 1952 with any number of members, whose checksums are checked. Ends where
-/// the compressed data does; anything after that is a fault.
+/// the compressed data does; anything after that is a fault, but for zeros after gzip's members.
 class InflateSource final : public ByteSource {
  public:
   InflateSource(std::unique_ptr<ByteSource> compressed, Compression compression);

@@ -109,3 +109,19 @@ TEST_CASE("faults become errors that name operation, file, position, reason and 
                        says("test: \"a file\", byte 7 of a part: it is wrong. Pass another."));
   CHECK(detail::with_file_faults("test", "a file", "", [] { return 3; }) == 3);
 }
+
+TEST_CASE("a text's memory grows in steps, and not beyond what it can need", "[input][host]") {
+  std::string text, expected;
+  int num_moves = 0;
+  for (int i = 0; i < 5000; ++i) {
+    const char* const before = text.data();
+    detail::append_within(text, "ab", 10'000);
+    num_moves += text.data() != before;
+    expected += "ab";
+  }
+  CHECK(text == expected);
+  CHECK(text.capacity() == 10'000);
+  CHECK(num_moves <= 12);
+  detail::append_within(text, "", 10'000);
+  CHECK(text == expected);
+}

@@ -58,6 +58,10 @@ TEST_CASE("gzip and deflate are inflated, in pieces of any size", "[input][host]
 
 TEST_CASE("gzip files one after the other are one", "[input][host]") {
   CHECK(inflated(gzipped("one ") + gzipped("") + gzipped("two")) == "one two");
+  const std::string zeros(40'000, '\0');
+  CHECK(inflated(gzipped("one ") + zeros + gzipped("two") + zeros) == "one two");
+  CHECK(inflated(gzipped("one") + zeros + "more").find("incorrect header check") != std::string::npos);
+  CHECK(inflated(zeros).find("fault at ") == 0);
 }
 
 TEST_CASE("compressed data that is cut short or damaged is a fault where it is", "[input][host]") {

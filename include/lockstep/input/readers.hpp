@@ -35,8 +35,8 @@
 /// the next file.
 ///
 /// The readers below throw NotFound where the file cannot be opened, and InvalidArgument where it is not what
-/// it should be: path, position (bytes from the start) and reason. They do not trust files: what they
-/// allocate is bounded by the file's size, times 1032 where it is compressed.
+/// it should be, also no regular file: path, position (bytes from the start) and reason. They do not trust
+/// files: no allocation is larger than the file, times 1032 where it is compressed.
 namespace lockstep::readers {
 
 template <class E>
@@ -61,8 +61,9 @@ Reader<Tensor> npy();
 Reader<std::map<std::string, Tensor>> npz(std::vector<std::string> names = {});
 
 /// The rows of an IDX file (http://yann.lecun.com/exdb/mnist, "the IDX file format"), plain or gzip: elements
-/// u8 i8 i16 i32 f32 f64. A row at a time is in memory. @throws InvalidArgument  also where the file has more
-/// or fewer elements than it says, after those that are there; for a scalar, and for rows without elements.
+/// u8 i8 i16 i32 f32 f64. A row at a time is in memory. @throws InvalidArgument  also for a scalar, for rows
+/// without elements, and where the file has fewer elements than it says (at once; of gzip after the rows that
+/// are there) or more (after the last row).
 Reader<Tensor> idx();
 
 struct RecordOptions {
@@ -79,7 +80,8 @@ Reader<Tensor> records(const RecordOptions& options);
 struct CsvColumn {
   /// Numbers as std::from_chars takes them, with or without a plus sign, with blanks around; for boolean 0,
   /// 1, true, false.
-  /// @param value_if_missing  where a field is empty; none: that is an error.
+  /// @param value_if_missing  where a field is empty, a number that a `type` can be but for rounding; none:
+  /// an empty field is an error.
   CsvColumn(DType type, std::optional<Scalar> value_if_missing = {})
       : dtype(type), default_value(std::move(value_if_missing)) {}
   /// Fields as they are, also empty ones: u8 tensors of rank 1, of which `readers::text` makes strings.
@@ -106,8 +108,8 @@ struct CsvOptions {
 /// Comma-separated values (RFC 4180; \n ends a record as well as \r\n, lines without a character are passed
 /// over, a byte-order mark too): each record a list with a scalar for each column. Records of a file have
 /// equal numbers of fields. A record at a time is in memory.
-/// @throws InvalidArgument  options that contradict each other. From the reader: a record that is not as the
-/// options say: its line and field too.
+/// @throws InvalidArgument  options that contradict each other, a default that its column cannot hold. From
+/// the reader: a record that is not as the options say: its line and field too.
 Reader<std::vector<Tensor>> csv(CsvOptions options);
 
 }  // namespace lockstep::readers

@@ -46,6 +46,12 @@ std::size_t CsvParser::peek_line_end() {
   return c == '\r' && peek(1) == '\n' ? 2 : 0;
 }
 
+void CsvParser::keep(std::string* text, char byte) const {
+  if (!text) return;
+  if (text->size() < text->capacity()) return text->push_back(byte);
+  append_within(*text, {&byte, 1}, source_->position() + source_->max_left());
+}
+
 bool CsvParser::next() {
   while (const std::size_t size = peek_line_end())
     for (std::size_t i = 0; i < size; ++i) take();
@@ -84,7 +90,7 @@ void CsvParser::read_field(std::size_t index, std::string* text) {
     if (quotes_ && c == '"')
       fail_at(position(), line_, index, "a quote within a field that does not begin with one");
     take();
-    if (text) text->push_back(static_cast<char>(c));
+    keep(text, static_cast<char>(c));
   }
 }
 
@@ -98,7 +104,7 @@ void CsvParser::read_quoted(std::size_t index, std::string* text) {
       if (peek() != '"') break;
       take();
     }
-    if (text) text->push_back(static_cast<char>(c));
+    keep(text, static_cast<char>(c));
   }
   const int c = peek();
   if (c != kEnd && c != static_cast<unsigned char>(delimiter_) && peek_line_end() == 0)

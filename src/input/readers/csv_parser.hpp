@@ -39,6 +39,8 @@ class CsvParser {
   int take();
   /// The length of the line's end that comes next; 0: none does.
   std::size_t peek_line_end();
+  /// @param text  null: the bytes are passed over.
+  void keep(std::string* text, char byte) const;
   std::uint64_t position() const { return source_->position() - (buffer_.size() - next_); }
   /// @param text  null: passes over it.
   void read_field(std::size_t index, std::string* text);

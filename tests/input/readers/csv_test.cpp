@@ -149,3 +149,50 @@ TEST_CASE("CSV options that contradict each other are refused at once", "[input]
     CHECK_THROWS_MATCHES(readers::csv({.columns = {DType::f32, DType::f32}, .select_columns = selected}),
                          InvalidArgument, says("selected columns are not ascending from 0 on"));
 }
+
+TEST_CASE("a CSV default that its column cannot hold is refused at once", "[input][csv][host]") {
+  const auto make = [](DType dtype, const Scalar& value) {
+    return readers::csv({.columns = {DType::f32, {dtype, value}}});
+  };
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN(), kEnd = 9223372036854775808.0;
+  const std::pair<DType, Scalar> bad[] = {{DType::i8, 128},
+                                          {DType::i8, -129},
+                                          {DType::u8, -1},
+                                          {DType::i32, 1.5},
+                                          {DType::i32, kNan},
+                                          {DType::i64, kEnd},
+                                          {DType::i64, std::numeric_limits<std::uint64_t>::max()},
+                                          {DType::u64, 2 * kEnd},
+                                          {DType::u64, -1.0},
+                                          {DType::boolean, 2},
+                                          {DType::boolean, kNan},
+                                          {DType::f16, 1e9},
+                                          {DType::f32, 1e300}};
+  for (const auto& [dtype, value] : bad) {
+    INFO(dtype << " " << value.as<double>());
+    CHECK_THROWS_MATCHES(
+        make(dtype, value), InvalidArgument,
+        says("readers::csv: the default value ", detail::concat(" of column 1 is no ", dtype), "Give one"));
+  }
+  const std::pair<DType, Scalar> good[] = {{DType::i8, -128},
+                                           {DType::u8, 255.0},
+                                           {DType::i64, std::numeric_limits<std::int64_t>::max()},
+                                           {DType::i64, -kEnd},
+                                           {DType::u64, std::numeric_limits<std::uint64_t>::max()},
+                                           {DType::boolean, true},
+                                           {DType::bf16, 0.1},
+                                           {DType::f16, std::numeric_limits<double>::infinity()},
+                                           {DType::f32, kNan}};
+  for (const auto& [dtype, value] : good) {
+    INFO(dtype << " " << value.as<double>());
+    CHECK_NOTHROW(make(dtype, value));
+  }
+}
+
+TEST_CASE("a long field is read whole", "[input][csv][host]") {
+  const std::string field(1'000'000, 'x');
+  const TemporaryFile file("1," + field + "\n2,\"" + field + "\"\n");
+  auto records = readers::csv({.columns = {DType::i64, CsvColumn::text()}})(file.path());
+  for (int i = 0; i < 2; ++i) CHECK(readers::text(records()->at(1)) == field);
+  CHECK_FALSE(records());
+}

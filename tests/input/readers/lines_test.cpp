@@ -39,6 +39,11 @@ TEST_CASE("lines end with a newline, a carriage return before it, or the file", 
   CHECK(lines_of("one\r\ntwo\rstill\r\n") == Lines{"one", "two\rstill"});
   CHECK(lines_of("\n") == Lines{""});
   CHECK(lines_of("\xc3\xa9\n") == Lines{"\xc3\xa9"});
+  for (const std::size_t size : {16'383, 16'384, 16'385, 100'000}) {
+    const std::string line(size, 'x');
+    CHECK(lines_of(line) == Lines{line});
+    CHECK(lines_of(line + "\r\n\n" + line + '\n') == Lines{line, "", line});
+  }
 }
 
 TEST_CASE("a line is a tensor of bytes, which a function reads", "[input][host]") {
@@ -57,8 +62,19 @@ TEST_CASE("a line is a tensor of bytes, which a function reads", "[input][host]"
 TEST_CASE("a text file that is not there, or is none, is refused", "[input][host]") {
   CHECK_THROWS_MATCHES(readers::lines()("/no/such/file.txt"), NotFound,
                        says("readers::lines: \"/no/such/file.txt\" cannot be opened", "No such file"));
-  auto directory = readers::lines()(std::filesystem::temp_directory_path());
-  CHECK_THROWS_MATCHES(directory(), Error, says("readers::lines: ", "cannot be read to its end"));
+  for (const std::filesystem::path& path :
+       {std::filesystem::temp_directory_path(), std::filesystem::path("/dev/zero")})
+    CHECK_THROWS_MATCHES(readers::lines()(path), InvalidArgument,
+                         says("readers::lines: ", path.string(), "byte 0: it is not a regular file"));
+}
+
+TEST_CASE("a file that is cut short while its lines are read is refused there", "[input][host]") {
+  const std::string line(70'000, 'x');
+  const TemporaryFile file(line + '\n' + line);
+  auto lines = readers::lines()(file.path());
+  CHECK(lines());
+  std::filesystem::resize_file(file.path(), 135'000);
+  CHECK_THROWS_MATCHES(lines(), InvalidArgument, says(", byte 135000: the file was cut short"));
 }
 
 namespace lines_test {
