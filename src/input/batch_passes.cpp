@@ -35,15 +35,16 @@ std::optional<BatchHandle> TableBatchPass::next() {
 }
 
 std::optional<BatchHandle> StackBatchPass::next() {
-  std::vector<std::vector<Tensor>> columns;
-  std::size_t num_elements = 0;
-  for (; num_elements < batch_size_; ++num_elements) {
+  // What is gathered stays where the input throws, for the next call.
+  for (; num_elements_ < batch_size_; ++num_elements_) {
     std::optional<FlatElement> element = input_->next();
     if (!element) break;
-    columns.resize(element->size());
-    for (std::size_t leaf = 0; leaf < columns.size(); ++leaf)
-      columns[leaf].push_back(std::move((*element)[leaf]));
+    columns_.resize(element->size());
+    for (std::size_t leaf = 0; leaf < columns_.size(); ++leaf)
+      columns_[leaf].push_back(std::move((*element)[leaf]));
   }
+  const std::size_t num_elements = std::exchange(num_elements_, 0);
+  auto columns = std::exchange(columns_, {});
   if (num_elements == 0 || (drop_ && num_elements < batch_size_)) return std::nullopt;
   return std::make_shared<const StackedBatch>(std::move(columns));
 }

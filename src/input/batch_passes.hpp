@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "input/batch.hpp"
 
@@ -48,6 +49,8 @@ class StackBatchPass final : public Pass<BatchHandle> {
   std::unique_ptr<Pass<FlatElement>> input_;
   std::size_t batch_size_;
   bool drop_;
+  std::vector<std::vector<Tensor>> columns_;  // of the batch that is being gathered, as StackedBatch has them
+  std::size_t num_elements_ = 0;              // in it
 };
 
 /// Elements as batches.

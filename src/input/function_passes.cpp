@@ -28,15 +28,19 @@ std::optional<FlatElement> FilterPass::next() {
 }
 
 std::optional<FlatElement> UserPass::next() {
-  if (!open_) return std::nullopt;
+  if (has_ended_) return std::nullopt;
   check_stop();
   auto element = call_for_element("Dataset::from_generator", index_++, [&]() -> std::optional<FlatElement> {
-    if (!input_) input_ = open_();
+    if (!input_) {
+      has_ended_ = true;  // should this throw
+      input_ = open_();
+      has_ended_ = false;
+    }
     std::optional<FlatElement> next = input_->next();
     if (next) next = host_element(std::move(*next));
     return next;
   });
-  if (!element) open_ = nullptr;
+  if (!element) has_ended_ = true;
   return element;
 }
 

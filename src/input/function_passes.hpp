@@ -40,16 +40,17 @@ class FilterPass final : public Pass<FlatElement> {
   std::int64_t index_ = 0;
 };
 
-/// What a pass of the user's gives, which is not asked again after its end.
+/// What a pass of the user's gives, which is not asked again after its end, nor where it cannot be started.
 class UserPass final : public Pass<FlatElement> {
  public:
   explicit UserPass(Opener<FlatElement> open) : open_(std::move(open)) {}
   std::optional<FlatElement> next() override;
 
  private:
-  Opener<FlatElement> open_;  // null at the end
+  Opener<FlatElement> open_;
   std::unique_ptr<Pass<FlatElement>> input_;
   std::int64_t index_ = 0;
+  bool has_ended_ = false;
 };
 
 }  // namespace lockstep::detail

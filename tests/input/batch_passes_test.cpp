@@ -1,6 +1,7 @@
 #include <limits>
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 
 #include <lockstep/error.hpp>
 #include <lockstep/input/dataset.hpp>
@@ -64,4 +65,20 @@ TEST_CASE("batches reuse memory: later passes allocate nothing", "[input][host]"
   run_pass();
   run_pass();
   CHECK(memory_stats("CPU:0").num_allocations == before);
+}
+
+TEST_CASE("where an element throws, those before it are in the next batch", "[input][host]") {
+  const bool drop_remainder = GENERATE(false, true);
+  const auto dataset = Dataset::range(7)
+                           .map([](const Tensor& x) {
+                             if (x.item<std::int64_t>() == 4) throw InvalidArgument("bad.");
+                             return x;
+                           })
+                           .batch(3, drop_remainder);
+  auto pass = dataset.pipeline()->open();
+  CHECK(pass->next()->at(0).to_vector<std::int64_t>() == Values{0, 1, 2});
+  CHECK_THROWS_MATCHES(pass->next(), InvalidArgument, says("Dataset::map: element 4: bad."));
+  CHECK(pass->next()->at(0).to_vector<std::int64_t>() == Values{3, 5, 6});
+  CHECK_FALSE(pass->next());
+  CHECK_FALSE(pass->next());
 }

@@ -194,3 +194,20 @@ TEST_CASE("a generator's exceptions have its index", "[input][host]") {
   CHECK(pass->next());
   CHECK_FALSE(pass->next());
 }
+
+TEST_CASE("a generator that cannot be started has no elements after its exception", "[input][host]") {
+  const auto num_made = std::make_shared<int>(0);
+  const auto make = [counting = counting(2, num_made), num_made] {
+    if (*num_made == 0) {
+      ++*num_made;
+      throw InvalidArgument("not yet.");
+    }
+    return counting();
+  };
+  const auto dataset = Dataset::from_generator(make);
+  auto pass = dataset.pipeline()->open();
+  CHECK_THROWS_MATCHES(pass->next(), InvalidArgument, says("Dataset::from_generator: element 0: not yet."));
+  CHECK_FALSE(pass->next());
+  CHECK(*num_made == 1);
+  CHECK(flat_elements(dataset) == Values{0, 1});
+}

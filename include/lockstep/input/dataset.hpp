@@ -52,8 +52,9 @@ class Transformations : public Base {
     return Self(shuffled(this->pipeline(), buffer_size, seed));
   }
   /// `batch_size` elements at a time, stacked along a new first axis. The last batch may have fewer rows;
-  /// with drop_remainder it is left out if so. @throws InvalidArgument  batch_size < 1; on `next`, elements
-  /// of different shapes or dtypes.
+  /// with drop_remainder it is left out if so. Where an element throws, those before it are in the batch that
+  /// comes next. @throws InvalidArgument  batch_size < 1; on `next`, elements of different shapes or dtypes:
+  /// then the next call gives the batch after this one.
   Self batch(std::int64_t batch_size, bool drop_remainder = false) const {
     return Self(batched(this->pipeline(), batch_size, drop_remainder));
   }
@@ -121,7 +122,7 @@ class Dataset : public detail::Transformations<Dataset, detail::DatasetHandle> {
   static TypedDataset<Tensor> range(std::int64_t start, std::int64_t stop, std::int64_t step = 1);
 
   /// What `make()()` gives, call by call, until it gives nothing. `make` is called when a pass starts, and
-  /// returns a callable that returns std::optional<E>.
+  /// returns a callable that returns std::optional<E>; where `make` throws, the pass has ended.
   template <class Make>
   requires detail::ElementGenerator<std::remove_cvref_t<std::invoke_result_t<const Make&>>>
   static auto from_generator(Make make) {
