@@ -39,6 +39,7 @@ struct Request {
   const std::function<Tensor()>& initial;
   const VariableOptions& options;
   const Tensor* given;
+  int logical_device;
 };
 
 }  // namespace
@@ -103,12 +104,17 @@ namespace {
 Variable create_for_all(Strategy& strategy, const std::vector<const Request*>& requests) {
   const Request& first = *requests[0];
   const std::string name = canonical_name(first.options.name);
-  for (std::size_t i = 1; i < requests.size(); ++i)
+  for (std::size_t i = 1; i < requests.size(); ++i) {
     LOCKSTEP_EXPECTS(canonical_name(requests[i]->options.name) == name, ContextError, "replica ", i,
                      " makes the variable '", requests[i]->options.name, "' where replica 0 makes '",
                      first.options.name,
                      "' (mismatching variable creation). Make the same variables in the same order on every "
                      "replica; names may differ in a trailing _number.");
+    LOCKSTEP_EXPECTS(requests[i]->logical_device == first.logical_device, ContextError, "Variable '",
+                     first.options.name, "': replica ", i, " makes it on logical device ",
+                     requests[i]->logical_device, ", replica 0 on logical device ", first.logical_device,
+                     ". Open the same logical_device guards on every replica.");
+  }
   const auto state = VariableState::create(strategy, first.initial, first.options);
   for (std::size_t i = 1; i < requests.size(); ++i) {
     const Tensor* const given = requests[i]->given;
@@ -137,7 +143,7 @@ std::shared_ptr<VariableState> create_variable(const std::function<Tensor()>& in
   if (top == nullptr || top->mode() != Mode::replica)
     return VariableState::create(strategy, initial, options);
 
-  const Request request{initial, options, given};
+  const Request request{initial, options, given, LogicalDeviceScope::current(strategy)};
   const Variable made = top->replica_context()->merge_call_as(
       "the creation of a variable",
       [](Strategy& own, const PerReplica<std::uint64_t>& addresses) {

@@ -10,9 +10,10 @@ namespace lockstep {
 class Strategy;
 
 /// While it lives, variables and work of each replica go to its logical device of one number: what this
-/// thread makes in the strategy's scope, its runs, and in a replica function the current device with it. The
-/// innermost counts; outside every one it is number 0. Made by StrategyExtended::logical_device and
-/// ReplicaContext::logical_device. Must not outlive the strategy.
+/// thread makes in the strategy's scope (outside the scope variables are not the strategy's), its runs, and
+/// in a replica function the current device with it. The innermost counts; outside every one it is number 0.
+/// Made by StrategyExtended::logical_device and ReplicaContext::logical_device. Must not outlive the
+/// strategy.
 class [[nodiscard]] LogicalDeviceScope {
  public:
   /// @throws InvalidArgument  the strategy's replicas have no logical device of that number.

@@ -119,9 +119,9 @@ class StrategyExtended {
   /// neither all worker devices nor one.
   ColocationScope colocate_vars_with(const Variable& variable);
   ColocationScope colocate_vars_with(const NonSlot& where);
-  /// While the guard lives, variables made on this thread, its runs, and in a replica function its work, go
-  /// to logical device k of each replica; elsewhere to number 0. Guards nest. Reductions of values in
-  /// cross-replica context run where their destination, or else they themselves, are.
+  /// While the guard lives, variables made on this thread in the strategy's scope, its runs, and in a replica
+  /// function its work, go to logical device k of each replica; elsewhere to number 0. Guards nest.
+  /// Reductions of values in cross-replica context run where their destination, or else they themselves, are.
   /// @throws InvalidArgument  not 0 <= k < Strategy::num_logical_devices().
   LogicalDeviceScope logical_device(int k) const { return LogicalDeviceScope(strategy_, k); }
 

@@ -62,7 +62,8 @@ struct VariableOptions {
 /// with sum. With one device for all variables there is one component, and writes in replicas are aggregated.
 ///
 /// In a replica function every replica makes the same variables in the same order, and all get the same
-/// object: replica 0's, whose initial value and options count; names may differ in a trailing _number.
+/// object: replica 0's, whose initial value and options count; names may differ in a trailing _number,
+/// logical_device guards may not.
 ///
 /// Thread safety: that of the strategy's calls: reads and writes outside replica functions are serialised
 /// with them, so that a read waits for a run that is under way.

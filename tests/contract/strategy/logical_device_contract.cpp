@@ -34,6 +34,19 @@ TEST_CASE("a mesh strategy's properties", "[strategy][mesh]") {
   REQUIRE((x.should_init() && x.should_checkpoint() && x.should_save_summary()));
 }
 
+TEST_CASE("a variable made on different logical devices by the replicas is refused", "[strategy][mesh]") {
+  Mesh mesh(2, 2);
+  const auto make = [](ReplicaContext& ctx, int last) {
+    const auto guard = ctx.logical_device(ctx.local_index() == 1 ? last : 1);
+    return Variable(Tensor::ones({2}), {.name = "w"});
+  };
+  REQUIRE_THROWS_MATCHES(mesh.run(make, 0), ContextError,
+                         says("Variable 'w': replica 1 makes it on logical device 0",
+                              "replica 0 on logical device 1", "Open the same logical_device guards"));
+  const Variable made = mesh.run(make, 1);
+  REQUIRE(made.value().device() == logical_devices(mesh, 1)[0]);
+}
+
 TEST_CASE("logical_device guards nest, count on their thread alone, and end with exceptions",
           "[strategy][mesh]") {
   Mesh mesh(2, 2);
