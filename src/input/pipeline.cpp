@@ -106,10 +106,8 @@ PipelineHandle shuffled(const PipelineHandle& input, std::int64_t buffer_size,
   LOCKSTEP_EXPECTS(buffer_size >= 1, InvalidArgument, "Dataset::shuffle: a buffer of ", buffer_size,
                    " elements. Pass at least 1, best the number of elements.");
   auto seeds = std::make_shared<PassSeeds>(seed ? *seed : random_seed());  // owners: copies of the opener
-  return with_passes(input, [buffer_size, seeds]<class T>(Opener<T> open) -> Opener<T> {
-    return [open, buffer_size, seeds] {
-      return std::make_unique<ShufflePass<T>>(open(), buffer_size, seeds->next());
-    };
+  return with_passes(input, [=]<class T>(const Opener<T>& open) -> std::unique_ptr<Pass<T>> {
+    return std::make_unique<ShufflePass<T>>(open(), buffer_size, seeds->next());
   });
 }
 
@@ -135,22 +133,22 @@ PipelineHandle batched(const PipelineHandle& input, std::int64_t batch_size, boo
 PipelineHandle repeated(const PipelineHandle& input, std::int64_t count) {
   LOCKSTEP_EXPECTS(count >= 0 || count == kForever, InvalidArgument, "Dataset::repeat: ", count,
                    " passes. Pass at least 0, or `forever`.");
-  return with_passes(input, [count]<class T>(Opener<T> open) -> Opener<T> {
-    return [open, count] { return std::make_unique<RepeatPass<T>>(open, count); };
+  return with_passes(input, [count]<class T>(const Opener<T>& open) -> std::unique_ptr<Pass<T>> {
+    return std::make_unique<RepeatPass<T>>(open, count);
   });
 }
 
 PipelineHandle taken(const PipelineHandle& input, std::int64_t count) {
   LOCKSTEP_EXPECTS(count >= 0, InvalidArgument, "Dataset::take: ", count, " elements. Pass at least 0.");
-  return with_passes(input, [count]<class T>(Opener<T> open) -> Opener<T> {
-    return [open, count] { return std::make_unique<TakePass<T>>(open(), count); };
+  return with_passes(input, [count]<class T>(const Opener<T>& open) -> std::unique_ptr<Pass<T>> {
+    return std::make_unique<TakePass<T>>(open(), count);
   });
 }
 
 PipelineHandle skipped(const PipelineHandle& input, std::int64_t count) {
   LOCKSTEP_EXPECTS(count >= 0, InvalidArgument, "Dataset::skip: ", count, " elements. Pass at least 0.");
-  return with_passes(input, [count]<class T>(Opener<T> open) -> Opener<T> {
-    return [open, count] { return std::make_unique<SkipPass<T>>(open(), count); };
+  return with_passes(input, [count]<class T>(const Opener<T>& open) -> std::unique_ptr<Pass<T>> {
+    return std::make_unique<SkipPass<T>>(open(), count);
   });
 }
 
@@ -158,8 +156,8 @@ namespace {
 
 /// A place for a shard that is not known yet.
 PipelineHandle hinted(const PipelineHandle& input, bool needs_all) {
-  PipelineHandle fails = with_passes(input, []<class T>(const Opener<T>&) -> Opener<T> {
-    return [] { return std::make_unique<UnknownShardPass<T>>(); };
+  PipelineHandle fails = with_passes(input, []<class T>(const Opener<T>&) -> std::unique_ptr<Pass<T>> {
+    return std::make_unique<UnknownShardPass<T>>();
   });
   Pipeline result = *fails;
   result.fill_hints = [input, needs_all](std::int64_t num_shards, std::int64_t index) {
@@ -176,8 +174,8 @@ PipelineHandle sharded(const PipelineHandle& input, std::int64_t num_shards, std
   LOCKSTEP_EXPECTS(num_shards >= 1 && 0 <= index && index < num_shards, InvalidArgument,
                    "Dataset::shard: index ", index, " is not one of ", num_shards,
                    " shards. Pass at least 1 shard, and an index in [0, num_shards).");
-  return with_passes(input, [=]<class T>(Opener<T> open) -> Opener<T> {
-    return [=] { return std::make_unique<ShardPass<T>>(open(), num_shards, index, needs_all); };
+  return with_passes(input, [=]<class T>(const Opener<T>& open) -> std::unique_ptr<Pass<T>> {
+    return std::make_unique<ShardPass<T>>(open(), num_shards, index, needs_all);
   });
 }
 

@@ -29,17 +29,20 @@ inline PipelineHandle with_hints(const PipelineHandle& input, std::int64_t num_s
   return input->fill_hints ? input->fill_hints(num_shards, index) : input;
 }
 
-/// The pipeline with `wrap`, which makes one Opener of another, around its elements, its batches or its
-/// numbers of rows.
+/// The pipeline with `wrap(open)`, a pass over what the Opener opens, as its passes: over its elements, its
+/// batches or its numbers of rows.
 template <class Wrap>
 PipelineHandle with_passes(const PipelineHandle& input, const Wrap& wrap) {
+  const auto wrapped = [&]<class T>(const Opener<T>& open) -> Opener<T> {
+    return [open, wrap] { return wrap(open); };
+  };
   Pipeline result = *input;
   std::visit(
-      [&]<class T>(T& elements) {
+      [&]<class T>(T& elements) -> void {  // said, or clang 14 leaves out the passes' functions
         if constexpr (std::is_same_v<T, TableRows>)
-          elements.open = wrap(std::move(elements.open));
+          elements.open = wrapped(elements.open);
         else
-          elements = wrap(std::move(elements));
+          elements = wrapped(elements);
       },
       result.elements);
   return with_shards(std::move(result), input,
