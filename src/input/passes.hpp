@@ -119,6 +119,7 @@ class SkipPass final : public Pass<T> {
   std::int64_t num_left_;
 };
 
+/// Values index, index + num_shards, … A value that throws has its number too.
 template <class T>
 class ShardPass final : public Pass<T> {
  public:
@@ -127,39 +128,40 @@ class ShardPass final : public Pass<T> {
       : input_(std::move(input)),
         num_shards_(num_shards),
         index_(index),
-        num_left_(index),
-        needs_all_(needs_all) {}
+        num_needed_(needs_all ? num_shards : 0) {}
 
   std::optional<T> next() override {
-    if (!pass_over()) return std::nullopt;
-    std::optional<T> value = input_->next();
-    num_left_ = num_shards_ - 1;
-    if (!value || !needs_all_) return value;
-
-    needs_all_ = false;
-    num_left_ = num_shards_ - 1 - index_;
-    LOCKSTEP_EXPECTS(pass_over(), InvalidArgument, "auto_shard: the dataset has fewer than ", num_shards_,
-                     " elements, so some of the ", num_shards_,
-                     " input pipelines have none. Use fewer, or AutoShardPolicy::off.");
-    num_left_ = index_;
-    return value;
+    if (!own_) {
+      while (shard_ != index_)
+        if (!take()) return std::nullopt;
+      own_ = take();
+      if (!own_) return std::nullopt;
+    }
+    while (num_needed_ > 0) {
+      if (take()) continue;
+      num_needed_ = 0;
+      own_.reset();
+      raise<InvalidArgument>(
+          {__FILE__, __LINE__, __func__},
+          concat("auto_shard: the dataset has fewer than ", num_shards_, " elements, so some of the ",
+                 num_shards_, " input pipelines have none. Use fewer, or AutoShardPolicy::off."));
+    }
+    return std::exchange(own_, std::nullopt);
   }
 
  private:
-  /// Leaves out other shards' values. @return false where the end is among them.
-  bool pass_over() {
-    while (num_left_ > 0) {
-      check_stop();
-      --num_left_;
-      if (!input_->next()) return false;
-    }
-    return true;
+  std::optional<T> take() {
+    check_stop();
+    shard_ = (shard_ + 1) % num_shards_;
+    if (num_needed_ > 0) --num_needed_;
+    return input_->next();
   }
 
   std::unique_ptr<Pass<T>> input_;
   std::int64_t num_shards_, index_;
-  std::int64_t num_left_;  // to pass over
-  bool needs_all_;
+  std::int64_t shard_ = 0;   // of the input's next value
+  std::int64_t num_needed_;  // values until every shard has one
+  std::optional<T> own_;     // taken, and not given before that
 };
 
 /// A shard that nobody has told.

@@ -35,11 +35,12 @@ class WholePass final : public Pass<Part> {
   std::unique_ptr<Pass<BatchHandle>> batches_;
 };
 
-/// Each batch by itself, every component by its own rows. Gives as many slices for every batch.
+/// Each batch by itself, every component by its own rows: slices index, index + num_workers, … of each.
 class BatchSplitPass final : public Pass<Part> {
  public:
-  BatchSplitPass(std::unique_ptr<Pass<BatchHandle>> batches, SplitRule rule)
-      : batches_(std::move(batches)), rule_(std::move(rule)) {}
+  BatchSplitPass(std::unique_ptr<Pass<BatchHandle>> batches, SplitRule rule, std::size_t num_workers = 1,
+                 std::size_t index = 0)
+      : batches_(std::move(batches)), rule_(std::move(rule)), num_workers_(num_workers), index_(index) {}
   /// @throws InvalidArgument  a scalar component.
   std::optional<Part> next() override;
 
@@ -49,6 +50,7 @@ class BatchSplitPass final : public Pass<Part> {
 
   std::unique_ptr<Pass<BatchHandle>> batches_;
   SplitRule rule_;
+  std::size_t num_workers_, index_;
   std::vector<Part> parts_;  // of a batch
   std::size_t next_ = 0;     // in parts_
 };

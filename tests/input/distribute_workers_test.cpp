@@ -1,5 +1,6 @@
 // Distributed datasets of several workers: how the data is shared out, and what becomes of the others where
 // one worker fails or leaves.
+#include <algorithm>
 #include <future>
 #include <memory>
 #include <stdexcept>
@@ -222,6 +223,45 @@ TEST_CASE("where one worker cannot read, the step fails on all, and all go on af
       CHECK(
           has(all[worker][1], "worker 1 could not read its part of the step: Dataset::map: element 1: bad"));
   }
+}
+
+TEST_CASE("after a row that none can read workers still share out each batch", "[input][host]") {
+  const int num_local = GENERATE(1, 2);
+  const auto dataset = Dataset::range(24)
+                           .map([](const Tensor& x) {
+                             if (x.item<std::int64_t>() == 9) throw std::runtime_error("bad");
+                             return x;
+                           })
+                           .batch(8);
+  const WorkerGroup group(2);
+  const auto all = on_workers(2, [&](int worker) {
+    Values rows;
+    auto iterator = detail::distribute(dataset, worker_target(group, worker, host_devices(num_local)),
+                                       {.auto_shard_policy = AutoShardPolicy::data})
+                        .iterator();
+    for (bool has_ended = false; !has_ended;) {
+      try {
+        const auto step = iterator.next_optional();
+        has_ended = !step;
+        if (step)
+          for (const Values& part : components(*step)) rows.insert(rows.end(), part.begin(), part.end());
+      } catch (const Error&) {
+        rows.push_back(-1);
+      }
+    }
+    return rows;
+  });
+  Values whole;
+  for (const Values& rows : all) {
+    CHECK(std::count(rows.begin(), rows.end(), -1) == 1);
+    whole.insert(whole.end(), rows.begin(), rows.end());
+  }
+  std::sort(whole.begin(), whole.end());
+  Values expected = sequence(0, 24);
+  expected[9] = -1;
+  expected.push_back(-1);
+  std::sort(expected.begin(), expected.end());
+  CHECK(whole == expected);
 }
 
 TEST_CASE("a dataset that cannot be opened on one worker ends the pass for all", "[input][host]") {

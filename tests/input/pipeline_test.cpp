@@ -6,7 +6,9 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <lockstep/error.hpp>
+#include <lockstep/input/auto_shard.hpp>
 #include <lockstep/input/dataset.hpp>
+#include <lockstep/input/input_context.hpp>
 
 #include "support/input.hpp"
 #include "support/matchers.hpp"
@@ -265,4 +267,40 @@ TEST_CASE("a chain of transformations does not copy what came before", "[input][
     dataset = dataset.take(100 - i).repeat(1).concatenate(dataset).shard(1, 0).prefetch(1);
   CHECK(*make.num_copies == at_first);
   CHECK(flat_elements(dataset.take(2)) == Values{0, 1});
+}
+
+TEST_CASE("an element that throws has its number: shards stay apart", "[input][host]") {
+  const auto bad_at = [](std::int64_t bad) {
+    return Dataset::range(8).map([bad](const Tensor& x) {
+      if (x.item<std::int64_t>() == bad) throw InvalidArgument("bad.");
+      return x;
+    });
+  };
+  // What a pass gives, -1 for an exception.
+  const auto read = [](const Dataset& dataset) {
+    Values values;
+    for (auto pass = dataset.pipeline()->open();;) {
+      try {
+        const auto element = pass->next();
+        if (!element) return values;
+        values.push_back(element->at(0).item<std::int64_t>());
+      } catch (const InvalidArgument&) {
+        values.push_back(-1);
+      }
+    }
+  };
+  CHECK(read(bad_at(3).shard(2, 0)) == Values{0, 2, -1, 4, 6});
+  CHECK(read(bad_at(3).shard(2, 1)) == Values{1, -1, 5, 7});
+  CHECK(read(bad_at(0).shard(3, 1)) == Values{-1, 1, 4, 7});
+  CHECK(read(bad_at(7).shard(3, 1)) == Values{1, 4, -1});
+  const auto share = [&](std::int64_t bad, int index, int num_workers = 2) {
+    return read(
+        auto_shard(bad_at(bad), InputContext(num_workers, index, num_workers), AutoShardPolicy::data));
+  };
+  CHECK(share(0, 0) == Values{-1, 2, 4, 6});
+  CHECK(share(0, 1) == Values{-1, 1, 3, 5, 7});
+  CHECK(share(1, 0) == Values{-1, 0, 2, 4, 6});
+  CHECK(share(1, 1) == Values{-1, 3, 5, 7});
+  CHECK(share(1, 0, 9) == Values{-1, -1});  // that element, and that there are fewer than 9
+  CHECK(share(7, 0, 8) == Values{-1, 0});
 }

@@ -209,6 +209,27 @@ TEST_CASE("an exception within a step of balanced slices does not shift the next
   CHECK(all_parts(split) == std::vector<Values>{{2, 3}, {4}});
 }
 
+TEST_CASE("each worker has its slices of every batch, also after one that cannot be split", "[input][host]") {
+  const SplitRule rule{BatchSplit::ceiling, 4, {}};
+  const auto split = [&](std::size_t index) {
+    return BatchSplitPass(
+        batch_list({vector_of({0, 1, 2, 3}), Tensor::scalar(1.0f), vector_of({4, 5, 6, 7, 8})}), rule, 2,
+        index);
+  };
+  for (const auto& [index, first, second] :
+       {std::tuple<std::size_t, Values, Values>{0, {0, 2}, {4, 5, 8}}, {1, {1, 3}, {6, 7}}}) {
+    BatchSplitPass pass = split(index);
+    for (const std::int64_t row : first)
+      CHECK(on_host(*pass.next())[0].to_vector<std::int64_t>() == Values{row});
+    CHECK_THROWS_AS(pass.next(), InvalidArgument);
+    Values rows;
+    for (int slice = 0; slice < 2; ++slice)
+      for (const std::int64_t row : on_host(*pass.next())[0].to_vector<std::int64_t>()) rows.push_back(row);
+    CHECK(rows == second);
+    CHECK_FALSE(pass.next());
+  }
+}
+
 TEST_CASE("a whole batch is one part", "[input][host]") {
   detail::WholePass pass(batch_list({vector_of({1, 2}), vector_of({3})}));
   CHECK(all_parts(pass) == std::vector<Values>{{1, 2}, {3}});
