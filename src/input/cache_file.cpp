@@ -181,7 +181,7 @@ std::optional<FlatElement> CacheFileReader::next(std::size_t num_leaves, std::sp
       if (extents.back() < 0) fail("an extent is negative");
     }
     const Shape shape = checked_shape(source_, extents, static_cast<DType>(dtype));
-    if (!spec.empty() && !spec[leaf].is_compatible_with(shape, static_cast<DType>(dtype)))
+    if (leaf < spec.size() && !spec[leaf].is_compatible_with(shape, static_cast<DType>(dtype)))
       fail(concat("tensor ", leaf, " of an element is ", shape, " ", static_cast<DType>(dtype),
                   ", where the dataset's are ", spec[leaf]));
     num_bytes += static_cast<std::uint64_t>(shape.size()) * size_of(static_cast<DType>(dtype));

@@ -5,7 +5,6 @@
 #include <lockstep/input/sharding.hpp>
 
 #include "input/host_rows.hpp"
-#include "input/passes.hpp"
 #include "input/splitting.hpp"
 #include "input/steps.hpp"
 
@@ -76,7 +75,37 @@ SplitRule split_rule(const InputTarget& target, const InputOptions& options, boo
   return rule;
 }
 
+/// Of replica 0's dataset and another's, as far as they are known.
+void check_same_components(const std::vector<TensorSpec>& spec, const std::vector<TensorSpec>& first,
+                           std::size_t replica) {
+  constexpr std::string_view kWhat = "distribute_datasets_from_function";
+  if (spec.empty() || first.empty()) return;
+  LOCKSTEP_EXPECTS(spec.size() == first.size(), InvalidArgument, kWhat, ": the elements of replica ", replica,
+                   "'s dataset have ", spec.size(), " components, those of replica 0's ", first.size(),
+                   ". Make datasets of one structure.");
+  for (std::size_t i = 0; i < spec.size(); ++i)
+    LOCKSTEP_EXPECTS(!spec[i].is_known || !first[i].is_known || spec[i].dtype == first[i].dtype,
+                     InvalidArgument, kWhat, ": component ", i, " of replica ", replica, "'s elements is ",
+                     spec[i], ", of replica 0's ", first[i], ". Make datasets of the same dtypes.");
+}
+
 }  // namespace
+
+const ElementType* common_type(const std::vector<PipelineHandle>& datasets) {
+  const ElementType* known = nullptr;
+  std::string text;
+  for (std::size_t i = 0; i < datasets.size(); ++i) {
+    const ElementType& type = datasets[i]->type;
+    if (!type.structure().has_value()) continue;
+    LOCKSTEP_EXPECTS(!known || type.text() == text, InvalidArgument,
+                     "distribute_datasets_from_function: the elements of replica ", i,
+                     "'s dataset have the structure ", type.text(), ", those of a replica before it ", text,
+                     ". Make datasets whose elements have the same keys and lengths.");
+    if (!known) text = type.text();
+    known = known ? known : &type;
+  }
+  return known;
+}
 
 std::vector<InputContext> input_contexts(const InputTarget& target, const InputOptions& options) {
   constexpr std::string_view kWhat = "distribute_datasets_from_function";
@@ -132,13 +161,14 @@ Steps split_steps(const PipelineHandle& given, const InputTarget& target, const 
     sizes = balanced_batch_sizes(*dataset->batch_size, context);
   auto open = [dataset, rule, sizes, context, deals_slices] {
     PartPasses slices;
-    if (sizes.empty())
-      slices.push_back(std::make_unique<BatchSplitPass>(dataset->open_batches(), rule));
-    else
+    if (!sizes.empty())
       slices.push_back(std::make_unique<BalancedSplitPass>(dataset->open_batches(), sizes));
-    if (deals_slices)
-      slices[0] = std::make_unique<ShardPass<Part>>(std::move(slices[0]), context.num_input_pipelines(),
-                                                    context.input_pipeline_id(), true);
+    else if (deals_slices)
+      slices.push_back(std::make_unique<BatchSplitPass>(
+          dataset->open_batches(), rule, static_cast<std::size_t>(context.num_input_pipelines()),
+          static_cast<std::size_t>(context.input_pipeline_id())));
+    else
+      slices.push_back(std::make_unique<BatchSplitPass>(dataset->open_batches(), rule));
     return slices;
   };
   const bool fills_with_empty = has_other_workers(target) || (num_slices > 1 && !is_static(spec));
@@ -151,14 +181,11 @@ Steps deal_steps(const std::vector<PipelineHandle>& datasets, const InputTarget&
                  const InputOptions& options) {
   const std::size_t num_replicas = target.devices.size();
   std::vector<std::vector<TensorSpec>> spec;
-  for (std::size_t replica = 0; replica < num_replicas; ++replica) {
+  for (std::size_t replica = 0; replica < num_replicas; ++replica)
     spec.push_back(datasets[replica % datasets.size()]->spec);
-    const bool is_known = !spec[replica].empty() && !spec[0].empty();
-    LOCKSTEP_EXPECTS(!is_known || spec[replica].size() == spec[0].size(), InvalidArgument,
-                     "distribute_datasets_from_function: the elements of replica ", replica,
-                     "'s dataset have ", spec[replica].size(), " components, those of replica 0's ",
-                     spec[0].size(), ". Make datasets of one structure.");
-  }
+  for (std::size_t replica = 1; replica < datasets.size(); ++replica)
+    check_same_components(spec[replica], spec[0], replica);
+  common_type(datasets);
   const bool fills_with_empty =
       has_other_workers(target) || (num_replicas > 1 && !std::all_of(spec.begin(), spec.end(), is_static));
   if (fills_with_empty) std::for_each(spec.begin(), spec.end(), forget_num_rows);

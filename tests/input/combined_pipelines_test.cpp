@@ -65,6 +65,45 @@ TEST_CASE("elements of other keys are not concatenated: at once, or where functi
   }
 }
 
+TEST_CASE("zipped datasets are concatenated with others of the same elements", "[input][host]") {
+  const auto range = Dataset::range(2);
+  const auto zipped = Dataset::zip(range, range);
+  const auto pairs = range.map([](const Tensor& x) { return std::tuple(x, x); });
+  using Named = std::map<std::string, Tensor>;
+  const auto named = [&](const std::string& key) {
+    return range.map([key](const Tensor& x) { return Named{{key, x}}; });
+  };
+  const auto count = [](const Dataset& dataset) {
+    int num_elements = 0;
+    for (auto pass = dataset.pipeline()->open(); pass->next();) ++num_elements;
+    return num_elements;
+  };
+  CHECK(count(zipped.concatenate(pairs)) == 4);
+  CHECK(count(pairs.concatenate(zipped)) == 4);
+  CHECK(count(zipped.concatenate(zipped.map([](Tensor a, Tensor b) { return std::tuple(a, b); }))) == 4);
+  const auto both = [&](const std::string& a, const std::string& b) {
+    return range.map([=](const Tensor& x) { return std::tuple(Named{{a, x}}, Named{{b, x}}); });
+  };
+  CHECK(count(Dataset::zip(named("a"), named("b")).concatenate(both("a", "b"))) == 4);
+  auto pass = Dataset::zip(named("a"), named("b")).concatenate(both("a", "c")).pipeline()->open();
+  CHECK(pass->next());
+  CHECK(pass->next());
+  CHECK_THROWS_MATCHES(pass->next(), InvalidArgument, says("({a: *}, {b: *})", "({a: *}, {c: *})"));
+}
+
+TEST_CASE("keys with the signs of the structure's text are not taken for others", "[input][host]") {
+  using Named = std::map<std::string, Tensor>;
+  const Tensor rows = Tensor::zeros({2});
+  const auto one = Dataset::from_tensor_slices(Named{{"a: *, b", rows}});
+  const auto two = Dataset::from_tensor_slices(Named{{"a", rows}, {"b", rows}});
+  const auto made = [](const auto& dataset) { return dataset.map([](const Named& x) { return x; }); };
+  CHECK_THROWS_AS(one.concatenate(two), InvalidArgument);
+  auto pass = made(one).concatenate(made(two)).pipeline()->open();
+  CHECK(pass->next());
+  CHECK(pass->next());
+  CHECK_THROWS_MATCHES(pass->next(), InvalidArgument, says("{a\\: *, b: *}", "{a: *, b: *}"));
+}
+
 TEST_CASE("a long chain of datasets is concatenated and read", "[input][host]") {
   const auto made = Dataset::range(2).map([](const Tensor& x) { return std::vector<Tensor>{x}; });
   auto chain = made.take(0);

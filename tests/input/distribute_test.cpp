@@ -209,6 +209,28 @@ TEST_CASE("datasets of one function have one structure", "[input][host]") {
   CHECK_THROWS_MATCHES(strategy.distribute_datasets_from_function(
                            make, {.replication_mode = InputReplicationMode::per_replica}),
                        InvalidArgument, says("replica 1's dataset have 2 components", "replica 0's 1"));
+
+  const InputOptions options{.replication_mode = InputReplicationMode::per_replica};
+  const auto of_dtype = [](const InputContext& context) {
+    const DType dtype = context.input_pipeline_id() == 0 ? DType::f64 : DType::f32;
+    return Dataset::from_tensor_slices(Tensor::zeros({2}, dtype));
+  };
+  CHECK_THROWS_MATCHES(strategy.distribute_datasets_from_function(of_dtype, options), InvalidArgument,
+                       says("component 0 of replica 1's elements is [] float32", "replica 0's [] float64"));
+
+  using Named = std::map<std::string, Tensor>;
+  const auto named = [](const InputContext& context) {
+    return Dataset::from_tensor_slices(
+        Named{{context.input_pipeline_id() == 0 ? "a" : "b", Tensor::zeros({2})}});
+  };
+  CHECK_THROWS_MATCHES(strategy.distribute_datasets_from_function(named, options), InvalidArgument,
+                       says("replica 1's dataset have the structure {b: *}", "before it {a: *}"));
+  const auto made = [&](const InputContext& context) {
+    return named(context).map([](const Named& element) { return element; });
+  };
+  auto iterator = strategy.distribute_datasets_from_function(made, options).iterator();
+  CHECK_THROWS_MATCHES(iterator.next(), InvalidArgument,
+                       says("replica 1's dataset have the structure {b: *}", "before it {a: *}"));
 }
 
 TEST_CASE("an iterator that was moved from says so", "[input][host]") {

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -150,14 +151,24 @@ consteval bool has_fixed_structure() {
   else return !VectorNest<T> && !MapNest<T> && !OptionalNest<T> && !RecordNest<T>;
 }
 
-/// Appends a nest's structure as text: "{a: *, b: [*, *]}".
+/// Appends a key such that what comes after it cannot be taken for a part of it.
+inline void append_key(std::string_view key, std::string& text) {
+  for (const char c : key) {
+    if (c == ':' || c == '\\') text += '\\';
+    text += c;
+  }
+  text += ": ";
+}
+
+/// Appends a nest's structure as text: "{a: *, b: [*, *]}". Other structures of the type have other texts.
 template <class T>
 void append_structure(const T& nest, std::string& text) {
   const auto append_parts = [&](char open, char close, const auto& each) {
     text += open;
     const char* separator = "";
-    each([&](const auto& part, const std::string& label) {
-      text += separator + label;
+    each([&](const auto& part, const std::string* key) {
+      text += separator;
+      if (key) append_key(*key, text);
       append_structure(part, text);
       separator = ", ";
     });
@@ -165,15 +176,15 @@ void append_structure(const T& nest, std::string& text) {
   };
   if constexpr (TupleNest<T>) {
     append_parts('(', ')', [&](const auto& part) {
-      std::apply([&](const auto&... member) { (part(member, ""), ...); }, nest);
+      std::apply([&](const auto&... member) { (part(member, nullptr), ...); }, nest);
     });
   } else if constexpr (ArrayNest<T> || VectorNest<T>) {
     append_parts('[', ']', [&](const auto& part) {
-      for (const auto& element : nest) part(element, "");
+      for (const auto& element : nest) part(element, nullptr);
     });
   } else if constexpr (MapNest<T>) {
     append_parts('{', '}', [&](const auto& part) {
-      for (const auto& [key, element] : nest) part(element, key + ": ");
+      for (const auto& [key, element] : nest) part(element, &key);
     });
   } else if constexpr (OptionalNest<T>) {
     if (nest)
@@ -182,7 +193,7 @@ void append_structure(const T& nest, std::string& text) {
       text += "none";
   } else if constexpr (RecordNest<T>) {
     append_parts('(', ')', [&](const auto& part) {
-      std::apply([&](const auto&... member) { (part(member, ""), ...); }, lockstep_nest_members(nest));
+      std::apply([&](const auto&... member) { (part(member, nullptr), ...); }, lockstep_nest_members(nest));
     });
   } else {
     text += '*';

@@ -151,21 +151,19 @@ ElementType tuple_type(const std::array<ElementType, sizeof...(E)>& types) {
   return std::apply(
       [](const auto&... part) {
         const bool is_known = (... && (part.num_leaves > 0));
-        auto structure = [part...] {
+        const SharedFunction<std::any()> structure = [part...] {
           const auto join = [](const auto&... any) {
             return (... && any.has_value()) ? std::any(std::tuple<E...>(std::any_cast<const E&>(any)...))
                                             : std::any();
           };
           return join(part.structure()...);
         };
-        auto text = [part...] {
-          if (!(... && part.structure().has_value())) return std::string();
-          std::string joined = "(";
-          (..., (joined += part.text(), joined += ", "));
-          return joined;
-        };
-        return ElementType{&typeid(std::tuple<E...>), is_known ? (... + part.num_leaves) : 0,
-                           std::move(structure), std::move(text)};
+        return ElementType{
+            &typeid(std::tuple<E...>), is_known ? (... + part.num_leaves) : 0, structure, [structure] {
+              const std::any known = structure();
+              return known.has_value() ? describe_structure(std::any_cast<const std::tuple<E...>&>(known))
+                                       : std::string();
+            }};
       },
       types);
 }

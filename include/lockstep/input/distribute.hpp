@@ -40,25 +40,27 @@ std::vector<InputContext> input_contexts(const InputTarget& target, const InputO
 /// weights with several workers that do not all read everything. @throws NotFound  as auto_shard.
 Steps split_steps(const PipelineHandle& dataset, const InputTarget& target, const InputOptions& options);
 /// Deals whole elements: from one dataset in turn, or to each replica from its own.
-/// @throws InvalidArgument  the datasets differ in their number of components.
+/// @throws InvalidArgument  the datasets differ in what is known of their elements: number of components,
+/// dtypes, lengths or keys.
 Steps deal_steps(const std::vector<PipelineHandle>& datasets, const InputTarget& target,
                  const InputOptions& options);
 
+/// The type of the first of the datasets whose elements' lengths and keys are known; null: none is. Valid as
+/// long as the datasets. @throws InvalidArgument  two of them differ.
+const ElementType* common_type(const std::vector<PipelineHandle>& datasets);
+
 /// The replicas' elements as one nest of per-replica values: also where the components are equal, unless
-/// there is one replica. All have the first of the datasets' structures that is known.
-/// @throws ContextError  none is: before the first step.
+/// there is one replica. @throws InvalidArgument  as common_type. @throws ContextError  no structure is
+/// known: before the first step.
 template <class E>
 merged_t<E> assemble_step(const std::vector<PipelineHandle>& datasets, Step&& step) {
-  const PipelineHandle* known = nullptr;
-  for (const PipelineHandle& dataset : datasets)
-    if (!known && dataset->type.structure().has_value()) known = &dataset;
-  LOCKSTEP_EXPECTS(known, ContextError,
+  const ElementType* const type = common_type(datasets);
+  LOCKSTEP_EXPECTS(type, ContextError,
                    "element_spec: a function makes the elements, whose lengths or keys are known after the "
                    "first. Fetch a step before.");
   std::vector<E> elements;
   elements.reserve(step.size());
-  for (FlatElement& leaves : step)
-    elements.push_back(unflatten_element<E>((*known)->type, std::move(leaves)));
+  for (FlatElement& leaves : step) elements.push_back(unflatten_element<E>(*type, std::move(leaves)));
   std::vector<const E*> parts;
   for (const E& element : elements) parts.push_back(&element);
   merged_t<E> merged = merge<E>(parts, "DistributedIterator::next");
