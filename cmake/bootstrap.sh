@@ -9,7 +9,7 @@ if ! command -v apt-get >/dev/null 2>&1 || ! command -v dpkg-query >/dev/null 2>
   cat <<TEXT
 bootstrap: this is not a Debian or Ubuntu system, so nothing is installed. The build needs:
   a C++20 compiler (g++ 12 or newer), CMake 3.25, Ninja, pkg-config, OpenBLAS with cblas.h and openblas.pc, Highway, hwloc, zlib,
-  Catch2 $catch2_needed, CLI11, nlohmann-json, Google Benchmark, clang-format 14
+  Catch2 $catch2_needed, CLI11, nlohmann-json, clang-format 14
 TEXT
   exit 0
 fi

@@ -25,6 +25,9 @@ InputFile::InputFile(const std::filesystem::path& path, std::string_view what) {
   if (::fstat(file_.get(), &status) != 0 || !S_ISREG(status.st_mode))
     throw FileFault{0, "it is not a regular file"};
   size_bytes_ = static_cast<std::uint64_t>(status.st_size);
+  char byte = 0;
+  if (size_bytes_ == 0 && ::pread(file_.get(), &byte, 1, 0) != 0)
+    throw FileFault{0, "it has a size of 0, but bytes, as files of the kernel's do. Copy it to a disk"};
 }
 
 void InputFile::read_at(std::uint64_t position, void* data, std::size_t size_bytes) const {

@@ -67,6 +67,7 @@ std::optional<FlatElement> FileCachePass::next() {
 PipelineHandle cached_in_file(const PipelineHandle& input, const std::filesystem::path& path,
                               std::function<std::unique_ptr<Pass<FlatElement>>(const PipelineHandle&)> open,
                               ElementType type, StructureStore structure) {
+  LOCKSTEP_EXPECTS(!path.empty(), InvalidArgument, kWhat, ": the path is empty. Name a file.");
   // Each share has a file of its own.
   const auto share = [&](const Resharding& reshard) -> Resharding {
     if (!reshard) return nullptr;

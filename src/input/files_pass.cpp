@@ -1,5 +1,7 @@
 #include "input/files_pass.hpp"
 
+#include <utility>
+
 #include <lockstep/error.hpp>
 
 #include "input/element_error.hpp"
@@ -8,13 +10,14 @@
 namespace lockstep::detail {
 namespace {
 
-/// The pass of one of too many workers.
+/// The pass of one of too many workers: an exception, and then the end.
 class TooFewFilesPass final : public Pass<FlatElement> {
  public:
   TooFewFilesPass(std::size_t num_files, std::int64_t num_shards)
       : num_files_(num_files), num_shards_(num_shards) {}
 
   std::optional<FlatElement> next() override {
+    if (std::exchange(has_thrown_, true)) return std::nullopt;
     raise<InvalidArgument>(
         {__FILE__, __LINE__, __func__},
         concat("auto_shard: ", num_files_, " files for ", num_shards_,
@@ -24,6 +27,7 @@ class TooFewFilesPass final : public Pass<FlatElement> {
  private:
   std::size_t num_files_;
   std::int64_t num_shards_;
+  bool has_thrown_ = false;
 };
 
 PipelineHandle pipeline_of(FilePaths paths, FileOpener open, ElementType type) {

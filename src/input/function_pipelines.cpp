@@ -8,9 +8,12 @@
 namespace lockstep::detail {
 namespace {
 
+constexpr int kMaxParallelCalls = 1024;
+
 void check_options(const ParallelOptions& options, std::string_view what) {
-  LOCKSTEP_EXPECTS(options.num_parallel_calls >= 1, InvalidArgument, what, ": num_parallel_calls is ",
-                   options.num_parallel_calls, ". Pass at least 1, which uses the calling thread.");
+  LOCKSTEP_EXPECTS(options.num_parallel_calls >= 1 && options.num_parallel_calls <= kMaxParallelCalls,
+                   InvalidArgument, what, ": num_parallel_calls is ", options.num_parallel_calls,
+                   ". Pass at least 1, which uses the calling thread, and at most ", kMaxParallelCalls, ".");
 }
 
 /// Elements that a function makes.

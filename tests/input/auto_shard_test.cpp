@@ -73,6 +73,9 @@ TEST_CASE("shard-more-workers-than-files: one without a file just ends", "[input
   CHECK_THROWS_MATCHES(shard(files(10), 500, 9, AutoShardPolicy::file), InvalidArgument,
                        says("auto_shard: 10 files for 500 input pipelines"));
   CHECK(shard(files(0), 3, 0, AutoShardPolicy::file).empty());
+  auto pass = auto_shard(files(1), InputContext(2, 0, 2), AutoShardPolicy::file).pipeline()->open();
+  CHECK_THROWS_AS(pass->next(), InvalidArgument);
+  CHECK_FALSE(pass->next());
 }
 
 TEST_CASE("files are shared out below every transformation", "[input][host]") {

@@ -177,11 +177,22 @@ TEST_CASE("a cache of other elements is refused", "[input][cache][host]") {
         .cache(directory / "keys");
   };
   CHECK(flat_elements(keys("x")) == Values{1});
+  const auto two_keys = [&](const std::filesystem::path& path) {
+    const Tensor rows = test::vector_of({1});
+    return Dataset::from_tensor_slices(std::map<std::string, Tensor>{{"a", rows}, {"b", rows}}).cache(path);
+  };
+  CHECK(flat_elements(two_keys(directory / "two")) == Values{1});
+  CHECK_THROWS_MATCHES(flat_elements(Dataset::from_tensor_slices(
+                                         std::map<std::string, Tensor>{{"a: *, b", test::vector_of({1})}})
+                                         .cache(directory / "two")),
+                       InvalidArgument, says("other lengths or keys"));
   CHECK_THROWS_MATCHES(flat_elements(keys("y")), InvalidArgument, says("other lengths or keys"));
 }
 
 TEST_CASE("a cache whose folder is not there, or that is no file, is refused", "[input][cache][host]") {
   const TemporaryDirectory directory;
+  CHECK_THROWS_MATCHES(Dataset::range(3).cache(""), InvalidArgument,
+                       says("Dataset::cache: the path is empty. Name a file."));
   auto pass = Dataset::range(3).cache(directory.path() / "no" / "cache").pipeline()->open();
   CHECK_THROWS_MATCHES(pass->next(), NotFound, says("Dataset::cache: ", "there is no folder"));
   CHECK_FALSE(pass->next());

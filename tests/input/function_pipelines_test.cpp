@@ -41,6 +41,8 @@ TEST_CASE("functions with options that cannot be are refused", "[input][host]") 
   const auto numbers = Dataset::range(5);
   CHECK_THROWS_MATCHES(numbers.map(same, {.num_parallel_calls = 0}), InvalidArgument,
                        says("Dataset::map: num_parallel_calls is 0"));
+  CHECK_THROWS_MATCHES(numbers.map(same, {.num_parallel_calls = 1025}), InvalidArgument,
+                       says("Dataset::map: num_parallel_calls is 1025", "at most 1024"));
   CHECK_THROWS_MATCHES(numbers.interleave(two, 2, 1, {.num_parallel_calls = -1}), InvalidArgument,
                        says("Dataset::interleave: num_parallel_calls is -1"));
   CHECK_THROWS_MATCHES(numbers.interleave(two, 0), InvalidArgument,

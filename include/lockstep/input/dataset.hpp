@@ -65,10 +65,10 @@ class Transformations : public Base {
   Self take(std::int64_t count) const { return Self(taken(this->pipeline(), count)); }
   /// All but the first `count` elements. @throws InvalidArgument  count < 0.
   Self skip(std::int64_t count) const { return Self(skipped(this->pipeline(), count)); }
-  /// Elements index, index + num_shards, … With `shard_hint` for both: the number of input pipelines and
-  /// which one it is, once auto_shard or distribute_dataset has been called with AutoShardPolicy::hint;
-  /// before that `next` throws ContextError. @throws InvalidArgument  no shards, or an index that is not one
-  /// of them.
+  /// Elements index, index + num_shards, …; one that throws has its number too, and throws in every shard.
+  /// With `shard_hint` for both: the number of input pipelines and which one it is, once auto_shard or
+  /// distribute_dataset has been called with AutoShardPolicy::hint; before that `next` throws ContextError.
+  /// @throws InvalidArgument  no shards, or an index that is not one of them.
   Self shard(std::int64_t num_shards, std::int64_t index) const {
     return Self(sharded(this->pipeline(), num_shards, index));
   }
@@ -164,15 +164,15 @@ class TypedDataset : public detail::Transformations<TypedDataset<E>, Dataset> {
   /// keys are kept. The file appears as a whole; a pass that is dropped, or that throws, leaves none. Where
   /// files are shared out (auto_shard), each share has a file of its own, "PATH.INDEX-of-NUM_SHARDS".
   ///
-  /// From `next`: @throws NotFound  there is no such folder. @throws InvalidArgument  a file that is damaged,
-  /// or not such a cache of such elements: path, position and reason; the pass has ended. @throws Error  it
-  /// cannot be written.
+  /// @throws InvalidArgument  an empty path. From `next`: @throws NotFound  there is no such folder. @throws
+  /// InvalidArgument  a file that is damaged, or not such a cache of such elements: path, position and
+  /// reason; the pass has ended. @throws Error  it cannot be written.
   TypedDataset cache(const std::filesystem::path& path) const {
     return TypedDataset(detail::file_cache_pipeline<E>(this->pipeline(), path));
   }
   /// fn(element) for each element: a Tensor, or a nest of Tensors of the same lengths and keys for each.
   /// element_spec knows neither their shapes nor their dtypes. @throws InvalidArgument  num_parallel_calls
-  /// < 1.
+  /// out of range.
   template <detail::ElementCallable<E> F>
   auto map(F fn, const ParallelOptions& options = {}) const {
     return TypedDataset<detail::element_result_t<F, E>>(
@@ -188,7 +188,7 @@ class TypedDataset : public detail::Transformations<TypedDataset<E>, Dataset> {
   /// takes the elements. With n parallel calls, n > 1, the datasets in the first n places of the cycle are
   /// read ahead by one element, each on a thread of its own; if not deterministic, one that has none ready is
   /// passed over.
-  /// @throws InvalidArgument  cycle_length, block_length or num_parallel_calls < 1.
+  /// @throws InvalidArgument  cycle_length or block_length < 1, num_parallel_calls out of range.
   template <detail::ElementCallable<E> F>
   auto interleave(F fn, std::int64_t cycle_length, std::int64_t block_length = 1,
                   const ParallelOptions& options = {}) const {

@@ -36,7 +36,8 @@
 ///
 /// The readers below throw NotFound where the file cannot be opened, and InvalidArgument where it is not what
 /// it should be, also no regular file: path, position (bytes from the start) and reason. They do not trust
-/// files: no allocation is larger than the file, times 1032 where it is compressed.
+/// files: no allocation is larger than the file, times 1032 where it is compressed, or a fixed buffer of 64
+/// KiB.
 namespace lockstep::readers {
 
 template <class E>

@@ -34,7 +34,7 @@ class Lines {
       detail::append_within(line_, rest_.substr(0, size), source_.position() + source_.max_left());
       rest_.remove_prefix(has_ended ? size + 1 : rest_.size());
     }
-    if (line_.ends_with('\r')) line_.pop_back();
+    if (has_ended && line_.ends_with('\r')) line_.pop_back();
     const auto* bytes = reinterpret_cast<const std::uint8_t*>(line_.data());
     return Tensor::from(std::span(bytes, line_.size()), Shape(line_.size()), detail::input_device());
   }

@@ -38,6 +38,7 @@ TEST_CASE("lines end with a newline, a carriage return before it, or the file", 
   CHECK(lines_of("one\n\nthree") == Lines{"one", "", "three"});
   CHECK(lines_of("one\r\ntwo\rstill\r\n") == Lines{"one", "two\rstill"});
   CHECK(lines_of("\n") == Lines{""});
+  CHECK(lines_of("one\r\ntwo\r") == Lines{"one", "two\r"});
   CHECK(lines_of("\xc3\xa9\n") == Lines{"\xc3\xa9"});
   for (const std::size_t size : {16'383, 16'384, 16'385, 100'000}) {
     const std::string line(size, 'x');
