@@ -178,8 +178,9 @@ TEST_CASE("a cache of other elements is refused", "[input][cache][host]") {
   };
   CHECK(flat_elements(keys("x")) == Values{1});
   const auto two_keys = [&](const std::filesystem::path& path) {
-    const Tensor rows = test::vector_of({1});
-    return Dataset::from_tensor_slices(std::map<std::string, Tensor>{{"a", rows}, {"b", rows}}).cache(path);
+    const Tensor column = test::vector_of({1});
+    return Dataset::from_tensor_slices(std::map<std::string, Tensor>{{"a", column}, {"b", column}})
+        .cache(path);
   };
   CHECK(flat_elements(two_keys(directory / "two")) == Values{1});
   CHECK_THROWS_MATCHES(flat_elements(Dataset::from_tensor_slices(
