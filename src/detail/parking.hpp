@@ -11,13 +11,7 @@
 #include <immintrin.h>
 #endif
 
-#if defined(__has_feature)
-#define LOCKSTEP_THREAD_SANITIZER __has_feature(thread_sanitizer)
-#elif defined(__SANITIZE_THREAD__)
-#define LOCKSTEP_THREAD_SANITIZER 1
-#else
-#define LOCKSTEP_THREAD_SANITIZER 0
-#endif
+#include "detail/sanitizers.hpp"
 
 namespace lockstep::detail {
 

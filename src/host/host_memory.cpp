@@ -12,10 +12,11 @@
 #include <lockstep/error.hpp>
 
 #include "detail/numa.hpp"
+#include "detail/sanitizers.hpp"
 
 // Under AddressSanitizer cached blocks are poisoned, and so is the slack behind the bytes that were asked
 // for.
-#if defined(__SANITIZE_ADDRESS__)
+#if LOCKSTEP_ADDRESS_SANITIZER
 #include <sanitizer/asan_interface.h>
 #else
 #define ASAN_POISON_MEMORY_REGION(data, size) (static_cast<void>(data), static_cast<void>(size))

@@ -8,9 +8,10 @@
 
 #include <lockstep/error.hpp>
 
+#include "detail/sanitizers.hpp"
 #include "support/matchers.hpp"
 
-#if defined(__SANITIZE_ADDRESS__)
+#if LOCKSTEP_ADDRESS_SANITIZER
 #include <sanitizer/asan_interface.h>
 #endif
 
@@ -71,7 +72,7 @@ TEST_CASE("the cache gives way before an allocation fails", "[memory][host]") {
   CHECK(memory.stats().cached_bytes == 0);
 }
 
-#if defined(__SANITIZE_ADDRESS__)
+#if LOCKSTEP_ADDRESS_SANITIZER
 TEST_CASE("AddressSanitizer sees the use of freed memory, and of what lies behind a block's bytes",
           "[memory][host]") {
   HostMemory memory;

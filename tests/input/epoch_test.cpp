@@ -8,6 +8,7 @@
 #include <lockstep/memory.hpp>
 #include <lockstep/strategy/mirrored_strategy.hpp>
 
+#include "detail/sanitizers.hpp"
 #include "support/input.hpp"
 
 using namespace lockstep;
@@ -15,7 +16,7 @@ using test::host_devices;
 
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if LOCKSTEP_ADDRESS_SANITIZER || LOCKSTEP_THREAD_SANITIZER
 constexpr std::int64_t kNumRows = 1'000'000;
 constexpr bool kCountsMemory = false;  // the sanitizer keeps what is freed
 #else

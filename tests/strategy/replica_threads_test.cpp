@@ -18,6 +18,8 @@
 
 #include <lockstep/error.hpp>
 
+#include "detail/sanitizers.hpp"
+
 using lockstep::detail::ReplicaThreads;
 
 TEST_CASE("replica threads run one job for every replica", "[strategy][host]") {
@@ -92,7 +94,7 @@ TEST_CASE("replica threads end idle, used or never started", "[strategy][host]")
 }
 
 // A sanitizer's own memory would not fit the limit either.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !LOCKSTEP_ADDRESS_SANITIZER && !LOCKSTEP_THREAD_SANITIZER
 TEST_CASE("a thread that cannot be started is an Error, and a later run starts it", "[strategy][host]") {
   constexpr int n = 65;
   ReplicaThreads threads(n);

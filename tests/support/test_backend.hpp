@@ -8,8 +8,10 @@
 #include <lockstep/backend/device_backend.hpp>
 #include <lockstep/device_manager.hpp>
 
+#include "detail/sanitizers.hpp"
+
 /// Whether a sanitizer slows the tests down; they then do fewer rounds and leave out the very large cases.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(LOCKSTEP_TEST_SLOW)
+#if LOCKSTEP_ADDRESS_SANITIZER || LOCKSTEP_THREAD_SANITIZER || defined(LOCKSTEP_TEST_SLOW)
 inline constexpr bool kSlowBuild = true;
 #else
 inline constexpr bool kSlowBuild = false;
