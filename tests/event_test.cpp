@@ -36,10 +36,10 @@ TEST_CASE("an event marks the work enqueued before it was recorded", "[event]") 
 }
 
 TEST_CASE("an event that was never recorded orders nothing", "[event]") {
+  bool done = false;
   LazyDevice device;
   const Stream first(device), second(device);
   const Event event(device);
-  bool done = false;
   device.enqueue(first.handle(), [&] { done = true; });
   CHECK(event.is_complete());
   event.synchronize();
@@ -49,9 +49,9 @@ TEST_CASE("an event that was never recorded orders nothing", "[event]") {
 }
 
 TEST_CASE("a stream waits for the mark that an event had then, also when the event is gone", "[event]") {
+  int done = 0;
   LazyDevice device;
   const Stream first(device), second(device);
-  int done = 0;
   {
     const Event event(device);
     device.enqueue(first.handle(), [&] { ++done; });

@@ -47,11 +47,11 @@ TEST_CASE("a host stream is always complete", "[stream]") {
 }
 
 TEST_CASE("a stream waits for another stream's earlier work, not for its later work", "[stream]") {
+  std::string done;
   LazyDevice device, peer(1);
   const Stream first(device);
   const bool same_device = GENERATE(true, false);
   const Stream second(same_device ? device : peer);
-  std::string done;
   device.enqueue(first.handle(), [&] { done += 'a'; });
   second.wait(first);
   device.enqueue(first.handle(), [&] { done += 'c'; });
@@ -71,9 +71,9 @@ TEST_CASE("a stream that waits for itself enqueues nothing", "[stream]") {
 }
 
 TEST_CASE("between kinds of devices the calling thread waits", "[stream]") {
+  bool done = false;
   LazyDevice device;
   const Stream gpu(device), cpu("CPU:0");
-  bool done = false;
   device.enqueue(gpu.handle(), [&] { done = true; });
   SECTION("for a stream") {
     cpu.wait(gpu);

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <ranges>
 
 #include <catch2/catch_template_test_macros.hpp>
 #include <catch2/catch_test_macros.hpp>

@@ -17,7 +17,7 @@ namespace lockstep::test {
 /// more (0xdd, or a sanitizer).
 ///
 /// Calls itself GPU:k, computes with the host backend's kernels, and works through a StreamScope, without the
-/// device manager. One thread. Declare it before the tensors on it.
+/// device manager. One thread. Declare it before the tensors on it, and behind what enqueued work uses.
 class LazyDevice final : public backend::DeviceBackend {
  public:
   using StreamHandle = backend::StreamHandle;
