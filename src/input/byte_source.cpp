@@ -26,7 +26,10 @@ InputFile::InputFile(const std::filesystem::path& path, std::string_view what) {
     throw FileFault{0, "it is not a regular file"};
   size_bytes_ = static_cast<std::uint64_t>(status.st_size);
   char byte = 0;
-  if (size_bytes_ == 0 && ::pread(file_.get(), &byte, 1, 0) != 0)
+  if (size_bytes_ > 0) return;
+  const auto num_read = retry_interrupted([&] { return ::pread(file_.get(), &byte, 1, 0); });
+  if (num_read < 0) throw FileFault{0, "it cannot be read: " + std::generic_category().message(errno)};
+  if (num_read > 0)
     throw FileFault{0, "it has a size of 0, but bytes, as files of the kernel's do. Copy it to a disk"};
 }
 

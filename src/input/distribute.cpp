@@ -75,34 +75,46 @@ SplitRule split_rule(const InputTarget& target, const InputOptions& options, boo
   return rule;
 }
 
-/// Of replica 0's dataset and another's, as far as they are known.
-void check_same_components(const std::vector<TensorSpec>& spec, const std::vector<TensorSpec>& first,
-                           std::size_t replica) {
+/// @throws InvalidArgument  replicas' elements differ, as far as they are known, in number of components or
+/// dtypes.
+void check_same_components(const std::vector<std::vector<TensorSpec>>& spec) {
   constexpr std::string_view kWhat = "distribute_datasets_from_function";
-  if (spec.empty() || first.empty()) return;
-  LOCKSTEP_EXPECTS(spec.size() == first.size(), InvalidArgument, kWhat, ": the elements of replica ", replica,
-                   "'s dataset have ", spec.size(), " components, those of replica 0's ", first.size(),
-                   ". Make datasets of one structure.");
-  for (std::size_t i = 0; i < spec.size(); ++i)
-    LOCKSTEP_EXPECTS(!spec[i].is_known || !first[i].is_known || spec[i].dtype == first[i].dtype,
-                     InvalidArgument, kWhat, ": component ", i, " of replica ", replica, "'s elements is ",
-                     spec[i], ", of replica 0's ", first[i], ". Make datasets of the same dtypes.");
+  const auto first = std::find_if(spec.begin(), spec.end(), [](const auto& one) { return !one.empty(); });
+  if (first == spec.end()) return;
+  for (auto one = first; one != spec.end(); ++one)
+    LOCKSTEP_EXPECTS(one->empty() || one->size() == first->size(), InvalidArgument, kWhat,
+                     ": the elements of replica ", one - spec.begin(), "'s dataset have ", one->size(),
+                     " components, those of replica ", first - spec.begin(), "'s ", first->size(),
+                     ". Make datasets of one structure.");
+  for (std::size_t i = 0; i < first->size(); ++i) {
+    const auto is_known = [i](const auto& one) { return !one.empty() && one[i].is_known; };
+    const auto known = std::find_if(spec.begin(), spec.end(), is_known);
+    for (auto one = known; one != spec.end(); ++one)
+      LOCKSTEP_EXPECTS(!is_known(*one) || (*one)[i].dtype == (*known)[i].dtype, InvalidArgument, kWhat,
+                       ": component ", i, " of replica ", one - spec.begin(), "'s elements is ", (*one)[i],
+                       ", of replica ", known - spec.begin(), "'s ", (*known)[i],
+                       ". Make datasets of the same dtypes.");
+  }
 }
 
 }  // namespace
 
 const ElementType* common_type(const std::vector<PipelineHandle>& datasets) {
   const ElementType* known = nullptr;
+  std::size_t first = 0;
   std::string text;
   for (std::size_t i = 0; i < datasets.size(); ++i) {
     const ElementType& type = datasets[i]->type;
     if (!type.structure().has_value()) continue;
-    LOCKSTEP_EXPECTS(!known || type.text() == text, InvalidArgument,
+    if (!known) {
+      known = &type;
+      first = i;
+      text = type.text();
+    }
+    LOCKSTEP_EXPECTS(type.text() == text, InvalidArgument,
                      "distribute_datasets_from_function: the elements of replica ", i,
-                     "'s dataset have the structure ", type.text(), ", those of a replica before it ", text,
+                     "'s dataset have the structure ", type.text(), ", those of replica ", first, "'s ", text,
                      ". Make datasets whose elements have the same keys and lengths.");
-    if (!known) text = type.text();
-    known = known ? known : &type;
   }
   return known;
 }
@@ -159,16 +171,14 @@ Steps split_steps(const PipelineHandle& given, const InputTarget& target, const 
   const bool is_balanced = policy == AutoShardPolicy::off || policy == AutoShardPolicy::file;
   if (is_balanced && dataset->batch_size && rule.split != BatchSplit::weighted)
     sizes = balanced_batch_sizes(*dataset->batch_size, context);
-  auto open = [dataset, rule, sizes, context, deals_slices] {
+  const std::size_t num_dealt_to = deals_slices ? static_cast<std::size_t>(context.num_input_pipelines()) : 1;
+  const std::size_t index = deals_slices ? static_cast<std::size_t>(context.input_pipeline_id()) : 0;
+  auto open = [dataset, rule, sizes, num_dealt_to, index] {
     PartPasses slices;
-    if (!sizes.empty())
-      slices.push_back(std::make_unique<BalancedSplitPass>(dataset->open_batches(), sizes));
-    else if (deals_slices)
-      slices.push_back(std::make_unique<BatchSplitPass>(
-          dataset->open_batches(), rule, static_cast<std::size_t>(context.num_input_pipelines()),
-          static_cast<std::size_t>(context.input_pipeline_id())));
+    if (sizes.empty())
+      slices.push_back(std::make_unique<BatchSplitPass>(dataset->open_batches(), rule, num_dealt_to, index));
     else
-      slices.push_back(std::make_unique<BatchSplitPass>(dataset->open_batches(), rule));
+      slices.push_back(std::make_unique<BalancedSplitPass>(dataset->open_batches(), sizes));
     return slices;
   };
   const bool fills_with_empty = has_other_workers(target) || (num_slices > 1 && !is_static(spec));
@@ -183,9 +193,8 @@ Steps deal_steps(const std::vector<PipelineHandle>& datasets, const InputTarget&
   std::vector<std::vector<TensorSpec>> spec;
   for (std::size_t replica = 0; replica < num_replicas; ++replica)
     spec.push_back(datasets[replica % datasets.size()]->spec);
-  for (std::size_t replica = 1; replica < datasets.size(); ++replica)
-    check_same_components(spec[replica], spec[0], replica);
-  common_type(datasets);
+  check_same_components(spec);
+  common_type(datasets);  // throws where they differ
   const bool fills_with_empty =
       has_other_workers(target) || (num_replicas > 1 && !std::all_of(spec.begin(), spec.end(), is_static));
   if (fills_with_empty) std::for_each(spec.begin(), spec.end(), forget_num_rows);

@@ -150,6 +150,7 @@ class ShardPass final : public Pass<T> {
   }
 
  private:
+  /// The input's next value, which counts also where it throws.
   std::optional<T> take() {
     check_stop();
     shard_ = (shard_ + 1) % num_shards_;
@@ -161,7 +162,7 @@ class ShardPass final : public Pass<T> {
   std::int64_t num_shards_, index_;
   std::int64_t shard_ = 0;   // of the input's next value
   std::int64_t num_needed_;  // values until every shard has one
-  std::optional<T> own_;     // taken, and not given before that
+  std::optional<T> own_;     // taken before every shard has one
 };
 
 /// A shard that nobody has told.

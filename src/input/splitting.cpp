@@ -86,8 +86,9 @@ bool BatchSplitPass::fetch() {
   if (!batch) return false;
   const std::size_t num_leaves = (*batch)->num_leaves();
   std::vector<Part> parts;
-  for (std::size_t slice = index_; slice < rule_.num_slices; slice += num_workers_)
-    parts.push_back({{*batch, std::vector<RowRange>(num_leaves)}});
+  const auto is_own = [this](std::size_t slice) { return slice % num_workers_ == index_; };
+  for (std::size_t slice = 0; slice < rule_.num_slices; ++slice)
+    if (is_own(slice)) parts.push_back({{*batch, std::vector<RowRange>(num_leaves)}});
   for (std::size_t leaf = 0; leaf < num_leaves; ++leaf) {
     const LeafType type = (*batch)->leaf(leaf);
     LOCKSTEP_EXPECTS(type.shape.rank() > 0, InvalidArgument,
@@ -95,9 +96,10 @@ bool BatchSplitPass::fetch() {
                      ", which cannot be split over replicas. Batch the dataset first.");
     const std::vector<std::int64_t> sizes = rule_.sizes(type.shape[0]);
     std::int64_t begin = 0;
-    for (std::size_t slice = 0; slice < rule_.num_slices; begin += sizes[slice++])
-      if (slice % num_workers_ == index_)
-        parts[slice / num_workers_][0].rows[leaf] = {begin, begin + sizes[slice]};
+    for (std::size_t slice = 0; slice < rule_.num_slices; ++slice) {
+      if (is_own(slice)) parts[slice / num_workers_][0].rows[leaf] = {begin, begin + sizes[slice]};
+      begin += sizes[slice];
+    }
   }
   parts_ = std::move(parts);
   next_ = 0;

@@ -15,18 +15,38 @@ void DealPass::open() {
   open_ = nullptr;
 }
 
-WorkerStep DealPass::take(Elements& elements) {
+std::vector<std::optional<Part>> DealPass::take_parts() {
   std::vector<std::optional<Part>> parts;
-  for (std::size_t replica = 0; replica < fetchers_.size(); ++replica)
-    parts.push_back(parts_[replica % parts_.size()]->next());
+  std::exception_ptr error;
+  for (std::size_t replica = 0; replica < fetchers_.size(); ++replica) {
+    try {
+      parts.push_back(parts_[replica % parts_.size()]->next());
+    } catch (const Stopped&) {
+      throw;
+    } catch (...) {
+      if (parts_.size() == 1) throw;
+      if (!error) error = std::current_exception();  // the other replicas' passes go on too, to stay in step
+    }
+  }
+  if (error) std::rethrow_exception(error);
+  return parts;
+}
 
+WorkerStep DealPass::take(Elements& elements) {
+  const std::vector<std::optional<Part>> parts = take_parts();
   WorkerStep own{.is_whole = true};
   elements.resize(parts.size());
+  std::size_t first = 0;
   for (std::size_t replica = 0; replica < parts.size(); ++replica) {
     const std::optional<Part>& part = parts[replica];
     own.is_whole = own.is_whole && part;
     if (!part) continue;
-    if (!own.has_data) own.leaves = leaves_of(*part->front().batch);
+    if (!own.has_data) {
+      own.leaves = leaves_of(*part->front().batch);
+      first = replica;
+    } else if (parts_.size() > 1) {
+      check_same_leaves("replica", first, own.leaves, replica, leaves_of(*part->front().batch));
+    }
     own.has_data = true;
     elements[replica] = fetchers_[replica]->fetch(*part);
   }

@@ -53,6 +53,7 @@ class DealPass final : public Pass<FetchedStep> {
   using Elements = std::vector<std::optional<FetchedElement>>;
 
   void open();
+  std::vector<std::optional<Part>> take_parts();
   WorkerStep take(Elements& elements);
   std::vector<WorkerStep> share(const WorkerStep& own);
   void end() noexcept;

@@ -38,7 +38,7 @@ PipelineHandle with_passes(const PipelineHandle& input, const Wrap& wrap) {
   };
   Pipeline result = *input;
   std::visit(
-      [&]<class T>(T& elements) -> void {  // said, or clang 14 leaves out the passes' functions
+      [&]<class T>(T& elements) -> void {  // deduced, clang 14 emits no functions of the passes
         if constexpr (std::is_same_v<T, TableRows>)
           elements.open = wrapped(elements.open);
         else

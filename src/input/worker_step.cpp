@@ -27,22 +27,18 @@ WorkerStep from_json(const Json& json) {
   return step;
 }
 
-void check_same_leaves(const std::vector<WorkerStep>& workers, std::size_t first) {
-  const std::vector<LeafType>& expected = workers[first].leaves;
-  for (std::size_t worker = first + 1; worker < workers.size(); ++worker) {
-    const std::vector<LeafType>& leaves = workers[worker].leaves;
-    if (!workers[worker].has_data) continue;
-    LOCKSTEP_EXPECTS(leaves.size() == expected.size(), CollectiveMismatch, kWhat, "the elements of worker ",
-                     worker, " have ", leaves.size(), " components, those of worker ", first, " ",
-                     expected.size(), ". Make datasets of one structure on all workers.");
-    for (std::size_t i = 0; i < leaves.size(); ++i)
-      LOCKSTEP_EXPECTS(leaves[i].dtype == expected[i].dtype, CollectiveMismatch, kWhat, "component ", i,
-                       " is ", describe(leaves[i]), " on worker ", worker, ", but ", describe(expected[i]),
-                       " on worker ", first, ". Make datasets of the same dtypes on all workers.");
-  }
-}
-
 }  // namespace
+
+void check_same_leaves(std::string_view who, std::size_t first, const std::vector<LeafType>& expected,
+                       std::size_t index, const std::vector<LeafType>& leaves) {
+  LOCKSTEP_EXPECTS(leaves.size() == expected.size(), CollectiveMismatch, kWhat, "the elements of ", who, " ",
+                   index, " have ", leaves.size(), " components, those of ", who, " ", first, " ",
+                   expected.size(), ". Make datasets of one structure for every ", who, ".");
+  for (std::size_t i = 0; i < leaves.size(); ++i)
+    LOCKSTEP_EXPECTS(leaves[i].dtype == expected[i].dtype, CollectiveMismatch, kWhat, "component ", i, " is ",
+                     describe(leaves[i]), " on ", who, " ", index, ", but ", describe(expected[i]), " on ",
+                     who, " ", first, ". Make datasets of the same dtypes for every ", who, ".");
+}
 
 std::string to_message(const WorkerStep& step) {
   Json json{{"has_data", step.has_data},
@@ -88,7 +84,10 @@ std::optional<std::vector<LeafType>> conclude(const std::vector<WorkerStep>& wor
       std::all_of(workers.begin(), workers.end(), [](const WorkerStep& worker) { return worker.is_whole; });
   if (first == workers.end() || (!is_whole && !fills_with_empty)) return std::nullopt;
 
-  check_same_leaves(workers, static_cast<std::size_t>(first - workers.begin()));
+  const auto first_index = static_cast<std::size_t>(first - workers.begin());
+  for (std::size_t worker = first_index + 1; worker < workers.size(); ++worker)
+    if (workers[worker].has_data)
+      check_same_leaves("worker", first_index, first->leaves, worker, workers[worker].leaves);
   if (!is_whole) check_has_rows(first->leaves);
   for (std::size_t worker = 0; worker < workers.size(); ++worker)
     LOCKSTEP_EXPECTS(workers[worker].has_data || workers[worker].knows_structure, ContextError, kWhat,

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <lockstep/detail/pipeline.hpp>
@@ -17,6 +19,11 @@ struct WorkerStep {
   bool knows_structure = true;         ///< Whether elements without rows can be made into the dataset's type.
   std::optional<std::string> error{};  ///< Why it could not read.
 };
+
+/// @param who  whose elements: "worker", "replica". @param first, index  their numbers.
+/// @throws CollectiveMismatch  the elements differ in number of components or dtype.
+void check_same_leaves(std::string_view who, std::size_t first, const std::vector<LeafType>& expected,
+                       std::size_t index, const std::vector<LeafType>& leaves);
 
 std::string to_message(const WorkerStep& step);
 /// @throws CollectiveError  messages that are not to_message's.

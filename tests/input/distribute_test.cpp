@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <stdexcept>
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -218,19 +219,55 @@ TEST_CASE("datasets of one function have one structure", "[input][host]") {
   CHECK_THROWS_MATCHES(strategy.distribute_datasets_from_function(of_dtype, options), InvalidArgument,
                        says("component 0 of replica 1's elements is [] float32", "replica 0's [] float64"));
 
+  MirroredStrategy three(host_devices(3));
+  const auto of_two_dtypes = [](const InputContext& context) {
+    const DType dtype = context.input_pipeline_id() == 1 ? DType::i32 : DType::f64;
+    const auto rows = Dataset::from_tensor_slices(Tensor::zeros({2}, dtype));
+    return context.input_pipeline_id() == 0 ? rows.map([](const Tensor& x) { return x; }) : rows;
+  };
+  CHECK_THROWS_MATCHES(three.distribute_datasets_from_function(of_two_dtypes, options), InvalidArgument,
+                       says("component 0 of replica 2's elements is [] float64", "replica 1's [] int32"));
+  const auto made_of_two_dtypes = [&](const InputContext& context) {
+    return of_two_dtypes(context).map([](const Tensor& x) { return x; });
+  };
+  auto steps = three.distribute_datasets_from_function(made_of_two_dtypes, options).iterator();
+  CHECK_THROWS_MATCHES(
+      steps.next(), InvalidArgument,
+      says("component 0 is [] int32 on replica 1, but [] float64 on replica 0", "the same dtypes"));
+
   using Named = std::map<std::string, Tensor>;
   const auto named = [](const InputContext& context) {
     return Dataset::from_tensor_slices(
         Named{{context.input_pipeline_id() == 0 ? "a" : "b", Tensor::zeros({2})}});
   };
   CHECK_THROWS_MATCHES(strategy.distribute_datasets_from_function(named, options), InvalidArgument,
-                       says("replica 1's dataset have the structure {b: *}", "before it {a: *}"));
+                       says("replica 1's dataset have the structure {b: *}", "those of replica 0's {a: *}"));
   const auto made = [&](const InputContext& context) {
     return named(context).map([](const Named& element) { return element; });
   };
   auto iterator = strategy.distribute_datasets_from_function(made, options).iterator();
   CHECK_THROWS_MATCHES(iterator.next(), InvalidArgument,
-                       says("replica 1's dataset have the structure {b: *}", "before it {a: *}"));
+                       says("replica 1's dataset have the structure {b: *}", "those of replica 0's {a: *}"));
+}
+
+TEST_CASE("where one replica's dataset throws, those of the others go on too", "[input][host]") {
+  MirroredStrategy strategy(host_devices(3));
+  const auto make = [](const InputContext& context) {
+    return Dataset::range(3)
+        .map([id = context.input_pipeline_id()](const Tensor& x) {
+          if (x.item<std::int64_t>() == 1 && id != 1) throw std::runtime_error(id == 0 ? "first" : "last");
+          return x;
+        })
+        .batch(1);
+  };
+  auto iterator =
+      strategy
+          .distribute_datasets_from_function(make, {.replication_mode = InputReplicationMode::per_replica})
+          .iterator();
+  CHECK(components(iterator.next()) == std::vector<Values>{{0}, {0}, {0}});
+  CHECK_THROWS_MATCHES(iterator.next(), Error, says("element 1: first"));
+  CHECK(components(iterator.next()) == std::vector<Values>{{2}, {2}, {2}});
+  CHECK_FALSE(iterator.next_optional());
 }
 
 TEST_CASE("an iterator that was moved from says so", "[input][host]") {

@@ -127,8 +127,9 @@ TEST_CASE("components are put where the plan says", "[input][host]") {
 TEST_CASE("an exception comes at its step, and the pass goes on after it", "[input][host]") {
   const int num_ahead = GENERATE(0, 1, 4);
   // No rows to fill the step with.
-  ReceivePass pass = open({{vector_of({0})}, {Tensor::scalar(1.0f), Tensor::scalar(2.0f)}},
-                          {.devices = test::host_devices(2), .num_ahead = num_ahead});
+  ReceivePass pass =
+      open({{vector_of({0})}, {Tensor::scalar(std::int64_t{1}), Tensor::scalar(std::int64_t{2})}},
+           {.devices = test::host_devices(2), .num_ahead = num_ahead});
   CHECK(pass.next());
   CHECK_THROWS_MATCHES(pass.next(), InvalidArgument, says("ends within a step"));
   CHECK_FALSE(pass.next());

@@ -154,8 +154,8 @@ consteval bool has_fixed_structure() {
 /// Appends a key such that what comes after it cannot be taken for a part of it.
 inline void append_key(std::string_view key, std::string& text) {
   for (const char c : key) {
-    if (c == ':' || c == '\\') text += '\\';
-    text += c;
+    if (c == ':' || c == '}' || c == '\\' || c == '\0') text += '\\';
+    text += c == '\0' ? '0' : c;
   }
   text += ": ";
 }
@@ -187,6 +187,7 @@ void append_structure(const T& nest, std::string& text) {
       for (const auto& [key, element] : nest) part(element, &key);
     });
   } else if constexpr (OptionalNest<T>) {
+    if constexpr (OptionalNest<typename T::value_type>) text += nest ? "?" : "";
     if (nest)
       append_structure(*nest, text);
     else

@@ -110,7 +110,8 @@ class DistributedIterator {
   /// The next step's values: one component for each local replica, in replica order. Some may have no rows.
   /// @throws OutOfRange  the end of the pass.
   /// @throws ContextError  in a replica function: fetch outside and pass the value to `run`. Moved-from.
-  /// @throws InvalidArgument  elements that cannot be batched or split. @throws what the dataset's functions
+  /// @throws InvalidArgument  elements that cannot be batched or split; of datasets for each replica, other
+  /// keys, lengths or dtypes than another's. @throws what the dataset's functions
   /// do, at their step; the next call goes on after it: what replicas already had of that step is left out.
   /// @throws CollectiveError  another worker could not read its part of the step. @throws CollectiveMismatch
   /// workers' elements have different dtypes. @throws CollectiveAborted  another worker is gone; the pass has

@@ -179,8 +179,9 @@ class Strategy {
   /// each replica), and deals the elements of the TypedDataset it returns: each replica takes a whole one in
   /// turn. Batches should have the per-replica size. Where the last step has too few, the other replicas get
   /// elements without rows; if all shapes are static, the step is left out instead.
-  /// @throws InvalidArgument  as distribute_dataset. @throws Unsupported  per_replica on another strategy
-  /// than MirroredStrategy.
+  /// @throws InvalidArgument  as distribute_dataset; datasets for each replica that differ in the keys,
+  /// lengths or dtypes of their elements (on `next`, where they are not known before). @throws Unsupported
+  /// per_replica on another strategy than MirroredStrategy.
   template <std::invocable<InputContext> F>
   auto distribute_datasets_from_function(F&& fn, const InputOptions& options = {});
 
