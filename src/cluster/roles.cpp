@@ -4,10 +4,13 @@
 #include <lockstep/cluster/roles.hpp>
 #include <lockstep/error.hpp>
 
+#include "cluster/evaluator.hpp"
+
 namespace lockstep::cluster {
 namespace {
 
-constexpr std::string_view kChief = "chief", kWorker = "worker", kEvaluator = "evaluator", kPs = "ps";
+using detail::kEvaluator;
+constexpr std::string_view kChief = "chief", kWorker = "worker", kPs = "ps";
 
 /// Of a job that may be missing.
 int num_tasks(const ClusterSpec& spec, std::string_view job) {
@@ -33,7 +36,7 @@ void validate_cluster_spec(const ClusterSpec& spec, std::string_view type, int i
   LOCKSTEP_EXPECTS(type == kChief || type == kWorker || type == kEvaluator || type == kPs, InvalidArgument,
                    "validate_cluster_spec: '", type,
                    "' is no type of task. Types are chief, worker, evaluator and ps.");
-  spec.task_address(type, id);
+  if (!detail::is_evaluator_outside(spec, {std::string(type), id})) spec.task_address(type, id);
   for (const std::string_view job : {kChief, kEvaluator})
     LOCKSTEP_EXPECTS(num_tasks(spec, job) <= 1, InvalidArgument, "validate_cluster_spec: the cluster ", spec,
                      " has ", num_tasks(spec, job), " tasks in the job ", job, ". Leave at most one.");
@@ -52,6 +55,7 @@ int worker_count(const ClusterSpec& spec, std::string_view type, int id) {
 
 int id_in_cluster(const ClusterSpec& spec, std::string_view type, int id) {
   check_works("id_in_cluster", spec, type, id);
+  if (type == kEvaluator) return id;
   const auto& tasks = spec.tasks(type);
   const auto position = std::distance(tasks.begin(), tasks.find(id));
   return static_cast<int>(position) + (type == kWorker ? num_tasks(spec, kChief) : 0);

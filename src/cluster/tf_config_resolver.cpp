@@ -1,6 +1,7 @@
 #include <lockstep/cluster/tf_config_resolver.hpp>
 #include <lockstep/device_manager.hpp>
 
+#include "cluster/evaluator.hpp"
 #include "cluster/launcher_variables.hpp"
 #include "cluster/tf_config.hpp"
 
@@ -30,7 +31,9 @@ TfConfigResolver::TfConfigResolver(detail::TfConfig&& config, ResolverOptions&& 
     : Resolver(merge(config, std::move(options))), spec_(std::move(config.cluster)) {}
 
 std::string TfConfigResolver::default_master() const {
-  if (!options().master.empty() || spec_.num_tasks() <= 1) return options().master;
+  const std::optional<Task> task = current_task();
+  const bool is_outside = task && detail::is_evaluator_outside(spec_, *task);
+  if (!options().master.empty() || spec_.num_tasks() <= 1 || is_outside) return options().master;
   return current_task_address();
 }
 

@@ -8,6 +8,7 @@
 #include <lockstep/error.hpp>
 #include <lockstep/strategy/mesh_strategy.hpp>
 
+#include "cluster/evaluator.hpp"
 #include "strategy/default_devices.hpp"
 
 namespace lockstep {
@@ -23,7 +24,9 @@ std::optional<cluster::Task> own_task(const cluster::Resolver* resolver) {
       resolver->task_type() && resolver->task_id(), InvalidArgument, kName,
       ": the resolver has a cluster, but does not say which of its tasks this process is. Give it "
       "a task type and a task id.");
-  return cluster::Task{*resolver->task_type(), *resolver->task_id()};
+  cluster::Task task{*resolver->task_type(), *resolver->task_id()};
+  if (detail::is_evaluator_outside(resolver->cluster_spec(), task)) return std::nullopt;
+  return task;
 }
 
 /// Every device of the cluster.

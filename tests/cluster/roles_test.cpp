@@ -66,6 +66,18 @@ TEST_CASE("the collective leader: the chief, without one worker 0, for evaluator
   CHECK_THROWS_MATCHES(collective_leader(kWorkers, "worker", 2), InvalidArgument, says("no task 2"));
 }
 
+TEST_CASE("an evaluator works beside a cluster that does not list it", "[cluster][host]") {
+  const ClusterSpec training{{"chief", {"c:1"}}, {"worker", {"w:1"}}};
+  CHECK_NOTHROW(validate_cluster_spec(training, "evaluator", 0));
+  CHECK(is_chief(training, "evaluator", 0));
+  CHECK(id_in_cluster(training, "evaluator", 0) == 0);
+  CHECK(id_in_cluster(training, "evaluator", 2) == 2);
+  CHECK_FALSE(collective_leader(training, "evaluator", 0));
+  CHECK_THROWS_MATCHES(worker_count(training, "evaluator"), InvalidArgument, says("no job 'evaluator'"));
+  CHECK_THROWS_MATCHES(is_chief(training, "evaluator", -1), InvalidArgument, says("no job 'evaluator'"));
+  CHECK_THROWS_MATCHES(is_chief(kWithChief, "evaluator", 1), InvalidArgument, says("no task 1"));
+}
+
 TEST_CASE("in a sparse job the first task is worker 0, and ids have no holes", "[cluster][host]") {
   const ClusterSpec spec{{"worker", {{3, "w3"}, {7, "w7"}, {9, "w9"}}}};
   CHECK(is_chief(spec, "worker", 3));

@@ -122,6 +122,15 @@ TEST_CASE("a mesh strategy refuses devices of another task", "[mesh][host]") {
                        says("MeshStrategy: without an assignment", "2 tasks", "worker 0"));
 }
 
+TEST_CASE("an evaluator that its cluster does not list has its own devices", "[mesh][host]") {
+  const auto evaluator = std::make_shared<cluster::SimpleResolver>(
+      cluster::ClusterSpec{{"chief", {"c:1"}}, {"worker", {"w:1"}}},
+      cluster::ResolverOptions{.task_type = "evaluator", .task_id = 0});
+  CHECK(MeshStrategy(evaluator).num_replicas_in_sync() >= 1);
+  CHECK(MeshStrategy(evaluator, on_task(0)).extended().worker_devices() ==
+        std::vector<Device>{"CPU:0", "CPU:2"});
+}
+
 TEST_CASE("a mesh strategy needs to know which task of a cluster it is in", "[mesh][host]") {
   const auto resolver =
       std::make_shared<cluster::SimpleResolver>(cluster::ClusterSpec{{"worker", {"a:1"}}, {"ps", {"b:1"}}});

@@ -15,9 +15,10 @@ namespace lockstep::cluster {
 /// is a number is taken as text, an index that is text as a number; null counts as missing; other keys are
 /// left alone.
 ///
-/// `master()` is the option, else the session master, else "" where the cluster has at most one task in all,
-/// else the address of the current task. `num_accelerators` without the option: the current task has this
-/// process's GPUs (DeviceManager), of other tasks nothing is known.
+/// `master()` is the option, else the session master, else "" where the cluster has at most one task in all
+/// or the current task is an evaluator that it does not list, else the address of the current task.
+/// `num_accelerators` without the option: the current task has this process's GPUs (DeviceManager), of other
+/// tasks nothing is known.
 class TfConfigResolver : public Resolver {
  public:
   /// Reads the variable once. Not set, or set to nothing: an empty cluster and no task. Options other than
