@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <cstdint>
 #include <numeric>
+#include <tuple>
 #include <vector>
 
 #include <unistd.h>
@@ -10,6 +12,7 @@
 #include <lockstep/error.hpp>
 
 #include "ascii.hpp"
+#include "cluster/evaluator.hpp"
 #include "cluster/launcher_variables.hpp"
 #include "cluster/slurm.hpp"
 #include "detail/in_quotes.hpp"
@@ -37,9 +40,10 @@ struct PlaceNames {
   std::string_view rank, size, local_rank, local_size;
 };
 
-Place read_place(const LauncherVariables& variables, const PlaceNames& names) {
+/// @param size  what `names.size` stands for where that variable is no number.
+Place read_place(const LauncherVariables& variables, const PlaceNames& names, std::optional<int> size = {}) {
   Place place;
-  place.size = variables.number(names.size, 1, kMaxProcesses);
+  place.size = size ? *size : variables.number(names.size, 1, kMaxProcesses);
   place.rank = variables.number(names.rank, 0, kMaxProcesses - 1);
   variables.expect_agreement(place.rank < place.size, names.rank, names.size, "ranks are below the size");
   place.local_size = variables.find_number(names.local_size, 1, kMaxProcesses);
@@ -76,7 +80,7 @@ std::shared_ptr<Resolver> from_tf_config(const EnvironmentVariables& variables) 
   const ClusterSpec spec = resolver->cluster_spec();
   if (spec.empty() || !resolver->task_type() || !resolver->task_id()) return resolver;
   const Task task{*resolver->task_type(), *resolver->task_id()};
-  LOCKSTEP_EXPECTS(spec.contains(task), InvalidArgument,
+  LOCKSTEP_EXPECTS(spec.contains(task) || detail::is_evaluator_outside(spec, task), InvalidArgument,
                    "from_environment: the environment variable TF_CONFIG is ",
                    detail::in_quotes(variables.find("TF_CONFIG")->second), ": its task ", task,
                    " is not one of its cluster ", spec, ". Name one of the cluster's tasks.");
@@ -87,49 +91,135 @@ std::shared_ptr<Resolver> from_torchrun(const EnvironmentVariables& all) {
   const LauncherVariables variables(all, "torchrun");
   const Place place = read_place(variables, {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"});
   const int port = variables.number(kMasterPort, 1, kMaxPort);
-  return make_worker(place, {address(variables.text(kMasterHost), port)});
+  return make_worker(place, {address(variables.host(kMasterHost), port)});
 }
 
-std::shared_ptr<Resolver> from_open_mpi(const EnvironmentVariables& all) {
-  const LauncherVariables variables(all, "Open MPI's mpirun");
-  const Place place = read_place(variables, {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
-                                             "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"});
+/// A launcher that tells ranks and sizes, but no addresses.
+struct Launcher {
+  std::string_view name;
+  PlaceNames place;
+};
+
+// MPI's own launchers are found first: they run within the jobs of the others.
+constexpr Launcher kOpenMpi = {"Open MPI's mpirun",
+                               {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+                                "OMPI_COMM_WORLD_LOCAL_SIZE"}};
+constexpr Launcher kMvapich = {
+    "MVAPICH2's mpirun_rsh",
+    {"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"}};
+constexpr Launcher kJsrun = {
+    "LSF's jsrun",
+    {"JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_LOCAL_RANK", "JSM_NAMESPACE_LOCAL_SIZE"}};
+constexpr Launcher kFlux = {"Flux", {"FLUX_TASK_RANK", "FLUX_JOB_SIZE", "FLUX_TASK_LOCAL_ID", {}}};
+constexpr std::string_view kPmiRank = "PMI_RANK", kPmiSize = "PMI_SIZE", kPmixRank = "PMIX_RANK";
+constexpr std::string_view kSlurmRank = "SLURM_PROCID", kStepSize = "SLURM_STEP_NUM_TASKS";
+
+/// MPICH and Intel MPI have names of their own for the local rank and size, Cray PALS has PMI's.
+Launcher pmi(const EnvironmentVariables& all) {
+  constexpr std::string_view kName = "MPICH's or Intel MPI's mpiexec";
+  const LauncherVariables variables(all, kName);
+  return {kName,
+          {kPmiRank, kPmiSize, variables.first_set("MPI_LOCALRANKID", "PMI_LOCAL_RANK"),
+           variables.first_set("MPI_LOCALNRANKS", "PMI_LOCAL_SIZE")}};
+}
+
+bool is_known(const EnvironmentVariables& variables, const Launcher& launcher) {
+  return detail::find_variable(variables, launcher.place.rank) ||
+         detail::find_variable(variables, launcher.place.size);
+}
+
+/// Whether PMI's and PMIx's variables are those that srun or Flux sets for a step or job, not an mpiexec's
+/// within it: the number of processes is then the step's or job's.
+bool is_pmi_of_scheduler(const EnvironmentVariables& variables) {
+  const std::string* const size = detail::find_variable(variables, kPmiSize);
+  const auto agrees = [&](std::string_view name) {
+    const std::string* const tasks = detail::find_variable(variables, name);
+    return tasks && (!size || *size == *tasks);
+  };
+  return agrees(kStepSize) || agrees(kFlux.place.size);
+}
+
+void expect_pmi_agrees(const LauncherVariables& variables, std::string_view rank_name) {
+  for (const std::string_view name : {kPmiRank, kPmixRank})
+    variables.expect_agreement(!variables.find(name) || variables.text(name) == variables.text(rank_name),
+                               name, rank_name, "a process has one rank");
+}
+
+std::shared_ptr<Resolver> from_launcher(const EnvironmentVariables& all, const Launcher& launcher) {
+  const LauncherVariables variables(all, launcher.name);
+  const Place place = read_place(variables, launcher.place);
   const int port = master_port(variables);
-  if (const std::string* const host = variables.find(kMasterHost))
-    return make_worker(place, {address(*host, port)});
+  if (variables.find(kMasterHost)) return make_worker(place, {address(variables.host(kMasterHost), port)});
   const bool share_host = place.size == 1 || place.local_size == place.size;
   return make_worker(place, {share_host ? address("localhost", port) : ""});
 }
 
-/// The numbers of tasks on the nodes, from the variable `name`, or equal ones if it is not set.
-std::vector<int> read_tasks_per_node(const LauncherVariables& variables, std::string_view name,
-                                     std::string_view nodes_name, std::size_t num_nodes,
-                                     std::string_view size_name, int size) {
-  if (!variables.find(name)) {
+/// @throws InvalidArgument  the process was started by a launcher whose variables do not tell how many it
+/// started.
+void refuse_launchers_without_size(const EnvironmentVariables& all) {
+  const bool is_lsf_alone = detail::find_variable(all, "LSB_DJOB_NUMPROC") &&
+                            *detail::find_variable(all, "LSB_DJOB_NUMPROC") == "1";
+  for (const auto& [name, launcher, is_alone] :
+       {std::tuple{kPmixRank, "a PMIx launcher", is_pmi_of_scheduler(all)},
+        {std::string_view("PALS_RANKID"), "Cray PALS", false},
+        {std::string_view("ALPS_APP_PE"), "Cray's aprun", false},
+        {std::string_view("LSF_PM_TASKID"), "LSF's blaunch", is_lsf_alone}}) {
+    const std::string* const rank = detail::find_variable(all, name);
+    LOCKSTEP_EXPECTS(
+        !rank || is_alone, InvalidArgument, "from_environment (", launcher, "): ", name, " is ",
+        detail::in_quotes(*rank),
+        ", but no variable tells how many processes there are. Set RANK, WORLD_SIZE, MASTER_ADDR "
+        "and MASTER_PORT in each process, or unset ",
+        name, " if it works alone.");
+  }
+}
+
+int sum_of_tasks(const LauncherVariables& variables, std::string_view name, const std::vector<int>& counts) {
+  const std::int64_t sum = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+  if (sum > kMaxProcesses)
+    variables.refuse(name,
+                     detail::concat("it adds up to more than ", std::to_string(kMaxProcesses), " tasks"));
+  return static_cast<int>(sum);
+}
+
+/// The numbers of tasks on the nodes: what the variable `name` lists, or, where it is not set, equal ones.
+std::vector<int> tasks_per_node(const LauncherVariables& variables, std::vector<int> listed,
+                                std::string_view name, std::string_view nodes_name, std::size_t num_nodes,
+                                std::string_view size_name, int size) {
+  if (listed.empty()) {
     const int n = static_cast<int>(num_nodes);
     if (size % n != 0)
       variables.refuse(name, detail::concat("it has to be, as ", std::to_string(size), " tasks on ",
                                             std::to_string(n), " nodes are not equally many on each"));
     return std::vector<int>(num_nodes, size / n);
   }
-  std::vector<int> counts = detail::parse_tasks_per_node(variables, name);
-  variables.expect_agreement(counts.size() == num_nodes, name, nodes_name, "it has a number for each node");
-  variables.expect_agreement(std::accumulate(counts.begin(), counts.end(), std::int64_t{0}) == size, name,
+  variables.expect_agreement(listed.size() == num_nodes, name, nodes_name, "it has a number for each node");
+  variables.expect_agreement(std::accumulate(listed.begin(), listed.end(), std::int64_t{0}) == size, name,
                              size_name, "it adds up to the number of tasks");
-  return counts;
+  return listed;
 }
 
 std::shared_ptr<Resolver> from_slurm(const EnvironmentVariables& all) {
   const LauncherVariables variables(all, "Slurm's srun");
-  const std::string_view size_name = variables.first_set("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS");
-  Place place = read_place(variables, {"SLURM_PROCID", size_name, "SLURM_LOCALID", {}});
-
+  expect_pmi_agrees(variables, kSlurmRank);
   const bool has_step = variables.find("SLURM_STEP_NODELIST");
   const std::string_view nodes_name = has_step ? "SLURM_STEP_NODELIST" : "SLURM_JOB_NODELIST";
-  const std::vector<std::string> nodes = detail::parse_node_list(variables, nodes_name);
   const std::string_view counts_name = has_step ? "SLURM_STEP_TASKS_PER_NODE" : "SLURM_TASKS_PER_NODE";
-  const std::vector<int> counts =
-      read_tasks_per_node(variables, counts_name, nodes_name, nodes.size(), size_name, place.size);
+  std::vector<int> listed;
+  if (variables.find(counts_name)) listed = detail::parse_tasks_per_node(variables, counts_name);
+
+  // Where a batch script asks for no number of tasks, its process is told only how many nodes have.
+  std::string_view size_name = variables.first_set(kStepSize, "SLURM_NTASKS");
+  std::optional<int> size;
+  if (!variables.find(size_name) && !listed.empty()) {
+    size_name = counts_name;
+    size = sum_of_tasks(variables, counts_name, listed);
+  }
+  Place place = read_place(variables, {kSlurmRank, size_name, "SLURM_LOCALID", {}}, size);
+
+  const std::vector<std::string> nodes = detail::parse_node_list(variables, nodes_name);
+  const std::vector<int> counts = tasks_per_node(variables, std::move(listed), counts_name, nodes_name,
+                                                 nodes.size(), size_name, place.size);
 
   const std::string* const distribution = variables.find("SLURM_DISTRIBUTION");
   const std::string across_nodes =
@@ -150,8 +240,10 @@ std::shared_ptr<Resolver> from_slurm(const EnvironmentVariables& all) {
   }
 
   const int port = master_port(variables);
-  const std::string* const master = variables.find(kMasterHost);
-  std::vector<std::string> addresses = {address(master ? *master : nodes.front(), port)};
+  const std::string& master = variables.find(kMasterHost) ? variables.host(kMasterHost) : nodes.front();
+  variables.expect_agreement(master == nodes.front() || std::ranges::find(nodes, master) == nodes.end(),
+                             kMasterHost, nodes_name, "task 0 runs on the first node");
+  std::vector<std::string> addresses = {address(master, port)};
   if (is_known)
     for (std::size_t i = 1; i < tasks.size(); ++i) {
       if (tasks[i].local_id > kMaxPort - port)
@@ -182,9 +274,18 @@ std::shared_ptr<Resolver> from_environment(const EnvironmentVariables& variables
   };
   if (is_set("TF_CONFIG")) return from_tf_config(variables);
   if (is_set("TORCHELASTIC_RUN_ID")) return from_torchrun(variables);
-  if (is_set("OMPI_COMM_WORLD_RANK") || is_set("OMPI_COMM_WORLD_SIZE")) return from_open_mpi(variables);
+  if (is_known(variables, kOpenMpi)) return from_launcher(variables, kOpenMpi);
+  if (is_known(variables, kMvapich)) return from_launcher(variables, kMvapich);
+  if (is_known(variables, pmi(variables)) && !is_pmi_of_scheduler(variables))
+    return from_launcher(variables, pmi(variables));
   if (is_set("RANK") || is_set("WORLD_SIZE")) return from_torchrun(variables);
-  if (is_set("SLURM_PROCID")) return from_slurm(variables);
+  if (is_known(variables, kJsrun)) return from_launcher(variables, kJsrun);
+  if (is_known(variables, kFlux)) {
+    expect_pmi_agrees(LauncherVariables(variables, kFlux.name), kFlux.place.rank);
+    return from_launcher(variables, kFlux);
+  }
+  refuse_launchers_without_size(variables);
+  if (is_set(kSlurmRank)) return from_slurm(variables);
   return std::make_shared<SimpleResolver>(ClusterSpec());
 }
 

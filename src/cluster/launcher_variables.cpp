@@ -1,15 +1,40 @@
 #include "cluster/launcher_variables.hpp"
 
+#include <algorithm>
+
+#include <arpa/inet.h>
+
 #include <lockstep/error.hpp>
 
 #include "ascii.hpp"
 #include "detail/in_quotes.hpp"
 
 namespace lockstep::detail {
+namespace {
+
+// RFC 1123, section 2.1, and the underscores that networks use all the same.
+bool is_host_name(std::string_view text) {
+  const auto is_part = [](char c) { return is_digit_ascii(c) || is_letter_ascii(c) || c == '.' || c == '_'; };
+  return !text.empty() && text.size() <= 255 && is_part(text.front()) &&
+         std::ranges::all_of(text, [&](char c) { return is_part(c) || c == '-'; });
+}
+
+// With or without brackets, and a zone (RFC 4007, section 11).
+bool is_ipv6(std::string_view text) {
+  if (text.starts_with('[') && text.ends_with(']')) text = text.substr(1, text.size() - 2);
+  const std::size_t percent = text.find('%');
+  if (percent != text.npos && !is_host_name(text.substr(percent + 1))) return false;
+  in6_addr address;
+  return inet_pton(AF_INET6, std::string(text.substr(0, percent)).c_str(), &address) == 1;
+}
+
+}  // namespace
 
 const std::string* find_variable(const cluster::EnvironmentVariables& variables, std::string_view name) {
   const auto found = variables.find(name);
-  return found == variables.end() || found->second.empty() ? nullptr : &found->second;
+  return found == variables.end() || found->second.find_first_not_of(" \t\r\n") == std::string::npos
+             ? nullptr
+             : &found->second;
 }
 
 std::string LauncherVariables::quoted(std::string_view name) const {
@@ -33,6 +58,12 @@ const std::string& LauncherVariables::text(std::string_view name) const {
   const std::string* const value = find(name);
   if (!value) refuse(name, "");
   return *value;
+}
+
+const std::string& LauncherVariables::host(std::string_view name) const {
+  const std::string& value = text(name);
+  if (!is_host_name(value) && !is_ipv6(value)) refuse(name, "it is not the name or the address of a host");
+  return value;
 }
 
 int LauncherVariables::number(std::string_view name, int least, int most) const {

@@ -8,7 +8,7 @@
 
 namespace lockstep::detail {
 
-/// A variable's value; nothing if it is not set, or set to nothing.
+/// A variable's value; nothing if it is not set, or set to nothing or to blanks.
 const std::string* find_variable(const cluster::EnvironmentVariables& variables, std::string_view name);
 
 /// The variables that a launcher sets, with errors that name it, them and their values.
@@ -24,6 +24,8 @@ class LauncherVariables {
   }
   /// @throws InvalidArgument  it is not set.
   const std::string& text(std::string_view name) const;
+  /// @throws InvalidArgument  it is not set, or neither a host's name nor an address of IPv4 or IPv6.
+  const std::string& host(std::string_view name) const;
   /// @throws InvalidArgument  it is not set, no whole number, or not in [least, most].
   int number(std::string_view name, int least, int most) const;
   /// Nothing if it is not set. @throws InvalidArgument  as number.

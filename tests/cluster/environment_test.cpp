@@ -66,7 +66,11 @@ void check_refused(const std::string& launcher, const Refused& row) {
 
 TEST_CASE("a process that nothing launched works alone", "[cluster][host]") {
   for (const EnvironmentVariables& variables :
-       {EnvironmentVariables{}, {{"HOME", "/"}}, {{"TF_CONFIG", ""}, {"RANK", ""}, {"SLURM_PROCID", ""}}}) {
+       {EnvironmentVariables{},
+        {{"HOME", "/"}},
+        {{"TF_CONFIG", ""}, {"RANK", ""}, {"SLURM_PROCID", ""}},
+        {{"TF_CONFIG", " \t\n"}, {"RANK", "  "}, {"PMI_RANK", " "}, {"PMIX_RANK", " "}},
+        {{"LSF_PM_TASKID", "1"}, {"LSB_DJOB_NUMPROC", "1"}}}) {
     const std::shared_ptr<Resolver> resolver = from_environment(variables);
     CHECK(resolver->cluster_spec().empty());
     CHECK_FALSE(resolver->task_type());
@@ -83,13 +87,24 @@ TEST_CASE("the environment is the process's", "[cluster][host]") {
   CHECK_FALSE(cluster::environment_variables().contains("LOCKSTEP_TEST_VARIABLE"));
 }
 
-TEST_CASE("launchers go before each other: TF_CONFIG, torchrun, Open MPI, RANK, Slurm", "[cluster][host]") {
+TEST_CASE("launchers go before each other: TF_CONFIG, torchrun, MPI, RANK, jsrun, Flux, Slurm",
+          "[cluster][host]") {
   const EnvironmentVariables by_hand = kTorchrun - "TORCHELASTIC_RUN_ID";
   const EnvironmentVariables tf_config = {{"TF_CONFIG", kTwoWorkers}};
   const auto num_tasks = [](const EnvironmentVariables& variables) {
     return from_environment(variables)->cluster_spec().num_tasks();
   };
   CHECK(num_tasks(kSlurm) == 5);
+  const EnvironmentVariables flux = {{"FLUX_TASK_RANK", "0"}, {"FLUX_JOB_SIZE", "6"}};
+  const EnvironmentVariables jsrun = {{"JSM_NAMESPACE_RANK", "0"}, {"JSM_NAMESPACE_SIZE", "7"}};
+  const EnvironmentVariables pmi = {{"PMI_RANK", "0"}, {"PMI_SIZE", "8"}};
+  const EnvironmentVariables mvapich = {{"MV2_COMM_WORLD_RANK", "0"}, {"MV2_COMM_WORLD_SIZE", "9"}};
+  CHECK(num_tasks(kSlurm + flux) == 6);
+  CHECK(num_tasks(kSlurm + flux + jsrun) == 7);
+  CHECK(num_tasks(kSlurm + by_hand + flux + jsrun) == 4);
+  CHECK(num_tasks(kSlurm + by_hand + flux + jsrun + pmi) == 8);
+  CHECK(num_tasks(kSlurm + by_hand + pmi + mvapich) == 9);
+  CHECK(num_tasks(kSlurm + by_hand + pmi + mvapich + kOpenMpi) == 3);
   CHECK(num_tasks(kSlurm + by_hand) == 4);
   CHECK(num_tasks(kSlurm + by_hand + kOpenMpi) == 3);
   CHECK(num_tasks(kSlurm + kOpenMpi) == 3);
@@ -116,6 +131,21 @@ TEST_CASE("TF_CONFIG: its task is one of its cluster's", "[cluster][host]") {
   CHECK_THROWS_MATCHES(from_environment({{"TF_CONFIG", "x"}}), InvalidArgument, says("TF_CONFIG is 'x'"));
 }
 
+TEST_CASE("TF_CONFIG: an evaluator works beside a cluster that does not list it", "[cluster][host]") {
+  const auto with = [](const char* cluster) {
+    return EnvironmentVariables{{"TF_CONFIG", std::string(R"({"cluster": {)") + cluster +
+                                                  R"(}, "task": {"type": "evaluator", "index": 0}})"}};
+  };
+  const auto resolver = from_environment(with(R"("chief": ["c:1"], "worker": ["w:1"])"));
+  CHECK(resolver->task_type() == "evaluator");
+  CHECK(resolver->task_id() == 0);
+  CHECK(resolver->cluster_spec() == ClusterSpec{{"chief", {"c:1"}}, {"worker", {"w:1"}}});
+  CHECK(resolver->master().empty());
+  CHECK(from_environment(with(R"("worker": ["w:1"], "evaluator": ["e:1"])"))->master() == "e:1");
+  CHECK_THROWS_MATCHES(from_environment(with(R"("worker": ["w:1"], "evaluator": {"3": "e:1"})")),
+                       InvalidArgument, says("its task evaluator 0 is not one of its cluster"));
+}
+
 TEST_CASE("torchrun: a worker of rank and size; the first one's address", "[cluster][host]") {
   const std::shared_ptr<Resolver> resolver = from_environment(kTorchrun);
   const ClusterSpec spec = resolver->cluster_spec();
@@ -135,7 +165,12 @@ TEST_CASE("torchrun: a worker of rank and size; the first one's address", "[clus
   CHECK(by_hand->cluster_spec() == ClusterSpec{{"worker", {"[fe80::1]:65535"}}});
   CHECK_FALSE(by_hand->local_rank());
   CHECK_FALSE(by_hand->local_size());
-  CHECK(workers(kTorchrun + EnvironmentVariables{{"MASTER_ADDR", "[::1]"}}).at(0) == "[::1]:29500");
+  for (const auto& [host, address] : {std::pair{"[::1]", "[::1]:29500"},
+                                      {"fe80::1%eth0", "[fe80::1%eth0]:29500"},
+                                      {"::ffff:10.0.0.1", "[::ffff:10.0.0.1]:29500"},
+                                      {"10.0.0.1", "10.0.0.1:29500"},
+                                      {"my_node-1.example.org.", "my_node-1.example.org.:29500"}})
+    CHECK(workers(kTorchrun + EnvironmentVariables{{"MASTER_ADDR", host}}).at(0) == address);
 }
 
 TEST_CASE("torchrun: what is missing or wrong is refused", "[cluster][host]") {
@@ -166,8 +201,19 @@ TEST_CASE("torchrun: what is missing or wrong is refused", "[cluster][host]") {
            {with("MASTER_PORT", "0"), "MASTER_PORT", "0", "from 1 to 65535"},
            {with("MASTER_PORT", "65536"), "MASTER_PORT", "65536", "from 1 to 65535"},
            {with("MASTER_PORT", "http"), "MASTER_PORT", "http", "from 1 to 65535"},
+           {with("MASTER_ADDR", "h ost;rm"), "MASTER_ADDR", "h ost;rm",
+            "not the name or the address of a host"},
+           {with("MASTER_ADDR", "tcp://h:3"), "MASTER_ADDR", "tcp://h:3", "not the name or the address"},
+           {with("MASTER_ADDR", "h:3"), "MASTER_ADDR", "h:3", "not the name or the address"},
+           {with("MASTER_ADDR", "[fe80::1"), "MASTER_ADDR", "[fe80::1", "not the name or the address"},
+           {with("MASTER_ADDR", "[h]"), "MASTER_ADDR", "[h]", "not the name or the address"},
+           {with("MASTER_ADDR", "fe80::1%"), "MASTER_ADDR", "fe80::1%", "not the name or the address"},
+           {with("MASTER_ADDR", "-h"), "MASTER_ADDR", "-h", "not the name or the address"},
        })
     check_refused("torchrun", row);
+  CHECK_NOTHROW(from_environment(with("MASTER_ADDR", std::string(255, 'h'))));
+  CHECK_THROWS_MATCHES(from_environment(with("MASTER_ADDR", std::string(256, 'h'))), InvalidArgument,
+                       says("MASTER_ADDR", "not the name or the address of a host"));
 }
 
 TEST_CASE("Open MPI: a worker of rank and size; on one host its leader is there", "[cluster][host]") {
@@ -205,6 +251,112 @@ TEST_CASE("Open MPI: what is missing or wrong is refused", "[cluster][host]") {
            {with("MASTER_PORT", "x"), "MASTER_PORT", "x", "from 1 to 65535"},
        })
     check_refused("Open MPI's mpirun", row);
+}
+
+TEST_CASE("launchers that tell ranks and sizes: a worker; on one host its leader is there",
+          "[cluster][host]") {
+  struct Names {
+    std::string launcher, rank, size, local_rank, local_size;
+  };
+  const auto names = GENERATE(
+      Names{"MVAPICH2's mpirun_rsh", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE",
+            "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"},
+      Names{"MPICH's or Intel MPI's mpiexec", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
+      Names{"MPICH's or Intel MPI's mpiexec", "PMI_RANK", "PMI_SIZE", "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE"},
+      Names{"LSF's jsrun", "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_LOCAL_RANK",
+            "JSM_NAMESPACE_LOCAL_SIZE"});
+  CAPTURE(names.rank, names.local_rank);
+  const EnvironmentVariables all = {
+      {names.rank, "2"}, {names.size, "3"}, {names.local_rank, "1"}, {names.local_size, "2"}};
+  const auto resolver = from_environment(all);
+  CHECK(resolver->cluster_spec() == ClusterSpec{{"worker", {"", "", ""}}});
+  CHECK(resolver->task_type() == "worker");
+  CHECK(resolver->task_id() == 2);
+  CHECK(resolver->local_rank() == 1);
+  CHECK(resolver->local_size() == 2);
+  CHECK(workers(all + EnvironmentVariables{{"MASTER_ADDR", "n7"}, {"MASTER_PORT", "9"}}).at(0) == "n7:9");
+  CHECK(workers(all + EnvironmentVariables{{names.local_size, "3"}}).at(0) == "localhost:8888");
+  CHECK_FALSE(from_environment(all - names.local_rank - names.local_size)->local_size());
+
+  check_refused(names.launcher,
+                {all - names.size, names.size, "", "Start the program with " + names.launcher});
+  check_refused(names.launcher, {all - names.rank, names.rank, "", ""});
+  check_refused(names.launcher, {all + EnvironmentVariables{{names.rank, "3"}}, names.rank, "3",
+                                 "contradicts that " + names.size + " is '3'"});
+}
+
+TEST_CASE("Flux: a worker of its job's tasks", "[cluster][host]") {
+  const EnvironmentVariables flux = {
+      {"FLUX_TASK_RANK", "2"}, {"FLUX_JOB_SIZE", "4"}, {"FLUX_TASK_LOCAL_ID", "1"}};
+  const auto resolver = from_environment(flux + EnvironmentVariables{{"PMI_RANK", "2"}, {"PMI_SIZE", "4"}});
+  CHECK(resolver->cluster_spec() == ClusterSpec{{"worker", {"", "", "", ""}}});
+  CHECK(resolver->task_id() == 2);
+  CHECK(resolver->local_rank() == 1);
+  CHECK_FALSE(resolver->local_size());
+  CHECK(from_environment(flux + EnvironmentVariables{{"PMIX_RANK", "2"}})->task_id() == 2);
+  const EnvironmentVariables in_slurm = {// srun started Flux itself, as two brokers
+                                         {"SLURM_PROCID", "1"},
+                                         {"SLURM_STEP_NUM_TASKS", "2"},
+                                         {"PMI_RANK", "2"},
+                                         {"PMI_SIZE", "4"}};
+  CHECK(from_environment(flux + in_slurm)->local_rank() == 1);
+  CHECK(from_environment(flux + EnvironmentVariables{{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}})
+            ->cluster_spec()
+            .num_tasks() == 2);
+  check_refused("Flux", {flux + EnvironmentVariables{{"PMI_RANK", "1"}, {"PMI_SIZE", "4"}}, "PMI_RANK", "1",
+                         "contradicts that FLUX_TASK_RANK is '2', as a process has one rank"});
+  check_refused("Flux", {flux - "FLUX_JOB_SIZE", "FLUX_JOB_SIZE", "", "Start the program with Flux"});
+}
+
+TEST_CASE("an mpiexec within a Slurm job tells its own ranks; srun's PMI is Slurm's", "[cluster][host]") {
+  const auto pmi = [](const char* rank, const char* size) {
+    return EnvironmentVariables{{"PMI_RANK", rank}, {"PMI_SIZE", size}, {"MPI_LOCALNRANKS", size}};
+  };
+  const EnvironmentVariables batch = {{"SLURM_PROCID", "0"},
+                                      {"SLURM_NTASKS", "3"},
+                                      {"SLURM_JOB_NODELIST", "m1"},
+                                      {"SLURM_TASKS_PER_NODE", "3"}};
+  for (const char* rank : {"0", "1", "2"}) {
+    const auto resolver = from_environment(batch + pmi(rank, "3"));
+    CHECK(resolver->task_id() == std::stoi(rank));
+    CHECK(resolver->cluster_spec() == ClusterSpec{{"worker", {"localhost:8888", "", ""}}});
+  }
+  const EnvironmentVariables step = kSlurm + EnvironmentVariables{{"SLURM_STEP_NUM_TASKS", "5"}};
+  CHECK(workers(step + pmi("3", "5")) == workers(step));
+  CHECK(workers(step + pmi("3", "5") + EnvironmentVariables{{"PMIX_RANK", "3"}}) == workers(step));
+  CHECK(from_environment(step + pmi("7", "8"))->task_id() == 7);  // one mpiexec's process for each task
+  check_refused("Slurm's srun",
+                {step + pmi("2", "5"), "PMI_RANK", "2", "contradicts that SLURM_PROCID is '3'"});
+}
+
+TEST_CASE("launchers that tell no number of processes are refused by name", "[cluster][host]") {
+  for (const auto& [name, launcher] : {std::pair<std::string, std::string>{"PMIX_RANK", "a PMIx launcher"},
+                                       {"PALS_RANKID", "Cray PALS"},
+                                       {"ALPS_APP_PE", "Cray's aprun"},
+                                       {"LSF_PM_TASKID", "LSF's blaunch"}}) {
+    const EnvironmentVariables variables = {{name, "1"}, {"LSB_DJOB_NUMPROC", "4"}};
+    check_refused(launcher,
+                  {variables, name, "1", "no variable tells how many processes there are. Set RANK"});
+    CHECK(from_environment(variables + kTorchrun)->task_id() == 3);
+    CHECK(from_environment(variables + kOpenMpi)->task_id() == 1);
+  }
+  check_refused("a PMIx launcher",
+                {kSlurm + EnvironmentVariables{{"PMIX_RANK", "1"}}, "PMIX_RANK", "1", "no variable tells"});
+}
+
+TEST_CASE("Slurm: a batch script without a number of tasks is the first of those on its nodes",
+          "[cluster][host]") {
+  const EnvironmentVariables batch = {{"SLURM_PROCID", "0"},
+                                      {"SLURM_LOCALID", "0"},
+                                      {"SLURM_NODEID", "0"},
+                                      {"SLURM_JOB_NODELIST", "n1"},
+                                      {"SLURM_TASKS_PER_NODE", "1"}};
+  const auto alone = from_environment(batch);
+  CHECK(alone->cluster_spec() == ClusterSpec{{"worker", {"n1:8888"}}});
+  CHECK(alone->task_id() == 0);
+  CHECK(alone->local_size() == 1);
+  CHECK(from_environment(kSlurm - "SLURM_NTASKS")->cluster_spec() ==
+        from_environment(kSlurm)->cluster_spec());
 }
 
 TEST_CASE("Slurm: a worker of all tasks, with their addresses", "[cluster][host]") {
@@ -265,7 +417,16 @@ TEST_CASE("Slurm: what is missing or wrong is refused", "[cluster][host]") {
     return kSlurm + EnvironmentVariables{{std::string(name), std::string(value)}};
   };
   for (const Refused& row : std::vector<Refused>{
-           {kSlurm - "SLURM_NTASKS", "SLURM_NTASKS", "", "Start the program with Slurm's srun"},
+           {kSlurm - "SLURM_NTASKS" - "SLURM_TASKS_PER_NODE", "SLURM_NTASKS", "",
+            "Start the program with Slurm's srun"},
+           {with("SLURM_PROCID", "5") - "SLURM_NTASKS", "SLURM_PROCID", "5",
+            "contradicts that SLURM_TASKS_PER_NODE is '2,1,2'"},
+           {with("SLURM_TASKS_PER_NODE", "2000000000(x3)") - "SLURM_NTASKS", "SLURM_TASKS_PER_NODE",
+            "2000000000(x3)", "adds up to more than 1048576 tasks"},
+           {with("MASTER_ADDR", "node02"), "MASTER_ADDR", "node02",
+            "contradicts that SLURM_JOB_NODELIST is 'node[01-03]', as task 0 runs on the first node"},
+           {with("PMIX_RANK", "0") + EnvironmentVariables{{"SLURM_STEP_NUM_TASKS", "5"}}, "PMIX_RANK", "0",
+            "contradicts that SLURM_PROCID is '3', as a process has one rank"},
            {kSlurm - "SLURM_JOB_NODELIST", "SLURM_JOB_NODELIST", "", ""},
            {kSlurm - "SLURM_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE", "",
             "5 tasks on 3 nodes are not equally many"},
