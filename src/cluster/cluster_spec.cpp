@@ -64,7 +64,7 @@ bool ClusterSpec::contains(const Task& task) const noexcept {
   return found != jobs_.end() && found->second.contains(task.index);
 }
 
-const std::map<int, std::string>& ClusterSpec::tasks(std::string_view job) const {
+const std::map<int, std::string>& ClusterSpec::tasks(std::string_view job) const& {
   const auto found = jobs_.find(job);
   LOCKSTEP_EXPECTS(found != jobs_.end(), InvalidArgument, "ClusterSpec: there is no job '", job, "' in ",
                    *this, ". Name one of its jobs.");
@@ -79,7 +79,7 @@ int ClusterSpec::num_tasks() const noexcept {
   return sum;
 }
 
-const std::string& ClusterSpec::task_address(std::string_view job, int index) const {
+const std::string& ClusterSpec::task_address(std::string_view job, int index) const& {
   const std::map<int, std::string>& addresses = tasks(job);
   const auto found = addresses.find(index);
   LOCKSTEP_EXPECTS(found != addresses.end(), InvalidArgument, "ClusterSpec: the job '", job, "' has no task ",

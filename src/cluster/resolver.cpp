@@ -49,7 +49,10 @@ std::optional<Task> Resolver::current_task() const {
 }
 
 std::string Resolver::master(const std::string& type, int id) const {
-  std::string address = cluster_spec().task_address(type, id);
+  return behind_rpc_layer(cluster_spec().task_address(type, id));
+}
+
+std::string Resolver::behind_rpc_layer(const std::string& address) const {
   if (rpc_layer().value_or("").empty()) return address;
   return *rpc_layer() + "://" + address;
 }

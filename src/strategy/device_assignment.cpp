@@ -154,7 +154,7 @@ DeviceAssignment DeviceAssignment::build(Topology topology, const AssignmentOpti
   return {std::move(topology), std::move(assignment)};
 }
 
-const std::vector<int>& DeviceAssignment::coordinates(int replica, int logical_core) const {
+const std::vector<int>& DeviceAssignment::coordinates(int replica, int logical_core) const& {
   LOCKSTEP_EXPECTS(
       replica >= 0 && replica < num_replicas() && logical_core >= 0 && logical_core < num_cores_per_replica(),
       InvalidArgument, "DeviceAssignment: there is no logical core ", logical_core, " of replica ", replica,

@@ -1,3 +1,5 @@
+#include <type_traits>
+
 #include <catch2/catch_test_macros.hpp>
 
 #include <lockstep/cluster/simple_resolver.hpp>
@@ -27,7 +29,7 @@ TEST_CASE("a simple resolver says what it was told", "[cluster][host]") {
                                         .local_rank = 2,
                                         .local_size = 4});
   CHECK(resolver.cluster_spec() == kSpec);
-  CHECK(resolver.master() == "m:1");
+  CHECK(resolver.master() == "grpc://m:1");
   CHECK(resolver.task_type() == "ps");
   CHECK(resolver.task_id() == 1);
   CHECK(resolver.rpc_layer() == "grpc");
@@ -52,6 +54,31 @@ TEST_CASE("a simple resolver knows nothing that it was not told", "[cluster][hos
   CHECK(resolver.num_accelerators("worker", 0).empty());
 }
 
+TEST_CASE("what a temporary resolver or cluster tells outlives it", "[cluster][host]") {
+  const auto make = [] {
+    return SimpleResolver(kSpec, {.task_type = "a task type beyond short strings",
+                                  .rpc_layer = "an rpc layer beyond short strings",
+                                  .environment = "an environment beyond short strings"});
+  };
+  static_assert(!std::is_reference_v<decltype(make().task_type())>);
+  static_assert(!std::is_reference_v<decltype(make().rpc_layer())>);
+  static_assert(!std::is_reference_v<decltype(make().environment())>);
+  const auto& type = make().task_type();
+  const auto& layer = make().rpc_layer();
+  const auto& environment = make().environment();
+  CHECK(type == "a task type beyond short strings");
+  CHECK(layer == "an rpc layer beyond short strings");
+  CHECK(environment == "an environment beyond short strings");
+
+  std::vector<std::string> addresses;
+  for (const auto& [index, address] : make().cluster_spec().tasks("worker")) addresses.push_back(address);
+  CHECK(addresses == std::vector<std::string>{"w0:2222", "w1:2222", "w2:2222"});
+  const std::string& first = make().cluster_spec().task_address("ps", 0);
+  CHECK(first == "ps0:2222");
+  static_assert(!std::is_reference_v<decltype(std::declval<const ClusterSpec>().tasks("worker"))>);
+  static_assert(!std::is_reference_v<decltype(std::declval<const ClusterSpec>().task_address("worker", 0))>);
+}
+
 TEST_CASE("setters replace what a resolver was told", "[cluster][host]") {
   SimpleResolver resolver(kSpec, {.task_type = "ps", .task_id = 1, .rpc_layer = "grpc"});
   resolver.set_task_type("worker");
@@ -72,6 +99,7 @@ TEST_CASE("the master of a task is its address, behind the rpc layer", "[cluster
   SimpleResolver resolver(kSpec, {.master = "m:1"});
   CHECK(resolver.master("worker", 0) == "w0:2222");
   CHECK(resolver.master("worker", 2) == "w2:2222");
+  CHECK(resolver.master() == "m:1");
   resolver.set_rpc_layer("grpc");
   CHECK(resolver.master("worker", 2) == "grpc://w2:2222");
   resolver.set_rpc_layer("");

@@ -76,7 +76,7 @@ TEST_CASE("a union is the first resolver in all else", "[cluster][host]") {
   CHECK(both.environment() == "cloud");
   CHECK(both.num_accelerators() == AcceleratorCounts{{"GPU", 8}});
   CHECK(both.num_accelerators("worker", 1) == AcceleratorCounts{{"GPU", 8}});
-  CHECK(both.master() == "m:1");
+  CHECK(both.master() == "grpc://m:1");
   CHECK(both.master("worker", 1) == "grpc://w1");
   CHECK(both.local_rank() == 0);
   CHECK(both.local_size() == 1);

@@ -237,3 +237,14 @@ TEST_CASE("assignments are equal with equal topologies and cores", "[mesh][host]
   CHECK(assignment != DeviceAssignment(topology, {{{0}, {1}}, {{3}, {2}}}));
   CHECK(assignment != DeviceAssignment(full({5}), {{{0}, {1}}, {{2}, {3}}}));
 }
+
+TEST_CASE("what a temporary assignment tells outlives it", "[mesh][host]") {
+  const auto make = [] { return DeviceAssignment::build(full({4}), {.num_replicas = 4}); };
+  static_assert(!std::is_reference_v<decltype(make().topology())>);
+  static_assert(!std::is_reference_v<decltype(make().coordinates(0, 0))>);
+  const Topology& topology = make().topology();
+  CHECK(topology.mesh_shape() == std::vector<int>{4});
+  std::vector<int> place;
+  for (const int at : make().coordinates(3, 0)) place.push_back(at);
+  CHECK(place == std::vector<int>{3});
+}

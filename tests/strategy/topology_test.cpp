@@ -1,3 +1,5 @@
+#include <type_traits>
+
 #include <catch2/catch_test_macros.hpp>
 
 #include <lockstep/error.hpp>
@@ -79,4 +81,15 @@ TEST_CASE("topologies with the same devices at the same places are equal", "[mes
   CHECK(topology != Topology({2}, {{{1}, {0}}}));
   CHECK(topology != Topology({2}, {{{0}, {1}}}, DeviceKind::cpu));
   CHECK(topology != Topology({3}, {{{0}, {1}}}));
+}
+
+TEST_CASE("what a temporary topology tells outlives it", "[mesh][host]") {
+  const auto make = [] { return Topology({2, 1}, {{{0, 0}, {1, 0}}}); };
+  static_assert(!std::is_reference_v<decltype(make().mesh_shape())>);
+  static_assert(!std::is_reference_v<decltype(make().coordinates())>);
+  std::vector<int> extents;
+  for (const int extent : make().mesh_shape()) extents.push_back(extent);
+  CHECK(extents == std::vector<int>{2, 1});
+  const auto& coordinates = make().coordinates();
+  CHECK(coordinates == std::vector<std::vector<std::vector<int>>>{{{0, 0}, {1, 0}}});
 }

@@ -61,14 +61,18 @@ class ClusterSpec {
   bool contains(std::string_view job) const noexcept { return jobs_.contains(job); }
   bool contains(const Task& task) const noexcept;
 
-  /// The addresses of a job's tasks by their index. @throws InvalidArgument  there is no such job.
-  const std::map<int, std::string>& tasks(std::string_view job) const;
+  /// The addresses of a job's tasks by their index; of a temporary spec, a copy of them.
+  /// @throws InvalidArgument  there is no such job.
+  const std::map<int, std::string>& tasks(std::string_view job) const&;
+  std::map<int, std::string> tasks(std::string_view job) const&& { return tasks(job); }
   /// @throws InvalidArgument  there is no such job.
   int num_tasks(std::string_view job) const;
   /// Of all jobs.
   int num_tasks() const noexcept;
-  /// @throws InvalidArgument  there is no such job, or no such index in it.
-  const std::string& task_address(std::string_view job, int index) const;
+  /// Of a temporary spec, a copy of it. @throws InvalidArgument  there is no such job, or no such index in
+  /// it.
+  const std::string& task_address(std::string_view job, int index) const&;
+  std::string task_address(std::string_view job, int index) const&& { return task_address(job, index); }
   /// Whether a job's indices are others than 0, 1, 2 and so on, however it was given.
   /// @throws InvalidArgument  there is no such job.
   bool is_sparse(std::string_view job) const;

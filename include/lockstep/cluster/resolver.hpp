@@ -72,10 +72,14 @@ class Resolver {
   AcceleratorCounts num_accelerators() const;
   AcceleratorCounts num_accelerators(const std::string& type, int id) const;
 
-  const std::optional<std::string>& task_type() const noexcept { return options_.task_type; }
+  // Copies, of a temporary resolver.
+  const std::optional<std::string>& task_type() const& noexcept { return options_.task_type; }
+  std::optional<std::string> task_type() const&& { return options_.task_type; }
   std::optional<int> task_id() const noexcept { return options_.task_id; }
-  const std::optional<std::string>& rpc_layer() const noexcept { return options_.rpc_layer; }
-  const std::string& environment() const noexcept { return options_.environment; }
+  const std::optional<std::string>& rpc_layer() const& noexcept { return options_.rpc_layer; }
+  std::optional<std::string> rpc_layer() const&& { return options_.rpc_layer; }
+  const std::string& environment() const& noexcept { return options_.environment; }
+  std::string environment() const&& { return options_.environment; }
   /// Position among the cluster's processes on this host, from 0, and their number, as a launcher tells them:
   /// which of the host's devices are this process's.
   std::optional<int> local_rank() const noexcept { return options_.local_rank; }
@@ -95,6 +99,8 @@ class Resolver {
   Resolver& operator=(const Resolver&) = default;
   Resolver& operator=(Resolver&&) = default;
 
+  /// An address after "LAYER://" where there is an rpc layer.
+  std::string behind_rpc_layer(const std::string& address) const;
   /// The address of the current task. @throws InvalidArgument  there is none, or not in the cluster.
   std::string current_task_address() const;
 

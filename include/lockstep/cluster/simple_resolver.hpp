@@ -5,13 +5,20 @@
 namespace lockstep::cluster {
 
 /// A cluster that the caller describes: `SimpleResolver({{"worker", {"w0:2222", "w1:2222"}}},
-/// {.task_type = "worker", .task_id = 0})`. `master()` is the option, as it was given.
+/// {.task_type = "worker", .task_id = 0})`. `master()` is the option, after "LAYER://" where there is an rpc
+/// layer;
+/// "" stays "".
 class SimpleResolver : public Resolver {
  public:
   /// @throws InvalidArgument  an option out of its range. Whether the cluster has the task is not checked.
   explicit SimpleResolver(ClusterSpec spec, ResolverOptions options = {});
 
   ClusterSpec cluster_spec() const override { return spec_; }
+
+ protected:
+  std::string default_master() const override {
+    return options().master.empty() ? "" : behind_rpc_layer(options().master);
+  }
 
  private:
   ClusterSpec spec_;

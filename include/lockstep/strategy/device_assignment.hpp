@@ -39,15 +39,21 @@ class DeviceAssignment {
   /// is a stride or there are too few.
   static DeviceAssignment build(Topology topology, const AssignmentOptions& options = {});
 
-  const Topology& topology() const noexcept { return topology_; }
+  /// Of a temporary assignment, a copy of it.
+  const Topology& topology() const& noexcept { return topology_; }
+  Topology topology() const&& { return topology_; }
   int num_replicas() const noexcept { return static_cast<int>(core_assignment_.size()); }
   int num_cores_per_replica() const noexcept {
     return core_assignment_.empty() ? 0 : static_cast<int>(core_assignment_.front().size());
   }
 
-  /// Where a replica's logical core lies in the mesh: [mesh_rank]. Valid as long as this.
+  /// Where a replica's logical core lies in the mesh: [mesh_rank]. Valid as long as this; of a temporary
+  /// assignment, a copy of it.
   /// @throws InvalidArgument  there is no such replica or logical core.
-  const std::vector<int>& coordinates(int replica, int logical_core) const;
+  const std::vector<int>& coordinates(int replica, int logical_core) const&;
+  std::vector<int> coordinates(int replica, int logical_core) const&& {
+    return coordinates(replica, logical_core);
+  }
   /// /task:T/device:KIND:k, and with a job /job:J/task:T/device:KIND:k.
   /// @throws InvalidArgument  as coordinates, or `job` is not the name of a job.
   Device device(int replica = 0, int logical_core = 0, std::string_view job = {}) const {

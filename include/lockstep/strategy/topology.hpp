@@ -24,16 +24,18 @@ class Topology {
   Topology(std::vector<int> mesh_shape, std::vector<std::vector<std::vector<int>>> coordinates,
            DeviceKind device_kind = DeviceKind::gpu);
 
-  /// Places on each axis.
-  const std::vector<int>& mesh_shape() const noexcept { return mesh_shape_; }
+  /// Places on each axis; of a temporary topology, a copy of them.
+  const std::vector<int>& mesh_shape() const& noexcept { return mesh_shape_; }
+  std::vector<int> mesh_shape() const&& { return mesh_shape_; }
   int mesh_rank() const noexcept { return static_cast<int>(mesh_shape_.size()); }
   DeviceKind device_kind() const noexcept { return device_kind_; }
   int num_tasks() const noexcept { return static_cast<int>(coordinates_.size()); }
   int num_devices_per_task() const noexcept {
     return coordinates_.empty() ? 0 : static_cast<int>(coordinates_.front().size());
   }
-  /// [num_tasks][num_devices_per_task][mesh_rank], as given.
-  const std::vector<std::vector<std::vector<int>>>& coordinates() const noexcept { return coordinates_; }
+  /// [num_tasks][num_devices_per_task][mesh_rank], as given; of a temporary topology, a copy of it.
+  const std::vector<std::vector<std::vector<int>>>& coordinates() const& noexcept { return coordinates_; }
+  std::vector<std::vector<std::vector<int>>> coordinates() const&& { return coordinates_; }
   /// Whether some places of the mesh are without a device.
   bool has_missing_devices() const noexcept;
   /// Whether there is a device at that place.
