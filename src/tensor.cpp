@@ -179,6 +179,13 @@ Tensor Tensor::reshape(const Shape& shape) const {
   return result;
 }
 
+bool Tensor::is_shared() const noexcept {
+  if (storage_.use_count() > 1) return true;
+  // That count is a relaxed load; another owner, made and gone, acquires what those before it have released.
+  static_cast<void>(std::shared_ptr(storage_));
+  return false;
+}
+
 bool Tensor::is_same_object(const Tensor& other) const noexcept {
   return defined() && storage_ == other.storage_ && detail::same_elements(view_, other.view_);
 }

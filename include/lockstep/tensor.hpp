@@ -153,8 +153,9 @@ class Tensor {
   Tensor& copy_(const Tensor& other);  ///< From any device.
   Tensor& fill_(const Scalar& value);
 
-  /// Whether another handle shares the storage.
-  bool is_shared() const noexcept { return storage_.use_count() > 1; }
+  /// Whether another handle shares the storage. If none does, what was done through others, also on other
+  /// threads, has been done.
+  bool is_shared() const noexcept;
   /// Whether the memory is somebody else's, as that of a `view` is.
   bool is_borrowed() const { return size() > 0 && storage_->data() == nullptr; }
   /// Whether both are the same storage, offset, shape and strides.

@@ -21,7 +21,7 @@ constexpr std::string_view kAdd = "GradientAccumulator::add";
 const Device& device_for(const Variable& variable, const ReplicaContext& context) {
   const VariableState& state = *VariableState::of(variable);
   if (state.is_one_per_replica) return state.devices[static_cast<std::size_t>(context.local_index())];
-  return has_strategy() ? context.device() : state.components[0].device();
+  return has_strategy() ? context.device() : state.devices[0];
 }
 
 /// A gradient as it is added: dense, in the dtype to add in.

@@ -186,8 +186,8 @@ std::vector<std::vector<Tensor>> GradientBatch::reduce(Strategy& strategy,
     for (const IndexedSlices& slices : value.slices()) dense.push_back(slices.to_dense());
     const bool is_mirrored = value.kind() == ReduceValue::Kind::mirrored && dense.size() > 1;
     std::vector<Tensor>& components = results.emplace_back();
-    for (const Tensor& component : VariableState::of(variables_[k])->components)
-      components.push_back(dense[is_mirrored ? components.size() : 0].to(component.device()));
+    for (const Device& device : VariableState::of(variables_[k])->devices)
+      components.push_back(dense[is_mirrored ? components.size() : 0].to(device));
   }
   return results;
 }

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <list>
 
 #include <lockstep/error.hpp>
 #include <lockstep/optim/optimizer.hpp>
@@ -17,6 +18,7 @@ namespace lockstep::optim {
 
 using detail::concat;
 using detail::GradientBatch;
+using detail::LockedComponents;
 using detail::VariableState;
 using List = std::vector<GradientAndVariable>;
 
@@ -26,7 +28,7 @@ constexpr std::string_view kApply = "apply_gradients";
 
 /// Zeros beside a variable: on exactly its devices.
 Variable make_slot(const Variable& variable, std::string name) {
-  const DeviceScope here(VariableState::of(variable)->components[0].device());
+  const DeviceScope here(VariableState::of(variable)->devices[0]);
   const ColocationScope place(variable.strategy(), Destination(variable).devices());
   return Variable([&] { return Tensor::zeros(variable.shape(), variable.dtype()); },
                   {.name = std::move(name), .trainable = false});
@@ -111,7 +113,7 @@ void Optimizer::apply(Strategy& strategy, const GradientBatch& batch, const Comm
   for (const Variable& variable : batch.variables()) {
     entries.push_back(&entries_[positions_.at(VariableState::of(variable).get())]);
     num_components = std::max(num_components, VariableState::of(variable)->components.size());
-    bytes += VariableState::of(variable)->components[0].nbytes();
+    bytes += variable.shape().size() * static_cast<std::int64_t>(size_of(variable.dtype()));
   }
   const auto update_one = [&](int i) { update_component(entries, gradients, i, step); };
   if (strategy.num_replicas_in_sync() > 1 && is_one_per_replica(batch.variables())) {
@@ -138,9 +140,12 @@ void Optimizer::update_component(const std::vector<const Entry*>& entries,
   for (std::size_t k = 0; k < entries.size(); ++k) {
     if (at >= gradients[k].size()) continue;
     slots.clear();
-    for (const Variable& slot : entries[k]->slots)
-      slots.push_back(detail::writable_component(*VariableState::of(slot), at));
-    Tensor local = detail::writable_component(*VariableState::of(entries[k]->variable), at);
+    std::list<LockedComponents> locked;  // slots, then their variable
+    const auto writable = [&](const Variable& variable) -> Tensor& {
+      return locked.emplace_back(*VariableState::of(variable), at).writable(at);
+    };
+    for (const Variable& slot : entries[k]->slots) slots.push_back(writable(slot));
+    Tensor local = writable(entries[k]->variable);
     const DeviceScope here(local.device());
     update(local, mine[k], slots, step);
   }
@@ -170,12 +175,12 @@ void Optimizer::check_strategy(const Strategy& strategy) const {
 
 void Optimizer::meet(const std::vector<Variable>& variables) {
   if (!iterations_) {
-    const DeviceScope here(VariableState::of(variables[0])->components[0].device());
+    const DeviceScope here(VariableState::of(variables[0])->devices[0]);
     iterations_.emplace(Tensor::scalar(std::int64_t{0}),
                         VariableOptions{.name = "iterations",
                                         .trainable = false,
                                         .aggregation = VariableAggregation::only_first_replica});
-    counted_ = VariableState::of(*iterations_)->components[0];
+    counted_ = VariableState::of(*iterations_)->read(0);
   }
   for (const Variable& variable : variables) {
     const VariableState* const identity = VariableState::of(variable).get();
@@ -193,7 +198,7 @@ void Optimizer::meet(const std::vector<Variable>& variables) {
 
 std::int64_t Optimizer::num_steps() const {
   if (!iterations_) return 0;
-  const Tensor& counter = VariableState::of(*iterations_)->components[0];
+  const Tensor counter = VariableState::of(*iterations_)->read(0);
   if (counter.is_same_object(counted_)) return num_steps_;
   const auto written = counter.item<std::int64_t>();
   LOCKSTEP_EXPECTS(written >= 0 && written < std::numeric_limits<std::int64_t>::max(), InvalidArgument, name_,
@@ -204,9 +209,9 @@ std::int64_t Optimizer::num_steps() const {
 void Optimizer::set_num_steps(std::int64_t num_steps) {
   counted_ = Tensor();
   VariableState& counter = *VariableState::of(*iterations_);
-  for (std::size_t i = 0; i < counter.components.size(); ++i)
-    detail::writable_component(counter, i).fill_(num_steps);
-  counted_ = counter.components[0];
+  LockedComponents locked(counter);
+  for (std::size_t i = 0; i < counter.components.size(); ++i) locked.writable(i).fill_(num_steps);
+  counted_ = locked[0];
   num_steps_ = num_steps;
 }
 

@@ -16,12 +16,13 @@ thread_local std::optional<detail::ContextFrame> set_frame;  // what set_strateg
 
 namespace detail {
 
-ContextFrame::ContextFrame(Mode mode, Strategy& strategy, ReplicaContext* replica_context,
-                           int update_index) noexcept
+ContextFrame::ContextFrame(Mode mode, Strategy& strategy, ReplicaContext* replica_context, int update_index,
+                           VariableUpdate* update) noexcept
     : mode_(mode),
       strategy_(strategy),
       replica_context_(replica_context),
       update_index_(update_index),
+      update_(update),
       outer_(innermost) {
   innermost = this;
 }

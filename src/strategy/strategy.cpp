@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <lockstep/device_manager.hpp>
 #include <lockstep/ops.hpp>
 #include <lockstep/strategy/strategy.hpp>
@@ -118,34 +120,56 @@ Dataset Strategy::make_numpy_dataset(const std::filesystem::path& path) {
   return detail::make_numpy_dataset(path);
 }
 
+namespace {
+// The default strategy's runs are each thread's own.
+thread_local std::vector<ReplicaFailure> default_failures;
+}  // namespace
+
 std::vector<ReplicaFailure> Strategy::last_failures() const {
+  if (this == &detail::default_strategy()) return default_failures;
   std::lock_guard lock(state_->failures_mutex);
   return state_->failures;
 }
 
 void Strategy::remember(const std::shared_ptr<detail::VariableState>& variable) {
   std::lock_guard lock(state_->variables_mutex);
-  std::erase_if(state_->variables, [](const auto& weak) { return weak.expired(); });
-  state_->variables.push_back(variable);
+  auto& variables = state_->variables;
+  if (variables.size() >= state_->max_variables) {
+    std::erase_if(variables, [](const auto& weak) { return weak.expired(); });
+    state_->max_variables = std::max(state_->max_variables, 2 * variables.size());
+  }
+  variables.push_back(variable);
 }
+
+namespace {
+
+void run_default(const std::function<void(ReplicaContext&, int)>& job) {
+  ReplicaContext& context = detail::default_replica_context();
+  std::optional<detail::ContextFrame> frame;  // in a merge function of its own
+  if (detail::ContextFrame::top() != nullptr)
+    frame.emplace(detail::ContextFrame::Mode::replica, detail::default_strategy(), &context);
+  try {
+    job(context, 0);
+  } catch (...) {
+    default_failures = {{0, std::current_exception(), detail::message_of(std::current_exception())}};
+    throw;
+  }
+  default_failures.clear();
+}
+
+}  // namespace
 
 void Strategy::run_replicas(const std::function<void(ReplicaContext&, int)>& job) {
   extended().in_cross_replica_context("run", [&] {
+    if (this == &detail::default_strategy()) return run_default(job);
     std::vector<ReplicaFailure> failures;
     auto keep = [&] {
       std::lock_guard lock(state_->failures_mutex);
       state_->failures = std::move(failures);
     };
     try {
-      if (this == &detail::default_strategy()) {
-        std::optional<detail::ContextFrame> frame;  // in a merge function of its own
-        if (detail::ContextFrame::top() != nullptr)
-          frame.emplace(detail::ContextFrame::Mode::replica, *this, &detail::default_replica_context());
-        job(detail::default_replica_context(), 0);
-      } else {
-        detail::ReplicaRun run(*this, *state_);
-        state_->run_on_replicas([&](int i) { run.run_replica(i, job); }, &failures);
-      }
+      detail::ReplicaRun run(*this, *state_);
+      state_->run_on_replicas([&](int i) { run.run_replica(i, job); }, &failures);
     } catch (...) {
       keep();
       throw;

@@ -47,12 +47,21 @@ void StrategyExtended::check_cross_replica(std::string_view what) const {
 void StrategyExtended::in_cross_replica_context(std::string_view what,
                                                 const std::function<void()>& fn) const {
   check_cross_replica(what);
-  std::lock_guard lock(strategy_.state_->mutex);
-  if (ContextFrame::top() != nullptr || &strategy_ == &detail::default_strategy()) {
-    fn();
-    return;
-  }
-  ContextFrame frame(ContextFrame::Mode::cross_replica, strategy_);
+  // The default strategy's calls share nothing: a lock would be one for all threads of the process.
+  if (&strategy_ == &detail::default_strategy()) return fn();
+  const std::lock_guard lock(strategy_.state_->mutex);
+  in_context(fn);
+}
+
+void StrategyExtended::call_in_cross_replica_context(std::string_view what,
+                                                     const std::function<void()>& fn) const {
+  check_cross_replica(what);
+  in_context(fn);
+}
+
+void StrategyExtended::in_context(const std::function<void()>& fn) const {
+  if (ContextFrame::top() != nullptr || &strategy_ == &detail::default_strategy()) return fn();
+  const ContextFrame frame(ContextFrame::Mode::cross_replica, strategy_);
   fn();
 }
 
@@ -102,6 +111,8 @@ Work<std::vector<Mirrored<Tensor>>> StrategyExtended::start_batch_reduce_to(
     const CommunicationOptions& options) {
   detail::StartedWork started;
   std::vector<Mirrored<Tensor>> results;
+  if (&strategy_ == &detail::default_strategy())
+    return {std::move(started), batch_reduce_to(op, pairs, options)};
   in_cross_replica_context("start_batch_reduce_to", [&] {
     detail::StrategyState& state = *strategy_.state_;
     std::vector<StreamRef> streams;
@@ -165,24 +176,6 @@ Mirrored<Tensor> StrategyExtended::broadcast(const Tensor& tensor, const std::ve
   return Mirrored(std::move(components));
 }
 
-namespace {
-
-/// What is in the hands of a function given to `update`; updates of one variable may nest.
-class BeingUpdated {
- public:
-  BeingUpdated(detail::VariableState& state, int i)
-      : state_(state), outer_(std::exchange(state.being_updated, i)) {}
-  ~BeingUpdated() { state_.being_updated = outer_; }
-  BeingUpdated(const BeingUpdated&) = delete;
-  BeingUpdated& operator=(const BeingUpdated&) = delete;
-
- private:
-  detail::VariableState& state_;
-  const int outer_;
-};
-
-}  // namespace
-
 void StrategyExtended::for_each_component(const Variable& variable,
                                           const std::function<void(Tensor&, int)>& fn) {
   detail::VariableState& state = *detail::VariableState::of(variable);
@@ -190,23 +183,22 @@ void StrategyExtended::for_each_component(const Variable& variable,
                    "' by ", strategy_.name(), ": it was made by another strategy, ", state.strategy->name(),
                    ". Make it in this strategy's scope.");
   in_cross_replica_context("update", [&] {
-    for (std::size_t i = 0; i < state.components.size(); ++i) {
-      Tensor& component = state.components[i];
-      const Device device = component.device();
-      ContextFrame frame(ContextFrame::Mode::update, strategy_, nullptr, static_cast<int>(i));
-      DeviceScope here(device);
-      {
-        Tensor local = detail::writable_component(state, i);
-        const BeingUpdated mark(state, static_cast<int>(i));
-        fn(local, static_cast<int>(i));
-        if (!local.is_same_object(component)) {
-          detail::check_fits(state, local, "update");
-          component.copy_(local.to(device));
-        }
-      }
-      // What fn has kept, or returned, is a snapshot.
-      if (detail::is_held(state, i)) component = component.clone();
+    const std::size_t n = state.components.size();
+    detail::VariableUpdate update{state, {}};
+    for (std::size_t i = 0; i < n; ++i) update.values.push_back(state.read(i).clone());
+    for (std::size_t i = 0; i < n; ++i) {
+      Tensor& value = update.values[i];
+      ContextFrame frame(ContextFrame::Mode::update, strategy_, nullptr, static_cast<int>(i), &update);
+      DeviceScope here(state.devices[i]);
+      Tensor local = value;
+      fn(local, static_cast<int>(i));
+      if (local.is_same_object(value)) continue;
+      detail::check_fits(state, local, "update");
+      value.copy_(local.to(state.devices[i]));
     }
+    for (Tensor& value : update.values)
+      if (value.is_shared()) value = value.clone();  // what fn has kept, or returned, is a snapshot
+    detail::LockedComponents(state).replace(update.values);
   });
 }
 
@@ -277,8 +269,8 @@ std::variant<Variable, Tensor> StrategyExtended::value_container(const Tensor& v
   std::lock_guard lock(strategy_.state_->variables_mutex);
   for (const auto& weak : strategy_.state_->variables)
     if (const auto variable = weak.lock())
-      for (const Tensor& component : variable->components)
-        if (component.is_same_object(value)) return detail::VariableState::handle(variable);
+      for (std::size_t i = 0; i < variable->components.size(); ++i)
+        if (variable->read(i).is_same_object(value)) return detail::VariableState::handle(variable);
   return value;
 }
 

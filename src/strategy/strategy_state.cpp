@@ -15,16 +15,6 @@ namespace lockstep::detail {
 
 namespace {
 
-std::string message_of(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const std::exception& exception) {
-    return exception.what();
-  } catch (...) {
-    return "an exception that is not a std::exception";
-  }
-}
-
 // What a replica's thread takes along to a run, and brings back: one cache line.
 struct alignas(64) Seat {
   StreamRef stream, parameter_stream;
@@ -56,6 +46,16 @@ std::vector<std::string> labels(const std::vector<ReplicaGroup>& groups) {
 }
 
 }  // namespace
+
+std::string message_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& exception) {
+    return exception.what();
+  } catch (...) {
+    return "an exception that is not a std::exception";
+  }
+}
 
 ReplicaGroup::ReplicaGroup(std::vector<Device> devices_)
     : devices(std::move(devices_)),
@@ -186,7 +186,7 @@ void StrategyState::run_on_replicas(const std::function<void(int)>& fn,
 }
 
 void StrategyState::for_each_replica(std::int64_t bytes, const std::function<void(int)>& fn) {
-  if (bytes >= kThreadedBytes) {
+  if (bytes >= kThreadedBytes && num_replicas() > 1) {
     run_on_replicas(fn);
   } else {
     for (int i = 0; i < num_replicas(); ++i) fn(i);

@@ -33,6 +33,9 @@ struct ReplicaGroup {
   std::vector<std::optional<Stream>> communication_streams;
 };
 
+/// What an exception says, for ReplicaFailure.
+std::string message_of(const std::exception_ptr& error);
+
 /// What a strategy owns.
 struct StrategyState {
   /// @param logical_devices  [num_logical_devices][num_replicas]. @param parameter_devices  none: the
@@ -57,8 +60,9 @@ struct StrategyState {
   ReplicaThreads threads;
   std::recursive_mutex
       mutex;  // serialises the strategy's calls; re-entered by merge functions, on the same thread
-  std::mutex variables_mutex;                           // guards `variables`
-  std::vector<std::weak_ptr<VariableState>> variables;  // those made in its scope
+  std::mutex variables_mutex;                           // guards the next two
+  std::vector<std::weak_ptr<VariableState>> variables;  // those made in its scope, dead ones among them
+  std::size_t max_variables = 16;                       // so many, and the dead ones are left out
   mutable std::mutex failures_mutex;                    // guards `failures`
   std::vector<ReplicaFailure> failures;
 

@@ -60,42 +60,10 @@ std::shared_ptr<VariableState> VariableState::create(Strategy& strategy,
   for (const Device& device : devices)
     components.push_back(value.device() == device ? value.clone() : value.to(device).contiguous());
 
-  const bool on_read = options.synchronization == VariableSynchronization::on_read;
   const bool is_one_per_replica = !is_plain && strategy.state_->logical_device_on(devices) >= 0;
-  auto state = std::make_shared<VariableState>(VariableState{
-      .name = options.name,
-      .trainable = options.trainable.value_or(!on_read),
-      .synchronization = on_read ? VariableSynchronization::on_read : VariableSynchronization::on_write,
-      .aggregation = options.aggregation,
-      .dtype = value.dtype(),
-      .shape = value.shape(),
-      .strategy = &strategy,
-      .devices = devices,
-      .components = std::move(components),
-      .is_one_per_replica = is_one_per_replica,
-      .is_sync_on_read = on_read && strategy.synchronises() && is_one_per_replica});
+  auto state = std::make_shared<VariableState>(options, strategy, std::move(components), is_one_per_replica);
   if (!is_plain) strategy.remember(state);
   return state;
-}
-
-std::unique_lock<std::recursive_mutex> VariableState::lock() const {
-  const ContextFrame* const top = ContextFrame::top();
-  if (top != nullptr && top->mode() == Mode::replica && &top->strategy() == strategy) return {};
-  return std::unique_lock(strategy->state_->mutex);
-}
-
-std::vector<Tensor> VariableState::snapshot(const Variable& variable) {
-  const VariableState& state = *of(variable);
-  const auto lock = state.lock();
-  std::vector<Tensor> copies;
-  for (const Tensor& component : state.components) copies.push_back(component.read_only());
-  return copies;
-}
-
-void VariableState::raise_moved_from() {
-  raise<ContextError>(
-      {__FILE__, __LINE__, __func__},
-      "Variable: used after it was moved from. Copy the handle instead: it is the same variable.");
 }
 
 namespace {

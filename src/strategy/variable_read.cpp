@@ -1,3 +1,6 @@
+#include <algorithm>
+
+#include <lockstep/collectives/cross_device_ops.hpp>
 #include <lockstep/error.hpp>
 #include <lockstep/strategy/strategy.hpp>
 #include <lockstep/strategy/sync_on_read.hpp>
@@ -24,13 +27,29 @@ ReduceOp reduce_op(VariableAggregation aggregation) {
   return aggregation == VariableAggregation::sum ? ReduceOp::sum : ReduceOp::mean;
 }
 
-/// All components as one, in cross-replica context.
-Tensor aggregate(const VariableState& state) {
+/// Position of the component on the current device, else 0.
+std::size_t component_here(const VariableState& state) {
+  const auto found = std::ranges::find(state.devices, current_device());
+  return found == state.devices.end() ? 0 : static_cast<std::size_t>(found - state.devices.begin());
+}
+
+/// All components as one, outside replica functions: without the strategy's communicators, which a run may be
+/// using.
+Tensor aggregate(const Variable& variable, const VariableState& state) {
   check_aggregation(state);
-  if (state.aggregation == VariableAggregation::only_first_replica) return state.components[0];
-  const Device& device = state.components[current_component(state.components)].device();
-  return state.strategy->extended().reduce_to(reduce_op(state.aggregation),
-                                              PerReplica<Tensor>(state.components), device)[0];
+  if (state.aggregation == VariableAggregation::only_first_replica) return state.read(0);
+  const std::vector<Tensor> components = VariableState::snapshot(variable);
+  const std::size_t here = component_here(state);
+  if (state.aggregation == VariableAggregation::sum) {  // added in the replicas' order, as communicators do
+    const DType dtype = reduced_dtype(ReduceOp::sum, state.dtype);
+    Tensor sum = components[0].to(state.devices[here]).cast(accumulator_dtype(dtype));
+    for (std::size_t i = 1; i < components.size(); ++i)
+      sum = sum + components[i].to(state.devices[here]).cast(sum.dtype());
+    return sum.cast(dtype);
+  }
+  std::vector<std::vector<Tensor>> parts;
+  for (const Tensor& component : components) parts.push_back({component});
+  return ReductionToOneDevice().reduce(ReduceOp::mean, parts, state.devices, static_cast<int>(here))[here][0];
 }
 
 /// The same in a replica function, where every replica asks.
@@ -50,27 +69,23 @@ Tensor aggregate_in_replica(const VariableState& state, const Tensor& own, Repli
 
 Tensor read_variable(const Variable& variable) {
   const VariableState& state = *VariableState::of(variable);
-  const std::vector<Tensor>& components = state.components;
   const ContextFrame* const top = ContextFrame::top();
   const bool is_plain = state.strategy == &default_strategy();
-  const auto lock = state.lock();
   LOCKSTEP_EXPECTS(top == nullptr || is_plain || &top->strategy() == state.strategy, ContextError,
                    "reading the variable '", state.name, "' of ", state.strategy->name(),
                    " inside the scope of another strategy, ", top->strategy().name(),
                    ". Strategies cannot be mixed: leave that scope first.");
+  const std::size_t n = state.components.size();
   if (top != nullptr && top->mode() == Mode::replica && !is_plain) {
     ReplicaContext& context = *top->replica_context();
-    if (components.size() == 1 && !state.is_one_per_replica) return components[0].to(context.device());
-    const Tensor& own = components[static_cast<std::size_t>(context.local_index())];
+    if (n == 1 && !state.is_one_per_replica) return state.read(0).to(context.device());
+    Tensor own = state.read(static_cast<std::size_t>(context.local_index()));
     return state.is_sync_on_read && sync_on_read::is_active() ? aggregate_in_replica(state, own, context)
                                                               : own;
   }
-  if (top != nullptr && top->mode() == Mode::update) {
-    const int i = components.size() > 1 ? top->update_index() : 0;
-    const Tensor& component = components[static_cast<std::size_t>(i)];
-    return i == state.being_updated ? component.clone() : component;
-  }
-  return state.is_sync_on_read ? aggregate(state) : components[current_component(components)];
+  if (top != nullptr && top->mode() == Mode::update)
+    return state.read(n > 1 ? static_cast<std::size_t>(top->update_index()) : 0);
+  return state.is_sync_on_read ? aggregate(variable, state) : state.read(component_here(state));
 }
 
 }  // namespace lockstep::detail

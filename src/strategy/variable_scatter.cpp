@@ -40,15 +40,16 @@ void check_scatter(const VariableState& state, Write write, const IndexedSlices&
                    " of the variable '", state.name, "': booleans are no numbers. Use scatter_update.");
 }
 
-void scatter_component(VariableState& state, std::size_t i, Write write, const ScatterPlan& plan) {
-  Tensor& component = writable_component(state, i);
+void scatter_component(LockedComponents& locked, std::size_t i, Write write, const ScatterPlan& plan) {
+  Tensor& component = locked.writable(i);
   const DeviceScope here(component.device());
   plan.apply(scatter_op(write), component);
 }
 
 void scatter_all(VariableState& state, Write write, const IndexedSlices& slices) {
   const ScatterPlan plan(slices, name(write));
-  for (std::size_t i = 0; i < state.components.size(); ++i) scatter_component(state, i, write, plan);
+  LockedComponents locked(state);
+  for (std::size_t i = 0; i < state.components.size(); ++i) scatter_component(locked, i, write, plan);
 }
 
 /// As the values of assign.
@@ -80,8 +81,9 @@ void write_variable(Variable& variable, Write write, const IndexedSlices& slices
   const bool in_own = top != nullptr && &top->strategy() == state.strategy;
   if (in_own && top->mode() == Mode::update) {
     const ScatterPlan plan(slices, name(write));
-    scatter_component(state, state.components.size() > 1 ? static_cast<std::size_t>(top->update_index()) : 0,
-                      write, plan);
+    const std::size_t i = state.components.size() > 1 ? static_cast<std::size_t>(top->update_index()) : 0;
+    LockedComponents locked(state, i);
+    scatter_component(locked, i, write, plan);
   } else if (in_own && top->mode() == Mode::replica) {
     ReplicaContext& context = *top->replica_context();
     check_writable_in_replica(state, write, context);

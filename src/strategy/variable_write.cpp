@@ -18,16 +18,6 @@ void check_fits(const VariableState& state, const Tensor& value, std::string_vie
                    ", the variable ", state.shape, " ", state.dtype, ". Reshape or cast the value.");
 }
 
-bool is_held(const VariableState& state, std::size_t i) {
-  return state.components[i].is_shared() && static_cast<int>(i) != state.being_updated;
-}
-
-Tensor& writable_component(VariableState& state, std::size_t i) {
-  Tensor& component = state.components[i];
-  if (is_held(state, i)) component = component.clone();
-  return component;
-}
-
 const char* name(Write write) {
   static constexpr std::array kNames = {"assign",      "assign_add",    "assign_sub",  "scatter_add",
                                         "scatter_sub", "scatter_mul",   "scatter_div", "scatter_min",
@@ -44,7 +34,7 @@ struct Written {
   std::variant<Scalar, Tensor, Mirrored<Tensor>> value;
 
   Tensor for_component(std::size_t i, const VariableState& state) const {
-    const Device& device = state.components[i].device();
+    const Device& device = state.devices[i];
     if (const auto* scalar = std::get_if<Scalar>(&value)) {
       Tensor filled = Tensor::empty(Shape(), state.dtype, device);
       filled.fill_(*scalar);
@@ -56,11 +46,12 @@ struct Written {
   }
 };
 
-void write_component(VariableState& state, std::size_t i, Write write, const Written& written) {
-  Tensor& component = state.components[i];
-  DeviceScope here(component.device());
+void write_component(VariableState& state, LockedComponents& locked, std::size_t i, Write write,
+                     const Written& written) {
+  Tensor& component = locked[i];
+  DeviceScope here(state.devices[i]);
   if (write == Write::assign) {
-    if (is_held(state, i)) component = Tensor::empty(state.shape, state.dtype, component.device());
+    if (locked.is_held(i)) component = Tensor::empty(state.shape, state.dtype, state.devices[i]);
     if (const auto* scalar = std::get_if<Scalar>(&written.value))
       component.fill_(*scalar);
     else
@@ -68,11 +59,16 @@ void write_component(VariableState& state, std::size_t i, Write write, const Wri
     return;
   }
   const Tensor value = written.for_component(i, state);
-  if (is_held(state, i)) {
+  if (locked.is_held(i)) {
     component = write == Write::assign_add ? component + value : component - value;
   } else {
     write == Write::assign_add ? component.add_(value) : component.sub_(value);
   }
+}
+
+void write_component(VariableState& state, std::size_t i, Write write, const Written& written) {
+  LockedComponents locked(state, i);
+  write_component(state, locked, i, write, written);
 }
 
 void check_written(const VariableState& state, Write write, const Written& written) {
@@ -130,7 +126,8 @@ Written aggregate(const Variable& variable, Write write, const PerReplica<Scalar
 
 void write_all(VariableState& state, Write write, const Written& written) {
   check_written(state, write, written);
-  for (std::size_t i = 0; i < state.components.size(); ++i) write_component(state, i, write, written);
+  LockedComponents locked(state);
+  for (std::size_t i = 0; i < state.components.size(); ++i) write_component(state, locked, i, write, written);
 }
 
 /// Shares of an on_read variable's components in a sum that is to be `written`: equal, of integers the
@@ -138,7 +135,7 @@ void write_all(VariableState& state, Write write, const Written& written) {
 std::vector<Tensor> shares(const VariableState& state, const Written& written) {
   const std::size_t n = state.components.size();
   reduced_dtype(ReduceOp::sum, state.dtype);  // refuses booleans
-  Tensor rest = Tensor::empty(state.shape, state.dtype, state.components[0].device());
+  Tensor rest = Tensor::empty(state.shape, state.dtype, state.devices[0]);
   if (const auto* scalar = std::get_if<Scalar>(&written.value))
     rest.fill_(*scalar);
   else
@@ -166,7 +163,8 @@ void write_components(VariableState& state, Write write, const Written& written)
                    "' outside its replicas: it is on_read with aggregation sum, and which component should "
                    "change is undefined. Use assign, or write it in a replica function.");
   const std::vector<Tensor> parts = shares(state, written);
-  for (std::size_t i = 0; i < parts.size(); ++i) write_component(state, i, write, {parts[i]});
+  LockedComponents locked(state);
+  for (std::size_t i = 0; i < parts.size(); ++i) write_component(state, locked, i, write, {parts[i]});
 }
 
 }  // namespace

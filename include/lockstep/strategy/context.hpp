@@ -33,6 +33,8 @@ void set_strategy(Strategy* strategy);
 
 namespace detail {
 
+struct VariableUpdate;
+
 /// One entry of the thread's stack of contexts.
 class [[nodiscard]] ContextFrame {
  public:
@@ -40,7 +42,7 @@ class [[nodiscard]] ContextFrame {
   enum class Mode : std::uint8_t { cross_replica, replica, update, default_scope };
 
   ContextFrame(Mode mode, Strategy& strategy, ReplicaContext* replica_context = nullptr,
-               int update_index = -1) noexcept;
+               int update_index = -1, VariableUpdate* update = nullptr) noexcept;
   ~ContextFrame();
   ContextFrame(const ContextFrame&) = delete;
   ContextFrame& operator=(const ContextFrame&) = delete;
@@ -49,6 +51,8 @@ class [[nodiscard]] ContextFrame {
   Strategy& strategy() const noexcept { return strategy_; }
   ReplicaContext* replica_context() const noexcept { return replica_context_; }
   int update_index() const noexcept { return update_index_; }
+  /// Null outside `update` of a variable.
+  VariableUpdate* update() const noexcept { return update_; }
   const ContextFrame* outer() const noexcept { return outer_; }
 
   /// The innermost entry; null in the default context.
@@ -61,6 +65,7 @@ class [[nodiscard]] ContextFrame {
   Strategy& strategy_;
   ReplicaContext* replica_context_;
   int update_index_;
+  VariableUpdate* update_;
   ContextFrame* outer_;
 };
 

@@ -3,6 +3,7 @@
 #include <exception>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -88,10 +89,11 @@ class CrossReplicaReduce;
 ///
 /// Calls are allowed in the strategy's cross-replica context, and in the default context, where they enter
 /// its scope by themselves; elsewhere they throw ContextError. Several host threads may call one strategy;
-/// their calls are serialised. A call returns when its work is enqueued on the devices' current streams; only
-/// functions of the caller's wait for a device, and destruction, which waits for the devices' current
-/// streams. A replica function must not wait for another thread that calls the same strategy: that one waits
-/// for the run to end.
+/// their runs, reductions and writes are serialised, but for the default strategy's. Functions of the
+/// caller's are called meanwhile by `run`, `update`, `update_non_slot` and merge calls alone: what these wait
+/// for may read variables and take elements of datasets, but not run, reduce or write. A call returns when
+/// its work is enqueued on the devices' current streams; only functions of the caller's wait for a device,
+/// and destruction, which waits for the devices' current streams.
 class Strategy {
  public:
   virtual ~Strategy();
@@ -223,7 +225,8 @@ class Strategy {
   }
 
   /// Every replica that failed in the last `run` of this strategy, lowest first; empty after a run without
-  /// failures. Replicas that were only released are not listed.
+  /// failures. Replicas that were only released are not listed. Of the default strategy: of this thread's
+  /// last `run`.
   std::vector<ReplicaFailure> last_failures() const;
 
   /// "MirroredStrategy", for messages.
@@ -384,11 +387,13 @@ auto Strategy::gather(const Value& value, std::int64_t axis) {
 
 template <class Value>
 auto Strategy::local_results(const Value& value) const {
+  std::map<const detail::VariableState*, std::vector<Tensor>> snapshots;  // of each variable, one
   auto component = [&](int i) {
-    return detail::map_leaves(value, [i](const auto& leaf) {
+    return detail::map_leaves(value, [&](const auto& leaf) {
       using Leaf = std::remove_cvref_t<decltype(leaf)>;
       if constexpr (std::is_same_v<Leaf, Variable>) {
-        const std::vector<Tensor> components = detail::VariableState::snapshot(leaf);
+        std::vector<Tensor>& components = snapshots[detail::VariableState::of(leaf).get()];
+        if (components.empty()) components = detail::VariableState::snapshot(leaf);
         const auto size = static_cast<int>(components.size());
         detail::check_component_index(size > 1 ? i : 0, size);
         return components[size > 1 ? static_cast<std::size_t>(i) : 0];
@@ -409,7 +414,7 @@ auto Strategy::distribute_values_from_function(F&& value_fn) {
   using Returned = detail::decayed_t<std::invoke_result_t<F&, ValueContext>>;
   static_assert(!std::is_void_v<Returned>, "value_fn must return the replica's value");
   std::vector<std::optional<Returned>> values(static_cast<std::size_t>(num_local_replicas()));
-  extended().in_cross_replica_context("distribute_values_from_function", [&] {
+  extended().call_in_cross_replica_context("distribute_values_from_function", [&] {
     for (int i = 0; i < num_local_replicas(); ++i)
       values[static_cast<std::size_t>(i)].emplace(value_fn(ValueContext(i, num_replicas_in_sync())));
   });
@@ -433,7 +438,7 @@ DistributedDataset<detail::merged_t<E>> Strategy::distribute_dataset(const Typed
 template <std::invocable<InputContext> F>
 auto Strategy::distribute_datasets_from_function(F&& fn, const InputOptions& options) {
   std::optional<decltype(detail::distribute_from_function(fn, input_target(), options))> result;
-  extended().in_cross_replica_context("distribute_datasets_from_function", [&] {
+  extended().call_in_cross_replica_context("distribute_datasets_from_function", [&] {
     result.emplace(detail::distribute_from_function(fn, input_target(), options));
   });
   return *result;
@@ -449,13 +454,14 @@ MultiStepContext StrategyExtended::run_steps_on_iterator(F&& fn, Iterator& itera
                                                          const StepOutputs& initial_loop_values) {
   detail::check_iterations(iterations);
   MultiStepContext context(strategy_);
-  in_cross_replica_context("run_steps_on_iterator", [&] {
-    for (int step = 0; step < iterations; ++step) {
-      const auto inputs = iterator.next();
+  check_cross_replica("run_steps_on_iterator");
+  for (int step = 0; step < iterations; ++step) {
+    const auto inputs = iterator.next();
+    call_in_cross_replica_context("run_steps_on_iterator", [&] {
       context.begin_step(initial_loop_values);
       fn(context, inputs);
-    }
-  });
+    });
+  }
   return context;
 }
 

@@ -85,9 +85,12 @@ class StrategyExtended {
   /// with the component's device current. Mirrored arguments arrive as the component; plain ones and
   /// variables unchanged. A `local` that fn made point at other storage is copied into the component.
   /// @return the results as a nest of Mirrored (void stays void); with `ungrouped` as a nest of vectors.
+  /// Each `local` is a copy; when all calls have returned, the copies become the components, together. Until
+  /// then other threads, and runs within fn, read the old ones; if a call throws, the variable stays as it
+  /// was. Updates are serialised with the strategy's calls, those of the default strategy are not: of two of
+  /// one variable at a time the later to end counts.
   /// @throws InvalidArgument  a per-replica argument (resolve it with reduce_to first), a mirrored one of
-  /// another number of components, another strategy's variable: nothing has changed then; a new value of
-  /// another shape or dtype: like what fn throws, components before this one keep their new values.
+  /// another number of components, another strategy's variable; a new value of another shape or dtype.
   template <class F, class... Args>
   auto update(const Variable& variable, F&& fn, const Args&... args) {
     return wrap_mirrored(update_components(variable, fn, args...));
@@ -144,9 +147,12 @@ class StrategyExtended {
   std::variant<Variable, Tensor> value_container(const Tensor& value) const;
   Variable value_container(const Variable& variable) const { return variable; }
 
-  /// For the library: calls fn in cross-replica context, with the strategy's calls serialised.
+  /// For the library: calls fn in cross-replica context, with the strategy's calls serialised (not the
+  /// default strategy's).
   /// @throws ContextError  in a replica function, or another strategy's context; names `what`.
   void in_cross_replica_context(std::string_view what, const std::function<void()>& fn) const;
+  /// The same for a function of the caller's, which other threads' calls need not wait for.
+  void call_in_cross_replica_context(std::string_view what, const std::function<void()>& fn) const;
   /// Its check alone.
   void check_cross_replica(std::string_view what) const;
   /// For the library: calls fn(i) for each local replica i, all at the same time on the replicas' threads
@@ -161,6 +167,7 @@ class StrategyExtended {
   Mirrored<Tensor> broadcast(const Tensor& tensor, const std::vector<Device>& devices,
                              const CommunicationOptions& options);
   void for_each_component(const Variable& variable, const std::function<void(Tensor& local, int i)>& fn);
+  void in_context(const std::function<void()>& fn) const;
   void check_place(const NonSlot& where, std::string_view what) const;
   void for_each_device(const NonSlot& where, const std::function<void(int i)>& fn);
 

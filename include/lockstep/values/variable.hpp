@@ -65,8 +65,9 @@ struct VariableOptions {
 /// object: replica 0's, whose initial value and options count; names may differ in a trailing _number,
 /// logical_device guards may not.
 ///
-/// Thread safety: that of the strategy's calls: reads and writes outside replica functions are serialised
-/// with them, so that a read waits for a run that is under way.
+/// Thread safety: any thread may read at any time: a read waits for a write of this variable that another
+/// thread is making, never for a run. Writes outside replica functions are serialised with the strategy's
+/// calls; those of the default strategy's variables with one another.
 class Variable {
  public:
   /// @param initial_value  copied to every component's device. @throws InvalidArgument  synchronization none;
@@ -138,33 +139,41 @@ class Variable {
 };
 
 namespace detail {
+
+/// One of a variable's tensors. Its mutex guards the handle and every write in place; it is held for moments,
+/// never while a function of the caller's runs. On cache lines of its own, as each replica uses its own.
+struct alignas(64) VariableComponent {
+  mutable std::mutex mutex;
+  Tensor tensor;
+};
+
 /// The strategy layer's view of a variable.
 struct VariableState {
-  std::string name;
-  bool trainable;
-  VariableSynchronization synchronization;
-  VariableAggregation aggregation;
-  DType dtype;
-  Shape shape;
-  Strategy* strategy;
-  std::vector<Device> devices;     ///< Of the components; never changes.
-  std::vector<Tensor> components;  ///< Guarded by `lock`.
+  /// @param components  one on each of the variable's devices, which nobody else holds.
+  VariableState(const VariableOptions& options, Strategy& strategy, std::vector<Tensor> components,
+                bool is_one_per_replica);
+
+  const std::string name;
+  const bool trainable;
+  const VariableSynchronization synchronization;
+  const VariableAggregation aggregation;
+  const DType dtype;
+  const Shape shape;
+  Strategy* const strategy;
+  const std::vector<Device> devices;          ///< Of the components.
+  std::vector<VariableComponent> components;  ///< Read by `read`, written in LockedComponents.
   /// Component i is on a device of replica i's, for all replicas.
-  bool is_one_per_replica = false;
+  const bool is_one_per_replica;
   /// Each replica has a component of its own, and they differ between reads.
-  bool is_sync_on_read = false;
-  /// The component that a function given to `update` has in its hands, -1: none. It is written in place, and
-  /// snapshots of it are copies.
-  int being_updated = -1;
+  const bool is_sync_on_read;
 
   /// In the strategy's cross-replica context, or the default one.
   static std::shared_ptr<VariableState> create(Strategy& strategy, const std::function<Tensor()>& initial,
                                                const VariableOptions& options);
 
-  /// Keeps other host threads' calls of the strategy from the components. Nothing in a replica function of
-  /// the strategy's, whose run has done so.
-  std::unique_lock<std::recursive_mutex> lock() const;
-  /// Read-only handles of all components. @throws ContextError  the variable was moved from.
+  /// A snapshot of component i: in a function given to `update` a copy of what it has in its hands.
+  Tensor read(std::size_t i) const;
+  /// Read-only snapshots of all components, of one moment. @throws ContextError  the variable was moved from.
   static std::vector<Tensor> snapshot(const Variable& variable);
 
   /// @throws ContextError  the variable was moved from.
