@@ -324,7 +324,7 @@ cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
   return api("cudaDeviceCanAccessPeer", no_sticky, [&](Lock&, Call&) {
     if (!can) return cudaErrorInvalidValue;
     if (!valid(device) || !valid(peer)) return cudaErrorInvalidDevice;
-    *can = device != peer && machine().config.p2p;
+    *can = device != peer && machine().config.peer_access();
     return cudaSuccess;
   });
 }
@@ -333,14 +333,16 @@ cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr which, int f
   return api("cudaDeviceGetP2PAttribute", no_sticky, [&](Lock&, Call&) {
     if (!value) return cudaErrorInvalidValue;
     if (!valid(from) || !valid(to) || from == to) return cudaErrorInvalidDevice;
-    const bool on = machine().config.p2p;
+    const Config& config = machine().config;
     switch (which) {
-      case cudaDevP2PAttrPerformanceRank: *value = on ? 0 : 1; return cudaSuccess;
-      case cudaDevP2PAttrAccessSupported:
-      case cudaDevP2PAttrNativeAtomicSupported:
-      case cudaDevP2PAttrOnlyPartialNativeAtomicSupported:
-        *value = on && which != cudaDevP2PAttrOnlyPartialNativeAtomicSupported;
+      case cudaDevP2PAttrPerformanceRank:
+        *value = config.link == Config::Link::nvlink ? 0 : 1;
         return cudaSuccess;
+      case cudaDevP2PAttrAccessSupported: *value = config.peer_access(); return cudaSuccess;
+      case cudaDevP2PAttrNativeAtomicSupported:
+        *value = config.link == Config::Link::nvlink;
+        return cudaSuccess;
+      case cudaDevP2PAttrOnlyPartialNativeAtomicSupported:
       case cudaDevP2PAttrCudaArrayAccessSupported: *value = 0; return cudaSuccess;
     }
     return cudaErrorInvalidValue;
@@ -354,7 +356,7 @@ cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
     const int device = thread_state().device;
     if (flags) return cudaErrorInvalidValue;
     if (!valid(peer) || peer == device) return cudaErrorInvalidDevice;
-    if (!m.config.p2p) return cudaErrorPeerAccessUnsupported;
+    if (!m.config.peer_access()) return cudaErrorPeerAccessUnsupported;
     if (m.memory.peer[device][peer]) return cudaErrorPeerAccessAlreadyEnabled;
     m.memory.peer[device][peer] = true;
     ++m.memory.epoch;

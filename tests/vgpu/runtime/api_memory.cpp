@@ -730,7 +730,7 @@ cudaError_t cudaMemPoolSetAccess(cudaMemPool_t handle, const cudaMemAccessDesc* 
       if (where.type != cudaMemLocationTypeDevice || !valid_device(where.id)) return cudaErrorInvalidDevice;
       if (where.id == pool->device && list[index].flags == cudaMemAccessFlagsProtNone)
         return cudaErrorInvalidValue;
-      if (where.id != pool->device && !machine().config.p2p) return cudaErrorInvalidDevice;
+      if (where.id != pool->device && !machine().config.peer_access()) return cudaErrorInvalidDevice;
       pool->access[where.id] = list[index].flags;
     }
     ++machine().memory.epoch;

@@ -46,6 +46,19 @@ std::uint64_t number(const char* name, std::uint64_t fallback) {
   return parsed;
 }
 
+template <class T>
+T choice(const char* name, const std::vector<std::pair<std::string, T>>& choices, T fallback) {
+  const char* value = variable(name);
+  if (!value) return fallback;
+  std::string names;
+  for (const auto& [word, meaning] : choices) {
+    if (word == value) return meaning;
+    names += (names.empty() ? "" : ", ") + word;
+  }
+  std::fprintf(stderr, "vgpu: %s=%s is none of %s\n", name, value, names.c_str());
+  std::exit(2);
+}
+
 void parse_rules(const char* text) {
   // name:n[+][=error], separated by commas
   std::string all = text;
@@ -92,20 +105,14 @@ Machine* make_machine() {
   }
   c.sms = static_cast<int>(number("VGPU_SMS", 132));
   c.memory = number("VGPU_MEMORY_MIB", 2048) << 20;
-  c.p2p = flag("VGPU_P2P", true);
   c.seed = number("VGPU_SEED", 1);
-  if (const char* schedule = variable("VGPU_SCHEDULE")) {
-    if (!std::strcmp(schedule, "random"))
-      c.schedule = Config::Schedule::random;
-    else if (!std::strcmp(schedule, "eager"))
-      c.schedule = Config::Schedule::eager;
-    else if (!std::strcmp(schedule, "fifo"))
-      c.schedule = Config::Schedule::fifo;
-    else {
-      std::fprintf(stderr, "vgpu: VGPU_SCHEDULE must be random, eager or fifo\n");
-      std::exit(2);
-    }
-  }
+  using Link = Config::Link;
+  using Schedule = Config::Schedule;
+  c.link = choice<Link>("VGPU_LINK", {{"none", Link::none}, {"pcie", Link::pcie}, {"nvlink", Link::nvlink}},
+                        c.link);
+  c.schedule = choice<Schedule>(
+      "VGPU_SCHEDULE", {{"random", Schedule::random}, {"eager", Schedule::eager}, {"fifo", Schedule::fifo}},
+      c.schedule);
   c.deadlock_ms = static_cast<unsigned>(number("VGPU_DEADLOCK_MS", 2000));
   c.idle_ms = static_cast<unsigned>(number("VGPU_IDLE_MS", 100));
   c.abort_on_deadlock = flag("VGPU_ABORT_ON_DEADLOCK", false);

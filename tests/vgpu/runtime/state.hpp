@@ -40,7 +40,8 @@ struct Config {
   int cc = 90;
   int sms = 132;
   std::size_t memory = std::size_t{2048} << 20;
-  bool p2p = true;
+  enum class Link { none, pcie, nvlink } link = Link::nvlink;  // between any two devices
+  bool peer_access() const { return link != Link::none; }
   std::uint64_t seed = 1;
   enum class Schedule { random, eager, fifo } schedule = Schedule::random;
   unsigned deadlock_ms = 2000;

@@ -1,5 +1,6 @@
 // Devices: properties, failures, injected ones.
 #include <cstring>
+#include <string>
 
 #include "check.hpp"
 #include "kernels.hpp"
@@ -94,4 +95,45 @@ TEST_CASE(
   fill_async(a, 3, nullptr);
   EXPECT(cudaGetLastError(), cudaSuccess);
   EXPECT(cudaDeviceSynchronize(), cudaErrorLaunchFailure);
+}
+
+// What two devices say of the link between them, as "access atomics rank".
+static std::string link_of_devices() {
+  int can = -1, access = -1, atomics = -1, rank = -1;
+  OK(cudaDeviceCanAccessPeer(&can, 0, 1));
+  OK(cudaDeviceGetP2PAttribute(&access, cudaDevP2PAttrAccessSupported, 0, 1));
+  OK(cudaDeviceGetP2PAttribute(&atomics, cudaDevP2PAttrNativeAtomicSupported, 0, 1));
+  OK(cudaDeviceGetP2PAttribute(&rank, cudaDevP2PAttrPerformanceRank, 0, 1));
+  CHECK(can == access);
+  return std::to_string(access) + ' ' + std::to_string(atomics) + ' ' + std::to_string(rank);
+}
+
+// A copy between the devices works over every link, a kernel's access to its peer's memory over pcie and
+// nvlink.
+static void reach_peer(bool reachable) {
+  int *here = nullptr, *there = nullptr;
+  OK(cudaMalloc(&here, bytes));
+  fill_async(here, 5, nullptr);
+  OK(cudaDeviceSynchronize());
+  OK(cudaSetDevice(1));
+  OK(cudaMalloc(&there, bytes));
+  OK(cudaMemcpyPeer(there, 1, here, 0, bytes));
+  CHECK(all(fetch(there, count), 5));
+  EXPECT(cudaDeviceEnablePeerAccess(0, 0), reachable ? cudaSuccess : cudaErrorPeerAccessUnsupported);
+  (void)cudaGetLastError();
+  copy<<<4, 256>>>(there, here, count);
+  EXPECT(cudaDeviceSynchronize(), reachable ? cudaSuccess : cudaErrorIllegalAddress);
+}
+
+TEST_CASE("the virtual link none") {
+  CHECK(link_of_devices() == "0 0 1");
+  reach_peer(false);
+}
+TEST_CASE("the virtual link pcie") {
+  CHECK(link_of_devices() == "1 0 1");
+  reach_peer(true);
+}
+TEST_CASE("the virtual link nvlink") {
+  CHECK(link_of_devices() == "1 1 0");
+  reach_peer(true);
 }

@@ -1,7 +1,6 @@
 // CUB's device-wide algorithms and asynchronous copies, end to end.
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <cub/cub.cuh>
 #include <cuda/barrier>
 #include <cuda/pipeline>
@@ -14,15 +13,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-static int g_failures = 0, g_checks = 0;
-#define CHECK(c)                                                  \
-  do {                                                            \
-    ++g_checks;                                                   \
-    if (!(c)) {                                                   \
-      ++g_failures;                                               \
-      std::printf("%s:%d: failed: %s\n", __FILE__, __LINE__, #c); \
-    }                                                             \
-  } while (0)
+#include "check.hpp"
 
 template <class T>
 struct Device {
@@ -45,10 +36,7 @@ struct Device {
 template <class F>
 void twice(F f) {  // CUB's two-call form
   std::size_t bytes = 0;
-  if (f(nullptr, bytes) != cudaSuccess) {
-    CHECK(!"size query");
-    return;
-  }
+  REQUIRE(f(nullptr, bytes) == cudaSuccess);
   Device<char> storage(bytes);
   CHECK(f(storage.p, bytes) == cudaSuccess);
 }
@@ -291,7 +279,29 @@ __global__ void bulk(const float* in, float* out) {
 __global__ void bulk(const float*, float*) {}
 #endif
 
-void copies(int sm) {
+TEST_CASE("CUB reduces every type") {
+  for (std::size_t n : {0u, 1u, 1000u, 100000u}) {
+    reduce<float>(n);
+    reduce<double>(n);
+    reduce<int>(n);
+    reduce<long long>(n);
+    reduce<unsigned char>(n);
+    reduce<short>(n);
+  }
+  reduce_half<__half>(5000);
+  reduce_half<__nv_bfloat16>(5000);
+  reduce_half<__half>(50000);
+}
+
+TEST_CASE("CUB scans, selects, sorts and counts") {
+  for (std::size_t n : {1000u, 70001u}) {
+    others<float>(n);
+    others<int>(n);
+    others<unsigned long long>(n);
+  }
+}
+
+TEST_CASE("kernels copy asynchronously and meet at barriers") {
   std::vector<float> v(1280);
   for (float& x : v) x = static_cast<float>(g_random() % 1000);
   Device<float> in(v), out(v.size());
@@ -300,8 +310,9 @@ void copies(int sm) {
   bool same = true;
   for (int i = 0; i < 1280; ++i) same &= r[i] == v[i / 128 * 128 + 127 - i % 128] * 2;
   CHECK(same);
-  Device<int4> in4(128), out4(128);
-  for (int i = 0; i < 128; ++i) in4.p[i] = make_int4(i, 2 * i, 3 * i, 4 * i);
+  std::vector<int4> v4(128);
+  for (int i = 0; i < 128; ++i) v4[i] = make_int4(i, 2 * i, 3 * i, 4 * i);
+  Device<int4> in4(v4), out4(128);
   copy_group<<<2, 64>>>(in4.p, out4.p);
   auto r4 = out4.get();
   same = true;
@@ -320,34 +331,11 @@ void copies(int sm) {
   same = true;
   for (int i = 0; i < 64; ++i) same &= rn[i] == (63 - i) * 3;
   CHECK(same);
-  if (sm >= 90) {
+  if (VGPU_TEST_SM >= 90) {
     bulk<<<5, 256>>>(in.p, out.p);
     r = out.get();
     same = true;
     for (int i = 0; i < 1280; ++i) same &= r[i] == v[i] + 1;
     CHECK(same);
   }
-}
-
-int main(int argc, char** argv) {
-  int sm = argc > 1 ? std::atoi(argv[1]) : 80;
-  for (std::size_t n : {0u, 1u, 1000u, 100000u}) {
-    reduce<float>(n);
-    reduce<double>(n);
-    reduce<int>(n);
-    reduce<long long>(n);
-    reduce<unsigned char>(n);
-    reduce<short>(n);
-  }
-  reduce_half<__half>(5000);
-  reduce_half<__nv_bfloat16>(5000);
-  reduce_half<__half>(50000);
-  for (std::size_t n : {1000u, 70001u}) {
-    others<float>(n);
-    others<int>(n);
-    others<unsigned long long>(n);
-  }
-  copies(sm);
-  std::printf("cub_test sm_%d: %d checks, %d failures\n", sm, g_checks, g_failures);
-  return g_failures != 0;
 }
