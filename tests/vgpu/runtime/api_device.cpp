@@ -7,8 +7,6 @@
 namespace vgpu::rt {
 namespace {
 
-bool valid(int device) { return device >= 0 && device < static_cast<int>(machine().devices.size()); }
-
 cudaDeviceProp properties(int device) {
   const Config& c = machine().config;
   cudaDeviceProp p{};
@@ -160,7 +158,7 @@ cudaError_t cudaGetDevice(int* device) {
 cudaError_t cudaSetDevice(int device) {
   return api("cudaSetDevice", no_sticky, [&](Lock&, Call& call) {
     call.info = std::to_string(device);
-    if (!valid(device)) return cudaErrorInvalidDevice;
+    if (!valid_device(device)) return cudaErrorInvalidDevice;
     thread_state().device = device;
     return machine().devices[device]->sticky;
   });
@@ -168,13 +166,13 @@ cudaError_t cudaSetDevice(int device) {
 
 cudaError_t cudaInitDevice(int device, unsigned, unsigned) {
   return api("cudaInitDevice", no_sticky,
-             [&](Lock&, Call&) { return valid(device) ? cudaSuccess : cudaErrorInvalidDevice; });
+             [&](Lock&, Call&) { return valid_device(device) ? cudaSuccess : cudaErrorInvalidDevice; });
 }
 
 cudaError_t cudaSetValidDevices(int* list, int count) {
   return api("cudaSetValidDevices", no_sticky, [&](Lock&, Call&) {
     for (int index = 0; index < count; ++index)
-      if (!valid(list[index])) return cudaErrorInvalidDevice;
+      if (!valid_device(list[index])) return cudaErrorInvalidDevice;
     return cudaSuccess;
   });
 }
@@ -198,7 +196,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* result, int device) {
   return api("cudaGetDeviceProperties", no_sticky, [&](Lock&, Call& call) {
     call.quiet = true;
     if (!result) return cudaErrorInvalidValue;
-    if (!valid(device)) return cudaErrorInvalidDevice;
+    if (!valid_device(device)) return cudaErrorInvalidDevice;
     *result = properties(device);
     return cudaSuccess;
   });
@@ -208,7 +206,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int device)
   return api("cudaDeviceGetAttribute", no_sticky, [&](Lock&, Call& call) {
     call.quiet = true;
     if (!value) return cudaErrorInvalidValue;
-    if (!valid(device)) return cudaErrorInvalidDevice;
+    if (!valid_device(device)) return cudaErrorInvalidDevice;
     bool known = false;
     *value = attribute(which, device, known);
     return known ? cudaSuccess : cudaErrorInvalidValue;
@@ -226,7 +224,7 @@ cudaError_t cudaChooseDevice(int* device, const cudaDeviceProp* wanted) {
 cudaError_t cudaDeviceGetPCIBusId(char* text, int length, int device) {
   return api("cudaDeviceGetPCIBusId", no_sticky, [&](Lock&, Call&) {
     if (!text || length <= 0) return cudaErrorInvalidValue;
-    if (!valid(device)) return cudaErrorInvalidDevice;
+    if (!valid_device(device)) return cudaErrorInvalidDevice;
     std::snprintf(text, length, "0000:%02X:00.0", 0x10 + device);
     return cudaSuccess;
   });
@@ -240,7 +238,7 @@ cudaError_t cudaDeviceGetByPCIBusId(int* device, const char* text) {
         std::sscanf(text, "%x:%x.%x", &bus, &slot, &function) < 2)
       return cudaErrorInvalidValue;
     const int found = static_cast<int>(bus) - 0x10;
-    if (domain || slot || function || !valid(found)) return cudaErrorInvalidDevice;
+    if (domain || slot || function || !valid_device(found)) return cudaErrorInvalidDevice;
     *device = found;
     return cudaSuccess;
   });
@@ -323,7 +321,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
   return api("cudaDeviceCanAccessPeer", no_sticky, [&](Lock&, Call&) {
     if (!can) return cudaErrorInvalidValue;
-    if (!valid(device) || !valid(peer)) return cudaErrorInvalidDevice;
+    if (!valid_device(device) || !valid_device(peer)) return cudaErrorInvalidDevice;
     *can = device != peer && machine().config.peer_access();
     return cudaSuccess;
   });
@@ -332,7 +330,7 @@ cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
 cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr which, int from, int to) {
   return api("cudaDeviceGetP2PAttribute", no_sticky, [&](Lock&, Call&) {
     if (!value) return cudaErrorInvalidValue;
-    if (!valid(from) || !valid(to) || from == to) return cudaErrorInvalidDevice;
+    if (!valid_device(from) || !valid_device(to) || from == to) return cudaErrorInvalidDevice;
     const Config& config = machine().config;
     switch (which) {
       case cudaDevP2PAttrPerformanceRank:
@@ -355,7 +353,7 @@ cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
     Machine& m = machine();
     const int device = thread_state().device;
     if (flags) return cudaErrorInvalidValue;
-    if (!valid(peer) || peer == device) return cudaErrorInvalidDevice;
+    if (!valid_device(peer) || peer == device) return cudaErrorInvalidDevice;
     if (!m.config.peer_access()) return cudaErrorPeerAccessUnsupported;
     if (m.memory.peer[device][peer]) return cudaErrorPeerAccessAlreadyEnabled;
     m.memory.peer[device][peer] = true;
@@ -368,7 +366,7 @@ cudaError_t cudaDeviceDisablePeerAccess(int peer) {
   return api("cudaDeviceDisablePeerAccess", plain, [&](Lock&, Call&) {
     Machine& m = machine();
     const int device = thread_state().device;
-    if (!valid(peer)) return cudaErrorInvalidDevice;
+    if (!valid_device(peer)) return cudaErrorInvalidDevice;
     if (!m.memory.peer[device][peer]) return cudaErrorPeerAccessNotEnabled;
     m.memory.peer[device][peer] = false;
     ++m.memory.epoch;
@@ -407,5 +405,9 @@ cudaError_t cudaGetDriverEntryPoint(const char* symbol, void** function, unsigne
 cudaError_t cudaGetDriverEntryPoint_ptsz(const char* symbol, void** function, unsigned long long flags,
                                          cudaDriverEntryPointQueryResult* status) {
   return cudaGetDriverEntryPointByVersion(symbol, function, 0, flags, status);
+}
+
+cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w, cudaChannelFormatKind kind) {
+  return {x, y, z, w, kind};
 }
 }

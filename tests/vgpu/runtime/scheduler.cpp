@@ -2,14 +2,12 @@
 // heads runs next is drawn from a seeded generator.
 #include <algorithm>
 #include <chrono>
-#include <cstdarg>
 #include <thread>
 
-#include <cxxabi.h>
 #include <dirent.h>
-#include <pthread.h>
 #include <unistd.h>
 
+#include "runtime/run.hpp"
 #include "runtime/state.hpp"
 
 namespace vgpu::rt {
@@ -31,150 +29,8 @@ class Context : public RunContext {
   std::string name_;
 };
 
-std::uint64_t mix(std::uint64_t value) {
-  value += 0x9E3779B97F4A7C15u;
-  value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9u;
-  value = (value ^ (value >> 27)) * 0x94D049BB133111EBu;
-  return value ^ (value >> 31);
-}
-
 bool dependencies_done(const Op& op) {
   return std::all_of(op.deps.begin(), op.deps.end(), [](const OpPtr& dep) { return dep->done; });
-}
-
-// By how the executor begins its message (what follows names the kernel).
-cudaError_t fault_code(const std::string& text) {
-  auto begins = [&](const char* words) { return text.rfind(words, 0) == 0; };
-  if (begins("misaligned")) return cudaErrorMisalignedAddress;
-  if (begins("device-side assert")) return cudaErrorAssert;
-  if (begins("trap")) return cudaErrorLaunchFailure;
-  if (begins("stack overflow")) return cudaErrorHardwareStackError;
-  const std::string head = text.substr(0, text.find(": kernel "));
-  if (head.find("deadlock") != std::string::npos || head.find("barrier") != std::string::npos ||
-      head.find("too long") != std::string::npos)
-    return cudaErrorLaunchTimeout;
-  if (head.find("illegal instruction") != std::string::npos) return cudaErrorIllegalInstruction;
-  return head.find("address") != std::string::npos ? cudaErrorIllegalAddress : cudaErrorLaunchFailure;
-}
-
-void run_kernel(const Op& op, const KernelWork& work) {
-  Machine& m = machine();
-  if (cudaError_t error = injected("kernel"); error != cudaSuccess)
-    throw Fault{error, "injected failure of kernel " + work.kernel->pretty};
-  Launch launch;
-  launch.device = op.device;
-  launch.grid = work.grid;
-  launch.block = work.block;
-  launch.dynamic_shared_bytes = work.shared;
-  launch.parameters = work.parameters;
-  launch.cooperative = work.cooperative;
-  launch.multiprocessors = m.config.sms;
-  launch.seed = mix(m.config.seed ^ (op.id << 20));
-  launch.symbol = [&](std::string_view name) -> std::uint64_t {
-    Lock guard(m.mutex);
-    return variable_address(*work.kernel->module, op.device, name);
-  };
-  try {
-    execute(*work.kernel->module->module, work.kernel->name, launch, m.memory);
-  } catch (const KernelFault& fault) {
-    // The executor knows the address, the runtime what lies there.
-    std::string text = fault.what();
-    unsigned long long address = 0, bytes = 0;
-    const auto of = text.find(" of "), at = text.find("address 0x");
-    const bool global = text.rfind("invalid ", 0) == 0 || text.rfind("misaligned ", 0) == 0;
-    if (global && at != std::string::npos &&
-        std::sscanf(text.c_str() + at, "address 0x%llx", &address) == 1) {
-      if (of != std::string::npos) std::sscanf(text.c_str() + of, " of %llu bytes", &bytes);
-      text += "\n  " + m.memory.explain(op.device, address, bytes ? bytes : 1);
-    }
-    throw Fault{fault_code(fault.what()), text};
-  } catch (const UnsupportedPtx& unsupported) {
-    throw Fault{cudaErrorInvalidPtx, std::string("PTX that vgpu does not support: ") + unsupported.what()};
-  }
-}
-
-char* endpoint_row(const Endpoint& end, std::size_t offset, std::size_t bytes, bool write,
-                   const CopyWork& work, const std::string& who) {
-  switch (end.kind) {
-    case Endpoint::Kind::raw: return reinterpret_cast<char*>(end.address + offset);
-    case Endpoint::Kind::snapshot: return work.snapshot->data() + offset;
-    default: return machine().memory.translate(-1, end.address + offset, bytes, write, who);
-  }
-}
-
-void run_copy(const Op& op, const CopyWork& work) {
-  if (cudaError_t error = injected("copy"); error != cudaSuccess)
-    throw Fault{error, "injected failure of a copy"};
-  if (work.bytes() == 0) return;
-  const std::string who = op.name();
-  const bool flat =
-      work.depth == 1 && (work.height == 1 || (work.to.pitch == work.width && work.from.pitch == work.width));
-  if (flat) {
-    const std::size_t bytes = work.width * work.height;
-    const char* from = endpoint_row(work.from, 0, bytes, false, work, who);
-    std::memmove(endpoint_row(work.to, 0, bytes, true, work, who), from, bytes);
-    return;
-  }
-  for (std::size_t slice = 0; slice < work.depth; ++slice)
-    for (std::size_t row = 0; row < work.height; ++row) {
-      const char* from = endpoint_row(work.from, slice * work.from.slice + row * work.from.pitch, work.width,
-                                      false, work, who);
-      std::memmove(
-          endpoint_row(work.to, slice * work.to.slice + row * work.to.pitch, work.width, true, work, who),
-          from, work.width);
-    }
-}
-
-void run_set(const Op& op, const SetWork& work) {
-  if (work.bytes() == 0) return;
-  const std::string who = op.name();
-  auto fill = [&](Address address, std::size_t bytes) {
-    char* to = machine().memory.translate(-1, address, bytes, true, who);
-    if (work.element == 1) {
-      std::memset(to, static_cast<int>(work.value), bytes);
-    } else {
-      for (std::size_t at = 0; at < bytes; at += work.element)
-        std::memcpy(to + at, &work.value, work.element);
-    }
-  };
-  if (work.depth == 1 && (work.height == 1 || work.pitch == work.width))
-    return fill(work.address, work.width * work.height);
-  for (std::size_t slice = 0; slice < work.depth; ++slice)
-    for (std::size_t row = 0; row < work.height; ++row)
-      fill(work.address + slice * work.slice + row * work.pitch, work.width);
-}
-
-void run_free(const FreeWork& work) {
-  Allocation& allocation = *work.allocation;
-  Machine& m = machine();
-  Lock guard(m.mutex);
-  if (allocation.state == Allocation::State::freed) return;
-  const std::size_t bytes = allocation.charged;
-  Pool* pool = allocation.pool;
-  m.memory.release(allocation, allocation.from_graph ? "a graph's free node" : "cudaFreeAsync");
-  if (pool) {
-    pool->used -= std::min<std::uint64_t>(pool->used, bytes);
-    pool->cached += bytes;
-  }
-}
-
-double cost(const Op& op) {
-  struct {
-    double operator()(const EmptyWork&) { return 0; }
-    double operator()(const KernelWork& work) {
-      return 4000 + 20.0 * static_cast<double>(work.grid.count()) * (work.block.count() + 31) / 32 / 132;
-    }
-    double operator()(const CopyWork& work) { return 2000 + static_cast<double>(work.bytes()) / 40; }
-    double operator()(const SetWork& work) { return 1500 + static_cast<double>(work.bytes()) / 2000; }
-    double operator()(const HostWork&) { return 5000; }
-    double operator()(const RecordWork&) { return 0; }
-    double operator()(const WaitWork&) { return 0; }
-    double operator()(const AllocateWork&) { return 500; }
-    double operator()(const FreeWork&) { return 500; }
-    double operator()(const ChildWork&) { return 0; }
-    double operator()(const std::shared_ptr<CustomWork>& work) { return work->nanoseconds(); }
-  } visitor;
-  return std::visit(visitor, op.work);
 }
 
 struct Candidate {
@@ -274,78 +130,6 @@ int thread_count() {
 
 }  // namespace
 
-std::string format(const char* pattern, ...) {
-  va_list arguments;
-  va_start(arguments, pattern);
-  char* text = nullptr;
-  const int length = vasprintf(&text, pattern, arguments);
-  va_end(arguments);
-  if (length < 0) return {};
-  std::string result(text, length);
-  std::free(text);
-  return result;
-}
-
-void report(const std::string& text) {
-  std::string out;
-  std::size_t at = 0;
-  while (at < text.size()) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    out += "vgpu: " + text.substr(at, end - at) + "\n";
-    at = end + 1;
-  }
-  std::fwrite(out.data(), 1, out.size(), stderr);
-  std::fflush(stderr);
-  if (FILE* trace = machine().config.trace; trace && trace != stderr) {
-    std::fwrite(out.data(), 1, out.size(), trace);
-    std::fflush(trace);
-  }
-}
-
-void log_op(const std::string& line) {
-  if (FILE* trace = machine().config.trace) {
-    std::fprintf(trace, "[vgpu] %s\n", line.c_str());
-    std::fflush(trace);
-  }
-}
-
-std::string describe(const Work& work) {
-  struct {
-    std::string operator()(const EmptyWork& empty) { return empty.label; }
-    std::string operator()(const KernelWork& kernel) {
-      return format("kernel %s <<<(%u,%u,%u),(%u,%u,%u),%zu>>>", kernel.kernel->pretty.c_str(), kernel.grid.x,
-                    kernel.grid.y, kernel.grid.z, kernel.block.x, kernel.block.y, kernel.block.z,
-                    kernel.shared);
-    }
-    std::string operator()(const CopyWork& copy) {
-      return format("copy %s of %zu bytes", copy.direction, copy.bytes());
-    }
-    std::string operator()(const SetWork& set) { return format("memset of %zu bytes", set.bytes()); }
-    std::string operator()(const HostWork&) { return "host function"; }
-    std::string operator()(const RecordWork& record) {
-      return format("record of event %llu", static_cast<unsigned long long>(record.event->id));
-    }
-    std::string operator()(const WaitWork& wait) {
-      return wait.event ? format("wait for event %llu", static_cast<unsigned long long>(wait.event->id))
-                        : std::string("wait");
-    }
-    std::string operator()(const AllocateWork& work) {
-      return format("allocation of %zu bytes", work.allocation->bytes);
-    }
-    std::string operator()(const FreeWork& work) {
-      return format("free of %zu bytes", work.allocation->bytes);
-    }
-    std::string operator()(const ChildWork&) { return "child graph"; }
-    std::string operator()(const std::shared_ptr<CustomWork>& work) { return work->describe(); }
-  } visitor;
-  return std::visit(visitor, work);
-}
-
-std::string Op::name() const {
-  return format("%s (operation %llu, device %d, %s)", describe(work).c_str(),
-                static_cast<unsigned long long>(id), device, lane ? lane->label.c_str() : "no stream");
-}
-
 void initialise_lane(Lane& lane, int device, std::string label) {
   Machine& m = machine();
   lane.id = m.next_lane++;
@@ -361,51 +145,6 @@ OpPtr make_op(int device, Work work) {
   op->device = device;
   op->work = std::move(work);
   return op;
-}
-
-namespace {
-
-// Runs operations that nobody has waited for: hardware needs no host thread to make progress, and a program
-// may wait on something a host function or a copy to pinned memory will change.
-void run_idle_thread() {
-  Machine& m = machine();
-  const auto idle = std::chrono::milliseconds(m.config.idle_ms);
-  Lock lock(m.mutex);
-  while (true) {
-    m.changed.wait(lock, [&] { return m.stopping || !m.lanes.empty(); });
-    if (m.stopping) break;
-    const std::uint64_t seen = m.progress;
-    const bool moved = m.changed.wait_for(lock, idle, [&] { return m.stopping || m.progress != seen; });
-    if (m.stopping) break;
-    if (moved || m.waiters > 0 || m.executing) {
-      m.changed.wait_for(lock, std::chrono::milliseconds(5), [&] { return m.stopping; });
-      continue;
-    }
-    const std::uint64_t enqueued = m.next_op;
-    while (!m.stopping && m.waiters == 0 && m.next_op == enqueued && step(lock) == Step::ran) {
-    }
-  }
-  m.idle_thread = false;
-  m.changed.notify_all();
-}
-
-}  // namespace
-
-void start_idle_thread() {
-  Machine& m = machine();
-  if (m.idle_thread || m.stopping || m.config.idle_ms == 0) return;
-  static const bool forks = pthread_atfork(nullptr, nullptr, [] { machine().idle_thread = false; }) == 0;
-  m.idle_thread = forks;
-  if (forks) std::thread(run_idle_thread).detach();
-}
-
-void stop_idle_thread() {
-  Machine& m = machine();
-  Lock lock(m.mutex, std::try_to_lock);
-  if (!lock) return;  // some thread was ended inside a call
-  m.stopping = true;
-  m.changed.notify_all();
-  m.changed.wait_for(lock, std::chrono::seconds(1), [&] { return !m.idle_thread; });
 }
 
 void append(Lane& lane, const OpPtr& op) {
@@ -564,33 +303,6 @@ Step step(Lock& lock) {
   bury_streams();
   m.changed.notify_all();
   return Step::ran;
-}
-
-void report_deadlock(const std::string& what) {
-  Machine& m = machine();
-  std::string text = "DEADLOCK: " + what +
-                     " waits for operations that can not run unless another host thread enqueues something\n";
-  for (auto& [id, lane] : m.lanes) {
-    const Op& op = *lane->queue.front();
-    text += format("  %s on device %d: head is %s", lane->label.c_str(), lane->device, op.name().c_str());
-    if (lane->queue.size() > 1) text += format(", %zu more behind it", lane->queue.size() - 1);
-    text += "\n";
-    if (op.running) text += "    is running now\n";
-    for (const OpPtr& dep : op.deps)
-      if (!dep->done) text += format("    waits for %s\n", dep->name().c_str());
-    for (const auto& unit : op.units)
-      if (!unit->done) text += "    " + unit->waiting_for() + "\n";
-  }
-  for (auto& device : m.devices)
-    if (device->sticky != cudaSuccess)
-      text += format("  device %d has failed: %s\n", device->index, device->sticky_message.c_str());
-  // The same standstill is told in full once.
-  static std::string previous;
-  const std::string heads = text.substr(text.find('\n'));
-  if (heads == previous) text = "DEADLOCK: " + what + " waits too; nothing has moved since the report above";
-  previous = heads;
-  report(text);
-  if (m.config.abort_on_deadlock) std::abort();
 }
 
 cudaError_t wait_until(Lock& lock, const std::function<bool()>& done, const std::string& what) {

@@ -16,273 +16,9 @@
 #include <unordered_set>
 #include <variant>
 
-#include "exec/exec.hpp"
-#include "runtime/runtime.hpp"
+#include "runtime/work.hpp"
 
 namespace vgpu::rt {
-
-using Address = std::uint64_t;
-using Lock = std::unique_lock<std::mutex>;
-
-inline Address to_address(const void* pointer) { return reinterpret_cast<Address>(pointer); }
-std::string format(const char* pattern, ...) __attribute__((format(printf, 1, 2)));
-
-// Ends the running operation; becomes the device's sticky error.
-struct Fault {
-  cudaError_t error;
-  std::string message;
-};
-
-// ---------------------------------------------------------------- configuration
-
-struct Config {
-  int devices = 4;
-  int cc = 90;
-  int sms = 132;
-  std::size_t memory = std::size_t{2048} << 20;
-  enum class Link { none, pcie, nvlink } link = Link::nvlink;  // between any two devices
-  bool peer_access() const { return link != Link::none; }
-  std::uint64_t seed = 1;
-  enum class Schedule { random, eager, fifo } schedule = Schedule::random;
-  unsigned deadlock_ms = 2000;
-  unsigned idle_ms = 100;
-  bool abort_on_deadlock = false;
-  bool leak_check = false;
-  bool race_check = false;
-  bool lazy_memcpy = false;
-  FILE* trace = nullptr;
-};
-
-// ---------------------------------------------------------------- vector clocks (race detector)
-
-struct Clock {
-  std::vector<std::uint32_t> at;  // by lane
-  void join(const Clock& other);
-  std::uint32_t operator[](std::size_t lane) const { return lane < at.size() ? at[lane] : 0; }
-  void set(std::size_t lane, std::uint32_t value);
-};
-
-struct Access {
-  Address begin = 0, end = 0;
-  bool write = false;
-};
-
-// ---------------------------------------------------------------- memory
-
-struct Pool;
-
-struct Allocation {
-  enum class Kind { device, pinned, registered, managed, symbol } kind = Kind::device;
-  enum class State { pending, live, freed } state = State::live;
-  std::uint64_t id = 0;
-  Address start = 0;
-  std::size_t bytes = 0;
-  std::size_t charged = 0;  // against the device's limit
-  int device = 0;
-  char* host = nullptr;  // where the bytes are
-  bool large = false;    // page-mapped separately
-  bool free_queued = false;
-  bool from_graph = false;
-  unsigned flags = 0;
-  Pool* pool = nullptr;
-  std::string origin;  // the call that made it
-  std::string freed_by;
-  bool on_device() const { return kind == Kind::device || kind == Kind::symbol; }
-};
-
-struct Pool {
-  int device = 0;
-  bool is_default = false;
-  std::uint64_t release_threshold = 0;
-  std::uint64_t used = 0, used_high = 0, cached = 0, reserved_high = 0;
-  std::size_t max_size = 0;
-  int reuse[4] = {0, 1, 1, 1};
-  std::map<int, cudaMemAccessFlags> access;
-  bool destroyed = false;
-};
-
-class MemoryMap : public Memory {
- public:
-  void initialise(const Config& config);
-  // Returns nullptr when the address space or the limit is exhausted.
-  Allocation* allocate_device(int device, std::size_t bytes, Allocation::Kind kind, Allocation::State state,
-                              const char* origin);
-  Allocation* allocate_host(std::size_t bytes, Allocation::Kind kind, int device, const char* origin);
-  Allocation* register_host(void* pointer, std::size_t bytes, int device);
-  void set_live(Allocation& allocation);
-  void release(Allocation& allocation, const std::string& by);  // frees, poisons, quarantines
-  Allocation* find(Address address);                    // the allocation (in any state) that covers address
-  Allocation* overlapping(Address begin, Address end);  // some allocation not freed that overlaps
-  bool in_device_range(Address address) const {
-    return address >= base_ && address < base_ + span_ * devices_;
-  }
-  // For copies and other non-kernel work: throws Fault.
-  char* translate(int device, Address address, std::size_t bytes, bool write, const std::string& who);
-  // exec's view.
-  void* resolve(int device, std::uint64_t address, std::size_t bytes, bool write) override;
-  std::string explain(int device, Address address, std::size_t bytes) const;
-  std::size_t limit() const { return limit_; }
-  std::vector<Allocation*> all();
-  std::vector<std::size_t> used;                             // per device
-  std::vector<std::vector<bool>> peer;                       // peer[a][b]: a may access b's memory
-  std::function<void(Address, std::size_t, bool)> recorder;  // race detector, set while an operation runs
-  std::atomic<std::uint64_t> epoch{1};
-
- private:
-  Allocation* find_locked(Address address) const;
-  bool reachable(int device, const Allocation& allocation) const;
-  void fill(Allocation& allocation, int byte);
-  mutable std::shared_mutex mutex_;
-  std::map<Address, Allocation*> table_;
-  Address base_ = 0;
-  std::size_t span_ = 0;
-  int devices_ = 0;
-  std::ptrdiff_t shadow_ = 0;  // program address + shadow_ = accessible address
-  std::vector<std::size_t> next_;
-  std::vector<std::deque<Allocation*>> quarantine_;
-  std::size_t limit_ = 0;
-  int poison_file_ = -1;
-  std::uint64_t next_id_ = 1;
-};
-
-// ---------------------------------------------------------------- modules
-
-struct KernelHandle;
-
-struct ModuleEntry {
-  std::string_view ptx;
-  std::string problem;  // why there is no PTX
-  std::shared_ptr<Module> module;
-  std::string load_error;
-  int ptx_version = 0;  // ten times .target's number's major.minor: 75
-  std::vector<KernelHandle*> kernels;
-  std::map<std::pair<int, std::string>, Allocation*> variables;  // per device
-  std::map<std::string, Allocation*> managed;
-  bool unloaded = false;
-};
-
-struct KernelHandle {
-  ModuleEntry* module = nullptr;
-  std::string name;
-  std::string pretty;
-  const void* host = nullptr;
-  const KernelInfo* info = nullptr;
-  int max_dynamic_shared = 48 << 10;
-  int carveout = -1;
-};
-
-struct VariableHandle {
-  ModuleEntry* module = nullptr;
-  std::string name;
-  std::size_t bytes = 0;
-  bool constant = false;
-  void** managed_pointer = nullptr;
-};
-
-// ---------------------------------------------------------------- work
-
-struct Node;
-struct GraphData;
-
-struct KernelWork {
-  KernelHandle* kernel = nullptr;
-  Dim3 grid, block;
-  std::size_t shared = 0;
-  bool cooperative = false;
-  std::vector<std::byte> parameters;
-};
-
-struct Endpoint {
-  enum class Kind { device, pinned, raw, snapshot } kind = Kind::device;
-  Address address = 0;
-  std::size_t pitch = 0, slice = 0;  // bytes between rows, between slices
-  int device = -1;
-};
-
-struct CopyWork {
-  Endpoint to, from;
-  std::size_t width = 0, height = 1, depth = 1;
-  std::shared_ptr<std::vector<char>> snapshot;
-  const char* direction = "";
-  std::size_t bytes() const { return width * height * depth; }
-};
-
-struct SetWork {
-  Address address = 0;
-  std::size_t pitch = 0, slice = 0, width = 0, height = 1, depth = 1;  // bytes
-  unsigned value = 0, element = 1;
-  std::size_t bytes() const { return width * height * depth; }
-};
-
-struct HostWork {
-  cudaHostFn_t function = nullptr;
-  cudaStreamCallback_t callback = nullptr;
-  cudaStream_t stream = nullptr;
-  void* data = nullptr;
-};
-
-struct EventObject;
-struct RecordWork {
-  std::shared_ptr<EventObject> event;
-};
-struct WaitWork {
-  std::shared_ptr<EventObject> event;
-};  // deps hold what it waits for
-struct AllocateWork {
-  Allocation* allocation = nullptr;
-};
-struct FreeWork {
-  Allocation* allocation = nullptr;
-};
-struct EmptyWork {
-  const char* label = "empty";
-};
-struct ChildWork {
-  std::shared_ptr<GraphData> graph;
-};
-using Work = std::variant<EmptyWork, KernelWork, CopyWork, SetWork, HostWork, RecordWork, WaitWork,
-                          AllocateWork, FreeWork, ChildWork, std::shared_ptr<CustomWork>>;
-
-std::string describe(const Work& work);
-
-struct Lane;
-
-struct Op {
-  std::uint64_t id = 0;
-  int device = 0;
-  Lane* lane = nullptr;
-  Work work;
-  std::vector<std::shared_ptr<Op>> deps;
-  std::vector<std::shared_ptr<Unit>> units;
-  std::size_t units_done = 0;
-  bool at_head = false;
-  bool running = false;
-  bool done = false;
-  bool skipped = false;  // dropped because the device had failed
-  cudaError_t poison = cudaSuccess;
-  std::string poison_message;
-  double finish = 0;  // virtual nanoseconds
-  Clock clock;        // what happens before its end, including itself
-  std::size_t lane_slot = 0;
-  std::uint32_t lane_time = 0;
-  std::string name() const;
-};
-using OpPtr = std::shared_ptr<Op>;
-
-// A FIFO of operations: a stream, or an internal one for a graph's node.
-struct Lane {
-  std::uint64_t id = 0;
-  int device = 0;
-  std::deque<OpPtr> queue;
-  OpPtr last;  // last enqueued (kept while not done, and after for its clock)
-  bool active = false;
-  double priority = 0;  // for the random schedule
-  double finish = 0;
-  std::size_t slot = 0;  // race detector's
-  std::uint32_t time = 0;
-  Clock clock;
-  std::string label;
-};
 
 struct CaptureSession;
 
@@ -388,14 +124,6 @@ struct Device {
   unsigned flags = 0;
 };
 
-struct FailRule {
-  std::string name;
-  std::uint64_t at = 0;
-  bool onwards = false;
-  std::string error;
-  std::uint64_t seen = 0;
-};
-
 struct ThreadState {
   std::uint64_t number = 0;
   int device = 0;
@@ -443,10 +171,15 @@ struct Machine {
   bool idle_thread = false, stopping = false;
 };
 Machine& machine();
+inline bool valid_device(int device) {
+  return device >= 0 && device < static_cast<int>(machine().devices.size());
+}
 
 // ---------------------------------------------------------------- scheduler.cpp
 
 StreamObject* resolve_stream(cudaStream_t stream, int device);  // nullptr when invalid
+// What the null stream is in code built with --default-stream per-thread.
+inline cudaStream_t per_thread_default(cudaStream_t stream) { return stream ? stream : cudaStreamPerThread; }
 OpPtr make_op(int device, Work work);
 // Appends to the lane; `stream` decides implicit ordering with the legacy default stream.
 void append(Lane& lane, const OpPtr& op);
@@ -470,6 +203,8 @@ void log_op(const std::string& line);
 void raise_sticky(int device, cudaError_t error, const std::string& message);
 bool busy(const StreamObject& stream);
 void initialise_lane(Lane& lane, int device, std::string label);
+
+std::string leak_report(Machine& m);  // leaks.cpp
 
 // race.cpp
 void race_begin(Op& op);
