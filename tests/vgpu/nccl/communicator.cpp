@@ -22,8 +22,8 @@ std::string last_error_text;
 thread_local DirectCall direct_call;
 
 Runtime& runtime() {
-  static Runtime& runtime = *vgpu_runtime();
-  return runtime;
+  static Runtime& instance = *vgpu_runtime();
+  return instance;
 }
 
 std::string format(const char* pattern, ...) {
