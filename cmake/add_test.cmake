@@ -5,9 +5,9 @@ include(Catch)
 #
 # One Catch2 executable, lockstep_<name>; each of its test cases becomes a CTest entry "name: test case", with the label
 # (host unless told) and the timeout (60 seconds unless told). The backend that tests/support/test_backend.hpp presents is
-# host unless told. VGPU: makes no entries; lockstep_add_vgpu_test does.
+# host unless told. NO_ENTRIES: lockstep_add_vgpu_test makes them.
 function(lockstep_add_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "VGPU" "LABELS;TIMEOUT;BACKEND" "SOURCES;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "NO_ENTRIES" "LABELS;TIMEOUT;BACKEND" "SOURCES;LIBRARIES")
   if(NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "lockstep_add_test(${name}): needs SOURCES, does not know '${arg_UNPARSED_ARGUMENTS}'")
   endif()
@@ -31,7 +31,7 @@ function(lockstep_add_test name)
   # Line tables do for tests; with all of the debug information they compile half as long again.
   target_compile_options(${target} PRIVATE $<$<AND:$<CONFIG:Debug>,$<CXX_COMPILER_ID:GNU,Clang>>:-g1>)
 
-  if(arg_VGPU)
+  if(arg_NO_ENTRIES)
     return()
   endif()
   catch_discover_tests(${target}

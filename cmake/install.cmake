@@ -17,3 +17,25 @@ configure_package_config_file(
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/lockstep-config-version.cmake" COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/lockstep-config.cmake" "${PROJECT_BINARY_DIR}/lockstep-config-version.cmake"
         DESTINATION "${package_dir}")
+
+# The virtual GPUs are a component of their own, which `cmake --install build --component vgpu` adds.
+if(LOCKSTEP_HAS_VGPU)
+  set(vgpu_targets vgpu_cublas vgpu_cublasLt vgpu_cudart)
+  if(TARGET vgpu_nccl)
+    list(APPEND vgpu_targets vgpu_nccl)
+  endif()
+  install(TARGETS ${vgpu_targets}
+    LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/lockstep/vgpu" COMPONENT vgpu NAMELINK_SKIP EXCLUDE_FROM_ALL)
+
+  file(RELATIVE_PATH VGPU_LIBRARY_DIR
+       "${CMAKE_INSTALL_FULL_BINDIR}" "${CMAKE_INSTALL_FULL_LIBDIR}/lockstep/vgpu")
+  configure_file(tests/vgpu/vgpu-run.in "${PROJECT_BINARY_DIR}/installed/vgpu-run" @ONLY)
+  install(PROGRAMS "${PROJECT_BINARY_DIR}/installed/vgpu-run"
+          DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT vgpu EXCLUDE_FROM_ALL)
+
+  configure_package_config_file(
+    cmake/lockstep-vgpu.cmake.in "${PROJECT_BINARY_DIR}/lockstep-vgpu.cmake" INSTALL_DESTINATION "${package_dir}"
+    PATH_VARS CMAKE_INSTALL_BINDIR NO_CHECK_REQUIRED_COMPONENTS_MACRO)
+  install(FILES "${PROJECT_BINARY_DIR}/lockstep-vgpu.cmake"
+          DESTINATION "${package_dir}" COMPONENT vgpu EXCLUDE_FROM_ALL)
+endif()

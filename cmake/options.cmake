@@ -16,11 +16,7 @@ option(LOCKSTEP_WERROR "Treat warnings as errors" OFF)
 set(LOCKSTEP_SANITIZE "" CACHE STRING "Build under a sanitizer: address, undefined, thread, or empty for none")
 set_property(CACHE LOCKSTEP_SANITIZE PROPERTY STRINGS "" address undefined thread)
 
-set(vgpu_beside "${PROJECT_SOURCE_DIR}/../shared/vgpu")
-if(NOT EXISTS "${vgpu_beside}")
-  set(vgpu_beside "")
-endif()
-set(LOCKSTEP_VGPU_SOURCE "${vgpu_beside}" CACHE PATH
-    "Source folder of vgpu, whose virtual GPUs run the CUDA tests; empty for real GPUs")
-unset(vgpu_beside)
-set(LOCKSTEP_VGPU_SEEDS 1 CACHE STRING "How many seeds of vgpu's scheduler the CUDA tests run with")
+set(LOCKSTEP_VGPU AUTO CACHE STRING
+    "Build virtual GPUs and run the CUDA tests on them: AUTO (where the CUDA backend and the tests are built), ON or OFF")
+set_property(CACHE LOCKSTEP_VGPU PROPERTY STRINGS AUTO ON OFF)
+set(LOCKSTEP_VGPU_SEEDS 1 CACHE STRING "How many seeds of the virtual GPUs' scheduler the CUDA tests run with")

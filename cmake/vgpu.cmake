@@ -1,14 +1,23 @@
-# Tests of the CUDA backend on virtual GPUs. CTest builds vgpu, from LOCKSTEP_VGPU_SOURCE, before the first of them.
-set(vgpu_build "${PROJECT_BINARY_DIR}/vgpu")
+# The virtual GPUs of tests/vgpu: AUTO takes them where the CUDA backend and the tests are built, ON insists. Sets
+# LOCKSTEP_HAS_VGPU, and LOCKSTEP_TEST_GPUS where the tests of the CUDA backend run on the machine's own GPUs.
+set(LOCKSTEP_HAS_VGPU 0)
+if(LOCKSTEP_HAS_CUDA AND (LOCKSTEP_VGPU STREQUAL "ON" OR (LOCKSTEP_VGPU STREQUAL "AUTO" AND LOCKSTEP_BUILD_TESTS)))
+  set(LOCKSTEP_HAS_VGPU 1)
+endif()
+if(LOCKSTEP_VGPU STREQUAL "ON" AND NOT LOCKSTEP_HAS_VGPU)
+  message(FATAL_ERROR "LOCKSTEP_VGPU=ON, but virtual GPUs need the CUDA toolkit, and the CUDA backend is ${cuda_summary}.")
+endif()
 
-add_test(NAME "vgpu: build"
-         COMMAND sh -c "cmake -S '${LOCKSTEP_VGPU_SOURCE}' -B '${vgpu_build}' -G Ninja -DCMAKE_BUILD_TYPE=Release -DVGPU_TESTS=OFF -DVGPU_CUDA_ROOT='${CUDAToolkit_TARGET_DIR}' && cmake --build '${vgpu_build}'")
-set_tests_properties("vgpu: build" PROPERTIES LABELS vgpu TIMEOUT 1200 PROCESSORS 2 FIXTURES_SETUP vgpu)
+set(LOCKSTEP_TEST_GPUS 0)
+if(NOT LOCKSTEP_HAS_VGPU OR EXISTS /dev/nvidiactl)
+  set(LOCKSTEP_TEST_GPUS 1)
+endif()
 
-# lockstep_add_vgpu_test(name COMMAND target argument... [DEVICES n] [SEED n] [VIRTUAL_DEVICES n] [OPTIONS option...])
+# lockstep_add_vgpu_test(name COMMAND target argument... [DEVICES n] [SEED n] [VIRTUAL_DEVICES n] [OPTIONS option...]
+#                        [ENVIRONMENT variable=value...])
 #
 # A CTest entry, "vgpu: name", that runs a program on n virtual GPUs (4 unless told), or on one that is split into
-# VIRTUAL_DEVICES. Races and leaks fail it.
+# VIRTUAL_DEVICES. OPTIONS are vgpu-run's; unless told, races and leaks fail the test.
 function(lockstep_add_vgpu_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "DEVICES;SEED;VIRTUAL_DEVICES" "COMMAND;OPTIONS;ENVIRONMENT")
   if(NOT arg_COMMAND OR arg_UNPARSED_ARGUMENTS)
@@ -25,11 +34,10 @@ function(lockstep_add_vgpu_test name)
   endif()
   list(POP_FRONT arg_COMMAND target)
   add_test(NAME "vgpu: ${name}"
-           COMMAND "${vgpu_build}/vgpu-run" -n ${arg_DEVICES} --seed ${arg_SEED} --deadlock-ms 20000 ${arg_OPTIONS} --
+           COMMAND lockstep::vgpu_run -n ${arg_DEVICES} --seed ${arg_SEED} --deadlock-ms 20000 ${arg_OPTIONS} --
                    $<TARGET_FILE:${target}> ${arg_COMMAND})
-  set_tests_properties("vgpu: ${name}" PROPERTIES LABELS vgpu TIMEOUT 1800 FIXTURES_REQUIRED vgpu)
   if(arg_VIRTUAL_DEVICES)
     list(APPEND arg_ENVIRONMENT LOCKSTEP_TEST_VIRTUAL_DEVICES=${arg_VIRTUAL_DEVICES})
   endif()
-  set_tests_properties("vgpu: ${name}" PROPERTIES ENVIRONMENT "${arg_ENVIRONMENT}")
+  set_tests_properties("vgpu: ${name}" PROPERTIES LABELS vgpu TIMEOUT 1800 ENVIRONMENT "${arg_ENVIRONMENT}")
 endfunction()

@@ -10,12 +10,10 @@
 
 #include "detail/sanitizers.hpp"
 
-/// Whether a sanitizer slows the tests down; they then do fewer rounds and leave out the very large cases.
-#if LOCKSTEP_ADDRESS_SANITIZER || LOCKSTEP_THREAD_SANITIZER || defined(LOCKSTEP_TEST_SLOW)
-inline constexpr bool kSlowBuild = true;
-#else
-inline constexpr bool kSlowBuild = false;
-#endif
+/// Whether a sanitizer, or virtual GPUs that interpret kernels, slow the tests down; they then do fewer rounds
+/// and leave out the very large cases.
+inline const bool kSlowBuild =
+    LOCKSTEP_ADDRESS_SANITIZER || LOCKSTEP_THREAD_SANITIZER || std::getenv("VGPU_DEVICES") != nullptr;
 
 namespace lockstep::test {
 

@@ -271,9 +271,9 @@ TEST_CASE("P25 batches may mix dtypes and odd lengths, a thousand times in a row
 }
 
 TEST_CASE("P25 large batches of halves and floats", "[strategy][collective]") {
-  constexpr std::int64_t kElements = kSlowBuild ? 65537 : 4194304;
+  const std::int64_t kElements = kSlowBuild ? 65537 : 4194304;
   Replicas strategy(2);
-  const auto checks = strategy.run([](ReplicaContext& ctx) {
+  const auto checks = strategy.run([=](ReplicaContext& ctx) {
     const auto [halves, floats] = ctx.all_reduce(
         sum, std::pair{Tensor::ones({kElements}, DType::f16), Tensor::full({kElements}, id_of(ctx))});
     const Tensor low = lockstep::min(floats), high = lockstep::max(floats);

@@ -25,7 +25,7 @@ struct Tag {
   int value = 0;
 };
 
-constexpr int kRounds = kSlowBuild ? 50 : 500;
+const int kRounds = kSlowBuild ? 50 : 500;
 
 /// At some depth below the replica function.
 int merged_sum(ReplicaContext& ctx, int value, int depth) {

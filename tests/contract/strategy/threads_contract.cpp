@@ -52,7 +52,7 @@ TEST_CASE("replicas enqueue on the streams that are current on the calling threa
 }
 
 TEST_CASE("P27 two host threads share a strategy", "[strategy][threads]") {
-  constexpr int kRounds = kSlowBuild ? 100 : 1000;
+  const int kRounds = kSlowBuild ? 100 : 1000;
   const int n = GENERATE(1, 2, 3);
   Replicas strategy(n);
   std::vector<int> wrong(2, 0);
@@ -72,7 +72,7 @@ TEST_CASE("P27 two host threads share a strategy", "[strategy][threads]") {
 }
 
 TEST_CASE("P27 host threads reduce, gather and fail on one strategy at once", "[strategy][threads]") {
-  constexpr int kRounds = kSlowBuild ? 50 : 300;
+  const int kRounds = kSlowBuild ? 50 : 300;
   Replicas strategy(2);
   std::vector<int> right(4, 0);
   on_replicas(4, [&](int caller) {

@@ -259,7 +259,7 @@ TEST_CASE("many writes in many replicas keep all components equal", "[strategy][
   const auto scope = strategy.scope();
   Variable total(Tensor::zeros({5}), {.aggregation = Aggregation::sum});
   Variable average(Tensor::zeros({5}), {.aggregation = Aggregation::mean});
-  constexpr int kSteps = kSlowBuild ? 20 : 200;
+  const int kSteps = kSlowBuild ? 20 : 200;
   strategy.run([&](ReplicaContext& ctx) {
     for (int step = 0; step < kSteps; ++step) {
       const Tensor mine = Tensor::full({5}, static_cast<float>(2 * ctx.replica_id_in_sync_group()));

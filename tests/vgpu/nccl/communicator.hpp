@@ -1,0 +1,158 @@
+// Communicators and what their operations share.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <nccl.h>
+
+#include "nccl/arithmetic.hpp"
+#include "nccl/processes.hpp"
+#include "runtime/runtime.hpp"
+
+namespace vgpu::nccl {
+
+using rt::CustomWork;
+using rt::Op;
+using rt::PointerInfo;
+using rt::RunContext;
+using rt::Runtime;
+using rt::StreamInfo;
+using rt::Unit;
+
+Runtime& runtime();
+std::string format(const char* pattern, ...) __attribute__((format(printf, 1, 2)));
+
+// Holds the runtime's lock.
+struct Guard {
+  Guard() { runtime().lock(); }
+  ~Guard() { runtime().unlock(); }
+  Guard(const Guard&) = delete;
+};
+
+const char* result_name(ncclResult_t result);
+int result_by_name(const std::string& name);
+const char* type_name(int type);
+
+enum class Kind { all_reduce, reduce, broadcast, all_gather, reduce_scatter, all_to_all, gather, scatter };
+
+const char* kind_name(Kind kind);
+
+struct Signature {
+  Kind kind = Kind::all_reduce;
+  std::size_t count = 0;
+  int type = ncclFloat32;
+  int op = -1;  // pre-multiplied sums count as one operation
+  int root = -1;
+  bool operator==(const Signature&) const = default;
+  std::string text() const {
+    std::string result = format("%s(count=%zu, %s", kind_name(kind), count, type_name(type));
+    if (op >= 0) {
+      static const char* const names[] = {"sum", "prod", "max", "min", "avg", "premulsum"};
+      result += std::string(", ") + names[std::min(op, 5)];
+    }
+    if (root >= 0) result += format(", root=%d", root);
+    return result + ")";
+  }
+};
+
+struct RedOp {
+  int type = 0;
+  bool on_device = false;
+  const void* device_scalar = nullptr;
+  unsigned char scalar[8] = {};
+  bool destroyed = false;
+};
+
+struct Clique;
+class CollectiveUnit;
+class PairUnit;
+
+struct SplitState {
+  struct Entry {
+    int color = 0, key = 0;
+    ncclComm** out = nullptr;
+    ncclComm* comm = nullptr;
+    bool posted = false;
+    std::vector<int> exclude;
+  };
+  std::vector<Entry> entries;
+  int posted = 0, expected = 0;
+  bool done = false;
+  std::string error;
+};
+
+}  // namespace vgpu::nccl
+
+struct ncclComm {
+  static constexpr std::uint64_t alive = 0x76677075636F6D6Dull;
+  std::uint64_t magic = alive;
+  std::shared_ptr<vgpu::nccl::Clique> clique;
+  int rank = 0, device = 0;
+  std::uint64_t thread = 0;
+  bool blocking = true, ready = false, finalized = false, aborted = false;
+  ncclResult_t async = ncclSuccess;
+  std::string last_error;
+  std::vector<std::shared_ptr<vgpu::rt::Op>> pending;
+  std::vector<vgpu::nccl::RedOp> redops;
+  std::uint64_t splits = 0;
+  std::string name() const;
+};
+
+namespace vgpu::nccl {
+
+// The ranks of one communicator.
+struct Clique {
+  std::uint64_t id = 0;
+  int ranks = 0, joined = 0;
+  std::vector<ncclComm*> members;
+  std::vector<std::uint64_t> sequence;  // next collective of each rank
+  std::map<std::uint64_t, std::shared_ptr<CollectiveUnit>> open;
+  struct Channel {
+    std::vector<std::shared_ptr<PairUnit>> sends, receives;  // waiting for their other half
+  };
+  std::map<std::pair<int, int>, Channel> channels;
+  std::map<std::uint64_t, SplitState> splits;
+  std::string error;
+  // With ranks in other processes:
+  std::shared_ptr<SharedClique> shared;
+  bool remote = false, completed = false;
+  int local = 0;  // ranks in this process
+  std::map<std::pair<int, int>, std::uint64_t>
+      messages;               // numbers point-to-point messages with other processes
+  std::uint64_t cleaned = 0;  // collectives whose files are removed
+  bool complete() const { return joined == ranks; }
+  bool away(int rank) const { return remote && !members[rank]; }
+};
+
+std::shared_ptr<Clique> make_clique(int ranks);
+// Adds a rank, with the lock held. Says what is wrong, or nothing.
+std::string join_clique(const std::shared_ptr<Clique>& clique, ncclComm* comm);
+// Whether all ranks are there, in this process or in others; with the lock held.
+bool all_here(Clique& clique);
+// Lets the leak report know of a communicator.
+void announce(ncclComm* comm);
+
+// Reports the failure, and keeps its text for ncclGetLastError.
+ncclResult_t fail(ncclComm* comm, ncclResult_t result, const std::string& text);
+
+// How an NCCL call puts work on a stream; a graph's launch does not.
+struct DirectCall {
+  bool active = false;
+  bool grouped = false;
+};
+extern thread_local DirectCall direct_call;
+
+// VGPU_ALLOW_UNGROUPED
+bool allow_ungrouped();
+std::string ranks_text(const std::vector<int>& ranks);
+bool op_finished(const std::shared_ptr<Op>& op);
+// Keeps the operation among the communicator's pending ones.
+void remember(ncclComm& comm, const std::shared_ptr<Op>& op);
+
+}  // namespace vgpu::nccl
+
+// Every function has a second name, for profilers.
+#define VGPU_ALIAS(name) extern __typeof(name) p##name __attribute__((alias(#name)));

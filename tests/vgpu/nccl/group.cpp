@@ -1,0 +1,147 @@
+#include "nccl/group.hpp"
+
+#include <algorithm>
+
+namespace vgpu::nccl {
+
+thread_local GroupState group;
+
+ncclResult_t wait_all(std::vector<Pending>& pending) {
+  ncclResult_t result = ncclSuccess;
+  for (Pending& one : pending) {
+    if (!one.blocking) {
+      result = result == ncclSuccess ? ncclInProgress : result;
+      continue;
+    }
+    if (runtime().wait(one.done, one.what) != cudaSuccess) {
+      std::string missing;
+      {
+        Guard guard;
+        missing = one.missing();
+      }
+      for (Pending& other : pending) other.cancel();
+      return fail(nullptr, ncclInvalidUsage, one.what + ": " + missing);
+    }
+    const ncclResult_t finished = one.finish();
+    if (finished != ncclSuccess) {
+      one.cancel();
+      result = finished;
+    }
+  }
+  return result;
+}
+
+namespace {
+
+ncclResult_t submit_one(ncclComm* comm, cudaStream_t stream, std::shared_ptr<CustomWork> work, bool grouped) {
+  direct_call = {.active = true, .grouped = grouped};
+  const cudaError_t error = runtime().enqueue(stream, comm->device, std::move(work));
+  direct_call = {};
+  if (error != cudaSuccess)
+    return fail(comm, ncclUnhandledCudaError,
+                format("NCCL: putting work on the stream fails: %s", cudaGetErrorName(error)));
+  return comm->async;
+}
+
+}  // namespace
+
+ncclResult_t submit_tasks(std::vector<Task>& tasks, bool grouped) {
+  std::vector<ncclComm*> comms;
+  for (const Task& task : tasks)
+    if (std::find(comms.begin(), comms.end(), task.comm) == comms.end()) comms.push_back(task.comm);
+  ncclResult_t result = ncclSuccess;
+  for (ncclComm* comm : comms) {
+    // A group that uses several streams acts as if posted on each of them.
+    std::vector<cudaStream_t> streams;
+    for (const Task& task : tasks)
+      if (task.comm == comm && std::find(streams.begin(), streams.end(), task.stream) == streams.end())
+        streams.push_back(task.stream);
+    for (std::size_t index = 1; index < streams.size(); ++index)
+      runtime().order(streams[index], comm->device, streams[0], comm->device);
+    std::vector<Transfer> transfers;
+    for (const Task& task : tasks) {
+      if (task.comm != comm) continue;
+      if (task.transfer) {
+        transfers.push_back(task.one);
+        continue;
+      }
+      const ncclResult_t one =
+          submit_one(comm, streams[0], collective_work(comm, task.signature, task.buffers), grouped);
+      if (one != ncclSuccess) result = one;
+    }
+    if (!transfers.empty()) {
+      const ncclResult_t one = submit_one(comm, streams[0], transfer_work(comm, transfers), grouped);
+      if (one != ncclSuccess) result = one;
+    }
+    for (std::size_t index = 1; index < streams.size(); ++index)
+      runtime().order(streams[0], comm->device, streams[index], comm->device);
+  }
+  return result;
+}
+
+namespace {
+
+ncclResult_t end_group() {
+  if (group.depth == 0) return fail(nullptr, ncclInvalidUsage, "ncclGroupEnd: no group is open");
+  if (--group.depth > 0) return ncclSuccess;
+  GroupState state;
+  std::swap(state, group);
+  if (state.error != ncclSuccess) {
+    if (!state.pending.empty() || !state.tasks.empty())
+      runtime().report("ncclGroupEnd: a call of the group failed, nothing of it is started");
+    for (Pending& one : state.pending) one.cancel();
+    return state.error;
+  }
+  if (!state.pending.empty()) {
+    const ncclResult_t result = wait_all(state.pending);
+    if (result != ncclSuccess) return result;
+  }
+  return submit_tasks(state.tasks, true);
+}
+
+}  // namespace
+
+ncclResult_t begin(const char* name) {
+  if (runtime().device_count() == 0)
+    return fail(nullptr, ncclUnhandledCudaError, std::string(name) + ": there is no device");
+  return static_cast<ncclResult_t>(runtime().inject(name, result_by_name, ncclSystemError));
+}
+
+ncclResult_t finish(const char* name, ncclResult_t result, const std::string& info) {
+  if (result != ncclSuccess && result != ncclInProgress && group.depth > 0) group.error = result;
+  if (runtime().tracing())
+    runtime().trace(format("thread %llu device %d %s(%s)%s%s",
+                           static_cast<unsigned long long>(runtime().thread_number()),
+                           runtime().current_device(), name, info.c_str(), result == ncclSuccess ? "" : " = ",
+                           result == ncclSuccess ? "" : result_name(result)));
+  return result;
+}
+
+}  // namespace vgpu::nccl
+
+using namespace vgpu::nccl;
+
+extern "C" {
+
+ncclResult_t ncclGroupStart() {
+  return api("ncclGroupStart", [&](std::string&) -> ncclResult_t {
+    ++group.depth;
+    return ncclSuccess;
+  });
+}
+
+ncclResult_t ncclGroupEnd() {
+  return api("ncclGroupEnd", [&](std::string&) -> ncclResult_t { return end_group(); });
+}
+
+ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* info) {
+  if (group.depth == 0) return ncclInvalidUsage;
+  if (info) info->estimatedTime = static_cast<float>(10 * group.tasks.size());
+  if (--group.depth == 0) group = {};
+  return ncclSuccess;
+}
+
+VGPU_ALIAS(ncclGroupStart)
+VGPU_ALIAS(ncclGroupEnd)
+VGPU_ALIAS(ncclGroupSimulateEnd)
+}

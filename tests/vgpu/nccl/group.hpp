@@ -1,0 +1,52 @@
+// Groups of calls, and how every call of the API begins and ends.
+#pragma once
+
+#include <functional>
+
+#include "nccl/collective.hpp"
+#include "nccl/transfer.hpp"
+
+namespace vgpu::nccl {
+
+struct Task {
+  ncclComm* comm = nullptr;
+  cudaStream_t stream = nullptr;
+  bool transfer = false;
+  Signature signature;
+  Buffers buffers;
+  Transfer one;
+};
+
+struct Pending {  // initialisations and splits, which wait for other ranks
+  std::string what;
+  std::function<bool()> done;            // with the lock held
+  std::function<ncclResult_t()> finish;  // after it
+  std::function<std::string()> missing;
+  std::function<void()> cancel = [] {};  // after a failure
+  bool blocking = true;
+};
+
+struct GroupState {
+  int depth = 0;
+  ncclResult_t error = ncclSuccess;
+  std::vector<Task> tasks;
+  std::vector<Pending> pending;
+};
+extern thread_local GroupState group;
+
+ncclResult_t wait_all(std::vector<Pending>& pending);
+// Puts the operations on their streams: those of a group, or a call's own.
+ncclResult_t submit_tasks(std::vector<Task>& tasks, bool grouped);
+
+ncclResult_t begin(const char* name);
+ncclResult_t finish(const char* name, ncclResult_t result, const std::string& info);
+
+template <class Body>
+ncclResult_t api(const char* name, Body&& body) {
+  std::string info;
+  ncclResult_t result = begin(name);
+  if (result == ncclSuccess) result = body(info);
+  return finish(name, result, info);
+}
+
+}  // namespace vgpu::nccl

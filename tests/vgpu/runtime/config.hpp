@@ -1,0 +1,43 @@
+// Settings, from the environment.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+namespace vgpu::rt {
+
+struct Config {
+  int devices = 4;
+  int cc = 90;
+  int sms = 132;
+  std::size_t memory = std::size_t{2048} << 20;
+  enum class Link { none, pcie, nvlink } link = Link::nvlink;  // between any two devices
+  bool peer_access() const { return link != Link::none; }
+  std::uint64_t seed = 1;
+  enum class Schedule { random, eager, fifo } schedule = Schedule::random;
+  unsigned deadlock_ms = 2000;
+  unsigned idle_ms = 100;
+  bool abort_on_deadlock = false;
+  bool leak_check = false;
+  bool race_check = false;
+  bool lazy_memcpy = false;
+  FILE* trace = nullptr;
+};
+
+// VGPU_FAIL: which call fails, and how.
+struct FailRule {
+  std::string name;
+  std::uint64_t at = 0;
+  bool onwards = false;
+  std::string error;
+  std::uint64_t seen = 0;
+};
+
+// Both end the program where a variable is no such setting.
+Config read_config();
+std::vector<FailRule> read_fail_rules();
+
+}  // namespace vgpu::rt

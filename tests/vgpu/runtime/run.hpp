@@ -1,0 +1,18 @@
+// What an operation does when its turn comes.
+#pragma once
+
+#include "runtime/state.hpp"
+
+namespace vgpu::rt {
+
+// End in a Fault where the operation faults.
+void run_kernel(const Op& op, const KernelWork& work);
+void run_copy(const Op& op, const CopyWork& work);
+void run_set(const Op& op, const SetWork& work);
+void run_free(const FreeWork& work);
+// How long it takes, in nanoseconds of the made-up clock.
+double cost(const Op& op);
+// A well-mixed function of `value`.
+std::uint64_t mix(std::uint64_t value);
+
+}  // namespace vgpu::rt

@@ -1,0 +1,444 @@
+// The scheduler: operations run lazily, one at a time, when some host thread waits; which of the ready stream
+// heads runs next is drawn from a seeded generator.
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include <dirent.h>
+#include <unistd.h>
+
+#include "runtime/run.hpp"
+#include "runtime/state.hpp"
+
+namespace vgpu::rt {
+namespace {
+
+using Time = std::chrono::steady_clock;
+
+class Context : public RunContext {
+ public:
+  explicit Context(std::string name) : name_(std::move(name)) {}
+  void* access(int device, const void* address, std::size_t bytes, bool write) override {
+    return machine().memory.translate(device, to_address(address), bytes, write, name_);
+  }
+  [[noreturn]] void fail(cudaError_t error, const std::string& message) override {
+    throw Fault{error, name_ + ": " + message};
+  }
+
+ private:
+  std::string name_;
+};
+
+bool dependencies_done(const Op& op) {
+  return std::all_of(op.deps.begin(), op.deps.end(), [](const OpPtr& dep) { return dep->done; });
+}
+
+struct Candidate {
+  OpPtr op;
+  std::shared_ptr<Unit> unit;
+};
+
+std::vector<Candidate> candidates() {
+  Machine& m = machine();
+  std::vector<Candidate> ready;
+  for (auto& [id, lane] : m.lanes) {
+    Op& op = *lane->queue.front();
+    if (!op.at_head && !op.running && dependencies_done(op)) op.at_head = true;
+  }
+  for (auto& [id, lane] : m.lanes) {
+    const OpPtr& op = lane->queue.front();
+    if (!op->at_head || op->running) continue;
+    if (op->units.empty() || op->poison != cudaSuccess || m.devices[op->device]->sticky != cudaSuccess) {
+      ready.push_back({op, nullptr});
+      continue;
+    }
+    for (const auto& unit : op->units) {
+      if (unit->done || !unit->complete() || unit->members.front() != op) continue;
+      const bool all = std::all_of(unit->members.begin(), unit->members.end(), [&](const OpPtr& member) {
+        return member->at_head && !member->running && !member->done && member->poison == cudaSuccess &&
+               m.devices[member->device]->sticky == cudaSuccess;
+      });
+      if (all && unit->ready()) ready.push_back({op, unit});
+    }
+  }
+  return ready;
+}
+
+std::size_t choose(const std::vector<Candidate>& ready) {
+  Machine& m = machine();
+  if (m.config.schedule != Config::Schedule::random) {
+    std::size_t best = 0;
+    for (std::size_t index = 1; index < ready.size(); ++index)
+      if (ready[index].op->id < ready[best].op->id) best = index;
+    return best;
+  }
+  // A mixture: uniform draws, and draws by lane priorities that seldom change, which starve a stream for
+  // long.
+  const std::uint64_t draw = m.random();
+  if (ready.size() == 1) return 0;
+  if (draw & 1) return (draw >> 8) % ready.size();
+  std::size_t best = 0;
+  for (std::size_t index = 1; index < ready.size(); ++index)
+    if (ready[index].op->lane->priority > ready[best].op->lane->priority) best = index;
+  if ((draw & 0xE) == 0) ready[best].op->lane->priority = static_cast<double>(draw >> 11);
+  return best;
+}
+
+void complete(const OpPtr& op) {
+  Machine& m = machine();
+  Lane& lane = *op->lane;
+  op->done = true;
+  op->running = false;
+  double start = lane.finish;
+  for (const OpPtr& dep : op->deps) start = std::max(start, dep->finish);
+  op->finish = std::max(op->finish, start + cost(*op));
+  lane.finish = op->finish;
+  m.virtual_now = std::max(m.virtual_now, op->finish);
+  op->deps.clear();
+  op->units.clear();
+  op->work = EmptyWork{};
+  ++m.progress;
+  ++m.executed;
+  lane.queue.pop_front();
+  if (lane.queue.empty()) m.lanes.erase(lane.id);
+}
+
+void bury_streams() {
+  // Destroyed streams whose work is done.
+  for (auto& device : machine().devices)
+    for (auto at = device->streams.begin(); at != device->streams.end();) {
+      StreamObject* stream = *at;
+      if (stream->destroyed && stream->lane.queue.empty()) {
+        at = device->streams.erase(at);
+        // Kept allocated: operations and events may still point to its lane.
+      } else {
+        ++at;
+      }
+    }
+}
+
+int thread_count() {
+  int count = 0;
+  if (DIR* directory = opendir("/proc/self/task")) {
+    while (dirent* entry = readdir(directory)) count += entry->d_name[0] != '.';
+    closedir(directory);
+  } else {
+    count = 2;
+  }
+  return count;
+}
+
+}  // namespace
+
+void initialise_lane(Lane& lane, int device, std::string label) {
+  Machine& m = machine();
+  lane.id = m.next_lane++;
+  lane.device = device;
+  lane.label = std::move(label);
+  lane.priority = static_cast<double>(mix(m.config.seed * 1000003 + lane.id) >> 11);
+  lane.slot = m.race_slots++;
+  lane.finish = m.virtual_now;
+}
+
+OpPtr make_op(int device, Work work) {
+  auto op = std::make_shared<Op>();
+  op->device = device;
+  op->work = std::move(work);
+  return op;
+}
+
+void append(Lane& lane, const OpPtr& op) {
+  Machine& m = machine();
+  start_idle_thread();
+  op->id = m.next_op++;
+  op->lane = &lane;
+  op->lane_slot = lane.slot;
+  if (m.config.race_check) op->clock = m.host_clock;
+  op->finish = m.virtual_now * 0;
+  if (lane.queue.empty()) m.lanes[lane.id] = &lane;
+  lane.queue.push_back(op);
+  lane.last = op;
+  ++m.progress;
+  if (auto* custom = std::get_if<std::shared_ptr<CustomWork>>(&op->work)) (*custom)->bind(op);
+  m.changed.notify_all();
+}
+
+void raise_sticky(int device, cudaError_t error, const std::string& message) {
+  Device& d = *machine().devices[device];
+  report(format("FAULT on device %d: %s\n  every later call on device %d returns %s", device, message.c_str(),
+                device, cudaGetErrorName(error)));
+  if (d.sticky == cudaSuccess) {
+    d.sticky = error;
+    d.sticky_message = message;
+  }
+  machine().changed.notify_all();
+}
+
+Step step(Lock& lock) {
+  Machine& m = machine();
+  std::vector<Candidate> ready = candidates();
+  if (m.executing) {
+    // Another thread is running an operation; only host functions may run beside it.
+    std::erase_if(ready, [](const Candidate& c) { return !std::holds_alternative<HostWork>(c.op->work); });
+    if (ready.empty()) return Step::busy;
+  }
+  if (ready.empty()) return Step::none;
+  const Candidate chosen = ready[choose(ready)];
+  const OpPtr op = chosen.op;
+  std::vector<OpPtr> members = chosen.unit ? chosen.unit->members : std::vector<OpPtr>{op};
+
+  // A device that failed drops its work, and a poisoned operation makes its device fail.
+  if (!chosen.unit && m.devices[op->device]->sticky != cudaSuccess) {
+    op->skipped = true;
+    if (auto* free = std::get_if<FreeWork>(&op->work)) {
+      const FreeWork work = *free;
+      lock.unlock();
+      run_free(work);
+      lock.lock();
+    }
+    complete(op);
+    m.changed.notify_all();
+    return Step::ran;
+  }
+  if (!chosen.unit && op->poison != cudaSuccess) {
+    raise_sticky(op->device, op->poison, op->name() + ": " + op->poison_message);
+    complete(op);
+    m.changed.notify_all();
+    return Step::ran;
+  }
+
+  const std::string name = chosen.unit ? chosen.unit->describe() : op->name();
+  for (const OpPtr& member : members) member->running = true;
+  const bool host = std::holds_alternative<HostWork>(op->work);
+  if (m.config.trace)
+    log_op(format("run #%llu %s", static_cast<unsigned long long>(m.executed), name.c_str()));
+  std::vector<Access> accesses;
+  if (m.config.race_check) {
+    for (const OpPtr& member : members) race_begin(*member);
+    if (!host) {
+      m.memory.recorder = [&accesses](Address address, std::size_t bytes, bool write) {
+        for (std::size_t back = 0; back < 4 && back < accesses.size(); ++back) {
+          Access& last = accesses[accesses.size() - 1 - back];
+          if (last.write == write && address <= last.end && address + bytes >= last.begin) {
+            last.begin = std::min(last.begin, address);
+            last.end = std::max(last.end, address + bytes);
+            return;
+          }
+        }
+        accesses.push_back({address, address + bytes, write});
+      };
+    }
+  }
+  if (host) {
+    ++m.host_functions;
+  } else {
+    m.executing = true;
+  }
+  lock.unlock();
+  std::optional<Fault> failure;
+  try {
+    Context context(name);
+    if (chosen.unit) {
+      if (cudaError_t error = injected("collective"); error != cudaSuccess)
+        throw Fault{error, "injected failure of " + name};
+      chosen.unit->run(context);
+    } else if (auto* kernel = std::get_if<KernelWork>(&op->work)) {
+      run_kernel(*op, *kernel);
+    } else if (auto* copy = std::get_if<CopyWork>(&op->work)) {
+      run_copy(*op, *copy);
+    } else if (auto* set = std::get_if<SetWork>(&op->work)) {
+      run_set(*op, *set);
+    } else if (auto* function = std::get_if<HostWork>(&op->work)) {
+      ThreadState& thread = thread_state();
+      const bool outer = thread.in_host_function;
+      thread.in_host_function = true;
+      if (function->function) function->function(function->data);
+      if (function->callback)
+        function->callback(function->stream, m.devices[op->device]->sticky, function->data);
+      thread.in_host_function = outer;
+    } else if (auto* allocate = std::get_if<AllocateWork>(&op->work)) {
+      const Allocation& allocation = *allocate->allocation;
+      accesses.push_back({allocation.start, allocation.start + allocation.bytes, true});
+      m.memory.set_live(*allocate->allocation);
+    } else if (auto* free = std::get_if<FreeWork>(&op->work)) {
+      const Allocation& allocation = *free->allocation;
+      accesses.push_back({allocation.start, allocation.start + allocation.bytes, true});
+      run_free(*free);
+    } else if (auto* custom = std::get_if<std::shared_ptr<CustomWork>>(&op->work)) {
+      (*custom)->run(context);
+    }
+  } catch (const Fault& fault) {
+    failure = fault;
+  } catch (const std::exception& exception) {
+    failure = Fault{cudaErrorUnknown, name + ": " + exception.what()};
+  }
+  lock.lock();
+  m.memory.recorder = nullptr;
+  if (host) {
+    --m.host_functions;
+  } else {
+    m.executing = false;
+  }
+  if (m.config.race_check) race_end(members, accesses, name);
+  if (chosen.unit) {
+    chosen.unit->done = true;
+    double latest = 0;
+    for (const OpPtr& member : members) {
+      double start = member->lane->finish;
+      for (const OpPtr& dep : member->deps) start = std::max(start, dep->finish);
+      latest = std::max(latest, start);
+    }
+    latest += chosen.unit->nanoseconds();
+    for (const OpPtr& member : members) {
+      member->finish = std::max(member->finish, latest);
+      member->running = false;
+      if (failure && m.devices[member->device]->sticky == cudaSuccess)
+        raise_sticky(member->device, failure->error, failure->message);
+      if (++member->units_done == member->units.size()) complete(member);
+    }
+  } else {
+    if (failure) raise_sticky(op->device, failure->error, failure->message);
+    complete(op);
+  }
+  bury_streams();
+  m.changed.notify_all();
+  return Step::ran;
+}
+
+cudaError_t wait_until(Lock& lock, const std::function<bool()>& done, const std::string& what) {
+  Machine& m = machine();
+  auto since = Time::now();
+  std::uint64_t seen = m.progress;
+  bool only_thread = false, counted = false;
+  struct Waiter {
+    Machine& m;
+    explicit Waiter(Machine& machine) : m(machine) { ++m.waiters; }
+    ~Waiter() { --m.waiters; }
+  } waiter(m);
+  while (!done()) {
+    const Step result = step(lock);
+    if (result == Step::ran) {
+      since = Time::now();
+      seen = m.progress;
+      continue;
+    }
+    if (result == Step::busy || m.host_functions > (thread_state().in_host_function ? 1 : 0)) {
+      m.changed.wait_for(lock, std::chrono::milliseconds(20));
+      if (result == Step::busy) since = Time::now();
+      if (Time::now() - since < std::chrono::milliseconds(10ull * m.config.deadlock_ms)) continue;
+    }
+    if (m.progress != seen) {
+      seen = m.progress;
+      since = Time::now();
+      continue;
+    }
+    if (!counted) {
+      only_thread = thread_count() == (m.idle_thread ? 2 : 1) && m.external == 0;
+      counted = true;
+    }
+    const auto waited = Time::now() - since;
+    const std::chrono::milliseconds patience(std::uint64_t{m.config.deadlock_ms} * (m.external ? 5 : 1));
+    if (only_thread || waited >= patience) {
+      report_deadlock(what);
+      return cudaErrorLaunchTimeout;
+    }
+    const auto rest = patience - waited;
+    m.changed.wait_for(lock, std::min<Time::duration>(rest, std::chrono::milliseconds(m.external ? 1 : 50)));
+  }
+  return cudaSuccess;
+}
+
+cudaError_t wait_for(Lock& lock, const OpPtr& op, const std::string& what) {
+  if (!op) return cudaSuccess;
+  const cudaError_t error = wait_until(
+      lock, [&] { return op->done; }, what);
+  if (error == cudaSuccess) host_saw(op);
+  return error;
+}
+
+cudaError_t wait_device(Lock& lock, int device, const std::string& what) {
+  std::vector<OpPtr> tails;
+  for (StreamObject* stream : machine().devices[device]->streams)
+    if (stream->lane.last) tails.push_back(stream->lane.last);
+  const cudaError_t error = wait_until(
+      lock, [&] { return std::all_of(tails.begin(), tails.end(), [](const OpPtr& op) { return op->done; }); },
+      what);
+  if (error == cudaSuccess)
+    for (const OpPtr& op : tails) host_saw(op);
+  return error;
+}
+
+void poke(Lock& lock) {
+  Machine& m = machine();
+  const unsigned steps = 1 + m.random() % 3;
+  for (unsigned count = 0; count < steps; ++count)
+    if (step(lock) != Step::ran) break;
+}
+
+// Whether a query finds that nothing has moved for the deadlock time.
+bool stalled_query(Lock& lock, const std::string& what) {
+  static thread_local std::uint64_t seen = ~0ull;
+  static thread_local Time::time_point since;
+  Machine& m = machine();
+  if (m.progress != seen) {
+    seen = m.progress;
+    since = Time::now();
+    return false;
+  }
+  if (m.executing || m.host_functions ||
+      Time::now() - since <
+          std::chrono::milliseconds(std::uint64_t{m.config.deadlock_ms} * (m.external ? 5 : 1))) {
+    m.changed.wait_for(lock, std::chrono::microseconds(200));
+    return false;
+  }
+  report_deadlock(what + ", polled repeatedly,");
+  since = Time::now();
+  return true;
+}
+
+void drain_if_eager(Lock& lock) {
+  if (machine().config.schedule != Config::Schedule::eager) return;
+  while (step(lock) == Step::ran) {
+  }
+}
+
+cudaError_t submit(Lock& lock, StreamObject& stream, Work work, OpPtr* out, int device) {
+  Machine& m = machine();
+  const int on = device >= 0 ? device : stream.device;
+  if (stream.capture) return capture_work(stream, std::move(work), on);
+  Device& owner = *m.devices[stream.device];
+  const bool blocking = !(stream.flags & cudaStreamNonBlocking);
+  if (stream.legacy) {
+    for (const auto& session : m.captures)
+      for (StreamObject* other : session->streams)
+        if (other->device == stream.device && !(other->flags & cudaStreamNonBlocking)) {
+          invalidate(*session, cudaErrorStreamCaptureImplicit,
+                     "work on the legacy default stream while a blocking stream is captured");
+          return cudaErrorStreamCaptureImplicit;
+        }
+  }
+  OpPtr op = make_op(on, std::move(work));
+  if (auto* wait = std::get_if<WaitWork>(&op->work)) {
+    if (wait->event && wait->event->record) op->deps.push_back(wait->event->record);
+  }
+  if (stream.legacy) {
+    for (StreamObject* other : owner.streams)
+      if (other != &stream && !(other->flags & cudaStreamNonBlocking) && other->lane.last)
+        op->deps.push_back(other->lane.last);
+  } else if (blocking && owner.legacy->lane.last) {
+    op->deps.push_back(owner.legacy->lane.last);
+  }
+  append(stream.lane, op);
+  if (auto* record = std::get_if<RecordWork>(&op->work)) {
+    record->event->record = op;
+    record->event->capture.reset();
+    record->event->capture_nodes.clear();
+  }
+  if (out) *out = op;
+  drain_if_eager(lock);
+  return cudaSuccess;
+}
+
+bool busy(const StreamObject& stream) { return !stream.lane.queue.empty(); }
+
+}  // namespace vgpu::rt

@@ -1,0 +1,171 @@
+// Stream capture and graphs.
+#include <atomic>
+
+#include "check.hpp"
+#include "kernels.hpp"
+
+TEST_CASE("graphs") {
+  int* data = nullptr;
+  OK(cudaMalloc(&data, bytes));
+  int* pinned = nullptr;
+  OK(cudaMallocHost(&pinned, bytes));
+  cudaStream_t stream, side;
+  OK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  OK(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking));
+  cudaEvent_t fork, join;
+  OK(cudaEventCreateWithFlags(&fork, cudaEventDisableTiming));
+  OK(cudaEventCreateWithFlags(&join, cudaEventDisableTiming));
+  int* second = nullptr;
+  OK(cudaMalloc(&second, bytes));
+  static std::atomic<int> calls{0};
+
+  OK(cudaMemset(data, 0, bytes));
+  OK(cudaDeviceSynchronize());
+  OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  cudaStreamCaptureStatus status;
+  OK(cudaStreamIsCapturing(stream, &status));
+  CHECK(status == cudaStreamCaptureStatusActive);
+  add<<<4, 256, 0, stream>>>(data, count, 1);
+  OK(cudaEventRecord(fork, stream));
+  OK(cudaStreamWaitEvent(side, fork, 0));
+  OK(cudaMemsetAsync(second, 0, bytes, side));
+  add<<<4, 256, 0, side>>>(second, count, 5);
+  OK(cudaEventRecord(join, side));
+  add<<<4, 256, 0, stream>>>(data, count, 10);
+  OK(cudaStreamWaitEvent(stream, join, 0));
+  OK(cudaMemcpyAsync(pinned, data, bytes, cudaMemcpyDeviceToHost, stream));
+  OK(cudaLaunchHostFunc(
+      stream, [](void*) { ++calls; }, nullptr));
+  cudaGraph_t graph;
+  OK(cudaStreamEndCapture(stream, &graph));
+  std::size_t nodes = 0, edges = 0;
+  OK(cudaGraphGetNodes(graph, nullptr, &nodes));
+  OK(cudaGraphGetEdges(graph, nullptr, nullptr, nullptr, &edges));
+  CHECK((nodes == 6 && edges == 6));
+  CHECK((calls == 0 && all(fetch(data, count), 0)));  // nothing ran
+  cudaGraphExec_t exec;
+  OK(cudaGraphInstantiate(&exec, graph, 0));
+  for (int round = 1; round <= 3; ++round) {
+    OK(cudaGraphLaunch(exec, stream));
+    OK(cudaStreamSynchronize(stream));
+    CHECK((pinned[0] == 11 * round && calls == round && all(fetch(second, count), 5)));
+  }
+  OK(cudaGraphLaunch(exec, stream));  // launches of one graph follow each other
+  OK(cudaGraphLaunch(exec, side));
+  OK(cudaDeviceSynchronize());
+  CHECK(pinned[5] == 55);
+  OK(cudaGraphExecDestroy(exec));
+  OK(cudaGraphDestroy(graph));
+
+  // Forbidden calls invalidate.
+  auto invalid = [&](const char* what, auto&& call, cudaError_t wanted) {
+    OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    add<<<4, 256, 0, stream>>>(data, count, 1);
+    const cudaError_t got = call();
+    INFO(what);
+    CHECK(got == wanted);
+    (void)cudaGetLastError();
+    add<<<4, 256, 0, stream>>>(data, count, 1);
+    EXPECT(cudaGetLastError(), cudaErrorStreamCaptureInvalidated);
+    cudaGraph_t none;
+    EXPECT(cudaStreamEndCapture(stream, &none), cudaErrorStreamCaptureInvalidated);
+    (void)cudaGetLastError();
+  };
+  void* pointer = nullptr;
+  invalid(
+      "cudaStreamSynchronize", [&] { return cudaStreamSynchronize(stream); },
+      cudaErrorStreamCaptureUnsupported);
+  invalid(
+      "cudaStreamQuery", [&] { return cudaStreamQuery(stream); }, cudaErrorStreamCaptureUnsupported);
+  invalid(
+      "cudaDeviceSynchronize", [&] { return cudaDeviceSynchronize(); }, cudaErrorStreamCaptureUnsupported);
+  invalid(
+      "cudaMalloc", [&] { return cudaMalloc(&pointer, 4); }, cudaErrorStreamCaptureUnsupported);
+  invalid(
+      "cudaMemcpy", [&] { return cudaMemcpy(pinned, data, 4, cudaMemcpyDeviceToHost); },
+      cudaErrorStreamCaptureUnsupported);
+  invalid(
+      "cudaStreamWaitEvent",
+      [&] {
+        cudaEvent_t outside;
+        OK(cudaEventCreate(&outside));
+        OK(cudaEventRecord(outside, side));
+        return cudaStreamWaitEvent(stream, outside, 0);
+      },
+      cudaErrorStreamCaptureIsolation);
+  // Relaxed captures allow them.
+  OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+  OK(cudaMalloc(&pointer, 4));
+  OK(cudaFree(pointer));
+  OK(cudaStreamEndCapture(stream, &graph));
+  OK(cudaGraphDestroy(graph));
+  // Work not joined back.
+  OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  OK(cudaEventRecord(fork, stream));
+  OK(cudaStreamWaitEvent(side, fork, 0));
+  add<<<4, 256, 0, side>>>(data, count, 1);
+  EXPECT(cudaEventQuery(fork), cudaErrorCapturedEvent);
+  EXPECT(cudaStreamEndCapture(stream, &graph), cudaErrorStreamCaptureInvalidated);
+  OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  OK(cudaEventRecord(fork, stream));
+  OK(cudaStreamWaitEvent(side, fork, 0));
+  add<<<4, 256, 0, side>>>(data, count, 1);
+  EXPECT(cudaStreamEndCapture(stream, &graph), cudaErrorStreamCaptureUnjoined);
+  EXPECT(cudaStreamEndCapture(stream, &graph), cudaErrorIllegalState);
+  (void)cudaGetLastError();
+  // The legacy stream cannot take work while a blocking stream is captured.
+  cudaStream_t blocking;
+  OK(cudaStreamCreate(&blocking));
+  OK(cudaStreamBeginCapture(blocking, cudaStreamCaptureModeRelaxed));
+  fill_async(data, 1, nullptr);
+  EXPECT(cudaGetLastError(), cudaErrorStreamCaptureImplicit);
+  EXPECT(cudaStreamEndCapture(blocking, &graph), cudaErrorStreamCaptureInvalidated);
+  EXPECT(cudaStreamBeginCapture(nullptr, cudaStreamCaptureModeRelaxed), cudaErrorStreamCaptureUnsupported);
+  (void)cudaGetLastError();
+  OK(cudaStreamDestroy(blocking));
+
+  // Built by hand, with changed parameters, and as a child.
+  OK(cudaGraphCreate(&graph, 0));
+  cudaGraphNode_t set, kernel;
+  cudaMemsetParams set_parameters{};
+  set_parameters.dst = data;
+  set_parameters.elementSize = 4;
+  set_parameters.width = count;
+  set_parameters.height = 1;
+  set_parameters.value = 1000;
+  OK(cudaGraphAddMemsetNode(&set, graph, nullptr, 0, &set_parameters));
+  int number = count, value = 3;
+  void* arguments[] = {&data, &number, &value};
+  cudaKernelNodeParams kernel_parameters{};
+  kernel_parameters.func = reinterpret_cast<void*>(add);
+  kernel_parameters.gridDim = dim3(4);
+  kernel_parameters.blockDim = dim3(256);
+  kernel_parameters.kernelParams = arguments;
+  OK(cudaGraphAddKernelNode(&kernel, graph, &set, 1, &kernel_parameters));
+  cudaGraph_t parent;
+  OK(cudaGraphCreate(&parent, 0));
+  cudaGraphNode_t child, last;
+  OK(cudaGraphAddChildGraphNode(&child, parent, nullptr, 0, graph));
+  value = 20;
+  OK(cudaGraphAddKernelNode(&last, parent, &child, 1, &kernel_parameters));
+  OK(cudaGraphInstantiate(&exec, parent, 0));
+  OK(cudaGraphLaunch(exec, stream));
+  OK(cudaStreamSynchronize(stream));
+  CHECK(all(fetch(data, count), 1023));
+  value = 40;
+  OK(cudaGraphExecKernelNodeSetParams(exec, last, &kernel_parameters));
+  OK(cudaGraphLaunch(exec, stream));
+  OK(cudaStreamSynchronize(stream));
+  CHECK(all(fetch(data, count), 1043));
+  OK(cudaGraphExecDestroy(exec));
+  OK(cudaGraphDestroy(parent));
+  OK(cudaGraphDestroy(graph));
+  OK(cudaEventDestroy(fork));
+  OK(cudaEventDestroy(join));
+  OK(cudaStreamDestroy(stream));
+  OK(cudaStreamDestroy(side));
+  OK(cudaFree(data));
+  OK(cudaFree(second));
+  OK(cudaFreeHost(pinned));
+  (void)cudaGetLastError();
+}

@@ -1,0 +1,125 @@
+// What NCCL would answer with a hang, with corrupt data or by luck is reported.
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "world.hpp"
+
+TEST_CASE("NCCL ranks initialised by one thread outside a group are refused") {
+  ncclUniqueId id;
+  NCCL(ncclGetUniqueId(&id));
+  ncclComm_t comm;
+  OK(cudaSetDevice(0));
+  EXPECT(ncclCommInitRank(&comm, 2, id, 0), ncclInvalidUsage);
+}
+
+TEST_CASE("a collective of one thread outside a group is refused") {
+  World<> w;
+  w.set([](int, std::size_t) { return 1.0f; });
+  NCCL(ncclAllReduce(w.a[0], w.b[0], count, ncclFloat, ncclSum, w.comms[0], w.streams[0]));
+  EXPECT(ncclAllReduce(w.a[1], w.b[1], count, ncclFloat, ncclSum, w.comms[1], w.streams[1]),
+         ncclInvalidUsage);
+  ncclResult_t state;
+  NCCL(ncclCommGetAsyncError(w.comms[0], &state));
+  CHECK(state == ncclInvalidUsage);
+  w.abandon();
+}
+
+TEST_CASE("NCCL refuses wrong arguments") {
+  World<> w;
+  std::vector<float> host(count);
+  EXPECT(ncclAllReduce(host.data(), w.b[0], count, ncclFloat, ncclSum, w.comms[0], w.streams[0]),
+         ncclInvalidArgument);  // host memory
+  EXPECT(ncclAllReduce(w.a[1], w.b[0], count, ncclFloat, ncclSum, w.comms[0], w.streams[0]),
+         ncclInvalidArgument);  // other device
+  EXPECT(ncclAllReduce(w.a[0], w.b[0], w.size + 1, ncclFloat, ncclSum, w.comms[0], w.streams[0]),
+         ncclInvalidArgument);  // too long
+  EXPECT(ncclAllReduce(w.a[0], w.a[0] + 1, count, ncclFloat, ncclSum, w.comms[0], w.streams[0]),
+         ncclInvalidArgument);  // overlap
+  EXPECT(ncclAllReduce(w.a[0], w.b[0], count, ncclFloat, ncclSum, w.comms[0], w.streams[1]),
+         ncclInvalidUsage);  // other device's stream
+  EXPECT(ncclAllReduce(w.a[0], w.b[0], count, static_cast<ncclDataType_t>(99), ncclSum, w.comms[0],
+                       w.streams[0]),
+         ncclInvalidArgument);
+  EXPECT(ncclAllReduce(w.a[0], w.b[0], count, ncclFloat, ncclSum, nullptr, w.streams[0]),
+         ncclInvalidArgument);
+  EXPECT(ncclBroadcast(w.a[0], w.b[0], count, ncclFloat, 4, w.comms[0], w.streams[0]), ncclInvalidArgument);
+  EXPECT(ncclGroupEnd(), ncclInvalidUsage);
+  // A failed call makes the group fail, and nothing of it starts.
+  w.set([](int, std::size_t) { return 1.0f; });
+  NCCL(ncclGroupStart());
+  NCCL(ncclAllReduce(w.a[0], w.b[0], count, ncclFloat, ncclSum, w.comms[0], w.streams[0]));
+  EXPECT(ncclAllReduce(host.data(), w.b[1], count, ncclFloat, ncclSum, w.comms[1], w.streams[1]),
+         ncclInvalidArgument);
+  EXPECT(ncclGroupEnd(), ncclInvalidArgument);
+  // In place, as documented.
+  w.set([](int d, std::size_t) { return static_cast<float>(d); });
+  w.each([&](int d) {
+    return ncclAllGather(w.a[d] + d * count, w.a[d], count, ncclFloat, w.comms[d], w.streams[d]);
+  });
+  CHECK(w.get(0, false)[3 * count] == 3);
+  NCCL(ncclAllReduce(w.a[0], w.b[0], 0, ncclFloat, ncclSum, w.comms[0], w.streams[0]));  // nothing
+}
+
+TEST_CASE("ranks that call different collectives are reported") {
+  World<> w;
+  w.set([](int, std::size_t) { return 1.0f; });
+  NCCL(ncclGroupStart());
+  for (int d = 0; d < n; ++d)
+    NCCL(ncclAllReduce(w.a[d], w.b[d], d == 2 ? count - 1 : count, ncclFloat, ncclSum, w.comms[d],
+                       w.streams[d]));
+  EXPECT(ncclGroupEnd(), ncclInvalidUsage);
+  OK(cudaSetDevice(0));
+  EXPECT(cudaStreamSynchronize(w.streams[0]), cudaErrorLaunchFailure);
+  w.abandon();
+}
+
+TEST_CASE("a rank that never calls is reported") {  // rank 2 never calls
+  World<> w;
+  w.set([](int, std::size_t) { return 1.0f; });
+  NCCL(ncclGroupStart());
+  for (int d = 0; d < n; ++d)
+    if (d != 2) NCCL(ncclAllReduce(w.a[d], w.b[d], count, ncclFloat, ncclSum, w.comms[d], w.streams[d]));
+  NCCL(ncclGroupEnd());
+  OK(cudaSetDevice(2));
+  OK(cudaStreamSynchronize(w.streams[2]));
+  OK(cudaSetDevice(0));
+  EXPECT(cudaStreamSynchronize(w.streams[0]), cudaErrorLaunchTimeout);
+  // Aborting frees the streams.
+  for (int d = 0; d < n; ++d) {
+    NCCL(ncclCommAbort(w.comms[d]));
+    w.comms[d] = nullptr;
+  }
+  OK(cudaStreamSynchronize(w.streams[0]));
+  (void)cudaGetLastError();
+}
+
+TEST_CASE("communicators used in opposite orders are reported") {  // two communicators, used in opposite
+                                                                   // orders by two ranks' streams
+  World<> w;
+  std::vector<ncclComm_t> second(n);
+  NCCL(ncclCommInitAll(second.data(), n, nullptr));
+  w.set([](int, std::size_t) { return 1.0f; });
+  std::vector<std::thread> list;
+  std::atomic<int> stuck{0};
+  for (int d = 0; d < n; ++d)
+    list.emplace_back([&, d] {
+      cudaSetDevice(d);
+      for (int step = 0; step < 2; ++step)
+        ncclAllReduce(w.a[d], w.b[d], count, ncclFloat, ncclSum, (step + d) % 2 ? second[d] : w.comms[d],
+                      w.streams[d]);
+      stuck += cudaStreamSynchronize(w.streams[d]) == cudaErrorLaunchTimeout;
+    });
+  for (auto& thread : list) thread.join();
+  CHECK(stuck == n);
+  w.abandon();
+}
+
+TEST_CASE("injected failures of NCCL") {  // VGPU_FAIL=ncclAllReduce:2=ncclSystemError
+  World<> w;
+  w.set([](int, std::size_t) { return 1.0f; });
+  NCCL(ncclGroupStart());
+  NCCL(ncclAllReduce(w.a[0], w.b[0], count, ncclFloat, ncclSum, w.comms[0], w.streams[0]));
+  EXPECT(ncclAllReduce(w.a[1], w.b[1], count, ncclFloat, ncclSum, w.comms[1], w.streams[1]), ncclSystemError);
+  EXPECT(ncclGroupEnd(), ncclSystemError);
+}
