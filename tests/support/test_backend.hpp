@@ -10,8 +10,8 @@
 
 #include "detail/sanitizers.hpp"
 
-/// Whether a sanitizer, or virtual GPUs that interpret kernels, slow the tests down; they then do fewer rounds
-/// and leave out the very large cases.
+/// Whether a sanitizer, or virtual GPUs that interpret kernels, slow the tests down; they then do fewer
+/// rounds and leave out the very large cases.
 inline const bool kSlowBuild =
     LOCKSTEP_ADDRESS_SANITIZER || LOCKSTEP_THREAD_SANITIZER || std::getenv("VGPU_DEVICES") != nullptr;
 
