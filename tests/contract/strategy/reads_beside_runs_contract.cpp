@@ -151,7 +151,7 @@ TEST_CASE("reading another strategy's variable is refused without waiting for it
 }
 
 TEST_CASE("snapshots in a replica function stay, whatever the other replicas write", "[strategy][threads]") {
-  constexpr int kWrites = kSlowBuild ? 300 : 3000;
+  const int kWrites = kSlowBuild ? 300 : 3000;
   Replicas strategy(2);
   auto variable = on_read_sum(strategy, Tensor::zeros({64}));
   std::atomic<bool> done{false};
@@ -178,7 +178,7 @@ TEST_CASE("snapshots in a replica function stay, whatever the other replicas wri
 
 TEST_CASE("components of one variable are seen together, and found, while another thread writes",
           "[strategy][threads]") {
-  constexpr int kWrites = kSlowBuild ? 200 : 2000;
+  const int kWrites = kSlowBuild ? 200 : 2000;
   Replicas strategy(2);
   auto variable = strategy.make_variable(Tensor::scalar(0.0f));
   std::atomic<bool> done{false};
