@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <list>
+#include <mutex>
 
 #include <lockstep/collectives/cross_device_ops.hpp>
 #include <lockstep/error.hpp>
@@ -6,6 +8,7 @@
 #include <lockstep/strategy/sync_on_read.hpp>
 
 #include "strategy/default_strategy.hpp"
+#include "strategy/strategy_state.hpp"
 #include "strategy/variable_state.hpp"
 
 /// Reads of variables in the context at hand: semantics 6.2 and 6.4.
@@ -33,24 +36,56 @@ std::size_t component_here(const VariableState& state) {
   return found == state.devices.end() ? 0 : static_cast<std::size_t>(found - state.devices.begin());
 }
 
-/// All components as one, outside replica functions: without the strategy's communicators, which a run may be
-/// using.
-Tensor aggregate(const Variable& variable, const VariableState& state) {
+/// All components as one while a run on another thread uses the communicators and the devices' streams: on
+/// streams of its own, for which no stream of the run waits, since a collective of that run may be enqueued
+/// on some devices and not yet on others. Waits for the devices.
+Tensor aggregate_beside_run(const VariableState& state, const std::vector<Tensor>& components,
+                            const Device& device) {
+  Tensor result;
+  {
+    std::list<Stream> streams;
+    std::list<StreamScope> scopes;
+    for (const Device& each : state.devices) {
+      streams.emplace_back(each).wait(current_stream(each));
+      scopes.emplace_front(streams.back());
+    }
+    Tensor whole;
+    if (state.aggregation == VariableAggregation::sum) {  // added in the replicas' order, as communicators do
+      whole = components[0].to(device).cast(accumulator_dtype(state.dtype));
+      for (std::size_t i = 1; i < components.size(); ++i)
+        whole = whole + components[i].to(device).cast(whole.dtype());
+      whole = whole.cast(state.dtype);
+    } else {
+      std::vector<std::vector<Tensor>> parts;
+      for (const Tensor& component : components) parts.push_back({component});
+      const int here = static_cast<int>(std::ranges::find(state.devices, device) - state.devices.begin());
+      whole = ReductionToOneDevice().reduce(ReduceOp::mean, parts, state.devices,
+                                            here)[static_cast<std::size_t>(here)][0];
+    }
+    for (Stream& stream : streams) stream.synchronize();
+    while (!scopes.empty()) scopes.pop_front();
+    result = whole.clone();
+    current_stream(device).synchronize();  // before `whole` goes with its stream
+  }
+  return result;
+}
+
+}  // namespace
+
+Tensor VariableState::aggregate(const Variable& variable) {
+  const VariableState& state = *of(variable);
   check_aggregation(state);
   if (state.aggregation == VariableAggregation::only_first_replica) return state.read(0);
-  const std::vector<Tensor> components = VariableState::snapshot(variable);
-  const std::size_t here = component_here(state);
-  if (state.aggregation == VariableAggregation::sum) {  // added in the replicas' order, as communicators do
-    const DType dtype = reduced_dtype(ReduceOp::sum, state.dtype);
-    Tensor sum = components[0].to(state.devices[here]).cast(accumulator_dtype(dtype));
-    for (std::size_t i = 1; i < components.size(); ++i)
-      sum = sum + components[i].to(state.devices[here]).cast(sum.dtype());
-    return sum.cast(dtype);
-  }
-  std::vector<std::vector<Tensor>> parts;
-  for (const Tensor& component : components) parts.push_back({component});
-  return ReductionToOneDevice().reduce(ReduceOp::mean, parts, state.devices, static_cast<int>(here))[here][0];
+  const ReduceOp op = reduce_op(state.aggregation);
+  reduced_dtype(op, state.dtype);  // refuses booleans
+  const Device& device = state.devices[component_here(state)];
+  const std::unique_lock calls(state.strategy->state_->mutex, std::try_to_lock);
+  std::vector<Tensor> components = snapshot(variable);
+  if (!calls) return aggregate_beside_run(state, components, device);
+  return state.strategy->extended().reduce_to(op, PerReplica<Tensor>(std::move(components)), device)[0];
 }
+
+namespace {
 
 /// The same in a replica function, where every replica asks.
 Tensor aggregate_in_replica(const VariableState& state, const Tensor& own, ReplicaContext& context) {
@@ -85,7 +120,7 @@ Tensor read_variable(const Variable& variable) {
   }
   if (top != nullptr && top->mode() == Mode::update)
     return state.read(n > 1 ? static_cast<std::size_t>(top->update_index()) : 0);
-  return state.is_sync_on_read ? aggregate(variable, state) : state.read(component_here(state));
+  return state.is_sync_on_read ? VariableState::aggregate(variable) : state.read(component_here(state));
 }
 
 }  // namespace lockstep::detail
