@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
+#include <utility>
 
 #include <lockstep/detail/concat.hpp>
 
@@ -13,6 +14,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using detail::concat;
+
+constexpr std::string_view kEndOfResults = "\n ]";
+
+std::string dump(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 const char* text_of(bool value) { return value ? "true" : "false"; }
 
@@ -46,13 +51,26 @@ Json iterations_json(const IterationStatistics& iterations) {
 
 }  // namespace
 
-JsonReport::JsonReport(const std::vector<std::string>& arguments,
-                       const std::vector<std::string>& environment) {
-  document_ = {{"version", 3},
-               {"start_time", timestamp_now()},
-               {"args", arguments},
-               {"env", environment},
-               {"nccl_version", 0}};
+JsonReport::JsonReport(NewFile file, const std::vector<std::string>& arguments,
+                       const std::vector<std::string>& environment)
+    : file_(std::move(file)) {
+  append("{");
+  add_member("version", 3);
+  add_member("start_time", timestamp_now());
+  add_member("args", arguments);
+  add_member("env", environment);
+  add_member("nccl_version", 0);
+}
+
+void JsonReport::append(std::string_view text) {
+  is_good_ = file_.write(size_bytes_, concat(text, closing_)) && is_good_;
+  size_bytes_ += static_cast<std::int64_t>(text.size());
+}
+
+void JsonReport::add_member(std::string_view key, const Json& value) {
+  const std::string_view comma = has_members_ ? "," : "";
+  has_members_ = true;
+  append(concat(comma, "\n \"", key, "\": ", dump(value)));
 }
 
 void JsonReport::add_config(const Options& options, std::span<const RankInfo> ranks) {
@@ -84,8 +102,15 @@ void JsonReport::add_config(const Options& options, std::span<const RankInfo> ra
                                  {"device_hex", rank.pci_bus_id},
                                  {"device_info", rank.device_name}});
   }
-  document_["config"] = std::move(config);
-  document_["results"] = Json::array();
+  add_member("config", config);
+  closing_.insert(0, kEndOfResults);
+  append(",\n \"results\": [");
+}
+
+void JsonReport::close_results() {
+  if (!closing_.starts_with(kEndOfResults)) return;
+  closing_.erase(0, kEndOfResults.size());
+  append(kEndOfResults);
 }
 
 void JsonReport::add_row(const Options& options, const Row& row) {
@@ -101,22 +126,26 @@ void JsonReport::add_row(const Options& options, const Row& row) {
   add("in_place", row.in_place);
   result["actual_iterations"] = row.iterations;
   result["experiment_name"] = options.collective;
-  document_["results"].push_back(std::move(result));
+  append(concat(has_rows_ ? ",\n  " : "\n  ", dump(result)));
+  has_rows_ = true;
 }
 
 void JsonReport::add_summary(const Summary& summary) {
-  document_["out_of_bounds"] = {{"count", summary.wrong()}, {"okay", text_of(summary.wrong() == 0)}};
+  close_results();
+  const int failed = summary.failed_checks();
+  add_member("out_of_bounds", {{"count", failed}, {"okay", text_of(failed == 0)}});
   const auto passes = summary.bandwidth_passes();
-  document_["average_bus_bandwidth"] = {{"bandwidth", number(summary.average_bus_bandwidth())},
-                                        {"okay", passes ? text_of(*passes) : "unchecked"}};
+  add_member("average_bus_bandwidth", {{"bandwidth", number(summary.average_bus_bandwidth())},
+                                       {"okay", passes ? text_of(*passes) : "unchecked"}});
 }
 
-void JsonReport::add_error(std::string_view message) { document_["errors"].push_back(message); }
+void JsonReport::add_error(std::string_view message) { errors_.emplace_back(message); }
 
-std::string JsonReport::finish() {
-  if (!document_.contains("errors")) document_["errors"] = Json::array();
-  document_["end_time"] = timestamp_now();
-  return document_.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+bool JsonReport::finish() {
+  close_results();
+  add_member("errors", errors_);
+  add_member("end_time", timestamp_now());
+  return is_good_;
 }
 
 std::optional<NewFile> NewFile::create(const std::filesystem::path& path) {
@@ -129,8 +158,9 @@ std::optional<NewFile> NewFile::create(const std::filesystem::path& path) {
   }
 }
 
-bool NewFile::write(std::string_view text) {
-  return std::fwrite(text.data(), 1, text.size(), file_.get()) == text.size() &&
+bool NewFile::write(std::int64_t offset_bytes, std::string_view text) {
+  return std::fseek(file_.get(), static_cast<long>(offset_bytes), SEEK_SET) == 0 &&
+         std::fwrite(text.data(), 1, text.size(), file_.get()) == text.size() &&
          std::fflush(file_.get()) == 0;
 }
 

@@ -2,13 +2,16 @@
 #include <cstdlib>
 #include <iostream>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include <unistd.h>
 
+#include <lockstep/cluster/environment.hpp>
 #include <lockstep/error.hpp>
 
-#include "collectives/collective.hpp"
+#include "collectives/alltoallv.hpp"
+#include "collectives/table.hpp"
 #include "json_report.hpp"
 #include "operations/operation.hpp"
 #include "options.hpp"
@@ -22,36 +25,51 @@ namespace {
 
 using namespace lockstep::bench;
 
-// The JSON file, if one was asked for and can be made.
-class JsonFile {
- public:
-  JsonFile(const std::string& path, const std::vector<std::string>& arguments)
-      : report_(arguments, relevant_environment(environ)), file_(NewFile::create(path)) {
-    if (file_)
-      std::cout << "# Writing JSON output to " << file_->path().native() << '\n';
-    else
-      std::cout << "# skipping json output; " << path << " not accessible\n";
+// None: the file cannot be made, which is said.
+std::optional<JsonReport> open_json(const std::string& path, const std::vector<std::string>& arguments) {
+  auto file = NewFile::create(path);
+  if (!file) {
+    std::cout << "# skipping json output; " << path << " not accessible\n";
+    return {};
   }
-  JsonReport& report() { return report_; }
-  /// @return whether it is written, or was not to be.
-  bool write() {
-    if (!file_ || file_->write(report_.finish())) return true;
-    std::cerr << "lockstep_bench: cannot write " << file_->path().native() << '\n';
-    return false;
-  }
+  std::cout << "# Writing JSON output to " << file->path().native() << '\n';
+  return JsonReport(std::move(*file), arguments, relevant_environment(environ));
+}
 
- private:
-  JsonReport report_;
-  std::optional<NewFile> file_;
-};
+// @return whether it is written, or was not to be.
+bool finish(std::optional<JsonReport>& json) {
+  if (!json || json->finish()) return true;
+  std::cerr << "lockstep_bench: cannot write " << json->path().native() << '\n';
+  return false;
+}
+
+// Several processes that a launcher started would else look like one test of all their ranks.
+void say_if_launched() {
+  try {
+    const auto resolver = lockstep::cluster::from_environment();
+    const int num_tasks = resolver->cluster_spec().num_tasks();
+    if (num_tasks > 1 && resolver->task_id())
+      std::cout << "# This process, number " << *resolver->task_id() << " of " << num_tasks
+                << " that were launched, runs alone: each measures ranks of its own (--replicas)\n";
+  } catch (const lockstep::InvalidArgument& error) {  // a launcher all the same, or variables of another use
+    std::cout << "# This process runs alone, whatever launched it: " << error.what() << '\n';
+  }
+}
+
+// After the row, whose bandwidths are those of the rank with the most traffic.
+void write_traffic(const Options& options, const Row& row, int num_ranks) {
+  const auto element = static_cast<std::int64_t>(lockstep::size_of(lockstep::parse_dtype(row.type)));
+  for (const Placement* placement : {&row.out_of_place, &row.in_place})
+    options.traffic.write_summary(std::cout, num_ranks, row.count * num_ranks * element, placement->time_us);
+}
 
 // Header, rows and footer of either kind of runner.
 template <class Runner>
 int report(const Options& options, Runner& runner, const Heading& heading, const std::vector<int>& groups,
-           std::optional<JsonFile>& json) {
+           std::optional<JsonReport>& json) {
   const auto ranks = rank_infos(options, groups);
   write_header(std::cout, options, heading, ranks);
-  if (json) json->report().add_config(options, ranks);
+  if (json) json->add_config(options, ranks);
 
   Summary summary(options.pass_mark_gbps);
   const Traits& traits = *std::ranges::find(all_traits(), options.collective, &Traits::name);
@@ -61,15 +79,16 @@ int report(const Options& options, Runner& runner, const Heading& heading, const
     progress.erase();
     write_row(std::cout, options, row);
     progress.row_done();
-    if (json) json->report().add_row(options, row);
+    if (json) json->add_row(options, row);
     summary.add(row);
+    if (options.traffic.prints_summary) write_traffic(options, row, group_size);
   });
   write_footer(std::cout, options, summary, runner.allocated_bytes());
-  if (json) json->report().add_summary(summary);
+  if (json) json->add_summary(summary);
   return static_cast<int>(summary.passes() ? ExitStatus::success : ExitStatus::failed_check);
 }
 
-int measure(Options options, std::optional<JsonFile>& json) {
+int measure(Options options, std::optional<JsonReport>& json) {
   if (fit_to_memory(options, find_memory(make_devices(options))))
     std::cout << "# Reducing maxBytes to " << options.max_bytes << " due to memory limitation\n";
   if (const OperationEntry* entry = find_operation(options.collective)) {
@@ -77,7 +96,8 @@ int measure(Options options, std::optional<JsonFile>& json) {
     const std::vector<int> one_group(static_cast<std::size_t>(options.num_ranks()), 0);
     return report(options, runner, {entry->bus_formula, true, entry->traits.floor}, one_group, json);
   }
-  const Collective& collective = *find_collective(options.collective);
+  const Collective& known = *find_collective(options.collective);
+  const Collective collective = &known == &kAllToAllV ? alltoallv(options.traffic) : known;
   Runner runner(options, collective);
   return report(options, runner, {collective.bus_formula, !collective.has_in_place, kCollectiveFloor},
                 runner.groups(), json);
@@ -95,7 +115,7 @@ ExitStatus status_of(const lockstep::Error& error) {
 
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv, argv + argc);
-  std::optional<JsonFile> json;
+  std::optional<JsonReport> json;
   ExitStatus status = ExitStatus::internal_error;
   std::string failure;
   try {
@@ -106,9 +126,11 @@ int main(int argc, char** argv) {
       std::cout << usage();
       return static_cast<int>(ExitStatus::success);
     }
-    if (!options.output_file.empty()) json.emplace(options.output_file, arguments);
+    for (const std::string& note : options.notes) std::cerr << "lockstep_bench: " << note << '\n';
+    say_if_launched();
+    if (!options.output_file.empty()) json = open_json(options.output_file, arguments);
     const int result = measure(options, json);
-    const bool written = !json || json->write();
+    const bool written = finish(json);
     if (!std::cout.flush()) std::cerr << "lockstep_bench: cannot write the table\n";
     return written && std::cout ? result : static_cast<int>(ExitStatus::internal_error);
   } catch (const OptionError& error) {
@@ -123,8 +145,8 @@ int main(int argc, char** argv) {
   std::cerr << "lockstep_bench: " << failure << '\n';
   if (status == ExitStatus::usage) std::cerr << usage();
   if (json) {
-    json->report().add_error(failure);
-    json->write();
+    json->add_error(failure);
+    finish(json);
   }
   return static_cast<int>(status);
 }

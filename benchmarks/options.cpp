@@ -1,6 +1,7 @@
 #include "options.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -13,7 +14,7 @@
 #include <lockstep/detail/concat.hpp>
 #include <lockstep/version.hpp>
 
-#include "collectives/collective.hpp"
+#include "collectives/table.hpp"
 #include "names.hpp"
 #include "operation_options.hpp"
 
@@ -76,7 +77,7 @@ void declare(CLI::App& app, Options& options, RawOptions& raw) {
   app.add_option("-a,--average", raw.average, "time over ranks: 0 rank 0's, 1 mean, 2 min, 3 max [1]")
       ->check(CLI::Range(0, 3));
   app.add_option("-R,--local_register", raw.local_register, "only 0");
-  app.add_option("-x,--cta_policy", raw.cta_policy, "only 0");
+  app.add_option("-x,--cta_policy", raw.cta_policy, "only -1 or 0");
   app.add_option("-D,--device_implementation", raw.device_implementation, "only 0");
   app.add_option("-V,--device_cta_count", raw.device_ctas, "only 16, the default");
   app.add_option("-S,--report_timestamps", raw.report_timestamps, "1: append a timestamp to each row [0]")
@@ -86,11 +87,9 @@ void declare(CLI::App& app, Options& options, RawOptions& raw) {
   app.add_option("-M,--memory", raw.report_memory, "1: report the memory used [0]")->check(zero_or_one);
   app.add_option("-u,--unalign", options.unalign, "misalign buffers by so many elements [0]")
       ->check(CLI::Range(0, 1 << 20));
-  app.add_option("-I,--per_iter_timing", raw.per_iteration, "1: time each iteration, adds four columns [0]")
-      ->check(zero_or_one);
+  app.add_option("-I,--per_iter_timing", raw.per_iteration, "1: time each iteration, adds four columns [0]");
   app.add_option("-K,--per_iter_skip", options.per_iteration_skip,
-                 "iterations that -I leaves out at the start [0]")
-      ->check(at_least_0);
+                 "iterations at the start that -I's columns leave out [0]");
   app.add_option("--backend", raw.backend, "host or cuda [host]");
   app.add_option("--replicas", raw.replicas, "ranks [-t times -g]")->check(at_least_1);
   app.add_option(
@@ -108,7 +107,8 @@ void declare(CLI::App& app, Options& options, RawOptions& raw) {
 constexpr const char* kDescription =
     "lockstep_bench: measures collectives, with nccl-tests' options and columns.\n"
     "algbw = size / time, busbw = algbw x 2(n-1)/n for all_reduce on n ranks; GB/s = 1e9 bytes per second.\n"
-    "Collectives: all_reduce reduce broadcast all_gather reduce_scatter gather scatter alltoall sendrecv.\n"
+    "Collectives: all_reduce reduce broadcast all_gather reduce_scatter gather scatter alltoall alltoallv\n"
+    "sendrecv.\n"
     "Of a strategy: run merge_call update axis_reduce batch_reduce step input.";
 
 const Traits& find_operation(std::span<const Traits> operations, const std::string& name) {
@@ -116,7 +116,7 @@ const Traits& find_operation(std::span<const Traits> operations, const std::stri
   if (found != operations.end()) return *found;
   std::string names;
   for (const Traits& operation : operations) names += concat(" ", operation.name);
-  if (name == "hypercube")  // the one of nccl-tests that is missing
+  if (name == "hypercube")  // the one of nccl-tests 2.19.6 that is missing
     fail(ExitStatus::not_implemented,
          concat("the collective 'hypercube' is not implemented; measure one of:", names));
   fail(ExitStatus::usage, concat("the collective '", name, "' is none of:", names));
@@ -150,8 +150,8 @@ void refuse_device_flags(const Options& options, const RawOptions& raw) {
                 "iterations are not captured into graphs");
   refuse_unless(raw.local_register == 0, "-R (--local_register)", "host memory needs no registration",
                 "buffers are not registered with NCCL");
-  refuse_unless(raw.cta_policy == 0, "-x (--cta_policy)", "there are no thread blocks",
-                "the policy is the Communicator's own");
+  refuse_unless(raw.cta_policy == 0 || raw.cta_policy == -1, "-x (--cta_policy)",
+                "there are no thread blocks", "the policy is the Communicator's own");
   refuse_unless(raw.device_implementation == 0, "-D (--device_implementation)", "there are no device kernels",
                 "the Communicator has no device-side implementations to choose from");
   refuse_unless(raw.device_ctas == 16, "-V (--device_cta_count)", "there are no thread blocks",
@@ -265,7 +265,8 @@ void set_cases(Options& options, const Traits& operation, const RawOptions& raw)
   }
 }
 
-void set_root(Options& options, const std::string& text) {
+void set_root(Options& options, const Traits& operation, const std::string& text) {
+  if (!operation.has_root) return;
   if (text == "all") {
     options.root.reset();
     return;
@@ -276,6 +277,23 @@ void set_root(Options& options, const std::string& text) {
     fail(ExitStatus::usage,
          concat("-r (--root) '", text, "' is neither all nor a rank below ", options.num_ranks()));
   options.root = root;
+}
+
+// As nccl-tests: what cannot be is turned off, and said.
+void set_per_iteration(Options& options, int timing) {
+  options.per_iteration = timing == 1;
+  if (timing != 0 && timing != 1)
+    options.notes.push_back(
+        concat("-I (--per_iter_timing) ", timing, " is neither 0 nor 1: it is turned off"));
+  int& skip = options.per_iteration_skip;
+  std::string reason;
+  if (skip < 0 || skip >= options.iterations)
+    reason = concat("is not from 0 to ", options.iterations - 1);
+  else if (skip > 0 && !options.per_iteration)
+    reason = "needs -I 1";
+  if (reason.empty()) return;
+  options.notes.push_back(concat("-K (--per_iter_skip) ", skip, " ", reason, ": it is turned off"));
+  skip = 0;
 }
 
 void read_environment(Options& options, const Environment& environment) {
@@ -373,17 +391,16 @@ Options parse_options(const std::vector<std::string>& arguments, std::span<const
   if (!operation.has_size) options.min_bytes = options.max_bytes = 0;
   set_cases(options, operation, raw);
   set_algorithm(options, operation, raw.algorithm);
-  set_root(options, raw.root);
+  set_root(options, operation, raw.root);
   options.blocking = static_cast<Blocking>(raw.blocking);
   options.average = static_cast<Average>(raw.average);
   options.report_cpu_time = raw.report_cpu_time != 0;
   options.report_timestamps = raw.report_timestamps != 0;
   options.report_memory = raw.report_memory != 0;
-  options.per_iteration = raw.per_iteration != 0;
-  if (options.per_iteration && options.per_iteration_skip >= options.iterations)
-    fail(ExitStatus::usage, concat("-K (--per_iter_skip) ", options.per_iteration_skip, " leaves none of -n ",
-                                   options.iterations, " iterations"));
+  set_per_iteration(options, raw.per_iteration);
   read_environment(options, environment);
+  if (operation.name == kAllToAllV.name)
+    options.traffic = read_traffic(environment, options.num_ranks(), options.min_bytes, options.max_bytes);
   check_split(options, operation);
   return options;
 }
@@ -400,8 +417,9 @@ std::int64_t parse_size(const std::string& text, const std::string& flag) {
   char* unit = nullptr;
   double value = std::strtod(text.c_str(), &unit);
   bool good = unit != text.c_str() && std::isfinite(value) && value >= 0;
+  while (std::isspace(static_cast<unsigned char>(*unit)) != 0) ++unit;
   int shift = 0;
-  switch (*unit) {
+  switch (*unit) {  // what follows it is not looked at, as in nccl-tests
     case '\0': break;
     case 'k':
     case 'K': shift = 10; break;
@@ -412,7 +430,7 @@ std::int64_t parse_size(const std::string& text, const std::string& flag) {
     default: good = false;
   }
   value = std::ldexp(value, shift);
-  if (!good || (shift > 0 && unit[1] != '\0') || value >= 0x1p62)
+  if (!good || value >= 0x1p62)
     fail(ExitStatus::bad_size,
          concat(flag, " '", text, "' is not a size: a number with an optional K, M or G"));
   return static_cast<std::int64_t>(value);

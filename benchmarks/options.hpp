@@ -15,6 +15,7 @@
 #include "exit_status.hpp"
 #include "split.hpp"
 #include "statistics.hpp"
+#include "traffic.hpp"
 
 namespace lockstep::bench {
 
@@ -68,6 +69,7 @@ struct Options {
   int check = 1;      ///< Correctness passes.
   std::vector<DataCase> cases{{}};
   std::vector<std::string> skipped_cases;  ///< What "all" leaves out, and why; for the report.
+  std::vector<std::string> notes;          ///< What was turned off, and why; for the user.
   std::optional<int> root = 0;             ///< None: every rank in turn.
   Blocking blocking = Blocking::none;
   int timeout_seconds = 0;  ///< For one operation; 0: none.
@@ -87,6 +89,7 @@ struct Options {
 
   int first_device = 0;                    ///< NCCL_TESTS_DEVICE
   std::optional<double> pass_mark_gbps{};  ///< NCCL_TESTS_MIN_BW
+  Traffic traffic{};                       ///< NCCL_TESTS_ALLTOALLV_…
   Split split{};                           ///< NCCL_TESTS_SPLIT, NCCL_TESTS_SPLIT_MASK
 
   int num_ranks() const { return threads * ranks_per_thread; }
@@ -96,9 +99,6 @@ struct Options {
   std::string_view backend_name() const { return device_kind == DeviceKind::cpu ? "host" : "cuda"; }
 };
 
-/// Looks up an environment variable; null when it is not set.
-using Environment = std::function<const char*(const char*)>;
-
 /// @param arguments  without the program's name. @throws OptionError
 Options parse_options(const std::vector<std::string>& arguments, std::span<const Traits> operations,
                       const Environment& environment);
@@ -106,7 +106,8 @@ Options parse_options(const std::vector<std::string>& arguments, std::span<const
 /// The text that --help prints.
 std::string usage();
 
-/// "8", "64K", "1.5m", "2G"; 1024-based. @throws OptionError  with ExitStatus::bad_size; names the flag.
+/// "8", "64K", "1.5m", "2 GB": a number and the first letter of a unit, 1024-based. @throws OptionError  with
+/// ExitStatus::bad_size; names the flag.
 std::int64_t parse_size(const std::string& text, const std::string& flag);
 
 }  // namespace lockstep::bench

@@ -156,7 +156,8 @@ void write_row(std::ostream& out, const Options& options, const Row& row) {
 
 void write_footer(std::ostream& out, const Options& options, const Summary& summary,
                   std::int64_t memory_bytes) {
-  out << "# Out of bounds values : " << summary.wrong() << (summary.wrong() == 0 ? " OK" : " FAILED") << '\n';
+  out << "# Out of bounds values : " << summary.failed_checks()
+      << (summary.failed_checks() == 0 ? " OK" : " FAILED") << '\n';
   // %g, as nccl-tests prints it
   std::array<char, 32> average{};
   std::snprintf(average.data(), average.size(), "%g", summary.average_bus_bandwidth());
@@ -164,8 +165,10 @@ void write_footer(std::ostream& out, const Options& options, const Summary& summ
   if (const auto passes = summary.bandwidth_passes()) out << (*passes ? "OK" : "FAILED");
   out << '\n';
   if (options.report_memory)
-    out << "# Memory usage         : Buffers " << memory_text(memory_bytes) << " | Total "
-        << memory_text(memory_bytes) << '\n';
+    out << (options.device_kind == DeviceKind::gpu ? "# GPU memory usage     : "
+                                                   : "# Memory usage         : ")
+        << "User-Allocated " << memory_text(memory_bytes) << " | Total  " << memory_text(memory_bytes)
+        << '\n';
   out << "#\n# Collective test concluded: " << options.collective << "\n#\n";
   out.flush();
 }
@@ -181,6 +184,12 @@ std::string fit_number(double value, int width) {
     if (static_cast<int>(text.size()) <= width) return text;
   }
   return format("%*.*e", width >= 7 ? 1 : 0);
+}
+
+std::string fixed(double value, int decimals) {
+  std::array<char, 400> text{};  // the largest double has 309 digits
+  std::snprintf(text.data(), text.size(), "%.*f", decimals, value);
+  return text.data();
 }
 
 std::string memory_text(std::int64_t bytes) {

@@ -30,6 +30,9 @@ void write_footer(std::ostream& out, const Options& options, const Summary& summ
 /// `value` in at least `width` characters: two decimals, or as many as fit, or an exponent.
 std::string fit_number(double value, int width);
 
+/// `value` with so many decimals.
+std::string fixed(double value, int decimals);
+
 /// "1.50 MB": nccl-tests' 1024-based units.
 std::string memory_text(std::int64_t bytes);
 

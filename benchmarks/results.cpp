@@ -7,7 +7,7 @@ namespace lockstep::bench {
 
 void Summary::add(const Row& row) {
   for (const Placement* placement : {&row.out_of_place, &row.in_place}) {
-    wrong_ += placement->wrong.value_or(0);
+    failed_checks_ += placement->wrong.value_or(0) > 0 ? 1 : 0;
     sum_gbps_ += placement->bandwidth.bus;
     ++num_bandwidths_;
   }

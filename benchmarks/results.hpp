@@ -55,18 +55,19 @@ class Summary {
 
   void add(const Row& row);
 
-  std::int64_t wrong() const noexcept { return wrong_; }
+  /// Measurements, of either placement, that had wrong values.
+  int failed_checks() const noexcept { return failed_checks_; }
   /// The plain mean over all rows and both placements.
   double average_bus_bandwidth() const noexcept {
     return num_bandwidths_ > 0 ? sum_gbps_ / num_bandwidths_ : 0;
   }
   /// Whether the mean reaches 0.9 of the pass mark; none without a mark.
   std::optional<bool> bandwidth_passes() const;
-  bool passes() const { return wrong_ == 0 && bandwidth_passes().value_or(true); }
+  bool passes() const { return failed_checks_ == 0 && bandwidth_passes().value_or(true); }
 
  private:
   std::optional<double> pass_mark_gbps_;
-  std::int64_t wrong_ = 0;
+  int failed_checks_ = 0;
   double sum_gbps_ = 0;
   int num_bandwidths_ = 0;
 };

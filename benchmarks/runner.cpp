@@ -83,13 +83,14 @@ void Runner::fail(std::exception_ptr failure) noexcept {
 bool fit_to_memory(Options& options, const SharedMemory& memory) {
   const std::int64_t most = largest_buffer_bytes(memory);
   if (options.max_bytes <= most) return false;
-  if (options.min_bytes > most)
+  if (!options.batch_sizes_bytes.empty() || !options.traffic.matrix.empty())
     throw OptionError(
         ExitStatus::bad_size,
-        detail::concat("-b (--minbytes) ", options.min_bytes, " with ", memory.num_ranks,
-                       " ranks in one memory needs ", 2 * memory.num_ranks, " such buffers, but ",
+        detail::concat("the sizes that were listed need buffers of ", options.max_bytes, " bytes, and ",
+                       memory.num_ranks, " ranks in one memory ", 2 * memory.num_ranks, " of these, but ",
                        memory.free_bytes, " bytes are free; use smaller sizes or fewer ranks"));
   options.max_bytes = most;
+  options.min_bytes = std::min(options.min_bytes, most);
   return true;
 }
 

@@ -41,8 +41,8 @@ class Runner {
   std::exception_ptr failure_;
 };
 
-/// Cuts the largest size to what fits into memory. @return whether it did.
-/// @throws OptionError  not even the smallest fits.
+/// Cuts the largest size, and the smallest if it is above, to what fits into memory. @return whether it did.
+/// @throws OptionError  the sizes were listed, one by one.
 bool fit_to_memory(Options& options, const SharedMemory& memory);
 
 }  // namespace lockstep::bench

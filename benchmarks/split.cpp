@@ -25,6 +25,22 @@ int Split::color(int rank) const {
   return 0;
 }
 
+namespace {
+
+/// Decimal, 0x…, 0… or 0b…, after blanks. @param end  what follows; `text` where there is no number.
+std::uint64_t parse_whole(const char* text, const char*& end) {
+  const char* digits = text;
+  while (std::isspace(static_cast<unsigned char>(*digits)) != 0) ++digits;
+  const bool is_binary = digits[0] == '0' && (digits[1] == 'b' || digits[1] == 'B');
+  if (is_binary) digits += 2;
+  char* rest = nullptr;
+  const std::uint64_t value = std::strtoull(digits, &rest, is_binary ? 2 : 0);
+  end = rest == digits ? text : rest;
+  return value;
+}
+
+}  // namespace
+
 Split parse_split(const std::string& text, const char* variable) {
   const auto bad = [&] {
     throw OptionError(
@@ -45,8 +61,8 @@ Split parse_split(const std::string& text, const char* variable) {
     const auto same = [](char a, char b) { return std::toupper(static_cast<unsigned char>(a)) == b; };
     if (!std::ranges::equal(std::string_view(text).substr(0, name.size()), name, same)) continue;
     const char* const number = text.c_str() + name.size();
-    char* end = nullptr;
-    const std::uint64_t value = std::strtoull(number, &end, 0);
+    const char* end = nullptr;
+    const std::uint64_t value = parse_whole(number, end);
     const bool divides = operation == Split::Operation::modulo || operation == Split::Operation::divide;
     if (end == number || *end != '\0' || (divides && value == 0)) bad();
     return {operation, value};

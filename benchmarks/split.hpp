@@ -14,7 +14,8 @@ struct Split {
   int color(int rank) const;
 };
 
-/// "AND 0x3", "MOD 2", "/4", ...: AND & OR | MOD % DIV / and a number. @throws OptionError  names `variable`.
+/// "AND 0x3", "MOD 2", "/4", ...: AND & OR | MOD % DIV / and a number, which
+/// may begin with 0x, 0 or 0b. @throws OptionError  names `variable`.
 Split parse_split(const std::string& text, const char* variable);
 /// A hexadecimal number to AND ranks with. @throws OptionError  names `variable`.
 Split parse_mask(const std::string& text, const char* variable);

@@ -37,7 +37,7 @@ IterationStatistics iteration_statistics(std::span<const double> times, int skip
   double squares = 0;
   for (const double time : kept) squares += (time - mean) * (time - mean);
   const double deviation = std::sqrt(squares / static_cast<double>(kept.size()));
-  return {.times = {kept.begin(), kept.end()},
+  return {.times = {times.begin(), times.end()},
           .skipped = skip,
           .min = sorted.front(),
           .max = sorted.back(),

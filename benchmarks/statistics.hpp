@@ -14,14 +14,15 @@ double combine(Average average, std::span<const double> times);
 
 /// What -I reports, in microseconds.
 struct IterationStatistics {
-  std::vector<double> times;  ///< In order, without the skipped ones.
-  int skipped = 0;
+  std::vector<double> times;  ///< In order, of all iterations.
+  int skipped = 0;            ///< Leading iterations that the figures below leave out.
   double min = 0, max = 0, mean = 0, p50 = 0, p95 = 0, p99 = 0;
   double standard_deviation = 0;  ///< Of the population.
   double variation_percent = 0;   ///< Standard deviation over mean.
 };
 
-/// @param times  of all iterations. @param skip  leading ones to leave out. @pre skip < times.size().
+/// @param times  of all iterations. @param skip  leading ones that the figures leave out. @pre skip <
+/// times.size().
 IterationStatistics iteration_statistics(std::span<const double> times, int skip);
 
 }  // namespace lockstep::bench

@@ -93,7 +93,7 @@ Placement StrategyRunner::measure(StrategyOperation& operation) {
                          .ratio = time > 0 ? floor_time / operations / time : 0};
   if (options_.check > 0) {
     result.wrong = 0;
-    for (int pass = 0; pass < options_.check; ++pass) {
+    for (int pass = 0; pass < options_.check && *result.wrong == 0; ++pass) {
       const auto seed = static_cast<std::uint64_t>(pass);
       operation.prepare(seed);
       operation.run(1);
@@ -103,7 +103,7 @@ Placement StrategyRunner::measure(StrategyOperation& operation) {
     synchronize();
   }
   if (options_.per_iteration) {
-    for (double& each : iteration_seconds) each *= 1e6;
+    for (double& each : iteration_seconds) each *= 1e6 / options_.aggregate;
     result.iterations = iteration_statistics(iteration_seconds, options_.per_iteration_skip);
   }
   return result;

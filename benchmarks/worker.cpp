@@ -102,7 +102,7 @@ Placement Worker::measure(const Layout& layout) {
     for (std::size_t loop = 0; options_.floor && loop < kFloorLoops.size(); ++loop)
       time_floor(layout, loop, first, end);
   });
-  for (int pass = 0; pass < options_.check; ++pass) check(layout, calls, pass);
+  for (int pass = 0; pass < options_.check && num_wrong() == 0; ++pass) check(layout, calls, pass);
 
   team_.meet();
   const Placement result = thread_ == 0 ? combine_measurements(layout) : Placement();
@@ -193,7 +193,7 @@ void Worker::check(const Layout& layout, Calls& calls, int pass) {
   team_.meet();
   for (std::size_t g = 0; g < team_.groups.size(); ++g)
     mine.wrong += count_wrong_of(layout, team_.groups[g], pattern(static_cast<int>(g)));
-  team_.meet();
+  team_.meet();  // all threads read what all have counted, before anyone counts again
   fill_with_ones(layout.data.dtype, layout.slot_bytes);
 }
 
@@ -235,6 +235,12 @@ std::int64_t Worker::count_wrong_of(const Layout& layout, const Group& group, co
   return wrong;
 }
 
+std::int64_t Worker::num_wrong() const {
+  std::int64_t sum = 0;
+  for (const Measurement& measurement : team_.measurements) sum += measurement.wrong;
+  return sum;
+}
+
 Placement Worker::combine_measurements(const Layout& layout) const {
   const auto over_threads = [&](auto member) {
     std::vector<double> values;
@@ -246,10 +252,7 @@ Placement Worker::combine_measurements(const Layout& layout) const {
   Placement result{
       .time_us = 1e6 * time,
       .bandwidth = bandwidth(layout.slot_bytes, time, team_.collective.bus_factor(group_size()))};
-  if (options_.check > 0) {
-    result.wrong = 0;
-    for (const Measurement& measurement : team_.measurements) *result.wrong += measurement.wrong;
-  }
+  if (options_.check > 0) result.wrong = num_wrong();
   if (options_.floor) {
     std::array<double, kFloorLoops.size()> floors{};
     // The slowest thread's, whatever -a: one that got no core at first has measured less than the loop took.
@@ -265,7 +268,7 @@ Placement Worker::combine_measurements(const Layout& layout) const {
       double slowest = 0;
       for (const Measurement& measurement : team_.measurements)
         slowest = std::max(slowest, measurement.iteration_seconds[i]);
-      times.push_back(1e6 * slowest);
+      times.push_back(1e6 * slowest / options_.aggregate);
     }
     result.iterations = iteration_statistics(times, options_.per_iteration_skip);
   }

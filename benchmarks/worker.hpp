@@ -74,6 +74,7 @@ class Worker {
   void check(const Layout& layout, Calls& calls, int pass);
   void fill_input(const Layout& layout, const Replica& replica, const Pattern& pattern) const;
   std::int64_t count_wrong_of(const Layout& layout, const Group& group, const Pattern& pattern) const;
+  std::int64_t num_wrong() const;
   Placement combine_measurements(const Layout& layout) const;
 
   Layout layout(const DataCase& data, int root, std::int64_t size_bytes, PlacementKind placement) const;

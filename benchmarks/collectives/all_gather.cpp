@@ -21,7 +21,8 @@ const Collective kAllGather{
                 {.source = rank, .destination_begin = rank * counts.send, .count = counts.send});
           return transfers;
         },
-    .run = [](Communicator& communicator, ReduceOp /*op*/, int /*root*/, std::span<const RankBatch> batches,
+    .run = [](Communicator& communicator, const Counts& /*counts*/, ReduceOp /*op*/, int /*root*/,
+              std::span<const RankBatch> batches,
               const CommunicationOptions& options) { communicator.all_gather(batches, options); },
 };
 

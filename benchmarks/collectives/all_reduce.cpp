@@ -13,7 +13,8 @@ const Collective kAllReduce{
         },
     .bus_factor = all_reduce_bus_factor,
     .transfers = [](const Counts& counts, int, int) { return std::vector{Transfer{.count = counts.send}}; },
-    .run = [](Communicator& communicator, ReduceOp op, int /*root*/, std::span<const RankBatch> batches,
+    .run = [](Communicator& communicator, const Counts& /*counts*/, ReduceOp op, int /*root*/,
+              std::span<const RankBatch> batches,
               const CommunicationOptions& options) { communicator.all_reduce(op, batches, options); },
 };
 

@@ -25,7 +25,8 @@ const Collective kAllToAll{
                                    .count = counts.argument});
           return transfers;
         },
-    .run = [](Communicator& communicator, ReduceOp /*op*/, int /*root*/, std::span<const RankBatch> batches,
+    .run = [](Communicator& communicator, const Counts& /*counts*/, ReduceOp /*op*/, int /*root*/,
+              std::span<const RankBatch> batches,
               const CommunicationOptions& options) { communicator.all_to_all(batches, options); },
 };
 

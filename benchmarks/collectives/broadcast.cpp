@@ -15,7 +15,8 @@ const Collective kBroadcast{
     .bus_factor = rooted_bus_factor,
     .transfers = [](const Counts& counts, int,
                     int root) { return std::vector{Transfer{.source = root, .count = counts.send}}; },
-    .run = [](Communicator& communicator, ReduceOp /*op*/, int root, std::span<const RankBatch> batches,
+    .run = [](Communicator& communicator, const Counts& /*counts*/, ReduceOp /*op*/, int root,
+              std::span<const RankBatch> batches,
               const CommunicationOptions& options) { communicator.broadcast(root, batches, options); },
 };
 

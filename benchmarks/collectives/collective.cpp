@@ -9,7 +9,7 @@ namespace lockstep::bench {
 namespace {
 
 constexpr std::array kTable{&kAllReduce, &kReduce,  &kBroadcast, &kAllGather, &kReduceScatter,
-                            &kGather,    &kScatter, &kAllToAll,  &kSendRecv};
+                            &kGather,    &kScatter, &kAllToAll,  &kAllToAllV, &kSendRecv};
 
 }  // namespace
 

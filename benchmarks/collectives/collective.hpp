@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -10,13 +11,15 @@
 
 namespace lockstep::bench {
 
-/// Elements that one rank sends and receives, and what the table shows of them.
+/// Elements that one rank sends and receives (the most of any rank, where they differ), and what the table
+/// shows of them.
 struct Counts {
   std::int64_t send = 0;
   std::int64_t receive = 0;
   std::int64_t argument = 0;  ///< The column "count".
   /// In place, rank r's send and receive buffer begin r times so many elements behind the place of both.
   std::int64_t in_place_send_step = 0, in_place_receive_step = 0;
+  std::int64_t element_bytes = 1;  ///< Where transfers depend on it.
 };
 
 /// Stands for every rank of a group.
@@ -41,11 +44,12 @@ struct Collective {
   bool has_in_place = true;  ///< Else both placements are out of place.
 
   /// @param elements  how many make the size asked for. @param element_bytes  the size of one.
-  Counts (*counts)(std::int64_t elements, int num_ranks, std::int64_t element_bytes);
-  double (*bus_factor)(int num_ranks);
-  std::vector<Transfer> (*transfers)(const Counts& counts, int num_ranks, int root);
-  void (*run)(Communicator& communicator, ReduceOp op, int root, std::span<const RankBatch> batches,
-              const CommunicationOptions& options);
+  std::function<Counts(std::int64_t elements, int num_ranks, std::int64_t element_bytes)> counts{};
+  double (*bus_factor)(int num_ranks) = nullptr;
+  std::function<std::vector<Transfer>(const Counts& counts, int num_ranks, int root)> transfers{};
+  std::function<void(Communicator& communicator, const Counts& counts, ReduceOp op, int root,
+                     std::span<const RankBatch> batches, const CommunicationOptions& options)>
+      run{};
 
   bool sends(int rank, int root) const { return !only_root_sends || rank == root; }
   bool receives(int rank, int root) const { return !only_root_receives || rank == root; }

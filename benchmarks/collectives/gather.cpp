@@ -25,7 +25,8 @@ const Collective kGather{
                                  .count = counts.send});
           return transfers;
         },
-    .run = [](Communicator& communicator, ReduceOp /*op*/, int root, std::span<const RankBatch> batches,
+    .run = [](Communicator& communicator, const Counts& /*counts*/, ReduceOp /*op*/, int root,
+              std::span<const RankBatch> batches,
               const CommunicationOptions& options) { communicator.gather(root, batches, options); },
 };
 

@@ -16,7 +16,8 @@ const Collective kReduce{
     .bus_factor = rooted_bus_factor,
     .transfers = [](const Counts& counts, int,
                     int root) { return std::vector{Transfer{.destination = root, .count = counts.send}}; },
-    .run = [](Communicator& communicator, ReduceOp op, int root, std::span<const RankBatch> batches,
+    .run = [](Communicator& communicator, const Counts& /*counts*/, ReduceOp op, int root,
+              std::span<const RankBatch> batches,
               const CommunicationOptions& options) { communicator.reduce(op, root, batches, options); },
 };
 

@@ -22,7 +22,8 @@ const Collective kReduceScatter{
                 {.destination = rank, .source_begin = rank * counts.receive, .count = counts.receive});
           return transfers;
         },
-    .run = [](Communicator& communicator, ReduceOp op, int /*root*/, std::span<const RankBatch> batches,
+    .run = [](Communicator& communicator, const Counts& /*counts*/, ReduceOp op, int /*root*/,
+              std::span<const RankBatch> batches,
               const CommunicationOptions& options) { communicator.reduce_scatter(op, batches, options); },
 };
 

@@ -22,8 +22,8 @@ const Collective kSendRecv{
           return transfers;
         },
     .run =
-        [](Communicator& communicator, ReduceOp /*op*/, int /*root*/, std::span<const RankBatch> batches,
-           const CommunicationOptions& options) {
+        [](Communicator& communicator, const Counts& /*counts*/, ReduceOp /*op*/, int /*root*/,
+           std::span<const RankBatch> batches, const CommunicationOptions& options) {
           thread_local std::vector<int> destinations;
           const int num_ranks = communicator.num_ranks();
           destinations.clear();

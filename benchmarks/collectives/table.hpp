@@ -12,6 +12,7 @@ extern const Collective kReduceScatter;
 extern const Collective kGather;
 extern const Collective kScatter;
 extern const Collective kAllToAll;
+extern const Collective kAllToAllV;
 extern const Collective kSendRecv;
 
 }  // namespace lockstep::bench

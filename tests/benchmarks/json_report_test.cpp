@@ -20,6 +20,11 @@ struct TemporaryFolder {
   ~TemporaryFolder() { fs::remove_all(path); }
 };
 
+JsonReport make_report(const fs::path& path, const std::vector<std::string>& arguments = {},
+                       const std::vector<std::string>& environment = {}) {
+  return {NewFile::create(path).value(), arguments, environment};
+}
+
 std::string contents(const fs::path& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
@@ -32,7 +37,9 @@ TEST_CASE("the JSON report has nccl-tests' keys and forms", "[benchmarks]") {
   options.collective = "all_reduce";
   options.threads = 2;
   options.blocking = Blocking::wait;
-  JsonReport report({"lockstep_bench", "all_reduce", "-J", "x"}, {"NCCL_TESTS_DEVICE=0"});
+  const TemporaryFolder folder;
+  const fs::path path = folder.path / "out.json";
+  JsonReport report = make_report(path, {"lockstep_bench", "all_reduce", "-J", "x"}, {"NCCL_TESTS_DEVICE=0"});
   report.add_config(options, std::vector<RankInfo>{{0, 0, 1, "alpha", 0, "0000:00:00", "A CPU"},
                                                    {1, 0, 1, "alpha", 1, "0000:00:00", "A CPU"}});
   Row row{.size_bytes = 4096, .count = 1024, .type = "float", .op = "sum", .root = -1, .iterations = 20};
@@ -44,7 +51,8 @@ TEST_CASE("the JSON report has nccl-tests' keys and forms", "[benchmarks]") {
   summary.add(row);
   report.add_summary(summary);
 
-  const Json json = Json::parse(report.finish());
+  REQUIRE(report.finish());
+  const Json json = Json::parse(contents(path));
   CHECK(json["version"] == 3);
   CHECK(json["args"] == Json({"lockstep_bench", "all_reduce", "-J", "x"}));
   CHECK(json["env"] == Json({"NCCL_TESTS_DEVICE=0"}));
@@ -95,7 +103,7 @@ TEST_CASE("the JSON report has nccl-tests' keys and forms", "[benchmarks]") {
   CHECK(result["in_place"]["nwrong"].is_null());
   CHECK_FALSE(result.contains("out_of_place_per_iter"));
   CHECK(result["in_place_per_iter"]["skipped_iterations"] == 1);
-  CHECK(result["in_place_per_iter"]["times_us"] == Json({1.0, 3.0}));
+  CHECK(result["in_place_per_iter"]["times_us"] == Json({9.0, 1.0, 3.0}));
   for (const char* key : {"min_us", "max_us", "avg_us", "p50_us", "p95_us", "p99_us", "stdev_us", "cv_pct"})
     CHECK(result["in_place_per_iter"].contains(key));
 
@@ -107,18 +115,52 @@ TEST_CASE("the JSON report uses cpu_time, step_factor and the pass mark where th
   Options options;
   options.report_cpu_time = true;
   options.step_factor = 2;
-  JsonReport report({}, {});
+  const TemporaryFolder folder;
+  const fs::path path = folder.path / "out.json";
+  JsonReport report = make_report(path);
   report.add_config(options, {});
   report.add_row(options, {});
   Summary summary(1.0);
   summary.add({});
   report.add_summary(summary);
   report.add_error("it broke");
-  const Json json = Json::parse(report.finish());
+  REQUIRE(report.finish());
+  const Json json = Json::parse(contents(path));
   CHECK(json["config"]["step_factor"] == 2);
   CHECK(json["results"][0]["in_place"].contains("cpu_time"));
   CHECK(json["average_bus_bandwidth"]["okay"] == "false");
   CHECK(json["errors"] == Json({"it broke"}));
+}
+
+TEST_CASE("the JSON report is whole after each row, so that an interrupted run has one", "[benchmarks]") {
+  const TemporaryFolder folder;
+  const fs::path path = folder.path / "out.json";
+  JsonReport report = make_report(path);
+  CHECK(Json::parse(contents(path))["version"] == 3);
+  report.add_config({}, {});
+  CHECK(Json::parse(contents(path))["results"] == Json::array());
+  for (std::size_t i = 1; i <= 3; ++i) {
+    report.add_row({}, {.size_bytes = static_cast<std::int64_t>(i)});
+    const Json json = Json::parse(contents(path));
+    REQUIRE(json["results"].size() == i);
+    CHECK(json["results"][i - 1]["size"] == i);
+    CHECK_FALSE(json.contains("end_time"));
+  }
+  report.add_error("stopped \xff");  // not UTF-8
+  CHECK(report.finish());
+  const Json json = Json::parse(contents(path));
+  CHECK(json["results"].size() == 3);
+  CHECK(json["errors"].size() == 1);
+  CHECK(json.contains("end_time"));
+  CHECK_FALSE(json.contains("out_of_bounds"));
+}
+
+TEST_CASE("a report of a run that failed before its first row is whole too", "[benchmarks]") {
+  const TemporaryFolder folder;
+  JsonReport report = make_report(folder.path / "out.json");
+  report.add_error("no memory");
+  CHECK(report.finish());
+  CHECK(Json::parse(contents(folder.path / "out.json"))["errors"] == Json({"no memory"}));
 }
 
 TEST_CASE("an existing file is never overwritten", "[benchmarks]") {
@@ -127,7 +169,7 @@ TEST_CASE("an existing file is never overwritten", "[benchmarks]") {
   for (const char* text : {"first", "second", "third"}) {
     auto file = NewFile::create(path);
     REQUIRE(file);
-    CHECK(file->write(text));
+    CHECK(file->write(0, text));
   }
   CHECK(contents(path) == "first");
   CHECK(contents(folder.path / "out.json.0") == "second");

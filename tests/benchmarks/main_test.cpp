@@ -1,8 +1,16 @@
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <nlohmann/json.hpp>
 #include <sys/wait.h>
+#include <unistd.h>
+
+using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
@@ -13,6 +21,19 @@ int exit_status(const std::string& flags, const std::string& environment = {},
       std::system((environment + " '" LOCKSTEP_BENCH "' " + flags + " 2>/dev/null >" + output).c_str());
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
+
+// What the program prints, errors included.
+std::string output(const std::string& flags, const std::string& environment = {}) {
+  const auto path =
+      std::filesystem::temp_directory_path() / ("lockstep_bench_main_" + std::to_string(getpid()));
+  std::system((environment + " '" LOCKSTEP_BENCH "' " + flags + " >'" + path.string() + "' 2>&1").c_str());
+  std::ifstream file(path);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::filesystem::remove(path);
+  return text;
+}
+
+constexpr const char* kSmall = "all_reduce -b 1K -e 1K --replicas 2 -n 2 ";
 
 }  // namespace
 
@@ -26,6 +47,9 @@ TEST_CASE("lockstep_bench exits with nccl-tests' statuses", "[benchmarks]") {
   CHECK(exit_status("all_reduce -G 1") == 5);
   CHECK(exit_status("hypercube") == 5);
   CHECK(exit_status("alltoall -b 1K -e 4K -f 2 --replicas 3 -n 2 --floor") == 0);
+  CHECK(exit_status("alltoallv -b 1K -e 4K -f 2 --replicas 3 -n 2 --floor") == 0);
+  CHECK(exit_status("alltoallv -b 1K -e 1K", "NCCL_TESTS_ALLTOALLV_MATRIX_FILE=/nowhere") == 1);
+  CHECK(exit_status("all_reduce -b 1K -e 1K --replicas 2 -n 2 -r 7") == 0);
   CHECK(exit_status("merge_call -b 1K") == 6);
   CHECK(exit_status("reduce_scatter -b 1K -e 4K -f 2 --replicas 2 -n 2 --floor") == 0);
   CHECK(exit_status("batch_reduce --sizes 1K,20 --replicas 2 -n 2 --floor") == 0);
@@ -35,4 +59,40 @@ TEST_CASE("lockstep_bench exits with nccl-tests' statuses", "[benchmarks]") {
 
 TEST_CASE("lockstep_bench fails where its report cannot be written", "[benchmarks]") {
   CHECK(exit_status("all_reduce -b 8 -e 8 --replicas 2 -n 2", {}, "/dev/full") == 1);
+}
+
+TEST_CASE("lockstep_bench says that it runs alone where several processes were launched", "[benchmarks]") {
+  CHECK_THAT(output(kSmall, "OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=3"),
+             ContainsSubstring("# This process, number 1 of 3 that were launched, runs alone: "));
+  CHECK_THAT(output(kSmall, "PMIX_RANK=1"),
+             ContainsSubstring("# This process runs alone") && ContainsSubstring("PMIX_RANK is '1'"));
+  CHECK_THAT(output(kSmall), !ContainsSubstring("runs alone"));
+}
+
+TEST_CASE("lockstep_bench says what it turned off", "[benchmarks]") {
+  CHECK_THAT(output(std::string(kSmall) + "-K 1"),
+             ContainsSubstring("lockstep_bench: -K (--per_iter_skip) 1 needs -I 1: it is turned off\n"));
+}
+
+TEST_CASE("lockstep_bench writes rows of a sweep without end as it goes", "[benchmarks]") {
+  const auto path =
+      std::filesystem::temp_directory_path() / ("lockstep_bench_endless_" + std::to_string(getpid()));
+  std::filesystem::remove(path);
+  const std::string bench =
+      "'" LOCKSTEP_BENCH "' all_reduce -b 8 -e 8 --replicas 2 -N 0 -n 1 -J '" + path.string() + "'";
+  // The reader leaves after 100 lines of rows: the program ends by a signal.
+  REQUIRE(std::system((bench + " 2>/dev/null | head -n 120 >/dev/null").c_str()) == 0);
+  std::ifstream file(path);
+  const auto json = nlohmann::json::parse(file);
+  CHECK(json["results"].size() >= 100);
+  CHECK_FALSE(json.contains("end_time"));
+  std::filesystem::remove(path);
+}
+
+TEST_CASE("alltoallv sums up each rank's traffic when asked to", "[benchmarks]") {
+  const std::string text =
+      output("alltoallv -b 96 -e 96 --replicas 3 -n 2 -d int8", "NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY=1");
+  CHECK_THAT(text, ContainsSubstring("# NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY: mode=generated nranks=3 "
+                                     "total_bytes=96 spread=1.000 time_usec=") &&
+                       ContainsSubstring("#   rank=2 send_bytes=96 recv_bytes=96 alg_bw="));
 }

@@ -105,7 +105,7 @@ TEST_CASE("every flag is read, in its short and its long form", "[benchmarks]") 
   REQUIRE(options.cases.size() == 1);
   CHECK(options.cases[0].dtype == DType::f16);
   CHECK(options.cases[0].op == ReduceOp::max);
-  CHECK(options.root == 5);
+  CHECK(parse("broadcast " + flags).root == 5);
   CHECK(options.blocking == Blocking::wait_and_untimed_barrier);
   CHECK(options.timeout_seconds == 9);
   CHECK(options.report_cpu_time);
@@ -150,6 +150,10 @@ TEST_CASE("sizes are 1024-based and end at the maximum", "[benchmarks]") {
   CHECK(parse_size("3k", "-b") == 3072);
   CHECK(parse_size("1.5M", "-b") == 1572864);
   CHECK(parse_size("2g", "-b") == std::int64_t{2} << 30);
+  CHECK(parse_size("1KB", "-b") == 1024);  // as sscanf reads them for nccl-tests
+  CHECK(parse_size("1 K", "-b") == 1024);
+  CHECK(parse_size("1Gfoo", "-b") == std::int64_t{1} << 30);
+  CHECK(parse_size(" 7 ", "-b") == 7);
   CHECK(parse("-b 10 -e 35 -i 10").sizes() == std::vector<std::int64_t>{10, 20, 30});
   CHECK(parse("-b 1 -e 30 -f 3").sizes() == std::vector<std::int64_t>{1, 3, 9, 27});
   CHECK(parse("-b 8 -e 16 -i 8 -f 1").sizes() == std::vector<std::int64_t>{8, 16});
@@ -160,7 +164,7 @@ TEST_CASE("sizes are 1024-based and end at the maximum", "[benchmarks]") {
 }
 
 TEST_CASE("bad sizes exit with -1 and name the flag", "[benchmarks]") {
-  for (const char* text : {"", "x", "8X", "8KB", "-8", "nan", "inf", "K", "9e99"}) {
+  for (const char* text : {"", "x", "8X", "8 XK", "-8", "nan", "inf", "K", "9e99"}) {
     INFO(text);
     try {
       parse_size(text, "-b (--minbytes)");
@@ -222,6 +226,11 @@ TEST_CASE("flags without a meaning on the host are refused, unless they have the
   CHECK_THAT(refusal("-G 10").message, ContainsSubstring("-G (--cudagraph)"));
   CHECK(refusal("-D 1").status == 255);
   CHECK_THAT(refusal("-D 1").message, ContainsSubstring("needs -R 2"));
+}
+
+TEST_CASE("the CTA policy may be nccl-tests' default", "[benchmarks]") {
+  CHECK_NOTHROW(parse("-x -1"));
+  CHECK_NOTHROW(parse("-x 0"));
 }
 
 TEST_CASE("a backend that is not built in is refused", "[benchmarks]") {
@@ -298,7 +307,8 @@ TEST_CASE("options that mean nothing to an operation are usage errors that name 
   // nccl-tests ignores these, too
   CHECK(parse("broadcast -o prod").cases.size() == 1);
   CHECK(parse("broadcast -o all -d all").cases.size() == 12);
-  CHECK(parse("all_reduce -r 0").root == 0);
+  for (const char* root : {"0", "7", "x", "-1", "all"})
+    CHECK(parse(std::string("all_reduce -r ") + root).root == 0);
 }
 
 TEST_CASE("what works on no data has one row, and an update none for integers", "[benchmarks]") {
@@ -371,7 +381,7 @@ TEST_CASE("a split keeps the root in every group, and strategies whole", "[bench
              ContainsSubstring("-r (--root) 2 names a rank that a group of 2 ranks"));
   CHECK(refusal("broadcast --replicas 3 -r all", halves).status == 6);
   CHECK(parse("broadcast --replicas 4 -r all", halves).split.color(3) == 1);
-  CHECK(parse("all_reduce --replicas 4 -r 3", halves).root == 3);
+  CHECK(parse("all_reduce --replicas 4 -r 3", halves).split.color(3) == 1);
   CHECK(refusal("run --replicas 4", halves).status == 6);
   CHECK(parse("all_gather --replicas 4", halves).split.color(3) == 1);
   CHECK(parse("all_reduce --replicas 5", halves).split.color(3) == 1);
@@ -380,8 +390,9 @@ TEST_CASE("a split keeps the root in every group, and strategies whole", "[bench
 }
 
 TEST_CASE("unknown options and values out of range are usage errors of one line", "[benchmarks]") {
-  for (const char* flags : {"--frobnicate", "-q", "-n 0", "-n x", "-w -1", "-z 4", "-a 4", "-t 0", "-m 0",
-                            "-c -1", "-S 2", "-r 1", "-r x", "-r -1", "extra", "-b"}) {
+  for (const char* flags :
+       {"--frobnicate", "-q", "-n 0", "-n x", "-w -1", "-z 4", "-a 4", "-t 0", "-m 0", "-c -1", "-S 2",
+        "broadcast -r 1", "broadcast -r x", "broadcast -r -1", "extra", "-b"}) {
     INFO(flags);
     const Refusal refused = refusal(flags);
     CHECK(refused.status == 6);
@@ -389,10 +400,22 @@ TEST_CASE("unknown options and values out of range are usage errors of one line"
     CHECK(refused.message.find('\n') == std::string::npos);
   }
   CHECK_THAT(refusal("--frobnicate").message, ContainsSubstring("--frobnicate"));
-  CHECK_THAT(refusal("-t 2 -r 2").message, ContainsSubstring("neither all nor a rank below 2"));
-  CHECK_THAT(refusal("-I 1 -n 5 -K 5").message,
-             ContainsSubstring("-K (--per_iter_skip) 5 leaves none of -n 5"));
-  CHECK_FALSE(parse("-r all").root.has_value());
+  CHECK_THAT(refusal("broadcast -t 2 -r 2").message, ContainsSubstring("neither all nor a rank below 2"));
+  CHECK_FALSE(parse("broadcast -r all").root.has_value());
+}
+
+TEST_CASE("what -I and -K cannot be is turned off and said, as in nccl-tests", "[benchmarks]") {
+  const auto note = [](const std::string& flags) { return parse(flags).notes.at(0); };
+  CHECK_THAT(note("-I 1 -n 5 -K 5"), ContainsSubstring("-K (--per_iter_skip) 5 is not from 0 to 4"));
+  CHECK_THAT(note("-I 1 -n 5 -K -1"), ContainsSubstring("-K (--per_iter_skip) -1 is not from 0 to 4"));
+  CHECK_THAT(note("-K 2"), ContainsSubstring("-K (--per_iter_skip) 2 needs -I 1"));
+  CHECK_THAT(note("-I 2"), ContainsSubstring("-I (--per_iter_timing) 2 is neither 0 nor 1"));
+  CHECK_FALSE(parse("-I 2").per_iteration);
+  CHECK(parse("-I 1 -n 5 -K 5").per_iteration);
+  CHECK(parse("-I 1 -n 5 -K 5").per_iteration_skip == 0);
+  CHECK(parse("-K 2").per_iteration_skip == 0);
+  CHECK(parse("-I 1 -K 2").per_iteration_skip == 2);
+  CHECK(parse("-I 1 -K 2").notes.empty());
 }
 
 TEST_CASE("an unknown collective is refused with the known ones", "[benchmarks]") {
@@ -428,6 +451,8 @@ TEST_CASE("the environment sets first device, pass mark and split", "[benchmarks
     return parse("", {{variable, text}}).split.color(5);
   };
   CHECK(color("NCCL_TESTS_SPLIT", "AND 0x3") == 1);
+  CHECK(color("NCCL_TESTS_SPLIT", "AND 0b100") == 4);
+  CHECK(color("NCCL_TESTS_SPLIT", "MOD0B11") == 2);
   CHECK(color("NCCL_TESTS_SPLIT", "OR 2") == 7);
   CHECK(color("NCCL_TESTS_SPLIT", "MOD 3") == 2);
   CHECK(color("NCCL_TESTS_SPLIT", "DIV2") == 2);
@@ -439,10 +464,12 @@ TEST_CASE("the environment sets first device, pass mark and split", "[benchmarks
   CHECK(color("NCCL_TESTS_SPLIT_MASK", "6") == 4);
   CHECK(color("NCCL_TESTS_SPLIT_MASK", "0x6") == 4);
   CHECK(parse("").split.color(5) == 0);
-  for (const auto& [variable, text] : std::map<std::string, std::string>{{"NCCL_TESTS_DEVICE", "first"},
-                                                                         {"NCCL_TESTS_MIN_BW", "-1"},
-                                                                         {"NCCL_TESTS_SPLIT", "XOR 3"},
-                                                                         {"NCCL_TESTS_SPLIT_MASK", "zz"}}) {
+  for (const auto& [variable, text] :
+       std::multimap<std::string, std::string>{{"NCCL_TESTS_DEVICE", "first"},
+                                               {"NCCL_TESTS_MIN_BW", "-1"},
+                                               {"NCCL_TESTS_SPLIT", "XOR 3"},
+                                               {"NCCL_TESTS_SPLIT", "AND 0b"},
+                                               {"NCCL_TESTS_SPLIT_MASK", "zz"}}) {
     CHECK(refusal("", {{variable, text}}).status == 6);
     CHECK_THAT(refusal("", {{variable, text}}).message, ContainsSubstring(variable));
   }

@@ -57,7 +57,7 @@ TEST_CASE("all_reduce is measured and right for every size, datatype and operato
 TEST_CASE("every collective is measured and right for every size, datatype, operator and root",
           "[benchmarks]") {
   const auto name = GENERATE("reduce", "broadcast", "all_gather", "reduce_scatter", "gather", "scatter",
-                             "alltoall", "sendrecv");
+                             "alltoall", "alltoallv", "sendrecv");
   const std::string replicas = GENERATE("1", "2", "3");
   const Collective& collective = *find_collective(name);
   const auto rows = run(parse({"-b", "1", "-e", "1K", "-f", "32", "-d", "all", "-o", "all", "-r", "all",
@@ -99,7 +99,7 @@ TEST_CASE("parts of ranks are rounded down to 16 bytes", "[benchmarks]") {
 TEST_CASE("every collective works misaligned, in batches, and with several ranks for a thread",
           "[benchmarks]") {
   const auto name = GENERATE("reduce", "broadcast", "all_gather", "reduce_scatter", "gather", "scatter",
-                             "alltoall", "sendrecv");
+                             "alltoall", "alltoallv", "sendrecv");
   const auto rows = run(parse({"-b", "256", "-e", "512", "-f", "2", "-m", "3", "-u", "3", "-t", "2", "-g",
                                "2", "-r", "1", "-a", "3"},
                               {{"NCCL_TESTS_SPLIT", "MOD 2"}}, name),
@@ -110,13 +110,13 @@ TEST_CASE("every collective works misaligned, in batches, and with several ranks
 
 TEST_CASE("a planted error of any collective is counted, in both placements", "[benchmarks]") {
   const auto name = GENERATE("all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatter", "gather",
-                             "scatter", "alltoall", "sendrecv");
+                             "scatter", "alltoall", "alltoallv", "sendrecv");
   static const Collective* planted_in = nullptr;
   planted_in = find_collective(name);
   Collective broken = *planted_in;
-  broken.run = [](Communicator& communicator, ReduceOp op, int root, std::span<const RankBatch> batches,
-                  const CommunicationOptions& options) {
-    planted_in->run(communicator, op, root, batches, options);
+  broken.run = [](Communicator& communicator, const Counts& counts, ReduceOp op, int root,
+                  std::span<const RankBatch> batches, const CommunicationOptions& options) {
+    planted_in->run(communicator, counts, op, root, batches, options);
     // rank 1, which is the root where there is one, has one element off
     for (const RankBatch& batch : batches)
       if (batch.rank == 1) static_cast<float*>(batch.outputs[0].data)[2] += 64;
@@ -129,8 +129,8 @@ TEST_CASE("a planted error of any collective is counted, in both placements", "[
 
 TEST_CASE("a part that goes to the wrong rank is counted", "[benchmarks]") {
   Collective broken = *find_collective("sendrecv");
-  broken.run = [](Communicator& communicator, ReduceOp, int, std::span<const RankBatch> batches,
-                  const CommunicationOptions& options) {
+  broken.run = [](Communicator& communicator, const Counts&, ReduceOp, int,
+                  std::span<const RankBatch> batches, const CommunicationOptions& options) {
     communicator.send_recv(std::vector<int>{2, 0, 1}, batches, options);
   };
   const auto rows = run(parse({"-b", "1K", "-e", "1K", "--replicas", "3"}, {}, "sendrecv"), broken);
@@ -140,9 +140,10 @@ TEST_CASE("a part that goes to the wrong rank is counted", "[benchmarks]") {
 
 TEST_CASE("a collective that does nothing is wrong everywhere", "[benchmarks]") {
   const auto name = GENERATE("all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatter", "gather",
-                             "scatter", "alltoall", "sendrecv");
+                             "scatter", "alltoall", "alltoallv", "sendrecv");
   Collective idle = *find_collective(name);
-  idle.run = [](Communicator&, ReduceOp, int, std::span<const RankBatch>, const CommunicationOptions&) {};
+  idle.run = [](Communicator&, const Counts&, ReduceOp, int, std::span<const RankBatch>,
+                const CommunicationOptions&) {};
   const auto rows = run(parse({"-b", "4K", "-e", "4K", "-n", "1", "--replicas", "2"}, {}, name), idle);
   INFO(name);
   const std::int64_t num_results = idle.only_root_receives ? 1 : 2;
@@ -163,7 +164,36 @@ TEST_CASE("threads drive one rank or several, misaligned, in batches, with every
   const auto rows = run(parse(flags));
   CHECK(rows.size() == 3);
   check_no_wrong_values(rows);
-  for (const Row& row : rows) CHECK(row.in_place.iterations->times.size() == 2);
+  for (const Row& row : rows) {
+    const Placement& placement = row.in_place;
+    CHECK(placement.iterations->times.size() == 3);
+    CHECK(placement.iterations->skipped == 1);
+  }
+}
+
+TEST_CASE("times of iterations are of one operation, as time is", "[benchmarks]") {
+  const auto rows = run(parse({"-b", "256K", "-e", "256K", "-g", "2", "-m", "10", "-I", "1", "-n", "10"}));
+  for (const Placement* placement : {&rows.at(0).out_of_place, &rows.at(0).in_place}) {
+    CHECK(placement->iterations->mean > 0);
+    CHECK(placement->iterations->mean <= 1.01 * placement->time_us);  // the clock is read in between
+    CHECK(placement->iterations->mean > 0.2 * placement->time_us);
+  }
+}
+
+TEST_CASE("checks stop at the first wrong pass", "[benchmarks]") {
+  static int num_calls = 0;
+  num_calls = 0;
+  Collective broken = *find_collective("all_reduce");
+  broken.run = [](Communicator& communicator, const Counts&, ReduceOp op, int,
+                  std::span<const RankBatch> batches, const CommunicationOptions& options) {
+    communicator.all_reduce(op, batches, options);
+    static_cast<float*>(batches[0].outputs[0].data)[0] += 64;
+    ++num_calls;
+  };
+  const auto rows = run(parse({"-b", "1K", "-e", "1K", "-g", "2", "-c", "5", "-w", "0"}), broken);
+  CHECK(rows.at(0).out_of_place.wrong == 1);
+  CHECK(rows.at(0).in_place.wrong == 1);
+  CHECK(num_calls == 2 * (3 + 1));  // timed iterations and one pass for each placement
 }
 
 TEST_CASE("split ranks reduce within their groups", "[benchmarks]") {
@@ -191,8 +221,8 @@ TEST_CASE("run cycles repeat the sweep, -c 0 checks nothing, and no elements tak
 
 TEST_CASE("a collective that forgets a rank is caught, in both placements", "[benchmarks]") {
   Collective broken = *find_collective("all_reduce");
-  broken.run = [](Communicator& communicator, ReduceOp op, int, std::span<const RankBatch> batches,
-                  const CommunicationOptions& options) {
+  broken.run = [](Communicator& communicator, const Counts&, ReduceOp op, int,
+                  std::span<const RankBatch> batches, const CommunicationOptions& options) {
     communicator.all_reduce(op, batches, options);
     // rank 1's last element is not what was reduced
     for (const RankBatch& batch : batches)
@@ -205,8 +235,8 @@ TEST_CASE("a collective that forgets a rank is caught, in both placements", "[be
 
 TEST_CASE("the first failure of a thread ends the run and reaches the caller", "[benchmarks]") {
   Collective failing = *find_collective("all_reduce");
-  failing.run = [](Communicator& communicator, ReduceOp op, int, std::span<const RankBatch> batches,
-                   const CommunicationOptions& options) {
+  failing.run = [](Communicator& communicator, const Counts&, ReduceOp op, int,
+                   std::span<const RankBatch> batches, const CommunicationOptions& options) {
     if (batches[0].rank == 2) throw std::runtime_error("rank 2 gives up");
     communicator.all_reduce(op, batches, options);
   };
@@ -215,8 +245,8 @@ TEST_CASE("the first failure of a thread ends the run and reaches the caller", "
 
 TEST_CASE("a time limit turns a missing rank into a CollectiveTimeout", "[benchmarks]") {
   Collective missing = *find_collective("all_reduce");
-  missing.run = [](Communicator& communicator, ReduceOp op, int, std::span<const RankBatch> batches,
-                   const CommunicationOptions& options) {
+  missing.run = [](Communicator& communicator, const Counts&, ReduceOp op, int,
+                   std::span<const RankBatch> batches, const CommunicationOptions& options) {
     if (batches[0].rank == 0) communicator.all_reduce(op, batches, options);
   };
   CHECK_THROWS_AS(run(parse({"-b", "8", "-e", "8", "--replicas", "2", "-T", "1"}), missing),
@@ -229,14 +259,17 @@ TEST_CASE("the largest size is cut to the memory that is free", "[benchmarks]") 
   CHECK(options.max_bytes == std::int64_t{1} << 30);
   CHECK(fit_to_memory(options, {std::int64_t{1} << 30, 4}));
   CHECK(options.max_bytes == (std::int64_t{15} << 26) / 8);  // 15/16 of it, in 8 buffers
+  CHECK(fit_to_memory(options, {4096, 4}));                  // the first size as well, as in nccl-tests
+  CHECK(options.max_bytes == 480);
+  CHECK(options.sizes() == std::vector<std::int64_t>{480});
+  options = parse({"--sizes", "1M,1K", "--replicas", "4"}, {}, "batch_reduce");
   try {
     fit_to_memory(options, {4096, 4});
     FAIL("accepted");
   } catch (const OptionError& error) {
     CHECK(error.status() == ExitStatus::bad_size);
-    CHECK_THAT(
-        error.what(),
-        ContainsSubstring(
-            "-b (--minbytes) 1024 with 4 ranks in one memory needs 8 such buffers, but 4096 bytes are free"));
+    CHECK_THAT(error.what(),
+               ContainsSubstring("sizes that were listed need buffers of 1049600 bytes, and 4 ranks in one "
+                                 "memory 8 of these, but 4096 bytes are free"));
   }
 }

@@ -16,11 +16,11 @@ TEST_CASE("times of ranks become one as -a says", "[benchmarks]") {
   CHECK(combine(Average::max, times) == 8);
 }
 
-TEST_CASE("iteration statistics leave out the leading iterations", "[benchmarks]") {
+TEST_CASE("iteration statistics leave out the leading iterations, whose times stay", "[benchmarks]") {
   const std::vector<double> times{1000, 500, 2, 4, 4, 4, 5, 5, 7, 9};
   const auto statistics = iteration_statistics(times, 2);
   CHECK(statistics.skipped == 2);
-  CHECK(statistics.times == std::vector<double>{2, 4, 4, 4, 5, 5, 7, 9});
+  CHECK(statistics.times == times);
   CHECK(statistics.min == 2);
   CHECK(statistics.max == 9);
   CHECK(statistics.mean == 5);

@@ -190,6 +190,13 @@ TEST_CASE("a planted error of any operation is counted", "[benchmarks]") {
   }
 }
 
+TEST_CASE("a strategy's iterations have times of one operation", "[benchmarks]") {
+  const auto rows = run({"update", "-b", "64K", "-e", "64K", "-m", "10", "-I", "1", "--replicas", "2"});
+  const Placement& placement = rows.at(0).in_place;
+  CHECK(placement.iterations->mean > 0);
+  CHECK(placement.iterations->mean <= 1.01 * placement.time_us);
+}
+
 TEST_CASE("an operation that does nothing is wrong", "[benchmarks]") {
   for (const OperationEntry* entry : all_operations()) {
     const Row row = run_planted<Idle>(std::string(entry->traits.name));
@@ -202,7 +209,7 @@ TEST_CASE("options of the measurement count for a strategy's operations too", "[
   const auto rows = run({"update", "-b", "64", "-e", "64", "-I", "1",  "-K", "1", "-N", "2", "-c",
                          "0",      "-z", "1",  "-C", "1",  "-T", "60", "-S", "1", "-t", "2"});
   REQUIRE(rows.size() == 2);
-  CHECK(rows[0].in_place.iterations->times.size() == 2);
+  CHECK(rows[0].in_place.iterations->times.size() == 3);
   CHECK_FALSE(rows[0].in_place.wrong.has_value());
   CHECK(rows[0].timestamp.size() == 19);
 }
