@@ -80,6 +80,23 @@ std::errc parse_whole(std::string_view text, T& value) {
   return error == std::errc() && end != text.data() + text.size() ? std::errc::invalid_argument : error;
 }
 
+/// Whether a number is out of range because it is too close to 0. @pre std::from_chars says that it is out of
+/// range: so large or so small that its first digit's place tells.
+bool is_tiny(std::string_view text) {
+  const std::size_t end = std::min(text.find_first_of("eE"), text.size());
+  const std::string_view digits = text.substr(0, end);
+  const std::size_t point = std::min(digits.find('.'), digits.size());
+  const auto place =
+      static_cast<std::int64_t>(point) - static_cast<std::int64_t>(digits.find_first_of("123456789"));
+  std::string_view exponent = text.substr(std::min(end + 1, text.size()));
+  std::int64_t value = 0;
+  if (exponent.starts_with('+')) exponent.remove_prefix(1);
+  if (std::from_chars(exponent.data(), exponent.data() + exponent.size(), value).ec ==
+      std::errc::result_out_of_range)
+    return exponent.starts_with('-');
+  return value < -place;
+}
+
 /// A number of a type that std::from_chars knows.
 template <class T>
 std::errc parse_number(std::string_view text, T& value) {
@@ -87,15 +104,12 @@ std::errc parse_number(std::string_view text, T& value) {
     const bool is_true = text == "1" || text == "true";
     value = is_true;
     return is_true || text == "0" || text == "false" ? std::errc() : std::errc::invalid_argument;
-  } else if constexpr (std::is_integral_v<T> || std::is_same_v<T, double>) {
+  } else if constexpr (std::is_integral_v<T>) {
     return parse_whole(text, value);
-  } else if constexpr (std::is_same_v<T, float>) {
+  } else if constexpr (std::is_floating_point_v<T>) {
     const std::errc error = parse_whole(text, value);
-    double wide = 0;  // too small is 0, and no error
-    if (error != std::errc::result_out_of_range || parse_whole(text, wide) != std::errc() ||
-        std::abs(wide) > 1)
-      return error;
-    value = static_cast<float>(wide);
+    if (error != std::errc::result_out_of_range || !is_tiny(text)) return error;
+    value = text.starts_with('-') ? -T(0) : T(0);
     return std::errc();
   } else {
     float wide = 0;

@@ -98,7 +98,17 @@ TEST_CASE("floating-point numbers are rounded once; too small is 0, too large an
           "[input][csv][host]") {
   CHECK(number<float>("0.1") == 0.1f);
   CHECK(number<double>("-1e-3") == -1e-3);
+  for (const char* tiny : {"1e-400", "-1e-400", "+1e-60000000000000000000", "123.4e-5000", "0.0001e-4999"}) {
+    CHECK(number<double>(tiny) == 0);
+    CHECK(number<float>(tiny) == 0);
+    CHECK(float(number<f16>(tiny)) == 0);
+    CHECK(float(number<bf16>(tiny)) == 0);
+  }
+  CHECK(std::signbit(number<double>("-1e-400")));
   CHECK(number<float>("1e-60") == 0);
+  CHECK(number<float>("0." + std::string(60, '0') + "1") == 0);
+  CHECK(number<float>("1" + std::string(30, '0') + "e-90") == 0);
+  CHECK(number<double>("4e-320") == 4e-320);
   CHECK(number<float>("3.4e38") == 3.4e38f);
   CHECK(float(number<f16>("0.5")) == 0.5f);
   CHECK(float(number<bf16>("-3")) == -3);
@@ -106,6 +116,9 @@ TEST_CASE("floating-point numbers are rounded once; too small is 0, too large an
   CHECK(number<float>("nan") != number<float>("nan"));
   check_no_number<float>("1e60", "does not fit float32");
   check_no_number<double>("1e999", "does not fit float64");
+  check_no_number<double>("0.0000000000001e999", "does not fit float64");
+  check_no_number<double>("1e60000000000000000000", "does not fit float64");
+  check_no_number<float>("100000000000000000000e25", "does not fit float32");
   check_no_number<f16>("70000", "does not fit float16");
   check_no_number<float>("1.5x", "is no float32");
   check_no_number<f16>("x", "is no float16");
