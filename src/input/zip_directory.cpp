@@ -34,15 +34,22 @@ struct Directory {
   std::uint64_t begin, size_bytes, num_entries;
 };
 
+/// What may be behind an archive: zeros and ends of lines.
+bool is_padding(std::uint8_t byte) { return byte == 0 || byte == '\n' || byte == '\r'; }
+
 /// The end record, which comes before a comment of at most 65535 bytes.
 std::uint64_t find_end(const InputFile& file) {
   const std::uint64_t size = file.size_bytes();
   if (size < kEndBytes) throw FileFault{0, concat("it has ", size, " bytes, too few for a zip archive")};
   const std::uint64_t searched = std::min<std::uint64_t>(size, kEndBytes + 0xffff);
   const Bytes tail = read_bytes(file, size - searched, searched);
-  for (std::size_t at = tail.size() - kEndBytes + 1; at-- > 0;)
-    if (u32(&tail[at]) == 0x06054b50 && at + kEndBytes + u16(&tail[at + 20]) == tail.size())
-      return size - searched + at;
+  const auto padding = std::find_if_not(tail.rbegin(), tail.rend(), is_padding);
+  const auto used = static_cast<std::size_t>(tail.rend() - padding);
+  for (std::size_t at = tail.size() - kEndBytes + 1; at-- > 0;) {
+    if (u32(&tail[at]) != 0x06054b50) continue;
+    const std::size_t end = at + kEndBytes + u16(&tail[at + 20]);
+    if (used <= end && end <= tail.size()) return size - searched + at;
+  }
   throw FileFault{size, "there is no end of a zip archive's central directory: it is none, or cut short"};
 }
 

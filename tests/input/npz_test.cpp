@@ -58,6 +58,16 @@ TEST_CASE("a .npz file's arrays have their names, stored or deflated, zip64 or n
   CHECK(some.size() == 1);
 }
 
+TEST_CASE("an archive may be followed by zeros and ends of lines", "[input][npz][host]") {
+  const std::string archive =
+      zip_archive({{"x.npy", npy({1, 2})}, {"y.npy", npy({3})}}, GENERATE(false, true));
+  for (const std::string& padding :
+       {std::string("\n"), std::string("\r\n"), std::string(1, '\0'), std::string(4096, '\0') + "\n"}) {
+    const TemporaryFile file(archive + padding);
+    CHECK(load_npz(file.path()).size() == 2);
+  }
+}
+
 TEST_CASE("large arrays go through every buffer", "[input][npz][host]") {
   Values values;
   for (std::int64_t i = 0; i < 200'000; ++i) values.push_back(i * i % 1009);

@@ -64,6 +64,7 @@ TEST_CASE("what is no archive, or is cut short, has no directory", "[input][npz]
   has(fault_of(std::string(100, 'x')), "100: there is no end of a zip archive's central directory");
   has(fault_of(archive.substr(0, archive.size() - 1)), "there is no end");
   has(fault_of(archive + "x"), "there is no end");
+  has(fault_of(archive + "\nx"), "there is no end");
   has(fault_of(archive.substr(40)), "the directory is said to have 47 bytes from byte 36");
 }
 
