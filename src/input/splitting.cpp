@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include <lockstep/error.hpp>
@@ -116,16 +117,18 @@ bool BalancedSplitPass::fetch() {
     std::optional<BatchHandle> batch = batches_->next();
     ended_ = !batch;
     if (ended_) break;
-    const LeafType first = (*batch)->leaf(0);
-    for (std::size_t leaf = 0; leaf < (*batch)->num_leaves(); ++leaf) {
-      const LeafType type = (*batch)->leaf(leaf);
+    const std::vector<LeafType> leaves = leaves_of(**batch);
+    for (const LeafType& type : leaves) {
+      const LeafType& first = leaves[0];
       LOCKSTEP_EXPECTS(
           type.shape.rank() > 0 && type.shape[0] == first.shape[0], InvalidArgument,
           "distribute_dataset: the components ", describe(first), " and ", describe(type),
           " of a batch are not rows of equal number, so they cannot be cut into balanced slices. "
           "Pass AutoShardPolicy::data, which splits every component by itself.");
     }
-    num_rows_ = first.shape[0];
+    // Without components it is a whole one, which every replica gets.
+    num_rows_ =
+        leaves.empty() ? std::accumulate(sizes_.begin(), sizes_.end(), std::int64_t{0}) : leaves[0].shape[0];
     next_row_ = 0;
     batch_ = std::move(*batch);
   }
