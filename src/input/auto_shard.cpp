@@ -31,7 +31,7 @@ PipelineHandle auto_sharded(const PipelineHandle& input, const InputContext& con
   if (policy == AutoShardPolicy::hint) return with_hints(input, num_shards, index);
   if (policy == AutoShardPolicy::off || num_shards == 1) return input;
   return policy == AutoShardPolicy::file ? input->shard_files(num_shards, index)
-                                         : sharded(input, num_shards, index, true);
+                                         : sharded(input, num_shards, index, ShardedBy::auto_shard);
 }
 
 }  // namespace lockstep::detail

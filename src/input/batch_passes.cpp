@@ -1,6 +1,5 @@
 #include "input/batch_passes.hpp"
 
-#include <algorithm>
 #include <vector>
 
 #include "input/host_rows.hpp"
@@ -22,9 +21,7 @@ std::optional<FlatElement> TablePass::next() {
 }
 
 std::optional<BatchHandle> TableBatchPass::next() {
-  std::vector<std::int64_t> batch;
-  // A batch may be said to be larger than any table.
-  batch.reserve(std::min(batch_size_, static_cast<std::size_t>(table_->num_rows())));
+  std::vector<std::int64_t> batch;  // may be said to be larger than memory
   while (batch.size() < batch_size_) {
     const std::optional<std::int64_t> row = rows_->next();
     if (!row) break;

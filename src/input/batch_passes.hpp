@@ -13,7 +13,7 @@ namespace lockstep::detail {
 /// The elements of a table, one by one.
 class TablePass final : public Pass<FlatElement> {
  public:
-  explicit TablePass(const TableRows& rows) : table_(rows.table), rows_(rows.open()) {}
+  TablePass(const TableRows& rows, const PassKey& key) : table_(rows.table), rows_(rows.open(key)) {}
   std::optional<FlatElement> next() override;
 
  private:
@@ -24,9 +24,9 @@ class TablePass final : public Pass<FlatElement> {
 /// Batches of a table's rows.
 class TableBatchPass final : public Pass<BatchHandle> {
  public:
-  TableBatchPass(const TableRows& rows, std::int64_t batch_size, bool drop_remainder)
+  TableBatchPass(const TableRows& rows, const PassKey& key, std::int64_t batch_size, bool drop_remainder)
       : table_(rows.table),
-        rows_(rows.open()),
+        rows_(rows.open(key)),
         batch_size_(static_cast<std::size_t>(batch_size)),
         drop_(drop_remainder) {}
   std::optional<BatchHandle> next() override;

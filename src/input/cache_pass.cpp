@@ -1,5 +1,6 @@
 #include "input/cache_pass.hpp"
 
+#include "input/stopping.hpp"
 #include "input/transform.hpp"
 
 namespace lockstep::detail {
@@ -15,6 +16,7 @@ FlatElement clone(const FlatElement& element) {
 }  // namespace
 
 std::optional<FlatElement> ReplayPass::next() {
+  check_stop();
   return next_ < elements_->size() ? std::optional(clone((*elements_)[next_++])) : std::nullopt;
 }
 
@@ -33,10 +35,11 @@ std::optional<FlatElement> RecordPass::next() {
 PipelineHandle cached(const PipelineHandle& input) {
   Pipeline result = *input;
   auto cache = std::make_shared<ElementCache>();
-  result.elements = Opener<FlatElement>([input, cache]() -> std::unique_ptr<Pass<FlatElement>> {
-    if (CachedElements elements = cache->get()) return std::make_unique<ReplayPass>(std::move(elements));
-    return std::make_unique<RecordPass>(input->open(), cache);
-  });
+  result.elements =
+      Opener<FlatElement>([input, cache](const PassKey& key) -> std::unique_ptr<Pass<FlatElement>> {
+        if (CachedElements elements = cache->get()) return std::make_unique<ReplayPass>(std::move(elements));
+        return std::make_unique<RecordPass>(input->open(key), cache);
+      });
   return with_shards(std::move(result), input, cached);
 }
 

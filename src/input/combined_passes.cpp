@@ -19,7 +19,7 @@ void check_structures(const std::string& first, const std::string& second) {
 std::optional<FlatElement> ConcatenatePass::next() {
   std::optional<FlatElement> element = input_->next();
   if (!element && !in_second_) {
-    input_ = second_->open();
+    input_ = second_->open(key_.from(first_->counts.size()));
     in_second_ = true;
     element = input_->next();
   }
@@ -32,14 +32,13 @@ std::optional<FlatElement> ConcatenatePass::next() {
 }
 
 std::optional<FlatElement> ZipPass::next() {
-  if (ended_) return std::nullopt;
   FlatElement whole;
   std::exception_ptr error;
-  for (const auto& input : inputs_) {
+  for (std::size_t i = 0; i < inputs_.size() && !ended_; ++i) {
     try {
-      std::optional<FlatElement> part = input->next();
+      std::optional<FlatElement> part = inputs_[i]->next();
       ended_ = !part;
-      if (ended_) return std::nullopt;
+      if (ended_) break;
       whole.insert(whole.end(), std::make_move_iterator(part->begin()), std::make_move_iterator(part->end()));
     } catch (const Stopped&) {
       throw;
@@ -48,7 +47,7 @@ std::optional<FlatElement> ZipPass::next() {
     }
   }
   if (error) std::rethrow_exception(error);
-  return whole;
+  return ended_ ? std::nullopt : std::optional(std::move(whole));
 }
 
 }  // namespace lockstep::detail

@@ -20,16 +20,18 @@ void check_structures(const std::string& first, const std::string& second);
 class ConcatenatePass final : public Pass<FlatElement> {
  public:
   /// @param is_checked  whether their elements are known to have the same structure.
-  ConcatenatePass(PipelineHandle first, PipelineHandle second, bool is_checked)
+  ConcatenatePass(PipelineHandle first, PipelineHandle second, const PassKey& key, bool is_checked)
       : first_(std::move(first)),
         second_(std::move(second)),
+        key_(key),
         is_checked_(is_checked),
-        input_(first_->open()) {}
+        input_(first_->open(key)) {}
   /// @throws InvalidArgument  elements of different structures.
   std::optional<FlatElement> next() override;
 
  private:
   PipelineHandle first_, second_;
+  PassKey key_;
   bool is_checked_;
   bool in_second_ = false;
   std::unique_ptr<Pass<FlatElement>> input_;

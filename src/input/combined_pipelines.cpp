@@ -32,6 +32,15 @@ std::vector<TensorSpec> common_spec(const std::vector<TensorSpec>& a, const std:
   return common;
 }
 
+/// What a pipeline says of its passes, from its inputs.
+void combine_counts(Pipeline& result, const std::vector<PipelineHandle>& inputs) {
+  for (const PipelineHandle& input : inputs) {
+    result.counts.insert(result.counts.end(), input->counts.begin(), input->counts.end());
+    result.position = std::max(result.position, input->position);
+    result.shard += input->shard;
+  }
+}
+
 }  // namespace
 
 PipelineHandle concatenated(const PipelineHandle& first, const PipelineHandle& second) {
@@ -51,10 +60,12 @@ PipelineHandle concatenated(const PipelineHandle& first, const PipelineHandle& s
       return text.empty() ? b() : text;
     };
   }
-  Pipeline result{
-      Opener<FlatElement>([=] { return std::make_unique<ConcatenatePass>(first, second, is_known); }),
-      std::move(spec), first->batch_size == second->batch_size ? first->batch_size : std::nullopt,
-      std::move(type)};
+  Pipeline result{Opener<FlatElement>([=](const PassKey& key) {
+                    return std::make_unique<ConcatenatePass>(first, second, key, is_known);
+                  }),
+                  std::move(spec), first->batch_size == second->batch_size ? first->batch_size : std::nullopt,
+                  std::move(type)};
+  combine_counts(result, {first, second});
   if (first->shard_files && second->shard_files)
     result.shard_files = [a = first->shard_files, b = second->shard_files](std::int64_t num_shards,
                                                                            std::int64_t index) {
@@ -89,9 +100,14 @@ PipelineHandle zipped(std::vector<PipelineHandle> inputs, ElementType type) {
       return input->shard_files(num_shards, index);
     });
   if (has_hints) result.fill_hints = again(with_hints);
-  result.elements = Opener<FlatElement>([inputs = std::move(inputs)] {
+  combine_counts(result, inputs);
+  result.elements = Opener<FlatElement>([inputs = std::move(inputs)](const PassKey& key) {
     std::vector<std::unique_ptr<Pass<FlatElement>>> passes;
-    for (const PipelineHandle& input : inputs) passes.push_back(input->open());
+    std::size_t first = 0;  // of the input's counts
+    for (const PipelineHandle& input : inputs) {
+      passes.push_back(input->open(key.from(first)));
+      first += input->counts.size();
+    }
     return std::make_unique<ZipPass>(std::move(passes));
   });
   return std::make_shared<const Pipeline>(std::move(result));

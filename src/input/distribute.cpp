@@ -39,9 +39,11 @@ StepPlan plan_of(const InputTarget& target, const InputOptions& options, bool fi
           [datasets, is_known] { return std::any_of(datasets.begin(), datasets.end(), is_known); }};
 }
 
-Steps steps_of(std::function<PartPasses()> open, StepPlan plan, std::vector<std::vector<TensorSpec>> spec) {
-  return {[open = std::move(open), plan = std::make_shared<const StepPlan>(std::move(plan))] {
-            return std::make_unique<ReceivePass>(open, plan);
+/// @param begin  called where an iterator is made; gives what opens its parts.
+Steps steps_of(std::function<std::function<PartPasses()>()> begin, StepPlan plan,
+               std::vector<std::vector<TensorSpec>> spec) {
+  return {[begin = std::move(begin), plan = std::make_shared<const StepPlan>(std::move(plan))] {
+            return std::make_unique<ReceivePass>(begin(), plan);
           },
           std::move(spec)};
 }
@@ -150,7 +152,9 @@ Steps split_steps(const PipelineHandle& given, const InputTarget& target, const 
   // Slices are dealt to the workers after the split; everything else is shared out before it.
   const bool deals_slices = target.splits && policy == AutoShardPolicy::data && has_other_workers(target);
   const SplitRule rule = split_rule(target, options, deals_slices);
-  const PipelineHandle dataset = deals_slices ? given : auto_sharded(given, context, policy);
+  const PipelineHandle dataset =
+      deals_slices ? counted_as_shard(given, context.num_input_pipelines(), context.input_pipeline_id())
+                   : auto_sharded(given, context, policy);
   if (!target.splits) return deal_steps({dataset}, target, options);
 
   const std::size_t num_slices = rule.num_slices;
@@ -173,17 +177,19 @@ Steps split_steps(const PipelineHandle& given, const InputTarget& target, const 
     sizes = balanced_batch_sizes(*dataset->batch_size, context);
   const std::size_t num_dealt_to = deals_slices ? static_cast<std::size_t>(context.num_input_pipelines()) : 1;
   const std::size_t index = deals_slices ? static_cast<std::size_t>(context.input_pipeline_id()) : 0;
-  auto open = [dataset, rule, sizes, num_dealt_to, index] {
+  const auto open = [=](const PassKey& key) {
+    auto batches = dataset->open_batches(deals_slices ? key.common() : key);
     PartPasses slices;
     if (sizes.empty())
-      slices.push_back(std::make_unique<BatchSplitPass>(dataset->open_batches(), rule, num_dealt_to, index));
+      slices.push_back(std::make_unique<BatchSplitPass>(std::move(batches), rule, num_dealt_to, index));
     else
-      slices.push_back(std::make_unique<BalancedSplitPass>(dataset->open_batches(), sizes));
+      slices.push_back(std::make_unique<BalancedSplitPass>(std::move(batches), sizes));
     return slices;
   };
+  auto begin = [=] { return [open, key = PassKey::next(dataset->counts)] { return open(key); }; };
   const bool fills_with_empty = has_other_workers(target) || (num_slices > 1 && !is_static(spec));
   if (has_other_workers(target)) forget_num_rows(spec);
-  return steps_of(std::move(open), plan_of(target, options, fills_with_empty, {dataset}),
+  return steps_of(std::move(begin), plan_of(target, options, fills_with_empty, {dataset}),
                   std::vector(target.devices.size(), std::move(spec)));
 }
 
@@ -199,13 +205,17 @@ Steps deal_steps(const std::vector<PipelineHandle>& datasets, const InputTarget&
       has_other_workers(target) || (num_replicas > 1 && !std::all_of(spec.begin(), spec.end(), is_static));
   if (fills_with_empty) std::for_each(spec.begin(), spec.end(), forget_num_rows);
 
-  auto open = [datasets] {
-    PartPasses elements;
-    for (const PipelineHandle& dataset : datasets)
-      elements.push_back(std::make_unique<WholePass>(dataset->open_batches()));
-    return elements;
+  auto begin = [datasets] {
+    std::vector<PassKey> keys;
+    for (const PipelineHandle& dataset : datasets) keys.push_back(PassKey::next(dataset->counts));
+    return [datasets, keys] {
+      PartPasses elements;
+      for (std::size_t i = 0; i < datasets.size(); ++i)
+        elements.push_back(std::make_unique<WholePass>(datasets[i]->open_batches(keys[i])));
+      return elements;
+    };
   };
-  return steps_of(std::move(open), plan_of(target, options, fills_with_empty, datasets), std::move(spec));
+  return steps_of(std::move(begin), plan_of(target, options, fills_with_empty, datasets), std::move(spec));
 }
 
 }  // namespace lockstep::detail

@@ -17,7 +17,7 @@ void FileCachePass::start() {
     const std::filesystem::path directory = cache_->path.parent_path();
     remove_abandoned_files(directory.empty() ? "." : directory);
     writer_.emplace(cache_->path);
-    input_ = cache_->open_input();
+    input_ = cache_->open_input(key_);
     return;
   }
   try {
@@ -59,13 +59,13 @@ std::optional<FlatElement> FileCachePass::record() {
 }
 
 std::optional<FlatElement> FileCachePass::next() {
+  check_stop();
   if (!started_) start();
   if (reader_) return replay();
   return input_ ? record() : std::nullopt;
 }
 
-PipelineHandle cached_in_file(const PipelineHandle& input, const std::filesystem::path& path,
-                              std::function<std::unique_ptr<Pass<FlatElement>>(const PipelineHandle&)> open,
+PipelineHandle cached_in_file(const PipelineHandle& input, const std::filesystem::path& path, PartOpener open,
                               ElementType type, StructureStore structure) {
   LOCKSTEP_EXPECTS(!path.empty(), InvalidArgument, kWhat, ": the path is empty. Name a file.");
   // Each share has a file of its own.
@@ -81,9 +81,10 @@ PipelineHandle cached_in_file(const PipelineHandle& input, const std::filesystem
   result.type = type;
   result.shard_files = share(input->shard_files);
   result.fill_hints = share(input->fill_hints);
-  auto cache = std::make_shared<const FileCache>(
-      FileCache{path, [input, open] { return open(input); }, input->spec, structure});
-  result.elements = Opener<FlatElement>([cache] { return std::make_unique<FileCachePass>(cache); });
+  auto cache = std::make_shared<const FileCache>(FileCache{
+      path, [input, open](const PassKey& key) { return open(input, key); }, input->spec, structure});
+  result.elements = Opener<FlatElement>(
+      [cache](const PassKey& key) { return std::make_unique<FileCachePass>(cache, key); });
   return std::make_shared<const Pipeline>(std::move(result));
 }
 

@@ -15,7 +15,7 @@ namespace lockstep::detail {
 /// What passes over a cache in a file share.
 struct FileCache {
   std::filesystem::path path;
-  std::function<std::unique_ptr<Pass<FlatElement>>()> open_input;
+  Opener<FlatElement> open_input;
   std::vector<TensorSpec> spec;  // as Pipeline::spec
   StructureStore structure;
 };
@@ -23,7 +23,8 @@ struct FileCache {
 /// The elements of the file, or, where there is none, the input's, of which it makes one.
 class FileCachePass final : public Pass<FlatElement> {
  public:
-  explicit FileCachePass(std::shared_ptr<const FileCache> cache) : cache_(std::move(cache)) {}
+  FileCachePass(std::shared_ptr<const FileCache> cache, const PassKey& key)
+      : cache_(std::move(cache)), key_(key) {}
   std::optional<FlatElement> next() override;
 
  private:
@@ -32,6 +33,7 @@ class FileCachePass final : public Pass<FlatElement> {
   std::optional<FlatElement> record();
 
   std::shared_ptr<const FileCache> cache_;  // owners: the pipeline and its passes
+  PassKey key_;
   bool started_ = false;
   std::optional<CacheFileReader> reader_;  // none, nor an input: the end
   std::size_t num_leaves_ = 0;

@@ -32,18 +32,19 @@ class TooFewFilesPass final : public Pass<FlatElement> {
 
 PipelineHandle pipeline_of(FilePaths paths, FileOpener open, ElementType type) {
   std::vector<TensorSpec> spec(type.num_leaves, TensorSpec::unknown());
-  Pipeline result{Opener<FlatElement>([=] { return std::make_unique<FilesPass>(paths, open); }),
-                  std::move(spec), std::nullopt, type};
+  Pipeline result{
+      Opener<FlatElement>([=](const PassKey&) { return std::make_unique<FilesPass>(paths, open); }),
+      std::move(spec), std::nullopt, type};
   result.shard_files = [=](std::int64_t num_shards, std::int64_t index) {
     const auto num_files = static_cast<std::int64_t>(paths->size());
     auto shard = std::make_shared<std::vector<std::filesystem::path>>();
     for (std::int64_t i = index; i < num_files; i += num_shards)
       shard->push_back((*paths)[static_cast<std::size_t>(i)]);
-    PipelineHandle reads = pipeline_of(std::move(shard), open, type);
+    PipelineHandle reads = counted_as_shard(pipeline_of(std::move(shard), open, type), num_shards, index);
     if (index >= num_files || num_files >= num_shards) return reads;
     Pipeline fails = *reads;
-    fails.elements =
-        Opener<FlatElement>([=] { return std::make_unique<TooFewFilesPass>(paths->size(), num_shards); });
+    fails.elements = Opener<FlatElement>(
+        [=](const PassKey&) { return std::make_unique<TooFewFilesPass>(paths->size(), num_shards); });
     return std::make_shared<const Pipeline>(std::move(fails));
   };
   return std::make_shared<const Pipeline>(std::move(result));

@@ -12,7 +12,7 @@
 /// Passes that call the user's functions.
 namespace lockstep::detail {
 
-/// The tensors on the host and contiguous.
+/// The tensors on the host, contiguous, and the element's alone: what made them may use theirs again.
 FlatElement host_element(FlatElement&& element);
 
 /// What a function gives for each element, on the thread that takes it.
@@ -43,11 +43,11 @@ class FilterPass final : public Pass<FlatElement> {
 /// What a pass of the user's gives, which is not asked again after its end, nor where it cannot be started.
 class UserPass final : public Pass<FlatElement> {
  public:
-  explicit UserPass(Opener<FlatElement> open) : open_(std::move(open)) {}
+  explicit UserPass(GeneratorOpener open) : open_(std::move(open)) {}
   std::optional<FlatElement> next() override;
 
  private:
-  Opener<FlatElement> open_;
+  GeneratorOpener open_;
   std::unique_ptr<Pass<FlatElement>> input_;
   std::int64_t index_ = 0;
   bool has_ended_ = false;

@@ -29,40 +29,48 @@ auto set_type(ElementType type) {
 PipelineHandle mapped(const PipelineHandle& input, ElementFunction fn, ElementType type,
                       const ParallelOptions& options) {
   check_options(options, "Dataset::map");
-  const auto open = [fn = std::move(fn),
-                     options](const PipelineHandle& from) -> std::unique_ptr<Pass<FlatElement>> {
-    if (options.num_parallel_calls > 1) return std::make_unique<ParallelMapPass>(from, fn, options);
-    return std::make_unique<MapPass>(from->open(), fn);
+  const auto open = [fn = std::move(fn), options](const PipelineHandle& from,
+                                                  const PassKey& key) -> std::unique_ptr<Pass<FlatElement>> {
+    if (options.num_parallel_calls > 1) return std::make_unique<ParallelMapPass>(from, key, fn, options);
+    return std::make_unique<MapPass>(from->open(key), fn);
   };
   return with_elements(input, open, set_type(std::move(type)));
 }
 
 PipelineHandle filtered(const PipelineHandle& input, ElementPredicate predicate) {
-  return with_elements(input, [predicate = std::move(predicate)](const PipelineHandle& from) {
-    return std::make_unique<FilterPass>(from->open(), predicate);
-  });
+  return with_elements(input,
+                       [predicate = std::move(predicate)](const PipelineHandle& from, const PassKey& key) {
+                         return std::make_unique<FilterPass>(from->open(key), predicate);
+                       });
 }
 
-PipelineHandle interleaved(const PipelineHandle& input, PassFunction fn, ElementType type,
+PipelineHandle interleaved(const PipelineHandle& input, DatasetFunction fn, ElementType type,
                            std::int64_t cycle_length, std::int64_t block_length,
                            const ParallelOptions& options) {
   LOCKSTEP_EXPECTS(cycle_length >= 1 && block_length >= 1, InvalidArgument, "Dataset::interleave: blocks of ",
                    block_length, " elements of ", cycle_length, " datasets at a time. Pass at least 1 each.");
   check_options(options, "Dataset::interleave");
-  const auto open = [=, fn = std::move(fn)](const PipelineHandle& from) {
-    return std::make_unique<InterleavePass>(from->open(), fn, cycle_length, block_length, options);
+  const auto open = [=, fn = std::move(fn)](const PipelineHandle& from, const PassKey& key) {
+    const PassFunction pass = [fn, key, position = from->position, count = from->counts.size()](
+                                  FlatElement&& element, std::int64_t index) {
+      return fn(std::move(element), key.element(position, count, index));
+    };
+    return std::make_unique<InterleavePass>(from->open(key), pass, cycle_length, block_length, options);
   };
-  return with_elements(input, open, [set = set_type(std::move(type))](Pipeline& result) {
+  const auto edit = [set = set_type(std::move(type)),
+                     count = count_passes(std::make_shared<PassCounter>())](Pipeline& result) {
     set(result);
     result.batch_size.reset();
-  });
+    count(result);
+  };
+  return with_elements(input, open, edit);
 }
 
-PipelineHandle generator_pipeline(Opener<FlatElement> open, ElementType type) {
+PipelineHandle generator_pipeline(GeneratorOpener open, ElementType type) {
   std::vector<TensorSpec> spec(type.num_leaves, TensorSpec::unknown());
+  auto opener = [open = std::move(open)](const PassKey&) { return std::make_unique<UserPass>(open); };
   return std::make_shared<const Pipeline>(
-      Pipeline{Opener<FlatElement>([open = std::move(open)] { return std::make_unique<UserPass>(open); }),
-               std::move(spec), std::nullopt, std::move(type)});
+      Pipeline{Opener<FlatElement>(std::move(opener)), std::move(spec), std::nullopt, std::move(type)});
 }
 
 }  // namespace lockstep::detail

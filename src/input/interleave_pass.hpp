@@ -2,6 +2,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -27,6 +28,10 @@ class ReadySignal {
   std::condition_variable_any changed_;
   std::uint64_t count_ = 0;
 };
+
+/// A pass for the element of this index.
+using PassFunction =
+    std::function<std::unique_ptr<Pass<FlatElement>>(FlatElement&& element, std::int64_t index)>;
 
 /// Blocks of the passes that a function makes of elements, in turn.
 class InterleavePass final : public Pass<FlatElement> {

@@ -1,4 +1,3 @@
-#include <atomic>
 #include <cstdlib>
 #include <random>
 
@@ -19,27 +18,11 @@ namespace {
 PipelineHandle table_pipeline(std::shared_ptr<const RowTable> table, std::vector<TensorSpec> spec,
                               ElementType type) {
   const std::int64_t num_rows = table->num_rows();
-  TableRows rows{std::move(table), [num_rows] { return std::make_unique<CountPass>(num_rows); }};
+  TableRows rows{std::move(table),
+                 [num_rows](const PassKey&) { return std::make_unique<CountPass>(num_rows); }};
   return std::make_shared<const Pipeline>(
       Pipeline{std::move(rows), std::move(spec), std::nullopt, std::move(type)});
 }
-
-/// A seed for each pass: the steps of SplitMix64 (Steele, Lea, Flood 2014).
-class PassSeeds {
- public:
-  explicit PassSeeds(std::uint64_t seed) : state_(seed) {}
-
-  std::uint64_t next() noexcept {
-    constexpr std::uint64_t kStep = 0x9e3779b97f4a7c15;
-    std::uint64_t z = state_.fetch_add(kStep, std::memory_order_relaxed) + kStep;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    return z ^ (z >> 31);
-  }
-
- private:
-  std::atomic<std::uint64_t> state_;
-};
 
 std::uint64_t random_seed() {
   std::random_device device;
@@ -54,16 +37,16 @@ std::string type_name(const std::type_info& type) {
 
 }  // namespace
 
-std::unique_ptr<Pass<FlatElement>> Pipeline::open() const {
-  if (const auto* rows = std::get_if<TableRows>(&elements)) return std::make_unique<TablePass>(*rows);
+std::unique_ptr<Pass<FlatElement>> Pipeline::open(const PassKey& key) const {
+  if (const auto* rows = std::get_if<TableRows>(&elements)) return std::make_unique<TablePass>(*rows, key);
   if (const auto* batches = std::get_if<Opener<BatchHandle>>(&elements))
-    return std::make_unique<GatherPass>((*batches)());
-  return std::get<Opener<FlatElement>>(elements)();
+    return std::make_unique<GatherPass>((*batches)(key));
+  return std::get<Opener<FlatElement>>(elements)(key);
 }
 
-std::unique_ptr<Pass<BatchHandle>> Pipeline::open_batches() const {
-  if (const auto* batches = std::get_if<Opener<BatchHandle>>(&elements)) return (*batches)();
-  return std::make_unique<ElementBatchPass>(open());
+std::unique_ptr<Pass<BatchHandle>> Pipeline::open_batches(const PassKey& key) const {
+  if (const auto* batches = std::get_if<Opener<BatchHandle>>(&elements)) return (*batches)(key);
+  return std::make_unique<ElementBatchPass>(open(key));
 }
 
 PipelineHandle slices_pipeline(std::vector<Tensor> tensors, ElementType type, std::string_view what) {
@@ -105,10 +88,15 @@ PipelineHandle shuffled(const PipelineHandle& input, std::int64_t buffer_size,
                         std::optional<std::uint64_t> seed) {
   LOCKSTEP_EXPECTS(buffer_size >= 1, InvalidArgument, "Dataset::shuffle: a buffer of ", buffer_size,
                    " elements. Pass at least 1, best the number of elements.");
-  auto seeds = std::make_shared<PassSeeds>(seed ? *seed : random_seed());  // owners: copies of the opener
-  return with_passes(input, [=]<class T>(const Opener<T>& open) -> std::unique_ptr<Pass<T>> {
-    return std::make_unique<ShufflePass<T>>(open(), buffer_size, seeds->next());
-  });
+  const auto pass = [=, is_seeded = seed.has_value(), value = seed ? *seed : random_seed(),
+                     position = input->position, count = input->counts.size()]<class T>(
+                        const Opener<T>& open, const PassKey& key) -> std::unique_ptr<Pass<T>> {
+    LOCKSTEP_EXPECTS(is_seeded || !key.is_common(), InvalidArgument,
+                     "Dataset::shuffle: there is no seed, but several input pipelines are to keep their "
+                     "shares of one order: each would draw another. Pass a seed, the same for all.");
+    return std::make_unique<ShufflePass<T>>(open(key), buffer_size, key.random(value, position, count));
+  };
+  return with_passes(input, pass, count_passes(std::make_shared<PassCounter>()));
 }
 
 PipelineHandle batched(const PipelineHandle& input, std::int64_t batch_size, bool drop_remainder) {
@@ -116,10 +104,11 @@ PipelineHandle batched(const PipelineHandle& input, std::int64_t batch_size, boo
                    " elements. Pass at least 1.");
   return with_elements<BatchHandle>(
       input,
-      [batch_size, drop_remainder](const PipelineHandle& from) -> std::unique_ptr<Pass<BatchHandle>> {
+      [batch_size, drop_remainder](const PipelineHandle& from,
+                                   const PassKey& key) -> std::unique_ptr<Pass<BatchHandle>> {
         if (const auto* rows = std::get_if<TableRows>(&from->elements))
-          return std::make_unique<TableBatchPass>(*rows, batch_size, drop_remainder);
-        return std::make_unique<StackBatchPass>(from->open(), batch_size, drop_remainder);
+          return std::make_unique<TableBatchPass>(*rows, key, batch_size, drop_remainder);
+        return std::make_unique<StackBatchPass>(from->open(key), batch_size, drop_remainder);
       },
       [batch_size, drop_remainder](Pipeline& result) {
         for (TensorSpec& leaf : result.spec)
@@ -133,35 +122,40 @@ PipelineHandle batched(const PipelineHandle& input, std::int64_t batch_size, boo
 PipelineHandle repeated(const PipelineHandle& input, std::int64_t count) {
   LOCKSTEP_EXPECTS(count >= 0 || count == kForever, InvalidArgument, "Dataset::repeat: ", count,
                    " passes. Pass at least 0, or `forever`.");
-  return with_passes(input, [count]<class T>(const Opener<T>& open) -> std::unique_ptr<Pass<T>> {
-    return std::make_unique<RepeatPass<T>>(open, count);
-  });
+  const auto pass = [count, position = input->position]<class T>(
+                        const Opener<T>& open, const PassKey& key) -> std::unique_ptr<Pass<T>> {
+    return std::make_unique<RepeatPass<T>>(open, key, position, count);
+  };
+  return with_passes(input, pass, [](Pipeline& result) { ++result.position; });
 }
 
 PipelineHandle taken(const PipelineHandle& input, std::int64_t count) {
   LOCKSTEP_EXPECTS(count >= 0, InvalidArgument, "Dataset::take: ", count, " elements. Pass at least 0.");
-  return with_passes(input, [count]<class T>(const Opener<T>& open) -> std::unique_ptr<Pass<T>> {
-    return std::make_unique<TakePass<T>>(open(), count);
-  });
+  return with_passes(input,
+                     [count]<class T>(const Opener<T>& open, const PassKey& key) -> std::unique_ptr<Pass<T>> {
+                       return std::make_unique<TakePass<T>>(open(key), count);
+                     });
 }
 
 PipelineHandle skipped(const PipelineHandle& input, std::int64_t count) {
   LOCKSTEP_EXPECTS(count >= 0, InvalidArgument, "Dataset::skip: ", count, " elements. Pass at least 0.");
-  return with_passes(input, [count]<class T>(const Opener<T>& open) -> std::unique_ptr<Pass<T>> {
-    return std::make_unique<SkipPass<T>>(open(), count);
-  });
+  return with_passes(input,
+                     [count]<class T>(const Opener<T>& open, const PassKey& key) -> std::unique_ptr<Pass<T>> {
+                       return std::make_unique<SkipPass<T>>(open(key), count);
+                     });
 }
 
 namespace {
 
 /// A place for a shard that is not known yet.
-PipelineHandle hinted(const PipelineHandle& input, bool needs_all) {
-  PipelineHandle fails = with_passes(input, []<class T>(const Opener<T>&) -> std::unique_ptr<Pass<T>> {
-    return std::make_unique<UnknownShardPass<T>>();
-  });
+PipelineHandle hinted(const PipelineHandle& input) {
+  PipelineHandle fails =
+      with_passes(input, []<class T>(const Opener<T>&, const PassKey&) -> std::unique_ptr<Pass<T>> {
+        return std::make_unique<UnknownShardPass<T>>();
+      });
   Pipeline result = *fails;
-  result.fill_hints = [input, needs_all](std::int64_t num_shards, std::int64_t index) {
-    return sharded(with_hints(input, num_shards, index), num_shards, index, needs_all);
+  result.fill_hints = [input](std::int64_t num_shards, std::int64_t index) {
+    return sharded(with_hints(input, num_shards, index), num_shards, index, ShardedBy::hint);
   };
   return std::make_shared<const Pipeline>(std::move(result));
 }
@@ -169,14 +163,23 @@ PipelineHandle hinted(const PipelineHandle& input, bool needs_all) {
 }  // namespace
 
 PipelineHandle sharded(const PipelineHandle& input, std::int64_t num_shards, std::int64_t index,
-                       bool needs_all) {
-  if (num_shards == kShardHint && index == kShardHint) return hinted(input, needs_all);
+                       ShardedBy by) {
+  if (num_shards == kShardHint && index == kShardHint) return hinted(input);
   LOCKSTEP_EXPECTS(num_shards >= 1 && 0 <= index && index < num_shards, InvalidArgument,
                    "Dataset::shard: index ", index, " is not one of ", num_shards,
                    " shards. Pass at least 1 shard, and an index in [0, num_shards).");
-  return with_passes(input, [=]<class T>(const Opener<T>& open) -> std::unique_ptr<Pass<T>> {
-    return std::make_unique<ShardPass<T>>(open(), num_shards, index, needs_all);
-  });
+  const bool is_common = by != ShardedBy::user && num_shards > 1;
+  const auto pass = [=]<class T>(const Opener<T>& open, const PassKey& key) -> std::unique_ptr<Pass<T>> {
+    return std::make_unique<ShardPass<T>>(open(is_common ? key.common() : key), num_shards, index,
+                                          by == ShardedBy::auto_shard);
+  };
+  return with_passes(input, pass, count_as_shard(num_shards, index));
+}
+
+PipelineHandle counted_as_shard(const PipelineHandle& input, std::int64_t num_shards, std::int64_t index) {
+  Pipeline result = *input;
+  count_as_shard(num_shards, index)(result);
+  return std::make_shared<const Pipeline>(std::move(result));
 }
 
 void check_element_type(const Pipeline& pipeline, const std::type_info& type) {

@@ -9,8 +9,8 @@ namespace lockstep::detail {
 PipelineHandle prefetched(const PipelineHandle& input, std::int64_t buffer_size) {
   LOCKSTEP_EXPECTS(buffer_size >= 1, InvalidArgument, "Dataset::prefetch: a buffer of ", buffer_size,
                    " elements. Pass at least 1.");
-  return with_elements(input, [buffer_size](const PipelineHandle& from) {
-    return std::make_unique<PrefetchPass<FlatElement>>([from] { return from->open(); }, buffer_size);
+  return with_elements(input, [buffer_size](const PipelineHandle& from, const PassKey& key) {
+    return std::make_unique<PrefetchPass<FlatElement>>([from, key] { return from->open(key); }, buffer_size);
   });
 }
 

@@ -29,12 +29,14 @@ inline PipelineHandle with_hints(const PipelineHandle& input, std::int64_t num_s
   return input->fill_hints ? input->fill_hints(num_shards, index) : input;
 }
 
-/// The pipeline with `wrap(open)`, a pass over what the Opener opens, as its passes: over its elements, its
-/// batches or its numbers of rows.
-template <class Wrap>
-PipelineHandle with_passes(const PipelineHandle& input, const Wrap& wrap) {
+inline constexpr auto kUnchanged = [](Pipeline&) {};
+
+/// The pipeline with `wrap(open, key)`, a pass over what the Opener opens, as its passes: over its elements,
+/// its batches or its numbers of rows; and changed by `edit`.
+template <class Wrap, class Edit = decltype(kUnchanged)>
+PipelineHandle with_passes(const PipelineHandle& input, const Wrap& wrap, const Edit& edit = kUnchanged) {
   const auto wrapped = [&]<class T>(const Opener<T>& open) -> Opener<T> {
-    return [open, wrap] { return wrap(open); };
+    return [open, wrap](const PassKey& key) { return wrap(open, key); };
   };
   Pipeline result = *input;
   std::visit(
@@ -45,23 +47,39 @@ PipelineHandle with_passes(const PipelineHandle& input, const Wrap& wrap) {
           elements = wrapped(elements);
       },
       result.elements);
+  edit(result);
   return with_shards(std::move(result), input,
-                     [wrap](const PipelineHandle& shard) { return with_passes(shard, wrap); });
+                     [wrap, edit](const PipelineHandle& shard) { return with_passes(shard, wrap, edit); });
 }
 
-/// The pipeline with `open(input)` as its passes, and changed by `edit`.
-template <class T = FlatElement, class Open, class Edit>
-PipelineHandle with_elements(const PipelineHandle& input, const Open& open, const Edit& edit) {
+/// The pipeline with `open(input, key)` as its passes, and changed by `edit`.
+template <class T = FlatElement, class Open, class Edit = decltype(kUnchanged)>
+PipelineHandle with_elements(const PipelineHandle& input, const Open& open, const Edit& edit = kUnchanged) {
   Pipeline result = *input;
-  result.elements = Opener<T>([input, open] { return open(input); });
+  result.elements = Opener<T>([input, open](const PassKey& key) { return open(input, key); });
   edit(result);
   return with_shards(std::move(result), input, [open, edit](const PipelineHandle& shard) {
     return with_elements<T>(shard, open, edit);
   });
 }
-template <class Open>
-PipelineHandle with_elements(const PipelineHandle& input, const Open& open) {
-  return with_elements(input, open, [](Pipeline&) {});
+/// An `edit` after which the passes of all transformations are counted for this shard apart.
+inline auto count_as_shard(std::int64_t num_shards, std::int64_t index) {
+  return [=](Pipeline& result) {
+    if (num_shards == 1) return;  // the whole
+    const auto mark = [&](std::uint64_t shard) {
+      return mix(mix(shard, static_cast<std::uint64_t>(num_shards)), static_cast<std::uint64_t>(index));
+    };
+    result.shard = mark(result.shard);
+    for (PassCount& count : result.counts) count.shard = mark(count.shard);
+  };
+}
+
+/// An `edit` after which the passes of the transformation are counted, by `counter`.
+inline auto count_passes(const std::shared_ptr<PassCounter>& counter) {
+  return [counter](Pipeline& result) {
+    result.counts.push_back({counter, result.shard});
+    ++result.position;
+  };
 }
 
 }  // namespace lockstep::detail

@@ -177,6 +177,10 @@ TEST_CASE("a hint that nobody answers is an error of each pass", "[input][host]"
   auto pass = numbers.pipeline()->open();
   CHECK_THROWS_MATCHES(pass->next(), ContextError,
                        says("Dataset::shard(shard_hint, shard_hint)", "AutoShardPolicy::hint"));
+  const auto within = Dataset::range(2).interleave([numbers](const Tensor&) { return numbers; }, 1);
+  CHECK_THROWS_MATCHES(
+      hinted(within, 2, 1), ContextError,
+      says("in datasets that interleave's function makes, which are not told, pass numbers"));
   CHECK_THROWS_AS(flat_elements(numbers.batch(2)), ContextError);
   CHECK_THROWS_AS(shard(numbers, 2, 0), ContextError);
   CHECK_THROWS_AS(shard(numbers, 1, 0), ContextError);

@@ -12,6 +12,7 @@
 
 using namespace lockstep;
 using test::all_elements;
+using test::flat_elements;
 using test::says;
 using test::sequence;
 using test::Values;
@@ -81,4 +82,10 @@ TEST_CASE("where an element throws, those before it are in the next batch", "[in
   CHECK(pass->next()->at(0).to_vector<std::int64_t>() == Values{3, 5, 6});
   CHECK_FALSE(pass->next());
   CHECK_FALSE(pass->next());
+}
+
+TEST_CASE("a batch may be said to be larger than memory", "[input][host]") {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  CHECK(flat_elements(Dataset::range(kMost).take(3).batch(kMost)) == Values{0, 1, 2});
+  CHECK(flat_elements(Dataset::range(kMost).take(3).batch(kMost, true)).empty());
 }

@@ -82,3 +82,11 @@ TEST_CASE("an exception in one of zip's datasets leaves them in step", "[input][
   CHECK(element->at(1).item<std::int64_t>() == 2);
   CHECK_FALSE(pass->next());
 }
+
+TEST_CASE("an exception in one of zip's datasets is thrown where another ends", "[input][host]") {
+  auto pass = Dataset::zip(Dataset::range(5).map(fails_at(2)), Dataset::range(2)).pipeline()->open();
+  CHECK(pass->next());
+  CHECK(pass->next());
+  CHECK_THROWS_MATCHES(pass->next(), Error, says("Dataset::map: element 2: bad"));
+  CHECK_FALSE(pass->next());
+}

@@ -66,7 +66,9 @@ template <class Exception, class Value>
 TypedDataset<Tensor> unopenable(const Value& value) {
   detail::Pipeline pipeline = *pairs().pipeline();
   pipeline.elements = detail::Opener<detail::BatchHandle>(
-      [value]() -> std::unique_ptr<detail::Pass<detail::BatchHandle>> { throw Exception(value); });
+      [value](const detail::PassKey&) -> std::unique_ptr<detail::Pass<detail::BatchHandle>> {
+        throw Exception(value);
+      });
   return TypedDataset<Tensor>(std::make_shared<const detail::Pipeline>(std::move(pipeline)));
 }
 
@@ -115,6 +117,22 @@ TEST_CASE("workers share out files before batches are split", "[input][host]") {
   CHECK_THROWS_MATCHES(
       split(Dataset::range(4).batch(4), 2, 1, {.auto_shard_policy = AutoShardPolicy::file}), NotFound,
       says("auto_shard: the dataset does not come from from_files alone", "2 input pipelines"));
+}
+
+TEST_CASE("workers that read one shuffled dataset have each row once in every pass", "[input][host]") {
+  const InputOptions data{.auto_shard_policy = AutoShardPolicy::data};
+  const auto rows_of = [&](const TypedDataset<Tensor>& dataset) {
+    Values rows;
+    for (const Steps& worker : split(dataset, 2, 2, data))
+      for (const auto& step : worker)
+        for (const Values& part : step) rows.insert(rows.end(), part.begin(), part.end());
+    std::sort(rows.begin(), rows.end());
+    return rows;
+  };
+  const auto shuffled = Dataset::range(64).shuffle(64, 1).batch(8);
+  for (int pass = 0; pass < 3; ++pass) CHECK(rows_of(shuffled) == sequence(0, 64));
+  CHECK_THROWS_MATCHES(split(Dataset::range(64).shuffle(64).batch(8), 2, 2, data), InvalidArgument,
+                       says("Dataset::shuffle: there is no seed", "Pass a seed, the same for all"));
 }
 
 TEST_CASE("workers' own shards are split by ceiling slices", "[input][host]") {

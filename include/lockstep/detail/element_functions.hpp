@@ -78,8 +78,8 @@ class GeneratorPass final : public Pass<FlatElement> {
 template <TensorNest E>
 class LearningPass final : public Pass<FlatElement> {
  public:
-  LearningPass(PipelineHandle pipeline, MadeElements<E> made)
-      : pipeline_(std::move(pipeline)), input_(pipeline_->open()), made_(std::move(made)) {}
+  LearningPass(PipelineHandle pipeline, const PassKey& key, MadeElements<E> made)
+      : pipeline_(std::move(pipeline)), input_(pipeline_->open(key)), made_(std::move(made)) {}
 
   std::optional<FlatElement> next() override {
     std::optional<FlatElement> leaves = input_->next();
@@ -95,11 +95,12 @@ class LearningPass final : public Pass<FlatElement> {
 
 /// A pass over a pipeline of a dataset that is one part of another.
 template <TensorNest E>
-std::unique_ptr<Pass<FlatElement>> open_part(const PipelineHandle& pipeline, const MadeElements<E>& made) {
+std::unique_ptr<Pass<FlatElement>> open_part(const PipelineHandle& pipeline, const PassKey& key,
+                                             const MadeElements<E>& made) {
   if constexpr (kIsFixed<E>)
-    return pipeline->open();
+    return pipeline->open(key);
   else
-    return std::make_unique<LearningPass<E>>(pipeline, made);
+    return std::make_unique<LearningPass<E>>(pipeline, key, made);
 }
 
 template <class E, class F>
@@ -136,9 +137,9 @@ PipelineHandle interleave_pipeline(const PipelineHandle& input, const F& fn, std
   const MadeElements<R> made("Dataset::interleave");
   return interleaved(
       input,
-      [fn, made, type = input->type](FlatElement&& leaves) {
+      [fn, made, type = input->type](FlatElement&& leaves, const PassKey& key) {
         const Made dataset = call_with_element(fn, unflatten_element<E>(type, std::move(leaves)));
-        return open_part<R>(dataset.pipeline(), made);
+        return open_part<R>(dataset.pipeline(), key.inside(dataset.pipeline()->counts), made);
       },
       made.type(), cycle_length, block_length, options);
 }
@@ -161,7 +162,8 @@ PipelineHandle file_cache_pipeline(const PipelineHandle& input, const std::files
         return num_leaves;
       }};
   return cached_in_file(
-      input, path, [made](const PipelineHandle& part) { return open_part<E>(part, made); }, type,
+      input, path,
+      [made](const PipelineHandle& part, const PassKey& key) { return open_part<E>(part, key, made); }, type,
       std::move(store));
 }
 

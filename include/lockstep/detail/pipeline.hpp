@@ -15,6 +15,7 @@
 #include <variant>
 #include <vector>
 
+#include <lockstep/detail/pass_key.hpp>
 #include <lockstep/detail/shared_function.hpp>
 #include <lockstep/input/auto_shard_policy.hpp>
 #include <lockstep/input/input_context.hpp>
@@ -37,9 +38,9 @@ class Pass {
   virtual std::optional<T> next() = 0;
 };
 
-/// Starts a pass.
+/// Starts the pass with this key.
 template <class T>
-using Opener = SharedFunction<std::unique_ptr<Pass<T>>()>;
+using Opener = SharedFunction<std::unique_ptr<Pass<T>>(const PassKey&)>;
 
 /// A tensor without its elements.
 struct LeafType {
@@ -108,10 +109,15 @@ struct Pipeline {
   Resharding shard_files{};
   /// The same pipeline with this shard where it has kShardHint; empty where it has none.
   Resharding fill_hints{};
-  FirstTime warns{};  ///< Of what auto_sharded has to say about it.
+  FirstTime warns{};                ///< Of what auto_sharded has to say about it.
+  std::vector<PassCount> counts{};  ///< Of the transformations whose passes differ, inputs' first.
+  int position = 0;         ///< How many such transformations, and repetitions, are one after the other.
+  std::uint64_t shard = 0;  ///< As PassCount::shard, of transformations to come.
 
-  std::unique_ptr<Pass<FlatElement>> open() const;
-  std::unique_ptr<Pass<BatchHandle>> open_batches() const;
+  /// The next pass.
+  std::unique_ptr<Pass<FlatElement>> open() const { return open(PassKey::next(counts)); }
+  std::unique_ptr<Pass<FlatElement>> open(const PassKey& key) const;
+  std::unique_ptr<Pass<BatchHandle>> open_batches(const PassKey& key) const;
 };
 
 // Sources. `what` is the call that messages name.
@@ -121,8 +127,9 @@ struct Pipeline {
 PipelineHandle slices_pipeline(std::vector<Tensor> tensors, ElementType type, std::string_view what);
 /// @throws InvalidArgument  the step is 0.
 PipelineHandle range_pipeline(std::int64_t start, std::int64_t stop, std::int64_t step, ElementType type);
+using GeneratorOpener = SharedFunction<std::unique_ptr<Pass<FlatElement>>()>;
 /// What the user's passes give.
-PipelineHandle generator_pipeline(Opener<FlatElement> open, ElementType type);
+PipelineHandle generator_pipeline(GeneratorOpener open, ElementType type);
 using FileOpener = std::function<std::unique_ptr<Pass<FlatElement>>(const std::filesystem::path&)>;
 /// The files' elements, one file after the other.
 PipelineHandle files_pipeline(std::vector<std::filesystem::path> paths, FileOpener open, ElementType type);
@@ -138,10 +145,17 @@ PipelineHandle batched(const PipelineHandle& input, std::int64_t batch_size, boo
 PipelineHandle repeated(const PipelineHandle& input, std::int64_t count);
 PipelineHandle taken(const PipelineHandle& input, std::int64_t count);
 PipelineHandle skipped(const PipelineHandle& input, std::int64_t count);
+/// Who says which shard it is.
+enum class ShardedBy : std::int8_t {
+  user,
+  hint,        ///< The other shards may be other processes'.
+  auto_shard,  ///< The same, and a shard with elements fails where another has none.
+};
 /// @param num_shards, index  both kShardHint: what fill_hints says; without that, passes throw.
-/// @param needs_all  whether a shard with elements fails where another has none.
 PipelineHandle sharded(const PipelineHandle& input, std::int64_t num_shards, std::int64_t index,
-                       bool needs_all = false);
+                       ShardedBy by = ShardedBy::user);
+/// The same pipeline, whose passes are counted as a shard's.
+PipelineHandle counted_as_shard(const PipelineHandle& input, std::int64_t num_shards, std::int64_t index);
 PipelineHandle concatenated(const PipelineHandle& first, const PipelineHandle& second);
 PipelineHandle cached(const PipelineHandle& input);
 /// How a cache file knows its elements' lengths and keys.
@@ -152,20 +166,24 @@ struct StructureStore {
   std::function<std::optional<std::size_t>(const std::vector<std::string>& saved, std::uint64_t max_leaves)>
       load;
 };
-/// @param open  a pass over the input or a part of it, which learns what `save` saves.
-PipelineHandle cached_in_file(const PipelineHandle& input, const std::filesystem::path& path,
-                              std::function<std::unique_ptr<Pass<FlatElement>>(const PipelineHandle&)> open,
+/// A pass over a pipeline, which learns its elements' structure.
+using PartOpener =
+    std::function<std::unique_ptr<Pass<FlatElement>>(const PipelineHandle& part, const PassKey& key)>;
+/// @param open  of the input or a part of it; learns what `save` saves.
+PipelineHandle cached_in_file(const PipelineHandle& input, const std::filesystem::path& path, PartOpener open,
                               ElementType type, StructureStore structure);
 PipelineHandle prefetched(const PipelineHandle& input, std::int64_t buffer_size);
 PipelineHandle zipped(std::vector<PipelineHandle> inputs, ElementType type);
 
 using ElementFunction = std::function<FlatElement(FlatElement&&)>;
 using ElementPredicate = std::function<bool(const FlatElement&)>;
-using PassFunction = std::function<std::unique_ptr<Pass<FlatElement>>(FlatElement&&)>;
+/// @param key  of the pass that it gives.
+using DatasetFunction =
+    std::function<std::unique_ptr<Pass<FlatElement>>(FlatElement&& element, const PassKey& key)>;
 PipelineHandle mapped(const PipelineHandle& input, ElementFunction fn, ElementType type,
                       const ParallelOptions& options);
 PipelineHandle filtered(const PipelineHandle& input, ElementPredicate predicate);
-PipelineHandle interleaved(const PipelineHandle& input, PassFunction fn, ElementType type,
+PipelineHandle interleaved(const PipelineHandle& input, DatasetFunction fn, ElementType type,
                            std::int64_t cycle_length, std::int64_t block_length,
                            const ParallelOptions& options);
 

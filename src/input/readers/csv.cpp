@@ -77,7 +77,7 @@ template <class T>
 std::errc parse_whole(std::string_view text, T& value) {
   if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end != text.data() + text.size() ? std::errc::invalid_argument : error;
+  return end != text.data() + text.size() ? std::errc::invalid_argument : error;
 }
 
 /// Whether a number is out of range because it is too close to 0. @pre std::from_chars says that it is out of

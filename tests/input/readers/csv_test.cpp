@@ -121,6 +121,8 @@ TEST_CASE("floating-point numbers are rounded once; too small is 0, too large an
   check_no_number<float>("100000000000000000000e25", "does not fit float32");
   check_no_number<f16>("70000", "does not fit float16");
   check_no_number<float>("1.5x", "is no float32");
+  check_no_number<double>("1e-400x", "is no float64");
+  check_no_number<double>("1e999x", "is no float64");
   check_no_number<f16>("x", "is no float16");
 }
 
