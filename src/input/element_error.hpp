@@ -14,10 +14,11 @@ namespace lockstep::detail {
 /// of an iterator; else an Error. The original is nested in it.
 [[noreturn]] void raise_at_element(std::string_view what, std::int64_t index);
 
-/// fn() of the user's, for one element.
+/// fn() of the user's, for one element, unless the pass is stopped.
 template <class F>
 decltype(auto) call_for_element(std::string_view what, std::int64_t index, F&& fn) {
   try {
+    check_stop();
     return fn();
   } catch (const Stopped&) {
     throw;

@@ -1,12 +1,14 @@
 #include "input/function_passes.hpp"
 
 #include "input/host_rows.hpp"
-#include "input/stopping.hpp"
 
 namespace lockstep::detail {
 
 FlatElement host_element(FlatElement&& element) {
-  for (Tensor& leaf : element) leaf = on_host(leaf);
+  for (Tensor& leaf : element) {
+    leaf = on_host(leaf);
+    if (leaf.is_shared() || leaf.is_borrowed()) leaf = leaf.clone();
+  }
   return std::move(element);
 }
 
@@ -19,7 +21,6 @@ std::optional<FlatElement> MapPass::next() {
 
 std::optional<FlatElement> FilterPass::next() {
   for (;;) {
-    check_stop();
     const std::int64_t index = index_++;
     std::optional<FlatElement> element = input_->next();
     if (!element || call_for_element("Dataset::filter", index, [&] { return predicate_(*element); }))
@@ -29,7 +30,6 @@ std::optional<FlatElement> FilterPass::next() {
 
 std::optional<FlatElement> UserPass::next() {
   if (has_ended_) return std::nullopt;
-  check_stop();
   auto element = call_for_element("Dataset::from_generator", index_++, [&]() -> std::optional<FlatElement> {
     if (!input_) {
       has_ended_ = true;  // should this throw

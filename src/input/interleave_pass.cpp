@@ -35,7 +35,9 @@ void InterleavePass::fill() {
     return;
   }
   Place& place = cycle_[static_cast<std::size_t>(place_)];
-  place.pass = call_for_element("Dataset::interleave", index_++, [&] { return fn_(std::move(*element)); });
+  const std::int64_t index = index_++;
+  place.pass =
+      call_for_element("Dataset::interleave", index, [&] { return fn_(std::move(*element), index); });
   if (place_ < num_threads_) {
     auto input = std::make_shared<std::unique_ptr<Pass<FlatElement>>>(std::move(place.pass));
     auto ahead = std::make_unique<PrefetchPass<FlatElement>>([input] { return std::move(*input); }, 1,
@@ -74,7 +76,6 @@ std::optional<FlatElement> InterleavePass::next() {
     block_ = 0;
   };
   while (input_ || num_open_ > 0) {
-    check_stop();
     if (takes_ready_) go_to_ready();
     const auto place = static_cast<std::size_t>(place_);
     if (place == cycle_.size()) {

@@ -10,12 +10,13 @@
 namespace lockstep::detail {
 
 ParallelMapPass::~ParallelMapPass() {
-  stop_.request_stop();
+  stop_.request();
   for (std::thread& thread : threads_) thread.join();
 }
 
 void ParallelMapPass::start() {
   const auto num_threads = static_cast<std::size_t>(options_.num_parallel_calls);
+  stop_.follow_owner();
   finished_.reserve(num_threads);
   threads_.reserve(num_threads);
   while (threads_.size() < num_threads)
@@ -37,7 +38,7 @@ std::optional<FlatElement> ParallelMapPass::next() {
   };
   if (!has_element_.wait(lock, current_stop_token(), can_go_on)) throw Stopped();
   const auto next = find_next();
-  if (next == finished_.end()) return std::nullopt;
+  if (next == finished_.end()) return stop_.end<FlatElement>();
   Outcome<FlatElement> outcome = std::move(next->outcome);
   finished_.erase(next);
   ++num_given_;
@@ -51,11 +52,11 @@ std::optional<ParallelMapPass::Job> ParallelMapPass::take() {
   {
     std::unique_lock lock(mutex_);
     const auto has_room = [this] { return ended_ || num_taken_ - num_given_ < options_.num_parallel_calls; };
-    if (!has_room_.wait(lock, stop_.get_token(), has_room) || ended_) return std::nullopt;
+    if (!has_room_.wait(lock, stop_.token(), has_room) || ended_) return std::nullopt;
   }
   std::optional<Outcome<FlatElement>> input;
   try {
-    if (!input_) input_ = pipeline_->open();
+    if (!input_) input_ = pipeline_->open(key_);
     if (std::optional<FlatElement> element = input_->next())
       input = Outcome<FlatElement>{std::move(*element), nullptr};
   } catch (const Stopped&) {
@@ -82,7 +83,7 @@ Outcome<FlatElement> ParallelMapPass::call(Job&& job) const {
 }
 
 void ParallelMapPass::work() {
-  const StopScope scope(stop_.get_token());
+  const StopScope scope(stop_.token());
   while (std::optional<Job> job = take()) {
     const std::int64_t index = job->index;
     Outcome<FlatElement> outcome = call(std::move(*job));

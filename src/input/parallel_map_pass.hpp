@@ -5,13 +5,13 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <stop_token>
 #include <thread>
 #include <vector>
 
 #include <lockstep/detail/pipeline.hpp>
 
 #include "input/prefetch_pass.hpp"
+#include "input/stopping.hpp"
 
 namespace lockstep::detail {
 
@@ -19,8 +19,9 @@ namespace lockstep::detail {
 /// many elements as they are ahead of the one that is taken next.
 class ParallelMapPass final : public Pass<FlatElement> {
  public:
-  ParallelMapPass(PipelineHandle input, ElementFunction fn, const ParallelOptions& options)
-      : pipeline_(std::move(input)), fn_(std::move(fn)), options_(options) {}
+  ParallelMapPass(PipelineHandle input, const PassKey& key, ElementFunction fn,
+                  const ParallelOptions& options)
+      : pipeline_(std::move(input)), key_(key), fn_(std::move(fn)), options_(options) {}
   ~ParallelMapPass() override;
   /// @throws Error  a thread cannot be started.
   std::optional<FlatElement> next() override;
@@ -44,6 +45,7 @@ class ParallelMapPass final : public Pass<FlatElement> {
   std::vector<Finished>::iterator find_next();
 
   PipelineHandle pipeline_;
+  PassKey key_;
   ElementFunction fn_;
   ParallelOptions options_;
   std::mutex input_mutex_;  // guards input_; taken before mutex_
@@ -54,7 +56,7 @@ class ParallelMapPass final : public Pass<FlatElement> {
   std::int64_t num_taken_ = 0;
   std::int64_t num_given_ = 0;
   bool ended_ = false;  // the input has
-  std::stop_source stop_;
+  ThreadStop stop_;
   std::vector<std::thread> threads_;
 };
 

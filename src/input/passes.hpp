@@ -22,6 +22,7 @@ class CountPass final : public Pass<std::int64_t> {
   explicit CountPass(std::int64_t count) : count_(count) {}
 
   std::optional<std::int64_t> next() override {
+    check_stop();
     return next_ < count_ ? std::optional(next_++) : std::nullopt;
   }
 
@@ -33,8 +34,8 @@ class CountPass final : public Pass<std::int64_t> {
 template <class T>
 class ShufflePass final : public Pass<T> {
  public:
-  ShufflePass(std::unique_ptr<Pass<T>> input, std::int64_t buffer_size, std::uint64_t seed)
-      : input_(std::move(input)), buffer_size_(static_cast<std::size_t>(buffer_size)), random_(seed) {}
+  ShufflePass(std::unique_ptr<Pass<T>> input, std::int64_t buffer_size, const std::mt19937_64& random)
+      : input_(std::move(input)), buffer_size_(static_cast<std::size_t>(buffer_size)), random_(random) {}
 
   std::optional<T> next() override {
     while (input_ && buffer_.size() < buffer_size_) {
@@ -61,13 +62,14 @@ class ShufflePass final : public Pass<T> {
 template <class T>
 class RepeatPass final : public Pass<T> {
  public:
-  RepeatPass(Opener<T> open, std::int64_t count) : open_(std::move(open)), num_left_(count) {}
+  /// @param key, position  of the input's passes.
+  RepeatPass(Opener<T> open, const PassKey& key, int position, std::int64_t count)
+      : open_(std::move(open)), key_(key), position_(position), num_left_(count) {}
 
   std::optional<T> next() override {
     while (num_left_ != 0) {
-      check_stop();
       const bool starts = input_ == nullptr;
-      if (starts) input_ = open_();
+      if (starts) input_ = open_(key_.repetition(position_, num_opened_++));
       if (std::optional<T> value = input_->next()) return value;
       input_.reset();
       if (starts)
@@ -80,7 +82,10 @@ class RepeatPass final : public Pass<T> {
 
  private:
   Opener<T> open_;
+  PassKey key_;
+  int position_;
   std::int64_t num_left_;
+  std::int64_t num_opened_ = 0;
   std::unique_ptr<Pass<T>> input_;
 };
 
@@ -107,7 +112,6 @@ class SkipPass final : public Pass<T> {
 
   std::optional<T> next() override {
     while (num_left_ > 0) {
-      check_stop();
       --num_left_;                         // also where the element throws
       if (!input_->next()) num_left_ = 0;  // the end, and ever after
     }
@@ -152,7 +156,6 @@ class ShardPass final : public Pass<T> {
  private:
   /// The input's next value, which counts also where it throws.
   std::optional<T> take() {
-    check_stop();
     shard_ = (shard_ + 1) % num_shards_;
     if (num_needed_ > 0) --num_needed_;
     return input_->next();
@@ -172,7 +175,8 @@ class UnknownShardPass final : public Pass<T> {
   std::optional<T> next() override {
     raise<ContextError>({__FILE__, __LINE__, __func__},
                         "Dataset::shard(shard_hint, shard_hint): which shard it is has not been told. Pass "
-                        "AutoShardPolicy::hint to auto_shard or distribute_dataset.");
+                        "AutoShardPolicy::hint to auto_shard or distribute_dataset; in datasets that "
+                        "interleave's function makes, which are not told, pass numbers.");
   }
 };
 

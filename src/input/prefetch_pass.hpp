@@ -10,7 +10,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <stop_token>
 #include <thread>
 #include <utility>
 
@@ -40,19 +39,21 @@ template <class T>
 class PrefetchPass final : public Pass<T> {
  public:
   /// @param on_ready  called on the thread after each element and at the end; may be empty.
-  PrefetchPass(Opener<T> open, std::int64_t buffer_size, std::function<void()> on_ready = {})
+  PrefetchPass(std::function<std::unique_ptr<Pass<T>>()> open, std::int64_t buffer_size,
+               std::function<void()> on_ready = {})
       : open_(std::move(open)),
         buffer_size_(static_cast<std::size_t>(buffer_size)),
         on_ready_(std::move(on_ready)) {}
   ~PrefetchPass() override {
-    stop_.request_stop();
+    stop_.request();
     if (thread_.joinable()) thread_.join();
   }
 
   /// Starts the thread, if `next` has not. @throws Error  it cannot be started.
   void start() {
-    if (!thread_.joinable())
-      thread_ = start_thread("Dataset: the thread that reads ahead", [this] { read(); });
+    if (thread_.joinable()) return;
+    stop_.follow_owner();
+    thread_ = start_thread("Dataset: the thread that reads ahead", [this] { read(); });
   }
   /// Whether `next` would not wait. @pre started.
   bool is_ready() {
@@ -68,7 +69,7 @@ class PrefetchPass final : public Pass<T> {
     std::unique_lock lock(mutex_);
     if (!has_outcome()) ++num_waits_;
     if (!has_element_.wait(lock, current_stop_token(), [this] { return has_outcome(); })) throw Stopped();
-    if (ready_.empty()) return std::nullopt;
+    if (ready_.empty()) return stop_.end<T>();
     Outcome<T> outcome = std::move(ready_.front());
     ready_.pop_front();
     lock.unlock();
@@ -94,10 +95,10 @@ class PrefetchPass final : public Pass<T> {
   }
 
   void read() {
-    const StopScope scope(stop_.get_token());
+    const StopScope scope(stop_.token());
     std::unique_ptr<Pass<T>> input;
     std::unique_lock lock(mutex_);
-    while (has_room_.wait(lock, stop_.get_token(), [this] { return ready_.size() < buffer_size_; })) {
+    while (has_room_.wait(lock, stop_.token(), [this] { return ready_.size() < buffer_size_; })) {
       lock.unlock();
       std::optional<Outcome<T>> outcome = read_one(input);
       lock.lock();
@@ -114,7 +115,7 @@ class PrefetchPass final : public Pass<T> {
     }
   }
 
-  Opener<T> open_;
+  std::function<std::unique_ptr<Pass<T>>()> open_;
   std::size_t buffer_size_;
   std::function<void()> on_ready_;
   std::mutex mutex_;  // guards ready_ and ended_
@@ -122,7 +123,7 @@ class PrefetchPass final : public Pass<T> {
   std::deque<Outcome<T>> ready_;
   bool ended_ = false;
   std::atomic<std::int64_t> num_waits_ = 0;
-  std::stop_source stop_;
+  ThreadStop stop_;
   std::thread thread_;
 };
 

@@ -44,7 +44,7 @@ WorkerStep DealPass::take(Elements& elements) {
     if (!own.has_data) {
       own.leaves = leaves_of(*part->front().batch);
       first = replica;
-    } else if (parts_.size() > 1) {
+    } else {
       check_same_leaves("replica", first, own.leaves, replica, leaves_of(*part->front().batch));
     }
     own.has_data = true;
@@ -122,10 +122,22 @@ ReceivePass::ReceivePass(std::function<PartPasses()> open, std::shared_ptr<const
   steps_ = std::move(ahead);
 }
 
+ReceivePass::~ReceivePass() {
+  if (process_.is_forked())
+    static_cast<void>(steps_.release());  // its destruction would wait for threads that are not there
+  else
+    stop_.request();
+}
+
 std::optional<Step> ReceivePass::next() {
+  LOCKSTEP_EXPECTS(!process_.is_forked(), ContextError,
+                   "DistributedIterator::next: this process is a fork of the one that made the iterator, and "
+                   "has none of its threads. Make iterators after the fork.");
   LOCKSTEP_EXPECTS(
       !has_strategy() || in_cross_replica_context(), ContextError,
       "DistributedIterator::next: called in a replica function. Fetch outside, and pass the value to run.");
+  // The threads below are this pass's; whether this call waits is its thread's.
+  const StopScope scope(current_stop_token(), stop_.token());
   const std::int64_t waits_before = ahead_ ? ahead_->num_waits() : 0;
   std::optional<FetchedStep> fetched = steps_->next();
   if (!fetched) return std::nullopt;

@@ -11,8 +11,10 @@
 #include <lockstep/input/distributed_dataset.hpp>
 #include <lockstep/input/step_exchange.hpp>
 
+#include "detail/process.hpp"
 #include "input/fetching.hpp"
 #include "input/prefetch_pass.hpp"
+#include "input/stopping.hpp"
 #include "input/worker_step.hpp"
 
 namespace lockstep::detail {
@@ -71,12 +73,15 @@ class ReceivePass final : public StepPass {
  public:
   /// Starts the pass with the other workers, but reads nothing yet.
   ReceivePass(std::function<PartPasses()> open, std::shared_ptr<const StepPlan> plan);
-  /// @throws ContextError  in a replica function.
+  ~ReceivePass() override;
+  /// @throws ContextError  in a replica function; in a fork of the process that made this.
   std::optional<Step> next() override;
   std::int64_t num_waits() const noexcept override { return num_waits_; }
 
  private:
   std::shared_ptr<const StepPlan> plan_;  // owners: as DealPass's
+  Process process_;
+  ThreadStop stop_;
   std::unique_ptr<Pass<FetchedStep>> steps_;
   PrefetchPass<FetchedStep>* ahead_ = nullptr;  // steps_, if it has a thread
   std::int64_t num_waits_ = 0;

@@ -5,20 +5,29 @@
 namespace lockstep::detail {
 namespace {
 
-std::stop_token& current() noexcept {
-  thread_local std::stop_token token;
-  return token;
+struct Tokens {
+  std::stop_token current, owner;
+};
+
+Tokens& tokens() noexcept {
+  thread_local Tokens tokens;
+  return tokens;
 }
 
 }  // namespace
 
-const std::stop_token& current_stop_token() noexcept { return current(); }
-
-StopScope::StopScope(std::stop_token token) : before_(std::exchange(current(), std::move(token))) {}
-StopScope::~StopScope() { current() = std::move(before_); }
+const std::stop_token& current_stop_token() noexcept { return tokens().current; }
 
 void check_stop() {
-  if (current().stop_requested()) throw Stopped();
+  if (tokens().current.stop_requested()) throw Stopped();
 }
+
+StopScope::StopScope(std::stop_token token, std::stop_token owner)
+    : before_(std::exchange(tokens().current, std::move(token))),
+      owner_before_(std::exchange(tokens().owner, std::move(owner))) {}
+
+StopScope::~StopScope() { tokens() = {std::move(before_), std::move(owner_before_)}; }
+
+void ThreadStop::follow_owner() { owner_.emplace(tokens().owner, Request{source_}); }
 
 }  // namespace lockstep::detail

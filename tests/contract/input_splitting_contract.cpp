@@ -1,15 +1,19 @@
 // Batches, split over the replicas of one worker or dealt to them whole, arrive on their devices.
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 
 #include <lockstep/error.hpp>
 #include <lockstep/input/dataset.hpp>
 #include <lockstep/strategy/mirrored_strategy.hpp>
 
 #include "support/delivered.hpp"
+#include "support/input.hpp"
 #include "support/matchers.hpp"
 #include "support/test_backend.hpp"
 
@@ -161,4 +165,36 @@ TEST_CASE("value-context: a replica's part of the whole", "[input][conformance]"
     CHECK(part[replica].dtype() == DType::f64);
     CHECK(part[replica].device() == devices[static_cast<std::size_t>(replica)]);
   }
+}
+
+TEST_CASE("elements without tensors are batched and passed to every replica", "[input]") {
+  MirroredStrategy strategy(TestBackend::devices(2));
+  const auto policy = GENERATE(AutoShardPolicy::automatic, AutoShardPolicy::off);
+  const auto num_steps = [&](const auto& elements) {
+    int count = 0;
+    for (const auto& step : strategy.distribute_dataset(elements.batch(2), {.auto_shard_policy = policy})) {
+      static_cast<void>(step);
+      ++count;
+    }
+    return count;
+  };
+  const auto numbers = Dataset::range(5);
+  CHECK(num_steps(numbers.map([](const Tensor&) { return std::optional<Tensor>(); })) == 3);
+  CHECK(num_steps(numbers.map([](const Tensor&) { return std::vector<Tensor>(); })) == 3);
+  CHECK(num_steps(numbers.map([](const Tensor&) { return std::map<std::string, Tensor>(); })) == 3);
+  CHECK(num_steps(Dataset::zip(numbers, numbers.map([](const Tensor&) { return std::vector<Tensor>(); }))) ==
+        3);
+}
+
+TEST_CASE("replicas of one step have elements of one dtype, also where one dataset is dealt", "[input]") {
+  MirroredStrategy strategy(TestBackend::devices(2));
+  const auto mixed = Dataset::range(4).map(
+      [](const Tensor& x) { return x.item<std::int64_t>() == 1 ? x.cast(DType::f32) : x; });
+  auto iterator =
+      strategy.distribute_datasets_from_function([&](const InputContext&) { return mixed.batch(1); })
+          .iterator();
+  CHECK_THROWS_MATCHES(iterator.next(), CollectiveMismatch,
+                       says("component 0 is [1] float32 on replica 1, but [1] int64 on replica 0"));
+  CHECK(test::components(iterator.next()) == std::vector<Values>{{2}, {3}});
+  CHECK_FALSE(iterator.next_optional());
 }

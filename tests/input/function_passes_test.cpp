@@ -1,4 +1,7 @@
+#include <algorithm>
 #include <atomic>
+#include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <stdexcept>
@@ -210,4 +213,40 @@ TEST_CASE("a generator that cannot be started has no elements after its exceptio
   CHECK_FALSE(pass->next());
   CHECK(*num_made == 1);
   CHECK(flat_elements(dataset) == Values{0, 1});
+}
+
+TEST_CASE("what makes elements may use its tensors again", "[input][host]") {
+  const auto filled = [] {
+    return [scratch = Tensor::zeros({1}, DType::i64, "CPU:0"), next = 0]() mutable -> std::optional<Tensor> {
+      return next == 6 ? std::nullopt : std::optional(scratch.fill_(next++));
+    };
+  };
+  // The same memory, which is the function's own.
+  const auto borrowed = [] {
+    return [frame = std::make_shared<std::int64_t>(), next = 0]() mutable -> std::optional<Tensor> {
+      if (next == 6) return std::nullopt;
+      *frame = next++;
+      return Tensor::view(frame.get(), {1}, DType::i64, "CPU:0");
+    };
+  };
+  struct Read {
+    std::function<std::function<std::optional<Tensor>()>()> make;
+    auto operator()(const std::filesystem::path&) const { return make(); }
+  };
+  const Tensor scratch = Tensor::zeros({1}, DType::i64, "CPU:0");
+  const auto mapped = [scratch](const Tensor& x) {
+    Tensor result = scratch;
+    return result.fill_(x.item<std::int64_t>());
+  };
+  for (const TypedDataset<Tensor>& elements :
+       {Dataset::from_generator(filled), Dataset::from_generator(borrowed),
+        TypedDataset<Tensor>(Dataset::from_files({"a"}, Read{filled})),
+        TypedDataset<Tensor>(Dataset::from_files({"a"}, Read{borrowed})),
+        TypedDataset<Tensor>(Dataset::range(6).map(mapped))}) {
+    CHECK(flat_elements(elements.batch(3)) == Values{0, 1, 2, 3, 4, 5});
+    Values shuffled = flat_elements(elements.shuffle(6, 1));
+    std::sort(shuffled.begin(), shuffled.end());
+    CHECK(shuffled == Values{0, 1, 2, 3, 4, 5});
+    CHECK(flat_elements(elements.prefetch(3)) == Values{0, 1, 2, 3, 4, 5});
+  }
 }

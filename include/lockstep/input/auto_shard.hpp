@@ -11,7 +11,10 @@ namespace lockstep {
 /// `.shard(Dataset::shard_hint, Dataset::shard_hint)` in it is a shard for each input pipeline.
 ///
 /// Files are shared out below every transformation; zipped and concatenated datasets must all come from
-/// `from_files`.
+/// `from_files`. Zipped ones pair the rows of the whole where their files have equal numbers of rows.
+///
+/// Where elements are shared out, by ::data or ::hint, a shuffle before it needs a seed: without one `next`
+/// throws InvalidArgument.
 ///
 /// With fewer files or elements than pipelines, a share that has some throws InvalidArgument on its first
 /// `next`, since another has none. `automatic` warns on the standard error stream, once for each dataset,

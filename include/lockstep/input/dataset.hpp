@@ -45,9 +45,16 @@ class Transformations : public Base {
   static constexpr std::int64_t shard_hint = kShardHint;
 
   /// The elements in random order: each is drawn from a buffer of the next `buffer_size` ones, so that a
-  /// buffer as large as the dataset gives every order alike. Each pass has another order. The sequence of
-  /// orders depends on `seed` only; without one it differs from run to run. @throws InvalidArgument
-  /// buffer_size < 1.
+  /// buffer as large as the dataset gives every order alike. Each pass has another order.
+  ///
+  /// An order depends on `seed`, on the iterator's number, and on the place within its pass: which
+  /// repetition, which element of `interleave`, how many shuffles and repetitions come before this one. It
+  /// does not depend on threads, nor on how far other iterators were read. Iterators are numbered where they
+  /// are made, over all that is made of this dataset, those of each shard apart: so shards remain parts of
+  /// one order. Datasets shuffled by one seed go together in `zip`. Without a seed orders differ from run to
+  /// run.
+  /// @throws InvalidArgument  buffer_size < 1; on `next`, no seed where a share of the elements is kept that
+  /// other processes share (auto_shard): each would draw another order.
   Self shuffle(std::int64_t buffer_size, std::optional<std::uint64_t> seed = {}) const {
     return Self(shuffled(this->pipeline(), buffer_size, seed));
   }
@@ -66,6 +73,7 @@ class Transformations : public Base {
   /// All but the first `count` elements. @throws InvalidArgument  count < 0.
   Self skip(std::int64_t count) const { return Self(skipped(this->pipeline(), count)); }
   /// Elements index, index + num_shards, …; one that throws has its number too, and throws in every shard.
+  /// Shards of one dataset are apart, also where it is shuffled without a seed; those of two such are not.
   /// With `shard_hint` for both: the number of input pipelines and which one it is, once auto_shard or
   /// distribute_dataset has been called with AutoShardPolicy::hint; before that `next` throws ContextError.
   /// @throws InvalidArgument  no shards, or an index that is not one of them.

@@ -94,7 +94,8 @@ auto element_spec(const DistributedState<D>& state) {
 /// a value is gone, after the work enqueued until then on the stream that was current when `next` gave it:
 /// order other streams' use before that by events.
 ///
-/// Destroying it waits for the function of the dataset's that the thread is in, if any.
+/// Destroying it waits for the calls of the dataset's functions that its threads are in, and for no other. In
+/// a fork of the process that made it, it can only be destroyed.
 ///
 /// With several workers a step exists on all of them or on none: it does as long as a replica of any has
 /// data, and those that have none get elements without rows, of the others' dtypes and other extents. Workers
@@ -109,7 +110,8 @@ class DistributedIterator {
 
   /// The next step's values: one component for each local replica, in replica order. Some may have no rows.
   /// @throws OutOfRange  the end of the pass.
-  /// @throws ContextError  in a replica function: fetch outside and pass the value to `run`. Moved-from.
+  /// @throws ContextError  in a replica function: fetch outside and pass the value to `run`. In a fork of the
+  /// process that made this. Moved-from.
   /// @throws InvalidArgument  elements that cannot be batched or split; of datasets for each replica, other
   /// keys, lengths or dtypes than another's. @throws what the dataset's functions
   /// do, at their step; the next call goes on after it: what replicas already had of that step is left out.
@@ -188,6 +190,7 @@ class DistributedDataset {
   DistributedDataset(const DistributedDataset&) = default;  // and no move: a handle is never empty
   DistributedDataset& operator=(const DistributedDataset&) = default;
 
+  /// A pass, from its beginning. Its random orders are settled here (Dataset::shuffle).
   DistributedIterator<D> iterator() const { return DistributedIterator<D>(state_); }
   Iterator begin() const { return Iterator(iterator()); }
   std::default_sentinel_t end() const { return {}; }
