@@ -1,5 +1,7 @@
 #include "input/readers/csv_parser.hpp"
 
+#include <algorithm>
+
 namespace lockstep::detail {
 namespace {
 
@@ -46,10 +48,11 @@ std::size_t CsvParser::peek_line_end() {
   return c == '\r' && peek(1) == '\n' ? 2 : 0;
 }
 
-void CsvParser::keep(std::string* text, char byte) const {
-  if (!text) return;
-  if (text->size() < text->capacity()) return text->push_back(byte);
-  append_within(*text, {&byte, 1}, source_->position() + source_->max_left());
+void CsvParser::take_bytes(std::size_t size, std::string* text) {
+  const std::string_view bytes = rest().substr(0, size);
+  line_ += static_cast<std::uint64_t>(std::count(bytes.begin(), bytes.end(), '\n'));
+  if (text) append_within(*text, bytes, source_->position() + source_->max_left());
+  next_ += size;
 }
 
 bool CsvParser::next() {
@@ -84,13 +87,14 @@ bool CsvParser::next() {
 
 void CsvParser::read_field(std::size_t index, std::string* text) {
   if (quotes_ && peek() == '"') return read_quoted(index, text);
-  for (;;) {
-    const int c = peek();
-    if (c == kEnd || c == static_cast<unsigned char>(delimiter_) || peek_line_end() > 0) return;
+  const auto may_end = [this](char c) { return c == delimiter_ || c == '\n' || c == '\r' || c == '"'; };
+  for (int c = peek(); c != kEnd; c = peek()) {
+    if (c == static_cast<unsigned char>(delimiter_) || peek_line_end() > 0) return;
     if (quotes_ && c == '"')
       fail_at(position(), line_, index, "a quote within a field that does not begin with one");
-    take();
-    keep(text, static_cast<char>(c));
+    const std::string_view bytes = rest();  // the first one is the field's
+    const auto end = std::find_if(bytes.begin() + 1, bytes.end(), may_end);
+    take_bytes(static_cast<std::size_t>(end - bytes.begin()), text);
   }
 }
 
@@ -98,13 +102,12 @@ void CsvParser::read_quoted(std::size_t index, std::string* text) {
   const std::uint64_t begin = position(), line = line_;
   take();
   for (;;) {
-    const int c = take();
-    if (c == kEnd) fail_at(begin, line, index, "a quoted field without its end");
-    if (c == '"') {
-      if (peek() != '"') break;
-      take();
-    }
-    keep(text, static_cast<char>(c));
+    if (peek() == kEnd) fail_at(begin, line, index, "a quoted field without its end");
+    take_bytes(std::min(rest().find('"'), rest().size()), text);
+    if (rest().empty()) continue;
+    take();
+    if (peek() != '"') break;
+    take_bytes(1, text);
   }
   const int c = peek();
   if (c != kEnd && c != static_cast<unsigned char>(delimiter_) && peek_line_end() == 0)

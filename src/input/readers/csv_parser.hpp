@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "input/byte_source.hpp"
@@ -39,8 +40,10 @@ class CsvParser {
   int take();
   /// The length of the line's end that comes next; 0: none does.
   std::size_t peek_line_end();
-  /// @param text  null: the bytes are passed over.
-  void keep(std::string* text, char byte) const;
+  /// Takes bytes that are in the buffer. @param text  null: they are passed over.
+  void take_bytes(std::size_t size, std::string* text);
+  /// What is in the buffer and not taken yet.
+  std::string_view rest() const { return std::string_view(buffer_).substr(next_); }
   std::uint64_t position() const { return source_->position() - (buffer_.size() - next_); }
   /// @param text  null: passes over it.
   void read_field(std::size_t index, std::string* text);
