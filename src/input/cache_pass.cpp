@@ -1,5 +1,8 @@
 #include "input/cache_pass.hpp"
 
+#include <lockstep/error.hpp>
+
+#include "detail/warn.hpp"
 #include "input/stopping.hpp"
 #include "input/transform.hpp"
 
@@ -20,12 +23,21 @@ std::optional<FlatElement> ReplayPass::next() {
   return next_ < elements_->size() ? std::optional(clone((*elements_)[next_++])) : std::nullopt;
 }
 
+RecordPass::~RecordPass() {
+  if (elements_ && !elements_->empty() && cache_->warns())
+    warn(concat("Dataset::cache: a pass was dropped after ", elements_->size(),
+                " elements, before it came to its end, so they are not kept. Let a pass come to its end, or "
+                "call take before cache."));
+}
+
 std::optional<FlatElement> RecordPass::next() {
   try {
     std::optional<FlatElement> element = input_->next();
     if (elements_ && element) elements_->push_back(clone(*element));
     if (elements_ && !element) cache_->set(std::move(elements_));
     return element;
+  } catch (const Stopped&) {
+    throw;  // dropped
   } catch (...) {
     elements_.reset();
     throw;

@@ -21,6 +21,8 @@ class ElementCache {
     const std::scoped_lock lock(mutex_);
     return elements_;
   }
+  /// Whether to say that elements are not kept; true once, while there are none.
+  bool warns() const { return !get() && first_loss_(); }
   void set(CachedElements elements) {
     const std::scoped_lock lock(mutex_);
     if (!elements_) elements_ = std::move(elements);
@@ -29,6 +31,7 @@ class ElementCache {
  private:
   mutable std::mutex mutex_;  // guards elements_
   CachedElements elements_;
+  FirstTime first_loss_;
 };
 
 /// Copies of the cached elements.
@@ -49,6 +52,7 @@ class RecordPass final : public Pass<FlatElement> {
       : input_(std::move(input)),
         cache_(std::move(cache)),
         elements_(std::make_shared<std::vector<FlatElement>>()) {}
+  ~RecordPass() override;
   std::optional<FlatElement> next() override;
 
  private:

@@ -139,7 +139,10 @@ std::optional<Step> ReceivePass::next() {
   // The threads below are this pass's; whether this call waits is its thread's.
   const StopScope scope(current_stop_token(), stop_.token());
   const std::int64_t waits_before = ahead_ ? ahead_->num_waits() : 0;
-  std::optional<FetchedStep> fetched = steps_->next();
+  std::optional<FetchedStep> fetched = [this] {
+    const DefaultContext context;  // as on the thread that makes steps ahead
+    return steps_->next();
+  }();
   if (!fetched) return std::nullopt;
   const bool was_ready = ahead_ && ahead_->num_waits() == waits_before;
   const auto is_idle = [](const Device& device) { return current_stream(device).is_complete(); };

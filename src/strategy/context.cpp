@@ -1,3 +1,5 @@
+#include <utility>
+
 #include <lockstep/error.hpp>
 #include <lockstep/strategy/context.hpp>
 #include <lockstep/strategy/replica_context.hpp>
@@ -10,6 +12,7 @@ namespace lockstep {
 namespace {
 
 thread_local detail::ContextFrame* innermost = nullptr;
+thread_local bool within_default_context = false;
 thread_local std::optional<detail::ContextFrame> set_frame;  // what set_strategy made, always the outermost
 
 }  // namespace
@@ -32,6 +35,15 @@ ContextFrame::~ContextFrame() {
   ContextFrame** link = &innermost;
   while (*link != nullptr && *link != this) link = &(*link)->outer_;
   if (*link == this) *link = outer_;
+}
+
+DefaultContext::DefaultContext() noexcept
+    : innermost_before_(std::exchange(innermost, nullptr)),
+      was_within_(std::exchange(within_default_context, true)) {}
+
+DefaultContext::~DefaultContext() {
+  innermost = innermost_before_;
+  within_default_context = was_within_;
 }
 
 const ContextFrame* ContextFrame::top() noexcept {
@@ -75,7 +87,8 @@ std::optional<int> get_update_replica_id() {
 }
 
 void set_strategy(Strategy* strategy) {
-  const bool settable = innermost == nullptr || (set_frame.has_value() && innermost == &*set_frame);
+  const bool settable = !within_default_context &&
+                        (innermost == nullptr || (set_frame.has_value() && innermost == &*set_frame));
   LOCKSTEP_EXPECTS(settable, ContextError, "set_strategy(",
                    strategy != nullptr ? strategy->name() : "nullptr", ") inside a scope of ",
                    get_strategy().name(), ". Leave the scope first.");

@@ -1,13 +1,16 @@
 #include "input/cache_pass.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <stdexcept>
+#include <string>
 
 #include <catch2/catch_test_macros.hpp>
 
 #include <lockstep/error.hpp>
 #include <lockstep/input/dataset.hpp>
 
+#include "support/captured_stderr.hpp"
 #include "support/input.hpp"
 
 using namespace lockstep;
@@ -44,9 +47,18 @@ TEST_CASE("a cache reads its input once", "[input][host]") {
 TEST_CASE("a cache keeps nothing of a pass that does not end", "[input][host]") {
   const auto count = std::make_shared<int>(0);
   const auto cache = counted(count).cache();
-  CHECK(flat_elements(cache.take(3)) == sequence(0, 3));
+  const std::string told = test::captured_stderr([&] {
+    CHECK(flat_elements(cache.take(0)).empty());
+    CHECK(flat_elements(cache.take(3)) == sequence(0, 3));
+    CHECK(flat_elements(cache.take(3)) == sequence(0, 3));
+  });
+  CHECK(told.starts_with("lockstep: Dataset::cache: a pass was dropped after 3 elements, before it came to "
+                         "its end, so they are not kept. Let a pass come to its end, or call take before "
+                         "cache."));
+  CHECK(std::count(told.begin(), told.end(), '\n') == 1);
   CHECK(flat_elements(cache) == sequence(0, 5));
-  CHECK(*count == 8);
+  CHECK(*count == 11);
+  CHECK(test::captured_stderr([&] { flat_elements(cache.take(1)); }).empty());
 }
 
 TEST_CASE("a cache keeps nothing of a pass that throws", "[input][host]") {

@@ -84,7 +84,9 @@ class Transformations : public Base {
   /// keys: then on `next`, where they are not known before.
   Self concatenate(const Self& other) const { return Self(concatenated(this->pipeline(), other.pipeline())); }
   /// The elements of the first pass that comes to its end, kept in memory: later passes over this dataset and
-  /// its copies read nothing else. A pass that is dropped, or that throws, keeps nothing.
+  /// its copies read nothing else. A pass that is dropped, or that throws, keeps nothing; one that is dropped
+  /// midway says so on the standard error stream, once for each dataset. A pass has come to its end when it
+  /// was asked for an element and there was none, so `take` after this does not let it.
   Self cache() const { return Self(cached(this->pipeline())); }
   /// The same elements, made ahead on a thread of each pass's own, up to `buffer_size` of them. The thread
   /// starts with the first `next`. Dropping the pass waits for the function that the thread is in, if any.
@@ -102,8 +104,8 @@ class Transformations : public Base {
 ///
 /// Functions are copied, called as const, and by every pass, on the thread that takes the elements (of a
 /// distributed dataset the one that makes steps ahead, see DistributedIterator) or, below `prefetch` and with
-/// `num_parallel_calls`, on threads of the pass's; passes on several threads call them together. What they
-/// throw is thrown by `next`, where the element would have come: an Error whose message begins with the
+/// `num_parallel_calls`, on threads of the pass's; always in the default context (get_strategy), whatever
+/// scope that thread is in. Passes on several threads call them together. What they throw is thrown by `next`, where the element would have come: an Error whose message begins with the
 /// transformation and the element's index, of the same class where that is one of lockstep's, with the
 /// original nested (std::rethrow_if_nested). The next call goes on with the element after it.
 class Dataset : public detail::Transformations<Dataset, detail::DatasetHandle> {

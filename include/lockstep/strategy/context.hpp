@@ -69,6 +69,20 @@ class [[nodiscard]] ContextFrame {
   ContextFrame* outer_;
 };
 
+/// The default context on this thread while it lives, whichever scopes it is in: for functions of the user's
+/// that are called here as well as on threads of the library's. `set_strategy` throws meanwhile.
+class [[nodiscard]] DefaultContext {
+ public:
+  DefaultContext() noexcept;
+  ~DefaultContext();
+  DefaultContext(const DefaultContext&) = delete;
+  DefaultContext& operator=(const DefaultContext&) = delete;
+
+ private:
+  ContextFrame* innermost_before_;
+  bool was_within_;
+};
+
 }  // namespace detail
 
 /// Cross-replica context of a strategy until the end of the block, on this thread, which must be the one that
