@@ -40,7 +40,7 @@ StreamRef Buffer::stream() const {
   return {*device_, stream_};
 }
 
-std::span<std::byte> Buffer::host_bytes() const {
+std::span<std::byte> Buffer::host_bytes() const& {
   LOCKSTEP_EXPECTS(device_ != nullptr, ContextError,
                    "Buffer::host_bytes: the Buffer is empty: default-constructed or moved from.");
   LOCKSTEP_EXPECTS(device_->device().kind() == DeviceKind::cpu, InvalidArgument, "Buffer::host_bytes: the ",

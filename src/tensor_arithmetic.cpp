@@ -83,28 +83,28 @@ Tensor operator-(const Tensor& a) {
   return out;
 }
 
-Tensor& Tensor::add_(const Tensor& other) {
+Tensor& Tensor::add_(const Tensor& other) & {
   return combine_in_place("add_", BinaryOp::add, *this, other), *this;
 }
-Tensor& Tensor::sub_(const Tensor& other) {
+Tensor& Tensor::sub_(const Tensor& other) & {
   return combine_in_place("sub_", BinaryOp::subtract, *this, other), *this;
 }
-Tensor& Tensor::mul_(const Tensor& other) {
+Tensor& Tensor::mul_(const Tensor& other) & {
   return combine_in_place("mul_", BinaryOp::multiply, *this, other), *this;
 }
-Tensor& Tensor::div_(const Tensor& other) {
+Tensor& Tensor::div_(const Tensor& other) & {
   return combine_in_place("div_", BinaryOp::divide, *this, other), *this;
 }
-Tensor& Tensor::add_(const Scalar& value) {
+Tensor& Tensor::add_(const Scalar& value) & {
   return combine_in_place("add_", BinaryOp::add, *this, value), *this;
 }
-Tensor& Tensor::sub_(const Scalar& value) {
+Tensor& Tensor::sub_(const Scalar& value) & {
   return combine_in_place("sub_", BinaryOp::subtract, *this, value), *this;
 }
-Tensor& Tensor::mul_(const Scalar& value) {
+Tensor& Tensor::mul_(const Scalar& value) & {
   return combine_in_place("mul_", BinaryOp::multiply, *this, value), *this;
 }
-Tensor& Tensor::div_(const Scalar& value) {
+Tensor& Tensor::div_(const Scalar& value) & {
   return combine_in_place("div_", BinaryOp::divide, *this, value), *this;
 }
 

@@ -72,7 +72,7 @@ Tensor Tensor::cast(DType dtype) const {
   return result;
 }
 
-Tensor& Tensor::copy_(const Tensor& other) {
+Tensor& Tensor::copy_(const Tensor& other) & {
   detail::require_writable("copy_", *this);
   detail::require_same_dtype("copy_", *this, other);
   if (other.rank() > 0) detail::require_same_shape("copy_", *this, other);
@@ -96,7 +96,7 @@ Tensor& Tensor::copy_(const Tensor& other) {
   return *this;
 }
 
-Tensor& Tensor::fill_(const Scalar& value) {
+Tensor& Tensor::fill_(const Scalar& value) & {
   detail::require_writable("fill_", *this);
   if (size() > 0) {
     const StreamRef stream = current_stream(device());

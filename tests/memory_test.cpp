@@ -61,6 +61,7 @@ TEST_CASE("page-locked bytes are the host's, and move", "[memory]") {
   PinnedBuffer& same = third;
   third = std::move(same);
   CHECK(third.bytes().size() == 100);
-  CHECK(PinnedBuffer(0, "CPU:0").bytes().empty());
-  CHECK(PinnedBuffer().bytes().empty());
+  const PinnedBuffer no_bytes(0, "CPU:0"), none;
+  CHECK(no_bytes.bytes().empty());
+  CHECK(none.bytes().empty());
 }

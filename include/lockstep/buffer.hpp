@@ -30,7 +30,8 @@ class Buffer {
   /// The bytes of a buffer on the host.
   /// @throws InvalidArgument  the buffer is on another kind of device.
   /// @throws ContextError  this belongs to no device: default-constructed or moved-from.
-  std::span<std::byte> host_bytes() const;
+  std::span<std::byte> host_bytes() const&;
+  void host_bytes() const&& = delete;  // would outlive them
   /// A copy, made on `stream`.
   /// @throws InvalidArgument  the stream is of another device; names both.
   /// @throws ContextError  this belongs to no device.

@@ -37,7 +37,8 @@ class Device {
   DeviceKind kind() const noexcept { return kind_; }
   /// Position among the devices of its kind in its process.
   int index() const noexcept { return index_; }
-  const std::string& job() const noexcept { return job_; }
+  const std::string& job() const& noexcept { return job_; }
+  std::string job() const&& { return job_; }
   int task() const noexcept { return task_; }
   /// Whether the name is one of this process's: no other job or task.
   bool is_local() const noexcept { return job_ == kLocalJob && replica_ == 0 && task_ == 0; }

@@ -35,7 +35,8 @@ class Error : public std::runtime_error {
   explicit Error(const std::string& message, ErrorContext context = {})
       : std::runtime_error(message), context_(std::move(context)) {}
   /// @return where and with what it happened.
-  const ErrorContext& context() const noexcept { return context_; }
+  const ErrorContext& context() const& noexcept { return context_; }
+  ErrorContext context() const&& { return context_; }
 
  private:
   ErrorContext context_;

@@ -37,7 +37,8 @@ class PinnedBuffer {
   PinnedBuffer& operator=(PinnedBuffer&& other) noexcept;
   ~PinnedBuffer();
 
-  std::span<std::byte> bytes() const noexcept { return bytes_; }
+  std::span<std::byte> bytes() const& noexcept { return bytes_; }
+  void bytes() const&& = delete;  // would outlive them
 
  private:
   std::span<std::byte> bytes_;

@@ -37,9 +37,10 @@ class Shape {
   /// Extent of `axis`; negative axes count from the end.
   /// @throws InvalidArgument  the axis is outside [-rank, rank).
   std::int64_t operator[](int axis) const;
-  std::span<const std::int64_t> extents() const noexcept {
+  std::span<const std::int64_t> extents() const& noexcept {
     return {extents_.data(), static_cast<std::size_t>(rank_)};
   }
+  void extents() const&& = delete;  // would outlive the extents
   auto begin() const noexcept { return extents_.begin(); }
   auto end() const noexcept { return extents_.begin() + rank_; }
 
@@ -81,7 +82,8 @@ class Axes {
   Axes(std::vector<std::int64_t> axes) : axes_(std::move(axes)) {}
 
   bool empty() const noexcept { return axes_.empty(); }
-  std::span<const std::int64_t> values() const noexcept { return axes_; }
+  std::span<const std::int64_t> values() const& noexcept { return axes_; }
+  void values() const&& = delete;  // would outlive them
   /// Sorted axes in [0, rank), each once.
   /// @throws InvalidArgument  an axis is out of range or repeated.
   std::vector<int> normalized(const Shape& shape, const char* what) const;

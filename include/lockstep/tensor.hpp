@@ -92,16 +92,20 @@ class Tensor {
   }
 
   bool defined() const noexcept { return storage_ != nullptr; }
-  const Shape& shape() const { return checked().view_.shape; }
+  /// What Tensors refer to is copied for temporaries, here and below: nothing dangles.
+  const Shape& shape() const& { return checked().view_.shape; }
+  Shape shape() const&& { return checked().view_.shape; }
   DType dtype() const { return checked().view_.dtype; }
-  const Device& device() const { return checked().view_.device; }
+  const Device& device() const& { return checked().view_.device; }
+  Device device() const&& { return checked().view_.device; }
   int rank() const { return shape().rank(); }
   std::int64_t size() const { return shape().size(); }
   std::int64_t nbytes() const { return checked().view_.nbytes(); }
   bool is_contiguous() const { return checked().view_.is_contiguous(); }
   bool is_read_only() const { return checked().view_.read_only; }
   /// The bytes, for backends and engines.
-  const TensorView& view() const { return checked().view_; }
+  const TensorView& view() const& { return checked().view_; }
+  TensorView view() const&& { return checked().view_; }
   /// The first element, for the host to read and write. @throws InvalidArgument  read-only, or not in host
   /// memory.
   void* data() const;
@@ -142,16 +146,26 @@ class Tensor {
   /// In place, element-wise; `other` has the same shape and dtype, or rank 0. Strided views are written
   /// through; `other` may overlap this tensor in any way, and is read as it was before.
   /// @throws InvalidArgument  shapes, dtypes or devices differ, or this is read-only; nothing was written.
-  Tensor& add_(const Tensor& other);
-  Tensor& sub_(const Tensor& other);
-  Tensor& mul_(const Tensor& other);
-  Tensor& div_(const Tensor& other);
-  Tensor& add_(const Scalar& value);
-  Tensor& sub_(const Scalar& value);
-  Tensor& mul_(const Scalar& value);
-  Tensor& div_(const Scalar& value);
-  Tensor& copy_(const Tensor& other);  ///< From any device.
-  Tensor& fill_(const Scalar& value);
+  Tensor& add_(const Tensor& other) &;
+  Tensor& sub_(const Tensor& other) &;
+  Tensor& mul_(const Tensor& other) &;
+  Tensor& div_(const Tensor& other) &;
+  Tensor& add_(const Scalar& value) &;
+  Tensor& sub_(const Scalar& value) &;
+  Tensor& mul_(const Scalar& value) &;
+  Tensor& div_(const Scalar& value) &;
+  Tensor& copy_(const Tensor& other) &;  ///< From any device.
+  Tensor& fill_(const Scalar& value) &;
+  Tensor add_(const Tensor& other) && { return add_(other); }
+  Tensor sub_(const Tensor& other) && { return sub_(other); }
+  Tensor mul_(const Tensor& other) && { return mul_(other); }
+  Tensor div_(const Tensor& other) && { return div_(other); }
+  Tensor add_(const Scalar& value) && { return add_(value); }
+  Tensor sub_(const Scalar& value) && { return sub_(value); }
+  Tensor mul_(const Scalar& value) && { return mul_(value); }
+  Tensor div_(const Scalar& value) && { return div_(value); }
+  Tensor copy_(const Tensor& other) && { return copy_(other); }
+  Tensor fill_(const Scalar& value) && { return fill_(value); }
 
   /// Whether another handle shares the storage. If none does, what was done through others, also on other
   /// threads, has been done.

@@ -58,7 +58,7 @@ Communicator::Impl& Communicator::impl() const {
   return *impl_;
 }
 
-const std::vector<Device>& Communicator::devices() const { return impl().devices; }
+const std::vector<Device>& Communicator::devices() const& { return impl().devices; }
 int Communicator::num_ranks() const { return impl().num_ranks(); }
 
 void Communicator::all_reduce(ReduceOp op, std::span<const TensorView> inputs,

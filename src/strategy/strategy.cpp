@@ -65,7 +65,7 @@ Strategy::~Strategy() {
 StrategyExtended& Strategy::extended() noexcept { return state_->extended; }
 int Strategy::num_replicas_in_sync() const noexcept { return state_->num_replicas(); }
 int Strategy::num_logical_devices() const noexcept { return state_->num_logical_devices(); }
-const std::shared_ptr<cluster::Resolver>& Strategy::cluster_resolver() const noexcept {
+std::shared_ptr<cluster::Resolver> Strategy::cluster_resolver() const noexcept {
   return state_->cluster_resolver;
 }
 int Strategy::num_local_replicas() const noexcept { return state_->num_replicas(); }

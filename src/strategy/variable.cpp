@@ -40,14 +40,14 @@ Variable::Variable(const Tensor& initial_value, VariableOptions options)
 Variable::Variable(std::function<Tensor()> initial_value, VariableOptions options, int)
     : state_(detail::create_variable(initial_value, std::move(options), nullptr)) {}
 
-const std::string& Variable::name() const { return detail::VariableState::of(*this)->name; }
+std::string Variable::name() const { return detail::VariableState::of(*this)->name; }
 bool Variable::trainable() const { return detail::VariableState::of(*this)->trainable; }
 VariableSynchronization Variable::synchronization() const {
   return detail::VariableState::of(*this)->synchronization;
 }
 VariableAggregation Variable::aggregation() const { return detail::VariableState::of(*this)->aggregation; }
 DType Variable::dtype() const { return detail::VariableState::of(*this)->dtype; }
-const Shape& Variable::shape() const { return detail::VariableState::of(*this)->shape; }
+Shape Variable::shape() const { return detail::VariableState::of(*this)->shape; }
 Strategy& Variable::strategy() const { return *detail::VariableState::of(*this)->strategy; }
 
 Tensor Variable::value() const { return detail::read_variable(*this).read_only(); }

@@ -11,9 +11,14 @@ void raise_not_one_component(int size) {
           "gather, or take it apart with local_results."));
 }
 
-void raise_no_components(std::string_view what) {
+void raise_no_components(std::string_view type) {
   raise<InvalidArgument>({__FILE__, __LINE__, __func__},
-                         concat(what, " without components. Pass one for each replica."));
+                         concat(type, " without components. Pass one for each replica."));
+}
+
+void raise_moved_from(std::string_view type) {
+  raise<ContextError>({__FILE__, __LINE__, __func__},
+                      concat(type, ": used after it was moved from. Use what it was moved to."));
 }
 
 void check_component_index(int index, int size) {

@@ -2,6 +2,7 @@
 
 #include <lockstep/device_manager.hpp>
 #include <lockstep/error.hpp>
+#include <lockstep/values/per_replica.hpp>
 #include <lockstep/values/sharded_tensor.hpp>
 
 namespace lockstep {
@@ -61,7 +62,12 @@ ShardedTensor ShardedTensor::replicate(const Tensor& whole, const std::vector<De
   return {whole.shape(), std::vector<int>(static_cast<std::size_t>(whole.rank()), 1), std::move(shards)};
 }
 
-const Tensor& ShardedTensor::shard(int k) const {
+const std::vector<Tensor>& ShardedTensor::shards() const {
+  if (shards_.empty()) detail::raise_moved_from("ShardedTensor");
+  return shards_;
+}
+
+const Tensor& ShardedTensor::shard(int k) const& {
   LOCKSTEP_EXPECTS(k >= 0 && k < num_shards(), InvalidArgument, "ShardedTensor: there is no shard ", k,
                    "; they count from 0 to ", num_shards() - 1, ".");
   return shards_[static_cast<std::size_t>(k)];
@@ -69,7 +75,7 @@ const Tensor& ShardedTensor::shard(int k) const {
 
 Tensor ShardedTensor::value() const {
   const Device& here = current_device();
-  if (shards_.front().shape() == shape_) {  // replicated, or one tile
+  if (shards().front().shape() == shape_) {  // replicated, or one tile
     for (const Tensor& shard : shards_)
       if (shard.device() == here) return shard;
     return shards_.front().to(here);

@@ -75,7 +75,8 @@ class Communicator {
   Communicator& operator=(Communicator&&) noexcept;
   ~Communicator();
 
-  const std::vector<Device>& devices() const;
+  const std::vector<Device>& devices() const&;
+  std::vector<Device> devices() const&& { return devices(); }
   int num_ranks() const;
 
   // One tensor per rank, all ranks driven by the calling thread; spans are indexed by rank.

@@ -26,7 +26,8 @@ class DatasetHandle {
   DatasetHandle& operator=(const DatasetHandle&) = default;
 
   /// For the library.
-  const PipelineHandle& pipeline() const noexcept { return pipeline_; }
+  const PipelineHandle& pipeline() const& noexcept { return pipeline_; }
+  PipelineHandle pipeline() const&& { return pipeline_; }
 
  private:
   PipelineHandle pipeline_;

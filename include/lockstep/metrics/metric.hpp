@@ -25,7 +25,8 @@ class Metric {
  public:
   virtual ~Metric() = default;
 
-  const std::string& name() const noexcept { return name_; }
+  const std::string& name() const& noexcept { return name_; }
+  std::string name() const&& { return name_; }
   /// The value so far: f64, rank 0; NaN where it is a ratio and nothing was counted.
   /// @throws ContextError  inside another strategy's scope.
   virtual Tensor result() const = 0;

@@ -49,7 +49,8 @@ class MeshStrategy : public Strategy {
   /// Replicas that have room on one host: min(replicas, ⌊devices per host / logical devices⌋).
   int num_replicas_per_host() const noexcept;
   /// What places the replicas, if anything was given.
-  const std::optional<DeviceAssignment>& device_assignment() const noexcept { return assignment_; }
+  const std::optional<DeviceAssignment>& device_assignment() const& noexcept { return assignment_; }
+  std::optional<DeviceAssignment> device_assignment() const&& { return assignment_; }
 
  protected:
   std::optional<Device> non_slot_device() const override;

@@ -52,10 +52,12 @@ class MultiStepContext {
     });
   }
 
-  const StepOutputs& last_step_outputs() const noexcept { return outputs_; }
-  const std::map<std::string, std::vector<std::any>>& non_tensor_outputs() const noexcept {
+  const StepOutputs& last_step_outputs() const& noexcept { return outputs_; }
+  StepOutputs last_step_outputs() const&& { return outputs_; }
+  const std::map<std::string, std::vector<std::any>>& non_tensor_outputs() const& noexcept {
     return non_tensor_outputs_;
   }
+  std::map<std::string, std::vector<std::any>> non_tensor_outputs() const&& { return non_tensor_outputs_; }
 
   /// For the library: a step begins.
   void begin_step(const StepOutputs& initial);

@@ -16,78 +16,85 @@ struct ValueAccess;  // lets the library set what users cannot
 
 /// The conversion of a distributed value of `size` components to one component. @throws InvalidArgument
 [[noreturn]] void raise_not_one_component(int size);
-[[noreturn]] void raise_no_components(std::string_view what);
+[[noreturn]] void raise_no_components(std::string_view type);
+/// @throws ContextError  always: a value of this type was used after it was moved from.
+[[noreturn]] void raise_moved_from(std::string_view type);
 void check_component_index(int index, int size);
 }  // namespace detail
 
-/// One component for each local replica, in replica order; components may differ. Made by datasets, `run` and
-/// `distribute_values_from_function`. An immutable value; components of Tensor type are handles.
+/// What PerReplica and Mirrored have in common: components in order, at least one. An immutable value;
+/// components of Tensor type are handles. A moved-from one is empty; using it throws ContextError.
 template <class T>
-class PerReplica {
+class DistributedValues {
  public:
   using value_type = T;
 
-  /// @throws InvalidArgument  no components.
-  explicit PerReplica(std::vector<T> components) : components_(std::move(components)) {
-    if (components_.empty()) detail::raise_no_components("PerReplica");
-  }
-
-  int size() const noexcept { return static_cast<int>(components_.size()); }
+  int size() const { return static_cast<int>(components().size()); }
   /// @throws InvalidArgument  i is outside [0, size).
-  decltype(auto) operator[](int i) const {
+  decltype(auto) operator[](int i) const& {
     detail::check_component_index(i, size());
     return components_[static_cast<std::size_t>(i)];
   }
-  auto begin() const noexcept { return components_.begin(); }
-  auto end() const noexcept { return components_.end(); }
+  T operator[](int i) const&& { return (*this)[i]; }
+  auto begin() const { return components().begin(); }
+  auto end() const { return components().end(); }
+
+ protected:
+  DistributedValues(std::vector<T> components, std::string_view type)
+      : components_(std::move(components)), type_(type) {
+    if (components_.empty()) detail::raise_no_components(type_);
+  }
+  const std::vector<T>& components() const {
+    if (components_.empty()) detail::raise_moved_from(type_);
+    return components_;
+  }
+
+ private:
+  std::vector<T> components_;
+  std::string_view type_;
+};
+
+/// One component for each local replica, in replica order; components may differ. Made by datasets, `run` and
+/// `distribute_values_from_function`.
+template <class T>
+class PerReplica : public DistributedValues<T> {
+ public:
+  /// @throws InvalidArgument  no components.
+  explicit PerReplica(std::vector<T> components)
+      : DistributedValues<T>(std::move(components), "PerReplica") {}
 
   /// Whether every replica gave the same object (Tensors only): reductions then treat it as that plain value.
-  bool is_same_object() const noexcept { return same_object_; }
+  bool is_same_object() const { return this->size() > 0 && same_object_; }
 
   /// The component, when there is one.
   /// @throws InvalidArgument  there are several: take a `PerReplica<T>` parameter, reduce the value, or use
   /// local_results.
   operator T() const {
-    if (size() != 1) detail::raise_not_one_component(size());
-    return components_[0];
+    if (this->size() != 1) detail::raise_not_one_component(this->size());
+    return this->components()[0];
   }
 
  private:
   friend struct detail::ValueAccess;
-  std::vector<T> components_;
   bool same_object_ = false;
 };
 
 /// Equal components, one for each device of a group; the maker vouches for it. Made by `reduce_to`,
 /// `broadcast_to` and `update`.
 template <class T>
-class Mirrored {
+class Mirrored : public DistributedValues<T> {
  public:
-  using value_type = T;
-
   /// @throws InvalidArgument  no components.
-  explicit Mirrored(std::vector<T> components) : components_(std::move(components)) {
-    if (components_.empty()) detail::raise_no_components("Mirrored");
-  }
-
-  int size() const noexcept { return static_cast<int>(components_.size()); }
-  /// @throws InvalidArgument  i is outside [0, size).
-  decltype(auto) operator[](int i) const {
-    detail::check_component_index(i, size());
-    return components_[static_cast<std::size_t>(i)];
-  }
-  auto begin() const noexcept { return components_.begin(); }
-  auto end() const noexcept { return components_.end(); }
+  explicit Mirrored(std::vector<T> components) : DistributedValues<T>(std::move(components), "Mirrored") {}
 
   /// Whether all components are one object.
-  bool is_same_object() const noexcept { return same_object_ || size() == 1; }
+  bool is_same_object() const { return this->size() == 1 || same_object_; }
 
   /// The component on the current device, else component 0.
   operator T() const;
 
  private:
   friend struct detail::ValueAccess;
-  std::vector<T> components_;
   bool same_object_ = false;
 };
 
@@ -134,7 +141,7 @@ concept DistributedLeaf = is_per_replica<T>::value || is_mirrored<T>::value;
 
 template <class T>
 Mirrored<T>::operator T() const {
-  return components_[detail::current_component(components_)];
+  return this->components()[detail::current_component(this->components())];
 }
 
 }  // namespace lockstep

@@ -40,14 +40,19 @@ class ReduceValue {
 
   Kind kind() const noexcept { return kind_; }
   bool is_sparse() const noexcept { return !slices_.empty(); }
-  /// Components; one for a plain value (or several handles of one object).
-  const std::vector<Tensor>& tensors() const noexcept { return tensors_; }
-  const std::vector<IndexedSlices>& slices() const noexcept { return slices_; }
-  int num_components() const noexcept {
-    return static_cast<int>(is_sparse() ? slices_.size() : tensors_.size());
-  }
+  /// Components; one for a plain value (or several handles of one object). None of a sparse value.
+  const std::vector<Tensor>& tensors() const& { return checked().tensors_; }
+  std::vector<Tensor> tensors() const&& { return checked().tensors_; }
+  const std::vector<IndexedSlices>& slices() const& { return checked().slices_; }
+  std::vector<IndexedSlices> slices() const&& { return checked().slices_; }
+  int num_components() const { return static_cast<int>(is_sparse() ? slices().size() : tensors().size()); }
 
  private:
+  const ReduceValue& checked() const {
+    if (tensors_.empty() && slices_.empty()) detail::raise_moved_from("ReduceValue");
+    return *this;
+  }
+
   Kind kind_;
   std::vector<Tensor> tensors_;
   std::vector<IndexedSlices> slices_;
@@ -70,7 +75,12 @@ class Destination {
   /// @throws InvalidArgument  always: a list of devices is no destination; names what to pass.
   Destination(const std::vector<Device>& devices);
 
-  const std::vector<Device>& devices() const noexcept { return devices_; }
+  /// At least one.
+  const std::vector<Device>& devices() const& {
+    if (devices_.empty()) detail::raise_moved_from("Destination");
+    return devices_;
+  }
+  std::vector<Device> devices() const&& { return devices(); }
 
  private:
   template <class Iterator>

@@ -13,7 +13,7 @@ namespace lockstep {
 ///
 /// Reads as the whole tensor. A value; the shards are handles. As Tensors: const calls may run at the same
 /// time, and copies are ordered by the devices' current streams. A tile or copy that need not move may share
-/// the whole's storage.
+/// the whole's storage. Using a moved-from one throws ContextError.
 class ShardedTensor {
  public:
   /// A tile on each device: tile (i, j, ...) on number i * dims[1] * ... + j * ... of them, row-major.
@@ -25,15 +25,19 @@ class ShardedTensor {
   /// A copy on each device. @throws InvalidArgument  no devices.
   static ShardedTensor replicate(const Tensor& whole, const std::vector<Device>& devices);
 
-  const Shape& shape() const noexcept { return shape_; }  ///< Of the whole.
-  DType dtype() const { return shards_.front().dtype(); }
+  /// Of the whole.
+  const Shape& shape() const& { return shards(), shape_; }
+  Shape shape() const&& { return shape(); }
+  DType dtype() const { return shards().front().dtype(); }
   /// Tiles along each axis, [rank]; of a replicated tensor 1 each.
-  const std::vector<int>& dims() const noexcept { return dims_; }
+  const std::vector<int>& dims() const& { return shards(), dims_; }
+  std::vector<int> dims() const&& { return dims(); }
   /// One for each device.
-  int num_shards() const noexcept { return static_cast<int>(shards_.size()); }
+  int num_shards() const { return static_cast<int>(shards().size()); }
   /// What device k holds, contiguous: [shape[axis] / dims[axis], ...].
   /// @throws InvalidArgument  not 0 <= k < num_shards().
-  const Tensor& shard(int k) const;
+  const Tensor& shard(int k) const&;
+  Tensor shard(int k) const&& { return shard(k); }
 
   /// The whole on current_device(): put together there, or the copy that is there.
   Tensor value() const;
@@ -42,6 +46,8 @@ class ShardedTensor {
  private:
   ShardedTensor(Shape shape, std::vector<int> dims, std::vector<Tensor> shards)
       : shape_(std::move(shape)), dims_(std::move(dims)), shards_(std::move(shards)) {}
+  /// @throws ContextError  this was moved from.
+  const std::vector<Tensor>& shards() const;
 
   Shape shape_;
   std::vector<int> dims_;

@@ -81,12 +81,12 @@ class Variable {
   explicit Variable(F&& initial_value, VariableOptions options = {})
       : Variable(std::function<Tensor()>(std::forward<F>(initial_value)), std::move(options), 0) {}
 
-  const std::string& name() const;
+  std::string name() const;
   bool trainable() const;
   VariableSynchronization synchronization() const;
   VariableAggregation aggregation() const;
   DType dtype() const;
-  const Shape& shape() const;
+  Shape shape() const;
   Strategy& strategy() const;
 
   /// A snapshot: later writes to the variable do not change it. Read-only, as it shares the variable's
