@@ -212,8 +212,8 @@ std::string describe_structure(const T& nest) {
 }  // namespace lockstep::detail
 
 /// Makes a struct a nest of the named members: `LOCKSTEP_NEST(Batch, images, labels)` beside the struct, in
-/// its namespace. `run` gives a `PerReplica<Batch>`; reductions work member by member, and take Tensors, not
-/// numbers, as they return the same struct.
+/// its namespace; at most 342 of them. `run` gives a `PerReplica<Batch>`; reductions work member by member,
+/// and take Tensors, not numbers, as they return the same struct.
 #define LOCKSTEP_NEST(Type, ...)                                                 \
   template <class T> /* exactly Type: values that convert to it are not meant */ \
   requires std::same_as<std::remove_const_t<T>, Type>                            \
@@ -222,14 +222,18 @@ std::string describe_structure(const T& nest) {
   [](auto& lockstep_nest_value, auto... pointers) { return std::tie(lockstep_nest_value.*pointers...); }( \
       value, LOCKSTEP_NEST_POINTERS_(Type, __VA_ARGS__))
 #define LOCKSTEP_NEST_PARENS_ ()
+// Read again once for each member but the first. One that is left over names the limit in the compiler's
+// error.
 #define LOCKSTEP_NEST_EXPAND_(...) \
-  LOCKSTEP_NEST_EXPAND1_(LOCKSTEP_NEST_EXPAND1_(LOCKSTEP_NEST_EXPAND1_(__VA_ARGS__)))
+  LOCKSTEP_NEST_EXPAND1_(LOCKSTEP_NEST_EXPAND1_(LOCKSTEP_NEST_EXPAND1_(LOCKSTEP_NEST_EXPAND1_(__VA_ARGS__))))
 #define LOCKSTEP_NEST_EXPAND1_(...) \
-  LOCKSTEP_NEST_EXPAND2_(LOCKSTEP_NEST_EXPAND2_(LOCKSTEP_NEST_EXPAND2_(__VA_ARGS__)))
+  LOCKSTEP_NEST_EXPAND2_(LOCKSTEP_NEST_EXPAND2_(LOCKSTEP_NEST_EXPAND2_(LOCKSTEP_NEST_EXPAND2_(__VA_ARGS__))))
 #define LOCKSTEP_NEST_EXPAND2_(...) \
-  LOCKSTEP_NEST_EXPAND3_(LOCKSTEP_NEST_EXPAND3_(LOCKSTEP_NEST_EXPAND3_(__VA_ARGS__)))
-#define LOCKSTEP_NEST_EXPAND3_(...) __VA_ARGS__
+  LOCKSTEP_NEST_EXPAND3_(LOCKSTEP_NEST_EXPAND3_(LOCKSTEP_NEST_EXPAND3_(LOCKSTEP_NEST_EXPAND3_(__VA_ARGS__))))
+#define LOCKSTEP_NEST_EXPAND3_(...) \
+  LOCKSTEP_NEST_EXPAND4_(LOCKSTEP_NEST_EXPAND4_(LOCKSTEP_NEST_EXPAND4_(LOCKSTEP_NEST_EXPAND4_(__VA_ARGS__))))
+#define LOCKSTEP_NEST_EXPAND4_(...) __VA_ARGS__
 #define LOCKSTEP_NEST_POINTERS_(Type, ...) LOCKSTEP_NEST_EXPAND_(LOCKSTEP_NEST_POINTER_(Type, __VA_ARGS__))
 #define LOCKSTEP_NEST_POINTER_(Type, member, ...) \
-  &Type::member __VA_OPT__(, LOCKSTEP_NEST_NEXT_ LOCKSTEP_NEST_PARENS_(Type, __VA_ARGS__))
-#define LOCKSTEP_NEST_NEXT_() LOCKSTEP_NEST_POINTER_
+  &Type::member __VA_OPT__(, LOCKSTEP_NEST_has_at_most_342_members LOCKSTEP_NEST_PARENS_(Type, __VA_ARGS__))
+#define LOCKSTEP_NEST_has_at_most_342_members() LOCKSTEP_NEST_POINTER_

@@ -61,9 +61,9 @@ merged_t<E> assemble_step(const std::vector<PipelineHandle>& datasets, Step&& st
   std::vector<E> elements;
   elements.reserve(step.size());
   for (FlatElement& leaves : step) elements.push_back(unflatten_element<E>(*type, std::move(leaves)));
-  std::vector<const E*> parts;
-  for (const E& element : elements) parts.push_back(&element);
-  merged_t<E> merged = merge<E>(parts, "DistributedIterator::next");
+  std::vector<E*> parts;
+  for (E& element : elements) parts.push_back(&element);
+  merged_t<E> merged = merge(parts, "DistributedIterator::next");
   if (parts.size() == 1) return merged;
   return map_leaves(merged, [](const auto& leaf) {
     using Leaf = std::remove_cvref_t<decltype(leaf)>;

@@ -227,9 +227,9 @@ auto ReplicaContext::merge_call_as(std::string_view operation, F&& merge_fn, con
   auto call = [&](std::span<void* const> all) {
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       auto merged = [&]<std::size_t K>(std::integral_constant<std::size_t, K>) {
-        std::vector<const std::tuple_element_t<K, Arguments>*> parts;
+        std::vector<std::tuple_element_t<K, Arguments>*> parts;  // moved from: they are copies
         for (void* arguments : all) parts.push_back(&std::get<K>(*static_cast<Arguments*>(arguments)));
-        return detail::merge<std::tuple_element_t<K, Arguments>>(parts, operation);
+        return detail::merge(parts, operation);
       };
       std::tuple<decltype(merged(std::integral_constant<std::size_t, I>()))...> values{
           merged(std::integral_constant<std::size_t, I>())...};

@@ -107,7 +107,7 @@ class Strategy {
   /// Devices of each replica: one, but for MeshStrategy.
   int num_logical_devices() const noexcept;
   /// What told the strategy of its cluster; null for strategies of a single process.
-  const std::shared_ptr<cluster::Resolver>& cluster_resolver() const noexcept;
+  std::shared_ptr<cluster::Resolver> cluster_resolver() const noexcept;
 
   /// Calls `fn` once for each local replica, all at the same time, each with the replica's device current
   /// (in a logical_device guard its logical device of that number),
@@ -147,13 +147,15 @@ class Strategy {
   auto reduce(ReduceOp op, const Value& value, const Axes& axes = {});
 
   /// This process's components: one nest per local replica, distributed leaves replaced by the component (a
-  /// variable's by its read-only Tensor), plain leaves repeated; for a value without distributed leaves just
-  /// that value.
+  /// variable's by its read-only Tensor), plain leaves, mirrored values and variables of one component
+  /// repeated; for a value without distributed leaves just that value.
+  /// @throws InvalidArgument  distributed leaves of different numbers of components.
   template <class Value>
   auto local_results(const Value& value) const;
 
   /// Concatenates components in replica order along `axis`; sizes along it may differ. A plain tensor is
-  /// returned unchanged.
+  /// returned unchanged, and so is one object that all replicas gave (PerReplica::is_same_object):
+  /// ReplicaContext::all_gather, which knows of no other replica's object, repeats it.
   /// @return the nest with each leaf a Tensor on the current device.
   /// @throws InvalidArgument  scalars (expand first), ranks or other extents differ, axis out of range; the
   /// number of components is not that of replicas.
@@ -290,7 +292,7 @@ auto merged_member(const Leaf& records) {
   using Member = std::remove_cvref_t<decltype(std::get<K>(lockstep_nest_members(records[0])))>;
   std::vector<const Member*> members;
   for (const auto& record : records) members.push_back(&std::get<K>(lockstep_nest_members(record)));
-  return merge<Member>(members, "reduce");
+  return merge(members, "reduce");
 }
 
 /// A leaf of a value to reduce or gather; a struct's are its members.
@@ -402,9 +404,11 @@ auto Strategy::local_results(const Value& value) const {
       }
     });
   };
-  const int n =
-      detail::has_distributed_leaf<Value>() ? detail::num_components(value, num_local_replicas()) : 1;
+  const int n = detail::has_distributed_leaf<Value>()
+                    ? detail::num_components(value, num_local_replicas(), "local_results")
+                    : 1;
   std::vector<decltype(component(0))> results;
+  results.reserve(static_cast<std::size_t>(n));
   for (int i = 0; i < n; ++i) results.push_back(component(i));
   return results;
 }

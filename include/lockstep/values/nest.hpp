@@ -1,8 +1,14 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <lockstep/detail/nest_types.hpp>
@@ -46,9 +52,9 @@ void check_num_components(const T& nest, int num_replicas, std::string_view what
 }
 
 template <class T>
-bool same_object(const std::vector<const T*>& parts) {
-  if constexpr (std::is_same_v<T, Tensor>) {
-    for (const T* part : parts)
+bool same_object(const std::vector<T*>& parts) {
+  if constexpr (std::is_same_v<std::remove_const_t<T>, Tensor>) {
+    for (const Tensor* part : parts)
       if (!part->defined() || !part->is_same_object(*parts[0])) return false;
     return true;
   } else {
@@ -57,34 +63,35 @@ bool same_object(const std::vector<const T*>& parts) {
 }
 
 /// Merges the replicas' results leaf by leaf, in replica order: containers of equal structure stay
-/// containers, leaves become PerReplica, a variable stays the variable.
+/// containers, leaves become PerReplica, a variable stays the variable. Leaves are moved out of parts that
+/// are not const.
 /// @throws InvalidArgument  structures or variables differ: names the replicas.
-template <class T>
-auto merge(const std::vector<const T*>& parts, std::string_view what);
+template <class Part>
+auto merge(const std::vector<Part*>& parts, std::string_view what);
 
-template <class T, class Member>
-auto merge_member(const std::vector<const T*>& parts, std::string_view what, Member member) {
-  using Part = std::remove_cvref_t<decltype(member(*parts[0]))>;
-  std::vector<const Part*> members;
+template <class Part, class Member>
+auto merge_member(const std::vector<Part*>& parts, std::string_view what, Member member) {
+  std::vector<decltype(&member(*parts[0]))> members;
   members.reserve(parts.size());
-  for (const T* part : parts) members.push_back(&member(*part));
-  return merge<Part>(members, what);
+  for (Part* part : parts) members.push_back(&member(*part));
+  return merge(members, what);
 }
 
-template <class T>
-auto merge(const std::vector<const T*>& parts, std::string_view what) {
+template <class Part>
+auto merge(const std::vector<Part*>& parts, std::string_view what) {
+  using T = std::remove_const_t<Part>;
   if constexpr (TupleNest<T>) {
     if constexpr (requires(T & pair) { pair.first; }) {
       auto first = merge_member(
-          parts, what, [](const T& pair) -> const auto& { return pair.first; });
+          parts, what, [](Part & pair) -> auto& { return pair.first; });
       auto second = merge_member(
-          parts, what, [](const T& pair) -> const auto& { return pair.second; });
+          parts, what, [](Part & pair) -> auto& { return pair.second; });
       return std::pair<decltype(first), decltype(second)>(std::move(first), std::move(second));
     } else {
       return [&]<std::size_t... I>(std::index_sequence<I...>) {
         auto part = [&]<std::size_t K>(std::integral_constant<std::size_t, K>) {
           return merge_member(
-              parts, what, [](const T& tuple) -> const auto& { return std::get<K>(tuple); });
+              parts, what, [](Part & tuple) -> auto& { return std::get<K>(tuple); });
         };
         return std::tuple<decltype(part(std::integral_constant<std::size_t, I>()))...>{
             part(std::integral_constant<std::size_t, I>())...};
@@ -94,7 +101,7 @@ auto merge(const std::vector<const T*>& parts, std::string_view what) {
   } else if constexpr (ArrayNest<T>) {
     auto part = [&](std::size_t k) {
       return merge_member(
-          parts, what, [k](const T& array) -> const auto& { return array[k]; });
+          parts, what, [k](Part & array) -> auto& { return array[k]; });
     };
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
       return std::array<decltype(part(0)), sizeof...(I)>{part(I)...};
@@ -107,7 +114,7 @@ auto merge(const std::vector<const T*>& parts, std::string_view what) {
                        parts[0]->size(), ". Give the same structure on every replica.");
     auto part = [&](std::size_t k) {
       return merge_member(
-          parts, what, [k](const T& vector) -> const auto& { return vector[k]; });
+          parts, what, [k](Part & vector) -> auto& { return vector[k]; });
     };
     std::vector<decltype(part(0))> result;
     for (std::size_t k = 0; k < parts[0]->size(); ++k) result.push_back(part(k));
@@ -121,7 +128,7 @@ auto merge(const std::vector<const T*>& parts, std::string_view what) {
                        "Give the same structure on every replica.");
     auto part = [&](const std::string& key) {
       return merge_member(
-          parts, what, [&key](const T& map) -> const auto& { return map.find(key)->second; });
+          parts, what, [&key](Part & map) -> auto& { return map.find(key)->second; });
     };
     std::map<std::string, decltype(part(std::string()))> result;
     for (const auto& [key, element] : *parts[0]) result.emplace(key, part(key));
@@ -133,39 +140,55 @@ auto merge(const std::vector<const T*>& parts, std::string_view what) {
                        "'. Give the same variable on every replica, or its value().");
     return *parts[0];
   } else {
+    const bool is_same_object = same_object(parts);
     std::vector<T> components;
     components.reserve(parts.size());
-    for (const T* part : parts) components.push_back(*part);
-    return same_object(parts) ? ValueAccess::same_object(std::move(components))
-                              : PerReplica<T>(std::move(components));
+    for (Part* part : parts) components.push_back(std::move(*part));
+    return is_same_object ? ValueAccess::same_object(std::move(components))
+                          : PerReplica<T>(std::move(components));
   }
 }
 template <class T>
 using merged_t = decltype(merge(std::declval<const std::vector<const decayed_t<T>*>&>(), std::string_view()));
 
-/// Merges results that replicas left in a vector.
-template <class Results>
-auto merge_results(const Results& results, std::string_view what) {
-  using T = typename Results::value_type::value_type;
-  std::vector<const T*> parts;
+/// Merges results that replicas left in a vector, and moves them from there.
+template <class T>
+auto merge_results(std::vector<std::optional<T>>& results, std::string_view what) {
+  std::vector<T*> parts;
   parts.reserve(results.size());
-  for (const auto& result : results) parts.push_back(&*result);
-  return merge<T>(parts, what);
+  for (std::optional<T>& result : results) parts.push_back(&*result);
+  return merge(parts, what);
 }
 
-/// Components of the first distributed leaf; `otherwise` without one.
+/// Components of a leaf; 1 of one that is not distributed.
+template <class Leaf>
+int leaf_size(const Leaf& leaf) {
+  if constexpr (DistributedLeaf<Leaf>)
+    return leaf.size();
+  else if constexpr (std::is_same_v<Leaf, Variable>)
+    return static_cast<int>(VariableState::of(leaf)->devices.size());
+  else
+    return 1;
+}
+
+/// The components of a nest: those of its distributed leaves, of which single ones count for all replicas;
+/// `otherwise` without distributed leaves.
+/// @throws InvalidArgument  leaves differ in their numbers, or a per-replica one has fewer.
 template <class T>
-int num_components(const T& nest, int otherwise) {
-  int n = -1;
+int num_components(const T& nest, int otherwise, std::string_view what) {
+  int n = 0;
   for_each_leaf(nest, [&](const auto& leaf) {
     using Leaf = std::remove_cvref_t<decltype(leaf)>;
-    if (n >= 0) return;
-    if constexpr (DistributedLeaf<Leaf>)
-      n = leaf.size();
-    else if constexpr (std::is_same_v<Leaf, Variable>)
-      n = static_cast<int>(VariableState::of(leaf)->devices.size());
+    if constexpr (DistributedLeaf<Leaf> || std::is_same_v<Leaf, Variable>) n = std::max(n, leaf_size(leaf));
   });
-  return n >= 0 ? n : otherwise;
+  for_each_leaf(nest, [&](const auto& leaf) {
+    using Leaf = std::remove_cvref_t<decltype(leaf)>;
+    const int size = leaf_size(leaf);
+    LOCKSTEP_EXPECTS(size == n || (size == 1 && !is_per_replica<Leaf>::value), InvalidArgument, what,
+                     ": a value with ", size, " components beside one with ", n,
+                     ". Pass values of one strategy together.");
+  });
+  return n > 0 ? n : otherwise;
 }
 
 /// Whether a nest type has distributed leaves.

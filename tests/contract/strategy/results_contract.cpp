@@ -46,6 +46,52 @@ TEST_CASE("local_results takes nests, mirrored values and variables apart", "[st
   REQUIRE(components[1].device() == TestBackend::device(1));
 }
 
+TEST_CASE("local_results gives every replica's nest, whatever is first in it", "[strategy]") {
+  Replicas strategy(2);
+  const auto value = scalars<float>({1, 2});
+  const auto total = strategy.extended().reduce_to(ReduceOp::sum, value, TestBackend::device());
+  REQUIRE(total.size() == 1);
+  for (const auto& [mine, sum] : {strategy.local_results(std::tuple{value, total}).at(1)}) {
+    REQUIRE(mine.item<float>() == 2);
+    REQUIRE(sum.item<float>() == 3);
+  }
+  const auto results = strategy.local_results(std::tuple{total, value});
+  REQUIRE(results.size() == 2);
+  REQUIRE(std::get<0>(results[1]).item<float>() == 3);
+  REQUIRE(std::get<1>(results[1]).item<float>() == 2);
+  REQUIRE(strategy.local_results(std::tuple{total, 7}).size() == 1);
+}
+
+TEST_CASE("local_results repeats a variable of central storage", "[strategy]") {
+  CentralStorageStrategy central(TestBackend::devices(2), "CPU:0");
+  const Variable v = central.make_variable(Tensor::scalar(5.0f));
+  const auto results = central.local_results(std::tuple{v, scalars<float>({1, 2})});
+  REQUIRE(results.size() == 2);
+  REQUIRE(std::get<0>(results[1]).item<float>() == 5);
+  REQUIRE(std::get<1>(results[1]).item<float>() == 2);
+}
+
+TEST_CASE("local_results refuses values of different strategies together", "[strategy]") {
+  Replicas strategy(2);
+  const PerReplica<Tensor> one({Tensor::scalar(1.0f)});
+  const auto two = scalars<float>({1, 2});
+  REQUIRE_THROWS_MATCHES(strategy.local_results(std::tuple{one, two}), InvalidArgument,
+                         says("local_results", "1 components", "one with 2", "one strategy"));
+  REQUIRE_THROWS_MATCHES(
+      strategy.local_results(std::tuple{two, Mirrored<Tensor>(std::vector(3, Tensor::scalar(1)))}),
+      InvalidArgument, says("local_results", "2 components", "one with 3"));
+}
+
+TEST_CASE("gather takes one object of all replicas as the plain value it is", "[strategy]") {
+  Replicas strategy(2);
+  const Tensor rows = Tensor::from<float>({1, 2}, {2});
+  const auto same = strategy.run([&] { return rows; });
+  REQUIRE(same.is_same_object());
+  REQUIRE(strategy.gather(same, 0).to_vector<float>() == std::vector<float>{1, 2});
+  const auto gathered = strategy.run([&](ReplicaContext& ctx) { return ctx.all_gather(rows, 0); });
+  REQUIRE(gathered[1].to_vector<float>() == std::vector<float>{1, 2, 1, 2});
+}
+
 TEST_CASE("local_results works in any context and is a 1-sequence for one replica", "[strategy]") {
   Replicas strategy(2);
   const auto sizes =
