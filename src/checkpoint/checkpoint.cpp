@@ -10,6 +10,7 @@
 namespace lockstep {
 namespace {
 
+using detail::concat;
 using detail::ContextFrame;
 using detail::in_quotes;
 using detail::SafetensorsEntry;
@@ -69,6 +70,9 @@ void check_entry(const SafetensorsFile& file, const std::string& key, const Vari
                    in_quotes(key), " for the variable '", variable.name(), "', ", variable.shape(), " ",
                    variable.dtype(), ". Restore what was saved under this name, or leave the variable out.");
   const SafetensorsEntry& entry = found->second;
+  LOCKSTEP_EXPECTS(entry.unsupported.empty(), InvalidArgument, kRestore, ": ", path, ", entry ",
+                   in_quotes(key), " for the variable '", variable.name(), "': ", entry.unsupported,
+                   ". Convert it before, or leave the variable out.");
   const bool fits =
       entry.dtype == variable.dtype() || (is_integer_mean(variable) && is_floating(entry.dtype));
   LOCKSTEP_EXPECTS(fits && entry.shape == variable.shape(), InvalidArgument, kRestore, ": ", path, ", entry ",
@@ -82,7 +86,7 @@ void check_all_taken(const SafetensorsFile& file, const Variables& variables,
   for (const auto& [key, entry] : file.entries())
     LOCKSTEP_EXPECTS(
         variables.contains(key), InvalidArgument, kRestore, ": ", path, ", entry ", in_quotes(key), ", ",
-        entry.shape, " ", entry.dtype,
+        entry.unsupported.empty() ? concat(entry.shape, " ", entry.dtype) : entry.unsupported,
         ": no variable has this key. Add its variable (slots exist once their optimizer has made "
         "them), or pass {.ignore_unknown_entries = true}.");
 }

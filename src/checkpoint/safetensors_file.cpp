@@ -64,10 +64,7 @@ void SafetensorsFile::read_header() {
   std::string text(length, '\0');
   read_at(text.data(), length, kLengthBytes, "");
   data_position_ = kLengthBytes + length;
-  for (SafetensorsEntry& entry : parse_safetensors_header(text, size_bytes_ - data_position_)) {
-    std::string key = entry.key;
-    entries_.emplace(std::move(key), std::move(entry));
-  }
+  entries_ = parse_safetensors_header(text, size_bytes_ - data_position_);
 }
 
 Tensor SafetensorsFile::read(const SafetensorsEntry& entry) const {

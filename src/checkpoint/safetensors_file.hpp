@@ -13,8 +13,8 @@
 
 namespace lockstep::detail {
 
-/// A safetensors file, open for reading: what it says of itself has been checked, and no more is allocated
-/// than it has bytes. It stays the same file when another one takes its name.
+/// A safetensors file, open for reading: what it says of itself has been checked, so that no tensor is
+/// allocated that is larger than the file. It stays the same file when another one takes its name.
 class SafetensorsFile {
  public:
   /// @param what  the operation, for messages.
@@ -23,10 +23,11 @@ class SafetensorsFile {
   SafetensorsFile(std::filesystem::path path, std::string_view what);
 
   /// By key.
-  const std::map<std::string, SafetensorsEntry>& entries() const noexcept { return entries_; }
+  const SafetensorsEntries& entries() const noexcept { return entries_; }
 
   /// An entry's data, on CPU:0. Any byte but 0 is true. @throws InvalidArgument  the file was cut short
-  /// meanwhile. @throws Error  it cannot be read. @pre the entry is one of entries().
+  /// meanwhile. @throws Error  it cannot be read. @pre the entry is one of
+  /// entries(), and supported.
   Tensor read(const SafetensorsEntry& entry) const;
 
  private:
@@ -39,7 +40,7 @@ class SafetensorsFile {
   FileDescriptor file_;
   std::uint64_t size_bytes_ = 0;
   std::uint64_t data_position_ = 0;  // of the first byte after the header
-  std::map<std::string, SafetensorsEntry> entries_;
+  SafetensorsEntries entries_;
 };
 
 /// Writes a file of these tensors, contiguous and on the host, which replaces the one at `path` as a whole.

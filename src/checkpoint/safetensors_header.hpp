@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -28,7 +29,12 @@ struct SafetensorsEntry {
   Shape shape;
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
+  /// Why no Tensor can hold it, as that its dtype is another one; else empty. `dtype` and `shape` then mean
+  /// nothing.
+  std::string unsupported{};
 };
+
+using SafetensorsEntries = std::map<std::string, SafetensorsEntry>;  ///< By key.
 
 /// Why something is not a safetensors file. Whoever knows the file makes an Error of it.
 struct SafetensorsFault {
@@ -50,8 +56,10 @@ void check_safetensors_key(std::string_view key, std::string_view what);
 /// data begin at a multiple of 8. Sets the entries' `begin` and `end`. @pre their keys have been checked.
 std::string make_safetensors_header(std::vector<SafetensorsEntry>& entries);
 
-/// The entries in the order of their bytes, which are exactly `data_bytes`. The text is not trusted.
+/// The entries, whose bytes are exactly `data_bytes`. The text is not trusted; entries
+/// of dtypes and ranks that the library lacks are among them, as `unsupported` says. Takes memory of a few
+/// times the text's length, whatever it says of the data.
 /// @throws SafetensorsFault
-std::vector<SafetensorsEntry> parse_safetensors_header(std::string_view text, std::uint64_t data_bytes);
+SafetensorsEntries parse_safetensors_header(std::string_view text, std::uint64_t data_bytes);
 
 }  // namespace lockstep::detail

@@ -2,7 +2,6 @@
 #include <functional>
 #include <limits>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -20,11 +19,13 @@ using Json = nlohmann::json;
 /// is noticed, which a parsed object would hide.
 class HeaderReader final : public nlohmann::json_sax<Json> {
  public:
-  std::vector<SafetensorsEntry> entries() && { return std::move(entries_); }
+  SafetensorsEntries entries() && { return std::move(entries_); }
 
   bool key(string_t& key) override {
     if (place_ == Place::root) {
-      if (!keys_.insert(key).second) throw SafetensorsFault{key, "it is there twice"};
+      const bool is_new = key == kSafetensorsMetadata ? !std::exchange(has_metadata_, true)
+                                                      : entries_.try_emplace(key).second;
+      if (!is_new) throw SafetensorsFault{key, "it is there twice"};
       key_ = std::move(key);
     } else {
       if (!fields_.insert(key).second) fail(concat("its field ", in_quotes(key), " is there twice"));
@@ -39,6 +40,7 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
     } else if (place_ == Place::root) {
       place_ = key_ == kSafetensorsMetadata ? Place::metadata : Place::entry;
       fields_.clear();
+      unsupported_.clear();
       extents_.clear();
       offsets_.clear();
     } else {
@@ -69,21 +71,22 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
     if (place_ != Place::entry || field_ != "dtype") unexpected(concat("the string ", in_quotes(text)));
     const std::optional<DType> dtype = parse_safetensors_name(text);
     if (!dtype) {
-      std::string known;
-      for (int i = 0; i < kNumDTypes; ++i) known.append(" ").append(safetensors_name(static_cast<DType>(i)));
-      fail(concat("its dtype ", in_quotes(text), " cannot be read, only", known));
+      unsupported_ = concat("its dtype ", in_quotes(text), " is not supported, only");
+      for (int i = 0; i < kNumDTypes; ++i)
+        unsupported_.append(" ").append(safetensors_name(static_cast<DType>(i)));
     }
-    dtype_ = *dtype;
+    dtype_ = dtype.value_or(DType::f32);
     return true;
   }
 
   bool number_unsigned(number_unsigned_t value) override {
     if (place_ == Place::shape) {
-      if (extents_.size() == Shape::kMaxRank)
-        fail(concat("its rank exceeds the largest, ", int{Shape::kMaxRank}));
       if (value > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
         fail(concat("its extent ", std::to_string(value), " does not fit 63 bits"));
-      extents_.push_back(static_cast<std::int64_t>(value));
+      if (extents_.size() < Shape::kMaxRank)
+        extents_.push_back(static_cast<std::int64_t>(value));
+      else
+        unsupported_ = concat("its rank is not supported, at most ", int{Shape::kMaxRank});
     } else if (place_ == Place::offsets) {
       if (offsets_.size() == 2) fail("its data_offsets are not two");
       offsets_.push_back(value);
@@ -137,30 +140,35 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
       if (!fields_.contains(field)) fail(concat("its field '", field, "' is missing"));
     if (offsets_.size() != 2) fail("its data_offsets are not two");
     try {
-      entries_.push_back({key_, dtype_, Shape(extents_), offsets_[0], offsets_[1]});
+      const Shape shape = unsupported_.empty() ? Shape(extents_) : Shape();
+      entries_.at(key_) = {key_, dtype_, shape, offsets_[0], offsets_[1], std::move(unsupported_)};
     } catch (const InvalidArgument& error) {
       fail(error.what());
     }
   }
 
   Place place_ = Place::outside;
-  std::set<std::string, std::less<>> keys_;    // of the header
   std::set<std::string, std::less<>> fields_;  // of the entry, or the metadata
   std::string key_;
   std::string field_;
+  std::string unsupported_;
   DType dtype_ = DType::f32;
   std::vector<std::int64_t> extents_;
   std::vector<std::uint64_t> offsets_;
-  std::vector<SafetensorsEntry> entries_;
+  SafetensorsEntries entries_;
+  bool has_metadata_ = false;
 };
 
-/// Sorts the entries by their bytes, which must follow each other and fill the data.
-void check_offsets(std::vector<SafetensorsEntry>& entries, std::uint64_t data_bytes) {
-  std::sort(entries.begin(), entries.end(), [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
-    return std::tie(a.begin, a.end, a.key) < std::tie(b.begin, b.end, b.key);
-  });
+/// @throws SafetensorsFault  the entries' bytes do not follow each other, or do not fill the data.
+void check_offsets(const SafetensorsEntries& entries, std::uint64_t data_bytes) {
+  std::vector<const SafetensorsEntry*> by_bytes;
+  by_bytes.reserve(entries.size());
+  for (const auto& [key, entry] : entries) by_bytes.push_back(&entry);
+  std::ranges::stable_sort(by_bytes, {},
+                           [](const SafetensorsEntry* e) { return std::pair(e->begin, e->end); });
   std::uint64_t next = 0;
-  for (const SafetensorsEntry& entry : entries) {
+  for (const SafetensorsEntry* const at : by_bytes) {
+    const SafetensorsEntry& entry = *at;
     const auto fail = [&](std::string reason) { throw SafetensorsFault{entry.key, std::move(reason)}; };
     const std::string offsets =
         concat("its data_offsets [", std::to_string(entry.begin), ", ", std::to_string(entry.end), ")");
@@ -170,7 +178,7 @@ void check_offsets(std::vector<SafetensorsEntry>& entries, std::uint64_t data_by
     if (entry.begin != next)
       fail(concat(offsets, entry.begin < next ? " overlap" : " leave a hole after",
                   " the entry before, which ends at ", std::to_string(next)));
-    if (entry.end - entry.begin != num_bytes(entry))
+    if (entry.unsupported.empty() && entry.end - entry.begin != num_bytes(entry))
       fail(concat(offsets, " are ", std::to_string(entry.end - entry.begin), " bytes, but ", entry.shape, " ",
                   entry.dtype, " has ", std::to_string(num_bytes(entry))));
     next = entry.end;
@@ -182,13 +190,13 @@ void check_offsets(std::vector<SafetensorsEntry>& entries, std::uint64_t data_by
 
 }  // namespace
 
-std::vector<SafetensorsEntry> parse_safetensors_header(std::string_view text, std::uint64_t data_bytes) {
+SafetensorsEntries parse_safetensors_header(std::string_view text, std::uint64_t data_bytes) {
   if (!text.starts_with('{')) throw SafetensorsFault{"", "its header does not begin with '{'"};
   if (const std::size_t zero = text.find('\0'); zero != text.npos)  // where the parser would stop
     throw SafetensorsFault{"", concat("its header is not JSON at byte ", std::to_string(zero + 1), " of it")};
   HeaderReader reader;
   Json::sax_parse(text, &reader);
-  std::vector<SafetensorsEntry> entries = std::move(reader).entries();
+  SafetensorsEntries entries = std::move(reader).entries();
   check_offsets(entries, data_bytes);
   return entries;
 }

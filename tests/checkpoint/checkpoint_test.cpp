@@ -194,6 +194,33 @@ TEST_CASE("entries without a variable are ignored on request", "[checkpoint][hos
                        says("has no entry 'c'"));
 }
 
+TEST_CASE("entries of dtypes and ranks that no Tensor has are ignored on request", "[checkpoint][host]") {
+  const TemporaryDirectory directory;
+  const std::string header = "{" + safetensors_entry("w", "F32", "2", "0,8") + "," +
+                             safetensors_entry("scales", "F8_E8M0", "3", "8,11") + "," +
+                             safetensors_entry("fours", "F4", "2", "11,12") + "," +
+                             safetensors_entry("waves", "C64", "1", "12,20") + "," +
+                             safetensors_entry("deep", "U8", "1,1,1,1,1,1,1,1,2", "20,22") + "," +
+                             safetensors_entry("b", "U8", "", "22,23") + "}";
+  write_bytes(directory / "f",
+              safetensors_bytes(header, std::string("\0\0\x80\x3f\0\0\0\x40", 8) + std::string(15, '\7')));
+  Variable w(Tensor::zeros({2})), b(Tensor::scalar(std::uint8_t{0})), other(Tensor::zeros({3}));
+  Checkpoint c({{"w", w}, {"b", b}});
+  CHECK_THROWS_MATCHES(c.restore(directory / "f"), InvalidArgument,
+                       says(", entry 'deep', its rank is not supported, at most 8: no variable has this key",
+                            "ignore_unknown_entries"));
+  CHECK(w.value().to_vector<float>() == std::vector<float>{0, 0});
+  c.restore(directory / "f", {.ignore_unknown_entries = true});
+  CHECK(w.value().to_vector<float>() == std::vector<float>{1, 2});
+  CHECK(b.value().item<std::uint8_t>() == 7);
+  Checkpoint wants({{"w", w}, {"scales", other}});
+  w.assign(0);
+  CHECK_THROWS_MATCHES(wants.restore(directory / "f", {.ignore_unknown_entries = true}), InvalidArgument,
+                       says(", entry 'scales' for the variable",
+                            "its dtype 'F8_E8M0' is not supported, only F16", "Convert it before"));
+  CHECK(w.value().to_vector<float>() == std::vector<float>{0, 0});
+}
+
 TEST_CASE("a missing file is not found", "[checkpoint][host]") {
   const TemporaryDirectory directory;
   Checkpoint c({{"a", scalar(1)}});

@@ -24,7 +24,8 @@ concept Tracked = requires(const T& object) {
 };
 
 struct RestoreOptions {
-  bool ignore_unknown_entries = false;  ///< Entries of the file that no variable takes are left alone.
+  /// Entries of the file that no variable takes are left alone, also of dtypes and ranks that no Tensor has.
+  bool ignore_unknown_entries = false;
 };
 
 /// The values of variables in one file of the safetensors format, a tensor for each key:
@@ -75,7 +76,7 @@ class Checkpoint {
   /// some assigned.) Integers saved as a mean are truncated.
   /// @throws NotFound  the file cannot be opened.
   /// @throws InvalidArgument  the file is damaged; it lacks a variable's entry, or has one that no variable
-  /// takes; an entry's dtype or shape is not the variable's: names file and entry.
+  /// takes; an entry's dtype or shape is not the variable's, or none that a Tensor has: names file and entry.
   /// @throws ContextError  as save. @throws Error  the file cannot be read.
   void restore(const std::filesystem::path& path, RestoreOptions options = {});
 
