@@ -14,7 +14,7 @@ void check_index(int index) {
 }  // namespace
 
 std::ostream& operator<<(std::ostream& out, const Task& task) {
-  return out << task.type << ' ' << task.index;
+  return out << detail::concat(task.type, ' ', task.index);
 }
 
 ClusterSpec::Tasks::Tasks(std::initializer_list<std::string> addresses)
@@ -92,27 +92,27 @@ bool ClusterSpec::is_sparse(std::string_view job) const {
   return !addresses.empty() && addresses.rbegin()->first != static_cast<int>(addresses.size()) - 1;
 }
 
-std::ostream& operator<<(std::ostream& out, const ClusterSpec& spec) {
+std::ostream& operator<<(std::ostream& stream, const ClusterSpec& spec) {
   constexpr int kMost = 4;  // tasks of a job
-  out << '{';
+  std::string out = "{";
   const char* between_jobs = "";
   for (const std::string& job : spec.jobs()) {
     const bool is_sparse = spec.is_sparse(job);
-    out << between_jobs << job << ": " << (is_sparse ? '{' : '[');
+    out += detail::concat(between_jobs, job, ": ", is_sparse ? '{' : '[');
     int num_written = 0;
     for (const auto& [index, address] : spec.tasks(job)) {
-      out << (num_written > 0 ? ", " : "");
+      if (num_written > 0) out += ", ";
       if (num_written++ == kMost) {
-        out << "… " << spec.num_tasks(job) << " tasks";
+        out += detail::concat("… ", spec.num_tasks(job), " tasks");
         break;
       }
-      if (is_sparse) out << index << ": ";
-      out << (address.empty() ? "?" : address);
+      if (is_sparse) out += detail::concat(index, ": ");
+      out += address.empty() ? "?" : address;
     }
-    out << (is_sparse ? '}' : ']');
+    out += is_sparse ? '}' : ']';
     between_jobs = ", ";
   }
-  return out << '}';
+  return stream << out + '}';
 }
 
 }  // namespace lockstep::cluster

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <limits>
+#include <locale>
 #include <string>
 
 #include <sys/mman.h>
@@ -143,6 +144,7 @@ std::int64_t total_memory_bytes() {
 
 std::int64_t available_memory_bytes() {
   std::ifstream file("/proc/meminfo");
+  file.imbue(std::locale::classic());
   std::string key;
   std::int64_t kibibytes = 0;
   while (file >> key >> kibibytes) {
