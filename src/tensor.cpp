@@ -7,6 +7,7 @@
 #include <lockstep/stream.hpp>
 #include <lockstep/tensor.hpp>
 
+#include "detail/float_environment.hpp"
 #include "detail/recycling_allocator.hpp"
 #include "tensor_checks.hpp"
 
@@ -37,6 +38,7 @@ std::uint64_t count_steps(double start, double stop, double step) {
 template <class A>
 Tensor make_range(const Scalar& given_start, const Scalar& given_stop, const Scalar& given_step, DType dtype,
                   const std::optional<Device>& device) {
+  const detail::FloatEnvironment environment;
   const A start = given_start.as<A>(), stop = given_stop.as<A>(), step = given_step.as<A>();
   LOCKSTEP_EXPECTS(step != 0, InvalidArgument, "Tensor::arange(", start, ", ", stop,
                    ", 0): the step is 0. Pass another.");

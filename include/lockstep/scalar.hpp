@@ -19,8 +19,12 @@ class Scalar {
       unsigned_ = value;
   }
   template <Element F>
-  requires(!std::integral<F>) Scalar(F value)
-      : kind_(Kind::floating), floating_(static_cast<double>(value)) {}
+  requires(!std::integral<F>) Scalar(F value) : kind_(Kind::floating) {
+    if constexpr (std::same_as<F, double>)
+      floating_ = value;
+    else
+      floating_ = detail::to_double(value);
+  }
 
   /// The value as a T: a C++ conversion, but floating to integer saturates and takes NaN to 0, anything to
   /// boolean is "not zero", and to small floats there is one rounding.

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "detail/float_environment.hpp"
 #include "host/host_kernels.hpp"
 #include "host/host_tiles.hpp"
 
@@ -50,6 +51,7 @@ void argmax_of_columns(TileReader<C>& reader, std::int64_t start, const backend:
 
 void HostKernels::argmax(const TensorView& out, const TensorView& in, const backend::AxisExtents& extents,
                          backend::StreamHandle) {
+  const detail::FloatEnvironment environment;
   auto* const indices = static_cast<std::int64_t*>(out.data);
   const std::int64_t slab = extents.axis * extents.inner;
   dispatch_arithmetic("argmax", in, [&]<class C>() {

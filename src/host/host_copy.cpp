@@ -5,6 +5,7 @@
 
 #include <lockstep/detail/saturate_cast.hpp>
 
+#include "detail/float_environment.hpp"
 #include "detail/loops.hpp"
 #include "host/host_convert.hpp"
 #include "host/host_kernels.hpp"
@@ -87,6 +88,7 @@ void copy_through(const Loops& loops, const TensorView& out, const TensorView& i
 }  // namespace
 
 void HostKernels::fill(const TensorView& out, const Scalar& value, backend::StreamHandle) {
+  const detail::FloatEnvironment environment;
   const Loops loops(out, out);
   const auto last = static_cast<std::size_t>(loops.rank) - 1;
   const std::int64_t n = loops.extents[last];
@@ -109,6 +111,7 @@ void HostKernels::fill(const TensorView& out, const Scalar& value, backend::Stre
 }
 
 void HostKernels::copy(const TensorView& out, const TensorView& in, backend::StreamHandle) {
+  const detail::FloatEnvironment environment;
   const Loops loops(out, in);
   if (out.dtype == in.dtype) return copy_same_dtype(loops, out, in);
   switch (accumulator_dtype(in.dtype)) {

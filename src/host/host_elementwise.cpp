@@ -6,6 +6,7 @@
 
 #include <lockstep/detail/saturate_cast.hpp>
 
+#include "detail/float_environment.hpp"
 #include "host/host_kernels.hpp"
 #include "host/host_operators.hpp"
 #include "host/host_tiles.hpp"
@@ -81,6 +82,7 @@ void map(const TensorView& out, const TensorView& in, F f) {
 
 void HostKernels::binary(BinaryOp op, const TensorView& out, const TensorView& a, const TensorView& b,
                          backend::StreamHandle) {
+  const detail::FloatEnvironment environment;
   if (op == BinaryOp::equal && is_boolean(a.dtype))
     return binary_of<Equal, std::uint8_t, bool>(out, as_bytes(a), as_bytes(b));
   dispatch_arithmetic(name(op), a, [&]<class C>() {
@@ -96,6 +98,7 @@ void HostKernels::binary(BinaryOp op, const TensorView& out, const TensorView& a
 }
 
 void HostKernels::unary(UnaryOp op, const TensorView& out, const TensorView& in, backend::StreamHandle) {
+  const detail::FloatEnvironment environment;
   switch (op) {
     case UnaryOp::exp:
       return dispatch_floating(name(op), in,
@@ -120,6 +123,7 @@ void HostKernels::unary(UnaryOp op, const TensorView& out, const TensorView& in,
 }
 
 void HostKernels::divide(const TensorView& out, const TensorView& in, double divisor, backend::StreamHandle) {
+  const detail::FloatEnvironment environment;
   dispatch_arithmetic("divide", in, [&]<class C>() {
     if constexpr (std::integral<C>) {
       map<C>(out, in, [=](C x) { return detail::saturate_cast<C>(static_cast<double>(x) / divisor); });
@@ -131,6 +135,7 @@ void HostKernels::divide(const TensorView& out, const TensorView& in, double div
 
 void HostKernels::add_row(const TensorView& out, const TensorView& a, const TensorView& b,
                           backend::StreamHandle) {
+  const detail::FloatEnvironment environment;
   const std::int64_t columns = b.size();
   dispatch_arithmetic("add_row", a, [&]<class C>() {
     TileReader<C> a_reader(a);

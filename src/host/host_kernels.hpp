@@ -5,7 +5,7 @@
 namespace lockstep::host {
 
 /// Element-wise work, done by the calling thread: replicas are the parallelism. No state; each family of
-/// calls has a file.
+/// calls has a file, and each call computes in the library's own FloatEnvironment.
 class HostKernels final : public backend::KernelBackend {
  public:
   // host_copy.cpp

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "detail/float_environment.hpp"
 #include "host/host_kernels.hpp"
 #include "host/host_tiles.hpp"
 
@@ -36,6 +37,7 @@ C softmax_cross_entropy_row(const C* logits, C* gradient, std::int64_t n, std::i
 void HostKernels::softmax_cross_entropy(const TensorView& loss, const TensorView& gradient,
                                         const TensorView& logits, const TensorView& labels,
                                         backend::StreamHandle) {
+  const detail::FloatEnvironment environment;
   const std::int64_t columns = logits.shape[1];
   const auto* const label = static_cast<const std::int64_t*>(labels.data);
   const auto size = static_cast<std::int64_t>(size_of(logits.dtype));

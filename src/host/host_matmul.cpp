@@ -4,6 +4,7 @@
 
 #include <cblas.h>
 
+#include "detail/float_environment.hpp"
 #include "host/host_kernels.hpp"
 #include "host/host_tiles.hpp"
 
@@ -20,6 +21,7 @@ void make_blas_single_threaded() {
 
 void HostKernels::matmul(const TensorView& out, const TensorView& a, bool transpose_a, const TensorView& b,
                          bool transpose_b, backend::StreamHandle stream) {
+  const detail::FloatEnvironment environment;
   const std::int64_t m = out.shape[0];
   const std::int64_t n = out.shape[1];
   const std::int64_t k = a.shape[transpose_a ? 0 : 1];

@@ -1,6 +1,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "detail/float_environment.hpp"
 #include "host/host_kernels.hpp"
 #include "host/host_tiles.hpp"
 
@@ -9,6 +10,7 @@ namespace lockstep::host {
 void HostKernels::sgd_update(const TensorView& variable, const TensorView& velocity,
                              const TensorView& gradient, const backend::UpdateParameters& parameters,
                              backend::StreamHandle) {
+  const detail::FloatEnvironment environment;
   dispatch_floating("sgd_update", variable, [&]<class C>() {
     const C rate = static_cast<C>(parameters.learning_rate);
     const C momentum = static_cast<C>(parameters.momentum);
@@ -47,6 +49,7 @@ void HostKernels::sgd_update(const TensorView& variable, const TensorView& veloc
 void HostKernels::adam_update(const TensorView& variable, const TensorView& first_moment,
                               const TensorView& second_moment, const TensorView& gradient,
                               const backend::UpdateParameters& parameters, backend::StreamHandle) {
+  const detail::FloatEnvironment environment;
   dispatch_floating("adam_update", variable, [&]<class C>() {
     const double step = static_cast<double>(parameters.step);
     const C rate = static_cast<C>(parameters.learning_rate);

@@ -1,3 +1,4 @@
+#include "detail/float_environment.hpp"
 #include "host/host_kernels.hpp"
 #include "host/host_reduction.hpp"
 
@@ -5,6 +6,7 @@ namespace lockstep::host {
 
 void HostKernels::reduce_axis(ReduceOp op, const TensorView& out, const TensorView& in,
                               const backend::AxisExtents& extents, double divisor, backend::StreamHandle) {
+  const detail::FloatEnvironment environment;
   switch (op) {
     case ReduceOp::sum:
     case ReduceOp::mean: return reduce_by<Sum>(name(op), out, in, extents, divisor);

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "detail/float_environment.hpp"
 #include "host/host_kernels.hpp"
 #include "host/host_operators.hpp"
 #include "host/host_reduce_operators.hpp"
@@ -53,6 +54,7 @@ void scatter(const TensorView& out, const TensorView& in, const RowGroups& group
 
 void HostKernels::scatter_rows(ScatterOp op, const TensorView& out, const TensorView& in,
                                const RowGroups& groups, backend::StreamHandle) {
+  const detail::FloatEnvironment environment;
   if (op == ScatterOp::assign && is_boolean(out.dtype))
     return scatter<Assign, std::uint8_t>(as_bytes(out), as_bytes(in), groups);
   dispatch_arithmetic(name(op), out, [&]<class C>() {

@@ -1,5 +1,6 @@
 #include <cstdint>
 
+#include "detail/float_environment.hpp"
 #include "host/host_kernels.hpp"
 #include "host/host_tiles.hpp"
 
@@ -7,6 +8,7 @@ namespace lockstep::host {
 
 void HostKernels::in_top_k(const TensorView& out, const TensorView& logits, const TensorView& labels,
                            std::int64_t k, backend::StreamHandle) {
+  const detail::FloatEnvironment environment;
   auto* const results = static_cast<bool*>(out.data);
   const auto* const label = static_cast<const std::int64_t*>(labels.data);
   const std::int64_t columns = logits.shape[1];

@@ -27,6 +27,15 @@ constexpr double to_double_sticky(I value) {
   }
 }
 
+/// A float as a double, also where the thread flushes subnormals.
+constexpr double to_double(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t magnitude = bits & 0x7fffffff;
+  if (magnitude >= 0x00800000) return value;
+  const double subnormal = static_cast<double>(magnitude) * 0x1p-149;
+  return bits == magnitude ? subnormal : -subnormal;
+}
+
 /// `condition ? yes : no` of unsigned integers without a branch, and none made of it: a compiler that moves a
 /// floating-point operation into the arm that needs it may not move it back, and the loop around it stays
 /// scalar.

@@ -17,6 +17,7 @@
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
+#include "detail/float_environment.hpp"
 #include "host/collectives/float_lanes-inl.hpp"
 #include "host/collectives/reduce_range.hpp"
 #include "host/collectives/streaming.hpp"
@@ -377,6 +378,7 @@ HWY_EXPORT(combine_range);
 
 void reduce_range(ReduceOp op, DType dtype, std::int64_t count, std::span<const void* const> sources,
                   std::span<void* const> destinations, bool streaming) {
+  const detail::FloatEnvironment environment;
   HWY_DYNAMIC_DISPATCH(combine_range)(op, dtype, count, sources, destinations, streaming);
 }
 
