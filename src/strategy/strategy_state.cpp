@@ -7,6 +7,7 @@
 
 #include <lockstep/stream.hpp>
 
+#include "collectives/checked_reduce.hpp"
 #include "collectives/packed_all_reduce.hpp"
 #include "detail/numa.hpp"
 #include "detail/stack_memory.hpp"
@@ -197,7 +198,7 @@ std::vector<std::vector<Tensor>> StrategyState::reduce(ReplicaGroup& over, Reduc
                                                        const std::vector<std::vector<Tensor>>& inputs,
                                                        int root, const CommunicationOptions& call_options) {
   const std::vector<Device>& devices = over.devices;
-  if (cross_device_ops) return cross_device_ops->reduce(op, inputs, devices, root);
+  if (cross_device_ops) return checked_reduce(*cross_device_ops, op, inputs, devices, root);
   const std::size_t n = devices.size();
   const CommunicationOptions merged = call_options.merged_over(options);
   std::int64_t bytes = 0;

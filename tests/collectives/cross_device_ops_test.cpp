@@ -1,6 +1,9 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -129,6 +132,54 @@ TEST_CASE("P23 explicit ways to combine values refuse replicas that disagree", "
   }),
                          ls::CollectiveMismatch,
                          MessageMatches(ContainsSubstring("[3]") && ContainsSubstring("[4]")));
+}
+
+namespace {
+
+/// Somebody's way to combine values, whose results are spoiled.
+struct Spoiled : ls::ReductionToOneDevice {
+  using Results = std::vector<std::vector<ls::Tensor>>;
+  explicit Spoiled(std::function<void(Results&)> spoil) : spoil_(std::move(spoil)) {}
+  std::string_view name() const noexcept override { return "Spoiled"; }
+  Results reduce(ls::ReduceOp op, const Results& inputs, const std::vector<ls::Device>& devices,
+                 int root) override {
+    Results results = ReductionToOneDevice::reduce(op, inputs, devices, root);
+    spoil_(results);
+    return results;
+  }
+  std::function<void(Results&)> spoil_;
+};
+
+}  // namespace
+
+TEST_CASE("results of somebody's way to combine values are checked", "[collectives][host]") {
+  const auto refused = [](std::function<void(Spoiled::Results&)> spoil, const std::string& reason) {
+    ls::MirroredStrategy strategy(host_replicas(2), std::make_unique<Spoiled>(std::move(spoil)));
+    const auto inside = [](ls::ReplicaContext& ctx) {
+      return ctx.all_reduce(ls::ReduceOp::sum, contribution(ctx.local_index(), {2}, ls::DType::f32));
+    };
+    const auto values = strategy.run([](ls::ReplicaContext& ctx) {
+      return contribution(ctx.replica_id_in_sync_group(), {2}, ls::DType::f32);
+    });
+    const auto message = MessageMatches(ContainsSubstring("Spoiled::reduce(sum) returned " + reason));
+    REQUIRE_THROWS_MATCHES(strategy.run(inside), ls::InvalidArgument, message);
+    REQUIRE_THROWS_MATCHES(strategy.extended().reduce_to(ls::ReduceOp::sum, values, values),
+                           ls::InvalidArgument, message);
+    REQUIRE(strategy.run([] { return 1; }).size() == 2);  // it can be used again
+  };
+  refused([](auto& results) { results.pop_back(); }, "1 lists of results for 2 ranks");
+  refused([](auto& results) { results[1].clear(); }, "0 results for rank 1, which gave 1 tensors");
+  refused([](auto& results) { results[1].push_back(results[1][0]); }, "2 results for rank 1");
+  refused([](auto& results) { results[1][0] = ls::Tensor(); },
+          "an empty Tensor as tensor 0 of rank 1, where [2] float32 on CPU:1 is due");
+  refused(
+      [](auto& results) {
+        results[1][0] = results[1][0].reshape({2, 1});
+      },
+      "[2, 1] float32 on CPU:1 as tensor 0 of rank 1, where [2] float32");
+  refused([](auto& results) { results[1][0] = results[1][0].cast(ls::DType::f64); },
+          "[2] float64 on CPU:1 as");
+  refused([](auto& results) { results[1][0] = results[0][0]; }, "[2] float32 on CPU:0 as tensor 0 of rank 1");
 }
 
 TEST_CASE("explicit ways to combine values name themselves and check their options", "[collectives][host]") {

@@ -28,7 +28,8 @@ class CrossDeviceOps {
   /// is defined.
   /// @param devices  one per rank.
   /// @param root     the rank that gets the results, or -1: all.
-  /// @return results[rank][k], of dtype reduced_dtype(op); empty lists for ranks that get none.
+  /// @return results[rank][k], of inputs[rank][k]'s shape, dtype reduced_dtype(op), on devices[rank]; empty
+  /// lists for ranks that get none. The strategy refuses other ones (InvalidArgument).
   virtual std::vector<std::vector<Tensor>> reduce(ReduceOp op, const std::vector<std::vector<Tensor>>& inputs,
                                                   const std::vector<Device>& devices, int root) = 0;
 };
