@@ -10,6 +10,8 @@
 #include <lockstep/stream.hpp>
 
 #include "tensor_checks.hpp"
+#include "values/sparse.hpp"
+#include "wide_sum.hpp"
 
 /// Reductions along axes.
 namespace lockstep {
@@ -80,9 +82,11 @@ Tensor reduce_axes(ReduceOp op, const Tensor& t, const Axes& axes, DType out_dty
   const DType sum_dtype = accumulator_dtype(dtype);
   const DType mean_dtype = reduced_dtype(ReduceOp::mean, dtype);  // refuses booleans
   const bool is_sum = op == ReduceOp::sum || op == ReduceOp::mean;
-  LOCKSTEP_EXPECTS(out_dtype == dtype || out_dtype == sum_dtype || out_dtype == mean_dtype, InvalidArgument,
-                   "reduce_axes(", op, "): ", describe(t), " cannot be reduced to ", out_dtype, ". Ask for ",
-                   dtype, ", ", sum_dtype, " or ", mean_dtype, ", or cast the tensor first.");
+  const bool is_wide_sum = is_sum && is_floating(dtype) && out_dtype == DType::f64;
+  LOCKSTEP_EXPECTS(out_dtype == dtype || out_dtype == sum_dtype || out_dtype == mean_dtype || is_wide_sum,
+                   InvalidArgument, "reduce_axes(", op, "): ", describe(t), " cannot be reduced to ",
+                   out_dtype, ". Ask for ", dtype, ", ", sum_dtype, " or ", mean_dtype,
+                   ", or cast the tensor first.");
   LOCKSTEP_EXPECTS(divisor == 1 || is_sum, InvalidArgument, "reduce_axes(", op, "): the divisor ", divisor,
                    " has no meaning for ", op, ". Only sum and mean divide.");
   const std::vector<int> reduced = axes_of(t, axes, "reduce_axes");
@@ -97,8 +101,10 @@ Tensor reduce_axes(ReduceOp op, const Tensor& t, const Axes& axes, DType out_dty
                    ". Ask for a floating-point dtype, which gives NaN.");
 
   // The sum of 64-bit integers may wrap where its quotient fits.
-  if (divisor != 1 && (dtype == DType::i64 || dtype == DType::u64))
-    return reduce_axes(op, t.cast(DType::f64), axes, DType::f64, divisor).cast(out_dtype);
+  if (divisor != 1 && (dtype == DType::i64 || dtype == DType::u64)) {
+    const detail::WideSum sum = detail::wide_sum(t, axes);
+    return detail::divided(sum.value(), divisor).cast(out_dtype);
+  }
 
   std::vector<AxisGroup> groups = group_neighbours(reduced);
   Shape out_shape = t.shape();
@@ -115,20 +121,23 @@ Tensor reduce_axes(ReduceOp op, const Tensor& t, const Axes& axes, DType out_dty
   if (groups.empty()) groups.push_back({0, -1});  // a scalar: one element along an axis that it lacks
   if (groups.size() == 1) return reduce_group(op, t, groups.front(), out_dtype, divisor);
   // From the innermost group outwards, so that the indices of the others stay. Kept in the accumulator's
-  // dtype to the end.
+  // dtype to the end, but quotients of floats in double, which holds their sums at any size.
+  const bool is_quotient = divisor != 1 && is_floating(dtype);
+  const DType partial_dtype = is_quotient || is_wide_sum ? DType::f64 : sum_dtype;
   Tensor partial = t;
   while (groups.size() > 1) {
     double scale = 1;
-    if (divisor != 1 && is_floating(sum_dtype)) {
-      // Divided by a power of two, which loses nothing, so that it does not overflow where the mean does not.
+    if (is_quotient && dtype == DType::f64) {
+      // Divided by a power of two, so that it does not overflow where the mean does not. Only of parts that
+      // are subnormal then anything is lost.
       const std::int64_t length = extents_around(partial.shape(), groups.back()).axis;
       scale = static_cast<double>(std::bit_ceil(static_cast<std::uint64_t>(length)));
     }
-    partial = reduce_group(op, partial, groups.back(), sum_dtype, scale);
+    partial = reduce_group(op, partial, groups.back(), partial_dtype, scale);
     divisor /= scale;
     groups.pop_back();
   }
-  const DType last_dtype = divisor == 1 ? sum_dtype : reduced_dtype(ReduceOp::mean, sum_dtype);
+  const DType last_dtype = divisor == 1 ? partial_dtype : reduced_dtype(ReduceOp::mean, partial_dtype);
   return reduce_group(op, partial, groups.front(), last_dtype, divisor).cast(out_dtype);
 }
 

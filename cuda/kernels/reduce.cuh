@@ -53,8 +53,17 @@ void reduce_by(const Place& place, const char* operation, const TensorView& out,
       return launch_reduction<Op, T>(place, operation, output, in.data, extents, plan);
 
     const backend::AxisExtents rest{extents.outer, plan.splits, extents.inner};
+    if constexpr (std::same_as<Op, Sum> && std::same_as<A, float>) {
+      // Parts in double hold the sums at any size.
+      if (out.dtype == DType::f64 || (divisor != 1 && out.dtype == DType::f32)) {
+        const Temporary wide(place, size * plan.splits * static_cast<std::int64_t>(sizeof(double)));
+        launch_reduction<Op, T>(place, operation, {wide.data(), DType::f64, 1, true}, in.data, extents, plan);
+        return launch_reduction<Op, double>(place, operation, output, wide.data(), rest,
+                                            plan_reduction(rest, sizeof(double), false));
+      }
+    }
     const Temporary partial(place, size * plan.splits * static_cast<std::int64_t>(sizeof(A)));
-    // A part is divided by a power of two, which loses nothing, so that it overflows where the result does.
+    // A part is divided by a power of two, so that it overflows where the result does.
     const double scale = divisor == 1 || std::integral<A>
                              ? 1
                              : static_cast<double>(std::bit_ceil(static_cast<std::uint64_t>(extents.axis)));

@@ -81,6 +81,8 @@ __device__ __noinline__ void store_result(const ReduceOutput& out, std::int64_t 
   using Quotient = std::conditional_t<std::integral<A>, double, A>;
   if (out.divisor == 1)
     store_as(out.dtype, out.data, index, value);
+  else if (std::same_as<A, float> && out.dtype == DType::f64)
+    store_as(out.dtype, out.data, index, static_cast<double>(value) / out.divisor);
   else
     store_as(out.dtype, out.data, index, static_cast<Quotient>(value) / static_cast<Quotient>(out.divisor));
 }
@@ -114,8 +116,12 @@ __device__ __noinline__ double quotient_of_large(const ElementRun& run, double d
 template <class Op, class T, class A>
 __device__ void store_result_of(const ReduceOutput& out, std::int64_t index, A value, const ElementRun& run) {
   if constexpr (std::same_as<Op, Sum> && !std::integral<T> && std::numeric_limits<T>::max_exponent >= 128) {
-    if (out.divisor != 1 && !isfinite(value))
-      return store_as(out.dtype, out.data, index, static_cast<A>(quotient_of_large<T>(run, out.divisor)));
+    if (!isfinite(value)) {
+      const double quotient = quotient_of_large<T>(run, out.divisor);
+      if (std::same_as<A, float> && out.dtype == DType::f64)
+        return store_as(out.dtype, out.data, index, quotient);
+      if (out.divisor != 1) return store_as(out.dtype, out.data, index, static_cast<A>(quotient));
+    }
   }
   store_result(out, index, value);
 }

@@ -25,7 +25,9 @@ Tensor max(const Tensor& t, const Axes& axes = {});
 Tensor min(const Tensor& t, const Axes& axes = {});
 Tensor product(const Tensor& t, const Axes& axes = {});
 /// The general form: any op, dividing the sum by `divisor` before the one rounding to `out_dtype`, which is
-/// the dtype, its accumulator_dtype, or its reduced_dtype(mean).
+/// the dtype, its accumulator_dtype, or its reduced_dtype(mean); of floats' sums also f64, which holds all of
+/// them. Quotients of 64-bit integers are those of their true sums, also where these do not fit 64 bits. A
+/// quotient of f64 below 2^-1022 times the number of elements may be off in its last places.
 Tensor reduce_axes(ReduceOp op, const Tensor& t, const Axes& axes, DType out_dtype, double divisor = 1);
 
 /// Index (i64) of the largest element along an axis; the first of equals.

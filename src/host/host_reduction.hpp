@@ -33,7 +33,6 @@ constexpr std::int64_t kTinySlab = 32;
 template <class C>
 class Results {
   using A = accumulator_t<C>;
-  using Q = std::conditional_t<std::integral<A>, double, A>;
 
  public:
   Results(const TensorView& out, const TensorView& in, const backend::AxisExtents& extents, double divisor)
@@ -42,7 +41,16 @@ class Results {
   void write(std::int64_t begin, const A* values, std::int64_t n) {
     auto* const to =
         static_cast<std::byte*>(out_.data) + begin * static_cast<std::int64_t>(size_of(out_.dtype));
+    if constexpr (std::same_as<C, float>) {
+      if (out_.dtype == DType::f64) return write_quotients<double>(begin, values, to, n);
+    }
     if (divisor_ == 1) return narrow(values, to, out_.dtype, 1, n);
+    write_quotients<std::conditional_t<std::integral<A>, double, A>>(begin, values, to, n);
+  }
+
+ private:
+  template <class Q>
+  void write_quotients(std::int64_t begin, const A* values, std::byte* to, std::int64_t n) {
     const Q divisor = static_cast<Q>(divisor_);
     Q quotients[kTile];
     for (std::int64_t done = 0; done < n; done += kTile) {
@@ -50,16 +58,16 @@ class Results {
       for (std::int64_t i = 0; i < count; ++i) quotients[i] = static_cast<Q>(values[done + i]) / divisor;
       if constexpr (std::floating_point<C>) {
         for (std::int64_t i = 0; i < count; ++i)
-          if (!std::isfinite(quotients[i])) quotients[i] = quotient_of_large(begin + done + i, divisor);
+          if (!std::isfinite(quotients[i]))
+            quotients[i] = static_cast<Q>(quotient_of_large(begin + done + i, divisor_));
       }
       narrow(quotients, to + done * static_cast<std::int64_t>(size_of(out_.dtype)), out_.dtype, 1, count);
     }
   }
 
- private:
   /// The quotient of a sum that is not finite, from elements scaled down. The sum of finite ones cannot
   /// overflow then, and their mean lies between them.
-  Q quotient_of_large(std::int64_t result, double divisor) const {
+  double quotient_of_large(std::int64_t result, double divisor) const {
     constexpr double kScale = 0x1p-63;
     const auto [outer, axis, inner] = extents_;
     const std::int64_t first = result / inner * axis * inner + result % inner;
@@ -74,8 +82,7 @@ class Results {
     }
     const double quotient = sum / (divisor * kScale);
     const double share = static_cast<double>(axis) / divisor;
-    return static_cast<Q>(std::isfinite(sum) ? std::clamp(quotient, lowest * share, highest * share)
-                                             : quotient);
+    return std::isfinite(sum) ? std::clamp(quotient, lowest * share, highest * share) : quotient;
   }
 
   const TensorView& out_;

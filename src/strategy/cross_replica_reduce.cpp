@@ -8,6 +8,7 @@
 #include <lockstep/strategy/strategy.hpp>
 
 #include "values/sparse.hpp"
+#include "wide_sum.hpp"
 
 namespace lockstep::detail {
 
@@ -108,8 +109,11 @@ std::vector<std::vector<Tensor>> CrossReplicaReduce::to_devices(
         results[k] = value.tensors();
       else if (op_ == ReduceOp::mean && strategy_.synchronises() && state_.num_replicas() > 1)
         results[k] = {value.tensors()[0]};
-      else
+      else if (op_ == ReduceOp::mean || !strategy_.synchronises())
         for (const Device& device : destinations[k]) results[k].push_back(value.tensors()[0].to(device));
+      else
+        for (const Device& device : destinations[k])
+          results[k].push_back(copied_to(value.tensors()[0], device));
     } else {
       const std::size_t logical_device = logical_device_for(value, destinations[k]);
       const std::vector<Device>& devices = state_.groups[logical_device].devices;
@@ -179,10 +183,12 @@ Tensor CrossReplicaReduce::along_axes(const ReduceValue& value, const Axes& axes
 
   const DType dtype = parts[0].dtype();
   const DType result_dtype = reduced_dtype(op_, dtype);  // refuses booleans
+  const bool is_mean = op_ == ReduceOp::mean;
   // The sum of 64-bit integers may wrap where their mean fits.
-  const bool is_wide_mean = op_ == ReduceOp::mean && (dtype == DType::i64 || dtype == DType::u64);
-  const DType sum_dtype = is_wide_mean ? DType::f64 : accumulator_dtype(dtype);
-  const ReduceOp step = op_ == ReduceOp::mean ? ReduceOp::sum : op_;
+  const bool is_wide_mean = is_mean && (dtype == DType::i64 || dtype == DType::u64);
+  // The sums of floats that a mean is made of are kept in double, which holds them at any size.
+  const DType sum_dtype = is_mean && is_floating(dtype) ? DType::f64 : accumulator_dtype(dtype);
+  const ReduceOp step = is_mean ? ReduceOp::sum : op_;
   const bool needs_elements = op_ == ReduceOp::min || op_ == ReduceOp::max;
 
   double count = 0;  // elements along the axes, over all replicas
@@ -216,30 +222,31 @@ Tensor CrossReplicaReduce::along_axes(const ReduceValue& value, const Axes& axes
                    ", axis): no replica has an element along the axis, and the ", op_,
                    " of nothing is undefined. Check that the batch is not empty.");
 
-  // A mean's sums are divided by a power of two first, which loses nothing, so that they do not overflow
-  // where it does not.
-  const double scale = op_ == ReduceOp::mean && is_floating(sum_dtype) && count > 0
-                           ? std::exp2(std::ceil(std::log2(count)))
-                           : 1;
-  std::vector<std::vector<Tensor>> partial(n, std::vector<Tensor>(1));
+  // Those of doubles are divided by a power of two first, so that they do not overflow where the mean does
+  // not. Only of parts that are subnormal then anything is lost.
+  const double scale =
+      is_mean && dtype == DType::f64 && count > 0 ? std::exp2(std::ceil(std::log2(count))) : 1;
+  std::vector<std::vector<Tensor>> partial(n);
   ReplicaGroup& group = state_.groups[logical_device_for(value, {device})];
   state_.for_each_replica(bytes / static_cast<std::int64_t>(n), [&](int replica) {
     const auto i = static_cast<std::size_t>(replica);
     // An empty component adds nothing; for min and max a component that has elements stands in for it.
     const Tensor& part = needs_elements && counts[i] == 0 && witness < n ? parts[witness] : parts[i];
-    const Tensor source = is_wide_mean ? part.cast(DType::f64) : part;
-    partial[i][0] = kept[i].empty() ? Tensor::empty(kept[i], sum_dtype, group.devices[i])
-                                    : reduce_axes(step, source.to(group.devices[i]), axes, sum_dtype, scale);
+    if (is_wide_mean) {
+      WideSum sum = wide_sum(part.to(group.devices[i]), axes);
+      partial[i] = {std::move(sum.wrapped), std::move(sum.rough)};
+    } else if (kept[i].empty()) {
+      partial[i] = {Tensor::empty(kept[i], sum_dtype, group.devices[i])};
+    } else {
+      partial[i] = {reduce_axes(step, part.to(group.devices[i]), axes, sum_dtype, scale)};
+    }
   });
   const int root = std::max(0, replica_on(group.devices, device));
-  Tensor sum = n == 1
-                   ? partial[0][0]
-                   : state_.reduce(group, step, partial, root, options_)[static_cast<std::size_t>(root)][0];
-  if (op_ == ReduceOp::mean) {
-    // In double for what is added in 64 bits, else in float: one division, one rounding.
-    const DType wide = dtype == DType::f64 || is_integer(dtype) ? DType::f64 : DType::f32;
-    sum = divided(sum.cast(wide), count / scale);
-  }
+  const std::vector<Tensor> sums =
+      n == 1 ? partial[0]
+             : state_.reduce(group, step, partial, root, options_)[static_cast<std::size_t>(root)];
+  Tensor sum = is_wide_mean ? WideSum{sums[0], sums[1]}.value() : sums[0];
+  if (is_mean) sum = divided(sum.cast(DType::f64), count / scale);  // one division, one rounding
   return sum.cast(result_dtype).to(device);
 }
 

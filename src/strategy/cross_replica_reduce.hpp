@@ -10,6 +10,11 @@
 
 namespace lockstep::detail {
 
+/// The tensor on `device`, in storage of its own.
+inline Tensor copied_to(const Tensor& tensor, const Device& device) {
+  return tensor.device() == device ? tensor.clone() : tensor.to(device);
+}
+
 /// One reduction over replicas, called from cross-replica context: the rules for what kind of value may be
 /// combined how, in one place.
 class CrossReplicaReduce {

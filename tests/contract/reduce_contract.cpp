@@ -11,6 +11,7 @@
 
 #include <lockstep/detail/saturate_cast.hpp>
 #include <lockstep/error.hpp>
+#include <lockstep/ops.hpp>
 #include <lockstep/tensor.hpp>
 
 #include "support/dtypes.hpp"
@@ -361,6 +362,24 @@ TEST_CASE("P07 booleans have no reductions", "[reduce]") {
   CHECK_THROWS_MATCHES(test_kernels().argmax(index.view(), in.view(), {1, 2, 1}, test_stream().handle()),
                        Unsupported, says("argmax", "bool", device));
   CHECK(out.values() == std::vector<std::uint8_t>{1});
+}
+
+TEST_CASE("sums of floats in f64 hold what floats cannot", "[kernels]") {
+  const std::int64_t length = GENERATE(2, 17, 1025, 70001);
+  const auto reduced = [&](double value, DType dtype, double divisor) {
+    const Tensor in = Tensor::full({2, length}, value, dtype, TestBackend::device());
+    const Tensor out = reduce_axes(ReduceOp::sum, in, 1, DType::f64, divisor);
+    return out.to_vector<double>()[1];
+  };
+  const auto n = static_cast<double>(length);
+  CHECK(reduced(0x1p127, DType::f32, 1) == n * 0x1p127);
+  CHECK(reduced(0x1p127, DType::bf16, 1) == n * 0x1p127);
+  CHECK(reduced(0x1p15, DType::f16, 1) == n * 0x1p15);
+  CHECK(reduced(0x1p-149, DType::f32, 1) == n * 0x1p-149);
+  CHECK(reduced(0x1p-149, DType::f32, 4 * n) == 0x1p-151);
+  CHECK(std::isinf(reduced(INFINITY, DType::f32, 1)));
+  CHECK(std::isnan(reduced(NAN, DType::f32, 1)));
+  CHECK(reduced(0x1p1000, DType::f64, n) == 0x1p1000);
 }
 
 }  // namespace lockstep::test

@@ -51,8 +51,9 @@ struct UpdateParameters {
 /// shapes, dtypes, devices and read-only flags, never passes zero elements, and keeps the memory alive in
 /// stream order. Calls come from any thread, several at a time on different streams. Unless said otherwise
 /// views are contiguous, outputs may be exactly the inputs (same start), and arithmetic on f16, bf16 and f8
-/// is done in float and rounded once. An operation that the backend lacks for a dtype throws Unsupported
-/// before anything is enqueued.
+/// is done in float and rounded once. Arithmetic rounds to nearest and keeps subnormals, whatever
+/// floating-point state the calling thread has, which is left as it is. An operation that the backend lacks
+/// for a dtype throws Unsupported before anything is enqueued.
 class KernelBackend {
  public:
   virtual ~KernelBackend() = default;
@@ -84,7 +85,8 @@ class KernelBackend {
   /// accumulator_dtype(in.dtype), in an order that depends on the extents only, so that results repeat bit
   /// for bit; min and max propagate NaN. `op` is never mean: the sum is divided by `divisor` (1: not at all)
   /// in float or double before the one rounding to out.dtype, which is in's dtype, its accumulator_dtype, or
-  /// its reduced_dtype(mean).
+  /// its reduced_dtype(mean). Floats may also be added to f64: a sum that is not finite in float is then
+  /// added again in double, and the division is one of doubles.
   virtual void reduce_axis(ReduceOp op, const TensorView& out, const TensorView& in,
                            const AxisExtents& extents, double divisor, StreamHandle stream) = 0;
   /// out (i64) := index of the largest element along the middle axis, the first of equals; NaN counts as

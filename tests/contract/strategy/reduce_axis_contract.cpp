@@ -271,4 +271,43 @@ TEST_CASE("P07 the mean of 64-bit integers along an axis is right where their su
   REQUIRE(strategy.reduce(mean, rows, 0).item<double>() == static_cast<double>(kLargest));
 }
 
+TEST_CASE("a mean along axes is right where it, or a replica's part of it, is subnormal", "[strategy]") {
+  Replicas strategy(2);
+  for (const float x : {1e-44f, 1.2e-38f, 2.8e-45f}) {
+    const auto rows = filled(2, {3}, {x, x, x});
+    REQUIRE(strategy.reduce(mean, rows, 0).item<float>() == x);
+    REQUIRE(strategy.reduce(mean, rows).to_vector<float>()[0] == x);
+    const auto blocks = filled(2, {3, 2, 3}, std::vector<float>(18, x));
+    REQUIRE(strategy.reduce(mean, blocks, {0, 2}).to_vector<float>() == std::vector<float>{x, x});
+  }
+}
+
+TEST_CASE("a mean of floats does not overflow where its sum does", "[strategy]") {
+  Replicas strategy(2);
+  REQUIRE(strategy.reduce(mean, filled(2, {3}, {3e38f, 3e38f, 3e38f}), 0).item<float>() == 3e38f);
+  const auto large = strategy.run([] { return Tensor::full({2, 3}, 0x1.8p1023); });
+  REQUIRE(strategy.reduce(mean, large, {0, 1}).item<double>() == 0x1.8p1023);
+}
+
+TEST_CASE("a mean of 64-bit integers is that of their exact sum", "[strategy]") {
+  Replicas strategy(2);
+  constexpr std::int64_t kOdd = (std::int64_t{1} << 53) + 1, kEven = std::int64_t{1} << 53;
+  constexpr auto kLeast = std::numeric_limits<std::int64_t>::min(),
+                 kMost = std::numeric_limits<std::int64_t>::max();
+  constexpr auto kAll = std::numeric_limits<std::uint64_t>::max();
+  const auto check = [&]<class T>(const std::vector<std::vector<T>>& rows, double expected) {
+    REQUIRE(strategy.reduce(mean, vectors<T>(rows), 0).template item<double>() == expected);
+  };
+  check(std::vector<std::vector<std::int64_t>>{{kOdd, -kEven}, {kOdd, -kEven}}, 0.5);
+  check(std::vector<std::vector<std::int64_t>>{{kOdd}, {-kEven}}, 0.5);
+  check(std::vector<std::vector<std::int64_t>>{{kMost, kMost}, {kMost, kMost}}, 0x1p63);
+  check(std::vector<std::vector<std::int64_t>>{{kLeast, kLeast}, {kLeast}}, -0x1p63);
+  check(std::vector<std::vector<std::int64_t>>{{kLeast, kMost}, {kMost, kLeast}}, -0.5);
+  check(std::vector<std::vector<std::uint64_t>>{{kAll, kAll}, {kAll}}, 0x1p64);
+  check(std::vector<std::vector<std::uint64_t>>{{kAll, 1}, {}}, 0x1p63);
+  check(std::vector<std::vector<std::int64_t>>{{}, {7, -9}}, -1.0);
+  REQUIRE(lockstep::mean(Tensor::from<std::int64_t>({kOdd, -kEven, kMost, kLeast + 1}, {4})).item<double>() ==
+          0.25);
+}
+
 }  // namespace lockstep::test
