@@ -14,14 +14,14 @@ namespace lockstep {
 
 using detail::ContextFrame;
 
-const std::vector<Device>& StrategyExtended::worker_devices() const {
+std::vector<Device> StrategyExtended::worker_devices() const {
   LOCKSTEP_EXPECTS(&strategy_ != &detail::default_strategy(), ContextError,
                    "worker_devices of the default strategy: it has no devices of its own. Enter a strategy's "
                    "scope first.");
   return strategy_.state_->devices();
 }
 
-const std::vector<Device>& StrategyExtended::parameter_devices() const {
+std::vector<Device> StrategyExtended::parameter_devices() const {
   LOCKSTEP_EXPECTS(&strategy_ != &detail::default_strategy(), ContextError,
                    "parameter_devices of the default strategy: it has no devices of its own. Enter a "
                    "strategy's scope first.");
@@ -29,7 +29,7 @@ const std::vector<Device>& StrategyExtended::parameter_devices() const {
 }
 
 bool StrategyExtended::between_graph() const noexcept {
-  return strategy_.state_->parameter_devices() != strategy_.state_->devices();
+  return !strategy_.state_->other_parameter_devices.empty();
 }
 
 void StrategyExtended::check_cross_replica(std::string_view what) const {
@@ -156,7 +156,7 @@ Mirrored<Tensor> StrategyExtended::broadcast(const Tensor& tensor, const std::ve
     detail::StrategyState& state = *strategy_.state_;
     const int logical_device = state.logical_device_on(devices);
     if (devices.size() == 1 || logical_device < 0) {
-      for (const Device& device : devices) components.push_back(tensor.to(device));
+      for (const Device& device : devices) components.push_back(detail::copied_to(tensor, device));
       return;
     }
     // To all replicas at once, from the one that has it.
@@ -206,7 +206,7 @@ NonSlot StrategyExtended::non_slot_devices(const std::vector<Variable>& variable
   check_cross_replica("non_slot_devices");
   const detail::StrategyState& state = *strategy_.state_;
   if (const std::optional<Device> device = strategy_.non_slot_device()) return {{*device}, std::nullopt};
-  if (&strategy_ != &detail::default_strategy() && state.parameter_devices() == state.devices())
+  if (&strategy_ != &detail::default_strategy() && state.other_parameter_devices.empty())
     return {state.devices(), std::nullopt};
   LOCKSTEP_EXPECTS(!variables.empty(), InvalidArgument, "non_slot_devices of ", strategy_.name(),
                    ": without variables there is none to stay with. Pass those that are trained.");

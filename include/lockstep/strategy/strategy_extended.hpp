@@ -35,9 +35,9 @@ class StrategyExtended {
  public:
   /// The devices replicas run on, in replica order; inside a logical_device guard the logical devices of that
   /// number. @throws ContextError  for the default strategy.
-  const std::vector<Device>& worker_devices() const;
+  std::vector<Device> worker_devices() const;
   /// The devices variables live on. @throws ContextError  for the default strategy.
-  const std::vector<Device>& parameter_devices() const;
+  std::vector<Device> parameter_devices() const;
   /// tf.distribute's flags. between_graph: whether replicas run the same graph separately, as
   /// CentralStorageStrategy says of itself. require_static_shapes: never. should_init, should_checkpoint,
   /// should_save_summary: whether this process initialises variables and writes files; one process does.
@@ -67,7 +67,8 @@ class StrategyExtended {
   Work<std::vector<Mirrored<Tensor>>> start_batch_reduce_to(
       ReduceOp op, const std::vector<std::pair<ReduceValue, Destination>>& pairs,
       const CommunicationOptions& options = {});
-  /// Copies to the destinations; without one, to all worker devices.
+  /// Copies to the destinations; without one, to all worker devices. No component shares the tensor's
+  /// storage.
   Mirrored<Tensor> broadcast_to(const Tensor& tensor, const CommunicationOptions& options = {});
   Mirrored<Tensor> broadcast_to(const Tensor& tensor, const Destination& destination,
                                 const CommunicationOptions& options = {});

@@ -44,6 +44,8 @@ TEST_CASE("the strategies' properties", "[strategy][extended]") {
   check(mirrored, 2, TestBackend::devices(2), TestBackend::devices(2), false);
   check(one, 1, {TestBackend::device(1)}, {TestBackend::device(1)}, false);
   check(central, 2, TestBackend::devices(2), {"CPU:0"}, true);
+  CentralStorageStrategy together({TestBackend::device()}, TestBackend::device());
+  check(together, 1, {TestBackend::device()}, {TestBackend::device()}, true);
   MeshStrategy mesh(assignment(1, 2));
   check(mesh, 1, {TestBackend::device(0)}, {TestBackend::device(0)}, false);
   const StrategyExtended& plain = get_strategy().extended();
@@ -84,6 +86,14 @@ TEST_CASE("non_slot_devices of one device and of central storage", "[strategy][e
   REQUIRE(where.variable == a);
   REQUIRE(where.devices == std::vector<Device>{"CPU:0"});
   REQUIRE_THROWS_AS(central.extended().non_slot_devices({}), InvalidArgument);
+}
+
+TEST_CASE("central storage on its worker's device is central storage", "[strategy][extended]") {
+  CentralStorageStrategy together({TestBackend::device()}, TestBackend::device());
+  REQUIRE_THROWS_MATCHES(together.extended().non_slot_devices({}), InvalidArgument,
+                         says("without variables"));
+  const Variable only = together.make_variable(Tensor::scalar(1.0f), {.name = "only"});
+  REQUIRE(together.extended().non_slot_devices({only}).variable == only);
 }
 
 TEST_CASE("update-non-slot: one call for each device", "[strategy][extended]") {
@@ -242,6 +252,23 @@ TEST_CASE("run_steps_on_iterator refuses what it cannot do", "[strategy][extende
   REQUIRE_THROWS_AS(strategy.extended().run_steps_on_iterator(nothing, iterator, 2), OutOfRange);
   REQUIRE_THROWS_AS(strategy.run([&] { strategy.extended().run_steps_on_iterator(nothing, iterator); }),
                     ContextError);
+}
+
+TEST_CASE("P16 what is broadcast or summed is a copy, also with one replica", "[strategy][extended]") {
+  for (const int n : {1, 2}) {
+    Replicas strategy(n);
+    Tensor source = Tensor::ones({1}, DType::f32, TestBackend::device());
+    const auto everywhere = strategy.extended().broadcast_to(source);
+    const auto there = strategy.extended().broadcast_to(source, TestBackend::device());
+    source.fill_(5);
+    REQUIRE(everywhere[n - 1].to_vector<float>()[0] == 1);
+    REQUIRE(there[0].to_vector<float>()[0] == 1);
+  }
+  Replicas one(1);
+  Tensor source = Tensor::ones({1}, DType::f32, TestBackend::device());
+  const auto total = one.extended().reduce_to(ReduceOp::sum, source, TestBackend::device());
+  source.fill_(5);
+  REQUIRE(total[0].to_vector<float>()[0] == 1);
 }
 
 }  // namespace lockstep::test
