@@ -5,6 +5,7 @@
 #include <lockstep/detail/saturate_cast.hpp>
 
 #include "cuda_kernels.hpp"
+#include "detail/float_environment.hpp"
 #include "detail/loops.hpp"
 #include "kernels/element.cuh"
 #include "kernels/launch.cuh"
@@ -163,6 +164,7 @@ bool converted_as_run(const Place& place, const TensorView& out, const TensorVie
 }  // namespace
 
 void CudaKernels::fill(const TensorView& out, const Scalar& value, backend::StreamHandle stream) {
+  const lockstep::detail::FloatEnvironment floats;
   const Place place = place_on(stream);
   const Loops loops(out, out);
   dispatch(out.dtype, [&]<class T>() {

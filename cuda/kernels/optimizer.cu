@@ -2,6 +2,7 @@
 #include <cstdint>
 
 #include "cuda_kernels.hpp"
+#include "detail/float_environment.hpp"
 #include "kernels/dispatch.hpp"
 #include "kernels/element.cuh"
 #include "kernels/launch.cuh"
@@ -101,6 +102,7 @@ void run(const Place& place, const char* operation, const Step& step, const Arra
 void CudaKernels::sgd_update(const TensorView& variable, const TensorView& velocity,
                              const TensorView& gradient, const backend::UpdateParameters& parameters,
                              backend::StreamHandle stream) {
+  const lockstep::detail::FloatEnvironment floats;
   const Place place = place_on(stream);
   dispatch_floating("sgd_update", variable, [&]<class T>() {
     using C = compute_t<T>;
@@ -114,6 +116,7 @@ void CudaKernels::sgd_update(const TensorView& variable, const TensorView& veloc
 void CudaKernels::adam_update(const TensorView& variable, const TensorView& first_moment,
                               const TensorView& second_moment, const TensorView& gradient,
                               const backend::UpdateParameters& parameters, backend::StreamHandle stream) {
+  const lockstep::detail::FloatEnvironment floats;
   const Place place = place_on(stream);
   const double steps = static_cast<double>(parameters.step);
   dispatch_floating("adam_update", variable, [&]<class T>() {

@@ -1,4 +1,5 @@
 #include "cuda_kernels.hpp"
+#include "detail/float_environment.hpp"
 #include "kernels/reduce.hpp"
 
 namespace lockstep::cuda {
@@ -6,6 +7,7 @@ namespace lockstep::cuda {
 void CudaKernels::reduce_axis(ReduceOp op, const TensorView& out, const TensorView& in,
                               const backend::AxisExtents& extents, double divisor,
                               backend::StreamHandle stream) {
+  const lockstep::detail::FloatEnvironment floats;
   if (extents.axis == 0 && !is_boolean(in.dtype))
     return fill(out, (op == ReduceOp::product ? 1.0 : 0.0) / divisor, stream);
   const Place place = place_on(stream);

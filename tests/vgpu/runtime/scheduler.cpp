@@ -1,6 +1,7 @@
 // The scheduler: operations run lazily, one at a time, when some host thread waits; which of the ready stream
 // heads runs next is drawn from a seeded generator.
 #include <algorithm>
+#include <cfenv>
 #include <chrono>
 #include <thread>
 
@@ -27,6 +28,22 @@ class Context : public RunContext {
 
  private:
   std::string name_;
+};
+
+/// A device computes in its own way, whatever the rounding and the treatment of subnormals of the host thread
+/// whose call runs an operation.
+class DeviceFloatState {
+ public:
+  DeviceFloatState() {
+    std::fegetenv(&outer_);
+    std::fesetenv(FE_DFL_ENV);
+  }
+  ~DeviceFloatState() { std::fesetenv(&outer_); }
+  DeviceFloatState(const DeviceFloatState&) = delete;
+  DeviceFloatState& operator=(const DeviceFloatState&) = delete;
+
+ private:
+  std::fenv_t outer_;
 };
 
 bool dependencies_done(const Op& op) {
@@ -237,6 +254,7 @@ Step step(Lock& lock) {
   lock.unlock();
   std::optional<Fault> failure;
   try {
+    const DeviceFloatState floats;
     Context context(name);
     if (chosen.unit) {
       if (cudaError_t error = injected("collective"); error != cudaSuccess)
