@@ -8,6 +8,7 @@
 #include <lockstep/error.hpp>
 #include <lockstep/input/dataset.hpp>
 #include <lockstep/reduce_op.hpp>
+#include <lockstep/strategy/context.hpp>
 #include <lockstep/strategy/mirrored_strategy.hpp>
 #include <lockstep/strategy/replica_context.hpp>
 
@@ -131,4 +132,21 @@ TEST_CASE("components stay on the host unless they are fetched", "[input]") {
     CHECK(there[replica].device() == TestBackend::device(replica));
   }
   CHECK(components(here) == components(there));
+}
+
+TEST_CASE("functions of datasets run in the default context, whoever asks for the element", "[input]") {
+  const int buffer_size = GENERATE(0, 1);
+  MirroredStrategy strategy(TestBackend::devices(1));
+  const auto data = Dataset::range(3)
+                        .map([](const Tensor&) {
+                          return Tensor::scalar(std::int64_t{has_strategy()} +
+                                                2 * std::int64_t{in_cross_replica_context()});
+                        })
+                        .batch(1);
+  const auto dist = strategy.distribute_dataset(data, {.per_replica_buffer_size = buffer_size});
+  const auto scope = strategy.scope();
+  auto iterator = dist.iterator();
+  for (int step = 0; step < 3; ++step)
+    CHECK(iterator.next()[0].to_vector<std::int64_t>() == std::vector<std::int64_t>{0});
+  CHECK(has_strategy());
 }
