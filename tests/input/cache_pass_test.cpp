@@ -52,9 +52,10 @@ TEST_CASE("a cache keeps nothing of a pass that does not end", "[input][host]") 
     CHECK(flat_elements(cache.take(3)) == sequence(0, 3));
     CHECK(flat_elements(cache.take(3)) == sequence(0, 3));
   });
-  CHECK(told.starts_with("lockstep: Dataset::cache: a pass was dropped after 3 elements, before it came to "
-                         "its end, so they are not kept. Let a pass come to its end, or call take before "
-                         "cache."));
+  CHECK(
+      told.starts_with("lockstep: Dataset::cache: a pass was dropped after 3 elements, before it came to "
+                       "its end, so they are not kept. Let a pass come to its end, or call take before "
+                       "cache."));
   CHECK(std::count(told.begin(), told.end(), '\n') == 1);
   CHECK(flat_elements(cache) == sequence(0, 5));
   CHECK(*count == 11);
