@@ -44,26 +44,55 @@ PipelineHandle filtered(const PipelineHandle& input, ElementPredicate predicate)
                        });
 }
 
-PipelineHandle interleaved(const PipelineHandle& input, DatasetFunction fn, ElementType type,
+namespace {
+
+/// How an input is interleaved, whichever shard of it is.
+struct Interleaving {
+  DatasetFunction fn;
+  PartOpener open;
+  std::int64_t cycle_length, block_length;
+  ParallelOptions options;
+  std::function<void(Pipeline&)> edit;
+
+  std::unique_ptr<Pass<FlatElement>> pass(const PipelineHandle& input, const PassKey& key) const {
+    const PassFunction make = [fn = fn, open = open, key, position = input->position,
+                               count = input->counts.size()](FlatElement&& element, std::int64_t index) {
+      const PipelineHandle part = fn(std::move(element));
+      return open(part, key.element(position, count, index).inside(part->counts));
+    };
+    return std::make_unique<InterleavePass>(input->open(key), make, cycle_length, block_length, options);
+  }
+};
+
+PipelineHandle interleaved(const PipelineHandle& input, const Interleaving& how) {
+  const auto pass = [how](const PipelineHandle& from, const PassKey& key) { return how.pass(from, key); };
+  Pipeline result = *with_elements(input, pass, how.edit);
+  // What the function gives may have hints too.
+  result.fill_hints = [input, how](std::int64_t num_shards, std::int64_t index) {
+    Interleaving told = how;
+    told.fn = [fn = how.fn, num_shards, index](FlatElement&& element) {
+      return with_hints(fn(std::move(element)), num_shards, index);
+    };
+    return interleaved(with_hints(input, num_shards, index), told);
+  };
+  return std::make_shared<const Pipeline>(std::move(result));
+}
+
+}  // namespace
+
+PipelineHandle interleaved(const PipelineHandle& input, DatasetFunction fn, PartOpener open, ElementType type,
                            std::int64_t cycle_length, std::int64_t block_length,
                            const ParallelOptions& options) {
   LOCKSTEP_EXPECTS(cycle_length >= 1 && block_length >= 1, InvalidArgument, "Dataset::interleave: blocks of ",
                    block_length, " elements of ", cycle_length, " datasets at a time. Pass at least 1 each.");
   check_options(options, "Dataset::interleave");
-  const auto open = [=, fn = std::move(fn)](const PipelineHandle& from, const PassKey& key) {
-    const PassFunction pass = [fn, key, position = from->position, count = from->counts.size()](
-                                  FlatElement&& element, std::int64_t index) {
-      return fn(std::move(element), key.element(position, count, index));
-    };
-    return std::make_unique<InterleavePass>(from->open(key), pass, cycle_length, block_length, options);
-  };
   const auto edit = [set = set_type(std::move(type)),
                      count = count_passes(std::make_shared<PassCounter>())](Pipeline& result) {
     set(result);
     result.batch_size.reset();
     count(result);
   };
-  return with_elements(input, open, edit);
+  return interleaved(input, {std::move(fn), std::move(open), cycle_length, block_length, options, edit});
 }
 
 PipelineHandle generator_pipeline(GeneratorOpener open, ElementType type) {

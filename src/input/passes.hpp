@@ -175,8 +175,7 @@ class UnknownShardPass final : public Pass<T> {
   std::optional<T> next() override {
     raise<ContextError>({__FILE__, __LINE__, __func__},
                         "Dataset::shard(shard_hint, shard_hint): which shard it is has not been told. Pass "
-                        "AutoShardPolicy::hint to auto_shard or distribute_dataset; in datasets that "
-                        "interleave's function makes, which are not told, pass numbers.");
+                        "AutoShardPolicy::hint to auto_shard or distribute_dataset.");
   }
 };
 

@@ -172,15 +172,33 @@ TEST_CASE("a hint is found below every transformation", "[input][host]") {
         Values{1, 4, 7});
 }
 
+TEST_CASE("a hint is found in the datasets that interleave's function makes", "[input][host]") {
+  const auto inner = Dataset::range(4).shard(kHint, kHint);
+  const auto within = Dataset::range(2).interleave([inner](const Tensor&) { return inner; }, 1);
+  CHECK(hinted(within, 2, 1) == Values{1, 3, 1, 3});
+  CHECK(hinted(within.batch(3).prefetch(1), 2, 0) == Values{0, 2, 0, 2});
+  // Deeper, and where the elements are shared out too.
+  const auto deeper =
+      Dataset::range(3).shard(kHint, kHint).interleave([within](const Tensor&) { return within; }, 1);
+  CHECK(hinted(deeper, 2, 0) == Values{0, 2, 0, 2, 0, 2, 0, 2});
+  CHECK(hinted(deeper, 2, 1) == Values{1, 3, 1, 3});
+  // Where lengths are learned from elements.
+  const auto lists = Dataset::range(1).interleave(
+      [inner](const Tensor&) { return inner.map([](const Tensor& x) {
+                                 return std::vector{x, x};
+                               }); }, 1);
+  CHECK(hinted(lists.map([](const std::vector<Tensor>& x) { return x[1]; }), 2, 1) == Values{1, 3});
+  // It is answered once.
+  const auto told = auto_shard(within, InputContext(2, 1, 2), AutoShardPolicy::hint);
+  CHECK(hinted(told, 2, 0) == Values{1, 3, 1, 3});
+  CHECK_THROWS_AS(flat_elements(within), ContextError);
+}
+
 TEST_CASE("a hint that nobody answers is an error of each pass", "[input][host]") {
   const auto numbers = Dataset::range(6).shard(kHint, kHint);
   auto pass = numbers.pipeline()->open();
   CHECK_THROWS_MATCHES(pass->next(), ContextError,
                        says("Dataset::shard(shard_hint, shard_hint)", "AutoShardPolicy::hint"));
-  const auto within = Dataset::range(2).interleave([numbers](const Tensor&) { return numbers; }, 1);
-  CHECK_THROWS_MATCHES(
-      hinted(within, 2, 1), ContextError,
-      says("in datasets that interleave's function makes, which are not told, pass numbers"));
   CHECK_THROWS_AS(flat_elements(numbers.batch(2)), ContextError);
   CHECK_THROWS_AS(shard(numbers, 2, 0), ContextError);
   CHECK_THROWS_AS(shard(numbers, 1, 0), ContextError);

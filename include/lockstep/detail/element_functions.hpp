@@ -137,10 +137,10 @@ PipelineHandle interleave_pipeline(const PipelineHandle& input, const F& fn, std
   const MadeElements<R> made("Dataset::interleave");
   return interleaved(
       input,
-      [fn, made, type = input->type](FlatElement&& leaves, const PassKey& key) {
-        const Made dataset = call_with_element(fn, unflatten_element<E>(type, std::move(leaves)));
-        return open_part<R>(dataset.pipeline(), key.inside(dataset.pipeline()->counts), made);
+      [fn, type = input->type](FlatElement&& leaves) {
+        return call_with_element(fn, unflatten_element<E>(type, std::move(leaves))).pipeline();
       },
+      [made](const PipelineHandle& part, const PassKey& key) { return open_part<R>(part, key, made); },
       made.type(), cycle_length, block_length, options);
 }
 

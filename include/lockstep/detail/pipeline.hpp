@@ -177,13 +177,12 @@ PipelineHandle zipped(std::vector<PipelineHandle> inputs, ElementType type);
 
 using ElementFunction = std::function<FlatElement(FlatElement&&)>;
 using ElementPredicate = std::function<bool(const FlatElement&)>;
-/// @param key  of the pass that it gives.
-using DatasetFunction =
-    std::function<std::unique_ptr<Pass<FlatElement>>(FlatElement&& element, const PassKey& key)>;
+using DatasetFunction = std::function<PipelineHandle(FlatElement&& element)>;
 PipelineHandle mapped(const PipelineHandle& input, ElementFunction fn, ElementType type,
                       const ParallelOptions& options);
 PipelineHandle filtered(const PipelineHandle& input, ElementPredicate predicate);
-PipelineHandle interleaved(const PipelineHandle& input, DatasetFunction fn, ElementType type,
+/// @param open  of what `fn` gives.
+PipelineHandle interleaved(const PipelineHandle& input, DatasetFunction fn, PartOpener open, ElementType type,
                            std::int64_t cycle_length, std::int64_t block_length,
                            const ParallelOptions& options);
 

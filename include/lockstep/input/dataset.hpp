@@ -77,6 +77,7 @@ class Transformations : public Base {
   /// Shards of one dataset are apart, also where it is shuffled without a seed; those of two such are not.
   /// With `shard_hint` for both: the number of input pipelines and which one it is, once auto_shard or
   /// distribute_dataset has been called with AutoShardPolicy::hint; before that `next` throws ContextError.
+  /// Datasets that `interleave`'s function makes are told too.
   /// @throws InvalidArgument  no shards, or an index that is not one of them.
   Self shard(std::int64_t num_shards, std::int64_t index) const {
     return Self(sharded(this->pipeline(), num_shards, index));
