@@ -177,18 +177,19 @@ Steps split_steps(const PipelineHandle& given, const InputTarget& target, const 
     sizes = balanced_batch_sizes(*dataset->batch_size, context);
   const std::size_t num_dealt_to = deals_slices ? static_cast<std::size_t>(context.num_input_pipelines()) : 1;
   const std::size_t index = deals_slices ? static_cast<std::size_t>(context.input_pipeline_id()) : 0;
+  const bool is_shared = has_other_workers(target);
   const auto open = [=](const PassKey& key) {
     auto batches = dataset->open_batches(deals_slices ? key.common() : key);
     PartPasses slices;
     if (sizes.empty())
       slices.push_back(std::make_unique<BatchSplitPass>(std::move(batches), rule, num_dealt_to, index));
     else
-      slices.push_back(std::make_unique<BalancedSplitPass>(std::move(batches), sizes));
+      slices.push_back(std::make_unique<BalancedSplitPass>(std::move(batches), sizes, is_shared));
     return slices;
   };
   auto begin = [=] { return [open, key = PassKey::next(dataset->counts)] { return open(key); }; };
-  const bool fills_with_empty = has_other_workers(target) || (num_slices > 1 && !is_static(spec));
-  if (has_other_workers(target)) forget_num_rows(spec);
+  const bool fills_with_empty = is_shared || (num_slices > 1 && !is_static(spec));
+  if (is_shared) forget_num_rows(spec);
   return steps_of(std::move(begin), plan_of(target, options, fills_with_empty, {dataset}),
                   std::vector(target.devices.size(), std::move(spec)));
 }

@@ -135,23 +135,34 @@ bool BalancedSplitPass::fetch() {
   return !ended_;
 }
 
-std::optional<Part> BalancedSplitPass::next() {
-  const std::size_t slice = std::exchange(slice_, 0);  // an exception ends the step: the next one starts anew
-  std::int64_t missing = sizes_[slice];
-  Part part;
-  if (missing == 0) {
+bool BalancedSplitPass::fill() {
+  if (sizes_[slice_] == 0) {
     // Reads no row, but needs a batch to know the other extents.
-    if (ended_ || (!batch_ && !fetch())) return std::nullopt;
-    part = empty_part(leaves_of(*batch_));
+    if (ended_ || (!batch_ && !fetch())) return false;
+    part_ = empty_part(leaves_of(*batch_));
   }
-  while (missing > 0 && fetch()) {
-    const std::int64_t size = std::min(missing, num_rows_ - next_row_);
-    part.push_back({batch_, std::vector<RowRange>(batch_->num_leaves(), {next_row_, next_row_ + size})});
+  while (part_rows_ < sizes_[slice_] && fetch()) {
+    const std::int64_t size = std::min(sizes_[slice_] - part_rows_, num_rows_ - next_row_);
+    part_.push_back({batch_, std::vector<RowRange>(batch_->num_leaves(), {next_row_, next_row_ + size})});
     next_row_ += size;
-    missing -= size;
+    part_rows_ += size;
   }
-  slice_ = (slice + 1) % sizes_.size();
-  return part.empty() ? std::nullopt : std::optional(std::move(part));
+  return !part_.empty();
+}
+
+std::optional<Part> BalancedSplitPass::next() {
+  const auto begin = [this](std::size_t slice) {
+    slice_ = slice;
+    part_rows_ = 0;
+    return std::exchange(part_, {});
+  };
+  try {
+    if (!fill()) return std::nullopt;
+  } catch (...) {
+    if (leaves_out_steps_) begin(0);
+    throw;
+  }
+  return begin((slice_ + 1) % sizes_.size());
 }
 
 }  // namespace lockstep::detail

@@ -60,18 +60,26 @@ class BatchSplitPass final : public Pass<Part> {
 class BalancedSplitPass final : public Pass<Part> {
  public:
   /// @param sizes  not all 0.
-  BalancedSplitPass(std::unique_ptr<Pass<BatchHandle>> batches, std::vector<std::int64_t> sizes)
-      : batches_(std::move(batches)), sizes_(std::move(sizes)) {}
+  /// @param leaves_out_steps  after an exception it begins with the first size; else it goes on with the rows
+  /// that it has.
+  BalancedSplitPass(std::unique_ptr<Pass<BatchHandle>> batches, std::vector<std::int64_t> sizes,
+                    bool leaves_out_steps = false)
+      : batches_(std::move(batches)), sizes_(std::move(sizes)), leaves_out_steps_(leaves_out_steps) {}
   /// @throws InvalidArgument  a scalar component; components of one batch with different numbers of rows.
   std::optional<Part> next() override;
 
  private:
   /// Makes `batch_` one with rows left. @return false at the end.
   bool fetch();
+  /// Gives `part_` all its rows. @return false at the end.
+  bool fill();
 
   std::unique_ptr<Pass<BatchHandle>> batches_;
   std::vector<std::int64_t> sizes_;
+  bool leaves_out_steps_;
   std::size_t slice_ = 0;  // position in sizes_
+  Part part_;              // of that slice, so far
+  std::int64_t part_rows_ = 0;
   BatchHandle batch_;
   std::int64_t next_row_ = 0;
   std::int64_t num_rows_ = 0;

@@ -16,18 +16,20 @@ void DealPass::open() {
 }
 
 std::vector<std::optional<Part>> DealPass::take_parts() {
-  std::vector<std::optional<Part>> parts;
   std::exception_ptr error;
-  for (std::size_t replica = 0; replica < fetchers_.size(); ++replica) {
+  while (taken_.size() < fetchers_.size()) {
     try {
-      parts.push_back(parts_[replica % parts_.size()]->next());
+      taken_.push_back(parts_[taken_.size() % parts_.size()]->next());
     } catch (const Stopped&) {
       throw;
     } catch (...) {
-      if (parts_.size() == 1) throw;
-      if (!error) error = std::current_exception();  // the other replicas' passes go on too, to stay in step
+      if (exchange_) taken_.clear();  // all workers leave the step out
+      if (parts_.size() == 1) throw;  // else the next step goes on with what was taken
+      if (!error) error = std::current_exception();
+      taken_.emplace_back();  // the other replicas' passes go on too, to stay in step
     }
   }
+  std::vector<std::optional<Part>> parts = std::exchange(taken_, {});
   if (error) std::rethrow_exception(error);
   return parts;
 }

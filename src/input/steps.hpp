@@ -62,7 +62,8 @@ class DealPass final : public Pass<FetchedStep> {
 
   std::function<PartPasses()> open_;  // empty once it has been called
   PartPasses parts_;
-  std::shared_ptr<const StepPlan> plan_;  // owners: the distributed dataset and its passes
+  std::vector<std::optional<Part>> taken_;  // of the step that is being made
+  std::shared_ptr<const StepPlan> plan_;    // owners: the distributed dataset and its passes
   std::vector<std::unique_ptr<Fetcher>> fetchers_;
   std::shared_ptr<StepExchange> exchange_;  // owners: this, and what makes this
   bool ended_ = false;

@@ -149,6 +149,41 @@ TEST_CASE("elements that functions make arrive as well, and so does the exceptio
   CHECK(iterator.next().size() == most_replicas());
 }
 
+TEST_CASE("an element that throws leaves out no other", "[input]") {
+  MirroredStrategy strategy(TestBackend::devices(most_replicas()));
+  const auto numbers = Dataset::range(40).map([](const Tensor& x) {
+    if (x.item<std::int64_t>() % 7 == 5) throw std::runtime_error("bad");
+    return x;
+  });
+  Values good;
+  for (std::int64_t i = 0; i < 40; ++i)
+    if (i % 7 != 5) good.push_back(i);
+  InputOptions options{.per_replica_buffer_size = GENERATE(0, 2)};
+  const auto check = [&](const auto& dist) {
+    auto iterator = dist.iterator();
+    Values rows;
+    int num_errors = 0;
+    for (bool has_ended = false; !has_ended;) try {
+        const auto value = iterator.next_optional();
+        has_ended = !value;
+        if (!value) continue;
+        for (const Values& part : components(*value)) rows.insert(rows.end(), part.begin(), part.end());
+      } catch (const Error&) {
+        ++num_errors;
+      }
+    CHECK(rows == good);
+    CHECK(num_errors == 5);
+  };
+  check(strategy.distribute_dataset(numbers.batch(3), options));
+  check(strategy.distribute_datasets_from_function([&](const InputContext&) { return numbers.batch(1); },
+                                                   options));
+  options.auto_shard_policy = AutoShardPolicy::off;
+  check(strategy.distribute_dataset(numbers.batch(2 * most_replicas()), options));
+  check(strategy.distribute_dataset(
+      numbers.batch(1).interleave([](const Tensor& x) { return Dataset::from_tensor_slices(x); }, 1).batch(3),
+      options));
+}
+
 TEST_CASE("memory is used again: later steps allocate nothing", "[input]") {
   const int num_replicas = most_replicas();
   MirroredStrategy strategy(TestBackend::devices(num_replicas));

@@ -202,11 +202,29 @@ TEST_CASE("components with different numbers of rows cannot be balanced", "[inpu
 
 TEST_CASE("an exception within a step of balanced slices does not shift the next step's sizes",
           "[input][host]") {
-  BalancedSplitPass split(batch_list({vector_of({0, 1}), Tensor::scalar(1.0f), vector_of({2, 3, 4})}),
-                          {2, 1});
-  CHECK(on_host(*split.next())[0].size() == 2);
-  CHECK_THROWS_AS(split.next(), InvalidArgument);
-  CHECK(all_parts(split) == std::vector<Values>{{2, 3}, {4}});
+  const auto split = [](bool leaves_out_steps) {
+    return BalancedSplitPass(batch_list({vector_of({0, 1}), Tensor::scalar(1.0f), vector_of({2, 3, 4})}),
+                             {2, 1}, leaves_out_steps);
+  };
+  for (const bool leaves_out_steps : {true, false}) {
+    BalancedSplitPass pass = split(leaves_out_steps);
+    CHECK(on_host(*pass.next())[0].size() == 2);
+    CHECK_THROWS_AS(pass.next(), InvalidArgument);
+    // The step is left out, or goes on with its second slice.
+    CHECK(all_parts(pass) ==
+          (leaves_out_steps ? std::vector<Values>{{2, 3}, {4}} : std::vector<Values>{{2}, {3, 4}}));
+  }
+}
+
+TEST_CASE("an exception within a balanced slice leaves out its rows with its step only", "[input][host]") {
+  for (const bool leaves_out_steps : {true, false}) {
+    BalancedSplitPass pass(
+        batch_list({vector_of({0}), Tensor::scalar(1.0f), vector_of({1, 2}), vector_of({3})}), {2, 2},
+        leaves_out_steps);
+    CHECK_THROWS_AS(pass.next(), InvalidArgument);
+    CHECK(all_parts(pass) ==
+          (leaves_out_steps ? std::vector<Values>{{1, 2}, {3}} : std::vector<Values>{{0, 1}, {2, 3}}));
+  }
 }
 
 TEST_CASE("each worker has its slices of every batch, also after one that cannot be split", "[input][host]") {

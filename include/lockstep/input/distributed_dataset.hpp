@@ -113,8 +113,9 @@ class DistributedIterator {
   /// @throws ContextError  in a replica function: fetch outside and pass the value to `run`. In a fork of the
   /// process that made this. Moved-from.
   /// @throws InvalidArgument  elements that cannot be batched or split; of datasets for each replica, other
-  /// keys, lengths or dtypes than another's. @throws what the dataset's functions
-  /// do, at their step; the next call goes on after it: what replicas already had of that step is left out.
+  /// keys, lengths or dtypes than another's. @throws what the dataset's functions do, at their step. The next
+  /// call goes on after it, with what was read for that step; of several workers or datasets that is left
+  /// out.
   /// @throws CollectiveError  another worker could not read its part of the step. @throws CollectiveMismatch
   /// workers' elements have different dtypes. @throws CollectiveAborted  another worker is gone; the pass has
   /// ended. @throws ContextError  a worker without data does not know its elements' lengths or keys yet.
