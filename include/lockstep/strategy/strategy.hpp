@@ -78,6 +78,33 @@ decltype(auto) call_replica_function(F& fn, ReplicaContext& context, Args&&... a
     return fn(context, std::forward<Args>(args)...);
 }
 
+template <class F>
+struct parameters {};
+template <class R, class... P>
+struct parameters<std::function<R(P...)>> {
+  using type = std::tuple<P...>;
+};
+
+/// Whether parameter K of a function is a `const T&`; not known of a template's.
+template <class F, class T, std::size_t K>
+consteval bool only_reads() {
+  if constexpr (requires(F & fn) { std::function(fn); }) {
+    using P = typename parameters<decltype(std::function(std::declval<F&>()))>::type;
+    if constexpr (K < std::tuple_size_v<P>) return std::is_same_v<std::tuple_element_t<K, P>, const T&>;
+  }
+  return false;
+}
+
+/// Replica i's part of the argument for parameter K of `F`: the argument itself where that is the same for
+/// all and is only read, else a copy.
+template <class F, std::size_t K, class Arg>
+decltype(auto) replica_argument(const Arg& arg, int i) {
+  if constexpr (!has_distributed_leaf<Arg>() && only_reads<F, Arg, K>())
+    return (arg);
+  else
+    return select<decayed_t<Arg>>(arg, i);
+}
+
 struct StrategyState;
 class CrossReplicaReduce;
 
@@ -113,7 +140,8 @@ class Strategy {
   /// (in a logical_device guard its logical device of that number),
   /// replica 0 on the calling thread and the others on threads of the strategy's, and waits for all.
   /// `fn(args...)`, or `fn(ReplicaContext&, args...)`: distributed arguments arrive as the replica's
-  /// component, variables as themselves, all else unchanged.
+  /// component, variables as themselves, all else unchanged: a copy for each replica, but for one that the
+  /// function, no template, takes as a reference to const.
   ///
   /// @return the results merged leaf by leaf: containers keep their structure, leaves become PerReplica with
   /// one component per local replica (also with one replica), a variable stays the variable; void stays void.
@@ -347,18 +375,22 @@ auto Strategy::run(F&& fn, const Args&... args) {
                 "argument arrives as its component: PerReplica<T> as T");
   using Returned = decltype(detail::call_replica_function(fn, std::declval<ReplicaContext&>(),
                                                           std::declval<detail::selected_t<Args>>()...));
+  using Kept = detail::decayed_t<Returned>;  // of what may refer to a copy of an argument
   (detail::check_num_components(args, num_local_replicas(), "run"), ...);
+  const auto call = [&](ReplicaContext& context, [[maybe_unused]] int i) {
+    constexpr std::size_t kFirst = detail::takes_arguments<F, Args...> ? 0 : 1;  // parameter with an argument
+    return [&]<std::size_t... K>(std::index_sequence<K...>)->Kept {
+      return detail::call_replica_function(
+          fn, context, detail::replica_argument<std::remove_reference_t<F>, kFirst + K>(args, i)...);
+    }
+    (std::index_sequence_for<Args...>());
+  };
   if constexpr (std::is_void_v<Returned>) {
-    const auto job = [&]([[maybe_unused]] ReplicaContext& context, [[maybe_unused]] int i) {
-      detail::call_replica_function(fn, context, detail::select<detail::decayed_t<Args>>(args, i)...);
-    };
-    run_replicas(std::ref(job));
+    run_replicas(std::ref(call));
   } else {
-    std::vector<std::optional<detail::decayed_t<Returned>>> results(
-        static_cast<std::size_t>(num_local_replicas()));
+    std::vector<std::optional<Kept>> results(static_cast<std::size_t>(num_local_replicas()));
     const auto job = [&](ReplicaContext& context, int i) {
-      results[static_cast<std::size_t>(i)].emplace(
-          detail::call_replica_function(fn, context, detail::select<detail::decayed_t<Args>>(args, i)...));
+      results[static_cast<std::size_t>(i)].emplace(call(context, i));
     };
     run_replicas(std::ref(job));
     return detail::merge_results(results, "run");

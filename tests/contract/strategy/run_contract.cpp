@@ -1,3 +1,4 @@
+#include <atomic>
 #include <map>
 #include <memory>
 #include <optional>
@@ -32,6 +33,52 @@ TEST_CASE("run-chain: results of one run are arguments of the next", "[strategy]
   REQUIRE(items<int>(out2.at("a")) == std::vector<int>{2, 4});
   REQUIRE(items<int>(out2.at("b")) == std::vector<int>{1, 4});
   REQUIRE(items<int>(out3) == std::vector<int>{6, 14});
+}
+
+namespace {
+
+/// Counts its copies.
+struct Counted {
+  std::shared_ptr<std::atomic<int>> copies = std::make_shared<std::atomic<int>>(0);
+  Counted() = default;
+  Counted(const Counted& other) : copies(other.copies) { ++*copies; }
+  Counted(Counted&&) = default;
+  Counted& operator=(const Counted&) = default;
+  Counted& operator=(Counted&&) = default;
+};
+
+}  // namespace
+
+TEST_CASE("run copies a plain argument for each replica, unless the function only reads it", "[strategy]") {
+  Replicas strategy(2);
+  const Counted one;
+  const std::vector<Counted> list(3);
+  std::atomic<int> num_same = 0;
+  const auto same = [&](const Counted& given, const std::vector<Counted>& all) {
+    num_same += &given == &one && &all == &list;
+  };
+  strategy.run([&](const Counted& a, const std::vector<Counted>& b) { same(a, b); }, one, list);
+  strategy.run([&](ReplicaContext&, const Counted& a, const std::vector<Counted>& b) { same(a, b); }, one,
+               list);
+  strategy.run([&, alone = std::make_unique<int>()](const Counted& a,
+                                                    const std::vector<Counted>& b) mutable { same(a, b); },
+               one, list);
+  REQUIRE(num_same == 6);
+  REQUIRE(*one.copies == 0);
+  REQUIRE(*list[0].copies == 0);
+  // Replicas may write to what is theirs, also where a template takes it.
+  strategy.run([&](Counted a, auto&& b) { num_same -= &a == &one || &b == &list; }, one, list);
+  strategy.run([](std::vector<Counted>&& b) { b.clear(); }, list);
+  REQUIRE(num_same == 6);
+  REQUIRE(*one.copies == 2);
+  REQUIRE(*list[0].copies == 4);
+  // What refers to such a copy is kept.
+  const auto text = strategy.run([](const std::string& x) -> const std::string& { return x; },
+                                 std::string("a text that is longer than a string's own buffer"));
+  const auto part = strategy.run([](const Tensor& x) -> const Tensor& { return x; },
+                                 strategy.run([] { return Tensor::scalar(2); }));
+  REQUIRE(text[1] == "a text that is longer than a string's own buffer");
+  REQUIRE(items<int>(part) == std::vector<int>{2, 2});
 }
 
 TEST_CASE("run-merge-same-object: the same captured tensor comes back as itself", "[strategy]") {
