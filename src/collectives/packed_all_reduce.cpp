@@ -53,6 +53,8 @@ void copy(const TensorView& to, const TensorView& from, const StreamRef& stream)
 OwnedBatch::OwnedBatch(int rank, StreamRef stream, const std::vector<Tensor>& inputs,
                        const std::vector<Tensor>& outputs, std::string_view structure)
     : batch_{rank, stream, {}, {}, structure} {
+  inputs_.reserve(inputs.size());
+  outputs_.reserve(outputs.size());
   for (const Tensor& tensor : inputs) inputs_.push_back(tensor.view());
   for (const Tensor& tensor : outputs) outputs_.push_back(tensor.view());
   batch_.inputs = inputs_;

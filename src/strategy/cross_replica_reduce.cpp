@@ -60,6 +60,7 @@ std::size_t CrossReplicaReduce::logical_device_for(const ReduceValue& value,
 std::vector<Tensor> CrossReplicaReduce::components(const ReduceValue& value,
                                                    const std::vector<Device>& devices) const {
   std::vector<Tensor> result;
+  result.reserve(value.tensors().size());
   const Tensor& first = value.tensors()[0];
   reduced_dtype(op_, first.dtype());  // refuses booleans
   for (std::size_t i = 0; i < value.tensors().size(); ++i) {
@@ -101,6 +102,7 @@ std::vector<std::vector<Tensor>> CrossReplicaReduce::to_devices(
   std::vector<std::vector<Tensor>> contributions(values.size());
   for (std::size_t k = 0; k < values.size(); ++k) {
     const ReduceValue& value = values[k];
+    results[k].reserve(destinations[k].size());
     if (value.is_sparse()) {
       const Tensor dense = sparse(value, destinations[k][0]).to_dense();
       for (const Device& device : destinations[k]) results[k].push_back(dense.to(device));
@@ -125,6 +127,7 @@ std::vector<std::vector<Tensor>> CrossReplicaReduce::to_devices(
   for (const auto& [where, members] : batches) {
     const auto [logical_device, root] = where;
     std::vector<std::vector<Tensor>> inputs(n);
+    for (std::vector<Tensor>& input : inputs) input.reserve(members.size());
     for (std::size_t k : members)
       for (std::size_t i = 0; i < n; ++i) inputs[i].push_back(contributions[k][i]);
     const auto reduced = state_.reduce(state_.groups[logical_device], op_, inputs, root, options_);

@@ -75,6 +75,7 @@ std::vector<Contribution> ReplicaContext::all_reduce_batch(ReduceOp op, std::vec
   const Device& here = group.devices[static_cast<std::size_t>(local_index())];
 
   std::vector<Tensor> inputs;
+  inputs.reserve(values.size());
   for (const Contribution& value : values)
     if (!value.slices) inputs.push_back(value.tensor.to(here).contiguous());
   std::vector<Tensor> outputs = detail::empty_results(op, inputs, here);
@@ -144,6 +145,7 @@ std::pair<detail::StartedWork, std::vector<Contribution>> ReplicaContext::start_
     return {std::move(started), all_reduce_batch(op, std::move(values), structure, options)};
   for (Contribution& value : values) value.tensor = value.tensor.to(device()).contiguous();
   std::vector<Tensor> operands;
+  operands.reserve(values.size());
   for (const Contribution& value : values) operands.push_back(value.tensor);
   const StreamRef communication = run_->state().group().communication_stream(local_index());
   communication.wait(stream());
@@ -171,6 +173,8 @@ std::vector<Tensor> ReplicaContext::all_gather_batch(const std::vector<Tensor>& 
 
   std::vector<Tensor> inputs;
   std::vector<TensorView> views;
+  inputs.reserve(values.size());
+  views.reserve(values.size());
   for (const Tensor& value : values) {
     inputs.push_back(value.to(here).contiguous());
     views.push_back(inputs.back().view());
@@ -202,11 +206,14 @@ std::vector<Tensor> ReplicaContext::all_gather_batch(const std::vector<Tensor>& 
   // The parts' shapes, read before the next meeting, until which every replica keeps its views.
   const std::size_t n = group.devices.size();
   std::vector<std::vector<Shape>> shapes(inputs.size());
+  for (std::vector<Shape>& of_one : shapes) of_one.reserve(n);
   for (std::size_t k = 0; k < inputs.size(); ++k)
     for (std::size_t r = 0; r < n; ++r)
       shapes[k].push_back(rendezvous.arrival(static_cast<int>(r), local_index()).tensors[k].shape);
 
   std::vector<Tensor> flat_inputs, flat_outputs;
+  flat_inputs.reserve(inputs.size());
+  flat_outputs.reserve(inputs.size());
   for (std::size_t k = 0; k < inputs.size(); ++k) {
     std::int64_t total = 0;
     for (const Shape& shape : shapes[k]) total += shape.size();
@@ -217,21 +224,22 @@ std::vector<Tensor> ReplicaContext::all_gather_batch(const std::vector<Tensor>& 
   group.communicator.all_gather({&batch.batch(), 1}, merged);
 
   std::vector<Tensor> results;
+  results.reserve(inputs.size());
   for (std::size_t k = 0; k < inputs.size(); ++k) {
+    const int along = shapes[k][0].normalize_axis(axis, "all_gather");
+    if (along == 0) {
+      std::int64_t rows = 0;
+      for (const Shape& shape : shapes[k]) rows += shape[0];
+      results.push_back(flat_outputs[k].reshape(shapes[k][0].with(0, rows)));
+      continue;
+    }
     std::vector<Tensor> parts;
     std::int64_t begin = 0;
     for (const Shape& shape : shapes[k]) {
       parts.push_back(flat_outputs[k].slice(begin, begin + shape.size()).reshape(shape));
       begin += shape.size();
     }
-    const int along = shapes[k][0].normalize_axis(axis, "all_gather");
-    if (along == 0) {
-      std::int64_t rows = 0;
-      for (const Shape& shape : shapes[k]) rows += shape[0];
-      results.push_back(flat_outputs[k].reshape(shapes[k][0].with(0, rows)));
-    } else {
-      results.push_back(concatenate(parts, along));
-    }
+    results.push_back(concatenate(parts, along));
   }
   return results;
 }

@@ -91,3 +91,24 @@ TEST_CASE("all_reduce in a run allocates nothing in steady state", "[strategy][h
           }) == 0);
   REQUIRE(wrong == 0);
 }
+
+TEST_CASE("an all_reduce of a list allocates as often for many values as for few", "[strategy][host]") {
+  constexpr int kReplicas = 2, kSteps = 100;
+  ls::MirroredStrategy strategy = make_strategy(kReplicas);
+  const auto allocations = [&](std::size_t num_values) {
+    std::vector<std::vector<ls::Tensor>> values(kReplicas);
+    for (int i = 0; i < kReplicas; ++i)
+      for (std::size_t k = 0; k < num_values; ++k)
+        values[static_cast<std::size_t>(i)].push_back(
+            ls::Tensor::ones({10}, ls::DType::f32, ls::Device(ls::DeviceKind::cpu, i)));
+    return allocations_in_run(strategy,
+                              [&](ls::ReplicaContext& context) {
+                                context.all_reduce(
+                                    ls::ReduceOp::sum,
+                                    values[static_cast<std::size_t>(context.replica_id_in_sync_group())]);
+                              }) /
+           kSteps;
+  };
+  // The text of the list's structure grows, by doubling.
+  REQUIRE(allocations(64) - allocations(8) <= 4 * kReplicas);
+}

@@ -160,6 +160,17 @@ Contribution to_contribution(const Leaf& leaf) {
   }
 }
 
+/// A nest's leaves.
+template <class NestType>
+std::vector<Contribution> to_contributions(const NestType& nest) {
+  std::size_t count = 0;
+  for_each_leaf(nest, [&](const auto&) { ++count; });
+  std::vector<Contribution> values;
+  values.reserve(count);
+  for_each_leaf(nest, [&](const auto& leaf) { values.push_back(to_contribution(leaf)); });
+  return values;
+}
+
 template <class NestType>
 auto take_contributions(const NestType& nest, std::vector<Contribution>&& reduced) {
   std::size_t next = 0;
@@ -181,20 +192,17 @@ auto ReplicaContext::all_reduce(ReduceOp op, const NestType& nest, const Communi
   } else if constexpr (detail::HostScalar<NestType>) {
     return all_reduce_one(op, Tensor::scalar(nest), options);
   } else {
-    std::vector<detail::Contribution> values;
-    detail::for_each_leaf(nest, [&](const auto& leaf) { values.push_back(detail::to_contribution(leaf)); });
     const std::string structure = detail::describe_structure(nest);
-    return detail::take_contributions(nest, all_reduce_batch(op, std::move(values), structure, options));
+    return detail::take_contributions(
+        nest, all_reduce_batch(op, detail::to_contributions(nest), structure, options));
   }
 }
 
 template <class NestType>
 auto ReplicaContext::start_all_reduce(ReduceOp op, const NestType& nest,
                                       const CommunicationOptions& options) {
-  std::vector<detail::Contribution> values;
-  detail::for_each_leaf(nest, [&](const auto& leaf) { values.push_back(detail::to_contribution(leaf)); });
   const std::string structure = detail::describe_structure(nest);
-  auto [started, results] = start_all_reduce_batch(op, std::move(values), structure, options);
+  auto [started, results] = start_all_reduce_batch(op, detail::to_contributions(nest), structure, options);
   auto result = detail::take_contributions(nest, std::move(results));
   return Work<decltype(result)>(std::move(started), std::move(result));
 }
@@ -202,13 +210,14 @@ auto ReplicaContext::start_all_reduce(ReduceOp op, const NestType& nest,
 template <class NestType>
 auto ReplicaContext::all_gather(const NestType& nest, std::int64_t axis,
                                 const CommunicationOptions& options) {
+  std::vector<detail::Contribution> contributions = detail::to_contributions(nest);
   std::vector<Tensor> values;
-  detail::for_each_leaf(nest, [&](const auto& leaf) {
-    detail::Contribution value = detail::to_contribution(leaf);
+  values.reserve(contributions.size());
+  for (detail::Contribution& value : contributions) {
     LOCKSTEP_EXPECTS(!value.slices, Unsupported, "all_gather of sparse rows on replica ", replica_id_,
                      ": IndexedSlices cannot be gathered. Gather their values and indices instead.");
     values.push_back(std::move(value.tensor));
-  });
+  }
   std::vector<Tensor> gathered = all_gather_batch(values, axis, detail::describe_structure(nest), options);
   std::size_t next = 0;
   return detail::map_leaves(nest, [&](const auto&) { return std::move(gathered[next++]); });
