@@ -471,8 +471,16 @@ MultiStepContext StrategyExtended::run_steps_on_iterator(F&& fn, Iterator& itera
 
 template <detail::TensorNest T>
 auto Strategy::make_numpy_dataset(const T& arrays) {
-  extended().check_cross_replica("make_numpy_dataset");
-  return detail::make_numpy_dataset(arrays);
+  return extended().make_numpy_dataset(arrays);
+}
+
+/// As Strategy::make_numpy_dataset.
+inline Dataset make_numpy_dataset(const std::filesystem::path& path, Strategy& strategy) {
+  return strategy.make_numpy_dataset(path);
+}
+template <detail::TensorNest T>
+auto make_numpy_dataset(const T& arrays, Strategy& strategy) {
+  return strategy.make_numpy_dataset(arrays);
 }
 
 }  // namespace lockstep
