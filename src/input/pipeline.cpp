@@ -66,9 +66,8 @@ std::unique_ptr<Pass<BatchHandle>> Pipeline::open_batches(const PassKey& key) co
   return std::make_unique<ElementBatchPass>(open(key));
 }
 
-PipelineHandle slices_pipeline(std::vector<Tensor> tensors, ElementType type, std::string_view what) {
+std::int64_t num_rows(const std::vector<Tensor>& tensors, std::string_view what) {
   LOCKSTEP_EXPECTS(!tensors.empty(), InvalidArgument, what, ": there are no tensors. Pass at least one.");
-  std::vector<TensorSpec> spec;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const Tensor& tensor = tensors[i];
     LOCKSTEP_EXPECTS(tensor.rank() > 0, InvalidArgument, what, ": component ", i, " is a scalar, ",
@@ -77,8 +76,15 @@ PipelineHandle slices_pipeline(std::vector<Tensor> tensors, ElementType type, st
                      ", ", describe(tensor), ", has ", tensor.shape()[0], " rows, component 0, ",
                      describe(tensors[0]), ", has ", tensors[0].shape()[0],
                      ". Give all components the same number of rows.");
-    spec.push_back(TensorSpec::of(tensor.shape().without(0), tensor.dtype()));
   }
+  return tensors[0].shape()[0];
+}
+
+PipelineHandle slices_pipeline(std::vector<Tensor> tensors, ElementType type, std::string_view what) {
+  num_rows(tensors, what);
+  std::vector<TensorSpec> spec;
+  for (const Tensor& tensor : tensors)
+    spec.push_back(TensorSpec::of(tensor.shape().without(0), tensor.dtype()));
   for (Tensor& tensor : tensors) tensor = on_host(tensor);
   return table_pipeline(std::make_shared<const TensorRows>(std::move(tensors)), std::move(spec),
                         std::move(type));

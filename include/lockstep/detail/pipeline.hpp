@@ -197,6 +197,10 @@ AutoShardPolicy resolve_auto_shard(const Pipeline& input, const InputContext& co
                                    AutoShardPolicy policy);
 PipelineHandle auto_sharded(const PipelineHandle& input, const InputContext& context, AutoShardPolicy policy);
 
+/// The length of the tensors' first axis. @param what  the call that messages name.
+/// @throws InvalidArgument  no tensors, a scalar, different numbers of rows.
+std::int64_t num_rows(const std::vector<Tensor>& tensors, std::string_view what);
+
 /// @throws InvalidArgument  the pipeline's structure is of another type.
 void check_element_type(const Pipeline& pipeline, const std::type_info& type);
 
