@@ -21,7 +21,7 @@ std::string list(std::span<const std::int64_t> values) {
 
 }  // namespace
 
-Shape::Shape(std::span<const std::int64_t> extents) {
+Shape::Shape(std::span<const std::int64_t> extents, int) {
   LOCKSTEP_EXPECTS(extents.size() <= kMaxRank, InvalidArgument, "Shape: rank ", extents.size(), " of ",
                    list(extents), " exceeds the largest, ", kMaxRank, ".");
   bool overflow = false;

@@ -1,3 +1,5 @@
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <sstream>
@@ -36,6 +38,17 @@ TEST_CASE("a shape knows its rank, extents and size", "[shape][host]") {
   CHECK(shape[-3] == 4);
   CHECK(std::vector(shape.begin(), shape.end()) == std::vector<std::int64_t>{4, 3, 2});
   CHECK(Shape(std::vector<std::int64_t>{4, 3, 2}) == shape);
+}
+
+TEST_CASE("a shape is made of a braced list in parentheses", "[shape][host]") {
+  const std::int64_t rows = 4;
+  const std::size_t columns = 6;
+  CHECK(Shape({1, 6}) == Shape(1, 6));
+  CHECK(Shape({7}) == Shape(7));
+  CHECK(Shape({rows, 6}) == Shape(4, 6));
+  CHECK(Shape({rows, columns}) == Shape(4, 6));
+  CHECK(Shape({}) == Shape());
+  CHECK(Shape(std::array<std::int64_t, 2>{2, 3}) == Shape(2, 3));
 }
 
 TEST_CASE("a scalar's shape has rank 0 and one element", "[shape][host]") {

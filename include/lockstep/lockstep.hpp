@@ -24,6 +24,7 @@
 #include <lockstep/input/auto_shard.hpp>
 #include <lockstep/input/auto_shard_policy.hpp>
 #include <lockstep/input/dataset.hpp>
+#include <lockstep/input/dataset_iterator.hpp>
 #include <lockstep/input/distribute.hpp>
 #include <lockstep/input/distributed_dataset.hpp>
 #include <lockstep/input/input_context.hpp>

@@ -27,8 +27,11 @@ class Shape {
   template <std::integral... I>
   requires(sizeof...(I) > 0) Shape(I... extents)
       : Shape(std::initializer_list<std::int64_t>{static_cast<std::int64_t>(extents)...}, 0) {}
-  explicit Shape(std::span<const std::int64_t> extents);
-  explicit Shape(const std::vector<std::int64_t>& extents) : Shape(std::span<const std::int64_t>(extents)) {}
+  /// A contiguous range of them. A braced list is none, so that `Shape({1, 6})` means `Shape{1, 6}`.
+  template <class R>
+  requires(!std::same_as<R, Shape> &&
+           std::constructible_from<std::span<const std::int64_t>, const R&>) explicit Shape(const R& extents)
+      : Shape(std::span<const std::int64_t>(extents), 0) {}
 
   int rank() const noexcept { return rank_; }
   /// Number of elements; 1 for a scalar.
@@ -60,8 +63,9 @@ class Shape {
   }
 
  private:
+  Shape(std::span<const std::int64_t> extents, int);
   Shape(std::initializer_list<std::int64_t> extents, int)
-      : Shape(std::span(extents.begin(), extents.size())) {}
+      : Shape(std::span(extents.begin(), extents.size()), 0) {}
 
   std::array<std::int64_t, kMaxRank> extents_{};
   std::int64_t size_ = 1;

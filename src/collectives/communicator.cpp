@@ -101,6 +101,65 @@ void Communicator::send_recv(std::span<const int> destinations, std::span<const 
   impl().run_all(Collective::send_recv, ReduceOp::sum, 0, inputs, outputs, streams, options, destinations);
 }
 
+namespace {
+
+/// What a rank has in a collective of one tensor each.
+struct OneTensor {
+  OneTensor(int rank, StreamRef stream, const TensorView& input, bool has_input, const TensorView& output,
+            bool has_output)
+      : batch{rank,
+              stream,
+              {&input, has_input ? std::size_t{1} : 0},
+              {&output, has_output ? std::size_t{1} : 0}} {}
+
+  operator std::span<const RankBatch>() const noexcept { return {&batch, 1}; }
+
+  RankBatch batch;
+};
+
+}  // namespace
+
+void Communicator::all_reduce(ReduceOp op, int rank, const TensorView& input, const TensorView& output,
+                              StreamRef stream, const CommunicationOptions& options) {
+  all_reduce(op, OneTensor(rank, stream, input, true, output, true), options);
+}
+void Communicator::reduce(ReduceOp op, int root, int rank, const TensorView& input, const TensorView& output,
+                          StreamRef stream, const CommunicationOptions& options) {
+  reduce(op, root, OneTensor(rank, stream, input, true, output, rank == root), options);
+}
+void Communicator::broadcast(int root, int rank, const TensorView& input, const TensorView& output,
+                             StreamRef stream, const CommunicationOptions& options) {
+  broadcast(root, OneTensor(rank, stream, input, rank == root, output, true), options);
+}
+void Communicator::all_gather(int rank, const TensorView& input, const TensorView& output, StreamRef stream,
+                              const CommunicationOptions& options) {
+  all_gather(OneTensor(rank, stream, input, true, output, true), options);
+}
+void Communicator::reduce_scatter(ReduceOp op, int rank, const TensorView& input, const TensorView& output,
+                                  StreamRef stream, const CommunicationOptions& options) {
+  reduce_scatter(op, OneTensor(rank, stream, input, true, output, true), options);
+}
+void Communicator::gather(int root, int rank, const TensorView& input, const TensorView& output,
+                          StreamRef stream, const CommunicationOptions& options) {
+  gather(root, OneTensor(rank, stream, input, true, output, rank == root), options);
+}
+void Communicator::scatter(int root, int rank, const TensorView& input, const TensorView& output,
+                           StreamRef stream, const CommunicationOptions& options) {
+  scatter(root, OneTensor(rank, stream, input, rank == root, output, true), options);
+}
+void Communicator::all_to_all(int rank, const TensorView& input, const TensorView& output, StreamRef stream,
+                              const CommunicationOptions& options) {
+  all_to_all(OneTensor(rank, stream, input, true, output, true), options);
+}
+void Communicator::send_recv(std::span<const int> destinations, int rank, const TensorView& input,
+                             const TensorView& output, StreamRef stream,
+                             const CommunicationOptions& options) {
+  const bool sends = static_cast<std::size_t>(rank) < destinations.size() &&
+                     destinations[static_cast<std::size_t>(rank)] != -1;
+  const bool receives = std::find(destinations.begin(), destinations.end(), rank) != destinations.end();
+  send_recv(destinations, OneTensor(rank, stream, input, sends, output, receives), options);
+}
+
 void Communicator::all_reduce(ReduceOp op, std::span<const RankBatch> batches,
                               const CommunicationOptions& options) {
   impl().run(Collective::all_reduce, op, 0, batches, options);

@@ -32,6 +32,25 @@ std::vector<TensorSpec> common_spec(const std::vector<TensorSpec>& a, const std:
   return common;
 }
 
+/// One dataset's elements after another's.
+std::int64_t sum_of_cardinalities(std::int64_t a, std::int64_t b) {
+  if (a == kInfiniteCardinality || b == kInfiniteCardinality) return kInfiniteCardinality;
+  std::int64_t sum = 0;
+  const bool is_unknown = a == kUnknownCardinality || b == kUnknownCardinality;
+  return is_unknown || __builtin_add_overflow(a, b, &sum) ? kUnknownCardinality : sum;
+}
+
+/// What the inputs have together, the shortest's.
+std::int64_t least_cardinality(const std::vector<PipelineHandle>& inputs) {
+  std::int64_t least = kInfiniteCardinality;
+  for (const PipelineHandle& input : inputs) {
+    const std::int64_t own = input->cardinality;
+    if (own == kUnknownCardinality) return kUnknownCardinality;
+    if (own != kInfiniteCardinality) least = least == kInfiniteCardinality ? own : std::min(least, own);
+  }
+  return least;
+}
+
 /// What a pipeline says of its passes, from its inputs.
 void combine_counts(Pipeline& result, const std::vector<PipelineHandle>& inputs) {
   for (const PipelineHandle& input : inputs) {
@@ -66,6 +85,7 @@ PipelineHandle concatenated(const PipelineHandle& first, const PipelineHandle& s
                   std::move(spec), first->batch_size == second->batch_size ? first->batch_size : std::nullopt,
                   std::move(type)};
   combine_counts(result, {first, second});
+  result.cardinality = sum_of_cardinalities(first->cardinality, second->cardinality);
   if (first->shard_files && second->shard_files)
     result.shard_files = [a = first->shard_files, b = second->shard_files](std::int64_t num_shards,
                                                                            std::int64_t index) {
@@ -101,6 +121,7 @@ PipelineHandle zipped(std::vector<PipelineHandle> inputs, ElementType type) {
     });
   if (has_hints) result.fill_hints = again(with_hints);
   combine_counts(result, inputs);
+  result.cardinality = least_cardinality(inputs);
   result.elements = Opener<FlatElement>([inputs = std::move(inputs)](const PassKey& key) {
     std::vector<std::unique_ptr<Pass<FlatElement>>> passes;
     std::size_t first = 0;  // of the input's counts

@@ -38,10 +38,12 @@ PipelineHandle mapped(const PipelineHandle& input, ElementFunction fn, ElementTy
 }
 
 PipelineHandle filtered(const PipelineHandle& input, ElementPredicate predicate) {
-  return with_elements(input,
-                       [predicate = std::move(predicate)](const PipelineHandle& from, const PassKey& key) {
-                         return std::make_unique<FilterPass>(from->open(key), predicate);
-                       });
+  return with_elements(
+      input,
+      [predicate = std::move(predicate)](const PipelineHandle& from, const PassKey& key) {
+        return std::make_unique<FilterPass>(from->open(key), predicate);
+      },
+      [](Pipeline& result) { result.cardinality = kUnknownCardinality; });
 }
 
 namespace {
@@ -90,6 +92,7 @@ PipelineHandle interleaved(const PipelineHandle& input, DatasetFunction fn, Part
                      count = count_passes(std::make_shared<PassCounter>())](Pipeline& result) {
     set(result);
     result.batch_size.reset();
+    result.cardinality = kUnknownCardinality;
     count(result);
   };
   return interleaved(input, {std::move(fn), std::move(open), cycle_length, block_length, options, edit});

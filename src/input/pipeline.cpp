@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdlib>
 #include <random>
 
@@ -20,13 +21,29 @@ PipelineHandle table_pipeline(std::shared_ptr<const RowTable> table, std::vector
   const std::int64_t num_rows = table->num_rows();
   TableRows rows{std::move(table),
                  [num_rows](const PassKey&) { return std::make_unique<CountPass>(num_rows); }};
-  return std::make_shared<const Pipeline>(
-      Pipeline{std::move(rows), std::move(spec), std::nullopt, std::move(type)});
+  Pipeline result{std::move(rows), std::move(spec), std::nullopt, std::move(type)};
+  result.cardinality = num_rows;
+  return std::make_shared<const Pipeline>(std::move(result));
 }
 
 std::uint64_t random_seed() {
   std::random_device device;
   return (std::uint64_t{device()} << 32) | device();
+}
+
+/// An `edit` that changes a number of elements, where that is known and not infinite.
+template <class F>
+auto change_cardinality(F f) {
+  return [f](Pipeline& result) {
+    if (result.cardinality >= 0) result.cardinality = f(result.cardinality);
+  };
+}
+
+std::int64_t repeated_cardinality(std::int64_t once, std::int64_t count) {
+  if (count == 0 || once == 0) return 0;
+  if (count == kForever || once == kInfiniteCardinality) return kInfiniteCardinality;
+  std::int64_t all = 0;
+  return once == kUnknownCardinality || __builtin_mul_overflow(once, count, &all) ? kUnknownCardinality : all;
 }
 
 std::string type_name(const std::type_info& type) {
@@ -49,9 +66,8 @@ std::unique_ptr<Pass<BatchHandle>> Pipeline::open_batches(const PassKey& key) co
   return std::make_unique<ElementBatchPass>(open(key));
 }
 
-PipelineHandle slices_pipeline(std::vector<Tensor> tensors, ElementType type, std::string_view what) {
+std::int64_t num_rows(const std::vector<Tensor>& tensors, std::string_view what) {
   LOCKSTEP_EXPECTS(!tensors.empty(), InvalidArgument, what, ": there are no tensors. Pass at least one.");
-  std::vector<TensorSpec> spec;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const Tensor& tensor = tensors[i];
     LOCKSTEP_EXPECTS(tensor.rank() > 0, InvalidArgument, what, ": component ", i, " is a scalar, ",
@@ -60,8 +76,15 @@ PipelineHandle slices_pipeline(std::vector<Tensor> tensors, ElementType type, st
                      ", ", describe(tensor), ", has ", tensor.shape()[0], " rows, component 0, ",
                      describe(tensors[0]), ", has ", tensors[0].shape()[0],
                      ". Give all components the same number of rows.");
-    spec.push_back(TensorSpec::of(tensor.shape().without(0), tensor.dtype()));
   }
+  return tensors[0].shape()[0];
+}
+
+PipelineHandle slices_pipeline(std::vector<Tensor> tensors, ElementType type, std::string_view what) {
+  num_rows(tensors, what);
+  std::vector<TensorSpec> spec;
+  for (const Tensor& tensor : tensors)
+    spec.push_back(TensorSpec::of(tensor.shape().without(0), tensor.dtype()));
   for (Tensor& tensor : tensors) tensor = on_host(tensor);
   return table_pipeline(std::make_shared<const TensorRows>(std::move(tensors)), std::move(spec),
                         std::move(type));
@@ -116,6 +139,9 @@ PipelineHandle batched(const PipelineHandle& input, std::int64_t batch_size, boo
             leaf.extents.insert(leaf.extents.begin(),
                                 drop_remainder ? std::optional(batch_size) : std::nullopt);
         result.batch_size = batch_size;
+        change_cardinality([&](std::int64_t rows) {
+          return rows / batch_size + (!drop_remainder && rows % batch_size > 0);
+        })(result);
       });
 }
 
@@ -126,23 +152,35 @@ PipelineHandle repeated(const PipelineHandle& input, std::int64_t count) {
                         const Opener<T>& open, const PassKey& key) -> std::unique_ptr<Pass<T>> {
     return std::make_unique<RepeatPass<T>>(open, key, position, count);
   };
-  return with_passes(input, pass, [](Pipeline& result) { ++result.position; });
+  return with_passes(input, pass, [count](Pipeline& result) {
+    ++result.position;
+    result.cardinality = repeated_cardinality(result.cardinality, count);
+  });
 }
 
 PipelineHandle taken(const PipelineHandle& input, std::int64_t count) {
   LOCKSTEP_EXPECTS(count >= 0, InvalidArgument, "Dataset::take: ", count, " elements. Pass at least 0.");
-  return with_passes(input,
-                     [count]<class T>(const Opener<T>& open, const PassKey& key) -> std::unique_ptr<Pass<T>> {
-                       return std::make_unique<TakePass<T>>(open(key), count);
-                     });
+  return with_passes(
+      input,
+      [count]<class T>(const Opener<T>& open, const PassKey& key) -> std::unique_ptr<Pass<T>> {
+        return std::make_unique<TakePass<T>>(open(key), count);
+      },
+      [count](Pipeline& result) {
+        if (count == 0 || result.cardinality == kInfiniteCardinality)
+          result.cardinality = count;
+        else
+          result.cardinality = std::min(result.cardinality, count);
+      });
 }
 
 PipelineHandle skipped(const PipelineHandle& input, std::int64_t count) {
   LOCKSTEP_EXPECTS(count >= 0, InvalidArgument, "Dataset::skip: ", count, " elements. Pass at least 0.");
-  return with_passes(input,
-                     [count]<class T>(const Opener<T>& open, const PassKey& key) -> std::unique_ptr<Pass<T>> {
-                       return std::make_unique<SkipPass<T>>(open(key), count);
-                     });
+  return with_passes(
+      input,
+      [count]<class T>(const Opener<T>& open, const PassKey& key) -> std::unique_ptr<Pass<T>> {
+        return std::make_unique<SkipPass<T>>(open(key), count);
+      },
+      change_cardinality([count](std::int64_t all) { return std::max<std::int64_t>(all - count, 0); }));
 }
 
 namespace {
@@ -154,6 +192,7 @@ PipelineHandle hinted(const PipelineHandle& input) {
         return std::make_unique<UnknownShardPass<T>>();
       });
   Pipeline result = *fails;
+  result.cardinality = kUnknownCardinality;
   result.fill_hints = [input](std::int64_t num_shards, std::int64_t index) {
     return sharded(with_hints(input, num_shards, index), num_shards, index, ShardedBy::hint);
   };
@@ -173,7 +212,12 @@ PipelineHandle sharded(const PipelineHandle& input, std::int64_t num_shards, std
     return std::make_unique<ShardPass<T>>(open(is_common ? key.common() : key), num_shards, index,
                                           by == ShardedBy::auto_shard);
   };
-  return with_passes(input, pass, count_as_shard(num_shards, index));
+  const auto share = change_cardinality(
+      [=](std::int64_t all) { return all / num_shards + (index < all % num_shards ? 1 : 0); });
+  return with_passes(input, pass, [count = count_as_shard(num_shards, index), share](Pipeline& result) {
+    count(result);
+    share(result);
+  });
 }
 
 PipelineHandle counted_as_shard(const PipelineHandle& input, std::int64_t num_shards, std::int64_t index) {

@@ -108,43 +108,27 @@ std::optional<FetchedStep> DealPass::next() {
 }
 
 ReceivePass::ReceivePass(std::function<PartPasses()> open, std::shared_ptr<const StepPlan> plan)
-    : plan_(std::move(plan)) {
+    : plan_(std::move(plan)), steps_(make_steps(std::move(open)), "DistributedIterator::next") {}
+
+std::unique_ptr<Pass<FetchedStep>> ReceivePass::make_steps(std::function<PartPasses()> open) {
   auto deal = [open = std::move(open), of = plan_,
                exchange = plan_->open_exchange ? plan_->open_exchange() : nullptr] {
     return std::make_unique<DealPass>(open, of, exchange);
   };
-  if (plan_->num_ahead == 0) {
-    steps_ = deal();
-    return;
-  }
+  if (plan_->num_ahead == 0) return deal();
   // With one more the thread need not wait for the next call before it goes on.
   auto ahead =
       std::make_unique<PrefetchPass<FetchedStep>>(std::move(deal), std::int64_t{plan_->num_ahead} + 1);
   ahead_ = ahead.get();
-  steps_ = std::move(ahead);
-}
-
-ReceivePass::~ReceivePass() {
-  if (process_.is_forked())
-    static_cast<void>(steps_.release());  // its destruction would wait for threads that are not there
-  else
-    stop_.request();
+  return ahead;
 }
 
 std::optional<Step> ReceivePass::next() {
-  LOCKSTEP_EXPECTS(!process_.is_forked(), ContextError,
-                   "DistributedIterator::next: this process is a fork of the one that made the iterator, and "
-                   "has none of its threads. Make iterators after the fork.");
   LOCKSTEP_EXPECTS(
       !has_strategy() || in_cross_replica_context(), ContextError,
       "DistributedIterator::next: called in a replica function. Fetch outside, and pass the value to run.");
-  // The threads below are this pass's; whether this call waits is its thread's.
-  const StopScope scope(current_stop_token(), stop_.token());
   const std::int64_t waits_before = ahead_ ? ahead_->num_waits() : 0;
-  std::optional<FetchedStep> fetched = [this] {
-    const DefaultContext context;  // as on the thread that makes steps ahead
-    return steps_->next();
-  }();
+  std::optional<FetchedStep> fetched = steps_.next();
   if (!fetched) return std::nullopt;
   const bool was_ready = ahead_ && ahead_->num_waits() == waits_before;
   const auto is_idle = [](const Device& device) { return current_stream(device).is_complete(); };
@@ -152,13 +136,6 @@ std::optional<Step> ReceivePass::next() {
   Step step;
   for (FetchedElement& element : *fetched) step.push_back(receive(std::move(element)));
   return step;
-}
-
-void raise_end_of_input(std::int64_t num_steps) {
-  raise<OutOfRange>(
-      {__FILE__, __LINE__, __func__},
-      concat("DistributedIterator::next: the dataset has ended after ", num_steps,
-             " steps. Take another iterator() for another pass; next_optional() gives nothing at the end."));
 }
 
 }  // namespace lockstep::detail

@@ -11,10 +11,9 @@
 #include <lockstep/input/distributed_dataset.hpp>
 #include <lockstep/input/step_exchange.hpp>
 
-#include "detail/process.hpp"
 #include "input/fetching.hpp"
+#include "input/outer_pass.hpp"
 #include "input/prefetch_pass.hpp"
-#include "input/stopping.hpp"
 #include "input/worker_step.hpp"
 
 namespace lockstep::detail {
@@ -74,17 +73,16 @@ class ReceivePass final : public StepPass {
  public:
   /// Starts the pass with the other workers, but reads nothing yet.
   ReceivePass(std::function<PartPasses()> open, std::shared_ptr<const StepPlan> plan);
-  ~ReceivePass() override;
   /// @throws ContextError  in a replica function; in a fork of the process that made this.
   std::optional<Step> next() override;
   std::int64_t num_waits() const noexcept override { return num_waits_; }
 
  private:
-  std::shared_ptr<const StepPlan> plan_;  // owners: as DealPass's
-  Process process_;
-  ThreadStop stop_;
-  std::unique_ptr<Pass<FetchedStep>> steps_;
-  PrefetchPass<FetchedStep>* ahead_ = nullptr;  // steps_, if it has a thread
+  std::unique_ptr<Pass<FetchedStep>> make_steps(std::function<PartPasses()> open);
+
+  std::shared_ptr<const StepPlan> plan_;        // owners: as DealPass's
+  PrefetchPass<FetchedStep>* ahead_ = nullptr;  // in steps_, if that has a thread
+  OuterPass<FetchedStep> steps_;
   std::int64_t num_waits_ = 0;
 };
 

@@ -116,8 +116,7 @@ ShardedTensor Strategy::replicate_to_logical_devices(const Tensor& tensor) {
 }
 
 Dataset Strategy::make_numpy_dataset(const std::filesystem::path& path) {
-  extended().check_cross_replica("make_numpy_dataset");
-  return detail::make_numpy_dataset(path);
+  return extended().make_numpy_dataset(path);
 }
 
 namespace {

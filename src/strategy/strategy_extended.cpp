@@ -140,6 +140,11 @@ Work<std::vector<Mirrored<Tensor>>> StrategyExtended::start_batch_reduce_to(
   return {std::move(started), std::move(results)};
 }
 
+Dataset StrategyExtended::make_numpy_dataset(const std::filesystem::path& path) const {
+  check_cross_replica("make_numpy_dataset");
+  return detail::make_numpy_dataset(path);
+}
+
 Mirrored<Tensor> StrategyExtended::broadcast_to(const Tensor& tensor, const CommunicationOptions& options) {
   return broadcast(tensor, strategy_.state_->devices(), options);
 }

@@ -7,6 +7,7 @@
 
 #include <lockstep/backend/communicator_backend.hpp>
 #include <lockstep/collectives/options.hpp>
+#include <lockstep/detail/borrowed_span.hpp>
 #include <lockstep/device.hpp>
 #include <lockstep/reduce_op.hpp>
 #include <lockstep/stream.hpp>
@@ -21,13 +22,13 @@ class Rendezvous;
 }
 
 /// What one rank brings to a collective: a batch of tensors, as many on every rank, and the stream that
-/// orders the work.
+/// orders the work. The lists of views must outlive the call; temporary containers do not compile.
 struct RankBatch {
   int rank;
   StreamRef stream;
-  std::span<const TensorView> inputs;   ///< Empty where the rank only receives.
-  std::span<const TensorView> outputs;  ///< Empty where the rank only sends.
-  std::string_view structure{};         ///< Of the nest whose leaves these are, as text; equal on every rank.
+  detail::BorrowedSpan<TensorView> inputs{};   ///< Empty where the rank only receives.
+  detail::BorrowedSpan<TensorView> outputs{};  ///< Empty where the rank only sends.
+  std::string_view structure{};  ///< Of the nest whose leaves these are, as text; equal on every rank.
 };
 
 /// Collectives over the local devices of a group; ranks are positions in `devices()`. Move only.
@@ -108,6 +109,27 @@ class Communicator {
   void send_recv(std::span<const int> destinations, std::span<const TensorView> inputs,
                  std::span<const TensorView> outputs, std::span<const StreamRef> streams,
                  const CommunicationOptions& options = {});
+
+  // One tensor of one rank: each rank's thread makes the call. Of inputs and outputs that a rank does not
+  // have, as a broadcast's input elsewhere than on the root, any view may be given: it is not looked at.
+  void all_reduce(ReduceOp op, int rank, const TensorView& input, const TensorView& output, StreamRef stream,
+                  const CommunicationOptions& options = {});
+  void reduce(ReduceOp op, int root, int rank, const TensorView& input, const TensorView& output,
+              StreamRef stream, const CommunicationOptions& options = {});
+  void broadcast(int root, int rank, const TensorView& input, const TensorView& output, StreamRef stream,
+                 const CommunicationOptions& options = {});
+  void all_gather(int rank, const TensorView& input, const TensorView& output, StreamRef stream,
+                  const CommunicationOptions& options = {});
+  void reduce_scatter(ReduceOp op, int rank, const TensorView& input, const TensorView& output,
+                      StreamRef stream, const CommunicationOptions& options = {});
+  void gather(int root, int rank, const TensorView& input, const TensorView& output, StreamRef stream,
+              const CommunicationOptions& options = {});
+  void scatter(int root, int rank, const TensorView& input, const TensorView& output, StreamRef stream,
+               const CommunicationOptions& options = {});
+  void all_to_all(int rank, const TensorView& input, const TensorView& output, StreamRef stream,
+                  const CommunicationOptions& options = {});
+  void send_recv(std::span<const int> destinations, int rank, const TensorView& input,
+                 const TensorView& output, StreamRef stream, const CommunicationOptions& options = {});
 
   // Batches, for the ranks that the calling thread drives.
   void all_reduce(ReduceOp op, std::span<const RankBatch> batches, const CommunicationOptions& options = {});

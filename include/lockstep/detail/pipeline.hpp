@@ -98,6 +98,10 @@ class FirstTime {
   mutable std::atomic_flag is_over_;
 };
 
+/// Numbers of elements that are none, as tf.data has them.
+inline constexpr std::int64_t kInfiniteCardinality = -1;
+inline constexpr std::int64_t kUnknownCardinality = -2;
+
 /// How elements come about. Immutable; any number of passes may be under way, on any threads.
 struct Pipeline {
   /// Batches: of these no row is copied before it is known where to.
@@ -113,6 +117,7 @@ struct Pipeline {
   std::vector<PassCount> counts{};  ///< Of the transformations whose passes differ, inputs' first.
   int position = 0;         ///< How many such transformations, and repetitions, are one after the other.
   std::uint64_t shard = 0;  ///< As PassCount::shard, of transformations to come.
+  std::int64_t cardinality = kUnknownCardinality;  ///< How many elements a pass has.
 
   /// The next pass.
   std::unique_ptr<Pass<FlatElement>> open() const { return open(PassKey::next(counts)); }
@@ -190,6 +195,10 @@ PipelineHandle interleaved(const PipelineHandle& input, DatasetFunction fn, Part
 AutoShardPolicy resolve_auto_shard(const Pipeline& input, const InputContext& context,
                                    AutoShardPolicy policy);
 PipelineHandle auto_sharded(const PipelineHandle& input, const InputContext& context, AutoShardPolicy policy);
+
+/// The length of the tensors' first axis. @param what  the call that messages name.
+/// @throws InvalidArgument  no tensors, a scalar, different numbers of rows.
+std::int64_t num_rows(const std::vector<Tensor>& tensors, std::string_view what);
 
 /// @throws InvalidArgument  the pipeline's structure is of another type.
 void check_element_type(const Pipeline& pipeline, const std::type_info& type);

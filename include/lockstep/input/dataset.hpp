@@ -4,6 +4,7 @@
 #include <concepts>
 #include <cstdint>
 #include <filesystem>
+#include <iterator>
 #include <optional>
 #include <tuple>
 #include <typeinfo>
@@ -13,6 +14,7 @@
 #include <lockstep/detail/element_functions.hpp>
 #include <lockstep/detail/pipeline.hpp>
 #include <lockstep/detail/tensor_nest.hpp>
+#include <lockstep/input/dataset_iterator.hpp>
 #include <lockstep/input/parallel_options.hpp>
 
 namespace lockstep {
@@ -157,7 +159,14 @@ class Dataset : public detail::Transformations<Dataset, detail::DatasetHandle> {
   template <class... E>
   requires(sizeof...(E) > 0) static TypedDataset<std::tuple<E...>> zip(const TypedDataset<E>&... datasets);
 
-  /// The typed form. @throws InvalidArgument  the elements are not `E`.
+  /// What `cardinality` gives of a dataset without end, and of one whose elements are not counted yet.
+  static constexpr std::int64_t infinite_cardinality = detail::kInfiniteCardinality;
+  static constexpr std::int64_t unknown_cardinality = detail::kUnknownCardinality;
+  /// How many elements a pass has, from what is known without reading any: not of files, generators, filter
+  /// and interleave, nor of what is made of them. take(0) and repeat(0) are known to be empty.
+  std::int64_t cardinality() const noexcept { return pipeline()->cardinality; }
+
+  /// The typed form, which can be iterated. @throws InvalidArgument  the elements are not `E`.
   template <detail::TensorNest E>
   TypedDataset<E> as() const;
 };
@@ -209,6 +218,13 @@ class TypedDataset : public detail::Transformations<TypedDataset<E>, Dataset> {
     return TypedDataset<R>(
         detail::interleave_pipeline<E>(this->pipeline(), fn, cycle_length, block_length, options));
   }
+
+  /// A pass, from its beginning, without a strategy: each element as the nest that it is, on the host. Its
+  /// random orders are settled here (shuffle).
+  DatasetIterator<E> iterator() const { return DatasetIterator<E>(this->pipeline()); }
+  /// A pass, for range-for.
+  detail::RangeIterator<DatasetIterator<E>> begin() const { return {iterator()}; }
+  std::default_sentinel_t end() const { return {}; }
 };
 
 template <detail::TensorNest E>

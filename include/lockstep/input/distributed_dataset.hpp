@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <iterator>
@@ -12,6 +11,7 @@
 
 #include <lockstep/detail/nest_types.hpp>
 #include <lockstep/detail/pipeline.hpp>
+#include <lockstep/detail/range_iterator.hpp>
 #include <lockstep/error.hpp>
 #include <lockstep/values/per_replica.hpp>
 
@@ -77,7 +77,8 @@ auto element_spec(const DistributedState<D>& state) {
   return spec_nest(state.assemble(std::move(step)), next);
 }
 
-[[noreturn]] void raise_end_of_input(std::int64_t num_steps);
+/// @throws OutOfRange  always.
+[[noreturn]] void raise_end_of_input(std::string_view what, std::int64_t count, std::string_view unit);
 
 }  // namespace detail
 
@@ -105,6 +106,8 @@ auto element_spec(const DistributedState<D>& state) {
 template <class D>
 class DistributedIterator {
  public:
+  using value_type = D;
+
   explicit DistributedIterator(std::shared_ptr<const detail::DistributedState<D>> state)
       : state_(std::move(state)), pass_(state_->steps.open()) {}
 
@@ -121,7 +124,7 @@ class DistributedIterator {
   /// ended. @throws ContextError  a worker without data does not know its elements' lengths or keys yet.
   D next() {
     std::optional<D> value = next_optional();
-    if (!value) detail::raise_end_of_input(num_steps_);
+    if (!value) detail::raise_end_of_input("DistributedIterator::next", num_steps_, "steps");
     return std::move(*value);
   }
   /// The same, but nothing at the end.
@@ -165,27 +168,6 @@ class DistributedDataset {
  public:
   using value_type = D;
 
-  /// For range-for.
-  class Iterator {
-   public:
-    using value_type = D;
-    using difference_type = std::ptrdiff_t;
-
-    explicit Iterator(DistributedIterator<D> pass) : pass_(std::move(pass)), value_(pass_.next_optional()) {}
-    const D& operator*() const { return *value_; }
-    const D* operator->() const { return &*value_; }
-    Iterator& operator++() {
-      value_ = pass_.next_optional();
-      return *this;
-    }
-    void operator++(int) { ++*this; }
-    friend bool operator==(const Iterator& iterator, std::default_sentinel_t) { return !iterator.value_; }
-
-   private:
-    DistributedIterator<D> pass_;
-    std::optional<D> value_;
-  };
-
   explicit DistributedDataset(detail::DistributedState<D> state)
       : state_(std::make_shared<const detail::DistributedState<D>>(std::move(state))) {}
   DistributedDataset(const DistributedDataset&) = default;  // and no move: a handle is never empty
@@ -193,7 +175,8 @@ class DistributedDataset {
 
   /// A pass, from its beginning. Its random orders are settled here (Dataset::shuffle).
   DistributedIterator<D> iterator() const { return DistributedIterator<D>(state_); }
-  Iterator begin() const { return Iterator(iterator()); }
+  /// A pass, for range-for.
+  detail::RangeIterator<DistributedIterator<D>> begin() const { return {iterator()}; }
   std::default_sentinel_t end() const { return {}; }
 
   /// The nest with each Tensor replaced by a `PerReplica<TensorSpec>` (a struct becomes a tuple). The extent

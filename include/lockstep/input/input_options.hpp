@@ -37,7 +37,7 @@ struct InputOptions {
   /// makes one more; 0: none, and no thread. At least 0.
   int per_replica_buffer_size = 1;
   AutoShardPolicy auto_shard_policy = AutoShardPolicy::automatic;
-  /// Of distribute_dataset. `ceiling` and `balanced` give way to balanced_batch_sizes where the policy
+  /// Of distribute_dataset. `ceiling`, as the default, gives way to balanced_batch_sizes where the policy
   /// resolves to `file` or `off` and the batch size is known.
   BatchSplit batch_split = BatchSplit::ceiling;
   /// With BatchSplit::weighted, one for each replica: finite, at least 0, not all 0. Rows are dealt by the

@@ -98,11 +98,11 @@ struct CsvColumn {
 };
 
 struct CsvOptions {
-  std::vector<CsvColumn> columns;  ///< One for each field, or for each that is selected. At least one.
-  bool header = false;             ///< The first record has names and is passed over.
-  char delimiter = ',';            ///< Between fields; not a quote or an end of a line.
-  bool quotes = true;              ///< Whether a field may be in double quotes.
-  std::string missing{};           ///< A field with this text is empty too.
+  std::vector<CsvColumn> columns{};  ///< One for each field, or for each that is selected. At least one.
+  bool header = false;               ///< The first record has names and is passed over.
+  char delimiter = ',';              ///< Between fields; not a quote or an end of a line.
+  bool quotes = true;                ///< Whether a field may be in double quotes.
+  std::string missing{};             ///< A field with this text is empty too.
   std::vector<std::int64_t> select_columns{};  ///< Numbers of fields from 0, ascending; none: all.
 };
 

@@ -26,6 +26,9 @@ class MultiStepContext {
  public:
   explicit MultiStepContext(Strategy& strategy) : strategy_(&strategy) {}
 
+  /// Does nothing: what a step is to run, it calls. For code that is written as TensorFlow's graphs were.
+  void run_op() const noexcept {}
+
   /// Keeps the value reduced over replicas: as Strategy::reduce in cross-replica context; in a replica
   /// function the value is the replica's own.
   /// @throws as reduce.

@@ -181,6 +181,16 @@ class Strategy {
   template <class Value>
   auto local_results(const Value& value) const;
 
+  /// How many rows a batch, any nest of tensors, has on all of this process's replicas together: what the sum
+  /// of a loss is divided by. @throws InvalidArgument  no tensors, scalars, or tensors of different numbers
+  /// of rows on a replica.
+  template <class Batch>
+  std::int64_t num_rows(const Batch& batch) const {
+    std::int64_t rows = 0;
+    for (const auto& part : local_results(batch)) rows += detail::num_rows(detail::flatten(part), "num_rows");
+    return rows;
+  }
+
   /// Concatenates components in replica order along `axis`; sizes along it may differ. A plain tensor is
   /// returned unchanged, and so is one object that all replicas gave (PerReplica::is_same_object):
   /// ReplicaContext::all_gather, which knows of no other replica's object, repeats it.
@@ -503,8 +513,16 @@ MultiStepContext StrategyExtended::run_steps_on_iterator(F&& fn, Iterator& itera
 
 template <detail::TensorNest T>
 auto Strategy::make_numpy_dataset(const T& arrays) {
-  extended().check_cross_replica("make_numpy_dataset");
-  return detail::make_numpy_dataset(arrays);
+  return extended().make_numpy_dataset(arrays);
+}
+
+/// As Strategy::make_numpy_dataset.
+inline Dataset make_numpy_dataset(const std::filesystem::path& path, Strategy& strategy) {
+  return strategy.make_numpy_dataset(path);
+}
+template <detail::TensorNest T>
+auto make_numpy_dataset(const T& arrays, Strategy& strategy) {
+  return strategy.make_numpy_dataset(arrays);
 }
 
 }  // namespace lockstep

@@ -2,6 +2,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <string_view>
 #include <type_traits>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include <lockstep/collectives/options.hpp>
+#include <lockstep/input/numpy.hpp>
 #include <lockstep/reduce_op.hpp>
 #include <lockstep/strategy/colocation.hpp>
 #include <lockstep/strategy/logical_device.hpp>
@@ -139,6 +141,14 @@ class StrategyExtended {
   template <class F, class Iterator>
   MultiStepContext run_steps_on_iterator(F&& fn, Iterator& iterator, int iterations = 1,
                                          const StepOutputs& initial_loop_values = {});
+
+  /// As Strategy::make_numpy_dataset.
+  Dataset make_numpy_dataset(const std::filesystem::path& path) const;
+  template <detail::TensorNest T>
+  auto make_numpy_dataset(const T& arrays) const {
+    check_cross_replica("make_numpy_dataset");
+    return detail::make_numpy_dataset(arrays);
+  }
 
   /// True only for this strategy's own variables.
   bool variable_created_in_scope(const Variable& variable) const;

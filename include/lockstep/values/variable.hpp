@@ -36,8 +36,8 @@ std::ostream& operator<<(std::ostream& out, VariableSynchronization synchronizat
 std::ostream& operator<<(std::ostream& out, VariableAggregation aggregation);
 
 struct VariableOptions {
-  std::string name;               ///< Component i > 0 is called NAME/replica_i. Empty: "Variable".
-  std::optional<bool> trainable;  ///< Default: true, false for on_read.
+  std::string name{};               ///< Component i > 0 is called NAME/replica_i. Empty: "Variable".
+  std::optional<bool> trainable{};  ///< Default: true, false for on_read.
   VariableSynchronization synchronization =
       VariableSynchronization::automatic;  ///< automatic is on_write; none is refused.
   VariableAggregation aggregation = VariableAggregation::none;

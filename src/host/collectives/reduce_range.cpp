@@ -18,7 +18,9 @@
 #include <hwy/highway.h>
 
 #include "detail/float_environment.hpp"
+#include "host/collectives/direct_reduction-inl.hpp"
 #include "host/collectives/float_lanes-inl.hpp"
+#include "host/collectives/range_operators-inl.hpp"
 #include "host/collectives/reduce_range.hpp"
 #include "host/collectives/streaming.hpp"
 
@@ -34,62 +36,6 @@ namespace hn = hwy::HWY_NAMESPACE;
 // a tenth.
 constexpr std::size_t kBlockBytes = 8192;
 constexpr std::size_t kStreamedBlockBytes = 1024;
-
-// What T is combined in.
-template <class T>
-using Wide = std::conditional_t<std::integral<T> || std::same_as<T, double>, T, float>;
-
-// Integers wrap: computed in an unsigned type that is not promoted to int.
-template <class A>
-using Wrapping = std::conditional_t<sizeof(A) < sizeof(unsigned), unsigned, std::make_unsigned_t<A>>;
-
-struct Sum {
-  template <class V>
-  static V apply_lanes(V a, V b) {
-    return hn::Add(a, b);
-  }
-  template <class A>
-  static A apply(A a, A b) {
-    if constexpr (std::integral<A>)
-      return static_cast<A>(static_cast<Wrapping<A>>(a) + static_cast<Wrapping<A>>(b));
-    else
-      return a + b;
-  }
-};
-struct Product {
-  template <class V>
-  static V apply_lanes(V a, V b) {
-    return hn::Mul(a, b);
-  }
-  template <class A>
-  static A apply(A a, A b) {
-    if constexpr (std::integral<A>)
-      return static_cast<A>(static_cast<Wrapping<A>>(a) * static_cast<Wrapping<A>>(b));
-    else
-      return a * b;
-  }
-};
-// a, or b where it is smaller or NaN; a NaN in a stays, as no comparison with it holds.
-struct Min {
-  template <class V>
-  static V apply_lanes(V a, V b) {
-    return hn::IfThenElse(hn::Or(hn::Lt(b, a), hn::IsNaN(b)), b, a);
-  }
-  template <class A>
-  static A apply(A a, A b) {
-    return (b < a) | (b != b) ? b : a;
-  }
-};
-struct Max {
-  template <class V>
-  static V apply_lanes(V a, V b) {
-    return hn::IfThenElse(hn::Or(hn::Gt(b, a), hn::IsNaN(b)), b, a);
-  }
-  template <class A>
-  static A apply(A a, A b) {
-    return (b > a) | (b != b) ? b : a;
-  }
-};
 
 // acc := sources[0] op … op sources[K - 1], or acc op them. One pass over up to four sources saves passes
 // over acc.
@@ -142,141 +88,6 @@ void combine_up_to_four(A* acc, const T* const* sources, std::size_t num_sources
   }
 }
 
-// destinations[d] := sources[0] op … op sources[K - 1] for all d < D, in one loop: an all_reduce within the
-// caches takes half the time, and one in place 0.85 of it anywhere. A destination may be a source, so the
-// compiler must be told that iterations are independent.
-template <class Op, int K, int D, class T>
-void combine_into(T* const* destinations, const T* const* sources, std::size_t n) {
-  static_assert(K >= 2 && K <= 4 && (D == 1 || D == K));
-  const T *s0 = sources[0], *s1 = sources[1], *s2 = sources[K > 2 ? 2 : 0], *s3 = sources[K > 3 ? 3 : 0];
-  T *d0 = destinations[0], *d1 = destinations[D > 1 ? 1 : 0], *d2 = destinations[D > 2 ? 2 : 0],
-    *d3 = destinations[D > 3 ? 3 : 0];
-  std::size_t i = 0;
-  if constexpr (kInLanes<T>) {
-    const std::size_t step = 2 * hn::Lanes(Floats());
-    for (; i + step <= n; i += step) {
-      FloatPair value = apply_pairs<Op>(load_pair(s0 + i), load_pair(s1 + i));
-      if constexpr (K > 2) value = apply_pairs<Op>(value, load_pair(s2 + i));
-      if constexpr (K > 3) value = apply_pairs<Op>(value, load_pair(s3 + i));
-      store_pair(value, d0 + i);
-      if constexpr (D > 1) store_pair(value, d1 + i);
-      if constexpr (D > 2) store_pair(value, d2 + i);
-      if constexpr (D > 3) store_pair(value, d3 + i);
-    }
-  }
-#pragma GCC ivdep
-  for (; i < n; ++i) {
-    auto value = Op::apply(static_cast<Wide<T>>(s0[i]), static_cast<Wide<T>>(s1[i]));
-    if constexpr (K > 2) value = Op::apply(value, static_cast<Wide<T>>(s2[i]));
-    if constexpr (K > 3) value = Op::apply(value, static_cast<Wide<T>>(s3[i]));
-    const T result = static_cast<T>(value);
-    d0[i] = result;
-    if constexpr (D > 1) d1[i] = result;
-    if constexpr (D > 2) d2[i] = result;
-    if constexpr (D > 3) d3[i] = result;
-  }
-}
-
-constexpr std::size_t kLineBytes = 64;
-
-// How far into a cache line `destination` begins: blocks that end where lines do are streamed whole.
-template <class T>
-std::size_t elements_into_line(const void* destination) {
-  return reinterpret_cast<std::uintptr_t>(destination) % kLineBytes / sizeof(T);
-}
-
-// The same with streaming stores, of a few lines at a time: each keeps a store buffer for itself until it is
-// full, so lines of several destinations must not alternate vector by vector.
-template <class Op, int K, int D, class T>
-void stream_into(T* const* destinations, const T* const* sources, std::size_t n) {
-  constexpr std::size_t kStep = 4 * kLineBytes / sizeof(T);
-  const hn::CappedTag<std::uint8_t, kLineBytes> lanes;
-  const T* from[K];
-  T* to[D];
-  const auto advance = [&](std::size_t i) {
-    for (int k = 0; k < K; ++k) from[k] = sources[k] + i;
-    for (int d = 0; d < D; ++d) to[d] = destinations[d] + i;
-  };
-  const std::size_t into_line = elements_into_line<T>(destinations[0]);
-  std::size_t i = std::min(n, into_line == 0 ? 0 : kLineBytes / sizeof(T) - into_line);
-  combine_into<Op, K, D>(destinations, sources, i);
-  for (; i + kStep <= n; i += kStep) {
-    advance(i);
-    alignas(kLineBytes) T block[kStep];
-    T* const whole = block;
-    combine_into<Op, K, 1>(&whole, from, kStep);
-    for (int d = 0; d < D; ++d) {
-      if (reinterpret_cast<std::uintptr_t>(to[d]) % kLineBytes != 0) {
-        std::memcpy(to[d], block, sizeof(block));
-        continue;
-      }
-      const auto* bytes = reinterpret_cast<const std::uint8_t*>(block);
-      auto* out = reinterpret_cast<std::uint8_t*>(to[d]);
-      for (std::size_t j = 0; j < sizeof(block); j += hn::Lanes(lanes))
-        hn::Stream(hn::Load(lanes, bytes + j), lanes, out + j);
-    }
-  }
-  advance(i);
-  combine_into<Op, K, D>(to, from, n - i);
-}
-
-template <class Op, int K, class T>
-void combine_into(T* const* destinations, const T* const* sources, std::size_t n,
-                  std::size_t num_destinations, bool streaming) {
-  if (num_destinations == 1)
-    streaming ? stream_into<Op, K, 1>(destinations, sources, n)
-              : combine_into<Op, K, 1>(destinations, sources, n);
-  else
-    streaming ? stream_into<Op, K, K>(destinations, sources, n)
-              : combine_into<Op, K, K>(destinations, sources, n);
-}
-
-// Does that where it can.
-template <class Op, class T>
-bool reduced_directly(std::size_t count, std::span<const void* const> sources,
-                      std::span<void* const> destinations, bool streaming) {
-  const std::size_t k = sources.size(), d = destinations.size();
-  if (k < 2 || k > 4 || (d != 1 && d != k)) return false;
-  const T* from[4] = {};
-  T* to[4] = {};
-  std::uintptr_t addresses = 0;
-  for (std::size_t i = 0; i < k; ++i) {
-    from[i] = static_cast<const T*>(sources[i]);
-    addresses |= reinterpret_cast<std::uintptr_t>(sources[i]);
-  }
-  for (std::size_t i = 0; i < d; ++i) {
-    if (destinations[i] == nullptr) return false;
-    to[i] = static_cast<T*>(destinations[i]);
-    addresses |= reinterpret_cast<std::uintptr_t>(destinations[i]);
-  }
-  if (addresses % alignof(T) != 0) return false;
-  switch (k) {
-    case 2: combine_into<Op, 2>(to, from, count, d, streaming); break;
-    case 3: combine_into<Op, 3>(to, from, count, d, streaming); break;
-    default: combine_into<Op, 4>(to, from, count, d, streaming); break;
-  }
-  return true;
-}
-
-// The mean of one element whose sum is not finite. Scaled down by a power of two the sum of finite numbers
-// cannot overflow, and their mean lies between them.
-template <class T, class A>
-A mean_of_large(std::span<const void* const> sources, std::size_t i, A divisor) {
-  int exponent = 0;
-  std::frexp(divisor, &exponent);
-  A sum = 0, lowest = INFINITY, highest = -INFINITY;
-  for (const void* source : sources) {
-    T element;
-    std::memcpy(&element, static_cast<const std::byte*>(source) + i * sizeof(T), sizeof(T));
-    const A value = static_cast<A>(element);
-    if (!std::isfinite(value)) return NAN;
-    sum += std::ldexp(value, -exponent);
-    lowest = std::min(lowest, value);
-    highest = std::max(highest, value);
-  }
-  return std::clamp(std::ldexp(sum / divisor, exponent), lowest, highest);
-}
-
 template <class T, class A>
 void divide(A* __restrict acc, std::size_t n, std::span<const void* const> sources, std::size_t begin) {
   const A divisor = static_cast<A>(sources.size());
@@ -298,8 +109,11 @@ void reduce_blocks(bool mean, std::size_t count, std::span<const void* const> so
                    std::span<void* const> destinations, bool streaming) {
   using A = Wide<T>;
   if constexpr (std::same_as<A, T> || kInLanes<T>) {
-    const bool in_place = std::ranges::equal(sources, destinations);
-    if (!mean && reduced_directly<Op, T>(count, sources, destinations, streaming && !in_place)) return;
+    const bool streams = streaming && !std::ranges::equal(sources, destinations);
+    if constexpr (std::same_as<Op, Sum> && std::floating_point<A>) {
+      if (mean && reduced_directly<Op, true, T>(count, sources, destinations, streams)) return;
+    }
+    if (!mean && reduced_directly<Op, false, T>(count, sources, destinations, streams)) return;
   }
   constexpr std::size_t kBlock = kBlockBytes / sizeof(A);
   alignas(64) A acc[kBlock];

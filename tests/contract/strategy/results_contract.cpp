@@ -202,6 +202,22 @@ TEST_CASE("values from a function are wrapped even when they are one object, and
   REQUIRE(strategy.reduce(ReduceOp::sum, value).item<float>() == 4.0f);
 }
 
+TEST_CASE("a batch has the rows of all replicas", "[strategy]") {
+  Replicas strategy(3);
+  const auto of_size = [&](ReplicaContext& ctx) {
+    return Tensor::zeros({ctx.replica_id_in_sync_group() * 2, 4}, DType::f32, ctx.device());
+  };
+  const auto x = strategy.run(of_size);  // 0, 2 and 4 rows
+  REQUIRE(strategy.num_rows(x) == 6);
+  REQUIRE(strategy.num_rows(std::tuple{x, std::map<std::string, PerReplica<Tensor>>{{"y", x}}}) == 6);
+  REQUIRE_THROWS_MATCHES(strategy.num_rows(std::tuple{x, strategy.run([] { return Tensor::zeros({3}); })}),
+                         InvalidArgument, says("num_rows", "component 1", "has 3 rows", "[0, 4]"));
+  REQUIRE_THROWS_MATCHES(strategy.num_rows(strategy.run([] { return Tensor::scalar(1); })), InvalidArgument,
+                         says("num_rows", "is a scalar"));
+  REQUIRE_THROWS_MATCHES(strategy.num_rows(std::vector<PerReplica<Tensor>>{}), InvalidArgument,
+                         says("num_rows", "no tensors"));
+}
+
 TEST_CASE("value functions are called in replica order, in cross-replica context", "[strategy]") {
   Replicas strategy(3);
   std::vector<int> order;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <random>
 #include <span>
 #include <vector>
@@ -108,6 +109,55 @@ TEMPLATE_TEST_CASE("16-bit floats are combined to the same bits by every instruc
   }
   CHECK(num_wrong == 0);
   CHECK(num_apart == 0);
+}
+
+TEMPLATE_TEST_CASE("means whose sums are too large are finite", "[host]", float, double) {
+  using T = TestType;
+  const std::int64_t target = GENERATE(Catch::Generators::from_range(targets()));
+  const std::size_t num_sources = GENERATE(1u, 2u, 3u, 4u, 5u);
+  const bool in_place = GENERATE(false, true);
+  const std::size_t count = GENERATE(1u, 7u, 33u, 2500u);
+  CAPTURE(hwy::TargetName(target), num_sources, in_place, count);
+  const OnlyTarget only(target);
+
+  // Among small numbers a few large ones; of these the first is infinite in one source, the second NaN.
+  constexpr T kMax = std::numeric_limits<T>::max();
+  std::vector<std::vector<T>> sources(num_sources, std::vector<T>(count));
+  std::vector<T> expected(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    long double sum = 0;
+    T plain = 0;
+    for (std::size_t r = 0; r < num_sources; ++r) {
+      T value = static_cast<T>((i * 7 + r * 3) % 23);
+      if (i % 11 == 6) value = kMax / static_cast<T>(r + 1);
+      if (i == 17 && r + 1 == num_sources) value = std::numeric_limits<T>::infinity();
+      if (i == 28 && r + 1 == num_sources) value = std::numeric_limits<T>::quiet_NaN();
+      sources[r][i] = value;
+      sum += value;
+      plain = r == 0 ? value : plain + value;
+    }
+    const T mean = plain / static_cast<T>(num_sources);
+    expected[i] = std::isfinite(mean) ? mean : static_cast<T>(sum / static_cast<long double>(num_sources));
+  }
+
+  std::vector<std::vector<T>> results = in_place ? sources : std::vector(num_sources, std::vector<T>(count));
+  std::vector<const void*> from;
+  std::vector<void*> to;
+  for (std::size_t r = 0; r < num_sources; ++r) {
+    from.push_back(in_place ? results[r].data() : sources[r].data());
+    to.push_back(results[r].data());
+  }
+  const auto dtype = ls::dtype_of<T>;
+  ls::host::reduce_range(ls::ReduceOp::mean, dtype, static_cast<std::int64_t>(count), from, to, !in_place);
+  std::size_t num_wrong = 0;
+  for (const auto& result : results)
+    for (std::size_t i = 0; i < count; ++i) {
+      const bool both_nan = std::isnan(expected[i]) && std::isnan(result[i]);
+      const bool is_large = i % 11 == 6 && std::isfinite(expected[i]);
+      num_wrong += !both_nan && (is_large ? std::abs(result[i] - expected[i]) > expected[i] * T(1e-6)
+                                          : result[i] != expected[i]);
+    }
+  CHECK(num_wrong == 0);
 }
 
 TEMPLATE_TEST_CASE("streaming stores write what ordinary ones do, and no more, wherever destinations begin",

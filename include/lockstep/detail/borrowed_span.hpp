@@ -1,0 +1,30 @@
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <ranges>
+#include <span>
+#include <type_traits>
+
+namespace lockstep::detail {
+
+/// A span of constants that cannot be made of a temporary container, whose end it would outlive.
+template <class T>
+class BorrowedSpan : public std::span<const T> {
+  using Base = std::span<const T>;
+  template <class R>
+  static constexpr bool kOutlives =
+      std::is_lvalue_reference_v<R> || std::ranges::enable_borrowed_range<std::remove_cvref_t<R>>;
+
+ public:
+  constexpr BorrowedSpan() = default;
+  constexpr BorrowedSpan(const T* first, std::size_t size) : Base(first, size) {}
+  template <class R>
+  requires(std::constructible_from<Base, R>&& kOutlives<R>) constexpr BorrowedSpan(R&& range) : Base(range) {}
+  /// Keep the container in a variable.
+  template <class R>
+  requires(std::constructible_from<Base, R> && !kOutlives<R>) BorrowedSpan(R&& temporary)
+  = delete;
+};
+
+}  // namespace lockstep::detail

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include <lockstep/detail/pipeline.hpp>
+#include <lockstep/detail/range_iterator.hpp>
+#include <lockstep/detail/tensor_nest.hpp>
+#include <lockstep/error.hpp>
+
+namespace lockstep {
+
+namespace detail {
+
+/// The next pass over a pipeline, for the user's threads. @param what  the call that messages name.
+std::unique_ptr<Pass<FlatElement>> open_for_user(const PipelineHandle& pipeline, std::string_view what);
+/// @throws OutOfRange  always.
+[[noreturn]] void raise_end_of_input(std::string_view what, std::int64_t count, std::string_view unit);
+
+}  // namespace detail
+
+/// One pass over a dataset, without a strategy. Move only; used by one thread at a time.
+///
+/// Destroying it waits for the calls of the dataset's functions that its threads are in, and for no other. In
+/// a fork of the process that made it, it can only be destroyed.
+template <class E>
+class DatasetIterator {
+ public:
+  using value_type = E;
+
+  explicit DatasetIterator(detail::PipelineHandle pipeline)
+      : pipeline_(std::move(pipeline)), pass_(detail::open_for_user(pipeline_, "DatasetIterator::next")) {}
+
+  /// The next element, on the host. @throws OutOfRange  the end of the pass. @throws ContextError moved-from;
+  /// in a fork of the process that made this. @throws what the dataset's functions do; the next call goes on
+  /// after that element.
+  E next() {
+    std::optional<E> element = next_optional();
+    if (!element) detail::raise_end_of_input("DatasetIterator::next", num_elements_, "elements");
+    return std::move(*element);
+  }
+  /// The same, but nothing at the end.
+  std::optional<E> next_optional() {
+    LOCKSTEP_EXPECTS(pass_ != nullptr, ContextError,
+                     "DatasetIterator: used after it was moved from. Use the one it was moved to.");
+    std::optional<detail::FlatElement> leaves = pass_->next();
+    if (!leaves) return std::nullopt;
+    ++num_elements_;
+    return detail::unflatten_element<E>(pipeline_->type, std::move(*leaves));
+  }
+
+ private:
+  detail::PipelineHandle pipeline_;
+  std::unique_ptr<detail::Pass<detail::FlatElement>> pass_;
+  std::int64_t num_elements_ = 0;
+};
+
+}  // namespace lockstep

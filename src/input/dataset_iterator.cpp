@@ -1,0 +1,18 @@
+#include <lockstep/input/dataset_iterator.hpp>
+
+#include "input/outer_pass.hpp"
+
+namespace lockstep::detail {
+
+std::unique_ptr<Pass<FlatElement>> open_for_user(const PipelineHandle& pipeline, std::string_view what) {
+  return std::make_unique<OuterPass<FlatElement>>(pipeline->open(), what);
+}
+
+void raise_end_of_input(std::string_view what, std::int64_t count, std::string_view unit) {
+  raise<OutOfRange>({__FILE__, __LINE__, __func__},
+                    concat(what, ": the dataset has ended after ", count, " ", unit,
+                           ". Take another iterator() for another pass; next_optional() gives nothing at the "
+                           "end."));
+}
+
+}  // namespace lockstep::detail
