@@ -72,6 +72,10 @@ void write_component(VariableState& state, std::size_t i, Write write, const Wri
 }
 
 void check_written(const VariableState& state, Write write, const Written& written) {
+  if (const auto* scalar = std::get_if<Scalar>(&written.value))
+    LOCKSTEP_EXPECTS(scalar->fits(state.dtype), InvalidArgument, name(write), " of the variable '",
+                     state.name, "': the number ", *scalar, " does not fit ", state.shape, " ", state.dtype,
+                     ". Pass one that the dtype can hold.");
   if (const auto* tensor = std::get_if<Tensor>(&written.value)) check_fits(state, *tensor, name(write));
   if (const auto* mirrored = std::get_if<Mirrored<Tensor>>(&written.value)) {
     LOCKSTEP_EXPECTS(mirrored->size() == 1 || mirrored->size() == static_cast<int>(state.components.size()),

@@ -95,9 +95,10 @@ class Variable {
   operator Tensor() const { return value(); }
 
   /// Writes. A Tensor or value of another dtype or shape: InvalidArgument. A host scalar takes the variable's
-  /// dtype. PerReplica outside a replica: InvalidArgument (aggregate first). In a replica, by aggregation:
-  /// none: InvalidArgument; sum: the sum of the replicas' values, refused for one host scalar or Tensor given
-  /// by all; mean: their mean, for integers only one value given by all; only_first_replica: replica 0's.
+  /// dtype, which must be able to hold it (Scalar::fits). PerReplica outside a replica: InvalidArgument
+  /// (aggregate first). In a replica, by aggregation: none: InvalidArgument; sum: the sum of the replicas'
+  /// values, refused for one host scalar or Tensor given by all; mean: their mean; only_first_replica:
+  /// replica 0's.
   /// @return this variable.
   Variable& assign(const Tensor& value);
   Variable& assign(const PerReplica<Tensor>& value);
