@@ -57,11 +57,6 @@ Tensor value_of(const Variable& variable) {
   return variable.value().to(Device(DeviceKind::cpu, 0)).contiguous();
 }
 
-bool is_integer_mean(const Variable& variable) {
-  return variable.synchronization() == VariableSynchronization::on_read &&
-         variable.aggregation() == VariableAggregation::mean && is_integer(variable.dtype());
-}
-
 /// @throws InvalidArgument  unless the file has an entry for the variable, which it can take.
 void check_entry(const SafetensorsFile& file, const std::string& key, const Variable& variable,
                  const std::filesystem::path& path) {
@@ -73,12 +68,10 @@ void check_entry(const SafetensorsFile& file, const std::string& key, const Vari
   LOCKSTEP_EXPECTS(entry.unsupported.empty(), InvalidArgument, kRestore, ": ", path, ", entry ",
                    in_quotes(key), " for the variable '", variable.name(), "': ", entry.unsupported,
                    ". Convert it before, or leave the variable out.");
-  const bool fits =
-      entry.dtype == variable.dtype() || (is_integer_mean(variable) && is_floating(entry.dtype));
-  LOCKSTEP_EXPECTS(fits && entry.shape == variable.shape(), InvalidArgument, kRestore, ": ", path, ", entry ",
-                   in_quotes(key), ": it is ", entry.shape, " ", entry.dtype, ", the variable '",
-                   variable.name(), "' ", variable.shape(), " ", variable.dtype(),
-                   ". Restore into variables of the shape and dtype that were saved.");
+  LOCKSTEP_EXPECTS(entry.dtype == variable.dtype() && entry.shape == variable.shape(), InvalidArgument,
+                   kRestore, ": ", path, ", entry ", in_quotes(key), ": it is ", entry.shape, " ",
+                   entry.dtype, ", the variable '", variable.name(), "' ", variable.shape(), " ",
+                   variable.dtype(), ". Restore into variables of the shape and dtype that were saved.");
 }
 
 void check_all_taken(const SafetensorsFile& file, const Variables& variables,
@@ -146,7 +139,7 @@ void Checkpoint::restore(const std::filesystem::path& path, RestoreOptions optio
 
   std::vector<std::pair<Variable, Tensor>> values;
   for (const auto& [key, variable] : variables)
-    values.emplace_back(variable, file.read(file.entries().at(key)).cast(variable.dtype()));
+    values.emplace_back(variable, file.read(file.entries().at(key)));
   for (auto& [variable, value] : values)
     in_context_of(variable, kRestore, [&v = variable, &to = value] { v.assign(to); });
 }

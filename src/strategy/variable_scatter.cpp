@@ -64,10 +64,6 @@ IndexedSlices aggregate(const Variable& variable, Write write, const PerReplica<
                    "' with aggregation sum: every replica gave the same rows, whose sum over ", slices.size(),
                    " replicas is hardly meant. Give each replica's own rows.");
   if (same) return slices[0];
-  LOCKSTEP_EXPECTS(aggregation != VariableAggregation::mean || is_floating(variable.dtype()), InvalidArgument,
-                   name(write), " of the variable '", variable.name(), "' with aggregation mean: it holds ",
-                   variable.dtype(), ", and the replicas gave different rows. ",
-                   "Use a floating dtype, or another aggregation.");
   const ReduceOp op = aggregation == VariableAggregation::sum ? ReduceOp::sum : ReduceOp::mean;
   return variable.strategy().extended().reduce_to(op, slices, variable)[0];
 }

@@ -100,10 +100,6 @@ Written aggregate(const Variable& variable, Write write, const PerReplica<Tensor
       return {state.strategy->extended().reduce_to(ReduceOp::sum, values, variable)};
     case VariableAggregation::mean:
       if (same) return {values[0]};
-      LOCKSTEP_EXPECTS(is_floating(state.dtype), InvalidArgument, name(write), " of the variable '",
-                       state.name, "' with aggregation mean: it holds ", state.dtype,
-                       ", and the replicas gave different Tensors. ",
-                       "Use a floating dtype, or another aggregation.");
       return {state.strategy->extended().reduce_to(ReduceOp::mean, values, variable)};
     case VariableAggregation::only_first_replica:
     case VariableAggregation::none: break;  // none was refused before the merge call

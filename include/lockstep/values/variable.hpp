@@ -71,7 +71,8 @@ struct VariableOptions {
 class Variable {
  public:
   /// @param initial_value  copied to every component's device. @throws InvalidArgument  synchronization none;
-  /// in a replica function, another shape or dtype than replica 0's. @throws ContextError  in a scope that
+  /// aggregation mean of integers or booleans, or on_read with sum of booleans, which could not be read; in a
+  /// replica function, another shape or dtype than replica 0's. @throws ContextError  in a scope that
   /// does not allow variables; replicas make different variables.
   explicit Variable(const Tensor& initial_value, VariableOptions options = {});
   /// @param initial_value  called once, with the first component's device current, so that random values
