@@ -4,11 +4,10 @@
 #include <variant>
 
 #include <lockstep/error.hpp>
-#include <lockstep/ops.hpp>
 #include <lockstep/strategy/strategy.hpp>
 
+#include "strategy/shares.hpp"
 #include "strategy/variable_state.hpp"
-#include "values/sparse.hpp"
 
 namespace lockstep::detail {
 
@@ -125,46 +124,19 @@ Written aggregate(const Variable& variable, Write write, const PerReplica<Scalar
 }
 
 void write_all(VariableState& state, Write write, const Written& written) {
-  check_written(state, write, written);
   LockedComponents locked(state);
   for (std::size_t i = 0; i < state.components.size(); ++i) write_component(state, locked, i, write, written);
 }
 
-/// Shares of an on_read variable's components in a sum that is to be `written`: equal, of integers the
-/// quotient, and one of the remainder for each of the first replicas.
-std::vector<Tensor> shares(const VariableState& state, const Written& written) {
-  const std::size_t n = state.components.size();
-  reduced_dtype(ReduceOp::sum, state.dtype);  // refuses booleans
-  Tensor rest = Tensor::empty(state.shape, state.dtype, state.devices[0]);
-  if (const auto* scalar = std::get_if<Scalar>(&written.value))
-    rest.fill_(*scalar);
-  else
-    rest = written.for_component(0, state);
-  std::vector<Tensor> parts(n);
-  for (std::size_t i = n; i-- > 0;) {
-    if (!is_integer(state.dtype)) {
-      parts[i] = divided(rest, static_cast<double>(n));
-    } else if (i > 0) {
-      parts[i] = divided(rest, static_cast<double>(i + 1)).cast(state.dtype);
-      rest = rest - parts[i];
-    } else {
-      parts[i] = rest;
-    }
-  }
-  return parts;
-}
-
 /// A write of an on_read variable from outside the replicas.
 void write_components(VariableState& state, Write write, const Written& written) {
-  check_written(state, write, written);
   if (!state.is_sync_on_read || state.aggregation != VariableAggregation::sum)
     return write_all(state, write, written);
   LOCKSTEP_EXPECTS(write == Write::assign, InvalidArgument, name(write), " of the variable '", state.name,
                    "' outside its replicas: it is on_read with aggregation sum, and which component should "
                    "change is undefined. Use assign, or write it in a replica function.");
-  const std::vector<Tensor> parts = shares(state, written);
-  LockedComponents locked(state);
-  for (std::size_t i = 0; i < parts.size(); ++i) write_component(state, locked, i, write, {parts[i]});
+  // Of a number rank 0, which meets every element.
+  write_all(state, write, {Mirrored(shares(written.for_component(0, state), state.devices))});
 }
 
 }  // namespace
@@ -193,7 +165,6 @@ template <class Value>
 void write_in_replica(Variable& variable, Write write, const Value& value, ReplicaContext& context) {
   VariableState& state = *VariableState::of(variable);
   check_writable_in_replica(state, write, context);
-  if constexpr (std::is_same_v<Value, Tensor>) check_fits(state, value, name(write));
   context.merge_call_as(
       name(write),
       [&](Strategy&, const PerReplica<Value>& values, const PerReplica<std::uint64_t>& variables) {
