@@ -118,8 +118,7 @@ Tensor read_variable(const Variable& variable) {
     return state.is_sync_on_read && sync_on_read::is_active() ? aggregate_in_replica(state, own, context)
                                                               : own;
   }
-  if (top != nullptr && top->mode() == Mode::update)
-    return state.read(n > 1 ? static_cast<std::size_t>(top->update_index()) : 0);
+  if (const auto component = updated_component(state)) return state.read(*component);
   return state.is_sync_on_read ? VariableState::aggregate(variable) : state.read(component_here(state));
 }
 

@@ -75,11 +75,10 @@ void write_variable(Variable& variable, Write write, const IndexedSlices& slices
   check_scatter(state, write, slices);
   const ContextFrame* const top = ContextFrame::top();
   const bool in_own = top != nullptr && &top->strategy() == state.strategy;
-  if (in_own && top->mode() == Mode::update) {
+  if (const auto updated = updated_component(state)) {
     const ScatterPlan plan(slices, name(write));
-    const std::size_t i = state.components.size() > 1 ? static_cast<std::size_t>(top->update_index()) : 0;
-    LockedComponents locked(state, i);
-    scatter_component(locked, i, write, plan);
+    LockedComponents locked(state, *updated);
+    scatter_component(locked, *updated, write, plan);
   } else if (in_own && top->mode() == Mode::replica) {
     ReplicaContext& context = *top->replica_context();
     check_writable_in_replica(state, write, context);

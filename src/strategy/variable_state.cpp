@@ -62,9 +62,18 @@ void VariableState::raise_moved_from() {
 
 VariableUpdate* VariableUpdate::of(const VariableState& state) noexcept {
   const ContextFrame* frame = ContextFrame::top();
-  for (; frame != nullptr && frame->mode() == ContextFrame::Mode::update; frame = frame->outer())
+  for (; frame != nullptr && frame->mode() != ContextFrame::Mode::replica; frame = frame->outer())
     if (frame->update() != nullptr && &frame->update()->state == &state) return frame->update();
   return nullptr;
+}
+
+std::optional<std::size_t> updated_component(const VariableState& state) noexcept {
+  const ContextFrame* const top = ContextFrame::top();
+  if (top == nullptr || top->mode() != ContextFrame::Mode::update || &top->strategy() != state.strategy)
+    return {};
+  if (state.components.size() == 1) return 0;
+  if (top->update() != nullptr && top->update()->values.size() == 1) return {};
+  return static_cast<std::size_t>(top->update_index());
 }
 
 LockedComponents::LockedComponents(VariableState& state, std::size_t begin, std::size_t end)

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -53,6 +54,10 @@ class LockedComponents {
   VariableUpdate* const update_;
   const std::size_t begin_, end_;
 };
+
+/// Which component of the variable a function given to `update` or `update_non_slot` concerns; none: outside
+/// these, and for a variable of several components in the update of one that has only one.
+std::optional<std::size_t> updated_component(const VariableState& state) noexcept;
 
 /// Makes the state of a variable in the context at hand; in a replica function together with the other
 /// replicas, which get the same one.

@@ -187,15 +187,14 @@ void write_here(Variable& variable, Write write, const Value& value) {
   VariableState& state = *VariableState::of(variable);
   const ContextFrame* top = ContextFrame::top();
   const bool in_own = top != nullptr && &top->strategy() == state.strategy;
-  const auto component = [&](int i) { return state.components.size() > 1 ? static_cast<std::size_t>(i) : 0; };
-  if (in_own && top->mode() == Mode::update) {
-    check_written(state, write, {value});
-    write_component(state, component(top->update_index()), write, {value});
+  check_written(state, write, {value});
+  if (const auto updated = updated_component(state)) {
+    write_component(state, *updated, write, {value});
   } else if (in_own && top->mode() == Mode::replica) {
     const int replica = top->replica_context()->local_index();
     if (is_local(state)) {
-      check_written(state, write, {value});
-      write_component(state, component(replica), write, {value});
+      write_component(state, state.components.size() > 1 ? static_cast<std::size_t>(replica) : 0, write,
+                      {value});
     } else if constexpr (std::is_same_v<Value, Mirrored<Tensor>>) {  // takes part as this replica's component
       write_here(variable, write, static_cast<Tensor>(value));
     } else {
