@@ -174,9 +174,9 @@ struct VariableState {
 
   /// A snapshot of component i: in a function given to `update` a copy of what it has in its hands.
   Tensor read(std::size_t i) const;
-  /// All components of an on_read variable as one, outside replica functions: by the strategy's collectives,
-  /// or while another thread's run uses these, without them.
-  static Tensor aggregate(const Variable& variable);
+  /// All components of an on_read variable, given as `parts`, as one, outside replica functions: by the
+  /// strategy's collectives, or while another thread's run uses these, without them.
+  Tensor aggregate(std::vector<Tensor> parts) const;
   /// Read-only snapshots of all components, of one moment. @throws ContextError  the variable was moved from.
   static std::vector<Tensor> snapshot(const Variable& variable);
 

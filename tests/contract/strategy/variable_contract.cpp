@@ -180,6 +180,40 @@ TEST_CASE("writes that do not fit are refused and change nothing", "[strategy][v
     REQUIRE(part.to_vector<float>() == std::vector<float>{1, 2});
 }
 
+TEST_CASE("writes of many bytes reach every component, wherever they are made", "[strategy][variable]") {
+  const int n = GENERATE_COPY(from_range(TestBackend::replica_counts()));
+  const std::int64_t size = 100'000;  // the replicas' threads write
+  Replicas strategy(n);
+  Variable variable =
+      strategy.make_variable(Tensor::zeros({size}), {.aggregation = VariableAggregation::sum});
+  const Variable other = strategy.make_variable(Tensor::scalar(0.0f));
+  const auto has = [&](float expected) {
+    bool all = true;
+    for (const Tensor& component : strategy.local_results(variable))
+      all =
+          all && component.to_vector<float>() == std::vector<float>(static_cast<std::size_t>(size), expected);
+    return all;
+  };
+  const auto value = [&](float x) { return Tensor::full({size}, x); };
+  variable.assign(3.0f);
+  REQUIRE(has(3));
+  variable.assign_add(value(1));
+  REQUIRE(has(4));
+  const auto snapshots = strategy.local_results(variable);
+  variable.assign(strategy.extended().broadcast_to(value(6)));
+  REQUIRE(has(6));
+  REQUIRE(snapshots[0].to_vector<float>()[0] == 4.0f);
+  strategy.run([&] { variable.assign_sub(value(1)); });
+  REQUIRE(has(6.0f - static_cast<float>(n)));
+  strategy.run([&](ReplicaContext& ctx) { ctx.merge_call([&](Strategy&) { variable.assign(2.0f); }); });
+  REQUIRE(has(2));
+  strategy.extended().update(other, [&](Tensor&) {
+    const auto scope = strategy.scope();
+    variable.assign_add(1.0f);
+  });
+  REQUIRE(has(2.0f + static_cast<float>(n)));
+}
+
 TEST_CASE("a host scalar that does not fit the variable is refused and changes nothing",
           "[strategy][variable]") {
   Replicas strategy(2);
