@@ -72,8 +72,8 @@ class Checkpoint {
   void save(const std::filesystem::path& path) const;
 
   /// Reads a file, of this library's or any other writer's, and assigns. Everything is read and checked
-  /// first: on these errors no variable has changed. (A device that fails while values are assigned leaves
-  /// some assigned.)
+  /// first: on these errors no variable has changed. Where memory runs out, a strategy's variables have all
+  /// been assigned, or none. (A device that fails while values are assigned leaves some assigned.)
   /// @throws NotFound  the file cannot be opened.
   /// @throws InvalidArgument  the file is damaged; it lacks a variable's entry, or has one that no variable
   /// takes; an entry's dtype or shape is not the variable's, or none that a Tensor has: names file and entry.

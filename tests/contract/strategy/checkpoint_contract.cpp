@@ -1,5 +1,8 @@
+#include <atomic>
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <catch2/catch_test_macros.hpp>
@@ -305,6 +308,45 @@ TEST_CASE("a file that one variable cannot take changes none", "[strategy][check
                          says("entry 'z'", "float64", "int64"));
   REQUIRE(components(a) == std::vector<float>{9, 9});
   REQUIRE(components<std::int64_t>(count) == std::vector<std::int64_t>{2, 2});
+}
+
+TEST_CASE("a checkpoint beside steps of another thread is of one moment", "[strategy][checkpoint][threads]") {
+  const int kSaves = kSlowBuild ? 5 : 50;
+  const TemporaryDirectory directory;
+  const auto path = directory / "f";
+  // Of the default strategy, whose calls no lock keeps apart.
+  const Variable w(Tensor::scalar(0.0f)), v(Tensor::scalar(0.0f));
+  optim::SGD optimizer({.learning_rate = 1});
+  metrics::Mean mean;
+  const auto step = [&] {
+    optimizer.apply_gradients({{Tensor::scalar(-1.0f), w}, {Tensor::scalar(-1.0f), v}});
+    mean.update(Tensor::scalar(1.0f));
+  };
+  step();
+  Checkpoint checkpoint({{"w", w}, {"v", v}});
+  checkpoint.add("optimizer", optimizer).add("mean", mean);
+  Variable w_then(Tensor::scalar(0.0f)), v_then(Tensor::scalar(0.0f)), total(Tensor::scalar(0.0)),
+      count(Tensor::scalar(0.0)), iterations(Tensor::scalar(std::int64_t{0}));
+  Checkpoint then({{"w", w_then},
+                   {"v", v_then},
+                   {"optimizer/iterations", iterations},
+                   {"mean/total", total},
+                   {"mean/count", count}});
+  std::atomic<bool> done{false};
+  std::thread stepper([&] {
+    while (!done) step();
+  });
+  int wrong = 0;
+  for (int i = 0; i < kSaves; ++i) {
+    checkpoint.save(path);
+    then.restore(path);
+    const float steps = static_cast<float>(iterations.value().item<std::int64_t>());
+    wrong += w_then.value().item<float>() != steps || v_then.value().item<float>() != steps;
+    wrong += total.value().item<double>() != count.value().item<double>();
+  }
+  done = true;
+  stepper.join();
+  REQUIRE(wrong == 0);
 }
 
 TEST_CASE("an on_read variable without aggregation cannot be saved", "[strategy][checkpoint][on_read]") {
