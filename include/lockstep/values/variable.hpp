@@ -98,7 +98,7 @@ class Variable {
   /// dtype, which must be able to hold it (Scalar::fits). PerReplica outside a replica: InvalidArgument
   /// (aggregate first). In a replica, by aggregation: none: InvalidArgument; sum: the sum of the replicas'
   /// values, refused for one host scalar or Tensor given by all; mean: their mean; only_first_replica:
-  /// replica 0's.
+  /// replica 0's. A write that fails, also because memory runs out, has changed nothing.
   /// @return this variable.
   Variable& assign(const Tensor& value);
   Variable& assign(const PerReplica<Tensor>& value);
