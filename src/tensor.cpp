@@ -52,7 +52,11 @@ Tensor make_range(const Scalar& given_start, const Scalar& given_stop, const Sca
                                      std::uint64_t>;  // unsigned: wraps, as the values do
     for (std::uint64_t i = 0; i < count; ++i) {
       const Steps value = static_cast<Steps>(start) + static_cast<Steps>(i) * static_cast<Steps>(step);
-      values[i] = Scalar(static_cast<A>(value)).template as<T>();
+      const Scalar number = static_cast<A>(value);
+      LOCKSTEP_EXPECTS(number.fits(dtype), InvalidArgument, "Tensor::arange(", start, ", ", stop, ", ", step,
+                       "): ", number, " does not fit ", dtype,
+                       ". Pass a range that it can hold, or another dtype.");
+      values[i] = number.as<T>();
     }
     return Tensor::from(std::span<const T>(values.get(), static_cast<std::size_t>(count)), Shape(count),
                         device);

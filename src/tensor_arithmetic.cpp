@@ -20,6 +20,7 @@ void launch(BinaryOp op, const TensorView& out, const Tensor& a, const Tensor& b
 
 Tensor scalar_like(std::string_view operation, const Scalar& value, const Tensor& t) {
   detail::require_numeric(operation, t);
+  detail::require_holds(operation, t, value);
   Tensor result = Tensor::empty(Shape(), t.dtype(), t.device());
   result.fill_(value);
   return result;

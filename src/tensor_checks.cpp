@@ -68,6 +68,12 @@ void require_floating(std::string_view operation, const Tensor& t) {
                    describe(t), " has none. Convert it with Tensor::cast first.");
 }
 
+void require_holds(std::string_view operation, const Tensor& t, const Scalar& value) {
+  LOCKSTEP_EXPECTS(value.fits(t.dtype()), InvalidArgument, operation, ": the number ", value,
+                   " does not fit ", describe(t), ". Pass one that ", t.dtype(),
+                   " can hold, or convert the tensor with Tensor::cast first.");
+}
+
 void require_writable(std::string_view operation, const Tensor& t) {
   LOCKSTEP_EXPECTS(!t.is_read_only(), InvalidArgument, operation, ": ", describe(t),
                    " is read-only: a view of constant memory, or a variable's value. Write to its clone().");

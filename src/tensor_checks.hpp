@@ -14,6 +14,8 @@ void require_same_shape(std::string_view operation, const Tensor& a, const Tenso
 /// Not booleans.
 void require_numeric(std::string_view operation, const Tensor& t);
 void require_floating(std::string_view operation, const Tensor& t);
+/// The tensor's dtype can hold the number.
+void require_holds(std::string_view operation, const Tensor& t, const Scalar& value);
 /// Not read-only, and no two elements at one address.
 void require_writable(std::string_view operation, const Tensor& t);
 

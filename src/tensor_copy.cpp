@@ -98,6 +98,7 @@ Tensor& Tensor::copy_(const Tensor& other) & {
 
 Tensor& Tensor::fill_(const Scalar& value) & {
   detail::require_writable("fill_", *this);
+  detail::require_holds("fill_", *this, value);
   if (size() > 0) {
     const StreamRef stream = current_stream(device());
     stream.device_backend().kernels().fill(view_, value, stream.handle());

@@ -3,6 +3,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include <lockstep/detail/concat.hpp>
 #include <lockstep/scalar.hpp>
 
 using namespace lockstep;
@@ -45,4 +46,48 @@ TEST_CASE("a scalar out of an integer type's range is defined", "[scalar][host]"
   CHECK(Scalar(300).as<std::uint8_t>() == 44);
   CHECK(Scalar(0.25).as<bool>());
   CHECK(Scalar(256).as<bool>());
+}
+
+TEST_CASE("scalars are equal when they are the same number", "[scalar][host]") {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  CHECK(Scalar(1) == Scalar(1.0));
+  CHECK(Scalar(1) == Scalar(1u));
+  CHECK(Scalar(-1) == Scalar(-1.0));
+  CHECK(Scalar(nan) == Scalar(-nan));
+  CHECK(Scalar(0.0) == Scalar(-0.0));
+  CHECK(Scalar(std::int64_t{1} << 62) == Scalar(0x1p62));
+  CHECK_FALSE(Scalar(1) == Scalar(1.5));
+  CHECK_FALSE(Scalar(-1) == Scalar(std::numeric_limits<std::uint64_t>::max()));
+  CHECK_FALSE(Scalar((std::int64_t{1} << 62) + 1) == Scalar(0x1p62));
+  CHECK_FALSE(Scalar(std::numeric_limits<std::uint64_t>::max()) == Scalar(0x1p64));
+  CHECK_FALSE(Scalar(nan) == Scalar(0));
+}
+
+TEST_CASE("a dtype holds integers as they are, and floating numbers but for rounding", "[scalar][host]") {
+  const double infinity = std::numeric_limits<double>::infinity();
+  CHECK(Scalar(255).fits(DType::u8));
+  CHECK_FALSE(Scalar(256).fits(DType::u8));
+  CHECK_FALSE(Scalar(-1).fits(DType::u8));
+  CHECK_FALSE(Scalar(-1).fits(DType::u64));
+  CHECK(Scalar(-128.0).fits(DType::i8));
+  CHECK_FALSE(Scalar(2.7).fits(DType::i32));
+  CHECK_FALSE(Scalar(std::int64_t{1} << 40).fits(DType::i32));
+  CHECK_FALSE(Scalar(0x1p63).fits(DType::i64));
+  CHECK(Scalar(-0x1p63).fits(DType::i64));
+  CHECK_FALSE(Scalar(infinity).fits(DType::i64));
+  CHECK_FALSE(Scalar(std::numeric_limits<double>::quiet_NaN()).fits(DType::i64));
+  CHECK(Scalar(1).fits(DType::boolean));
+  CHECK_FALSE(Scalar(2).fits(DType::boolean));
+  CHECK(Scalar(0.1).fits(DType::f16));
+  CHECK(Scalar(1e-300).fits(DType::f32));
+  CHECK(Scalar(65519).fits(DType::f16));
+  CHECK_FALSE(Scalar(65520).fits(DType::f16));
+  CHECK_FALSE(Scalar(1e300).fits(DType::f32));
+  CHECK(Scalar(infinity).fits(DType::f16));
+  CHECK(Scalar(std::numeric_limits<double>::quiet_NaN()).fits(DType::f32));
+}
+
+TEST_CASE("a scalar is written as the number that it is", "[scalar][host]") {
+  CHECK(detail::concat(Scalar(-3), " ", Scalar(std::numeric_limits<std::uint64_t>::max()), " ",
+                       Scalar(2.5)) == "-3 18446744073709551615 2.5");
 }

@@ -73,6 +73,19 @@ TEST_CASE("integers truncate when divided, wrap when added, and give 0 over 0", 
         -36);
 }
 
+TEST_CASE("a host scalar that the dtype cannot hold is refused, and nothing is written",
+          "[tensor_arithmetic]") {
+  Tensor bytes = Tensor::full({2}, std::uint8_t{7});
+  CHECK_THROWS_MATCHES(bytes + 300, InvalidArgument,
+                       says("the number 300 does not fit", "[2] uint8", "Pass one that uint8 can hold"));
+  CHECK_THROWS_MATCHES(-1 - bytes, InvalidArgument, says("the number -1 does not fit"));
+  CHECK_THROWS_MATCHES(bytes.mul_(1.5), InvalidArgument, says("mul_", "the number 1.5 does not fit"));
+  CHECK_THROWS_MATCHES(bytes.fill_(256), InvalidArgument, says("fill_", "the number 256 does not fit"));
+  CHECK(bytes.to_vector<std::uint8_t>() == std::vector<std::uint8_t>{7, 7});
+  CHECK_THROWS_MATCHES(Tensor::full({1}, 1e300, DType::f32), InvalidArgument, says("1e+300", "float32"));
+  CHECK((Tensor::ones({1}) * 0.1).item<float>() == 0.1f);
+}
+
 TEST_CASE("strided operands are read, strided results written through", "[tensor_arithmetic]") {
   const Tensor t = Tensor::arange(6).reshape({2, 3});
   CHECK((t.narrow(1, 0, 2) + t.narrow(1, 1, 3)).to_vector<std::int32_t>() == Ints{1, 3, 7, 9});

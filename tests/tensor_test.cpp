@@ -95,6 +95,8 @@ TEST_CASE("arange refuses what makes no range", "[tensor]") {
   CHECK_THROWS_MATCHES(Tensor::arange(std::numeric_limits<double>::quiet_NaN()), InvalidArgument,
                        says("arange", "nan", "no finite range"));
   CHECK_THROWS_MATCHES(Tensor::arange(3, DType::boolean), InvalidArgument, says("arange", "booleans"));
+  CHECK_THROWS_MATCHES(Tensor::arange(254, 258, 1, DType::u8), InvalidArgument,
+                       says("arange(254, 258, 1)", "256 does not fit uint8"));
 }
 
 TEST_CASE("P37 factories use the current device unless told another", "[tensor]") {

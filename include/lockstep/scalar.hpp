@@ -2,13 +2,15 @@
 
 #include <concepts>
 #include <cstdint>
+#include <iosfwd>
 
 #include <lockstep/detail/saturate_cast.hpp>
 #include <lockstep/dtype.hpp>
 
 namespace lockstep {
 
-/// A number on the host, kept exactly: a double, or a 64-bit integer. Takes the dtype of the tensor it meets.
+/// A number on the host, kept exactly: a double, or a 64-bit integer. Takes the dtype of the tensor it meets,
+/// which must be able to hold it (`fits`); otherwise the operation throws InvalidArgument.
 class Scalar {
  public:
   template <std::integral I>
@@ -38,14 +40,19 @@ class Scalar {
     return detail::saturate_cast<T>(floating_);
   }
 
-  /// Equal kinds and values.
-  friend bool operator==(const Scalar& a, const Scalar& b) noexcept {
-    if (a.kind_ != b.kind_) return false;
-    return a.kind_ == Kind::floating ? a.floating_ == b.floating_ : a.unsigned_ == b.unsigned_;
-  }
+  /// Whether a tensor of `dtype` can hold the number: integers and booleans (0 and 1) as it is, floating
+  /// dtypes but for rounding, by which no finite number may become another.
+  bool fits(DType dtype) const;
+
+  /// Whether both are the same number, however they are written: 1, 1u and 1.0 are. NaN is NaN.
+  friend bool operator==(const Scalar& a, const Scalar& b) noexcept;
+  friend std::ostream& operator<<(std::ostream& out, const Scalar& value);
 
  private:
   enum class Kind : std::uint8_t { floating, signed_integer, unsigned_integer };
+  /// The number in the only way to write it: an unsigned integer, else a signed one, else a double.
+  Scalar normalized() const noexcept;
+
   Kind kind_;
   union {
     double floating_;

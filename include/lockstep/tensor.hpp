@@ -32,8 +32,8 @@ class Tensor {
  public:
   Tensor() = default;
 
-  /// Factories. Without a device: current_device(). @throws InvalidArgument for a bad shape, OutOfMemory,
-  /// NotFound.
+  /// Factories. Without a device: current_device(). @throws InvalidArgument for a bad shape or a value that
+  /// the dtype cannot hold (Scalar::fits), OutOfMemory, NotFound.
   static Tensor empty(const Shape& shape, DType dtype = DType::f32, const std::optional<Device>& device = {});
   static Tensor zeros(const Shape& shape, DType dtype = DType::f32, const std::optional<Device>& device = {});
   static Tensor ones(const Shape& shape, DType dtype = DType::f32, const std::optional<Device>& device = {});
@@ -43,7 +43,8 @@ class Tensor {
     return full_with(shape, Scalar(value), dtype, device);
   }
   /// start, start + step, … below (above, with a negative step) stop; rank 1.
-  /// @throws InvalidArgument  step is 0, or an argument is not finite; booleans.
+  /// @throws InvalidArgument  step is 0, or an argument is not finite; booleans; one of the numbers does not
+  /// fit.
   template <Element T>
   static Tensor arange(T start, T stop, T step = T(1), DType dtype = dtype_of<T>,
                        const std::optional<Device>& device = {});
@@ -145,7 +146,8 @@ class Tensor {
 
   /// In place, element-wise; `other` has the same shape and dtype, or rank 0. Strided views are written
   /// through; `other` may overlap this tensor in any way, and is read as it was before.
-  /// @throws InvalidArgument  shapes, dtypes or devices differ, or this is read-only; nothing was written.
+  /// @throws InvalidArgument  shapes, dtypes or devices differ, a host scalar does not fit the dtype, or this
+  /// is read-only; nothing was written.
   Tensor& add_(const Tensor& other) &;
   Tensor& sub_(const Tensor& other) &;
   Tensor& mul_(const Tensor& other) &;
@@ -195,7 +197,8 @@ class Tensor {
 // Element-wise arithmetic. Same shape, or one of them of rank 0; a host scalar takes the tensor's dtype. Not
 // templates, so that variables and one-component values convert. Integer division truncates; dividing by zero
 // gives 0.
-// @throws InvalidArgument  shapes, dtypes or devices differ: names both.
+// @throws InvalidArgument  shapes, dtypes or devices differ: names both; a host scalar does not fit the
+// dtype.
 Tensor operator+(const Tensor& a, const Tensor& b);
 Tensor operator-(const Tensor& a, const Tensor& b);
 Tensor operator*(const Tensor& a, const Tensor& b);

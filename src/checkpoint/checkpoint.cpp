@@ -6,6 +6,8 @@
 
 #include "checkpoint/safetensors_file.hpp"
 #include "strategy/default_strategy.hpp"
+#include "strategy/variable_state.hpp"
+#include "strategy/variable_write.hpp"
 
 namespace lockstep {
 namespace {
@@ -32,11 +34,28 @@ void insert(Variables& variables, std::string key, const Variable& variable, std
 
 /// Calls fn where reads and writes are those of cross-replica context.
 template <class F>
-void in_context_of(const Variable& variable, std::string_view what, F fn) {
+void in_context_of(Strategy& strategy, std::string_view what, F fn) {
   std::optional<ContextFrame> frame;
-  if (&variable.strategy() == &detail::default_strategy())  // whichever scope this is
-    frame.emplace(ContextFrame::Mode::cross_replica, variable.strategy());
-  variable.strategy().extended().in_cross_replica_context(what, fn);
+  if (&strategy == &detail::default_strategy())  // whichever scope this is
+    frame.emplace(ContextFrame::Mode::cross_replica, strategy);
+  strategy.extended().in_cross_replica_context(what, fn);
+}
+
+/// Variables of one strategy, and their values on the host.
+struct Group {
+  std::vector<Variable> variables;
+  std::vector<std::string> keys;
+  std::vector<Tensor> values;
+};
+
+std::map<Strategy*, Group> by_strategy(const Variables& variables) {
+  std::map<Strategy*, Group> groups;
+  for (const auto& [key, variable] : variables) {
+    Group& group = groups[&variable.strategy()];
+    group.variables.push_back(variable);
+    group.keys.push_back(key);
+  }
+  return groups;
 }
 
 /// Whether variables can be read and written as a whole on this thread. @throws ContextError
@@ -51,17 +70,6 @@ void check_context(std::string_view what) {
                    ", where a variable is one of its components. Call it after update.");
 }
 
-/// The variable's value as a whole, on the host.
-Tensor value_of(const Variable& variable) {
-  const DeviceScope here(VariableState::of(variable)->devices[0]);
-  return variable.value().to(Device(DeviceKind::cpu, 0)).contiguous();
-}
-
-bool is_integer_mean(const Variable& variable) {
-  return variable.synchronization() == VariableSynchronization::on_read &&
-         variable.aggregation() == VariableAggregation::mean && is_integer(variable.dtype());
-}
-
 /// @throws InvalidArgument  unless the file has an entry for the variable, which it can take.
 void check_entry(const SafetensorsFile& file, const std::string& key, const Variable& variable,
                  const std::filesystem::path& path) {
@@ -73,12 +81,10 @@ void check_entry(const SafetensorsFile& file, const std::string& key, const Vari
   LOCKSTEP_EXPECTS(entry.unsupported.empty(), InvalidArgument, kRestore, ": ", path, ", entry ",
                    in_quotes(key), " for the variable '", variable.name(), "': ", entry.unsupported,
                    ". Convert it before, or leave the variable out.");
-  const bool fits =
-      entry.dtype == variable.dtype() || (is_integer_mean(variable) && is_floating(entry.dtype));
-  LOCKSTEP_EXPECTS(fits && entry.shape == variable.shape(), InvalidArgument, kRestore, ": ", path, ", entry ",
-                   in_quotes(key), ": it is ", entry.shape, " ", entry.dtype, ", the variable '",
-                   variable.name(), "' ", variable.shape(), " ", variable.dtype(),
-                   ". Restore into variables of the shape and dtype that were saved.");
+  LOCKSTEP_EXPECTS(entry.dtype == variable.dtype() && entry.shape == variable.shape(), InvalidArgument,
+                   kRestore, ": ", path, ", entry ", in_quotes(key), ": it is ", entry.shape, " ",
+                   entry.dtype, ", the variable '", variable.name(), "' ", variable.shape(), " ",
+                   variable.dtype(), ". Restore into variables of the shape and dtype that were saved.");
 }
 
 void check_all_taken(const SafetensorsFile& file, const Variables& variables,
@@ -122,33 +128,38 @@ Variables Checkpoint::collect(std::string_view what) const {
 void Checkpoint::save(const std::filesystem::path& path) const {
   check_context(kSave);
   const Variables variables = collect(kSave);
-  std::map<std::string, Tensor> tensors;
-  for (const auto& [key, variable] : variables) {
+  for (const auto& [key, variable] : variables)
     LOCKSTEP_EXPECTS(variable.synchronization() != VariableSynchronization::on_read ||
                          variable.aggregation() != VariableAggregation::none,
                      InvalidArgument, kSave, ": ", path, ", entry ", in_quotes(key),
                      ": the on_read variable '", variable.name(),
                      "' has aggregation none, so its components have no value together. ",
                      "Make it with another aggregation, or leave it out.");
-    Tensor& tensor = tensors[key];
-    in_context_of(variable, kSave, [&tensor, &v = variable] { tensor = value_of(v); });
-  }
+  std::map<std::string, Tensor> tensors;
+  for (auto& [strategy, group] : by_strategy(variables))
+    in_context_of(*strategy, kSave, [&, &mine = group] {
+      mine.values = detail::read_variables(mine.variables, detail::ReadFrom::component_0);
+      for (std::size_t k = 0; k < mine.values.size(); ++k)
+        tensors[mine.keys[k]] = mine.values[k].to(Device(DeviceKind::cpu, 0)).contiguous();
+    });
   detail::write_safetensors(path, tensors, kSave);
 }
 
 void Checkpoint::restore(const std::filesystem::path& path, RestoreOptions options) {
   check_context(kRestore);
   const Variables variables = collect(kRestore);
-  for (const auto& [key, variable] : variables) in_context_of(variable, kRestore, [] {});
+  auto groups = by_strategy(variables);
+  for (const auto& [strategy, group] : groups) in_context_of(*strategy, kRestore, [] {});
   const SafetensorsFile file(path, kRestore);
   for (const auto& [key, variable] : variables) check_entry(file, key, variable, path);
   if (!options.ignore_unknown_entries) check_all_taken(file, variables, path);
 
-  std::vector<std::pair<Variable, Tensor>> values;
-  for (const auto& [key, variable] : variables)
-    values.emplace_back(variable, file.read(file.entries().at(key)).cast(variable.dtype()));
-  for (auto& [variable, value] : values)
-    in_context_of(variable, kRestore, [&v = variable, &to = value] { v.assign(to); });
+  for (auto& [strategy, group] : groups)
+    for (const std::string& key : group.keys) group.values.push_back(file.read(file.entries().at(key)));
+  for (const auto& [strategy, group] : groups)
+    in_context_of(*strategy, kRestore, [&mine = group] {
+      detail::write_variables(mine.variables, detail::Write::assign, mine.values);
+    });
 }
 
 }  // namespace lockstep

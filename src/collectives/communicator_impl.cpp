@@ -133,7 +133,9 @@ void Communicator::Impl::run_locked(Collective collective, ReduceOp op, int root
   const detail::Rendezvous::Turn turn(rendezvous, ranks, operation);
   if (meet(turn, collective, op, root, batches, options, destinations, /*only_checks=*/false))
     return reduce_messages(op, batches);
-  // From here on the others count on this thread: if it fails, so must they.
+  // From here on the others count on this thread: if it fails, so must they. Without others nothing is lost
+  // before the first call to the backend.
+  bool must_abort = batches.size() < devices.size();
   try {
     Scratch& own = scratch_of(batches.front());
     std::vector<Buffer> temporaries;  // freed in stream order
@@ -146,12 +148,13 @@ void Communicator::Impl::run_locked(Collective collective, ReduceOp op, int root
     // What is left out is empty on all ranks, so that all skip the call or none.
     const CollectiveCall& call = own.calls.front();
     if (call.is_transfers() ? transfers.empty() : own.rank_calls.front().segments.empty()) return;
+    must_abort = true;
     if (call.reduces() && call.deterministic && !backend->combines_in_rank_order())
       enqueue_in_rank_order(collective, op, root, own.rank_calls);
     else
       enqueue(collective, op, root, own.rank_calls);
   } catch (const std::exception& error) {
-    abort(error.what());
+    if (must_abort) abort(error.what());
     throw;
   }
 }

@@ -19,18 +19,16 @@ void Mean::update(const Tensor& values, const Tensor& weights) {
   LOCKSTEP_EXPECTS(weights.rank() == 0 || weights.shape() == values.shape(), InvalidArgument,
                    "update of the metric '", name(), "': weights ", describe(weights), " do not fit values ",
                    describe(values), ". Pass one weight for each value, or one for all.");
-  add(0, values, &weights);
-  if (weights.rank() == 0)
-    add(1, weights.cast(DType::f64) * static_cast<double>(values.size()));
-  else
-    add(1, weights);
+  const Tensor count =
+      weights.rank() == 0 ? weights.cast(DType::f64) * static_cast<double>(values.size()) : weights;
+  add({amount(values, &weights), amount(count)});
 }
 
-void Mean::count(const Tensor& hits) {
-  add(0, hits);
-  add(1, hits.size());
-}
+void Mean::count(const Tensor& hits) { add({amount(hits), amount(static_cast<double>(hits.size()))}); }
 
-Tensor Mean::result() const { return total(0) / total(1); }
+Tensor Mean::result() const {
+  const std::vector<Tensor> sums = totals();
+  return sums[0] / sums[1];
+}
 
 }  // namespace lockstep::metrics

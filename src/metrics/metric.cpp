@@ -1,6 +1,9 @@
 #include <lockstep/metrics/metric.hpp>
 #include <lockstep/ops.hpp>
 
+#include "strategy/variable_state.hpp"
+#include "strategy/variable_write.hpp"
+
 namespace lockstep::metrics {
 
 Metric::Metric(std::string name, const std::vector<std::string>& sums)
@@ -13,7 +16,9 @@ Metric::Metric(std::string name, const std::vector<std::string>& sums)
 }
 
 void Metric::reset() {
-  for (Variable& sum : sums_) sum.assign(0.0);
+  const Tensor zero = Tensor::full({}, 0.0, DType::f64, Device(DeviceKind::cpu, 0));
+  const std::vector<Tensor> zeros(sums_.size(), zero);
+  detail::write_variables(sums_, detail::Write::assign, zeros);
 }
 
 std::vector<std::pair<std::string, Variable>> Metric::variables() const {
@@ -22,16 +27,23 @@ std::vector<std::pair<std::string, Variable>> Metric::variables() const {
   return result;
 }
 
-void Metric::add(std::size_t k, const Tensor& values, const Tensor* weights) {
+Tensor Metric::amount(const Tensor& values, const Tensor* weights) {
   Tensor wide = values.cast(DType::f64);
   if (weights != nullptr) wide = wide * weights->to(values.device()).cast(DType::f64);
-  // To where the sum is: in a replica function its own device, whichever was given.
-  sums_[k].assign_add(lockstep::sum(wide).to(current_device()));
+  return lockstep::sum(wide).to(current_device());
 }
 
 // A tensor: replicas may count differently where their writes are brought together.
-void Metric::add(std::size_t k, std::int64_t count) {
-  sums_[k].assign_add(Tensor::scalar(static_cast<double>(count)));
+Tensor Metric::amount(double value) { return Tensor::scalar(value); }
+
+void Metric::add(const std::vector<Tensor>& amounts) {
+  detail::write_variables(sums_, detail::Write::assign_add, amounts);
+}
+
+std::vector<Tensor> Metric::totals() const {
+  std::vector<Tensor> totals = detail::read_variables(sums_);
+  for (Tensor& total : totals) total = total.read_only();
+  return totals;
 }
 
 }  // namespace lockstep::metrics

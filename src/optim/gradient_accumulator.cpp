@@ -67,33 +67,43 @@ std::optional<List> GradientAccumulator::add(const List& gradients) {
     addends.push_back(detail::is_nothing(mine) ? Tensor() : addend(mine, device_for(variable, *context)));
   }
 
-  if (!same) {
-    part.sums.clear();
-    for (const Variable& variable : variables) part.sums.push_back({variable, Tensor(), true});
+  // What takes memory comes before anything is added, too.
+  const bool is_last = part.num_added + 1 == num_steps_;
+  std::optional<List> total;
+  if (is_last) total.emplace();
+  std::vector<Sum> sums;
+  for (std::size_t k = 0; k < addends.size(); ++k) {
+    const bool is_held = same && part.sums[k].tensor.defined() && part.sums[k].tensor.is_shared();
+    Sum& sum = sums.emplace_back(same ? part.sums[k] : Sum{variables[k], Tensor(), true});
+    Tensor& added = addends[k];
+    if (added.defined() && !sum.is_nothing) added = added.to(sum.tensor.device()).contiguous();
+    // The last total may still be held.
+    if (added.defined() && sum.is_nothing && (!sum.tensor.defined() || is_held))
+      sum.tensor = Tensor::empty(added.shape(), added.dtype(), added.device());
+    if (!is_last) continue;
+    if (sum.is_nothing && !added.defined()) {
+      total->push_back({std::nullopt, sum.variable});
+    } else if (sum.tensor.dtype() == sum.variable.dtype()) {
+      total->push_back({sum.tensor, sum.variable});
+    } else {
+      const Tensor whole = !added.defined() ? sum.tensor : sum.is_nothing ? added : sum.tensor + added;
+      total->push_back({whole.cast(sum.variable.dtype()), sum.variable});
+      added = Tensor();
+    }
   }
+
+  std::swap(part.sums, sums);
   for (std::size_t k = 0; k < addends.size(); ++k) {
     Sum& sum = part.sums[k];
-    const Tensor& added = addends[k];
-    if (!added.defined()) continue;
-    if (!std::exchange(sum.is_nothing, false)) {
-      sum.tensor.add_(added.to(sum.tensor.device()));
-      continue;
-    }
-    // The last total may still be held.
-    if (!sum.tensor.defined() || sum.tensor.is_shared())
-      sum.tensor = Tensor::empty(added.shape(), added.dtype(), added.device());
-    sum.tensor.copy_(added);
-  }
-  if (++part.num_added < num_steps_) return {};
-
-  part.num_added = 0;
-  List total;
-  for (Sum& sum : part.sums) {
-    if (std::exchange(sum.is_nothing, true))
-      total.push_back({std::nullopt, sum.variable});
+    if (!addends[k].defined()) continue;
+    if (std::exchange(sum.is_nothing, false))
+      sum.tensor.copy_(addends[k]);
     else
-      total.push_back({sum.tensor.cast(sum.variable.dtype()), sum.variable});
+      sum.tensor.add_(addends[k]);
   }
+  if (is_last)
+    for (Sum& sum : part.sums) sum.is_nothing = true;
+  part.num_added = is_last ? 0 : part.num_added + 1;
   return total;
 }
 

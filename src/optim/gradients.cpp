@@ -25,6 +25,11 @@ std::string describe(const GradientPart& part) {
 }
 
 void check_fits(const GradientPart& part, const PartOf& part_of) {
+  const bool is_defined =
+      part.slices ? part.slices->values.defined() && part.slices->indices.defined() : part.tensor.defined();
+  LOCKSTEP_EXPECTS(is_defined, InvalidArgument, part_of.what, ": ", label(part_of),
+                   " is an empty Tensor, default-constructed or moved from. Pass one by this variable, or "
+                   "std::nullopt where the loss does not depend on it.");
   if (part.slices) check(*part.slices);
   const Shape& shape = part.slices ? part.slices->dense_shape : part.tensor.shape();
   const DType dtype = part.slices ? part.slices->values.dtype() : part.tensor.dtype();

@@ -1,7 +1,9 @@
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <limits>
-#include <list>
+#include <ranges>
+#include <span>
 
 #include <lockstep/error.hpp>
 #include <lockstep/optim/optimizer.hpp>
@@ -16,6 +18,8 @@
 
 namespace lockstep::optim {
 
+using detail::all_components;
+using detail::ComponentRef;
 using detail::concat;
 using detail::GradientBatch;
 using detail::LockedComponents;
@@ -52,6 +56,58 @@ void check_same_optimizer(const PerReplica<const Optimizer*>& optimizers) {
   for (int r = 1; r < optimizers.size(); ++r)
     LOCKSTEP_EXPECTS(optimizers[r] == optimizers[0], CollectiveMismatch, kApply, ": replica ", r,
                      " calls another optimizer than replica 0. Make the same calls on every replica.");
+}
+
+/// The update of one component.
+struct ComponentUpdate {
+  std::size_t gradient;  // in the component's list
+  std::size_t begin;     // of its tensors among the plan's components: the slots, then the variable
+  std::size_t num_tensors;
+  std::vector<Tensor> tensors;  // these, once they can be written; the memory is there before
+};
+
+/// What a step writes.
+struct Plan {
+  std::vector<std::vector<ComponentUpdate>> updates;  // [i]: of components i
+  std::vector<ComponentRef> components;
+  std::size_t num_of_variables;  // of these components; the step counter's follow
+};
+
+template <class Entries>
+Plan make_plan(const Entries& entries, std::size_t num_components) {
+  Plan plan{std::vector<std::vector<ComponentUpdate>>(num_components), {}, 0};
+  for (std::size_t k = 0; k < entries.size(); ++k) {
+    const std::size_t num_tensors = entries[k]->slots.size() + 1;
+    for (const ComponentRef& component : all_components(*VariableState::of(entries[k]->variable))) {
+      ComponentUpdate& update =
+          plan.updates[component.i].emplace_back(ComponentUpdate{k, plan.components.size(), num_tensors, {}});
+      update.tensors.reserve(num_tensors);
+      for (const Variable& slot : entries[k]->slots)
+        plan.components.push_back({VariableState::of(slot).get(), component.i});
+      plan.components.push_back(component);
+    }
+  }
+  plan.num_of_variables = plan.components.size();
+  return plan;
+}
+
+/// Gradients, [k][i], as each component's list, [i][k], contiguous. One of fewer components is in all lists,
+/// as it counts in every norm.
+std::vector<std::vector<Tensor>> by_component(std::vector<std::vector<Tensor>> gradients) {
+  std::size_t num_components = 0;
+  for (const auto& components : gradients) num_components = std::max(num_components, components.size());
+  std::vector<std::vector<Tensor>> lists(num_components);
+  for (std::size_t i = num_components; i-- > 0;) {
+    for (std::vector<Tensor>& components : gradients) {
+      Tensor& gradient = components[i < components.size() ? i : 0];
+      if (!gradient.is_contiguous()) gradient = gradient.clone();
+      if (i < components.size())
+        lists[i].push_back(std::move(gradient));
+      else
+        lists[i].push_back(gradient);
+    }
+  }
+  return lists;
 }
 
 bool in_replica_function() { return has_strategy() && get_replica_context() != nullptr; }
@@ -101,54 +157,59 @@ void Optimizer::apply(Strategy& strategy, const GradientBatch& batch, const Comm
                    ". Check that the loss depends on them.");
   const std::int64_t made = num_steps();
   const Step step{made + 1, learning_rate_.at(made)};
-  meet(batch.listed());
+  std::optional<Known> grown = met(batch.listed());
+  const Known& known = grown ? *grown : known_;
   if (!batch.without_gradient().empty() && !std::exchange(has_warned_, true))
     detail::warn(concat(kApply, " of ", name_, ": there is no gradient for the variables ",
                         quoted_names(batch.without_gradient()), ", which stay as they are"));
 
-  std::vector<std::vector<Tensor>> gradients = batch.reduce(strategy, options);
   std::vector<const Entry*> entries;
-  std::size_t num_components = 0;
   std::int64_t bytes = 0;
   for (const Variable& variable : batch.variables()) {
-    entries.push_back(&entries_[positions_.at(VariableState::of(variable).get())]);
-    num_components = std::max(num_components, VariableState::of(variable)->components.size());
+    entries.push_back(&known.entries[known.positions.at(VariableState::of(variable).get())]);
     bytes += variable.shape().size() * static_cast<std::int64_t>(size_of(variable.dtype()));
   }
-  const auto update_one = [&](int i) { update_component(entries, gradients, i, step); };
-  if (strategy.num_replicas_in_sync() > 1 && is_one_per_replica(batch.variables())) {
-    strategy.extended().for_each_replica(bytes, update_one);
-  } else {
-    for (std::size_t i = num_components; i-- > 0;) update_one(static_cast<int>(i));
-  }
-  set_num_steps(step.number);
-}
+  // What takes memory comes first.
+  std::vector<std::vector<Tensor>> gradients = by_component(batch.reduce(strategy, options));
+  Plan plan = make_plan(entries, gradients.size());
+  for (const ComponentRef& component : all_components(*VariableState::of(*known.iterations)))
+    plan.components.push_back(component);
+  const bool in_parallel = strategy.num_replicas_in_sync() > 1 && is_one_per_replica(batch.variables());
+  const auto for_each_component = [&](const auto& act) {
+    const auto act_on = [&](int i) { act(static_cast<std::size_t>(i)); };
+    if (in_parallel) return strategy.extended().for_each_replica(bytes, std::ref(act_on));
+    for (std::size_t i = 0; i < gradients.size(); ++i) act(i);
+  };
+  if (global_clip_norm_ > 0)
+    for_each_component([&](std::size_t i) { detail::clip_in_place(gradients[i], global_clip_norm_); });
 
-void Optimizer::update_component(const std::vector<const Entry*>& entries,
-                                 std::vector<std::vector<Tensor>>& gradients, int i, const Step& step) const {
-  const auto at = static_cast<std::size_t>(i);
-  std::vector<Tensor> mine;
-  for (std::vector<Tensor>& components : gradients) {
-    // A gradient of fewer components counts in every norm, by the first, which is moved last.
-    if (at < components.size())
-      mine.push_back(std::move(components[at]));
-    else
-      mine.push_back(components[0]);
-  }
-  if (global_clip_norm_ > 0) detail::clip_in_place(mine, global_clip_norm_);
-  std::vector<Tensor> slots;
-  for (std::size_t k = 0; k < entries.size(); ++k) {
-    if (at >= gradients[k].size()) continue;
-    slots.clear();
-    std::list<LockedComponents> locked;  // slots, then their variable
-    const auto writable = [&](const Variable& variable) -> Tensor& {
-      return locked.emplace_back(*VariableState::of(variable), at).writable(at);
-    };
-    for (const Variable& slot : entries[k]->slots) slots.push_back(writable(slot));
-    Tensor local = writable(entries[k]->variable);
-    const DeviceScope here(local.device());
-    update(local, mine[k], slots, step);
-  }
+  std::vector<Tensor> rooms(plan.components.size());  // outlives the locks: memory is freed without them
+  LockedComponents locked(plan.components);
+  counted_ = Tensor();
+  const auto make_rooms = [&](std::size_t begin, std::size_t end) {
+    for (std::size_t k = begin; k < end; ++k) rooms[k] = locked.room(k, LockedComponents::Room::copied);
+  };
+  const std::size_t counters = plan.num_of_variables;
+  const auto is_held = [&](std::size_t k) { return locked.is_held(k); };
+  if (std::ranges::any_of(std::views::iota(std::size_t{0}, counters), is_held))
+    for_each_component([&](std::size_t i) {
+      for (const ComponentUpdate& one : plan.updates[i]) make_rooms(one.begin, one.begin + one.num_tensors);
+    });
+  make_rooms(counters, locked.size());
+
+  locked.replace(rooms);
+  if (grown) std::swap(known_, *grown);
+  for_each_component([&](std::size_t i) {
+    for (ComponentUpdate& one : plan.updates[i]) {
+      for (std::size_t k = 0; k < one.num_tensors; ++k) one.tensors.push_back(locked[one.begin + k]);
+      Tensor& variable = one.tensors.back();
+      const DeviceScope here(variable.device());
+      update(variable, gradients[i][one.gradient], std::span(one.tensors).first(one.num_tensors - 1), step);
+    }
+  });
+  for (std::size_t k = counters; k < locked.size(); ++k) locked[k].fill_(step.number);
+  counted_ = locked[counters];
+  num_steps_ = step.number;
 }
 
 void Optimizer::build(const std::vector<Variable>& variables) {
@@ -163,62 +224,56 @@ void Optimizer::build(const std::vector<Variable>& variables) {
     }
     detail::check_variables(variables, "build");
     check_strategy(strategy);
-    meet(variables);
+    if (std::optional<Known> grown = met(variables)) std::swap(known_, *grown);
   });
 }
 
 void Optimizer::check_strategy(const Strategy& strategy) const {
-  LOCKSTEP_EXPECTS(!iterations_ || &iterations_->strategy() == &strategy, InvalidArgument, name_,
-                   ": it has updated variables of ", iterations_->strategy().name(), " before, these are of ",
-                   strategy.name(), ". Use one optimizer for each strategy.");
+  LOCKSTEP_EXPECTS(!known_.iterations || &known_.iterations->strategy() == &strategy, InvalidArgument, name_,
+                   ": it has updated variables of ", known_.iterations->strategy().name(),
+                   " before, these are of ", strategy.name(), ". Use one optimizer for each strategy.");
 }
 
-void Optimizer::meet(const std::vector<Variable>& variables) {
-  if (!iterations_) {
-    const DeviceScope here(VariableState::of(variables[0])->devices[0]);
-    iterations_.emplace(Tensor::scalar(std::int64_t{0}),
-                        VariableOptions{.name = "iterations",
-                                        .trainable = false,
-                                        .aggregation = VariableAggregation::only_first_replica});
-    counted_ = VariableState::of(*iterations_)->read(0);
+std::optional<Optimizer::Known> Optimizer::met(const std::vector<Variable>& variables) const {
+  const auto identity = [](const Variable& variable) { return VariableState::of(variable).get(); };
+  if (std::ranges::all_of(
+          variables, [&](const Variable& variable) { return known_.positions.contains(identity(variable)); }))
+    return {};
+  Known known = known_;
+  if (!known.iterations) {
+    const DeviceScope here(identity(variables[0])->devices[0]);
+    known.iterations.emplace(Tensor::scalar(std::int64_t{0}),
+                             VariableOptions{.name = "iterations",
+                                             .trainable = false,
+                                             .aggregation = VariableAggregation::only_first_replica});
   }
   for (const Variable& variable : variables) {
-    const VariableState* const identity = VariableState::of(variable).get();
-    if (positions_.contains(identity)) continue;
+    if (!known.positions.try_emplace(identity(variable), known.entries.size()).second) continue;
     std::string name = variable.name();
-    for (int n = 1; names_.contains(name); ++n) name = concat(variable.name(), "_", n);
+    for (int n = 1; known.names.contains(name); ++n) name = concat(variable.name(), "_", n);
     Entry entry{variable, name, {}};
     for (const std::string& slot : slot_names_)
       entry.slots.push_back(make_slot(variable, concat(name, "/", slot)));
-    entries_.push_back(std::move(entry));
-    positions_.emplace(identity, entries_.size() - 1);
-    names_.insert(std::move(name));
+    known.entries.push_back(std::move(entry));
+    known.names.insert(std::move(name));
   }
+  return known;
 }
 
 std::int64_t Optimizer::num_steps() const {
-  if (!iterations_) return 0;
-  const Tensor counter = VariableState::of(*iterations_)->read(0);
-  if (counter.is_same_object(counted_)) return num_steps_;
+  if (!known_.iterations) return 0;
+  const Tensor counter = VariableState::of(*known_.iterations)->read(0);
+  if (counted_.defined() && counter.is_same_object(counted_)) return num_steps_;
   const auto written = counter.item<std::int64_t>();
   LOCKSTEP_EXPECTS(written >= 0 && written < std::numeric_limits<std::int64_t>::max(), InvalidArgument, name_,
                    ": its iterations were set to ", written, ". Set a number of steps that were made.");
   return written;
 }
 
-void Optimizer::set_num_steps(std::int64_t num_steps) {
-  counted_ = Tensor();
-  VariableState& counter = *VariableState::of(*iterations_);
-  LockedComponents locked(counter);
-  for (std::size_t i = 0; i < counter.components.size(); ++i) locked.writable(i).fill_(num_steps);
-  counted_ = locked[0];
-  num_steps_ = num_steps;
-}
-
 Variable Optimizer::iterations() const {
-  LOCKSTEP_EXPECTS(iterations_.has_value(), ContextError, "iterations of ", name_,
+  LOCKSTEP_EXPECTS(known_.iterations.has_value(), ContextError, "iterations of ", name_,
                    ": it has met no variable yet, and so has no strategy. Call build(variables) first.");
-  return *iterations_;
+  return *known_.iterations;
 }
 
 double Optimizer::learning_rate() const { return learning_rate_.at(num_steps()); }
@@ -232,8 +287,8 @@ void Optimizer::set_learning_rate(LearningRate learning_rate) {
 
 std::vector<std::pair<std::string, Variable>> Optimizer::variables() const {
   std::vector<std::pair<std::string, Variable>> all;
-  if (iterations_) all.emplace_back("iterations", *iterations_);
-  for (const Entry& entry : entries_)
+  if (known_.iterations) all.emplace_back("iterations", *known_.iterations);
+  for (const Entry& entry : known_.entries)
     for (std::size_t k = 0; k < slot_names_.size(); ++k)
       all.emplace_back(concat(entry.name, "/", slot_names_[k]), entry.slots[k]);
   return all;

@@ -231,8 +231,12 @@ void StrategyExtended::check_place(const NonSlot& where, std::string_view what) 
 void StrategyExtended::for_each_device(const NonSlot& where, const std::function<void(int)>& fn) {
   check_place(where, "update_non_slot");
   in_cross_replica_context("update_non_slot", [&] {
+    // One device for several replicas is none of theirs: what is written there is for all.
+    const auto mode = where.devices.size() == 1 && strategy_.num_replicas_in_sync() > 1
+                          ? ContextFrame::Mode::cross_replica
+                          : ContextFrame::Mode::update;
     for (std::size_t i = 0; i < where.devices.size(); ++i) {
-      ContextFrame frame(ContextFrame::Mode::update, strategy_, nullptr, static_cast<int>(i));
+      ContextFrame frame(mode, strategy_, nullptr, static_cast<int>(i));
       DeviceScope here(where.devices[i]);
       fn(static_cast<int>(i));
     }

@@ -56,6 +56,15 @@ std::shared_ptr<VariableState> VariableState::create(Strategy& strategy,
     DeviceScope here(devices[0]);
     return initial();
   }();
+  const bool on_read = options.synchronization == VariableSynchronization::on_read;
+  LOCKSTEP_EXPECTS(options.aggregation != VariableAggregation::mean || is_floating(value.dtype()),
+                   InvalidArgument, "Variable '", options.name, "' with aggregation mean: it would hold ",
+                   value.shape(), " ", value.dtype(),
+                   ", and a mean of these is none of them. Use a floating dtype, or another aggregation.");
+  LOCKSTEP_EXPECTS(!on_read || options.aggregation != VariableAggregation::sum || !is_boolean(value.dtype()),
+                   InvalidArgument, "Variable '", options.name,
+                   "', on_read with aggregation sum: it would hold ", value.shape(), " ", value.dtype(),
+                   ", of which there is no sum to read. Use numbers, or another aggregation.");
   std::vector<Tensor> components;
   for (const Device& device : devices)
     components.push_back(value.device() == device ? value.clone() : value.to(device).contiguous());

@@ -72,17 +72,13 @@ Tensor aggregate_beside_run(const VariableState& state, const std::vector<Tensor
 
 }  // namespace
 
-Tensor VariableState::aggregate(const Variable& variable) {
-  const VariableState& state = *of(variable);
-  check_aggregation(state);
-  if (state.aggregation == VariableAggregation::only_first_replica) return state.read(0);
-  const ReduceOp op = reduce_op(state.aggregation);
-  reduced_dtype(op, state.dtype);  // refuses booleans
-  const Device& device = state.devices[component_here(state)];
-  const std::unique_lock calls(state.strategy->state_->mutex, std::try_to_lock);
-  std::vector<Tensor> components = snapshot(variable);
-  if (!calls) return aggregate_beside_run(state, components, device);
-  return state.strategy->extended().reduce_to(op, PerReplica<Tensor>(std::move(components)), device)[0];
+Tensor VariableState::aggregate(std::vector<Tensor> parts) const {
+  if (aggregation == VariableAggregation::only_first_replica) return parts[0];
+  const ReduceOp op = reduce_op(aggregation);
+  const Device& device = devices[component_here(*this)];
+  const std::unique_lock calls(strategy->state_->mutex, std::try_to_lock);
+  if (!calls) return aggregate_beside_run(*this, parts, device);
+  return strategy->extended().reduce_to(op, PerReplica<Tensor>(std::move(parts)), device)[0];
 }
 
 namespace {
@@ -102,25 +98,77 @@ Tensor aggregate_in_replica(const VariableState& state, const Tensor& own, Repli
 
 }  // namespace
 
-Tensor read_variable(const Variable& variable) {
-  const VariableState& state = *VariableState::of(variable);
+namespace {
+
+/// Whether all replicas read one component, from their devices.
+bool is_shared(const VariableState& state) {
+  return state.components.size() == 1 && !state.is_one_per_replica;
+}
+
+/// Components that a read in the context at hand needs.
+struct Range {
+  std::size_t begin, end;
+};
+
+Range to_read(const VariableState& state, ReadFrom from) {
   const ContextFrame* const top = ContextFrame::top();
   const bool is_plain = state.strategy == &default_strategy();
   LOCKSTEP_EXPECTS(top == nullptr || is_plain || &top->strategy() == state.strategy, ContextError,
                    "reading the variable '", state.name, "' of ", state.strategy->name(),
                    " inside the scope of another strategy, ", top->strategy().name(),
                    ". Strategies cannot be mixed: leave that scope first.");
-  const std::size_t n = state.components.size();
-  if (top != nullptr && top->mode() == Mode::replica && !is_plain) {
+  const auto only = [](std::size_t i) { return Range{i, i + 1}; };
+  if (top != nullptr && top->mode() == Mode::replica && !is_plain)
+    return only(is_shared(state) ? 0 : static_cast<std::size_t>(top->replica_context()->local_index()));
+  if (const auto component = updated_component(state)) return only(*component);
+  if (!state.is_sync_on_read) return only(from == ReadFrom::component_0 ? 0 : component_here(state));
+  check_aggregation(state);
+  return {0, state.components.size()};
+}
+
+/// The read's value from snapshots of those components.
+Tensor combined(const VariableState& state, std::span<const Tensor> components) {
+  const ContextFrame* const top = ContextFrame::top();
+  if (top != nullptr && top->mode() == Mode::replica && state.strategy != &default_strategy()) {
     ReplicaContext& context = *top->replica_context();
-    if (n == 1 && !state.is_one_per_replica) return state.read(0).to(context.device());
-    Tensor own = state.read(static_cast<std::size_t>(context.local_index()));
-    return state.is_sync_on_read && sync_on_read::is_active() ? aggregate_in_replica(state, own, context)
-                                                              : own;
+    if (is_shared(state)) return components[0].to(context.device());
+    return state.is_sync_on_read && sync_on_read::is_active()
+               ? aggregate_in_replica(state, components[0], context)
+               : components[0];
   }
-  if (top != nullptr && top->mode() == Mode::update)
-    return state.read(n > 1 ? static_cast<std::size_t>(top->update_index()) : 0);
-  return state.is_sync_on_read ? VariableState::aggregate(variable) : state.read(component_here(state));
+  if (!state.is_sync_on_read || updated_component(state)) return components[0];
+  return state.aggregate({components.begin(), components.end()});
+}
+
+}  // namespace
+
+Tensor read_variable(const Variable& variable) {
+  const VariableState& state = *VariableState::of(variable);
+  const auto [begin, end] = to_read(state, ReadFrom::current_device);
+  if (end - begin > 1) return combined(state, VariableState::snapshot(variable));
+  const Tensor only = state.read(begin);
+  return combined(state, {&only, 1});
+}
+
+std::vector<Tensor> read_variables(std::span<const Variable> variables, ReadFrom from) {
+  std::vector<ComponentRef> components;
+  std::vector<std::size_t> ends;
+  for (const Variable& variable : variables) {
+    VariableState& state = *VariableState::of(variable);
+    const auto [begin, end] = to_read(state, from);
+    for (std::size_t i = begin; i < end; ++i) components.push_back({&state, i});
+    ends.push_back(components.size());
+  }
+  std::vector<Tensor> snapshots(components.size());
+  {
+    LockedComponents locked(components);
+    for (std::size_t k = 0; k < locked.size(); ++k) snapshots[k] = locked.snapshot(k);
+  }
+  std::vector<Tensor> values;
+  for (std::size_t v = 0, begin = 0; v < variables.size(); begin = ends[v++])
+    values.push_back(
+        combined(*VariableState::of(variables[v]), std::span(snapshots).subspan(begin, ends[v] - begin)));
+  return values;
 }
 
 }  // namespace lockstep::detail

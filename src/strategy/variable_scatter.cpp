@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <span>
+#include <vector>
 
 #include <lockstep/error.hpp>
 #include <lockstep/strategy/strategy.hpp>
@@ -40,16 +42,21 @@ void check_scatter(const VariableState& state, Write write, const IndexedSlices&
                    " of the variable '", state.name, "': booleans are no numbers. Use scatter_update.");
 }
 
-void scatter_component(LockedComponents& locked, std::size_t i, Write write, const ScatterPlan& plan) {
-  Tensor& component = locked.writable(i);
-  const DeviceScope here(component.device());
-  plan.apply(scatter_op(write), component);
+/// Writes all these components of the variable, or none: what takes memory comes first.
+void scatter_together(Write write, const IndexedSlices& slices, std::span<const ComponentRef> components) {
+  const ScatterPlan plan(slices, name(write));
+  std::vector<ScatterPlan> plans;
+  for (const auto& [state, i] : components) plans.push_back(plan.on(state->devices[i]));
+  LockedComponents locked(components);
+  locked.make_room(LockedComponents::Room::copied);
+  for (std::size_t k = 0; k < locked.size(); ++k) {
+    const DeviceScope here(locked[k].device());
+    plans[k].apply(scatter_op(write), locked[k]);
+  }
 }
 
 void scatter_all(VariableState& state, Write write, const IndexedSlices& slices) {
-  const ScatterPlan plan(slices, name(write));
-  LockedComponents locked(state);
-  for (std::size_t i = 0; i < state.components.size(); ++i) scatter_component(locked, i, write, plan);
+  scatter_together(write, slices, all_components(state));
 }
 
 /// As the values of assign.
@@ -64,10 +71,6 @@ IndexedSlices aggregate(const Variable& variable, Write write, const PerReplica<
                    "' with aggregation sum: every replica gave the same rows, whose sum over ", slices.size(),
                    " replicas is hardly meant. Give each replica's own rows.");
   if (same) return slices[0];
-  LOCKSTEP_EXPECTS(aggregation != VariableAggregation::mean || is_floating(variable.dtype()), InvalidArgument,
-                   name(write), " of the variable '", variable.name(), "' with aggregation mean: it holds ",
-                   variable.dtype(), ", and the replicas gave different rows. ",
-                   "Use a floating dtype, or another aggregation.");
   const ReduceOp op = aggregation == VariableAggregation::sum ? ReduceOp::sum : ReduceOp::mean;
   return variable.strategy().extended().reduce_to(op, slices, variable)[0];
 }
@@ -79,11 +82,9 @@ void write_variable(Variable& variable, Write write, const IndexedSlices& slices
   check_scatter(state, write, slices);
   const ContextFrame* const top = ContextFrame::top();
   const bool in_own = top != nullptr && &top->strategy() == state.strategy;
-  if (in_own && top->mode() == Mode::update) {
-    const ScatterPlan plan(slices, name(write));
-    const std::size_t i = state.components.size() > 1 ? static_cast<std::size_t>(top->update_index()) : 0;
-    LockedComponents locked(state, i);
-    scatter_component(locked, i, write, plan);
+  if (const auto updated = updated_component(state)) {
+    const ComponentRef component{&state, *updated};
+    scatter_together(write, slices, {&component, 1});
   } else if (in_own && top->mode() == Mode::replica) {
     ReplicaContext& context = *top->replica_context();
     check_writable_in_replica(state, write, context);

@@ -1,5 +1,7 @@
 #include "strategy/variable_state.hpp"
 
+#include <algorithm>
+
 #include <lockstep/error.hpp>
 #include <lockstep/strategy/strategy.hpp>
 
@@ -45,12 +47,9 @@ Tensor VariableState::read(std::size_t i) const {
 
 std::vector<Tensor> VariableState::snapshot(const Variable& variable) {
   VariableState& state = *of(variable);
+  const LockedComponents locked(state);
   std::vector<Tensor> copies;
-  copies.reserve(state.components.size());
-  const bool is_updated = VariableUpdate::of(state) != nullptr;
-  LockedComponents locked(state);
-  for (std::size_t i = 0; i < state.components.size(); ++i)
-    copies.push_back((is_updated ? locked[i].clone() : locked[i]).read_only());
+  for (std::size_t i = 0; i < locked.size(); ++i) copies.push_back(locked.snapshot(i).read_only());
   return copies;
 }
 
@@ -62,40 +61,72 @@ void VariableState::raise_moved_from() {
 
 VariableUpdate* VariableUpdate::of(const VariableState& state) noexcept {
   const ContextFrame* frame = ContextFrame::top();
-  for (; frame != nullptr && frame->mode() == ContextFrame::Mode::update; frame = frame->outer())
+  for (; frame != nullptr && frame->mode() != ContextFrame::Mode::replica; frame = frame->outer())
     if (frame->update() != nullptr && &frame->update()->state == &state) return frame->update();
   return nullptr;
 }
 
-LockedComponents::LockedComponents(VariableState& state, std::size_t begin, std::size_t end)
-    : state_(state), update_(VariableUpdate::of(state)), begin_(begin), end_(end) {
-  if (update_ == nullptr)
-    for (std::size_t i = begin_; i < end_; ++i) state_.components[i].mutex.lock();
+std::optional<std::size_t> updated_component(const VariableState& state) noexcept {
+  const ContextFrame* const top = ContextFrame::top();
+  if (top == nullptr || top->mode() != ContextFrame::Mode::update || &top->strategy() != state.strategy)
+    return {};
+  if (state.components.size() == 1) return 0;
+  if (top->update() != nullptr && top->update()->values.size() == 1) return {};
+  return static_cast<std::size_t>(top->update_index());
+}
+
+std::vector<ComponentRef> all_components(VariableState& state) {
+  std::vector<ComponentRef> components;
+  for (std::size_t i = 0; i < state.components.size(); ++i) components.push_back({&state, i});
+  return components;
+}
+
+LockedComponents::LockedComponents(VariableState& state) : LockedComponents(all_components(state)) {}
+
+LockedComponents::LockedComponents(std::span<const ComponentRef> components) {
+  for (const auto& [state, i] : components) {
+    VariableUpdate* const update = VariableUpdate::of(*state);
+    components_.push_back(
+        {update != nullptr ? &update->values[i] : &state->components[i].tensor, update != nullptr});
+    if (update == nullptr) mutexes_.push_back(&state->components[i].mutex);
+  }
+  std::ranges::sort(mutexes_);
+  const auto twice = std::ranges::unique(mutexes_);
+  mutexes_.erase(twice.begin(), twice.end());
+  for (std::mutex* const mutex : mutexes_) mutex->lock();
 }
 
 LockedComponents::~LockedComponents() {
-  if (update_ == nullptr)
-    for (std::size_t i = end_; i-- > begin_;) state_.components[i].mutex.unlock();
+  for (std::mutex* const mutex : mutexes_) mutex->unlock();
 }
 
-Tensor& LockedComponents::operator[](std::size_t i) noexcept {
-  return update_ != nullptr ? update_->values[i] : state_.components[i].tensor;
+Tensor LockedComponents::snapshot(std::size_t k) const {
+  const auto& [tensor, is_in_hands] = components_[k];
+  return is_in_hands ? tensor->clone() : *tensor;
 }
 
-Tensor& LockedComponents::writable(std::size_t i) {
-  Tensor& component = (*this)[i];
-  if (is_held(i)) component = component.clone();
-  return component;
+Tensor LockedComponents::room(std::size_t k, Room room) const {
+  if (!is_held(k)) return {};
+  const Tensor& tensor = *components_[k].tensor;
+  return room == Room::copied ? tensor.clone()
+                              : Tensor::empty(tensor.shape(), tensor.dtype(), tensor.device());
 }
 
 void LockedComponents::replace(std::vector<Tensor>& values) {
-  for (std::size_t i = begin_; i < end_; ++i) {
-    // In an update, whose function holds the tensor itself, by a copy.
-    if (update_ != nullptr)
-      (*this)[i].copy_(values[i]);
+  for (std::size_t k = 0; k < size(); ++k) {
+    const auto& [tensor, is_in_hands] = components_[k];
+    if (!values[k].defined()) continue;
+    if (is_in_hands)
+      tensor->copy_(values[k]);  // as the update's function holds the tensor itself
     else
-      std::swap((*this)[i], values[i]);  // memory is freed when the lock is
+      std::swap(*tensor, values[k]);  // memory is freed when the lock is
   }
+}
+
+void LockedComponents::make_room(Room room) {
+  std::vector<Tensor> rooms;
+  for (std::size_t k = 0; k < size(); ++k) rooms.push_back(this->room(k, room));
+  replace(rooms);
 }
 
 }  // namespace lockstep::detail

@@ -1,8 +1,12 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -24,35 +28,60 @@ struct VariableUpdate {
   static VariableUpdate* of(const VariableState& state) noexcept;
 };
 
-/// Components that are this thread's alone while it lives: one of them, or all. In an update of the variable
-/// they are what that has in its hands.
+/// One of a variable's components.
+struct ComponentRef {
+  VariableState* state;
+  std::size_t i;
+};
+
+/// Components, of one variable or several, that are this thread's alone while it lives. In an update of their
+/// variable they are what that has in its hands.
 ///
-/// No function of the caller's runs meanwhile. Components of one variable are locked in their order; whoever
-/// locks those of several variables at once does so in an order that all who lock these keep.
+/// No function of the caller's runs meanwhile, and no other one lives on this thread: they are locked in the
+/// order of their addresses, so that nobody who has some of them waits for the others.
 class LockedComponents {
  public:
-  explicit LockedComponents(VariableState& state) : LockedComponents(state, 0, state.components.size()) {}
-  LockedComponents(VariableState& state, std::size_t i) : LockedComponents(state, i, i + 1) {}
+  /// What storage for a component holds at first.
+  enum class Room : std::uint8_t { empty, copied };
+
+  explicit LockedComponents(std::span<const ComponentRef> components);
+  explicit LockedComponents(VariableState& state);  ///< All of them.
   ~LockedComponents();
   LockedComponents(const LockedComponents&) = delete;
   LockedComponents& operator=(const LockedComponents&) = delete;
 
-  /// Component i's handle, to look at it or to put another in its place.
-  Tensor& operator[](std::size_t i) noexcept;
-  /// Whether somebody holds a snapshot of component i, so that it must not be written in place.
-  bool is_held(std::size_t i) noexcept { return update_ == nullptr && (*this)[i].is_shared(); }
-  /// Component i to write in place, after storage of its own was made for it if somebody holds a snapshot.
-  Tensor& writable(std::size_t i);
-  /// Makes `values`, which nobody else holds, the components.
+  std::size_t size() const noexcept { return components_.size(); }
+  /// The handle of the k-th of them, to look at it or to put another in its place.
+  Tensor& operator[](std::size_t k) noexcept { return *components_[k].tensor; }
+  /// Whether somebody holds a snapshot of the k-th, so that it must not be written in place.
+  bool is_held(std::size_t k) const noexcept {
+    return !components_[k].is_in_hands && components_[k].tensor->is_shared();
+  }
+  /// What the k-th holds, whatever is written later.
+  Tensor snapshot(std::size_t k) const;
+  /// Storage to write the k-th in if it is held, else an empty Tensor.
+  Tensor room(std::size_t k, Room room) const;
+  /// Puts those of `values` that are not empty, and that nobody else holds, in the components' places. Takes
+  /// no memory.
   void replace(std::vector<Tensor>& values);
+  /// Makes room for writes of all: after it they take no memory. All or none.
+  void make_room(Room room);
 
  private:
-  LockedComponents(VariableState& state, std::size_t begin, std::size_t end);
-
-  VariableState& state_;
-  VariableUpdate* const update_;
-  const std::size_t begin_, end_;
+  struct Locked {
+    Tensor* tensor;
+    bool is_in_hands;  // of an update
+  };
+  std::vector<Locked> components_;
+  std::vector<std::mutex*> mutexes_;
 };
+
+/// All components of the variable.
+std::vector<ComponentRef> all_components(VariableState& state);
+
+/// Which component of the variable a function given to `update` or `update_non_slot` concerns; none: outside
+/// these, and for a variable of several components in the update of one that has only one.
+std::optional<std::size_t> updated_component(const VariableState& state) noexcept;
 
 /// Makes the state of a variable in the context at hand; in a replica function together with the other
 /// replicas, which get the same one.
@@ -62,5 +91,10 @@ std::shared_ptr<VariableState> create_variable(const std::function<Tensor()>& in
 
 /// What a read of the variable gives in the context at hand.
 Tensor read_variable(const Variable& variable);
+/// Where all components are equal, which one is read: that on the current device, else component 0.
+enum class ReadFrom : std::uint8_t { current_device, component_0 };
+/// The same of several variables of one strategy, of one moment: between the writes of any of them.
+std::vector<Tensor> read_variables(std::span<const Variable> variables,
+                                   ReadFrom from = ReadFrom::current_device);
 
 }  // namespace lockstep::detail

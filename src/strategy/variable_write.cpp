@@ -1,14 +1,15 @@
 #include "strategy/variable_write.hpp"
 
 #include <array>
+#include <functional>
+#include <span>
 #include <variant>
 
 #include <lockstep/error.hpp>
-#include <lockstep/ops.hpp>
 #include <lockstep/strategy/strategy.hpp>
 
+#include "strategy/shares.hpp"
 #include "strategy/variable_state.hpp"
-#include "values/sparse.hpp"
 
 namespace lockstep::detail {
 
@@ -33,45 +34,90 @@ using Mode = ContextFrame::Mode;
 struct Written {
   std::variant<Scalar, Tensor, Mirrored<Tensor>> value;
 
-  Tensor for_component(std::size_t i, const VariableState& state) const {
-    const Device& device = state.devices[i];
-    if (const auto* scalar = std::get_if<Scalar>(&value)) {
-      Tensor filled = Tensor::empty(Shape(), state.dtype, device);
-      filled.fill_(*scalar);
-      return filled;
-    }
-    if (const auto* tensor = std::get_if<Tensor>(&value)) return tensor->to(device);
+  std::variant<Scalar, Tensor> for_component(std::size_t i) const {
+    if (const auto* scalar = std::get_if<Scalar>(&value)) return *scalar;
+    if (const auto* tensor = std::get_if<Tensor>(&value)) return *tensor;
     const auto& mirrored = std::get<Mirrored<Tensor>>(value);
-    return mirrored[mirrored.size() == 1 ? 0 : static_cast<int>(i)].to(device);
+    return mirrored[mirrored.size() == 1 ? 0 : static_cast<int>(i)];
   }
 };
 
-void write_component(VariableState& state, LockedComponents& locked, std::size_t i, Write write,
-                     const Written& written) {
-  Tensor& component = locked[i];
-  DeviceScope here(state.devices[i]);
-  if (write == Write::assign) {
-    if (locked.is_held(i)) component = Tensor::empty(state.shape, state.dtype, state.devices[i]);
-    if (const auto* scalar = std::get_if<Scalar>(&written.value))
-      component.fill_(*scalar);
-    else
-      component.copy_(written.for_component(i, state));
-    return;
-  }
-  const Tensor value = written.for_component(i, state);
-  if (locked.is_held(i)) {
-    component = write == Write::assign_add ? component + value : component - value;
-  } else {
-    write == Write::assign_add ? component.add_(value) : component.sub_(value);
-  }
+/// What one component takes.
+struct ComponentWrite {
+  ComponentRef component;
+  std::variant<Scalar, Tensor> value;
+};
+using ComponentWrites = std::vector<ComponentWrite>;
+
+void add_to(ComponentWrites& writes, VariableState& state, const Written& written) {
+  for (const ComponentRef& component : all_components(state))
+    writes.push_back({component, written.for_component(component.i)});
 }
 
-void write_component(VariableState& state, std::size_t i, Write write, const Written& written) {
-  LockedComponents locked(state, i);
-  write_component(state, locked, i, write, written);
+/// A number as a tensor of rank 0.
+Tensor filled(const Scalar& scalar, DType dtype, const Device& device) {
+  Tensor tensor = Tensor::empty(Shape(), dtype, device);
+  return tensor.fill_(scalar);
+}
+
+/// What is written, in a form of which the write itself takes no memory. Empty: the number, which is filled
+/// in.
+Tensor operand(Write write, const ComponentWrite& given) {
+  const auto& [state, i] = given.component;
+  if (const auto* scalar = std::get_if<Scalar>(&given.value))
+    return write == Write::assign ? Tensor() : filled(*scalar, state->dtype, state->devices[i]);
+  const Tensor value = std::get<Tensor>(given.value).contiguous();
+  const Device& device = state->devices[i];
+  const bool is_copied = write == Write::assign && value.shape() == state->shape;
+  return is_copied && value.device().kind() != device.kind() ? value : value.to(device);
+}
+
+/// Writes components of one variable or several in one moment, all or none: what takes memory comes first.
+/// @param strategy  its replicas' threads write, each its own components, where these are many bytes; null:
+/// this thread does.
+void write_together(Write write, const ComponentWrites& writes, Strategy* strategy) {
+  std::vector<ComponentRef> components;
+  std::vector<Tensor> operands, rooms(writes.size());
+  std::int64_t bytes = 0;
+  for (const ComponentWrite& one : writes) {
+    const VariableState& state = *one.component.state;
+    components.push_back(one.component);
+    operands.push_back(operand(write, one));
+    if (one.component.i == 0) bytes += state.shape.size() * static_cast<std::int64_t>(size_of(state.dtype));
+    if (!state.is_one_per_replica) strategy = nullptr;
+  }
+  const auto for_each = [&](const auto& act) {
+    const auto write_replicas = [&](int replica) {
+      for (std::size_t k = 0; k < writes.size(); ++k)
+        if (components[k].i == static_cast<std::size_t>(replica)) act(k);
+    };
+    if (strategy != nullptr) return strategy->extended().for_each_replica(bytes, std::ref(write_replicas));
+    for (std::size_t k = 0; k < writes.size(); ++k) act(k);
+  };
+  LockedComponents locked(components);
+  using Room = LockedComponents::Room;
+  for_each(
+      [&](std::size_t k) { rooms[k] = locked.room(k, write == Write::assign ? Room::empty : Room::copied); });
+  locked.replace(rooms);
+  for_each([&](std::size_t k) {
+    Tensor& component = locked[k];
+    const DeviceScope here(component.device());
+    if (write == Write::assign_add)
+      component.add_(operands[k]);
+    else if (write == Write::assign_sub)
+      component.sub_(operands[k]);
+    else if (operands[k].defined())
+      component.copy_(operands[k]);
+    else
+      component.fill_(std::get<Scalar>(writes[k].value));
+  });
 }
 
 void check_written(const VariableState& state, Write write, const Written& written) {
+  if (const auto* scalar = std::get_if<Scalar>(&written.value))
+    LOCKSTEP_EXPECTS(scalar->fits(state.dtype), InvalidArgument, name(write), " of the variable '",
+                     state.name, "': the number ", *scalar, " does not fit ", state.shape, " ", state.dtype,
+                     ". Pass one that the dtype can hold.");
   if (const auto* tensor = std::get_if<Tensor>(&written.value)) check_fits(state, *tensor, name(write));
   if (const auto* mirrored = std::get_if<Mirrored<Tensor>>(&written.value)) {
     LOCKSTEP_EXPECTS(mirrored->size() == 1 || mirrored->size() == static_cast<int>(state.components.size()),
@@ -96,10 +142,6 @@ Written aggregate(const Variable& variable, Write write, const PerReplica<Tensor
       return {state.strategy->extended().reduce_to(ReduceOp::sum, values, variable)};
     case VariableAggregation::mean:
       if (same) return {values[0]};
-      LOCKSTEP_EXPECTS(is_floating(state.dtype), InvalidArgument, name(write), " of the variable '",
-                       state.name, "' with aggregation mean: it holds ", state.dtype,
-                       ", and the replicas gave different Tensors. ",
-                       "Use a floating dtype, or another aggregation.");
       return {state.strategy->extended().reduce_to(ReduceOp::mean, values, variable)};
     case VariableAggregation::only_first_replica:
     case VariableAggregation::none: break;  // none was refused before the merge call
@@ -124,47 +166,19 @@ Written aggregate(const Variable& variable, Write write, const PerReplica<Scalar
   return {values[0]};
 }
 
-void write_all(VariableState& state, Write write, const Written& written) {
-  check_written(state, write, written);
-  LockedComponents locked(state);
-  for (std::size_t i = 0; i < state.components.size(); ++i) write_component(state, locked, i, write, written);
-}
-
-/// Shares of an on_read variable's components in a sum that is to be `written`: equal, of integers the
-/// quotient, and one of the remainder for each of the first replicas.
-std::vector<Tensor> shares(const VariableState& state, const Written& written) {
-  const std::size_t n = state.components.size();
-  reduced_dtype(ReduceOp::sum, state.dtype);  // refuses booleans
-  Tensor rest = Tensor::empty(state.shape, state.dtype, state.devices[0]);
-  if (const auto* scalar = std::get_if<Scalar>(&written.value))
-    rest.fill_(*scalar);
-  else
-    rest = written.for_component(0, state);
-  std::vector<Tensor> parts(n);
-  for (std::size_t i = n; i-- > 0;) {
-    if (!is_integer(state.dtype)) {
-      parts[i] = divided(rest, static_cast<double>(n));
-    } else if (i > 0) {
-      parts[i] = divided(rest, static_cast<double>(i + 1)).cast(state.dtype);
-      rest = rest - parts[i];
-    } else {
-      parts[i] = rest;
-    }
-  }
-  return parts;
-}
-
-/// A write of an on_read variable from outside the replicas.
-void write_components(VariableState& state, Write write, const Written& written) {
-  check_written(state, write, written);
+/// What a write outside the replicas means for the components.
+void add_outside_replicas(ComponentWrites& writes, VariableState& state, Write write,
+                          const Written& written) {
   if (!state.is_sync_on_read || state.aggregation != VariableAggregation::sum)
-    return write_all(state, write, written);
+    return add_to(writes, state, written);
   LOCKSTEP_EXPECTS(write == Write::assign, InvalidArgument, name(write), " of the variable '", state.name,
                    "' outside its replicas: it is on_read with aggregation sum, and which component should "
                    "change is undefined. Use assign, or write it in a replica function.");
-  const std::vector<Tensor> parts = shares(state, written);
-  LockedComponents locked(state);
-  for (std::size_t i = 0; i < parts.size(); ++i) write_component(state, locked, i, write, {parts[i]});
+  const auto value = written.for_component(0);
+  const auto* scalar = std::get_if<Scalar>(&value);
+  const Tensor whole =
+      scalar != nullptr ? filled(*scalar, state.dtype, Device(DeviceKind::cpu, 0)) : std::get<Tensor>(value);
+  add_to(writes, state, {Mirrored(shares(whole, state.devices))});
 }
 
 }  // namespace
@@ -190,17 +204,29 @@ namespace {
 
 /// A write that all replicas make: the values are aggregated, and every component takes the result.
 template <class Value>
-void write_in_replica(Variable& variable, Write write, const Value& value, ReplicaContext& context) {
-  VariableState& state = *VariableState::of(variable);
-  check_writable_in_replica(state, write, context);
-  if constexpr (std::is_same_v<Value, Tensor>) check_fits(state, value, name(write));
-  context.merge_call_as(
-      name(write),
-      [&](Strategy&, const PerReplica<Value>& values, const PerReplica<std::uint64_t>& variables) {
-        check_same_variable(variables, write);
-        write_all(state, write, aggregate(variable, write, values));
-      },
-      value, std::uint64_t{reinterpret_cast<std::uintptr_t>(&state)});
+void write_in_replica(std::span<const Variable> variables, Write write, std::span<const Value> values,
+                      ReplicaContext& context) {
+  for (const Variable& variable : variables)
+    check_writable_in_replica(*VariableState::of(variable), write, context);
+  const auto write_merged = [&](Strategy& strategy, std::span<const PerReplica<Value>> merged,
+                                const PerReplica<std::uint64_t>& firsts) {
+    check_same_variable(firsts, write);
+    ComponentWrites writes;
+    for (std::size_t v = 0; v < merged.size(); ++v)
+      add_to(writes, *VariableState::of(variables[v]), aggregate(variables[v], write, merged[v]));
+    write_together(write, writes, &strategy);
+  };
+  const std::uint64_t first{reinterpret_cast<std::uintptr_t>(VariableState::of(variables[0]).get())};
+  if (variables.size() == 1) {
+    const auto write_one = [&](Strategy& strategy, const PerReplica<Value>& merged, const auto& firsts) {
+      write_merged(strategy, {&merged, 1}, firsts);
+    };
+    context.merge_call_as(name(write), write_one, values[0], first);
+  } else {
+    const auto write_all = [&](Strategy& strategy, const std::vector<PerReplica<Value>>& merged,
+                               const auto& firsts) { write_merged(strategy, merged, firsts); };
+    context.merge_call_as(name(write), write_all, std::vector<Value>(values.begin(), values.end()), first);
+  }
 }
 
 /// Whether a write in a replica function concerns that replica alone.
@@ -210,34 +236,55 @@ bool is_local(const VariableState& state) {
          (state.synchronization == VariableSynchronization::on_read && is_only_replica);
 }
 
-/// A write in the context at hand.
+/// Writes of variables of one strategy, in replica functions all local or none, in the context at hand.
 template <class Value>
-void write_here(Variable& variable, Write write, const Value& value) {
-  VariableState& state = *VariableState::of(variable);
-  const ContextFrame* top = ContextFrame::top();
-  const bool in_own = top != nullptr && &top->strategy() == state.strategy;
-  const auto component = [&](int i) { return state.components.size() > 1 ? static_cast<std::size_t>(i) : 0; };
-  if (in_own && top->mode() == Mode::update) {
-    check_written(state, write, {value});
-    write_component(state, component(top->update_index()), write, {value});
-  } else if (in_own && top->mode() == Mode::replica) {
-    const int replica = top->replica_context()->local_index();
-    if (is_local(state)) {
-      check_written(state, write, {value});
-      write_component(state, component(replica), write, {value});
-    } else if constexpr (std::is_same_v<Value, Mirrored<Tensor>>) {  // takes part as this replica's component
-      write_here(variable, write, static_cast<Tensor>(value));
+void write_here(std::span<const Variable> variables, Write write, std::span<const Value> values) {
+  for (std::size_t v = 0; v < variables.size(); ++v)
+    check_written(*VariableState::of(variables[v]), write, {values[v]});
+  const VariableState& first = *VariableState::of(variables[0]);
+  const ContextFrame* const top = ContextFrame::top();
+  const bool in_replica =
+      top != nullptr && &top->strategy() == first.strategy && top->mode() == Mode::replica;
+  if (in_replica && !is_local(first)) {
+    if constexpr (std::is_same_v<Value, Mirrored<Tensor>>) {  // takes part as this replica's component
+      const std::vector<Tensor> own(values.begin(), values.end());
+      write_here<Tensor>(variables, write, own);
     } else {
-      write_in_replica(variable, write, value, *top->replica_context());
+      write_in_replica(variables, write, values, *top->replica_context());
     }
-  } else {
-    state.strategy->extended().in_cross_replica_context(name(write),
-                                                        [&] { write_components(state, write, {value}); });
+    return;
   }
+  ComponentWrites writes;
+  if (!in_replica && !updated_component(first)) {
+    first.strategy->extended().in_cross_replica_context(name(write), [&] {
+      for (std::size_t v = 0; v < variables.size(); ++v)
+        add_outside_replicas(writes, *VariableState::of(variables[v]), write, {values[v]});
+      write_together(write, writes, first.strategy);
+    });
+    return;
+  }
+  for (std::size_t v = 0; v < variables.size(); ++v) {
+    VariableState& state = *VariableState::of(variables[v]);
+    std::size_t i = 0;
+    if (in_replica && state.components.size() > 1)
+      i = static_cast<std::size_t>(top->replica_context()->local_index());
+    else if (const auto updated = updated_component(state))
+      i = *updated;
+    writes.push_back({{&state, i}, Written{values[v]}.for_component(i)});
+  }
+  write_together(write, writes, nullptr);
+}
+
+template <class Value>
+void write_here(const Variable& variable, Write write, const Value& value) {
+  write_here<Value>(std::span(&variable, 1), write, std::span(&value, 1));
 }
 
 }  // namespace
 
+void write_variables(std::span<const Variable> variables, Write write, std::span<const Tensor> values) {
+  write_here(variables, write, values);
+}
 void write_variable(Variable& variable, Write write, const Tensor& value) {
   write_here(variable, write, value);
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include <lockstep/strategy/replica_context.hpp>
@@ -29,6 +30,8 @@ void write_variable(Variable& variable, Write write, const Tensor& value);
 void write_variable(Variable& variable, Write write, const PerReplica<Tensor>& value);
 void write_variable(Variable& variable, Write write, const Mirrored<Tensor>& value);
 void write_variable(Variable& variable, Write write, const Scalar& value);
+/// assign, assign_add or assign_sub of several variables of one strategy, in one moment, all or none.
+void write_variables(std::span<const Variable> variables, Write write, std::span<const Tensor> values);
 /// A scatter.
 void write_variable(Variable& variable, Write write, const IndexedSlices& value);
 

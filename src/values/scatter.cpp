@@ -37,6 +37,13 @@ ScatterPlan::ScatterPlan(const IndexedSlices& slices, const char* what) {
   values_ = slices.values.contiguous().reshape(Shape(n, n == 0 ? 0 : slices.values.size() / n));
 }
 
+ScatterPlan ScatterPlan::on(const Device& device) const {
+  ScatterPlan there = *this;
+  there.values_ = values_.to(device);
+  there.groups_ = groups_.to(device);
+  return there;
+}
+
 void ScatterPlan::apply(backend::ScatterOp op, Tensor& dense) const {
   if (values_.size() == 0) return;
   const std::int64_t columns = values_.shape()[1];

@@ -12,6 +12,9 @@ class ScatterPlan {
   /// @throws InvalidArgument  slices that do not fit together, an index out of range; names them and `what`.
   ScatterPlan(const IndexedSlices& slices, const char* what);
 
+  /// The same with its rows on that device, so that `apply` there takes no memory.
+  ScatterPlan on(const Device& device) const;
+
   /// dense[index] := dense[index] op row, for all rows, those of one index in their order; enqueued on
   /// dense's device's current stream. @pre dense has the slices' dense shape and dtype.
   void apply(backend::ScatterOp op, Tensor& dense) const;

@@ -222,7 +222,8 @@ TEST_CASE("what does not fit is refused before anything has changed", "[optim][o
                          says("'w' is sparse rows of [3] float32", "the variable [2] float32"));
   const IndexedSlices unfit{Tensor::ones({2}), Tensor::from<std::int64_t>({1}, {1}), {2}};
   REQUIRE_THROWS_MATCHES(optimizer.apply_gradients({{unfit, w}}), InvalidArgument, says("IndexedSlices"));
-  REQUIRE_THROWS_MATCHES(optimizer.apply_gradients({{Tensor(), w}}), ContextError, says("Tensor"));
+  REQUIRE_THROWS_MATCHES(optimizer.apply_gradients({{Tensor(), w}}), InvalidArgument,
+                         says("gradient of the variable 'w'", "empty Tensor"));
   const PerReplica two(std::vector{ones, Tensor::ones({2})});
   REQUIRE_THROWS_MATCHES(
       optimizer.apply_gradients({{two, w}}), InvalidArgument,
@@ -237,7 +238,7 @@ TEST_CASE("what does not fit is refused before anything has changed", "[optim][o
   REQUIRE_THROWS_MATCHES(optimizer.apply_gradients({{one, b}, {outside, w}}), InvalidArgument,
                          says("index 2 is outside"));
   REQUIRE(b.value().item<float>() == 1);
-  REQUIRE(steps(optimizer) == 0);
+  REQUIRE(names(optimizer).empty());
 }
 
 TEST_CASE("a schedule that fails leaves everything as it was", "[optim][optimizer]") {

@@ -32,9 +32,9 @@ struct RestoreOptions {
 /// `Checkpoint c({{"w", w}, {"b", b}}); c.save(path); c.restore(path);`
 ///
 /// A variable is saved as what it reads as in cross-replica context: component 0 of an on_write variable, the
-/// aggregate of an on_read one (the mean of integers in a floating dtype), with the variable's shape. It is
-/// restored by `assign` there: the value on every component, that of an on_read sum divided among them. So a
-/// file does not know the number of replicas or the strategy, and fits any.
+/// aggregate of an on_read one, with the variable's dtype and shape. It is restored by `assign` there: the
+/// value on every component, that of an on_read sum divided among them. So a file does not know the number of
+/// replicas or the strategy, and fits any.
 ///
 /// Holds handles of its variables; their strategies must outlive its use. Save and restore in a strategy's
 /// scope, its merge functions, or outside every scope; variables of the default strategy go along anywhere.
@@ -72,8 +72,8 @@ class Checkpoint {
   void save(const std::filesystem::path& path) const;
 
   /// Reads a file, of this library's or any other writer's, and assigns. Everything is read and checked
-  /// first: on these errors no variable has changed. (A device that fails while values are assigned leaves
-  /// some assigned.) Integers saved as a mean are truncated.
+  /// first: on these errors no variable has changed. Where memory runs out, a strategy's variables have all
+  /// been assigned, or none. (A device that fails while values are assigned leaves some assigned.)
   /// @throws NotFound  the file cannot be opened.
   /// @throws InvalidArgument  the file is damaged; it lacks a variable's entry, or has one that no variable
   /// takes; an entry's dtype or shape is not the variable's, or none that a Tensor has: names file and entry.

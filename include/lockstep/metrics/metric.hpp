@@ -17,7 +17,11 @@ namespace lockstep::metrics {
 /// waiting for a device; operands on another device are first copied to the replica's. result() in
 /// cross-replica context combines all replicas' sums, then divides, so that replicas with more rows count for
 /// more; in a replica function it is the replica's own, or under a sync_on_read guard everybody's, which
-/// every replica must ask for. Copies are the same metric. Thread safety: that of variables.
+/// every replica must ask for. Copies are the same metric.
+///
+/// Thread safety: that of variables. update and reset change all sums in one moment, all or, where they fail,
+/// none; result() and a checkpoint see them of one moment, so that beside runs of another thread each
+/// replica's updates count whole.
 ///
 /// With CentralStorageStrategy there is one set of sums: every replica must make each update, which is an
 /// aggregated write, and result() and reset() are everybody's in a replica function too.
@@ -41,10 +45,14 @@ class Metric {
   Metric(const Metric&) = default;
   Metric& operator=(const Metric&) = default;
 
-  /// Adds the sum of `values`, or of values times weights, to sum k.
-  void add(std::size_t k, const Tensor& values, const Tensor* weights = nullptr);
-  void add(std::size_t k, std::int64_t count);
-  Tensor total(std::size_t k) const { return sums_[k].value(); }
+  /// What `values`, or values times weights, add up to: f64, rank 0, where the sums are (in a replica
+  /// function its own device, whichever was given).
+  static Tensor amount(const Tensor& values, const Tensor* weights = nullptr);
+  static Tensor amount(double value);
+  /// Adds amounts[k] to sum k, for all sums in one moment.
+  void add(const std::vector<Tensor>& amounts);
+  /// All sums, of one moment.
+  std::vector<Tensor> totals() const;
 
  private:
   std::string name_;

@@ -66,8 +66,10 @@ class Optimizer {
   /// @throws CollectiveMismatch  replicas differ in optimizer, variables, or whether and how (dense or
   /// sparse) there is a gradient: names the replicas.
   /// @throws ContextError  in a function given to `update`.
-  /// Neither variables nor the optimizer have changed then. (A device that fails in the midst of updates is
-  /// past that.)
+  /// @throws OutOfMemory
+  /// Neither variables nor the optimizer have changed then: what takes memory comes before the first update,
+  /// and other threads see all variables from before the step or from after it. (A device that fails in the
+  /// midst of updates is past that.)
   void apply_gradients(const std::vector<GradientAndVariable>& gradients,
                        const CommunicationOptions& options = {});
 
@@ -108,8 +110,9 @@ class Optimizer {
             std::vector<std::string> slot_names);
 
   /// Enqueues one component's update, in place, on its device's current stream. Called for each component,
-  /// also of several devices at the same time, with the component's device current. Should not throw: what it
-  /// refuses the constructor should have refused.
+  /// also of several devices at the same time, with the component's device current, while no other thread
+  /// reads or writes the variables of the step; so it must not either, but by these arguments. Should not
+  /// throw or take memory: what it refuses the constructor should have refused.
   /// @param slots  in the order of slot_names.
   virtual void update(Tensor& variable, const Tensor& gradient, std::span<const Tensor> slots,
                       const Step& step) const = 0;
@@ -122,26 +125,29 @@ class Optimizer {
     std::vector<Variable> slots;
   };
 
+  /// What the optimizer keeps of the variables that it has met.
+  struct Known {
+    std::vector<Entry> entries;
+    std::unordered_map<const void*, std::size_t> positions;  // in entries, by the variable's identity
+    std::set<std::string> names;                             // of entries
+    std::optional<Variable> iterations;
+  };
+
   void apply(Strategy& strategy, const detail::GradientBatch& batch, const CommunicationOptions& options);
   void check_strategy(const Strategy& strategy) const;
-  void meet(const std::vector<Variable>& variables);
-  /// Component i of every variable. @param gradients  [k][i]; taken.
-  void update_component(const std::vector<const Entry*>& entries, std::vector<std::vector<Tensor>>& gradients,
-                        int i, const Step& step) const;
+  /// What is known when these have been met, too; nothing: they have been.
+  std::optional<Known> met(const std::vector<Variable>& variables) const;
   /// The number of steps made.
   std::int64_t num_steps() const;
-  void set_num_steps(std::int64_t num_steps);
 
   const std::string_view name_;
   LearningRate learning_rate_;
   const double global_clip_norm_;
   const std::vector<std::string> slot_names_;
-  std::vector<Entry> entries_;
-  std::unordered_map<const void*, std::size_t> positions_;  // in entries_, by the variable's identity
-  std::set<std::string> names_;                             // of entries_
-  // The number of steps is kept here too, so that no device must be asked. It holds as long as component 0 is
-  // the snapshot taken when it was written: whoever else writes the variable takes fresh storage.
-  std::optional<Variable> iterations_;
+  Known known_;
+  // The number of steps is kept here too, so that no device must be asked. It holds as long as component 0 of
+  // the iterations is the snapshot taken when it was written: whoever else writes the variable takes fresh
+  // storage. Empty: it does not hold.
   Tensor counted_;
   std::int64_t num_steps_ = 0;
   bool has_warned_ = false;

@@ -23,7 +23,7 @@ bool in_cross_replica_context();
 /// The replica's context inside `run`, the default one (replica 0 of 1) outside every scope, null in
 /// cross-replica context.
 ReplicaContext* get_replica_context();
-/// The component being updated, inside `update` and `update_non_slot`.
+/// The component being updated, inside `update`, and `update_non_slot` where that is about one component.
 std::optional<int> get_update_replica_id();
 
 /// Makes a strategy current on this thread without a guard, until it is set to null, which returns to the

@@ -107,7 +107,8 @@ class StrategyExtended {
   /// variables, where the one of them with the smallest name lives; for MeshStrategy on the host.
   /// @throws InvalidArgument  no variables to choose from, where one is to be chosen.
   NonSlot non_slot_devices(const std::vector<Variable>& variables) const;
-  /// As update, once for each of the devices, without a variable: fn(args...).
+  /// As update, once for each of the devices, without a variable: fn(args...). On one device for several
+  /// replicas fn runs in cross-replica context, in no component's: a write in it reaches every component.
   /// @throws InvalidArgument  neither all worker devices nor one; as update.
   template <class F, class... Args>
   auto update_non_slot(const NonSlot& where, F&& fn, const Args&... args) {

@@ -56,10 +56,9 @@ struct VariableOptions {
 ///
 /// on_read ("sync-on-read") variables are for sums over a run, as metrics are: in a replica reads and writes
 /// concern the replica's own component and are free of communication; elsewhere a read combines the
-/// components by the aggregation (sum and mean are enqueued on the devices' streams; the mean of integers is
-/// reduced_dtype; none: InvalidArgument), and assign(x) leaves what then reads as x: with sum x / N in each
-/// component, of integers the remainder one each in the first. assign_add and assign_sub there are refused
-/// with sum. With one device for all variables there is one component, and writes in replicas are aggregated.
+/// components by the aggregation (sum and mean are enqueued on the devices' streams; none:
+/// InvalidArgument), and assign(x) leaves what then reads as x: with sum x / N in each component, and in the
+/// first ones what that leaves over. assign_add and assign_sub there are refused with sum. With one device for all variables there is one component, and writes in replicas are aggregated.
 ///
 /// In a replica function every replica makes the same variables in the same order, and all get the same
 /// object: replica 0's, whose initial value and options count; names may differ in a trailing _number,
@@ -71,7 +70,8 @@ struct VariableOptions {
 class Variable {
  public:
   /// @param initial_value  copied to every component's device. @throws InvalidArgument  synchronization none;
-  /// in a replica function, another shape or dtype than replica 0's. @throws ContextError  in a scope that
+  /// aggregation mean of integers or booleans, or on_read with sum of booleans, which could not be read; in a
+  /// replica function, another shape or dtype than replica 0's. @throws ContextError  in a scope that
   /// does not allow variables; replicas make different variables.
   explicit Variable(const Tensor& initial_value, VariableOptions options = {});
   /// @param initial_value  called once, with the first component's device current, so that random values
@@ -95,9 +95,10 @@ class Variable {
   operator Tensor() const { return value(); }
 
   /// Writes. A Tensor or value of another dtype or shape: InvalidArgument. A host scalar takes the variable's
-  /// dtype. PerReplica outside a replica: InvalidArgument (aggregate first). In a replica, by aggregation:
-  /// none: InvalidArgument; sum: the sum of the replicas' values, refused for one host scalar or Tensor given
-  /// by all; mean: their mean, for integers only one value given by all; only_first_replica: replica 0's.
+  /// dtype, which must be able to hold it (Scalar::fits). PerReplica outside a replica: InvalidArgument
+  /// (aggregate first). In a replica, by aggregation: none: InvalidArgument; sum: the sum of the replicas'
+  /// values, refused for one host scalar or Tensor given by all; mean: their mean; only_first_replica:
+  /// replica 0's. A write that fails, also because memory runs out, has changed nothing.
   /// @return this variable.
   Variable& assign(const Tensor& value);
   Variable& assign(const PerReplica<Tensor>& value);
@@ -173,9 +174,9 @@ struct VariableState {
 
   /// A snapshot of component i: in a function given to `update` a copy of what it has in its hands.
   Tensor read(std::size_t i) const;
-  /// All components of an on_read variable as one, outside replica functions: by the strategy's collectives,
-  /// or while another thread's run uses these, without them.
-  static Tensor aggregate(const Variable& variable);
+  /// All components of an on_read variable, given as `parts`, as one, outside replica functions: by the
+  /// strategy's collectives, or while another thread's run uses these, without them.
+  Tensor aggregate(std::vector<Tensor> parts) const;
   /// Read-only snapshots of all components, of one moment. @throws ContextError  the variable was moved from.
   static std::vector<Tensor> snapshot(const Variable& variable);
 

@@ -2,7 +2,6 @@
 #include <charconv>
 #include <cmath>
 #include <functional>
-#include <limits>
 #include <memory>
 #include <numeric>
 #include <span>
@@ -24,24 +23,6 @@ using detail::CsvParser;
 constexpr std::string_view kWhat = "readers::csv";
 constexpr std::string_view kRemedy = "Pass a file whose records are as the options say.";
 
-/// Whether a column of T can hold the number: integers as they are, others but for rounding.
-template <class T>
-bool holds(const Scalar& number) {
-  const auto value = number.as<double>();
-  if constexpr (std::is_same_v<T, bool>) {
-    return value == 0 || value == 1;
-  } else if constexpr (!std::is_integral_v<T>) {
-    return std::isfinite(static_cast<double>(number.as<T>())) || !std::isfinite(value);
-  } else {
-    if (const auto integer = number.as<std::int64_t>(); number == Scalar(integer))
-      return std::in_range<T>(integer);
-    if (const auto integer = number.as<std::uint64_t>(); number == Scalar(integer))
-      return std::in_range<T>(integer);
-    const double end = std::ldexp(1.0, std::numeric_limits<T>::digits);
-    return value == std::trunc(value) && value < end && value >= (std::is_signed_v<T> ? -end : 0.0);
-  }
-}
-
 void check(const CsvOptions& options) {
   LOCKSTEP_EXPECTS(!options.columns.empty(), InvalidArgument, kWhat,
                    ": there are no columns. Pass one for each field.");
@@ -51,11 +32,9 @@ void check(const CsvOptions& options) {
   for (std::size_t i = 0; i < options.columns.size(); ++i) {
     const CsvColumn& column = options.columns[i];
     if (column.is_text || !column.default_value) continue;
-    dispatch(column.dtype, [&]<class T>() {
-      LOCKSTEP_EXPECTS(holds<T>(*column.default_value), InvalidArgument, kWhat, ": the default value ",
-                       column.default_value->as<double>(), " of column ", i, " is no ", column.dtype,
-                       ". Give one that the column can hold, or the column another dtype.");
-    });
+    LOCKSTEP_EXPECTS(column.default_value->fits(column.dtype), InvalidArgument, kWhat, ": the default value ",
+                     *column.default_value, " of column ", i, " is no ", column.dtype,
+                     ". Give one that the column can hold, or the column another dtype.");
   }
   const auto& selected = options.select_columns;
   if (selected.empty()) return;

@@ -115,6 +115,42 @@ TEST_CASE("update-non-slot: one call for each device", "[strategy][extended]") {
   REQUIRE(calls == 2);
 }
 
+TEST_CASE("update_non_slot on one device writes every component", "[strategy][extended]") {
+  Replicas strategy(2);
+  Variable variable = strategy.make_variable(Tensor::scalar(1.0f));
+  Variable rows = strategy.make_variable(Tensor::zeros({2, 1}));
+  const NonSlot host{{Device(DeviceKind::cpu, 0)}, {}};
+  strategy.extended().update_non_slot(host, [&] {
+    REQUIRE((in_cross_replica_context() && !get_update_replica_id()));
+    variable.assign_add(1.0f);
+    rows.scatter_add({Tensor::ones({1, 1}), Tensor::zeros({1}, DType::i64), {2, 1}});
+  });
+  REQUIRE(items<float>(strategy.local_results(variable)) == std::vector<float>{2, 2});
+  for (const Tensor& component : strategy.local_results(rows))
+    REQUIRE(component.to_vector<float>() == std::vector<float>{1, 0});
+}
+
+TEST_CASE("update of a variable of one component writes every component of another", "[strategy][update]") {
+  Replicas strategy(2);
+  const auto scope = strategy.scope();
+  Variable variable(Tensor::scalar(1.0f)), rows(Tensor::zeros({2, 1}));
+  const auto one = [&] {
+    const auto place = strategy.extended().colocate_vars_with(NonSlot{{Device(DeviceKind::cpu, 0)}, {}});
+    return Variable(Tensor::scalar(5.0f));
+  }();
+  strategy.extended().update(one, [&](Tensor& local) {
+    local.add_(variable.value().to(local.device()));
+    variable.assign_add(1.0f);
+    rows.scatter_add({Tensor::ones({1, 1}), Tensor::zeros({1}, DType::i64), {2, 1}});
+    const auto again = strategy.scope();
+    REQUIRE(one.value().item<float>() == 6.0f);
+  });
+  REQUIRE(one.value().item<float>() == 6.0f);
+  REQUIRE(items<float>(strategy.local_results(variable)) == std::vector<float>{2, 2});
+  for (const Tensor& component : strategy.local_results(rows))
+    REQUIRE(component.to_vector<float>() == std::vector<float>{1, 0});
+}
+
 TEST_CASE("update_non_slot hands each call its part of the arguments and keeps results",
           "[strategy][extended]") {
   Replicas strategy(2);

@@ -81,6 +81,22 @@ TEST_CASE("replicas that disagree are told, and nothing changes", "[strategy][op
   REQUIRE(steps(optimizer) == 1);
 }
 
+TEST_CASE("an empty Tensor for a gradient is refused, naming variable and replica", "[strategy][optim]") {
+  Replicas strategy(2);
+  Variable w = strategy.make_variable(Tensor::scalar(1.0f), {.name = "w"});
+  SGD optimizer({.learning_rate = 0.5});
+  REQUIRE_THROWS_MATCHES(optimizer.apply_gradients({{Tensor(), w}}), InvalidArgument,
+                         says("apply_gradients", "gradient of the variable 'w'", "empty", "std::nullopt"));
+  REQUIRE_THROWS_MATCHES(optimizer.apply_gradients({{IndexedSlices{}, w}}), InvalidArgument,
+                         says("gradient of the variable 'w'", "empty"));
+  REQUIRE_THROWS_MATCHES(strategy.run([&](ReplicaContext& ctx) {
+    const bool first = ctx.replica_id_in_sync_group() == 0;
+    optimizer.apply_gradients({{first ? Tensor::scalar(1.0f) : Tensor(), w}});
+  }),
+                         InvalidArgument, says("gradient of the variable 'w' on replica 1", "empty"));
+  REQUIRE(components<float>(w) == std::vector<std::vector<float>>(2, {1}));
+}
+
 TEST_CASE("dense on one replica, sparse on another is a mismatch", "[strategy][optim]") {
   Replicas strategy(2);
   const auto scope = strategy.scope();

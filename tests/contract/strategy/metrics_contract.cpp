@@ -1,6 +1,10 @@
+#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <memory>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch_template_test_macros.hpp>
@@ -166,6 +170,60 @@ TEST_CASE("metrics on central storage", "[metrics]") {
                              static_cast<float>(ctx.replica_id_in_sync_group())));
   });
   REQUIRE(value(mean) == 0.75);
+}
+
+TEST_CASE("a result beside runs of another thread is of whole updates", "[metrics][threads]") {
+  const int kSteps = kSlowBuild ? 200 : 3000;
+  const bool is_central = GENERATE(false, true);
+  Replicas replicas(2);
+  CentralStorageStrategy central(TestBackend::devices(2), Device(DeviceKind::cpu, 0));
+  Strategy& strategy = is_central ? static_cast<Strategy&>(central) : replicas;
+  const auto [mean, accuracy] = [&] {
+    const auto scope = strategy.scope();
+    return std::pair{std::make_shared<metrics::Mean>(), std::make_shared<metrics::Accuracy>()};
+  }();
+  const Tensor right = labels_of({1});
+  const auto step = [&] {
+    strategy.run([&] {
+      mean->update(Tensor::scalar(1.0f), Tensor::scalar(1.0f));
+      accuracy->update(right, right);
+    });
+  };
+  step();
+  std::atomic<bool> done{false};
+  int wrong = 0;
+  std::thread monitor([&] {
+    while (!done) wrong += value(*mean) != 1.0 || value(*accuracy) != 1.0;
+  });
+  for (int i = 0; i < kSteps; ++i) step();
+  done = true;
+  monitor.join();
+  REQUIRE(wrong == 0);
+  REQUIRE(value(*mean) == 1.0);
+}
+
+TEST_CASE("a reset beside runs of another thread forgets whole updates", "[metrics][threads]") {
+  const int kRounds = kSlowBuild ? 20 : 500;
+  Replicas strategy(2);
+  const auto accuracy = [&] {
+    const auto scope = strategy.scope();
+    return std::make_shared<metrics::Accuracy>();
+  }();
+  const Tensor right = labels_of({1});
+  const auto step = [&] { strategy.run([&] { accuracy->update(right, right); }); };
+  int wrong = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    std::atomic<bool> go{true};
+    std::thread stepper([&] {
+      while (go) step();
+    });
+    accuracy->reset();
+    go = false;
+    stepper.join();
+    step();
+    wrong += value(*accuracy) != 1.0;
+  }
+  REQUIRE(wrong == 0);
 }
 
 TEMPLATE_LIST_TEST_CASE("in_top_k: fewer than k are greater", "[metrics][ops]", NumericTypes) {

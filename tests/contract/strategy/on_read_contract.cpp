@@ -1,3 +1,4 @@
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -208,26 +209,38 @@ TEST_CASE("D1 negative integers are shared out towards zero", "[strategy][variab
   REQUIRE(parts[1].to_vector<std::int32_t>() == std::vector<std::int32_t>{-3, 3, 0});
 }
 
-TEST_CASE("the mean of an on_read integer is a true division", "[strategy][variable]") {
-  Replicas strategy(2);
-  const auto scope = strategy.scope();
-  Variable variable(Tensor::scalar(std::int64_t{0}),
-                    {.synchronization = kOnRead, .aggregation = Aggregation::mean});
-  strategy.run([&](ReplicaContext& ctx) {
-    variable.assign(Tensor::scalar(std::int64_t{ctx.replica_id_in_sync_group()}));
-  });
-  REQUIRE(variable.value().item<double>() == 0.5);
-  variable.assign(7);
-  REQUIRE(items<std::int64_t>(strategy.local_results(variable)) == std::vector<std::int64_t>{7, 7});
+TEMPLATE_TEST_CASE("P14 a summed floating number reads as what was assigned", "[strategy][variable]", float,
+                   double, f16, bf16, f8e4m3, f8e5m2) {
+  using T = TestType;
+  const DType dtype = dtype_of<T>;
+  const int n = GENERATE_COPY(from_range(TestBackend::replica_counts()));
+  Replicas strategy(n);
+  Variable variable = strategy.make_variable(Tensor::zeros({}, dtype),
+                                             {.synchronization = kOnRead, .aggregation = Aggregation::sum});
+  std::vector<double> values;
+  for (int i = 0; i < 64; ++i) values.push_back(i);
+  for (const double value : {0.1, -3.3, 1e-7, static_cast<double>(std::numeric_limits<T>::max()),
+                             static_cast<double>(std::numeric_limits<T>::lowest()),
+                             static_cast<double>(std::numeric_limits<T>::denorm_min())})
+    values.push_back(value);
+  for (const double value : values) {
+    const Tensor written = Tensor::scalar(value).cast(dtype);
+    variable.assign(written);
+    REQUIRE(variable.value().cast(DType::f64).template item<double>() ==
+            written.cast(DType::f64).template item<double>());
+  }
 }
 
-TEST_CASE("an on_read boolean cannot be summed", "[strategy][variable]") {
-  Replicas strategy(2);
-  const auto scope = strategy.scope();
-  Variable variable(Tensor::scalar(true),
-                    {.name = "b", .synchronization = kOnRead, .aggregation = Aggregation::sum});
-  REQUIRE_THROWS_MATCHES(variable.value(), InvalidArgument, says("sum", "bool"));
-  REQUIRE_THROWS_MATCHES(variable.assign(false), InvalidArgument, says("sum", "bool"));
+TEST_CASE("P14 infinite sums, and those that are none, read as they were assigned", "[strategy][variable]") {
+  Replicas strategy(3);
+  Variable variable = strategy.make_variable(Tensor::zeros({3}),
+                                             {.synchronization = kOnRead, .aggregation = Aggregation::sum});
+  const float infinity = std::numeric_limits<float>::infinity();
+  variable.assign(Tensor::from<float>({infinity, -infinity, std::nanf("")}, {3}));
+  const auto values = variable.value().to_vector<float>();
+  REQUIRE(values[0] == infinity);
+  REQUIRE(values[1] == -infinity);
+  REQUIRE(std::isnan(values[2]));
 }
 
 TEST_CASE("sync_on_read: replicas read what is read outside", "[strategy][variable]") {

@@ -204,6 +204,7 @@ TEST_CASE("a sum or mean read outside has the bits of the one that replicas read
   const int n = GENERATE(1, 2, 3, 5);
   const auto dtype = GENERATE(DType::f32, DType::f64, DType::f16, DType::bf16, DType::i64, DType::u8);
   const auto aggregation = GENERATE(VariableAggregation::sum, VariableAggregation::mean);
+  if (aggregation == VariableAggregation::mean && !is_floating(dtype)) return;  // there are no such variables
   CAPTURE(n, name(dtype), name(aggregation));
   Replicas strategy(n);
   auto variable = strategy.make_variable(Tensor::zeros({1031}, dtype),

@@ -180,6 +180,59 @@ TEST_CASE("writes that do not fit are refused and change nothing", "[strategy][v
     REQUIRE(part.to_vector<float>() == std::vector<float>{1, 2});
 }
 
+TEST_CASE("writes of many bytes reach every component, wherever they are made", "[strategy][variable]") {
+  const int n = GENERATE_COPY(from_range(TestBackend::replica_counts()));
+  const std::int64_t size = 100'000;  // the replicas' threads write
+  Replicas strategy(n);
+  Variable variable =
+      strategy.make_variable(Tensor::zeros({size}), {.aggregation = VariableAggregation::sum});
+  const Variable other = strategy.make_variable(Tensor::scalar(0.0f));
+  const auto has = [&](float expected) {
+    bool all = true;
+    for (const Tensor& component : strategy.local_results(variable))
+      all =
+          all && component.to_vector<float>() == std::vector<float>(static_cast<std::size_t>(size), expected);
+    return all;
+  };
+  const auto value = [&](float x) { return Tensor::full({size}, x); };
+  variable.assign(3.0f);
+  REQUIRE(has(3));
+  variable.assign_add(value(1));
+  REQUIRE(has(4));
+  const auto snapshots = strategy.local_results(variable);
+  variable.assign(strategy.extended().broadcast_to(value(6)));
+  REQUIRE(has(6));
+  REQUIRE(snapshots[0].to_vector<float>()[0] == 4.0f);
+  strategy.run([&] { variable.assign_sub(value(1)); });
+  REQUIRE(has(6.0f - static_cast<float>(n)));
+  strategy.run([&](ReplicaContext& ctx) { ctx.merge_call([&](Strategy&) { variable.assign(2.0f); }); });
+  REQUIRE(has(2));
+  strategy.extended().update(other, [&](Tensor&) {
+    const auto scope = strategy.scope();
+    variable.assign_add(1.0f);
+  });
+  REQUIRE(has(2.0f + static_cast<float>(n)));
+}
+
+TEST_CASE("a host scalar that does not fit the variable is refused and changes nothing",
+          "[strategy][variable]") {
+  Replicas strategy(2);
+  Variable bytes = strategy.make_variable(Tensor::full({2}, std::uint8_t{1}), {.name = "b"});
+  Variable count = strategy.make_variable(Tensor::scalar(std::int32_t{1}), {.name = "n"});
+  REQUIRE_THROWS_MATCHES(
+      bytes.assign(300), InvalidArgument,
+      says("assign of the variable 'b': the number 300 does not fit [2] uint8", "Pass one that the dtype"));
+  REQUIRE_THROWS_MATCHES(bytes.assign_sub(-1), InvalidArgument, says("assign_sub of", "the number -1"));
+  REQUIRE_THROWS_MATCHES(count.assign(2.7), InvalidArgument, says("the number 2.7 does not fit [] int32"));
+  REQUIRE_THROWS_MATCHES(count.assign_add(std::int64_t{1} << 40), InvalidArgument,
+                         says("the number 1099511627776 does not fit"));
+  for (const Tensor& part : strategy.local_results(bytes))
+    REQUIRE(part.to_vector<std::uint8_t>() == std::vector<std::uint8_t>{1, 1});
+  REQUIRE(items<std::int32_t>(strategy.local_results(count)) == std::vector<std::int32_t>{1, 1});
+  count.assign(3.0);
+  REQUIRE(count.value().item<std::int32_t>() == 3);
+}
+
 TEST_CASE("a read is a snapshot that later writes do not change", "[strategy][variable]") {
   Replicas strategy(2);
   const auto scope = strategy.scope();

@@ -106,6 +106,29 @@ TEST_CASE("D9 another shape or dtype than replica 0's is refused", "[strategy][v
                          InvalidArgument, says("replica 1", "float64", "float32"));
 }
 
+TEST_CASE("P13 integer-mean: a variable whose aggregate is none of its dtype is refused",
+          "[strategy][variable]") {
+  using enum VariableSynchronization;
+  Replicas strategy(GENERATE(1, 2));
+  const auto attempt = [&](const Tensor& initial, VariableSynchronization synchronization,
+                           VariableAggregation aggregation) {
+    strategy.make_variable(initial,
+                           {.name = "n", .synchronization = synchronization, .aggregation = aggregation});
+  };
+  for (const auto synchronization : {automatic, on_write, on_read}) {
+    REQUIRE_THROWS_MATCHES(
+        attempt(Tensor::zeros({2}, DType::i64), synchronization, VariableAggregation::mean), InvalidArgument,
+        says("Variable 'n' with aggregation mean", "[2] int64", "Use a floating dtype, or another"));
+    REQUIRE_THROWS_MATCHES(attempt(Tensor::scalar(true), synchronization, VariableAggregation::mean),
+                           InvalidArgument, says("aggregation mean", "bool"));
+  }
+  REQUIRE_THROWS_MATCHES(attempt(Tensor::scalar(true), on_read, VariableAggregation::sum), InvalidArgument,
+                         says("Variable 'n', on_read with aggregation sum", "bool", "Use numbers"));
+  REQUIRE_THROWS_AS(Variable(Tensor::scalar(1), {.aggregation = VariableAggregation::mean}), InvalidArgument);
+  attempt(Tensor::scalar(1), on_read, VariableAggregation::sum);
+  attempt(Tensor::scalar(true), on_read, VariableAggregation::only_first_replica);
+}
+
 TEST_CASE("a variable made in a merge function is one distributed variable", "[strategy][variable]") {
   Replicas strategy(2);
   std::optional<Variable> made;

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <cstdint>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -155,22 +156,27 @@ TEST_CASE("P13 a counter with first-replica aggregation counts once", "[strategy
   REQUIRE(counter.value().item<std::int64_t>() == 1);
 }
 
-TEST_CASE("integer-mean: only one value from all replicas", "[strategy][variable]") {
+TEST_CASE("a host scalar is the same number however the replicas write it", "[strategy][variable]") {
   Replicas strategy(2);
-  const auto scope = strategy.scope();
-  Variable variable(Tensor::scalar(std::int64_t{0}), {.name = "n", .aggregation = Aggregation::mean});
-  REQUIRE_THROWS_MATCHES(strategy.run([&](ReplicaContext& ctx) {
-    variable.assign_add(Tensor::scalar(std::int64_t{ctx.replica_id_in_sync_group()}));
-  }),
-                         InvalidArgument,
-                         says("assign_add of the variable 'n'", "aggregation mean", "int64"));
-  strategy.run([&] { variable.assign_add(2); });
-  REQUIRE(variable.value().item<std::int64_t>() == 2);
-  const Tensor captured = Tensor::scalar(std::int64_t{5});
-  strategy.run([&] { variable.assign(captured); });
-  REQUIRE(variable.value().item<std::int64_t>() == 5);
-  variable.assign(7);
-  REQUIRE(variable.value().item<std::int64_t>() == 7);
+  Variable variable = strategy.make_variable(Tensor::scalar(0.0f), {.aggregation = Aggregation::mean});
+  const auto write = [&](const Scalar& on_0, const Scalar& on_1) {
+    strategy.run(
+        [&](ReplicaContext& ctx) { variable.assign(ctx.replica_id_in_sync_group() == 0 ? on_0 : on_1); });
+    return variable.value().item<float>();
+  };
+  REQUIRE(write(1, 1.0) == 1.0f);
+  REQUIRE(write(2u, 2) == 2.0f);
+  REQUIRE(std::isnan(write(std::nan(""), std::nan(""))));
+  REQUIRE_THROWS_MATCHES(write(1, 1.5), InvalidArgument, says("replica 1 gave another host scalar"));
+}
+
+TEST_CASE("a host scalar that does not fit is refused in a replica", "[strategy][variable]") {
+  Replicas strategy(2);
+  Variable variable = strategy.make_variable(Tensor::scalar(std::int32_t{1}),
+                                             {.name = "n", .aggregation = Aggregation::only_first_replica});
+  REQUIRE_THROWS_MATCHES(strategy.run([&] { variable.assign_add(0.5); }), InvalidArgument,
+                         says("assign_add of the variable 'n'", "the number 0.5 does not fit", "int32"));
+  REQUIRE(items<int>(strategy.local_results(variable)) == std::vector<int>{1, 1});
 }
 
 TEST_CASE("P16 with one replica every aggregation but none is the value itself", "[strategy][variable]") {
@@ -178,14 +184,14 @@ TEST_CASE("P16 with one replica every aggregation but none is the value itself",
   const auto scope = strategy.scope();
   for (const Aggregation aggregation : kAggregations) {
     CAPTURE(aggregation);
-    Variable variable(Tensor::scalar(1), {.aggregation = aggregation});
+    Variable variable(Tensor::scalar(1.0f), {.aggregation = aggregation});
     if (aggregation == Aggregation::none) {
       REQUIRE_THROWS_MATCHES(strategy.run([&] { variable.assign(5); }), InvalidArgument, says("none"));
       continue;
     }
     strategy.run([&] { variable.assign_add(5); });
-    strategy.run([&] { variable.assign_add(Tensor::scalar(5)); });
-    REQUIRE(variable.value().item<int>() == 11);
+    strategy.run([&] { variable.assign_add(Tensor::scalar(5.0f)); });
+    REQUIRE(variable.value().item<float>() == 11.0f);
   }
 }
 
