@@ -200,6 +200,11 @@ bool Rendezvous::is_aborted() const noexcept {
   return impl_->failure == Impl::Failure::aborted;
 }
 
+bool Rendezvous::has_released() const noexcept {
+  std::lock_guard lock(impl_->mutex);
+  return impl_->failure == Impl::Failure::failed;
+}
+
 void Rendezvous::reset() {
   // Beyond whatever is stamped: no rank has gone further than the one after rank 0's next.
   impl_->first = impl_->own.front().next.load(std::memory_order_relaxed) + 3;

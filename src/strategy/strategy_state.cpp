@@ -5,6 +5,7 @@
 #include <iterator>
 #include <list>
 
+#include <lockstep/strategy/sync_on_read.hpp>
 #include <lockstep/stream.hpp>
 
 #include "collectives/checked_reduce.hpp"
@@ -47,6 +48,15 @@ std::vector<std::string> labels(const std::vector<ReplicaGroup>& groups) {
 }
 
 }  // namespace
+
+std::exception_ptr late_release(int replica) {
+  return std::make_exception_ptr(ContextError(
+      concat(
+          "run: replica ", replica,
+          "'s function threw what had released a replica of an earlier run from its wait. Do not keep what "
+          "catch (...) gets in a replica function for later: let it pass."),
+      {.operation = "run", .replica = replica}));
+}
 
 std::string message_of(const std::exception_ptr& error) {
   try {
@@ -136,7 +146,8 @@ void StrategyState::run_on_replicas(const std::function<void(int)>& fn,
   std::pmr::vector<Seat> seats(memory.resource());
   const auto n = static_cast<std::size_t>(num_replicas());
   seats.reserve(n);
-  // The calling thread's streams and logical device, whose scopes the others do not see.
+  // The calling thread's guards, which the others do not see: streams, logical device, sync_on_read.
+  const bool reads_are_synced = sync_on_read::is_active();
   const auto logical_device = static_cast<int>(current_logical_device());
   const StreamRef parameter_stream = current_stream(*parameter_backends().front());
   for (backend::DeviceBackend* const device : groups.front().device_backends)
@@ -153,15 +164,19 @@ void StrategyState::run_on_replicas(const std::function<void(int)>& fn,
     const StreamScope stream(seat.stream);
     std::list<StreamScope> further;
     std::optional<LogicalDeviceScope> here;
+    std::optional<sync_on_read> synced;
     try {
       for (std::size_t at = index; at < further_streams.size(); at += n)
         further.emplace_front(further_streams[at]);
       if (groups.size() > 1) here.emplace(strategy, logical_device);
+      if (reads_are_synced) synced.emplace();
       fn(i);
       for_each_rendezvous([i](Rendezvous& rendezvous) { rendezvous.leave(i); });
       return;
-    } catch (const Released&) {  // another replica failed, and has said so
-      return;
+    } catch (const Released&) {
+      if (rendezvous().has_released()) return;  // another replica failed, and has said so
+      seat.error = late_release(i);
+      seat.is_consequence = true;
     } catch (const MissingRank&) {
       seat.keep_error(true);
     } catch (const CollectiveAborted&) {  // another replica's failure is why, if there is one

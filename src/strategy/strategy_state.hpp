@@ -33,6 +33,9 @@ struct ReplicaGroup {
   std::vector<std::optional<Stream>> communication_streams;
 };
 
+/// In place of a Released that no failure of this run has thrown: a function kept it from another run.
+std::exception_ptr late_release(int replica);
+
 /// What an exception says, for ReplicaFailure.
 std::string message_of(const std::exception_ptr& error);
 
