@@ -18,6 +18,8 @@ namespace {
 
 using Mode = ContextFrame::Mode;
 
+constexpr std::string_view kSyncOnRead = "a sync-on-read";
+
 void check_aggregation(const VariableState& state) {
   LOCKSTEP_EXPECTS(
       state.aggregation != VariableAggregation::none, InvalidArgument, "reading the variable '", state.name,
@@ -90,10 +92,11 @@ namespace {
 /// The same in a replica function, where every replica asks.
 Tensor aggregate_in_replica(const VariableState& state, const Tensor& own, ReplicaContext& context) {
   check_aggregation(state);
+  state.meet(context, kSyncOnRead);
   if (state.aggregation != VariableAggregation::only_first_replica)
     return context.all_reduce(reduce_op(state.aggregation), own);
   return context.merge_call_as(
-      "a sync-on-read",
+      kSyncOnRead,
       [](Strategy& strategy, const PerReplica<Tensor>& all) {
         return strategy.extended().broadcast_to(all[0]);
       },

@@ -3,7 +3,7 @@
 #include <lockstep/error.hpp>
 #include <lockstep/strategy/strategy.hpp>
 
-#include "strategy/default_strategy.hpp"
+#include "strategy/strategy_state.hpp"
 
 /// A variable's components, and who may touch them.
 namespace lockstep::detail {
@@ -52,6 +52,21 @@ std::vector<Tensor> VariableState::snapshot(const Variable& variable) {
   for (std::size_t i = 0; i < state.components.size(); ++i)
     copies.push_back((is_updated ? locked[i].clone() : locked[i]).read_only());
   return copies;
+}
+
+void VariableState::meet(const ReplicaContext& context, std::string_view operation) const {
+  const auto check = [operation](std::span<const Arrival* const> arrivals) {
+    const auto variable = [&](std::size_t r) {
+      return static_cast<const VariableState*>(arrivals[r]->payload);
+    };
+    for (std::size_t r = 1; r < arrivals.size(); ++r)
+      LOCKSTEP_EXPECTS(variable(r) == variable(0), CollectiveMismatch, operation, ": replica ", r,
+                       " names the variable '", variable(r)->name, "' where replica 0 names '",
+                       variable(0)->name, "'. Make the same calls in the same order on every replica.");
+  };
+  StrategyState& own = *strategy->state_;
+  own.rendezvous().meet(context.local_index(), {.operation = operation, .payload = this}, check,
+                        own.options.timeout);
 }
 
 void VariableState::raise_moved_from() {

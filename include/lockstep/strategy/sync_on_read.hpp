@@ -2,9 +2,9 @@
 
 namespace lockstep {
 
-/// While it lives, replica functions on this thread read on_read variables as cross-replica context does: the
-/// components combined by the variable's aggregation. Such a read is a collective: every replica must make
-/// it.
+/// While it lives, replica functions on this thread, and of the runs that this thread starts, read on_read
+/// variables as cross-replica context does: the components combined by the variable's aggregation. Such a
+/// read is a collective: every replica must make it, of the same variable.
 ///
 /// `const ls::sync_on_read guard; v.value();`
 class [[nodiscard]] sync_on_read {

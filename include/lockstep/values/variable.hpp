@@ -19,6 +19,7 @@
 
 namespace lockstep {
 
+class ReplicaContext;
 class Strategy;
 struct IndexedSlices;
 namespace detail {
@@ -178,6 +179,10 @@ struct VariableState {
   static Tensor aggregate(const Variable& variable);
   /// Read-only snapshots of all components, of one moment. @throws ContextError  the variable was moved from.
   static std::vector<Tensor> snapshot(const Variable& variable);
+
+  /// In a replica function, before what the replicas do about one variable together: all meet.
+  /// @throws CollectiveMismatch  they name different ones.
+  void meet(const ReplicaContext& context, std::string_view operation) const;
 
   /// @throws ContextError  the variable was moved from.
   static const std::shared_ptr<VariableState>& of(const Variable& variable) {
