@@ -1,5 +1,3 @@
-#include <utility>
-
 #include <lockstep/error.hpp>
 #include <lockstep/strategy/context.hpp>
 #include <lockstep/strategy/replica_context.hpp>
@@ -11,8 +9,7 @@ namespace lockstep {
 
 namespace {
 
-thread_local detail::ContextFrame* innermost = nullptr;
-thread_local bool within_default_context = false;
+thread_local detail::ContextFrame* innermost_frame = nullptr;
 thread_local std::optional<detail::ContextFrame> set_frame;  // what set_strategy made, always the outermost
 
 }  // namespace
@@ -25,36 +22,23 @@ ContextFrame::ContextFrame(Mode mode, Strategy& strategy, ReplicaContext* replic
       strategy_(strategy),
       replica_context_(replica_context),
       update_index_(update_index),
-      update_(update),
-      outer_(innermost) {
-  innermost = this;
-}
+      update_(update) {}
 
-ContextFrame::~ContextFrame() {
-  // Not always the innermost: a scope kept in an object may be left early.
-  ContextFrame** link = &innermost;
-  while (*link != nullptr && *link != this) link = &(*link)->outer_;
-  if (*link == this) *link = outer_;
-}
+ContextFrame*& ContextFrame::innermost() noexcept { return innermost_frame; }
 
-DefaultContext::DefaultContext() noexcept
-    : innermost_before_(std::exchange(innermost, nullptr)),
-      was_within_(std::exchange(within_default_context, true)) {}
-
-DefaultContext::~DefaultContext() {
-  innermost = innermost_before_;
-  within_default_context = was_within_;
-}
+DefaultContext::DefaultContext() noexcept : frame_(ContextFrame::Mode::default_context, default_strategy()) {}
 
 const ContextFrame* ContextFrame::top() noexcept {
-  const ContextFrame* frame = innermost;
+  const ContextFrame* frame = innermost_frame;
   while (frame != nullptr && frame->mode() == Mode::default_scope) frame = frame->outer();
-  return frame;
+  return frame != nullptr && frame->mode() == Mode::default_context ? nullptr : frame;
 }
 
 bool ContextFrame::in_default_scope() noexcept {
-  for (const ContextFrame* frame = innermost; frame != nullptr; frame = frame->outer())
+  for (const ContextFrame* frame = innermost_frame; frame != nullptr; frame = frame->outer()) {
+    if (frame->mode() == Mode::default_context) return false;
     if (frame->mode() == Mode::default_scope) return true;
+  }
   return false;
 }
 
@@ -87,8 +71,8 @@ std::optional<int> get_update_replica_id() {
 }
 
 void set_strategy(Strategy* strategy) {
-  const bool settable = !within_default_context &&
-                        (innermost == nullptr || (set_frame.has_value() && innermost == &*set_frame));
+  const bool settable =
+      innermost_frame == nullptr || (set_frame.has_value() && innermost_frame == &*set_frame);
   LOCKSTEP_EXPECTS(settable, ContextError, "set_strategy(",
                    strategy != nullptr ? strategy->name() : "nullptr", ") inside a scope of ",
                    get_strategy().name(), ". Leave the scope first.");

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 
+#include <lockstep/detail/thread_guard.hpp>
 #include <lockstep/device_manager.hpp>
 
 /// Which strategy and context the current thread is in. Each thread has its own; a new thread starts in the
@@ -36,16 +37,14 @@ namespace detail {
 struct VariableUpdate;
 
 /// One entry of the thread's stack of contexts.
-class [[nodiscard]] ContextFrame {
+class [[nodiscard]] ContextFrame : public ThreadGuard<ContextFrame> {
  public:
   /// default_scope: the default strategy's own scope, in which everything answers as outside every scope.
-  enum class Mode : std::uint8_t { cross_replica, replica, update, default_scope };
+  /// default_context: nothing that is around it counts.
+  enum class Mode : std::uint8_t { cross_replica, replica, update, default_scope, default_context };
 
   ContextFrame(Mode mode, Strategy& strategy, ReplicaContext* replica_context = nullptr,
                int update_index = -1, VariableUpdate* update = nullptr) noexcept;
-  ~ContextFrame();
-  ContextFrame(const ContextFrame&) = delete;
-  ContextFrame& operator=(const ContextFrame&) = delete;
 
   Mode mode() const noexcept { return mode_; }
   Strategy& strategy() const noexcept { return strategy_; }
@@ -53,7 +52,6 @@ class [[nodiscard]] ContextFrame {
   int update_index() const noexcept { return update_index_; }
   /// Null outside `update` of a variable.
   VariableUpdate* update() const noexcept { return update_; }
-  const ContextFrame* outer() const noexcept { return outer_; }
 
   /// The innermost entry; null in the default context.
   static const ContextFrame* top() noexcept;
@@ -61,12 +59,15 @@ class [[nodiscard]] ContextFrame {
   static bool in_default_scope() noexcept;
 
  private:
+  friend class ThreadGuard<ContextFrame>;
+  static constexpr std::string_view kGuardName = "a StrategyScope";
+  static ContextFrame*& innermost() noexcept;
+
   Mode mode_;
   Strategy& strategy_;
   ReplicaContext* replica_context_;
   int update_index_;
   VariableUpdate* update_;
-  ContextFrame* outer_;
 };
 
 /// The default context on this thread while it lives, whichever scopes it is in: for functions of the user's
@@ -74,19 +75,15 @@ class [[nodiscard]] ContextFrame {
 class [[nodiscard]] DefaultContext {
  public:
   DefaultContext() noexcept;
-  ~DefaultContext();
-  DefaultContext(const DefaultContext&) = delete;
-  DefaultContext& operator=(const DefaultContext&) = delete;
 
  private:
-  ContextFrame* innermost_before_;
-  bool was_within_;
+  ContextFrame frame_;
 };
 
 }  // namespace detail
 
-/// Cross-replica context of a strategy until the end of the block, on this thread, which must be the one that
-/// leaves it: variables made meanwhile are the strategy's.
+/// Cross-replica context of a strategy until the end of the block, on this thread: variables made meanwhile
+/// are the strategy's. Its destruction on another thread ends the program, with a message (std::terminate).
 class [[nodiscard]] StrategyScope {
  public:
   /// @throws ContextError  in a replica function, or in another strategy's scope.

@@ -234,6 +234,31 @@ TEST_CASE("a scope that is left before one entered after it leaves that one", "[
   REQUIRE(ask() == in_default());
 }
 
+TEST_CASE("guards of every kind may be left in any order", "[strategy][context]") {
+  Replicas s(2);
+  const Device device = s.extended().worker_devices()[1];
+  const Device outside = current_device();
+  std::optional<DeviceScope> outer(std::in_place, device), inner(std::in_place, device);
+  outer.reset();
+  REQUIRE(current_device() == device);
+  inner.reset();
+  REQUIRE(current_device() == outside);
+
+  const Stream first(device), second(device);
+  const StreamRef before = current_stream(device);
+  std::optional<StreamScope> outer_stream(std::in_place, first), inner_stream(std::in_place, second);
+  outer_stream.reset();
+  REQUIRE(current_stream(device) == second);
+  inner_stream.reset();
+  REQUIRE(current_stream(device) == before);
+
+  std::optional<sync_on_read> outer_read(std::in_place), inner_read(std::in_place);
+  outer_read.reset();
+  REQUIRE(sync_on_read::is_active());
+  inner_read.reset();
+  REQUIRE(!sync_on_read::is_active());
+}
+
 TEST_CASE("contexts are restored when a function throws", "[strategy][context]") {
   Replicas strategy(2);
   REQUIRE_THROWS(strategy.run([] { throw 1; }));
