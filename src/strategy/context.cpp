@@ -4,6 +4,7 @@
 #include <lockstep/strategy/strategy.hpp>
 
 #include "strategy/default_strategy.hpp"
+#include "strategy/strategy_state.hpp"
 
 namespace lockstep {
 
@@ -23,6 +24,23 @@ ContextFrame::ContextFrame(Mode mode, Strategy& strategy, ReplicaContext* replic
       replica_context_(replica_context),
       update_index_(update_index),
       update_(update) {}
+
+ContextFrame::ContextFrame(Kept, Mode mode, Strategy& strategy) : ContextFrame(mode, strategy) {
+  life_ = strategy.state_->life;
+}
+
+void ContextFrame::raise_strategy_destroyed() {
+  raise<ContextError>(
+      {__FILE__, __LINE__, __func__},
+      "This thread is in the scope of a strategy that has been destroyed. Leave the scope, or "
+      "call set_strategy(nullptr), before the strategy is.");
+}
+
+bool ContextFrame::is_in_run_of(const Strategy& strategy) noexcept {
+  for (const ContextFrame* frame = innermost_frame; frame != nullptr; frame = frame->outer())
+    if (frame->mode() == Mode::replica && &frame->strategy_ == &strategy) return true;
+  return false;
+}
 
 ContextFrame*& ContextFrame::innermost() noexcept { return innermost_frame; }
 
@@ -78,13 +96,14 @@ void set_strategy(Strategy* strategy) {
                    get_strategy().name(), ". Leave the scope first.");
   set_frame.reset();
   if (strategy != nullptr && strategy != &detail::default_strategy())
-    set_frame.emplace(Mode::cross_replica, *strategy);
+    set_frame.emplace(ContextFrame::Kept(), Mode::cross_replica, *strategy);
 }
 
 StrategyScope::StrategyScope(Strategy& strategy) {
   strategy.extended().check_cross_replica("scope");
   const bool is_default = &strategy == &detail::default_strategy();
-  frame_.emplace(is_default && ContextFrame::top() == nullptr ? Mode::default_scope : Mode::cross_replica,
+  frame_.emplace(ContextFrame::Kept(),
+                 is_default && ContextFrame::top() == nullptr ? Mode::default_scope : Mode::cross_replica,
                  strategy);
 }
 

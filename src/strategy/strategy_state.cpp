@@ -83,6 +83,7 @@ StreamRef ReplicaGroup::communication_stream(int i) {
 StrategyState::StrategyState(Strategy& strategy_, std::vector<std::vector<Device>> logical_devices,
                              std::vector<Device> parameter_devices, const CommunicationOptions& options_)
     : strategy(strategy_),
+      life(&strategy_, [](const Strategy*) {}),
       groups(std::make_move_iterator(logical_devices.begin()),
              std::make_move_iterator(logical_devices.end())),
       meeting_place(groups.size() == 1 ? nullptr : std::make_unique<Rendezvous>(labels(groups))),

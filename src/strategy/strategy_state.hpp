@@ -52,6 +52,7 @@ struct StrategyState {
   StrategyState& operator=(const StrategyState&) = delete;
 
   const Strategy& strategy;
+  const std::shared_ptr<const Strategy> life;         // the strategy's; who may outlive it has a weak one
   std::vector<ReplicaGroup> groups;                   // one per logical device
   const std::unique_ptr<Rendezvous> meeting_place;    // null: the only group's
   const std::vector<Device> other_parameter_devices;  // of variables; none: the replicas'

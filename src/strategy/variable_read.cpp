@@ -81,10 +81,10 @@ Tensor VariableState::aggregate(const Variable& variable) {
   const ReduceOp op = reduce_op(state.aggregation);
   reduced_dtype(op, state.dtype);  // refuses booleans
   const Device& device = state.devices[component_here(state)];
-  const std::unique_lock calls(state.strategy->state_->mutex, std::try_to_lock);
+  const std::unique_lock calls(state.strategy().state_->mutex, std::try_to_lock);
   std::vector<Tensor> components = snapshot(variable);
   if (!calls) return aggregate_beside_run(state, components, device);
-  return state.strategy->extended().reduce_to(op, PerReplica<Tensor>(std::move(components)), device)[0];
+  return state.strategy().extended().reduce_to(op, PerReplica<Tensor>(std::move(components)), device)[0];
 }
 
 namespace {
@@ -108,9 +108,9 @@ Tensor aggregate_in_replica(const VariableState& state, const Tensor& own, Repli
 Tensor read_variable(const Variable& variable) {
   const VariableState& state = *VariableState::of(variable);
   const ContextFrame* const top = ContextFrame::top();
-  const bool is_plain = state.strategy == &default_strategy();
-  LOCKSTEP_EXPECTS(top == nullptr || is_plain || &top->strategy() == state.strategy, ContextError,
-                   "reading the variable '", state.name, "' of ", state.strategy->name(),
+  const bool is_plain = &state.strategy() == &default_strategy();
+  LOCKSTEP_EXPECTS(top == nullptr || is_plain || &top->strategy() == &state.strategy(), ContextError,
+                   "reading the variable '", state.name, "' of ", state.strategy().name(),
                    " inside the scope of another strategy, ", top->strategy().name(),
                    ". Strategies cannot be mixed: leave that scope first.");
   const std::size_t n = state.components.size();

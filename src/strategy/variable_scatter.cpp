@@ -78,7 +78,7 @@ void write_variable(Variable& variable, Write write, const IndexedSlices& slices
   VariableState& state = *VariableState::of(variable);
   check_scatter(state, write, slices);
   const ContextFrame* const top = ContextFrame::top();
-  const bool in_own = top != nullptr && &top->strategy() == state.strategy;
+  const bool in_own = top != nullptr && &top->strategy() == &state.strategy();
   if (in_own && top->mode() == Mode::update) {
     const ScatterPlan plan(slices, name(write));
     const std::size_t i = state.components.size() > 1 ? static_cast<std::size_t>(top->update_index()) : 0;
@@ -95,8 +95,8 @@ void write_variable(Variable& variable, Write write, const IndexedSlices& slices
         },
         slices, std::uint64_t{reinterpret_cast<std::uintptr_t>(&state)});
   } else {
-    state.strategy->extended().in_cross_replica_context(name(write),
-                                                        [&] { scatter_all(state, write, slices); });
+    state.strategy().extended().in_cross_replica_context(name(write),
+                                                         [&] { scatter_all(state, write, slices); });
   }
 }
 

@@ -18,7 +18,7 @@ std::vector<Device> devices_of(const std::vector<Tensor>& components) {
 
 }  // namespace
 
-VariableState::VariableState(const VariableOptions& options, Strategy& strategy_,
+VariableState::VariableState(const VariableOptions& options, Strategy& strategy,
                              std::vector<Tensor> components_, bool is_one_per_replica_)
     : name(options.name),
       trainable(options.trainable.value_or(options.synchronization != VariableSynchronization::on_read)),
@@ -28,12 +28,13 @@ VariableState::VariableState(const VariableOptions& options, Strategy& strategy_
       aggregation(options.aggregation),
       dtype(components_[0].dtype()),
       shape(components_[0].shape()),
-      strategy(&strategy_),
       devices(devices_of(components_)),
       components(components_.size()),
       is_one_per_replica(is_one_per_replica_),
       is_sync_on_read(synchronization == VariableSynchronization::on_read && is_one_per_replica &&
-                      strategy_.synchronises()) {
+                      strategy.synchronises()),
+      strategy_(strategy),
+      life_(strategy.state_->life) {
   for (std::size_t i = 0; i < components.size(); ++i) components[i].tensor = std::move(components_[i]);
 }
 
@@ -64,9 +65,16 @@ void VariableState::meet(const ReplicaContext& context, std::string_view operati
                        " names the variable '", variable(r)->name, "' where replica 0 names '",
                        variable(0)->name, "'. Make the same calls in the same order on every replica.");
   };
-  StrategyState& own = *strategy->state_;
+  StrategyState& own = *strategy().state_;
   own.rendezvous().meet(context.local_index(), {.operation = operation, .payload = this}, check,
                         own.options.timeout);
+}
+
+void VariableState::raise_strategy_destroyed() const {
+  raise<ContextError>({__FILE__, __LINE__, __func__},
+                      concat("Variable '", name,
+                             "': the strategy that it was made by has been destroyed. Keep a strategy for as "
+                             "long as its variables are used."));
 }
 
 void VariableState::raise_moved_from() {

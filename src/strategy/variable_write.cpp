@@ -93,14 +93,14 @@ Written aggregate(const Variable& variable, Write write, const PerReplica<Tensor
       LOCKSTEP_EXPECTS(!same, InvalidArgument, name(write), " of the variable '", state.name,
                        "' with aggregation sum: every replica gave the same object, whose sum over ", n,
                        " replicas is hardly meant. Give each replica's own Tensor.");
-      return {state.strategy->extended().reduce_to(ReduceOp::sum, values, variable)};
+      return {state.strategy().extended().reduce_to(ReduceOp::sum, values, variable)};
     case VariableAggregation::mean:
       if (same) return {values[0]};
       LOCKSTEP_EXPECTS(is_floating(state.dtype), InvalidArgument, name(write), " of the variable '",
                        state.name, "' with aggregation mean: it holds ", state.dtype,
                        ", and the replicas gave different Tensors. ",
                        "Use a floating dtype, or another aggregation.");
-      return {state.strategy->extended().reduce_to(ReduceOp::mean, values, variable)};
+      return {state.strategy().extended().reduce_to(ReduceOp::mean, values, variable)};
     case VariableAggregation::only_first_replica:
     case VariableAggregation::none: break;  // none was refused before the merge call
   }
@@ -205,7 +205,7 @@ void write_in_replica(Variable& variable, Write write, const Value& value, Repli
 
 /// Whether a write in a replica function concerns that replica alone.
 bool is_local(const VariableState& state) {
-  const bool is_only_replica = state.strategy->num_replicas_in_sync() == 1;
+  const bool is_only_replica = state.strategy().num_replicas_in_sync() == 1;
   return state.is_sync_on_read ||
          (state.synchronization == VariableSynchronization::on_read && is_only_replica);
 }
@@ -215,7 +215,7 @@ template <class Value>
 void write_here(Variable& variable, Write write, const Value& value) {
   VariableState& state = *VariableState::of(variable);
   const ContextFrame* top = ContextFrame::top();
-  const bool in_own = top != nullptr && &top->strategy() == state.strategy;
+  const bool in_own = top != nullptr && &top->strategy() == &state.strategy();
   const auto component = [&](int i) { return state.components.size() > 1 ? static_cast<std::size_t>(i) : 0; };
   if (in_own && top->mode() == Mode::update) {
     check_written(state, write, {value});
@@ -231,8 +231,8 @@ void write_here(Variable& variable, Write write, const Value& value) {
       write_in_replica(variable, write, value, *top->replica_context());
     }
   } else {
-    state.strategy->extended().in_cross_replica_context(name(write),
-                                                        [&] { write_components(state, write, {value}); });
+    state.strategy().extended().in_cross_replica_context(name(write),
+                                                         [&] { write_components(state, write, {value}); });
   }
 }
 

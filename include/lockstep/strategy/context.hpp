@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include <lockstep/detail/thread_guard.hpp>
@@ -28,7 +29,8 @@ ReplicaContext* get_replica_context();
 std::optional<int> get_update_replica_id();
 
 /// Makes a strategy current on this thread without a guard, until it is set to null, which returns to the
-/// default context; the strategy must live as long.
+/// default context: to be done before the strategy is destroyed, after which questions for it throw
+/// ContextError.
 /// @throws ContextError  inside any scope.
 void set_strategy(Strategy* strategy);
 
@@ -46,8 +48,16 @@ class [[nodiscard]] ContextFrame : public ThreadGuard<ContextFrame> {
   ContextFrame(Mode mode, Strategy& strategy, ReplicaContext* replica_context = nullptr,
                int update_index = -1, VariableUpdate* update = nullptr) noexcept;
 
+  /// One that the caller keeps, perhaps for longer than the strategy.
+  struct Kept {};
+  ContextFrame(Kept, Mode mode, Strategy& strategy);
+
   Mode mode() const noexcept { return mode_; }
-  Strategy& strategy() const noexcept { return strategy_; }
+  /// @throws ContextError  it was destroyed.
+  Strategy& strategy() const {
+    if (life_ && life_->expired()) raise_strategy_destroyed();
+    return strategy_;
+  }
   ReplicaContext* replica_context() const noexcept { return replica_context_; }
   int update_index() const noexcept { return update_index_; }
   /// Null outside `update` of a variable.
@@ -57,17 +67,21 @@ class [[nodiscard]] ContextFrame : public ThreadGuard<ContextFrame> {
   static const ContextFrame* top() noexcept;
   /// Whether the default strategy's scope is among the entries.
   static bool in_default_scope() noexcept;
+  /// Whether this thread is in a replica function of the strategy's, or in something that is called there.
+  static bool is_in_run_of(const Strategy& strategy) noexcept;
 
  private:
   friend class ThreadGuard<ContextFrame>;
   static constexpr std::string_view kGuardName = "a StrategyScope";
   static ContextFrame*& innermost() noexcept;
+  [[noreturn]] static void raise_strategy_destroyed();
 
   Mode mode_;
   Strategy& strategy_;
   ReplicaContext* replica_context_;
   int update_index_;
   VariableUpdate* update_;
+  std::optional<std::weak_ptr<const Strategy>> life_;  // of one that is kept
 };
 
 /// The default context on this thread while it lives, whichever scopes it is in: for functions of the user's

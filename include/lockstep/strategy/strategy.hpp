@@ -84,8 +84,9 @@ class CrossReplicaReduce;
 }  // namespace detail
 
 /// A way to keep replicas of a computation in step: which devices they run on, how values and variables are
-/// kept on them, how they are combined. Neither copied nor moved; variables made in its scope must not
-/// outlive its use.
+/// kept on them, how they are combined. Neither copied nor moved. What is made in its scope, and the scope
+/// itself, are used while it lives: reads and writes of its variables, and calls in the scope, throw
+/// ContextError after that.
 ///
 /// Calls are allowed in the strategy's cross-replica context, and in the default context, where they enter
 /// its scope by themselves; elsewhere they throw ContextError. Several host threads may call one strategy;
@@ -238,6 +239,7 @@ class Strategy {
   friend class StrategyExtended;
   friend class ReplicaContext;
   friend struct detail::VariableState;
+  friend class detail::ContextFrame;
   friend class detail::ReplicaRun;
   friend class detail::CrossReplicaReduce;
 

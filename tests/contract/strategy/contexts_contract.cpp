@@ -1,3 +1,4 @@
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -232,6 +233,55 @@ TEST_CASE("a scope that is left before one entered after it leaves that one", "[
   REQUIRE(ask() == in_cross_replica(s));
   inner.reset();
   REQUIRE(ask() == in_default());
+}
+
+TEST_CASE("a scope whose strategy is destroyed says so", "[strategy][context]") {
+  const auto destroyed = says("scope of a strategy that has been destroyed", "Leave the scope");
+  std::optional<Replicas> strategy(std::in_place, 2);
+  Replicas other(1);
+  Variable plain(Tensor::scalar(1.0f));
+  const auto check = [&] {
+    REQUIRE_THROWS_MATCHES(get_strategy(), ContextError, destroyed);
+    REQUIRE_THROWS_MATCHES(has_strategy(), ContextError, destroyed);
+    REQUIRE_THROWS_MATCHES(Variable(Tensor::scalar(1.0f)), ContextError, destroyed);
+    REQUIRE_THROWS_MATCHES(other.run([] {}), ContextError, destroyed);
+    REQUIRE(plain.value().item<float>() == 1);
+  };
+  SECTION("scope") {
+    auto scope = std::make_unique<StrategyScope>(*strategy);
+    strategy.reset();
+    check();
+    scope.reset();
+  }
+  SECTION("set_strategy") {
+    set_strategy(&*strategy);
+    strategy.reset();
+    check();
+    set_strategy(nullptr);
+  }
+  REQUIRE(ask() == in_default());
+}
+
+TEST_CASE("a variable whose strategy is destroyed says so", "[strategy][context]") {
+  const auto destroyed = says("Variable 'w'", "has been destroyed", "Keep a strategy");
+  std::optional<Replicas> strategy(std::in_place, 2);
+  auto variable = strategy->make_variable(Tensor::zeros({2}), {.name = "w"});
+  auto total =
+      strategy->make_variable(Tensor::zeros({2}), {.name = "w",
+                                                   .synchronization = VariableSynchronization::on_read,
+                                                   .aggregation = VariableAggregation::sum});
+  strategy.reset();
+  Replicas other(2);
+  for (Variable each : {variable, total}) {
+    REQUIRE_THROWS_MATCHES(each.value(), ContextError, destroyed);
+    REQUIRE_THROWS_MATCHES(each.assign(1.0f), ContextError, destroyed);
+    REQUIRE_THROWS_MATCHES(each.strategy(), ContextError, destroyed);
+    REQUIRE_THROWS_MATCHES(other.run([&] { each.value(); }), ContextError, destroyed);
+    REQUIRE(!other.extended().variable_created_in_scope(each));
+    REQUIRE(each.name() == "w");
+  }
+  const IndexedSlices rows{Tensor::ones({1}), Tensor::zeros({1}, DType::i64), {2}};
+  REQUIRE_THROWS_MATCHES(variable.scatter_add(rows), ContextError, destroyed);
 }
 
 TEST_CASE("guards of every kind may be left in any order", "[strategy][context]") {
