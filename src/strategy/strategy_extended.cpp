@@ -49,7 +49,7 @@ void StrategyExtended::in_cross_replica_context(std::string_view what,
   check_cross_replica(what);
   // The default strategy's calls share nothing: a lock would be one for all threads of the process.
   if (&strategy_ == &detail::default_strategy()) return fn();
-  const std::lock_guard lock(strategy_.state_->mutex);
+  const detail::StrategyState::Call call(*strategy_.state_, what);
   in_context(fn);
 }
 

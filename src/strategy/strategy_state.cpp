@@ -12,6 +12,7 @@
 #include "collectives/packed_all_reduce.hpp"
 #include "detail/numa.hpp"
 #include "detail/stack_memory.hpp"
+#include "detail/thread_end.hpp"
 
 namespace lockstep::detail {
 
@@ -94,7 +95,46 @@ StrategyState::StrategyState(Strategy& strategy_, std::vector<std::vector<Device
       threads(num_replicas(), [this](int i) {
         const Device& device = groups.front().devices[static_cast<std::size_t>(i)];
         Numa::machine().bind_thread(DeviceManager::instance().info(device).numa_node);
-      }) {}
+      }) {
+  ThreadEnd::watch();
+}
+
+StrategyState::Call::Call(StrategyState& state, std::string_view what)
+    : state_(state),
+      lock_([&] {
+        LOCKSTEP_EXPECTS(!state.is_forked(), ContextError, what,
+                         ": this process is a fork of the one in which ", state.strategy.name(),
+                         " was used, and has none of its threads. Make the strategy after the fork, or fork "
+                         "before its first run.");
+        return std::unique_lock(state.mutex);
+      }()),
+      outer_(state.called_in.load(std::memory_order_relaxed)) {
+  LOCKSTEP_EXPECTS(
+      !state.is_closed, ContextError, what,
+      ": the strategy is being destroyed. Make no calls of it then: end the threads that do, and "
+      "thread_local objects, before.");
+  state.called_in.store(Process(), std::memory_order_relaxed);
+}
+
+StrategyState::Call::~Call() {
+  // A fork that was made meanwhile cannot unlock the mutex.
+  if (!state_.called_in.load(std::memory_order_relaxed).is_forked())
+    state_.called_in.store(outer_, std::memory_order_relaxed);
+}
+
+bool StrategyState::close() {
+  if (is_forked() || ContextFrame::is_in_run_of(strategy)) return false;
+  {
+    std::unique_lock lock(mutex, std::defer_lock);
+    if (!ThreadEnd::has_begun())
+      lock.lock();
+    else if (!lock.try_lock())
+      return false;
+    is_closed = true;
+  }
+  threads.stop();
+  return true;
+}
 
 int StrategyState::logical_device_on(const std::vector<Device>& devices) const noexcept {
   const auto found = std::ranges::find(groups, devices, &ReplicaGroup::devices);

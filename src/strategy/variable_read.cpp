@@ -81,7 +81,9 @@ Tensor VariableState::aggregate(const Variable& variable) {
   const ReduceOp op = reduce_op(state.aggregation);
   reduced_dtype(op, state.dtype);  // refuses booleans
   const Device& device = state.devices[component_here(state)];
-  const std::unique_lock calls(state.strategy().state_->mutex, std::try_to_lock);
+  StrategyState& own = *state.strategy().state_;
+  std::unique_lock calls(own.mutex, std::defer_lock);
+  if (!own.is_forked()) calls.try_lock();
   std::vector<Tensor> components = snapshot(variable);
   if (!calls) return aggregate_beside_run(state, components, device);
   return state.strategy().extended().reduce_to(op, PerReplica<Tensor>(std::move(components)), device)[0];

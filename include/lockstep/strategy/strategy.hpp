@@ -94,7 +94,11 @@ class CrossReplicaReduce;
 /// caller's are called meanwhile by `run`, `update`, `update_non_slot` and merge calls alone: what these wait
 /// for may read variables and take elements of datasets, but not run, reduce or write. A call returns when
 /// its work is enqueued on the devices' current streams; only functions of the caller's wait for a device,
-/// and destruction, which waits for the devices' current streams.
+/// and destruction, which waits for other threads' calls and the devices' current streams; calls meanwhile,
+/// as by thread_local objects of replicas, throw ContextError. std::exit destroys no strategy that is in use.
+///
+/// A fork of the process has none of its threads. There, calls of a strategy that has run several replicas
+/// before, or that was in a call, throw ContextError; it can be destroyed, and its variables be read.
 class Strategy {
  public:
   virtual ~Strategy();
@@ -274,7 +278,7 @@ class Strategy {
   /// The logical devices of the replica that the context at hand is about.
   std::vector<Device> logical_devices_here(std::string_view what) const;
 
-  std::unique_ptr<detail::StrategyState> state_;
+  detail::StrategyState* const state_;  // owned
 };
 
 namespace detail {
