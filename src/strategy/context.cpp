@@ -99,12 +99,18 @@ void set_strategy(Strategy* strategy) {
     set_frame.emplace(ContextFrame::Kept(), Mode::cross_replica, *strategy);
 }
 
-StrategyScope::StrategyScope(Strategy& strategy) {
+namespace {
+
+/// The mode of a scope of the strategy's that is entered here.
+Mode checked_mode(Strategy& strategy) {
   strategy.extended().check_cross_replica("scope");
   const bool is_default = &strategy == &detail::default_strategy();
-  frame_.emplace(ContextFrame::Kept(),
-                 is_default && ContextFrame::top() == nullptr ? Mode::default_scope : Mode::cross_replica,
-                 strategy);
+  return is_default && ContextFrame::top() == nullptr ? Mode::default_scope : Mode::cross_replica;
 }
+
+}  // namespace
+
+StrategyScope::StrategyScope(Strategy& strategy)
+    : frame_(ContextFrame::Kept(), checked_mode(strategy), strategy) {}
 
 }  // namespace lockstep

@@ -106,7 +106,7 @@ class [[nodiscard]] StrategyScope {
   StrategyScope& operator=(const StrategyScope&) = delete;
 
  private:
-  std::optional<detail::ContextFrame> frame_;
+  detail::ContextFrame frame_;
 };
 
 }  // namespace lockstep

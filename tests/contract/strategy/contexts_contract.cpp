@@ -1,4 +1,3 @@
-#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -248,7 +247,7 @@ TEST_CASE("a scope whose strategy is destroyed says so", "[strategy][context]") 
     REQUIRE(plain.value().item<float>() == 1);
   };
   SECTION("scope") {
-    auto scope = std::make_unique<StrategyScope>(*strategy);
+    std::optional<StrategyScope> scope(std::in_place, *strategy);
     strategy.reset();
     check();
     scope.reset();
