@@ -9,7 +9,7 @@ namespace lockstep {
 
 namespace {
 
-thread_local const Device* innermost_device = nullptr;
+thread_local DeviceScope* innermost_scope = nullptr;
 
 }  // namespace
 
@@ -107,13 +107,9 @@ backend::Backend& DeviceManager::backend(DeviceKind kind) {
 
 const Device& current_device() {
   static const Device& host = *new Device();
-  return innermost_device != nullptr ? *innermost_device : host;
+  return innermost_scope != nullptr ? innermost_scope->device_ : host;
 }
 
-DeviceScope::DeviceScope(const Device& device) : outer_(innermost_device), device_(device) {
-  innermost_device = &device_;
-}
-
-DeviceScope::~DeviceScope() { innermost_device = outer_; }
+DeviceScope*& DeviceScope::innermost() noexcept { return innermost_scope; }
 
 }  // namespace lockstep

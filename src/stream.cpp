@@ -8,7 +8,7 @@ namespace lockstep {
 
 namespace {
 
-thread_local const StreamScope* innermost_scope = nullptr;
+thread_local StreamScope* innermost_scope = nullptr;
 
 }  // namespace
 
@@ -70,23 +70,22 @@ StreamRef Stream::borrow(CUstream_st* stream, const Device& device) {
 }
 
 StreamRef current_stream(const Device& device) {
-  for (const StreamScope* scope = innermost_scope; scope != nullptr; scope = scope->outer_) {
+  for (const StreamScope* scope = innermost_scope; scope != nullptr; scope = scope->outer()) {
     if (scope->stream_.device_backend().device() == device) return scope->stream_;
   }
   return DeviceManager::instance().open(device).default_stream();
 }
 
 StreamRef current_stream(backend::DeviceBackend& device) {
-  for (const StreamScope* scope = innermost_scope; scope != nullptr; scope = scope->outer_)
+  for (const StreamScope* scope = innermost_scope; scope != nullptr; scope = scope->outer())
     if (&scope->stream_.device_backend() == &device) return scope->stream_;
   return device.default_stream();
 }
 
-StreamScope::StreamScope(StreamRef stream) : stream_(stream), outer_(innermost_scope) {
+StreamScope::StreamScope(StreamRef stream) : stream_(stream) {
   stream_.device_backend();  // throws for a moved-from Stream
-  innermost_scope = this;
 }
 
-StreamScope::~StreamScope() { innermost_scope = outer_; }
+StreamScope*& StreamScope::innermost() noexcept { return innermost_scope; }
 
 }  // namespace lockstep

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <lockstep/backend/backend.hpp>
+#include <lockstep/detail/thread_guard.hpp>
 #include <lockstep/device.hpp>
 
 namespace lockstep {
@@ -56,16 +57,19 @@ class DeviceManager {
 /// `update`, else CPU:0.
 const Device& current_device();
 
-/// Makes `device` the current one on this thread until the end of the block.
-class [[nodiscard]] DeviceScope {
+/// Makes `device` the current one on this thread until the end of the block. Like every guard of the library
+/// it is destroyed on the thread that made it, in any order: on another thread that ends the program, with a
+/// message (std::terminate).
+class [[nodiscard]] DeviceScope : public detail::ThreadGuard<DeviceScope> {
  public:
-  explicit DeviceScope(const Device& device);
-  ~DeviceScope();
-  DeviceScope(const DeviceScope&) = delete;
-  DeviceScope& operator=(const DeviceScope&) = delete;
+  explicit DeviceScope(const Device& device) : device_(device) {}
 
  private:
-  const Device* outer_;
+  friend class detail::ThreadGuard<DeviceScope>;
+  friend const Device& current_device();
+  static constexpr std::string_view kGuardName = "a DeviceScope";
+  static DeviceScope*& innermost() noexcept;
+
   Device device_;
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <lockstep/backend/handles.hpp>
+#include <lockstep/detail/thread_guard.hpp>
 #include <lockstep/device.hpp>
 
 struct CUstream_st;
@@ -70,16 +71,16 @@ StreamRef current_stream(const Device& device);
 StreamRef current_stream(backend::DeviceBackend& device);
 
 /// Makes `stream` the current one of its device on this thread, until the end of the block.
-class [[nodiscard]] StreamScope {
+class [[nodiscard]] StreamScope : public detail::ThreadGuard<StreamScope> {
  public:
   explicit StreamScope(StreamRef stream);
-  ~StreamScope();
-  StreamScope(const StreamScope&) = delete;
-  StreamScope& operator=(const StreamScope&) = delete;
 
  private:
+  friend class detail::ThreadGuard<StreamScope>;
+  static constexpr std::string_view kGuardName = "a StreamScope";
+  static StreamScope*& innermost() noexcept;
+
   StreamRef stream_;
-  const StreamScope* outer_;
   friend StreamRef current_stream(const Device& device);
   friend StreamRef current_stream(backend::DeviceBackend& device);
 };

@@ -14,6 +14,7 @@
 #include <lockstep/error.hpp>
 
 #include "detail/parking.hpp"
+#include "detail/process.hpp"
 
 namespace lockstep::detail {
 namespace {
@@ -119,8 +120,9 @@ struct Rendezvous::Impl {
   // Whether `failure` is not none. Who sets it looks at the stamps afterwards, who stamps looks at it
   // afterwards: either the one sees that a meeting is complete, or the other that it must ask `judge`.
   alignas(64) std::atomic<bool> has_failed{false};
-  std::uint64_t first = 0;  // index of the first meeting since `reset`
-  std::mutex mutex;         // guards what follows
+  std::uint64_t first = 0;            // index of the first meeting since `reset`
+  Process process = Process::none();  // of the last `reset`
+  std::mutex mutex;                   // guards what follows
   Failure failure = Failure::none;
   int failed_rank = -1;
   std::string failure_text;
@@ -150,6 +152,10 @@ bool Rendezvous::meet(const Turn& turn, std::span<const Arrival> arrivals, const
   const std::string_view operation = arrivals.front().operation;
   const std::uint64_t meeting =
       impl_->own[static_cast<std::size_t>(ranks.front())].next.load(std::memory_order_relaxed);
+  LOCKSTEP_EXPECTS(
+      !impl_->process.is_forked(), ContextError, operation,
+      ": this process is a fork of the one that the replicas run in, and has none of the others. "
+      "End it by _exit or exec, without calls that replicas make together.");
   // Nothing that the rank brings now may be looked at any more.
   if (impl_->has_failed.load(std::memory_order_seq_cst)) impl_->judge(meeting, ranks, operation);
 
@@ -200,7 +206,13 @@ bool Rendezvous::is_aborted() const noexcept {
   return impl_->failure == Impl::Failure::aborted;
 }
 
+bool Rendezvous::has_released() const noexcept {
+  std::lock_guard lock(impl_->mutex);
+  return impl_->failure == Impl::Failure::failed;
+}
+
 void Rendezvous::reset() {
+  impl_->process = Process();
   // Beyond whatever is stamped: no rank has gone further than the one after rank 0's next.
   impl_->first = impl_->own.front().next.load(std::memory_order_relaxed) + 3;
   for (Impl::Own& own : impl_->own) {

@@ -122,6 +122,8 @@ class Rendezvous {
   /// Whoever waits, now or later, gets CollectiveAborted; `reset` does not undo it.
   void abort(const std::string& cause) noexcept;
   bool is_aborted() const noexcept;
+  /// Whether a rank has failed: who waited got Released.
+  bool has_released() const noexcept;
   /// Everybody is back, nobody has failed, and calls count from 0. @pre nobody is meeting.
   void reset();
 

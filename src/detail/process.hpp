@@ -1,18 +1,26 @@
 #pragma once
 
-#include <unistd.h>
+#include <cstdint>
 
 namespace lockstep::detail {
 
-/// The process that makes an object. A fork of it has a copy of the object, but of its threads none: there
+/// The process that makes it. A fork of that one has copies of its objects, but of its threads none: there
 /// nothing may wait for them, nor for what they hold.
 class Process {
  public:
+  Process() noexcept : number_(current()) {}
+  /// No process: none is a fork of it.
+  static Process none() noexcept { return Process(0); }
+
   /// Whether the calling process is a fork of that one.
-  bool is_forked() const noexcept { return pid_ != ::getpid(); }
+  bool is_forked() const noexcept { return number_ != 0 && number_ != current(); }
 
  private:
-  pid_t pid_ = ::getpid();
+  explicit Process(std::uint64_t number) noexcept : number_(number) {}
+  /// One more in each fork.
+  static std::uint64_t current() noexcept;
+
+  std::uint64_t number_;
 };
 
 }  // namespace lockstep::detail

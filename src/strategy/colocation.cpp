@@ -3,22 +3,16 @@
 namespace lockstep {
 
 namespace {
-thread_local ColocationScope* innermost = nullptr;
+thread_local ColocationScope* innermost_scope = nullptr;
 }
 
 ColocationScope::ColocationScope(Strategy& strategy, std::vector<Device> devices)
-    : strategy_(strategy), devices_(std::move(devices)), outer_(innermost) {
-  innermost = this;
-}
+    : strategy_(strategy), devices_(std::move(devices)) {}
 
-ColocationScope::~ColocationScope() {
-  ColocationScope** link = &innermost;
-  while (*link != nullptr && *link != this) link = &(*link)->outer_;
-  if (*link == this) *link = outer_;
-}
+ColocationScope*& ColocationScope::innermost() noexcept { return innermost_scope; }
 
 const std::vector<Device>* ColocationScope::devices_for(const Strategy& strategy) noexcept {
-  for (const ColocationScope* scope = innermost; scope != nullptr; scope = scope->outer_)
+  for (const ColocationScope* scope = innermost_scope; scope != nullptr; scope = scope->outer())
     if (&scope->strategy_ == &strategy) return &scope->devices_;
   return nullptr;
 }

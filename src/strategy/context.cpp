@@ -1,18 +1,16 @@
-#include <utility>
-
 #include <lockstep/error.hpp>
 #include <lockstep/strategy/context.hpp>
 #include <lockstep/strategy/replica_context.hpp>
 #include <lockstep/strategy/strategy.hpp>
 
 #include "strategy/default_strategy.hpp"
+#include "strategy/strategy_state.hpp"
 
 namespace lockstep {
 
 namespace {
 
-thread_local detail::ContextFrame* innermost = nullptr;
-thread_local bool within_default_context = false;
+thread_local detail::ContextFrame* innermost_frame = nullptr;
 thread_local std::optional<detail::ContextFrame> set_frame;  // what set_strategy made, always the outermost
 
 }  // namespace
@@ -25,36 +23,40 @@ ContextFrame::ContextFrame(Mode mode, Strategy& strategy, ReplicaContext* replic
       strategy_(strategy),
       replica_context_(replica_context),
       update_index_(update_index),
-      update_(update),
-      outer_(innermost) {
-  innermost = this;
+      update_(update) {}
+
+ContextFrame::ContextFrame(Kept, Mode mode, Strategy& strategy) : ContextFrame(mode, strategy) {
+  life_ = strategy.state_->life;
 }
 
-ContextFrame::~ContextFrame() {
-  // Not always the innermost: a scope kept in an object may be left early.
-  ContextFrame** link = &innermost;
-  while (*link != nullptr && *link != this) link = &(*link)->outer_;
-  if (*link == this) *link = outer_;
+void ContextFrame::raise_strategy_destroyed() {
+  raise<ContextError>(
+      {__FILE__, __LINE__, __func__},
+      "This thread is in the scope of a strategy that has been destroyed. Leave the scope, or "
+      "call set_strategy(nullptr), before the strategy is.");
 }
 
-DefaultContext::DefaultContext() noexcept
-    : innermost_before_(std::exchange(innermost, nullptr)),
-      was_within_(std::exchange(within_default_context, true)) {}
-
-DefaultContext::~DefaultContext() {
-  innermost = innermost_before_;
-  within_default_context = was_within_;
+bool ContextFrame::is_in_run_of(const Strategy& strategy) noexcept {
+  for (const ContextFrame* frame = innermost_frame; frame != nullptr; frame = frame->outer())
+    if (frame->mode() == Mode::replica && &frame->strategy_ == &strategy) return true;
+  return false;
 }
+
+ContextFrame*& ContextFrame::innermost() noexcept { return innermost_frame; }
+
+DefaultContext::DefaultContext() noexcept : frame_(ContextFrame::Mode::default_context, default_strategy()) {}
 
 const ContextFrame* ContextFrame::top() noexcept {
-  const ContextFrame* frame = innermost;
+  const ContextFrame* frame = innermost_frame;
   while (frame != nullptr && frame->mode() == Mode::default_scope) frame = frame->outer();
-  return frame;
+  return frame != nullptr && frame->mode() == Mode::default_context ? nullptr : frame;
 }
 
 bool ContextFrame::in_default_scope() noexcept {
-  for (const ContextFrame* frame = innermost; frame != nullptr; frame = frame->outer())
+  for (const ContextFrame* frame = innermost_frame; frame != nullptr; frame = frame->outer()) {
+    if (frame->mode() == Mode::default_context) return false;
     if (frame->mode() == Mode::default_scope) return true;
+  }
   return false;
 }
 
@@ -87,21 +89,28 @@ std::optional<int> get_update_replica_id() {
 }
 
 void set_strategy(Strategy* strategy) {
-  const bool settable = !within_default_context &&
-                        (innermost == nullptr || (set_frame.has_value() && innermost == &*set_frame));
+  const bool settable =
+      innermost_frame == nullptr || (set_frame.has_value() && innermost_frame == &*set_frame);
   LOCKSTEP_EXPECTS(settable, ContextError, "set_strategy(",
                    strategy != nullptr ? strategy->name() : "nullptr", ") inside a scope of ",
                    get_strategy().name(), ". Leave the scope first.");
   set_frame.reset();
   if (strategy != nullptr && strategy != &detail::default_strategy())
-    set_frame.emplace(Mode::cross_replica, *strategy);
+    set_frame.emplace(ContextFrame::Kept(), Mode::cross_replica, *strategy);
 }
 
-StrategyScope::StrategyScope(Strategy& strategy) {
+namespace {
+
+/// The mode of a scope of the strategy's that is entered here.
+Mode checked_mode(Strategy& strategy) {
   strategy.extended().check_cross_replica("scope");
   const bool is_default = &strategy == &detail::default_strategy();
-  frame_.emplace(is_default && ContextFrame::top() == nullptr ? Mode::default_scope : Mode::cross_replica,
-                 strategy);
+  return is_default && ContextFrame::top() == nullptr ? Mode::default_scope : Mode::cross_replica;
 }
+
+}  // namespace
+
+StrategyScope::StrategyScope(Strategy& strategy)
+    : frame_(ContextFrame::Kept(), checked_mode(strategy), strategy) {}
 
 }  // namespace lockstep

@@ -6,7 +6,7 @@
 namespace lockstep {
 
 namespace {
-thread_local LogicalDeviceScope* innermost = nullptr;
+thread_local LogicalDeviceScope* innermost_scope = nullptr;
 }
 
 namespace detail {
@@ -22,22 +22,17 @@ void check_logical_device(const Strategy& strategy, int logical_device, std::str
 }  // namespace detail
 
 LogicalDeviceScope::LogicalDeviceScope(const Strategy& strategy, int logical_device)
-    : strategy_(strategy), logical_device_(logical_device), outer_(innermost) {
+    : strategy_(strategy), logical_device_(logical_device) {
   detail::check_logical_device(strategy, logical_device, "logical_device");
-  innermost = this;
   const detail::ContextFrame* const top = detail::ContextFrame::top();
   if (top != nullptr && top->mode() == detail::ContextFrame::Mode::replica && &top->strategy() == &strategy)
     current_device_.emplace(top->replica_context()->device());
 }
 
-LogicalDeviceScope::~LogicalDeviceScope() {
-  LogicalDeviceScope** link = &innermost;
-  while (*link != nullptr && *link != this) link = &(*link)->outer_;
-  if (*link == this) *link = outer_;
-}
+LogicalDeviceScope*& LogicalDeviceScope::innermost() noexcept { return innermost_scope; }
 
 int LogicalDeviceScope::current(const Strategy& strategy) noexcept {
-  for (const LogicalDeviceScope* scope = innermost; scope != nullptr; scope = scope->outer_)
+  for (const LogicalDeviceScope* scope = innermost_scope; scope != nullptr; scope = scope->outer())
     if (&scope->strategy_ == &strategy) return scope->logical_device_;
   return 0;
 }

@@ -1,3 +1,4 @@
+#include <exception>
 #include <limits>
 #include <utility>
 
@@ -20,13 +21,24 @@ void PackedReduction::add(const Tensor& value) {
 void PackedReduction::start() {
   const std::vector<Tensor> pack = std::exchange(pack_, {});
   pack_bytes_ = 0;
-  started_.push_back(context_.start_all_reduce(op_, pack, options_));
+  try {
+    started_.push_back(context_.start_all_reduce(op_, pack, options_));
+  } catch (const Error&) {
+    if (!refused_) refused_ = std::current_exception();
+    throw;
+  }
 }
 
 std::vector<Tensor> PackedReduction::wait() {
-  if (!pack_.empty() || started_.empty()) start();  // also when it is empty: replicas must agree that it is
+  try {
+    // Also when it is empty: replicas must agree that it is.
+    if (!pack_.empty() || (started_.empty() && !refused_)) start();
+  } catch (const Error&) {  // kept in refused_
+  }
+  auto started = std::exchange(started_, {});
+  if (const auto refused = std::exchange(refused_, nullptr)) std::rethrow_exception(refused);
   std::vector<Tensor> results;
-  for (auto& work : std::exchange(started_, {}))
+  for (auto& work : started)
     for (Tensor& result : work.wait()) results.push_back(std::move(result));
   return results;
 }

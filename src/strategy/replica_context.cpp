@@ -245,15 +245,17 @@ std::vector<Tensor> ReplicaContext::all_gather_batch(const std::vector<Tensor>& 
 }
 
 void ReplicaContext::merge(const detail::MergeArguments& arguments,
-                           const std::function<void(std::span<void* const>)>& merge_fn, void* result,
+                           const std::function<void(std::span<void* const>)>& bring_together,
+                           const std::function<void()>& merge_fn, void* result,
                            const std::function<void(void*)>& take) {
   check_current(arguments.operation);
   if (run_ != nullptr) {
-    run_->merge(local_index(), arguments, merge_fn, result, take);
+    run_->merge(local_index(), arguments, bring_together, merge_fn, result, take);
     return;
   }
+  bring_together({&arguments.arguments, 1});
   ContextFrame frame(ContextFrame::Mode::cross_replica, strategy_);
-  merge_fn({&arguments.arguments, 1});
+  merge_fn();
   take(result);
 }
 

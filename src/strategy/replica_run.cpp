@@ -18,21 +18,27 @@ void ReplicaRun::run_replica(int i, const std::function<void(ReplicaContext&, in
 }
 
 void ReplicaRun::merge(int i, const MergeArguments& arguments,
-                       const std::function<void(std::span<void* const>)>& merge_fn, void* result,
+                       const std::function<void(std::span<void* const>)>& bring_together,
+                       const std::function<void()>& merge_fn, void* result,
                        const std::function<void(void*)>& take) {
   const std::uint64_t mine = merges_done_.load(std::memory_order_relaxed) + 1;
   Rendezvous& rendezvous = state_.rendezvous();
-  const auto check_types = [&](std::span<const Arrival* const> arrivals) {
-    auto type = [&](std::size_t r) -> const std::type_info& {
-      return *static_cast<const MergeArguments*>(arrivals[r]->payload)->type;
+  const auto check = [&](std::span<const Arrival* const> arrivals) {
+    auto brought = [&](std::size_t r) -> const MergeArguments& {
+      return *static_cast<const MergeArguments*>(arrivals[r]->payload);
     };
     for (std::size_t r = 1; r < arrivals.size(); ++r)
-      LOCKSTEP_EXPECTS(type(r) == type(0), InvalidArgument, arguments.operation, ": ",
+      LOCKSTEP_EXPECTS(*brought(r).type == *brought(0).type, InvalidArgument, arguments.operation, ": ",
                        rendezvous.label(static_cast<int>(r)),
                        " brought arguments or a merge function of other types than ", rendezvous.label(0),
                        ". Make the same calls on every replica.");
+    StackMemory memory;
+    std::pmr::vector<void*> all(memory.resource());
+    all.reserve(arrivals.size());
+    for (std::size_t r = 0; r < arrivals.size(); ++r) all.push_back(brought(r).arguments);
+    bring_together(all);
   };
-  rendezvous.meet(i, {.operation = arguments.operation, .payload = &arguments}, check_types,
+  rendezvous.meet(i, {.operation = arguments.operation, .payload = &arguments}, std::cref(check),
                   state_.options.timeout);
   if (i == 0) {
     merge_on_first(merge_fn, result, take);
@@ -50,13 +56,8 @@ void ReplicaRun::merge(int i, const MergeArguments& arguments,
   take(result_);
 }
 
-void ReplicaRun::merge_on_first(const std::function<void(std::span<void* const>)>& merge_fn, void* result,
+void ReplicaRun::merge_on_first(const std::function<void()>& merge_fn, void* result,
                                 const std::function<void(void*)>& take) {
-  StackMemory memory;
-  std::pmr::vector<void*> all(memory.resource());
-  all.reserve(static_cast<std::size_t>(state_.num_replicas()));
-  for (int r = 0; r < state_.num_replicas(); ++r)
-    all.push_back(static_cast<const MergeArguments*>(state_.rendezvous().arrival(r, 0).payload)->arguments);
   // A nested run may use the meeting place only when everybody has left it.
   const int num_others = state_.num_replicas() - 1;
   state_.threads.await([&] { return waiting_.load(std::memory_order_seq_cst) == num_others; });
@@ -71,12 +72,16 @@ void ReplicaRun::merge_on_first(const std::function<void(std::span<void* const>)
   try {
     ContextFrame frame(ContextFrame::Mode::cross_replica, strategy_);
     DeviceScope here{Device()};
-    merge_fn(all);
+    merge_fn();
+  } catch (const Released&) {  // no failure of this run: its replicas wait here
+    merge_error_ = late_release(0);
   } catch (...) {
     merge_error_ = std::current_exception();
+  }
+  if (merge_error_) {
     state_.rendezvous().fail(0);  // whatever replica 0 does with it: the others will not come again
     publish(true);
-    throw;
+    std::rethrow_exception(merge_error_);
   }
   publish(false);
   struct AwaitTakers {  // the result is on this replica's stack

@@ -27,11 +27,11 @@ class ReplicaRun {
   /// by return or by exception, and tells the others; they serve nested runs meanwhile; and replica 0 waits
   /// only for replicas on their way from the meeting to there, and for takers, both of which wait for nobody.
   void merge(int i, const MergeArguments& arguments,
-             const std::function<void(std::span<void* const>)>& merge_fn, void* result,
-             const std::function<void(void*)>& take);
+             const std::function<void(std::span<void* const>)>& bring_together,
+             const std::function<void()>& merge_fn, void* result, const std::function<void(void*)>& take);
 
  private:
-  void merge_on_first(const std::function<void(std::span<void* const>)>& merge_fn, void* result,
+  void merge_on_first(const std::function<void()>& merge_fn, void* result,
                       const std::function<void(void*)>& take);
 
   Strategy& strategy_;

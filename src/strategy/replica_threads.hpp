@@ -8,12 +8,13 @@
 #include <vector>
 
 #include "detail/parking.hpp"
+#include "detail/process.hpp"
 
 namespace lockstep::detail {
 
 /// The persistent threads of a strategy's replicas. Replica 0 runs on the calling thread, replica i > 0 on
 /// thread i, which is started by the first `run` and joined by the destructor. Idle threads spin briefly,
-/// then park.
+/// then park. A fork of the process has none of them: there it must not be destroyed once they are started.
 class ReplicaThreads {
  public:
   /// @param on_start  called by each thread first, with its replica; may be empty. Must not throw.
@@ -23,13 +24,16 @@ class ReplicaThreads {
   ReplicaThreads& operator=(const ReplicaThreads&) = delete;
 
   int num_replicas() const noexcept { return num_replicas_; }
-  /// Whether a `run` of several replicas is under way.
-  bool is_running() const noexcept { return job_.load(std::memory_order_acquire) != nullptr; }
+  /// Whether the threads were started in a process that this one is a fork of. Thread-safe.
+  bool is_forked() const noexcept { return started_in_.load(std::memory_order_relaxed).is_forked(); }
+  /// Joins the threads. No `run` may be under way.
+  void stop();
 
   /// Calls job(i) for every replica, all at the same time, and returns when all have returned. One call at a
   /// time; but job(0) may call it again once all other replicas have begun theirs and are in, or on their way
   /// to, `serve`. @pre job does not throw.
-  /// @throws Error  a thread cannot be started; nothing has run then.
+  /// @throws Error  a thread cannot be started; nothing has run then. @throws ContextError  job(0) has forked
+  /// the process, in the child.
   void run(const std::function<void(int)>& job);
   /// On replica i > 0, inside a job: runs nested jobs until done() holds. Whoever makes it hold calls `wake`.
   void serve(int replica, const std::function<bool()>& done);
@@ -56,6 +60,7 @@ class ReplicaThreads {
   std::atomic<bool> stop_{false};
   std::vector<std::uint64_t> seen_;  // per replica, its own thread's: the last job it ran
   std::vector<std::thread> threads_;
+  std::atomic<Process> started_in_{Process::none()};
 };
 
 }  // namespace lockstep::detail

@@ -44,22 +44,20 @@ std::vector<std::vector<Device>> checked(std::vector<std::vector<Device>> logica
 
 Strategy::Strategy(std::vector<Device> devices, std::vector<Device> parameter_devices,
                    const CommunicationOptions& options, std::string_view name)
-    : state_(std::make_unique<detail::StrategyState>(
-          *this, std::vector<std::vector<Device>>{checked(std::move(devices), name)},
-          checked(std::move(parameter_devices), name), options)) {}
+    : state_(new detail::StrategyState(*this,
+                                       std::vector<std::vector<Device>>{checked(std::move(devices), name)},
+                                       checked(std::move(parameter_devices), name), options)) {}
 
 Strategy::Strategy(std::vector<std::vector<Device>> logical_devices,
                    std::shared_ptr<cluster::Resolver> resolver, const CommunicationOptions& options,
                    std::string_view name)
-    : state_(std::make_unique<detail::StrategyState>(*this, checked(std::move(logical_devices), name),
-                                                     std::vector<Device>(), options)) {
+    : state_(new detail::StrategyState(*this, checked(std::move(logical_devices), name),
+                                       std::vector<Device>(), options)) {
   state_->cluster_resolver = std::move(resolver);
 }
 
-// Within a run it can only be std::exit that destroys a strategy: its replicas' threads, this one perhaps
-// among them, cannot be joined, and keep what they use.
 Strategy::~Strategy() {
-  if (state_->threads.is_running()) static_cast<void>(state_.release());
+  if (state_->close()) delete state_;  // else somebody may still use it, who finds it where it was
 }
 
 StrategyExtended& Strategy::extended() noexcept { return state_->extended; }

@@ -49,7 +49,7 @@ void StrategyExtended::in_cross_replica_context(std::string_view what,
   check_cross_replica(what);
   // The default strategy's calls share nothing: a lock would be one for all threads of the process.
   if (&strategy_ == &detail::default_strategy()) return fn();
-  const std::lock_guard lock(strategy_.state_->mutex);
+  const detail::StrategyState::Call call(*strategy_.state_, what);
   in_context(fn);
 }
 
@@ -184,8 +184,8 @@ Mirrored<Tensor> StrategyExtended::broadcast(const Tensor& tensor, const std::ve
 void StrategyExtended::for_each_component(const Variable& variable,
                                           const std::function<void(Tensor&, int)>& fn) {
   detail::VariableState& state = *detail::VariableState::of(variable);
-  LOCKSTEP_EXPECTS(state.strategy == &strategy_, InvalidArgument, "update of the variable '", state.name,
-                   "' by ", strategy_.name(), ": it was made by another strategy, ", state.strategy->name(),
+  LOCKSTEP_EXPECTS(&state.strategy() == &strategy_, InvalidArgument, "update of the variable '", state.name,
+                   "' by ", strategy_.name(), ": it was made by another strategy, ", state.strategy().name(),
                    ". Make it in this strategy's scope.");
   in_cross_replica_context("update", [&] {
     const std::size_t n = state.components.size();
@@ -271,7 +271,7 @@ ColocationScope StrategyExtended::colocate_vars_with(const NonSlot& where) {
 }
 
 bool StrategyExtended::variable_created_in_scope(const Variable& variable) const {
-  return &variable.strategy() == &strategy_;
+  return detail::VariableState::of(variable)->is_of(strategy_);
 }
 
 std::variant<Variable, Tensor> StrategyExtended::value_container(const Tensor& value) const {

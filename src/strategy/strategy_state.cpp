@@ -5,12 +5,14 @@
 #include <iterator>
 #include <list>
 
+#include <lockstep/strategy/sync_on_read.hpp>
 #include <lockstep/stream.hpp>
 
 #include "collectives/checked_reduce.hpp"
 #include "collectives/packed_all_reduce.hpp"
 #include "detail/numa.hpp"
 #include "detail/stack_memory.hpp"
+#include "detail/thread_end.hpp"
 
 namespace lockstep::detail {
 
@@ -48,6 +50,15 @@ std::vector<std::string> labels(const std::vector<ReplicaGroup>& groups) {
 
 }  // namespace
 
+std::exception_ptr late_release(int replica) {
+  return std::make_exception_ptr(ContextError(
+      concat(
+          "run: replica ", replica,
+          "'s function threw what had released a replica of an earlier run from its wait. Do not keep what "
+          "catch (...) gets in a replica function for later: let it pass."),
+      {.operation = "run", .replica = replica}));
+}
+
 std::string message_of(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
@@ -73,6 +84,7 @@ StreamRef ReplicaGroup::communication_stream(int i) {
 StrategyState::StrategyState(Strategy& strategy_, std::vector<std::vector<Device>> logical_devices,
                              std::vector<Device> parameter_devices, const CommunicationOptions& options_)
     : strategy(strategy_),
+      life(&strategy_, [](const Strategy*) {}),
       groups(std::make_move_iterator(logical_devices.begin()),
              std::make_move_iterator(logical_devices.end())),
       meeting_place(groups.size() == 1 ? nullptr : std::make_unique<Rendezvous>(labels(groups))),
@@ -83,7 +95,46 @@ StrategyState::StrategyState(Strategy& strategy_, std::vector<std::vector<Device
       threads(num_replicas(), [this](int i) {
         const Device& device = groups.front().devices[static_cast<std::size_t>(i)];
         Numa::machine().bind_thread(DeviceManager::instance().info(device).numa_node);
-      }) {}
+      }) {
+  ThreadEnd::watch();
+}
+
+StrategyState::Call::Call(StrategyState& state, std::string_view what)
+    : state_(state),
+      lock_([&] {
+        LOCKSTEP_EXPECTS(!state.is_forked(), ContextError, what,
+                         ": this process is a fork of the one in which ", state.strategy.name(),
+                         " was used, and has none of its threads. Make the strategy after the fork, or fork "
+                         "before its first run.");
+        return std::unique_lock(state.mutex);
+      }()),
+      outer_(state.called_in.load(std::memory_order_relaxed)) {
+  LOCKSTEP_EXPECTS(
+      !state.is_closed, ContextError, what,
+      ": the strategy is being destroyed. Make no calls of it then: end the threads that do, and "
+      "thread_local objects, before.");
+  state.called_in.store(Process(), std::memory_order_relaxed);
+}
+
+StrategyState::Call::~Call() {
+  // A fork that was made meanwhile cannot unlock the mutex.
+  if (!state_.called_in.load(std::memory_order_relaxed).is_forked())
+    state_.called_in.store(outer_, std::memory_order_relaxed);
+}
+
+bool StrategyState::close() {
+  if (is_forked() || ContextFrame::is_in_run_of(strategy)) return false;
+  {
+    std::unique_lock lock(mutex, std::defer_lock);
+    if (!ThreadEnd::has_begun())
+      lock.lock();
+    else if (!lock.try_lock())
+      return false;
+    is_closed = true;
+  }
+  threads.stop();
+  return true;
+}
 
 int StrategyState::logical_device_on(const std::vector<Device>& devices) const noexcept {
   const auto found = std::ranges::find(groups, devices, &ReplicaGroup::devices);
@@ -136,7 +187,8 @@ void StrategyState::run_on_replicas(const std::function<void(int)>& fn,
   std::pmr::vector<Seat> seats(memory.resource());
   const auto n = static_cast<std::size_t>(num_replicas());
   seats.reserve(n);
-  // The calling thread's streams and logical device, whose scopes the others do not see.
+  // The calling thread's guards, which the others do not see: streams, logical device, sync_on_read.
+  const bool reads_are_synced = sync_on_read::is_active();
   const auto logical_device = static_cast<int>(current_logical_device());
   const StreamRef parameter_stream = current_stream(*parameter_backends().front());
   for (backend::DeviceBackend* const device : groups.front().device_backends)
@@ -153,15 +205,19 @@ void StrategyState::run_on_replicas(const std::function<void(int)>& fn,
     const StreamScope stream(seat.stream);
     std::list<StreamScope> further;
     std::optional<LogicalDeviceScope> here;
+    std::optional<sync_on_read> synced;
     try {
       for (std::size_t at = index; at < further_streams.size(); at += n)
         further.emplace_front(further_streams[at]);
       if (groups.size() > 1) here.emplace(strategy, logical_device);
+      if (reads_are_synced) synced.emplace();
       fn(i);
       for_each_rendezvous([i](Rendezvous& rendezvous) { rendezvous.leave(i); });
       return;
-    } catch (const Released&) {  // another replica failed, and has said so
-      return;
+    } catch (const Released&) {
+      if (rendezvous().has_released()) return;  // another replica failed, and has said so
+      seat.error = late_release(i);
+      seat.is_consequence = true;
     } catch (const MissingRank&) {
       seat.keep_error(true);
     } catch (const CollectiveAborted&) {  // another replica's failure is why, if there is one

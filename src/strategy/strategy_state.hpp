@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -14,6 +15,7 @@
 #include <lockstep/stream.hpp>
 
 #include "collectives/rendezvous.hpp"
+#include "detail/process.hpp"
 #include "strategy/replica_threads.hpp"
 
 namespace lockstep::detail {
@@ -33,6 +35,9 @@ struct ReplicaGroup {
   std::vector<std::optional<Stream>> communication_streams;
 };
 
+/// In place of a Released that no failure of this run has thrown: a function kept it from another run.
+std::exception_ptr late_release(int replica);
+
 /// What an exception says, for ReplicaFailure.
 std::string message_of(const std::exception_ptr& error);
 
@@ -49,6 +54,7 @@ struct StrategyState {
   StrategyState& operator=(const StrategyState&) = delete;
 
   const Strategy& strategy;
+  const std::shared_ptr<const Strategy> life;         // the strategy's; who may outlive it has a weak one
   std::vector<ReplicaGroup> groups;                   // one per logical device
   const std::unique_ptr<Rendezvous> meeting_place;    // null: the only group's
   const std::vector<Device> other_parameter_devices;  // of variables; none: the replicas'
@@ -60,11 +66,38 @@ struct StrategyState {
   ReplicaThreads threads;
   std::recursive_mutex
       mutex;  // serialises the strategy's calls; re-entered by merge functions, on the same thread
+  std::atomic<Process> called_in{Process::none()};      // where a call is under way
+  bool is_closed = false;                               // guarded by `mutex`
   std::mutex variables_mutex;                           // guards the next two
   std::vector<std::weak_ptr<VariableState>> variables;  // those made in its scope, dead ones among them
   std::size_t max_variables = 16;                       // so many, and the dead ones are left out
   mutable std::mutex failures_mutex;                    // guards `failures`
   std::vector<ReplicaFailure> failures;
+
+  /// One of the strategy's calls: others of other threads wait for its end.
+  class Call {
+   public:
+    /// @throws ContextError  the strategy is being destroyed; or this process is a fork, and has none of the
+    /// threads that the strategy has started, or that were in a call of it. Names `what`.
+    Call(StrategyState& state, std::string_view what);
+    ~Call();
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+
+   private:
+    StrategyState& state_;
+    const std::unique_lock<std::recursive_mutex> lock_;
+    const Process outer_;
+  };
+  /// Whether calls could wait for threads of a process that this one is a fork of.
+  bool is_forked() const noexcept {
+    return threads.is_forked() || called_in.load(std::memory_order_relaxed).is_forked();
+  }
+  /// Before the destruction: waits for the calls of other threads, refuses further ones, and ends the
+  /// replicas' threads, whose thread_local objects may still read variables.
+  /// @return whether this can be destroyed. Not in a fork, nor in a function of a run, where it can only be
+  /// std::exit that destroys the strategy; nor does std::exit wait for the calls of other threads.
+  bool close();
 
   int num_replicas() const noexcept { return static_cast<int>(groups.front().devices.size()); }
   int num_logical_devices() const noexcept { return static_cast<int>(groups.size()); }

@@ -3,11 +3,10 @@
 namespace lockstep {
 
 namespace {
-thread_local int num_guards = 0;
+thread_local sync_on_read* innermost_guard = nullptr;
 }
 
-sync_on_read::sync_on_read() noexcept { ++num_guards; }
-sync_on_read::~sync_on_read() { --num_guards; }
-bool sync_on_read::is_active() noexcept { return num_guards > 0; }
+sync_on_read*& sync_on_read::innermost() noexcept { return innermost_guard; }
+bool sync_on_read::is_active() noexcept { return innermost_guard != nullptr; }
 
 }  // namespace lockstep

@@ -48,7 +48,7 @@ VariableSynchronization Variable::synchronization() const {
 VariableAggregation Variable::aggregation() const { return detail::VariableState::of(*this)->aggregation; }
 DType Variable::dtype() const { return detail::VariableState::of(*this)->dtype; }
 Shape Variable::shape() const { return detail::VariableState::of(*this)->shape; }
-Strategy& Variable::strategy() const { return *detail::VariableState::of(*this)->strategy; }
+Strategy& Variable::strategy() const { return detail::VariableState::of(*this)->strategy(); }
 
 Tensor Variable::value() const { return detail::read_variable(*this).read_only(); }
 

@@ -18,6 +18,8 @@ namespace {
 
 using Mode = ContextFrame::Mode;
 
+constexpr std::string_view kSyncOnRead = "a sync-on-read";
+
 void check_aggregation(const VariableState& state) {
   LOCKSTEP_EXPECTS(
       state.aggregation != VariableAggregation::none, InvalidArgument, "reading the variable '", state.name,
@@ -76,9 +78,11 @@ Tensor VariableState::aggregate(std::vector<Tensor> parts) const {
   if (aggregation == VariableAggregation::only_first_replica) return parts[0];
   const ReduceOp op = reduce_op(aggregation);
   const Device& device = devices[component_here(*this)];
-  const std::unique_lock calls(strategy->state_->mutex, std::try_to_lock);
+  StrategyState& own = *strategy().state_;
+  std::unique_lock calls(own.mutex, std::defer_lock);
+  if (!own.is_forked()) calls.try_lock();
   if (!calls) return aggregate_beside_run(*this, parts, device);
-  return strategy->extended().reduce_to(op, PerReplica<Tensor>(std::move(parts)), device)[0];
+  return strategy().extended().reduce_to(op, PerReplica<Tensor>(std::move(parts)), device)[0];
 }
 
 namespace {
@@ -86,10 +90,11 @@ namespace {
 /// The same in a replica function, where every replica asks.
 Tensor aggregate_in_replica(const VariableState& state, const Tensor& own, ReplicaContext& context) {
   check_aggregation(state);
+  state.meet(context, kSyncOnRead);
   if (state.aggregation != VariableAggregation::only_first_replica)
     return context.all_reduce(reduce_op(state.aggregation), own);
   return context.merge_call_as(
-      "a sync-on-read",
+      kSyncOnRead,
       [](Strategy& strategy, const PerReplica<Tensor>& all) {
         return strategy.extended().broadcast_to(all[0]);
       },
@@ -112,9 +117,9 @@ struct Range {
 
 Range to_read(const VariableState& state, ReadFrom from) {
   const ContextFrame* const top = ContextFrame::top();
-  const bool is_plain = state.strategy == &default_strategy();
-  LOCKSTEP_EXPECTS(top == nullptr || is_plain || &top->strategy() == state.strategy, ContextError,
-                   "reading the variable '", state.name, "' of ", state.strategy->name(),
+  const bool is_plain = &state.strategy() == &default_strategy();
+  LOCKSTEP_EXPECTS(top == nullptr || is_plain || &top->strategy() == &state.strategy(), ContextError,
+                   "reading the variable '", state.name, "' of ", state.strategy().name(),
                    " inside the scope of another strategy, ", top->strategy().name(),
                    ". Strategies cannot be mixed: leave that scope first.");
   const auto only = [](std::size_t i) { return Range{i, i + 1}; };
@@ -129,7 +134,7 @@ Range to_read(const VariableState& state, ReadFrom from) {
 /// The read's value from snapshots of those components.
 Tensor combined(const VariableState& state, std::span<const Tensor> components) {
   const ContextFrame* const top = ContextFrame::top();
-  if (top != nullptr && top->mode() == Mode::replica && state.strategy != &default_strategy()) {
+  if (top != nullptr && top->mode() == Mode::replica && &state.strategy() != &default_strategy()) {
     ReplicaContext& context = *top->replica_context();
     if (is_shared(state)) return components[0].to(context.device());
     return state.is_sync_on_read && sync_on_read::is_active()

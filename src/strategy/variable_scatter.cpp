@@ -81,7 +81,7 @@ void write_variable(Variable& variable, Write write, const IndexedSlices& slices
   VariableState& state = *VariableState::of(variable);
   check_scatter(state, write, slices);
   const ContextFrame* const top = ContextFrame::top();
-  const bool in_own = top != nullptr && &top->strategy() == state.strategy;
+  const bool in_own = top != nullptr && &top->strategy() == &state.strategy();
   if (const auto updated = updated_component(state)) {
     const ComponentRef component{&state, *updated};
     scatter_together(write, slices, {&component, 1});
@@ -96,8 +96,8 @@ void write_variable(Variable& variable, Write write, const IndexedSlices& slices
         },
         slices, std::uint64_t{reinterpret_cast<std::uintptr_t>(&state)});
   } else {
-    state.strategy->extended().in_cross_replica_context(name(write),
-                                                        [&] { scatter_all(state, write, slices); });
+    state.strategy().extended().in_cross_replica_context(name(write),
+                                                         [&] { scatter_all(state, write, slices); });
   }
 }
 

@@ -5,7 +5,7 @@
 #include <lockstep/error.hpp>
 #include <lockstep/strategy/strategy.hpp>
 
-#include "strategy/default_strategy.hpp"
+#include "strategy/strategy_state.hpp"
 
 /// A variable's components, and who may touch them.
 namespace lockstep::detail {
@@ -20,7 +20,7 @@ std::vector<Device> devices_of(const std::vector<Tensor>& components) {
 
 }  // namespace
 
-VariableState::VariableState(const VariableOptions& options, Strategy& strategy_,
+VariableState::VariableState(const VariableOptions& options, Strategy& strategy,
                              std::vector<Tensor> components_, bool is_one_per_replica_)
     : name(options.name),
       trainable(options.trainable.value_or(options.synchronization != VariableSynchronization::on_read)),
@@ -30,12 +30,13 @@ VariableState::VariableState(const VariableOptions& options, Strategy& strategy_
       aggregation(options.aggregation),
       dtype(components_[0].dtype()),
       shape(components_[0].shape()),
-      strategy(&strategy_),
       devices(devices_of(components_)),
       components(components_.size()),
       is_one_per_replica(is_one_per_replica_),
       is_sync_on_read(synchronization == VariableSynchronization::on_read && is_one_per_replica &&
-                      strategy_.synchronises()) {
+                      strategy.synchronises()),
+      strategy_(strategy),
+      life_(strategy.state_->life) {
   for (std::size_t i = 0; i < components.size(); ++i) components[i].tensor = std::move(components_[i]);
 }
 
@@ -53,6 +54,28 @@ std::vector<Tensor> VariableState::snapshot(const Variable& variable) {
   return copies;
 }
 
+void VariableState::meet(const ReplicaContext& context, std::string_view operation) const {
+  const auto check = [operation](std::span<const Arrival* const> arrivals) {
+    const auto variable = [&](std::size_t r) {
+      return static_cast<const VariableState*>(arrivals[r]->payload);
+    };
+    for (std::size_t r = 1; r < arrivals.size(); ++r)
+      LOCKSTEP_EXPECTS(variable(r) == variable(0), CollectiveMismatch, operation, ": replica ", r,
+                       " names the variable '", variable(r)->name, "' where replica 0 names '",
+                       variable(0)->name, "'. Make the same calls in the same order on every replica.");
+  };
+  StrategyState& own = *strategy().state_;
+  own.rendezvous().meet(context.local_index(), {.operation = operation, .payload = this}, check,
+                        own.options.timeout);
+}
+
+void VariableState::raise_strategy_destroyed() const {
+  raise<ContextError>({__FILE__, __LINE__, __func__},
+                      concat("Variable '", name,
+                             "': the strategy that it was made by has been destroyed. Keep a strategy for as "
+                             "long as its variables are used."));
+}
+
 void VariableState::raise_moved_from() {
   raise<ContextError>(
       {__FILE__, __LINE__, __func__},
@@ -68,7 +91,7 @@ VariableUpdate* VariableUpdate::of(const VariableState& state) noexcept {
 
 std::optional<std::size_t> updated_component(const VariableState& state) noexcept {
   const ContextFrame* const top = ContextFrame::top();
-  if (top == nullptr || top->mode() != ContextFrame::Mode::update || &top->strategy() != state.strategy)
+  if (top == nullptr || top->mode() != ContextFrame::Mode::update || &top->strategy() != &state.strategy())
     return {};
   if (state.components.size() == 1) return 0;
   if (top->update() != nullptr && top->update()->values.size() == 1) return {};

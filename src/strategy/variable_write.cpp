@@ -139,10 +139,10 @@ Written aggregate(const Variable& variable, Write write, const PerReplica<Tensor
       LOCKSTEP_EXPECTS(!same, InvalidArgument, name(write), " of the variable '", state.name,
                        "' with aggregation sum: every replica gave the same object, whose sum over ", n,
                        " replicas is hardly meant. Give each replica's own Tensor.");
-      return {state.strategy->extended().reduce_to(ReduceOp::sum, values, variable)};
+      return {state.strategy().extended().reduce_to(ReduceOp::sum, values, variable)};
     case VariableAggregation::mean:
       if (same) return {values[0]};
-      return {state.strategy->extended().reduce_to(ReduceOp::mean, values, variable)};
+      return {state.strategy().extended().reduce_to(ReduceOp::mean, values, variable)};
     case VariableAggregation::only_first_replica:
     case VariableAggregation::none: break;  // none was refused before the merge call
   }
@@ -231,7 +231,7 @@ void write_in_replica(std::span<const Variable> variables, Write write, std::spa
 
 /// Whether a write in a replica function concerns that replica alone.
 bool is_local(const VariableState& state) {
-  const bool is_only_replica = state.strategy->num_replicas_in_sync() == 1;
+  const bool is_only_replica = state.strategy().num_replicas_in_sync() == 1;
   return state.is_sync_on_read ||
          (state.synchronization == VariableSynchronization::on_read && is_only_replica);
 }
@@ -244,7 +244,7 @@ void write_here(std::span<const Variable> variables, Write write, std::span<cons
   const VariableState& first = *VariableState::of(variables[0]);
   const ContextFrame* const top = ContextFrame::top();
   const bool in_replica =
-      top != nullptr && &top->strategy() == first.strategy && top->mode() == Mode::replica;
+      top != nullptr && &top->strategy() == &first.strategy() && top->mode() == Mode::replica;
   if (in_replica && !is_local(first)) {
     if constexpr (std::is_same_v<Value, Mirrored<Tensor>>) {  // takes part as this replica's component
       const std::vector<Tensor> own(values.begin(), values.end());
@@ -256,10 +256,10 @@ void write_here(std::span<const Variable> variables, Write write, std::span<cons
   }
   ComponentWrites writes;
   if (!in_replica && !updated_component(first)) {
-    first.strategy->extended().in_cross_replica_context(name(write), [&] {
+    first.strategy().extended().in_cross_replica_context(name(write), [&] {
       for (std::size_t v = 0; v < variables.size(); ++v)
         add_outside_replicas(writes, *VariableState::of(variables[v]), write, {values[v]});
-      write_together(write, writes, first.strategy);
+      write_together(write, writes, &first.strategy());
     });
     return;
   }

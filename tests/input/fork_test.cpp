@@ -1,38 +1,21 @@
 // Iterators in a fork of the process that made them.
-#include <functional>
 #include <optional>
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <lockstep/error.hpp>
 #include <lockstep/input/dataset.hpp>
 #include <lockstep/strategy/mirrored_strategy.hpp>
 
+#include "support/child_process.hpp"
 #include "support/input.hpp"
 
 using namespace lockstep;
 using test::components;
 using test::host_devices;
+using test::in_child;
 using test::Values;
-
-namespace {
-
-/// What becomes of a child that calls f: its status, or minus the signal that ended it.
-int in_child(const std::function<int()>& f) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::alarm(30);
-    ::_exit(f());
-  }
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-}
-
-}  // namespace
 
 TEST_CASE("an iterator cannot be used in a fork of its process, but dropped", "[input][host]") {
   MirroredStrategy strategy(host_devices(2));

@@ -1,15 +1,51 @@
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <lockstep/lockstep.hpp>
 
 /// P40 exit_in_run WHO: std::exit(3) where a strategy in a static variable has a run under way: in replica
-/// 0's function, in another's ("1"), or in a merge function ("merge"), while the others wait.
+/// 0's function, in another's ("1"), or in a merge function ("merge"), while the others wait; by the main
+/// thread while another one runs it ("main"); or in a fork after a run ("fork").
 
 namespace ls = lockstep;
 
+namespace {
+
+void exit_beside_run(ls::Strategy& strategy) {
+  static std::atomic<int> num_begun = 0;
+  std::thread([&] {
+    strategy.run([] {
+      for (++num_begun;; std::this_thread::yield()) {
+      }
+    });
+  }).detach();
+  while (num_begun < strategy.num_replicas_in_sync()) std::this_thread::yield();
+  std::exit(3);
+}
+
+void exit_in_fork(ls::Strategy& strategy) {
+  strategy.run([] {});
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(30);
+    std::exit(3);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  std::_Exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+}
+
+}  // namespace
+
 int main(int, char** argv) {
   static ls::MirroredStrategy strategy({"CPU:0", "CPU:1", "CPU:2"});
+  if (std::strcmp(argv[1], "main") == 0) exit_beside_run(strategy);
+  if (std::strcmp(argv[1], "fork") == 0) exit_in_fork(strategy);
   const bool merges = std::strcmp(argv[1], "merge") == 0;
   const int who = merges ? -1 : std::atoi(argv[1]);
   strategy.run([&](ls::ReplicaContext& ctx) {

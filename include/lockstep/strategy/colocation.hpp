@@ -3,6 +3,7 @@
 #include <optional>
 #include <vector>
 
+#include <lockstep/detail/thread_guard.hpp>
 #include <lockstep/device.hpp>
 #include <lockstep/values/variable.hpp>
 
@@ -18,20 +19,20 @@ struct NonSlot {
 
 /// While it lives, variables made on this thread in the strategy's cross-replica context get exactly these
 /// devices, one component on each. The innermost counts. Made by StrategyExtended::colocate_vars_with.
-class [[nodiscard]] ColocationScope {
+class [[nodiscard]] ColocationScope : public detail::ThreadGuard<ColocationScope> {
  public:
   ColocationScope(Strategy& strategy, std::vector<Device> devices);
-  ~ColocationScope();
-  ColocationScope(const ColocationScope&) = delete;
-  ColocationScope& operator=(const ColocationScope&) = delete;
 
   /// The devices that variables of `strategy` shall have on this thread; null: no scope of it is open.
   static const std::vector<Device>* devices_for(const Strategy& strategy) noexcept;
 
  private:
+  friend class detail::ThreadGuard<ColocationScope>;
+  static constexpr std::string_view kGuardName = "a ColocationScope";
+  static ColocationScope*& innermost() noexcept;
+
   Strategy& strategy_;
   std::vector<Device> devices_;
-  ColocationScope* outer_;
 };
 
 }  // namespace lockstep

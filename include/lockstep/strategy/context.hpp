@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 
+#include <lockstep/detail/thread_guard.hpp>
 #include <lockstep/device_manager.hpp>
 
 /// Which strategy and context the current thread is in. Each thread has its own; a new thread starts in the
@@ -27,7 +29,8 @@ ReplicaContext* get_replica_context();
 std::optional<int> get_update_replica_id();
 
 /// Makes a strategy current on this thread without a guard, until it is set to null, which returns to the
-/// default context; the strategy must live as long.
+/// default context: to be done before the strategy is destroyed, after which questions for it throw
+/// ContextError.
 /// @throws ContextError  inside any scope.
 void set_strategy(Strategy* strategy);
 
@@ -36,37 +39,49 @@ namespace detail {
 struct VariableUpdate;
 
 /// One entry of the thread's stack of contexts.
-class [[nodiscard]] ContextFrame {
+class [[nodiscard]] ContextFrame : public ThreadGuard<ContextFrame> {
  public:
   /// default_scope: the default strategy's own scope, in which everything answers as outside every scope.
-  enum class Mode : std::uint8_t { cross_replica, replica, update, default_scope };
+  /// default_context: nothing that is around it counts.
+  enum class Mode : std::uint8_t { cross_replica, replica, update, default_scope, default_context };
 
   ContextFrame(Mode mode, Strategy& strategy, ReplicaContext* replica_context = nullptr,
                int update_index = -1, VariableUpdate* update = nullptr) noexcept;
-  ~ContextFrame();
-  ContextFrame(const ContextFrame&) = delete;
-  ContextFrame& operator=(const ContextFrame&) = delete;
+
+  /// One that the caller keeps, perhaps for longer than the strategy.
+  struct Kept {};
+  ContextFrame(Kept, Mode mode, Strategy& strategy);
 
   Mode mode() const noexcept { return mode_; }
-  Strategy& strategy() const noexcept { return strategy_; }
+  /// @throws ContextError  it was destroyed.
+  Strategy& strategy() const {
+    if (life_ && life_->expired()) raise_strategy_destroyed();
+    return strategy_;
+  }
   ReplicaContext* replica_context() const noexcept { return replica_context_; }
   int update_index() const noexcept { return update_index_; }
   /// Null outside `update` of a variable.
   VariableUpdate* update() const noexcept { return update_; }
-  const ContextFrame* outer() const noexcept { return outer_; }
 
   /// The innermost entry; null in the default context.
   static const ContextFrame* top() noexcept;
   /// Whether the default strategy's scope is among the entries.
   static bool in_default_scope() noexcept;
+  /// Whether this thread is in a replica function of the strategy's, or in something that is called there.
+  static bool is_in_run_of(const Strategy& strategy) noexcept;
 
  private:
+  friend class ThreadGuard<ContextFrame>;
+  static constexpr std::string_view kGuardName = "a StrategyScope";
+  static ContextFrame*& innermost() noexcept;
+  [[noreturn]] static void raise_strategy_destroyed();
+
   Mode mode_;
   Strategy& strategy_;
   ReplicaContext* replica_context_;
   int update_index_;
   VariableUpdate* update_;
-  ContextFrame* outer_;
+  std::optional<std::weak_ptr<const Strategy>> life_;  // of one that is kept
 };
 
 /// The default context on this thread while it lives, whichever scopes it is in: for functions of the user's
@@ -74,19 +89,15 @@ class [[nodiscard]] ContextFrame {
 class [[nodiscard]] DefaultContext {
  public:
   DefaultContext() noexcept;
-  ~DefaultContext();
-  DefaultContext(const DefaultContext&) = delete;
-  DefaultContext& operator=(const DefaultContext&) = delete;
 
  private:
-  ContextFrame* innermost_before_;
-  bool was_within_;
+  ContextFrame frame_;
 };
 
 }  // namespace detail
 
-/// Cross-replica context of a strategy until the end of the block, on this thread, which must be the one that
-/// leaves it: variables made meanwhile are the strategy's.
+/// Cross-replica context of a strategy until the end of the block, on this thread: variables made meanwhile
+/// are the strategy's. Its destruction on another thread ends the program, with a message (std::terminate).
 class [[nodiscard]] StrategyScope {
  public:
   /// @throws ContextError  in a replica function, or in another strategy's scope.
@@ -95,7 +106,7 @@ class [[nodiscard]] StrategyScope {
   StrategyScope& operator=(const StrategyScope&) = delete;
 
  private:
-  std::optional<detail::ContextFrame> frame_;
+  detail::ContextFrame frame_;
 };
 
 }  // namespace lockstep

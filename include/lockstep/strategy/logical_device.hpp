@@ -3,6 +3,7 @@
 #include <optional>
 #include <string_view>
 
+#include <lockstep/detail/thread_guard.hpp>
 #include <lockstep/device_manager.hpp>
 
 namespace lockstep {
@@ -14,21 +15,21 @@ class Strategy;
 /// in a replica function the current device with it. The innermost counts; outside every one it is number 0.
 /// Made by StrategyExtended::logical_device and ReplicaContext::logical_device. Must not outlive the
 /// strategy.
-class [[nodiscard]] LogicalDeviceScope {
+class [[nodiscard]] LogicalDeviceScope : public detail::ThreadGuard<LogicalDeviceScope> {
  public:
   /// @throws InvalidArgument  the strategy's replicas have no logical device of that number.
   LogicalDeviceScope(const Strategy& strategy, int logical_device);
-  ~LogicalDeviceScope();
-  LogicalDeviceScope(const LogicalDeviceScope&) = delete;
-  LogicalDeviceScope& operator=(const LogicalDeviceScope&) = delete;
 
   /// The number that counts for calls of `strategy` on this thread.
   static int current(const Strategy& strategy) noexcept;
 
  private:
+  friend class detail::ThreadGuard<LogicalDeviceScope>;
+  static constexpr std::string_view kGuardName = "a LogicalDeviceScope";
+  static LogicalDeviceScope*& innermost() noexcept;
+
   const Strategy& strategy_;
   const int logical_device_;
-  LogicalDeviceScope* outer_;
   std::optional<DeviceScope> current_device_;  // in a replica function
 };
 

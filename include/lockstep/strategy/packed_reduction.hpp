@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <vector>
 
 #include <lockstep/collectives/options.hpp>
@@ -31,7 +32,8 @@ class PackedReduction {
   void add(const Tensor& value);
   /// Starts the rest, and orders the current stream after all packs.
   /// @return what was added, reduced, in that order; the next add begins anew.
-  /// @throws as start_all_reduce.
+  /// @throws as start_all_reduce; what an earlier pack was refused with, also when `add` has thrown it: there
+  /// are no results without those of that pack.
   std::vector<Tensor> wait();
 
  private:
@@ -44,6 +46,7 @@ class PackedReduction {
   std::vector<Tensor> pack_;
   std::int64_t pack_bytes_ = 0;
   std::vector<Work<std::vector<Tensor>>> started_;
+  std::exception_ptr refused_;  // of the first pack that did not start
 };
 
 }  // namespace lockstep

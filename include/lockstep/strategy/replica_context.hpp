@@ -104,7 +104,7 @@ class ReplicaContext {
   /// with each argument as PerReplica<T> in replica order (variables as Variable&). Every replica gets its
   /// part of the result: the component of distributed leaves, the same object otherwise.
   /// @throws ContextError  not this replica's thread; or replicas make a different number of merge calls.
-  /// @throws InvalidArgument  arguments of different types on different replicas.
+  /// @throws InvalidArgument  arguments of different types, lengths or keys on different replicas; on each.
   /// What merge_fn throws reaches the caller of `run`.
   template <class F, class... Args>
   auto merge_call(F&& merge_fn, const Args&... args) {
@@ -133,10 +133,12 @@ class ReplicaContext {
       const CommunicationOptions& options);
   std::vector<Tensor> all_gather_batch(const std::vector<Tensor>& values, std::int64_t axis,
                                        std::string_view structure, const CommunicationOptions& options);
-  /// Meets the other replicas; replica 0 calls `merge_fn` with all arguments, which fills its `result`; then
-  /// every replica's `take` reads that.
+  /// Meets the other replicas; in the meeting replica 0 calls `bring_together` with all arguments, whose
+  /// error every replica gets; after it `merge_fn`, which fills its `result`; then every replica's `take`
+  /// reads that.
   void merge(const detail::MergeArguments& arguments,
-             const std::function<void(std::span<void* const> arguments)>& merge_fn, void* result,
+             const std::function<void(std::span<void* const> arguments)>& bring_together,
+             const std::function<void()>& merge_fn, void* result,
              const std::function<void(void* result)>& take);
 
   Strategy& strategy_;
@@ -231,30 +233,38 @@ auto ReplicaContext::merge_call_as(std::string_view operation, F&& merge_fn, con
   using Taken = detail::selected_t<Kept>;
 
   Arguments mine(args...);
+  std::optional<std::tuple<detail::merged_t<Args>...>> merged;
   std::optional<Kept> result;
   std::optional<Taken> taken;
-  auto call = [&](std::span<void* const> all) {
+  auto bring_together = [&](std::span<void* const> all) {
+    auto part = [&]<std::size_t K>(std::integral_constant<std::size_t, K>) {
+      std::vector<std::tuple_element_t<K, Arguments>*> parts;  // moved from: they are copies
+      parts.reserve(all.size());
+      for (void* arguments : all) parts.push_back(&std::get<K>(*static_cast<Arguments*>(arguments)));
+      return detail::merge(parts, operation);
+    };
     [&]<std::size_t... I>(std::index_sequence<I...>) {
-      auto merged = [&]<std::size_t K>(std::integral_constant<std::size_t, K>) {
-        std::vector<std::tuple_element_t<K, Arguments>*> parts;  // moved from: they are copies
-        for (void* arguments : all) parts.push_back(&std::get<K>(*static_cast<Arguments*>(arguments)));
-        return detail::merge(parts, operation);
-      };
-      std::tuple<decltype(merged(std::integral_constant<std::size_t, I>()))...> values{
-          merged(std::integral_constant<std::size_t, I>())...};
-      if constexpr (std::is_void_v<Result>) {
-        merge_fn(strategy_, std::get<I>(values)...);
-        result.emplace();
-      } else {
-        result.emplace(merge_fn(strategy_, std::get<I>(values)...));
-      }
+      merged.emplace(part(std::integral_constant<std::size_t, I>())...);
     }
     (std::index_sequence_for<Args...>());
+  };
+  auto call = [&] {
+    std::apply(
+        [&](auto&... values) {
+          if constexpr (std::is_void_v<Result>) {
+            merge_fn(strategy_, values...);
+            result.emplace();
+          } else {
+            result.emplace(merge_fn(strategy_, values...));
+          }
+        },
+        *merged);
   };
   auto take = [&](void* from) {
     taken.emplace(detail::select(**static_cast<std::optional<Kept>*>(from), local_index()));
   };
-  merge({operation, &typeid(std::tuple<Kept, Arguments>), &mine}, std::ref(call), &result, std::ref(take));
+  merge({operation, &typeid(std::tuple<Kept, Arguments>), &mine}, std::ref(bring_together), std::ref(call),
+        &result, std::ref(take));
   if constexpr (!std::is_void_v<Result>) return Taken(std::move(*taken));
 }
 

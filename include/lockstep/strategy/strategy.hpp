@@ -111,8 +111,9 @@ class CrossReplicaReduce;
 }  // namespace detail
 
 /// A way to keep replicas of a computation in step: which devices they run on, how values and variables are
-/// kept on them, how they are combined. Neither copied nor moved; variables made in its scope must not
-/// outlive its use.
+/// kept on them, how they are combined. Neither copied nor moved. What is made in its scope, and the scope
+/// itself, are used while it lives: reads and writes of its variables, and calls in the scope, throw
+/// ContextError after that.
 ///
 /// Calls are allowed in the strategy's cross-replica context, and in the default context, where they enter
 /// its scope by themselves; elsewhere they throw ContextError. Several host threads may call one strategy;
@@ -120,7 +121,11 @@ class CrossReplicaReduce;
 /// caller's are called meanwhile by `run`, `update`, `update_non_slot` and merge calls alone: what these wait
 /// for may read variables and take elements of datasets, but not run, reduce or write. A call returns when
 /// its work is enqueued on the devices' current streams; only functions of the caller's wait for a device,
-/// and destruction, which waits for the devices' current streams.
+/// and destruction, which waits for other threads' calls and the devices' current streams; calls meanwhile,
+/// as by thread_local objects of replicas, throw ContextError. std::exit destroys no strategy that is in use.
+///
+/// A fork of the process has none of its threads. There, calls of a strategy that has run several replicas
+/// before, or that was in a call, throw ContextError; it can be destroyed, and its variables be read.
 class Strategy {
  public:
   virtual ~Strategy();
@@ -276,6 +281,7 @@ class Strategy {
   friend class StrategyExtended;
   friend class ReplicaContext;
   friend struct detail::VariableState;
+  friend class detail::ContextFrame;
   friend class detail::ReplicaRun;
   friend class detail::CrossReplicaReduce;
 
@@ -310,7 +316,7 @@ class Strategy {
   /// The logical devices of the replica that the context at hand is about.
   std::vector<Device> logical_devices_here(std::string_view what) const;
 
-  std::unique_ptr<detail::StrategyState> state_;
+  detail::StrategyState* const state_;  // owned
 };
 
 namespace detail {

@@ -1,21 +1,27 @@
 #pragma once
 
+#include <string_view>
+
+#include <lockstep/detail/thread_guard.hpp>
+
 namespace lockstep {
 
-/// While it lives, replica functions on this thread read on_read variables as cross-replica context does: the
-/// components combined by the variable's aggregation. Such a read is a collective: every replica must make
-/// it.
+/// While it lives, replica functions on this thread, and of the runs that this thread starts, read on_read
+/// variables as cross-replica context does: the components combined by the variable's aggregation. Such a
+/// read is a collective: every replica must make it, of the same variable.
 ///
 /// `const ls::sync_on_read guard; v.value();`
-class [[nodiscard]] sync_on_read {
+class [[nodiscard]] sync_on_read : public detail::ThreadGuard<sync_on_read> {
  public:
-  sync_on_read() noexcept;
-  ~sync_on_read();
-  sync_on_read(const sync_on_read&) = delete;
-  sync_on_read& operator=(const sync_on_read&) = delete;
+  sync_on_read() noexcept = default;
 
   /// Whether one lives on this thread.
   static bool is_active() noexcept;
+
+ private:
+  friend class detail::ThreadGuard<sync_on_read>;
+  static constexpr std::string_view kGuardName = "a sync_on_read guard";
+  static sync_on_read*& innermost() noexcept;
 };
 
 }  // namespace lockstep

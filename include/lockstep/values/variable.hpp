@@ -19,6 +19,7 @@
 
 namespace lockstep {
 
+class ReplicaContext;
 class Strategy;
 struct IndexedSlices;
 namespace detail {
@@ -46,9 +47,9 @@ struct VariableOptions {
 /// State that a strategy keeps once on each of its parameter devices, equal at birth.
 ///
 /// A cheap handle: copies are the same variable. Belongs to the strategy in whose scope it was made (outside
-/// every scope: the default strategy, one component on the current device), which must outlive its use. A
-/// read gives the component that belongs to the context: in a replica its own, in `update` the one being
-/// updated, elsewhere the one on the current device, else component 0.
+/// every scope: the default strategy, one component on the current device): once that is destroyed, reads and
+/// writes throw ContextError. A read gives the component that belongs to the context: in a replica its own,
+/// in `update` the one being updated, elsewhere the one on the current device, else component 0.
 ///
 /// Writes to on_write ("mirrored") variables: in cross-replica or default context every component takes the
 /// value; in `update` that component alone; in a replica the replicas' values are aggregated first, so every
@@ -160,13 +161,19 @@ struct VariableState {
   const VariableAggregation aggregation;
   const DType dtype;
   const Shape shape;
-  Strategy* const strategy;
   const std::vector<Device> devices;          ///< Of the components.
   std::vector<VariableComponent> components;  ///< Read by `read`, written in LockedComponents.
   /// Component i is on a device of replica i's, for all replicas.
   const bool is_one_per_replica;
   /// Each replica has a component of its own, and they differ between reads.
   const bool is_sync_on_read;
+
+  /// @throws ContextError  it was destroyed.
+  Strategy& strategy() const {
+    if (life_.expired()) raise_strategy_destroyed();
+    return strategy_;
+  }
+  bool is_of(const Strategy& strategy) const noexcept { return !life_.expired() && &strategy_ == &strategy; }
 
   /// In the strategy's cross-replica context, or the default one.
   static std::shared_ptr<VariableState> create(Strategy& strategy, const std::function<Tensor()>& initial,
@@ -180,6 +187,10 @@ struct VariableState {
   /// Read-only snapshots of all components, of one moment. @throws ContextError  the variable was moved from.
   static std::vector<Tensor> snapshot(const Variable& variable);
 
+  /// In a replica function, before what the replicas do about one variable together: all meet.
+  /// @throws CollectiveMismatch  they name different ones.
+  void meet(const ReplicaContext& context, std::string_view operation) const;
+
   /// @throws ContextError  the variable was moved from.
   static const std::shared_ptr<VariableState>& of(const Variable& variable) {
     if (variable.state_ == nullptr) raise_moved_from();
@@ -187,6 +198,12 @@ struct VariableState {
   }
   [[noreturn]] static void raise_moved_from();
   static Variable handle(std::shared_ptr<VariableState> state) { return Variable(std::move(state)); }
+
+ private:
+  [[noreturn]] void raise_strategy_destroyed() const;
+
+  Strategy& strategy_;
+  const std::weak_ptr<const Strategy> life_;
 };
 }  // namespace detail
 

@@ -234,6 +234,80 @@ TEST_CASE("a scope that is left before one entered after it leaves that one", "[
   REQUIRE(ask() == in_default());
 }
 
+TEST_CASE("a scope whose strategy is destroyed says so", "[strategy][context]") {
+  const auto destroyed = says("scope of a strategy that has been destroyed", "Leave the scope");
+  std::optional<Replicas> strategy(std::in_place, 2);
+  Replicas other(1);
+  Variable plain(Tensor::scalar(1.0f));
+  const auto check = [&] {
+    REQUIRE_THROWS_MATCHES(get_strategy(), ContextError, destroyed);
+    REQUIRE_THROWS_MATCHES(has_strategy(), ContextError, destroyed);
+    REQUIRE_THROWS_MATCHES(Variable(Tensor::scalar(1.0f)), ContextError, destroyed);
+    REQUIRE_THROWS_MATCHES(other.run([] {}), ContextError, destroyed);
+    REQUIRE(plain.value().item<float>() == 1);
+  };
+  SECTION("scope") {
+    std::optional<StrategyScope> scope(std::in_place, *strategy);
+    strategy.reset();
+    check();
+    scope.reset();
+  }
+  SECTION("set_strategy") {
+    set_strategy(&*strategy);
+    strategy.reset();
+    check();
+    set_strategy(nullptr);
+  }
+  REQUIRE(ask() == in_default());
+}
+
+TEST_CASE("a variable whose strategy is destroyed says so", "[strategy][context]") {
+  const auto destroyed = says("Variable 'w'", "has been destroyed", "Keep a strategy");
+  std::optional<Replicas> strategy(std::in_place, 2);
+  auto variable = strategy->make_variable(Tensor::zeros({2}), {.name = "w"});
+  auto total =
+      strategy->make_variable(Tensor::zeros({2}), {.name = "w",
+                                                   .synchronization = VariableSynchronization::on_read,
+                                                   .aggregation = VariableAggregation::sum});
+  strategy.reset();
+  Replicas other(2);
+  for (Variable each : {variable, total}) {
+    REQUIRE_THROWS_MATCHES(each.value(), ContextError, destroyed);
+    REQUIRE_THROWS_MATCHES(each.assign(1.0f), ContextError, destroyed);
+    REQUIRE_THROWS_MATCHES(each.strategy(), ContextError, destroyed);
+    REQUIRE_THROWS_MATCHES(other.run([&] { each.value(); }), ContextError, destroyed);
+    REQUIRE(!other.extended().variable_created_in_scope(each));
+    REQUIRE(each.name() == "w");
+  }
+  const IndexedSlices rows{Tensor::ones({1}), Tensor::zeros({1}, DType::i64), {2}};
+  REQUIRE_THROWS_MATCHES(variable.scatter_add(rows), ContextError, destroyed);
+}
+
+TEST_CASE("guards of every kind may be left in any order", "[strategy][context]") {
+  Replicas s(2);
+  const Device device = s.extended().worker_devices()[1];
+  const Device outside = current_device();
+  std::optional<DeviceScope> outer(std::in_place, device), inner(std::in_place, device);
+  outer.reset();
+  REQUIRE(current_device() == device);
+  inner.reset();
+  REQUIRE(current_device() == outside);
+
+  const Stream first(device), second(device);
+  const StreamRef before = current_stream(device);
+  std::optional<StreamScope> outer_stream(std::in_place, first), inner_stream(std::in_place, second);
+  outer_stream.reset();
+  REQUIRE(current_stream(device) == second);
+  inner_stream.reset();
+  REQUIRE(current_stream(device) == before);
+
+  std::optional<sync_on_read> outer_read(std::in_place), inner_read(std::in_place);
+  outer_read.reset();
+  REQUIRE(sync_on_read::is_active());
+  inner_read.reset();
+  REQUIRE(!sync_on_read::is_active());
+}
+
 TEST_CASE("contexts are restored when a function throws", "[strategy][context]") {
   Replicas strategy(2);
   REQUIRE_THROWS(strategy.run([] { throw 1; }));

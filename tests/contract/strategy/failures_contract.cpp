@@ -1,5 +1,7 @@
 #include <barrier>
 #include <chrono>
+#include <exception>
+#include <functional>
 #include <latch>
 #include <stdexcept>
 #include <string>
@@ -358,6 +360,47 @@ TEST_CASE("a thousand failing runs leave nothing behind", "[strategy][failure]")
     }
   }
   REQUIRE(caught == (kSlowBuild ? 100 : 1000));
+  require_usable(strategy);
+}
+
+TEST_CASE("an exception that released a replica of an earlier run is an error in a later one",
+          "[strategy][failure]") {
+  const int n = GENERATE(2, 3);
+  Replicas strategy(n);
+  std::exception_ptr kept;
+  REQUIRE_THROWS_AS(strategy.run([&](ReplicaContext& ctx) {
+    if (id_of(ctx) == 1) throw Special("first");
+    try {
+      ctx.all_reduce(ReduceOp::sum, 1);
+    } catch (...) {
+      if (id_of(ctx) == 0) kept = std::current_exception();
+      throw;
+    }
+  }),
+                    Special);
+  const auto message = says("run: replica 0's function threw", "released a replica of an earlier run");
+  const auto rethrow_on_0 = [&](const std::function<Tensor(ReplicaContext&)>& others) {
+    return strategy.run([&](ReplicaContext& ctx) -> Tensor {
+      if (id_of(ctx) == 0) std::rethrow_exception(kept);
+      return others(ctx);
+    });
+  };
+  REQUIRE_THROWS_MATCHES(rethrow_on_0([](ReplicaContext&) { return Tensor::scalar(1.0f); }), ContextError,
+                         message);
+  REQUIRE(strategy.last_failures().size() == 1);
+  require_usable(strategy);
+  REQUIRE_THROWS_MATCHES(
+      rethrow_on_0([](ReplicaContext& ctx) { return ctx.all_reduce(ReduceOp::sum, Tensor::scalar(1.0f)); }),
+      ContextError, message);
+  require_usable(strategy);
+  REQUIRE_THROWS_MATCHES(strategy.run([&](ReplicaContext& ctx) {
+    return ctx.merge_call([&](Strategy&) -> Tensor { std::rethrow_exception(kept); });
+  }),
+                         ContextError, message);
+  require_usable(strategy);
+  // What a replica throws by itself is the failure to tell.
+  REQUIRE_THROWS_MATCHES(rethrow_on_0([](ReplicaContext&) -> Tensor { throw Special("by itself"); }), Special,
+                         says("by itself"));
   require_usable(strategy);
 }
 

@@ -331,4 +331,30 @@ TEST_CASE("a context of another strategy, or of another thread, is refused", "[s
   REQUIRE(from_thread.find("the default strategy (mismatching strategies)") != std::string::npos);
 }
 
+TEST_CASE("arguments of other lengths or keys are refused on every replica, which may go on",
+          "[strategy][merge_call]") {
+  Replicas strategy(2);
+  bool called = false;
+  const auto result = strategy.run([&](ReplicaContext& ctx) {
+    const int id = ctx.replica_id_in_sync_group();
+    int refused = 0;
+    try {
+      ctx.merge_call([&](Strategy&, const std::vector<PerReplica<Tensor>>&) { called = true; },
+                     std::vector<Tensor>(static_cast<std::size_t>(id), Tensor::scalar(1.0f)));
+    } catch (const InvalidArgument& error) {
+      refused +=
+          says("merge_call", "replica 1 gave a vector of length 1, replica 0 one of length 0").match(error);
+    }
+    try {
+      ctx.merge_call([&](Strategy&, const std::map<std::string, PerReplica<int>>&) { called = true; },
+                     std::map<std::string, int>{{id == 0 ? "a" : "b", 1}});
+    } catch (const InvalidArgument& error) {
+      refused += says("merge_call", "replica 1 gave a map with other keys").match(error);
+    }
+    return refused + ctx.merge_call([](Strategy&) { return 10; });
+  });
+  REQUIRE((result[0] == 12 && result[1] == 12));
+  REQUIRE_FALSE(called);
+}
+
 }  // namespace lockstep::test

@@ -319,4 +319,41 @@ TEST_CASE("on_read with one replica, and outside every strategy", "[strategy][va
   REQUIRE(use(get_strategy(), outside) == 3.5f);
 }
 
+TEST_CASE("a synchronised read meets reads of the same variable only", "[strategy][variable]") {
+  const Aggregation aggregation =
+      GENERATE(Aggregation::sum, Aggregation::mean, Aggregation::only_first_replica);
+  Replicas strategy(2);
+  const VariableOptions options{.name = "a", .synchronization = kOnRead, .aggregation = aggregation};
+  const auto a = strategy.make_variable(Tensor::scalar(1.0f), options);
+  VariableOptions others = options;
+  others.name = "b";
+  const auto b = strategy.make_variable(Tensor::scalar(100.0f), others);
+  REQUIRE_THROWS_MATCHES(strategy.run([&](ReplicaContext& ctx) {
+    const sync_on_read guard;
+    return (ctx.replica_id_in_sync_group() == 0 ? a : b).value();
+  }),
+                         CollectiveMismatch,
+                         says("a sync-on-read", "replica 1 names the variable 'b'", "replica 0 names 'a'"));
+  REQUIRE_THROWS_MATCHES(strategy.run([&](ReplicaContext& ctx) {
+    const sync_on_read guard;
+    return ctx.replica_id_in_sync_group() == 0 ? a.value()
+                                               : ctx.all_reduce(ReduceOp::sum, Tensor::scalar(7.0f));
+  }),
+                         CollectiveMismatch, says("replica 1", "all_reduce(sum)", "a sync-on-read"));
+}
+
+TEST_CASE("a sync_on_read guard around run counts on every replica", "[strategy][variable]") {
+  const int n = GENERATE(1, 2, 3);
+  Replicas strategy(n);
+  const auto variable = strategy.make_variable(Tensor::scalar(1.0f),
+                                               {.synchronization = kOnRead, .aggregation = Aggregation::sum});
+  const auto read = [&] { return variable.value(); };
+  {
+    const sync_on_read guard;
+    REQUIRE(items<float>(strategy.run(read)) ==
+            std::vector<float>(static_cast<std::size_t>(n), static_cast<float>(n)));
+  }
+  REQUIRE(items<float>(strategy.run(read)) == std::vector<float>(static_cast<std::size_t>(n), 1.0f));
+}
+
 }  // namespace lockstep::test

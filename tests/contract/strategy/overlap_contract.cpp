@@ -201,4 +201,39 @@ TEST_CASE("PackedReduction: replicas that disagree are told", "[strategy][overla
   REQUIRE(none.empty());
 }
 
+TEST_CASE("PackedReduction: wait has no results without those of a pack that was refused",
+          "[strategy][overlap]") {
+  Replicas strategy(2);
+  const auto right = strategy.run([](ReplicaContext& ctx) {
+    const int id = ctx.replica_id_in_sync_group();
+    const auto message = says("all_reduce(sum)", "[3]", "[2]");
+    PackedReduction reduction(ctx, ReduceOp::sum, {.bytes_per_pack = 4});
+    int as_expected = 0;
+    reduction.add(Tensor::ones({2}));
+    try {
+      reduction.add(Tensor::ones({2 + id}));
+    } catch (const CollectiveMismatch& error) {
+      as_expected += message.match(error);
+    }
+    reduction.add(Tensor::ones({2}));
+    try {
+      reduction.wait();
+    } catch (const CollectiveMismatch& error) {
+      as_expected += message.match(error);
+    }
+    // Where wait itself starts it.
+    PackedReduction rest(ctx, ReduceOp::sum);
+    rest.add(Tensor::ones({2 + id}));
+    try {
+      rest.wait();
+    } catch (const CollectiveMismatch& error) {
+      as_expected += message.match(error);
+    }
+    reduction.add(Tensor::ones({2}));
+    rest.add(Tensor::ones({2}));
+    return as_expected + static_cast<int>(reduction.wait().size() + rest.wait().size());
+  });
+  REQUIRE((right[0] == 5 && right[1] == 5));
+}
+
 }  // namespace lockstep::test

@@ -1,4 +1,7 @@
+#include <atomic>
 #include <barrier>
+#include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -9,6 +12,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <lockstep/lockstep.hpp>
 
@@ -133,6 +137,63 @@ TEST_CASE("strategies are made and destroyed, used or not", "[strategy][threads]
     }
   }
   REQUIRE(sum == 150);
+}
+
+TEST_CASE("P40 the destruction of a strategy waits for another thread's run", "[strategy][threads]") {
+  const int n = GENERATE(1, 2);
+  auto strategy = std::make_unique<Replicas>(n);
+  std::atomic<bool> begun = false, destroyed = false, destroyed_meanwhile = false;
+  std::thread other([&, running = strategy.get()] {
+    running->run([&](ReplicaContext& ctx) {
+      ctx.all_reduce(ReduceOp::sum, 1.0f);
+      begun = true;
+      const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+      while (!destroyed && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+      if (destroyed) destroyed_meanwhile = true;
+      ctx.all_reduce(ReduceOp::sum, 1.0f);
+    });
+  });
+  while (!begun) std::this_thread::yield();
+  strategy.reset();
+  destroyed = true;
+  other.join();
+  REQUIRE(!destroyed_meanwhile);
+}
+
+namespace {
+
+/// Calls a function where its thread ends.
+struct AtThreadEnd {
+  std::function<void()> call;
+  ~AtThreadEnd() {
+    if (call) call();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("P40 thread_local objects of a replica's thread may read variables, but not run",
+          "[strategy][threads]") {
+  auto strategy = std::make_unique<Replicas>(2);
+  const auto variable = strategy->make_variable(Tensor::scalar(5.0f));
+  float read = 0;
+  std::string refused;
+  strategy->run([&](ReplicaContext& ctx) {
+    if (ctx.replica_id_in_sync_group() == 0) return;
+    static thread_local AtThreadEnd at_end;
+    at_end.call = [&, running = strategy.get()] {
+      read = variable.value().item<float>();
+      try {
+        running->run([] {});
+      } catch (const ContextError& error) {
+        refused = error.what();
+      }
+    };
+  });
+  strategy.reset();
+  REQUIRE(read == 5);
+  REQUIRE_THAT(refused, Catch::Matchers::ContainsSubstring("run: the strategy is being destroyed") &&
+                            Catch::Matchers::ContainsSubstring("end the threads that do"));
 }
 
 TEST_CASE("P40 values outlive their strategy", "[strategy][threads]") {

@@ -1,0 +1,143 @@
+// Strategies in a fork of the process that used them.
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include <lockstep/lockstep.hpp>
+
+#include "support/child_process.hpp"
+#include "support/input.hpp"
+#include "support/matchers.hpp"
+
+using namespace lockstep;
+using test::host_devices;
+using test::in_child;
+
+namespace {
+
+/// 3: f throws a ContextError that says what happened and what to do.
+template <class F>
+int refusal(const F& f, const std::string& what, const std::string& advice) {
+  try {
+    f();
+  } catch (const ContextError& error) {
+    const std::string message = error.what();
+    return message.find(what) != std::string::npos && message.find("fork") != std::string::npos &&
+                   message.find(advice) != std::string::npos
+               ? 3
+               : 4;
+  }
+  return 5;
+}
+
+template <class F>
+int refusal(const F& f, const std::string& what) {
+  return refusal(f, what + ": this process is a fork", "Make the strategy after the fork");
+}
+
+}  // namespace
+
+TEST_CASE("a strategy that has run cannot be used in a fork, but destroyed", "[strategy][host]") {
+  std::optional<MirroredStrategy> strategy(std::in_place, host_devices(GENERATE(2, 3)));
+  auto variable = strategy->make_variable(Tensor::scalar(5.0f));
+  const auto ones = strategy->run([] { return Tensor::scalar(1.0f); });
+  CHECK(in_child([&] { return refusal([&] { strategy->run([] {}); }, "run"); }) == 3);
+  CHECK(in_child([&] { return refusal([&] { strategy->reduce(ReduceOp::sum, ones); }, "reduce"); }) == 3);
+  CHECK(in_child([&] { return refusal([&] { strategy->gather(ones, 0); }, "gather"); }) == 3);
+  CHECK(in_child([&] {
+          return refusal([&] { strategy->extended().broadcast_to(ones[0]); }, "broadcast_to");
+        }) == 3);
+  CHECK(in_child([&] { return refusal([&] { variable.assign(1.0f); }, "assign"); }) == 3);
+  CHECK(in_child([&] {
+          return refusal([&] { strategy->extended().update(variable, [](Tensor&) {}); }, "update");
+        }) == 3);
+  CHECK(in_child([&] { return static_cast<int>(variable.value().item<float>()); }) == 5);
+  CHECK(in_child([&] {
+          strategy.reset();
+          return 3;
+        }) == 3);
+  REQUIRE(strategy->reduce(ReduceOp::sum, ones).item<float>() == static_cast<float>(ones.size()));
+}
+
+TEST_CASE("a strategy that has not run yet can be used in a fork", "[strategy][host]") {
+  std::optional<MirroredStrategy> strategy(std::in_place, host_devices(2));
+  const auto sum = [&] {
+    const auto sums = strategy->run([](ReplicaContext& ctx) { return ctx.all_reduce(ReduceOp::sum, 2.0f); });
+    return static_cast<int>(sums[0].item<float>());
+  };
+  CHECK(in_child([&] {
+          const int result = sum();
+          strategy.reset();
+          return result;
+        }) == 4);
+  REQUIRE(sum() == 4);
+}
+
+TEST_CASE("a fork that a replica function makes has none of the others", "[strategy][host]") {
+  MirroredStrategy strategy(host_devices(3));
+  const int who = GENERATE(0, 1);
+  std::atomic<int> collective = 0, merge = 0;
+  strategy.run([&](ReplicaContext& ctx) {
+    if (ctx.replica_id_in_sync_group() != who) return;
+    collective = in_child([&] {
+      return refusal([&] { ctx.all_reduce(ReduceOp::sum, 1.0f); }, "all_reduce(sum): this process is a fork",
+                     "End it by _exit or exec");
+    });
+    merge = in_child([&] {
+      return refusal([&] { ctx.merge_call([](Strategy&) {}); }, "this process is a fork",
+                     "End it by _exit or exec");
+    });
+  });
+  CHECK(collective == 3);
+  CHECK(merge == 3);
+}
+
+TEST_CASE("the end of a replica function in a fork that it has made is refused", "[strategy][host]") {
+  MirroredStrategy strategy(host_devices(2));
+  strategy.run([] {});
+  int status = -1;
+  int result = 0;
+  try {
+    strategy.run([&](ReplicaContext& ctx) {
+      if (ctx.replica_id_in_sync_group() != 0) return;
+      const pid_t child = ::fork();
+      if (child == 0) {
+        ::alarm(30);
+        status = 0;
+        return;
+      }
+      ::waitpid(child, &status, 0);
+    });
+  } catch (const ContextError&) {
+    result = refusal([] { throw; }, "run: replica 0's function has forked", "_exit or exec");
+  }
+  if (status == 0 && result != 0) ::_exit(result);  // the child
+  REQUIRE(WIFEXITED(status));
+  REQUIRE(WEXITSTATUS(status) == 3);
+}
+
+TEST_CASE("a fork does not wait for what another thread was about to do with a strategy",
+          "[strategy][host]") {
+  auto strategy = std::make_unique<OneDeviceStrategy>(Device("CPU:0"));
+  std::atomic<bool> begun = false, ends = false;
+  std::thread other([&] {
+    strategy->run([&] {
+      begun = true;
+      while (!ends) std::this_thread::yield();
+    });
+  });
+  while (!begun) std::this_thread::yield();
+  CHECK(in_child([&] { return refusal([&] { strategy->run([] {}); }, "run"); }) == 3);
+  CHECK(in_child([&] {
+          strategy.reset();
+          return 3;
+        }) == 3);
+  ends = true;
+  other.join();
+  strategy->run([] {});
+}

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <functional>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace lockstep::test {
+
+/// What becomes of a child process that calls f: the status that f gives, or minus the signal that ended it;
+/// one that hangs is ended by an alarm.
+inline int in_child(const std::function<int()>& f) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(30);
+    ::_exit(f());
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+}  // namespace lockstep::test
