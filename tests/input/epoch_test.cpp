@@ -1,6 +1,8 @@
 // Whole epochs of distributed input: what they leave in memory, and which threads they have.
+#include <algorithm>
 #include <fstream>
 #include <string>
+#include <thread>
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -36,6 +38,19 @@ std::int64_t status(const std::string& name) {
   return value;
 }
 
+/// How many threads the process has. One that was joined may be counted for a moment more.
+std::int64_t num_threads() {
+  std::int64_t least = status("Threads");
+  for (int i = 0; i < 10; ++i) least = std::min(least, status("Threads"));
+  return least;
+}
+
+/// The same, with those that a sanitizer starts with the first thread.
+std::int64_t num_threads_before() {
+  std::thread([] {}).join();
+  return num_threads();
+}
+
 }  // namespace
 
 TEST_CASE("an epoch over ten million rows grows neither memory nor threads", "[input][host]") {
@@ -43,7 +58,7 @@ TEST_CASE("an epoch over ten million rows grows neither memory nor threads", "[i
   MirroredStrategy strategy(host_devices(4));
   auto numbers = Dataset::range(kNumRows);
   if (is_shuffled) numbers = numbers.shuffle(10'000, 1);
-  const std::int64_t threads_before = status("Threads");
+  const std::int64_t threads_before = num_threads_before();
   {
     auto iterator = strategy.distribute_dataset(numbers.batch(1024)).iterator();
     std::int64_t num_rows = 0, sum = 0, steps = 0;
@@ -71,19 +86,19 @@ TEST_CASE("an epoch over ten million rows grows neither memory nor threads", "[i
     // last batch's, which is smaller.
     CHECK(memory_stats("CPU:0").num_allocations - allocations_before <= 4 * 5);
   }
-  CHECK(status("Threads") == threads_before);
+  CHECK(num_threads() == threads_before);
 }
 
 TEST_CASE("passes leave no threads and no memory behind, wherever they are dropped", "[input][host]") {
   MirroredStrategy strategy(host_devices(3));
   const auto dist = strategy.distribute_dataset(Dataset::range(100).repeat().batch(7),
                                                 {.per_replica_buffer_size = GENERATE(0, 1, 5)});
-  const std::int64_t threads = status("Threads");
+  const std::int64_t threads = num_threads_before();
   const std::int64_t in_use = memory_stats("CPU:0").in_use_bytes;
   for (int num_steps = 0; num_steps < 40; ++num_steps) {
     auto iterator = dist.iterator();
     for (int step = 0; step < num_steps; ++step) CHECK(iterator.next().size() == 3);
   }
-  CHECK(status("Threads") == threads);
+  CHECK(num_threads() == threads);
   CHECK(memory_stats("CPU:0").in_use_bytes == in_use);
 }
