@@ -59,7 +59,8 @@ struct VariableOptions {
 /// concern the replica's own component and are free of communication; elsewhere a read combines the
 /// components by the aggregation (sum and mean are enqueued on the devices' streams; none:
 /// InvalidArgument), and assign(x) leaves what then reads as x: with sum x / N in each component, and in the
-/// first ones what that leaves over. assign_add and assign_sub there are refused with sum. With one device for all variables there is one component, and writes in replicas are aggregated.
+/// first ones what that leaves over. assign_add and assign_sub there are refused with sum. With one device
+/// for all variables there is one component, and writes in replicas are aggregated.
 ///
 /// In a replica function every replica makes the same variables in the same order, and all get the same
 /// object: replica 0's, whose initial value and options count; names may differ in a trailing _number,
