@@ -25,7 +25,7 @@ struct SourceLocation {
 struct ErrorContext {
   std::string operation{};    ///< What was attempted, e.g. "all_reduce".
   int replica = -1;           ///< The replica at fault, or the one in whose function it was thrown.
-  std::string device{};       ///< The first device that the message names, or that replica's, e.g. "CPU:2".
+  std::string device{};       ///< The first that the message names, or the replica's, e.g. "CPU:2".
   std::string operands{};     ///< Shapes and dtypes, as in the message.
   std::int64_t code = 0;      ///< A native library's error number.
   std::string hint{};         ///< What to do.

@@ -414,7 +414,7 @@ TEST_CASE("an error in a replica function names replica and device", "[strategy]
   } catch (const InvalidArgument& error) {
     CAPTURE(error.what());
     CHECK(error.context().replica == 1);
-    CHECK(error.context().device == to_string(TestBackend::device(1)));
+    CHECK(error.context().device == TestBackend::device(1).to_string());
     CHECK(error.context().operation == "Tensor::reshape");
     CHECK(error.context().operands.find("[2, 3]") != std::string::npos);
     CHECK_FALSE(error.context().hint.empty());
