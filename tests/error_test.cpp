@@ -53,6 +53,40 @@ TEST_CASE("an error knows where it was noticed", "[error][host]") {
   }
 }
 
+TEST_CASE("an error's context has what its message says", "[error][host]") {
+  const auto context_of = [](const std::string& message, ErrorContext given = {}) {
+    return detail::complete(std::move(given), message);
+  };
+  const ErrorContext all = context_of(
+      "all_reduce(sum) on replica 2 (CPU:2): shape [128, 32] float32 differs from replica 0's [128, 64] "
+      "int8. "
+      "Pass equal shapes on every replica, or use all_gather for ragged values.");
+  CHECK(all.operation == "all_reduce");
+  CHECK(all.device == "CPU:2");
+  CHECK(all.operands == "[128, 32] float32, [128, 64] int8");
+  CHECK(all.hint == "Pass equal shapes on every replica, or use all_gather for ragged values.");
+  CHECK(all.replica == -1);
+
+  CHECK(context_of("Dataset::batch: batches of 0 elements. Pass at least 1.").operation == "Dataset::batch");
+  CHECK(context_of("matmul on GPU:13: [] by [2, ?].").operation == "matmul");
+  CHECK(context_of("matmul on GPU:13: [] by [2, ?].").device == "GPU:13");
+  CHECK(context_of("matmul on GPU:13: [] by [2, ?].").operands == "[], [2, ?]");
+  CHECK(context_of("The variable was moved from.").operation.empty());
+  CHECK(context_of("The variable was moved from.").hint.empty());
+  CHECK(context_of("").operation.empty());
+  CHECK(context_of("[").operands.empty());
+  CHECK(context_of("CPU:").device.empty());
+
+  const ErrorContext given = context_of(
+      "reduce: [1] differs. Pass others.",
+      {.operation = "mine", .replica = 3, .device = "GPU:0", .operands = "none", .hint = "Think."});
+  CHECK(given.operation == "mine");
+  CHECK(given.replica == 3);
+  CHECK(given.device == "GPU:0");
+  CHECK(given.operands == "none");
+  CHECK(given.hint == "Think.");
+}
+
 TEST_CASE("an error carries its context", "[error][host]") {
   try {
     throw DeviceError("fill on GPU:1 failed",

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <lockstep/detail/concat.hpp>
@@ -18,11 +20,12 @@ struct SourceLocation {
   const char* function = "";
 };
 
-/// The machine-readable side of an Error. Fields that do not apply are empty or -1.
+/// The machine-readable side of an Error: what its message says, and where it was thrown. Fields that do not
+/// apply are empty or -1.
 struct ErrorContext {
   std::string operation{};    ///< What was attempted, e.g. "all_reduce".
-  int replica = -1;           ///< The replica at fault.
-  std::string device{};       ///< The device it ran on, e.g. "CPU:2".
+  int replica = -1;           ///< The replica at fault, or the one in whose function it was thrown.
+  std::string device{};       ///< The first that the message names, or the replica's, e.g. "CPU:2".
   std::string operands{};     ///< Shapes and dtypes, as in the message.
   std::int64_t code = 0;      ///< A native library's error number.
   std::string hint{};         ///< What to do.
@@ -115,12 +118,20 @@ class CollectiveAborted : public CollectiveError {
 };
 
 namespace detail {
+/// Adds the replica whose function the thread is in, where a field is empty. Null: there are no replicas.
+using ErrorPlace = void (*)(ErrorContext&);
+extern std::atomic<ErrorPlace> error_place;
+
+/// The context with what the message says in the fields that are empty. Messages begin with the operation and
+/// end with a sentence that says what to do.
+ErrorContext complete(ErrorContext context, std::string_view message);
+
 /// Throws Kind with the message and the place.
 template <class Kind>
 [[noreturn]] void raise(const SourceLocation& location, const std::string& message,
                         ErrorContext context = {}) {
   context.location = location;
-  throw Kind(message, std::move(context));
+  throw Kind(message, complete(std::move(context), message));
 }
 }  // namespace detail
 

@@ -114,11 +114,12 @@ void check_variables(const std::vector<Variable>& variables, std::string_view wh
   }
 }
 
-GradientBatch GradientBatch::of_replicas(std::span<const List* const> lists, std::string_view what) {
+GradientBatch GradientBatch::of_replicas(std::span<const List* const> lists, bool are_reduced,
+                                         std::string_view what) {
   check_same_lists(lists, what);
   const List& first = *lists[0];
   GradientBatch batch;
-  batch.is_of_replicas_ = true;
+  batch.are_summed_ = !are_reduced;
   batch.listed_ = variables_of(first);
   check_variables(batch.listed_, what);
   for (std::size_t k = 0; k < first.size(); ++k) {
@@ -177,7 +178,7 @@ std::vector<std::vector<Tensor>> GradientBatch::reduce(Strategy& strategy,
                                                        const CommunicationOptions& options) const {
   std::vector<std::vector<Tensor>> results;
   results.reserve(variables_.size());
-  if (is_of_replicas_) {
+  if (are_summed_) {
     std::vector<std::pair<ReduceValue, Destination>> pairs;
     pairs.reserve(variables_.size());
     for (std::size_t k = 0; k < variables_.size(); ++k) pairs.emplace_back(values_[k], variables_[k]);
@@ -189,10 +190,11 @@ std::vector<std::vector<Tensor>> GradientBatch::reduce(Strategy& strategy,
     const ReduceValue& value = values_[k];
     std::vector<Tensor> dense = value.tensors();
     for (const IndexedSlices& slices : value.slices()) dense.push_back(slices.to_dense());
-    const bool is_mirrored = value.kind() == ReduceValue::Kind::mirrored && dense.size() > 1;
+    const std::vector<Device>& devices = VariableState::of(variables_[k])->devices;
+    const bool is_by_component = dense.size() > 1 && dense.size() == devices.size();
     std::vector<Tensor>& components = results.emplace_back();
-    for (const Device& device : VariableState::of(variables_[k])->devices)
-      components.push_back(dense[is_mirrored ? components.size() : 0].to(device));
+    for (const Device& device : devices)
+      components.push_back(dense[is_by_component ? components.size() : 0].to(device));
   }
   return results;
 }

@@ -28,8 +28,6 @@ using List = std::vector<GradientAndVariable>;
 
 namespace {
 
-constexpr std::string_view kApply = "apply_gradients";
-
 /// Zeros beside a variable: on exactly its devices.
 Variable make_slot(const Variable& variable, std::string name) {
   const DeviceScope here(VariableState::of(variable)->devices[0]);
@@ -52,9 +50,9 @@ bool is_one_per_replica(const std::vector<Variable>& variables) {
   });
 }
 
-void check_same_optimizer(const PerReplica<const Optimizer*>& optimizers) {
+void check_same_optimizer(std::string_view what, const PerReplica<const Optimizer*>& optimizers) {
   for (int r = 1; r < optimizers.size(); ++r)
-    LOCKSTEP_EXPECTS(optimizers[r] == optimizers[0], CollectiveMismatch, kApply, ": replica ", r,
+    LOCKSTEP_EXPECTS(optimizers[r] == optimizers[0], CollectiveMismatch, what, ": replica ", r,
                      " calls another optimizer than replica 0. Make the same calls on every replica.");
 }
 
@@ -126,33 +124,43 @@ Optimizer::Optimizer(std::string_view name, LearningRate learning_rate, double g
 Optimizer::~Optimizer() = default;
 
 void Optimizer::apply_gradients(const List& gradients, const CommunicationOptions& options) {
+  apply_as("apply_gradients", gradients, /*are_reduced=*/false, options);
+}
+
+void Optimizer::apply_reduced_gradients(const List& gradients) {
+  apply_as("apply_reduced_gradients", gradients, /*are_reduced=*/true, {});
+}
+
+void Optimizer::apply_as(std::string_view what, const List& gradients, bool are_reduced,
+                         const CommunicationOptions& options) {
   if (gradients.empty()) return;
-  LOCKSTEP_EXPECTS(!get_update_replica_id(), ContextError, kApply, " of ", name_,
+  LOCKSTEP_EXPECTS(!get_update_replica_id(), ContextError, what, " of ", name_,
                    " in a function given to update, which is about one component. Call it outside.");
   if (in_replica_function()) {
     get_replica_context()->merge_call_as(
-        kApply,
+        what,
         [&](Strategy& strategy, const PerReplica<const Optimizer*>& optimizers,
             const PerReplica<const List*>& lists) {
-          check_same_optimizer(optimizers);
+          check_same_optimizer(what, optimizers);
           const std::vector<const List*> all(lists.begin(), lists.end());
-          apply(strategy, GradientBatch::of_replicas(all, kApply), options);
+          apply(what, strategy, GradientBatch::of_replicas(all, are_reduced, what), options);
         },
         static_cast<const Optimizer*>(this), &gradients);
     return;
   }
   Strategy& strategy = in_cross_replica_context() ? get_strategy() : gradients[0].variable.strategy();
   strategy.extended().in_cross_replica_context(
-      kApply, [&] { apply(strategy, GradientBatch::given(gradients, kApply), options); });
+      what, [&] { apply(what, strategy, GradientBatch::given(gradients, what), options); });
 }
 
-void Optimizer::apply(Strategy& strategy, const GradientBatch& batch, const CommunicationOptions& options) {
+void Optimizer::apply(std::string_view what, Strategy& strategy, const GradientBatch& batch,
+                      const CommunicationOptions& options) {
   for (const Variable& variable : batch.listed())
-    LOCKSTEP_EXPECTS(&variable.strategy() == &strategy, InvalidArgument, kApply, " for the variable '",
+    LOCKSTEP_EXPECTS(&variable.strategy() == &strategy, InvalidArgument, what, " for the variable '",
                      variable.name(), "' in ", strategy.name(), ": it was made by another strategy, ",
                      variable.strategy().name(), ". Make it in this strategy's scope.");
   check_strategy(strategy);
-  LOCKSTEP_EXPECTS(!batch.variables().empty(), InvalidArgument, kApply, " of ", name_,
+  LOCKSTEP_EXPECTS(!batch.variables().empty(), InvalidArgument, what, " of ", name_,
                    ": there is no gradient for any of the variables ", quoted_names(batch.listed()),
                    ". Check that the loss depends on them.");
   const std::int64_t made = num_steps();
@@ -160,7 +168,7 @@ void Optimizer::apply(Strategy& strategy, const GradientBatch& batch, const Comm
   std::optional<Known> grown = met(batch.listed());
   const Known& known = grown ? *grown : known_;
   if (!batch.without_gradient().empty() && !std::exchange(has_warned_, true))
-    detail::warn(concat(kApply, " of ", name_, ": there is no gradient for the variables ",
+    detail::warn(concat(what, " of ", name_, ": there is no gradient for the variables ",
                         quoted_names(batch.without_gradient()), ", which stay as they are"));
 
   std::vector<const Entry*> entries;

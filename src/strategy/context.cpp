@@ -1,3 +1,4 @@
+#include <lockstep/device_manager.hpp>
 #include <lockstep/error.hpp>
 #include <lockstep/strategy/context.hpp>
 #include <lockstep/strategy/replica_context.hpp>
@@ -12,6 +13,19 @@ namespace {
 
 thread_local detail::ContextFrame* innermost_frame = nullptr;
 thread_local std::optional<detail::ContextFrame> set_frame;  // what set_strategy made, always the outermost
+
+/// Errors thrown in a replica function are about that replica, unless they say otherwise.
+void add_replica(ErrorContext& context) {
+  for (const detail::ContextFrame* frame = innermost_frame; frame != nullptr; frame = frame->outer()) {
+    if (frame->mode() == detail::ContextFrame::Mode::default_context) return;
+    if (frame->mode() != detail::ContextFrame::Mode::replica || frame->replica_context() == nullptr) continue;
+    const ReplicaContext& replica = *frame->replica_context();
+    if (context.replica < 0) context.replica = replica.replica_id_in_sync_group();
+    if (context.device.empty()) context.device = current_device().to_string();
+    return;
+  }
+}
+[[maybe_unused]] const bool adds_replica = (detail::error_place = add_replica, true);
 
 }  // namespace
 

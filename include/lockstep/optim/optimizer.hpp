@@ -73,6 +73,12 @@ class Optimizer {
   void apply_gradients(const std::vector<GradientAndVariable>& gradients,
                        const CommunicationOptions& options = {});
 
+  /// The same with gradients that are reduced already, as by ctx.all_reduce or clipped by hand: in a replica
+  /// function each replica's gradients update its own components, and nothing is reduced. The caller vouches
+  /// that they are equal on all replicas: if not, the variables' components part. Where a variable has one
+  /// component, replica 0's gradient updates it. @throws as apply_gradients.
+  void apply_reduced_gradients(const std::vector<GradientAndVariable>& gradients);
+
   /// Makes the slots, and the step counter, of variables that have none yet, as apply_gradients does when it
   /// first meets them: to restore a checkpoint into a fresh optimizer.
   /// @throws ContextError  in a replica function. @throws InvalidArgument  a variable that is not of a
@@ -133,7 +139,10 @@ class Optimizer {
     std::optional<Variable> iterations;
   };
 
-  void apply(Strategy& strategy, const detail::GradientBatch& batch, const CommunicationOptions& options);
+  void apply_as(std::string_view what, const std::vector<GradientAndVariable>& gradients, bool are_reduced,
+                const CommunicationOptions& options);
+  void apply(std::string_view what, Strategy& strategy, const detail::GradientBatch& batch,
+             const CommunicationOptions& options);
   void check_strategy(const Strategy& strategy) const;
   /// What is known when these have been met, too; nothing: they have been.
   std::optional<Known> met(const std::vector<Variable>& variables) const;

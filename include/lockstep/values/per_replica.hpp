@@ -86,6 +86,8 @@ class Mirrored : public DistributedValues<T> {
  public:
   /// @throws InvalidArgument  no components.
   explicit Mirrored(std::vector<T> components) : DistributedValues<T>(std::move(components), "Mirrored") {}
+  /// Of components that the replicas made equal.
+  explicit Mirrored(const PerReplica<T>& value) : Mirrored(std::vector<T>(value.begin(), value.end())) {}
 
   /// Whether all components are one object.
   bool is_same_object() const { return this->size() == 1 || same_object_; }

@@ -404,4 +404,27 @@ TEST_CASE("an exception that released a replica of an earlier run is an error in
   require_usable(strategy);
 }
 
+TEST_CASE("an error in a replica function names replica and device", "[strategy][failure]") {
+  Replicas strategy(3);
+  try {
+    strategy.run([](ReplicaContext& ctx) {
+      if (ctx.replica_id_in_sync_group() == 1) Tensor::zeros({2, 3}).reshape({4});
+    });
+    FAIL("nothing was thrown");
+  } catch (const InvalidArgument& error) {
+    CAPTURE(error.what());
+    CHECK(error.context().replica == 1);
+    CHECK(error.context().device == TestBackend::device(1).to_string());
+    CHECK(error.context().operation == "Tensor::reshape");
+    CHECK(error.context().operands.find("[2, 3]") != std::string::npos);
+    CHECK_FALSE(error.context().hint.empty());
+  }
+  try {
+    Tensor::zeros({2, 3}).reshape({4});
+    FAIL("nothing was thrown");
+  } catch (const InvalidArgument& error) {
+    CHECK(error.context().replica == -1);
+  }
+}
+
 }  // namespace lockstep::test

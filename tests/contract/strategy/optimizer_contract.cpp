@@ -279,4 +279,73 @@ TEST_CASE("sparse gradients are summed as rows and update as dense ones", "[stra
     REQUIRE(component == std::vector<float>{-2, -2, -5, -7, -5, -6});
 }
 
+TEST_CASE("gradients that are reduced already are applied as they are", "[strategy][optim]") {
+  Replicas strategy(2);
+  const auto scope = strategy.scope();
+  Variable w(Tensor::zeros({2})), table(Tensor::zeros({2, 1})), frozen(Tensor::scalar(7.0f));
+  SGD optimizer({.learning_rate = 1});
+  const auto row = [](float value) {
+    return IndexedSlices{Tensor::from<float>({value}, {1, 1}), Tensor::from<std::int64_t>({1}, {1}), {2, 1}};
+  };
+  strategy.run([&](ReplicaContext& ctx) {
+    const Tensor sum =
+        ctx.all_reduce(ReduceOp::sum, Tensor::full({2}, 1.0f + ctx.replica_id_in_sync_group()));
+    optimizer.apply_reduced_gradients({{sum * 0.5, w}, {row(4), table}, {std::nullopt, frozen}});
+  });
+  REQUIRE(same_everywhere<float>(w) == -1.5f);
+  for (const auto& component : components<float>(table)) REQUIRE(component == std::vector<float>{0, -4});
+  REQUIRE(same_everywhere<float>(frozen) == 7);
+  // Outside replica functions gradients are never added.
+  optimizer.apply_reduced_gradients({{Tensor::ones({2}), w}});
+  REQUIRE(same_everywhere<float>(w) == -2.5f);
+  REQUIRE(steps(optimizer) == 2);
+  // The caller's word counts.
+  strategy.run([&](ReplicaContext& ctx) {
+    optimizer.apply_reduced_gradients({{Tensor::full({2}, 1.0f + ctx.replica_id_in_sync_group()), w}});
+  });
+  REQUIRE(components<float>(w) == std::vector<std::vector<float>>{{-3.5f, -3.5f}, {-4.5f, -4.5f}});
+}
+
+TEST_CASE("a central variable takes replica 0's reduced gradient", "[strategy][optim]") {
+  CentralStorageStrategy strategy(TestBackend::devices(2), Device("CPU:9"));
+  const auto scope = strategy.scope();
+  Variable w(Tensor::scalar(0.0f));
+  SGD optimizer({.learning_rate = 1});
+  strategy.run([&](ReplicaContext& ctx) {
+    optimizer.apply_reduced_gradients({{Tensor::scalar(2.0f + ctx.replica_id_in_sync_group()), w}});
+  });
+  REQUIRE(w.value().to(Device()).item<float>() == -2);
+}
+
+TEST_CASE("replicas agree whether gradients are reduced", "[strategy][optim]") {
+  Replicas strategy(2);
+  const auto scope = strategy.scope();
+  Variable w(Tensor::scalar(0.0f));
+  SGD optimizer({.learning_rate = 1});
+  REQUIRE_THROWS_MATCHES(strategy.run([&](ReplicaContext& ctx) {
+    if (ctx.replica_id_in_sync_group() == 0)
+      optimizer.apply_gradients({{Tensor::scalar(1.0f), w}});
+    else
+      optimizer.apply_reduced_gradients({{Tensor::scalar(1.0f), w}});
+  }),
+                         CollectiveMismatch, says("apply_gradients", "apply_reduced_gradients"));
+  REQUIRE_THROWS_MATCHES(
+      strategy.run([&] {
+        optimizer.apply_reduced_gradients({{Tensor::ones({2}), w}});
+      }),
+      InvalidArgument,
+      says("apply_reduced_gradients", "the gradient of the variable 'Variable' on replica 0", "[2] float32"));
+  REQUIRE(same_everywhere<float>(w) == 0);
+}
+
+TEST_CASE("a per-replica value is mirrored where the caller vouches for it", "[strategy]") {
+  Replicas strategy(2);
+  const auto scope = strategy.scope();
+  Variable w(Tensor::scalar(1.0f));
+  const PerReplica<Tensor> sums =
+      strategy.run([](ReplicaContext& ctx) { return ctx.all_reduce(ReduceOp::sum, Tensor::scalar(1.0f)); });
+  w.assign_add(Mirrored(sums));
+  REQUIRE(same_everywhere<float>(w) == 3);
+}
+
 }  // namespace lockstep::test

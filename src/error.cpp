@@ -1,0 +1,78 @@
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <string_view>
+
+#include <lockstep/error.hpp>
+
+namespace lockstep::detail {
+
+std::atomic<ErrorPlace> error_place{nullptr};
+
+namespace {
+
+bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
+
+/// The word before the first ": ", "(" or preposition; empty where there is another one between.
+std::string_view operation_in(std::string_view message) {
+  const std::size_t end = message.find_first_of(" (");
+  const std::string_view word = message.substr(0, end);
+  if (word.ends_with(':')) return word.substr(0, word.size() - 1);
+  if (end == message.npos) return {};
+  const std::string_view rest = message.substr(end);
+  constexpr std::array<std::string_view, 6> kFollowing{"(", " of ", " on ", " for ", " in ", " from "};
+  const auto follows = [rest](std::string_view text) { return rest.starts_with(text); };
+  return std::any_of(kFollowing.begin(), kFollowing.end(), follows) ? word : std::string_view();
+}
+
+/// The first device that is named.
+std::string_view device_in(std::string_view message) {
+  for (std::size_t i = 0; i + 4 < message.size(); ++i) {
+    const std::string_view kind = message.substr(i, 4);
+    if ((kind != "CPU:" && kind != "GPU:") || !is_digit(message[i + 4])) continue;
+    std::size_t end = i + 4;
+    while (end < message.size() && is_digit(message[end])) ++end;
+    return message.substr(i, end - i);
+  }
+  return {};
+}
+
+/// All shapes, "[2, 3]", each with the dtype that follows it.
+std::string operands_in(std::string_view message) {
+  constexpr std::array<std::string_view, 5> kDTypes{"float", "bfloat", "int", "uint", "bool"};
+  std::string operands;
+  for (std::size_t begin = 0; (begin = message.find('[', begin)) != message.npos; ++begin) {
+    std::size_t end = message.find_first_not_of("0123456789, ?", begin + 1);
+    if (end == message.npos || message[end] != ']') continue;
+    ++end;
+    const std::string_view rest = message.substr(end);
+    const auto is_next = [rest](std::string_view dtype) { return rest.substr(1).starts_with(dtype); };
+    if (rest.starts_with(' ') && std::any_of(kDTypes.begin(), kDTypes.end(), is_next))
+      end = std::min(message.find_first_of(" .,;:)'", end + 1), message.size());
+    if (!operands.empty()) operands += ", ";
+    operands += message.substr(begin, end - begin);
+  }
+  return operands;
+}
+
+/// The last sentence, where it is not the only one.
+std::string_view hint_in(std::string_view message) {
+  const std::size_t end = message.rfind(". ");
+  return end == message.npos ? std::string_view() : message.substr(end + 2);
+}
+
+}  // namespace
+
+ErrorContext complete(ErrorContext context, std::string_view message) {
+  const auto fill = [](std::string& field, std::string_view text) {
+    if (field.empty()) field = text;
+  };
+  fill(context.operation, operation_in(message));
+  fill(context.device, device_in(message));
+  fill(context.operands, operands_in(message));
+  fill(context.hint, hint_in(message));
+  if (const ErrorPlace place = error_place) place(context);
+  return context;
+}
+
+}  // namespace lockstep::detail
