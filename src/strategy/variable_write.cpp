@@ -120,7 +120,8 @@ void check_written(const VariableState& state, Write write, const Written& writt
                      ". Pass one that the dtype can hold.");
   if (const auto* tensor = std::get_if<Tensor>(&written.value)) check_fits(state, *tensor, name(write));
   if (const auto* mirrored = std::get_if<Mirrored<Tensor>>(&written.value)) {
-    LOCKSTEP_EXPECTS(mirrored->size() == 1 || mirrored->size() == static_cast<int>(state.components.size()),
+    const auto num_components = static_cast<int>(state.components.size());
+    LOCKSTEP_EXPECTS(num_components == 1 || mirrored->size() == 1 || mirrored->size() == num_components,
                      InvalidArgument, name(write), " of the variable '", state.name,
                      "': the mirrored value has ", mirrored->size(), " components, the variable ",
                      state.components.size(), ". Pass a value of this variable's strategy.");
@@ -232,7 +233,7 @@ void write_in_replica(std::span<const Variable> variables, Write write, std::spa
 /// Whether a write in a replica function concerns that replica alone.
 bool is_local(const VariableState& state) {
   const bool is_only_replica = state.strategy().num_replicas_in_sync() == 1;
-  return state.is_sync_on_read ||
+  return !state.is_synchronised || state.is_sync_on_read ||
          (state.synchronization == VariableSynchronization::on_read && is_only_replica);
 }
 
@@ -256,7 +257,7 @@ void write_here(std::span<const Variable> variables, Write write, std::span<cons
   }
   ComponentWrites writes;
   if (!in_replica && !updated_component(first)) {
-    first.strategy().extended().in_cross_replica_context(name(write), [&] {
+    in_writing_context(first, name(write), [&] {
       for (std::size_t v = 0; v < variables.size(); ++v)
         add_outside_replicas(writes, *VariableState::of(variables[v]), write, {values[v]});
       write_together(write, writes, &first.strategy());
