@@ -144,6 +144,11 @@ GOLDEN("workers-table") {
     [] { return Workers(2, 1).distributed(range_batches(8, 4, true)); });
   r("AUTO rows 9, G=4, 2x1, drop_remainder",
     [] { return Workers(2, 1).distributed(range_batches(9, 4, true)); });
+  r("N=3 over W=2", [] {
+    detail::InputTarget uneven = worker_target(WorkerGroup(2), 0, {TestBackend::device(0)});
+    uneven.context = InputContext(2, 0, 3);
+    return rows(steps(detail::distribute(range_batches(6, 3), uneven)));
+  });
 }
 
 GOLDEN("workers-from-function") {
