@@ -51,7 +51,7 @@ class StrategyExtended {
 
   /// Reduces over replicas, as Strategy::reduce without axes, onto the destinations. A mirrored value's mean,
   /// and a plain value's, is returned unchanged and not moved. Sources are never changed.
-  /// @throws InvalidArgument  shapes or dtypes differ; a plain or mirrored value summed over several
+  /// @throws InvalidArgument  shapes or dtypes differ; a mirrored value summed, or a plain one over several
   /// replicas; booleans.
   Mirrored<Tensor> reduce_to(ReduceOp op, const ReduceValue& value, const Destination& destination,
                              const CommunicationOptions& options = {});
