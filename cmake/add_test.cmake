@@ -46,3 +46,12 @@ endfunction()
 function(lockstep_add_contract_tests backend)
   lockstep_add_test(contract_${backend} SOURCES ${LOCKSTEP_CONTRACT_TESTS} BACKEND ${backend} LABELS ${backend} ${ARGN})
 endfunction()
+
+# lockstep_add_golden_tests(backend)
+#
+# TensorFlow's results, tests/goldens/, compared on this backend by lockstep_goldens_<backend>.
+function(lockstep_add_golden_tests backend)
+  lockstep_add_test(goldens_${backend} SOURCES ${LOCKSTEP_GOLDEN_TESTS} BACKEND ${backend} LABELS ${backend}
+                    LIBRARIES nlohmann_json::nlohmann_json ${ARGN})
+  target_compile_definitions(lockstep_goldens_${backend} PRIVATE "LOCKSTEP_GOLDENS=\"${PROJECT_SOURCE_DIR}/tests/goldens\"")
+endfunction()

@@ -48,7 +48,7 @@ std::optional<Task> Resolver::current_task() const {
   return Task{*options_.task_type, *options_.task_id};
 }
 
-std::string Resolver::master(const std::string& type, int id) const {
+std::string Resolver::task_master(const std::string& type, int id) const {
   return behind_rpc_layer(cluster_spec().task_address(type, id));
 }
 

@@ -28,13 +28,19 @@ TfConfigResolver::TfConfigResolver(ResolverOptions options, const EnvironmentVar
     : TfConfigResolver(read(variables), std::move(options)) {}
 
 TfConfigResolver::TfConfigResolver(detail::TfConfig&& config, ResolverOptions&& options)
-    : Resolver(merge(config, std::move(options))), spec_(std::move(config.cluster)) {}
+    : Resolver(merge(config, std::move(options))),
+      spec_(std::move(config.cluster)),
+      session_master_(std::move(config.session_master)) {}
 
 std::string TfConfigResolver::default_master() const {
   const std::optional<Task> task = current_task();
   const bool is_outside = task && detail::is_evaluator_outside(spec_, *task);
   if (!options().master.empty() || spec_.num_tasks() <= 1 || is_outside) return options().master;
   return current_task_address();
+}
+
+std::string TfConfigResolver::task_master(const std::string& type, int id) const {
+  return session_master_ ? *session_master_ : Resolver::task_master(type, id);
 }
 
 AcceleratorCounts TfConfigResolver::accelerators_of(const std::optional<Task>& task) const {

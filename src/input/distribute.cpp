@@ -172,7 +172,7 @@ Steps split_steps(const PipelineHandle& given, const InputTarget& target, const 
   }
 
   std::vector<std::int64_t> sizes;
-  const bool is_balanced = policy == AutoShardPolicy::off || policy == AutoShardPolicy::file;
+  const bool is_balanced = policy != AutoShardPolicy::data;
   if (is_balanced && dataset->batch_size && rule.split == BatchSplit::ceiling)
     sizes = balanced_batch_sizes(*dataset->batch_size, context);
   const std::size_t num_dealt_to = deals_slices ? static_cast<std::size_t>(context.num_input_pipelines()) : 1;

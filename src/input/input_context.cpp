@@ -16,9 +16,9 @@ InputContext::InputContext(int num_input_pipelines, int input_pipeline_id, int n
 }
 
 std::int64_t InputContext::get_per_replica_batch_size(std::int64_t global_batch_size) const {
-  LOCKSTEP_EXPECTS(global_batch_size >= 1 && global_batch_size % num_replicas_ == 0, InvalidArgument,
+  LOCKSTEP_EXPECTS(global_batch_size >= 0 && global_batch_size % num_replicas_ == 0, InvalidArgument,
                    "InputContext::get_per_replica_batch_size: a global batch of ", global_batch_size,
-                   " rows cannot be divided by ", num_replicas_, " replicas. Pass a positive multiple of ",
+                   " rows cannot be divided by ", num_replicas_, " replicas. Pass a multiple of ",
                    num_replicas_, ".");
   return global_batch_size / num_replicas_;
 }

@@ -8,8 +8,8 @@ namespace lockstep {
 std::vector<std::int64_t> balanced_batch_sizes(std::int64_t global_batch, const InputContext& context) {
   const std::int64_t num_replicas = context.num_replicas_in_sync();
   const std::int64_t num_workers = context.num_input_pipelines();
-  LOCKSTEP_EXPECTS(global_batch >= 1, InvalidArgument, "balanced_batch_sizes: a global batch of ",
-                   global_batch, " rows. Pass at least 1.");
+  LOCKSTEP_EXPECTS(global_batch >= 0, InvalidArgument, "balanced_batch_sizes: a global batch of ",
+                   global_batch, " rows. Pass at least 0.");
   LOCKSTEP_EXPECTS(num_replicas % num_workers == 0, InvalidArgument, "balanced_batch_sizes: ", num_replicas,
                    " replicas cannot be divided by ", num_workers,
                    " input pipelines. Give every worker the same number of replicas.");

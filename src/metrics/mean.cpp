@@ -1,5 +1,6 @@
 #include <lockstep/error.hpp>
 #include <lockstep/metrics/mean.hpp>
+#include <lockstep/ops.hpp>
 
 namespace lockstep::metrics {
 
@@ -28,7 +29,8 @@ void Mean::count(const Tensor& hits) { add({amount(hits), amount(static_cast<dou
 
 Tensor Mean::result() const {
   const std::vector<Tensor> sums = totals();
-  return sums[0] / sums[1];
+  const Tensor is_nothing = equal(sums[1], Tensor::zeros({}, DType::f64, sums[1].device())).cast(DType::f64);
+  return sums[0] * (1.0 - is_nothing) / (sums[1] + is_nothing);
 }
 
 }  // namespace lockstep::metrics

@@ -36,9 +36,7 @@ Tensor Metric::amount(const Tensor& values, const Tensor* weights) {
 // A tensor: replicas may count differently where their writes are brought together.
 Tensor Metric::amount(double value) { return Tensor::scalar(value); }
 
-void Metric::add(const std::vector<Tensor>& amounts) {
-  detail::write_variables(sums_, detail::Write::assign_add, amounts);
-}
+void Metric::add(const std::vector<Tensor>& amounts) { detail::add_once(sums_, amounts); }
 
 std::vector<Tensor> Metric::totals() const {
   std::vector<Tensor> totals = detail::read_variables(sums_);

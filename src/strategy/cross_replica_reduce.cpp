@@ -36,7 +36,8 @@ bool CrossReplicaReduce::is_unchanged(const ReduceValue& value) const {
   }
   if (!strategy_.synchronises()) return true;
   const bool is_mean = op_ == ReduceOp::mean;
-  const bool is_mirrored = value.kind() == ReduceValue::Kind::mirrored && value.num_components() > 1;
+  const bool is_mirrored = value.kind() == ReduceValue::Kind::mirrored &&
+                           (value.num_components() > 1 || state_.num_replicas() == 1);
   if (is_mirrored) check_num_components(value);
   LOCKSTEP_EXPECTS(is_mean || (state_.num_replicas() == 1 && !is_mirrored), InvalidArgument, what_, "(", op_,
                    "): a ", is_mirrored ? "mirrored" : "plain", " value is the same on all ",

@@ -105,9 +105,9 @@ Tensor aggregate_in_replica(const VariableState& state, const Tensor& own, Repli
 
 namespace {
 
-/// Whether all replicas read one component, from their devices.
-bool is_shared(const VariableState& state) {
-  return state.components.size() == 1 && !state.is_one_per_replica;
+/// Whether all replicas of `reader` read one component, each as a value of its own on its device.
+bool is_shared(const VariableState& state, const Strategy& reader) {
+  return state.components.size() == 1 && (!state.is_one_per_replica || &state.strategy() != &reader);
 }
 
 /// Components that a read in the context at hand needs.
@@ -123,8 +123,10 @@ Range to_read(const VariableState& state, ReadFrom from) {
                    " inside the scope of another strategy, ", top->strategy().name(),
                    ". Strategies cannot be mixed: leave that scope first.");
   const auto only = [](std::size_t i) { return Range{i, i + 1}; };
-  if (top != nullptr && top->mode() == Mode::replica && !is_plain)
-    return only(is_shared(state) ? 0 : static_cast<std::size_t>(top->replica_context()->local_index()));
+  if (top != nullptr && top->mode() == Mode::replica)
+    return only(is_shared(state, top->strategy())
+                    ? 0
+                    : static_cast<std::size_t>(top->replica_context()->local_index()));
   if (const auto component = updated_component(state)) return only(*component);
   if (!state.is_sync_on_read) return only(from == ReadFrom::component_0 ? 0 : component_here(state));
   check_aggregation(state);
@@ -134,9 +136,9 @@ Range to_read(const VariableState& state, ReadFrom from) {
 /// The read's value from snapshots of those components.
 Tensor combined(const VariableState& state, std::span<const Tensor> components) {
   const ContextFrame* const top = ContextFrame::top();
-  if (top != nullptr && top->mode() == Mode::replica && &state.strategy() != &default_strategy()) {
+  if (top != nullptr && top->mode() == Mode::replica) {
     ReplicaContext& context = *top->replica_context();
-    if (is_shared(state)) return components[0].to(context.device());
+    if (is_shared(state, top->strategy())) return components[0].to(context.device());
     return state.is_sync_on_read && sync_on_read::is_active()
                ? aggregate_in_replica(state, components[0], context)
                : components[0];

@@ -85,6 +85,8 @@ void write_variable(Variable& variable, Write write, const IndexedSlices& slices
   if (const auto updated = updated_component(state)) {
     const ComponentRef component{&state, *updated};
     scatter_together(write, slices, {&component, 1});
+  } else if (in_own && top->mode() == Mode::replica && !state.is_synchronised) {
+    scatter_all(state, write, slices);
   } else if (in_own && top->mode() == Mode::replica) {
     ReplicaContext& context = *top->replica_context();
     check_writable_in_replica(state, write, context);
@@ -96,8 +98,7 @@ void write_variable(Variable& variable, Write write, const IndexedSlices& slices
         },
         slices, std::uint64_t{reinterpret_cast<std::uintptr_t>(&state)});
   } else {
-    state.strategy().extended().in_cross_replica_context(name(write),
-                                                         [&] { scatter_all(state, write, slices); });
+    in_writing_context(state, name(write), [&] { scatter_all(state, write, slices); });
   }
 }
 

@@ -5,6 +5,7 @@
 #include <lockstep/error.hpp>
 #include <lockstep/strategy/strategy.hpp>
 
+#include "strategy/default_strategy.hpp"
 #include "strategy/strategy_state.hpp"
 
 /// A variable's components, and who may touch them.
@@ -33,8 +34,9 @@ VariableState::VariableState(const VariableOptions& options, Strategy& strategy,
       devices(devices_of(components_)),
       components(components_.size()),
       is_one_per_replica(is_one_per_replica_),
+      is_synchronised(strategy.synchronises()),
       is_sync_on_read(synchronization == VariableSynchronization::on_read && is_one_per_replica &&
-                      strategy.synchronises()),
+                      is_synchronised),
       strategy_(strategy),
       life_(strategy.state_->life) {
   for (std::size_t i = 0; i < components.size(); ++i) components[i].tensor = std::move(components_[i]);
@@ -96,6 +98,17 @@ std::optional<std::size_t> updated_component(const VariableState& state) noexcep
   if (state.components.size() == 1) return 0;
   if (top->update() != nullptr && top->update()->values.size() == 1) return {};
   return static_cast<std::size_t>(top->update_index());
+}
+
+void in_writing_context(const VariableState& state, std::string_view what, const std::function<void()>& fn) {
+  const ContextFrame* const top = ContextFrame::top();
+  if (top == nullptr || &state.strategy() != &default_strategy() || &top->strategy() == &default_strategy())
+    return state.strategy().extended().in_cross_replica_context(what, fn);
+  LOCKSTEP_EXPECTS(top->mode() != ContextFrame::Mode::replica, ContextError, what, " of the variable '",
+                   state.name, "' in replica ", top->replica_context()->replica_id_in_sync_group(),
+                   "'s function: it was made outside every scope, so that the replicas would race for it. "
+                   "Make it in the strategy's scope, or write it outside run.");
+  fn();
 }
 
 std::vector<ComponentRef> all_components(VariableState& state) {

@@ -83,6 +83,10 @@ std::vector<ComponentRef> all_components(VariableState& state);
 /// these, and for a variable of several components in the update of one that has only one.
 std::optional<std::size_t> updated_component(const VariableState& state) noexcept;
 
+/// Calls fn where the variable is written outside its replicas: in its strategy's cross-replica context, and
+/// one that was made outside every scope also in any other's. @throws ContextError  elsewhere: names `what`.
+void in_writing_context(const VariableState& state, std::string_view what, const std::function<void()>& fn);
+
 /// Makes the state of a variable in the context at hand; in a replica function together with the other
 /// replicas, which get the same one.
 /// @param initial  called once. @param given  what it returns, if known before.

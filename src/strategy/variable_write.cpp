@@ -120,7 +120,8 @@ void check_written(const VariableState& state, Write write, const Written& writt
                      ". Pass one that the dtype can hold.");
   if (const auto* tensor = std::get_if<Tensor>(&written.value)) check_fits(state, *tensor, name(write));
   if (const auto* mirrored = std::get_if<Mirrored<Tensor>>(&written.value)) {
-    LOCKSTEP_EXPECTS(mirrored->size() == 1 || mirrored->size() == static_cast<int>(state.components.size()),
+    const auto num_components = static_cast<int>(state.components.size());
+    LOCKSTEP_EXPECTS(num_components == 1 || mirrored->size() == 1 || mirrored->size() == num_components,
                      InvalidArgument, name(write), " of the variable '", state.name,
                      "': the mirrored value has ", mirrored->size(), " components, the variable ",
                      state.components.size(), ". Pass a value of this variable's strategy.");
@@ -166,11 +167,15 @@ Written aggregate(const Variable& variable, Write write, const PerReplica<Scalar
   return {values[0]};
 }
 
+/// How assign_add outside the replicas concerns a variable whose components are added up when it is read.
+enum class OfSum : std::uint8_t { refused, once };
+
 /// What a write outside the replicas means for the components.
-void add_outside_replicas(ComponentWrites& writes, VariableState& state, Write write,
-                          const Written& written) {
+void add_outside_replicas(ComponentWrites& writes, VariableState& state, Write write, const Written& written,
+                          OfSum of_sum) {
   if (!state.is_sync_on_read || state.aggregation != VariableAggregation::sum)
     return add_to(writes, state, written);
+  if (of_sum == OfSum::once) return writes.push_back({{&state, 0}, written.for_component(0)});
   LOCKSTEP_EXPECTS(write == Write::assign, InvalidArgument, name(write), " of the variable '", state.name,
                    "' outside its replicas: it is on_read with aggregation sum, and which component should "
                    "change is undefined. Use assign, or write it in a replica function.");
@@ -232,13 +237,14 @@ void write_in_replica(std::span<const Variable> variables, Write write, std::spa
 /// Whether a write in a replica function concerns that replica alone.
 bool is_local(const VariableState& state) {
   const bool is_only_replica = state.strategy().num_replicas_in_sync() == 1;
-  return state.is_sync_on_read ||
+  return !state.is_synchronised || state.is_sync_on_read ||
          (state.synchronization == VariableSynchronization::on_read && is_only_replica);
 }
 
 /// Writes of variables of one strategy, in replica functions all local or none, in the context at hand.
 template <class Value>
-void write_here(std::span<const Variable> variables, Write write, std::span<const Value> values) {
+void write_here(std::span<const Variable> variables, Write write, std::span<const Value> values,
+                OfSum of_sum = OfSum::refused) {
   for (std::size_t v = 0; v < variables.size(); ++v)
     check_written(*VariableState::of(variables[v]), write, {values[v]});
   const VariableState& first = *VariableState::of(variables[0]);
@@ -256,9 +262,9 @@ void write_here(std::span<const Variable> variables, Write write, std::span<cons
   }
   ComponentWrites writes;
   if (!in_replica && !updated_component(first)) {
-    first.strategy().extended().in_cross_replica_context(name(write), [&] {
+    in_writing_context(first, name(write), [&] {
       for (std::size_t v = 0; v < variables.size(); ++v)
-        add_outside_replicas(writes, *VariableState::of(variables[v]), write, {values[v]});
+        add_outside_replicas(writes, *VariableState::of(variables[v]), write, {values[v]}, of_sum);
       write_together(write, writes, &first.strategy());
     });
     return;
@@ -284,6 +290,9 @@ void write_here(const Variable& variable, Write write, const Value& value) {
 
 void write_variables(std::span<const Variable> variables, Write write, std::span<const Tensor> values) {
   write_here(variables, write, values);
+}
+void add_once(std::span<const Variable> variables, std::span<const Tensor> values) {
+  write_here(variables, Write::assign_add, values, OfSum::once);
 }
 void write_variable(Variable& variable, Write write, const Tensor& value) {
   write_here(variable, write, value);

@@ -32,6 +32,8 @@ void write_variable(Variable& variable, Write write, const Mirrored<Tensor>& val
 void write_variable(Variable& variable, Write write, const Scalar& value);
 /// assign, assign_add or assign_sub of several variables of one strategy, in one moment, all or none.
 void write_variables(std::span<const Variable> variables, Write write, std::span<const Tensor> values);
+/// assign_add of such variables; outside replica functions to what on_read sums read as, once.
+void add_once(std::span<const Variable> variables, std::span<const Tensor> values);
 /// A scatter.
 void write_variable(Variable& variable, Write write, const IndexedSlices& value);
 

@@ -3,9 +3,9 @@
 namespace lockstep {
 
 ReduceValue::ReduceValue(const Variable& variable)
-    : kind_(detail::VariableState::of(variable)->is_sync_on_read      ? Kind::per_replica
-            : detail::VariableState::of(variable)->devices.size() > 1 ? Kind::mirrored
-                                                                      : Kind::plain),
+    : kind_(detail::VariableState::of(variable)->is_sync_on_read ? Kind::per_replica
+            : detail::VariableState::of(variable)->is_mirrored() ? Kind::mirrored
+                                                                 : Kind::plain),
       tensors_(detail::VariableState::snapshot(variable)) {}
 
 Destination::Destination(const Variable& variable) : devices_(detail::VariableState::of(variable)->devices) {}

@@ -63,6 +63,8 @@ TEST_CASE("the master is the session master, else the address of a task", "[clus
   CHECK(resolver(kFive).master("worker", 1) == "w1:2222");
   CHECK(resolver(kFive, {.rpc_layer = "grpc"}).master() == "grpc://ps0:2222");
   CHECK(resolver(R"({"cluster": {"worker": ["a", "b"]}, "session_master": "m:1"})").master() == "m:1");
+  CHECK(resolver(R"({"cluster": {"worker": ["a", "b"]}, "session_master": "m:1"})").master("worker", 1) ==
+        "m:1");
   CHECK(resolver(R"({"session_master": "m:1"})", {.master = "m:2"}).master() == "m:2");
   CHECK_THROWS_MATCHES(resolver(R"({"cluster": {"worker": ["a", "b"]}})").master(), InvalidArgument,
                        says("{worker: [a, b]} has several tasks", "Set task type and id"));

@@ -47,10 +47,12 @@ TEST_CASE("sizes are balanced only where the batch size is known", "[input][host
     CHECK(all_steps(strategy.distribute_dataset(batches, {.auto_shard_policy = policy})) ==
           Steps{{{0, 1}, {2, 3}, {4}, {}}, {{5, 6}, {7, 8}, {9}, {}}});
   const auto repeated = Dataset::range(5).batch(5).shuffle(1).repeat(2).skip(0).take(2);
-  CHECK(all_steps(strategy.distribute_dataset(repeated, {.auto_shard_policy = AutoShardPolicy::off})) ==
-        Steps{{{0, 1}, {2}, {3}, {4}}, {{0, 1}, {2}, {3}, {4}}});
-  CHECK(all_steps(strategy.distribute_dataset(repeated, {.auto_shard_policy = AutoShardPolicy::hint})) ==
-        Steps{{{0, 1}, {2, 3}, {4}, {}}, {{0, 1}, {2, 3}, {4}, {}}});
+  for (const AutoShardPolicy policy : {AutoShardPolicy::off, AutoShardPolicy::file, AutoShardPolicy::hint})
+    CHECK(all_steps(strategy.distribute_dataset(repeated, {.auto_shard_policy = policy})) ==
+          Steps{{{0, 1}, {2}, {3}, {4}}, {{0, 1}, {2}, {3}, {4}}});
+  for (const AutoShardPolicy policy : {AutoShardPolicy::automatic, AutoShardPolicy::data})
+    CHECK(all_steps(strategy.distribute_dataset(repeated, {.auto_shard_policy = policy})) ==
+          Steps{{{0, 1}, {2, 3}, {4}, {}}, {{0, 1}, {2, 3}, {4}, {}}});
 }
 
 TEST_CASE("range-for takes the values apart", "[input][host]") {

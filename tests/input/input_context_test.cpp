@@ -14,6 +14,7 @@ TEST_CASE("input-context: three properties and the batch size per replica", "[in
   CHECK(context.input_pipeline_id() == 1);
   CHECK(context.num_replicas_in_sync() == 6);
   CHECK(context.get_per_replica_batch_size(12) == 2);
+  CHECK(context.get_per_replica_batch_size(0) == 0);
   CHECK_THROWS_MATCHES(context.get_per_replica_batch_size(13), InvalidArgument,
                        says("get_per_replica_batch_size", "13 rows", "6 replicas", "multiple of 6"));
 }
@@ -31,5 +32,5 @@ TEST_CASE("an input context that cannot be is refused", "[input][host]") {
   CHECK_THROWS_MATCHES(InputContext(2, -1, 2), InvalidArgument, says("input pipeline -1"));
   CHECK_THROWS_MATCHES(InputContext(0, 0, 2), InvalidArgument, says("0 input pipelines for 2 replicas"));
   CHECK_THROWS_MATCHES(InputContext(1, 0, 0), InvalidArgument, says("1 input pipelines for 0 replicas"));
-  CHECK_THROWS_MATCHES(InputContext().get_per_replica_batch_size(0), InvalidArgument, says("0 rows"));
+  CHECK_THROWS_MATCHES(InputContext().get_per_replica_batch_size(-1), InvalidArgument, says("-1 rows"));
 }

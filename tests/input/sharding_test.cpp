@@ -34,10 +34,14 @@ TEST_CASE("balanced sizes of a step add up to the global batch and differ by at 
   }
 }
 
-TEST_CASE("balanced sizes of nothing, or of replicas that workers cannot share, are refused",
+TEST_CASE("balanced sizes of no rows are all 0", "[input][host]") {
+  CHECK(balanced_batch_sizes(0, InputContext(1, 0, 2)) == Sizes{0, 0});
+}
+
+TEST_CASE("balanced sizes of fewer rows, or of replicas that workers cannot share, are refused",
           "[input][host]") {
-  CHECK_THROWS_MATCHES(balanced_batch_sizes(0, InputContext()), InvalidArgument,
-                       says("a global batch of 0 rows"));
+  CHECK_THROWS_MATCHES(balanced_batch_sizes(-1, InputContext()), InvalidArgument,
+                       says("a global batch of -1 rows", "at least 0"));
   CHECK_THROWS_MATCHES(balanced_batch_sizes(4, InputContext(2, 0, 3)), InvalidArgument,
                        says("3 replicas", "2 input pipelines"));
 }

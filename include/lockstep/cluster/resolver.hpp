@@ -65,7 +65,7 @@ class Resolver {
   std::string master() const { return default_master(); }
   /// A task's address, after "LAYER://" where there is an rpc layer.
   /// @throws InvalidArgument  the cluster has no such task.
-  std::string master(const std::string& type, int id) const;
+  std::string master(const std::string& type, int id) const { return task_master(type, id); }
 
   /// The accelerators by kind of the current task, of each task where there is no current one. Kinds that are
   /// missing are not there, or not known to be.
@@ -106,6 +106,8 @@ class Resolver {
 
   /// What master() gives: by default what the options say.
   virtual std::string default_master() const { return options_.master; }
+  /// What master(type, id) gives.
+  virtual std::string task_master(const std::string& type, int id) const;
   /// Called with the current task, if any, or the one asked for: by default what the options say.
   virtual AcceleratorCounts accelerators_of(const std::optional<Task>& task) const {
     return options_.num_accelerators.of(task);

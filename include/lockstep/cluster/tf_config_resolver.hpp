@@ -16,7 +16,8 @@ namespace lockstep::cluster {
 /// left alone.
 ///
 /// `master()` is the option, else the session master, else "" where the cluster has at most one task in all
-/// or the current task is an evaluator that it does not list, else the address of the current task.
+/// or the current task is an evaluator that it does not list, else the address of the current task. A session
+/// master is also that of every task.
 /// `num_accelerators` without the option: the current task has this process's GPUs (DeviceManager), of other
 /// tasks nothing is known.
 class TfConfigResolver : public Resolver {
@@ -32,12 +33,14 @@ class TfConfigResolver : public Resolver {
  protected:
   /// @throws InvalidArgument  several tasks, none of which is known to be the current one.
   std::string default_master() const override;
+  std::string task_master(const std::string& type, int id) const override;
   AcceleratorCounts accelerators_of(const std::optional<Task>& task) const override;
 
  private:
   TfConfigResolver(detail::TfConfig&& config, ResolverOptions&& options);
 
   ClusterSpec spec_;
+  std::optional<std::string> session_master_;
 };
 
 }  // namespace lockstep::cluster

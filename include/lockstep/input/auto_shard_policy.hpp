@@ -7,8 +7,8 @@
 namespace lockstep {
 
 /// How a dataset is shared out over workers. It also decides how `distribute_dataset` splits a batch over
-/// replicas: by balanced sizes (balanced_batch_sizes) where data is read by file or by everybody and the
-/// batch size is known, else by ceiling slices of each batch as it comes.
+/// replicas: by ceiling slices of each batch as it comes where elements are dealt out (data, and automatic
+/// where no files are read), else by balanced sizes (balanced_batch_sizes), if the batch size is known.
 enum class AutoShardPolicy : std::int8_t {
   off = -1,   ///< Every worker reads everything.
   automatic,  ///< By file where the dataset reads files, else by data, with a warning.

@@ -16,7 +16,7 @@ class InputContext {
   int num_replicas_in_sync() const noexcept { return num_replicas_; }
 
   /// Rows per replica of a global batch.
-  /// @throws InvalidArgument  the replicas do not divide it; nothing to divide.
+  /// @throws InvalidArgument  the replicas do not divide it, or it is negative.
   std::int64_t get_per_replica_batch_size(std::int64_t global_batch_size) const;
 
  private:

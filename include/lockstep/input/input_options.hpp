@@ -38,7 +38,7 @@ struct InputOptions {
   int per_replica_buffer_size = 1;
   AutoShardPolicy auto_shard_policy = AutoShardPolicy::automatic;
   /// Of distribute_dataset. `ceiling`, as the default, gives way to balanced_batch_sizes where the policy
-  /// resolves to `file` or `off` and the batch size is known.
+  /// resolves to `file`, `off` or `hint` and the batch size is known.
   BatchSplit batch_split = BatchSplit::ceiling;
   /// With BatchSplit::weighted, one for each replica: finite, at least 0, not all 0. Rows are dealt by the
   /// largest remainder (Hamilton's method), of equal remainders to the first replica; none to weight 0.

@@ -12,9 +12,9 @@ namespace lockstep::metrics {
 
 /// What metrics have in common: sums (f64, aggregation sum) that replicas add to.
 ///
-/// Made in a strategy's scope, or outside for one replica. `update` of the kinds below is for replica
-/// functions (and the default context): it adds to the replica's own sums, without communication and without
-/// waiting for a device; operands on another device are first copied to the replica's. result() in
+/// Made in a strategy's scope, or outside for one replica. In a replica function `update` of the kinds below
+/// adds to the replica's own sums, without communication and without waiting for a device; operands on
+/// another device are first copied to the replica's. In cross-replica context it counts once. result() in
 /// cross-replica context combines all replicas' sums, then divides, so that replicas with more rows count for
 /// more; in a replica function it is the replica's own, or under a sync_on_read guard everybody's, which
 /// every replica must ask for. Copies are the same metric.
@@ -31,7 +31,7 @@ class Metric {
 
   const std::string& name() const& noexcept { return name_; }
   std::string name() const&& { return name_; }
-  /// The value so far: f64, rank 0; NaN where it is a ratio and nothing was counted.
+  /// The value so far: f64, rank 0; 0 where nothing was counted.
   /// @throws ContextError  inside another strategy's scope.
   virtual Tensor result() const = 0;
   /// Back to nothing: all replicas' sums, or in a replica function the replica's own.

@@ -11,8 +11,7 @@ class Sum : public Metric {
  public:
   explicit Sum(std::string name = "sum");
   /// Adds up all elements of a number's tensor.
-  /// @throws InvalidArgument  booleans (cast them first). In a scope's cross-replica context: as
-  /// Variable::assign_add.
+  /// @throws InvalidArgument  booleans (cast them first).
   void update(const Tensor& values);
   Tensor result() const override;
 };

@@ -169,7 +169,8 @@ class Strategy {
   /// may differ along these, also be empty; mean divides by the number of elements actually present along the
   /// axes on all replicas together, so a partial batch is averaged rightly. (To weigh otherwise, reduce
   /// numerator and denominator with sum and divide.) min and max skip empty components. One replica is
-  /// nothing special: without axes the value itself. A mirrored value's mean is itself; its sum is refused.
+  /// nothing special: without axes the value itself. A mirrored value's mean is itself; its sum is refused,
+  /// for one replica too.
   /// Integer sums wrap in their own type; integer means are true divisions (reduced_dtype). f16, bf16, f8 are
   /// added in float. mean over no elements at all is NaN.
   ///

@@ -51,7 +51,7 @@ class StrategyExtended {
 
   /// Reduces over replicas, as Strategy::reduce without axes, onto the destinations. A mirrored value's mean,
   /// and a plain value's, is returned unchanged and not moved. Sources are never changed.
-  /// @throws InvalidArgument  shapes or dtypes differ; a plain or mirrored value summed over several
+  /// @throws InvalidArgument  shapes or dtypes differ; a mirrored value summed, or a plain one over several
   /// replicas; booleans.
   Mirrored<Tensor> reduce_to(ReduceOp op, const ReduceValue& value, const Destination& destination,
                              const CommunicationOptions& options = {});
@@ -93,7 +93,8 @@ class StrategyExtended {
   /// was. Updates are serialised with the strategy's calls, those of the default strategy are not: of two of
   /// one variable at a time the later to end counts.
   /// @throws InvalidArgument  a per-replica argument (resolve it with reduce_to first), a mirrored one of
-  /// another number of components, another strategy's variable; a new value of another shape or dtype.
+  /// another number of components where what is updated has several, another strategy's variable; a new value
+  /// of another shape or dtype.
   template <class F, class... Args>
   auto update(const Variable& variable, F&& fn, const Args&... args) {
     return wrap_mirrored(update_components(variable, fn, args...));
@@ -232,8 +233,8 @@ class StrategyExtended {
   static void check_mirrored(const T& nest, int num_components) {
     detail::for_each_leaf(nest, [num_components](const auto& leaf) {
       if constexpr (detail::is_mirrored<std::remove_cvref_t<decltype(leaf)>>::value)
-        LOCKSTEP_EXPECTS(leaf.size() == 1 || leaf.size() == num_components, InvalidArgument,
-                         "update: an argument is a mirrored value with ", leaf.size(),
+        LOCKSTEP_EXPECTS(num_components == 1 || leaf.size() == 1 || leaf.size() == num_components,
+                         InvalidArgument, "update: an argument is a mirrored value with ", leaf.size(),
                          " components, what is updated has ", num_components,
                          ". Pass a value of the same devices.");
     });

@@ -49,7 +49,9 @@ struct VariableOptions {
 /// A cheap handle: copies are the same variable. Belongs to the strategy in whose scope it was made (outside
 /// every scope: the default strategy, one component on the current device): once that is destroyed, reads and
 /// writes throw ContextError. A read gives the component that belongs to the context: in a replica its own,
-/// in `update` the one being updated, elsewhere the one on the current device, else component 0.
+/// in `update` the one being updated, elsewhere the one on the current device, else component 0. A variable
+/// made outside every scope is read in every strategy's contexts, in a replica as a value of the replica's
+/// own on its device, and written in all but replica functions (ContextError: the replicas would race).
 ///
 /// Writes to on_write ("mirrored") variables: in cross-replica or default context every component takes the
 /// value; in `update` that component alone; in a replica the replicas' values are aggregated first, so every
@@ -98,9 +100,11 @@ class Variable {
 
   /// Writes. A Tensor or value of another dtype or shape: InvalidArgument. A host scalar takes the variable's
   /// dtype, which must be able to hold it (Scalar::fits). PerReplica outside a replica: InvalidArgument
-  /// (aggregate first). In a replica, by aggregation: none: InvalidArgument; sum: the sum of the replicas'
-  /// values, refused for one host scalar or Tensor given by all; mean: their mean; only_first_replica:
-  /// replica 0's. A write that fails, also because memory runs out, has changed nothing.
+  /// (aggregate first). A Mirrored value has as many components as the variable, unless one of the two has
+  /// one. In a replica, by aggregation: none: InvalidArgument, but OneDeviceStrategy's are written as any;
+  /// sum: the sum of the replicas' values, refused for one host scalar or Tensor given by all; mean: their
+  /// mean; only_first_replica: replica 0's. A write that fails, also because memory runs out, has changed
+  /// nothing.
   /// @return this variable.
   Variable& assign(const Tensor& value);
   Variable& assign(const PerReplica<Tensor>& value);
@@ -166,8 +170,12 @@ struct VariableState {
   std::vector<VariableComponent> components;  ///< Read by `read`, written in LockedComponents.
   /// Component i is on a device of replica i's, for all replicas.
   const bool is_one_per_replica;
+  /// The strategy combines what replicas write; else their writes are as any other.
+  const bool is_synchronised;
   /// Each replica has a component of its own, and they differ between reads.
   const bool is_sync_on_read;
+  /// Whether each replica has an equal component of its own.
+  bool is_mirrored() const noexcept { return is_one_per_replica && is_synchronised && !is_sync_on_read; }
 
   /// @throws ContextError  it was destroyed.
   Strategy& strategy() const {

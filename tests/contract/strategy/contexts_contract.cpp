@@ -337,6 +337,32 @@ TEST_CASE("variables are used outside every scope, and not inside another strate
                          says("assign", "another strategy"));
 }
 
+TEST_CASE("a variable made outside every scope is read everywhere, and written but in replicas",
+          "[strategy][context]") {
+  Replicas s(2);
+  Variable plain(Tensor::zeros({2}), {.name = "p"});
+  const Variable of_s = s.make_variable(Tensor::scalar(1.0f));
+  const IndexedSlices rows{Tensor::ones({1}), Tensor::from<std::int64_t>({1}, {1}), {2}};
+  const auto values = [&] { return plain.value().to_vector<float>(); };
+  {
+    const auto scope = s.scope();
+    plain.assign(Tensor::ones({2}));
+    plain.scatter_add(rows);
+    REQUIRE(values() == std::vector<float>{1, 2});
+  }
+  s.run([&] { get_replica_context()->merge_call([&](Strategy&) { plain.assign_add(1.0f); }); });
+  s.extended().update(of_s, [&](Tensor&) { plain.assign_add(1.0f); });  // of both components
+  REQUIRE(values() == std::vector<float>{4, 5});
+  const auto races = says("'p'", "replica", "made outside every scope", "race", "outside run");
+  REQUIRE_THROWS_MATCHES(s.run([&] { plain.assign_add(1.0f); }), ContextError, races);
+  REQUIRE_THROWS_MATCHES(s.run([&] { plain.scatter_add(rows); }), ContextError, races);
+  REQUIRE(values() == std::vector<float>{4, 5});
+  // A replica's read is its own, on its device: it counts once for each of them.
+  const auto read = s.run([&] { return plain.value(); });
+  REQUIRE(read[1].device() == TestBackend::device(1));
+  REQUIRE(s.reduce(ReduceOp::sum, read).to_vector<float>() == std::vector<float>{8, 10});
+}
+
 TEST_CASE("the default strategy has no devices of its own", "[strategy][context]") {
   REQUIRE_THROWS_MATCHES(get_strategy().extended().worker_devices(), ContextError,
                          says("worker_devices of the default strategy"));

@@ -130,6 +130,18 @@ TEST_CASE("reduce refuses a value with another number of components", "[strategy
                          says("2 components"));
 }
 
+TEST_CASE("the sum of a mirrored value is refused for one replica as for several", "[strategy]") {
+  const int n = GENERATE(1, 2);
+  Replicas strategy(n);
+  const auto undefined = says("a mirrored value", "undefined");
+  const Variable variable = strategy.make_variable(Tensor::scalar(3.0f));
+  REQUIRE_THROWS_MATCHES(strategy.reduce(ReduceOp::sum, variable), InvalidArgument, undefined);
+  const auto mirrored = strategy.extended().broadcast_to(Tensor::scalar(3.0f));
+  REQUIRE_THROWS_MATCHES(strategy.reduce(ReduceOp::sum, mirrored), InvalidArgument, undefined);
+  REQUIRE(strategy.reduce(ReduceOp::mean, variable).item<float>() == 3.0f);
+  REQUIRE(strategy.reduce(ReduceOp::mean, mirrored).item<float>() == 3.0f);
+}
+
 TEST_CASE("reduce of OneDevice and of the default strategy is the value unchanged", "[strategy]") {
   OneDeviceStrategy one(TestBackend::device());
   for (const ReduceOp op : {sum, mean, min, max, product}) {

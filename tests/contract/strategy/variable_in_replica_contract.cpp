@@ -75,6 +75,23 @@ TEST_CASE("mirrored-none-in-replica: refused, naming the variable and the settin
   REQUIRE(items<float>(strategy.local_results(variable)) == std::vector<float>{1, 1});
 }
 
+TEST_CASE("aggregation none: one replica is refused as several, OneDevice's writes as outside replicas",
+          "[strategy][variable]") {
+  Replicas single(1);
+  Variable refused = single.make_variable(Tensor::scalar(1.0f), {.name = "w"});
+  REQUIRE_THROWS_MATCHES(single.run([&] { refused.assign(5.0f); }), InvalidArgument,
+                         says("'w'", "its aggregation is none"));
+  OneDeviceStrategy one(TestBackend::device());
+  Variable variable = one.make_variable(Tensor::ones({2}));
+  const IndexedSlices row{Tensor::ones({1}), Tensor::from<std::int64_t>({1}, {1}), {2}};
+  one.run([&] {
+    variable.assign_add(3.0f);
+    variable.assign_sub(Tensor::ones({2}));
+    variable.scatter_add(row);
+  });
+  REQUIRE(variable.value().to_vector<float>() == std::vector<float>{3, 4});
+}
+
 TEST_CASE("P12 an assignment without aggregation in a replica leaves both copies", "[strategy][variable]") {
   Replicas strategy(2);
   const auto scope = strategy.scope();
