@@ -32,7 +32,8 @@ void check_variables(const std::vector<Variable>& variables, std::string_view wh
 /// The gradients of one step. Everything that can be refused is refused when it is made.
 class GradientBatch {
  public:
-  /// What the replicas gave: lists[r] is replica r's. @param are_reduced  they are equal, and not to be added.
+  /// What the replicas gave: lists[r] is replica r's. @param are_reduced  they are equal, and not to be
+  /// added.
   /// @throws CollectiveMismatch  they do not agree.
   static GradientBatch of_replicas(std::span<const std::vector<optim::GradientAndVariable>* const> lists,
                                    bool are_reduced, std::string_view what);
@@ -45,7 +46,8 @@ class GradientBatch {
   const std::vector<Variable>& variables() const noexcept { return variables_; }
   const std::vector<Variable>& without_gradient() const noexcept { return without_gradient_; }
 
-  /// Enqueues the sums, where the replicas gave parts of them. @return [k][i]: of variables()[k], on the device of its component i.
+  /// Enqueues the sums, where the replicas gave parts of them. @return [k][i]: of variables()[k], on the
+  /// device of its component i.
   std::vector<std::vector<Tensor>> reduce(Strategy& strategy, const CommunicationOptions& options) const;
 
  private:
