@@ -50,6 +50,7 @@ Tensor VariableState::read(std::size_t i) const {
 
 std::vector<Tensor> VariableState::snapshot(const Variable& variable) {
   VariableState& state = *of(variable);
+  state.check_readable();
   const LockedComponents locked(state);
   std::vector<Tensor> copies;
   for (std::size_t i = 0; i < locked.size(); ++i) copies.push_back(locked.snapshot(i).read_only());

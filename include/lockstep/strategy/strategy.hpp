@@ -183,7 +183,8 @@ class Strategy {
   /// This process's components: one nest per local replica, distributed leaves replaced by the component (a
   /// variable's by its read-only Tensor), plain leaves, mirrored values and variables of one component
   /// repeated; for a value without distributed leaves just that value.
-  /// @throws InvalidArgument  distributed leaves of different numbers of components.
+  /// @throws InvalidArgument  distributed leaves of different numbers of components. @throws ContextError  a
+  /// variable that cannot be read here.
   template <class Value>
   auto local_results(const Value& value) const;
 
