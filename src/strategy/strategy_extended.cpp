@@ -210,7 +210,7 @@ void StrategyExtended::for_each_component(const Variable& variable,
 NonSlot StrategyExtended::non_slot_devices(const std::vector<Variable>& variables) const {
   check_cross_replica("non_slot_devices");
   const detail::StrategyState& state = *strategy_.state_;
-  if (const std::optional<Device> device = strategy_.non_slot_device()) return {{*device}, std::nullopt};
+  if (state.kind.non_slot_device) return {{*state.kind.non_slot_device}, std::nullopt};
   if (&strategy_ != &detail::default_strategy() && state.other_parameter_devices.empty())
     return {state.devices(), std::nullopt};
   LOCKSTEP_EXPECTS(!variables.empty(), InvalidArgument, "non_slot_devices of ", strategy_.name(),

@@ -81,9 +81,11 @@ StreamRef ReplicaGroup::communication_stream(int i) {
   return *communication_streams[index];
 }
 
-StrategyState::StrategyState(Strategy& strategy_, std::vector<std::vector<Device>> logical_devices,
+StrategyState::StrategyState(Strategy& strategy_, const StrategyKind& kind_,
+                             std::vector<std::vector<Device>> logical_devices,
                              std::vector<Device> parameter_devices, const CommunicationOptions& options_)
     : strategy(strategy_),
+      kind(kind_),
       life(&strategy_, [](const Strategy*) {}),
       groups(std::make_move_iterator(logical_devices.begin()),
              std::make_move_iterator(logical_devices.end())),
@@ -103,7 +105,7 @@ StrategyState::Call::Call(StrategyState& state, std::string_view what)
     : state_(state),
       lock_([&] {
         LOCKSTEP_EXPECTS(!state.is_forked(), ContextError, what,
-                         ": this process is a fork of the one in which ", state.strategy.name(),
+                         ": this process is a fork of the one in which ", state.kind.name,
                          " was used, and has none of its threads. Make the strategy after the fork, or fork "
                          "before its first run.");
         return std::unique_lock(state.mutex);

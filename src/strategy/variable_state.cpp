@@ -34,7 +34,7 @@ VariableState::VariableState(const VariableOptions& options, Strategy& strategy,
       devices(devices_of(components_)),
       components(components_.size()),
       is_one_per_replica(is_one_per_replica_),
-      is_synchronised(strategy.synchronises()),
+      is_synchronised(strategy.state_->kind.synchronises),
       is_sync_on_read(synchronization == VariableSynchronization::on_read && is_one_per_replica &&
                       is_synchronised),
       strategy_(strategy),

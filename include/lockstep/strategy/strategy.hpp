@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -104,6 +105,18 @@ decltype(auto) replica_argument(const Arg& arg, int i) {
   else
     return select<decayed_t<Arg>>(arg, i);
 }
+
+/// What kinds of strategies differ in. Data, as other threads may ask for it while a strategy is destroyed.
+struct StrategyKind {
+  std::string_view name;  ///< For messages.
+  /// Whether values are combined at all; else every reduction without axes is the identity.
+  bool synchronises = true;
+  /// Whether datasets can be made for each replica.
+  bool has_per_replica_input = false;
+  /// The device of state that belongs to no single variable; nothing: as StrategyExtended::non_slot_devices
+  /// says.
+  std::optional<Device> non_slot_device{};
+};
 
 struct StrategyState;
 class CrossReplicaReduce;
@@ -277,7 +290,7 @@ class Strategy {
   std::vector<ReplicaFailure> last_failures() const;
 
   /// "MirroredStrategy", for messages.
-  virtual std::string_view name() const noexcept = 0;
+  std::string_view name() const noexcept;
 
  protected:
   friend class StrategyExtended;
@@ -286,25 +299,19 @@ class Strategy {
   friend class detail::ContextFrame;
   friend class detail::ReplicaRun;
   friend class detail::CrossReplicaReduce;
+  friend class MeshStrategy;
 
   /// @param devices  one per replica. @param parameter_devices  of variables; none: the replicas'.
   /// @throws InvalidArgument  a device twice. @throws NotFound  there is no such device.
   /// @throws ContextError  a device of another task.
-  Strategy(std::vector<Device> devices, std::vector<Device> parameter_devices,
-           const CommunicationOptions& options, std::string_view name);
+  Strategy(const detail::StrategyKind& kind, std::vector<Device> devices,
+           std::vector<Device> parameter_devices, const CommunicationOptions& options);
   /// @param logical_devices  [num_logical_devices][num_replicas]. @throws as above.
-  Strategy(std::vector<std::vector<Device>> logical_devices, std::shared_ptr<cluster::Resolver> resolver,
-           const CommunicationOptions& options, std::string_view name);
+  Strategy(const detail::StrategyKind& kind, std::vector<std::vector<Device>> logical_devices,
+           std::shared_ptr<cluster::Resolver> resolver, const CommunicationOptions& options);
 
   /// Combines values so from now on. @pre nothing has been combined yet.
   void use(std::unique_ptr<CrossDeviceOps> cross_device_ops);
-  /// Whether values are combined at all; else every reduction without axes is the identity.
-  virtual bool synchronises() const noexcept;
-  /// Whether datasets can be made for each replica.
-  virtual bool has_per_replica_input() const noexcept;
-  /// The device of state that belongs to no single variable; nothing: as StrategyExtended::non_slot_devices
-  /// says.
-  virtual std::optional<Device> non_slot_device() const;
 
  private:
   /// Runs job(context) for every replica, as `run` says.
@@ -312,6 +319,7 @@ class Strategy {
   std::vector<detail::Contribution> reduce_batch(ReduceOp op, const std::vector<ReduceValue>& values,
                                                  const Axes& axes);
   std::vector<Tensor> gather_batch(const std::vector<ReduceValue>& values, std::int64_t axis);
+  const detail::StrategyKind& kind() const noexcept;
   int num_local_replicas() const noexcept;
   detail::InputTarget input_target() const;
   void remember(const std::shared_ptr<detail::VariableState>& variable);
