@@ -125,7 +125,11 @@ StrategyState::Call::~Call() {
 }
 
 bool StrategyState::close() {
-  if (is_forked() || ContextFrame::is_in_run_of(strategy)) return false;
+  if (is_forked()) {
+    life.reset();
+    return false;
+  }
+  if (ContextFrame::is_in_run_of(strategy)) return false;
   {
     std::unique_lock lock(mutex, std::defer_lock);
     if (!ThreadEnd::has_begun())

@@ -57,7 +57,7 @@ struct StrategyState {
 
   const Strategy& strategy;
   const StrategyKind kind;
-  const std::shared_ptr<const Strategy> life;         // the strategy's; who may outlive it has a weak one
+  std::shared_ptr<const Strategy> life;               // the strategy's; who may outlive it has a weak one
   std::vector<ReplicaGroup> groups;                   // one per logical device
   const std::unique_ptr<Rendezvous> meeting_place;    // null: the only group's
   const std::vector<Device> other_parameter_devices;  // of variables; none: the replicas'
@@ -99,8 +99,9 @@ struct StrategyState {
   }
   /// Before the destruction: waits for the calls of other threads, refuses further ones, and ends the
   /// replicas' threads, whose thread_local objects may still read variables.
-  /// @return whether this can be destroyed. Not in a fork, nor in a function of a run, where it can only be
-  /// std::exit that destroys the strategy; nor does std::exit wait for the calls of other threads.
+  /// @return whether this can be destroyed. Not in a fork, where only the strategy's life ends, nor in a
+  /// function of a run, where it can only be std::exit that destroys the strategy; nor does std::exit wait for
+  /// the calls of other threads.
   bool close();
 
   int num_replicas() const noexcept { return static_cast<int>(groups.front().devices.size()); }

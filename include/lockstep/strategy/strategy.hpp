@@ -138,7 +138,8 @@ class CrossReplicaReduce;
 /// as by thread_local objects of replicas, throw ContextError. std::exit destroys no strategy that is in use.
 ///
 /// A fork of the process has none of its threads. There, calls of a strategy that has run several replicas
-/// before, or that was in a call, throw ContextError; it can be destroyed, and its variables be read.
+/// before, or that was in a call, throw ContextError; its variables can be read, and it can be destroyed, as
+/// anywhere.
 class Strategy {
  public:
   virtual ~Strategy();
