@@ -5,6 +5,7 @@
 #include <lockstep/strategy/strategy.hpp>
 #include <lockstep/strategy/strategy_extended.hpp>
 
+#include "detail/thread_end.hpp"
 #include "strategy/cross_replica_reduce.hpp"
 #include "strategy/default_strategy.hpp"
 #include "strategy/strategy_state.hpp"
@@ -60,7 +61,9 @@ void StrategyExtended::call_in_cross_replica_context(std::string_view what,
 }
 
 void StrategyExtended::in_context(const std::function<void()>& fn) const {
-  if (ContextFrame::top() != nullptr || &strategy_ == &detail::default_strategy()) return fn();
+  const ContextFrame* const top = ContextFrame::top();
+  if (&strategy_ == &detail::default_strategy() || (top != nullptr && !top->is_kept())) return fn();
+  detail::ThreadEnd::watch();
   const ContextFrame frame(ContextFrame::Mode::cross_replica, strategy_);
   fn();
 }

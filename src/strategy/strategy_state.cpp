@@ -13,6 +13,7 @@
 #include "detail/numa.hpp"
 #include "detail/stack_memory.hpp"
 #include "detail/thread_end.hpp"
+#include "detail/warn.hpp"
 
 namespace lockstep::detail {
 
@@ -46,6 +47,15 @@ std::vector<std::string> labels(const std::vector<ReplicaGroup>& groups) {
     texts.back() += ")";
   }
   return texts;
+}
+
+/// Nobody could go on: neither the call, nor those that meet the calling thread in it.
+[[noreturn]] void destroyed_in_own_call(std::string_view strategy) {
+  warn(concat(strategy,
+              " was destroyed in a function that one of its own calls, as run, update or make_variable, has "
+              "called, and that call cannot go on without it. Destroy a strategy after its calls have "
+              "returned."));
+  std::terminate();
 }
 
 }  // namespace
@@ -95,6 +105,7 @@ StrategyState::StrategyState(Strategy& strategy_, const StrategyKind& kind_,
       options(options_.merged_over({})),
       extended(strategy_),
       threads(num_replicas(), [this](int i) {
+        ThreadEnd::watch();
         const Device& device = groups.front().devices[static_cast<std::size_t>(i)];
         Numa::machine().bind_thread(DeviceManager::instance().info(device).numa_node);
       }) {
@@ -125,11 +136,14 @@ StrategyState::Call::~Call() {
 }
 
 bool StrategyState::close() {
+  if (ContextFrame::is_in_call_of(strategy)) {
+    if (!ThreadEnd::has_begun()) destroyed_in_own_call(kind.name);
+    return false;
+  }
   if (is_forked()) {
     life.reset();
     return false;
   }
-  if (ContextFrame::is_in_run_of(strategy)) return false;
   {
     std::unique_lock lock(mutex, std::defer_lock);
     if (!ThreadEnd::has_begun())

@@ -99,9 +99,9 @@ struct StrategyState {
   }
   /// Before the destruction: waits for the calls of other threads, refuses further ones, and ends the
   /// replicas' threads, whose thread_local objects may still read variables.
-  /// @return whether this can be destroyed. Not in a fork, where only the strategy's life ends, nor in a
-  /// function of a run, where it can only be std::exit that destroys the strategy; nor does std::exit wait for
-  /// the calls of other threads.
+  /// @return whether this can be destroyed. Not in a fork, where only the strategy's life ends, nor when
+  /// std::exit destroys the strategy while it is in use: that waits for no calls. In a function that one of
+  /// the calls has called, nothing but std::exit may: else the program ends.
   bool close();
 
   int num_replicas() const noexcept { return static_cast<int>(groups.front().devices.size()); }

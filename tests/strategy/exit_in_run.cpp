@@ -10,8 +10,8 @@
 
 /// P40 exit_in_run WHO: std::exit(3) where a strategy in a static variable has a run under way: in replica
 /// 0's function, in another's ("1"), or in a merge function ("merge"), while the others wait; by the main
-/// thread while another one runs it ("main"), which goes on while further static objects are destroyed; or in
-/// a fork after a run ("fork").
+/// thread while another one runs it ("main"), which goes on while further static objects are destroyed; in
+/// the function of an initial value ("initial"); or in a fork after a run ("fork").
 
 namespace ls = lockstep;
 
@@ -62,6 +62,7 @@ int main(int, char** argv) {
   static ls::MirroredStrategy strategy({"CPU:0", "CPU:1", "CPU:2"});
   if (std::strcmp(argv[1], "main") == 0) exit_beside_run(strategy);
   if (std::strcmp(argv[1], "fork") == 0) exit_in_fork(strategy);
+  if (std::strcmp(argv[1], "initial") == 0) strategy.make_variable([]() -> ls::Tensor { std::exit(3); });
   const bool merges = std::strcmp(argv[1], "merge") == 0;
   const int who = merges ? -1 : std::atoi(argv[1]);
   strategy.run([&](ls::ReplicaContext& ctx) {

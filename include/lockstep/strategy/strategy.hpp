@@ -135,7 +135,9 @@ class CrossReplicaReduce;
 /// for may read variables and take elements of datasets, but not run, reduce or write. A call returns when
 /// its work is enqueued on the devices' current streams; only functions of the caller's wait for a device,
 /// and destruction, which waits for other threads' calls and the devices' current streams; calls meanwhile,
-/// as by thread_local objects of replicas, throw ContextError. std::exit destroys no strategy that is in use.
+/// as by thread_local objects of replicas, throw ContextError. Destruction in a function that one of its own
+/// calls has called ends the program, with a message (std::terminate). std::exit destroys no strategy that is
+/// in use.
 ///
 /// A fork of the process has none of its threads. There, calls of a strategy that has run several replicas
 /// before, or that was in a call, throw ContextError; its variables can be read, and it can be destroyed, as
