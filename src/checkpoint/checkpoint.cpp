@@ -32,7 +32,7 @@ void insert(Variables& variables, std::string key, const Variable& variable, std
                    "' already. Give every variable a key of its own.");
 }
 
-/// Calls fn where reads and writes are those of cross-replica context.
+/// Calls fn where writes are those of cross-replica context.
 template <class F>
 void in_context_of(Strategy& strategy, std::string_view what, F fn) {
   std::optional<ContextFrame> frame;
@@ -136,12 +136,13 @@ void Checkpoint::save(const std::filesystem::path& path) const {
                      "' has aggregation none, so its components have no value together. ",
                      "Make it with another aggregation, or leave it out.");
   std::map<std::string, Tensor> tensors;
-  for (auto& [strategy, group] : by_strategy(variables))
-    in_context_of(*strategy, kSave, [&, &mine = group] {
-      mine.values = detail::read_variables(mine.variables, detail::ReadFrom::component_0);
-      for (std::size_t k = 0; k < mine.values.size(); ++k)
-        tensors[mine.keys[k]] = mine.values[k].to(Device(DeviceKind::cpu, 0)).contiguous();
-    });
+  for (auto& [strategy, group] : by_strategy(variables)) {
+    // No call of the strategy's: those wait for the runs of other threads, which may wait for this one.
+    if (strategy != &detail::default_strategy()) strategy->extended().check_cross_replica(kSave);
+    group.values = detail::read_variables(group.variables, detail::ReadFrom::component_0);
+    for (std::size_t k = 0; k < group.values.size(); ++k)
+      tensors[group.keys[k]] = group.values[k].to(Device(DeviceKind::cpu, 0)).contiguous();
+  }
   detail::write_safetensors(path, tensors, kSave);
 }
 

@@ -23,8 +23,8 @@ CentralStorageStrategy::CentralStorageStrategy(std::initializer_list<Device> wor
 CentralStorageStrategy::CentralStorageStrategy(std::vector<Device> worker_devices,
                                                const Device& parameter_device,
                                                const CommunicationOptions& options)
-    : Strategy(detail::or_default_devices(std::move(worker_devices)), {parameter_device}, options,
-               "CentralStorageStrategy") {}
+    : Strategy({.name = "CentralStorageStrategy"}, detail::or_default_devices(std::move(worker_devices)),
+               {parameter_device}, options) {}
 
 CentralStorageStrategy::CentralStorageStrategy(std::initializer_list<Device> worker_devices,
                                                const CommunicationOptions& options)

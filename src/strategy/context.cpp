@@ -50,9 +50,9 @@ void ContextFrame::raise_strategy_destroyed() {
       "call set_strategy(nullptr), before the strategy is.");
 }
 
-bool ContextFrame::is_in_run_of(const Strategy& strategy) noexcept {
+bool ContextFrame::is_in_call_of(const Strategy& strategy) noexcept {
   for (const ContextFrame* frame = innermost_frame; frame != nullptr; frame = frame->outer())
-    if (frame->mode() == Mode::replica && &frame->strategy_ == &strategy) return true;
+    if (&frame->strategy_ == &strategy && !frame->is_kept()) return true;
   return false;
 }
 

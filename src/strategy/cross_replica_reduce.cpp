@@ -31,10 +31,10 @@ void CrossReplicaReduce::check_num_components(const ReduceValue& value) const {
 bool CrossReplicaReduce::is_unchanged(const ReduceValue& value) const {
   if (value.kind() == ReduceValue::Kind::per_replica) {
     check_num_components(value);
-    return !strategy_.synchronises();  // one replica is nothing special: its mean of integers is floating too
+    return !state_.kind.synchronises;  // one replica is nothing special: its mean of integers is floating too
                                        // (P16)
   }
-  if (!strategy_.synchronises()) return true;
+  if (!state_.kind.synchronises) return true;
   const bool is_mean = op_ == ReduceOp::mean;
   const bool is_mirrored = value.kind() == ReduceValue::Kind::mirrored &&
                            (value.num_components() > 1 || state_.num_replicas() == 1);
@@ -110,9 +110,9 @@ std::vector<std::vector<Tensor>> CrossReplicaReduce::to_devices(
     } else if (is_unchanged(value)) {
       if (value.kind() == ReduceValue::Kind::mirrored)
         results[k] = value.tensors();
-      else if (op_ == ReduceOp::mean && strategy_.synchronises() && state_.num_replicas() > 1)
+      else if (op_ == ReduceOp::mean && state_.kind.synchronises && state_.num_replicas() > 1)
         results[k] = {value.tensors()[0]};
-      else if (op_ == ReduceOp::mean || !strategy_.synchronises())
+      else if (op_ == ReduceOp::mean || !state_.kind.synchronises)
         for (const Device& device : destinations[k]) results[k].push_back(value.tensors()[0].to(device));
       else
         for (const Device& device : destinations[k])

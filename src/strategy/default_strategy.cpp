@@ -7,11 +7,7 @@ namespace {
 
 class DefaultStrategy : public Strategy {
  public:
-  DefaultStrategy() : Strategy({Device()}, {}, {}, "default strategy") {}
-  std::string_view name() const noexcept override { return "the default strategy"; }
-
- protected:
-  bool synchronises() const noexcept override { return false; }
+  DefaultStrategy() : Strategy({.name = "the default strategy", .synchronises = false}, {Device()}, {}, {}) {}
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "cluster/evaluator.hpp"
 #include "strategy/default_devices.hpp"
+#include "strategy/strategy_state.hpp"
 
 namespace lockstep {
 
@@ -77,23 +78,29 @@ MeshStrategy::MeshStrategy(DeviceAssignment assignment, const CommunicationOptio
 
 MeshStrategy::MeshStrategy(std::shared_ptr<cluster::Resolver> resolver,
                            std::optional<DeviceAssignment> assignment, const CommunicationOptions& options)
-    : Strategy(logical_devices(resolver.get(), assignment), resolver, options, kName),
-      assignment_(std::move(assignment)) {}
+    : Strategy({.name = kName, .non_slot_device = Device()}, logical_devices(resolver.get(), assignment),
+               resolver, options) {
+  state_->assignment = std::move(assignment);
+}
+
+const std::optional<DeviceAssignment>& MeshStrategy::device_assignment() const& noexcept {
+  return state_->assignment;
+}
 
 int MeshStrategy::num_hosts() const {
-  if (!assignment_) return 1;
+  const std::optional<DeviceAssignment>& assignment = state_->assignment;
+  if (!assignment) return 1;
   std::set<std::string> hosts;
-  for (int replica = 0; replica < assignment_->num_replicas(); ++replica)
-    hosts.insert(assignment_->host_device(replica).canonical_name());
+  for (int replica = 0; replica < assignment->num_replicas(); ++replica)
+    hosts.insert(assignment->host_device(replica).canonical_name());
   return static_cast<int>(hosts.size());
 }
 
 int MeshStrategy::num_replicas_per_host() const noexcept {
-  if (!assignment_) return num_replicas_in_sync();
+  const std::optional<DeviceAssignment>& assignment = state_->assignment;
+  if (!assignment) return num_replicas_in_sync();
   return std::min(num_replicas_in_sync(),
-                  assignment_->topology().num_devices_per_task() / num_logical_devices());
+                  assignment->topology().num_devices_per_task() / num_logical_devices());
 }
-
-std::optional<Device> MeshStrategy::non_slot_device() const { return Device(); }
 
 }  // namespace lockstep

@@ -11,7 +11,8 @@ MirroredStrategy::MirroredStrategy(std::initializer_list<Device> devices, const 
     : MirroredStrategy(std::vector<Device>(devices), options) {}
 
 MirroredStrategy::MirroredStrategy(std::vector<Device> devices, const CommunicationOptions& options)
-    : Strategy(detail::or_default_devices(std::move(devices)), {}, options, "MirroredStrategy") {
+    : Strategy({.name = "MirroredStrategy", .has_per_replica_input = true},
+               detail::or_default_devices(std::move(devices)), {}, options) {
   detail::warn_if_cluster_is_ignored(name(), cluster::environment_variables());
 }
 

@@ -3,6 +3,6 @@
 namespace lockstep {
 
 OneDeviceStrategy::OneDeviceStrategy(const Device& device)
-    : Strategy({device}, {}, {}, "OneDeviceStrategy") {}
+    : Strategy({.name = "OneDeviceStrategy", .synchronises = false}, {device}, {}, {}) {}
 
 }  // namespace lockstep

@@ -42,16 +42,15 @@ std::vector<std::vector<Device>> checked(std::vector<std::vector<Device>> logica
 
 }  // namespace
 
-Strategy::Strategy(std::vector<Device> devices, std::vector<Device> parameter_devices,
-                   const CommunicationOptions& options, std::string_view name)
-    : state_(new detail::StrategyState(*this,
-                                       std::vector<std::vector<Device>>{checked(std::move(devices), name)},
-                                       checked(std::move(parameter_devices), name), options)) {}
+Strategy::Strategy(const detail::StrategyKind& kind, std::vector<Device> devices,
+                   std::vector<Device> parameter_devices, const CommunicationOptions& options)
+    : state_(new detail::StrategyState(
+          *this, kind, std::vector<std::vector<Device>>{checked(std::move(devices), kind.name)},
+          checked(std::move(parameter_devices), kind.name), options)) {}
 
-Strategy::Strategy(std::vector<std::vector<Device>> logical_devices,
-                   std::shared_ptr<cluster::Resolver> resolver, const CommunicationOptions& options,
-                   std::string_view name)
-    : state_(new detail::StrategyState(*this, checked(std::move(logical_devices), name),
+Strategy::Strategy(const detail::StrategyKind& kind, std::vector<std::vector<Device>> logical_devices,
+                   std::shared_ptr<cluster::Resolver> resolver, const CommunicationOptions& options)
+    : state_(new detail::StrategyState(*this, kind, checked(std::move(logical_devices), kind.name),
                                        std::vector<Device>(), options)) {
   state_->cluster_resolver = std::move(resolver);
 }
@@ -70,16 +69,15 @@ int Strategy::num_local_replicas() const noexcept { return state_->num_replicas(
 void Strategy::use(std::unique_ptr<CrossDeviceOps> cross_device_ops) {
   state_->cross_device_ops = std::move(cross_device_ops);
 }
-bool Strategy::synchronises() const noexcept { return true; }
-bool Strategy::has_per_replica_input() const noexcept { return false; }
-std::optional<Device> Strategy::non_slot_device() const { return std::nullopt; }
+const detail::StrategyKind& Strategy::kind() const noexcept { return state_->kind; }
+std::string_view Strategy::name() const noexcept { return kind().name; }
 
 detail::InputTarget Strategy::input_target() const {
   return {.devices = state_->groups.front().devices,
           .context = InputContext(1, 0, num_replicas_in_sync()),
-          .splits = synchronises(),
+          .splits = kind().synchronises,
           .strategy_name = std::string(name()),
-          .per_replica_datasets = has_per_replica_input()};
+          .per_replica_datasets = kind().has_per_replica_input};
 }
 
 std::vector<Device> Strategy::logical_devices_here(std::string_view what) const {

@@ -5,6 +5,7 @@
 #include <lockstep/strategy/strategy.hpp>
 #include <lockstep/strategy/strategy_extended.hpp>
 
+#include "detail/thread_end.hpp"
 #include "strategy/cross_replica_reduce.hpp"
 #include "strategy/default_strategy.hpp"
 #include "strategy/strategy_state.hpp"
@@ -60,7 +61,9 @@ void StrategyExtended::call_in_cross_replica_context(std::string_view what,
 }
 
 void StrategyExtended::in_context(const std::function<void()>& fn) const {
-  if (ContextFrame::top() != nullptr || &strategy_ == &detail::default_strategy()) return fn();
+  const ContextFrame* const top = ContextFrame::top();
+  if (&strategy_ == &detail::default_strategy() || (top != nullptr && !top->is_kept())) return fn();
+  detail::ThreadEnd::watch();
   const ContextFrame frame(ContextFrame::Mode::cross_replica, strategy_);
   fn();
 }
@@ -210,7 +213,7 @@ void StrategyExtended::for_each_component(const Variable& variable,
 NonSlot StrategyExtended::non_slot_devices(const std::vector<Variable>& variables) const {
   check_cross_replica("non_slot_devices");
   const detail::StrategyState& state = *strategy_.state_;
-  if (const std::optional<Device> device = strategy_.non_slot_device()) return {{*device}, std::nullopt};
+  if (state.kind.non_slot_device) return {{*state.kind.non_slot_device}, std::nullopt};
   if (&strategy_ != &detail::default_strategy() && state.other_parameter_devices.empty())
     return {state.devices(), std::nullopt};
   LOCKSTEP_EXPECTS(!variables.empty(), InvalidArgument, "non_slot_devices of ", strategy_.name(),

@@ -13,6 +13,7 @@
 #include "detail/numa.hpp"
 #include "detail/stack_memory.hpp"
 #include "detail/thread_end.hpp"
+#include "detail/warn.hpp"
 
 namespace lockstep::detail {
 
@@ -48,6 +49,15 @@ std::vector<std::string> labels(const std::vector<ReplicaGroup>& groups) {
   return texts;
 }
 
+/// Nobody could go on: neither the call, nor those that meet the calling thread in it.
+[[noreturn]] void destroyed_in_own_call(std::string_view strategy) {
+  warn(concat(strategy,
+              " was destroyed in a function that one of its own calls, as run, update or make_variable, has "
+              "called, and that call cannot go on without it. Destroy a strategy after its calls have "
+              "returned."));
+  std::terminate();
+}
+
 }  // namespace
 
 std::exception_ptr late_release(int replica) {
@@ -81,9 +91,11 @@ StreamRef ReplicaGroup::communication_stream(int i) {
   return *communication_streams[index];
 }
 
-StrategyState::StrategyState(Strategy& strategy_, std::vector<std::vector<Device>> logical_devices,
+StrategyState::StrategyState(Strategy& strategy_, const StrategyKind& kind_,
+                             std::vector<std::vector<Device>> logical_devices,
                              std::vector<Device> parameter_devices, const CommunicationOptions& options_)
     : strategy(strategy_),
+      kind(kind_),
       life(&strategy_, [](const Strategy*) {}),
       groups(std::make_move_iterator(logical_devices.begin()),
              std::make_move_iterator(logical_devices.end())),
@@ -93,6 +105,7 @@ StrategyState::StrategyState(Strategy& strategy_, std::vector<std::vector<Device
       options(options_.merged_over({})),
       extended(strategy_),
       threads(num_replicas(), [this](int i) {
+        ThreadEnd::watch();
         const Device& device = groups.front().devices[static_cast<std::size_t>(i)];
         Numa::machine().bind_thread(DeviceManager::instance().info(device).numa_node);
       }) {
@@ -103,7 +116,7 @@ StrategyState::Call::Call(StrategyState& state, std::string_view what)
     : state_(state),
       lock_([&] {
         LOCKSTEP_EXPECTS(!state.is_forked(), ContextError, what,
-                         ": this process is a fork of the one in which ", state.strategy.name(),
+                         ": this process is a fork of the one in which ", state.kind.name,
                          " was used, and has none of its threads. Make the strategy after the fork, or fork "
                          "before its first run.");
         return std::unique_lock(state.mutex);
@@ -123,7 +136,14 @@ StrategyState::Call::~Call() {
 }
 
 bool StrategyState::close() {
-  if (is_forked() || ContextFrame::is_in_run_of(strategy)) return false;
+  if (ContextFrame::is_in_call_of(strategy)) {
+    if (!ThreadEnd::has_begun()) destroyed_in_own_call(kind.name);
+    return false;
+  }
+  if (is_forked()) {
+    life.reset();
+    return false;
+  }
   {
     std::unique_lock lock(mutex, std::defer_lock);
     if (!ThreadEnd::has_begun())

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <lockstep/collectives/communicator.hpp>
+#include <lockstep/strategy/device_assignment.hpp>
 #include <lockstep/strategy/strategy.hpp>
 #include <lockstep/stream.hpp>
 
@@ -45,8 +46,9 @@ std::string message_of(const std::exception_ptr& error);
 struct StrategyState {
   /// @param logical_devices  [num_logical_devices][num_replicas]. @param parameter_devices  none: the
   /// replicas'.
-  StrategyState(Strategy& strategy, std::vector<std::vector<Device>> logical_devices,
-                std::vector<Device> parameter_devices, const CommunicationOptions& options);
+  StrategyState(Strategy& strategy, const StrategyKind& kind,
+                std::vector<std::vector<Device>> logical_devices, std::vector<Device> parameter_devices,
+                const CommunicationOptions& options);
 
   /// Waits for what was enqueued on the devices' streams.
   ~StrategyState();
@@ -54,7 +56,8 @@ struct StrategyState {
   StrategyState& operator=(const StrategyState&) = delete;
 
   const Strategy& strategy;
-  const std::shared_ptr<const Strategy> life;         // the strategy's; who may outlive it has a weak one
+  const StrategyKind kind;
+  std::shared_ptr<const Strategy> life;               // the strategy's; who may outlive it has a weak one
   std::vector<ReplicaGroup> groups;                   // one per logical device
   const std::unique_ptr<Rendezvous> meeting_place;    // null: the only group's
   const std::vector<Device> other_parameter_devices;  // of variables; none: the replicas'
@@ -63,6 +66,7 @@ struct StrategyState {
   StrategyExtended extended;
   std::unique_ptr<CrossDeviceOps> cross_device_ops;  // null: the communicators
   std::shared_ptr<cluster::Resolver> cluster_resolver;
+  std::optional<DeviceAssignment> assignment;  // of a mesh
   ReplicaThreads threads;
   std::recursive_mutex
       mutex;  // serialises the strategy's calls; re-entered by merge functions, on the same thread
@@ -95,8 +99,9 @@ struct StrategyState {
   }
   /// Before the destruction: waits for the calls of other threads, refuses further ones, and ends the
   /// replicas' threads, whose thread_local objects may still read variables.
-  /// @return whether this can be destroyed. Not in a fork, nor in a function of a run, where it can only be
-  /// std::exit that destroys the strategy; nor does std::exit wait for the calls of other threads.
+  /// @return whether this can be destroyed. Not in a fork, where only the strategy's life ends, nor when
+  /// std::exit destroys the strategy while it is in use: that waits for no calls. In a function that one of
+  /// the calls has called, nothing but std::exit may: else the program ends.
   bool close();
 
   int num_replicas() const noexcept { return static_cast<int>(groups.front().devices.size()); }

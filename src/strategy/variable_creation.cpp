@@ -52,10 +52,11 @@ std::shared_ptr<VariableState> VariableState::create(Strategy& strategy,
   const std::vector<Device> devices = is_plain               ? std::vector<Device>{current_device()}
                                       : colocated != nullptr ? *colocated
                                                              : strategy.extended().parameter_devices();
-  const Tensor value = [&] {
+  Tensor value;
+  strategy.extended().call_in_cross_replica_context("the creation of a variable", [&] {
     DeviceScope here(devices[0]);
-    return initial();
-  }();
+    value = initial();
+  });
   const bool on_read = options.synchronization == VariableSynchronization::on_read;
   LOCKSTEP_EXPECTS(options.aggregation != VariableAggregation::mean || is_floating(value.dtype()),
                    InvalidArgument, "Variable '", options.name, "' with aggregation mean: it would hold ",

@@ -74,6 +74,15 @@ Tensor aggregate_beside_run(const VariableState& state, const std::vector<Tensor
 
 }  // namespace
 
+void VariableState::check_readable() const {
+  const ContextFrame* const top = ContextFrame::top();
+  const bool is_plain = &strategy() == &default_strategy();
+  LOCKSTEP_EXPECTS(top == nullptr || is_plain || &top->strategy() == &strategy(), ContextError,
+                   "reading the variable '", name, "' of ", strategy().name(),
+                   " inside the scope of another strategy, ", top->strategy().name(),
+                   ". Strategies cannot be mixed: leave that scope first.");
+}
+
 Tensor VariableState::aggregate(std::vector<Tensor> parts) const {
   if (aggregation == VariableAggregation::only_first_replica) return parts[0];
   const ReduceOp op = reduce_op(aggregation);
@@ -116,12 +125,8 @@ struct Range {
 };
 
 Range to_read(const VariableState& state, ReadFrom from) {
+  state.check_readable();
   const ContextFrame* const top = ContextFrame::top();
-  const bool is_plain = &state.strategy() == &default_strategy();
-  LOCKSTEP_EXPECTS(top == nullptr || is_plain || &top->strategy() == &state.strategy(), ContextError,
-                   "reading the variable '", state.name, "' of ", state.strategy().name(),
-                   " inside the scope of another strategy, ", top->strategy().name(),
-                   ". Strategies cannot be mixed: leave that scope first.");
   const auto only = [](std::size_t i) { return Range{i, i + 1}; };
   if (top != nullptr && top->mode() == Mode::replica)
     return only(is_shared(state, top->strategy())

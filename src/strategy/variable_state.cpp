@@ -34,7 +34,7 @@ VariableState::VariableState(const VariableOptions& options, Strategy& strategy,
       devices(devices_of(components_)),
       components(components_.size()),
       is_one_per_replica(is_one_per_replica_),
-      is_synchronised(strategy.synchronises()),
+      is_synchronised(strategy.state_->kind.synchronises),
       is_sync_on_read(synchronization == VariableSynchronization::on_read && is_one_per_replica &&
                       is_synchronised),
       strategy_(strategy),
@@ -50,6 +50,7 @@ Tensor VariableState::read(std::size_t i) const {
 
 std::vector<Tensor> VariableState::snapshot(const Variable& variable) {
   VariableState& state = *of(variable);
+  state.check_readable();
   const LockedComponents locked(state);
   std::vector<Tensor> copies;
   for (std::size_t i = 0; i < locked.size(); ++i) copies.push_back(locked.snapshot(i).read_only());

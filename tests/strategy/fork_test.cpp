@@ -64,6 +64,41 @@ TEST_CASE("a strategy that has run cannot be used in a fork, but destroyed", "[s
   REQUIRE(strategy->reduce(ReduceOp::sum, ones).item<float>() == static_cast<float>(ones.size()));
 }
 
+TEST_CASE("a strategy that is destroyed in a fork is destroyed for its variables and scopes",
+          "[strategy][host]") {
+  std::optional<MirroredStrategy> strategy(std::in_place, host_devices(2));
+  auto variable = strategy->make_variable(Tensor::zeros({2}), {.name = "w"});
+  strategy->run([] {});
+  const auto after = [&](const auto& f) {
+    return in_child([&] {
+      strategy.reset();
+      try {
+        f();
+      } catch (const ContextError& error) {
+        const std::string message = error.what();
+        return message.find("Variable 'w': the strategy that it was made by has been destroyed") == 0 ? 3 : 4;
+      }
+      return 5;
+    });
+  };
+  const IndexedSlices rows{Tensor::ones({1}), Tensor::zeros({1}, DType::i64), {2}};
+  CHECK(after([&] { variable.value(); }) == 3);
+  CHECK(after([&] { variable.assign(1.0f); }) == 3);
+  CHECK(after([&] { variable.scatter_add(rows); }) == 3);
+  CHECK(after([&] { static_cast<void>(variable.strategy().name()); }) == 3);
+  CHECK(after([&] { optim::SGD({.learning_rate = 1}).build({variable}); }) == 3);
+  CHECK(in_child([&] {
+          const StrategyScope scope(*strategy);
+          strategy.reset();
+          try {
+            static_cast<void>(get_strategy());
+          } catch (const ContextError& error) {
+            return std::string(error.what()).find("has been destroyed") != std::string::npos ? 3 : 4;
+          }
+          return 5;
+        }) == 3);
+}
+
 TEST_CASE("a strategy that has not run yet can be used in a fork", "[strategy][host]") {
   std::optional<MirroredStrategy> strategy(std::in_place, host_devices(2));
   const auto sum = [&] {

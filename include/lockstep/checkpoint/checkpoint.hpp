@@ -38,8 +38,10 @@ struct RestoreOptions {
 ///
 /// Holds handles of its variables; their strategies must outlive its use. Save and restore in a strategy's
 /// scope, its merge functions, or outside every scope; variables of the default strategy go along anywhere.
-/// The calls wait for the devices. Thread safety: none for one object; no other thread may write its
-/// variables meanwhile.
+/// The calls wait for the devices; restore, which writes, also for other threads' calls of the strategies,
+/// but save, which reads, never for a run. A strategy's variables are saved as they are at one moment, which
+/// beside a run may be in the middle of its step. Thread safety: none for one object; no other thread may
+/// write its variables meanwhile, where the file shall have what a whole step has left.
 class Checkpoint {
  public:
   Checkpoint() = default;

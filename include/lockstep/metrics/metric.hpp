@@ -34,7 +34,8 @@ class Metric {
   /// The value so far: f64, rank 0; 0 where nothing was counted.
   /// @throws ContextError  inside another strategy's scope.
   virtual Tensor result() const = 0;
-  /// Back to nothing: all replicas' sums, or in a replica function the replica's own.
+  /// Back to nothing: all replicas' sums, or in a replica function the replica's own. Elsewhere it waits, as
+  /// a write does, for other threads' runs: what a run waits for must not call it.
   void reset();
   /// The sums by name, for checkpoints.
   std::vector<std::pair<std::string, Variable>> variables() const;

@@ -29,8 +29,6 @@ class CentralStorageStrategy : public Strategy {
                                   const CommunicationOptions& options = {});
   explicit CentralStorageStrategy(std::vector<Device> worker_devices,
                                   const CommunicationOptions& options = {});
-
-  std::string_view name() const noexcept override { return "CentralStorageStrategy"; }
 };
 
 }  // namespace lockstep

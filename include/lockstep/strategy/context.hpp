@@ -53,6 +53,8 @@ class [[nodiscard]] ContextFrame : public ThreadGuard<ContextFrame> {
   ContextFrame(Kept, Mode mode, Strategy& strategy);
 
   Mode mode() const noexcept { return mode_; }
+  /// Whether it is a guard's, or set_strategy's; else a call's of the strategy.
+  bool is_kept() const noexcept { return life_.has_value(); }
   /// @throws ContextError  it was destroyed.
   Strategy& strategy() const {
     if (life_ && life_->expired()) raise_strategy_destroyed();
@@ -67,8 +69,8 @@ class [[nodiscard]] ContextFrame : public ThreadGuard<ContextFrame> {
   static const ContextFrame* top() noexcept;
   /// Whether the default strategy's scope is among the entries.
   static bool in_default_scope() noexcept;
-  /// Whether this thread is in a replica function of the strategy's, or in something that is called there.
-  static bool is_in_run_of(const Strategy& strategy) noexcept;
+  /// Whether this thread is in a call of the strategy's: in a function that it calls, or what that calls.
+  static bool is_in_call_of(const Strategy& strategy) noexcept;
 
  private:
   friend class ThreadGuard<ContextFrame>;

@@ -42,21 +42,13 @@ class MeshStrategy : public Strategy {
                         std::optional<DeviceAssignment> assignment = std::nullopt,
                         const CommunicationOptions& options = {});
 
-  std::string_view name() const noexcept override { return "MeshStrategy"; }
-
   /// Hosts that the replicas' logical devices 0 are on.
   int num_hosts() const;
   /// Replicas that have room on one host: min(replicas, ⌊devices per host / logical devices⌋).
   int num_replicas_per_host() const noexcept;
   /// What places the replicas, if anything was given.
-  const std::optional<DeviceAssignment>& device_assignment() const& noexcept { return assignment_; }
-  std::optional<DeviceAssignment> device_assignment() const&& { return assignment_; }
-
- protected:
-  std::optional<Device> non_slot_device() const override;
-
- private:
-  std::optional<DeviceAssignment> assignment_;
+  const std::optional<DeviceAssignment>& device_assignment() const& noexcept;
+  std::optional<DeviceAssignment> device_assignment() const&& { return device_assignment(); }
 };
 
 }  // namespace lockstep

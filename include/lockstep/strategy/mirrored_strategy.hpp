@@ -27,11 +27,6 @@ class MirroredStrategy : public Strategy {
   /// With an explicit choice of how values are combined. @throws InvalidArgument  it is null.
   MirroredStrategy(std::vector<Device> devices, std::unique_ptr<CrossDeviceOps> cross_device_ops,
                    const CommunicationOptions& options = {});
-
-  std::string_view name() const noexcept override { return "MirroredStrategy"; }
-
- protected:
-  bool has_per_replica_input() const noexcept override { return true; }
 };
 
 }  // namespace lockstep

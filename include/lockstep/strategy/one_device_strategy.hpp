@@ -9,11 +9,6 @@ class OneDeviceStrategy : public Strategy {
  public:
   /// @throws InvalidArgument  a bad name. @throws NotFound  there is no such device.
   explicit OneDeviceStrategy(const Device& device);
-
-  std::string_view name() const noexcept override { return "OneDeviceStrategy"; }
-
- protected:
-  bool synchronises() const noexcept override { return false; }
 };
 
 }  // namespace lockstep

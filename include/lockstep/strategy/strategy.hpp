@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -105,6 +106,18 @@ decltype(auto) replica_argument(const Arg& arg, int i) {
     return select<decayed_t<Arg>>(arg, i);
 }
 
+/// What kinds of strategies differ in. Data, as other threads may ask for it while a strategy is destroyed.
+struct StrategyKind {
+  std::string_view name;  ///< For messages.
+  /// Whether values are combined at all; else every reduction without axes is the identity.
+  bool synchronises = true;
+  /// Whether datasets can be made for each replica.
+  bool has_per_replica_input = false;
+  /// The device of state that belongs to no single variable; nothing: as StrategyExtended::non_slot_devices
+  /// says.
+  std::optional<Device> non_slot_device{};
+};
+
 struct StrategyState;
 class CrossReplicaReduce;
 
@@ -122,10 +135,13 @@ class CrossReplicaReduce;
 /// for may read variables and take elements of datasets, but not run, reduce or write. A call returns when
 /// its work is enqueued on the devices' current streams; only functions of the caller's wait for a device,
 /// and destruction, which waits for other threads' calls and the devices' current streams; calls meanwhile,
-/// as by thread_local objects of replicas, throw ContextError. std::exit destroys no strategy that is in use.
+/// as by thread_local objects of replicas, throw ContextError. Destruction in a function that one of its own
+/// calls has called ends the program, with a message (std::terminate). std::exit destroys no strategy that is
+/// in use.
 ///
 /// A fork of the process has none of its threads. There, calls of a strategy that has run several replicas
-/// before, or that was in a call, throw ContextError; it can be destroyed, and its variables be read.
+/// before, or that was in a call, throw ContextError; its variables can be read, and it can be destroyed, as
+/// anywhere.
 class Strategy {
  public:
   virtual ~Strategy();
@@ -183,7 +199,8 @@ class Strategy {
   /// This process's components: one nest per local replica, distributed leaves replaced by the component (a
   /// variable's by its read-only Tensor), plain leaves, mirrored values and variables of one component
   /// repeated; for a value without distributed leaves just that value.
-  /// @throws InvalidArgument  distributed leaves of different numbers of components.
+  /// @throws InvalidArgument  distributed leaves of different numbers of components. @throws ContextError  a
+  /// variable that cannot be read here.
   template <class Value>
   auto local_results(const Value& value) const;
 
@@ -276,7 +293,7 @@ class Strategy {
   std::vector<ReplicaFailure> last_failures() const;
 
   /// "MirroredStrategy", for messages.
-  virtual std::string_view name() const noexcept = 0;
+  std::string_view name() const noexcept;
 
  protected:
   friend class StrategyExtended;
@@ -285,25 +302,19 @@ class Strategy {
   friend class detail::ContextFrame;
   friend class detail::ReplicaRun;
   friend class detail::CrossReplicaReduce;
+  friend class MeshStrategy;
 
   /// @param devices  one per replica. @param parameter_devices  of variables; none: the replicas'.
   /// @throws InvalidArgument  a device twice. @throws NotFound  there is no such device.
   /// @throws ContextError  a device of another task.
-  Strategy(std::vector<Device> devices, std::vector<Device> parameter_devices,
-           const CommunicationOptions& options, std::string_view name);
+  Strategy(const detail::StrategyKind& kind, std::vector<Device> devices,
+           std::vector<Device> parameter_devices, const CommunicationOptions& options);
   /// @param logical_devices  [num_logical_devices][num_replicas]. @throws as above.
-  Strategy(std::vector<std::vector<Device>> logical_devices, std::shared_ptr<cluster::Resolver> resolver,
-           const CommunicationOptions& options, std::string_view name);
+  Strategy(const detail::StrategyKind& kind, std::vector<std::vector<Device>> logical_devices,
+           std::shared_ptr<cluster::Resolver> resolver, const CommunicationOptions& options);
 
   /// Combines values so from now on. @pre nothing has been combined yet.
   void use(std::unique_ptr<CrossDeviceOps> cross_device_ops);
-  /// Whether values are combined at all; else every reduction without axes is the identity.
-  virtual bool synchronises() const noexcept;
-  /// Whether datasets can be made for each replica.
-  virtual bool has_per_replica_input() const noexcept;
-  /// The device of state that belongs to no single variable; nothing: as StrategyExtended::non_slot_devices
-  /// says.
-  virtual std::optional<Device> non_slot_device() const;
 
  private:
   /// Runs job(context) for every replica, as `run` says.
@@ -311,6 +322,7 @@ class Strategy {
   std::vector<detail::Contribution> reduce_batch(ReduceOp op, const std::vector<ReduceValue>& values,
                                                  const Axes& axes);
   std::vector<Tensor> gather_batch(const std::vector<ReduceValue>& values, std::int64_t axis);
+  const detail::StrategyKind& kind() const noexcept;
   int num_local_replicas() const noexcept;
   detail::InputTarget input_target() const;
   void remember(const std::shared_ptr<detail::VariableState>& variable);

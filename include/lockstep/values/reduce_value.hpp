@@ -21,6 +21,7 @@ class ReduceValue {
         tensors_(value.begin(), value.end()) {}
   ReduceValue(const Mirrored<Tensor>& value) : kind_(Kind::mirrored), tensors_(value.begin(), value.end()) {}
   ReduceValue(const Tensor& value) : kind_(Kind::plain), tensors_{value} {}
+  /// @throws ContextError  the variable cannot be read here.
   ReduceValue(const Variable& value);
   ReduceValue(const PerReplica<IndexedSlices>& value)
       : kind_(Kind::per_replica), slices_(value.begin(), value.end()) {}

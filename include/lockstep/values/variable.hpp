@@ -47,11 +47,12 @@ struct VariableOptions {
 /// State that a strategy keeps once on each of its parameter devices, equal at birth.
 ///
 /// A cheap handle: copies are the same variable. Belongs to the strategy in whose scope it was made (outside
-/// every scope: the default strategy, one component on the current device): once that is destroyed, reads and
-/// writes throw ContextError. A read gives the component that belongs to the context: in a replica its own,
-/// in `update` the one being updated, elsewhere the one on the current device, else component 0. A variable
-/// made outside every scope is read in every strategy's contexts, in a replica as a value of the replica's
-/// own on its device, and written in all but replica functions (ContextError: the replicas would race).
+/// every scope: the default strategy, one component on the current device): once that is destroyed, and in
+/// another strategy's scope, reads, of whatever kind, and writes throw ContextError. A read gives the
+/// component that belongs to the context: in a replica its own, in `update` the one being updated, elsewhere
+/// the one on the current device, else component 0. A variable made outside every scope is read in every
+/// strategy's contexts, in a replica as a value of the replica's own on its device, and written in all but
+/// replica functions (ContextError: the replicas would race).
 ///
 /// Writes to on_write ("mirrored") variables: in cross-replica or default context every component takes the
 /// value; in `update` that component alone; in a replica the replicas' values are aggregated first, so every
@@ -193,7 +194,11 @@ struct VariableState {
   /// All components of an on_read variable, given as `parts`, as one, outside replica functions: by the
   /// strategy's collectives, or while another thread's run uses these, without them.
   Tensor aggregate(std::vector<Tensor> parts) const;
-  /// Read-only snapshots of all components, of one moment. @throws ContextError  the variable was moved from.
+  /// @throws ContextError  the variable cannot be read in the context at hand, by whatever reads it: its
+  /// strategy was destroyed, or another one's scope is open.
+  void check_readable() const;
+  /// Read-only snapshots of all components, of one moment. @throws ContextError  the variable was moved from,
+  /// or cannot be read here.
   static std::vector<Tensor> snapshot(const Variable& variable);
 
   /// In a replica function, before what the replicas do about one variable together: all meet.

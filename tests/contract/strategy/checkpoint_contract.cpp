@@ -155,6 +155,40 @@ TEST_CASE("checkpoints are saved and restored in and out of scope, and in merge 
   check();
 }
 
+TEST_CASE("a checkpoint is saved while a run waits for it", "[strategy][checkpoint][threads]") {
+  const int n = GENERATE(1, 2);
+  const TemporaryDirectory directory;
+  const auto path = directory / "f";
+  Replicas strategy(n);
+  Variable mirrored = make(&strategy, Tensor::scalar(1.0f), {.aggregation = mean});
+  Variable total = on_read_variable(strategy, sum, std::vector<float>(static_cast<std::size_t>(n), 3.0f));
+  Variable plain = make(nullptr, Tensor::scalar(2.0f));
+  Checkpoint c({{"mirrored", mirrored}, {"total", total}, {"plain", plain}});
+  const auto save = [&] { std::thread([&] { c.save(path); }).join(); };
+  SECTION("in a replica function") {
+    strategy.run([&](ReplicaContext& ctx) {
+      if (ctx.replica_id_in_sync_group() == 0) save();
+    });
+  }
+  SECTION("in a merge function, after a write") {
+    strategy.run([&](ReplicaContext& ctx) {
+      mirrored.assign(Tensor::scalar(1.0f));
+      ctx.merge_call([&](Strategy&) { save(); });
+    });
+  }
+  SECTION("in an update of one of its variables, which others see at its end") {
+    strategy.extended().update(mirrored, [&](Tensor& local) {
+      local.fill_(9.0f);
+      save();
+    });
+  }
+  for (Variable* each : {&mirrored, &total, &plain}) each->assign(0);
+  c.restore(path);
+  REQUIRE(mirrored.value().item<float>() == 1.0f);
+  REQUIRE(total.value().item<float>() == 3.0f * static_cast<float>(n));
+  REQUIRE(plain.value().item<float>() == 2.0f);
+}
+
 TEST_CASE("checkpoints are refused where variables are not whole", "[strategy][checkpoint]") {
   const TemporaryDirectory directory;
   const auto path = directory / "f";

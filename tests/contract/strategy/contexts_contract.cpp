@@ -1,3 +1,4 @@
+#include <functional>
 #include <optional>
 #include <string>
 #include <thread>
@@ -261,6 +262,39 @@ TEST_CASE("a scope whose strategy is destroyed says so", "[strategy][context]") 
   REQUIRE(ask() == in_default());
 }
 
+namespace {
+
+/// The ways to read a variable as a strategy's value.
+std::vector<std::function<void()>> reads_by(Strategy& strategy, const Variable& variable) {
+  return {[&] { strategy.local_results(variable); },
+          [&] { strategy.reduce(ReduceOp::mean, variable); },
+          [&] { strategy.gather(variable, 0); },
+          [&] { strategy.num_rows(variable); },
+          [&] { strategy.extended().reduce_to(ReduceOp::mean, variable, Device("CPU:0")); },
+          [&] { static_cast<void>(ReduceValue(variable)); }};
+}
+
+}  // namespace
+
+TEST_CASE("another strategy's variable is read in no scope, by whatever reads it", "[strategy][context]") {
+  const auto mixed =
+      says("reading the variable 'w' of MirroredStrategy", "inside the scope of another", "leave that scope");
+  Replicas strategy(2), other(2);
+  const auto variable = strategy.make_variable(Tensor::zeros({2}), {.name = "w"});
+  const auto total =
+      strategy.make_variable(Tensor::zeros({2}), {.name = "w",
+                                                  .synchronization = VariableSynchronization::on_read,
+                                                  .aggregation = VariableAggregation::sum});
+  for (const Variable& each : {variable, total}) {
+    for (const auto& read : reads_by(strategy, each)) read();
+    const auto scope = other.scope();
+    for (const auto& read : reads_by(other, each)) REQUIRE_THROWS_MATCHES(read(), ContextError, mixed);
+  }
+  REQUIRE_THROWS_MATCHES(
+      other.run([&](ReplicaContext& ctx) { ctx.merge_call([&](Strategy& s) { s.local_results(total); }); }),
+      ContextError, mixed);
+}
+
 TEST_CASE("a variable whose strategy is destroyed says so", "[strategy][context]") {
   const auto destroyed = says("Variable 'w'", "has been destroyed", "Keep a strategy");
   std::optional<Replicas> strategy(std::in_place, 2);
@@ -276,6 +310,7 @@ TEST_CASE("a variable whose strategy is destroyed says so", "[strategy][context]
     REQUIRE_THROWS_MATCHES(each.assign(1.0f), ContextError, destroyed);
     REQUIRE_THROWS_MATCHES(each.strategy(), ContextError, destroyed);
     REQUIRE_THROWS_MATCHES(other.run([&] { each.value(); }), ContextError, destroyed);
+    for (const auto& read : reads_by(other, each)) REQUIRE_THROWS_MATCHES(read(), ContextError, destroyed);
     REQUIRE(!other.extended().variable_created_in_scope(each));
     REQUIRE(each.name() == "w");
   }

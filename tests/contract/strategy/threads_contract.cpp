@@ -139,6 +139,50 @@ TEST_CASE("strategies are made and destroyed, used or not", "[strategy][threads]
   REQUIRE(sum == 150);
 }
 
+namespace {
+
+/// Tells when its destruction has begun.
+class Telling : public MirroredStrategy {
+ public:
+  explicit Telling(std::atomic<bool>& ends) : MirroredStrategy(TestBackend::devices(2)), ends_(ends) {}
+  ~Telling() override { ends_ = true; }
+
+ private:
+  std::atomic<bool>& ends_;
+};
+
+}  // namespace
+
+TEST_CASE("P40 a strategy answers a run that its destruction waits for", "[strategy][threads]") {
+  std::atomic<bool> begun = false, ends = false;
+  std::vector<int> wrong(2, 0);
+  auto strategy = std::make_unique<Telling>(ends);
+  const auto variable = strategy->make_variable(Tensor::scalar(5.0f));
+  std::thread other([&, running = strategy.get()] {
+    running->run([&](ReplicaContext& ctx) {
+      int& mine = wrong[static_cast<std::size_t>(ctx.replica_id_in_sync_group())];
+      begun = true;
+      while (!ends) std::this_thread::yield();
+      for (int i = 0; i < 200; ++i) {
+        mine += get_strategy().name() != "MirroredStrategy";
+        mine += ctx.merge_call(
+            [&](Strategy& s) { return s.extended().non_slot_devices({variable}).devices.size() != 2; });
+        try {
+          running->run([] {});
+          ++mine;
+        } catch (const ContextError& error) {
+          mine += std::string(error.what()).find("MirroredStrategy") == std::string::npos;
+        }
+        std::this_thread::yield();
+      }
+    });
+  });
+  while (!begun) std::this_thread::yield();
+  strategy.reset();
+  other.join();
+  REQUIRE(wrong == std::vector<int>{0, 0});
+}
+
 TEST_CASE("P40 the destruction of a strategy waits for another thread's run", "[strategy][threads]") {
   const int n = GENERATE(1, 2);
   auto strategy = std::make_unique<Replicas>(n);
