@@ -44,8 +44,9 @@ void check_safetensors_key(std::string_view key, std::string_view what) {
     std::string ascii(key);
     std::replace_if(
         ascii.begin(), ascii.end(), [](char c) { return c < ' '; }, '?');
-    raise<InvalidArgument>({__FILE__, __LINE__, __func__}, concat(what, ": the key ", in_quotes(ascii),
-                                                                  " is not UTF-8, as the format wants it."));
+    raise<InvalidArgument>({__FILE__, __LINE__, __func__},
+                           concat(what, ": the key ", in_quotes(ascii),
+                                  " is not UTF-8, as the format wants it. Use another one."));
   }
 }
 

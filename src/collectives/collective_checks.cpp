@@ -256,7 +256,7 @@ void CollectiveChecks::check_buffer(const TensorView& tensor, const Place& place
   LOCKSTEP_EXPECTS(tensor.is_contiguous(), InvalidArgument, place, Spec{tensor},
                    " is strided. Copy it to a contiguous tensor first, and the result back.");
   LOCKSTEP_EXPECTS(tensor.data != nullptr || tensor.size() == 0, InvalidArgument, place, Spec{tensor},
-                   " has no memory.");
+                   " has no memory. Pass the address of its elements.");
 }
 
 // Against the input that it comes from.
@@ -265,7 +265,7 @@ void CollectiveChecks::check_output(const CollectiveCall& call, const Collective
   const TensorView& output = call.batch->outputs[place.tensor];
   const TensorView& input = source.batch->inputs[place.tensor];
   LOCKSTEP_EXPECTS(!output.read_only, InvalidArgument, place, "the output, ", Spec{output},
-                   ", is read-only.");
+                   ", is read-only. Pass memory that may be written.");
   const DType dtype = call.reduces() ? reduced_dtype(call.op, input.dtype) : input.dtype;
   Shape shape = input.shape;
   if (call.gathers())

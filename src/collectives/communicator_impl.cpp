@@ -86,12 +86,14 @@ std::pmr::vector<int> Communicator::Impl::ranks_of(std::string_view operation,
                                                    std::pmr::memory_resource* memory) const {
   std::pmr::vector<int> ranks(memory);
   ranks.reserve(batches.size());
-  LOCKSTEP_EXPECTS(!batches.empty(), InvalidArgument, operation, ": no replica is named.");
+  LOCKSTEP_EXPECTS(!batches.empty(), InvalidArgument, operation,
+                   ": no rank is named. Pass a batch for each rank that this thread drives.");
   for (const RankBatch& batch : batches) {
-    LOCKSTEP_EXPECTS(0 <= batch.rank && batch.rank < num_ranks(), InvalidArgument, operation, ": replica ",
-                     batch.rank, " is not one of the ", num_ranks(), ".");
+    LOCKSTEP_EXPECTS(0 <= batch.rank && batch.rank < num_ranks(), InvalidArgument, operation, ": rank ",
+                     batch.rank, " is not one of the ", num_ranks(), " ranks. Pass one from 0 to ",
+                     num_ranks() - 1, ".");
     LOCKSTEP_EXPECTS(std::ranges::find(ranks, batch.rank) == ranks.end(), InvalidArgument, operation,
-                     ": replica ", batch.rank, " is named twice.");
+                     ": rank ", batch.rank, " is named twice. Pass one batch for each rank.");
     ranks.push_back(batch.rank);
   }
   return ranks;

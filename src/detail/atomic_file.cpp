@@ -39,6 +39,8 @@ std::filesystem::path directory_of(const std::filesystem::path& path) {
 
 AtomicFile::AtomicFile(std::filesystem::path path, std::string_view what)
     : path_(std::move(path)), what_(what) {
+  LOCKSTEP_EXPECTS(path_.has_filename(), InvalidArgument, what_, ": the path ", path_,
+                   " names no file. Pass the path of one.");
   std::error_code ignored;
   const auto type = std::filesystem::symlink_status(path_, ignored).type();
   using std::filesystem::file_type;

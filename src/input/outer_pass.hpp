@@ -5,27 +5,37 @@
 #include <string_view>
 #include <utility>
 
+#include <lockstep/backend/device_backend.hpp>
 #include <lockstep/detail/pipeline.hpp>
+#include <lockstep/device_manager.hpp>
 #include <lockstep/error.hpp>
 #include <lockstep/strategy/context.hpp>
+#include <lockstep/stream.hpp>
 
 #include "detail/process.hpp"
+#include "detail/start_thread.hpp"
+#include "detail/thread_end.hpp"
 #include "input/stopping.hpp"
 
 namespace lockstep::detail {
 
-/// The pass that an iterator of the user's calls. The passes below it are called in the default context;
-/// their threads stop when this is destroyed.
+/// The pass that an iterator of the user's calls. The passes below it are called as on a thread of the
+/// library's: in the default context, with CPU:0 and its own stream current. Their threads stop when this is
+/// destroyed.
 template <class T>
 class OuterPass final : public Pass<T> {
  public:
   /// @param what  the call that messages name; outlives this.
   OuterPass(std::unique_ptr<Pass<T>> pass, std::string_view what) : pass_(std::move(pass)), what_(what) {}
   ~OuterPass() override {
-    if (process_.is_forked())
-      static_cast<void>(pass_.release());  // its destruction would wait for threads that are not there
-    else
-      stop_.request();
+    const bool is_own_thread = stop_.stops_this_thread();
+    if (process_.is_forked() || (is_own_thread && ThreadEnd::has_begun())) {
+      // Its destruction would wait for threads that are not there, or for the one that calls std::exit.
+      static_cast<void>(pass_.release());
+      return;
+    }
+    stop_.request();
+    if (is_own_thread) destroy_elsewhere();
   }
   /// @throws ContextError  in a fork of the process that made this.
   std::optional<T> next() override {
@@ -33,14 +43,27 @@ class OuterPass final : public Pass<T> {
                      ": this process is a fork of the one that made the iterator, and has none of its "
                      "threads. Make iterators after the fork.");
     // The threads below are this pass's; whether this call waits is its thread's.
-    const StopScope scope(current_stop_token(), stop_.token());
-    const DefaultContext context;  // as on the threads below
+    const StopScope scope(current_stop_token(), stop_);
+    const DefaultContext context;
+    const DeviceScope device{Device()};
+    const StreamScope stream(host_stream_);
     return pass_->next();
   }
 
  private:
+  /// In a function that the passes call on a thread of theirs, which cannot wait for itself.
+  void destroy_elsewhere() noexcept {
+    Pass<T>* const pass = pass_.release();
+    try {
+      start_thread("Dataset: the thread that destroys an iterator", [pass] { delete pass; }).detach();
+    } catch (const Error&) {
+      // Its threads end all the same; its memory stays.
+    }
+  }
+
   Process process_;
   ThreadStop stop_;
+  StreamRef host_stream_ = DeviceManager::instance().open(Device()).default_stream();
   std::unique_ptr<Pass<T>> pass_;
   std::string_view what_;
 };

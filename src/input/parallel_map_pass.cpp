@@ -83,7 +83,7 @@ Outcome<FlatElement> ParallelMapPass::call(Job&& job) const {
 }
 
 void ParallelMapPass::work() {
-  const StopScope scope(stop_.token());
+  const StopScope scope(stop_);
   while (std::optional<Job> job = take()) {
     const std::int64_t index = job->index;
     Outcome<FlatElement> outcome = call(std::move(*job));

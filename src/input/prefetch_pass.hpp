@@ -95,7 +95,7 @@ class PrefetchPass final : public Pass<T> {
   }
 
   void read() {
-    const StopScope scope(stop_.token());
+    const StopScope scope(stop_);
     std::unique_ptr<Pass<T>> input;
     std::unique_lock lock(mutex_);
     while (has_room_.wait(lock, stop_.token(), [this] { return ready_.size() < buffer_size_; })) {

@@ -2,15 +2,16 @@
 
 #include <utility>
 
+#include "detail/thread_end.hpp"
+
 namespace lockstep::detail {
 namespace {
 
-struct Tokens {
-  std::stop_token current, owner;
-};
+// Of the outer pass that the thread is below. Outlives thread_local objects that have destructors.
+thread_local const ThreadStop* outer_of_thread = nullptr;
 
-Tokens& tokens() noexcept {
-  thread_local Tokens tokens;
+StopTokens& tokens() noexcept {
+  thread_local StopTokens tokens;
   return tokens;
 }
 
@@ -22,12 +23,26 @@ void check_stop() {
   if (tokens().current.stop_requested()) throw Stopped();
 }
 
-StopScope::StopScope(std::stop_token token, std::stop_token owner)
-    : before_(std::exchange(tokens().current, std::move(token))),
-      owner_before_(std::exchange(tokens().owner, std::move(owner))) {}
+void ThreadStop::follow_owner() {
+  owner_.emplace(tokens().owner, Request{source_});
+  outer_ = tokens().outer;
+}
 
-StopScope::~StopScope() { tokens() = {std::move(before_), std::move(owner_before_)}; }
+bool ThreadStop::stops_this_thread() const noexcept { return outer_of_thread == this; }
 
-void ThreadStop::follow_owner() { owner_.emplace(tokens().owner, Request{source_}); }
+StopScope::StopScope(StopTokens now) : before_(std::exchange(tokens(), std::move(now))) {}
+
+StopScope::StopScope(const std::stop_token& token) : StopScope(StopTokens{token, token}) {}
+
+StopScope::StopScope(const ThreadStop& stop)
+    : StopScope(StopTokens{stop.token(), stop.token(), stop.outer_}) {
+  outer_of_thread = stop.outer_;
+  ThreadEnd::watch();
+}
+
+StopScope::StopScope(std::stop_token token, const ThreadStop& outer)
+    : StopScope(StopTokens{std::move(token), outer.token(), &outer}) {}
+
+StopScope::~StopScope() { tokens() = std::move(before_); }
 
 }  // namespace lockstep::detail

@@ -16,20 +16,6 @@ const std::stop_token& current_stop_token() noexcept;
 /// @throws Stopped  the current token is.
 void check_stop();
 
-/// Makes the tokens current on this thread while it lives.
-class StopScope {
- public:
-  /// @param owner  which the threads that are started meanwhile follow.
-  StopScope(std::stop_token token, std::stop_token owner);
-  explicit StopScope(const std::stop_token& token) : StopScope(token, token) {}
-  ~StopScope();
-  StopScope(const StopScope&) = delete;
-  StopScope& operator=(const StopScope&) = delete;
-
- private:
-  std::stop_token before_, owner_before_;
-};
-
 /// Stops a pass's threads: all that are below a pass at once, and not one after the other as they are joined.
 class ThreadStop {
  public:
@@ -37,6 +23,9 @@ class ThreadStop {
   void request() noexcept { source_.request_stop(); }
   /// From now on also where the calling thread's owner is stopped.
   void follow_owner();
+  /// Of an outer pass: whether the calling thread is one of those below it. Answers until the thread ends,
+  /// and while std::exit destroys static variables.
+  bool stops_this_thread() const noexcept;
   /// Nothing, where the threads' work has ended. @throws Stopped  it was stopped, which is not the end.
   template <class T>
   std::optional<T> end() const {
@@ -45,6 +34,7 @@ class ThreadStop {
   }
 
  private:
+  friend class StopScope;
   struct Request {
     std::stop_source source;
     void operator()() noexcept { source.request_stop(); }
@@ -52,6 +42,31 @@ class ThreadStop {
 
   std::stop_source source_;
   std::optional<std::stop_callback<Request>> owner_;
+  const ThreadStop* outer_ = nullptr;  // the outer pass's, compared only
+};
+
+/// What stops the thread, and the threads that it starts.
+struct StopTokens {
+  std::stop_token current, owner;
+  const ThreadStop* outer = nullptr;  ///< Of the outer pass that is above threads that are started.
+};
+
+/// Makes tokens current on this thread while it lives.
+class StopScope {
+ public:
+  explicit StopScope(const std::stop_token& token);
+  /// On a thread of the pass's, until its end.
+  explicit StopScope(const ThreadStop& stop);
+  /// In a call of an outer pass: the threads that are started meanwhile follow `outer`.
+  StopScope(std::stop_token token, const ThreadStop& outer);
+  ~StopScope();
+  StopScope(const StopScope&) = delete;
+  StopScope& operator=(const StopScope&) = delete;
+
+ private:
+  explicit StopScope(StopTokens tokens);
+
+  StopTokens before_;
 };
 
 }  // namespace lockstep::detail

@@ -35,12 +35,14 @@ void ReplicaContext::check_current(std::string_view what) const {
       " in cross-replica context. Call the strategy's own functions there: you are past the merge.");
   LOCKSTEP_EXPECTS(&current->strategy() == &strategy_, ContextError, what, " on a context of ",
                    strategy_.name(), ", but this thread runs a replica of another strategy, ",
-                   current->strategy().name(), " (mismatching strategies).");
-  detail::raise<ContextError>(
-      {__FILE__, __LINE__, __func__},
-      detail::concat(what, " on the context of replica ", replica_id_, ", but this thread runs replica ",
-                     current->replica_id_,
-                     " (mismatching context). Use the context that the function was given."));
+                   current->strategy().name(),
+                   " (mismatching strategies). Use the context that the function was given, on the thread "
+                   "that called it.");
+  detail::raise<ContextError>({__FILE__, __LINE__, __func__},
+                              detail::concat(what, " on the context of replica ", replica_id_,
+                                             ", but this thread runs replica ", current->replica_id_,
+                                             " (mismatching context). Use the context that the function was "
+                                             "given, on the thread that called it."));
 }
 
 Tensor ReplicaContext::all_reduce_one(ReduceOp op, const Tensor& value, const CommunicationOptions& options) {

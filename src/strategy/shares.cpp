@@ -38,7 +38,9 @@ requires(!std::integral<T>) void share(std::span<const T> values, const std::vec
     const Wide finite = std::min(std::max(value, -largest), largest);
     const Wide quotient = static_cast<Wide>(T(finite + finite / n)) - finite;
     parts[0][k] = T(value - (n - 1) * quotient);
-    for (std::size_t i = 1; i < parts.size(); ++i) parts[i][k] = T(quotient);
+    // Only zeros that are all negative add up to a negative one.
+    const T other = T(std::copysign(quotient, value));
+    for (std::size_t i = 1; i < parts.size(); ++i) parts[i][k] = other;
   }
 }
 

@@ -103,8 +103,12 @@ std::optional<std::size_t> updated_component(const VariableState& state) noexcep
 
 void in_writing_context(const VariableState& state, std::string_view what, const std::function<void()>& fn) {
   const ContextFrame* const top = ContextFrame::top();
-  if (top == nullptr || &state.strategy() != &default_strategy() || &top->strategy() == &default_strategy())
-    return state.strategy().extended().in_cross_replica_context(what, fn);
+  Strategy& strategy = state.strategy();
+  if (top == nullptr || &strategy != &default_strategy() || &top->strategy() == &default_strategy()) {
+    if (top != nullptr && &top->strategy() != &strategy)  // refused: which variable it is takes memory to say
+      strategy.extended().check_cross_replica(concat(what, " of the variable '", state.name, "'"));
+    return strategy.extended().in_cross_replica_context(what, fn);
+  }
   LOCKSTEP_EXPECTS(top->mode() != ContextFrame::Mode::replica, ContextError, what, " of the variable '",
                    state.name, "' in replica ", top->replica_context()->replica_id_in_sync_group(),
                    "'s function: it was made outside every scope, so that the replicas would race for it. "

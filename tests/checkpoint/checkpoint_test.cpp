@@ -139,7 +139,7 @@ TEST_CASE("keys that cannot be are refused", "[checkpoint][host]") {
                        says("Checkpoint::add: the key 'k' of the variable 'b' is that of the variable 'a'"));
   CHECK_THROWS_MATCHES(Checkpoint(NamedVariables{{"", a}}), InvalidArgument, says("a key is empty"));
   CHECK_THROWS_MATCHES(Checkpoint().add("__metadata__", a), InvalidArgument, says("'__metadata__'"));
-  CHECK_THROWS_MATCHES(Checkpoint().add("\xff", a), InvalidArgument, says("not UTF-8"));
+  CHECK_THROWS_MATCHES(Checkpoint().add("\xff", a), InvalidArgument, says("not UTF-8", "Use another one"));
   const Slots slots{{{"x", a}, {"x", b}}};
   CHECK_THROWS_MATCHES(Checkpoint().add("", slots), InvalidArgument, says("a key is empty"));
   Checkpoint twice;

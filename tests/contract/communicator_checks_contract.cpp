@@ -141,11 +141,12 @@ TEST_CASE("a collective refuses buffers that it cannot use", "[collectives]") {
   }
   SECTION("no memory") {
     f.in(1).data = nullptr;
-    f.refuses<InvalidArgument>(f.all_reduce, says(label(1, 1), "[6] float32 has no memory"));
+    f.refuses<InvalidArgument>(f.all_reduce, says(label(1, 1), "[6] float32 has no memory. Pass"));
   }
   SECTION("read-only outputs") {
     f.out(2).read_only = true;
-    f.refuses<InvalidArgument>(f.all_reduce, says(label(2, 2), "read-only"));
+    f.refuses<InvalidArgument>(f.all_reduce,
+                               says(label(2, 2), "read-only. Pass memory that may be written."));
   }
   SECTION("outputs of another shape") {
     f.out(2) = TensorView(f.out(2).data, Shape(5), DType::f32, f.out(2).device);
@@ -239,10 +240,13 @@ TEST_CASE("batches and roots that make no sense are refused", "[collectives]") {
   SECTION("ranks that do not exist, or twice, or none") {
     std::vector<RankBatch> batches = f.group.batches(f.views);
     batches[2].rank = 3;
-    REQUIRE_THROWS_MATCHES(f.all_reduce(batches), InvalidArgument, says("replica 3 is not one of the 3"));
+    REQUIRE_THROWS_MATCHES(f.all_reduce(batches), InvalidArgument,
+                           says("rank 3 is not one of the 3 ranks. Pass one from 0 to 2."));
     batches[2].rank = 0;
-    REQUIRE_THROWS_MATCHES(f.all_reduce(batches), InvalidArgument, says("replica 0 is named twice"));
-    REQUIRE_THROWS_MATCHES(f.all_reduce({}), InvalidArgument, says("all_reduce(sum): no replica is named"));
+    REQUIRE_THROWS_MATCHES(f.all_reduce(batches), InvalidArgument,
+                           says("rank 0 is named twice. Pass one batch for each rank."));
+    REQUIRE_THROWS_MATCHES(f.all_reduce({}), InvalidArgument,
+                           says("all_reduce(sum): no rank is named. Pass a batch for each"));
   }
   SECTION("too few tensors") {
     const std::vector<TensorView> two = {f.in(0), f.in(1)};

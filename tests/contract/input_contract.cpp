@@ -11,6 +11,7 @@
 #include <lockstep/strategy/context.hpp>
 #include <lockstep/strategy/mirrored_strategy.hpp>
 #include <lockstep/strategy/replica_context.hpp>
+#include <lockstep/stream.hpp>
 
 #include "support/input.hpp"
 #include "support/matchers.hpp"
@@ -132,6 +133,30 @@ TEST_CASE("components stay on the host unless they are fetched", "[input]") {
     CHECK(there[replica].device() == TestBackend::device(replica));
   }
   CHECK(components(here) == components(there));
+}
+
+TEST_CASE("functions of datasets have the host's device and stream, whoever asks for the element",
+          "[input]") {
+  const int buffer_size = GENERATE(0, 1);
+  const Stream own{Device()};
+  const StreamRef host_stream = current_stream(Device());
+  const auto data = Dataset::range(2).map([host_stream](const Tensor& x) {
+    const bool is_host = current_device() == Device() && current_stream(Device()) == host_stream;
+    return Tensor::scalar(std::int64_t{is_host && x.device() == Device()});
+  });
+  const std::vector<std::int64_t> yes{1};
+  MirroredStrategy strategy(TestBackend::devices(2));
+  const auto dist = strategy.distribute_dataset(data.batch(2), {.per_replica_buffer_size = buffer_size});
+  {
+    const StreamScope stream(own);
+    const DeviceScope device(TestBackend::device(1));
+    REQUIRE(dist.iterator().next()[0].to_vector<std::int64_t>() == yes);
+    REQUIRE(data.iterator().next().item<std::int64_t>() == 1);
+    REQUIRE(current_device() == TestBackend::device(1));
+    REQUIRE(current_stream(Device()) == own);
+  }
+  const auto seen = strategy.run([&] { return data.iterator().next(); });
+  for (const Tensor& each : seen) REQUIRE(each.item<std::int64_t>() == 1);
 }
 
 TEST_CASE("functions of datasets run in the default context, whoever asks for the element", "[input]") {

@@ -136,6 +136,8 @@ TEST_CASE("a file that cannot be made says why", "[checkpoint][host]") {
   CHECK_THROWS_MATCHES(AtomicFile(directory / "none/f", "save"), NotFound,
                        says("save: \"" + (directory / "none/f").string() + "\" cannot be made", "no folder",
                             "Create it first"));
+  CHECK_THROWS_MATCHES(AtomicFile("", "save"), InvalidArgument,
+                       says("save: the path \"\" names no file. Pass the path of one."));
   write_bytes(directory / "file", "");
   CHECK_THROWS_MATCHES(AtomicFile(directory / "file/f", "save"), Error,
                        says("cannot be made: Not a directory", "permissions"));

@@ -204,3 +204,35 @@ TEST_CASE("a pass that is stopped has not ended: a cache keeps nothing of it", "
     CHECK(flat_elements(cache) == sequence(0, 5));
   }
 }
+
+TEST_CASE("an iterator is dropped by a function that a thread of its own calls", "[input][host]") {
+  using Data = TypedDataset<Tensor>;
+  const auto check = [](const std::string& name, const ParallelOptions& options,
+                        const std::function<Data(const Data&)>& transform) {
+    INFO(name);
+    std::atomic<bool> is_given = false, is_dropped = false;
+    std::optional<DatasetIterator<Tensor>> iterator;
+    auto kept = std::make_shared<int>();
+    const std::weak_ptr<int> function = kept;
+    {
+      const auto drops = [&, kept](const Tensor& x) {
+        if (x.item<std::int64_t>() != 1) return x;
+        while (!is_given) std::this_thread::yield();
+        iterator.reset();
+        is_dropped = true;
+        return x;
+      };
+      iterator.emplace(transform(Dataset::range(10).map(drops, options)).iterator());
+    }
+    kept.reset();
+    iterator->next();
+    is_given = true;
+    REQUIRE(comes([&] { return is_dropped.load(); }));
+    CHECK(comes([&] { return function.expired(); }));  // its threads have ended
+  };
+  const auto same = [](const Data& data) { return data; };
+  const auto ahead = [](const Data& data) { return data.prefetch(2); };
+  check("prefetch", {}, ahead);
+  check("parallel map", {.num_parallel_calls = 2}, same);
+  check("a parallel map's prefetch", {.num_parallel_calls = 2}, ahead);
+}

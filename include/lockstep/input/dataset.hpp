@@ -108,11 +108,11 @@ class Transformations : public Base {
 ///
 /// Functions are copied, called as const, and by every pass, on the thread that takes the elements (of a
 /// distributed dataset the one that makes steps ahead, see DistributedIterator) or, below `prefetch` and with
-/// `num_parallel_calls`, on threads of the pass's; always in the default context (get_strategy), whatever
-/// scope that thread is in. Passes on several threads call them together. What they throw is thrown by
-/// `next`, where the element would have come: an Error whose message begins with the transformation and the
-/// element's index, of the same class where that is one of lockstep's, with the original nested
-/// (std::rethrow_if_nested). The next call goes on with the element after it.
+/// `num_parallel_calls`, on threads of the pass's; always in the default context with CPU:0 and its own
+/// stream current, whatever scopes that thread is in. Passes on several threads call them together. What they
+/// throw is thrown by `next`, where the element would have come: an Error whose message begins with the
+/// transformation and the element's index, of the same class where that is one of lockstep's, with the
+/// original nested (std::rethrow_if_nested). The next call goes on with the element after it.
 class Dataset : public detail::Transformations<Dataset, detail::DatasetHandle> {
  public:
   using Transformations::Transformations;

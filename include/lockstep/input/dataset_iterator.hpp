@@ -24,8 +24,8 @@ std::unique_ptr<Pass<FlatElement>> open_for_user(const PipelineHandle& pipeline,
 
 /// One pass over a dataset, without a strategy. Move only; used by one thread at a time.
 ///
-/// Destroying it waits for the calls of the dataset's functions that its threads are in, and for no other. In
-/// a fork of the process that made it, it can only be destroyed.
+/// Destroying it waits for the calls of the dataset's functions that its threads are in, and for no other; in
+/// such a call it waits for none. In a fork of the process that made it, it can only be destroyed.
 template <class E>
 class DatasetIterator {
  public:

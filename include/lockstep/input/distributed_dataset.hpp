@@ -95,8 +95,8 @@ auto element_spec(const DistributedState<D>& state) {
 /// a value is gone, after the work enqueued until then on the stream that was current when `next` gave it:
 /// order other streams' use before that by events.
 ///
-/// Destroying it waits for the calls of the dataset's functions that its threads are in, and for no other. In
-/// a fork of the process that made it, it can only be destroyed.
+/// Destroying it waits for the calls of the dataset's functions that its threads are in, and for no other; in
+/// such a call it waits for none. In a fork of the process that made it, it can only be destroyed.
 ///
 /// With several workers a step exists on all of them or on none: it does as long as a replica of any has
 /// data, and those that have none get elements without rows, of the others' dtypes and other extents. Workers

@@ -61,9 +61,9 @@ struct VariableOptions {
 /// on_read ("sync-on-read") variables are for sums over a run, as metrics are: in a replica reads and writes
 /// concern the replica's own component and are free of communication; elsewhere a read combines the
 /// components by the aggregation (sum and mean are enqueued on the devices' streams; none:
-/// InvalidArgument), and assign(x) leaves what then reads as x: with sum x / N in each component, and in the
-/// first ones what that leaves over. assign_add and assign_sub there are refused with sum. With one device
-/// for all variables there is one component, and writes in replicas are aggregated.
+/// InvalidArgument). assign(x) there gives each component x, whose mean is x but for a mean's rounding; with
+/// sum x / N, and the first ones what that leaves over, so that x is read. assign_add and assign_sub are
+/// refused with sum. With one device for all variables there is one component, whose writes are aggregated.
 ///
 /// In a replica function every replica makes the same variables in the same order, and all get the same
 /// object: replica 0's, whose initial value and options count; names may differ in a trailing _number,
@@ -100,12 +100,12 @@ class Variable {
   operator Tensor() const { return value(); }
 
   /// Writes. A Tensor or value of another dtype or shape: InvalidArgument. A host scalar takes the variable's
-  /// dtype, which must be able to hold it (Scalar::fits). PerReplica outside a replica: InvalidArgument
-  /// (aggregate first). A Mirrored value has as many components as the variable, unless one of the two has
-  /// one. In a replica, by aggregation: none: InvalidArgument, but OneDeviceStrategy's are written as any;
-  /// sum: the sum of the replicas' values, refused for one host scalar or Tensor given by all; mean: their
-  /// mean; only_first_replica: replica 0's. A write that fails, also because memory runs out, has changed
-  /// nothing.
+  /// dtype, which must be able to hold it (Scalar::fits). A PerReplica of one component, or of one object
+  /// that all replicas gave, is that value; others: InvalidArgument (aggregate first). A Mirrored value has
+  /// as many components as the variable, unless one of the two has one. In a replica, by aggregation: none:
+  /// InvalidArgument, but OneDeviceStrategy's are written as any; sum: the sum of the replicas' values,
+  /// refused for one host scalar or Tensor given by all; mean: their mean; only_first_replica: replica 0's.
+  /// A write that fails, also because memory runs out, has changed nothing.
   /// @return this variable.
   Variable& assign(const Tensor& value);
   Variable& assign(const PerReplica<Tensor>& value);

@@ -367,9 +367,10 @@ TEST_CASE("variables are used outside every scope, and not inside another strate
   const auto scope = s2.scope();
   REQUIRE_THROWS_MATCHES(variable->value(), ContextError,
                          says("reading the variable 'v'", "another strategy", "cannot be mixed"));
-  REQUIRE_THROWS_MATCHES(variable->assign(1.0f), ContextError, says("assign", "another strategy"));
+  REQUIRE_THROWS_MATCHES(variable->assign(1.0f), ContextError,
+                         says("assign of the variable 'v' of MirroredStrategy", "another strategy"));
   REQUIRE_THROWS_MATCHES(s2.run([&] { variable->assign(1.0f); }), ContextError,
-                         says("assign", "another strategy"));
+                         says("assign of the variable 'v' of MirroredStrategy", "another strategy"));
 }
 
 TEST_CASE("a variable made outside every scope is read everywhere, and written but in replicas",

@@ -327,8 +327,9 @@ TEST_CASE("a context of another strategy, or of another thread, is refused", "[s
     }).join();
   });
   REQUIRE(message.find("a context of MirroredStrategy") != std::string::npos);
-  REQUIRE(message.find("OneDeviceStrategy (mismatching strategies)") != std::string::npos);
-  REQUIRE(from_thread.find("the default strategy (mismatching strategies)") != std::string::npos);
+  REQUIRE(message.find("OneDeviceStrategy (mismatching strategies). Use the context") != std::string::npos);
+  REQUIRE(from_thread.find("the default strategy (mismatching strategies). Use the context") !=
+          std::string::npos);
 }
 
 TEST_CASE("arguments of other lengths or keys are refused on every replica, which may go on",

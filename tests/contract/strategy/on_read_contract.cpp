@@ -243,6 +243,34 @@ TEST_CASE("P14 infinite sums, and those that are none, read as they were assigne
   REQUIRE(std::isnan(values[2]));
 }
 
+TEMPLATE_TEST_CASE("P14 a summed negative zero reads as one", "[strategy][variable]", float, double, f16,
+                   bf16, f8e4m3, f8e5m2) {
+  const DType dtype = dtype_of<TestType>;
+  const int n = GENERATE_COPY(from_range(TestBackend::replica_counts()));
+  Replicas strategy(n);
+  Variable variable = strategy.make_variable(Tensor::zeros({2}, dtype),
+                                             {.synchronization = kOnRead, .aggregation = Aggregation::sum});
+  variable.assign(Tensor::from<double>({-0.0, 0.0}, {2}).cast(dtype));
+  const auto read = variable.value().cast(DType::f64).template to_vector<double>();
+  REQUIRE(read == std::vector<double>{0, 0});
+  REQUIRE(std::signbit(read[0]));
+  REQUIRE_FALSE(std::signbit(read[1]));
+}
+
+TEST_CASE("a mean's components are what was assigned, whatever their mean rounds to",
+          "[strategy][variable]") {
+  const int n = GENERATE_COPY(from_range(TestBackend::replica_counts()));
+  Replicas strategy(n);
+  Variable variable = strategy.make_variable(Tensor::zeros({}, DType::f64),
+                                             {.synchronization = kOnRead, .aggregation = Aggregation::mean});
+  variable.assign(0.1);
+  REQUIRE(items<double>(strategy.local_results(variable)) ==
+          std::vector<double>(static_cast<std::size_t>(n), 0.1));
+  // A sum of n terms rounds n - 1 times, and the division once.
+  const double tolerance = n * std::numeric_limits<double>::epsilon();
+  REQUIRE(std::abs(variable.value().item<double>() - 0.1) <= 0.1 * tolerance);
+}
+
 TEST_CASE("sync_on_read: replicas read what is read outside", "[strategy][variable]") {
   Replicas strategy(2);
   const auto scope = strategy.scope();
