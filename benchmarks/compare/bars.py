@@ -17,6 +17,7 @@ AXIS_SHAPES = {
     "columns of 16 B": (1 << 10, 1 << 12, 4),
     "a short axis": (1 << 6, 8, 1 << 15),
 }
+OPERATORS = ("avg", "min", "max", "prod")  # beside sum
 
 
 @dataclass
@@ -87,6 +88,17 @@ def times_faster(samples, source, operation, case, *, ranks=None, least=0, most=
     return places
 
 
+def against_sum(samples, case):
+    """Sum's time over each other operator's in the same repetition, in both placements."""
+    places = []
+    for operator in OPERATORS:
+        for key in samples.find(source=LOCKSTEP, case=f"{case} {operator}", what="time"):
+            sums = samples.values[key._replace(case=case)]
+            places.append((where(key, operator) + (", in place" if key.in_place else ""),
+                           [total / other for total, other in zip(sums, samples.values[key])]))
+    return places
+
+
 def make_bars(samples, skipped):
     """@param skipped  why a peer's values are not there, by its name."""
     def own_bar(case, limit, unit, places, at_least=True):
@@ -104,6 +116,8 @@ def make_bars(samples, skipped):
                 own(samples, "floor float", "floor_ratio", in_place=True, least=16 * MIB)),
         own_bar("the same, out of place", 0.90, "of the floor",
                 own(samples, "floor float", "floor_ratio", in_place=False, least=16 * MIB)),
+        own_bar("all_reduce f32 of avg, min, max and prod, 8 B to 256 MiB, both placements", 0.95, "of sum's speed",
+                against_sum(samples, "operators")),
         own_bar("all_reduce f16 and bf16, 64 MiB", 0.85, "of the floor", halves),
         peer_bar("all_reduce, 1 MiB and more, against Open MPI", 4, "Open MPI", "all_reduce", "sweep", least=MIB),
         peer_bar("all_reduce, 8 B to 64 KiB, 2 replicas, against Open MPI", 1, "Open MPI", "all_reduce", "sweep", ranks=2,

@@ -44,7 +44,7 @@ def parse(text):
 
 def add_lockstep(samples, case, text):
     """A JSON file of lockstep_bench: both placements of a collective; of a strategy's operation, which has one form
-    and is measured twice, the mean."""
+    and is measured twice, the mean. The case of an operator but sum ends in its name."""
     report = parse(text)
     ranks = len(report["config"]["devices"])
     for result in report["results"]:
@@ -62,9 +62,11 @@ def add_lockstep(samples, case, text):
         if result["experiment_name"] != "all_reduce":
             first, second = (half for _, half in halves)
             halves = [(False, {what: (first[what] + second[what]) / 2 for what in first})]
+        redop = result.get("redop", "sum")
+        own_case = case if redop in ("sum", "none") else f"{case} {redop}"
         for in_place, found in halves:
             for what, value in found.items():
-                samples.add(Key(LOCKSTEP, case, ranks, result["size"], in_place, what), value)
+                samples.add(Key(LOCKSTEP, own_case, ranks, result["size"], in_place, what), value)
 
 
 def add_peer(samples, source, text):

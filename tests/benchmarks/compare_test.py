@@ -59,6 +59,7 @@ class SamplesTest(unittest.TestCase):
     def test_reports_of_the_program_are_read(self):
         with tempfile.TemporaryDirectory() as folder:
             for number, command in enumerate((["all_reduce", "-b", "1K", "-e", "4K", "-f", "4", "--floor"],
+                                              ["all_reduce", "-o", "avg", "-b", "2K", "-e", "2K"],
                                               ["step", "-I", "1"],
                                               ["axis_reduce", "--shape", "8,3,40", "--floor"])):
                 path = os.path.join(folder, f"{number}.json")
@@ -67,6 +68,7 @@ class SamplesTest(unittest.TestCase):
                 with open(path, encoding="utf-8") as file:
                     add_lockstep(self.samples, command[0], file.read())
         self.assertEqual(len(self.samples.find(case="all_reduce", what="floor_ratio")), 4)
+        self.assertEqual(len(self.samples.find(case="all_reduce avg", what="time")), 2)
         self.assertEqual(len(self.samples.find(case="step", what="p50", ranks=2, size=0)), 1)
         self.assertEqual(len(self.samples.find(case="axis_reduce", what="floor_ratio", size=3840)), 1)
 
@@ -133,6 +135,20 @@ class BarsTest(unittest.TestCase):
         add_lockstep(self.samples, "floor half", own_report([(64 * MIB, half(1.0, 0.9), half(1.0, 0.84))]))
         self.assertEqual(self.bar("all_reduce f16").row()[2:], ["0.84", "half, 64 MiB, 2 replicas, in place", "miss"])
 
+    def test_operators_are_compared_with_the_sum_beside_them(self):
+        for factor in (1, 10, 1000):
+            report = json.loads(own_report([(8, half(2.0 * factor), half(4.0 * factor))]))
+            for operator, slower in (("sum", 1), ("prod", 1), ("max", 1), ("min", 1.25), ("avg", 1)):
+                report["results"][0]["redop"] = operator
+                for placement in ("out_of_place", "in_place"):
+                    report["results"][0][placement]["time"] *= slower
+                add_lockstep(self.samples, "operators", json.dumps(report))
+                for placement in ("out_of_place", "in_place"):
+                    report["results"][0][placement]["time"] /= slower
+        bar = self.bar("all_reduce f32 of avg")
+        self.assertEqual(len(bar.places), 8)
+        self.assertEqual(bar.row()[1:], ["at least 0.95 of sum's speed", "0.80", "min, 8 B, 2 replicas", "miss"])
+
     def test_times_must_be_under_their_bar(self):
         for p50 in (59.0, 60.0, 61.0):
             self.samples.add(Key(LOCKSTEP, "step", 2, 0, False, "p50"), p50)
@@ -177,11 +193,12 @@ FAKE_BENCH = """#!{python}
 import json, sys
 value = lambda flag: sys.argv[sys.argv.index(flag) + 1]
 size = 64 << 20 if "-b" not in sys.argv else eval(value("-b").replace("M", "<<20"))
+operators = ["sum", "prod", "max", "min", "avg"] if "all" in sys.argv else ["sum"]
 half = {{"time": 2.0, "nwrong": {wrong}, "floor_time": 1.9, "floor_ratio": 0.95}}
 json.dump({{"config": {{"devices": [0] * int(value("--replicas"))}}, "results": [{{
     "size": 0 if sys.argv[1] in ("run", "step") else 802816 if sys.argv[1] == "input" else size,
-    "experiment_name": sys.argv[1], "out_of_place": half, "in_place": half,
-    "out_of_place_per_iter": {{"p50_us": 1.5}}, "in_place_per_iter": {{"p50_us": 1.5}}}}]}}, open(value("-J"), "w"))
+    "experiment_name": sys.argv[1], "out_of_place": half, "in_place": half, "redop": operator,
+    "out_of_place_per_iter": {{"p50_us": 1.5}}, "in_place_per_iter": {{"p50_us": 1.5}}}} for operator in operators]}}, open(value("-J"), "w"))
 """
 FAKE_PEER = """#!{python}
 import json, sys
@@ -229,9 +246,9 @@ class DriverTest(unittest.TestCase):
         for case in [case for case in verdicts if "Open MPI" in case]:
             self.assertEqual(verdicts.pop(case), "skipped: Open MPI was not found when the build was configured")
         self.assertEqual(set(verdicts.values()), {"pass"}, verdicts)
-        self.assertEqual(len(verdicts), 10)
+        self.assertEqual(len(verdicts), 11)
         with open(os.path.join(self.folder, "compare.md"), encoding="utf-8") as file:
-            self.assertEqual(sum(line.startswith("|") for line in file), 15 + 2)
+            self.assertEqual(sum(line.startswith("|") for line in file), 16 + 2)
 
     def test_wrong_values_of_lockstep_end_it(self):
         self.program("benchmarks/lockstep_bench", FAKE_BENCH.format(python=sys.executable, wrong=1))
@@ -249,8 +266,8 @@ class DriverTest(unittest.TestCase):
     def test_every_command_of_a_full_run_measures_what_a_bar_needs(self):
         for effort in (compare.FULL, compare.QUICK):
             cases = {command.case for command in compare.plan(effort, "build", "python") if command.case}
-            self.assertEqual(cases, {"sweep", "floor float", "floor half", "floor bfloat16", "run", "each run", "step", "batch_reduce",
-                                     "input"} | {f"axis {name}" for name in bars.AXIS_SHAPES})
+            self.assertEqual(cases, {"sweep", "floor float", "floor half", "floor bfloat16", "operators", "run", "each run", "step",
+                                     "batch_reduce", "input"} | {f"axis {name}" for name in bars.AXIS_SHAPES})
 
 
 if __name__ == "__main__":
