@@ -1,10 +1,12 @@
 #include <algorithm>
+#include <atomic>
 #include <ostream>
 
 #include <lockstep/device.hpp>
 #include <lockstep/error.hpp>
 
 #include "ascii.hpp"
+#include "detail/cpu_0.hpp"
 
 namespace lockstep {
 namespace {
@@ -113,5 +115,19 @@ std::string Device::to_string() const {
 }
 
 std::ostream& operator<<(std::ostream& out, const Device& device) { return out << device.to_string(); }
+
+// Not a static variable, for whose initialisation by another thread a fork would wait for ever.
+const Device& detail::cpu_0() {
+  static constinit std::atomic<const Device*> kept{nullptr};
+  const Device* device = kept.load(std::memory_order_acquire);
+  if (device == nullptr) {
+    const auto* const made = new Device();
+    if (kept.compare_exchange_strong(device, made, std::memory_order_acq_rel))
+      device = made;
+    else
+      delete made;
+  }
+  return *device;
+}
 
 }  // namespace lockstep

@@ -1,9 +1,13 @@
+#include <mutex>
 #include <string>
 #include <utility>
 
 #include <lockstep/backend/registry.hpp>
 #include <lockstep/device_manager.hpp>
 #include <lockstep/error.hpp>
+
+#include "detail/cpu_0.hpp"
+#include "detail/lazy.hpp"
 
 namespace lockstep {
 
@@ -14,8 +18,8 @@ thread_local DeviceScope* innermost_scope = nullptr;
 }  // namespace
 
 DeviceManager& DeviceManager::instance() {
-  static DeviceManager& manager = *new DeviceManager(backend::default_backends());
-  return manager;
+  static constinit detail::Lazy<DeviceManager> manager("the device manager, which was being made");
+  return manager.get([] { return new DeviceManager(backend::default_backends()); });
 }
 
 DeviceManager::DeviceManager(std::vector<std::unique_ptr<backend::Backend>> backends)
@@ -49,6 +53,12 @@ backend::Backend& DeviceManager::find_device(const Device& device, const char* o
                      ". Any CPU:k exists on request.");
   }
   return *backend;
+}
+
+backend::DeviceBackend* DeviceManager::find_open(const Device& device) {
+  const std::lock_guard leaf(open_mutex_);
+  const auto found = open_.find(device);
+  return found == open_.end() ? nullptr : found->second.get();
 }
 
 std::vector<Device> DeviceManager::devices(DeviceKind kind) {
@@ -91,14 +101,15 @@ void DeviceManager::set_virtual_devices(const Device& device, int n) {
 }
 
 backend::DeviceBackend& DeviceManager::open(const Device& device) {
+  if (auto* const found = find_open(device)) return *found;
   const std::lock_guard lock(mutex_);
-  if (const auto found = open_.find(device); found != open_.end()) return *found->second;
+  if (auto* const found = find_open(device)) return *found;
   auto opened = find_device(device, "DeviceManager::open").open(device.index());
+  const std::lock_guard leaf(open_mutex_);
   return *open_.emplace(device, std::move(opened)).first->second;
 }
 
 backend::Backend& DeviceManager::backend(DeviceKind kind) {
-  const std::lock_guard lock(mutex_);
   backend::Backend* const backend = find(kind);
   LOCKSTEP_EXPECTS(backend != nullptr, NotFound, "DeviceManager::backend: no backend for ", name(kind),
                    "s is built into this library. Build it with LOCKSTEP_CUDA=ON to use GPUs.");
@@ -106,8 +117,7 @@ backend::Backend& DeviceManager::backend(DeviceKind kind) {
 }
 
 const Device& current_device() {
-  static const Device& host = *new Device();
-  return innermost_scope != nullptr ? innermost_scope->device_ : host;
+  return innermost_scope != nullptr ? innermost_scope->device_ : detail::cpu_0();
 }
 
 DeviceScope*& DeviceScope::innermost() noexcept { return innermost_scope; }

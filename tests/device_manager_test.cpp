@@ -1,4 +1,6 @@
+#include <functional>
 #include <memory>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -9,6 +11,8 @@
 #include <lockstep/error.hpp>
 #include <lockstep/host/host_backend.hpp>
 
+#include "support/busy_thread.hpp"
+#include "support/child_process.hpp"
 #include "support/lazy_device.hpp"
 #include "support/matchers.hpp"
 
@@ -39,6 +43,7 @@ class PretendGpus final : public backend::Backend {
   void set_virtual_devices(int, int n) override { num_devices_ += n - 1; }
   std::unique_ptr<backend::DeviceBackend> open(int index) override {
     ++num_opened;
+    if (on_open) on_open();
     return std::make_unique<LazyDevice>(index);
   }
   std::unique_ptr<backend::CommunicatorBackend> create_communicator(
@@ -47,6 +52,7 @@ class PretendGpus final : public backend::Backend {
   }
 
   int num_opened = 0;
+  std::function<void()> on_open;
 
  private:
   int num_devices_;
@@ -172,4 +178,48 @@ TEST_CASE("P37 the current device is the innermost scope's, and comes back", "[d
     CHECK(elsewhere == Device("CPU:0"));
   }
   CHECK(current_device() == Device("CPU:0"));
+}
+
+TEST_CASE("a fork uses the devices that were open, whatever another thread was opening", "[device_manager]") {
+  Machine machine(2);
+  machine.manager->open("GPU:0");
+  const test::BusyThread opener([&](test::BusyThread& thread) {
+    machine.gpus->on_open = [&] { thread.wait(); };
+    machine.manager->open("GPU:1");
+  });
+  CHECK(test::in_child([&] {
+          machine.manager->open("GPU:0");
+          return 3;
+        }) == 3);
+  const auto refusal = [&](const auto& f) {
+    return test::in_child([&] {
+      try {
+        f();
+      } catch (const ContextError& error) {
+        const std::string message = error.what();
+        return message.find("the device manager: this process is a fork, made while another thread") !=
+                           std::string::npos &&
+                       message.find("Fork before") != std::string::npos
+                   ? 3
+                   : 4;
+      }
+      return 5;
+    });
+  };
+  CHECK(refusal([&] { machine.manager->open("GPU:1"); }) == 3);
+  CHECK(refusal([&] { machine.manager->devices(DeviceKind::cpu); }) == 3);
+}
+
+TEST_CASE("a device has one default stream, however many threads ask first", "[device_manager]") {
+  for (int round = 0; round < 50; ++round) {
+    Machine machine(1);
+    backend::DeviceBackend& device = machine.manager->open("CPU:0");
+    std::vector<backend::StreamHandle> streams(4);
+    {
+      std::vector<std::jthread> threads;
+      for (auto& stream : streams) threads.emplace_back([&] { stream = device.default_stream().handle(); });
+    }
+    for (const backend::StreamHandle stream : streams) CHECK(stream == streams[0]);
+    CHECK_NOTHROW(device.synchronize(streams[0]));
+  }
 }

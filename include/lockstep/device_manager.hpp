@@ -1,18 +1,20 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 #include <vector>
 
 #include <lockstep/backend/backend.hpp>
+#include <lockstep/detail/mutex.hpp>
 #include <lockstep/detail/thread_guard.hpp>
 #include <lockstep/device.hpp>
 
 namespace lockstep {
 
 /// Enumerates, describes and opens the devices of this process. One instance, never destroyed, so that
-/// objects in static variables may release their memory at any time. Thread-safe.
+/// objects in static variables may release their memory at any time. Thread-safe. A fork of the process that
+/// was made while another thread was opening or describing devices has those that were open; other calls
+/// throw ContextError there, but for `backend`.
 class DeviceManager {
  public:
   static DeviceManager& instance();
@@ -44,12 +46,14 @@ class DeviceManager {
   DeviceManager& operator=(const DeviceManager&) = delete;
 
  private:
-  // The caller holds the mutex.
   backend::Backend* find(DeviceKind kind) noexcept;
+  backend::DeviceBackend* find_open(const Device& device);
+  // The caller holds mutex_.
   backend::Backend& find_device(const Device& device, const char* operation);
 
-  std::mutex mutex_;  // guards what follows
-  std::vector<std::unique_ptr<backend::Backend>> backends_;
+  const std::vector<std::unique_ptr<backend::Backend>> backends_;
+  detail::Mutex mutex_{"the device manager"};  // held in calls of the backends', and to change open_
+  detail::LeafMutex open_mutex_;               // guards open_; taken last
   std::unordered_map<Device, std::unique_ptr<backend::DeviceBackend>> open_;
 };
 

@@ -2,9 +2,17 @@
 
 namespace lockstep::backend {
 
+// Threads that want it first at once make one each, and keep one: no fork has to wait for another thread's.
 StreamRef DeviceBackend::default_stream() {
-  std::call_once(default_stream_once_, [this] { default_stream_ = create_stream(); });
-  return {*this, default_stream_};
+  StreamHandle stream = default_stream_.load(std::memory_order_acquire);
+  if (stream == StreamHandle{}) {
+    const StreamHandle made = create_stream();
+    if (default_stream_.compare_exchange_strong(stream, made, std::memory_order_acq_rel))
+      stream = made;
+    else
+      destroy_stream(made);
+  }
+  return {*this, stream};
 }
 
 }  // namespace lockstep::backend

@@ -12,6 +12,7 @@
 #include <lockstep/error.hpp>
 
 #include "detail/atomic_file.hpp"
+#include "detail/cpu_0.hpp"
 
 namespace lockstep::detail {
 
@@ -20,11 +21,6 @@ static_assert(std::endian::native == std::endian::little, "safetensors data woul
 namespace {
 
 constexpr std::uint64_t kLengthBytes = 8;
-
-const Device& host() {
-  static const Device& device = *new Device(DeviceKind::cpu, 0);
-  return device;
-}
 
 }  // namespace
 
@@ -68,7 +64,7 @@ void SafetensorsFile::read_header() {
 }
 
 Tensor SafetensorsFile::read(const SafetensorsEntry& entry) const {
-  Tensor tensor = Tensor::empty(entry.shape, entry.dtype, host());
+  Tensor tensor = Tensor::empty(entry.shape, entry.dtype, cpu_0());
   if (tensor.size() == 0) return tensor;
   auto* const bytes = static_cast<std::byte*>(tensor.data());
   try {

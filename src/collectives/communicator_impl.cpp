@@ -31,8 +31,8 @@ bool converts(const CollectiveCall& call, const TensorView& input) {
 }  // namespace
 
 // Threads that drive single ranks need no lock: they meet.
-std::unique_lock<std::mutex> Communicator::Impl::lock_if_all(std::span<const RankBatch> batches) {
-  return batches.size() == devices.size() ? std::unique_lock(mutex) : std::unique_lock<std::mutex>();
+std::unique_lock<detail::Mutex> Communicator::Impl::lock_if_all(std::span<const RankBatch> batches) {
+  return batches.size() == devices.size() ? std::unique_lock(mutex) : std::unique_lock<detail::Mutex>();
 }
 
 void Communicator::Impl::run(Collective collective, ReduceOp op, int root, std::span<const RankBatch> batches,

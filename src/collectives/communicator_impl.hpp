@@ -9,6 +9,7 @@
 
 #include <lockstep/buffer.hpp>
 #include <lockstep/collectives/communicator.hpp>
+#include <lockstep/detail/mutex.hpp>
 
 #include "collectives/collective_checks.hpp"
 #include "collectives/rendezvous.hpp"
@@ -44,7 +45,7 @@ struct Communicator::Impl {
   Scratch& scratch_of(const RankBatch& batch) { return scratch[static_cast<std::size_t>(batch.rank)]; }
   int num_ranks() const { return static_cast<int>(devices.size()); }
 
-  std::unique_lock<std::mutex> lock_if_all(std::span<const RankBatch> batches);
+  std::unique_lock<detail::Mutex> lock_if_all(std::span<const RankBatch> batches);
   void check(Collective collective, ReduceOp op, std::span<const RankBatch> batches,
              const CommunicationOptions& options);
   void run(Collective collective, ReduceOp op, int root, std::span<const RankBatch> batches,
@@ -81,7 +82,7 @@ struct Communicator::Impl {
   const bool takes_messages;
   std::vector<Scratch> scratch;
 
-  std::mutex mutex;  // held by calls that name all ranks; guards what follows
+  detail::Mutex mutex{"a communicator"};  // held by calls that name all ranks; guards what follows
   std::vector<RankBatch> all_batches;
 };
 

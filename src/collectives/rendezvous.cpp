@@ -11,6 +11,7 @@
 #include <utility>
 
 #include <lockstep/detail/concat.hpp>
+#include <lockstep/detail/mutex.hpp>
 #include <lockstep/error.hpp>
 
 #include "detail/parking.hpp"
@@ -120,10 +121,10 @@ struct Rendezvous::Impl {
   // Whether `failure` is not none. Who sets it looks at the stamps afterwards, who stamps looks at it
   // afterwards: either the one sees that a meeting is complete, or the other that it must ask `judge`.
   alignas(64) std::atomic<bool> has_failed{false};
-  std::uint64_t first = 0;            // index of the first meeting since `reset`
-  Process process = Process::none();  // of the last `reset`
-  std::mutex mutex;                   // guards what follows
-  Failure failure = Failure::none;
+  std::uint64_t first = 0;                       // index of the first meeting since `reset`
+  Process process = Process::none();             // of the last `reset`
+  Mutex mutex{"a communicator"};                 // guards what follows
+  std::atomic<Failure> failure = Failure::none;  // read without it, too
   int failed_rank = -1;
   std::string failure_text;
   std::optional<std::uint64_t> failed_meeting;  // this one and those after it will never be complete
@@ -201,15 +202,9 @@ void Rendezvous::abort(const std::string& cause) noexcept {
   }
 }
 
-bool Rendezvous::is_aborted() const noexcept {
-  std::lock_guard lock(impl_->mutex);
-  return impl_->failure == Impl::Failure::aborted;
-}
+bool Rendezvous::is_aborted() const noexcept { return impl_->failure == Impl::Failure::aborted; }
 
-bool Rendezvous::has_released() const noexcept {
-  std::lock_guard lock(impl_->mutex);
-  return impl_->failure == Impl::Failure::failed;
-}
+bool Rendezvous::has_released() const noexcept { return impl_->failure == Impl::Failure::failed; }
 
 void Rendezvous::reset() {
   impl_->process = Process();
@@ -314,8 +309,9 @@ void Rendezvous::Impl::run_check(std::uint64_t meeting, const Check& check) noex
 }
 
 void Rendezvous::Impl::fail(Failure kind, int rank, std::string text) {
+  if (!mutex.lock_unless_lost()) return;  // there is nobody to tell
   {
-    std::lock_guard lock(mutex);
+    const std::lock_guard lock(mutex, std::adopt_lock);
     // The first cause is the one to tell, but what a rank threw is more than that one has left, and an abort
     // is for ever.
     const bool is_first = failure == Failure::none || failure == Failure::left;

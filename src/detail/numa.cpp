@@ -6,6 +6,8 @@
 
 #include <lockstep/error.hpp>
 
+#include "detail/lazy.hpp"
+
 namespace lockstep::detail {
 
 namespace {
@@ -68,8 +70,8 @@ Numa::Numa(const std::string& synthetic) : impl_(std::make_unique<Impl>(syntheti
 Numa::~Numa() = default;
 
 const Numa& Numa::machine() {
-  static const Numa& numa = *new Numa();  // threads of a run use it whatever std::exit destroys
-  return numa;
+  static constinit Lazy<const Numa> numa("the machine's topology, which was being looked at");
+  return numa.get([] { return new Numa(); });
 }
 
 int Numa::num_nodes() const noexcept { return impl_->num_nodes; }

@@ -11,6 +11,7 @@
 #include <immintrin.h>
 #endif
 
+#include "detail/process.hpp"
 #include "detail/sanitizers.hpp"
 
 namespace lockstep::detail {
@@ -61,10 +62,10 @@ class Parking {
   static constexpr std::chrono::microseconds kSpinTime{10};
   static constexpr std::chrono::microseconds kYieldTime{200};
   static constexpr int kSpinsPerLook = 32;
+  static inline const std::uint64_t kNumCores = std::thread::hardware_concurrency();
 
   template <class Ready>
   static bool spin(std::uint64_t num_threads, const Ready& ready) {
-    static const std::uint64_t num_cores = std::thread::hardware_concurrency();
     using Clock = std::chrono::steady_clock;
     const auto spun = [&] {
       for (int i = 0; i < kSpinsPerLook; ++i) {
@@ -74,7 +75,7 @@ class Parking {
       return false;
     };
     if (spun()) return true;
-    if (num_threads <= num_cores) {  // else whoever spins keeps the others from coming
+    if (num_threads <= kNumCores) {  // else whoever spins keeps the others from coming
       const auto end = Clock::now() + kSpinTime;
       do {
         if (spun()) return true;
@@ -91,6 +92,7 @@ class Parking {
   template <class Ready>
   bool sleep(const Ready& ready, Duration timeout) {
     constexpr std::chrono::hours kForEver{24 * 365 * 100};  // a clock cannot count much further
+    slept_in_.store(Process(), std::memory_order_relaxed);
     num_sleepers_.fetch_add(1, std::memory_order_seq_cst);
     std::unique_lock lock(mutex_);
     bool woken = true;
@@ -105,7 +107,8 @@ class Parking {
   void wake_sleepers() noexcept;
 
   std::atomic<int> num_sleepers_{0};
-  std::mutex mutex_;  // guards nothing: orders falling asleep and waking up
+  std::atomic<Process> slept_in_{Process::none()};  // a fork of that one has no sleepers, and wakes none
+  std::mutex mutex_;                                // guards nothing: orders falling asleep and waking up
   std::condition_variable awake_;
 };
 

@@ -4,17 +4,21 @@
 
 #include <pthread.h>
 
+#include "detail/leaf_mutexes.hpp"
+
 namespace lockstep::detail {
 
 namespace {
 
 // Counted, as asking the system for the process's number takes a good part of a small collective's time.
-std::atomic<std::uint64_t> number{1};
-[[maybe_unused]] const int counts_forks =
-    ::pthread_atfork(nullptr, nullptr, [] { number.fetch_add(1, std::memory_order_relaxed); });
+std::atomic<std::uint64_t> this_number{1};
+[[maybe_unused]] const int watches_forks = ::pthread_atfork(lock_leaf_mutexes, unlock_leaf_mutexes, [] {
+  this_number.fetch_add(1, std::memory_order_relaxed);
+  unlock_leaf_mutexes();
+});
 
 }  // namespace
 
-std::uint64_t Process::current() noexcept { return number.load(std::memory_order_relaxed); }
+std::uint64_t Process::number() noexcept { return this_number.load(std::memory_order_relaxed); }
 
 }  // namespace lockstep::detail

@@ -4,6 +4,8 @@
 
 #include <lockstep/error.hpp>
 
+#include "detail/lazy.hpp"
+
 namespace lockstep::host {
 namespace {
 
@@ -28,8 +30,8 @@ Blas load_blas() {
 }  // namespace
 
 const Blas& blas() {
-  static const Blas loaded = load_blas();
-  return loaded;
+  static constinit detail::Lazy<const Blas> loaded("OpenBLAS, which was being loaded");
+  return loaded.get([] { return new Blas(load_blas()); });
 }
 
 }  // namespace lockstep::host

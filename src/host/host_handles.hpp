@@ -6,6 +6,7 @@
 #include <string_view>
 #include <unordered_set>
 
+#include <lockstep/detail/mutex.hpp>
 #include <lockstep/device.hpp>
 #include <lockstep/error.hpp>
 
@@ -46,7 +47,7 @@ class HostHandles {
  private:
   const std::string_view noun_;
   const Device& device_;
-  mutable std::mutex mutex_;  // guards alive_
+  mutable detail::LeafMutex mutex_;  // guards alive_
   std::unordered_set<std::uintptr_t> alive_;
 };
 

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <limits>
 #include <locale>
+#include <mutex>
 #include <string>
 
 #include <sys/mman.h>

@@ -3,9 +3,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <vector>
 
+#include <lockstep/detail/mutex.hpp>
 #include <lockstep/device.hpp>
 #include <lockstep/memory.hpp>
 
@@ -46,7 +46,7 @@ class HostMemory {
   void* take_from_system(std::size_t block_bytes);
 
   const int node_;
-  mutable std::mutex mutex_;  // guards what follows
+  mutable detail::LeafMutex mutex_;  // guards what follows
   std::array<std::vector<void*>, kNumClasses> cache_;
   std::int64_t in_use_bytes_ = 0;
   std::int64_t cached_bytes_ = 0;

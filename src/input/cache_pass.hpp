@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include <lockstep/detail/mutex.hpp>
 #include <lockstep/detail/pipeline.hpp>
 
 namespace lockstep::detail {
@@ -29,7 +30,7 @@ class ElementCache {
   }
 
  private:
-  mutable std::mutex mutex_;  // guards elements_
+  mutable LeafMutex mutex_;  // guards elements_
   CachedElements elements_;
   FirstTime first_loss_;
 };

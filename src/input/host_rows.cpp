@@ -6,12 +6,11 @@
 #include <lockstep/error.hpp>
 #include <lockstep/input/numpy.hpp>
 
+#include "detail/cpu_0.hpp"
+
 namespace lockstep::detail {
 
-const Device& input_device() {
-  static const Device& device = *new Device(DeviceKind::cpu, 0);
-  return device;
-}
+const Device& input_device() { return cpu_0(); }
 
 Tensor on_host(const Tensor& tensor) { return tensor.to(input_device()).contiguous(); }
 

@@ -1,3 +1,5 @@
+#include <mutex>
+
 #include <lockstep/detail/pass_key.hpp>
 
 namespace lockstep::detail {

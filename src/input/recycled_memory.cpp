@@ -1,6 +1,7 @@
 #include "input/recycled_memory.hpp"
 
 #include <algorithm>
+#include <mutex>
 #include <utility>
 
 namespace lockstep::detail {
@@ -39,10 +40,10 @@ void RecycledMemory::close() noexcept {
 }
 
 void RecycledMemory::give_back(std::unique_ptr<Block> block) noexcept {
-  const std::scoped_lock lock(mutex_);
-  if (closed_ || free_.size() == max_free_) return;  // freed, in its stream's order
   try {
     block->released.record(block->buffer.stream());
+    const std::scoped_lock lock(mutex_);
+    if (closed_ || free_.size() == max_free_) return;  // freed, in its stream's order
     free_.push_back(std::move(block));
   } catch (...) {  // the stream is no more, or there is no memory for the list: freed as well
   }

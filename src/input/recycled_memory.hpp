@@ -2,10 +2,10 @@
 
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include <lockstep/buffer.hpp>
+#include <lockstep/detail/mutex.hpp>
 #include <lockstep/event.hpp>
 
 namespace lockstep::detail {
@@ -31,7 +31,7 @@ class RecycledMemory : public std::enable_shared_from_this<RecycledMemory> {
   void give_back(std::unique_ptr<Block> block) noexcept;
 
   std::size_t max_free_;
-  std::mutex mutex_;                          // guards all below
+  LeafMutex mutex_;                           // guards all below
   std::vector<std::unique_ptr<Block>> free_;  // the one let go first in front
   bool closed_ = false;
 };

@@ -58,7 +58,7 @@ bool ContextFrame::is_in_call_of(const Strategy& strategy) noexcept {
 
 ContextFrame*& ContextFrame::innermost() noexcept { return innermost_frame; }
 
-DefaultContext::DefaultContext() noexcept : frame_(ContextFrame::Mode::default_context, default_strategy()) {}
+DefaultContext::DefaultContext() : frame_(ContextFrame::Mode::default_context, default_strategy()) {}
 
 const ContextFrame* ContextFrame::top() noexcept {
   const ContextFrame* frame = innermost_frame;

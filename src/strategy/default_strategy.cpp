@@ -1,5 +1,7 @@
 #include "strategy/default_strategy.hpp"
 
+#include "detail/lazy.hpp"
+
 namespace lockstep {
 namespace detail {
 
@@ -13,13 +15,13 @@ class DefaultStrategy : public Strategy {
 }  // namespace
 
 Strategy& default_strategy() {
-  static Strategy& instance = *new DefaultStrategy();
-  return instance;
+  static constinit Lazy<Strategy> instance("the default strategy, which was being made");
+  return instance.get([] { return new DefaultStrategy(); });
 }
 
 ReplicaContext& default_replica_context() {
-  static ReplicaContext& instance = *new ReplicaContext(default_strategy(), 0, nullptr);
-  return instance;
+  static constinit Lazy<ReplicaContext> instance("the default replica context, which was being made");
+  return instance.get([] { return new ReplicaContext(default_strategy(), 0, nullptr); });
 }
 
 }  // namespace detail

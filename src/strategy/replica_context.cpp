@@ -6,6 +6,7 @@
 #include "collectives/collective_checks.hpp"
 #include "collectives/packed_all_reduce.hpp"
 #include "collectives/rendezvous.hpp"
+#include "detail/cpu_0.hpp"
 #include "strategy/default_strategy.hpp"
 #include "strategy/replica_run.hpp"
 #include "values/sparse.hpp"
@@ -21,8 +22,7 @@ int ReplicaContext::num_replicas_in_sync() const noexcept { return strategy_.num
 int ReplicaContext::local_index() const noexcept { return replica_id_; }
 
 const Device& ReplicaContext::device() const noexcept {
-  static const Device& host = *new Device();  // of the default context
-  return run_ == nullptr ? host : run_->state().devices()[static_cast<std::size_t>(local_index())];
+  return run_ == nullptr ? detail::cpu_0() : run_->state().devices()[static_cast<std::size_t>(local_index())];
 }
 
 void ReplicaContext::check_current(std::string_view what) const {

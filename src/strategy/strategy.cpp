@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <mutex>
 
 #include <lockstep/device_manager.hpp>
 #include <lockstep/ops.hpp>
@@ -160,7 +161,7 @@ void Strategy::run_replicas(const std::function<void(ReplicaContext&, int)>& job
     std::vector<ReplicaFailure> failures;
     auto keep = [&] {
       std::lock_guard lock(state_->failures_mutex);
-      state_->failures = std::move(failures);
+      state_->failures.swap(failures);  // the old ones go without the lock
     };
     try {
       detail::ReplicaRun run(*this, *state_);

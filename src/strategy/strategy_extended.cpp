@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <list>
+#include <mutex>
 #include <utility>
 
 #include <lockstep/strategy/strategy.hpp>
@@ -278,11 +279,16 @@ bool StrategyExtended::variable_created_in_scope(const Variable& variable) const
 }
 
 std::variant<Variable, Tensor> StrategyExtended::value_container(const Tensor& value) const {
-  std::lock_guard lock(strategy_.state_->variables_mutex);
-  for (const auto& weak : strategy_.state_->variables)
-    if (const auto variable = weak.lock())
-      for (std::size_t i = 0; i < variable->components.size(); ++i)
-        if (variable->read(i).is_same_object(value)) return detail::VariableState::handle(variable);
+  std::vector<std::shared_ptr<detail::VariableState>> variables;
+  {
+    const std::lock_guard leaf(strategy_.state_->variables_mutex);
+    variables.reserve(strategy_.state_->variables.size());
+    for (const auto& weak : strategy_.state_->variables)
+      if (auto variable = weak.lock()) variables.push_back(std::move(variable));
+  }
+  for (const auto& variable : variables)
+    for (std::size_t i = 0; i < variable->components.size(); ++i)
+      if (variable->read(i).is_same_object(value)) return detail::VariableState::handle(variable);
   return value;
 }
 

@@ -107,7 +107,10 @@ StrategyState::StrategyState(Strategy& strategy_, const StrategyKind& kind_,
       threads(num_replicas(), [this](int i) {
         ThreadEnd::watch();
         const Device& device = groups.front().devices[static_cast<std::size_t>(i)];
-        Numa::machine().bind_thread(DeviceManager::instance().info(device).numa_node);
+        try {
+          Numa::machine().bind_thread(DeviceManager::instance().info(device).numa_node);
+        } catch (const Error&) {  // only advice, which takes the device manager
+        }
       }) {
   ThreadEnd::watch();
 }

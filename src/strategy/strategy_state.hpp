@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <lockstep/collectives/communicator.hpp>
+#include <lockstep/detail/mutex.hpp>
 #include <lockstep/strategy/device_assignment.hpp>
 #include <lockstep/strategy/strategy.hpp>
 #include <lockstep/stream.hpp>
@@ -68,14 +69,14 @@ struct StrategyState {
   std::shared_ptr<cluster::Resolver> cluster_resolver;
   std::optional<DeviceAssignment> assignment;  // of a mesh
   ReplicaThreads threads;
-  std::recursive_mutex
-      mutex;  // serialises the strategy's calls; re-entered by merge functions, on the same thread
+  // Serialises the strategy's calls; re-entered by merge functions, on the same thread.
+  RecursiveMutex mutex{"a strategy"};
   std::atomic<Process> called_in{Process::none()};      // where a call is under way
   bool is_closed = false;                               // guarded by `mutex`
-  std::mutex variables_mutex;                           // guards the next two
+  LeafMutex variables_mutex;                            // guards the next two
   std::vector<std::weak_ptr<VariableState>> variables;  // those made in its scope, dead ones among them
   std::size_t max_variables = 16;                       // so many, and the dead ones are left out
-  mutable std::mutex failures_mutex;                    // guards `failures`
+  mutable LeafMutex failures_mutex;                     // guards `failures`
   std::vector<ReplicaFailure> failures;
 
   /// One of the strategy's calls: others of other threads wait for its end.
@@ -90,12 +91,12 @@ struct StrategyState {
 
    private:
     StrategyState& state_;
-    const std::unique_lock<std::recursive_mutex> lock_;
+    const std::unique_lock<RecursiveMutex> lock_;
     const Process outer_;
   };
   /// Whether calls could wait for threads of a process that this one is a fork of.
   bool is_forked() const noexcept {
-    return threads.is_forked() || called_in.load(std::memory_order_relaxed).is_forked();
+    return threads.is_forked() || called_in.load(std::memory_order_relaxed).is_forked() || mutex.is_lost();
   }
   /// Before the destruction: waits for the calls of other threads, refuses further ones, and ends the
   /// replicas' threads, whose thread_local objects may still read variables.

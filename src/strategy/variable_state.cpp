@@ -1,6 +1,8 @@
 #include "strategy/variable_state.hpp"
 
 #include <algorithm>
+#include <mutex>
+#include <new>
 
 #include <lockstep/error.hpp>
 #include <lockstep/strategy/strategy.hpp>
@@ -20,6 +22,10 @@ std::vector<Device> devices_of(const std::vector<Tensor>& components) {
 }
 
 }  // namespace
+
+VariableComponent::~VariableComponent() {
+  if (mutex.is_lost()) new (std::nothrow) Tensor(std::move(tensor));
+}
 
 VariableState::VariableState(const VariableOptions& options, Strategy& strategy,
                              std::vector<Tensor> components_, bool is_one_per_replica_)
@@ -134,11 +140,12 @@ LockedComponents::LockedComponents(std::span<const ComponentRef> components) {
   std::ranges::sort(mutexes_);
   const auto twice = std::ranges::unique(mutexes_);
   mutexes_.erase(twice.begin(), twice.end());
-  for (std::mutex* const mutex : mutexes_) mutex->lock();
+  for (const Mutex* const mutex : mutexes_) mutex->check();  // before any is locked
+  for (Mutex* const mutex : mutexes_) mutex->lock();
 }
 
 LockedComponents::~LockedComponents() {
-  for (std::mutex* const mutex : mutexes_) mutex->unlock();
+  for (Mutex* const mutex : mutexes_) mutex->unlock();
 }
 
 Tensor LockedComponents::snapshot(std::size_t k) const {

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -73,7 +72,7 @@ class LockedComponents {
     bool is_in_hands;  // of an update
   };
   std::vector<Locked> components_;
-  std::vector<std::mutex*> mutexes_;
+  std::vector<Mutex*> mutexes_;
 };
 
 /// All components of the variable.

@@ -1,20 +1,25 @@
 // Strategies in a fork of the process that used them.
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
 #include <lockstep/lockstep.hpp>
 
+#include "strategy/variable_state.hpp"
+#include "support/busy_thread.hpp"
 #include "support/child_process.hpp"
 #include "support/input.hpp"
 #include "support/matchers.hpp"
 
 using namespace lockstep;
+using test::BusyThread;
 using test::host_devices;
 using test::in_child;
 
@@ -38,6 +43,16 @@ int refusal(const F& f, const std::string& what, const std::string& advice) {
 template <class F>
 int refusal(const F& f, const std::string& what) {
   return refusal(f, what + ": this process is a fork", "Make the strategy after the fork");
+}
+
+/// What a fork can do whatever other threads were about to do: 3.
+int own_work() {
+  Variable own(Tensor::ones({2}));
+  own.assign_add(1.0f);
+  OneDeviceStrategy strategy(Device("CPU:1"));
+  auto variable = strategy.make_variable(Tensor::scalar(1.0f));
+  strategy.run([&] { variable.assign(own.value().to_vector<float>()[0]); });
+  return static_cast<int>(variable.value().item<float>()) + 1;
 }
 
 }  // namespace
@@ -175,4 +190,100 @@ TEST_CASE("a fork does not wait for what another thread was about to do with a s
   ends = true;
   other.join();
   strategy->run([] {});
+}
+
+TEST_CASE("a fork refuses the variable that another thread was writing, and lets it go", "[strategy][host]") {
+  std::optional<Variable> variable(std::in_place, Tensor::zeros({2}));
+  Variable other(Tensor::ones({2}));
+  const BusyThread writer([&](BusyThread& thread) {
+    const std::lock_guard lock(detail::VariableState::of(*variable)->components[0].mutex);
+    thread.wait();
+  });
+  const auto refused = [&](const auto& f) {
+    return in_child([&] {
+      return refusal(f, "The use of a variable: this process is a fork", "Fork before other threads use");
+    });
+  };
+  CHECK(refused([&] { variable->value(); }) == 3);
+  CHECK(refused([&] { variable->assign(1.0f); }) == 3);
+  CHECK(in_child([&] {
+          const std::vector<detail::ComponentRef> both{{&*detail::VariableState::of(other), 0},
+                                                       {&*detail::VariableState::of(*variable), 0}};
+          try {
+            const detail::LockedComponents locked(both);
+          } catch (const ContextError&) {
+            other.assign(3.0f);  // is not locked
+          }
+          return static_cast<int>(other.value().to_vector<float>()[1]);
+        }) == 3);
+  CHECK(in_child([&] {
+          variable.reset();
+          return own_work();
+        }) == 3);
+}
+
+TEST_CASE("a fork works beside what another thread's functions were doing", "[strategy][host]") {
+  MirroredStrategy strategy(host_devices(1));
+  auto variable = strategy.make_variable(Tensor::scalar(5.0f));
+  const auto check = [&] {
+    CHECK(in_child([&] { return own_work(); }) == 3);
+    CHECK(in_child([&] { return static_cast<int>(variable.value().item<float>()); }) == 5);
+  };
+  SECTION("an update, which is a call") {
+    const BusyThread thread(
+        [&](BusyThread& busy) { strategy.extended().update(variable, [&](Tensor&) { busy.wait(); }); });
+    check();
+    CHECK(in_child([&] { return refusal([&] { variable.assign(1.0f); }, "assign"); }) == 3);
+    CHECK(in_child([&] { return refusal([&] { strategy.run([] {}); }, "run"); }) == 3);
+  }
+  SECTION("an initial value, during which there may be other calls") {
+    const BusyThread thread([&](BusyThread& busy) {
+      strategy.make_variable([&] {
+        busy.wait();
+        return Tensor::scalar(1.0f);
+      });
+    });
+    check();
+    CHECK(in_child([&] {
+            strategy.run([] {});
+            variable.assign(3.0f);
+            return static_cast<int>(variable.value().item<float>());
+          }) == 3);
+  }
+  SECTION("a pass of a dataset, which has others") {
+    std::atomic<BusyThread*> reader = nullptr;
+    const auto dataset = Dataset::range(3).shuffle(3).map([&](const Tensor& element) {
+      if (reader != nullptr) reader.load()->wait();
+      return element;
+    });
+    const auto count = [&] {
+      int n = 0;
+      for (const Tensor& element : dataset) n += element.size() == 1 ? 1 : 0;
+      return n;
+    };
+    const BusyThread thread([&](BusyThread& busy) {
+      reader = &busy;
+      count();
+    });
+    check();
+    CHECK(in_child([&] {
+            reader = nullptr;
+            return count();
+          }) == 3);
+  }
+}
+
+TEST_CASE("a fork finds the process's memory and streams as it needs them", "[strategy][host]") {
+  REQUIRE(own_work() == 3);
+  const BusyThread thread([](BusyThread& busy) {
+    backend::DeviceBackend& device = DeviceManager::instance().open("CPU:0");
+    const backend::StreamHandle stream = device.default_stream().handle();
+    while (!busy.ends()) {
+      for (int i = 0; i < 50; ++i) {
+        device.destroy_stream(device.create_stream());
+        device.deallocate(device.allocate(8, stream), 8, stream);
+      }
+    }
+  });
+  for (int i = 0; i < 60; ++i) CHECK(in_child([] { return own_work(); }) == 3);
 }

@@ -7,13 +7,19 @@
 
 namespace lockstep::test {
 
-/// What becomes of a child process that calls f: the status that f gives, or minus the signal that ended it;
-/// one that hangs is ended by an alarm.
+inline constexpr int kThrew = 111;
+
+/// What becomes of a child process that calls f: the status that f gives, or kThrew, or minus the signal that
+/// ended it; one that hangs is ended by an alarm.
 inline int in_child(const std::function<int()>& f) {
   const pid_t child = ::fork();
   if (child == 0) {
     ::alarm(30);
-    ::_exit(f());
+    try {
+      ::_exit(f());
+    } catch (...) {
+      ::_exit(kThrew);
+    }
   }
   int status = 0;
   ::waitpid(child, &status, 0);

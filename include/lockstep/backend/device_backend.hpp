@@ -1,8 +1,8 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 
 #include <lockstep/backend/handles.hpp>
 #include <lockstep/backend/kernel_backend.hpp>
@@ -68,8 +68,7 @@ class DeviceBackend {
   StreamRef default_stream();
 
  private:
-  std::once_flag default_stream_once_;
-  StreamHandle default_stream_{};
+  std::atomic<StreamHandle> default_stream_{};
 };
 
 }  // namespace lockstep::backend

@@ -4,10 +4,11 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <random>
 #include <utility>
 #include <vector>
+
+#include <lockstep/detail/mutex.hpp>
 
 /// Which of a pipeline's passes one is.
 namespace lockstep::detail {
@@ -18,7 +19,7 @@ class PassCounter {
   std::uint64_t next(std::uint64_t shard);
 
  private:
-  std::mutex mutex_;  // guards num_passes_
+  LeafMutex mutex_;  // guards num_passes_
   std::map<std::uint64_t, std::uint64_t> num_passes_;
 };
 

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include <lockstep/detail/mutex.hpp>
 #include <lockstep/detail/nest_types.hpp>
 #include <lockstep/detail/pipeline.hpp>
 #include <lockstep/error.hpp>
@@ -105,7 +106,7 @@ class LearnedStructure {
   }
 
  private:
-  mutable std::mutex mutex_;  // guards all below
+  mutable Mutex mutex_{"the structure of a dataset's elements"};  // guards all below
   std::optional<E> structure_;
   std::string text_;
 };

@@ -1,10 +1,10 @@
 #pragma once
 
 #include <map>
-#include <mutex>
 #include <optional>
 #include <vector>
 
+#include <lockstep/detail/mutex.hpp>
 #include <lockstep/optim/gradient.hpp>
 
 namespace lockstep::optim {
@@ -63,7 +63,7 @@ class GradientAccumulator {
   Part& part_of(int replica);
 
   const int num_steps_;
-  std::mutex mutex_;           // guards parts_, not the parts
+  detail::LeafMutex mutex_;    // guards parts_, not the parts
   std::map<int, Part> parts_;  // by replica
 };
 

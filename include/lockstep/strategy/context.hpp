@@ -90,7 +90,7 @@ class [[nodiscard]] ContextFrame : public ThreadGuard<ContextFrame> {
 /// that are called here as well as on threads of the library's. `set_strategy` throws meanwhile.
 class [[nodiscard]] DefaultContext {
  public:
-  DefaultContext() noexcept;
+  DefaultContext();
 
  private:
   ContextFrame frame_;

@@ -141,7 +141,8 @@ class CrossReplicaReduce;
 ///
 /// A fork of the process has none of its threads. There, calls of a strategy that has run several replicas
 /// before, or that was in a call, throw ContextError; its variables can be read, and it can be destroyed, as
-/// anywhere.
+/// anywhere. So does, there, the use of whatever another thread was just then reading, writing or making: a
+/// variable, a communicator, the first device. A fork never waits for what such a thread would have done.
 class Strategy {
  public:
   virtual ~Strategy();

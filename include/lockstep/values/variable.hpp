@@ -5,13 +5,13 @@
 #include <functional>
 #include <iosfwd>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include <lockstep/detail/mutex.hpp>
 #include <lockstep/device.hpp>
 #include <lockstep/scalar.hpp>
 #include <lockstep/tensor.hpp>
@@ -71,7 +71,8 @@ struct VariableOptions {
 ///
 /// Thread safety: any thread may read at any time: a read waits for a write of this variable that another
 /// thread is making, never for a run. Writes outside replica functions are serialised with the strategy's
-/// calls; those of the default strategy's variables with one another.
+/// calls; those of the default strategy's variables with one another. In a fork of the process that was made
+/// while another thread was reading or writing the variable, both throw ContextError.
 class Variable {
  public:
   /// @param initial_value  copied to every component's device. @throws InvalidArgument  synchronization none;
@@ -151,8 +152,11 @@ namespace detail {
 /// One of a variable's tensors. Its mutex guards the handle and every write in place; it is held for moments,
 /// never while a function of the caller's runs. On cache lines of its own, as each replica uses its own.
 struct alignas(64) VariableComponent {
-  mutable std::mutex mutex;
+  mutable Mutex mutex{"a variable"};
   Tensor tensor;
+
+  VariableComponent() = default;
+  ~VariableComponent();  // leaves the tensor alone where the mutex is lost
 };
 
 /// The strategy layer's view of a variable.

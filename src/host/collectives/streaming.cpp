@@ -5,6 +5,7 @@
 #include <hwy/foreach_target.h>
 //
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include <hwy/cache_control.h>
@@ -57,7 +58,10 @@ std::int64_t cached_bytes() {
 }  // namespace
 
 bool streaming_pays(std::int64_t bytes) {
-  static const std::int64_t cached = cached_bytes();
+  // Not a static variable, for whose initialisation by another thread a fork would wait for ever.
+  static constinit std::atomic<std::int64_t> known{0};
+  std::int64_t cached = known.load(std::memory_order_relaxed);
+  if (cached == 0) known.store(cached = cached_bytes(), std::memory_order_relaxed);
   return bytes >= cached;
 }
 
