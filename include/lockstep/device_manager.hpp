@@ -21,8 +21,8 @@ class DeviceManager {
   explicit DeviceManager(std::vector<std::unique_ptr<backend::Backend>> backends);
 
   /// Devices of a kind that are used when nobody names any, in order. CPUs: one, or as many as
-  /// set_virtual_devices("CPU:0", n) or the environment's LOCKSTEP_HOST_DEVICES made; any CPU:k exists on
-  /// request. No driver or no GPU: empty.
+  /// set_virtual_devices("CPU:0", n) or the environment's LOCKSTEP_HOST_DEVICES made; any CPU:k below
+  /// 4096 exists on request. No driver or no GPU: empty.
   std::vector<Device> devices(DeviceKind kind);
   /// @throws NotFound  there is no such device; the message lists those there are.
   DeviceInfo info(const Device& device);
@@ -31,7 +31,7 @@ class DeviceManager {
   /// Makes n replicas' devices of one physical device, before its first use.
   /// @throws ContextError  the device, or one that would get another index, is in use already.
   /// @throws NotFound  there is no such device.
-  /// @throws InvalidArgument  n < 1.
+  /// @throws InvalidArgument  n < 1, or more CPUs than there can be.
   void set_virtual_devices(const Device& device, int n);
 
   /// For the layers below strategies: opens on first use. The reference is valid until the process ends.
