@@ -82,7 +82,7 @@ std::string message_of(const std::exception_ptr& error) {
 ReplicaGroup::ReplicaGroup(std::vector<Device> devices_)
     : devices(std::move(devices_)),
       device_backends(open_all(devices)),
-      communicator(Communicator::create(devices)),
+      communicator(Communicator::create(devices, "replica")),
       communication_streams(devices.size()) {}
 
 StreamRef ReplicaGroup::communication_stream(int i) {
