@@ -83,9 +83,7 @@ detail::InputTarget Strategy::input_target() const {
 std::vector<Device> Strategy::logical_devices_here(std::string_view what) const {
   if (this == &detail::default_strategy()) return {current_device()};
   const detail::ContextFrame* const top = detail::ContextFrame::top();
-  LOCKSTEP_EXPECTS(top == nullptr || &top->strategy() == this, ContextError, what, " of ", name(),
-                   " inside the scope of another strategy, ", top->strategy().name(),
-                   ". Strategies cannot be mixed: leave that scope first.");
+  if (top != nullptr) top->check_is_of(*this, what);
   using Mode = detail::ContextFrame::Mode;
   int replica = 0;
   if (top != nullptr && top->mode() == Mode::replica) replica = top->replica_context()->local_index();

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string_view>
 
 #include <lockstep/detail/thread_guard.hpp>
 #include <lockstep/device_manager.hpp>
@@ -64,6 +65,9 @@ class [[nodiscard]] ContextFrame : public ThreadGuard<ContextFrame> {
   int update_index() const noexcept { return update_index_; }
   /// Null outside `update` of a variable.
   VariableUpdate* update() const noexcept { return update_; }
+
+  /// @throws ContextError  it is another strategy's; `what` of `strategy` is not allowed then.
+  void check_is_of(const Strategy& strategy, std::string_view what) const;
 
   /// The innermost entry; null in the default context.
   static const ContextFrame* top() noexcept;
