@@ -121,7 +121,11 @@ thread_local std::vector<ReplicaFailure> default_failures;
 std::vector<ReplicaFailure> Strategy::last_failures() const {
   if (this == &detail::default_strategy()) return default_failures;
   std::lock_guard lock(state_->failures_mutex);
-  return state_->failures;
+  std::vector<ReplicaFailure> failures;
+  for (std::size_t i = 0; i < state_->failures.size(); ++i)
+    if (const std::exception_ptr& error = state_->failures[i])
+      failures.push_back({static_cast<int>(i), error, detail::message_of(error)});
+  return failures;
 }
 
 void Strategy::remember(const std::shared_ptr<detail::VariableState>& variable) {
@@ -155,19 +159,12 @@ void run_default(const std::function<void(ReplicaContext&, int)>& job) {
 void Strategy::run_replicas(const std::function<void(ReplicaContext&, int)>& job) {
   extended().in_cross_replica_context("run", [&] {
     if (this == &detail::default_strategy()) return run_default(job);
-    std::vector<ReplicaFailure> failures;
-    auto keep = [&] {
+    {
       std::lock_guard lock(state_->failures_mutex);
-      state_->failures = std::move(failures);
-    };
-    try {
-      detail::ReplicaRun run(*this, *state_);
-      state_->run_on_replicas([&](int i) { run.run_replica(i, job); }, &failures);
-    } catch (...) {
-      keep();
-      throw;
+      std::ranges::fill(state_->failures, nullptr);
     }
-    keep();
+    detail::ReplicaRun run(*this, *state_);
+    state_->run_on_replicas([&](int i) { run.run_replica(i, job); }, detail::OfFailures::told);
   });
 }
 

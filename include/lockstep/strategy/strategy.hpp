@@ -166,8 +166,9 @@ class Strategy {
   ///
   /// @return the results merged leaf by leaf: containers keep their structure, leaves become PerReplica with
   /// one component per local replica (also with one replica), a variable stays the variable; void stays void.
-  /// @throws what the lowest failing replica's function threw, unchanged; last_failures() has all. Replicas
-  /// waiting for it are released and the strategy is usable again.
+  /// @throws what the lowest failing replica's function threw, unchanged, when all functions have returned,
+  /// late ones too; last_failures() has all. Replicas waiting for it are released and the strategy is usable
+  /// again.
   /// @throws InvalidArgument  a distributed argument has another number of components; results differ in
   /// structure.
   /// @throws ContextError  in a replica function (nested run); replicas make a different number of merge
@@ -288,8 +289,8 @@ class Strategy {
   }
 
   /// Every replica that failed in the last `run` of this strategy, lowest first; empty after a run without
-  /// failures. Replicas that were only released are not listed. Of the default strategy: of this thread's
-  /// last `run`.
+  /// failures. Of a run that is under way, on another thread: those that have failed so far. Replicas that
+  /// were only released are not listed. Of the default strategy: of this thread's last `run`.
   std::vector<ReplicaFailure> last_failures() const;
 
   /// "MirroredStrategy", for messages.
