@@ -79,6 +79,15 @@ using decayed_t =
 template <class T, class F>
 auto map_leaves(const T& nest, F&& f);
 
+/// Sets a member of a struct to what it was mapped to.
+template <class Member, class Mapped>
+void set_member(Member& member, Mapped&& mapped) {
+  static_assert(std::is_assignable_v<Member&, Mapped>,
+                "a LOCKSTEP_NEST struct keeps its type when it is reduced, which makes Tensors of numbers: "
+                "declare its members as Tensors, with Tensor::scalar(...) for numbers");
+  member = std::forward<Mapped>(mapped);
+}
+
 template <class Tuple, class F, std::size_t... I>
 auto map_tuple(const Tuple& tuple, F& f, std::index_sequence<I...>) {
   if constexpr (requires { tuple.first; }) {
@@ -114,7 +123,7 @@ auto map_leaves(const T& nest, F&& f) {
     return nest ? std::optional<Mapped>(map_leaves(*nest, f)) : std::optional<Mapped>();
   } else if constexpr (RecordNest<T>) {
     T result = nest;
-    std::apply([&](auto&... member) { ((member = map_leaves(member, f)), ...); },
+    std::apply([&](auto&... member) { (set_member(member, map_leaves(member, f)), ...); },
                lockstep_nest_members(result));
     return result;
   } else {
