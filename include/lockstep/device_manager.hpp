@@ -9,6 +9,8 @@
 #include <lockstep/detail/thread_guard.hpp>
 #include <lockstep/device.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 /// Enumerates, describes and opens the devices of this process. One instance, never destroyed, so that
@@ -74,3 +76,5 @@ class [[nodiscard]] DeviceScope : public detail::ThreadGuard<DeviceScope> {
 };
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

@@ -3,6 +3,8 @@
 #include <functional>
 #include <string_view>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 /// Takes what the library has to say: a line without its end.
@@ -16,3 +18,5 @@ using LogSink = std::function<void(std::string_view message)>;
 LogSink set_log_sink(LogSink sink);
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

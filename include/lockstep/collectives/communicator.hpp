@@ -13,6 +13,8 @@
 #include <lockstep/stream.hpp>
 #include <lockstep/tensor_view.hpp>
 
+#pragma GCC visibility push(default)
+
 struct ncclComm;
 
 namespace lockstep {
@@ -170,3 +172,5 @@ class Communicator {
 };
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string_view>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 /// Which library carries collectives between GPUs. `nccl` without GPUs warns and falls back; host replicas
@@ -33,3 +35,5 @@ struct CommunicationOptions {
 };
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

@@ -11,6 +11,8 @@
 #include <lockstep/detail/saved_structure.hpp>
 #include <lockstep/detail/tensor_nest.hpp>
 
+#pragma GCC visibility push(default)
+
 /// The user's functions as functions of lists of tensors.
 namespace lockstep {
 
@@ -201,3 +203,5 @@ PipelineHandle read_pipeline(std::vector<std::filesystem::path> paths, const Rea
 
 }  // namespace detail
 }  // namespace lockstep
+
+#pragma GCC visibility pop

@@ -14,6 +14,8 @@
 
 #include <lockstep/dtype.hpp>
 
+#pragma GCC visibility push(default)
+
 /// What counts as a nest: tuples, pairs, arrays, vectors (of anything but host scalars), string-keyed maps,
 /// optionals, and user structs registered with LOCKSTEP_NEST. Everything else is a leaf.
 namespace lockstep::detail {
@@ -219,6 +221,8 @@ std::string describe_structure(const T& nest) {
 }
 
 }  // namespace lockstep::detail
+
+#pragma GCC visibility pop
 
 /// Makes a struct a nest of the named members: `LOCKSTEP_NEST(Batch, images, labels)` beside the struct, in
 /// its namespace; at most 342 of them. `run` gives a `PerReplica<Batch>`; reductions work member by member,

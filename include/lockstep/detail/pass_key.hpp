@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#pragma GCC visibility push(default)
+
 /// Which of a pipeline's passes one is.
 namespace lockstep::detail {
 
@@ -65,3 +67,5 @@ class PassKey {
 };
 
 }  // namespace lockstep::detail
+
+#pragma GCC visibility pop

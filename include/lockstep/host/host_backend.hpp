@@ -4,6 +4,8 @@
 
 #include <lockstep/backend/backend.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep::host {
 
 /// The CPU backend: devices CPU:0 to CPU:4095 in one process, all in host memory. Work is done by the
@@ -13,3 +15,5 @@ namespace lockstep::host {
 std::unique_ptr<backend::Backend> make_backend();
 
 }  // namespace lockstep::host
+
+#pragma GCC visibility pop

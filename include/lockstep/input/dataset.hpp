@@ -17,6 +17,8 @@
 #include <lockstep/input/dataset_iterator.hpp>
 #include <lockstep/input/parallel_options.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 namespace detail {
@@ -255,3 +257,5 @@ TypedDataset<E> Dataset::as() const {
 }
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

@@ -5,6 +5,8 @@
 
 #include <lockstep/metrics/metric.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep::metrics {
 
 /// How often each class was taken for each, as tf.math.confusion_matrix counts.
@@ -27,3 +29,5 @@ class ConfusionMatrix : public Metric {
 };
 
 }  // namespace lockstep::metrics
+
+#pragma GCC visibility pop

@@ -8,6 +8,8 @@
 #include <lockstep/values/indexed_slices.hpp>
 #include <lockstep/values/variable.hpp>
 
+#pragma GCC visibility push(default)
+
 /// Metrics over a run or an epoch, on sync-on-read variables.
 namespace lockstep::metrics {
 
@@ -65,3 +67,5 @@ class Metric {
 };
 
 }  // namespace lockstep::metrics
+
+#pragma GCC visibility pop

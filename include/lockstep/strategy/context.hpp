@@ -8,6 +8,8 @@
 #include <lockstep/detail/thread_guard.hpp>
 #include <lockstep/device_manager.hpp>
 
+#pragma GCC visibility push(default)
+
 /// Which strategy and context the current thread is in. Each thread has its own; a new thread starts in the
 /// default context.
 namespace lockstep {
@@ -116,3 +118,5 @@ class [[nodiscard]] StrategyScope {
 };
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

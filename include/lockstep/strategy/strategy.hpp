@@ -28,6 +28,8 @@
 #include <lockstep/values/reduce_value.hpp>
 #include <lockstep/values/sharded_tensor.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 namespace cluster {
@@ -578,3 +580,5 @@ auto make_numpy_dataset(const T& arrays, Strategy& strategy) {
 }
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

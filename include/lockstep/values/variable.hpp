@@ -17,6 +17,8 @@
 #include <lockstep/tensor.hpp>
 #include <lockstep/values/per_replica.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 class ReplicaContext;
@@ -223,3 +225,5 @@ struct VariableState {
 }  // namespace detail
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop
