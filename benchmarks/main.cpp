@@ -143,7 +143,7 @@ int main(int argc, char** argv) {
     failure = error.what();
   }
   std::cerr << "lockstep_bench: " << failure << '\n';
-  if (status == ExitStatus::usage) std::cerr << usage();
+  if (status == ExitStatus::usage) std::cerr << "lockstep_bench --help lists the collectives and options.\n";
   if (json) {
     json->add_error(failure);
     finish(json);

@@ -38,10 +38,24 @@ struct RawOptions {
 
 constexpr int kMost = std::numeric_limits<int>::max();
 
+// As CLI::Range, which adds "INT in [1 - 2147483647]" to each line of the help.
+CLI::Validator whole_number(int least, int most = kMost) {
+  const auto check = [least, most](const std::string& text) {
+    int value = 0;
+    const char* const end = text.data() + text.size();
+    const auto [rest, error] = std::from_chars(text.data(), end, value);
+    if (error == std::errc() && rest == end && least <= value && value <= most) return std::string();
+    return concat("'", text, "' is not a whole number from ", least,
+                  most == kMost ? concat(" up") : concat(" to ", most));
+  };
+  return CLI::Validator(check, "");
+}
+
 void declare(CLI::App& app, Options& options, RawOptions& raw) {
   // getopt, which nccl-tests uses, lets the last one win.
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  const CLI::Range at_least_0(0, kMost), at_least_1(1, kMost), zero_or_one(0, 1);
+  const CLI::Validator at_least_0 = whole_number(0), at_least_1 = whole_number(1),
+                       zero_or_one = whole_number(0, 1), zero_to_three = whole_number(0, 3);
 
   app.add_option("collective", options.collective, "what to measure");
   app.add_option("-t,--nthreads", raw.threads, "threads [1, or one per replica]")->check(at_least_1);
@@ -67,7 +81,7 @@ void declare(CLI::App& app, Options& options, RawOptions& raw) {
   app.add_option(
          "-z,--blocking", raw.blocking,
          "after each iteration: 0 nothing, 1 wait and barrier, 2 wait, 3 wait and untimed barrier [0]")
-      ->check(CLI::Range(0, 3));
+      ->check(zero_to_three);
   app.add_option("-y,--stream_null", raw.stream_null, "only 0");
   app.add_option("-T,--timeout", options.timeout_seconds, "seconds for one operation [off]")
       ->check(at_least_0);
@@ -75,7 +89,7 @@ void declare(CLI::App& app, Options& options, RawOptions& raw) {
   app.add_option("-C,--report_cputime", raw.report_cpu_time, "1: report the time of the calls alone [0]")
       ->check(zero_or_one);
   app.add_option("-a,--average", raw.average, "time over ranks: 0 rank 0's, 1 mean, 2 min, 3 max [1]")
-      ->check(CLI::Range(0, 3));
+      ->check(zero_to_three);
   app.add_option("-R,--local_register", raw.local_register, "only 0");
   app.add_option("-x,--cta_policy", raw.cta_policy, "only -1 or 0");
   app.add_option("-D,--device_implementation", raw.device_implementation, "only 0");
@@ -86,7 +100,7 @@ void declare(CLI::App& app, Options& options, RawOptions& raw) {
                  "write JSON here; an existing file is kept, .0, .1, ... is appended");
   app.add_option("-M,--memory", raw.report_memory, "1: report the memory used [0]")->check(zero_or_one);
   app.add_option("-u,--unalign", options.unalign, "misalign buffers by so many elements [0]")
-      ->check(CLI::Range(0, 1 << 20));
+      ->check(whole_number(0, 1 << 20));
   app.add_option("-I,--per_iter_timing", raw.per_iteration, "1: time each iteration, adds four columns [0]");
   app.add_option("-K,--per_iter_skip", options.per_iteration_skip,
                  "iterations at the start that -I's columns leave out [0]");
@@ -215,12 +229,18 @@ void set_sizes(Options& options, const RawOptions& raw) {
                                    : "-i (--stepbytes) 0 never reaches -e (--maxbytes)");
 }
 
+// The library's own: "float32", "mean".
+template <class Value>
+std::string_view name_of(Value value) {
+  return name(value);
+}
+
 template <class Value>
 std::vector<Value> choose(std::span<const Value> known, const std::string& text, const char* flag) {
   std::vector<Value> chosen;
   std::string names;
   for (const Value value : known) {
-    if (text == bench_name(value) || text == "all") chosen.push_back(value);
+    if (text == bench_name(value) || text == name_of(value) || text == "all") chosen.push_back(value);
     names += concat(bench_name(value), " ");
   }
   if (chosen.empty()) fail(ExitStatus::usage, concat(flag, " '", text, "' is none of: ", names, "all"));

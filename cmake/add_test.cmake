@@ -27,7 +27,7 @@ function(lockstep_add_test name)
   # Tests may look at private headers, as "host/host_stream.hpp".
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src")
   target_compile_definitions(${target} PRIVATE LOCKSTEP_TEST_BACKEND_${BACKEND})
-  target_link_libraries(${target} PRIVATE ${arg_LIBRARIES} lockstep::lockstep lockstep_build Catch2::Catch2WithMain)
+  target_link_libraries(${target} PRIVATE lockstep::internal ${arg_LIBRARIES} lockstep_build Catch2::Catch2WithMain)
   # Line tables do for tests; with all of the debug information they compile half as long again.
   target_compile_options(${target} PRIVATE $<$<AND:$<CONFIG:Debug>,$<CXX_COMPILER_ID:GNU,Clang>>:-g1>)
 

@@ -11,6 +11,11 @@ if(LOCKSTEP_HAS_NCCL)
 endif()
 install(EXPORT lockstep-targets NAMESPACE lockstep:: DESTINATION "${package_dir}")
 
+if(TARGET lockstep_bench)
+  install(TARGETS lockstep_bench)
+endif()
+install(FILES LICENSE README.md .github/CHANGELOG.md DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+
 configure_package_config_file(
   cmake/lockstep-config.cmake.in "${PROJECT_BINARY_DIR}/lockstep-config.cmake" INSTALL_DESTINATION "${package_dir}")
 # Until 1.0 a minor version may change the interface.

@@ -50,7 +50,7 @@ backend::Backend& DeviceManager::find_device(const Device& device, const char* o
     }
     LOCKSTEP_EXPECTS(false, NotFound, operation, ": this process has no device ", device,
                      ". Its devices are: ", existing.empty() ? "none" : existing,
-                     ". Any CPU:k exists on request.");
+                     ". CPUs up to CPU:4095 exist on request.");
   }
   return *backend;
 }

@@ -3,6 +3,7 @@
 #include <cctype>
 #include <string_view>
 
+#include <lockstep/dtype.hpp>
 #include <lockstep/error.hpp>
 
 namespace lockstep::detail {
@@ -37,18 +38,23 @@ std::string_view device_in(std::string_view message) {
   return {};
 }
 
+/// Of a space and the dtype that the text begins with; 0 where it begins with none.
+std::size_t length_of_dtype(std::string_view text) {
+  const std::string_view word = text.substr(0, text.find_first_of(" .,;:)'"));
+  for (int dtype = 0; dtype < kNumDTypes; ++dtype)
+    if (word == name(static_cast<DType>(dtype))) return 1 + word.size();
+  return 0;
+}
+
 /// All shapes, "[2, 3]", each with the dtype that follows it.
 std::string operands_in(std::string_view message) {
-  constexpr std::array<std::string_view, 5> kDTypes{"float", "bfloat", "int", "uint", "bool"};
   std::string operands;
   for (std::size_t begin = 0; (begin = message.find('[', begin)) != message.npos; ++begin) {
     std::size_t end = message.find_first_not_of("0123456789, ?", begin + 1);
     if (end == message.npos || message[end] != ']') continue;
     ++end;
     const std::string_view rest = message.substr(end);
-    const auto is_next = [rest](std::string_view dtype) { return rest.substr(1).starts_with(dtype); };
-    if (rest.starts_with(' ') && std::any_of(kDTypes.begin(), kDTypes.end(), is_next))
-      end = std::min(message.find_first_of(" .,;:)'", end + 1), message.size());
+    if (rest.starts_with(' ')) end += length_of_dtype(rest.substr(1));
     if (!operands.empty()) operands += ", ";
     operands += message.substr(begin, end - begin);
   }

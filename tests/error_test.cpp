@@ -73,6 +73,8 @@ TEST_CASE("an error's context has what its message says", "[error][host]") {
   CHECK(context_of("matmul on GPU:13: [] by [2, ?].").operands == "[], [2, ?]");
   CHECK(context_of("The variable was moved from.").operation.empty());
   CHECK(context_of("The variable was moved from.").hint.empty());
+  CHECK(context_of("fill: [2] float8_e4m3, [3] bool; [4] integers.").operands ==
+        "[2] float8_e4m3, [3] bool, [4]");
   CHECK(context_of("").operation.empty());
   CHECK(context_of("[").operands.empty());
   CHECK(context_of("CPU:").device.empty());

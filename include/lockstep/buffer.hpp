@@ -6,6 +6,8 @@
 
 #include <lockstep/stream.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 /// Bytes on one device, allocated and freed in stream order. Move only. Aligned to at least 256 bytes.
@@ -51,3 +53,5 @@ class Buffer {
 };
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 enum class DeviceKind : std::uint8_t { cpu, gpu };
@@ -75,6 +77,8 @@ struct DeviceInfo {
 enum class PeerLink : std::uint8_t { none, same_device, shared_memory, pcie, nvlink };
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop
 
 template <>
 struct std::hash<lockstep::Device> {

@@ -9,6 +9,8 @@
 #include <lockstep/detail/thread_guard.hpp>
 #include <lockstep/device.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 /// Enumerates, describes and opens the devices of this process. One instance, never destroyed, so that
@@ -23,8 +25,8 @@ class DeviceManager {
   explicit DeviceManager(std::vector<std::unique_ptr<backend::Backend>> backends);
 
   /// Devices of a kind that are used when nobody names any, in order. CPUs: one, or as many as
-  /// set_virtual_devices("CPU:0", n) or the environment's LOCKSTEP_HOST_DEVICES made; any CPU:k exists on
-  /// request. No driver or no GPU: empty.
+  /// set_virtual_devices("CPU:0", n) or the environment's LOCKSTEP_HOST_DEVICES made; any CPU:k below
+  /// 4096 exists on request. No driver or no GPU: empty.
   std::vector<Device> devices(DeviceKind kind);
   /// @throws NotFound  there is no such device; the message lists those there are.
   DeviceInfo info(const Device& device);
@@ -33,7 +35,7 @@ class DeviceManager {
   /// Makes n replicas' devices of one physical device, before its first use.
   /// @throws ContextError  the device, or one that would get another index, is in use already.
   /// @throws NotFound  there is no such device.
-  /// @throws InvalidArgument  n < 1.
+  /// @throws InvalidArgument  n < 1, or more CPUs than there can be.
   void set_virtual_devices(const Device& device, int n);
 
   /// For the layers below strategies: opens on first use. The reference is valid until the process ends.
@@ -78,3 +80,5 @@ class [[nodiscard]] DeviceScope : public detail::ThreadGuard<DeviceScope> {
 };
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

@@ -10,6 +10,8 @@
 
 #include <lockstep/detail/small_float.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 /// Element types. The values are stable and used as table indices; never cast them to another library's
@@ -133,3 +135,5 @@ using accumulator_t = std::conditional_t<
 DType accumulator_dtype(DType dtype);
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

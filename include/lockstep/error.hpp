@@ -9,6 +9,8 @@
 
 #include <lockstep/detail/concat.hpp>
 
+#pragma GCC visibility push(default)
+
 /// Exceptions. Everything the library throws derives from `lockstep::Error`. Its message answers five
 /// questions: what was attempted, where, with what, why it failed, what to do.
 namespace lockstep {
@@ -136,6 +138,8 @@ template <class Kind>
 }  // namespace detail
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop
 
 /// Throws `Kind` with the concatenated parts as its message unless `condition` holds. For errors of the
 /// caller's.

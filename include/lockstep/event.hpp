@@ -3,6 +3,8 @@
 #include <lockstep/backend/handles.hpp>
 #include <lockstep/device.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 class StreamRef;
@@ -45,3 +47,5 @@ class Event : public EventRef {
 };
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

@@ -35,8 +35,10 @@
 #include <lockstep/input/readers.hpp>
 #include <lockstep/input/sharding.hpp>
 #include <lockstep/input/tensor_spec.hpp>
+#include <lockstep/log.hpp>
 #include <lockstep/memory.hpp>
 #include <lockstep/metrics/accuracy.hpp>
+#include <lockstep/metrics/confusion_matrix.hpp>
 #include <lockstep/metrics/mean.hpp>
 #include <lockstep/metrics/metric.hpp>
 #include <lockstep/metrics/sum.hpp>

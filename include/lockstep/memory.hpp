@@ -7,6 +7,8 @@
 
 #include <lockstep/device.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 namespace backend {
@@ -46,3 +48,5 @@ class PinnedBuffer {
 };
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

@@ -7,6 +7,8 @@
 #include <lockstep/shape.hpp>
 #include <lockstep/tensor.hpp>
 
+#pragma GCC visibility push(default)
+
 /// What examples, metrics and optimizers need; not an array library. Every call makes a new tensor on its
 /// operands' device, enqueued on that device's current stream. @throws InvalidArgument for shapes, dtypes or
 /// devices that do not fit: names both.
@@ -59,3 +61,5 @@ std::pair<Tensor, Tensor> softmax_cross_entropy(const Tensor& logits, const Tens
 Tensor in_top_k(const Tensor& logits, const Tensor& labels, std::int64_t k);
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

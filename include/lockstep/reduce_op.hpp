@@ -5,6 +5,8 @@
 
 #include <lockstep/dtype.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 /// How values are combined. `mean` is the sum divided by the number of contributions: replicas without an
@@ -27,3 +29,5 @@ DType reduced_dtype(ReduceOp op, DType dtype);
 std::ostream& operator<<(std::ostream& out, ReduceOp op);
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

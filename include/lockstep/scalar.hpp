@@ -7,6 +7,8 @@
 #include <lockstep/detail/saturate_cast.hpp>
 #include <lockstep/dtype.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 /// A number on the host, kept exactly: a double, or a 64-bit integer. Takes the dtype of the tensor it meets,
@@ -62,3 +64,5 @@ class Scalar {
 };
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 /// Extents of a tensor, row-major. A value; no allocation. Rank 0 is a scalar with one element.
@@ -97,3 +99,5 @@ class Axes {
 };
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

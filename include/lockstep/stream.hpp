@@ -4,6 +4,8 @@
 #include <lockstep/detail/thread_guard.hpp>
 #include <lockstep/device.hpp>
 
+#pragma GCC visibility push(default)
+
 struct CUstream_st;
 
 namespace lockstep {
@@ -86,3 +88,5 @@ class [[nodiscard]] StreamScope : public detail::ThreadGuard<StreamScope> {
 };
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

@@ -19,6 +19,8 @@
 #include <lockstep/stream.hpp>
 #include <lockstep/tensor_view.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 /// A typed, shaped array on one device.
@@ -235,3 +237,5 @@ std::vector<T> Tensor::to_vector() const {
 }
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

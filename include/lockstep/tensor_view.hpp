@@ -8,6 +8,8 @@
 #include <lockstep/dtype.hpp>
 #include <lockstep/shape.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 /// Typed, shaped bytes that somebody else owns. Cheap to copy; says nothing about when the bytes may be
@@ -41,3 +43,5 @@ struct TensorView {
 };
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

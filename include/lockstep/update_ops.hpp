@@ -4,6 +4,8 @@
 
 #include <lockstep/tensor.hpp>
 
+#pragma GCC visibility push(default)
+
 /// Optimizer steps: each updates one tensor and its moments in place, in one pass over the memory, enqueued
 /// on the tensor's device's current stream. For a variable, call them in `extended().update`.
 ///
@@ -42,3 +44,5 @@ void adam_update_(Tensor& variable, const Tensor& gradient, Tensor first_moment,
                   std::int64_t step, const AdamOptions& options = {});
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

@@ -36,22 +36,25 @@ struct List {
 /// "all_reduce(sum) on replica 2 (CPU:2): tensor 1 of 3: ".
 struct CollectiveChecks::Place {
   std::string_view operation;
+  std::string_view member;
   int rank;
   const Device& device;
   std::size_t tensor;
   std::size_t num_tensors;
 
   friend std::ostream& operator<<(std::ostream& out, const Place& place) {
-    out << place.operation << " on replica " << place.rank << " (" << place.device << "): ";
+    out << place.operation << " on " << place.member << ' ' << place.rank << " (" << place.device << "): ";
     if (place.num_tensors > 1) out << "tensor " << place.tensor << " of " << place.num_tensors << ": ";
     return out;
   }
+  /// place.on_every("Pass the same root").
+  std::string on_every(const char* what) const { return concat(what, " on every ", member); }
 };
 
 namespace {
 
 template <class Place, class... Parts>
-[[noreturn]] void mismatch(const SourceLocation& location, const Place& place, const char* hint,
+[[noreturn]] void mismatch(const SourceLocation& location, const Place& place, const std::string& hint,
                            const Parts&... parts) {
   raise<CollectiveMismatch>(location, concat(place, parts..., ". ", hint, "."),
                             {.operation = std::string(place.operation),
@@ -117,7 +120,7 @@ void CollectiveChecks::run(std::span<const Arrival* const> arrivals) {
   const std::string_view operation = arrivals.front()->operation;
   std::size_t num_tensors = 1;
   const auto place = [&](std::size_t rank, std::size_t tensor) {
-    return Place{operation, static_cast<int>(rank), devices_[rank], tensor, num_tensors};
+    return Place{operation, member_, static_cast<int>(rank), devices_[rank], tensor, num_tensors};
   };
 
   for (std::size_t rank = 0; rank < arrivals.size(); ++rank)
@@ -157,37 +160,38 @@ void CollectiveChecks::run(std::span<const Arrival* const> arrivals) {
 // Options, root and destinations, structure.
 void CollectiveChecks::check_agreement(const CollectiveCall& call, const CollectiveCall& first,
                                        const Place& place) const {
-  LOCKSTEP_MATCHES(call.deterministic == first.deterministic, place, "Pass the same options on every replica",
-                   "deterministic = ", call.deterministic ? "true" : "false", " differs from replica 0's ",
-                   first.deterministic ? "true" : "false");
+  LOCKSTEP_MATCHES(call.deterministic == first.deterministic, place, place.on_every("Pass the same options"),
+                   "deterministic = ", call.deterministic ? "true" : "false", " differs from ", member_,
+                   " 0's ", first.deterministic ? "true" : "false");
   if (call.has_root()) {
-    LOCKSTEP_MATCHES(call.root == first.root, place, "Pass the same root on every replica", "root ",
-                     call.root, " differs from replica 0's ", first.root);
+    LOCKSTEP_MATCHES(call.root == first.root, place, place.on_every("Pass the same root"), "root ", call.root,
+                     " differs from ", member_, " 0's ", first.root);
     LOCKSTEP_EXPECTS(0 <= call.root && call.root < static_cast<int>(devices_.size()), InvalidArgument, place,
-                     "root ", call.root, " is not one of the ", devices_.size(),
-                     " replicas. Roots are replica indices, counted from 0 in the order of the devices.");
+                     "root ", call.root, " is not one of the ", devices_.size(), ' ', member_,
+                     "s. Roots are ", member_, " indices, counted from 0 in the order of the devices.");
   }
   if (call.collective == Collective::send_recv) {
     LOCKSTEP_MATCHES(std::ranges::equal(call.destinations, first.destinations), place,
-                     "Pass the same destinations on every replica", "destinations ", List{call.destinations},
-                     " differ from replica 0's ", List{first.destinations});
+                     place.on_every("Pass the same destinations"), "destinations ", List{call.destinations},
+                     " differ from ", member_, " 0's ", List{first.destinations});
     check_destinations(call.destinations, place);
   }
 }
 
 void CollectiveChecks::check_destinations(std::span<const int> destinations, const Place& place) const {
   LOCKSTEP_EXPECTS(destinations.size() == devices_.size(), InvalidArgument, place, destinations.size(),
-                   " destinations for ", devices_.size(),
-                   " replicas. Pass one for each, -1 for those that send nothing.");
+                   " destinations for ", devices_.size(), ' ', member_,
+                   "s. Pass one for each, -1 for those that send nothing.");
   for (std::size_t rank = 0; rank < destinations.size(); ++rank) {
     const int destination = destinations[rank];
     LOCKSTEP_EXPECTS(-1 <= destination && destination < static_cast<int>(devices_.size()), InvalidArgument,
-                     place, "destination ", destination, " of replica ", rank, " is not one of the ",
-                     devices_.size(), " replicas. Pass a replica's index, or -1 to send nothing.");
+                     place, "destination ", destination, " of ", member_, ' ', rank, " is not one of the ",
+                     devices_.size(), ' ', member_, "s. Pass a ", member_,
+                     "'s index, or -1 to send nothing.");
     const auto earlier = destinations.first(rank);
     const auto twice = std::ranges::find(earlier, destination);
-    LOCKSTEP_EXPECTS(destination < 0 || twice == earlier.end(), InvalidArgument, place, "replicas ",
-                     twice - earlier.begin(), " and ", rank, " both send to replica ", destination,
+    LOCKSTEP_EXPECTS(destination < 0 || twice == earlier.end(), InvalidArgument, place, member_, "s ",
+                     twice - earlier.begin(), " and ", rank, " both send to ", member_, ' ', destination,
                      ". Name each once; gather sends to one from all.");
   }
 }
@@ -197,33 +201,35 @@ void CollectiveChecks::check_batch(const CollectiveCall& call, const CollectiveC
                                    const Place& place) const {
   const RankBatch& batch = *call.batch;
   if (call.collective == Collective::send_recv) {
-    LOCKSTEP_EXPECTS(call.sends() || batch.inputs.empty(), InvalidArgument, place,
-                     "inputs on a replica that sends to none. Pass none.");
-    LOCKSTEP_EXPECTS(call.receives() || batch.outputs.empty(), InvalidArgument, place,
-                     "outputs on a replica that none sends to. Pass none.");
+    LOCKSTEP_EXPECTS(call.sends() || batch.inputs.empty(), InvalidArgument, place, "inputs on a ", member_,
+                     " that sends to none. Pass none.");
+    LOCKSTEP_EXPECTS(call.receives() || batch.outputs.empty(), InvalidArgument, place, "outputs on a ",
+                     member_, " that none sends to. Pass none.");
   }
-  LOCKSTEP_EXPECTS(call.sends() || batch.inputs.empty(), InvalidArgument, place,
-                   "inputs on a replica other than root ", call.root, ", which only receives. Pass none.");
+  LOCKSTEP_EXPECTS(call.sends() || batch.inputs.empty(), InvalidArgument, place, "inputs on a ", member_,
+                   " other than root ", call.root, ", which only receives. Pass none.");
   LOCKSTEP_EXPECTS(call.receives() || call.collective == Collective::broadcast || batch.outputs.empty(),
-                   InvalidArgument, place, "outputs on a replica other than root ", call.root,
+                   InvalidArgument, place, "outputs on a ", member_, " other than root ", call.root,
                    ", which only sends. Pass none.");
   LOCKSTEP_EXPECTS(!call.sends() || batch.outputs.size() == batch.inputs.size() ||
                        (batch.outputs.empty() && !call.receives()),
                    InvalidArgument, place, batch.inputs.size(), " inputs and ", batch.outputs.size(),
                    " outputs. Pass one output for each input.");
   LOCKSTEP_MATCHES((!call.sends() && !call.receives()) || call.tensors().size() == reference.tensors().size(),
-                   place, "Pass equal batches on every replica", call.tensors().size(),
-                   " tensors differ from replica ", reference.batch->rank, "'s ", reference.tensors().size());
+                   place, place.on_every("Pass equal batches"), call.tensors().size(),
+                   " tensors differ from ", member_, ' ', reference.batch->rank, "'s ",
+                   reference.tensors().size());
   LOCKSTEP_MATCHES(batch.structure == reference.batch->structure, place,
-                   "Pass the same keys and lengths on every replica", "nest ", batch.structure,
-                   " differs from replica ", reference.batch->rank, "'s ", reference.batch->structure);
+                   place.on_every("Pass the same keys and lengths"), "nest ", batch.structure,
+                   " differs from ", member_, ' ', reference.batch->rank, "'s ", reference.batch->structure);
   // After what tells batches apart: by that the library's own packing chooses between the two.
-  LOCKSTEP_MATCHES(call.only_checks == reference.only_checks, place, "Make the same calls on every replica",
-                   call.only_checks ? "check_all_reduce" : "all_reduce", " differs from replica ",
+  LOCKSTEP_MATCHES(call.only_checks == reference.only_checks, place, place.on_every("Make the same calls"),
+                   call.only_checks ? "check_all_reduce" : "all_reduce", " differs from ", member_, ' ',
                    reference.batch->rank, "'s ", reference.only_checks ? "check_all_reduce" : "all_reduce");
   const auto rank = static_cast<std::size_t>(place.rank);
   LOCKSTEP_EXPECTS(&batch.stream.device_backend() == device_backends_[rank], InvalidArgument, place,
-                   "the stream is on ", batch.stream.device(), ". Pass a stream of the replica's device.");
+                   "the stream is on ", batch.stream.device(), ". Pass a stream of the ", member_,
+                   "'s device.");
 }
 
 // Against the same tensor of the reference rank.
@@ -231,18 +237,23 @@ void CollectiveChecks::check_against(const TensorView& tensor, const CollectiveC
                                      Place place) const {
   const TensorView& other = reference.tensors()[place.tensor];
   const int other_rank = reference.batch->rank;
+  const bool same_dtype = tensor.dtype == other.dtype;
   if (!reference.gathers()) {
-    LOCKSTEP_MATCHES(tensor.dtype == other.dtype && tensor.shape == other.shape, place,
-                     "Pass equal shapes on every replica, or use all_gather for ragged values", "shape ",
-                     Spec{tensor}, " differs from replica ", other_rank, "'s ", Spec{other});
+    LOCKSTEP_MATCHES(
+        tensor.shape == other.shape, place,
+        same_dtype ? concat(place.on_every("Pass equal shapes"), ", or use all_gather for ragged values")
+                   : place.on_every("Pass equal shapes and dtypes"),
+        "shape ", Spec{tensor}, " differs from ", member_, ' ', other_rank, "'s ", Spec{other});
   } else {
     LOCKSTEP_EXPECTS(tensor.shape.rank() > 0, InvalidArgument, place, Spec{tensor},
                      " has no axis to gather along. Pass tensors of rank 1 or more.");
-    LOCKSTEP_MATCHES(tensor.dtype == other.dtype && tensor.shape.rank() == other.shape.rank() &&
+    LOCKSTEP_MATCHES(tensor.shape.rank() == other.shape.rank() &&
                          std::equal(tensor.shape.begin() + 1, tensor.shape.end(), other.shape.begin() + 1),
-                     place, "Only the lengths of axis 0 may differ", "shape ", Spec{tensor},
-                     " differs from replica ", other_rank, "'s ", Spec{other});
+                     place, "Only the lengths of axis 0 may differ", "shape ", Spec{tensor}, " differs from ",
+                     member_, ' ', other_rank, "'s ", Spec{other});
   }
+  LOCKSTEP_MATCHES(same_dtype, place, place.on_every("Pass equal dtypes"), "dtype of ", Spec{tensor},
+                   " differs from ", member_, ' ', other_rank, "'s ", Spec{other});
   LOCKSTEP_EXPECTS(!reference.reduces() || !is_boolean(tensor.dtype), InvalidArgument, place, Spec{tensor},
                    " cannot be reduced. Cast it to an integer dtype first.");
   const std::int64_t n = static_cast<std::int64_t>(devices_.size());
@@ -252,7 +263,7 @@ void CollectiveChecks::check_against(const TensorView& tensor, const CollectiveC
 
 void CollectiveChecks::check_buffer(const TensorView& tensor, const Place& place) const {
   LOCKSTEP_EXPECTS(tensor.device == place.device, InvalidArgument, place, Spec{tensor}, " is on ",
-                   tensor.device, ". Move it to the replica's device.");
+                   tensor.device, ". Move it to the ", member_, "'s device.");
   LOCKSTEP_EXPECTS(tensor.is_contiguous(), InvalidArgument, place, Spec{tensor},
                    " is strided. Copy it to a contiguous tensor first, and the result back.");
   LOCKSTEP_EXPECTS(tensor.data != nullptr || tensor.size() == 0, InvalidArgument, place, Spec{tensor},
@@ -279,7 +290,7 @@ void CollectiveChecks::check_output(const CollectiveCall& call, const Collective
   const bool is_own = source.batch->rank == call.batch->rank;
   const std::string found =
       concat("the output is ", Spec{output}, ", where ",
-             is_own ? "the input" : concat("replica ", source.batch->rank, "'s input"), ' ', Spec{input},
+             is_own ? "the input" : concat(member_, ' ', source.batch->rank, "'s input"), ' ', Spec{input},
              " gives ", shape, ' ', dtype, call.divides() ? " (any shape of that size)" : "");
   LOCKSTEP_MATCHES(is_own, place, "Pass such an output", found);
   LOCKSTEP_EXPECTS(false, InvalidArgument, place, found, ". Pass such an output.");
@@ -332,9 +343,9 @@ void CollectiveChecks::check_overlap(std::string_view operation, bool may_be_in_
     for (const Interval* before : {last_written, last_read}) {
       const bool may_share = before == nullptr || (!interval.is_written && !before->is_written);
       LOCKSTEP_EXPECTS(may_share || interval.begin >= before->end, InvalidArgument, operation, ": an ",
-                       interval.is_written ? "output" : "input", " of replica ", interval.rank,
-                       " overlaps an ", before->is_written ? "output" : "input", " of replica ", before->rank,
-                       ". Pass separate buffers; ",
+                       interval.is_written ? "output" : "input", " of ", member_, ' ', interval.rank,
+                       " overlaps an ", before->is_written ? "output" : "input", " of ", member_, ' ',
+                       before->rank, ". Pass separate buffers; ",
                        may_be_in_place ? "only exactly in place may an output share its input's memory."
                                        : "this collective has no form in place.");
     }

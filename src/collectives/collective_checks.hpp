@@ -78,10 +78,10 @@ inline const CollectiveCall& call_of(const Arrival* arrival) {
 /// to arrive, so one at a time; allocates only while batches grow.
 class CollectiveChecks {
  public:
-  /// Both outlive this.
+  /// All outlive this. @param member  what messages call one of the group: "rank", "replica".
   CollectiveChecks(const std::vector<Device>& devices,
-                   const std::vector<backend::DeviceBackend*>& device_backends)
-      : devices_(devices), device_backends_(device_backends) {}
+                   const std::vector<backend::DeviceBackend*>& device_backends, std::string_view member)
+      : devices_(devices), device_backends_(device_backends), member_(member) {}
 
   /// @throws CollectiveMismatch, InvalidArgument, as Communicator says.
   void run(std::span<const Arrival* const> arrivals);
@@ -108,6 +108,7 @@ class CollectiveChecks {
 
   const std::vector<Device>& devices_;
   const std::vector<backend::DeviceBackend*>& device_backends_;
+  const std::string_view member_;
   std::vector<Interval> intervals_;
 };
 

@@ -11,22 +11,23 @@ namespace lockstep {
 
 using detail::Collective;
 
-Communicator Communicator::create(const std::vector<Device>& devices) {
+Communicator Communicator::create(const std::vector<Device>& devices) { return create(devices, "rank"); }
+
+Communicator Communicator::create(const std::vector<Device>& devices, std::string_view member) {
   LOCKSTEP_EXPECTS(!devices.empty(), InvalidArgument, "Communicator::create: no devices. Pass at least one.");
   std::vector<backend::DeviceBackend*> opened;
   for (std::size_t i = 0; i < devices.size(); ++i) {
     const auto before = devices.begin() + static_cast<std::ptrdiff_t>(i);
-    LOCKSTEP_EXPECTS(
-        std::find(devices.begin(), before, devices[i]) == before, InvalidArgument,
-        "Communicator::create: ", devices[i],
-        " is listed twice. For several replicas on one device make virtual devices of it first.");
+    LOCKSTEP_EXPECTS(std::find(devices.begin(), before, devices[i]) == before, InvalidArgument,
+                     "Communicator::create: ", devices[i], " is listed twice. For several ", member,
+                     "s on one device make virtual devices of it first.");
     LOCKSTEP_EXPECTS(devices[i].kind() == devices.front().kind(), InvalidArgument,
                      "Communicator::create: ", devices.front(), " and ", devices[i],
                      " are devices of two kinds. Pass devices of one kind.");
     opened.push_back(&DeviceManager::instance().open(devices[i]));
   }
   auto made = DeviceManager::instance().backend(devices.front().kind()).create_communicator(opened);
-  return Communicator(std::make_unique<Impl>(devices, std::move(opened), std::move(made)));
+  return Communicator(std::make_unique<Impl>(devices, std::move(opened), std::move(made), member));
 }
 
 Communicator Communicator::adopt(std::span<ncclComm* const> communicators) {
@@ -44,7 +45,7 @@ Communicator Communicator::adopt(std::span<ncclComm* const> communicators) {
     opened.push_back(&manager.open(devices.back()));
   }
   auto made = backend.adopt_communicators(opened, natives);
-  return Communicator(std::make_unique<Impl>(devices, std::move(opened), std::move(made)));
+  return Communicator(std::make_unique<Impl>(devices, std::move(opened), std::move(made), "rank"));
 }
 
 Communicator::Communicator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

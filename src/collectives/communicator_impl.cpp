@@ -14,10 +14,11 @@ namespace lockstep {
 using detail::Collective;
 using detail::CollectiveCall;
 
-std::vector<std::string> Communicator::Impl::labels(const std::vector<Device>& devices) {
+std::vector<std::string> Communicator::Impl::labels(const std::vector<Device>& devices,
+                                                    std::string_view member) {
   std::vector<std::string> labels;
   for (const Device& device : devices)
-    labels.push_back(detail::concat("replica ", labels.size(), " (", device, ")"));
+    labels.push_back(detail::concat(member, ' ', labels.size(), " (", device, ")"));
   return labels;
 }
 
@@ -62,7 +63,7 @@ void Communicator::Impl::run_all(Collective collective, ReduceOp op, int root,
   LOCKSTEP_EXPECTS(
       (one_input || inputs.size() == n) && (one_output || outputs.size() == n) && streams.size() == n,
       InvalidArgument, operation, ": ", inputs.size(), " inputs, ", outputs.size(), " outputs and ",
-      streams.size(), " streams for ", n, " replicas. Pass one of each for each replica.");
+      streams.size(), " streams for ", n, ' ', member, "s. Pass one of each for each ", member, ".");
   std::lock_guard lock(mutex);
   all_batches.clear();
   for (std::size_t rank = 0; rank < n; ++rank) {

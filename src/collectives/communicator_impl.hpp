@@ -32,16 +32,17 @@ struct Communicator::Impl {
   };
 
   Impl(const std::vector<Device>& group, std::vector<backend::DeviceBackend*> opened,
-       std::unique_ptr<backend::CommunicatorBackend> made)
+       std::unique_ptr<backend::CommunicatorBackend> made, std::string_view member_)
       : devices(group),
         device_backends(std::move(opened)),
         backend(std::move(made)),
-        rendezvous(labels(group)),
-        checks(devices, device_backends),
+        member(member_),
+        rendezvous(labels(group, member), member),
+        checks(devices, device_backends, member),
         takes_messages(backend->shares_memory() && num_ranks() <= kMaxRanksOfMessages),
         scratch(group.size()) {}
 
-  static std::vector<std::string> labels(const std::vector<Device>& devices);
+  static std::vector<std::string> labels(const std::vector<Device>& devices, std::string_view member);
   Scratch& scratch_of(const RankBatch& batch) { return scratch[static_cast<std::size_t>(batch.rank)]; }
   int num_ranks() const { return static_cast<int>(devices.size()); }
 
@@ -74,6 +75,7 @@ struct Communicator::Impl {
   const std::vector<Device> devices;
   const std::vector<backend::DeviceBackend*> device_backends;
   const std::unique_ptr<backend::CommunicatorBackend> backend;
+  const std::string_view member;
   detail::Rendezvous rendezvous;
   detail::CollectiveChecks checks;
   std::vector<backend::Transfer> transfers;  // of the collective under way; set where all ranks meet

@@ -65,8 +65,9 @@ struct Rendezvous::Impl {
   enum class Failure : std::uint8_t { none, left, failed, timed_out, aborted };
   enum class Judgement : std::uint8_t { complete, open };
 
-  explicit Impl(std::vector<std::string> names)
+  Impl(std::vector<std::string> names, std::string_view member_)
       : labels(std::move(names)),
+        member(member_),
         slots{std::vector<Slot>(labels.size()), std::vector<Slot>(labels.size())},
         own(labels.size()) {
     for (int parity = 0; parity < 2; ++parity)
@@ -108,6 +109,7 @@ struct Rendezvous::Impl {
                                   std::string_view operation);
 
   const std::vector<std::string> labels;
+  const std::string_view member;
   std::array<std::vector<Slot>, 2> slots;
   std::array<std::vector<const Arrival*>, 2> arrivals;
   std::vector<Own> own;
@@ -132,7 +134,8 @@ struct Rendezvous::Impl {
   Parking parking;
 };
 
-Rendezvous::Rendezvous(std::vector<std::string> labels) : impl_(std::make_unique<Impl>(std::move(labels))) {}
+Rendezvous::Rendezvous(std::vector<std::string> labels, std::string_view member)
+    : impl_(std::make_unique<Impl>(std::move(labels), member)) {}
 Rendezvous::~Rendezvous() = default;
 
 int Rendezvous::num_ranks() const noexcept { return impl_->num_ranks(); }
@@ -153,10 +156,10 @@ bool Rendezvous::meet(const Turn& turn, std::span<const Arrival> arrivals, const
   const std::string_view operation = arrivals.front().operation;
   const std::uint64_t meeting =
       impl_->own[static_cast<std::size_t>(ranks.front())].next.load(std::memory_order_relaxed);
-  LOCKSTEP_EXPECTS(
-      !impl_->process.is_forked(), ContextError, operation,
-      ": this process is a fork of the one that the replicas run in, and has none of the others. "
-      "End it by _exit or exec, without calls that replicas make together.");
+  LOCKSTEP_EXPECTS(!impl_->process.is_forked(), ContextError, operation,
+                   ": this process is a fork of the one that the ", impl_->member,
+                   "s run in, and has none of the others. ", "End it by _exit or exec, without calls that ",
+                   impl_->member, "s make together.");
   // Nothing that the rank brings now may be looked at any more.
   if (impl_->has_failed.load(std::memory_order_seq_cst)) impl_->judge(meeting, ranks, operation);
 
@@ -231,8 +234,8 @@ void Rendezvous::Impl::enter(std::span<const int> ranks, std::string_view operat
     leave(ranks.first(i));
     LOCKSTEP_EXPECTS(false, ContextError, operation, ", call ",
                      call(mine.next.load(std::memory_order_relaxed)), ": two threads drive ",
-                     labels[static_cast<std::size_t>(ranks[i])],
-                     " at once. Drive each replica from one thread, or all of them from one.");
+                     labels[static_cast<std::size_t>(ranks[i])], " at once. Drive each ", member,
+                     " from one thread, or all of them from one.");
   }
 }
 
@@ -300,7 +303,7 @@ void Rendezvous::Impl::run_check(std::uint64_t meeting, const Check& check) noex
       const std::string& label = labels[static_cast<std::size_t>(other - all.begin())];
       LOCKSTEP_EXPECTS(false, CollectiveMismatch, "call ", call(meeting), ": ", label, " calls ",
                        (*other)->operation, " where ", labels.front(), " calls ", all.front()->operation,
-                       ". Make the same calls in the same order on every replica.");
+                       ". Make the same calls in the same order on every ", member, ".");
     }
     if (check) check(all);
   } catch (...) {
@@ -339,9 +342,9 @@ void Rendezvous::Impl::time_out(std::uint64_t meeting, std::string_view operatio
       return;
     }
     failure = Failure::timed_out;
-    failure_text = concat(operation, ", call ", call(meeting), ": not all replicas arrived within ",
+    failure_text = concat(operation, ", call ", call(meeting), ": not all ", member, "s arrived within ",
                           timeout.count(), " ms. Present: ", join(present), "; missing: ", join(absent),
-                          ". Make the same calls on every replica, or allow more time.");
+                          ". Make the same calls on every ", member, ", or allow more time.");
     failed_meeting = meeting;
   }
   parking.wake();
@@ -391,7 +394,7 @@ void Rendezvous::Impl::throw_failure(std::uint64_t meeting, std::span<const int>
   const std::string& label = labels[static_cast<std::size_t>(failed_rank)];
   raise<MissingRank>({__FILE__, __LINE__, __func__},
                      concat(operation, ", call ", call(meeting), ": ", label,
-                            " has returned without it. Make the same calls on every replica."),
+                            " has returned without it. Make the same calls on every ", member, "."),
                      {.operation = std::string(operation), .replica = failed_rank});
 }
 

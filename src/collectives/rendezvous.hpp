@@ -61,8 +61,9 @@ class Rendezvous {
   struct Impl;
 
  public:
-  /// @param labels  one per rank, for messages: "replica 2 (CPU:2)".
-  explicit Rendezvous(std::vector<std::string> labels);
+  /// @param labels  one per rank, for messages: "replica 2 (CPU:2)". @param member  outlives this: what
+  /// messages call one of them.
+  explicit Rendezvous(std::vector<std::string> labels, std::string_view member = "replica");
   ~Rendezvous();
 
   int num_ranks() const noexcept;

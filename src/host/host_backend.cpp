@@ -19,15 +19,18 @@ namespace {
 
 constexpr const char* kNumDevicesVariable = "LOCKSTEP_HOST_DEVICES";
 
+// More replicas than this, each a thread, are a typing error.
+constexpr int kMaxDevices = 4096;
+
 int num_devices_from_environment() {
   const char* const text = std::getenv(kNumDevicesVariable);
   if (text == nullptr || *text == '\0') return 1;
   int n = 0;
   const std::string_view view(text);
   const auto [end, error] = std::from_chars(view.begin(), view.end(), n);
-  LOCKSTEP_EXPECTS(error == std::errc() && end == view.end() && n >= 1, InvalidArgument,
+  LOCKSTEP_EXPECTS(error == std::errc() && end == view.end() && n >= 1 && n <= kMaxDevices, InvalidArgument,
                    "Enumerating CPUs: the environment variable ", kNumDevicesVariable, " is \"", view,
-                   "\". Set it to a whole number from 1 up, or unset it for one CPU.");
+                   "\". Set it to a whole number from 1 to ", kMaxDevices, ", or unset it for one CPU.");
   return n;
 }
 
@@ -53,7 +56,7 @@ class HostBackend final : public backend::Backend {
     if (!num_devices_) num_devices_ = num_devices_from_environment();
     return *num_devices_;
   }
-  bool has_device(int index) override { return index >= 0; }
+  bool has_device(int index) override { return index >= 0 && index < kMaxDevices; }
   DeviceInfo info(int index) override {
     return {.name = cpu_name(),
             .memory_bytes = total_memory_bytes(),
@@ -66,6 +69,8 @@ class HostBackend final : public backend::Backend {
   void set_virtual_devices(int index, int n) override {
     LOCKSTEP_EXPECTS(index == 0, Unsupported, "set_virtual_devices(\"CPU:", index, "\", ", n,
                      "): all CPU:k are one processor. Split CPU:0.");
+    LOCKSTEP_EXPECTS(n <= kMaxDevices, InvalidArgument, "set_virtual_devices(\"CPU:0\", ", n,
+                     "): each is a thread. Pass ", kMaxDevices, " at most.");
     num_devices_ = n;
   }
 

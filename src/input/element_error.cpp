@@ -14,9 +14,12 @@ template <class Kind>
 
 }  // namespace
 
-void raise_at_element(std::string_view what, std::int64_t index) {
-  const std::string place = concat(what, ": element ", index, ": ");
-  const auto text = [&](const std::exception& error) { return concat(place, error.what()); };
+void raise_at_element(std::string_view what, std::int64_t index, std::string_view file) {
+  const auto place = [&](std::string_view cause) {
+    const bool has_file = file.empty() || cause.find(file) != cause.npos;
+    return concat(what, ": ", has_file ? "" : file, has_file ? "" : ": ", "element ", index, ": ", cause);
+  };
+  const auto text = [&](const std::exception& error) { return place(error.what()); };
   try {
     throw;
   } catch (const NotFound& error) {
@@ -44,7 +47,7 @@ void raise_at_element(std::string_view what, std::int64_t index) {
   } catch (const std::exception& error) {
     raise_nested<Error>(text(error), {.location = {__FILE__, __LINE__, __func__}});
   } catch (...) {
-    raise_nested<Error>(concat(place, "an exception that is no std::exception."),
+    raise_nested<Error>(place("an exception that is no std::exception."),
                         {.location = {__FILE__, __LINE__, __func__}});
   }
 }

@@ -64,7 +64,7 @@ std::optional<FlatElement> FilesPass::next() {
       throw;
     } catch (...) {
       input_.reset();
-      raise_at_element(concat("Dataset::from_files: ", (*paths_)[file_++]), index);
+      raise_at_element("Dataset::from_files", index, concat((*paths_)[file_++]));
     }
   }
   return std::nullopt;

@@ -4,11 +4,12 @@
 
 namespace lockstep {
 
-Tensor load_npy(const std::filesystem::path& path) {
-  constexpr std::string_view kWhat = "load_npy";
-  return detail::with_file_faults(kWhat, path, "Pass a .npy file as numpy.save writes it.", [&] {
-    detail::FileSource source(std::make_shared<const detail::InputFile>(path, kWhat));
-    return detail::read_npy(source);
+Tensor load_npy(const std::filesystem::path& path) { return detail::load_npy(path, "load_npy"); }
+
+Tensor detail::load_npy(const std::filesystem::path& path, std::string_view what) {
+  return with_file_faults(what, path, "Pass a .npy file as numpy.save writes it.", [&] {
+    FileSource source(std::make_shared<const InputFile>(path, what));
+    return read_npy(source);
   });
 }
 

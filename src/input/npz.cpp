@@ -11,7 +11,6 @@ namespace {
 
 using detail::ZipMember;
 
-constexpr std::string_view kWhat = "load_npz";
 constexpr std::string_view kSuffix = ".npy";
 
 std::string array_name(const ZipMember& member) {
@@ -36,8 +35,13 @@ Tensor read_member(const detail::InputFileHandle& file, const ZipMember& member)
 
 std::map<std::string, Tensor> load_npz(const std::filesystem::path& path,
                                        const std::vector<std::string>& names) {
-  return detail::with_file_faults(kWhat, path, "Pass a .npz file as numpy.savez writes it.", [&] {
-    const auto file = std::make_shared<const detail::InputFile>(path, kWhat);
+  return detail::load_npz(path, names, "load_npz");
+}
+
+std::map<std::string, Tensor> detail::load_npz(const std::filesystem::path& path,
+                                               const std::vector<std::string>& names, std::string_view what) {
+  return detail::with_file_faults(what, path, "Pass a .npz file as numpy.savez writes it.", [&] {
+    const auto file = std::make_shared<const detail::InputFile>(path, what);
     const std::vector<ZipMember> members = detail::read_zip_directory(*file);
     const auto is_wanted = [&](const ZipMember& member) {
       return names.empty() || std::find(names.begin(), names.end(), array_name(member)) != names.end();
@@ -45,7 +49,7 @@ std::map<std::string, Tensor> load_npz(const std::filesystem::path& path,
     for (const std::string& name : names)
       LOCKSTEP_EXPECTS(std::any_of(members.begin(), members.end(),
                                    [&](const ZipMember& member) { return array_name(member) == name; }),
-                       NotFound, kWhat, ": ", path, " has no array '", name, "'. Pass names that it has.");
+                       NotFound, what, ": ", path, " has no array '", name, "'. Pass names that it has.");
     std::map<std::string, Tensor> arrays;
     for (const ZipMember& member : members)
       if (is_wanted(member) && !arrays.emplace(array_name(member), read_member(file, member)).second)

@@ -6,17 +6,17 @@
 
 namespace lockstep::metrics {
 
-Metric::Metric(std::string name, const std::vector<std::string>& sums)
+Metric::Metric(std::string name, const std::vector<std::string>& sums, const Shape& shape)
     : name_(std::move(name)), sum_names_(sums) {
   for (const std::string& sum : sums)
-    sums_.emplace_back(Tensor::scalar(0.0),
+    sums_.emplace_back(Tensor::zeros(shape, DType::f64),
                        VariableOptions{.name = name_ + "/" + sum,
                                        .synchronization = VariableSynchronization::on_read,
                                        .aggregation = VariableAggregation::sum});
 }
 
 void Metric::reset() {
-  const Tensor zero = Tensor::full({}, 0.0, DType::f64, Device(DeviceKind::cpu, 0));
+  const Tensor zero = Tensor::zeros(sums_.front().shape(), DType::f64, Device(DeviceKind::cpu, 0));
   const std::vector<Tensor> zeros(sums_.size(), zero);
   detail::write_variables(sums_, detail::Write::assign, zeros);
 }
@@ -37,6 +37,10 @@ Tensor Metric::amount(const Tensor& values, const Tensor* weights) {
 Tensor Metric::amount(double value) { return Tensor::scalar(value); }
 
 void Metric::add(const std::vector<Tensor>& amounts) { detail::add_once(sums_, amounts); }
+
+void Metric::add(std::size_t k, const IndexedSlices& rows) {
+  detail::write_variable(sums_[k], detail::Write::scatter_add, rows, detail::OfSum::once);
+}
 
 std::vector<Tensor> Metric::totals() const {
   std::vector<Tensor> totals = detail::read_variables(sums_);

@@ -50,6 +50,17 @@ void ContextFrame::raise_strategy_destroyed() {
       "call set_strategy(nullptr), before the strategy is.");
 }
 
+void ContextFrame::check_is_of(const Strategy& own, std::string_view what) const {
+  const Strategy& other = strategy();
+  LOCKSTEP_EXPECTS(&other == &own || mode_ != Mode::replica, ContextError, what, " of ", own.name(),
+                   " in the function of replica ", replica_context_->replica_id_in_sync_group(),
+                   " of a run of another strategy, ", other.name(),
+                   ". Strategies cannot be mixed: use in a run what its own strategy has made.");
+  LOCKSTEP_EXPECTS(&other == &own, ContextError, what, " of ", own.name(),
+                   " inside the scope of another strategy, ", other.name(),
+                   ". Strategies cannot be mixed: leave that scope first.");
+}
+
 bool ContextFrame::is_in_call_of(const Strategy& strategy) noexcept {
   for (const ContextFrame* frame = innermost_frame; frame != nullptr; frame = frame->outer())
     if (&frame->strategy_ == &strategy && !frame->is_kept()) return true;

@@ -84,9 +84,7 @@ detail::InputTarget Strategy::input_target() const {
 std::vector<Device> Strategy::logical_devices_here(std::string_view what) const {
   if (this == &detail::default_strategy()) return {current_device()};
   const detail::ContextFrame* const top = detail::ContextFrame::top();
-  LOCKSTEP_EXPECTS(top == nullptr || &top->strategy() == this, ContextError, what, " of ", name(),
-                   " inside the scope of another strategy, ", top->strategy().name(),
-                   ". Strategies cannot be mixed: leave that scope first.");
+  if (top != nullptr) top->check_is_of(*this, what);
   using Mode = detail::ContextFrame::Mode;
   int replica = 0;
   if (top != nullptr && top->mode() == Mode::replica) replica = top->replica_context()->local_index();
@@ -123,8 +121,15 @@ thread_local std::vector<ReplicaFailure> default_failures;
 
 std::vector<ReplicaFailure> Strategy::last_failures() const {
   if (this == &detail::default_strategy()) return default_failures;
-  std::lock_guard lock(state_->failures_mutex);
-  return state_->failures;
+  std::vector<std::exception_ptr> errors;
+  {
+    const std::lock_guard lock(state_->failures_mutex);
+    errors = state_->failures;
+  }
+  std::vector<ReplicaFailure> failures;
+  for (std::size_t i = 0; i < errors.size(); ++i)
+    if (errors[i]) failures.push_back({static_cast<int>(i), errors[i], detail::message_of(errors[i])});
+  return failures;
 }
 
 void Strategy::remember(const std::shared_ptr<detail::VariableState>& variable) {
@@ -158,19 +163,9 @@ void run_default(const std::function<void(ReplicaContext&, int)>& job) {
 void Strategy::run_replicas(const std::function<void(ReplicaContext&, int)>& job) {
   extended().in_cross_replica_context("run", [&] {
     if (this == &detail::default_strategy()) return run_default(job);
-    std::vector<ReplicaFailure> failures;
-    auto keep = [&] {
-      std::lock_guard lock(state_->failures_mutex);
-      state_->failures.swap(failures);  // the old ones go without the lock
-    };
-    try {
-      detail::ReplicaRun run(*this, *state_);
-      state_->run_on_replicas([&](int i) { run.run_replica(i, job); }, &failures);
-    } catch (...) {
-      keep();
-      throw;
-    }
-    keep();
+    for (std::size_t i = 0; i < state_->failures.size(); ++i) state_->set_failure(i, nullptr);
+    detail::ReplicaRun run(*this, *state_);
+    state_->run_on_replicas([&](int i) { run.run_replica(i, job); }, detail::OfFailures::told);
   });
 }
 

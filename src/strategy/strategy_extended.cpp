@@ -37,9 +37,7 @@ bool StrategyExtended::between_graph() const noexcept {
 void StrategyExtended::check_cross_replica(std::string_view what) const {
   const ContextFrame* top = ContextFrame::top();
   if (top == nullptr) return;
-  LOCKSTEP_EXPECTS(&top->strategy() == &strategy_, ContextError, what, " of ", strategy_.name(),
-                   " inside the scope of another strategy, ", top->strategy().name(),
-                   ". Strategies cannot be mixed: leave that scope first.");
+  top->check_is_of(strategy_, what);
   LOCKSTEP_EXPECTS(top->mode() != ContextFrame::Mode::replica, ContextError, what, " of ", strategy_.name(),
                    " inside replica ", top->replica_context()->replica_id_in_sync_group(),
                    "'s function. Use the ReplicaContext's all_reduce or all_gather, or call it in a function "

@@ -4,6 +4,7 @@
 #include <exception>
 #include <iterator>
 #include <list>
+#include <new>
 
 #include <lockstep/strategy/sync_on_read.hpp>
 #include <lockstep/stream.hpp>
@@ -49,6 +50,15 @@ std::vector<std::string> labels(const std::vector<ReplicaGroup>& groups) {
   return texts;
 }
 
+/// The run waits for functions that may take as long as they like.
+void say_timed_out(int replica, const CollectiveTimeout& error) noexcept {
+  try {
+    warn(concat("run: replica ", replica, "'s function has ended: ", error.what(),
+                " The run throws this when the other replicas' functions have returned."));
+  } catch (const std::bad_alloc&) {
+  }
+}
+
 /// Nobody could go on: neither the call, nor those that meet the calling thread in it.
 [[noreturn]] void destroyed_in_own_call(std::string_view strategy) {
   warn(concat(strategy,
@@ -82,7 +92,7 @@ std::string message_of(const std::exception_ptr& error) {
 ReplicaGroup::ReplicaGroup(std::vector<Device> devices_)
     : devices(std::move(devices_)),
       device_backends(open_all(devices)),
-      communicator(Communicator::create(devices)),
+      communicator(Communicator::create(devices, "replica")),
       communication_streams(devices.size()) {}
 
 StreamRef ReplicaGroup::communication_stream(int i) {
@@ -104,14 +114,16 @@ StrategyState::StrategyState(Strategy& strategy_, const StrategyKind& kind_,
       other_parameter_backends(open_all(other_parameter_devices)),
       options(options_.merged_over({})),
       extended(strategy_),
-      threads(num_replicas(), [this](int i) {
-        ThreadEnd::watch();
-        const Device& device = groups.front().devices[static_cast<std::size_t>(i)];
-        try {
-          Numa::machine().bind_thread(DeviceManager::instance().info(device).numa_node);
-        } catch (const Error&) {  // only advice, which takes the device manager
-        }
-      }) {
+      threads(num_replicas(),
+              [this](int i) {
+                ThreadEnd::watch();
+                const Device& device = groups.front().devices[static_cast<std::size_t>(i)];
+                try {
+                  Numa::machine().bind_thread(DeviceManager::instance().info(device).numa_node);
+                } catch (const Error&) {  // only advice, which takes the device manager
+                }
+              }),
+      failures(static_cast<std::size_t>(num_replicas())) {
   ThreadEnd::watch();
 }
 
@@ -203,8 +215,13 @@ StrategyState::~StrategyState() {
   }
 }
 
-void StrategyState::run_on_replicas(const std::function<void(int)>& fn,
-                                    std::vector<ReplicaFailure>* failures_out) {
+void StrategyState::set_failure(std::size_t replica, std::exception_ptr error) noexcept {
+  if (failures[replica] == error) return;  // only this thread, or this replica, writes it
+  const std::lock_guard lock(failures_mutex);
+  failures[replica].swap(error);  // the old one goes without the lock
+}
+
+void StrategyState::run_on_replicas(const std::function<void(int)>& fn, OfFailures of_failures) {
   for_each_rendezvous([](Rendezvous& rendezvous) { rendezvous.reset(); });
   StackMemory memory;
   std::pmr::vector<Seat> seats(memory.resource());
@@ -221,6 +238,7 @@ void StrategyState::run_on_replicas(const std::function<void(int)>& fn,
   for (std::size_t k = 1; k < groups.size(); ++k)
     for (backend::DeviceBackend* const device : groups[k].device_backends)
       further_streams.push_back(current_stream(*device));
+  std::atomic<bool> has_timed_out{false};
   const auto job = [&](int i) {
     const auto index = static_cast<std::size_t>(i);
     Seat& seat = seats[index];
@@ -245,21 +263,24 @@ void StrategyState::run_on_replicas(const std::function<void(int)>& fn,
       seat.keep_error(true);
     } catch (const CollectiveAborted&) {  // another replica's failure is why, if there is one
       seat.keep_error(true);
+    } catch (const CollectiveTimeout& error) {
+      seat.keep_error(false);
+      if (of_failures == OfFailures::told && !has_timed_out.exchange(true)) say_timed_out(i, error);
     } catch (...) {
       seat.keep_error(false);
     }
+    if (of_failures == OfFailures::told) set_failure(index, seat.error);
     for_each_rendezvous([i](Rendezvous& rendezvous) { rendezvous.fail(i); });
   };
   threads.run(std::ref(job));
+  if (of_failures == OfFailures::told)  // a run in this one has told its own
+    for (std::size_t i = 0; i < seats.size(); ++i) set_failure(i, seats[i].error);
   // For the run around this one, whose replicas are all still there.
   for_each_rendezvous([](Rendezvous& rendezvous) { rendezvous.reset(); });
 
   const Seat* first = nullptr;
-  for (std::size_t i = 0; i < seats.size(); ++i) {
-    const Seat& seat = seats[i];
+  for (const Seat& seat : seats) {
     if (!seat.error) continue;
-    if (failures_out != nullptr)
-      failures_out->push_back({static_cast<int>(i), seat.error, message_of(seat.error)});
     if (first == nullptr || (first->is_consequence && !seat.is_consequence)) first = &seat;
   }
   if (first != nullptr) std::rethrow_exception(first->error);

@@ -43,6 +43,9 @@ std::exception_ptr late_release(int replica);
 /// What an exception says, for ReplicaFailure.
 std::string message_of(const std::exception_ptr& error);
 
+/// Whether what a replica's function has thrown is in `failures`, and a time-out said, when it is thrown.
+enum class OfFailures : std::uint8_t { silent, told };
+
 /// What a strategy owns.
 struct StrategyState {
   /// @param logical_devices  [num_logical_devices][num_replicas]. @param parameter_devices  none: the
@@ -77,7 +80,7 @@ struct StrategyState {
   std::vector<std::weak_ptr<VariableState>> variables;  // those made in its scope, dead ones among them
   std::size_t max_variables = 16;                       // so many, and the dead ones are left out
   mutable LeafMutex failures_mutex;                     // guards `failures`
-  std::vector<ReplicaFailure> failures;
+  std::vector<std::exception_ptr> failures;             // of the last run, one per local replica, null: none
 
   /// One of the strategy's calls: others of other threads wait for its end.
   class Call {
@@ -134,12 +137,14 @@ struct StrategyState {
   /// Each device once: those of the replicas, then those of variables that have none.
   std::vector<Device> all_devices() const;
 
+  /// Of the run that the calling thread is in.
+  void set_failure(std::size_t replica, std::exception_ptr error) noexcept;
+
   /// Runs fn(i) for every replica at the same time. When one throws, those that wait for it are released.
   /// Rethrows the lowest replica's exception; one that is only the consequence of another's counts only if
   /// there is no other.
-  /// @return every replica that threw by itself. @pre the calling thread holds `mutex`.
-  void run_on_replicas(const std::function<void(int)>& fn, std::vector<ReplicaFailure>* failures);
-  void run_on_replicas(const std::function<void(int)>& fn) { run_on_replicas(fn, nullptr); }
+  /// @pre the calling thread holds `mutex`.
+  void run_on_replicas(const std::function<void(int)>& fn, OfFailures of_failures = OfFailures::silent);
 
   /// Work of the library's own on every replica's device: on the replicas' threads where `bytes` are worth
   /// it, else on this one. fn must not wait for another replica.

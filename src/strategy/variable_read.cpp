@@ -77,10 +77,8 @@ Tensor aggregate_beside_run(const VariableState& state, const std::vector<Tensor
 void VariableState::check_readable() const {
   const ContextFrame* const top = ContextFrame::top();
   const bool is_plain = &strategy() == &default_strategy();
-  LOCKSTEP_EXPECTS(top == nullptr || is_plain || &top->strategy() == &strategy(), ContextError,
-                   "reading the variable '", name, "' of ", strategy().name(),
-                   " inside the scope of another strategy, ", top->strategy().name(),
-                   ". Strategies cannot be mixed: leave that scope first.");
+  if (top != nullptr && !is_plain && &top->strategy() != &strategy())
+    top->check_is_of(strategy(), concat("reading the variable '", name, "'"));
 }
 
 Tensor VariableState::aggregate(std::vector<Tensor> parts) const {

@@ -23,13 +23,11 @@ ScatterOp scatter_op(Write write) {
 static_assert(static_cast<int>(Write::scatter_update) - static_cast<int>(Write::scatter_add) ==
               static_cast<int>(ScatterOp::assign));
 
-void check_scatter(const VariableState& state, Write write, const IndexedSlices& slices) {
-  LOCKSTEP_EXPECTS(state.synchronization != VariableSynchronization::on_read, Unsupported, name(write),
-                   " of the variable '", state.name,
-                   "': on_read variables have no rows written. Use assign.");
+/// @param aggregates  whether replicas' rows are brought together.
+void check_scatter(const VariableState& state, Write write, const IndexedSlices& slices, bool aggregates) {
   const bool combines = write == Write::scatter_add || write == Write::scatter_sub ||
                         write == Write::scatter_mul || write == Write::scatter_div;
-  LOCKSTEP_EXPECTS(combines || state.aggregation == VariableAggregation::none ||
+  LOCKSTEP_EXPECTS(!aggregates || combines || state.aggregation == VariableAggregation::none ||
                        state.aggregation == VariableAggregation::only_first_replica,
                    Unsupported, name(write), " of the variable '", state.name, "' with aggregation ",
                    state.aggregation, ". Make it with none or only_first_replica.");
@@ -55,6 +53,11 @@ void scatter_together(Write write, const IndexedSlices& slices, std::span<const 
   }
 }
 
+void scatter_one(VariableState& state, std::size_t i, Write write, const IndexedSlices& slices) {
+  const ComponentRef component{&state, i};
+  scatter_together(write, slices, {&component, 1});
+}
+
 void scatter_all(VariableState& state, Write write, const IndexedSlices& slices) {
   scatter_together(write, slices, all_components(state));
 }
@@ -77,17 +80,24 @@ IndexedSlices aggregate(const Variable& variable, Write write, const PerReplica<
 
 }  // namespace
 
-void write_variable(Variable& variable, Write write, const IndexedSlices& slices) {
+void write_variable(Variable& variable, Write write, const IndexedSlices& slices, OfSum of_sum) {
   VariableState& state = *VariableState::of(variable);
-  check_scatter(state, write, slices);
   const ContextFrame* const top = ContextFrame::top();
-  const bool in_own = top != nullptr && &top->strategy() == &state.strategy();
-  if (const auto updated = updated_component(state)) {
-    const ComponentRef component{&state, *updated};
-    scatter_together(write, slices, {&component, 1});
-  } else if (in_own && top->mode() == Mode::replica && !state.is_synchronised) {
-    scatter_all(state, write, slices);
-  } else if (in_own && top->mode() == Mode::replica) {
+  const bool in_replica =
+      top != nullptr && &top->strategy() == &state.strategy() && top->mode() == Mode::replica;
+  const bool is_on_read = state.synchronization == VariableSynchronization::on_read;
+  LOCKSTEP_EXPECTS(
+      in_replica || !is_on_read || of_sum == OfSum::once, Unsupported, name(write), " of the variable '",
+      state.name,
+      "' outside its replicas: on_read variables have rows written by replicas alone. Write them "
+      "in a replica function, or assign the whole.");
+  const bool alone = in_replica && is_local(state);
+  check_scatter(state, write, slices, !(alone && is_on_read));
+  if (alone)
+    scatter_one(state, own_component(state, *top->replica_context()), write, slices);
+  else if (const auto updated = updated_component(state))
+    scatter_one(state, *updated, write, slices);
+  else if (in_replica) {
     ReplicaContext& context = *top->replica_context();
     check_writable_in_replica(state, write, context);
     context.merge_call_as(
@@ -98,7 +108,12 @@ void write_variable(Variable& variable, Write write, const IndexedSlices& slices
         },
         slices, std::uint64_t{reinterpret_cast<std::uintptr_t>(&state)});
   } else {
-    in_writing_context(state, name(write), [&] { scatter_all(state, write, slices); });
+    in_writing_context(state, name(write), [&] {
+      if (is_on_read)
+        scatter_one(state, 0, write, slices);
+      else
+        scatter_all(state, write, slices);
+    });
   }
 }
 

@@ -167,9 +167,6 @@ Written aggregate(const Variable& variable, Write write, const PerReplica<Scalar
   return {values[0]};
 }
 
-/// How assign_add outside the replicas concerns a variable whose components are added up when it is read.
-enum class OfSum : std::uint8_t { refused, once };
-
 /// What a write outside the replicas means for the components.
 void add_outside_replicas(ComponentWrites& writes, VariableState& state, Write write, const Written& written,
                           OfSum of_sum) {
@@ -205,6 +202,16 @@ void check_writable_in_replica(const VariableState& state, Write write, const Re
                    "Make it with .aggregation = sum, mean or only_first_replica, or write it outside run.");
 }
 
+bool is_local(const VariableState& state) {
+  const bool is_only_replica = state.strategy().num_replicas_in_sync() == 1;
+  return !state.is_synchronised || state.is_sync_on_read ||
+         (state.synchronization == VariableSynchronization::on_read && is_only_replica);
+}
+
+std::size_t own_component(const VariableState& state, const ReplicaContext& context) {
+  return state.components.size() == 1 ? 0 : static_cast<std::size_t>(context.local_index());
+}
+
 namespace {
 
 /// A write that all replicas make: the values are aggregated, and every component takes the result.
@@ -232,13 +239,6 @@ void write_in_replica(std::span<const Variable> variables, Write write, std::spa
                                const auto& firsts) { write_merged(strategy, merged, firsts); };
     context.merge_call_as(name(write), write_all, std::vector<Value>(values.begin(), values.end()), first);
   }
-}
-
-/// Whether a write in a replica function concerns that replica alone.
-bool is_local(const VariableState& state) {
-  const bool is_only_replica = state.strategy().num_replicas_in_sync() == 1;
-  return !state.is_synchronised || state.is_sync_on_read ||
-         (state.synchronization == VariableSynchronization::on_read && is_only_replica);
 }
 
 /// Writes of variables of one strategy, in replica functions all local or none, in the context at hand.
@@ -272,8 +272,8 @@ void write_here(std::span<const Variable> variables, Write write, std::span<cons
   for (std::size_t v = 0; v < variables.size(); ++v) {
     VariableState& state = *VariableState::of(variables[v]);
     std::size_t i = 0;
-    if (in_replica && state.components.size() > 1)
-      i = static_cast<std::size_t>(top->replica_context()->local_index());
+    if (in_replica)
+      i = own_component(state, *top->replica_context());
     else if (const auto updated = updated_component(state))
       i = *updated;
     writes.push_back({{&state, i}, Written{values[v]}.for_component(i)});

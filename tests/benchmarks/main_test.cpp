@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::EndsWith;
 
 namespace {
 
@@ -67,6 +68,13 @@ TEST_CASE("lockstep_bench says that it runs alone where several processes were l
   CHECK_THAT(output(kSmall, "PMIX_RANK=1"),
              ContainsSubstring("# This process runs alone") && ContainsSubstring("PMIX_RANK is '1'"));
   CHECK_THAT(output(kSmall), !ContainsSubstring("runs alone"));
+}
+
+TEST_CASE("lockstep_bench says what is wrong, and where the help is", "[benchmarks]") {
+  CHECK_THAT(output("allreduce"),
+             ContainsSubstring("the collective 'allreduce' is none of: all_reduce ") &&
+                 EndsWith("\nlockstep_bench --help lists the collectives and options.\n"));
+  CHECK_THAT(output("all_reduce --frobnicate"), !ContainsSubstring("--minbytes"));
 }
 
 TEST_CASE("lockstep_bench says what it turned off", "[benchmarks]") {

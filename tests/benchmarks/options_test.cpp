@@ -201,6 +201,8 @@ TEST_CASE("operators and datatypes have nccl-tests' names", "[benchmarks]") {
     CHECK(bench_name(parse(std::string("-d ") + name).cases.at(0).dtype) == name);
   for (const char* name : {"sum", "prod", "min", "max", "avg"})
     CHECK(bench_name(parse(std::string("-o ") + name).cases.at(0).op) == name);
+  CHECK(parse("-d float32").cases.at(0).dtype == DType::f32);  // and the library's
+  CHECK(parse("-d float16 -o mean").cases.at(0).op == ReduceOp::mean);
   CHECK_THAT(refusal("-d float17").message,
              ContainsSubstring("-d (--datatype) 'float17' is none of: int8 uint8"));
   CHECK_THAT(refusal("-o xor").message,
@@ -437,6 +439,14 @@ TEST_CASE("help is asked for with -h or --help, and names every flag", "[benchma
   for (const char* flag :
        {"-b,--minbytes", "-J,--output_file", "-K,--per_iter_skip", "--replicas", "--floor"})
     CHECK_THAT(usage(), ContainsSubstring(flag));
+  CHECK_THAT(usage(), !ContainsSubstring("2147483647"));
+}
+
+TEST_CASE("a number that is out of range is refused with the range", "[benchmarks]") {
+  CHECK_THAT(refusal("-n 0").message, ContainsSubstring("'0' is not a whole number from 1 up"));
+  CHECK_THAT(refusal("-n 1.5").message, ContainsSubstring("'1.5' is not a whole number from 1 up"));
+  CHECK_THAT(refusal("-a 4").message,
+             ContainsSubstring("--average") && ContainsSubstring("'4' is not a whole number from 0 to 3"));
 }
 
 TEST_CASE("P45 the help prints both bandwidth formulas", "[benchmarks]") {

@@ -27,24 +27,33 @@ TEST_CASE("P23 replicas that disagree are told both shapes, dtypes, roots or bat
     f.refuses<CollectiveMismatch>(
         f.all_reduce,
         says("all_reduce(sum) on " + label(2, 2) +
-             ": shape [2, 3] float32 differs from replica 0's [6] float32. Pass equal shapes on every "
-             "replica, or use all_gather for ragged values."));
+             ": shape [2, 3] float32 differs from rank 0's [6] float32. Pass equal shapes on every "
+             "rank, or use all_gather for ragged values."));
   }
   SECTION("lengths") {
     f.in(1) = TensorView(f.in(1).data, Shape(3), DType::f32, f.in(1).device);
     f.refuses<CollectiveMismatch>(f.reduce_scatter, says("reduce_scatter(sum) on " + label(1, 1),
-                                                         "[3] float32 differs from replica 0's [6] float32"));
+                                                         "[3] float32 differs from rank 0's [6] float32"));
   }
   SECTION("dtypes") {
     f.in(1).dtype = DType::i32;
+    for (const auto& call : {f.all_reduce, f.all_gather})
+      f.refuses<CollectiveMismatch>(
+          call,
+          says(label(1, 1) + ": dtype of [6] int32 differs from rank 0's [6] float32. Pass equal dtypes "
+                             "on every rank."));
+  }
+  SECTION("shapes and dtypes") {
+    f.in(1) = TensorView(f.in(1).data, Shape(3), DType::i32, f.in(1).device);
     f.refuses<CollectiveMismatch>(f.all_reduce,
-                                  says(label(1, 1), "shape [6] int32 differs from replica 0's [6] float32"));
+                                  says(label(1, 1) + ": shape [3] int32 differs from rank 0's [6] float32. "
+                                                     "Pass equal shapes and dtypes on every rank."));
   }
   SECTION("of a broadcast, against the root's") {
     for (const int rank : {0, 2}) f.of(rank).inputs = {};
     f.out(2).dtype = DType::i32;
     f.refuses<CollectiveMismatch>(
-        f.broadcast, says("broadcast on " + label(2, 2), "int32 differs from replica 1's [6] float32"));
+        f.broadcast, says("broadcast on " + label(2, 2), "int32 differs from rank 1's [6] float32"));
   }
   SECTION("of an all_gather, beyond axis 0") {
     f.in(2) = TensorView(f.in(2).data, Shape(2, 3), DType::f32, f.in(2).device);
@@ -54,7 +63,7 @@ TEST_CASE("P23 replicas that disagree are told both shapes, dtypes, roots or bat
   SECTION("batches") {
     f.of(1).inputs.push_back(f.in(1));
     f.of(1).outputs.push_back(f.out(1));
-    f.refuses<CollectiveMismatch>(f.all_reduce, says(label(1, 1), "2 tensors differ from replica 0's 1"));
+    f.refuses<CollectiveMismatch>(f.all_reduce, says(label(1, 1), "2 tensors differ from rank 0's 1"));
   }
   SECTION("a tensor of a batch") {
     for (int rank = 0; rank < 3; ++rank) {
@@ -72,7 +81,7 @@ TEST_CASE("P23 replicas that disagree are told both shapes, dtypes, roots or bat
       try {
         f.communicator().broadcast(batch[0].rank == 2 ? 1 : 0, batch);
       } catch (const CollectiveMismatch& error) {
-        if (says("broadcast on " + label(2, 2), "root 1 differs from replica 0's 0").match(error)) ++refused;
+        if (says("broadcast on " + label(2, 2), "root 1 differs from rank 0's 0").match(error)) ++refused;
       }
     });
     REQUIRE(refused == 3);
@@ -83,7 +92,7 @@ TEST_CASE("P23 replicas that disagree are told both shapes, dtypes, roots or bat
       try {
         f.communicator().all_reduce(ReduceOp::sum, batch, {.deterministic = batch[0].rank == 2});
       } catch (const CollectiveMismatch& error) {
-        if (says(label(2, 2), "deterministic = true differs from replica 0's false").match(error)) ++refused;
+        if (says(label(2, 2), "deterministic = true differs from rank 0's false").match(error)) ++refused;
       }
     });
     REQUIRE(refused == 3);
@@ -115,8 +124,8 @@ TEST_CASE("a mismatch can be read by programs", "[collectives]") {
     REQUIRE(error.context().operation == "all_reduce(sum)");
     REQUIRE(error.context().replica == 1);
     REQUIRE(error.context().device == TestBackend::device(1).to_string());
-    REQUIRE(error.context().operands == "shape [6] int32 differs from replica 0's [6] float32");
-    REQUIRE(error.context().hint.starts_with("Pass equal shapes"));
+    REQUIRE(error.context().operands == "dtype of [6] int32 differs from rank 0's [6] float32");
+    REQUIRE(error.context().hint.starts_with("Pass equal dtypes"));
   }
 }
 
@@ -192,7 +201,7 @@ TEST_CASE("P30 buffers that overlap are refused, but for exact in-place use", "[
   SECTION("an output partly in its input") {
     f.out(1) = shifted(f.in(1), 1);
     f.refuses<InvalidArgument>(f.all_reduce,
-                               says("all_reduce(sum)", "overlaps", "of replica 1", "exactly in place"));
+                               says("all_reduce(sum)", "overlaps", "of rank 1", "exactly in place"));
   }
   SECTION("a batch's outputs in each other") {
     for (int rank = 0; rank < 3; ++rank) {
@@ -216,16 +225,16 @@ TEST_CASE("batches and roots that make no sense are refused", "[collectives]") {
     for (const int root : {-1, 3}) {
       f.refuses<InvalidArgument>(
           [&](auto batches) { f.communicator().reduce(ReduceOp::sum, root, batches); },
-          says("reduce(sum)", "root " + std::to_string(root) + " is not one of the 3 replicas"));
+          says("reduce(sum)", "root " + std::to_string(root) + " is not one of the 3 ranks"));
     }
   }
   SECTION("inputs where a broadcast only receives") {
     f.refuses<InvalidArgument>(f.broadcast,
-                               says("broadcast on " + label(0, 0), "inputs on a replica other than root 1"));
+                               says("broadcast on " + label(0, 0), "inputs on a rank other than root 1"));
   }
   SECTION("outputs where a reduce only sends") {
-    f.refuses<InvalidArgument>(
-        f.reduce, says("reduce(sum) on " + label(0, 0), "outputs on a replica other than root 1"));
+    f.refuses<InvalidArgument>(f.reduce,
+                               says("reduce(sum) on " + label(0, 0), "outputs on a rank other than root 1"));
   }
   SECTION("fewer outputs than inputs") {
     f.of(1).outputs = {};
@@ -252,7 +261,7 @@ TEST_CASE("batches and roots that make no sense are refused", "[collectives]") {
     const std::vector<TensorView> two = {f.in(0), f.in(1)};
     REQUIRE_THROWS_MATCHES(
         f.communicator().all_reduce(ReduceOp::sum, two, f.outputs.views(), f.group.streams()),
-        InvalidArgument, says("2 inputs, 3 outputs and 3 streams for 3 replicas"));
+        InvalidArgument, says("2 inputs, 3 outputs and 3 streams for 3 ranks"));
   }
   SECTION("a negative time limit") {
     REQUIRE_THROWS_AS(f.communicator().all_reduce(ReduceOp::sum, f.group.batches(f.views), {.timeout = -1ms}),
@@ -314,8 +323,7 @@ TEST_CASE("P36 roots are replica indices, and a device is listed once", "[collec
   group.communicator().broadcast(values[1].view(), result.views(), 1, group.streams());
   REQUIRE(result.all_are({10}));
   REQUIRE_THROWS_MATCHES(group.communicator().broadcast(values[1].view(), result.views(), 3, group.streams()),
-                         InvalidArgument,
-                         says("root 3 is not one of the 2 replicas", "Roots are replica indices"));
+                         InvalidArgument, says("root 3 is not one of the 2 ranks", "Roots are rank indices"));
 
   const Device device = TestBackend::device(1);
   REQUIRE_THROWS_MATCHES(Communicator::create({device, TestBackend::device(0), device}), InvalidArgument,

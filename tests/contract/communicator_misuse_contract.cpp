@@ -55,7 +55,7 @@ TEST_CASE("a second thread that drives a rank is refused, and the first one's ca
     try {
       group.communicator().all_reduce(ReduceOp::sum, std::span(&batch, 1));
     } catch (const ContextError& error) {
-      if (says("two threads drive replica 1").match(error)) refused_thread = thread;
+      if (says("two threads drive rank 1").match(error)) refused_thread = thread;
     }
   });
   for (const int rank : {0, 1}) group.stream(rank).synchronize();
@@ -75,7 +75,7 @@ TEST_CASE("shapes and nests that read alike one after the other are told apart",
     TensorView whole = buffers[rank].view();
     return TensorView(whole.data, rank == 1 ? Shape(3) : Shape(3, '*'), DType::f32, whole.device);
   };
-  REQUIRE(num_refused<CollectiveMismatch>(says("differs from replica 0's"), [&](int rank) {
+  REQUIRE(num_refused<CollectiveMismatch>(says("differs from rank 0's"), [&](int rank) {
             const TensorView input = view(inputs, rank), output = view(outputs, rank);
             RankBatch batch{rank, group.stream(rank), {&input, 1}, {&output, 1}};
             if (rank == 1) batch.structure = "*";
@@ -99,7 +99,7 @@ TEST_CASE("a rank whose stream was moved from is refused on every rank", "[colle
 TEST_CASE("a check does not meet a reduction", "[collectives]") {
   CollectiveFixture f;
   REQUIRE(num_refused<CollectiveMismatch>(
-              says(label(1, 1), "check_all_reduce differs from replica 0's all_reduce"), [&](int rank) {
+              says(label(1, 1), "check_all_reduce differs from rank 0's all_reduce"), [&](int rank) {
                 const RankBatch batch = f.group.batch(rank, f.of(rank));
                 if (rank == 1)
                   f.communicator().check_all_reduce(ReduceOp::sum, std::span(&batch, 1));

@@ -35,8 +35,8 @@ TEST_CASE("gather refuses what does not fit", "[collectives]") {
   }
   SECTION("an output on another rank") {
     f.of(2).outputs = {f.outputs[2].view()};
-    f.refuses<InvalidArgument>(f.gather, says("gather on " + label(2, 2),
-                                              "outputs on a replica other than root 1, which only sends"));
+    f.refuses<InvalidArgument>(
+        f.gather, says("gather on " + label(2, 2), "outputs on a rank other than root 1, which only sends"));
   }
   SECTION("no output on the root") {
     f.of(1).outputs = {};
@@ -54,7 +54,7 @@ TEST_CASE("gather refuses what does not fit", "[collectives]") {
   }
   SECTION("dtypes that differ") {
     f.in(0).dtype = DType::i32;
-    f.refuses<CollectiveMismatch>(f.gather, says(label(0, 0), "int32 differs from replica 1's [6] float32"));
+    f.refuses<CollectiveMismatch>(f.gather, says(label(0, 0), "int32 differs from rank 1's [6] float32"));
   }
   SECTION("another device's memory") {
     f.in(0).device = TestBackend::device(2);
@@ -63,7 +63,7 @@ TEST_CASE("gather refuses what does not fit", "[collectives]") {
   SECTION("P30 the root's input in another rank's part of its output") {
     for (int rank = 0; rank < 3; ++rank) f.in(rank) = floats(f.in(rank), 2);
     f.in(1) = floats(f.out(1), 2);
-    f.refuses<InvalidArgument>(f.gather, says("gather", "overlaps", "of replica 1", "exactly in place"));
+    f.refuses<InvalidArgument>(f.gather, says("gather", "overlaps", "of rank 1", "exactly in place"));
   }
   f.recovers();
 }
@@ -84,11 +84,11 @@ TEST_CASE("scatter refuses what does not fit", "[collectives]") {
     f.refuses<CollectiveMismatch>(
         f.scatter,
         says("scatter on " + label(2, 2),
-             "the output is [1] float32, where replica 1's input [6] float32 gives [2] float32 (any shape"));
+             "the output is [1] float32, where rank 1's input [6] float32 gives [2] float32 (any shape"));
   }
   SECTION("another dtype") {
     f.out(0).dtype = DType::u32;
-    f.refuses<CollectiveMismatch>(f.scatter, says(label(0, 0), "the output is [2] uint32", "replica 1's"));
+    f.refuses<CollectiveMismatch>(f.scatter, says(label(0, 0), "the output is [2] uint32", "rank 1's"));
   }
   SECTION("an input that does not divide") {
     f.in(1) = floats(f.in(1), 5);
@@ -97,7 +97,7 @@ TEST_CASE("scatter refuses what does not fit", "[collectives]") {
   SECTION("an input on another rank") {
     f.of(0).inputs = {f.inputs[0].view()};
     f.refuses<InvalidArgument>(
-        f.scatter, says("scatter on " + label(0, 0), "inputs on a replica other than root 1, which only"));
+        f.scatter, says("scatter on " + label(0, 0), "inputs on a rank other than root 1, which only"));
   }
   SECTION("no output on the root") {
     f.of(1).outputs = {};
@@ -105,7 +105,7 @@ TEST_CASE("scatter refuses what does not fit", "[collectives]") {
   }
   SECTION("a shorter batch on another rank") {
     f.of(2).outputs = {};
-    f.refuses<CollectiveMismatch>(f.scatter, says(label(2, 2), "0 tensors differ from replica 1's 1"));
+    f.refuses<CollectiveMismatch>(f.scatter, says(label(2, 2), "0 tensors differ from rank 1's 1"));
   }
   SECTION("a read-only output") {
     f.out(2).read_only = true;
@@ -122,8 +122,8 @@ TEST_CASE("all_to_all refuses what does not fit", "[collectives]") {
   Fixture f;
   SECTION("shapes that differ") {
     f.in(2) = floats(f.in(2), 3);
-    f.refuses<CollectiveMismatch>(f.all_to_all, says("all_to_all on " + label(2, 2),
-                                                     "[3] float32 differs from replica 0's [6] float32"));
+    f.refuses<CollectiveMismatch>(
+        f.all_to_all, says("all_to_all on " + label(2, 2), "[3] float32 differs from rank 0's [6] float32"));
   }
   SECTION("inputs that do not divide") {
     for (int rank = 0; rank < 3; ++rank) f.in(rank) = floats(f.in(rank), 5);
@@ -140,7 +140,7 @@ TEST_CASE("all_to_all refuses what does not fit", "[collectives]") {
   }
   SECTION("P30 use in place") {
     f.out(1) = f.in(1);
-    f.refuses<InvalidArgument>(f.all_to_all, says("all_to_all: an", "overlaps", "of replica 1",
+    f.refuses<InvalidArgument>(f.all_to_all, says("all_to_all: an", "overlaps", "of rank 1",
                                                   "this collective has no form in place"));
   }
   f.recovers();
@@ -156,15 +156,15 @@ TEST_CASE("send_recv refuses what does not fit", "[collectives]") {
   SECTION("destinations that do not exist") {
     for (const int destination : {-2, 3}) {
       f.destinations = {1, destination, 0};
-      f.refuses<InvalidArgument>(f.send_recv, says("send_recv",
-                                                   "destination " + std::to_string(destination) +
-                                                       " of replica 1 is not one of the 3 replicas",
-                                                   "-1"));
+      f.refuses<InvalidArgument>(
+          f.send_recv,
+          says("send_recv",
+               "destination " + std::to_string(destination) + " of rank 1 is not one of the 3 ranks", "-1"));
     }
   }
   SECTION("two that send to one") {
     f.destinations = {1, 0, 1};
-    f.refuses<InvalidArgument>(f.send_recv, says("replicas 0 and 2 both send to replica 1"));
+    f.refuses<InvalidArgument>(f.send_recv, says("ranks 0 and 2 both send to rank 1"));
   }
   SECTION("destinations that differ") {
     const std::vector<int> other = {2, -1, 1};
@@ -176,7 +176,7 @@ TEST_CASE("send_recv refuses what does not fit", "[collectives]") {
         f.communicator().send_recv(batch[0].rank == 2 ? other : f.destinations, batch);
       } catch (const CollectiveMismatch& error) {
         if (says("send_recv on " + label(2, 2),
-                 "destinations [2, -1, 1] differ from replica 0's [1, 2, 0]. Pass the same")
+                 "destinations [2, -1, 1] differ from rank 0's [1, 2, 0]. Pass the same")
                 .match(error))
           ++refused;
       }
@@ -187,13 +187,13 @@ TEST_CASE("send_recv refuses what does not fit", "[collectives]") {
     f.destinations = {1, 2, -1};
     f.of(0).outputs = {};
     f.refuses<InvalidArgument>(f.send_recv,
-                               says("send_recv on " + label(2, 2), "inputs on a replica that sends to none"));
+                               says("send_recv on " + label(2, 2), "inputs on a rank that sends to none"));
   }
   SECTION("outputs where nothing comes") {
     f.destinations = {1, 2, -1};
     f.of(2).inputs = {};
-    f.refuses<InvalidArgument>(
-        f.send_recv, says("send_recv on " + label(0, 0), "outputs on a replica that none sends to"));
+    f.refuses<InvalidArgument>(f.send_recv,
+                               says("send_recv on " + label(0, 0), "outputs on a rank that none sends to"));
   }
   SECTION("no output where something comes") {
     f.of(2).outputs = {};
@@ -203,18 +203,17 @@ TEST_CASE("send_recv refuses what does not fit", "[collectives]") {
     f.destinations = {1, -1, -1};
     f.of(0).outputs = f.of(1).inputs = f.of(2).inputs = f.of(2).outputs = {};
     f.of(1).outputs.push_back(f.out(1));
-    f.refuses<CollectiveMismatch>(f.send_recv, says(label(1, 1), "2 tensors differ from replica 0's 1"));
+    f.refuses<CollectiveMismatch>(f.send_recv, says(label(1, 1), "2 tensors differ from rank 0's 1"));
   }
   SECTION("shapes of the two ranks of a transfer") {
     f.out(2) = floats(f.out(2), 5);
     f.refuses<CollectiveMismatch>(
-        f.send_recv,
-        says("send_recv on " + label(2, 2),
-             "the output is [5] float32, where replica 1's input [6] float32 gives [6] float32"));
+        f.send_recv, says("send_recv on " + label(2, 2),
+                          "the output is [5] float32, where rank 1's input [6] float32 gives [6] float32"));
   }
   SECTION("dtypes of the two ranks of a transfer") {
     f.in(2).dtype = DType::i32;
-    f.refuses<CollectiveMismatch>(f.send_recv, says(label(0, 0), "replica 2's input [6] int32"));
+    f.refuses<CollectiveMismatch>(f.send_recv, says(label(0, 0), "rank 2's input [6] int32"));
   }
   SECTION("another shape from itself") {
     f.destinations = {0, 2, 1};
@@ -235,7 +234,7 @@ TEST_CASE("send_recv refuses what does not fit", "[collectives]") {
 TEST_CASE("gather and scatter refuse roots that do not exist, or differ", "[collectives]") {
   Fixture f;
   for (const int root : {-1, 3}) {
-    const std::string refusal = "root " + std::to_string(root) + " is not one of the 3 replicas";
+    const std::string refusal = "root " + std::to_string(root) + " is not one of the 3 ranks";
     f.refuses<InvalidArgument>([&](auto batches) { f.communicator().gather(root, batches); },
                                says("gather on", refusal));
     f.refuses<InvalidArgument>([&](auto batches) { f.communicator().scatter(root, batches); },
@@ -252,7 +251,7 @@ TEST_CASE("gather and scatter refuse roots that do not exist, or differ", "[coll
     try {
       f.communicator().gather(batch[0].rank, batch);
     } catch (const CollectiveMismatch& error) {
-      if (says("gather on " + label(1, 1), "root 1 differs from replica 0's 0").match(error)) ++refused;
+      if (says("gather on " + label(1, 1), "root 1 differs from rank 0's 0").match(error)) ++refused;
     }
   });
   REQUIRE(refused == 3);
@@ -265,7 +264,7 @@ TEST_CASE("transfers of one tensor for each rank need one of each", "[collective
   const auto& streams = f.group.streams();
   const auto outputs = f.outputs.views();
   REQUIRE_THROWS_MATCHES(f.communicator().all_to_all(two, outputs, streams), InvalidArgument,
-                         says("all_to_all: 2 inputs, 3 outputs and 3 streams for 3 replicas"));
+                         says("all_to_all: 2 inputs, 3 outputs and 3 streams for 3 ranks"));
   REQUIRE_THROWS_MATCHES(f.communicator().gather(two, f.out(0), 0, streams), InvalidArgument,
                          says("gather: 2 inputs"));
   REQUIRE_THROWS_MATCHES(f.communicator().scatter(f.in(0), two, 0, streams), InvalidArgument,

@@ -49,7 +49,7 @@ TEST_CASE("P38 there is one CPU unless the environment says otherwise", "[host]"
 }
 
 TEST_CASE("a bad number of CPUs in the environment is named", "[host]") {
-  const char* const text = GENERATE("0", "-2", "two", "3x", " 3", "99999999999");
+  const char* const text = GENERATE("0", "-2", "two", "3x", " 3", "4097", "99999999999");
   const ScopedNumDevices bad(text);
   const auto backend = make_backend();
   CHECK_THROWS_MATCHES(backend->num_devices(), InvalidArgument,
@@ -62,6 +62,7 @@ TEST_CASE("set_virtual_devices has the last word, for CPU:0 alone", "[host]") {
   backend->set_virtual_devices(0, 3);
   CHECK(backend->num_devices() == 3);
   CHECK_THROWS_MATCHES(backend->set_virtual_devices(1, 2), Unsupported, says("CPU:1", "CPU:0"));
+  CHECK_THROWS_MATCHES(backend->set_virtual_devices(0, 4097), InvalidArgument, says("4097", "4096 at most"));
   CHECK(backend->num_devices() == 3);
 }
 
@@ -74,7 +75,8 @@ TEST_CASE("the host backend states what it is", "[host]") {
   CHECK(backend->capabilities().host_accessible);
   CHECK(backend->capabilities().f8);
   CHECK(backend->has_device(0));
-  CHECK(backend->has_device(1000));
+  CHECK(backend->has_device(4095));
+  CHECK_FALSE(backend->has_device(4096));
   CHECK_FALSE(backend->has_device(-1));
   CHECK(backend->peer_link(2, 2) == PeerLink::same_device);
   CHECK(backend->peer_link(0, 2) == PeerLink::shared_memory);

@@ -13,9 +13,9 @@
 
 namespace lockstep::test {
 
-/// "replica 2 (CPU:2)".
-inline std::string label(int replica, int device) {
-  return "replica " + std::to_string(replica) + " (" + TestBackend::device(device).to_string() + ")";
+/// "rank 2 (CPU:2)".
+inline std::string label(int rank, int device) {
+  return "rank " + std::to_string(rank) + " (" + TestBackend::device(device).to_string() + ")";
 }
 
 /// Three ranks with six floats in and out each, to be spoiled by a test. Roots are rank 1.

@@ -10,6 +10,8 @@
 #include <lockstep/backend/device_backend.hpp>
 #include <lockstep/device.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep::backend {
 
 /// The interface version that a backend states; registration refuses another.
@@ -52,3 +54,5 @@ class Backend {
 };
 
 }  // namespace lockstep::backend
+
+#pragma GCC visibility pop

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep::backend {
 
 /// What a backend can do beyond the required operations. The core takes the slow correct path where it
@@ -20,3 +22,5 @@ struct Capabilities {
 };
 
 }  // namespace lockstep::backend
+
+#pragma GCC visibility pop

@@ -10,6 +10,8 @@
 #include <lockstep/dtype.hpp>
 #include <lockstep/reduce_op.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep::backend {
 
 /// One tensor's part in a collective, on one rank. Contiguous memory; `send` may be exactly `receive`.
@@ -90,3 +92,5 @@ class CommunicatorBackend {
 };
 
 }  // namespace lockstep::backend
+
+#pragma GCC visibility pop

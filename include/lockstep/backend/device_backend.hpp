@@ -10,6 +10,8 @@
 #include <lockstep/memory.hpp>
 #include <lockstep/stream.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep::backend {
 
 /// One opened device: memory, streams, events, copies, kernels.
@@ -72,3 +74,5 @@ class DeviceBackend {
 };
 
 }  // namespace lockstep::backend
+
+#pragma GCC visibility pop

@@ -7,6 +7,8 @@
 #include <lockstep/scalar.hpp>
 #include <lockstep/tensor_view.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep::backend {
 
 enum class UnaryOp : std::uint8_t { negate, exp, log, sqrt, relu };
@@ -125,3 +127,5 @@ class KernelBackend {
 };
 
 }  // namespace lockstep::backend
+
+#pragma GCC visibility pop

@@ -5,6 +5,8 @@
 
 #include <lockstep/backend/backend.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep::backend {
 
 /// The built-in backends, in the order of an explicit list (`src/default_backends.cpp`), made on the device
@@ -12,3 +14,5 @@ namespace lockstep::backend {
 std::vector<std::unique_ptr<Backend>> default_backends();
 
 }  // namespace lockstep::backend
+
+#pragma GCC visibility pop

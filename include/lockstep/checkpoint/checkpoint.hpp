@@ -12,6 +12,8 @@
 
 #include <lockstep/values/variable.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 /// Variables and their names.
@@ -91,3 +93,5 @@ class Checkpoint {
 };
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

@@ -8,6 +8,8 @@
 
 #include <lockstep/checkpoint/checkpoint.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 struct CheckpointManagerOptions {
@@ -50,3 +52,5 @@ class CheckpointManager {
 };
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#pragma GCC visibility push(default)
+
 /// Clusters: which processes work together, and which of them this one is. As TensorFlow's
 /// tf.train.ClusterSpec and tf.distribute.cluster_resolver.
 namespace lockstep::cluster {
@@ -89,3 +91,5 @@ class ClusterSpec {
 std::ostream& operator<<(std::ostream& out, const ClusterSpec& spec);
 
 }  // namespace lockstep::cluster
+
+#pragma GCC visibility pop

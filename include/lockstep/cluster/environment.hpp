@@ -7,6 +7,8 @@
 
 #include <lockstep/cluster/resolver.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep::cluster {
 
 /// Environment variables and their values.
@@ -59,3 +61,5 @@ EnvironmentVariables environment_variables();
 std::shared_ptr<Resolver> from_environment(const EnvironmentVariables& variables = environment_variables());
 
 }  // namespace lockstep::cluster
+
+#pragma GCC visibility pop

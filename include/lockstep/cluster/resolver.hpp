@@ -9,6 +9,8 @@
 
 #include <lockstep/cluster/cluster_spec.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep::cluster {
 
 /// How many accelerators of each kind: {{"GPU", 8}}.
@@ -121,3 +123,5 @@ class Resolver {
 };
 
 }  // namespace lockstep::cluster
+
+#pragma GCC visibility pop

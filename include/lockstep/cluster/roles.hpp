@@ -5,6 +5,8 @@
 
 #include <lockstep/cluster/cluster_spec.hpp>
 
+#pragma GCC visibility push(default)
+
 /// What a task is in its cluster, by the rules of TensorFlow's multi_worker_util. An evaluator works beside
 /// the training cluster: the cluster need not list it, and its index is then its own affair.
 namespace lockstep::cluster {
@@ -35,3 +37,5 @@ int id_in_cluster(const ClusterSpec& spec, std::string_view type, int id);
 std::optional<Task> collective_leader(const ClusterSpec& spec, std::string_view type, int id);
 
 }  // namespace lockstep::cluster
+
+#pragma GCC visibility pop

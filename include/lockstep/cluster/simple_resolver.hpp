@@ -2,6 +2,8 @@
 
 #include <lockstep/cluster/resolver.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep::cluster {
 
 /// A cluster that the caller describes: `SimpleResolver({{"worker", {"w0:2222", "w1:2222"}}},
@@ -25,3 +27,5 @@ class SimpleResolver : public Resolver {
 };
 
 }  // namespace lockstep::cluster
+
+#pragma GCC visibility pop

@@ -3,6 +3,8 @@
 #include <lockstep/cluster/environment.hpp>
 #include <lockstep/cluster/resolver.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep::detail {
 struct TfConfig;
 }
@@ -44,3 +46,5 @@ class TfConfigResolver : public Resolver {
 };
 
 }  // namespace lockstep::cluster
+
+#pragma GCC visibility pop

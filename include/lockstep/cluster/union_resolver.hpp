@@ -8,6 +8,8 @@
 
 #include <lockstep/cluster/resolver.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep::cluster {
 
 /// Several resolvers as one: `UnionResolver(a, b)`. The cluster is the union of theirs; all else is the first
@@ -44,3 +46,5 @@ class UnionResolver : public Resolver {
 };
 
 }  // namespace lockstep::cluster
+
+#pragma GCC visibility pop

@@ -13,13 +13,16 @@
 #include <lockstep/stream.hpp>
 #include <lockstep/tensor_view.hpp>
 
+#pragma GCC visibility push(default)
+
 struct ncclComm;
 
 namespace lockstep {
 
 namespace detail {
 class Rendezvous;
-}
+struct ReplicaGroup;
+}  // namespace detail
 
 /// What one rank brings to a collective: a batch of tensors, as many on every rank, and the stream that
 /// orders the work. The lists of views must outlive the call; temporary containers do not compile.
@@ -159,10 +162,15 @@ class Communicator {
   detail::Rendezvous& rendezvous() noexcept;
 
  private:
+  friend struct detail::ReplicaGroup;
   struct Impl;
+  /// @param member  static: what messages call one of the group, "rank" or "replica".
+  static Communicator create(const std::vector<Device>& devices, std::string_view member);
   explicit Communicator(std::unique_ptr<Impl> impl);
   Impl& impl() const;
   std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

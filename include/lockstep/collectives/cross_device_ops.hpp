@@ -10,6 +10,8 @@
 #include <lockstep/reduce_op.hpp>
 #include <lockstep/tensor.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 /// An explicit choice of how a strategy combines values over its devices. Without one it uses its
@@ -75,3 +77,5 @@ class NcclAllReduce : public CrossDeviceOps {
 };
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

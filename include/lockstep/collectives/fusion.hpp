@@ -5,6 +5,8 @@
 #include <span>
 #include <vector>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 /// Members of a packed buffer start at multiples of this many bytes.
@@ -24,3 +26,5 @@ std::vector<std::vector<std::size_t>> pack_by_bytes(std::span<const std::size_t>
 std::vector<std::int64_t> pack_by_count(std::int64_t n, int num_packs);
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string_view>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 /// Which library carries collectives between GPUs. `nccl` without GPUs warns and falls back; host replicas
@@ -18,8 +20,10 @@ CommunicationImplementation parse_communication_implementation(std::string_view 
 struct CommunicationOptions {
   std::int64_t bytes_per_pack =
       0;  ///< Batches travel in packs of about so many bytes; 0: automatic. Negative: InvalidArgument.
-  std::chrono::milliseconds timeout{
-      0};  ///< After this long without all replicas: CollectiveTimeout. 0: none.
+  /// Whoever has waited so long for the others throws CollectiveTimeout, then. 0: no limit. A strategy's
+  /// `run` throws it when all replicas' functions have returned, as they use the caller's memory; at the
+  /// time-out, once it has ended a function, the log says so and last_failures() has it.
+  std::chrono::milliseconds timeout{0};
   CommunicationImplementation implementation = CommunicationImplementation::automatic;
   /// Reductions combine in rank order on NCCL too, so that results repeat bit for bit, as they always do on
   /// the host and on virtual devices. There every rank gathers all contributions first: num_ranks times the
@@ -31,3 +35,5 @@ struct CommunicationOptions {
 };
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

@@ -4,6 +4,8 @@
 
 #include <lockstep/backend/backend.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep::cuda {
 
 /// The GPUs of this process that CUDA_VISIBLE_DEVICES leaves, in the CUDA runtime's order: GPU:k is the k-th,
@@ -18,3 +20,5 @@ namespace lockstep::cuda {
 std::unique_ptr<backend::Backend> make_backend();
 
 }  // namespace lockstep::cuda
+
+#pragma GCC visibility pop

@@ -7,6 +7,8 @@
 #include <lockstep/event.hpp>
 #include <lockstep/stream.hpp>
 
+#pragma GCC visibility push(default)
+
 /// CUDA's own handles of the library's objects. The one public header that includes CUDA's: link
 /// lockstep::cuda_interop, which brings the toolkit's include path.
 namespace lockstep::cuda {
@@ -24,3 +26,5 @@ inline cudaEvent_t native_event(const EventRef& event) {
 }
 
 }  // namespace lockstep::cuda
+
+#pragma GCC visibility pop

@@ -6,6 +6,8 @@
 #include <span>
 #include <type_traits>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep::detail {
 
 /// A span of constants that cannot be made of a temporary container, whose end it would outlive.
@@ -28,3 +30,5 @@ class BorrowedSpan : public std::span<const T> {
 };
 
 }  // namespace lockstep::detail
+
+#pragma GCC visibility pop

@@ -11,6 +11,8 @@
 #include <lockstep/detail/saved_structure.hpp>
 #include <lockstep/detail/tensor_nest.hpp>
 
+#pragma GCC visibility push(default)
+
 /// The user's functions as functions of lists of tensors.
 namespace lockstep {
 
@@ -28,6 +30,14 @@ inline constexpr bool kTakesMembers<F, std::pair<A, B>> = std::invocable<const F
 
 template <class F, class E>
 concept ElementCallable = kTakesMembers<F, E> || std::invocable<const F&, E>;
+
+template <class F, class E>
+consteval void check_element_callable() {
+  static_assert(ElementCallable<F, E>,
+                "the function must be callable, as const, with one element: of a tuple or pair also with its "
+                "members; a vector, as a csv record is one, is one argument: [](const "
+                "std::vector<Tensor>& record)");
+}
 
 /// fn(members...) of a tuple or pair where that is well-formed, else fn(element).
 template <class F, class E>
@@ -193,3 +203,5 @@ PipelineHandle read_pipeline(std::vector<std::filesystem::path> paths, const Rea
 
 }  // namespace detail
 }  // namespace lockstep
+
+#pragma GCC visibility pop

@@ -3,6 +3,8 @@
 #include <atomic>
 #include <cstdint>
 
+#pragma GCC visibility push(default)
+
 /// Mutexes that do not keep a fork of the process waiting for threads that it does not have.
 namespace lockstep::detail {
 
@@ -77,3 +79,5 @@ class LeafMutex {
 };
 
 }  // namespace lockstep::detail
+
+#pragma GCC visibility pop

@@ -14,6 +14,8 @@
 
 #include <lockstep/dtype.hpp>
 
+#pragma GCC visibility push(default)
+
 /// What counts as a nest: tuples, pairs, arrays, vectors (of anything but host scalars), string-keyed maps,
 /// optionals, and user structs registered with LOCKSTEP_NEST. Everything else is a leaf.
 namespace lockstep::detail {
@@ -79,6 +81,15 @@ using decayed_t =
 template <class T, class F>
 auto map_leaves(const T& nest, F&& f);
 
+/// Sets a member of a struct to what it was mapped to.
+template <class Member, class Mapped>
+void set_member(Member& member, Mapped&& mapped) {
+  static_assert(std::is_assignable_v<Member&, Mapped>,
+                "a LOCKSTEP_NEST struct keeps its type when it is reduced, which makes Tensors of numbers: "
+                "declare its members as Tensors, with Tensor::scalar(...) for numbers");
+  member = std::forward<Mapped>(mapped);
+}
+
 template <class Tuple, class F, std::size_t... I>
 auto map_tuple(const Tuple& tuple, F& f, std::index_sequence<I...>) {
   if constexpr (requires { tuple.first; }) {
@@ -114,7 +125,7 @@ auto map_leaves(const T& nest, F&& f) {
     return nest ? std::optional<Mapped>(map_leaves(*nest, f)) : std::optional<Mapped>();
   } else if constexpr (RecordNest<T>) {
     T result = nest;
-    std::apply([&](auto&... member) { ((member = map_leaves(member, f)), ...); },
+    std::apply([&](auto&... member) { (set_member(member, map_leaves(member, f)), ...); },
                lockstep_nest_members(result));
     return result;
   } else {
@@ -210,6 +221,8 @@ std::string describe_structure(const T& nest) {
 }
 
 }  // namespace lockstep::detail
+
+#pragma GCC visibility pop
 
 /// Makes a struct a nest of the named members: `LOCKSTEP_NEST(Batch, images, labels)` beside the struct, in
 /// its namespace; at most 342 of them. `run` gives a `PerReplica<Batch>`; reductions work member by member,

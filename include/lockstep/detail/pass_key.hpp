@@ -10,6 +10,8 @@
 
 #include <lockstep/detail/mutex.hpp>
 
+#pragma GCC visibility push(default)
+
 /// Which of a pipeline's passes one is.
 namespace lockstep::detail {
 
@@ -66,3 +68,5 @@ class PassKey {
 };
 
 }  // namespace lockstep::detail
+
+#pragma GCC visibility pop

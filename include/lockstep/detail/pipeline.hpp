@@ -23,6 +23,8 @@
 #include <lockstep/input/tensor_spec.hpp>
 #include <lockstep/tensor.hpp>
 
+#pragma GCC visibility push(default)
+
 /// What a Dataset is made of, its element type erased.
 namespace lockstep::detail {
 
@@ -204,3 +206,5 @@ std::int64_t num_rows(const std::vector<Tensor>& tensors, std::string_view what)
 void check_element_type(const Pipeline& pipeline, const std::type_info& type);
 
 }  // namespace lockstep::detail
+
+#pragma GCC visibility pop

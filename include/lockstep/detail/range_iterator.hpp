@@ -5,6 +5,8 @@
 #include <optional>
 #include <utility>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep::detail {
 
 /// A pass as range-for takes it: an input iterator that ends at std::default_sentinel. Move only.
@@ -30,3 +32,5 @@ class RangeIterator {
 };
 
 }  // namespace lockstep::detail
+
+#pragma GCC visibility pop

@@ -6,6 +6,8 @@
 
 #include <lockstep/dtype.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep::detail {
 
 /// The conversion between element types, the same wherever the library converts: a C++ cast, but floating to
@@ -33,3 +35,5 @@ constexpr To saturate_cast(From value) {
 }
 
 }  // namespace lockstep::detail
+
+#pragma GCC visibility pop

@@ -11,6 +11,8 @@
 
 #include <lockstep/detail/tensor_nest.hpp>
 
+#pragma GCC visibility push(default)
+
 /// Lengths, keys and absences of nests as lists of text, which files keep: for a vector its length, for a map
 /// its length and each key, for an optional 0 or 1, each before what is in it.
 namespace lockstep::detail {
@@ -130,3 +132,5 @@ std::optional<T> load_structure(const std::vector<std::string>& saved, std::uint
 }
 
 }  // namespace lockstep::detail
+
+#pragma GCC visibility pop

@@ -6,6 +6,8 @@
 #include <type_traits>
 #include <utility>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep::detail {
 
 template <class Signature>
@@ -31,3 +33,5 @@ class SharedFunction<R(Args...)> {
 };
 
 }  // namespace lockstep::detail
+
+#pragma GCC visibility pop

@@ -7,6 +7,8 @@
 #include <type_traits>
 #include <utility>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep::detail {
 
 /// `value` as a double that rounds to any format of fewer than 52 mantissa bits as the integer itself would:
@@ -129,6 +131,8 @@ struct SmallFloat {
 };
 
 }  // namespace lockstep::detail
+
+#pragma GCC visibility pop
 
 /// What kernels ask of a number: the extremes, and what special values there are.
 template <class Storage, int kExponentBits, int kMantissaBits, bool kHasInfinity>

@@ -20,6 +20,8 @@
 #include <lockstep/detail/pipeline.hpp>
 #include <lockstep/error.hpp>
 
+#pragma GCC visibility push(default)
+
 /// Elements of a static type, as lists of tensors and back.
 namespace lockstep::detail {
 
@@ -170,3 +172,5 @@ ElementType tuple_type(const std::array<ElementType, sizeof...(E)>& types) {
 }
 
 }  // namespace lockstep::detail
+
+#pragma GCC visibility pop

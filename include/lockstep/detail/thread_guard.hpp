@@ -2,6 +2,8 @@
 
 #include <string_view>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep::detail {
 
 /// Ends the program, with a message: what counts on a thread cannot be taken back from another.
@@ -38,3 +40,5 @@ class ThreadGuard {
 };
 
 }  // namespace lockstep::detail
+
+#pragma GCC visibility pop

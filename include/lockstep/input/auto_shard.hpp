@@ -4,6 +4,8 @@
 #include <lockstep/input/dataset.hpp>
 #include <lockstep/input/input_context.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 /// One input pipeline's share of a dataset, not split over replicas. Together the shares are the whole; with
@@ -27,3 +29,5 @@ TypedDataset<E> auto_shard(const TypedDataset<E>& dataset, const InputContext& c
 }
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

@@ -4,6 +4,8 @@
 #include <iosfwd>
 #include <string_view>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 /// How a dataset is shared out over workers. It also decides how `distribute_dataset` splits a batch over
@@ -21,3 +23,5 @@ std::string_view name(AutoShardPolicy policy);
 std::ostream& operator<<(std::ostream& out, AutoShardPolicy policy);
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

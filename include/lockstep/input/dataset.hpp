@@ -17,6 +17,8 @@
 #include <lockstep/input/dataset_iterator.hpp>
 #include <lockstep/input/parallel_options.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 namespace detail {
@@ -195,14 +197,16 @@ class TypedDataset : public detail::Transformations<TypedDataset<E>, Dataset> {
   /// fn(element) for each element: a Tensor, or a nest of Tensors of the same lengths and keys for each.
   /// element_spec knows neither their shapes nor their dtypes. @throws InvalidArgument  num_parallel_calls
   /// out of range.
-  template <detail::ElementCallable<E> F>
+  template <class F>
   auto map(F fn, const ParallelOptions& options = {}) const {
+    detail::check_element_callable<F, E>();
     return TypedDataset<detail::element_result_t<F, E>>(
         detail::map_pipeline<E>(this->pipeline(), fn, options));
   }
   /// The elements for which predicate(element) is true.
-  template <detail::ElementCallable<E> F>
+  template <class F>
   TypedDataset filter(F predicate) const {
+    detail::check_element_callable<F, E>();
     return TypedDataset(detail::filter_pipeline<E>(this->pipeline(), predicate));
   }
   /// The elements of the datasets that fn(element) gives: `block_length` of each in turn, of up to
@@ -211,9 +215,10 @@ class TypedDataset : public detail::Transformations<TypedDataset<E>, Dataset> {
   /// read ahead by one element, each on a thread of its own; if not deterministic, one that has none ready is
   /// passed over.
   /// @throws InvalidArgument  cycle_length or block_length < 1, num_parallel_calls out of range.
-  template <detail::ElementCallable<E> F>
+  template <class F>
   auto interleave(F fn, std::int64_t cycle_length, std::int64_t block_length = 1,
                   const ParallelOptions& options = {}) const {
+    detail::check_element_callable<F, E>();
     using R = typename detail::dataset_element<detail::element_result_t<F, E>>::type;
     return TypedDataset<R>(
         detail::interleave_pipeline<E>(this->pipeline(), fn, cycle_length, block_length, options));
@@ -252,3 +257,5 @@ TypedDataset<E> Dataset::as() const {
 }
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

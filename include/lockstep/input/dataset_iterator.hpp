@@ -11,6 +11,8 @@
 #include <lockstep/detail/tensor_nest.hpp>
 #include <lockstep/error.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 namespace detail {
@@ -59,3 +61,5 @@ class DatasetIterator {
 };
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

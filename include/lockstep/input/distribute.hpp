@@ -15,6 +15,8 @@
 #include <lockstep/input/step_exchange.hpp>
 #include <lockstep/values/nest.hpp>
 
+#pragma GCC visibility push(default)
+
 /// Dealing datasets out to replicas: what strategies call.
 namespace lockstep::detail {
 
@@ -100,3 +102,5 @@ auto distribute_from_function(F&& fn, const InputTarget& target, const InputOpti
 }
 
 }  // namespace lockstep::detail
+
+#pragma GCC visibility pop

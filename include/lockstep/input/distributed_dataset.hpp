@@ -15,6 +15,8 @@
 #include <lockstep/error.hpp>
 #include <lockstep/values/per_replica.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 namespace detail {
@@ -188,3 +190,5 @@ class DistributedDataset {
 };
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

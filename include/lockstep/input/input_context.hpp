@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 /// Which part of the input a dataset is made for: one of `num_input_pipelines` (one per worker), which
@@ -26,3 +28,5 @@ class InputContext {
 };
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

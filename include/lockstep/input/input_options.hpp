@@ -7,6 +7,8 @@
 
 #include <lockstep/input/auto_shard_policy.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 /// How many datasets a function makes: one for each worker, or one for each replica.
@@ -46,3 +48,5 @@ struct InputOptions {
 };
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

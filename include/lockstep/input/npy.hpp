@@ -7,6 +7,8 @@
 
 #include <lockstep/tensor.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 /// Reads NumPy's .npy format, versions 1.0 to 3.0, into a tensor on the host: either byte order, C or Fortran
@@ -31,3 +33,5 @@ std::map<std::string, Tensor> load_npz(const std::filesystem::path& path,
                                        const std::vector<std::string>& names = {});
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

@@ -5,6 +5,8 @@
 
 #include <lockstep/input/dataset.hpp>
 
+#pragma GCC visibility push(default)
+
 /// Datasets of arrays that are in memory or in NumPy's files: what Strategy::make_numpy_dataset gives.
 namespace lockstep::detail {
 
@@ -56,3 +58,5 @@ auto make_numpy_dataset(const T& nest) {
 Dataset make_numpy_dataset(const std::filesystem::path& path);
 
 }  // namespace lockstep::detail
+
+#pragma GCC visibility pop

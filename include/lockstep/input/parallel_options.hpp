@@ -1,5 +1,7 @@
 #pragma once
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 /// On how many threads `map` and `interleave` work.
@@ -12,3 +14,5 @@ struct ParallelOptions {
 };
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

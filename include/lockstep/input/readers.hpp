@@ -13,6 +13,8 @@
 #include <lockstep/scalar.hpp>
 #include <lockstep/tensor.hpp>
 
+#pragma GCC visibility push(default)
+
 /// Readers for Dataset::from_files. Each is a function of a path that gives a function which gives the file's
 /// elements, on the host, one by one and then nothing. Threads may use one reader together, a function that
 /// it gave one at a time.
@@ -114,3 +116,5 @@ struct CsvOptions {
 Reader<std::vector<Tensor>> csv(CsvOptions options);
 
 }  // namespace lockstep::readers
+
+#pragma GCC visibility pop

@@ -5,6 +5,8 @@
 
 #include <lockstep/input/input_context.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 /// How one worker's rows are cut into slices, one for each of its replicas in turn, so that every step of all
@@ -17,3 +19,5 @@ namespace lockstep {
 std::vector<std::int64_t> balanced_batch_sizes(std::int64_t global_batch, const InputContext& context);
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

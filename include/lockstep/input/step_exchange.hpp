@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep::detail {
 
 /// How the workers of a strategy keep the steps of one pass together: one of these on each worker, for each
@@ -28,3 +30,5 @@ class StepExchange {
 };
 
 }  // namespace lockstep::detail
+
+#pragma GCC visibility pop

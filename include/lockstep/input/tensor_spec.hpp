@@ -10,6 +10,8 @@
 #include <lockstep/dtype.hpp>
 #include <lockstep/shape.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 /// What is known of a tensor before it is made: its dtype, and its extents, each of which may be unknown. Of
@@ -45,3 +47,5 @@ std::string to_string(const TensorSpec& spec);
 std::ostream& operator<<(std::ostream& out, const TensorSpec& spec);
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

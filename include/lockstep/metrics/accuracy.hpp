@@ -4,6 +4,8 @@
 
 #include <lockstep/metrics/mean.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep::metrics {
 
 /// The share of predictions that are right.
@@ -17,3 +19,5 @@ class Accuracy : public Mean {
 };
 
 }  // namespace lockstep::metrics
+
+#pragma GCC visibility pop

@@ -5,6 +5,8 @@
 
 #include <lockstep/metrics/metric.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep::metrics {
 
 /// Mean of all elements, weighted or not.
@@ -23,3 +25,5 @@ class Mean : public Metric {
 };
 
 }  // namespace lockstep::metrics
+
+#pragma GCC visibility pop

@@ -5,7 +5,10 @@
 #include <vector>
 
 #include <lockstep/tensor.hpp>
+#include <lockstep/values/indexed_slices.hpp>
 #include <lockstep/values/variable.hpp>
+
+#pragma GCC visibility push(default)
 
 /// Metrics over a run or an epoch, on sync-on-read variables.
 namespace lockstep::metrics {
@@ -31,7 +34,7 @@ class Metric {
 
   const std::string& name() const& noexcept { return name_; }
   std::string name() const&& { return name_; }
-  /// The value so far: f64, rank 0; 0 where nothing was counted.
+  /// The value so far: f64, rank 0 unless the kind has another shape; 0 where nothing was counted.
   /// @throws ContextError  inside another strategy's scope.
   virtual Tensor result() const = 0;
   /// Back to nothing: all replicas' sums, or in a replica function the replica's own. Elsewhere it waits, as
@@ -41,8 +44,8 @@ class Metric {
   std::vector<std::pair<std::string, Variable>> variables() const;
 
  protected:
-  /// @param sums  their names; the variables are NAME/SUM.
-  Metric(std::string name, const std::vector<std::string>& sums);
+  /// @param sums  their names; the variables are NAME/SUM. @param shape  of each.
+  Metric(std::string name, const std::vector<std::string>& sums, const Shape& shape = {});
   Metric(const Metric&) = default;
   Metric& operator=(const Metric&) = default;
 
@@ -52,6 +55,8 @@ class Metric {
   static Tensor amount(double value);
   /// Adds amounts[k] to sum k, for all sums in one moment.
   void add(const std::vector<Tensor>& amounts);
+  /// Adds rows to sum k.
+  void add(std::size_t k, const IndexedSlices& rows);
   /// All sums, of one moment.
   std::vector<Tensor> totals() const;
 
@@ -62,3 +67,5 @@ class Metric {
 };
 
 }  // namespace lockstep::metrics
+
+#pragma GCC visibility pop

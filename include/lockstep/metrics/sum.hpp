@@ -4,6 +4,8 @@
 
 #include <lockstep/metrics/metric.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep::metrics {
 
 /// Sum of all elements.
@@ -17,3 +19,5 @@ class Sum : public Metric {
 };
 
 }  // namespace lockstep::metrics
+
+#pragma GCC visibility pop

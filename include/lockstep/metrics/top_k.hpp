@@ -5,6 +5,8 @@
 
 #include <lockstep/metrics/mean.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep::metrics {
 
 /// The share of labels whose logit is among the k largest of their row (in_top_k).
@@ -21,3 +23,5 @@ class TopK : public Mean {
 };
 
 }  // namespace lockstep::metrics
+
+#pragma GCC visibility pop

@@ -2,6 +2,8 @@
 
 #include <lockstep/optim/optimizer.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep::optim {
 
 struct AdamWOptions {
@@ -31,3 +33,5 @@ class AdamW final : public Optimizer {
 };
 
 }  // namespace lockstep::optim
+
+#pragma GCC visibility pop

@@ -6,6 +6,8 @@
 #include <lockstep/tensor.hpp>
 #include <lockstep/values/per_replica.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep::optim {
 
 /// The root of the sum of all elements' squares, of all tensors together: rank 0, f64, on the first one's
@@ -31,3 +33,5 @@ std::pair<std::vector<Mirrored<Tensor>>, Mirrored<Tensor>> clip_by_global_norm(
     const std::vector<Mirrored<Tensor>>& gradients, double clip_norm);
 
 }  // namespace lockstep::optim
+
+#pragma GCC visibility pop

@@ -10,6 +10,8 @@
 #include <lockstep/values/reduce_value.hpp>
 #include <lockstep/values/variable.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep::optim {
 
 /// What a gradient can be.
@@ -47,3 +49,5 @@ struct GradientAndVariable {
 };
 
 }  // namespace lockstep::optim
+
+#pragma GCC visibility pop

@@ -7,6 +7,8 @@
 #include <lockstep/detail/mutex.hpp>
 #include <lockstep/optim/gradient.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep::optim {
 
 /// Adds up the gradients of several steps on each replica, without communication, so that replicas reduce
@@ -68,3 +70,5 @@ class GradientAccumulator {
 };
 
 }  // namespace lockstep::optim
+
+#pragma GCC visibility pop

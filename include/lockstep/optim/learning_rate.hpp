@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep::optim {
 
 /// A schedule that falls by a factor.
@@ -62,3 +64,5 @@ class LearningRate {
 };
 
 }  // namespace lockstep::optim
+
+#pragma GCC visibility pop

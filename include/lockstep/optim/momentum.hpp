@@ -2,6 +2,8 @@
 
 #include <lockstep/optim/optimizer.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep::optim {
 
 struct MomentumOptions {
@@ -32,3 +34,5 @@ class Momentum final : public Optimizer {
 };
 
 }  // namespace lockstep::optim
+
+#pragma GCC visibility pop

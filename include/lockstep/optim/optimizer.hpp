@@ -16,6 +16,8 @@
 #include <lockstep/optim/learning_rate.hpp>
 #include <lockstep/values/variable.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 class Strategy;
 namespace detail {
@@ -163,3 +165,5 @@ class Optimizer {
 };
 
 }  // namespace lockstep::optim
+
+#pragma GCC visibility pop

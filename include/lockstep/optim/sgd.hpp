@@ -2,6 +2,8 @@
 
 #include <lockstep/optim/optimizer.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep::optim {
 
 struct SGDOptions {
@@ -23,3 +25,5 @@ class SGD final : public Optimizer {
 };
 
 }  // namespace lockstep::optim
+
+#pragma GCC visibility pop

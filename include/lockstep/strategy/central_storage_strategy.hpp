@@ -5,6 +5,8 @@
 
 #include <lockstep/strategy/strategy.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 /// Synchronous replicas whose variables live once, on a parameter device: a read in a replica copies the
@@ -32,3 +34,5 @@ class CentralStorageStrategy : public Strategy {
 };
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

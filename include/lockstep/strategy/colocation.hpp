@@ -7,6 +7,8 @@
 #include <lockstep/device.hpp>
 #include <lockstep/values/variable.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 class Strategy;
@@ -36,3 +38,5 @@ class [[nodiscard]] ColocationScope : public detail::ThreadGuard<ColocationScope
 };
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

@@ -3,9 +3,12 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string_view>
 
 #include <lockstep/detail/thread_guard.hpp>
 #include <lockstep/device_manager.hpp>
+
+#pragma GCC visibility push(default)
 
 /// Which strategy and context the current thread is in. Each thread has its own; a new thread starts in the
 /// default context.
@@ -65,6 +68,9 @@ class [[nodiscard]] ContextFrame : public ThreadGuard<ContextFrame> {
   /// Null outside `update` of a variable.
   VariableUpdate* update() const noexcept { return update_; }
 
+  /// @throws ContextError  it is another strategy's; `what` of `strategy` is not allowed then.
+  void check_is_of(const Strategy& strategy, std::string_view what) const;
+
   /// The innermost entry; null in the default context.
   static const ContextFrame* top() noexcept;
   /// Whether the default strategy's scope is among the entries.
@@ -112,3 +118,5 @@ class [[nodiscard]] StrategyScope {
 };
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

@@ -6,6 +6,8 @@
 #include <lockstep/device.hpp>
 #include <lockstep/strategy/topology.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 /// How DeviceAssignment::build places replicas. Lists have one entry for each axis of the mesh, or none,
@@ -75,3 +77,5 @@ class DeviceAssignment {
 };
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

@@ -6,6 +6,8 @@
 #include <lockstep/detail/thread_guard.hpp>
 #include <lockstep/device_manager.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 class Strategy;
@@ -39,3 +41,5 @@ void check_logical_device(const Strategy& strategy, int logical_device, std::str
 }  // namespace detail
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

@@ -7,6 +7,8 @@
 #include <lockstep/strategy/device_assignment.hpp>
 #include <lockstep/strategy/strategy.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 namespace cluster {
@@ -52,3 +54,5 @@ class MeshStrategy : public Strategy {
 };
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

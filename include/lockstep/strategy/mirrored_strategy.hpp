@@ -7,6 +7,8 @@
 #include <lockstep/collectives/cross_device_ops.hpp>
 #include <lockstep/strategy/strategy.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 /// Synchronous replicas on the devices of one process: variables are mirrored on each, reductions run over
@@ -30,3 +32,5 @@ class MirroredStrategy : public Strategy {
 };
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

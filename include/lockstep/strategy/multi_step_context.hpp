@@ -12,6 +12,8 @@
 #include <lockstep/values/per_replica.hpp>
 #include <lockstep/values/reduce_value.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 class Strategy;
@@ -80,3 +82,5 @@ void check_iterations(int iterations);
 }  // namespace detail
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

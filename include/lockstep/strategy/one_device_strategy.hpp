@@ -2,6 +2,8 @@
 
 #include <lockstep/strategy/strategy.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 /// One replica on one device: every reduction without an axis is the identity.
@@ -12,3 +14,5 @@ class OneDeviceStrategy : public Strategy {
 };
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

@@ -10,6 +10,8 @@
 #include <lockstep/strategy/work.hpp>
 #include <lockstep/tensor.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 /// Reduces values over replicas while others are still being computed: in a replica function, gradients as
@@ -50,3 +52,5 @@ class PackedReduction {
 };
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

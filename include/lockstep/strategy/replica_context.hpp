@@ -21,6 +21,8 @@
 #include <lockstep/values/indexed_slices.hpp>
 #include <lockstep/values/nest.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 class ReplicaContext;
@@ -269,3 +271,5 @@ auto ReplicaContext::merge_call_as(std::string_view operation, F&& merge_fn, con
 }
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

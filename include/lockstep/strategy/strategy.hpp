@@ -28,6 +28,8 @@
 #include <lockstep/values/reduce_value.hpp>
 #include <lockstep/values/sharded_tensor.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 namespace cluster {
@@ -66,6 +68,17 @@ template <class F, class... Args>
 inline constexpr bool takes_arguments = std::is_invocable_v<F&, selected_t<Args>...>;
 template <class F, class... Args>
 inline constexpr bool takes_context = std::is_invocable_v<F&, ReplicaContext&, selected_t<Args>...>;
+
+/// Whether a function that cannot take a tuple takes its members.
+template <class F, class... Args>
+inline constexpr bool kTakesStep = false;
+template <class F, TupleNest Arg>
+requires(!takes_arguments<F, Arg> && !takes_context<F, Arg>) inline constexpr bool kTakesStep<F, Arg> = [
+]<std::size_t... I>(std::index_sequence<I...>) {
+  return takes_arguments<F, std::tuple_element_t<I, Arg>...> ||
+         takes_context<F, std::tuple_element_t<I, Arg>...>;
+}
+(std::make_index_sequence<std::tuple_size_v<Arg>>());
 
 template <class F>
 concept ReplicaFunction = !std::is_same_v<std::decay_t<F>, RunOptions>;
@@ -167,8 +180,12 @@ class Strategy {
   ///
   /// @return the results merged leaf by leaf: containers keep their structure, leaves become PerReplica with
   /// one component per local replica (also with one replica), a variable stays the variable; void stays void.
-  /// @throws what the lowest failing replica's function threw, unchanged; last_failures() has all. Replicas
-  /// waiting for it are released and the strategy is usable again.
+  /// A tuple or pair as the only argument, as a step of a dataset's, goes to a function that cannot take it
+  /// as its members.
+  ///
+  /// @throws what the lowest failing replica's function threw, unchanged, when all functions have returned,
+  /// late ones too; last_failures() has all. Replicas waiting for it are released and the strategy is usable
+  /// again.
   /// @throws InvalidArgument  a distributed argument has another number of components; results differ in
   /// structure.
   /// @throws ContextError  in a replica function (nested run); replicas make a different number of merge
@@ -240,6 +257,12 @@ class Strategy {
   template <class E>
   DistributedDataset<detail::merged_t<E>> distribute_dataset(const TypedDataset<E>& dataset,
                                                              const InputOptions& options = {});
+  template <std::same_as<Dataset> D>
+  auto distribute_dataset(const D&, const InputOptions& = {}) {
+    static_assert(!std::same_as<D, Dataset>,
+                  "distribute_dataset: a Dataset has forgotten the type of its elements: pass "
+                  "dataset.as<E>(), where E is Tensor or the nest that they are");
+  }
 
   /// Calls fn(InputContext) in cross-replica context, once (with InputReplicationMode::per_replica once for
   /// each replica), and deals the elements of the TypedDataset it returns: each replica takes a whole one in
@@ -289,8 +312,8 @@ class Strategy {
   }
 
   /// Every replica that failed in the last `run` of this strategy, lowest first; empty after a run without
-  /// failures. Replicas that were only released are not listed. Of the default strategy: of this thread's
-  /// last `run`.
+  /// failures. Of a run that is under way, on another thread: those that have failed so far. Replicas that
+  /// were only released are not listed. Of the default strategy: of this thread's last `run`.
   std::vector<ReplicaFailure> last_failures() const;
 
   /// "MirroredStrategy", for messages.
@@ -318,6 +341,8 @@ class Strategy {
   void use(std::unique_ptr<CrossDeviceOps> cross_device_ops);
 
  private:
+  template <class F, class... Args>
+  auto run_with(F& fn, const Args&... args);
   /// Runs job(context) for every replica, as `run` says.
   void run_replicas(const std::function<void(ReplicaContext&, int)>& job);
   std::vector<detail::Contribution> reduce_batch(ReduceOp op, const std::vector<ReduceValue>& values,
@@ -382,8 +407,9 @@ auto take_reduced(const Leaf& leaf, std::vector<Contribution>& results, std::siz
     typename Leaf::value_type record = leaf[0];
     auto members = lockstep_nest_members(record);
     [&]<std::size_t... I>(std::index_sequence<I...>) {
-      ((std::get<I>(members) = map_leaves(
-            merged_member<I>(leaf), [&](const auto& member) { return take_reduced(member, results, next); })),
+      (set_member(std::get<I>(members),
+                  map_leaves(merged_member<I>(leaf),
+                             [&](const auto& member) { return take_reduced(member, results, next); })),
        ...);
     }
     (member_indices_t<Leaf>());
@@ -399,10 +425,20 @@ auto take_reduced(const Leaf& leaf, std::vector<Contribution>& results, std::siz
 
 template <detail::ReplicaFunction F, class... Args>
 auto Strategy::run(F&& fn, const Args&... args) {
-  static_assert(detail::takes_arguments<F, Args...> || detail::takes_context<F, Args...>,
-                "run(fn, args...): fn must be callable as fn(args...) or as fn(ReplicaContext&, args...), "
-                "where each distributed "
-                "argument arrives as its component: PerReplica<T> as T");
+  if constexpr (detail::kTakesStep<F, Args...>) {
+    return std::apply([&](const auto&... members) { return run(fn, members...); }, args...);
+  } else {
+    return run_with(fn, args...);
+  }
+}
+
+template <class F, class... Args>
+auto Strategy::run_with(F& fn, const Args&... args) {
+  static_assert(
+      detail::takes_arguments<F, Args...> || detail::takes_context<F, Args...>,
+      "run(fn, args...): fn must be callable as fn(args...) or as fn(ReplicaContext&, args...), "
+      "where each distributed argument arrives as its component, PerReplica<T> as a T that is taken "
+      "by value or as const T&, and a tuple alone as itself or as its members");
   using Returned = decltype(detail::call_replica_function(fn, std::declval<ReplicaContext&>(),
                                                           std::declval<detail::selected_t<Args>>()...));
   using Kept = detail::decayed_t<Returned>;  // of what may refer to a copy of an argument
@@ -410,8 +446,7 @@ auto Strategy::run(F&& fn, const Args&... args) {
   const auto call = [&](ReplicaContext& context, [[maybe_unused]] int i) {
     constexpr std::size_t kFirst = detail::takes_arguments<F, Args...> ? 0 : 1;  // parameter with an argument
     return [&]<std::size_t... K>(std::index_sequence<K...>)->Kept {
-      return detail::call_replica_function(
-          fn, context, detail::replica_argument<std::remove_reference_t<F>, kFirst + K>(args, i)...);
+      return detail::call_replica_function(fn, context, detail::replica_argument<F, kFirst + K>(args, i)...);
     }
     (std::index_sequence_for<Args...>());
   };
@@ -546,3 +581,5 @@ auto make_numpy_dataset(const T& arrays, Strategy& strategy) {
 }
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

@@ -20,6 +20,8 @@
 #include <lockstep/values/nest.hpp>
 #include <lockstep/values/reduce_value.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 class Strategy;
@@ -282,3 +284,5 @@ class StrategyExtended {
 };
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

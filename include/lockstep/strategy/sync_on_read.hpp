@@ -4,6 +4,8 @@
 
 #include <lockstep/detail/thread_guard.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 /// While it lives, replica functions on this thread, and of the runs that this thread starts, read on_read
@@ -25,3 +27,5 @@ class [[nodiscard]] sync_on_read : public detail::ThreadGuard<sync_on_read> {
 };
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

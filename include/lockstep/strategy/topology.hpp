@@ -7,6 +7,8 @@
 
 #include <lockstep/device.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 /// Where the devices of one or several tasks lie in a mesh: a grid of any rank, whose last axis tells apart
@@ -60,3 +62,5 @@ class Topology {
 };
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

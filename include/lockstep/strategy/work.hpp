@@ -7,6 +7,8 @@
 #include <lockstep/tensor.hpp>
 #include <lockstep/values/nest.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 namespace detail {
@@ -77,3 +79,5 @@ class [[nodiscard]] Work {
 };
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

@@ -2,6 +2,8 @@
 
 #include <lockstep/tensor.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 /// Sparse rows of a dense tensor: row indices[i] is values[i, ...]; an index may occur several times, and its
@@ -21,3 +23,5 @@ struct IndexedSlices {
 void check(const IndexedSlices& slices);
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

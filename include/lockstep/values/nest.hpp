@@ -16,6 +16,8 @@
 #include <lockstep/values/per_replica.hpp>
 #include <lockstep/values/variable.hpp>
 
+#pragma GCC visibility push(default)
+
 /// How nests go into replicas (select) and come out of them (merge). Leaves: PerReplica, Mirrored and
 /// Variable are distributed, everything else is one object for all replicas.
 namespace lockstep::detail {
@@ -208,3 +210,5 @@ consteval bool has_distributed_leaf() {
 }
 
 }  // namespace lockstep::detail
+
+#pragma GCC visibility pop

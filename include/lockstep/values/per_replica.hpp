@@ -9,6 +9,8 @@
 #include <lockstep/error.hpp>
 #include <lockstep/tensor.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 namespace detail {
@@ -147,3 +149,5 @@ Mirrored<T>::operator T() const {
 }
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

@@ -7,6 +7,8 @@
 #include <lockstep/values/per_replica.hpp>
 #include <lockstep/values/variable.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 /// Anything that can be reduced over replicas, type erased. Implicit from the types below. Whether a
@@ -92,3 +94,5 @@ class Destination {
 };
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

@@ -5,6 +5,8 @@
 #include <lockstep/device.hpp>
 #include <lockstep/tensor.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 /// One tensor over several devices: on each an equal tile of it, or a copy. Made by
@@ -55,3 +57,5 @@ class ShardedTensor {
 };
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

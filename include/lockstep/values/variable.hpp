@@ -17,6 +17,8 @@
 #include <lockstep/tensor.hpp>
 #include <lockstep/values/per_replica.hpp>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 class ReplicaContext;
@@ -123,10 +125,11 @@ class Variable {
 
   /// Writes of single rows: row indices[i] is combined with values[i, ...], those of one index in their
   /// order; scatter_update keeps the last. In a replica by aggregation, as assign: the replicas' rows are
-  /// brought together without merging duplicates, and mean divides them by N. Waits for the device to read
-  /// the indices.
+  /// brought together without merging duplicates, and mean divides them by N; on_read: the replica's own
+  /// component alone. Waits for the device to read the indices.
   /// @throws InvalidArgument  rows of another shape or dtype, an index out of range: nothing was written; in
-  /// a replica, aggregation none. @throws Unsupported  on_read; min, max and update with sum or mean.
+  /// a replica, aggregation none. @throws Unsupported  on_read outside replica functions; min, max and
+  /// update of others with sum or mean.
   /// @return this variable.
   Variable& scatter_add(const IndexedSlices& rows);
   Variable& scatter_sub(const IndexedSlices& rows);
@@ -226,3 +229,5 @@ struct VariableState {
 }  // namespace detail
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

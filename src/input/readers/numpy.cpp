@@ -1,9 +1,9 @@
 #include <memory>
 
 #include <lockstep/error.hpp>
-#include <lockstep/input/npy.hpp>
 #include <lockstep/input/readers.hpp>
 
+#include "input/npy_array.hpp"
 #include "input/quoted.hpp"
 
 namespace lockstep::readers {
@@ -27,7 +27,7 @@ void check_rows(const Tensor& array, const std::string& what) {
 
 Reader<Tensor> npy() {
   return [](const std::filesystem::path& path) -> Elements<Tensor> {
-    const Tensor array = load_npy(path);
+    const Tensor array = detail::load_npy(path, "readers::npy");
     check_rows(array, concat("readers::npy: ", path));
     return [array, next = std::int64_t{0}]() mutable {
       return next < array.shape()[0] ? std::optional(row_of(array, next++)) : std::nullopt;
@@ -38,7 +38,7 @@ Reader<Tensor> npy() {
 Reader<std::map<std::string, Tensor>> npz(std::vector<std::string> names) {
   using Arrays = std::map<std::string, Tensor>;
   return [names = std::move(names)](const std::filesystem::path& path) -> Elements<Arrays> {
-    const Arrays arrays = load_npz(path, names);
+    const Arrays arrays = detail::load_npz(path, names, "readers::npz");
     LOCKSTEP_EXPECTS(!arrays.empty(), InvalidArgument, "readers::npz: ", path,
                      " has no arrays. Pass a file with at least one.");
     const auto& [first_name, first] = *arrays.begin();

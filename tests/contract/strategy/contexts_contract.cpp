@@ -364,6 +364,15 @@ TEST_CASE("variables are used outside every scope, and not inside another strate
   variable->assign_add(2.0f);
   REQUIRE(variable->value().item<float>() == 3.0f);
   REQUIRE(items<float>(s.local_results(*variable)) == std::vector<float>{3, 3});
+  const auto in_a_run = says(
+      "of the variable 'v' of MirroredStrategy in the function of replica 0 of a run of "
+      "another strategy, MirroredStrategy",
+      "cannot be mixed: use in a run what its own strategy has made");
+  REQUIRE_THROWS_MATCHES(s2.run([&] { variable->assign_add(1.0f); }), ContextError, in_a_run);
+  REQUIRE_THROWS_MATCHES(s2.run([&] { return variable->value(); }), ContextError,
+                         says("reading the variable 'v' of MirroredStrategy in the function of replica 0"));
+  REQUIRE_THROWS_MATCHES(s2.run([&] { s.run([] {}); }), ContextError,
+                         says("run of MirroredStrategy in the function of replica 0 of a run of another"));
   const auto scope = s2.scope();
   REQUIRE_THROWS_MATCHES(variable->value(), ContextError,
                          says("reading the variable 'v'", "another strategy", "cannot be mixed"));

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <exception>
 #include <functional>
+#include <future>
 #include <latch>
 #include <stdexcept>
 #include <string>
@@ -11,6 +12,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <lockstep/lockstep.hpp>
 
@@ -21,6 +23,7 @@
 namespace lockstep::test {
 
 using namespace std::chrono_literals;
+using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
@@ -308,6 +311,34 @@ TEST_CASE("P44 a strategy's time limit counts for all its calls, and the late re
   REQUIRE(strategy.last_failures().size() == 2);
   REQUIRE(strategy.last_failures()[1].message.find("missing: replica 1") != std::string::npos);
   require_usable(strategy);
+}
+
+TEST_CASE("P44 a time-out is logged, and among the failures, while the late replica's function still runs",
+          "[strategy][failure]") {
+  Replicas strategy(2, {.timeout = 50ms});
+  std::promise<std::string> logged;
+  set_log_sink([&](std::string_view message) { logged.set_value(std::string(message)); });
+  std::latch seen(1);
+  std::string message;
+  std::size_t num_failures = 0;
+  std::thread engine([&] {
+    message = logged.get_future().get();
+    while (num_failures == 0) num_failures = strategy.last_failures().size();
+    seen.count_down();
+  });
+  REQUIRE_THROWS_MATCHES(strategy.run([&](ReplicaContext& ctx) {
+    if (id_of(ctx) == 1) return seen.wait();  // late until the time-out has been heard of
+    ctx.all_reduce(ReduceOp::sum, 1.0f);
+  }),
+                         CollectiveTimeout, says("all_reduce(sum), call 0", "50 ms", "missing: replica 1"));
+  engine.join();
+  set_log_sink({});
+  REQUIRE_THAT(message, ContainsSubstring("run: replica 0's function has ended: all_reduce(sum), call 0"));
+  REQUIRE_THAT(message, ContainsSubstring("when the other replicas' functions have returned"));
+  REQUIRE(num_failures == 1);
+  REQUIRE(strategy.last_failures().size() == 1);
+  require_usable(strategy);
+  REQUIRE(strategy.last_failures().empty());
 }
 
 TEST_CASE("P44 merge calls have the strategy's time limit", "[strategy][failure]") {

@@ -49,6 +49,32 @@ struct Counted {
 
 }  // namespace
 
+TEST_CASE("run gives a step's members to a function that cannot take the step", "[strategy]") {
+  Replicas strategy(2);
+  const auto data = Dataset::from_tensor_slices(Tensor::from<float>({1, 2, 3, 4}, {4}),
+                                                Tensor::from<float>({10, 20, 30, 40}, {4}))
+                        .batch(4);
+  using Tensors = std::tuple<Tensor, Tensor>;
+  for (const auto& step : strategy.distribute_dataset(data)) {
+    const auto members = strategy.run([](Tensor x, const Tensor& y) { return sum(x + y); }, step);
+    REQUIRE(items<float>(members) == std::vector<float>{33, 77});
+    const auto with_context = strategy.run(
+        [](ReplicaContext& ctx, Tensor x, Tensor y) { return ctx.all_reduce(ReduceOp::sum, sum(x + y)); },
+        step);
+    REQUIRE(items<float>(with_context) == std::vector<float>{110, 110});
+    const auto whole = strategy.run([](const Tensors& both) { return sum(std::get<1>(both)); }, step);
+    REQUIRE(items<float>(whole) == std::vector<float>{30, 70});
+    REQUIRE(items<float>(strategy.run(
+                RunOptions{}, [](auto x, auto) { return sum(x); }, step)) == std::vector<float>{3, 7});
+    const auto generic = strategy.run(
+        [](auto& ctx, auto both) { return ctx.all_reduce(ReduceOp::sum, sum(std::get<0>(both))); }, step);
+    REQUIRE(items<float>(generic) == std::vector<float>{10, 10});
+  }
+  const auto pair = std::pair(scalars<float>({1, 2}), 3.0f);
+  REQUIRE(items<float>(strategy.run([](Tensor x, float by) { return x * by; }, pair)) ==
+          std::vector<float>{3, 6});
+}
+
 TEST_CASE("run copies a plain argument for each replica, unless the function only reads it", "[strategy]") {
   Replicas strategy(2);
   const Counted one;

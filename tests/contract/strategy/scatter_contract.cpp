@@ -192,10 +192,71 @@ TEST_CASE("scatter refuses what does not fit and changes nothing", "[strategy][v
   wide.values = wide.values.cast(DType::f64);
   REQUIRE_THROWS_MATCHES(variable.scatter_add(wide), InvalidArgument, says("float64", "float32"));
   Variable on_read(Tensor::ones({3, 2}), {.synchronization = VariableSynchronization::on_read});
-  REQUIRE_THROWS_MATCHES(on_read.scatter_add(rows({1, 1}, {0})), Unsupported, says("on_read", "Use assign"));
+  REQUIRE_THROWS_MATCHES(
+      on_read.scatter_add(rows({1, 1}, {0})), Unsupported,
+      says("scatter_add of the variable", "outside its replicas", "in a replica function"));
   REQUIRE(components(variable) == std::vector(2, std::vector<float>(6, 1.0f)));
   variable.scatter_add(rows({1, 1}, {0}));
   REQUIRE(snapshot.to_vector<float>() == std::vector<float>(6, 1.0f));
+}
+
+TEST_CASE("scatter in replicas writes their own components of an on_read variable", "[strategy][variable]") {
+  Replicas strategy(2);
+  const auto scope = strategy.scope();
+  using Values = std::vector<float>;
+  for (const Aggregation aggregation :
+       {Aggregation::none, Aggregation::sum, Aggregation::mean, Aggregation::only_first_replica}) {
+    const auto written = [&](Scatter scatter) {
+      Variable variable(
+          Tensor::full({3, 2}, 4.0f),
+          {.name = "table", .synchronization = VariableSynchronization::on_read, .aggregation = aggregation});
+      strategy.run([&](ReplicaContext& ctx) {  // replica 1 writes more often than replica 0
+        if (ctx.replica_id_in_sync_group() == 0) return;
+        (variable.*scatter)(rows({2, 8, 1, 1}, {2, 0}));
+        (variable.*scatter)(rows({4, 2}, {2}));
+      });
+      REQUIRE(components(variable)[0] == Values(6, 4.0f));
+      return components(variable)[1];
+    };
+    REQUIRE(written(&Variable::scatter_add) == Values{5, 5, 4, 4, 10, 14});
+    REQUIRE(written(&Variable::scatter_sub) == Values{3, 3, 4, 4, -2, -6});
+    REQUIRE(written(&Variable::scatter_mul) == Values{4, 4, 4, 4, 32, 64});
+    REQUIRE(written(&Variable::scatter_div) == Values{4, 4, 4, 4, 0.5f, 0.25f});
+    REQUIRE(written(&Variable::scatter_min) == Values{1, 1, 4, 4, 2, 2});
+    REQUIRE(written(&Variable::scatter_max) == Values{4, 4, 4, 4, 4, 8});
+    REQUIRE(written(&Variable::scatter_update) == Values{1, 1, 4, 4, 4, 2});
+  }
+  Variable sum(Tensor::zeros({3, 2}), {.name = "total",
+                                       .synchronization = VariableSynchronization::on_read,
+                                       .aggregation = Aggregation::sum});
+  strategy.run([&] { sum.scatter_add(rows({1, 2}, {1})); });
+  REQUIRE(sum.value().to_vector<float>() == Values{0, 0, 2, 4, 0, 0});
+  REQUIRE_THROWS_MATCHES(strategy.run([&] {
+    sum.scatter_add(rows({1, 1, 1, 1}, {0, 3}));
+  }),
+                         InvalidArgument, says("scatter_add", "index 3"));
+  REQUIRE_THROWS_MATCHES(strategy.extended().update(sum,
+                                                    [&](Tensor&) {
+                                                      sum.scatter_add(rows({1, 1}, {0}));
+                                                    }),
+                         Unsupported, says("'total'", "outside its replicas"));
+  REQUIRE(sum.value().to_vector<float>() == Values{0, 0, 2, 4, 0, 0});
+}
+
+TEST_CASE("scatter of the one component of an on_read variable is aggregated", "[strategy][variable]") {
+  CentralStorageStrategy strategy(TestBackend::devices(2), "CPU:0");
+  const auto scope = strategy.scope();
+  Variable sum(Tensor::zeros({3, 2}), {.name = "total",
+                                       .synchronization = VariableSynchronization::on_read,
+                                       .aggregation = Aggregation::sum});
+  strategy.run([&](ReplicaContext& ctx) {
+    sum.scatter_add(ctx.replica_id_in_sync_group() == 0 ? rows({2, 2}, {0}) : rows({4, 4, 6, 6}, {0, 2}));
+  });
+  REQUIRE(sum.value().to_vector<float>() == std::vector<float>{6, 6, 0, 0, 6, 6});
+  REQUIRE_THROWS_MATCHES(strategy.run([&] {
+    sum.scatter_max(rows({1, 1}, {0}));
+  }),
+                         Unsupported, says("scatter_max", "'total'"));
 }
 
 TEST_CASE("rows of booleans can be written, not added", "[strategy][variable]") {

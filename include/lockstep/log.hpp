@@ -1,0 +1,22 @@
+#pragma once
+
+#include <functional>
+#include <string_view>
+
+#pragma GCC visibility push(default)
+
+namespace lockstep {
+
+/// Takes what the library has to say: a line without its end.
+using LogSink = std::function<void(std::string_view message)>;
+
+/// Sends the library's warnings to `sink`; an empty one, as in the beginning, is the standard error stream,
+/// where each is a line "lockstep: MESSAGE". From any thread: the messages come one at a time, on the thread
+/// that has something to say, and none comes to the sink before once this has returned. A sink must not call
+/// the library, and what it throws is dropped.
+/// @return the sink before.
+LogSink set_log_sink(LogSink sink);
+
+}  // namespace lockstep
+
+#pragma GCC visibility pop
