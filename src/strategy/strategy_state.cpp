@@ -156,8 +156,9 @@ bool StrategyState::close() {
   return true;
 }
 
-int StrategyState::logical_device_on(const std::vector<Device>& devices) const noexcept {
-  const auto found = std::ranges::find(groups, devices, &ReplicaGroup::devices);
+int StrategyState::logical_device_on(std::span<const Device> devices) const noexcept {
+  const auto found = std::ranges::find_if(
+      groups, [&](const ReplicaGroup& group) { return std::ranges::equal(group.devices, devices); });
   return found == groups.end() ? -1 : static_cast<int>(found - groups.begin());
 }
 
@@ -200,8 +201,7 @@ StrategyState::~StrategyState() {
   }
 }
 
-void StrategyState::run_on_replicas(const std::function<void(int)>& fn,
-                                    std::vector<ReplicaFailure>* failures_out) {
+void StrategyState::run_on_replicas(FunctionRef<void(int)> fn, std::vector<ReplicaFailure>* failures_out) {
   for_each_rendezvous([](Rendezvous& rendezvous) { rendezvous.reset(); });
   StackMemory memory;
   std::pmr::vector<Seat> seats(memory.resource());
@@ -247,7 +247,7 @@ void StrategyState::run_on_replicas(const std::function<void(int)>& fn,
     }
     for_each_rendezvous([i](Rendezvous& rendezvous) { rendezvous.fail(i); });
   };
-  threads.run(std::ref(job));
+  threads.run(job);
   // For the run around this one, whose replicas are all still there.
   for_each_rendezvous([](Rendezvous& rendezvous) { rendezvous.reset(); });
 
@@ -262,7 +262,7 @@ void StrategyState::run_on_replicas(const std::function<void(int)>& fn,
   if (first != nullptr) std::rethrow_exception(first->error);
 }
 
-void StrategyState::for_each_replica(std::int64_t bytes, const std::function<void(int)>& fn) {
+void StrategyState::for_each_replica(std::int64_t bytes, FunctionRef<void(int)> fn) {
   if (bytes >= kThreadedBytes && num_replicas() > 1) {
     run_on_replicas(fn);
   } else {
@@ -270,9 +270,10 @@ void StrategyState::for_each_replica(std::int64_t bytes, const std::function<voi
   }
 }
 
-std::vector<std::vector<Tensor>> StrategyState::reduce(ReplicaGroup& over, ReduceOp op,
-                                                       const std::vector<std::vector<Tensor>>& inputs,
-                                                       int root, const CommunicationOptions& call_options) {
+RecycledVector<RecycledVector<Tensor>> StrategyState::reduce(ReplicaGroup& over, ReduceOp op,
+                                                             std::span<const RecycledVector<Tensor>> inputs,
+                                                             int root,
+                                                             const CommunicationOptions& call_options) {
   const std::vector<Device>& devices = over.devices;
   if (cross_device_ops) return checked_reduce(*cross_device_ops, op, inputs, devices, root);
   const std::size_t n = devices.size();
@@ -280,7 +281,7 @@ std::vector<std::vector<Tensor>> StrategyState::reduce(ReplicaGroup& over, Reduc
   std::int64_t bytes = 0;
   for (const Tensor& tensor : inputs[0]) bytes += tensor.nbytes();
 
-  std::vector<std::vector<Tensor>> results(n);
+  RecycledVector<RecycledVector<Tensor>> results(n);
   auto batch = [&](int rank) {
     const auto r = static_cast<std::size_t>(rank);
     if (root < 0 || root == rank) results[r] = empty_results(op, inputs[r], devices[r]);
@@ -293,14 +294,16 @@ std::vector<std::vector<Tensor>> StrategyState::reduce(ReplicaGroup& over, Reduc
       over.communicator.reduce(op, root, batches, merged);
   };
   if (bytes >= kThreadedBytes && n > 1) {
-    run_on_replicas([&](int rank) {
+    const auto issue_own = [&](int rank) {
       const OwnedBatch mine = batch(rank);
       issue({&mine.batch(), 1});
-    });
+    };
+    run_on_replicas(issue_own);
   } else {
-    std::vector<OwnedBatch> owned;
-    std::vector<RankBatch> batches;
+    RecycledVector<OwnedBatch> owned;
+    RecycledVector<RankBatch> batches;
     owned.reserve(n);
+    batches.reserve(n);
     for (int rank = 0; rank < num_replicas(); ++rank) owned.push_back(batch(rank));
     for (const OwnedBatch& mine : owned) batches.push_back(mine.batch());
     issue(batches);

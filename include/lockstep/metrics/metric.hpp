@@ -51,9 +51,9 @@ class Metric {
   static Tensor amount(const Tensor& values, const Tensor* weights = nullptr);
   static Tensor amount(double value);
   /// Adds amounts[k] to sum k, for all sums in one moment.
-  void add(const std::vector<Tensor>& amounts);
+  void add(std::initializer_list<Tensor> amounts);
   /// All sums, of one moment.
-  std::vector<Tensor> totals() const;
+  detail::RecycledVector<Tensor> totals() const;
 
  private:
   std::string name_;

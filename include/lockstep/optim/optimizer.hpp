@@ -145,7 +145,7 @@ class Optimizer {
              const CommunicationOptions& options);
   void check_strategy(const Strategy& strategy) const;
   /// What is known when these have been met, too; nothing: they have been.
-  std::optional<Known> met(const std::vector<Variable>& variables) const;
+  std::optional<Known> met(std::span<const Variable> variables) const;
   /// The number of steps made.
   std::int64_t num_steps() const;
 
