@@ -131,7 +131,7 @@ Work<std::vector<Mirrored<Tensor>>> StrategyExtended::start_batch_reduce_to(
       }
     }
     {
-      std::list<StreamScope> scopes;
+      std::list<StreamScope, detail::RecyclingAllocator<StreamScope>> scopes;
       for (const StreamRef& stream : streams) scopes.emplace_front(stream);
       results = batch_reduce_to(op, pairs, options);
     }

@@ -223,7 +223,7 @@ void StrategyState::run_on_replicas(FunctionRef<void(int)> fn, std::vector<Repli
     Seat& seat = seats[index];
     const StreamScope parameters(seat.parameter_stream);
     const StreamScope stream(seat.stream);
-    std::list<StreamScope> further;
+    std::list<StreamScope, RecyclingAllocator<StreamScope>> further;
     std::optional<LogicalDeviceScope> here;
     std::optional<sync_on_read> synced;
     try {

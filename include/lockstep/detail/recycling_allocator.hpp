@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace lockstep::detail {
@@ -44,6 +47,8 @@ template <class T>
 bool operator==(const RecycledVector<T>& a, const std::vector<T>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end());
 }
+template <class Key, class T>
+using RecycledMap = std::map<Key, T, std::less<>, RecyclingAllocator<std::pair<const Key, T>>>;
 using RecycledString = std::basic_string<char, std::char_traits<char>, RecyclingAllocator<char>>;
 
 }  // namespace lockstep::detail

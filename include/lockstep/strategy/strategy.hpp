@@ -142,6 +142,14 @@ class CrossReplicaReduce;
 /// calls has called ends the program, with a message (std::terminate). std::exit destroys no strategy that is
 /// in use.
 ///
+/// Steps of dense tensors that repeat take nothing from the heap (operator new), on any thread, after the
+/// first ones: runs and what their replicas call, reductions, gathers, reads and writes of variables,
+/// optimizers, metrics. Tensors' memory comes from the devices' pools, lists from memory that is recycled, up
+/// to 4 MiB for each size. What the types of a call ask for is excepted: each std::vector, std::map and
+/// std::string that it takes by value, gives to a function or returns is the caller's own, as the one that
+/// local_results or an all_reduce of a std::vector returns; so are lists beyond 1 MiB, and an explicit
+/// CrossDeviceOps, whose interface has std::vectors.
+///
 /// A fork of the process has none of its threads. There, calls of a strategy that has run several replicas
 /// before, or that was in a call, throw ContextError; its variables can be read, and it can be destroyed, as
 /// anywhere.
@@ -166,8 +174,7 @@ class Strategy {
   /// `fn(args...)`, or `fn(ReplicaContext&, args...)`: distributed arguments arrive as the replica's
   /// component, variables as themselves, all else unchanged. An argument that the function, no template,
   /// takes as a reference to const is not copied, nor is its component; others are, for each replica. Results
-  /// are moved. In steady state nothing is taken from the heap but what the function, and copies of arguments
-  /// and containers, take.
+  /// are moved.
   ///
   /// @return the results merged leaf by leaf: containers keep their structure, leaves become PerReplica with
   /// one component per local replica (also with one replica), a variable stays the variable; void stays void.
@@ -456,7 +463,8 @@ auto Strategy::gather(const Value& value, std::int64_t axis) {
 
 template <class Value>
 auto Strategy::local_results(const Value& value) const {
-  std::map<const detail::VariableState*, detail::RecycledVector<Tensor>> snapshots;  // of each variable, one
+  detail::RecycledMap<const detail::VariableState*, detail::RecycledVector<Tensor>>
+      snapshots;  // of each variable, one
   auto component = [&](int i) {
     return detail::map_leaves(value, [&](const auto& leaf) {
       using Leaf = std::remove_cvref_t<decltype(leaf)>;

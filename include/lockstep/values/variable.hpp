@@ -69,6 +69,8 @@ struct VariableOptions {
 /// object: replica 0's, whose initial value and options count; names may differ in a trailing _number,
 /// logical_device guards may not.
 ///
+/// Reads and writes take nothing from the heap in steady state, but scatters do.
+///
 /// Thread safety: any thread may read at any time: a read waits for a write of this variable that another
 /// thread is making, never for a run. Writes outside replica functions are serialised with the strategy's
 /// calls; those of the default strategy's variables with one another.
