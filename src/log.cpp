@@ -2,8 +2,10 @@
 #include <mutex>
 #include <utility>
 
+#include <lockstep/detail/mutex.hpp>
 #include <lockstep/log.hpp>
 
+#include "detail/lazy.hpp"
 #include "detail/warn.hpp"
 
 namespace lockstep {
@@ -11,14 +13,13 @@ namespace lockstep {
 namespace {
 
 struct Log {
-  std::mutex mutex;  // guards `sink`, also while it is called
+  detail::Mutex mutex{"the log"};  // guards `sink`, also while it is called
   LogSink sink;
 };
 
-// Never destroyed: static objects may have something to say.
 Log& the_log() {
-  static Log* const log = new Log;
-  return *log;
+  static constinit detail::Lazy<Log> log("the log, which was being made");
+  return log.get([] { return new Log; });
 }
 
 }  // namespace
@@ -32,8 +33,10 @@ LogSink set_log_sink(LogSink sink) {
 void detail::warn(std::string_view message) noexcept {
   try {
     Log& log = the_log();
-    const std::lock_guard lock(log.mutex);
-    if (log.sink) return log.sink(message);
+    if (log.mutex.lock_unless_lost()) {
+      const std::lock_guard lock(log.mutex, std::adopt_lock);
+      if (log.sink) return log.sink(message);
+    }
   } catch (...) {  // the sink's
     return;
   }

@@ -1,7 +1,7 @@
 #include <bit>
 #include <cstdint>
 #include <limits>
-#include <vector>
+#include <span>
 
 #include <lockstep/backend/device_backend.hpp>
 #include <lockstep/backend/kernel_backend.hpp>
@@ -25,8 +25,8 @@ struct AxisGroup {
 };
 
 /// Neighbouring axes make one group; nothing reduced (a scalar's axes) makes none.
-std::vector<AxisGroup> group_neighbours(const std::vector<int>& sorted_axes) {
-  std::vector<AxisGroup> groups;
+detail::RecycledVector<AxisGroup> group_neighbours(std::span<const int> sorted_axes) {
+  detail::RecycledVector<AxisGroup> groups;
   for (const int axis : sorted_axes) {
     if (!groups.empty() && groups.back().last + 1 == axis) {
       groups.back().last = axis;
@@ -66,8 +66,8 @@ Scalar reduction_of_nothing(ReduceOp op, double divisor) {
 }
 
 /// All axes when none is named.
-std::vector<int> axes_of(const Tensor& t, const Axes& axes, const char* operation) {
-  std::vector<int> result = axes.normalized(t.shape(), operation);
+detail::RecycledVector<int> axes_of(const Tensor& t, const Axes& axes, const char* operation) {
+  detail::RecycledVector<int> result = axes.normalized(t.shape(), operation);
   if (axes.empty()) {
     result.clear();
     for (int axis = 0; axis < t.rank(); ++axis) result.push_back(axis);
@@ -89,7 +89,7 @@ Tensor reduce_axes(ReduceOp op, const Tensor& t, const Axes& axes, DType out_dty
                    ", or cast the tensor first.");
   LOCKSTEP_EXPECTS(divisor == 1 || is_sum, InvalidArgument, "reduce_axes(", op, "): the divisor ", divisor,
                    " has no meaning for ", op, ". Only sum and mean divide.");
-  const std::vector<int> reduced = axes_of(t, axes, "reduce_axes");
+  const detail::RecycledVector<int> reduced = axes_of(t, axes, "reduce_axes");
   std::int64_t count = 1;
   for (const int axis : reduced) count *= t.shape()[axis];
   if (op == ReduceOp::mean) {
@@ -106,7 +106,7 @@ Tensor reduce_axes(ReduceOp op, const Tensor& t, const Axes& axes, DType out_dty
     return detail::divided(sum.value(), divisor).cast(out_dtype);
   }
 
-  std::vector<AxisGroup> groups = group_neighbours(reduced);
+  detail::RecycledVector<AxisGroup> groups = group_neighbours(reduced);
   Shape out_shape = t.shape();
   for (auto group = groups.rbegin(); group != groups.rend(); ++group) out_shape = without(out_shape, *group);
   if (out_shape.empty() || count == 0) {

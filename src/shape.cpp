@@ -80,8 +80,9 @@ std::string to_string(const Shape& shape) { return list(shape.extents()); }
 
 std::ostream& operator<<(std::ostream& out, const Shape& shape) { return out << to_string(shape); }
 
-std::vector<int> Axes::normalized(const Shape& shape, const char* what) const {
-  std::vector<int> result;
+detail::RecycledVector<int> Axes::normalized(const Shape& shape, const char* what) const {
+  detail::RecycledVector<int> result;
+  result.reserve(axes_.size());
   for (const std::int64_t axis : axes_) result.push_back(shape.normalize_axis(axis, what));
   std::sort(result.begin(), result.end());
   const auto repeated = std::adjacent_find(result.begin(), result.end());

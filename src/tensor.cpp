@@ -2,13 +2,13 @@
 #include <cstddef>
 
 #include <lockstep/backend/device_backend.hpp>
+#include <lockstep/detail/recycling_allocator.hpp>
 #include <lockstep/device_manager.hpp>
 #include <lockstep/error.hpp>
 #include <lockstep/stream.hpp>
 #include <lockstep/tensor.hpp>
 
 #include "detail/float_environment.hpp"
-#include "detail/recycling_allocator.hpp"
 #include "tensor_checks.hpp"
 
 namespace lockstep {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <utility>
-#include <vector>
 
+#include <lockstep/detail/recycling_allocator.hpp>
 #include <lockstep/error.hpp>
 
 namespace lockstep::detail {
@@ -15,7 +15,7 @@ namespace {
 /// reach.
 bool elements_are_apart(const TensorView& view) {
   if (view.is_contiguous()) return true;
-  std::vector<std::pair<std::int64_t, std::int64_t>> axes;  // stride, extent
+  RecycledVector<std::pair<std::int64_t, std::int64_t>> axes;  // stride, extent
   for (int axis = 0; axis < view.shape.rank(); ++axis) {
     if (view.shape[axis] > 1)
       axes.emplace_back(view.strides[static_cast<std::size_t>(axis)], view.shape[axis]);

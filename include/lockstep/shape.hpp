@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include <lockstep/detail/recycling_allocator.hpp>
+
 #pragma GCC visibility push(default)
 
 namespace lockstep {
@@ -85,17 +87,17 @@ class Axes {
   template <std::integral I>
   Axes(I axis) : axes_{static_cast<std::int64_t>(axis)} {}
   Axes(std::initializer_list<std::int64_t> axes) : axes_(axes) {}
-  Axes(std::vector<std::int64_t> axes) : axes_(std::move(axes)) {}
+  Axes(const std::vector<std::int64_t>& axes) : axes_(axes.begin(), axes.end()) {}
 
   bool empty() const noexcept { return axes_.empty(); }
   std::span<const std::int64_t> values() const& noexcept { return axes_; }
   void values() const&& = delete;  // would outlive them
   /// Sorted axes in [0, rank), each once.
   /// @throws InvalidArgument  an axis is out of range or repeated.
-  std::vector<int> normalized(const Shape& shape, const char* what) const;
+  detail::RecycledVector<int> normalized(const Shape& shape, const char* what) const;
 
  private:
-  std::vector<std::int64_t> axes_;
+  detail::RecycledVector<std::int64_t> axes_;
 };
 
 }  // namespace lockstep

@@ -139,7 +139,8 @@ void Checkpoint::save(const std::filesystem::path& path) const {
   for (auto& [strategy, group] : by_strategy(variables)) {
     // No call of the strategy's: those wait for the runs of other threads, which may wait for this one.
     if (strategy != &detail::default_strategy()) strategy->extended().check_cross_replica(kSave);
-    group.values = detail::read_variables(group.variables, detail::ReadFrom::component_0);
+    const auto values = detail::read_variables(group.variables, detail::ReadFrom::component_0);
+    group.values.assign(values.begin(), values.end());
     for (std::size_t k = 0; k < group.values.size(); ++k)
       tensors[group.keys[k]] = group.values[k].to(Device(DeviceKind::cpu, 0)).contiguous();
   }

@@ -4,10 +4,12 @@
 
 namespace lockstep::detail {
 
-std::vector<std::vector<Tensor>> checked_reduce(CrossDeviceOps& ops, ReduceOp op,
-                                                const std::vector<std::vector<Tensor>>& inputs,
-                                                const std::vector<Device>& devices, int root) {
-  std::vector<std::vector<Tensor>> results = ops.reduce(op, inputs, devices, root);
+RecycledVector<RecycledVector<Tensor>> checked_reduce(CrossDeviceOps& ops, ReduceOp op,
+                                                      std::span<const RecycledVector<Tensor>> inputs,
+                                                      const std::vector<Device>& devices, int root) {
+  std::vector<std::vector<Tensor>> given;
+  for (const auto& input : inputs) given.emplace_back(input.begin(), input.end());
+  const std::vector<std::vector<Tensor>> results = ops.reduce(op, given, devices, root);
   LOCKSTEP_EXPECTS(results.size() == devices.size(), InvalidArgument, ops.name(), "::reduce(", op,
                    ") returned ", results.size(), " lists of results for ", devices.size(),
                    " ranks. Return one for each rank.");
@@ -27,7 +29,9 @@ std::vector<std::vector<Tensor>> checked_reduce(CrossDeviceOps& ops, ReduceOp op
                        devices[rank], " is due. Return results of the inputs' shape, on the rank's device.");
     }
   }
-  return results;
+  RecycledVector<RecycledVector<Tensor>> checked;
+  for (const auto& result : results) checked.emplace_back(result.begin(), result.end());
+  return checked;
 }
 
 }  // namespace lockstep::detail

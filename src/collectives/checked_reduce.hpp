@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include <lockstep/collectives/cross_device_ops.hpp>
@@ -8,8 +9,8 @@ namespace lockstep::detail {
 
 /// CrossDeviceOps::reduce, whose results are checked: anybody may have written it.
 /// @throws InvalidArgument  they are not what it promises: names it, the rank and the tensor.
-std::vector<std::vector<Tensor>> checked_reduce(CrossDeviceOps& ops, ReduceOp op,
-                                                const std::vector<std::vector<Tensor>>& inputs,
-                                                const std::vector<Device>& devices, int root);
+RecycledVector<RecycledVector<Tensor>> checked_reduce(CrossDeviceOps& ops, ReduceOp op,
+                                                      std::span<const RecycledVector<Tensor>> inputs,
+                                                      const std::vector<Device>& devices, int root);
 
 }  // namespace lockstep::detail

@@ -105,7 +105,8 @@ Batches NcclAllReduce::reduce(ReduceOp op, const Batches& inputs, const std::vec
   const std::size_t n = devices.size();
   Batches results(n);
   for (std::size_t rank = 0; rank < n; ++rank)
-    results[rank] = detail::empty_results(op, inputs[rank], devices[rank]);
+    for (Tensor& result : detail::empty_results(op, inputs[rank], devices[rank]))
+      results[rank].push_back(std::move(result));
   if (num_packs_ == 0) {
     all_reduce(op, inputs, results);
   } else {

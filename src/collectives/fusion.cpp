@@ -10,8 +10,7 @@ std::vector<std::vector<std::size_t>> pack_by_bytes(std::span<const std::size_t>
   std::vector<std::vector<std::size_t>> packs;
   std::size_t held = 0;  // by the last pack
   for (std::size_t i = 0; i < bytes.size(); ++i) {
-    const bool full = bytes_per_pack > 0 && held > static_cast<std::size_t>(bytes_per_pack);
-    if (packs.empty() || full) {
+    if (packs.empty() || detail::is_full_pack(held, bytes_per_pack)) {
       packs.emplace_back();
       held = 0;
     }

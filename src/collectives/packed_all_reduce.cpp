@@ -1,7 +1,7 @@
 #include "collectives/packed_all_reduce.hpp"
 
 #include <algorithm>
-#include <map>
+#include <utility>
 
 #include <lockstep/collectives/fusion.hpp>
 #include <lockstep/device_manager.hpp>
@@ -18,28 +18,30 @@ struct Member {
 
 struct Pack {
   DType dtype;
-  std::vector<Member> members;
+  RecycledVector<Member> members;
   std::int64_t size = 0;  // elements, gaps included
 };
 
 /// The same on every rank: it depends on the values' dtypes and sizes only.
-std::vector<Pack> plan(std::span<const TensorView> values, std::int64_t bytes_per_pack) {
-  std::map<DType, std::vector<std::size_t>> by_dtype;
+RecycledVector<Pack> plan(std::span<const TensorView> values, std::int64_t bytes_per_pack) {
+  RecycledVector<std::size_t> indices;
+  indices.reserve(values.size());
   for (std::size_t i = 0; i < values.size(); ++i)
-    if (values[i].size() > 0) by_dtype[values[i].dtype].push_back(i);
-  std::vector<Pack> packs;
-  for (const auto& [dtype, indices] : by_dtype) {
-    std::vector<std::size_t> bytes;
-    for (std::size_t i : indices) bytes.push_back(static_cast<std::size_t>(values[i].nbytes()));
-    const auto alignment = static_cast<std::int64_t>(kPackAlignment / size_of(dtype));
-    for (const auto& group : pack_by_bytes(bytes, bytes_per_pack)) {
-      Pack pack{dtype, {}, 0};
-      for (std::size_t k : group) {
-        pack.members.push_back({indices[k], pack.size});
-        pack.size += (values[indices[k]].size() + alignment - 1) / alignment * alignment;
-      }
-      packs.push_back(std::move(pack));
+    if (values[i].size() > 0) indices.push_back(i);
+  std::ranges::sort(indices, {}, [&](std::size_t i) { return std::pair(values[i].dtype, i); });
+  RecycledVector<Pack> packs;
+  std::size_t held = 0;  // bytes, by the last pack, gaps left out
+  for (const std::size_t i : indices) {
+    const DType dtype = values[i].dtype;
+    if (packs.empty() || packs.back().dtype != dtype || is_full_pack(held, bytes_per_pack)) {
+      packs.push_back({dtype, {}, 0});
+      held = 0;
     }
+    Pack& pack = packs.back();
+    const auto alignment = static_cast<std::int64_t>(kPackAlignment / size_of(dtype));
+    pack.members.push_back({i, pack.size});
+    pack.size += (values[i].size() + alignment - 1) / alignment * alignment;
+    held += static_cast<std::size_t>(values[i].nbytes());
   }
   return packs;
 }
@@ -50,8 +52,8 @@ void copy(const TensorView& to, const TensorView& from, const StreamRef& stream)
 
 }  // namespace
 
-OwnedBatch::OwnedBatch(int rank, StreamRef stream, const std::vector<Tensor>& inputs,
-                       const std::vector<Tensor>& outputs, std::string_view structure)
+OwnedBatch::OwnedBatch(int rank, StreamRef stream, std::span<const Tensor> inputs,
+                       std::span<const Tensor> outputs, std::string_view structure)
     : batch_{rank, stream, {}, {}, structure} {
   inputs_.reserve(inputs.size());
   outputs_.reserve(outputs.size());
@@ -61,8 +63,8 @@ OwnedBatch::OwnedBatch(int rank, StreamRef stream, const std::vector<Tensor>& in
   batch_.outputs = outputs_;
 }
 
-std::vector<Tensor> empty_results(ReduceOp op, const std::vector<Tensor>& inputs, const Device& device) {
-  std::vector<Tensor> results;
+RecycledVector<Tensor> empty_results(ReduceOp op, std::span<const Tensor> inputs, const Device& device) {
+  RecycledVector<Tensor> results;
   results.reserve(inputs.size());
   for (const Tensor& input : inputs)
     results.push_back(Tensor::empty(input.shape(), reduced_dtype(op, input.dtype()), device));
@@ -81,11 +83,12 @@ void all_reduce(Communicator& communicator, ReduceOp op, std::span<const RankBat
   // Ranks that disagree must be told so before they would pack differently.
   communicator.check_all_reduce(op, batches, options);
 
-  std::vector<std::vector<Tensor>> packed(batches.size()), reduced(batches.size());
-  std::vector<OwnedBatch> owned;
-  std::vector<RankBatch> packed_batches;
+  RecycledVector<RecycledVector<Tensor>> packed(batches.size()), reduced(batches.size());
+  RecycledVector<OwnedBatch> owned;
+  RecycledVector<RankBatch> packed_batches;
   owned.reserve(batches.size());
-  const std::vector<Pack> layout = plan(batches[0].inputs, options.bytes_per_pack);
+  packed_batches.reserve(batches.size());
+  const RecycledVector<Pack> layout = plan(batches[0].inputs, options.bytes_per_pack);
   for (std::size_t b = 0; b < batches.size(); ++b) {
     const RankBatch& batch = batches[b];
     const Device& device = communicator.devices()[static_cast<std::size_t>(batch.rank)];

@@ -3,7 +3,6 @@
 #include <span>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include <lockstep/collectives/communicator.hpp>
 #include <lockstep/tensor.hpp>
@@ -13,21 +12,21 @@ namespace lockstep::detail {
 /// A RankBatch with the lists of views it points to.
 class OwnedBatch {
  public:
-  OwnedBatch(int rank, StreamRef stream, const std::vector<Tensor>& inputs,
-             const std::vector<Tensor>& outputs, std::string_view structure = {});
+  OwnedBatch(int rank, StreamRef stream, std::span<const Tensor> inputs, std::span<const Tensor> outputs,
+             std::string_view structure = {});
   OwnedBatch(OwnedBatch&&) noexcept = default;  // moving a vector keeps its elements in place
 
   const RankBatch& batch() const noexcept { return batch_; }
 
  private:
-  std::vector<TensorView> inputs_;
-  std::vector<TensorView> outputs_;
+  RecycledVector<TensorView> inputs_;
+  RecycledVector<TensorView> outputs_;
   RankBatch batch_;
 };
 
 /// Tensors to receive a reduction of `inputs` on `device`. @throws InvalidArgument  op is not defined on a
 /// dtype.
-std::vector<Tensor> empty_results(ReduceOp op, const std::vector<Tensor>& inputs, const Device& device);
+RecycledVector<Tensor> empty_results(ReduceOp op, std::span<const Tensor> inputs, const Device& device);
 
 /// Communicator::all_reduce, through packs where the backend gains by them or options.bytes_per_pack asks for
 /// them: values of one dtype are copied into buffers of about that many bytes, in order, each member at a

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include <lockstep/detail/function_ref.hpp>
 #include <lockstep/error.hpp>
 #include <lockstep/tensor_view.hpp>
 
@@ -98,7 +99,7 @@ class Rendezvous {
   ///         The group has then failed: late ranks get it too, and CollectiveAborted is what later calls get.
   /// @throws Released  another rank failed (`fail`).
   /// @throws CollectiveAborted  the group was aborted, or has failed before; repeats the cause.
-  using Check = std::function<void(std::span<const Arrival* const>)>;
+  using Check = FunctionRef<void(std::span<const Arrival* const>)>;
   bool meet(std::span<const int> ranks, std::span<const Arrival> arrivals, const Check& check,
             std::chrono::milliseconds timeout) {
     const Turn turn(*this, ranks, arrivals.front().operation);

@@ -28,6 +28,8 @@ std::atomic<std::size_t> num_given_out{0};
 
 }  // namespace
 
+constinit Mutex recycled_memory_mutex{"recycled memory"};
+
 bool Mutex::try_lock() noexcept {
   std::uint32_t state = 0;
   return state_.compare_exchange_strong(state, held(), std::memory_order_acquire, std::memory_order_relaxed);
@@ -112,9 +114,11 @@ LeafMutex::LeafMutex() noexcept
 
 void lock_leaf_mutexes() noexcept {
   for (Leaf& leaf : leaves) static_cast<void>(leaf.mutex.lock_unless_lost());
+  static_cast<void>(recycled_memory_mutex.lock_unless_lost());
 }
 
 void unlock_leaf_mutexes() noexcept {
+  recycled_memory_mutex.unlock();
   for (Leaf& leaf : leaves) leaf.mutex.unlock();
 }
 

@@ -2,11 +2,13 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <string_view>
 #include <unordered_set>
 
 #include <lockstep/detail/mutex.hpp>
+#include <lockstep/detail/recycling_allocator.hpp>
 #include <lockstep/device.hpp>
 #include <lockstep/error.hpp>
 
@@ -48,7 +50,9 @@ class HostHandles {
   const std::string_view noun_;
   const Device& device_;
   mutable detail::LeafMutex mutex_;  // guards alive_
-  std::unordered_set<std::uintptr_t> alive_;
+  std::unordered_set<std::uintptr_t, std::hash<std::uintptr_t>, std::equal_to<>,
+                     detail::RecyclingAllocator<std::uintptr_t>>
+      alive_;
 };
 
 }  // namespace lockstep::host

@@ -28,7 +28,7 @@ void Mean::update(const Tensor& values, const Tensor& weights) {
 void Mean::count(const Tensor& hits) { add({amount(hits), amount(static_cast<double>(hits.size()))}); }
 
 Tensor Mean::result() const {
-  const std::vector<Tensor> sums = totals();
+  const auto sums = totals();
   const Tensor is_nothing = equal(sums[1], Tensor::zeros({}, DType::f64, sums[1].device())).cast(DType::f64);
   return sums[0] * (1.0 - is_nothing) / (sums[1] + is_nothing);
 }

@@ -17,7 +17,7 @@ Metric::Metric(std::string name, const std::vector<std::string>& sums, const Sha
 
 void Metric::reset() {
   const Tensor zero = Tensor::zeros(sums_.front().shape(), DType::f64, Device(DeviceKind::cpu, 0));
-  const std::vector<Tensor> zeros(sums_.size(), zero);
+  const detail::RecycledVector<Tensor> zeros(sums_.size(), zero);
   detail::write_variables(sums_, detail::Write::assign, zeros);
 }
 
@@ -36,14 +36,16 @@ Tensor Metric::amount(const Tensor& values, const Tensor* weights) {
 // A tensor: replicas may count differently where their writes are brought together.
 Tensor Metric::amount(double value) { return Tensor::scalar(value); }
 
-void Metric::add(const std::vector<Tensor>& amounts) { detail::add_once(sums_, amounts); }
+void Metric::add(std::initializer_list<Tensor> amounts) {
+  detail::add_once(sums_, {amounts.begin(), amounts.size()});
+}
 
 void Metric::add(std::size_t k, const IndexedSlices& rows) {
   detail::write_variable(sums_[k], detail::Write::scatter_add, rows, detail::OfSum::once);
 }
 
-std::vector<Tensor> Metric::totals() const {
-  std::vector<Tensor> totals = detail::read_variables(sums_);
+detail::RecycledVector<Tensor> Metric::totals() const {
+  auto totals = detail::read_variables(sums_);
   for (Tensor& total : totals) total = total.read_only();
   return totals;
 }

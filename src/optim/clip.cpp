@@ -19,6 +19,21 @@ Tensor clip_factor(const Tensor& norm, double clip_norm) {
   return clip_norm / longer + (norm - norm);
 }
 
+Tensor sum_of_squares(const Tensor& t) {
+  const Tensor wide = t.cast(accumulator_dtype(t.dtype()));
+  return sum(wide * wide).cast(DType::f64);
+}
+
+/// optim::global_norm.
+Tensor norm_of(std::span<const Tensor> tensors) {
+  for (const Tensor& tensor : tensors) require_floating("global_norm", tensor);
+  if (tensors.empty()) return Tensor::scalar(0.0);
+  const Device& device = tensors[0].device();
+  Tensor total = sum_of_squares(tensors[0]);
+  for (std::size_t k = 1; k < tensors.size(); ++k) total.add_(sum_of_squares(tensors[k]).to(device));
+  return sqrt(total);
+}
+
 Tensor scaled(const Tensor& t, const Tensor& factor) {
   const DType wide = accumulator_dtype(t.dtype());
   return (t.cast(wide) * factor.cast(wide)).cast(t.dtype());
@@ -26,8 +41,8 @@ Tensor scaled(const Tensor& t, const Tensor& factor) {
 
 }  // namespace
 
-Tensor clip_in_place(std::vector<Tensor>& gradients, double clip_norm) {
-  Tensor norm = optim::global_norm(gradients);
+Tensor clip_in_place(std::span<Tensor> gradients, double clip_norm) {
+  Tensor norm = norm_of(gradients);
   const Tensor factor = clip_factor(norm, clip_norm);
   for (Tensor& gradient : gradients) {
     const Tensor here = factor.to(gradient.device());
@@ -44,23 +59,7 @@ Tensor clip_in_place(std::vector<Tensor>& gradients, double clip_norm) {
 
 namespace optim {
 
-namespace {
-
-Tensor sum_of_squares(const Tensor& t) {
-  const Tensor wide = t.cast(accumulator_dtype(t.dtype()));
-  return sum(wide * wide).cast(DType::f64);
-}
-
-}  // namespace
-
-Tensor global_norm(const std::vector<Tensor>& tensors) {
-  for (const Tensor& tensor : tensors) detail::require_floating("global_norm", tensor);
-  if (tensors.empty()) return Tensor::scalar(0.0);
-  const Device& device = tensors[0].device();
-  Tensor total = sum_of_squares(tensors[0]);
-  for (std::size_t k = 1; k < tensors.size(); ++k) total.add_(sum_of_squares(tensors[k]).to(device));
-  return sqrt(total);
-}
+Tensor global_norm(const std::vector<Tensor>& tensors) { return detail::norm_of(tensors); }
 
 std::pair<std::vector<Tensor>, Tensor> clip_by_global_norm(const std::vector<Tensor>& gradients,
                                                            double clip_norm) {

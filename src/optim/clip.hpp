@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vector>
+#include <span>
 
 #include <lockstep/tensor.hpp>
 
@@ -8,6 +8,6 @@ namespace lockstep::detail {
 
 /// optim::clip_by_global_norm, but writes to those gradients that nobody else has a handle of.
 /// @return the norm. @pre the arguments are checked.
-Tensor clip_in_place(std::vector<Tensor>& gradients, double clip_norm);
+Tensor clip_in_place(std::span<Tensor> gradients, double clip_norm);
 
 }  // namespace lockstep::detail

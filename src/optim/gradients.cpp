@@ -1,5 +1,6 @@
 #include "optim/gradients.hpp"
 
+#include <functional>
 #include <string>
 #include <unordered_set>
 
@@ -76,8 +77,8 @@ void check_same_lists(std::span<const List* const> lists, std::string_view what)
   }
 }
 
-std::vector<Variable> variables_of(const List& list) {
-  std::vector<Variable> variables;
+RecycledVector<Variable> variables_of(const List& list) {
+  RecycledVector<Variable> variables;
   variables.reserve(list.size());
   for (const GradientAndVariable& pair : list) variables.push_back(pair.variable);
   return variables;
@@ -102,8 +103,10 @@ GradientPart part_in_replica(const Gradient& gradient, int replica, const PartOf
   return part;
 }
 
-void check_variables(const std::vector<Variable>& variables, std::string_view what) {
-  std::unordered_set<const VariableState*> seen;
+void check_variables(std::span<const Variable> variables, std::string_view what) {
+  using Identity = const VariableState*;
+  std::unordered_set<Identity, std::hash<Identity>, std::equal_to<>, RecyclingAllocator<Identity>> seen;
+  seen.reserve(variables.size());
   for (const Variable& variable : variables) {
     LOCKSTEP_EXPECTS(is_floating(variable.dtype()), InvalidArgument, what, ": the variable '",
                      variable.name(), "' is ", variable.shape(), " ", variable.dtype(),
@@ -124,7 +127,8 @@ GradientBatch GradientBatch::of_replicas(std::span<const List* const> lists, boo
   check_variables(batch.listed_, what);
   for (std::size_t k = 0; k < first.size(); ++k) {
     const Variable& variable = first[k].variable;
-    std::vector<GradientPart> parts;
+    RecycledVector<GradientPart> parts;
+    parts.reserve(lists.size());
     for (const List* const list : lists) {
       const int r = static_cast<int>(parts.size());
       parts.push_back(part_in_replica((*list)[k].gradient, r, {what, variable, r}));
@@ -136,14 +140,15 @@ GradientBatch GradientBatch::of_replicas(std::span<const List* const> lists, boo
     }
     batch.variables_.push_back(variable);
     if (parts[0].slices) {
-      std::vector<IndexedSlices> slices;
+      RecycledVector<IndexedSlices> slices;
       for (GradientPart& part : parts) slices.push_back(std::move(*part.slices));
-      batch.values_.emplace_back(PerReplica(std::move(slices)));
+      batch.values_.emplace_back(ValueAccess::per_replica(std::move(slices)));
     } else {
       // Not merged as results of run are: one tensor that all replicas give is a contribution from each.
-      std::vector<Tensor> tensors;
+      RecycledVector<Tensor> tensors;
+      tensors.reserve(parts.size());
       for (GradientPart& part : parts) tensors.push_back(std::move(part.tensor));
-      batch.values_.emplace_back(PerReplica(std::move(tensors)));
+      batch.values_.emplace_back(ValueAccess::per_replica(std::move(tensors)));
     }
   }
   return batch;
@@ -174,25 +179,27 @@ GradientBatch GradientBatch::given(const List& list, std::string_view what) {
   return batch;
 }
 
-std::vector<std::vector<Tensor>> GradientBatch::reduce(Strategy& strategy,
-                                                       const CommunicationOptions& options) const {
-  std::vector<std::vector<Tensor>> results;
-  results.reserve(variables_.size());
+RecycledVector<RecycledVector<Tensor>> GradientBatch::reduce(Strategy& strategy,
+                                                             const CommunicationOptions& options) const {
+  const auto devices_of = [&](std::size_t k) -> const std::vector<Device>& {
+    return VariableState::of(variables_[k])->devices;
+  };
   if (are_summed_) {
-    std::vector<std::pair<ReduceValue, Destination>> pairs;
-    pairs.reserve(variables_.size());
-    for (std::size_t k = 0; k < variables_.size(); ++k) pairs.emplace_back(values_[k], variables_[k]);
-    for (const Mirrored<Tensor>& sum : strategy.extended().batch_reduce_to(ReduceOp::sum, pairs, options))
-      results.emplace_back(sum.begin(), sum.end());
-    return results;
+    RecycledVector<ReduceTo> reductions;
+    reductions.reserve(variables_.size());
+    for (std::size_t k = 0; k < variables_.size(); ++k) reductions.push_back({&values_[k], devices_of(k)});
+    return strategy.extended().reduce_all(ReduceOp::sum, reductions, options);
   }
+  RecycledVector<RecycledVector<Tensor>> results;
+  results.reserve(variables_.size());
   for (std::size_t k = 0; k < variables_.size(); ++k) {
     const ReduceValue& value = values_[k];
-    std::vector<Tensor> dense = value.tensors();
+    RecycledVector<Tensor> dense = value.tensors();
     for (const IndexedSlices& slices : value.slices()) dense.push_back(slices.to_dense());
-    const std::vector<Device>& devices = VariableState::of(variables_[k])->devices;
+    const std::vector<Device>& devices = devices_of(k);
     const bool is_by_component = dense.size() > 1 && dense.size() == devices.size();
-    std::vector<Tensor>& components = results.emplace_back();
+    RecycledVector<Tensor>& components = results.emplace_back();
+    components.reserve(devices.size());
     for (const Device& device : devices)
       components.push_back(dense[is_by_component ? components.size() : 0].to(device));
   }

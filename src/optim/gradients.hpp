@@ -27,7 +27,7 @@ struct PartOf {
 GradientPart part_in_replica(const optim::Gradient& gradient, int replica, const PartOf& part_of);
 
 /// @throws InvalidArgument  a variable twice, or one that is not of a floating-point dtype.
-void check_variables(const std::vector<Variable>& variables, std::string_view what);
+void check_variables(std::span<const Variable> variables, std::string_view what);
 
 /// The gradients of one step. Everything that can be refused is refused when it is made.
 class GradientBatch {
@@ -41,20 +41,21 @@ class GradientBatch {
   static GradientBatch given(const std::vector<optim::GradientAndVariable>& list, std::string_view what);
 
   /// All that were listed, in order.
-  const std::vector<Variable>& listed() const noexcept { return listed_; }
+  std::span<const Variable> listed() const noexcept { return listed_; }
   /// Those that have a gradient, in order; the others.
-  const std::vector<Variable>& variables() const noexcept { return variables_; }
-  const std::vector<Variable>& without_gradient() const noexcept { return without_gradient_; }
+  std::span<const Variable> variables() const noexcept { return variables_; }
+  std::span<const Variable> without_gradient() const noexcept { return without_gradient_; }
 
   /// Enqueues the sums, where the replicas gave parts of them. @return [k][i]: of variables()[k], on the
   /// device of its component i.
-  std::vector<std::vector<Tensor>> reduce(Strategy& strategy, const CommunicationOptions& options) const;
+  RecycledVector<RecycledVector<Tensor>> reduce(Strategy& strategy,
+                                                const CommunicationOptions& options) const;
 
  private:
-  std::vector<Variable> listed_;
-  std::vector<Variable> variables_;
-  std::vector<Variable> without_gradient_;
-  std::vector<ReduceValue> values_;  // of variables_
+  RecycledVector<Variable> listed_;
+  RecycledVector<Variable> variables_;
+  RecycledVector<Variable> without_gradient_;
+  RecycledVector<ReduceValue> values_;  // of variables_
   bool are_summed_ = false;
 };
 

@@ -23,6 +23,7 @@ using detail::ComponentRef;
 using detail::concat;
 using detail::GradientBatch;
 using detail::LockedComponents;
+using detail::RecycledVector;
 using detail::VariableState;
 using List = std::vector<GradientAndVariable>;
 
@@ -31,12 +32,12 @@ namespace {
 /// Zeros beside a variable: on exactly its devices.
 Variable make_slot(const Variable& variable, std::string name) {
   const DeviceScope here(VariableState::of(variable)->devices[0]);
-  const ColocationScope place(variable.strategy(), Destination(variable).devices());
+  const ColocationScope place(variable.strategy(), VariableState::of(variable)->devices);
   return Variable([&] { return Tensor::zeros(variable.shape(), variable.dtype()); },
                   {.name = std::move(name), .trainable = false});
 }
 
-std::string quoted_names(const std::vector<Variable>& variables) {
+std::string quoted_names(std::span<const Variable> variables) {
   std::string names;
   for (const Variable& variable : variables)
     names += concat(names.empty() ? "'" : ", '", variable.name(), "'");
@@ -44,7 +45,7 @@ std::string quoted_names(const std::vector<Variable>& variables) {
 }
 
 /// Whether component i of every variable is on a device of replica i's, for all replicas.
-bool is_one_per_replica(const std::vector<Variable>& variables) {
+bool is_one_per_replica(std::span<const Variable> variables) {
   return std::all_of(variables.begin(), variables.end(), [](const Variable& variable) {
     return VariableState::of(variable)->is_one_per_replica;
   });
@@ -61,19 +62,19 @@ struct ComponentUpdate {
   std::size_t gradient;  // in the component's list
   std::size_t begin;     // of its tensors among the plan's components: the slots, then the variable
   std::size_t num_tensors;
-  std::vector<Tensor> tensors;  // these, once they can be written; the memory is there before
+  RecycledVector<Tensor> tensors;  // these, once they can be written; the memory is there before
 };
 
 /// What a step writes.
 struct Plan {
-  std::vector<std::vector<ComponentUpdate>> updates;  // [i]: of components i
-  std::vector<ComponentRef> components;
+  RecycledVector<RecycledVector<ComponentUpdate>> updates;  // [i]: of components i
+  RecycledVector<ComponentRef> components;
   std::size_t num_of_variables;  // of these components; the step counter's follow
 };
 
 template <class Entries>
 Plan make_plan(const Entries& entries, std::size_t num_components) {
-  Plan plan{std::vector<std::vector<ComponentUpdate>>(num_components), {}, 0};
+  Plan plan{RecycledVector<RecycledVector<ComponentUpdate>>(num_components), {}, 0};
   for (std::size_t k = 0; k < entries.size(); ++k) {
     const std::size_t num_tensors = entries[k]->slots.size() + 1;
     for (const ComponentRef& component : all_components(*VariableState::of(entries[k]->variable))) {
@@ -91,12 +92,13 @@ Plan make_plan(const Entries& entries, std::size_t num_components) {
 
 /// Gradients, [k][i], as each component's list, [i][k], contiguous. One of fewer components is in all lists,
 /// as it counts in every norm.
-std::vector<std::vector<Tensor>> by_component(std::vector<std::vector<Tensor>> gradients) {
+RecycledVector<RecycledVector<Tensor>> by_component(RecycledVector<RecycledVector<Tensor>> gradients) {
   std::size_t num_components = 0;
   for (const auto& components : gradients) num_components = std::max(num_components, components.size());
-  std::vector<std::vector<Tensor>> lists(num_components);
+  RecycledVector<RecycledVector<Tensor>> lists(num_components);
   for (std::size_t i = num_components; i-- > 0;) {
-    for (std::vector<Tensor>& components : gradients) {
+    lists[i].reserve(gradients.size());
+    for (RecycledVector<Tensor>& components : gradients) {
       Tensor& gradient = components[i < components.size() ? i : 0];
       if (!gradient.is_contiguous()) gradient = gradient.clone();
       if (i < components.size())
@@ -142,7 +144,7 @@ void Optimizer::apply_as(std::string_view what, const List& gradients, bool are_
         [&](Strategy& strategy, const PerReplica<const Optimizer*>& optimizers,
             const PerReplica<const List*>& lists) {
           check_same_optimizer(what, optimizers);
-          const std::vector<const List*> all(lists.begin(), lists.end());
+          const RecycledVector<const List*> all(lists.begin(), lists.end());
           apply(what, strategy, GradientBatch::of_replicas(all, are_reduced, what), options);
         },
         static_cast<const Optimizer*>(this), &gradients);
@@ -171,27 +173,28 @@ void Optimizer::apply(std::string_view what, Strategy& strategy, const GradientB
     detail::warn(concat(what, " of ", name_, ": there is no gradient for the variables ",
                         quoted_names(batch.without_gradient()), ", which stay as they are"));
 
-  std::vector<const Entry*> entries;
+  RecycledVector<const Entry*> entries;
+  entries.reserve(batch.variables().size());
   std::int64_t bytes = 0;
   for (const Variable& variable : batch.variables()) {
     entries.push_back(&known.entries[known.positions.at(VariableState::of(variable).get())]);
     bytes += variable.shape().size() * static_cast<std::int64_t>(size_of(variable.dtype()));
   }
   // What takes memory comes first.
-  std::vector<std::vector<Tensor>> gradients = by_component(batch.reduce(strategy, options));
+  RecycledVector<RecycledVector<Tensor>> gradients = by_component(batch.reduce(strategy, options));
   Plan plan = make_plan(entries, gradients.size());
   for (const ComponentRef& component : all_components(*VariableState::of(*known.iterations)))
     plan.components.push_back(component);
   const bool in_parallel = strategy.num_replicas_in_sync() > 1 && is_one_per_replica(batch.variables());
   const auto for_each_component = [&](const auto& act) {
     const auto act_on = [&](int i) { act(static_cast<std::size_t>(i)); };
-    if (in_parallel) return strategy.extended().for_each_replica(bytes, std::ref(act_on));
+    if (in_parallel) return strategy.extended().for_each_replica(bytes, act_on);
     for (std::size_t i = 0; i < gradients.size(); ++i) act(i);
   };
   if (global_clip_norm_ > 0)
     for_each_component([&](std::size_t i) { detail::clip_in_place(gradients[i], global_clip_norm_); });
 
-  std::vector<Tensor> rooms(plan.components.size());  // outlives the locks: memory is freed without them
+  RecycledVector<Tensor> rooms(plan.components.size());  // outlives the locks: memory is freed without them
   LockedComponents locked(plan.components);
   counted_ = Tensor();
   const auto make_rooms = [&](std::size_t begin, std::size_t end) {
@@ -242,7 +245,7 @@ void Optimizer::check_strategy(const Strategy& strategy) const {
                    " before, these are of ", strategy.name(), ". Use one optimizer for each strategy.");
 }
 
-std::optional<Optimizer::Known> Optimizer::met(const std::vector<Variable>& variables) const {
+std::optional<Optimizer::Known> Optimizer::met(std::span<const Variable> variables) const {
   const auto identity = [](const Variable& variable) { return VariableState::of(variable).get(); };
   if (std::ranges::all_of(
           variables, [&](const Variable& variable) { return known_.positions.contains(identity(variable)); }))

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
+#include <functional>
+#include <utility>
 
 #include <lockstep/ops.hpp>
 #include <lockstep/strategy/strategy.hpp>
@@ -15,8 +16,8 @@ namespace lockstep::detail {
 namespace {
 
 /// The position of `device` among the replicas' devices; -1: none of them.
-int replica_on(const std::vector<Device>& devices, const Device& device) {
-  const auto found = std::find(devices.begin(), devices.end(), device);
+int replica_on(std::span<const Device> devices, const Device& device) {
+  const auto found = std::ranges::find(devices, device);
   return found == devices.end() ? -1 : static_cast<int>(found - devices.begin());
 }
 
@@ -47,20 +48,20 @@ bool CrossReplicaReduce::is_unchanged(const ReduceValue& value) const {
 }
 
 std::size_t CrossReplicaReduce::logical_device_for(const ReduceValue& value,
-                                                   const std::vector<Device>& destination) const {
+                                                   std::span<const Device> destination) const {
   if (state_.groups.size() == 1) return 0;
   int on = state_.logical_device_on(destination);
   if (on < 0) {
-    std::vector<Device> own;
+    RecycledVector<Device> own;
     for (const Tensor& tensor : value.tensors()) own.push_back(tensor.device());
     on = state_.logical_device_on(own);
   }
   return on < 0 ? state_.current_logical_device() : static_cast<std::size_t>(on);
 }
 
-std::vector<Tensor> CrossReplicaReduce::components(const ReduceValue& value,
-                                                   const std::vector<Device>& devices) const {
-  std::vector<Tensor> result;
+RecycledVector<Tensor> CrossReplicaReduce::components(const ReduceValue& value,
+                                                      std::span<const Device> devices) const {
+  RecycledVector<Tensor> result;
   result.reserve(value.tensors().size());
   const Tensor& first = value.tensors()[0];
   reduced_dtype(op_, first.dtype());  // refuses booleans
@@ -75,70 +76,77 @@ std::vector<Tensor> CrossReplicaReduce::components(const ReduceValue& value,
   return result;
 }
 
-std::vector<Contribution> CrossReplicaReduce::to_device(const std::vector<ReduceValue>& values,
-                                                        const Device& device) {
-  std::vector<Contribution> results(values.size());
-  std::vector<ReduceValue> dense;
-  std::vector<std::size_t> positions;
+RecycledVector<Contribution> CrossReplicaReduce::to_device(std::span<const ReduceValue> values,
+                                                           const Device& device) {
+  RecycledVector<Contribution> results(values.size());
+  RecycledVector<ReduceTo> dense;
+  dense.reserve(values.size());
   for (std::size_t k = 0; k < values.size(); ++k) {
-    if (values[k].is_sparse()) {
+    if (values[k].is_sparse())
       results[k].slices = sparse(values[k], device);
-    } else {
-      dense.push_back(values[k]);
-      positions.push_back(k);
-    }
+    else
+      dense.push_back({&values[k], {&device, 1}});
   }
-  auto reduced = to_devices(dense, std::vector<std::vector<Device>>(dense.size(), {device}));
+  const auto reduced = to_devices(dense);
   // A value that is its own result has not moved; the result of `reduce` is on the current device.
-  for (std::size_t k = 0; k < dense.size(); ++k) results[positions[k]].tensor = reduced[k][0].to(device);
+  for (std::size_t d = 0; d < dense.size(); ++d)
+    results[static_cast<std::size_t>(dense[d].value - values.data())].tensor = reduced[d][0].to(device);
   return results;
 }
 
-std::vector<std::vector<Tensor>> CrossReplicaReduce::to_devices(
-    const std::vector<ReduceValue>& values, const std::vector<std::vector<Device>>& destinations) {
-  std::vector<std::vector<Tensor>> results(values.size());
+RecycledVector<RecycledVector<Tensor>> CrossReplicaReduce::to_devices(std::span<const ReduceTo> reductions) {
+  RecycledVector<RecycledVector<Tensor>> results(reductions.size());
   const auto n = static_cast<std::size_t>(state_.num_replicas());
-  // Batches by the logical device and where the results go: everywhere (-1), or to one replica first.
-  std::map<std::pair<std::size_t, int>, std::vector<std::size_t>> batches;
-  std::vector<std::vector<Tensor>> contributions(values.size());
-  for (std::size_t k = 0; k < values.size(); ++k) {
-    const ReduceValue& value = values[k];
-    results[k].reserve(destinations[k].size());
+  // A batch is what goes over one logical device, and everywhere (-1) or to one replica first.
+  struct Member {
+    std::pair<std::size_t, int> batch;
+    std::size_t k;
+    RecycledVector<Tensor> contributions;
+  };
+  RecycledVector<Member> members;
+  members.reserve(reductions.size());
+  for (std::size_t k = 0; k < reductions.size(); ++k) {
+    const ReduceValue& value = *reductions[k].value;
+    const std::span<const Device> destination = reductions[k].devices;
+    results[k].reserve(destination.size());
     if (value.is_sparse()) {
-      const Tensor dense = sparse(value, destinations[k][0]).to_dense();
-      for (const Device& device : destinations[k]) results[k].push_back(dense.to(device));
+      const Tensor dense = sparse(value, destination[0]).to_dense();
+      for (const Device& device : destination) results[k].push_back(dense.to(device));
     } else if (is_unchanged(value)) {
       if (value.kind() == ReduceValue::Kind::mirrored)
         results[k] = value.tensors();
       else if (op_ == ReduceOp::mean && state_.kind.synchronises && state_.num_replicas() > 1)
         results[k] = {value.tensors()[0]};
       else if (op_ == ReduceOp::mean || !state_.kind.synchronises)
-        for (const Device& device : destinations[k]) results[k].push_back(value.tensors()[0].to(device));
+        for (const Device& device : destination) results[k].push_back(value.tensors()[0].to(device));
       else
-        for (const Device& device : destinations[k])
-          results[k].push_back(copied_to(value.tensors()[0], device));
+        for (const Device& device : destination) results[k].push_back(copied_to(value.tensors()[0], device));
     } else {
-      const std::size_t logical_device = logical_device_for(value, destinations[k]);
+      const std::size_t logical_device = logical_device_for(value, destination);
       const std::vector<Device>& devices = state_.groups[logical_device].devices;
-      contributions[k] = components(value, devices);
-      const int root = destinations[k] == devices ? -1 : std::max(0, replica_on(devices, destinations[k][0]));
-      batches[{logical_device, root}].push_back(k);
+      const int root =
+          std::ranges::equal(destination, devices) ? -1 : std::max(0, replica_on(devices, destination[0]));
+      members.push_back({{logical_device, root}, k, components(value, devices)});
     }
   }
-  for (const auto& [where, members] : batches) {
-    const auto [logical_device, root] = where;
-    std::vector<std::vector<Tensor>> inputs(n);
-    for (std::vector<Tensor>& input : inputs) input.reserve(members.size());
-    for (std::size_t k : members)
-      for (std::size_t i = 0; i < n; ++i) inputs[i].push_back(contributions[k][i]);
+  std::ranges::sort(members, {}, [](const Member& one) { return std::pair(one.batch, one.k); });
+  for (auto first = members.begin(); first != members.end();) {
+    const auto [logical_device, root] = first->batch;
+    const auto last =
+        std::find_if(first, members.end(), [&](const Member& one) { return one.batch != first->batch; });
+    RecycledVector<RecycledVector<Tensor>> inputs(n);
+    for (std::size_t i = 0; i < n; ++i) {
+      inputs[i].reserve(static_cast<std::size_t>(last - first));
+      for (auto member = first; member != last; ++member)
+        inputs[i].push_back(std::move(member->contributions[i]));
+    }
     const auto reduced = state_.reduce(state_.groups[logical_device], op_, inputs, root, options_);
-    for (std::size_t m = 0; m < members.size(); ++m) {
-      const std::size_t k = members[m];
+    for (std::size_t m = 0; first != last; ++first, ++m) {
       if (root < 0) {
-        for (std::size_t i = 0; i < n; ++i) results[k].push_back(reduced[i][m]);
+        for (std::size_t i = 0; i < n; ++i) results[first->k].push_back(reduced[i][m]);
       } else {
-        for (const Device& device : destinations[k])
-          results[k].push_back(reduced[static_cast<std::size_t>(root)][m].to(device));
+        for (const Device& device : reductions[first->k].devices)
+          results[first->k].push_back(reduced[static_cast<std::size_t>(root)][m].to(device));
       }
     }
   }
@@ -149,7 +157,7 @@ IndexedSlices CrossReplicaReduce::sparse(const ReduceValue& value, const Device&
   for (const IndexedSlices& slices : value.slices()) check_sparse_reduction(op_, slices);
   const IndexedSlices& first = value.slices()[0];
   if (is_unchanged(value)) return {first.values.to(device), first.indices.to(device), first.dense_shape};
-  std::vector<Tensor> rows, indices;
+  RecycledVector<Tensor> rows, indices;
   for (std::size_t i = 0; i < value.slices().size(); ++i) {
     const IndexedSlices& slices = value.slices()[i];
     LOCKSTEP_EXPECTS(slices.dense_shape == first.dense_shape && slices.values.dtype() == first.values.dtype(),
@@ -164,9 +172,10 @@ IndexedSlices CrossReplicaReduce::sparse(const ReduceValue& value, const Device&
   return {std::move(all), concatenate(indices, 0), first.dense_shape};
 }
 
-std::vector<Contribution> CrossReplicaReduce::along(const std::vector<ReduceValue>& values, const Axes& axes,
-                                                    const Device& device) {
-  std::vector<Contribution> results;
+RecycledVector<Contribution> CrossReplicaReduce::along(std::span<const ReduceValue> values, const Axes& axes,
+                                                       const Device& device) {
+  RecycledVector<Contribution> results;
+  results.reserve(values.size());
   for (const ReduceValue& value : values) {
     LOCKSTEP_EXPECTS(!value.is_sparse(), InvalidArgument, what_, "(", op_,
                      "): sparse rows have no axes to reduce along. Make them dense with to_dense() first.");
@@ -178,7 +187,7 @@ std::vector<Contribution> CrossReplicaReduce::along(const std::vector<ReduceValu
 Tensor CrossReplicaReduce::along_axes(const ReduceValue& value, const Axes& axes, const Device& device) {
   const auto n = static_cast<std::size_t>(state_.num_replicas());
   // A plain value is handed to every replica.
-  std::vector<Tensor> parts = value.tensors();
+  RecycledVector<Tensor> parts = value.tensors();
   const bool is_one_mirrored = value.kind() == ReduceValue::Kind::mirrored && value.num_components() == 1;
   if (value.kind() == ReduceValue::Kind::plain || is_one_mirrored)
     parts.assign(n, value.tensors()[0]);
@@ -197,8 +206,8 @@ Tensor CrossReplicaReduce::along_axes(const ReduceValue& value, const Axes& axes
 
   double count = 0;  // elements along the axes, over all replicas
   std::int64_t bytes = 0;
-  std::vector<std::int64_t> counts(n);
-  std::vector<Shape> kept(n);  // without the axes
+  RecycledVector<std::int64_t> counts(n);
+  RecycledVector<Shape> kept(n);  // without the axes
   for (std::size_t i = 0; i < n; ++i) {
     const Shape& shape = parts[i].shape();
     LOCKSTEP_EXPECTS(parts[i].dtype() == dtype && shape.rank() == parts[0].rank(), CollectiveMismatch, what_,
@@ -207,7 +216,7 @@ Tensor CrossReplicaReduce::along_axes(const ReduceValue& value, const Axes& axes
                      " in rank or dtype. Pass the same on every replica.");
     LOCKSTEP_EXPECTS(shape.rank() > 0, InvalidArgument, what_, "(", op_,
                      ", axis): scalars have no axis. Reduce them without one.");
-    const std::vector<int> normalized = axes.normalized(shape, "reduce");
+    const RecycledVector<int> normalized = axes.normalized(shape, "reduce");
     counts[i] = 1;
     kept[i] = shape;
     for (std::size_t a = normalized.size(); a-- > 0;) {
@@ -230,9 +239,9 @@ Tensor CrossReplicaReduce::along_axes(const ReduceValue& value, const Axes& axes
   // not. Only of parts that are subnormal then anything is lost.
   const double scale =
       is_mean && dtype == DType::f64 && count > 0 ? std::exp2(std::ceil(std::log2(count))) : 1;
-  std::vector<std::vector<Tensor>> partial(n);
-  ReplicaGroup& group = state_.groups[logical_device_for(value, {device})];
-  state_.for_each_replica(bytes / static_cast<std::int64_t>(n), [&](int replica) {
+  RecycledVector<RecycledVector<Tensor>> partial(n);
+  ReplicaGroup& group = state_.groups[logical_device_for(value, {&device, 1})];
+  const auto reduce_part = [&](int replica) {
     const auto i = static_cast<std::size_t>(replica);
     // An empty component adds nothing; for min and max a component that has elements stands in for it.
     const Tensor& part = needs_elements && counts[i] == 0 && witness < n ? parts[witness] : parts[i];
@@ -244,9 +253,10 @@ Tensor CrossReplicaReduce::along_axes(const ReduceValue& value, const Axes& axes
     } else {
       partial[i] = {reduce_axes(step, part.to(group.devices[i]), axes, sum_dtype, scale)};
     }
-  });
+  };
+  state_.for_each_replica(bytes / static_cast<std::int64_t>(n), reduce_part);
   const int root = std::max(0, replica_on(group.devices, device));
-  const std::vector<Tensor> sums =
+  const RecycledVector<Tensor> sums =
       n == 1 ? partial[0]
              : state_.reduce(group, step, partial, root, options_)[static_cast<std::size_t>(root)];
   Tensor sum = is_wide_mean ? WideSum{sums[0], sums[1]}.value() : sums[0];

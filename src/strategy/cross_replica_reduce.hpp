@@ -1,7 +1,7 @@
 #pragma once
 
+#include <span>
 #include <string_view>
-#include <vector>
 
 #include <lockstep/strategy/replica_context.hpp>
 #include <lockstep/values/reduce_value.hpp>
@@ -24,14 +24,12 @@ class CrossReplicaReduce {
       : strategy_(strategy), state_(state), op_(op), what_(what), options_(options) {}
 
   /// Every value's result on one device.
-  std::vector<Contribution> to_device(const std::vector<ReduceValue>& values, const Device& device);
-  /// Every value's result on all its devices, in their order: destinations[k] are value k's. Sparse results
-  /// come back dense.
-  std::vector<std::vector<Tensor>> to_devices(const std::vector<ReduceValue>& values,
-                                              const std::vector<std::vector<Device>>& destinations);
+  RecycledVector<Contribution> to_device(std::span<const ReduceValue> values, const Device& device);
+  /// Every value's result on all its devices, in their order. Sparse results come back dense.
+  RecycledVector<RecycledVector<Tensor>> to_devices(std::span<const ReduceTo> reductions);
   /// Every value's result along axes and over replicas, on one device.
-  std::vector<Contribution> along(const std::vector<ReduceValue>& values, const Axes& axes,
-                                  const Device& device);
+  RecycledVector<Contribution> along(std::span<const ReduceValue> values, const Axes& axes,
+                                     const Device& device);
   IndexedSlices sparse(const ReduceValue& value, const Device& device);
 
  private:
@@ -42,9 +40,9 @@ class CrossReplicaReduce {
   bool is_unchanged(const ReduceValue& value) const;
   /// Over which logical device a value is combined: where its result goes, else where it is, else the current
   /// one.
-  std::size_t logical_device_for(const ReduceValue& value, const std::vector<Device>& destination) const;
+  std::size_t logical_device_for(const ReduceValue& value, std::span<const Device> destination) const;
   /// Component i on devices[i], contiguous. @throws InvalidArgument  shapes or dtypes differ.
-  std::vector<Tensor> components(const ReduceValue& value, const std::vector<Device>& devices) const;
+  RecycledVector<Tensor> components(const ReduceValue& value, std::span<const Device> devices) const;
   Tensor along_axes(const ReduceValue& value, const Axes& axes, const Device& device);
 
   Strategy& strategy_;

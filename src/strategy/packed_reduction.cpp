@@ -13,16 +13,17 @@ PackedReduction::PackedReduction(ReplicaContext& context, ReduceOp op, const Com
 }
 
 void PackedReduction::add(const Tensor& value) {
-  pack_.push_back(value);
+  pack_.push_back({value, {}});
   pack_bytes_ += value.nbytes();
   if (pack_bytes_ > limit_) start();
 }
 
 void PackedReduction::start() {
-  const std::vector<Tensor> pack = std::exchange(pack_, {});
+  auto pack = std::exchange(pack_, {});
   pack_bytes_ = 0;
   try {
-    started_.push_back(context_.start_all_reduce(op_, pack, options_));
+    auto [work, results] = context_.start_all_reduce_batch(op_, std::move(pack), {}, options_);
+    started_.push_back({std::move(work), std::move(results)});
   } catch (const Error&) {
     if (!refused_) refused_ = std::current_exception();
     throw;
@@ -37,9 +38,17 @@ std::vector<Tensor> PackedReduction::wait() {
   }
   auto started = std::exchange(started_, {});
   if (const auto refused = std::exchange(refused_, nullptr)) std::rethrow_exception(refused);
+  std::size_t num_results = 0;
+  for (const Started& one : started) num_results += one.results.size();
   std::vector<Tensor> results;
-  for (auto& work : started)
-    for (Tensor& result : work.wait()) results.push_back(std::move(result));
+  results.reserve(num_results);
+  for (Started& one : started) {
+    one.work.join();
+    for (detail::Contribution& result : one.results) {
+      detail::hand_over(result.tensor);
+      results.push_back(std::move(result.tensor));
+    }
+  }
   return results;
 }
 

@@ -1,3 +1,5 @@
+#include <array>
+
 #include <lockstep/ops.hpp>
 #include <lockstep/strategy/context.hpp>
 #include <lockstep/strategy/replica_context.hpp>
@@ -47,7 +49,7 @@ void ReplicaContext::check_current(std::string_view what) const {
 
 Tensor ReplicaContext::all_reduce_one(ReduceOp op, const Tensor& value, const CommunicationOptions& options) {
   if (run_ != nullptr && run_->state().cross_device_ops != nullptr) {
-    std::vector<Contribution> values{{value, {}}};
+    detail::RecycledVector<Contribution> values{{value, {}}};
     return std::move(all_reduce_batch(op, std::move(values), {}, options)[0].tensor);
   }
   check_current("all_reduce");
@@ -65,9 +67,9 @@ Tensor ReplicaContext::all_reduce_one(ReduceOp op, const Tensor& value, const Co
   return output;
 }
 
-std::vector<Contribution> ReplicaContext::all_reduce_batch(ReduceOp op, std::vector<Contribution> values,
-                                                           std::string_view structure,
-                                                           const CommunicationOptions& options) {
+detail::RecycledVector<Contribution> ReplicaContext::all_reduce_batch(
+    ReduceOp op, detail::RecycledVector<Contribution> values, std::string_view structure,
+    const CommunicationOptions& options) {
   check_current("all_reduce");
   if (run_ == nullptr) return values;
   detail::StrategyState& state = run_->state();
@@ -76,11 +78,11 @@ std::vector<Contribution> ReplicaContext::all_reduce_batch(ReduceOp op, std::vec
       state.meet_in_group(local_index(), operation_name(Collective::all_reduce, op), merged.timeout);
   const Device& here = group.devices[static_cast<std::size_t>(local_index())];
 
-  std::vector<Tensor> inputs;
+  detail::RecycledVector<Tensor> inputs;
   inputs.reserve(values.size());
   for (const Contribution& value : values)
     if (!value.slices) inputs.push_back(value.tensor.to(here).contiguous());
-  std::vector<Tensor> outputs = detail::empty_results(op, inputs, here);
+  detail::RecycledVector<Tensor> outputs = detail::empty_results(op, inputs, here);
   // An empty batch takes part too: replicas must agree that it is empty.
   if (!inputs.empty() || values.empty()) {
     const detail::OwnedBatch batch(local_index(), stream(), inputs, outputs, structure);
@@ -89,20 +91,12 @@ std::vector<Contribution> ReplicaContext::all_reduce_batch(ReduceOp op, std::vec
     } else {
       group.communicator.check_all_reduce(op, {&batch.batch(), 1}, merged);
       outputs = merge_call(
-          [&](Strategy&, const std::vector<PerReplica<Tensor>>& all) {
-            std::vector<std::vector<Tensor>> ranks(group.devices.size());
-            for (const PerReplica<Tensor>& tensor : all)
-              for (std::size_t r = 0; r < ranks.size(); ++r) ranks[r].push_back(tensor[static_cast<int>(r)]);
-            std::vector<PerReplica<Tensor>> results;
-            const auto reduced = state.reduce(group, op, ranks, -1, options);
-            for (std::size_t k = 0; k < all.size(); ++k) {
-              std::vector<Tensor> components;
-              for (const auto& rank : reduced) components.push_back(rank[k]);
-              results.emplace_back(std::move(components));
-            }
-            return results;
+          [&](Strategy&, const PerReplica<const detail::RecycledVector<Tensor>*>& all) {
+            detail::RecycledVector<detail::RecycledVector<Tensor>> ranks;
+            for (const auto* const rank : all) ranks.push_back(*rank);
+            return detail::ValueAccess::per_replica(state.reduce(group, op, ranks, -1, options));
           },
-          inputs);
+          static_cast<const detail::RecycledVector<Tensor>*>(&inputs));
     }
   }
 
@@ -127,16 +121,16 @@ std::vector<Contribution> ReplicaContext::all_reduce_batch(ReduceOp op, std::vec
                              ". Pass rows of one dense tensor.");
         },
         merged.timeout);
-    std::vector<Tensor> gathered =
-        all_gather_batch({value.slices->values, value.slices->indices}, 0, {}, options);
+    const std::array parts{value.slices->values, value.slices->indices};
+    detail::RecycledVector<Tensor> gathered = all_gather_batch(parts, 0, {}, options);
     if (op == ReduceOp::mean) gathered[0] = detail::divided(gathered[0], num_replicas_in_sync());
     value.slices = IndexedSlices{std::move(gathered[0]), std::move(gathered[1]), value.slices->dense_shape};
   }
   return values;
 }
 
-std::pair<detail::StartedWork, std::vector<Contribution>> ReplicaContext::start_all_reduce_batch(
-    ReduceOp op, std::vector<Contribution> values, std::string_view structure,
+std::pair<detail::StartedWork, detail::RecycledVector<Contribution>> ReplicaContext::start_all_reduce_batch(
+    ReduceOp op, detail::RecycledVector<Contribution> values, std::string_view structure,
     const CommunicationOptions& options) {
   check_current("start_all_reduce");
   for (const Contribution& value : values)
@@ -146,7 +140,7 @@ std::pair<detail::StartedWork, std::vector<Contribution>> ReplicaContext::start_
   if (run_ == nullptr || run_->state().cross_device_ops != nullptr)
     return {std::move(started), all_reduce_batch(op, std::move(values), structure, options)};
   for (Contribution& value : values) value.tensor = value.tensor.to(device()).contiguous();
-  std::vector<Tensor> operands;
+  detail::RecycledVector<Tensor> operands;
   operands.reserve(values.size());
   for (const Contribution& value : values) operands.push_back(value.tensor);
   const StreamRef communication = run_->state().group().communication_stream(local_index());
@@ -162,19 +156,19 @@ std::pair<detail::StartedWork, std::vector<Contribution>> ReplicaContext::start_
   return {std::move(started), std::move(values)};
 }
 
-std::vector<Tensor> ReplicaContext::all_gather_batch(const std::vector<Tensor>& values, std::int64_t axis,
-                                                     std::string_view structure,
-                                                     const CommunicationOptions& options) {
+detail::RecycledVector<Tensor> ReplicaContext::all_gather_batch(std::span<const Tensor> values,
+                                                                std::int64_t axis, std::string_view structure,
+                                                                const CommunicationOptions& options) {
   check_current("all_gather");
-  if (run_ == nullptr) return values;
+  if (run_ == nullptr) return {values.begin(), values.end()};
   detail::StrategyState& state = run_->state();
   const CommunicationOptions merged = options.merged_over(state.options);
   detail::ReplicaGroup& group = state.meet_in_group(local_index(), "all_gather", merged.timeout);
   const Device& here = group.devices[static_cast<std::size_t>(local_index())];
   detail::Rendezvous& rendezvous = group.communicator.rendezvous();
 
-  std::vector<Tensor> inputs;
-  std::vector<TensorView> views;
+  detail::RecycledVector<Tensor> inputs;
+  detail::RecycledVector<TensorView> views;
   inputs.reserve(values.size());
   views.reserve(values.size());
   for (const Tensor& value : values) {
@@ -188,7 +182,7 @@ std::vector<Tensor> ReplicaContext::all_gather_batch(const std::vector<Tensor>& 
   rendezvous.meet(
       local_index(), {.operation = "all_gather", .tensors = views, .payload = &call},
       [&](std::span<const detail::Arrival* const> arrivals) {
-        std::vector<std::span<const TensorView>> all;
+        detail::RecycledVector<std::span<const TensorView>> all;
         for (std::size_t r = 0; r < arrivals.size(); ++r) {
           const auto& mine = *static_cast<const Call*>(arrivals[r]->payload);
           const auto& first = *static_cast<const Call*>(arrivals[0]->payload);
@@ -207,13 +201,13 @@ std::vector<Tensor> ReplicaContext::all_gather_batch(const std::vector<Tensor>& 
       merged.timeout);
   // The parts' shapes, read before the next meeting, until which every replica keeps its views.
   const std::size_t n = group.devices.size();
-  std::vector<std::vector<Shape>> shapes(inputs.size());
-  for (std::vector<Shape>& of_one : shapes) of_one.reserve(n);
+  detail::RecycledVector<detail::RecycledVector<Shape>> shapes(inputs.size());
+  for (detail::RecycledVector<Shape>& of_one : shapes) of_one.reserve(n);
   for (std::size_t k = 0; k < inputs.size(); ++k)
     for (std::size_t r = 0; r < n; ++r)
       shapes[k].push_back(rendezvous.arrival(static_cast<int>(r), local_index()).tensors[k].shape);
 
-  std::vector<Tensor> flat_inputs, flat_outputs;
+  detail::RecycledVector<Tensor> flat_inputs, flat_outputs;
   flat_inputs.reserve(inputs.size());
   flat_outputs.reserve(inputs.size());
   for (std::size_t k = 0; k < inputs.size(); ++k) {
@@ -225,7 +219,7 @@ std::vector<Tensor> ReplicaContext::all_gather_batch(const std::vector<Tensor>& 
   const detail::OwnedBatch batch(local_index(), stream(), flat_inputs, flat_outputs);
   group.communicator.all_gather({&batch.batch(), 1}, merged);
 
-  std::vector<Tensor> results;
+  detail::RecycledVector<Tensor> results;
   results.reserve(inputs.size());
   for (std::size_t k = 0; k < inputs.size(); ++k) {
     const int along = shapes[k][0].normalize_axis(axis, "all_gather");
@@ -235,7 +229,7 @@ std::vector<Tensor> ReplicaContext::all_gather_batch(const std::vector<Tensor>& 
       results.push_back(flat_outputs[k].reshape(shapes[k][0].with(0, rows)));
       continue;
     }
-    std::vector<Tensor> parts;
+    detail::RecycledVector<Tensor> parts;
     std::int64_t begin = 0;
     for (const Shape& shape : shapes[k]) {
       parts.push_back(flat_outputs[k].slice(begin, begin + shape.size()).reshape(shape));
@@ -247,9 +241,9 @@ std::vector<Tensor> ReplicaContext::all_gather_batch(const std::vector<Tensor>& 
 }
 
 void ReplicaContext::merge(const detail::MergeArguments& arguments,
-                           const std::function<void(std::span<void* const>)>& bring_together,
-                           const std::function<void()>& merge_fn, void* result,
-                           const std::function<void(void*)>& take) {
+                           detail::FunctionRef<void(std::span<void* const>)> bring_together,
+                           detail::FunctionRef<void()> merge_fn, void* result,
+                           detail::FunctionRef<void(void*)> take) {
   check_current(arguments.operation);
   if (run_ != nullptr) {
     run_->merge(local_index(), arguments, bring_together, merge_fn, result, take);

@@ -5,7 +5,7 @@
 
 namespace lockstep::detail {
 
-void ReplicaRun::run_replica(int i, const std::function<void(ReplicaContext&, int)>& job) {
+void ReplicaRun::run_replica(int i, FunctionRef<void(ReplicaContext&, int)> job) {
   ReplicaContext context(strategy_, i, this);
   ContextFrame frame(ContextFrame::Mode::replica, strategy_, &context);
   DeviceScope here(context.device());
@@ -18,9 +18,8 @@ void ReplicaRun::run_replica(int i, const std::function<void(ReplicaContext&, in
 }
 
 void ReplicaRun::merge(int i, const MergeArguments& arguments,
-                       const std::function<void(std::span<void* const>)>& bring_together,
-                       const std::function<void()>& merge_fn, void* result,
-                       const std::function<void(void*)>& take) {
+                       FunctionRef<void(std::span<void* const>)> bring_together, FunctionRef<void()> merge_fn,
+                       void* result, FunctionRef<void(void*)> take) {
   const std::uint64_t mine = merges_done_.load(std::memory_order_relaxed) + 1;
   Rendezvous& rendezvous = state_.rendezvous();
   const auto check = [&](std::span<const Arrival* const> arrivals) {
@@ -38,7 +37,7 @@ void ReplicaRun::merge(int i, const MergeArguments& arguments,
     for (std::size_t r = 0; r < arrivals.size(); ++r) all.push_back(brought(r).arguments);
     bring_together(all);
   };
-  rendezvous.meet(i, {.operation = arguments.operation, .payload = &arguments}, std::cref(check),
+  rendezvous.meet(i, {.operation = arguments.operation, .payload = &arguments}, check,
                   state_.options.timeout);
   if (i == 0) {
     merge_on_first(merge_fn, result, take);
@@ -56,8 +55,7 @@ void ReplicaRun::merge(int i, const MergeArguments& arguments,
   take(result_);
 }
 
-void ReplicaRun::merge_on_first(const std::function<void()>& merge_fn, void* result,
-                                const std::function<void(void*)>& take) {
+void ReplicaRun::merge_on_first(FunctionRef<void()> merge_fn, void* result, FunctionRef<void(void*)> take) {
   // A nested run may use the meeting place only when everybody has left it.
   const int num_others = state_.num_replicas() - 1;
   state_.threads.await([&] { return waiting_.load(std::memory_order_seq_cst) == num_others; });

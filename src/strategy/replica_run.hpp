@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include <lockstep/detail/function_ref.hpp>
 #include <lockstep/strategy/replica_context.hpp>
 
 #include "strategy/strategy_state.hpp"
@@ -21,18 +22,16 @@ class ReplicaRun {
   StrategyState& state() noexcept { return state_; }
 
   /// Runs job(context) as replica i.
-  void run_replica(int i, const std::function<void(ReplicaContext&, int)>& job);
+  void run_replica(int i, FunctionRef<void(ReplicaContext&, int)> job);
 
   /// ReplicaContext::merge on replica i. It cannot deadlock: replica 0 leaves the merge function in the end,
   /// by return or by exception, and tells the others; they serve nested runs meanwhile; and replica 0 waits
   /// only for replicas on their way from the meeting to there, and for takers, both of which wait for nobody.
-  void merge(int i, const MergeArguments& arguments,
-             const std::function<void(std::span<void* const>)>& bring_together,
-             const std::function<void()>& merge_fn, void* result, const std::function<void(void*)>& take);
+  void merge(int i, const MergeArguments& arguments, FunctionRef<void(std::span<void* const>)> bring_together,
+             FunctionRef<void()> merge_fn, void* result, FunctionRef<void(void*)> take);
 
  private:
-  void merge_on_first(const std::function<void()>& merge_fn, void* result,
-                      const std::function<void(void*)>& take);
+  void merge_on_first(FunctionRef<void()> merge_fn, void* result, FunctionRef<void(void*)> take);
 
   Strategy& strategy_;
   StrategyState& state_;

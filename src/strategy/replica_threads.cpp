@@ -54,14 +54,14 @@ void ReplicaThreads::start() {
   }
 }
 
-void ReplicaThreads::run(const std::function<void(int)>& job) {
+void ReplicaThreads::run(FunctionRef<void(int)> job) {
   if (num_replicas_ == 1) {
     job(0);
     return;
   }
   if (static_cast<int>(threads_.size()) < num_replicas_ - 1) start();
   Job* const outer = job_.load(std::memory_order_relaxed);
-  Job current{&job, num_replicas_ - 1};
+  Job current{job, num_replicas_ - 1};
   job_.store(&current, std::memory_order_relaxed);
   job_id_.fetch_add(1, std::memory_order_seq_cst);
   wake();
@@ -74,7 +74,7 @@ void ReplicaThreads::run(const std::function<void(int)>& job) {
   job_.store(outer, std::memory_order_relaxed);
 }
 
-void ReplicaThreads::serve(int replica, const std::function<bool()>& done) {
+void ReplicaThreads::serve(int replica, FunctionRef<bool()> done) {
   std::uint64_t& seen = seen_[static_cast<std::size_t>(replica)];
   for (;;) {
     await([&] { return job_id_.load(std::memory_order_seq_cst) != seen || done(); });
@@ -86,7 +86,7 @@ void ReplicaThreads::serve(int replica, const std::function<bool()>& done) {
     // line as one leads to the next.
     for (int line = 0; line < 16; ++line)
       __builtin_prefetch(reinterpret_cast<const std::byte*>(job) + 64 * line);
-    (*job->function)(replica);
+    job->function(replica);
     if (is_forked()) end_fork(replica);
     if (job->num_running.fetch_sub(1, std::memory_order_seq_cst) == 1) wake();  // `job` is gone
   }

@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include <lockstep/detail/function_ref.hpp>
+
 #include "detail/parking.hpp"
 #include "detail/process.hpp"
 
@@ -34,9 +36,9 @@ class ReplicaThreads {
   /// to, `serve`. @pre job does not throw.
   /// @throws Error  a thread cannot be started; nothing has run then. @throws ContextError  job(0) has forked
   /// the process, in the child.
-  void run(const std::function<void(int)>& job);
+  void run(FunctionRef<void(int)> job);
   /// On replica i > 0, inside a job: runs nested jobs until done() holds. Whoever makes it hold calls `wake`.
-  void serve(int replica, const std::function<bool()>& done);
+  void serve(int replica, FunctionRef<bool()> done);
   /// Inside a job: waits until ready() holds, as Parking does.
   template <class Ready>
   void await(const Ready& ready) {
@@ -46,7 +48,7 @@ class ReplicaThreads {
 
  private:
   struct alignas(2 * 64) Job {  // apart from what else its caller has on the stack
-    const std::function<void(int)>* function;
+    FunctionRef<void(int)> function;
     std::atomic<int> num_running;
   };
 

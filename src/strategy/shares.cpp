@@ -12,7 +12,7 @@ namespace {
 
 /// parts[i][k] for all i, of values[k].
 template <std::integral T>
-void share(std::span<const T> values, const std::vector<T*>& parts) {
+void share(std::span<const T> values, std::span<T* const> parts) {
   const auto n = static_cast<std::int64_t>(parts.size());
   for (std::size_t k = 0; k < values.size(); ++k) {
     using Wide = std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>;
@@ -28,7 +28,7 @@ void share(std::span<const T> values, const std::vector<T*>& parts) {
 /// in units of the value's last place, or in larger ones: so value + quotient - value is the quotient in
 /// them.
 template <class T>
-requires(!std::integral<T>) void share(std::span<const T> values, const std::vector<T*>& parts) {
+requires(!std::integral<T>) void share(std::span<const T> values, std::span<T* const> parts) {
   using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
   const auto n = static_cast<Wide>(parts.size());
   // The largest power of two has the unit of all above it; twice it may be infinite, as the value may.
@@ -46,18 +46,20 @@ requires(!std::integral<T>) void share(std::span<const T> values, const std::vec
 
 }  // namespace
 
-std::vector<Tensor> shares(const Tensor& value, const std::vector<Device>& devices) {
+RecycledVector<Tensor> shares(const Tensor& value, std::span<const Device> devices) {
   if (devices.size() == 1) return {value.to(devices[0])};
   const Device host(DeviceKind::cpu, 0);
-  std::vector<Tensor> parts;
+  RecycledVector<Tensor> parts;
+  parts.reserve(devices.size());
   for (const Device& device : devices)
     parts.push_back(
         Tensor::empty(value.shape(), value.dtype(), device.kind() == DeviceKind::cpu ? device : host));
   const Tensor whole = value.to(host).contiguous();
   dispatch(value.dtype(), [&]<class T>() {
-    std::vector<T*> data;
+    RecycledVector<T*> data;
     for (const Tensor& part : parts) data.push_back(static_cast<T*>(part.data()));
-    share(std::span(static_cast<const T*>(whole.view().data), static_cast<std::size_t>(whole.size())), data);
+    share(std::span(static_cast<const T*>(whole.view().data), static_cast<std::size_t>(whole.size())),
+          std::span<T* const>(data));
   });
   for (std::size_t i = 0; i < devices.size(); ++i) parts[i] = parts[i].to(devices[i]);
   return parts;

@@ -11,6 +11,6 @@ namespace lockstep::detail {
 /// each is the quotient in whole units of the value's last place, and the first what the others leave.
 /// Computed on the host; waits for the value's device.
 /// @pre numbers, at least one device.
-std::vector<Tensor> shares(const Tensor& value, const std::vector<Device>& devices);
+RecycledVector<Tensor> shares(const Tensor& value, std::span<const Device> devices);
 
 }  // namespace lockstep::detail

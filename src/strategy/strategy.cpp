@@ -144,7 +144,7 @@ void Strategy::remember(const std::shared_ptr<detail::VariableState>& variable) 
 
 namespace {
 
-void run_default(const std::function<void(ReplicaContext&, int)>& job) {
+void run_default(detail::FunctionRef<void(ReplicaContext&, int)> job) {
   ReplicaContext& context = detail::default_replica_context();
   std::optional<detail::ContextFrame> frame;  // in a merge function of its own
   if (detail::ContextFrame::top() != nullptr)
@@ -160,7 +160,7 @@ void run_default(const std::function<void(ReplicaContext&, int)>& job) {
 
 }  // namespace
 
-void Strategy::run_replicas(const std::function<void(ReplicaContext&, int)>& job) {
+void Strategy::run_replicas(detail::FunctionRef<void(ReplicaContext&, int)> job) {
   extended().in_cross_replica_context("run", [&] {
     if (this == &detail::default_strategy()) return run_default(job);
     for (std::size_t i = 0; i < state_->failures.size(); ++i) state_->set_failure(i, nullptr);
@@ -169,9 +169,10 @@ void Strategy::run_replicas(const std::function<void(ReplicaContext&, int)>& job
   });
 }
 
-std::vector<Contribution> Strategy::reduce_batch(ReduceOp op, const std::vector<ReduceValue>& values,
-                                                 const Axes& axes) {
-  std::vector<Contribution> results;
+detail::RecycledVector<Contribution> Strategy::reduce_batch(ReduceOp op,
+                                                            const detail::RecycledVector<ReduceValue>& values,
+                                                            const Axes& axes) {
+  detail::RecycledVector<Contribution> results;
   extended().in_cross_replica_context("reduce", [&] {
     detail::CrossReplicaReduce reduction(*this, *state_, op, "reduce");
     results = axes.empty() ? reduction.to_device(values, current_device())
@@ -180,29 +181,29 @@ std::vector<Contribution> Strategy::reduce_batch(ReduceOp op, const std::vector<
   return results;
 }
 
-std::vector<Tensor> Strategy::gather_batch(const std::vector<ReduceValue>& values, std::int64_t axis) {
-  std::vector<Tensor> results;
+detail::RecycledVector<Contribution> Strategy::gather_batch(const detail::RecycledVector<ReduceValue>& values,
+                                                            std::int64_t axis) {
+  detail::RecycledVector<Contribution> results;
+  results.reserve(values.size());
   extended().in_cross_replica_context("gather", [&] {
     for (const ReduceValue& value : values) {
       LOCKSTEP_EXPECTS(!value.is_sparse(), Unsupported,
                        "gather: IndexedSlices cannot be gathered. Gather their values and indices instead.");
       const Device here = current_device();
       if (value.kind() == ReduceValue::Kind::plain) {
-        results.push_back(value.tensors()[0].to(here));
+        results.push_back({value.tensors()[0].to(here), {}});
         continue;
       }
       LOCKSTEP_EXPECTS(value.num_components() == 1 || value.num_components() == num_local_replicas(),
                        InvalidArgument, "gather: the value has ", value.num_components(), " components, but ",
                        name(), " has ", num_local_replicas(),
                        " local replicas. Pass values made by this strategy.");
-      std::vector<TensorView> views;
-      std::vector<std::span<const TensorView>> parts;
-      for (const Tensor& tensor : value.tensors()) views.push_back(tensor.view());
-      for (const TensorView& view : views) parts.emplace_back(&view, 1);
+      detail::RecycledVector<std::span<const TensorView>> parts;
+      for (const Tensor& tensor : value.tensors()) parts.emplace_back(&tensor.view(), 1);
       detail::check_gather(parts, axis, "gather");
-      std::vector<Tensor> here_parts;
+      detail::RecycledVector<Tensor> here_parts;
       for (const Tensor& tensor : value.tensors()) here_parts.push_back(tensor.to(here));
-      results.push_back(concatenate(here_parts, axis));
+      results.push_back({concatenate(here_parts, axis), {}});
     }
   });
   return results;

@@ -44,8 +44,7 @@ void StrategyExtended::check_cross_replica(std::string_view what) const {
                    "given to merge_call.");
 }
 
-void StrategyExtended::in_cross_replica_context(std::string_view what,
-                                                const std::function<void()>& fn) const {
+void StrategyExtended::in_cross_replica_context(std::string_view what, detail::FunctionRef<void()> fn) const {
   check_cross_replica(what);
   // The default strategy's calls share nothing: a lock would be one for all threads of the process.
   if (&strategy_ == &detail::default_strategy()) return fn();
@@ -54,12 +53,12 @@ void StrategyExtended::in_cross_replica_context(std::string_view what,
 }
 
 void StrategyExtended::call_in_cross_replica_context(std::string_view what,
-                                                     const std::function<void()>& fn) const {
+                                                     detail::FunctionRef<void()> fn) const {
   check_cross_replica(what);
   in_context(fn);
 }
 
-void StrategyExtended::in_context(const std::function<void()>& fn) const {
+void StrategyExtended::in_context(detail::FunctionRef<void()> fn) const {
   const ContextFrame* const top = ContextFrame::top();
   if (&strategy_ == &detail::default_strategy() || (top != nullptr && !top->is_kept())) return fn();
   detail::ThreadEnd::watch();
@@ -67,14 +66,25 @@ void StrategyExtended::in_context(const std::function<void()>& fn) const {
   fn();
 }
 
-void StrategyExtended::for_each_replica(std::int64_t bytes, const std::function<void(int)>& fn) const {
+void StrategyExtended::for_each_replica(std::int64_t bytes, detail::FunctionRef<void(int)> fn) const {
   strategy_.state_->for_each_replica(bytes, fn);
+}
+
+detail::RecycledVector<detail::RecycledVector<Tensor>> StrategyExtended::reduce_all(
+    ReduceOp op, std::span<const detail::ReduceTo> reductions, const CommunicationOptions& options) {
+  detail::RecycledVector<detail::RecycledVector<Tensor>> results;
+  in_cross_replica_context("reduce_to", [&] {
+    results = detail::CrossReplicaReduce(strategy_, *strategy_.state_, op, "reduce_to", options)
+                  .to_devices(reductions);
+  });
+  return results;
 }
 
 Mirrored<Tensor> StrategyExtended::reduce_to(ReduceOp op, const ReduceValue& value,
                                              const Destination& destination,
                                              const CommunicationOptions& options) {
-  return std::move(batch_reduce_to(op, {{value, destination}}, options)[0]);
+  const detail::ReduceTo one{&value, destination.devices()};
+  return detail::ValueAccess::mirrored(std::move(reduce_all(op, {&one, 1}, options)[0]));
 }
 
 Mirrored<IndexedSlices> StrategyExtended::reduce_to(ReduceOp op, const PerReplica<IndexedSlices>& value,
@@ -93,18 +103,13 @@ Mirrored<IndexedSlices> StrategyExtended::reduce_to(ReduceOp op, const PerReplic
 std::vector<Mirrored<Tensor>> StrategyExtended::batch_reduce_to(
     ReduceOp op, const std::vector<std::pair<ReduceValue, Destination>>& pairs,
     const CommunicationOptions& options) {
+  detail::RecycledVector<detail::ReduceTo> reductions;
+  reductions.reserve(pairs.size());
+  for (const auto& [value, destination] : pairs) reductions.push_back({&value, destination.devices()});
   std::vector<Mirrored<Tensor>> results;
-  in_cross_replica_context("batch_reduce_to", [&] {
-    std::vector<ReduceValue> values;
-    std::vector<std::vector<Device>> destinations;
-    for (const auto& [value, destination] : pairs) {
-      values.push_back(value);
-      destinations.push_back(destination.devices());
-    }
-    detail::CrossReplicaReduce reduction(strategy_, *strategy_.state_, op, "reduce_to", options);
-    for (std::vector<Tensor>& components : reduction.to_devices(values, destinations))
-      results.push_back(Mirrored(std::move(components)));
-  });
+  results.reserve(pairs.size());
+  for (auto& components : reduce_all(op, reductions, options))
+    results.push_back(detail::ValueAccess::mirrored(std::move(components)));
   return results;
 }
 
@@ -117,7 +122,7 @@ Work<std::vector<Mirrored<Tensor>>> StrategyExtended::start_batch_reduce_to(
     return {std::move(started), batch_reduce_to(op, pairs, options)};
   in_cross_replica_context("start_batch_reduce_to", [&] {
     detail::StrategyState& state = *strategy_.state_;
-    std::vector<StreamRef> streams;
+    detail::RecycledVector<StreamRef> streams;
     for (detail::ReplicaGroup& group : state.groups) {
       for (int i = 0; i < state.num_replicas(); ++i) {
         streams.push_back(group.communication_stream(i));
@@ -125,11 +130,11 @@ Work<std::vector<Mirrored<Tensor>>> StrategyExtended::start_batch_reduce_to(
       }
     }
     {
-      std::list<StreamScope> scopes;
+      std::list<StreamScope, detail::RecyclingAllocator<StreamScope>> scopes;
       for (const StreamRef& stream : streams) scopes.emplace_front(stream);
       results = batch_reduce_to(op, pairs, options);
     }
-    std::vector<Tensor> operands;
+    detail::RecycledVector<Tensor> operands;
     for (const auto& [value, destination] : pairs) {
       for (const Tensor& tensor : value.tensors()) operands.push_back(tensor);
       for (const IndexedSlices& slices : value.slices()) {
@@ -156,9 +161,10 @@ Mirrored<Tensor> StrategyExtended::broadcast_to(const Tensor& tensor, const Dest
   return broadcast(tensor, destination.devices(), options);
 }
 
-Mirrored<Tensor> StrategyExtended::broadcast(const Tensor& tensor, const std::vector<Device>& devices,
+Mirrored<Tensor> StrategyExtended::broadcast(const Tensor& tensor, std::span<const Device> devices,
                                              const CommunicationOptions& options) {
-  std::vector<Tensor> components;
+  detail::RecycledVector<Tensor> components;
+  components.reserve(devices.size());
   in_cross_replica_context("broadcast_to", [&] {
     detail::StrategyState& state = *strategy_.state_;
     const int logical_device = state.logical_device_on(devices);
@@ -167,11 +173,11 @@ Mirrored<Tensor> StrategyExtended::broadcast(const Tensor& tensor, const std::ve
       return;
     }
     // To all replicas at once, from the one that has it.
-    const auto found = std::find(devices.begin(), devices.end(), tensor.device());
+    const auto found = std::ranges::find(devices, tensor.device());
     const int root = found == devices.end() ? 0 : static_cast<int>(found - devices.begin());
     const Tensor source = tensor.to(devices[static_cast<std::size_t>(root)]).contiguous();
-    std::vector<TensorView> outputs;
-    std::vector<StreamRef> streams;
+    detail::RecycledVector<TensorView> outputs;
+    detail::RecycledVector<StreamRef> streams;
     for (const Device& device : devices) {
       components.push_back(Tensor::empty(tensor.shape(), tensor.dtype(), device));
       outputs.push_back(components.back().view());
@@ -180,11 +186,11 @@ Mirrored<Tensor> StrategyExtended::broadcast(const Tensor& tensor, const std::ve
     state.groups[static_cast<std::size_t>(logical_device)].communicator.broadcast(
         source.view(), outputs, root, streams, options.merged_over(state.options));
   });
-  return Mirrored(std::move(components));
+  return detail::ValueAccess::mirrored(std::move(components));
 }
 
 void StrategyExtended::for_each_component(const Variable& variable,
-                                          const std::function<void(Tensor&, int)>& fn) {
+                                          detail::FunctionRef<void(Tensor&, int)> fn) {
   detail::VariableState& state = *detail::VariableState::of(variable);
   LOCKSTEP_EXPECTS(&state.strategy() == &strategy_, InvalidArgument, "update of the variable '", state.name,
                    "' by ", strategy_.name(), ": it was made by another strategy, ", state.strategy().name(),
@@ -219,7 +225,7 @@ NonSlot StrategyExtended::non_slot_devices(const std::vector<Variable>& variable
                    ": without variables there is none to stay with. Pass those that are trained.");
   const Variable& smallest = *std::ranges::min_element(
       variables, [](const Variable& a, const Variable& b) { return a.name() < b.name(); });
-  return {Destination(smallest).devices(), smallest};
+  return {detail::VariableState::of(smallest)->devices, smallest};
 }
 
 void StrategyExtended::check_place(const NonSlot& where, std::string_view what) const {
@@ -230,7 +236,7 @@ void StrategyExtended::check_place(const NonSlot& where, std::string_view what) 
                    " devices are neither all worker devices nor one. Pass what non_slot_devices gives.");
 }
 
-void StrategyExtended::for_each_device(const NonSlot& where, const std::function<void(int)>& fn) {
+void StrategyExtended::for_each_device(const NonSlot& where, detail::FunctionRef<void(int)> fn) {
   check_place(where, "update_non_slot");
   in_cross_replica_context("update_non_slot", [&] {
     // One device for several replicas is none of theirs: what is written there is for all.
@@ -263,7 +269,7 @@ ColocationScope StrategyExtended::colocate_vars_with(const Variable& variable) {
   LOCKSTEP_EXPECTS(variable_created_in_scope(variable), InvalidArgument, "colocate_vars_with of ",
                    strategy_.name(), ": the variable '", variable.name(), "' was made by ",
                    variable.strategy().name(), ". Pass a variable made in this strategy's scope.");
-  return ColocationScope(strategy_, Destination(variable).devices());
+  return ColocationScope(strategy_, detail::VariableState::of(variable)->devices);
 }
 
 ColocationScope StrategyExtended::colocate_vars_with(const NonSlot& where) {

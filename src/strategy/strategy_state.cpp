@@ -171,8 +171,9 @@ bool StrategyState::close() {
   return true;
 }
 
-int StrategyState::logical_device_on(const std::vector<Device>& devices) const noexcept {
-  const auto found = std::ranges::find(groups, devices, &ReplicaGroup::devices);
+int StrategyState::logical_device_on(std::span<const Device> devices) const noexcept {
+  const auto found = std::ranges::find_if(
+      groups, [&](const ReplicaGroup& group) { return std::ranges::equal(group.devices, devices); });
   return found == groups.end() ? -1 : static_cast<int>(found - groups.begin());
 }
 
@@ -221,7 +222,7 @@ void StrategyState::set_failure(std::size_t replica, std::exception_ptr error) n
   failures[replica].swap(error);  // the old one goes without the lock
 }
 
-void StrategyState::run_on_replicas(const std::function<void(int)>& fn, OfFailures of_failures) {
+void StrategyState::run_on_replicas(FunctionRef<void(int)> fn, OfFailures of_failures) {
   for_each_rendezvous([](Rendezvous& rendezvous) { rendezvous.reset(); });
   StackMemory memory;
   std::pmr::vector<Seat> seats(memory.resource());
@@ -244,7 +245,7 @@ void StrategyState::run_on_replicas(const std::function<void(int)>& fn, OfFailur
     Seat& seat = seats[index];
     const StreamScope parameters(seat.parameter_stream);
     const StreamScope stream(seat.stream);
-    std::list<StreamScope> further;
+    std::list<StreamScope, RecyclingAllocator<StreamScope>> further;
     std::optional<LogicalDeviceScope> here;
     std::optional<sync_on_read> synced;
     try {
@@ -272,7 +273,7 @@ void StrategyState::run_on_replicas(const std::function<void(int)>& fn, OfFailur
     if (of_failures == OfFailures::told) set_failure(index, seat.error);
     for_each_rendezvous([i](Rendezvous& rendezvous) { rendezvous.fail(i); });
   };
-  threads.run(std::ref(job));
+  threads.run(job);
   if (of_failures == OfFailures::told)  // a run in this one has told its own
     for (std::size_t i = 0; i < seats.size(); ++i) set_failure(i, seats[i].error);
   // For the run around this one, whose replicas are all still there.
@@ -286,7 +287,7 @@ void StrategyState::run_on_replicas(const std::function<void(int)>& fn, OfFailur
   if (first != nullptr) std::rethrow_exception(first->error);
 }
 
-void StrategyState::for_each_replica(std::int64_t bytes, const std::function<void(int)>& fn) {
+void StrategyState::for_each_replica(std::int64_t bytes, FunctionRef<void(int)> fn) {
   if (bytes >= kThreadedBytes && num_replicas() > 1) {
     run_on_replicas(fn);
   } else {
@@ -294,9 +295,10 @@ void StrategyState::for_each_replica(std::int64_t bytes, const std::function<voi
   }
 }
 
-std::vector<std::vector<Tensor>> StrategyState::reduce(ReplicaGroup& over, ReduceOp op,
-                                                       const std::vector<std::vector<Tensor>>& inputs,
-                                                       int root, const CommunicationOptions& call_options) {
+RecycledVector<RecycledVector<Tensor>> StrategyState::reduce(ReplicaGroup& over, ReduceOp op,
+                                                             std::span<const RecycledVector<Tensor>> inputs,
+                                                             int root,
+                                                             const CommunicationOptions& call_options) {
   const std::vector<Device>& devices = over.devices;
   if (cross_device_ops) return checked_reduce(*cross_device_ops, op, inputs, devices, root);
   const std::size_t n = devices.size();
@@ -304,7 +306,7 @@ std::vector<std::vector<Tensor>> StrategyState::reduce(ReplicaGroup& over, Reduc
   std::int64_t bytes = 0;
   for (const Tensor& tensor : inputs[0]) bytes += tensor.nbytes();
 
-  std::vector<std::vector<Tensor>> results(n);
+  RecycledVector<RecycledVector<Tensor>> results(n);
   auto batch = [&](int rank) {
     const auto r = static_cast<std::size_t>(rank);
     if (root < 0 || root == rank) results[r] = empty_results(op, inputs[r], devices[r]);
@@ -317,14 +319,16 @@ std::vector<std::vector<Tensor>> StrategyState::reduce(ReplicaGroup& over, Reduc
       over.communicator.reduce(op, root, batches, merged);
   };
   if (bytes >= kThreadedBytes && n > 1) {
-    run_on_replicas([&](int rank) {
+    const auto issue_own = [&](int rank) {
       const OwnedBatch mine = batch(rank);
       issue({&mine.batch(), 1});
-    });
+    };
+    run_on_replicas(issue_own);
   } else {
-    std::vector<OwnedBatch> owned;
-    std::vector<RankBatch> batches;
+    RecycledVector<OwnedBatch> owned;
+    RecycledVector<RankBatch> batches;
     owned.reserve(n);
+    batches.reserve(n);
     for (int rank = 0; rank < num_replicas(); ++rank) owned.push_back(batch(rank));
     for (const OwnedBatch& mine : owned) batches.push_back(mine.batch());
     issue(batches);

@@ -6,11 +6,13 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <lockstep/collectives/communicator.hpp>
+#include <lockstep/detail/function_ref.hpp>
 #include <lockstep/detail/mutex.hpp>
 #include <lockstep/strategy/device_assignment.hpp>
 #include <lockstep/strategy/strategy.hpp>
@@ -117,7 +119,7 @@ struct StrategyState {
   ReplicaGroup& group() noexcept { return groups[current_logical_device()]; }
   const ReplicaGroup& group() const noexcept { return groups[current_logical_device()]; }
   /// The logical device with exactly these devices, one for each replica; none: -1.
-  int logical_device_on(const std::vector<Device>& devices) const noexcept;
+  int logical_device_on(std::span<const Device> devices) const noexcept;
   /// Where replicas run, and variables live, on the current logical device.
   const std::vector<Device>& devices() const noexcept { return group().devices; }
   const std::vector<Device>& parameter_devices() const noexcept {
@@ -144,11 +146,11 @@ struct StrategyState {
   /// Rethrows the lowest replica's exception; one that is only the consequence of another's counts only if
   /// there is no other.
   /// @pre the calling thread holds `mutex`.
-  void run_on_replicas(const std::function<void(int)>& fn, OfFailures of_failures = OfFailures::silent);
+  void run_on_replicas(FunctionRef<void(int)> fn, OfFailures of_failures = OfFailures::silent);
 
   /// Work of the library's own on every replica's device: on the replicas' threads where `bytes` are worth
   /// it, else on this one. fn must not wait for another replica.
-  void for_each_replica(std::int64_t bytes, const std::function<void(int)>& fn);
+  void for_each_replica(std::int64_t bytes, FunctionRef<void(int)> fn);
 
   template <class Act>
   void for_each_rendezvous(const Act& act) {
@@ -159,9 +161,9 @@ struct StrategyState {
   /// Combines one batch over replicas: inputs[i] are replica i's tensors, on its device of `over` and
   /// contiguous.
   /// @return root's results, or with root = -1 everybody's, indexed like the inputs.
-  std::vector<std::vector<Tensor>> reduce(ReplicaGroup& over, ReduceOp op,
-                                          const std::vector<std::vector<Tensor>>& inputs, int root,
-                                          const CommunicationOptions& call_options);
+  RecycledVector<RecycledVector<Tensor>> reduce(ReplicaGroup& over, ReduceOp op,
+                                                std::span<const RecycledVector<Tensor>> inputs, int root,
+                                                const CommunicationOptions& call_options);
 };
 
 /// Beyond this many bytes a pass over memory outweighs waking the replicas' threads (about 10 µs, or 100 KiB

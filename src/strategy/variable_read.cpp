@@ -41,7 +41,7 @@ std::size_t component_here(const VariableState& state) {
 /// All components as one while a run on another thread uses the communicators and the devices' streams: on
 /// streams of its own, for which no stream of the run waits, since a collective of that run may be enqueued
 /// on some devices and not yet on others. Waits for the devices.
-Tensor aggregate_beside_run(const VariableState& state, const std::vector<Tensor>& components,
+Tensor aggregate_beside_run(const VariableState& state, std::span<const Tensor> components,
                             const Device& device) {
   Tensor result;
   {
@@ -81,7 +81,7 @@ void VariableState::check_readable() const {
     top->check_is_of(strategy(), concat("reading the variable '", name, "'"));
 }
 
-Tensor VariableState::aggregate(std::vector<Tensor> parts) const {
+Tensor VariableState::aggregate(RecycledVector<Tensor> parts) const {
   if (aggregation == VariableAggregation::only_first_replica) return parts[0];
   const ReduceOp op = reduce_op(aggregation);
   const Device& device = devices[component_here(*this)];
@@ -89,7 +89,7 @@ Tensor VariableState::aggregate(std::vector<Tensor> parts) const {
   std::unique_lock calls(own.mutex, std::defer_lock);
   if (!own.is_forked()) calls.try_lock();
   if (!calls) return aggregate_beside_run(*this, parts, device);
-  return strategy().extended().reduce_to(op, PerReplica<Tensor>(std::move(parts)), device)[0];
+  return strategy().extended().reduce_to(op, ValueAccess::per_replica(std::move(parts)), device)[0];
 }
 
 namespace {
@@ -160,21 +160,22 @@ Tensor read_variable(const Variable& variable) {
   return combined(state, {&only, 1});
 }
 
-std::vector<Tensor> read_variables(std::span<const Variable> variables, ReadFrom from) {
-  std::vector<ComponentRef> components;
-  std::vector<std::size_t> ends;
+RecycledVector<Tensor> read_variables(std::span<const Variable> variables, ReadFrom from) {
+  RecycledVector<ComponentRef> components;
+  RecycledVector<std::size_t> ends;
   for (const Variable& variable : variables) {
     VariableState& state = *VariableState::of(variable);
     const auto [begin, end] = to_read(state, from);
     for (std::size_t i = begin; i < end; ++i) components.push_back({&state, i});
     ends.push_back(components.size());
   }
-  std::vector<Tensor> snapshots(components.size());
+  RecycledVector<Tensor> snapshots(components.size());
   {
     LockedComponents locked(components);
     for (std::size_t k = 0; k < locked.size(); ++k) snapshots[k] = locked.snapshot(k);
   }
-  std::vector<Tensor> values;
+  RecycledVector<Tensor> values;
+  values.reserve(variables.size());
   for (std::size_t v = 0, begin = 0; v < variables.size(); begin = ends[v++])
     values.push_back(
         combined(*VariableState::of(variables[v]), std::span(snapshots).subspan(begin, ends[v] - begin)));

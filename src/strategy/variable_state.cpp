@@ -54,11 +54,12 @@ Tensor VariableState::read(std::size_t i) const {
   return components[i].tensor;
 }
 
-std::vector<Tensor> VariableState::snapshot(const Variable& variable) {
+RecycledVector<Tensor> VariableState::snapshot(const Variable& variable) {
   VariableState& state = *of(variable);
   state.check_readable();
   const LockedComponents locked(state);
-  std::vector<Tensor> copies;
+  RecycledVector<Tensor> copies;
+  copies.reserve(locked.size());
   for (std::size_t i = 0; i < locked.size(); ++i) copies.push_back(locked.snapshot(i).read_only());
   return copies;
 }
@@ -107,7 +108,7 @@ std::optional<std::size_t> updated_component(const VariableState& state) noexcep
   return static_cast<std::size_t>(top->update_index());
 }
 
-void in_writing_context(const VariableState& state, std::string_view what, const std::function<void()>& fn) {
+void in_writing_context(const VariableState& state, std::string_view what, FunctionRef<void()> fn) {
   const ContextFrame* const top = ContextFrame::top();
   Strategy& strategy = state.strategy();
   if (top == nullptr || &strategy != &default_strategy() || &top->strategy() == &default_strategy()) {
@@ -122,8 +123,9 @@ void in_writing_context(const VariableState& state, std::string_view what, const
   fn();
 }
 
-std::vector<ComponentRef> all_components(VariableState& state) {
-  std::vector<ComponentRef> components;
+RecycledVector<ComponentRef> all_components(VariableState& state) {
+  RecycledVector<ComponentRef> components;
+  components.reserve(state.components.size());
   for (std::size_t i = 0; i < state.components.size(); ++i) components.push_back({&state, i});
   return components;
 }
@@ -131,6 +133,8 @@ std::vector<ComponentRef> all_components(VariableState& state) {
 LockedComponents::LockedComponents(VariableState& state) : LockedComponents(all_components(state)) {}
 
 LockedComponents::LockedComponents(std::span<const ComponentRef> components) {
+  components_.reserve(components.size());
+  mutexes_.reserve(components.size());
   for (const auto& [state, i] : components) {
     VariableUpdate* const update = VariableUpdate::of(*state);
     components_.push_back(
@@ -160,7 +164,7 @@ Tensor LockedComponents::room(std::size_t k, Room room) const {
                               : Tensor::empty(tensor.shape(), tensor.dtype(), tensor.device());
 }
 
-void LockedComponents::replace(std::vector<Tensor>& values) {
+void LockedComponents::replace(std::span<Tensor> values) {
   for (std::size_t k = 0; k < size(); ++k) {
     const auto& [tensor, is_in_hands] = components_[k];
     if (!values[k].defined()) continue;
@@ -172,7 +176,8 @@ void LockedComponents::replace(std::vector<Tensor>& values) {
 }
 
 void LockedComponents::make_room(Room room) {
-  std::vector<Tensor> rooms;
+  RecycledVector<Tensor> rooms;
+  rooms.reserve(size());
   for (std::size_t k = 0; k < size(); ++k) rooms.push_back(this->room(k, room));
   replace(rooms);
 }

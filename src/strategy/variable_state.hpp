@@ -7,8 +7,8 @@
 #include <optional>
 #include <span>
 #include <string_view>
-#include <vector>
 
+#include <lockstep/detail/function_ref.hpp>
 #include <lockstep/values/variable.hpp>
 
 namespace lockstep::detail {
@@ -21,7 +21,7 @@ void check_fits(const VariableState& state, const Tensor& value, std::string_vie
 /// Only its thread sees them, in the context of that update.
 struct VariableUpdate {
   const VariableState& state;
-  std::vector<Tensor> values;
+  RecycledVector<Tensor> values;
 
   /// The innermost one of the variable that this thread is in; null: none.
   static VariableUpdate* of(const VariableState& state) noexcept;
@@ -62,7 +62,7 @@ class LockedComponents {
   Tensor room(std::size_t k, Room room) const;
   /// Puts those of `values` that are not empty, and that nobody else holds, in the components' places. Takes
   /// no memory.
-  void replace(std::vector<Tensor>& values);
+  void replace(std::span<Tensor> values);
   /// Makes room for writes of all: after it they take no memory. All or none.
   void make_room(Room room);
 
@@ -71,12 +71,12 @@ class LockedComponents {
     Tensor* tensor;
     bool is_in_hands;  // of an update
   };
-  std::vector<Locked> components_;
-  std::vector<Mutex*> mutexes_;
+  RecycledVector<Locked> components_;
+  RecycledVector<Mutex*> mutexes_;
 };
 
 /// All components of the variable.
-std::vector<ComponentRef> all_components(VariableState& state);
+RecycledVector<ComponentRef> all_components(VariableState& state);
 
 /// Which component of the variable a function given to `update` or `update_non_slot` concerns; none: outside
 /// these, and for a variable of several components in the update of one that has only one.
@@ -84,7 +84,7 @@ std::optional<std::size_t> updated_component(const VariableState& state) noexcep
 
 /// Calls fn where the variable is written outside its replicas: in its strategy's cross-replica context, and
 /// one that was made outside every scope also in any other's. @throws ContextError  elsewhere: names `what`.
-void in_writing_context(const VariableState& state, std::string_view what, const std::function<void()>& fn);
+void in_writing_context(const VariableState& state, std::string_view what, FunctionRef<void()> fn);
 
 /// Makes the state of a variable in the context at hand; in a replica function together with the other
 /// replicas, which get the same one.
@@ -97,7 +97,7 @@ Tensor read_variable(const Variable& variable);
 /// Where all components are equal, which one is read: that on the current device, else component 0.
 enum class ReadFrom : std::uint8_t { current_device, component_0 };
 /// The same of several variables of one strategy, of one moment: between the writes of any of them.
-std::vector<Tensor> read_variables(std::span<const Variable> variables,
-                                   ReadFrom from = ReadFrom::current_device);
+RecycledVector<Tensor> read_variables(std::span<const Variable> variables,
+                                      ReadFrom from = ReadFrom::current_device);
 
 }  // namespace lockstep::detail

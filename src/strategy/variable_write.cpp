@@ -47,7 +47,7 @@ struct ComponentWrite {
   ComponentRef component;
   std::variant<Scalar, Tensor> value;
 };
-using ComponentWrites = std::vector<ComponentWrite>;
+using ComponentWrites = RecycledVector<ComponentWrite>;
 
 void add_to(ComponentWrites& writes, VariableState& state, const Written& written) {
   for (const ComponentRef& component : all_components(state))
@@ -76,8 +76,8 @@ Tensor operand(Write write, const ComponentWrite& given) {
 /// @param strategy  its replicas' threads write, each its own components, where these are many bytes; null:
 /// this thread does.
 void write_together(Write write, const ComponentWrites& writes, Strategy* strategy) {
-  std::vector<ComponentRef> components;
-  std::vector<Tensor> operands, rooms(writes.size());
+  RecycledVector<ComponentRef> components;
+  RecycledVector<Tensor> operands, rooms(writes.size());
   std::int64_t bytes = 0;
   for (const ComponentWrite& one : writes) {
     const VariableState& state = *one.component.state;
@@ -91,7 +91,7 @@ void write_together(Write write, const ComponentWrites& writes, Strategy* strate
       for (std::size_t k = 0; k < writes.size(); ++k)
         if (components[k].i == static_cast<std::size_t>(replica)) act(k);
     };
-    if (strategy != nullptr) return strategy->extended().for_each_replica(bytes, std::ref(write_replicas));
+    if (strategy != nullptr) return strategy->extended().for_each_replica(bytes, write_replicas);
     for (std::size_t k = 0; k < writes.size(); ++k) act(k);
   };
   LockedComponents locked(components);
@@ -180,7 +180,7 @@ void add_outside_replicas(ComponentWrites& writes, VariableState& state, Write w
   const auto* scalar = std::get_if<Scalar>(&value);
   const Tensor whole =
       scalar != nullptr ? filled(*scalar, state.dtype, Device(DeviceKind::cpu, 0)) : std::get<Tensor>(value);
-  add_to(writes, state, {Mirrored(shares(whole, state.devices))});
+  add_to(writes, state, {ValueAccess::mirrored(shares(whole, state.devices))});
 }
 
 }  // namespace
@@ -215,30 +215,26 @@ std::size_t own_component(const VariableState& state, const ReplicaContext& cont
 namespace {
 
 /// A write that all replicas make: the values are aggregated, and every component takes the result.
+/// @pre lists that begin with one variable are the same, as a metric's sums are.
 template <class Value>
 void write_in_replica(std::span<const Variable> variables, Write write, std::span<const Value> values,
                       ReplicaContext& context) {
   for (const Variable& variable : variables)
     check_writable_in_replica(*VariableState::of(variable), write, context);
-  const auto write_merged = [&](Strategy& strategy, std::span<const PerReplica<Value>> merged,
+  const auto write_merged = [&](Strategy& strategy, const PerReplica<const Value*>& lists,
                                 const PerReplica<std::uint64_t>& firsts) {
     check_same_variable(firsts, write);
     ComponentWrites writes;
-    for (std::size_t v = 0; v < merged.size(); ++v)
-      add_to(writes, *VariableState::of(variables[v]), aggregate(variables[v], write, merged[v]));
+    for (std::size_t v = 0; v < variables.size(); ++v) {
+      RecycledVector<const Value*> parts;
+      for (const Value* const list : lists) parts.push_back(list + v);
+      add_to(writes, *VariableState::of(variables[v]),
+             aggregate(variables[v], write, merge(parts, name(write))));
+    }
     write_together(write, writes, &strategy);
   };
   const std::uint64_t first{reinterpret_cast<std::uintptr_t>(VariableState::of(variables[0]).get())};
-  if (variables.size() == 1) {
-    const auto write_one = [&](Strategy& strategy, const PerReplica<Value>& merged, const auto& firsts) {
-      write_merged(strategy, {&merged, 1}, firsts);
-    };
-    context.merge_call_as(name(write), write_one, values[0], first);
-  } else {
-    const auto write_all = [&](Strategy& strategy, const std::vector<PerReplica<Value>>& merged,
-                               const auto& firsts) { write_merged(strategy, merged, firsts); };
-    context.merge_call_as(name(write), write_all, std::vector<Value>(values.begin(), values.end()), first);
-  }
+  context.merge_call_as(name(write), write_merged, values.data(), first);
 }
 
 /// Writes of variables of one strategy, in replica functions all local or none, in the context at hand.
@@ -253,7 +249,7 @@ void write_here(std::span<const Variable> variables, Write write, std::span<cons
       top != nullptr && &top->strategy() == &first.strategy() && top->mode() == Mode::replica;
   if (in_replica && !is_local(first)) {
     if constexpr (std::is_same_v<Value, Mirrored<Tensor>>) {  // takes part as this replica's component
-      const std::vector<Tensor> own(values.begin(), values.end());
+      const RecycledVector<Tensor> own(values.begin(), values.end());
       write_here<Tensor>(variables, write, own);
     } else {
       write_in_replica(variables, write, values, *top->replica_context());

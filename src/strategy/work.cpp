@@ -7,7 +7,7 @@ namespace lockstep::detail {
 struct StartedWork::Part {
   StreamRef stream;
   Event end;
-  std::vector<Tensor> kept;
+  RecycledVector<Tensor> kept;
 };
 
 StartedWork::StartedWork() noexcept = default;
@@ -25,7 +25,7 @@ StartedWork::~StartedWork() {
   }
 }
 
-void StartedWork::add(StreamRef communication, std::vector<Tensor> kept) {
+void StartedWork::add(StreamRef communication, RecycledVector<Tensor> kept) {
   Event end(communication.device_backend());
   end.record(communication);
   parts_.push_back({communication, std::move(end), std::move(kept)});

@@ -8,7 +8,10 @@ ReduceValue::ReduceValue(const Variable& variable)
                                                                  : Kind::plain),
       tensors_(detail::VariableState::snapshot(variable)) {}
 
-Destination::Destination(const Variable& variable) : devices_(detail::VariableState::of(variable)->devices) {}
+Destination::Destination(const Variable& variable) {
+  const std::vector<Device>& devices = detail::VariableState::of(variable)->devices;
+  devices_.assign(devices.begin(), devices.end());
+}
 
 Destination::Destination(const std::vector<Device>& devices) {
   LOCKSTEP_EXPECTS(

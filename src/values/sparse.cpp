@@ -51,7 +51,7 @@ Tensor divided(const Tensor& t, double divisor) {
   return result;
 }
 
-void check_gather(const std::vector<std::span<const TensorView>>& parts, std::int64_t axis,
+void check_gather(std::span<const std::span<const TensorView>> parts, std::int64_t axis,
                   std::string_view what) {
   for (std::size_t r = 0; r < parts.size(); ++r) {
     LOCKSTEP_EXPECTS(parts[r].size() == parts[0].size(), CollectiveMismatch, what, ": replica ", r,

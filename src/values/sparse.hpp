@@ -2,7 +2,6 @@
 
 #include <span>
 #include <string_view>
-#include <vector>
 
 #include <lockstep/reduce_op.hpp>
 #include <lockstep/values/indexed_slices.hpp>
@@ -18,7 +17,7 @@ Tensor divided(const Tensor& t, double divisor);
 /// Whether parts[r][k] over all r can be concatenated along `axis`.
 /// @throws InvalidArgument  scalars, axis out of range, ranks or other extents differ. @throws
 /// CollectiveMismatch  dtypes or counts differ.
-void check_gather(const std::vector<std::span<const TensorView>>& parts, std::int64_t axis,
+void check_gather(std::span<const std::span<const TensorView>> parts, std::int64_t axis,
                   std::string_view what);
 
 }  // namespace lockstep::detail

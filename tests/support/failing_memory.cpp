@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <new>
 
+#include <lockstep/detail/recycling_allocator.hpp>
+
 namespace {
 
 std::atomic<std::int64_t> heap_requests_left{-1}, device_requests_left{-1};  // -1: no end
@@ -48,6 +50,10 @@ FailingMemory::~FailingMemory() { heap_requests_left = device_requests_left = -1
 bool FailingMemory::has_failed() { return failed; }
 
 }  // namespace lockstep::test
+
+// In place of the library's: nothing is kept, so that all that is taken can run out.
+void* lockstep::detail::take_recycled(std::size_t size_bytes) { return ::operator new(size_bytes); }
+void lockstep::detail::give_recycled(void* data, std::size_t) noexcept { ::operator delete(data); }
 
 void* operator new(std::size_t size) { return allocate(size); }
 void* operator new(std::size_t size, std::align_val_t alignment) { return allocate(size, alignment); }

@@ -12,6 +12,13 @@ namespace lockstep {
 /// Members of a packed buffer start at multiples of this many bytes.
 inline constexpr std::size_t kPackAlignment = 16;
 
+namespace detail {
+/// Whether a pack that holds `bytes` gets no further value.
+inline bool is_full_pack(std::size_t bytes, std::int64_t bytes_per_pack) {
+  return bytes_per_pack > 0 && bytes > static_cast<std::size_t>(bytes_per_pack);
+}
+}  // namespace detail
+
 /// Groups consecutive values into packs: a new pack is started when there is none or the current one already
 /// holds more than `bytes_per_pack`, so a pack may far exceed the limit and only the last may be below it. 0:
 /// one pack.

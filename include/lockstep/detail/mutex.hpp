@@ -63,7 +63,8 @@ class RecursiveMutex {
 
 /// A mutex that a fork finds free, and what it guards whole: the fork waits for that, for this and all its
 /// like. So it is held for moments, in which its holder locks no other mutex, of this kind or another, and
-/// calls nothing but what takes and frees memory of malloc's. One of a fixed number, which objects share.
+/// calls nothing but what takes and frees memory of malloc's or recycled memory. One of a fixed number, which
+/// objects share.
 class LeafMutex {
  public:
   LeafMutex() noexcept;

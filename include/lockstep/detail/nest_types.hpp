@@ -163,7 +163,8 @@ consteval bool has_fixed_structure() {
 }
 
 /// Appends a key such that what comes after it cannot be taken for a part of it.
-inline void append_key(std::string_view key, std::string& text) {
+template <class Text>
+void append_key(std::string_view key, Text& text) {
   for (const char c : key) {
     if (c == ':' || c == '}' || c == '\\' || c == '\0') text += '\\';
     text += c == '\0' ? '0' : c;
@@ -172,8 +173,8 @@ inline void append_key(std::string_view key, std::string& text) {
 }
 
 /// Appends a nest's structure as text: "{a: *, b: [*, *]}". Other structures of the type have other texts.
-template <class T>
-void append_structure(const T& nest, std::string& text) {
+template <class T, class Text>
+void append_structure(const T& nest, Text& text) {
   const auto append_parts = [&](char open, char close, const auto& each) {
     text += open;
     const char* separator = "";
@@ -213,9 +214,9 @@ void append_structure(const T& nest, std::string& text) {
 }
 
 /// That text; empty where the type says it all.
-template <class T>
-std::string describe_structure(const T& nest) {
-  std::string text;
+template <class Text = std::string, class T>
+Text describe_structure(const T& nest) {
+  Text text;
   if constexpr (!has_fixed_structure<T>()) append_structure(nest, text);
   return text;
 }

@@ -60,16 +60,16 @@ merged_t<E> assemble_step(const std::vector<PipelineHandle>& datasets, Step&& st
   LOCKSTEP_EXPECTS(type, ContextError,
                    "element_spec: a function makes the elements, whose lengths or keys are known after the "
                    "first. Fetch a step before.");
-  std::vector<E> elements;
+  RecycledVector<E> elements;
   elements.reserve(step.size());
   for (FlatElement& leaves : step) elements.push_back(unflatten_element<E>(*type, std::move(leaves)));
-  std::vector<E*> parts;
+  RecycledVector<E*> parts;
   for (E& element : elements) parts.push_back(&element);
   merged_t<E> merged = merge(parts, "DistributedIterator::next");
   if (parts.size() == 1) return merged;
   return map_leaves(merged, [](const auto& leaf) {
     using Leaf = std::remove_cvref_t<decltype(leaf)>;
-    return Leaf(std::vector<typename Leaf::value_type>(leaf.begin(), leaf.end()));
+    return ValueAccess::per_replica(RecycledVector<typename Leaf::value_type>(leaf.begin(), leaf.end()));
   });
 }
 

@@ -22,6 +22,8 @@ namespace lockstep::metrics {
 /// more; in a replica function it is the replica's own, or under a sync_on_read guard everybody's, which
 /// every replica must ask for. Copies are the same metric.
 ///
+/// update, result() and reset() take nothing from the heap in steady state.
+///
 /// Thread safety: that of variables. update and reset change all sums in one moment, all or, where they fail,
 /// none; result() and a checkpoint see them of one moment, so that beside runs of another thread each
 /// replica's updates count whole.
@@ -54,11 +56,11 @@ class Metric {
   static Tensor amount(const Tensor& values, const Tensor* weights = nullptr);
   static Tensor amount(double value);
   /// Adds amounts[k] to sum k, for all sums in one moment.
-  void add(const std::vector<Tensor>& amounts);
+  void add(std::initializer_list<Tensor> amounts);
   /// Adds rows to sum k.
   void add(std::size_t k, const IndexedSlices& rows);
   /// All sums, of one moment.
-  std::vector<Tensor> totals() const;
+  detail::RecycledVector<Tensor> totals() const;
 
  private:
   std::string name_;

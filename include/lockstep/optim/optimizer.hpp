@@ -55,8 +55,9 @@ class Optimizer {
   /// Everything is enqueued on the current streams of the variables' devices, and no device is waited for,
   /// except to read the indices of sparse rows, and `iterations` when somebody else has written it. The
   /// step's number and rate are part of what is enqueued: a captured graph repeats them. In steady state only
-  /// reductions, clipping, and components of which somebody holds a snapshot take memory. All components get
-  /// the same bits.
+  /// reductions, clipping, and components of which somebody holds a snapshot take memory, all of it from the
+  /// devices' pools: with dense gradients nothing comes from the heap, but for a list of gradients that the
+  /// caller makes for the call. All components get the same bits.
   ///
   /// @param options  of the reduction; replica 0's count. How long replicas wait for each other is the
   /// strategy's timeout.
@@ -147,7 +148,7 @@ class Optimizer {
              const CommunicationOptions& options);
   void check_strategy(const Strategy& strategy) const;
   /// What is known when these have been met, too; nothing: they have been.
-  std::optional<Known> met(const std::vector<Variable>& variables) const;
+  std::optional<Known> met(std::span<const Variable> variables) const;
   /// The number of steps made.
   std::int64_t num_steps() const;
 

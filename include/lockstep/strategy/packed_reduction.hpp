@@ -20,7 +20,8 @@ namespace lockstep {
 /// (ReplicaContext::start_all_reduce).
 ///
 /// Every replica adds values of the same shapes and dtypes in the same order. Used by the replica's thread,
-/// and not after its function has returned.
+/// and not after its function has returned. In steady state nothing is taken from the heap but the
+/// std::vector that `wait` returns.
 class PackedReduction {
  public:
   /// Packs when bytes_per_pack is 0: as PyTorch's DistributedDataParallel (bucket_cap_mb).
@@ -45,9 +46,13 @@ class PackedReduction {
   ReduceOp op_;
   CommunicationOptions options_;
   std::int64_t limit_;
-  std::vector<Tensor> pack_;
+  detail::RecycledVector<detail::Contribution> pack_;
   std::int64_t pack_bytes_ = 0;
-  std::vector<Work<std::vector<Tensor>>> started_;
+  struct Started {
+    detail::StartedWork work;
+    detail::RecycledVector<detail::Contribution> results;
+  };
+  detail::RecycledVector<Started> started_;
   std::exception_ptr refused_;  // of the first pack that did not start
 };
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <lockstep/collectives/options.hpp>
+#include <lockstep/detail/function_ref.hpp>
 #include <lockstep/device.hpp>
 #include <lockstep/reduce_op.hpp>
 #include <lockstep/strategy/logical_device.hpp>
@@ -70,7 +71,8 @@ class ReplicaContext {
   /// device(). A mirrored variable contributes its component. Sparse rows are concatenated. mean divides by
   /// the number of replicas and nothing else: values that were divided by the global batch size already want
   /// sum. The mean of integers is a true division (reduced_dtype). Enqueued on stream(); waits on the host
-  /// for the other replicas to make the call, never for a device.
+  /// for the other replicas to make the call, never for a device. Takes nothing from the heap in steady state
+  /// (Strategy) but the std::vectors and std::maps of the nest that it returns.
   ///
   /// @return the nest with each leaf a Tensor (IndexedSlices stay). In the default context: `nest` itself.
   /// @throws InvalidArgument  booleans, or leaves that are not numbers.
@@ -118,6 +120,7 @@ class ReplicaContext {
 
  private:
   friend class detail::ReplicaRun;
+  friend class PackedReduction;
   friend ReplicaContext& detail::default_replica_context();
   ReplicaContext(Strategy& strategy, int replica_id, detail::ReplicaRun* run)
       : strategy_(strategy), replica_id_(replica_id), run_(run) {}
@@ -127,21 +130,22 @@ class ReplicaContext {
   /// all_reduce_batch of one tensor, without a list.
   Tensor all_reduce_one(ReduceOp op, const Tensor& value, const CommunicationOptions& options);
   /// @param structure  of the nest that the values are the leaves of, detail::describe_structure.
-  std::vector<detail::Contribution> all_reduce_batch(ReduceOp op, std::vector<detail::Contribution> values,
-                                                     std::string_view structure,
-                                                     const CommunicationOptions& options);
-  std::pair<detail::StartedWork, std::vector<detail::Contribution>> start_all_reduce_batch(
-      ReduceOp op, std::vector<detail::Contribution> values, std::string_view structure,
+  detail::RecycledVector<detail::Contribution> all_reduce_batch(
+      ReduceOp op, detail::RecycledVector<detail::Contribution> values, std::string_view structure,
       const CommunicationOptions& options);
-  std::vector<Tensor> all_gather_batch(const std::vector<Tensor>& values, std::int64_t axis,
-                                       std::string_view structure, const CommunicationOptions& options);
+  std::pair<detail::StartedWork, detail::RecycledVector<detail::Contribution>> start_all_reduce_batch(
+      ReduceOp op, detail::RecycledVector<detail::Contribution> values, std::string_view structure,
+      const CommunicationOptions& options);
+  detail::RecycledVector<Tensor> all_gather_batch(std::span<const Tensor> values, std::int64_t axis,
+                                                  std::string_view structure,
+                                                  const CommunicationOptions& options);
   /// Meets the other replicas; in the meeting replica 0 calls `bring_together` with all arguments, whose
   /// error every replica gets; after it `merge_fn`, which fills its `result`; then every replica's `take`
   /// reads that.
   void merge(const detail::MergeArguments& arguments,
-             const std::function<void(std::span<void* const> arguments)>& bring_together,
-             const std::function<void()>& merge_fn, void* result,
-             const std::function<void(void* result)>& take);
+             detail::FunctionRef<void(std::span<void* const> arguments)> bring_together,
+             detail::FunctionRef<void()> merge_fn, void* result,
+             detail::FunctionRef<void(void* result)> take);
 
   Strategy& strategy_;
   int replica_id_;
@@ -166,17 +170,17 @@ Contribution to_contribution(const Leaf& leaf) {
 
 /// A nest's leaves.
 template <class NestType>
-std::vector<Contribution> to_contributions(const NestType& nest) {
+RecycledVector<Contribution> to_contributions(const NestType& nest) {
   std::size_t count = 0;
   for_each_leaf(nest, [&](const auto&) { ++count; });
-  std::vector<Contribution> values;
+  RecycledVector<Contribution> values;
   values.reserve(count);
   for_each_leaf(nest, [&](const auto& leaf) { values.push_back(to_contribution(leaf)); });
   return values;
 }
 
 template <class NestType>
-auto take_contributions(const NestType& nest, std::vector<Contribution>&& reduced) {
+auto take_contributions(const NestType& nest, RecycledVector<Contribution>&& reduced) {
   std::size_t next = 0;
   return map_leaves(nest, [&](const auto& leaf) {
     Contribution& result = reduced[next++];
@@ -196,7 +200,7 @@ auto ReplicaContext::all_reduce(ReduceOp op, const NestType& nest, const Communi
   } else if constexpr (detail::HostScalar<NestType>) {
     return all_reduce_one(op, Tensor::scalar(nest), options);
   } else {
-    const std::string structure = detail::describe_structure(nest);
+    const auto structure = detail::describe_structure<detail::RecycledString>(nest);
     return detail::take_contributions(
         nest, all_reduce_batch(op, detail::to_contributions(nest), structure, options));
   }
@@ -205,7 +209,7 @@ auto ReplicaContext::all_reduce(ReduceOp op, const NestType& nest, const Communi
 template <class NestType>
 auto ReplicaContext::start_all_reduce(ReduceOp op, const NestType& nest,
                                       const CommunicationOptions& options) {
-  const std::string structure = detail::describe_structure(nest);
+  const auto structure = detail::describe_structure<detail::RecycledString>(nest);
   auto [started, results] = start_all_reduce_batch(op, detail::to_contributions(nest), structure, options);
   auto result = detail::take_contributions(nest, std::move(results));
   return Work<decltype(result)>(std::move(started), std::move(result));
@@ -214,15 +218,16 @@ auto ReplicaContext::start_all_reduce(ReduceOp op, const NestType& nest,
 template <class NestType>
 auto ReplicaContext::all_gather(const NestType& nest, std::int64_t axis,
                                 const CommunicationOptions& options) {
-  std::vector<detail::Contribution> contributions = detail::to_contributions(nest);
-  std::vector<Tensor> values;
+  detail::RecycledVector<detail::Contribution> contributions = detail::to_contributions(nest);
+  detail::RecycledVector<Tensor> values;
   values.reserve(contributions.size());
   for (detail::Contribution& value : contributions) {
     LOCKSTEP_EXPECTS(!value.slices, Unsupported, "all_gather of sparse rows on replica ", replica_id_,
                      ": IndexedSlices cannot be gathered. Gather their values and indices instead.");
     values.push_back(std::move(value.tensor));
   }
-  std::vector<Tensor> gathered = all_gather_batch(values, axis, detail::describe_structure(nest), options);
+  const auto structure = detail::describe_structure<detail::RecycledString>(nest);
+  detail::RecycledVector<Tensor> gathered = all_gather_batch(values, axis, structure, options);
   std::size_t next = 0;
   return detail::map_leaves(nest, [&](const auto&) { return std::move(gathered[next++]); });
 }
@@ -240,7 +245,7 @@ auto ReplicaContext::merge_call_as(std::string_view operation, F&& merge_fn, con
   std::optional<Taken> taken;
   auto bring_together = [&](std::span<void* const> all) {
     auto part = [&]<std::size_t K>(std::integral_constant<std::size_t, K>) {
-      std::vector<std::tuple_element_t<K, Arguments>*> parts;  // moved from: they are copies
+      detail::RecycledVector<std::tuple_element_t<K, Arguments>*> parts;  // moved from: they are copies
       parts.reserve(all.size());
       for (void* arguments : all) parts.push_back(&std::get<K>(*static_cast<Arguments*>(arguments)));
       return detail::merge(parts, operation);
@@ -265,8 +270,7 @@ auto ReplicaContext::merge_call_as(std::string_view operation, F&& merge_fn, con
   auto take = [&](void* from) {
     taken.emplace(detail::select(**static_cast<std::optional<Kept>*>(from), local_index()));
   };
-  merge({operation, &typeid(std::tuple<Kept, Arguments>), &mine}, std::ref(bring_together), std::ref(call),
-        &result, std::ref(take));
+  merge({operation, &typeid(std::tuple<Kept, Arguments>), &mine}, bring_together, call, &result, take);
   if constexpr (!std::is_void_v<Result>) return Taken(std::move(*taken));
 }
 

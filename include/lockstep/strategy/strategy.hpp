@@ -15,6 +15,7 @@
 
 #include <lockstep/collectives/cross_device_ops.hpp>
 #include <lockstep/collectives/options.hpp>
+#include <lockstep/detail/function_ref.hpp>
 #include <lockstep/input/dataset.hpp>
 #include <lockstep/input/distribute.hpp>
 #include <lockstep/input/distributed_dataset.hpp>
@@ -109,12 +110,14 @@ consteval bool only_reads() {
   return false;
 }
 
-/// Replica i's part of the argument for parameter K of `F`: the argument itself where that is the same for
-/// all and is only read, else a copy.
+/// Replica i's part of the argument for parameter K of `F`. Where that is only read, the argument itself that
+/// is the same for all, or its component; else a copy.
 template <class F, std::size_t K, class Arg>
 decltype(auto) replica_argument(const Arg& arg, int i) {
   if constexpr (!has_distributed_leaf<Arg>() && only_reads<F, Arg, K>())
     return (arg);
+  else if constexpr (DistributedLeaf<Arg> && only_reads<F, selected_t<Arg>, K>())
+    return select_one(arg, i);
   else
     return select<decayed_t<Arg>>(arg, i);
 }
@@ -152,6 +155,14 @@ class CrossReplicaReduce;
 /// calls has called ends the program, with a message (std::terminate). std::exit destroys no strategy that is
 /// in use.
 ///
+/// Steps of dense tensors that repeat take nothing from the heap (operator new), on any thread, after the
+/// first ones: runs and what their replicas call, reductions, gathers, reads and writes of variables,
+/// optimizers, metrics. Tensors' memory comes from the devices' pools, lists from memory that is recycled, up
+/// to 4 MiB for each size. What the types of a call ask for is excepted: each std::vector, std::map and
+/// std::string that it takes by value, gives to a function or returns is the caller's own, as the one that
+/// local_results or an all_reduce of a std::vector returns; so are lists beyond 1 MiB, and an explicit
+/// CrossDeviceOps, whose interface has std::vectors.
+///
 /// A fork of the process has none of its threads. There, calls of a strategy that has run several replicas
 /// before, or that was in a call, throw ContextError; its variables can be read, and it can be destroyed, as
 /// anywhere. So does, there, the use of whatever another thread was just then reading, writing or making: a
@@ -175,8 +186,9 @@ class Strategy {
   /// (in a logical_device guard its logical device of that number),
   /// replica 0 on the calling thread and the others on threads of the strategy's, and waits for all.
   /// `fn(args...)`, or `fn(ReplicaContext&, args...)`: distributed arguments arrive as the replica's
-  /// component, variables as themselves, all else unchanged: a copy for each replica, but for one that the
-  /// function, no template, takes as a reference to const.
+  /// component, variables as themselves, all else unchanged. An argument that the function, no template,
+  /// takes as a reference to const is not copied, nor is its component; others are, for each replica. Results
+  /// are moved.
   ///
   /// @return the results merged leaf by leaf: containers keep their structure, leaves become PerReplica with
   /// one component per local replica (also with one replica), a variable stays the variable; void stays void.
@@ -344,10 +356,12 @@ class Strategy {
   template <class F, class... Args>
   auto run_with(F& fn, const Args&... args);
   /// Runs job(context) for every replica, as `run` says.
-  void run_replicas(const std::function<void(ReplicaContext&, int)>& job);
-  std::vector<detail::Contribution> reduce_batch(ReduceOp op, const std::vector<ReduceValue>& values,
-                                                 const Axes& axes);
-  std::vector<Tensor> gather_batch(const std::vector<ReduceValue>& values, std::int64_t axis);
+  void run_replicas(detail::FunctionRef<void(ReplicaContext&, int)> job);
+  detail::RecycledVector<detail::Contribution> reduce_batch(ReduceOp op,
+                                                            const detail::RecycledVector<ReduceValue>& values,
+                                                            const Axes& axes);
+  detail::RecycledVector<detail::Contribution> gather_batch(const detail::RecycledVector<ReduceValue>& values,
+                                                            std::int64_t axis);
   const detail::StrategyKind& kind() const noexcept;
   int num_local_replicas() const noexcept;
   detail::InputTarget input_target() const;
@@ -373,14 +387,14 @@ using member_indices_t = std::make_index_sequence<
 template <std::size_t K, RecordLeaf Leaf>
 auto merged_member(const Leaf& records) {
   using Member = std::remove_cvref_t<decltype(std::get<K>(lockstep_nest_members(records[0])))>;
-  std::vector<const Member*> members;
+  RecycledVector<const Member*> members;
   for (const auto& record : records) members.push_back(&std::get<K>(lockstep_nest_members(record)));
   return merge(members, "reduce");
 }
 
 /// A leaf of a value to reduce or gather; a struct's are its members.
 template <class Leaf>
-void append_reduce_values(const Leaf& leaf, std::vector<ReduceValue>& values) {
+void append_reduce_values(const Leaf& leaf, RecycledVector<ReduceValue>& values) {
   if constexpr (RecordLeaf<Leaf>) {
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       (for_each_leaf(merged_member<I>(leaf),
@@ -402,7 +416,7 @@ inline constexpr bool is_sparse_leaf =
 
 /// A leaf's result, taken from the list in the order of append_reduce_values.
 template <class Leaf>
-auto take_reduced(const Leaf& leaf, std::vector<Contribution>& results, std::size_t& next) {
+auto take_reduced(const Leaf& leaf, RecycledVector<Contribution>& results, std::size_t& next) {
   if constexpr (RecordLeaf<Leaf>) {
     typename Leaf::value_type record = leaf[0];
     auto members = lockstep_nest_members(record);
@@ -451,20 +465,20 @@ auto Strategy::run_with(F& fn, const Args&... args) {
     (std::index_sequence_for<Args...>());
   };
   if constexpr (std::is_void_v<Returned>) {
-    run_replicas(std::ref(call));
+    run_replicas(call);
   } else {
-    std::vector<std::optional<Kept>> results(static_cast<std::size_t>(num_local_replicas()));
+    detail::RecycledVector<std::optional<Kept>> results(static_cast<std::size_t>(num_local_replicas()));
     const auto job = [&](ReplicaContext& context, int i) {
       results[static_cast<std::size_t>(i)].emplace(call(context, i));
     };
-    run_replicas(std::ref(job));
+    run_replicas(job);
     return detail::merge_results(results, "run");
   }
 }
 
 template <class Value>
 auto Strategy::reduce(ReduceOp op, const Value& value, const Axes& axes) {
-  std::vector<ReduceValue> values;
+  detail::RecycledVector<ReduceValue> values;
   detail::for_each_leaf(value, [&](const auto& leaf) { detail::append_reduce_values(leaf, values); });
   auto results = reduce_batch(op, values, axes);
   std::size_t next = 0;
@@ -475,10 +489,9 @@ auto Strategy::reduce(ReduceOp op, const Value& value, const Axes& axes) {
 template <class Value>
 auto Strategy::gather(const Value& value, std::int64_t axis) {
   detail::check_num_components(value, num_local_replicas(), "gather");
-  std::vector<ReduceValue> values;
+  detail::RecycledVector<ReduceValue> values;
   detail::for_each_leaf(value, [&](const auto& leaf) { detail::append_reduce_values(leaf, values); });
-  std::vector<detail::Contribution> results;
-  for (Tensor& gathered : gather_batch(values, axis)) results.push_back({std::move(gathered), {}});
+  auto results = gather_batch(values, axis);
   std::size_t next = 0;
   return detail::map_leaves(value,
                             [&](const auto& leaf) { return detail::take_reduced(leaf, results, next); });
@@ -486,12 +499,13 @@ auto Strategy::gather(const Value& value, std::int64_t axis) {
 
 template <class Value>
 auto Strategy::local_results(const Value& value) const {
-  std::map<const detail::VariableState*, std::vector<Tensor>> snapshots;  // of each variable, one
+  detail::RecycledMap<const detail::VariableState*, detail::RecycledVector<Tensor>>
+      snapshots;  // of each variable, one
   auto component = [&](int i) {
     return detail::map_leaves(value, [&](const auto& leaf) {
       using Leaf = std::remove_cvref_t<decltype(leaf)>;
       if constexpr (std::is_same_v<Leaf, Variable>) {
-        std::vector<Tensor>& components = snapshots[detail::VariableState::of(leaf).get()];
+        detail::RecycledVector<Tensor>& components = snapshots[detail::VariableState::of(leaf).get()];
         if (components.empty()) components = detail::VariableState::snapshot(leaf);
         const auto size = static_cast<int>(components.size());
         detail::check_component_index(size > 1 ? i : 0, size);
@@ -514,7 +528,7 @@ template <std::invocable<ValueContext> F>
 auto Strategy::distribute_values_from_function(F&& value_fn) {
   using Returned = detail::decayed_t<std::invoke_result_t<F&, ValueContext>>;
   static_assert(!std::is_void_v<Returned>, "value_fn must return the replica's value");
-  std::vector<std::optional<Returned>> values(static_cast<std::size_t>(num_local_replicas()));
+  detail::RecycledVector<std::optional<Returned>> values(static_cast<std::size_t>(num_local_replicas()));
   extended().call_in_cross_replica_context("distribute_values_from_function", [&] {
     for (int i = 0; i < num_local_replicas(); ++i)
       values[static_cast<std::size_t>(i)].emplace(value_fn(ValueContext(i, num_replicas_in_sync())));
@@ -523,7 +537,8 @@ auto Strategy::distribute_values_from_function(F&& value_fn) {
       detail::merge_results(values, "distribute_values_from_function"), [](const auto& leaf) {
         using Leaf = std::remove_cvref_t<decltype(leaf)>;
         if constexpr (detail::is_per_replica<Leaf>::value)
-          return Leaf(std::vector<typename Leaf::value_type>(leaf.begin(), leaf.end()));  // always wrapped
+          return detail::ValueAccess::per_replica(
+              detail::RecycledVector<typename Leaf::value_type>(leaf.begin(), leaf.end()));  // always wrapped
         else
           return leaf;
       });

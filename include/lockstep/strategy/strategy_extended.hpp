@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <span>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include <lockstep/collectives/options.hpp>
+#include <lockstep/detail/function_ref.hpp>
 #include <lockstep/input/numpy.hpp>
 #include <lockstep/reduce_op.hpp>
 #include <lockstep/strategy/colocation.hpp>
@@ -27,7 +29,13 @@ namespace lockstep {
 class Strategy;
 namespace detail {
 struct StrategyState;
-}
+
+/// A value that is reduced, and the devices of its result.
+struct ReduceTo {
+  const ReduceValue* value;
+  std::span<const Device> devices;
+};
+}  // namespace detail
 
 /// Tag: results of every component side by side.
 struct Ungrouped {};
@@ -59,7 +67,8 @@ class StrategyExtended {
                              const CommunicationOptions& options = {});
   Mirrored<IndexedSlices> reduce_to(ReduceOp op, const PerReplica<IndexedSlices>& value,
                                     const Destination& destination, const CommunicationOptions& options = {});
-  /// One result per pair, in order, equal bit for bit to the single calls. Sparse values come back dense.
+  /// One result per pair, in order, equal bit for bit to the single calls. Sparse values come back dense. In
+  /// steady state the std::vector returned is all that is taken from the heap.
   std::vector<Mirrored<Tensor>> batch_reduce_to(ReduceOp op,
                                                 const std::vector<std::pair<ReduceValue, Destination>>& pairs,
                                                 const CommunicationOptions& options = {});
@@ -165,26 +174,30 @@ class StrategyExtended {
   /// For the library: calls fn in cross-replica context, with the strategy's calls serialised (not the
   /// default strategy's).
   /// @throws ContextError  in a replica function, or another strategy's context; names `what`.
-  void in_cross_replica_context(std::string_view what, const std::function<void()>& fn) const;
+  void in_cross_replica_context(std::string_view what, detail::FunctionRef<void()> fn) const;
   /// The same for a function of the caller's, which other threads' calls need not wait for.
-  void call_in_cross_replica_context(std::string_view what, const std::function<void()>& fn) const;
+  void call_in_cross_replica_context(std::string_view what, detail::FunctionRef<void()> fn) const;
   /// Its check alone.
   void check_cross_replica(std::string_view what) const;
   /// For the library: calls fn(i) for each local replica i, all at the same time on the replicas' threads
   /// where `bytes` to touch for each are worth it, else in order on this one. fn must not wait for another
   /// replica. @pre called within in_cross_replica_context, or in a merge function.
-  void for_each_replica(std::int64_t bytes, const std::function<void(int)>& fn) const;
+  void for_each_replica(std::int64_t bytes, detail::FunctionRef<void(int)> fn) const;
+  /// batch_reduce_to for the library, which keeps values and devices. @return [k][i]: of reductions[k], on
+  /// its devices[i].
+  detail::RecycledVector<detail::RecycledVector<Tensor>> reduce_all(
+      ReduceOp op, std::span<const detail::ReduceTo> reductions, const CommunicationOptions& options);
 
  private:
   friend struct detail::StrategyState;
   explicit StrategyExtended(Strategy& strategy) : strategy_(strategy) {}
 
-  Mirrored<Tensor> broadcast(const Tensor& tensor, const std::vector<Device>& devices,
+  Mirrored<Tensor> broadcast(const Tensor& tensor, std::span<const Device> devices,
                              const CommunicationOptions& options);
-  void for_each_component(const Variable& variable, const std::function<void(Tensor& local, int i)>& fn);
-  void in_context(const std::function<void()>& fn) const;
+  void for_each_component(const Variable& variable, detail::FunctionRef<void(Tensor& local, int i)> fn);
+  void in_context(detail::FunctionRef<void()> fn) const;
   void check_place(const NonSlot& where, std::string_view what) const;
-  void for_each_device(const NonSlot& where, const std::function<void(int i)>& fn);
+  void for_each_device(const NonSlot& where, detail::FunctionRef<void(int i)> fn);
 
   /// Results of an update's calls, as the caller gets them.
   template <class Results>
@@ -193,9 +206,8 @@ class StrategyExtended {
       return detail::map_leaves(detail::merge_results(results, "update"), [](const auto& leaf) {
         using Leaf = std::remove_cvref_t<decltype(leaf)>;
         if constexpr (detail::is_per_replica<Leaf>::value) {
-          std::vector<typename Leaf::value_type> components(leaf.begin(), leaf.end());
-          return leaf.is_same_object() ? detail::ValueAccess::mirrored_same_object(std::move(components))
-                                       : Mirrored(std::move(components));
+          detail::RecycledVector<typename Leaf::value_type> components(leaf.begin(), leaf.end());
+          return detail::ValueAccess::mirrored(std::move(components), leaf.is_same_object());
         } else {
           return leaf;
         }
@@ -257,7 +269,7 @@ class StrategyExtended {
           variable, [&](Tensor& local, [[maybe_unused]] int i) { fn(local, select_update(args, i)...); });
       return std::monostate();
     } else {
-      std::vector<std::optional<detail::decayed_t<Returned>>> results;
+      detail::RecycledVector<std::optional<detail::decayed_t<Returned>>> results;
       for_each_component(variable, [&](Tensor& local, [[maybe_unused]] int i) {
         results.emplace_back(fn(local, select_update(args, i)...));
       });
@@ -273,7 +285,7 @@ class StrategyExtended {
       for_each_device(where, [&]([[maybe_unused]] int i) { fn(select_update(args, i)...); });
       return std::monostate();
     } else {
-      std::vector<std::optional<detail::decayed_t<Returned>>> results;
+      detail::RecycledVector<std::optional<detail::decayed_t<Returned>>> results;
       for_each_device(where,
                       [&]([[maybe_unused]] int i) { results.emplace_back(fn(select_update(args, i)...)); });
       return results;

@@ -1,8 +1,8 @@
 #pragma once
 
 #include <utility>
-#include <vector>
 
+#include <lockstep/detail/recycling_allocator.hpp>
 #include <lockstep/stream.hpp>
 #include <lockstep/tensor.hpp>
 #include <lockstep/values/nest.hpp>
@@ -24,7 +24,7 @@ class StartedWork {
   ~StartedWork();
 
   /// A part of the work ends with what is enqueued on `communication` so far.
-  void add(StreamRef communication, std::vector<Tensor> kept);
+  void add(StreamRef communication, RecycledVector<Tensor> kept);
   bool is_complete() const;
   void synchronize() const;
   /// Work enqueued on the devices' current streams afterwards starts after this. Does not block the host.
@@ -32,7 +32,7 @@ class StartedWork {
 
  private:
   struct Part;
-  std::vector<Part> parts_;
+  RecycledVector<Part> parts_;
 };
 
 /// Makes results that a communication stream owns the current stream's.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <lockstep/detail/nest_types.hpp>
+#include <lockstep/detail/recycling_allocator.hpp>
 #include <lockstep/error.hpp>
 #include <lockstep/values/per_replica.hpp>
 #include <lockstep/values/variable.hpp>
@@ -22,16 +23,20 @@
 /// Variable are distributed, everything else is one object for all replicas.
 namespace lockstep::detail {
 
+/// Replica i's component. A mirrored value with one component is a plain one.
+template <DistributedLeaf Leaf>
+decltype(auto) select_one(const Leaf& leaf, int replica) {
+  return leaf[is_mirrored<Leaf>::value && leaf.size() == 1 ? 0 : replica];
+}
+
 /// Replica i's part of an argument: component i of distributed leaves (a Variable stays), everything else as
-/// it is. A mirrored value with one component is a plain one.
+/// it is.
 template <class T>
 auto select(const T& nest, int replica) {
   return map_leaves(nest, [replica](const auto& leaf) {
     using Leaf = std::remove_cvref_t<decltype(leaf)>;
-    if constexpr (is_mirrored<Leaf>::value)
-      return typename Leaf::value_type(leaf[leaf.size() == 1 ? 0 : replica]);
-    else if constexpr (is_per_replica<Leaf>::value)
-      return typename Leaf::value_type(leaf[replica]);
+    if constexpr (DistributedLeaf<Leaf>)
+      return typename Leaf::value_type(select_one(leaf, replica));
     else
       return decayed_t<Leaf>(leaf);
   });
@@ -54,7 +59,7 @@ void check_num_components(const T& nest, int num_replicas, std::string_view what
 }
 
 template <class T>
-bool same_object(const std::vector<T*>& parts) {
+bool same_object(const RecycledVector<T*>& parts) {
   if constexpr (std::is_same_v<std::remove_const_t<T>, Tensor>) {
     for (const Tensor* part : parts)
       if (!part->defined() || !part->is_same_object(*parts[0])) return false;
@@ -69,18 +74,18 @@ bool same_object(const std::vector<T*>& parts) {
 /// are not const.
 /// @throws InvalidArgument  structures or variables differ: names the replicas.
 template <class Part>
-auto merge(const std::vector<Part*>& parts, std::string_view what);
+auto merge(const RecycledVector<Part*>& parts, std::string_view what);
 
 template <class Part, class Member>
-auto merge_member(const std::vector<Part*>& parts, std::string_view what, Member member) {
-  std::vector<decltype(&member(*parts[0]))> members;
+auto merge_member(const RecycledVector<Part*>& parts, std::string_view what, Member member) {
+  RecycledVector<decltype(&member(*parts[0]))> members;
   members.reserve(parts.size());
   for (Part* part : parts) members.push_back(&member(*part));
   return merge(members, what);
 }
 
 template <class Part>
-auto merge(const std::vector<Part*>& parts, std::string_view what) {
+auto merge(const RecycledVector<Part*>& parts, std::string_view what) {
   using T = std::remove_const_t<Part>;
   if constexpr (TupleNest<T>) {
     if constexpr (requires(T & pair) { pair.first; }) {
@@ -119,6 +124,7 @@ auto merge(const std::vector<Part*>& parts, std::string_view what) {
           parts, what, [k](Part & vector) -> auto& { return vector[k]; });
     };
     std::vector<decltype(part(0))> result;
+    result.reserve(parts[0]->size());
     for (std::size_t k = 0; k < parts[0]->size(); ++k) result.push_back(part(k));
     return result;
   } else if constexpr (MapNest<T>) {
@@ -143,20 +149,20 @@ auto merge(const std::vector<Part*>& parts, std::string_view what) {
     return *parts[0];
   } else {
     const bool is_same_object = same_object(parts);
-    std::vector<T> components;
+    RecycledVector<T> components;
     components.reserve(parts.size());
     for (Part* part : parts) components.push_back(std::move(*part));
-    return is_same_object ? ValueAccess::same_object(std::move(components))
-                          : PerReplica<T>(std::move(components));
+    return ValueAccess::per_replica(std::move(components), is_same_object);
   }
 }
 template <class T>
-using merged_t = decltype(merge(std::declval<const std::vector<const decayed_t<T>*>&>(), std::string_view()));
+using merged_t =
+    decltype(merge(std::declval<const RecycledVector<const decayed_t<T>*>&>(), std::string_view()));
 
-/// Merges results that replicas left in a vector, and moves them from there.
+/// Merges results that replicas left in a list, and moves them from there.
 template <class T>
-auto merge_results(std::vector<std::optional<T>>& results, std::string_view what) {
-  std::vector<T*> parts;
+auto merge_results(RecycledVector<std::optional<T>>& results, std::string_view what) {
+  RecycledVector<T*> parts;
   parts.reserve(results.size());
   for (std::optional<T>& result : results) parts.push_back(&*result);
   return merge(parts, what);

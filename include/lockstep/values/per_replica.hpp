@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstddef>
+#include <iterator>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include <lockstep/detail/recycling_allocator.hpp>
 #include <lockstep/device_manager.hpp>
 #include <lockstep/error.hpp>
 #include <lockstep/tensor.hpp>
@@ -25,7 +27,8 @@ void check_component_index(int index, int size);
 }  // namespace detail
 
 /// What PerReplica and Mirrored have in common: components in order, at least one. An immutable value;
-/// components of Tensor type are handles. A moved-from one is empty; using it throws ContextError.
+/// components of Tensor type are handles. A moved-from one is empty; using it throws ContextError. Making one
+/// takes nothing from the heap in steady state, but for a std::vector that it is made of.
 template <class T>
 class DistributedValues {
  public:
@@ -42,17 +45,20 @@ class DistributedValues {
   auto end() const { return components().end(); }
 
  protected:
-  DistributedValues(std::vector<T> components, std::string_view type)
+  DistributedValues(detail::RecycledVector<T> components, std::string_view type)
       : components_(std::move(components)), type_(type) {
     if (components_.empty()) detail::raise_no_components(type_);
   }
-  const std::vector<T>& components() const {
+  static detail::RecycledVector<T> moved(std::vector<T>& components) {
+    return {std::make_move_iterator(components.begin()), std::make_move_iterator(components.end())};
+  }
+  const detail::RecycledVector<T>& components() const {
     if (components_.empty()) detail::raise_moved_from(type_);
     return components_;
   }
 
  private:
-  std::vector<T> components_;
+  detail::RecycledVector<T> components_;
   std::string_view type_;
 };
 
@@ -63,7 +69,7 @@ class PerReplica : public DistributedValues<T> {
  public:
   /// @throws InvalidArgument  no components.
   explicit PerReplica(std::vector<T> components)
-      : DistributedValues<T>(std::move(components), "PerReplica") {}
+      : DistributedValues<T>(DistributedValues<T>::moved(components), "PerReplica") {}
 
   /// Whether every replica gave the same object (Tensors only): reductions then treat it as that plain value.
   bool is_same_object() const { return this->size() > 0 && same_object_; }
@@ -78,6 +84,9 @@ class PerReplica : public DistributedValues<T> {
 
  private:
   friend struct detail::ValueAccess;
+  PerReplica(detail::RecycledVector<T>&& components, bool same_object)
+      : DistributedValues<T>(std::move(components), "PerReplica"), same_object_(same_object) {}
+
   bool same_object_ = false;
 };
 
@@ -87,9 +96,11 @@ template <class T>
 class Mirrored : public DistributedValues<T> {
  public:
   /// @throws InvalidArgument  no components.
-  explicit Mirrored(std::vector<T> components) : DistributedValues<T>(std::move(components), "Mirrored") {}
+  explicit Mirrored(std::vector<T> components)
+      : DistributedValues<T>(DistributedValues<T>::moved(components), "Mirrored") {}
   /// Of components that the replicas made equal.
-  explicit Mirrored(const PerReplica<T>& value) : Mirrored(std::vector<T>(value.begin(), value.end())) {}
+  explicit Mirrored(const PerReplica<T>& value)
+      : DistributedValues<T>(detail::RecycledVector<T>(value.begin(), value.end()), "Mirrored") {}
 
   /// Whether all components are one object.
   bool is_same_object() const { return this->size() == 1 || same_object_; }
@@ -99,6 +110,9 @@ class Mirrored : public DistributedValues<T> {
 
  private:
   friend struct detail::ValueAccess;
+  Mirrored(detail::RecycledVector<T>&& components, bool same_object)
+      : DistributedValues<T>(std::move(components), "Mirrored"), same_object_(same_object) {}
+
   bool same_object_ = false;
 };
 
@@ -106,16 +120,12 @@ namespace detail {
 
 struct ValueAccess {
   template <class T>
-  static PerReplica<T> same_object(std::vector<T> components) {
-    PerReplica<T> value(std::move(components));
-    value.same_object_ = true;
-    return value;
+  static PerReplica<T> per_replica(RecycledVector<T> components, bool same_object = false) {
+    return {std::move(components), same_object};
   }
   template <class T>
-  static Mirrored<T> mirrored_same_object(std::vector<T> components) {
-    Mirrored<T> value(std::move(components));
-    value.same_object_ = true;
-    return value;
+  static Mirrored<T> mirrored(RecycledVector<T> components, bool same_object = false) {
+    return {std::move(components), same_object};
   }
 };
 

@@ -44,10 +44,10 @@ class ReduceValue {
   Kind kind() const noexcept { return kind_; }
   bool is_sparse() const noexcept { return !slices_.empty(); }
   /// Components; one for a plain value (or several handles of one object). None of a sparse value.
-  const std::vector<Tensor>& tensors() const& { return checked().tensors_; }
-  std::vector<Tensor> tensors() const&& { return checked().tensors_; }
-  const std::vector<IndexedSlices>& slices() const& { return checked().slices_; }
-  std::vector<IndexedSlices> slices() const&& { return checked().slices_; }
+  const detail::RecycledVector<Tensor>& tensors() const& { return checked().tensors_; }
+  detail::RecycledVector<Tensor> tensors() const&& { return checked().tensors_; }
+  const detail::RecycledVector<IndexedSlices>& slices() const& { return checked().slices_; }
+  detail::RecycledVector<IndexedSlices> slices() const&& { return checked().slices_; }
   int num_components() const { return static_cast<int>(is_sparse() ? slices().size() : tensors().size()); }
 
  private:
@@ -57,8 +57,8 @@ class ReduceValue {
   }
 
   Kind kind_;
-  std::vector<Tensor> tensors_;
-  std::vector<IndexedSlices> slices_;
+  detail::RecycledVector<Tensor> tensors_;
+  detail::RecycledVector<IndexedSlices> slices_;
 };
 
 /// Where the result of a reduction or broadcast shall live: the devices of a variable, a tensor or a
@@ -79,18 +79,18 @@ class Destination {
   Destination(const std::vector<Device>& devices);
 
   /// At least one.
-  const std::vector<Device>& devices() const& {
+  const detail::RecycledVector<Device>& devices() const& {
     if (devices_.empty()) detail::raise_moved_from("Destination");
     return devices_;
   }
-  std::vector<Device> devices() const&& { return devices(); }
+  detail::RecycledVector<Device> devices() const&& { return devices(); }
 
  private:
   template <class Iterator>
   Destination(Iterator begin, Iterator end) {
     for (; begin != end; ++begin) devices_.push_back(begin->device());
   }
-  std::vector<Device> devices_;
+  detail::RecycledVector<Device> devices_;
 };
 
 }  // namespace lockstep

@@ -71,6 +71,8 @@ struct VariableOptions {
 /// object: replica 0's, whose initial value and options count; names may differ in a trailing _number,
 /// logical_device guards may not.
 ///
+/// Reads and writes take nothing from the heap in steady state, but scatters do.
+///
 /// Thread safety: any thread may read at any time: a read waits for a write of this variable that another
 /// thread is making, never for a run. Writes outside replica functions are serialised with the strategy's
 /// calls; those of the default strategy's variables with one another. In a fork of the process that was made
@@ -200,13 +202,13 @@ struct VariableState {
   Tensor read(std::size_t i) const;
   /// All components of an on_read variable, given as `parts`, as one, outside replica functions: by the
   /// strategy's collectives, or while another thread's run uses these, without them.
-  Tensor aggregate(std::vector<Tensor> parts) const;
+  Tensor aggregate(RecycledVector<Tensor> parts) const;
   /// @throws ContextError  the variable cannot be read in the context at hand, by whatever reads it: its
   /// strategy was destroyed, or another one's scope is open.
   void check_readable() const;
   /// Read-only snapshots of all components, of one moment. @throws ContextError  the variable was moved from,
   /// or cannot be read here.
-  static std::vector<Tensor> snapshot(const Variable& variable);
+  static RecycledVector<Tensor> snapshot(const Variable& variable);
 
   /// In a replica function, before what the replicas do about one variable together: all meet.
   /// @throws CollectiveMismatch  they name different ones.

@@ -107,6 +107,43 @@ TEST_CASE("run copies a plain argument for each replica, unless the function onl
   REQUIRE(items<int>(part) == std::vector<int>{2, 2});
 }
 
+TEST_CASE("run copies neither components that the function only reads nor results", "[strategy]") {
+  Replicas strategy(2);
+  const Counted counted;
+  const auto num_copies = [&] { return counted.copies->load(); };
+  const auto values = strategy.distribute_values_from_function([&](const ValueContext&) { return counted; });
+  const auto mirrored = Mirrored(values);
+  int before = num_copies();
+  std::atomic<int> num_same = 0;
+  const auto is_one_of = [](const Counted& given, const auto& all) {
+    return &given == &all[0] || &given == &all[1];
+  };
+  strategy.run(
+      [&](const Counted& a, const Counted& b) { num_same += is_one_of(a, values) && is_one_of(b, mirrored); },
+      values, mirrored);
+  CHECK(num_same == 2);
+  CHECK(num_copies() == before);
+  strategy.run([](Counted a) { a.copies.reset(); }, values);
+  CHECK(num_copies() == before + 2);
+
+  before = num_copies();
+  const auto mine = [&] {
+    Counted made;
+    made.copies = counted.copies;
+    return made;
+  };
+  const auto one = strategy.run([&] { return mine(); });
+  const auto [first, list] = strategy.run([&] {
+    std::vector<Counted> both;
+    both.push_back(mine());
+    both.push_back(mine());
+    return std::pair(mine(), std::move(both));
+  });
+  CHECK(num_copies() == before);
+  CHECK((one[1].copies == counted.copies && first[0].copies == counted.copies));
+  CHECK(list[1][1].copies == counted.copies);
+}
+
 TEST_CASE("run-merge-same-object: the same captured tensor comes back as itself", "[strategy]") {
   Replicas strategy(2);
   const Tensor captured = Tensor::scalar(1.0f);

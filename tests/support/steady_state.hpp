@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include <lockstep/lockstep.hpp>
+
+#include "support/input.hpp"
+#include "support/num_allocations.hpp"
+
+/// How often steps take memory from the heap, on all threads, when they have been made a few times.
+namespace lockstep::test {
+
+inline constexpr int kFirstSteps = 20, kSteps = 100;
+
+inline MirroredStrategy host_strategy(int n) { return MirroredStrategy(host_devices(n)); }
+
+inline std::unique_ptr<Strategy> host_or_central(int n, bool is_central) {
+  if (is_central) return std::make_unique<CentralStorageStrategy>(host_devices(n), Device("CPU:0"));
+  return std::make_unique<MirroredStrategy>(host_devices(n));
+}
+
+/// In kSteps calls of `step`.
+template <class Step>
+std::int64_t allocations_of(const Step& step) {
+  for (int i = 0; i < kFirstSteps; ++i) step();
+  const std::int64_t before = num_allocations();
+  for (int i = 0; i < kSteps; ++i) step();
+  return num_allocations() - before;
+}
+
+/// In kSteps calls of `step` on every replica, within one run.
+inline std::int64_t allocations_in_run(Strategy& strategy, const std::function<void(ReplicaContext&)>& step) {
+  std::int64_t before = 0, after = 0;
+  strategy.run([&](ReplicaContext& context) {
+    const auto all_are_here = [&] { context.merge_call([](Strategy&) {}); };
+    const auto count = [&](std::int64_t& into) {
+      all_are_here();
+      if (context.replica_id_in_sync_group() == 0) into = num_allocations();
+      all_are_here();
+    };
+    for (int i = 0; i < kFirstSteps; ++i) step(context);
+    count(before);
+    for (int i = 0; i < kSteps; ++i) step(context);
+    count(after);
+  });
+  return after - before;
+}
+
+}  // namespace lockstep::test
