@@ -22,7 +22,7 @@ namespace lockstep::metrics {
 /// more; in a replica function it is the replica's own, or under a sync_on_read guard everybody's, which
 /// every replica must ask for. Copies are the same metric.
 ///
-/// update, result() and reset() take nothing from the heap in steady state.
+/// update, result() and reset() take nothing from the heap in steady state, but for ConfusionMatrix's update.
 ///
 /// Thread safety: that of variables. update and reset change all sums in one moment, all or, where they fail,
 /// none; result() and a checkpoint see them of one moment, so that beside runs of another thread each
