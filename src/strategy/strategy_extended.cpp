@@ -103,6 +103,7 @@ Mirrored<IndexedSlices> StrategyExtended::reduce_to(ReduceOp op, const PerReplic
 std::vector<Mirrored<Tensor>> StrategyExtended::batch_reduce_to(
     ReduceOp op, const std::vector<std::pair<ReduceValue, Destination>>& pairs,
     const CommunicationOptions& options) {
+  check_cross_replica("batch_reduce_to");
   detail::RecycledVector<detail::ReduceTo> reductions;
   reductions.reserve(pairs.size());
   for (const auto& [value, destination] : pairs) reductions.push_back({&value, destination.devices()});

@@ -81,9 +81,10 @@ TEST_CASE("no more than so much memory is kept", "[detail][host]") {
 }
 
 TEST_CASE("memory goes round between threads that only take and threads that only give", "[detail][host]") {
-  constexpr int kRounds = 1000, kFirst = 100;
+  constexpr int kRounds = 1000;
+  constexpr std::int64_t kMaxKept = 32;  // by the two threads, on the way, and left over
   std::atomic<void*> passed = nullptr;
-  std::int64_t before = 0;
+  const std::int64_t before = num_allocations();
   std::thread giver([&] {
     for (int i = 0; i < kRounds; ++i) {
       void* block = nullptr;
@@ -92,13 +93,12 @@ TEST_CASE("memory goes round between threads that only take and threads that onl
     }
   });
   for (int i = 0; i < kRounds; ++i) {
-    if (i == kFirst) before = num_allocations();
     void* const block = take_recycled(3000);
     while (passed.load() != nullptr) std::this_thread::yield();
     passed = block;
   }
   giver.join();
-  CHECK(num_allocations() == before);
+  CHECK(num_allocations() - before <= kMaxKept);
 }
 
 TEST_CASE("what a thread kept is everybody's after its end", "[detail][host]") {
