@@ -86,7 +86,8 @@ TEST_CASE("npz reads the arrays that are named", "[input][host]") {
                        says("readers::npz: ", file.path().string(), "array 'n' is a scalar"));
   CHECK_THROWS_MATCHES(readers::npz({"x", "z"})(file.path()), InvalidArgument,
                        says("array 'z', [3] int64", "has not as many rows as 'x', [2] int64"));
-  CHECK_THROWS_MATCHES(readers::npz({"w"})(file.path()), NotFound, says("readers::npz: ", "has no array 'w'"));
+  CHECK_THROWS_MATCHES(readers::npz({"w"})(file.path()), NotFound,
+                       says("readers::npz: ", "has no array 'w'"));
   const TemporaryFile empty(test::zip_archive({}));
   CHECK_THROWS_MATCHES(readers::npz()(empty.path()), InvalidArgument,
                        says("readers::npz: ", empty.path().string(), "has no arrays"));
