@@ -109,8 +109,9 @@ void declare(CLI::App& app, Options& options, RawOptions& raw) {
   app.add_option(
       "--algorithm", raw.algorithm,
       "how values are combined: auto rank_order; batch_reduce: one_device hierarchical packed [auto]");
-  app.add_flag("--floor", options.floor,
-               "add the time of a plain loop over the same memory, and its ratio to the operation's; host");
+  app.add_flag(
+      "--floor", options.floor,
+      "add the time of a plain loop over the same memory, and as ratio that time over the operation's; host");
   app.add_option("--shape", raw.shape,
                  "OUTER,AXIS,INNER in elements, of axis_reduce; OUTER may be *: as the size says [*,64,64]");
   app.add_option("--sizes", raw.sizes, "sizes of batch_reduce's tensors: 4K,1M,...");

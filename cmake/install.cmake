@@ -15,6 +15,7 @@ if(TARGET lockstep_bench)
   install(TARGETS lockstep_bench)
 endif()
 install(FILES LICENSE README.md .github/CHANGELOG.md DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+install(FILES benchmarks/README.md DESTINATION "${CMAKE_INSTALL_DOCDIR}/benchmarks")
 
 configure_package_config_file(
   cmake/lockstep-config.cmake.in "${PROJECT_BINARY_DIR}/lockstep-config.cmake" INSTALL_DESTINATION "${package_dir}")

@@ -19,7 +19,7 @@ namespace lockstep {
 /// throws InvalidArgument.
 ///
 /// With fewer files or elements than pipelines, a share that has some throws InvalidArgument on its first
-/// `next`, since another has none. `automatic` warns on the standard error stream, once for each dataset,
+/// `next`, since another has none. `automatic` warns in the log, once for each dataset,
 /// where it falls back to elements.
 /// @throws NotFound  AutoShardPolicy::file, several pipelines, and a source that is not `from_files`.
 template <class E>

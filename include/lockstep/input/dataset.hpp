@@ -91,7 +91,7 @@ class Transformations : public Base {
   Self concatenate(const Self& other) const { return Self(concatenated(this->pipeline(), other.pipeline())); }
   /// The elements of the first pass that comes to its end, kept in memory: later passes over this dataset and
   /// its copies read nothing else. A pass that is dropped, or that throws, keeps nothing; one that is dropped
-  /// midway says so on the standard error stream, once for each dataset. A pass has come to its end when it
+  /// midway says so in the log, once for each dataset. A pass has come to its end when it
   /// was asked for an element and there was none, so `take` after this does not let it.
   Self cache() const { return Self(cached(this->pipeline())); }
   /// The same elements, made ahead on a thread of each pass's own, up to `buffer_size` of them. The thread

@@ -15,7 +15,7 @@ namespace lockstep {
 /// all.
 ///
 /// Two strategies may share devices; their work is then ordered on the devices' streams. A cluster in the
-/// environment variable TF_CONFIG is ignored, with a line on the standard error stream.
+/// environment variable TF_CONFIG is ignored, with a line in the log.
 class MirroredStrategy : public Strategy {
  public:
   /// All GPUs; with none, the host replicas (DeviceManager::devices(cpu)).

@@ -30,7 +30,8 @@ struct VariableState;
 
 /// When the components of a variable are brought together.
 enum class VariableSynchronization : std::uint8_t { automatic, none, on_write, on_read };
-/// How replicas' writes (on_write), or components (on_read), are combined.
+/// How replicas' writes (on_write), or components (on_read), are combined. A mean is a sum that is divided,
+/// and rounds as such: of three equal numbers it need not be that number. only_first_replica is exact.
 enum class VariableAggregation : std::uint8_t { none, sum, mean, only_first_replica };
 
 std::string_view name(VariableSynchronization synchronization);
