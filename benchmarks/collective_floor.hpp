@@ -20,7 +20,7 @@ inline constexpr std::array kFloorLoops{FloorLoop::interleaved, FloorLoop::block
 class CollectiveFloor {
  public:
   CollectiveFloor() = default;
-  /// @param replicas  of all ranks, with their buffers in place; both are used by pointer.
+  /// @param replicas  of all ranks; their buffers must outlive this.
   CollectiveFloor(const Collective& collective, std::span<const Group> groups,
                   std::span<const Replica> replicas, const Layout& layout);
 
