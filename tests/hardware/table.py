@@ -34,7 +34,11 @@ def hardware_rows(folder):
 def bench_rows(folder):
     """The same of lockstep_bench's reports."""
     for path in sorted(folder.glob("*.json")):
-        for result in json.loads(path.read_text())["results"]:
+        try:
+            results = json.loads(path.read_text()).get("results", [])  # none: it failed before its first row
+        except json.JSONDecodeError:
+            continue  # it was ended as it wrote
+        for result in results:
             has_one_form = result["experiment_name"] in ONE_FORM
             for placement in ("out_of_place",) if has_one_form else ("out_of_place", "in_place"):
                 measured = result[placement]

@@ -79,6 +79,11 @@ class Table(unittest.TestCase):
 
     def test_nothing_measured_is_a_failure(self):
         self.assertEqual(self.table()[0], 1)
+        (self.folder / "axis_1.json").write_text('{"errors": ["no device"]}')
+        (self.folder / "axis_2.json").write_text('{"results": [')
+        status, rows, text = self.table()
+        self.assertEqual((status, rows), (1, []))
+        self.assertTrue(text.startswith("| stage |"))
 
 
 if __name__ == "__main__":
