@@ -239,6 +239,7 @@ pack() {
   shift
   contents=$(mktemp -d)
   trap 'rm -rf "$contents"' EXIT
+  chmod 755 "$contents"  # which the package's folder becomes
   mkdir -p "$contents/lib" "$package"
   for program in "$@"; do
     strip -o "$contents/$(basename "$program")" "$program" || return 1
