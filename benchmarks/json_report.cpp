@@ -93,6 +93,7 @@ void JsonReport::add_config(const Options& options, std::span<const RankInfo> ra
                  {"parallel_init", text_of(false)},
                  {"backend", options.backend_name()},
                  {"algorithm", bench_name(options.algorithm)}});
+  if (options.virtual_devices > 0) config["virtual_devices"] = options.virtual_devices;
   for (const RankInfo& rank : ranks) {
     config["devices"].push_back({{"rank", rank.rank},
                                  {"group", rank.group},

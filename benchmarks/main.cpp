@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <iostream>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -89,18 +90,21 @@ int report(const Options& options, Runner& runner, const Heading& heading, const
 }
 
 int measure(Options options, std::optional<JsonReport>& json) {
+  split_device(options);
+  const Traits& traits = *std::ranges::find(all_traits(), options.collective, &Traits::name);
+  const std::string_view floor = traits.floor_on(options.device_kind);
   if (fit_to_memory(options, find_memory(make_devices(options))))
     std::cout << "# Reducing maxBytes to " << options.max_bytes << " due to memory limitation\n";
   if (const OperationEntry* entry = find_operation(options.collective)) {
     StrategyRunner runner(options, *entry);
     const std::vector<int> one_group(static_cast<std::size_t>(options.num_ranks()), 0);
-    return report(options, runner, {entry->bus_formula, true, entry->traits.floor}, one_group, json);
+    return report(options, runner, {entry->bus_formula, true, floor}, one_group, json);
   }
   const Collective& known = *find_collective(options.collective);
   const Collective collective = &known == &kAllToAllV ? alltoallv(options.traffic) : known;
   Runner runner(options, collective);
-  return report(options, runner, {collective.bus_formula, !collective.has_in_place, kCollectiveFloor},
-                runner.groups(), json);
+  return report(options, runner, {collective.bus_formula, !collective.has_in_place, floor}, runner.groups(),
+                json);
 }
 
 ExitStatus status_of(const lockstep::Error& error) {

@@ -106,12 +106,16 @@ void declare(CLI::App& app, Options& options, RawOptions& raw) {
                  "iterations at the start that -I's columns leave out [0]");
   app.add_option("--backend", raw.backend, "host or cuda [host]");
   app.add_option("--replicas", raw.replicas, "ranks [-t times -g]")->check(at_least_1);
+  app.add_option("--virtual", options.virtual_devices,
+                 "splits a GPU, the first one, into so many virtual devices, for as many ranks [off]")
+      ->check(at_least_1);
   app.add_option(
       "--algorithm", raw.algorithm,
       "how values are combined: auto rank_order; batch_reduce: one_device hierarchical packed [auto]");
   app.add_flag(
       "--floor", options.floor,
-      "add the time of a plain loop over the same memory, and as ratio that time over the operation's; host");
+      "add the time of a plain loop over the same memory, on GPUs of a copy of as many bytes, and as ratio "
+      "that time over the operation's");
   app.add_option("--shape", raw.shape,
                  "OUTER,AXIS,INNER in elements, of axis_reduce; OUTER may be *: as the size says [*,64,64]");
   app.add_option("--sizes", raw.sizes, "sizes of batch_reduce's tensors: 4K,1M,...");
@@ -171,8 +175,10 @@ void refuse_device_flags(const Options& options, const RawOptions& raw) {
                 "the Communicator has no device-side implementations to choose from");
   refuse_unless(raw.device_ctas == 16, "-V (--device_cta_count)", "there are no thread blocks",
                 "the Communicator has no device-side implementations to choose from");
-  refuse_unless(!options.floor || is_host, "--floor", "",
-                "the plain loop runs on host memory; compare with --algorithm, or with nccl-tests");
+  refuse_unless(options.virtual_devices == 0 || !is_host, "--virtual",
+                "any number of replicas is virtual there (--replicas)", "");
+  refuse_unless(!options.floor || raw.report_cpu_time == 0 || is_host, "--floor with -C 1", "",
+                "a copy's time ends with the copy, and would be compared with that of calls alone");
 }
 
 // What nccl-tests ignores (-r and -o where there is no root or operator) is ignored for its collectives too,
@@ -200,13 +206,13 @@ void refuse_meaningless_flags(const CLI::App& app, const Traits& operation) {
 }
 
 void set_ranks(Options& options, const RawOptions& raw) {
+  const bool says_ranks = raw.replicas > 0 || raw.threads > 0 || raw.ranks_per_thread > 0;
+  const int replicas = says_ranks ? raw.replicas : options.virtual_devices;
   const int driven = std::max(raw.ranks_per_thread, 1);
-  const int threads = raw.threads > 0    ? raw.threads
-                      : raw.replicas > 0 ? std::max(raw.replicas / driven, 1)
-                                         : 1;
-  const bool share = raw.replicas > 0 && raw.ranks_per_thread == 0 && raw.replicas % threads == 0;
+  const int threads = raw.threads > 0 ? raw.threads : replicas > 0 ? std::max(replicas / driven, 1) : 1;
+  const bool share = replicas > 0 && raw.ranks_per_thread == 0 && replicas % threads == 0;
   options.threads = threads;
-  options.ranks_per_thread = share ? raw.replicas / threads : driven;
+  options.ranks_per_thread = share ? replicas / threads : driven;
   constexpr int kMostRanks = 4096;
   if (static_cast<std::int64_t>(options.threads) * options.ranks_per_thread > kMostRanks)
     fail(ExitStatus::usage, concat("-t ", options.threads, " times -g ", options.ranks_per_thread,
@@ -214,6 +220,10 @@ void set_ranks(Options& options, const RawOptions& raw) {
   if (raw.replicas > 0 && options.num_ranks() != raw.replicas)
     fail(ExitStatus::usage, concat("--replicas ", raw.replicas, " is not -t ", options.threads, " times -g ",
                                    options.ranks_per_thread, "; leave one of them out, or make them agree"));
+  if (options.virtual_devices > 0 && options.num_ranks() > options.virtual_devices)
+    fail(ExitStatus::usage,
+         concat("--virtual ", options.virtual_devices, " makes fewer devices than the ", options.num_ranks(),
+                " ranks; use as many, or no --virtual and a GPU for each rank"));
 }
 
 void set_sizes(Options& options, const RawOptions& raw) {

@@ -41,14 +41,19 @@ struct AxisShape {
 /// What the options must know of the operation they are for: which of them mean something to it.
 struct Traits {
   std::string_view name;
-  bool reduces = false;        ///< Runs with an operator.
-  bool has_root = false;       ///< Runs with a root.
-  bool is_strategy = false;    ///< A strategy's: its replicas run on its own threads.
-  bool has_size = true;        ///< Its sizes and datatype are a matter of choice.
-  bool is_floating = false;    ///< Works on floating-point data only.
-  bool has_shape = false;      ///< Takes --shape.
-  bool has_size_list = false;  ///< Takes --sizes and --sizes_file, and needs one of them.
-  std::string_view floor{};    ///< What --floor measures beside it; empty: nothing.
+  bool reduces = false;          ///< Runs with an operator.
+  bool has_root = false;         ///< Runs with a root.
+  bool is_strategy = false;      ///< A strategy's: its replicas run on its own threads.
+  bool has_size = true;          ///< Its sizes and datatype are a matter of choice.
+  bool is_floating = false;      ///< Works on floating-point data only.
+  bool has_shape = false;        ///< Takes --shape.
+  bool has_size_list = false;    ///< Takes --sizes and --sizes_file, and needs one of them.
+  std::string_view floor{};      ///< What --floor measures beside it; empty: nothing.
+  std::string_view gpu_floor{};  ///< The same where it is another thing on GPUs.
+
+  std::string_view floor_on(DeviceKind kind) const {
+    return kind == DeviceKind::gpu && !gpu_floor.empty() ? gpu_floor : floor;
+  }
 };
 
 /// The command line of nccl-tests 2.19, as far as it means something here, and lockstep's own additions.
@@ -83,6 +88,7 @@ struct Options {
   int per_iteration_skip = 0;
   bool floor = false;
   DeviceKind device_kind = DeviceKind::cpu;  ///< --backend
+  int virtual_devices = 0;                   ///< --virtual: of one GPU; 0: it is not split.
   Algorithm algorithm = Algorithm::automatic;
   AxisShape shape{};                            ///< --shape
   std::vector<std::int64_t> batch_sizes_bytes;  ///< --sizes, --sizes_file

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include <lockstep/backend/device_backend.hpp>
 #include <lockstep/device_manager.hpp>
 #include <lockstep/memory.hpp>
 
@@ -48,6 +49,11 @@ void Replica::read(const std::byte* from, std::span<std::byte> bytes) const {
   stream.synchronize();
 }
 
+void Replica::copy(std::byte* to, const std::byte* from, std::int64_t size_bytes) const {
+  if (size_bytes > 0)
+    stream.device_backend().copy(to, from, static_cast<std::size_t>(size_bytes), stream.handle());
+}
+
 void Replica::fill_with_garbage(std::byte* to, std::int64_t size_bytes) const {
   if (is_on_host()) {
     std::memset(to, 0xa5, static_cast<std::size_t>(size_bytes));
@@ -64,6 +70,12 @@ void Replica::fill_with_ones(std::byte* to, std::int64_t count, DType dtype) con
   }
   const StreamScope scope(stream);
   Tensor::view(to, Shape(count), dtype, device).fill_(1);
+}
+
+void split_device(const Options& options) {
+  if (options.virtual_devices > 0)
+    DeviceManager::instance().set_virtual_devices(Device(options.device_kind, options.first_device),
+                                                  options.virtual_devices);
 }
 
 std::vector<Device> make_devices(const Options& options) {

@@ -36,6 +36,8 @@ struct Replica {
   bool is_on_host() const noexcept { return device.kind() == DeviceKind::cpu; }
   void write(std::byte* to, std::span<const std::byte> bytes) const;
   void read(const std::byte* from, std::span<std::byte> bytes) const;
+  /// Within the device's memory, on the stream.
+  void copy(std::byte* to, const std::byte* from, std::int64_t size_bytes) const;
   void fill_with_garbage(std::byte* to, std::int64_t size_bytes) const;
   void fill_with_ones(std::byte* to, std::int64_t count, DType dtype) const;
 
@@ -56,6 +58,11 @@ struct Group {
 std::vector<Group> make_groups(const Options& options);
 /// @param groups  by ascending colour.
 std::vector<Replica> make_replicas(const Options& options, const std::vector<Group>& groups);
+
+/// Splits the GPU that is the first rank's device into as many as --virtual says; nothing without it. Before
+/// any device is used.
+/// @throws NotFound  there is no such device.
+void split_device(const Options& options);
 
 /// The devices of ranks 0, 1, ...
 std::vector<Device> make_devices(const Options& options);

@@ -123,6 +123,9 @@ void write_header(std::ostream& out, const Options& options, const Heading& head
   if (options.per_iteration)
     out << "# Per-Iteration Report: host clock; the slowest thread of each iteration\n";
   if (options.floor) out << "# Floor: the time of " << heading.floor << ", and floor / time\n";
+  if (options.virtual_devices > 0)
+    out << "# Virtual devices: GPU:" << options.first_device << " is split into " << options.virtual_devices
+        << '\n';
   if (options.algorithm != Algorithm::automatic)
     out << "# Algorithm: " << bench_name(options.algorithm) << '\n';
   if (heading.has_one_form)

@@ -85,8 +85,9 @@ void Worker::warm_up(const DataCase& data, int root) {
         calls.run(i * options_.aggregate, options_.aggregate);
       calls.synchronize();
       if (!options_.floor) continue;
-      find_floor_buffers(warmed);
-      for (const FloorLoop loop : kFloorLoops) run_floor(warmed, loop, 0);
+      prepare_floor(warmed);
+      for (std::size_t loop = 0; loop < num_floor_loops(); ++loop) run_floor(loop, 0);
+      calls.synchronize();
     }
   }
 }
@@ -96,11 +97,11 @@ Placement Worker::measure(const Layout& layout) {
   Measurement& mine = team_.measurements[static_cast<std::size_t>(thread_)];
   mine = {};
   mine.iteration_seconds.reserve(static_cast<std::size_t>(options_.iterations));
-  if (options_.floor) find_floor_buffers(layout);
+  if (options_.floor) prepare_floor(layout);
   in_rounds(options_.iterations, options_.floor, [&](int first, int end) {
     time_calls(calls, first, end);
-    for (std::size_t loop = 0; options_.floor && loop < kFloorLoops.size(); ++loop)
-      time_floor(layout, loop, first, end);
+    for (std::size_t loop = 0; options_.floor && loop < num_floor_loops(); ++loop)
+      time_floor(layout, calls, loop, first, end);
   });
   for (int pass = 0; pass < options_.check && num_wrong() == 0; ++pass) check(layout, calls, pass);
 
@@ -134,46 +135,35 @@ void Worker::time_calls(Calls& calls, int first_iteration, int last_iteration) {
   mine.seconds += seconds((options_.report_cpu_time ? launched : done) - start - untimed);
 }
 
-void Worker::time_floor(const Layout& layout, std::size_t loop, int first_iteration, int last_iteration) {
+void Worker::time_floor(const Layout& layout, const Calls& calls, std::size_t loop, int first_iteration,
+                        int last_iteration) {
   team_.meet();
   const auto start = Clock::now();
   const std::int64_t end = static_cast<std::int64_t>(last_iteration) * options_.aggregate;
   // Half-way through the slots: never what the collective has just brought into the cache, while there are
   // several.
   for (std::int64_t i = static_cast<std::int64_t>(first_iteration) * options_.aggregate; i < end; ++i)
-    run_floor(layout, kFloorLoops[loop], i + layout.num_slots / 2);
+    run_floor(loop, i + layout.num_slots / 2);
+  calls.synchronize();
   team_.meet();  // timed: the floor is reached when all slices are done
   team_.measurements[static_cast<std::size_t>(thread_)].floor_seconds[loop] += seconds(Clock::now() - start);
 }
 
-void Worker::run_floor(const Layout& layout, FloorLoop loop, std::int64_t operation) {
-  constexpr std::int64_t kCacheLine = 64;
-  const std::int64_t offset = layout.slot_offset(operation);
-  for (const auto& [inputs, outputs, size_bytes] : floor_buffers_) {
-    const auto [begin, end] = slice(size_bytes, kCacheLine);
-    floor_pass(loop, inputs, outputs, offset + begin, offset + end);
-  }
+void Worker::run_floor(std::size_t loop, std::int64_t operation) const {
+  if (options_.device_kind == DeviceKind::cpu)
+    floor_.pass(kFloorLoops[loop], operation, thread_, options_.threads);
+  else
+    for (const Replica& replica : replicas_) floor_.copy(replica, operation);
 }
 
-// Of all replicas: the threads share every buffer.
-void Worker::find_floor_buffers(const Layout& layout) {
-  const std::int64_t element = layout.element_bytes();
-  floor_buffers_.clear();
-  for (const Group& group : team_.groups) {
-    const int num_ranks = group.communicator.num_ranks();
-    for (const Transfer& transfer : team_.collective.transfers(layout.counts, num_ranks, layout.root)) {
-      FloorBuffers buffers{{}, {}, transfer.count * element};
-      for (const int rank : group.ranks) {
-        const Replica& replica = team_.replicas[static_cast<std::size_t>(rank)];
-        if (transfer.source == kAllRanks || transfer.source == replica.rank_in_group)
-          buffers.inputs.push_back(layout.send_buffer(replica) + transfer.source_begin * element);
-        if (transfer.destination == kAllRanks || transfer.destination == replica.rank_in_group)
-          buffers.outputs.push_back(layout.receive_buffer(replica) + transfer.destination_begin * element);
-      }
-      if (transfer.source != kAllRanks) std::erase(buffers.outputs, buffers.inputs.front());  // is there
-      if (!buffers.outputs.empty()) floor_buffers_.push_back(std::move(buffers));
-    }
-  }
+// Of all replicas: on the host the threads share every buffer.
+void Worker::prepare_floor(const Layout& layout) {
+  floor_ = CollectiveFloor(team_.collective, team_.groups, team_.replicas, layout);
+}
+
+// A GPU has one way to copy.
+std::size_t Worker::num_floor_loops() const {
+  return options_.device_kind == DeviceKind::cpu ? kFloorLoops.size() : 1;
 }
 
 void Worker::check(const Layout& layout, Calls& calls, int pass) {
@@ -213,7 +203,7 @@ void Worker::fill_input(const Layout& layout, const Replica& replica, const Patt
 std::int64_t Worker::count_wrong_of(const Layout& layout, const Group& group, const Pattern& pattern) const {
   std::int64_t wrong = 0;
   for (const Transfer& transfer : team_.collective.transfers(layout.counts, pattern.num_ranks, layout.root)) {
-    const auto [begin, end] = slice(transfer.count, 1);
+    const auto [begin, end] = slice_of(transfer.count, thread_, options_.threads, 1);
     std::vector<std::vector<std::byte>> staged;
     std::vector<const void*> results;
     for (const int rank : group.ranks) {
@@ -259,7 +249,7 @@ Placement Worker::combine_measurements(const Layout& layout) const {
     for (const Measurement& measurement : team_.measurements)
       for (std::size_t loop = 0; loop < floors.size(); ++loop)
         floors[loop] = std::max(floors[loop], measurement.floor_seconds[loop] / operations);
-    const double floor = std::ranges::min(floors);
+    const double floor = std::ranges::min(std::span(floors).first(num_floor_loops()));
     result.floor = Floor{.time_us = 1e6 * floor, .ratio = time > 0 ? floor / time : 0};
   }
   if (options_.per_iteration) {
@@ -296,14 +286,6 @@ void Worker::fill_with_ones(DType dtype, std::int64_t size_bytes) {
     for (std::byte* buffer : {replica.send, replica.receive}) replica.fill_with_ones(buffer, count, dtype);
     replica.stream.synchronize();
   }
-}
-
-Worker::Slice Worker::slice(std::int64_t size, std::int64_t granularity) const {
-  const auto bound = [&](int thread) {
-    if (thread == options_.threads) return size;
-    return size / options_.threads * thread / granularity * granularity;
-  };
-  return {bound(thread_), bound(thread_ + 1)};
 }
 
 }  // namespace lockstep::bench

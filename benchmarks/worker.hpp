@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "calls.hpp"
+#include "collective_floor.hpp"
 #include "collectives/collective.hpp"
 #include "detail/barrier.hpp"
-#include "floor.hpp"
 #include "options.hpp"
 #include "replica.hpp"
 #include "results.hpp"
@@ -20,9 +20,6 @@ namespace lockstep::bench {
 
 /// Thrown in threads that wait for one that has failed. Not an error of their own.
 struct Stopped {};
-
-/// The floor is the faster one.
-inline constexpr std::array kFloorLoops{FloorLoop::interleaved, FloorLoop::blocked};
 
 /// What each thread leaves for thread 0 to combine.
 struct Measurement {
@@ -56,21 +53,15 @@ class Worker {
   void sweep(const std::function<void(const Row&)>& on_row);
 
  private:
-  struct Slice {
-    std::int64_t begin, end;
-  };
-  struct FloorBuffers {  // of a transfer in a group
-    std::vector<std::byte*> inputs, outputs;
-    std::int64_t size_bytes = 0;
-  };
-
   void sweep_case(const DataCase& data, int root, const std::function<void(const Row&)>& on_row);
   void warm_up(const DataCase& data, int root);
   Placement measure(const Layout& layout);
   void time_calls(Calls& calls, int first_iteration, int last_iteration);
-  void time_floor(const Layout& layout, std::size_t loop, int first_iteration, int last_iteration);
-  void run_floor(const Layout& layout, FloorLoop loop, std::int64_t operation);
-  void find_floor_buffers(const Layout& layout);
+  void time_floor(const Layout& layout, const Calls& calls, std::size_t loop, int first_iteration,
+                  int last_iteration);
+  void run_floor(std::size_t loop, std::int64_t operation) const;
+  void prepare_floor(const Layout& layout);
+  std::size_t num_floor_loops() const;
   void check(const Layout& layout, Calls& calls, int pass);
   void fill_input(const Layout& layout, const Replica& replica, const Pattern& pattern) const;
   std::int64_t count_wrong_of(const Layout& layout, const Group& group, const Pattern& pattern) const;
@@ -79,14 +70,13 @@ class Worker {
 
   Layout layout(const DataCase& data, int root, std::int64_t size_bytes, PlacementKind placement) const;
   void fill_with_ones(DType dtype, std::int64_t size_bytes);
-  Slice slice(std::int64_t size, std::int64_t granularity) const;
   int group_size() const { return team_.groups.front().communicator.num_ranks(); }
 
   Team& team_;
   const Options& options_;
   int thread_;
   std::span<Replica> replicas_;  // those that this thread drives
-  std::vector<FloorBuffers> floor_buffers_;
+  CollectiveFloor floor_;
 };
 
 }  // namespace lockstep::bench

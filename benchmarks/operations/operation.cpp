@@ -29,7 +29,8 @@ std::span<const Traits> all_traits() {
       all.push_back({.name = collective->name,
                      .reduces = collective->reduces,
                      .has_root = collective->has_root,
-                     .floor = kCollectiveFloor});
+                     .floor = kCollectiveFloor,
+                     .gpu_floor = kCollectiveGpuFloor});
     for (const OperationEntry* entry : all_operations()) all.push_back(entry->traits);
     return all;
   }();

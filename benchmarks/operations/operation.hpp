@@ -48,6 +48,8 @@ struct OperationEntry {
 /// The floor of collectives.
 inline constexpr std::string_view kCollectiveFloor =
     "the faster of two plain loops of the same threads over the same buffers";
+inline constexpr std::string_view kCollectiveGpuFloor =
+    "each rank's copy, in its device's memory, of half the bytes that it must read and write";
 
 std::span<const OperationEntry* const> all_operations();
 /// @return null: `name` is none.

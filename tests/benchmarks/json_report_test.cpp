@@ -54,6 +54,7 @@ TEST_CASE("the JSON report has nccl-tests' keys and forms", "[benchmarks]") {
   REQUIRE(report.finish());
   const Json json = Json::parse(contents(path));
   CHECK(json["version"] == 3);
+  CHECK_FALSE(json["config"].contains("virtual_devices"));
   CHECK(json["args"] == Json({"lockstep_bench", "all_reduce", "-J", "x"}));
   CHECK(json["env"] == Json({"NCCL_TESTS_DEVICE=0"}));
   CHECK(json["start_time"].get<std::string>().size() == 19);
@@ -115,6 +116,7 @@ TEST_CASE("the JSON report uses cpu_time, step_factor and the pass mark where th
   Options options;
   options.report_cpu_time = true;
   options.step_factor = 2;
+  options.virtual_devices = 4;
   const TemporaryFolder folder;
   const fs::path path = folder.path / "out.json";
   JsonReport report = make_report(path);
@@ -127,6 +129,7 @@ TEST_CASE("the JSON report uses cpu_time, step_factor and the pass mark where th
   REQUIRE(report.finish());
   const Json json = Json::parse(contents(path));
   CHECK(json["config"]["step_factor"] == 2);
+  CHECK(json["config"]["virtual_devices"] == 4);
   CHECK(json["results"][0]["in_place"].contains("cpu_time"));
   CHECK(json["average_bus_bandwidth"]["okay"] == "false");
   CHECK(json["errors"] == Json({"it broke"}));

@@ -243,9 +243,43 @@ TEST_CASE("a backend that is not built in is refused", "[benchmarks]") {
     CHECK_THAT(refusal("--backend cuda").message, ContainsSubstring("--backend 'cuda' is not built in"));
   } else {
     CHECK(parse("--backend cuda").device_kind == DeviceKind::gpu);
-    CHECK(refusal("--backend cuda --floor").status == 5);
+    CHECK(parse("--backend cuda --floor").floor);
     CHECK_THAT(refusal("--backend cuda -G 2").message, ContainsSubstring("--backend cuda"));
   }
+}
+
+TEST_CASE("a GPU is split into virtual devices, for as many ranks unless told", "[benchmarks]") {
+  CHECK(refusal("--virtual 4").status == 5);
+  CHECK_THAT(refusal("--virtual 4").message,
+             ContainsSubstring("--virtual cannot be used with --backend host: any number of replicas is"));
+  CHECK(refusal("--virtual 0").status == 6);
+  if (LOCKSTEP_HAS_CUDA == 0) return;
+  const Options options = parse("--backend cuda --virtual 4");
+  CHECK(options.virtual_devices == 4);
+  CHECK(options.threads == 4);
+  CHECK(options.ranks_per_thread == 1);
+  CHECK(parse("--backend cuda").virtual_devices == 0);
+  CHECK(parse("--backend cuda --virtual 4 -g 4").threads == 1);
+  CHECK(parse("--backend cuda --virtual 4 -t 2").num_ranks() == 2);
+  CHECK(parse("--backend cuda --virtual 4 --replicas 3").num_ranks() == 3);
+  CHECK(refusal("--backend cuda --virtual 4 --replicas 5").status == 6);
+  CHECK_THAT(refusal("--backend cuda --virtual 4 --replicas 5").message,
+             ContainsSubstring("--virtual 4 makes fewer devices than the 5 ranks"));
+}
+
+TEST_CASE("a floor on GPUs is compared with whole times alone", "[benchmarks]") {
+  CHECK(parse("--floor -C 1").floor);  // on the host a call's time is the operation's
+  if (LOCKSTEP_HAS_CUDA == 0) return;
+  CHECK(refusal("--backend cuda --floor -C 1").status == 5);
+  CHECK_THAT(refusal("--backend cuda --floor -C 1").message,
+             ContainsSubstring("--floor with -C 1 cannot be used with --backend cuda: "));
+}
+
+TEST_CASE("a floor is another one on GPUs where the operation says so", "[benchmarks]") {
+  const Traits same{.floor = "a loop"}, other{.floor = "a loop", .gpu_floor = "a copy"};
+  CHECK(same.floor_on(DeviceKind::gpu) == "a loop");
+  CHECK(other.floor_on(DeviceKind::gpu) == "a copy");
+  CHECK(other.floor_on(DeviceKind::cpu) == "a loop");
 }
 
 TEST_CASE("nccl-tests' hypercube is refused, and the message says what can be measured", "[benchmarks]") {
@@ -437,7 +471,7 @@ TEST_CASE("help is asked for with -h or --help, and names every flag", "[benchma
   CHECK(parse("-h").help);
   CHECK(parse("--help").help);
   for (const char* flag :
-       {"-b,--minbytes", "-J,--output_file", "-K,--per_iter_skip", "--replicas", "--floor"})
+       {"-b,--minbytes", "-J,--output_file", "-K,--per_iter_skip", "--replicas", "--virtual", "--floor"})
     CHECK_THAT(usage(), ContainsSubstring(flag));
   CHECK_THAT(usage(), !ContainsSubstring("2147483647"));
 }

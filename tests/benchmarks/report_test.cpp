@@ -144,7 +144,10 @@ TEST_CASE("the header has nccl-tests' lines in their order, all of them comments
   options.report_cpu_time = true;
   options.skipped_cases = {"mulsum: no"};
   options.algorithm = Algorithm::rank_order;
+  options.first_device = 1;
+  options.virtual_devices = 4;
   CHECK_THAT(header_text(options), ContainsSubstring(" step: 2(factor) ") &&
+                                       ContainsSubstring("# Virtual devices: GPU:1 is split into 4\n") &&
                                        ContainsSubstring("  cputime  ") &&
                                        ContainsSubstring("# Algorithm: rank_order\n") &&
                                        ContainsSubstring("# Skipping mulsum: no\n"));

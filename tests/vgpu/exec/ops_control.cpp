@@ -50,7 +50,8 @@ enum class Sreg : u8 {
   NctaidZ,
 };
 const std::unordered_map<std::string_view, Sreg>& special_names() {
-  static const std::unordered_map<std::string_view, Sreg> names = {
+  static const auto& names = *new const std::unordered_map<std::string_view, Sreg>{
+      // as in type_named
       {"%laneid", Sreg::LaneId},
       {"%warpid", Sreg::WarpId},
       {"%nwarpid", Sreg::WarpCount},

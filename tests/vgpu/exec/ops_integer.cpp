@@ -683,8 +683,8 @@ void prmt(Decoder& d) {
     };
     return;
   }
-  // Each mode's selector for c & 3.
-  static const std::unordered_map<std::string_view, std::array<u16, 4>> modes = {
+  // Each mode's selector for c & 3; never destroyed, as in type_named.
+  static const auto& modes = *new const std::unordered_map<std::string_view, std::array<u16, 4>>{
       {"f4e", {0x3210, 0x4321, 0x5432, 0x6543}}, {"b4e", {0x5670, 0x6701, 0x7012, 0x0123}},
       {"rc8", {0x0000, 0x1111, 0x2222, 0x3333}}, {"ecl", {0x3210, 0x3211, 0x3222, 0x3333}},
       {"ecr", {0x0000, 0x1110, 0x2210, 0x3210}}, {"rc16", {0x1010, 0x3232, 0x1010, 0x3232}}};

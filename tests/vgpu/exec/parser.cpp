@@ -8,7 +8,8 @@
 namespace vgpu::ptx {
 
 Type type_named(std::string_view n) {
-  static const std::unordered_map<std::string_view, Type> names = {
+  // Never destroyed: a kernel may be decoded as the program ends.
+  static const auto& names = *new const std::unordered_map<std::string_view, Type>{
       {"pred", Type::Pred},   {"b8", Type::B8},       {"u8", Type::U8},         {"s8", Type::S8},
       {"b16", Type::B16},     {"u16", Type::U16},     {"s16", Type::S16},       {"f16", Type::F16},
       {"bf16", Type::BF16},   {"b32", Type::B32},     {"u32", Type::U32},       {"s32", Type::S32},

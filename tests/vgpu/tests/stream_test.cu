@@ -2,6 +2,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
 #include <mutex>
 #include <thread>
 
@@ -31,6 +32,21 @@ TEST_CASE("work goes on although nobody waits for it") {
   lock.unlock();
   OK(cudaStreamDestroy(stream));
   OK(cudaFree(x));
+}
+
+// After main, and after what the first launch made for itself may have been destroyed.
+TEST_CASE("a kernel's first run may be the program's end") {
+  static int* data;
+  static cudaStream_t stream;
+  OK(cudaStreamCreate(&stream));
+  OK(cudaMalloc(&data, bytes));
+  std::atexit([] {
+    int last = 0;
+    const cudaError_t ran = cudaStreamSynchronize(stream);
+    const cudaError_t copied = cudaMemcpy(&last, data + count - 1, sizeof last, cudaMemcpyDeviceToHost);
+    std::printf("at the end: %s, %s, %d\n", cudaGetErrorName(ran), cudaGetErrorName(copied), last);
+  });
+  fill_async(data, 7, stream);
 }
 
 TEST_CASE("nothing runs before somebody waits or asks") {
