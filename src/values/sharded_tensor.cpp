@@ -55,7 +55,7 @@ ShardedTensor ShardedTensor::split(const Tensor& whole, const std::vector<int>& 
 }
 
 ShardedTensor ShardedTensor::replicate(const Tensor& whole, const std::vector<Device>& devices) {
-  LOCKSTEP_EXPECTS(!devices.empty(), InvalidArgument, "replicating ", describe(whole),
+  LOCKSTEP_EXPECTS(!devices.empty(), InvalidArgument, "ShardedTensor::replicate of ", describe(whole),
                    ": there are no devices. Pass one or more.");
   std::vector<Tensor> shards;
   for (const Device& device : devices) shards.push_back(whole.contiguous().to(device));
