@@ -69,7 +69,7 @@ const std::vector<Tensor>& ShardedTensor::shards() const {
 
 const Tensor& ShardedTensor::shard(int k) const& {
   LOCKSTEP_EXPECTS(k >= 0 && k < num_shards(), InvalidArgument, "ShardedTensor: there is no shard ", k,
-                   "; they count from 0 to ", num_shards() - 1, ".");
+                   ". Pass a number from 0 to ", num_shards() - 1, ".");
   return shards_[static_cast<std::size_t>(k)];
 }
 
