@@ -38,7 +38,7 @@ void throw_cuda_error(cudaError_t code, const char* call, const SourceLocation& 
   const std::string message = lockstep::detail::concat(operation, " on ", device, ": ", call, " failed with ",
                                                        cudaGetErrorName(code), " (", static_cast<int>(code),
                                                        "), ", cudaGetErrorString(code), ". ", context.hint);
-  throw DeviceError(message, std::move(context), fatal);
+  throw DeviceError(message, lockstep::detail::complete(std::move(context), message), fatal);
 }
 
 void throw_cublas_error(cublasStatus_t code, const char* call, const SourceLocation& location,
@@ -52,7 +52,7 @@ void throw_cublas_error(cublasStatus_t code, const char* call, const SourceLocat
   const std::string message = lockstep::detail::concat(
       operation, " on ", device, ": ", call, " failed with ", cublasGetStatusName(code), " (",
       static_cast<int>(code), "), ", cublasGetStatusString(code), ". ", context.hint);
-  throw DeviceError(message, std::move(context), false);
+  throw DeviceError(message, lockstep::detail::complete(std::move(context), message), false);
 }
 
 void log_cuda_error(cudaError_t code, const char* call) noexcept {

@@ -20,7 +20,7 @@ void throw_nccl_error(ncclResult_t code, const char* call, const SourceLocation&
       operation, " on ", device, ": ", call, " failed with ", ncclGetErrorString(code), " (",
       static_cast<int>(code), ")", last_words != nullptr && *last_words != '\0' ? ", " : "",
       last_words != nullptr ? last_words : "", ". ", context.hint);
-  throw CollectiveError(message, std::move(context));
+  throw CollectiveError(message, lockstep::detail::complete(std::move(context), message));
 }
 
 NcclGroup::NcclGroup(const Device& device, std::string_view operation)

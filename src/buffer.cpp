@@ -35,14 +35,16 @@ void Buffer::release() noexcept {
 }
 
 StreamRef Buffer::stream() const {
-  LOCKSTEP_EXPECTS(device_ != nullptr, ContextError,
-                   "Buffer::stream: the Buffer is empty: default-constructed or moved from.");
+  LOCKSTEP_EXPECTS(
+      device_ != nullptr, ContextError,
+      "Buffer::stream: the Buffer is empty: default-constructed or moved from. Assign one to it first.");
   return {*device_, stream_};
 }
 
 std::span<std::byte> Buffer::host_bytes() const& {
-  LOCKSTEP_EXPECTS(device_ != nullptr, ContextError,
-                   "Buffer::host_bytes: the Buffer is empty: default-constructed or moved from.");
+  LOCKSTEP_EXPECTS(
+      device_ != nullptr, ContextError,
+      "Buffer::host_bytes: the Buffer is empty: default-constructed or moved from. Assign one to it first.");
   LOCKSTEP_EXPECTS(device_->device().kind() == DeviceKind::cpu, InvalidArgument, "Buffer::host_bytes: the ",
                    size_bytes_, " bytes are on ", device_->device(),
                    ", which the host cannot read. Copy them to a CPU buffer first.");
@@ -50,8 +52,9 @@ std::span<std::byte> Buffer::host_bytes() const& {
 }
 
 Buffer Buffer::clone(StreamRef stream) const {
-  LOCKSTEP_EXPECTS(device_ != nullptr, ContextError,
-                   "Buffer::clone: the Buffer is empty: default-constructed or moved from.");
+  LOCKSTEP_EXPECTS(
+      device_ != nullptr, ContextError,
+      "Buffer::clone: the Buffer is empty: default-constructed or moved from. Assign one to it first.");
   LOCKSTEP_EXPECTS(device_ == &stream.device_backend(), InvalidArgument, "Buffer::clone: the ", size_bytes_,
                    " bytes are on ", device_->device(), ", the stream is of ", stream.device(),
                    ". Pass a stream of the buffer's device.");
@@ -61,8 +64,9 @@ Buffer Buffer::clone(StreamRef stream) const {
 }
 
 void Buffer::set_stream(StreamRef stream) {
-  LOCKSTEP_EXPECTS(device_ != nullptr, ContextError,
-                   "Buffer::set_stream: the Buffer is empty: default-constructed or moved from.");
+  LOCKSTEP_EXPECTS(
+      device_ != nullptr, ContextError,
+      "Buffer::set_stream: the Buffer is empty: default-constructed or moved from. Assign one to it first.");
   LOCKSTEP_EXPECTS(device_ == &stream.device_backend(), InvalidArgument, "Buffer::set_stream: the ",
                    size_bytes_, " bytes are on ", device_->device(), ", the stream is of ", stream.device(),
                    ". Pass a stream of the buffer's device.");

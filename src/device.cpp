@@ -89,7 +89,7 @@ std::string_view name(DeviceKind kind) { return kind == DeviceKind::cpu ? "CPU" 
 
 Device::Device(DeviceKind kind, int index) : kind_(kind), index_(index) {
   LOCKSTEP_EXPECTS(index >= 0, InvalidArgument, "Device: index ", index, " of a ", name(kind),
-                   " is negative; devices of a kind are counted from 0.");
+                   " is negative. Count devices of a kind from 0.");
 }
 
 Device::Device(std::string_view text) {

@@ -39,6 +39,21 @@ backend::Backend* DeviceManager::find(DeviceKind kind) noexcept {
   return nullptr;
 }
 
+namespace {
+
+// What to do without a device; `of_its_kind` is its backend, null where there is none.
+std::string_view remedy(const Device& device, backend::Backend* of_its_kind) {
+  if (!device.is_local()) return "Name one of this process's.";
+  if (device.kind() == DeviceKind::cpu) return "CPUs up to CPU:4095 exist on request: name one of these.";
+  if (of_its_kind == nullptr)
+    return "This library was built without GPUs: build it with LOCKSTEP_CUDA=ON, or name CPUs.";
+  if (of_its_kind->num_devices() == 0)
+    return "The process finds no usable GPU: check the driver and which GPUs it may see, or name CPUs.";
+  return "Name one of these, or split a GPU by set_virtual_devices.";
+}
+
+}  // namespace
+
 backend::Backend& DeviceManager::find_device(const Device& device, const char* operation) {
   backend::Backend* const backend = device.is_local() ? find(device.kind()) : nullptr;
   if (backend == nullptr || !backend->has_device(device.index())) {
@@ -49,8 +64,8 @@ backend::Backend& DeviceManager::find_device(const Device& device, const char* o
       }
     }
     LOCKSTEP_EXPECTS(false, NotFound, operation, ": this process has no device ", device,
-                     ". Its devices are: ", existing.empty() ? "none" : existing,
-                     ". CPUs up to CPU:4095 exist on request.");
+                     ". Its devices are: ", existing.empty() ? "none" : existing, ". ",
+                     remedy(device, find(device.kind())));
   }
   return *backend;
 }

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
 #include <string_view>
 
 #include <lockstep/dtype.hpp>
@@ -13,15 +14,19 @@ std::atomic<ErrorPlace> error_place{nullptr};
 namespace {
 
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
+bool is_of_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
-/// The word before the first ": ", "(" or preposition; empty where there is another one between.
+/// The word before the first ": ", ", call ", quotation, "(" or preposition; empty where there is another one
+/// between.
 std::string_view operation_in(std::string_view message) {
   const std::size_t end = message.find_first_of(" (");
   const std::string_view word = message.substr(0, end);
   if (word.ends_with(':')) return word.substr(0, word.size() - 1);
   if (end == message.npos) return {};
   const std::string_view rest = message.substr(end);
-  constexpr std::array<std::string_view, 6> kFollowing{"(", " of ", " on ", " for ", " in ", " from "};
+  if (word.ends_with(',') && rest.starts_with(" call ")) return word.substr(0, word.size() - 1);
+  constexpr std::array<std::string_view, 9> kFollowing{"(",     " (",   " '",     " of ",          " on ",
+                                                       " for ", " in ", " from ", " the variable "};
   const auto follows = [rest](std::string_view text) { return rest.starts_with(text); };
   return std::any_of(kFollowing.begin(), kFollowing.end(), follows) ? word : std::string_view();
 }
@@ -38,6 +43,24 @@ std::string_view device_in(std::string_view message) {
   return {};
 }
 
+/// The number of the first replica or rank that is named, which is the one at fault; -1: none is.
+int replica_in(std::string_view message) {
+  constexpr std::array<std::string_view, 2> kNouns{"replica ", " on rank "};
+  std::string_view first;
+  for (const std::string_view noun : kNouns) {
+    for (std::size_t i = 0; (i = message.find(noun, i)) != message.npos;) {
+      i += noun.size();
+      const std::string_view rest = message.substr(i);
+      if (rest.empty() || !is_digit(rest.front())) continue;
+      if (rest.size() > first.size()) first = rest;
+      break;
+    }
+  }
+  int number = -1;
+  std::from_chars(first.data(), first.data() + first.size(), number);
+  return number;
+}
+
 /// Of a space and the dtype that the text begins with; 0 where it begins with none.
 std::size_t length_of_dtype(std::string_view text) {
   const std::string_view word = text.substr(0, text.find_first_of(" .,;:)'"));
@@ -46,12 +69,13 @@ std::size_t length_of_dtype(std::string_view text) {
   return 0;
 }
 
-/// All shapes, "[2, 3]", each with the dtype that follows it.
+/// All shapes, "[2, 3]", each with the dtype that follows it. What follows a name is an index.
 std::string operands_in(std::string_view message) {
   std::string operands;
   for (std::size_t begin = 0; (begin = message.find('[', begin)) != message.npos; ++begin) {
     std::size_t end = message.find_first_not_of("0123456789, ?", begin + 1);
     if (end == message.npos || message[end] != ']') continue;
+    if (begin > 0 && is_of_name(message[begin - 1])) continue;
     ++end;
     const std::string_view rest = message.substr(end);
     if (rest.starts_with(' ')) end += length_of_dtype(rest.substr(1));
@@ -73,10 +97,14 @@ ErrorContext complete(ErrorContext context, std::string_view message) {
   const auto fill = [](std::string& field, std::string_view text) {
     if (field.empty()) field = text;
   };
-  fill(context.operation, operation_in(message));
-  fill(context.device, device_in(message));
-  fill(context.operands, operands_in(message));
-  fill(context.hint, hint_in(message));
+  const std::string_view hint = hint_in(message);
+  const std::string_view facts = message.substr(0, message.size() - hint.size());  // a hint has examples
+  context.operation.resize(std::min(context.operation.size(), context.operation.find('(')));
+  fill(context.operation, operation_in(facts));
+  if (context.replica < 0) context.replica = replica_in(facts);
+  fill(context.device, device_in(facts));
+  fill(context.operands, operands_in(facts));
+  fill(context.hint, hint);
   if (const ErrorPlace place = error_place) place(context);
   return context;
 }

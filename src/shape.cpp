@@ -23,12 +23,12 @@ std::string list(std::span<const std::int64_t> values) {
 
 Shape::Shape(std::span<const std::int64_t> extents, int) {
   LOCKSTEP_EXPECTS(extents.size() <= kMaxRank, InvalidArgument, "Shape: rank ", extents.size(), " of ",
-                   list(extents), " exceeds the largest, ", kMaxRank, ".");
+                   list(extents), " exceeds the largest, ", kMaxRank, ". Join axes.");
   bool overflow = false;
   bool has_zero = false;
   for (const std::int64_t extent : extents) {
     LOCKSTEP_EXPECTS(extent >= 0, InvalidArgument, "Shape: extent ", extent, " in ", list(extents),
-                     " is negative; extents are at least 0.");
+                     " is negative. Pass extents of at least 0.");
     has_zero |= extent == 0;
     // After an overflow or a zero the product means nothing; the flags do.
     overflow |= __builtin_mul_overflow(size_, extent, &size_) || size_ > kMaxSize;
@@ -36,7 +36,7 @@ Shape::Shape(std::span<const std::int64_t> extents, int) {
   }
   if (has_zero) size_ = 0;
   LOCKSTEP_EXPECTS(has_zero || !overflow, InvalidArgument, "Shape: ", list(extents), " has more than ",
-                   kMaxSize, " elements; their size in bytes does not fit 64 bits.");
+                   kMaxSize, " elements, whose size in bytes does not fit 64 bits. Pass smaller extents.");
 }
 
 std::int64_t Shape::operator[](int axis) const {
@@ -45,9 +45,10 @@ std::int64_t Shape::operator[](int axis) const {
 
 int Shape::normalize_axis(std::int64_t axis, std::string_view what) const {
   LOCKSTEP_EXPECTS(rank_ > 0, InvalidArgument, what, ": axis ", axis,
-                   " of a scalar, which has rank 0 and no axes.");
+                   " of a scalar, which has rank 0 and no axes. Reshape it to rank 1 first.");
   LOCKSTEP_EXPECTS(axis >= -rank_ && axis < rank_, InvalidArgument, what, ": axis ", axis, " is outside [",
-                   -rank_, ", ", rank_, ") for shape ", *this, " of rank ", rank_, ".");
+                   -rank_, ", ", rank_, ") for shape ", *this, " of rank ", rank_,
+                   ". Count axes from 0, or from the last, which is -1.");
   return static_cast<int>(axis < 0 ? axis + rank_ : axis);
 }
 
@@ -87,7 +88,7 @@ detail::RecycledVector<int> Axes::normalized(const Shape& shape, const char* wha
   std::sort(result.begin(), result.end());
   const auto repeated = std::adjacent_find(result.begin(), result.end());
   LOCKSTEP_EXPECTS(repeated == result.end(), InvalidArgument, what, ": axes ", list(axes_), " of shape ",
-                   shape, " name axis ", *repeated, " twice; name each axis once.");
+                   shape, " name axis ", *repeated, " twice. Name each axis once.");
   return result;
 }
 

@@ -103,17 +103,20 @@ TEST_CASE("a machine without GPUs lists none", "[device_manager]") {
   CHECK(machine.manager->devices(DeviceKind::gpu).empty());
   CHECK(machine.manager->peer_links().empty());
   CHECK(machine.manager->backend(DeviceKind::gpu).name() == "pretend");
+  CHECK_THROWS_MATCHES(machine.manager->open("GPU:0"), NotFound,
+                       says("no device GPU:0", "no usable GPU: check the driver"));
 }
 
 TEST_CASE("a missing device is named beside the existing ones", "[device_manager]") {
   Machine machine(2);
   CHECK_THROWS_MATCHES(machine.manager->open("GPU:2"), NotFound,
-                       says("open", "GPU:2", "CPU:0", "GPU:0, GPU:1"));
+                       says("open", "GPU:2", "CPU:0", "GPU:0, GPU:1. Name one of these"));
   CHECK_THROWS_MATCHES(machine.manager->info("GPU:7"), NotFound, says("info", "GPU:7", "GPU:0, GPU:1"));
   CHECK_THROWS_MATCHES(machine.manager->set_virtual_devices("GPU:7", 2), NotFound,
                        says("set_virtual_devices", "GPU:7", "GPU:0, GPU:1"));
   CHECK_THROWS_MATCHES(machine.manager->open("/job:worker/task:1/device:GPU:0"), NotFound,
-                       says("/job:worker", "GPU:0, GPU:1"));
+                       says("/job:worker", "GPU:0, GPU:1. Name one of this process's."));
+  CHECK_THROWS_MATCHES(machine.manager->open("CPU:4096"), NotFound, says("CPU:4096", "CPUs up to CPU:4095"));
 }
 
 TEST_CASE("a build without a backend for GPUs says how to get one", "[device_manager]") {
@@ -123,7 +126,9 @@ TEST_CASE("a build without a backend for GPUs says how to get one", "[device_man
   CHECK(manager.devices(DeviceKind::gpu).empty());
   CHECK(manager.peer_links().empty());
   CHECK_THROWS_MATCHES(manager.backend(DeviceKind::gpu), NotFound, says("GPU", "LOCKSTEP_CUDA=ON"));
-  CHECK_THROWS_MATCHES(manager.open("GPU:0"), NotFound, says("GPU:0", "CPU:0"));
+  CHECK_THROWS_MATCHES(
+      manager.open("GPU:0"), NotFound,
+      says("no device GPU:0", "CPU:0", "built without GPUs: build it with LOCKSTEP_CUDA=ON"));
 }
 
 TEST_CASE("a backend for another interface version is refused with both versions", "[device_manager]") {

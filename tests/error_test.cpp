@@ -65,7 +65,7 @@ TEST_CASE("an error's context has what its message says", "[error][host]") {
   CHECK(all.device == "CPU:2");
   CHECK(all.operands == "[128, 32] float32, [128, 64] int8");
   CHECK(all.hint == "Pass equal shapes on every replica, or use all_gather for ragged values.");
-  CHECK(all.replica == -1);
+  CHECK(all.replica == 2);
 
   CHECK(context_of("Dataset::batch: batches of 0 elements. Pass at least 1.").operation == "Dataset::batch");
   CHECK(context_of("matmul on GPU:13: [] by [2, ?].").operation == "matmul");
@@ -87,6 +87,43 @@ TEST_CASE("an error's context has what its message says", "[error][host]") {
   CHECK(given.device == "GPU:0");
   CHECK(given.operands == "none");
   CHECK(given.hint == "Think.");
+}
+
+TEST_CASE("an error's context has each field from where the message says it", "[error][host]") {
+  struct Row {
+    const char* message;
+    ErrorContext expected;
+  };
+  const Row rows[] = {
+      {"Device: 'TPU:0' is not the name of a device. Write it as GPU:0 or /cpu:1.", {.operation = "Device"}},
+      {"gather on replica 0: scalars cannot be concatenated. Reshape them to [1] first.",
+       {.operation = "gather", .replica = 0}},
+      {"distribute_dataset: batch_weights[1] is -1. Pass finite numbers.",
+       {.operation = "distribute_dataset"}},
+      {"all_reduce(sum), call 0: replica 1 (CPU:1) calls it where replica 0 (CPU:0) calls broadcast. Stop.",
+       {.operation = "all_reduce", .replica = 1, .device = "CPU:1"}},
+      {"reduce(sum): replica 1's component [2] int8 differs from replica 0's [1] int8. Pass others.",
+       {.operation = "reduce", .replica = 1, .operands = "[2] int8, [1] int8"}},
+      {"broadcast on rank 3 (GPU:1): ([2]) has no memory. Pass [2].",
+       {.operation = "broadcast", .replica = 3, .device = "GPU:1", .operands = "[2]"}},
+      {"Tensor::narrow: axis 3 is outside [-1, 1) for shape [2] of rank 1. Pass one of its axes.",
+       {.operation = "Tensor::narrow", .operands = "[2]"}},
+      {"run: a per-replica value of replicas 0 and 1. Pass others.", {.operation = "run"}},
+      {"Variable 'gone': its strategy has been destroyed. Keep it.", {.operation = "Variable"}},
+      {"reading the variable 'v' as one value: it has none. Read it.", {.operation = "reading"}},
+      {"from_environment (Slurm): there is no task. Start one.", {.operation = "from_environment"}},
+      {"all_reduce, which is a collective. Stop.", {}},
+      {"f: replica ", {.operation = "f"}},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.message);
+    const ErrorContext context = detail::complete({}, row.message);
+    CHECK(context.operation == row.expected.operation);
+    CHECK(context.replica == row.expected.replica);
+    CHECK(context.device == row.expected.device);
+    CHECK(context.operands == row.expected.operands);
+  }
+  CHECK(detail::complete({.operation = "all_reduce(sum)"}, "why").operation == "all_reduce");
 }
 
 TEST_CASE("an error carries its context", "[error][host]") {

@@ -76,21 +76,23 @@ TEST_CASE("shapes print as lists", "[shape][host]") {
 
 TEST_CASE("a negative extent is refused", "[shape][host]") {
   CHECK_THROWS_MATCHES(Shape(4, -1), InvalidArgument,
-                       MessageMatches(ContainsSubstring("extent -1 in [4, -1] is negative")));
+                       MessageMatches(ContainsSubstring("extent -1 in [4, -1] is negative. Pass")));
   CHECK_THROWS_AS(Shape(0, -1), InvalidArgument);
   CHECK_THROWS_AS(Shape(std::numeric_limits<std::int64_t>::min()), InvalidArgument);
 }
 
 TEST_CASE("a rank over 8 is refused", "[shape][host]") {
   CHECK(Shape(1, 1, 1, 1, 1, 1, 1, 2).rank() == 8);
-  CHECK_THROWS_MATCHES(
-      Shape(1, 1, 1, 1, 1, 1, 1, 1, 2), InvalidArgument,
-      MessageMatches(ContainsSubstring("rank 9 of [1, 1, 1, 1, 1, 1, 1, 1, 2]") && ContainsSubstring("8")));
+  CHECK_THROWS_MATCHES(Shape(1, 1, 1, 1, 1, 1, 1, 1, 2), InvalidArgument,
+                       MessageMatches(ContainsSubstring("rank 9 of [1, 1, 1, 1, 1, 1, 1, 1, 2]") &&
+                                      ContainsSubstring("8. Join axes.")));
 }
 
 TEST_CASE("more elements than 64 bits address are refused", "[shape][host]") {
   CHECK(Shape(kHuge / 8).size() == kHuge / 8);
-  CHECK_THROWS_MATCHES(Shape(kHuge / 8 + 1), InvalidArgument, MessageMatches(ContainsSubstring("elements")));
+  CHECK_THROWS_MATCHES(
+      Shape(kHuge / 8 + 1), InvalidArgument,
+      MessageMatches(ContainsSubstring("elements") && ContainsSubstring(". Pass smaller extents.")));
   CHECK_THROWS_MATCHES(Shape(std::int64_t(1) << 32, std::int64_t(1) << 32), InvalidArgument,
                        MessageMatches(ContainsSubstring("[4294967296, 4294967296]")));
   CHECK_THROWS_AS(Shape(kHuge, kHuge, kHuge), InvalidArgument);
@@ -116,10 +118,11 @@ TEST_CASE("P34 an axis outside the rank is refused with the rank in the text", "
     CHECK_THROWS_MATCHES(shape.normalize_axis(axis, "sum"), InvalidArgument,
                          MessageMatches(ContainsSubstring("sum: axis " + std::to_string(axis)) &&
                                         ContainsSubstring("[-3, 3)") && ContainsSubstring("rank 3") &&
-                                        ContainsSubstring("[4, 3, 2]")));
+                                        ContainsSubstring("[4, 3, 2]") && ContainsSubstring(". Count axes")));
   }
   CHECK_THROWS_MATCHES(Shape().normalize_axis(0, "gather"), InvalidArgument,
-                       MessageMatches(ContainsSubstring("gather: axis 0 of a scalar, which has rank 0")));
+                       MessageMatches(ContainsSubstring("gather: axis 0 of a scalar, which has rank 0") &&
+                                      ContainsSubstring(". Reshape it")));
   CHECK_THROWS_AS(shape[3], InvalidArgument);
 }
 
@@ -164,7 +167,7 @@ TEST_CASE("axes are normalised, sorted and each named once", "[shape][host]") {
   CHECK(one.values().size() == 1);
   CHECK_THROWS_MATCHES(
       Axes({0, -3}).normalized(shape, "mean"), InvalidArgument,
-      MessageMatches(ContainsSubstring("mean: axes [0, -3] of shape [2, 3, 4] name axis 0 twice")));
+      MessageMatches(ContainsSubstring("mean: axes [0, -3] of shape [2, 3, 4] name axis 0 twice. Name")));
   CHECK_THROWS_MATCHES(Axes({0, 3}).normalized(shape, "mean"), InvalidArgument,
                        MessageMatches(ContainsSubstring("mean: axis 3")));
 }

@@ -25,9 +25,9 @@ struct SourceLocation {
 /// The machine-readable side of an Error: what its message says, and where it was thrown. Fields that do not
 /// apply are empty or -1.
 struct ErrorContext {
-  std::string operation{};    ///< What was attempted, e.g. "all_reduce".
-  int replica = -1;           ///< The replica at fault, or the one in whose function it was thrown.
-  std::string device{};       ///< The first that the message names, or the replica's, e.g. "CPU:2".
+  std::string operation{};    ///< What was attempted, e.g. "all_reduce", without the operator.
+  int replica = -1;           ///< The replica or rank at fault, or the one in whose function it was thrown.
+  std::string device{};       ///< The first that is named, or that of the function's replica, e.g. "CPU:2".
   std::string operands{};     ///< Shapes and dtypes, as in the message.
   std::int64_t code = 0;      ///< A native library's error number.
   std::string hint{};         ///< What to do.
@@ -124,8 +124,8 @@ namespace detail {
 using ErrorPlace = void (*)(ErrorContext&);
 extern std::atomic<ErrorPlace> error_place;
 
-/// The context with what the message says in the fields that are empty. Messages begin with the operation and
-/// end with a sentence that says what to do.
+/// The context with what the message says in the fields that are empty. Messages begin with the operation,
+/// name the replica at fault first, and end with a sentence that says what to do.
 ErrorContext complete(ErrorContext context, std::string_view message);
 
 /// Throws Kind with the message and the place.

@@ -56,12 +56,7 @@ namespace {
 template <class Place, class... Parts>
 [[noreturn]] void mismatch(const SourceLocation& location, const Place& place, const std::string& hint,
                            const Parts&... parts) {
-  raise<CollectiveMismatch>(location, concat(place, parts..., ". ", hint, "."),
-                            {.operation = std::string(place.operation),
-                             .replica = place.rank,
-                             .device = place.device.to_string(),
-                             .operands = concat(parts...),
-                             .hint = hint});
+  raise<CollectiveMismatch>(location, concat(place, parts..., ". ", hint, "."));
 }
 
 #define LOCKSTEP_MATCHES(condition, place, hint, ...) \
@@ -340,12 +335,14 @@ void CollectiveChecks::check_overlap(std::string_view operation, bool may_be_in_
   const Interval* last_read = nullptr;
   const Interval* last_written = nullptr;
   for (const Interval& interval : intervals_) {
+    const Device& device = devices_[static_cast<std::size_t>(interval.rank)];
+    const Place place{operation, member_, interval.rank, device, 0, 1};
     for (const Interval* before : {last_written, last_read}) {
       const bool may_share = before == nullptr || (!interval.is_written && !before->is_written);
-      LOCKSTEP_EXPECTS(may_share || interval.begin >= before->end, InvalidArgument, operation, ": an ",
-                       interval.is_written ? "output" : "input", " of ", member_, ' ', interval.rank,
-                       " overlaps an ", before->is_written ? "output" : "input", " of ", member_, ' ',
-                       before->rank, ". Pass separate buffers; ",
+      LOCKSTEP_EXPECTS(may_share || interval.begin >= before->end, InvalidArgument, place, "an ",
+                       interval.is_written ? "output" : "input", " overlaps an ",
+                       before->is_written ? "output" : "input", " of ", member_, ' ', before->rank,
+                       ". Pass separate buffers; ",
                        may_be_in_place ? "only exactly in place may an output share its input's memory."
                                        : "this collective has no form in place.");
     }

@@ -94,7 +94,8 @@ std::pmr::vector<int> Communicator::Impl::ranks_of(std::string_view operation,
                      batch.rank, " is not one of the ", num_ranks(), " ranks. Pass one from 0 to ",
                      num_ranks() - 1, ".");
     LOCKSTEP_EXPECTS(std::ranges::find(ranks, batch.rank) == ranks.end(), InvalidArgument, operation,
-                     ": rank ", batch.rank, " is named twice. Pass one batch for each rank.");
+                     " on rank ", batch.rank, ": rank ", batch.rank,
+                     " is named twice. Pass one batch for each rank.");
     ranks.push_back(batch.rank);
   }
   return ranks;

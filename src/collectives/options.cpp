@@ -8,9 +8,9 @@ namespace {
 
 void validate(const CommunicationOptions& options) {
   LOCKSTEP_EXPECTS(options.bytes_per_pack >= 0, InvalidArgument, "CommunicationOptions: bytes_per_pack is ",
-                   options.bytes_per_pack, "; it must not be negative, and 0 is automatic.");
+                   options.bytes_per_pack, ". Pass at least 0, which is automatic.");
   LOCKSTEP_EXPECTS(options.timeout.count() >= 0, InvalidArgument, "CommunicationOptions: timeout is ",
-                   options.timeout.count(), " ms; it must not be negative, and 0 is none.");
+                   options.timeout.count(), " ms. Pass at least 0, which is no limit.");
 }
 
 }  // namespace

@@ -26,6 +26,12 @@ std::string join(const std::vector<std::string>& parts) {
   return joined.empty() ? "none" : joined;
 }
 
+// "CPU:2" of "replica 1 (CPU:2, CPU:3)".
+std::string first_device(const std::string& label) {
+  const std::size_t begin = label.rfind('(') + 1;
+  return label.substr(begin, label.find_first_of(",)", begin) - begin);
+}
+
 constexpr std::size_t kLineBytes = 64;
 constexpr std::size_t kBytesBesideStamp = 32;  // of a message, in the line of its stamp
 
@@ -79,6 +85,11 @@ struct Rendezvous::Impl {
     return slot(meeting, rank).stamp.load(std::memory_order_seq_cst) == meeting + 1;
   }
   int num_ranks() const { return static_cast<int>(labels.size()); }
+  const std::string& label(int rank) const { return labels[static_cast<std::size_t>(rank)]; }
+  // Of an error about it.
+  ErrorContext about(int rank, std::string_view operation) const {
+    return {.operation = std::string(operation), .replica = rank, .device = first_device(label(rank))};
+  }
   // As users count.
   std::uint64_t call(std::uint64_t meeting) const { return meeting - first; }
   // A rank that left instead of coming; -1: none.
@@ -232,10 +243,11 @@ void Rendezvous::Impl::enter(std::span<const int> ranks, std::string_view operat
     Own& mine = own[static_cast<std::size_t>(ranks[i])];
     if (!mine.busy.exchange(true, std::memory_order_acq_rel)) continue;
     leave(ranks.first(i));
-    LOCKSTEP_EXPECTS(false, ContextError, operation, ", call ",
-                     call(mine.next.load(std::memory_order_relaxed)), ": two threads drive ",
-                     labels[static_cast<std::size_t>(ranks[i])], " at once. Drive each ", member,
-                     " from one thread, or all of them from one.");
+    raise<ContextError>({__FILE__, __LINE__, __func__},
+                        concat(operation, ", call ", call(mine.next.load(std::memory_order_relaxed)),
+                               ": two threads drive ", label(ranks[i]), " at once. Drive each ", member,
+                               " from one thread, or all of them from one."),
+                        about(ranks[i], operation));
   }
 }
 
@@ -300,10 +312,12 @@ void Rendezvous::Impl::run_check(std::uint64_t meeting, const Check& check) noex
     const auto other = std::ranges::find_if(
         all, [&](const Arrival* arrival) { return arrival->operation != all.front()->operation; });
     if (other != all.end()) {
-      const std::string& label = labels[static_cast<std::size_t>(other - all.begin())];
-      LOCKSTEP_EXPECTS(false, CollectiveMismatch, "call ", call(meeting), ": ", label, " calls ",
-                       (*other)->operation, " where ", labels.front(), " calls ", all.front()->operation,
-                       ". Make the same calls in the same order on every ", member, ".");
+      const int rank = static_cast<int>(other - all.begin());
+      raise<CollectiveMismatch>({__FILE__, __LINE__, __func__},
+                                concat((*other)->operation, ", call ", call(meeting), ": ", label(rank),
+                                       " calls it where ", labels.front(), " calls ", all.front()->operation,
+                                       ". Make the same calls in the same order on every ", member, "."),
+                                about(rank, (*other)->operation));
     }
     if (check) check(all);
   } catch (...) {
@@ -335,8 +349,11 @@ void Rendezvous::Impl::time_out(std::uint64_t meeting, std::string_view operatio
     if (failure != Failure::none || find_left(meeting) >= 0) return;
     has_failed.store(true, std::memory_order_seq_cst);  // and no rank can come from here on
     std::vector<std::string> absent, present;
-    for (int rank = 0; rank < num_ranks(); ++rank)
-      (has_arrived(meeting, rank) ? present : absent).push_back(labels[static_cast<std::size_t>(rank)]);
+    for (int rank = 0; rank < num_ranks(); ++rank) {
+      const bool is_there = has_arrived(meeting, rank);
+      if (!is_there && absent.empty()) failed_rank = rank;
+      (is_there ? present : absent).push_back(label(rank));
+    }
     if (absent.empty()) {
       has_failed.store(false, std::memory_order_seq_cst);
       return;
@@ -374,28 +391,31 @@ void Rendezvous::Impl::throw_failure(std::uint64_t meeting, std::span<const int>
                                      std::string_view operation) {
   bool again = true;
   for (const int rank : ranks) again &= std::exchange(own[static_cast<std::size_t>(rank)].told, true);
+  const SourceLocation location{__FILE__, __LINE__, __func__};
   switch (failure) {
     case Failure::failed: throw Released{};
     case Failure::timed_out:
       if (again)
-        throw CollectiveAborted(concat(operation, ": the group has failed: ", failure_text,
-                                       " Make a new Communicator, or end the run: a strategy's next one "
-                                       "starts afresh."),
-                                {.operation = std::string(operation)});
-      throw CollectiveTimeout(failure_text, {.operation = std::string(operation)});
+        raise<CollectiveAborted>(location,
+                                 concat(operation, ": the group has failed: ", failure_text,
+                                        " Make a new Communicator, or end the run: a strategy's next one "
+                                        "starts afresh."),
+                                 about(failed_rank, operation));
+      raise<CollectiveTimeout>(location, failure_text, about(failed_rank, operation));
     case Failure::aborted:
-      throw CollectiveAborted(
+      raise<CollectiveAborted>(
+          location,
           concat(operation, ": the group was aborted: ", failure_text, failure_text.ends_with('.') ? "" : ".",
                  " Make a new Communicator, or strategy."),
-          {.operation = std::string(operation)});
+          ranks.size() == 1 ? about(ranks.front(), operation)
+                            : ErrorContext{.operation = std::string(operation)});
     case Failure::left:
     case Failure::none: break;
   }
-  const std::string& label = labels[static_cast<std::size_t>(failed_rank)];
-  raise<MissingRank>({__FILE__, __LINE__, __func__},
-                     concat(operation, ", call ", call(meeting), ": ", label,
+  raise<MissingRank>(location,
+                     concat(operation, ", call ", call(meeting), ": ", label(failed_rank),
                             " has returned without it. Make the same calls on every ", member, "."),
-                     {.operation = std::string(operation), .replica = failed_rank});
+                     about(failed_rank, operation));
 }
 
 }  // namespace lockstep::detail

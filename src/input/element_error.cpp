@@ -9,7 +9,8 @@ namespace {
 
 template <class Kind>
 [[noreturn]] void raise_nested(const std::string& message, ErrorContext context) {
-  std::throw_with_nested(Kind(message, std::move(context)));
+  if (*context.location.file == '\0') context.location = {__FILE__, __LINE__, __func__};
+  std::throw_with_nested(Kind(message, complete(std::move(context), message)));
 }
 
 }  // namespace
@@ -35,7 +36,8 @@ void raise_at_element(std::string_view what, std::int64_t index, std::string_vie
   } catch (const OutOfMemory& error) {
     raise_nested<OutOfMemory>(text(error), error.context());
   } catch (const DeviceError& error) {
-    std::throw_with_nested(DeviceError(text(error), error.context(), error.is_fatal()));
+    const std::string message = text(error);
+    std::throw_with_nested(DeviceError(message, complete(error.context(), message), error.is_fatal()));
   } catch (const CollectiveTimeout& error) {
     raise_nested<CollectiveTimeout>(text(error), error.context());
   } catch (const CollectiveAborted& error) {
@@ -45,10 +47,9 @@ void raise_at_element(std::string_view what, std::int64_t index, std::string_vie
   } catch (const Error& error) {
     raise_nested<Error>(text(error), error.context());
   } catch (const std::exception& error) {
-    raise_nested<Error>(text(error), {.location = {__FILE__, __LINE__, __func__}});
+    raise_nested<Error>(text(error), {});
   } catch (...) {
-    raise_nested<Error>(place("an exception that is no std::exception."),
-                        {.location = {__FILE__, __LINE__, __func__}});
+    raise_nested<Error>(place("an exception that is no std::exception."), {});
   }
 }
 

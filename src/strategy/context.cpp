@@ -19,9 +19,9 @@ void add_replica(ErrorContext& context) {
   for (const detail::ContextFrame* frame = innermost_frame; frame != nullptr; frame = frame->outer()) {
     if (frame->mode() == detail::ContextFrame::Mode::default_context) return;
     if (frame->mode() != detail::ContextFrame::Mode::replica || frame->replica_context() == nullptr) continue;
-    const ReplicaContext& replica = *frame->replica_context();
-    if (context.replica < 0) context.replica = replica.replica_id_in_sync_group();
-    if (context.device.empty()) context.device = current_device().to_string();
+    const int replica = frame->replica_context()->replica_id_in_sync_group();
+    if (context.replica < 0) context.replica = replica;
+    if (context.replica == replica && context.device.empty()) context.device = current_device().to_string();
     return;
   }
 }

@@ -158,7 +158,7 @@ const std::vector<int>& DeviceAssignment::coordinates(int replica, int logical_c
   LOCKSTEP_EXPECTS(
       replica >= 0 && replica < num_replicas() && logical_core >= 0 && logical_core < num_cores_per_replica(),
       InvalidArgument, "DeviceAssignment: there is no logical core ", logical_core, " of replica ", replica,
-      "; replicas count from 0 to ", num_replicas() - 1, ", their logical cores from 0 to ",
+      ". Replicas count from 0 to ", num_replicas() - 1, ", their logical cores from 0 to ",
       num_cores_per_replica() - 1, ".");
   return core_assignment_[replica][logical_core];
 }

@@ -16,10 +16,11 @@ ReplicaContext* replica_in_run() {
                                                                               : nullptr;
 }
 
-void check_same_name(const PerReplica<std::string>& names) {
+void check_same_name(std::string_view what, const PerReplica<std::string>& names) {
   for (int i = 1; i < names.size(); ++i)
-    LOCKSTEP_EXPECTS(names[i] == names[0], CollectiveMismatch, "replica ", i, " sets the output '", names[i],
-                     "' where replica 0 sets '", names[0], "'. Make the same calls on every replica.");
+    LOCKSTEP_EXPECTS(names[i] == names[0], CollectiveMismatch, what, ": replica ", i, " sets the output '",
+                     names[i], "' where replica 0 sets '", names[0],
+                     "'. Make the same calls on every replica.");
 }
 
 }  // namespace
@@ -45,7 +46,7 @@ void MultiStepContext::set_last_step_output(const std::string& name, const Reduc
   context->merge_call_as(
       "set_last_step_output",
       [&](Strategy&, const PerReplica<std::string>& names, const PerReplica<Tensor>& all) {
-        check_same_name(names);
+        check_same_name("set_last_step_output", names);
         keep(all);
       },
       name, value.tensors()[0]);
@@ -69,7 +70,7 @@ void MultiStepContext::set_non_tensor(const std::string& name, std::any value,
   context->merge_call_as(
       "set_non_tensor_output",
       [&](Strategy&, const PerReplica<std::string>& names, const PerReplica<std::any>& values) {
-        check_same_name(names);
+        check_same_name("set_non_tensor_output", names);
         std::vector<std::any> all(values.begin(), values.end());
         if (std::ranges::all_of(all, [&](const std::any& other) { return equal(all[0], other); }))
           all.resize(1);

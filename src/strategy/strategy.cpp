@@ -27,7 +27,11 @@ std::vector<Device> checked(std::vector<Device> devices, std::string_view strate
           devices[j] != devices[i], InvalidArgument, strategy, ": device ", devices[i],
           " is listed twice, for replicas ", j, " and ", i,
           ". List each device once; several replicas on one GPU are virtual devices (set_virtual_devices).");
-    manager.open(devices[i]);
+    try {
+      manager.open(devices[i]);
+    } catch (const NotFound& error) {
+      detail::raise<NotFound>(error.context().location, detail::concat(strategy, ": ", error.what()));
+    }
   }
   return devices;
 }

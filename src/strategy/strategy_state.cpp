@@ -71,12 +71,12 @@ void say_timed_out(int replica, const CollectiveTimeout& error) noexcept {
 }  // namespace
 
 std::exception_ptr late_release(int replica) {
-  return std::make_exception_ptr(ContextError(
-      concat(
-          "run: replica ", replica,
-          "'s function threw what had released a replica of an earlier run from its wait. Do not keep what "
-          "catch (...) gets in a replica function for later: let it pass."),
-      {.operation = "run", .replica = replica}));
+  const std::string message = concat(
+      "run: replica ", replica,
+      "'s function threw what had released a replica of an earlier run from its wait. Do not keep what "
+      "catch (...) gets in a replica function for later: let it pass.");
+  return std::make_exception_ptr(
+      ContextError(message, complete({.location = {__FILE__, __LINE__, __func__}}, message)));
 }
 
 std::string message_of(const std::exception_ptr& error) {

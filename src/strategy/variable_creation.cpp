@@ -83,8 +83,8 @@ Variable create_for_all(Strategy& strategy, const std::vector<const Request*>& r
   const Request& first = *requests[0];
   const std::string name = canonical_name(first.options.name);
   for (std::size_t i = 1; i < requests.size(); ++i) {
-    LOCKSTEP_EXPECTS(canonical_name(requests[i]->options.name) == name, ContextError, "replica ", i,
-                     " makes the variable '", requests[i]->options.name, "' where replica 0 makes '",
+    LOCKSTEP_EXPECTS(canonical_name(requests[i]->options.name) == name, ContextError, "Variable '",
+                     requests[i]->options.name, "': replica ", i, " makes it where replica 0 makes '",
                      first.options.name,
                      "' (mismatching variable creation). Make the same variables in the same order on every "
                      "replica; names may differ in a trailing _number.");

@@ -190,8 +190,8 @@ void check_same_variable(const PerReplica<std::uint64_t>& variables, Write write
     return reinterpret_cast<const VariableState*>(static_cast<std::uintptr_t>(variables[i]))->name;
   };
   for (int i = 1; i < variables.size(); ++i)
-    LOCKSTEP_EXPECTS(variables[i] == variables[0], CollectiveMismatch, "replica ", i, " calls ", name(write),
-                     " of the variable '", name_of(i), "' where replica 0 calls that of '", name_of(0),
+    LOCKSTEP_EXPECTS(variables[i] == variables[0], CollectiveMismatch, name(write), " of the variable '",
+                     name_of(i), "': replica ", i, " calls it where replica 0 calls that of '", name_of(0),
                      "'. Make the same calls in the same order on every replica.");
 }
 

@@ -6,7 +6,7 @@ void raise_not_one_component(int size) {
   raise<InvalidArgument>(
       {__FILE__, __LINE__, __func__},
       concat(
-          "a per-replica value with ", size,
+          "PerReplica: one with ", size,
           " components was used as a single value. Take a PerReplica<T> parameter, combine it with reduce or "
           "gather, or take it apart with local_results."));
 }
@@ -22,8 +22,8 @@ void raise_moved_from(std::string_view type) {
 }
 
 void check_component_index(int index, int size) {
-  LOCKSTEP_EXPECTS(index >= 0 && index < size, InvalidArgument, "component ", index, " of a value with ",
-                   size, " components. Indices count from 0, one for each replica.");
+  LOCKSTEP_EXPECTS(index >= 0 && index < size, InvalidArgument, "DistributedValues: component ", index,
+                   " of a value with ", size, " components. Indices count from 0, one for each replica.");
 }
 
 }  // namespace lockstep::detail

@@ -15,7 +15,7 @@ Destination::Destination(const Variable& variable) {
 
 Destination::Destination(const std::vector<Device>& devices) {
   LOCKSTEP_EXPECTS(
-      false, InvalidArgument, "a list of ", devices.size(),
+      false, InvalidArgument, "Destination: a list of ", devices.size(),
       " devices is no destination. Pass one device, a variable, or a value that lives on the devices.");
 }
 

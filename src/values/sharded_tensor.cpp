@@ -55,7 +55,7 @@ ShardedTensor ShardedTensor::split(const Tensor& whole, const std::vector<int>& 
 }
 
 ShardedTensor ShardedTensor::replicate(const Tensor& whole, const std::vector<Device>& devices) {
-  LOCKSTEP_EXPECTS(!devices.empty(), InvalidArgument, "replicating ", describe(whole),
+  LOCKSTEP_EXPECTS(!devices.empty(), InvalidArgument, "ShardedTensor::replicate of ", describe(whole),
                    ": there are no devices. Pass one or more.");
   std::vector<Tensor> shards;
   for (const Device& device : devices) shards.push_back(whole.contiguous().to(device));
@@ -69,7 +69,7 @@ const std::vector<Tensor>& ShardedTensor::shards() const {
 
 const Tensor& ShardedTensor::shard(int k) const& {
   LOCKSTEP_EXPECTS(k >= 0 && k < num_shards(), InvalidArgument, "ShardedTensor: there is no shard ", k,
-                   "; they count from 0 to ", num_shards() - 1, ".");
+                   ". Pass a number from 0 to ", num_shards() - 1, ".");
   return shards_[static_cast<std::size_t>(k)];
 }
 

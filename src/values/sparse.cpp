@@ -35,8 +35,8 @@ namespace detail {
 void check_sparse_reduction(ReduceOp op, const IndexedSlices& slices) {
   check(slices);
   LOCKSTEP_EXPECTS(op == ReduceOp::sum || op == ReduceOp::mean, InvalidArgument,
-                   "reducing IndexedSlices with ", op,
-                   ": sparse rows can only be summed or averaged. Make them dense with to_dense() first.");
+                   "IndexedSlices: sparse rows can only be summed or averaged, not reduced with ", op,
+                   ". Make them dense with to_dense() first.");
   reduced_dtype(op, slices.values.dtype());  // refuses booleans
 }
 

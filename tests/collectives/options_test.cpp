@@ -59,9 +59,9 @@ TEST_CASE("a call's options win over the strategy's where they are set", "[colle
 TEST_CASE("negative options are refused", "[collectives][host]") {
   const CommunicationOptions pack{.bytes_per_pack = -1}, timeout{.timeout = -1ms};
   CHECK_THROWS_MATCHES(pack.merged_over({}), InvalidArgument,
-                       MessageMatches(ContainsSubstring("bytes_per_pack is -1")));
+                       MessageMatches(ContainsSubstring("bytes_per_pack is -1. Pass at least 0")));
   CHECK_THROWS_MATCHES(timeout.merged_over({}), InvalidArgument,
-                       MessageMatches(ContainsSubstring("timeout is -1 ms")));
+                       MessageMatches(ContainsSubstring("timeout is -1 ms. Pass at least 0")));
   CHECK_THROWS_AS(CommunicationOptions{}.merged_over(pack), InvalidArgument);
   CHECK_THROWS_AS(CommunicationOptions{}.merged_over(timeout), InvalidArgument);
 }

@@ -46,6 +46,68 @@ std::string outcome(Rendezvous& rendezvous, int rank, const std::string& operati
 
 }  // namespace
 
+// A thread is missing, has failed, or calls something else: an error's context says which, as the message
+// does.
+TEST_CASE("a meeting's errors can be read by programs", "[collectives][host]") {
+  Rendezvous rendezvous({"rank 0 (CPU:2, CPU:3)", "rank 1 (CPU:4, CPU:5)"}, "rank");
+  const auto context_of = [&](int rank, std::chrono::milliseconds timeout = 0ms) {
+    try {
+      rendezvous.meet(rank, {"all_reduce(sum)"}, {}, timeout);
+    } catch (const Error& error) {
+      const std::string message = error.what();
+      CAPTURE(message);
+      CHECK(error.context().operation == "all_reduce");
+      CHECK_FALSE(error.context().hint.empty());
+      CHECK(message.ends_with(" " + error.context().hint));
+      CHECK(std::string_view(error.context().location.file).ends_with("rendezvous.cpp"));
+      CHECK(error.context().location.line > 0);
+      return error.context();
+    }
+    FAIL("nothing was thrown");
+    return ErrorContext();
+  };
+  SECTION("the missing one of a time-out, and of what follows") {
+    for (const int caller : {0, 0}) {
+      const ErrorContext context = context_of(caller, 1ms);
+      CHECK(context.replica == 1);
+      CHECK(context.device == "CPU:4");
+    }
+  }
+  SECTION("one that has left") {
+    rendezvous.leave(1);
+    CHECK(context_of(0).replica == 1);
+    CHECK(context_of(0).device == "CPU:4");
+  }
+  SECTION("the caller, where the group was aborted") {
+    rendezvous.abort("a GPU was lost");
+    for (const int caller : {0, 1}) {
+      CHECK(context_of(caller).replica == caller);
+      CHECK(context_of(caller).device == (caller == 0 ? "CPU:2" : "CPU:4"));
+    }
+  }
+  SECTION("one that two threads drive") {
+    const int ranks[] = {1};
+    const Rendezvous::Turn turn(rendezvous, ranks, "broadcast");
+    CHECK(context_of(1).replica == 1);
+    CHECK(context_of(1).device == "CPU:4");
+  }
+  SECTION("one that calls something else") {
+    std::vector<ErrorContext> contexts(2);
+    on_replicas(2, [&](int rank) {
+      try {
+        rendezvous.meet(rank, {rank == 0 ? "all_gather" : "all_reduce(max)"}, {}, 0ms);
+      } catch (const CollectiveMismatch& error) {
+        contexts[rank] = error.context();
+      }
+    });
+    for (const ErrorContext& context : contexts) {
+      CHECK(context.operation == "all_reduce");
+      CHECK(context.replica == 1);
+      CHECK(context.device == "CPU:4");
+    }
+  }
+}
+
 TEST_CASE("ranks meet once for each operation, and see what the others brought", "[collectives][host]") {
   const int n = 4, rounds = 500;
   Rendezvous rendezvous = make_rendezvous(n);
@@ -103,8 +165,8 @@ TEST_CASE("ranks that call different operations are told both, and can go on", "
   for (const std::string& message : messages) {
     REQUIRE(
         message ==
-        "call 0: replica 2 (CPU:2) calls broadcast where replica 0 (CPU:0) calls all_reduce(sum). Make the "
-        "same calls in the same order on every replica.");
+        "broadcast, call 0: replica 2 (CPU:2) calls it where replica 0 (CPU:0) calls all_reduce(sum). Make "
+        "the same calls in the same order on every replica.");
   }
   REQUIRE(later == std::vector<std::string>(3));
   REQUIRE_THROWS_AS(

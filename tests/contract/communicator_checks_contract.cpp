@@ -104,7 +104,8 @@ TEST_CASE("P23 replicas that disagree are told both shapes, dtypes, roots or bat
       try {
         f.communicator().all_reduce(op, batch);
       } catch (const CollectiveMismatch& error) {
-        if (says(label(1, 1) + " calls all_reduce(max) where " + label(0, 0) + " calls all_reduce(sum)")
+        if (says("all_reduce(max), call 0: " + label(1, 1) + " calls it where " + label(0, 0) +
+                 " calls all_reduce(sum)")
                 .match(error))
           ++refused;
       }
@@ -121,11 +122,33 @@ TEST_CASE("a mismatch can be read by programs", "[collectives]") {
     f.all_reduce(f.group.batches(f.views));
     FAIL("not refused");
   } catch (const CollectiveMismatch& error) {
-    REQUIRE(error.context().operation == "all_reduce(sum)");
+    REQUIRE(error.context().operation == "all_reduce");
     REQUIRE(error.context().replica == 1);
     REQUIRE(error.context().device == TestBackend::device(1).to_string());
-    REQUIRE(error.context().operands == "dtype of [6] int32 differs from rank 0's [6] float32");
-    REQUIRE(error.context().hint.starts_with("Pass equal dtypes"));
+    REQUIRE(error.context().operands == "[6] int32, [6] float32");
+    REQUIRE(error.context().hint == "Pass equal dtypes on every rank.");
+  }
+}
+
+TEST_CASE("an error of a rank names it for programs", "[collectives]") {
+  Fixture f;
+  SECTION("no memory") { f.in(1).data = nullptr; }
+  SECTION("another device's memory") { f.out(1).device = TestBackend::device(2); }
+  SECTION("an output of another dtype") { f.out(1).dtype = DType::i32; }
+  SECTION("memory that another uses") {
+    f.in(1).data = static_cast<std::byte*>(f.in(0).data) + 4;
+    f.out(1).data = static_cast<std::byte*>(f.out(0).data) + 4;
+  }
+  std::vector<RankBatch> batches = f.group.batches(f.views);
+  SECTION("named twice") { batches[2].rank = 1; }
+  try {
+    f.all_reduce(batches);
+    FAIL("not refused");
+  } catch (const InvalidArgument& error) {
+    CAPTURE(error.what());
+    CHECK(error.context().operation == "all_reduce");
+    CHECK(error.context().replica == 1);
+    CHECK_FALSE(error.context().hint.empty());
   }
 }
 

@@ -140,7 +140,7 @@ TEST_CASE("all_to_all refuses what does not fit", "[collectives]") {
   }
   SECTION("P30 use in place") {
     f.out(1) = f.in(1);
-    f.refuses<InvalidArgument>(f.all_to_all, says("all_to_all: an", "overlaps", "of rank 1",
+    f.refuses<InvalidArgument>(f.all_to_all, says("all_to_all on rank", ": an", "overlaps", "of rank 1",
                                                   "this collective has no form in place"));
   }
   f.recovers();

@@ -38,6 +38,8 @@ TEST_CASE("an element's other errors are nested in an Error", "[input][host]") {
     FAIL("nothing was thrown");
   } catch (const Error& error) {
     CHECK(std::string(error.what()) == "Dataset::filter: element 0: broken");
+    CHECK(error.context().operation == "Dataset::filter");
+    CHECK(error.context().location.line > 0);
     CHECK_THROWS_AS(std::rethrow_if_nested(error), Special);
   }
   CHECK_THROWS_MATCHES(call_for_element("f", 1, [] { throw 3; }), Error,

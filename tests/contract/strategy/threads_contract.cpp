@@ -299,7 +299,7 @@ TEST_CASE("devices that are not there, or not here, are refused", "[strategy][th
   REQUIRE_THROWS_MATCHES(MirroredStrategy({"/job:worker/task:1/device:CPU:0"}), ContextError,
                          says("MirroredStrategy", "/job:worker", "belongs to another task"));
   REQUIRE_THROWS_MATCHES(MirroredStrategy({"nowhere:0"}), InvalidArgument, says("nowhere:0"));
-  REQUIRE_THROWS_MATCHES(OneDeviceStrategy("GPU:999"), NotFound, says("GPU:999"));
+  REQUIRE_THROWS_MATCHES(OneDeviceStrategy("GPU:999"), NotFound, says("OneDeviceStrategy: ", "GPU:999"));
   REQUIRE_THROWS_MATCHES(OneDeviceStrategy("/task:3/cpu:0"), ContextError,
                          says("OneDeviceStrategy", "belongs to another task"));
 }

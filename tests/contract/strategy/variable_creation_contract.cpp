@@ -76,7 +76,7 @@ TEST_CASE("variable-names-in-run: names may differ in a trailing number", "[stra
   REQUIRE(make("foo_0", "foo_1").name() == "foo_0");
   REQUIRE(make("net_1/foo_0", "net_2/foo").name() == "net_1/foo_0");
   REQUIRE_THROWS_MATCHES(make("foo", "bar"), ContextError,
-                         says("replica 1 makes the variable 'bar' where replica 0 makes 'foo'",
+                         says("Variable 'bar': replica 1 makes it where replica 0 makes 'foo'",
                               "mismatching variable creation"));
   REQUIRE_THROWS_AS(make("foo0", "foo1"), ContextError);
   REQUIRE_THROWS_AS(make("foo_a", "foo_b"), ContextError);

@@ -346,7 +346,7 @@ TEST_CASE("P23 replicas that make different writes are told which", "[strategy][
   };
   REQUIRE_THROWS_MATCHES(
       run([&](const Tensor& x) { v.assign(x); }, [&](const Tensor& x) { v.assign_add(x); }),
-      CollectiveMismatch, says("replica 1", "calls assign_add where replica 0", "calls assign"));
+      CollectiveMismatch, says("assign_add, call 0: replica 1", "calls it where replica 0", "calls assign."));
   REQUIRE_THROWS_MATCHES(run([&](const Tensor& x) { v.assign(x); }, [&](const Tensor& x) { w.assign(x); }),
                          CollectiveMismatch, says("replica 1", "'w'", "replica 0", "'v'"));
   REQUIRE(items<float>(strategy.local_results(v)) == std::vector<float>{1, 1});
