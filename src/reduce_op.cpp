@@ -34,7 +34,7 @@ ReduceOp parse_reduce_op(std::string_view text) {
 }
 
 DType reduced_dtype(ReduceOp op, DType dtype) {
-  LOCKSTEP_EXPECTS(!is_boolean(dtype), InvalidArgument, op, " is not defined on ", dtype,
+  LOCKSTEP_EXPECTS(!is_boolean(dtype), InvalidArgument, op, ": not defined on ", dtype,
                    " elements. Cast them to an integer type first, for example to count them.");
   if (op != ReduceOp::mean || !is_integer(dtype)) return dtype;
   return size_of(dtype) <= 2 ? DType::f32 : DType::f64;

@@ -75,28 +75,28 @@ detail::RecycledVector<int> axes_of(const Tensor& t, const Axes& axes, const cha
   return result;
 }
 
-}  // namespace
-
-Tensor reduce_axes(ReduceOp op, const Tensor& t, const Axes& axes, DType out_dtype, double divisor) {
+/// For messages, `operation` is what the user has called.
+Tensor reduce_for(const char* operation, ReduceOp op, const Tensor& t, const Axes& axes, DType out_dtype,
+                  double divisor = 1) {
   const DType dtype = t.dtype();
   const DType sum_dtype = accumulator_dtype(dtype);
   const DType mean_dtype = reduced_dtype(ReduceOp::mean, dtype);  // refuses booleans
   const bool is_sum = op == ReduceOp::sum || op == ReduceOp::mean;
   const bool is_wide_sum = is_sum && is_floating(dtype) && out_dtype == DType::f64;
   LOCKSTEP_EXPECTS(out_dtype == dtype || out_dtype == sum_dtype || out_dtype == mean_dtype || is_wide_sum,
-                   InvalidArgument, "reduce_axes(", op, "): ", describe(t), " cannot be reduced to ",
+                   InvalidArgument, operation, "(", op, "): ", describe(t), " cannot be reduced to ",
                    out_dtype, ". Ask for ", dtype, ", ", sum_dtype, " or ", mean_dtype,
                    ", or cast the tensor first.");
   LOCKSTEP_EXPECTS(divisor == 1 || is_sum, InvalidArgument, "reduce_axes(", op, "): the divisor ", divisor,
                    " has no meaning for ", op, ". Only sum and mean divide.");
-  const detail::RecycledVector<int> reduced = axes_of(t, axes, "reduce_axes");
+  const detail::RecycledVector<int> reduced = axes_of(t, axes, operation);
   std::int64_t count = 1;
   for (const int axis : reduced) count *= t.shape()[axis];
   if (op == ReduceOp::mean) {
     divisor *= static_cast<double>(count);
     op = ReduceOp::sum;
   }
-  LOCKSTEP_EXPECTS(divisor != 0 || is_floating(out_dtype), InvalidArgument, "reduce_axes: a sum over ",
+  LOCKSTEP_EXPECTS(divisor != 0 || is_floating(out_dtype), InvalidArgument, operation, ": a sum over ",
                    describe(t), " divided by 0 has no value in ", out_dtype,
                    ". Ask for a floating-point dtype, which gives NaN.");
 
@@ -141,14 +141,19 @@ Tensor reduce_axes(ReduceOp op, const Tensor& t, const Axes& axes, DType out_dty
   return reduce_group(op, partial, groups.front(), last_dtype, divisor).cast(out_dtype);
 }
 
-Tensor sum(const Tensor& t, const Axes& axes) { return reduce_axes(ReduceOp::sum, t, axes, t.dtype()); }
-Tensor max(const Tensor& t, const Axes& axes) { return reduce_axes(ReduceOp::max, t, axes, t.dtype()); }
-Tensor min(const Tensor& t, const Axes& axes) { return reduce_axes(ReduceOp::min, t, axes, t.dtype()); }
+}  // namespace
+
+Tensor reduce_axes(ReduceOp op, const Tensor& t, const Axes& axes, DType out_dtype, double divisor) {
+  return reduce_for("reduce_axes", op, t, axes, out_dtype, divisor);
+}
+Tensor sum(const Tensor& t, const Axes& axes) { return reduce_for("sum", ReduceOp::sum, t, axes, t.dtype()); }
+Tensor max(const Tensor& t, const Axes& axes) { return reduce_for("max", ReduceOp::max, t, axes, t.dtype()); }
+Tensor min(const Tensor& t, const Axes& axes) { return reduce_for("min", ReduceOp::min, t, axes, t.dtype()); }
 Tensor product(const Tensor& t, const Axes& axes) {
-  return reduce_axes(ReduceOp::product, t, axes, t.dtype());
+  return reduce_for("product", ReduceOp::product, t, axes, t.dtype());
 }
 Tensor mean(const Tensor& t, const Axes& axes) {
-  return reduce_axes(ReduceOp::mean, t, axes, reduced_dtype(ReduceOp::mean, t.dtype()));
+  return reduce_for("mean", ReduceOp::mean, t, axes, reduced_dtype(ReduceOp::mean, t.dtype()));
 }
 
 Tensor argmax(const Tensor& t, std::int64_t axis) {

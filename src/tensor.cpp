@@ -86,6 +86,7 @@ Tensor Tensor::ones(const Shape& shape, DType dtype, const std::optional<Device>
 Tensor Tensor::full_with(const Shape& shape, const Scalar& value, DType dtype,
                          const std::optional<Device>& device) {
   Tensor result = empty(shape, dtype, device);
+  detail::require_holds("Tensor::full", result, value);
   result.fill_(value);
   return result;
 }
@@ -154,18 +155,27 @@ void* Tensor::data() const {
   return view_.data;
 }
 
+namespace {
+
+void check_range(std::string_view what, const Tensor& t, int axis, std::int64_t begin, std::int64_t end) {
+  const std::int64_t extent = t.shape()[axis];
+  LOCKSTEP_EXPECTS(0 <= begin && begin <= end && end <= extent, InvalidArgument, what, ": indices [", begin,
+                   ", ", end, ") of axis ", axis, " of ", describe(t),
+                   " are not there. Pass 0 <= begin <= end <= ", extent, ".");
+}
+
+}  // namespace
+
 Tensor Tensor::slice(std::int64_t begin, std::int64_t end) const {
   LOCKSTEP_EXPECTS(rank() > 0, InvalidArgument, "Tensor::slice(", begin, ", ", end, "): ", describe(*this),
                    " has rank 0 and no rows. Reshape it to rank 1 first.");
+  check_range("Tensor::slice", *this, 0, begin, end);
   return narrow(0, begin, end);
 }
 
 Tensor Tensor::narrow(int axis, std::int64_t begin, std::int64_t end) const {
   axis = shape().normalize_axis(axis, "Tensor::narrow");
-  const std::int64_t extent = shape()[axis];
-  LOCKSTEP_EXPECTS(0 <= begin && begin <= end && end <= extent, InvalidArgument, "Tensor: indices [", begin,
-                   ", ", end, ") of axis ", axis, " of ", describe(*this),
-                   " are not there. Pass 0 <= begin <= end <= ", extent, ".");
+  check_range("Tensor::narrow", *this, axis, begin, end);
   Tensor result = *this;
   result.view_.shape = shape().with(axis, end - begin);
   if (result.size() > 0) {

@@ -106,15 +106,24 @@ Tensor& Tensor::fill_(const Scalar& value) & {
   return *this;
 }
 
+namespace {
+
+void check_host_type(std::string_view what, const Tensor& t, DType dtype) {
+  LOCKSTEP_EXPECTS(t.dtype() == dtype, InvalidArgument, what, ": cannot read ", describe(t), " as ", dtype,
+                   ". Ask for the host type of ", t.dtype(), ", or cast the tensor first.");
+}
+
+}  // namespace
+
 void Tensor::read_item(void* value, DType dtype) const {
   LOCKSTEP_EXPECTS(size() == 1, InvalidArgument, "Tensor::item: ", describe(*this), " has ", size(),
                    " elements, not 1. Use to_vector, or slice it first.");
+  check_host_type("Tensor::item", *this, dtype);
   read_all(value, dtype);
 }
 
 void Tensor::read_all(void* values, DType dtype) const {
-  LOCKSTEP_EXPECTS(this->dtype() == dtype, InvalidArgument, "Tensor: cannot read ", describe(*this), " as ",
-                   dtype, ". Ask for the host type of ", this->dtype(), ", or cast the tensor first.");
+  check_host_type("Tensor::to_vector", *this, dtype);
   if (size() == 0) return;
   const Tensor source = contiguous();
   const StreamRef stream = current_stream(device());

@@ -1,5 +1,6 @@
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <thread>
 #include <utility>
@@ -11,6 +12,7 @@
 #include <lockstep/device_manager.hpp>
 #include <lockstep/error.hpp>
 #include <lockstep/memory.hpp>
+#include <lockstep/ops.hpp>
 #include <lockstep/stream.hpp>
 #include <lockstep/tensor.hpp>
 
@@ -314,4 +316,28 @@ TEST_CASE("threads may read one tensor together", "[tensor]") {
     }
   }
   for (const std::int64_t sum : sums) CHECK(sum == 2 * test::triangular(1000));
+}
+
+TEST_CASE("an error names the call that was made, not one beneath it", "[tensor]") {
+  const Tensor t = Tensor::ones({2});
+  const auto operation = [](const std::function<void()>& call) {
+    try {
+      call();
+    } catch (const InvalidArgument& error) {
+      return error.context().operation;
+    }
+    return std::string("no error");
+  };
+  CHECK(operation([] { Tensor::full({2}, 300, DType::u8); }) == "Tensor::full");
+  CHECK(operation([] { Tensor::zeros({2}, DType::u8).fill_(300); }) == "fill_");
+  CHECK(operation([&] { t.slice(0, 5); }) == "Tensor::slice");
+  CHECK(operation([&] { t.narrow(0, 0, 5); }) == "Tensor::narrow");
+  CHECK(operation([&] { t.slice(0, 1).item<double>(); }) == "Tensor::item");
+  CHECK(operation([&] { t.to_vector<double>(); }) == "Tensor::to_vector");
+  CHECK(operation([&] { sum(t, 4); }) == "sum");
+  CHECK(operation([&] { mean(t, 4); }) == "mean");
+  CHECK(operation([&] { max(t, 4); }) == "max");
+  CHECK(operation([&] { min(t, 4); }) == "min");
+  CHECK(operation([&] { product(t, 4); }) == "product");
+  CHECK(operation([&] { reduce_axes(ReduceOp::sum, t, 4, DType::f32); }) == "reduce_axes");
 }

@@ -8,6 +8,7 @@
 #include "collectives/short_message.hpp"
 #include "collectives/transfers.hpp"
 #include "detail/stack_memory.hpp"
+#include "detail/warn.hpp"
 
 namespace lockstep {
 
@@ -36,8 +37,17 @@ std::unique_lock<detail::Mutex> Communicator::Impl::lock_if_all(std::span<const 
   return batches.size() == devices.size() ? std::unique_lock(mutex) : std::unique_lock<detail::Mutex>();
 }
 
+void Communicator::Impl::warn_if_without_gpus(const CommunicationOptions& options) {
+  if (options.implementation != CommunicationImplementation::nccl || has_warned.load()) return;
+  if (devices.front().kind() == DeviceKind::gpu || has_warned.exchange(true)) return;
+  detail::warn(detail::concat("CommunicationOptions: nccl is between GPUs, and a communicator of ",
+                              devices.size(), ' ', member, "s, the first on ", devices.front(),
+                              ", uses shared memory"));
+}
+
 void Communicator::Impl::run(Collective collective, ReduceOp op, int root, std::span<const RankBatch> batches,
                              const CommunicationOptions& options, std::span<const int> destinations) {
+  warn_if_without_gpus(options);
   const auto lock = lock_if_all(batches);
   run_locked(collective, op, root, batches, options, destinations);
 }
@@ -64,6 +74,7 @@ void Communicator::Impl::run_all(Collective collective, ReduceOp op, int root,
       (one_input || inputs.size() == n) && (one_output || outputs.size() == n) && streams.size() == n,
       InvalidArgument, operation, ": ", inputs.size(), " inputs, ", outputs.size(), " outputs and ",
       streams.size(), " streams for ", n, ' ', member, "s. Pass one of each for each ", member, ".");
+  warn_if_without_gpus(options);
   std::lock_guard lock(mutex);
   all_batches.clear();
   for (std::size_t rank = 0; rank < n; ++rank) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <memory_resource>
 #include <mutex>
@@ -46,6 +47,7 @@ struct Communicator::Impl {
   Scratch& scratch_of(const RankBatch& batch) { return scratch[static_cast<std::size_t>(batch.rank)]; }
   int num_ranks() const { return static_cast<int>(devices.size()); }
 
+  void warn_if_without_gpus(const CommunicationOptions& options);
   std::unique_lock<detail::Mutex> lock_if_all(std::span<const RankBatch> batches);
   void check(Collective collective, ReduceOp op, std::span<const RankBatch> batches,
              const CommunicationOptions& options);
@@ -83,6 +85,7 @@ struct Communicator::Impl {
   static constexpr int kMaxRanksOfMessages = 16;
   const bool takes_messages;
   std::vector<Scratch> scratch;
+  std::atomic<bool> has_warned{false};
 
   detail::Mutex mutex{"a communicator"};  // held by calls that name all ranks; guards what follows
   std::vector<RankBatch> all_batches;

@@ -9,12 +9,13 @@ namespace lockstep::test {
 TEST_CASE("P44 a failed NCCL call says what was attempted, where, the call, the code and what helps",
           "[cuda]") {
   const Device device(DeviceKind::gpu, 2);
-  const auto fail = [&] { LOCKSTEP_NCCL_CHECK(ncclSystemError, nullptr, device, "all_reduce"); };
+  const auto fail = [&] { LOCKSTEP_NCCL_CHECK(ncclSystemError, nullptr, device, "all_reduce(sum)"); };
   REQUIRE_THROWS_MATCHES(fail(), CollectiveError,
-                         says("all_reduce on GPU:2", "ncclSystemError", "(2)", "NCCL_DEBUG=INFO"));
+                         says("all_reduce(sum) on GPU:2", "ncclSystemError", "(2)", "NCCL_DEBUG=INFO"));
   try {
     fail();
   } catch (const CollectiveError& error) {
+    CHECK(error.context().operation == "all_reduce");
     CHECK(error.context().code == ncclSystemError);
     CHECK(error.context().device == "GPU:2");
   }

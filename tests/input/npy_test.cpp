@@ -158,6 +158,6 @@ TEST_CASE("an array larger than its file is refused before it is allocated", "[i
   check("<i8", "(4294967296, 4294967296)", "12345678", "more elements than the 1");
   check("<i8", "(9223372036854775807, 9223372036854775807, 3)", "12345678", "more elements than the 1");
   check("<i8", "(0, 9223372036854775807, 9223372036854775807)", "",
-        "their size in bytes does not fit 64 bits. ");
+        "whose size in bytes does not fit 64 bits. ");
   check("<i8", "(1, 1, 1, 1, 1, 1, 1, 1, 1)", i64_data({1}), "rank 9 exceeds the largest, 8");
 }

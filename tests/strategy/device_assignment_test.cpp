@@ -178,7 +178,7 @@ TEST_CASE("a replica or logical core that is not there is refused", "[mesh][host
   for (const auto& [replica, core] : {std::pair(-1, 0), {2, 0}, {0, -1}, {0, 2}}) {
     CAPTURE(replica, core);
     CHECK_THROWS_MATCHES(assignment.coordinates(replica, core), InvalidArgument,
-                         says("replicas count from 0 to 1, their logical cores from 0 to 1"));
+                         says("Replicas count from 0 to 1, their logical cores from 0 to 1"));
     CHECK_THROWS_AS(assignment.device(replica, core), InvalidArgument);
     CHECK_THROWS_AS(assignment.host_device(replica, core), InvalidArgument);
   }

@@ -8,8 +8,8 @@
 
 namespace lockstep {
 
-/// Which library carries collectives between GPUs. `nccl` without GPUs warns and falls back; host replicas
-/// use shared memory.
+/// Which library carries collectives between GPUs. Host replicas use shared memory: the first of a
+/// communicator's calls with `nccl` then warns, to the log.
 enum class CommunicationImplementation : std::uint8_t { automatic, ring, nccl };
 
 /// Parses "auto", "automatic", "ring", "nccl" without regard to case. @throws InvalidArgument  the name is
