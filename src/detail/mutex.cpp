@@ -1,6 +1,10 @@
 #include <array>
 #include <cstddef>
 
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <lockstep/detail/mutex.hpp>
 #include <lockstep/error.hpp>
 
@@ -15,6 +19,15 @@ namespace {
 std::uint32_t held() noexcept { return static_cast<std::uint32_t>(Process::number()) << 1; }
 
 constexpr std::uint32_t kWaiters = 1;
+
+// Not std::atomic's wait, which yields its core a few times first: where others want it, who locks and
+// unlocks in a loop keeps the mutex for a tenth of a second.
+void wait_while(std::atomic<std::uint32_t>& state, std::uint32_t value) noexcept {
+  ::syscall(SYS_futex, &state, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
+}
+void wake_one(std::atomic<std::uint32_t>& state) noexcept {
+  ::syscall(SYS_futex, &state, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+}
 
 // An address for each thread; a fork's thread has that of the one that forked.
 thread_local const char this_thread = 0;
@@ -54,13 +67,13 @@ bool Mutex::lock_held() noexcept {
       return false;
     } else if (state == (mine | kWaiters) ||
                state_.compare_exchange_weak(state, mine | kWaiters, std::memory_order_relaxed)) {
-      state_.wait(mine | kWaiters, std::memory_order_relaxed);
+      wait_while(state_, mine | kWaiters);
     }
   }
 }
 
 void Mutex::unlock() noexcept {
-  if (state_.exchange(0, std::memory_order_release) & kWaiters) state_.notify_one();
+  if (state_.exchange(0, std::memory_order_release) & kWaiters) wake_one(state_);
 }
 
 bool Mutex::is_lost() const noexcept {
