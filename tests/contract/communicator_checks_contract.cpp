@@ -400,11 +400,11 @@ TEST_CASE("a communicator without GPUs that is to use nccl says once that it doe
 }
 
 TEST_CASE("a strategy without GPUs that is to use nccl says so", "[collectives][strategy]") {
+  Replicas strategy(2, {.implementation = CommunicationImplementation::nccl});
   std::atomic<int> num_warnings = 0;
   set_log_sink([&](std::string_view message) {
     if (message.find("nccl") != message.npos) ++num_warnings;
   });
-  Replicas strategy(2, {.implementation = CommunicationImplementation::nccl});
   for (int step = 0; step < 2; ++step)
     strategy.run([](ReplicaContext& ctx) { ctx.all_reduce(ReduceOp::sum, 1.0f); });
   set_log_sink({});
