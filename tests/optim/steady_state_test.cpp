@@ -60,7 +60,10 @@ TEST_CASE("apply_gradients allocates nothing in steady state", "[optim][host]") 
         }) == 0);
   CHECK(allocations_of([&] { optimizer->apply_gradients(outside); }) == 0);
   // A list that the caller makes for the call is its own: one std::vector.
-  CHECK(allocations_in_run(*strategy, [&](ReplicaContext& context) {
-          optimizer->apply_gradients({{mine(context)[0].gradient, w}, {mine(context)[1].gradient, b}});
-        }) == n * ls::test::kSteps);
+  CHECK(allocations_in_run(
+            *strategy,
+            [&](ReplicaContext& context) {
+              optimizer->apply_gradients({{mine(context)[0].gradient, w}, {mine(context)[1].gradient, b}});
+            },
+            n * ls::test::kSteps) == n * ls::test::kSteps);
 }

@@ -77,9 +77,13 @@ TEST_CASE("all_reduce of a list allocates its result in steady state", "[strateg
   strategy.run([&](ReplicaContext& context) {
     lists[static_cast<std::size_t>(context.local_index())] = std::vector<Tensor>(size, ones());
   });
-  CHECK(allocations_in_run(strategy, [&](ReplicaContext& context) {
-          context.all_reduce(ReduceOp::sum, lists[static_cast<std::size_t>(context.local_index())], options);
-        }) == n * kSteps);
+  CHECK(allocations_in_run(
+            strategy,
+            [&](ReplicaContext& context) {
+              context.all_reduce(ReduceOp::sum, lists[static_cast<std::size_t>(context.local_index())],
+                                 options);
+            },
+            n * kSteps) == n * kSteps);
 }
 
 TEST_CASE("a PackedReduction allocates its result in steady state", "[strategy][host]") {
@@ -88,11 +92,14 @@ TEST_CASE("a PackedReduction allocates its result in steady state", "[strategy][
   const auto values = ones_per_replica(strategy);
   const std::int64_t bytes_per_pack = GENERATE(0, 100);
   std::atomic<int> num_wrong = 0;
-  CHECK(allocations_in_run(strategy, [&](ReplicaContext& context) {
-          ls::PackedReduction reduction(context, ReduceOp::sum, {.bytes_per_pack = bytes_per_pack});
-          for (int k = 0; k < 10; ++k) reduction.add(values[context.local_index()]);
-          if (reduction.wait().size() != 10) ++num_wrong;
-        }) == n * kSteps);
+  CHECK(allocations_in_run(
+            strategy,
+            [&](ReplicaContext& context) {
+              ls::PackedReduction reduction(context, ReduceOp::sum, {.bytes_per_pack = bytes_per_pack});
+              for (int k = 0; k < 10; ++k) reduction.add(values[context.local_index()]);
+              if (reduction.wait().size() != 10) ++num_wrong;
+            },
+            n * kSteps) == n * kSteps);
   CHECK(num_wrong == 0);
 }
 
@@ -145,8 +152,8 @@ TEST_CASE("reductions in cross-replica context allocate nothing in steady state"
   CHECK(allocations_of([&] { extended.broadcast_to(values[0], variable); }) == 0);
   const std::vector<std::pair<ls::ReduceValue, ls::Destination>> pairs = {
       {values, variable}, {values, "CPU:0"}, {many, many}, {values, variable}};
-  CHECK(allocations_of([&] { extended.batch_reduce_to(ReduceOp::sum, pairs); }) == kSteps);
-  CHECK(allocations_of([&] { strategy.local_results(values); }) == kSteps);
+  CHECK(allocations_of([&] { extended.batch_reduce_to(ReduceOp::sum, pairs); }, kSteps) == kSteps);
+  CHECK(allocations_of([&] { strategy.local_results(values); }, kSteps) == kSteps);
 }
 
 TEST_CASE("reads and writes of variables allocate nothing in steady state", "[strategy][host]") {

@@ -25,12 +25,12 @@ inline std::unique_ptr<Strategy> host_or_central(int n, bool is_central) {
   return std::make_unique<MirroredStrategy>(host_devices(n));
 }
 
-/// In kSteps calls of `step`.
+/// In kSteps calls of `step`. @param expected  so many are few enough.
 template <class Step>
-std::int64_t allocations_of(const Step& step) {
+std::int64_t allocations_of(const Step& step, std::int64_t expected = 0) {
   for (int i = 0; i < kFirstSteps; ++i) step();
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
-  for (int window = 0; window < kWindows && least > 0; ++window) {
+  for (int window = 0; window < kWindows && least > expected; ++window) {
     const std::int64_t before = num_allocations();
     for (int i = 0; i < kSteps; ++i) step();
     least = std::min(least, num_allocations() - before);
@@ -38,8 +38,9 @@ std::int64_t allocations_of(const Step& step) {
   return least;
 }
 
-/// In kSteps calls of `step` on every replica, within one run.
-inline std::int64_t allocations_in_run(Strategy& strategy, const std::function<void(ReplicaContext&)>& step) {
+/// In kSteps calls of `step` on every replica, within one run. @param expected  so many are few enough.
+inline std::int64_t allocations_in_run(Strategy& strategy, const std::function<void(ReplicaContext&)>& step,
+                                       std::int64_t expected = 0) {
   std::int64_t before = 0, after = 0, least = std::numeric_limits<std::int64_t>::max();
   strategy.run([&](ReplicaContext& context) {
     const auto all_are_here = [&] { context.merge_call([](Strategy&) {}); };
@@ -50,7 +51,7 @@ inline std::int64_t allocations_in_run(Strategy& strategy, const std::function<v
     };
     for (int i = 0; i < kFirstSteps; ++i) step(context);
     std::int64_t seen = std::numeric_limits<std::int64_t>::max();  // the same on every replica
-    for (int window = 0; window < kWindows && seen > 0; ++window) {
+    for (int window = 0; window < kWindows && seen > expected; ++window) {
       count(before);
       for (int i = 0; i < kSteps; ++i) step(context);
       count(after);
