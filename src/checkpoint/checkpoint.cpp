@@ -5,6 +5,7 @@
 #include <lockstep/strategy/strategy.hpp>
 
 #include "checkpoint/safetensors_file.hpp"
+#include "detail/cpu_0.hpp"
 #include "strategy/default_strategy.hpp"
 #include "strategy/variable_state.hpp"
 #include "strategy/variable_write.hpp"
@@ -142,7 +143,7 @@ void Checkpoint::save(const std::filesystem::path& path) const {
     const auto values = detail::read_variables(group.variables, detail::ReadFrom::component_0);
     group.values.assign(values.begin(), values.end());
     for (std::size_t k = 0; k < group.values.size(); ++k)
-      tensors[group.keys[k]] = group.values[k].to(Device(DeviceKind::cpu, 0)).contiguous();
+      tensors[group.keys[k]] = group.values[k].to(detail::cpu_0()).contiguous();
   }
   detail::write_safetensors(path, tensors, kSave);
 }

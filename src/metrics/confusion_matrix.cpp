@@ -1,6 +1,8 @@
 #include <lockstep/error.hpp>
 #include <lockstep/metrics/confusion_matrix.hpp>
 
+#include "detail/cpu_0.hpp"
+
 namespace lockstep::metrics {
 
 namespace {
@@ -36,7 +38,7 @@ void ConfusionMatrix::update(const Tensor& labels, const Tensor& predictions, co
                    "update of the metric '", name(), "': weights ", describe(weights), " do not fit labels ",
                    describe(labels), ". Pass one weight for each row, or one for all.");
 
-  const Device host(DeviceKind::cpu, 0);
+  const Device& host = detail::cpu_0();
   std::vector<std::int64_t> elements = labels.cast(DType::i64).to_vector<std::int64_t>();
   const std::vector<std::int64_t> columns = predictions.cast(DType::i64).to_vector<std::int64_t>();
   for (std::size_t row = 0; row < elements.size(); ++row) {

@@ -1,6 +1,7 @@
 #include <lockstep/metrics/metric.hpp>
 #include <lockstep/ops.hpp>
 
+#include "detail/cpu_0.hpp"
 #include "strategy/variable_state.hpp"
 #include "strategy/variable_write.hpp"
 
@@ -16,7 +17,7 @@ Metric::Metric(std::string name, const std::vector<std::string>& sums, const Sha
 }
 
 void Metric::reset() {
-  const Tensor zero = Tensor::zeros(sums_.front().shape(), DType::f64, Device(DeviceKind::cpu, 0));
+  const Tensor zero = Tensor::zeros(sums_.front().shape(), DType::f64, detail::cpu_0());
   const detail::RecycledVector<Tensor> zeros(sums_.size(), zero);
   detail::write_variables(sums_, detail::Write::assign, zeros);
 }

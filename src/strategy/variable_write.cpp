@@ -8,6 +8,7 @@
 #include <lockstep/error.hpp>
 #include <lockstep/strategy/strategy.hpp>
 
+#include "detail/cpu_0.hpp"
 #include "strategy/shares.hpp"
 #include "strategy/variable_state.hpp"
 
@@ -178,8 +179,7 @@ void add_outside_replicas(ComponentWrites& writes, VariableState& state, Write w
                    "change is undefined. Use assign, or write it in a replica function.");
   const auto value = written.for_component(0);
   const auto* scalar = std::get_if<Scalar>(&value);
-  const Tensor whole =
-      scalar != nullptr ? filled(*scalar, state.dtype, Device(DeviceKind::cpu, 0)) : std::get<Tensor>(value);
+  const Tensor whole = scalar != nullptr ? filled(*scalar, state.dtype, cpu_0()) : std::get<Tensor>(value);
   add_to(writes, state, {ValueAccess::mirrored(shares(whole, state.devices))});
 }
 

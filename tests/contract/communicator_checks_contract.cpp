@@ -5,11 +5,11 @@
 #include <catch2/generators/catch_generators.hpp>
 
 #include <lockstep/error.hpp>
-#include <lockstep/log.hpp>
 #include <lockstep/version.hpp>
 
 #include "support/collective_fixture.hpp"
 #include "support/replica_values.hpp"
+#include "support/scoped_log_sink.hpp"
 
 using namespace lockstep;
 using namespace lockstep::test;
@@ -379,7 +379,7 @@ TEST_CASE("P44 a collective that lacks a replica ends in time and names it", "[c
 TEST_CASE("a communicator without GPUs that is to use nccl says once that it does not", "[collectives]") {
   Fixture f;
   std::vector<std::string> logged;
-  set_log_sink([&](std::string_view message) { logged.emplace_back(message); });
+  const test::ScopedLogSink sink([&](std::string_view message) { logged.emplace_back(message); });
   const CommunicationOptions nccl{.implementation = CommunicationImplementation::nccl};
   f.communicator().all_reduce(ReduceOp::sum, f.group.batches(f.views),
                               {.implementation = CommunicationImplementation::ring});
@@ -388,7 +388,6 @@ TEST_CASE("a communicator without GPUs that is to use nccl says once that it doe
   f.group.run(Drive::thread_per_replica, f.views, [&](std::span<const RankBatch> batch) {
     f.communicator().all_reduce(ReduceOp::sum, batch, nccl);
   });
-  set_log_sink({});
   if (TestBackend::device(0).kind() == DeviceKind::gpu) {
     REQUIRE(logged.empty());
   } else {
@@ -402,12 +401,11 @@ TEST_CASE("a communicator without GPUs that is to use nccl says once that it doe
 TEST_CASE("a strategy without GPUs that is to use nccl says so", "[collectives][strategy]") {
   Replicas strategy(2, {.implementation = CommunicationImplementation::nccl});
   std::atomic<int> num_warnings = 0;
-  set_log_sink([&](std::string_view message) {
+  const test::ScopedLogSink sink([&](std::string_view message) {
     if (message.find("nccl") != message.npos) ++num_warnings;
   });
   for (int step = 0; step < 2; ++step)
     strategy.run([](ReplicaContext& ctx) { ctx.all_reduce(ReduceOp::sum, 1.0f); });
-  set_log_sink({});
   REQUIRE(num_warnings == (TestBackend::device(0).kind() == DeviceKind::gpu ? 0 : 1));
 }
 

@@ -18,6 +18,7 @@
 
 #include "support/matchers.hpp"
 #include "support/replica_values.hpp"
+#include "support/scoped_log_sink.hpp"
 
 /// Replica functions that fail or fail to come. A hang here ends in CTest's time limit.
 namespace lockstep::test {
@@ -317,7 +318,7 @@ TEST_CASE("P44 a time-out is logged, and among the failures, while the late repl
           "[strategy][failure]") {
   Replicas strategy(2, {.timeout = 50ms});
   std::promise<std::string> logged;
-  set_log_sink([&](std::string_view message) { logged.set_value(std::string(message)); });
+  const test::ScopedLogSink sink([&](std::string_view message) { logged.set_value(std::string(message)); });
   std::latch seen(1);
   std::string message;
   std::size_t num_failures = 0;
@@ -332,7 +333,6 @@ TEST_CASE("P44 a time-out is logged, and among the failures, while the late repl
   }),
                          CollectiveTimeout, says("all_reduce(sum), call 0", "50 ms", "missing: replica 1"));
   engine.join();
-  set_log_sink({});
   REQUIRE_THAT(message, ContainsSubstring("run: replica 0's function has ended: all_reduce(sum), call 0"));
   REQUIRE_THAT(message, ContainsSubstring("when the other replicas' functions have returned"));
   REQUIRE(num_failures == 1);
