@@ -159,7 +159,8 @@ cudaError_t cudaSetDevice(int device) {
   return api("cudaSetDevice", no_sticky, [&](Lock&, Call& call) {
     call.info = std::to_string(device);
     if (!valid_device(device)) return cudaErrorInvalidDevice;
-    thread_state().device = device;
+    thread_state().device = thread_state().selected = device;
+    use_context(device, call.name);
     return machine().devices[device]->sticky;
   });
 }
@@ -387,7 +388,11 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function
   return api("cudaGetDriverEntryPointByVersion", no_sticky, [&](Lock&, Call& call) {
     if (!symbol || !function) return cudaErrorInvalidValue;
     call.info = symbol;
-    *function = nullptr;
+    *function = driver_function(symbol);
+    if (*function) {
+      if (status) *status = cudaDriverEntryPointSuccess;
+      return cudaSuccess;
+    }
     if (status) *status = cudaDriverEntryPointSymbolNotFound;
     report(std::string("cudaGetDriverEntryPoint: the driver API is not modelled (") + symbol + ")");
     return cudaErrorSymbolNotFound;

@@ -36,6 +36,7 @@ cudaError_t injected(const char* name) {
 bool enter_api(const char* name, unsigned flags, Lock& lock, cudaError_t& error) {
   Machine& m = machine();
   ThreadState& thread = thread_state();
+  thread.waited = false;
   if (m.devices.empty()) {
     error = cudaErrorNoDevice;
     return false;
@@ -50,6 +51,7 @@ bool enter_api(const char* name, unsigned flags, Lock& lock, cudaError_t& error)
   if (error != cudaSuccess) return false;
   lock = Lock(m.mutex);
   if (!(flags & no_sticky)) {
+    use_context(thread.device, name);
     error = m.devices[thread.device]->sticky;
     if (error != cudaSuccess) return false;
   }
@@ -65,9 +67,9 @@ cudaError_t leave_api(Call& call, unsigned flags, Lock& lock, cudaError_t error)
   if (lock.owns_lock()) lock.unlock();
   if (error != cudaSuccess && !(flags & no_record)) thread.last_error = error;
   if (trace_on() && !call.quiet)
-    log_op(format("thread %llu device %d %s(%s)%s%s", static_cast<unsigned long long>(thread.number),
+    log_op(format("thread %llu device %d %s(%s)%s%s%s", static_cast<unsigned long long>(thread.number),
                   thread.device, call.name, call.info.c_str(), error == cudaSuccess ? "" : " = ",
-                  error == cudaSuccess ? "" : cudaGetErrorName(error)));
+                  error == cudaSuccess ? "" : cudaGetErrorName(error), thread.waited ? ", waits" : ""));
   return error;
 }
 

@@ -327,6 +327,7 @@ cudaError_t wait_until(Lock& lock, const std::function<bool()>& done, const std:
   Machine& m = machine();
   auto since = Time::now();
   std::uint64_t seen = m.progress;
+  thread_state().waited = true;
   bool only_thread = false, counted = false;
   struct Waiter {
     Machine& m;

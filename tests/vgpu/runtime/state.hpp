@@ -113,6 +113,8 @@ struct CaptureSession {
 
 struct Device {
   int index = 0;
+  bool context = false;      // whether its primary context exists
+  int context_retained = 0;  // by cuDevicePrimaryCtxRetain
   cudaError_t sticky = cudaSuccess;
   std::string sticky_message;
   StreamObject* legacy = nullptr;
@@ -126,11 +128,13 @@ struct Device {
 
 struct ThreadState {
   std::uint64_t number = 0;
-  int device = 0;
+  int device = 0;    // the current one
+  int selected = 0;  // by cudaSetDevice
   cudaError_t last_error = cudaSuccess;
   cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
   bool in_host_function = false;
-  int locked = 0;
+  int context = -1;     // the device whose context is current, -1: none yet
+  bool waited = false;  // the current call has waited for a device
   struct Configuration {
     dim3 grid, block;
     std::size_t shared;
@@ -263,6 +267,13 @@ cudaError_t api(const char* name, unsigned flags, Body&& body) {
 }
 
 cudaError_t injected(const char* name);
+
+// context.cpp
+// Makes the device's context the thread's current one, as cudaSetDevice and the first call that needs one do.
+// `why` is for the trace.
+void use_context(int device, const char* why);
+// A function of the driver's API that concerns contexts, or nullptr.
+void* driver_function(const std::string& name);
 cudaError_t error_by_name(const std::string& name, cudaError_t fallback);
 
 }  // namespace vgpu::rt
