@@ -22,6 +22,17 @@ int blocks_per_sm(const KernelHandle& kernel, int threads, std::size_t dynamic) 
   return std::min<int>(blocks, static_cast<int>(shared_per_sm / shared));
 }
 
+// With lazy loading a kernel's first use on a device loads it, which may wait for all that the device has to
+// do.
+cudaError_t load(Lock& lock, KernelHandle& kernel, const char* call) {
+  const int device = thread_state().device;
+  if (!kernel.loaded.insert(device).second || !machine().config.strict.lazy_loading) return cudaSuccess;
+  const cudaError_t error = wait_device(
+      lock, device, format("%s of %s, which loads it on device %d,", call, kernel.pretty.c_str(), device));
+  if (error != cudaSuccess) kernel.loaded.erase(device);
+  return error;
+}
+
 cudaError_t launch(Lock& lock, Call& call, KernelHandle* kernel, dim3 grid, dim3 block, void** arguments,
                    std::size_t shared, cudaStream_t handle, bool cooperative) {
   StreamObject* stream = resolve_stream(handle, thread_state().device);
@@ -38,6 +49,8 @@ cudaError_t launch(Lock& lock, Call& call, KernelHandle* kernel, dim3 grid, dim3
   if (cudaError_t error = make_kernel(work, *kernel, grid, block, arguments, shared, cooperative);
       error != cudaSuccess)
     return error;
+  if (!stream->capture)
+    if (cudaError_t error = load(lock, *kernel, call.name); error != cudaSuccess) return error;
   return submit(lock, *stream, std::move(work));
 }
 
@@ -150,12 +163,13 @@ cudaError_t cudaLaunchKernelExC_ptsz(const cudaLaunchConfig_t* config, const voi
 }
 
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* result, const void* function) {
-  return api("cudaFuncGetAttributes", plain, [&](Lock&, Call& call) {
+  return api("cudaFuncGetAttributes", plain, [&](Lock& lock, Call& call) {
     call.quiet = true;
     KernelHandle* kernel = find_kernel(function);
     if (!result) return cudaErrorInvalidValue;
     if (!kernel) return cudaErrorInvalidDeviceFunction;
     if (cudaError_t error = ready_kernel(*kernel); error != cudaSuccess) return error;
+    if (cudaError_t error = load(lock, *kernel, call.name); error != cudaSuccess) return error;
     std::memset(result, 0, sizeof *result);
     result->sharedSizeBytes = kernel->info->static_shared_bytes;
     result->localSizeBytes = kernel->info->local_bytes;

@@ -18,7 +18,7 @@ cudaError_t free_device(Lock& lock, const char* name, void* pointer) {
     report(format("%s(%p): not a pointer from cudaMalloc", name, pointer));
     return cudaErrorInvalidValue;
   }
-  if (allocation->state == State::freed || allocation->free_queued) {
+  if (allocation->is_freed()) {
     report(format("%s(%p): DOUBLE FREE of allocation #%llu, freed by %s", name, pointer,
                   static_cast<unsigned long long>(allocation->id),
                   allocation->free_queued && allocation->state != State::freed
@@ -27,6 +27,7 @@ cudaError_t free_device(Lock& lock, const char* name, void* pointer) {
     return cudaErrorInvalidValue;
   }
   if (cudaError_t error = wait_device(lock, allocation->device, name); error != cudaSuccess) return error;
+  allocation->out = false;
   if (m.devices[allocation->device]->sticky != cudaSuccess) {
     const cudaError_t error = m.devices[allocation->device]->sticky;
     m.memory.release(*allocation, name);

@@ -10,6 +10,19 @@ namespace {
 using Kind = Allocation::Kind;
 using State = Allocation::State;
 
+// The driver may take memory whose free another stream has yet to reach, and makes the allocation wait for
+// it.
+void wait_for_freed_memory(Pool& pool, const StreamObject& stream, Op& allocation) {
+  std::erase_if(pool.frees, [](const OpPtr& free) { return free->done; });
+  if (!machine().config.strict.pool_dependencies || !pool.reuse[cudaMemPoolReuseAllowInternalDependencies])
+    return;
+  for (const OpPtr& free : pool.frees)
+    if (free->lane != &stream.lane) {
+      allocation.deps.push_back(free);
+      return;
+    }
+}
+
 cudaError_t allocate_from(Lock& lock, Call& call, void** pointer, std::size_t bytes, Pool& pool,
                           StreamObject& stream) {
   Machine& m = machine();
@@ -32,7 +45,10 @@ cudaError_t allocate_from(Lock& lock, Call& call, void** pointer, std::size_t by
   *pointer = reinterpret_cast<void*>(allocation->start);
   call.info =
       format("%zu bytes -> %p, stream %llu", bytes, *pointer, static_cast<unsigned long long>(stream.id));
-  return submit(lock, stream, AllocateWork{allocation});
+  OpPtr op;
+  const cudaError_t error = submit(lock, stream, AllocateWork{allocation}, &op);
+  if (op && !op->done) wait_for_freed_memory(pool, stream, *op);
+  return error;
 }
 
 Pool* find_pool(cudaMemPool_t handle) {
@@ -75,12 +91,22 @@ cudaError_t cudaFreeAsync(void* pointer, cudaStream_t handle) {
     Allocation* allocation = machine().memory.find(to_address(pointer));
     if (!allocation || allocation->start != to_address(pointer) || allocation->kind != Kind::device)
       return cudaErrorInvalidValue;
-    if (allocation->state == State::freed || allocation->free_queued) {
+    if (allocation->is_freed()) {
       report(format("cudaFreeAsync(%p): DOUBLE FREE of allocation #%llu", pointer,
                     static_cast<unsigned long long>(allocation->id)));
       return cudaErrorInvalidValue;
     }
-    const cudaError_t error = submit(lock, *stream, FreeWork{allocation});
+    if (machine().config.strict.graph_memory && stream->capture && !allocation->from_graph) {
+      report(format(
+          "cudaFreeAsync(%p) in a capture: allocation #%llu is no graph's, and a graph can free only what "
+          "a graph has allocated",
+          pointer, static_cast<unsigned long long>(allocation->id)));
+      return cudaErrorInvalidValue;
+    }
+    OpPtr op;
+    const cudaError_t error = submit(lock, *stream, FreeWork{allocation}, &op);
+    if (op && !op->done && allocation->pool) allocation->pool->frees.push_back(op);
+    if (!stream->capture) allocation->out = false;
     if (error == cudaSuccess && allocation->state != State::freed && !stream->capture)
       allocation->free_queued = true;
     return error;

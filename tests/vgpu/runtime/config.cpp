@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <sstream>
 #include <utility>
 
 namespace vgpu::rt {
@@ -44,6 +45,27 @@ T choice(const char* name, const std::vector<std::pair<std::string, T>>& choices
   std::exit(2);
 }
 
+Config::Strict read_strict() {
+  Config::Strict strict;
+  const std::pair<std::string, bool*> rules[] = {{"graph-memory", &strict.graph_memory},
+                                                 {"lazy-loading", &strict.lazy_loading},
+                                                 {"pool-dependencies", &strict.pool_dependencies}};
+  const char* text = variable("VGPU_STRICT");
+  std::stringstream list(text ? text : "");
+  for (std::string word; std::getline(list, word, ',');) {
+    bool known = word == "all";
+    std::string names = "all";
+    for (const auto& [name, rule] : rules) {
+      if (word == "all" || word == name) *rule = known = true;
+      names += ", " + name;
+    }
+    if (known) continue;
+    std::fprintf(stderr, "vgpu: VGPU_STRICT: %s is none of %s\n", word.c_str(), names.c_str());
+    std::exit(2);
+  }
+  return strict;
+}
+
 }  // namespace
 
 Config read_config() {
@@ -74,6 +96,7 @@ Config read_config() {
   c.abort_on_deadlock = flag("VGPU_ABORT_ON_DEADLOCK", false);
   c.leak_check = flag("VGPU_LEAKCHECK", false);
   c.race_check = flag("VGPU_RACECHECK", false);
+  c.strict = read_strict();
   c.lazy_memcpy = flag("VGPU_LAZY_MEMCPY", false);
   if (const char* trace = variable("VGPU_TRACE")) {
     if (!std::strcmp(trace, "1"))

@@ -24,6 +24,12 @@ struct Config {
   bool leak_check = false;
   bool race_check = false;
   bool lazy_memcpy = false;
+  // Rules of hardware that are enforced when asked for, see README.md.
+  struct Strict {
+    bool graph_memory = false;
+    bool lazy_loading = false;
+    bool pool_dependencies = false;
+  } strict;
   FILE* trace = nullptr;
 };
 

@@ -35,8 +35,7 @@ cudaError_t classify(Endpoint& end, const void* pointer, std::size_t span, bool 
     end.kind = Endpoint::Kind::raw;
     return cudaSuccess;
   }
-  if (allocation->state == State::freed || allocation->free_queued ||
-      end.address + span > allocation->start + allocation->bytes) {
+  if (allocation->is_freed() || end.address + span > allocation->start + allocation->bytes) {
     if (allocation->kind == Kind::registered && allocation->state != State::freed) {
       end.kind = Endpoint::Kind::raw;  // only partly registered
       return cudaSuccess;

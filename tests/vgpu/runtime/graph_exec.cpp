@@ -1,5 +1,6 @@
 // Executable graphs.
 #include <algorithm>
+#include <set>
 
 #include "runtime/copies.hpp"
 #include "runtime/graph.hpp"
@@ -86,6 +87,33 @@ cudaError_t set_exec(const char* name, cudaGraphExec_t handle, cudaGraphNode_t n
   });
 }
 
+// What the graph allocates and does not free is the program's until it frees it: only then may it be launched
+// again.
+cudaError_t take_memory(GraphExec& exec) {
+  std::set<const Allocation*> freed;
+  for (const ExecNode& node : exec.nodes)
+    if (auto* free = std::get_if<FreeWork>(&node.work)) {
+      freed.insert(free->allocation);
+      free->allocation->out = false;
+    }
+  for (const ExecNode& node : exec.nodes) {
+    auto* allocate = std::get_if<AllocateWork>(&node.work);
+    if (!allocate || freed.count(allocate->allocation)) continue;
+    Allocation& allocation = *allocate->allocation;
+    if (machine().config.strict.graph_memory && allocation.out &&
+        !(exec.flags & cudaGraphInstantiateFlagAutoFreeOnLaunch)) {
+      report(format(
+          "cudaGraphLaunch: allocation #%llu of %zu bytes, from the graph's last launch, is not freed; free "
+          "it first, or instantiate with cudaGraphInstantiateFlagAutoFreeOnLaunch",
+          static_cast<unsigned long long>(allocation.id), allocation.bytes));
+      return cudaErrorInvalidValue;
+    }
+    allocation.out = true;
+    allocation.free_queued = false;  // of the last launch's
+  }
+  return cudaSuccess;
+}
+
 }  // namespace
 
 void launch_graph(Lock& lock, GraphExec& exec, StreamObject& stream) {
@@ -158,7 +186,9 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t handle) {
     auto found = machine().execs.find(handle);
     if (found == machine().execs.end()) return cudaErrorInvalidValue;
     found->second->destroyed = true;
-    (void)found->second.release();  // its lanes may still hold operations
+    // Its lanes may still hold operations, which have the work.
+    for (ExecNode& node : found->second->nodes) node.work = EmptyWork{};
+    (void)found->second.release();
     machine().execs.erase(found);
     return cudaSuccess;
   });
@@ -194,6 +224,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t handle, cudaStream_t stream_handle) 
     for (ExecNode& node : exec->nodes)
       if (machine().devices[node.device]->sticky != cudaSuccess)
         return machine().devices[node.device]->sticky;
+    if (cudaError_t error = take_memory(*exec); error != cudaSuccess) return error;
     launch_graph(lock, *exec, *stream);
     return cudaSuccess;
   });

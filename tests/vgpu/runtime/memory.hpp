@@ -5,6 +5,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <shared_mutex>
 #include <string>
 #include <vector>
@@ -28,6 +29,7 @@ struct Fault {
   std::string message;
 };
 
+struct Op;
 struct Pool;
 
 struct Allocation {
@@ -42,6 +44,9 @@ struct Allocation {
   bool large = false;    // page-mapped separately
   bool free_queued = false;
   bool from_graph = false;
+  bool out = false;  // a graph that does not free it has been launched, and it is not freed since
+  // By the order of the calls; the state is what the device has done.
+  bool is_freed() const { return free_queued || (state == State::freed && !out); }
   unsigned flags = 0;
   Pool* pool = nullptr;
   std::string origin;  // the call that made it
@@ -58,6 +63,7 @@ struct Pool {
   int reuse[4] = {0, 1, 1, 1};
   std::map<int, cudaMemAccessFlags> access;
   bool destroyed = false;
+  std::vector<std::shared_ptr<Op>> frees;  // queued ones, with VGPU_STRICT=pool-dependencies
 };
 
 class MemoryMap : public Memory {

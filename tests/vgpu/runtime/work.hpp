@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -50,6 +51,7 @@ struct KernelHandle {
   const KernelInfo* info = nullptr;
   int max_dynamic_shared = 48 << 10;
   int carveout = -1;
+  std::set<int> loaded;  // devices that have it
 };
 
 struct VariableHandle {

@@ -169,3 +169,62 @@ TEST_CASE("graphs") {
   OK(cudaFreeHost(pinned));
   (void)cudaGetLastError();
 }
+
+static cudaStream_t make_stream() {
+  cudaStream_t stream = nullptr;
+  OK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  return stream;
+}
+
+static cudaGraphExec_t instantiate(cudaGraph_t graph, unsigned long long flags) {
+  cudaGraphExec_t exec = nullptr;
+  OK(cudaGraphInstantiate(&exec, graph, flags));
+  return exec;
+}
+
+TEST_CASE("graph-memory: a graph frees only what a graph has allocated") {
+  const cudaStream_t first = make_stream();
+  int* data = nullptr;
+  OK(cudaMallocAsync(&data, bytes, first));
+  OK(cudaStreamSynchronize(first));
+  OK(cudaStreamBeginCapture(first, cudaStreamCaptureModeGlobal));
+  EXPECT(cudaFreeAsync(data, first), cudaErrorInvalidValue);
+  cudaGraph_t graph = nullptr;
+  OK(cudaStreamEndCapture(first, &graph));
+  OK(cudaGraphDestroy(graph));
+  OK(cudaFreeAsync(data, first));
+  OK(cudaStreamSynchronize(first));
+  (void)cudaGetLastError();
+  OK(cudaStreamDestroy(first));
+}
+
+TEST_CASE("graph-memory: a graph is launched again when its memory is free") {
+  const cudaStream_t first = make_stream();
+  int* data = nullptr;
+  cudaGraph_t graph = nullptr;
+  OK(cudaStreamBeginCapture(first, cudaStreamCaptureModeGlobal));
+  OK(cudaMallocAsync(&data, bytes, first));
+  fill_async(data, 3, first);
+  OK(cudaStreamEndCapture(first, &graph));
+  const cudaGraphExec_t exec = instantiate(graph, 0);
+  OK(cudaGraphLaunch(exec, first));
+  EXPECT(cudaGraphLaunch(exec, first), cudaErrorInvalidValue);
+  OK(cudaStreamSynchronize(first));
+  CHECK(all(fetch(data, count), 3));
+  OK(cudaFreeAsync(data, first));
+  OK(cudaGraphLaunch(exec, first));
+  OK(cudaFree(data));
+  OK(cudaGraphLaunch(exec, first));
+  OK(cudaFreeAsync(data, first));
+  OK(cudaStreamSynchronize(first));
+  OK(cudaGraphExecDestroy(exec));
+  const cudaGraphExec_t freeing = instantiate(graph, cudaGraphInstantiateFlagAutoFreeOnLaunch);
+  OK(cudaGraphLaunch(freeing, first));
+  OK(cudaGraphLaunch(freeing, first));
+  OK(cudaFreeAsync(data, first));
+  OK(cudaStreamSynchronize(first));
+  OK(cudaGraphExecDestroy(freeing));
+  OK(cudaGraphDestroy(graph));
+  (void)cudaGetLastError();
+  OK(cudaStreamDestroy(first));
+}
