@@ -1,5 +1,7 @@
 #include "nccl/checks.hpp"
 
+#include "nccl/group.hpp"
+
 namespace vgpu::nccl {
 
 ncclResult_t check(const char* name, ncclComm* comm, bool usable) {
@@ -7,6 +9,7 @@ ncclResult_t check(const char* name, ncclComm* comm, bool usable) {
   if (comm->magic != ncclComm::alive)
     return fail(nullptr, ncclInvalidArgument,
                 std::string(name) + ": the communicator was destroyed or is not one");
+  last_rank_device = comm->device;
   if (usable && (!comm->ready || comm->aborted || comm->finalized))
     return fail(comm, ncclInvalidUsage,
                 format("%s: the communicator is %s", name,

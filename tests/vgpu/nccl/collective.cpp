@@ -41,9 +41,8 @@ class CollectiveUnit final : public Unit {
 };
 
 // Puts an operation's part into its rank's next collective.
-class CollectiveWork final : public CustomWork {
+class CollectiveWork final : public RankWork {
  public:
-  ncclComm* comm = nullptr;
   Signature signature;
   Buffers buffers;
 
@@ -291,8 +290,8 @@ void CollectiveUnit::run(RunContext& context) {
   }
 }
 
-std::shared_ptr<CustomWork> collective_work(ncclComm* comm, const Signature& signature,
-                                            const Buffers& buffers) {
+std::shared_ptr<RankWork> collective_work(ncclComm* comm, const Signature& signature,
+                                          const Buffers& buffers) {
   auto work = std::make_shared<CollectiveWork>();
   work->comm = comm;
   work->signature = signature;

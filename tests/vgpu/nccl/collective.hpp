@@ -12,7 +12,6 @@ struct Buffers {
   Scalar scalar;  // for pre-multiplied sums
 };
 
-std::shared_ptr<CustomWork> collective_work(ncclComm* comm, const Signature& signature,
-                                            const Buffers& buffers);
+std::shared_ptr<RankWork> collective_work(ncclComm* comm, const Signature& signature, const Buffers& buffers);
 
 }  // namespace vgpu::nccl

@@ -5,6 +5,7 @@
 namespace vgpu::nccl {
 
 thread_local GroupState group;
+thread_local int last_rank_device = -1;
 
 ncclResult_t wait_all(std::vector<Pending>& pending) {
   ncclResult_t result = ncclSuccess;
@@ -33,7 +34,9 @@ ncclResult_t wait_all(std::vector<Pending>& pending) {
 
 namespace {
 
-ncclResult_t submit_one(ncclComm* comm, cudaStream_t stream, std::shared_ptr<CustomWork> work, bool grouped) {
+ncclResult_t submit_one(ncclComm* comm, cudaStream_t stream, std::shared_ptr<RankWork> work, bool grouped) {
+  StreamInfo info;
+  if (runtime().stream_info(stream, comm->device, info) && info.capturing) work->count_captured();
   direct_call = {.active = true, .grouped = grouped};
   const cudaError_t error = runtime().enqueue(stream, comm->device, std::move(work));
   direct_call = {};
@@ -107,8 +110,18 @@ ncclResult_t begin(const char* name) {
   return static_cast<ncclResult_t>(runtime().inject(name, result_by_name, ncclSystemError));
 }
 
+// Queries and operators do not.
+static bool selects_device(std::string_view name) {
+  return !name.starts_with("ncclRedOp") && name != "ncclCommGetAsyncError" && name != "ncclCommCount" &&
+         name != "ncclCommUserRank" && name != "ncclCommCuDevice";
+}
+
 ncclResult_t finish(const char* name, ncclResult_t result, const std::string& info) {
-  if (result != ncclSuccess && result != ncclInProgress && group.depth > 0) group.error = result;
+  const bool failed = result != ncclSuccess && result != ncclInProgress;
+  if (failed && group.depth > 0) group.error = result;
+  // NCCL makes its ranks' devices current in turn, and leaves the last one so after an error.
+  if (failed && last_rank_device >= 0 && runtime().strict_current_device() && selects_device(name))
+    cudaSetDevice(last_rank_device);
   if (runtime().tracing())
     runtime().trace(format("thread %llu device %d %s(%s)%s%s",
                            static_cast<unsigned long long>(runtime().thread_number()),

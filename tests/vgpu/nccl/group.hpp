@@ -33,6 +33,8 @@ struct GroupState {
   std::vector<Pending> pending;
 };
 extern thread_local GroupState group;
+// Of the communicator that this thread named last.
+extern thread_local int last_rank_device;
 
 ncclResult_t wait_all(std::vector<Pending>& pending);
 // Puts the operations on their streams: those of a group, or a call's own.

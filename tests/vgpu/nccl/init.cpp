@@ -139,6 +139,16 @@ ncclResult_t drain(const char* name, ncclComm* comm) {
   return ncclSuccess;
 }
 
+// Where graphs still have calls of the communicator, NCCL waits for these graphs' end, for ever if this
+// thread is to end them.
+ncclResult_t check_captured(const char* name, ncclComm* comm) {
+  if (!runtime().strict_captured_communicators() || *comm->captured == 0) return ncclSuccess;
+  return fail(
+      comm, ncclSystemError,
+      format("%s of rank %d: graphs that are not destroyed have %d of its calls; NCCL would wait for ever",
+             name, comm->rank, *comm->captured));
+}
+
 void dispose(ncclComm* comm) {
   {
     Guard guard;
@@ -231,6 +241,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
     if (!comm) return ncclSuccess;
     if (ncclResult_t result = check("ncclCommDestroy", comm, false); result != ncclSuccess) return result;
     info = comm->name();
+    if (ncclResult_t result = check_captured("ncclCommDestroy", comm); result != ncclSuccess) return result;
     if (!comm->finalized && !comm->aborted)
       if (ncclResult_t result = drain("ncclCommDestroy", comm); result != ncclSuccess) return result;
     dispose(comm);
@@ -252,6 +263,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
     if (!comm) return ncclSuccess;
     if (ncclResult_t result = check("ncclCommAbort", comm, false); result != ncclSuccess) return result;
     info = comm->name();
+    if (ncclResult_t result = check_captured("ncclCommAbort", comm); result != ncclSuccess) return result;
     abort_operations(comm);
     dispose(comm);
     return ncclSuccess;

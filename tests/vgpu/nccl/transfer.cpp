@@ -71,9 +71,8 @@ class PairUnit final : public Unit {
   }
 };
 
-class TransferWork final : public CustomWork {
+class TransferWork final : public RankWork {
  public:
-  ncclComm* comm = nullptr;
   std::vector<Transfer> transfers;
 
   std::string describe() const override {
@@ -154,7 +153,7 @@ class TransferWork final : public CustomWork {
   }
 };
 
-std::shared_ptr<CustomWork> transfer_work(ncclComm* comm, std::vector<Transfer> transfers) {
+std::shared_ptr<RankWork> transfer_work(ncclComm* comm, std::vector<Transfer> transfers) {
   auto work = std::make_shared<TransferWork>();
   work->comm = comm;
   work->transfers = std::move(transfers);

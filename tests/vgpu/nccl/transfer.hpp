@@ -14,6 +14,6 @@ struct Transfer {
 };
 
 // All of one rank's messages of a group.
-std::shared_ptr<CustomWork> transfer_work(ncclComm* comm, std::vector<Transfer> transfers);
+std::shared_ptr<RankWork> transfer_work(ncclComm* comm, std::vector<Transfer> transfers);
 
 }  // namespace vgpu::nccl

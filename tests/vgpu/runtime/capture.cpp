@@ -25,6 +25,7 @@ void end_session(const std::shared_ptr<CaptureSession>& session) {
     stream->capture.reset();
     stream->capture_tail.clear();
   }
+  session->graph.reset();  // events of the capture keep the session
   machine().captures.erase(session);
 }
 

@@ -49,7 +49,9 @@ Config::Strict read_strict() {
   Config::Strict strict;
   const std::pair<std::string, bool*> rules[] = {{"graph-memory", &strict.graph_memory},
                                                  {"lazy-loading", &strict.lazy_loading},
-                                                 {"pool-dependencies", &strict.pool_dependencies}};
+                                                 {"pool-dependencies", &strict.pool_dependencies},
+                                                 {"current-device", &strict.current_device},
+                                                 {"captured-communicators", &strict.captured_communicators}};
   const char* text = variable("VGPU_STRICT");
   std::stringstream list(text ? text : "");
   for (std::string word; std::getline(list, word, ',');) {

@@ -29,6 +29,8 @@ struct Config {
     bool graph_memory = false;
     bool lazy_loading = false;
     bool pool_dependencies = false;
+    bool current_device = false;
+    bool captured_communicators = false;
   } strict;
   FILE* trace = nullptr;
 };

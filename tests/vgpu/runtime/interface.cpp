@@ -131,6 +131,8 @@ class RuntimeImpl final : public Runtime {
     Lock lock(machine().mutex);
     machine().objects.erase(object);
   }
+  bool strict_current_device() override { return machine().config.strict.current_device; }
+  bool strict_captured_communicators() override { return machine().config.strict.captured_communicators; }
   unsigned deadlock_ms() override { return machine().config.deadlock_ms; }
   void external(int change) override { machine().external += change; }
   void lock() override { machine().mutex.lock(); }

@@ -111,6 +111,9 @@ class Runtime {
   // Objects for the leak report.
   virtual void object_created(const char* kind, const void* object, const std::string& detail) = 0;
   virtual void object_destroyed(const char* kind, const void* object) = 0;
+  // VGPU_STRICT: after an error NCCL leaves another device current; captured calls keep their communicator.
+  virtual bool strict_current_device() = 0;
+  virtual bool strict_captured_communicators() = 0;
   virtual unsigned deadlock_ms() = 0;
   // Counts what depends on other processes: waits then look around often and are patient. With the lock held.
   virtual void external(int change) = 0;

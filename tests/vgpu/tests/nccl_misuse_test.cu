@@ -123,3 +123,48 @@ TEST_CASE("injected failures of NCCL") {  // VGPU_FAIL=ncclAllReduce:2=ncclSyste
   EXPECT(ncclAllReduce(w.a[1], w.b[1], count, ncclFloat, ncclSum, w.comms[1], w.streams[1]), ncclSystemError);
   EXPECT(ncclGroupEnd(), ncclSystemError);
 }
+
+TEST_CASE("current-device: an error of NCCL leaves another device current") {
+  World<> w;
+  OK(cudaSetDevice(1));
+  NCCL(ncclGroupStart());
+  for (int d : {0, 1, 2})
+    NCCL(ncclAllReduce(w.a[d], w.b[d], count, ncclFloat, ncclSum, w.comms[d], w.streams[d]));
+  EXPECT(ncclAllReduce(w.a[3], w.b[3], count, ncclFloat, ncclSum, w.comms[3], w.streams[0]),
+         ncclInvalidUsage);
+  EXPECT(ncclGroupEnd(), ncclInvalidUsage);
+  int device = -1;
+  OK(cudaGetDevice(&device));
+  CHECK(device == 3);
+}
+
+TEST_CASE("captured-communicators: a communicator outlives the graphs that have its calls") {
+  World<> w;
+  w.set([](int, std::size_t) { return 1.0f; });
+  cudaGraphExec_t execs[n];
+  cudaGraph_t graphs[n];
+  cudaEvent_t recorded = nullptr;  // keeps no graph alive
+  for (int d = 0; d < n; ++d) OK((cudaSetDevice(d), cudaStreamSynchronize(w.streams[d])));
+  OK((cudaSetDevice(0), cudaEventCreate(&recorded)));
+  for (int d = 0; d < n; ++d)
+    OK((cudaSetDevice(d), cudaStreamBeginCapture(w.streams[d], cudaStreamCaptureModeThreadLocal)));
+  w.each([&](int d) {
+    return ncclAllReduce(w.a[d], w.b[d], count, ncclFloat, ncclSum, w.comms[d], w.streams[d]);
+  });
+  OK(cudaEventRecord(recorded, w.streams[0]));
+  for (int d = 0; d < n; ++d) {
+    OK((cudaSetDevice(d), cudaStreamEndCapture(w.streams[d], &graphs[d])));
+    OK(cudaGraphInstantiate(&execs[d], graphs[d], 0));
+  }
+  for (int d = 0; d < n; ++d) OK((cudaSetDevice(d), cudaGraphLaunch(execs[d], w.streams[d])));
+  CHECK(w.get(2)[0] == 4);
+  EXPECT(ncclCommDestroy(w.comms[0]), ncclSystemError);
+  EXPECT(ncclCommAbort(w.comms[0]), ncclSystemError);
+  for (int d = 0; d < n; ++d) OK(cudaGraphDestroy(graphs[d]));
+  EXPECT(ncclCommDestroy(w.comms[0]), ncclSystemError);
+  for (int d = 0; d < n; ++d) OK(cudaGraphExecDestroy(execs[d]));
+  NCCL(ncclCommDestroy(w.comms[0]));
+  w.comms[0] = nullptr;
+  OK(cudaEventDestroy(recorded));
+  // The world's end destroys the other communicators.
+}
