@@ -50,6 +50,14 @@ void CudaDevice::close() noexcept {
   const std::lock_guard lock(mutex_);
   const bool only_default_stream = all_streams_.size() - free_streams_.size() <= 1;
   if (!only_default_stream || !memory_->is_idle()) return;
+  try {
+    const DeviceGuard guard(ordinal_, device_);
+    release();
+  } catch (const DeviceError&) {  // what there was is lost with the device
+  }
+}
+
+void CudaDevice::release() noexcept {
   kernels_.close();
   for (cudaEvent_t event : std::exchange(free_events_, {})) LOCKSTEP_CUDA_LOG(cudaEventDestroy(event));
   free_streams_.clear();
@@ -67,8 +75,7 @@ void CudaDevice::deallocate(void* data, std::size_t size_bytes, backend::StreamH
   memory_->deallocate(data, size_bytes, native(stream));
 }
 void* CudaDevice::allocate_pinned(std::size_t size_bytes) {
-  const DeviceGuard guard(ordinal_, device_);
-  return PinnedMemory::instance().allocate(size_bytes, device_);
+  return PinnedMemory::instance().allocate(size_bytes, ordinal_, device_);
 }
 void CudaDevice::deallocate_pinned(void* data, std::size_t size_bytes) noexcept {
   PinnedMemory::instance().deallocate(data, size_bytes);
@@ -101,10 +108,12 @@ void CudaDevice::destroy_stream(backend::StreamHandle stream) noexcept {
 }
 
 void CudaDevice::synchronize(backend::StreamHandle stream) {
+  const DeviceGuard guard(ordinal_, device_);
   LOCKSTEP_CUDA_CHECK(cudaStreamSynchronize(native(stream)), device_, "Waiting for a stream");
 }
 
 bool CudaDevice::is_complete(backend::StreamHandle stream) {
+  const DeviceGuard guard(ordinal_, device_);
   const cudaError_t code = cudaStreamQuery(native(stream));
   if (code == cudaErrorNotReady) {
     cudaGetLastError();
@@ -135,19 +144,23 @@ void CudaDevice::destroy_event(backend::EventHandle event) noexcept {
 }
 
 void CudaDevice::record(backend::EventHandle event, backend::StreamHandle stream) {
+  const DeviceGuard guard(ordinal_, device_);
   LOCKSTEP_CUDA_CHECK(cudaEventRecord(native(event), native(stream)), device_, "Recording an event");
 }
 
 void CudaDevice::wait(backend::StreamHandle stream, backend::EventHandle event) {
+  const DeviceGuard guard(ordinal_, device_);
   LOCKSTEP_CUDA_CHECK(cudaStreamWaitEvent(native(stream), native(event)), device_,
                       "Making a stream wait for an event");
 }
 
 void CudaDevice::synchronize(backend::EventHandle event) {
+  const DeviceGuard guard(ordinal_, device_);
   LOCKSTEP_CUDA_CHECK(cudaEventSynchronize(native(event)), device_, "Waiting for an event");
 }
 
 bool CudaDevice::is_complete(backend::EventHandle event) {
+  const DeviceGuard guard(ordinal_, device_);
   const cudaError_t code = cudaEventQuery(native(event));
   if (code == cudaErrorNotReady) {
     cudaGetLastError();
@@ -159,6 +172,7 @@ bool CudaDevice::is_complete(backend::EventHandle event) {
 
 void CudaDevice::copy(void* destination, const void* source, std::size_t size_bytes,
                       backend::StreamHandle stream) {
+  const DeviceGuard guard(ordinal_, device_);
   LOCKSTEP_CUDA_CHECK(
       cudaMemcpyAsync(destination, source, size_bytes, cudaMemcpyDeviceToDevice, native(stream)), device_,
       "Copying on the device");
@@ -166,6 +180,7 @@ void CudaDevice::copy(void* destination, const void* source, std::size_t size_by
 
 void CudaDevice::copy_from_host(void* destination, const void* source, std::size_t size_bytes,
                                 backend::StreamHandle stream) {
+  const DeviceGuard guard(ordinal_, device_);
   LOCKSTEP_CUDA_CHECK(
       cudaMemcpyAsync(destination, source, size_bytes, cudaMemcpyHostToDevice, native(stream)), device_,
       "Copying from the host");
@@ -173,6 +188,7 @@ void CudaDevice::copy_from_host(void* destination, const void* source, std::size
 
 void CudaDevice::copy_to_host(void* destination, const void* source, std::size_t size_bytes,
                               backend::StreamHandle stream) {
+  const DeviceGuard guard(ordinal_, device_);
   LOCKSTEP_CUDA_CHECK(
       cudaMemcpyAsync(destination, source, size_bytes, cudaMemcpyDeviceToHost, native(stream)), device_,
       "Copying to the host");
@@ -182,6 +198,7 @@ void CudaDevice::copy_from_peer(void* destination, const void* source, backend::
                                 std::size_t size_bytes, backend::StreamHandle stream) {
   auto& from = static_cast<CudaDevice&>(source_device);
   if (from.ordinal_ == ordinal_) return copy(destination, source, size_bytes, stream);
+  const DeviceGuard guard(ordinal_, device_);
   cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
   LOCKSTEP_CUDA_CHECK(cudaStreamIsCapturing(native(stream), &capture), device_,
                       "Copying from another device");

@@ -56,6 +56,7 @@ class CudaDevice final : public backend::DeviceBackend {
 
  private:
   void close() noexcept;
+  void release() noexcept;
 
   const int ordinal_;
   const Device device_;

@@ -10,6 +10,7 @@ namespace lockstep::cuda {
 
 CudaMemory::CudaMemory(int ordinal, const Device& device) : ordinal_(ordinal), device_(device) {
   constexpr const char* kOperation = "Making the device's memory pool";
+  const DeviceGuard guard(ordinal, device);
   cudaMemPoolProps properties{};
   properties.allocType = cudaMemAllocationTypePinned;
   properties.location = {cudaMemLocationTypeDevice, ordinal};
@@ -49,10 +50,12 @@ void* CudaMemory::allocate(std::size_t size_bytes, cudaStream_t stream, const De
   return data;
 }
 
-void CudaMemory::deallocate(void* data, std::size_t size_bytes, cudaStream_t stream) noexcept {
+void CudaMemory::deallocate(void* data, std::size_t size_bytes, cudaStream_t stream) noexcept try {
   if (closed_) return;
   in_use_bytes_ -= static_cast<std::int64_t>(size_bytes);
+  const DeviceGuard guard(ordinal_, device_);
   LOCKSTEP_CUDA_LOG(cudaFreeAsync(data, stream));
+} catch (const DeviceError&) {  // the memory is lost with the device
 }
 
 std::int64_t CudaMemory::attribute(cudaMemPoolAttr attribute) const {
@@ -96,7 +99,7 @@ std::size_t PinnedMemory::rounded(std::size_t size_bytes) {
   return std::bit_ceil(std::max<std::size_t>(size_bytes, 4096));
 }
 
-void* PinnedMemory::allocate(std::size_t size_bytes, const Device& device) {
+void* PinnedMemory::allocate(std::size_t size_bytes, int ordinal, const Device& device) {
   const std::size_t size = rounded(size_bytes);
   {
     const std::lock_guard lock(mutex_);
@@ -106,6 +109,8 @@ void* PinnedMemory::allocate(std::size_t size_bytes, const Device& device) {
       return block;
     }
   }
+  const DeviceGuard guard(ordinal, device);
+  ordinal_ = ordinal;
   void* data = nullptr;
   cudaError_t code = cudaHostAlloc(&data, size, cudaHostAllocPortable);
   if (code == cudaErrorMemoryAllocation) {
@@ -129,12 +134,15 @@ void PinnedMemory::deallocate(void* data, std::size_t size_bytes) noexcept {
   free_[rounded(size_bytes)].push_back(data);
 }
 
-void PinnedMemory::trim() noexcept {
+void PinnedMemory::trim() noexcept try {
   const std::lock_guard lock(mutex_);
+  if (free_.empty()) return;
+  const DeviceGuard guard(ordinal_, {});
   for (auto& [size, blocks] : free_) {
     for (void* const block : blocks) LOCKSTEP_CUDA_LOG(cudaFreeHost(block));
   }
   free_.clear();
+} catch (const DeviceError&) {  // the driver has gone, and the memory with it
 }
 
 }  // namespace lockstep::cuda

@@ -53,8 +53,9 @@ class PinnedMemory {
  public:
   static PinnedMemory& instance();
 
+  /// @param ordinal  of the GPU whose context the driver locks the pages in.
   /// @throws OutOfMemory
-  void* allocate(std::size_t size_bytes, const Device& device);
+  void* allocate(std::size_t size_bytes, int ordinal, const Device& device);
   void deallocate(void* data, std::size_t size_bytes) noexcept;
   /// Gives back what nobody uses.
   void trim() noexcept;
@@ -62,7 +63,8 @@ class PinnedMemory {
  private:
   static std::size_t rounded(std::size_t size_bytes);
 
-  std::mutex mutex_;  // guards free_
+  std::atomic<int> ordinal_{0};  // of a GPU in use: without one there is nothing to give back
+  std::mutex mutex_;             // guards free_
   std::map<std::size_t, std::vector<void*>> free_;
 };
 

@@ -7,8 +7,9 @@ namespace lockstep::cuda {
 /// "This GPU is the calling thread's current one", for a scope. Every call into the CUDA backend that depends
 /// on it has one, so that no call changes what the caller set.
 ///
-/// Since CUDA 12 cudaSetDevice makes a context. Where the caller has none yet, on a GPU that it perhaps never
-/// uses, the guard leaves it so.
+/// The guard makes the GPU's primary context current and then the caller's again, which may be none. It does
+/// not select a device: cudaSetDevice, to go back to the caller's, would make a context there, on a GPU that
+/// the caller perhaps never uses.
 class [[nodiscard]] DeviceGuard {
  public:
   /// @param ordinal  the CUDA runtime's number of the GPU. @throws DeviceError
@@ -18,8 +19,8 @@ class [[nodiscard]] DeviceGuard {
   DeviceGuard& operator=(const DeviceGuard&) = delete;
 
  private:
-  int previous_ = -1;  // -1: it was current already
-  bool had_context_ = true;
+  void* previous_ = nullptr;  // the caller's context
+  bool changed_ = false;
 };
 
 }  // namespace lockstep::cuda

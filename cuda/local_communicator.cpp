@@ -61,7 +61,7 @@ void LocalCommunicator::run(std::string_view operation, std::span<const backend:
       Rank& lead = ranks_.front();
       const auto others = std::span(ranks_).subspan(1);
       for (const Rank& rank : others)
-        require_same_capture(operation, *lead.call, lead.device->device(), *rank.call, rank.device->device());
+        require_same_capture(operation, *lead.call, *lead.device, *rank.call, *rank.device);
       for (const Rank& rank : others) lead.device->wait(lead.call->stream, rank.ready);
       work(lead.device->kernels().place_on(lead.call->stream));
       if (ranks_.size() > 1) lead.device->record(done_, lead.call->stream);

@@ -208,7 +208,7 @@ void NcclCommunicator::require_alive(std::string_view operation, std::span<const
   const backend::RankCall& first = calls.front();
   for (const backend::RankCall& call : calls) {
     const Rank& rank = rank_of(call);
-    require_same_capture(operation, first, rank_of(first).device->device(), call, rank.device->device());
+    require_same_capture(operation, first, *rank_of(first).device, call, *rank.device);
     require_not_aborted(operation, call);
     ncclResult_t state = ncclSuccess;
     LOCKSTEP_NCCL_CHECK(ncclCommGetAsyncError(rank.communicator, &state), rank.communicator,

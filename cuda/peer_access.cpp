@@ -90,6 +90,7 @@ PeerAccess& PeerAccess::instance() {
 }
 
 bool PeerAccess::prepare(const Side& a, const Side& b) noexcept try {
+  const DeviceGuard guard(a.ordinal, a.device);
   const std::lock_guard lock(mutex_);
   const auto key = std::minmax(a.ordinal, b.ordinal);
   if (const auto found = direct_.find(key); found != direct_.end()) return found->second;

@@ -193,6 +193,7 @@ void CudaKernels::copy(const TensorView& out, const TensorView& in, backend::Str
   if (out.dtype == in.dtype) {
     if (loops.is_contiguous()) {
       if (out.data == in.data) return;
+      const DeviceGuard guard(place.ordinal, place.device);
       LOCKSTEP_CUDA_CHECK(cudaMemcpyAsync(out.data, in.data, static_cast<std::size_t>(out.nbytes()),
                                           cudaMemcpyDeviceToDevice, place.stream),
                           device_, "copy");

@@ -166,6 +166,7 @@ const void* apart(const Place& place, const TensorView& operand, const TensorVie
   if (operand.size() != 1 || out.size() == 1 || data < begin || data >= begin + out.nbytes()) return data;
   const std::size_t size = size_of(operand.dtype);
   copy = Temporary(place, static_cast<std::int64_t>(size));
+  const DeviceGuard guard(place.ordinal, place.device);
   LOCKSTEP_CUDA_CHECK(cudaMemcpyAsync(copy.data(), data, size, cudaMemcpyDeviceToDevice, place.stream),
                       place.device, "Moving an operand out of its result");
   return copy.data();

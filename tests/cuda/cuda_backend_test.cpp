@@ -25,14 +25,16 @@ DeviceManager fresh_manager() {
   return DeviceManager(std::move(backends));
 }
 
-std::size_t free_bytes(int ordinal) {
-  int before = 0;
-  REQUIRE(cudaGetDevice(&before) == cudaSuccess);
-  REQUIRE(cudaSetDevice(ordinal) == cudaSuccess);
-  std::size_t free = 0, total = 0;
-  REQUIRE(cudaMemGetInfo(&free, &total) == cudaSuccess);
-  REQUIRE(cudaSetDevice(before) == cudaSuccess);
-  return free;
+/// Whether the process has a context on a GPU. Asks the driver, which makes none.
+bool has_context(int ordinal) {
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult found{};
+  REQUIRE(cudaGetDriverEntryPointByVersion("cuDevicePrimaryCtxGetState", &function, 12000, cudaEnableDefault,
+                                           &found) == cudaSuccess);
+  unsigned flags = 0;
+  int active = -1;
+  REQUIRE(reinterpret_cast<int (*)(int, unsigned*, int*)>(function)(ordinal, &flags, &active) == 0);
+  return active != 0;
 }
 
 }  // namespace
@@ -91,14 +93,55 @@ TEST_CASE("P36 roots and destinations are replica indices, whatever the GPUs are
   REQUIRE(reduced[0].to_vector<float>() == std::vector<float>(3, 10));
 }
 
-TEST_CASE("P38 a strategy on GPU 1 allocates nothing on GPU 0", "[cuda]") {
+TEST_CASE("P38 a strategy on GPU 1 makes no context on GPU 0", "[cuda]") {
   DeviceManager manager = fresh_manager();
+  if (has_context(0)) SKIP("an earlier test has used GPU 0");
   const Device second = TestBackend::device(1);
-  const std::size_t before = free_bytes(0);
-  OneDeviceStrategy strategy(second);
-  const auto value = strategy.run([] { return Tensor::ones({1 << 20}) * 2.0f; });
-  REQUIRE(strategy.local_results(value)[0].device() == second);
-  REQUIRE(free_bytes(0) == before);
+  {
+    OneDeviceStrategy strategy(second);
+    const auto value = strategy.run([] { return Tensor::ones({1 << 20}) * 2.0f; });
+    REQUIRE(strategy.local_results(value)[0].device() == second);
+    REQUIRE(strategy.local_results(value)[0].to_vector<float>()[7] == 2);
+    const auto scope = strategy.scope();
+    Variable variable(Tensor::zeros({4}));
+    variable.assign_add(1.0f);
+  }
+  Tensor a = Tensor::arange(24.0f, DType::f32, second).reshape({4, 6});
+  const Tensor sums = reduce_axes(ReduceOp::sum, matmul(a, a, true, false), 0, DType::f32);
+  REQUIRE(sums.clone().cast(DType::f64).to_vector<double>()[0] > 0);
+  const Stream stream(second);
+  const Event event(second);
+  event.record(stream);
+  stream.wait(event);
+  event.synchronize();
+  stream.synchronize();
+  REQUIRE((stream.is_complete() && event.is_complete()));
+  { const PinnedBuffer pinned(1000, second); }
+  memory_stats(second);
+  trim_memory(second);
+  REQUIRE(has_context(1));
+  REQUIRE(!has_context(0));
+  int current = -1;
+  REQUIRE(cudaGetDevice(&current) == cudaSuccess);
+  REQUIRE(current == 0);
+}
+
+TEST_CASE("the borrowed default stream is its own GPU's, whatever GPU is current", "[cuda]") {
+  const Device second = TestBackend::device(1);
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess || count < 2) SKIP("needs two GPUs, there are " << count);
+  REQUIRE(cudaSetDevice(0) == cudaSuccess);
+  const StreamRef borrowed = Stream::borrow(nullptr, second);
+  const StreamScope scope(borrowed);
+  Tensor values = Tensor::full({1 << 12}, 3.0f, DType::f32, second);
+  const Event event(second);
+  event.record(borrowed);
+  values = values * 2.0f;
+  const Tensor copy = values.clone();
+  borrowed.wait(event);
+  borrowed.synchronize();
+  REQUIRE((borrowed.is_complete() && event.is_complete()));
+  REQUIRE(copy.to_vector<float>() == std::vector<float>(1 << 12, 6.0f));
 }
 
 }  // namespace lockstep::test

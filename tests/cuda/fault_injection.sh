@@ -9,8 +9,8 @@ trap 'rm -f "$trace"' EXIT
 
 "$vgpu_run" -n 2 --trace "$trace" -- "$program" | grep -qx untouched || { echo "the program fails by itself"; exit 1; }
 # Queries, and what releases, cannot fail in a way that the library could report.
-names=$(grep -oE '\b(cuda|nccl|cublas)[A-Z][A-Za-z0-9_]*' "$trace" | sort -u | grep -E "$pattern" |
-        grep -vE '^cuda(GetLastError|PeekAtLastError|GetErrorString|GetErrorName|GetDevice|GetDriverEntryPoint.*)$|^nccl(GetErrorString|GetLastError)$')
+names=$(grep -oE '\b(cu|cuda|nccl|cublas)[A-Z][A-Za-z0-9_]*' "$trace" | sort -u | grep -E "$pattern" |
+        grep -vE '^cuda(GetLastError|PeekAtLastError|GetErrorString|GetErrorName|GetDevice)$|^nccl(GetErrorString|GetLastError)$')
 # What fails to release leaves behind what it was to release.
 releases='^(cudaFree|cudaFreeAsync|cudaFreeHost|cudaMemPoolDestroy|cudaStreamDestroy|cudaEventDestroy|cublasDestroy|ncclCommDestroy|ncclRedOpDestroy)(_v2)?$'
 runs=0 failures=0
