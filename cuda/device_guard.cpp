@@ -69,4 +69,15 @@ DeviceGuard::~DeviceGuard() {
   LOCKSTEP_CUDA_LOG(static_cast<cudaError_t>(driver.set_context(previous_)));
 }
 
+CallerDevice::CallerDevice() noexcept {
+  if (cudaGetDevice(&ordinal_) != cudaSuccess) cudaGetLastError();
+}
+
+CallerDevice::~CallerDevice() {
+  int now = -1;
+  if (ordinal_ < 0 || (cudaGetDevice(&now) == cudaSuccess && now == ordinal_)) return;
+  // Once more before the caller is left on another device than before.
+  if (cudaSetDevice(ordinal_) != cudaSuccess) LOCKSTEP_CUDA_LOG(cudaSetDevice(ordinal_));
+}
+
 }  // namespace lockstep::cuda

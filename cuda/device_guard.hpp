@@ -23,4 +23,17 @@ class [[nodiscard]] DeviceGuard {
   bool changed_ = false;
 };
 
+/// For calls of libraries that select devices themselves, NCCL's: the caller's is the current one again after
+/// the scope, also after an error.
+class [[nodiscard]] CallerDevice {
+ public:
+  CallerDevice() noexcept;
+  ~CallerDevice();
+  CallerDevice(const CallerDevice&) = delete;
+  CallerDevice& operator=(const CallerDevice&) = delete;
+
+ private:
+  int ordinal_ = -1;
+};
+
 }  // namespace lockstep::cuda

@@ -12,6 +12,7 @@
 #include "capture.hpp"
 #include "cuda_error.hpp"
 #include "detail/start_thread.hpp"
+#include "device_guard.hpp"
 #include "kernels/combine.hpp"
 #include "native.hpp"
 #include "nccl_error.hpp"
@@ -175,6 +176,7 @@ void NcclCommunicator::wait_for_abandoned() {
 
 NcclCommunicator::~NcclCommunicator() {
   if (aborted_ && owns_) return;
+  const CallerDevice caller;
   for (Rank& rank : ranks_) {
     for (ncclRedOp_t op : rank.scaled_sums) {
       if (op != ncclNumOps) ncclRedOpDestroy(op, rank.communicator);
@@ -191,6 +193,7 @@ void NcclCommunicator::abort() noexcept {
   published_.fail();
   order_.abandon();
   if (!owns_) return;
+  const CallerDevice caller;
   for (const Rank& rank : ranks_) {
     // A thread that waits inside NCCL, for a rank that will not come, is released by the abort.
     const std::unique_lock lock(*rank.enqueuing, std::chrono::seconds(1));
@@ -233,6 +236,7 @@ void NcclCommunicator::group(std::string_view operation, const char* native_call
     const std::span<const backend::RankCall> ranks;
   } const enqueuing(*this, calls);
   require_not_aborted(operation, calls.front());
+  const CallerDevice caller;
   NcclGroup group(rank_of(calls.front()).device->device(), operation);
   for (const backend::RankCall& call : calls) {
     for (std::size_t s = 0; s < call.segments.size(); ++s) {

@@ -16,7 +16,7 @@ releases='^(cudaFree|cudaFreeAsync|cudaFreeHost|cudaMemPoolDestroy|cudaStreamDes
 runs=0 failures=0
 for name in $names; do
   for ((n = 1; ; ++n)); do
-    output=$(timeout 60 "$vgpu_run" -n 2 --deadlock-ms 20000 --leakcheck --fail "$name:$n" -- "$program" 2>&1)
+    output=$(timeout 60 "$vgpu_run" -n 2 --deadlock-ms 20000 --leakcheck --strict current-device --fail "$name:$n" -- "$program" 2>&1)
     status=$?
     runs=$((runs + 1))
     [[ $name =~ $releases && $status -eq 86 ]] && status=0
