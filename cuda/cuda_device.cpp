@@ -1,5 +1,6 @@
 #include "cuda_device.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "cuda_error.hpp"
@@ -20,6 +21,18 @@ struct Registry {
     return registry;
   }
 };
+
+/// Whether a stream is as a new one: not in a capture, nothing to do.
+bool is_idle(cudaStream_t stream) {
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;  // the question disturbs nobody's capture
+  if (cudaThreadExchangeStreamCaptureMode(&mode) != cudaSuccess) return false;
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  const bool idle = cudaStreamIsCapturing(stream, &capture) == cudaSuccess &&
+                    capture == cudaStreamCaptureStatusNone && cudaStreamQuery(stream) == cudaSuccess;
+  cudaThreadExchangeStreamCaptureMode(&mode);
+  if (!idle) cudaGetLastError();
+  return idle;
+}
 
 }  // namespace
 
@@ -59,7 +72,6 @@ void CudaDevice::close() noexcept {
 
 void CudaDevice::release() noexcept {
   kernels_.close();
-  for (cudaEvent_t event : std::exchange(free_events_, {})) LOCKSTEP_CUDA_LOG(cudaEventDestroy(event));
   free_streams_.clear();
   for (cudaStream_t stream : std::exchange(all_streams_, {})) {
     LOCKSTEP_CUDA_LOG(cudaStreamSynchronize(stream));  // memory is still being freed
@@ -86,15 +98,16 @@ void CudaDevice::trim_memory() {
 }
 
 backend::StreamHandle CudaDevice::create_stream() {
+  const DeviceGuard guard(ordinal_, device_);
   {
     const std::lock_guard lock(mutex_);
-    if (!free_streams_.empty()) {
-      const cudaStream_t stream = free_streams_.back();
-      free_streams_.pop_back();
+    const auto idle = std::ranges::find_if(free_streams_, is_idle);
+    if (idle != free_streams_.end()) {
+      const cudaStream_t stream = *idle;
+      free_streams_.erase(idle);
       return handle_of(stream);
     }
   }
-  const DeviceGuard guard(ordinal_, device_);
   cudaStream_t stream = nullptr;
   LOCKSTEP_CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), device_, "Making a stream");
   const std::lock_guard lock(mutex_);
@@ -124,23 +137,16 @@ bool CudaDevice::is_complete(backend::StreamHandle stream) {
 }
 
 backend::EventHandle CudaDevice::create_event() {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!free_events_.empty()) {
-      const cudaEvent_t event = free_events_.back();
-      free_events_.pop_back();
-      return handle_of(event);
-    }
-  }
   const DeviceGuard guard(ordinal_, device_);
   cudaEvent_t event = nullptr;
   LOCKSTEP_CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), device_, "Making an event");
   return handle_of(event);
 }
 
-void CudaDevice::destroy_event(backend::EventHandle event) noexcept {
-  const std::lock_guard lock(mutex_);
-  free_events_.push_back(native(event));
+void CudaDevice::destroy_event(backend::EventHandle event) noexcept try {
+  const DeviceGuard guard(ordinal_, device_);
+  LOCKSTEP_CUDA_LOG(cudaEventDestroy(native(event)));
+} catch (const DeviceError&) {  // it is lost with the device
 }
 
 void CudaDevice::record(backend::EventHandle event, backend::StreamHandle stream) {

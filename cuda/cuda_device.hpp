@@ -63,12 +63,11 @@ class CudaDevice final : public backend::DeviceBackend {
   const std::shared_ptr<CudaMemory> memory_;  // also the other virtual devices' of the GPU
   CudaKernels kernels_;
 
-  // Streams and events are kept for the next one who asks: making one takes long, and memory may be freed on
-  // a stream after its owner is gone.
+  // Streams are kept for the next one who asks: making one takes long, and memory may be freed on a stream
+  // after its owner is gone. Events are not: one that was recorded never is as new again.
   std::mutex mutex_;  // guards what follows
   std::vector<cudaStream_t> all_streams_;
   std::vector<cudaStream_t> free_streams_;
-  std::vector<cudaEvent_t> free_events_;
 };
 
 }  // namespace lockstep::cuda

@@ -43,6 +43,20 @@ TEST_CASE("an event that was never recorded is complete and orders nothing", "[s
   CHECK(stream.is_complete());
 }
 
+TEST_CASE("a new stream and a new event know nothing of former owners' work", "[stream]") {
+  const Device device = TestBackend::device();
+  std::vector<Tensor> busy;
+  for (int i = 0; i < 20; ++i) {
+    const Stream stream(device);
+    const Event event(device);
+    REQUIRE(stream.is_complete());
+    REQUIRE(event.is_complete());
+    const StreamScope scope(stream);
+    busy.push_back(Tensor::ones(Shape(100000), DType::f32, device));
+    event.record(stream);
+  }
+}
+
 TEST_CASE("P39 work after an event on another stream sees the work before it", "[stream]") {
   const Device device = TestBackend::device();
   const Stream producer(device);

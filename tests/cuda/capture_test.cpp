@@ -45,6 +45,19 @@ using Values = std::vector<float>;
 
 }  // namespace
 
+TEST_CASE("an event that was used in a capture leaves the next one as new", "[cuda]") {
+  const Device device = TestBackend::device();
+  const Stream stream(device), other(device);
+  Capture capture({stream});
+  { Event(device).record(stream); }
+  const Event next(device);
+  REQUIRE(next.is_complete());
+  other.wait(next);
+  capture.end();
+  REQUIRE(next.is_complete());
+  other.wait(next);
+}
+
 TEST_CASE("P42 collectives are captured into a graph, which repeats them", "[cuda]") {
   const int n = TestBackend::num_devices();
   CommunicatorGroup group(n);
