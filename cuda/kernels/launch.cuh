@@ -27,8 +27,13 @@ template <class... Parameters, class... Arguments>
 void launch(const Place& place, const char* operation, dim3 blocks, dim3 threads,
             void (*kernel)(Parameters...), Arguments&&... arguments) {
   const DeviceGuard guard(place.ordinal, place.device);
-  kernel<<<blocks, threads, 0, place.stream>>>(std::forward<Arguments>(arguments)...);
-  LOCKSTEP_CUDA_CHECK(cudaGetLastError(), place.device, operation);
+  cudaLaunchConfig_t config{};
+  config.gridDim = blocks;
+  config.blockDim = threads;
+  config.stream = place.stream;
+  // Its own status: cudaGetLastError would also tell what a call of the program has left behind.
+  LOCKSTEP_CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...),
+                      place.device, operation);
 }
 
 /// This thread's number in the grid, and the number of threads in it.

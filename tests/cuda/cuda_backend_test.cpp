@@ -126,6 +126,15 @@ TEST_CASE("P38 a strategy on GPU 1 makes no context on GPU 0", "[cuda]") {
   REQUIRE(current == 0);
 }
 
+TEST_CASE("an error that the program has left behind is not taken for a kernel's", "[cuda]") {
+  const Device device = TestBackend::device();
+  const Tensor ones = Tensor::ones({100}, DType::f32, device);
+  void* data = nullptr;
+  REQUIRE(cudaHostAlloc(&data, 1, ~0u) == cudaErrorInvalidValue);
+  REQUIRE((ones + ones).to_vector<float>()[99] == 2);
+  cudaGetLastError();
+}
+
 TEST_CASE("the borrowed default stream is its own GPU's, whatever GPU is current", "[cuda]") {
   const Device second = TestBackend::device(1);
   int count = 0;
