@@ -18,6 +18,10 @@ bool is_fatal(cudaError_t code) noexcept {
     case cudaErrorAssert:
     case cudaErrorECCUncorrectable:
     case cudaErrorNvlinkUncorrectable:
+    case cudaErrorContained:
+    case cudaErrorTensorMemoryLeak:
+    case cudaErrorMpsClientTerminated:
+    case cudaErrorExternalDevice:
     case cudaErrorContextIsDestroyed:
     case cudaErrorDeviceUninitialized: return true;
     default: return false;

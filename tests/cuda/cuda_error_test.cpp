@@ -1,6 +1,7 @@
 #include "cuda_error.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 
 #include "support/matchers.hpp"
 
@@ -33,8 +34,10 @@ TEST_CASE("P44 a failed CUDA call says what was attempted, where, the call, the 
 }
 
 TEST_CASE("an error that loses the device's context is fatal", "[cuda]") {
+  const auto code = GENERATE(cudaErrorIllegalAddress, cudaErrorContained, cudaErrorTensorMemoryLeak,
+                             cudaErrorMpsClientTerminated, cudaErrorExternalDevice);
   try {
-    LOCKSTEP_CUDA_CHECK(fails_with(cudaErrorIllegalAddress), kDevice, "Waiting for a stream");
+    LOCKSTEP_CUDA_CHECK(fails_with(code), kDevice, "Waiting for a stream");
     FAIL("no exception");
   } catch (const DeviceError& error) {
     CHECK(error.is_fatal());
