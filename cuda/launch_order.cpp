@@ -14,12 +14,19 @@ std::binary_semaphore& turn() {
 }  // namespace
 
 LaunchOrder::Turn::Turn(LaunchOrder& order, int num_ranks) : order_(order), num_ranks_(num_ranks) {
-  const std::lock_guard lock(order_.mutex_);
-  if (order_.num_entered_ == 0) {
-    turn().acquire();
-    order_.has_turn_ = true;
-  }
+  std::unique_lock lock(order_.mutex_);
+  const bool is_first = order_.num_entered_ == 0;
   order_.num_entered_ += num_ranks_;
+  if (is_first) {
+    lock.unlock();  // abandon() does not wait for other communicators
+    turn().acquire();
+    lock.lock();
+    order_.has_turn_ = true;
+    if (order_.is_abandoned_) order_.release();  // whose last rank will not come
+    order_.may_enqueue_.notify_all();
+  } else {
+    order_.may_enqueue_.wait(lock, [&] { return order_.has_turn_ || order_.is_abandoned_; });
+  }
 }
 
 LaunchOrder::Turn::~Turn() {
@@ -32,7 +39,9 @@ LaunchOrder::Turn::~Turn() {
 
 void LaunchOrder::abandon() noexcept {
   const std::lock_guard lock(mutex_);
+  is_abandoned_ = true;
   release();
+  may_enqueue_.notify_all();
 }
 
 void LaunchOrder::release() noexcept {

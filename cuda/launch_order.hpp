@@ -1,5 +1,6 @@
 #pragma once
 
+#include <condition_variable>
 #include <mutex>
 
 namespace lockstep::cuda {
@@ -27,7 +28,8 @@ class LaunchOrder {
     const int num_ranks_;
   };
 
-  /// The communicator has failed: ranks that have not come will not.
+  /// The communicator has failed: ranks that have not come will not, and those that do keep nobody waiting.
+  /// Does not wait.
   void abandon() noexcept;
 
  private:
@@ -38,6 +40,8 @@ class LaunchOrder {
   int num_entered_ = 0;
   int num_left_ = 0;
   bool has_turn_ = false;
+  bool is_abandoned_ = false;
+  std::condition_variable may_enqueue_;  // one of these two has become true
 };
 
 }  // namespace lockstep::cuda
