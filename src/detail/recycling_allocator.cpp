@@ -84,12 +84,6 @@ void share(std::size_t size_class, std::size_t count) {
   free_blocks(rest, size_class);
 }
 
-void fetch(std::size_t size_class, std::size_t count) {
-  Blocks& all = shared_blocks[size_class];
-  const std::lock_guard lock(recycled_memory_mutex);
-  for (; count > 0 && all.size > 0; --count) own_blocks[size_class].push(all.pop());
-}
-
 struct ThreadEnd {
   ~ThreadEnd() {
     for (std::size_t size_class = 0; size_class < kNumClasses; ++size_class)
@@ -98,6 +92,13 @@ struct ThreadEnd {
   }
 };
 thread_local ThreadEnd thread_end;
+
+void fetch(std::size_t size_class, std::size_t count) {
+  static_cast<void>(&thread_end);  // made on its first use
+  Blocks& all = shared_blocks[size_class];
+  const std::lock_guard lock(recycled_memory_mutex);
+  for (; count > 0 && all.size > 0; --count) own_blocks[size_class].push(all.pop());
+}
 
 /// How many blocks go to and fro together.
 std::size_t batch(std::size_t size_class) {

@@ -71,6 +71,16 @@ TEST_CASE("blocks of one size do not overlap", "[detail][host]") {
   }
 }
 
+TEST_CASE("a thread that only takes memory keeps none when it ends", "[detail][host]") {
+  constexpr std::size_t kSize = 3000, kNum = 64;
+  allocations_of(kNum, kSize);
+  void* block = nullptr;
+  std::thread([&] { allocations_of(kNum, kSize); }).join();  // what this thread had is everybody's now
+  std::thread([&] { block = take_recycled(kSize); }).join();
+  give_recycled(block, kSize);
+  CHECK(allocations_of(kNum, kSize) == 0);
+}
+
 TEST_CASE("no more than so much memory is kept", "[detail][host]") {
   constexpr std::size_t kSize = std::size_t{64} << 10;
   allocations_of(200, kSize);
