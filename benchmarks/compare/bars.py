@@ -89,13 +89,20 @@ def times_faster(samples, source, operation, case, *, ranks=None, least=0, most=
 
 
 def against_sum(samples, case):
-    """Sum's time over each other operator's in the same repetition, in both placements."""
+    """Each other operator's speed over sum's in the same repetition, in both placements.
+
+    From 128 KiB up, where the memory's speed counts and may change between two operators' measurements, a speed is the
+    ratio to the floor that was measured in alternation.
+    """
     places = []
     for operator in OPERATORS:
         for key in samples.find(source=LOCKSTEP, case=f"{case} {operator}", what="time"):
-            sums = samples.values[key._replace(case=case)]
+            if key.size >= 128 * KIB:
+                key = key._replace(what="floor_ratio")
+            sums, others = samples.values[key._replace(case=case)], samples.values[key]
             places.append((where(key, operator) + (", in place" if key.in_place else ""),
-                           [total / other for total, other in zip(sums, samples.values[key])]))
+                           [other / total if key.what == "floor_ratio" else total / other
+                            for total, other in zip(sums, others)]))
     return places
 
 

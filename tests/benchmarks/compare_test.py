@@ -149,6 +149,17 @@ class BarsTest(unittest.TestCase):
         self.assertEqual(len(bar.places), 8)
         self.assertEqual(bar.row()[1:], ["at least 0.95 of sum's speed", "0.80", "min, 8 B, 2 replicas", "miss"])
 
+    def test_operators_of_large_tensors_are_compared_by_their_floors(self):
+        for drift in (1, 2, 4):  # the memory becomes slower from one operator to the next
+            ratio = {"sum": 0.9, "prod": 0.9, "max": 0.81, "min": 0.9, "avg": 0.9}
+            for slower, (operator, floor_ratio) in enumerate(ratio.items(), start=1):
+                report = json.loads(own_report([(1 << 20, half(2.0 * slower * drift, floor_ratio),
+                                                 half(2.0 * slower * drift, floor_ratio))]))
+                report["results"][0]["redop"] = operator
+                add_lockstep(self.samples, "operators", json.dumps(report))
+        self.assertEqual(self.bar("all_reduce f32 of avg").row()[1:],
+                         ["at least 0.95 of sum's speed", "0.90", "max, 1 MiB, 2 replicas", "miss"])
+
     def test_times_must_be_under_their_bar(self):
         for p50 in (59.0, 60.0, 61.0):
             self.samples.add(Key(LOCKSTEP, "step", 2, 0, False, "p50"), p50)
