@@ -116,14 +116,17 @@ void combine_into(T* const* destinations, const T* const* sources, std::size_t n
       return over_k<K>(d, sum);
     };
     const auto write = [d](auto value, T* to) { hn::StoreU(value, d, to); };
-    for (; i + 2 * lanes <= n; i += 2 * lanes) {
-      const auto a = mean(i), b = mean(i + lanes);
-      if (!hn::AllTrue(d, hn::And(hn::IsFinite(a), hn::IsFinite(b)))) {
-        one_by_one(i, i + 2 * lanes);
+    for (; i + 4 * lanes <= n; i += 4 * lanes) {
+      const auto a = mean(i), b = mean(i + lanes), c = mean(i + 2 * lanes), e = mean(i + 3 * lanes);
+      // Finite where all four are, unless they are so large that their sum is not.
+      if (!hn::AllTrue(d, hn::IsFinite(hn::Add(hn::Add(a, b), hn::Add(c, e))))) {
+        one_by_one(i, i + 4 * lanes);
         continue;
       }
       store(i, a, write);
       store(i + lanes, b, write);
+      store(i + 2 * lanes, c, write);
+      store(i + 3 * lanes, e, write);
     }
   }
   if constexpr (kMean) return one_by_one(i, n);

@@ -60,7 +60,8 @@ struct Min {
   }
   template <class A>
   static A apply(A a, A b) {
-    return (b < a) | (b != b) ? b : a;
+    const A smaller = b < a ? b : a;  // one instruction
+    return b != b ? b : smaller;
   }
 };
 struct Max {
@@ -70,7 +71,8 @@ struct Max {
   }
   template <class A>
   static A apply(A a, A b) {
-    return (b > a) | (b != b) ? b : a;
+    const A larger = b > a ? b : a;
+    return b != b ? b : larger;
   }
 };
 
