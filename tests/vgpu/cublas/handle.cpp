@@ -132,6 +132,8 @@ cublasStatus_t cublasCreate_v2(cublasHandle_t* handle) {
   if (int status = runtime().inject("cublasCreate", status_by_name, CUBLAS_STATUS_ALLOC_FAILED))
     return static_cast<cublasStatus_t>(status);
   if (runtime().sticky(runtime().current_device()) != cudaSuccess) return CUBLAS_STATUS_NOT_INITIALIZED;
+  if (runtime().wait_to_map(runtime().current_device(), "cublasCreate") != cudaSuccess)
+    return CUBLAS_STATUS_ALLOC_FAILED;
   *handle = new cublasContext;
   (*handle)->device = runtime().current_device();
   runtime().object_created("cuBLAS handle", *handle, format("of device %d", (*handle)->device));
@@ -139,6 +141,8 @@ cublasStatus_t cublasCreate_v2(cublasHandle_t* handle) {
 }
 cublasStatus_t cublasDestroy_v2(cublasHandle_t handle) {
   if (!handle || handle->magic != cublasContext::alive) return CUBLAS_STATUS_NOT_INITIALIZED;
+  if (runtime().wait_to_map(handle->device, "cublasDestroy") != cudaSuccess)
+    return CUBLAS_STATUS_EXECUTION_FAILED;
   handle->magic = 0;  // kept, so that stale handles are told
   runtime().object_destroyed("cuBLAS handle", handle);
   return CUBLAS_STATUS_SUCCESS;

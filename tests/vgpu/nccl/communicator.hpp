@@ -98,8 +98,6 @@ struct ncclComm {
   std::vector<std::shared_ptr<vgpu::rt::Op>> pending;
   std::vector<vgpu::nccl::RedOp> redops;
   std::uint64_t splits = 0;
-  // Captured calls that some graph still has: NCCL waits for their end before it destroys or aborts.
-  std::shared_ptr<int> captured = std::make_shared<int>(0);
   std::string name() const;
 };
 
@@ -140,16 +138,10 @@ void announce(ncclComm* comm);
 // Reports the failure, and keeps its text for ncclGetLastError.
 ncclResult_t fail(ncclComm* comm, ncclResult_t result, const std::string& text);
 
-// What a rank's stream is given. Counts itself among the rank's captured calls as long as some graph has it.
+// What a rank's stream is given.
 class RankWork : public CustomWork {
  public:
   ncclComm* comm = nullptr;
-  void count_captured() {
-    captured_ = {comm->captured.get(), [keep = comm->captured](int* count) { --*count; }}, ++*captured_;
-  }
-
- private:
-  std::shared_ptr<int> captured_;
 };
 
 // How an NCCL call puts work on a stream; a graph's launch does not.

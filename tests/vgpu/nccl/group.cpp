@@ -35,8 +35,6 @@ ncclResult_t wait_all(std::vector<Pending>& pending) {
 namespace {
 
 ncclResult_t submit_one(ncclComm* comm, cudaStream_t stream, std::shared_ptr<RankWork> work, bool grouped) {
-  StreamInfo info;
-  if (runtime().stream_info(stream, comm->device, info) && info.capturing) work->count_captured();
   direct_call = {.active = true, .grouped = grouped};
   const cudaError_t error = runtime().enqueue(stream, comm->device, std::move(work));
   direct_call = {};

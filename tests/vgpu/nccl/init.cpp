@@ -142,11 +142,15 @@ ncclResult_t drain(const char* name, ncclComm* comm) {
 // Where graphs still have calls of the communicator, NCCL waits for these graphs' end, for ever if this
 // thread is to end them.
 ncclResult_t check_captured(const char* name, ncclComm* comm) {
-  if (!runtime().strict_captured_communicators() || *comm->captured == 0) return ncclSuccess;
+  const std::string graphs = runtime().graphs_with([comm](const CustomWork& work) {
+    const auto* mine = dynamic_cast<const RankWork*>(&work);
+    return mine && mine->comm == comm;
+  });
+  if (graphs.empty()) return ncclSuccess;
   return fail(
       comm, ncclSystemError,
-      format("%s of rank %d: graphs that are not destroyed have %d of its calls; NCCL would wait for ever",
-             name, comm->rank, *comm->captured));
+      format("%s of %s: its calls are in %s; NCCL would wait until that is destroyed, so destroy it first",
+             name, comm->name().c_str(), graphs.c_str()));
 }
 
 void dispose(ncclComm* comm) {
@@ -230,6 +234,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   return api("ncclCommFinalize", [&](std::string&) -> ncclResult_t {
     if (ncclResult_t result = check("ncclCommFinalize", comm, false); result != ncclSuccess) return result;
     if (comm->finalized) return fail(comm, ncclInvalidArgument, "ncclCommFinalize: called twice");
+    if (ncclResult_t result = check_captured("ncclCommFinalize", comm); result != ncclSuccess) return result;
     if (ncclResult_t result = drain("ncclCommFinalize", comm); result != ncclSuccess) return result;
     comm->finalized = true;
     return ncclSuccess;

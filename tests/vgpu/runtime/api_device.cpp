@@ -258,8 +258,10 @@ cudaError_t cudaDeviceSynchronize() {
     if (cudaError_t error = wait_device(lock, device, call.name); error != cudaSuccess) return error;
     for (const void* handle : m.pools) {
       Pool* pool = const_cast<Pool*>(static_cast<const Pool*>(handle));
-      if (pool->device == device && pool->used + pool->cached > pool->release_threshold)
+      if (pool->device == device && pool->used + pool->cached > pool->release_threshold) {
         pool->cached = pool->release_threshold > pool->used ? pool->release_threshold - pool->used : 0;
+        pool->unmap();
+      }
     }
     return m.devices[device]->sticky;
   });
@@ -278,7 +280,7 @@ cudaError_t cudaDeviceReset() {
     std::erase_if(m.streams, [&](auto& entry) { return entry.second->device == device; });
     std::erase_if(d.streams, [&](StreamObject* stream) { return !stream->legacy && !stream->per_thread; });
     std::erase_if(m.events, [&](auto& entry) { return entry.second->device == device; });
-    d.default_pool->used = d.default_pool->cached = 0;
+    d.default_pool->used = d.default_pool->cached = d.default_pool->mapped = 0;
     d.current_pool = d.default_pool;
     d.sticky = cudaSuccess;
     d.sticky_message.clear();
@@ -349,7 +351,7 @@ cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr which, int f
 }
 
 cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
-  return api("cudaDeviceEnablePeerAccess", plain, [&](Lock&, Call& call) {
+  return api("cudaDeviceEnablePeerAccess", plain, [&](Lock& lock, Call& call) {
     call.info = std::to_string(peer);
     Machine& m = machine();
     const int device = thread_state().device;
@@ -357,6 +359,8 @@ cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
     if (!valid_device(peer) || peer == device) return cudaErrorInvalidDevice;
     if (!m.config.peer_access()) return cudaErrorPeerAccessUnsupported;
     if (m.memory.peer[device][peer]) return cudaErrorPeerAccessAlreadyEnabled;
+    for (int mapping : {device, peer})
+      if (cudaError_t error = wait_to_map(lock, mapping, call.name); error != cudaSuccess) return error;
     m.memory.peer[device][peer] = true;
     ++m.memory.epoch;
     return cudaSuccess;

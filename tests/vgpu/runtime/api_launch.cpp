@@ -27,7 +27,7 @@ int blocks_per_sm(const KernelHandle& kernel, int threads, std::size_t dynamic) 
 cudaError_t load(Lock& lock, KernelHandle& kernel, const char* call) {
   const int device = thread_state().device;
   if (!kernel.loaded.insert(device).second || !machine().config.strict.lazy_loading) return cudaSuccess;
-  const cudaError_t error = wait_device(
+  const cudaError_t error = stall(
       lock, device, format("%s of %s, which loads it on device %d,", call, kernel.pretty.c_str(), device));
   if (error != cudaSuccess) kernel.loaded.erase(device);
   return error;

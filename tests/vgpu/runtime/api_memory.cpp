@@ -46,6 +46,7 @@ cudaError_t allocate(Lock& lock, Call& call, void** pointer, std::size_t bytes) 
   *pointer = nullptr;
   if (bytes == 0) return cudaSuccess;
   const int device = thread_state().device;
+  if (cudaError_t error = wait_to_map(lock, device, call.name); error != cudaSuccess) return error;
   Allocation* allocation = m.memory.allocate_device(device, bytes, Kind::device, State::live, call.name);
   if (!allocation) {
     // Frees that are queued may still give memory back.
@@ -64,13 +65,14 @@ cudaError_t allocate(Lock& lock, Call& call, void** pointer, std::size_t bytes) 
   return cudaSuccess;
 }
 
-cudaError_t host_allocate(Call& call, void** pointer, std::size_t bytes, unsigned flags) {
+cudaError_t host_allocate(Lock& lock, Call& call, void** pointer, std::size_t bytes, unsigned flags) {
   Machine& m = machine();
   if (!pointer) return cudaErrorInvalidValue;
   *pointer = nullptr;
   if (flags & ~(cudaHostAllocPortable | cudaHostAllocMapped | cudaHostAllocWriteCombined))
     return cudaErrorInvalidValue;
   if (bytes == 0) return cudaSuccess;
+  if (cudaError_t error = wait_to_map(lock, -1, call.name); error != cudaSuccess) return error;
   Allocation* allocation = m.memory.allocate_host(bytes, Kind::pinned, thread_state().device, call.name);
   if (!allocation) return cudaErrorMemoryAllocation;
   allocation->flags = flags;
@@ -118,9 +120,10 @@ cudaError_t cudaFree(void* pointer) {
 }
 
 cudaError_t cudaMallocManaged(void** pointer, size_t bytes, unsigned flags) {
-  return api("cudaMallocManaged", unsafe, [&](Lock&, Call& call) {
+  return api("cudaMallocManaged", unsafe, [&](Lock& lock, Call& call) {
     if (!pointer || bytes == 0 || (flags != cudaMemAttachGlobal && flags != cudaMemAttachHost))
       return cudaErrorInvalidValue;
+    if (cudaError_t error = wait_to_map(lock, -1, call.name); error != cudaSuccess) return error;
     Allocation* allocation =
         machine().memory.allocate_host(bytes, Kind::managed, thread_state().device, call.name);
     if (!allocation) return cudaErrorMemoryAllocation;
@@ -132,16 +135,16 @@ cudaError_t cudaMallocManaged(void** pointer, size_t bytes, unsigned flags) {
 
 cudaError_t cudaMallocHost(void** pointer, size_t bytes) {
   return api("cudaMallocHost", unsafe,
-             [&](Lock&, Call& call) { return host_allocate(call, pointer, bytes, 0); });
+             [&](Lock& lock, Call& call) { return host_allocate(lock, call, pointer, bytes, 0); });
 }
 
 cudaError_t cudaHostAlloc(void** pointer, size_t bytes, unsigned flags) {
   return api("cudaHostAlloc", unsafe,
-             [&](Lock&, Call& call) { return host_allocate(call, pointer, bytes, flags); });
+             [&](Lock& lock, Call& call) { return host_allocate(lock, call, pointer, bytes, flags); });
 }
 
 cudaError_t cudaFreeHost(void* pointer) {
-  return api("cudaFreeHost", unsafe, [&](Lock&, Call& call) {
+  return api("cudaFreeHost", unsafe, [&](Lock& lock, Call& call) {
     call.info = format("%p", pointer);
     if (!pointer) return cudaSuccess;
     Allocation* allocation = machine().memory.find(to_address(pointer));
@@ -154,13 +157,14 @@ cudaError_t cudaFreeHost(void* pointer) {
                     static_cast<unsigned long long>(allocation->id)));
       return cudaErrorInvalidValue;
     }
+    if (cudaError_t error = wait_to_map(lock, -1, call.name); error != cudaSuccess) return error;
     machine().memory.release(*allocation, "cudaFreeHost");
     return cudaSuccess;
   });
 }
 
 cudaError_t cudaHostRegister(void* pointer, size_t bytes, unsigned flags) {
-  return api("cudaHostRegister", unsafe, [&](Lock&, Call& call) {
+  return api("cudaHostRegister", unsafe, [&](Lock& lock, Call& call) {
     call.info = format("%p %zu bytes", pointer, bytes);
     if (!pointer || bytes == 0 ||
         (flags & ~(cudaHostRegisterPortable | cudaHostRegisterMapped | cudaHostRegisterIoMemory |
@@ -168,17 +172,19 @@ cudaError_t cudaHostRegister(void* pointer, size_t bytes, unsigned flags) {
       return cudaErrorInvalidValue;
     if (machine().memory.overlapping(to_address(pointer), to_address(pointer) + bytes))
       return cudaErrorHostMemoryAlreadyRegistered;
+    if (cudaError_t error = wait_to_map(lock, -1, call.name); error != cudaSuccess) return error;
     machine().memory.register_host(pointer, bytes, thread_state().device)->flags = flags;
     return cudaSuccess;
   });
 }
 
 cudaError_t cudaHostUnregister(void* pointer) {
-  return api("cudaHostUnregister", unsafe, [&](Lock&, Call& call) {
+  return api("cudaHostUnregister", unsafe, [&](Lock& lock, Call& call) {
     call.info = format("%p", pointer);
     Allocation* allocation = machine().memory.find(to_address(pointer));
     if (!allocation || allocation->kind != Kind::registered || allocation->start != to_address(pointer))
       return cudaErrorHostMemoryNotRegistered;
+    if (cudaError_t error = wait_to_map(lock, -1, call.name); error != cudaSuccess) return error;
     machine().memory.release(*allocation, "cudaHostUnregister");
     return cudaSuccess;
   });

@@ -30,6 +30,12 @@ cudaError_t allocate_from(Lock& lock, Call& call, void** pointer, std::size_t by
   *pointer = nullptr;
   if (bytes == 0) return cudaErrorInvalidValue;
   if (pool.max_size && pool.used + bytes > pool.max_size) return cudaErrorMemoryAllocation;
+  if (!stream.capture && pool.used + bytes > pool.mapped) {
+    if (cudaError_t error = wait_to_map(lock, pool.device, std::string(call.name) + ", whose pool grows,");
+        error != cudaSuccess)
+      return error;
+    if (pool.used + bytes > pool.mapped) pool.map(pool.used + bytes);
+  }
   Allocation* allocation =
       m.memory.allocate_device(pool.device, bytes, Kind::device, State::pending, call.name);
   // Memory whose free is queued can be had by running the queue.
@@ -49,6 +55,15 @@ cudaError_t allocate_from(Lock& lock, Call& call, void** pointer, std::size_t by
   const cudaError_t error = submit(lock, stream, AllocateWork{allocation}, &op);
   if (op && !op->done) wait_for_freed_memory(pool, stream, *op);
   return error;
+}
+
+// What the pool has cached beyond `keep` bytes of its own.
+cudaError_t give_back(Lock& lock, const Call& call, Pool& pool, std::size_t keep) {
+  if (pool.cached == 0 || pool.used + pool.cached <= keep) return cudaSuccess;
+  if (cudaError_t error = wait_to_map(lock, pool.device, call.name); error != cudaSuccess) return error;
+  pool.cached = keep > pool.used ? keep - pool.used : 0;
+  pool.unmap();
+  return cudaSuccess;
 }
 
 Pool* find_pool(cudaMemPool_t handle) {
@@ -129,9 +144,10 @@ cudaError_t cudaMemPoolCreate(cudaMemPool_t* handle, const cudaMemPoolProps* pro
 }
 
 cudaError_t cudaMemPoolDestroy(cudaMemPool_t handle) {
-  return api("cudaMemPoolDestroy", unsafe, [&](Lock&, Call&) {
+  return api("cudaMemPoolDestroy", unsafe, [&](Lock& lock, Call& call) {
     Pool* pool = find_pool(handle);
     if (!pool || pool->is_default) return cudaErrorInvalidValue;
+    if (cudaError_t error = give_back(lock, call, *pool, 0); error != cudaSuccess) return error;
     machine().pools.erase(pool);
     pool->destroyed = true;  // stays for allocations still out
     Device& device = *machine().devices[pool->device];
@@ -141,11 +157,9 @@ cudaError_t cudaMemPoolDestroy(cudaMemPool_t handle) {
 }
 
 cudaError_t cudaMemPoolTrimTo(cudaMemPool_t handle, size_t keep) {
-  return api("cudaMemPoolTrimTo", plain, [&](Lock&, Call&) {
+  return api("cudaMemPoolTrimTo", plain, [&](Lock& lock, Call& call) {
     Pool* pool = find_pool(handle);
-    if (!pool) return cudaErrorInvalidValue;
-    if (pool->used + pool->cached > keep) pool->cached = keep > pool->used ? keep - pool->used : 0;
-    return cudaSuccess;
+    return pool ? give_back(lock, call, *pool, keep) : cudaErrorInvalidValue;
   });
 }
 

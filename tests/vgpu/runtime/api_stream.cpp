@@ -38,6 +38,18 @@ std::shared_ptr<EventObject> find_event(cudaEvent_t handle) {
   return found == machine().events.end() ? nullptr : found->second;
 }
 
+// A handle is an address that nothing else has; the runtime gives a destroyed object's to the next one.
+void* new_handle(std::vector<void*>& destroyed) {
+  if (destroyed.empty()) return new char;
+  void* const handle = destroyed.back();
+  destroyed.pop_back();
+  return handle;
+}
+
+void destroy_handle(std::vector<void*>& destroyed, void* handle) {
+  if (machine().config.strict.handle_reuse) destroyed.push_back(handle);
+}
+
 cudaError_t create_stream(Call& call, cudaStream_t* handle, unsigned flags, int priority) {
   Machine& m = machine();
   if (!handle || (flags & ~cudaStreamNonBlocking)) return cudaErrorInvalidValue;
@@ -48,9 +60,9 @@ cudaError_t create_stream(Call& call, cudaStream_t* handle, unsigned flags, int 
   stream->priority = std::clamp(priority, -5, 0);
   initialise_lane(stream->lane, stream->device,
                   format("stream %llu", static_cast<unsigned long long>(stream->id)));
-  m.streams[stream] = stream;
+  *handle = static_cast<cudaStream_t>(new_handle(m.free_streams));
+  m.streams[*handle] = stream;
   m.devices[stream->device]->streams.insert(stream);
-  *handle = reinterpret_cast<cudaStream_t>(stream);
   call.info = "-> " + stream->name();
   return cudaSuccess;
 }
@@ -203,6 +215,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle) {
     }
     // Work that is queued still runs, later.
     m.streams.erase(found);
+    destroy_handle(m.free_streams, handle);
     stream->destroyed = true;
     stream->lane.label += " (destroyed)";
     if (stream->lane.queue.empty() && !stream->lane.last) m.devices[stream->device]->streams.erase(stream);
@@ -372,8 +385,8 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* handle, unsigned flags) {
     event->id = m.next_id++;
     event->device = thread_state().device;
     event->flags = flags;
-    m.events[event.get()] = event;
-    *handle = reinterpret_cast<cudaEvent_t>(event.get());
+    *handle = static_cast<cudaEvent_t>(new_handle(m.free_events));
+    m.events[*handle] = event;
     call.info = format("-> event %llu", static_cast<unsigned long long>(event->id));
     return cudaSuccess;
   });
@@ -392,6 +405,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t handle) {
     call.info = format("event %llu", static_cast<unsigned long long>(event->id));
     event->destroyed = true;
     machine().events.erase(handle);
+    destroy_handle(machine().free_events, handle);
     return machine().devices[event->device]->sticky;
   });
 }

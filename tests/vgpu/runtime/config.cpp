@@ -47,11 +47,10 @@ T choice(const char* name, const std::vector<std::pair<std::string, T>>& choices
 
 Config::Strict read_strict() {
   Config::Strict strict;
-  const std::pair<std::string, bool*> rules[] = {{"graph-memory", &strict.graph_memory},
-                                                 {"lazy-loading", &strict.lazy_loading},
-                                                 {"pool-dependencies", &strict.pool_dependencies},
-                                                 {"current-device", &strict.current_device},
-                                                 {"captured-communicators", &strict.captured_communicators}};
+  const std::pair<std::string, bool*> rules[] = {
+      {"graph-memory", &strict.graph_memory},           {"lazy-loading", &strict.lazy_loading},
+      {"pool-dependencies", &strict.pool_dependencies}, {"allocation-waits", &strict.allocation_waits},
+      {"handle-reuse", &strict.handle_reuse},           {"current-device", &strict.current_device}};
   const char* text = variable("VGPU_STRICT");
   std::stringstream list(text ? text : "");
   for (std::string word; std::getline(list, word, ',');) {

@@ -29,8 +29,9 @@ struct Config {
     bool graph_memory = false;
     bool lazy_loading = false;
     bool pool_dependencies = false;
+    bool allocation_waits = false;
+    bool handle_reuse = false;
     bool current_device = false;
-    bool captured_communicators = false;
   } strict;
   FILE* trace = nullptr;
 };

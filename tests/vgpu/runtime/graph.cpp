@@ -48,6 +48,39 @@ cudaError_t topological(const GraphData& graph, std::vector<Node*>& order) {
   return order.size() == graph.nodes.size() ? cudaSuccess : cudaErrorInvalidValue;
 }
 
+namespace {
+
+template <class Nodes>
+bool has_work(const Nodes& nodes, const std::function<bool(const CustomWork&)>& is_held) {
+  return std::any_of(nodes.begin(), nodes.end(), [&](const auto& entry) {
+    const Work* work;
+    if constexpr (std::is_same_v<typename Nodes::value_type, ExecNode>)
+      work = &entry.work;
+    else
+      work = &entry->work;
+    if (const auto* child = std::get_if<ChildWork>(work)) return has_work(child->graph->nodes, is_held);
+    const auto* custom = std::get_if<std::shared_ptr<CustomWork>>(work);
+    return custom && is_held(**custom);
+  });
+}
+
+}  // namespace
+
+std::string graphs_with(const std::function<bool(const CustomWork&)>& is_held) {
+  std::set<std::string> names;
+  auto number = [](std::uint64_t id) { return std::to_string(id); };
+  for (const auto& [handle, graph] : machine().graphs)
+    if (has_work(graph->nodes, is_held)) names.insert("graph " + number(graph->id));
+  for (const auto& [handle, exec] : machine().execs)
+    if (has_work(exec->nodes, is_held))
+      names.insert("executable graph " + number(exec->id) + " (of graph " + number(exec->graph_id) + ")");
+  for (const auto& session : machine().captures)
+    if (has_work(session->graph->nodes, is_held)) names.insert("the capture of " + session->origin->name());
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
 std::shared_ptr<GraphData> new_graph() {
   auto graph = std::make_shared<GraphData>();
   graph->id = machine().next_graph_id++;

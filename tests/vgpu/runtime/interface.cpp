@@ -132,7 +132,14 @@ class RuntimeImpl final : public Runtime {
     machine().objects.erase(object);
   }
   bool strict_current_device() override { return machine().config.strict.current_device; }
-  bool strict_captured_communicators() override { return machine().config.strict.captured_communicators; }
+  cudaError_t wait_to_map(int device, const std::string& what) override {
+    Lock lock(machine().mutex);
+    return rt::wait_to_map(lock, device, what);
+  }
+  std::string graphs_with(const std::function<bool(const CustomWork&)>& is_held) override {
+    Lock lock(machine().mutex);
+    return rt::graphs_with(is_held);
+  }
   unsigned deadlock_ms() override { return machine().config.deadlock_ms; }
   void external(int change) override { machine().external += change; }
   void lock() override { machine().mutex.lock(); }

@@ -59,6 +59,12 @@ struct Pool {
   bool is_default = false;
   std::uint64_t release_threshold = 0;
   std::uint64_t used = 0, used_high = 0, cached = 0, reserved_high = 0;
+  std::uint64_t mapped = 0;  // in large pieces: what allocations can have without a wait
+  static constexpr std::uint64_t piece = 32u << 20;
+  void map(std::uint64_t bytes) { mapped = (bytes + piece - 1) / piece * piece; }
+  void unmap() {
+    if (used + cached < mapped) map(used + cached);
+  }
   std::size_t max_size = 0;
   int reuse[4] = {0, 1, 1, 1};
   std::map<int, cudaMemAccessFlags> access;

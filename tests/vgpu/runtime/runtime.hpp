@@ -111,9 +111,13 @@ class Runtime {
   // Objects for the leak report.
   virtual void object_created(const char* kind, const void* object, const std::string& detail) = 0;
   virtual void object_destroyed(const char* kind, const void* object) = 0;
-  // VGPU_STRICT: after an error NCCL leaves another device current; captured calls keep their communicator.
+  // VGPU_STRICT: after an error NCCL leaves another device current.
   virtual bool strict_current_device() = 0;
-  virtual bool strict_captured_communicators() = 0;
+  // VGPU_STRICT: memory is mapped or unmapped when the device has done its work; before a call that does so.
+  virtual cudaError_t wait_to_map(int device, const std::string& what) = 0;
+  // Names the graphs, executable graphs and captures that have work of which `is_held` says so; empty: none
+  // has.
+  virtual std::string graphs_with(const std::function<bool(const CustomWork&)>& is_held) = 0;
   virtual unsigned deadlock_ms() = 0;
   // Counts what depends on other processes: waits then look around often and are patient. With the lock held.
   virtual void external(int change) = 0;

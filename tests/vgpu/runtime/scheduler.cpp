@@ -375,16 +375,41 @@ cudaError_t wait_for(Lock& lock, const OpPtr& op, const std::string& what) {
   return error;
 }
 
-cudaError_t wait_device(Lock& lock, int device, const std::string& what) {
+namespace {
+
+std::vector<OpPtr> last_operations(int device) {
   std::vector<OpPtr> tails;
   for (StreamObject* stream : machine().devices[device]->streams)
     if (stream->lane.last) tails.push_back(stream->lane.last);
-  const cudaError_t error = wait_until(
-      lock, [&] { return std::all_of(tails.begin(), tails.end(), [](const OpPtr& op) { return op->done; }); },
+  return tails;
+}
+
+cudaError_t wait_for_all(Lock& lock, const std::vector<OpPtr>& ops, const std::string& what) {
+  return wait_until(
+      lock, [&] { return std::all_of(ops.begin(), ops.end(), [](const OpPtr& op) { return op->done; }); },
       what);
+}
+
+}  // namespace
+
+cudaError_t wait_device(Lock& lock, int device, const std::string& what) {
+  const std::vector<OpPtr> tails = last_operations(device);
+  const cudaError_t error = wait_for_all(lock, tails, what);
   if (error == cudaSuccess)
     for (const OpPtr& op : tails) host_saw(op);
   return error;
+}
+
+cudaError_t stall(Lock& lock, int device, const std::string& what) {
+  return wait_for_all(lock, last_operations(device), what);
+}
+
+cudaError_t wait_to_map(Lock& lock, int device, const std::string& what) {
+  if (!machine().config.strict.allocation_waits) return cudaSuccess;
+  for (const auto& each : machine().devices)
+    if (device < 0 ? each->context : each->index == device)
+      if (cudaError_t error = stall(lock, each->index, what); error != cudaSuccess) return error;
+  return cudaSuccess;
 }
 
 void poke(Lock& lock) {

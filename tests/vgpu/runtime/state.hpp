@@ -154,6 +154,7 @@ struct Machine {
   std::unordered_map<const void*, std::shared_ptr<EventObject>> events;  // live handles
   std::unordered_map<const void*, std::shared_ptr<GraphData>> graphs;
   std::unordered_map<const void*, std::unique_ptr<GraphExec>> execs;
+  std::vector<void*> free_streams, free_events;  // handles of destroyed ones, with VGPU_STRICT=handle-reuse
   std::unordered_set<const void*> pools;
   std::set<std::shared_ptr<CaptureSession>> captures;  // ongoing
   std::map<std::uint64_t, Lane*> lanes;                // with work, by lane id
@@ -198,6 +199,11 @@ Step step(Lock& lock);
 cudaError_t wait_until(Lock& lock, const std::function<bool()>& done, const std::string& what);
 cudaError_t wait_for(Lock& lock, const OpPtr& op, const std::string& what);
 cudaError_t wait_device(Lock& lock, int device, const std::string& what);
+// The same where a program must not count on the wait: it orders nothing for the race detector.
+cudaError_t stall(Lock& lock, int device, const std::string& what);
+// With VGPU_STRICT=allocation-waits: what maps or unmaps memory waits for the work of its device or, for
+// memory of the host (device -1), of all devices that have a context.
+cudaError_t wait_to_map(Lock& lock, int device, const std::string& what);
 void poke(Lock& lock);
 void drain_if_eager(Lock& lock);
 bool stalled_query(Lock& lock, const std::string& what);
@@ -223,6 +229,9 @@ cudaGraphNodeType node_type(const Work& work);
 void invalidate(CaptureSession& session, cudaError_t error, const std::string& why);
 cudaError_t check_unsafe(const char* api);
 void launch_graph(Lock& lock, GraphExec& exec, StreamObject& stream);
+// Names the graphs, executable graphs and captures that have work of which `is_held` says so; empty: none
+// has.
+std::string graphs_with(const std::function<bool(const CustomWork&)>& is_held);
 
 // module.cpp
 cudaError_t load_module(ModuleEntry& entry);

@@ -4,7 +4,7 @@
 #include <cublas_v2.h>
 #include <cuda_fp16.h>
 
-#include "check.hpp"
+#include "gate.hpp"
 
 #define BLAS(call) EXPECT(call, CUBLAS_STATUS_SUCCESS)
 
@@ -142,4 +142,21 @@ TEST_CASE("cuBLAS gives what plain loops give") {
     EXPECT(cublasDestroy(handle), CUBLAS_STATUS_NOT_INITIALIZED);
     OK(cudaStreamDestroy(stream));
   }
+}
+
+TEST_CASE("allocation-waits: cuBLAS handles begin and end when the device has done its work") {
+  const cudaStream_t busy = make_stream(), other = make_stream();
+  cublasHandle_t handle = nullptr;
+  {
+    Gate gate(busy);
+    const bool waits = waits_for(gate, other, [&] { BLAS(cublasCreate(&handle)); });
+    CHECK(waits);
+  }
+  {
+    Gate gate(busy);
+    const bool waits = waits_for(gate, other, [&] { BLAS(cublasDestroy(handle)); });
+    CHECK(waits);
+  }
+  OK(cudaStreamDestroy(busy));
+  OK(cudaStreamDestroy(other));
 }

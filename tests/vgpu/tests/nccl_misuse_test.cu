@@ -1,5 +1,6 @@
 // What NCCL would answer with a hang, with corrupt data or by luck is reported.
 #include <atomic>
+#include <regex>
 #include <thread>
 #include <vector>
 
@@ -138,7 +139,7 @@ TEST_CASE("current-device: an error of NCCL leaves another device current") {
   CHECK(device == 3);
 }
 
-TEST_CASE("captured-communicators: a communicator outlives the graphs that have its calls") {
+TEST_CASE("a communicator outlives the graphs that have its calls") {
   World<> w;
   w.set([](int, std::size_t) { return 1.0f; });
   cudaGraphExec_t execs[n];
@@ -160,11 +161,38 @@ TEST_CASE("captured-communicators: a communicator outlives the graphs that have 
   CHECK(w.get(2)[0] == 4);
   EXPECT(ncclCommDestroy(w.comms[0]), ncclSystemError);
   EXPECT(ncclCommAbort(w.comms[0]), ncclSystemError);
+  EXPECT(ncclCommFinalize(w.comms[0]), ncclSystemError);
+  const std::string message = ncclGetLastError(w.comms[0]);
+  CHECK(std::regex_match(
+      message, std::regex("ncclCommFinalize of rank 0 of communicator 1: its calls are in executable "
+                          "graph (\\d+) \\(of graph (\\d+)\\), graph \\2; .*")));
   for (int d = 0; d < n; ++d) OK(cudaGraphDestroy(graphs[d]));
   EXPECT(ncclCommDestroy(w.comms[0]), ncclSystemError);
+  CHECK(std::string(ncclGetLastError(w.comms[0])).find(", graph") == std::string::npos);
   for (int d = 0; d < n; ++d) OK(cudaGraphExecDestroy(execs[d]));
   NCCL(ncclCommDestroy(w.comms[0]));
   w.comms[0] = nullptr;
   OK(cudaEventDestroy(recorded));
   // The world's end destroys the other communicators.
+}
+
+TEST_CASE("allocation-waits: an allocation behind a collective that another rank has yet to call") {
+  World<> w;
+  w.set([](int, std::size_t) { return 1.0f; });
+  for (int d = 0; d < n; ++d) OK((cudaSetDevice(d), cudaStreamSynchronize(w.streams[d])));
+  const auto call = [&](int d) {
+    return ncclAllReduce(w.a[d], w.b[d], count, ncclFloat, ncclSum, w.comms[d], w.streams[d]);
+  };
+  NCCL(ncclGroupStart());
+  for (int d = 0; d < 3; ++d) NCCL(call(d));
+  NCCL(ncclGroupEnd());
+  void* data = nullptr;
+  OK(cudaSetDevice(3));
+  OK(cudaMalloc(&data, 4));  // its device has nothing to do
+  OK(cudaFree(data));
+  OK(cudaSetDevice(0));
+  EXPECT(cudaMalloc(&data, 4), cudaErrorLaunchTimeout);
+  (void)cudaGetLastError();
+  NCCL(call(3));
+  CHECK(w.get(2)[0] == 4);
 }

@@ -246,3 +246,34 @@ TEST_CASE("device, last error and default stream belong to the thread") {
   CHECK(device == 2);
   EXPECT(cudaGetLastError(), cudaSuccess);
 }
+
+TEST_CASE("handle-reuse: a new stream or event has the address of a destroyed one, and nothing else of it") {
+  cudaStream_t first = nullptr, second = nullptr, third = nullptr;
+  cudaEvent_t before = nullptr, after = nullptr;
+  int* x = nullptr;
+  OK(cudaMalloc(&x, bytes));
+  OK(cudaStreamCreateWithFlags(&first, cudaStreamNonBlocking));
+  OK(cudaEventCreate(&before));
+  fill_async(x, 1, first);
+  OK(cudaEventRecord(before, first));
+  OK(cudaStreamDestroy(first));  // with work that is still to run
+  OK(cudaEventDestroy(before));
+  OK(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking));
+  OK(cudaEventCreate(&after));
+  CHECK(second == first);
+  CHECK(after == before);
+  unsigned long long id = 0, other = 0;
+  OK(cudaStreamGetId(second, &id));
+  OK(cudaStreamQuery(second));
+  OK(cudaEventQuery(after));
+  OK(cudaStreamCreateWithFlags(&third, cudaStreamNonBlocking));
+  OK(cudaStreamGetId(third, &other));
+  CHECK(third != second);
+  CHECK(other != id);
+  OK(cudaDeviceSynchronize());
+  CHECK(all(fetch(x, count), 1));
+  OK(cudaStreamDestroy(second));
+  OK(cudaStreamDestroy(third));
+  OK(cudaEventDestroy(after));
+  OK(cudaFree(x));
+}

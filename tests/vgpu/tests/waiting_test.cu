@@ -1,61 +1,6 @@
 // What may wait for whom on hardware (--strict lazy-loading,pool-dependencies).
-#include <atomic>
-#include <functional>
-#include <thread>
-
-#include "check.hpp"
+#include "gate.hpp"
 #include "kernels.hpp"
-
-static cudaStream_t make_stream() {
-  cudaStream_t stream = nullptr;
-  OK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-  return stream;
-}
-
-// A stream stands still there until `release`. Its own thread waits for the stream, so that the host function
-// blocks nobody else.
-class Gate {
- public:
-  explicit Gate(cudaStream_t stream) {
-    OK(cudaLaunchHostFunc(stream, stand, this));
-    waiter_ = std::thread([stream] { cudaStreamSynchronize(stream); });
-    while (!reached_) std::this_thread::yield();
-  }
-  ~Gate() {
-    release();
-    waiter_.join();
-  }
-  void release() { open_ = true; }
-  bool is_open() const { return open_; }
-
- private:
-  static void stand(void* self) {
-    Gate& gate = *static_cast<Gate*>(self);
-    gate.reached_ = true;
-    while (!gate.open_) std::this_thread::yield();
-  }
-
-  std::atomic<bool> reached_{false}, open_{false};
-  std::thread waiter_;
-};
-
-// Opens the gate when the caller has had time to pass a call that does not wait. Says whether it was open
-// when the call returned.
-static bool waits_for(Gate& gate, cudaStream_t other, const std::function<void()>& call) {
-  std::atomic<bool> returned{false};
-  std::thread later([&] {
-    for (int polls = 0; !returned && polls < 1000; ++polls) {
-      cudaStreamQuery(other);
-      std::this_thread::yield();
-    }
-    gate.release();
-  });
-  call();
-  const bool open = gate.is_open();
-  returned = true;
-  later.join();
-  return open;
-}
 
 TEST_CASE("lazy-loading: a kernel's first launch waits for its device") {
   const cudaStream_t first = make_stream(), second = make_stream(), third = make_stream();
