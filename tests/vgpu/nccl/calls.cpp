@@ -219,7 +219,8 @@ ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataTyp
 
 ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
   return api("ncclRedOpDestroy", [&](std::string&) -> ncclResult_t {
-    if (ncclResult_t result = check("ncclRedOpDestroy", comm, false); result != ncclSuccess) return result;
+    if (ncclResult_t result = check("ncclRedOpDestroy", comm, Needs::communicator); result != ncclSuccess)
+      return result;
     const int index = static_cast<int>(op) - static_cast<int>(ncclNumOps);
     if (index < 0 || index >= static_cast<int>(comm->redops.size()) || comm->redops[index].destroyed)
       return fail(comm, ncclInvalidArgument, "ncclRedOpDestroy: not an operator of this communicator");

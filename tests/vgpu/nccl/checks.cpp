@@ -4,20 +4,25 @@
 
 namespace vgpu::nccl {
 
-ncclResult_t check(const char* name, ncclComm* comm, bool usable) {
+ncclResult_t check(const char* name, ncclComm* comm, Needs needs) {
   if (!comm) return fail(nullptr, ncclInvalidArgument, std::string(name) + ": the communicator is NULL");
   if (comm->magic != ncclComm::alive)
     return fail(nullptr, ncclInvalidArgument,
                 std::string(name) + ": the communicator was destroyed or is not one");
   last_rank_device = comm->device;
-  if (usable && (!comm->ready || comm->aborted || comm->finalized))
+  if (needs >= Needs::ready && (!advance(*comm) || !comm->ready)) {
+    if (comm->async != ncclSuccess) return comm->async;  // its initialisation has failed
+    return fail(comm, ncclInvalidArgument,
+                std::string(name) +
+                    ": a call of the communicator is in progress until ncclCommGetAsyncError says otherwise");
+  }
+  if (needs < Needs::usable) return ncclSuccess;
+  if (comm->aborted || comm->finalized)
     return fail(comm, ncclInvalidUsage,
-                format("%s: the communicator is %s", name,
-                       comm->aborted     ? "aborted"
-                       : comm->finalized ? "finalized"
-                                         : "not initialised yet"));
-  if (usable && comm->async != ncclSuccess) return comm->async;
-  return ncclSuccess;
+                format("%s: the communicator is %s", name, comm->aborted ? "revoked" : "finalized"));
+  Guard guard;
+  look_for_lost(*comm->clique);
+  return comm->async;
 }
 
 ncclResult_t check_buffer(const char* name, ncclComm* comm, const char* which, const void* pointer,

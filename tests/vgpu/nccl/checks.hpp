@@ -5,8 +5,10 @@
 
 namespace vgpu::nccl {
 
-// `usable`: initialised, neither finalized nor aborted, without an error.
-ncclResult_t check(const char* name, ncclComm* comm, bool usable = true);
+// What a call needs of its communicator: that it exists; that none of its calls is in progress; that it is
+// neither finalized nor revoked and has no error, too.
+enum class Needs { communicator, ready, usable };
+ncclResult_t check(const char* name, ncclComm* comm, Needs needs = Needs::usable);
 ncclResult_t check_buffer(const char* name, ncclComm* comm, const char* which, const void* pointer,
                           std::size_t bytes);
 // `..._at`: where in the larger buffer the smaller one lies for an operation in place, or npos when there is

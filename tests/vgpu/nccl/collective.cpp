@@ -34,6 +34,15 @@ class CollectiveUnit final : public Unit {
                   static_cast<unsigned long long>(sequence));
   }
   std::string waiting_for() const override;
+  // Who has called what.
+  std::string mismatch() const {
+    std::string text =
+        format("MISMATCHED COLLECTIVE #%llu of communicator %llu:", static_cast<unsigned long long>(sequence),
+               static_cast<unsigned long long>(clique->id));
+    for (int rank = 0; rank < clique->ranks; ++rank)
+      if (!texts[rank].empty()) text += format("\n  rank %d called %s", rank, texts[rank].c_str());
+    return text + "\n  NCCL would hang or corrupt data";
+  }
   double nanoseconds() const override {
     return 10000 + static_cast<double>(signature.count * type_bytes(signature.type)) / 100;
   }
@@ -72,17 +81,11 @@ class CollectiveWork final : public RankWork {
     std::shared_ptr<CollectiveUnit> mine = unit;
     if (!mine->broken && !(mine->signature == signature)) {
       mine->broken = true;
-      std::string text = format(
-          "MISMATCHED COLLECTIVE #%llu of communicator %llu:", static_cast<unsigned long long>(sequence),
-          static_cast<unsigned long long>(clique.id));
-      for (int rank = 0; rank < clique.ranks; ++rank)
-        if (mine->present[rank]) text += format("\n  rank %d called %s", rank, mine->texts[rank].c_str());
-      text += format("\n  rank %d called %s\n  NCCL would hang or corrupt data", comm->rank,
-                     signature.text().c_str());
+      mine->texts[comm->rank] = signature.text();
+      const std::string text = mine->mismatch();
       mine->broken_text = text;
       fail(comm, ncclInvalidUsage, text);
-      for (ncclComm* member : clique.members)
-        if (member) member->async = ncclInvalidUsage;
+      set_async(clique, ncclInvalidUsage);
     }
     mine->present[comm->rank] = true;
     mine->texts[comm->rank] = signature.text();
@@ -99,8 +102,7 @@ class CollectiveWork final : public RankWork {
               kind_name(signature.kind), rank, comm->rank, static_cast<unsigned long long>(clique.id));
           if (allow_ungrouped()) break;
           fail(comm, ncclInvalidUsage, text);
-          for (ncclComm* member : clique.members)
-            if (member) member->async = ncclInvalidUsage;
+          set_async(clique, ncclInvalidUsage);
           mine->broken = true;
           mine->broken_text = text;
           break;
@@ -114,19 +116,22 @@ class CollectiveWork final : public RankWork {
 };
 
 std::string CollectiveUnit::waiting_for() const {
-  std::vector<int> here, missing, aborted;
+  std::vector<int> here, missing, aborted, lost;
   for (int rank = 0; rank < clique->ranks; ++rank) {
     if (present[rank] || (rank < static_cast<int>(arrived.size()) && arrived[rank]))
       here.push_back(rank);
-    else if (clique->members[rank] && clique->members[rank]->aborted)
+    else if (has_aborted(*clique, rank))
       aborted.push_back(rank);
+    else if (clique->remote && clique->lost[rank])
+      lost.push_back(rank);
     else
       missing.push_back(rank);
   }
   std::string text = describe() + ": called by ranks " + ranks_text(here);
   if (!missing.empty()) text += ", not called by ranks " + ranks_text(missing);
   if (!aborted.empty()) text += ", aborted on ranks " + ranks_text(aborted);
-  if (missing.empty() && aborted.empty())
+  if (!lost.empty()) text += ", ended with the processes of ranks " + ranks_text(lost);
+  if (missing.empty() && aborted.empty() && lost.empty())
     text += "; some rank's stream has other work before it (see the other streams)";
   return text;
 }
@@ -156,8 +161,9 @@ bool CollectiveUnit::ready() {
     for (int rank = 0; rank < clique->ranks; ++rank) {
       if (clique->away(rank)) continue;
       std::vector<char> data(contribution(signature, clique->ranks, rank));
-      if (!data.empty() && !runtime().peek(data.data(), buffers[rank].send, data.size())) data.clear();
       std::string head = signature.text();
+      if (!data.empty() && !runtime().peek(data.data(), buffers[rank].send, data.size()))
+        head += " with a buffer that is not there";
       if (signature.op == ncclNumOps) {
         Scalar scalar = buffers[rank].scalar;
         if (scalar.device) runtime().peek(scalar.bytes, scalar.device, type_bytes(signature.type));
@@ -174,24 +180,31 @@ bool CollectiveUnit::ready() {
     else
       all = false;
   }
+  if (!all) look_for_lost(*clique);
   return all;
 }
 
 void CollectiveUnit::run(RunContext& context) {
   const int ranks = clique->ranks;
+  bool same = true;
   parts.resize(ranks);
   if (clique->remote)
     for (int rank = 0; rank < ranks; ++rank) {
       if (!clique->away(rank)) continue;
-      std::string head;
-      if (!clique->shared->fetch(file(sequence, rank), head, parts[rank]))
+      if (!clique->shared->fetch(file(sequence, rank), texts[rank], parts[rank]))
         context.fail(cudaErrorUnknown, "a part of the collective from another process is lost");
-      if (head != signature.text())
-        context.fail(cudaErrorLaunchFailure, format("MISMATCHED COLLECTIVE #%llu of communicator %llu: this "
-                                                    "process called %s, rank %d (another process) called %s",
-                                                    static_cast<unsigned long long>(sequence),
-                                                    static_cast<unsigned long long>(clique->id),
-                                                    signature.text().c_str(), rank, head.c_str()));
+      same = same && texts[rank] == signature.text();
+    }
+  if (!same) {
+    {
+      Guard guard;
+      set_async(*clique, ncclInvalidUsage);
+    }
+    context.fail(cudaErrorLaunchFailure, mismatch());
+  }
+  if (clique->remote)
+    for (int rank = 0; rank < ranks; ++rank) {
+      if (!clique->away(rank)) continue;
       if (signature.op == ncclNumOps) {
         std::memcpy(buffers[rank].scalar.bytes, parts[rank].data() + parts[rank].size() - 8, 8);
         parts[rank].resize(parts[rank].size() - 8);

@@ -110,6 +110,13 @@ void remember(ncclComm& comm, const std::shared_ptr<Op>& op) {
   comm.pending.push_back(op);
 }
 
+void cancel_operations(ncclComm& comm) {
+  for (const auto& op : comm.pending)
+    if (!op_finished(op)) runtime().cancel(op);
+  comm.pending.clear();
+  runtime().notify();
+}
+
 void announce(ncclComm* comm) {
   runtime().object_created(
       "communicator", comm,
@@ -142,27 +149,47 @@ std::string join_clique(const std::shared_ptr<Clique>& clique, ncclComm* comm) {
   return {};
 }
 
-// With the lock held: whether all ranks are there, in this process or in others.
+namespace {
+
+void set_external(Clique& clique, bool external) {
+  if (clique.external == external) return;
+  clique.external = external;
+  runtime().external(external ? 1 : -1);
+}
+
+// The reason why ranks that have not joined never will.
+std::string hopeless(Clique& clique) {
+  if (look_for_lost(clique)) return "a process ended before all ranks had joined";
+  for (int rank = 0; rank < clique.ranks; ++rank)
+    if (clique.shared->state(rank) == SharedClique::State::gave_up)
+      return format("rank %d has given up", rank);
+  return {};
+}
+
+}  // namespace
+
+bool share_clique(Clique& clique, const std::string& key) {
+  clique.shared = std::make_shared<SharedClique>(key, clique.ranks);
+  if (!clique.shared->usable()) clique.shared.reset();
+  clique.lost.resize(clique.ranks);
+  set_external(clique, clique.shared != nullptr);
+  return clique.shared != nullptr;
+}
+
 bool all_here(Clique& clique) {
   if (clique.completed) return true;
-  if (!clique.error.empty()) {
-    if (clique.shared) {
-      clique.shared->unlink();
-      clique.shared.reset();
-      runtime().external(-1);
-    }
+  if (clique.shared && clique.error.empty() && !clique.complete())
+    if (clique.error = hopeless(clique); !clique.error.empty()) clique.result = ncclRemoteError;
+  if (!clique.error.empty() || (clique.shared && clique.complete())) {  // nothing to share
+    clique.shared.reset();
+    set_external(clique, false);
+    clique.completed = clique.error.empty();
     return true;
   }
   if (!clique.shared) return clique.complete();
-  if (!clique.complete() && !clique.shared->all_joined()) return false;
+  if (!clique.shared->all_joined()) return false;
   clique.completed = true;
-  if (clique.complete()) {
-    clique.shared->unlink();
-    clique.shared.reset();
-    runtime().external(-1);
-    return true;
-  }
-  clique.remote = true;  // and counts as external until it ends
+  clique.remote = true;  // and waits are patient until it ends
   clique.local = clique.joined;
   for (int a = 0; a < clique.ranks; ++a)
     for (int b = a + 1; b < clique.ranks; ++b)
@@ -172,6 +199,54 @@ bool all_here(Clique& clique) {
   for (ncclComm* member : clique.members)
     if (member) member->ready = true;
   return true;
+}
+
+void leave_clique(Clique& clique, int rank, SharedClique::State how) {
+  if (!clique.shared) return;
+  clique.shared->leave(rank, clique.completed ? how : SharedClique::State::gave_up);
+  if (--clique.local <= 0) set_external(clique, false);
+}
+
+bool has_aborted(const Clique& clique, int rank) {
+  if (clique.members[rank]) return clique.members[rank]->aborted;
+  return clique.shared && clique.shared->state(rank) == SharedClique::State::aborted;
+}
+
+void set_async(Clique& clique, ncclResult_t error) {
+  for (ncclComm* member : clique.members)
+    if (member && member->async == ncclSuccess) member->async = error;
+}
+
+namespace {
+
+// Whether something may still come from another process, or a process may still join.
+bool awaited(const Clique& clique) {
+  for (int rank = 0; rank < clique.ranks; ++rank)
+    if (!clique.members[rank] && !clique.lost[rank] &&
+        clique.shared->state(rank) <= SharedClique::State::joined)
+      return true;
+  return false;
+}
+
+}  // namespace
+
+bool look_for_lost(Clique& clique) {
+  if (!clique.shared) return false;
+  std::string text;
+  for (int rank = 0; rank < clique.ranks; ++rank) {
+    if (clique.members[rank] || clique.lost[rank] || !clique.shared->lost(rank)) continue;
+    clique.lost[rank] = true;
+    text += format("%sprocess %d with rank %d of communicator %llu has ended without destroying it",
+                   text.empty() ? "" : "\n", clique.shared->process(rank), rank,
+                   static_cast<unsigned long long>(clique.id));
+  }
+  if (!text.empty()) {
+    fail(nullptr, ncclRemoteError, text);
+    set_async(clique, ncclRemoteError);
+    set_external(clique, awaited(clique));
+    runtime().notify();
+  }
+  return std::find(clique.lost.begin(), clique.lost.end(), true) != clique.lost.end();
 }
 
 }  // namespace vgpu::nccl
@@ -191,19 +266,21 @@ ncclResult_t ncclGetVersion(int* version) {
 }
 
 ncclResult_t ncclCommCount(const ncclComm_t comm, int* count) {
-  if (ncclResult_t result = check("ncclCommCount", comm, false); result != ncclSuccess) return result;
+  if (ncclResult_t result = check("ncclCommCount", comm, Needs::ready); result != ncclSuccess) return result;
   if (!count) return ncclInvalidArgument;
   *count = comm->clique->ranks;
   return ncclSuccess;
 }
 ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int* device) {
-  if (ncclResult_t result = check("ncclCommCuDevice", comm, false); result != ncclSuccess) return result;
+  if (ncclResult_t result = check("ncclCommCuDevice", comm, Needs::ready); result != ncclSuccess)
+    return result;
   if (!device) return ncclInvalidArgument;
   *device = comm->device;
   return ncclSuccess;
 }
 ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank) {
-  if (ncclResult_t result = check("ncclCommUserRank", comm, false); result != ncclSuccess) return result;
+  if (ncclResult_t result = check("ncclCommUserRank", comm, Needs::ready); result != ncclSuccess)
+    return result;
   if (!rank) return ncclInvalidArgument;
   *rank = comm->rank;
   return ncclSuccess;
@@ -211,18 +288,18 @@ ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank) {
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
   return api("ncclCommGetAsyncError", [&](std::string&) -> ncclResult_t {
-    if (ncclResult_t result = check("ncclCommGetAsyncError", comm, false); result != ncclSuccess)
+    if (ncclResult_t result = check("ncclCommGetAsyncError", comm, Needs::communicator);
+        result != ncclSuccess)
       return result;
     if (!error) return ncclInvalidArgument;
-    if (!comm->ready) runtime().poke();
+    if (!advance(*comm)) {
+      *error = ncclInProgress;
+      return ncclSuccess;
+    }
     Guard guard;
-    all_here(*comm->clique);
+    if (comm->ready) look_for_lost(*comm->clique);
     if (comm->async != ncclSuccess)
       *error = comm->async;
-    else if (!comm->clique->error.empty())
-      *error = ncclInvalidUsage;
-    else if (!comm->ready)
-      *error = ncclInProgress;
     else if (runtime().sticky(comm->device) != cudaSuccess)
       *error = ncclUnhandledCudaError;
     else

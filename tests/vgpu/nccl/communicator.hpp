@@ -1,6 +1,7 @@
 // Communicators and what their operations share.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -70,18 +71,16 @@ struct Clique;
 class CollectiveUnit;
 class PairUnit;
 
-struct SplitState {
-  struct Entry {
-    int color = 0, key = 0;
-    ncclComm** out = nullptr;
-    ncclComm* comm = nullptr;
-    bool posted = false;
-    std::vector<int> exclude;
-  };
-  std::vector<Entry> entries;
-  int posted = 0, expected = 0;
-  bool done = false;
-  std::string error;
+// What waits for other ranks: initialisations, splits, the end of operations.
+struct Pending {
+  ncclComm* comm = nullptr;  // where it is kept if the communicator does not block
+  std::string what;
+  std::function<bool()> done;            // with the lock held
+  std::function<ncclResult_t()> finish;  // after it
+  std::function<std::string()> missing;
+  std::function<void()> cancel = [] {};     // after a failure
+  ncclResult_t overdue = ncclInvalidUsage;  // when it would last for ever
+  bool blocking = true;
 };
 
 }  // namespace vgpu::nccl
@@ -97,11 +96,26 @@ struct ncclComm {
   std::string last_error;
   std::vector<std::shared_ptr<vgpu::rt::Op>> pending;
   std::vector<vgpu::nccl::RedOp> redops;
-  std::uint64_t splits = 0;
+  std::map<std::string, int> splits;            // how often it has been split or shrunk in which way
+  std::vector<vgpu::nccl::Pending> unfinished;  // calls of a communicator that does not block
   std::string name() const;
 };
 
 namespace vgpu::nccl {
+
+// A communicator being made of another one.
+struct SplitState {
+  struct Entry {
+    int color = 0, key = 0, device = 0;
+    bool posted = false;
+    ncclComm *parent = nullptr, *child = nullptr;  // of ranks of this process
+  };
+  std::vector<Entry> entries;  // by rank
+  std::vector<bool> expected;
+  bool done = false;
+  std::string error;
+  ncclResult_t result = ncclInvalidUsage;  // of the error
+};
 
 // The ranks of one communicator.
 struct Clique {
@@ -114,12 +128,15 @@ struct Clique {
     std::vector<std::shared_ptr<PairUnit>> sends, receives;  // waiting for their other half
   };
   std::map<std::pair<int, int>, Channel> channels;
-  std::map<std::uint64_t, SplitState> splits;
+  std::map<std::string, SplitState> splits;
   std::string error;
+  ncclResult_t result = ncclInvalidUsage;  // of the error
   // With ranks in other processes:
   std::shared_ptr<SharedClique> shared;
   bool remote = false, completed = false;
-  int local = 0;  // ranks in this process
+  bool external = false;  // whether waits are patient because of it
+  int local = 0;          // ranks in this process that are not destroyed
+  std::vector<bool> lost;
   std::map<std::pair<int, int>, std::uint64_t>
       messages;               // numbers point-to-point messages with other processes
   std::uint64_t cleaned = 0;  // collectives whose files are removed
@@ -130,8 +147,19 @@ struct Clique {
 std::shared_ptr<Clique> make_clique(int ranks);
 // Adds a rank, with the lock held. Says what is wrong, or nothing.
 std::string join_clique(const std::shared_ptr<Clique>& clique, ncclComm* comm);
+// Gives the clique a file to share with other processes. Says whether it could; with the lock held.
+bool share_clique(Clique& clique, const std::string& key);
 // Whether all ranks are there, in this process or in others; with the lock held.
 bool all_here(Clique& clique);
+// A rank of this process leaves; with the lock held.
+void leave_clique(Clique& clique, int rank, SharedClique::State how);
+// Looks whether ranks' processes have ended without destroying their communicators: every use of the
+// communicator is an ncclRemoteError from then on. Says whether any have; with the lock held.
+bool look_for_lost(Clique& clique);
+// Whether the rank has aborted or revoked the communicator; with the lock held.
+bool has_aborted(const Clique& clique, int rank);
+// All ranks of this process have the error; with the lock held.
+void set_async(Clique& clique, ncclResult_t error);
 // Lets the leak report know of a communicator.
 void announce(ncclComm* comm);
 
@@ -157,6 +185,8 @@ std::string ranks_text(const std::vector<int>& ranks);
 bool op_finished(const std::shared_ptr<Op>& op);
 // Keeps the operation among the communicator's pending ones.
 void remember(ncclComm& comm, const std::shared_ptr<Op>& op);
+// Ends them where they are; with the lock held.
+void cancel_operations(ncclComm& comm);
 
 }  // namespace vgpu::nccl
 

@@ -11,6 +11,8 @@ ncclResult_t wait_all(std::vector<Pending>& pending) {
   ncclResult_t result = ncclSuccess;
   for (Pending& one : pending) {
     if (!one.blocking) {
+      Guard guard;
+      one.comm->unfinished.push_back(one);
       result = result == ncclSuccess ? ncclInProgress : result;
       continue;
     }
@@ -21,7 +23,7 @@ ncclResult_t wait_all(std::vector<Pending>& pending) {
         missing = one.missing();
       }
       for (Pending& other : pending) other.cancel();
-      return fail(nullptr, ncclInvalidUsage, one.what + ": " + missing);
+      return fail(nullptr, one.overdue, one.what + ": " + missing);
     }
     const ncclResult_t finished = one.finish();
     if (finished != ncclSuccess) {
@@ -30,6 +32,25 @@ ncclResult_t wait_all(std::vector<Pending>& pending) {
     }
   }
   return result;
+}
+
+bool advance(ncclComm& comm) {
+  while (true) {
+    Pending one;
+    {
+      Guard guard;
+      if (comm.unfinished.empty()) return true;
+    }
+    runtime().poke();
+    {
+      Guard guard;
+      if (comm.unfinished.empty()) return true;
+      if (!comm.unfinished.front().done()) return false;
+      one = std::move(comm.unfinished.front());
+      comm.unfinished.erase(comm.unfinished.begin());
+    }
+    if (const ncclResult_t result = one.finish(); result != ncclSuccess) comm.async = result;
+  }
 }
 
 namespace {
@@ -93,11 +114,10 @@ ncclResult_t end_group() {
     for (Pending& one : state.pending) one.cancel();
     return state.error;
   }
-  if (!state.pending.empty()) {
-    const ncclResult_t result = wait_all(state.pending);
-    if (result != ncclSuccess) return result;
-  }
-  return submit_tasks(state.tasks, true);
+  const ncclResult_t waited = wait_all(state.pending);
+  if (waited != ncclSuccess && waited != ncclInProgress) return waited;
+  const ncclResult_t submitted = submit_tasks(state.tasks, true);
+  return submitted == ncclSuccess ? waited : submitted;
 }
 
 }  // namespace

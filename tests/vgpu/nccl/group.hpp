@@ -1,8 +1,6 @@
 // Groups of calls, and how every call of the API begins and ends.
 #pragma once
 
-#include <functional>
-
 #include "nccl/collective.hpp"
 #include "nccl/transfer.hpp"
 
@@ -17,15 +15,6 @@ struct Task {
   Transfer one;
 };
 
-struct Pending {  // initialisations and splits, which wait for other ranks
-  std::string what;
-  std::function<bool()> done;            // with the lock held
-  std::function<ncclResult_t()> finish;  // after it
-  std::function<std::string()> missing;
-  std::function<void()> cancel = [] {};  // after a failure
-  bool blocking = true;
-};
-
 struct GroupState {
   int depth = 0;
   ncclResult_t error = ncclSuccess;
@@ -36,7 +25,10 @@ extern thread_local GroupState group;
 // Of the communicator that this thread named last.
 extern thread_local int last_rank_device;
 
+// Waits for all, but leaves the calls of communicators that do not block to them.
 ncclResult_t wait_all(std::vector<Pending>& pending);
+// Whether no call of the communicator is in progress any more.
+bool advance(ncclComm& comm);
 // Puts the operations on their streams: those of a group, or a call's own.
 ncclResult_t submit_tasks(std::vector<Task>& tasks, bool grouped);
 

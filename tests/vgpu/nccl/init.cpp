@@ -67,17 +67,10 @@ ncclResult_t init_rank(const char* name, ncclComm** out, int ranks, const ncclUn
       if (!slot) {
         slot = make_clique(ranks);
         // Others may come from other processes, unless all are initialised here at once.
-        if (ranks > 1 && ranks <= SharedClique::max_ranks) {
-          slot->shared = std::make_shared<SharedClique>(
-              format("%llu-%llu-%llx", static_cast<unsigned long long>(content.process),
-                     static_cast<unsigned long long>(content.number),
-                     static_cast<unsigned long long>(content.random)),
-              ranks);
-          if (slot->shared->usable())
-            runtime().external(1);
-          else
-            slot->shared.reset();
-        }
+        if (ranks > 1 && ranks <= SharedClique::max_ranks)
+          share_clique(*slot, format("%llu-%llu-%llx", static_cast<unsigned long long>(content.process),
+                                     static_cast<unsigned long long>(content.number),
+                                     static_cast<unsigned long long>(content.random)));
       }
       clique = slot;
       if (clique->ranks == ranks && clique->shared && !clique->members[rank]) {
@@ -101,6 +94,7 @@ ncclResult_t init_rank(const char* name, ncclComm** out, int ranks, const ncclUn
     announce(comm);
     *out = comm;
     Pending pending;
+    pending.comm = comm;
     pending.what = format("%s of rank %d of %d (communicator %llu)", name, rank, ranks,
                           static_cast<unsigned long long>(clique->id));
     pending.blocking = blocking;
@@ -109,13 +103,14 @@ ncclResult_t init_rank(const char* name, ncclComm** out, int ranks, const ncclUn
     pending.finish = [clique, name] {
       return clique->error.empty()
                  ? ncclSuccess
-                 : fail(nullptr, ncclInvalidUsage, format("%s: %s", name, clique->error.c_str()));
+                 : fail(nullptr, clique->result, format("%s: %s", name, clique->error.c_str()));
     };
     pending.cancel = [out, comm, clique] {
       {
         Guard guard;
         if (clique->error.empty()) clique->error = "the initialisation was given up";
         all_here(*clique);
+        leave_clique(*clique, comm->rank, SharedClique::State::gave_up);
       }
       *out = nullptr;
       runtime().object_destroyed("communicator", comm);
@@ -129,14 +124,17 @@ ncclResult_t init_rank(const char* name, ncclComm** out, int ranks, const ncclUn
   });
 }
 
-ncclResult_t drain(const char* name, ncclComm* comm) {
-  const cudaError_t error =
-      runtime().wait([comm] { return std::all_of(comm->pending.begin(), comm->pending.end(), op_finished); },
-                     format("%s of rank %d of communicator %llu", name, comm->rank,
-                            static_cast<unsigned long long>(comm->clique->id)));
-  if (error != cudaSuccess)
-    return fail(comm, ncclSystemError, format("%s: operations of rank %d do not end", name, comm->rank));
-  return ncclSuccess;
+// The end of the communicator's operations.
+Pending drained(const char* name, ncclComm* comm) {
+  Pending pending;
+  pending.comm = comm;
+  pending.blocking = comm->blocking;
+  pending.what = format("%s of %s", name, comm->name().c_str());
+  pending.done = [comm] { return std::all_of(comm->pending.begin(), comm->pending.end(), op_finished); };
+  pending.finish = [] { return ncclSuccess; };
+  pending.missing = [] { return "its operations do not end"; };
+  pending.overdue = ncclSystemError;
+  return pending;
 }
 
 // Where graphs still have calls of the communicator, NCCL waits for these graphs' end, for ever if this
@@ -153,15 +151,11 @@ ncclResult_t check_captured(const char* name, ncclComm* comm) {
              name, comm->name().c_str(), graphs.c_str()));
 }
 
-void dispose(ncclComm* comm) {
+void dispose(ncclComm* comm, SharedClique::State how) {
   {
     Guard guard;
-    Clique& clique = *comm->clique;
     comm->magic = 0;  // the object stays: stale handles are told from live ones
-    if (clique.remote) {
-      clique.shared->leave();
-      if (--clique.local == 0) runtime().external(-1);
-    }
+    leave_clique(*comm->clique, comm->rank, how);
   }
   runtime().object_destroyed("communicator", comm);
 }
@@ -194,7 +188,9 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
 }
 ncclResult_t ncclCommInitRankScalable(ncclComm_t* comm, int ranks, int rank, int ids, ncclUniqueId* list,
                                       ncclConfig_t* config) {
-  if (ids < 1 || ids > ranks || !list) return ncclInvalidArgument;
+  if (ids < 1 || ids > ranks || !list)
+    return fail(nullptr, ncclInvalidArgument,
+                format("ncclCommInitRankScalable: %d unique ids for %d ranks", ids, ranks));
   return init_rank("ncclCommInitRankScalable", comm, ranks, list[0], rank, config);
 }
 
@@ -232,54 +228,65 @@ ncclResult_t ncclCommInitAll(ncclComm_t* comms, int count, const int* devices) {
 
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   return api("ncclCommFinalize", [&](std::string&) -> ncclResult_t {
-    if (ncclResult_t result = check("ncclCommFinalize", comm, false); result != ncclSuccess) return result;
-    if (comm->finalized) return fail(comm, ncclInvalidArgument, "ncclCommFinalize: called twice");
+    if (ncclResult_t result = check("ncclCommFinalize", comm, Needs::ready); result != ncclSuccess)
+      return result;
+    if (comm->finalized || comm->aborted)
+      return fail(comm, ncclInvalidArgument, "ncclCommFinalize: it is finalized or revoked");
     if (ncclResult_t result = check_captured("ncclCommFinalize", comm); result != ncclSuccess) return result;
-    if (ncclResult_t result = drain("ncclCommFinalize", comm); result != ncclSuccess) return result;
     comm->finalized = true;
-    return ncclSuccess;
+    std::vector<Pending> one{drained("ncclCommFinalize", comm)};
+    return wait_all(one);
   });
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   return api("ncclCommDestroy", [&](std::string& info) -> ncclResult_t {
     if (!comm) return ncclSuccess;
-    if (ncclResult_t result = check("ncclCommDestroy", comm, false); result != ncclSuccess) return result;
+    if (ncclResult_t result = check("ncclCommDestroy", comm, Needs::ready); result != ncclSuccess)
+      return result;
     info = comm->name();
     if (ncclResult_t result = check_captured("ncclCommDestroy", comm); result != ncclSuccess) return result;
-    if (!comm->finalized && !comm->aborted)
-      if (ncclResult_t result = drain("ncclCommDestroy", comm); result != ncclSuccess) return result;
-    dispose(comm);
+    if (!comm->finalized && !comm->aborted) {
+      std::vector<Pending> one{drained("ncclCommDestroy", comm)};
+      one[0].blocking = true;
+      if (ncclResult_t result = wait_all(one); result != ncclSuccess) return result;
+    }
+    dispose(comm, SharedClique::State::left);
     return ncclSuccess;
   });
 }
 
 static void abort_operations(ncclComm_t comm) {
+  if (comm->ready)
+    for (Pending& one : comm->unfinished) one.cancel();
   Guard guard;
   comm->aborted = true;
-  for (const auto& op : comm->pending)
-    if (!runtime().finished(op)) runtime().cancel(op);
-  comm->pending.clear();
-  runtime().notify();
+  comm->unfinished.clear();
+  cancel_operations(*comm);
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   return api("ncclCommAbort", [&](std::string& info) -> ncclResult_t {
     if (!comm) return ncclSuccess;
-    if (ncclResult_t result = check("ncclCommAbort", comm, false); result != ncclSuccess) return result;
+    if (ncclResult_t result = check("ncclCommAbort", comm, Needs::communicator); result != ncclSuccess)
+      return result;
     info = comm->name();
     if (ncclResult_t result = check_captured("ncclCommAbort", comm); result != ncclSuccess) return result;
     abort_operations(comm);
-    dispose(comm);
+    dispose(comm, SharedClique::State::aborted);
     return ncclSuccess;
   });
 }
 
 ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags) {
   return api("ncclCommRevoke", [&](std::string&) -> ncclResult_t {
-    if (ncclResult_t result = check("ncclCommRevoke", comm, false); result != ncclSuccess) return result;
-    if (flags) return ncclInvalidArgument;
+    if (ncclResult_t result = check("ncclCommRevoke", comm, Needs::communicator); result != ncclSuccess)
+      return result;
+    if (flags || comm->finalized || comm->aborted)
+      return fail(comm, ncclInvalidArgument,
+                  "ncclCommRevoke: there are flags, or it is finalized or revoked");
     abort_operations(comm);
+    comm->async = ncclSuccess;
     return ncclSuccess;
   });
 }

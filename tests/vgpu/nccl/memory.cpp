@@ -29,7 +29,7 @@ ncclResult_t ncclCommRegister(const ncclComm_t comm, void* buffer, size_t bytes,
   });
 }
 ncclResult_t ncclCommDeregister(const ncclComm_t comm, void*) {
-  return check("ncclCommDeregister", comm, false);
+  return check("ncclCommDeregister", comm, Needs::communicator);
 }
 ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* buffer, size_t bytes, ncclWindow_t* window, int) {
   return api("ncclCommWindowRegister", [&](std::string&) -> ncclResult_t {
@@ -42,7 +42,7 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* buffer, size_t bytes,
   });
 }
 ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t) {
-  return check("ncclCommWindowDeregister", comm, false);
+  return check("ncclCommWindowDeregister", comm, Needs::communicator);
 }
 
 #pragma GCC diagnostic push

@@ -8,144 +8,179 @@
 namespace vgpu::nccl {
 namespace {
 
-// A split of a communicator with ranks in other processes: done once every rank's file is there. With the
-// lock held.
-void split_remote(const std::shared_ptr<Clique>& clique, std::uint64_t sequence, bool shrink) {
-  SplitState& state = clique->splits[sequence];
-  struct Entry {
-    int rank, color, key, device;
-  };
-  std::vector<Entry> entries;
-  const std::vector<int>* exclude = nullptr;
-  for (const auto& entry : state.entries)
-    if (entry.posted) exclude = &entry.exclude;
-  for (int rank = 0; rank < clique->ranks; ++rank) {
-    if (exclude && std::find(exclude->begin(), exclude->end(), rank) != exclude->end()) continue;
+// What a rank tells the ranks of other processes.
+struct Message {
+  int color, key, device;
+};
+
+std::string message_file(const std::string& split, int rank) { return split + "." + std::to_string(rank); }
+
+// Reads what the ranks of other processes have said. Says which ranks have yet to call.
+std::vector<int> missing_ranks(Clique& clique, const std::string& name) {
+  SplitState& state = clique.splits[name];
+  std::vector<int> missing;
+  for (int rank = 0; rank < clique.ranks; ++rank) {
+    SplitState::Entry& entry = state.entries[rank];
+    if (entry.posted || !state.expected[rank]) continue;
     std::string head;
     std::vector<char> data;
-    if (!clique->shared->fetch(format("s%llu.%d", static_cast<unsigned long long>(sequence), rank), head,
-                               data) ||
-        data.size() != 3 * sizeof(int))
-      return;
-    int values[3];
-    std::memcpy(values, data.data(), sizeof values);
-    entries.push_back({rank, values[0], values[1], values[2]});
+    Message message{};
+    if (!clique.away(rank) || !clique.shared->fetch(message_file(name, rank), head, data) ||
+        data.size() != sizeof message) {
+      missing.push_back(rank);
+      continue;
+    }
+    std::memcpy(&message, data.data(), sizeof message);
+    entry = {message.color, message.key, message.device, true};
   }
-  for (int rank = 0; rank < clique->ranks; ++rank)  // all of this process must have called, too
-    if (!clique->away(rank) && !state.entries[rank].posted &&
-        std::any_of(entries.begin(), entries.end(), [&](const Entry& e) { return e.rank == rank; }))
+  return missing;
+}
+
+// The communicator of one color; `members` are ranks of the parent in the child's order.
+void make_child(Clique& parent, const std::string& name, int color, const std::vector<int>& members) {
+  SplitState& state = parent.splits[name];
+  auto child = make_clique(static_cast<int>(members.size()));
+  const auto here =
+      std::count_if(members.begin(), members.end(), [&](int rank) { return !parent.away(rank); });
+  if (here == 0) return;
+  if (here < static_cast<long>(members.size()) &&
+      !share_clique(*child, parent.shared->key() + "-" + name + "-" + std::to_string(color))) {
+    state.error = "there is no shared memory";
+    state.result = ncclSystemError;
+    return;
+  }
+  for (std::size_t index = 0; index < members.size(); ++index) {
+    SplitState::Entry& entry = state.entries[members[index]];
+    if (!entry.parent) continue;
+    entry.child->rank = static_cast<int>(index);
+    entry.child->device = entry.parent->device;
+    entry.child->thread = entry.parent->thread;
+    if (child->shared) child->shared->claim(entry.child->rank, entry.child->device);
+    join_clique(child, entry.child);
+  }
+}
+
+// Makes the communicators when all ranks have called, with the lock held.
+void advance_split(Clique& clique, const std::string& name) {
+  SplitState& state = clique.splits[name];
+  if (state.done || !state.error.empty()) return;
+  const std::vector<int> missing = missing_ranks(clique, name);
+  look_for_lost(clique);
+  for (int rank : missing)
+    if (clique.shared && clique.lost[rank]) {
+      state.error = format("the process of rank %d has ended", rank);
+      state.result = ncclRemoteError;
       return;
-  std::map<int, std::vector<Entry>> colors;
-  for (const Entry& entry : entries)
-    if (shrink || entry.color != NCCL_SPLIT_NOCOLOR) colors[entry.color].push_back(entry);
+    }
+  if (!missing.empty()) return;
+  std::map<int, std::vector<int>> colors;
+  for (int rank = 0; rank < clique.ranks; ++rank)
+    if (state.expected[rank] && state.entries[rank].color != NCCL_SPLIT_NOCOLOR)
+      colors[state.entries[rank].color].push_back(rank);
   for (auto& [color, members] : colors) {
     std::stable_sort(members.begin(), members.end(),
-                     [](const Entry& a, const Entry& b) { return a.key < b.key; });
-    const int size = static_cast<int>(members.size());
-    auto fresh = make_clique(size);
-    int local = 0;
-    for (const Entry& member : members) local += !clique->away(member.rank);
-    if (local == 0) continue;
-    if (local < size) {
-      fresh->shared = std::make_shared<SharedClique>(
-          clique->shared->key() + format("-%llu-%d", static_cast<unsigned long long>(sequence), color), size);
-      if (!fresh->shared->usable()) {
-        state.error = "no shared memory";
-        return;
-      }
-      fresh->remote = fresh->completed = true;
-      fresh->local = local;
-      runtime().external(1);
-    }
-    for (int index = 0; index < size; ++index) {
-      if (clique->away(members[index].rank)) continue;
-      auto* child = new ncclComm;
-      child->rank = index;
-      child->device = members[index].device;
-      child->clique = fresh;
-      child->ready = true;
-      fresh->members[index] = child;
-      ++fresh->joined;
-      if (fresh->shared) fresh->shared->claim(index, child->device);
-      *state.entries[members[index].rank].out = child;
-    }
+                     [&](int a, int b) { return state.entries[a].key < state.entries[b].key; });
+    make_child(clique, name, color, members);
   }
   state.done = true;
   runtime().notify();
 }
 
-ncclResult_t split(const char* name, ncclComm* comm, int color, int key, const std::vector<int>& exclude,
-                   bool shrink, ncclComm** out) {
+// Two shrinks wait for each other where each needs a rank that is in the other one: both fail.
+void check_conflict(Clique& clique, const std::string& name, int rank) {
+  SplitState& mine = clique.splits[name];
+  for (auto& [other_name, other] : clique.splits) {
+    if (other_name == name || other_name.rfind("shrink", 0) != 0 || other.done || !other.expected[rank] ||
+        other.entries[rank].posted)
+      continue;
+    for (int peer = 0; peer < clique.ranks; ++peer)
+      if (other.entries[peer].posted && mine.expected[peer] && !mine.entries[peer].posted)
+        mine.error = other.error =
+            format("ranks %d and %d give different lists of ranks to exclude", peer, rank);
+  }
+}
+
+// Whether the child is there on all its ranks, or never will be; with the lock held.
+bool child_is_here(Clique& clique, const std::string& name, Clique& child, int color) {
+  if (all_here(child)) return true;
+  if (!look_for_lost(clique)) return false;
+  const SplitState& state = clique.splits[name];
+  for (int rank = 0; rank < clique.ranks; ++rank)
+    if (clique.lost[rank] && state.expected[rank] && state.entries[rank].color == color) {
+      child.error = format("the process of rank %d has ended", rank);
+      child.result = ncclRemoteError;
+    }
+  return all_here(child);
+}
+
+// `kind` is the same on all ranks that take part, and no other call's.
+ncclResult_t split(const char* call, const std::string& kind, ncclComm* comm, int color, int key,
+                   const std::vector<int>& exclude, const ncclConfig_t* config, ncclComm** out) {
   std::shared_ptr<Clique> clique = comm->clique;
-  std::uint64_t sequence;
-  std::string problem;
+  auto* child = new ncclComm;
+  child->blocking =
+      config && config->blocking != NCCL_CONFIG_UNDEF_INT ? config->blocking != 0 : comm->blocking;
+  std::string name;
   {
     Guard guard;
-    sequence = comm->splits++;
-    SplitState& state = clique->splits[sequence];
+    name = format("%s-%d", kind.c_str(), comm->splits[kind]++);
+    SplitState& state = clique->splits[name];
     if (state.entries.empty()) {
       state.entries.resize(clique->ranks);
-      state.expected = clique->ranks - static_cast<int>(exclude.size());
+      state.expected.assign(clique->ranks, true);
+      for (int rank : exclude) state.expected[rank] = false;
     }
-    SplitState::Entry& entry = state.entries[comm->rank];
-    entry = {color, key, out, comm, true, exclude};
-    for (const auto& other : state.entries)
-      if (other.posted && other.exclude != exclude)
-        problem = "the ranks give different lists of ranks to exclude";
-    if (!problem.empty()) state.error = problem;
-    ++state.posted;
+    state.entries[comm->rank] = {color, key, comm->device, true, comm, child};
+    if (!exclude.empty()) check_conflict(*clique, name, comm->rank);
     if (clique->remote) {
-      // The ranks of other processes read this; theirs come as files, too.
-      std::vector<char> data(3 * sizeof(int));
-      const int values[3] = {color, key, comm->device};
-      std::memcpy(data.data(), values, sizeof values);
-      clique->shared->publish(format("s%llu.%d", static_cast<unsigned long long>(sequence), comm->rank),
-                              shrink ? "shrink" : "split", data.data(), data.size());
-    } else if (state.posted == state.expected && state.error.empty()) {
-      std::map<int, std::vector<const SplitState::Entry*>> colors;
-      for (const auto& one : state.entries)
-        if (one.posted && (shrink || one.color != NCCL_SPLIT_NOCOLOR)) colors[one.color].push_back(&one);
-      for (auto& [shade, members] : colors) {
-        std::stable_sort(members.begin(), members.end(), [](auto* a, auto* b) { return a->key < b->key; });
-        auto fresh = make_clique(static_cast<int>(members.size()));
-        for (std::size_t index = 0; index < members.size(); ++index) {
-          auto* child = new ncclComm;
-          child->rank = static_cast<int>(index);
-          child->device = members[index]->comm->device;
-          child->thread = members[index]->comm->thread;
-          join_clique(fresh, child);
-          *members[index]->out = child;
-        }
-      }
-      state.done = true;
+      const Message message{color, key, comm->device};
+      clique->shared->publish(message_file(name, comm->rank), "", &message, sizeof message);
     }
+    advance_split(*clique, name);
     runtime().notify();
   }
   Pending pending;
-  pending.what = format("%s on rank %d of communicator %llu", name, comm->rank,
-                        static_cast<unsigned long long>(clique->id));
+  pending.comm = comm;
+  pending.what = format("%s on %s", call, comm->name().c_str());
   pending.blocking = comm->blocking;
-  pending.done = [clique, sequence, shrink] {
-    SplitState& state = clique->splits[sequence];
-    if (clique->remote && !state.done && state.error.empty()) split_remote(clique, sequence, shrink);
-    return state.done || !state.error.empty();
+  pending.done = [clique, name, child, color] {
+    advance_split(*clique, name);
+    const SplitState& state = clique->splits[name];
+    if (!state.error.empty()) return true;
+    return state.done && (!child->clique || child_is_here(*clique, name, *child->clique, color));
   };
-  pending.missing = [clique, sequence] {
-    std::vector<int> here, missing;
-    const SplitState& state = clique->splits[sequence];
+  pending.missing = [clique, name, comm] {
+    std::vector<int> here;
+    const std::vector<int> missing = missing_ranks(*clique, name);
     for (int rank = 0; rank < clique->ranks; ++rank)
-      (state.entries[rank].posted ? here : missing).push_back(rank);
+      if (clique->splits[name].entries[rank].posted) here.push_back(rank);
     return "called by ranks " + ranks_text(here) + ", not by ranks " + ranks_text(missing);
   };
-  pending.finish = [clique, sequence, out, name] {
+  pending.finish = [clique, name, child, out, call] {
     std::string error;
+    ncclResult_t result;
     {
       Guard guard;
-      error = clique->splits[sequence].error;
+      const SplitState& state = clique->splits[name];
+      error = state.error;
+      result = state.result;
+      if (error.empty() && child->clique) {
+        error = child->clique->error;
+        result = child->clique->result;
+      }
     }
-    if (!error.empty()) return fail(nullptr, ncclInvalidUsage, std::string(name) + ": " + error);
-    if (*out) announce(*out);
+    if (!error.empty()) return fail(nullptr, result, std::string(call) + ": " + error);
+    if (!child->clique) return ncclSuccess;  // of no color
+    announce(child);
+    *out = child;
     return ncclSuccess;
+  };
+  pending.cancel = [clique, name, child] {
+    Guard guard;
+    SplitState& state = clique->splits[name];
+    if (!state.done && state.error.empty()) state.error = "it was given up";
+    if (child->clique && child->clique->error.empty()) child->clique->error = state.error = "it was given up";
+    if (child->clique) all_here(*child->clique);
   };
   if (group.depth > 0) {
     group.pending.push_back(pending);
@@ -153,6 +188,20 @@ ncclResult_t split(const char* name, ncclComm* comm, int color, int key, const s
   }
   std::vector<Pending> one{pending};
   return wait_all(one);
+}
+
+// Without NCCL_SHRINK_ABORT the communicator may have lost the ranks that are excluded, and nothing else.
+ncclResult_t check_shrink(ncclComm* comm, bool abort) {
+  Guard guard;
+  Clique& clique = *comm->clique;
+  if (abort) {
+    cancel_operations(*comm);
+    return ncclSuccess;
+  }
+  look_for_lost(clique);
+  const bool idle = std::all_of(comm->pending.begin(), comm->pending.end(), op_finished);
+  if (comm->async == ncclRemoteError && idle) return ncclSuccess;
+  return comm->async;
 }
 
 }  // namespace
@@ -163,35 +212,39 @@ using namespace vgpu::nccl;
 
 extern "C" {
 
-ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* out, ncclConfig_t*) {
+ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* out, ncclConfig_t* config) {
   return api("ncclCommSplit", [&](std::string& info) -> ncclResult_t {
-    if (ncclResult_t result = check("ncclCommSplit", comm); result != ncclSuccess) return result;
+    // A revoked communicator may be split.
+    const Needs needs = comm && comm->aborted ? Needs::ready : Needs::usable;
+    if (ncclResult_t result = check("ncclCommSplit", comm, needs); result != ncclSuccess) return result;
     if (!out || (color < 0 && color != NCCL_SPLIT_NOCOLOR))
       return fail(comm, ncclInvalidArgument, "ncclCommSplit: bad argument");
     info = format("color %d, key %d, %s", color, key, comm->name().c_str());
     *out = nullptr;
-    return split("ncclCommSplit", comm, color, key, {}, false, out);
+    return split("ncclCommSplit", "split", comm, color, key, {}, config, out);
   });
 }
 
-ncclResult_t ncclCommShrink(ncclComm_t comm, int* exclude, int count, ncclComm_t* out, ncclConfig_t*,
+ncclResult_t ncclCommShrink(ncclComm_t comm, int* exclude, int count, ncclComm_t* out, ncclConfig_t* config,
                             int flags) {
   return api("ncclCommShrink", [&](std::string&) -> ncclResult_t {
-    if (ncclResult_t result = check("ncclCommShrink", comm, false); result != ncclSuccess) return result;
+    if (ncclResult_t result = check("ncclCommShrink", comm, Needs::ready); result != ncclSuccess)
+      return result;
     if (!out || !exclude || count < 1 || count >= comm->clique->ranks)
       return fail(comm, ncclInvalidArgument, "ncclCommShrink: bad argument");
     std::vector<int> ranks(exclude, exclude + count);
     std::sort(ranks.begin(), ranks.end());
+    if (ranks.front() < 0 || ranks.back() >= comm->clique->ranks ||
+        std::adjacent_find(ranks.begin(), ranks.end()) != ranks.end())
+      return fail(comm, ncclInvalidArgument,
+                  "ncclCommShrink: the list of ranks has others than its own, or one twice");
     if (std::binary_search(ranks.begin(), ranks.end(), comm->rank))
       return fail(comm, ncclInvalidArgument, "ncclCommShrink: called by an excluded rank");
     *out = nullptr;
-    if (flags & NCCL_SHRINK_ABORT) {
-      Guard guard;
-      for (const auto& op : comm->pending)
-        if (!runtime().finished(op)) runtime().cancel(op);
-      comm->pending.clear();
-    }
-    return split("ncclCommShrink", comm, 0, comm->rank, ranks, true, out);
+    if (ncclResult_t result = check_shrink(comm, flags & NCCL_SHRINK_ABORT); result != ncclSuccess)
+      return result;
+    const std::string kind = format("shrink%zx", std::hash<std::string>{}(ranks_text(ranks)));
+    return split("ncclCommShrink", kind, comm, 0, comm->rank, ranks, config, out);
   });
 }
 

@@ -26,25 +26,38 @@ class PairUnit final : public Unit {
       published = true;
       if (have_send) {
         std::vector<char> data(send.count * type_bytes(send.type));
-        if (!data.empty()) runtime().peek(data.data(), send.buffer, data.size());
-        clique->shared->publish(file('p'), head(send), data.data(), data.size());
+        std::string text = head(send);
+        if (!data.empty() && !runtime().peek(data.data(), send.buffer, data.size()))
+          text += " from a buffer that is not there";
+        clique->shared->publish(file('p'), text, data.data(), data.size());
       } else {
         clique->shared->publish(file('q'), head(receive), nullptr, 0);
       }
     }
-    return clique->shared->exists(file(have_send ? 'q' : 'p'));
+    if (clique->shared->exists(file(have_send ? 'q' : 'p'))) return true;
+    look_for_lost(*clique);
+    return false;
+  }
+  std::string mismatch(const std::string& sent, const std::string& received) const {
+    return format(
+        "MISMATCHED SEND AND RECEIVE on communicator %llu: rank %d sends %s to rank %d, which receives %s",
+        static_cast<unsigned long long>(clique->id), from, sent.c_str(), to, received.c_str());
   }
   std::string describe() const override {
-    const Transfer& known = have_send ? send : receive;
+    const Transfer& known = mine();
     return format("send of %zu %s from rank %d to rank %d, communicator %llu", known.count,
                   type_name(known.type), from, to, static_cast<unsigned long long>(clique->id));
   }
   std::string waiting_for() const override {
-    return describe() + (have_send ? have_receive
-                                         ? ": both are called; one is behind other work of its stream"
-                                         : format(": rank %d has not called ncclRecv", to)
-                                   : format(": rank %d has not called ncclSend", from));
+    if (have_send && have_receive)
+      return describe() + ": both are called; one is behind other work of its stream";
+    const int peer = have_send ? to : from;
+    if (clique->remote && clique->lost[peer])
+      return describe() + format(": the process of rank %d has ended", peer);
+    if (has_aborted(*clique, peer)) return describe() + format(": rank %d has aborted", peer);
+    return describe() + format(": rank %d has not called %s", peer, have_send ? "ncclRecv" : "ncclSend");
   }
+  const Transfer& mine() const { return have_send ? send : receive; }  // where one half is another process's
   double nanoseconds() const override {
     return 5000 + static_cast<double>(send.count * type_bytes(send.type)) / 100;
   }
@@ -55,14 +68,18 @@ class PairUnit final : public Unit {
       if (!clique->shared->fetch(file(have_send ? 'q' : 'p'), theirs, data))
         context.fail(cudaErrorUnknown, "a message from another process is lost");
       clique->shared->remove(file(have_send ? 'q' : 'p'));
-      const Transfer& mine = have_send ? send : receive;
-      if (theirs != head(mine))
-        context.fail(cudaErrorLaunchFailure,
-                     format("MISMATCHED SEND AND RECEIVE from rank %d to rank %d: one says %s, the other %s",
-                            from, to, head(mine).c_str(), theirs.c_str()));
-      if (have_receive && !data.empty())
-        std::memcpy(context.access(clique->members[to]->device, receive.buffer, data.size(), true),
-                    data.data(), data.size());
+      const std::string ours = head(mine());
+      if (theirs != ours) {
+        {
+          Guard guard;
+          set_async(*clique, ncclInvalidUsage);
+        }
+        context.fail(cudaErrorLaunchFailure, mismatch(have_send ? ours : theirs, have_send ? theirs : ours));
+      }
+      const std::size_t bytes = mine().count * type_bytes(mine().type);
+      void* buffer =
+          context.access(clique->members[have_send ? from : to]->device, mine().buffer, bytes, have_receive);
+      if (have_receive && bytes) std::memcpy(buffer, data.data(), bytes);
       return;
     }
     const std::size_t bytes = send.count * type_bytes(send.type);
@@ -127,11 +144,7 @@ class TransferWork final : public RankWork {
       std::string problem;
       if (unit->have_send && unit->have_receive &&
           (unit->send.count != unit->receive.count || unit->send.type != unit->receive.type))
-        problem = format(
-            "MISMATCHED SEND AND RECEIVE on communicator %llu: rank %d sends %zu %s to rank %d, which "
-            "receives %zu %s",
-            static_cast<unsigned long long>(clique.id), from, unit->send.count, type_name(unit->send.type),
-            to, unit->receive.count, type_name(unit->receive.type));
+        problem = unit->mismatch(unit->head(unit->send), unit->head(unit->receive));
       if (direct_call.active && !direct_call.grouped) {
         const std::uint64_t thread = runtime().thread_number();
         if (unit->poster == thread && from != to && !allow_ungrouped())

@@ -98,6 +98,10 @@ TEST_CASE("NCCL from a thread for each rank") {
         fine = fine && ranks == 3;
         ncclCommDestroy(rest);
       }
+      ncclComm_t again;  // the rank that was left out, too
+      fine = fine && ncclCommSplit(comm, 0, rank, &again, nullptr) == ncclSuccess;
+      ncclCommCount(again, &ranks);
+      fine = fine && ranks == n && ncclCommDestroy(again) == ncclSuccess;
       fine = fine && ncclCommFinalize(comm) == ncclSuccess && ncclCommDestroy(comm) == ncclSuccess &&
              ncclCommDestroy(half) == ncclSuccess;
       fine = fine && cudaFree(data) == cudaSuccess && cudaStreamDestroy(stream) == cudaSuccess;
@@ -173,7 +177,7 @@ static void run_process(int process, const ncclUniqueId& id) {
 
 TEST_CASE("a process of three", "[.]") {  // processes.sh starts them
   const int process = std::atoi(std::getenv("VGPU_TEST_PROCESS"));
-  const std::string path = std::getenv("VGPU_TEST_ID");
+  const std::string path = std::string(std::getenv("VGPU_TEST_FOLDER")) + "/id";
   ncclUniqueId id;
   if (process == 0) {
     NCCL(ncclGetUniqueId(&id));

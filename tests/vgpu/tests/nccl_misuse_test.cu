@@ -196,3 +196,19 @@ TEST_CASE("allocation-waits: an allocation behind a collective that another rank
   NCCL(call(3));
   CHECK(w.get(2)[0] == 4);
 }
+
+TEST_CASE("shrinks with different lists of ranks are reported") {
+  World<> w;
+  std::vector<std::thread> list;
+  std::atomic<int> refused{0};
+  for (int d = 0; d < 2; ++d)
+    list.emplace_back([&, d] {
+      cudaSetDevice(d);
+      int excluded[] = {2, 3};
+      ncclComm_t rest = nullptr;
+      refused += ncclCommShrink(w.comms[d], excluded, d + 1, &rest, nullptr, NCCL_SHRINK_DEFAULT) ==
+                 ncclInvalidUsage;
+    });
+  for (auto& thread : list) thread.join();
+  CHECK(refused == 2);
+}
