@@ -1,0 +1,21 @@
+#!/bin/sh
+# visibility.sh FOLDER: whether each header below FOLDER exports what it declares, from its last #include to the end of
+# its last namespace; a header without a namespace declares nothing.
+set -eu
+headers=$(find "$1" -name '*.hpp')
+test -n "$headers" || { echo "no headers in $1"; exit 1; }
+awk '
+  function check() {
+    if (first > 0 && !(pushes == 1 && pops == 1 && includes < push && push < first && last < pop)) {
+      print file ": the namespace is not between #pragma GCC visibility push(default), after the #include lines, and pop"
+      wrong = 1
+    }
+  }
+  FNR == 1 { if (file != "") check(); file = FILENAME; includes = first = last = push = pop = pushes = pops = 0 }
+  /^#include/ { includes = FNR }
+  /^namespace lockstep/ && first == 0 { first = FNR }
+  /^}  \/\/ namespace lockstep/ { last = FNR }
+  /^#pragma GCC visibility push\(default\)$/ { push = FNR; ++pushes }
+  /^#pragma GCC visibility pop$/ { pop = FNR; ++pops }
+  END { check(); exit wrong }
+' $headers
