@@ -1,7 +1,7 @@
-#include <cmath>
 #include <cstdint>
 
 #include "cuda_kernels.hpp"
+#include "detail/adam_factors.hpp"
 #include "detail/float_environment.hpp"
 #include "kernels/dispatch.hpp"
 #include "kernels/element.cuh"
@@ -27,14 +27,15 @@ struct Sgd {
 
 template <class C>
 struct Adam {
-  C rate, decay, beta1, beta2, one_less_beta1, one_less_beta2, correction1, correction2, epsilon;
+  lockstep::detail::AdamFactors<C> by;
 
   __device__ C operator()(C old, C g, C* slots, bool) const {
-    const C first = beta1 * slots[0] + one_less_beta1 * g;
-    const C second = beta2 * slots[1] + one_less_beta2 * (g * g);
+    const C first = by.beta1 * slots[0] + by.one_less_beta1 * g;
+    const C second = by.beta2 * slots[1] + by.one_less_beta2 * (g * g);
     slots[0] = first;
     slots[1] = second;
-    return old - rate * ((first / correction1) / (sqrt(second / correction2) + epsilon) + decay * old);
+    return old - by.rate * ((first / by.correction1) / (sqrt(second / by.correction2) + by.epsilon) +
+                            by.decay * old);
   }
 };
 
@@ -118,18 +119,9 @@ void CudaKernels::adam_update(const TensorView& variable, const TensorView& firs
                               const backend::UpdateParameters& parameters, backend::StreamHandle stream) {
   const lockstep::detail::FloatEnvironment floats;
   const Place place = place_on(stream);
-  const double steps = static_cast<double>(parameters.step);
   dispatch_floating("adam_update", variable, [&]<class T>() {
     using C = compute_t<T>;
-    const Adam<C> step{static_cast<C>(parameters.learning_rate),
-                       static_cast<C>(parameters.weight_decay),
-                       static_cast<C>(parameters.beta1),
-                       static_cast<C>(parameters.beta2),
-                       static_cast<C>(1 - parameters.beta1),
-                       static_cast<C>(1 - parameters.beta2),
-                       static_cast<C>(1 - std::pow(parameters.beta1, steps)),
-                       static_cast<C>(1 - std::pow(parameters.beta2, steps)),
-                       static_cast<C>(parameters.epsilon)};
+    const Adam<C> step{lockstep::detail::AdamFactors<C>(parameters)};
     run<T>(place, "adam_update", step,
            Arrays<2>{variable.data, gradient.data, {first_moment.data, second_moment.data}}, variable.size());
   });

@@ -36,7 +36,9 @@ struct AdamOptions {
 /// @param velocity  zeros before the first step; without momentum an empty Tensor.
 void sgd_update_(Tensor& variable, const Tensor& gradient, Tensor velocity, const SgdOptions& options = {});
 
-/// Adam (Kingma & Ba 2015, algorithm 1), with decoupled weight decay (Loshchilov & Hutter 2019).
+/// Adam (Kingma & Ba 2015, algorithm 1), with decoupled weight decay (Loshchilov & Hutter 2019). The powers
+/// of the betas are rounded to the type that the update is computed in, float or for float64 double, as in
+/// TensorFlow.
 ///
 /// @param first_moment, second_moment  zeros before the first step.
 /// @param step  counted from 1: corrects the bias of moments that began as zeros.

@@ -1,6 +1,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "detail/adam_factors.hpp"
 #include "detail/float_environment.hpp"
 #include "host/host_kernels.hpp"
 #include "host/host_tiles.hpp"
@@ -51,16 +52,7 @@ void HostKernels::adam_update(const TensorView& variable, const TensorView& firs
                               const backend::UpdateParameters& parameters, backend::StreamHandle) {
   const detail::FloatEnvironment environment;
   dispatch_floating("adam_update", variable, [&]<class C>() {
-    const double step = static_cast<double>(parameters.step);
-    const C rate = static_cast<C>(parameters.learning_rate);
-    const C decay = static_cast<C>(parameters.weight_decay);
-    const C beta1 = static_cast<C>(parameters.beta1);
-    const C beta2 = static_cast<C>(parameters.beta2);
-    const C one_less_beta1 = static_cast<C>(1 - parameters.beta1);
-    const C one_less_beta2 = static_cast<C>(1 - parameters.beta2);
-    const C correction1 = static_cast<C>(1 - std::pow(parameters.beta1, step));
-    const C correction2 = static_cast<C>(1 - std::pow(parameters.beta2, step));
-    const C epsilon = static_cast<C>(parameters.epsilon);
+    const detail::AdamFactors<C> factors(parameters);
 
     TileReader<C> read_variable(variable), read_first(first_moment), read_second(second_moment),
         read_gradient(gradient);
@@ -75,14 +67,16 @@ void HostKernels::adam_update(const TensorView& variable, const TensorView& firs
       C* const w = write_variable.at(begin);
       C* const m = write_first.at(begin);
       C* const v = write_second.at(begin);
+      const detail::AdamFactors<C> by = factors;  // which no store may change
       LOCKSTEP_INDEPENDENT_ELEMENTS
       for (std::int64_t i = 0; i < n; ++i) {
-        const C first = beta1 * old_first[i] + one_less_beta1 * g[i];
-        const C second = beta2 * old_second[i] + one_less_beta2 * (g[i] * g[i]);
+        const C first = by.beta1 * old_first[i] + by.one_less_beta1 * g[i];
+        const C second = by.beta2 * old_second[i] + by.one_less_beta2 * (g[i] * g[i]);
         m[i] = first;
         v[i] = second;
-        w[i] = old[i] -
-               rate * ((first / correction1) / (std::sqrt(second / correction2) + epsilon) + decay * old[i]);
+        w[i] =
+            old[i] - by.rate * ((first / by.correction1) / (std::sqrt(second / by.correction2) + by.epsilon) +
+                                by.decay * old[i]);
       }
       write_variable.commit(begin, n);
       write_first.commit(begin, n);

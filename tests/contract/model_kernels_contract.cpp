@@ -208,6 +208,36 @@ TEMPLATE_LIST_TEST_CASE("Adam follows its formula, with decoupled decay, for sev
   CHECK((w.guards_intact() && m.guards_intact() && v.guards_intact()));
 }
 
+TEST_CASE("Adam takes the steps that TensorFlow takes in float32", "[model_kernels]") {
+  const auto w = operand<float>({1, 2}), m = operand<float>({0, 0}), v = operand<float>({0, 0});
+  const auto g = operand<float>({4, 1});
+  const std::vector<std::vector<double>> steps{
+      {0.90000075, 1.900001}, {0.8000018, 1.8000023}, {0.7000022, 1.7000029}};
+  for (std::int64_t step = 1; step <= 3; ++step) {
+    test_kernels().adam_update(
+        w.view(), m.view(), v.view(), g.view(),
+        {.learning_rate = 0.1, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-7, .step = step},
+        test_stream().handle());
+    const auto values = w.values();
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      CAPTURE(step, i, values[i]);
+      // Its epsilon is added before the correction.
+      CHECK(std::abs(static_cast<double>(values[i]) - steps[static_cast<std::size_t>(step - 1)][i]) < 1e-6);
+    }
+  }
+}
+
+TEST_CASE("betas that are 1 in float32 correct Adam's bias", "[model_kernels]") {
+  const auto w = operand<float>({1}), m = operand<float>({0}), v = operand<float>({0}),
+             g = operand<float>({4});
+  for (std::int64_t step = 1; step <= 2; ++step)
+    test_kernels().adam_update(
+        w.view(), m.view(), v.view(), g.view(),
+        {.learning_rate = 0.125, .beta1 = 1 - 1e-9, .beta2 = 1 - 1e-9, .epsilon = 1e-8, .step = step},
+        test_stream().handle());
+  CHECK(std::abs(w.values()[0] - 0.75f) < 1e-5f);
+}
+
 TEST_CASE("updates and losses of integers are refused before anything is written", "[model_kernels]") {
   const std::string device = test_stream().device().to_string();
   const auto w = operand<std::int32_t>({1, 2});

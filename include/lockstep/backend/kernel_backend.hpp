@@ -120,7 +120,8 @@ class KernelBackend {
   virtual void sgd_update(const TensorView& variable, const TensorView& velocity, const TensorView& gradient,
                           const UpdateParameters& parameters, StreamHandle stream) = 0;
   /// One fused pass of Adam (Kingma & Ba 2015, algorithm 1); weight_decay is decoupled (Loshchilov & Hutter
-  /// 2019).
+  /// 2019). The powers of the betas that correct the bias are taken in the type that the update is computed
+  /// in.
   virtual void adam_update(const TensorView& variable, const TensorView& first_moment,
                            const TensorView& second_moment, const TensorView& gradient,
                            const UpdateParameters& parameters, StreamHandle stream) = 0;

@@ -18,8 +18,9 @@ struct AdamOptions {
 /// counted from 1: m = beta1 * m + (1 - beta1) * g, v = beta2 * v + (1 - beta2) * g^2,
 /// w -= learning_rate * m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + epsilon).
 ///
-/// As PyTorch's. Keras adds its epsilon, 1e-7 unless told, to sqrt(v) before the correction (the paper's
-/// "epsilon hat").
+/// The powers of the betas are rounded to the type of the update (update_ops.hpp), as in Keras. The epsilon
+/// is added as in PyTorch; Keras adds its own, 1e-7 unless told, to sqrt(v) before the correction (the
+/// paper's "epsilon hat").
 class Adam final : public Optimizer {
  public:
   /// @throws InvalidArgument  an option out of its range.
