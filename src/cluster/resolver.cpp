@@ -26,7 +26,13 @@ Accelerators::Accelerators(std::map<Task, AcceleratorCounts> by_task) : by_task_
 }
 
 AcceleratorCounts Accelerators::of(const std::optional<Task>& task) const {
-  if (by_task_.empty() || !task) return of_each_task_;
+  if (by_task_.empty()) return of_each_task_;
+  if (!task) {
+    AcceleratorCounts sum;
+    for (const auto& [each, counts] : by_task_)
+      for (const auto& [kind, count] : counts) sum[kind] += count;
+    return sum;
+  }
   const auto found = by_task_.find(*task);
   return found == by_task_.end() ? AcceleratorCounts() : found->second;
 }

@@ -108,7 +108,8 @@ TEST_CASE("the master of a task is its address, behind the rpc layer", "[cluster
   CHECK_THROWS_MATCHES(resolver.master("chief", 0), InvalidArgument, says("no job 'chief'"));
 }
 
-TEST_CASE("accelerators: counts by kind for each task, by default the current one", "[cluster][host]") {
+TEST_CASE("accelerators: counts by kind for each task, by default the current one, or of all",
+          "[cluster][host]") {
   SimpleResolver resolver(
       {{"worker1", {"w10"}}, {"worker2", {"w20", "w21", "w22", "w23"}}},
       {.task_type = "worker1",
@@ -122,7 +123,7 @@ TEST_CASE("accelerators: counts by kind for each task, by default the current on
   resolver.set_task_id(3);
   CHECK(resolver.num_accelerators() == AcceleratorCounts{{"GPU", 1}});
   resolver.set_task_id({});
-  CHECK(resolver.num_accelerators().empty());
+  CHECK(resolver.num_accelerators() == AcceleratorCounts{{"GPU", 3}});
 }
 
 TEST_CASE("options out of their range are refused", "[cluster][host]") {

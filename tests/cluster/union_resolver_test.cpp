@@ -96,7 +96,7 @@ TEST_CASE("a union's accelerators are the first resolver's, of the union's task"
   UnionResolver both(SimpleResolver({}, {.num_accelerators = {{{"worker", 0}, {{"GPU", 2}}},
                                                               {{"worker", 1}, {{"GPU", 4}}}}}),
                      SimpleResolver({}));
-  CHECK(both.num_accelerators().empty());
+  CHECK(both.num_accelerators() == AcceleratorCounts{{"GPU", 6}});
   both.set_task_type("worker");
   both.set_task_id(1);
   CHECK(both.num_accelerators() == AcceleratorCounts{{"GPU", 4}});

@@ -32,7 +32,7 @@ class Accelerators {
       : Accelerators(std::map<Task, AcceleratorCounts>(by_task)) {}
 
   bool empty() const noexcept { return of_each_task_.empty() && by_task_.empty(); }
-  /// Those of a task, or without one those that each task has.
+  /// Those of a task; without one what each task has, or, where each has its own, the sum.
   AcceleratorCounts of(const std::optional<Task>& task) const;
 
  private:
@@ -69,8 +69,8 @@ class Resolver {
   /// @throws InvalidArgument  the cluster has no such task.
   std::string master(const std::string& type, int id) const { return task_master(type, id); }
 
-  /// The accelerators by kind of the current task, of each task where there is no current one. Kinds that are
-  /// missing are not there, or not known to be.
+  /// The accelerators by kind of the current task; where there is no current one what each task has, or,
+  /// where each has its own, the sum. Kinds that are missing are not there, or not known to be.
   AcceleratorCounts num_accelerators() const;
   AcceleratorCounts num_accelerators(const std::string& type, int id) const;
 
