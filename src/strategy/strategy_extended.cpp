@@ -30,8 +30,20 @@ std::vector<Device> StrategyExtended::parameter_devices() const {
   return strategy_.state_->parameter_devices();
 }
 
-bool StrategyExtended::between_graph() const noexcept {
+bool StrategyExtended::between_graph() const {
+  check_is_not_default("between_graph");
   return !strategy_.state_->other_parameter_devices.empty();
+}
+
+bool StrategyExtended::should_init() const {
+  check_is_not_default("should_init");
+  return true;
+}
+
+void StrategyExtended::check_is_not_default(std::string_view what) const {
+  LOCKSTEP_EXPECTS(&strategy_ != &detail::default_strategy(), Unsupported, what,
+                   " of the default strategy: no graphs and no processes belong to it. Ask a strategy that "
+                   "was made.");
 }
 
 void StrategyExtended::check_cross_replica(std::string_view what) const {

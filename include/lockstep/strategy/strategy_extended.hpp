@@ -53,9 +53,10 @@ class StrategyExtended {
   /// tf.distribute's flags. between_graph: whether replicas run the same graph separately, as
   /// CentralStorageStrategy says of itself. require_static_shapes: never. should_init, should_checkpoint,
   /// should_save_summary: whether this process initialises variables and writes files; one process does.
-  bool between_graph() const noexcept;
+  /// @throws Unsupported  between_graph and should_init, for the default strategy.
+  bool between_graph() const;
   bool require_static_shapes() const noexcept { return false; }
-  bool should_init() const noexcept { return true; }
+  bool should_init() const;
   bool should_checkpoint() const noexcept { return true; }
   bool should_save_summary() const noexcept { return true; }
 
@@ -196,6 +197,7 @@ class StrategyExtended {
                              const CommunicationOptions& options);
   void for_each_component(const Variable& variable, detail::FunctionRef<void(Tensor& local, int i)> fn);
   void in_context(detail::FunctionRef<void()> fn) const;
+  void check_is_not_default(std::string_view what) const;
   void check_place(const NonSlot& where, std::string_view what) const;
   void for_each_device(const NonSlot& where, detail::FunctionRef<void(int i)> fn);
 

@@ -51,6 +51,9 @@ TEST_CASE("the strategies' properties", "[strategy][extended]") {
   const StrategyExtended& plain = get_strategy().extended();
   REQUIRE_THROWS_AS(plain.worker_devices(), ContextError);
   REQUIRE_THROWS_AS(plain.parameter_devices(), ContextError);
+  REQUIRE_THROWS_MATCHES(plain.between_graph(), Unsupported, says("between_graph of the default strategy"));
+  REQUIRE_THROWS_MATCHES(plain.should_init(), Unsupported,
+                         says("should_init of the default strategy", "Ask a strategy that was made"));
   REQUIRE(plain.should_checkpoint());
   REQUIRE(plain.should_save_summary());
   REQUIRE_FALSE(plain.require_static_shapes());
