@@ -70,17 +70,16 @@ std::string read_component(std::string_view text, Parts& parts) {
   return read_kind_and_index(text, parts);
 }
 
-// A kind and an index alone, or any number of components, each after a slash.
+// Nothing, a kind and an index alone, or any number of components, each after a slash.
 std::string read(std::string_view text, Parts& parts) {
-  if (text.empty()) return "it is empty";
-  if (text.front() != '/') return read_kind_and_index(text, parts);
+  if (!text.empty() && text.front() != '/') return read_kind_and_index(text, parts);
   while (!text.empty()) {
     text.remove_prefix(1);
     const std::size_t slash = std::min(text.find('/'), text.size());
     if (std::string problem = read_component(text.substr(0, slash), parts); !problem.empty()) return problem;
     text.remove_prefix(slash);
   }
-  return parts.kind ? "" : "it names no device";
+  return {};
 }
 
 }  // namespace
@@ -98,8 +97,8 @@ Device::Device(std::string_view text) {
   LOCKSTEP_EXPECTS(problem.empty(), InvalidArgument, "Device: '", text,
                    "' is not the name of a device: ", problem,
                    ". Write it as GPU:0, /cpu:1, cuda:0, /device:GPU:0 or /job:worker/task:1/device:GPU:0.");
-  kind_ = *parts.kind;
-  index_ = *parts.index;
+  kind_ = parts.kind.value_or(DeviceKind::cpu);
+  index_ = parts.index.value_or(0);
   replica_ = parts.replica.value_or(0);
   task_ = parts.task.value_or(0);
   if (parts.job) job_ = *parts.job;

@@ -29,7 +29,7 @@ class Device {
   /// Parses "GPU:0", "/gpu:0", "cuda:0", "cpu:3", "GPU" (index 0), "/device:GPU:0",
   /// "/job:worker/task:1/device:GPU:0",
   /// "/job:worker/replica:0/task:1/cpu:0". Kinds and keys are read without regard to case; missing parts are
-  /// job localhost, replica 0, task 0, index 0.
+  /// job localhost, replica 0, task 0, CPU, index 0, so that "" is Device() and "/task:1" that task's CPU:0.
   /// @throws InvalidArgument  the text is none of these; the message has the text and the forms.
   Device(std::string_view text);
   Device(const char* text) : Device(std::string_view(text)) {}

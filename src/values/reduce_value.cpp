@@ -13,6 +13,11 @@ Destination::Destination(const Variable& variable) {
   devices_.assign(devices.begin(), devices.end());
 }
 
+Destination::Destination(const char* device) : devices_{Device(device)} {
+  LOCKSTEP_EXPECTS(*device != '\0', InvalidArgument,
+                   "Destination: the name is empty. Name a device, as GPU:0, or pass a variable or a value.");
+}
+
 Destination::Destination(const std::vector<Device>& devices) {
   LOCKSTEP_EXPECTS(
       false, InvalidArgument, "Destination: a list of ", devices.size(),

@@ -67,7 +67,8 @@ class Destination {
  public:
   Destination(const Variable& variable);
   Destination(const Device& device) : devices_{device} {}
-  Destination(const char* device) : devices_{Device(device)} {}
+  /// @throws InvalidArgument  no device's name, or empty.
+  Destination(const char* device);
   Destination(const Tensor& tensor) : devices_{tensor.device()} {}
   template <class T>
   requires std::same_as<T, Tensor> Destination(const PerReplica<T>& value)

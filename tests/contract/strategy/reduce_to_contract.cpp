@@ -74,6 +74,9 @@ TEST_CASE("a list of devices is no destination", "[strategy][reduce_to]") {
                          says("a list of 0 devices"));
   REQUIRE_THROWS_MATCHES(x.broadcast_to(Tensor::scalar(1), list), InvalidArgument, says("is no destination"));
   REQUIRE_THROWS_MATCHES(x.reduce_to(sum, value, "nowhere"), InvalidArgument, says("nowhere"));
+  REQUIRE_THROWS_MATCHES(x.reduce_to(sum, value, ""), InvalidArgument,
+                         says("Destination: the name is empty", "Name a device"));
+  REQUIRE_THROWS_AS(x.broadcast_to(Tensor::scalar(1), ""), InvalidArgument);
 }
 
 TEST_CASE("P36 destinations are devices, not replica numbers", "[strategy][reduce_to]") {
