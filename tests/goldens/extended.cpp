@@ -146,7 +146,12 @@ GOLDEN("multi-step-outputs") {
   r("a", [&] { return box->last_step_outputs().at("a"); });
   r("b", [&] { return box->last_step_outputs().at("b"); });
   r("c", [&] { return box->last_step_outputs().at("c"); });
-  r("foo", [&] { return std::any_cast<std::string>(box->non_tensor_outputs().at("foo")[0]); });
+  r("foo", [&] {
+    std::vector<std::string> texts;
+    for (const std::any& one : box->non_tensor_outputs().at("foo"))
+      texts.push_back(std::any_cast<std::string>(one));
+    return texts;
+  });
 }
 
 GOLDEN("multi-step-table") {
