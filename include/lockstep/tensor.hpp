@@ -112,6 +112,12 @@ class Tensor {
   /// The first element, for the host to read and write. @throws InvalidArgument  read-only, or not in host
   /// memory.
   void* data() const;
+  template <class T>
+  T* data() const {
+    static_assert(sizeof(T) == 0,
+                  "data: a Tensor's dtype is not part of its type: write static_cast<T*>(tensor.data()), or "
+                  "to_vector<T>() and item<T>(), which check the dtype and wait for the device");
+  }
 
   /// The tensor on `device`; itself when it is there already. On another device the copy is ordered after
   /// this tensor's stream, and what that stream does next after the copy; to the host it waits. @throws

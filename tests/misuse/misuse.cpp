@@ -33,5 +33,7 @@ void misuse([[maybe_unused]] ls::Strategy& strategy, [[maybe_unused]] const ls::
   strategy.run([](ls::Tensor& x) { x.add_(1); }, ls::Tensor::ones({1}));
 #elif defined(MEMBERS)
   strategy.run([](ls::Tensor, ls::Tensor, ls::Tensor) {}, std::tuple(ls::Tensor(), ls::Tensor()));
+#elif defined(DATA)
+  *ls::Tensor::ones({1}).data<float>() = 2;
 #endif
 }
