@@ -1,9 +1,9 @@
 #!/bin/sh
-# visibility.sh FOLDER: whether each header below FOLDER exports what it declares, from its last #include to the end of
+# visibility.sh FOLDER...: whether each header below the folders exports what it declares, from its last #include to the end of
 # its last namespace; a header without a namespace declares nothing.
 set -eu
-headers=$(find "$1" -name '*.hpp')
-test -n "$headers" || { echo "no headers in $1"; exit 1; }
+headers=$(find "$@" -name '*.hpp')
+test -n "$headers" || { echo "no headers in $*"; exit 1; }
 awk '
   function check() {
     if (first > 0 && !(pushes == 1 && pops == 1 && includes < push && push < first && last < pop)) {
