@@ -7,7 +7,6 @@
 
 #include "collectives/short_message.hpp"
 #include "collectives/transfers.hpp"
-#include "detail/stack_memory.hpp"
 #include "detail/warn.hpp"
 
 namespace lockstep {
@@ -56,8 +55,7 @@ void Communicator::Impl::check(Collective collective, ReduceOp op, std::span<con
                                const CommunicationOptions& options) {
   const auto lock = lock_if_all(batches);
   const std::string_view operation = detail::operation_name(collective, op);
-  detail::StackMemory memory;
-  const auto ranks = ranks_of(operation, batches, memory.resource());
+  const auto ranks = ranks_of(operation, batches);
   const detail::Rendezvous::Turn turn(rendezvous, ranks, operation);
   meet(turn, collective, op, 0, batches, options, {}, /*only_checks=*/true);
 }
@@ -93,10 +91,9 @@ void Communicator::Impl::run_all(Collective collective, ReduceOp op, int root,
   run_locked(collective, op, root, all_batches, options, destinations);
 }
 
-std::pmr::vector<int> Communicator::Impl::ranks_of(std::string_view operation,
-                                                   std::span<const RankBatch> batches,
-                                                   std::pmr::memory_resource* memory) const {
-  std::pmr::vector<int> ranks(memory);
+detail::RecycledVector<int> Communicator::Impl::ranks_of(std::string_view operation,
+                                                         std::span<const RankBatch> batches) const {
+  detail::RecycledVector<int> ranks;
   ranks.reserve(batches.size());
   LOCKSTEP_EXPECTS(!batches.empty(), InvalidArgument, operation,
                    ": no rank is named. Pass a batch for each rank that this thread drives.");
@@ -143,8 +140,7 @@ void Communicator::Impl::run_locked(Collective collective, ReduceOp op, int root
                                     std::span<const RankBatch> batches, const CommunicationOptions& options,
                                     std::span<const int> destinations) {
   const std::string_view operation = detail::operation_name(collective, op);
-  detail::StackMemory memory;
-  const auto ranks = ranks_of(operation, batches, memory.resource());
+  const auto ranks = ranks_of(operation, batches);
   const detail::Rendezvous::Turn turn(rendezvous, ranks, operation);
   if (meet(turn, collective, op, root, batches, options, destinations, /*only_checks=*/false))
     return reduce_messages(op, batches);

@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <memory>
-#include <memory_resource>
 #include <mutex>
 #include <span>
 #include <string>
@@ -11,6 +10,7 @@
 #include <lockstep/buffer.hpp>
 #include <lockstep/collectives/communicator.hpp>
 #include <lockstep/detail/mutex.hpp>
+#include <lockstep/detail/recycling_allocator.hpp>
 
 #include "collectives/collective_checks.hpp"
 #include "collectives/rendezvous.hpp"
@@ -57,8 +57,7 @@ struct Communicator::Impl {
                std::span<const TensorView> outputs, std::span<const StreamRef> streams,
                const CommunicationOptions& options, std::span<const int> destinations = {});
   /// The ranks of the batches. @throws InvalidArgument  none, out of range, or one twice.
-  std::pmr::vector<int> ranks_of(std::string_view operation, std::span<const RankBatch> batches,
-                                 std::pmr::memory_resource* memory) const;
+  detail::RecycledVector<int> ranks_of(std::string_view operation, std::span<const RankBatch> batches) const;
   bool meet(const detail::Rendezvous::Turn& turn, Collective collective, ReduceOp op, int root,
             std::span<const RankBatch> batches, const CommunicationOptions& options,
             std::span<const int> destinations, bool only_checks);

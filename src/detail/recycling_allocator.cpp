@@ -21,7 +21,8 @@ namespace lockstep::detail {
 namespace {
 
 // Blocks of 64, 128, … bytes.
-constexpr std::size_t kMinBytes = 64;
+constexpr std::size_t kMinBytes = kRecycledAlignment;
+constexpr std::align_val_t kAlignment{kRecycledAlignment};
 constexpr std::size_t kNumClasses = 15;
 constexpr std::size_t kMaxSharedBytes = std::size_t{4} << 20;  // of each class
 constexpr std::size_t kMaxOwnBytes = std::size_t{32} << 10;    // of each class, for each thread
@@ -67,7 +68,7 @@ void free_blocks(Blocks& blocks, std::size_t size_class) {
   while (blocks.size > 0) {
     Block* const block = blocks.pop();
     ASAN_UNPOISON_MEMORY_REGION(block, bytes_of_class(size_class));
-    ::operator delete(block);
+    ::operator delete(block, kAlignment);
   }
 }
 
@@ -109,10 +110,10 @@ std::size_t batch(std::size_t size_class) {
 
 void* take_recycled(std::size_t size_bytes) {
   const std::size_t size_class = class_of(size_bytes);
-  if (size_class >= kNumClasses) return ::operator new(size_bytes);
+  if (size_class >= kNumClasses) return ::operator new(size_bytes, kAlignment);
   Blocks& own = own_blocks[size_class];
   if (own.size == 0) fetch(size_class, batch(size_class));
-  if (own.size == 0) return ::operator new(bytes_of_class(size_class));
+  if (own.size == 0) return ::operator new(bytes_of_class(size_class), kAlignment);
   Block* const block = own.pop();
   ASAN_UNPOISON_MEMORY_REGION(block, bytes_of_class(size_class));
   return block;
@@ -120,7 +121,7 @@ void* take_recycled(std::size_t size_bytes) {
 
 void give_recycled(void* data, std::size_t size_bytes) noexcept {
   const std::size_t size_class = class_of(size_bytes);
-  if (size_class >= kNumClasses) return ::operator delete(data);
+  if (size_class >= kNumClasses) return ::operator delete(data, kAlignment);
   static_cast<void>(&thread_end);  // made on its first use
   Blocks& own = own_blocks[size_class];
   Block* const block = ::new (data) Block{};

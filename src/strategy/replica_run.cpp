@@ -1,7 +1,6 @@
 #include "strategy/replica_run.hpp"
 
 #include "collectives/rendezvous.hpp"
-#include "detail/stack_memory.hpp"
 
 namespace lockstep::detail {
 
@@ -31,8 +30,7 @@ void ReplicaRun::merge(int i, const MergeArguments& arguments,
                        rendezvous.label(static_cast<int>(r)),
                        " brought arguments or a merge function of other types than ", rendezvous.label(0),
                        ". Make the same calls on every replica.");
-    StackMemory memory;
-    std::pmr::vector<void*> all(memory.resource());
+    RecycledVector<void*> all;
     all.reserve(arrivals.size());
     for (std::size_t r = 0; r < arrivals.size(); ++r) all.push_back(brought(r).arguments);
     bring_together(all);

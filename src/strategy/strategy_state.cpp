@@ -12,7 +12,6 @@
 #include "collectives/checked_reduce.hpp"
 #include "collectives/packed_all_reduce.hpp"
 #include "detail/numa.hpp"
-#include "detail/stack_memory.hpp"
 #include "detail/thread_end.hpp"
 #include "detail/warn.hpp"
 
@@ -224,8 +223,7 @@ void StrategyState::set_failure(std::size_t replica, std::exception_ptr error) n
 
 void StrategyState::run_on_replicas(FunctionRef<void(int)> fn, OfFailures of_failures) {
   for_each_rendezvous([](Rendezvous& rendezvous) { rendezvous.reset(); });
-  StackMemory memory;
-  std::pmr::vector<Seat> seats(memory.resource());
+  RecycledVector<Seat> seats;
   const auto n = static_cast<std::size_t>(num_replicas());
   seats.reserve(n);
   // The calling thread's guards, which the others do not see: streams, logical device, sync_on_read.
@@ -234,7 +232,7 @@ void StrategyState::run_on_replicas(FunctionRef<void(int)> fn, OfFailures of_fai
   const StreamRef parameter_stream = current_stream(*parameter_backends().front());
   for (backend::DeviceBackend* const device : groups.front().device_backends)
     seats.push_back({current_stream(*device), parameter_stream});
-  std::pmr::vector<StreamRef> further_streams(memory.resource());  // of further logical devices: [...][n]
+  RecycledVector<StreamRef> further_streams;  // of further logical devices: [...][n]
   further_streams.reserve((groups.size() - 1) * n);
   for (std::size_t k = 1; k < groups.size(); ++k)
     for (backend::DeviceBackend* const device : groups[k].device_backends)

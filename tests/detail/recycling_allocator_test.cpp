@@ -55,6 +55,21 @@ TEST_CASE("memory that was given back is given out again", "[detail][host]") {
   CHECK(third == first);
 }
 
+TEST_CASE("blocks begin with a cache line", "[detail][host]") {
+  for (int round = 0; round < 2; ++round) {
+    for (const std::size_t size : {1, 100, 5000, 2 << 20}) {
+      void* const block = take_recycled(size);
+      CHECK(reinterpret_cast<std::uintptr_t>(block) % detail::kRecycledAlignment == 0);
+      give_recycled(block, size);
+    }
+  }
+  struct alignas(detail::kRecycledAlignment) Line {
+    int value;
+  };
+  const RecycledVector<Line> lines(3);
+  CHECK(reinterpret_cast<std::uintptr_t>(&lines[0]) % alignof(Line) == 0);
+}
+
 TEST_CASE("blocks of one size do not overlap", "[detail][host]") {
   for (int round = 0; round < 2; ++round) {
     std::vector<std::pair<std::byte*, std::byte>> blocks;

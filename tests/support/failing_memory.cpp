@@ -52,8 +52,13 @@ bool FailingMemory::has_failed() { return failed; }
 }  // namespace lockstep::test
 
 // In place of the library's: nothing is kept, so that all that is taken can run out.
-void* lockstep::detail::take_recycled(std::size_t size_bytes) { return ::operator new(size_bytes); }
-void lockstep::detail::give_recycled(void* data, std::size_t) noexcept { ::operator delete(data); }
+constexpr std::align_val_t kAlignment{lockstep::detail::kRecycledAlignment};
+void* lockstep::detail::take_recycled(std::size_t size_bytes) {
+  return ::operator new(size_bytes, kAlignment);
+}
+void lockstep::detail::give_recycled(void* data, std::size_t) noexcept {
+  ::operator delete(data, kAlignment);
+}
 
 void* operator new(std::size_t size) { return allocate(size); }
 void* operator new(std::size_t size, std::align_val_t alignment) { return allocate(size, alignment); }

@@ -12,10 +12,13 @@
 
 namespace lockstep::detail {
 
-/// Memory of the heap for what every step makes and drops again. What is given back is kept for the next who
-/// takes as much: a few blocks by each thread, what these leave over by all together, up to 4 MiB of each
-/// size and up to 1 MiB each; so that steps that repeat take nothing from the heap, whichever threads take
-/// and give back. Thread-safe. @throws std::bad_alloc
+/// A cache line.
+inline constexpr std::size_t kRecycledAlignment = 64;
+
+/// Memory of the heap, so aligned, for what every step makes and drops again. What is given back is kept for
+/// the next who takes as much: a few blocks by each thread, what these leave over by all together, up to 4
+/// MiB of each size and up to 1 MiB each; so that steps that repeat take nothing from the heap, whichever
+/// threads take and give back. Thread-safe. @throws std::bad_alloc
 void* take_recycled(std::size_t size_bytes);
 /// @param size_bytes  as it was taken.
 void give_recycled(void* data, std::size_t size_bytes) noexcept;
@@ -31,7 +34,7 @@ class RecyclingAllocator {
   RecyclingAllocator(const RecyclingAllocator<U>&) noexcept {}
 
   T* allocate(std::size_t n) {
-    static_assert(alignof(T) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__);
+    static_assert(alignof(T) <= kRecycledAlignment);
     return static_cast<T*>(take_recycled(n * sizeof(T)));
   }
   void deallocate(T* data, std::size_t n) noexcept { give_recycled(data, n * sizeof(T)); }
