@@ -85,17 +85,18 @@ void share(std::size_t size_class, std::size_t count) {
   free_blocks(rest, size_class);
 }
 
-struct ThreadEnd {
-  ~ThreadEnd() {
+/// Hands over all that the thread has kept when it ends.
+struct OwnBlocksEnd {
+  ~OwnBlocksEnd() {
     for (std::size_t size_class = 0; size_class < kNumClasses; ++size_class)
       share(size_class, own_blocks[size_class].size);
     is_over = true;
   }
 };
-thread_local ThreadEnd thread_end;
+thread_local OwnBlocksEnd own_blocks_end;
 
 void fetch(std::size_t size_class, std::size_t count) {
-  static_cast<void>(&thread_end);  // made on its first use
+  static_cast<void>(&own_blocks_end);  // made on its first use
   Blocks& all = shared_blocks[size_class];
   const std::lock_guard lock(recycled_memory_mutex);
   for (; count > 0 && all.size > 0; --count) own_blocks[size_class].push(all.pop());
@@ -122,7 +123,7 @@ void* take_recycled(std::size_t size_bytes) {
 void give_recycled(void* data, std::size_t size_bytes) noexcept {
   const std::size_t size_class = class_of(size_bytes);
   if (size_class >= kNumClasses) return ::operator delete(data, kAlignment);
-  static_cast<void>(&thread_end);  // made on its first use
+  static_cast<void>(&own_blocks_end);  // made on its first use
   Blocks& own = own_blocks[size_class];
   Block* const block = ::new (data) Block{};
   ASAN_POISON_MEMORY_REGION(block + 1, bytes_of_class(size_class) - sizeof(Block));
