@@ -1,6 +1,6 @@
 #!/bin/sh
-# visibility.sh FOLDER...: whether each header below the folders exports what it declares, from its last #include to the end of
-# its last namespace; a header without a namespace declares nothing.
+# visibility.sh FOLDER...: whether each header below the folders exports what it declares, from its last #include to
+# the end of its last namespace; a header without a namespace declares nothing.
 set -eu
 headers=$(find "$@" -name '*.hpp')
 test -n "$headers" || { echo "no headers in $*"; exit 1; }
