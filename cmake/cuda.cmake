@@ -33,15 +33,16 @@ if(LOCKSTEP_CUDA STREQUAL "ON" AND NOT LOCKSTEP_HAS_CUDA)
 endif()
 
 if(LOCKSTEP_HAS_CUDA AND NOT LOCKSTEP_NCCL STREQUAL "OFF")
-  find_package(NCCL 2.18)
+  # Older ones reach for peers' memory that pools keep to themselves: cuda/nccl_library.hpp.
+  find_package(NCCL 2.24)
   if(NCCL_FOUND)
     set(LOCKSTEP_HAS_NCCL 1)
     string(APPEND cuda_summary ", NCCL ${NCCL_VERSION}")
   else()
-    string(APPEND cuda_summary ", no NCCL was found")
+    string(APPEND cuda_summary ", no NCCL 2.24 or later was found")
   endif()
 endif()
 if(LOCKSTEP_NCCL STREQUAL "ON" AND NOT LOCKSTEP_HAS_NCCL)
-  message(FATAL_ERROR "LOCKSTEP_NCCL=ON, but NCCL was not found, and the CUDA backend is ${cuda_summary}. "
-                      "Install NCCL 2.18 or later, name its prefix with NCCL_ROOT, or use AUTO or OFF.")
+  message(FATAL_ERROR "LOCKSTEP_NCCL=ON, but no NCCL 2.24 or later was found, and the CUDA backend is ${cuda_summary}. "
+                      "Install NCCL 2.24 or later, name its prefix with NCCL_ROOT, or use AUTO or OFF.")
 endif()

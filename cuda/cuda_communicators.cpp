@@ -9,6 +9,7 @@
 #if LOCKSTEP_HAS_NCCL
 #include "nccl_communicator.hpp"
 #include "nccl_error.hpp"
+#include "nccl_library.hpp"
 #endif
 
 namespace lockstep::cuda {

@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <string>
 
+#include "cublas_library.hpp"
+
 namespace lockstep::cuda {
 
 bool is_fatal(cudaError_t code) noexcept {

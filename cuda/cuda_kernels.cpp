@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "cublas_library.hpp"
 #include "cuda_error.hpp"
 #include "device_guard.hpp"
 

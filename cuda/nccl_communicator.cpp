@@ -16,6 +16,7 @@
 #include "kernels/combine.hpp"
 #include "native.hpp"
 #include "nccl_error.hpp"
+#include "nccl_library.hpp"
 
 namespace lockstep::cuda {
 namespace {

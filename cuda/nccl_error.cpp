@@ -4,6 +4,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include "nccl_library.hpp"
+
 namespace lockstep::cuda {
 
 void throw_nccl_error(ncclResult_t code, const char* call, const SourceLocation& location,
