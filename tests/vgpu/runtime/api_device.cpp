@@ -25,8 +25,8 @@ cudaDeviceProp properties(int device) {
   p.maxGridSize[0] = 2147483647;
   p.maxGridSize[1] = p.maxGridSize[2] = 65535;
   p.totalConstMem = 64 << 10;
-  p.major = c.cc / 10;
-  p.minor = c.cc % 10;
+  p.major = c.capability(device) / 10;
+  p.minor = c.capability(device) % 10;
   p.textureAlignment = 512;
   p.texturePitchAlignment = 32;
   p.multiProcessorCount = c.sms;
@@ -58,7 +58,7 @@ cudaDeviceProp properties(int device) {
   p.accessPolicyMaxWindowSize = 128 << 20;
   p.reservedSharedMemPerBlock = 1 << 10;
   p.hostRegisterSupported = 1;
-  p.memoryPoolsSupported = 1;
+  p.memoryPoolsSupported = c.memory_pools;
   p.gpuPciDeviceID = 0x233010DE;
   p.hostNumaId = 0;
   p.deviceNumaId = -1;
@@ -118,7 +118,13 @@ int attribute(cudaDeviceAttr which, int device, bool& known) {
     case cudaDevAttrMaxPersistingL2CacheSize: return p.persistingL2CacheMaxSize;
     case cudaDevAttrMaxAccessPolicyWindowSize: return p.accessPolicyMaxWindowSize;
     case cudaDevAttrReservedSharedMemoryPerBlock: return static_cast<int>(p.reservedSharedMemPerBlock);
-    case cudaDevAttrMemoryPoolsSupported: return 1;
+    case cudaDevAttrMemoryPoolsSupported: return p.memoryPoolsSupported;
+    case cudaDevAttrComputeMode:
+      switch (machine().config.mode(device)) {
+        case Config::Mode::normal: return cudaComputeModeDefault;
+        case Config::Mode::prohibited: return cudaComputeModeProhibited;
+        default: return cudaComputeModeExclusiveProcess;
+      }
     case cudaDevAttrMemSyncDomainCount: return 4;
     case cudaDevAttrNumaId: return -1;
     case cudaDevAttrGpuPciDeviceId: return static_cast<int>(p.gpuPciDeviceID);
@@ -138,12 +144,15 @@ extern "C" {
 
 cudaError_t cudaGetDeviceCount(int* count) {
   if (!count) return cudaErrorInvalidValue;
-  *count = static_cast<int>(machine().devices.size());
-  if (*count == 0) {
-    thread_state().last_error = cudaErrorNoDevice;
-    return cudaErrorNoDevice;
+  *count = 0;
+  cudaError_t error = unusable();
+  if (error == cudaSuccess) error = injected("cudaGetDeviceCount");
+  if (error != cudaSuccess) {
+    thread_state().last_error = error;
+    return error;
   }
-  return injected("cudaGetDeviceCount");
+  *count = static_cast<int>(machine().devices.size());
+  return cudaSuccess;
 }
 
 cudaError_t cudaGetDevice(int* device) {
@@ -159,8 +168,8 @@ cudaError_t cudaSetDevice(int device) {
   return api("cudaSetDevice", no_sticky, [&](Lock&, Call& call) {
     call.info = std::to_string(device);
     if (!valid_device(device)) return cudaErrorInvalidDevice;
+    if (const cudaError_t error = use_context(device, call.name); error != cudaSuccess) return error;
     thread_state().device = thread_state().selected = device;
-    use_context(device, call.name);
     return machine().devices[device]->sticky;
   });
 }
@@ -380,10 +389,13 @@ cudaError_t cudaDeviceDisablePeerAccess(int peer) {
 }
 
 cudaError_t cudaDriverGetVersion(int* version) {
+  if (version) *version = machine().config.driver;
+  return version ? cudaSuccess : cudaErrorInvalidValue;
+}
+cudaError_t cudaRuntimeGetVersion(int* version) {
   if (version) *version = CUDART_VERSION;
   return version ? cudaSuccess : cudaErrorInvalidValue;
 }
-cudaError_t cudaRuntimeGetVersion(int* version) { return cudaDriverGetVersion(version); }
 cudaError_t cudaProfilerStart() { return cudaSuccess; }
 cudaError_t cudaProfilerStop() { return cudaSuccess; }
 

@@ -178,7 +178,7 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* result, const void* functi
     result->numRegs = static_cast<int>(kernel->info->registers);
     result->ptxVersion = kernel->module->ptx_version ? kernel->module->ptx_version : 75;
     // CUB picks its tuning by this: what was compiled, as after JIT compilation of the embedded PTX.
-    result->binaryVersion = machine().config.cc;
+    result->binaryVersion = machine().config.capability(thread_state().device);
     result->maxDynamicSharedSizeBytes = kernel->max_dynamic_shared;
     result->preferredShmemCarveout = kernel->carveout;
     return cudaSuccess;

@@ -80,6 +80,7 @@ extern "C" {
 
 cudaError_t cudaMallocAsync(void** pointer, size_t bytes, cudaStream_t handle) {
   return api("cudaMallocAsync", plain, [&](Lock& lock, Call& call) {
+    if (!machine().config.memory_pools) return cudaErrorNotSupported;
     StreamObject* stream = resolve_stream(handle, thread_state().device);
     if (!stream) return cudaErrorInvalidResourceHandle;
     return allocate_from(lock, call, pointer, bytes, *machine().devices[stream->device]->current_pool,
@@ -90,6 +91,7 @@ cudaError_t cudaMallocAsync(void** pointer, size_t bytes, cudaStream_t handle) {
 cudaError_t cudaMallocFromPoolAsync(void** pointer, size_t bytes, cudaMemPool_t handle,
                                     cudaStream_t stream_handle) {
   return api("cudaMallocFromPoolAsync", plain, [&](Lock& lock, Call& call) {
+    if (!machine().config.memory_pools) return cudaErrorNotSupported;
     StreamObject* stream = resolve_stream(stream_handle, thread_state().device);
     Pool* pool = find_pool(handle);
     if (!stream || !pool) return cudaErrorInvalidResourceHandle;
@@ -99,6 +101,7 @@ cudaError_t cudaMallocFromPoolAsync(void** pointer, size_t bytes, cudaMemPool_t 
 
 cudaError_t cudaFreeAsync(void* pointer, cudaStream_t handle) {
   return api("cudaFreeAsync", plain, [&](Lock& lock, Call& call) {
+    if (!machine().config.memory_pools) return cudaErrorNotSupported;
     if (!pointer) return cudaSuccess;
     StreamObject* stream = resolve_stream(handle, thread_state().device);
     if (!stream) return cudaErrorInvalidResourceHandle;
@@ -130,6 +133,7 @@ cudaError_t cudaFreeAsync(void* pointer, cudaStream_t handle) {
 
 cudaError_t cudaMemPoolCreate(cudaMemPool_t* handle, const cudaMemPoolProps* properties) {
   return api("cudaMemPoolCreate", unsafe, [&](Lock&, Call&) {
+    if (!machine().config.memory_pools) return cudaErrorNotSupported;
     if (!handle || !properties || properties->allocType != cudaMemAllocationTypePinned)
       return cudaErrorInvalidValue;
     if (properties->location.type != cudaMemLocationTypeDevice || !valid_device(properties->location.id))
@@ -242,6 +246,7 @@ cudaError_t cudaMemPoolGetAccess(cudaMemAccessFlags* flags, cudaMemPool_t handle
 
 cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int device) {
   return api("cudaDeviceGetDefaultMemPool", plain, [&](Lock&, Call&) {
+    if (!machine().config.memory_pools) return cudaErrorNotSupported;
     if (!pool) return cudaErrorInvalidValue;
     if (!valid_device(device)) return cudaErrorInvalidDevice;
     *pool = reinterpret_cast<cudaMemPool_t>(machine().devices[device]->default_pool);
@@ -251,6 +256,7 @@ cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int device) {
 
 cudaError_t cudaDeviceGetMemPool(cudaMemPool_t* pool, int device) {
   return api("cudaDeviceGetMemPool", plain, [&](Lock&, Call&) {
+    if (!machine().config.memory_pools) return cudaErrorNotSupported;
     if (!pool) return cudaErrorInvalidValue;
     if (!valid_device(device)) return cudaErrorInvalidDevice;
     *pool = reinterpret_cast<cudaMemPool_t>(machine().devices[device]->current_pool);
@@ -260,6 +266,7 @@ cudaError_t cudaDeviceGetMemPool(cudaMemPool_t* pool, int device) {
 
 cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t handle) {
   return api("cudaDeviceSetMemPool", plain, [&](Lock&, Call&) {
+    if (!machine().config.memory_pools) return cudaErrorNotSupported;
     Pool* pool = find_pool(handle);
     if (!valid_device(device)) return cudaErrorInvalidDevice;
     if (!pool || pool->device != device) return cudaErrorInvalidValue;

@@ -34,13 +34,10 @@ cudaError_t injected(const char* name) {
 }
 
 bool enter_api(const char* name, unsigned flags, Lock& lock, cudaError_t& error) {
-  Machine& m = machine();
   ThreadState& thread = thread_state();
   thread.waited = false;
-  if (m.devices.empty()) {
-    error = cudaErrorNoDevice;
-    return false;
-  }
+  error = unusable();
+  if (error != cudaSuccess) return false;
   if (thread.in_host_function && !(flags & no_record)) {
     report(std::string(name) +
            " was called from a host function or stream callback, where CUDA calls are forbidden");
@@ -49,9 +46,11 @@ bool enter_api(const char* name, unsigned flags, Lock& lock, cudaError_t& error)
   }
   error = injected(name);
   if (error != cudaSuccess) return false;
+  Machine& m = machine();
   lock = Lock(m.mutex);
   if (!(flags & no_sticky)) {
-    use_context(thread.device, name);
+    error = use_context(thread.device, name);
+    if (error != cudaSuccess) return false;
     error = m.devices[thread.device]->sticky;
     if (error != cudaSuccess) return false;
   }

@@ -33,9 +33,7 @@ std::uint64_t number(const char* name, std::uint64_t fallback) {
 }
 
 template <class T>
-T choice(const char* name, const std::vector<std::pair<std::string, T>>& choices, T fallback) {
-  const char* value = variable(name);
-  if (!value) return fallback;
+T chosen(const char* name, const char* value, const std::vector<std::pair<std::string, T>>& choices) {
   std::string names;
   for (const auto& [word, meaning] : choices) {
     if (word == value) return meaning;
@@ -43,6 +41,32 @@ T choice(const char* name, const std::vector<std::pair<std::string, T>>& choices
   }
   std::fprintf(stderr, "vgpu: %s=%s is none of %s\n", name, value, names.c_str());
   std::exit(2);
+}
+
+template <class T>
+T choice(const char* name, const std::vector<std::pair<std::string, T>>& choices, T fallback) {
+  const char* value = variable(name);
+  return value ? chosen(name, value, choices) : fallback;
+}
+
+// What is separated by commas.
+template <class T, class Parse>
+std::vector<T> list(const char* name, std::vector<T> fallback, const Parse& parse) {
+  const char* value = variable(name);
+  if (!value) return fallback;
+  std::vector<T> items;
+  std::stringstream words(value);
+  for (std::string word; std::getline(words, word, ',');) items.push_back(parse(word));
+  return items;
+}
+
+int version(const char* name, const std::string& text, int of_major, int of_minor) {
+  int major = 0, minor = 0;
+  if (std::sscanf(text.c_str(), "%d.%d", &major, &minor) != 2) {
+    std::fprintf(stderr, "vgpu: %s=%s is not a version such as 9.0\n", name, text.c_str());
+    std::exit(2);
+  }
+  return major * of_major + minor * of_minor;
 }
 
 Config::Strict read_strict() {
@@ -76,12 +100,19 @@ Config read_config() {
     std::fprintf(stderr, "vgpu: VGPU_DEVICES must be between 0 and 64\n");
     std::exit(2);
   }
-  if (const char* cc = variable("VGPU_CC")) {
-    std::string digits;
-    for (const char* at = cc; *at; ++at)
-      if (*at >= '0' && *at <= '9') digits += *at;
-    c.cc = std::atoi(digits.c_str());
-  }
+  c.capabilities = list<int>("VGPU_CC", c.capabilities,
+                             [](const std::string& word) { return version("VGPU_CC", word, 10, 1); });
+  using Mode = Config::Mode;
+  c.modes = list<Mode>("VGPU_COMPUTE_MODE", c.modes, [](const std::string& word) {
+    return chosen<Mode>("VGPU_COMPUTE_MODE", word.c_str(),
+                        {{"default", Mode::normal},
+                         {"exclusive", Mode::exclusive},
+                         {"taken", Mode::taken},
+                         {"prohibited", Mode::prohibited}});
+  });
+  if (const char* driver = variable("VGPU_DRIVER")) c.driver = version("VGPU_DRIVER", driver, 1000, 10);
+  c.fabric_manager = flag("VGPU_FABRIC_MANAGER", true);
+  c.memory_pools = flag("VGPU_POOLS", true);
   c.sms = static_cast<int>(number("VGPU_SMS", 132));
   c.memory = number("VGPU_MEMORY_MIB", 2048) << 20;
   c.seed = number("VGPU_SEED", 1);

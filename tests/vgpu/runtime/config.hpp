@@ -1,17 +1,32 @@
 // Settings, from the environment.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <string>
 #include <vector>
 
+#include <cuda_runtime_api.h>
+
 namespace vgpu::rt {
 
 struct Config {
   int devices = 4;
-  int cc = 90;
+  // Of each device; the last one's is that of all that follow.
+  std::vector<int> capabilities{90};
+  enum class Mode { normal, exclusive, taken, prohibited };  // taken: exclusive, and another process has it
+  std::vector<Mode> modes{Mode::normal};
+  template <class T>
+  static const T& of(const std::vector<T>& list, int device) {
+    return list[std::min(static_cast<std::size_t>(device), list.size() - 1)];
+  }
+  int capability(int device) const { return of(capabilities, device); }
+  Mode mode(int device) const { return of(modes, device); }
+  int driver = CUDART_VERSION;  // as cudaDriverGetVersion counts
+  bool fabric_manager = true;
+  bool memory_pools = true;
   int sms = 132;
   std::size_t memory = std::size_t{2048} << 20;
   enum class Link { none, pcie, nvlink } link = Link::nvlink;  // between any two devices

@@ -6,15 +6,27 @@
 
 namespace vgpu::rt {
 
-void use_context(int device, const char* why) {
+namespace {
+
+bool has_no_context(int device) {
+  const Config::Mode mode = machine().config.mode(device);
+  return mode == Config::Mode::prohibited || mode == Config::Mode::taken;
+}
+
+}  // namespace
+
+cudaError_t use_context(int device, const char* why) {
+  if (has_no_context(device)) return cudaErrorDevicesUnavailable;
   ThreadState& thread = thread_state();
   thread.context = device;
   Device& owner = *machine().devices[device];
-  if (owner.context) return;
+  owner.context_used = true;
+  if (owner.context) return cudaSuccess;
   owner.context = true;
   if (trace_on())
     log_op(format("thread %llu: %s makes the context of device %d",
                   static_cast<unsigned long long>(thread.number), why, device));
+  return cudaSuccess;
 }
 
 namespace {
@@ -29,6 +41,7 @@ Device* device_of(const void* context) {
 }
 
 int get_current(void** context) {
+  if (const cudaError_t error = unusable(); error != cudaSuccess) return error;
   Lock lock(machine().mutex);
   if (!context) return kInvalidValue;
   const int device = thread_state().context;
@@ -37,6 +50,7 @@ int get_current(void** context) {
 }
 
 int set_current(void* context) {
+  if (const cudaError_t error = unusable(); error != cudaSuccess) return error;
   Lock lock(machine().mutex);
   ThreadState& thread = thread_state();
   if (!context) {
@@ -51,6 +65,7 @@ int set_current(void* context) {
 }
 
 int get_device(int* device) {
+  if (const cudaError_t error = unusable(); error != cudaSuccess) return error;
   Lock lock(machine().mutex);
   if (!device) return kInvalidValue;
   if (thread_state().context < 0) return kInvalidContext;
@@ -59,6 +74,7 @@ int get_device(int* device) {
 }
 
 int primary_state(int device, unsigned* flags, int* active) {
+  if (const cudaError_t error = unusable(); error != cudaSuccess) return error;
   Lock lock(machine().mutex);
   if (!flags || !active) return kInvalidValue;
   if (!valid_device(device)) return kInvalidDevice;
@@ -68,10 +84,12 @@ int primary_state(int device, unsigned* flags, int* active) {
 }
 
 int primary_retain(void** context, int device) {
+  if (const cudaError_t error = unusable(); error != cudaSuccess) return error;
   if (const cudaError_t error = injected("cuDevicePrimaryCtxRetain"); error != cudaSuccess) return error;
   Lock lock(machine().mutex);
   if (!context) return kInvalidValue;
   if (!valid_device(device)) return kInvalidDevice;
+  if (has_no_context(device)) return cudaErrorDevicesUnavailable;
   Device& owner = *machine().devices[device];
   owner.context = true;
   ++owner.context_retained;
@@ -82,11 +100,12 @@ int primary_retain(void** context, int device) {
 
 // The runtime keeps the context that it uses, so it stays.
 int primary_release(int device) {
+  if (const cudaError_t error = unusable(); error != cudaSuccess) return error;
   Lock lock(machine().mutex);
   if (!valid_device(device)) return kInvalidDevice;
   Device& owner = *machine().devices[device];
   if (owner.context_retained == 0) return kInvalidContext;
-  --owner.context_retained;
+  if (--owner.context_retained == 0 && !owner.context_used) owner.context = false;
   return kSuccess;
 }
 

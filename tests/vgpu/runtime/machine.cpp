@@ -1,6 +1,7 @@
 // The machine's start and end.
 #include <cstdlib>
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include "runtime/state.hpp"
@@ -48,8 +49,10 @@ void start(Machine& m) {
 
 Machine* created = nullptr;
 
+std::atomic<bool> forked{false};
+
 __attribute__((destructor)) void finish() {
-  if (!created || created->devices.empty()) return;
+  if (!created || created->devices.empty() || forked) return;
   Machine& m = *created;
   stop_idle_thread();
   Lock lock(m.mutex, std::try_to_lock);
@@ -99,6 +102,16 @@ Machine& machine() {
     starting = false;
   }
   return *m;
+}
+
+cudaError_t unusable() {
+  // From the first call on: what the driver has begun in one process is of no use to its forks.
+  static const bool watches_forks = pthread_atfork(nullptr, nullptr, [] { forked = true; }) == 0;
+  if (watches_forks && forked) return cudaErrorInitializationError;
+  const Config& config = machine().config;
+  if (config.driver / 1000 < CUDART_VERSION / 1000) return cudaErrorInsufficientDriver;
+  if (!config.fabric_manager) return cudaErrorSystemNotReady;
+  return config.devices == 0 ? cudaErrorNoDevice : cudaSuccess;
 }
 
 ThreadState& thread_state() {

@@ -72,6 +72,8 @@ void find_ptx(const void* data, ModuleEntry& entry) {
       std::size_t length = strnlen(payload, item.payload_bytes);
       const bool text =
           !packed && std::string_view(payload, length).find(".version") != std::string_view::npos;
+      if (text && (entry.lowest_ptx == 0 || static_cast<int>(item.architecture) < entry.lowest_ptx))
+        entry.lowest_ptx = static_cast<int>(item.architecture);
       if (!text) {
         compressed = true;
       } else if (static_cast<int>(item.architecture) > best) {
@@ -132,6 +134,8 @@ KernelHandle* find_kernel(const void* function) {
 }
 
 cudaError_t ready_kernel(KernelHandle& kernel) {
+  if (machine().config.capability(thread_state().device) < kernel.module->lowest_ptx)
+    return cudaErrorNoKernelImageForDevice;
   if (kernel.info) return cudaSuccess;
   if (cudaError_t error = load_module(*kernel.module); error != cudaSuccess) return error;
   kernel.info = kernel.module->module->kernel(kernel.name);
@@ -235,6 +239,7 @@ void** __cudaRegisterFatBinary(void* cubin) {
       if (!probe.ptx.empty()) {
         entry->ptx = probe.ptx;
         entry->ptx_version = probe.ptx_version;
+        entry->lowest_ptx = probe.lowest_ptx;
         entry->problem.clear();
       }
     }

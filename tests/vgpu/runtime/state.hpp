@@ -113,8 +113,9 @@ struct CaptureSession {
 
 struct Device {
   int index = 0;
-  bool context = false;      // whether its primary context exists
-  int context_retained = 0;  // by cuDevicePrimaryCtxRetain
+  bool context = false;       // whether its primary context exists
+  bool context_used = false;  // by the runtime, which keeps it
+  int context_retained = 0;   // by cuDevicePrimaryCtxRetain
   cudaError_t sticky = cudaSuccess;
   std::string sticky_message;
   StreamObject* legacy = nullptr;
@@ -176,6 +177,9 @@ struct Machine {
   bool idle_thread = false, stopping = false;
 };
 Machine& machine();
+// Why no device can be used: there is none, the driver is too old, this process is a fork of one that has
+// used them, ...
+cudaError_t unusable();
 inline bool valid_device(int device) {
   return device >= 0 && device < static_cast<int>(machine().devices.size());
 }
@@ -280,7 +284,8 @@ cudaError_t injected(const char* name);
 // context.cpp
 // Makes the device's context the thread's current one, as cudaSetDevice and the first call that needs one do.
 // `why` is for the trace.
-void use_context(int device, const char* why);
+// Fails where the device's compute mode has no context for this process.
+cudaError_t use_context(int device, const char* why);
 // A function of the driver's API that concerns contexts, or nullptr.
 void* driver_function(const std::string& name);
 cudaError_t error_by_name(const std::string& name, cudaError_t fallback);

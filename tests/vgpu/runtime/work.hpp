@@ -37,6 +37,7 @@ struct ModuleEntry {
   std::shared_ptr<Module> module;
   std::string load_error;
   int ptx_version = 0;  // ten times .target's number's major.minor: 75
+  int lowest_ptx = 0;   // of all that the fat binary holds
   std::vector<KernelHandle*> kernels;
   std::map<std::pair<int, std::string>, Allocation*> variables;  // per device
   std::map<std::string, Allocation*> managed;
