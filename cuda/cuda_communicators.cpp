@@ -42,6 +42,7 @@ std::unique_ptr<backend::CommunicatorBackend> make_cuda_communicator(std::vector
 std::vector<int> ordinals_of(std::span<void* const> communicators) {
   constexpr const char* kOperation = "Communicator::adopt";
   const Device unknown(DeviceKind::gpu, 0);
+  require_one_nccl_version(kOperation);
   std::vector<int> ordinals;
   for (std::size_t i = 0; i < communicators.size(); ++i) {
     const auto communicator = static_cast<ncclComm_t>(communicators[i]);

@@ -17,6 +17,11 @@ inline constexpr int kOldestNccl = 22400;
 /// @throws Unsupported  it is older than kOldestNccl, or of another major version than the headers.
 void require_nccl_version(int loaded, const std::string& file);
 
+/// For communicators of the program's own, which are of use to the NCCL alone that made them: which that is,
+/// nobody can tell by them.
+/// @throws Unsupported  the process has several NCCLs, of several versions.
+void require_one_nccl_version(const char* operation);
+
 extern constinit LoadedLibrary nccl_library;
 
 LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclAllGather);

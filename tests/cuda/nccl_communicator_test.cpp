@@ -3,6 +3,7 @@
 #include <vector>
 
 #include <catch2/catch_test_macros.hpp>
+#include <dlfcn.h>
 #include <nccl.h>
 
 #include <lockstep/lockstep.hpp>
@@ -58,6 +59,16 @@ TEST_CASE("adopting refuses what is not one whole group in rank order", "[cuda]"
   REQUIRE_THROWS_MATCHES(Communicator::adopt(null), InvalidArgument, says("communicator 0", "null"));
   REQUIRE_THROWS_MATCHES(Communicator::adopt(part), InvalidArgument, says("rank 0 of 2", "all ranks"));
   REQUIRE_THROWS_MATCHES(Communicator::adopt(swapped), InvalidArgument, says("rank 1 of 2", "rank order"));
+}
+
+TEST_CASE("adopting is refused where the process has NCCLs of two versions", "[cuda]") {
+  const EngineCommunicators engine(2);
+  void* const other = ::dlopen(LOCKSTEP_OTHER_NCCL, RTLD_NOW | RTLD_LOCAL);
+  if (other == nullptr) SKIP("there is no " << LOCKSTEP_OTHER_NCCL);
+  CHECK_THROWS_MATCHES(Communicator::adopt(engine.handles), Unsupported,
+                       says("Communicator::adopt", "libnccl.so.2", "NCCL 2.23.4", LOCKSTEP_OTHER_NCCL));
+  ::dlclose(other);
+  CHECK_NOTHROW(Communicator::adopt(engine.handles));
 }
 
 TEST_CASE("making an NCCL communicator is given up after the time limit", "[cuda]") {
