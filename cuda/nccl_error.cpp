@@ -17,6 +17,10 @@ void throw_nccl_error(ncclResult_t code, const char* call, const SourceLocation&
   context.code = code;
   context.location = location;
   context.hint = "NCCL_DEBUG=INFO makes NCCL say more.";
+  if (code == ncclSystemError)
+    context.hint +=
+        " GPUs without peer access meet in /dev/shm, in which containers have little room: docker run "
+        "--shm-size=1g gives more.";
   const char* const last_words = ncclGetLastError(communicator);
   const std::string message = lockstep::detail::concat(
       operation, " on ", device, ": ", call, " failed with ", ncclGetErrorString(code), " (",

@@ -11,7 +11,8 @@ TEST_CASE("P44 a failed NCCL call says what was attempted, where, the call, the 
   const Device device(DeviceKind::gpu, 2);
   const auto fail = [&] { LOCKSTEP_NCCL_CHECK(ncclSystemError, nullptr, device, "all_reduce(sum)"); };
   REQUIRE_THROWS_MATCHES(fail(), CollectiveError,
-                         says("all_reduce(sum) on GPU:2", "ncclSystemError", "(2)", "NCCL_DEBUG=INFO"));
+                         says("all_reduce(sum) on GPU:2", "ncclSystemError", "(2)", "NCCL_DEBUG=INFO",
+                              "/dev/shm", "--shm-size"));
   try {
     fail();
   } catch (const CollectiveError& error) {
