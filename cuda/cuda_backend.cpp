@@ -14,6 +14,7 @@
 #include "cuda_communicators.hpp"
 #include "cuda_device.hpp"
 #include "cuda_error.hpp"
+#include "device_guard.hpp"
 
 namespace lockstep::cuda {
 namespace {
@@ -43,8 +44,9 @@ int numa_node_of(const std::string& bus_id) {
 }
 
 // The process's end. Streams and pools of the CUDA runtime are still there: it was loaded before this was
-// registered.
+// registered. A fork's end releases nothing: what there is belongs to the other process.
 void close() {
+  if (is_fork_of_user()) return;
   CudaDevice::close_all();
   PinnedMemory::instance().trim();
 }
@@ -140,7 +142,9 @@ class CudaBackend final : public backend::Backend {
   // uses a GPU never starts the driver.
   std::vector<int>& ordinals() {
     if (!enumerated_) {
-      for (int i = 0; i < num_gpus(); ++i) ordinals_.push_back(i);
+      const int n = num_gpus();
+      if (n > 0) use_in_this_process(Device(DeviceKind::gpu, 0));
+      for (int i = 0; i < n; ++i) ordinals_.push_back(i);
       enumerated_ = true;
     }
     return ordinals_;

@@ -5,6 +5,7 @@
 #include <lockstep/error.hpp>
 #include <lockstep/version.hpp>
 
+#include "device_guard.hpp"
 #include "local_communicator.hpp"
 #if LOCKSTEP_HAS_NCCL
 #include "nccl_communicator.hpp"
@@ -15,6 +16,7 @@
 namespace lockstep::cuda {
 
 std::unique_ptr<backend::CommunicatorBackend> make_cuda_communicator(std::vector<CudaDevice*> ranks) {
+  use_in_this_process(ranks.front()->device());
   const int first = ranks.front()->ordinal();
   if (std::ranges::all_of(ranks, [&](const CudaDevice* rank) { return rank->ordinal() == first; }))
     return std::make_unique<LocalCommunicator>(std::move(ranks));

@@ -47,6 +47,7 @@ CudaDevice::CudaDevice(int index, int ordinal, std::shared_ptr<CudaMemory> memor
 }
 
 CudaDevice::~CudaDevice() {
+  if (is_fork_of_user()) return;
   Registry& registry = Registry::instance();
   const std::lock_guard lock(registry.mutex);
   std::erase(registry.devices, this);
@@ -54,6 +55,7 @@ CudaDevice::~CudaDevice() {
 }
 
 void CudaDevice::close_all() noexcept {
+  if (is_fork_of_user()) return;  // others may have held the mutexes
   Registry& registry = Registry::instance();
   const std::lock_guard lock(registry.mutex);
   for (CudaDevice* device : registry.devices) device->close();
@@ -66,7 +68,7 @@ void CudaDevice::close() noexcept {
   try {
     const DeviceGuard guard(ordinal_, device_);
     release();
-  } catch (const DeviceError&) {  // what there was is lost with the device
+  } catch (const Error&) {  // what there was is lost with the device
   }
 }
 
@@ -116,6 +118,7 @@ backend::StreamHandle CudaDevice::create_stream() {
 }
 
 void CudaDevice::destroy_stream(backend::StreamHandle stream) noexcept {
+  if (is_fork_of_user()) return;
   const std::lock_guard lock(mutex_);
   free_streams_.push_back(native(stream));
 }
@@ -146,7 +149,7 @@ backend::EventHandle CudaDevice::create_event() {
 void CudaDevice::destroy_event(backend::EventHandle event) noexcept try {
   const DeviceGuard guard(ordinal_, device_);
   LOCKSTEP_CUDA_LOG(cudaEventDestroy(native(event)));
-} catch (const DeviceError&) {  // it is lost with the device
+} catch (const Error&) {  // it is lost with the device
 }
 
 void CudaDevice::record(backend::EventHandle event, backend::StreamHandle stream) {

@@ -12,6 +12,7 @@ namespace lockstep::cuda {
 CudaKernels::~CudaKernels() { close(); }
 
 void CudaKernels::close() noexcept {
+  if (is_fork_of_user()) return;
   const std::lock_guard lock(blas_mutex_);
   if (blas_ != nullptr) cublasDestroy(blas_);
   blas_ = nullptr;

@@ -55,7 +55,7 @@ void CudaMemory::deallocate(void* data, std::size_t size_bytes, cudaStream_t str
   in_use_bytes_ -= static_cast<std::int64_t>(size_bytes);
   const DeviceGuard guard(ordinal_, device_);
   LOCKSTEP_CUDA_LOG(cudaFreeAsync(data, stream));
-} catch (const DeviceError&) {  // the memory is lost with the device
+} catch (const Error&) {  // the memory is lost with the device
 }
 
 std::int64_t CudaMemory::attribute(cudaMemPoolAttr attribute) const {
@@ -86,7 +86,7 @@ void CudaMemory::trim() {
 }
 
 void CudaMemory::close() noexcept {
-  if (closed_.exchange(true)) return;
+  if (is_fork_of_user() || closed_.exchange(true)) return;
   LOCKSTEP_CUDA_LOG(cudaMemPoolDestroy(pool_));
 }
 
@@ -100,6 +100,7 @@ std::size_t PinnedMemory::rounded(std::size_t size_bytes) {
 }
 
 void* PinnedMemory::allocate(std::size_t size_bytes, int ordinal, const Device& device) {
+  use_in_this_process(device);
   const std::size_t size = rounded(size_bytes);
   {
     const std::lock_guard lock(mutex_);
@@ -130,11 +131,13 @@ void* PinnedMemory::allocate(std::size_t size_bytes, int ordinal, const Device& 
 }
 
 void PinnedMemory::deallocate(void* data, std::size_t size_bytes) noexcept {
+  if (is_fork_of_user()) return;
   const std::lock_guard lock(mutex_);
   free_[rounded(size_bytes)].push_back(data);
 }
 
 void PinnedMemory::trim() noexcept try {
+  if (is_fork_of_user()) return;
   const std::lock_guard lock(mutex_);
   if (free_.empty()) return;
   const DeviceGuard guard(ordinal_, {});
@@ -142,7 +145,7 @@ void PinnedMemory::trim() noexcept try {
     for (void* const block : blocks) LOCKSTEP_CUDA_LOG(cudaFreeHost(block));
   }
   free_.clear();
-} catch (const DeviceError&) {  // the driver has gone, and the memory with it
+} catch (const Error&) {  // the driver has gone, and the memory with it
 }
 
 }  // namespace lockstep::cuda

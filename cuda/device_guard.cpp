@@ -1,9 +1,11 @@
 #include "device_guard.hpp"
 
+#include <atomic>
 #include <map>
 #include <mutex>
 
 #include "cuda_error.hpp"
+#include "detail/process.hpp"
 
 namespace lockstep::cuda {
 namespace {
@@ -39,6 +41,8 @@ class Driver {
   }
 };
 
+std::atomic<std::uint64_t> user{0};  // the number of the process that uses CUDA; 0: none has yet
+
 /// The GPU's primary context, retained once for the process's life.
 void* context_of(int ordinal, const Device& device) {
   static std::mutex& mutex = *new std::mutex();  // guards contexts
@@ -53,8 +57,23 @@ void* context_of(int ordinal, const Device& device) {
 
 }  // namespace
 
+void use_in_this_process(const Device& device) {
+  std::uint64_t before = 0;
+  const std::uint64_t now = lockstep::detail::Process::number();
+  if (!user.compare_exchange_strong(before, now, std::memory_order_relaxed))
+    LOCKSTEP_EXPECTS(before == now, ContextError, "The use of ", device,
+                     ": this process is a fork of one that has used GPUs, in which CUDA does not work. Fork "
+                     "before the first use of a GPU, or let the fork call exec.");
+}
+
+bool is_fork_of_user() noexcept {
+  const std::uint64_t process = user.load(std::memory_order_relaxed);
+  return process != 0 && process != lockstep::detail::Process::number();
+}
+
 DeviceGuard::DeviceGuard(int ordinal, const Device& device) {
   constexpr const char* kOperation = "Making the device current";
+  use_in_this_process(device);
   const Driver& driver = Driver::of(device);
   void* const context = context_of(ordinal, device);
   LOCKSTEP_CUDA_CHECK(static_cast<cudaError_t>(driver.get_context(&previous_)), device, kOperation);

@@ -4,6 +4,13 @@
 
 namespace lockstep::cuda {
 
+/// CUDA is used in this process from now on.
+/// @throws ContextError  the process is a fork of one that has used it, in which CUDA does not work.
+void use_in_this_process(const Device& device);
+
+/// Whether the process is such a fork: nothing is released there, as all of it is the other process's.
+bool is_fork_of_user() noexcept;
+
 /// "This GPU is the calling thread's current one", for a scope. Every call into the CUDA backend that depends
 /// on it has one, so that no call changes what the caller set.
 ///
@@ -13,6 +20,7 @@ namespace lockstep::cuda {
 class [[nodiscard]] DeviceGuard {
  public:
   /// @param ordinal  the CUDA runtime's number of the GPU. @throws DeviceError
+  /// @throws ContextError  see use_in_this_process.
   DeviceGuard(int ordinal, const Device& device);
   ~DeviceGuard();
   DeviceGuard(const DeviceGuard&) = delete;

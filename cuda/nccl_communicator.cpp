@@ -176,7 +176,7 @@ void NcclCommunicator::wait_for_abandoned() {
 }
 
 NcclCommunicator::~NcclCommunicator() {
-  if (aborted_ && owns_) return;
+  if ((aborted_ && owns_) || is_fork_of_user()) return;
   const CallerDevice caller;
   for (Rank& rank : ranks_) {
     for (ncclRedOp_t op : rank.scaled_sums) {
@@ -190,7 +190,7 @@ NcclCommunicator::~NcclCommunicator() {
 }
 
 void NcclCommunicator::abort() noexcept {
-  if (aborted_.exchange(true)) return;
+  if (is_fork_of_user() || aborted_.exchange(true)) return;
   published_.fail();
   order_.abandon();
   if (!owns_) return;
@@ -210,6 +210,7 @@ void NcclCommunicator::require_not_aborted(std::string_view operation, const bac
 
 void NcclCommunicator::require_alive(std::string_view operation, std::span<const backend::RankCall> calls) {
   const backend::RankCall& first = calls.front();
+  use_in_this_process(rank_of(first).device->device());
   for (const backend::RankCall& call : calls) {
     const Rank& rank = rank_of(call);
     require_same_capture(operation, first, *rank_of(first).device, call, *rank.device);

@@ -12,6 +12,9 @@ namespace lockstep::cuda {
 /// or, after set_virtual_devices, the k-th replica's place on them. No device, and no error, where there is
 /// no driver or no GPU.
 ///
+/// A fork of a process that has used GPUs can use none: calls throw ContextError, and nothing is released
+/// there.
+///
 /// A GPU that nobody opens gets no context and no allocation. Streams of the backend are CUDA streams that do
 /// not synchronise with the legacy default stream; memory comes from one stream-ordered pool for each GPU
 /// (cudaMallocAsync), which keeps what is freed until trim_memory. Collectives of distinct GPUs run on NCCL;
