@@ -14,20 +14,12 @@
 #include "cuda_communicators.hpp"
 #include "cuda_device.hpp"
 #include "cuda_error.hpp"
+#include "detail/warn.hpp"
 #include "device_guard.hpp"
+#include "gpus.hpp"
 
 namespace lockstep::cuda {
 namespace {
-
-/// How many GPUs the runtime has; 0 where there is no driver or none is visible.
-int num_gpus() {
-  int count = 0;
-  if (cudaGetDeviceCount(&count) != cudaSuccess) {
-    cudaGetLastError();
-    return 0;
-  }
-  return count;
-}
 
 std::string pci_bus_id(int ordinal) {
   char text[32] = "";
@@ -62,6 +54,14 @@ class CudaBackend final : public backend::Backend {
 
   int num_devices() override { return static_cast<int>(ordinals().size()); }
   bool has_device(int index) override { return 0 <= index && index < num_devices(); }
+
+  std::vector<int> default_devices() override {
+    std::vector<int> indices;
+    for (int index = 0; index < num_devices(); ++index) {
+      if (is_default(index)) indices.push_back(index);
+    }
+    return indices;
+  }
 
   DeviceInfo info(int index) override {
     const int ordinal = ordinals()[static_cast<std::size_t>(index)];
@@ -103,6 +103,7 @@ class CudaBackend final : public backend::Backend {
 
   std::unique_ptr<backend::DeviceBackend> open(int index) override {
     const int ordinal = ordinals()[static_cast<std::size_t>(index)];
+    require_code(ordinal, Device(DeviceKind::gpu, index));
     static const int registered = std::atexit(close);
     static_cast<void>(registered);
     std::shared_ptr<CudaMemory>& memory = memories_[ordinal];
@@ -138,6 +139,21 @@ class CudaBackend final : public backend::Backend {
     return ranks;
   }
 
+  // Said once for each GPU that is left out.
+  bool is_default(int index) {
+    const int ordinal = ordinals()[static_cast<std::size_t>(index)];
+    const auto [at, is_new] = defaults_.try_emplace(ordinal, true);
+    if (is_new) {
+      const Device device(DeviceKind::gpu, index);
+      const std::string reason = why_left_out(ordinal, device);
+      at->second = reason.empty();
+      if (!reason.empty())
+        lockstep::detail::warn(
+            lockstep::detail::concat(device, " is not used where no devices are named: ", reason));
+    }
+    return at->second;
+  }
+
   // The GPU of each device: ascending, several times where it is split. Asked for late: a process that never
   // uses a GPU never starts the driver.
   std::vector<int>& ordinals() {
@@ -153,6 +169,7 @@ class CudaBackend final : public backend::Backend {
   std::map<int, std::shared_ptr<CudaMemory>> memories_;  // by ordinal; shared with the devices of the GPU
   bool enumerated_ = false;
   std::vector<int> ordinals_;
+  std::map<int, bool> defaults_;  // by ordinal: whether it is a default device
 };
 
 }  // namespace

@@ -22,12 +22,14 @@ class Driver {
   int (*get_context)(void**) = nullptr;
   int (*set_context)(void*) = nullptr;
   int (*retain_context)(void**, int) = nullptr;
+  int (*release_context)(int) = nullptr;
 
  private:
   explicit Driver(const Device& device) {
     find(get_context, "cuCtxGetCurrent", device);
     find(set_context, "cuCtxSetCurrent", device);
     find(retain_context, "cuDevicePrimaryCtxRetain", device);
+    find(release_context, "cuDevicePrimaryCtxRelease", device);
   }
   template <class Function>
   static void find(Function*& function, const char* symbol, const Device& device) {
@@ -69,6 +71,15 @@ void use_in_this_process(const Device& device) {
 bool is_fork_of_user() noexcept {
   const std::uint64_t process = user.load(std::memory_order_relaxed);
   return process != 0 && process != lockstep::detail::Process::number();
+}
+
+bool can_make_context(int ordinal, const Device& device) {
+  use_in_this_process(device);
+  const Driver& driver = Driver::of(device);
+  void* context = nullptr;
+  const auto code = static_cast<cudaError_t>(driver.retain_context(&context, ordinal));
+  if (code == cudaSuccess) LOCKSTEP_CUDA_LOG(static_cast<cudaError_t>(driver.release_context(ordinal)));
+  return code != cudaErrorDevicesUnavailable;  // another error is told when the device is opened
 }
 
 DeviceGuard::DeviceGuard(int ordinal, const Device& device) {

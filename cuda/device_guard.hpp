@@ -11,6 +11,10 @@ void use_in_this_process(const Device& device);
 /// Whether the process is such a fork: nothing is released there, as all of it is the other process's.
 bool is_fork_of_user() noexcept;
 
+/// Whether this process can have a context on a GPU that one process at a time can have; leaves none behind.
+/// @throws DeviceError
+bool can_make_context(int ordinal, const Device& device);
+
 /// "This GPU is the calling thread's current one", for a scope. Every call into the CUDA backend that depends
 /// on it has one, so that no call changes what the caller set.
 ///

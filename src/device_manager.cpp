@@ -79,9 +79,9 @@ backend::DeviceBackend* DeviceManager::find_open(const Device& device) {
 std::vector<Device> DeviceManager::devices(DeviceKind kind) {
   const std::lock_guard lock(mutex_);
   std::vector<Device> devices;
-  backend::Backend* const backend = find(kind);
-  const int num_devices = backend == nullptr ? 0 : backend->num_devices();
-  for (int i = 0; i < num_devices; ++i) devices.emplace_back(kind, i);
+  if (backend::Backend* const backend = find(kind)) {
+    for (const int index : backend->default_devices()) devices.emplace_back(kind, index);
+  }
   return devices;
 }
 
@@ -93,11 +93,11 @@ DeviceInfo DeviceManager::info(const Device& device) {
 std::vector<std::vector<PeerLink>> DeviceManager::peer_links() {
   const std::lock_guard lock(mutex_);
   backend::Backend* const backend = find(DeviceKind::gpu);
-  const int num_devices = backend == nullptr ? 0 : backend->num_devices();
-  std::vector<std::vector<PeerLink>> links(static_cast<std::size_t>(num_devices));
-  for (int a = 0; a < num_devices; ++a) {
-    for (int b = 0; b < num_devices; ++b)
-      links[static_cast<std::size_t>(a)].push_back(backend->peer_link(a, b));
+  const std::vector<int> devices = backend == nullptr ? std::vector<int>() : backend->default_devices();
+  std::vector<std::vector<PeerLink>> links;
+  for (const int a : devices) {
+    std::vector<PeerLink>& row = links.emplace_back();
+    for (const int b : devices) row.push_back(backend->peer_link(a, b));
   }
   return links;
 }

@@ -26,7 +26,8 @@ class DeviceManager {
 
   /// Devices of a kind that are used when nobody names any, in order. CPUs: one, or as many as
   /// set_virtual_devices("CPU:0", n) or the environment's LOCKSTEP_HOST_DEVICES made; any CPU:k below
-  /// 4096 exists on request. No driver or no GPU: empty.
+  /// 4096 exists on request. GPUs: those that this process can use; a line in the log (set_log_sink) names
+  /// each that it cannot, and says why. No driver or no GPU: empty.
   std::vector<Device> devices(DeviceKind kind);
   /// @throws NotFound  there is no such device; the message lists those there are.
   DeviceInfo info(const Device& device);

@@ -1,7 +1,15 @@
+#include <numeric>
+
 #include <lockstep/backend/backend.hpp>
 #include <lockstep/error.hpp>
 
 namespace lockstep::backend {
+
+std::vector<int> Backend::default_devices() {
+  std::vector<int> indices(static_cast<std::size_t>(num_devices()));
+  std::iota(indices.begin(), indices.end(), 0);
+  return indices;
+}
 
 std::vector<int> Backend::devices_of_native(std::span<void* const> communicators) {
   LOCKSTEP_EXPECTS(false, Unsupported, "Communicator::adopt of ", communicators.size(),

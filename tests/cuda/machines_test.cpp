@@ -6,21 +6,56 @@
 #include <vector>
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <cuda_runtime_api.h>
 
 #include <lockstep/lockstep.hpp>
 
 #include "support/captured_stderr.hpp"
 #include "support/child_process.hpp"
+#include "support/matchers.hpp"
+#include "support/scoped_log_sink.hpp"
 
 namespace lockstep::test {
 namespace {
+
+using Catch::Matchers::ContainsSubstring;
 
 void needs_setting(const char* variable, const std::string& value) {
   const char* const text = std::getenv(variable);
   if (text == nullptr || text != value) SKIP("needs " << variable << "=" << value);
 }
 
+/// What the log says while it lives.
+struct Log {
+  std::vector<std::string> lines;
+  ScopedLogSink sink{[this](std::string_view line) { lines.emplace_back(line); }};
+};
+
 std::vector<Device> gpus() { return DeviceManager::instance().devices(DeviceKind::gpu); }
+
+bool has_context(int ordinal) {
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult found{};
+  REQUIRE(cudaGetDriverEntryPointByVersion("cuDevicePrimaryCtxGetState", &function, 12000, cudaEnableDefault,
+                                           &found) == cudaSuccess);
+  unsigned flags = 0;
+  int active = -1;
+  REQUIRE(reinterpret_cast<int (*)(int, unsigned*, int*)>(function)(ordinal, &flags, &active) == 0);
+  return active != 0;
+}
+
+/// The host serves, and one line says why.
+std::string line_of_unusable_driver() {
+  Log log;
+  for (int i = 0; i < 2; ++i) {
+    CHECK(gpus().empty());
+    MirroredStrategy strategy;
+    CHECK(strategy.extended().worker_devices() == std::vector<Device>{Device("CPU:0")});
+  }
+  REQUIRE(log.lines.size() == 1);
+  return log.lines[0];
+}
 
 /// 3: f throws a ContextError about forks.
 template <class F>
@@ -34,6 +69,57 @@ int refusal(const F& f) {
 }
 
 }  // namespace
+
+TEST_CASE("a driver that is too old is said in one line, and the host serves", "[cuda]") {
+  needs_setting("VGPU_DRIVER", "12.8");
+  CHECK_THAT(line_of_unusable_driver(), ContainsSubstring("GPUs are not used") &&
+                                            ContainsSubstring("cudaErrorInsufficientDriver (35)") &&
+                                            ContainsSubstring("CUDA 12.8") &&
+                                            ContainsSubstring("CUDA 13.0") && ContainsSubstring("update"));
+}
+
+TEST_CASE("a fabric manager that does not run is said in one line, and the host serves", "[cuda]") {
+  needs_setting("VGPU_FABRIC_MANAGER", "0");
+  CHECK_THAT(line_of_unusable_driver(), ContainsSubstring("cudaErrorSystemNotReady (802)") &&
+                                            ContainsSubstring("start nvidia-fabricmanager"));
+}
+
+TEST_CASE("a GPU without code in the library is left out, and refused by name", "[cuda]") {
+  needs_setting("VGPU_CC", "9.0,7.5,8.6");
+  Log log;
+  const std::vector<Device> usable{Device("GPU:0"), Device("GPU:2")};
+  for (int i = 0; i < 2; ++i) CHECK(gpus() == usable);
+  CHECK(DeviceManager::instance().peer_links().size() == 2);
+  REQUIRE(log.lines.size() == 1);
+  CHECK_THAT(log.lines[0], ContainsSubstring("GPU:1 is not used where no devices are named") &&
+                               ContainsSubstring("7.5") && ContainsSubstring("CMAKE_CUDA_ARCHITECTURES=75"));
+  MirroredStrategy strategy;
+  CHECK(strategy.extended().worker_devices() == usable);
+  const auto sums =
+      strategy.run([](ReplicaContext& ctx) { return ctx.all_reduce(ReduceOp::sum, Tensor::ones({3})); });
+  CHECK(sums[1].to_vector<float>() == std::vector<float>(3, 2));
+  CHECK(DeviceManager::instance().info("GPU:1").compute_capability == std::array{7, 5});
+  CHECK_THROWS_MATCHES(Tensor::ones({3}, DType::f32, "GPU:1"), Unsupported,
+                       says("GPU:1", "capability is 7.5", "has code for", "CMAKE_CUDA_ARCHITECTURES=75"));
+  CHECK_THROWS_AS(OneDeviceStrategy("GPU:1"), Unsupported);
+}
+
+TEST_CASE("a GPU whose compute mode keeps the process out is left out", "[cuda]") {
+  needs_setting("VGPU_COMPUTE_MODE", "default,prohibited,taken,exclusive");
+  Log log;
+  const std::vector<Device> usable{Device("GPU:0"), Device("GPU:3")};
+  for (int i = 0; i < 2; ++i) CHECK(gpus() == usable);
+  for (int ordinal = 0; ordinal < 4; ++ordinal) CHECK(!has_context(ordinal));
+  REQUIRE(log.lines.size() == 2);
+  CHECK_THAT(log.lines[0], ContainsSubstring("GPU:1") && ContainsSubstring("prohibited"));
+  CHECK_THAT(log.lines[1],
+             ContainsSubstring("GPU:2") && ContainsSubstring("exclusive, and another process has it"));
+  MirroredStrategy strategy;
+  CHECK(strategy.extended().worker_devices() == usable);
+  CHECK(strategy.run([] { return Tensor::ones({3}) * 2.0f; })[1].to_vector<float>()[2] == 2);
+  CHECK_THROWS_MATCHES(Tensor::ones({3}, DType::f32, "GPU:1"), DeviceError,
+                       says("GPU:1", "cudaErrorDevicesUnavailable"));
+}
 
 TEST_CASE("a fork of a process that has used GPUs is refused them, and releases nothing", "[cuda]") {
   needs_setting("VGPU_DEVICES", "2");

@@ -29,8 +29,11 @@ class Backend {
   virtual int interface_version() const noexcept = 0;
   virtual Capabilities capabilities() const noexcept = 0;
 
-  /// Devices to use when nobody names any. 0 when the machine has none; never throws for a missing driver.
+  /// Devices that there are, 0 to n - 1, without those that exist on request. 0 when the machine has none;
+  /// never throws for a missing driver.
   virtual int num_devices() = 0;
+  /// Those of them that are used when nobody names any, in order: all, unless a backend knows better.
+  virtual std::vector<int> default_devices();
   /// Whether `open(index)` can work; the host backend has any number.
   virtual bool has_device(int index) = 0;
   virtual DeviceInfo info(int index) = 0;

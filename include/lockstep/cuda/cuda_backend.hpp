@@ -9,8 +9,13 @@
 namespace lockstep::cuda {
 
 /// The GPUs of this process that CUDA_VISIBLE_DEVICES leaves, in the CUDA runtime's order: GPU:k is the k-th,
-/// or, after set_virtual_devices, the k-th replica's place on them. No device, and no error, where there is
-/// no driver or no GPU.
+/// or, after set_virtual_devices, the k-th replica's place on them. That order is the machine's own
+/// (nvidia-smi's) only with CUDA_DEVICE_ORDER=PCI_BUS_ID in the environment: unset, the fastest GPU comes
+/// first. No device, and no error, where there is no driver or no GPU; a line in the log where the driver is
+/// too old or not ready.
+///
+/// Not used where no devices are named: a GPU that the library has no code for, which `open` refuses
+/// (Unsupported), and one whose compute mode is prohibited, or exclusive and taken.
 ///
 /// A fork of a process that has used GPUs can use none: calls throw ContextError, and nothing is released
 /// there.

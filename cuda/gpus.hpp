@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include <lockstep/device.hpp>
+
+/// Which of the machine's GPUs can be used.
+namespace lockstep::cuda {
+
+/// How many GPUs the CUDA runtime has: 0 where there is no driver or none is visible, and, with a line in the
+/// log that says what to do, where the driver does not work.
+int num_gpus();
+
+/// Whether GPUs of a compute capability (times ten: 90) run code for `architectures`, which are
+/// CMAKE_CUDA_ARCHITECTURES with spaces, e.g. "80-real 90a 100-virtual": machine code runs on its own major
+/// version, from its minor version on; PTX on every later one; both on that one alone where a letter a
+/// follows.
+bool has_code_for(std::string_view architectures, int capability);
+
+/// Throws Unsupported for a GPU that this library has no code for.
+void require_code(int ordinal, const Device& device);
+
+/// Why a GPU is not taken where nobody names any: there is no code for it, or its compute mode keeps this
+/// process out. Empty: it is taken. An exclusive GPU is tried.
+std::string why_left_out(int ordinal, const Device& device);
+
+}  // namespace lockstep::cuda
