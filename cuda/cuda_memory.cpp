@@ -11,6 +11,10 @@ namespace lockstep::cuda {
 CudaMemory::CudaMemory(int ordinal, const Device& device) : ordinal_(ordinal), device_(device) {
   constexpr const char* kOperation = "Making the device's memory pool";
   const DeviceGuard guard(ordinal, device);
+  int has_pools = 0;
+  LOCKSTEP_CUDA_CHECK(cudaDeviceGetAttribute(&has_pools, cudaDevAttrMemoryPoolsSupported, ordinal), device,
+                      kOperation);
+  if (has_pools == 0) return;
   cudaMemPoolProps properties{};
   properties.allocType = cudaMemAllocationTypePinned;
   properties.location = {cudaMemLocationTypeDevice, ordinal};
@@ -24,15 +28,25 @@ CudaMemory::CudaMemory(int ordinal, const Device& device) : ordinal_(ordinal), d
   }
 }
 
+cudaError_t CudaMemory::take(void** data, std::size_t size_bytes, cudaStream_t stream) {
+  return pool_ != nullptr ? cudaMallocFromPoolAsync(data, size_bytes, pool_, stream)
+                          : blocks_.allocate(data, size_bytes, stream);
+}
+
+// What is freed in stream order is free for certain when the streams are there.
+cudaError_t CudaMemory::trim_cache() {
+  if (const cudaError_t code = cudaDeviceSynchronize(); code != cudaSuccess) return code;
+  return pool_ != nullptr ? cudaMemPoolTrimTo(pool_, 0) : blocks_.trim();
+}
+
 void* CudaMemory::allocate(std::size_t size_bytes, cudaStream_t stream, const Device& device) {
   const DeviceGuard guard(ordinal_, device);
   void* data = nullptr;
-  cudaError_t code = cudaMallocFromPoolAsync(&data, size_bytes, pool_, stream);
+  cudaError_t code = take(&data, size_bytes, stream);
   if (code == cudaErrorMemoryAllocation) {
     cudaGetLastError();
-    // What other streams freed is free for certain when they are done.
-    if (cudaDeviceSynchronize() == cudaSuccess) cudaMemPoolTrimTo(pool_, 0);
-    code = cudaMallocFromPoolAsync(&data, size_bytes, pool_, stream);
+    static_cast<void>(trim_cache());
+    code = take(&data, size_bytes, stream);
   }
   if (code == cudaErrorMemoryAllocation) {
     cudaGetLastError();
@@ -42,11 +56,11 @@ void* CudaMemory::allocate(std::size_t size_bytes, cudaStream_t stream, const De
                      " in use by this process. Free tensors, make batches smaller, or use more devices.");
   }
   if (code != cudaSuccess)
-    throw_cuda_error(code, "cudaMallocFromPoolAsync", {__FILE__, __LINE__, __func__}, device,
-                     "Allocating device memory");
+    throw_cuda_error(code, pool_ != nullptr ? "cudaMallocFromPoolAsync" : "cudaMalloc",
+                     {__FILE__, __LINE__, __func__}, device, "Allocating device memory");
   in_use_bytes_ += static_cast<std::int64_t>(size_bytes);
-  const std::int64_t reserved = attribute(cudaMemPoolAttrReservedMemCurrent);
-  if (reserved_bytes_.exchange(reserved) < reserved) ++num_allocations_;
+  const std::int64_t reserved = reserved_bytes();
+  if (last_reserved_bytes_.exchange(reserved) < reserved) ++num_allocations_;
   return data;
 }
 
@@ -54,13 +68,19 @@ void CudaMemory::deallocate(void* data, std::size_t size_bytes, cudaStream_t str
   if (closed_) return;
   in_use_bytes_ -= static_cast<std::int64_t>(size_bytes);
   const DeviceGuard guard(ordinal_, device_);
-  LOCKSTEP_CUDA_LOG(cudaFreeAsync(data, stream));
+  if (pool_ != nullptr) {
+    LOCKSTEP_CUDA_LOG(cudaFreeAsync(data, stream));
+  } else {
+    LOCKSTEP_CUDA_LOG(blocks_.deallocate(data, size_bytes, stream));
+  }
 } catch (const Error&) {  // the memory is lost with the device
 }
 
-std::int64_t CudaMemory::attribute(cudaMemPoolAttr attribute) const {
+std::int64_t CudaMemory::reserved_bytes() const {
+  if (pool_ == nullptr) return blocks_.reserved_bytes();
   std::uint64_t value = 0;
-  if (cudaMemPoolGetAttribute(pool_, attribute, &value) != cudaSuccess) cudaGetLastError();
+  if (cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent, &value) != cudaSuccess)
+    cudaGetLastError();
   return static_cast<std::int64_t>(value);
 }
 
@@ -70,24 +90,28 @@ MemoryStats CudaMemory::stats() const {
   std::size_t total = 0;
   if (cudaMemGetInfo(&free, &total) != cudaSuccess) cudaGetLastError();
   const std::int64_t in_use = in_use_bytes_;
-  const std::int64_t reserved = attribute(cudaMemPoolAttrReservedMemCurrent);
+  const std::int64_t reserved = reserved_bytes();
   return {.in_use_bytes = in_use,
           .cached_bytes = std::max<std::int64_t>(0, reserved - in_use),
           .free_bytes = static_cast<std::int64_t>(free),
           .num_allocations = num_allocations_};
 }
 
-// What is freed in stream order is the pool's only when the streams are there.
 void CudaMemory::trim() {
   const DeviceGuard guard(ordinal_, device_);
-  LOCKSTEP_CUDA_CHECK(cudaDeviceSynchronize(), device_, "trim_memory");
-  LOCKSTEP_CUDA_CHECK(cudaMemPoolTrimTo(pool_, 0), device_, "trim_memory");
-  reserved_bytes_ = attribute(cudaMemPoolAttrReservedMemCurrent);
+  LOCKSTEP_CUDA_CHECK(trim_cache(), device_, "trim_memory");
+  last_reserved_bytes_ = reserved_bytes();
 }
 
-void CudaMemory::close() noexcept {
+void CudaMemory::close() noexcept try {
   if (is_fork_of_user() || closed_.exchange(true)) return;
-  LOCKSTEP_CUDA_LOG(cudaMemPoolDestroy(pool_));
+  const DeviceGuard guard(ordinal_, device_);
+  if (pool_ != nullptr) {
+    LOCKSTEP_CUDA_LOG(cudaMemPoolDestroy(pool_));
+  } else {
+    LOCKSTEP_CUDA_LOG(blocks_.trim());
+  }
+} catch (const Error&) {  // the memory is lost with the device
 }
 
 PinnedMemory& PinnedMemory::instance() {

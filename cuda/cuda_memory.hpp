@@ -12,10 +12,12 @@
 #include <lockstep/device.hpp>
 #include <lockstep/memory.hpp>
 
+#include "block_cache.hpp"
+
 namespace lockstep::cuda {
 
-/// A GPU's memory: one stream-ordered pool, shared by the virtual devices on it, that keeps what is freed.
-/// Thread-safe.
+/// A GPU's memory: one stream-ordered pool, shared by the virtual devices on it, that keeps what is freed; a
+/// BlockCache where the driver has no pools for the GPU. Thread-safe.
 class CudaMemory {
  public:
   /// @param ordinal  the CUDA runtime's number of the GPU. Makes its context. @throws DeviceError
@@ -30,20 +32,24 @@ class CudaMemory {
   MemoryStats stats() const;
   void trim();
 
+  /// Null: there are none for this GPU.
   cudaMemPool_t pool() const { return pool_; }
   bool is_idle() const { return in_use_bytes_.load() == 0; }
   /// Gives everything back. Later calls do nothing.
   void close() noexcept;
 
  private:
-  std::int64_t attribute(cudaMemPoolAttr attribute) const;
+  cudaError_t take(void** data, std::size_t size_bytes, cudaStream_t stream);
+  cudaError_t trim_cache();
+  std::int64_t reserved_bytes() const;
 
   const int ordinal_;
   const Device device_;
   cudaMemPool_t pool_ = nullptr;
+  BlockCache blocks_;  // used where there is no pool
   std::atomic<bool> closed_{false};
   std::atomic<std::int64_t> in_use_bytes_{0};
-  std::atomic<std::int64_t> reserved_bytes_{0};  // as last seen
+  std::atomic<std::int64_t> last_reserved_bytes_{0};
   std::atomic<std::int64_t> num_allocations_{0};
 };
 

@@ -14,9 +14,9 @@ class LoadedLibrary {
   /// The texts are static.
   struct Description {
     const char* needed_by;  ///< The beginning of messages, e.g. "matmul on GPUs needs cuBLAS".
-    const char* file;    ///< What the loader looks for, unless the process has loaded it: "libcublas.so.13".
-    const char* folder;  ///< Where else to look, after that.
-    const char* advice;  ///< What to do without it.
+    const char* file;       ///< "libcublas.so.13", as the loader finds it or the process has loaded it.
+    const char* folder;     ///< Where else to look, after that.
+    const char* advice;     ///< What to do without it.
     /// A function by which one is known that the program has already, linked, preloaded or exported: that one
     /// is used. Null: the file is.
     const char* global_function = nullptr;

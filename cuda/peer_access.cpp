@@ -95,7 +95,8 @@ bool PeerAccess::prepare(const Side& a, const Side& b) noexcept try {
   const auto key = std::minmax(a.ordinal, b.ordinal);
   if (const auto found = direct_.find(key); found != direct_.end()) return found->second;
   bool& direct = direct_[key];
-  if (!can_access(a.ordinal, b.ordinal) || !can_access(b.ordinal, a.ordinal)) {
+  const bool have_pools = a.memory.pool() != nullptr && b.memory.pool() != nullptr;
+  if (!have_pools || !can_access(a.ordinal, b.ordinal) || !can_access(b.ordinal, a.ordinal)) {
     cudaGetLastError();
     return false;
   }

@@ -15,7 +15,9 @@ namespace lockstep::cuda {
 /// too old or not ready.
 ///
 /// Not used where no devices are named: a GPU that the library has no code for, which `open` refuses
-/// (Unsupported), and one whose compute mode is prohibited, or exclusive and taken.
+/// (Unsupported), and one whose compute mode is prohibited, or exclusive and taken. GPUs without memory
+/// pools, as some shares of virtualised ones are, get their memory from cudaMalloc, and their streams cannot
+/// be captured.
 ///
 /// A fork of a process that has used GPUs can use none: calls throw ContextError, and nothing is released
 /// there.
