@@ -34,6 +34,11 @@ class PretendGpus final : public backend::Backend {
   backend::Capabilities capabilities() const noexcept override { return {.asynchronous = true}; }
   int num_devices() override { return num_devices_; }
   bool has_device(int index) override { return index < num_devices_; }
+  std::vector<int> default_devices() override {
+    std::vector<int> indices = Backend::default_devices();
+    std::erase(indices, left_out);
+    return indices;
+  }
   DeviceInfo info(int index) override {
     DeviceInfo info;
     info.name = "pretend " + std::to_string(index);
@@ -52,6 +57,7 @@ class PretendGpus final : public backend::Backend {
   }
 
   int num_opened = 0;
+  int left_out = -1;
   std::function<void()> on_open;
 
  private:
@@ -96,6 +102,17 @@ TEST_CASE("devices are listed in order, and described", "[device_manager]") {
   REQUIRE(links[1].size() == 3);
   CHECK(links[1][1] == PeerLink::same_device);
   CHECK(links[1][2] == PeerLink::pcie);
+}
+
+TEST_CASE("a device that its backend leaves out keeps its name", "[device_manager]") {
+  Machine machine(3);
+  machine.gpus->left_out = 1;
+  CHECK(machine.manager->devices(DeviceKind::gpu) == std::vector<Device>{"GPU:0", "GPU:2"});
+  const auto links = machine.manager->peer_links();
+  REQUIRE(links.size() == 2);
+  CHECK(links[1] == std::vector{PeerLink::pcie, PeerLink::same_device});
+  CHECK(machine.manager->info("GPU:1").name == "pretend 1");
+  CHECK_NOTHROW(machine.manager->open("GPU:1"));
 }
 
 TEST_CASE("a machine without GPUs lists none", "[device_manager]") {
