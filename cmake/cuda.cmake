@@ -41,6 +41,14 @@ if(LOCKSTEP_CUDA STREQUAL "ON" AND NOT LOCKSTEP_HAS_CUDA)
                       "Install the CUDA toolkit, name it with CUDA_PATH, or use AUTO or OFF.")
 endif()
 
+if(NOT LOCKSTEP_CUDA_RUNTIME MATCHES "^(Shared|Static)$")
+  message(FATAL_ERROR "LOCKSTEP_CUDA_RUNTIME is '${LOCKSTEP_CUDA_RUNTIME}'. Use Shared or Static.")
+endif()
+set(LOCKSTEP_CUDART CUDA::cudart)
+if(LOCKSTEP_CUDA_RUNTIME STREQUAL "Static")
+  set(LOCKSTEP_CUDART CUDA::cudart_static)
+endif()
+
 if(LOCKSTEP_HAS_CUDA AND NOT LOCKSTEP_NCCL STREQUAL "OFF")
   # Older ones reach for peers' memory that pools keep to themselves: cuda/nccl_library.hpp.
   find_package(NCCL 2.24)

@@ -4,6 +4,10 @@ set_property(CACHE LOCKSTEP_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(LOCKSTEP_NCCL AUTO CACHE STRING "Let the CUDA backend use NCCL: AUTO (where it is found), ON or OFF")
 set_property(CACHE LOCKSTEP_NCCL PROPERTY STRINGS AUTO ON OFF)
 
+set(LOCKSTEP_CUDA_RUNTIME Shared CACHE STRING
+    "CUDA's runtime in the library: Shared, or Static, for programs that start where nothing of CUDA is installed")
+set_property(CACHE LOCKSTEP_CUDA_RUNTIME PROPERTY STRINGS Shared Static)
+
 option(LOCKSTEP_BUILD_TESTS "Build the tests (needs Catch2 3.3)" ${PROJECT_IS_TOP_LEVEL})
 option(LOCKSTEP_BUILD_BENCHMARKS "Build lockstep_bench (needs CLI11)" ${PROJECT_IS_TOP_LEVEL})
 option(LOCKSTEP_BUILD_EXAMPLES "Build the examples (needs CLI11)" ${PROJECT_IS_TOP_LEVEL})

@@ -1,11 +1,13 @@
 # The virtual GPUs of tests/vgpu: AUTO takes them where the CUDA backend and the tests are built, ON insists. Sets
 # LOCKSTEP_HAS_VGPU, and LOCKSTEP_TEST_GPUS where the tests of the CUDA backend run on the machine's own GPUs.
 set(LOCKSTEP_HAS_VGPU 0)
-if(LOCKSTEP_HAS_CUDA AND (LOCKSTEP_VGPU STREQUAL "ON" OR (LOCKSTEP_VGPU STREQUAL "AUTO" AND LOCKSTEP_BUILD_TESTS)))
+if(LOCKSTEP_HAS_CUDA AND LOCKSTEP_CUDA_RUNTIME STREQUAL "Shared" AND
+   (LOCKSTEP_VGPU STREQUAL "ON" OR (LOCKSTEP_VGPU STREQUAL "AUTO" AND LOCKSTEP_BUILD_TESTS)))
   set(LOCKSTEP_HAS_VGPU 1)
 endif()
 if(LOCKSTEP_VGPU STREQUAL "ON" AND NOT LOCKSTEP_HAS_VGPU)
-  message(FATAL_ERROR "LOCKSTEP_VGPU=ON, but virtual GPUs need the CUDA toolkit, and the CUDA backend is ${cuda_summary}.")
+  message(FATAL_ERROR "LOCKSTEP_VGPU=ON, but virtual GPUs need the CUDA toolkit and its shared runtime, and the CUDA backend "
+                      "is ${cuda_summary}, with LOCKSTEP_CUDA_RUNTIME=${LOCKSTEP_CUDA_RUNTIME}.")
 endif()
 
 set(LOCKSTEP_TEST_GPUS 0)
