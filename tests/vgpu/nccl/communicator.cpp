@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <utility>
 
 #include "nccl/checks.hpp"
 #include "nccl/group.hpp"
@@ -295,6 +296,13 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
     if (!error) return ncclInvalidArgument;
     if (!advance(*comm)) {
       *error = ncclInProgress;
+      return ncclSuccess;
+    }
+    if (comm->in_progress) {
+      *error = ncclInProgress;
+      if (!std::exchange(comm->was_asked, true)) return ncclSuccess;
+      const auto submit = std::exchange(comm->in_progress, nullptr);
+      if ((*error = submit()) != ncclSuccess) comm->async = *error;
       return ncclSuccess;
     }
     Guard guard;

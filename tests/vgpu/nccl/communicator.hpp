@@ -98,6 +98,10 @@ struct ncclComm {
   std::vector<vgpu::nccl::RedOp> redops;
   std::map<std::string, int> splits;            // how often it has been split or shrunk in which way
   std::vector<vgpu::nccl::Pending> unfinished;  // calls of a communicator that does not block
+  // What a communicator that does not block has yet to put on its streams: it is there when somebody has
+  // asked twice.
+  std::function<ncclResult_t()> in_progress;
+  bool was_asked = false;
   std::string name() const;
 };
 

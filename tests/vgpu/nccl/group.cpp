@@ -65,38 +65,54 @@ ncclResult_t submit_one(ncclComm* comm, cudaStream_t stream, std::shared_ptr<Ran
   return comm->async;
 }
 
+// Of one communicator.
+ncclResult_t submit_now(ncclComm* comm, const std::vector<Task>& tasks, bool grouped) {
+  ncclResult_t result = ncclSuccess;
+  // A group that uses several streams acts as if posted on each of them.
+  std::vector<cudaStream_t> streams;
+  for (const Task& task : tasks)
+    if (std::find(streams.begin(), streams.end(), task.stream) == streams.end())
+      streams.push_back(task.stream);
+  for (std::size_t index = 1; index < streams.size(); ++index)
+    runtime().order(streams[index], comm->device, streams[0], comm->device);
+  std::vector<Transfer> transfers;
+  for (const Task& task : tasks) {
+    if (task.transfer) {
+      transfers.push_back(task.one);
+      continue;
+    }
+    const ncclResult_t one =
+        submit_one(comm, streams[0], collective_work(comm, task.signature, task.buffers), grouped);
+    if (one != ncclSuccess) result = one;
+  }
+  if (!transfers.empty()) {
+    const ncclResult_t one = submit_one(comm, streams[0], transfer_work(comm, transfers), grouped);
+    if (one != ncclSuccess) result = one;
+  }
+  for (std::size_t index = 1; index < streams.size(); ++index)
+    runtime().order(streams[0], comm->device, streams[index], comm->device);
+  return result;
+}
+
 }  // namespace
 
-ncclResult_t submit_tasks(std::vector<Task>& tasks, bool grouped) {
+ncclResult_t submit_tasks(const std::vector<Task>& tasks, bool grouped) {
   std::vector<ncclComm*> comms;
   for (const Task& task : tasks)
     if (std::find(comms.begin(), comms.end(), task.comm) == comms.end()) comms.push_back(task.comm);
   ncclResult_t result = ncclSuccess;
   for (ncclComm* comm : comms) {
-    // A group that uses several streams acts as if posted on each of them.
-    std::vector<cudaStream_t> streams;
+    std::vector<Task> own;
     for (const Task& task : tasks)
-      if (task.comm == comm && std::find(streams.begin(), streams.end(), task.stream) == streams.end())
-        streams.push_back(task.stream);
-    for (std::size_t index = 1; index < streams.size(); ++index)
-      runtime().order(streams[index], comm->device, streams[0], comm->device);
-    std::vector<Transfer> transfers;
-    for (const Task& task : tasks) {
-      if (task.comm != comm) continue;
-      if (task.transfer) {
-        transfers.push_back(task.one);
-        continue;
-      }
-      const ncclResult_t one =
-          submit_one(comm, streams[0], collective_work(comm, task.signature, task.buffers), grouped);
-      if (one != ncclSuccess) result = one;
+      if (task.comm == comm) own.push_back(task);
+    ncclResult_t one = ncclInProgress;
+    if (comm->blocking) {
+      one = submit_now(comm, own, grouped);
+    } else {
+      comm->in_progress = [comm, own, grouped] { return submit_now(comm, own, grouped); };
+      comm->was_asked = false;
     }
-    if (!transfers.empty()) {
-      const ncclResult_t one = submit_one(comm, streams[0], transfer_work(comm, transfers), grouped);
-      if (one != ncclSuccess) result = one;
-    }
-    for (std::size_t index = 1; index < streams.size(); ++index)
-      runtime().order(streams[0], comm->device, streams[index], comm->device);
+    if (one != ncclSuccess && (result == ncclSuccess || result == ncclInProgress)) result = one;
   }
   return result;
 }
@@ -135,6 +151,7 @@ static bool selects_device(std::string_view name) {
 }
 
 ncclResult_t finish(const char* name, ncclResult_t result, const std::string& info) {
+  runtime().call_is_over(name);
   const bool failed = result != ncclSuccess && result != ncclInProgress;
   if (failed && group.depth > 0) group.error = result;
   // NCCL makes its ranks' devices current in turn, and leaves the last one so after an error.

@@ -29,8 +29,9 @@ extern thread_local int last_rank_device;
 ncclResult_t wait_all(std::vector<Pending>& pending);
 // Whether no call of the communicator is in progress any more.
 bool advance(ncclComm& comm);
-// Puts the operations on their streams: those of a group, or a call's own.
-ncclResult_t submit_tasks(std::vector<Task>& tasks, bool grouped);
+// Puts the operations on their streams, those of a group, or a call's own: at once, or, of communicators that
+// do not block, later.
+ncclResult_t submit_tasks(const std::vector<Task>& tasks, bool grouped);
 
 ncclResult_t begin(const char* name);
 ncclResult_t finish(const char* name, ncclResult_t result, const std::string& info);

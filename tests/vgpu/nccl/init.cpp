@@ -1,6 +1,7 @@
 // How communicators begin and end.
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <random>
 #include <set>
@@ -49,6 +50,7 @@ ncclResult_t init_rank(const char* name, ncclComm** out, int ranks, const ncclUn
         return fail(nullptr, ncclInvalidArgument, std::string(name) + ": config.blocking is neither 0 nor 1");
       blocking = config->blocking != 0;
     }
+    if (const char* value = std::getenv("NCCL_COMM_BLOCKING")) blocking = std::strcmp(value, "0") != 0;
     IdContent content;
     std::memcpy(&content, id.internal, sizeof content);
     if (content.magic != id_magic)
@@ -261,6 +263,7 @@ static void abort_operations(ncclComm_t comm) {
     for (Pending& one : comm->unfinished) one.cancel();
   Guard guard;
   comm->aborted = true;
+  comm->in_progress = nullptr;
   comm->unfinished.clear();
   cancel_operations(*comm);
 }

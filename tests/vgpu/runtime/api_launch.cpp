@@ -23,13 +23,24 @@ int blocks_per_sm(const KernelHandle& kernel, int threads, std::size_t dynamic) 
 }
 
 // With lazy loading a kernel's first use on a device loads it, which may wait for all that the device has to
-// do.
+// do, while no other thread can load one.
 cudaError_t load(Lock& lock, KernelHandle& kernel, const char* call) {
+  Machine& m = machine();
   const int device = thread_state().device;
-  if (!kernel.loaded.insert(device).second || !machine().config.strict.lazy_loading) return cudaSuccess;
-  const cudaError_t error = stall(
-      lock, device, format("%s of %s, which loads it on device %d,", call, kernel.pretty.c_str(), device));
-  if (error != cudaSuccess) kernel.loaded.erase(device);
+  if (kernel.loaded.count(device) || !m.config.strict.lazy_loading) return cudaSuccess;
+  const std::string what =
+      format("%s of %s, which loads it on device %d,", call, kernel.pretty.c_str(), device);
+  cudaError_t error = cudaSuccess;
+  if (m.is_loading)
+    error = wait_until(
+        lock, [&] { return !m.is_loading; }, what + " after another thread's");
+  if (error != cudaSuccess) return error;
+  m.is_loading = true;
+  error = stall(lock, device, what);
+  m.is_loading = false;
+  ++m.progress;
+  m.changed.notify_all();
+  if (error == cudaSuccess) kernel.loaded.insert(device);
   return error;
 }
 

@@ -1,15 +1,29 @@
 // How every call of the API begins and ends; injected failures.
+#include <atomic>
 #include <cstring>
 
 #include "runtime/state.hpp"
 
 namespace vgpu::rt {
 
+namespace {
+
+// vgpu_on_call's.
+std::atomic<int (*)(const char* name, int is_over)> watcher{nullptr};
+
+}  // namespace
+
+int watch(const char* name, bool is_over) {
+  const auto hook = watcher.load();
+  return hook ? hook(name, is_over) : 0;
+}
+
 bool trace_on() { return machine().config.trace != nullptr; }
 
 // Must be called without the lock.
 cudaError_t injected(const char* name) {
   Machine& m = machine();
+  if (const int error = watch(name, false)) return static_cast<cudaError_t>(error);
   if (m.rules.empty()) return cudaSuccess;
   Lock lock(m.mutex);
   for (FailRule& rule : m.rules) {
@@ -64,6 +78,7 @@ bool enter_api(const char* name, unsigned flags, Lock& lock, cudaError_t& error)
 cudaError_t leave_api(Call& call, unsigned flags, Lock& lock, cudaError_t error) {
   ThreadState& thread = thread_state();
   if (lock.owns_lock()) lock.unlock();
+  watch(call.name, true);
   if (error != cudaSuccess && !(flags & no_record)) thread.last_error = error;
   if (trace_on() && !call.quiet)
     log_op(format("thread %llu device %d %s(%s)%s%s%s", static_cast<unsigned long long>(thread.number),
@@ -73,3 +88,5 @@ cudaError_t leave_api(Call& call, unsigned flags, Lock& lock, cudaError_t error)
 }
 
 }  // namespace vgpu::rt
+
+extern "C" void vgpu_on_call(int (*hook)(const char* name, int is_over)) { vgpu::rt::watcher = hook; }

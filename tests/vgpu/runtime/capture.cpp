@@ -139,6 +139,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t* graph) {
     if (session->mode != cudaStreamCaptureModeRelaxed && session->thread != thread_state().number)
       return cudaErrorStreamCaptureWrongThread;
     if (session->invalid != cudaSuccess) {
+      if (!session->to_existing_graph) machine().graphs.erase(session->graph.get());
       end_session(session);
       return cudaErrorStreamCaptureInvalidated;
     }
@@ -148,6 +149,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t* graph) {
         if (!joined.count(node)) {
           report("capture of " + stream->name() + ": " + other->name() +
                  " was not joined back (its last work: " + describe(node->work) + ")");
+          if (!session->to_existing_graph) machine().graphs.erase(session->graph.get());
           end_session(session);
           return cudaErrorStreamCaptureUnjoined;
         }

@@ -127,6 +127,7 @@ std::shared_ptr<GraphData> clone(const GraphData& source, std::map<const Node*, 
   }
   for (auto& node : copy->nodes)
     for (Node*& before : node->before) before = to[before];
+  copy->user_objects.add(source.user_objects);
   if (mapping) *mapping = to;
   return copy;
 }
@@ -178,12 +179,7 @@ cudaError_t cudaGraphDestroy(cudaGraph_t handle) {
   return api("cudaGraphDestroy", plain, [&](Lock&, Call&) {
     auto found = machine().graphs.find(handle);
     if (found == machine().graphs.end()) return cudaErrorInvalidValue;
-    std::vector<std::pair<UserObject*, unsigned>> owned = found->second->user_objects;
     machine().graphs.erase(found);
-    for (auto& [object, count] : owned) {
-      object->references -= std::min(object->references, count);
-      if (object->references == 0) object->destroy(object->pointer);
-    }
     return cudaSuccess;
   });
 }

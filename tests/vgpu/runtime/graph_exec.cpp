@@ -14,6 +14,7 @@ cudaError_t flatten(GraphExec& exec, const GraphData& graph, const std::vector<s
                     std::vector<std::size_t>& last) {
   std::vector<Node*> order;
   if (topological(graph, order) != cudaSuccess) return cudaErrorInvalidValue;
+  exec.user_objects->add(graph.user_objects);
   std::map<const Node*, std::vector<std::size_t>> ends;
   std::set<const Node*> inner;
   for (Node* node : order)
@@ -139,6 +140,7 @@ void launch_graph(Lock& lock, GraphExec& exec, StreamObject& stream) {
   end->deps.push_back(begin);
   for (std::size_t index = 0; index < ops.size(); ++index)
     if (leaf[index]) end->deps.push_back(ops[index]);
+  end->keeps = exec.user_objects;
   append(stream.lane, end);
   exec.last_end = end;
   drain_if_eager(lock);
@@ -188,6 +190,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t handle) {
     found->second->destroyed = true;
     // Its lanes may still hold operations, which have the work.
     for (ExecNode& node : found->second->nodes) node.work = EmptyWork{};
+    found->second->user_objects.reset();
     (void)found->second.release();
     machine().execs.erase(found);
     return cudaSuccess;
@@ -219,6 +222,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t handle, cudaStream_t stream_handle) 
       for (std::size_t index = 0; index < nodes.size(); ++index)
         if (leaf[index]) last.push_back(nodes[index]);
       if (!last.empty()) stream->capture_tail = last;
+      stream->capture->graph->user_objects.add(*exec->user_objects);
       return cudaSuccess;
     }
     for (ExecNode& node : exec->nodes)

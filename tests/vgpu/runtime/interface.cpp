@@ -108,6 +108,7 @@ class RuntimeImpl final : public Runtime {
     }
   }
   int inject(const char* api, const std::function<int(const std::string&)>& value_of, int fallback) override {
+    if (const int error = watch(api, false)) return error;
     if (machine().rules.empty()) return 0;
     Lock lock(machine().mutex);
     for (FailRule& rule : machine().rules) {
@@ -120,6 +121,7 @@ class RuntimeImpl final : public Runtime {
     }
     return 0;
   }
+  void call_is_over(const char* api) override { watch(api, true); }
   void trace(const std::string& line) override { log_op(line); }
   bool tracing() override { return machine().config.trace != nullptr; }
   void report(const std::string& text) override { rt::report(text); }

@@ -105,6 +105,7 @@ class Runtime {
   // Fault injection: the error value for this call, or 0. `names` maps an error name to its value.
   virtual int inject(const char* api, const std::function<int(const std::string&)>& value_of,
                      int fallback) = 0;
+  virtual void call_is_over(const char* api) = 0;  // after inject()
   virtual void trace(const std::string& line) = 0;
   virtual bool tracing() = 0;
   virtual void report(const std::string& text) = 0;  // a loud, multi-line message on stderr

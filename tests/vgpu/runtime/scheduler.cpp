@@ -114,6 +114,7 @@ void complete(const OpPtr& op) {
   op->deps.clear();
   op->units.clear();
   op->work = EmptyWork{};
+  op->keeps.reset();
   ++m.progress;
   ++m.executed;
   lane.queue.pop_front();

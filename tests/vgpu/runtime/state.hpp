@@ -63,11 +63,35 @@ struct Node {
   bool enabled = true;
 };
 
+struct UserObject {
+  void* pointer;
+  cudaHostFn_t destroy;
+  unsigned references;
+};
+
+// References to user objects, given back with it.
+class UserReferences {
+ public:
+  UserReferences() = default;
+  UserReferences(const UserReferences& other) { add(other); }
+  UserReferences& operator=(const UserReferences&) = delete;
+  ~UserReferences();
+  // Takes over `count` references.
+  void take(UserObject* object, unsigned count) { held_.push_back({object, count}); }
+  // Makes more of those that another has.
+  void add(const UserReferences& other);
+  // Gives `count` back; false where there are not as many.
+  bool release(UserObject* object, unsigned count);
+
+ private:
+  std::vector<std::pair<UserObject*, unsigned>> held_;
+};
+
 struct GraphData {
   std::uint64_t id = 0;
   std::vector<std::unique_ptr<Node>> nodes;
   bool destroyed = false;
-  std::vector<std::pair<struct UserObject*, unsigned>> user_objects;
+  UserReferences user_objects;
 };
 
 struct ExecNode {
@@ -88,12 +112,7 @@ struct GraphExec {
   std::vector<ExecNode> nodes;  // topological order
   OpPtr last_end;
   bool destroyed = false;
-};
-
-struct UserObject {
-  void* pointer;
-  cudaHostFn_t destroy;
-  unsigned references;
+  std::shared_ptr<UserReferences> user_objects = std::make_shared<UserReferences>();  // also the launches'
 };
 
 struct CaptureSession {
@@ -163,6 +182,7 @@ struct Machine {
   std::mt19937_64 random;
   bool executing = false;      // some thread runs an operation that excludes others
   int host_functions = 0;      // running host functions
+  bool is_loading = false;     // a kernel, lazily
   std::uint64_t progress = 0;  // counts enqueued and completed operations
   std::uint64_t executed = 0;
   std::vector<FailRule> rules;
@@ -262,6 +282,9 @@ enum CallFlags : unsigned {
 bool enter_api(const char* name, unsigned flags, Lock& lock, cudaError_t& error);
 cudaError_t leave_api(Call& call, unsigned flags, Lock& lock, cudaError_t error);
 bool trace_on();
+// Tells who watches calls (vgpu_on_call) of one; before it: which error it is to end with, or 0. Without the
+// lock.
+int watch(const char* name, bool is_over);
 
 template <class Body>
 cudaError_t api(const char* name, unsigned flags, Body&& body) {

@@ -1,5 +1,40 @@
 // Objects of the program that graphs keep alive.
+#include <algorithm>
+
 #include "runtime/graph.hpp"
+
+namespace vgpu::rt {
+namespace {
+
+void drop(UserObject* object, unsigned count) {
+  object->references -= std::min(object->references, count);
+  if (object->references == 0) object->destroy(object->pointer);
+}
+
+}  // namespace
+
+UserReferences::~UserReferences() {
+  for (auto& [object, count] : held_) drop(object, count);
+}
+
+void UserReferences::add(const UserReferences& other) {
+  for (const auto& [object, count] : other.held_) {
+    object->references += count;
+    held_.push_back({object, count});
+  }
+}
+
+bool UserReferences::release(UserObject* object, unsigned count) {
+  for (auto& [owned, held] : held_)
+    if (owned == object && held >= count) {
+      held -= count;
+      drop(object, count);
+      return true;
+    }
+  return false;
+}
+
+}  // namespace vgpu::rt
 
 using namespace vgpu::rt;
 
@@ -25,8 +60,7 @@ cudaError_t cudaUserObjectRelease(cudaUserObject_t handle, unsigned count) {
   return api("cudaUserObjectRelease", plain, [&](Lock&, Call&) {
     auto* object = reinterpret_cast<UserObject*>(handle);
     if (!object || !count || count > object->references) return cudaErrorInvalidValue;
-    object->references -= count;
-    if (object->references == 0) object->destroy(object->pointer);
+    drop(object, count);
     return cudaSuccess;
   });
 }
@@ -37,7 +71,7 @@ cudaError_t cudaGraphRetainUserObject(cudaGraph_t handle, cudaUserObject_t objec
     if (!graph || !object || !count) return cudaErrorInvalidValue;
     auto* user = reinterpret_cast<UserObject*>(object);
     if (!(flags & cudaGraphUserObjectMove)) user->references += count;
-    graph->user_objects.push_back({user, count});
+    graph->user_objects.take(user, count);
     return cudaSuccess;
   });
 }
@@ -45,15 +79,8 @@ cudaError_t cudaGraphReleaseUserObject(cudaGraph_t handle, cudaUserObject_t obje
   return api("cudaGraphReleaseUserObject", plain, [&](Lock&, Call&) {
     GraphData* graph = find_graph(handle);
     if (!graph || !object) return cudaErrorInvalidValue;
-    auto* user = reinterpret_cast<UserObject*>(object);
-    for (auto& [owned, held] : graph->user_objects)
-      if (owned == user && held >= count) {
-        held -= count;
-        user->references -= std::min(user->references, count);
-        if (user->references == 0) user->destroy(user->pointer);
-        return cudaSuccess;
-      }
-    return cudaErrorInvalidValue;
+    return graph->user_objects.release(reinterpret_cast<UserObject*>(object), count) ? cudaSuccess
+                                                                                     : cudaErrorInvalidValue;
   });
 }
 }

@@ -147,6 +147,7 @@ struct Op {
   Clock clock;        // what happens before its end, including itself
   std::size_t lane_slot = 0;
   std::uint32_t lane_time = 0;
+  std::shared_ptr<void> keeps;  // until it is done
   std::string name() const;
 };
 using OpPtr = std::shared_ptr<Op>;

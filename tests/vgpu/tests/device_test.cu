@@ -2,6 +2,8 @@
 #include <cstring>
 #include <string>
 
+#include <dlfcn.h>
+
 #include "check.hpp"
 #include "kernels.hpp"
 
@@ -136,4 +138,24 @@ TEST_CASE("the virtual link pcie") {
 TEST_CASE("the virtual link nvlink") {
   CHECK(link_of_devices() == "1 1 0");
   reach_peer(true);
+}
+
+static std::vector<std::string> seen_calls;
+
+TEST_CASE("a program watches its calls, and makes them fail") {
+  const auto on_call =
+      reinterpret_cast<void (*)(int (*)(const char*, int))>(dlsym(RTLD_DEFAULT, "vgpu_on_call"));
+  REQUIRE(on_call != nullptr);
+  on_call([](const char* name, int is_over) -> int {
+    seen_calls.push_back(std::string(name) + (is_over ? " is over" : ""));
+    return std::strcmp(name, "cudaMalloc") == 0 && !is_over ? cudaErrorMemoryAllocation : 0;
+  });
+  void* data = nullptr;
+  EXPECT(cudaMalloc(&data, 100), cudaErrorMemoryAllocation);
+  OK(cudaDeviceSynchronize());
+  on_call(nullptr);
+  CHECK(seen_calls == std::vector<std::string>{"cudaMalloc", "cudaMalloc is over", "cudaDeviceSynchronize",
+                                               "cudaDeviceSynchronize is over"});
+  OK(cudaMalloc(&data, 100));
+  OK(cudaFree(data));
 }

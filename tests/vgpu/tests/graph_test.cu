@@ -228,3 +228,43 @@ TEST_CASE("graph-memory: a graph is launched again when its memory is free") {
   (void)cudaGetLastError();
   OK(cudaStreamDestroy(first));
 }
+
+TEST_CASE("a graph's user objects live as long as what was made of it, and its launches") {
+  cudaStream_t stream;
+  OK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  static std::atomic<int> num_ended{0};
+  num_ended = 0;
+  cudaUserObject_t object;
+  OK(cudaUserObjectCreate(
+      &object, nullptr, [](void*) { ++num_ended; }, 1, cudaUserObjectNoDestructorSync));
+  int* data = nullptr;
+  OK(cudaMalloc(&data, bytes));
+  OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  cudaStreamCaptureStatus status;
+  cudaGraph_t graph;
+  OK(cudaStreamGetCaptureInfo(stream, &status, nullptr, &graph, nullptr, nullptr, nullptr));
+  OK(cudaGraphRetainUserObject(graph, object, 1, cudaGraphUserObjectMove));
+  add<<<4, 256, 0, stream>>>(data, count, 1);
+  OK(cudaStreamEndCapture(stream, &graph));
+  cudaGraphExec_t exec;
+  OK(cudaGraphInstantiate(&exec, graph, 0));
+  OK(cudaGraphDestroy(graph));
+  CHECK(num_ended == 0);
+  OK(cudaGraphLaunch(exec, stream));
+  OK(cudaGraphExecDestroy(exec));
+  CHECK(num_ended == 0);  // the launch waits for somebody who waits
+  OK(cudaStreamSynchronize(stream));
+  CHECK(num_ended == 1);
+
+  // A capture that fails keeps nothing.
+  OK(cudaUserObjectCreate(
+      &object, nullptr, [](void*) { ++num_ended; }, 1, cudaUserObjectNoDestructorSync));
+  OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  OK(cudaStreamGetCaptureInfo(stream, &status, nullptr, &graph, nullptr, nullptr, nullptr));
+  OK(cudaGraphRetainUserObject(graph, object, 1, cudaGraphUserObjectMove));
+  EXPECT(cudaStreamSynchronize(stream), cudaErrorStreamCaptureUnsupported);
+  EXPECT(cudaStreamEndCapture(stream, &graph), cudaErrorStreamCaptureInvalidated);
+  CHECK(num_ended == 2);
+  OK(cudaFree(data));
+  OK(cudaStreamDestroy(stream));
+}

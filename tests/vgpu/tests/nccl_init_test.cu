@@ -57,6 +57,53 @@ TEST_CASE("NCCL communicators made in groups") {
   NCCL(ncclCommDestroy(comms[1]));
 }
 
+TEST_CASE("NCCL that does not block puts work on its streams when it is asked") {
+  ncclUniqueId id;
+  NCCL(ncclGetUniqueId(&id));
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  ncclComm_t comms[2];
+  cudaStream_t streams[2];
+  float* data[2];
+  NCCL(ncclGroupStart());
+  for (int rank = 0; rank < 2; ++rank) {
+    OK(cudaSetDevice(rank));
+    (void)ncclCommInitRankConfig(&comms[rank], 2, id, rank, &config);
+  }
+  EXPECT(ncclGroupEnd(), ncclInProgress);
+  for (int rank = 0; rank < 2; ++rank) {
+    ncclResult_t state = ncclInProgress;
+    while (state == ncclInProgress) NCCL(ncclCommGetAsyncError(comms[rank], &state));
+    CHECK(state == ncclSuccess);
+    OK(cudaSetDevice(rank));
+    OK(cudaStreamCreateWithFlags(&streams[rank], cudaStreamNonBlocking));
+    data[rank] = upload(std::vector<float>(count, 1.0f + rank));
+  }
+  NCCL(ncclGroupStart());
+  for (int rank = 0; rank < 2; ++rank)
+    NCCL(ncclAllReduce(data[rank], data[rank], count, ncclFloat, ncclSum, comms[rank], streams[rank]));
+  EXPECT(ncclGroupEnd(), ncclInProgress);
+  OK(cudaStreamSynchronize(streams[0]));
+  CHECK(all(fetch(data[0], count), 1.0f));  // nothing is there yet
+  EXPECT(ncclAllReduce(data[0], data[0], count, ncclFloat, ncclSum, comms[0], streams[0]),
+         ncclInvalidArgument);
+  for (int rank = 0; rank < 2; ++rank) {
+    ncclResult_t state = ncclSuccess;
+    NCCL(ncclCommGetAsyncError(comms[rank], &state));
+    CHECK(state == ncclInProgress);
+    while (state == ncclInProgress) NCCL(ncclCommGetAsyncError(comms[rank], &state));
+    CHECK(state == ncclSuccess);
+  }
+  for (int rank = 0; rank < 2; ++rank) {
+    OK(cudaSetDevice(rank));
+    OK(cudaStreamSynchronize(streams[rank]));
+    CHECK(all(fetch(data[rank], count), 3.0f));
+    NCCL(ncclCommDestroy(comms[rank]));
+    OK(cudaFree(data[rank]));
+    OK(cudaStreamDestroy(streams[rank]));
+  }
+}
+
 TEST_CASE("NCCL from a thread for each rank") {
   ncclUniqueId id;
   NCCL(ncclGetUniqueId(&id));
