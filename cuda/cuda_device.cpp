@@ -1,8 +1,10 @@
 #include "cuda_device.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 
+#include "capture.hpp"
 #include "cuda_error.hpp"
 #include "device_guard.hpp"
 #include "native.hpp"
@@ -22,16 +24,26 @@ struct Registry {
   }
 };
 
+bool is_in_capture(cudaStream_t stream) {
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  return cudaStreamIsCapturing(stream, &capture) == cudaSuccess && capture != cudaStreamCaptureStatusNone;
+}
+
 /// Whether a stream is as a new one: not in a capture, nothing to do.
 bool is_idle(cudaStream_t stream) {
-  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;  // the question disturbs nobody's capture
-  if (cudaThreadExchangeStreamCaptureMode(&mode) != cudaSuccess) return false;
-  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-  const bool idle = cudaStreamIsCapturing(stream, &capture) == cudaSuccess &&
-                    capture == cudaStreamCaptureStatusNone && cudaStreamQuery(stream) == cudaSuccess;
-  cudaThreadExchangeStreamCaptureMode(&mode);
+  const OutsideCaptures outside;
+  const bool idle = !is_in_capture(stream) && cudaStreamQuery(stream) == cudaSuccess;
   if (!idle) cudaGetLastError();
   return idle;
+}
+
+/// Whether it is ordinary host memory, which CUDA copies before or after the call, not while the stream runs.
+bool is_pageable(const void* data) {
+  cudaPointerAttributes attributes{};
+  if (cudaPointerGetAttributes(&attributes, data) == cudaSuccess)
+    return attributes.type == cudaMemoryTypeUnregistered;
+  cudaGetLastError();
+  return true;
 }
 
 }  // namespace
@@ -95,6 +107,14 @@ void CudaDevice::deallocate_pinned(void* data, std::size_t size_bytes) noexcept 
   PinnedMemory::instance().deallocate(data, size_bytes);
 }
 void CudaDevice::trim_memory() {
+  {
+    const DeviceGuard guard(ordinal_, device_);
+    const std::lock_guard lock(mutex_);
+    LOCKSTEP_EXPECTS(
+        std::ranges::none_of(all_streams_, is_in_capture), ContextError, "trim_memory on ", device_,
+        ": a stream of it is being captured, and trimming waits for the device. Call it when the "
+        "capture has ended.");
+  }
   memory_->trim();
   PinnedMemory::instance().trim();
 }
@@ -124,18 +144,22 @@ void CudaDevice::destroy_stream(backend::StreamHandle stream) noexcept {
 }
 
 void CudaDevice::synchronize(backend::StreamHandle stream) {
+  constexpr const char* kOperation = "Waiting for a stream";
   const DeviceGuard guard(ordinal_, device_);
-  LOCKSTEP_CUDA_CHECK(cudaStreamSynchronize(native(stream)), device_, "Waiting for a stream");
+  require_no_capture(kOperation, native(stream), device_, "Wait for the stream that it is launched on.");
+  LOCKSTEP_CUDA_CHECK(cudaStreamSynchronize(native(stream)), device_, kOperation);
 }
 
 bool CudaDevice::is_complete(backend::StreamHandle stream) {
+  constexpr const char* kOperation = "Asking whether a stream is complete";
   const DeviceGuard guard(ordinal_, device_);
+  require_no_capture(kOperation, native(stream), device_, "Ask the stream that it is launched on.");
   const cudaError_t code = cudaStreamQuery(native(stream));
   if (code == cudaErrorNotReady) {
     cudaGetLastError();
     return false;
   }
-  LOCKSTEP_CUDA_CHECK(code, device_, "Asking whether a stream is complete");
+  LOCKSTEP_CUDA_CHECK(code, device_, kOperation);
   return true;
 }
 
@@ -190,6 +214,13 @@ void CudaDevice::copy(void* destination, const void* source, std::size_t size_by
 void CudaDevice::copy_from_host(void* destination, const void* source, std::size_t size_bytes,
                                 backend::StreamHandle stream) {
   const DeviceGuard guard(ordinal_, device_);
+  if (const Capture capture = capture_of(native(stream), device_); capture && is_pageable(source)) {
+    // The graph's own copy: the caller's values are read at the call.
+    const auto* const first = static_cast<const std::byte*>(source);
+    const auto values = std::make_shared<const std::vector<std::byte>>(first, first + size_bytes);
+    keep_with(capture, values, device_);
+    source = values->data();
+  }
   LOCKSTEP_CUDA_CHECK(
       cudaMemcpyAsync(destination, source, size_bytes, cudaMemcpyHostToDevice, native(stream)), device_,
       "Copying from the host");
@@ -197,10 +228,16 @@ void CudaDevice::copy_from_host(void* destination, const void* source, std::size
 
 void CudaDevice::copy_to_host(void* destination, const void* source, std::size_t size_bytes,
                               backend::StreamHandle stream) {
+  constexpr const char* kOperation = "Copying to the host";
   const DeviceGuard guard(ordinal_, device_);
+  LOCKSTEP_EXPECTS(
+      !capture_of(native(stream), device_) || !is_pageable(destination), ContextError, kOperation, " on ",
+      device_,
+      ": its stream is being captured, and ordinary memory cannot be written when the graph runs. "
+      "Read values after the launch, or copy to a PinnedBuffer.");
   LOCKSTEP_CUDA_CHECK(
       cudaMemcpyAsync(destination, source, size_bytes, cudaMemcpyDeviceToHost, native(stream)), device_,
-      "Copying to the host");
+      kOperation);
 }
 
 void CudaDevice::copy_from_peer(void* destination, const void* source, backend::DeviceBackend& source_device,

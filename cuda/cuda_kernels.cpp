@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "capture.hpp"
 #include "cublas_library.hpp"
 #include "cuda_error.hpp"
 #include "device_guard.hpp"
@@ -36,7 +37,10 @@ void CudaKernels::matmul(const TensorView& out, const TensorView& a, bool transp
 
   const DeviceGuard guard(ordinal_, device_);
   const std::lock_guard lock(blas_mutex_);
-  if (blas_ == nullptr) LOCKSTEP_CUBLAS_CHECK(cublasCreate(&blas_), device_, kOperation);
+  if (blas_ == nullptr) {
+    const OutsideCaptures outside;
+    LOCKSTEP_CUBLAS_CHECK(cublasCreate(&blas_), device_, kOperation);
+  }
   LOCKSTEP_CUBLAS_CHECK(cublasSetStream(blas_, native(stream)), device_, kOperation);
   const cublasOperation_t op_a = transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
   const cublasOperation_t op_b = transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;

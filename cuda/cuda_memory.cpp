@@ -2,7 +2,9 @@
 
 #include <bit>
 #include <cstdint>
+#include <optional>
 
+#include "capture.hpp"
 #include "cuda_error.hpp"
 #include "device_guard.hpp"
 
@@ -11,6 +13,7 @@ namespace lockstep::cuda {
 CudaMemory::CudaMemory(int ordinal, const Device& device) : ordinal_(ordinal), device_(device) {
   constexpr const char* kOperation = "Making the device's memory pool";
   const DeviceGuard guard(ordinal, device);
+  const OutsideCaptures outside;
   int has_pools = 0;
   LOCKSTEP_CUDA_CHECK(cudaDeviceGetAttribute(&has_pools, cudaDevAttrMemoryPoolsSupported, ordinal), device,
                       kOperation);
@@ -33,6 +36,17 @@ cudaError_t CudaMemory::take(void** data, std::size_t size_bytes, cudaStream_t s
                           : blocks_.allocate(data, size_bytes, stream);
 }
 
+cudaError_t CudaMemory::give_back(void* data, std::size_t size_bytes, cudaStream_t stream) {
+  return pool_ != nullptr ? cudaFreeAsync(data, stream) : blocks_.deallocate(data, size_bytes, stream);
+}
+
+void CudaMemory::collect() noexcept {
+  in_use_bytes_ -= static_cast<std::int64_t>(
+      graphs_.collect([this](void* data, std::size_t size_bytes, cudaStream_t stream) {
+        LOCKSTEP_CUDA_LOG(give_back(data, size_bytes, stream));
+      }));
+}
+
 // What is freed in stream order is free for certain when the streams are there.
 cudaError_t CudaMemory::trim_cache() {
   if (const cudaError_t code = cudaDeviceSynchronize(); code != cudaSuccess) return code;
@@ -41,11 +55,23 @@ cudaError_t CudaMemory::trim_cache() {
 
 void* CudaMemory::allocate(std::size_t size_bytes, cudaStream_t stream, const Device& device) {
   const DeviceGuard guard(ordinal_, device);
-  void* data = nullptr;
+  collect();
+  const Capture capture = capture_of(stream, device);
+  void* data = capture ? graphs_.reuse(capture, stream, size_bytes) : nullptr;
+  if (data != nullptr) return data;
+  std::optional<OutsideCaptures> outside;
+  if (capture) {
+    outside.emplace();
+    stream = graphs_.stream();
+  }
   cudaError_t code = take(&data, size_bytes, stream);
   if (code == cudaErrorMemoryAllocation) {
     cudaGetLastError();
-    static_cast<void>(trim_cache());
+    // Waiting for the device would end captures; a pool can be trimmed without.
+    if (!capture)
+      static_cast<void>(trim_cache());
+    else if (pool_ != nullptr)
+      cudaMemPoolTrimTo(pool_, 0);
     code = take(&data, size_bytes, stream);
   }
   if (code == cudaErrorMemoryAllocation) {
@@ -59,6 +85,10 @@ void* CudaMemory::allocate(std::size_t size_bytes, cudaStream_t stream, const De
     throw_cuda_error(code, pool_ != nullptr ? "cudaMallocFromPoolAsync" : "cudaMalloc",
                      {__FILE__, __LINE__, __func__}, device, "Allocating device memory");
   in_use_bytes_ += static_cast<std::int64_t>(size_bytes);
+  if (capture) {
+    LOCKSTEP_CUDA_CHECK(cudaStreamSynchronize(stream), device, "Allocating device memory");
+    graphs_.hold(capture, data, size_bytes);
+  }
   const std::int64_t reserved = reserved_bytes();
   if (last_reserved_bytes_.exchange(reserved) < reserved) ++num_allocations_;
   return data;
@@ -66,14 +96,13 @@ void* CudaMemory::allocate(std::size_t size_bytes, cudaStream_t stream, const De
 
 void CudaMemory::deallocate(void* data, std::size_t size_bytes, cudaStream_t stream) noexcept try {
   if (closed_) return;
-  in_use_bytes_ -= static_cast<std::int64_t>(size_bytes);
   const DeviceGuard guard(ordinal_, device_);
-  if (pool_ != nullptr) {
-    LOCKSTEP_CUDA_LOG(cudaFreeAsync(data, stream));
-  } else {
-    LOCKSTEP_CUDA_LOG(blocks_.deallocate(data, size_bytes, stream));
-  }
+  collect();
+  if (graphs_.drop(data, size_bytes, stream)) return;
+  in_use_bytes_ -= static_cast<std::int64_t>(size_bytes);
+  LOCKSTEP_CUDA_LOG(give_back(data, size_bytes, stream));
 } catch (const Error&) {  // the memory is lost with the device
+  in_use_bytes_ -= static_cast<std::int64_t>(size_bytes);
 }
 
 std::int64_t CudaMemory::reserved_bytes() const {
@@ -99,6 +128,7 @@ MemoryStats CudaMemory::stats() const {
 
 void CudaMemory::trim() {
   const DeviceGuard guard(ordinal_, device_);
+  collect();
   LOCKSTEP_CUDA_CHECK(trim_cache(), device_, "trim_memory");
   last_reserved_bytes_ = reserved_bytes();
 }
@@ -106,6 +136,7 @@ void CudaMemory::trim() {
 void CudaMemory::close() noexcept try {
   if (is_fork_of_user() || closed_.exchange(true)) return;
   const DeviceGuard guard(ordinal_, device_);
+  graphs_.close();
   if (pool_ != nullptr) {
     LOCKSTEP_CUDA_LOG(cudaMemPoolDestroy(pool_));
   } else {
@@ -135,6 +166,7 @@ void* PinnedMemory::allocate(std::size_t size_bytes, int ordinal, const Device& 
     }
   }
   const DeviceGuard guard(ordinal, device);
+  const OutsideCaptures outside;
   ordinal_ = ordinal;
   void* data = nullptr;
   cudaError_t code = cudaHostAlloc(&data, size, cudaHostAllocPortable);
@@ -165,6 +197,7 @@ void PinnedMemory::trim() noexcept try {
   const std::lock_guard lock(mutex_);
   if (free_.empty()) return;
   const DeviceGuard guard(ordinal_, {});
+  const OutsideCaptures outside;
   for (auto& [size, blocks] : free_) {
     for (void* const block : blocks) LOCKSTEP_CUDA_LOG(cudaFreeHost(block));
   }

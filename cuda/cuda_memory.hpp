@@ -13,11 +13,13 @@
 #include <lockstep/memory.hpp>
 
 #include "block_cache.hpp"
+#include "graph_memory.hpp"
 
 namespace lockstep::cuda {
 
 /// A GPU's memory: one stream-ordered pool, shared by the virtual devices on it, that keeps what is freed; a
-/// BlockCache where the driver has no pools for the GPU. Thread-safe.
+/// BlockCache where the driver has no pools for the GPU. What CUDA graphs use is theirs as long as they live
+/// (GraphMemory). Thread-safe.
 class CudaMemory {
  public:
   /// @param ordinal  the CUDA runtime's number of the GPU. Makes its context. @throws DeviceError
@@ -26,7 +28,7 @@ class CudaMemory {
   CudaMemory(const CudaMemory&) = delete;
   CudaMemory& operator=(const CudaMemory&) = delete;
 
-  /// @throws OutOfMemory  after all cached memory was given back in vain.
+  /// @throws OutOfMemory  after all cached memory was given back in vain. A capture lives on.
   void* allocate(std::size_t size_bytes, cudaStream_t stream, const Device& device);
   void deallocate(void* data, std::size_t size_bytes, cudaStream_t stream) noexcept;
   MemoryStats stats() const;
@@ -40,13 +42,16 @@ class CudaMemory {
 
  private:
   cudaError_t take(void** data, std::size_t size_bytes, cudaStream_t stream);
+  cudaError_t give_back(void* data, std::size_t size_bytes, cudaStream_t stream);
   cudaError_t trim_cache();
+  void collect() noexcept;
   std::int64_t reserved_bytes() const;
 
   const int ordinal_;
   const Device device_;
   cudaMemPool_t pool_ = nullptr;
   BlockCache blocks_;  // used where there is no pool
+  GraphMemory graphs_{device_};
   std::atomic<bool> closed_{false};
   std::atomic<std::int64_t> in_use_bytes_{0};
   std::atomic<std::int64_t> last_reserved_bytes_{0};

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "capture.hpp"
 #include "cuda_error.hpp"
 #include "cuda_memory.hpp"
 #include "device_guard.hpp"
@@ -91,6 +92,7 @@ PeerAccess& PeerAccess::instance() {
 
 bool PeerAccess::prepare(const Side& a, const Side& b) noexcept try {
   const DeviceGuard guard(a.ordinal, a.device);
+  const OutsideCaptures outside;
   const std::lock_guard lock(mutex_);
   const auto key = std::minmax(a.ordinal, b.ordinal);
   if (const auto found = direct_.find(key); found != direct_.end()) return found->second;

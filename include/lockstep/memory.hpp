@@ -25,7 +25,8 @@ struct MemoryStats {
 
 /// @throws NotFound  there is no such device.
 MemoryStats memory_stats(const Device& device);
-/// Returns cached memory to the system.
+/// Returns cached memory to the system. Waits for the device. @throws ContextError  one of its streams, made
+/// by the library, is being captured.
 void trim_memory(const Device& device);
 
 /// Page-locked host bytes, from which `device` copies asynchronously. Move only. Not stream-ordered: keep it

@@ -28,9 +28,10 @@ class StreamRef {
   backend::StreamHandle handle() const noexcept { return handle_; }
 
   /// Blocks until all work enqueued so far is done.
-  /// @throws DeviceError  the work failed.
+  /// @throws DeviceError  the work failed. @throws ContextError  the stream is being captured.
   void synchronize() const;
-  /// Whether all work enqueued so far is done; does not block.
+  /// Whether all work enqueued so far is done; does not block. @throws ContextError  the stream is being
+  /// captured.
   bool is_complete() const;
   /// Work enqueued here afterwards starts after `event`, as last recorded. Does not block the host. The event
   /// may be of another device. An event that was never recorded orders nothing.
@@ -59,7 +60,9 @@ class Stream : public StreamRef {
   ~Stream();
 
   /// A view of a stream that an engine made with the CUDA runtime or driver. The engine keeps it alive until
-  /// the memory that was allocated on it is freed. Null is the legacy default stream.
+  /// the memory that was allocated on it is freed; what was older than a capture of the stream, and was
+  /// dropped in it, is freed by the first allocation, or trim_memory, after the end of the graph. Null is the
+  /// legacy default stream.
   /// @throws InvalidArgument  `device` is not a GPU.
   /// @throws NotFound  there is no such device.
   static StreamRef borrow(CUstream_st* stream, const Device& device);

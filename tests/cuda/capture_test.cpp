@@ -1,3 +1,5 @@
+#include "capture.hpp"
+
 #include <vector>
 
 #include <catch2/catch_test_macros.hpp>
@@ -12,34 +14,6 @@
 
 namespace lockstep::test {
 namespace {
-
-/// What is enqueued on the streams between construction and end() becomes a graph.
-class Capture {
- public:
-  explicit Capture(const std::vector<StreamRef>& streams) : streams_(streams) {
-    REQUIRE(cudaStreamBeginCapture(cuda::native_stream(streams_[0]), cudaStreamCaptureModeThreadLocal) ==
-            cudaSuccess);
-    for (std::size_t i = 1; i < streams_.size(); ++i) streams_[i].wait(streams_[0]);
-  }
-  void end() {
-    for (std::size_t i = 1; i < streams_.size(); ++i) streams_[0].wait(streams_[i]);
-    REQUIRE(cudaStreamEndCapture(cuda::native_stream(streams_[0]), &graph_) == cudaSuccess);
-    REQUIRE(cudaGraphInstantiate(&executable_, graph_, 0) == cudaSuccess);
-  }
-  void launch() {
-    REQUIRE(cudaGraphLaunch(executable_, cuda::native_stream(streams_[0])) == cudaSuccess);
-    REQUIRE(cudaStreamSynchronize(cuda::native_stream(streams_[0])) == cudaSuccess);
-  }
-  ~Capture() {
-    if (executable_ != nullptr) cudaGraphExecDestroy(executable_);
-    if (graph_ != nullptr) cudaGraphDestroy(graph_);
-  }
-
- private:
-  std::vector<StreamRef> streams_;
-  cudaGraph_t graph_ = nullptr;
-  cudaGraphExec_t executable_ = nullptr;
-};
 
 using Values = std::vector<float>;
 

@@ -27,7 +27,8 @@ class DeviceBackend {
 
   // Memory. Stream-ordered: the bytes may be used by work enqueued on `stream` after allocate and before
   // deallocate.
-  /// At least 256-byte aligned, not cleared. size_bytes > 0. @throws OutOfMemory
+  /// At least 256-byte aligned, not cleared. size_bytes > 0. Where the stream is being captured, the memory,
+  /// and what is deallocated there, stays as long as what was captured can run. @throws OutOfMemory
   virtual void* allocate(std::size_t size_bytes, StreamHandle stream) = 0;
   virtual void deallocate(void* data, std::size_t size_bytes, StreamHandle stream) noexcept = 0;
   virtual void* allocate_pinned(std::size_t size_bytes) = 0;

@@ -27,6 +27,12 @@ namespace lockstep::cuda {
 /// (cudaMallocAsync), which keeps what is freed until trim_memory. Collectives of distinct GPUs run on NCCL;
 /// those of virtual devices of one GPU by own kernels, each of which reads all sources and writes all
 /// destinations once, in rank order. A group that mixes both is refused.
+///
+/// Streams may be captured into CUDA graphs. A launch uses the addresses that its capture saw: what is
+/// allocated in a capture, and what is dropped in it, is not freed before the graph and all that was made of
+/// it are gone; host values that are copied to a device in it are kept with the graph; inputs are the
+/// caller's to keep. What has to wait for a captured stream, such as reading values, is refused,
+/// ContextError, and the capture goes on.
 std::unique_ptr<backend::Backend> make_backend();
 
 }  // namespace lockstep::cuda

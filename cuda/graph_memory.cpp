@@ -1,0 +1,125 @@
+#include "graph_memory.hpp"
+
+#include <algorithm>
+
+#include "capture.hpp"
+#include "cuda_error.hpp"
+
+namespace lockstep::cuda {
+namespace {
+
+constexpr const char* kOperation = "Keeping memory for a graph";
+
+/// For calls that must not throw: a stream that cannot be asked is in none.
+Capture capture_or_none(cudaStream_t stream, const Device& device) noexcept try {
+  return capture_of(stream, device);
+} catch (const DeviceError&) {
+  return {};
+}
+
+}  // namespace
+
+cudaStream_t GraphMemory::stream() {
+  const std::lock_guard lock(mutex_);
+  if (stream_ == nullptr)
+    LOCKSTEP_CUDA_CHECK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), device_, kOperation);
+  return stream_;
+}
+
+GraphMemory::Graph& GraphMemory::graph_of(const Capture& capture) {
+  const auto found = std::ranges::find(graphs_, capture.id, &Graph::capture);
+  if (found != graphs_.end()) return *found;
+  const std::shared_ptr<const void> life = std::make_shared<int>();
+  keep_with(capture, life, device_);
+  is_empty_ = false;
+  return graphs_.emplace_back(Graph{capture.id, life, {}, {}});
+}
+
+void GraphMemory::hold_in(Graph& graph, void* data, Block& block) {
+  graph.held.push_back(data);
+  ++block.num_graphs;
+}
+
+void* GraphMemory::reuse(const Capture& capture, cudaStream_t stream, std::size_t size_bytes) {
+  const std::lock_guard lock(mutex_);
+  Graph& graph = graph_of(capture);
+  const auto found = graph.dropped.find({stream, size_bytes});
+  if (found == graph.dropped.end()) return nullptr;
+  void* const data = found->second;
+  graph.dropped.erase(found);
+  blocks_.at(data).has_owner = true;
+  return data;
+}
+
+void GraphMemory::hold(const Capture& capture, void* data, std::size_t size_bytes) {
+  const std::lock_guard lock(mutex_);
+  Graph& graph = graph_of(capture);
+  Block& block = blocks_[data] = {size_bytes, stream_, capture.id, 0, true};
+  hold_in(graph, data, block);
+}
+
+bool GraphMemory::drop(void* data, std::size_t size_bytes, cudaStream_t stream) {
+  const Capture capture = capture_or_none(stream, device_);
+  if (!capture && is_empty_) return false;
+  const std::lock_guard lock(mutex_);
+  auto found = blocks_.find(data);
+  if (!capture && found == blocks_.end()) return false;
+  if (!capture) {
+    // The graph may be gone before what its owner did with it is done: then it is freed after that.
+    Block& block = found->second;
+    block.has_owner = false;
+    cudaEvent_t end = nullptr;
+    LOCKSTEP_CUDA_CHECK(cudaEventCreateWithFlags(&end, cudaEventDisableTiming), device_, kOperation);
+    const cudaError_t recorded = cudaEventRecord(end, stream);
+    const cudaError_t waits = recorded == cudaSuccess ? cudaStreamWaitEvent(stream_, end) : recorded;
+    LOCKSTEP_CUDA_LOG(cudaEventDestroy(end));
+    LOCKSTEP_CUDA_CHECK(waits, device_, kOperation);
+    return true;
+  }
+  Graph& graph = graph_of(capture);
+  if (found == blocks_.end()) found = blocks_.emplace(data, Block{size_bytes, stream, 0, 0, true}).first;
+  Block& block = found->second;
+  block.has_owner = false;
+  if (block.birth == capture.id) {
+    graph.dropped.emplace(std::pair(stream, size_bytes), data);
+    return true;
+  }
+  block.stream = stream;  // where its owner may have used it before the capture
+  if (std::ranges::find(graph.held, data) == graph.held.end()) hold_in(graph, data, block);
+  return true;
+}
+
+std::size_t GraphMemory::collect(GiveBack give_back) noexcept {
+  if (is_empty_) return 0;
+  const std::lock_guard lock(mutex_);
+  for (auto graph = graphs_.begin(); graph != graphs_.end();) {
+    if (!graph->life.expired()) {
+      ++graph;
+      continue;
+    }
+    for (void* const data : graph->held) {
+      const auto block = blocks_.find(data);
+      if (--block->second.num_graphs > 0) continue;
+      if (!block->second.has_owner) late_.emplace_back(*block);
+      blocks_.erase(block);
+    }
+    graph = graphs_.erase(graph);
+  }
+  std::size_t freed = 0;
+  std::erase_if(late_, [&](const auto& late) {
+    const auto& [data, block] = late;
+    if (capture_or_none(block.stream, device_)) return false;
+    give_back(data, block.size_bytes, block.stream);
+    freed += block.size_bytes;
+    return true;
+  });
+  is_empty_ = graphs_.empty() && late_.empty();
+  return freed;
+}
+
+void GraphMemory::close() noexcept {
+  if (stream_ != nullptr) LOCKSTEP_CUDA_LOG(cudaStreamDestroy(stream_));
+  stream_ = nullptr;
+}
+
+}  // namespace lockstep::cuda

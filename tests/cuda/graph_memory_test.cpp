@@ -1,0 +1,165 @@
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <lockstep/lockstep.hpp>
+
+#include "capture.hpp"
+#include "support/matchers.hpp"
+#include "support/test_backend.hpp"
+
+namespace lockstep::test {
+namespace {
+
+using Values = std::vector<float>;
+
+constexpr std::int64_t kSize = 1000;
+
+Tensor filled(float value) { return Tensor::full({kSize}, value, DType::f32, TestBackend::device()); }
+
+std::int64_t in_use() { return memory_stats(TestBackend::device()).in_use_bytes; }
+
+}  // namespace
+
+TEST_CASE("a tensor that is dropped in a capture stays the graph's", "[cuda]") {
+  const Stream stream(TestBackend::device());
+  const StreamScope scope(stream);
+  Tensor result = filled(0);
+  stream.synchronize();
+  const std::int64_t before = in_use();
+  {
+    Tensor old = filled(21);
+    stream.synchronize();
+    Capture capture({stream});
+    result.copy_(old * 2.0f);
+    old = Tensor();
+    capture.end();
+    const Tensor others[] = {filled(1), filled(2), filled(3)};  // in its place, if it were free
+    for (int i = 0; i < 2; ++i) {
+      result.fill_(0);
+      stream.synchronize();
+      capture.launch();
+      REQUIRE(result.to_vector<float>() == Values(kSize, 42));
+    }
+    REQUIRE(others[0].to_vector<float>() == Values(kSize, 1));
+  }
+  filled(0);  // looks for what can be freed
+  REQUIRE(in_use() == before);
+}
+
+TEST_CASE("a tensor that is made in a capture and kept is the result of each launch", "[cuda]") {
+  const Stream stream(TestBackend::device());
+  const StreamScope scope(stream);
+  Tensor input = filled(1);
+  stream.synchronize();
+  const std::int64_t before = in_use();
+  {
+    Capture capture({stream});
+    Tensor kept = input + input;
+    const Tensor sum = kept + input;
+    capture.end();
+    for (const float value : {1.0f, 5.0f}) {
+      input.fill_(value);
+      stream.synchronize();
+      capture.launch();
+      REQUIRE(kept.to_vector<float>() == Values(kSize, 2 * value));
+      REQUIRE(sum.to_vector<float>() == Values(kSize, 3 * value));
+    }
+    kept = Tensor();  // the graph still writes there
+    const Tensor others[] = {filled(1), filled(2)};
+    stream.synchronize();
+    capture.launch();
+    REQUIRE(others[0].to_vector<float>() == Values(kSize, 1));
+    REQUIRE(others[1].to_vector<float>() == Values(kSize, 2));
+    REQUIRE(sum.to_vector<float>() == Values(kSize, 15));
+  }
+  filled(0);
+  REQUIRE(in_use() == before);
+}
+
+TEST_CASE("a tensor that is made in a capture outlives the graph", "[cuda]") {
+  const Stream stream(TestBackend::device());
+  const StreamScope scope(stream);
+  const std::int64_t before = in_use();
+  {
+    Tensor kept;
+    {
+      Capture capture({stream});
+      kept = filled(7);
+      capture.end();
+      capture.launch();
+    }
+    const Tensor others[] = {filled(1), filled(2)};
+    REQUIRE(kept.to_vector<float>() == Values(kSize, 7));
+    REQUIRE(others[0].to_vector<float>() == Values(kSize, 1));
+  }
+  REQUIRE(in_use() == before);
+}
+
+TEST_CASE("what a capture has dropped serves it again", "[cuda]") {
+  const Stream stream(TestBackend::device());
+  const StreamScope scope(stream);
+  Tensor total = filled(0);
+  stream.synchronize();
+  const std::int64_t before = in_use();
+  Capture capture({stream});
+  for (int i = 0; i < 10; ++i) total.add_(total + 1.0f);
+  REQUIRE(in_use() - before <= 2 * kSize * std::int64_t{sizeof(float)});
+  capture.end();
+  capture.launch();
+  REQUIRE(total.to_vector<float>() == Values(kSize, 1023));
+}
+
+TEST_CASE("host values that are copied in a capture are read at the call", "[cuda]") {
+  const Stream stream(TestBackend::device());
+  const StreamScope scope(stream);
+  Tensor result = filled(0);
+  stream.synchronize();
+  auto values = std::make_unique<Values>(kSize, 3.0f);
+  Capture capture({stream});
+  result.copy_(Tensor::from(*values, {kSize}, TestBackend::device()));
+  capture.end();
+  values->assign(kSize, 4.0f);
+  values.reset();
+  capture.launch();
+  REQUIRE(result.to_vector<float>() == Values(kSize, 3));
+}
+
+TEST_CASE("what has to wait is refused in a capture, which goes on", "[cuda]") {
+  const Device device = TestBackend::device();
+  const Stream stream(device);
+  const StreamScope scope(stream);
+  Tensor result = filled(1);
+  stream.synchronize();
+  Capture capture({stream});
+  result.add_(result);
+  REQUIRE_THROWS_MATCHES(result.to_vector<float>(), ContextError,
+                         says("Copying to the host", device.to_string(), "captured", "after the launch"));
+  REQUIRE_THROWS_MATCHES(stream.synchronize(), ContextError, says("Waiting for a stream", "captured"));
+  REQUIRE_THROWS_MATCHES(stream.is_complete(), ContextError, says("complete", "captured"));
+  REQUIRE_THROWS_MATCHES(trim_memory(device), ContextError, says("trim_memory", "captured"));
+  { const PinnedBuffer pinned(std::size_t{1} << 20, device); }
+  capture.end();
+  capture.launch();
+  REQUIRE(result.to_vector<float>() == Values(kSize, 2));
+}
+
+TEST_CASE("running out of memory in a capture leaves it as it is", "[cuda]") {
+  const Device device = TestBackend::device();
+  const Stream stream(device);
+  const StreamScope scope(stream);
+  Tensor result = filled(1);
+  stream.synchronize();
+  Capture capture({stream});
+  result.add_(result);
+  REQUIRE_THROWS_MATCHES(Tensor::empty({std::int64_t{1} << 45}, DType::u8, device), OutOfMemory,
+                         says("allocate on", device.to_string()));
+  result.add_(result);
+  capture.end();
+  capture.launch();
+  REQUIRE(result.to_vector<float>() == Values(kSize, 4));
+}
+
+}  // namespace lockstep::test
