@@ -137,6 +137,11 @@ backend::StreamHandle CudaDevice::create_stream() {
   return handle_of(stream);
 }
 
+bool CudaDevice::is_capturing(backend::StreamHandle stream) {
+  const DeviceGuard guard(ordinal_, device_);
+  return static_cast<bool>(capture_of(native(stream), device_));
+}
+
 void CudaDevice::destroy_stream(backend::StreamHandle stream) noexcept {
   if (is_fork_of_user()) return;
   const std::lock_guard lock(mutex_);

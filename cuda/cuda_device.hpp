@@ -36,6 +36,7 @@ class CudaDevice final : public backend::DeviceBackend {
   void destroy_stream(backend::StreamHandle stream) noexcept override;
   void synchronize(backend::StreamHandle stream) override;
   bool is_complete(backend::StreamHandle stream) override;
+  bool is_capturing(backend::StreamHandle stream) override;
   backend::EventHandle create_event() override;
   void destroy_event(backend::EventHandle event) noexcept override;
   void record(backend::EventHandle event, backend::StreamHandle stream) override;

@@ -91,6 +91,9 @@ void adam_update_(Tensor& variable, const Tensor& gradient, Tensor first_moment,
   const Tensor slope = readable(gradient, {&variable, &first_moment, &second_moment});
   if (variable.size() == 0) return;
   const StreamRef stream = current_stream(variable.device());
+  LOCKSTEP_EXPECTS(!stream.device_backend().is_capturing(stream.handle()), Unsupported, kName, ": ",
+                   describe(variable), ": the stream is being captured, and every launch would repeat step ",
+                   step, ", with its bias correction. Update after the launch.");
   stream.device_backend().kernels().adam_update(variable.view(), first_moment.view(), second_moment.view(),
                                                 slope.view(),
                                                 {.learning_rate = options.learning_rate,

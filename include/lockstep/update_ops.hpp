@@ -42,6 +42,7 @@ void sgd_update_(Tensor& variable, const Tensor& gradient, Tensor velocity, cons
 ///
 /// @param first_moment, second_moment  zeros before the first step.
 /// @param step  counted from 1: corrects the bias of moments that began as zeros.
+/// @throws Unsupported  the stream is being captured: every launch would repeat the step.
 void adam_update_(Tensor& variable, const Tensor& gradient, Tensor first_moment, Tensor second_moment,
                   std::int64_t step, const AdamOptions& options = {});
 

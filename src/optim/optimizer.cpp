@@ -155,8 +155,21 @@ void Optimizer::apply_as(std::string_view what, const List& gradients, bool are_
       what, [&] { apply(what, strategy, GradientBatch::given(gradients, what), options); });
 }
 
+void Optimizer::check_no_capture(std::string_view what, std::span<const Variable> variables) const {
+  for (const Variable& variable : variables) {
+    for (const Device& device : VariableState::of(variable)->devices) {
+      const StreamRef stream = current_stream(device);
+      LOCKSTEP_EXPECTS(!stream.device_backend().is_capturing(stream.handle()), Unsupported, what, " of ",
+                       name_, " for the variable '", variable.name(), "': the stream of ", device,
+                       " is being captured, and every launch would repeat this step, its number and its "
+                       "learning rate. Capture what comes before, and apply gradients after the launch.");
+    }
+  }
+}
+
 void Optimizer::apply(std::string_view what, Strategy& strategy, const GradientBatch& batch,
                       const CommunicationOptions& options) {
+  check_no_capture(what, batch.variables());
   for (const Variable& variable : batch.listed())
     LOCKSTEP_EXPECTS(&variable.strategy() == &strategy, InvalidArgument, what, " for the variable '",
                      variable.name(), "' in ", strategy.name(), ": it was made by another strategy, ",

@@ -43,6 +43,8 @@ class DeviceBackend {
   virtual void destroy_stream(StreamHandle stream) noexcept = 0;
   virtual void synchronize(StreamHandle stream) = 0;
   virtual bool is_complete(StreamHandle stream) = 0;
+  /// Whether what is enqueued on the stream now is captured, to be done later, perhaps often.
+  virtual bool is_capturing(StreamHandle /*stream*/) { return false; }
   virtual EventHandle create_event() = 0;
   virtual void destroy_event(EventHandle event) noexcept = 0;
   virtual void record(EventHandle event, StreamHandle stream) = 0;

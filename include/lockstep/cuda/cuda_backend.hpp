@@ -32,7 +32,7 @@ namespace lockstep::cuda {
 /// allocated in a capture, and what is dropped in it, is not freed before the graph and all that was made of
 /// it are gone; host values that are copied to a device in it are kept with the graph; inputs are the
 /// caller's to keep. What has to wait for a captured stream, such as reading values, is refused,
-/// ContextError, and the capture goes on.
+/// ContextError, and so is a step of an optimizer, Unsupported, and the capture goes on.
 std::unique_ptr<backend::Backend> make_backend();
 
 }  // namespace lockstep::cuda

@@ -54,10 +54,10 @@ class Optimizer {
   ///
   /// Everything is enqueued on the current streams of the variables' devices, and no device is waited for,
   /// except to read the indices of sparse rows, and `iterations` when somebody else has written it. The
-  /// step's number and rate are part of what is enqueued: a captured graph repeats them. In steady state only
-  /// reductions, clipping, and components of which somebody holds a snapshot take memory, all of it from the
-  /// devices' pools: with dense gradients nothing comes from the heap, but for a list of gradients that the
-  /// caller makes for the call. All components get the same bits.
+  /// step's number and rate are part of what is enqueued, so that a step cannot be captured. In steady state
+  /// only reductions, clipping, and components of which somebody holds a snapshot take memory, all of it from
+  /// the devices' pools: with dense gradients nothing comes from the heap, but for a list of gradients that
+  /// the caller makes for the call. All components get the same bits.
   ///
   /// @param options  of the reduction; replica 0's count. How long replicas wait for each other is the
   /// strategy's timeout.
@@ -69,6 +69,7 @@ class Optimizer {
   /// @throws CollectiveMismatch  replicas differ in optimizer, variables, or whether and how (dense or
   /// sparse) there is a gradient: names the replicas.
   /// @throws ContextError  in a function given to `update`.
+  /// @throws Unsupported  a variable's stream is being captured: every launch would repeat the step.
   /// @throws OutOfMemory
   /// Neither variables nor the optimizer have changed then: what takes memory comes before the first update,
   /// and other threads see all variables from before the step or from after it. (A device that fails in the
@@ -146,6 +147,7 @@ class Optimizer {
                 const CommunicationOptions& options);
   void apply(std::string_view what, Strategy& strategy, const detail::GradientBatch& batch,
              const CommunicationOptions& options);
+  void check_no_capture(std::string_view what, std::span<const Variable> variables) const;
   void check_strategy(const Strategy& strategy) const;
   /// What is known when these have been met, too; nothing: they have been.
   std::optional<Known> met(std::span<const Variable> variables) const;
