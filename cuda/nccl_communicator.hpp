@@ -39,8 +39,6 @@ class NcclCommunicator final : public backend::CommunicatorBackend {
   /// Uses communicators that stay somebody else's.
   NcclCommunicator(const std::vector<CudaDevice*>& ranks, std::span<const ncclComm_t> communicators);
   ~NcclCommunicator() override;
-  /// Returns when what was given up after its time limit is cleared away.
-  static void wait_for_abandoned();
 
   int num_ranks() const override { return static_cast<int>(ranks_.size()); }
   bool combines_in_rank_order() const override { return false; }
@@ -81,7 +79,6 @@ class NcclCommunicator final : public backend::CommunicatorBackend {
   };
 
   explicit NcclCommunicator(const std::vector<CudaDevice*>& ranks);
-  void create(std::chrono::milliseconds limit);
   Rank& rank_of(const backend::RankCall& call) { return ranks_[static_cast<std::size_t>(call.rank)]; }
   void require_alive(std::string_view operation, std::span<const backend::RankCall> calls);
   void require_not_aborted(std::string_view operation, const backend::RankCall& call);

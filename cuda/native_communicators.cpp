@@ -1,0 +1,109 @@
+#include "native_communicators.hpp"
+
+#include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include <lockstep/error.hpp>
+
+#include "cuda_error.hpp"
+#include "detail/start_thread.hpp"
+#include "nccl_error.hpp"
+
+namespace lockstep::cuda {
+namespace {
+
+/// Creations under way, those that nobody waits for any more included.
+std::atomic<int> num_creations{0};
+
+/// What the thread that makes the communicators shares with the one that waits for them.
+struct Creation {
+  Creation() { ++num_creations; }
+  Creation(const Creation&) = delete;
+  Creation& operator=(const Creation&) = delete;
+  ~Creation() {
+    --num_creations;
+    num_creations.notify_all();
+  }
+
+  std::vector<int> ordinals;
+  std::vector<ncclComm_t> communicators;
+  std::exception_ptr error;
+  bool is_done = false;
+  bool is_abandoned = false;
+  std::mutex mutex;  // guards the four above
+  std::condition_variable done;
+
+  void run(const Device& device);
+};
+
+void Creation::run(const Device& device) {
+  constexpr const char* kOperation = "Making an NCCL communicator";
+  std::vector<ncclComm_t> made(ordinals.size());
+  std::exception_ptr failure;
+  try {
+    ncclUniqueId id;
+    LOCKSTEP_NCCL_CHECK(ncclGetUniqueId(&id), nullptr, device, kOperation);
+    // Once one rank has called, all must, or it waits for the others. A rank without its device makes NCCL
+    // find two on one, and give up.
+    NcclGroup group(device, kOperation);
+    cudaError_t device_error = cudaSuccess;
+    for (std::size_t rank = 0; rank < ordinals.size(); ++rank) {
+      if (device_error == cudaSuccess) device_error = cudaSetDevice(ordinals[rank]);
+      LOCKSTEP_NCCL_CHECK(
+          ncclCommInitRank(&made[rank], static_cast<int>(ordinals.size()), id, static_cast<int>(rank)),
+          nullptr, device, kOperation);
+    }
+    try {
+      group.end();
+    } catch (const CollectiveError&) {
+      if (device_error == cudaSuccess) throw;
+    }
+    LOCKSTEP_CUDA_CHECK(device_error, device, kOperation);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  const std::lock_guard lock(mutex);
+  if (failure || is_abandoned) {
+    for (ncclComm_t communicator : made) {
+      if (communicator != nullptr) ncclCommAbort(communicator);
+    }
+  } else {
+    communicators = std::move(made);
+  }
+  error = failure;
+  is_done = true;
+  done.notify_all();
+}
+
+}  // namespace
+
+std::vector<ncclComm_t> make_native_communicators(const std::vector<int>& ordinals, const Device& device,
+                                                  std::chrono::milliseconds limit) {
+  // Owned by this thread and by the one that makes the communicators, which may take for ever.
+  const auto creation = std::make_shared<Creation>();
+  creation->ordinals = ordinals;
+  std::unique_lock lock(creation->mutex);  // from the start: a limit of zero passes however fast the other is
+  detail::start_thread("Making an NCCL communicator: its thread", [creation, device] {
+    creation->run(device);
+  }).detach();
+  const bool is_there =
+      limit.count() > 0 && creation->done.wait_for(lock, limit, [&] { return creation->is_done; });
+  if (!is_there) {
+    creation->is_abandoned = true;
+    LOCKSTEP_EXPECTS(false, CollectiveTimeout, "Making an NCCL communicator of ", ordinals.size(),
+                     " GPUs: it is not there after ", limit.count(),
+                     " ms. NCCL_DEBUG=INFO makes NCCL say what it waits for.");
+  }
+  if (creation->error) std::rethrow_exception(creation->error);
+  return creation->communicators;
+}
+
+void wait_for_abandoned_communicators() {
+  for (int n; (n = num_creations) != 0;) num_creations.wait(n);
+}
+
+}  // namespace lockstep::cuda

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <chrono>
+#include <vector>
+
+#include <nccl.h>
+
+#include <lockstep/device.hpp>
+
+#include "nccl_library.hpp"
+
+namespace lockstep::cuda {
+
+/// Makes a group of communicators, one for each GPU, in a thread of its own.
+/// @param ordinals  the CUDA runtime's numbers of the GPUs. @param device  the first rank's, for messages.
+/// @throws CollectiveError    NCCL failed. @throws CollectiveTimeout  it took longer than `limit`.
+std::vector<ncclComm_t> make_native_communicators(const std::vector<int>& ordinals, const Device& device,
+                                                  std::chrono::milliseconds limit);
+/// Returns when what was given up after its time limit is cleared away.
+void wait_for_abandoned_communicators();
+
+}  // namespace lockstep::cuda
