@@ -14,22 +14,29 @@ std::binary_semaphore& turn() {
 }  // namespace
 
 LaunchOrder::Turn::Turn(LaunchOrder& order, int num_ranks) : order_(order), num_ranks_(num_ranks) {
-  std::unique_lock lock(order_.mutex_);
-  const bool is_first = order_.num_entered_ == 0;
-  order_.num_entered_ += num_ranks_;
-  if (is_first) {
-    lock.unlock();  // abandon() does not wait for other communicators
+  is_inside_ = order_.all_in_.arrive_and_wait(num_ranks_);
+  if (!is_inside_) return;
+  // All ranks' threads are here, and will leave.
+  const std::lock_guard lock(order_.mutex_);
+  if (order_.num_entered_ == 0) {
     turn().acquire();
-    lock.lock();
     order_.has_turn_ = true;
-    if (order_.is_abandoned_) order_.release();  // whose last rank will not come
-    order_.may_enqueue_.notify_all();
-  } else {
-    order_.may_enqueue_.wait(lock, [&] { return order_.has_turn_ || order_.is_abandoned_; });
   }
+  order_.num_entered_ += num_ranks_;
 }
 
 LaunchOrder::Turn::~Turn() {
+  if (is_inside_) leave();
+}
+
+void LaunchOrder::Turn::end() {
+  if (!is_inside_) return;
+  leave();
+  order_.all_out_.arrive_and_wait(num_ranks_);
+}
+
+void LaunchOrder::Turn::leave() noexcept {
+  is_inside_ = false;
   const std::lock_guard lock(order_.mutex_);
   order_.num_left_ += num_ranks_;
   if (order_.num_left_ < order_.num_ranks_) return;
@@ -38,15 +45,13 @@ LaunchOrder::Turn::~Turn() {
 }
 
 void LaunchOrder::abandon() noexcept {
-  const std::lock_guard lock(mutex_);
-  is_abandoned_ = true;
+  all_in_.fail();
+  all_out_.fail();
   release();
-  may_enqueue_.notify_all();
 }
 
 void LaunchOrder::release() noexcept {
-  if (has_turn_) turn().release();
-  has_turn_ = false;
+  if (has_turn_.exchange(false)) turn().release();
 }
 
 }  // namespace lockstep::cuda

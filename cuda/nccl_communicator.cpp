@@ -1,7 +1,6 @@
 #include "nccl_communicator.hpp"
 
 #include <algorithm>
-#include <exception>
 #include <memory>
 #include <mutex>
 
@@ -60,9 +59,7 @@ bool is_aligned(const void* data, DType dtype) {
 }  // namespace
 
 NcclCommunicator::NcclCommunicator(const std::vector<CudaDevice*>& ranks)
-    : order_(static_cast<int>(ranks.size())),
-      published_(static_cast<int>(ranks.size())),
-      finished_(static_cast<int>(ranks.size())) {
+    : order_(static_cast<int>(ranks.size())) {
   for (CudaDevice* device : ranks) {
     Rank& rank = ranks_.emplace_back();
     rank.device = device;
@@ -104,7 +101,6 @@ NcclCommunicator::~NcclCommunicator() {
 
 void NcclCommunicator::abort() noexcept {
   if (is_fork_of_user() || aborted_.exchange(true)) return;
-  published_.fail();
   order_.abandon();
   if (!owns_) return;
   const CallerDevice caller;
@@ -138,30 +134,34 @@ void NcclCommunicator::require_alive(std::string_view operation, std::span<const
 template <class Issue>
 void NcclCommunicator::group(std::string_view operation, const char* native_call,
                              std::span<const backend::RankCall> calls, const Issue& issue) {
-  const LaunchOrder::Turn turn(order_, static_cast<int>(calls.size()));
-  struct Enqueuing {
-    Enqueuing(NcclCommunicator& communicator, std::span<const backend::RankCall> of)
-        : self(communicator), ranks(of) {
-      for (const backend::RankCall& call : ranks) self.rank_of(call).enqueuing->lock();
+  LaunchOrder::Turn turn(order_, static_cast<int>(calls.size()));
+  {
+    struct Enqueuing {
+      Enqueuing(NcclCommunicator& communicator, std::span<const backend::RankCall> of)
+          : self(communicator), ranks(of) {
+        for (const backend::RankCall& call : ranks) self.rank_of(call).enqueuing->lock();
+      }
+      ~Enqueuing() {
+        for (const backend::RankCall& call : ranks) self.rank_of(call).enqueuing->unlock();
+      }
+      NcclCommunicator& self;
+      const std::span<const backend::RankCall> ranks;
+    } const enqueuing(*this, calls);
+    require_not_aborted(operation, calls.front());
+    const CallerDevice caller;
+    NcclGroup group(rank_of(calls.front()).device->device(), operation);
+    for (const backend::RankCall& call : calls) {
+      for (std::size_t s = 0; s < call.segments.size(); ++s) {
+        Rank& rank = rank_of(call);
+        if (const ncclResult_t code = issue(rank, call, s); code != ncclSuccess)
+          throw_nccl_error(code, native_call, {__FILE__, __LINE__, __func__}, rank.communicator,
+                           rank.device->device(), operation);
+      }
     }
-    ~Enqueuing() {
-      for (const backend::RankCall& call : ranks) self.rank_of(call).enqueuing->unlock();
-    }
-    NcclCommunicator& self;
-    const std::span<const backend::RankCall> ranks;
-  } const enqueuing(*this, calls);
-  require_not_aborted(operation, calls.front());
-  const CallerDevice caller;
-  NcclGroup group(rank_of(calls.front()).device->device(), operation);
-  for (const backend::RankCall& call : calls) {
-    for (std::size_t s = 0; s < call.segments.size(); ++s) {
-      Rank& rank = rank_of(call);
-      if (const ncclResult_t code = issue(rank, call, s); code != ncclSuccess)
-        throw_nccl_error(code, native_call, {__FILE__, __LINE__, __func__}, rank.communicator,
-                         rank.device->device(), operation);
-    }
+    group.end();
   }
-  group.end();
+  turn.end();
+  require_not_aborted(operation, calls.front());
 }
 
 NcclCommunicator::Carrier NcclCommunicator::prepare(const Reduction& reduction, const backend::RankCall& call,
@@ -325,42 +325,33 @@ void NcclCommunicator::broadcast(std::span<const backend::RankCall> calls, int r
 void NcclCommunicator::all_gather(std::span<const backend::RankCall> calls) {
   constexpr std::string_view kOperation = "all_gather";
   require_alive(kOperation, calls);
-  for (const backend::RankCall& call : calls) rank_of(call).call = &call;
-  const bool alone = calls.size() == ranks_.size();
-  if (!alone) {
-    LOCKSTEP_EXPECTS(published_.arrive_and_wait(static_cast<int>(calls.size())), CollectiveAborted,
-                     kOperation, " on rank ", calls.front().rank, " of ", ranks_.size(),
-                     " GPUs: the communicator was aborted. Make a new one.");
+  // All of them are there when the ranks' threads have come together.
+  for (const backend::RankCall& call : calls) {
+    std::vector<std::size_t>& bytes = rank_of(call).gathered_bytes;
+    bytes.clear();
+    for (const backend::Segment& segment : call.segments)
+      bytes.push_back(static_cast<std::size_t>(bytes_of(segment)));
   }
-  std::exception_ptr error;
-  try {
-    group(kOperation, "ncclAllGather or ncclBroadcast", calls,
-          [this](Rank& rank, const backend::RankCall& call, std::size_t s) {
-            const backend::Segment& own = call.segments[s];
-            const auto sent = [&](const Rank& other) {
-              return static_cast<std::size_t>(bytes_of(other.call->segments[s]));
-            };
-            const cudaStream_t stream = cuda::native(call.stream);
-            if (std::ranges::all_of(ranks_, [&](const Rank& other) { return sent(other) == sent(rank); }))
-              return ncclAllGather(own.send, own.receive, sent(rank), ncclUint8, rank.communicator, stream);
-            auto* receive = static_cast<std::byte*>(own.receive);
-            for (std::size_t root = 0; root < ranks_.size(); ++root) {
-              const std::size_t size_bytes = sent(ranks_[root]);
-              const void* const send = static_cast<int>(root) == call.rank ? own.send : receive;
-              if (size_bytes > 0) {
-                const ncclResult_t result = ncclBroadcast(send, receive, size_bytes, ncclUint8,
-                                                          static_cast<int>(root), rank.communicator, stream);
-                if (result != ncclSuccess) return result;
-              }
-              receive += size_bytes;
+  group(kOperation, "ncclAllGather or ncclBroadcast", calls,
+        [this](Rank& rank, const backend::RankCall& call, std::size_t s) {
+          const backend::Segment& own = call.segments[s];
+          const std::size_t sent = rank.gathered_bytes[s];
+          const cudaStream_t stream = cuda::native(call.stream);
+          if (std::ranges::all_of(ranks_, [&](const Rank& other) { return other.gathered_bytes[s] == sent; }))
+            return ncclAllGather(own.send, own.receive, sent, ncclUint8, rank.communicator, stream);
+          auto* receive = static_cast<std::byte*>(own.receive);
+          for (std::size_t root = 0; root < ranks_.size(); ++root) {
+            const std::size_t size_bytes = ranks_[root].gathered_bytes[s];
+            const void* const send = static_cast<int>(root) == call.rank ? own.send : receive;
+            if (size_bytes > 0) {
+              const ncclResult_t result = ncclBroadcast(send, receive, size_bytes, ncclUint8,
+                                                        static_cast<int>(root), rank.communicator, stream);
+              if (result != ncclSuccess) return result;
             }
-            return ncclSuccess;
-          });
-  } catch (...) {
-    error = std::current_exception();
-  }
-  if (!alone) finished_.arrive_and_wait(static_cast<int>(calls.size()));
-  if (error) std::rethrow_exception(error);
+            receive += size_bytes;
+          }
+          return ncclSuccess;
+        });
 }
 
 // Both ends go through the transfers in one order, in which NCCL matches those of a pair of ranks.

@@ -14,7 +14,6 @@
 #include <lockstep/backend/communicator_backend.hpp>
 
 #include "cuda_device.hpp"
-#include "detail/barrier.hpp"
 #include "launch_order.hpp"
 #include "temporary.hpp"
 
@@ -66,7 +65,7 @@ class NcclCommunicator final : public backend::CommunicatorBackend {
     ncclComm_t communicator = nullptr;
     // Held while its thread enqueues: what comes after an abort would wait for ever.
     std::unique_ptr<std::timed_mutex> enqueuing = std::make_unique<std::timed_mutex>();
-    const backend::RankCall* call = nullptr;
+    std::vector<std::size_t> gathered_bytes;          // what it sends in all_gather, by segment
     std::vector<Carrier> carriers;                    // of the call under way
     std::array<ncclRedOp_t, kNumDTypes> scaled_sums;  // by dtype; ncclNumOps: not made yet
   };
@@ -101,8 +100,6 @@ class NcclCommunicator final : public backend::CommunicatorBackend {
   double divisor_ = 1;  // num_ranks * scale_, exact: what is left to divide a scaled sum by
   std::atomic<bool> aborted_{false};
   LaunchOrder order_;
-  detail::Barrier published_;  // all_gather's calls, whose counts may differ
-  detail::Barrier finished_;   // they have been read
 };
 
 }  // namespace lockstep::cuda

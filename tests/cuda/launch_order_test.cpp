@@ -1,5 +1,6 @@
 #include "launch_order.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <future>
@@ -25,6 +26,25 @@ std::future<void> start(std::function<void()> call) {
 bool returns(const std::future<void>& call) { return call.wait_for(20s) == std::future_status::ready; }
 
 }  // namespace
+
+TEST_CASE("the ranks of a collective start together and go on together", "[cuda]") {
+  const auto order = std::make_shared<LaunchOrder>(2);
+  std::atomic<bool> has_started{false}, has_gone_on{false};
+  const std::future<void> first = start([&, order] {
+    LaunchOrder::Turn turn(*order, 1);
+    has_started = true;
+    turn.end();
+    has_gone_on = true;
+  });
+  REQUIRE(first.wait_for(50ms) == std::future_status::timeout);
+  REQUIRE(!has_started);
+  LaunchOrder::Turn turn(*order, 1);
+  REQUIRE(first.wait_for(50ms) == std::future_status::timeout);
+  REQUIRE(!has_gone_on);
+  turn.end();
+  REQUIRE(returns(first));
+  REQUIRE(has_gone_on);
+}
 
 TEST_CASE("a rank that comes after its communicator has failed keeps no other communicator waiting",
           "[cuda]") {

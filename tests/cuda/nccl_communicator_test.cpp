@@ -1,24 +1,51 @@
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <dlfcn.h>
 #include <nccl.h>
 
 #include <lockstep/lockstep.hpp>
 
+#include "support/call_hook.hpp"
 #include "support/communicator_group.hpp"
 #include "support/matchers.hpp"
+#include "support/replicas.hpp"
 
 namespace lockstep::test {
 namespace {
 
+using Values = std::vector<float>;
+
+/// Skips the test where there are not n GPUs.
+void need_gpus(int n) {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess || count < n)
+    SKIP("needs " << n << " GPUs, there are " << count);
+}
+
 /// Communicators that an engine makes, and destroys. Skips the test where there are not n GPUs.
 struct EngineCommunicators {
-  explicit EngineCommunicators(int n) : handles(static_cast<std::size_t>(n)) {
-    int count = 0;
-    if (cudaGetDeviceCount(&count) != cudaSuccess || count < n)
-      SKIP("needs " << n << " GPUs, there are " << count);
-    REQUIRE(ncclCommInitAll(handles.data(), n, nullptr) == ncclSuccess);
+  explicit EngineCommunicators(int n, bool blocking = true) : handles(static_cast<std::size_t>(n)) {
+    need_gpus(n);
+    ncclUniqueId id;
+    REQUIRE(ncclGetUniqueId(&id) == ncclSuccess);
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = blocking ? 1 : 0;
+    ncclGroupStart();
+    for (int rank = 0; rank < n; ++rank) {
+      REQUIRE(cudaSetDevice(rank) == cudaSuccess);
+      ncclCommInitRankConfig(&handles[static_cast<std::size_t>(rank)], n, id, rank, &config);
+    }
+    ncclGroupEnd();
+    REQUIRE(cudaSetDevice(0) == cudaSuccess);
   }
   ~EngineCommunicators() {
     for (ncclComm_t handle : handles) ncclCommDestroy(handle);
@@ -26,27 +53,82 @@ struct EngineCommunicators {
   std::vector<ncclComm_t> handles;
 };
 
+/// A tensor on each of the first GPUs: rank + 1 everywhere.
+struct Operands {
+  Operands(int n, DType dtype = DType::f32) {
+    for (int rank = 0; rank < n; ++rank) {
+      const Device device = TestBackend::device(rank);
+      owned.emplace_back(device);
+      const StreamScope scope(owned.back());
+      tensors.push_back(Tensor::full({7}, static_cast<float>(rank + 1), DType::f32, device).cast(dtype));
+      views.push_back(tensors.back().view());
+      streams.push_back(owned.back());
+    }
+    synchronize();
+  }
+  void synchronize() const {
+    for (const StreamRef& stream : streams) stream.synchronize();
+  }
+  bool all_are(float value) {
+    for (std::size_t rank = 0; rank < tensors.size(); ++rank) {
+      const StreamScope scope(streams[rank]);
+      if (tensors[rank].cast(DType::f32).to_vector<float>() != Values(7, value)) return false;
+    }
+    return true;
+  }
+  std::vector<Stream> owned;
+  std::vector<Tensor> tensors;
+  std::vector<TensorView> views;
+  std::vector<StreamRef> streams;
+};
+
+/// Something that a thread waits for.
+class Signal {
+ public:
+  void set() {
+    const std::lock_guard lock(mutex_);
+    is_set_ = true;
+    changed_.notify_all();
+  }
+  /// @return whether it was set in time.
+  bool wait(std::chrono::milliseconds limit = std::chrono::seconds(20)) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, limit, [&] { return is_set_; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_set_ = false;
+};
+
+/// The rank that the calling thread drives; -1: none.
+thread_local int rank_here = -1;
+
+/// Calls f(rank) on a thread for each rank, whose rank_here it is.
+template <class F>
+void on_ranks(int n, const F& f) {
+  on_replicas(n, [&](int rank) {
+    rank_here = rank;
+    f(rank);
+  });
+}
+
 }  // namespace
 
 TEST_CASE("an engine's NCCL communicators are adopted, and stay the engine's", "[cuda]") {
   const EngineCommunicators engine(2);
-  std::vector<Tensor> tensors;
-  std::vector<TensorView> views;
-  std::vector<StreamRef> streams;
-  for (int rank = 0; rank < 2; ++rank) {
-    const Device device = TestBackend::device(rank);
-    tensors.push_back(Tensor::full({7}, static_cast<float>(rank + 1), DType::f32, device));
-    views.push_back(tensors.back().view());
-    streams.push_back(current_stream(device));
-  }
+  Operands operands(2);
   for (int round = 0; round < 2; ++round) {
     Communicator communicator = Communicator::adopt(engine.handles);
     REQUIRE(communicator.devices() == TestBackend::devices(2));
-    communicator.all_reduce(ReduceOp::mean, views, views, streams);
+    communicator.all_reduce(ReduceOp::mean, operands.views, operands.views, operands.streams);
     communicator.abort();
-    REQUIRE_THROWS_AS(communicator.all_reduce(ReduceOp::sum, views, views, streams), CollectiveAborted);
+    REQUIRE_THROWS_AS(
+        communicator.all_reduce(ReduceOp::sum, operands.views, operands.views, operands.streams),
+        CollectiveAborted);
   }
-  for (const Tensor& tensor : tensors) REQUIRE(tensor.to_vector<float>() == std::vector<float>(7, 1.5f));
+  REQUIRE(operands.all_are(1.5f));
 }
 
 TEST_CASE("adopting refuses what is not one whole group in rank order", "[cuda]") {
@@ -67,6 +149,30 @@ TEST_CASE("adopting is refused where the process has NCCLs of two versions", "[c
                        says("Communicator::adopt", "libnccl.so.2", "NCCL 2.23.4", LOCKSTEP_OTHER_NCCL));
   ::dlclose(other);
   CHECK_NOTHROW(Communicator::adopt(engine.handles));
+}
+
+TEST_CASE("a rank that comes late meets no kernel's first launch that waits for it", "[cuda]") {
+  need_gpus(2);
+  Operands operands(2);
+  Communicator communicator = Communicator::create(TestBackend::devices(2));
+  Signal has_gone_on;
+  std::atomic<bool> is_enqueued{false}, is_late{true};
+  {
+    const CallHook hook([&](std::string_view name, bool is_over) {
+      if (rank_here == 0 && name == "ncclGroupEnd" && is_over) is_enqueued = true;
+      if (rank_here == 0 && name == "cudaLaunchKernel" && is_over && is_enqueued) has_gone_on.set();
+      if (rank_here == 1 && name == "cudaLaunchKernel" && !is_over && is_late.exchange(false))
+        has_gone_on.wait(std::chrono::milliseconds(300));
+      return 0;
+    });
+    on_ranks(2, [&](int rank) {
+      const auto r = static_cast<std::size_t>(rank);
+      // One kernel before, and another behind.
+      communicator.all_reduce(ReduceOp::max, rank, operands.views[r], operands.views[r], operands.streams[r]);
+    });
+  }
+  operands.synchronize();
+  REQUIRE(operands.all_are(2));
 }
 
 }  // namespace lockstep::test

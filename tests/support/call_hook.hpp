@@ -1,0 +1,38 @@
+#pragma once
+
+#include <functional>
+#include <string_view>
+#include <utility>
+
+#include <catch2/catch_test_macros.hpp>
+#include <dlfcn.h>
+
+namespace lockstep::test {
+
+/// Sees the calls that the library makes of CUDA, NCCL and cuBLAS on virtual GPUs, as long as it lives; skips
+/// the test on others. One at a time.
+class CallHook {
+ public:
+  /// Called before and after each call, in its thread. What it returns before a call, if not 0, is the error
+  /// that the call ends with. It must make no such call.
+  using Hook = std::function<int(std::string_view name, bool is_over)>;
+
+  explicit CallHook(Hook hook) {
+    if (on_call() == nullptr) SKIP("needs virtual GPUs");
+    current() = std::move(hook);
+    on_call()([](const char* name, int is_over) { return current()(name, is_over != 0); });
+  }
+  ~CallHook() { on_call()(nullptr); }
+  CallHook(const CallHook&) = delete;
+  CallHook& operator=(const CallHook&) = delete;
+
+ private:
+  using OnCall = void (*)(int (*)(const char*, int));
+  static OnCall on_call() { return reinterpret_cast<OnCall>(::dlsym(RTLD_DEFAULT, "vgpu_on_call")); }
+  static Hook& current() {
+    static Hook hook;
+    return hook;
+  }
+};
+
+}  // namespace lockstep::test
