@@ -256,9 +256,16 @@ template <class Issue>
 void NcclCommunicator::reduce_by(const Reduction& reduction, std::span<const backend::RankCall> calls,
                                  const Issue& issue) {
   require_alive(reduction.operation, calls);
+  // However the call ends, their memory is freed in the order of its stream.
+  struct Carried {
+    ~Carried() {
+      for (const backend::RankCall& call : calls) self.rank_of(call).carriers.clear();
+    }
+    NcclCommunicator& self;
+    const std::span<const backend::RankCall> calls;
+  } const carried{*this, calls};
   for (const backend::RankCall& call : calls) {
     Rank& rank = rank_of(call);
-    rank.carriers.clear();
     for (const backend::Segment& segment : call.segments) {
       rank.carriers.push_back(prepare(reduction, call, segment));
       native(reduction, rank, rank.carriers.back());  // made outside the group
@@ -274,7 +281,6 @@ void NcclCommunicator::reduce_by(const Reduction& reduction, std::span<const bac
     Rank& rank = rank_of(call);
     for (std::size_t s = 0; s < call.segments.size(); ++s)
       deliver(reduction, call, call.segments[s], rank.carriers[s]);
-    rank.carriers.clear();
   }
 }
 

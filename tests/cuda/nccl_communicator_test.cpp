@@ -175,4 +175,21 @@ TEST_CASE("a rank that comes late meets no kernel's first launch that waits for 
   REQUIRE(operands.all_are(2));
 }
 
+TEST_CASE("a collective that fails leaves no temporary memory behind", "[cuda]") {
+  need_gpus(2);
+  Operands operands(2, DType::f16);
+  Communicator communicator = Communicator::create(TestBackend::devices(2));
+  const auto in_use = [] { return memory_stats(TestBackend::device(0)).in_use_bytes; };
+  const std::int64_t before = in_use();
+  {
+    const CallHook hook([](std::string_view name, bool is_over) {
+      return name == "ncclAllReduce" && !is_over ? static_cast<int>(ncclSystemError) : 0;
+    });
+    REQUIRE_THROWS_AS(
+        communicator.all_reduce(ReduceOp::mean, operands.views, operands.views, operands.streams),
+        CollectiveError);
+  }
+  REQUIRE(in_use() == before);
+}
+
 }  // namespace lockstep::test
