@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 #include <lockstep/error.hpp>
 
@@ -86,29 +87,69 @@ NcclCommunicator::NcclCommunicator(const std::vector<CudaDevice*>& ranks,
 }
 
 NcclCommunicator::~NcclCommunicator() {
-  if ((aborted_ && owns_) || is_fork_of_user()) return;
+  if (is_fork_of_user()) return;
   const CallerDevice caller;
+  if (owns_) {
+    end_communicators();
+    return;
+  }
   for (Rank& rank : ranks_) {
     for (ncclRedOp_t op : rank.scaled_sums) {
       if (op != ncclNumOps) ncclRedOpDestroy(op, rank.communicator);
     }
   }
-  if (!owns_) return;
+}
+
+void NcclCommunicator::end_communicators() noexcept {
   for (Rank& rank : ranks_) {
-    if (rank.communicator != nullptr) ncclCommDestroy(rank.communicator);
+    ncclComm_t const communicator = std::exchange(rank.communicator, nullptr);
+    if (communicator != nullptr) aborted_ ? ncclCommAbort(communicator) : ncclCommDestroy(communicator);
   }
+}
+
+template <class Call>
+void NcclCommunicator::inside(std::string_view operation, std::span<const backend::RankCall> calls,
+                              const Call& call) {
+  struct InUse {
+    InUse(NcclCommunicator& communicator, std::span<const backend::RankCall> of)
+        : self(communicator), ranks(of) {
+      for (const backend::RankCall& rank : ranks) self.rank_of(rank).in_use->lock();
+    }
+    ~InUse() {
+      for (const backend::RankCall& rank : ranks) self.rank_of(rank).in_use->unlock();
+    }
+    NcclCommunicator& self;
+    const std::span<const backend::RankCall> ranks;
+  } const in_use(*this, calls);
+  require_not_aborted(operation, calls.front());
+  try {
+    call();
+  } catch (const CollectiveError&) {
+    require_not_aborted(operation, calls.front());  // which is why, then
+    throw;
+  }
+}
+
+bool NcclCommunicator::all_come_out(std::chrono::milliseconds limit) noexcept {
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  return std::ranges::all_of(
+      ranks_, [&](const Rank& rank) { return std::unique_lock(*rank.in_use, deadline).owns_lock(); });
 }
 
 void NcclCommunicator::abort() noexcept {
   if (is_fork_of_user() || aborted_.exchange(true)) return;
   order_.abandon();
   if (!owns_) return;
+  constexpr std::chrono::seconds kPatience{1};
   const CallerDevice caller;
-  for (const Rank& rank : ranks_) {
-    // A thread that waits inside NCCL, for a rank that will not come, is released by the abort.
-    const std::unique_lock lock(*rank.enqueuing, std::chrono::seconds(1));
-    ncclCommAbort(rank.communicator);
+  // Threads come out of NCCL by themselves, and do not go in again, but for one that waits there for a rank
+  // that will not come. It is released by a revocation, which frees nothing; where NCCL has none, by the
+  // abort.
+  if (!all_come_out(kPatience)) {
+    for (const Rank& rank : ranks_) revoke(rank.communicator);
+    all_come_out(kPatience);
   }
+  end_communicators();
 }
 
 void NcclCommunicator::require_not_aborted(std::string_view operation, const backend::RankCall& call) {
@@ -120,48 +161,39 @@ void NcclCommunicator::require_not_aborted(std::string_view operation, const bac
 void NcclCommunicator::require_alive(std::string_view operation, std::span<const backend::RankCall> calls) {
   const backend::RankCall& first = calls.front();
   use_in_this_process(rank_of(first).device->device());
-  for (const backend::RankCall& call : calls) {
-    const Rank& rank = rank_of(call);
-    require_same_capture(operation, first, *rank_of(first).device, call, *rank.device);
-    require_not_aborted(operation, call);
-    ncclResult_t state = ncclSuccess;
-    LOCKSTEP_NCCL_CHECK(ncclCommGetAsyncError(rank.communicator, &state), rank.communicator,
-                        rank.device->device(), operation);
-    LOCKSTEP_NCCL_CHECK(state, rank.communicator, rank.device->device(), operation);
-  }
+  for (const backend::RankCall& call : calls)
+    require_same_capture(operation, first, *rank_of(first).device, call, *rank_of(call).device);
+  inside(operation, calls, [&] {
+    for (const backend::RankCall& call : calls) {
+      const Rank& rank = rank_of(call);
+      ncclResult_t state = ncclSuccess;
+      LOCKSTEP_NCCL_CHECK(ncclCommGetAsyncError(rank.communicator, &state), rank.communicator,
+                          rank.device->device(), operation);
+      LOCKSTEP_NCCL_CHECK(state, rank.communicator, rank.device->device(), operation);
+    }
+  });
 }
 
 template <class Issue>
 void NcclCommunicator::group(std::string_view operation, const char* native_call,
                              std::span<const backend::RankCall> calls, const Issue& issue) {
+  const backend::RankCall& first = calls.front();
   LaunchOrder::Turn turn(order_, static_cast<int>(calls.size()));
-  {
-    struct Enqueuing {
-      Enqueuing(NcclCommunicator& communicator, std::span<const backend::RankCall> of)
-          : self(communicator), ranks(of) {
-        for (const backend::RankCall& call : ranks) self.rank_of(call).enqueuing->lock();
-      }
-      ~Enqueuing() {
-        for (const backend::RankCall& call : ranks) self.rank_of(call).enqueuing->unlock();
-      }
-      NcclCommunicator& self;
-      const std::span<const backend::RankCall> ranks;
-    } const enqueuing(*this, calls);
-    require_not_aborted(operation, calls.front());
+  inside(operation, calls, [&] {
     const CallerDevice caller;
-    NcclGroup group(rank_of(calls.front()).device->device(), operation);
+    NcclGroup group(rank_of(first).device->device(), operation);
     for (const backend::RankCall& call : calls) {
+      Rank& rank = rank_of(call);
       for (std::size_t s = 0; s < call.segments.size(); ++s) {
-        Rank& rank = rank_of(call);
         if (const ncclResult_t code = issue(rank, call, s); code != ncclSuccess)
           throw_nccl_error(code, native_call, {__FILE__, __LINE__, __func__}, rank.communicator,
                            rank.device->device(), operation);
       }
     }
     group.end();
-  }
+  });
   turn.end();
-  require_not_aborted(operation, calls.front());
+  require_not_aborted(operation, first);
 }
 
 NcclCommunicator::Carrier NcclCommunicator::prepare(const Reduction& reduction, const backend::RankCall& call,
@@ -252,6 +284,17 @@ ncclRedOp_t NcclCommunicator::native(const Reduction& reduction, Rank& rank, con
   return op;
 }
 
+// Outside the group.
+void NcclCommunicator::make_operators(const Reduction& reduction, std::span<const backend::RankCall> calls) {
+  if (reduction.op != ReduceOp::mean) return;
+  inside(reduction.operation, calls, [&] {
+    for (const backend::RankCall& call : calls) {
+      Rank& rank = rank_of(call);
+      for (const Carrier& carrier : rank.carriers) native(reduction, rank, carrier);
+    }
+  });
+}
+
 template <class Issue>
 void NcclCommunicator::reduce_by(const Reduction& reduction, std::span<const backend::RankCall> calls,
                                  const Issue& issue) {
@@ -268,9 +311,9 @@ void NcclCommunicator::reduce_by(const Reduction& reduction, std::span<const bac
     Rank& rank = rank_of(call);
     for (const backend::Segment& segment : call.segments) {
       rank.carriers.push_back(prepare(reduction, call, segment));
-      native(reduction, rank, rank.carriers.back());  // made outside the group
     }
   }
+  make_operators(reduction, calls);
   group(reduction.operation, reduction.native_call, calls,
         [&](Rank& rank, const backend::RankCall& call, std::size_t s) {
           const Carrier& carrier = rank.carriers[s];

@@ -62,9 +62,9 @@ class NcclCommunicator final : public backend::CommunicatorBackend {
   };
   struct Rank {
     CudaDevice* device = nullptr;
-    ncclComm_t communicator = nullptr;
-    // Held while its thread enqueues: what comes after an abort would wait for ever.
-    std::unique_ptr<std::timed_mutex> enqueuing = std::make_unique<std::timed_mutex>();
+    ncclComm_t communicator = nullptr;  // null: it was aborted
+    // See inside().
+    std::unique_ptr<std::timed_mutex> in_use = std::make_unique<std::timed_mutex>();
     std::vector<std::size_t> gathered_bytes;          // what it sends in all_gather, by segment
     std::vector<Carrier> carriers;                    // of the call under way
     std::array<ncclRedOp_t, kNumDTypes> scaled_sums;  // by dtype; ncclNumOps: not made yet
@@ -78,6 +78,12 @@ class NcclCommunicator final : public backend::CommunicatorBackend {
   };
 
   explicit NcclCommunicator(const std::vector<CudaDevice*>& ranks);
+  /// Calls `call()`, which calls NCCL for these ranks. An abort waits until it is over; what fails because of
+  /// an abort is CollectiveAborted.
+  template <class Call>
+  void inside(std::string_view operation, std::span<const backend::RankCall> calls, const Call& call);
+  bool all_come_out(std::chrono::milliseconds limit) noexcept;
+  void end_communicators() noexcept;
   Rank& rank_of(const backend::RankCall& call) { return ranks_[static_cast<std::size_t>(call.rank)]; }
   void require_alive(std::string_view operation, std::span<const backend::RankCall> calls);
   void require_not_aborted(std::string_view operation, const backend::RankCall& call);
@@ -92,6 +98,7 @@ class NcclCommunicator final : public backend::CommunicatorBackend {
   Carrier prepare(const Reduction& reduction, const backend::RankCall& call, const backend::Segment& segment);
   void deliver(const Reduction& reduction, const backend::RankCall& call, const backend::Segment& segment,
                const Carrier& carrier);
+  void make_operators(const Reduction& reduction, std::span<const backend::RankCall> calls);
   ncclRedOp_t native(const Reduction& reduction, Rank& rank, const Carrier& carrier);
 
   std::vector<Rank> ranks_;

@@ -175,6 +175,38 @@ TEST_CASE("a rank that comes late meets no kernel's first launch that waits for 
   REQUIRE(operands.all_are(2));
 }
 
+TEST_CASE("no communicator is freed under a thread that is inside NCCL", "[cuda]") {
+  need_gpus(2);
+  const std::string_view call = GENERATE("ncclCommGetAsyncError", "ncclRedOpCreatePreMulSum", "ncclGroupEnd");
+  Operands operands(2);
+  Communicator communicator = Communicator::create(TestBackend::devices(2));
+  Signal is_aborting;
+  std::atomic<bool> is_inside{false}, was_freed{false};
+  std::jthread aborting;
+  {
+    const CallHook hook([&](std::string_view name, bool is_over) {
+      if (rank_here == 0 && name == call) {
+        is_inside = !is_over;
+        if (is_over || aborting.joinable()) return 0;
+        aborting = std::jthread([&] { communicator.abort(); });
+        is_aborting.wait();
+      }
+      if (rank_here != 0 && !is_over && (name == "ncclCommAbort" || name == "ncclCommRevoke")) {
+        if (name == "ncclCommAbort" && is_inside) was_freed = true;
+        is_aborting.set();
+      }
+      return 0;
+    });
+    rank_here = 0;
+    REQUIRE_THROWS_AS(
+        communicator.all_reduce(ReduceOp::mean, operands.views, operands.views, operands.streams),
+        CollectiveAborted);
+    rank_here = -1;
+    aborting.join();
+  }
+  REQUIRE(!was_freed);
+}
+
 TEST_CASE("a collective that fails leaves no temporary memory behind", "[cuda]") {
   need_gpus(2);
   Operands operands(2, DType::f16);
