@@ -3,8 +3,6 @@
 #include <atomic>
 #include <condition_variable>
 #include <exception>
-#include <memory>
-#include <mutex>
 #include <utility>
 
 #include <lockstep/error.hpp>
@@ -53,12 +51,18 @@ void Creation::run(const Device& device) {
     cudaError_t device_error = cudaSuccess;
     for (std::size_t rank = 0; rank < ordinals.size(); ++rank) {
       if (device_error == cudaSuccess) device_error = cudaSetDevice(ordinals[rank]);
-      LOCKSTEP_NCCL_CHECK(
-          ncclCommInitRank(&made[rank], static_cast<int>(ordinals.size()), id, static_cast<int>(rank)),
-          nullptr, device, kOperation);
+      const ncclResult_t code =
+          ncclCommInitRank(&made[rank], static_cast<int>(ordinals.size()), id, static_cast<int>(rank));
+      if (code != ncclInProgress) LOCKSTEP_NCCL_CHECK(code, nullptr, device, kOperation);
     }
     try {
       group.end();
+      const auto gives_up = [this] {
+        const std::lock_guard lock(mutex);
+        return is_abandoned;
+      };
+      for (ncclComm_t communicator : made)
+        LOCKSTEP_NCCL_CHECK(state_of(communicator, gives_up), communicator, device, kOperation);
     } catch (const CollectiveError&) {
       if (device_error == cudaSuccess) throw;
     }

@@ -1,6 +1,9 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
+#include <mutex>
+#include <thread>
 #include <vector>
 
 #include <nccl.h>
@@ -21,5 +24,17 @@ void wait_for_abandoned_communicators();
 
 /// Ends what a communicator is doing, where NCCL can (2.28.7), and frees nothing.
 void revoke(ncclComm_t communicator) noexcept;
+
+/// What a communicator has come to, waited for where it does not block, unless `gives_up()`.
+template <class GivesUp>
+ncclResult_t state_of(ncclComm_t communicator, const GivesUp& gives_up) {
+  for (;;) {
+    ncclResult_t state = ncclSuccess;
+    if (const ncclResult_t code = ncclCommGetAsyncError(communicator, &state); code != ncclSuccess)
+      return code;
+    if (state != ncclInProgress || gives_up()) return state;
+    std::this_thread::yield();
+  }
+}
 
 }  // namespace lockstep::cuda

@@ -158,19 +158,19 @@ void NcclCommunicator::require_not_aborted(std::string_view operation, const bac
                    "): the communicator was aborted. Make a new Communicator, or strategy.");
 }
 
+void NcclCommunicator::settle(std::string_view operation, const backend::RankCall& call) {
+  const Rank& rank = rank_of(call);
+  const ncclResult_t state = state_of(rank.communicator, [this] { return aborted_.load(); });
+  LOCKSTEP_NCCL_CHECK(state, rank.communicator, rank.device->device(), operation);
+}
+
 void NcclCommunicator::require_alive(std::string_view operation, std::span<const backend::RankCall> calls) {
   const backend::RankCall& first = calls.front();
   use_in_this_process(rank_of(first).device->device());
   for (const backend::RankCall& call : calls)
     require_same_capture(operation, first, *rank_of(first).device, call, *rank_of(call).device);
   inside(operation, calls, [&] {
-    for (const backend::RankCall& call : calls) {
-      const Rank& rank = rank_of(call);
-      ncclResult_t state = ncclSuccess;
-      LOCKSTEP_NCCL_CHECK(ncclCommGetAsyncError(rank.communicator, &state), rank.communicator,
-                          rank.device->device(), operation);
-      LOCKSTEP_NCCL_CHECK(state, rank.communicator, rank.device->device(), operation);
-    }
+    for (const backend::RankCall& call : calls) settle(operation, call);
   });
 }
 
@@ -191,6 +191,7 @@ void NcclCommunicator::group(std::string_view operation, const char* native_call
       }
     }
     group.end();
+    for (const backend::RankCall& call : calls) settle(operation, call);
   });
   turn.end();
   require_not_aborted(operation, first);

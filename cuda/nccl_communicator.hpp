@@ -27,8 +27,9 @@ namespace lockstep::cuda {
 /// 32-bit ones. A mean is a sum of values scaled by a power of two, which is exact and cannot overflow, and
 /// one division in float for what is left.
 ///
-/// Communicators are blocking ones, made by threads of their own within a time limit: each group of a
-/// non-blocking communicator costs NCCL a new thread (ncclGroupEnd, NCCL 2.28).
+/// Communicators are made by threads of their own within a time limit. Those that do not block (adopted ones,
+/// or all where NCCL_COMM_BLOCKING=0) are waited for: each of their groups costs NCCL a new thread
+/// (ncclGroupEnd, NCCL 2.28).
 class NcclCommunicator final : public backend::CommunicatorBackend {
  public:
   static constexpr std::chrono::minutes kCreationLimit{5};
@@ -87,6 +88,8 @@ class NcclCommunicator final : public backend::CommunicatorBackend {
   Rank& rank_of(const backend::RankCall& call) { return ranks_[static_cast<std::size_t>(call.rank)]; }
   void require_alive(std::string_view operation, std::span<const backend::RankCall> calls);
   void require_not_aborted(std::string_view operation, const backend::RankCall& call);
+  /// Waits for a communicator that does not block. @throws CollectiveError  what it did last has failed.
+  void settle(std::string_view operation, const backend::RankCall& call);
 
   /// Calls `issue(rank, s)` for every rank of `calls` and its segments, in one group.
   template <class Issue>

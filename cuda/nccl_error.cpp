@@ -40,7 +40,9 @@ NcclGroup::~NcclGroup() {
 
 void NcclGroup::end() {
   open_ = false;
-  LOCKSTEP_NCCL_CHECK(ncclGroupEnd(), nullptr, device_, operation_);
+  const ncclResult_t code = ncclGroupEnd();
+  if (code != ncclSuccess && code != ncclInProgress)
+    throw_nccl_error(code, "ncclGroupEnd()", {__FILE__, __LINE__, __func__}, nullptr, device_, operation_);
 }
 
 }  // namespace lockstep::cuda

@@ -23,6 +23,7 @@ class [[nodiscard]] NcclGroup {
   NcclGroup(const Device& device, std::string_view operation);
   /// Closes the group after an error, so that the thread's next one is not inside it.
   ~NcclGroup();
+  /// What communicators that do not block do may still be in progress.
   void end();
   NcclGroup(const NcclGroup&) = delete;
   NcclGroup& operator=(const NcclGroup&) = delete;

@@ -117,7 +117,8 @@ void on_ranks(int n, const F& f) {
 }  // namespace
 
 TEST_CASE("an engine's NCCL communicators are adopted, and stay the engine's", "[cuda]") {
-  const EngineCommunicators engine(2);
+  const bool blocking = GENERATE(true, false);
+  const EngineCommunicators engine(2, blocking);
   Operands operands(2);
   for (int round = 0; round < 2; ++round) {
     Communicator communicator = Communicator::adopt(engine.handles);
@@ -129,6 +130,18 @@ TEST_CASE("an engine's NCCL communicators are adopted, and stay the engine's", "
         CollectiveAborted);
   }
   REQUIRE(operands.all_are(1.5f));
+}
+
+TEST_CASE("ranks of communicators that do not block may have a thread each", "[cuda]") {
+  const EngineCommunicators engine(2, /*blocking=*/false);
+  Operands operands(2);
+  Communicator communicator = Communicator::adopt(engine.handles);
+  on_ranks(2, [&](int rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    for (int i = 0; i < 3; ++i)
+      communicator.all_reduce(ReduceOp::sum, rank, operands.views[r], operands.views[r], operands.streams[r]);
+  });
+  REQUIRE(operands.all_are(12));
 }
 
 TEST_CASE("adopting refuses what is not one whole group in rank order", "[cuda]") {

@@ -70,8 +70,9 @@ class Communicator {
   /// GPUs and no NCCL. @throws CollectiveTimeout  NCCL does not come up.
   static Communicator create(const std::vector<Device>& devices);
   /// Takes part with communicators that an engine made, one for each rank, in rank order, all of this
-  /// process. They stay the engine's, which destroys them after this; abort() does not abort them. The
-  /// engine's NCCL must be the library's: a shared one, or one that the program exports (-rdynamic).
+  /// process. They stay the engine's, which destroys them after this; abort() does not abort them. Ones that
+  /// do not block will do: each call waits until NCCL has enqueued it. The engine's NCCL must be the
+  /// library's: a shared one, or one that the program exports (-rdynamic).
   /// @throws Unsupported  the library was built without NCCL, or the process has loaded NCCLs of two
   /// versions.
   /// @throws InvalidArgument  a null, not all ranks of one group, or another order.
