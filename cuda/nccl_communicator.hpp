@@ -13,6 +13,7 @@
 
 #include <lockstep/backend/communicator_backend.hpp>
 
+#include "capture.hpp"
 #include "cuda_device.hpp"
 #include "launch_order.hpp"
 #include "temporary.hpp"
@@ -30,6 +31,8 @@ namespace lockstep::cuda {
 /// Communicators are made by threads of their own within a time limit. Those that do not block (adopted ones,
 /// or all where NCCL_COMM_BLOCKING=0) are waited for: each of their groups costs NCCL a new thread
 /// (ncclGroupEnd, NCCL 2.28).
+///
+/// A collective is captured on all ranks or on none, each rank's into a graph of its own or several into one.
 class NcclCommunicator final : public backend::CommunicatorBackend {
  public:
   static constexpr std::chrono::minutes kCreationLimit{5};
@@ -86,10 +89,15 @@ class NcclCommunicator final : public backend::CommunicatorBackend {
   bool all_come_out(std::chrono::milliseconds limit) noexcept;
   void end_communicators() noexcept;
   Rank& rank_of(const backend::RankCall& call) { return ranks_[static_cast<std::size_t>(call.rank)]; }
+  bool is_in_capture(const backend::RankCall& call) {
+    return static_cast<bool>(capture_of(*rank_of(call).device, call.stream));
+  }
   void require_alive(std::string_view operation, std::span<const backend::RankCall> calls);
   void require_not_aborted(std::string_view operation, const backend::RankCall& call);
   /// Waits for a communicator that does not block. @throws CollectiveError  what it did last has failed.
   void settle(std::string_view operation, const backend::RankCall& call);
+  /// @throws Unsupported  unless the streams of all ranks are captured, or none.
+  void require_alike(std::string_view operation, const backend::RankCall& call, bool is_alike);
 
   /// Calls `issue(rank, s)` for every rank of `calls` and its segments, in one group.
   template <class Issue>

@@ -14,6 +14,7 @@
 
 #include <lockstep/lockstep.hpp>
 
+#include "capture.hpp"
 #include "support/call_hook.hpp"
 #include "support/communicator_group.hpp"
 #include "support/matchers.hpp"
@@ -235,6 +236,50 @@ TEST_CASE("a collective that fails leaves no temporary memory behind", "[cuda]")
         CollectiveError);
   }
   REQUIRE(in_use() == before);
+}
+
+TEST_CASE("each GPU's part of a collective may be captured into a graph of its own", "[cuda]") {
+  need_gpus(2);
+  Operands operands(2);
+  Communicator communicator = Communicator::create(TestBackend::devices(2));
+  communicator.all_reduce(ReduceOp::mean, operands.views, operands.views, operands.streams);
+  operands.synchronize();
+  Capture first({operands.streams[0]}), second({operands.streams[1]});
+  communicator.all_reduce(ReduceOp::sum, operands.views, operands.views, operands.streams);
+  first.end();
+  second.end();
+  for (int i = 0; i < 2; ++i) {
+    std::vector<cudaError_t> launched(2);
+    on_replicas(2, [&](int rank) {
+      Capture& own = rank == 0 ? first : second;
+      launched[static_cast<std::size_t>(rank)] = own.start();
+    });
+    REQUIRE(launched == std::vector(2, cudaSuccess));
+    REQUIRE((first.wait() == cudaSuccess && second.wait() == cudaSuccess));
+  }
+  REQUIRE(operands.all_are(6));
+}
+
+TEST_CASE("a collective that some ranks' threads capture and others do not is refused", "[cuda]") {
+  need_gpus(2);
+  Operands operands(2);
+  Communicator communicator = Communicator::create(TestBackend::devices(2));
+  communicator.all_reduce(ReduceOp::mean, operands.views, operands.views, operands.streams);
+  operands.synchronize();
+  Capture capture({operands.streams[0]}, cudaStreamCaptureModeRelaxed);
+  std::vector<std::string> messages(2);
+  on_ranks(2, [&](int rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    try {
+      communicator.all_reduce(ReduceOp::sum, rank, operands.views[r], operands.views[r], operands.streams[r]);
+    } catch (const Error& error) {
+      messages[r] = error.what();
+    }
+  });
+  capture.end();
+  capture.launch();
+  for (const std::string& message : messages) CHECK(message.find("captured") != std::string::npos);
+  REQUIRE(operands.all_are(1.5f));
 }
 
 }  // namespace lockstep::test

@@ -32,7 +32,11 @@ namespace lockstep::cuda {
 /// allocated in a capture, and what is dropped in it, is not freed before the graph and all that was made of
 /// it are gone; host values that are copied to a device in it are kept with the graph; inputs are the
 /// caller's to keep. What has to wait for a captured stream, such as reading values, is refused,
-/// ContextError, and so is a step of an optimizer, Unsupported, and the capture goes on.
+/// ContextError, and so is a step of an optimizer, Unsupported, and the capture goes on. Collectives are
+/// captured on all ranks or on none: on NCCL each GPU's part may become a graph of its own, to be launched
+/// from a thread of its own, those of virtual devices become one. Communicators should outlive the graphs
+/// that have their collectives; one that does not is left as it is, with a message, until its graphs are
+/// gone.
 std::unique_ptr<backend::Backend> make_backend();
 
 }  // namespace lockstep::cuda
