@@ -1,14 +1,17 @@
 #include "native_communicators.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <exception>
+#include <iterator>
 #include <utility>
 
 #include <lockstep/error.hpp>
 
 #include "cuda_error.hpp"
 #include "detail/start_thread.hpp"
+#include "detail/warn.hpp"
 #include "nccl_error.hpp"
 
 namespace lockstep::cuda {
@@ -83,10 +86,16 @@ void Creation::run(const Device& device) {
   done.notify_all();
 }
 
+void end_now(const LeftCommunicators::Group& group) noexcept {
+  for (ncclComm_t communicator : group.communicators)
+    group.is_aborted ? ncclCommAbort(communicator) : ncclCommDestroy(communicator);
+}
+
 }  // namespace
 
 std::vector<ncclComm_t> make_native_communicators(const std::vector<int>& ordinals, const Device& device,
                                                   std::chrono::milliseconds limit) {
+  LeftCommunicators::instance().end_those_left();
   // Owned by this thread and by the one that makes the communicators, which may take for ever.
   const auto creation = std::make_shared<Creation>();
   creation->ordinals = ordinals;
@@ -118,6 +127,34 @@ void revoke(ncclComm_t communicator) noexcept {
 #else
   static_cast<void>(communicator);
 #endif
+}
+
+LeftCommunicators& LeftCommunicators::instance() {
+  static LeftCommunicators& left = *new LeftCommunicators();
+  return left;
+}
+
+void LeftCommunicators::end(Group group) noexcept {
+  if (group.communicators.empty()) return;
+  if (!group.has_graphs()) return end_now(group);
+  lockstep::detail::warn(lockstep::detail::concat(
+      "an NCCL communicator of ", group.communicators.size(),
+      " GPUs is left as it is: a CUDA graph has its collectives, and NCCL would wait for the graph's end. "
+      "Destroy graphs before the strategy or communicator whose collectives they have"));
+  const std::lock_guard lock(mutex_);
+  groups_.push_back(std::move(group));
+}
+
+void LeftCommunicators::end_those_left() noexcept {
+  std::vector<Group> ended;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto first =
+        std::partition(groups_.begin(), groups_.end(), [](const Group& g) { return g.has_graphs(); });
+    ended.assign(std::make_move_iterator(first), std::make_move_iterator(groups_.end()));
+    groups_.erase(first, groups_.end());
+  }
+  for (const Group& group : ended) end_now(group);
 }
 
 }  // namespace lockstep::cuda

@@ -37,4 +37,27 @@ ncclResult_t state_of(ncclComm_t communicator, const GivesUp& gives_up) {
   }
 }
 
+/// Communicators whose owner has gone while CUDA graphs had their calls. NCCL waits, when a communicator is
+/// to end, for the end of these graphs, which may be the calling thread's to destroy. Thread-safe.
+class LeftCommunicators {
+ public:
+  struct Group {
+    std::vector<ncclComm_t> communicators;
+    std::shared_ptr<const void> captured;  // also of each graph that has their calls
+    bool is_aborted = false;
+
+    bool has_graphs() const { return captured.use_count() > 1; }
+  };
+
+  static LeftCommunicators& instance();
+
+  /// Ends a group, now if it has no graphs, else when it has none any more and somebody calls end_those_left.
+  void end(Group group) noexcept;
+  void end_those_left() noexcept;
+
+ private:
+  std::mutex mutex_;  // guards groups_
+  std::vector<Group> groups_;
+};
+
 }  // namespace lockstep::cuda

@@ -60,7 +60,7 @@ bool is_aligned(const void* data, DType dtype) {
 }  // namespace
 
 NcclCommunicator::NcclCommunicator(const std::vector<CudaDevice*>& ranks)
-    : order_(static_cast<int>(ranks.size())) {
+    : order_(static_cast<int>(ranks.size())), captured_(std::make_shared<int>()) {
   for (CudaDevice* device : ranks) {
     Rank& rank = ranks_.emplace_back();
     rank.device = device;
@@ -101,10 +101,14 @@ NcclCommunicator::~NcclCommunicator() {
 }
 
 void NcclCommunicator::end_communicators() noexcept {
+  LeftCommunicators::Group group{{}, captured_, aborted_};
+  captured_.reset();
   for (Rank& rank : ranks_) {
     ncclComm_t const communicator = std::exchange(rank.communicator, nullptr);
-    if (communicator != nullptr) aborted_ ? ncclCommAbort(communicator) : ncclCommDestroy(communicator);
+    if (communicator != nullptr) group.communicators.push_back(communicator);
   }
+  LeftCommunicators::instance().end_those_left();
+  LeftCommunicators::instance().end(std::move(group));
 }
 
 template <class Call>
@@ -145,11 +149,12 @@ void NcclCommunicator::abort() noexcept {
   // Threads come out of NCCL by themselves, and do not go in again, but for one that waits there for a rank
   // that will not come. It is released by a revocation, which frees nothing; where NCCL has none, by the
   // abort.
-  if (!all_come_out(kPatience)) {
+  const bool has_graphs = captured_.use_count() > 1;
+  if (has_graphs || !all_come_out(kPatience)) {
     for (const Rank& rank : ranks_) revoke(rank.communicator);
     all_come_out(kPatience);
   }
-  end_communicators();
+  if (!has_graphs) end_communicators();
 }
 
 void NcclCommunicator::require_not_aborted(std::string_view operation, const backend::RankCall& call) {
@@ -194,6 +199,7 @@ void NcclCommunicator::group(std::string_view operation, const char* native_call
     NcclGroup group(rank_of(first).device->device(), operation);
     for (const backend::RankCall& call : calls) {
       Rank& rank = rank_of(call);
+      if (is_captured) keep_with(capture_of(*rank.device, call.stream), captured_, rank.device->device());
       for (std::size_t s = 0; s < call.segments.size(); ++s) {
         if (const ncclResult_t code = issue(rank, call, s); code != ncclSuccess)
           throw_nccl_error(code, native_call, {__FILE__, __LINE__, __func__}, rank.communicator,

@@ -33,6 +33,8 @@ namespace lockstep::cuda {
 /// (ncclGroupEnd, NCCL 2.28).
 ///
 /// A collective is captured on all ranks or on none, each rank's into a graph of its own or several into one.
+/// NCCL ends a communicator only when no graph has its calls: one that is to go before its graphs is left to
+/// the next communicator that is made or goes, with a message.
 class NcclCommunicator final : public backend::CommunicatorBackend {
  public:
   static constexpr std::chrono::minutes kCreationLimit{5};
@@ -118,6 +120,7 @@ class NcclCommunicator final : public backend::CommunicatorBackend {
   double divisor_ = 1;  // num_ranks * scale_, exact: what is left to divide a scaled sum by
   std::atomic<bool> aborted_{false};
   LaunchOrder order_;
+  std::shared_ptr<const void> captured_;  // also of each graph that has calls of the communicator
 };
 
 }  // namespace lockstep::cuda

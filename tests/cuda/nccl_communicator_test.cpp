@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "support/communicator_group.hpp"
 #include "support/matchers.hpp"
 #include "support/replicas.hpp"
+#include "support/scoped_log_sink.hpp"
 
 namespace lockstep::test {
 namespace {
@@ -280,6 +282,31 @@ TEST_CASE("a collective that some ranks' threads capture and others do not is re
   capture.launch();
   for (const std::string& message : messages) CHECK(message.find("captured") != std::string::npos);
   REQUIRE(operands.all_are(1.5f));
+}
+
+TEST_CASE("a communicator may go before the graphs that have its collectives", "[cuda]") {
+  need_gpus(2);
+  const bool aborts = GENERATE(false, true);
+  Operands operands(2);
+  std::optional<Communicator> communicator = Communicator::create(TestBackend::devices(2));
+  communicator->all_reduce(ReduceOp::mean, operands.views, operands.views, operands.streams);
+  operands.synchronize();
+  std::vector<std::string> log;
+  {
+    const ScopedLogSink sink([&](std::string_view message) { log.emplace_back(message); });
+    Capture capture(operands.streams);
+    communicator->all_reduce(ReduceOp::sum, operands.views, operands.views, operands.streams);
+    capture.end();
+    if (aborts) communicator->abort();
+    communicator.reset();
+    REQUIRE(log.size() == 1);
+    CHECK(log[0].find("a CUDA graph has its collectives") != std::string::npos);
+    if (!aborts) {
+      capture.launch();
+      REQUIRE(operands.all_are(3));
+    }
+  }
+  Communicator::create(TestBackend::devices(2));  // ends the one that was left, as the leak check sees
 }
 
 }  // namespace lockstep::test
