@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <cstdlib>
 #include <exception>
 #include <iterator>
 #include <utility>
@@ -96,6 +97,9 @@ void end_now(const LeftCommunicators::Group& group) noexcept {
 std::vector<ncclComm_t> make_native_communicators(const std::vector<int>& ordinals, const Device& device,
                                                   std::chrono::milliseconds limit) {
   LeftCommunicators::instance().end_those_left();
+  // NCCL reads it once, with its first communicator: GPUs then run the collectives of several communicators
+  // in the order in which these were enqueued, which is the same on all (LaunchOrder).
+  ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", /*overwrite=*/0);
   // Owned by this thread and by the one that makes the communicators, which may take for ever.
   const auto creation = std::make_shared<Creation>();
   creation->ordinals = ordinals;

@@ -15,6 +15,9 @@
 namespace lockstep::cuda {
 
 /// Makes a group of communicators, one for each GPU, in a thread of its own.
+///
+/// Sets NCCL_LAUNCH_ORDER_IMPLICIT=1 in the environment unless it is there: NCCL reads it with the first
+/// communicator of the process.
 /// @param ordinals  the CUDA runtime's numbers of the GPUs. @param device  the first rank's, for messages.
 /// @throws CollectiveError    NCCL failed. @throws CollectiveTimeout  it took longer than `limit`.
 std::vector<ncclComm_t> make_native_communicators(const std::vector<int>& ordinals, const Device& device,

@@ -1,5 +1,7 @@
 #include "native_communicators.hpp"
 
+#include <cstdlib>
+
 #include <catch2/catch_test_macros.hpp>
 #include <cuda_runtime_api.h>
 
@@ -17,6 +19,18 @@ TEST_CASE("making an NCCL communicator is given up after the time limit", "[cuda
       cuda::make_native_communicators({0, 1}, TestBackend::device(), std::chrono::milliseconds(0)),
       CollectiveTimeout, says("2 GPUs", "0 ms", "NCCL_DEBUG"));
   cuda::wait_for_abandoned_communicators();
+}
+
+TEST_CASE("what the program says of NCCL's launch order stands", "[cuda]") {
+  constexpr const char* kName = "NCCL_LAUNCH_ORDER_IMPLICIT";
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess || count < 2) SKIP("needs two GPUs, there are " << count);
+  ::setenv(kName, "0", 1);
+  for (ncclComm_t communicator :
+       cuda::make_native_communicators({0, 1}, TestBackend::device(), std::chrono::minutes(1)))
+    ncclCommDestroy(communicator);
+  CHECK(std::getenv(kName) == std::string("0"));
+  ::unsetenv(kName);
 }
 
 }  // namespace lockstep::test

@@ -309,4 +309,14 @@ TEST_CASE("a communicator may go before the graphs that have its collectives", "
   Communicator::create(TestBackend::devices(2));  // ends the one that was left, as the leak check sees
 }
 
+TEST_CASE("collectives of several communicators run in the order in which they are enqueued", "[cuda]") {
+  need_gpus(2);
+  constexpr const char* kName = "NCCL_LAUNCH_ORDER_IMPLICIT";
+  const char* const before = std::getenv(kName);
+  const std::string expected = before != nullptr ? before : "1";
+  Communicator::create(TestBackend::devices(2));
+  const char* const after = std::getenv(kName);
+  REQUIRE((after != nullptr && expected == after));
+}
+
 }  // namespace lockstep::test

@@ -37,6 +37,11 @@ namespace lockstep::cuda {
 /// from a thread of its own, those of virtual devices become one. Communicators should outlive the graphs
 /// that have their collectives; one that does not is left as it is, with a message, until its graphs are
 /// gone.
+///
+/// Before its first NCCL communicator the library sets NCCL_LAUNCH_ORDER_IMPLICIT=1 in the process's
+/// environment if the variable is not there: collectives of several communicators then run on each GPU in the
+/// order in which they were enqueued. NCCL reads it once. A program whose own NCCL calls come first, or whose
+/// other threads read or change the environment at that time, sets it itself when it starts.
 std::unique_ptr<backend::Backend> make_backend();
 
 }  // namespace lockstep::cuda
