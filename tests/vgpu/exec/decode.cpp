@@ -47,7 +47,8 @@ u32 dynamic_shared_offset(const Unit& unit, const Function& kernel) {
 }
 
 const Rules& rules() {
-  static const Rules all = [] {
+  // Never destroyed: a kernel's first run may be the program's end.
+  static const Rules& all = *new const Rules([] {
     Rules r;
     register_integer(r);
     register_float(r);
@@ -57,7 +58,7 @@ const Rules& rules() {
     register_atomic(r);
     register_control(r);
     return r;
-  }();
+  }());
   return all;
 }
 
