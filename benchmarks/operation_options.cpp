@@ -11,7 +11,7 @@
 
 #include <lockstep/detail/concat.hpp>
 
-#include "names.hpp"
+#include "report/names.hpp"
 
 namespace lockstep::bench {
 namespace {

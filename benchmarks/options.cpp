@@ -15,7 +15,7 @@
 #include <lockstep/version.hpp>
 
 #include "collectives/table.hpp"
-#include "names.hpp"
+#include "report/names.hpp"
 #include "operation_options.hpp"
 
 namespace lockstep::bench {

@@ -13,9 +13,9 @@
 #include <lockstep/reduce_op.hpp>
 
 #include "exit_status.hpp"
-#include "split.hpp"
-#include "statistics.hpp"
-#include "traffic.hpp"
+#include "measure/split.hpp"
+#include "report/statistics.hpp"
+#include "measure/traffic.hpp"
 
 namespace lockstep::bench {
 

@@ -10,7 +10,7 @@
 #include <cuda_runtime_api.h>
 
 #include <lockstep/device.hpp>
-#include <lockstep/memory.hpp>
+#include <lockstep/memory_stats.hpp>
 
 #include "block_cache.hpp"
 #include "graph_memory.hpp"

@@ -9,8 +9,8 @@
 #include <lockstep/ops.hpp>
 #include <lockstep/stream.hpp>
 
+#include "divided.hpp"
 #include "tensor_checks.hpp"
-#include "values/sparse.hpp"
 #include "wide_sum.hpp"
 
 /// Reductions along axes.

@@ -69,17 +69,19 @@ StreamRef Stream::borrow(CUstream_st* stream, const Device& device) {
   return {DeviceManager::instance().open(device), backend::StreamHandle(address == 0 ? 1 : address)};
 }
 
+StreamRef default_stream(backend::DeviceBackend& device) { return {device, device.default_stream_handle()}; }
+
 StreamRef current_stream(const Device& device) {
   for (const StreamScope* scope = innermost_scope; scope != nullptr; scope = scope->outer()) {
     if (scope->stream_.device_backend().device() == device) return scope->stream_;
   }
-  return DeviceManager::instance().open(device).default_stream();
+  return default_stream(DeviceManager::instance().open(device));
 }
 
 StreamRef current_stream(backend::DeviceBackend& device) {
   for (const StreamScope* scope = innermost_scope; scope != nullptr; scope = scope->outer())
     if (&scope->stream_.device_backend() == &device) return scope->stream_;
-  return device.default_stream();
+  return default_stream(device);
 }
 
 StreamScope::StreamScope(StreamRef stream) : stream_(stream) {

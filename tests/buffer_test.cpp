@@ -38,9 +38,9 @@ TEST_CASE("a buffer holds aligned bytes and returns them", "[buffer]") {
 TEST_CASE("P31 an empty buffer allocates nothing", "[buffer]") {
   LazyDevice device;
   {
-    const Buffer buffer(0, device.default_stream());
+    const Buffer buffer(0, default_stream(device));
     CHECK(buffer.data() == nullptr);
-    CHECK(buffer.clone(device.default_stream()).size_bytes() == 0);
+    CHECK(buffer.clone(default_stream(device)).size_bytes() == 0);
   }
   CHECK(device.num_allocations == 0);
   CHECK(device.num_launches == 0);
@@ -74,13 +74,13 @@ TEST_CASE("a buffer may outlive its stream", "[buffer]") {
 TEST_CASE("a moved buffer is freed once", "[buffer]") {
   LazyDevice device;
   {
-    Buffer first(8, device.default_stream());
+    Buffer first(8, default_stream(device));
     void* const data = first.data();
     Buffer second(std::move(first));
     CHECK(first.data() == nullptr);
     CHECK(first.size_bytes() == 0);
     CHECK(second.data() == data);
-    Buffer third(16, device.default_stream());
+    Buffer third(16, default_stream(device));
     third = std::move(second);
     CHECK(third.data() == data);
     CHECK(device.in_use_bytes == 8);
@@ -115,7 +115,7 @@ TEST_CASE("a buffer that belongs to no device says so", "[buffer]") {
 
 TEST_CASE("the host cannot read a device's buffer", "[buffer]") {
   LazyDevice device;
-  const Buffer buffer(4, device.default_stream());
+  const Buffer buffer(4, default_stream(device));
   CHECK_THROWS_MATCHES(buffer.host_bytes(), InvalidArgument, says("Buffer::host_bytes", "4 bytes", "GPU:0"));
 }
 

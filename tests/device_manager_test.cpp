@@ -239,7 +239,7 @@ TEST_CASE("a device has one default stream, however many threads ask first", "[d
     std::vector<backend::StreamHandle> streams(4);
     {
       std::vector<std::jthread> threads;
-      for (auto& stream : streams) threads.emplace_back([&] { stream = device.default_stream().handle(); });
+      for (auto& stream : streams) threads.emplace_back([&] { stream = default_stream(device).handle(); });
     }
     for (const backend::StreamHandle stream : streams) CHECK(stream == streams[0]);
     CHECK_NOTHROW(device.synchronize(streams[0]));

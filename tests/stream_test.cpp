@@ -118,7 +118,7 @@ TEST_CASE("a moved-from Stream says so", "[stream]") {
   CHECK_THROWS_MATCHES(stream.wait(taken), ContextError, says("Stream", "moved from"));
   CHECK_THROWS_MATCHES(taken.wait(stream), ContextError, says("Stream", "moved from"));
   CHECK_THROWS_MATCHES(StreamScope(stream), ContextError, says("Stream", "moved from"));
-  CHECK(current_stream("CPU:0") == DeviceManager::instance().open("CPU:0").default_stream());
+  CHECK(current_stream("CPU:0") == default_stream(DeviceManager::instance().open("CPU:0")));
 }
 
 TEST_CASE("a stream needs a device that exists", "[stream]") {
@@ -129,7 +129,7 @@ TEST_CASE("a stream needs a device that exists", "[stream]") {
 TEST_CASE("the current stream is the device's own but for the innermost scope's", "[stream]") {
   const Device device("CPU:0"), other("CPU:1");
   const StreamRef own = current_stream(device), others = current_stream(other);
-  CHECK(own == DeviceManager::instance().open(device).default_stream());
+  CHECK(own == default_stream(DeviceManager::instance().open(device)));
   CHECK_FALSE(own == others);
   const Stream outer(device), inner(device);
   {
@@ -159,14 +159,14 @@ TEST_CASE("the current stream is the device's own but for the innermost scope's"
 
 TEST_CASE("all threads see one default stream of a device", "[stream]") {
   LazyDevice device;
-  CHECK(device.default_stream() == device.default_stream());
+  CHECK(default_stream(device) == default_stream(device));
   CHECK(device.num_streams == 1);
   backend::DeviceBackend& host = DeviceManager::instance().open("CPU:11");
   std::array<std::uintptr_t, 4> handles{};
   {
     std::vector<std::jthread> threads;
     for (auto& handle : handles) {
-      threads.emplace_back([&] { handle = static_cast<std::uintptr_t>(host.default_stream().handle()); });
+      threads.emplace_back([&] { handle = static_cast<std::uintptr_t>(default_stream(host).handle()); });
     }
   }
   for (const auto handle : handles) CHECK(handle == handles[0]);

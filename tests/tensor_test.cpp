@@ -297,7 +297,7 @@ TEST_CASE("describe names shape, dtype and device", "[tensor]") {
 
 TEST_CASE("the host cannot address a device's tensor", "[tensor]") {
   LazyDevice device;
-  const StreamScope scope(device.default_stream());
+  const StreamScope scope(default_stream(device));
   const Tensor t = Tensor::zeros({2}, DType::f32, "GPU:0");
   CHECK_THROWS_MATCHES(t.data(), InvalidArgument, says("data", "[2] float32 on GPU:0", "host"));
   CHECK(t.view().data != nullptr);

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "bandwidth.hpp"
+#include "report/bandwidth.hpp"
 #include "collectives/table.hpp"
 
 namespace lockstep::bench {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "collectives/collective.hpp"
-#include "traffic.hpp"
+#include "measure/traffic.hpp"
 
 namespace lockstep::bench {
 

@@ -1,4 +1,4 @@
-#include "bandwidth.hpp"
+#include "report/bandwidth.hpp"
 #include "collectives/table.hpp"
 
 namespace lockstep::bench {

@@ -1,7 +1,7 @@
 #include <lockstep/ops.hpp>
 
-#include "bandwidth.hpp"
-#include "floor.hpp"
+#include "report/bandwidth.hpp"
+#include "measure/floor.hpp"
 #include "operations/table.hpp"
 
 namespace lockstep::bench {

@@ -1,4 +1,4 @@
-#include "bandwidth.hpp"
+#include "report/bandwidth.hpp"
 #include "operations/table.hpp"
 
 namespace lockstep::bench {

@@ -5,7 +5,7 @@
 
 #include <lockstep/input/dataset.hpp>
 
-#include "bandwidth.hpp"
+#include "report/bandwidth.hpp"
 #include "operations/table.hpp"
 
 namespace lockstep::bench {

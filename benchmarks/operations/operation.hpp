@@ -10,7 +10,7 @@
 #include <lockstep/strategy/strategy.hpp>
 
 #include "options.hpp"
-#include "verify.hpp"
+#include "measure/verify.hpp"
 
 namespace lockstep::bench {
 

@@ -1,6 +1,6 @@
 #include <lockstep/update_ops.hpp>
 
-#include "bandwidth.hpp"
+#include "report/bandwidth.hpp"
 #include "operations/table.hpp"
 
 namespace lockstep::bench {

@@ -1,11 +1,11 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <span>
 #include <utility>
 
 #include <lockstep/device.hpp>
+#include <lockstep/memory_stats.hpp>
 
 #pragma GCC visibility push(default)
 
@@ -14,14 +14,6 @@ namespace lockstep {
 namespace backend {
 class DeviceBackend;
 }
-
-/// What a device's memory pool holds.
-struct MemoryStats {
-  std::int64_t in_use_bytes = 0;     ///< Handed out and not yet returned.
-  std::int64_t cached_bytes = 0;     ///< Kept by the pool for reuse.
-  std::int64_t free_bytes = 0;       ///< What the device could still give.
-  std::int64_t num_allocations = 0;  ///< Requests to the system so far; constant in steady state.
-};
 
 /// @throws NotFound  there is no such device.
 MemoryStats memory_stats(const Device& device);

@@ -68,6 +68,9 @@ class Stream : public StreamRef {
   static StreamRef borrow(CUstream_st* stream, const Device& device);
 };
 
+/// The device's own stream, which lives as long as the process.
+StreamRef default_stream(backend::DeviceBackend& device);
+
 /// The stream on which the library's high-level calls (Tensor, strategies) enqueue work for `device` on this
 /// thread: the innermost StreamScope's, else the device's own stream.
 /// @throws NotFound  there is no such device.

@@ -3,7 +3,7 @@
 namespace lockstep::backend {
 
 // Threads that want it first at once make one each, and keep one: no fork has to wait for another thread's.
-StreamRef DeviceBackend::default_stream() {
+StreamHandle DeviceBackend::default_stream_handle() {
   StreamHandle stream = default_stream_.load(std::memory_order_acquire);
   if (stream == StreamHandle{}) {
     const StreamHandle made = create_stream();
@@ -12,7 +12,7 @@ StreamRef DeviceBackend::default_stream() {
     else
       destroy_stream(made);
   }
-  return {*this, stream};
+  return stream;
 }
 
 }  // namespace lockstep::backend

@@ -6,9 +6,9 @@
 
 #include "checkpoint/safetensors_file.hpp"
 #include "detail/cpu_0.hpp"
-#include "strategy/default_strategy.hpp"
-#include "strategy/variable_state.hpp"
-#include "strategy/variable_write.hpp"
+#include "strategy/context/default_strategy.hpp"
+#include "strategy/variable/variable_state.hpp"
+#include "strategy/variable/variable_write.hpp"
 
 namespace lockstep {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <lockstep/detail/mutex.hpp>
 #include <lockstep/device.hpp>
-#include <lockstep/memory.hpp>
+#include <lockstep/memory_stats.hpp>
 
 namespace lockstep::host {
 

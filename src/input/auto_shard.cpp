@@ -2,7 +2,7 @@
 #include <lockstep/input/auto_shard.hpp>
 
 #include "detail/warn.hpp"
-#include "input/transform.hpp"
+#include "input/pipeline/transform.hpp"
 
 namespace lockstep::detail {
 

@@ -1,11 +1,11 @@
 #include <lockstep/input/dataset_iterator.hpp>
 
-#include "input/outer_pass.hpp"
+#include "input/iterators/outer_iterator.hpp"
 
 namespace lockstep::detail {
 
-std::unique_ptr<Pass<FlatElement>> open_for_user(const PipelineHandle& pipeline, std::string_view what) {
-  return std::make_unique<OuterPass<FlatElement>>(pipeline->open(), what);
+std::unique_ptr<Iterator<FlatElement>> open_for_user(const PipelineHandle& pipeline, std::string_view what) {
+  return std::make_unique<OuterIterator<FlatElement>>(pipeline->open(), what);
 }
 
 void raise_end_of_input(std::string_view what, std::int64_t count, std::string_view unit) {

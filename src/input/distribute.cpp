@@ -4,9 +4,9 @@
 #include <lockstep/input/distribute.hpp>
 #include <lockstep/input/sharding.hpp>
 
-#include "input/host_rows.hpp"
-#include "input/splitting.hpp"
-#include "input/steps.hpp"
+#include "input/distribution/splitting.hpp"
+#include "input/distribution/steps.hpp"
+#include "input/rows/host_rows.hpp"
 
 namespace lockstep::detail {
 namespace {
@@ -35,15 +35,18 @@ StepPlan plan_of(const InputTarget& target, const InputOptions& options, bool fi
   const bool on_device = options.fetch_to_device || options.place_dataset_on_device;
   const auto is_known = [](const PipelineHandle& dataset) { return dataset->type.structure().has_value(); };
   return {on_device ? target.devices : std::vector<Device>(target.devices.size(), input_device()),
-          options.per_replica_buffer_size, fills_with_empty, target.open_exchange,
+          options.per_replica_buffer_size,
+          fills_with_empty,
+          target.open_exchange,
+          target.check_caller,
           [datasets, is_known] { return std::any_of(datasets.begin(), datasets.end(), is_known); }};
 }
 
 /// @param begin  called where an iterator is made; gives what opens its parts.
-Steps steps_of(std::function<std::function<PartPasses()>()> begin, StepPlan plan,
+Steps steps_of(std::function<std::function<PartIterators()>()> begin, StepPlan plan,
                std::vector<std::vector<TensorSpec>> spec) {
   return {[begin = std::move(begin), plan = std::make_shared<const StepPlan>(std::move(plan))] {
-            return std::make_unique<ReceivePass>(begin(), plan);
+            return std::make_unique<ReceiveIterator>(begin(), plan);
           },
           std::move(spec)};
 }
@@ -178,16 +181,16 @@ Steps split_steps(const PipelineHandle& given, const InputTarget& target, const 
   const std::size_t num_dealt_to = deals_slices ? static_cast<std::size_t>(context.num_input_pipelines()) : 1;
   const std::size_t index = deals_slices ? static_cast<std::size_t>(context.input_pipeline_id()) : 0;
   const bool is_shared = has_other_workers(target);
-  const auto open = [=](const PassKey& key) {
+  const auto open = [=](const IterationKey& key) {
     auto batches = dataset->open_batches(deals_slices ? key.common() : key);
-    PartPasses slices;
+    PartIterators slices;
     if (sizes.empty())
-      slices.push_back(std::make_unique<BatchSplitPass>(std::move(batches), rule, num_dealt_to, index));
+      slices.push_back(std::make_unique<BatchSplitIterator>(std::move(batches), rule, num_dealt_to, index));
     else
-      slices.push_back(std::make_unique<BalancedSplitPass>(std::move(batches), sizes, is_shared));
+      slices.push_back(std::make_unique<BalancedSplitIterator>(std::move(batches), sizes, is_shared));
     return slices;
   };
-  auto begin = [=] { return [open, key = PassKey::next(dataset->counts)] { return open(key); }; };
+  auto begin = [=] { return [open, key = IterationKey::next(dataset->counts)] { return open(key); }; };
   const bool fills_with_empty = is_shared || (num_slices > 1 && !is_static(spec));
   if (is_shared) forget_num_rows(spec);
   return steps_of(std::move(begin), plan_of(target, options, fills_with_empty, {dataset}),
@@ -207,12 +210,12 @@ Steps deal_steps(const std::vector<PipelineHandle>& datasets, const InputTarget&
   if (fills_with_empty) std::for_each(spec.begin(), spec.end(), forget_num_rows);
 
   auto begin = [datasets] {
-    std::vector<PassKey> keys;
-    for (const PipelineHandle& dataset : datasets) keys.push_back(PassKey::next(dataset->counts));
+    std::vector<IterationKey> keys;
+    for (const PipelineHandle& dataset : datasets) keys.push_back(IterationKey::next(dataset->counts));
     return [datasets, keys] {
-      PartPasses elements;
+      PartIterators elements;
       for (std::size_t i = 0; i < datasets.size(); ++i)
-        elements.push_back(std::make_unique<WholePass>(datasets[i]->open_batches(keys[i])));
+        elements.push_back(std::make_unique<WholeIterator>(datasets[i]->open_batches(keys[i])));
       return elements;
     };
   };

@@ -1,6 +1,6 @@
 #include <lockstep/input/npy.hpp>
 
-#include "input/npy_array.hpp"
+#include "input/formats/npy_array.hpp"
 
 namespace lockstep {
 

@@ -2,8 +2,8 @@
 #include <lockstep/ops.hpp>
 
 #include "detail/cpu_0.hpp"
-#include "strategy/variable_state.hpp"
-#include "strategy/variable_write.hpp"
+#include "strategy/variable/variable_state.hpp"
+#include "strategy/variable/variable_write.hpp"
 
 namespace lockstep::metrics {
 

@@ -14,7 +14,7 @@
 #include "hyper_parameters.hpp"
 #include "optim/clip.hpp"
 #include "optim/gradients.hpp"
-#include "strategy/variable_state.hpp"
+#include "strategy/variable/variable_state.hpp"
 
 namespace lockstep::optim {
 

@@ -1,7 +1,7 @@
 #include <lockstep/device_manager.hpp>
 #include <lockstep/strategy/central_storage_strategy.hpp>
 
-#include "strategy/default_devices.hpp"
+#include "strategy/runtime/default_devices.hpp"
 
 namespace lockstep {
 

@@ -9,8 +9,8 @@
 #include <lockstep/strategy/mesh_strategy.hpp>
 
 #include "cluster/evaluator.hpp"
-#include "strategy/default_devices.hpp"
-#include "strategy/strategy_state.hpp"
+#include "strategy/runtime/default_devices.hpp"
+#include "strategy/runtime/strategy_state.hpp"
 
 namespace lockstep {
 

@@ -1,7 +1,7 @@
 #include <lockstep/strategy/mirrored_strategy.hpp>
 
-#include "strategy/default_devices.hpp"
-#include "strategy/ignored_cluster.hpp"
+#include "strategy/runtime/default_devices.hpp"
+#include "strategy/runtime/ignored_cluster.hpp"
 
 namespace lockstep {
 

@@ -9,8 +9,10 @@
 #include "collectives/packed_all_reduce.hpp"
 #include "collectives/rendezvous.hpp"
 #include "detail/cpu_0.hpp"
-#include "strategy/default_strategy.hpp"
-#include "strategy/replica_run.hpp"
+#include "divided.hpp"
+#include "strategy/context/default_strategy.hpp"
+#include "strategy/runtime/replica_run.hpp"
+#include "values/gather_checks.hpp"
 #include "values/sparse.hpp"
 
 namespace lockstep {

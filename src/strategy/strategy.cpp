@@ -5,11 +5,12 @@
 #include <lockstep/ops.hpp>
 #include <lockstep/strategy/strategy.hpp>
 
-#include "strategy/cross_replica_reduce.hpp"
-#include "strategy/default_strategy.hpp"
-#include "strategy/replica_run.hpp"
-#include "strategy/strategy_state.hpp"
-#include "values/sparse.hpp"
+#include "strategy/context/context.hpp"
+#include "strategy/runtime/cross_replica_reduce.hpp"
+#include "strategy/context/default_strategy.hpp"
+#include "strategy/runtime/replica_run.hpp"
+#include "strategy/runtime/strategy_state.hpp"
+#include "values/gather_checks.hpp"
 
 namespace lockstep {
 
@@ -82,13 +83,14 @@ detail::InputTarget Strategy::input_target() const {
           .context = InputContext(1, 0, num_replicas_in_sync()),
           .splits = kind().synchronises,
           .strategy_name = std::string(name()),
-          .per_replica_datasets = kind().has_per_replica_input};
+          .per_replica_datasets = kind().has_per_replica_input,
+          .check_caller = detail::check_not_in_replica};
 }
 
 std::vector<Device> Strategy::logical_devices_here(std::string_view what) const {
   if (this == &detail::default_strategy()) return {current_device()};
   const detail::ContextFrame* const top = detail::ContextFrame::top();
-  if (top != nullptr) top->check_is_of(*this, what);
+  if (top != nullptr) detail::check_is_of(*top, *this, what);
   using Mode = detail::ContextFrame::Mode;
   int replica = 0;
   if (top != nullptr && top->mode() == Mode::replica) replica = top->replica_context()->local_index();

@@ -7,10 +7,11 @@
 #include <lockstep/strategy/strategy_extended.hpp>
 
 #include "detail/thread_end.hpp"
-#include "strategy/cross_replica_reduce.hpp"
-#include "strategy/default_strategy.hpp"
-#include "strategy/strategy_state.hpp"
-#include "strategy/variable_state.hpp"
+#include "strategy/context/context.hpp"
+#include "strategy/runtime/cross_replica_reduce.hpp"
+#include "strategy/context/default_strategy.hpp"
+#include "strategy/runtime/strategy_state.hpp"
+#include "strategy/variable/variable_state.hpp"
 
 namespace lockstep {
 
@@ -49,7 +50,7 @@ void StrategyExtended::check_is_not_default(std::string_view what) const {
 void StrategyExtended::check_cross_replica(std::string_view what) const {
   const ContextFrame* top = ContextFrame::top();
   if (top == nullptr) return;
-  top->check_is_of(strategy_, what);
+  detail::check_is_of(*top, strategy_, what);
   LOCKSTEP_EXPECTS(top->mode() != ContextFrame::Mode::replica, ContextError, what, " of ", strategy_.name(),
                    " inside replica ", top->replica_context()->replica_id_in_sync_group(),
                    "'s function. Use the ReplicaContext's all_reduce or all_gather, or call it in a function "

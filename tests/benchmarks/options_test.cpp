@@ -13,7 +13,7 @@
 
 #include <lockstep/version.hpp>
 
-#include "names.hpp"
+#include "report/names.hpp"
 
 using namespace lockstep;
 using namespace lockstep::bench;

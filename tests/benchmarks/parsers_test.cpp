@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "operations/operation.hpp"
-#include "report.hpp"
+#include "report/report.hpp"
 
 using namespace lockstep::bench;
 namespace fs = std::filesystem;

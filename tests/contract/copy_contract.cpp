@@ -177,15 +177,15 @@ TEST_CASE("bytes are copied within a device, between devices, and exactly in pla
   auto& second = TestBackend::open(1);
   const std::int64_t n = GENERATE(1, 4099);
   const auto size_bytes = static_cast<std::size_t>(n);
-  const GuardedBuffer<std::uint8_t> source(first.default_stream(), pattern_elements<std::uint8_t>(n));
-  const GuardedBuffer<std::uint8_t> same(first.default_stream(), std::vector<std::uint8_t>(size_bytes));
-  const GuardedBuffer<std::uint8_t> other(second.default_stream(), std::vector<std::uint8_t>(size_bytes));
+  const GuardedBuffer<std::uint8_t> source(default_stream(first), pattern_elements<std::uint8_t>(n));
+  const GuardedBuffer<std::uint8_t> same(default_stream(first), std::vector<std::uint8_t>(size_bytes));
+  const GuardedBuffer<std::uint8_t> other(default_stream(second), std::vector<std::uint8_t>(size_bytes));
 
-  first.copy(same.view().data, source.view().data, size_bytes, first.default_stream().handle());
-  first.copy(same.view().data, same.view().data, size_bytes, first.default_stream().handle());
+  first.copy(same.view().data, source.view().data, size_bytes, default_stream(first).handle());
+  first.copy(same.view().data, same.view().data, size_bytes, default_stream(first).handle());
   CHECK(same.values() == source.values());
   second.copy_from_peer(other.view().data, source.view().data, first, size_bytes,
-                        second.default_stream().handle());
+                        default_stream(second).handle());
   CHECK(other.values() == source.values());
   CHECK(other.guards_intact());
 }

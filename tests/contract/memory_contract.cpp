@@ -37,7 +37,7 @@ TEST_CASE("memory of any size is aligned to 256 bytes and holds its bytes", "[me
   const auto size_bytes =
       GENERATE(std::size_t{1}, std::size_t{255}, std::size_t{256}, std::size_t{257}, std::size_t{4093},
                std::size_t{1025}, (std::size_t{1} << 20) + 1, (std::size_t{8} << 20) + 1);
-  const StreamRef stream = TestBackend::open().default_stream();
+  const StreamRef stream = default_stream(TestBackend::open());
   const Buffer first(size_bytes, stream);
   const Buffer second(size_bytes, stream);
   CHECK(reinterpret_cast<std::uintptr_t>(first.data()) % 256 == 0);
@@ -50,7 +50,7 @@ TEST_CASE("memory of any size is aligned to 256 bytes and holds its bytes", "[me
 }
 
 TEST_CASE("P31 a buffer of no bytes allocates nothing", "[memory]") {
-  const StreamRef stream = TestBackend::open().default_stream();
+  const StreamRef stream = default_stream(TestBackend::open());
   const MemoryStats before = memory_stats(stream.device());
   const Buffer buffer(0, stream);
   CHECK(buffer.data() == nullptr);
@@ -59,7 +59,7 @@ TEST_CASE("P31 a buffer of no bytes allocates nothing", "[memory]") {
 }
 
 TEST_CASE("a step that repeats asks the system for no memory", "[memory]") {
-  const StreamRef stream = TestBackend::open().default_stream();
+  const StreamRef stream = default_stream(TestBackend::open());
   const auto step = [&] {
     const Buffer small(100, stream);
     const Buffer large(std::size_t{40} << 20, stream);
@@ -75,7 +75,7 @@ TEST_CASE("a step that repeats asks the system for no memory", "[memory]") {
 }
 
 TEST_CASE("memory statistics follow allocation, release and trimming", "[memory]") {
-  const StreamRef stream = TestBackend::open().default_stream();
+  const StreamRef stream = default_stream(TestBackend::open());
   const Device device = stream.device();
   const std::int64_t size_bytes = std::int64_t{5} << 20;
   const MemoryStats before = memory_stats(device);
@@ -95,7 +95,7 @@ TEST_CASE("memory statistics follow allocation, release and trimming", "[memory]
 }
 
 TEST_CASE("an impossible allocation says how much was asked for, how much is free, and where", "[memory]") {
-  const StreamRef stream = TestBackend::open().default_stream();
+  const StreamRef stream = default_stream(TestBackend::open());
   const std::int64_t before = memory_stats(stream.device()).in_use_bytes;
   const auto exponent = GENERATE(44, 60, 63);
   const std::size_t size_bytes = std::size_t{1} << exponent;
@@ -109,7 +109,7 @@ TEST_CASE("an impossible allocation says how much was asked for, how much is fre
 }
 
 TEST_CASE("pinned memory carries bytes to a device and back", "[memory]") {
-  const StreamRef stream = TestBackend::open().default_stream();
+  const StreamRef stream = default_stream(TestBackend::open());
   auto& device = stream.device_backend();
   PinnedBuffer source(4099, stream.device());
   PinnedBuffer result(4099, stream.device());

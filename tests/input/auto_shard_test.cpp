@@ -12,8 +12,8 @@
 #include <lockstep/strategy/mirrored_strategy.hpp>
 #include <lockstep/strategy/one_device_strategy.hpp>
 
-#include "input/passes.hpp"
-#include "input/splitting.hpp"
+#include "input/distribution/splitting.hpp"
+#include "input/iterators/iterators.hpp"
 #include "support/captured_stderr.hpp"
 #include "support/input.hpp"
 #include "support/matchers.hpp"

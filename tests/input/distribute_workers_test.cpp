@@ -65,8 +65,8 @@ TypedDataset<Tensor> failing(std::int64_t bad) {
 template <class Exception, class Value>
 TypedDataset<Tensor> unopenable(const Value& value) {
   detail::Pipeline pipeline = *pairs().pipeline();
-  pipeline.elements = detail::Opener<detail::BatchHandle>(
-      [value](const detail::PassKey&) -> std::unique_ptr<detail::Pass<detail::BatchHandle>> {
+  pipeline.elements = detail::IteratorFactory<detail::BatchHandle>(
+      [value](const detail::IterationKey&) -> std::unique_ptr<detail::Iterator<detail::BatchHandle>> {
         throw Exception(value);
       });
   return TypedDataset<Tensor>(std::make_shared<const detail::Pipeline>(std::move(pipeline)));

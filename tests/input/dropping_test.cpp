@@ -15,7 +15,7 @@
 #include <lockstep/input/dataset.hpp>
 #include <lockstep/strategy/mirrored_strategy.hpp>
 
-#include "input/stopping.hpp"
+#include "input/pipeline/stopping.hpp"
 #include "support/input.hpp"
 
 using namespace lockstep;

@@ -12,7 +12,7 @@
 
 #include <lockstep/lockstep.hpp>
 
-#include "strategy/variable_state.hpp"
+#include "strategy/variable/variable_state.hpp"
 #include "support/busy_thread.hpp"
 #include "support/child_process.hpp"
 #include "support/input.hpp"
@@ -277,7 +277,7 @@ TEST_CASE("a fork finds the process's memory and streams as it needs them", "[st
   REQUIRE(own_work() == 3);
   const BusyThread thread([](BusyThread& busy) {
     backend::DeviceBackend& device = DeviceManager::instance().open("CPU:0");
-    const backend::StreamHandle stream = device.default_stream().handle();
+    const backend::StreamHandle stream = default_stream(device).handle();
     while (!busy.ends()) {
       for (int i = 0; i < 50; ++i) {
         device.destroy_stream(device.create_stream());

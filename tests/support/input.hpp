@@ -47,7 +47,7 @@ inline std::vector<std::vector<Values>> all_steps(const DistributedDataset<PerRe
 }
 
 /// One tensor of each element left in a pass.
-inline std::vector<Values> all_elements(detail::Pass<detail::FlatElement>& pass, std::size_t leaf = 0) {
+inline std::vector<Values> all_elements(detail::Iterator<detail::FlatElement>& pass, std::size_t leaf = 0) {
   std::vector<Values> elements;
   while (const auto element = pass.next()) elements.push_back((*element)[leaf].to_vector<std::int64_t>());
   return elements;
@@ -66,9 +66,9 @@ inline Values flat_elements(const Dataset& dataset, std::size_t leaf = 0) {
 
 /// A pass over given values; it goes on after each empty one.
 template <class T>
-class ListPass final : public detail::Pass<T> {
+class ListIterator final : public detail::Iterator<T> {
  public:
-  explicit ListPass(std::vector<std::optional<T>> values) : values_(std::move(values)) {}
+  explicit ListIterator(std::vector<std::optional<T>> values) : values_(std::move(values)) {}
   std::optional<T> next() override {
     return next_ < values_.size() ? std::move(values_[next_++]) : std::nullopt;
   }
@@ -79,10 +79,10 @@ class ListPass final : public detail::Pass<T> {
 };
 
 /// A pass over elements of one tensor.
-inline std::unique_ptr<detail::Pass<detail::FlatElement>> list_pass(const std::vector<Tensor>& tensors) {
+inline std::unique_ptr<detail::Iterator<detail::FlatElement>> list_pass(const std::vector<Tensor>& tensors) {
   std::vector<std::optional<detail::FlatElement>> elements;
   for (const Tensor& tensor : tensors) elements.push_back(detail::FlatElement{tensor});
-  return std::make_unique<ListPass<detail::FlatElement>>(std::move(elements));
+  return std::make_unique<ListIterator<detail::FlatElement>>(std::move(elements));
 }
 
 }  // namespace lockstep::test

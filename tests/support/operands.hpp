@@ -15,7 +15,7 @@ namespace lockstep::test {
 template <class T>
 inline constexpr std::size_t kOddOffset = sizeof(T) > 4 ? sizeof(T) : 4;
 
-inline StreamRef test_stream() { return TestBackend::open().default_stream(); }
+inline StreamRef test_stream() { return default_stream(TestBackend::open()); }
 inline backend::KernelBackend& test_kernels() { return TestBackend::open().kernels(); }
 
 /// The first n elements of f(i), as T.

@@ -4,19 +4,19 @@
 #include <utility>
 #include <vector>
 
-#include "input/batch_passes.hpp"
-#include "input/host_rows.hpp"
-#include "input/part.hpp"
+#include "input/iterators/batch_iterators.hpp"
+#include "input/rows/host_rows.hpp"
+#include "input/rows/part.hpp"
 #include "support/input.hpp"
 
 /// Batches, and what replicas get of them, as plain values.
 namespace lockstep::test {
 
-inline std::unique_ptr<detail::Pass<detail::BatchHandle>> batches_of(
-    std::unique_ptr<detail::Pass<detail::FlatElement>> elements) {
-  return std::make_unique<detail::ElementBatchPass>(std::move(elements));
+inline std::unique_ptr<detail::Iterator<detail::BatchHandle>> batches_of(
+    std::unique_ptr<detail::Iterator<detail::FlatElement>> elements) {
+  return std::make_unique<detail::ElementBatchIterator>(std::move(elements));
 }
-inline std::unique_ptr<detail::Pass<detail::BatchHandle>> batch_list(const std::vector<Tensor>& batches) {
+inline std::unique_ptr<detail::Iterator<detail::BatchHandle>> batch_list(const std::vector<Tensor>& batches) {
   return batches_of(list_pass(batches));
 }
 
@@ -30,7 +30,7 @@ inline detail::FlatElement on_host(const detail::Part& part) {
 }
 
 /// The first tensor of each part left in a pass.
-inline std::vector<Values> all_parts(detail::Pass<detail::Part>& pass) {
+inline std::vector<Values> all_parts(detail::Iterator<detail::Part>& pass) {
   std::vector<Values> parts;
   while (const auto part = pass.next()) parts.push_back(on_host(*part)[0].to_vector<std::int64_t>());
   return parts;

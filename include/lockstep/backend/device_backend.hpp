@@ -7,8 +7,7 @@
 #include <lockstep/backend/handles.hpp>
 #include <lockstep/backend/kernel_backend.hpp>
 #include <lockstep/device.hpp>
-#include <lockstep/memory.hpp>
-#include <lockstep/stream.hpp>
+#include <lockstep/memory_stats.hpp>
 
 #pragma GCC visibility push(default)
 
@@ -68,9 +67,8 @@ class DeviceBackend {
 
   virtual KernelBackend& kernels() noexcept = 0;
 
-  /// The device's own stream, made with the first use: what current_stream() falls back to.
-  /// Any thread.
-  StreamRef default_stream();
+  /// The device's own stream, made with the first use. Any thread.
+  StreamHandle default_stream_handle();
 
  private:
   std::atomic<StreamHandle> default_stream_{};

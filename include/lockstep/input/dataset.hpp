@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include <lockstep/detail/element_functions.hpp>
-#include <lockstep/detail/pipeline.hpp>
-#include <lockstep/detail/tensor_nest.hpp>
 #include <lockstep/input/dataset_iterator.hpp>
+#include <lockstep/input/detail/element_functions.hpp>
+#include <lockstep/input/detail/pipeline.hpp>
+#include <lockstep/input/detail/tensor_nest.hpp>
 #include <lockstep/input/parallel_options.hpp>
 
 #pragma GCC visibility push(default)

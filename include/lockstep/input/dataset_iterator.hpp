@@ -6,10 +6,10 @@
 #include <string_view>
 #include <utility>
 
-#include <lockstep/detail/pipeline.hpp>
 #include <lockstep/detail/range_iterator.hpp>
-#include <lockstep/detail/tensor_nest.hpp>
 #include <lockstep/error.hpp>
+#include <lockstep/input/detail/pipeline.hpp>
+#include <lockstep/input/detail/tensor_nest.hpp>
 
 #pragma GCC visibility push(default)
 
@@ -18,7 +18,7 @@ namespace lockstep {
 namespace detail {
 
 /// The next pass over a pipeline, for the user's threads. @param what  the call that messages name.
-std::unique_ptr<Pass<FlatElement>> open_for_user(const PipelineHandle& pipeline, std::string_view what);
+std::unique_ptr<Iterator<FlatElement>> open_for_user(const PipelineHandle& pipeline, std::string_view what);
 /// @throws OutOfRange  always.
 [[noreturn]] void raise_end_of_input(std::string_view what, std::int64_t count, std::string_view unit);
 
@@ -34,7 +34,8 @@ class DatasetIterator {
   using value_type = E;
 
   explicit DatasetIterator(detail::PipelineHandle pipeline)
-      : pipeline_(std::move(pipeline)), pass_(detail::open_for_user(pipeline_, "DatasetIterator::next")) {}
+      : pipeline_(std::move(pipeline)),
+        iterator_(detail::open_for_user(pipeline_, "DatasetIterator::next")) {}
 
   /// The next element, on the host. @throws OutOfRange  the end of the pass. @throws ContextError moved-from;
   /// in a fork of the process that made this. @throws what the dataset's functions do; the next call goes on
@@ -46,9 +47,9 @@ class DatasetIterator {
   }
   /// The same, but nothing at the end.
   std::optional<E> next_optional() {
-    LOCKSTEP_EXPECTS(pass_ != nullptr, ContextError,
+    LOCKSTEP_EXPECTS(iterator_ != nullptr, ContextError,
                      "DatasetIterator: used after it was moved from. Use the one it was moved to.");
-    std::optional<detail::FlatElement> leaves = pass_->next();
+    std::optional<detail::FlatElement> leaves = iterator_->next();
     if (!leaves) return std::nullopt;
     ++num_elements_;
     return detail::unflatten_element<E>(pipeline_->type, std::move(*leaves));
@@ -56,7 +57,7 @@ class DatasetIterator {
 
  private:
   detail::PipelineHandle pipeline_;
-  std::unique_ptr<detail::Pass<detail::FlatElement>> pass_;
+  std::unique_ptr<detail::Iterator<detail::FlatElement>> iterator_;
   std::int64_t num_elements_ = 0;
 };
 

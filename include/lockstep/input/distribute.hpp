@@ -32,6 +32,8 @@ struct InputTarget {
   /// They also take the steps of passes that are under way together in the same order, as a step waits for
   /// the others' call.
   std::function<std::shared_ptr<StepExchange>()> open_exchange{};  // owners: what makes the pass's steps
+  /// Throws where `what`, a call for the next step, is not allowed; null: it is allowed everywhere.
+  void (*check_caller)(std::string_view what) = nullptr;
 };
 
 /// The contexts that a function is called with, one for each dataset.

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include <lockstep/detail/nest_types.hpp>
-#include <lockstep/detail/pipeline.hpp>
 #include <lockstep/detail/range_iterator.hpp>
 #include <lockstep/error.hpp>
+#include <lockstep/input/detail/pipeline.hpp>
 #include <lockstep/values/per_replica.hpp>
 
 #pragma GCC visibility push(default)
@@ -25,7 +25,7 @@ namespace detail {
 using Step = std::vector<FlatElement>;
 
 /// One pass over steps.
-class StepPass : public Pass<Step> {
+class StepIterator : public Iterator<Step> {
  public:
   /// DistributedIterator::num_waits.
   virtual std::int64_t num_waits() const noexcept = 0;
@@ -33,7 +33,7 @@ class StepPass : public Pass<Step> {
 
 /// The steps of a distributed dataset, element types erased.
 struct Steps {
-  std::function<std::unique_ptr<StepPass>()> open;
+  std::function<std::unique_ptr<StepIterator>()> open;
   std::vector<std::vector<TensorSpec>> spec;  ///< Of each replica's element, leaf by leaf, where known.
 };
 
@@ -111,7 +111,7 @@ class DistributedIterator {
   using value_type = D;
 
   explicit DistributedIterator(std::shared_ptr<const detail::DistributedState<D>> state)
-      : state_(std::move(state)), pass_(state_->steps.open()) {}
+      : state_(std::move(state)), iterator_(state_->steps.open()) {}
 
   /// The next step's values: one component for each local replica, in replica order. Some may have no rows.
   /// @throws OutOfRange  the end of the pass.
@@ -149,14 +149,14 @@ class DistributedIterator {
   }
 
  private:
-  detail::StepPass& checked() const {
-    LOCKSTEP_EXPECTS(pass_ != nullptr, ContextError,
+  detail::StepIterator& checked() const {
+    LOCKSTEP_EXPECTS(iterator_ != nullptr, ContextError,
                      "DistributedIterator: used after it was moved from. Use the one it was moved to.");
-    return *pass_;
+    return *iterator_;
   }
 
   std::shared_ptr<const detail::DistributedState<D>> state_;  // owners: the dataset and its iterators
-  std::unique_ptr<detail::StepPass> pass_;
+  std::unique_ptr<detail::StepIterator> iterator_;
   std::int64_t num_steps_ = 0;
 };
 

@@ -65,6 +65,8 @@ struct ReplicaFailure {
 
 namespace detail {
 
+std::weak_ptr<const Strategy> life_of(const Strategy& strategy) noexcept;
+
 template <class F, class... Args>
 inline constexpr bool takes_arguments = std::is_invocable_v<F&, selected_t<Args>...>;
 template <class F, class... Args>
@@ -335,7 +337,7 @@ class Strategy {
   friend class StrategyExtended;
   friend class ReplicaContext;
   friend struct detail::VariableState;
-  friend class detail::ContextFrame;
+  friend std::weak_ptr<const Strategy> detail::life_of(const Strategy&) noexcept;
   friend class detail::ReplicaRun;
   friend class detail::CrossReplicaReduce;
   friend class MeshStrategy;

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "collectives/collective.hpp"
+#include "options.hpp"
+#include "measure/replica.hpp"
+
+namespace lockstep::bench {
+
+/// What is measured at one time. Operation i works on slot i % num_slots of the buffers, so that small sizes
+/// do not stay in a cache.
+struct Layout {
+  DataCase data;
+  Counts counts;
+  int root = 0;
+  PlacementKind placement = PlacementKind::out_of_place;
+  std::int64_t slot_bytes = 0;
+  std::int64_t num_slots = 1;
+
+  std::int64_t slot_offset(std::int64_t operation) const { return operation % num_slots * slot_bytes; }
+  std::int64_t element_bytes() const { return static_cast<std::int64_t>(size_of(data.dtype)); }
+  /// The rank's buffers in slot 0.
+  std::byte* send_buffer(const Replica& replica) const {
+    if (placement == PlacementKind::out_of_place) return replica.send;
+    return replica.receive + replica.rank_in_group * counts.in_place_send_step * element_bytes();
+  }
+  std::byte* receive_buffer(const Replica& replica) const {
+    if (placement == PlacementKind::out_of_place) return replica.receive;
+    return replica.receive + replica.rank_in_group * counts.in_place_receive_step * element_bytes();
+  }
+};
+
+/// The calls that one thread makes for the ranks it drives. Prepared beforehand: `run` allocates nothing.
+class Calls {
+ public:
+  /// @param replicas  those that the thread drives; they and the groups must outlive this.
+  Calls(const Collective& collective, std::vector<Group>& groups, std::span<const Replica> replicas,
+        const Options& options, const Layout& layout);
+  Calls(const Calls&) = delete;
+  Calls& operator=(const Calls&) = delete;
+
+  /// Operations [first, first + count), in batches, which cannot use a slot twice.
+  void run(std::int64_t first, int count);
+  /// Waits for the ranks' streams.
+  void synchronize() const;
+
+ private:
+  struct Rank {
+    const Replica* replica;
+    std::vector<TensorView> inputs, outputs;  // empty where the rank only receives, or only sends
+  };
+  struct GroupCall {
+    Group* group;
+    std::vector<Rank> ranks;
+    std::vector<RankBatch> batches;
+  };
+
+  const Collective& collective_;
+  Layout layout_;
+  CommunicationOptions communication_;
+  std::size_t batch_size_;
+  // By ascending colour in every thread: who waits in one group's call cannot be waited for in an earlier
+  // one's.
+  std::vector<GroupCall> calls_;
+};
+
+}  // namespace lockstep::bench

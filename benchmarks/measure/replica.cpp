@@ -1,0 +1,138 @@
+#include "measure/replica.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <string>
+
+#include <lockstep/backend/device_backend.hpp>
+#include <lockstep/device_manager.hpp>
+#include <lockstep/memory.hpp>
+
+namespace lockstep::bench {
+
+void Replica::allocate(std::int64_t size_bytes) {
+  send_storage = Tensor::zeros(Shape(size_bytes), DType::u8, device);
+  receive_storage = Tensor::zeros(Shape(size_bytes), DType::u8, device);
+  current_stream(device).synchronize();  // the zeros; what follows is on the replica's own stream
+}
+
+void Replica::place(std::int64_t offset_bytes) {
+  send = static_cast<std::byte*>(send_storage.view().data) + offset_bytes;
+  receive = static_cast<std::byte*>(receive_storage.view().data) + offset_bytes;
+}
+
+void Replica::write(std::byte* to, std::span<const std::byte> bytes) const {
+  if (bytes.empty()) return;
+  if (is_on_host()) {
+    std::memcpy(to, bytes.data(), bytes.size());
+    return;
+  }
+  const Shape shape(static_cast<std::int64_t>(bytes.size()));
+  const void* const from = bytes.data();
+  const StreamScope scope(stream);
+  Tensor::view(to, shape, DType::u8, device).copy_(Tensor::view(from, shape, DType::u8, Device()));
+  stream.synchronize();
+}
+
+void Replica::read(const std::byte* from, std::span<std::byte> bytes) const {
+  if (bytes.empty()) return;
+  if (is_on_host()) {
+    std::memcpy(bytes.data(), from, bytes.size());
+    return;
+  }
+  const Shape shape(static_cast<std::int64_t>(bytes.size()));
+  const void* const source = from;
+  const StreamScope scope(stream);
+  Tensor::view(bytes.data(), shape, DType::u8, Device())
+      .copy_(Tensor::view(source, shape, DType::u8, device));
+  stream.synchronize();
+}
+
+void Replica::copy(std::byte* to, const std::byte* from, std::int64_t size_bytes) const {
+  if (size_bytes > 0)
+    stream.device_backend().copy(to, from, static_cast<std::size_t>(size_bytes), stream.handle());
+}
+
+void Replica::fill_with_garbage(std::byte* to, std::int64_t size_bytes) const {
+  if (is_on_host()) {
+    std::memset(to, 0xa5, static_cast<std::size_t>(size_bytes));
+    return;
+  }
+  const StreamScope scope(stream);
+  Tensor::view(to, Shape(size_bytes), DType::u8, device).fill_(std::uint8_t{0xa5});
+}
+
+void Replica::fill_with_ones(std::byte* to, std::int64_t count, DType dtype) const {
+  if (is_on_host()) {
+    dispatch(dtype, [&]<class T>() { std::fill_n(reinterpret_cast<T*>(to), count, T(1)); });
+    return;
+  }
+  const StreamScope scope(stream);
+  Tensor::view(to, Shape(count), dtype, device).fill_(1);
+}
+
+void split_device(const Options& options) {
+  if (options.virtual_devices > 0)
+    DeviceManager::instance().set_virtual_devices(Device(options.device_kind, options.first_device),
+                                                  options.virtual_devices);
+}
+
+std::vector<Device> make_devices(const Options& options) {
+  std::vector<Device> devices;
+  for (int rank = 0; rank < options.num_ranks(); ++rank)
+    devices.emplace_back(options.device_kind, options.first_device + rank);
+  return devices;
+}
+
+std::vector<Group> make_groups(const Options& options) {
+  std::map<int, std::vector<int>> ranks_by_color;
+  for (int rank = 0; rank < options.num_ranks(); ++rank)
+    ranks_by_color[options.split.color(rank)].push_back(rank);
+
+  const std::vector<Device> all_devices = make_devices(options);
+  std::vector<Group> groups;
+  for (auto& [color, ranks] : ranks_by_color) {
+    std::vector<Device> devices;
+    for (const int rank : ranks) devices.push_back(all_devices[static_cast<std::size_t>(rank)]);
+    groups.push_back({color, ranks, Communicator::create(devices)});
+  }
+  return groups;
+}
+
+std::vector<Replica> make_replicas(const Options& options, const std::vector<Group>& groups) {
+  std::vector<Replica> replicas;
+  for (int rank = 0; rank < options.num_ranks(); ++rank) {
+    const auto group =
+        std::ranges::find_if(groups, [&](const Group& g) { return std::ranges::count(g.ranks, rank) > 0; });
+    const auto position = std::ranges::find(group->ranks, rank) - group->ranks.begin();
+    replicas.push_back({.rank = rank,
+                        .group = static_cast<int>(group - groups.begin()),
+                        .rank_in_group = static_cast<int>(position),
+                        .device = group->communicator.devices()[static_cast<std::size_t>(position)]});
+  }
+  return replicas;
+}
+
+SharedMemory find_memory(const std::vector<Device>& devices) {
+  if (devices.front().kind() == DeviceKind::cpu)
+    return {memory_stats(devices.front()).free_bytes, static_cast<int>(devices.size())};
+  std::map<std::string, SharedMemory> by_gpu;
+  for (const Device& device : devices) {
+    SharedMemory& memory =
+        by_gpu.try_emplace(DeviceManager::instance().info(device).pci_bus_id, SharedMemory{0, 0})
+            .first->second;
+    memory.free_bytes = memory_stats(device).free_bytes;
+    ++memory.num_ranks;
+  }
+  return std::ranges::min_element(by_gpu, {},
+                                  [](const auto& gpu) { return largest_buffer_bytes(gpu.second); })
+      ->second;
+}
+
+std::int64_t largest_buffer_bytes(const SharedMemory& memory) {
+  constexpr std::int64_t kMostReserve = std::int64_t{4} << 30;
+  return (memory.free_bytes - std::min(memory.free_bytes / 16, kMostReserve)) / (2 * memory.num_ranks);
+}
+
+}  // namespace lockstep::bench

@@ -1,0 +1,97 @@
+#include "measure/runner.hpp"
+
+#include <algorithm>
+#include <array>
+#include <thread>
+
+#include <unistd.h>
+
+#include <lockstep/detail/concat.hpp>
+#include <lockstep/device_manager.hpp>
+
+#include "detail/numa.hpp"
+
+namespace lockstep::bench {
+
+std::vector<RankInfo> rank_infos(const Options& options, const std::vector<int>& groups) {
+  std::array<char, 256> hostname{};
+  gethostname(hostname.data(), hostname.size() - 1);
+  std::vector<RankInfo> infos;
+  for (const Device& device : make_devices(options)) {
+    const DeviceInfo info = DeviceManager::instance().info(device);
+    infos.push_back({.rank = static_cast<int>(infos.size()),
+                     .group = groups[infos.size()],
+                     .pid = getpid(),
+                     .hostname = hostname.data(),
+                     .device = device.index(),
+                     .pci_bus_id = info.pci_bus_id.empty() ? "0000:00:00" : info.pci_bus_id,
+                     .device_name = info.name});
+  }
+  return infos;
+}
+
+std::vector<int> Runner::groups() const {
+  std::vector<int> colors;
+  for (const Replica& replica : team_.replicas)
+    colors.push_back(team_.groups[static_cast<std::size_t>(replica.group)].color);
+  return colors;
+}
+
+std::int64_t Runner::allocated_bytes() const {
+  std::int64_t bytes = 0;
+  for (const Replica& replica : team_.replicas) bytes += replica.allocated_bytes();
+  return bytes;
+}
+
+void Runner::run(const std::function<void(const Row&)>& on_row) {
+  {
+    std::vector<std::jthread> threads;
+    try {
+      for (int thread = 1; thread < team_.options.threads; ++thread)
+        threads.emplace_back([this, thread, &on_row] { work(thread, on_row); });
+    } catch (...) {
+      fail(std::current_exception());
+    }
+    work(0, on_row);
+  }
+  if (failure_) std::rethrow_exception(failure_);
+}
+
+void Runner::work(int thread, const std::function<void(const Row&)>& on_row) noexcept {
+  const bool has_cores = team_.options.threads <= static_cast<int>(std::thread::hardware_concurrency());
+  if (has_cores) detail::Numa::machine().bind_to_core(thread);  // as mpirun does
+  try {
+    Worker(team_, thread).sweep(on_row);
+  } catch (const Stopped&) {
+    // the thread that stopped this one has said why
+  } catch (...) {
+    fail(std::current_exception());
+  }
+}
+
+void Runner::fail(std::exception_ptr failure) noexcept {
+  {
+    std::lock_guard lock(mutex_);
+    if (!failure_) failure_ = std::move(failure);
+  }
+  // Others wait at the barrier or in a collective; the first failure is on record before they can fail in
+  // turn.
+  team_.barrier.fail();
+  for (Group& group : team_.groups) group.communicator.abort();
+}
+
+bool fit_to_memory(Options& options, const SharedMemory& memory) {
+  const std::int64_t most = largest_buffer_bytes(memory);
+  if (options.max_bytes <= most) return false;
+  if (!options.batch_sizes_bytes.empty() || !options.traffic.matrix.empty())
+    throw OptionError(
+        ExitStatus::bad_size,
+        detail::concat("the sizes that were listed need buffers of ", options.max_bytes, " bytes, and ",
+                       memory.num_ranks, " ranks in one memory ", 2 * memory.num_ranks, " of these, but ",
+                       memory.free_bytes, " bytes are free; use smaller sizes or fewer ranks"));
+  options.max_bytes = most;
+  options.min_bytes = std::min(options.min_bytes, most);
+  return true;
+}
+
+}  // namespace lockstep::bench

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <vector>
+
+#include "collectives/collective.hpp"
+#include "options.hpp"
+#include "report/results.hpp"
+#include "measure/worker.hpp"
+
+namespace lockstep::bench {
+
+/// What "Using devices" says of the ranks. @param groups  one colour for each rank.
+std::vector<RankInfo> rank_infos(const Options& options, const std::vector<int>& groups);
+
+/// Measures one collective: -t threads, all started before anything is timed, each driving its ranks through
+/// the same sweep.
+class Runner {
+ public:
+  /// @pre all of `options` but its largest size fits into memory; see fit_to_memory.
+  Runner(const Options& options, const Collective& collective) : team_(options, collective) {}
+
+  /// Colours of the ranks' groups.
+  std::vector<int> groups() const;
+  /// Bytes of all buffers, once `run` has begun.
+  std::int64_t allocated_bytes() const;
+
+  /// Runs the sweep; `on_row` is called on the calling thread after each row.
+  /// Rethrows the first failure of any thread.
+  void run(const std::function<void(const Row&)>& on_row);
+
+ private:
+  void work(int thread, const std::function<void(const Row&)>& on_row) noexcept;
+  void fail(std::exception_ptr failure) noexcept;
+
+  Team team_;
+  std::mutex mutex_;  // guards failure_
+  std::exception_ptr failure_;
+};
+
+/// Cuts the largest size, and the smallest if it is above, to what fits into memory. @return whether it did.
+/// @throws OptionError  the sizes were listed, one by one.
+bool fit_to_memory(Options& options, const SharedMemory& memory);
+
+}  // namespace lockstep::bench

@@ -1,0 +1,138 @@
+#include "measure/strategy_runner.hpp"
+
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include <lockstep/memory.hpp>
+#include <lockstep/strategy/mirrored_strategy.hpp>
+
+#include "measure/floor.hpp"
+#include "report/names.hpp"
+#include "measure/replica.hpp"
+
+namespace lockstep::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+std::unique_ptr<Strategy> make_strategy(const Options& options) {
+  const CommunicationOptions communication{.timeout = std::chrono::seconds(options.timeout_seconds),
+                                           .deterministic = options.algorithm == Algorithm::rank_order};
+  std::unique_ptr<CrossDeviceOps> ops;
+  switch (options.algorithm) {
+    case Algorithm::automatic:
+    case Algorithm::rank_order:
+      return std::make_unique<MirroredStrategy>(make_devices(options), communication);
+    case Algorithm::one_device: ops = std::make_unique<ReductionToOneDevice>(); break;
+    case Algorithm::hierarchical: ops = std::make_unique<HierarchicalCopyAllReduce>(); break;
+    case Algorithm::packed: ops = std::make_unique<NcclAllReduce>(); break;
+  }
+  return std::make_unique<MirroredStrategy>(make_devices(options), std::move(ops), communication);
+}
+
+}  // namespace
+
+StrategyRunner::StrategyRunner(const Options& options, const OperationEntry& entry)
+    : options_(options), entry_(entry), strategy_(make_strategy(options)) {}
+
+std::int64_t StrategyRunner::allocated_bytes() const {
+  const std::vector<Device>& devices = strategy_->extended().worker_devices();
+  std::int64_t bytes = 0;
+  for (const Device& device : devices) {
+    const MemoryStats stats = memory_stats(device);
+    bytes += stats.in_use_bytes + stats.cached_bytes;
+  }
+  return bytes;
+}
+
+void StrategyRunner::run(const std::function<void(const Row&)>& on_row) {
+  for (int cycle = 0; options_.cycles == 0 || cycle < options_.cycles; ++cycle) {
+    for (const DataCase& data : options_.cases) {
+      for (const std::int64_t size : options_.sizes()) {
+        const auto operation = entry_.make(*strategy_, options_, data, size);
+        for (int i = 0; i < options_.warmup_iterations; ++i) {
+          operation->run(options_.aggregate);
+          if (options_.floor) operation->run_floor(options_.aggregate);
+        }
+        synchronize();
+        Row row{.size_bytes = operation->size_bytes(),
+                .count = operation->count(),
+                .type = std::string(operation->count() > 0 || entry_.traits.has_size ? bench_name(data.dtype)
+                                                                                     : "none"),
+                .op = std::string(entry_.traits.reduces ? bench_name(data.op) : "none"),
+                .iterations = options_.iterations};
+        row.out_of_place = measure(*operation);
+        row.in_place = measure(*operation);
+        if (options_.report_timestamps) row.timestamp = timestamp_now();
+        on_row(row);
+      }
+    }
+  }
+}
+
+Placement StrategyRunner::measure(StrategyOperation& operation) {
+  std::vector<double> iteration_seconds;
+  iteration_seconds.reserve(static_cast<std::size_t>(options_.iterations));
+  double time = 0, floor_time = 0;
+  in_rounds(options_.iterations, options_.floor, [&](int first, int end) {
+    time += time_calls(operation, end - first, iteration_seconds);
+    if (options_.floor) floor_time += time_floor(operation, end - first);
+  });
+  const double operations = static_cast<double>(options_.iterations) * options_.aggregate;
+  time /= operations;
+  Placement result{.time_us = 1e6 * time,
+                   .bandwidth = bandwidth(operation.size_bytes(), time,
+                                          entry_.bus_factor(strategy_->num_replicas_in_sync()))};
+  if (options_.floor)
+    result.floor = Floor{.time_us = 1e6 * floor_time / operations,
+                         .ratio = time > 0 ? floor_time / operations / time : 0};
+  if (options_.check > 0) {
+    result.wrong = 0;
+    for (int pass = 0; pass < options_.check && *result.wrong == 0; ++pass) {
+      const auto seed = static_cast<std::uint64_t>(pass);
+      operation.prepare(seed);
+      operation.run(1);
+      *result.wrong += operation.count_wrong(seed, operation.results());
+    }
+    operation.prepare({});
+    synchronize();
+  }
+  if (options_.per_iteration) {
+    for (double& each : iteration_seconds) each *= 1e6 / options_.aggregate;
+    result.iterations = iteration_statistics(iteration_seconds, options_.per_iteration_skip);
+  }
+  return result;
+}
+
+// One thread makes all calls, so that a barrier has nobody to wait for.
+double StrategyRunner::time_calls(StrategyOperation& operation, int iterations,
+                                  std::vector<double>& iteration_seconds) {
+  const auto start = Clock::now();
+  for (int i = 0; i < iterations; ++i) {
+    const auto iteration_start = Clock::now();
+    operation.run(options_.aggregate);
+    if (options_.blocking != Blocking::none) synchronize();
+    if (options_.per_iteration) iteration_seconds.push_back(seconds_since(iteration_start));
+  }
+  const double launched = seconds_since(start);
+  synchronize();
+  return options_.report_cpu_time ? launched : seconds_since(start);
+}
+
+double StrategyRunner::time_floor(StrategyOperation& operation, int iterations) {
+  const auto start = Clock::now();
+  for (int i = 0; i < iterations; ++i) operation.run_floor(options_.aggregate);
+  synchronize();
+  return seconds_since(start);
+}
+
+void StrategyRunner::synchronize() const {
+  for (const Device& device : strategy_->extended().worker_devices()) current_stream(device).synchronize();
+}
+
+}  // namespace lockstep::bench

@@ -1,0 +1,291 @@
+#include "measure/worker.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+#include "report/names.hpp"
+
+namespace lockstep::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+}  // namespace
+
+Team::Team(const Options& all_options, const Collective& measured)
+    : options(all_options),
+      collective(measured),
+      groups(make_groups(options)),
+      replicas(make_replicas(options, groups)),
+      measurements(static_cast<std::size_t>(options.threads)),
+      barrier(options.threads) {}
+
+void Team::meet() {
+  if (!barrier.arrive_and_wait(1)) throw Stopped();
+}
+
+Worker::Worker(Team& team, int thread)
+    : team_(team),
+      options_(team.options),
+      thread_(thread),
+      replicas_(std::span(team.replicas)
+                    .subspan(static_cast<std::size_t>(thread * options_.ranks_per_thread),
+                             static_cast<std::size_t>(options_.ranks_per_thread))) {}
+
+void Worker::sweep(const std::function<void(const Row&)>& on_row) {
+  const auto largest_element = static_cast<std::int64_t>(size_of(DType::f64));
+  for (Replica& replica : replicas_)
+    replica.allocate(options_.max_bytes + options_.unalign * largest_element);
+  team_.meet();
+  for (int cycle = 0; options_.cycles == 0 || cycle < options_.cycles; ++cycle) {
+    for (const DataCase& data : options_.cases) {
+      if (!team_.collective.has_root)
+        sweep_case(data, -1, on_row);
+      else if (options_.root)
+        sweep_case(data, *options_.root, on_row);
+      else
+        for (int root = 0; root < group_size(); ++root) sweep_case(data, root, on_row);
+    }
+  }
+}
+
+void Worker::sweep_case(const DataCase& data, int root, const std::function<void(const Row&)>& on_row) {
+  const auto element = static_cast<std::int64_t>(size_of(data.dtype));
+  for (Replica& replica : replicas_) replica.place(options_.unalign * element);
+  fill_with_ones(data.dtype, options_.max_bytes);
+  team_.meet();
+  warm_up(data, root);
+  for (const std::int64_t size : options_.sizes()) {
+    Layout measured = layout(data, root, size, PlacementKind::out_of_place);
+    Row row{.size_bytes = measured.slot_bytes,
+            .count = measured.counts.argument,
+            .type = std::string(bench_name(data.dtype)),
+            .op = std::string(team_.collective.reduces ? bench_name(data.op) : "none"),
+            .root = root,
+            .iterations = options_.iterations};
+    row.out_of_place = measure(measured);
+    if (team_.collective.has_in_place) measured.placement = PlacementKind::in_place;
+    row.in_place = measure(measured);
+    if (thread_ != 0) continue;
+    if (options_.report_timestamps) row.timestamp = timestamp_now();
+    on_row(row);
+  }
+}
+
+void Worker::warm_up(const DataCase& data, int root) {
+  for (std::int64_t size = std::max<std::int64_t>(options_.min_bytes, 1); size <= options_.max_bytes;
+       size *= 2) {
+    for (const auto placement : {PlacementKind::out_of_place, PlacementKind::in_place}) {
+      if (placement == PlacementKind::in_place && !team_.collective.has_in_place) continue;
+      const Layout warmed = layout(data, root, size, placement);
+      Calls calls(team_.collective, team_.groups, replicas_, options_, warmed);
+      for (int i = 0; i < options_.warmup_iterations; ++i)
+        calls.run(i * options_.aggregate, options_.aggregate);
+      calls.synchronize();
+      if (!options_.floor) continue;
+      prepare_floor(warmed);
+      for (std::size_t loop = 0; loop < num_floor_loops(); ++loop) run_floor(loop, 0);
+      calls.synchronize();
+    }
+  }
+}
+
+Placement Worker::measure(const Layout& layout) {
+  Calls calls(team_.collective, team_.groups, replicas_, options_, layout);
+  Measurement& mine = team_.measurements[static_cast<std::size_t>(thread_)];
+  mine = {};
+  mine.iteration_seconds.reserve(static_cast<std::size_t>(options_.iterations));
+  if (options_.floor) prepare_floor(layout);
+  in_rounds(options_.iterations, options_.floor, [&](int first, int end) {
+    time_calls(calls, first, end);
+    for (std::size_t loop = 0; options_.floor && loop < num_floor_loops(); ++loop)
+      time_floor(layout, calls, loop, first, end);
+  });
+  for (int pass = 0; pass < options_.check && num_wrong() == 0; ++pass) check(layout, calls, pass);
+
+  team_.meet();
+  const Placement result = thread_ == 0 ? combine_measurements(layout) : Placement();
+  team_.meet();
+  return result;
+}
+
+void Worker::time_calls(Calls& calls, int first_iteration, int last_iteration) {
+  Measurement& mine = team_.measurements[static_cast<std::size_t>(thread_)];
+  Clock::duration untimed{};
+  team_.meet();
+  const auto start = Clock::now();
+  auto iteration_start = start;
+  for (int i = first_iteration; i < last_iteration; ++i) {
+    calls.run(static_cast<std::int64_t>(i) * options_.aggregate, options_.aggregate);
+    if (options_.blocking != Blocking::none) calls.synchronize();
+    if (options_.blocking == Blocking::wait_and_barrier) team_.meet();
+    if (options_.per_iteration) mine.iteration_seconds.push_back(seconds(Clock::now() - iteration_start));
+    if (options_.blocking == Blocking::wait_and_untimed_barrier) {
+      const auto pause = Clock::now();
+      team_.meet();
+      untimed += Clock::now() - pause;
+    }
+    if (options_.per_iteration) iteration_start = Clock::now();
+  }
+  const auto launched = Clock::now();
+  calls.synchronize();
+  const auto done = Clock::now();
+  mine.seconds += seconds((options_.report_cpu_time ? launched : done) - start - untimed);
+}
+
+void Worker::time_floor(const Layout& layout, const Calls& calls, std::size_t loop, int first_iteration,
+                        int last_iteration) {
+  team_.meet();
+  const auto start = Clock::now();
+  const std::int64_t end = static_cast<std::int64_t>(last_iteration) * options_.aggregate;
+  // Half-way through the slots: never what the collective has just brought into the cache, while there are
+  // several.
+  for (std::int64_t i = static_cast<std::int64_t>(first_iteration) * options_.aggregate; i < end; ++i)
+    run_floor(loop, i + layout.num_slots / 2);
+  calls.synchronize();
+  team_.meet();  // timed: the floor is reached when all slices are done
+  team_.measurements[static_cast<std::size_t>(thread_)].floor_seconds[loop] += seconds(Clock::now() - start);
+}
+
+void Worker::run_floor(std::size_t loop, std::int64_t operation) const {
+  if (options_.device_kind == DeviceKind::cpu)
+    floor_.pass(kFloorLoops[loop], operation, thread_, options_.threads);
+  else
+    for (const Replica& replica : replicas_) floor_.copy(replica, operation);
+}
+
+// Of all replicas: on the host the threads share every buffer.
+void Worker::prepare_floor(const Layout& layout) {
+  floor_ = CollectiveFloor(team_.collective, team_.groups, team_.replicas, layout);
+}
+
+// A GPU has one way to copy.
+std::size_t Worker::num_floor_loops() const {
+  return options_.device_kind == DeviceKind::cpu ? kFloorLoops.size() : 1;
+}
+
+void Worker::check(const Layout& layout, Calls& calls, int pass) {
+  Measurement& mine = team_.measurements[static_cast<std::size_t>(thread_)];
+  const auto pattern = [&](int group) {
+    return Pattern{layout.data.dtype, layout.data.op,
+                   team_.groups[static_cast<std::size_t>(group)].communicator.num_ranks(),
+                   static_cast<std::uint64_t>(pass)};
+  };
+  for (const Replica& replica : replicas_) {
+    replica.fill_with_garbage(replica.receive, layout.slot_bytes);
+    fill_input(layout, replica, pattern(replica.group));
+  }
+  team_.meet();
+  calls.run(0, 1);
+  calls.synchronize();
+  team_.meet();
+  for (std::size_t g = 0; g < team_.groups.size(); ++g)
+    mine.wrong += count_wrong_of(layout, team_.groups[g], pattern(static_cast<int>(g)));
+  team_.meet();  // all threads read what all have counted, before anyone counts again
+  fill_with_ones(layout.data.dtype, layout.slot_bytes);
+}
+
+void Worker::fill_input(const Layout& layout, const Replica& replica, const Pattern& pattern) const {
+  const auto fill = team_.collective.reduces ? fill_contribution : fill_message;
+  std::byte* const buffer = layout.send_buffer(replica);
+  if (replica.is_on_host()) {
+    fill(pattern, replica.rank_in_group, buffer, 0, layout.counts.send);
+    return;
+  }
+  std::vector<std::byte> staged(static_cast<std::size_t>(layout.counts.send * layout.element_bytes()));
+  fill(pattern, replica.rank_in_group, staged.data(), 0, layout.counts.send);
+  replica.write(buffer, staged);
+}
+
+// This thread's slice of every transfer.
+std::int64_t Worker::count_wrong_of(const Layout& layout, const Group& group, const Pattern& pattern) const {
+  std::int64_t wrong = 0;
+  for (const Transfer& transfer : team_.collective.transfers(layout.counts, pattern.num_ranks, layout.root)) {
+    const auto [begin, end] = slice_of(transfer.count, thread_, options_.threads, 1);
+    std::vector<std::vector<std::byte>> staged;
+    std::vector<const void*> results;
+    for (const int rank : group.ranks) {
+      const Replica& replica = team_.replicas[static_cast<std::size_t>(rank)];
+      if (transfer.destination != kAllRanks && transfer.destination != replica.rank_in_group) continue;
+      const std::byte* const result =
+          layout.receive_buffer(replica) + (transfer.destination_begin + begin) * layout.element_bytes();
+      results.push_back(result);
+      if (replica.is_on_host()) continue;
+      staged.emplace_back(static_cast<std::size_t>((end - begin) * layout.element_bytes()));
+      replica.read(result, staged.back());
+      results.back() = staged.back().data();
+    }
+    const std::int64_t first = transfer.source_begin + begin, last = transfer.source_begin + end;
+    wrong += transfer.source == kAllRanks
+                 ? count_wrong(pattern, results, first, last)
+                 : count_wrong_copies(pattern, transfer.source, results, first, last);
+  }
+  return wrong;
+}
+
+std::int64_t Worker::num_wrong() const {
+  std::int64_t sum = 0;
+  for (const Measurement& measurement : team_.measurements) sum += measurement.wrong;
+  return sum;
+}
+
+Placement Worker::combine_measurements(const Layout& layout) const {
+  const auto over_threads = [&](auto member) {
+    std::vector<double> values;
+    for (const Measurement& measurement : team_.measurements) values.push_back(member(measurement));
+    return combine(options_.average, values);
+  };
+  const double operations = static_cast<double>(options_.iterations) * options_.aggregate;
+  const double time = over_threads([](const Measurement& m) { return m.seconds; }) / operations;
+  Placement result{
+      .time_us = 1e6 * time,
+      .bandwidth = bandwidth(layout.slot_bytes, time, team_.collective.bus_factor(group_size()))};
+  if (options_.check > 0) result.wrong = num_wrong();
+  if (options_.floor) {
+    std::array<double, kFloorLoops.size()> floors{};
+    // The slowest thread's, whatever -a: one that got no core at first has measured less than the loop took.
+    for (const Measurement& measurement : team_.measurements)
+      for (std::size_t loop = 0; loop < floors.size(); ++loop)
+        floors[loop] = std::max(floors[loop], measurement.floor_seconds[loop] / operations);
+    const double floor = std::ranges::min(std::span(floors).first(num_floor_loops()));
+    result.floor = Floor{.time_us = 1e6 * floor, .ratio = time > 0 ? floor / time : 0};
+  }
+  if (options_.per_iteration) {
+    std::vector<double> times;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(options_.iterations); ++i) {
+      double slowest = 0;
+      for (const Measurement& measurement : team_.measurements)
+        slowest = std::max(slowest, measurement.iteration_seconds[i]);
+      times.push_back(1e6 * slowest / options_.aggregate);
+    }
+    result.iterations = iteration_statistics(times, options_.per_iteration_skip);
+  }
+  return result;
+}
+
+Layout Worker::layout(const DataCase& data, int root, std::int64_t size_bytes,
+                      PlacementKind placement) const {
+  const auto element = static_cast<std::int64_t>(size_of(data.dtype));
+  const Counts counts = team_.collective.counts(size_bytes / element, group_size(), element);
+  const std::int64_t slot_bytes = std::max(counts.send, counts.receive) * element;
+  return {.data = data,
+          .counts = counts,
+          .root = root,
+          .placement = placement,
+          .slot_bytes = slot_bytes,
+          .num_slots = slot_bytes > 0 ? options_.max_bytes / slot_bytes : 1};
+}
+
+// One is what every operator makes of ones, but for sums, which grow; none of them makes denormal numbers,
+// which would be slow.
+void Worker::fill_with_ones(DType dtype, std::int64_t size_bytes) {
+  const std::int64_t count = size_bytes / static_cast<std::int64_t>(size_of(dtype));
+  for (const Replica& replica : replicas_) {
+    for (std::byte* buffer : {replica.send, replica.receive}) replica.fill_with_ones(buffer, count, dtype);
+    replica.stream.synchronize();
+  }
+}
+
+}  // namespace lockstep::bench

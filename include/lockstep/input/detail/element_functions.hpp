@@ -1,0 +1,207 @@
+#pragma once
+
+#include <any>
+#include <concepts>
+#include <memory>
+#include <optional>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include <lockstep/input/detail/saved_structure.hpp>
+#include <lockstep/input/detail/tensor_nest.hpp>
+
+#pragma GCC visibility push(default)
+
+/// The user's functions as functions of lists of tensors.
+namespace lockstep {
+
+template <class E>
+class TypedDataset;
+
+namespace detail {
+
+template <class F, class E>
+inline constexpr bool kTakesMembers = false;
+template <class F, class... T>
+inline constexpr bool kTakesMembers<F, std::tuple<T...>> = std::invocable<const F&, T...>;
+template <class F, class A, class B>
+inline constexpr bool kTakesMembers<F, std::pair<A, B>> = std::invocable<const F&, A, B>;
+
+template <class F, class E>
+concept ElementCallable = kTakesMembers<F, E> || std::invocable<const F&, E>;
+
+template <class F, class E>
+consteval void check_element_callable() {
+  static_assert(ElementCallable<F, E>,
+                "the function must be callable, as const, with one element: of a tuple or pair also with its "
+                "members; a vector, as a csv record is one, is one argument: [](const "
+                "std::vector<Tensor>& record)");
+}
+
+/// fn(members...) of a tuple or pair where that is well-formed, else fn(element).
+template <class F, class E>
+requires ElementCallable<F, E>
+decltype(auto) call_with_element(const F& fn, E&& element) {
+  if constexpr (kTakesMembers<F, E>)
+    return std::apply(fn, std::move(element));
+  else
+    return fn(std::move(element));
+}
+template <class F, class E>
+using element_result_t =
+    std::remove_cvref_t<decltype(call_with_element(std::declval<const F&>(), std::declval<E>()))>;
+
+template <class T>
+struct dataset_element {};
+template <class E>
+struct dataset_element<TypedDataset<E>> {
+  using type = E;
+};
+
+/// What a generator's callable gives.
+template <class F>
+using generated_t = typename std::remove_cvref_t<std::invoke_result_t<F&>>::value_type;
+
+template <class F>
+concept ElementGenerator = std::invocable<F&> &&
+    OptionalNest<std::remove_cvref_t<std::invoke_result_t<F&>>> && TensorNest<generated_t<F>>;
+
+/// The elements that a generator's callable gives.
+template <ElementGenerator F>
+class GeneratorIterator final : public Iterator<FlatElement> {
+ public:
+  GeneratorIterator(F generate, InferredType<generated_t<F>> made)
+      : generate_(std::move(generate)), made_(std::move(made)) {}
+
+  std::optional<FlatElement> next() override {
+    const auto element = generate_();
+    return element ? std::optional(made_.flatten(*element)) : std::nullopt;
+  }
+
+ private:
+  F generate_;
+  InferredType<generated_t<F>> made_;
+};
+
+/// A dataset's elements, whose structure is learned on the way.
+template <TensorNest E>
+class InferringIterator final : public Iterator<FlatElement> {
+ public:
+  InferringIterator(PipelineHandle pipeline, const IterationKey& key, InferredType<E> made)
+      : pipeline_(std::move(pipeline)), input_(pipeline_->open(key)), made_(std::move(made)) {}
+
+  std::optional<FlatElement> next() override {
+    std::optional<FlatElement> leaves = input_->next();
+    if (!leaves) return std::nullopt;
+    return made_.flatten(unflatten_element<E>(pipeline_->type, std::move(*leaves)));
+  }
+
+ private:
+  PipelineHandle pipeline_;
+  std::unique_ptr<Iterator<FlatElement>> input_;
+  InferredType<E> made_;
+};
+
+/// A pass over a pipeline of a dataset that is one part of another.
+template <TensorNest E>
+std::unique_ptr<Iterator<FlatElement>> open_part(const PipelineHandle& pipeline, const IterationKey& key,
+                                                 const InferredType<E>& made) {
+  if constexpr (kIsFixed<E>)
+    return pipeline->open(key);
+  else
+    return std::make_unique<InferringIterator<E>>(pipeline, key, made);
+}
+
+template <class E, class F>
+PipelineHandle map_pipeline(const PipelineHandle& input, const F& fn, const ParallelOptions& options) {
+  using R = element_result_t<F, E>;
+  static_assert(
+      TensorNest<R>,
+      "map: the function must return a Tensor or a nest of Tensors; make Tensor::scalar(...) of numbers");
+  const InferredType<R> made("Dataset::map");
+  return mapped(
+      input,
+      [fn, made, type = input->type](FlatElement&& leaves) {
+        return made.flatten(call_with_element(fn, unflatten_element<E>(type, std::move(leaves))));
+      },
+      made.type(), options);
+}
+
+template <class E, class F>
+PipelineHandle filter_pipeline(const PipelineHandle& input, const F& predicate) {
+  static_assert(std::is_same_v<element_result_t<F, E>, bool>, "filter: the function must return bool");
+  return filtered(input, [predicate, type = input->type](const FlatElement& leaves) {
+    return call_with_element(predicate, unflatten_element<E>(type, FlatElement(leaves)));
+  });
+}
+
+template <class E, class F>
+PipelineHandle interleave_pipeline(const PipelineHandle& input, const F& fn, std::int64_t cycle_length,
+                                   std::int64_t block_length, const ParallelOptions& options) {
+  using Made = element_result_t<F, E>;
+  static_assert(
+      requires { typename dataset_element<Made>::type; },
+      "interleave: the function must return a TypedDataset; of a Dataset, return dataset.as<E>()");
+  using R = typename dataset_element<Made>::type;
+  const InferredType<R> made("Dataset::interleave");
+  return interleaved(
+      input,
+      [fn, type = input->type](FlatElement&& leaves) {
+        return call_with_element(fn, unflatten_element<E>(type, std::move(leaves))).pipeline();
+      },
+      [made](const PipelineHandle& part, const IterationKey& key) { return open_part<R>(part, key, made); },
+      made.type(), cycle_length, block_length, options);
+}
+
+template <TensorNest E>
+PipelineHandle file_cache_pipeline(const PipelineHandle& input, const std::filesystem::path& path) {
+  const InferredType<E> made("Dataset::cache");
+  const ElementType type = input->type.structure().has_value() ? input->type : made.type();
+  StructureStore store{
+      [type] { return save_structure(std::any_cast<const E&>(type.structure())); },
+      [type, made](const std::vector<std::string>& saved,
+                   std::uint64_t max_leaves) -> std::optional<std::size_t> {
+        const std::optional<E> structure = load_structure<E>(saved, max_leaves);
+        if (!structure) return std::nullopt;
+        const std::size_t num_leaves = flatten(*structure).size();
+        if (const std::any known = type.structure(); !known.has_value())
+          made.flatten(*structure);
+        else if (describe_structure(std::any_cast<const E&>(known)) != describe_structure(*structure))
+          return std::nullopt;
+        return num_leaves;
+      }};
+  return cached_in_file(
+      input, path,
+      [made](const PipelineHandle& part, const IterationKey& key) { return open_part<E>(part, key, made); },
+      type, std::move(store));
+}
+
+template <class Make>
+PipelineHandle generate_pipeline(const Make& make) {
+  using F = std::remove_cvref_t<std::invoke_result_t<const Make&>>;
+  const InferredType<generated_t<F>> made("Dataset::from_generator");
+  return generator_pipeline([make, made] { return std::make_unique<GeneratorIterator<F>>(make(), made); },
+                            made.type());
+}
+
+template <class Reader>
+using file_generator_t =
+    std::remove_cvref_t<std::invoke_result_t<const Reader&, const std::filesystem::path&>>;
+
+template <class Reader>
+PipelineHandle read_pipeline(std::vector<std::filesystem::path> paths, const Reader& reader) {
+  using F = file_generator_t<Reader>;
+  const InferredType<generated_t<F>> made("Dataset::from_files");
+  return files_pipeline(
+      std::move(paths),
+      [reader, made](const std::filesystem::path& path) {
+        return std::make_unique<GeneratorIterator<F>>(reader(path), made);
+      },
+      made.type());
+}
+
+}  // namespace detail
+}  // namespace lockstep
+
+#pragma GCC visibility pop

@@ -1,0 +1,176 @@
+#pragma once
+
+#include <any>
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <typeinfo>
+#include <utility>
+#include <vector>
+
+#include <lockstep/detail/mutex.hpp>
+#include <lockstep/detail/nest_types.hpp>
+#include <lockstep/error.hpp>
+#include <lockstep/input/detail/pipeline.hpp>
+
+#pragma GCC visibility push(default)
+
+/// Elements of a static type, as lists of tensors and back.
+namespace lockstep::detail {
+
+/// Whether every leaf of a nest type is a Tensor.
+template <class T>
+consteval bool is_tensor_nest() {
+  if constexpr (std::is_same_v<T, Tensor>)
+    return true;
+  else if constexpr (TupleNest<T>)
+    return []<std::size_t... I>(std::index_sequence<I...>) {
+      return (is_tensor_nest<std::tuple_element_t<I, T>>() && ...);
+    }
+  (std::make_index_sequence<std::tuple_size_v<T>>());
+  else if constexpr (ArrayNest<T> || VectorNest<T> ||
+                     OptionalNest<T>) return is_tensor_nest<typename T::value_type>();
+  else if constexpr (MapNest<T>) return is_tensor_nest<typename T::mapped_type>();
+  else if constexpr (RecordNest<T>) return []<class... Members>(std::type_identity<std::tuple<Members...>>) {
+    return (is_tensor_nest<std::remove_cvref_t<Members>>() && ...);
+  }(std::type_identity<decltype(lockstep_nest_members(std::declval<T&>()))>());
+  else return false;
+}
+
+/// A nest whose leaves are Tensors.
+template <class T>
+concept TensorNest = is_tensor_nest<T>();
+
+/// The tensors of a nest, in order.
+template <TensorNest T>
+std::vector<Tensor> flatten(const T& nest) {
+  std::vector<Tensor> leaves;
+  for_each_leaf(nest, [&](const Tensor& leaf) { leaves.push_back(leaf); });
+  return leaves;
+}
+
+/// The nest with other tensors; empty ones where there are fewer than it has.
+template <TensorNest T>
+T unflatten(const T& structure, std::vector<Tensor>&& leaves) {
+  std::size_t next = 0;
+  return map_leaves(
+      structure, [&](const Tensor&) { return next < leaves.size() ? std::move(leaves[next++]) : Tensor(); });
+}
+
+/// The nest without its data.
+template <TensorNest T>
+T structure_of(const T& nest) {
+  return map_leaves(nest, [](const Tensor&) { return Tensor(); });
+}
+
+/// Elements like this one.
+template <TensorNest E>
+ElementType known_type(const E& element) {
+  const E structure = structure_of(element);
+  return {&typeid(E), flatten(structure).size(), [structure] { return std::any(structure); },
+          [structure] { return describe_structure(structure); }};
+}
+
+/// Whether all elements of a type have the same leaves.
+template <class E>
+inline constexpr bool kIsFixed = has_fixed_structure<E>() && std::default_initializable<E>;
+
+/// The structure of elements whose lengths or keys only the first one tells. Thread-safe.
+template <class E>
+class LearnedStructure {
+ public:
+  /// @throws InvalidArgument  not the structure of the elements before.
+  void learn(const E& element, std::string_view what) {
+    const std::scoped_lock lock(mutex_);
+    std::string text = describe_structure(element);
+    if (!structure_) {
+      structure_ = structure_of(element);
+      text_ = std::move(text);
+      return;
+    }
+    LOCKSTEP_EXPECTS(text == text_, InvalidArgument, what, ": an element has the structure ", text,
+                     ", the first one had ", text_, ". Make all elements with the same keys and lengths.");
+  }
+  std::any get() const {
+    const std::scoped_lock lock(mutex_);
+    return structure_ ? std::any(*structure_) : std::any();
+  }
+  std::string text() const {
+    const std::scoped_lock lock(mutex_);
+    return text_;
+  }
+
+ private:
+  mutable Mutex mutex_{"the structure of a dataset's elements"};  // guards all below
+  std::optional<E> structure_;
+  std::string text_;
+};
+
+/// What is known of elements that a function makes. Copies share what is learned.
+template <TensorNest E>
+class InferredType {
+ public:
+  explicit InferredType(std::string_view what) : what_(what) {
+    if constexpr (!kIsFixed<E>) learned_ = std::make_shared<LearnedStructure<E>>();
+  }
+
+  /// The tensors of one.
+  FlatElement flatten(const E& element) const {
+    if constexpr (!kIsFixed<E>) learned_->learn(element, what_);
+    return detail::flatten(element);
+  }
+  ElementType type() const {
+    if constexpr (kIsFixed<E>)
+      return known_type(E{});
+    else
+      return {&typeid(E), 0, [learned = learned_] { return learned->get(); },
+              [learned = learned_] { return learned->text(); }};
+  }
+
+ private:
+  std::string_view what_;                         // a literal
+  std::shared_ptr<LearnedStructure<E>> learned_;  // owners: the functions and the types; null: fixed
+};
+
+/// An element of a pipeline.
+template <TensorNest E>
+E unflatten_element(const ElementType& type, FlatElement&& leaves) {
+  if constexpr (kIsFixed<E>)
+    return unflatten(E{}, std::move(leaves));
+  else
+    return unflatten(std::any_cast<const E&>(type.structure()), std::move(leaves));
+}
+
+/// Elements that are tuples of other pipelines' elements.
+template <class... E>
+ElementType tuple_type(const std::array<ElementType, sizeof...(E)>& types) {
+  return std::apply(
+      [](const auto&... part) {
+        const bool is_known = (... && (part.num_leaves > 0));
+        const SharedFunction<std::any()> structure = [part...] {
+          const auto join = [](const auto&... any) {
+            return (... && any.has_value()) ? std::any(std::tuple<E...>(std::any_cast<const E&>(any)...))
+                                            : std::any();
+          };
+          return join(part.structure()...);
+        };
+        return ElementType{
+            &typeid(std::tuple<E...>), is_known ? (... + part.num_leaves) : 0, structure, [structure] {
+              const std::any known = structure();
+              return known.has_value() ? describe_structure(std::any_cast<const std::tuple<E...>&>(known))
+                                       : std::string();
+            }};
+      },
+      types);
+}
+
+}  // namespace lockstep::detail
+
+#pragma GCC visibility pop

@@ -1,0 +1,10 @@
+#pragma once
+
+#include <lockstep/tensor.hpp>
+
+namespace lockstep::detail {
+
+/// t / divisor as a mean: in float or double, rounded once to reduced_dtype(mean).
+Tensor divided(const Tensor& t, double divisor);
+
+}  // namespace lockstep::detail

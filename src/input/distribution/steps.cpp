@@ -1,0 +1,139 @@
+#include "input/distribution/steps.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <stop_token>
+
+#include <lockstep/error.hpp>
+#include <lockstep/stream.hpp>
+
+namespace lockstep::detail {
+
+void DealIterator::open() {
+  for (const Device& device : plan_->devices) fetchers_.push_back(make_fetcher(device, plan_->num_ahead));
+  parts_ = open_();
+  open_ = nullptr;
+}
+
+std::vector<std::optional<Part>> DealIterator::take_parts() {
+  std::exception_ptr error;
+  while (taken_.size() < fetchers_.size()) {
+    try {
+      taken_.push_back(parts_[taken_.size() % parts_.size()]->next());
+    } catch (const Stopped&) {
+      throw;
+    } catch (...) {
+      if (exchange_) taken_.clear();  // all workers leave the step out
+      if (parts_.size() == 1) throw;  // else the next step goes on with what was taken
+      if (!error) error = std::current_exception();
+      taken_.emplace_back();  // the other replicas' passes go on too, to stay in step
+    }
+  }
+  std::vector<std::optional<Part>> parts = std::exchange(taken_, {});
+  if (error) std::rethrow_exception(error);
+  return parts;
+}
+
+WorkerStep DealIterator::take(Elements& elements) {
+  const std::vector<std::optional<Part>> parts = take_parts();
+  WorkerStep own{.is_whole = true};
+  elements.resize(parts.size());
+  std::size_t first = 0;
+  for (std::size_t replica = 0; replica < parts.size(); ++replica) {
+    const std::optional<Part>& part = parts[replica];
+    own.is_whole = own.is_whole && part;
+    if (!part) continue;
+    if (!own.has_data) {
+      own.leaves = leaves_of(*part->front().batch);
+      first = replica;
+    } else {
+      check_same_leaves("replica", first, own.leaves, replica, leaves_of(*part->front().batch));
+    }
+    own.has_data = true;
+    elements[replica] = fetchers_[replica]->fetch(*part);
+  }
+  own.knows_structure = own.has_data || !plan_->knows_structure || plan_->knows_structure();
+  return own;
+}
+
+std::vector<WorkerStep> DealIterator::share(const WorkerStep& own) {
+  if (!exchange_) return {own};
+  // A pass that is dropped waits for nobody.
+  const std::stop_callback leave(current_stop_token(), [this] { exchange_->leave(); });
+  return from_messages(exchange_->all_gather(to_message(own)));
+}
+
+void DealIterator::end() noexcept {
+  ended_ = true;
+  if (exchange_) exchange_->leave();
+}
+
+std::optional<FetchedStep> DealIterator::next() {
+  if (ended_) return std::nullopt;
+  Elements elements;
+  WorkerStep own;
+  std::exception_ptr error;
+  try {
+    if (open_) open();
+    own = take(elements);
+  } catch (const Stopped&) {
+    throw;
+  } catch (const std::exception& exception) {
+    error = std::current_exception();
+    own.error = exception.what();
+  } catch (...) {
+    error = std::current_exception();
+    own.error = "an exception that is not a std::exception.";
+  }
+  std::vector<WorkerStep> workers;
+  try {
+    workers = share(own);
+  } catch (...) {
+    end();
+    if (!error) error = std::current_exception();
+  }
+  if (open_) end();
+  if (error) std::rethrow_exception(error);
+  const std::optional<std::vector<LeafType>> leaves = conclude(workers, plan_->fills_with_empty);
+  if (!leaves) {
+    end();
+    return std::nullopt;
+  }
+
+  const Part empty = own.is_whole ? Part() : empty_part(*leaves);
+  FetchedStep step;
+  for (std::size_t replica = 0; replica < elements.size(); ++replica)
+    step.push_back(elements[replica] ? std::move(*elements[replica]) : fetchers_[replica]->fetch(empty));
+  return step;
+}
+
+ReceiveIterator::ReceiveIterator(std::function<PartIterators()> open, std::shared_ptr<const StepPlan> plan)
+    : plan_(std::move(plan)), steps_(make_steps(std::move(open)), "DistributedIterator::next") {}
+
+std::unique_ptr<Iterator<FetchedStep>> ReceiveIterator::make_steps(std::function<PartIterators()> open) {
+  auto deal = [open = std::move(open), of = plan_,
+               exchange = plan_->open_exchange ? plan_->open_exchange() : nullptr] {
+    return std::make_unique<DealIterator>(open, of, exchange);
+  };
+  if (plan_->num_ahead == 0) return deal();
+  // With one more the thread need not wait for the next call before it goes on.
+  auto ahead =
+      std::make_unique<PrefetchIterator<FetchedStep>>(std::move(deal), std::int64_t{plan_->num_ahead} + 1);
+  ahead_ = ahead.get();
+  return ahead;
+}
+
+std::optional<Step> ReceiveIterator::next() {
+  if (plan_->check_caller) plan_->check_caller("DistributedIterator::next");
+  const std::int64_t waits_before = ahead_ ? ahead_->num_waits() : 0;
+  std::optional<FetchedStep> fetched = steps_.next();
+  if (!fetched) return std::nullopt;
+  const bool was_ready = ahead_ && ahead_->num_waits() == waits_before;
+  const auto is_idle = [](const Device& device) { return current_stream(device).is_complete(); };
+  if (!was_ready && std::any_of(plan_->devices.begin(), plan_->devices.end(), is_idle)) ++num_waits_;
+  Step step;
+  for (FetchedElement& element : *fetched) step.push_back(receive(std::move(element)));
+  return step;
+}
+
+}  // namespace lockstep::detail

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <lockstep/device.hpp>
+#include <lockstep/input/distributed_dataset.hpp>
+#include <lockstep/input/step_exchange.hpp>
+
+#include "input/distribution/fetching.hpp"
+#include "input/distribution/worker_step.hpp"
+#include "input/iterators/outer_iterator.hpp"
+#include "input/iterators/prefetch_iterator.hpp"
+
+namespace lockstep::detail {
+
+/// How one element for each replica becomes a step.
+struct StepPlan {
+  std::vector<Device> devices;   ///< Where the replicas' elements go.
+  int num_ahead = 0;             ///< How many steps a thread keeps ready; 0: none, and no thread.
+  bool fills_with_empty = true;  ///< A replica without an element gets one without rows; false: the step is
+                                 ///< dropped, and the pass ends.
+  /// Starts a pass of this worker's with the others; empty: there are none.
+  std::function<std::shared_ptr<StepExchange>()> open_exchange{};
+  void (*check_caller)(std::string_view what) = nullptr;  ///< InputTarget's.
+  /// Whether elements without rows can be made into the dataset's type; empty: they can.
+  std::function<bool()> knows_structure{};
+};
+
+/// A step on its way to the replicas.
+using FetchedStep = std::vector<FetchedElement>;
+
+/// Passes that replicas take from in turn: one, or one for each replica.
+using PartIterators = std::vector<std::unique_ptr<Iterator<Part>>>;
+
+/// Deals parts to replicas, and agrees with the other workers on each step.
+///
+/// Where one worker cannot read its part of a step, the step fails on all of them: there with the exception,
+/// on the others with a CollectiveError. All go on with the step after it.
+class DealIterator final : public Iterator<FetchedStep> {
+ public:
+  /// @param open  called by the first `next`. @param exchange  null: there are no other workers.
+  DealIterator(std::function<PartIterators()> open, std::shared_ptr<const StepPlan> plan,
+               std::shared_ptr<StepExchange> exchange = nullptr)
+      : open_(std::move(open)), plan_(std::move(plan)), exchange_(std::move(exchange)) {}
+  ~DealIterator() override { end(); }
+  std::optional<FetchedStep> next() override;
+
+ private:
+  /// Elements of the replicas that have one.
+  using Elements = std::vector<std::optional<FetchedElement>>;
+
+  void open();
+  std::vector<std::optional<Part>> take_parts();
+  WorkerStep take(Elements& elements);
+  std::vector<WorkerStep> share(const WorkerStep& own);
+  void end() noexcept;
+
+  std::function<PartIterators()> open_;  // empty once it has been called
+  PartIterators parts_;
+  std::vector<std::optional<Part>> taken_;  // of the step that is being made
+  std::shared_ptr<const StepPlan> plan_;    // owners: the distributed dataset and its passes
+  std::vector<std::unique_ptr<Fetcher>> fetchers_;
+  std::shared_ptr<StepExchange> exchange_;  // owners: this, and what makes this
+  bool ended_ = false;
+};
+
+/// Hands steps to the calling thread.
+class ReceiveIterator final : public StepIterator {
+ public:
+  /// Starts the pass with the other workers, but reads nothing yet.
+  ReceiveIterator(std::function<PartIterators()> open, std::shared_ptr<const StepPlan> plan);
+  /// @throws ContextError  in a replica function; in a fork of the process that made this.
+  std::optional<Step> next() override;
+  std::int64_t num_waits() const noexcept override { return num_waits_; }
+
+ private:
+  std::unique_ptr<Iterator<FetchedStep>> make_steps(std::function<PartIterators()> open);
+
+  std::shared_ptr<const StepPlan> plan_;            // owners: as DealIterator's
+  PrefetchIterator<FetchedStep>* ahead_ = nullptr;  // in steps_, if that has a thread
+  OuterIterator<FetchedStep> steps_;
+  std::int64_t num_waits_ = 0;
+};
+
+}  // namespace lockstep::detail

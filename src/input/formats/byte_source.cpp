@@ -1,0 +1,103 @@
+#include "input/formats/byte_source.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+namespace lockstep::detail {
+namespace {
+
+constexpr std::size_t kBufferBytes = 1 << 16;
+
+}  // namespace
+
+InputFile::InputFile(const std::filesystem::path& path, std::string_view what) {
+  // Not waiting for a pipe's writer.
+  file_ = FileDescriptor(
+      retry_interrupted([&] { return ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); }));
+  LOCKSTEP_EXPECTS(file_.is_open(), NotFound, what, ": ", path,
+                   " cannot be opened: ", std::generic_category().message(errno), ". Check the path.");
+  struct stat status {};
+  if (::fstat(file_.get(), &status) != 0 || !S_ISREG(status.st_mode))
+    throw FileFault{0, "it is not a regular file"};
+  size_bytes_ = static_cast<std::uint64_t>(status.st_size);
+  char byte = 0;
+  if (size_bytes_ > 0) return;
+  const auto num_read = retry_interrupted([&] { return ::pread(file_.get(), &byte, 1, 0); });
+  if (num_read < 0) throw FileFault{0, "it cannot be read: " + std::generic_category().message(errno)};
+  if (num_read > 0)
+    throw FileFault{0, "it has a size of 0, but bytes, as files of the kernel's do. Copy it to a disk"};
+}
+
+void InputFile::read_at(std::uint64_t position, void* data, std::size_t size_bytes) const {
+  auto* next = static_cast<std::byte*>(data);
+  while (size_bytes > 0) {
+    const auto num_read = retry_interrupted(
+        [&] { return ::pread(file_.get(), next, size_bytes, static_cast<off_t>(position)); });
+    if (num_read < 0)
+      throw FileFault{position, "it cannot be read: " + std::generic_category().message(errno)};
+    if (num_read == 0) throw FileFault{position, "the file was cut short while it was read"};
+    next += num_read;
+    position += static_cast<std::uint64_t>(num_read);
+    size_bytes -= static_cast<std::size_t>(num_read);
+  }
+}
+
+void ByteSource::read(void* data, std::uint64_t size_bytes, std::string_view what) {
+  const std::uint64_t begin = position_;
+  const std::size_t num_read = read_some(data, size_bytes);
+  if (num_read < size_bytes)
+    fail(begin, concat(what, " has ", size_bytes, " bytes, but the file ends after ", num_read));
+}
+
+void ByteSource::check_left(std::uint64_t size_bytes, std::string_view what) const {
+  if (size_bytes > max_left())
+    fail(position_, concat(what, " has ", size_bytes, " bytes, but the file ends after ", max_left()));
+}
+
+void ByteSource::expect_end(std::string_view what) {
+  const std::uint64_t begin = position_;
+  std::byte byte;
+  if (read_some(&byte, 1) > 0) fail(begin, concat("there is more after ", what));
+}
+
+std::size_t FileSource::do_read(std::byte* data, std::size_t size_bytes) {
+  const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(size_bytes, max_left()));
+  std::uint64_t from = position();
+  std::size_t done = 0;
+  while (done < wanted) {
+    if (next_ == buffer_.size() && wanted - done >= kBufferBytes) {
+      file_->read_at(from, data + done, wanted - done);
+      return wanted;
+    }
+    if (next_ == buffer_.size()) {
+      buffer_.resize(static_cast<std::size_t>(std::min<std::uint64_t>(kBufferBytes, end_ - from)));
+      next_ = buffer_.size();  // nothing in it, should this throw
+      file_->read_at(from, buffer_.data(), buffer_.size());
+      next_ = 0;
+    }
+    const std::size_t size = std::min(wanted - done, buffer_.size() - next_);
+    std::memcpy(data + done, buffer_.data() + next_, size);
+    next_ += size;
+    done += size;
+    from += size;
+  }
+  return wanted;
+}
+
+void append_within(std::string& text, std::string_view more, std::uint64_t max_bytes) {
+  const std::size_t size = text.size() + more.size();
+  if (size > text.capacity()) {
+    std::string larger;  // reserve on a string that has some would take twice that
+    larger.reserve(std::max(size, static_cast<std::size_t>(std::min<std::uint64_t>(2 * size, max_bytes))));
+    larger = text;
+    text = std::move(larger);
+  }
+  text += more;
+}
+
+}  // namespace lockstep::detail

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include <zlib.h>
+
+#include "input/formats/byte_source.hpp"
+
+namespace lockstep::detail {
+
+enum class Compression : std::uint8_t { deflate, gzip };
+
+/// The most bytes that one byte of deflate gives (zlib's technical details, "Maximum Compression Factor").
+inline constexpr std::uint64_t kMaxInflation = 1032;
+
+/// Inflated data: RFC 1951, or RFC 1952 with any number of members, whose checksums are checked. Ends where
+/// the compressed data does; anything after that is a fault, but for zeros after gzip's members.
+class InflateSource final : public ByteSource {
+ public:
+  InflateSource(std::unique_ptr<ByteSource> compressed, Compression compression);
+  ~InflateSource() override;
+  InflateSource(const InflateSource&) = delete;
+  InflateSource& operator=(const InflateSource&) = delete;
+
+  std::uint64_t max_left() const noexcept override;
+  std::string part() const override { return " of the inflated data"; }
+
+ private:
+  std::size_t do_read(std::byte* data, std::size_t size_bytes) override;
+  /// @return false at the end of the file.
+  bool fill();
+  void end_member();
+  [[noreturn]] void fail_compressed(std::string reason) const;
+
+  std::unique_ptr<ByteSource> compressed_;
+  Compression compression_;
+  bool ended_ = false;
+  z_stream stream_{};
+  std::array<unsigned char, 1 << 14> buffer_;
+};
+
+}  // namespace lockstep::detail

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "input/formats/byte_source.hpp"
+
+namespace lockstep::detail {
+
+/// The records of comma-separated values, RFC 4180.
+class CsvParser {
+ public:
+  /// @param wanted  the numbers of the fields to keep, ascending; others are passed over.
+  /// @param num_fields  of each record; 0: as many as the first one has.
+  CsvParser(std::unique_ptr<ByteSource> source, char delimiter, bool quotes, std::vector<std::size_t> wanted,
+            std::size_t num_fields);
+
+  /// Reads a record. @return false at the end. @throws FileFault
+  bool next();
+
+  /// The text of field wanted[i] of the record, until the next one is read.
+  const std::string& field(std::size_t i) const { return fields_[i].text; }
+  /// Throws that the field is wrong. @throws FileFault
+  [[noreturn]] void fail(std::size_t i, const std::string& reason) const;
+
+ private:
+  struct Field {
+    std::string text;
+    std::uint64_t position = 0;
+    std::uint64_t line = 0;
+  };
+
+  static constexpr int kEnd = -1;
+
+  int peek(std::size_t ahead = 0);
+  int take();
+  /// The length of the line's end that comes next; 0: none does.
+  std::size_t peek_line_end();
+  /// Takes bytes that are in the buffer. @param text  null: they are passed over.
+  void take_bytes(std::size_t size, std::string* text);
+  /// What is in the buffer and not taken yet.
+  std::string_view rest() const { return std::string_view(buffer_).substr(next_); }
+  std::uint64_t position() const { return source_->position() - (buffer_.size() - next_); }
+  /// @param text  null: passes over it.
+  void read_field(std::size_t index, std::string* text);
+  void read_quoted(std::size_t index, std::string* text);
+  [[noreturn]] void fail_at(std::uint64_t position, std::uint64_t line, std::size_t index,
+                            const std::string& reason) const;
+
+  std::unique_ptr<ByteSource> source_;
+  char delimiter_;
+  bool quotes_;
+  std::vector<std::size_t> wanted_;
+  std::size_t num_fields_;
+  std::vector<Field> fields_;
+  std::string buffer_;
+  std::size_t next_ = 0;    // in buffer_
+  std::uint64_t line_ = 1;  // of the next byte
+};
+
+}  // namespace lockstep::detail

@@ -1,0 +1,53 @@
+#include <memory>
+
+#include <lockstep/error.hpp>
+#include <lockstep/input/readers.hpp>
+
+#include "input/formats/byte_source.hpp"
+#include "input/rows/host_rows.hpp"
+
+namespace lockstep::readers {
+namespace {
+
+constexpr std::string_view kWhat = "readers::records";
+constexpr std::string_view kRemedy = "Pass a file of whole records, or their right length.";
+
+/// The bytes between header and footer, which are whole records.
+detail::FileSource open_source(const std::filesystem::path& path, const RecordOptions& options) {
+  auto file = std::make_shared<const detail::InputFile>(path, kWhat);
+  const std::uint64_t size = file->size_bytes();
+  const auto header = static_cast<std::uint64_t>(options.header_bytes);
+  const auto footer = static_cast<std::uint64_t>(options.footer_bytes);
+  if (header > size || footer > size - header)
+    throw detail::FileFault{size, detail::concat("a header of ", header, " bytes and a footer of ", footer,
+                                                 " do not fit into it")};
+  const std::uint64_t excess = (size - header - footer) % static_cast<std::uint64_t>(options.record_bytes);
+  if (excess > 0)
+    throw detail::FileFault{size - footer - excess, detail::concat("the last record has ", excess,
+                                                                   " bytes of ", options.record_bytes)};
+  return detail::FileSource(std::move(file), header, size - footer);
+}
+
+}  // namespace
+
+Reader<Tensor> records(const RecordOptions& options) {
+  LOCKSTEP_EXPECTS(options.record_bytes >= 1 && options.header_bytes >= 0 && options.footer_bytes >= 0,
+                   InvalidArgument, kWhat, ": records of ", options.record_bytes, " bytes, a header of ",
+                   options.header_bytes, ", a footer of ", options.footer_bytes,
+                   ". Pass at least 1 byte for a record, and at least 0 for the others.");
+  return [options](const std::filesystem::path& path) -> Elements<Tensor> {
+    auto source = detail::with_file_faults(kWhat, path, kRemedy, [&] {
+      return std::make_shared<detail::FileSource>(open_source(path, options));
+    });
+    return [=]() -> std::optional<Tensor> {
+      return detail::with_file_faults(kWhat, path, kRemedy, [&]() -> std::optional<Tensor> {
+        if (source->max_left() == 0) return std::nullopt;
+        Tensor record = Tensor::empty(Shape(options.record_bytes), DType::u8, detail::input_device());
+        source->read(record.data(), static_cast<std::uint64_t>(options.record_bytes), "a record");
+        return record;
+      });
+    };
+  };
+}
+
+}  // namespace lockstep::readers

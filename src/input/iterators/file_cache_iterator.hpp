@@ -1,0 +1,44 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include <lockstep/input/detail/pipeline.hpp>
+
+#include "input/pipeline/cache_file.hpp"
+
+namespace lockstep::detail {
+
+/// What passes over a cache in a file share.
+struct FileCache {
+  std::filesystem::path path;
+  IteratorFactory<FlatElement> open_input;
+  std::vector<TensorSpec> spec;  // as Pipeline::spec
+  StructureStore structure;
+};
+
+/// The elements of the file, or, where there is none, the input's, of which it makes one.
+class FileCacheIterator final : public Iterator<FlatElement> {
+ public:
+  FileCacheIterator(std::shared_ptr<const FileCache> cache, const IterationKey& key)
+      : cache_(std::move(cache)), key_(key) {}
+  std::optional<FlatElement> next() override;
+
+ private:
+  void start();
+  std::optional<FlatElement> replay();
+  std::optional<FlatElement> record();
+
+  std::shared_ptr<const FileCache> cache_;  // owners: the pipeline and its passes
+  IterationKey key_;
+  bool started_ = false;
+  std::optional<CacheFileReader> reader_;  // none, nor an input: the end
+  std::size_t num_leaves_ = 0;
+  std::unique_ptr<Iterator<FlatElement>> input_;
+  std::optional<CacheFileWriter> writer_;  // none: nothing is kept of this pass
+};
+
+}  // namespace lockstep::detail

@@ -1,0 +1,79 @@
+#include "input/iterators/files_iterator.hpp"
+
+#include <utility>
+
+#include <lockstep/error.hpp>
+
+#include "input/pipeline/element_error.hpp"
+#include "input/iterators/function_iterators.hpp"
+
+namespace lockstep::detail {
+namespace {
+
+/// The pass of one of too many workers: an exception, and then the end.
+class TooFewFilesIterator final : public Iterator<FlatElement> {
+ public:
+  TooFewFilesIterator(std::size_t num_files, std::int64_t num_shards)
+      : num_files_(num_files), num_shards_(num_shards) {}
+
+  std::optional<FlatElement> next() override {
+    if (std::exchange(has_thrown_, true)) return std::nullopt;
+    raise<InvalidArgument>(
+        {__FILE__, __LINE__, __func__},
+        concat("auto_shard: ", num_files_, " files for ", num_shards_,
+               " input pipelines, so some have none. Use fewer, more files, or AutoShardPolicy::data."));
+  }
+
+ private:
+  std::size_t num_files_;
+  std::int64_t num_shards_;
+  bool has_thrown_ = false;
+};
+
+PipelineHandle pipeline_of(FilePaths paths, FileOpener open, ElementType type) {
+  std::vector<TensorSpec> spec(type.num_leaves, TensorSpec::unknown());
+  Pipeline result{IteratorFactory<FlatElement>(
+                      [=](const IterationKey&) { return std::make_unique<FilesIterator>(paths, open); }),
+                  std::move(spec), std::nullopt, type};
+  result.shard_files = [=](std::int64_t num_shards, std::int64_t index) {
+    const auto num_files = static_cast<std::int64_t>(paths->size());
+    auto shard = std::make_shared<std::vector<std::filesystem::path>>();
+    for (std::int64_t i = index; i < num_files; i += num_shards)
+      shard->push_back((*paths)[static_cast<std::size_t>(i)]);
+    PipelineHandle reads = counted_as_shard(pipeline_of(std::move(shard), open, type), num_shards, index);
+    if (index >= num_files || num_files >= num_shards) return reads;
+    Pipeline fails = *reads;
+    fails.elements = IteratorFactory<FlatElement>([=](const IterationKey&) {
+      return std::make_unique<TooFewFilesIterator>(paths->size(), num_shards);
+    });
+    return std::make_shared<const Pipeline>(std::move(fails));
+  };
+  return std::make_shared<const Pipeline>(std::move(result));
+}
+
+}  // namespace
+
+std::optional<FlatElement> FilesIterator::next() {
+  const std::int64_t index = index_++;
+  for (; file_ < paths_->size(); ++file_) {
+    check_stop();
+    try {
+      if (!input_) input_ = open_((*paths_)[file_]);
+      if (std::optional<FlatElement> element = input_->next()) return host_element(std::move(*element));
+      input_.reset();
+    } catch (const Stopped&) {
+      throw;
+    } catch (...) {
+      input_.reset();
+      raise_at_element("Dataset::from_files", index, concat((*paths_)[file_++]));
+    }
+  }
+  return std::nullopt;
+}
+
+PipelineHandle files_pipeline(std::vector<std::filesystem::path> paths, FileOpener open, ElementType type) {
+  return pipeline_of(std::make_shared<const std::vector<std::filesystem::path>>(std::move(paths)),
+                     std::move(open), std::move(type));
+}
+
+}  // namespace lockstep::detail

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <lockstep/input/detail/pipeline.hpp>
+
+namespace lockstep::detail {
+
+using FilePaths = std::shared_ptr<const std::vector<std::filesystem::path>>;  // owners: pipelines and passes
+
+/// The elements of files, one file after the other.
+class FilesIterator final : public Iterator<FlatElement> {
+ public:
+  FilesIterator(FilePaths paths, FileOpener open) : paths_(std::move(paths)), open_(std::move(open)) {}
+  /// @throws what the reader does, with path and index.
+  std::optional<FlatElement> next() override;
+
+ private:
+  FilePaths paths_;
+  FileOpener open_;
+  std::size_t file_ = 0;
+  std::unique_ptr<Iterator<FlatElement>> input_;  // of this file
+  std::int64_t index_ = 0;                        // of the next element
+};
+
+}  // namespace lockstep::detail

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include <lockstep/input/detail/pipeline.hpp>
+
+#include "input/pipeline/element_error.hpp"
+
+/// Passes that call the user's functions.
+namespace lockstep::detail {
+
+/// The tensors on the host, contiguous, and the element's alone: what made them may use theirs again.
+FlatElement host_element(FlatElement&& element);
+
+/// What a function gives for each element, on the thread that takes it.
+class MapIterator final : public Iterator<FlatElement> {
+ public:
+  MapIterator(std::unique_ptr<Iterator<FlatElement>> input, ElementFunction fn)
+      : input_(std::move(input)), fn_(std::move(fn)) {}
+  std::optional<FlatElement> next() override;
+
+ private:
+  std::unique_ptr<Iterator<FlatElement>> input_;
+  ElementFunction fn_;
+  std::int64_t index_ = 0;
+};
+
+class FilterIterator final : public Iterator<FlatElement> {
+ public:
+  FilterIterator(std::unique_ptr<Iterator<FlatElement>> input, ElementPredicate predicate)
+      : input_(std::move(input)), predicate_(std::move(predicate)) {}
+  std::optional<FlatElement> next() override;
+
+ private:
+  std::unique_ptr<Iterator<FlatElement>> input_;
+  ElementPredicate predicate_;
+  std::int64_t index_ = 0;
+};
+
+/// What a pass of the user's gives, which is not asked again after its end, nor where it cannot be started.
+class UserIterator final : public Iterator<FlatElement> {
+ public:
+  explicit UserIterator(GeneratorOpener open) : open_(std::move(open)) {}
+  std::optional<FlatElement> next() override;
+
+ private:
+  GeneratorOpener open_;
+  std::unique_ptr<Iterator<FlatElement>> input_;
+  std::int64_t index_ = 0;
+  bool has_ended_ = false;
+};
+
+}  // namespace lockstep::detail

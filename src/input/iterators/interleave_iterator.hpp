@@ -1,0 +1,76 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <lockstep/input/detail/pipeline.hpp>
+
+#include "input/iterators/prefetch_iterator.hpp"
+
+namespace lockstep::detail {
+
+/// Counts the elements that threads have made ready, for one that waits for any of them. Thread-safe.
+class ReadySignal {
+ public:
+  void give();
+  std::uint64_t count() const;
+  /// @throws Stopped
+  void wait_past(std::uint64_t count);
+
+ private:
+  mutable std::mutex mutex_;  // guards count_
+  std::condition_variable_any changed_;
+  std::uint64_t count_ = 0;
+};
+
+/// A pass for the element of this index.
+using PassFunction =
+    std::function<std::unique_ptr<Iterator<FlatElement>>(FlatElement&& element, std::int64_t index)>;
+
+/// Blocks of the passes that a function makes of elements, in turn.
+class InterleaveIterator final : public Iterator<FlatElement> {
+ public:
+  /// @param options  with n > 1 parallel calls, the first n passes in the cycle have a thread that reads them
+  /// ahead; not deterministic: one that has nothing ready is passed over.
+  InterleaveIterator(std::unique_ptr<Iterator<FlatElement>> input, PassFunction fn, std::int64_t cycle_length,
+                     std::int64_t block_length, const ParallelOptions& options)
+      : input_(std::move(input)),
+        fn_(std::move(fn)),
+        cycle_length_(cycle_length),
+        block_length_(block_length),
+        num_threads_(options.num_parallel_calls > 1 ? options.num_parallel_calls : 0),
+        takes_ready_(num_threads_ > 0 && !options.deterministic) {}
+  std::optional<FlatElement> next() override;
+
+ private:
+  struct Place {
+    std::unique_ptr<Iterator<FlatElement>> pass;
+    PrefetchIterator<FlatElement>* ahead = nullptr;  // the pass, if it has a thread
+  };
+
+  void go_to(std::int64_t place) noexcept;
+  /// A pass in the current place, unless there are no more.
+  void fill();
+  /// Fills the places that have threads, and goes to one that has an element ready.
+  void go_to_ready();
+
+  std::unique_ptr<Iterator<FlatElement>> input_;  // null at its end
+  PassFunction fn_;
+  std::int64_t index_ = 0;  // of the next element of the input
+  std::int64_t cycle_length_, block_length_;
+  std::int64_t num_threads_;
+  bool takes_ready_;
+  std::shared_ptr<ReadySignal> ready_ = std::make_shared<ReadySignal>();  // owners: this and its passes
+  std::vector<Place> cycle_;                                              // grows as places are first reached
+  std::int64_t place_ = 0;                                                // in the cycle
+  std::int64_t block_ = 0;                                                // elements taken there in a row
+  std::int64_t num_open_ = 0;
+};
+
+}  // namespace lockstep::detail

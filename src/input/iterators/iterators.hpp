@@ -1,0 +1,185 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include <lockstep/error.hpp>
+#include <lockstep/input/detail/pipeline.hpp>
+
+#include "input/pipeline/stopping.hpp"
+
+/// Passes that reorder, repeat and leave out. They are the same for elements and for numbers of rows.
+namespace lockstep::detail {
+
+/// 0, 1, … below a count.
+class CountIterator final : public Iterator<std::int64_t> {
+ public:
+  explicit CountIterator(std::int64_t count) : count_(count) {}
+
+  std::optional<std::int64_t> next() override {
+    check_stop();
+    return next_ < count_ ? std::optional(next_++) : std::nullopt;
+  }
+
+ private:
+  std::int64_t count_;
+  std::int64_t next_ = 0;
+};
+
+template <class T>
+class ShuffleIterator final : public Iterator<T> {
+ public:
+  ShuffleIterator(std::unique_ptr<Iterator<T>> input, std::int64_t buffer_size, const std::mt19937_64& random)
+      : input_(std::move(input)), buffer_size_(static_cast<std::size_t>(buffer_size)), random_(random) {}
+
+  std::optional<T> next() override {
+    while (input_ && buffer_.size() < buffer_size_) {
+      if (std::optional<T> value = input_->next())
+        buffer_.push_back(std::move(*value));
+      else
+        input_.reset();
+    }
+    if (buffer_.empty()) return std::nullopt;
+    // The remainder, not a standard distribution: the same order with every standard library.
+    std::swap(buffer_[random_() % buffer_.size()], buffer_.back());
+    T value = std::move(buffer_.back());
+    buffer_.pop_back();
+    return value;
+  }
+
+ private:
+  std::unique_ptr<Iterator<T>> input_;  // null at its end
+  std::size_t buffer_size_;
+  std::mt19937_64 random_;
+  std::vector<T> buffer_;
+};
+
+template <class T>
+class RepeatIterator final : public Iterator<T> {
+ public:
+  /// @param key, position  of the input's passes.
+  RepeatIterator(IteratorFactory<T> open, const IterationKey& key, int position, std::int64_t count)
+      : open_(std::move(open)), key_(key), position_(position), num_left_(count) {}
+
+  std::optional<T> next() override {
+    while (num_left_ != 0) {
+      const bool starts = input_ == nullptr;
+      if (starts) input_ = open_(key_.repetition(position_, num_opened_++));
+      if (std::optional<T> value = input_->next()) return value;
+      input_.reset();
+      if (starts)
+        num_left_ = 0;  // no elements, however often
+      else if (num_left_ != kForever)
+        --num_left_;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  IteratorFactory<T> open_;
+  IterationKey key_;
+  int position_;
+  std::int64_t num_left_;
+  std::int64_t num_opened_ = 0;
+  std::unique_ptr<Iterator<T>> input_;
+};
+
+template <class T>
+class TakeIterator final : public Iterator<T> {
+ public:
+  TakeIterator(std::unique_ptr<Iterator<T>> input, std::int64_t count)
+      : input_(std::move(input)), num_left_(count) {}
+
+  std::optional<T> next() override {
+    if (num_left_ == 0) return std::nullopt;
+    --num_left_;
+    return input_->next();
+  }
+
+ private:
+  std::unique_ptr<Iterator<T>> input_;
+  std::int64_t num_left_;
+};
+
+template <class T>
+class SkipIterator final : public Iterator<T> {
+ public:
+  SkipIterator(std::unique_ptr<Iterator<T>> input, std::int64_t count)
+      : input_(std::move(input)), num_left_(count) {}
+
+  std::optional<T> next() override {
+    while (num_left_ > 0) {
+      --num_left_;                         // also where the element throws
+      if (!input_->next()) num_left_ = 0;  // the end, and ever after
+    }
+    return input_->next();
+  }
+
+ private:
+  std::unique_ptr<Iterator<T>> input_;
+  std::int64_t num_left_;
+};
+
+/// Values index, index + num_shards, … A value that throws has its number too.
+template <class T>
+class ShardIterator final : public Iterator<T> {
+ public:
+  /// @param needs_all  whether to fail where there are fewer values than shards, but one for this.
+  ShardIterator(std::unique_ptr<Iterator<T>> input, std::int64_t num_shards, std::int64_t index,
+                bool needs_all)
+      : input_(std::move(input)),
+        num_shards_(num_shards),
+        index_(index),
+        num_needed_(needs_all ? num_shards : 0) {}
+
+  std::optional<T> next() override {
+    if (!own_) {
+      while (shard_ != index_)
+        if (!take()) return std::nullopt;
+      own_ = take();
+      if (!own_) return std::nullopt;
+    }
+    while (num_needed_ > 0) {
+      if (take()) continue;
+      num_needed_ = 0;
+      own_.reset();
+      raise<InvalidArgument>(
+          {__FILE__, __LINE__, __func__},
+          concat("auto_shard: the dataset has fewer than ", num_shards_, " elements, so some of the ",
+                 num_shards_, " input pipelines have none. Use fewer, or AutoShardPolicy::off."));
+    }
+    return std::exchange(own_, std::nullopt);
+  }
+
+ private:
+  /// The input's next value, which counts also where it throws.
+  std::optional<T> take() {
+    shard_ = (shard_ + 1) % num_shards_;
+    if (num_needed_ > 0) --num_needed_;
+    return input_->next();
+  }
+
+  std::unique_ptr<Iterator<T>> input_;
+  std::int64_t num_shards_, index_;
+  std::int64_t shard_ = 0;   // of the input's next value
+  std::int64_t num_needed_;  // values until every shard has one
+  std::optional<T> own_;     // taken before every shard has one
+};
+
+/// A shard that nobody has told.
+template <class T>
+class UnknownShardIterator final : public Iterator<T> {
+ public:
+  std::optional<T> next() override {
+    raise<ContextError>({__FILE__, __LINE__, __func__},
+                        "Dataset::shard(shard_hint, shard_hint): which shard it is has not been told. Pass "
+                        "AutoShardPolicy::hint to auto_shard or distribute_dataset.");
+  }
+};
+
+}  // namespace lockstep::detail

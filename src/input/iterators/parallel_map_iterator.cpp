@@ -1,0 +1,96 @@
+#include "input/iterators/parallel_map_iterator.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "detail/start_thread.hpp"
+#include "input/iterators/function_iterators.hpp"
+#include "input/pipeline/stopping.hpp"
+
+namespace lockstep::detail {
+
+ParallelMapIterator::~ParallelMapIterator() {
+  stop_.request();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void ParallelMapIterator::start() {
+  const auto num_threads = static_cast<std::size_t>(options_.num_parallel_calls);
+  stop_.follow_owner();
+  finished_.reserve(num_threads);
+  threads_.reserve(num_threads);
+  while (threads_.size() < num_threads)
+    threads_.push_back(start_thread(concat("Dataset::map: thread ", threads_.size(), " of ", num_threads),
+                                    [this] { work(); }));
+}
+
+std::vector<ParallelMapIterator::Finished>::iterator ParallelMapIterator::find_next() {
+  if (!options_.deterministic) return finished_.begin();
+  return std::find_if(finished_.begin(), finished_.end(),
+                      [this](const Finished& finished) { return finished.index == num_given_; });
+}
+
+std::optional<FlatElement> ParallelMapIterator::next() {
+  if (threads_.empty()) start();
+  std::unique_lock lock(mutex_);
+  const auto can_go_on = [this] {
+    return find_next() != finished_.end() || (ended_ && num_given_ == num_taken_);
+  };
+  if (!has_element_.wait(lock, current_stop_token(), can_go_on)) throw Stopped();
+  const auto next = find_next();
+  if (next == finished_.end()) return stop_.end<FlatElement>();
+  Outcome<FlatElement> outcome = std::move(next->outcome);
+  finished_.erase(next);
+  ++num_given_;
+  lock.unlock();
+  has_room_.notify_one();
+  return take_outcome(std::move(outcome));
+}
+
+std::optional<ParallelMapIterator::Job> ParallelMapIterator::take() {
+  const std::scoped_lock turn(input_mutex_);
+  {
+    std::unique_lock lock(mutex_);
+    const auto has_room = [this] { return ended_ || num_taken_ - num_given_ < options_.num_parallel_calls; };
+    if (!has_room_.wait(lock, stop_.token(), has_room) || ended_) return std::nullopt;
+  }
+  std::optional<Outcome<FlatElement>> input;
+  try {
+    if (!input_) input_ = pipeline_->open(key_);
+    if (std::optional<FlatElement> element = input_->next())
+      input = Outcome<FlatElement>{std::move(*element), nullptr};
+  } catch (const Stopped&) {
+  } catch (...) {
+    input = Outcome<FlatElement>{{}, std::current_exception()};
+  }
+  const std::scoped_lock lock(mutex_);
+  ended_ = !input || !input_;  // no input_: it could not be opened
+  if (input) return Job{num_taken_++, std::move(*input)};
+  has_element_.notify_one();
+  return std::nullopt;
+}
+
+Outcome<FlatElement> ParallelMapIterator::call(Job&& job) const {
+  Outcome<FlatElement>& outcome = job.input;
+  if (outcome.error) return std::move(outcome);
+  try {
+    outcome.element = call_for_element("Dataset::map", job.index,
+                                       [&] { return host_element(fn_(std::move(outcome.element))); });
+  } catch (...) {
+    outcome.error = std::current_exception();
+  }
+  return std::move(outcome);
+}
+
+void ParallelMapIterator::work() {
+  const StopScope scope(stop_);
+  while (std::optional<Job> job = take()) {
+    const std::int64_t index = job->index;
+    Outcome<FlatElement> outcome = call(std::move(*job));
+    const std::scoped_lock lock(mutex_);
+    finished_.push_back({index, std::move(outcome)});
+    has_element_.notify_one();
+  }
+}
+
+}  // namespace lockstep::detail

@@ -1,0 +1,203 @@
+#include "input/pipeline/cache_file.hpp"
+
+#include <array>
+#include <bit>
+
+#include <zlib.h>
+
+#include "input/formats/byte_order.hpp"
+#include "input/formats/file_shape.hpp"
+#include "input/rows/host_rows.hpp"
+
+namespace lockstep::detail {
+
+static_assert(std::endian::native == std::endian::little, "cache files would have to be swapped");
+
+namespace {
+
+constexpr std::string_view kWhat = "Dataset::cache";
+constexpr std::string_view kMagic = "lockstep cache 1";
+constexpr char kStructure = 'S', kElement = 'E', kEnd = 'Z';
+constexpr std::uint64_t kHeadBytes = 1 + 8, kCrcBytes = 4, kEndBytes = kHeadBytes + 8 + kCrcBytes;
+constexpr std::size_t kBufferBytes = 1 << 16;
+
+template <class T>
+void append_number(std::string& bytes, T value) {
+  bytes.append(reinterpret_cast<const char*>(&value), sizeof(value));
+}
+
+std::uint32_t crc_of(std::uint32_t crc, const void* data, std::size_t size_bytes) {
+  if (size_bytes == 0) return crc;
+  return static_cast<std::uint32_t>(crc32_z(crc, static_cast<const Bytef*>(data), size_bytes));
+}
+
+InputFileHandle open_file(const std::filesystem::path& path) {
+  auto file = std::make_shared<const InputFile>(path, kWhat);
+  if (file->size_bytes() < kMagic.size() + kEndBytes)
+    throw FileFault{0, concat("it has ", file->size_bytes(), " bytes, too few for a cache")};
+  return file;
+}
+
+}  // namespace
+
+CacheFileWriter::CacheFileWriter(const std::filesystem::path& path) : file_(path, kWhat), buffer_(kMagic) {}
+
+void CacheFileWriter::write(const FlatElement& element,
+                            const std::function<std::vector<std::string>()>& structure) {
+  if (num_elements_ == 0) {
+    const std::vector<std::string> texts = structure();
+    std::string head;
+    append_number(head, static_cast<std::uint32_t>(texts.size()));
+    for (const std::string& text : texts) {
+      append_number(head, static_cast<std::uint32_t>(text.size()));
+      head += text;
+    }
+    write_block(kStructure, std::move(head), {});
+  }
+  std::string head;
+  append_number(head, static_cast<std::uint32_t>(element.size()));
+  for (const Tensor& leaf : element) {
+    append_number(head, static_cast<std::uint8_t>(leaf.dtype()));
+    append_number(head, static_cast<std::uint8_t>(leaf.rank()));
+    for (const std::int64_t extent : leaf.shape()) append_number(head, extent);
+  }
+  write_block(kElement, std::move(head), element);
+  ++num_elements_;
+}
+
+void CacheFileWriter::commit() {
+  std::string head;
+  append_number(head, num_elements_);
+  write_block(kEnd, std::move(head), {});
+  flush();
+  file_.commit();
+}
+
+void CacheFileWriter::write_block(char kind, std::string head, const FlatElement& data) {
+  std::uint64_t size_bytes = head.size();
+  std::uint32_t crc = crc_of(0, head.data(), head.size());
+  for (const Tensor& tensor : data) {
+    size_bytes += static_cast<std::uint64_t>(tensor.nbytes());
+    crc = crc_of(crc, tensor.view().data, static_cast<std::size_t>(tensor.nbytes()));
+  }
+  append(&kind, 1);
+  append(&size_bytes, sizeof(size_bytes));
+  append(head.data(), head.size());
+  for (const Tensor& tensor : data) append(tensor.view().data, static_cast<std::size_t>(tensor.nbytes()));
+  append(&crc, sizeof(crc));
+}
+
+void CacheFileWriter::append(const void* data, std::size_t size_bytes) {
+  if (buffer_.size() + size_bytes > kBufferBytes) flush();
+  if (size_bytes > kBufferBytes)
+    file_.write(data, size_bytes);
+  else if (size_bytes > 0)
+    buffer_.append(static_cast<const char*>(data), size_bytes);
+}
+
+void CacheFileWriter::flush() {
+  file_.write(buffer_.data(), buffer_.size());
+  buffer_.clear();
+}
+
+CacheFileReader::CacheFileReader(const std::filesystem::path& path)
+    : file_(open_file(path)), source_(file_, 0, file_->size_bytes() - kEndBytes) {
+  std::string magic(kMagic.size(), '\0');
+  source_.read(magic.data(), magic.size(), "the first line");
+  if (magic != kMagic) source_.fail(0, "it does not begin as caches of this version do");
+
+  const std::uint64_t end = file_->size_bytes() - kEndBytes;
+  std::array<std::uint8_t, kEndBytes> bytes;
+  file_->read_at(end, bytes.data(), bytes.size());
+  const auto crc = load_little_endian<std::uint32_t>(&bytes[kEndBytes - kCrcBytes]);
+  if (bytes[0] != kEnd || load_little_endian<std::uint64_t>(&bytes[1]) != 8 ||
+      (kComparesChecksums && crc != crc_of(0, &bytes[kHeadBytes], 8)))
+    source_.fail(end, "the end of a cache does not come here: it was cut short or changed");
+  num_elements_ = load_little_endian<std::uint64_t>(&bytes[kHeadBytes]);
+  if (num_elements_ == 0) return;
+
+  begin_block(kStructure, "the elements' structure");
+  const auto num_texts = read_number<std::uint32_t>("the number of lengths and keys");
+  if (num_texts > block_left_ / sizeof(std::uint32_t))
+    fail("there are more lengths and keys than bytes for them");
+  structure_.reserve(num_texts);
+  for (std::uint32_t i = 0; i < num_texts; ++i) {
+    const auto size = read_number<std::uint32_t>("the length of a key");
+    if (size > block_left_) fail("a key does not fit its block");
+    read(structure_.emplace_back(size, '\0').data(), size, "a key");
+  }
+  end_block();
+}
+
+void CacheFileReader::begin_block(char kind, std::string_view what) {
+  const std::uint64_t begin = source_.position();
+  std::array<std::uint8_t, kHeadBytes> head;
+  source_.read(head.data(), head.size(), what);
+  if (head[0] != static_cast<std::uint8_t>(kind)) source_.fail(begin, concat(what, " does not come here"));
+  block_left_ = load_little_endian<std::uint64_t>(&head[1]);
+  source_.check_left(block_left_, what);
+  crc_ = 0;
+}
+
+void CacheFileReader::end_block() {
+  if (block_left_ > 0) fail(concat(block_left_, " bytes of a block are not used"));
+  std::array<std::uint8_t, kCrcBytes> crc;
+  source_.read(crc.data(), crc.size(), "a checksum");
+  if (kComparesChecksums && load_little_endian<std::uint32_t>(crc.data()) != crc_)
+    source_.fail(source_.position() - kCrcBytes, "the bytes before do not have this checksum");
+}
+
+void CacheFileReader::read(void* data, std::uint64_t size_bytes, std::string_view what) {
+  if (size_bytes > block_left_) fail(concat(what, " does not fit its block"));
+  source_.read(data, size_bytes, what);
+  crc_ = crc_of(crc_, data, static_cast<std::size_t>(size_bytes));
+  block_left_ -= size_bytes;
+}
+
+template <class T>
+T CacheFileReader::read_number(std::string_view what) {
+  std::array<std::uint8_t, sizeof(T)> bytes;
+  read(bytes.data(), bytes.size(), what);
+  return std::bit_cast<T>(bytes);
+}
+
+std::optional<FlatElement> CacheFileReader::next(std::size_t num_leaves, std::span<const TensorSpec> spec) {
+  if (num_read_ == num_elements_) {
+    if (source_.max_left() > 0) fail(concat("there is more after the ", num_elements_, " elements"));
+    return std::nullopt;
+  }
+  begin_block(kElement, "an element");
+  const auto found = read_number<std::uint32_t>("the number of tensors");
+  if (found != num_leaves) fail(concat("an element has ", found, " tensors, not ", num_leaves));
+  FlatElement element;
+  std::uint64_t num_bytes = 0;
+  for (std::uint32_t leaf = 0; leaf < found; ++leaf) {
+    const auto dtype = read_number<std::uint8_t>("a dtype");
+    if (dtype >= kNumDTypes) fail(concat("there is no dtype ", int{dtype}));
+    const auto rank = read_number<std::uint8_t>("a rank");
+    std::vector<std::int64_t> extents;
+    for (int axis = 0; axis < rank; ++axis) {
+      extents.push_back(read_number<std::int64_t>("an extent"));
+      if (extents.back() < 0) fail("an extent is negative");
+    }
+    const Shape shape = checked_shape(source_, extents, static_cast<DType>(dtype));
+    if (leaf < spec.size() && !spec[leaf].is_compatible_with(shape, static_cast<DType>(dtype)))
+      fail(concat("tensor ", leaf, " of an element is ", shape, " ", static_cast<DType>(dtype),
+                  ", where the dataset's are ", spec[leaf]));
+    num_bytes += static_cast<std::uint64_t>(shape.size()) * size_of(static_cast<DType>(dtype));
+    if (num_bytes > block_left_)
+      fail(concat("an element's tensors have ", num_bytes, " bytes, its block ", block_left_));
+    element.push_back(Tensor::empty(shape, static_cast<DType>(dtype), input_device()));
+  }
+  for (Tensor& leaf : element) {
+    if (leaf.size() == 0) continue;
+    auto* const bytes = static_cast<std::byte*>(leaf.data());
+    read(bytes, static_cast<std::uint64_t>(leaf.nbytes()), "a tensor");
+    if (leaf.dtype() == DType::boolean) make_booleans(bytes, leaf.size());
+  }
+  end_block();
+  ++num_read_;
+  return element;
+}
+
+}  // namespace lockstep::detail

@@ -1,0 +1,113 @@
+#include <lockstep/error.hpp>
+
+#include "input/iterators/function_iterators.hpp"
+#include "input/iterators/interleave_iterator.hpp"
+#include "input/iterators/parallel_map_iterator.hpp"
+#include "input/pipeline/transform.hpp"
+
+namespace lockstep::detail {
+namespace {
+
+constexpr int kMaxParallelCalls = 1024;
+
+void check_options(const ParallelOptions& options, std::string_view what) {
+  LOCKSTEP_EXPECTS(options.num_parallel_calls >= 1 && options.num_parallel_calls <= kMaxParallelCalls,
+                   InvalidArgument, what, ": num_parallel_calls is ", options.num_parallel_calls,
+                   ". Pass at least 1, which uses the calling thread, and at most ", kMaxParallelCalls, ".");
+}
+
+/// Elements that a function makes.
+auto set_type(ElementType type) {
+  return [type = std::move(type)](Pipeline& result) {
+    result.spec.assign(type.num_leaves, TensorSpec::unknown());
+    result.type = type;
+  };
+}
+
+}  // namespace
+
+PipelineHandle mapped(const PipelineHandle& input, ElementFunction fn, ElementType type,
+                      const ParallelOptions& options) {
+  check_options(options, "Dataset::map");
+  const auto open = [fn = std::move(fn), options](
+                        const PipelineHandle& from,
+                        const IterationKey& key) -> std::unique_ptr<Iterator<FlatElement>> {
+    if (options.num_parallel_calls > 1) return std::make_unique<ParallelMapIterator>(from, key, fn, options);
+    return std::make_unique<MapIterator>(from->open(key), fn);
+  };
+  return with_elements(input, open, set_type(std::move(type)));
+}
+
+PipelineHandle filtered(const PipelineHandle& input, ElementPredicate predicate) {
+  return with_elements(
+      input,
+      [predicate = std::move(predicate)](const PipelineHandle& from, const IterationKey& key) {
+        return std::make_unique<FilterIterator>(from->open(key), predicate);
+      },
+      [](Pipeline& result) { result.cardinality = kUnknownCardinality; });
+}
+
+namespace {
+
+/// How an input is interleaved, whichever shard of it is.
+struct Interleaving {
+  DatasetFunction fn;
+  PartOpener open;
+  std::int64_t cycle_length, block_length;
+  ParallelOptions options;
+  std::function<void(Pipeline&)> edit;
+
+  std::unique_ptr<Iterator<FlatElement>> pass(const PipelineHandle& input, const IterationKey& key) const {
+    const PassFunction make = [fn = fn, open = open, key, position = input->position,
+                               count = input->counts.size()](FlatElement&& element, std::int64_t index) {
+      const PipelineHandle part = fn(std::move(element));
+      return open(part, key.element(position, count, index).inside(part->counts));
+    };
+    return std::make_unique<InterleaveIterator>(input->open(key), make, cycle_length, block_length, options);
+  }
+};
+
+PipelineHandle interleaved(const PipelineHandle& input, const Interleaving& how) {
+  const auto pass = [how](const PipelineHandle& from, const IterationKey& key) {
+    return how.pass(from, key);
+  };
+  Pipeline result = *with_elements(input, pass, how.edit);
+  // What the function gives may have hints too.
+  result.fill_hints = [input, how](std::int64_t num_shards, std::int64_t index) {
+    Interleaving told = how;
+    told.fn = [fn = how.fn, num_shards, index](FlatElement&& element) {
+      return with_hints(fn(std::move(element)), num_shards, index);
+    };
+    return interleaved(with_hints(input, num_shards, index), told);
+  };
+  return std::make_shared<const Pipeline>(std::move(result));
+}
+
+}  // namespace
+
+PipelineHandle interleaved(const PipelineHandle& input, DatasetFunction fn, PartOpener open, ElementType type,
+                           std::int64_t cycle_length, std::int64_t block_length,
+                           const ParallelOptions& options) {
+  LOCKSTEP_EXPECTS(cycle_length >= 1 && block_length >= 1, InvalidArgument, "Dataset::interleave: blocks of ",
+                   block_length, " elements of ", cycle_length, " datasets at a time. Pass at least 1 each.");
+  check_options(options, "Dataset::interleave");
+  const auto edit = [set = set_type(std::move(type)),
+                     count = count_passes(std::make_shared<IterationCounter>())](Pipeline& result) {
+    set(result);
+    result.batch_size.reset();
+    result.cardinality = kUnknownCardinality;
+    count(result);
+  };
+  return interleaved(input, {std::move(fn), std::move(open), cycle_length, block_length, options, edit});
+}
+
+PipelineHandle generator_pipeline(GeneratorOpener open, ElementType type) {
+  std::vector<TensorSpec> spec(type.num_leaves, TensorSpec::unknown());
+  auto opener = [open = std::move(open)](const IterationKey&) {
+    return std::make_unique<UserIterator>(open);
+  };
+  return std::make_shared<const Pipeline>(Pipeline{IteratorFactory<FlatElement>(std::move(opener)),
+                                                   std::move(spec), std::nullopt, std::move(type)});
+}
+
+}  // namespace lockstep::detail

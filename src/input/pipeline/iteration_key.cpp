@@ -1,0 +1,77 @@
+#include <mutex>
+
+#include <lockstep/input/detail/iteration_key.hpp>
+
+namespace lockstep::detail {
+
+std::uint64_t IterationCounter::next(std::uint64_t shard) {
+  const std::scoped_lock lock(mutex_);
+  return num_passes_[shard]++;
+}
+
+// The step of SplitMix64 (Steele, Lea, Flood 2014).
+std::uint64_t mix(std::uint64_t a, std::uint64_t b) noexcept {
+  const auto scramble = [](std::uint64_t z) {
+    z += 0x9e3779b97f4a7c15;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    return z ^ (z >> 31);
+  };
+  return scramble(scramble(a) + b);
+}
+
+IterationKey IterationKey::next(const std::vector<IterationCount>& counts) {
+  std::vector<std::uint64_t> numbers;
+  numbers.reserve(counts.size());
+  for (const IterationCount& count : counts) numbers.push_back(count.counter->next(count.shard));
+  return IterationKey(std::move(numbers));
+}
+
+IterationKey IterationKey::inside(const std::vector<IterationCount>& counts) const {
+  std::vector<std::uint64_t> numbers;
+  std::map<std::pair<const IterationCounter*, std::uint64_t>, std::uint64_t> num_passes;
+  for (const IterationCount& count : counts)
+    numbers.push_back(num_passes[{count.counter.get(), count.shard}]++);
+  IterationKey key(std::move(numbers));
+  key.place_ = place_;
+  key.is_common_ = is_common_;
+  return key;
+}
+
+IterationKey IterationKey::from(std::size_t first) const {
+  IterationKey key = *this;
+  key.first_ += first;
+  return key;
+}
+
+IterationKey IterationKey::repetition(int position, std::int64_t n) const {
+  IterationKey key = *this;
+  if (n > 0)
+    key.place_ = mix(mix(place_, static_cast<std::uint64_t>(position)), static_cast<std::uint64_t>(n));
+  return key;
+}
+
+IterationKey IterationKey::element(int position, std::size_t count, std::int64_t n) const {
+  IterationKey key = *this;
+  key.place_ = mix(mix(mix(place_, static_cast<std::uint64_t>(position)), number(count)),
+                   static_cast<std::uint64_t>(n));
+  return key;
+}
+
+IterationKey IterationKey::common() const {
+  IterationKey key = *this;
+  key.is_common_ = true;
+  return key;
+}
+
+std::mt19937_64 IterationKey::random(std::uint64_t seed, int position, std::size_t count) const {
+  std::vector<std::uint32_t> words;
+  for (const std::uint64_t part : {seed, static_cast<std::uint64_t>(position), number(count), place_}) {
+    words.push_back(static_cast<std::uint32_t>(part));
+    words.push_back(static_cast<std::uint32_t>(part >> 32));
+  }
+  std::seed_seq sequence(words.begin(), words.end());
+  return std::mt19937_64(sequence);
+}
+
+}  // namespace lockstep::detail

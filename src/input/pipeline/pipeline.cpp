@@ -1,0 +1,236 @@
+#include <algorithm>
+#include <cstdlib>
+#include <random>
+
+#include <cxxabi.h>
+
+#include <lockstep/error.hpp>
+#include <lockstep/input/detail/pipeline.hpp>
+
+#include "input/iterators/batch_iterators.hpp"
+#include "input/iterators/iterators.hpp"
+#include "input/pipeline/transform.hpp"
+#include "input/rows/host_rows.hpp"
+#include "input/rows/row_tables.hpp"
+
+namespace lockstep::detail {
+namespace {
+
+PipelineHandle table_pipeline(std::shared_ptr<const RowTable> table, std::vector<TensorSpec> spec,
+                              ElementType type) {
+  const std::int64_t num_rows = table->num_rows();
+  TableRows rows{std::move(table),
+                 [num_rows](const IterationKey&) { return std::make_unique<CountIterator>(num_rows); }};
+  Pipeline result{std::move(rows), std::move(spec), std::nullopt, std::move(type)};
+  result.cardinality = num_rows;
+  return std::make_shared<const Pipeline>(std::move(result));
+}
+
+std::uint64_t random_seed() {
+  std::random_device device;
+  return (std::uint64_t{device()} << 32) | device();
+}
+
+/// An `edit` that changes a number of elements, where that is known and not infinite.
+template <class F>
+auto change_cardinality(F f) {
+  return [f](Pipeline& result) {
+    if (result.cardinality >= 0) result.cardinality = f(result.cardinality);
+  };
+}
+
+std::int64_t repeated_cardinality(std::int64_t once, std::int64_t count) {
+  if (count == 0 || once == 0) return 0;
+  if (count == kForever || once == kInfiniteCardinality) return kInfiniteCardinality;
+  std::int64_t all = 0;
+  return once == kUnknownCardinality || __builtin_mul_overflow(once, count, &all) ? kUnknownCardinality : all;
+}
+
+std::string type_name(const std::type_info& type) {
+  const std::unique_ptr<char, void (*)(void*)> text(
+      abi::__cxa_demangle(type.name(), nullptr, nullptr, nullptr), std::free);
+  return text ? text.get() : type.name();
+}
+
+}  // namespace
+
+std::unique_ptr<Iterator<FlatElement>> Pipeline::open(const IterationKey& key) const {
+  if (const auto* rows = std::get_if<TableRows>(&elements))
+    return std::make_unique<TableIterator>(*rows, key);
+  if (const auto* batches = std::get_if<IteratorFactory<BatchHandle>>(&elements))
+    return std::make_unique<GatherIterator>((*batches)(key));
+  return std::get<IteratorFactory<FlatElement>>(elements)(key);
+}
+
+std::unique_ptr<Iterator<BatchHandle>> Pipeline::open_batches(const IterationKey& key) const {
+  if (const auto* batches = std::get_if<IteratorFactory<BatchHandle>>(&elements)) return (*batches)(key);
+  return std::make_unique<ElementBatchIterator>(open(key));
+}
+
+std::int64_t num_rows(const std::vector<Tensor>& tensors, std::string_view what) {
+  LOCKSTEP_EXPECTS(!tensors.empty(), InvalidArgument, what, ": there are no tensors. Pass at least one.");
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const Tensor& tensor = tensors[i];
+    LOCKSTEP_EXPECTS(tensor.rank() > 0, InvalidArgument, what, ": component ", i, " is a scalar, ",
+                     describe(tensor), ", and has no rows. Reshape it to rank 1.");
+    LOCKSTEP_EXPECTS(tensor.shape()[0] == tensors[0].shape()[0], InvalidArgument, what, ": component ", i,
+                     ", ", describe(tensor), ", has ", tensor.shape()[0], " rows, component 0, ",
+                     describe(tensors[0]), ", has ", tensors[0].shape()[0],
+                     ". Give all components the same number of rows.");
+  }
+  return tensors[0].shape()[0];
+}
+
+PipelineHandle slices_pipeline(std::vector<Tensor> tensors, ElementType type, std::string_view what) {
+  num_rows(tensors, what);
+  std::vector<TensorSpec> spec;
+  for (const Tensor& tensor : tensors)
+    spec.push_back(TensorSpec::of(tensor.shape().without(0), tensor.dtype()));
+  for (Tensor& tensor : tensors) tensor = on_host(tensor);
+  return table_pipeline(std::make_shared<const TensorRows>(std::move(tensors)), std::move(spec),
+                        std::move(type));
+}
+
+PipelineHandle range_pipeline(std::int64_t start, std::int64_t stop, std::int64_t step, ElementType type) {
+  LOCKSTEP_EXPECTS(step != 0, InvalidArgument, "Dataset::range(", start, ", ", stop,
+                   ", 0): the step is 0. Pass another.");
+  // Unsigned: the distance may exceed the largest signed number.
+  const auto distance = [](std::int64_t low, std::int64_t high) {
+    return static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
+  };
+  std::uint64_t count = 0;
+  if (step > 0 && start < stop) count = (distance(start, stop) - 1) / static_cast<std::uint64_t>(step) + 1;
+  if (step < 0 && stop < start)
+    count = (distance(stop, start) - 1) / (0 - static_cast<std::uint64_t>(step)) + 1;
+  LOCKSTEP_EXPECTS(count <= static_cast<std::uint64_t>(INT64_MAX), InvalidArgument, "Dataset::range(", start,
+                   ", ", stop, ", ", step, "): ", count, " elements are too many. Pass a larger step.");
+  auto table = std::make_shared<const RangeRows>(start, step, static_cast<std::int64_t>(count));
+  return table_pipeline(std::move(table), {TensorSpec({}, DType::i64)}, std::move(type));
+}
+
+PipelineHandle shuffled(const PipelineHandle& input, std::int64_t buffer_size,
+                        std::optional<std::uint64_t> seed) {
+  LOCKSTEP_EXPECTS(buffer_size >= 1, InvalidArgument, "Dataset::shuffle: a buffer of ", buffer_size,
+                   " elements. Pass at least 1, best the number of elements.");
+  const auto pass = [=, is_seeded = seed.has_value(), value = seed ? *seed : random_seed(),
+                     position = input->position, count = input->counts.size()]<class T>(
+                        const IteratorFactory<T>& open,
+                        const IterationKey& key) -> std::unique_ptr<Iterator<T>> {
+    LOCKSTEP_EXPECTS(is_seeded || !key.is_common(), InvalidArgument,
+                     "Dataset::shuffle: there is no seed, but several input pipelines are to keep their "
+                     "shares of one order: each would draw another. Pass a seed, the same for all.");
+    return std::make_unique<ShuffleIterator<T>>(open(key), buffer_size, key.random(value, position, count));
+  };
+  return with_passes(input, pass, count_passes(std::make_shared<IterationCounter>()));
+}
+
+PipelineHandle batched(const PipelineHandle& input, std::int64_t batch_size, bool drop_remainder) {
+  LOCKSTEP_EXPECTS(batch_size >= 1, InvalidArgument, "Dataset::batch: batches of ", batch_size,
+                   " elements. Pass at least 1.");
+  return with_elements<BatchHandle>(
+      input,
+      [batch_size, drop_remainder](const PipelineHandle& from,
+                                   const IterationKey& key) -> std::unique_ptr<Iterator<BatchHandle>> {
+        if (const auto* rows = std::get_if<TableRows>(&from->elements))
+          return std::make_unique<TableBatchIterator>(*rows, key, batch_size, drop_remainder);
+        return std::make_unique<StackBatchIterator>(from->open(key), batch_size, drop_remainder);
+      },
+      [batch_size, drop_remainder](Pipeline& result) {
+        for (TensorSpec& leaf : result.spec)
+          if (leaf.is_known)
+            leaf.extents.insert(leaf.extents.begin(),
+                                drop_remainder ? std::optional(batch_size) : std::nullopt);
+        result.batch_size = batch_size;
+        change_cardinality([&](std::int64_t rows) {
+          return rows / batch_size + (!drop_remainder && rows % batch_size > 0);
+        })(result);
+      });
+}
+
+PipelineHandle repeated(const PipelineHandle& input, std::int64_t count) {
+  LOCKSTEP_EXPECTS(count >= 0 || count == kForever, InvalidArgument, "Dataset::repeat: ", count,
+                   " passes. Pass at least 0, or `forever`.");
+  const auto pass = [count, position = input->position]<class T>(
+                        const IteratorFactory<T>& open,
+                        const IterationKey& key) -> std::unique_ptr<Iterator<T>> {
+    return std::make_unique<RepeatIterator<T>>(open, key, position, count);
+  };
+  return with_passes(input, pass, [count](Pipeline& result) {
+    ++result.position;
+    result.cardinality = repeated_cardinality(result.cardinality, count);
+  });
+}
+
+PipelineHandle taken(const PipelineHandle& input, std::int64_t count) {
+  LOCKSTEP_EXPECTS(count >= 0, InvalidArgument, "Dataset::take: ", count, " elements. Pass at least 0.");
+  return with_passes(
+      input,
+      [count]<class T>(const IteratorFactory<T>& open, const IterationKey& key)
+          -> std::unique_ptr<Iterator<T>> { return std::make_unique<TakeIterator<T>>(open(key), count); },
+      [count](Pipeline& result) {
+        if (count == 0 || result.cardinality == kInfiniteCardinality)
+          result.cardinality = count;
+        else
+          result.cardinality = std::min(result.cardinality, count);
+      });
+}
+
+PipelineHandle skipped(const PipelineHandle& input, std::int64_t count) {
+  LOCKSTEP_EXPECTS(count >= 0, InvalidArgument, "Dataset::skip: ", count, " elements. Pass at least 0.");
+  return with_passes(
+      input,
+      [count]<class T>(const IteratorFactory<T>& open, const IterationKey& key)
+          -> std::unique_ptr<Iterator<T>> { return std::make_unique<SkipIterator<T>>(open(key), count); },
+      change_cardinality([count](std::int64_t all) { return std::max<std::int64_t>(all - count, 0); }));
+}
+
+namespace {
+
+/// A place for a shard that is not known yet.
+PipelineHandle hinted(const PipelineHandle& input) {
+  PipelineHandle fails = with_passes(
+      input, []<class T>(const IteratorFactory<T>&, const IterationKey&) -> std::unique_ptr<Iterator<T>> {
+        return std::make_unique<UnknownShardIterator<T>>();
+      });
+  Pipeline result = *fails;
+  result.cardinality = kUnknownCardinality;
+  result.fill_hints = [input](std::int64_t num_shards, std::int64_t index) {
+    return sharded(with_hints(input, num_shards, index), num_shards, index, ShardedBy::hint);
+  };
+  return std::make_shared<const Pipeline>(std::move(result));
+}
+
+}  // namespace
+
+PipelineHandle sharded(const PipelineHandle& input, std::int64_t num_shards, std::int64_t index,
+                       ShardedBy by) {
+  if (num_shards == kShardHint && index == kShardHint) return hinted(input);
+  LOCKSTEP_EXPECTS(num_shards >= 1 && 0 <= index && index < num_shards, InvalidArgument,
+                   "Dataset::shard: index ", index, " is not one of ", num_shards,
+                   " shards. Pass at least 1 shard, and an index in [0, num_shards).");
+  const bool is_common = by != ShardedBy::user && num_shards > 1;
+  const auto pass = [=]<class T>(const IteratorFactory<T>& open,
+                                 const IterationKey& key) -> std::unique_ptr<Iterator<T>> {
+    return std::make_unique<ShardIterator<T>>(open(is_common ? key.common() : key), num_shards, index,
+                                              by == ShardedBy::auto_shard);
+  };
+  const auto share = change_cardinality(
+      [=](std::int64_t all) { return all / num_shards + (index < all % num_shards ? 1 : 0); });
+  return with_passes(input, pass, [count = count_as_shard(num_shards, index), share](Pipeline& result) {
+    count(result);
+    share(result);
+  });
+}
+
+PipelineHandle counted_as_shard(const PipelineHandle& input, std::int64_t num_shards, std::int64_t index) {
+  Pipeline result = *input;
+  count_as_shard(num_shards, index)(result);
+  return std::make_shared<const Pipeline>(std::move(result));
+}
+
+void check_element_type(const Pipeline& pipeline, const std::type_info& type) {
+  LOCKSTEP_EXPECTS(*pipeline.type.type == type, InvalidArgument, "Dataset::as<", type_name(type),
+                   ">: the elements are ", type_name(*pipeline.type.type), ". Ask for this type.");
+}
+
+}  // namespace lockstep::detail

@@ -1,0 +1,28 @@
+#include "strategy/context/default_strategy.hpp"
+
+#include "detail/lazy.hpp"
+
+namespace lockstep {
+namespace detail {
+
+namespace {
+
+class DefaultStrategy : public Strategy {
+ public:
+  DefaultStrategy() : Strategy({.name = "the default strategy", .synchronises = false}, {Device()}, {}, {}) {}
+};
+
+}  // namespace
+
+Strategy& default_strategy() {
+  static constinit Lazy<Strategy> instance("the default strategy, which was being made");
+  return instance.get([] { return new DefaultStrategy(); });
+}
+
+ReplicaContext& default_replica_context() {
+  static constinit Lazy<ReplicaContext> instance("the default replica context, which was being made");
+  return instance.get([] { return new ReplicaContext(default_strategy(), 0, nullptr); });
+}
+
+}  // namespace detail
+}  // namespace lockstep

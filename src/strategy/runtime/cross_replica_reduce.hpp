@@ -1,0 +1,55 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include <lockstep/strategy/replica_context.hpp>
+#include <lockstep/values/reduce_value.hpp>
+
+#include "strategy/runtime/strategy_state.hpp"
+
+namespace lockstep::detail {
+
+/// The tensor on `device`, in storage of its own.
+inline Tensor copied_to(const Tensor& tensor, const Device& device) {
+  return tensor.device() == device ? tensor.clone() : tensor.to(device);
+}
+
+/// One reduction over replicas, called from cross-replica context: the rules for what kind of value may be
+/// combined how, in one place.
+class CrossReplicaReduce {
+ public:
+  CrossReplicaReduce(Strategy& strategy, StrategyState& state, ReduceOp op, std::string_view what,
+                     const CommunicationOptions& options = {})
+      : strategy_(strategy), state_(state), op_(op), what_(what), options_(options) {}
+
+  /// Every value's result on one device.
+  RecycledVector<Contribution> to_device(std::span<const ReduceValue> values, const Device& device);
+  /// Every value's result on all its devices, in their order. Sparse results come back dense.
+  RecycledVector<RecycledVector<Tensor>> to_devices(std::span<const ReduceTo> reductions);
+  /// Every value's result along axes and over replicas, on one device.
+  RecycledVector<Contribution> along(std::span<const ReduceValue> values, const Axes& axes,
+                                     const Device& device);
+  IndexedSlices sparse(const ReduceValue& value, const Device& device);
+
+ private:
+  /// @throws InvalidArgument  not one component for each local replica.
+  void check_num_components(const ReduceValue& value) const;
+  /// Whether the value is its own result: a plain or mirrored value's mean, or anything with one replica.
+  /// @throws InvalidArgument  it is no contribution for this op.
+  bool is_unchanged(const ReduceValue& value) const;
+  /// Over which logical device a value is combined: where its result goes, else where it is, else the current
+  /// one.
+  std::size_t logical_device_for(const ReduceValue& value, std::span<const Device> destination) const;
+  /// Component i on devices[i], contiguous. @throws InvalidArgument  shapes or dtypes differ.
+  RecycledVector<Tensor> components(const ReduceValue& value, std::span<const Device> devices) const;
+  Tensor along_axes(const ReduceValue& value, const Axes& axes, const Device& device);
+
+  Strategy& strategy_;
+  StrategyState& state_;
+  ReduceOp op_;
+  std::string_view what_;
+  CommunicationOptions options_;
+};
+
+}  // namespace lockstep::detail

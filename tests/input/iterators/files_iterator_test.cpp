@@ -1,0 +1,49 @@
+#include "input/iterators/files_iterator.hpp"
+
+#include <stdexcept>
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <lockstep/error.hpp>
+#include <lockstep/input/dataset.hpp>
+
+#include "support/input.hpp"
+#include "support/matchers.hpp"
+
+using namespace lockstep;
+using test::flat_elements;
+using test::says;
+using test::Values;
+
+namespace files_pass_test {
+/// Of path "k": 10 k, 10 k + 1. "throws" has one element, then throws.
+auto numbers() {
+  return [](const std::filesystem::path& path) {
+    if (path == "missing") throw NotFound("not there");
+    return [path, next = 0]() mutable -> std::optional<Tensor> {
+      if (path == "throws" && next == 1) throw std::runtime_error("torn page");
+      if (path == "empty" || next == 2) return std::nullopt;
+      return Tensor::scalar(std::int64_t{path == "throws" ? 0 : std::stoi(path.string()) * 10} + next++);
+    };
+  };
+}
+}  // namespace files_pass_test
+
+using files_pass_test::numbers;
+
+TEST_CASE("from_files reads one file after the other", "[input][host]") {
+  const auto files = Dataset::from_files({"1", "empty", "3", "2"}, numbers());
+  static_assert(std::is_same_v<decltype(files), const TypedDataset<Tensor>>);
+  for (int pass = 0; pass < 2; ++pass) CHECK(flat_elements(files) == Values{10, 11, 30, 31, 20, 21});
+  CHECK(flat_elements(Dataset::from_files({}, numbers()).repeat()).empty());
+  CHECK(flat_elements(Dataset::from_files({"empty"}, numbers())).empty());
+}
+
+TEST_CASE("a file that cannot be read is named, and the next one read", "[input][host]") {
+  auto pass = Dataset::from_files({"1", "throws", "missing", "2"}, numbers()).pipeline()->open();
+  for (int i = 0; i < 3; ++i) CHECK(pass->next());
+  CHECK_THROWS_MATCHES(pass->next(), Error, says("Dataset::from_files: \"throws\": element 3: torn page"));
+  CHECK_THROWS_MATCHES(pass->next(), NotFound,
+                       says("Dataset::from_files: \"missing\": element 4: not there"));
+  CHECK(test::all_elements(*pass) == std::vector<Values>{{20}, {21}});
+}
