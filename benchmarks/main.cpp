@@ -13,14 +13,14 @@
 
 #include "collectives/alltoallv.hpp"
 #include "collectives/table.hpp"
-#include "report/json_report.hpp"
-#include "operations/operation.hpp"
-#include "options.hpp"
-#include "report/progress.hpp"
 #include "measure/replica.hpp"
-#include "report/report.hpp"
 #include "measure/runner.hpp"
 #include "measure/strategy_runner.hpp"
+#include "operations/operation.hpp"
+#include "options.hpp"
+#include "report/json_report.hpp"
+#include "report/progress.hpp"
+#include "report/report.hpp"
 
 namespace {
 

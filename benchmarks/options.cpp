@@ -15,8 +15,8 @@
 #include <lockstep/version.hpp>
 
 #include "collectives/table.hpp"
-#include "report/names.hpp"
 #include "operation_options.hpp"
+#include "report/names.hpp"
 
 namespace lockstep::bench {
 namespace {

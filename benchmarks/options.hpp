@@ -14,8 +14,8 @@
 
 #include "exit_status.hpp"
 #include "measure/split.hpp"
-#include "report/statistics.hpp"
 #include "measure/traffic.hpp"
+#include "report/statistics.hpp"
 
 namespace lockstep::bench {
 

@@ -1,5 +1,5 @@
-#include "report/bandwidth.hpp"
 #include "collectives/table.hpp"
+#include "report/bandwidth.hpp"
 
 namespace lockstep::bench {
 

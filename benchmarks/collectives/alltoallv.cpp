@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "report/bandwidth.hpp"
 #include "collectives/table.hpp"
+#include "report/bandwidth.hpp"
 
 namespace lockstep::bench {
 namespace {

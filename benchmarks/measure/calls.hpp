@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "collectives/collective.hpp"
-#include "options.hpp"
 #include "measure/replica.hpp"
+#include "options.hpp"
 
 namespace lockstep::bench {
 

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "measure/calls.hpp"
 #include "collectives/collective.hpp"
+#include "measure/calls.hpp"
 #include "measure/floor.hpp"
 #include "measure/replica.hpp"
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "collectives/collective.hpp"
+#include "measure/worker.hpp"
 #include "options.hpp"
 #include "report/results.hpp"
-#include "measure/worker.hpp"
 
 namespace lockstep::bench {
 

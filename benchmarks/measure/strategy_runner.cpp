@@ -8,8 +8,8 @@
 #include <lockstep/strategy/mirrored_strategy.hpp>
 
 #include "measure/floor.hpp"
-#include "report/names.hpp"
 #include "measure/replica.hpp"
+#include "report/names.hpp"
 
 namespace lockstep::bench {
 namespace {

@@ -11,8 +11,8 @@
 
 #include <lockstep/detail/concat.hpp>
 
-#include "report/bandwidth.hpp"
 #include "exit_status.hpp"
+#include "report/bandwidth.hpp"
 #include "report/report.hpp"
 
 namespace lockstep::bench {

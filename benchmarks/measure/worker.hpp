@@ -7,14 +7,14 @@
 #include <span>
 #include <vector>
 
-#include "measure/calls.hpp"
-#include "measure/collective_floor.hpp"
 #include "collectives/collective.hpp"
 #include "detail/barrier.hpp"
-#include "options.hpp"
+#include "measure/calls.hpp"
+#include "measure/collective_floor.hpp"
 #include "measure/replica.hpp"
-#include "report/results.hpp"
 #include "measure/verify.hpp"
+#include "options.hpp"
+#include "report/results.hpp"
 
 namespace lockstep::bench {
 

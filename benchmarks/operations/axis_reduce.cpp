@@ -1,8 +1,8 @@
 #include <lockstep/ops.hpp>
 
-#include "report/bandwidth.hpp"
 #include "measure/floor.hpp"
 #include "operations/table.hpp"
+#include "report/bandwidth.hpp"
 
 namespace lockstep::bench {
 namespace {

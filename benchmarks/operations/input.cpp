@@ -5,8 +5,8 @@
 
 #include <lockstep/input/dataset.hpp>
 
-#include "report/bandwidth.hpp"
 #include "operations/table.hpp"
+#include "report/bandwidth.hpp"
 
 namespace lockstep::bench {
 namespace {

@@ -9,8 +9,8 @@
 
 #include <lockstep/strategy/strategy.hpp>
 
-#include "options.hpp"
 #include "measure/verify.hpp"
+#include "options.hpp"
 
 namespace lockstep::bench {
 

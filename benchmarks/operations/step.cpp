@@ -1,7 +1,7 @@
 #include <lockstep/update_ops.hpp>
 
-#include "report/bandwidth.hpp"
 #include "operations/table.hpp"
+#include "report/bandwidth.hpp"
 
 namespace lockstep::bench {
 namespace {

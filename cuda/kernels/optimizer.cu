@@ -1,7 +1,7 @@
 #include <cstdint>
 
+#include "backend/adam_factors.hpp"
 #include "cuda_kernels.hpp"
-#include "detail/adam_factors.hpp"
 #include "detail/float_environment.hpp"
 #include "kernels/dispatch.hpp"
 #include "kernels/element.cuh"

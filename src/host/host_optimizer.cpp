@@ -1,7 +1,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "detail/adam_factors.hpp"
+#include "backend/adam_factors.hpp"
 #include "detail/float_environment.hpp"
 #include "host/host_kernels.hpp"
 #include "host/host_tiles.hpp"

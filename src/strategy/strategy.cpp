@@ -6,8 +6,8 @@
 #include <lockstep/strategy/strategy.hpp>
 
 #include "strategy/context/context.hpp"
-#include "strategy/runtime/cross_replica_reduce.hpp"
 #include "strategy/context/default_strategy.hpp"
+#include "strategy/runtime/cross_replica_reduce.hpp"
 #include "strategy/runtime/replica_run.hpp"
 #include "strategy/runtime/strategy_state.hpp"
 #include "values/gather_checks.hpp"

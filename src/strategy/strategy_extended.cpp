@@ -8,8 +8,8 @@
 
 #include "detail/thread_end.hpp"
 #include "strategy/context/context.hpp"
-#include "strategy/runtime/cross_replica_reduce.hpp"
 #include "strategy/context/default_strategy.hpp"
+#include "strategy/runtime/cross_replica_reduce.hpp"
 #include "strategy/runtime/strategy_state.hpp"
 #include "strategy/variable/variable_state.hpp"
 

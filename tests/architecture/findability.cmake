@@ -2,7 +2,6 @@
 #   cmake -DROOT=<source folder> -P findability.cmake
 # - The test of src/a/b.cpp is tests/a/b_test.cpp, that of cuda/b.cpp is tests/cuda/b_test.cpp, or a contract is named
 #   b_contract.cpp; else tested_elsewhere.txt says which test holds it.
-# - A public header declares between visibility pragmas.
 # - No folder has more than 25 files, and no file more than 400 lines, but for those of `long`, which should become shorter.
 cmake_minimum_required(VERSION 3.25)
 
@@ -43,13 +42,6 @@ foreach(file IN LISTS files)
   if(NOT folder MATCHES "__pycache__")
     math(EXPR "count_${folder}" "0${count_${folder}} + 1")
     list(APPEND folders "${folder}")
-  endif()
-  if(file MATCHES "^include/.*\\.hpp$")
-    file(READ "${ROOT}/${file}" text)
-    if(text MATCHES "namespace|#define" AND NOT text MATCHES
-       "#pragma GCC visibility push\\(default\\).*#pragma GCC visibility pop")
-      message(SEND_ERROR "${file} declares outside '#pragma GCC visibility push(default)' and 'pop': a shared library would not export it.")
-    endif()
   endif()
   if(file MATCHES "\\.(hpp|cpp|cu|cuh)$")
     file(READ "${ROOT}/${file}" text)

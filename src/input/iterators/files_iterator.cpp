@@ -4,8 +4,8 @@
 
 #include <lockstep/error.hpp>
 
-#include "input/pipeline/element_error.hpp"
 #include "input/iterators/function_iterators.hpp"
+#include "input/pipeline/element_error.hpp"
 
 namespace lockstep::detail {
 namespace {

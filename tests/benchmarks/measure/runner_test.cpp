@@ -11,8 +11,8 @@
 
 #include <lockstep/error.hpp>
 
-#include "report/names.hpp"
 #include "operations/operation.hpp"
+#include "report/names.hpp"
 
 using namespace lockstep;
 using namespace lockstep::bench;

@@ -12,8 +12,8 @@
 
 #include "collectives/alltoallv.hpp"
 #include "exit_status.hpp"
-#include "operations/operation.hpp"
 #include "measure/runner.hpp"
+#include "operations/operation.hpp"
 
 using namespace lockstep;
 using namespace lockstep::bench;
