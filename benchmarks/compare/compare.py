@@ -79,9 +79,10 @@ def plan(effort, build, python):
         own(f"all_reduce and its floor, {ranks} replicas", "floor float", "all_reduce", *effort["floor"], "--floor",
             "--replicas", ranks)
         for sweep in effort["sweeps"]:
-            own(f"all_reduce of each operator from {bars.size_text(sweep.first)} on {ranks} replicas", "operators", "all_reduce",
-                "-o", "all", "-b", sweep.first, "-e", sweep.last, "-f", 2 * sweep.factor, "-n", sweep.iterations[ranks],
-                "--floor", "--replicas", ranks)
+            for operator in ("sum",) + bars.OPERATORS:
+                own(f"all_reduce {operator} from {bars.size_text(sweep.first)} on {ranks} replicas", "operators", "all_reduce",
+                    "-o", operator, "-b", sweep.first, "-e", sweep.last, "-f", 2 * sweep.factor, "-n",
+                    sweep.iterations[ranks], "--floor", "--replicas", ranks)
         for dtype in ("half", "bfloat16"):
             own(f"all_reduce {dtype} and its floor, {ranks} replicas", f"floor {dtype}", "all_reduce", "-b", "64M", "-e",
                 "64M", "-n", effort["iterations"], "-d", dtype, "--floor", "--replicas", ranks)

@@ -204,7 +204,7 @@ FAKE_BENCH = """#!{python}
 import json, sys
 value = lambda flag: sys.argv[sys.argv.index(flag) + 1]
 size = 64 << 20 if "-b" not in sys.argv else eval(value("-b").replace("M", "<<20"))
-operators = ["sum", "prod", "max", "min", "avg"] if "all" in sys.argv else ["sum"]
+operators = [value("-o") if "-o" in sys.argv else "sum"]
 half = {{"time": 2.0, "nwrong": {wrong}, "floor_time": 1.9, "floor_ratio": 0.95}}
 json.dump({{"config": {{"devices": [0] * int(value("--replicas"))}}, "results": [{{
     "size": 0 if sys.argv[1] in ("run", "step") else 802816 if sys.argv[1] == "input" else size,
