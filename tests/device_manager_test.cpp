@@ -10,6 +10,7 @@
 #include <lockstep/device_manager.hpp>
 #include <lockstep/error.hpp>
 #include <lockstep/host/host_backend.hpp>
+#include <lockstep/stream.hpp>
 
 #include "support/busy_thread.hpp"
 #include "support/child_process.hpp"
