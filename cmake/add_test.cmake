@@ -4,7 +4,7 @@ include(Catch)
 # lockstep_add_test(name SOURCES file... [LABELS label] [TIMEOUT seconds] [BACKEND backend] [LIBRARIES target...])
 #
 # One Catch2 executable, lockstep_<name>; each of its test cases becomes a CTest entry "name: test case", with the label
-# (host unless told) and the timeout (60 seconds unless told). The backend that tests/support/test_backend.hpp presents is
+# (host unless told) and the timeout (300 seconds unless told). The backend that tests/support/test_backend.hpp presents is
 # host unless told. NO_ENTRIES: lockstep_add_vgpu_test makes them.
 function(lockstep_add_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "NO_ENTRIES" "LABELS;TIMEOUT;BACKEND" "SOURCES;LIBRARIES")
@@ -24,7 +24,7 @@ function(lockstep_add_test name)
 
   set(target lockstep_${name})
   add_executable(${target} ${arg_SOURCES})
-  # Tests may look at private headers, as "host/host_stream.hpp".
+  # Tests may look at private headers, as "host/host_device.hpp".
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src")
   target_compile_definitions(${target} PRIVATE LOCKSTEP_TEST_BACKEND_${BACKEND})
   target_link_libraries(${target} PRIVATE lockstep::internal ${arg_LIBRARIES} lockstep_build Catch2::Catch2WithMain)

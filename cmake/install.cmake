@@ -12,7 +12,10 @@ if(TARGET lockstep_bench)
   install(TARGETS lockstep_bench)
 endif()
 install(FILES LICENSE README.md .github/CHANGELOG.md DESTINATION "${CMAKE_INSTALL_DOCDIR}")
-install(FILES benchmarks/README.md DESTINATION "${CMAKE_INSTALL_DOCDIR}/benchmarks")
+foreach(folder benchmarks cmake include/lockstep include/lockstep/cluster include/lockstep/collectives include/lockstep/input
+               include/lockstep/optim include/lockstep/strategy tests/hardware tests/vgpu)
+  install(FILES ${folder}/README.md DESTINATION "${CMAKE_INSTALL_DOCDIR}/${folder}")
+endforeach()
 
 configure_package_config_file(
   cmake/lockstep-config.cmake.in "${PROJECT_BINARY_DIR}/lockstep-config.cmake" INSTALL_DESTINATION "${package_dir}")

@@ -9,7 +9,7 @@
 #include "strategy/runtime/strategy_state.hpp"
 #include "strategy/variable/variable_state.hpp"
 
-/// How variables come to be: semantics 6.1 and 6.3.
+/// How variables come to be.
 namespace lockstep {
 
 namespace detail {

@@ -12,7 +12,7 @@
 #include "strategy/runtime/strategy_state.hpp"
 #include "strategy/variable/variable_state.hpp"
 
-/// Reads of variables in the context at hand: semantics 6.2 and 6.4.
+/// Reads of variables in the context at hand.
 namespace lockstep::detail {
 
 namespace {

@@ -9,7 +9,7 @@
 #include "strategy/variable/variable_write.hpp"
 #include "values/scatter.hpp"
 
-/// Writes of single rows: semantics 6.2.
+/// Writes of single rows.
 namespace lockstep::detail {
 
 namespace {

@@ -8,7 +8,7 @@
 #include <lockstep/values/indexed_slices.hpp>
 #include <lockstep/values/variable.hpp>
 
-/// Writes of variables in the context at hand: semantics 6.2 and 6.4.
+/// Writes of variables in the context at hand.
 namespace lockstep::detail {
 
 enum class Write : std::uint8_t {
