@@ -34,7 +34,6 @@ bool CrossReplicaReduce::is_unchanged(const ReduceValue& value) const {
   if (value.kind() == ReduceValue::Kind::per_replica) {
     check_num_components(value);
     return !state_.kind.synchronises;  // one replica is nothing special: its mean of integers is floating too
-                                       //
   }
   if (!state_.kind.synchronises) return true;
   const bool is_mean = op_ == ReduceOp::mean;
