@@ -70,6 +70,8 @@ std::vector<ls::Device> parse_devices(const std::string& list) {
   std::istringstream names(list + ",");  // getline gives no empty last name
   for (std::string name; std::getline(names, name, ',');) {
     try {
+      if (name.empty())
+        throw OptionError(concat("--devices ", list, ": a name is empty. Write GPU:0 or CPU:0."));
       devices.emplace_back(name);
       ls::DeviceManager::instance().info(devices.back());
     } catch (const ls::Error& error) {
