@@ -10,13 +10,18 @@ namespace lockstep {
 
 namespace {
 
-/// Copies contiguous, non-empty memory between different devices.
+/// Orders the destination's stream after the source's. It comes before the destination is allocated, which is
+/// a part of that stream's work: where the source's stream is captured, the other joins the capture first.
+void follow(const Device& destination, const Device& source) {
+  if (destination.kind() == source.kind()) current_stream(destination).wait(current_stream(source));
+}
+
+/// Copies contiguous, non-empty memory between different devices. @pre follow
 void transfer(const TensorView& destination, const TensorView& source) {
   const StreamRef to = current_stream(destination.device);
   const StreamRef from = current_stream(source.device);
   const auto num_bytes = static_cast<std::size_t>(source.nbytes());
   if (destination.device.kind() == source.device.kind()) {
-    to.wait(from);
     to.device_backend().copy_from_peer(destination.data, source.data, from.device_backend(), num_bytes,
                                        to.handle());
     from.wait(to);  // the source's next owner must not write before it was read
@@ -39,8 +44,11 @@ TensorView broadcast(TensorView view, const Shape& shape) {
 
 Tensor Tensor::to(const Device& device) const {
   if (this->device() == device) return *this;
+  if (size() == 0) return empty(shape(), dtype(), device);
+  const Tensor source = contiguous();
+  follow(device, source.device());
   Tensor result = empty(shape(), dtype(), device);
-  if (size() > 0) transfer(result.view_, contiguous().view_);
+  transfer(result.view_, source.view_);
   return result;
 }
 
@@ -82,7 +90,9 @@ Tensor& Tensor::copy_(const Tensor& other) & {
   const Tensor source = detail::may_overlap(view_, other.view_) ? other.clone() : other;
   if (device() != source.device()) {
     if (!as_bytes) return copy_(source.to(device()));
-    transfer(view_, source.contiguous().view_);
+    const Tensor packed = source.contiguous();
+    follow(device(), packed.device());
+    transfer(view_, packed.view_);
     return *this;
   }
   const StreamRef stream = current_stream(device());

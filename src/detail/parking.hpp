@@ -4,6 +4,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <thread>
 
@@ -42,6 +43,16 @@ inline void full_fence() noexcept {
 class Parking {
  public:
   using Duration = std::chrono::milliseconds;
+
+  Parking() noexcept : awake_() {}
+  Parking(const Parking&) = delete;
+  Parking& operator=(const Parking&) = delete;
+  ~Parking() {
+    // In a fork the sleepers are not there, and its destruction would wait for them.
+    const bool has_lost_sleepers = slept_in_.load(std::memory_order_relaxed).is_forked() &&
+                                   num_sleepers_.load(std::memory_order_relaxed) != 0;
+    if (!has_lost_sleepers) std::destroy_at(&awake_);
+  }
 
   /// Returns true as soon as ready() holds.
   /// @param num_threads  how many wait for each other.
@@ -109,7 +120,9 @@ class Parking {
   std::atomic<int> num_sleepers_{0};
   std::atomic<Process> slept_in_{Process::none()};  // a fork of that one has no sleepers, and wakes none
   std::mutex mutex_;                                // guards nothing: orders falling asleep and waking up
-  std::condition_variable awake_;
+  union {
+    std::condition_variable awake_;
+  };
 };
 
 }  // namespace lockstep::detail

@@ -32,6 +32,23 @@ TEST_CASE("an event that was used in a capture leaves the next one as new", "[cu
   other.wait(next);
 }
 
+TEST_CASE("a tensor goes to another device in a capture, whose stream joins it", "[cuda]") {
+  if (TestBackend::num_devices() < 2) SKIP("needs two devices");
+  const Stream here(TestBackend::device(0)), there(TestBackend::device(1));
+  const StreamScope first(here), second(there);
+  Tensor source = Tensor::ones({1000}, DType::f32, here.device());
+  here.synchronize();
+  Capture capture({here});
+  const Tensor copy = source.to(there.device());
+  capture.end();
+  for (const float value : {2.0f, 3.0f}) {
+    source.fill_(value);
+    here.synchronize();
+    capture.launch();
+    REQUIRE(copy.to_vector<float>() == std::vector<float>(1000, value));
+  }
+}
+
 TEST_CASE("P42 collectives are captured into a graph, which repeats them", "[cuda]") {
   const int n = TestBackend::num_devices();
   CommunicatorGroup group(n);

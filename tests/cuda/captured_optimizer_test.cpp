@@ -1,3 +1,4 @@
+#include <optional>
 #include <vector>
 
 #include <catch2/catch_test_macros.hpp>
@@ -46,6 +47,25 @@ TEST_CASE("adam_update_ is refused in a capture", "[cuda]") {
   capture.end();
   capture.launch();
   REQUIRE(variable.to_vector<float>() == std::vector<float>(4, 1));
+}
+
+TEST_CASE("a write that would move a variable is refused in a capture", "[cuda]") {
+  const Device device = TestBackend::device();
+  const Stream stream(device);
+  const StreamScope scope(stream);
+  OneDeviceStrategy strategy(device);
+  const auto in_strategy = strategy.scope();
+  Variable count(Tensor::zeros({4}), {.name = "count"});
+  std::optional<Tensor> held = count.value();
+  stream.synchronize();
+  Capture capture({stream});
+  REQUIRE_THROWS_MATCHES(count.assign_add(1), Unsupported,
+                         says("Writing a variable on " + device.to_string(), "value() is held", "clone()"));
+  held.reset();
+  count.assign_add(1);
+  capture.end();
+  for (int i = 0; i < 3; ++i) capture.launch();
+  REQUIRE(count.value().to_vector<float>() == std::vector<float>(4, 3));
 }
 
 }  // namespace lockstep::test

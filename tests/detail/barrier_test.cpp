@@ -1,13 +1,21 @@
 #include "detail/barrier.hpp"
 
 #include <atomic>
+#include <fstream>
+#include <memory>
+#include <string>
 #include <thread>
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <unistd.h>
 
+#include "detail/parking.hpp"
+#include "support/child_process.hpp"
 #include "support/replicas.hpp"
 
+namespace detail = lockstep::detail;
+namespace test = lockstep::test;
 using lockstep::detail::Barrier;
 using lockstep::test::on_replicas;
 using namespace std::chrono_literals;
@@ -72,4 +80,28 @@ TEST_CASE("a failed barrier lets nobody pass", "[detail][host]") {
   }
   REQUIRE(passed == 0);
   REQUIRE(barrier.has_failed());
+}
+
+TEST_CASE("a place to wait can be destroyed in a fork, though others sleep there", "[detail][host]") {
+  auto parking = std::make_unique<detail::Parking>();
+  std::atomic<bool> is_over{false};
+  std::atomic<pid_t> sleeper{0};
+  std::thread other([&] {
+    sleeper = ::gettid();
+    parking->wait(2, [&] { return is_over.load(); });
+  });
+  const auto sleeps = [&] {
+    std::ifstream file("/proc/self/task/" + std::to_string(sleeper.load()) + "/stat");
+    std::string number, name, state;
+    file >> number >> name >> state;
+    return state == "S";
+  };
+  while (sleeper == 0 || !sleeps()) std::this_thread::yield();
+  CHECK(test::in_child([&] {
+          parking.reset();
+          return 7;
+        }) == 7);
+  is_over = true;
+  parking->wake();
+  other.join();
 }

@@ -4,8 +4,10 @@
 #include <mutex>
 #include <new>
 
+#include <lockstep/backend/device_backend.hpp>
 #include <lockstep/error.hpp>
 #include <lockstep/strategy/strategy.hpp>
+#include <lockstep/stream.hpp>
 
 #include "strategy/context/context.hpp"
 #include "strategy/context/default_strategy.hpp"
@@ -161,6 +163,12 @@ Tensor LockedComponents::snapshot(std::size_t k) const {
 Tensor LockedComponents::room(std::size_t k, Room room) const {
   if (!is_held(k)) return {};
   const Tensor& tensor = *components_[k].tensor;
+  const StreamRef stream = current_stream(tensor.device());
+  LOCKSTEP_EXPECTS(!stream.device_backend().is_capturing(stream.handle()), Unsupported,
+                   "Writing a variable on ", tensor.device(),
+                   " in a capture: a tensor of its value() is held, so that the write would move the "
+                   "variable to memory where the graph's launches do not find it. Drop that tensor, or keep "
+                   "a clone().");
   return room == Room::copied ? tensor.clone()
                               : Tensor::empty(tensor.shape(), tensor.dtype(), tensor.device());
 }
