@@ -211,6 +211,10 @@ void StrategyExtended::for_each_component(const Variable& variable,
                    ". Make it in this strategy's scope.");
   in_cross_replica_context("update", [&] {
     const std::size_t n = state.components.size();
+    {
+      const detail::LockedComponents locked(state);
+      for (std::size_t i = 0; i < n; ++i) locked.check_capture(i);
+    }
     detail::VariableUpdate update{state, {}};
     for (std::size_t i = 0; i < n; ++i) update.values.push_back(state.read(i).clone());
     for (std::size_t i = 0; i < n; ++i) {

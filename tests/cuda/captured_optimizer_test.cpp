@@ -68,4 +68,23 @@ TEST_CASE("a write that would move a variable is refused in a capture", "[cuda]"
   REQUIRE(count.value().to_vector<float>() == std::vector<float>(4, 3));
 }
 
+TEST_CASE("an update in a capture stays in the variable's memory", "[cuda]") {
+  const Device device = TestBackend::device();
+  const Stream stream(device);
+  const StreamScope scope(stream);
+  OneDeviceStrategy strategy(device);
+  const auto in_strategy = strategy.scope();
+  Variable count(Tensor::zeros({4}), {.name = "count"});
+  const auto add_one = [](Tensor& value) { value.add_(1); };
+  std::optional<Tensor> held = count.value();
+  stream.synchronize();
+  Capture capture({stream});
+  REQUIRE_THROWS_MATCHES(strategy.extended().update(count, add_one), Unsupported, says("value() is held"));
+  held.reset();
+  strategy.extended().update(count, add_one);
+  capture.end();
+  for (int i = 0; i < 3; ++i) capture.launch();
+  REQUIRE(count.value().to_vector<float>() == std::vector<float>(4, 3));
+}
+
 }  // namespace lockstep::test

@@ -24,6 +24,12 @@ std::vector<Device> devices_of(const std::vector<Tensor>& components) {
   return devices;
 }
 
+/// Whether what is enqueued for it here becomes a part of a graph.
+bool is_captured(const Tensor& tensor) {
+  const StreamRef stream = current_stream(tensor.device());
+  return stream.device_backend().is_capturing(stream.handle());
+}
+
 }  // namespace
 
 VariableComponent::~VariableComponent() {
@@ -160,15 +166,19 @@ Tensor LockedComponents::snapshot(std::size_t k) const {
   return is_in_hands ? tensor->clone() : *tensor;
 }
 
-Tensor LockedComponents::room(std::size_t k, Room room) const {
-  if (!is_held(k)) return {};
+void LockedComponents::check_capture(std::size_t k) const {
   const Tensor& tensor = *components_[k].tensor;
-  const StreamRef stream = current_stream(tensor.device());
-  LOCKSTEP_EXPECTS(!stream.device_backend().is_capturing(stream.handle()), Unsupported,
-                   "Writing a variable on ", tensor.device(),
+  LOCKSTEP_EXPECTS(!is_held(k) || !is_captured(tensor), Unsupported, "Writing a variable on ",
+                   tensor.device(),
                    " in a capture: a tensor of its value() is held, so that the write would move the "
                    "variable to memory where the graph's launches do not find it. Drop that tensor, or keep "
                    "a clone().");
+}
+
+Tensor LockedComponents::room(std::size_t k, Room room) const {
+  if (!is_held(k)) return {};
+  const Tensor& tensor = *components_[k].tensor;
+  check_capture(k);
   return room == Room::copied ? tensor.clone()
                               : Tensor::empty(tensor.shape(), tensor.dtype(), tensor.device());
 }
@@ -177,8 +187,8 @@ void LockedComponents::replace(std::span<Tensor> values) {
   for (std::size_t k = 0; k < size(); ++k) {
     const auto& [tensor, is_in_hands] = components_[k];
     if (!values[k].defined()) continue;
-    if (is_in_hands)
-      tensor->copy_(values[k]);  // as the update's function holds the tensor itself
+    if (is_in_hands || is_captured(*tensor))
+      tensor->copy_(values[k]);  // an update's function holds the tensor itself
     else
       std::swap(*tensor, values[k]);  // memory is freed when the lock is
   }

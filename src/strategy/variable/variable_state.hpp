@@ -56,12 +56,14 @@ class LockedComponents {
   bool is_held(std::size_t k) const noexcept {
     return !components_[k].is_in_hands && components_[k].tensor->is_shared();
   }
+  /// @throws Unsupported  a write would move the k-th to other memory in a capture, as it is held.
+  void check_capture(std::size_t k) const;
   /// What the k-th holds, whatever is written later.
   Tensor snapshot(std::size_t k) const;
   /// Storage to write the k-th in if it is held, else an empty Tensor.
   Tensor room(std::size_t k, Room room) const;
-  /// Puts those of `values` that are not empty, and that nobody else holds, in the components' places. Takes
-  /// no memory.
+  /// Puts those of `values` that are not empty, and that nobody else holds, in the components' places; in a
+  /// capture what they hold, as a graph's launches use the addresses that the capture saw. Takes no memory.
   void replace(std::span<Tensor> values);
   /// Makes room for writes of all: after it they take no memory. All or none.
   void make_room(Room room);
