@@ -332,6 +332,7 @@ cudaError_t cudaGraphExecUpdate(cudaGraphExec_t handle, cudaGraph_t graph_handle
       exec->nodes[index].work = fresh.nodes[index].work;
       exec->nodes[index].origin = fresh.nodes[index].origin;
     }
+    exec->user_objects = std::move(fresh.user_objects);  // launches before keep the old ones
     return cudaSuccess;
   });
 }

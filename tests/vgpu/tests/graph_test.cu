@@ -1,4 +1,5 @@
 // Stream capture and graphs.
+#include <array>
 #include <atomic>
 
 #include "check.hpp"
@@ -265,6 +266,41 @@ TEST_CASE("a graph's user objects live as long as what was made of it, and its l
   EXPECT(cudaStreamSynchronize(stream), cudaErrorStreamCaptureUnsupported);
   EXPECT(cudaStreamEndCapture(stream, &graph), cudaErrorStreamCaptureInvalidated);
   CHECK(num_ended == 2);
+  OK(cudaFree(data));
+  OK(cudaStreamDestroy(stream));
+}
+
+TEST_CASE("an update gives the executable graph the user objects of the new graph, and takes the old ones'") {
+  cudaStream_t stream;
+  OK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  int* data = nullptr;
+  OK(cudaMalloc(&data, bytes));
+  static std::array<std::atomic<int>, 2> num_ended;
+  std::array<cudaGraph_t, 2> graphs;
+  for (std::size_t i = 0; i < 2; ++i) {
+    num_ended[i] = 0;
+    cudaUserObject_t object;
+    OK(cudaUserObjectCreate(
+        &object, &num_ended[i], [](void* ended) { ++*static_cast<std::atomic<int>*>(ended); }, 1,
+        cudaUserObjectNoDestructorSync));
+    OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    add<<<4, 256, 0, stream>>>(data, count, static_cast<int>(i));
+    OK(cudaStreamEndCapture(stream, &graphs[i]));
+    OK(cudaGraphRetainUserObject(graphs[i], object, 1, cudaGraphUserObjectMove));
+  }
+  cudaGraphExec_t exec;
+  OK(cudaGraphInstantiate(&exec, graphs[0], 0));
+  OK(cudaGraphLaunch(exec, stream));
+  cudaGraphExecUpdateResultInfo info;
+  OK(cudaGraphExecUpdate(exec, graphs[1], &info));
+  for (cudaGraph_t graph : graphs) OK(cudaGraphDestroy(graph));
+  CHECK(num_ended[0] == 0);  // a launch from before the update has not run
+  CHECK(num_ended[1] == 0);
+  OK(cudaStreamSynchronize(stream));
+  CHECK(num_ended[0] == 1);
+  CHECK(num_ended[1] == 0);
+  OK(cudaGraphExecDestroy(exec));
+  CHECK(num_ended[1] == 1);
   OK(cudaFree(data));
   OK(cudaStreamDestroy(stream));
 }
