@@ -13,14 +13,10 @@ std::binary_semaphore& turn() {
 
 }  // namespace
 
-LaunchOrder::Turn::Turn(LaunchOrder& order, int num_ranks, bool is_captured)
-    : order_(order), num_ranks_(num_ranks) {
-  if (is_captured) order_.num_captured_ += num_ranks_;
+LaunchOrder::Turn::Turn(LaunchOrder& order, int num_ranks) : order_(order), num_ranks_(num_ranks) {
   is_inside_ = order_.all_in_.arrive_and_wait(num_ranks_);
   if (!is_inside_) return;
   // All ranks' threads are here, and will leave.
-  const int num_captured = order_.num_captured_;
-  is_mixed_ = num_captured != 0 && num_captured != order_.num_ranks_;
   const std::lock_guard lock(order_.mutex_);
   if (order_.num_entered_ == 0) {
     turn().acquire();
@@ -45,7 +41,6 @@ void LaunchOrder::Turn::leave() noexcept {
   order_.num_left_ += num_ranks_;
   if (order_.num_left_ < order_.num_ranks_) return;
   order_.num_entered_ = order_.num_left_ = 0;
-  order_.num_captured_ = 0;
   order_.release();
 }
 

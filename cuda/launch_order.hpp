@@ -26,14 +26,11 @@ class LaunchOrder {
   class [[nodiscard]] Turn {
    public:
     /// Returns when all ranks are there, or the communicator has failed.
-    /// @param is_captured  whether the ranks' streams are in a capture.
-    Turn(LaunchOrder& order, int num_ranks, bool is_captured = false);
+    Turn(LaunchOrder& order, int num_ranks);
     ~Turn();
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
 
-    /// Whether some of all ranks' streams are in a capture, and some are not.
-    bool is_mixed() const { return is_mixed_; }
     /// Its ranks are enqueued. Returns when all are, or the communicator has failed. Without it, after an
     /// error, nobody is waited for.
     void end();
@@ -44,7 +41,6 @@ class LaunchOrder {
     LaunchOrder& order_;
     const int num_ranks_;
     bool is_inside_ = false;
-    bool is_mixed_ = false;
   };
 
   /// The communicator has failed: ranks that have not come will not, and those that do keep nobody waiting.
@@ -56,7 +52,6 @@ class LaunchOrder {
 
   const int num_ranks_;
   detail::Barrier all_in_, all_out_;
-  std::atomic<int> num_captured_{0};  // of the ranks that have come
   std::atomic<bool> has_turn_{false};
   std::mutex
       mutex_;  // guards what follows; held while the first waits for the process's turn, not by abandon

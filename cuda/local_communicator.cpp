@@ -66,7 +66,7 @@ void LocalCommunicator::run(std::string_view operation, std::span<const backend:
       work(lead.device->kernels().place_on(lead.call->stream));
       if (ranks_.size() > 1) lead.device->record(done_, lead.call->stream);
     } catch (const std::exception& exception) {
-      failure_ = exception.what();
+      if (!alone) failure_ = exception.what();
       error = std::current_exception();
     }
   }

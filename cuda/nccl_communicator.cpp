@@ -163,14 +163,6 @@ void NcclCommunicator::require_not_aborted(std::string_view operation, const bac
                    "): the communicator was aborted. Make a new Communicator, or strategy.");
 }
 
-void NcclCommunicator::require_alike(std::string_view operation, const backend::RankCall& call,
-                                     bool is_alike) {
-  LOCKSTEP_EXPECTS(is_alike, Unsupported, operation, " on rank ", call.rank, " (",
-                   rank_of(call).device->device(),
-                   "): the streams of some ranks are being captured, those of others are not. Capture a "
-                   "collective on all ranks, or on none.");
-}
-
 void NcclCommunicator::settle(std::string_view operation, const backend::RankCall& call) {
   const Rank& rank = rank_of(call);
   const ncclResult_t state = state_of(rank.communicator, [this] { return aborted_.load(); });
@@ -179,9 +171,6 @@ void NcclCommunicator::settle(std::string_view operation, const backend::RankCal
 
 void NcclCommunicator::require_alive(std::string_view operation, std::span<const backend::RankCall> calls) {
   use_in_this_process(rank_of(calls.front()).device->device());
-  const bool is_captured = is_in_capture(calls.front());
-  for (const backend::RankCall& call : calls)
-    require_alike(operation, call, is_in_capture(call) == is_captured);
   inside(operation, calls, [&] {
     for (const backend::RankCall& call : calls) settle(operation, call);
   });
@@ -192,8 +181,7 @@ void NcclCommunicator::group(std::string_view operation, const char* native_call
                              std::span<const backend::RankCall> calls, const Issue& issue) {
   const backend::RankCall& first = calls.front();
   const bool is_captured = is_in_capture(first);
-  LaunchOrder::Turn turn(order_, static_cast<int>(calls.size()), is_captured);
-  require_alike(operation, first, !turn.is_mixed());
+  LaunchOrder::Turn turn(order_, static_cast<int>(calls.size()));
   inside(operation, calls, [&] {
     const CallerDevice caller;
     NcclGroup group(rank_of(first).device->device(), operation);

@@ -32,7 +32,7 @@ namespace lockstep::cuda {
 /// or all where NCCL_COMM_BLOCKING=0) are waited for: each of their groups costs NCCL a new thread
 /// (ncclGroupEnd, NCCL 2.28).
 ///
-/// A collective is captured on all ranks or on none, each rank's into a graph of its own or several into one.
+/// Each rank's part of a collective is captured into a graph of its own, or several into one.
 /// NCCL ends a communicator only when no graph has its calls: one that is to go before its graphs is left to
 /// the next communicator that is made or goes, with a message.
 class NcclCommunicator final : public backend::CommunicatorBackend {
@@ -98,8 +98,6 @@ class NcclCommunicator final : public backend::CommunicatorBackend {
   void require_not_aborted(std::string_view operation, const backend::RankCall& call);
   /// Waits for a communicator that does not block. @throws CollectiveError  what it did last has failed.
   void settle(std::string_view operation, const backend::RankCall& call);
-  /// @throws Unsupported  unless the streams of all ranks are captured, or none.
-  void require_alike(std::string_view operation, const backend::RankCall& call, bool is_alike);
 
   /// Calls `issue(rank, s)` for every rank of `calls` and its segments, in one group.
   template <class Issue>

@@ -4,6 +4,7 @@
 #include <array>
 #include <ostream>
 
+#include <lockstep/backend/device_backend.hpp>
 #include <lockstep/detail/concat.hpp>
 #include <lockstep/error.hpp>
 
@@ -57,6 +58,11 @@ template <class Place, class... Parts>
 [[noreturn]] void mismatch(const SourceLocation& location, const Place& place, const std::string& hint,
                            const Parts&... parts) {
   raise<CollectiveMismatch>(location, concat(place, parts..., ". ", hint, "."));
+}
+
+bool is_capturing(const CollectiveCall& call) {
+  const StreamRef& stream = call.batch->stream;
+  return stream.device_backend().is_capturing(stream.handle());
 }
 
 #define LOCKSTEP_MATCHES(condition, place, hint, ...) \
@@ -123,6 +129,9 @@ void CollectiveChecks::run(std::span<const Arrival* const> arrivals) {
   const CollectiveCall& reference = call_of(arrivals[static_cast<std::size_t>(first.reference())]);
   for (std::size_t rank = 0; rank < arrivals.size(); ++rank)
     check_batch(call_of(arrivals[rank]), reference, place(rank, 0));
+  const bool is_captured = is_capturing(first);
+  for (std::size_t rank = 1; rank < arrivals.size(); ++rank)
+    check_capture(call_of(arrivals[rank]), is_captured, place(rank, 0));
   num_tensors = reference.tensors().size();
   for (std::size_t i = 0; i < num_tensors; ++i) {
     for (std::size_t rank = 0; rank < arrivals.size(); ++rank) {
@@ -225,6 +234,13 @@ void CollectiveChecks::check_batch(const CollectiveCall& call, const CollectiveC
   LOCKSTEP_EXPECTS(&batch.stream.device_backend() == device_backends_[rank], InvalidArgument, place,
                    "the stream is on ", batch.stream.device(), ". Pass a stream of the ", member_,
                    "'s device.");
+}
+
+void CollectiveChecks::check_capture(const CollectiveCall& call, bool is_captured, const Place& place) const {
+  LOCKSTEP_EXPECTS(is_capturing(call) == is_captured, Unsupported, place,
+                   is_captured ? "its stream is not being captured, " : "its stream is being captured, ",
+                   member_, " 0's is", is_captured ? "" : " not", ". Capture a collective on all ", member_,
+                   "s, or on none.");
 }
 
 // Against the same tensor of the reference rank.

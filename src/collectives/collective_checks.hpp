@@ -83,7 +83,7 @@ class CollectiveChecks {
                    const std::vector<backend::DeviceBackend*>& device_backends, std::string_view member)
       : devices_(devices), device_backends_(device_backends), member_(member) {}
 
-  /// @throws CollectiveMismatch, InvalidArgument, as Communicator says.
+  /// @throws CollectiveMismatch, InvalidArgument, Unsupported, as Communicator says.
   void run(std::span<const Arrival* const> arrivals);
 
  private:
@@ -99,6 +99,7 @@ class CollectiveChecks {
   void check_agreement(const CollectiveCall& call, const CollectiveCall& first, const Place& place) const;
   void check_destinations(std::span<const int> destinations, const Place& place) const;
   void check_batch(const CollectiveCall& call, const CollectiveCall& reference, const Place& place) const;
+  void check_capture(const CollectiveCall& call, bool is_captured, const Place& place) const;
   void check_against(const TensorView& tensor, const CollectiveCall& reference, Place place) const;
   void check_buffer(const TensorView& tensor, const Place& place) const;
   void check_output(const CollectiveCall& call, const CollectiveCall& source, std::int64_t gathered_rows,

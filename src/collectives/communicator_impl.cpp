@@ -24,6 +24,13 @@ std::vector<std::string> Communicator::Impl::labels(const std::vector<Device>& d
 
 namespace {
 
+// An error that comes before anything is enqueued.
+bool is_refusal(const std::exception& error) {
+  return dynamic_cast<const InvalidArgument*>(&error) != nullptr ||
+         dynamic_cast<const Unsupported*>(&error) != nullptr ||
+         dynamic_cast<const ContextError*>(&error) != nullptr;
+}
+
 // Integer means are computed in floating point.
 bool converts(const CollectiveCall& call, const TensorView& input) {
   return call.reduces() && call.op == ReduceOp::mean && is_integer(input.dtype);
@@ -145,8 +152,9 @@ void Communicator::Impl::run_locked(Collective collective, ReduceOp op, int root
   if (meet(turn, collective, op, root, batches, options, destinations, /*only_checks=*/false))
     return reduce_messages(op, batches);
   // From here on the others count on this thread: if it fails, so must they. Without others nothing is lost
-  // before the first call to the backend.
-  bool must_abort = batches.size() < devices.size();
+  // before the first call to the backend, nor by what the backend refuses.
+  const bool has_others = batches.size() < devices.size();
+  bool has_called = false;
   try {
     Scratch& own = scratch_of(batches.front());
     std::vector<Buffer> temporaries;  // freed in stream order
@@ -159,13 +167,13 @@ void Communicator::Impl::run_locked(Collective collective, ReduceOp op, int root
     // What is left out is empty on all ranks, so that all skip the call or none.
     const CollectiveCall& call = own.calls.front();
     if (call.is_transfers() ? transfers.empty() : own.rank_calls.front().segments.empty()) return;
-    must_abort = true;
+    has_called = true;
     if (call.reduces() && call.deterministic && !backend->combines_in_rank_order())
       enqueue_in_rank_order(collective, op, root, own.rank_calls);
     else
       enqueue(collective, op, root, own.rank_calls);
   } catch (const std::exception& error) {
-    if (must_abort) abort(error.what());
+    if (has_others || (has_called && !is_refusal(error))) abort(error.what());
     throw;
   }
 }

@@ -109,6 +109,39 @@ TEST_CASE("P42 a collective of streams in different captures is refused, naming 
     const StreamScope scope(group.stream(rank));
     REQUIRE(tensors[static_cast<std::size_t>(rank)].to_vector<float>() == Values(10, 1));
   }
+  group.communicator().all_reduce(ReduceOp::sum, views, views, group.streams());
+  for (int rank = 0; rank < 2; ++rank) {
+    const StreamScope scope(group.stream(rank));
+    REQUIRE(tensors[static_cast<std::size_t>(rank)].to_vector<float>() == Values(10, 2));
+  }
+}
+
+TEST_CASE("what virtual devices of one GPU would capture into several graphs is refused", "[cuda]") {
+  const std::vector<Device> devices = TestBackend::devices(2);
+  DeviceManager& manager = DeviceManager::instance();
+  if (manager.info(devices[0]).pci_bus_id != manager.info(devices[1]).pci_bus_id)
+    SKIP("needs virtual devices of one GPU");
+  CommunicatorGroup group(2);
+  std::vector<Tensor> tensors;
+  std::vector<TensorView> views;
+  for (int rank = 0; rank < 2; ++rank) {
+    const StreamScope scope(group.stream(rank));
+    tensors.push_back(Tensor::ones({10}, DType::f32, group.stream(rank).device()));
+    views.push_back(tensors.back().view());
+    group.stream(rank).synchronize();
+  }
+  {
+    Capture first({group.stream(0)}), second({group.stream(1)});
+    REQUIRE_THROWS_MATCHES(group.communicator().all_reduce(ReduceOp::sum, views, views, group.streams()),
+                           Unsupported, says("all_reduce", "rank 1", "captured into one graph"));
+    first.end();
+    second.end();
+  }
+  group.communicator().all_reduce(ReduceOp::sum, views, views, group.streams());
+  for (int rank = 0; rank < 2; ++rank) {
+    const StreamScope scope(group.stream(rank));
+    REQUIRE(tensors[static_cast<std::size_t>(rank)].to_vector<float>() == Values(10, 2));
+  }
 }
 
 TEST_CASE("P42 kernels of every family are captured", "[cuda]") {

@@ -46,26 +46,6 @@ TEST_CASE("the ranks of a collective start together and go on together", "[cuda]
   REQUIRE(has_gone_on);
 }
 
-TEST_CASE("all ranks of a collective know that some are captured and some are not", "[cuda]") {
-  const auto order = std::make_shared<LaunchOrder>(2);
-  for (const bool is_first_captured : {true, false, true}) {
-    for (const bool is_second_captured : {true, false}) {
-      const bool is_mixed = is_first_captured != is_second_captured;
-      std::atomic<bool> first_knows{false};
-      const std::future<void> first = start([&, order] {
-        LaunchOrder::Turn turn(*order, 1, is_first_captured);
-        first_knows = turn.is_mixed() == is_mixed;
-        turn.end();
-      });
-      LaunchOrder::Turn turn(*order, 1, is_second_captured);
-      CHECK(turn.is_mixed() == is_mixed);
-      turn.end();
-      REQUIRE(returns(first));
-      CHECK(first_knows);
-    }
-  }
-}
-
 TEST_CASE("a rank that comes after its communicator has failed keeps no other communicator waiting",
           "[cuda]") {
   const auto failed = std::make_shared<LaunchOrder>(2), other = std::make_shared<LaunchOrder>(2);

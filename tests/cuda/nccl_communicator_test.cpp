@@ -263,25 +263,39 @@ TEST_CASE("each GPU's part of a collective may be captured into a graph of its o
 }
 
 TEST_CASE("a collective that some ranks' threads capture and others do not is refused", "[cuda]") {
-  need_gpus(2);
-  Operands operands(2);
-  Communicator communicator = Communicator::create(TestBackend::devices(2));
-  communicator.all_reduce(ReduceOp::mean, operands.views, operands.views, operands.streams);
-  operands.synchronize();
-  Capture capture({operands.streams[0]}, cudaStreamCaptureModeRelaxed);
-  std::vector<std::string> messages(2);
-  on_ranks(2, [&](int rank) {
-    const auto r = static_cast<std::size_t>(rank);
-    try {
-      communicator.all_reduce(ReduceOp::sum, rank, operands.views[r], operands.views[r], operands.streams[r]);
-    } catch (const Error& error) {
-      messages[r] = error.what();
+  need_gpus(3);
+  Operands operands(3);
+  Communicator communicator = Communicator::create(TestBackend::devices(3));
+  // One thread drives two ranks, whose streams differ.
+  const auto reduce_max = [&](int thread) {
+    std::vector<RankBatch> batches;
+    for (const int rank : thread == 0 ? std::vector{0, 1} : std::vector{2}) {
+      const auto r = static_cast<std::size_t>(rank);
+      batches.push_back({rank, operands.streams[r], {&operands.views[r], 1}, {&operands.views[r], 1}});
     }
-  });
-  capture.end();
-  capture.launch();
-  for (const std::string& message : messages) CHECK(message.find("captured") != std::string::npos);
-  REQUIRE(operands.all_are(1.5f));
+    communicator.all_reduce(ReduceOp::max, batches);
+  };
+  for (const std::size_t captured : {0u, 2u}) {
+    Capture capture({operands.streams[captured]}, cudaStreamCaptureModeRelaxed);
+    std::vector<std::string> messages(2);
+    on_ranks(2, [&](int thread) {
+      try {
+        reduce_max(thread);
+      } catch (const Unsupported& error) {
+        messages[static_cast<std::size_t>(thread)] = error.what();
+      }
+    });
+    capture.end();
+    capture.launch();
+    for (const std::string& message : messages) CHECK(message.find("captured") != std::string::npos);
+    operands.synchronize();
+    for (std::size_t rank = 0; rank < 3; ++rank) {
+      const StreamScope scope(operands.streams[rank]);
+      CHECK(operands.tensors[rank].to_vector<float>() == Values(7, static_cast<float>(rank + 1)));
+    }
+  }
+  on_ranks(2, reduce_max);
+  REQUIRE(operands.all_are(3));
 }
 
 TEST_CASE("a communicator may go before the graphs that have its collectives", "[cuda]") {

@@ -51,6 +51,10 @@ struct Transfer {
 /// f16, bf16 and f8 in float, integers wrapping in their type; mean is the sum divided by the number of ranks
 /// in float or double, never on integers, and does not overflow where its true value fits; min and max
 /// propagate NaN.
+///
+/// InvalidArgument, Unsupported and ContextError say that nothing was enqueued: the group stays usable where
+/// one thread named all ranks. After any other error, or where ranks have several threads, the core aborts
+/// it.
 class CommunicatorBackend {
  public:
   virtual ~CommunicatorBackend() = default;

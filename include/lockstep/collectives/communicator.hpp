@@ -59,10 +59,11 @@ struct RankBatch {
 /// Errors, before anything is enqueued and on every rank:
 /// InvalidArgument (rank, root or destination out of range, dtype, strided or overlapping buffers, wrong
 /// device),
-/// CollectiveMismatch (ranks disagree: names both), ContextError (moved-from; another thread drives the same
-/// rank), CollectiveTimeout (who is missing; the communicator has failed then), CollectiveAborted (failed
-/// before). Options, and ranks in batches, that are out of range are refused on that thread alone: the other
-/// ranks wait for it to come again.
+/// CollectiveMismatch (ranks disagree: names both), Unsupported (the streams of some ranks are being
+/// captured, those of others are not), ContextError (moved-from; another thread drives the same rank),
+/// CollectiveTimeout (who is missing; the communicator has failed then), CollectiveAborted (failed before).
+/// Options, and ranks in batches, that are out of range are refused on that thread alone: the other ranks
+/// wait for it to come again.
 class Communicator {
  public:
   /// @throws InvalidArgument  no devices, a device twice, or devices of two kinds. @throws NotFound  there is
