@@ -13,6 +13,7 @@
 #include "cuda_error.hpp"
 #include "detail/start_thread.hpp"
 #include "detail/warn.hpp"
+#include "device_guard.hpp"
 #include "nccl_error.hpp"
 
 namespace lockstep::cuda {
@@ -92,6 +93,17 @@ void end_now(const LeftCommunicators::Group& group) noexcept {
     group.is_aborted ? ncclCommAbort(communicator) : ncclCommDestroy(communicator);
 }
 
+/// Waits for a while: CUDA gives up what a graph has kept in a thread of its own, some time after the graph.
+bool are_graphs_gone(const LeftCommunicators::Group& group) noexcept {
+  constexpr std::chrono::seconds kPatience{1};
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  while (group.has_graphs()) {
+    if (std::chrono::steady_clock::now() >= deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
 }  // namespace
 
 std::vector<ncclComm_t> make_native_communicators(const std::vector<int>& ordinals, const Device& device,
@@ -140,16 +152,21 @@ LeftCommunicators& LeftCommunicators::instance() {
 
 void LeftCommunicators::end(Group group) noexcept {
   if (group.communicators.empty()) return;
-  if (!group.has_graphs()) return end_now(group);
+  if (are_graphs_gone(group)) return end_now(group);
   lockstep::detail::warn(lockstep::detail::concat(
       "an NCCL communicator of ", group.communicators.size(),
       " GPUs is left as it is: a CUDA graph has its collectives, and NCCL would wait for the graph's end. "
       "Destroy graphs before the strategy or communicator whose collectives they have"));
+  // Registered now, so that it runs while NCCL, which was loaded before, is still there.
+  static const int registered = std::atexit([] { instance().end_those_left(); });
+  static_cast<void>(registered);
   const std::lock_guard lock(mutex_);
   groups_.push_back(std::move(group));
 }
 
 void LeftCommunicators::end_those_left() noexcept {
+  if (is_fork_of_user()) return;
+  const CallerDevice caller;
   std::vector<Group> ended;
   {
     const std::lock_guard lock(mutex_);

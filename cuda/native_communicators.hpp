@@ -54,7 +54,8 @@ class LeftCommunicators {
 
   static LeftCommunicators& instance();
 
-  /// Ends a group, now if it has no graphs, else when it has none any more and somebody calls end_those_left.
+  /// Ends a group: now if its graphs are gone, or go within a second; else when they are gone and
+  /// end_those_left is called, as at the process's end.
   void end(Group group) noexcept;
   void end_those_left() noexcept;
 

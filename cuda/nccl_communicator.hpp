@@ -34,7 +34,7 @@ namespace lockstep::cuda {
 ///
 /// Each rank's part of a collective is captured into a graph of its own, or several into one.
 /// NCCL ends a communicator only when no graph has its calls: one that is to go before its graphs is left to
-/// the next communicator that is made or goes, with a message.
+/// the next communicator that is made or goes, or to the process's end, with a message.
 class NcclCommunicator final : public backend::CommunicatorBackend {
  public:
   static constexpr std::chrono::minutes kCreationLimit{5};

@@ -1,6 +1,11 @@
 #include "native_communicators.hpp"
 
 #include <cstdlib>
+#include <future>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <catch2/catch_test_macros.hpp>
 #include <cuda_runtime_api.h>
@@ -8,6 +13,7 @@
 #include <lockstep/error.hpp>
 
 #include "support/matchers.hpp"
+#include "support/scoped_log_sink.hpp"
 #include "support/test_backend.hpp"
 
 namespace lockstep::test {
@@ -19,6 +25,25 @@ TEST_CASE("making an NCCL communicator is given up after the time limit", "[cuda
       cuda::make_native_communicators({0, 1}, TestBackend::device(), std::chrono::milliseconds(0)),
       CollectiveTimeout, says("2 GPUs", "0 ms", "NCCL_DEBUG"));
   cuda::wait_for_abandoned_communicators();
+}
+
+TEST_CASE("a communicator whose graphs are just going is ended, not left", "[cuda]") {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess || count < 2) SKIP("needs two GPUs, there are " << count);
+  std::vector<std::string> log;
+  const ScopedLogSink sink([&](std::string_view message) { log.emplace_back(message); });
+  auto captured = std::make_shared<const int>();
+  cuda::LeftCommunicators::Group group{
+      cuda::make_native_communicators({0, 1}, TestBackend::device(), std::chrono::minutes(1)), captured};
+  std::promise<void> never;
+  // As CUDA does, in a thread of its own, some time after the graph is destroyed.
+  const auto graph =
+      std::async(std::launch::async, [&never, captured = std::exchange(captured, nullptr)]() mutable {
+        never.get_future().wait_for(std::chrono::milliseconds(20));
+        captured.reset();
+      });
+  cuda::LeftCommunicators::instance().end(std::move(group));
+  CHECK(log.empty());
 }
 
 TEST_CASE("what the program says of NCCL's launch order stands", "[cuda]") {

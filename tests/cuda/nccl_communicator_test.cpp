@@ -323,6 +323,20 @@ TEST_CASE("a communicator may go before the graphs that have its collectives", "
   Communicator::create(TestBackend::devices(2));  // ends the one that was left, as the leak check sees
 }
 
+// In a process of its own, under the leak check.
+TEST_CASE("a communicator that was left to its graphs is ended with the process", "[cuda]") {
+  need_gpus(2);
+  Operands operands(2);
+  std::optional<Communicator> communicator = Communicator::create(TestBackend::devices(2));
+  const ScopedLogSink sink([](std::string_view) {});
+  Capture capture(operands.streams);
+  communicator->all_reduce(ReduceOp::sum, operands.views, operands.views, operands.streams);
+  communicator.reset();
+  capture.end();
+  capture.launch();
+  REQUIRE(operands.all_are(3));
+}
+
 TEST_CASE("collectives of several communicators run in the order in which they are enqueued", "[cuda]") {
   need_gpus(2);
   constexpr const char* kName = "NCCL_LAUNCH_ORDER_IMPLICIT";
