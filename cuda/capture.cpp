@@ -35,7 +35,7 @@ void keep_with(const Capture& capture, std::shared_ptr<const void> object, const
   const cudaError_t code = cudaGraphRetainUserObject(capture.graph, reference, 1, cudaGraphUserObjectMove);
   if (code == cudaSuccess) return;
   LOCKSTEP_CUDA_LOG(cudaUserObjectRelease(reference, 1));
-  LOCKSTEP_CUDA_CHECK(code, device, kOperation);
+  throw_cuda_error(code, "cudaGraphRetainUserObject", {__FILE__, __LINE__, __func__}, device, kOperation);
 }
 
 bool OutsideCaptures::exchange() noexcept {

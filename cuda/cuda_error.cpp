@@ -31,7 +31,7 @@ bool is_fatal(cudaError_t code) noexcept {
 }
 
 void throw_cuda_error(cudaError_t code, const char* call, const SourceLocation& location,
-                      const Device& device, std::string_view operation) {
+                      const Device& device, std::string_view operation, std::string_view hint) {
   cudaGetLastError();  // a later call would report it again
   const bool fatal = is_fatal(code);
   ErrorContext context;
@@ -39,8 +39,9 @@ void throw_cuda_error(cudaError_t code, const char* call, const SourceLocation& 
   context.device = device.to_string();
   context.code = code;
   context.location = location;
-  context.hint = fatal ? "The device cannot be used again in this process."
-                       : "The operation did not take place; later ones may.";
+  context.hint = !hint.empty() ? hint
+                 : fatal       ? "The device cannot be used again in this process."
+                               : "The operation did not take place; later ones may.";
   const std::string message = lockstep::detail::concat(operation, " on ", device, ": ", call, " failed with ",
                                                        cudaGetErrorName(code), " (", static_cast<int>(code),
                                                        "), ", cudaGetErrorString(code), ". ", context.hint);

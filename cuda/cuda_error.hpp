@@ -15,8 +15,10 @@ bool is_fatal(cudaError_t code) noexcept;
 
 /// Throws DeviceError: what was attempted, on which device, the call, the code and its meaning. Clears the
 /// runtime's pending error.
+/// @param hint  what to do, where the general one, which depends on `is_fatal`, says too little.
 [[noreturn]] void throw_cuda_error(cudaError_t code, const char* call, const SourceLocation& location,
-                                   const Device& device, std::string_view operation);
+                                   const Device& device, std::string_view operation,
+                                   std::string_view hint = {});
 [[noreturn]] void throw_cublas_error(cublasStatus_t code, const char* call, const SourceLocation& location,
                                      const Device& device, std::string_view operation);
 

@@ -3,9 +3,11 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <string_view>
 
 #include "cuda_error.hpp"
 #include "detail/process.hpp"
+#include "gpus.hpp"
 
 namespace lockstep::cuda {
 namespace {
@@ -37,13 +39,24 @@ class Driver {
     cudaDriverEntryPointQueryResult found{};
     LOCKSTEP_CUDA_CHECK(cudaGetDriverEntryPointByVersion(symbol, &pointer, 12000, cudaEnableDefault, &found),
                         device, "Asking for the driver's functions");
-    LOCKSTEP_CUDA_CHECK(found == cudaDriverEntryPointSuccess ? cudaSuccess : cudaErrorSymbolNotFound, device,
-                        "Asking for the driver's functions");
+    if (found != cudaDriverEntryPointSuccess)
+      throw_cuda_error(cudaErrorSymbolNotFound, symbol, {__FILE__, __LINE__, __func__}, device,
+                       "Asking for the driver's functions");
     function = reinterpret_cast<Function*>(pointer);
   }
 };
 
 std::atomic<std::uint64_t> user{0};  // the number of the process that uses CUDA; 0: none has yet
+
+/// A call of the driver's. @param hint  instead of the general one, where not empty.
+void check(int code, const char* call, const Device& device, std::string_view hint = {}) {
+  if (code != cudaSuccess)
+    throw_cuda_error(static_cast<cudaError_t>(code), call, {__FILE__, __LINE__, __func__}, device,
+                     "Making the device current", hint);
+}
+void log(int code, const char* call) noexcept {
+  if (code != cudaSuccess) log_cuda_error(static_cast<cudaError_t>(code), call);
+}
 
 /// The GPU's primary context, retained once for the process's life.
 void* context_of(int ordinal, const Device& device) {
@@ -52,8 +65,10 @@ void* context_of(int ordinal, const Device& device) {
   const std::lock_guard lock(mutex);
   if (const auto found = contexts.find(ordinal); found != contexts.end()) return found->second;
   void* context = nullptr;
-  LOCKSTEP_CUDA_CHECK(static_cast<cudaError_t>(Driver::of(device).retain_context(&context, ordinal)), device,
-                      "Making the device current");
+  const int code = Driver::of(device).retain_context(&context, ordinal);
+  const std::string_view mode = code == cudaErrorDevicesUnavailable ? mode_that_keeps_out(ordinal) : "";
+  check(code, "cuDevicePrimaryCtxRetain", device,
+        mode.empty() ? "" : lockstep::detail::concat("Its ", mode, ". Use another device."));
   return contexts[ordinal] = context;
 }
 
@@ -78,25 +93,23 @@ bool can_make_context(int ordinal, const Device& device) {
   const Driver& driver = Driver::of(device);
   void* context = nullptr;
   const auto code = static_cast<cudaError_t>(driver.retain_context(&context, ordinal));
-  if (code == cudaSuccess) LOCKSTEP_CUDA_LOG(static_cast<cudaError_t>(driver.release_context(ordinal)));
+  if (code == cudaSuccess) log(driver.release_context(ordinal), "cuDevicePrimaryCtxRelease");
   return code != cudaErrorDevicesUnavailable;  // another error is told when the device is opened
 }
 
 DeviceGuard::DeviceGuard(int ordinal, const Device& device) {
-  constexpr const char* kOperation = "Making the device current";
   use_in_this_process(device);
   const Driver& driver = Driver::of(device);
   void* const context = context_of(ordinal, device);
-  LOCKSTEP_CUDA_CHECK(static_cast<cudaError_t>(driver.get_context(&previous_)), device, kOperation);
+  check(driver.get_context(&previous_), "cuCtxGetCurrent", device);
   if (previous_ == context) return;
-  LOCKSTEP_CUDA_CHECK(static_cast<cudaError_t>(driver.set_context(context)), device, kOperation);
+  check(driver.set_context(context), "cuCtxSetCurrent", device);
   changed_ = true;
 }
 
 DeviceGuard::~DeviceGuard() {
   if (!changed_) return;
-  const Driver& driver = Driver::of({});
-  LOCKSTEP_CUDA_LOG(static_cast<cudaError_t>(driver.set_context(previous_)));
+  log(Driver::of({}).set_context(previous_), "cuCtxSetCurrent");
 }
 
 CallerDevice::CallerDevice() noexcept {

@@ -85,17 +85,20 @@ void require_code(int ordinal, const Device& device) {
   LOCKSTEP_EXPECTS(missing.empty(), Unsupported, "Opening ", device, ": ", missing, ".");
 }
 
+std::string_view mode_that_keeps_out(int ordinal) {
+  switch (attribute(cudaDevAttrComputeMode, ordinal, cudaComputeModeDefault)) {
+    case cudaComputeModeProhibited: return "compute mode is prohibited (nvidia-smi --compute-mode)";
+    case cudaComputeModeExclusive:
+    case cudaComputeModeExclusiveProcess: return "compute mode is exclusive, and another process has it";
+    default: return {};
+  }
+}
+
 std::string why_left_out(int ordinal, const Device& device) {
   if (std::string missing = missing_code(ordinal); !missing.empty()) return missing;
-  switch (attribute(cudaDevAttrComputeMode, ordinal, cudaComputeModeDefault)) {
-    case cudaComputeModeProhibited: return "its compute mode is prohibited (nvidia-smi --compute-mode)";
-    case cudaComputeModeExclusive:
-    case cudaComputeModeExclusiveProcess:
-      if (!can_make_context(ordinal, device))
-        return "its compute mode is exclusive, and another process has it";
-      break;
-    default: break;
-  }
+  const std::string_view mode = mode_that_keeps_out(ordinal);
+  const bool is_tried = attribute(cudaDevAttrComputeMode, ordinal, 0) != cudaComputeModeProhibited;
+  if (!mode.empty() && !(is_tried && can_make_context(ordinal, device))) return concat("its ", mode);
   return {};
 }
 

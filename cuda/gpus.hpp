@@ -21,6 +21,10 @@ bool has_code_for(std::string_view architectures, int capability);
 /// Throws Unsupported for a GPU that this library has no code for.
 void require_code(int ordinal, const Device& device);
 
+/// The compute mode of a GPU on which this process can have no context: "compute mode is prohibited
+/// (nvidia-smi --compute-mode)". Empty: it is none that keeps processes out.
+std::string_view mode_that_keeps_out(int ordinal);
+
 /// Why a GPU is not taken where nobody names any: there is no code for it, or its compute mode keeps this
 /// process out. Empty: it is taken. An exclusive GPU is tried.
 std::string why_left_out(int ordinal, const Device& device);

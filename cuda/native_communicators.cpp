@@ -52,26 +52,30 @@ void Creation::run(const Device& device) {
     LOCKSTEP_NCCL_CHECK(ncclGetUniqueId(&id), nullptr, device, kOperation);
     // Once one rank has called, all must, or it waits for the others. A rank without its device makes NCCL
     // find two on one, and give up.
-    NcclGroup group(device, kOperation);
     cudaError_t device_error = cudaSuccess;
-    for (std::size_t rank = 0; rank < ordinals.size(); ++rank) {
-      if (device_error == cudaSuccess) device_error = cudaSetDevice(ordinals[rank]);
-      const ncclResult_t code =
-          ncclCommInitRank(&made[rank], static_cast<int>(ordinals.size()), id, static_cast<int>(rank));
-      if (code != ncclInProgress) LOCKSTEP_NCCL_CHECK(code, nullptr, device, kOperation);
-    }
+    int failed_ordinal = 0;
     try {
+      NcclGroup group(device, kOperation);
+      for (std::size_t rank = 0; rank < ordinals.size(); ++rank) {
+        if (device_error == cudaSuccess) device_error = cudaSetDevice(failed_ordinal = ordinals[rank]);
+        const ncclResult_t code =
+            ncclCommInitRank(&made[rank], static_cast<int>(ordinals.size()), id, static_cast<int>(rank));
+        if (code != ncclSuccess && code != ncclInProgress)
+          throw_nccl_error(code, "ncclCommInitRank", {__FILE__, __LINE__, __func__}, nullptr, device,
+                           kOperation);
+      }
       group.end();
       const auto gives_up = [this] {
         const std::lock_guard lock(mutex);
         return is_abandoned;
       };
-      for (ncclComm_t communicator : made)
-        LOCKSTEP_NCCL_CHECK(state_of(communicator, gives_up), communicator, device, kOperation);
+      for (ncclComm_t communicator : made) require_settled(communicator, gives_up, device, kOperation);
     } catch (const CollectiveError&) {
       if (device_error == cudaSuccess) throw;
     }
-    LOCKSTEP_CUDA_CHECK(device_error, device, kOperation);
+    if (device_error != cudaSuccess)
+      throw_cuda_error(device_error, lockstep::detail::concat("cudaSetDevice(", failed_ordinal, ")").c_str(),
+                       {__FILE__, __LINE__, __func__}, device, kOperation);
   } catch (...) {
     failure = std::current_exception();
   }

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -10,6 +11,7 @@
 
 #include <lockstep/device.hpp>
 
+#include "nccl_error.hpp"
 #include "nccl_library.hpp"
 
 namespace lockstep::cuda {
@@ -28,14 +30,18 @@ void wait_for_abandoned_communicators();
 /// Ends what a communicator is doing, where NCCL can (2.28.7), and frees nothing.
 void revoke(ncclComm_t communicator) noexcept;
 
-/// What a communicator has come to, waited for where it does not block, unless `gives_up()`.
+/// Waits for a communicator that does not block, unless `gives_up()`.
+/// @throws CollectiveError  what it did last has failed, or is in progress still.
 template <class GivesUp>
-ncclResult_t state_of(ncclComm_t communicator, const GivesUp& gives_up) {
+void require_settled(ncclComm_t communicator, const GivesUp& gives_up, const Device& device,
+                     std::string_view operation) {
+  constexpr const char* kCall = "a call that ncclCommGetAsyncError tells of";
   for (;;) {
     ncclResult_t state = ncclSuccess;
-    if (const ncclResult_t code = ncclCommGetAsyncError(communicator, &state); code != ncclSuccess)
-      return code;
-    if (state != ncclInProgress || gives_up()) return state;
+    LOCKSTEP_NCCL_CHECK(ncclCommGetAsyncError(communicator, &state), communicator, device, operation);
+    if (state == ncclSuccess) return;
+    if (state != ncclInProgress || gives_up())
+      throw_nccl_error(state, kCall, {__FILE__, __LINE__, __func__}, communicator, device, operation);
     std::this_thread::yield();
   }
 }

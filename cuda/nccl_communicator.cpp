@@ -165,8 +165,8 @@ void NcclCommunicator::require_not_aborted(std::string_view operation, const bac
 
 void NcclCommunicator::settle(std::string_view operation, const backend::RankCall& call) {
   const Rank& rank = rank_of(call);
-  const ncclResult_t state = state_of(rank.communicator, [this] { return aborted_.load(); });
-  LOCKSTEP_NCCL_CHECK(state, rank.communicator, rank.device->device(), operation);
+  const auto gives_up = [this] { return aborted_.load(); };
+  require_settled(rank.communicator, gives_up, rank.device->device(), operation);
 }
 
 void NcclCommunicator::require_alive(std::string_view operation, std::span<const backend::RankCall> calls) {

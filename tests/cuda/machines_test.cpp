@@ -118,7 +118,10 @@ TEST_CASE("a GPU whose compute mode keeps the process out is left out", "[cuda]"
   CHECK(strategy.extended().worker_devices() == usable);
   CHECK(strategy.run([] { return Tensor::ones({3}) * 2.0f; })[1].to_vector<float>()[2] == 2);
   CHECK_THROWS_MATCHES(Tensor::ones({3}, DType::f32, "GPU:1"), DeviceError,
-                       says("GPU:1", "cudaErrorDevicesUnavailable"));
+                       says("GPU:1", "cuDevicePrimaryCtxRetain failed with cudaErrorDevicesUnavailable",
+                            "Its compute mode is prohibited"));
+  CHECK_THROWS_MATCHES(Tensor::ones({3}, DType::f32, "GPU:2"), DeviceError,
+                       says("GPU:2", "Its compute mode is exclusive, and another process has it"));
 }
 
 TEST_CASE("a fork of a process that has used GPUs is refused them, and releases nothing", "[cuda]") {

@@ -46,6 +46,25 @@ TEST_CASE("a communicator whose graphs are just going is ended, not left", "[cud
   CHECK(log.empty());
 }
 
+TEST_CASE("a GPU that cannot be made current is what making communicators reports", "[cuda]") {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess || count < 2) SKIP("needs two GPUs, there are " << count);
+  for (const std::vector<int>& ordinals : {std::vector{99, 1}, std::vector{0, 99}}) {
+    REQUIRE_THROWS_MATCHES(
+        cuda::make_native_communicators(ordinals, TestBackend::device(), std::chrono::minutes(1)),
+        DeviceError,
+        says("Making an NCCL communicator", "cudaSetDevice(99) failed with cudaErrorInvalidDevice"));
+  }
+}
+
+TEST_CASE("a failed call of NCCL is named", "[cuda]") {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess || count < 2) SKIP("needs two GPUs, there are " << count);
+  REQUIRE_THROWS_MATCHES(
+      cuda::make_native_communicators({0, 0}, TestBackend::device(), std::chrono::minutes(1)),
+      CollectiveError, says("Making an NCCL communicator on GPU:0: nccl", " failed with "));
+}
+
 TEST_CASE("what the program says of NCCL's launch order stands", "[cuda]") {
   constexpr const char* kName = "NCCL_LAUNCH_ORDER_IMPLICIT";
   int count = 0;
