@@ -33,10 +33,12 @@ namespace lockstep::cuda {
 /// it are gone; host values that are copied to a device in it are kept with the graph; inputs are the
 /// caller's to keep. What has to wait for a captured stream, such as reading values, is refused,
 /// ContextError, and so is a step of an optimizer, Unsupported, and the capture goes on. Collectives are
-/// captured on all ranks or on none: on NCCL each GPU's part may become a graph of its own, to be launched
-/// from a thread of its own, those of virtual devices become one. Communicators should outlive the graphs
-/// that have their collectives; one that does not is left as it is, with a message, until its graphs are
-/// gone.
+/// captured on all ranks or on none, else every rank is refused, Unsupported, and the communicator stays
+/// usable: on NCCL each GPU's part may become a graph of its own, to be launched from a thread of its own,
+/// those of virtual devices become one, else rank 0 is refused, Unsupported, and where ranks have several
+/// threads the communicator is aborted. Communicators should outlive the graphs that have their collectives;
+/// one that does not waits for a second, as CUDA gives up what graphs keep some time after them, and then is
+/// left as it is, with a message, until its graphs are gone.
 ///
 /// Before its first NCCL communicator the library sets NCCL_LAUNCH_ORDER_IMPLICIT=1 in the process's
 /// environment if the variable is not there: collectives of several communicators then run on each GPU in the
