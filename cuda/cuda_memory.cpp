@@ -9,6 +9,24 @@
 #include "device_guard.hpp"
 
 namespace lockstep::cuda {
+namespace {
+
+/// While it lives no allocation from the pool waits for what another stream has yet to free.
+class [[nodiscard]] WithoutWaits {
+ public:
+  explicit WithoutWaits(cudaMemPool_t pool) : pool_(pool) { allow(0); }
+  ~WithoutWaits() { allow(1); }
+  WithoutWaits(const WithoutWaits&) = delete;
+  WithoutWaits& operator=(const WithoutWaits&) = delete;
+
+ private:
+  void allow(int waits) {
+    LOCKSTEP_CUDA_LOG(cudaMemPoolSetAttribute(pool_, cudaMemPoolReuseAllowInternalDependencies, &waits));
+  }
+  const cudaMemPool_t pool_;
+};
+
+}  // namespace
 
 CudaMemory::CudaMemory(int ordinal, const Device& device) : ordinal_(ordinal), device_(device) {
   constexpr const char* kOperation = "Making the device's memory pool";
@@ -60,9 +78,13 @@ void* CudaMemory::allocate(std::size_t size_bytes, cudaStream_t stream, const De
   void* data = capture ? graphs_.reuse(capture, stream, size_bytes) : nullptr;
   if (data != nullptr) return data;
   std::optional<OutsideCaptures> outside;
+  std::unique_lock<std::mutex> lock;
+  std::optional<WithoutWaits> without_waits;
   if (capture) {
     outside.emplace();
     stream = graphs_.stream();
+    lock = std::unique_lock(captured_mutex_);
+    if (pool_ != nullptr) without_waits.emplace(pool_);
   }
   cudaError_t code = take(&data, size_bytes, stream);
   if (code == cudaErrorMemoryAllocation) {

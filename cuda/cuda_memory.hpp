@@ -52,6 +52,7 @@ class CudaMemory {
   cudaMemPool_t pool_ = nullptr;
   BlockCache blocks_;  // used where there is no pool
   GraphMemory graphs_{device_};
+  std::mutex captured_mutex_;  // of the pool while a capture allocates from it
   std::atomic<bool> closed_{false};
   std::atomic<std::int64_t> in_use_bytes_{0};
   std::atomic<std::int64_t> last_reserved_bytes_{0};

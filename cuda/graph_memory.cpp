@@ -21,9 +21,13 @@ Capture capture_or_none(cudaStream_t stream, const Device& device) noexcept try 
 
 cudaStream_t GraphMemory::stream() {
   const std::lock_guard lock(mutex_);
-  if (stream_ == nullptr)
-    LOCKSTEP_CUDA_CHECK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), device_, kOperation);
-  return stream_;
+  return make(stream_);
+}
+
+cudaStream_t GraphMemory::make(cudaStream_t& stream) {
+  if (stream == nullptr)
+    LOCKSTEP_CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), device_, kOperation);
+  return stream;
 }
 
 GraphMemory::Graph& GraphMemory::graph_of(const Capture& capture) {
@@ -71,9 +75,10 @@ bool GraphMemory::drop(void* data, std::size_t size_bytes, cudaStream_t stream) 
     cudaEvent_t end = nullptr;
     LOCKSTEP_CUDA_CHECK(cudaEventCreateWithFlags(&end, cudaEventDisableTiming), device_, kOperation);
     const cudaError_t recorded = cudaEventRecord(end, stream);
-    const cudaError_t waits = recorded == cudaSuccess ? cudaStreamWaitEvent(stream_, end) : recorded;
+    const cudaError_t waits = recorded == cudaSuccess ? cudaStreamWaitEvent(make(frees_), end) : recorded;
     LOCKSTEP_CUDA_LOG(cudaEventDestroy(end));
     LOCKSTEP_CUDA_CHECK(waits, device_, kOperation);
+    block.stream = frees_;
     return true;
   }
   Graph& graph = graph_of(capture);
@@ -118,8 +123,10 @@ std::size_t GraphMemory::collect(GiveBack give_back) noexcept {
 }
 
 void GraphMemory::close() noexcept {
-  if (stream_ != nullptr) LOCKSTEP_CUDA_LOG(cudaStreamDestroy(stream_));
-  stream_ = nullptr;
+  for (cudaStream_t* const stream : {&stream_, &frees_}) {
+    if (*stream != nullptr) LOCKSTEP_CUDA_LOG(cudaStreamDestroy(*stream));
+    *stream = nullptr;
+  }
 }
 
 }  // namespace lockstep::cuda

@@ -35,7 +35,7 @@ class GraphMemory {
 
   /// What the capture has dropped, or null.
   void* reuse(const Capture& capture, cudaStream_t stream, std::size_t size_bytes);
-  /// A stream that nobody captures, to allocate on. @throws DeviceError
+  /// A stream that nobody captures, to allocate on: it waits for no other. @throws DeviceError
   cudaStream_t stream();
   /// `data` was allocated on stream(), for a capture. @throws DeviceError
   void hold(const Capture& capture, void* data, std::size_t size_bytes);
@@ -64,6 +64,7 @@ class GraphMemory {
     std::multimap<std::pair<cudaStream_t, std::size_t>, void*> dropped;  // of those that were born in it
   };
 
+  cudaStream_t make(cudaStream_t& stream);
   Graph& graph_of(const Capture& capture);
   void hold_in(Graph& graph, void* data, Block& block);
 
@@ -73,7 +74,8 @@ class GraphMemory {
   std::list<Graph> graphs_;
   std::map<void*, Block> blocks_;
   std::vector<std::pair<void*, Block>> late_;  // to be freed when their stream is in no capture
-  cudaStream_t stream_ = nullptr;
+  cudaStream_t stream_ = nullptr;              // to allocate on
+  cudaStream_t frees_ = nullptr;               // waits for the owners' streams
 };
 
 }  // namespace lockstep::cuda

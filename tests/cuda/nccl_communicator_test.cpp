@@ -262,6 +262,41 @@ TEST_CASE("each GPU's part of a collective may be captured into a graph of its o
   REQUIRE(operands.all_are(6));
 }
 
+TEST_CASE("an allocation in a capture waits for no collective that is under way", "[cuda]") {
+  need_gpus(2);
+  Operands operands(2);
+  const Device device = TestBackend::device(0);
+  Communicator communicator = Communicator::create(TestBackend::devices(2));
+  communicator.all_reduce(ReduceOp::mean, operands.views, operands.views, operands.streams);
+  const Stream stream(device);
+  Tensor older, kept;
+  {
+    const StreamScope scope(operands.streams[0]);
+    older = Tensor::ones({10}, DType::f32, device);
+  }
+  operands.synchronize();
+  Capture first({operands.streams[0]}), second({operands.streams[1]});
+  {
+    const StreamScope scope(operands.streams[0]);
+    kept = Tensor::ones({10}, DType::f32, device);
+  }
+  communicator.all_reduce(ReduceOp::sum, operands.views, operands.views, operands.streams);
+  first.end();
+  second.end();
+  REQUIRE(first.start() == cudaSuccess);  // it waits for the other
+  older = Tensor();
+  kept = Tensor();
+  {
+    const StreamScope scope(stream);
+    Capture capture({stream});
+    for (const std::int64_t size : {10, 11}) Tensor::ones({size}, DType::f32, device);
+    capture.end();
+  }
+  REQUIRE(second.start() == cudaSuccess);
+  REQUIRE((first.wait() == cudaSuccess && second.wait() == cudaSuccess));
+  REQUIRE(operands.all_are(3));
+}
+
 TEST_CASE("a collective that some ranks' threads capture and others do not is refused", "[cuda]") {
   need_gpus(3);
   Operands operands(3);
