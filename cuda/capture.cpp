@@ -22,6 +22,13 @@ Capture capture_of(const CudaDevice& device, backend::StreamHandle stream) {
   return capture_of(native(stream), device.device());
 }
 
+bool is_in_capture(cudaStream_t stream) noexcept {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  if (cudaStreamIsCapturing(stream, &status) == cudaSuccess) return status != cudaStreamCaptureStatusNone;
+  cudaGetLastError();
+  return false;
+}
+
 void keep_with(const Capture& capture, std::shared_ptr<const void> object, const Device& device) {
   constexpr const char* kOperation = "Keeping an object with a graph";
   using Owned = std::shared_ptr<const void>;

@@ -27,6 +27,9 @@ Capture capture_of(cudaStream_t stream, const Device& device);
 /// The same, whatever context is current.
 Capture capture_of(const CudaDevice& device, backend::StreamHandle stream);
 
+/// Whether a stream is in a capture, which may have failed.
+bool is_in_capture(cudaStream_t stream) noexcept;
+
 /// Keeps `object` until the graph, and all that was made of it, is destroyed and has run. It dies in a thread
 /// of CUDA's, and must not call CUDA.
 void keep_with(const Capture& capture, std::shared_ptr<const void> object, const Device& device);

@@ -24,11 +24,6 @@ struct Registry {
   }
 };
 
-bool is_in_capture(cudaStream_t stream) {
-  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-  return cudaStreamIsCapturing(stream, &capture) == cudaSuccess && capture != cudaStreamCaptureStatusNone;
-}
-
 /// Whether a stream is as a new one: not in a capture, nothing to do.
 bool is_idle(cudaStream_t stream) {
   const OutsideCaptures outside;
@@ -76,8 +71,9 @@ void CudaDevice::close_all() noexcept {
 void CudaDevice::close() noexcept {
   const std::lock_guard lock(mutex_);
   const bool only_default_stream = all_streams_.size() - free_streams_.size() <= 1;
-  if (!only_default_stream || !memory_->is_idle()) return;
+  if (!only_default_stream) return;
   try {
+    if (!memory_->is_idle()) return;
     const DeviceGuard guard(ordinal_, device_);
     release();
   } catch (const Error&) {  // what there was is lost with the device
@@ -87,11 +83,11 @@ void CudaDevice::close() noexcept {
 void CudaDevice::release() noexcept {
   kernels_.close();
   free_streams_.clear();
+  memory_->close();
   for (cudaStream_t stream : std::exchange(all_streams_, {})) {
-    LOCKSTEP_CUDA_LOG(cudaStreamSynchronize(stream));  // memory is still being freed
+    LOCKSTEP_CUDA_LOG(cudaStreamSynchronize(stream));
     LOCKSTEP_CUDA_LOG(cudaStreamDestroy(stream));
   }
-  memory_->close();
 }
 
 void* CudaDevice::allocate(std::size_t size_bytes, backend::StreamHandle stream) {
@@ -109,10 +105,9 @@ void CudaDevice::deallocate_pinned(void* data, std::size_t size_bytes) noexcept 
 void CudaDevice::trim_memory() {
   {
     const DeviceGuard guard(ordinal_, device_);
-    const std::lock_guard lock(mutex_);
     LOCKSTEP_EXPECTS(
-        std::ranges::none_of(all_streams_, is_in_capture), ContextError, "trim_memory on ", device_,
-        ": a stream of it is being captured, and trimming waits for the device. Call it when the "
+        !memory_->is_captured(), ContextError, "trim_memory on ", device_,
+        ": a stream of its GPU is being captured, and trimming waits for all of them. Call it when the "
         "capture has ended.");
   }
   memory_->trim();
@@ -132,6 +127,7 @@ backend::StreamHandle CudaDevice::create_stream() {
   }
   cudaStream_t stream = nullptr;
   LOCKSTEP_CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), device_, "Making a stream");
+  memory_->add(stream);
   const std::lock_guard lock(mutex_);
   all_streams_.push_back(stream);
   return handle_of(stream);

@@ -1,7 +1,9 @@
 #include "cuda_memory.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 
 #include "capture.hpp"
@@ -65,9 +67,42 @@ void CudaMemory::collect() noexcept {
       }));
 }
 
-// What is freed in stream order is free for certain when the streams are there.
+bool CudaMemory::is_idle() {
+  if (!closed_ && in_use_bytes_ != 0) {
+    const DeviceGuard guard(ordinal_, device_);
+    collect();
+  }
+  return in_use_bytes_ == 0;
+}
+
+void CudaMemory::add(cudaStream_t stream) {
+  const std::lock_guard lock(streams_mutex_);
+  streams_.push_back(stream);
+}
+
+bool CudaMemory::is_captured() const {
+  const std::lock_guard lock(streams_mutex_);
+  return std::ranges::any_of(streams_, is_in_capture);
+}
+
+// What is freed in stream order is free for certain when the streams are there. Waiting for the device would
+// end the captures of its streams.
+cudaError_t CudaMemory::wait_for_frees() {
+  std::vector<cudaStream_t> streams;
+  {
+    const std::lock_guard lock(streams_mutex_);
+    std::ranges::remove_copy_if(streams_, std::back_inserter(streams), is_in_capture);
+  }
+  cudaError_t code = graphs_.synchronize();
+  for (const cudaStream_t stream : streams) {
+    if (code == cudaSuccess) code = cudaStreamSynchronize(stream);
+  }
+  return code;
+}
+
 cudaError_t CudaMemory::trim_cache() {
-  if (const cudaError_t code = cudaDeviceSynchronize(); code != cudaSuccess) return code;
+  const OutsideCaptures outside;
+  if (const cudaError_t code = wait_for_frees(); code != cudaSuccess) return code;
   return pool_ != nullptr ? cudaMemPoolTrimTo(pool_, 0) : blocks_.trim();
 }
 
@@ -89,11 +124,8 @@ void* CudaMemory::allocate(std::size_t size_bytes, cudaStream_t stream, const De
   cudaError_t code = take(&data, size_bytes, stream);
   if (code == cudaErrorMemoryAllocation) {
     cudaGetLastError();
-    // Waiting for the device would end captures; a pool can be trimmed without.
-    if (!capture)
-      static_cast<void>(trim_cache());
-    else if (pool_ != nullptr)
-      cudaMemPoolTrimTo(pool_, 0);
+    static_cast<void>(trim_cache());
+    cudaGetLastError();
     code = take(&data, size_bytes, stream);
   }
   if (code == cudaErrorMemoryAllocation) {
@@ -158,7 +190,12 @@ void CudaMemory::trim() {
 void CudaMemory::close() noexcept try {
   if (is_fork_of_user() || closed_.exchange(true)) return;
   const DeviceGuard guard(ordinal_, device_);
+  LOCKSTEP_CUDA_LOG(wait_for_frees());
   graphs_.close();
+  {
+    const std::lock_guard lock(streams_mutex_);
+    streams_.clear();
+  }
   if (pool_ != nullptr) {
     LOCKSTEP_CUDA_LOG(cudaMemPoolDestroy(pool_));
   } else {

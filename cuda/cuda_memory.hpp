@@ -32,17 +32,25 @@ class CudaMemory {
   void* allocate(std::size_t size_bytes, cudaStream_t stream, const Device& device);
   void deallocate(void* data, std::size_t size_bytes, cudaStream_t stream) noexcept;
   MemoryStats stats() const;
+  /// @pre is_captured() is false, for all of it to be free.
   void trim();
+
+  /// A device of the GPU has made a stream, and keeps it until close().
+  void add(cudaStream_t stream);
+  /// Whether a stream of a device of the GPU is in a capture. The GPU's context is current.
+  bool is_captured() const;
 
   /// Null: there are none for this GPU.
   cudaMemPool_t pool() const { return pool_; }
-  bool is_idle() const { return in_use_bytes_.load() == 0; }
+  /// Whether nothing is in use. @throws DeviceError
+  bool is_idle();
   /// Gives everything back. Later calls do nothing.
   void close() noexcept;
 
  private:
   cudaError_t take(void** data, std::size_t size_bytes, cudaStream_t stream);
   cudaError_t give_back(void* data, std::size_t size_bytes, cudaStream_t stream);
+  cudaError_t wait_for_frees();
   cudaError_t trim_cache();
   void collect() noexcept;
   std::int64_t reserved_bytes() const;
@@ -52,7 +60,9 @@ class CudaMemory {
   cudaMemPool_t pool_ = nullptr;
   BlockCache blocks_;  // used where there is no pool
   GraphMemory graphs_{device_};
-  std::mutex captured_mutex_;  // of the pool while a capture allocates from it
+  std::mutex captured_mutex_;         // of the pool while a capture allocates from it
+  mutable std::mutex streams_mutex_;  // guards streams_
+  std::vector<cudaStream_t> streams_;
   std::atomic<bool> closed_{false};
   std::atomic<std::int64_t> in_use_bytes_{0};
   std::atomic<std::int64_t> last_reserved_bytes_{0};

@@ -122,6 +122,17 @@ std::size_t GraphMemory::collect(GiveBack give_back) noexcept {
   return freed;
 }
 
+cudaError_t GraphMemory::synchronize() {
+  std::unique_lock lock(mutex_);
+  const cudaStream_t streams[] = {stream_, frees_};
+  lock.unlock();  // others may allocate meanwhile
+  for (const cudaStream_t stream : streams) {
+    if (stream == nullptr) continue;
+    if (const cudaError_t code = cudaStreamSynchronize(stream); code != cudaSuccess) return code;
+  }
+  return cudaSuccess;
+}
+
 void GraphMemory::close() noexcept {
   for (cudaStream_t* const stream : {&stream_, &frees_}) {
     if (*stream != nullptr) LOCKSTEP_CUDA_LOG(cudaStreamDestroy(*stream));

@@ -46,6 +46,8 @@ class GraphMemory {
   using GiveBack = detail::FunctionRef<void(void* data, std::size_t size_bytes, cudaStream_t stream)>;
   /// Gives back what was dropped and whose graphs are gone. @return the number of bytes.
   std::size_t collect(GiveBack give_back) noexcept;
+  /// Waits for its own streams, on which it has given back.
+  cudaError_t synchronize();
   /// There are no blocks any more.
   void close() noexcept;
 

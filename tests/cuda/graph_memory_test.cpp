@@ -3,6 +3,7 @@
 #include <vector>
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 
 #include <lockstep/lockstep.hpp>
 
@@ -160,6 +161,53 @@ TEST_CASE("running out of memory in a capture leaves it as it is", "[cuda]") {
   capture.end();
   capture.launch();
   REQUIRE(result.to_vector<float>() == Values(kSize, 4));
+}
+
+TEST_CASE("running out of memory beside a capture leaves it as it is", "[cuda]") {
+  const Device device = TestBackend::device();
+  const auto mode =
+      GENERATE(cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed);
+  const Stream stream(device);
+  const StreamScope scope(stream);
+  Tensor result = filled(1);
+  stream.synchronize();
+  Capture capture({stream}, mode);
+  result.add_(result);
+  {
+    const StreamScope other(default_stream(TestBackend::open()));
+    REQUIRE_THROWS_MATCHES(Tensor::empty({std::int64_t{1} << 45}, DType::u8, device), OutOfMemory,
+                           says("allocate on", device.to_string()));
+  }
+  result.add_(result);
+  capture.end();
+  capture.launch();
+  REQUIRE(result.to_vector<float>() == Values(kSize, 4));
+}
+
+TEST_CASE("trimming another device leaves a capture as it is", "[cuda]") {
+  const auto devices = TestBackend::devices(2);
+  const Stream stream(devices[0]);
+  const StreamScope scope(stream);
+  Tensor result = filled(1);
+  stream.synchronize();
+  Capture capture({stream});
+  result.add_(result);
+  try {
+    trim_memory(devices[1]);
+  } catch (const ContextError&) {  // it is on the same GPU
+  }
+  capture.end();
+  capture.launch();
+  REQUIRE(result.to_vector<float>() == Values(kSize, 2));
+}
+
+TEST_CASE("the memory of the last graph is freed with the device", "[cuda]") {
+  const Stream stream(TestBackend::device());
+  const StreamScope scope(stream);
+  Capture capture({stream});
+  filled(1);
+  capture.end();
+  capture.launch();
 }
 
 }  // namespace lockstep::test
