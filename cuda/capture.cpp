@@ -14,7 +14,9 @@ Capture capture_of(cudaStream_t stream, const Device& device) {
   LOCKSTEP_CUDA_CHECK(
       cudaStreamGetCaptureInfo(stream, &status, &capture.id, &capture.graph, nullptr, nullptr, nullptr),
       device, "Asking for a stream's capture");
-  return status == cudaStreamCaptureStatusNone ? Capture() : capture;
+  if (status != cudaStreamCaptureStatusActive) capture = {};
+  capture.has_failed = status == cudaStreamCaptureStatusInvalidated;
+  return capture;
 }
 
 Capture capture_of(const CudaDevice& device, backend::StreamHandle stream) {
@@ -65,7 +67,7 @@ void require_same_capture(std::string_view operation, const backend::RankCall& f
 
 void require_no_capture(std::string_view operation, cudaStream_t stream, const Device& device,
                         std::string_view advice) {
-  LOCKSTEP_EXPECTS(!capture_of(stream, device), ContextError, operation, " on ", device,
+  LOCKSTEP_EXPECTS(!is_in_capture(stream), ContextError, operation, " on ", device,
                    ": its stream is being captured, and what it captures runs when the graph is launched. ",
                    advice);
 }

@@ -12,16 +12,17 @@
 
 namespace lockstep::cuda {
 
-/// What a stream is being captured into.
+/// What a stream is being captured into. CUDA does not say which capture it was that has failed.
 struct Capture {
   unsigned long long id = 0;
   cudaGraph_t graph = nullptr;
+  bool has_failed = false;  // the stream is in it until somebody ends it
 
   explicit operator bool() const { return id != 0; }
-  bool operator==(const Capture& other) const { return id == other.id; }
+  bool operator==(const Capture& other) const { return id == other.id && has_failed == other.has_failed; }
 };
 
-/// The capture that a stream is in, or none. Waits for nothing and breaks no capture.
+/// The capture that a stream is in, or none, or one that has failed. Waits for nothing and breaks no capture.
 /// @param device  whose context is current. @throws DeviceError
 Capture capture_of(cudaStream_t stream, const Device& device);
 /// The same, whatever context is current.

@@ -135,7 +135,7 @@ backend::StreamHandle CudaDevice::create_stream() {
 
 bool CudaDevice::is_capturing(backend::StreamHandle stream) {
   const DeviceGuard guard(ordinal_, device_);
-  return static_cast<bool>(capture_of(native(stream), device_));
+  return is_in_capture(native(stream));
 }
 
 void CudaDevice::destroy_stream(backend::StreamHandle stream) noexcept {

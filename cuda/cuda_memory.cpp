@@ -138,11 +138,14 @@ void* CudaMemory::allocate(std::size_t size_bytes, cudaStream_t stream, const De
   if (code != cudaSuccess)
     throw_cuda_error(code, pool_ != nullptr ? "cudaMallocFromPoolAsync" : "cudaMalloc",
                      {__FILE__, __LINE__, __func__}, device, "Allocating device memory");
+  if (capture) try {
+      LOCKSTEP_CUDA_CHECK(cudaStreamSynchronize(stream), device, "Allocating device memory");
+      graphs_.hold(capture, data, size_bytes);
+    } catch (const Error&) {
+      LOCKSTEP_CUDA_LOG(give_back(data, size_bytes, stream));
+      throw;
+    }
   in_use_bytes_ += static_cast<std::int64_t>(size_bytes);
-  if (capture) {
-    LOCKSTEP_CUDA_CHECK(cudaStreamSynchronize(stream), device, "Allocating device memory");
-    graphs_.hold(capture, data, size_bytes);
-  }
   const std::int64_t reserved = reserved_bytes();
   if (last_reserved_bytes_.exchange(reserved) < reserved) ++num_allocations_;
   return data;

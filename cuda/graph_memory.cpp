@@ -62,23 +62,34 @@ void GraphMemory::hold(const Capture& capture, void* data, std::size_t size_byte
   hold_in(graph, data, block);
 }
 
+bool GraphMemory::frees_wait_for(cudaStream_t stream) noexcept try {
+  make(frees_);
+  cudaEvent_t end = nullptr;
+  LOCKSTEP_CUDA_CHECK(cudaEventCreateWithFlags(&end, cudaEventDisableTiming), device_, kOperation);
+  const cudaError_t recorded = cudaEventRecord(end, stream);
+  const cudaError_t waits = recorded == cudaSuccess ? cudaStreamWaitEvent(frees_, end) : recorded;
+  LOCKSTEP_CUDA_LOG(cudaEventDestroy(end));
+  LOCKSTEP_CUDA_CHECK(waits, device_, kOperation);
+  return true;
+} catch (const DeviceError&) {
+  return false;
+}
+
 bool GraphMemory::drop(void* data, std::size_t size_bytes, cudaStream_t stream) {
   const Capture capture = capture_or_none(stream, device_);
-  if (!capture && is_empty_) return false;
+  if (!capture && !capture.has_failed && is_empty_) return false;
   const std::lock_guard lock(mutex_);
   auto found = blocks_.find(data);
+  if (capture.has_failed && found == blocks_.end()) {  // nothing can be enqueued on the stream
+    late_.emplace_back(data, Block{size_bytes, stream, 0, 0, false});
+    is_empty_ = false;
+    return true;
+  }
   if (!capture && found == blocks_.end()) return false;
   if (!capture) {
+    found->second.has_owner = false;
     // The graph may be gone before what its owner did with it is done: then it is freed after that.
-    Block& block = found->second;
-    block.has_owner = false;
-    cudaEvent_t end = nullptr;
-    LOCKSTEP_CUDA_CHECK(cudaEventCreateWithFlags(&end, cudaEventDisableTiming), device_, kOperation);
-    const cudaError_t recorded = cudaEventRecord(end, stream);
-    const cudaError_t waits = recorded == cudaSuccess ? cudaStreamWaitEvent(make(frees_), end) : recorded;
-    LOCKSTEP_CUDA_LOG(cudaEventDestroy(end));
-    LOCKSTEP_CUDA_CHECK(waits, device_, kOperation);
-    block.stream = frees_;
+    found->second.stream = !capture.has_failed && frees_wait_for(stream) ? frees_ : stream;
     return true;
   }
   Graph& graph = graph_of(capture);
@@ -113,7 +124,7 @@ std::size_t GraphMemory::collect(GiveBack give_back) noexcept {
   std::size_t freed = 0;
   std::erase_if(late_, [&](const auto& late) {
     const auto& [data, block] = late;
-    if (capture_or_none(block.stream, device_)) return false;
+    if (is_in_capture(block.stream)) return false;
     give_back(data, block.size_bytes, block.stream);
     freed += block.size_bytes;
     return true;

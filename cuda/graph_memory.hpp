@@ -39,7 +39,7 @@ class GraphMemory {
   cudaStream_t stream();
   /// `data` was allocated on stream(), for a capture. @throws DeviceError
   void hold(const Capture& capture, void* data, std::size_t size_bytes);
-  /// The owner of `data` drops it, on `stream`, which may be in a capture.
+  /// The owner of `data` drops it, on `stream`, which may be in a capture, or in one that has failed.
   /// @return false: no graph has to do with it. Free it.
   bool drop(void* data, std::size_t size_bytes, cudaStream_t stream);
   /// Frees memory, on a stream.
@@ -68,6 +68,7 @@ class GraphMemory {
 
   cudaStream_t make(cudaStream_t& stream);
   Graph& graph_of(const Capture& capture);
+  bool frees_wait_for(cudaStream_t stream) noexcept;
   void hold_in(Graph& graph, void* data, Block& block);
 
   const Device& device_;

@@ -1,5 +1,6 @@
 #include <limits>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include <catch2/catch_test_macros.hpp>
@@ -8,6 +9,7 @@
 #include <lockstep/lockstep.hpp>
 
 #include "capture.hpp"
+#include "support/call_hook.hpp"
 #include "support/matchers.hpp"
 #include "support/test_backend.hpp"
 
@@ -201,6 +203,29 @@ TEST_CASE("trimming another device leaves a capture as it is", "[cuda]") {
   REQUIRE(result.to_vector<float>() == Values(kSize, 2));
 }
 
+TEST_CASE("what is dropped in a capture that has failed is freed after it", "[cuda]") {
+  const Stream stream(TestBackend::device());
+  const StreamScope scope(stream);
+  const std::int64_t before = in_use();
+  {
+    Tensor old = filled(1), older = filled(2);
+    stream.synchronize();
+    REQUIRE(cudaStreamBeginCapture(cuda::native_stream(stream), cudaStreamCaptureModeThreadLocal) ==
+            cudaSuccess);
+    Tensor made = old + old;
+    older = Tensor();
+    REQUIRE(cudaStreamSynchronize(cuda::native_stream(stream)) != cudaSuccess);
+    cudaGetLastError();
+    old = Tensor();
+    made = Tensor();
+    cudaGraph_t graph = nullptr;
+    REQUIRE(cudaStreamEndCapture(cuda::native_stream(stream), &graph) == cudaErrorStreamCaptureInvalidated);
+    cudaGetLastError();
+  }
+  filled(0);  // looks for what can be freed
+  REQUIRE(in_use() == before);
+}
+
 TEST_CASE("the memory of the last graph is freed with the device", "[cuda]") {
   const Stream stream(TestBackend::device());
   const StreamScope scope(stream);
@@ -208,6 +233,42 @@ TEST_CASE("the memory of the last graph is freed with the device", "[cuda]") {
   filled(1);
   capture.end();
   capture.launch();
+}
+
+TEST_CASE("an allocation that fails in a capture leaves no memory behind", "[cuda]") {
+  const Stream stream(TestBackend::device());
+  const StreamScope scope(stream);
+  filled(0);
+  const std::int64_t before = in_use();
+  {
+    Capture capture({stream});
+    {
+      const CallHook hook([](std::string_view name, bool is_over) {
+        return name == "cudaStreamSynchronize" && !is_over ? static_cast<int>(cudaErrorUnknown) : 0;
+      });
+      REQUIRE_THROWS_AS(filled(1), DeviceError);
+    }
+    capture.end();
+  }
+  filled(0);
+  REQUIRE(in_use() == before);
+}
+
+TEST_CASE("a call that fails when a graph's tensor is dropped loses no memory", "[cuda]") {
+  const Stream stream(TestBackend::device());
+  const StreamScope scope(stream);
+  const std::int64_t before = in_use();
+  {
+    Capture capture({stream});
+    Tensor kept = filled(1);
+    capture.end();
+    const CallHook hook([](std::string_view name, bool is_over) {
+      return name == "cudaEventRecord" && !is_over ? static_cast<int>(cudaErrorUnknown) : 0;
+    });
+    kept = Tensor();
+  }
+  filled(0);
+  REQUIRE(in_use() == before);
 }
 
 }  // namespace lockstep::test

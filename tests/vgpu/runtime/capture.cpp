@@ -189,7 +189,7 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t handle, cudaStreamCaptureStatu
     *status = !stream->capture                          ? cudaStreamCaptureStatusNone
               : stream->capture->invalid != cudaSuccess ? cudaStreamCaptureStatusInvalidated
                                                         : cudaStreamCaptureStatusActive;
-    if (!stream->capture) return cudaSuccess;
+    if (*status != cudaStreamCaptureStatusActive) return cudaSuccess;  // the rest is as it was
     if (id) *id = stream->capture->id;
     if (graph) {
       *graph = reinterpret_cast<cudaGraph_t>(stream->capture->graph.get());

@@ -264,6 +264,12 @@ TEST_CASE("a graph's user objects live as long as what was made of it, and its l
   OK(cudaStreamGetCaptureInfo(stream, &status, nullptr, &graph, nullptr, nullptr, nullptr));
   OK(cudaGraphRetainUserObject(graph, object, 1, cudaGraphUserObjectMove));
   EXPECT(cudaStreamSynchronize(stream), cudaErrorStreamCaptureUnsupported);
+  unsigned long long id = 0;
+  cudaGraph_t same = nullptr;
+  OK(cudaStreamGetCaptureInfo(stream, &status, &id, &same, nullptr, nullptr, nullptr));
+  CHECK(status == cudaStreamCaptureStatusInvalidated);
+  CHECK(id == 0);
+  CHECK(same == nullptr);
   EXPECT(cudaStreamEndCapture(stream, &graph), cudaErrorStreamCaptureInvalidated);
   CHECK(num_ended == 2);
   OK(cudaFree(data));
