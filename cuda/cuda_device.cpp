@@ -148,6 +148,7 @@ void CudaDevice::synchronize(backend::StreamHandle stream) {
   constexpr const char* kOperation = "Waiting for a stream";
   const DeviceGuard guard(ordinal_, device_);
   require_no_capture(kOperation, native(stream), device_, "Wait for the stream that it is launched on.");
+  const OutsideCaptures outside;
   LOCKSTEP_CUDA_CHECK(cudaStreamSynchronize(native(stream)), device_, kOperation);
 }
 
@@ -155,6 +156,7 @@ bool CudaDevice::is_complete(backend::StreamHandle stream) {
   constexpr const char* kOperation = "Asking whether a stream is complete";
   const DeviceGuard guard(ordinal_, device_);
   require_no_capture(kOperation, native(stream), device_, "Ask the stream that it is launched on.");
+  const OutsideCaptures outside;
   const cudaError_t code = cudaStreamQuery(native(stream));
   if (code == cudaErrorNotReady) {
     cudaGetLastError();
@@ -173,13 +175,34 @@ backend::EventHandle CudaDevice::create_event() {
 
 void CudaDevice::destroy_event(backend::EventHandle event) noexcept try {
   const DeviceGuard guard(ordinal_, device_);
+  note(event, false);
   LOCKSTEP_CUDA_LOG(cudaEventDestroy(native(event)));
 } catch (const Error&) {  // it is lost with the device
 }
 
 void CudaDevice::record(backend::EventHandle event, backend::StreamHandle stream) {
   const DeviceGuard guard(ordinal_, device_);
+  const bool is_captured = is_in_capture(native(stream));
   LOCKSTEP_CUDA_CHECK(cudaEventRecord(native(event), native(stream)), device_, "Recording an event");
+  note(event, is_captured);
+}
+
+void CudaDevice::note(backend::EventHandle event, bool is_captured) {
+  if (!is_captured && !has_captured_events_) return;
+  const std::lock_guard lock(mutex_);
+  if (is_captured)
+    captured_events_.insert(native(event));
+  else
+    captured_events_.erase(native(event));
+  has_captured_events_ = !captured_events_.empty();
+}
+
+void CudaDevice::require_not_captured(const char* operation, backend::EventHandle event) {
+  if (!has_captured_events_) return;
+  const std::lock_guard lock(mutex_);
+  LOCKSTEP_EXPECTS(!captured_events_.contains(native(event)), ContextError, operation, " on ", device_,
+                   ": the event was recorded in a capture, and marks work that runs when the graph is "
+                   "launched. Wait for the stream that it is launched on, or record the event there.");
 }
 
 void CudaDevice::wait(backend::StreamHandle stream, backend::EventHandle event) {
@@ -189,18 +212,24 @@ void CudaDevice::wait(backend::StreamHandle stream, backend::EventHandle event) 
 }
 
 void CudaDevice::synchronize(backend::EventHandle event) {
+  constexpr const char* kOperation = "Waiting for an event";
   const DeviceGuard guard(ordinal_, device_);
-  LOCKSTEP_CUDA_CHECK(cudaEventSynchronize(native(event)), device_, "Waiting for an event");
+  require_not_captured(kOperation, event);
+  const OutsideCaptures outside;
+  LOCKSTEP_CUDA_CHECK(cudaEventSynchronize(native(event)), device_, kOperation);
 }
 
 bool CudaDevice::is_complete(backend::EventHandle event) {
+  constexpr const char* kOperation = "Asking whether an event is complete";
   const DeviceGuard guard(ordinal_, device_);
+  require_not_captured(kOperation, event);
+  const OutsideCaptures outside;
   const cudaError_t code = cudaEventQuery(native(event));
   if (code == cudaErrorNotReady) {
     cudaGetLastError();
     return false;
   }
-  LOCKSTEP_CUDA_CHECK(code, device_, "Asking whether an event is complete");
+  LOCKSTEP_CUDA_CHECK(code, device_, kOperation);
   return true;
 }
 

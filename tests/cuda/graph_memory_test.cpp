@@ -271,4 +271,58 @@ TEST_CASE("a call that fails when a graph's tensor is dropped loses no memory", 
   REQUIRE(in_use() == before);
 }
 
+TEST_CASE("what waits for other streams goes on beside a capture", "[cuda]") {
+  const Device device = TestBackend::device();
+  const auto mode =
+      GENERATE(cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed);
+  const Stream stream(device), other(device);
+  Tensor result;
+  {
+    const StreamScope scope(stream);
+    result = filled(1);
+    stream.synchronize();
+  }
+  Capture capture({stream}, mode);
+  {
+    const StreamScope scope(other);
+    const Event event(device);
+    REQUIRE(filled(3).to_vector<float>() == Values(kSize, 3));
+    event.record(other);
+    event.synchronize();
+    REQUIRE(event.is_complete());
+    REQUIRE(other.is_complete());
+  }
+  const StreamScope scope(stream);
+  result.add_(result);
+  capture.end();
+  capture.launch();
+  REQUIRE(result.to_vector<float>() == Values(kSize, 2));
+}
+
+TEST_CASE("waiting for an event of a capture is refused, and the capture goes on", "[cuda]") {
+  const Device device = TestBackend::device();
+  const Stream stream(device);
+  const StreamScope scope(stream);
+  Tensor result = filled(1);
+  stream.synchronize();
+  const Event event(device);
+  Capture capture({stream});
+  result.add_(result);
+  event.record(stream);
+  const auto is_refused = [&] {
+    REQUIRE_THROWS_MATCHES(
+        event.synchronize(), ContextError,
+        says("Waiting for an event", device.to_string(), "recorded in a capture", "launched"));
+    REQUIRE_THROWS_MATCHES(event.is_complete(), ContextError, says("complete", "recorded in a capture"));
+  };
+  is_refused();
+  capture.end();
+  is_refused();
+  capture.launch();
+  event.record(stream);
+  event.synchronize();
+  REQUIRE(event.is_complete());
+  REQUIRE(result.to_vector<float>() == Values(kSize, 2));
+}
+
 }  // namespace lockstep::test

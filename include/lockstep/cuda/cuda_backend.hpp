@@ -29,16 +29,22 @@ namespace lockstep::cuda {
 /// destinations once, in rank order. A group that mixes both is refused.
 ///
 /// Streams may be captured into CUDA graphs. A launch uses the addresses that its capture saw: what is
-/// allocated in a capture, and what is dropped in it, is not freed before the graph and all that was made of
-/// it are gone; host values that are copied to a device in it are kept with the graph; inputs are the
-/// caller's to keep. What has to wait for a captured stream, such as reading values, is refused,
-/// ContextError, and so is a step of an optimizer, Unsupported, and the capture goes on. Collectives are
-/// captured on all ranks or on none, else every rank is refused, Unsupported, and the communicator stays
-/// usable: on NCCL each GPU's part may become a graph of its own, to be launched from a thread of its own,
-/// those of virtual devices become one, else rank 0 is refused, Unsupported, and where ranks have several
-/// threads the communicator is aborted. Communicators should outlive the graphs that have their collectives;
-/// one that does not waits for a second, as CUDA gives up what graphs keep some time after them, and then is
-/// left as it is, with a message, until its graphs are gone.
+/// allocated on the captured streams, and what is dropped of theirs in the capture, is not freed before the
+/// graph and all that was made of it are gone; host values that are copied to a device in it are kept with
+/// the graph; inputs, and all tensors of other streams, are the caller's to keep. So is a variable's memory:
+/// a write outside moves a variable while a tensor of its value() is held, and launches go on with what it
+/// left. What has to wait for a captured stream or an event that was recorded there, such as reading values,
+/// is refused, ContextError, and so are, Unsupported, a step of an optimizer and a write that would move a
+/// variable, and the capture goes on. In the meantime the same thread may wait for other streams, and
+/// allocate on them. What is dropped in a capture that has failed is freed when somebody has ended it.
+/// trim_memory of the GPU is refused.
+///
+/// Collectives are captured on all ranks or on none, else every rank is refused, Unsupported, and the
+/// communicator stays usable: on NCCL each GPU's part may become a graph of its own, to be launched from a
+/// thread of its own, those of virtual devices become one, else rank 0 is refused, Unsupported, and where
+/// ranks have several threads the communicator is aborted. Communicators should outlive the graphs that have
+/// their collectives; one that does not waits for a second, as CUDA gives up what graphs keep some time after
+/// them, and then is left as it is, with a message, until its graphs are gone.
 ///
 /// Before its first NCCL communicator the library sets NCCL_LAUNCH_ORDER_IMPLICIT=1 in the process's
 /// environment if the variable is not there: collectives of several communicators then run on each GPU in the
