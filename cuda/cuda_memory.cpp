@@ -158,7 +158,7 @@ void CudaMemory::deallocate(void* data, std::size_t size_bytes, cudaStream_t str
   if (graphs_.drop(data, size_bytes, stream)) return;
   in_use_bytes_ -= static_cast<std::int64_t>(size_bytes);
   LOCKSTEP_CUDA_LOG(give_back(data, size_bytes, stream));
-} catch (const Error&) {  // the memory is lost with the device
+} catch (const Error&) {  // nobody can use the memory again
   in_use_bytes_ -= static_cast<std::int64_t>(size_bytes);
 }
 
@@ -194,7 +194,9 @@ void CudaMemory::close() noexcept try {
   if (is_fork_of_user() || closed_.exchange(true)) return;
   const DeviceGuard guard(ordinal_, device_);
   LOCKSTEP_CUDA_LOG(wait_for_frees());
-  graphs_.close();
+  graphs_.close([this](void* data, std::size_t size_bytes, cudaStream_t stream) {
+    LOCKSTEP_CUDA_LOG(give_back(data, size_bytes, stream));
+  });
   {
     const std::lock_guard lock(streams_mutex_);
     streams_.clear();

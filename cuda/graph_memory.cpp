@@ -1,6 +1,7 @@
 #include "graph_memory.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "capture.hpp"
 #include "cuda_error.hpp"
@@ -92,6 +93,12 @@ bool GraphMemory::drop(void* data, std::size_t size_bytes, cudaStream_t stream) 
     found->second.stream = !capture.has_failed && frees_wait_for(stream) ? frees_ : stream;
     return true;
   }
+  try {
+    graph_of(capture);
+  } catch (const DeviceError&) {
+    unkept_.emplace_back(data, size_bytes);
+    throw;
+  }
   Graph& graph = graph_of(capture);
   if (found == blocks_.end()) found = blocks_.emplace(data, Block{size_bytes, stream, 0, 0, true}).first;
   Block& block = found->second;
@@ -144,11 +151,14 @@ cudaError_t GraphMemory::synchronize() {
   return cudaSuccess;
 }
 
-void GraphMemory::close() noexcept {
+void GraphMemory::close(GiveBack give_back) noexcept try {
+  for (const auto& [data, size_bytes] : std::exchange(unkept_, {})) give_back(data, size_bytes, stream());
+  LOCKSTEP_CUDA_LOG(synchronize());
   for (cudaStream_t* const stream : {&stream_, &frees_}) {
     if (*stream != nullptr) LOCKSTEP_CUDA_LOG(cudaStreamDestroy(*stream));
     *stream = nullptr;
   }
+} catch (const DeviceError&) {  // the memory is lost with the device
 }
 
 }  // namespace lockstep::cuda

@@ -29,7 +29,6 @@ class GraphMemory {
  public:
   /// @param device  for messages.
   explicit GraphMemory(const Device& device) : device_(device) {}
-  ~GraphMemory() { close(); }
   GraphMemory(const GraphMemory&) = delete;
   GraphMemory& operator=(const GraphMemory&) = delete;
 
@@ -41,6 +40,7 @@ class GraphMemory {
   void hold(const Capture& capture, void* data, std::size_t size_bytes);
   /// The owner of `data` drops it, on `stream`, which may be in a capture, or in one that has failed.
   /// @return false: no graph has to do with it. Free it.
+  /// @throws DeviceError  it cannot be kept with the graph, and is kept until close().
   bool drop(void* data, std::size_t size_bytes, cudaStream_t stream);
   /// Frees memory, on a stream.
   using GiveBack = detail::FunctionRef<void(void* data, std::size_t size_bytes, cudaStream_t stream)>;
@@ -48,8 +48,8 @@ class GraphMemory {
   std::size_t collect(GiveBack give_back) noexcept;
   /// Waits for its own streams, on which it has given back.
   cudaError_t synchronize();
-  /// There are no blocks any more.
-  void close() noexcept;
+  /// Nobody uses any memory any more. Gives back what could not be kept with a graph.
+  void close(GiveBack give_back) noexcept;
 
  private:
   struct Block {
@@ -76,9 +76,10 @@ class GraphMemory {
   std::mutex mutex_;                  // guards what follows
   std::list<Graph> graphs_;
   std::map<void*, Block> blocks_;
-  std::vector<std::pair<void*, Block>> late_;  // to be freed when their stream is in no capture
-  cudaStream_t stream_ = nullptr;              // to allocate on
-  cudaStream_t frees_ = nullptr;               // waits for the owners' streams
+  std::vector<std::pair<void*, Block>> late_;          // to be freed when their stream is in no capture
+  std::vector<std::pair<void*, std::size_t>> unkept_;  // graphs may use it until close()
+  cudaStream_t stream_ = nullptr;                      // to allocate on
+  cudaStream_t frees_ = nullptr;                       // waits for the owners' streams
 };
 
 }  // namespace lockstep::cuda

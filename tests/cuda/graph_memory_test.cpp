@@ -271,6 +271,29 @@ TEST_CASE("a call that fails when a graph's tensor is dropped loses no memory", 
   REQUIRE(in_use() == before);
 }
 
+TEST_CASE("what cannot be kept with a graph is kept until the device goes", "[cuda]") {
+  const Stream stream(TestBackend::device());
+  const StreamScope scope(stream);
+  Tensor result = filled(1);
+  Tensor old = filled(2);
+  stream.synchronize();
+  const std::int64_t before = in_use();
+  Capture capture({stream});
+  result.add_(old);
+  {
+    const CallHook hook([](std::string_view name, bool is_over) {
+      return name == "cudaUserObjectCreate" && !is_over ? static_cast<int>(cudaErrorUnknown) : 0;
+    });
+    old = Tensor();
+  }
+  capture.end();
+  REQUIRE(in_use() < before);
+  const Tensor other = filled(5);
+  stream.synchronize();
+  capture.launch();
+  REQUIRE(result.to_vector<float>() == Values(kSize, 3));
+}
+
 TEST_CASE("what waits for other streams goes on beside a capture", "[cuda]") {
   const Device device = TestBackend::device();
   const auto mode =
