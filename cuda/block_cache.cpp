@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "capture.hpp"
+
 namespace lockstep::cuda {
 namespace {
 
@@ -46,6 +48,7 @@ cudaError_t BlockCache::allocate(void** data, std::size_t size_bytes, cudaStream
   bool captures = false;
   if (const cudaError_t code = capture_status(stream, captures); code != cudaSuccess) return code;
   if (captures) return cudaErrorStreamCaptureUnsupported;
+  const OutsideCaptures outside;
   const std::size_t size = rounded(size_bytes);
   const std::lock_guard lock(mutex_);
   if (const cudaError_t code = take(free_[size], data, stream); code != cudaErrorNotReady) return code;
