@@ -17,8 +17,9 @@ class DeviceBackend;
 
 /// @throws NotFound  there is no such device.
 MemoryStats memory_stats(const Device& device);
-/// Returns cached memory to the system. Waits for the device. @throws ContextError  one of its streams, made
-/// by the library, is being captured.
+/// Returns cached memory to the system. Waits for the streams that the library made on the device and on all
+/// virtual devices of its GPU; what others have yet to free stays. @throws ContextError  one of those streams
+/// is being captured.
 void trim_memory(const Device& device);
 
 /// Page-locked host bytes, from which `device` copies asynchronously. Move only. Not stream-ordered: keep it
