@@ -10,6 +10,7 @@
 #include <lockstep/error.hpp>
 #include <lockstep/lockstep.hpp>
 
+#include "has_context.hpp"
 #include "support/matchers.hpp"
 #include "support/test_backend.hpp"
 
@@ -23,18 +24,6 @@ DeviceManager fresh_manager() {
   std::vector<std::unique_ptr<backend::Backend>> backends;
   backends.push_back(cuda::make_backend());
   return DeviceManager(std::move(backends));
-}
-
-/// Whether the process has a context on a GPU. Asks the driver, which makes none.
-bool has_context(int ordinal) {
-  void* function = nullptr;
-  cudaDriverEntryPointQueryResult found{};
-  REQUIRE(cudaGetDriverEntryPointByVersion("cuDevicePrimaryCtxGetState", &function, 12000, cudaEnableDefault,
-                                           &found) == cudaSuccess);
-  unsigned flags = 0;
-  int active = -1;
-  REQUIRE(reinterpret_cast<int (*)(int, unsigned*, int*)>(function)(ordinal, &flags, &active) == 0);
-  return active != 0;
 }
 
 }  // namespace

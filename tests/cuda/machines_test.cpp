@@ -11,6 +11,7 @@
 
 #include <lockstep/lockstep.hpp>
 
+#include "has_context.hpp"
 #include "support/captured_stderr.hpp"
 #include "support/child_process.hpp"
 #include "support/matchers.hpp"
@@ -33,17 +34,6 @@ struct Log {
 };
 
 std::vector<Device> gpus() { return DeviceManager::instance().devices(DeviceKind::gpu); }
-
-bool has_context(int ordinal) {
-  void* function = nullptr;
-  cudaDriverEntryPointQueryResult found{};
-  REQUIRE(cudaGetDriverEntryPointByVersion("cuDevicePrimaryCtxGetState", &function, 12000, cudaEnableDefault,
-                                           &found) == cudaSuccess);
-  unsigned flags = 0;
-  int active = -1;
-  REQUIRE(reinterpret_cast<int (*)(int, unsigned*, int*)>(function)(ordinal, &flags, &active) == 0);
-  return active != 0;
-}
 
 /// The host serves, and one line says why.
 std::string line_of_unusable_driver() {

@@ -1,5 +1,6 @@
 #include "detail/barrier.hpp"
 
+#include <array>
 #include <atomic>
 #include <fstream>
 #include <memory>
@@ -60,16 +61,32 @@ TEST_CASE("a generation of a barrier is complete for all, or failed for all", "[
   }
 }
 
+namespace {
+
+/// Whether a thread of this process waits in the kernel.
+bool is_asleep(pid_t thread) {
+  std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
+  std::string number, name, state;
+  file >> number >> name >> state;
+  return state == "S";
+}
+
+}  // namespace
+
 TEST_CASE("a failed barrier lets nobody pass", "[detail][host]") {
   Barrier barrier(3);
   const bool asleep = GENERATE(false, true);
   std::atomic<int> passed = 0;
+  std::array<std::atomic<pid_t>, 2> others{};
   on_replicas(3, [&](int replica) {
     if (replica < 2) {
+      others[static_cast<std::size_t>(replica)] = ::gettid();
       passed += barrier.arrive_and_wait(1) ? 1 : 0;
       return;
     }
-    if (asleep) std::this_thread::sleep_for(20ms);  // the others have stopped spinning by then
+    if (asleep)
+      for (const auto& other : others)
+        while (other == 0 || !is_asleep(other)) std::this_thread::yield();
     barrier.fail();
   });
   REQUIRE(passed == 0);
@@ -90,13 +107,7 @@ TEST_CASE("a place to wait can be destroyed in a fork, though others sleep there
     sleeper = ::gettid();
     parking->wait(2, [&] { return is_over.load(); });
   });
-  const auto sleeps = [&] {
-    std::ifstream file("/proc/self/task/" + std::to_string(sleeper.load()) + "/stat");
-    std::string number, name, state;
-    file >> number >> name >> state;
-    return state == "S";
-  };
-  while (sleeper == 0 || !sleeps()) std::this_thread::yield();
+  while (sleeper == 0 || !is_asleep(sleeper)) std::this_thread::yield();
   CHECK(test::in_child([&] {
           parking.reset();
           return 7;
