@@ -70,6 +70,16 @@ T combined(const T* const* sources, std::size_t i) {
   return static_cast<T>(value);
 }
 
+// Elements begin to end, the slow way. Kept out of the loops, whose registers it would take.
+template <class Op, bool kMean, int K, int D, class T>
+HWY_NOINLINE void combine_one_by_one(T* const* destinations, const T* const* sources, std::size_t begin,
+                                     std::size_t end) {
+  for (std::size_t i = begin; i < end; ++i) {
+    const T value = combined<Op, kMean, K>(sources, i);
+    for (int d = 0; d < D; ++d) destinations[d][i] = value;
+  }
+}
+
 // destinations[d] := sources[0] op … op sources[K - 1], over K where they are averaged, for all d < D, in one
 // loop: an all_reduce within the caches takes half the time, and one in place 0.85 of it anywhere. A
 // destination may be a source, so the compiler must be told that iterations are independent.
@@ -85,48 +95,26 @@ void combine_into(T* const* destinations, const T* const* sources, std::size_t n
     if constexpr (D > 2) write(value, d2 + at);
     if constexpr (D > 3) write(value, d3 + at);
   };
-  const auto one_by_one = [&](std::size_t begin, std::size_t end) {
-    for (std::size_t at = begin; at < end; ++at)
-      store(at, combined<Op, kMean, K>(sources, at), [](T value, T* to) { *to = value; });
+  const auto one_by_one = [=](std::size_t begin, std::size_t end) {
+    combine_one_by_one<Op, kMean, K, D>(destinations, sources, begin, end);
   };
   std::size_t i = 0;
-  if constexpr (kInLanes<T>) {
-    const Floats d;
+  if constexpr (kInLanes<T> || kMean) {
+    const hn::ScalableTag<Wide<T>> d;
     const std::size_t step = 2 * hn::Lanes(d);
     for (; i + step <= n; i += step) {
-      FloatPair value = apply_pairs<Op>(load_pair(s0 + i), load_pair(s1 + i));
+      auto value = apply_pairs<Op>(load_pair(s0 + i), load_pair(s1 + i));
       if constexpr (K > 2) value = apply_pairs<Op>(value, load_pair(s2 + i));
       if constexpr (K > 3) value = apply_pairs<Op>(value, load_pair(s3 + i));
       if constexpr (kMean) {
         value = {over_k<K>(d, value.a), over_k<K>(d, value.b)};
-        if (!hn::AllTrue(d, hn::And(hn::IsFinite(value.a), hn::IsFinite(value.b)))) {
+        // Finite where both are, unless they are so large that their sum is not.
+        if (HWY_UNLIKELY(!hn::AllTrue(d, hn::IsFinite(hn::Add(value.a, value.b))))) {
           one_by_one(i, i + step);
           continue;
         }
       }
-      store(i, value, [](FloatPair pair, T* to) { store_pair(pair, to); });
-    }
-  } else if constexpr (kMean) {
-    const hn::ScalableTag<T> d;
-    const std::size_t lanes = hn::Lanes(d);
-    const auto mean = [&](std::size_t at) {
-      auto sum = hn::Add(hn::LoadU(d, s0 + at), hn::LoadU(d, s1 + at));
-      if constexpr (K > 2) sum = hn::Add(sum, hn::LoadU(d, s2 + at));
-      if constexpr (K > 3) sum = hn::Add(sum, hn::LoadU(d, s3 + at));
-      return over_k<K>(d, sum);
-    };
-    const auto write = [d](auto value, T* to) { hn::StoreU(value, d, to); };
-    for (; i + 4 * lanes <= n; i += 4 * lanes) {
-      const auto a = mean(i), b = mean(i + lanes), c = mean(i + 2 * lanes), e = mean(i + 3 * lanes);
-      // Finite where all four are, unless they are so large that their sum is not.
-      if (!hn::AllTrue(d, hn::IsFinite(hn::Add(hn::Add(a, b), hn::Add(c, e))))) {
-        one_by_one(i, i + 4 * lanes);
-        continue;
-      }
-      store(i, a, write);
-      store(i + lanes, b, write);
-      store(i + 2 * lanes, c, write);
-      store(i + 3 * lanes, e, write);
+      store(i, value, [](auto pair, T* to) { store_pair(pair, to); });
     }
   }
   if constexpr (kMean) return one_by_one(i, n);

@@ -62,9 +62,11 @@ HWY_INLINE void store_floats(hn::Vec<Floats> values, bf16* data) {
 
 // Twice as many, in an order of its own: two vectors, or, of bf16, which are the upper halves of floats, the
 // even and the odd ones. That saves moving lanes, which takes longer than all else.
-struct FloatPair {
-  hn::Vec<Floats> a, b;
+template <class A>
+struct Pair {
+  hn::Vec<hn::ScalableTag<A>> a, b;
 };
+using FloatPair = Pair<float>;
 HWY_INLINE FloatPair load_pair(const f16* data) {
   return {load_floats(data), load_floats(data + hn::Lanes(Floats()))};
 }
@@ -84,8 +86,19 @@ HWY_INLINE void store_pair(FloatPair values, bf16* data) {
   const auto odd = hn::And(round_to_bf16(values.b), hn::Set(d, 0xffff0000));
   hn::StoreU(hn::Or(even, odd), d, reinterpret_cast<std::uint32_t*>(data));
 }
-template <class Op>
-HWY_INLINE FloatPair apply_pairs(FloatPair x, FloatPair y) {
+template <std::floating_point A>
+HWY_INLINE Pair<A> load_pair(const A* data) {
+  const hn::ScalableTag<A> d;
+  return {hn::LoadU(d, data), hn::LoadU(d, data + hn::Lanes(d))};
+}
+template <std::floating_point A>
+HWY_INLINE void store_pair(Pair<A> values, A* data) {
+  const hn::ScalableTag<A> d;
+  hn::StoreU(values.a, d, data);
+  hn::StoreU(values.b, d, data + hn::Lanes(d));
+}
+template <class Op, class A>
+HWY_INLINE Pair<A> apply_pairs(Pair<A> x, Pair<A> y) {
   return {Op::apply_lanes(x.a, y.a), Op::apply_lanes(x.b, y.b)};
 }
 
