@@ -80,6 +80,10 @@ class TileReader {
     return static_cast<const C*>(data_) + begin;
   }
   bool converts() const { return std::same_as<C, float> && dtype_ != DType::f32; }
+  /// Where element `i` is, which may lie beyond the last one.
+  std::uintptr_t address(std::int64_t i) const {
+    return reinterpret_cast<std::uintptr_t>(data_) + static_cast<std::uintptr_t>(i) * size_of(dtype_);
+  }
 
  private:
   const void* data_;
