@@ -1,6 +1,22 @@
 find_package(Catch2 3.3 REQUIRED)
 include(Catch)
 
+# Which backend tests/support/test_backend.hpp presents; a program of tests links one of them.
+function(lockstep_add_test_backend backend)
+  add_library(lockstep_test_backend_${backend} OBJECT "${PROJECT_SOURCE_DIR}/tests/support/test_backend_${backend}.cpp")
+  lockstep_use_for_tests(lockstep_test_backend_${backend})
+endfunction()
+
+# lockstep_use_for_tests(target LIBRARIES target...)
+#
+# How tests are compiled: they may look at private headers, as "host/host_device.hpp".
+function(lockstep_use_for_tests target)
+  target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src")
+  target_link_libraries(${target} PRIVATE lockstep::internal ${ARGN} lockstep_build Catch2::Catch2)
+  # Line tables do for tests; with all of the debug information they compile half as long again.
+  target_compile_options(${target} PRIVATE $<$<AND:$<CONFIG:Debug>,$<CXX_COMPILER_ID:GNU,Clang>>:-g1>)
+endfunction()
+
 # lockstep_add_test(name SOURCES file... [LABELS label] [TIMEOUT seconds] [BACKEND backend] [LIBRARIES target...])
 #
 # One Catch2 executable, lockstep_<name>; each of its test cases becomes a CTest entry "name: test case", with the label
@@ -20,16 +36,10 @@ function(lockstep_add_test name)
   if(NOT arg_BACKEND)
     set(arg_BACKEND host)
   endif()
-  string(TOUPPER "${arg_BACKEND}" BACKEND)
 
   set(target lockstep_${name})
-  add_executable(${target} ${arg_SOURCES})
-  # Tests may look at private headers, as "host/host_device.hpp".
-  target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src")
-  target_compile_definitions(${target} PRIVATE LOCKSTEP_TEST_BACKEND_${BACKEND})
-  target_link_libraries(${target} PRIVATE lockstep::internal ${arg_LIBRARIES} lockstep_build Catch2::Catch2WithMain)
-  # Line tables do for tests; with all of the debug information they compile half as long again.
-  target_compile_options(${target} PRIVATE $<$<AND:$<CONFIG:Debug>,$<CXX_COMPILER_ID:GNU,Clang>>:-g1>)
+  add_executable(${target} ${arg_SOURCES} $<TARGET_OBJECTS:lockstep_test_backend_${arg_BACKEND}>)
+  lockstep_use_for_tests(${target} ${arg_LIBRARIES} Catch2::Catch2WithMain)
 
   if(arg_NO_ENTRIES)
     return()
@@ -42,16 +52,14 @@ endfunction()
 
 # lockstep_add_contract_tests(backend)
 #
-# What every backend must do, tests/contract/, compiled once for this one as lockstep_contract_<backend>.
+# What every backend must do, tests/contract/, on this one: lockstep_contract_<backend>. It is compiled once for all.
 function(lockstep_add_contract_tests backend)
-  lockstep_add_test(contract_${backend} SOURCES ${LOCKSTEP_CONTRACT_TESTS} BACKEND ${backend} LABELS ${backend} ${ARGN})
+  lockstep_add_test(contract_${backend} SOURCES $<TARGET_OBJECTS:lockstep_contract> BACKEND ${backend} LABELS ${backend} ${ARGN})
 endfunction()
 
 # lockstep_add_golden_tests(backend)
 #
 # TensorFlow's results, tests/goldens/, compared on this backend by lockstep_goldens_<backend>.
 function(lockstep_add_golden_tests backend)
-  lockstep_add_test(goldens_${backend} SOURCES ${LOCKSTEP_GOLDEN_TESTS} BACKEND ${backend} LABELS ${backend}
-                    LIBRARIES nlohmann_json::nlohmann_json ${ARGN})
-  target_compile_definitions(lockstep_goldens_${backend} PRIVATE "LOCKSTEP_GOLDENS=\"${PROJECT_SOURCE_DIR}/tests/goldens\"")
+  lockstep_add_test(goldens_${backend} SOURCES $<TARGET_OBJECTS:lockstep_goldens> BACKEND ${backend} LABELS ${backend} ${ARGN})
 endfunction()

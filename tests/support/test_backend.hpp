@@ -17,15 +17,10 @@ inline const bool kSlowBuild =
 
 namespace lockstep::test {
 
-/// The backend under test: the only place that knows which it is.
+/// The backend under test. A program links the one file that says which it is, so that contracts are compiled
+/// once for all backends.
 struct TestBackend {
-#if defined(LOCKSTEP_TEST_BACKEND_CUDA)
-  static constexpr DeviceKind kKind = DeviceKind::gpu;
-#elif defined(LOCKSTEP_TEST_BACKEND_HOST)
-  static constexpr DeviceKind kKind = DeviceKind::cpu;
-#else
-#error "Define LOCKSTEP_TEST_BACKEND_HOST or LOCKSTEP_TEST_BACKEND_CUDA."
-#endif
+  static const DeviceKind kKind;  // in test_backend_host.cpp or test_backend_cuda.cpp
 
   static DeviceKind kind() { return kKind; }
   static backend::Backend& backend() {

@@ -1,0 +1,7 @@
+#include "support/test_backend.hpp"
+
+namespace lockstep::test {
+
+const DeviceKind TestBackend::kKind = DeviceKind::gpu;
+
+}  // namespace lockstep::test
