@@ -140,10 +140,12 @@ void Worker::time_floor(const Layout& layout, const Calls& calls, std::size_t lo
   team_.meet();
   const auto start = Clock::now();
   const std::int64_t end = static_cast<std::int64_t>(last_iteration) * options_.aggregate;
-  // Half-way through the slots: never what the collective has just brought into the cache, while there are
-  // several.
+  // The collective and the loops are equally far apart in the slots: while there are several, none finds what
+  // another has just brought into the cache.
+  const std::int64_t ahead = layout.num_slots * static_cast<std::int64_t>(loop + 1) /
+                             static_cast<std::int64_t>(num_floor_loops() + 1);
   for (std::int64_t i = static_cast<std::int64_t>(first_iteration) * options_.aggregate; i < end; ++i)
-    run_floor(loop, i + layout.num_slots / 2);
+    run_floor(loop, i + ahead);
   calls.synchronize();
   team_.meet();  // timed: the floor is reached when all slices are done
   team_.measurements[static_cast<std::size_t>(thread_)].floor_seconds[loop] += seconds(Clock::now() - start);
