@@ -2,7 +2,6 @@
 #include <functional>
 #include <iterator>
 #include <limits>
-#include <ranges>
 #include <span>
 
 #include <lockstep/error.hpp>
@@ -214,8 +213,9 @@ void Optimizer::apply(std::string_view what, Strategy& strategy, const GradientB
     for (std::size_t k = begin; k < end; ++k) rooms[k] = locked.room(k, LockedComponents::Room::copied);
   };
   const std::size_t counters = plan.num_of_variables;
-  const auto is_held = [&](std::size_t k) { return locked.is_held(k); };
-  if (std::ranges::any_of(std::views::iota(std::size_t{0}, counters), is_held))
+  bool any_held = false;
+  for (std::size_t k = 0; k < counters; ++k) any_held = any_held || locked.is_held(k);
+  if (any_held)
     for_each_component([&](std::size_t i) {
       for (const ComponentUpdate& one : plan.updates[i]) make_rooms(one.begin, one.begin + one.num_tensors);
     });

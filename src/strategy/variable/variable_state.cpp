@@ -151,8 +151,7 @@ LockedComponents::LockedComponents(std::span<const ComponentRef> components) {
     if (update == nullptr) mutexes_.push_back(&state->components[i].mutex);
   }
   std::ranges::sort(mutexes_);
-  const auto twice = std::ranges::unique(mutexes_);
-  mutexes_.erase(twice.begin(), twice.end());
+  mutexes_.erase(std::unique(mutexes_.begin(), mutexes_.end()), mutexes_.end());
   for (const Mutex* const mutex : mutexes_) mutex->check();  // before any is locked
   for (Mutex* const mutex : mutexes_) mutex->lock();
 }
