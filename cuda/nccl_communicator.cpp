@@ -7,6 +7,7 @@
 
 #include <lockstep/error.hpp>
 
+#include "arithmetic/scaled_sum.hpp"
 #include "capture.hpp"
 #include "cuda_error.hpp"
 #include "device_guard.hpp"
@@ -67,7 +68,7 @@ NcclCommunicator::NcclCommunicator(const std::vector<CudaDevice*>& ranks)
     rank.scaled_sums.fill(ncclNumOps);
   }
   const auto n = static_cast<double>(ranks.size());
-  while (scale_ * n > 1) scale_ /= 2;
+  scale_ = 1 / arithmetic::sum_scale(n);
   divisor_ = n * scale_;
 }
 

@@ -1,6 +1,4 @@
-#include <bit>
 #include <cstdint>
-#include <limits>
 #include <span>
 
 #include <lockstep/backend/device_backend.hpp>
@@ -9,6 +7,8 @@
 #include <lockstep/ops.hpp>
 #include <lockstep/stream.hpp>
 
+#include "arithmetic/operators.hpp"
+#include "arithmetic/scaled_sum.hpp"
 #include "divided.hpp"
 #include "tensor_checks.hpp"
 #include "wide_sum.hpp"
@@ -57,12 +57,6 @@ Tensor reduce_group(ReduceOp op, const Tensor& t, const AxisGroup& group, DType 
   stream.device_backend().kernels().reduce_axis(op, out.view(), in.view(), extents_around(t.shape(), group),
                                                 divisor, stream.handle());
   return out;
-}
-
-/// What `op` gives for no elements. Only sums divide.
-Scalar reduction_of_nothing(ReduceOp op, double divisor) {
-  if (op == ReduceOp::product) return 1;
-  return divisor == 0 ? std::numeric_limits<double>::quiet_NaN() : 0.0;
 }
 
 /// All axes when none is named.
@@ -114,7 +108,7 @@ Tensor reduce_for(const char* operation, ReduceOp op, const Tensor& t, const Axe
                      ": ", describe(t),
                      " has no elements along the reduced axes. Reduce at least one element.");
     Tensor out = Tensor::empty(out_shape, out_dtype, t.device());
-    out.fill_(reduction_of_nothing(op, divisor));
+    out.fill_(arithmetic::of_nothing(op, divisor));
     return out;
   }
 
@@ -128,10 +122,8 @@ Tensor reduce_for(const char* operation, ReduceOp op, const Tensor& t, const Axe
   while (groups.size() > 1) {
     double scale = 1;
     if (is_quotient && dtype == DType::f64) {
-      // Divided by a power of two, so that it does not overflow where the mean does not. Only of parts that
-      // are subnormal then anything is lost.
       const std::int64_t length = extents_around(partial.shape(), groups.back()).axis;
-      scale = static_cast<double>(std::bit_ceil(static_cast<std::uint64_t>(length)));
+      scale = arithmetic::sum_scale(static_cast<double>(length));
     }
     partial = reduce_group(op, partial, groups.back(), partial_dtype, scale);
     divisor /= scale;

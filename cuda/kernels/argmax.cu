@@ -1,6 +1,7 @@
 #include <cstdint>
 #include <cub/block/block_reduce.cuh>
 
+#include "arithmetic/operators.hpp"
 #include "cuda_kernels.hpp"
 #include "kernels/dispatch.hpp"
 #include "kernels/element.cuh"
@@ -15,16 +16,13 @@ struct Candidate {
   std::int64_t index;  // -1: none
 };
 
-/// The larger value, NaN largest of all, and of equals the first: the same whatever the order.
+/// The larger value, and of equals the first: the same whatever the order.
 struct Better {
   template <class C>
   __device__ Candidate<C> operator()(const Candidate<C>& a, const Candidate<C>& b) const {
     if (a.index < 0 || b.index < 0) return a.index < 0 ? b : a;
-    const bool a_is_nan = a.value != a.value;
-    const bool b_is_nan = b.value != b.value;
-    const bool equal = a.value == b.value || (a_is_nan && b_is_nan);
-    if (equal) return a.index < b.index ? a : b;
-    return b_is_nan || (!a_is_nan && b.value > a.value) ? b : a;
+    if (arithmetic::is_larger(a.value, b.value)) return a;
+    return arithmetic::is_larger(b.value, a.value) || b.index < a.index ? b : a;
   }
 };
 

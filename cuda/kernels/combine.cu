@@ -3,10 +3,11 @@
 #include <cstdint>
 #include <limits>
 
+#include "arithmetic/operators.hpp"
+#include "arithmetic/scaled_sum.hpp"
 #include "kernels/combine.hpp"
 #include "kernels/element.cuh"
 #include "kernels/launch.cuh"
-#include "kernels/reduce_operators.cuh"
 
 namespace lockstep::cuda {
 namespace {
@@ -18,29 +19,15 @@ struct Pointers {
   void* destinations[kMostRanks];
 };
 
-template <class A>
-__device__ bool is_finite(A value) {
-  return value - value == 0;
-}
-
-// The mean of one element whose sum is not finite. Scaled down by a power of two the sum of finite numbers
-// cannot overflow, and their mean lies between them.
-template <class T>
-__device__ compute_t<T> mean_of_large(const Pointers& pointers, std::int64_t i, bool aligned) {
-  using A = compute_t<T>;
+/// The mean of one element whose `sum` is not finite.
+template <class T, class A>
+__device__ A mean_of_large(const Pointers& pointers, std::int64_t i, bool aligned, A sum) {
   const A divisor = static_cast<A>(pointers.num_sources);
-  A scale = 1;
-  while (scale < divisor) scale *= 2;
-  A sum = 0, lowest = 0, highest = 0;
-  for (int k = 0; k < pointers.num_sources; ++k) {
-    const A value = widen(load<T, 1>(pointers.sources[k], i, aligned).elements[0]);
-    if (!is_finite(value)) return value - value;  // NaN
-    sum += value / scale;
-    lowest = k == 0 || value < lowest ? value : lowest;
-    highest = k == 0 || value > highest ? value : highest;
-  }
-  const A mean = sum / divisor * scale;
-  return mean < lowest ? lowest : mean > highest ? highest : mean;
+  arithmetic::ScaledSum<A> scaled(arithmetic::sum_scale(divisor));
+#pragma unroll 1
+  for (int k = 0; k < pointers.num_sources; ++k)
+    scaled.add(widen(load<T, 1>(pointers.sources[k], i, aligned).elements[0]));
+  return scaled.is_finite() ? scaled.over(divisor) : sum;
 }
 
 /// Elements [i, i + kCount) of all sources into all destinations.
@@ -54,18 +41,14 @@ __device__ void combine_vector(const Pointers& pointers, bool mean, std::int64_t
   for (int k = 1; k < pointers.num_sources; ++k) {
     vector = load<T, kCount>(pointers.sources[k], i, aligned);
 #pragma unroll
-    for (int j = 0; j < kCount; ++j) acc[j] = Op::combine(acc[j], widen(vector.elements[j]));
+    for (int j = 0; j < kCount; ++j) acc[j] = Op::apply(acc[j], widen(vector.elements[j]));
   }
-  if constexpr (std::same_as<Op, Sum> && !std::integral<T>) {
+  if constexpr (std::same_as<Op, arithmetic::Sum> && !std::integral<T>) {
     if (mean) {
 #pragma unroll
       for (int j = 0; j < kCount; ++j) {
-        const A quotient = acc[j] / static_cast<A>(pointers.num_sources);
-        acc[j] = quotient;
-        if (!is_finite(quotient)) {
-          const A large = mean_of_large<T>(pointers, i + j, aligned);
-          if (large == large) acc[j] = large;
-        }
+        acc[j] /= static_cast<A>(pointers.num_sources);
+        if (!arithmetic::is_finite(acc[j])) acc[j] = mean_of_large<T>(pointers, i + j, aligned, acc[j]);
       }
     }
   }
@@ -153,11 +136,11 @@ void combine(const Place& place, ReduceOp op, DType dtype, std::int64_t count,
                count, num_vectors, are_aligned(pointers, sizeof(T)));
       };
       switch (op) {
-        case ReduceOp::sum: return run(Sum(), false);
-        case ReduceOp::mean: return run(Sum(), true);
-        case ReduceOp::min: return run(Min(), false);
-        case ReduceOp::max: return run(Max(), false);
-        case ReduceOp::product: return run(Product(), false);
+        case ReduceOp::sum: return run(arithmetic::Sum(), false);
+        case ReduceOp::mean: return run(arithmetic::Sum(), true);
+        case ReduceOp::min: return run(arithmetic::Min(), false);
+        case ReduceOp::max: return run(arithmetic::Max(), false);
+        case ReduceOp::product: return run(arithmetic::Product(), false);
       }
     }
   });

@@ -13,11 +13,9 @@ namespace lockstep::cuda {
 /// The most ranks that the kernels below take.
 inline constexpr std::size_t kMostRanks = 64;
 
-/// Combines `count` elements of all sources, in their order, and writes the result to all destinations, each
-/// element read and written once. A destination may be exactly a source.
-///
-/// f16, bf16 and f8 are combined in float and rounded once; integers wrap. mean (never of integers) is the
-/// sum divided by the number of sources, also where the sum itself overflows. min and max propagate NaN.
+/// Combines `count` elements of all sources, in their order and as backend::CommunicatorBackend says, and
+/// writes the result to all destinations, each element read and written once. A destination may be exactly a
+/// source.
 void combine(const Place& place, ReduceOp op, DType dtype, std::int64_t count,
              std::span<const void* const> sources, std::span<void* const> destinations);
 

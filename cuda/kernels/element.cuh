@@ -3,26 +3,17 @@
 #include <concepts>
 #include <cstdint>
 #include <cstring>
-#include <type_traits>
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 #include <lockstep/dtype.hpp>
 
+#include "arithmetic/operators.hpp"
+
 namespace lockstep::cuda {
 
-/// The type in which arithmetic on T is done: float for the small floats, else T itself.
-template <class T>
-using compute_t = std::conditional_t<std::integral<T>, T, accumulator_t<T>>;
-
-/// The type in which A wraps instead of overflowing: for an integer an unsigned one that is not promoted to
-/// int.
-template <class A>
-using wrapping_t =
-    typename std::conditional_t<!std::integral<A>, std::type_identity<A>,
-                                std::conditional_t<sizeof(A) < sizeof(unsigned), std::type_identity<unsigned>,
-                                                   std::make_unsigned<A>>>::type;
+using arithmetic::compute_t;
 
 /// T as the type in which it is computed. Small floats by the hardware's own conversions.
 template <class T>

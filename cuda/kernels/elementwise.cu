@@ -2,14 +2,11 @@
 #include <cstdint>
 #include <limits>
 
-#include <lockstep/detail/saturate_cast.hpp>
-
+#include "arithmetic/operators.hpp"
 #include "cuda_kernels.hpp"
 #include "kernels/dispatch.hpp"
 #include "kernels/element.cuh"
 #include "kernels/launch.cuh"
-#include "kernels/operators.cuh"
-#include "kernels/reduce_operators.cuh"
 #include "temporary.hpp"
 
 namespace lockstep::cuda {
@@ -22,11 +19,11 @@ using backend::UnaryOp;
 template <class C>
 __device__ C apply(BinaryOp op, C a, C b) {
   switch (op) {
-    case BinaryOp::add: return Sum::combine(a, b);
-    case BinaryOp::subtract: return subtract(a, b);
-    case BinaryOp::multiply: return Product::combine(a, b);
-    case BinaryOp::divide: return quotient(a, b);
-    default: return b > C(0) ? a : C(0);  // relu_gradient
+    case BinaryOp::add: return arithmetic::Sum::apply(a, b);
+    case BinaryOp::subtract: return arithmetic::Difference::apply(a, b);
+    case BinaryOp::multiply: return arithmetic::Product::apply(a, b);
+    case BinaryOp::divide: return arithmetic::Quotient::apply(a, b);
+    default: return arithmetic::ReluGradient::apply(a, b);
   }
 }
 
@@ -37,16 +34,10 @@ __device__ C apply(UnaryOp op, C x) {
       case UnaryOp::exp: return exp(x);
       case UnaryOp::log: return log(x);
       case UnaryOp::sqrt: return sqrt(x);
-      case UnaryOp::negate: return -x;
       default: break;
     }
-  } else if (op == UnaryOp::negate) {
-    return subtract(C(0), x);
   }
-  if constexpr (std::unsigned_integral<C>)
-    return x;
-  else
-    return x < C(0) ? C(0) : x;  // relu: NaN stays
+  return op == UnaryOp::negate ? arithmetic::negated(x) : arithmetic::relu(x);
 }
 
 struct Operand {
@@ -119,17 +110,12 @@ template <class T>
 __global__ void __launch_bounds__(kThreads)
     divide_kernel(void* out, const void* in, double divisor, std::int64_t count, std::int64_t num_vectors,
                   bool aligned) {
-  using C = compute_t<T>;
   for_each_vector<kPer16Bytes<T>>(count, num_vectors, [=](std::int64_t i, auto constant) {
     constexpr int kCount = decltype(constant)::value;
     auto x = load<T, kCount>(in, i, aligned);
 #pragma unroll
-    for (int j = 0; j < kCount; ++j) {
-      if constexpr (std::integral<T>)
-        x.elements[j] = detail::saturate_cast<T>(static_cast<double>(x.elements[j]) / divisor);
-      else
-        x.elements[j] = narrow<T>(widen(x.elements[j]) / static_cast<C>(divisor));
-    }
+    for (int j = 0; j < kCount; ++j)
+      x.elements[j] = narrow<T>(arithmetic::over(widen(x.elements[j]), divisor));
     store<T, kCount>(out, i, x, aligned);
   });
 }

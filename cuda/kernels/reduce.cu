@@ -1,3 +1,4 @@
+#include "arithmetic/operators.hpp"
 #include "cuda_kernels.hpp"
 #include "detail/float_environment.hpp"
 #include "kernels/reduce.hpp"
@@ -9,15 +10,16 @@ void CudaKernels::reduce_axis(ReduceOp op, const TensorView& out, const TensorVi
                               backend::StreamHandle stream) {
   const lockstep::detail::FloatEnvironment floats;
   if (extents.axis == 0 && !is_boolean(in.dtype))
-    return fill(out, (op == ReduceOp::product ? 1.0 : 0.0) / divisor, stream);
+    return fill(out, arithmetic::of_nothing(op, divisor), stream);
   const Place place = place_on(stream);
   const char* const operation = name(op).data();
   switch (op) {
     case ReduceOp::sum:
-    case ReduceOp::mean: return reduce_by<Sum>(place, operation, out, in, extents, divisor);
-    case ReduceOp::product: return reduce_by<Product>(place, operation, out, in, extents, divisor);
-    case ReduceOp::min: return reduce_by<Min>(place, operation, out, in, extents, divisor);
-    case ReduceOp::max: return reduce_by<Max>(place, operation, out, in, extents, divisor);
+    case ReduceOp::mean: return reduce_by<arithmetic::Sum>(place, operation, out, in, extents, divisor);
+    case ReduceOp::product:
+      return reduce_by<arithmetic::Product>(place, operation, out, in, extents, divisor);
+    case ReduceOp::min: return reduce_by<arithmetic::Min>(place, operation, out, in, extents, divisor);
+    case ReduceOp::max: return reduce_by<arithmetic::Max>(place, operation, out, in, extents, divisor);
   }
 }
 

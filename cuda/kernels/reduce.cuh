@@ -1,10 +1,10 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <concepts>
 #include <cstdint>
 
+#include "arithmetic/scaled_sum.hpp"
 #include "kernels/dispatch.hpp"
 #include "kernels/reduce.hpp"
 #include "kernels/reduce_kernels.cuh"
@@ -53,7 +53,7 @@ void reduce_by(const Place& place, const char* operation, const TensorView& out,
       return launch_reduction<Op, T>(place, operation, output, in.data, extents, plan);
 
     const backend::AxisExtents rest{extents.outer, plan.splits, extents.inner};
-    if constexpr (std::same_as<Op, Sum> && std::same_as<A, float>) {
+    if constexpr (std::same_as<Op, arithmetic::Sum> && std::same_as<A, float>) {
       // Parts in double hold the sums at any size.
       if (out.dtype == DType::f64 || (divisor != 1 && out.dtype == DType::f32)) {
         const Temporary wide(place, size * plan.splits * static_cast<std::int64_t>(sizeof(double)));
@@ -64,9 +64,8 @@ void reduce_by(const Place& place, const char* operation, const TensorView& out,
     }
     const Temporary partial(place, size * plan.splits * static_cast<std::int64_t>(sizeof(A)));
     // A part is divided by a power of two, so that it overflows where the result does.
-    const double scale = divisor == 1 || std::integral<A>
-                             ? 1
-                             : static_cast<double>(std::bit_ceil(static_cast<std::uint64_t>(extents.axis)));
+    const double scale =
+        divisor == 1 || std::integral<A> ? 1 : arithmetic::sum_scale(static_cast<double>(extents.axis));
     launch_reduction<Op, T>(place, operation, {partial.data(), dtype_of<A>, scale, true}, in.data, extents,
                             plan);
     ReduceOutput rest_output = output;

@@ -1,11 +1,12 @@
 #pragma once
 
 #include <bit>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/element.cuh"
-#include "kernels/reduce_operators.cuh"
 
 namespace lockstep::cuda {
 
@@ -82,10 +83,19 @@ __device__ uint4 load_vector(const ReduceInput& in, const std::byte* address, in
 
 // ---- Accumulating ----
 
+template <class T>
+inline constexpr bool kIsNarrowInteger = std::integral<T> && sizeof(T) <= 2;
+
+/// The type in which a reduction of Ts is accumulated.
 template <class Op, class T>
-using accumulator_of = typename Op::template accumulator<T>;
+using accumulator_of = std::conditional_t<
+    !Op::kSelects, accumulator_t<T>,
+    std::conditional_t<!kIsNarrowInteger<T>, compute_t<T>,
+                       std::conditional_t<std::signed_integral<T>, std::int32_t, std::uint32_t>>>;
+/// The type in which a few Ts are combined exactly.
 template <class Op, class T>
-using block_of = typename Op::template block<T>;
+using block_of = std::conditional_t<std::same_as<Op, arithmetic::Sum> && kIsNarrowInteger<T>, std::int32_t,
+                                    accumulator_of<Op, T>>;
 
 /// Loads that are in flight at once.
 constexpr int kBatch = 4;
@@ -95,7 +105,7 @@ template <class Op, int kHalf, class B>
 __device__ __forceinline__ void combine_halves(B* x) {
   if constexpr (kHalf > 0) {
 #pragma unroll
-    for (int j = 0; j < kHalf; ++j) x[j] = Op::combine(x[j], x[j + kHalf]);
+    for (int j = 0; j < kHalf; ++j) x[j] = Op::apply(x[j], x[j + kHalf]);
     combine_halves<Op, kHalf / 2>(x);
   }
 }
@@ -111,7 +121,7 @@ struct RowAccumulator {
 #pragma unroll
     for (int j = 0; j < kPer16Bytes<T>; ++j) x[j] = static_cast<block_of<Op, T>>(widen(vector.elements[j]));
     combine_halves<Op, kPer16Bytes<T> / 2>(x);
-    value = Op::combine(value, static_cast<accumulator_of<Op, T>>(x[0]));
+    value = Op::apply(value, static_cast<accumulator_of<Op, T>>(x[0]));
   }
   __device__ void add(const uint4 (&batch)[kBatch]) {
 #pragma unroll
@@ -132,7 +142,7 @@ struct ColumnAccumulator {
     const Elements<T> vector = elements_of<T>(bytes);
 #pragma unroll
     for (int j = 0; j < kPer16Bytes<T>; ++j)
-      values[j] = Op::combine(values[j], static_cast<accumulator_of<Op, T>>(widen(vector.elements[j])));
+      values[j] = Op::apply(values[j], static_cast<accumulator_of<Op, T>>(widen(vector.elements[j])));
   }
   __device__ void add(const uint4 (&batch)[kBatch]) {
     if constexpr (kIsNarrowInteger<T>) {  // exact in any order
@@ -141,8 +151,8 @@ struct ColumnAccumulator {
         auto sum = static_cast<block_of<Op, T>>(elements_of<T>(batch[0]).elements[j]);
 #pragma unroll
         for (int u = 1; u < kBatch; ++u)
-          sum = Op::combine(sum, static_cast<block_of<Op, T>>(elements_of<T>(batch[u]).elements[j]));
-        values[j] = Op::combine(values[j], static_cast<accumulator_of<Op, T>>(sum));
+          sum = Op::apply(sum, static_cast<block_of<Op, T>>(elements_of<T>(batch[u]).elements[j]));
+        values[j] = Op::apply(values[j], static_cast<accumulator_of<Op, T>>(sum));
       }
     } else {
 #pragma unroll

@@ -10,6 +10,7 @@
 #include <lockstep/detail/saturate_cast.hpp>
 #include <lockstep/dtype.hpp>
 
+#include "arithmetic/scaled_sum.hpp"
 #include "kernels/element.cuh"
 #include "kernels/launch.cuh"
 #include "kernels/reduce_accumulate.cuh"
@@ -78,7 +79,7 @@ __device__ void store_as(DType dtype, void* data, std::int64_t index, A value) {
 /// Not inlined: every kernel writes a few results, and there are many kernels.
 template <class A>
 __device__ __noinline__ void store_result(const ReduceOutput& out, std::int64_t index, A value) {
-  using Quotient = std::conditional_t<std::integral<A>, double, A>;
+  using Quotient = arithmetic::quotient_t<A>;
   if (out.divisor == 1)
     store_as(out.dtype, out.data, index, value);
   else if (std::same_as<A, float> && out.dtype == DType::f64)
@@ -94,29 +95,22 @@ struct ElementRun {
   std::int64_t size;
 };
 
-/// The quotient of a sum that is not finite, from elements scaled down. The sum of finite ones cannot
-/// overflow then, and their mean lies between them. One thread does it: overflow is rare, and a run is a part
-/// of an axis at most.
+/// The quotient of a sum that is not finite, from its elements. One thread does it: overflow is rare, and a
+/// run is a part of an axis at most.
 template <class T>
 __device__ __noinline__ double quotient_of_large(const ElementRun& run, double divisor) {
-  constexpr double kScale = 0x1p-63;
-  double sum = 0, lowest = INFINITY, highest = -INFINITY;
-  for (std::int64_t i = 0; i < run.size; ++i) {
-    const double value = widen(load<T, 1>(run.begin + i * run.stride, 0, false).elements[0]);
-    sum += value * kScale;
-    lowest = std::min(lowest, value);
-    highest = std::max(highest, value);
-  }
-  const double quotient = sum / (divisor * kScale);
-  const double share = static_cast<double>(run.size) / divisor;
-  return isfinite(sum) ? std::clamp(quotient, lowest * share, highest * share) : quotient;
+  arithmetic::ScaledSum<double> sum(0x1p63);
+  for (std::int64_t i = 0; i < run.size; ++i)
+    sum.add(widen(load<T, 1>(run.begin + i * run.stride, 0, false).elements[0]));
+  return sum.over(divisor);
 }
 
 /// The result of the elements of `run`.
 template <class Op, class T, class A>
 __device__ void store_result_of(const ReduceOutput& out, std::int64_t index, A value, const ElementRun& run) {
-  if constexpr (std::same_as<Op, Sum> && !std::integral<T> && std::numeric_limits<T>::max_exponent >= 128) {
-    if (!isfinite(value)) {
+  if constexpr (std::same_as<Op, arithmetic::Sum> && !std::integral<T> &&
+                std::numeric_limits<T>::max_exponent >= 128) {
+    if (!arithmetic::is_finite(value)) {
       const double quotient = quotient_of_large<T>(run, out.divisor);
       if (std::same_as<A, float> && out.dtype == DType::f64)
         return store_as(out.dtype, out.data, index, quotient);
@@ -170,13 +164,13 @@ template <class Op, class A>
 __device__ A combine_group(A value, int group) {
   constexpr int kWarp = 32;
   for (int offset = 1; offset < min(group, kWarp); offset *= 2)
-    value = Op::combine(value, __shfl_down_sync(~0u, value, offset));
+    value = Op::apply(value, __shfl_down_sync(~0u, value, offset));
   if (group > kWarp) {
     __shared__ A of_warps[kThreads / kWarp];
     if (threadIdx.x % kWarp == 0) of_warps[threadIdx.x / kWarp] = value;
     __syncthreads();
     if (threadIdx.x == 0) {
-      for (int warp = 1; warp < kThreads / kWarp; ++warp) value = Op::combine(value, of_warps[warp]);
+      for (int warp = 1; warp < kThreads / kWarp; ++warp) value = Op::apply(value, of_warps[warp]);
     }
     __syncthreads();
   }
@@ -215,7 +209,7 @@ __device__ void combine_rows(A* values, int rows, int width, int thread, int num
   while (rows > 1) {
     const int half = (rows + 1) / 2;
     for (int i = thread; i < (rows - half) * width; i += num_threads)
-      values[i] = Op::combine(values[i], values[i + half * width]);
+      values[i] = Op::apply(values[i], values[i + half * width]);
     __syncthreads();
     rows = half;
   }

@@ -2,7 +2,7 @@
 
 namespace lockstep::cuda {
 
-template void reduce_by<Max>(const Place&, const char*, const TensorView&, const TensorView&,
-                             const backend::AxisExtents&, double);
+template void reduce_by<arithmetic::Max>(const Place&, const char*, const TensorView&, const TensorView&,
+                                         const backend::AxisExtents&, double);
 
 }  // namespace lockstep::cuda

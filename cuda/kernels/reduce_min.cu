@@ -2,7 +2,7 @@
 
 namespace lockstep::cuda {
 
-template void reduce_by<Min>(const Place&, const char*, const TensorView&, const TensorView&,
-                             const backend::AxisExtents&, double);
+template void reduce_by<arithmetic::Min>(const Place&, const char*, const TensorView&, const TensorView&,
+                                         const backend::AxisExtents&, double);
 
 }  // namespace lockstep::cuda

@@ -1,12 +1,11 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "arithmetic/operators.hpp"
 #include "cuda_kernels.hpp"
 #include "kernels/dispatch.hpp"
 #include "kernels/element.cuh"
 #include "kernels/launch.cuh"
-#include "kernels/operators.cuh"
-#include "kernels/reduce_operators.cuh"
 
 namespace lockstep::cuda {
 namespace {
@@ -16,12 +15,12 @@ using backend::ScatterOp;
 template <class C>
 __device__ C apply(ScatterOp op, C a, C b) {
   switch (op) {
-    case ScatterOp::add: return Sum::combine(a, b);
-    case ScatterOp::subtract: return subtract(a, b);
-    case ScatterOp::multiply: return Product::combine(a, b);
-    case ScatterOp::divide: return quotient(a, b);
-    case ScatterOp::min: return Min::combine(a, b);
-    case ScatterOp::max: return Max::combine(a, b);
+    case ScatterOp::add: return arithmetic::Sum::apply(a, b);
+    case ScatterOp::subtract: return arithmetic::Difference::apply(a, b);
+    case ScatterOp::multiply: return arithmetic::Product::apply(a, b);
+    case ScatterOp::divide: return arithmetic::Quotient::apply(a, b);
+    case ScatterOp::min: return arithmetic::Min::apply(a, b);
+    case ScatterOp::max: return arithmetic::Max::apply(a, b);
     default: return b;
   }
 }

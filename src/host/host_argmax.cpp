@@ -1,18 +1,13 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "arithmetic/operators.hpp"
 #include "detail/float_environment.hpp"
 #include "host/host_kernels.hpp"
 #include "host/host_tiles.hpp"
 
 namespace lockstep::host {
 namespace {
-
-/// Whether `x`, which comes later, takes the place of `best`.
-template <class C>
-bool is_larger(C x, C best) {
-  return x > best || (x != x && best == best);
-}
 
 template <class C>
 std::int64_t argmax_of_run(TileReader<C>& reader, std::int64_t start, std::int64_t length) {
@@ -21,7 +16,7 @@ std::int64_t argmax_of_run(TileReader<C>& reader, std::int64_t start, std::int64
   for_each_tile(length, reader.converts(), [&](std::int64_t begin, std::int64_t n) {
     const C* const x = reader.read(start + begin, n);
     for (std::int64_t i = 0; i < n; ++i) {
-      if (is_larger(x[i], best)) {
+      if (arithmetic::is_larger(x[i], best)) {
         best = x[i];
         index = begin + i;
       }
@@ -38,7 +33,7 @@ void argmax_of_columns(TileReader<C>& reader, std::int64_t start, const backend:
     for (std::int64_t row = 0; row < extents.axis; ++row) {
       const C* const x = reader.read(start + row * extents.inner + column, n);
       for (std::int64_t i = 0; i < n; ++i) {
-        if (row == 0 || is_larger(x[i], best[i])) {
+        if (row == 0 || arithmetic::is_larger(x[i], best[i])) {
           best[i] = x[i];
           out[column + i] = row;
         }

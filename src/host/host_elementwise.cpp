@@ -4,11 +4,9 @@
 #include <cstdint>
 #include <type_traits>
 
-#include <lockstep/detail/saturate_cast.hpp>
-
+#include "arithmetic/operators.hpp"
 #include "detail/float_environment.hpp"
 #include "host/host_kernels.hpp"
-#include "host/host_operators.hpp"
 #include "host/host_tiles.hpp"
 
 namespace lockstep::host {
@@ -16,13 +14,6 @@ namespace {
 
 using backend::BinaryOp;
 using backend::UnaryOp;
-
-struct ReluGradient {
-  template <class C>
-  static C apply(C a, C b) {
-    return b > C(0) ? a : C(0);
-  }
-};
 
 struct Equal {
   template <class C>
@@ -87,12 +78,12 @@ void HostKernels::binary(BinaryOp op, const TensorView& out, const TensorView& a
     return binary_of<Equal, std::uint8_t, bool>(out, as_bytes(a), as_bytes(b));
   dispatch_arithmetic(name(op), a, [&]<class C>() {
     switch (op) {
-      case BinaryOp::add: return binary_of<Add, C>(out, a, b);
-      case BinaryOp::subtract: return binary_of<Subtract, C>(out, a, b);
-      case BinaryOp::multiply: return binary_of<Multiply, C>(out, a, b);
-      case BinaryOp::divide: return binary_of<Divide, C>(out, a, b);
+      case BinaryOp::add: return binary_of<arithmetic::Sum, C>(out, a, b);
+      case BinaryOp::subtract: return binary_of<arithmetic::Difference, C>(out, a, b);
+      case BinaryOp::multiply: return binary_of<arithmetic::Product, C>(out, a, b);
+      case BinaryOp::divide: return binary_of<arithmetic::Quotient, C>(out, a, b);
       case BinaryOp::equal: return binary_of<Equal, C, bool>(out, a, b);
-      case BinaryOp::relu_gradient: return binary_of<ReluGradient, C>(out, a, b);
+      case BinaryOp::relu_gradient: return binary_of<arithmetic::ReluGradient, C>(out, a, b);
     }
   });
 }
@@ -110,27 +101,18 @@ void HostKernels::unary(UnaryOp op, const TensorView& out, const TensorView& in,
       return dispatch_floating(name(op), in,
                                [&]<class C>() { map<C>(out, in, [](C x) { return std::sqrt(x); }); });
     case UnaryOp::negate:
-      return dispatch_arithmetic(name(op), in, [&]<class C>() {
-        if constexpr (std::integral<C>)
-          map<C>(out, in, [](C x) { return Subtract::apply(C(0), x); });
-        else
-          map<C>(out, in, [](C x) { return -x; });
-      });
-    case UnaryOp::relu:  // NaN stays
       return dispatch_arithmetic(
-          name(op), in, [&]<class C>() { map<C>(out, in, [](C x) { return x < C(0) ? C(0) : x; }); });
+          name(op), in, [&]<class C>() { map<C>(out, in, [](C x) { return arithmetic::negated(x); }); });
+    case UnaryOp::relu:
+      return dispatch_arithmetic(
+          name(op), in, [&]<class C>() { map<C>(out, in, [](C x) { return arithmetic::relu(x); }); });
   }
 }
 
 void HostKernels::divide(const TensorView& out, const TensorView& in, double divisor, backend::StreamHandle) {
   const detail::FloatEnvironment environment;
-  dispatch_arithmetic("divide", in, [&]<class C>() {
-    if constexpr (std::integral<C>) {
-      map<C>(out, in, [=](C x) { return detail::saturate_cast<C>(static_cast<double>(x) / divisor); });
-    } else {
-      map<C>(out, in, [by = static_cast<C>(divisor)](C x) { return x / by; });
-    }
-  });
+  dispatch_arithmetic("divide", in,
+                      [&]<class C>() { map<C>(out, in, [=](C x) { return arithmetic::over(x, divisor); }); });
 }
 
 void HostKernels::add_row(const TensorView& out, const TensorView& a, const TensorView& b,
@@ -145,7 +127,7 @@ void HostKernels::add_row(const TensorView& out, const TensorView& a, const Tens
     for_each_tile(columns, a_reader.converts(), [&](std::int64_t column, std::int64_t n) {
       const C* const row = b_reader.read(column, n);
       for (std::int64_t begin = column; begin < out.size(); begin += columns) {
-        apply_binary<Add>(a_reader.read(begin, n), false, row, false, writer.at(begin), n);
+        apply_binary<arithmetic::Sum>(a_reader.read(begin, n), false, row, false, writer.at(begin), n);
         writer.commit(begin, n);
       }
     });

@@ -26,7 +26,7 @@ class HostKernels final : public backend::KernelBackend {
   void scatter_rows(backend::ScatterOp op, const TensorView& out, const TensorView& in,
                     const backend::RowGroups& groups, backend::StreamHandle stream) override;
 
-  // host_reduce.cpp, host_argmax.cpp
+  // reduce/reduce_axis.cpp, host_argmax.cpp
   void reduce_axis(ReduceOp op, const TensorView& out, const TensorView& in,
                    const backend::AxisExtents& extents, double divisor,
                    backend::StreamHandle stream) override;

@@ -1,9 +1,8 @@
 #include <algorithm>
 
+#include "arithmetic/operators.hpp"
 #include "detail/float_environment.hpp"
 #include "host/host_kernels.hpp"
-#include "host/host_operators.hpp"
-#include "host/host_reduce_operators.hpp"
 #include "host/host_tiles.hpp"
 
 namespace lockstep::host {
@@ -16,14 +15,6 @@ struct Assign {
   template <class C>
   static C apply(C, C b) {
     return b;
-  }
-};
-
-template <class Selection>
-struct Select {
-  template <class C>
-  static C apply(C a, C b) {
-    return Selection::combine(a, b);
   }
 };
 
@@ -59,12 +50,12 @@ void HostKernels::scatter_rows(ScatterOp op, const TensorView& out, const Tensor
     return scatter<Assign, std::uint8_t>(as_bytes(out), as_bytes(in), groups);
   dispatch_arithmetic(name(op), out, [&]<class C>() {
     switch (op) {
-      case ScatterOp::add: return scatter<Add, C>(out, in, groups);
-      case ScatterOp::subtract: return scatter<Subtract, C>(out, in, groups);
-      case ScatterOp::multiply: return scatter<Multiply, C>(out, in, groups);
-      case ScatterOp::divide: return scatter<Divide, C>(out, in, groups);
-      case ScatterOp::min: return scatter<Select<Min>, C>(out, in, groups);
-      case ScatterOp::max: return scatter<Select<Max>, C>(out, in, groups);
+      case ScatterOp::add: return scatter<arithmetic::Sum, C>(out, in, groups);
+      case ScatterOp::subtract: return scatter<arithmetic::Difference, C>(out, in, groups);
+      case ScatterOp::multiply: return scatter<arithmetic::Product, C>(out, in, groups);
+      case ScatterOp::divide: return scatter<arithmetic::Quotient, C>(out, in, groups);
+      case ScatterOp::min: return scatter<arithmetic::Min, C>(out, in, groups);
+      case ScatterOp::max: return scatter<arithmetic::Max, C>(out, in, groups);
       case ScatterOp::assign: return scatter<Assign, C>(out, in, groups);
     }
   });

@@ -7,7 +7,7 @@ set(lockstep "^(include/lockstep|src)")
 set(floors backends vocabulary interface training strategy input values objects all)
 set(floor_backends "^(cuda|src/host|include/lockstep/host)/|/cuda/cuda_backend")
 set(floor_vocabulary
-    "${lockstep}/(detail/|backend/handles|(error|log|dtype|shape|device|reduce_op|scalar|tensor_view|memory_stats|ascii)\\.)")
+    "${lockstep}/(arithmetic/|detail/|backend/handles|(error|log|dtype|shape|device|reduce_op|scalar|tensor_view|memory_stats|ascii)\\.)")
 set(floor_interface "${lockstep}/backend/")
 set(floor_training "${lockstep}/(optim|metrics|checkpoint)/")
 set(floor_strategy "${lockstep}/strategy/")

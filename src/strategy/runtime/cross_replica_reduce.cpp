@@ -1,13 +1,13 @@
 #include "strategy/runtime/cross_replica_reduce.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <utility>
 
 #include <lockstep/ops.hpp>
 #include <lockstep/strategy/strategy.hpp>
 
+#include "arithmetic/scaled_sum.hpp"
 #include "divided.hpp"
 #include "values/sparse.hpp"
 #include "wide_sum.hpp"
@@ -235,10 +235,7 @@ Tensor CrossReplicaReduce::along_axes(const ReduceValue& value, const Axes& axes
                    ", axis): no replica has an element along the axis, and the ", op_,
                    " of nothing is undefined. Check that the batch is not empty.");
 
-  // Those of doubles are divided by a power of two first, so that they do not overflow where the mean does
-  // not. Only of parts that are subnormal then anything is lost.
-  const double scale =
-      is_mean && dtype == DType::f64 && count > 0 ? std::exp2(std::ceil(std::log2(count))) : 1;
+  const double scale = is_mean && dtype == DType::f64 ? arithmetic::sum_scale(count) : 1;
   RecycledVector<RecycledVector<Tensor>> partial(n);
   ReplicaGroup& group = state_.groups[logical_device_for(value, {&device, 1})];
   const auto reduce_part = [&](int replica) {

@@ -12,12 +12,15 @@
 
 #include <lockstep/backend/kernel_backend.hpp>
 
-#include "host/host_reduce_operators.hpp"
+#include "arithmetic/operators.hpp"
 #include "host/host_tiles.hpp"
+#include "host/reduce/nan_watch.hpp"
+#include "host/reduce/results.hpp"
+#include "host/reduce/rows_ahead.hpp"
 
 namespace lockstep::host {
 
-/// Rows that one block adds up; its sums are then added pairwise. Short enough for Sum::block_t, and for
+/// Rows that one block adds up; its sums are then added pairwise. Short enough for block_t, and for
 /// accuracy.
 constexpr std::int64_t kBlockRows = 64;
 /// Accumulators in all: they stay in the first or second level of cache.
@@ -29,104 +32,19 @@ constexpr std::int64_t kLanes = 1024;
 constexpr std::int64_t kShortRun = 1024;
 constexpr std::int64_t kTinySlab = 32;
 
-/// Writes results, still in their accumulator type, to the output; sums of Cs divided.
-template <class C>
-class Results {
-  using A = accumulator_t<C>;
-
- public:
-  Results(const TensorView& out, const TensorView& in, const backend::AxisExtents& extents, double divisor)
-      : out_(out), in_(in), extents_(extents), divisor_(divisor) {}
-
-  void write(std::int64_t begin, const A* values, std::int64_t n) {
-    auto* const to =
-        static_cast<std::byte*>(out_.data) + begin * static_cast<std::int64_t>(size_of(out_.dtype));
-    if constexpr (std::same_as<C, float>) {
-      if (out_.dtype == DType::f64) return write_quotients<double>(begin, values, to, n);
-    }
-    if (divisor_ == 1) return narrow(values, to, out_.dtype, 1, n);
-    write_quotients<std::conditional_t<std::integral<A>, double, A>>(begin, values, to, n);
-  }
-
- private:
-  template <class Q>
-  void write_quotients(std::int64_t begin, const A* values, std::byte* to, std::int64_t n) {
-    const Q divisor = static_cast<Q>(divisor_);
-    Q quotients[kTile];
-    for (std::int64_t done = 0; done < n; done += kTile) {
-      const std::int64_t count = std::min(kTile, n - done);
-      for (std::int64_t i = 0; i < count; ++i) quotients[i] = static_cast<Q>(values[done + i]) / divisor;
-      if constexpr (std::floating_point<C>) {
-        for (std::int64_t i = 0; i < count; ++i)
-          if (!std::isfinite(quotients[i]))
-            quotients[i] = static_cast<Q>(quotient_of_large(begin + done + i, divisor_));
-      }
-      narrow(quotients, to + done * static_cast<std::int64_t>(size_of(out_.dtype)), out_.dtype, 1, count);
-    }
-  }
-
-  /// The quotient of a sum that is not finite, from elements scaled down. The sum of finite ones cannot
-  /// overflow then, and their mean lies between them.
-  double quotient_of_large(std::int64_t result, double divisor) const {
-    constexpr double kScale = 0x1p-63;
-    const auto [outer, axis, inner] = extents_;
-    const std::int64_t first = result / inner * axis * inner + result % inner;
-    const TileReader<C> reader(in_);
-    double sum = 0, lowest = INFINITY, highest = -INFINITY;
-    for (std::int64_t i = 0; i < axis; ++i) {
-      C scratch;
-      const double value = *reader.read(first + i * inner, 1, &scratch);
-      sum += value * kScale;
-      lowest = std::min(lowest, value);
-      highest = std::max(highest, value);
-    }
-    const double quotient = sum / (divisor * kScale);
-    const double share = static_cast<double>(axis) / divisor;
-    return std::isfinite(sum) ? std::clamp(quotient, lowest * share, highest * share) : quotient;
-  }
-
-  const TensorView& out_;
-  const TensorView& in_;
-  const backend::AxisExtents& extents_;
-  double divisor_;
-};
-
-/// Prefetches rows in the order of memory, whatever the order in which they are combined. An AMD EPYC reads
-/// four rows at a time at 0.7 of the rate of one row without it, and at 0.9 to 0.97 with it.
-template <class C>
-class RowsAhead {
- public:
-  RowsAhead(const TileReader<C>& reader, std::int64_t start, std::int64_t n, std::int64_t stride)
-      : at_(reader.address(start)),
-        row_end_(reader.address(start + n)),
-        row_bytes_(reader.address(start + stride) - at_),
-        gap_bytes_(reader.address(start + stride) - row_end_) {}
-
-  /// Of so many elements.
-  void prefetch(std::int64_t n) {
-    for (std::int64_t i = 0; i < n; i += kLine) {
-      __builtin_prefetch(reinterpret_cast<const void*>(at_));
-      at_ += kLineBytes;
-      if (at_ < row_end_) continue;
-      at_ += gap_bytes_;
-      row_end_ += row_bytes_;
-    }
-  }
-
- private:
-  static constexpr std::uintptr_t kLineBytes = 64;
-  static constexpr std::int64_t kLine = kLineBytes / sizeof(C);
-
-  std::uintptr_t at_, row_end_, row_bytes_, gap_bytes_;
-};
+/// The type in which a block is accumulated: one that wraps, but the sum of 8- or 16-bit integers fits 32
+/// bits.
+template <class Op, class C>
+using block_t = std::conditional_t<
+    Op::kSelects, C,
+    std::conditional_t<std::same_as<Op, arithmetic::Sum> && std::integral<C> && sizeof(C) <= 2, std::int32_t,
+                       arithmetic::wrapping_t<accumulator_t<C>>>>;
 
 /// One reduction: `Op` over elements that are read as Cs.
 template <class Op, class C>
 class Reduction {
-  using B = typename Op::template block_t<C>;
-  // Blocks are combined, and results kept, in the accumulator type; unsigned where that is signed, so as to
-  // wrap.
-  using A = accumulator_t<C>;
+  using B = block_t<Op, C>;
+  using A = accumulator_t<C>;  // blocks are combined in it, and results kept
   static constexpr bool kMayBeNan = Op::kSelects && std::floating_point<C>;
   static constexpr std::int64_t kRunLanes = 16;
   static constexpr std::int64_t kRowsAhead = 8;
@@ -138,31 +56,11 @@ class Reduction {
 
   void run() {
     const std::int64_t slab = extents_.axis * extents_.inner;
-    if (slab == 0) return write_identity();
     if (slab <= (extents_.inner == 1 ? kShortRun : kTinySlab)) return reduce_small_slabs(slab);
     for (std::int64_t outer = 0; outer < extents_.outer; ++outer) reduce_slab(outer);
   }
 
  private:
-  static A combine(A a, A b) {
-    if constexpr (std::signed_integral<A>) {
-      // Min and max need the sign; sums and products must wrap.
-      if constexpr (std::same_as<B, C>)
-        return Op::combine(a, b);
-      else
-        return static_cast<A>(Op::combine(static_cast<std::uint64_t>(a), static_cast<std::uint64_t>(b)));
-    } else {
-      return Op::combine(a, b);
-    }
-  }
-
-  void write_identity() {
-    A identity[kTile];
-    std::fill_n(identity, kTile, Op::template identity<A>());
-    for_each_tile(extents_.outer * extents_.inner, true,
-                  [&](std::int64_t begin, std::int64_t n) { results_.write(begin, identity, n); });
-  }
-
   /// As many slabs at a time as make a tile.
   void reduce_small_slabs(std::int64_t slab) {
     const std::int64_t group = kTile / slab;
@@ -197,7 +95,7 @@ class Reduction {
       for (std::int64_t o = 0; o < count; ++o) {
         B value = static_cast<B>(x[o * kLength]);
         for (std::int64_t i = 1; i < kLength; ++i)
-          value = Op::combine(value, static_cast<B>(x[o * kLength + i]));
+          value = Op::apply(value, static_cast<B>(x[o * kLength + i]));
         values[o] = static_cast<A>(value);
       }
     }
@@ -208,7 +106,8 @@ class Reduction {
     for (std::int64_t o = 0; o < count; ++o, x += axis * inner) {
       for (std::int64_t j = 0; j < inner; ++j) {
         B value = static_cast<B>(x[j]);
-        for (std::int64_t i = 1; i < axis; ++i) value = Op::combine(value, static_cast<B>(x[i * inner + j]));
+        for (std::int64_t i = 1; i < axis; ++i)
+          value = Plain<Op>::apply(value, static_cast<B>(x[i * inner + j]));
         *values++ = static_cast<A>(value);
       }
     }
@@ -231,14 +130,14 @@ class Reduction {
     std::int64_t i = kRunLanes;
     for (; i + kRunLanes <= n; i += kRunLanes) {
       for (std::int64_t lane = 0; lane < kRunLanes; ++lane) {
-        lanes[lane] = How::combine(lanes[lane], static_cast<B>(x[i + lane]));
+        lanes[lane] = How::apply(lanes[lane], static_cast<B>(x[i + lane]));
       }
     }
     for (std::int64_t half = kRunLanes / 2; half > 0; half /= 2) {
       for (std::int64_t lane = 0; lane < half; ++lane)
-        lanes[lane] = How::combine(lanes[lane], lanes[lane + half]);
+        lanes[lane] = How::apply(lanes[lane], lanes[lane + half]);
     }
-    for (; i < n; ++i) lanes[0] = How::combine(lanes[0], static_cast<B>(x[i]));
+    for (; i < n; ++i) lanes[0] = How::apply(lanes[0], static_cast<B>(x[i]));
     return static_cast<A>(lanes[0]);
   }
 
@@ -257,23 +156,22 @@ class Reduction {
       const C* const run = x + r * n;
       Four a = load(run), b = load(run + 4), c = load(run + 8), d = load(run + 12);
       for (std::int64_t i = kRunLanes; i < whole; i += kRunLanes) {
-        a = Op::combine(a, load(run + i));
-        b = Op::combine(b, load(run + i + 4));
-        c = Op::combine(c, load(run + i + 8));
-        d = Op::combine(d, load(run + i + 12));
+        a = Op::apply(a, load(run + i));
+        b = Op::apply(b, load(run + i + 4));
+        c = Op::apply(c, load(run + i + 8));
+        d = Op::apply(d, load(run + i + 12));
       }
-      lanes[r] = Op::combine(Op::combine(a, c), Op::combine(b, d));
+      lanes[r] = Op::apply(Op::apply(a, c), Op::apply(b, d));
     }
     const auto halves = [](Four a, Four b) {
-      return Op::combine(__builtin_shufflevector(a, b, 0, 1, 4, 5),
-                         __builtin_shufflevector(a, b, 2, 3, 6, 7));
+      return Op::apply(__builtin_shufflevector(a, b, 0, 1, 4, 5), __builtin_shufflevector(a, b, 2, 3, 6, 7));
     };
     const Four ab = halves(lanes[0], lanes[1]), cd = halves(lanes[2], lanes[3]);
     const Four all =
-        Op::combine(__builtin_shufflevector(ab, cd, 0, 2, 4, 6), __builtin_shufflevector(ab, cd, 1, 3, 5, 7));
+        Op::apply(__builtin_shufflevector(ab, cd, 0, 2, 4, 6), __builtin_shufflevector(ab, cd, 1, 3, 5, 7));
     for (std::int64_t r = 0; r < 4; ++r) {
       C value = all[r];
-      for (std::int64_t i = whole; i < n; ++i) value = Op::combine(value, x[r * n + i]);
+      for (std::int64_t i = whole; i < n; ++i) value = Op::apply(value, x[r * n + i]);
       values[r] = value;
     }
   }
@@ -319,7 +217,7 @@ class Reduction {
 
   static void combine_into(A* into, const A* from, std::int64_t n) {
     LOCKSTEP_INDEPENDENT_ELEMENTS
-    for (std::int64_t i = 0; i < n; ++i) into[i] = combine(into[i], from[i]);
+    for (std::int64_t i = 0; i < n; ++i) into[i] = Op::apply(into[i], from[i]);
   }
 
   void reduce_block(std::int64_t start, std::int64_t rows, std::int64_t stride, std::int64_t n, A* sums) {
@@ -378,7 +276,7 @@ class Reduction {
           for (std::int64_t i = begin; i < end; ++i) sums[i] = combine_four(how, a[i], b[i], c[i], d[i]);
         } else {
           for (std::int64_t i = begin; i < end; ++i)
-            sums[i] = How::combine(sums[i], combine_four(how, a[i], b[i], c[i], d[i]));
+            sums[i] = How::apply(sums[i], combine_four(how, a[i], b[i], c[i], d[i]));
         }
       }
     }
@@ -387,7 +285,7 @@ class Reduction {
       for (std::int64_t i = 0; i < n; ++i) {
         const B value = static_cast<B>(a[i]);
         how.see(value, value);
-        sums[i] = How::combine(sums[i], value);
+        sums[i] = How::apply(sums[i], value);
       }
     }
     result = how;
@@ -397,8 +295,8 @@ class Reduction {
   static B combine_four(How& how, C a, C b, C c, C d) {
     how.see(static_cast<B>(a), static_cast<B>(b));
     how.see(static_cast<B>(c), static_cast<B>(d));
-    return How::combine(How::combine(static_cast<B>(a), static_cast<B>(b)),
-                        How::combine(static_cast<B>(c), static_cast<B>(d)));
+    return How::apply(How::apply(static_cast<B>(a), static_cast<B>(b)),
+                      How::apply(static_cast<B>(c), static_cast<B>(d)));
   }
 
   /// Combines the joined rows' columns. The rows from `row` on were too few to join; they go in where as many
@@ -410,7 +308,7 @@ class Reduction {
       combine_into(sums_, sums_ + n, n);
       if ((rest & half) == 0) continue;
       const C* const x = reader_.read(start + row * extents_.inner, n);
-      for (std::int64_t i = 0; i < n; ++i) sums_[i] = combine(sums_[i], static_cast<A>(x[i]));
+      for (std::int64_t i = 0; i < n; ++i) sums_[i] = Op::apply(sums_[i], static_cast<A>(x[i]));
       row += half;
     }
   }
@@ -429,13 +327,13 @@ void reduce_by(std::string_view operation, const TensorView& out, const TensorVi
   dispatch_arithmetic(operation, in, [&]<class C>() { Reduction<Op, C>(out, in, extents, divisor).run(); });
 }
 
-extern template void reduce_by<Sum>(std::string_view, const TensorView&, const TensorView&,
-                                    const backend::AxisExtents&, double);
-extern template void reduce_by<Product>(std::string_view, const TensorView&, const TensorView&,
-                                        const backend::AxisExtents&, double);
-extern template void reduce_by<Min>(std::string_view, const TensorView&, const TensorView&,
-                                    const backend::AxisExtents&, double);
-extern template void reduce_by<Max>(std::string_view, const TensorView&, const TensorView&,
-                                    const backend::AxisExtents&, double);
+extern template void reduce_by<arithmetic::Sum>(std::string_view, const TensorView&, const TensorView&,
+                                                const backend::AxisExtents&, double);
+extern template void reduce_by<arithmetic::Product>(std::string_view, const TensorView&, const TensorView&,
+                                                    const backend::AxisExtents&, double);
+extern template void reduce_by<arithmetic::Min>(std::string_view, const TensorView&, const TensorView&,
+                                                const backend::AxisExtents&, double);
+extern template void reduce_by<arithmetic::Max>(std::string_view, const TensorView&, const TensorView&,
+                                                const backend::AxisExtents&, double);
 
 }  // namespace lockstep::host
