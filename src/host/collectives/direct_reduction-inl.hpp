@@ -8,127 +8,148 @@
 #endif
 
 #include <algorithm>
-#include <cmath>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <type_traits>
 
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
+#include "arithmetic/scaled_sum.hpp"
 #include "host/collectives/float_lanes-inl.hpp"
-#include "host/collectives/range_operators-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace lockstep::host::HWY_NAMESPACE {
 namespace {
 
-// The mean of one element whose sum is not finite. Scaled down by a power of two the sum of finite numbers
-// cannot overflow, and their mean lies between them.
-template <class T, class A>
-A mean_of_large(std::span<const void* const> sources, std::size_t i, A divisor) {
-  int exponent = 0;
-  std::frexp(divisor, &exponent);
-  A sum = 0, lowest = INFINITY, highest = -INFINITY;
+using arithmetic::compute_t;
+
+// The mean of the sources' elements i, whose `sum` is not finite. Sources may be at odd addresses.
+template <class T, class A, class Sources>
+A mean_of_large(const Sources& sources, std::size_t i, A sum) {
+  const A count = static_cast<A>(sources.size());
+  arithmetic::ScaledSum<A> scaled(arithmetic::sum_scale(count));
   for (const void* source : sources) {
     T element;
     std::memcpy(&element, static_cast<const std::byte*>(source) + i * sizeof(T), sizeof(T));
-    const A value = static_cast<A>(element);
-    if (!std::isfinite(value)) return NAN;
-    sum += std::ldexp(value, -exponent);
-    lowest = std::min(lowest, value);
-    highest = std::max(highest, value);
+    scaled.add(static_cast<A>(element));
   }
-  return std::clamp(std::ldexp(sum / divisor, exponent), lowest, highest);
+  return scaled.is_finite() ? scaled.over(count) : sum;
+}
+
+// Elements begin to end of means, some of whose sums are not finite.
+template <class T>
+HWY_NOINLINE void mean_one_by_one(std::span<T* const> destinations, std::span<const T* const> sources,
+                                  std::size_t begin, std::size_t end) {
+  using A = compute_t<T>;
+  for (std::size_t i = begin; i < end; ++i) {
+    A value = static_cast<A>(sources[0][i]);
+    for (const T* source : sources.subspan(1)) value += static_cast<A>(source[i]);
+    value /= static_cast<A>(sources.size());
+    if (!arithmetic::is_finite(value)) value = mean_of_large<T>(sources, i, value);
+    for (T* destination : destinations) destination[i] = static_cast<T>(value);
+  }
 }
 
 // A sum of K values over K. Of the powers of two the reciprocal is exact.
 template <int K, class D>
-hn::Vec<D> over_k(D d, hn::Vec<D> sum) {
+HWY_INLINE hn::Vec<D> over_k(D d, hn::Vec<D> sum) {
   if constexpr ((K & (K - 1)) == 0)
     return hn::Mul(sum, hn::Set(d, hn::TFromD<D>{1} / K));
   else
     return hn::Div(sum, hn::Set(d, K));
 }
 
-// Element i of K sources, combined.
+// Element i of K sources, combined: an element, or, as a pair of vectors, this one and those after it.
+template <class Op, int K, class T>
+HWY_INLINE compute_t<T> combined(const T* const (&s)[5], std::size_t i) {
+  using A = compute_t<T>;
+  A value = Op::apply(static_cast<A>(s[0][i]), static_cast<A>(s[1][i]));
+  if constexpr (K > 2) value = Op::apply(value, static_cast<A>(s[2][i]));
+  if constexpr (K > 3) value = Op::apply(value, static_cast<A>(s[3][i]));
+  if constexpr (K > 4) value = Op::apply(value, static_cast<A>(s[4][i]));
+  return value;
+}
 template <class Op, bool kMean, int K, class T>
-T combined(const T* const* sources, std::size_t i) {
-  using A = Wide<T>;
-  A value = static_cast<A>(sources[0][i]);
-  for (int k = 1; k < K; ++k) value = Op::apply(value, static_cast<A>(sources[k][i]));
-  if constexpr (kMean) {
-    value /= K;
-    if (!std::isfinite(value)) {
-      const void* const elements[] = {sources[0], sources[1], sources[K > 2 ? 2 : 0], sources[K > 3 ? 3 : 0]};
-      const A mean = mean_of_large<T>(std::span(elements).first(K), i, A{K});
-      if (!std::isnan(mean)) value = mean;
-    }
-  }
-  return static_cast<T>(value);
+HWY_INLINE Pair<compute_t<T>> combined_pairs(const T* const (&s)[5], std::size_t i) {
+  auto value = apply_pairs<Op>(load_pair(s[0] + i), load_pair(s[1] + i));
+  if constexpr (K > 2) value = apply_pairs<Op>(value, load_pair(s[2] + i));
+  if constexpr (K > 3) value = apply_pairs<Op>(value, load_pair(s[3] + i));
+  if constexpr (K > 4) value = apply_pairs<Op>(value, load_pair(s[4] + i));
+  const hn::ScalableTag<compute_t<T>> d;
+  if constexpr (kMean) value = {over_k<K>(d, value.a), over_k<K>(d, value.b)};
+  return value;
 }
 
-// Elements begin to end, the slow way. Kept out of the loops, whose registers it would take.
-template <class Op, bool kMean, int K, int D, class T>
-HWY_NOINLINE void combine_one_by_one(T* const* destinations, const T* const* sources, std::size_t begin,
-                                     std::size_t end) {
-  for (std::size_t i = begin; i < end; ++i) {
-    const T value = combined<Op, kMean, K>(sources, i);
-    for (int d = 0; d < D; ++d) destinations[d][i] = value;
+// Finite where both are, unless they are so large that their sum is not.
+template <class A>
+HWY_INLINE bool are_finite(Pair<A> value) {
+  const hn::ScalableTag<A> d;
+  return hn::AllTrue(d, hn::IsFinite(hn::Add(value.a, value.b)));
+}
+
+// The elements from begin on, fewer than a pair of vectors has: among zeros.
+template <class Op, bool kMean, int K, class T>
+HWY_NOINLINE void combine_last(std::span<T* const> destinations, const T* const* sources, std::size_t begin,
+                               std::size_t n) {
+  const std::size_t size_bytes = (n - begin) * sizeof(T);
+  T last[K][2 * hn::MaxLanes(hn::ScalableTag<compute_t<T>>())] = {};
+  for (int k = 0; k < K; ++k) std::memcpy(last[k], sources[k] + begin, size_bytes);
+  const T* const s[5] = {last[0], last[1], last[K > 2 ? 2 : 0], last[K > 3 ? 3 : 0], last[K > 4 ? 4 : 0]};
+  const auto value = combined_pairs<Op, kMean, K>(s, 0);
+  if constexpr (kMean) {
+    if (!are_finite(value)) return mean_one_by_one<T>(destinations, {sources, K}, begin, n);
   }
+  store_pair(value, last[0]);
+  for (T* destination : destinations) std::memcpy(destination + begin, last[0], size_bytes);
 }
 
 // destinations[d] := sources[0] op … op sources[K - 1], over K where they are averaged, for all d < D, in one
 // loop: an all_reduce within the caches takes half the time, and one in place 0.85 of it anywhere. A
 // destination may be a source, so the compiler must be told that iterations are independent.
-template <class Op, bool kMean, int K, int D, class T>
-void combine_into(T* const* destinations, const T* const* sources, std::size_t n) {
-  static_assert(K >= 2 && K <= 4 && (D == 1 || D == K));
-  const T *s0 = sources[0], *s1 = sources[1], *s2 = sources[K > 2 ? 2 : 0], *s3 = sources[K > 3 ? 3 : 0];
-  T *d0 = destinations[0], *d1 = destinations[D > 1 ? 1 : 0], *d2 = destinations[D > 2 ? 2 : 0],
-    *d3 = destinations[D > 3 ? 3 : 0];
-  const auto store = [=](std::size_t at, auto value, auto write) {
-    write(value, d0 + at);
-    if constexpr (D > 1) write(value, d1 + at);
-    if constexpr (D > 2) write(value, d2 + at);
-    if constexpr (D > 3) write(value, d3 + at);
-  };
-  const auto one_by_one = [=](std::size_t begin, std::size_t end) {
-    combine_one_by_one<Op, kMean, K, D>(destinations, sources, begin, end);
-  };
-  std::size_t i = 0;
+// @param size  a std::size_t, or one that is known when this is compiled.
+template <class Op, bool kMean, int K, int D, class T, class Size>
+HWY_INLINE void combine_elements(T* const* destinations, const T* const* sources, Size size) {
+  static_assert(K >= 2 && K <= 5 && (D == 1 || D == K) && D <= 4);
+  const std::size_t n = size;
+  const T* const s[5] = {sources[0], sources[1], sources[K > 2 ? 2 : 0], sources[K > 3 ? 3 : 0],
+                         sources[K > 4 ? 4 : 0]};
+  T* const d[4] = {destinations[0], destinations[D > 1 ? 1 : 0], destinations[D > 2 ? 2 : 0],
+                   destinations[D > 3 ? 3 : 0]};
   if constexpr (kInLanes<T> || kMean) {
-    const hn::ScalableTag<Wide<T>> d;
-    const std::size_t step = 2 * hn::Lanes(d);
+    const std::size_t step = 2 * hn::Lanes(hn::ScalableTag<compute_t<T>>());
+    std::size_t i = 0;
     for (; i + step <= n; i += step) {
-      auto value = apply_pairs<Op>(load_pair(s0 + i), load_pair(s1 + i));
-      if constexpr (K > 2) value = apply_pairs<Op>(value, load_pair(s2 + i));
-      if constexpr (K > 3) value = apply_pairs<Op>(value, load_pair(s3 + i));
+      const auto value = combined_pairs<Op, kMean, K>(s, i);
       if constexpr (kMean) {
-        value = {over_k<K>(d, value.a), over_k<K>(d, value.b)};
-        // Finite where both are, unless they are so large that their sum is not.
-        if (HWY_UNLIKELY(!hn::AllTrue(d, hn::IsFinite(hn::Add(value.a, value.b))))) {
-          one_by_one(i, i + step);
+        if (HWY_UNLIKELY(!are_finite(value))) {
+          mean_one_by_one<T>({destinations, D}, {sources, K}, i, i + step);
           continue;
         }
       }
-      store(i, value, [](auto pair, T* to) { store_pair(pair, to); });
+      store_pair(value, d[0] + i);
+      if constexpr (D > 1) store_pair(value, d[1] + i);
+      if constexpr (D > 2) store_pair(value, d[2] + i);
+      if constexpr (D > 3) store_pair(value, d[3] + i);
+    }
+    if (i < n) combine_last<Op, kMean, K>(std::span(destinations, D), sources, i, n);
+  } else {
+    T *const d0 = d[0], *const d1 = d[1], *const d2 = d[2], *const d3 = d[3];
+#pragma GCC ivdep
+    for (std::size_t i = 0; i < n; ++i) {
+      const T result = static_cast<T>(combined<Op, K>(s, i));
+      d0[i] = result;
+      if constexpr (D > 1) d1[i] = result;
+      if constexpr (D > 2) d2[i] = result;
+      if constexpr (D > 3) d3[i] = result;
     }
   }
-  if constexpr (kMean) return one_by_one(i, n);
-#pragma GCC ivdep
-  for (; i < n; ++i) {
-    auto value = Op::apply(static_cast<Wide<T>>(s0[i]), static_cast<Wide<T>>(s1[i]));
-    if constexpr (K > 2) value = Op::apply(value, static_cast<Wide<T>>(s2[i]));
-    if constexpr (K > 3) value = Op::apply(value, static_cast<Wide<T>>(s3[i]));
-    const T result = static_cast<T>(value);
-    d0[i] = result;
-    if constexpr (D > 1) d1[i] = result;
-    if constexpr (D > 2) d2[i] = result;
-    if constexpr (D > 3) d3[i] = result;
-  }
+}
+template <class Op, bool kMean, int K, int D, class T>
+HWY_NOINLINE void combine_into(T* const* destinations, const T* const* sources, std::size_t n) {
+  combine_elements<Op, kMean, K, D>(destinations, sources, n);
 }
 
 constexpr std::size_t kLineBytes = 64;
@@ -139,53 +160,53 @@ std::size_t elements_into_line(const void* destination) {
   return reinterpret_cast<std::uintptr_t>(destination) % kLineBytes / sizeof(T);
 }
 
+// Streams a few lines, where they are whole ones.
+template <std::size_t kSizeBytes>
+HWY_INLINE void stream_lines(void* destination, const void* lines) {
+  if (reinterpret_cast<std::uintptr_t>(destination) % kLineBytes != 0) {
+    std::memcpy(destination, lines, kSizeBytes);
+    return;
+  }
+  const hn::CappedTag<std::uint8_t, kLineBytes> d;
+  const auto* from = static_cast<const std::uint8_t*>(lines);
+  auto* to = static_cast<std::uint8_t*>(destination);
+  for (std::size_t i = 0; i < kSizeBytes; i += hn::Lanes(d)) hn::Stream(hn::Load(d, from + i), d, to + i);
+}
+
 // The same with streaming stores, of a few lines at a time: each keeps a store buffer for itself until it is
 // full, so lines of several destinations must not alternate vector by vector.
-template <class Op, bool kMean, int K, int D, class T>
-void stream_into(T* const* destinations, const T* const* sources, std::size_t n) {
+template <class Op, bool kMean, int K, class T>
+void stream_into(std::span<T* const> destinations, const T* const* sources, std::size_t n) {
   constexpr std::size_t kStep = 4 * kLineBytes / sizeof(T);
-  const hn::CappedTag<std::uint8_t, kLineBytes> lanes;
-  const T* from[K];
-  T* to[D];
-  const auto advance = [&](std::size_t i) {
-    for (int k = 0; k < K; ++k) from[k] = sources[k] + i;
-    for (int d = 0; d < D; ++d) to[d] = destinations[d] + i;
-  };
+  alignas(kLineBytes) T block[kStep];
+  T* const to = block;
   const std::size_t into_line = elements_into_line<T>(destinations[0]);
-  std::size_t i = std::min(n, into_line == 0 ? 0 : kLineBytes / sizeof(T) - into_line);
-  combine_into<Op, kMean, K, D>(destinations, sources, i);
-  for (; i + kStep <= n; i += kStep) {
-    advance(i);
-    alignas(kLineBytes) T block[kStep];
-    T* const whole = block;
-    combine_into<Op, kMean, K, 1>(&whole, from, kStep);
-    for (int d = 0; d < D; ++d) {
-      if (reinterpret_cast<std::uintptr_t>(to[d]) % kLineBytes != 0) {
-        std::memcpy(to[d], block, sizeof(block));
-        continue;
-      }
-      const auto* bytes = reinterpret_cast<const std::uint8_t*>(block);
-      auto* out = reinterpret_cast<std::uint8_t*>(to[d]);
-      for (std::size_t j = 0; j < sizeof(block); j += hn::Lanes(lanes))
-        hn::Stream(hn::Load(lanes, bytes + j), lanes, out + j);
+  std::size_t size = into_line == 0 ? kStep : kLineBytes / sizeof(T) - into_line;
+  for (std::size_t i = 0; i < n; i += size, size = kStep) {
+    size = std::min(size, n - i);
+    const T* from[K];
+    for (int k = 0; k < K; ++k) from[k] = sources[k] + i;
+    if (HWY_LIKELY(size == kStep)) {
+      combine_elements<Op, kMean, K, 1>(&to, from, std::integral_constant<std::size_t, kStep>());
+      for (T* destination : destinations) stream_lines<sizeof(block)>(destination + i, block);
+    } else {
+      combine_into<Op, kMean, K, 1>(&to, from, size);
+      for (T* destination : destinations) std::memcpy(destination + i, block, size * sizeof(T));
     }
   }
-  advance(i);
-  combine_into<Op, kMean, K, D>(to, from, n - i);
 }
 
 template <class Op, bool kMean, int K, class T>
-void combine_into(T* const* destinations, const T* const* sources, std::size_t n,
-                  std::size_t num_destinations, bool streaming) {
-  if (num_destinations == 1)
-    streaming ? stream_into<Op, kMean, K, 1>(destinations, sources, n)
-              : combine_into<Op, kMean, K, 1>(destinations, sources, n);
+void combine_into(std::span<T* const> destinations, const T* const* sources, std::size_t n, bool streaming) {
+  if (streaming)
+    stream_into<Op, kMean, K>(destinations, sources, n);
+  else if (destinations.size() == 1)
+    combine_into<Op, kMean, K, 1>(destinations.data(), sources, n);
   else
-    streaming ? stream_into<Op, kMean, K, K>(destinations, sources, n)
-              : combine_into<Op, kMean, K, K>(destinations, sources, n);
+    combine_into<Op, kMean, K, K>(destinations.data(), sources, n);
 }
 
-// Does that where it can.
+// Reduces two to four sources where they, and one destination or as many, are at multiples of their size.
 template <class Op, bool kMean, class T>
 bool reduced_directly(std::size_t count, std::span<const void* const> sources,
                       std::span<void* const> destinations, bool streaming) {
@@ -204,10 +225,11 @@ bool reduced_directly(std::size_t count, std::span<const void* const> sources,
     addresses |= reinterpret_cast<std::uintptr_t>(destinations[i]);
   }
   if (addresses % alignof(T) != 0) return false;
+  const std::span<T* const> results(to, d);
   switch (k) {
-    case 2: combine_into<Op, kMean, 2>(to, from, count, d, streaming); break;
-    case 3: combine_into<Op, kMean, 3>(to, from, count, d, streaming); break;
-    default: combine_into<Op, kMean, 4>(to, from, count, d, streaming); break;
+    case 2: combine_into<Op, kMean, 2, T>(results, from, count, streaming); break;
+    case 3: combine_into<Op, kMean, 3, T>(results, from, count, streaming); break;
+    default: combine_into<Op, kMean, 4, T>(results, from, count, streaming); break;
   }
   return true;
 }

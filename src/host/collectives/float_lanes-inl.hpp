@@ -1,4 +1,4 @@
-// Vectors of 16-bit floats, for each instruction set: included once for each, as Highway's own "-inl.h" are.
+// Vectors of floats, for each instruction set: included once for each, as Highway's own "-inl.h" are.
 #if defined(LOCKSTEP_FLOAT_LANES_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef LOCKSTEP_FLOAT_LANES_INL
 #undef LOCKSTEP_FLOAT_LANES_INL
@@ -7,11 +7,15 @@
 #endif
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include <hwy/highway.h>
 
 #include <lockstep/dtype.hpp>
+
+#include "arithmetic/operators.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace lockstep::host::HWY_NAMESPACE {
@@ -27,6 +31,19 @@ template <class T>
 constexpr bool kInLanes = false;
 #endif
 
+// Op::apply of vectors.
+template <class Op, class V>
+HWY_INLINE V apply_lanes(V a, V b) {
+  if constexpr (std::same_as<Op, arithmetic::Sum>)
+    return hn::Add(a, b);
+  else if constexpr (std::same_as<Op, arithmetic::Product>)
+    return hn::Mul(a, b);
+  else if constexpr (std::same_as<Op, arithmetic::Min>)
+    return hn::IfThenElse(hn::Or(hn::Lt(b, a), hn::IsNaN(b)), b, a);
+  else
+    return hn::IfThenElse(hn::Or(hn::Gt(b, a), hn::IsNaN(b)), b, a);
+}
+
 using Floats = hn::ScalableTag<float>;
 
 // As many 16-bit floats as a vector has floats, converted as SmallFloat does it.
@@ -39,6 +56,13 @@ HWY_INLINE hn::Vec<Floats> load_floats(const bf16* data) {
   const hn::Rebind<std::uint16_t, Floats> d;
   const auto bits = hn::PromoteTo(wide, hn::LoadU(d, reinterpret_cast<const std::uint16_t*>(data)));
   return hn::BitCast(Floats(), hn::ShiftLeft<16>(bits));
+}
+// Fewer than a vector has, and zeros.
+template <class T>
+HWY_INLINE hn::Vec<Floats> load_some_floats(const T* data, std::size_t n) {
+  T some[hn::MaxLanes(Floats())] = {};
+  std::memcpy(some, data, n * sizeof(T));
+  return load_floats(some);
 }
 HWY_INLINE void store_floats(hn::Vec<Floats> values, f16* data) {
   const hn::Rebind<hwy::float16_t, Floats> d;
@@ -99,7 +123,7 @@ HWY_INLINE void store_pair(Pair<A> values, A* data) {
 }
 template <class Op, class A>
 HWY_INLINE Pair<A> apply_pairs(Pair<A> x, Pair<A> y) {
-  return {Op::apply_lanes(x.a, y.a), Op::apply_lanes(x.b, y.b)};
+  return {apply_lanes<Op>(x.a, y.a), apply_lanes<Op>(x.b, y.b)};
 }
 
 }  // namespace

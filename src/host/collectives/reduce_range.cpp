@@ -17,10 +17,11 @@
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
+#include "arithmetic/operators.hpp"
+#include "arithmetic/scaled_sum.hpp"
 #include "detail/float_environment.hpp"
 #include "host/collectives/direct_reduction-inl.hpp"
 #include "host/collectives/float_lanes-inl.hpp"
-#include "host/collectives/range_operators-inl.hpp"
 #include "host/collectives/reduce_range.hpp"
 #include "host/collectives/streaming.hpp"
 
@@ -37,33 +38,65 @@ namespace hn = hwy::HWY_NAMESPACE;
 constexpr std::size_t kBlockBytes = 8192;
 constexpr std::size_t kStreamedBlockBytes = 1024;
 
-// acc := sources[0] op … op sources[K - 1], or acc op them. One pass over up to four sources saves passes
-// over acc.
-template <class Op, bool kFirst, int K, class T, class A>
-void combine(A* __restrict acc, const T* const* sources, std::size_t n) {
-  const T* s0 = sources[0];
-  const T* s1 = sources[K > 1 ? 1 : 0];
-  const T* s2 = sources[K > 2 ? 2 : 0];
-  const T* s3 = sources[K > 3 ? 3 : 0];
+// acc := sources[0] op … op sources[K - 1], or, where they are not the first, acc op them. One pass over up
+// to four sources saves passes over acc.
+// @pre acc has room for whole vectors.
+template <class Op, bool kFirst, int K, class T>
+void combine_lanes(float* __restrict acc, const T* const* sources, std::size_t n) {
+  const Floats d;
+  const T *s0 = sources[0], *s1 = sources[K > 1 ? 1 : 0], *s2 = sources[K > 2 ? 2 : 0],
+          *s3 = sources[K > 3 ? 3 : 0];
+  const auto combine = [&](float* to, const auto& load) HWY_ATTR {
+    auto value = load(s0);
+    if constexpr (!kFirst) value = apply_lanes<Op>(hn::LoadU(d, to), value);
+    if constexpr (K > 1) value = apply_lanes<Op>(value, load(s1));
+    if constexpr (K > 2) value = apply_lanes<Op>(value, load(s2));
+    if constexpr (K > 3) value = apply_lanes<Op>(value, load(s3));
+    hn::StoreU(value, d, to);
+  };
   std::size_t i = 0;
-  if constexpr (kInLanes<T>) {
-    const Floats d;
-    for (; i + hn::Lanes(d) <= n; i += hn::Lanes(d)) {
-      auto value = load_floats(s0 + i);
-      if constexpr (!kFirst) value = Op::apply_lanes(hn::LoadU(d, acc + i), value);
-      if constexpr (K > 1) value = Op::apply_lanes(value, load_floats(s1 + i));
-      if constexpr (K > 2) value = Op::apply_lanes(value, load_floats(s2 + i));
-      if constexpr (K > 3) value = Op::apply_lanes(value, load_floats(s3 + i));
-      hn::StoreU(value, d, acc + i);
-    }
+  for (; i + hn::Lanes(d) <= n; i += hn::Lanes(d))
+    combine(acc + i, [=](const T* source) HWY_ATTR { return load_floats(source + i); });
+  if (i < n) combine(acc + i, [=](const T* source) HWY_ATTR { return load_some_floats(source + i, n - i); });
+}
+template <class Op, bool kFirst, class T>
+void combine_lanes(float* acc, std::span<const T* const> sources, std::size_t n) {
+  switch (sources.size()) {
+    case 1: return combine_lanes<Op, kFirst, 1>(acc, sources.data(), n);
+    case 2: return combine_lanes<Op, kFirst, 2>(acc, sources.data(), n);
+    case 3: return combine_lanes<Op, kFirst, 3>(acc, sources.data(), n);
+    default: return combine_lanes<Op, kFirst, 4>(acc, sources.data(), n);
   }
-  for (; i < n; ++i) {
-    A value = static_cast<A>(s0[i]);
-    if constexpr (!kFirst) value = Op::apply(acc[i], value);
-    if constexpr (K > 1) value = Op::apply(value, static_cast<A>(s1[i]));
-    if constexpr (K > 2) value = Op::apply(value, static_cast<A>(s2[i]));
-    if constexpr (K > 3) value = Op::apply(value, static_cast<A>(s3[i]));
-    acc[i] = value;
+}
+
+// Where conversions take most of the time: one source after the other.
+template <class T>
+HWY_NOINLINE void widen(float* __restrict acc, const T* __restrict source, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) acc[i] = static_cast<float>(source[i]);
+}
+template <class Op, class T>
+HWY_NOINLINE void combine_one(float* __restrict acc, const T* __restrict source, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) acc[i] = Op::apply(acc[i], static_cast<float>(source[i]));
+}
+
+// Combines up to four sources, and what is in acc unless they are the first.
+template <class Op, class T>
+void combine_group(compute_t<T>* acc, bool is_first, std::span<const T* const> sources, std::size_t n) {
+  if constexpr (std::same_as<compute_t<T>, T>) {
+    const T* from[5] = {acc};
+    const auto* const end = std::ranges::copy(sources, from + (is_first ? 0 : 1)).out;
+    switch (end - from) {
+      case 1: std::memcpy(acc, from[0], n * sizeof(T)); return;
+      case 2: return combine_into<Op, false, 2, 1>(&acc, from, n);
+      case 3: return combine_into<Op, false, 3, 1>(&acc, from, n);
+      case 4: return combine_into<Op, false, 4, 1>(&acc, from, n);
+      default: return combine_into<Op, false, 5, 1>(&acc, from, n);
+    }
+  } else if constexpr (kInLanes<T>) {
+    is_first ? combine_lanes<Op, true>(acc, sources, n) : combine_lanes<Op, false>(acc, sources, n);
+  } else {
+    if (is_first) widen(acc, sources[0], n);
+    for (const T* source : sources.subspan(is_first ? 1 : 0)) combine_one<Op>(acc, source, n);
   }
 }
 
@@ -78,16 +111,6 @@ void narrow(T* __restrict rounded, const float* __restrict acc, std::size_t n) {
   for (; i < n; ++i) rounded[i] = static_cast<T>(acc[i]);
 }
 
-template <class Op, bool kFirst, class T, class A>
-void combine_up_to_four(A* acc, const T* const* sources, std::size_t num_sources, std::size_t n) {
-  switch (num_sources) {
-    case 1: return combine<Op, kFirst, 1>(acc, sources, n);
-    case 2: return combine<Op, kFirst, 2>(acc, sources, n);
-    case 3: return combine<Op, kFirst, 3>(acc, sources, n);
-    default: return combine<Op, kFirst, 4>(acc, sources, n);
-  }
-}
-
 template <class T, class A>
 void divide(A* __restrict acc, std::size_t n, std::span<const void* const> sources, std::size_t begin) {
   const A divisor = static_cast<A>(sources.size());
@@ -97,20 +120,17 @@ void divide(A* __restrict acc, std::size_t n, std::span<const void* const> sourc
     all_finite &= std::abs(acc[i]) < INFINITY;
   }
   if (all_finite) return;
-  for (std::size_t i = 0; i < n; ++i) {
-    if (std::isfinite(acc[i])) continue;
-    const A mean = mean_of_large<T>(sources, begin + i, divisor);
-    if (!std::isnan(mean)) acc[i] = mean;
-  }
+  for (std::size_t i = 0; i < n; ++i)
+    if (!arithmetic::is_finite(acc[i])) acc[i] = mean_of_large<T>(sources, begin + i, acc[i]);
 }
 
 template <class Op, class T>
 void reduce_blocks(bool mean, std::size_t count, std::span<const void* const> sources,
                    std::span<void* const> destinations, bool streaming) {
-  using A = Wide<T>;
+  using A = compute_t<T>;
   if constexpr (std::same_as<A, T> || kInLanes<T>) {
     const bool streams = streaming && !std::ranges::equal(sources, destinations);
-    if constexpr (std::same_as<Op, Sum> && std::floating_point<A>) {
+    if constexpr (std::same_as<Op, arithmetic::Sum> && std::floating_point<A>) {
       if (mean && reduced_directly<Op, true, T>(count, sources, destinations, streams)) return;
     }
     if (!mean && reduced_directly<Op, false, T>(count, sources, destinations, streams)) return;
@@ -136,10 +156,7 @@ void reduce_blocks(bool mean, std::size_t count, std::span<const void* const> so
         }
         group[i] = reinterpret_cast<const T*>(source);
       }
-      if (first == 0)
-        combine_up_to_four<Op, true>(acc, group, num_sources, n);
-      else
-        combine_up_to_four<Op, false>(acc, group, num_sources, n);
+      combine_group<Op, T>(acc, first == 0, {group, num_sources}, n);
     }
     if constexpr (std::floating_point<A>) {
       if (mean) divide<T>(acc, n, sources, begin);
@@ -166,16 +183,23 @@ void reduce_blocks(bool mean, std::size_t count, std::span<const void* const> so
 
 void combine_range(ReduceOp op, DType dtype, std::int64_t count, std::span<const void* const> sources,
                    std::span<void* const> destinations, bool streaming) {
+  const auto reduce = [&]<class Op, class T>(Op, std::type_identity<T>) {
+    reduce_blocks<Op, T>(op == ReduceOp::mean, static_cast<std::size_t>(count), sources, destinations,
+                         streaming);
+  };
   dispatch(dtype, [&]<class T>() {
     assert((!std::same_as<T, bool>)&&(op != ReduceOp::mean || !std::integral<T>));
     if constexpr (!std::same_as<T, bool>) {
-      const auto n = static_cast<std::size_t>(count);
+      // Sums and products that wrap are the same with and without a sign.
+      using Unsigned = std::conditional_t<std::integral<T>, std::make_unsigned<T>, std::type_identity<T>>;
+      const std::type_identity<typename Unsigned::type> wrapping;
+      const std::type_identity<T> element;
       switch (op) {
-        case ReduceOp::sum: return reduce_blocks<Sum, T>(false, n, sources, destinations, streaming);
-        case ReduceOp::mean: return reduce_blocks<Sum, T>(true, n, sources, destinations, streaming);
-        case ReduceOp::min: return reduce_blocks<Min, T>(false, n, sources, destinations, streaming);
-        case ReduceOp::max: return reduce_blocks<Max, T>(false, n, sources, destinations, streaming);
-        case ReduceOp::product: return reduce_blocks<Product, T>(false, n, sources, destinations, streaming);
+        case ReduceOp::sum:
+        case ReduceOp::mean: return reduce(arithmetic::Sum(), wrapping);
+        case ReduceOp::product: return reduce(arithmetic::Product(), wrapping);
+        case ReduceOp::min: return reduce(arithmetic::Min(), element);
+        case ReduceOp::max: return reduce(arithmetic::Max(), element);
       }
     }
   });

@@ -8,11 +8,8 @@
 
 namespace lockstep::host {
 
-/// Combines `count` elements of all sources, in their order, and writes the result to all destinations that
-/// are not null. A destination may be exactly a source.
-///
-/// f16, bf16 and f8 are combined in float and rounded once; integers wrap. mean (never of integers) is the
-/// sum divided by the number of sources, also where the sum itself overflows. min and max propagate NaN.
+/// Combines `count` elements of all sources, in their order and as backend::CommunicatorBackend says, and
+/// writes the result to all destinations that are not null. A destination may be exactly a source.
 /// @param streaming  whether to write past the caches where that does not hit a source.
 void reduce_range(ReduceOp op, DType dtype, std::int64_t count, std::span<const void* const> sources,
                   std::span<void* const> destinations, bool streaming);
