@@ -4,15 +4,12 @@
 
 #include <lockstep/error.hpp>
 
+#include "backend/segment_bytes.hpp"
 #include "capture.hpp"
 #include "kernels/combine.hpp"
 
 namespace lockstep::cuda {
 namespace {
-
-std::int64_t bytes_of(const backend::Segment& segment) {
-  return segment.count * static_cast<std::int64_t>(size_of(segment.dtype));
-}
 
 template <class Pointer>
 Pointer moved(Pointer data, std::int64_t offset_bytes) {

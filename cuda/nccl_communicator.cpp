@@ -8,6 +8,7 @@
 #include <lockstep/error.hpp>
 
 #include "arithmetic/scaled_sum.hpp"
+#include "backend/segment_bytes.hpp"
 #include "capture.hpp"
 #include "cuda_error.hpp"
 #include "device_guard.hpp"
@@ -19,10 +20,6 @@
 
 namespace lockstep::cuda {
 namespace {
-
-std::int64_t bytes_of(const backend::Segment& segment) {
-  return segment.count * static_cast<std::int64_t>(size_of(segment.dtype));
-}
 
 /// The dtype as which values of `dtype` travel in a reduction.
 DType carrier_dtype(ReduceOp op, DType dtype) {

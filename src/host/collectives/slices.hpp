@@ -5,14 +5,10 @@
 #include <cstdint>
 #include <span>
 
-#include <lockstep/backend/communicator_backend.hpp>
+#include "backend/segment_bytes.hpp"
 
 namespace lockstep::host {
 
-/// Bytes of what `segment.count` counts.
-inline std::int64_t bytes_of(const backend::Segment& segment) {
-  return segment.count * static_cast<std::int64_t>(size_of(segment.dtype));
-}
 inline std::int64_t total_bytes(std::span<const backend::Segment> batch) {
   std::int64_t bytes = 0;
   for (const backend::Segment& segment : batch) bytes += bytes_of(segment);
