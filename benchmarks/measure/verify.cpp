@@ -3,16 +3,12 @@
 #include <algorithm>
 #include <concepts>
 
+#include "detail/splitmix64.hpp"
+
 namespace lockstep::bench {
 namespace {
 
-// SplitMix64 (Steele, Lea, Flood 2014): neighbouring inputs give unrelated outputs.
-std::uint64_t mix(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
+using detail::splitmix64;
 
 // What element i's contributions are made of. Ranks 2k and 2k+1 contribute amounts that cancel, so that
 // totals stay small for any number of ranks, but for the extra of one rank (of all ranks for mean, whose sum
@@ -22,7 +18,7 @@ class ElementPattern {
   ElementPattern(const Pattern& pattern, std::int64_t i)
       : op_(pattern.op),
         num_ranks_(pattern.num_ranks),
-        hash_(mix(pattern.seed * 0x10001 + static_cast<std::uint64_t>(i))),
+        hash_(splitmix64(pattern.seed * 0x10001 + static_cast<std::uint64_t>(i))),
         chosen_rank_(static_cast<int>((hash_ >> 8) % static_cast<std::uint64_t>(num_ranks_))) {}
 
   // In double, exactly; of magnitude at most 7, with 3 significant bits.
@@ -40,15 +36,15 @@ class ElementPattern {
   // Modulo 2^64.
   std::uint64_t integer(int rank) const {
     if (op_ == ReduceOp::product)
-      return mix(pair_hash(rank) + (is_odd(rank) ? 1u : 0u)) % 7 + (rank == chosen_rank_ ? 1 : 0);
-    return mix(hash_ + static_cast<std::uint64_t>(rank));
+      return splitmix64(pair_hash(rank) + (is_odd(rank) ? 1u : 0u)) % 7 + (rank == chosen_rank_ ? 1 : 0);
+    return splitmix64(hash_ + static_cast<std::uint64_t>(rank));
   }
 
  private:
   static constexpr double kPowers[] = {0.5, 1, 2};
 
   static bool is_odd(int rank) { return rank % 2 != 0; }
-  std::uint64_t pair_hash(int rank) const { return mix(hash_ + static_cast<std::uint64_t>(rank / 2)); }
+  std::uint64_t pair_hash(int rank) const { return splitmix64(hash_ + static_cast<std::uint64_t>(rank / 2)); }
   // In [-3, 3]; opposite in the two ranks of a pair, 0 without a partner.
   int amount(int rank) const {
     if (rank == num_ranks_ - 1 && !is_odd(rank)) return 0;
@@ -95,8 +91,8 @@ T reduction(const Pattern& pattern, std::int64_t i) {
 // Small enough to be exact in every datatype.
 template <class T>
 T message(const Pattern& pattern, int rank, std::int64_t i) {
-  const std::uint64_t hash =
-      mix(mix(pattern.seed * 0x10001 + static_cast<std::uint64_t>(i)) + static_cast<std::uint64_t>(rank));
+  const std::uint64_t hash = splitmix64(splitmix64(pattern.seed * 0x10001 + static_cast<std::uint64_t>(i)) +
+                                        static_cast<std::uint64_t>(rank));
   if constexpr (std::integral<T>)
     return static_cast<T>(hash);
   else

@@ -2,16 +2,12 @@
 
 #include <lockstep/error.hpp>
 
+#include "detail/splitmix64.hpp"
+
 namespace lockstep::detail {
 namespace {
 
-// splitmix64's finaliser (Steele, Lea and Flood 2014) over what has been mixed so far.
-void mix(std::uint64_t& hash, std::uint64_t value) {
-  hash += value + 0x9e3779b97f4a7c15;
-  hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9;
-  hash = (hash ^ (hash >> 27)) * 0x94d049bb133111eb;
-  hash ^= hash >> 31;
-}
+void mix(std::uint64_t& hash, std::uint64_t value) { hash = splitmix64(hash + value); }
 
 std::uint64_t key_of(const CollectiveCall& call, const TensorView& tensor) {
   std::uint64_t hash = 0;

@@ -2,6 +2,8 @@
 
 #include <lockstep/input/detail/iteration_key.hpp>
 
+#include "detail/splitmix64.hpp"
+
 namespace lockstep::detail {
 
 std::uint64_t IterationCounter::next(std::uint64_t shard) {
@@ -9,16 +11,7 @@ std::uint64_t IterationCounter::next(std::uint64_t shard) {
   return num_passes_[shard]++;
 }
 
-// The step of SplitMix64 (Steele, Lea, Flood 2014).
-std::uint64_t mix(std::uint64_t a, std::uint64_t b) noexcept {
-  const auto scramble = [](std::uint64_t z) {
-    z += 0x9e3779b97f4a7c15;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    return z ^ (z >> 31);
-  };
-  return scramble(scramble(a) + b);
-}
+std::uint64_t mix(std::uint64_t a, std::uint64_t b) noexcept { return splitmix64(splitmix64(a) + b); }
 
 IterationKey IterationKey::next(const std::vector<IterationCount>& counts) {
   std::vector<std::uint64_t> numbers;
