@@ -6,6 +6,7 @@
 
 #include "capture.hpp"
 #include "cuda_error.hpp"
+#include "detail/immortal.hpp"
 #include "device_guard.hpp"
 #include "native.hpp"
 #include "peer_access.hpp"
@@ -18,10 +19,7 @@ struct Registry {
   std::mutex mutex;  // guards devices
   std::vector<CudaDevice*> devices;
 
-  static Registry& instance() {
-    static Registry& registry = *new Registry();
-    return registry;
-  }
+  static Registry& instance() { return lockstep::detail::immortal<Registry>(); }
 };
 
 /// Whether a stream is as a new one: not in a capture, nothing to do.

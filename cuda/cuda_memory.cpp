@@ -8,6 +8,7 @@
 
 #include "capture.hpp"
 #include "cuda_error.hpp"
+#include "detail/immortal.hpp"
 #include "device_guard.hpp"
 
 namespace lockstep::cuda {
@@ -209,10 +210,7 @@ void CudaMemory::close() noexcept try {
 } catch (const Error&) {  // the memory is lost with the device
 }
 
-PinnedMemory& PinnedMemory::instance() {
-  static PinnedMemory& memory = *new PinnedMemory();
-  return memory;
-}
+PinnedMemory& PinnedMemory::instance() { return lockstep::detail::immortal<PinnedMemory>(); }
 
 std::size_t PinnedMemory::rounded(std::size_t size_bytes) {
   return std::bit_ceil(std::max<std::size_t>(size_bytes, 4096));

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "cuda_error.hpp"
+#include "detail/immortal.hpp"
 #include "detail/process.hpp"
 #include "gpus.hpp"
 
@@ -58,10 +59,14 @@ void log(int code, const char* call) noexcept {
   if (code != cudaSuccess) log_cuda_error(static_cast<cudaError_t>(code), call);
 }
 
+struct Contexts {
+  std::mutex mutex;  // guards of_gpus
+  std::map<int, void*> of_gpus;
+};
+
 /// The GPU's primary context, retained once for the process's life.
 void* context_of(int ordinal, const Device& device) {
-  static std::mutex& mutex = *new std::mutex();  // guards contexts
-  static std::map<int, void*>& contexts = *new std::map<int, void*>();
+  auto& [mutex, contexts] = lockstep::detail::immortal<Contexts>();
   const std::lock_guard lock(mutex);
   if (const auto found = contexts.find(ordinal); found != contexts.end()) return found->second;
   void* context = nullptr;

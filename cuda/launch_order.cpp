@@ -2,14 +2,16 @@
 
 #include <semaphore>
 
+#include "detail/immortal.hpp"
+
 namespace lockstep::cuda {
 namespace {
 
 // A semaphore, as the thread of the last rank gives back what that of the first has taken.
-std::binary_semaphore& turn() {
-  static std::binary_semaphore& semaphore = *new std::binary_semaphore(1);
-  return semaphore;
-}
+struct TurnSemaphore : std::binary_semaphore {
+  TurnSemaphore() : std::binary_semaphore(1) {}
+};
+TurnSemaphore& turn() { return lockstep::detail::immortal<TurnSemaphore>(); }
 
 }  // namespace
 

@@ -11,6 +11,7 @@
 #include <lockstep/error.hpp>
 
 #include "cuda_error.hpp"
+#include "detail/immortal.hpp"
 #include "detail/start_thread.hpp"
 #include "detail/warn.hpp"
 #include "device_guard.hpp"
@@ -149,10 +150,7 @@ void revoke(ncclComm_t communicator) noexcept {
 #endif
 }
 
-LeftCommunicators& LeftCommunicators::instance() {
-  static LeftCommunicators& left = *new LeftCommunicators();
-  return left;
-}
+LeftCommunicators& LeftCommunicators::instance() { return lockstep::detail::immortal<LeftCommunicators>(); }
 
 void LeftCommunicators::end(Group group) noexcept {
   if (group.communicators.empty()) return;

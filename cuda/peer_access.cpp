@@ -12,6 +12,7 @@
 #include "capture.hpp"
 #include "cuda_error.hpp"
 #include "cuda_memory.hpp"
+#include "detail/immortal.hpp"
 #include "device_guard.hpp"
 
 namespace lockstep::cuda {
@@ -85,10 +86,7 @@ bool delivers(const Side& from, const Side& to) {
 
 }  // namespace
 
-PeerAccess& PeerAccess::instance() {
-  static PeerAccess& access = *new PeerAccess();
-  return access;
-}
+PeerAccess& PeerAccess::instance() { return lockstep::detail::immortal<PeerAccess>(); }
 
 bool PeerAccess::prepare(const Side& a, const Side& b) noexcept try {
   const DeviceGuard guard(a.ordinal, a.device);
