@@ -3,11 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cerrno>
 #include <system_error>
-
-#include <fcntl.h>
-#include <sys/stat.h>
 
 #include <lockstep/error.hpp>
 
@@ -25,53 +21,47 @@ constexpr std::uint64_t kLengthBytes = 8;
 }  // namespace
 
 SafetensorsFile::SafetensorsFile(std::filesystem::path path, std::string_view what)
-    : path_(std::move(path)), what_(what) {
-  // Not waiting for a pipe's writer.
-  file_ = FileDescriptor(
-      retry_interrupted([&] { return ::open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); }));
-  LOCKSTEP_EXPECTS(file_.is_open(), NotFound, what_, ": ", path_,
-                   " cannot be opened: ", std::generic_category().message(errno), ". Check the path.");
+    : path_(std::move(path)), what_(what), file_(open()) {
   try {
-    struct stat status {};
-    if (::fstat(file_.get(), &status) != 0 || !S_ISREG(status.st_mode))
-      throw SafetensorsFault{"", "it is not a regular file"};
-    size_bytes_ = static_cast<std::uint64_t>(status.st_size);
     read_header();
   } catch (const SafetensorsFault& fault) {
     refuse(fault);
   }
 }
 
+InputFile SafetensorsFile::open() const try {
+  return InputFile(path_, what_);
+} catch (const FileFault& fault) {
+  refuse(fault, "");
+}
+
 void SafetensorsFile::read_header() {
-  if (size_bytes_ < kLengthBytes)
-    throw SafetensorsFault{"", concat("it has ", std::to_string(size_bytes_),
+  const std::uint64_t file_bytes = file_.size_bytes();
+  if (file_bytes < kLengthBytes)
+    throw SafetensorsFault{"", concat("it has ", std::to_string(file_bytes),
                                       " bytes, too few for the 8 of the header's length")};
   std::array<std::uint8_t, kLengthBytes> bytes;
   read_at(bytes.data(), bytes.size(), 0, "");
   std::uint64_t length = 0;
   for (std::size_t i = 0; i < bytes.size(); ++i) length |= std::uint64_t{bytes[i]} << (8 * i);
-  if (length > size_bytes_ - kLengthBytes)
+  if (length > file_bytes - kLengthBytes)
     throw SafetensorsFault{
         "", concat("its header has ", std::to_string(length), " bytes, but the file ends after ",
-                   std::to_string(size_bytes_ - kLengthBytes))};
+                   std::to_string(file_bytes - kLengthBytes))};
   if (length > kMaxSafetensorsHeaderBytes)
     throw SafetensorsFault{"", concat("its header has ", std::to_string(length), " bytes, more than the ",
                                       std::to_string(kMaxSafetensorsHeaderBytes), " that the format allows")};
   std::string text(length, '\0');
   read_at(text.data(), length, kLengthBytes, "");
   data_position_ = kLengthBytes + length;
-  entries_ = parse_safetensors_header(text, size_bytes_ - data_position_);
+  entries_ = parse_safetensors_header(text, file_bytes - data_position_);
 }
 
 Tensor SafetensorsFile::read(const SafetensorsEntry& entry) const {
   Tensor tensor = Tensor::empty(entry.shape, entry.dtype, cpu_0());
   if (tensor.size() == 0) return tensor;
   auto* const bytes = static_cast<std::byte*>(tensor.data());
-  try {
-    read_at(bytes, entry.end - entry.begin, data_position_ + entry.begin, entry.key);
-  } catch (const SafetensorsFault& fault) {
-    refuse(fault);
-  }
+  read_at(bytes, entry.end - entry.begin, data_position_ + entry.begin, entry.key);
   if (entry.dtype == DType::boolean)  // any other byte would not be a bool
     std::transform(bytes, bytes + tensor.nbytes(), bytes,
                    [](std::byte b) { return std::byte(b != std::byte(0)); });
@@ -79,23 +69,18 @@ Tensor SafetensorsFile::read(const SafetensorsEntry& entry) const {
 }
 
 void SafetensorsFile::read_at(void* data, std::uint64_t size_bytes, std::uint64_t position,
-                              const std::string& key) const {
-  auto* next = static_cast<std::byte*>(data);
-  while (size_bytes > 0) {
-    const auto num_read = retry_interrupted(
-        [&] { return ::pread(file_.get(), next, size_bytes, static_cast<off_t>(position)); });
-    if (num_read < 0) {
-      const int error = errno;
-      raise<Error>({__FILE__, __LINE__, __func__},
-                   concat(what_, ": ", path_, " cannot be read: ", std::generic_category().message(error),
-                          ". Check the device that it is on."),
-                   {.operation = what_, .code = error});
-    }
-    if (num_read == 0) throw SafetensorsFault{key, "the file was cut short while it was read"};
-    next += num_read;
-    position += static_cast<std::uint64_t>(num_read);
-    size_bytes -= static_cast<std::uint64_t>(num_read);
-  }
+                              const std::string& key) const try {
+  file_.read_at(position, data, static_cast<std::size_t>(size_bytes));
+} catch (const FileFault& fault) {
+  refuse(fault, key);
+}
+
+void SafetensorsFile::refuse(const FileFault& fault, const std::string& key) const {
+  if (fault.code == 0) refuse(SafetensorsFault{key, fault.reason});
+  raise<Error>({__FILE__, __LINE__, __func__},
+               concat(what_, ": ", path_, " cannot be read: ", std::generic_category().message(fault.code),
+                      ". Check the device that it is on."),
+               {.operation = what_, .code = fault.code});
 }
 
 void SafetensorsFile::refuse(const SafetensorsFault& fault) const {

@@ -9,7 +9,7 @@
 #include <lockstep/tensor.hpp>
 
 #include "checkpoint/safetensors_header.hpp"
-#include "detail/file_descriptor.hpp"
+#include "detail/input_file.hpp"
 
 namespace lockstep::detail {
 
@@ -31,14 +31,15 @@ class SafetensorsFile {
   Tensor read(const SafetensorsEntry& entry) const;
 
  private:
+  InputFile open() const;
   void read_header();
   void read_at(void* data, std::uint64_t size_bytes, std::uint64_t position, const std::string& key) const;
   [[noreturn]] void refuse(const SafetensorsFault& fault) const;
+  [[noreturn]] void refuse(const FileFault& fault, const std::string& key) const;
 
   std::filesystem::path path_;
   std::string what_;
-  FileDescriptor file_;
-  std::uint64_t size_bytes_ = 0;
+  InputFile file_;
   std::uint64_t data_position_ = 0;  // of the first byte after the header
   SafetensorsEntries entries_;
 };

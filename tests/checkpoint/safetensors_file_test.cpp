@@ -176,3 +176,9 @@ TEST_CASE("a header too long to be read is not written", "[checkpoint][host]") {
       says("save: ", "would have a header of 100000", "more than the 100000000", "Use shorter keys"));
   CHECK(directory.names().empty());
 }
+
+TEST_CASE("a system's error while reading a safetensors file is no fault of the file's",
+          "[checkpoint][host]") {
+  CHECK_THROWS_MATCHES(SafetensorsFile("/proc/self/mem", "load"), Error,
+                       says("load: \"/proc/self/mem\" cannot be read: Input/output error", "device"));
+}

@@ -88,11 +88,6 @@ TEST_CASE("a file that is cut short while it is read is a fault", "[input][host]
         "2: the file was cut short while it was read");
 }
 
-TEST_CASE("a file that has bytes, but no size, is a fault", "[input][host]") {
-  CHECK(fault_of([] { InputFile("/proc/self/status", "test"); }) ==
-        "0: it has a size of 0, but bytes, as files of the kernel's do. Copy it to a disk");
-}
-
 TEST_CASE("a file stays the same when another one takes its name", "[input][host]") {
   const test::TemporaryDirectory directory;
   test::write_bytes(directory / "a", "first");
