@@ -7,9 +7,12 @@
 
 #include "ascii.hpp"
 #include "detail/cpu_0.hpp"
+#include "detail/in_quotes.hpp"
 
 namespace lockstep {
 namespace {
+
+using detail::in_quotes;
 
 std::optional<DeviceKind> parse_kind(std::string_view text) {
   if (equals_ignoring_case(text, "cpu")) return DeviceKind::cpu;
@@ -23,8 +26,6 @@ bool is_job_name(std::string_view text) {
   });
 }
 
-std::string quoted(std::string_view text) { return detail::concat("'", text, "'"); }
-
 // The parts of a name, each filled at most once.
 struct Parts {
   std::optional<DeviceKind> kind;
@@ -37,18 +38,18 @@ std::string read_kind_and_index(std::string_view text, Parts& parts) {
   const std::size_t colon = text.find(':');
   const std::string_view name = text.substr(0, colon);
   const std::optional<DeviceKind> kind = parse_kind(name);
-  if (!kind) return quoted(name) + " is not a kind of device";
+  if (!kind) return in_quotes(name) + " is not a kind of device";
   if (parts.kind) return "it names two devices";
   parts.kind = kind;
   parts.index = colon == text.npos ? 0 : parse_number(text.substr(colon + 1));
-  if (!parts.index) return quoted(text.substr(colon + 1)) + " is not an index";
+  if (!parts.index) return in_quotes(text.substr(colon + 1)) + " is not an index";
   return {};
 }
 
 std::string read_number(std::string_view key, std::string_view text, std::optional<int>& number) {
   if (number) return detail::concat("it has two ", key, "s");
   number = parse_number(text);
-  return number ? "" : detail::concat("'", text, "' is not a number of a ", key);
+  return number ? "" : detail::concat(in_quotes(text), " is not a number of a ", key);
 }
 
 // What stands between two slashes. Returns what is wrong, empty if nothing.
@@ -62,7 +63,7 @@ std::string read_component(std::string_view text, Parts& parts) {
     if (equals_ignoring_case(key, "task")) return read_number("task", value, parts.task);
     if (equals_ignoring_case(key, "job")) {
       if (parts.job) return "it has two jobs";
-      if (!is_job_name(value)) return quoted(value) + " is not the name of a job";
+      if (!is_job_name(value)) return in_quotes(value) + " is not the name of a job";
       parts.job = value;
       return {};
     }
@@ -94,8 +95,8 @@ Device::Device(DeviceKind kind, int index) : kind_(kind), index_(index) {
 Device::Device(std::string_view text) {
   Parts parts;
   const std::string problem = read(text, parts);
-  LOCKSTEP_EXPECTS(problem.empty(), InvalidArgument, "Device: '", text,
-                   "' is not the name of a device: ", problem,
+  LOCKSTEP_EXPECTS(problem.empty(), InvalidArgument, "Device: ", in_quotes(text),
+                   " is not the name of a device: ", problem,
                    ". Write it as GPU:0, /cpu:1, cuda:0, /device:GPU:0 or /job:worker/task:1/device:GPU:0.");
   kind_ = parts.kind.value_or(DeviceKind::cpu);
   index_ = parts.index.value_or(0);

@@ -1,15 +1,35 @@
 #include "detail/in_quotes.hpp"
 
+#include <algorithm>
+
 namespace lockstep::detail {
+namespace {
+
+/// Bytes of the UTF-8 character that `text` begins with; 0: it begins with none, or with one that does not
+/// print. @pre text is not empty.
+std::size_t size_of_printable(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  if (byte(0) < 0x80) return byte(0) >= ' ' && byte(0) != 0x7f ? 1 : 0;
+  const std::size_t size = byte(0) >= 0xf0 ? 4 : byte(0) >= 0xe0 ? 3 : 2;
+  if (byte(0) < 0xc2 || byte(0) > 0xf4 || size > text.size()) return 0;
+  for (std::size_t i = 1; i < size; ++i)
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  return size;
+}
+
+}  // namespace
 
 std::string in_quotes(std::string_view text) {
   constexpr std::size_t kMost = 100;
-  std::string_view shown = text.substr(0, kMost);
-  if (shown.size() < text.size())  // not within a character of UTF-8
-    while (!shown.empty() && (text[shown.size()] & 0xc0) == 0x80) shown.remove_suffix(1);
-  std::string result = "'";
-  for (const char c : shown) result += static_cast<unsigned char>(c) < ' ' || c == '\x7f' ? '?' : c;
-  return result + (shown.size() < text.size() ? "…'" : "'");
+  std::string shown;
+  while (!text.empty()) {
+    const std::size_t printable = size_of_printable(text);
+    const std::size_t size = std::max<std::size_t>(printable, 1);
+    if (shown.size() + size > kMost) return "'" + shown + "…'";
+    shown += printable > 0 ? text.substr(0, size) : "?";
+    text.remove_prefix(size);
+  }
+  return "'" + shown + "'";
 }
 
 }  // namespace lockstep::detail

@@ -6,7 +6,7 @@
 
 #include <lockstep/detail/concat.hpp>
 
-#include "input/formats/quoted.hpp"
+#include "detail/in_quotes.hpp"
 
 namespace lockstep::detail {
 namespace {
@@ -31,7 +31,7 @@ class Parser {
       else if (key == "shape")
         once(extents_, begin, key, parse_extents());
       else
-        fail(begin, concat("the key ", quoted(key), " is not one of descr, fortran_order, shape"));
+        fail(begin, concat("the key ", in_quotes(key), " is not one of descr, fortran_order, shape"));
       if (accept('}')) break;
       expect(',');
     }
@@ -137,7 +137,7 @@ class Parser {
     for (const auto& [name, dtype] : kTypes)
       if (type == name) return {dtype, is_swapped};
     fail(begin,
-         concat("elements ", quoted(descr), " cannot be read, only f2 f4 f8 i1 i2 i4 i8 u1 u2 u4 u8 b1"));
+         concat("elements ", in_quotes(descr), " cannot be read, only f2 f4 f8 i1 i2 i4 i8 u1 u2 u4 u8 b1"));
   }
 
   std::string_view text_;

@@ -2,8 +2,8 @@
 
 #include <lockstep/input/npy.hpp>
 
+#include "detail/in_quotes.hpp"
 #include "input/formats/npy_array.hpp"
-#include "input/formats/quoted.hpp"
 #include "input/formats/zip_directory.hpp"
 
 namespace lockstep {
@@ -26,7 +26,7 @@ Tensor read_member(const detail::InputFileHandle& file, const ZipMember& member)
     source.finish();
     return array;
   } catch (detail::FileFault& fault) {
-    fault.reason = detail::concat("array ", detail::quoted(array_name(member)), ": ", fault.reason);
+    fault.reason = detail::concat("array ", detail::in_quotes(array_name(member)), ": ", fault.reason);
     throw;
   }
 }

@@ -10,7 +10,7 @@
 #include <lockstep/error.hpp>
 #include <lockstep/input/readers.hpp>
 
-#include "input/formats/quoted.hpp"
+#include "detail/in_quotes.hpp"
 #include "input/formats/readers/csv_parser.hpp"
 #include "input/rows/host_rows.hpp"
 
@@ -142,8 +142,8 @@ class CsvRecords {
         value = column.default_value->as<T>();
       } else if (const std::errc error = parse_number(text, value); error != std::errc()) {
         const bool is_too_large = error == std::errc::result_out_of_range;
-        parser_.fail(i,
-                     concat(detail::quoted(text), is_too_large ? " does not fit " : " is no ", column.dtype));
+        parser_.fail(
+            i, concat(detail::in_quotes(text), is_too_large ? " does not fit " : " is no ", column.dtype));
       }
       return Tensor::from(std::span<const T>(&value, 1), Shape(), device);  // cheaper than a fill
     });

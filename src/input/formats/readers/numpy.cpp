@@ -3,8 +3,8 @@
 #include <lockstep/error.hpp>
 #include <lockstep/input/readers.hpp>
 
+#include "detail/in_quotes.hpp"
 #include "input/formats/npy_array.hpp"
-#include "input/formats/quoted.hpp"
 
 namespace lockstep::readers {
 namespace {
@@ -43,10 +43,11 @@ Reader<std::map<std::string, Tensor>> npz(std::vector<std::string> names) {
                      " has no arrays. Pass a file with at least one.");
     const auto& [first_name, first] = *arrays.begin();
     for (const auto& [name, array] : arrays) {
-      check_rows(array, concat("readers::npz: ", path, ", array ", detail::quoted(name)));
+      check_rows(array, concat("readers::npz: ", path, ", array ", detail::in_quotes(name)));
       LOCKSTEP_EXPECTS(array.shape()[0] == first.shape()[0], InvalidArgument, "readers::npz: ", path,
-                       ", array ", detail::quoted(name), ", ", describe(array), ", has not as many rows as ",
-                       detail::quoted(first_name), ", ", describe(first), ". Name the arrays to read.");
+                       ", array ", detail::in_quotes(name), ", ", describe(array),
+                       ", has not as many rows as ", detail::in_quotes(first_name), ", ", describe(first),
+                       ". Name the arrays to read.");
     }
     return [arrays, num_rows = first.shape()[0], next = std::int64_t{0}]() mutable -> std::optional<Arrays> {
       if (next == num_rows) return std::nullopt;
