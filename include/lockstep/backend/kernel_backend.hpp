@@ -52,10 +52,10 @@ struct UpdateParameters {
 /// For a backend author: every call is enqueued on `stream` and returns without waiting. The core has checked
 /// shapes, dtypes, devices and read-only flags, never passes zero elements, and keeps the memory alive in
 /// stream order. Calls come from any thread, several at a time on different streams. Unless said otherwise
-/// views are contiguous, outputs may be exactly the inputs (same start), and arithmetic on f16, bf16 and f8
-/// is done in float and rounded once. Arithmetic rounds to nearest and keeps subnormals, whatever
-/// floating-point state the calling thread has, which is left as it is. An operation that the backend lacks
-/// for a dtype throws Unsupported before anything is enqueued.
+/// views are contiguous, outputs may be exactly the inputs (same start), and numbers are combined by the
+/// arithmetic that CommunicatorBackend states; an integer over 0 is 0. Arithmetic rounds to nearest and keeps
+/// subnormals, whatever floating-point state the calling thread has, which is left as it is. An operation
+/// that the backend lacks for a dtype throws Unsupported before anything is enqueued.
 class KernelBackend {
  public:
   virtual ~KernelBackend() = default;
@@ -76,19 +76,18 @@ class KernelBackend {
   virtual void add_row(const TensorView& out, const TensorView& a, const TensorView& b,
                        StreamHandle stream) = 0;
 
-  /// out[target] := out[target] op in[row] op … for each group's rows, in their order, in float for the small
-  /// floats and rounded once; min and max propagate NaN. Matrices of one dtype and width; `in` does not
-  /// overlap `out`. Booleans: assign only.
+  /// out[target] := out[target] op in[row] op … for each group's rows, in their order. Matrices of one dtype
+  /// and width; `in` does not overlap `out`. Booleans: assign only.
   virtual void scatter_rows(ScatterOp op, const TensorView& out, const TensorView& in,
                             const RowGroups& groups, StreamHandle stream) = 0;
 
   /// Reduces the middle axis. `in` has outer·axis·inner elements, `out` outer·inner; extents.axis may be 0
   /// (out gets the identity of sum and product; the core refuses min and max). Adds in
   /// accumulator_dtype(in.dtype), in an order that depends on the extents only, so that results repeat bit
-  /// for bit; min and max propagate NaN. `op` is never mean: the sum is divided by `divisor` (1: not at all)
-  /// in float or double before the one rounding to out.dtype, which is in's dtype, its accumulator_dtype, or
-  /// its reduced_dtype(mean). Floats may also be added to f64: a sum that is not finite in float is then
-  /// added again in double, and the division is one of doubles.
+  /// for bit. `op` is never mean: the sum is divided by `divisor` (1: not at all) in float or double before
+  /// the one rounding to out.dtype, which is in's dtype, its accumulator_dtype, or its reduced_dtype(mean).
+  /// Floats may also be added to f64: a sum that is not finite in float is then added again in double, and
+  /// the division is one of doubles.
   virtual void reduce_axis(ReduceOp op, const TensorView& out, const TensorView& in,
                            const AxisExtents& extents, double divisor, StreamHandle stream) = 0;
   /// out (i64) := index of the largest element along the middle axis, the first of equals; NaN counts as

@@ -44,12 +44,11 @@ struct RankBatch {
 /// maxima of floats, f8, 16-bit integers). Memory must stay alive until the streams are done with it. Calls
 /// that name all ranks may come from several threads and are serialised.
 ///
-/// Results: every rank receives the same bits. On the host, and on virtual devices, contributions are
-/// combined in rank order, f16, bf16 and f8 in float, rounded once, so that results repeat bit for bit
-/// whatever the batch; on NCCL it chooses order and algorithm by size and packing, and f16 and bf16 are added
-/// in their own type, unless CommunicationOptions::deterministic is set. Integers wrap in their type. mean is
-/// the sum divided by num_ranks() in float or double; of integers it is a true division, and outputs then
-/// have reduced_dtype(mean). min and max propagate NaN.
+/// Results: every rank receives the same bits, by the arithmetic that backend::CommunicatorBackend states. On
+/// the host, and on virtual devices, contributions are combined in rank order, so that results repeat bit for
+/// bit whatever the batch; NCCL chooses order and algorithm by size and packing, and adds f16 and bf16 in
+/// their own type, unless CommunicationOptions::deterministic is set. The mean of integers is a true
+/// division, and outputs then have reduced_dtype(mean).
 ///
 /// Buffers: contiguous, on the rank's device. An output may be exactly its input, but for all_to_all's and
 /// send_recv's; all_gather's and gather's input may be exactly the rank's own part of its output, and
