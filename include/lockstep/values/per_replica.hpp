@@ -45,8 +45,8 @@ class DistributedValues {
   auto end() const { return components().end(); }
 
  protected:
-  DistributedValues(detail::RecycledVector<T> components, std::string_view type)
-      : components_(std::move(components)), type_(type) {
+  DistributedValues(detail::RecycledVector<T> components, std::string_view type, bool same_object = false)
+      : components_(std::move(components)), type_(type), same_object_(same_object) {
     if (components_.empty()) detail::raise_no_components(type_);
   }
   static detail::RecycledVector<T> moved(std::vector<T>& components) {
@@ -56,10 +56,12 @@ class DistributedValues {
     if (components_.empty()) detail::raise_moved_from(type_);
     return components_;
   }
+  bool same_object() const { return same_object_; }
 
  private:
   detail::RecycledVector<T> components_;
   std::string_view type_;
+  bool same_object_;
 };
 
 /// One component for each local replica, in replica order; components may differ. Made by datasets, `run` and
@@ -72,7 +74,7 @@ class PerReplica : public DistributedValues<T> {
       : DistributedValues<T>(DistributedValues<T>::moved(components), "PerReplica") {}
 
   /// Whether every replica gave the same object (Tensors only): reductions then treat it as that plain value.
-  bool is_same_object() const { return this->size() > 0 && same_object_; }
+  bool is_same_object() const { return this->size() > 0 && this->same_object(); }
 
   /// The component, when there is one.
   /// @throws InvalidArgument  there are several: take a `PerReplica<T>` parameter, reduce the value, or use
@@ -85,9 +87,7 @@ class PerReplica : public DistributedValues<T> {
  private:
   friend struct detail::ValueAccess;
   PerReplica(detail::RecycledVector<T>&& components, bool same_object)
-      : DistributedValues<T>(std::move(components), "PerReplica"), same_object_(same_object) {}
-
-  bool same_object_ = false;
+      : DistributedValues<T>(std::move(components), "PerReplica", same_object) {}
 };
 
 /// Equal components, one for each device of a group; the maker vouches for it. Made by `reduce_to`,
@@ -103,7 +103,7 @@ class Mirrored : public DistributedValues<T> {
       : DistributedValues<T>(detail::RecycledVector<T>(value.begin(), value.end()), "Mirrored") {}
 
   /// Whether all components are one object.
-  bool is_same_object() const { return this->size() == 1 || same_object_; }
+  bool is_same_object() const { return this->size() == 1 || this->same_object(); }
 
   /// The component on the current device, else component 0.
   operator T() const;
@@ -111,9 +111,7 @@ class Mirrored : public DistributedValues<T> {
  private:
   friend struct detail::ValueAccess;
   Mirrored(detail::RecycledVector<T>&& components, bool same_object)
-      : DistributedValues<T>(std::move(components), "Mirrored"), same_object_(same_object) {}
-
-  bool same_object_ = false;
+      : DistributedValues<T>(std::move(components), "Mirrored", same_object) {}
 };
 
 namespace detail {
