@@ -85,15 +85,13 @@ TEST_CASE("graphs") {
   invalid(
       "cudaMemcpy", [&] { return cudaMemcpy(pinned, data, 4, cudaMemcpyDeviceToHost); },
       cudaErrorStreamCaptureUnsupported);
+  cudaEvent_t outside;
+  OK(cudaEventCreate(&outside));
+  OK(cudaEventRecord(outside, side));
   invalid(
-      "cudaStreamWaitEvent",
-      [&] {
-        cudaEvent_t outside;
-        OK(cudaEventCreate(&outside));
-        OK(cudaEventRecord(outside, side));
-        return cudaStreamWaitEvent(stream, outside, 0);
-      },
+      "cudaStreamWaitEvent", [&] { return cudaStreamWaitEvent(stream, outside, 0); },
       cudaErrorStreamCaptureIsolation);
+  OK(cudaEventDestroy(outside));
   // Relaxed captures allow them.
   OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
   OK(cudaMalloc(&pointer, 4));
