@@ -4,12 +4,17 @@
 #include <cstddef>
 #include <utility>
 
+#include <lockstep/version.hpp>
+
 #include "capture.hpp"
 #include "cuda_error.hpp"
 #include "detail/immortal.hpp"
 #include "device_guard.hpp"
 #include "native.hpp"
 #include "peer_access.hpp"
+#if LOCKSTEP_HAS_NCCL
+#include "native_communicators.hpp"
+#endif
 
 namespace lockstep::cuda {
 namespace {
@@ -108,6 +113,9 @@ void CudaDevice::trim_memory() {
         ": a stream of its GPU is being captured, and trimming waits for all of them. Call it when the "
         "capture has ended.");
   }
+#if LOCKSTEP_HAS_NCCL
+  LeftCommunicators::instance().end_those_left();
+#endif
   memory_->trim();
   PinnedMemory::instance().trim();
 }

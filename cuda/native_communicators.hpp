@@ -61,7 +61,8 @@ class LeftCommunicators {
   static LeftCommunicators& instance();
 
   /// Ends a group: now if its graphs are gone, or go within a second; else when they are gone and
-  /// end_those_left is called, as at the process's end.
+  /// end_those_left is called: with the next communicator that is made or ends, by trim_memory of any GPU,
+  /// and at the process's end.
   void end(Group group) noexcept;
   void end_those_left() noexcept;
 

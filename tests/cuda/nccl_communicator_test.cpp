@@ -358,6 +358,33 @@ TEST_CASE("a communicator may go before the graphs that have its collectives", "
   Communicator::create(TestBackend::devices(2));  // ends the one that was left, as the leak check sees
 }
 
+TEST_CASE("trim_memory ends communicators that were left, when their graphs are gone", "[cuda]") {
+  need_gpus(2);
+  Operands operands(2);
+  std::optional<Communicator> communicator = Communicator::create(TestBackend::devices(2));
+  const ScopedLogSink sink([](std::string_view) {});
+  int num_ended = 0;
+  const auto trim = [&] {
+    const CallHook hook([&](std::string_view name, bool is_over) {
+      num_ended += name == "ncclCommDestroy" && is_over;
+      return 0;
+    });
+    trim_memory(TestBackend::device(0));
+  };
+  {
+    Capture capture(operands.streams);
+    communicator->all_reduce(ReduceOp::sum, operands.views, operands.views, operands.streams);
+    communicator.reset();
+    capture.end();
+    trim();
+    REQUIRE(num_ended == 0);
+    capture.launch();
+    REQUIRE(operands.all_are(3));
+  }
+  trim();
+  REQUIRE(num_ended == 2);
+}
+
 // In a process of its own, under the leak check.
 TEST_CASE("a communicator that was left to its graphs is ended with the process", "[cuda]") {
   need_gpus(2);

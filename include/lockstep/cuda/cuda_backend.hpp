@@ -44,7 +44,8 @@ namespace lockstep::cuda {
 /// thread of its own, those of virtual devices become one, else rank 0 is refused, Unsupported, and where
 /// ranks have several threads the communicator is aborted. Communicators should outlive the graphs that have
 /// their collectives; one that does not waits for a second, as CUDA gives up what graphs keep some time after
-/// them, and then is left as it is, with a message, until its graphs are gone.
+/// them, and then is left as it is, with a message. When its graphs are gone, the next communicator that is
+/// made or destroyed, or trim_memory of any GPU, ends it.
 ///
 /// Before its first NCCL communicator the library sets NCCL_LAUNCH_ORDER_IMPLICIT=1 in the process's
 /// environment if the variable is not there: collectives of several communicators then run on each GPU in the
