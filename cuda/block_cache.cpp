@@ -8,11 +8,11 @@
 namespace lockstep::cuda {
 namespace {
 
-cudaError_t capture_status(cudaStream_t stream, bool& captures) {
+CallResult capture_status(cudaStream_t stream, bool& captures) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  const cudaError_t code = cudaStreamIsCapturing(stream, &status);
+  const CallResult asked = LOCKSTEP_CUDA_CALL(cudaStreamIsCapturing(stream, &status));
   captures = status != cudaStreamCaptureStatusNone;
-  return code;
+  return asked;
 }
 
 }  // namespace
@@ -30,63 +30,68 @@ std::int64_t BlockCache::reserved_bytes() const {
 }
 
 // Rather a block that nobody waits for, or that its own stream freed, than one that another stream has yet to
-// free.
-cudaError_t BlockCache::take(std::vector<Block>& blocks, void** data, cudaStream_t stream) {
+// free. Leaves `data` null where there is none.
+CallResult BlockCache::take(std::vector<Block>& blocks, void** data, cudaStream_t stream) {
   const auto ready = std::ranges::find_if(blocks, [&](const Block& block) {
     return block.stream == stream || cudaEventQuery(block.freed) == cudaSuccess;
   });
   cudaGetLastError();
-  if (ready == blocks.end()) return cudaErrorNotReady;
-  if (const cudaError_t code = cudaStreamWaitEvent(stream, ready->freed); code != cudaSuccess) return code;
+  if (ready == blocks.end()) return {};
+  if (const CallResult waits = LOCKSTEP_CUDA_CALL(cudaStreamWaitEvent(stream, ready->freed)); waits.failed())
+    return waits;
   *data = ready->data;
   static_cast<void>(cudaEventDestroy(ready->freed));
   blocks.erase(ready);
-  return cudaSuccess;
+  return {};
 }
 
-cudaError_t BlockCache::allocate(void** data, std::size_t size_bytes, cudaStream_t stream) {
+CallResult BlockCache::allocate(void** data, std::size_t size_bytes, cudaStream_t stream) {
   bool captures = false;
-  if (const cudaError_t code = capture_status(stream, captures); code != cudaSuccess) return code;
-  if (captures) return cudaErrorStreamCaptureUnsupported;
+  if (const CallResult asked = capture_status(stream, captures); asked.failed()) return asked;
+  // As cudaMalloc would, and break the capture.
+  if (captures) return {cudaErrorStreamCaptureUnsupported, "cudaMalloc", {__FILE__, __LINE__, __func__}};
   const OutsideCaptures outside;
   const std::size_t size = rounded(size_bytes);
   const std::lock_guard lock(mutex_);
-  if (const cudaError_t code = take(free_[size], data, stream); code != cudaErrorNotReady) return code;
-  const cudaError_t code = cudaMalloc(data, size);
-  if (code == cudaSuccess) reserved_bytes_ += static_cast<std::int64_t>(size);
-  return code;
+  *data = nullptr;
+  if (const CallResult taken = take(free_[size], data, stream); taken.failed() || *data != nullptr)
+    return taken;
+  const CallResult made = LOCKSTEP_CUDA_CALL(cudaMalloc(data, size));
+  if (!made.failed()) reserved_bytes_ += static_cast<std::int64_t>(size);
+  return made;
 }
 
-cudaError_t BlockCache::deallocate(void* data, std::size_t size_bytes, cudaStream_t stream) {
+CallResult BlockCache::deallocate(void* data, std::size_t size_bytes, cudaStream_t stream) {
   bool captures = false;
-  if (const cudaError_t code = capture_status(stream, captures); code != cudaSuccess || captures) return code;
+  if (const CallResult asked = capture_status(stream, captures); asked.failed() || captures) return asked;
   cudaEvent_t freed = nullptr;
-  if (const cudaError_t code = cudaEventCreateWithFlags(&freed, cudaEventDisableTiming); code != cudaSuccess)
-    return code;
-  if (const cudaError_t code = cudaEventRecord(freed, stream); code != cudaSuccess) {
+  if (const CallResult made = LOCKSTEP_CUDA_CALL(cudaEventCreateWithFlags(&freed, cudaEventDisableTiming));
+      made.failed())
+    return made;
+  if (const CallResult recorded = LOCKSTEP_CUDA_CALL(cudaEventRecord(freed, stream)); recorded.failed()) {
     cudaEventDestroy(freed);
-    return code;
+    return recorded;
   }
   const std::lock_guard lock(mutex_);
   free_[rounded(size_bytes)].push_back({data, stream, freed});
-  return cudaSuccess;
+  return {};
 }
 
-cudaError_t BlockCache::trim() {
+CallResult BlockCache::trim() {
   const std::lock_guard lock(mutex_);
-  cudaError_t first_error = cudaSuccess;
-  const auto note = [&](cudaError_t code) {
-    if (first_error == cudaSuccess) first_error = code;
+  CallResult first_failure;
+  const auto note = [&](const CallResult& result) {
+    if (!first_failure.failed()) first_failure = result;
   };
   for (auto& [size, blocks] : free_) {
     for (const Block& block : blocks) {
-      note(cudaEventDestroy(block.freed));
-      note(cudaFree(block.data));
+      note(LOCKSTEP_CUDA_CALL(cudaEventDestroy(block.freed)));
+      note(LOCKSTEP_CUDA_CALL(cudaFree(block.data)));
       reserved_bytes_ -= static_cast<std::int64_t>(size);
     }
   }
   free_.clear();
-  return first_error;
+  return first_failure;
 }
 
 }  // namespace lockstep::cuda

@@ -8,6 +8,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include "call_result.hpp"
+
 namespace lockstep::cuda {
 
 /// Stream-ordered device memory for GPUs without the driver's pools: blocks of cudaMalloc's, which are kept
@@ -16,10 +18,10 @@ namespace lockstep::cuda {
 /// and what is freed is not used again. Thread-safe; the GPU is the current device in every call.
 class BlockCache {
  public:
-  cudaError_t allocate(void** data, std::size_t size_bytes, cudaStream_t stream);
-  cudaError_t deallocate(void* data, std::size_t size_bytes, cudaStream_t stream);
+  CallResult allocate(void** data, std::size_t size_bytes, cudaStream_t stream);
+  CallResult deallocate(void* data, std::size_t size_bytes, cudaStream_t stream);
   /// Gives back what is free. @pre No stream uses it.
-  cudaError_t trim();
+  CallResult trim();
   /// What the cache has of the driver.
   std::int64_t reserved_bytes() const;
 
@@ -30,7 +32,7 @@ class BlockCache {
     cudaEvent_t freed;
   };
   static std::size_t rounded(std::size_t size_bytes);
-  cudaError_t take(std::vector<Block>& blocks, void** data, cudaStream_t stream);
+  CallResult take(std::vector<Block>& blocks, void** data, cudaStream_t stream);
 
   mutable std::mutex mutex_;  // guards what follows
   std::map<std::size_t, std::vector<Block>> free_;

@@ -6,6 +6,7 @@
 
 #include <lockstep/version.hpp>
 
+#include "call_result.hpp"
 #include "capture.hpp"
 #include "cuda_error.hpp"
 #include "detail/immortal.hpp"
@@ -33,6 +34,16 @@ bool is_idle(cudaStream_t stream) {
   const bool idle = !is_in_capture(stream) && cudaStreamQuery(stream) == cudaSuccess;
   if (!idle) cudaGetLastError();
   return idle;
+}
+
+/// What a query has answered. @throws DeviceError
+bool is_done(const CallResult& query, const Device& device, const char* operation) {
+  if (query.code == cudaErrorNotReady) {
+    cudaGetLastError();
+    return false;
+  }
+  query.require(device, operation);
+  return true;
 }
 
 /// Whether it is ordinary host memory, which CUDA copies before or after the call, not while the stream runs.
@@ -163,13 +174,7 @@ bool CudaDevice::is_complete(backend::StreamHandle stream) {
   const DeviceGuard guard(ordinal_, device_);
   require_no_capture(kOperation, native(stream), device_, "Ask the stream that it is launched on.");
   const OutsideCaptures outside;
-  const cudaError_t code = cudaStreamQuery(native(stream));
-  if (code == cudaErrorNotReady) {
-    cudaGetLastError();
-    return false;
-  }
-  LOCKSTEP_CUDA_CHECK(code, device_, kOperation);
-  return true;
+  return is_done(LOCKSTEP_CUDA_CALL(cudaStreamQuery(native(stream))), device_, kOperation);
 }
 
 backend::EventHandle CudaDevice::create_event() {
@@ -230,13 +235,7 @@ bool CudaDevice::is_complete(backend::EventHandle event) {
   const DeviceGuard guard(ordinal_, device_);
   require_not_captured(kOperation, event);
   const OutsideCaptures outside;
-  const cudaError_t code = cudaEventQuery(native(event));
-  if (code == cudaErrorNotReady) {
-    cudaGetLastError();
-    return false;
-  }
-  LOCKSTEP_CUDA_CHECK(code, device_, kOperation);
-  return true;
+  return is_done(LOCKSTEP_CUDA_CALL(cudaEventQuery(native(event))), device_, kOperation);
 }
 
 void CudaDevice::copy(void* destination, const void* source, std::size_t size_bytes,

@@ -45,26 +45,27 @@ CudaMemory::CudaMemory(int ordinal, const Device& device) : ordinal_(ordinal), d
   LOCKSTEP_CUDA_CHECK(cudaMemPoolCreate(&pool_, &properties), device, kOperation);
   // Without this the pool would give its memory back at every synchronisation.
   std::uint64_t keep_all = UINT64_MAX;
-  const cudaError_t code = cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep_all);
-  if (code != cudaSuccess) {
-    LOCKSTEP_CUDA_LOG(cudaMemPoolDestroy(pool_));
-    LOCKSTEP_CUDA_CHECK(code, device, kOperation);
-  }
+  const CallResult set =
+      LOCKSTEP_CUDA_CALL(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep_all));
+  if (set.failed()) LOCKSTEP_CUDA_LOG(cudaMemPoolDestroy(pool_));
+  set.require(device, kOperation);
 }
 
-cudaError_t CudaMemory::take(void** data, std::size_t size_bytes, cudaStream_t stream) {
-  return pool_ != nullptr ? cudaMallocFromPoolAsync(data, size_bytes, pool_, stream)
+CallResult CudaMemory::take(void** data, std::size_t size_bytes, cudaStream_t stream) {
+  return pool_ != nullptr ? LOCKSTEP_CUDA_CALL(cudaMallocFromPoolAsync(data, size_bytes, pool_, stream))
                           : blocks_.allocate(data, size_bytes, stream);
 }
 
-cudaError_t CudaMemory::give_back(void* data, std::size_t size_bytes, cudaStream_t stream) {
-  return pool_ != nullptr ? cudaFreeAsync(data, stream) : blocks_.deallocate(data, size_bytes, stream);
+void CudaMemory::give_back(void* data, std::size_t size_bytes, cudaStream_t stream) noexcept {
+  const CallResult freed = pool_ != nullptr ? LOCKSTEP_CUDA_CALL(cudaFreeAsync(data, stream))
+                                            : blocks_.deallocate(data, size_bytes, stream);
+  freed.log();
 }
 
 void CudaMemory::collect() noexcept {
   in_use_bytes_ -= static_cast<std::int64_t>(
       graphs_.collect([this](void* data, std::size_t size_bytes, cudaStream_t stream) {
-        LOCKSTEP_CUDA_LOG(give_back(data, size_bytes, stream));
+        give_back(data, size_bytes, stream);
       }));
 }
 
@@ -88,23 +89,23 @@ bool CudaMemory::is_captured() const {
 
 // What is freed in stream order is free for certain when the streams are there. Waiting for the device would
 // end the captures of its streams.
-cudaError_t CudaMemory::wait_for_frees() {
+CallResult CudaMemory::wait_for_frees() {
   std::vector<cudaStream_t> streams;
   {
     const std::lock_guard lock(streams_mutex_);
     std::ranges::remove_copy_if(streams_, std::back_inserter(streams), is_in_capture);
   }
-  cudaError_t code = graphs_.synchronize();
+  CallResult waited = graphs_.synchronize();
   for (const cudaStream_t stream : streams) {
-    if (code == cudaSuccess) code = cudaStreamSynchronize(stream);
+    if (!waited.failed()) waited = LOCKSTEP_CUDA_CALL(cudaStreamSynchronize(stream));
   }
-  return code;
+  return waited;
 }
 
-cudaError_t CudaMemory::trim_cache() {
+CallResult CudaMemory::trim_cache() {
   const OutsideCaptures outside;
-  if (const cudaError_t code = wait_for_frees(); code != cudaSuccess) return code;
-  return pool_ != nullptr ? cudaMemPoolTrimTo(pool_, 0) : blocks_.trim();
+  if (const CallResult waited = wait_for_frees(); waited.failed()) return waited;
+  return pool_ != nullptr ? LOCKSTEP_CUDA_CALL(cudaMemPoolTrimTo(pool_, 0)) : blocks_.trim();
 }
 
 void* CudaMemory::allocate(std::size_t size_bytes, cudaStream_t stream, const Device& device) {
@@ -122,28 +123,26 @@ void* CudaMemory::allocate(std::size_t size_bytes, cudaStream_t stream, const De
     lock = std::unique_lock(captured_mutex_);
     if (pool_ != nullptr) without_waits.emplace(pool_);
   }
-  cudaError_t code = take(&data, size_bytes, stream);
-  if (code == cudaErrorMemoryAllocation) {
+  CallResult taken = take(&data, size_bytes, stream);
+  if (taken.code == cudaErrorMemoryAllocation) {
     cudaGetLastError();
     static_cast<void>(trim_cache());
     cudaGetLastError();
-    code = take(&data, size_bytes, stream);
+    taken = take(&data, size_bytes, stream);
   }
-  if (code == cudaErrorMemoryAllocation) {
+  if (taken.code == cudaErrorMemoryAllocation) {
     cudaGetLastError();
     const MemoryStats now = stats();
     LOCKSTEP_EXPECTS(false, OutOfMemory, "allocate on ", device, ": ", size_bytes, " bytes requested, ",
                      now.free_bytes, " bytes free, ", now.in_use_bytes,
                      " in use by this process. Free tensors, make batches smaller, or use more devices.");
   }
-  if (code != cudaSuccess)
-    throw_cuda_error(code, pool_ != nullptr ? "cudaMallocFromPoolAsync" : "cudaMalloc",
-                     {__FILE__, __LINE__, __func__}, device, "Allocating device memory");
+  taken.require(device, "Allocating device memory");
   if (capture) try {
       LOCKSTEP_CUDA_CHECK(cudaStreamSynchronize(stream), device, "Allocating device memory");
       graphs_.hold(capture, data, size_bytes);
     } catch (const Error&) {
-      LOCKSTEP_CUDA_LOG(give_back(data, size_bytes, stream));
+      give_back(data, size_bytes, stream);
       throw;
     }
   in_use_bytes_ += static_cast<std::int64_t>(size_bytes);
@@ -158,7 +157,7 @@ void CudaMemory::deallocate(void* data, std::size_t size_bytes, cudaStream_t str
   collect();
   if (graphs_.drop(data, size_bytes, stream)) return;
   in_use_bytes_ -= static_cast<std::int64_t>(size_bytes);
-  LOCKSTEP_CUDA_LOG(give_back(data, size_bytes, stream));
+  give_back(data, size_bytes, stream);
 } catch (const Error&) {  // nobody can use the memory again
   in_use_bytes_ -= static_cast<std::int64_t>(size_bytes);
 }
@@ -187,16 +186,16 @@ MemoryStats CudaMemory::stats() const {
 void CudaMemory::trim() {
   const DeviceGuard guard(ordinal_, device_);
   collect();
-  LOCKSTEP_CUDA_CHECK(trim_cache(), device_, "trim_memory");
+  trim_cache().require(device_, "trim_memory");
   last_reserved_bytes_ = reserved_bytes();
 }
 
 void CudaMemory::close() noexcept try {
   if (is_fork_of_user() || closed_.exchange(true)) return;
   const DeviceGuard guard(ordinal_, device_);
-  LOCKSTEP_CUDA_LOG(wait_for_frees());
+  wait_for_frees().log();
   graphs_.close([this](void* data, std::size_t size_bytes, cudaStream_t stream) {
-    LOCKSTEP_CUDA_LOG(give_back(data, size_bytes, stream));
+    give_back(data, size_bytes, stream);
   });
   {
     const std::lock_guard lock(streams_mutex_);
@@ -205,7 +204,7 @@ void CudaMemory::close() noexcept try {
   if (pool_ != nullptr) {
     LOCKSTEP_CUDA_LOG(cudaMemPoolDestroy(pool_));
   } else {
-    LOCKSTEP_CUDA_LOG(blocks_.trim());
+    blocks_.trim().log();
   }
 } catch (const Error&) {  // the memory is lost with the device
 }

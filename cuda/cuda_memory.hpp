@@ -48,10 +48,10 @@ class CudaMemory {
   void close() noexcept;
 
  private:
-  cudaError_t take(void** data, std::size_t size_bytes, cudaStream_t stream);
-  cudaError_t give_back(void* data, std::size_t size_bytes, cudaStream_t stream);
-  cudaError_t wait_for_frees();
-  cudaError_t trim_cache();
+  CallResult take(void** data, std::size_t size_bytes, cudaStream_t stream);
+  void give_back(void* data, std::size_t size_bytes, cudaStream_t stream) noexcept;
+  CallResult wait_for_frees();
+  CallResult trim_cache();
   void collect() noexcept;
   std::int64_t reserved_bytes() const;
 

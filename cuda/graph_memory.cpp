@@ -67,10 +67,10 @@ bool GraphMemory::frees_wait_for(cudaStream_t stream) noexcept try {
   make(frees_);
   cudaEvent_t end = nullptr;
   LOCKSTEP_CUDA_CHECK(cudaEventCreateWithFlags(&end, cudaEventDisableTiming), device_, kOperation);
-  const cudaError_t recorded = cudaEventRecord(end, stream);
-  const cudaError_t waits = recorded == cudaSuccess ? cudaStreamWaitEvent(frees_, end) : recorded;
+  CallResult ordered = LOCKSTEP_CUDA_CALL(cudaEventRecord(end, stream));
+  if (!ordered.failed()) ordered = LOCKSTEP_CUDA_CALL(cudaStreamWaitEvent(frees_, end));
   LOCKSTEP_CUDA_LOG(cudaEventDestroy(end));
-  LOCKSTEP_CUDA_CHECK(waits, device_, kOperation);
+  ordered.require(device_, kOperation);
   return true;
 } catch (const DeviceError&) {
   return false;
@@ -140,20 +140,21 @@ std::size_t GraphMemory::collect(GiveBack give_back) noexcept {
   return freed;
 }
 
-cudaError_t GraphMemory::synchronize() {
+CallResult GraphMemory::synchronize() {
   std::unique_lock lock(mutex_);
   const cudaStream_t streams[] = {stream_, frees_};
   lock.unlock();  // others may allocate meanwhile
   for (const cudaStream_t stream : streams) {
     if (stream == nullptr) continue;
-    if (const cudaError_t code = cudaStreamSynchronize(stream); code != cudaSuccess) return code;
+    if (const CallResult waited = LOCKSTEP_CUDA_CALL(cudaStreamSynchronize(stream)); waited.failed())
+      return waited;
   }
-  return cudaSuccess;
+  return {};
 }
 
 void GraphMemory::close(GiveBack give_back) noexcept try {
   for (const auto& [data, size_bytes] : std::exchange(unkept_, {})) give_back(data, size_bytes, stream());
-  LOCKSTEP_CUDA_LOG(synchronize());
+  synchronize().log();
   for (cudaStream_t* const stream : {&stream_, &frees_}) {
     if (*stream != nullptr) LOCKSTEP_CUDA_LOG(cudaStreamDestroy(*stream));
     *stream = nullptr;

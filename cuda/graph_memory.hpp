@@ -14,6 +14,8 @@
 #include <lockstep/detail/function_ref.hpp>
 #include <lockstep/device.hpp>
 
+#include "call_result.hpp"
+
 namespace lockstep::cuda {
 
 struct Capture;
@@ -47,7 +49,7 @@ class GraphMemory {
   /// Gives back what was dropped and whose graphs are gone. @return the number of bytes.
   std::size_t collect(GiveBack give_back) noexcept;
   /// Waits for its own streams, on which it has given back.
-  cudaError_t synchronize();
+  CallResult synchronize();
   /// Nobody uses any memory any more. Gives back what could not be kept with a graph.
   void close(GiveBack give_back) noexcept;
 

@@ -1,6 +1,5 @@
 #include <limits>
 #include <memory>
-#include <string_view>
 #include <vector>
 
 #include <catch2/catch_test_macros.hpp>
@@ -243,9 +242,7 @@ TEST_CASE("an allocation that fails in a capture leaves no memory behind", "[cud
   {
     Capture capture({stream});
     {
-      const CallHook hook([](std::string_view name, bool is_over) {
-        return name == "cudaStreamSynchronize" && !is_over ? static_cast<int>(cudaErrorUnknown) : 0;
-      });
+      const CallHook hook = CallHook::failing("cudaStreamSynchronize", cudaErrorUnknown);
       REQUIRE_THROWS_AS(filled(1), DeviceError);
     }
     capture.end();
@@ -262,9 +259,7 @@ TEST_CASE("a call that fails when a graph's tensor is dropped loses no memory", 
     Capture capture({stream});
     Tensor kept = filled(1);
     capture.end();
-    const CallHook hook([](std::string_view name, bool is_over) {
-      return name == "cudaEventRecord" && !is_over ? static_cast<int>(cudaErrorUnknown) : 0;
-    });
+    const CallHook hook = CallHook::failing("cudaEventRecord", cudaErrorUnknown);
     kept = Tensor();
   }
   filled(0);
@@ -281,9 +276,7 @@ TEST_CASE("what cannot be kept with a graph is kept until the device goes", "[cu
   Capture capture({stream});
   result.add_(old);
   {
-    const CallHook hook([](std::string_view name, bool is_over) {
-      return name == "cudaUserObjectCreate" && !is_over ? static_cast<int>(cudaErrorUnknown) : 0;
-    });
+    const CallHook hook = CallHook::failing("cudaUserObjectCreate", cudaErrorUnknown);
     old = Tensor();
   }
   capture.end();

@@ -230,9 +230,7 @@ TEST_CASE("a collective that fails leaves no temporary memory behind", "[cuda]")
   const auto in_use = [] { return memory_stats(TestBackend::device(0)).in_use_bytes; };
   const std::int64_t before = in_use();
   {
-    const CallHook hook([](std::string_view name, bool is_over) {
-      return name == "ncclAllReduce" && !is_over ? static_cast<int>(ncclSystemError) : 0;
-    });
+    const CallHook hook = CallHook::failing("ncclAllReduce", ncclSystemError);
     REQUIRE_THROWS_AS(
         communicator.all_reduce(ReduceOp::mean, operands.views, operands.views, operands.streams),
         CollectiveError);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -21,6 +22,12 @@ class CallHook {
     if (on_call() == nullptr) SKIP("needs virtual GPUs");
     current() = std::move(hook);
     on_call()([](const char* name, int is_over) { return current()(name, is_over != 0); });
+  }
+  /// Makes every call of that name fail with `error`.
+  static CallHook failing(std::string call, int error) {
+    return CallHook([call = std::move(call), error](std::string_view name, bool is_over) {
+      return name == call && !is_over ? error : 0;
+    });
   }
   ~CallHook() { on_call()(nullptr); }
   CallHook(const CallHook&) = delete;
