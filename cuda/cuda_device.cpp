@@ -8,6 +8,7 @@
 
 #include "call_result.hpp"
 #include "capture.hpp"
+#include "captured_events.hpp"
 #include "cuda_error.hpp"
 #include "detail/immortal.hpp"
 #include "device_guard.hpp"
@@ -186,40 +187,45 @@ backend::EventHandle CudaDevice::create_event() {
 
 void CudaDevice::destroy_event(backend::EventHandle event) noexcept try {
   const DeviceGuard guard(ordinal_, device_);
-  note(event, false);
+  CapturedEvents::instance().note(native(event), 0);
   LOCKSTEP_CUDA_LOG(cudaEventDestroy(native(event)));
 } catch (const Error&) {  // it is lost with the device
 }
 
 void CudaDevice::record(backend::EventHandle event, backend::StreamHandle stream) {
   const DeviceGuard guard(ordinal_, device_);
-  const bool is_captured = is_in_capture(native(stream));
+  const Capture capture = capture_of(native(stream), device_);
   LOCKSTEP_CUDA_CHECK(cudaEventRecord(native(event), native(stream)), device_, "Recording an event");
-  note(event, is_captured);
-}
-
-void CudaDevice::note(backend::EventHandle event, bool is_captured) {
-  if (!is_captured && !has_captured_events_) return;
-  const std::lock_guard lock(mutex_);
-  if (is_captured)
-    captured_events_.insert(native(event));
-  else
-    captured_events_.erase(native(event));
-  has_captured_events_ = !captured_events_.empty();
+  CapturedEvents::instance().note(native(event), capture.id);
 }
 
 void CudaDevice::require_not_captured(const char* operation, backend::EventHandle event) {
-  if (!has_captured_events_) return;
-  const std::lock_guard lock(mutex_);
-  LOCKSTEP_EXPECTS(!captured_events_.contains(native(event)), ContextError, operation, " on ", device_,
+  LOCKSTEP_EXPECTS(CapturedEvents::instance().capture_of(native(event)) == 0, ContextError, operation, " on ",
+                   device_,
                    ": the event was recorded in a capture, and marks work that runs when the graph is "
                    "launched. Wait for the stream that it is launched on, or record the event there.");
 }
 
+// CUDA breaks a capture, done or not, that is to wait for an event from outside.
 void CudaDevice::wait(backend::StreamHandle stream, backend::EventHandle event) {
+  constexpr const char* kOperation = "Making a stream wait for an event";
   const DeviceGuard guard(ordinal_, device_);
-  LOCKSTEP_CUDA_CHECK(cudaStreamWaitEvent(native(stream), native(event)), device_,
-                      "Making a stream wait for an event");
+  if (const Capture capture = capture_of(native(stream), device_)) {
+    const unsigned long long other = CapturedEvents::instance().capture_of(native(event));
+    LOCKSTEP_EXPECTS(other == 0 || other == capture.id, ContextError, kOperation, " on ", device_,
+                     ": the stream is being captured, and the event was recorded in another capture. Begin "
+                     "one capture, and fork the other streams from its stream.");
+    if (other == 0) {
+      const OutsideCaptures outside;
+      LOCKSTEP_EXPECTS(is_done(LOCKSTEP_CUDA_CALL(cudaEventQuery(native(event))), device_, kOperation),
+                       ContextError, kOperation, " on ", device_,
+                       ": the stream is being captured, and the event marks work outside the capture that "
+                       "is not done, for which no graph waits. Synchronize its stream before the capture, "
+                       "or fork it from the captured one.");
+      return;
+    }
+  }
+  LOCKSTEP_CUDA_CHECK(cudaStreamWaitEvent(native(stream), native(event)), device_, kOperation);
 }
 
 void CudaDevice::synchronize(backend::EventHandle event) {

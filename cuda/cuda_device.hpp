@@ -1,9 +1,7 @@
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <vector>
 
 #include <lockstep/backend/device_backend.hpp>
@@ -60,7 +58,6 @@ class CudaDevice final : public backend::DeviceBackend {
  private:
   void close() noexcept;
   void release() noexcept;
-  void note(backend::EventHandle event, bool is_captured);
   void require_not_captured(const char* operation, backend::EventHandle event);
 
   const int ordinal_;
@@ -73,8 +70,6 @@ class CudaDevice final : public backend::DeviceBackend {
   std::mutex mutex_;  // guards what follows
   std::vector<cudaStream_t> all_streams_;
   std::vector<cudaStream_t> free_streams_;
-  std::set<cudaEvent_t> captured_events_;  // recorded last in a capture
-  std::atomic<bool> has_captured_events_{false};
 };
 
 }  // namespace lockstep::cuda

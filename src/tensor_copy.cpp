@@ -16,6 +16,8 @@ void follow(const Device& destination, const Device& source) {
   if (destination.kind() == source.kind()) current_stream(destination).wait(current_stream(source));
 }
 
+bool is_captured(const StreamRef& stream) { return stream.device_backend().is_capturing(stream.handle()); }
+
 /// Copies contiguous, non-empty memory between different devices. @pre follow
 void transfer(const TensorView& destination, const TensorView& source) {
   const StreamRef to = current_stream(destination.device);
@@ -24,7 +26,8 @@ void transfer(const TensorView& destination, const TensorView& source) {
   if (destination.device.kind() == source.device.kind()) {
     to.device_backend().copy_from_peer(destination.data, source.data, from.device_backend(), num_bytes,
                                        to.handle());
-    from.wait(to);  // the source's next owner must not write before it was read
+    // The source's next owner must not write before it was read. A graph reads it when it is launched.
+    if (is_captured(from) || !is_captured(to)) from.wait(to);
   } else if (destination.device.kind() == DeviceKind::cpu) {
     from.device_backend().copy_to_host(destination.data, source.data, num_bytes, from.handle());
     from.synchronize();  // the destination may be page-locked, which is written later

@@ -36,6 +36,10 @@ class StreamRef {
   /// Work enqueued here afterwards starts after `event`, as last recorded. Does not block the host. The event
   /// may be of another device. An event that was never recorded orders nothing.
   ///
+  /// A stream that is being captured has nothing to wait for in work outside its capture that is done.
+  /// @throws ContextError  it is being captured, and that work is not done, or is of another capture; the
+  /// captures go on.
+  ///
   /// Where the two devices are of different kinds, the calling thread waits for the event: a CPU's work is
   /// done by threads.
   void wait(const EventRef& event) const;

@@ -1,5 +1,6 @@
 #include "capture.hpp"
 
+#include <optional>
 #include <vector>
 
 #include <catch2/catch_test_macros.hpp>
@@ -9,6 +10,7 @@
 #include <lockstep/cuda/interop.hpp>
 #include <lockstep/lockstep.hpp>
 
+#include "gate.hpp"
 #include "support/communicator_group.hpp"
 #include "support/matchers.hpp"
 
@@ -47,6 +49,107 @@ TEST_CASE("a tensor goes to another device in a capture, whose stream joins it",
     capture.launch();
     REQUIRE(copy.to_vector<float>() == std::vector<float>(1000, value));
   }
+}
+
+TEST_CASE("a captured stream waits for nothing outside that is done", "[cuda]") {
+  const Device device = TestBackend::device();
+  const Stream stream(device), other(device);
+  Tensor term, sum;
+  {
+    const StreamScope scope(other);
+    term = Tensor::ones({1000}, DType::f32, device);
+    sum = Tensor::zeros({1000}, DType::f32, device);
+  }
+  const Event event(device);
+  event.record(other);
+  other.synchronize();
+  const StreamScope scope(stream);
+  Capture capture({stream});
+  stream.wait(event);
+  stream.wait(other);
+  sum.add_(term);
+  capture.end();
+  capture.launch();
+  capture.launch();
+  REQUIRE(sum.to_vector<float>() == Values(1000, 2));
+}
+
+TEST_CASE("a captured stream is refused a wait for what is not done outside, and its capture goes on",
+          "[cuda]") {
+  const Device device = TestBackend::device();
+  const Stream stream(device), other(device);
+  const StreamScope scope(stream);
+  Tensor sum = Tensor::ones({1000}, DType::f32, device);
+  const Event event(device);
+  stream.synchronize();
+  std::optional<Gate> gate(other);
+  event.record(other);
+  Capture capture({stream});
+  const auto refused = says("Making a stream wait for an event on " + device.to_string(), "is being captured",
+                            "not done", "Synchronize");
+  REQUIRE_THROWS_MATCHES(stream.wait(event), ContextError, refused);
+  REQUIRE_THROWS_MATCHES(stream.wait(other), ContextError, refused);
+  sum.add_(sum);
+  capture.end();
+  gate.reset();
+  other.synchronize();
+  capture.launch();
+  REQUIRE(sum.to_vector<float>() == Values(1000, 2));
+}
+
+TEST_CASE("a tensor of a stream outside is copied to another device in a capture", "[cuda]") {
+  const std::vector<Device> devices = TestBackend::devices(2);
+  Tensor source = Tensor::ones({1000}, DType::f32, devices[0]);
+  current_stream(devices[0]).synchronize();
+  const Stream there(devices[1]);
+  const StreamScope scope(there);
+  Capture capture({there});
+  const Tensor copy = source.to(devices[1]);
+  source.fill_(2.0f);  // not captured
+  capture.end();
+  for (const float value : {2.0f, 3.0f}) {
+    current_stream(devices[0]).synchronize();
+    capture.launch();
+    REQUIRE(copy.to_vector<float>() == Values(1000, value));
+    source.fill_(value + 1);
+  }
+}
+
+TEST_CASE("a captured stream is refused a wait for another capture, and both go on", "[cuda]") {
+  const int index = GENERATE(0, 1);  // the event's device
+  const Device device = TestBackend::device(0), other_device = TestBackend::device(index);
+  const Stream stream(device), other(other_device);
+  Tensor a, b;
+  {
+    const StreamScope scope(stream);
+    a = Tensor::ones({1000}, DType::f32, device);
+  }
+  {
+    const StreamScope scope(other);
+    b = Tensor::ones({1000}, DType::f32, other_device);
+  }
+  stream.synchronize();
+  other.synchronize();
+  Capture first({stream}), second({other});
+  REQUIRE_THROWS_MATCHES(
+      stream.wait(other), ContextError,
+      says("Making a stream wait for an event on " + device.to_string(), "another capture", "fork"));
+  {
+    const StreamScope scope(stream);
+    a.add_(1);
+  }
+  {
+    const StreamScope scope(other);
+    b.add_(1);
+  }
+  first.end();
+  second.end();
+  first.launch();
+  second.launch();
+  const StreamScope here(stream);
+  REQUIRE(a.to_vector<float>() == Values(1000, 2));
+  const StreamScope there(other);
+  REQUIRE(b.to_vector<float>() == Values(1000, 2));
 }
 
 TEST_CASE("P42 collectives are captured into a graph, which repeats them", "[cuda]") {

@@ -47,7 +47,8 @@ class DeviceBackend {
   virtual EventHandle create_event() = 0;
   virtual void destroy_event(EventHandle event) noexcept = 0;
   virtual void record(EventHandle event, StreamHandle stream) = 0;
-  /// The event may belong to another device of the same backend.
+  /// The event may belong to another device of the same backend. @throws ContextError  the stream is being
+  /// captured, the event not, and what it marks is not done; or it is of another capture.
   virtual void wait(StreamHandle stream, EventHandle event) = 0;
   virtual void synchronize(EventHandle event) = 0;
   virtual bool is_complete(EventHandle event) = 0;

@@ -31,7 +31,8 @@ namespace lockstep::cuda {
 /// Streams may be captured into CUDA graphs. A launch uses the addresses that its capture saw: what is
 /// allocated on the captured streams, and what is dropped of theirs in the capture, is not freed before the
 /// graph and all that was made of it are gone; host values that are copied to a device in it are kept with
-/// the graph; inputs, and all tensors of other streams, are the caller's to keep. So is a variable's memory:
+/// the graph; inputs, and all tensors of other streams, are the caller's to keep, and what is enqueued for
+/// them is to be done before the capture. So is a variable's memory:
 /// a write outside moves a variable while a tensor of its value() is held, and launches go on with what it
 /// left. What has to wait for a captured stream or an event that was recorded there, such as reading values,
 /// is refused, ContextError, and so are, Unsupported, a step of an optimizer and a write that would move a
