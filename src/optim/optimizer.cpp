@@ -208,7 +208,7 @@ void Optimizer::apply(std::string_view what, Strategy& strategy, const GradientB
 
   RecycledVector<Tensor> rooms(plan.components.size());  // outlives the locks: memory is freed without them
   LockedComponents locked(plan.components);
-  counted_ = Tensor();
+  counted_.reset();
   const auto make_rooms = [&](std::size_t begin, std::size_t end) {
     for (std::size_t k = begin; k < end; ++k) rooms[k] = locked.room(k, LockedComponents::Room::copied);
   };
@@ -232,7 +232,7 @@ void Optimizer::apply(std::string_view what, Strategy& strategy, const GradientB
     }
   });
   for (std::size_t k = counters; k < locked.size(); ++k) locked[k].fill_(step.number);
-  counted_ = locked[counters];
+  counted_ = locked.num_writes(counters);
   num_steps_ = step.number;
 }
 
@@ -286,9 +286,9 @@ std::optional<Optimizer::Known> Optimizer::met(std::span<const Variable> variabl
 
 std::int64_t Optimizer::num_steps() const {
   if (!known_.iterations) return 0;
-  const Tensor counter = VariableState::of(*known_.iterations)->read(0);
-  if (counted_.defined() && counter.is_same_object(counted_)) return num_steps_;
-  const auto written = counter.item<std::int64_t>();
+  const VariableState& counter = *VariableState::of(*known_.iterations);
+  if (counted_ && counter.num_writes(0) == counted_) return num_steps_;
+  const auto written = counter.read(0).item<std::int64_t>();
   LOCKSTEP_EXPECTS(written >= 0 && written < std::numeric_limits<std::int64_t>::max(), InvalidArgument, name_,
                    ": its iterations were set to ", written, ". Set a number of steps that were made.");
   return written;

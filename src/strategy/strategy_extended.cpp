@@ -211,12 +211,14 @@ void StrategyExtended::for_each_component(const Variable& variable,
                    ". Make it in this strategy's scope.");
   in_cross_replica_context("update", [&] {
     const std::size_t n = state.components.size();
-    {
-      const detail::LockedComponents locked(state);
-      for (std::size_t i = 0; i < n; ++i) locked.check_capture(i);
-    }
     detail::VariableUpdate update{state, {}};
-    for (std::size_t i = 0; i < n; ++i) update.values.push_back(state.read(i).clone());
+    {
+      detail::LockedComponents locked(state);
+      for (std::size_t i = 0; i < n; ++i) locked.begin_write(i);
+      for (std::size_t i = 0; i < n; ++i) update.values.push_back(locked.snapshot(i));
+    }
+    for (Tensor& value : update.values)
+      if (value.is_shared()) value = value.clone();
     for (std::size_t i = 0; i < n; ++i) {
       Tensor& value = update.values[i];
       ContextFrame frame(ContextFrame::Mode::update, strategy_, nullptr, static_cast<int>(i), &update);
@@ -229,7 +231,9 @@ void StrategyExtended::for_each_component(const Variable& variable,
     }
     for (Tensor& value : update.values)
       if (value.is_shared()) value = value.clone();  // what fn has kept, or returned, is a snapshot
-    detail::LockedComponents(state).replace(update.values);
+    detail::LockedComponents locked(state);
+    for (std::size_t i = 0; i < n; ++i) locked.begin_write(i);
+    locked.replace(update.values);
   });
 }
 
@@ -309,8 +313,7 @@ std::variant<Variable, Tensor> StrategyExtended::value_container(const Tensor& v
       if (auto variable = weak.lock()) variables.push_back(std::move(variable));
   }
   for (const auto& variable : variables)
-    for (std::size_t i = 0; i < variable->components.size(); ++i)
-      if (variable->read(i).is_same_object(value)) return detail::VariableState::handle(variable);
+    if (variable->is_component(value)) return detail::VariableState::handle(variable);
   return value;
 }
 

@@ -32,13 +32,11 @@ namespace lockstep::cuda {
 /// allocated on the captured streams, and what is dropped of theirs in the capture, is not freed before the
 /// graph and all that was made of it are gone; host values that are copied to a device in it are kept with
 /// the graph; inputs, and all tensors of other streams, are the caller's to keep, and what is enqueued for
-/// them is to be done before the capture. So is a variable's memory:
-/// a write outside moves a variable while a tensor of its value() is held, and launches go on with what it
-/// left. What has to wait for a captured stream or an event that was recorded there, such as reading values,
-/// is refused, ContextError, and so are, Unsupported, a step of an optimizer and a write that would move a
-/// variable, and the capture goes on. In the meantime the same thread may wait for other streams, and
-/// allocate on them. What is dropped in a capture that has failed is freed when somebody has ended it.
-/// trim_memory of the GPU is refused.
+/// them is to be done before the capture; variables stay in their memory (see Variable). What has to wait for
+/// a captured stream or an event that was recorded there, such as reading values, is refused, ContextError,
+/// and so is, Unsupported, a step of an optimizer, and the capture goes on. In the meantime the same thread
+/// may wait for other streams, and allocate on them. What is dropped in a capture that has failed is freed
+/// when somebody has ended it. trim_memory of the GPU is refused.
 ///
 /// Collectives are captured on all ranks or on none, else every rank is refused, Unsupported, and the
 /// communicator stays usable: on NCCL each GPU's part may become a graph of its own, to be launched from a

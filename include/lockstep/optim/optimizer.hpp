@@ -91,7 +91,8 @@ class Optimizer {
 
   /// The number of steps made: i64, one component on each device, aggregation only_first_replica. Writing it,
   /// as restoring a checkpoint does, sets the number that Adam's correction and the schedule go by; the next
-  /// step then waits once to read it. A number below 0 is refused there: InvalidArgument.
+  /// step then waits once to read it, and each does that follows a capture that has read or written it. A
+  /// number below 0 is refused there: InvalidArgument.
   /// @throws ContextError  the optimizer has met no variable yet.
   Variable iterations() const;
 
@@ -159,10 +160,9 @@ class Optimizer {
   const double global_clip_norm_;
   const std::vector<std::string> slot_names_;
   Known known_;
-  // The number of steps is kept here too, so that no device must be asked. It holds as long as component 0 of
-  // the iterations is the snapshot taken when it was written: whoever else writes the variable takes fresh
-  // storage. Empty: it does not hold.
-  Tensor counted_;
+  // The number of steps is kept here too, so that no device must be asked. It holds until component 0 of the
+  // iterations is written again. Empty: it does not hold.
+  std::optional<std::uint64_t> counted_;
   std::int64_t num_steps_ = 0;
   bool has_warned_ = false;
 };

@@ -74,6 +74,11 @@ struct VariableOptions {
 ///
 /// Reads and writes take nothing from the heap in steady state, but scatters do.
 ///
+/// Once a capture of a stream, as for a CUDA graph, has read or written the variable, it stays in its memory,
+/// where the graph's launches find it: reads outside captures copy it, and a write while a tensor of a
+/// value() from before, or from within a capture, is held throws Unsupported. Drop that tensor, or keep a
+/// clone(). The variable is the caller's to keep as long as the graph.
+///
 /// Thread safety: any thread may read at any time: a read waits for a write of this variable that another
 /// thread is making, never for a run. Writes outside replica functions are serialised with the strategy's
 /// calls; those of the default strategy's variables with one another. In a fork of the process that was made
@@ -100,7 +105,7 @@ class Variable {
   Shape shape() const;
   Strategy& strategy() const;
 
-  /// A snapshot: later writes to the variable do not change it. Read-only, as it shares the variable's
+  /// A snapshot: later writes to the variable do not change it. Read-only, as it may share the variable's
   /// storage until the next write; write to its clone().
   Tensor value() const;
   operator Tensor() const { return value(); }
@@ -155,14 +160,31 @@ class Variable {
 
 namespace detail {
 
-/// One of a variable's tensors. Its mutex guards the handle and every write in place; it is held for moments,
+/// One of a variable's tensors. Its mutex guards the rest and every write in place; it is held for moments,
 /// never while a function of the caller's runs. On cache lines of its own, as each replica uses its own.
 struct alignas(64) VariableComponent {
   mutable Mutex mutex{"a variable"};
   Tensor tensor;
+  backend::DeviceBackend* device = nullptr;  // the tensor's
 
   VariableComponent() = default;
   ~VariableComponent();  // leaves the tensor alone where the mutex is lost
+
+  /// What it holds, whatever is written later.
+  Tensor snapshot() const;
+  /// It is to be written. @throws Unsupported  it must stay in its memory, for a graph, and somebody holds a
+  /// tensor of that.
+  void begin_write();
+  /// Whether a capture has read or written it, so that it must stay in its memory.
+  bool stays() const noexcept { return is_in_graph_; }
+  /// How often begin_write was called; none where launches of graphs may write it, too.
+  std::optional<std::uint64_t> num_writes() const;
+
+ private:
+  bool notes_capture() const;
+
+  mutable bool is_in_graph_ = false;
+  std::uint64_t num_writes_ = 0;
 };
 
 /// The strategy layer's view of a variable.
@@ -201,6 +223,11 @@ struct VariableState {
 
   /// A snapshot of component i: in a function given to `update` a copy of what it has in its hands.
   Tensor read(std::size_t i) const;
+  /// A number that changes with each write of component i outside optimizers; none where writes are not seen:
+  /// in a function given to `update`, and where launches of graphs may write it.
+  std::optional<std::uint64_t> num_writes(std::size_t i) const;
+  /// Whether `value` is one of the components as it is.
+  bool is_component(const Tensor& value) const;
   /// All components of an on_read variable, given as `parts`, as one, outside replica functions: by the
   /// strategy's collectives, or while another thread's run uses these, without them.
   Tensor aggregate(RecycledVector<Tensor> parts) const;

@@ -24,16 +24,32 @@ std::vector<Device> devices_of(const std::vector<Tensor>& components) {
   return devices;
 }
 
-/// Whether what is enqueued for it here becomes a part of a graph.
-bool is_captured(const Tensor& tensor) {
-  const StreamRef stream = current_stream(tensor.device());
-  return stream.device_backend().is_capturing(stream.handle());
-}
-
 }  // namespace
 
 VariableComponent::~VariableComponent() {
   if (mutex.is_lost()) new (std::nothrow) Tensor(std::move(tensor));
+}
+
+/// Whether it is read or written in a capture.
+bool VariableComponent::notes_capture() const {
+  const bool is_captured = device->is_capturing(current_stream(*device).handle());
+  is_in_graph_ = is_in_graph_ || is_captured;
+  return is_captured;
+}
+
+Tensor VariableComponent::snapshot() const { return !notes_capture() && stays() ? tensor.clone() : tensor; }
+
+void VariableComponent::begin_write() {
+  notes_capture();
+  LOCKSTEP_EXPECTS(!stays() || !tensor.is_shared(), Unsupported, "Writing a variable on ", tensor.device(),
+                   ": a tensor of its value() is held, so that the write would move the variable to memory "
+                   "where launches of the graph that uses it do not find it. Drop that tensor, or keep a "
+                   "clone().");
+  ++num_writes_;
+}
+
+std::optional<std::uint64_t> VariableComponent::num_writes() const {
+  return stays() ? std::nullopt : std::optional(num_writes_);
 }
 
 VariableState::VariableState(const VariableOptions& options, Strategy& strategy,
@@ -54,13 +70,29 @@ VariableState::VariableState(const VariableOptions& options, Strategy& strategy,
                       is_synchronised),
       strategy_(strategy),
       life_(life_of(strategy)) {
-  for (std::size_t i = 0; i < components.size(); ++i) components[i].tensor = std::move(components_[i]);
+  for (std::size_t i = 0; i < components.size(); ++i) {
+    components[i].tensor = std::move(components_[i]);
+    components[i].device = &current_stream(devices[i]).device_backend();
+  }
 }
 
 Tensor VariableState::read(std::size_t i) const {
   if (const VariableUpdate* const update = VariableUpdate::of(*this)) return update->values[i].clone();
   const std::lock_guard lock(components[i].mutex);
-  return components[i].tensor;
+  return components[i].snapshot();
+}
+
+std::optional<std::uint64_t> VariableState::num_writes(std::size_t i) const {
+  if (VariableUpdate::of(*this) != nullptr) return {};
+  const std::lock_guard lock(components[i].mutex);
+  return components[i].num_writes();
+}
+
+bool VariableState::is_component(const Tensor& value) const {
+  return std::ranges::any_of(components, [&](const VariableComponent& component) {
+    const std::lock_guard lock(component.mutex);
+    return component.tensor.is_same_object(value);
+  });
 }
 
 RecycledVector<Tensor> VariableState::snapshot(const Variable& variable) {
@@ -146,9 +178,13 @@ LockedComponents::LockedComponents(std::span<const ComponentRef> components) {
   mutexes_.reserve(components.size());
   for (const auto& [state, i] : components) {
     VariableUpdate* const update = VariableUpdate::of(*state);
-    components_.push_back(
-        {update != nullptr ? &update->values[i] : &state->components[i].tensor, update != nullptr});
-    if (update == nullptr) mutexes_.push_back(&state->components[i].mutex);
+    VariableComponent& component = state->components[i];
+    if (update != nullptr) {
+      components_.push_back({&update->values[i], nullptr});
+    } else {
+      components_.push_back({&component.tensor, &component});
+      mutexes_.push_back(&component.mutex);
+    }
   }
   std::ranges::sort(mutexes_);
   mutexes_.erase(std::unique(mutexes_.begin(), mutexes_.end()), mutexes_.end());
@@ -161,32 +197,32 @@ LockedComponents::~LockedComponents() {
 }
 
 Tensor LockedComponents::snapshot(std::size_t k) const {
-  const auto& [tensor, is_in_hands] = components_[k];
-  return is_in_hands ? tensor->clone() : *tensor;
+  const auto& [tensor, component] = components_[k];
+  return component == nullptr ? tensor->clone() : component->snapshot();
 }
 
-void LockedComponents::check_capture(std::size_t k) const {
-  const Tensor& tensor = *components_[k].tensor;
-  LOCKSTEP_EXPECTS(!is_held(k) || !is_captured(tensor), Unsupported, "Writing a variable on ",
-                   tensor.device(),
-                   " in a capture: a tensor of its value() is held, so that the write would move the "
-                   "variable to memory where the graph's launches do not find it. Drop that tensor, or keep "
-                   "a clone().");
+void LockedComponents::begin_write(std::size_t k) {
+  if (components_[k].component != nullptr) components_[k].component->begin_write();
 }
 
-Tensor LockedComponents::room(std::size_t k, Room room) const {
+std::optional<std::uint64_t> LockedComponents::num_writes(std::size_t k) const {
+  const VariableComponent* const component = components_[k].component;
+  return component == nullptr ? std::nullopt : component->num_writes();
+}
+
+Tensor LockedComponents::room(std::size_t k, Room room) {
+  begin_write(k);
   if (!is_held(k)) return {};
   const Tensor& tensor = *components_[k].tensor;
-  check_capture(k);
   return room == Room::copied ? tensor.clone()
                               : Tensor::empty(tensor.shape(), tensor.dtype(), tensor.device());
 }
 
 void LockedComponents::replace(std::span<Tensor> values) {
   for (std::size_t k = 0; k < size(); ++k) {
-    const auto& [tensor, is_in_hands] = components_[k];
+    const auto& [tensor, component] = components_[k];
     if (!values[k].defined()) continue;
-    if (is_in_hands || is_captured(*tensor))
+    if (component == nullptr || component->stays())
       tensor->copy_(values[k]);  // an update's function holds the tensor itself
     else
       std::swap(*tensor, values[k]);  // memory is freed when the lock is

@@ -54,16 +54,18 @@ class LockedComponents {
   Tensor& operator[](std::size_t k) noexcept { return *components_[k].tensor; }
   /// Whether somebody holds a snapshot of the k-th, so that it must not be written in place.
   bool is_held(std::size_t k) const noexcept {
-    return !components_[k].is_in_hands && components_[k].tensor->is_shared();
+    return components_[k].component != nullptr && components_[k].tensor->is_shared();
   }
-  /// @throws Unsupported  a write would move the k-th to other memory in a capture, as it is held.
-  void check_capture(std::size_t k) const;
+  /// As VariableComponent's.
+  void begin_write(std::size_t k);
+  /// As VariableState::num_writes.
+  std::optional<std::uint64_t> num_writes(std::size_t k) const;
   /// What the k-th holds, whatever is written later.
   Tensor snapshot(std::size_t k) const;
-  /// Storage to write the k-th in if it is held, else an empty Tensor.
-  Tensor room(std::size_t k, Room room) const;
-  /// Puts those of `values` that are not empty, and that nobody else holds, in the components' places; in a
-  /// capture what they hold, as a graph's launches use the addresses that the capture saw. Takes no memory.
+  /// Begins the write of the k-th: storage for it if it is held, else an empty Tensor.
+  Tensor room(std::size_t k, Room room);
+  /// Puts those of `values` that are not empty, and that nobody else holds, in the components' places, or
+  /// what they hold, where a component must stay. Takes no memory. @pre begin_write, or room.
   void replace(std::span<Tensor> values);
   /// Makes room for writes of all: after it they take no memory. All or none.
   void make_room(Room room);
@@ -71,7 +73,7 @@ class LockedComponents {
  private:
   struct Locked {
     Tensor* tensor;
-    bool is_in_hands;  // of an update
+    VariableComponent* component;  // null: it is in an update's hands
   };
   RecycledVector<Locked> components_;
   RecycledVector<Mutex*> mutexes_;
