@@ -1,27 +1,34 @@
 #!/usr/bin/env bash
-# fault_injection.sh VGPU_RUN PROGRAM [PATTERN]: makes each call that PROGRAM makes of the CUDA runtime, NCCL and cuBLAS (of
-# those whose names match PATTERN) fail in turn. Every run must end by itself, without a leak, in one of the library's
-# exceptions or untouched. An exception for a call of NCCL or the driver, or for cudaSetDevice, names it.
+# fault_injection.sh VGPU_RUN PROGRAM [EVERY]: makes each call that PROGRAM makes of the CUDA runtime, NCCL and cuBLAS
+# fail in turn, and each kernel, copy and collective that runs; with EVERY the first of each name and every EVERY-th from
+# there on. Every run must end by itself, in one of the library's exceptions or untouched, without a leak and with a new
+# strategy at work. An exception for a call that fails names it, unless memory ran out, and so does a message.
 set -u
-vgpu_run=$1 program=$2 pattern=${3:-.}
+vgpu_run=$1 program=$2 every=${3:-1}
 trace=$(mktemp)
 trap 'rm -f "$trace"' EXIT
 
 "$vgpu_run" -n 2 --trace "$trace" -- "$program" | grep -qx untouched || { echo "the program fails by itself"; exit 1; }
 # Queries, and what releases, cannot fail in a way that the library could report.
-names=$(grep -oE '\b(cu|cuda|nccl|cublas)[A-Z][A-Za-z0-9_]*' "$trace" | sort -u | grep -E "$pattern" |
+names=$(grep -oE '\b(cu|cuda|nccl|cublas)[A-Z][A-Za-z0-9_]*' "$trace" | sort -u |
         grep -vE '^cuda(GetLastError|PeekAtLastError|GetErrorString|GetErrorName|GetDevice)$|^nccl(GetErrorString|GetLastError)$')
-# What fails to release leaves behind what it was to release.
-releases='^(cudaFree|cudaFreeAsync|cudaFreeHost|cudaMemPoolDestroy|cudaStreamDestroy|cudaEventDestroy|cublasDestroy|ncclCommDestroy|ncclRedOpDestroy)(_v2)?$'
+# What fails to release leaves behind what it was to release, and so does a device that is lost.
+leaves='^(cudaFree|cudaFreeAsync|cudaFreeHost|cudaMemPoolDestroy|cudaStreamDestroy|cudaEventDestroy|cublasDestroy|ncclCommDestroy|ncclRedOpDestroy)(_v2)?$|^(kernel|copy|collective)$'
 runs=0 failures=0
-for name in $names; do
-  for ((n = 1; ; ++n)); do
-    output=$(timeout 60 "$vgpu_run" -n 2 --deadlock-ms 20000 --leakcheck --strict current-device --fail "$name:$n" -- "$program" 2>&1)
+for name in $names kernel copy collective; do
+  # A call that fails leaves nothing to wait for. A device that is lost leaves the others, in collectives with it, to the
+  # deadlock's report.
+  deadlock_ms=20000
+  [[ $name =~ ^(kernel|copy|collective)$ ]] && deadlock_ms=1000
+  for ((n = 1; ; n += every)); do
+    output=$(timeout 60 "$vgpu_run" -n 2 --deadlock-ms $deadlock_ms --leakcheck --strict current-device --fail "$name:$n" -- "$program" 2>&1)
     status=$?
     runs=$((runs + 1))
-    [[ $name =~ $releases && $status -eq 86 ]] && status=0
-    exception=$(grep '^N8lockstep' <<<"$output")
-    [[ $name =~ ^(nccl|cu[A-Z]|cudaSetDevice) && -n $exception && $exception != *"$name"* ]] && status="$status, without the call's name"
+    [[ $name =~ $leaves && $status -eq 86 ]] && status=0
+    exception=$(grep '^N8lockstep' <<<"$output" | grep -v '^N8lockstep11OutOfMemory' | head -1)
+    [[ $name =~ ^(nccl|cu) && -n $exception && $exception != *"$name"* ]] && status="$status, without the call's name"
+    grep '^lockstep: .* failed with' <<<"$output" | grep -qvE ' (cu|cuda|nccl|cublas)[A-Z][A-Za-z0-9_]*(\(.*\))? failed with' &&
+      status="$status, with a message without the call's name"
     if [ "$status" != 0 ]; then
       failures=$((failures + 1))
       printf -- '--- %s:%d ended with status %s\n%s\n' "$name" "$n" "$status" "$output"

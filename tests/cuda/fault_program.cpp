@@ -1,7 +1,10 @@
 #include <cstdio>
 #include <exception>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 #include <typeinfo>
+#include <vector>
 
 #include <cuda_runtime_api.h>
 
@@ -9,9 +12,10 @@
 
 /// A small program whose CUDA, NCCL and cuBLAS calls are made to fail one by one (fault_injection.sh):
 /// whatever fails must end in one of the library's exceptions, with the caller's current device as it was.
+/// Afterwards a new strategy on the same GPUs reduces, unless the exception has said that a device is lost.
 ///
 /// Says "untouched" when nothing failed, else which exception came. Exit status 1: another exception, a wrong
-/// result, or another current device.
+/// result, another current device, or no strategy after a failure.
 
 namespace ls = lockstep;
 
@@ -57,24 +61,58 @@ void step() {
   exchange();
 }
 
+// What a program does that goes on after a failure.
+void reduce_anew() {
+  ls::MirroredStrategy strategy({"GPU:0", "GPU:1"});
+  const auto sums = strategy.run([](ls::ReplicaContext& ctx) {
+    const auto value = static_cast<float>(ctx.replica_id_in_sync_group() + 1);
+    return ctx.all_reduce(ls::ReduceOp::sum, ls::Tensor::full({100}, value));
+  });
+  for (const ls::Tensor& sum : sums)
+    if (sum.to_vector<float>() != std::vector<float>(100, 3)) throw std::logic_error("wrong sum");
+}
+
+enum class Outcome { untouched, failed, device_lost, fault };
+
+Outcome fault(const std::string& what) {
+  std::printf("FAULT: %s\n", what.c_str());
+  return Outcome::fault;
+}
+
+Outcome outcome_of(void (*part)()) {
+  try {
+    part();
+  } catch (const ls::Error& error) {
+    std::printf("%s: %s\n", typeid(error).name(), error.what());
+    const auto* const device_error = dynamic_cast<const ls::DeviceError*>(&error);
+    const bool is_lost = device_error != nullptr && device_error->is_fatal();
+    const bool says_so = std::string_view(error.what()).find("cannot be used again") != std::string::npos;
+    if (is_lost != says_so) return fault("the message and is_fatal() do not agree");
+    return is_lost ? Outcome::device_lost : Outcome::failed;
+  } catch (const std::exception& error) {
+    return fault(std::string("not one of the library's exceptions: ") + typeid(error).name() + ": " +
+                 error.what());
+  }
+  return Outcome::untouched;
+}
+
+Outcome attempt(void (*part)()) {
+  const Outcome outcome = outcome_of(part);
+  int current = -1;
+  cudaGetLastError();
+  if (cudaGetDevice(&current) != cudaSuccess || current != 0)
+    return fault("the current device is " + std::to_string(current));
+  return outcome;
+}
+
 }  // namespace
 
 int main() {
-  int status = 0;
-  try {
-    step();
-    std::puts("untouched");
-  } catch (const ls::Error& error) {
-    std::printf("%s: %s\n", typeid(error).name(), error.what());
-  } catch (const std::exception& error) {
-    std::printf("FAULT: not one of the library's exceptions: %s: %s\n", typeid(error).name(), error.what());
-    status = 1;
-  }
-  int current = -1;
-  cudaGetLastError();
-  if (cudaGetDevice(&current) != cudaSuccess || current != 0) {
-    std::printf("FAULT: the current device is %d\n", current);
-    status = 1;
-  }
-  return status;
+  const Outcome first = attempt(step);
+  Outcome last = first;
+  if (first == Outcome::untouched || first == Outcome::failed) last = attempt(reduce_anew);
+  if (first == Outcome::untouched && last == Outcome::untouched) std::puts("untouched");
+  if (first == Outcome::untouched && last == Outcome::failed) last = attempt(reduce_anew);
+  if (last == Outcome::failed) fault("a new strategy on the same GPUs fails");
+  return last == Outcome::failed || last == Outcome::fault ? 1 : 0;
 }
