@@ -330,74 +330,72 @@ void NcclCommunicator::reduce_by(const Reduction& reduction, std::span<const bac
   }
 }
 
-void NcclCommunicator::all_reduce(std::span<const backend::RankCall> calls, ReduceOp op) {
+void NcclCommunicator::all_reduce(const backend::GroupCall& collective) {
   reduce_by(
-      {.operation = "all_reduce", .native_call = "ncclAllReduce", .op = op}, calls,
+      {.operation = collective.operation, .native_call = "ncclAllReduce", .op = collective.op},
+      collective.own,
       [](Rank& rank, const Carrier& carrier, std::size_t count, ncclRedOp_t native_op, cudaStream_t stream) {
         return ncclAllReduce(carrier.send, carrier.receive, count, carrier.type, native_op, rank.communicator,
                              stream);
       });
 }
 
-void NcclCommunicator::reduce(std::span<const backend::RankCall> calls, ReduceOp op, int root) {
-  reduce_by({.operation = "reduce", .native_call = "ncclReduce", .op = op, .root = root}, calls,
-            [root](Rank& rank, const Carrier& carrier, std::size_t count, ncclRedOp_t native_op,
-                   cudaStream_t stream) {
-              return ncclReduce(carrier.send, carrier.receive, count, carrier.type, native_op, root,
-                                rank.communicator, stream);
-            });
+void NcclCommunicator::reduce(const backend::GroupCall& collective) {
+  const int root = collective.root;
+  reduce_by(
+      {.operation = collective.operation, .native_call = "ncclReduce", .op = collective.op, .root = root},
+      collective.own,
+      [root](Rank& rank, const Carrier& carrier, std::size_t count, ncclRedOp_t native_op,
+             cudaStream_t stream) {
+        return ncclReduce(carrier.send, carrier.receive, count, carrier.type, native_op, root,
+                          rank.communicator, stream);
+      });
 }
 
-void NcclCommunicator::reduce_scatter(std::span<const backend::RankCall> calls, ReduceOp op) {
+void NcclCommunicator::reduce_scatter(const backend::GroupCall& collective) {
   reduce_by(
-      {.operation = "reduce_scatter",
+      {.operation = collective.operation,
        .native_call = "ncclReduceScatter",
-       .op = op,
+       .op = collective.op,
        .sent_blocks = num_ranks()},
-      calls,
+      collective.own,
       [](Rank& rank, const Carrier& carrier, std::size_t count, ncclRedOp_t native_op, cudaStream_t stream) {
         return ncclReduceScatter(carrier.send, carrier.receive, count, carrier.type, native_op,
                                  rank.communicator, stream);
       });
 }
 
-void NcclCommunicator::broadcast(std::span<const backend::RankCall> calls, int root) {
-  require_alive("broadcast", calls);
-  group(
-      "broadcast", "ncclBroadcast", calls, [root](Rank& rank, const backend::RankCall& call, std::size_t s) {
-        const backend::Segment& segment = call.segments[s];
-        // A root that keeps no copy receives in place.
-        void* const receive = segment.receive != nullptr ? segment.receive : const_cast<void*>(segment.send);
-        const void* const send = segment.send != nullptr ? segment.send : receive;
-        return ncclBroadcast(send, receive, static_cast<std::size_t>(bytes_of(segment)), ncclUint8, root,
-                             rank.communicator, cuda::native(call.stream));
-      });
+void NcclCommunicator::broadcast(const backend::GroupCall& collective) {
+  require_alive(collective.operation, collective.own);
+  group(collective.operation, "ncclBroadcast", collective.own,
+        [root = collective.root](Rank& rank, const backend::RankCall& call, std::size_t s) {
+          const backend::Segment& segment = call.segments[s];
+          // A root that keeps no copy receives in place.
+          void* const receive =
+              segment.receive != nullptr ? segment.receive : const_cast<void*>(segment.send);
+          const void* const send = segment.send != nullptr ? segment.send : receive;
+          return ncclBroadcast(send, receive, static_cast<std::size_t>(bytes_of(segment)), ncclUint8, root,
+                               rank.communicator, cuda::native(call.stream));
+        });
 }
 
-void NcclCommunicator::all_gather(std::span<const backend::RankCall> calls) {
-  constexpr std::string_view kOperation = "all_gather";
-  require_alive(kOperation, calls);
-  // All of them are there when the ranks' threads have come together.
-  for (const backend::RankCall& call : calls) {
-    std::vector<std::size_t>& bytes = rank_of(call).gathered_bytes;
-    bytes.clear();
-    for (const backend::Segment& segment : call.segments)
-      bytes.push_back(static_cast<std::size_t>(bytes_of(segment)));
-  }
-  group(kOperation, "ncclAllGather or ncclBroadcast", calls,
-        [this](Rank& rank, const backend::RankCall& call, std::size_t s) {
+void NcclCommunicator::all_gather(const backend::GroupCall& collective) {
+  require_alive(collective.operation, collective.own);
+  group(collective.operation, "ncclAllGather or ncclBroadcast", collective.own,
+        [all = collective.calls](Rank& rank, const backend::RankCall& call, std::size_t s) {
           const backend::Segment& own = call.segments[s];
-          const std::size_t sent = rank.gathered_bytes[s];
           const cudaStream_t stream = cuda::native(call.stream);
-          if (std::ranges::all_of(ranks_, [&](const Rank& other) { return other.gathered_bytes[s] == sent; }))
-            return ncclAllGather(own.send, own.receive, sent, ncclUint8, rank.communicator, stream);
+          if (std::ranges::all_of(
+                  all, [&](const backend::RankCall& other) { return other.segments[s].count == own.count; }))
+            return ncclAllGather(own.send, own.receive, static_cast<std::size_t>(bytes_of(own)), ncclUint8,
+                                 rank.communicator, stream);
           auto* receive = static_cast<std::byte*>(own.receive);
-          for (std::size_t root = 0; root < ranks_.size(); ++root) {
-            const std::size_t size_bytes = ranks_[root].gathered_bytes[s];
-            const void* const send = static_cast<int>(root) == call.rank ? own.send : receive;
+          for (const backend::RankCall& root : all) {
+            const auto size_bytes = static_cast<std::size_t>(bytes_of(root.segments[s]));
+            const void* const send = root.rank == call.rank ? own.send : receive;
             if (size_bytes > 0) {
-              const ncclResult_t result = ncclBroadcast(send, receive, size_bytes, ncclUint8,
-                                                        static_cast<int>(root), rank.communicator, stream);
+              const ncclResult_t result =
+                  ncclBroadcast(send, receive, size_bytes, ncclUint8, root.rank, rank.communicator, stream);
               if (result != ncclSuccess) return result;
             }
             receive += size_bytes;
@@ -407,11 +405,10 @@ void NcclCommunicator::all_gather(std::span<const backend::RankCall> calls) {
 }
 
 // Both ends go through the transfers in one order, in which NCCL matches those of a pair of ranks.
-void NcclCommunicator::transfer(std::string_view operation, std::span<const backend::RankCall> calls,
-                                std::span<const backend::Transfer> transfers) {
-  require_alive(operation, calls);
-  group(operation, "ncclSend or ncclRecv", calls,
-        [transfers](Rank& rank, const backend::RankCall& call, std::size_t s) {
+void NcclCommunicator::transfer(const backend::GroupCall& collective) {
+  require_alive(collective.operation, collective.own);
+  group(collective.operation, "ncclSend or ncclRecv", collective.own,
+        [transfers = collective.transfers](Rank& rank, const backend::RankCall& call, std::size_t s) {
           const backend::Segment& segment = call.segments[s];
           const cudaStream_t stream = cuda::native(call.stream);
           for (const auto& [_, source, destination, send_begin, receive_begin, size_bytes] :

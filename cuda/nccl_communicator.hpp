@@ -47,13 +47,12 @@ class NcclCommunicator final : public backend::CommunicatorBackend {
 
   int num_ranks() const override { return static_cast<int>(ranks_.size()); }
   bool combines_in_rank_order() const override { return false; }
-  void all_reduce(std::span<const backend::RankCall> calls, ReduceOp op) override;
-  void reduce(std::span<const backend::RankCall> calls, ReduceOp op, int root) override;
-  void broadcast(std::span<const backend::RankCall> calls, int root) override;
-  void all_gather(std::span<const backend::RankCall> calls) override;
-  void reduce_scatter(std::span<const backend::RankCall> calls, ReduceOp op) override;
-  void transfer(std::string_view operation, std::span<const backend::RankCall> calls,
-                std::span<const backend::Transfer> transfers) override;
+  void all_reduce(const backend::GroupCall& collective) override;
+  void reduce(const backend::GroupCall& collective) override;
+  void broadcast(const backend::GroupCall& collective) override;
+  void all_gather(const backend::GroupCall& collective) override;
+  void reduce_scatter(const backend::GroupCall& collective) override;
+  void transfer(const backend::GroupCall& collective) override;
   void abort() noexcept override;
 
  private:
@@ -71,7 +70,6 @@ class NcclCommunicator final : public backend::CommunicatorBackend {
     ncclComm_t communicator = nullptr;  // null: it was aborted
     // See inside().
     std::unique_ptr<std::timed_mutex> in_use = std::make_unique<std::timed_mutex>();
-    std::vector<std::size_t> gathered_bytes;          // what it sends in all_gather, by segment
     std::vector<Carrier> carriers;                    // of the call under way
     std::array<ncclRedOp_t, kNumDTypes> scaled_sums;  // by dtype; ncclNumOps: not made yet
   };

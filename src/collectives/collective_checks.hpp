@@ -62,6 +62,10 @@ struct CollectiveCall {
   int source() const;
   /// With whom ranks compare what they bring: the root, or the first that sends.
   int reference() const;
+  /// Whether the elements of `input` are averaged as floating-point numbers, which they are not: integers.
+  bool converts(const TensorView& input) const {
+    return reduces() && op == ReduceOp::mean && is_integer(input.dtype);
+  }
   /// What the rank has in any case: inputs, or outputs where it only receives.
   std::span<const TensorView> tensors() const { return sends() ? batch->inputs : batch->outputs; }
 };
@@ -74,8 +78,8 @@ inline const CollectiveCall& call_of(const Arrival* arrival) {
   return *static_cast<const CollectiveCall*>(arrival->payload);
 }
 
-/// Checks what all ranks of a group bring to a collective, before anything is enqueued. Run by the last rank
-/// to arrive, so one at a time; allocates only while batches grow.
+/// Checks what all ranks of a group bring to a collective, before anything is enqueued. One thread runs it,
+/// rank 0's, while the others wait; it allocates only while batches grow.
 class CollectiveChecks {
  public:
   /// All outlive this. @param member  what messages call one of the group: "rank", "replica".

@@ -5,8 +5,7 @@
 #include <lockstep/backend/device_backend.hpp>
 #include <lockstep/error.hpp>
 
-#include "collectives/short_message.hpp"
-#include "collectives/transfers.hpp"
+#include "collectives/fingerprint.hpp"
 #include "detail/warn.hpp"
 
 namespace lockstep {
@@ -29,11 +28,6 @@ bool is_refusal(const std::exception& error) {
   return dynamic_cast<const InvalidArgument*>(&error) != nullptr ||
          dynamic_cast<const Unsupported*>(&error) != nullptr ||
          dynamic_cast<const ContextError*>(&error) != nullptr;
-}
-
-// Integer means are computed in floating point.
-bool converts(const CollectiveCall& call, const TensorView& input) {
-  return call.reduces() && call.op == ReduceOp::mean && is_integer(input.dtype);
 }
 
 }  // namespace
@@ -63,8 +57,12 @@ void Communicator::Impl::check(Collective collective, ReduceOp op, std::span<con
   const auto lock = lock_if_all(batches);
   const std::string_view operation = detail::operation_name(collective, op);
   const auto ranks = ranks_of(operation, batches);
+  const CommunicationOptions merged = options.merged_over({});
   const detail::Rendezvous::Turn turn(rendezvous, ranks, operation);
-  meet(turn, collective, op, 0, batches, options, {}, /*only_checks=*/true);
+  const Scratch& own = make_calls(collective, op, 0, batches, merged, {}, /*only_checks=*/true);
+  rendezvous.meet(
+      turn, own.arrivals, [this](std::span<const detail::Arrival* const> all) { checks.run(all); },
+      merged.timeout);
 }
 
 void Communicator::Impl::run_all(Collective collective, ReduceOp op, int root,
@@ -116,13 +114,13 @@ detail::RecycledVector<int> Communicator::Impl::ranks_of(std::string_view operat
   return ranks;
 }
 
-// Where all ranks' calls meet, and are checked. Returns whether they are short messages, which have arrived.
-bool Communicator::Impl::meet(const detail::Rendezvous::Turn& turn, Collective collective, ReduceOp op,
-                              int root, std::span<const RankBatch> batches,
-                              const CommunicationOptions& options, std::span<const int> destinations,
-                              bool only_checks) {
+Communicator::Impl::Scratch& Communicator::Impl::make_calls(Collective collective, ReduceOp op, int root,
+                                                            std::span<const RankBatch> batches,
+                                                            const CommunicationOptions& merged,
+                                                            std::span<const int> destinations,
+                                                            bool only_checks) {
   const std::string_view operation = detail::operation_name(collective, op);
-  const CommunicationOptions merged = options.merged_over({});
+  const bool has_others = batches.size() < devices.size();
   Scratch& own = scratch_of(batches.front());
   own.calls.clear();
   own.arrivals.clear();
@@ -130,50 +128,44 @@ bool Communicator::Impl::meet(const detail::Rendezvous::Turn& turn, Collective c
     own.calls.push_back({collective, op, root, &batch, merged.deterministic, destinations, only_checks});
   for (const CollectiveCall& call : own.calls) {
     detail::Arrival& arrival = own.arrivals.emplace_back(detail::Arrival{operation, call.tensors(), &call});
+    if (!takes_fingerprints) continue;
     const auto r = static_cast<std::size_t>(call.batch->rank);
-    if (takes_messages && batches.size() < devices.size())
-      detail::set_short_message(arrival.message, call, devices[r], *device_backends[r]);
+    arrival.fingerprint = detail::fingerprint_of(call, devices[r], *device_backends[r]);
+    const auto& [key, read, written, size_bytes] = arrival.fingerprint;
+    if (has_others && size_bytes <= detail::Mailbox::kMaxBytes) arrival.message = {read, size_bytes};
   }
-  return rendezvous.meet(
-      turn, own.arrivals,
-      [this](std::span<const detail::Arrival* const> all) {
-        checks.run(all);
-        detail::find_transfers(all, transfers);
-      },
-      merged.timeout);
+  return own;
 }
 
 void Communicator::Impl::run_locked(Collective collective, ReduceOp op, int root,
                                     std::span<const RankBatch> batches, const CommunicationOptions& options,
                                     std::span<const int> destinations) {
   const std::string_view operation = detail::operation_name(collective, op);
+  const CommunicationOptions merged = options.merged_over({});
   const auto ranks = ranks_of(operation, batches);
   const detail::Rendezvous::Turn turn(rendezvous, ranks, operation);
-  if (meet(turn, collective, op, root, batches, options, destinations, /*only_checks=*/false))
-    return reduce_messages(op, batches);
-  // From here on the others count on this thread: if it fails, so must they. Without others nothing is lost
-  // before the first call to the backend, nor by what the backend refuses.
-  const bool has_others = batches.size() < devices.size();
-  bool has_called = false;
+  Scratch& own = make_calls(collective, op, root, batches, merged, destinations, /*only_checks=*/false);
+  const bool one_enqueues = backend->enqueues_for_all();
+  const auto check = [&](std::span<const detail::Arrival* const> all) {
+    checks.run(all);
+    group.set(all);
+    if (is_in_rank_order(detail::call_of(all.front()))) gathered.set(all);
+    if (!one_enqueues) return;
+    own.driven.clear();
+    for (const detail::Arrival* const arrival : all) own.driven.push_back(&detail::call_of(arrival));
+    start(turn, own.driven, group);
+  };
+  const bool agree = rendezvous.meet(turn, own.arrivals, check, merged.timeout);
+  if (!agree && one_enqueues) return;
+  if (agree && !own.arrivals.front().message.empty()) return reduce_messages(op, batches);
+  // The other threads count on this one: if it fails, so must they.
   try {
-    Scratch& own = scratch_of(batches.front());
-    std::vector<Buffer> temporaries;  // freed in stream order
-    own.rank_calls.clear();
-    for (const CollectiveCall& call : own.calls) {
-      make_segments(call, temporaries);
-      own.rank_calls.push_back(
-          {call.batch->rank, call.batch->stream.handle(), scratch_of(*call.batch).segments});
-    }
-    // What is left out is empty on all ranks, so that all skip the call or none.
-    const CollectiveCall& call = own.calls.front();
-    if (call.is_transfers() ? transfers.empty() : own.rank_calls.front().segments.empty()) return;
-    has_called = true;
-    if (call.reduces() && call.deterministic && !backend->combines_in_rank_order())
-      enqueue_in_rank_order(collective, op, root, own.rank_calls);
-    else
-      enqueue(collective, op, root, own.rank_calls);
+    if (agree) own.group.set(rendezvous, batches.front().rank, batches.front().inputs.front());
+    own.driven.clear();
+    for (const CollectiveCall& call : own.calls) own.driven.push_back(&call);
+    start(turn, own.driven, agree ? own.group : group);
   } catch (const std::exception& error) {
-    if (has_others || (has_called && !is_refusal(error))) abort(error.what());
+    if (batches.size() < devices.size()) abort(error.what());
     throw;
   }
 }
@@ -183,92 +175,126 @@ void Communicator::Impl::reduce_messages(ReduceOp op, std::span<const RankBatch>
   own.sources.clear();
   own.destinations.clear();
   for (int rank = 0; rank < num_ranks(); ++rank)
-    own.sources.push_back(rendezvous.message(rank, batches.front().rank));
+    own.sources.push_back(rendezvous.mailbox(rank, batches.front().rank).message);
   for (const RankBatch& batch : batches) own.destinations.push_back(batch.outputs.front().data);
   const TensorView& output = batches.front().outputs.front();
   backend->reduce_here(op, output.dtype, output.size(), own.sources, own.destinations);
 }
 
-// Integers to be averaged are converted first: by all_reduce into its outputs, else, as not all ranks have an
-// output of their input's size, into temporaries.
-void Communicator::Impl::make_segments(const CollectiveCall& call, std::vector<Buffer>& temporaries) {
-  const RankBatch& batch = *call.batch;
-  Scratch& own = scratch_of(batch);
-  const std::span<const TensorView> tensors = call.tensors();
-  own.segments.clear();
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const TensorView& tensor = tensors[i];
-    void* receive = batch.outputs.empty() ? nullptr : batch.outputs[i].data;
-    backend::Segment segment{call.sends() ? tensor.data : nullptr, receive, tensor.size(), tensor.dtype};
-    if (call.collective == Collective::reduce_scatter) segment.count /= num_ranks();
-    if (converts(call, tensor) && tensor.size() > 0) {
-      TensorView converted = tensor;
-      converted.dtype = segment.dtype = reduced_dtype(call.op, tensor.dtype);
-      converted.strides = tensor.shape.contiguous_strides();
-      converted.read_only = false;
-      converted.data = receive;
-      if (call.collective != Collective::all_reduce) {
-        converted.data =
-            temporaries.emplace_back(static_cast<std::size_t>(converted.nbytes()), batch.stream).data();
-      }
-      segment.send = converted.data;
-      batch.stream.device_backend().kernels().copy(converted, tensor, batch.stream.handle());
-    }
-    const bool gathers = call.collective == Collective::all_gather;
-    const std::int64_t size = gathers ? batch.outputs[i].size() : tensor.size();
-    // Transfers count segments as they are, and leave out what is empty.
-    if (size > 0 || call.is_transfers()) own.segments.push_back(segment);
+void Communicator::Impl::start(const detail::Rendezvous::Turn& turn,
+                               std::span<const CollectiveCall* const> calls, detail::GroupTable& table) {
+  if (table.is_empty()) return;
+  const CollectiveCall& first = *calls.front();
+  backend::GroupCall group_call{.operation = detail::operation_name(first.collective, first.op),
+                                .calls = table.calls(),
+                                .own = table.calls(),
+                                .op = first.op,
+                                .root = first.root,
+                                .transfers = table.transfers()};
+  if (calls.size() < devices.size()) {
+    std::vector<backend::RankCall>& own = scratch_of(*first.batch).rank_calls;
+    own.clear();
+    for (const CollectiveCall* const call : calls)
+      own.push_back(table.calls()[static_cast<std::size_t>(call->batch->rank)]);
+    group_call.own = own;
+  }
+  std::vector<Buffer> temporaries;  // freed in stream order
+  if (table.converts()) {
+    for (const CollectiveCall* const call : calls) convert(*call, table, temporaries);
+    meet_again(turn, group_call);
+  }
+  // Nothing is lost before this call, nor by what the backend refuses.
+  try {
+    if (is_in_rank_order(first))
+      enqueue_in_rank_order(turn, first.collective, group_call);
+    else
+      enqueue(first.collective, group_call);
+  } catch (const std::exception& error) {
+    if (!is_refusal(error)) abort(error.what());
+    throw;
   }
 }
 
-void Communicator::Impl::enqueue(Collective collective, ReduceOp op, int root,
-                                 std::span<const backend::RankCall> calls) {
+// Into the outputs of an all_reduce; of other reductions, where not all ranks have an output of their input's
+// size, into temporaries.
+void Communicator::Impl::convert(const CollectiveCall& call, detail::GroupTable& table,
+                                 std::vector<Buffer>& temporaries) {
+  const StreamRef& stream = call.batch->stream;
+  auto segment = table.segments(call.batch->rank).begin();
+  for (const TensorView& tensor : call.tensors()) {
+    if (tensor.size() == 0) continue;
+    if (call.converts(tensor)) {
+      TensorView converted = tensor;
+      converted.dtype = segment->dtype;
+      converted.strides = tensor.shape.contiguous_strides();
+      converted.read_only = false;
+      converted.data = segment->receive;
+      if (call.collective != Collective::all_reduce)
+        converted.data =
+            temporaries.emplace_back(static_cast<std::size_t>(converted.nbytes()), stream).data();
+      segment->send = converted.data;
+      stream.device_backend().kernels().copy(converted, tensor, stream.handle());
+    }
+    ++segment;
+  }
+}
+
+void Communicator::Impl::meet_again(const detail::Rendezvous::Turn& turn,
+                                    const backend::GroupCall& group_call) {
+  if (group_call.is_whole() || prepared.arrive_and_wait(static_cast<int>(group_call.own.size()))) return;
+  rendezvous.throw_aborted(turn, group_call.operation);
+}
+
+void Communicator::Impl::enqueue(Collective collective, const backend::GroupCall& group_call) {
   switch (collective) {
-    case Collective::all_reduce: return backend->all_reduce(calls, op);
-    case Collective::reduce: return backend->reduce(calls, op, root);
-    case Collective::broadcast: return backend->broadcast(calls, root);
-    case Collective::all_gather: return backend->all_gather(calls);
-    case Collective::reduce_scatter: return backend->reduce_scatter(calls, op);
+    case Collective::all_reduce: return backend->all_reduce(group_call);
+    case Collective::reduce: return backend->reduce(group_call);
+    case Collective::broadcast: return backend->broadcast(group_call);
+    case Collective::all_gather: return backend->all_gather(group_call);
+    case Collective::reduce_scatter: return backend->reduce_scatter(group_call);
     case Collective::gather:
     case Collective::scatter:
     case Collective::all_to_all:
-    case Collective::send_recv:
-      return backend->transfer(detail::operation_name(collective, op), calls, transfers);
+    case Collective::send_recv: return backend->transfer(group_call);
   }
 }
 
 // Every rank gathers all contributions and combines them alike.
-void Communicator::Impl::enqueue_in_rank_order(Collective collective, ReduceOp op, int root,
-                                               std::span<const backend::RankCall> calls) {
+void Communicator::Impl::enqueue_in_rank_order(const detail::Rendezvous::Turn& turn, Collective collective,
+                                               const backend::GroupCall& group_call) {
   const std::int64_t n = num_ranks();
   const std::int64_t sent_blocks = collective == Collective::reduce_scatter ? n : 1;
-  const ReduceOp step = op == ReduceOp::mean ? ReduceOp::sum : op;
-  const double divisor = op == ReduceOp::mean ? static_cast<double>(n) : 1.0;
+  const ReduceOp step = group_call.op == ReduceOp::mean ? ReduceOp::sum : group_call.op;
+  const double divisor = group_call.op == ReduceOp::mean ? static_cast<double>(n) : 1.0;
   const auto stream_of = [&](const backend::RankCall& call) {
     return StreamRef(*device_backends[static_cast<std::size_t>(call.rank)], call.stream);
   };
 
   std::vector<Buffer> temporaries;  // freed in stream order
-  std::vector<std::vector<backend::Segment>> gathered(calls.size());
-  std::vector<backend::RankCall> gathers;
-  for (std::size_t i = 0; i < calls.size(); ++i) {
-    for (const backend::Segment& segment : calls[i].segments) {
+  std::vector<backend::RankCall> own;
+  for (const backend::RankCall& call : group_call.own) {
+    const std::span<backend::Segment> segments = gathered.segments(call.rank);
+    for (std::size_t s = 0; s < segments.size(); ++s) {
+      const backend::Segment& segment = call.segments[s];
       const std::int64_t count = segment.count * sent_blocks;
       const std::size_t num_bytes = static_cast<std::size_t>(n * count) * size_of(segment.dtype);
-      void* const all = temporaries.emplace_back(num_bytes, stream_of(calls[i])).data();
-      gathered[i].push_back({segment.send, all, count, segment.dtype});
+      void* const all = temporaries.emplace_back(num_bytes, stream_of(call)).data();
+      segments[s] = {segment.send, all, count, segment.dtype};
     }
-    gathers.push_back({calls[i].rank, calls[i].stream, gathered[i]});
+    own.push_back(gathered.calls()[static_cast<std::size_t>(call.rank)]);
   }
+  backend::GroupCall gathers = group_call;
+  gathers.calls = gathered.calls();
+  gathers.own = own;
+  meet_again(turn, gathers);
   backend->all_gather(gathers);
 
-  for (std::size_t i = 0; i < calls.size(); ++i) {
-    const backend::RankCall& call = calls[i];
-    if (collective == Collective::reduce && call.rank != root) continue;
+  for (const backend::RankCall& call : group_call.own) {
+    if (collective == Collective::reduce && call.rank != group_call.root) continue;
     const StreamRef stream = stream_of(call);
     const Device device = stream.device();
     for (std::size_t s = 0; s < call.segments.size(); ++s) {
-      const auto [send, all, count, dtype] = gathered[i][s];
+      const auto [send, all, count, dtype] = gathered.segments(call.rank)[s];
       void* result = call.segments[s].receive;
       if (sent_blocks > 1)
         result = temporaries.emplace_back(static_cast<std::size_t>(count) * size_of(dtype), stream).data();

@@ -13,35 +13,42 @@
 #include <lockstep/detail/recycling_allocator.hpp>
 
 #include "collectives/collective_checks.hpp"
+#include "collectives/group_table.hpp"
 #include "collectives/rendezvous.hpp"
+#include "detail/barrier.hpp"
 
 namespace lockstep {
 
 /// What a Communicator does: the ranks' calls meet, are checked together, and go to the backend.
+///
+/// A collective has one meeting. Ranks meet again only where one must have prepared what others read:
+/// integers that are averaged, and contributions that are gathered to be combined in rank order.
 struct Communicator::Impl {
   using Collective = detail::Collective;
   using CollectiveCall = detail::CollectiveCall;
 
-  // A thread uses that of the first rank it drives, and `segments` of each.
+  // A thread uses that of the first rank it drives.
   struct alignas(2 * 64) Scratch {
     std::vector<CollectiveCall> calls;
     std::vector<detail::Arrival> arrivals;
+    std::vector<const CollectiveCall*> driven;  // calls that the thread makes
     std::vector<backend::RankCall> rank_calls;
-    std::vector<backend::Segment> segments;
+    detail::GroupTable group;          // of fingerprints
     std::vector<const void*> sources;  // of short messages
     std::vector<void*> destinations;
   };
 
-  Impl(const std::vector<Device>& group, std::vector<backend::DeviceBackend*> opened,
+  Impl(const std::vector<Device>& members, std::vector<backend::DeviceBackend*> opened,
        std::unique_ptr<backend::CommunicatorBackend> made, std::string_view member_)
-      : devices(group),
+      : devices(members),
         device_backends(std::move(opened)),
         backend(std::move(made)),
         member(member_),
-        rendezvous(labels(group, member), member),
+        rendezvous(labels(members, member), member),
         checks(devices, device_backends, member),
-        takes_messages(backend->shares_memory() && num_ranks() <= kMaxRanksOfMessages),
-        scratch(group.size()) {}
+        prepared(num_ranks()),
+        takes_fingerprints(backend->shares_memory() && num_ranks() <= kMaxRanksOfFingerprints),
+        scratch(members.size()) {}
 
   static std::vector<std::string> labels(const std::vector<Device>& devices, std::string_view member);
   Scratch& scratch_of(const RankBatch& batch) { return scratch[static_cast<std::size_t>(batch.rank)]; }
@@ -58,18 +65,28 @@ struct Communicator::Impl {
                const CommunicationOptions& options, std::span<const int> destinations = {});
   /// The ranks of the batches. @throws InvalidArgument  none, out of range, or one twice.
   detail::RecycledVector<int> ranks_of(std::string_view operation, std::span<const RankBatch> batches) const;
-  bool meet(const detail::Rendezvous::Turn& turn, Collective collective, ReduceOp op, int root,
-            std::span<const RankBatch> batches, const CommunicationOptions& options,
-            std::span<const int> destinations, bool only_checks);
-  void reduce_messages(ReduceOp op, std::span<const RankBatch> batches);
+  /// Sets the calls, and what they bring to a meeting, in the scratch of the first of the ranks.
+  Scratch& make_calls(Collective collective, ReduceOp op, int root, std::span<const RankBatch> batches,
+                      const CommunicationOptions& merged, std::span<const int> destinations,
+                      bool only_checks);
   void run_locked(Collective collective, ReduceOp op, int root, std::span<const RankBatch> batches,
                   const CommunicationOptions& options, std::span<const int> destinations);
-  void make_segments(const CollectiveCall& call, std::vector<Buffer>& temporaries);
-  void enqueue(Collective collective, ReduceOp op, int root, std::span<const backend::RankCall> calls);
-  void enqueue_in_rank_order(Collective collective, ReduceOp op, int root,
-                             std::span<const backend::RankCall> calls);
+  void reduce_messages(ReduceOp op, std::span<const RankBatch> batches);
+  /// Makes the calls of some ranks, or of all, to the backend. @param calls  not empty.
+  void start(const detail::Rendezvous::Turn& turn, std::span<const CollectiveCall* const> calls,
+             detail::GroupTable& table);
+  void convert(const CollectiveCall& call, detail::GroupTable& table, std::vector<Buffer>& temporaries);
+  /// Returns when the threads of all ranks have prepared their parts. @throws CollectiveAborted
+  void meet_again(const detail::Rendezvous::Turn& turn, const backend::GroupCall& group_call);
+  bool is_in_rank_order(const CollectiveCall& call) const {
+    return call.reduces() && call.deterministic && !backend->combines_in_rank_order();
+  }
+  void enqueue(Collective collective, const backend::GroupCall& group_call);
+  void enqueue_in_rank_order(const detail::Rendezvous::Turn& turn, Collective collective,
+                             const backend::GroupCall& group_call);
   void abort(const std::string& cause) noexcept {
     rendezvous.abort(cause);
+    prepared.fail();
     backend->abort();
   }
 
@@ -79,10 +96,14 @@ struct Communicator::Impl {
   const std::string_view member;
   detail::Rendezvous rendezvous;
   detail::CollectiveChecks checks;
-  std::vector<backend::Transfer> transfers;  // of the collective under way; set where all ranks meet
-  // Every rank looks at every other's message, and compares its memory with that of each.
-  static constexpr int kMaxRanksOfMessages = 16;
-  const bool takes_messages;
+  detail::Barrier prepared;
+  // Of the collective under way. Set by the check of a meeting, to which all ranks come when they have
+  // returned from the last one's.
+  detail::GroupTable group;
+  detail::GroupTable gathered;  // of contributions that are to be combined in rank order
+  // Every rank looks at every other's fingerprint, and compares its memory with that of each.
+  static constexpr int kMaxRanksOfFingerprints = 16;
+  const bool takes_fingerprints;
   std::vector<Scratch> scratch;
   std::atomic<bool> has_warned{false};
 

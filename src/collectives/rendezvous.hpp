@@ -14,6 +14,8 @@
 #include <lockstep/error.hpp>
 #include <lockstep/tensor_view.hpp>
 
+#include "collectives/mailbox.hpp"
+
 namespace lockstep::detail {
 
 /// Thrown into a rank that waits for one that has failed. Not an Error, nor a std::exception: not for users
@@ -26,27 +28,15 @@ class MissingRank : public ContextError {
   using ContextError::ContextError;
 };
 
-/// A contribution so short that it comes to the meeting with its rank, who need not come a second time.
-struct ShortMessage {
-  /// Beyond, the copy outweighs a second meeting: 4 KiB take 1.7 us this way and 2.2 that way on two cores
-  /// (7 and 20 with four threads on them), 8 KiB as much.
-  static constexpr std::size_t kMaxBytes = 4096;
-
-  /// What all ranks must bring alike, but for the bytes and where they are; 0: no such message.
-  std::uint64_t key = 0;
-  std::span<const std::byte> bytes{};  ///< As many on all ranks of one key; copied. At most kMaxBytes.
-  const void* read = nullptr;          ///< Where the bytes come from,
-  const void* written = nullptr;       ///< and where as many of the result go.
-};
-
 /// What a rank brings to a meeting. `meet` keeps a copy; what it points to is the rank's, which keeps it
 /// alive while others may read it: during `meet` (for the check), and, where other ranks use `arrival`, until
-/// some later meeting or barrier tells that they have finished.
+/// a later meeting tells that they have finished.
 struct Arrival {
   std::string_view operation;  ///< "all_reduce(sum)", "merge_call", …: must be the same on all ranks.
   std::span<const TensorView> tensors{};  ///< For checks and messages.
   const void* payload = nullptr;          ///< For the operation's own use.
-  ShortMessage message{};
+  Fingerprint fingerprint{};
+  std::span<const std::byte> message{};  ///< What it reads, if that is short and the others want a copy.
 };
 
 /// Where the threads that drive the ranks of a group meet, once for each operation: each brings an Arrival,
@@ -54,7 +44,7 @@ struct Arrival {
 ///
 /// Each rank has a place of its own to say that it has arrived, which the others watch: one cache line goes
 /// from each to each. A second one, the verdict, comes from rank 0's thread, which checks what all brought;
-/// unless all brought short messages that agree, which every thread sees for itself.
+/// unless all brought fingerprints that agree, which every thread sees for itself.
 ///
 /// It cannot deadlock: a rank leaves the meeting only when all ranks have arrived, one of them left or
 /// failed, the time limit is over, or the group was aborted; each of these wakes every waiter.
@@ -89,8 +79,8 @@ class Rendezvous {
   /// Blocks until every rank has arrived. `arrivals[i]` is rank `ranks[i]`'s. Rank 0's thread checks that
   /// all operations are equal and runs `check` (may be empty) on all arrivals, indexed by rank; what that
   /// throws, every rank's meet throws.
-  /// @return whether all ranks brought short messages of one key, which concern separate memory: then nothing
-  /// was checked, and `message` has the bytes. The same on every rank.
+  /// @return whether the ranks' fingerprints agree: then nothing was checked, and `mailbox` has them. The
+  /// same on every rank.
   /// @throws CollectiveMismatch  two ranks brought different operations: names both ranks and operations.
   /// @throws ContextError  a rank has left: names it, the operation and its call index; or two threads drive
   /// one rank.
@@ -113,8 +103,8 @@ class Rendezvous {
   /// What `rank` brought to the last meeting that `own`, a rank of the calling thread's, attended. Valid
   /// until own meets again, also if others are there already; for what it points to see Arrival.
   const Arrival& arrival(int rank, int own) const;
-  /// The bytes of its short message, valid as long; aligned to 32 bytes, so for elements of any dtype.
-  const std::byte* message(int rank, int own) const;
+  /// Its fingerprint, and its message, aligned for elements of any dtype; valid as long.
+  const Mailbox& mailbox(int rank, int own) const;
 
   /// `rank` will not come any more: its function has returned. Whoever waits, now or later, gets
   /// ContextError.
@@ -124,6 +114,8 @@ class Rendezvous {
   /// Whoever waits, now or later, gets CollectiveAborted; `reset` does not undo it.
   void abort(const std::string& cause) noexcept;
   bool is_aborted() const noexcept;
+  /// What a meeting now would throw on the thread of `turn`. @pre is_aborted()
+  [[noreturn]] void throw_aborted(const Turn& turn, std::string_view operation);
   /// Whether a rank has failed: who waited got Released.
   bool has_released() const noexcept;
   /// Everybody is back, nobody has failed, and calls count from 0. @pre nobody is meeting.

@@ -42,6 +42,7 @@ inline void full_fence() noexcept {
 /// fence before `wake`: then either the sleeper sees the change, or whoever made it sees the sleeper.
 class Parking {
  public:
+  using Clock = std::chrono::steady_clock;
   using Duration = std::chrono::milliseconds;
 
   Parking() noexcept : awake_() {}
@@ -61,6 +62,19 @@ class Parking {
   bool wait(std::uint64_t num_threads, const Ready& ready, Duration timeout = {}) {
     return spin(num_threads, ready) || sleep(ready, timeout);
   }
+  /// Returns as soon as ready() holds, or false after about `time`; neither yields nor sleeps.
+  template <class Ready>
+  static bool spin(const Ready& ready, std::chrono::microseconds time) {
+    if (look(ready)) return true;
+    const auto end = Clock::now() + time;
+    do {
+      if (look(ready)) return true;
+    } while (Clock::now() < end);
+    return false;
+  }
+  /// Whether that many threads can run at the same time.
+  static bool has_cores_for(std::uint64_t num_threads) noexcept { return num_threads <= kNumCores; }
+
   /// Call it after what may make somebody's ready() hold.
   void wake() noexcept {
     if (num_sleepers_.load(std::memory_order_seq_cst) != 0) wake_sleepers();
@@ -77,26 +91,23 @@ class Parking {
 
   template <class Ready>
   static bool spin(std::uint64_t num_threads, const Ready& ready) {
-    using Clock = std::chrono::steady_clock;
-    const auto spun = [&] {
-      for (int i = 0; i < kSpinsPerLook; ++i) {
-        if (ready()) return true;
-        relax();
-      }
-      return false;
-    };
-    if (spun()) return true;
-    if (num_threads <= kNumCores) {  // else whoever spins keeps the others from coming
-      const auto end = Clock::now() + kSpinTime;
-      do {
-        if (spun()) return true;
-      } while (Clock::now() < end);
-    }
+    if (look(ready)) return true;
+    // Without a core for each, whoever spins keeps the others from coming.
+    if (has_cores_for(num_threads) && spin(ready, kSpinTime)) return true;
     const auto end = Clock::now() + kYieldTime;
     do {
       if (ready()) return true;
       std::this_thread::yield();
     } while (Clock::now() < end);
+    return false;
+  }
+  /// Looks some times, which takes about a microsecond.
+  template <class Ready>
+  static bool look(const Ready& ready) {
+    for (int i = 0; i < kSpinsPerLook; ++i) {
+      if (ready()) return true;
+      relax();
+    }
     return false;
   }
 

@@ -1,44 +1,29 @@
 #include "host/host_communicator.hpp"
 
-#include <lockstep/error.hpp>
-
-#include "host/collectives/streaming.hpp"
-
 namespace lockstep::host {
 
-HostCommunicator::HostCommunicator(int num_ranks)
-    : ranks_(static_cast<std::size_t>(num_ranks)), published_(num_ranks), finished_(num_ranks) {
+HostCommunicator::HostCommunicator(int num_ranks) : ranks_(static_cast<std::size_t>(num_ranks)) {
   for (Rank& rank : ranks_) {
     rank.sources.resize(ranks_.size());
     rank.destinations.resize(ranks_.size());
   }
 }
 
-void HostCommunicator::publish(std::string_view operation, std::span<const backend::RankCall> calls) {
-  for (const backend::RankCall& call : calls) {
-    Rank& rank = ranks_[static_cast<std::size_t>(call.rank)];
-    rank.call = &call;
-    rank.next_chunk.store(0, std::memory_order_relaxed);
-  }
-  const bool alone = calls.size() == ranks_.size();
-  const bool passed =
-      alone ? !published_.has_failed() : published_.arrive_and_wait(static_cast<int>(calls.size()));
-  LOCKSTEP_EXPECTS(passed, CollectiveAborted, operation, " on rank ", calls.front().rank, " of ",
-                   ranks_.size(), " host ranks: the communicator was aborted. Make a new one.");
+std::uint64_t HostCommunicator::begin(const backend::GroupCall& group) {
+  std::uint64_t number = 0;
+  for (const backend::RankCall& call : group.own)
+    number = ++ranks_[static_cast<std::size_t>(call.rank)].num_collectives;
+  return number;
 }
 
-void HostCommunicator::finish(std::span<const backend::RankCall> calls) {
-  end_streaming();
-  if (calls.size() < ranks_.size()) finished_.arrive_and_wait(static_cast<int>(calls.size()));
-}
-
-const HostCommunicator::Rank& HostCommunicator::locate(int rank, std::size_t s, std::int64_t begin_bytes) {
-  Rank& scratch = ranks_[static_cast<std::size_t>(rank)];
-  for (int i = 0; i < num_ranks(); ++i) {
-    const backend::Segment& segment = segments(i)[s];
+const HostCommunicator::Rank& HostCommunicator::locate(const backend::GroupCall& group, std::size_t s,
+                                                       std::int64_t begin_bytes) {
+  Rank& scratch = ranks_[static_cast<std::size_t>(group.own.front().rank)];
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    const backend::Segment& segment = group.calls[i].segments[s];
     const auto at = [&](auto* data) { return data == nullptr ? nullptr : data + begin_bytes; };
-    scratch.sources[static_cast<std::size_t>(i)] = at(static_cast<const std::byte*>(segment.send));
-    scratch.destinations[static_cast<std::size_t>(i)] = at(static_cast<std::byte*>(segment.receive));
+    scratch.sources[i] = at(static_cast<const std::byte*>(segment.send));
+    scratch.destinations[i] = at(static_cast<std::byte*>(segment.receive));
   }
   return scratch;
 }

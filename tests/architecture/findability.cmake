@@ -35,7 +35,7 @@ foreach(source IN LISTS sources)
 endforeach()
 
 set(long benchmarks/options.cpp cuda/nccl_communicator.cpp include/lockstep/strategy/strategy.hpp
-    src/collectives/rendezvous.cpp cuda cuda/kernels src src/detail)
+    cuda cuda/kernels src src/detail)
 file(GLOB_RECURSE files RELATIVE "${ROOT}" "${ROOT}/src/*" "${ROOT}/include/*" "${ROOT}/cuda/*" "${ROOT}/benchmarks/*")
 foreach(file IN LISTS files)
   get_filename_component(folder "${file}" DIRECTORY)

@@ -1,6 +1,7 @@
 #include "capture.hpp"
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <catch2/catch_test_macros.hpp>
@@ -237,6 +238,23 @@ TEST_CASE("what virtual devices of one GPU would capture into several graphs is 
     Capture first({group.stream(0)}), second({group.stream(1)});
     REQUIRE_THROWS_MATCHES(group.communicator().all_reduce(ReduceOp::sum, views, views, group.streams()),
                            Unsupported, says("all_reduce", "rank 1", "captured into one graph"));
+    first.end();
+    second.end();
+  }
+  {
+    Capture first({group.stream(0)}, cudaStreamCaptureModeRelaxed);
+    Capture second({group.stream(1)}, cudaStreamCaptureModeRelaxed);
+    std::vector<std::string> messages(2);
+    on_replicas(2, [&](int rank) {
+      const auto r = static_cast<std::size_t>(rank);
+      try {
+        group.communicator().all_reduce(ReduceOp::sum, rank, views[r], views[r], group.stream(rank));
+      } catch (const Unsupported& error) {
+        messages[r] = error.what();
+      }
+    });
+    for (const std::string& message : messages)
+      CHECK(message.find("captured into one graph") != std::string::npos);
     first.end();
     second.end();
   }

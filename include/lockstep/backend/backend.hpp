@@ -15,7 +15,7 @@
 namespace lockstep::backend {
 
 /// The interface version that a backend states; registration refuses another.
-inline constexpr int kInterfaceVersion = 1;
+inline constexpr int kInterfaceVersion = 2;
 
 /// A library that enumerates devices of one kind. Calls come from any thread, under the device manager's
 /// lock.

@@ -6,29 +6,26 @@
 namespace lockstep::host {
 
 // The pieces are what each rank sends of each segment; a thread's slice of them goes to all ranks.
-void HostCommunicator::all_gather(std::span<const backend::RankCall> calls) {
-  publish("all_gather", calls);
-  const int rank = calls.front().rank;
+void HostCommunicator::all_gather(const backend::GroupCall& group) {
   const auto n = ranks_.size();
   const auto sent = [&](std::size_t piece) -> const backend::Segment& {
-    return segments(static_cast<int>(piece % n))[piece / n];
+    return group.calls[piece % n].segments[piece / n];
   };
-  const std::size_t num_pieces = segments(rank).size() * n;
+  const std::size_t num_pieces = group.calls.front().segments.size() * n;
   std::int64_t gathered_bytes = 0;
   for (std::size_t piece = 0; piece < num_pieces; ++piece) gathered_bytes += bytes_of(sent(piece));
   const bool streaming = streaming_pays((num_ranks() + 1) * gathered_bytes);
 
   share(
-      calls, num_pieces, [&](std::size_t piece) { return bytes_of(sent(piece)); },
+      group, num_pieces, [&](std::size_t piece) { return bytes_of(sent(piece)); },
       [&](std::size_t piece, std::int64_t begin, std::int64_t end) {
         std::int64_t offset = begin;  // in the destinations: behind what the ranks before send
         for (std::size_t before = piece - piece % n; before < piece; ++before)
           offset += bytes_of(sent(before));
-        const Rank& here = locate(rank, piece / n, offset);
+        const Rank& here = locate(group, piece / n, offset);
         copy_range(static_cast<const std::byte*>(sent(piece).send) + begin, end - begin, here.destinations,
                    streaming);
       });
-  finish(calls);
 }
 
 }  // namespace lockstep::host

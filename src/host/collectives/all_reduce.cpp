@@ -5,19 +5,16 @@
 
 namespace lockstep::host {
 
-void HostCommunicator::all_reduce(std::span<const backend::RankCall> calls, ReduceOp op) {
-  publish("all_reduce", calls);
-  const int rank = calls.front().rank;
-  const std::span<const backend::Segment> batch = segments(rank);
+void HostCommunicator::all_reduce(const backend::GroupCall& group) {
+  const std::span<const backend::Segment> batch = group.calls.front().segments;
   const bool streaming = streaming_pays(2 * num_ranks() * total_bytes(batch));
   share(
-      calls, batch.size(), [&](std::size_t s) { return bytes_of(batch[s]); },
+      group, batch.size(), [&](std::size_t s) { return bytes_of(batch[s]); },
       [&](std::size_t s, std::int64_t begin, std::int64_t end) {
-        const Rank& here = locate(rank, s, begin);
+        const Rank& here = locate(group, s, begin);
         const std::int64_t count = (end - begin) / static_cast<std::int64_t>(size_of(batch[s].dtype));
-        reduce_range(op, batch[s].dtype, count, here.sources, here.destinations, streaming);
+        reduce_range(group.op, batch[s].dtype, count, here.sources, here.destinations, streaming);
       });
-  finish(calls);
 }
 
 }  // namespace lockstep::host

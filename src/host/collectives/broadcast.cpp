@@ -5,18 +5,16 @@
 
 namespace lockstep::host {
 
-void HostCommunicator::broadcast(std::span<const backend::RankCall> calls, int root) {
-  publish("broadcast", calls);
-  const int rank = calls.front().rank;
-  const std::span<const backend::Segment> batch = segments(root);
+void HostCommunicator::broadcast(const backend::GroupCall& group) {
+  const auto root = static_cast<std::size_t>(group.root);
+  const std::span<const backend::Segment> batch = group.calls[root].segments;
   const bool streaming = streaming_pays((num_ranks() + 1) * total_bytes(batch));
   share(
-      calls, batch.size(), [&](std::size_t s) { return bytes_of(batch[s]); },
+      group, batch.size(), [&](std::size_t s) { return bytes_of(batch[s]); },
       [&](std::size_t s, std::int64_t begin, std::int64_t end) {
-        const Rank& here = locate(rank, s, begin);
-        copy_range(here.sources[static_cast<std::size_t>(root)], end - begin, here.destinations, streaming);
+        const Rank& here = locate(group, s, begin);
+        copy_range(here.sources[root], end - begin, here.destinations, streaming);
       });
-  finish(calls);
 }
 
 }  // namespace lockstep::host

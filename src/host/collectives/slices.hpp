@@ -30,6 +30,8 @@ class Slices {
   }
 
   std::int64_t chunks_per_slice() const { return chunks_per_slice_; }
+  /// Those of the ranks behind them are empty.
+  int num_slices() const { return static_cast<int>((num_lines_ + lines_per_slice_ - 1) / lines_per_slice_); }
 
   /// Calls `work(piece, begin_bytes, end_bytes)` for the parts of pieces that fall into a chunk of `rank`'s
   /// slice.

@@ -5,23 +5,22 @@
 
 namespace lockstep::host {
 
-void HostCommunicator::transfer(std::string_view operation, std::span<const backend::RankCall> calls,
-                                std::span<const backend::Transfer> transfers) {
-  publish(operation, calls);
+void HostCommunicator::transfer(const backend::GroupCall& group) {
+  const std::span<const backend::Transfer> transfers = group.transfers;
+  const auto segments_of = [&](int rank) { return group.calls[static_cast<std::size_t>(rank)].segments; };
   std::int64_t total = 0;
   for (const backend::Transfer& transfer : transfers) total += transfer.size_bytes;
   const bool streaming = streaming_pays(2 * total);
   share(
-      calls, transfers.size(), [&](std::size_t piece) { return transfers[piece].size_bytes; },
+      group, transfers.size(), [&](std::size_t piece) { return transfers[piece].size_bytes; },
       [&](std::size_t piece, std::int64_t begin, std::int64_t end) {
         const backend::Transfer& transfer = transfers[piece];
-        const void* const send = segments(transfer.source)[transfer.segment].send;
-        void* const receive = segments(transfer.destination)[transfer.segment].receive;
+        const void* const send = segments_of(transfer.source)[transfer.segment].send;
+        void* const receive = segments_of(transfer.destination)[transfer.segment].receive;
         void* const destination = static_cast<std::byte*>(receive) + transfer.receive_begin_bytes + begin;
         copy_range(static_cast<const std::byte*>(send) + transfer.send_begin_bytes + begin, end - begin,
                    {&destination, 1}, streaming);
       });
-  finish(calls);
 }
 
 }  // namespace lockstep::host

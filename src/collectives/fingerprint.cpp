@@ -1,4 +1,4 @@
-#include "collectives/short_message.hpp"
+#include "collectives/fingerprint.hpp"
 
 #include <lockstep/error.hpp>
 
@@ -31,30 +31,25 @@ bool is_of(const StreamRef& stream, const backend::DeviceBackend& device_backend
 
 }  // namespace
 
-void set_short_message(ShortMessage& message, const CollectiveCall& call, const Device& device,
-                       const backend::DeviceBackend& device_backend) {
+Fingerprint fingerprint_of(const CollectiveCall& call, const Device& device,
+                           const backend::DeviceBackend& device_backend) {
   const RankBatch& batch = *call.batch;
   if (call.collective != Collective::all_reduce || call.only_checks || batch.inputs.size() != 1 ||
       batch.outputs.size() != 1)
-    return;
+    return {};
   const TensorView& input = batch.inputs.front();
   const TensorView& output = batch.outputs.front();
   const auto size = static_cast<std::size_t>(input.nbytes());
-  if (size == 0 || size > ShortMessage::kMaxBytes) return;
   const auto* read = static_cast<const std::byte*>(input.data);
-  const auto* written = static_cast<const std::byte*>(output.data);
+  auto* written = static_cast<std::byte*>(output.data);
   const bool is_apart = read == written || read + size <= written || written + size <= read;
-  const bool converts = call.op == ReduceOp::mean && is_integer(input.dtype);
-  const bool is_right = input.dtype == output.dtype && input.shape == output.shape && read != nullptr &&
-                        written != nullptr && is_apart && !converts && !is_boolean(input.dtype) &&
-                        !output.read_only && input.is_contiguous() && output.is_contiguous() &&
-                        input.device == device && output.device == device &&
+  const bool is_right = size > 0 && input.dtype == output.dtype && input.shape == output.shape &&
+                        read != nullptr && written != nullptr && is_apart && !call.converts(input) &&
+                        !is_boolean(input.dtype) && !output.read_only && input.is_contiguous() &&
+                        output.is_contiguous() && input.device == device && output.device == device &&
                         is_of(batch.stream, device_backend);
-  if (!is_right) return;
-  message.key = key_of(call, input);
-  message.bytes = {read, size};
-  message.read = read;
-  message.written = written;
+  if (!is_right) return {};
+  return {key_of(call, input), read, written, size};
 }
 
 }  // namespace lockstep::detail

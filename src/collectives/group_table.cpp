@@ -1,0 +1,69 @@
+#include "collectives/group_table.hpp"
+
+#include "collectives/transfers.hpp"
+
+namespace lockstep::detail {
+
+void GroupTable::set(std::span<const Arrival* const> arrivals) {
+  clear();
+  for (const Arrival* const arrival : arrivals) {
+    const CollectiveCall& call = call_of(arrival);
+    add_segments(call, static_cast<std::int64_t>(arrivals.size()));
+    end_rank(call.batch->rank, call.batch->stream.handle());
+  }
+  set_spans();
+  find_transfers(arrivals, transfers_);
+  // What is left out is empty on all ranks, so that all skip the call or none.
+  is_empty_ = call_of(arrivals.front()).is_transfers() ? transfers_.empty() : calls_.front().segments.empty();
+}
+
+void GroupTable::set(const Rendezvous& rendezvous, int own_rank, const TensorView& tensor) {
+  clear();
+  for (int rank = 0; rank < rendezvous.num_ranks(); ++rank) {
+    const Mailbox& mailbox = rendezvous.mailbox(rank, own_rank);
+    segments_.push_back({mailbox.read, mailbox.written, tensor.size(), tensor.dtype});
+    end_rank(rank, {});
+  }
+  set_spans();
+  is_empty_ = false;
+}
+
+void GroupTable::clear() {
+  segments_.clear();
+  calls_.clear();
+  begins_.assign(1, 0);
+  transfers_.clear();
+  converts_ = false;
+}
+
+void GroupTable::add_segments(const CollectiveCall& call, std::int64_t num_ranks) {
+  const RankBatch& batch = *call.batch;
+  const std::span<const TensorView> tensors = call.tensors();
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const TensorView& tensor = tensors[i];
+    const bool gathers = call.collective == Collective::all_gather;
+    const std::int64_t size = gathers ? batch.outputs[i].size() : tensor.size();
+    // Transfers count segments as they are, and leave out what is empty.
+    if (size == 0 && !call.is_transfers()) continue;
+    void* const receive = batch.outputs.empty() ? nullptr : batch.outputs[i].data;
+    backend::Segment segment{call.sends() ? tensor.data : nullptr, receive, tensor.size(), tensor.dtype};
+    if (call.collective == Collective::reduce_scatter) segment.count /= num_ranks;
+    if (call.converts(tensor)) {
+      converts_ = true;
+      segment.dtype = reduced_dtype(call.op, tensor.dtype);
+      segment.send = call.collective == Collective::all_reduce ? receive : nullptr;
+    }
+    segments_.push_back(segment);
+  }
+}
+
+void GroupTable::end_rank(int rank, backend::StreamHandle stream) {
+  begins_.push_back(segments_.size());
+  calls_.push_back({rank, stream, {}});
+}
+
+void GroupTable::set_spans() {
+  for (backend::RankCall& call : calls_) call.segments = segments(call.rank);
+}
+
+}  // namespace lockstep::detail
