@@ -131,8 +131,7 @@ Communicator::Impl::Scratch& Communicator::Impl::make_calls(Collective collectiv
     if (!takes_fingerprints) continue;
     const auto r = static_cast<std::size_t>(call.batch->rank);
     arrival.fingerprint = detail::fingerprint_of(call, devices[r], *device_backends[r]);
-    const auto& [key, read, written, size_bytes] = arrival.fingerprint;
-    if (has_others && size_bytes <= detail::Mailbox::kMaxBytes) arrival.message = {read, size_bytes};
+    arrival.brings_input = has_others && arrival.fingerprint.size_bytes <= detail::Mailbox::kMaxBytes;
   }
   return own;
 }
@@ -145,7 +144,6 @@ void Communicator::Impl::run_locked(Collective collective, ReduceOp op, int root
   const auto ranks = ranks_of(operation, batches);
   const detail::Rendezvous::Turn turn(rendezvous, ranks, operation);
   Scratch& own = make_calls(collective, op, root, batches, merged, destinations, /*only_checks=*/false);
-  const bool one_enqueues = backend->enqueues_for_all();
   const auto check = [&](std::span<const detail::Arrival* const> all) {
     checks.run(all);
     group.set(all);
@@ -157,7 +155,7 @@ void Communicator::Impl::run_locked(Collective collective, ReduceOp op, int root
   };
   const bool agree = rendezvous.meet(turn, own.arrivals, check, merged.timeout);
   if (!agree && one_enqueues) return;
-  if (agree && !own.arrivals.front().message.empty()) return reduce_messages(op, batches);
+  if (agree && own.arrivals.front().brings_input) return reduce_messages(op, batches);
   // The other threads count on this one: if it fails, so must they.
   try {
     if (agree) own.group.set(rendezvous, batches.front().rank, batches.front().inputs.front());

@@ -48,6 +48,7 @@ struct Communicator::Impl {
         checks(devices, device_backends, member),
         prepared(num_ranks()),
         takes_fingerprints(backend->shares_memory() && num_ranks() <= kMaxRanksOfFingerprints),
+        one_enqueues(backend->enqueues_for_all()),
         scratch(members.size()) {}
 
   static std::vector<std::string> labels(const std::vector<Device>& devices, std::string_view member);
@@ -104,6 +105,7 @@ struct Communicator::Impl {
   // Every rank looks at every other's fingerprint, and compares its memory with that of each.
   static constexpr int kMaxRanksOfFingerprints = 16;
   const bool takes_fingerprints;
+  const bool one_enqueues;
   std::vector<Scratch> scratch;
   std::atomic<bool> has_warned{false};
 

@@ -2,6 +2,7 @@
 
 #include <cassert>
 #include <cstring>
+#include <span>
 
 namespace lockstep::detail {
 namespace {
@@ -23,15 +24,10 @@ void demote([[maybe_unused]] std::span<const std::byte> message) {
 
 }  // namespace
 
-void Mailbox::put(const Fingerprint& fingerprint, std::span<const std::byte> copied) noexcept {
-  key = fingerprint.key;
-  if (key == 0) return;
-  read = fingerprint.read;
-  written = fingerprint.written;
-  assert(copied.size() <= kMaxBytes);
-  if (copied.empty()) return;
-  std::memcpy(message, copied.data(), copied.size());
-  demote({message, copied.size()});
+void Mailbox::copy(std::size_t size_bytes) noexcept {
+  assert(size_bytes <= kMaxBytes);
+  std::memcpy(message, read, size_bytes);
+  demote({message, size_bytes});
 }
 
 }  // namespace lockstep::detail

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 
 namespace lockstep::detail {
 
@@ -16,7 +15,8 @@ struct Fingerprint {
 
 /// Where a rank leaves its fingerprint for the others, and, of a short input, a copy, so that nobody waits
 /// for the others to have read it. The first bytes share a cache line with the fingerprint.
-struct Mailbox {
+class Mailbox {
+ public:
   /// A longer input is read where it is: the copy would take longer than the wait.
   static constexpr std::size_t kMaxBytes = 2048;
 
@@ -25,8 +25,18 @@ struct Mailbox {
   std::byte* written = nullptr;
   std::byte message[kMaxBytes];
 
-  /// @param copied  at most kMaxBytes, as many on all ranks of one key.
-  void put(const Fingerprint& fingerprint, std::span<const std::byte> copied) noexcept;
+  /// @param brings_input  whether to copy what the fingerprint reads, at most kMaxBytes; the same on all
+  /// ranks of one key.
+  void put(const Fingerprint& fingerprint, bool brings_input) noexcept {
+    key = fingerprint.key;
+    if (key == 0) return;
+    read = fingerprint.read;
+    written = fingerprint.written;
+    if (brings_input) copy(fingerprint.size_bytes);
+  }
+
+ private:
+  void copy(std::size_t size_bytes) noexcept;
 };
 
 /// Whether all ranks have brought the key of `own`, which is one of them, and none writes what another reads

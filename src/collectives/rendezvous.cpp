@@ -44,8 +44,9 @@ bool Rendezvous::meet(const Turn& turn, std::span<const Arrival> arrivals, const
   for (const int rank : ranks)
     impl_->own[static_cast<std::size_t>(rank)].next.store(meeting + 1, std::memory_order_relaxed);
 
-  if (agree(arrivals.front().fingerprint, num_ranks(),
-            [&](int rank) -> const Mailbox& { return impl_->slot(meeting, rank).mailbox; }))
+  if (agree(
+          arrivals.front().fingerprint, num_ranks(),
+          [all = impl_->slots[meeting & 1].data()](int rank) -> const Mailbox& { return all[rank].mailbox; }))
     return true;
   if (std::ranges::find(ranks, 0) != ranks.end()) {
     impl_->run_check(meeting, check);
@@ -102,7 +103,7 @@ void Rendezvous::Impl::enter(std::span<const int> ranks, std::string_view operat
 void Rendezvous::Impl::arrive(std::uint64_t meeting, int rank, const Arrival& arrival) {
   Slot& mine = slot(meeting, rank);
   mine.arrival = arrival;
-  mine.mailbox.put(arrival.fingerprint, arrival.message);
+  mine.mailbox.put(arrival.fingerprint, arrival.brings_input);
   mine.stamp.store(meeting + 1, std::memory_order_release);
 }
 

@@ -36,7 +36,7 @@ struct Arrival {
   std::span<const TensorView> tensors{};  ///< For checks and messages.
   const void* payload = nullptr;          ///< For the operation's own use.
   Fingerprint fingerprint{};
-  std::span<const std::byte> message{};  ///< What it reads, if that is short and the others want a copy.
+  bool brings_input = false;  ///< A copy of what the fingerprint reads, which is short.
 };
 
 /// Where the threads that drive the ranks of a group meet, once for each operation: each brings an Arrival,

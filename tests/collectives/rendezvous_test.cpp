@@ -260,7 +260,7 @@ TEST_CASE("ranks bring fingerprints that agree, and short messages, and nothing 
       const bool in_place = round % 2 == 0;
       Arrival arrival{.operation = "all_reduce(sum)"};
       arrival.fingerprint = {42, mine.data(), in_place ? mine.data() : result.data(), size};
-      arrival.message = mine;
+      arrival.brings_input = true;
       if (!rendezvous.meet(
               rank, arrival, [&](auto) { ++checks; }, 0ms))
         ++wrong;
