@@ -4,7 +4,6 @@
 
 #include <lockstep/error.hpp>
 
-#include "backend/segment_bytes.hpp"
 #include "capture.hpp"
 #include "kernels/combine.hpp"
 

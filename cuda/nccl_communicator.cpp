@@ -8,7 +8,6 @@
 #include <lockstep/error.hpp>
 
 #include "arithmetic/scaled_sum.hpp"
-#include "backend/segment_bytes.hpp"
 #include "capture.hpp"
 #include "cuda_error.hpp"
 #include "device_guard.hpp"

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "detail/independent_elements.hpp"
+
 namespace lockstep::bench {
 namespace {
 
@@ -27,7 +29,7 @@ void interleaved_pass(std::byte* const* inputs, std::byte* const* outputs, std::
   for (std::size_t r = 0; r < kInputs; ++r) in[r] = reinterpret_cast<const Word*>(inputs[r] + begin);
   for (std::size_t r = 0; r < kOutputs; ++r) out[r] = reinterpret_cast<Word*>(outputs[r] + begin);
   const std::int64_t count = (end - begin) / kWordBytes;
-#pragma GCC ivdep
+  LOCKSTEP_INDEPENDENT_ELEMENTS
   for (std::int64_t i = 0; i < count; ++i) {
     Word combined = in[0][i];
 #pragma GCC unroll 16
@@ -67,7 +69,7 @@ void combine(std::byte* block, std::byte* const* inputs, std::int64_t begin, std
   const Word* in[kRanks];
   for (std::size_t r = 0; r < kRanks; ++r) in[r] = reinterpret_cast<const Word*>(inputs[r] + begin);
   Word* const words = reinterpret_cast<Word*>(block);
-#pragma GCC ivdep
+  LOCKSTEP_INDEPENDENT_ELEMENTS
   for (std::int64_t i = 0; i < size / kWordBytes; ++i) {
     Word combined = words[i];
 #pragma GCC unroll 16

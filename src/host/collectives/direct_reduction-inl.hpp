@@ -18,6 +18,7 @@
 #include <hwy/highway.h>
 
 #include "arithmetic/scaled_sum.hpp"
+#include "detail/independent_elements.hpp"
 #include "host/collectives/float_lanes-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -137,7 +138,7 @@ HWY_INLINE void combine_elements(T* const* destinations, const T* const* sources
     if (i < n) combine_last<Op, kMean, K>(std::span(destinations, D), sources, i, n);
   } else {
     T *const d0 = d[0], *const d1 = d[1], *const d2 = d[2], *const d3 = d[3];
-#pragma GCC ivdep
+    LOCKSTEP_INDEPENDENT_ELEMENTS
     for (std::size_t i = 0; i < n; ++i) {
       const T result = static_cast<T>(combined<Op, K>(s, i));
       d0[i] = result;

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "backend/segment_bytes.hpp"
+#include <lockstep/backend/communicator_backend.hpp>
 
 namespace lockstep::host {
 
