@@ -69,7 +69,8 @@ void combine_lanes(float* acc, std::span<const T* const> sources, std::size_t n)
   }
 }
 
-// Where conversions take most of the time: one source after the other.
+// Where conversions take most of the time: one source after the other. These are not inlined, as the compiler
+// would forget that acc overlaps no source, and leave the loops without vectors.
 template <class T>
 HWY_NOINLINE void widen(float* __restrict acc, const T* __restrict source, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) acc[i] = static_cast<float>(source[i]);
