@@ -2,6 +2,7 @@
 #include <lockstep/error.hpp>
 
 #include "ascii.hpp"
+#include "detail/expects.hpp"
 
 namespace lockstep {
 namespace {
@@ -28,13 +29,10 @@ CommunicationImplementation parse_communication_implementation(std::string_view 
 CommunicationOptions CommunicationOptions::merged_over(const CommunicationOptions& defaults) const {
   validate(*this);
   validate(defaults);
-  constexpr CommunicationOptions kUnset;
-  CommunicationOptions merged = *this;
-  if (bytes_per_pack == kUnset.bytes_per_pack) merged.bytes_per_pack = defaults.bytes_per_pack;
-  if (timeout == kUnset.timeout) merged.timeout = defaults.timeout;
-  if (implementation == kUnset.implementation) merged.implementation = defaults.implementation;
-  if (deterministic == kUnset.deterministic) merged.deterministic = defaults.deterministic;
-  return merged;
+  return {.bytes_per_pack = bytes_per_pack.or_else(defaults.bytes_per_pack),
+          .timeout = timeout.or_else(defaults.timeout),
+          .implementation = implementation.or_else(defaults.implementation),
+          .deterministic = deterministic.or_else(defaults.deterministic)};
 }
 
 }  // namespace lockstep

@@ -8,7 +8,8 @@ namespace lockstep {
 
 PackedReduction::PackedReduction(ReplicaContext& context, ReduceOp op, const CommunicationOptions& options)
     : context_(context), op_(op), options_(options.merged_over({})) {
-  limit_ = options_.bytes_per_pack == 0 ? kDefaultBytesPerPack : options_.bytes_per_pack;
+  limit_ = options_.bytes_per_pack;
+  if (limit_ == 0) limit_ = kDefaultBytesPerPack;
   options_.bytes_per_pack = std::numeric_limits<std::int64_t>::max();  // what is started together is one pack
 }
 

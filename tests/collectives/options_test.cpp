@@ -56,6 +56,35 @@ TEST_CASE("a call's options win over the strategy's where they are set", "[colle
   CHECK(alone.deterministic);
 }
 
+TEST_CASE("a call switches off what the strategy has", "[collectives][host]") {
+  const CommunicationOptions strategy{.bytes_per_pack = 1024,
+                                      .timeout = 30s,
+                                      .implementation = CommunicationImplementation::nccl,
+                                      .deterministic = true};
+  const CommunicationOptions call{.bytes_per_pack = 0,
+                                  .timeout = 0ms,
+                                  .implementation = CommunicationImplementation::automatic,
+                                  .deterministic = false};
+  const CommunicationOptions merged = call.merged_over(strategy);
+  CHECK(merged.bytes_per_pack == 0);
+  CHECK(merged.timeout == 0ms);
+  CHECK(merged.implementation == CommunicationImplementation::automatic);
+  CHECK_FALSE(merged.deterministic);
+  // Also after it was merged before, over nothing.
+  CHECK_FALSE(call.merged_over({}).merged_over(strategy).deterministic);
+}
+
+TEST_CASE("a field of options is used as its value", "[collectives][host]") {
+  constexpr CommunicationOptions kOptions{.bytes_per_pack = 1 << 20, .timeout = 2s};
+  static_assert(kOptions.timeout.count() == 2000 && kOptions.timeout.is_given());
+  static_assert(!kOptions.deterministic && !kOptions.deterministic.is_given());
+  const std::int64_t bytes = kOptions.bytes_per_pack;
+  const std::chrono::milliseconds timeout = kOptions.timeout;
+  CHECK(bytes == 1 << 20);
+  CHECK(timeout == 2s);
+  CHECK(kOptions.implementation == CommunicationImplementation::automatic);
+}
+
 TEST_CASE("negative options are refused", "[collectives][host]") {
   const CommunicationOptions pack{.bytes_per_pack = -1}, timeout{.timeout = -1ms};
   CHECK_THROWS_MATCHES(pack.merged_over({}), InvalidArgument,

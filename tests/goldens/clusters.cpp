@@ -1,4 +1,5 @@
 // Clusters: specifications, resolvers, roles; names of devices; options of collectives.
+
 #include <lockstep/cluster/cluster_spec.hpp>
 #include <lockstep/cluster/roles.hpp>
 #include <lockstep/cluster/simple_resolver.hpp>
@@ -242,12 +243,14 @@ GOLDEN("communication-options") {
                                         : encode(static_cast<double>(options.timeout.count()) / 1000);
   };
   r("defaults", [&] {
-    return std::vector<Json>{encode(plain.bytes_per_pack), seconds(plain),
+    return std::vector<Json>{encode(std::int64_t{plain.bytes_per_pack}), seconds(plain),
                              encode(upper(plain.implementation))};
   });
-  r("negative bytes_per_pack", [&] { CommunicationOptions{.bytes_per_pack = -1}.merged_over(plain); });
-  r("negative timeout",
-    [&] { CommunicationOptions{.timeout = std::chrono::milliseconds(-1000)}.merged_over(plain); });
+  r("negative bytes_per_pack",
+    [&] { static_cast<void>(CommunicationOptions{.bytes_per_pack = -1}.merged_over(plain)); });
+  r("negative timeout", [&] {
+    static_cast<void>(CommunicationOptions{.timeout = std::chrono::milliseconds(-1000)}.merged_over(plain));
+  });
   r("implementation RING", [&] { return upper(parse_communication_implementation("RING")); });
   r("implementation ring", [&] { return upper(parse_communication_implementation("ring")); });
   r("unknown implementation", [&] { return upper(parse_communication_implementation("mpi")); });
@@ -255,9 +258,10 @@ GOLDEN("communication-options") {
   const CommunicationOptions b{.bytes_per_pack = 7};
   r("merged", [&] {
     const CommunicationOptions merged = b.merged_over(a);
-    return std::vector<Json>{encode(merged.bytes_per_pack), seconds(merged)};
+    return std::vector<Json>{encode(std::int64_t{merged.bytes_per_pack}), seconds(merged)};
   });
-  r("merged with defaults", [&] { return std::vector<Json>{encode(plain.merged_over(a).bytes_per_pack)}; });
+  r("merged with defaults",
+    [&] { return std::vector<Json>{encode(std::int64_t{plain.merged_over(a).bytes_per_pack})}; });
 }
 
 }  // namespace lockstep::test

@@ -330,7 +330,7 @@ GOLDEN("pack-zero-bytes") {
     for (const auto& pack : pack_by_bytes(bytes, 0)) sizes.push_back(static_cast<int>(pack.size()));
     return sizes;
   });
-  r("-1", [&] { CommunicationOptions{.bytes_per_pack = -1}.merged_over({}); });
+  r("-1", [&] { static_cast<void>(CommunicationOptions{.bytes_per_pack = -1}.merged_over({})); });
 }
 
 GOLDEN("pack-by-count") {

@@ -133,26 +133,29 @@ TEST_CASE("P23 all_reduce of different shapes or dtypes is refused on every repl
           "[strategy][collective]") {
   Replicas strategy(2);
   REQUIRE_THROWS_MATCHES(strategy.run([](ReplicaContext& ctx) {
-    ctx.all_reduce(sum, Tensor::zeros({4 - ctx.replica_id_in_sync_group()}));
+    static_cast<void>(ctx.all_reduce(sum, Tensor::zeros({4 - ctx.replica_id_in_sync_group()})));
   }),
                          CollectiveMismatch,
                          says("all_reduce(sum)", "replica 1", "[3] float32", "replica 0", "[4] float32"));
   REQUIRE(strategy.last_failures().size() == 2);
   REQUIRE_THROWS_MATCHES(strategy.run([](ReplicaContext& ctx) {
-    ctx.all_reduce(sum, Tensor::zeros({4}, ctx.replica_id_in_sync_group() == 0 ? DType::f32 : DType::bf16));
+    static_cast<void>(ctx.all_reduce(
+        sum, Tensor::zeros({4}, ctx.replica_id_in_sync_group() == 0 ? DType::f32 : DType::bf16)));
   }),
                          CollectiveMismatch, says("replica 1", "bfloat16", "replica 0", "float32"));
   REQUIRE_THROWS_MATCHES(strategy.run([](ReplicaContext& ctx) {
-    ctx.all_reduce(sum, std::vector<Tensor>(1 + static_cast<std::size_t>(ctx.replica_id_in_sync_group()),
-                                            Tensor::zeros({1})));
+    static_cast<void>(
+        ctx.all_reduce(sum, std::vector<Tensor>(1 + static_cast<std::size_t>(ctx.replica_id_in_sync_group()),
+                                                Tensor::zeros({1}))));
   }),
                          CollectiveMismatch, says("replica 1", "2 tensors", "replica 0's 1"));
 }
 
 TEST_CASE("all_reduce refuses booleans", "[strategy][collective]") {
   Replicas strategy(2);
-  REQUIRE_THROWS_MATCHES(strategy.run([](ReplicaContext& ctx) { ctx.all_reduce(sum, true); }),
-                         InvalidArgument, says("bool"));
+  REQUIRE_THROWS_MATCHES(
+      strategy.run([](ReplicaContext& ctx) { static_cast<void>(ctx.all_reduce(sum, true)); }),
+      InvalidArgument, says("bool"));
 }
 
 TEST_CASE("all_gather takes any axis and sizes that differ along it", "[strategy][collective]") {
@@ -177,7 +180,9 @@ TEST_CASE("all_gather takes any axis and sizes that differ along it", "[strategy
 TEST_CASE("all_gather refuses what cannot be concatenated, on every replica", "[strategy][collective]") {
   Replicas strategy(2);
   const auto gather = [&](auto value_of, std::int64_t axis = 0) {
-    return [=](ReplicaContext& ctx) { ctx.all_gather(value_of(ctx.replica_id_in_sync_group()), axis); };
+    return [=](ReplicaContext& ctx) {
+      static_cast<void>(ctx.all_gather(value_of(ctx.replica_id_in_sync_group()), axis));
+    };
   };
   REQUIRE_THROWS_MATCHES(strategy.run(gather([](int id) { return id; })), InvalidArgument,
                          says("all_gather", "scalars cannot be concatenated"));
@@ -196,13 +201,14 @@ TEST_CASE("all_gather refuses what cannot be concatenated, on every replica", "[
       InvalidArgument, says("replica 1", "float64", "float32"));
   REQUIRE(strategy.last_failures().size() == 2);
   REQUIRE_THROWS_MATCHES(strategy.run([](ReplicaContext& ctx) {
-    ctx.all_gather(Tensor::zeros({2, 2}), ctx.replica_id_in_sync_group());
+    static_cast<void>(ctx.all_gather(Tensor::zeros({2, 2}), ctx.replica_id_in_sync_group()));
   }),
                          CollectiveMismatch,
                          says("all_gather", "replica 1", "axis 1", "replica 0", "axis 0"));
   const IndexedSlices slices{Tensor::zeros({1, 2}), Tensor::zeros({1}, DType::i64), {5, 2}};
-  REQUIRE_THROWS_MATCHES(strategy.run([&](ReplicaContext& ctx) { ctx.all_gather(slices, 0); }), Unsupported,
-                         says("all_gather of sparse rows", "IndexedSlices cannot be gathered"));
+  REQUIRE_THROWS_MATCHES(
+      strategy.run([&](ReplicaContext& ctx) { static_cast<void>(ctx.all_gather(slices, 0)); }), Unsupported,
+      says("all_gather of sparse rows", "IndexedSlices cannot be gathered"));
 }
 
 TEST_CASE("P28 a strided view is reduced as its elements and left as it was", "[strategy][collective]") {
@@ -221,7 +227,11 @@ TEST_CASE("P28 a strided view is reduced as its elements and left as it was", "[
 TEST_CASE("P30 all_reduce leaves its inputs", "[strategy][collective]") {
   Replicas strategy(2);
   const auto value = vectors<float>({{1, 2}, {3, 4}});
-  strategy.run([](ReplicaContext& ctx, const Tensor& x) { ctx.all_reduce(sum, std::vector{x, x}); }, value);
+  strategy.run(
+      [](ReplicaContext& ctx, const Tensor& x) {
+        static_cast<void>(ctx.all_reduce(sum, std::vector{x, x}));
+      },
+      value);
   REQUIRE(value[0].to_vector<float>() == std::vector<float>{1, 2});
   REQUIRE(value[1].to_vector<float>() == std::vector<float>{3, 4});
 }
@@ -307,6 +317,20 @@ TEST_CASE("P35 all replicas hold the same bits, batched or not, packed or not", 
     for (int i = 0; i < n; ++i) REQUIRE(results[k][i] == results[k < 4 ? 0 : 4][0]);
 }
 
+TEST_CASE("a call's options switch off the strategy's", "[strategy][collective]") {
+  Replicas strategy(2, {.deterministic = true});
+  const auto reduce = [](ReplicaContext& ctx, const CommunicationOptions& options) {
+    return ctx.all_reduce(sum, 1.0f, options).item<float>();
+  };
+  const auto sums = strategy.run([&](ReplicaContext& ctx) { return reduce(ctx, {.deterministic = false}); });
+  REQUIRE((sums[0] == 2.0f && sums[1] == 2.0f));
+  REQUIRE_THROWS_MATCHES(strategy.run([&](ReplicaContext& ctx) {
+    if (ctx.replica_id_in_sync_group() == 0) return reduce(ctx, {});
+    return reduce(ctx, {.deterministic = false});
+  }),
+                         CollectiveMismatch, says("deterministic = false", "replica 0's true"));
+}
+
 TEST_CASE("sparse rows are concatenated on every replica", "[strategy][collective]") {
   Replicas strategy(2);
   const auto rows = strategy.distribute_values_from_function([](ValueContext ctx) {
@@ -340,12 +364,13 @@ TEST_CASE("sparse rows of different dense tensors, and other operators, are refu
     return IndexedSlices{Tensor::zeros({1, 2}), Tensor::zeros({1}, DType::i64), {rows, 2}};
   };
   REQUIRE_THROWS_MATCHES(strategy.run([&](ReplicaContext& ctx) {
-    ctx.all_reduce(sum, slices(5 + ctx.replica_id_in_sync_group()));
+    static_cast<void>(ctx.all_reduce(sum, slices(5 + ctx.replica_id_in_sync_group())));
   }),
                          CollectiveMismatch,
                          says("sparse rows of replica 1", "[6, 2]", "replica 0", "[5, 2]"));
-  REQUIRE_THROWS_MATCHES(strategy.run([&](ReplicaContext& ctx) { ctx.all_reduce(max, slices(5)); }),
-                         InvalidArgument, says("max", "can only be summed or averaged"));
+  REQUIRE_THROWS_MATCHES(
+      strategy.run([&](ReplicaContext& ctx) { static_cast<void>(ctx.all_reduce(max, slices(5))); }),
+      InvalidArgument, says("max", "can only be summed or averaged"));
 }
 
 }  // namespace lockstep::test
