@@ -1,3 +1,4 @@
+
 #include <lockstep/error.hpp>
 #include <lockstep/event.hpp>
 #include <lockstep/strategy/work.hpp>
@@ -15,10 +16,13 @@ StartedWork::StartedWork(StartedWork&& other) noexcept = default;
 
 StartedWork& StartedWork::operator=(StartedWork&& other) noexcept {
   std::swap(parts_, other.parts_);
+  std::swap(is_joined_, other.is_joined_);
+  std::swap(failure_, other.failure_);
   return *this;
 }
 
 StartedWork::~StartedWork() {
+  if (is_joined_) return;
   try {
     join();
   } catch (const Error&) {  // whoever reads a result is told
@@ -31,19 +35,43 @@ void StartedWork::add(StreamRef communication, RecycledVector<Tensor> kept) {
   parts_.push_back({communication, std::move(end), std::move(kept)});
 }
 
-bool StartedWork::is_complete() const {
-  for (const Part& part : parts_)
-    if (!part.end.is_complete()) return false;
-  return true;
+bool StartedWork::is_complete() const noexcept {
+  bool is_complete = true;
+  for (const Part& part : parts_) {
+    if (failure_) break;
+    try {
+      is_complete = part.end.is_complete() && is_complete;
+    } catch (const ContextError&) {  // not a time to ask: in a capture
+      is_complete = false;
+    } catch (...) {
+      failure_ = std::current_exception();
+    }
+  }
+  return is_complete || failure_;
 }
 
+std::exception_ptr StartedWork::exception() const noexcept { return failure_; }
+
 void StartedWork::synchronize() const {
-  for (const Part& part : parts_) part.end.synchronize();
+  for (const Part& part : parts_) {
+    rethrow_failure();
+    try {
+      part.end.synchronize();
+    } catch (const ContextError&) {
+      throw;
+    } catch (...) {
+      failure_ = std::current_exception();
+    }
+  }
+  rethrow_failure();
 }
 
 void StartedWork::join() {
-  for (const Part& part : parts_) current_stream(part.stream.device()).wait(part.end);
-  parts_.clear();
+  for (Part& part : parts_) {
+    current_stream(part.stream.device()).wait(part.end);
+    part.kept.clear();
+  }
+  is_joined_ = true;
 }
 
 void hand_over(Tensor result) { result.set_stream(current_stream(result.device())); }

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -73,8 +74,12 @@ class LazyDevice final : public backend::DeviceBackend {
   void wait(StreamHandle stream, EventHandle event) override {
     enqueue(stream, [at = mark(event)] { at.run(); });
   }
-  void synchronize(EventHandle event) override { mark(event).run(); }
+  void synchronize(EventHandle event) override {
+    if (event_failure) std::rethrow_exception(event_failure);
+    mark(event).run();
+  }
   bool is_complete(EventHandle event) override {
+    if (event_failure) std::rethrow_exception(event_failure);
     return mark(event).queue == nullptr || mark(event).queue->done >= mark(event).position;
   }
 
@@ -112,6 +117,7 @@ class LazyDevice final : public backend::DeviceBackend {
   int num_peer_copies = 0;
   int num_streams = 0;  ///< Not yet destroyed.
   int num_events = 0;
+  std::exception_ptr event_failure;  ///< What questions about events throw, once there is one.
 
  private:
   struct Queue {
