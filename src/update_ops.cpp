@@ -7,6 +7,7 @@
 #include <lockstep/stream.hpp>
 #include <lockstep/update_ops.hpp>
 
+#include "detail/expects.hpp"
 #include "hyper_parameters.hpp"
 #include "tensor_checks.hpp"
 
@@ -47,7 +48,7 @@ Tensor readable(const Tensor& gradient, std::initializer_list<const Tensor*> wri
 
 }  // namespace
 
-void sgd_update_(Tensor& variable, const Tensor& gradient, Tensor velocity, const SgdOptions& options) {
+void sgd_update_(Tensor& variable, const Tensor& gradient, Tensor velocity, const SGDUpdateOptions& options) {
   constexpr std::string_view kName = "sgd_update_";
   detail::require_at_least_0(kName, "learning_rate", options.learning_rate);
   detail::require_at_least_0(kName, "weight_decay", options.weight_decay);
@@ -79,7 +80,7 @@ void sgd_update_(Tensor& variable, const Tensor& gradient, Tensor velocity, cons
 }
 
 void adam_update_(Tensor& variable, const Tensor& gradient, Tensor first_moment, Tensor second_moment,
-                  std::int64_t step, const AdamOptions& options) {
+                  std::int64_t step, const AdamUpdateOptions& options) {
   constexpr std::string_view kName = "adam_update_";
   detail::require_at_least_0(kName, "learning_rate", options.learning_rate);
   detail::require_at_least_0(kName, "weight_decay", options.weight_decay);

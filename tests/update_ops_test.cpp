@@ -42,7 +42,7 @@ TEMPLATE_LIST_TEST_CASE("sgd_update_ steps down the gradient", "[update_ops]", t
 TEST_CASE("sgd_update_ keeps a velocity, with Nesterov's look ahead or without", "[update_ops]") {
   const bool nesterov = GENERATE(false, true);
   Tensor w = doubles({1}), velocity = doubles({0});
-  const SgdOptions options{.learning_rate = 0.25, .momentum = 0.5, .nesterov = nesterov};
+  const SGDUpdateOptions options{.learning_rate = 0.25, .momentum = 0.5, .nesterov = nesterov};
   sgd_update_(w, doubles({4}), velocity, options);
   CHECK(item(velocity) == 4);
   CHECK(item(w) == (nesterov ? 1 - 0.25 * 6 : 0));
@@ -54,7 +54,7 @@ TEST_CASE("sgd_update_ keeps a velocity, with Nesterov's look ahead or without",
 
 TEST_CASE("adam_update_ follows algorithm 1 of the paper", "[update_ops]") {
   const double decay = GENERATE(0.0, 0.125);
-  const AdamOptions options{
+  const AdamUpdateOptions options{
       .learning_rate = 0.1, .beta1 = 0.8, .beta2 = 0.9, .epsilon = 0.01, .weight_decay = decay};
   const std::vector<double> gradients{3, -1, 0.5};
   Tensor w = doubles({2}), first = doubles({0}), second = doubles({0});
@@ -122,7 +122,7 @@ TEST_CASE("updates refuse tensors that do not fit, naming both, and write nothin
 TEST_CASE("updates refuse hyper-parameters out of range", "[update_ops]") {
   Tensor w = doubles({1});
   const Tensor g = doubles({1});
-  const auto sgd = [&](const SgdOptions& options) { sgd_update_(w, g, {}, options); };
+  const auto sgd = [&](const SGDUpdateOptions& options) { sgd_update_(w, g, {}, options); };
   CHECK_THROWS_MATCHES(sgd({.learning_rate = -1}), InvalidArgument,
                        says("sgd_update_", "learning_rate is -1"));
   CHECK_THROWS_MATCHES(sgd({.learning_rate = kNan}), InvalidArgument, says("learning_rate is nan"));
@@ -133,7 +133,7 @@ TEST_CASE("updates refuse hyper-parameters out of range", "[update_ops]") {
   CHECK_THROWS_MATCHES(sgd_update_(w, g, doubles({0})), InvalidArgument,
                        says("momentum is 0", "there is a velocity"));
 
-  const auto adam = [&](std::int64_t step, const AdamOptions& options) {
+  const auto adam = [&](std::int64_t step, const AdamUpdateOptions& options) {
     adam_update_(w, g, doubles({0}), doubles({0}), step, options);
   };
   CHECK_THROWS_MATCHES(adam(1, {.learning_rate = -1}), InvalidArgument,

@@ -15,14 +15,16 @@
 /// written.
 namespace lockstep {
 
-struct SgdOptions {
+/// Of one step; optim::SGDOptions and optim::MomentumOptions are an optimizer's.
+struct SGDUpdateOptions {
   double learning_rate = 0.01;  ///< At least 0.
   double momentum = 0;          ///< In [0, 1).
   bool nesterov = false;        ///< Needs momentum.
   double weight_decay = 0;      ///< At least 0; added to the gradient, times the variable.
 };
 
-struct AdamOptions {
+/// Of one step; optim::AdamOptions and optim::AdamWOptions are an optimizer's.
+struct AdamUpdateOptions {
   double learning_rate = 0.001;  ///< At least 0.
   double beta1 = 0.9;            ///< In [0, 1).
   double beta2 = 0.999;          ///< In [0, 1).
@@ -34,7 +36,8 @@ struct AdamOptions {
 /// Nesterov, variable -= learning_rate (g + momentum velocity); g = gradient + weight_decay variable.
 ///
 /// @param velocity  zeros before the first step; without momentum an empty Tensor.
-void sgd_update_(Tensor& variable, const Tensor& gradient, Tensor velocity, const SgdOptions& options = {});
+void sgd_update_(Tensor& variable, const Tensor& gradient, Tensor velocity,
+                 const SGDUpdateOptions& options = {});
 
 /// Adam (Kingma & Ba 2015, algorithm 1), with decoupled weight decay (Loshchilov & Hutter 2019). The powers
 /// of the betas are rounded to the type that the update is computed in, float or for float64 double, as in
@@ -44,7 +47,7 @@ void sgd_update_(Tensor& variable, const Tensor& gradient, Tensor velocity, cons
 /// @param step  counted from 1: corrects the bias of moments that began as zeros.
 /// @throws Unsupported  the stream is being captured: every launch would repeat the step.
 void adam_update_(Tensor& variable, const Tensor& gradient, Tensor first_moment, Tensor second_moment,
-                  std::int64_t step, const AdamOptions& options = {});
+                  std::int64_t step, const AdamUpdateOptions& options = {});
 
 }  // namespace lockstep
 
