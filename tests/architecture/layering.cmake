@@ -1,20 +1,20 @@
-# Fails where a file includes one of a floor above its own, or names CUDA or NCCL outside cuda/:
+# Fails where a file includes one of a layer above its own, or names CUDA or NCCL outside cuda/:
 #   cmake -DROOT=<source folder> -P layering.cmake
-# A file belongs to the first floor whose pattern its path matches; README.md draws them.
+# A file belongs to the first layer whose pattern its path matches; README.md draws them.
 cmake_minimum_required(VERSION 3.25)
 
 set(lockstep "^(include/lockstep|src)")
-set(floors backends vocabulary interface training strategy input values objects all)
-set(floor_backends "^(cuda|src/host|include/lockstep/host)/|/cuda/cuda_backend")
-set(floor_vocabulary
+set(layers backends vocabulary interface training strategy input values objects all)
+set(layer_backends "^(cuda|src/host|include/lockstep/host)/|/cuda/cuda_backend")
+set(layer_vocabulary
     "${lockstep}/(arithmetic/|detail/|backend/handles|(error|log|dtype|shape|device|reduce_op|scalar|tensor_view|memory_stats|ascii)\\.)")
-set(floor_interface "${lockstep}/backend/")
-set(floor_training "${lockstep}/(optim|metrics|checkpoint)/")
-set(floor_strategy "${lockstep}/strategy/")
-set(floor_input "${lockstep}/(input|cluster)/")
-set(floor_values "${lockstep}/(values|collectives)/")
-set(floor_all "/lockstep\\.hpp$|/default_backends\\.cpp$")
-set(floor_objects "${lockstep}/([^/]*$|cuda/interop)")
+set(layer_interface "${lockstep}/backend/")
+set(layer_training "${lockstep}/(optim|metrics|checkpoint)/")
+set(layer_strategy "${lockstep}/strategy/")
+set(layer_input "${lockstep}/(input|cluster)/")
+set(layer_values "${lockstep}/(values|collectives)/")
+set(layer_all "/lockstep\\.hpp$|/default_backends\\.cpp$")
+set(layer_objects "${lockstep}/([^/]*$|cuda/interop)")
 
 set(height_vocabulary 0)
 set(height_interface 1)
@@ -26,14 +26,14 @@ set(height_strategy 5)
 set(height_training 6)
 set(height_all 7)
 
-function(find_floor path result)
-  foreach(floor all ${floors})
-    if(path MATCHES "${floor_${floor}}")
-      set(${result} ${floor} PARENT_SCOPE)
+function(find_layer path result)
+  foreach(layer all ${layers})
+    if(path MATCHES "${layer_${layer}}")
+      set(${result} ${layer} PARENT_SCOPE)
       return()
     endif()
   endforeach()
-  message(FATAL_ERROR "${path} is on no floor. Add its folder to ${CMAKE_CURRENT_LIST_FILE}.")
+  message(FATAL_ERROR "${path} is in no layer. Add its folder to ${CMAKE_CURRENT_LIST_FILE}.")
 endfunction()
 
 # Names of CUDA's that the host's part may have: what an engine hands over, by opaque types.
@@ -45,17 +45,17 @@ file(GLOB_RECURSE files RELATIVE "${ROOT}"
      "${ROOT}/cuda/*.cuh" "${ROOT}/cuda/*.cu")
 set(faults 0)
 foreach(file IN LISTS files)
-  find_floor("${file}" floor)
+  find_layer("${file}" layer)
   file(STRINGS "${ROOT}/${file}" lines REGEX "#include|cuda|nccl|cublas|CU[a-z]+_st")
   foreach(line IN LISTS lines)
     if(line MATCHES "#include [<\"]([^>\"]+)[>\"]")
       set(included "${CMAKE_MATCH_1}")
       foreach(folder include src cuda)
         if(EXISTS "${ROOT}/${folder}/${included}")
-          find_floor("${folder}/${included}" other)
-          if(height_${other} GREATER height_${floor} OR
-             (height_${other} EQUAL height_${floor} AND NOT other STREQUAL floor))
-            message(SEND_ERROR "${file} (${floor}) includes ${included} (${other}): includes point downwards only.")
+          find_layer("${folder}/${included}" other)
+          if(height_${other} GREATER height_${layer} OR
+             (height_${other} EQUAL height_${layer} AND NOT other STREQUAL layer))
+            message(SEND_ERROR "${file} (${layer}) includes ${included} (${other}): includes point downwards only.")
           endif()
         endif()
       endforeach()
