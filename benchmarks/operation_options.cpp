@@ -9,8 +9,7 @@
 #include <system_error>
 #include <vector>
 
-#include <lockstep/detail/concat.hpp>
-
+#include "detail/concat.hpp"
 #include "report/names.hpp"
 
 namespace lockstep::bench {

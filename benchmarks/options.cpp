@@ -11,10 +11,10 @@
 
 #include <CLI/CLI.hpp>
 
-#include <lockstep/detail/concat.hpp>
 #include <lockstep/version.hpp>
 
 #include "collectives/table.hpp"
+#include "detail/concat.hpp"
 #include "operation_options.hpp"
 #include "report/names.hpp"
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "cuda_error.hpp"
+#include "detail/expects.hpp"
 #include "device_guard.hpp"
 #include "native.hpp"
 

@@ -14,6 +14,7 @@
 #include "cuda_communicators.hpp"
 #include "cuda_device.hpp"
 #include "cuda_error.hpp"
+#include "detail/expects.hpp"
 #include "detail/warn.hpp"
 #include "device_guard.hpp"
 #include "gpus.hpp"

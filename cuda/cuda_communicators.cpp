@@ -8,6 +8,7 @@
 #include "device_guard.hpp"
 #include "local_communicator.hpp"
 #if LOCKSTEP_HAS_NCCL
+#include "detail/expects.hpp"
 #include "nccl_communicator.hpp"
 #include "nccl_error.hpp"
 #include "nccl_library.hpp"

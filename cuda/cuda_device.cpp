@@ -10,6 +10,7 @@
 #include "capture.hpp"
 #include "captured_events.hpp"
 #include "cuda_error.hpp"
+#include "detail/expects.hpp"
 #include "detail/immortal.hpp"
 #include "device_guard.hpp"
 #include "native.hpp"

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "cublas_library.hpp"
+#include "detail/expects.hpp"
 
 namespace lockstep::cuda {
 

@@ -6,6 +6,7 @@
 #include "capture.hpp"
 #include "cublas_library.hpp"
 #include "cuda_error.hpp"
+#include "detail/expects.hpp"
 #include "device_guard.hpp"
 
 namespace lockstep::cuda {

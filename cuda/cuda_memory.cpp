@@ -8,6 +8,7 @@
 
 #include "capture.hpp"
 #include "cuda_error.hpp"
+#include "detail/expects.hpp"
 #include "detail/immortal.hpp"
 #include "device_guard.hpp"
 

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "cuda_error.hpp"
+#include "detail/expects.hpp"
 #include "detail/immortal.hpp"
 #include "detail/process.hpp"
 #include "gpus.hpp"

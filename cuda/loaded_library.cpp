@@ -4,6 +4,8 @@
 
 #include <lockstep/error.hpp>
 
+#include "detail/expects.hpp"
+
 namespace lockstep::cuda {
 
 std::string file_of(void* function) {

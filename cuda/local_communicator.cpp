@@ -5,6 +5,7 @@
 #include <lockstep/error.hpp>
 
 #include "capture.hpp"
+#include "detail/expects.hpp"
 #include "kernels/combine.hpp"
 
 namespace lockstep::cuda {

@@ -11,6 +11,7 @@
 #include <lockstep/error.hpp>
 
 #include "cuda_error.hpp"
+#include "detail/expects.hpp"
 #include "detail/immortal.hpp"
 #include "detail/start_thread.hpp"
 #include "detail/warn.hpp"

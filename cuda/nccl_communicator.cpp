@@ -10,6 +10,7 @@
 #include "arithmetic/scaled_sum.hpp"
 #include "capture.hpp"
 #include "cuda_error.hpp"
+#include "detail/expects.hpp"
 #include "device_guard.hpp"
 #include "kernels/combine.hpp"
 #include "native.hpp"

@@ -4,6 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "detail/expects.hpp"
 #include "nccl_library.hpp"
 
 namespace lockstep::cuda {

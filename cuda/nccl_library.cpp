@@ -7,6 +7,7 @@
 
 #include <lockstep/error.hpp>
 
+#include "detail/expects.hpp"
 #include "detail/warn.hpp"
 
 namespace lockstep::cuda {

@@ -4,6 +4,8 @@
 #include <lockstep/buffer.hpp>
 #include <lockstep/error.hpp>
 
+#include "detail/expects.hpp"
+
 namespace lockstep {
 
 Buffer::Buffer(std::size_t size_bytes, StreamRef stream)

@@ -7,6 +7,7 @@
 
 #include "ascii.hpp"
 #include "detail/cpu_0.hpp"
+#include "detail/expects.hpp"
 #include "detail/in_quotes.hpp"
 
 namespace lockstep {

@@ -1,12 +1,15 @@
 #include <mutex>
 #include <string>
+#include <unordered_map>
 #include <utility>
 
+#include <lockstep/backend/backend.hpp>
 #include <lockstep/backend/registry.hpp>
 #include <lockstep/device_manager.hpp>
 #include <lockstep/error.hpp>
 
 #include "detail/cpu_0.hpp"
+#include "detail/expects.hpp"
 #include "detail/lazy.hpp"
 
 namespace lockstep {
@@ -17,13 +20,15 @@ thread_local DeviceScope* innermost_scope = nullptr;
 
 }  // namespace
 
+struct DeviceManager::OpenDevices : std::unordered_map<Device, std::unique_ptr<backend::DeviceBackend>> {};
+
 DeviceManager& DeviceManager::instance() {
   static constinit detail::Lazy<DeviceManager> manager("the device manager, which was being made");
   return manager.get([] { return new DeviceManager(backend::default_backends()); });
 }
 
 DeviceManager::DeviceManager(std::vector<std::unique_ptr<backend::Backend>> backends)
-    : backends_(std::move(backends)) {
+    : backends_(std::move(backends)), open_(std::make_unique<OpenDevices>()) {
   for (const auto& backend : backends_) {
     LOCKSTEP_EXPECTS(backend->interface_version() == backend::kInterfaceVersion, Unsupported,
                      "DeviceManager: backend \"", backend->name(), "\" was built for version ",
@@ -31,6 +36,8 @@ DeviceManager::DeviceManager(std::vector<std::unique_ptr<backend::Backend>> back
                      backend::kInterfaceVersion, ". Build the backend against these headers.");
   }
 }
+
+DeviceManager::~DeviceManager() = default;
 
 backend::Backend* DeviceManager::find(DeviceKind kind) noexcept {
   for (const auto& backend : backends_) {
@@ -72,8 +79,8 @@ backend::Backend& DeviceManager::find_device(const Device& device, const char* o
 
 backend::DeviceBackend* DeviceManager::find_open(const Device& device) {
   const std::lock_guard leaf(open_mutex_);
-  const auto found = open_.find(device);
-  return found == open_.end() ? nullptr : found->second.get();
+  const auto found = open_->find(device);
+  return found == open_->end() ? nullptr : found->second.get();
 }
 
 std::vector<Device> DeviceManager::devices(DeviceKind kind) {
@@ -107,7 +114,7 @@ void DeviceManager::set_virtual_devices(const Device& device, int n) {
                    "): a device cannot be split into ", n, ". Pass 1 or more.");
   const std::lock_guard lock(mutex_);
   backend::Backend& backend = find_device(device, "DeviceManager::set_virtual_devices");
-  for (const auto& [used, unused] : open_) {
+  for (const auto& [used, unused] : *open_) {
     LOCKSTEP_EXPECTS(used.kind() != device.kind() || used.index() < device.index(), ContextError,
                      "DeviceManager::set_virtual_devices(", device, ", ", n, "): ", used,
                      " is in use already, and devices are renumbered. Split devices before their first use.");
@@ -121,7 +128,7 @@ backend::DeviceBackend& DeviceManager::open(const Device& device) {
   if (auto* const found = find_open(device)) return *found;
   auto opened = find_device(device, "DeviceManager::open").open(device.index());
   const std::lock_guard leaf(open_mutex_);
-  return *open_.emplace(device, std::move(opened)).first->second;
+  return *open_->emplace(device, std::move(opened)).first->second;
 }
 
 backend::Backend& DeviceManager::backend(DeviceKind kind) {

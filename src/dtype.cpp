@@ -5,6 +5,7 @@
 #include <lockstep/error.hpp>
 
 #include "ascii.hpp"
+#include "detail/expects.hpp"
 
 namespace lockstep {
 namespace {

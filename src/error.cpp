@@ -7,6 +7,8 @@
 #include <lockstep/dtype.hpp>
 #include <lockstep/error.hpp>
 
+#include "detail/expects.hpp"
+
 namespace lockstep::detail {
 
 std::atomic<ErrorPlace> error_place{nullptr};

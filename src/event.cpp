@@ -4,6 +4,8 @@
 #include <lockstep/event.hpp>
 #include <lockstep/stream.hpp>
 
+#include "detail/expects.hpp"
+
 namespace lockstep {
 
 backend::DeviceBackend& EventRef::device_backend() const {

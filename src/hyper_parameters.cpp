@@ -4,6 +4,8 @@
 
 #include <lockstep/error.hpp>
 
+#include "detail/expects.hpp"
+
 namespace lockstep::detail {
 
 void require_at_least_0(std::string_view who, std::string_view what, double value) {

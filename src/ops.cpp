@@ -4,6 +4,7 @@
 #include <lockstep/ops.hpp>
 #include <lockstep/stream.hpp>
 
+#include "detail/expects.hpp"
 #include "tensor_checks.hpp"
 
 namespace lockstep {

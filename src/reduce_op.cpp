@@ -4,6 +4,7 @@
 #include <lockstep/reduce_op.hpp>
 
 #include "ascii.hpp"
+#include "detail/expects.hpp"
 
 namespace lockstep {
 namespace {

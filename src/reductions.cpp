@@ -9,6 +9,7 @@
 
 #include "arithmetic/operators.hpp"
 #include "arithmetic/scaled_sum.hpp"
+#include "detail/expects.hpp"
 #include "divided.hpp"
 #include "tensor_checks.hpp"
 #include "wide_sum.hpp"

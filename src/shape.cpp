@@ -1,8 +1,11 @@
+#include <algorithm>
 #include <limits>
 #include <ostream>
 
 #include <lockstep/error.hpp>
 #include <lockstep/shape.hpp>
+
+#include "detail/expects.hpp"
 
 namespace lockstep {
 namespace {
@@ -21,7 +24,7 @@ std::string list(std::span<const std::int64_t> values) {
 
 }  // namespace
 
-Shape::Shape(std::span<const std::int64_t> extents, int) {
+void Shape::set(std::span<const std::int64_t> extents) {
   LOCKSTEP_EXPECTS(extents.size() <= kMaxRank, InvalidArgument, "Shape: rank ", extents.size(), " of ",
                    list(extents), " exceeds the largest, ", kMaxRank, ". Join axes.");
   bool overflow = false;

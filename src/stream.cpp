@@ -4,6 +4,8 @@
 #include <lockstep/event.hpp>
 #include <lockstep/stream.hpp>
 
+#include "detail/expects.hpp"
+
 namespace lockstep {
 
 namespace {
@@ -85,7 +87,7 @@ StreamRef current_stream(backend::DeviceBackend& device) {
 }
 
 StreamScope::StreamScope(StreamRef stream) : stream_(stream) {
-  stream_.device_backend();  // throws for a moved-from Stream
+  static_cast<void>(stream_.device_backend());  // throws for a moved-from Stream
 }
 
 StreamScope*& StreamScope::innermost() noexcept { return innermost_scope; }

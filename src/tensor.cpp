@@ -8,6 +8,7 @@
 #include <lockstep/stream.hpp>
 #include <lockstep/tensor.hpp>
 
+#include "detail/expects.hpp"
 #include "detail/float_environment.hpp"
 #include "tensor_checks.hpp"
 
@@ -122,7 +123,7 @@ Tensor Tensor::view(void* data, const Shape& shape, DType dtype, const Device& d
   LOCKSTEP_EXPECTS(strides.empty() || static_cast<int>(strides.size()) == shape.rank(), InvalidArgument,
                    "Tensor::view: ", strides.size(), " strides for ", shape, ", which has rank ",
                    shape.rank(), ". Pass one, in elements, for each axis.");
-  current_stream(device);  // throws where there is no such device
+  static_cast<void>(current_stream(device));  // throws where there is no such device
   TensorView view(data, shape, dtype, device);
   for (std::size_t axis = 0; axis < strides.size(); ++axis) {
     LOCKSTEP_EXPECTS(strides[axis] >= 0, InvalidArgument, "Tensor::view: stride ", strides[axis], " of axis ",

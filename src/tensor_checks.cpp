@@ -7,6 +7,8 @@
 #include <lockstep/detail/recycling_allocator.hpp>
 #include <lockstep/error.hpp>
 
+#include "detail/expects.hpp"
+
 namespace lockstep::detail {
 
 namespace {

@@ -3,6 +3,7 @@
 #include <lockstep/stream.hpp>
 #include <lockstep/tensor.hpp>
 
+#include "detail/expects.hpp"
 #include "tensor_checks.hpp"
 
 /// Tensors between devices, dtypes, layouts and the host.

@@ -1,3 +1,4 @@
+#include <functional>
 #include <limits>
 #include <sstream>
 #include <string>

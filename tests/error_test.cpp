@@ -7,6 +7,8 @@
 
 #include <lockstep/error.hpp>
 
+#include "detail/expects.hpp"
+
 using namespace lockstep;
 using Catch::Matchers::EndsWith;
 using Catch::Matchers::Message;

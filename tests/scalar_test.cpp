@@ -3,8 +3,9 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include <lockstep/detail/concat.hpp>
 #include <lockstep/scalar.hpp>
+
+#include "detail/concat.hpp"
 
 using namespace lockstep;
 

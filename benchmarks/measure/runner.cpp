@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <thread>
 
 #include <unistd.h>
 
-#include <lockstep/detail/concat.hpp>
 #include <lockstep/device_manager.hpp>
 
+#include "detail/concat.hpp"
 #include "detail/numa.hpp"
 
 namespace lockstep::bench {

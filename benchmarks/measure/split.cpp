@@ -7,8 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include <lockstep/detail/concat.hpp>
-
+#include "detail/concat.hpp"
 #include "exit_status.hpp"
 
 namespace lockstep::bench {

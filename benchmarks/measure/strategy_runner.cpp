@@ -1,6 +1,7 @@
 #include "measure/strategy_runner.hpp"
 
 #include <chrono>
+#include <functional>
 #include <string>
 #include <utility>
 

@@ -9,8 +9,7 @@
 #include <sstream>
 #include <string>
 
-#include <lockstep/detail/concat.hpp>
-
+#include "detail/concat.hpp"
 #include "exit_status.hpp"
 #include "report/bandwidth.hpp"
 #include "report/report.hpp"

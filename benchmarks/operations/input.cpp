@@ -4,6 +4,7 @@
 #include <random>
 
 #include <lockstep/input/dataset.hpp>
+#include <lockstep/strategy/input.hpp>
 
 #include "operations/table.hpp"
 #include "report/bandwidth.hpp"

@@ -5,8 +5,7 @@
 #include <cstdio>
 #include <utility>
 
-#include <lockstep/detail/concat.hpp>
-
+#include "detail/concat.hpp"
 #include "report/names.hpp"
 
 namespace lockstep::bench {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <ostream>
 
-#include <lockstep/detail/concat.hpp>
+#include "detail/concat.hpp"
 
 namespace lockstep::bench {
 

@@ -6,6 +6,8 @@
 #include <lockstep/error.hpp>
 #include <lockstep/tensor_view.hpp>
 
+#include "detail/expects.hpp"
+
 namespace lockstep::cuda {
 
 /// Calls `f.template operator()<T>()` with the element type of a number.

@@ -2,8 +2,16 @@
 
 #include <array>
 
+#include "text.hpp"
+
 namespace digits {
 namespace {
+
+/// @throws InvalidArgument  with the parts as its message, where the condition does not hold.
+template <class... Parts>
+void require(bool condition, const Parts&... parts) {
+  if (!condition) throw ls::InvalidArgument(text(parts...));
+}
 
 constexpr std::int64_t kFold = 5;
 constexpr int kDarkest = 16;
@@ -22,12 +30,12 @@ std::pair<ls::Tensor, ls::Tensor> split(const ls::Tensor& rows) {
 
 ls::Tensor load_bytes(const std::filesystem::path& path, int largest) {
   const ls::Tensor values = ls::load_npy(path);
-  LOCKSTEP_EXPECTS(values.dtype() == ls::DType::u8, ls::InvalidArgument, path.string(), ": the array is ",
-                   values.shape(), " ", values.dtype(), ", where uint8 is needed.");
-  LOCKSTEP_EXPECTS(values.rank() > 0 && values.shape()[0] >= kFold, ls::InvalidArgument, path.string(),
-                   ": the array is ", values.shape(), ", where at least ", kFold, " rows are needed.");
-  LOCKSTEP_EXPECTS(values.size() == 0 || ls::max(values).item<std::uint8_t>() <= largest, ls::InvalidArgument,
-                   path.string(), ": there are values above ", largest, ".");
+  require(values.dtype() == ls::DType::u8, path.string(), ": the array is ", values.shape(), " ",
+          values.dtype(), ", where uint8 is needed.");
+  require(values.rank() > 0 && values.shape()[0] >= kFold, path.string(), ": the array is ", values.shape(),
+          ", where at least ", kFold, " rows are needed.");
+  require(values.size() == 0 || ls::max(values).item<std::uint8_t>() <= largest, path.string(),
+          ": there are values above ", largest, ".");
   return values;
 }
 
@@ -38,11 +46,10 @@ DigitsData load_digits(const std::filesystem::path& folder) {
   const std::filesystem::path labels_path = folder / "digits_labels.npy";
   const ls::Tensor images = load_bytes(images_path, kDarkest);
   const ls::Tensor labels = load_bytes(labels_path, kNumClasses - 1);
-  LOCKSTEP_EXPECTS(images.size() == images.shape()[0] * kNumPixels, ls::InvalidArgument, images_path.string(),
-                   ": the array is ", images.shape(), ", where [rows, 8, 8] is needed.");
-  LOCKSTEP_EXPECTS(labels.shape() == ls::Shape(images.shape()[0]), ls::InvalidArgument, labels_path.string(),
-                   ": the array is ", labels.shape(), ", where one label for each of the ", images.shape()[0],
-                   " images is needed.");
+  require(images.size() == images.shape()[0] * kNumPixels, images_path.string(), ": the array is ",
+          images.shape(), ", where [rows, 8, 8] is needed.");
+  require(labels.shape() == ls::Shape(images.shape()[0]), labels_path.string(), ": the array is ",
+          labels.shape(), ", where one label for each of the ", images.shape()[0], " images is needed.");
 
   const auto [training_images, test_images] = split(images.cast(ls::DType::f32) / kDarkest);
   const auto [training_labels, test_labels] = split(labels.cast(ls::DType::i64));

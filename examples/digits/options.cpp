@@ -8,12 +8,10 @@
 
 #include <CLI/CLI.hpp>
 
-#include <lockstep/detail/concat.hpp>
+#include "text.hpp"
 
 namespace digits {
 namespace {
-
-using lockstep::detail::concat;
 
 constexpr int kDefaultHostReplicas = 4;
 constexpr int kMostReplicas = 1024;
@@ -71,25 +69,25 @@ std::vector<ls::Device> parse_devices(const std::string& list) {
   for (std::string name; std::getline(names, name, ',');) {
     try {
       if (name.empty())
-        throw OptionError(concat("--devices ", list, ": a name is empty. Write GPU:0 or CPU:0."));
+        throw OptionError(text("--devices ", list, ": a name is empty. Write GPU:0 or CPU:0."));
       devices.emplace_back(name);
-      ls::DeviceManager::instance().info(devices.back());
+      static_cast<void>(ls::DeviceManager::instance().info(devices.back()));
     } catch (const ls::Error& error) {
-      throw OptionError(concat("--devices ", list, ": ", error.what()));
+      throw OptionError(text("--devices ", list, ": ", error.what()));
     }
     for (std::size_t i = 0; i + 1 < devices.size(); ++i)
       if (devices[i] == devices.back())
-        throw OptionError(concat("--devices ", list, ": ", devices.back(),
-                                 " is listed twice. Each replica needs its own."));
+        throw OptionError(
+            text("--devices ", list, ": ", devices.back(), " is listed twice. Each replica needs its own."));
   }
   return devices;
 }
 
-std::uint64_t parse_seed(const std::string& text) {
+std::uint64_t parse_seed(const std::string& given) {
   std::uint64_t seed = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
-  if (text.empty() || error != std::errc() || *end != '\0')
-    throw OptionError(concat("--seed '", text, "' is not a whole number from 0 to 2^64 - 1"));
+  const auto [end, error] = std::from_chars(given.data(), given.data() + given.size(), seed);
+  if (given.empty() || error != std::errc() || *end != '\0')
+    throw OptionError(text("--seed '", given, "' is not a whole number from 0 to 2^64 - 1"));
   return seed;
 }
 
@@ -104,9 +102,9 @@ std::vector<ls::Device> choose_devices(std::optional<int> num_replicas, const st
     return devices;
   }
   if (n > num_gpus)
-    throw OptionError(concat("--replicas ", n, ": there ",
-                             num_gpus == 1 ? "is 1 GPU" : concat("are ", num_gpus, " GPUs"),
-                             ". For replicas on the host, use --devices CPU:0,CPU:1,..."));
+    throw OptionError(text("--replicas ", n, ": there ",
+                           num_gpus == 1 ? "is 1 GPU" : text("are ", num_gpus, " GPUs"),
+                           ". For replicas on the host, use --devices CPU:0,CPU:1,..."));
   return {gpus.begin(), gpus.begin() + n};
 }
 
@@ -131,7 +129,7 @@ Options parse_options(const std::vector<std::string>& arguments, const std::vect
   trainer.learning_rate =
       app.count("--learning-rate") > 0 ? raw.learning_rate : default_learning_rate(trainer.optimizer);
   if (!std::isfinite(trainer.learning_rate) || trainer.learning_rate <= 0)
-    throw OptionError(concat("--learning-rate ", trainer.learning_rate, " is not a number above 0"));
+    throw OptionError(text("--learning-rate ", trainer.learning_rate, " is not a number above 0"));
   if (app.count("--seed") > 0) trainer.seed = parse_seed(raw.seed);
   if (std::isnan(raw.required_percent))
     throw OptionError("--require-accuracy nan is not a number from 0 to 100");

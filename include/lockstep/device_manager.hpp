@@ -1,10 +1,8 @@
 #pragma once
 
 #include <memory>
-#include <unordered_map>
 #include <vector>
 
-#include <lockstep/backend/backend.hpp>
 #include <lockstep/detail/mutex.hpp>
 #include <lockstep/detail/thread_guard.hpp>
 #include <lockstep/device.hpp>
@@ -12,6 +10,11 @@
 #pragma GCC visibility push(default)
 
 namespace lockstep {
+
+namespace backend {
+class Backend;
+class DeviceBackend;
+}  // namespace backend
 
 /// Enumerates, describes and opens the devices of this process. One instance, never destroyed, so that
 /// objects in static variables may release their memory at any time. Thread-safe. A fork of the process that
@@ -45,6 +48,7 @@ class DeviceManager {
   /// @throws NotFound  no backend for this kind is built in.
   backend::Backend& backend(DeviceKind kind);
 
+  ~DeviceManager();
   DeviceManager(const DeviceManager&) = delete;
   DeviceManager& operator=(const DeviceManager&) = delete;
 
@@ -57,7 +61,8 @@ class DeviceManager {
   const std::vector<std::unique_ptr<backend::Backend>> backends_;
   detail::Mutex mutex_{"the device manager"};  // held in calls of the backends', and to change open_
   detail::LeafMutex open_mutex_;               // guards open_; taken last
-  std::unordered_map<Device, std::unique_ptr<backend::DeviceBackend>> open_;
+  struct OpenDevices;
+  const std::unique_ptr<OpenDevices> open_;
 };
 
 /// The device on which factories make tensors on this thread: a replica's inside `run`, a component's inside

@@ -1,13 +1,9 @@
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
-#include <string_view>
 #include <utility>
-
-#include <lockstep/detail/concat.hpp>
 
 #pragma GCC visibility push(default)
 
@@ -119,33 +115,6 @@ class CollectiveAborted : public CollectiveError {
   using CollectiveError::CollectiveError;
 };
 
-namespace detail {
-/// Adds the replica whose function the thread is in, where a field is empty. Null: there are no replicas.
-using ErrorPlace = void (*)(ErrorContext&);
-extern std::atomic<ErrorPlace> error_place;
-
-/// The context with what the message says in the fields that are empty. Messages begin with the operation,
-/// name the replica at fault first, and end with a sentence that says what to do.
-ErrorContext complete(ErrorContext context, std::string_view message);
-
-/// Throws Kind with the message and the place.
-template <class Kind>
-[[noreturn]] void raise(const SourceLocation& location, const std::string& message,
-                        ErrorContext context = {}) {
-  context.location = location;
-  throw Kind(message, complete(std::move(context), message));
-}
-}  // namespace detail
-
 }  // namespace lockstep
 
 #pragma GCC visibility pop
-
-/// Throws `Kind` with the concatenated parts as its message unless `condition` holds. For errors of the
-/// caller's.
-#define LOCKSTEP_EXPECTS(condition, Kind, ...)                                  \
-  do {                                                                          \
-    if (!(condition)) [[unlikely]]                                              \
-      ::lockstep::detail::raise<Kind>({__FILE__, __LINE__, __func__},           \
-                                      ::lockstep::detail::concat(__VA_ARGS__)); \
-  } while (false)

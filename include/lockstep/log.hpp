@@ -1,14 +1,16 @@
 #pragma once
 
-#include <functional>
 #include <string_view>
+
+#include <lockstep/detail/shared_function.hpp>
 
 #pragma GCC visibility push(default)
 
 namespace lockstep {
 
-/// Takes what the library has to say: a line without its end.
-using LogSink = std::function<void(std::string_view message)>;
+/// Takes what the library has to say, a line without its end. A callable that can be called as const; copies
+/// share it.
+using LogSink = detail::SharedFunction<void(std::string_view message)>;
 
 /// Sends the library's warnings to `sink`; an empty one, as in the beginning, is the standard error stream,
 /// where each is a line "lockstep: MESSAGE". From any thread: the messages come one at a time, on the thread

@@ -1,8 +1,8 @@
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <iosfwd>
@@ -29,13 +29,17 @@ class Shape {
   /// @throws InvalidArgument  an extent is negative, the rank exceeds kMaxRank, or the elements, at 8 bytes
   /// each, overflow 64 bits.
   template <std::integral... I>
-  requires(sizeof...(I) > 0) Shape(I... extents)
-      : Shape(std::initializer_list<std::int64_t>{static_cast<std::int64_t>(extents)...}, 0) {}
+  requires(sizeof...(I) > 0) Shape(I... extents) {
+    const std::int64_t list[] = {static_cast<std::int64_t>(extents)...};
+    set(list);
+  }
   /// A contiguous range of them. A braced list is none, so that `Shape({1, 6})` means `Shape{1, 6}`.
   template <class R>
-  requires(!std::same_as<R, Shape> &&
-           std::constructible_from<std::span<const std::int64_t>, const R&>) explicit Shape(const R& extents)
-      : Shape(std::span<const std::int64_t>(extents), 0) {}
+  requires(
+      !std::same_as<R, Shape> &&
+      std::constructible_from<std::span<const std::int64_t>, const R&>) explicit Shape(const R& extents) {
+    set(std::span<const std::int64_t>(extents));
+  }
 
   int rank() const noexcept { return rank_; }
   /// Number of elements; 1 for a scalar.
@@ -63,13 +67,15 @@ class Shape {
   std::array<std::int64_t, kMaxRank> contiguous_strides() const noexcept;
 
   friend bool operator==(const Shape& a, const Shape& b) noexcept {
-    return std::equal(a.begin(), a.end(), b.begin(), b.end());
+    if (a.rank_ != b.rank_) return false;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(a.rank_); ++i)
+      if (a.extents_[i] != b.extents_[i]) return false;
+    return true;
   }
 
  private:
-  Shape(std::span<const std::int64_t> extents, int);
-  Shape(std::initializer_list<std::int64_t> extents, int)
-      : Shape(std::span(extents.begin(), extents.size()), 0) {}
+  /// The extents of a new shape.
+  void set(std::span<const std::int64_t> extents);
 
   std::array<std::int64_t, kMaxRank> extents_{};
   std::int64_t size_ = 1;

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <concepts>
 #include <cstdint>
 #include <initializer_list>
@@ -235,7 +234,7 @@ std::vector<T> Tensor::to_vector() const {
   if constexpr (std::same_as<T, bool>) {
     auto bytes = std::make_unique<bool[]>(values.size());
     read_all(bytes.get(), DType::boolean);
-    std::copy(bytes.get(), bytes.get() + values.size(), values.begin());
+    values.assign(bytes.get(), bytes.get() + values.size());
   } else {
     read_all(values.data(), dtype_of<T>);
   }

@@ -3,6 +3,8 @@
 #include <lockstep/backend/backend.hpp>
 #include <lockstep/error.hpp>
 
+#include "detail/expects.hpp"
+
 namespace lockstep::backend {
 
 std::vector<int> Backend::default_devices() {

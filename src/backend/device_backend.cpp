@@ -1,3 +1,4 @@
+
 #include <lockstep/backend/device_backend.hpp>
 
 namespace lockstep::backend {

@@ -6,6 +6,7 @@
 
 #include "checkpoint/safetensors_file.hpp"
 #include "detail/cpu_0.hpp"
+#include "detail/expects.hpp"
 #include "strategy/context/default_strategy.hpp"
 #include "strategy/variable/variable_state.hpp"
 #include "strategy/variable/variable_write.hpp"
@@ -113,7 +114,7 @@ Checkpoint& Checkpoint::add(std::string key, const Variable& variable) {
   return *this;
 }
 
-Checkpoint& Checkpoint::add_tracked(std::string prefix, std::function<NamedVariables()> variables) {
+Checkpoint& Checkpoint::add_tracked(std::string prefix, detail::SharedFunction<NamedVariables()> variables) {
   detail::check_safetensors_key(prefix, kAdd);
   tracked_.emplace_back(std::move(prefix), std::move(variables));
   return *this;

@@ -8,6 +8,7 @@
 
 #include "checkpoint/safetensors_header.hpp"
 #include "detail/atomic_file.hpp"
+#include "detail/expects.hpp"
 
 namespace lockstep {
 namespace {

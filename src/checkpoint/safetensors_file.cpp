@@ -9,6 +9,7 @@
 
 #include "detail/atomic_file.hpp"
 #include "detail/cpu_0.hpp"
+#include "detail/expects.hpp"
 
 namespace lockstep::detail {
 

@@ -9,6 +9,7 @@
 #include <lockstep/error.hpp>
 
 #include "checkpoint/safetensors_header.hpp"
+#include "detail/concat.hpp"
 
 namespace lockstep::detail {
 namespace {

@@ -3,6 +3,8 @@
 #include <lockstep/cluster/cluster_spec.hpp>
 #include <lockstep/error.hpp>
 
+#include "detail/expects.hpp"
+
 namespace lockstep::cluster {
 namespace {
 
@@ -12,6 +14,13 @@ void check_index(int index) {
 }
 
 }  // namespace
+
+std::strong_ordering operator<=>(const Task& a, const Task& b) noexcept {
+  const std::strong_ordering types = a.type <=> b.type;
+  return types != 0 ? types : a.index <=> b.index;
+}
+
+bool operator==(const Task& a, const Task& b) noexcept { return a.index == b.index && a.type == b.type; }
 
 std::ostream& operator<<(std::ostream& out, const Task& task) {
   return out << detail::concat(task.type, ' ', task.index);
@@ -59,6 +68,10 @@ std::vector<std::string> ClusterSpec::jobs() const {
   return names;
 }
 
+bool operator==(const ClusterSpec& a, const ClusterSpec& b) { return a.jobs_ == b.jobs_; }
+
+bool ClusterSpec::contains(std::string_view job) const noexcept { return jobs_.contains(job); }
+
 bool ClusterSpec::contains(const Task& task) const noexcept {
   const auto found = jobs_.find(task.type);
   return found != jobs_.end() && found->second.contains(task.index);
@@ -70,6 +83,8 @@ const std::map<int, std::string>& ClusterSpec::tasks(std::string_view job) const
                    *this, ". Name one of its jobs.");
   return found->second;
 }
+
+std::map<int, std::string> ClusterSpec::tasks(std::string_view job) const&& { return tasks(job); }
 
 int ClusterSpec::num_tasks(std::string_view job) const { return static_cast<int>(tasks(job).size()); }
 
@@ -85,6 +100,10 @@ const std::string& ClusterSpec::task_address(std::string_view job, int index) co
   LOCKSTEP_EXPECTS(found != addresses.end(), InvalidArgument, "ClusterSpec: the job '", job, "' has no task ",
                    index, " in ", *this, ". Name one of its tasks.");
   return found->second;
+}
+
+std::string ClusterSpec::task_address(std::string_view job, int index) const&& {
+  return task_address(job, index);
 }
 
 bool ClusterSpec::is_sparse(std::string_view job) const {

@@ -15,6 +15,7 @@
 #include "cluster/evaluator.hpp"
 #include "cluster/launcher_variables.hpp"
 #include "cluster/slurm.hpp"
+#include "detail/expects.hpp"
 #include "detail/in_quotes.hpp"
 
 namespace lockstep::cluster {

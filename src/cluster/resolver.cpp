@@ -1,6 +1,8 @@
 #include <lockstep/cluster/resolver.hpp>
 #include <lockstep/error.hpp>
 
+#include "detail/expects.hpp"
+
 namespace lockstep::cluster {
 namespace {
 
@@ -24,6 +26,12 @@ Accelerators::Accelerators(AcceleratorCounts of_each_task) : of_each_task_(std::
 Accelerators::Accelerators(std::map<Task, AcceleratorCounts> by_task) : by_task_(std::move(by_task)) {
   for (const auto& [task, counts] : by_task_) check_counts(counts);
 }
+
+Accelerators::Accelerators(std::initializer_list<AcceleratorCounts::value_type> of_each_task)
+    : Accelerators(AcceleratorCounts(of_each_task)) {}
+
+Accelerators::Accelerators(std::initializer_list<std::pair<const Task, AcceleratorCounts>> by_task)
+    : Accelerators(std::map<Task, AcceleratorCounts>(by_task)) {}
 
 AcceleratorCounts Accelerators::of(const std::optional<Task>& task) const {
   if (by_task_.empty()) return of_each_task_;
@@ -69,6 +77,10 @@ std::string Resolver::current_task_address() const {
                    " has several tasks, and which of them this process is, is not known. Set task type and "
                    "id, or name a task.");
   return master(task->type, task->index);
+}
+
+AcceleratorCounts Resolver::accelerators_of(const std::optional<Task>& task) const {
+  return options_.num_accelerators.of(task);
 }
 
 AcceleratorCounts Resolver::num_accelerators() const { return accelerators_of(current_task()); }

@@ -5,6 +5,7 @@
 #include <lockstep/error.hpp>
 
 #include "cluster/evaluator.hpp"
+#include "detail/expects.hpp"
 
 namespace lockstep::cluster {
 namespace {
@@ -36,7 +37,8 @@ void validate_cluster_spec(const ClusterSpec& spec, std::string_view type, int i
   LOCKSTEP_EXPECTS(type == kChief || type == kWorker || type == kEvaluator || type == kPs, InvalidArgument,
                    "validate_cluster_spec: '", type,
                    "' is no type of task. Types are chief, worker, evaluator and ps.");
-  if (!detail::is_evaluator_outside(spec, {std::string(type), id})) spec.task_address(type, id);
+  if (!detail::is_evaluator_outside(spec, {std::string(type), id}))
+    static_cast<void>(spec.task_address(type, id));  // throws where there is none
   for (const std::string_view job : {kChief, kEvaluator})
     LOCKSTEP_EXPECTS(num_tasks(spec, job) <= 1, InvalidArgument, "validate_cluster_spec: the cluster ", spec,
                      " has ", num_tasks(spec, job), " tasks in the job ", job, ". Leave at most one.");

@@ -5,9 +5,8 @@
 #include <cstdint>
 #include <numeric>
 
-#include <lockstep/detail/concat.hpp>
-
 #include "ascii.hpp"
+#include "detail/concat.hpp"
 #include "detail/in_quotes.hpp"
 
 namespace lockstep::detail {

@@ -9,6 +9,7 @@
 #include <lockstep/error.hpp>
 
 #include "ascii.hpp"
+#include "detail/expects.hpp"
 #include "detail/in_quotes.hpp"
 
 namespace lockstep::detail {

@@ -50,4 +50,6 @@ AcceleratorCounts TfConfigResolver::accelerators_of(const std::optional<Task>& t
   return {{std::string(name(DeviceKind::gpu)), static_cast<int>(num_gpus)}};
 }
 
+ClusterSpec TfConfigResolver::cluster_spec() const { return spec_; }
+
 }  // namespace lockstep::cluster

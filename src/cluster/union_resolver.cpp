@@ -1,6 +1,8 @@
 #include <lockstep/cluster/union_resolver.hpp>
 #include <lockstep/error.hpp>
 
+#include "detail/expects.hpp"
+
 namespace lockstep::cluster {
 namespace {
 

@@ -5,8 +5,9 @@
 #include <ostream>
 
 #include <lockstep/backend/device_backend.hpp>
-#include <lockstep/detail/concat.hpp>
 #include <lockstep/error.hpp>
+
+#include "detail/expects.hpp"
 
 namespace lockstep::detail {
 namespace {

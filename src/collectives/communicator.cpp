@@ -1,11 +1,13 @@
 #include <algorithm>
 
+#include <lockstep/backend/backend.hpp>
 #include <lockstep/collectives/communicator.hpp>
 #include <lockstep/device_manager.hpp>
 #include <lockstep/error.hpp>
 #include <lockstep/version.hpp>
 
 #include "collectives/communicator_impl.hpp"
+#include "detail/expects.hpp"
 
 namespace lockstep {
 

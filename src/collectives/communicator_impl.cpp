@@ -6,6 +6,8 @@
 #include <lockstep/error.hpp>
 
 #include "collectives/fingerprint.hpp"
+#include "collectives/transfers.hpp"
+#include "detail/expects.hpp"
 #include "detail/warn.hpp"
 
 namespace lockstep {

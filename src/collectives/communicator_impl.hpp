@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include <lockstep/backend/communicator_backend.hpp>
 #include <lockstep/buffer.hpp>
 #include <lockstep/collectives/communicator.hpp>
 #include <lockstep/detail/mutex.hpp>

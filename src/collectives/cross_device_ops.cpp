@@ -7,6 +7,7 @@
 #include <lockstep/ops.hpp>
 
 #include "collectives/packed_all_reduce.hpp"
+#include "detail/expects.hpp"
 
 namespace lockstep {
 

@@ -1,6 +1,8 @@
 #include <lockstep/collectives/fusion.hpp>
 #include <lockstep/error.hpp>
 
+#include "detail/expects.hpp"
+
 namespace lockstep {
 
 std::vector<std::vector<std::size_t>> pack_by_bytes(std::span<const std::size_t> bytes,

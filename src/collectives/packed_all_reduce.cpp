@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include <lockstep/backend/backend.hpp>
 #include <lockstep/collectives/fusion.hpp>
 #include <lockstep/device_manager.hpp>
 

@@ -4,9 +4,13 @@
 #include <cassert>
 
 #include <lockstep/detail/concat.hpp>
+#include <lockstep/detail/mutex.hpp>
 #include <lockstep/error.hpp>
 
 #include "collectives/rendezvous_impl.hpp"
+#include "detail/expects.hpp"
+#include "detail/parking.hpp"
+#include "detail/process.hpp"
 
 namespace lockstep::detail {
 

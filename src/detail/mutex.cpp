@@ -8,6 +8,7 @@
 #include <lockstep/detail/mutex.hpp>
 #include <lockstep/error.hpp>
 
+#include "detail/expects.hpp"
 #include "detail/leaf_mutexes.hpp"
 #include "detail/process.hpp"
 

@@ -6,6 +6,7 @@
 
 #include <lockstep/error.hpp>
 
+#include "detail/expects.hpp"
 #include "detail/lazy.hpp"
 
 namespace lockstep::detail {

@@ -7,6 +7,8 @@
 
 #include <lockstep/error.hpp>
 
+#include "detail/expects.hpp"
+
 namespace lockstep::detail {
 
 /// A thread that calls `f`. `purpose`, as "run: the thread of replica 2", begins the message of a failure.

@@ -1,8 +1,8 @@
 #include <exception>
 
-#include <lockstep/detail/concat.hpp>
 #include <lockstep/detail/thread_guard.hpp>
 
+#include "detail/concat.hpp"
 #include "detail/warn.hpp"
 
 namespace lockstep::detail {

@@ -4,6 +4,7 @@
 
 #include <lockstep/error.hpp>
 
+#include "detail/expects.hpp"
 #include "detail/lazy.hpp"
 
 namespace lockstep::host {

@@ -9,6 +9,7 @@
 #include <lockstep/error.hpp>
 #include <lockstep/host/host_backend.hpp>
 
+#include "detail/expects.hpp"
 #include "detail/numa.hpp"
 #include "host/host_communicator.hpp"
 #include "host/host_device.hpp"

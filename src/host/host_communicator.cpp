@@ -1,5 +1,9 @@
 #include "host/host_communicator.hpp"
 
+#include <lockstep/error.hpp>
+
+#include "detail/expects.hpp"
+#include "host/collectives/streaming.hpp"
 namespace lockstep::host {
 
 HostCommunicator::HostCommunicator(int num_ranks) : ranks_(static_cast<std::size_t>(num_ranks)) {

@@ -12,6 +12,8 @@
 #include <lockstep/device.hpp>
 #include <lockstep/error.hpp>
 
+#include "detail/expects.hpp"
+
 namespace lockstep::host {
 
 /// The streams, or the events, of one device. Work on the host is done before a call returns, so a handle is

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "detail/expects.hpp"
 #include "detail/float_environment.hpp"
 #include "host/blas.hpp"
 #include "host/host_kernels.hpp"

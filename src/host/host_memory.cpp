@@ -13,6 +13,7 @@
 
 #include <lockstep/error.hpp>
 
+#include "detail/expects.hpp"
 #include "detail/numa.hpp"
 #include "detail/sanitizers.hpp"
 

@@ -11,6 +11,7 @@
 #include <lockstep/error.hpp>
 #include <lockstep/tensor_view.hpp>
 
+#include "detail/expects.hpp"
 #include "detail/independent_elements.hpp"
 #include "host/host_convert.hpp"
 

@@ -1,6 +1,7 @@
 #include <lockstep/error.hpp>
 #include <lockstep/input/auto_shard.hpp>
 
+#include "detail/expects.hpp"
 #include "detail/warn.hpp"
 #include "input/pipeline/transform.hpp"
 

@@ -1,9 +1,11 @@
 #include <algorithm>
+#include <functional>
 
 #include <lockstep/error.hpp>
 #include <lockstep/input/distribute.hpp>
 #include <lockstep/input/sharding.hpp>
 
+#include "detail/expects.hpp"
 #include "input/distribution/splitting.hpp"
 #include "input/distribution/steps.hpp"
 #include "input/rows/host_rows.hpp"
@@ -102,9 +104,8 @@ void check_same_components(const std::vector<std::vector<TensorSpec>>& spec) {
   }
 }
 
-}  // namespace
-
-const ElementType* common_type(const std::vector<PipelineHandle>& datasets) {
+/// Null: no dataset's is known. @throws InvalidArgument  two of them differ.
+const ElementType* find_common_type(const std::vector<PipelineHandle>& datasets) {
   const ElementType* known = nullptr;
   std::size_t first = 0;
   std::string text;
@@ -122,6 +123,16 @@ const ElementType* common_type(const std::vector<PipelineHandle>& datasets) {
                      ". Make datasets whose elements have the same keys and lengths.");
   }
   return known;
+}
+
+}  // namespace
+
+const ElementType& common_type(const std::vector<PipelineHandle>& datasets) {
+  const ElementType* const type = find_common_type(datasets);
+  LOCKSTEP_EXPECTS(type, ContextError,
+                   "element_spec: a function makes the elements, whose lengths or keys are known after the "
+                   "first. Fetch a step before.");
+  return *type;
 }
 
 std::vector<InputContext> input_contexts(const InputTarget& target, const InputOptions& options) {
@@ -204,7 +215,7 @@ Steps deal_steps(const std::vector<PipelineHandle>& datasets, const InputTarget&
   for (std::size_t replica = 0; replica < num_replicas; ++replica)
     spec.push_back(datasets[replica % datasets.size()]->spec);
   check_same_components(spec);
-  common_type(datasets);  // throws where they differ
+  find_common_type(datasets);  // throws where they differ
   const bool fills_with_empty =
       has_other_workers(target) || (num_replicas > 1 && !std::all_of(spec.begin(), spec.end(), is_static));
   if (fills_with_empty) std::for_each(spec.begin(), spec.end(), forget_num_rows);

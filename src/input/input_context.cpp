@@ -1,6 +1,8 @@
 #include <lockstep/error.hpp>
 #include <lockstep/input/input_context.hpp>
 
+#include "detail/expects.hpp"
+
 namespace lockstep {
 
 InputContext::InputContext(int num_input_pipelines, int input_pipeline_id, int num_replicas_in_sync)

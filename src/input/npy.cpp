@@ -1,3 +1,4 @@
+
 #include <lockstep/input/npy.hpp>
 
 #include "input/formats/npy_array.hpp"

@@ -1,8 +1,9 @@
 #include <fstream>
 
-#include <lockstep/detail/concat.hpp>
 #include <lockstep/input/npy.hpp>
 #include <lockstep/input/numpy.hpp>
+
+#include "detail/concat.hpp"
 
 namespace lockstep::detail {
 namespace {

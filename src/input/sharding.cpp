@@ -3,6 +3,8 @@
 #include <lockstep/error.hpp>
 #include <lockstep/input/sharding.hpp>
 
+#include "detail/expects.hpp"
+
 namespace lockstep {
 
 std::vector<std::int64_t> balanced_batch_sizes(std::int64_t global_batch, const InputContext& context) {

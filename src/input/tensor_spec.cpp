@@ -1,8 +1,9 @@
 #include <algorithm>
 #include <ostream>
 
-#include <lockstep/detail/concat.hpp>
 #include <lockstep/input/tensor_spec.hpp>
+
+#include "detail/concat.hpp"
 
 namespace lockstep {
 

@@ -2,6 +2,7 @@
 #include <lockstep/metrics/confusion_matrix.hpp>
 
 #include "detail/cpu_0.hpp"
+#include "detail/expects.hpp"
 
 namespace lockstep::metrics {
 

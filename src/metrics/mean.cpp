@@ -2,6 +2,8 @@
 #include <lockstep/metrics/mean.hpp>
 #include <lockstep/ops.hpp>
 
+#include "detail/expects.hpp"
+
 namespace lockstep::metrics {
 
 Mean::Mean(std::string name) : Mean(std::move(name), {"total", "count"}) {}

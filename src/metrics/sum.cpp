@@ -1,6 +1,8 @@
 #include <lockstep/error.hpp>
 #include <lockstep/metrics/sum.hpp>
 
+#include "detail/expects.hpp"
+
 namespace lockstep::metrics {
 
 Sum::Sum(std::string name) : Metric(std::move(name), {"total"}) {}

@@ -2,6 +2,8 @@
 #include <lockstep/metrics/top_k.hpp>
 #include <lockstep/ops.hpp>
 
+#include "detail/expects.hpp"
+
 namespace lockstep::metrics {
 
 TopK::TopK(std::int64_t k, std::string name) : Mean(std::move(name), {"num_right", "num_rows"}), k_(k) {

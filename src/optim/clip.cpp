@@ -4,6 +4,7 @@
 #include <lockstep/ops.hpp>
 #include <lockstep/optim/clip.hpp>
 
+#include "detail/expects.hpp"
 #include "hyper_parameters.hpp"
 #include "tensor_checks.hpp"
 

@@ -6,6 +6,7 @@
 #include <lockstep/optim/gradient_accumulator.hpp>
 #include <lockstep/strategy/context.hpp>
 
+#include "detail/expects.hpp"
 #include "optim/gradients.hpp"
 
 namespace lockstep::optim {

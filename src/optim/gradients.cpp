@@ -6,6 +6,8 @@
 
 #include <lockstep/error.hpp>
 
+#include "detail/expects.hpp"
+
 namespace lockstep::detail {
 
 using optim::Gradient;

@@ -5,6 +5,7 @@
 #include <lockstep/error.hpp>
 #include <lockstep/optim/learning_rate.hpp>
 
+#include "detail/expects.hpp"
 #include "hyper_parameters.hpp"
 
 namespace lockstep::optim {
@@ -65,7 +66,7 @@ LearningRate LearningRate::cosine_decay(const CosineDecayOptions& options) {
 double LearningRate::at(std::int64_t step) const {
   LOCKSTEP_EXPECTS(step >= 0, InvalidArgument, "LearningRate::at: step ", step,
                    " is negative. Steps are counted from 0.");
-  LOCKSTEP_EXPECTS(schedule_ != nullptr, InvalidArgument,
+  LOCKSTEP_EXPECTS(schedule_, InvalidArgument,
                    "LearningRate::at: the schedule is an empty function. Pass one that gives a rate.");
   const double rate = schedule_(step);
   LOCKSTEP_EXPECTS(std::isfinite(rate) && rate >= 0, InvalidArgument, "LearningRate::at: the rate of step ",

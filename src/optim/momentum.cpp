@@ -2,6 +2,7 @@
 #include <lockstep/optim/momentum.hpp>
 #include <lockstep/update_ops.hpp>
 
+#include "detail/expects.hpp"
 #include "hyper_parameters.hpp"
 
 namespace lockstep::optim {

@@ -2,13 +2,19 @@
 #include <functional>
 #include <iterator>
 #include <limits>
+#include <optional>
+#include <ranges>
+#include <set>
 #include <span>
+#include <unordered_map>
 
+#include <lockstep/backend/device_backend.hpp>
 #include <lockstep/error.hpp>
 #include <lockstep/optim/optimizer.hpp>
 #include <lockstep/strategy/context.hpp>
 #include <lockstep/strategy/strategy.hpp>
 
+#include "detail/expects.hpp"
 #include "detail/warn.hpp"
 #include "hyper_parameters.hpp"
 #include "optim/clip.hpp"
@@ -113,12 +119,26 @@ bool in_replica_function() { return has_strategy() && get_replica_context() != n
 
 }  // namespace
 
+struct Optimizer::Entry {
+  Variable variable;
+  std::string name;  // unique among them
+  std::vector<Variable> slots;
+};
+
+struct Optimizer::Known {
+  std::vector<Entry> entries;
+  std::unordered_map<const void*, std::size_t> positions;  // in entries, by the variable's identity
+  std::set<std::string> names;                             // of entries
+  std::optional<Variable> iterations;
+};
+
 Optimizer::Optimizer(std::string_view name, LearningRate learning_rate, double global_clip_norm,
                      std::vector<std::string> slot_names)
     : name_(name),
       learning_rate_(std::move(learning_rate)),
       global_clip_norm_(global_clip_norm),
-      slot_names_(std::move(slot_names)) {
+      slot_names_(std::move(slot_names)),
+      known_(std::make_unique<Known>()) {
   detail::require_at_least_0(name_, "global_clip_norm", global_clip_norm_);
 }
 
@@ -179,8 +199,8 @@ void Optimizer::apply(std::string_view what, Strategy& strategy, const GradientB
                    ". Check that the loss depends on them.");
   const std::int64_t made = num_steps();
   const Step step{made + 1, learning_rate_.at(made)};
-  std::optional<Known> grown = met(batch.listed());
-  const Known& known = grown ? *grown : known_;
+  std::unique_ptr<Known> grown = met(batch.listed());
+  const Known& known = grown ? *grown : *known_;
   if (!batch.without_gradient().empty() && !std::exchange(has_warned_, true))
     detail::warn(concat(what, " of ", name_, ": there is no gradient for the variables ",
                         quoted_names(batch.without_gradient()), ", which stay as they are"));
@@ -222,7 +242,7 @@ void Optimizer::apply(std::string_view what, Strategy& strategy, const GradientB
   make_rooms(counters, locked.size());
 
   locked.replace(rooms);
-  if (grown) std::swap(known_, *grown);
+  if (grown) std::swap(known_, grown);
   for_each_component([&](std::size_t i) {
     for (ComponentUpdate& one : plan.updates[i]) {
       for (std::size_t k = 0; k < one.num_tensors; ++k) one.tensors.push_back(locked[one.begin + k]);
@@ -248,22 +268,24 @@ void Optimizer::build(const std::vector<Variable>& variables) {
     }
     detail::check_variables(variables, "build");
     check_strategy(strategy);
-    if (std::optional<Known> grown = met(variables)) std::swap(known_, *grown);
+    if (std::unique_ptr<Known> grown = met(variables)) std::swap(known_, grown);
   });
 }
 
 void Optimizer::check_strategy(const Strategy& strategy) const {
-  LOCKSTEP_EXPECTS(!known_.iterations || &known_.iterations->strategy() == &strategy, InvalidArgument, name_,
-                   ": it has updated variables of ", known_.iterations->strategy().name(),
+  LOCKSTEP_EXPECTS(!known_->iterations || &known_->iterations->strategy() == &strategy, InvalidArgument,
+                   name_, ": it has updated variables of ", known_->iterations->strategy().name(),
                    " before, these are of ", strategy.name(), ". Use one optimizer for each strategy.");
 }
 
-std::optional<Optimizer::Known> Optimizer::met(std::span<const Variable> variables) const {
+std::unique_ptr<Optimizer::Known> Optimizer::met(std::span<const Variable> variables) const {
   const auto identity = [](const Variable& variable) { return VariableState::of(variable).get(); };
-  if (std::ranges::all_of(
-          variables, [&](const Variable& variable) { return known_.positions.contains(identity(variable)); }))
+  if (std::ranges::all_of(variables, [&](const Variable& variable) {
+        return known_->positions.contains(identity(variable));
+      }))
     return {};
-  Known known = known_;
+  auto grown = std::make_unique<Known>(*known_);
+  Known& known = *grown;
   if (!known.iterations) {
     const DeviceScope here(identity(variables[0])->devices[0]);
     known.iterations.emplace(Tensor::scalar(std::int64_t{0}),
@@ -281,12 +303,12 @@ std::optional<Optimizer::Known> Optimizer::met(std::span<const Variable> variabl
     known.entries.push_back(std::move(entry));
     known.names.insert(std::move(name));
   }
-  return known;
+  return grown;
 }
 
 std::int64_t Optimizer::num_steps() const {
-  if (!known_.iterations) return 0;
-  const VariableState& counter = *VariableState::of(*known_.iterations);
+  if (!known_->iterations) return 0;
+  const VariableState& counter = *VariableState::of(*known_->iterations);
   if (counted_ && counter.num_writes(0) == counted_) return num_steps_;
   const auto written = counter.read(0).item<std::int64_t>();
   LOCKSTEP_EXPECTS(written >= 0 && written < std::numeric_limits<std::int64_t>::max(), InvalidArgument, name_,
@@ -295,9 +317,9 @@ std::int64_t Optimizer::num_steps() const {
 }
 
 Variable Optimizer::iterations() const {
-  LOCKSTEP_EXPECTS(known_.iterations.has_value(), ContextError, "iterations of ", name_,
+  LOCKSTEP_EXPECTS(known_->iterations.has_value(), ContextError, "iterations of ", name_,
                    ": it has met no variable yet, and so has no strategy. Call build(variables) first.");
-  return *known_.iterations;
+  return *known_->iterations;
 }
 
 double Optimizer::learning_rate() const { return learning_rate_.at(num_steps()); }
@@ -311,8 +333,8 @@ void Optimizer::set_learning_rate(LearningRate learning_rate) {
 
 std::vector<std::pair<std::string, Variable>> Optimizer::variables() const {
   std::vector<std::pair<std::string, Variable>> all;
-  if (known_.iterations) all.emplace_back("iterations", *known_.iterations);
-  for (const Entry& entry : known_.entries)
+  if (known_->iterations) all.emplace_back("iterations", *known_->iterations);
+  for (const Entry& entry : known_->entries)
     for (std::size_t k = 0; k < slot_names_.size(); ++k)
       all.emplace_back(concat(entry.name, "/", slot_names_[k]), entry.slots[k]);
   return all;

@@ -2,6 +2,7 @@
 #include <lockstep/strategy/central_storage_strategy.hpp>
 
 #include "strategy/runtime/default_devices.hpp"
+#include "strategy/strategy_kind.hpp"
 
 namespace lockstep {
 

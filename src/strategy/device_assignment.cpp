@@ -4,6 +4,7 @@
 #include <lockstep/error.hpp>
 #include <lockstep/strategy/device_assignment.hpp>
 
+#include "detail/expects.hpp"
 #include "strategy/mesh_places.hpp"
 
 namespace lockstep {
@@ -171,6 +172,16 @@ std::vector<int> DeviceAssignment::lookup_replicas(int task, int logical_core) c
                    logical_core, " on task ", task, ". The topology has ", topology_.num_tasks(),
                    " tasks, the assignment ", num_replicas(), " replicas.");
   return replicas;
+}
+
+Topology DeviceAssignment::topology() const&& { return topology_; }
+
+std::vector<int> DeviceAssignment::coordinates(int replica, int logical_core) const&& {
+  return coordinates(replica, logical_core);
+}
+
+bool operator==(const DeviceAssignment& a, const DeviceAssignment& b) {
+  return a.topology_ == b.topology_ && a.core_assignment_ == b.core_assignment_;
 }
 
 }  // namespace lockstep

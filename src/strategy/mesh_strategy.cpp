@@ -9,6 +9,7 @@
 #include <lockstep/strategy/mesh_strategy.hpp>
 
 #include "cluster/evaluator.hpp"
+#include "detail/expects.hpp"
 #include "strategy/runtime/default_devices.hpp"
 #include "strategy/runtime/strategy_state.hpp"
 
@@ -61,7 +62,8 @@ std::vector<std::vector<Device>> logical_devices(const cluster::Resolver* resolv
                                                  const std::optional<DeviceAssignment>& assignment) {
   const std::optional<cluster::Task> task = own_task(resolver);
   if (!assignment) return {all_devices(resolver, task)};
-  if (task) cluster::worker_count(resolver->cluster_spec(), task->type, task->index);  // checks the task
+  if (task)  // checks it
+    static_cast<void>(cluster::worker_count(resolver->cluster_spec(), task->type, task->index));
   std::vector<std::vector<Device>> devices(static_cast<std::size_t>(assignment->num_cores_per_replica()));
   for (int replica = 0; replica < assignment->num_replicas(); ++replica)
     for (std::size_t core = 0; core < devices.size(); ++core)
@@ -102,5 +104,7 @@ int MeshStrategy::num_replicas_per_host() const noexcept {
   return std::min(num_replicas_in_sync(),
                   assignment->topology().num_devices_per_task() / num_logical_devices());
 }
+
+std::optional<DeviceAssignment> MeshStrategy::device_assignment() const&& { return device_assignment(); }
 
 }  // namespace lockstep

@@ -1,7 +1,9 @@
 #include <lockstep/strategy/mirrored_strategy.hpp>
 
+#include "detail/expects.hpp"
 #include "strategy/runtime/default_devices.hpp"
 #include "strategy/runtime/ignored_cluster.hpp"
+#include "strategy/strategy_kind.hpp"
 
 namespace lockstep {
 

@@ -5,6 +5,8 @@
 #include <lockstep/strategy/multi_step_context.hpp>
 #include <lockstep/strategy/strategy.hpp>
 
+#include "detail/expects.hpp"
+
 namespace lockstep {
 
 namespace {
@@ -34,6 +36,13 @@ void check_iterations(int iterations) {
 
 }  // namespace detail
 
+MultiStepContext::MultiStepContext(Strategy& strategy) : strategy_(&strategy) {}
+MultiStepContext::MultiStepContext(const MultiStepContext& other) = default;
+MultiStepContext::MultiStepContext(MultiStepContext&& other) noexcept = default;
+MultiStepContext& MultiStepContext::operator=(const MultiStepContext& other) = default;
+MultiStepContext& MultiStepContext::operator=(MultiStepContext&& other) noexcept = default;
+MultiStepContext::~MultiStepContext() = default;
+
 void MultiStepContext::set_last_step_output(const std::string& name, const ReduceValue& value, ReduceOp op) {
   const auto keep = [&](const ReduceValue& all) {
     outputs_.insert_or_assign(name, PerReplica<Tensor>({strategy_->reduce(op, all)}));
@@ -60,8 +69,17 @@ void MultiStepContext::set_last_step_output(const std::string& name, const PerRe
   outputs_.insert_or_assign(name, value);
 }
 
+void MultiStepContext::set_last_step_output(const std::string& name, const Tensor& value) {
+  set_last_step_output(name, PerReplica<Tensor>({value}));
+}
+
+StepOutputs MultiStepContext::last_step_outputs() const&& { return outputs_; }
+std::map<std::string, std::vector<std::any>> MultiStepContext::non_tensor_outputs() const&& {
+  return non_tensor_outputs_;
+}
+
 void MultiStepContext::set_non_tensor(const std::string& name, std::any value,
-                                      const std::function<bool(const std::any&, const std::any&)>& equal) {
+                                      bool (*equal)(const std::any& a, const std::any& b)) {
   ReplicaContext* const context = replica_in_run();
   if (context == nullptr) {
     non_tensor_outputs_.insert_or_assign(name, std::vector<std::any>{std::move(value)});

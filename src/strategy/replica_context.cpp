@@ -9,6 +9,7 @@
 #include "collectives/packed_all_reduce.hpp"
 #include "collectives/rendezvous.hpp"
 #include "detail/cpu_0.hpp"
+#include "detail/expects.hpp"
 #include "divided.hpp"
 #include "strategy/context/default_strategy.hpp"
 #include "strategy/runtime/replica_run.hpp"
@@ -47,6 +48,12 @@ void ReplicaContext::check_current(std::string_view what) const {
                                              ", but this thread runs replica ", current->replica_id_,
                                              " (mismatching context). Use the context that the function was "
                                              "given, on the thread that called it."));
+}
+
+void detail::raise_sparse_gather(int replica) {
+  raise<Unsupported>({__FILE__, __LINE__, __func__},
+                     concat("all_gather of sparse rows on replica ", replica,
+                            ": IndexedSlices cannot be gathered. Gather their values and indices instead."));
 }
 
 Tensor ReplicaContext::all_reduce_one(ReduceOp op, const Tensor& value, const CommunicationOptions& options) {

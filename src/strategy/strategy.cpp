@@ -1,10 +1,13 @@
 #include <algorithm>
 #include <mutex>
 
+#include <lockstep/collectives/cross_device_ops.hpp>
 #include <lockstep/device_manager.hpp>
+#include <lockstep/input/distribute.hpp>
 #include <lockstep/ops.hpp>
 #include <lockstep/strategy/strategy.hpp>
 
+#include "detail/expects.hpp"
 #include "strategy/context/context.hpp"
 #include "strategy/context/default_strategy.hpp"
 #include "strategy/runtime/cross_replica_reduce.hpp"
@@ -114,10 +117,6 @@ ShardedTensor Strategy::split_to_logical_devices(const Tensor& tensor, const std
 
 ShardedTensor Strategy::replicate_to_logical_devices(const Tensor& tensor) {
   return ShardedTensor::replicate(tensor, logical_devices_here("replicate_to_logical_devices"));
-}
-
-Dataset Strategy::make_numpy_dataset(const std::filesystem::path& path) {
-  return extended().make_numpy_dataset(path);
 }
 
 namespace {

@@ -6,6 +6,7 @@
 #include <lockstep/strategy/strategy.hpp>
 #include <lockstep/strategy/strategy_extended.hpp>
 
+#include "detail/expects.hpp"
 #include "detail/thread_end.hpp"
 #include "strategy/context/context.hpp"
 #include "strategy/context/default_strategy.hpp"
@@ -16,6 +17,23 @@
 namespace lockstep {
 
 using detail::ContextFrame;
+
+namespace detail {
+
+void raise_unresolved_argument(int size) {
+  raise<InvalidArgument>({__FILE__, __LINE__, __func__},
+                         concat("update: an argument is a per-replica value with ", size,
+                                " components. Resolve it with reduce_to(op, value, variable) first."));
+}
+
+void raise_mirrored_argument(int size, int num_components) {
+  raise<InvalidArgument>(
+      {__FILE__, __LINE__, __func__},
+      concat("update: an argument is a mirrored value with ", size, " components, what is updated has ",
+             num_components, ". Pass a value of the same devices."));
+}
+
+}  // namespace detail
 
 std::vector<Device> StrategyExtended::worker_devices() const {
   LOCKSTEP_EXPECTS(&strategy_ != &detail::default_strategy(), ContextError,
@@ -159,11 +177,6 @@ Work<std::vector<Mirrored<Tensor>>> StrategyExtended::start_batch_reduce_to(
     for (const StreamRef& stream : streams) started.add(stream, operands);
   });
   return {std::move(started), std::move(results)};
-}
-
-Dataset StrategyExtended::make_numpy_dataset(const std::filesystem::path& path) const {
-  check_cross_replica("make_numpy_dataset");
-  return detail::make_numpy_dataset(path);
 }
 
 Mirrored<Tensor> StrategyExtended::broadcast_to(const Tensor& tensor, const CommunicationOptions& options) {

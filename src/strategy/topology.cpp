@@ -1,6 +1,7 @@
 #include <lockstep/error.hpp>
 #include <lockstep/strategy/topology.hpp>
 
+#include "detail/expects.hpp"
 #include "strategy/mesh_places.hpp"
 
 namespace lockstep {
@@ -29,6 +30,17 @@ Topology::Topology(std::vector<int> mesh_shape, std::vector<std::vector<std::vec
 
 bool Topology::has_missing_devices() const noexcept {
   return static_cast<std::size_t>(saturated_product(mesh_shape_)) > places_.size();
+}
+
+std::vector<int> Topology::mesh_shape() const&& { return mesh_shape_; }
+std::vector<std::vector<std::vector<int>>> Topology::coordinates() const&& { return coordinates_; }
+
+bool Topology::contains(const std::vector<int>& coordinates) const { return places_.contains(coordinates); }
+
+// The places follow from these.
+bool operator==(const Topology& a, const Topology& b) {
+  return a.device_kind_ == b.device_kind_ && a.mesh_shape_ == b.mesh_shape_ &&
+         a.coordinates_ == b.coordinates_;
 }
 
 std::pair<int, int> Topology::place(const std::vector<int>& coordinates) const {

@@ -2,6 +2,8 @@
 
 #include <lockstep/error.hpp>
 
+#include "detail/expects.hpp"
+
 namespace lockstep::detail {
 
 void check_gather(std::span<const std::span<const TensorView>> parts, std::int64_t axis,

@@ -1,5 +1,7 @@
 #include <lockstep/values/per_replica.hpp>
 
+#include "detail/expects.hpp"
+
 namespace lockstep::detail {
 
 void raise_not_one_component(int size) {

@@ -8,6 +8,8 @@
 #include <lockstep/error.hpp>
 #include <lockstep/stream.hpp>
 
+#include "detail/expects.hpp"
+
 namespace lockstep::detail {
 
 ScatterPlan::ScatterPlan(const IndexedSlices& slices, const char* what) {

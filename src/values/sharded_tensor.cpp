@@ -5,6 +5,8 @@
 #include <lockstep/values/per_replica.hpp>
 #include <lockstep/values/sharded_tensor.hpp>
 
+#include "detail/expects.hpp"
+
 namespace lockstep {
 
 namespace {

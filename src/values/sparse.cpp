@@ -2,6 +2,7 @@
 
 #include <lockstep/error.hpp>
 
+#include "detail/expects.hpp"
 #include "values/scatter.hpp"
 
 namespace lockstep {
@@ -35,7 +36,7 @@ void check_sparse_reduction(ReduceOp op, const IndexedSlices& slices) {
   LOCKSTEP_EXPECTS(op == ReduceOp::sum || op == ReduceOp::mean, InvalidArgument,
                    "IndexedSlices: sparse rows can only be summed or averaged, not reduced with ", op,
                    ". Make them dense with to_dense() first.");
-  reduced_dtype(op, slices.values.dtype());  // refuses booleans
+  static_cast<void>(reduced_dtype(op, slices.values.dtype()));  // refuses booleans
 }
 
 }  // namespace detail

@@ -34,8 +34,7 @@ foreach(source IN LISTS sources)
   endif()
 endforeach()
 
-set(long benchmarks/options.cpp cuda/nccl_communicator.cpp include/lockstep/strategy/strategy.hpp
-    cuda cuda/kernels src src/detail)
+set(long benchmarks/options.cpp cuda/nccl_communicator.cpp cuda cuda/kernels src src/detail)
 file(GLOB_RECURSE files RELATIVE "${ROOT}" "${ROOT}/src/*" "${ROOT}/include/*" "${ROOT}/cuda/*" "${ROOT}/benchmarks/*")
 foreach(file IN LISTS files)
   get_filename_component(folder "${file}" DIRECTORY)

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <type_traits>
 
 #include <catch2/catch_template_test_macros.hpp>

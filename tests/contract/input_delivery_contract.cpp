@@ -1,4 +1,5 @@
 // The path of batches to the replicas' devices.
+#include <algorithm>
 #include <atomic>
 #include <stdexcept>
 #include <thread>

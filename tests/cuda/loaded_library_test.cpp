@@ -7,9 +7,9 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <dlfcn.h>
 
-#include <lockstep/detail/concat.hpp>
 #include <lockstep/error.hpp>
 
+#include "detail/concat.hpp"
 #include "nccl_library.hpp"
 #include "support/matchers.hpp"
 #include "support/scoped_log_sink.hpp"

@@ -1,3 +1,4 @@
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -36,4 +37,11 @@ TEST_CASE("a shared function may be none, and takes and gives what can only be m
   none = [](std::unique_ptr<int> x) { return x; };
   CHECK(none);
   CHECK(*none(std::make_unique<int>(3)) == 3);
+}
+
+TEST_CASE("a shared function of an empty one is none", "[detail][host]") {
+  using Function = SharedFunction<int(int)>;
+  CHECK_FALSE(Function(std::function<int(int)>()));
+  CHECK_FALSE(Function(static_cast<int (*)(int)>(nullptr)));
+  CHECK(Function(std::function<int(int)>([](int x) { return x; })));
 }

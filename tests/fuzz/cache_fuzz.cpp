@@ -13,8 +13,8 @@ using lockstep::Tensor;
 template <class E>
 void read_cache(const std::filesystem::path& path) {
   const auto nothing = lockstep::Dataset::from_generator([] { return [] { return std::optional<E>(); }; });
-  auto pass = nothing.cache(path).pipeline()->open();
-  while (pass->next()) {
+  auto pass = nothing.cache(path).iterator();
+  while (pass.next_optional()) {
   }
 }
 

@@ -9,7 +9,10 @@
 #include <lockstep/device.hpp>
 #include <lockstep/input/dataset.hpp>
 #include <lockstep/input/distributed_dataset.hpp>
+#include <lockstep/strategy/input.hpp>
 #include <lockstep/values/per_replica.hpp>
+
+#include "input/pipeline/pipeline.hpp"
 
 /// Reading datasets into plain values.
 namespace lockstep::test {

@@ -5,6 +5,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include <lockstep/backend/backend.hpp>
 #include <lockstep/backend/device_backend.hpp>
 #include <lockstep/device_manager.hpp>
 

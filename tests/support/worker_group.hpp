@@ -12,9 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include <lockstep/detail/concat.hpp>
 #include <lockstep/error.hpp>
 #include <lockstep/input/distribute.hpp>
+
+#include "detail/concat.hpp"
 
 /// Several workers in one process, each on a thread of its own.
 namespace lockstep::test {

@@ -2,7 +2,6 @@
 
 #include <concepts>
 #include <filesystem>
-#include <functional>
 #include <initializer_list>
 #include <map>
 #include <string>
@@ -10,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include <lockstep/detail/shared_function.hpp>
 #include <lockstep/values/variable.hpp>
 
 #pragma GCC visibility push(default)
@@ -85,11 +85,11 @@ class Checkpoint {
   void restore(const std::filesystem::path& path, RestoreOptions options = {});
 
  private:
-  Checkpoint& add_tracked(std::string prefix, std::function<NamedVariables()> variables);
+  Checkpoint& add_tracked(std::string prefix, detail::SharedFunction<NamedVariables()> variables);
   std::map<std::string, Variable> collect(std::string_view what) const;
 
   std::map<std::string, Variable> variables_;
-  std::vector<std::pair<std::string, std::function<NamedVariables()>>> tracked_;  // by prefix
+  std::vector<std::pair<std::string, detail::SharedFunction<NamedVariables()>>> tracked_;  // by prefix
 };
 
 }  // namespace lockstep

@@ -21,7 +21,8 @@ struct Task {
   std::string type;
   int index = 0;
 
-  friend auto operator<=>(const Task&, const Task&) = default;
+  friend std::strong_ordering operator<=>(const Task& a, const Task& b) noexcept;
+  friend bool operator==(const Task& a, const Task& b) noexcept;
 };
 
 /// "worker 3".
@@ -60,13 +61,13 @@ class ClusterSpec {
   bool empty() const noexcept { return jobs_.empty(); }
   /// The jobs' names, sorted.
   std::vector<std::string> jobs() const;
-  bool contains(std::string_view job) const noexcept { return jobs_.contains(job); }
+  bool contains(std::string_view job) const noexcept;
   bool contains(const Task& task) const noexcept;
 
   /// The addresses of a job's tasks by their index; of a temporary spec, a copy of them.
   /// @throws InvalidArgument  there is no such job.
   const std::map<int, std::string>& tasks(std::string_view job) const&;
-  std::map<int, std::string> tasks(std::string_view job) const&& { return tasks(job); }
+  std::map<int, std::string> tasks(std::string_view job) const&&;
   /// @throws InvalidArgument  there is no such job.
   int num_tasks(std::string_view job) const;
   /// Of all jobs.
@@ -74,12 +75,12 @@ class ClusterSpec {
   /// Of a temporary spec, a copy of it. @throws InvalidArgument  there is no such job, or no such index in
   /// it.
   const std::string& task_address(std::string_view job, int index) const&;
-  std::string task_address(std::string_view job, int index) const&& { return task_address(job, index); }
+  std::string task_address(std::string_view job, int index) const&&;
   /// Whether a job's indices are others than 0, 1, 2 and so on, however it was given.
   /// @throws InvalidArgument  there is no such job.
   bool is_sparse(std::string_view job) const;
 
-  friend bool operator==(const ClusterSpec&, const ClusterSpec&) = default;
+  friend bool operator==(const ClusterSpec& a, const ClusterSpec& b);
 
  private:
   void add(const std::string& job, const Tasks& tasks);

@@ -24,12 +24,10 @@ class Accelerators {
   Accelerators() = default;
   /// @throws InvalidArgument  a count is negative.
   Accelerators(AcceleratorCounts of_each_task);
-  Accelerators(std::initializer_list<AcceleratorCounts::value_type> of_each_task)
-      : Accelerators(AcceleratorCounts(of_each_task)) {}
+  Accelerators(std::initializer_list<AcceleratorCounts::value_type> of_each_task);
   /// Tasks that are not there have none. @throws InvalidArgument  a count is negative.
   Accelerators(std::map<Task, AcceleratorCounts> by_task);
-  Accelerators(std::initializer_list<std::pair<const Task, AcceleratorCounts>> by_task)
-      : Accelerators(std::map<Task, AcceleratorCounts>(by_task)) {}
+  Accelerators(std::initializer_list<std::pair<const Task, AcceleratorCounts>> by_task);
 
   bool empty() const noexcept { return of_each_task_.empty() && by_task_.empty(); }
   /// Those of a task; without one what each task has, or, where each has its own, the sum.
@@ -111,9 +109,7 @@ class Resolver {
   /// What master(type, id) gives.
   virtual std::string task_master(const std::string& type, int id) const;
   /// Called with the current task, if any, or the one asked for: by default what the options say.
-  virtual AcceleratorCounts accelerators_of(const std::optional<Task>& task) const {
-    return options_.num_accelerators.of(task);
-  }
+  virtual AcceleratorCounts accelerators_of(const std::optional<Task>& task) const;
 
   const ResolverOptions& options() const noexcept { return options_; }
   std::optional<Task> current_task() const;

@@ -15,12 +15,10 @@ class SimpleResolver : public Resolver {
   /// @throws InvalidArgument  an option out of its range. Whether the cluster has the task is not checked.
   explicit SimpleResolver(ClusterSpec spec, ResolverOptions options = {});
 
-  ClusterSpec cluster_spec() const override { return spec_; }
+  ClusterSpec cluster_spec() const override;
 
  protected:
-  std::string default_master() const override {
-    return options().master.empty() ? "" : behind_rpc_layer(options().master);
-  }
+  std::string default_master() const override;
 
  private:
   ClusterSpec spec_;

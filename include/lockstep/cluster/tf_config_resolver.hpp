@@ -30,7 +30,7 @@ class TfConfigResolver : public Resolver {
   explicit TfConfigResolver(ResolverOptions options = {},
                             const EnvironmentVariables& variables = environment_variables());
 
-  ClusterSpec cluster_spec() const override { return spec_; }
+  ClusterSpec cluster_spec() const override;
 
  protected:
   /// @throws InvalidArgument  several tasks, none of which is known to be the current one.

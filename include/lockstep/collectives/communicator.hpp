@@ -5,7 +5,6 @@
 #include <string_view>
 #include <vector>
 
-#include <lockstep/backend/communicator_backend.hpp>
 #include <lockstep/collectives/options.hpp>
 #include <lockstep/detail/borrowed_span.hpp>
 #include <lockstep/device.hpp>

@@ -2,7 +2,6 @@
 
 #include <concepts>
 #include <cstddef>
-#include <ranges>
 #include <span>
 #include <type_traits>
 
@@ -22,10 +21,13 @@ class BorrowedSpan : public std::span<const T> {
   constexpr BorrowedSpan() = default;
   constexpr BorrowedSpan(const T* first, std::size_t size) : Base(first, size) {}
   template <class R>
-  requires(std::constructible_from<Base, R>&& kOutlives<R>) constexpr BorrowedSpan(R&& range) : Base(range) {}
+  requires(!std::same_as<std::remove_cvref_t<R>, BorrowedSpan> && std::constructible_from<Base, R> &&
+           kOutlives<R>) constexpr BorrowedSpan(R&& range)
+      : Base(range) {}
   /// Keep the container in a variable.
   template <class R>
-  requires(std::constructible_from<Base, R> && !kOutlives<R>) BorrowedSpan(R&& temporary)
+  requires(!std::same_as<std::remove_cvref_t<R>, BorrowedSpan> && std::constructible_from<Base, R> &&
+           !kOutlives<R>) BorrowedSpan(R&& temporary)
   = delete;
 };
 

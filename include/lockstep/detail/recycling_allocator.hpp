@@ -1,8 +1,6 @@
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
-#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -50,7 +48,10 @@ template <class T>
 using RecycledVector = std::vector<T, RecyclingAllocator<T>>;
 template <class T>
 bool operator==(const RecycledVector<T>& a, const std::vector<T>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end());
+  if (a.size() != b.size()) return false;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (!(a[i] == b[i])) return false;
+  return true;
 }
 template <class Key, class T>
 using RecycledMap = std::map<Key, T, std::less<>, RecyclingAllocator<std::pair<const Key, T>>>;

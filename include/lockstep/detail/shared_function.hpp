@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <type_traits>
 #include <utility>
@@ -21,15 +20,31 @@ class SharedFunction<R(Args...)> {
   SharedFunction(std::nullptr_t = nullptr) noexcept {}
   template <class F>
   requires(!std::is_same_v<std::remove_cvref_t<F>, SharedFunction> &&
-           std::is_invocable_r_v<R, const std::remove_cvref_t<F>&, Args...>) SharedFunction(F&& function)
-      : function_(std::make_shared<const std::function<R(Args...)>>(std::forward<F>(function))) {}
+           std::is_invocable_r_v<R, const std::remove_cvref_t<F>&, Args...>) SharedFunction(F&& function) {
+    if constexpr (std::is_constructible_v<std::remove_cvref_t<F>, std::nullptr_t> &&
+                  requires { function == nullptr; })
+      if (function == nullptr) return;  // an empty std::function, or no pointer
+    function_ = std::make_shared<const Holder<std::remove_cvref_t<F>>>(std::forward<F>(function));
+  }
 
   explicit operator bool() const noexcept { return function_ != nullptr; }
   /// @pre there is one.
-  R operator()(Args... args) const { return (*function_)(std::forward<Args>(args)...); }
+  R operator()(Args... args) const { return function_->call(std::forward<Args>(args)...); }
 
  private:
-  std::shared_ptr<const std::function<R(Args...)>> function_;  // owners: the copies; null: none
+  struct Callable {
+    virtual ~Callable() = default;
+    virtual R call(Args... args) const = 0;
+  };
+  template <class F>
+  struct Holder final : Callable {
+    template <class G>
+    explicit Holder(G&& given) : function(std::forward<G>(given)) {}
+    R call(Args... args) const override { return function(std::forward<Args>(args)...); }
+    F function;
+  };
+
+  std::shared_ptr<const Callable> function_;  // owners: the copies; null: none
 };
 
 }  // namespace lockstep::detail

@@ -166,7 +166,7 @@ class Dataset : public detail::Transformations<Dataset, detail::DatasetHandle> {
   static constexpr std::int64_t unknown_cardinality = detail::kUnknownCardinality;
   /// How many elements a pass has, from what is known without reading any: not of files, generators, filter
   /// and interleave, nor of what is made of them. take(0) and repeat(0) are known to be empty.
-  std::int64_t cardinality() const noexcept { return pipeline()->cardinality; }
+  std::int64_t cardinality() const noexcept { return detail::cardinality_of(pipeline()); }
 
   /// The typed form, which can be iterated. @throws InvalidArgument  the elements are not `E`.
   template <detail::TensorNest E>
@@ -238,16 +238,10 @@ TypedDataset<E> Dataset::from_tensor_slices(const E& nest) {
                                                  "Dataset::from_tensor_slices"));
 }
 
-inline TypedDataset<Tensor> Dataset::range(std::int64_t stop) { return range(0, stop); }
-
-inline TypedDataset<Tensor> Dataset::range(std::int64_t start, std::int64_t stop, std::int64_t step) {
-  return TypedDataset<Tensor>(detail::range_pipeline(start, stop, step, detail::known_type(Tensor())));
-}
-
 template <class... E>
 requires(sizeof...(E) > 0) TypedDataset<std::tuple<E...>> Dataset::zip(const TypedDataset<E>&... datasets) {
-  return TypedDataset<std::tuple<E...>>(
-      detail::zipped({datasets.pipeline()...}, detail::tuple_type<E...>({datasets.pipeline()->type...})));
+  return TypedDataset<std::tuple<E...>>(detail::zipped(
+      {datasets.pipeline()...}, detail::tuple_type<E...>({detail::type_of(datasets.pipeline())...})));
 }
 
 template <detail::TensorNest E>

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include <lockstep/detail/range_iterator.hpp>
-#include <lockstep/error.hpp>
 #include <lockstep/input/detail/pipeline.hpp>
 #include <lockstep/input/detail/tensor_nest.hpp>
 
@@ -21,6 +20,8 @@ namespace detail {
 std::unique_ptr<Iterator<FlatElement>> open_for_user(const PipelineHandle& pipeline, std::string_view what);
 /// @throws OutOfRange  always.
 [[noreturn]] void raise_end_of_input(std::string_view what, std::int64_t count, std::string_view unit);
+/// @throws ContextError  always.
+[[noreturn]] void raise_iterator_moved_from(std::string_view type);
 
 }  // namespace detail
 
@@ -47,12 +48,11 @@ class DatasetIterator {
   }
   /// The same, but nothing at the end.
   std::optional<E> next_optional() {
-    LOCKSTEP_EXPECTS(iterator_ != nullptr, ContextError,
-                     "DatasetIterator: used after it was moved from. Use the one it was moved to.");
+    if (iterator_ == nullptr) detail::raise_iterator_moved_from("DatasetIterator");
     std::optional<detail::FlatElement> leaves = iterator_->next();
     if (!leaves) return std::nullopt;
     ++num_elements_;
-    return detail::unflatten_element<E>(pipeline_->type, std::move(*leaves));
+    return detail::unflatten_element<E>(detail::type_of(pipeline_), std::move(*leaves));
   }
 
  private:

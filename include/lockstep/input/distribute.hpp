@@ -1,12 +1,12 @@
 #pragma once
 
 #include <concepts>
-#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <lockstep/detail/shared_function.hpp>
 #include <lockstep/device.hpp>
 #include <lockstep/input/dataset.hpp>
 #include <lockstep/input/distributed_dataset.hpp>
@@ -31,7 +31,7 @@ struct InputTarget {
   /// iterator: all workers take them in the same order, so that each one's n-th call is for the same pass.
   /// They also take the steps of passes that are under way together in the same order, as a step waits for
   /// the others' call.
-  std::function<std::shared_ptr<StepExchange>()> open_exchange{};  // owners: what makes the pass's steps
+  SharedFunction<std::shared_ptr<StepExchange>()> open_exchange{};  // owners: what makes the pass's steps
   /// Throws where `what`, a call for the next step, is not allowed; null: it is allowed everywhere.
   void (*check_caller)(std::string_view what) = nullptr;
 };
@@ -49,22 +49,19 @@ Steps split_steps(const PipelineHandle& dataset, const InputTarget& target, cons
 Steps deal_steps(const std::vector<PipelineHandle>& datasets, const InputTarget& target,
                  const InputOptions& options);
 
-/// The type of the first of the datasets whose elements' lengths and keys are known; null: none is. Valid as
-/// long as the datasets. @throws InvalidArgument  two of them differ.
-const ElementType* common_type(const std::vector<PipelineHandle>& datasets);
+/// The type of the first of the datasets whose elements' lengths and keys are known. Valid as long as the
+/// datasets. @throws InvalidArgument  two of them differ. @throws ContextError  none is known: before the
+/// first step.
+const ElementType& common_type(const std::vector<PipelineHandle>& datasets);
 
 /// The replicas' elements as one nest of per-replica values: also where the components are equal, unless
-/// there is one replica. @throws InvalidArgument  as common_type. @throws ContextError  no structure is
-/// known: before the first step.
+/// there is one replica. @throws as common_type.
 template <class E>
 merged_t<E> assemble_step(const std::vector<PipelineHandle>& datasets, Step&& step) {
-  const ElementType* const type = common_type(datasets);
-  LOCKSTEP_EXPECTS(type, ContextError,
-                   "element_spec: a function makes the elements, whose lengths or keys are known after the "
-                   "first. Fetch a step before.");
+  const ElementType& type = common_type(datasets);
   RecycledVector<E> elements;
   elements.reserve(step.size());
-  for (FlatElement& leaves : step) elements.push_back(unflatten_element<E>(*type, std::move(leaves)));
+  for (FlatElement& leaves : step) elements.push_back(unflatten_element<E>(type, std::move(leaves)));
   RecycledVector<E*> parts;
   for (E& element : elements) parts.push_back(&element);
   merged_t<E> merged = merge(parts, "DistributedIterator::next");

@@ -1,18 +1,19 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include <lockstep/detail/nest_types.hpp>
 #include <lockstep/detail/range_iterator.hpp>
-#include <lockstep/error.hpp>
+#include <lockstep/detail/shared_function.hpp>
 #include <lockstep/input/detail/pipeline.hpp>
+#include <lockstep/input/tensor_spec.hpp>
 #include <lockstep/values/per_replica.hpp>
 
 #pragma GCC visibility push(default)
@@ -33,14 +34,14 @@ class StepIterator : public Iterator<Step> {
 
 /// The steps of a distributed dataset, element types erased.
 struct Steps {
-  std::function<std::unique_ptr<StepIterator>()> open;
+  SharedFunction<std::unique_ptr<StepIterator>()> open;
   std::vector<std::vector<TensorSpec>> spec;  ///< Of each replica's element, leaf by leaf, where known.
 };
 
 template <class D>
 struct DistributedState {
   Steps steps;
-  std::function<D(Step&&)> assemble;
+  SharedFunction<D(Step&&)> assemble;
 };
 
 /// The specs of a nest's tensors, in its structure; a struct's as the tuple of its members'.
@@ -81,6 +82,8 @@ auto element_spec(const DistributedState<D>& state) {
 
 /// @throws OutOfRange  always.
 [[noreturn]] void raise_end_of_input(std::string_view what, std::int64_t count, std::string_view unit);
+/// @throws ContextError  always.
+[[noreturn]] void raise_iterator_moved_from(std::string_view type);
 
 }  // namespace detail
 
@@ -150,8 +153,7 @@ class DistributedIterator {
 
  private:
   detail::StepIterator& checked() const {
-    LOCKSTEP_EXPECTS(iterator_ != nullptr, ContextError,
-                     "DistributedIterator: used after it was moved from. Use the one it was moved to.");
+    if (iterator_ == nullptr) detail::raise_iterator_moved_from("DistributedIterator");
     return *iterator_;
   }
 

@@ -2,13 +2,15 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include <lockstep/detail/shared_function.hpp>
 #include <lockstep/dtype.hpp>
 #include <lockstep/scalar.hpp>
 #include <lockstep/tensor.hpp>
@@ -42,10 +44,34 @@
 /// KiB.
 namespace lockstep::readers {
 
+/// The elements of a file that is being read, one for each call and then nothing. Copies go on where one has
+/// stopped.
 template <class E>
-using Elements = std::function<std::optional<E>()>;
+class Elements {
+ public:
+  template <class F>
+  requires(!std::is_same_v<std::remove_cvref_t<F>, Elements> &&
+           std::is_invocable_r_v<std::optional<E>, std::decay_t<F>&>) Elements(F&& next)
+      : source_(std::make_shared<SourceOf<std::decay_t<F>>>(std::forward<F>(next))) {}
+  std::optional<E> operator()() const { return source_->next(); }
+
+ private:
+  struct Source {
+    virtual ~Source() = default;
+    virtual std::optional<E> next() = 0;
+  };
+  template <class F>
+  struct SourceOf final : Source {
+    template <class G>
+    explicit SourceOf(G&& given) : function(std::forward<G>(given)) {}
+    std::optional<E> next() override { return function(); }
+    F function;
+  };
+
+  std::shared_ptr<Source> source_;  // owners: the copies
+};
 template <class E>
-using Reader = std::function<Elements<E>(const std::filesystem::path&)>;
+using Reader = detail::SharedFunction<Elements<E>(const std::filesystem::path&)>;
 
 /// The lines of a text file, without what ends them (\n or \r\n), as u8 tensors of rank 1; `text` makes
 /// strings of them.

@@ -36,7 +36,7 @@ class Gradient {
   bool is_nothing() const noexcept { return !value_; }
   /// The value; empty for nothing.
   const std::optional<ReduceValue>& value() const& noexcept { return value_; }
-  std::optional<ReduceValue> value() const&& { return value_; }
+  std::optional<ReduceValue> value() const&&;
 
  private:
   std::optional<ReduceValue> value_;

@@ -2,9 +2,10 @@
 
 #include <concepts>
 #include <cstdint>
-#include <functional>
 #include <utility>
 #include <vector>
+
+#include <lockstep/detail/shared_function.hpp>
 
 #pragma GCC visibility push(default)
 
@@ -28,7 +29,7 @@ struct CosineDecayOptions {
 /// A learning rate as a function of the step: of how many steps were made before, so that the first one is
 /// step 0. Evaluated on the host, once for each step, so that all replicas use one value.
 ///
-/// A value: copies are independent. Thread-safe as far as the function given is.
+/// A value: copies share the function given. Thread-safe as far as that is.
 class LearningRate {
  public:
   /// The same rate in every step. @throws InvalidArgument  it is not a number of at least 0.
@@ -60,7 +61,7 @@ class LearningRate {
   double at(std::int64_t step) const;
 
  private:
-  std::function<double(std::int64_t)> schedule_;
+  detail::SharedFunction<double(std::int64_t)> schedule_;  // called as const
 };
 
 }  // namespace lockstep::optim

@@ -2,12 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
-#include <set>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -129,20 +127,8 @@ class Optimizer {
                       const Step& step) const = 0;
 
  private:
-  /// A variable that the optimizer has met.
-  struct Entry {
-    Variable variable;
-    std::string name;  // unique among them
-    std::vector<Variable> slots;
-  };
-
-  /// What the optimizer keeps of the variables that it has met.
-  struct Known {
-    std::vector<Entry> entries;
-    std::unordered_map<const void*, std::size_t> positions;  // in entries, by the variable's identity
-    std::set<std::string> names;                             // of entries
-    std::optional<Variable> iterations;
-  };
+  struct Entry;
+  struct Known;
 
   void apply_as(std::string_view what, const std::vector<GradientAndVariable>& gradients, bool are_reduced,
                 const CommunicationOptions& options);
@@ -150,8 +136,8 @@ class Optimizer {
              const CommunicationOptions& options);
   void check_no_capture(std::string_view what, std::span<const Variable> variables) const;
   void check_strategy(const Strategy& strategy) const;
-  /// What is known when these have been met, too; nothing: they have been.
-  std::optional<Known> met(std::span<const Variable> variables) const;
+  /// What is known when these have been met, too; null: they have been.
+  std::unique_ptr<Known> met(std::span<const Variable> variables) const;
   /// The number of steps made.
   std::int64_t num_steps() const;
 
@@ -159,7 +145,7 @@ class Optimizer {
   LearningRate learning_rate_;
   const double global_clip_norm_;
   const std::vector<std::string> slot_names_;
-  Known known_;
+  std::unique_ptr<Known> known_;  // of the variables that the optimizer has met
   // The number of steps is kept here too, so that no device must be asked. It holds until component 0 of the
   // iterations is written again. Empty: it does not hold.
   std::optional<std::uint64_t> counted_;

@@ -43,7 +43,7 @@ class DeviceAssignment {
 
   /// Of a temporary assignment, a copy of it.
   const Topology& topology() const& noexcept { return topology_; }
-  Topology topology() const&& { return topology_; }
+  Topology topology() const&&;
   int num_replicas() const noexcept { return static_cast<int>(core_assignment_.size()); }
   int num_cores_per_replica() const noexcept {
     return core_assignment_.empty() ? 0 : static_cast<int>(core_assignment_.front().size());
@@ -53,9 +53,7 @@ class DeviceAssignment {
   /// assignment, a copy of it.
   /// @throws InvalidArgument  there is no such replica or logical core.
   const std::vector<int>& coordinates(int replica, int logical_core) const&;
-  std::vector<int> coordinates(int replica, int logical_core) const&& {
-    return coordinates(replica, logical_core);
-  }
+  std::vector<int> coordinates(int replica, int logical_core) const&&;
   /// /task:T/device:KIND:k, and with a job /job:J/task:T/device:KIND:k.
   /// @throws InvalidArgument  as coordinates, or `job` is not the name of a job.
   Device device(int replica = 0, int logical_core = 0, std::string_view job = {}) const {
@@ -69,7 +67,7 @@ class DeviceAssignment {
   /// @throws InvalidArgument  there are none, or no such logical core.
   std::vector<int> lookup_replicas(int task, int logical_core) const;
 
-  friend bool operator==(const DeviceAssignment&, const DeviceAssignment&) = default;
+  friend bool operator==(const DeviceAssignment& a, const DeviceAssignment& b);
 
  private:
   Topology topology_;

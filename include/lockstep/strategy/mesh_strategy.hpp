@@ -50,7 +50,7 @@ class MeshStrategy : public Strategy {
   int num_replicas_per_host() const noexcept;
   /// What places the replicas, if anything was given.
   const std::optional<DeviceAssignment>& device_assignment() const& noexcept;
-  std::optional<DeviceAssignment> device_assignment() const&& { return device_assignment(); }
+  std::optional<DeviceAssignment> device_assignment() const&&;
 };
 
 }  // namespace lockstep

@@ -2,7 +2,6 @@
 
 #include <any>
 #include <concepts>
-#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -26,7 +25,12 @@ using StepOutputs = std::map<std::string, PerReplica<Tensor>>;
 /// used again takes the later value.
 class MultiStepContext {
  public:
-  explicit MultiStepContext(Strategy& strategy) : strategy_(&strategy) {}
+  explicit MultiStepContext(Strategy& strategy);
+  MultiStepContext(const MultiStepContext& other);
+  MultiStepContext(MultiStepContext&& other) noexcept;
+  MultiStepContext& operator=(const MultiStepContext& other);
+  MultiStepContext& operator=(MultiStepContext&& other) noexcept;
+  ~MultiStepContext();
 
   /// Does nothing: what a step is to run, it calls. For code that is written as TensorFlow's graphs were.
   void run_op() const noexcept {}
@@ -38,9 +42,7 @@ class MultiStepContext {
   /// Keeps the value as it is, one component for each replica, or one of a plain value.
   /// @throws InvalidArgument  in a replica function: give an op.
   void set_last_step_output(const std::string& name, const PerReplica<Tensor>& value);
-  void set_last_step_output(const std::string& name, const Tensor& value) {
-    set_last_step_output(name, PerReplica<Tensor>({value}));
-  }
+  void set_last_step_output(const std::string& name, const Tensor& value);
 
   /// Keeps a value of any type: in cross-replica context as it is, in a replica function those of all
   /// replicas in their order, or one if they are equal.
@@ -58,18 +60,18 @@ class MultiStepContext {
   }
 
   const StepOutputs& last_step_outputs() const& noexcept { return outputs_; }
-  StepOutputs last_step_outputs() const&& { return outputs_; }
+  StepOutputs last_step_outputs() const&&;
   const std::map<std::string, std::vector<std::any>>& non_tensor_outputs() const& noexcept {
     return non_tensor_outputs_;
   }
-  std::map<std::string, std::vector<std::any>> non_tensor_outputs() const&& { return non_tensor_outputs_; }
+  std::map<std::string, std::vector<std::any>> non_tensor_outputs() const&&;
 
   /// For the library: a step begins.
   void begin_step(const StepOutputs& initial);
 
  private:
   void set_non_tensor(const std::string& name, std::any value,
-                      const std::function<bool(const std::any&, const std::any&)>& equal);
+                      bool (*equal)(const std::any& a, const std::any& b));
 
   Strategy* strategy_;
   StepOutputs outputs_;

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <concepts>
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -45,6 +44,9 @@ struct MergeArguments {
   const std::type_info* type;  ///< of the result and the arguments
   void* arguments;
 };
+
+/// @throws Unsupported  always.
+[[noreturn]] void raise_sparse_gather(int replica);
 }  // namespace detail
 
 /// What a replica function knows of its replica. Valid on the replica's thread while its function runs;
@@ -222,8 +224,7 @@ auto ReplicaContext::all_gather(const NestType& nest, std::int64_t axis,
   detail::RecycledVector<Tensor> values;
   values.reserve(contributions.size());
   for (detail::Contribution& value : contributions) {
-    LOCKSTEP_EXPECTS(!value.slices, Unsupported, "all_gather of sparse rows on replica ", replica_id_,
-                     ": IndexedSlices cannot be gathered. Gather their values and indices instead.");
+    if (value.slices) detail::raise_sparse_gather(replica_id_);
     values.push_back(std::move(value.tensor));
   }
   const auto structure = detail::describe_structure<detail::RecycledString>(nest);

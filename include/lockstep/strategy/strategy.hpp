@@ -1,27 +1,19 @@
 #pragma once
 
+#include <concepts>
+#include <cstdint>
 #include <exception>
-#include <filesystem>
-#include <functional>
-#include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
-#include <variant>
 #include <vector>
 
-#include <lockstep/collectives/cross_device_ops.hpp>
 #include <lockstep/collectives/options.hpp>
 #include <lockstep/detail/function_ref.hpp>
-#include <lockstep/input/dataset.hpp>
-#include <lockstep/input/distribute.hpp>
-#include <lockstep/input/distributed_dataset.hpp>
 #include <lockstep/input/input_context.hpp>
 #include <lockstep/input/input_options.hpp>
-#include <lockstep/input/numpy.hpp>
 #include <lockstep/strategy/context.hpp>
 #include <lockstep/strategy/replica_context.hpp>
 #include <lockstep/strategy/strategy_extended.hpp>
@@ -33,6 +25,12 @@
 
 namespace lockstep {
 
+class CrossDeviceOps;
+class Dataset;
+template <class D>
+class DistributedDataset;
+template <class E>
+class TypedDataset;
 namespace cluster {
 class Resolver;
 }
@@ -67,77 +65,13 @@ namespace detail {
 
 std::weak_ptr<const Strategy> life_of(const Strategy& strategy) noexcept;
 
-template <class F, class... Args>
-inline constexpr bool takes_arguments = std::is_invocable_v<F&, selected_t<Args>...>;
-template <class F, class... Args>
-inline constexpr bool takes_context = std::is_invocable_v<F&, ReplicaContext&, selected_t<Args>...>;
-
-/// Whether a function that cannot take a tuple takes its members.
-template <class F, class... Args>
-inline constexpr bool kTakesStep = false;
-template <class F, TupleNest Arg>
-requires(!takes_arguments<F, Arg> && !takes_context<F, Arg>) inline constexpr bool kTakesStep<F, Arg> = [
-]<std::size_t... I>(std::index_sequence<I...>) {
-  return takes_arguments<F, std::tuple_element_t<I, Arg>...> ||
-         takes_context<F, std::tuple_element_t<I, Arg>...>;
-}
-(std::make_index_sequence<std::tuple_size_v<Arg>>());
-
 template <class F>
 concept ReplicaFunction = !std::is_same_v<std::decay_t<F>, RunOptions>;
 
-/// Calls fn with the arguments alone if that is well-formed, else with the context first.
-template <class F, class... Args>
-decltype(auto) call_replica_function(F& fn, ReplicaContext& context, Args&&... args) {
-  if constexpr (std::is_invocable_v<F&, Args...>)
-    return fn(std::forward<Args>(args)...);
-  else
-    return fn(context, std::forward<Args>(args)...);
-}
-
-template <class F>
-struct parameters {};
-template <class R, class... P>
-struct parameters<std::function<R(P...)>> {
-  using type = std::tuple<P...>;
-};
-
-/// Whether parameter K of a function is a `const T&`; not known of a template's.
-template <class F, class T, std::size_t K>
-consteval bool only_reads() {
-  if constexpr (requires(F & fn) { std::function(fn); }) {
-    using P = typename parameters<decltype(std::function(std::declval<F&>()))>::type;
-    if constexpr (K < std::tuple_size_v<P>) return std::is_same_v<std::tuple_element_t<K, P>, const T&>;
-  }
-  return false;
-}
-
-/// Replica i's part of the argument for parameter K of `F`. Where that is only read, the argument itself that
-/// is the same for all, or its component; else a copy.
-template <class F, std::size_t K, class Arg>
-decltype(auto) replica_argument(const Arg& arg, int i) {
-  if constexpr (!has_distributed_leaf<Arg>() && only_reads<F, Arg, K>())
-    return (arg);
-  else if constexpr (DistributedLeaf<Arg> && only_reads<F, selected_t<Arg>, K>())
-    return select_one(arg, i);
-  else
-    return select<decayed_t<Arg>>(arg, i);
-}
-
-/// What kinds of strategies differ in. Data, as other threads may ask for it while a strategy is destroyed.
-struct StrategyKind {
-  std::string_view name;  ///< For messages.
-  /// Whether values are combined at all; else every reduction without axes is the identity.
-  bool synchronises = true;
-  /// Whether datasets can be made for each replica.
-  bool has_per_replica_input = false;
-  /// The device of state that belongs to no single variable; nothing: as StrategyExtended::non_slot_devices
-  /// says.
-  std::optional<Device> non_slot_device{};
-};
-
-struct StrategyState;
+struct StrategyKind;
 class CrossReplicaReduce;
+struct InputTarget;
+struct StrategyState;
 
 }  // namespace detail
 
@@ -240,11 +174,7 @@ class Strategy {
   /// of a loss is divided by. @throws InvalidArgument  no tensors, scalars, or tensors of different numbers
   /// of rows on a replica.
   template <class Batch>
-  std::int64_t num_rows(const Batch& batch) const {
-    std::int64_t rows = 0;
-    for (const auto& part : local_results(batch)) rows += detail::num_rows(detail::flatten(part), "num_rows");
-    return rows;
-  }
+  std::int64_t num_rows(const Batch& batch) const;
 
   /// Concatenates components in replica order along `axis`; sizes along it may differ. A plain tensor is
   /// returned unchanged, and so is one object that all replicas gave (PerReplica::is_same_object):
@@ -262,6 +192,8 @@ class Strategy {
   template <std::invocable<ValueContext> F>
   auto distribute_values_from_function(F&& value_fn);
 
+  // Input. These templates are defined in lockstep/strategy/input.hpp, which includes the input pipeline.
+
   /// Splits each batch of the dataset over the replicas, in row order, and places each part on its replica's
   /// device. Every component is split by its own rows, as InputOptions::batch_split says. No rows are left
   /// out. A strategy that does not synchronise passes elements whole. Nothing is read before a pass starts.
@@ -272,11 +204,7 @@ class Strategy {
   DistributedDataset<detail::merged_t<E>> distribute_dataset(const TypedDataset<E>& dataset,
                                                              const InputOptions& options = {});
   template <std::same_as<Dataset> D>
-  auto distribute_dataset(const D&, const InputOptions& = {}) {
-    static_assert(!std::same_as<D, Dataset>,
-                  "distribute_dataset: a Dataset has forgotten the type of its elements: pass "
-                  "dataset.as<E>(), where E is Tensor or the nest that they are");
-  }
+  auto distribute_dataset(const D&, const InputOptions& = {});
 
   /// Calls fn(InputContext) in cross-replica context, once (with InputReplicationMode::per_replica once for
   /// each replica), and deals the elements of the TypedDataset it returns: each replica takes a whole one in
@@ -294,9 +222,8 @@ class Strategy {
   /// std::vector<Tensor> is a list: it is stacked first, so its elements are the tensors.
   /// @throws as load_npy, load_npz. @throws InvalidArgument  a scalar, different numbers of rows, a list that
   /// cannot be stacked.
-  Dataset make_numpy_dataset(const std::filesystem::path& path);
-  template <detail::TensorNest T>
-  auto make_numpy_dataset(const T& arrays);
+  template <class Arrays>
+  auto make_numpy_dataset(const Arrays& arrays);
 
   /// Places a tensor on a logical device, where further work on it runs, as operations run on their
   /// operands' device. These three functions are for one replica: in a replica function that one, in a
@@ -374,229 +301,8 @@ class Strategy {
   detail::StrategyState* const state_;  // owned
 };
 
-namespace detail {
-
-/// A struct of nests, one for each replica.
-template <class Leaf>
-concept RecordLeaf = is_per_replica<Leaf>::value && requires(const Leaf& leaf) {
-  lockstep_nest_members(leaf[0]);
-};
-template <RecordLeaf Leaf>
-using member_indices_t = std::make_index_sequence<
-    std::tuple_size_v<decltype(lockstep_nest_members(std::declval<typename Leaf::value_type&>()))>>;
-
-/// Member K of the replicas' structs, merged as if each replica had returned it alone.
-template <std::size_t K, RecordLeaf Leaf>
-auto merged_member(const Leaf& records) {
-  using Member = std::remove_cvref_t<decltype(std::get<K>(lockstep_nest_members(records[0])))>;
-  RecycledVector<const Member*> members;
-  for (const auto& record : records) members.push_back(&std::get<K>(lockstep_nest_members(record)));
-  return merge(members, "reduce");
-}
-
-/// A leaf of a value to reduce or gather; a struct's are its members.
-template <class Leaf>
-void append_reduce_values(const Leaf& leaf, RecycledVector<ReduceValue>& values) {
-  if constexpr (RecordLeaf<Leaf>) {
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      (for_each_leaf(merged_member<I>(leaf),
-                     [&](const auto& member) { append_reduce_values(member, values); }),
-       ...);
-    }
-    (member_indices_t<Leaf>());
-  } else {
-    static_assert(std::convertible_to<const Leaf&, ReduceValue>,
-                  "only numbers, Tensors, variables and IndexedSlices can be reduced or gathered");
-    values.push_back(ReduceValue(leaf));
-  }
-}
-
-template <class Leaf>
-inline constexpr bool is_sparse_leaf =
-    std::is_same_v<Leaf, IndexedSlices> || std::is_same_v<Leaf, PerReplica<IndexedSlices>> ||
-    std::is_same_v<Leaf, Mirrored<IndexedSlices>>;
-
-/// A leaf's result, taken from the list in the order of append_reduce_values.
-template <class Leaf>
-auto take_reduced(const Leaf& leaf, RecycledVector<Contribution>& results, std::size_t& next) {
-  if constexpr (RecordLeaf<Leaf>) {
-    typename Leaf::value_type record = leaf[0];
-    auto members = lockstep_nest_members(record);
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      (set_member(std::get<I>(members),
-                  map_leaves(merged_member<I>(leaf),
-                             [&](const auto& member) { return take_reduced(member, results, next); })),
-       ...);
-    }
-    (member_indices_t<Leaf>());
-    return record;
-  } else if constexpr (is_sparse_leaf<Leaf>) {
-    return std::move(*results[next++].slices);
-  } else {
-    return std::move(results[next++].tensor);
-  }
-}
-
-}  // namespace detail
-
-template <detail::ReplicaFunction F, class... Args>
-auto Strategy::run(F&& fn, const Args&... args) {
-  if constexpr (detail::kTakesStep<F, Args...>) {
-    return std::apply([&](const auto&... members) { return run(fn, members...); }, args...);
-  } else {
-    return run_with(fn, args...);
-  }
-}
-
-template <class F, class... Args>
-auto Strategy::run_with(F& fn, const Args&... args) {
-  static_assert(
-      detail::takes_arguments<F, Args...> || detail::takes_context<F, Args...>,
-      "run(fn, args...): fn must be callable as fn(args...) or as fn(ReplicaContext&, args...), "
-      "where each distributed argument arrives as its component, PerReplica<T> as a T that is taken "
-      "by value or as const T&, and a tuple alone as itself or as its members");
-  using Returned = decltype(detail::call_replica_function(fn, std::declval<ReplicaContext&>(),
-                                                          std::declval<detail::selected_t<Args>>()...));
-  using Kept = detail::decayed_t<Returned>;  // of what may refer to a copy of an argument
-  (detail::check_num_components(args, num_local_replicas(), "run"), ...);
-  const auto call = [&](ReplicaContext& context, [[maybe_unused]] int i) {
-    constexpr std::size_t kFirst = detail::takes_arguments<F, Args...> ? 0 : 1;  // parameter with an argument
-    return [&]<std::size_t... K>(std::index_sequence<K...>)->Kept {
-      return detail::call_replica_function(fn, context, detail::replica_argument<F, kFirst + K>(args, i)...);
-    }
-    (std::index_sequence_for<Args...>());
-  };
-  if constexpr (std::is_void_v<Returned>) {
-    run_replicas(call);
-  } else {
-    detail::RecycledVector<std::optional<Kept>> results(static_cast<std::size_t>(num_local_replicas()));
-    const auto job = [&](ReplicaContext& context, int i) {
-      results[static_cast<std::size_t>(i)].emplace(call(context, i));
-    };
-    run_replicas(job);
-    return detail::merge_results(results, "run");
-  }
-}
-
-template <class Value>
-auto Strategy::reduce(ReduceOp op, const Value& value, const Axes& axes) {
-  detail::RecycledVector<ReduceValue> values;
-  detail::for_each_leaf(value, [&](const auto& leaf) { detail::append_reduce_values(leaf, values); });
-  auto results = reduce_batch(op, values, axes);
-  std::size_t next = 0;
-  return detail::map_leaves(value,
-                            [&](const auto& leaf) { return detail::take_reduced(leaf, results, next); });
-}
-
-template <class Value>
-auto Strategy::gather(const Value& value, std::int64_t axis) {
-  detail::check_num_components(value, num_local_replicas(), "gather");
-  detail::RecycledVector<ReduceValue> values;
-  detail::for_each_leaf(value, [&](const auto& leaf) { detail::append_reduce_values(leaf, values); });
-  auto results = gather_batch(values, axis);
-  std::size_t next = 0;
-  return detail::map_leaves(value,
-                            [&](const auto& leaf) { return detail::take_reduced(leaf, results, next); });
-}
-
-template <class Value>
-auto Strategy::local_results(const Value& value) const {
-  detail::RecycledMap<const detail::VariableState*, detail::RecycledVector<Tensor>>
-      snapshots;  // of each variable, one
-  auto component = [&](int i) {
-    return detail::map_leaves(value, [&](const auto& leaf) {
-      using Leaf = std::remove_cvref_t<decltype(leaf)>;
-      if constexpr (std::is_same_v<Leaf, Variable>) {
-        detail::RecycledVector<Tensor>& components = snapshots[detail::VariableState::of(leaf).get()];
-        if (components.empty()) components = detail::VariableState::snapshot(leaf);
-        const auto size = static_cast<int>(components.size());
-        detail::check_component_index(size > 1 ? i : 0, size);
-        return components[size > 1 ? static_cast<std::size_t>(i) : 0];
-      } else {
-        return detail::select(leaf, i);
-      }
-    });
-  };
-  const int n = detail::has_distributed_leaf<Value>()
-                    ? detail::num_components(value, num_local_replicas(), "local_results")
-                    : 1;
-  std::vector<decltype(component(0))> results;
-  results.reserve(static_cast<std::size_t>(n));
-  for (int i = 0; i < n; ++i) results.push_back(component(i));
-  return results;
-}
-
-template <std::invocable<ValueContext> F>
-auto Strategy::distribute_values_from_function(F&& value_fn) {
-  using Returned = detail::decayed_t<std::invoke_result_t<F&, ValueContext>>;
-  static_assert(!std::is_void_v<Returned>, "value_fn must return the replica's value");
-  detail::RecycledVector<std::optional<Returned>> values(static_cast<std::size_t>(num_local_replicas()));
-  extended().call_in_cross_replica_context("distribute_values_from_function", [&] {
-    for (int i = 0; i < num_local_replicas(); ++i)
-      values[static_cast<std::size_t>(i)].emplace(value_fn(ValueContext(i, num_replicas_in_sync())));
-  });
-  return detail::map_leaves(
-      detail::merge_results(values, "distribute_values_from_function"), [](const auto& leaf) {
-        using Leaf = std::remove_cvref_t<decltype(leaf)>;
-        if constexpr (detail::is_per_replica<Leaf>::value)
-          return detail::ValueAccess::per_replica(
-              detail::RecycledVector<typename Leaf::value_type>(leaf.begin(), leaf.end()));  // always wrapped
-        else
-          return leaf;
-      });
-}
-
-template <class E>
-DistributedDataset<detail::merged_t<E>> Strategy::distribute_dataset(const TypedDataset<E>& dataset,
-                                                                     const InputOptions& options) {
-  extended().check_cross_replica("distribute_dataset");
-  return detail::distribute(dataset, input_target(), options);
-}
-
-template <std::invocable<InputContext> F>
-auto Strategy::distribute_datasets_from_function(F&& fn, const InputOptions& options) {
-  std::optional<decltype(detail::distribute_from_function(fn, input_target(), options))> result;
-  extended().call_in_cross_replica_context("distribute_datasets_from_function", [&] {
-    result.emplace(detail::distribute_from_function(fn, input_target(), options));
-  });
-  return *result;
-}
-
-template <class F, class... Args>
-auto StrategyExtended::call_for_each_replica(F&& fn, const Args&... args) {
-  return strategy_.run(std::forward<F>(fn), args...);
-}
-
-template <class F, class Iterator>
-MultiStepContext StrategyExtended::run_steps_on_iterator(F&& fn, Iterator& iterator, int iterations,
-                                                         const StepOutputs& initial_loop_values) {
-  detail::check_iterations(iterations);
-  MultiStepContext context(strategy_);
-  check_cross_replica("run_steps_on_iterator");
-  for (int step = 0; step < iterations; ++step) {
-    const auto inputs = iterator.next();
-    call_in_cross_replica_context("run_steps_on_iterator", [&] {
-      context.begin_step(initial_loop_values);
-      fn(context, inputs);
-    });
-  }
-  return context;
-}
-
-template <detail::TensorNest T>
-auto Strategy::make_numpy_dataset(const T& arrays) {
-  return extended().make_numpy_dataset(arrays);
-}
-
-/// As Strategy::make_numpy_dataset.
-inline Dataset make_numpy_dataset(const std::filesystem::path& path, Strategy& strategy) {
-  return strategy.make_numpy_dataset(path);
-}
-template <detail::TensorNest T>
-auto make_numpy_dataset(const T& arrays, Strategy& strategy) {
-  return strategy.make_numpy_dataset(arrays);
-}
-
 }  // namespace lockstep
 
 #pragma GCC visibility pop
+
+#include <lockstep/strategy/strategy-inl.hpp>

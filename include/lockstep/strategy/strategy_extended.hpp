@@ -2,8 +2,6 @@
 
 #include <concepts>
 #include <cstdint>
-#include <filesystem>
-#include <functional>
 #include <span>
 #include <string_view>
 #include <type_traits>
@@ -13,7 +11,6 @@
 
 #include <lockstep/collectives/options.hpp>
 #include <lockstep/detail/function_ref.hpp>
-#include <lockstep/input/numpy.hpp>
 #include <lockstep/reduce_op.hpp>
 #include <lockstep/strategy/colocation.hpp>
 #include <lockstep/strategy/logical_device.hpp>
@@ -35,6 +32,10 @@ struct ReduceTo {
   const ReduceValue* value;
   std::span<const Device> devices;
 };
+
+// What InvalidArgument is thrown with.
+[[noreturn]] void raise_unresolved_argument(int size);
+[[noreturn]] void raise_mirrored_argument(int size, int num_components);
 }  // namespace detail
 
 /// Tag: results of every component side by side.
@@ -157,12 +158,8 @@ class StrategyExtended {
                                          const StepOutputs& initial_loop_values = {});
 
   /// As Strategy::make_numpy_dataset.
-  Dataset make_numpy_dataset(const std::filesystem::path& path) const;
-  template <detail::TensorNest T>
-  auto make_numpy_dataset(const T& arrays) const {
-    check_cross_replica("make_numpy_dataset");
-    return detail::make_numpy_dataset(arrays);
-  }
+  template <class Arrays>
+  auto make_numpy_dataset(const Arrays& arrays) const;
 
   /// True only for this strategy's own variables.
   bool variable_created_in_scope(const Variable& variable) const;
@@ -233,9 +230,7 @@ class StrategyExtended {
     return detail::map_leaves(nest, [i](const auto& leaf) {
       using Leaf = std::remove_cvref_t<decltype(leaf)>;
       if constexpr (detail::is_per_replica<Leaf>::value) {
-        LOCKSTEP_EXPECTS(leaf.size() == 1 || leaf.is_same_object(), InvalidArgument,
-                         "update: an argument is a per-replica value with ", leaf.size(),
-                         " components. Resolve it with reduce_to(op, value, variable) first.");
+        if (leaf.size() != 1 && !leaf.is_same_object()) detail::raise_unresolved_argument(leaf.size());
         return typename Leaf::value_type(leaf[0]);
       } else if constexpr (detail::is_mirrored<Leaf>::value) {
         return typename Leaf::value_type(leaf[leaf.size() == 1 ? 0 : i]);
@@ -249,10 +244,8 @@ class StrategyExtended {
   static void check_mirrored(const T& nest, int num_components) {
     detail::for_each_leaf(nest, [num_components](const auto& leaf) {
       if constexpr (detail::is_mirrored<std::remove_cvref_t<decltype(leaf)>>::value)
-        LOCKSTEP_EXPECTS(num_components == 1 || leaf.size() == 1 || leaf.size() == num_components,
-                         InvalidArgument, "update: an argument is a mirrored value with ", leaf.size(),
-                         " components, what is updated has ", num_components,
-                         ". Pass a value of the same devices.");
+        if (num_components != 1 && leaf.size() != 1 && leaf.size() != num_components)
+          detail::raise_mirrored_argument(leaf.size(), num_components);
     });
   }
   /// Refuses arguments before anything has changed.

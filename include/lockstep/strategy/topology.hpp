@@ -28,7 +28,7 @@ class Topology {
 
   /// Places on each axis; of a temporary topology, a copy of them.
   const std::vector<int>& mesh_shape() const& noexcept { return mesh_shape_; }
-  std::vector<int> mesh_shape() const&& { return mesh_shape_; }
+  std::vector<int> mesh_shape() const&&;
   int mesh_rank() const noexcept { return static_cast<int>(mesh_shape_.size()); }
   DeviceKind device_kind() const noexcept { return device_kind_; }
   int num_tasks() const noexcept { return static_cast<int>(coordinates_.size()); }
@@ -37,11 +37,11 @@ class Topology {
   }
   /// [num_tasks][num_devices_per_task][mesh_rank], as given; of a temporary topology, a copy of it.
   const std::vector<std::vector<std::vector<int>>>& coordinates() const& noexcept { return coordinates_; }
-  std::vector<std::vector<std::vector<int>>> coordinates() const&& { return coordinates_; }
+  std::vector<std::vector<std::vector<int>>> coordinates() const&&;
   /// Whether some places of the mesh are without a device.
   bool has_missing_devices() const noexcept;
   /// Whether there is a device at that place.
-  bool contains(const std::vector<int>& coordinates) const { return places_.contains(coordinates); }
+  bool contains(const std::vector<int>& coordinates) const;
 
   /// The device at a place, number k of task T: /task:T/device:KIND:k, and with a job
   /// /job:J/task:T/device:KIND:k.
@@ -50,7 +50,7 @@ class Topology {
   /// The host of that device: CPU:0 of its task. @throws as device.
   Device host_device(const std::vector<int>& coordinates, std::string_view job = {}) const;
 
-  friend bool operator==(const Topology&, const Topology&) = default;
+  friend bool operator==(const Topology& a, const Topology& b);
 
  private:
   std::pair<int, int> place(const std::vector<int>& coordinates) const;

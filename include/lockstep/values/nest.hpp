@@ -1,7 +1,7 @@
 #pragma once
 
-#include <algorithm>
 #include <array>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -13,7 +13,6 @@
 
 #include <lockstep/detail/nest_types.hpp>
 #include <lockstep/detail/recycling_allocator.hpp>
-#include <lockstep/error.hpp>
 #include <lockstep/values/per_replica.hpp>
 #include <lockstep/values/variable.hpp>
 
@@ -22,6 +21,15 @@
 /// How nests go into replicas (select) and come out of them (merge). Leaves: PerReplica, Mirrored and
 /// Variable are distributed, everything else is one object for all replicas.
 namespace lockstep::detail {
+
+// What InvalidArgument is thrown with.
+[[noreturn]] void raise_wrong_num_components(std::string_view what, int size, int num_replicas);
+[[noreturn]] void raise_different_lengths(std::string_view what, std::size_t replica, std::size_t length,
+                                          std::size_t first_length);
+[[noreturn]] void raise_different_keys(std::string_view what, std::size_t replica);
+[[noreturn]] void raise_different_variables(std::string_view what, std::size_t replica,
+                                            const Variable& variable, const Variable& first);
+[[noreturn]] void raise_mixed_num_components(std::string_view what, int size, int other);
 
 /// Replica i's component. A mirrored value with one component is a plain one.
 template <DistributedLeaf Leaf>
@@ -50,11 +58,8 @@ void check_num_components(const T& nest, int num_replicas, std::string_view what
   for_each_leaf(nest, [&](const auto& leaf) {
     using Leaf = std::remove_cvref_t<decltype(leaf)>;
     if constexpr (DistributedLeaf<Leaf>)
-      LOCKSTEP_EXPECTS(
-          leaf.size() == num_replicas || (is_mirrored<Leaf>::value && leaf.size() == 1), InvalidArgument,
-          what, ": a distributed argument has ", leaf.size(), " components, but the strategy has ",
-          num_replicas,
-          " local replicas. Pass values made by this strategy, or a plain value for all replicas.");
+      if (leaf.size() != num_replicas && !(is_mirrored<Leaf>::value && leaf.size() == 1))
+        raise_wrong_num_components(what, leaf.size(), num_replicas);
   });
 }
 
@@ -82,6 +87,14 @@ auto merge_member(const RecycledVector<Part*>& parts, std::string_view what, Mem
   members.reserve(parts.size());
   for (Part* part : parts) members.push_back(&member(*part));
   return merge(members, what);
+}
+
+template <class Map>
+bool have_equal_keys(const Map& a, const Map& b) {
+  if (a.size() != b.size()) return false;
+  for (auto i = a.begin(), j = b.begin(); i != a.end(); ++i, ++j)
+    if (i->first != j->first) return false;
+  return true;
 }
 
 template <class Part>
@@ -116,9 +129,8 @@ auto merge(const RecycledVector<Part*>& parts, std::string_view what) {
     (std::make_index_sequence<std::tuple_size_v<T>>());
   } else if constexpr (VectorNest<T>) {
     for (std::size_t r = 1; r < parts.size(); ++r)
-      LOCKSTEP_EXPECTS(parts[r]->size() == parts[0]->size(), InvalidArgument, what, ": replica ", r,
-                       " gave a vector of length ", parts[r]->size(), ", replica 0 one of length ",
-                       parts[0]->size(), ". Give the same structure on every replica.");
+      if (parts[r]->size() != parts[0]->size())
+        raise_different_lengths(what, r, parts[r]->size(), parts[0]->size());
     auto part = [&](std::size_t k) {
       return merge_member(
           parts, what, [k](Part & vector) -> auto& { return vector[k]; });
@@ -129,11 +141,7 @@ auto merge(const RecycledVector<Part*>& parts, std::string_view what) {
     return result;
   } else if constexpr (MapNest<T>) {
     for (std::size_t r = 1; r < parts.size(); ++r)
-      LOCKSTEP_EXPECTS(std::equal(parts[r]->begin(), parts[r]->end(), parts[0]->begin(), parts[0]->end(),
-                                  [](const auto& a, const auto& b) { return a.first == b.first; }),
-                       InvalidArgument, what, ": replica ", r,
-                       " gave a map with other keys than replica 0's. ",
-                       "Give the same structure on every replica.");
+      if (!have_equal_keys(*parts[r], *parts[0])) raise_different_keys(what, r);
     auto part = [&](const std::string& key) {
       return merge_member(
           parts, what, [&key](Part & map) -> auto& { return map.find(key)->second; });
@@ -143,9 +151,7 @@ auto merge(const RecycledVector<Part*>& parts, std::string_view what) {
     return result;
   } else if constexpr (std::is_same_v<T, Variable>) {
     for (std::size_t r = 1; r < parts.size(); ++r)
-      LOCKSTEP_EXPECTS(*parts[r] == *parts[0], InvalidArgument, what, ": replica ", r, " gave the variable '",
-                       parts[r]->name(), "', replica 0 '", parts[0]->name(),
-                       "'. Give the same variable on every replica, or its value().");
+      if (!(*parts[r] == *parts[0])) raise_different_variables(what, r, *parts[r], *parts[0]);
     return *parts[0];
   } else {
     const bool is_same_object = same_object(parts);
@@ -187,17 +193,20 @@ int num_components(const T& nest, int otherwise, std::string_view what) {
   int n = 0;
   for_each_leaf(nest, [&](const auto& leaf) {
     using Leaf = std::remove_cvref_t<decltype(leaf)>;
-    if constexpr (DistributedLeaf<Leaf> || std::is_same_v<Leaf, Variable>) n = std::max(n, leaf_size(leaf));
+    if constexpr (DistributedLeaf<Leaf> || std::is_same_v<Leaf, Variable>)
+      n = leaf_size(leaf) > n ? leaf_size(leaf) : n;
   });
   for_each_leaf(nest, [&](const auto& leaf) {
     using Leaf = std::remove_cvref_t<decltype(leaf)>;
     const int size = leaf_size(leaf);
-    LOCKSTEP_EXPECTS(size == n || (size == 1 && !is_per_replica<Leaf>::value), InvalidArgument, what,
-                     ": a value with ", size, " components beside one with ", n,
-                     ". Pass values of one strategy together.");
+    if (size != n && (size != 1 || is_per_replica<Leaf>::value)) raise_mixed_num_components(what, size, n);
   });
   return n > 0 ? n : otherwise;
 }
+
+/// The length of the tensors' first axis. @param what  the call that messages name.
+/// @throws InvalidArgument  no tensors, a scalar, different numbers of rows.
+std::int64_t num_rows(const std::vector<Tensor>& tensors, std::string_view what);
 
 /// Whether a nest type has distributed leaves.
 template <class T>

@@ -18,18 +18,14 @@ class ReduceValue {
  public:
   enum class Kind : std::uint8_t { per_replica, mirrored, plain };
 
-  ReduceValue(const PerReplica<Tensor>& value)
-      : kind_(value.is_same_object() && value.size() > 1 ? Kind::plain : Kind::per_replica),
-        tensors_(value.begin(), value.end()) {}
-  ReduceValue(const Mirrored<Tensor>& value) : kind_(Kind::mirrored), tensors_(value.begin(), value.end()) {}
-  ReduceValue(const Tensor& value) : kind_(Kind::plain), tensors_{value} {}
+  ReduceValue(const PerReplica<Tensor>& value);
+  ReduceValue(const Mirrored<Tensor>& value);
+  ReduceValue(const Tensor& value);
   /// @throws ContextError  the variable cannot be read here.
   ReduceValue(const Variable& value);
-  ReduceValue(const PerReplica<IndexedSlices>& value)
-      : kind_(Kind::per_replica), slices_(value.begin(), value.end()) {}
-  ReduceValue(const Mirrored<IndexedSlices>& value)
-      : kind_(Kind::mirrored), slices_(value.begin(), value.end()) {}
-  ReduceValue(const IndexedSlices& value) : kind_(Kind::plain), slices_{value} {}
+  ReduceValue(const PerReplica<IndexedSlices>& value);
+  ReduceValue(const Mirrored<IndexedSlices>& value);
+  ReduceValue(const IndexedSlices& value);
   template <Element T>
   ReduceValue(const PerReplica<T>& value) : kind_(Kind::per_replica) {
     for (T component : value) tensors_.push_back(Tensor::scalar(component));
@@ -45,9 +41,9 @@ class ReduceValue {
   bool is_sparse() const noexcept { return !slices_.empty(); }
   /// Components; one for a plain value (or several handles of one object). None of a sparse value.
   const detail::RecycledVector<Tensor>& tensors() const& { return checked().tensors_; }
-  detail::RecycledVector<Tensor> tensors() const&& { return checked().tensors_; }
+  detail::RecycledVector<Tensor> tensors() const&&;
   const detail::RecycledVector<IndexedSlices>& slices() const& { return checked().slices_; }
-  detail::RecycledVector<IndexedSlices> slices() const&& { return checked().slices_; }
+  detail::RecycledVector<IndexedSlices> slices() const&&;
   int num_components() const { return static_cast<int>(is_sparse() ? slices().size() : tensors().size()); }
 
  private:
@@ -66,10 +62,10 @@ class ReduceValue {
 class Destination {
  public:
   Destination(const Variable& variable);
-  Destination(const Device& device) : devices_{device} {}
+  Destination(const Device& device);
   /// @throws InvalidArgument  no device's name, or empty.
   Destination(const char* device);
-  Destination(const Tensor& tensor) : devices_{tensor.device()} {}
+  Destination(const Tensor& tensor);
   template <class T>
   requires std::same_as<T, Tensor> Destination(const PerReplica<T>& value)
       : Destination(value.begin(), value.end()) {}
@@ -84,7 +80,7 @@ class Destination {
     if (devices_.empty()) detail::raise_moved_from("Destination");
     return devices_;
   }
-  detail::RecycledVector<Device> devices() const&& { return devices(); }
+  detail::RecycledVector<Device> devices() const&&;
 
  private:
   template <class Iterator>

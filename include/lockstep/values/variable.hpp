@@ -2,7 +2,6 @@
 
 #include <concepts>
 #include <cstdint>
-#include <functional>
 #include <iosfwd>
 #include <memory>
 #include <optional>
@@ -11,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <lockstep/detail/function_ref.hpp>
 #include <lockstep/detail/mutex.hpp>
 #include <lockstep/device.hpp>
 #include <lockstep/scalar.hpp>
@@ -95,7 +95,7 @@ class Variable {
   template <std::invocable F>
   requires std::convertible_to<std::invoke_result_t<F>, Tensor>
   explicit Variable(F&& initial_value, VariableOptions options = {})
-      : Variable(std::function<Tensor()>(std::forward<F>(initial_value)), std::move(options), 0) {}
+      : state_(create([&]() -> Tensor { return initial_value(); }, std::move(options))) {}
 
   std::string name() const;
   bool trainable() const;
@@ -152,7 +152,8 @@ class Variable {
 
  private:
   friend struct detail::VariableState;
-  Variable(std::function<Tensor()> initial_value, VariableOptions options, int);
+  static std::shared_ptr<detail::VariableState> create(detail::FunctionRef<Tensor()> initial_value,
+                                                       VariableOptions options);
   explicit Variable(std::shared_ptr<detail::VariableState> state) : state_(std::move(state)) {}
 
   std::shared_ptr<detail::VariableState> state_;  // owners: every handle
@@ -218,7 +219,7 @@ struct VariableState {
   bool is_of(const Strategy& strategy) const noexcept { return !life_.expired() && &strategy_ == &strategy; }
 
   /// In the strategy's cross-replica context, or the default one.
-  static std::shared_ptr<VariableState> create(Strategy& strategy, const std::function<Tensor()>& initial,
+  static std::shared_ptr<VariableState> create(Strategy& strategy, FunctionRef<Tensor()> initial,
                                                const VariableOptions& options);
 
   /// A snapshot of component i: in a function given to `update` a copy of what it has in its hands.

@@ -8,6 +8,8 @@
 #include <lockstep/error.hpp>
 #include <lockstep/input/sharding.hpp>
 
+#include "detail/expects.hpp"
+
 namespace lockstep::detail {
 namespace {
 

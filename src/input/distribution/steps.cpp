@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <functional>
 #include <stop_token>
 
 #include <lockstep/error.hpp>

@@ -25,7 +25,7 @@ struct StepPlan {
   bool fills_with_empty = true;  ///< A replica without an element gets one without rows; false: the step is
                                  ///< dropped, and the pass ends.
   /// Starts a pass of this worker's with the others; empty: there are none.
-  std::function<std::shared_ptr<StepExchange>()> open_exchange{};
+  SharedFunction<std::shared_ptr<StepExchange>()> open_exchange{};
   void (*check_caller)(std::string_view what) = nullptr;  ///< InputTarget's.
   /// Whether elements without rows can be made into the dataset's type; empty: they can.
   std::function<bool()> knows_structure{};

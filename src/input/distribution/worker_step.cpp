@@ -7,6 +7,7 @@
 
 #include <lockstep/error.hpp>
 
+#include "detail/expects.hpp"
 #include "input/rows/part.hpp"
 
 namespace lockstep::detail {

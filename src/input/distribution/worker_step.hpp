@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include <lockstep/input/detail/pipeline.hpp>
+#include "input/pipeline/pipeline.hpp"
 
 /// What workers tell each other of a step, and what they conclude.
 namespace lockstep::detail {

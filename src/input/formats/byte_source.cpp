@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "detail/expects.hpp"
+
 namespace lockstep::detail {
 namespace {
 

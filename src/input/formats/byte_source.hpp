@@ -11,6 +11,8 @@
 
 #include <lockstep/error.hpp>
 
+#include "detail/expects.hpp"
+#include "detail/file_descriptor.hpp"
 #include "detail/input_file.hpp"
 
 /// Files from elsewhere, read front to back. What they say of themselves is not trusted.

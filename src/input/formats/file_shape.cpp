@@ -6,6 +6,8 @@
 
 #include <lockstep/error.hpp>
 
+#include "detail/concat.hpp"
+
 namespace lockstep::detail {
 
 Shape checked_shape(const ByteSource& source, std::span<const std::int64_t> extents, DType dtype) {

@@ -4,6 +4,8 @@
 #include <limits>
 #include <new>
 
+#include "detail/concat.hpp"
+
 namespace lockstep::detail {
 
 InflateSource::InflateSource(std::unique_ptr<ByteSource> compressed, Compression compression)

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "detail/concat.hpp"
 #include "input/formats/byte_order.hpp"
 #include "input/formats/file_shape.hpp"
 #include "input/formats/npy_header.hpp"

@@ -6,6 +6,7 @@
 
 #include <lockstep/detail/concat.hpp>
 
+#include "detail/concat.hpp"
 #include "detail/in_quotes.hpp"
 
 namespace lockstep::detail {

@@ -2,6 +2,7 @@
 
 #include <lockstep/input/npy.hpp>
 
+#include "detail/expects.hpp"
 #include "detail/in_quotes.hpp"
 #include "input/formats/npy_array.hpp"
 #include "input/formats/zip_directory.hpp"

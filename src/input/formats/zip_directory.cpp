@@ -7,6 +7,7 @@
 
 #include <zlib.h>
 
+#include "detail/concat.hpp"
 #include "input/formats/byte_order.hpp"
 #include "input/formats/inflate_source.hpp"
 

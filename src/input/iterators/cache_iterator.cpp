@@ -2,6 +2,7 @@
 
 #include <lockstep/error.hpp>
 
+#include "detail/concat.hpp"
 #include "detail/warn.hpp"
 #include "input/pipeline/stopping.hpp"
 #include "input/pipeline/transform.hpp"

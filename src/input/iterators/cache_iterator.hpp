@@ -8,7 +8,8 @@
 #include <vector>
 
 #include <lockstep/detail/mutex.hpp>
-#include <lockstep/input/detail/pipeline.hpp>
+
+#include "input/pipeline/pipeline.hpp"
 
 namespace lockstep::detail {
 

@@ -6,6 +6,7 @@
 
 #include <lockstep/error.hpp>
 
+#include "detail/expects.hpp"
 #include "input/pipeline/stopping.hpp"
 
 namespace lockstep::detail {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include <lockstep/input/detail/pipeline.hpp>
+#include "input/pipeline/pipeline.hpp"
 
 /// Passes over several pipelines.
 namespace lockstep::detail {

@@ -1,5 +1,6 @@
 #include "input/iterators/file_cache_iterator.hpp"
 
+#include "detail/expects.hpp"
 #include "input/iterators/function_iterators.hpp"
 
 namespace lockstep::detail {

@@ -6,9 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include <lockstep/input/detail/pipeline.hpp>
-
 #include "input/pipeline/cache_file.hpp"
+#include "input/pipeline/pipeline.hpp"
 
 namespace lockstep::detail {
 

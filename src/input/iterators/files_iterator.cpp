@@ -4,6 +4,7 @@
 
 #include <lockstep/error.hpp>
 
+#include "detail/expects.hpp"
 #include "input/iterators/function_iterators.hpp"
 #include "input/pipeline/element_error.hpp"
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include <lockstep/input/detail/pipeline.hpp>
+#include "input/pipeline/pipeline.hpp"
 
 namespace lockstep::detail {
 

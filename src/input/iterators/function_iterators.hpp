@@ -5,9 +5,8 @@
 #include <optional>
 #include <utility>
 
-#include <lockstep/input/detail/pipeline.hpp>
-
 #include "input/pipeline/element_error.hpp"
+#include "input/pipeline/pipeline.hpp"
 
 /// Passes that call the user's functions.
 namespace lockstep::detail {

@@ -9,9 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include <lockstep/input/detail/pipeline.hpp>
-
 #include "input/iterators/prefetch_iterator.hpp"
+#include "input/pipeline/pipeline.hpp"
 
 namespace lockstep::detail {
 

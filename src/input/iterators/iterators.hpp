@@ -9,8 +9,9 @@
 #include <vector>
 
 #include <lockstep/error.hpp>
-#include <lockstep/input/detail/pipeline.hpp>
 
+#include "detail/expects.hpp"
+#include "input/pipeline/pipeline.hpp"
 #include "input/pipeline/stopping.hpp"
 
 /// Passes that reorder, repeat and leave out. They are the same for elements and for numbers of rows.

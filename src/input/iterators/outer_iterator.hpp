@@ -9,12 +9,13 @@
 #include <lockstep/detail/context_frame.hpp>
 #include <lockstep/device_manager.hpp>
 #include <lockstep/error.hpp>
-#include <lockstep/input/detail/pipeline.hpp>
 #include <lockstep/stream.hpp>
 
+#include "detail/expects.hpp"
 #include "detail/process.hpp"
 #include "detail/start_thread.hpp"
 #include "detail/thread_end.hpp"
+#include "input/pipeline/pipeline.hpp"
 #include "input/pipeline/stopping.hpp"
 
 namespace lockstep::detail {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "detail/concat.hpp"
 #include "detail/start_thread.hpp"
 #include "input/iterators/function_iterators.hpp"
 #include "input/pipeline/stopping.hpp"

@@ -8,9 +8,8 @@
 #include <thread>
 #include <vector>
 
-#include <lockstep/input/detail/pipeline.hpp>
-
 #include "input/iterators/prefetch_iterator.hpp"
+#include "input/pipeline/pipeline.hpp"
 #include "input/pipeline/stopping.hpp"
 
 namespace lockstep::detail {

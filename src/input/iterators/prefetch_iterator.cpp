@@ -2,6 +2,7 @@
 
 #include <lockstep/error.hpp>
 
+#include "detail/expects.hpp"
 #include "input/pipeline/transform.hpp"
 
 namespace lockstep::detail {

@@ -13,9 +13,8 @@
 #include <thread>
 #include <utility>
 
-#include <lockstep/input/detail/pipeline.hpp>
-
 #include "detail/start_thread.hpp"
+#include "input/pipeline/pipeline.hpp"
 #include "input/pipeline/stopping.hpp"
 
 namespace lockstep::detail {

@@ -2,9 +2,11 @@
 
 #include <array>
 #include <bit>
+#include <functional>
 
 #include <zlib.h>
 
+#include "detail/concat.hpp"
 #include "input/formats/byte_order.hpp"
 #include "input/formats/file_shape.hpp"
 #include "input/rows/host_rows.hpp"

@@ -9,10 +9,9 @@
 #include <string>
 #include <vector>
 
-#include <lockstep/input/detail/pipeline.hpp>
-
 #include "detail/atomic_file.hpp"
 #include "input/formats/byte_source.hpp"
+#include "input/pipeline/pipeline.hpp"
 
 /// Files of elements: the text "lockstep cache 1", then blocks, little-endian: a byte for the kind, the 8
 /// bytes of the content's length, the content, its CRC-32. Kinds are 'S', the elements' structure as

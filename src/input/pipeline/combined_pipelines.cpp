@@ -2,6 +2,7 @@
 
 #include <lockstep/error.hpp>
 
+#include "detail/expects.hpp"
 #include "input/iterators/combined_iterators.hpp"
 #include "input/pipeline/transform.hpp"
 

@@ -1,5 +1,8 @@
+#include <functional>
+
 #include <lockstep/error.hpp>
 
+#include "detail/expects.hpp"
 #include "input/iterators/function_iterators.hpp"
 #include "input/iterators/interleave_iterator.hpp"
 #include "input/iterators/parallel_map_iterator.hpp"

@@ -1,4 +1,5 @@
 #include <mutex>
+#include <utility>
 
 #include <lockstep/input/detail/iteration_key.hpp>
 
@@ -12,6 +13,9 @@ std::uint64_t IterationCounter::next(std::uint64_t shard) {
 }
 
 std::uint64_t mix(std::uint64_t a, std::uint64_t b) noexcept { return splitmix64(splitmix64(a) + b); }
+
+IterationKey::IterationKey(std::vector<std::uint64_t>&& numbers)
+    : numbers_(std::make_shared<const std::vector<std::uint64_t>>(std::move(numbers))) {}
 
 IterationKey IterationKey::next(const std::vector<IterationCount>& counts) {
   std::vector<std::uint64_t> numbers;
@@ -57,14 +61,15 @@ IterationKey IterationKey::common() const {
   return key;
 }
 
-std::mt19937_64 IterationKey::random(std::uint64_t seed, int position, std::size_t count) const {
-  std::vector<std::uint32_t> words;
+std::array<std::uint32_t, 8> IterationKey::seed_words(std::uint64_t seed, int position,
+                                                      std::size_t count) const {
+  std::array<std::uint32_t, 8> words{};
+  std::size_t next = 0;
   for (const std::uint64_t part : {seed, static_cast<std::uint64_t>(position), number(count), place_}) {
-    words.push_back(static_cast<std::uint32_t>(part));
-    words.push_back(static_cast<std::uint32_t>(part >> 32));
+    words[next++] = static_cast<std::uint32_t>(part);
+    words[next++] = static_cast<std::uint32_t>(part >> 32);
   }
-  std::seed_seq sequence(words.begin(), words.end());
-  return std::mt19937_64(sequence);
+  return words;
 }
 
 }  // namespace lockstep::detail

@@ -1,3 +1,5 @@
+#include "input/pipeline/pipeline.hpp"
+
 #include <algorithm>
 #include <cstdlib>
 #include <random>
@@ -5,8 +7,9 @@
 #include <cxxabi.h>
 
 #include <lockstep/error.hpp>
-#include <lockstep/input/detail/pipeline.hpp>
+#include <lockstep/values/nest.hpp>
 
+#include "detail/expects.hpp"
 #include "input/iterators/batch_iterators.hpp"
 #include "input/iterators/iterators.hpp"
 #include "input/pipeline/transform.hpp"
@@ -67,18 +70,13 @@ std::unique_ptr<Iterator<BatchHandle>> Pipeline::open_batches(const IterationKey
   return std::make_unique<ElementBatchIterator>(open(key));
 }
 
-std::int64_t num_rows(const std::vector<Tensor>& tensors, std::string_view what) {
-  LOCKSTEP_EXPECTS(!tensors.empty(), InvalidArgument, what, ": there are no tensors. Pass at least one.");
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const Tensor& tensor = tensors[i];
-    LOCKSTEP_EXPECTS(tensor.rank() > 0, InvalidArgument, what, ": component ", i, " is a scalar, ",
-                     describe(tensor), ", and has no rows. Reshape it to rank 1.");
-    LOCKSTEP_EXPECTS(tensor.shape()[0] == tensors[0].shape()[0], InvalidArgument, what, ": component ", i,
-                     ", ", describe(tensor), ", has ", tensor.shape()[0], " rows, component 0, ",
-                     describe(tensors[0]), ", has ", tensors[0].shape()[0],
-                     ". Give all components the same number of rows.");
-  }
-  return tensors[0].shape()[0];
+const ElementType& type_of(const PipelineHandle& pipeline) noexcept { return pipeline->type; }
+
+std::int64_t cardinality_of(const PipelineHandle& pipeline) noexcept { return pipeline->cardinality; }
+
+std::unique_ptr<Iterator<FlatElement>> open_pipeline(const PipelineHandle& pipeline,
+                                                     const IterationKey& key) {
+  return pipeline->open(key);
 }
 
 PipelineHandle slices_pipeline(std::vector<Tensor> tensors, ElementType type, std::string_view what) {
@@ -119,7 +117,9 @@ PipelineHandle shuffled(const PipelineHandle& input, std::int64_t buffer_size,
     LOCKSTEP_EXPECTS(is_seeded || !key.is_common(), InvalidArgument,
                      "Dataset::shuffle: there is no seed, but several input pipelines are to keep their "
                      "shares of one order: each would draw another. Pass a seed, the same for all.");
-    return std::make_unique<ShuffleIterator<T>>(open(key), buffer_size, key.random(value, position, count));
+    const auto words = key.seed_words(value, position, count);
+    std::seed_seq sequence(words.begin(), words.end());
+    return std::make_unique<ShuffleIterator<T>>(open(key), buffer_size, std::mt19937_64(sequence));
   };
   return with_passes(input, pass, count_passes(std::make_shared<IterationCounter>()));
 }

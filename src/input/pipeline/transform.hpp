@@ -5,7 +5,7 @@
 #include <utility>
 #include <variant>
 
-#include <lockstep/input/detail/pipeline.hpp>
+#include "input/pipeline/pipeline.hpp"
 
 /// How one pipeline is made of another, so that the same can be done again with a part of it.
 namespace lockstep::detail {

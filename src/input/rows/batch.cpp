@@ -3,8 +3,7 @@
 #include <cstring>
 #include <span>
 
-#include <lockstep/detail/concat.hpp>
-
+#include "detail/concat.hpp"
 #include "input/rows/host_rows.hpp"
 
 namespace lockstep::detail {

@@ -7,6 +7,7 @@
 #include <lockstep/input/numpy.hpp>
 
 #include "detail/cpu_0.hpp"
+#include "detail/expects.hpp"
 
 namespace lockstep::detail {
 

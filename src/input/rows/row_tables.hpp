@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include <lockstep/input/detail/pipeline.hpp>
+#include "input/pipeline/pipeline.hpp"
 
 namespace lockstep::detail {
 

@@ -6,6 +6,7 @@
 #include <lockstep/strategy/replica_context.hpp>
 #include <lockstep/strategy/strategy.hpp>
 
+#include "detail/expects.hpp"
 #include "strategy/context/default_strategy.hpp"
 #include "strategy/runtime/strategy_state.hpp"
 

@@ -1,6 +1,7 @@
 #include "strategy/context/default_strategy.hpp"
 
 #include "detail/lazy.hpp"
+#include "strategy/strategy_kind.hpp"
 
 namespace lockstep {
 namespace detail {

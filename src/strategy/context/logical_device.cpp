@@ -3,6 +3,8 @@
 #include <lockstep/strategy/logical_device.hpp>
 #include <lockstep/strategy/strategy.hpp>
 
+#include "detail/expects.hpp"
+
 namespace lockstep {
 
 namespace {

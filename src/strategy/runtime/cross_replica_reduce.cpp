@@ -8,6 +8,7 @@
 #include <lockstep/strategy/strategy.hpp>
 
 #include "arithmetic/scaled_sum.hpp"
+#include "detail/expects.hpp"
 #include "divided.hpp"
 #include "values/sparse.hpp"
 #include "wide_sum.hpp"
@@ -64,7 +65,7 @@ RecycledVector<Tensor> CrossReplicaReduce::components(const ReduceValue& value,
   RecycledVector<Tensor> result;
   result.reserve(value.tensors().size());
   const Tensor& first = value.tensors()[0];
-  reduced_dtype(op_, first.dtype());  // refuses booleans
+  static_cast<void>(reduced_dtype(op_, first.dtype()));  // refuses booleans
   for (std::size_t i = 0; i < value.tensors().size(); ++i) {
     const Tensor& tensor = value.tensors()[i];
     LOCKSTEP_EXPECTS(tensor.dtype() == first.dtype() && tensor.shape() == first.shape(), CollectiveMismatch,

@@ -3,6 +3,7 @@
 #include <lockstep/cluster/tf_config_resolver.hpp>
 #include <lockstep/error.hpp>
 
+#include "detail/concat.hpp"
 #include "detail/warn.hpp"
 
 namespace lockstep::detail {

@@ -1,6 +1,7 @@
 #include "strategy/runtime/replica_run.hpp"
 
 #include "collectives/rendezvous.hpp"
+#include "detail/expects.hpp"
 
 namespace lockstep::detail {
 

@@ -2,11 +2,12 @@
 
 #include <cstddef>
 #include <exception>
+#include <functional>
 #include <utility>
 
-#include <lockstep/detail/concat.hpp>
 #include <lockstep/error.hpp>
 
+#include "detail/expects.hpp"
 #include "detail/numa.hpp"
 #include "detail/start_thread.hpp"
 #include "detail/warn.hpp"

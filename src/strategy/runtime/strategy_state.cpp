@@ -11,6 +11,7 @@
 
 #include "collectives/checked_reduce.hpp"
 #include "collectives/packed_all_reduce.hpp"
+#include "detail/expects.hpp"
 #include "detail/numa.hpp"
 #include "detail/thread_end.hpp"
 #include "detail/warn.hpp"

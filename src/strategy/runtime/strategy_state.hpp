@@ -21,6 +21,7 @@
 #include "collectives/rendezvous.hpp"
 #include "detail/process.hpp"
 #include "strategy/runtime/replica_threads.hpp"
+#include "strategy/strategy_kind.hpp"
 
 namespace lockstep::detail {
 

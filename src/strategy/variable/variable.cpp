@@ -37,8 +37,10 @@ std::ostream& operator<<(std::ostream& out, VariableAggregation aggregation) {
 Variable::Variable(const Tensor& initial_value, VariableOptions options)
     : state_(detail::create_variable([&] { return initial_value; }, std::move(options), &initial_value)) {}
 
-Variable::Variable(std::function<Tensor()> initial_value, VariableOptions options, int)
-    : state_(detail::create_variable(initial_value, std::move(options), nullptr)) {}
+std::shared_ptr<detail::VariableState> Variable::create(detail::FunctionRef<Tensor()> initial_value,
+                                                        VariableOptions options) {
+  return detail::create_variable(initial_value, std::move(options), nullptr);
+}
 
 std::string Variable::name() const { return detail::VariableState::of(*this)->name; }
 bool Variable::trainable() const { return detail::VariableState::of(*this)->trainable; }

@@ -5,6 +5,7 @@
 #include <lockstep/error.hpp>
 #include <lockstep/strategy/strategy.hpp>
 
+#include "detail/expects.hpp"
 #include "strategy/context/default_strategy.hpp"
 #include "strategy/runtime/strategy_state.hpp"
 #include "strategy/variable/variable_state.hpp"
@@ -36,7 +37,7 @@ std::string canonical_name(std::string_view name) {
 
 /// One replica's wish for a variable.
 struct Request {
-  const std::function<Tensor()>& initial;
+  FunctionRef<Tensor()> initial;
   const VariableOptions& options;
   const Tensor* given;
   int logical_device;
@@ -44,8 +45,7 @@ struct Request {
 
 }  // namespace
 
-std::shared_ptr<VariableState> VariableState::create(Strategy& strategy,
-                                                     const std::function<Tensor()>& initial,
+std::shared_ptr<VariableState> VariableState::create(Strategy& strategy, FunctionRef<Tensor()> initial,
                                                      const VariableOptions& options) {
   const bool is_plain = &strategy == &default_strategy();
   const std::vector<Device>* const colocated = ColocationScope::devices_for(strategy);
@@ -106,8 +106,8 @@ Variable create_for_all(Strategy& strategy, const std::vector<const Request*>& r
 
 }  // namespace
 
-std::shared_ptr<VariableState> create_variable(const std::function<Tensor()>& initial,
-                                               VariableOptions options, const Tensor* given) {
+std::shared_ptr<VariableState> create_variable(FunctionRef<Tensor()> initial, VariableOptions options,
+                                               const Tensor* given) {
   if (options.name.empty()) options.name = "Variable";
   LOCKSTEP_EXPECTS(
       options.synchronization != VariableSynchronization::none, InvalidArgument, "Variable '", options.name,

@@ -7,6 +7,7 @@
 #include <lockstep/strategy/strategy.hpp>
 #include <lockstep/strategy/sync_on_read.hpp>
 
+#include "detail/expects.hpp"
 #include "strategy/context/context.hpp"
 #include "strategy/context/default_strategy.hpp"
 #include "strategy/runtime/strategy_state.hpp"

@@ -5,6 +5,7 @@
 #include <lockstep/error.hpp>
 #include <lockstep/strategy/strategy.hpp>
 
+#include "detail/expects.hpp"
 #include "strategy/variable/variable_state.hpp"
 #include "strategy/variable/variable_write.hpp"
 #include "values/scatter.hpp"

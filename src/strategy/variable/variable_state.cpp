@@ -9,6 +9,7 @@
 #include <lockstep/strategy/strategy.hpp>
 #include <lockstep/stream.hpp>
 
+#include "detail/expects.hpp"
 #include "strategy/context/context.hpp"
 #include "strategy/context/default_strategy.hpp"
 #include "strategy/runtime/strategy_state.hpp"

@@ -93,8 +93,8 @@ void in_writing_context(const VariableState& state, std::string_view what, Funct
 /// Makes the state of a variable in the context at hand; in a replica function together with the other
 /// replicas, which get the same one.
 /// @param initial  called once. @param given  what it returns, if known before.
-std::shared_ptr<VariableState> create_variable(const std::function<Tensor()>& initial,
-                                               VariableOptions options, const Tensor* given);
+std::shared_ptr<VariableState> create_variable(FunctionRef<Tensor()> initial, VariableOptions options,
+                                               const Tensor* given);
 
 /// What a read of the variable gives in the context at hand.
 Tensor read_variable(const Variable& variable);

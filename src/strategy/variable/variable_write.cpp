@@ -9,6 +9,7 @@
 #include <lockstep/strategy/strategy.hpp>
 
 #include "detail/cpu_0.hpp"
+#include "detail/expects.hpp"
 #include "strategy/variable/shares.hpp"
 #include "strategy/variable/variable_state.hpp"
 

@@ -4,6 +4,7 @@
 
 #include <lockstep/error.hpp>
 
+#include "input/pipeline/pipeline.hpp"
 #include "support/matchers.hpp"
 
 using namespace lockstep;

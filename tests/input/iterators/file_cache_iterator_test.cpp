@@ -1,5 +1,6 @@
 #include "input/iterators/file_cache_iterator.hpp"
 
+#include <set>
 #include <stdexcept>
 
 #include <catch2/catch_test_macros.hpp>

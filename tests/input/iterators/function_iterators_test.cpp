@@ -11,6 +11,7 @@
 #include <lockstep/error.hpp>
 #include <lockstep/input/dataset.hpp>
 
+#include "detail/expects.hpp"
 #include "support/input.hpp"
 #include "support/matchers.hpp"
 

@@ -1,5 +1,7 @@
 #include "input/pipeline/cache_file.hpp"
 
+#include <set>
+
 #include <catch2/catch_test_macros.hpp>
 #include <zlib.h>
 

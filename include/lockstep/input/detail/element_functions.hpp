@@ -89,12 +89,12 @@ template <TensorNest E>
 class InferringIterator final : public Iterator<FlatElement> {
  public:
   InferringIterator(PipelineHandle pipeline, const IterationKey& key, InferredType<E> made)
-      : pipeline_(std::move(pipeline)), input_(pipeline_->open(key)), made_(std::move(made)) {}
+      : pipeline_(std::move(pipeline)), input_(open_pipeline(pipeline_, key)), made_(std::move(made)) {}
 
   std::optional<FlatElement> next() override {
     std::optional<FlatElement> leaves = input_->next();
     if (!leaves) return std::nullopt;
-    return made_.flatten(unflatten_element<E>(pipeline_->type, std::move(*leaves)));
+    return made_.flatten(unflatten_element<E>(type_of(pipeline_), std::move(*leaves)));
   }
 
  private:
@@ -108,7 +108,7 @@ template <TensorNest E>
 std::unique_ptr<Iterator<FlatElement>> open_part(const PipelineHandle& pipeline, const IterationKey& key,
                                                  const InferredType<E>& made) {
   if constexpr (kIsFixed<E>)
-    return pipeline->open(key);
+    return open_pipeline(pipeline, key);
   else
     return std::make_unique<InferringIterator<E>>(pipeline, key, made);
 }
@@ -122,7 +122,7 @@ PipelineHandle map_pipeline(const PipelineHandle& input, const F& fn, const Para
   const InferredType<R> made("Dataset::map");
   return mapped(
       input,
-      [fn, made, type = input->type](FlatElement&& leaves) {
+      [fn, made, type = type_of(input)](FlatElement&& leaves) {
         return made.flatten(call_with_element(fn, unflatten_element<E>(type, std::move(leaves))));
       },
       made.type(), options);
@@ -131,7 +131,7 @@ PipelineHandle map_pipeline(const PipelineHandle& input, const F& fn, const Para
 template <class E, class F>
 PipelineHandle filter_pipeline(const PipelineHandle& input, const F& predicate) {
   static_assert(std::is_same_v<element_result_t<F, E>, bool>, "filter: the function must return bool");
-  return filtered(input, [predicate, type = input->type](const FlatElement& leaves) {
+  return filtered(input, [predicate, type = type_of(input)](const FlatElement& leaves) {
     return call_with_element(predicate, unflatten_element<E>(type, FlatElement(leaves)));
   });
 }
@@ -147,7 +147,7 @@ PipelineHandle interleave_pipeline(const PipelineHandle& input, const F& fn, std
   const InferredType<R> made("Dataset::interleave");
   return interleaved(
       input,
-      [fn, type = input->type](FlatElement&& leaves) {
+      [fn, type = type_of(input)](FlatElement&& leaves) {
         return call_with_element(fn, unflatten_element<E>(type, std::move(leaves))).pipeline();
       },
       [made](const PipelineHandle& part, const IterationKey& key) { return open_part<R>(part, key, made); },
@@ -157,7 +157,7 @@ PipelineHandle interleave_pipeline(const PipelineHandle& input, const F& fn, std
 template <TensorNest E>
 PipelineHandle file_cache_pipeline(const PipelineHandle& input, const std::filesystem::path& path) {
   const InferredType<E> made("Dataset::cache");
-  const ElementType type = input->type.structure().has_value() ? input->type : made.type();
+  const ElementType type = type_of(input).structure().has_value() ? type_of(input) : made.type();
   StructureStore store{
       [type] { return save_structure(std::any_cast<const E&>(type.structure())); },
       [type, made](const std::vector<std::string>& saved,

@@ -1,11 +1,10 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <random>
-#include <utility>
 #include <vector>
 
 #include <lockstep/detail/mutex.hpp>
@@ -54,11 +53,11 @@ class IterationKey {
   IterationKey common() const;
 
   bool is_common() const noexcept { return is_common_; }
-  std::mt19937_64 random(std::uint64_t seed, int position, std::size_t count) const;
+  /// What tells the random numbers of the transformation at a position, with a count, from all others.
+  std::array<std::uint32_t, 8> seed_words(std::uint64_t seed, int position, std::size_t count) const;
 
  private:
-  explicit IterationKey(std::vector<std::uint64_t>&& numbers)
-      : numbers_(std::make_shared<const std::vector<std::uint64_t>>(std::move(numbers))) {}
+  explicit IterationKey(std::vector<std::uint64_t>&& numbers);
   std::uint64_t number(std::size_t count) const { return (*numbers_)[first_ + count]; }
 
   std::shared_ptr<const std::vector<std::uint64_t>> numbers_;  // owners: an iterator's keys

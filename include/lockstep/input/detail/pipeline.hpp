@@ -1,18 +1,14 @@
 #pragma once
 
 #include <any>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <typeinfo>
-#include <variant>
 #include <vector>
 
 #include <lockstep/detail/shared_function.hpp>
@@ -20,7 +16,6 @@
 #include <lockstep/input/detail/iteration_key.hpp>
 #include <lockstep/input/input_context.hpp>
 #include <lockstep/input/parallel_options.hpp>
-#include <lockstep/input/tensor_spec.hpp>
 #include <lockstep/tensor.hpp>
 
 #pragma GCC visibility push(default)
@@ -44,34 +39,6 @@ class Iterator {
 template <class T>
 using IteratorFactory = SharedFunction<std::unique_ptr<Iterator<T>>(const IterationKey&)>;
 
-/// A tensor without its elements.
-struct LeafType {
-  Shape shape;
-  DType dtype;
-};
-
-/// Elements with random access. Immutable; used from any threads.
-class RowTable {
- public:
-  virtual ~RowTable() = default;
-  virtual std::int64_t num_rows() const noexcept = 0;
-  virtual std::size_t num_leaves() const noexcept = 0;
-  /// What some rows of a leaf make, one after the other.
-  virtual LeafType leaf(std::size_t index, std::int64_t num_rows) const = 0;
-  /// Copies rows of a leaf, each in [0, num_rows), one after the other.
-  virtual void gather(std::size_t leaf, std::span<const std::int64_t> rows, std::byte* destination) const = 0;
-};
-
-class Batch;                                       // input/rows/batch.hpp
-using BatchHandle = std::shared_ptr<const Batch>;  // owners: passes, and tensors that are views of its rows
-
-/// Elements as numbers of rows in a table: reordering and batching them moves no data until the batch is
-/// made.
-struct TableRows {
-  std::shared_ptr<const RowTable> table;  // owners: every pipeline and pass over it
-  IteratorFactory<std::int64_t> open;
-};
-
 /// The static type of elements, and how their tensors are arranged in it.
 struct ElementType {
   const std::type_info* type;
@@ -83,49 +50,19 @@ struct ElementType {
   SharedFunction<std::string()> text;
 };
 
+/// How elements come about: src/input/pipeline/pipeline.hpp.
 struct Pipeline;
 using PipelineHandle = std::shared_ptr<const Pipeline>;  // owners: datasets, passes, and what is made of it
-/// A pipeline again, for one of several shards.
-using Resharding = SharedFunction<PipelineHandle(std::int64_t num_shards, std::int64_t index)>;
 
-/// True the first time. Thread-safe. A copy has its own first time.
-class FirstTime {
- public:
-  FirstTime() = default;
-  FirstTime(const FirstTime&) noexcept {}
-  FirstTime& operator=(const FirstTime&) = delete;
-  bool operator()() const noexcept { return !is_over_.test_and_set(); }
-
- private:
-  mutable std::atomic_flag is_over_;
-};
+const ElementType& type_of(const PipelineHandle& pipeline) noexcept;
+/// How many elements a pass has.
+std::int64_t cardinality_of(const PipelineHandle& pipeline) noexcept;
+/// The pass with this key.
+std::unique_ptr<Iterator<FlatElement>> open_pipeline(const PipelineHandle& pipeline, const IterationKey& key);
 
 /// Numbers of elements that are none, as tf.data has them.
 inline constexpr std::int64_t kInfiniteCardinality = -1;
 inline constexpr std::int64_t kUnknownCardinality = -2;
-
-/// How elements come about. Immutable; any number of passes may be under way, on any threads.
-struct Pipeline {
-  /// Batches: of these no row is copied before it is known where to.
-  std::variant<TableRows, IteratorFactory<BatchHandle>, IteratorFactory<FlatElement>> elements;
-  std::vector<TensorSpec> spec;            ///< One for each leaf of an element; empty: not known how many.
-  std::optional<std::int64_t> batch_size;  ///< As given to the last `batch`.
-  ElementType type;
-  /// The same pipeline reading files index, index + num_shards, … only; empty where no files are read.
-  Resharding shard_files{};
-  /// The same pipeline with this shard where it has kShardHint; empty where it has none.
-  Resharding fill_hints{};
-  FirstTime warns{};                     ///< Of what auto_sharded has to say about it.
-  std::vector<IterationCount> counts{};  ///< Of the transformations whose passes differ, inputs' first.
-  int position = 0;         ///< How many such transformations, and repetitions, are one after the other.
-  std::uint64_t shard = 0;  ///< As IterationCount::shard, of transformations to come.
-  std::int64_t cardinality = kUnknownCardinality;  ///< How many elements a pass has.
-
-  /// The next pass.
-  std::unique_ptr<Iterator<FlatElement>> open() const { return open(IterationKey::next(counts)); }
-  std::unique_ptr<Iterator<FlatElement>> open(const IterationKey& key) const;
-  std::unique_ptr<Iterator<BatchHandle>> open_batches(const IterationKey& key) const;
-};
 
 // Sources. `what` is the call that messages name.
 
@@ -137,7 +74,7 @@ PipelineHandle range_pipeline(std::int64_t start, std::int64_t stop, std::int64_
 using GeneratorOpener = SharedFunction<std::unique_ptr<Iterator<FlatElement>>()>;
 /// What the user's passes give.
 PipelineHandle generator_pipeline(GeneratorOpener open, ElementType type);
-using FileOpener = std::function<std::unique_ptr<Iterator<FlatElement>>(const std::filesystem::path&)>;
+using FileOpener = SharedFunction<std::unique_ptr<Iterator<FlatElement>>(const std::filesystem::path&)>;
 /// The files' elements, one file after the other.
 PipelineHandle files_pipeline(std::vector<std::filesystem::path> paths, FileOpener open, ElementType type);
 
@@ -167,24 +104,24 @@ PipelineHandle concatenated(const PipelineHandle& first, const PipelineHandle& s
 PipelineHandle cached(const PipelineHandle& input);
 /// How a cache file knows its elements' lengths and keys.
 struct StructureStore {
-  std::function<std::vector<std::string>()> save;  ///< Of an element, once there was one.
+  SharedFunction<std::vector<std::string>()> save;  ///< Of an element, once there was one.
   /// Learns what was saved. @param max_leaves  that an element can have. @return how many it has; nothing
   /// where elements of the type are not like that.
-  std::function<std::optional<std::size_t>(const std::vector<std::string>& saved, std::uint64_t max_leaves)>
+  SharedFunction<std::optional<std::size_t>(const std::vector<std::string>& saved, std::uint64_t max_leaves)>
       load;
 };
 /// A pass over a pipeline, which learns its elements' structure.
-using PartOpener = std::function<std::unique_ptr<Iterator<FlatElement>>(const PipelineHandle& part,
-                                                                        const IterationKey& key)>;
+using PartOpener = SharedFunction<std::unique_ptr<Iterator<FlatElement>>(const PipelineHandle& part,
+                                                                         const IterationKey& key)>;
 /// @param open  of the input or a part of it; learns what `save` saves.
 PipelineHandle cached_in_file(const PipelineHandle& input, const std::filesystem::path& path, PartOpener open,
                               ElementType type, StructureStore structure);
 PipelineHandle prefetched(const PipelineHandle& input, std::int64_t buffer_size);
 PipelineHandle zipped(std::vector<PipelineHandle> inputs, ElementType type);
 
-using ElementFunction = std::function<FlatElement(FlatElement&&)>;
-using ElementPredicate = std::function<bool(const FlatElement&)>;
-using DatasetFunction = std::function<PipelineHandle(FlatElement&& element)>;
+using ElementFunction = SharedFunction<FlatElement(FlatElement&&)>;
+using ElementPredicate = SharedFunction<bool(const FlatElement&)>;
+using DatasetFunction = SharedFunction<PipelineHandle(FlatElement&& element)>;
 PipelineHandle mapped(const PipelineHandle& input, ElementFunction fn, ElementType type,
                       const ParallelOptions& options);
 PipelineHandle filtered(const PipelineHandle& input, ElementPredicate predicate);
@@ -197,10 +134,6 @@ PipelineHandle interleaved(const PipelineHandle& input, DatasetFunction fn, Part
 AutoShardPolicy resolve_auto_shard(const Pipeline& input, const InputContext& context,
                                    AutoShardPolicy policy);
 PipelineHandle auto_sharded(const PipelineHandle& input, const InputContext& context, AutoShardPolicy policy);
-
-/// The length of the tensors' first axis. @param what  the call that messages name.
-/// @throws InvalidArgument  no tensors, a scalar, different numbers of rows.
-std::int64_t num_rows(const std::vector<Tensor>& tensors, std::string_view what);
 
 /// @throws InvalidArgument  the pipeline's structure is of another type.
 void check_element_type(const Pipeline& pipeline, const std::type_info& type);

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <charconv>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -103,19 +102,10 @@ class StructureLoader {
   }
 
  private:
-  std::string load_text() {
-    is_good_ = is_good_ && next_ < saved_.size();
-    return is_good_ ? saved_[next_++] : std::string();
-  }
-  std::uint64_t load_length() {
-    const std::string text = load_text();
-    std::uint64_t length = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), length);
-    is_good_ = is_good_ && error == std::errc() && end == text.data() + text.size() && length <= num_left_;
-    if (!is_good_) return 0;
-    num_left_ -= length;
-    return length;
-  }
+  /// The next part; "" and no longer good where there is none.
+  std::string load_text();
+  /// The next part as a length; 0 and no longer good where it is none, or too long.
+  std::uint64_t load_length();
 
   const std::vector<std::string>& saved_;
   std::uint64_t num_left_;

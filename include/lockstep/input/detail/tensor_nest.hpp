@@ -5,8 +5,6 @@
 #include <concepts>
 #include <cstddef>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -15,9 +13,9 @@
 #include <utility>
 #include <vector>
 
+#include <lockstep/detail/function_ref.hpp>
 #include <lockstep/detail/mutex.hpp>
 #include <lockstep/detail/nest_types.hpp>
-#include <lockstep/error.hpp>
 #include <lockstep/input/detail/pipeline.hpp>
 
 #pragma GCC visibility push(default)
@@ -83,33 +81,18 @@ template <class E>
 inline constexpr bool kIsFixed = has_fixed_structure<E>() && std::default_initializable<E>;
 
 /// The structure of elements whose lengths or keys only the first one tells. Thread-safe.
-template <class E>
 class LearnedStructure {
  public:
-  /// @throws InvalidArgument  not the structure of the elements before.
-  void learn(const E& element, std::string_view what) {
-    const std::scoped_lock lock(mutex_);
-    std::string text = describe_structure(element);
-    if (!structure_) {
-      structure_ = structure_of(element);
-      text_ = std::move(text);
-      return;
-    }
-    LOCKSTEP_EXPECTS(text == text_, InvalidArgument, what, ": an element has the structure ", text,
-                     ", the first one had ", text_, ". Make all elements with the same keys and lengths.");
-  }
-  std::any get() const {
-    const std::scoped_lock lock(mutex_);
-    return structure_ ? std::any(*structure_) : std::any();
-  }
-  std::string text() const {
-    const std::scoped_lock lock(mutex_);
-    return text_;
-  }
+  /// @param text  of an element's structure. @param structure  makes the element without its data; called for
+  /// the first one alone.
+  /// @throws InvalidArgument  not the structure of the elements before; names `what`.
+  void learn(std::string text, FunctionRef<std::any()> structure, std::string_view what);
+  std::any get() const;
+  std::string text() const;
 
  private:
   mutable Mutex mutex_{"the structure of a dataset's elements"};  // guards all below
-  std::optional<E> structure_;
+  std::any structure_;
   std::string text_;
 };
 
@@ -118,12 +101,14 @@ template <TensorNest E>
 class InferredType {
  public:
   explicit InferredType(std::string_view what) : what_(what) {
-    if constexpr (!kIsFixed<E>) learned_ = std::make_shared<LearnedStructure<E>>();
+    if constexpr (!kIsFixed<E>) learned_ = std::make_shared<LearnedStructure>();
   }
 
   /// The tensors of one.
   FlatElement flatten(const E& element) const {
-    if constexpr (!kIsFixed<E>) learned_->learn(element, what_);
+    if constexpr (!kIsFixed<E>)
+      learned_->learn(
+          describe_structure(element), [&] { return std::any(structure_of(element)); }, what_);
     return detail::flatten(element);
   }
   ElementType type() const {
@@ -135,8 +120,8 @@ class InferredType {
   }
 
  private:
-  std::string_view what_;                         // a literal
-  std::shared_ptr<LearnedStructure<E>> learned_;  // owners: the functions and the types; null: fixed
+  std::string_view what_;                      // a literal
+  std::shared_ptr<LearnedStructure> learned_;  // owners: the functions and the types; null: fixed
 };
 
 /// An element of a pipeline.

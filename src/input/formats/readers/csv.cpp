@@ -10,6 +10,7 @@
 #include <lockstep/error.hpp>
 #include <lockstep/input/readers.hpp>
 
+#include "detail/expects.hpp"
 #include "detail/in_quotes.hpp"
 #include "input/formats/readers/csv_parser.hpp"
 #include "input/rows/host_rows.hpp"

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "detail/concat.hpp"
+
 namespace lockstep::detail {
 namespace {
 

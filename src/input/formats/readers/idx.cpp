@@ -6,6 +6,7 @@
 #include <lockstep/error.hpp>
 #include <lockstep/input/readers.hpp>
 
+#include "detail/concat.hpp"
 #include "input/formats/byte_order.hpp"
 #include "input/formats/file_shape.hpp"
 #include "input/formats/inflate_source.hpp"

@@ -3,6 +3,7 @@
 #include <lockstep/error.hpp>
 #include <lockstep/input/readers.hpp>
 
+#include "detail/expects.hpp"
 #include "detail/in_quotes.hpp"
 #include "input/formats/npy_array.hpp"
 

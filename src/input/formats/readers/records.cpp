@@ -3,6 +3,7 @@
 #include <lockstep/error.hpp>
 #include <lockstep/input/readers.hpp>
 
+#include "detail/expects.hpp"
 #include "input/formats/byte_source.hpp"
 #include "input/rows/host_rows.hpp"
 

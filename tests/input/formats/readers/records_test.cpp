@@ -4,6 +4,7 @@
 #include <lockstep/input/dataset.hpp>
 #include <lockstep/input/readers.hpp>
 
+#include "input/pipeline/pipeline.hpp"
 #include "support/matchers.hpp"
 #include "support/npy_file.hpp"
 

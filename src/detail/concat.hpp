@@ -4,8 +4,6 @@
 #include <sstream>
 #include <string>
 
-#pragma GCC visibility push(default)
-
 namespace lockstep::detail {
 
 /// Writes every part to one string, as `operator<<` prints it, in the classic locale: the library's text does
@@ -20,5 +18,3 @@ std::string concat(const Parts&... parts) {
 }
 
 }  // namespace lockstep::detail
-
-#pragma GCC visibility pop
