@@ -25,19 +25,19 @@ class Buffer {
   Buffer& operator=(Buffer&& other) noexcept;
   ~Buffer();
 
-  void* data() const noexcept { return data_; }
-  std::size_t size_bytes() const noexcept { return size_bytes_; }
+  [[nodiscard]] void* data() const noexcept { return data_; }
+  [[nodiscard]] std::size_t size_bytes() const noexcept { return size_bytes_; }
   /// The stream that frees it. @throws ContextError  this belongs to no device.
-  StreamRef stream() const;
+  [[nodiscard]] StreamRef stream() const;
   /// The bytes of a buffer on the host.
   /// @throws InvalidArgument  the buffer is on another kind of device.
   /// @throws ContextError  this belongs to no device: default-constructed or moved-from.
-  std::span<std::byte> host_bytes() const&;
+  [[nodiscard]] std::span<std::byte> host_bytes() const&;
   void host_bytes() const&& = delete;  // would outlive them
   /// A copy, made on `stream`.
   /// @throws InvalidArgument  the stream is of another device; names both.
   /// @throws ContextError  this belongs to no device.
-  Buffer clone(StreamRef stream) const;
+  [[nodiscard]] Buffer clone(StreamRef stream) const;
   /// From now on the buffer is `stream`'s, which frees it; the caller has ordered that after all work so far.
   /// @throws InvalidArgument  the stream is of another device; names both.
   /// @throws ContextError  this belongs to no device.

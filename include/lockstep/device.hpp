@@ -14,7 +14,7 @@ namespace lockstep {
 enum class DeviceKind : std::uint8_t { cpu, gpu };
 
 /// "CPU", "GPU".
-std::string_view name(DeviceKind kind);
+[[nodiscard]] std::string_view name(DeviceKind kind);
 
 /// The name of a device: a kind and an index, and, in a cluster, the job and task it belongs to. A value.
 ///
@@ -33,21 +33,21 @@ class Device {
   Device(std::string_view text);
   Device(const char* text) : Device(std::string_view(text)) {}
   Device(const std::string& text) : Device(std::string_view(text)) {}
-  static Device parse(std::string_view text) { return Device(text); }
+  [[nodiscard]] static Device parse(std::string_view text) { return Device(text); }
 
-  DeviceKind kind() const noexcept { return kind_; }
+  [[nodiscard]] DeviceKind kind() const noexcept { return kind_; }
   /// Position among the devices of its kind in its process.
-  int index() const noexcept { return index_; }
-  const std::string& job() const& noexcept { return job_; }
-  std::string job() const&& { return job_; }
-  int task() const noexcept { return task_; }
+  [[nodiscard]] int index() const noexcept { return index_; }
+  [[nodiscard]] const std::string& job() const& noexcept { return job_; }
+  [[nodiscard]] std::string job() const&& { return job_; }
+  [[nodiscard]] int task() const noexcept { return task_; }
   /// Whether the name is one of this process's: no other job or task.
-  bool is_local() const noexcept { return job_ == kLocalJob && replica_ == 0 && task_ == 0; }
+  [[nodiscard]] bool is_local() const noexcept { return job_ == kLocalJob && replica_ == 0 && task_ == 0; }
 
   /// "/job:J/replica:R/task:T/device:KIND:k"; R is 0 unless the text said otherwise.
-  std::string canonical_name() const;
+  [[nodiscard]] std::string canonical_name() const;
   /// "GPU:0" for a device of this process, else the canonical name.
-  std::string to_string() const;
+  [[nodiscard]] std::string to_string() const;
 
   friend bool operator==(const Device&, const Device&) = default;
 

@@ -31,11 +31,11 @@ class DeviceManager {
   /// set_virtual_devices("CPU:0", n) or the environment's LOCKSTEP_HOST_DEVICES made; any CPU:k below
   /// 4096 exists on request. GPUs: those that this process can use; a line in the log (set_log_sink) names
   /// each that it cannot, and says why. No driver or no GPU: empty.
-  std::vector<Device> devices(DeviceKind kind);
+  [[nodiscard]] std::vector<Device> devices(DeviceKind kind);
   /// @throws NotFound  there is no such device; the message lists those there are.
-  DeviceInfo info(const Device& device);
+  [[nodiscard]] DeviceInfo info(const Device& device);
   /// How each pair of `devices(gpu)` is linked.
-  std::vector<std::vector<PeerLink>> peer_links();
+  [[nodiscard]] std::vector<std::vector<PeerLink>> peer_links();
   /// Makes n replicas' devices of one physical device, before its first use.
   /// @throws ContextError  the device, or one that would get another index, is in use already.
   /// @throws NotFound  there is no such device.
@@ -46,7 +46,7 @@ class DeviceManager {
   /// @throws NotFound  there is no such device.
   backend::DeviceBackend& open(const Device& device);
   /// @throws NotFound  no backend for this kind is built in.
-  backend::Backend& backend(DeviceKind kind);
+  [[nodiscard]] backend::Backend& backend(DeviceKind kind);
 
   ~DeviceManager();
   DeviceManager(const DeviceManager&) = delete;
@@ -67,7 +67,7 @@ class DeviceManager {
 
 /// The device on which factories make tensors on this thread: a replica's inside `run`, a component's inside
 /// `update`, else CPU:0.
-const Device& current_device();
+[[nodiscard]] const Device& current_device();
 
 /// Makes `device` the current one on this thread until the end of the block. Like every guard of the library
 /// it is destroyed on the thread that made it, in any order: on another thread that ends the program, with a

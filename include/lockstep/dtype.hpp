@@ -49,18 +49,18 @@ using f8e4m3 = detail::SmallFloat<std::uint8_t, 4, 3, false>;
 using f8e5m2 = detail::SmallFloat<std::uint8_t, 5, 2, true>;
 
 /// @return bytes of one element.
-std::size_t size_of(DType dtype);
+[[nodiscard]] std::size_t size_of(DType dtype);
 /// @return the name used in messages and reports: "float16", "bfloat16", "float32", "int8", "uint64", "bool",
 /// "float8_e4m3", …
-std::string_view name(DType dtype);
+[[nodiscard]] std::string_view name(DType dtype);
 /// Parses `name()`'s spellings, and "f16", "half", "float", "double", "i32", … without regard to case.
 /// @throws InvalidArgument  the name is unknown.
-DType parse_dtype(std::string_view text);
+[[nodiscard]] DType parse_dtype(std::string_view text);
 
-bool is_floating(DType dtype);  ///< f16, bf16, f32, f64 and both f8.
-bool is_integer(DType dtype);   ///< signed and unsigned, not boolean.
+[[nodiscard]] bool is_floating(DType dtype);  ///< f16, bf16, f32, f64 and both f8.
+bool is_integer(DType dtype);                 ///< signed and unsigned, not boolean.
 bool is_signed_integer(DType dtype);
-bool is_boolean(DType dtype);
+[[nodiscard]] bool is_boolean(DType dtype);
 
 std::ostream& operator<<(std::ostream& out, DType dtype);
 
@@ -132,7 +132,7 @@ using accumulator_t = std::conditional_t<
                        std::conditional_t<std::signed_integral<T>, std::int64_t, std::uint64_t>>>;
 
 /// The same at run time.
-DType accumulator_dtype(DType dtype);
+[[nodiscard]] DType accumulator_dtype(DType dtype);
 
 }  // namespace lockstep
 

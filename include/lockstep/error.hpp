@@ -36,8 +36,8 @@ class Error : public std::runtime_error {
   explicit Error(const std::string& message, ErrorContext context = {})
       : std::runtime_error(message), context_(std::move(context)) {}
   /// @return where and with what it happened.
-  const ErrorContext& context() const& noexcept { return context_; }
-  ErrorContext context() const&& { return context_; }
+  [[nodiscard]] const ErrorContext& context() const& noexcept { return context_; }
+  [[nodiscard]] ErrorContext context() const&& { return context_; }
 
  private:
   ErrorContext context_;
@@ -91,7 +91,7 @@ class DeviceError : public Error {
   DeviceError(const std::string& message, ErrorContext context, bool fatal)
       : Error(message, std::move(context)), fatal_(fatal) {}
   /// @return true when the device context is lost and the process cannot use the device again.
-  bool is_fatal() const noexcept { return fatal_; }
+  [[nodiscard]] bool is_fatal() const noexcept { return fatal_; }
 
  private:
   bool fatal_;

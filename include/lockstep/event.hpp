@@ -17,10 +17,10 @@ class EventRef {
  public:
   EventRef(backend::DeviceBackend& device, backend::EventHandle handle) : device_(&device), handle_(handle) {}
 
-  Device device() const;
+  [[nodiscard]] Device device() const;
   /// @throws ContextError  this is a moved-from Event.
-  backend::DeviceBackend& device_backend() const;
-  backend::EventHandle handle() const noexcept { return handle_; }
+  [[nodiscard]] backend::DeviceBackend& device_backend() const;
+  [[nodiscard]] backend::EventHandle handle() const noexcept { return handle_; }
 
   /// Marks the work enqueued on `stream` so far, replacing an earlier mark.
   /// @throws InvalidArgument  the stream is of another device; names both.
@@ -28,7 +28,7 @@ class EventRef {
   /// Blocks until the marked work is done; returns at once when nothing was recorded.
   void synchronize() const;
   /// Whether the marked work is done (true when nothing was recorded); does not block.
-  bool is_complete() const;
+  [[nodiscard]] bool is_complete() const;
 
  protected:
   backend::DeviceBackend* device_;

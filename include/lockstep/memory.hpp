@@ -16,7 +16,7 @@ class DeviceBackend;
 }
 
 /// @throws NotFound  there is no such device.
-MemoryStats memory_stats(const Device& device);
+[[nodiscard]] MemoryStats memory_stats(const Device& device);
 /// Returns cached memory to the system. Waits for the streams that the library made on the device and on all
 /// virtual devices of its GPU; what others have yet to free stays. @throws ContextError  one of those streams
 /// is being captured.
@@ -33,7 +33,7 @@ class PinnedBuffer {
   PinnedBuffer& operator=(PinnedBuffer&& other) noexcept;
   ~PinnedBuffer();
 
-  std::span<std::byte> bytes() const& noexcept { return bytes_; }
+  [[nodiscard]] std::span<std::byte> bytes() const& noexcept { return bytes_; }
   void bytes() const&& = delete;  // would outlive them
 
  private:

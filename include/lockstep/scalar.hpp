@@ -33,7 +33,7 @@ class Scalar {
   /// The value as a T: a C++ conversion, but floating to integer saturates and takes NaN to 0, anything to
   /// boolean is "not zero", and to small floats there is one rounding.
   template <Element T>
-  T as() const {
+  [[nodiscard]] T as() const {
     switch (kind_) {
       case Kind::signed_integer: return detail::saturate_cast<T>(signed_);
       case Kind::unsigned_integer: return detail::saturate_cast<T>(unsigned_);
@@ -44,7 +44,7 @@ class Scalar {
 
   /// Whether a tensor of `dtype` can hold the number: integers and booleans (0 and 1) as it is, floating
   /// dtypes but for rounding, by which no finite number may become another.
-  bool fits(DType dtype) const;
+  [[nodiscard]] bool fits(DType dtype) const;
 
   /// Whether both are the same number, however they are written: 1, 1u and 1.0 are. NaN is NaN.
   friend bool operator==(const Scalar& a, const Scalar& b) noexcept;

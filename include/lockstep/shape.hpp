@@ -41,30 +41,30 @@ class Shape {
     set(std::span<const std::int64_t>(extents));
   }
 
-  int rank() const noexcept { return rank_; }
+  [[nodiscard]] int rank() const noexcept { return rank_; }
   /// Number of elements; 1 for a scalar.
-  std::int64_t size() const noexcept { return size_; }
-  bool empty() const noexcept { return size_ == 0; }
+  [[nodiscard]] std::int64_t size() const noexcept { return size_; }
+  [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
   /// Extent of `axis`; negative axes count from the end.
   /// @throws InvalidArgument  the axis is outside [-rank, rank).
-  std::int64_t operator[](int axis) const;
-  std::span<const std::int64_t> extents() const& noexcept {
+  [[nodiscard]] std::int64_t operator[](int axis) const;
+  [[nodiscard]] std::span<const std::int64_t> extents() const& noexcept {
     return {extents_.data(), static_cast<std::size_t>(rank_)};
   }
   void extents() const&& = delete;  // would outlive the extents
   auto begin() const noexcept { return extents_.begin(); }
-  auto end() const noexcept { return extents_.begin() + rank_; }
+  [[nodiscard]] auto end() const noexcept { return extents_.begin() + rank_; }
 
   /// Checks an axis and counts negative ones from the end.
   /// @throws InvalidArgument  the axis is outside [-rank, rank); the message has the axis, the rank and
   /// `what`.
-  int normalize_axis(std::int64_t axis, std::string_view what) const;
+  [[nodiscard]] int normalize_axis(std::int64_t axis, std::string_view what) const;
   /// A copy with one extent replaced, or with an axis removed; negative axes count from the end.
   /// @throws InvalidArgument  the axis is out of range, or the new shape is not one.
-  Shape with(int axis, std::int64_t extent) const;
-  Shape without(int axis) const;
+  [[nodiscard]] Shape with(int axis, std::int64_t extent) const;
+  [[nodiscard]] Shape without(int axis) const;
   /// Row-major strides in elements.
-  std::array<std::int64_t, kMaxRank> contiguous_strides() const noexcept;
+  [[nodiscard]] std::array<std::int64_t, kMaxRank> contiguous_strides() const noexcept;
 
   friend bool operator==(const Shape& a, const Shape& b) noexcept {
     if (a.rank_ != b.rank_) return false;
@@ -83,7 +83,7 @@ class Shape {
 };
 
 /// "[4, 3]", "[]" for a scalar.
-std::string to_string(const Shape& shape);
+[[nodiscard]] std::string to_string(const Shape& shape);
 std::ostream& operator<<(std::ostream& out, const Shape& shape);
 
 /// Axes of a reduction. Implicit from one axis or a list; empty means none.
@@ -95,12 +95,12 @@ class Axes {
   Axes(std::initializer_list<std::int64_t> axes) : axes_(axes) {}
   Axes(const std::vector<std::int64_t>& axes) : axes_(axes.begin(), axes.end()) {}
 
-  bool empty() const noexcept { return axes_.empty(); }
-  std::span<const std::int64_t> values() const& noexcept { return axes_; }
+  [[nodiscard]] bool empty() const noexcept { return axes_.empty(); }
+  [[nodiscard]] std::span<const std::int64_t> values() const& noexcept { return axes_; }
   void values() const&& = delete;  // would outlive them
   /// Sorted axes in [0, rank), each once.
   /// @throws InvalidArgument  an axis is out of range or repeated.
-  detail::RecycledVector<int> normalized(const Shape& shape, const char* what) const;
+  [[nodiscard]] detail::RecycledVector<int> normalized(const Shape& shape, const char* what) const;
 
  private:
   detail::RecycledVector<std::int64_t> axes_;

@@ -22,17 +22,17 @@ class StreamRef {
   StreamRef(backend::DeviceBackend& device, backend::StreamHandle handle)
       : device_(&device), handle_(handle) {}
 
-  Device device() const;
+  [[nodiscard]] Device device() const;
   /// @throws ContextError  this is a moved-from Stream.
-  backend::DeviceBackend& device_backend() const;
-  backend::StreamHandle handle() const noexcept { return handle_; }
+  [[nodiscard]] backend::DeviceBackend& device_backend() const;
+  [[nodiscard]] backend::StreamHandle handle() const noexcept { return handle_; }
 
   /// Blocks until all work enqueued so far is done.
   /// @throws DeviceError  the work failed. @throws ContextError  the stream is being captured.
   void synchronize() const;
   /// Whether all work enqueued so far is done; does not block. @throws ContextError  the stream is being
   /// captured.
-  bool is_complete() const;
+  [[nodiscard]] bool is_complete() const;
   /// Work enqueued here afterwards starts after `event`, as last recorded. Does not block the host. The event
   /// may be of another device. An event that was never recorded orders nothing.
   ///
@@ -69,18 +69,18 @@ class Stream : public StreamRef {
   /// legacy default stream.
   /// @throws InvalidArgument  `device` is not a GPU.
   /// @throws NotFound  there is no such device.
-  static StreamRef borrow(CUstream_st* stream, const Device& device);
+  [[nodiscard]] static StreamRef borrow(CUstream_st* stream, const Device& device);
 };
 
 /// The device's own stream, which lives as long as the process.
-StreamRef default_stream(backend::DeviceBackend& device);
+[[nodiscard]] StreamRef default_stream(backend::DeviceBackend& device);
 
 /// The stream on which the library's high-level calls (Tensor, strategies) enqueue work for `device` on this
 /// thread: the innermost StreamScope's, else the device's own stream.
 /// @throws NotFound  there is no such device.
-StreamRef current_stream(const Device& device);
+[[nodiscard]] StreamRef current_stream(const Device& device);
 /// The same for a device that is known to be there.
-StreamRef current_stream(backend::DeviceBackend& device);
+[[nodiscard]] StreamRef current_stream(backend::DeviceBackend& device);
 
 /// Makes `stream` the current one of its device on this thread, until the end of the block.
 class [[nodiscard]] StreamScope : public detail::ThreadGuard<StreamScope> {

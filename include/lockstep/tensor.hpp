@@ -35,34 +35,38 @@ class Tensor {
 
   /// Factories. Without a device: current_device(). @throws InvalidArgument for a bad shape or a value that
   /// the dtype cannot hold (Scalar::fits), OutOfMemory, NotFound.
-  static Tensor empty(const Shape& shape, DType dtype = DType::f32, const std::optional<Device>& device = {});
-  static Tensor zeros(const Shape& shape, DType dtype = DType::f32, const std::optional<Device>& device = {});
-  static Tensor ones(const Shape& shape, DType dtype = DType::f32, const std::optional<Device>& device = {});
+  [[nodiscard]] static Tensor empty(const Shape& shape, DType dtype = DType::f32,
+                                    const std::optional<Device>& device = {});
+  [[nodiscard]] static Tensor zeros(const Shape& shape, DType dtype = DType::f32,
+                                    const std::optional<Device>& device = {});
+  [[nodiscard]] static Tensor ones(const Shape& shape, DType dtype = DType::f32,
+                                   const std::optional<Device>& device = {});
   template <Element T>
-  static Tensor full(const Shape& shape, T value, DType dtype = dtype_of<T>,
-                     const std::optional<Device>& device = {}) {
+  [[nodiscard]] static Tensor full(const Shape& shape, T value, DType dtype = dtype_of<T>,
+                                   const std::optional<Device>& device = {}) {
     return full_with(shape, Scalar(value), dtype, device);
   }
   /// start, start + step, … below (above, with a negative step) stop; rank 1.
   /// @throws InvalidArgument  step is 0, or an argument is not finite; booleans; one of the numbers does not
   /// fit.
   template <Element T>
-  static Tensor arange(T start, T stop, T step = T(1), DType dtype = dtype_of<T>,
-                       const std::optional<Device>& device = {});
+  [[nodiscard]] static Tensor arange(T start, T stop, T step = T(1), DType dtype = dtype_of<T>,
+                                     const std::optional<Device>& device = {});
   template <Element T>
-  static Tensor arange(T stop, DType dtype = dtype_of<T>, const std::optional<Device>& device = {}) {
+  [[nodiscard]] static Tensor arange(T stop, DType dtype = dtype_of<T>,
+                                     const std::optional<Device>& device = {}) {
     return arange(T(0), stop, T(1), dtype, device);
   }
   /// Copies host values; from page-locked memory, in stream order. @throws InvalidArgument  the number of
   /// values is not shape.size().
   template <Element T>
-  static Tensor from(std::span<const T> values, const Shape& shape,
-                     const std::optional<Device>& device = {}) {
+  [[nodiscard]] static Tensor from(std::span<const T> values, const Shape& shape,
+                                   const std::optional<Device>& device = {}) {
     return from_bytes(values.data(), values.size(), shape, dtype_of<T>, device);
   }
   template <Element T>
-  static Tensor from(std::initializer_list<T> values, const Shape& shape,
-                     const std::optional<Device>& device = {}) {
+  [[nodiscard]] static Tensor from(std::initializer_list<T> values, const Shape& shape,
+                                   const std::optional<Device>& device = {}) {
     return from(std::span<const T>(values.begin(), values.size()), shape, device);
   }
   template <Element T>
@@ -72,7 +76,7 @@ class Tensor {
   }
   /// Rank 0.
   template <Element T>
-  static Tensor scalar(T value, const std::optional<Device>& device = {}) {
+  [[nodiscard]] static Tensor scalar(T value, const std::optional<Device>& device = {}) {
     return full(Shape(), value, dtype_of<T>, device);
   }
   /// Borrows memory that the caller owns and keeps alive until work on it is done. Strides in elements; none:
@@ -81,38 +85,38 @@ class Tensor {
   /// order.
   /// @throws InvalidArgument  data is null but there are elements; not one stride for each axis; a negative
   /// stride.
-  static Tensor view(void* data, const Shape& shape, DType dtype, const Device& device,
-                     const std::vector<std::int64_t>& strides = {});
-  static Tensor view(const void* data, const Shape& shape, DType dtype, const Device& device,
-                     const std::vector<std::int64_t>& strides = {});
+  [[nodiscard]] static Tensor view(void* data, const Shape& shape, DType dtype, const Device& device,
+                                   const std::vector<std::int64_t>& strides = {});
+  [[nodiscard]] static Tensor view(const void* data, const Shape& shape, DType dtype, const Device& device,
+                                   const std::vector<std::int64_t>& strides = {});
 
   /// For the library: a tensor of memory that `storage` owns or keeps alive, and whose last handle destroys
   /// it.
   /// @pre `view` is of memory of that kind.
-  static Tensor adopt(std::shared_ptr<Buffer> storage, TensorView view) {
+  [[nodiscard]] static Tensor adopt(std::shared_ptr<Buffer> storage, TensorView view) {
     return {std::move(storage), std::move(view)};
   }
 
-  bool defined() const noexcept { return storage_ != nullptr; }
+  [[nodiscard]] bool defined() const noexcept { return storage_ != nullptr; }
   /// What Tensors refer to is copied for temporaries, here and below: nothing dangles.
-  const Shape& shape() const& { return checked().view_.shape; }
-  Shape shape() const&& { return checked().view_.shape; }
-  DType dtype() const { return checked().view_.dtype; }
-  const Device& device() const& { return checked().view_.device; }
-  Device device() const&& { return checked().view_.device; }
-  int rank() const { return shape().rank(); }
-  std::int64_t size() const { return shape().size(); }
-  std::int64_t nbytes() const { return checked().view_.nbytes(); }
-  bool is_contiguous() const { return checked().view_.is_contiguous(); }
-  bool is_read_only() const { return checked().view_.read_only; }
+  [[nodiscard]] const Shape& shape() const& { return checked().view_.shape; }
+  [[nodiscard]] Shape shape() const&& { return checked().view_.shape; }
+  [[nodiscard]] DType dtype() const { return checked().view_.dtype; }
+  [[nodiscard]] const Device& device() const& { return checked().view_.device; }
+  [[nodiscard]] Device device() const&& { return checked().view_.device; }
+  [[nodiscard]] int rank() const { return shape().rank(); }
+  [[nodiscard]] std::int64_t size() const { return shape().size(); }
+  [[nodiscard]] std::int64_t nbytes() const { return checked().view_.nbytes(); }
+  [[nodiscard]] bool is_contiguous() const { return checked().view_.is_contiguous(); }
+  [[nodiscard]] bool is_read_only() const { return checked().view_.read_only; }
   /// The bytes, for backends and engines.
-  const TensorView& view() const& { return checked().view_; }
-  TensorView view() const&& { return checked().view_; }
+  [[nodiscard]] const TensorView& view() const& { return checked().view_; }
+  [[nodiscard]] TensorView view() const&& { return checked().view_; }
   /// The first element, for the host to read and write. @throws InvalidArgument  read-only, or not in host
   /// memory.
-  void* data() const;
+  [[nodiscard]] void* data() const;
   template <class T>
-  T* data() const {
+  [[nodiscard]] T* data() const {
     static_assert(sizeof(T) == 0,
                   "data: a Tensor's dtype is not part of its type: write static_cast<T*>(tensor.data()), or "
                   "to_vector<T>() and item<T>(), which check the dtype and wait for the device");
@@ -121,31 +125,31 @@ class Tensor {
   /// The tensor on `device`; itself when it is there already. On another device the copy is ordered after
   /// this tensor's stream, and what that stream does next after the copy; to the host it waits. @throws
   /// NotFound
-  Tensor to(const Device& device) const;
+  [[nodiscard]] Tensor to(const Device& device) const;
   /// A contiguous copy on the same device.
-  Tensor clone() const;
+  [[nodiscard]] Tensor clone() const;
   /// The same elements, through which nothing is written.
-  Tensor read_only() const;
+  [[nodiscard]] Tensor read_only() const;
   /// Buffer::set_stream of the storage, if it is the library's.
   void set_stream(StreamRef stream);
   /// Itself when contiguous, else a copy.
-  Tensor contiguous() const;
+  [[nodiscard]] Tensor contiguous() const;
   /// Rows [begin, end) of axis 0: a view. @throws InvalidArgument  rank 0, or not 0 <= begin <= end <= rows.
-  Tensor slice(std::int64_t begin, std::int64_t end) const;
+  [[nodiscard]] Tensor slice(std::int64_t begin, std::int64_t end) const;
   /// Indices [begin, end) of any axis: a view, strided unless axis is 0.
-  Tensor narrow(int axis, std::int64_t begin, std::int64_t end) const;
+  [[nodiscard]] Tensor narrow(int axis, std::int64_t begin, std::int64_t end) const;
   /// The same elements in another shape; a view when contiguous, else a copy. @throws InvalidArgument  sizes
   /// differ.
-  Tensor reshape(const Shape& shape) const;
+  [[nodiscard]] Tensor reshape(const Shape& shape) const;
   /// Converted elements (kernel_backend.hpp has the rules); itself when the dtype is the same.
-  Tensor cast(DType dtype) const;
+  [[nodiscard]] Tensor cast(DType dtype) const;
 
   /// Wait for the device, then copy to the host. @throws InvalidArgument  T is not this dtype's host type
   /// (names both); item: not exactly one element.
   template <Element T>
-  std::vector<T> to_vector() const;
+  [[nodiscard]] std::vector<T> to_vector() const;
   template <Element T>
-  T item() const {
+  [[nodiscard]] T item() const {
     T value;
     read_item(&value, dtype_of<T>);
     return value;
@@ -178,11 +182,11 @@ class Tensor {
 
   /// Whether another handle shares the storage. If none does, what was done through others, also on other
   /// threads, has been done.
-  bool is_shared() const noexcept;
+  [[nodiscard]] bool is_shared() const noexcept;
   /// Whether the memory is somebody else's, as that of a `view` is.
-  bool is_borrowed() const { return size() > 0 && storage_->data() == nullptr; }
+  [[nodiscard]] bool is_borrowed() const { return size() > 0 && storage_->data() == nullptr; }
   /// Whether both are the same storage, offset, shape and strides.
-  bool is_same_object(const Tensor& other) const noexcept;
+  [[nodiscard]] bool is_same_object(const Tensor& other) const noexcept;
 
  private:
   Tensor(std::shared_ptr<Buffer> storage, TensorView view)
@@ -206,22 +210,22 @@ class Tensor {
 // gives 0.
 // @throws InvalidArgument  shapes, dtypes or devices differ: names both; a host scalar does not fit the
 // dtype.
-Tensor operator+(const Tensor& a, const Tensor& b);
-Tensor operator-(const Tensor& a, const Tensor& b);
-Tensor operator*(const Tensor& a, const Tensor& b);
-Tensor operator/(const Tensor& a, const Tensor& b);
-Tensor operator+(const Tensor& a, const Scalar& b);
-Tensor operator-(const Tensor& a, const Scalar& b);
-Tensor operator*(const Tensor& a, const Scalar& b);
-Tensor operator/(const Tensor& a, const Scalar& b);
-Tensor operator+(const Scalar& a, const Tensor& b);
-Tensor operator-(const Scalar& a, const Tensor& b);
-Tensor operator*(const Scalar& a, const Tensor& b);
-Tensor operator/(const Scalar& a, const Tensor& b);
-Tensor operator-(const Tensor& a);
+[[nodiscard]] Tensor operator+(const Tensor& a, const Tensor& b);
+[[nodiscard]] Tensor operator-(const Tensor& a, const Tensor& b);
+[[nodiscard]] Tensor operator*(const Tensor& a, const Tensor& b);
+[[nodiscard]] Tensor operator/(const Tensor& a, const Tensor& b);
+[[nodiscard]] Tensor operator+(const Tensor& a, const Scalar& b);
+[[nodiscard]] Tensor operator-(const Tensor& a, const Scalar& b);
+[[nodiscard]] Tensor operator*(const Tensor& a, const Scalar& b);
+[[nodiscard]] Tensor operator/(const Tensor& a, const Scalar& b);
+[[nodiscard]] Tensor operator+(const Scalar& a, const Tensor& b);
+[[nodiscard]] Tensor operator-(const Scalar& a, const Tensor& b);
+[[nodiscard]] Tensor operator*(const Scalar& a, const Tensor& b);
+[[nodiscard]] Tensor operator/(const Scalar& a, const Tensor& b);
+[[nodiscard]] Tensor operator-(const Tensor& a);
 
 /// "[128, 64] float32 on GPU:0", for messages.
-std::string describe(const Tensor& tensor);
+[[nodiscard]] std::string describe(const Tensor& tensor);
 
 template <Element T>
 Tensor Tensor::arange(T start, T stop, T step, DType dtype, const std::optional<Device>& device) {

@@ -36,10 +36,12 @@ struct TensorView {
     read_only = true;
   }
 
-  std::int64_t size() const noexcept { return shape.size(); }
-  std::int64_t nbytes() const noexcept { return shape.size() * static_cast<std::int64_t>(size_of(dtype)); }
+  [[nodiscard]] std::int64_t size() const noexcept { return shape.size(); }
+  [[nodiscard]] std::int64_t nbytes() const noexcept {
+    return shape.size() * static_cast<std::int64_t>(size_of(dtype));
+  }
   /// Whether the elements lie one after the other in row-major order (always, with fewer than two elements).
-  bool is_contiguous() const noexcept;
+  [[nodiscard]] bool is_contiguous() const noexcept;
 };
 
 }  // namespace lockstep

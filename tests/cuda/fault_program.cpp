@@ -50,13 +50,13 @@ void step() {
     const ls::Tensor x = ls::Tensor::full({3, 8}, static_cast<float>(ctx.replica_id_in_sync_group()));
     const ls::Tensor y = ls::matmul(x, weights.value());
     ls::Tensor gradient = ctx.all_reduce(ls::ReduceOp::mean, ls::matmul(x, y, true, false));
-    ctx.all_reduce(ls::ReduceOp::max, y);
+    static_cast<void>(ctx.all_reduce(ls::ReduceOp::max, y));
     weights.assign_sub(gradient * 0.1f);
     return ls::reduce_axes(ls::ReduceOp::sum, y, 0, ls::DType::f32);
   });
   const ls::Tensor total = strategy.reduce(ls::ReduceOp::sum, losses);
   if (total.to_vector<float>() != std::vector<float>(4, 24)) throw std::logic_error("wrong result");
-  strategy.extended().broadcast_to(total).size();
+  static_cast<void>(strategy.extended().broadcast_to(total).size());
   const ls::PinnedBuffer pinned(4096, "GPU:1");
   exchange();
 }

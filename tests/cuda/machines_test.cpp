@@ -132,13 +132,14 @@ TEST_CASE("a fork of a process that has used GPUs is refused them, and releases 
     });
   };
   REQUIRE(all_reduce()[0].to_vector<float>()[1] == 2);
-  CHECK(in_child([&] { return refusal([&] { Tensor::ones({3}, DType::f32, gpu); }); }) == 3);
-  CHECK(in_child([&] { return refusal([&] { *ones + *ones; }); }) == 3);
-  CHECK(in_child([&] { return refusal([&] { ones->to_vector<float>(); }); }) == 3);
+  CHECK(in_child([&] { return refusal([&] { static_cast<void>(Tensor::ones({3}, DType::f32, gpu)); }); }) ==
+        3);
+  CHECK(in_child([&] { return refusal([&] { static_cast<void>(*ones + *ones); }); }) == 3);
+  CHECK(in_child([&] { return refusal([&] { static_cast<void>(ones->to_vector<float>()); }); }) == 3);
   CHECK(in_child([&] { return refusal([&] { stream->synchronize(); }); }) == 3);
   CHECK(in_child([&] { return refusal([&] { event->record(*stream); }); }) == 3);
   CHECK(in_child([&] { return refusal([&] { PinnedBuffer(100, gpu); }); }) == 3);
-  CHECK(in_child([&] { return refusal([&] { memory_stats(gpu); }); }) == 3);
+  CHECK(in_child([&] { return refusal([&] { static_cast<void>(memory_stats(gpu)); }); }) == 3);
   CHECK(in_child([&] { return refusal([&] { MirroredStrategy(); }); }) == 3);
   CHECK(in_child([&] { return refusal([&] { strategy->run([] {}); }); }) == 3);
   CHECK(in_child([&] {

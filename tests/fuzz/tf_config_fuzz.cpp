@@ -46,7 +46,7 @@ void check_roles(const ClusterSpec& spec, const Task& task) {
 /// A value of TF_CONFIG: it is refused, or its cluster and task can be asked for everything.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const EnvironmentVariables variables = {{"TF_CONFIG", std::string(data, data + size)}};
-  refuses("TF_CONFIG", [&] { from_environment(variables); });
+  refuses("TF_CONFIG", [&] { static_cast<void>(from_environment(variables)); });
   refuses("TF_CONFIG", [&] {
     const TfConfigResolver resolver({}, variables);
     const ClusterSpec spec = resolver.cluster_spec();

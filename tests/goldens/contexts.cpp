@@ -275,9 +275,9 @@ GOLDEN("extended-contexts") {
   StrategyExtended& x = s.extended();
   const Variable w = variable(s, 1.0);
   const auto v = per_replica({f32(1), f32(2)});
-  r("reduce_to", [&] { s.run([&] { x.reduce_to(kSum, v, w); }); });
-  r("batch_reduce_to", [&] { s.run([&] { x.batch_reduce_to(kSum, {{v, w}}); }); });
-  r("broadcast_to", [&] { s.run([&] { x.broadcast_to(f32(1), w); }); });
+  r("reduce_to", [&] { s.run([&] { static_cast<void>(x.reduce_to(kSum, v, w)); }); });
+  r("batch_reduce_to", [&] { s.run([&] { static_cast<void>(x.batch_reduce_to(kSum, {{v, w}})); }); });
+  r("broadcast_to", [&] { s.run([&] { static_cast<void>(x.broadcast_to(f32(1), w)); }); });
   r("update", [&] { s.run([&] { x.update(w, [](Tensor&) {}); }); });
   const NonSlot where = x.non_slot_devices({w});
   r("update_non_slot", [&] { s.run([&] { x.update_non_slot(where, [] {}); }); });
@@ -290,8 +290,9 @@ GOLDEN("extended-contexts") {
   r("call_for_each_replica", [&] { s.run([&] { x.call_for_each_replica([] {}); }); });
   r("variable_created_in_scope", [&] { return s.run([&] { return x.variable_created_in_scope(w); }); });
   r("read_var", [&] { return s.run([&] { return x.read_var(w); }); });
-  r("gather", [&] { s.run([&] { s.gather(v, 0); }); });
-  r("distribute_dataset", [&] { s.run([&] { s.distribute_dataset(Dataset::range(4).batch(2)); }); });
+  r("gather", [&] { s.run([&] { static_cast<void>(s.gather(v, 0)); }); });
+  r("distribute_dataset",
+    [&] { s.run([&] { static_cast<void>(s.distribute_dataset(Dataset::range(4).batch(2))); }); });
   r("local_results", [&] { return s.run([&] { return static_cast<int>(s.local_results(v).size()); }); });
   r("num_replicas_in_sync", [&] { return s.run([&] { return s.num_replicas_in_sync(); }); });
 }

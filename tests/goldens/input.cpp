@@ -1,4 +1,5 @@
 // Distributed input of one process: splitting, incomplete steps, element_spec.
+#include <algorithm>
 #include <optional>
 #include <sstream>
 
@@ -307,10 +308,10 @@ GOLDEN("central-storage-input") {
     return rows(steps(s.distribute_datasets_from_function([](InputContext) { return range_batches(5, 2); })));
   });
   Json seen = Json::array();
-  s.distribute_datasets_from_function([&](InputContext c) {
+  static_cast<void>(s.distribute_datasets_from_function([&](InputContext c) {
     seen.push_back({c.num_input_pipelines(), c.input_pipeline_id(), c.num_replicas_in_sync()});
     return range_batches(4, 2);
-  });
+  }));
   r("context", [&] { return rows(seen); });
 }
 

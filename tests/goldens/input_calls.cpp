@@ -47,7 +47,8 @@ GOLDEN("input-options") {
         encode(plain.place_dataset_on_device), encode(plain.per_replica_buffer_size)};
   });
   const InputOptions per{.replication_mode = InputReplicationMode::per_replica};
-  r("per-replica, distribute_dataset", [&] { s.distribute_dataset(range_batches(4, 2), per); });
+  r("per-replica, distribute_dataset",
+    [&] { static_cast<void>(s.distribute_dataset(range_batches(4, 2), per)); });
   Json seen = Json::array();
   const auto fn = [&](InputContext c) {
     seen.push_back({c.num_input_pipelines(), c.input_pipeline_id(), c.num_replicas_in_sync()});
@@ -55,12 +56,12 @@ GOLDEN("input-options") {
   };
   r("per-replica, from function", [&] { return rows(steps(s.distribute_datasets_from_function(fn, per))); });
   r("per-replica: contexts", [&] { return rows(seen); });
-  r("per-replica, OneDevice", [&] { one.distribute_datasets_from_function(fn, per); });
+  r("per-replica, OneDevice", [&] { static_cast<void>(one.distribute_datasets_from_function(fn, per)); });
   r("on device without per-replica",
-    [&] { s.distribute_datasets_from_function(fn, {.place_dataset_on_device = true}); });
+    [&] { static_cast<void>(s.distribute_datasets_from_function(fn, {.place_dataset_on_device = true})); });
   r("on device with fetch_to_device", [&] {
-    s.distribute_datasets_from_function(
-        fn, {.replication_mode = InputReplicationMode::per_replica, .place_dataset_on_device = true});
+    static_cast<void>(s.distribute_datasets_from_function(
+        fn, {.replication_mode = InputReplicationMode::per_replica, .place_dataset_on_device = true}));
   });
   const auto where = [&](const InputOptions& options) {
     std::vector<Device> devices;
@@ -120,9 +121,11 @@ GOLDEN("numpy-table") {
       all.push_back(Json::array({value_of(a), value_of(std::get<0>(b))}));
     return rows(all);
   });
-  r("list of unequal shapes", [&] { s.make_numpy_dataset(std::vector{i64s({1, 2}), i64s({3})}); });
-  r("a number", [&] { s.make_numpy_dataset(f32(3)); });
-  r("in run", [&] { s.run([&] { s.make_numpy_dataset(f32s({1})); }); });
+  r("list of unequal shapes", [&] {
+    static_cast<void>(s.make_numpy_dataset(std::vector{i64s({1, 2}), i64s({3})}));
+  });
+  r("a number", [&] { static_cast<void>(s.make_numpy_dataset(f32(3))); });
+  r("in run", [&] { s.run([&] { static_cast<void>(s.make_numpy_dataset(f32s({1}))); }); });
   r("changed afterwards", [&] {
     Tensor a = i64s({1, 2});
     const auto dataset = s.make_numpy_dataset(a);

@@ -117,8 +117,8 @@ TEST_CASE("a dataset that does not read files alone has none to share out", "[in
 TEST_CASE("each dataset's fall-back to data is told", "[input][host]") {
   const auto numbers = Dataset::range(4);
   const std::string told = test::captured_stderr([&] {
-    auto_shard(numbers, InputContext(2, 0, 2));
-    auto_shard(numbers.batch(2), InputContext(2, 0, 2));
+    static_cast<void>(auto_shard(numbers, InputContext(2, 0, 2)));
+    static_cast<void>(auto_shard(numbers.batch(2), InputContext(2, 0, 2)));
   });
   CHECK(std::count(told.begin(), told.end(), '\n') == 2);
 }

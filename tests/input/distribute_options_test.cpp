@@ -69,8 +69,8 @@ TEST_CASE("the element spec knows the rows of even splits only", "[input][host]"
 TEST_CASE("weights that are wrong are refused when the dataset is distributed", "[input][host]") {
   MirroredStrategy strategy(host_devices(2));
   const auto distribute = [&](BatchSplit split, std::vector<double> weights) {
-    strategy.distribute_dataset(Dataset::range(8).batch(4),
-                                {.batch_split = split, .batch_weights = std::move(weights)});
+    static_cast<void>(strategy.distribute_dataset(
+        Dataset::range(8).batch(4), {.batch_split = split, .batch_weights = std::move(weights)}));
   };
   CHECK_THROWS_MATCHES(distribute(BatchSplit::weighted, {1}), InvalidArgument,
                        says("distribute_dataset: there are 1 batch_weights for 2 replicas"));

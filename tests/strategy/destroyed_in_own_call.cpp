@@ -32,16 +32,16 @@ int main(int, char** argv) {
     strategy.extended().update_non_slot(strategy.extended().non_slot_devices({variable}),
                                         [&] { owner.reset(); });
   if (name == "initial_value")
-    strategy.make_variable([&] {
+    static_cast<void>(strategy.make_variable([&] {
       owner.reset();
       return ls::Tensor::zeros({2});
-    });
+    }));
   if (name == "value_in_scope") {
     const auto scope = strategy.scope();
-    strategy.distribute_values_from_function([&](ls::ValueContext) {
+    static_cast<void>(strategy.distribute_values_from_function([&](ls::ValueContext) {
       owner.reset();
       return 1;
-    });
+    }));
   }
   return 0;
 }

@@ -62,13 +62,14 @@ int main(int, char** argv) {
   static ls::MirroredStrategy strategy({"CPU:0", "CPU:1", "CPU:2"});
   if (std::strcmp(argv[1], "main") == 0) exit_beside_run(strategy);
   if (std::strcmp(argv[1], "fork") == 0) exit_in_fork(strategy);
-  if (std::strcmp(argv[1], "initial") == 0) strategy.make_variable([]() -> ls::Tensor { std::exit(3); });
+  if (std::strcmp(argv[1], "initial") == 0)
+    static_cast<void>(strategy.make_variable([]() -> ls::Tensor { std::exit(3); }));
   const bool merges = std::strcmp(argv[1], "merge") == 0;
   const int who = merges ? -1 : std::atoi(argv[1]);
   strategy.run([&](ls::ReplicaContext& ctx) {
     if (ctx.replica_id_in_sync_group() == who) std::exit(3);
     if (merges) ctx.merge_call([](ls::Strategy&, const ls::PerReplica<float>&) { std::exit(3); }, 1.0f);
-    ctx.all_reduce(ls::ReduceOp::sum, 1.0f);
+    static_cast<void>(ctx.all_reduce(ls::ReduceOp::sum, 1.0f));
   });
   return 0;
 }

@@ -52,16 +52,19 @@ TEST_CASE("all_reduce of a nest allocates nothing in steady state", "[strategy][
     return value[context.local_index()];
   };
   CHECK(allocations_in_run(strategy, [&](ReplicaContext& context) {
-          context.all_reduce(ReduceOp::sum, std::tuple(mine(context, one), mine(context, many)));
+          static_cast<void>(
+              context.all_reduce(ReduceOp::sum, std::tuple(mine(context, one), mine(context, many))));
         }) == 0);
   CHECK(allocations_in_run(strategy, [&](ReplicaContext& context) {
-          context.all_reduce(ReduceOp::mean, std::pair(mine(context, one), 1.0f));
+          static_cast<void>(context.all_reduce(ReduceOp::mean, std::pair(mine(context, one), 1.0f)));
         }) == 0);
   CHECK(allocations_in_run(strategy, [&](ReplicaContext& context) {
-          context.all_reduce(ReduceOp::sum, std::array{mine(context, one), mine(context, one)});
+          static_cast<void>(
+              context.all_reduce(ReduceOp::sum, std::array{mine(context, one), mine(context, one)}));
         }) == 0);
   CHECK(allocations_in_run(strategy, [&](ReplicaContext& context) {
-          context.all_reduce(ReduceOp::sum, steady::Losses{mine(context, one), mine(context, one)});
+          static_cast<void>(
+              context.all_reduce(ReduceOp::sum, steady::Losses{mine(context, one), mine(context, one)}));
         }) == 0);
   CHECK(allocations_in_run(strategy, [&](ReplicaContext& context) {
           context.start_all_reduce(ReduceOp::sum, std::pair(mine(context, one), mine(context, many))).wait();
@@ -80,8 +83,8 @@ TEST_CASE("all_reduce of a list allocates its result in steady state", "[strateg
   CHECK(allocations_in_run(
             strategy,
             [&](ReplicaContext& context) {
-              context.all_reduce(ReduceOp::sum, lists[static_cast<std::size_t>(context.local_index())],
-                                 options);
+              static_cast<void>(context.all_reduce(
+                  ReduceOp::sum, lists[static_cast<std::size_t>(context.local_index())], options));
             },
             n * kSteps) == n * kSteps);
 }
@@ -109,11 +112,11 @@ TEST_CASE("all_gather allocates nothing in steady state", "[strategy][host]") {
   ls::MirroredStrategy strategy = host_strategy(n);
   const auto values = ones_per_replica(strategy, {4, 6});
   CHECK(allocations_in_run(strategy, [&](ReplicaContext& context) {
-          context.all_gather(values[context.local_index()], axis);
+          static_cast<void>(context.all_gather(values[context.local_index()], axis));
         }) == 0);
   CHECK(allocations_in_run(strategy, [&](ReplicaContext& context) {
           const Tensor& mine = values[context.local_index()];
-          context.all_gather(std::tuple(mine, mine), axis);
+          static_cast<void>(context.all_gather(std::tuple(mine, mine), axis));
         }) == 0);
 }
 
@@ -143,17 +146,20 @@ TEST_CASE("reductions in cross-replica context allocate nothing in steady state"
   const auto values = ones_per_replica(strategy), many = ones_per_replica(strategy, {1000, 100});
   const auto scope = strategy.scope();
   const ls::Variable variable(ones());
-  CHECK(allocations_of([&] { strategy.reduce(ReduceOp::sum, values); }) == 0);
-  CHECK(allocations_of([&] { strategy.reduce(ReduceOp::mean, values, 0); }) == 0);
-  CHECK(allocations_of([&] { strategy.reduce(ReduceOp::sum, std::tuple(values, many)); }) == 0);
-  CHECK(allocations_of([&] { strategy.gather(values, 0); }) == 0);
-  CHECK(allocations_of([&] { extended.reduce_to(ReduceOp::mean, values, variable); }) == 0);
-  CHECK(allocations_of([&] { extended.reduce_to(ReduceOp::sum, many, "CPU:0"); }) == 0);
-  CHECK(allocations_of([&] { extended.broadcast_to(values[0], variable); }) == 0);
+  CHECK(allocations_of([&] { static_cast<void>(strategy.reduce(ReduceOp::sum, values)); }) == 0);
+  CHECK(allocations_of([&] { static_cast<void>(strategy.reduce(ReduceOp::mean, values, 0)); }) == 0);
+  CHECK(allocations_of(
+            [&] { static_cast<void>(strategy.reduce(ReduceOp::sum, std::tuple(values, many))); }) == 0);
+  CHECK(allocations_of([&] { static_cast<void>(strategy.gather(values, 0)); }) == 0);
+  CHECK(allocations_of([&] { static_cast<void>(extended.reduce_to(ReduceOp::mean, values, variable)); }) ==
+        0);
+  CHECK(allocations_of([&] { static_cast<void>(extended.reduce_to(ReduceOp::sum, many, "CPU:0")); }) == 0);
+  CHECK(allocations_of([&] { static_cast<void>(extended.broadcast_to(values[0], variable)); }) == 0);
   const std::vector<std::pair<ls::ReduceValue, ls::Destination>> pairs = {
       {values, variable}, {values, "CPU:0"}, {many, many}, {values, variable}};
-  CHECK(allocations_of([&] { extended.batch_reduce_to(ReduceOp::sum, pairs); }, kSteps) == kSteps);
-  CHECK(allocations_of([&] { strategy.local_results(values); }, kSteps) == kSteps);
+  CHECK(allocations_of([&] { static_cast<void>(extended.batch_reduce_to(ReduceOp::sum, pairs)); }, kSteps) ==
+        kSteps);
+  CHECK(allocations_of([&] { static_cast<void>(strategy.local_results(values)); }, kSteps) == kSteps);
 }
 
 TEST_CASE("reads and writes of variables allocate nothing in steady state", "[strategy][host]") {

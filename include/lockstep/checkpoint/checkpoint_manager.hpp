@@ -35,9 +35,9 @@ class CheckpointManager {
   std::filesystem::path save(std::int64_t step);
 
   /// The file of the highest step. @throws Error  the folder cannot be read; a missing one is empty.
-  std::optional<std::filesystem::path> latest() const;
+  [[nodiscard]] std::optional<std::filesystem::path> latest() const;
   /// All files, by ascending step. @throws as latest.
-  std::vector<std::filesystem::path> checkpoints() const;
+  [[nodiscard]] std::vector<std::filesystem::path> checkpoints() const;
   /// Restores the file of the highest step. @return that step; nothing where there is no file.
   /// @throws as Checkpoint::restore. No older file takes the place of one that is refused.
   std::optional<std::int64_t> restore_latest(RestoreOptions options = {});

@@ -58,27 +58,27 @@ class ClusterSpec {
   explicit ClusterSpec(const std::map<std::string, Tasks>& jobs);
 
   /// Whether there are no jobs.
-  bool empty() const noexcept { return jobs_.empty(); }
+  [[nodiscard]] bool empty() const noexcept { return jobs_.empty(); }
   /// The jobs' names, sorted.
-  std::vector<std::string> jobs() const;
-  bool contains(std::string_view job) const noexcept;
-  bool contains(const Task& task) const noexcept;
+  [[nodiscard]] std::vector<std::string> jobs() const;
+  [[nodiscard]] bool contains(std::string_view job) const noexcept;
+  [[nodiscard]] bool contains(const Task& task) const noexcept;
 
   /// The addresses of a job's tasks by their index; of a temporary spec, a copy of them.
   /// @throws InvalidArgument  there is no such job.
-  const std::map<int, std::string>& tasks(std::string_view job) const&;
-  std::map<int, std::string> tasks(std::string_view job) const&&;
+  [[nodiscard]] const std::map<int, std::string>& tasks(std::string_view job) const&;
+  [[nodiscard]] std::map<int, std::string> tasks(std::string_view job) const&&;
   /// @throws InvalidArgument  there is no such job.
-  int num_tasks(std::string_view job) const;
+  [[nodiscard]] int num_tasks(std::string_view job) const;
   /// Of all jobs.
-  int num_tasks() const noexcept;
+  [[nodiscard]] int num_tasks() const noexcept;
   /// Of a temporary spec, a copy of it. @throws InvalidArgument  there is no such job, or no such index in
   /// it.
-  const std::string& task_address(std::string_view job, int index) const&;
-  std::string task_address(std::string_view job, int index) const&&;
+  [[nodiscard]] const std::string& task_address(std::string_view job, int index) const&;
+  [[nodiscard]] std::string task_address(std::string_view job, int index) const&&;
   /// Whether a job's indices are others than 0, 1, 2 and so on, however it was given.
   /// @throws InvalidArgument  there is no such job.
-  bool is_sparse(std::string_view job) const;
+  [[nodiscard]] bool is_sparse(std::string_view job) const;
 
   friend bool operator==(const ClusterSpec& a, const ClusterSpec& b);
 

@@ -14,7 +14,7 @@ namespace lockstep::cluster {
 using EnvironmentVariables = std::map<std::string, std::string, std::less<>>;
 
 /// This process's environment now. As getenv: no other thread may change it meanwhile.
-EnvironmentVariables environment_variables();
+[[nodiscard]] EnvironmentVariables environment_variables();
 
 /// The cluster that this process was launched into, the first of these whose variables are set:
 ///
@@ -57,7 +57,8 @@ EnvironmentVariables environment_variables();
 /// @throws InvalidArgument  a variable is missing, is no number, out of range, or contradicts another one; a
 /// list of nodes, or a MASTER_ADDR, that cannot be one; a MASTER_ADDR that is another node than task 0's; a
 /// launcher that is refused; TF_CONFIG as TfConfigResolver. Names the variables and their values.
-std::shared_ptr<Resolver> from_environment(const EnvironmentVariables& variables = environment_variables());
+[[nodiscard]] std::shared_ptr<Resolver> from_environment(
+    const EnvironmentVariables& variables = environment_variables());
 
 }  // namespace lockstep::cluster
 

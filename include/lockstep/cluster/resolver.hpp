@@ -29,9 +29,9 @@ class Accelerators {
   Accelerators(std::map<Task, AcceleratorCounts> by_task);
   Accelerators(std::initializer_list<std::pair<const Task, AcceleratorCounts>> by_task);
 
-  bool empty() const noexcept { return of_each_task_.empty() && by_task_.empty(); }
+  [[nodiscard]] bool empty() const noexcept { return of_each_task_.empty() && by_task_.empty(); }
   /// Those of a task; without one what each task has, or, where each has its own, the sum.
-  AcceleratorCounts of(const std::optional<Task>& task) const;
+  [[nodiscard]] AcceleratorCounts of(const std::optional<Task>& task) const;
 
  private:
   AcceleratorCounts of_each_task_;
@@ -58,32 +58,32 @@ class Resolver {
   virtual ~Resolver() = default;
 
   /// The cluster now. Empty: this process works alone.
-  virtual ClusterSpec cluster_spec() const = 0;
+  [[nodiscard]] virtual ClusterSpec cluster_spec() const = 0;
 
   /// The address that coordinates the cluster, "" where none is needed or known; the kind of resolver says
   /// which.
-  std::string master() const { return default_master(); }
+  [[nodiscard]] std::string master() const { return default_master(); }
   /// A task's address, after "LAYER://" where there is an rpc layer.
   /// @throws InvalidArgument  the cluster has no such task.
-  std::string master(const std::string& type, int id) const { return task_master(type, id); }
+  [[nodiscard]] std::string master(const std::string& type, int id) const { return task_master(type, id); }
 
   /// The accelerators by kind of the current task; where there is no current one what each task has, or,
   /// where each has its own, the sum. Kinds that are missing are not there, or not known to be.
-  AcceleratorCounts num_accelerators() const;
-  AcceleratorCounts num_accelerators(const std::string& type, int id) const;
+  [[nodiscard]] AcceleratorCounts num_accelerators() const;
+  [[nodiscard]] AcceleratorCounts num_accelerators(const std::string& type, int id) const;
 
   // Copies, of a temporary resolver.
-  const std::optional<std::string>& task_type() const& noexcept { return options_.task_type; }
-  std::optional<std::string> task_type() const&& { return options_.task_type; }
-  std::optional<int> task_id() const noexcept { return options_.task_id; }
-  const std::optional<std::string>& rpc_layer() const& noexcept { return options_.rpc_layer; }
-  std::optional<std::string> rpc_layer() const&& { return options_.rpc_layer; }
-  const std::string& environment() const& noexcept { return options_.environment; }
-  std::string environment() const&& { return options_.environment; }
+  [[nodiscard]] const std::optional<std::string>& task_type() const& noexcept { return options_.task_type; }
+  [[nodiscard]] std::optional<std::string> task_type() const&& { return options_.task_type; }
+  [[nodiscard]] std::optional<int> task_id() const noexcept { return options_.task_id; }
+  [[nodiscard]] const std::optional<std::string>& rpc_layer() const& noexcept { return options_.rpc_layer; }
+  [[nodiscard]] std::optional<std::string> rpc_layer() const&& { return options_.rpc_layer; }
+  [[nodiscard]] const std::string& environment() const& noexcept { return options_.environment; }
+  [[nodiscard]] std::string environment() const&& { return options_.environment; }
   /// Position among the cluster's processes on this host, from 0, and their number, as a launcher tells them:
   /// which of the host's devices are this process's.
-  std::optional<int> local_rank() const noexcept { return options_.local_rank; }
-  std::optional<int> local_size() const noexcept { return options_.local_size; }
+  [[nodiscard]] std::optional<int> local_rank() const noexcept { return options_.local_rank; }
+  [[nodiscard]] std::optional<int> local_size() const noexcept { return options_.local_size; }
 
   /// Nothing: not known.
   void set_task_type(std::optional<std::string> type) { options_.task_type = std::move(type); }

@@ -19,22 +19,22 @@ void validate_cluster_spec(const ClusterSpec& spec, std::string_view type, int i
 
 /// Whether the task does what one task does for all, as saving checkpoints: the chief, without one the first
 /// worker; an evaluator for itself. @throws InvalidArgument  as validate_cluster_spec.
-bool is_chief(const ClusterSpec& spec, std::string_view type, int id);
+[[nodiscard]] bool is_chief(const ClusterSpec& spec, std::string_view type, int id);
 
 /// How many tasks the task works with, itself included: the chief and the workers; for an evaluator, the size
 /// of its job.
 /// @throws InvalidArgument  as validate_cluster_spec; the type is "ps"; an evaluator that the cluster does
 /// not list, which is not counted.
-int worker_count(const ClusterSpec& spec, std::string_view type, int id = 0);
+[[nodiscard]] int worker_count(const ClusterSpec& spec, std::string_view type, int id = 0);
 
 /// The task's position among these, from 0: the chief, then the workers by index. Of an evaluator, its index.
 /// @throws InvalidArgument  as validate_cluster_spec, or the type is "ps".
-int id_in_cluster(const ClusterSpec& spec, std::string_view type, int id);
+[[nodiscard]] int id_in_cluster(const ClusterSpec& spec, std::string_view type, int id);
 
 /// The task that the others meet at for collectives: the chief, without one the first worker; none for an
 /// evaluator or in an empty cluster.
 /// @throws InvalidArgument  as validate_cluster_spec, or there is neither chief nor worker.
-std::optional<Task> collective_leader(const ClusterSpec& spec, std::string_view type, int id);
+[[nodiscard]] std::optional<Task> collective_leader(const ClusterSpec& spec, std::string_view type, int id);
 
 }  // namespace lockstep::cluster
 

@@ -67,7 +67,7 @@ class Communicator {
   /// @throws InvalidArgument  no devices, a device twice, or devices of two kinds. @throws NotFound  there is
   /// no such device. @throws Unsupported  virtual devices of one GPU together with another GPU, or several
   /// GPUs and no NCCL. @throws CollectiveTimeout  NCCL does not come up.
-  static Communicator create(const std::vector<Device>& devices);
+  [[nodiscard]] static Communicator create(const std::vector<Device>& devices);
   /// Takes part with communicators that an engine made, one for each rank, in rank order, all of this
   /// process. They stay the engine's, which destroys them after this; abort() does not abort them. Ones that
   /// do not block will do: each call waits until NCCL has enqueued it. The engine's NCCL must be the
@@ -75,15 +75,15 @@ class Communicator {
   /// @throws Unsupported  the library was built without NCCL, or the process has loaded NCCLs of two
   /// versions.
   /// @throws InvalidArgument  a null, not all ranks of one group, or another order.
-  static Communicator adopt(std::span<ncclComm* const> communicators);
+  [[nodiscard]] static Communicator adopt(std::span<ncclComm* const> communicators);
 
   Communicator(Communicator&&) noexcept;
   Communicator& operator=(Communicator&&) noexcept;
   ~Communicator();
 
-  const std::vector<Device>& devices() const&;
-  std::vector<Device> devices() const&& { return devices(); }
-  int num_ranks() const;
+  [[nodiscard]] const std::vector<Device>& devices() const&;
+  [[nodiscard]] std::vector<Device> devices() const&& { return devices(); }
+  [[nodiscard]] int num_ranks() const;
 
   // One tensor per rank, all ranks driven by the calling thread; spans are indexed by rank.
   void all_reduce(ReduceOp op, std::span<const TensorView> inputs, std::span<const TensorView> outputs,
@@ -161,7 +161,7 @@ class Communicator {
   void abort() noexcept;
 
   /// Where the ranks' threads meet; for the strategy layer.
-  detail::Rendezvous& rendezvous() noexcept;
+  [[nodiscard]] detail::Rendezvous& rendezvous() noexcept;
 
  private:
   friend struct detail::ReplicaGroup;

@@ -23,7 +23,7 @@ namespace lockstep {
 class CrossDeviceOps {
  public:
   virtual ~CrossDeviceOps() = default;
-  virtual std::string_view name() const noexcept = 0;
+  [[nodiscard]] virtual std::string_view name() const noexcept = 0;
 
   /// Combines one batch. Enqueued on the devices' current streams; sources are not changed.
   /// @param inputs   inputs[rank][k]: contiguous, on devices[rank], alike on all ranks; dtypes on which `op`
@@ -32,8 +32,9 @@ class CrossDeviceOps {
   /// @param root     the rank that gets the results, or -1: all.
   /// @return results[rank][k], of inputs[rank][k]'s shape, dtype reduced_dtype(op), on devices[rank]; empty
   /// lists for ranks that get none. The strategy refuses other ones (InvalidArgument).
-  virtual std::vector<std::vector<Tensor>> reduce(ReduceOp op, const std::vector<std::vector<Tensor>>& inputs,
-                                                  const std::vector<Device>& devices, int root) = 0;
+  [[nodiscard]] virtual std::vector<std::vector<Tensor>> reduce(
+      ReduceOp op, const std::vector<std::vector<Tensor>>& inputs, const std::vector<Device>& devices,
+      int root) = 0;
 };
 
 /// Copies everything to one device, adds up there in rank order, and copies the result to whoever gets it.
@@ -42,8 +43,10 @@ class ReductionToOneDevice : public CrossDeviceOps {
   /// @param reduce_to  the device that adds; none: the first that gets the result.
   explicit ReductionToOneDevice(std::optional<Device> reduce_to = {}) : reduce_to_(std::move(reduce_to)) {}
   std::string_view name() const noexcept override { return "ReductionToOneDevice"; }
-  std::vector<std::vector<Tensor>> reduce(ReduceOp op, const std::vector<std::vector<Tensor>>& inputs,
-                                          const std::vector<Device>& devices, int root) override;
+  [[nodiscard]] std::vector<std::vector<Tensor>> reduce(ReduceOp op,
+                                                        const std::vector<std::vector<Tensor>>& inputs,
+                                                        const std::vector<Device>& devices,
+                                                        int root) override;
 
  private:
   std::optional<Device> reduce_to_;
@@ -54,8 +57,10 @@ class ReductionToOneDevice : public CrossDeviceOps {
 class HierarchicalCopyAllReduce : public CrossDeviceOps {
  public:
   std::string_view name() const noexcept override { return "HierarchicalCopyAllReduce"; }
-  std::vector<std::vector<Tensor>> reduce(ReduceOp op, const std::vector<std::vector<Tensor>>& inputs,
-                                          const std::vector<Device>& devices, int root) override;
+  [[nodiscard]] std::vector<std::vector<Tensor>> reduce(ReduceOp op,
+                                                        const std::vector<std::vector<Tensor>>& inputs,
+                                                        const std::vector<Device>& devices,
+                                                        int root) override;
 };
 
 /// Concatenates a batch (dtype by dtype) and all-reduces it in `num_packs` pieces by a Communicator: NCCL
@@ -65,8 +70,10 @@ class NcclAllReduce : public CrossDeviceOps {
   /// @param num_packs  0: no packing. @throws InvalidArgument  negative.
   explicit NcclAllReduce(int num_packs = 1);
   std::string_view name() const noexcept override { return "NcclAllReduce"; }
-  std::vector<std::vector<Tensor>> reduce(ReduceOp op, const std::vector<std::vector<Tensor>>& inputs,
-                                          const std::vector<Device>& devices, int root) override;
+  [[nodiscard]] std::vector<std::vector<Tensor>> reduce(ReduceOp op,
+                                                        const std::vector<std::vector<Tensor>>& inputs,
+                                                        const std::vector<Device>& devices,
+                                                        int root) override;
 
  private:
   void all_reduce(ReduceOp op, const std::vector<std::vector<Tensor>>& inputs,

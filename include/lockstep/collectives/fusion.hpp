@@ -24,13 +24,13 @@ inline bool is_full_pack(std::size_t bytes, std::int64_t bytes_per_pack) {
 /// one pack.
 /// @param bytes  size of each value. @return indices of each pack's values, in order.
 /// @throws InvalidArgument  bytes_per_pack < 0.
-std::vector<std::vector<std::size_t>> pack_by_bytes(std::span<const std::size_t> bytes,
-                                                    std::int64_t bytes_per_pack);
+[[nodiscard]] std::vector<std::vector<std::size_t>> pack_by_bytes(std::span<const std::size_t> bytes,
+                                                                  std::int64_t bytes_per_pack);
 
 /// Cuts n elements into `num_packs` pieces of floor(n / num_packs), the last taking the rest. 0: no packing,
 /// one piece.
 /// @return sizes in elements. @throws InvalidArgument  a negative argument.
-std::vector<std::int64_t> pack_by_count(std::int64_t n, int num_packs);
+[[nodiscard]] std::vector<std::int64_t> pack_by_count(std::int64_t n, int num_packs);
 
 }  // namespace lockstep
 

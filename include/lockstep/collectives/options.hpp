@@ -15,7 +15,7 @@ enum class CommunicationImplementation : std::uint8_t { automatic, ring, nccl };
 
 /// Parses "auto", "automatic", "ring", "nccl" without regard to case. @throws InvalidArgument  the name is
 /// unknown.
-CommunicationImplementation parse_communication_implementation(std::string_view text);
+[[nodiscard]] CommunicationImplementation parse_communication_implementation(std::string_view text);
 
 /// A field of options: its value, and whether it was given. Implicit from a value, also from the one that it
 /// has when nobody gives one; used as that value.
@@ -23,10 +23,10 @@ template <class T>
 class Setting {
  public:
   constexpr Setting() = default;
-  constexpr Setting(T value) : value_(value), is_given_(true) {}
+  [[nodiscard]] constexpr Setting(T value) : value_(value), is_given_(true) {}
   constexpr operator T() const noexcept { return value_; }
 
-  constexpr bool is_given() const noexcept { return is_given_; }
+  [[nodiscard]] constexpr bool is_given() const noexcept { return is_given_; }
   /// This one if it was given, else `other`.
   [[nodiscard]] constexpr Setting or_else(const Setting& other) const { return is_given_ ? *this : other; }
 
@@ -46,7 +46,7 @@ class Setting<std::chrono::milliseconds> : public std::chrono::milliseconds {
                                                                                                   value)
       : std::chrono::milliseconds(value), is_given_(true) {}
 
-  constexpr bool is_given() const noexcept { return is_given_; }
+  [[nodiscard]] constexpr bool is_given() const noexcept { return is_given_; }
   [[nodiscard]] constexpr Setting or_else(const Setting& other) const { return is_given_ ? *this : other; }
 
  private:
@@ -69,7 +69,7 @@ struct CommunicationOptions {
   Setting<bool> deterministic{};
 
   /// This call's options over a strategy's. @throws InvalidArgument  a negative field.
-  CommunicationOptions merged_over(const CommunicationOptions& defaults) const;
+  [[nodiscard]] CommunicationOptions merged_over(const CommunicationOptions& defaults) const;
 };
 
 }  // namespace lockstep

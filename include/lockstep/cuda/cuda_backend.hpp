@@ -50,7 +50,7 @@ namespace lockstep::cuda {
 /// environment if the variable is not there: collectives of several communicators then run on each GPU in the
 /// order in which they were enqueued. NCCL reads it once. A program whose own NCCL calls come first, or whose
 /// other threads read or change the environment at that time, sets it itself when it starts.
-std::unique_ptr<backend::Backend> make_backend();
+[[nodiscard]] std::unique_ptr<backend::Backend> make_backend();
 
 }  // namespace lockstep::cuda
 

@@ -15,13 +15,13 @@ namespace lockstep::cuda {
 
 /// The CUDA stream behind a stream of a GPU; valid as long as the stream is.
 /// @pre stream.device() is a GPU.
-inline cudaStream_t native_stream(const StreamRef& stream) {
+[[nodiscard]] inline cudaStream_t native_stream(const StreamRef& stream) {
   return reinterpret_cast<cudaStream_t>(static_cast<std::uintptr_t>(stream.handle()));
 }
 
 /// The CUDA event behind an event of a GPU; valid as long as the event is.
 /// @pre event.device() is a GPU.
-inline cudaEvent_t native_event(const EventRef& event) {
+[[nodiscard]] inline cudaEvent_t native_event(const EventRef& event) {
   return reinterpret_cast<cudaEvent_t>(static_cast<std::uintptr_t>(event.handle()));
 }
 

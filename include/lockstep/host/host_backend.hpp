@@ -12,7 +12,7 @@ namespace lockstep::host {
 /// calling thread before a call returns, so streams are always complete; collectives run on the threads that
 /// call them, in shared memory. Always registered. num_devices() is 1, or what `LOCKSTEP_HOST_DEVICES` or
 /// set_virtual_devices("CPU:0", n) said.
-std::unique_ptr<backend::Backend> make_backend();
+[[nodiscard]] std::unique_ptr<backend::Backend> make_backend();
 
 }  // namespace lockstep::host
 

@@ -23,8 +23,8 @@ namespace lockstep {
 /// where it falls back to elements.
 /// @throws NotFound  AutoShardPolicy::file, several pipelines, and a source that is not `from_files`.
 template <class E>
-TypedDataset<E> auto_shard(const TypedDataset<E>& dataset, const InputContext& context,
-                           AutoShardPolicy policy = AutoShardPolicy::automatic) {
+[[nodiscard]] TypedDataset<E> auto_shard(const TypedDataset<E>& dataset, const InputContext& context,
+                                         AutoShardPolicy policy = AutoShardPolicy::automatic) {
   return TypedDataset<E>(detail::auto_sharded(dataset.pipeline(), context, policy));
 }
 

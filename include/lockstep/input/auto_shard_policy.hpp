@@ -19,7 +19,7 @@ enum class AutoShardPolicy : std::int8_t {
   hint,       ///< The user shards it: shard(Dataset::shard_hint, Dataset::shard_hint) gets (W, w).
 };
 
-std::string_view name(AutoShardPolicy policy);
+[[nodiscard]] std::string_view name(AutoShardPolicy policy);
 std::ostream& operator<<(std::ostream& out, AutoShardPolicy policy);
 
 }  // namespace lockstep

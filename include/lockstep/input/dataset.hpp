@@ -125,7 +125,7 @@ class Dataset : public detail::Transformations<Dataset, detail::DatasetHandle> {
   /// @return elements of the nest's type. @throws InvalidArgument  a scalar, different numbers of rows, no
   /// tensors at all.
   template <detail::TensorNest E>
-  static TypedDataset<E> from_tensor_slices(const E& nest);
+  [[nodiscard]] static TypedDataset<E> from_tensor_slices(const E& nest);
   /// The same for a tuple of the arguments.
   template <detail::TensorNest... E>
   requires(sizeof...(E) > 1) static TypedDataset<std::tuple<E...>> from_tensor_slices(const E&... nests) {
@@ -133,16 +133,17 @@ class Dataset : public detail::Transformations<Dataset, detail::DatasetHandle> {
   }
 
   /// The i64 scalars 0, 1, … below stop.
-  static TypedDataset<Tensor> range(std::int64_t stop);
+  [[nodiscard]] static TypedDataset<Tensor> range(std::int64_t stop);
   /// The i64 scalars start, start + step, … below (above, with a negative step) stop.
   /// @throws InvalidArgument  step is 0.
-  static TypedDataset<Tensor> range(std::int64_t start, std::int64_t stop, std::int64_t step = 1);
+  [[nodiscard]] static TypedDataset<Tensor> range(std::int64_t start, std::int64_t stop,
+                                                  std::int64_t step = 1);
 
   /// What `make()()` gives, call by call, until it gives nothing. `make` is called when a pass starts, and
   /// returns a callable that returns std::optional<E>; where `make` throws, the pass has ended.
   template <class Make>
   requires detail::ElementGenerator<std::remove_cvref_t<std::invoke_result_t<const Make&>>>
-  static auto from_generator(Make make) {
+  [[nodiscard]] static auto from_generator(Make make) {
     using E = detail::generated_t<std::remove_cvref_t<std::invoke_result_t<const Make&>>>;
     return TypedDataset<E>(detail::generate_pipeline(make));
   }
@@ -152,7 +153,7 @@ class Dataset : public detail::Transformations<Dataset, detail::DatasetHandle> {
   /// after an exception the pass goes on with the next file.
   template <class Reader>
   requires detail::ElementGenerator<detail::file_generator_t<Reader>>
-  static auto from_files(std::vector<std::filesystem::path> paths, Reader reader) {
+  [[nodiscard]] static auto from_files(std::vector<std::filesystem::path> paths, Reader reader) {
     using E = detail::generated_t<detail::file_generator_t<Reader>>;
     return TypedDataset<E>(detail::read_pipeline(std::move(paths), reader));
   }
@@ -166,11 +167,11 @@ class Dataset : public detail::Transformations<Dataset, detail::DatasetHandle> {
   static constexpr std::int64_t unknown_cardinality = detail::kUnknownCardinality;
   /// How many elements a pass has, from what is known without reading any: not of files, generators, filter
   /// and interleave, nor of what is made of them. take(0) and repeat(0) are known to be empty.
-  std::int64_t cardinality() const noexcept { return detail::cardinality_of(pipeline()); }
+  [[nodiscard]] std::int64_t cardinality() const noexcept { return detail::cardinality_of(pipeline()); }
 
   /// The typed form, which can be iterated. @throws InvalidArgument  the elements are not `E`.
   template <detail::TensorNest E>
-  TypedDataset<E> as() const;
+  [[nodiscard]] TypedDataset<E> as() const;
 };
 
 /// A Dataset whose elements are `E`. Copying it to a Dataset forgets `E`; `as<E>()` gives it back.
@@ -191,21 +192,21 @@ class TypedDataset : public detail::Transformations<TypedDataset<E>, Dataset> {
   /// @throws InvalidArgument  an empty path. From `next`: @throws NotFound  there is no such folder. @throws
   /// InvalidArgument  a file that is damaged, or not such a cache of such elements: path, position and
   /// reason; the pass has ended. @throws Error  it cannot be written.
-  TypedDataset cache(const std::filesystem::path& path) const {
+  [[nodiscard]] TypedDataset cache(const std::filesystem::path& path) const {
     return TypedDataset(detail::file_cache_pipeline<E>(this->pipeline(), path));
   }
   /// fn(element) for each element: a Tensor, or a nest of Tensors of the same lengths and keys for each.
   /// element_spec knows neither their shapes nor their dtypes. @throws InvalidArgument  num_parallel_calls
   /// out of range.
   template <class F>
-  auto map(F fn, const ParallelOptions& options = {}) const {
+  [[nodiscard]] auto map(F fn, const ParallelOptions& options = {}) const {
     detail::check_element_callable<F, E>();
     return TypedDataset<detail::element_result_t<F, E>>(
         detail::map_pipeline<E>(this->pipeline(), fn, options));
   }
   /// The elements for which predicate(element) is true.
   template <class F>
-  TypedDataset filter(F predicate) const {
+  [[nodiscard]] TypedDataset filter(F predicate) const {
     detail::check_element_callable<F, E>();
     return TypedDataset(detail::filter_pipeline<E>(this->pipeline(), predicate));
   }
@@ -216,8 +217,8 @@ class TypedDataset : public detail::Transformations<TypedDataset<E>, Dataset> {
   /// passed over.
   /// @throws InvalidArgument  cycle_length or block_length < 1, num_parallel_calls out of range.
   template <class F>
-  auto interleave(F fn, std::int64_t cycle_length, std::int64_t block_length = 1,
-                  const ParallelOptions& options = {}) const {
+  [[nodiscard]] auto interleave(F fn, std::int64_t cycle_length, std::int64_t block_length = 1,
+                                const ParallelOptions& options = {}) const {
     detail::check_element_callable<F, E>();
     using R = typename detail::dataset_element<detail::element_result_t<F, E>>::type;
     return TypedDataset<R>(
@@ -226,10 +227,10 @@ class TypedDataset : public detail::Transformations<TypedDataset<E>, Dataset> {
 
   /// A pass, from its beginning, without a strategy: each element as the nest that it is, on the host. Its
   /// random orders are settled here (shuffle).
-  DatasetIterator<E> iterator() const { return DatasetIterator<E>(this->pipeline()); }
+  [[nodiscard]] DatasetIterator<E> iterator() const { return DatasetIterator<E>(this->pipeline()); }
   /// A pass, for range-for.
-  detail::RangeIterator<DatasetIterator<E>> begin() const { return {iterator()}; }
-  std::default_sentinel_t end() const { return {}; }
+  [[nodiscard]] detail::RangeIterator<DatasetIterator<E>> begin() const { return {iterator()}; }
+  [[nodiscard]] std::default_sentinel_t end() const { return {}; }
 };
 
 template <detail::TensorNest E>

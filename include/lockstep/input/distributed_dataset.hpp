@@ -144,9 +144,9 @@ class DistributedIterator {
   /// mostly is one, as it starts the thread; the others are where the host does not keep up. Without a thread
   /// all are.
   /// @throws ContextError  moved-from.
-  std::int64_t num_waits() const { return checked().num_waits(); }
+  [[nodiscard]] std::int64_t num_waits() const { return checked().num_waits(); }
   /// As DistributedDataset::element_spec. @throws ContextError  moved-from.
-  auto element_spec() const {
+  [[nodiscard]] auto element_spec() const {
     checked();
     return detail::element_spec(*state_);
   }
@@ -178,14 +178,14 @@ class DistributedDataset {
   DistributedDataset& operator=(const DistributedDataset&) = default;
 
   /// A pass, from its beginning. Its random orders are settled here (Dataset::shuffle).
-  DistributedIterator<D> iterator() const { return DistributedIterator<D>(state_); }
+  [[nodiscard]] DistributedIterator<D> iterator() const { return DistributedIterator<D>(state_); }
   /// A pass, for range-for.
-  detail::RangeIterator<DistributedIterator<D>> begin() const { return {iterator()}; }
-  std::default_sentinel_t end() const { return {}; }
+  [[nodiscard]] detail::RangeIterator<DistributedIterator<D>> begin() const { return {iterator()}; }
+  [[nodiscard]] std::default_sentinel_t end() const { return {}; }
 
   /// The nest with each Tensor replaced by a `PerReplica<TensorSpec>` (a struct becomes a tuple). The extent
   /// of the batch is known only where all batches have that many rows on this replica.
-  auto element_spec() const { return detail::element_spec(*state_); }
+  [[nodiscard]] auto element_spec() const { return detail::element_spec(*state_); }
 
  private:
   std::shared_ptr<const detail::DistributedState<D>> state_;  // owners: the handles and the iterators

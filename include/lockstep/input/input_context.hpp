@@ -13,13 +13,13 @@ class InputContext {
   /// @throws InvalidArgument  no pipelines, an id that is not one of them, or no replicas.
   explicit InputContext(int num_input_pipelines = 1, int input_pipeline_id = 0, int num_replicas_in_sync = 1);
 
-  int num_input_pipelines() const noexcept { return num_pipelines_; }
-  int input_pipeline_id() const noexcept { return pipeline_id_; }
-  int num_replicas_in_sync() const noexcept { return num_replicas_; }
+  [[nodiscard]] int num_input_pipelines() const noexcept { return num_pipelines_; }
+  [[nodiscard]] int input_pipeline_id() const noexcept { return pipeline_id_; }
+  [[nodiscard]] int num_replicas_in_sync() const noexcept { return num_replicas_; }
 
   /// Rows per replica of a global batch.
   /// @throws InvalidArgument  the replicas do not divide it, or it is negative.
-  std::int64_t get_per_replica_batch_size(std::int64_t global_batch_size) const;
+  [[nodiscard]] std::int64_t get_per_replica_batch_size(std::int64_t global_batch_size) const;
 
  private:
   int num_pipelines_;

@@ -14,7 +14,7 @@ namespace lockstep {
 /// How many datasets a function makes: one for each worker, or one for each replica.
 enum class InputReplicationMode : std::uint8_t { per_worker, per_replica };
 
-std::string_view name(InputReplicationMode mode);
+[[nodiscard]] std::string_view name(InputReplicationMode mode);
 std::ostream& operator<<(std::ostream& out, InputReplicationMode mode);
 
 /// How many of a global batch's B rows each of N replicas gets, in row order.
@@ -24,7 +24,7 @@ enum class BatchSplit : std::uint8_t {
   weighted,  ///< In proportion to InputOptions::batch_weights, for devices that are not equally fast.
 };
 
-std::string_view name(BatchSplit split);
+[[nodiscard]] std::string_view name(BatchSplit split);
 std::ostream& operator<<(std::ostream& out, BatchSplit split);
 
 /// How a strategy takes its input.

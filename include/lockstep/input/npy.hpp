@@ -18,7 +18,7 @@ namespace lockstep {
 /// A file's header is not trusted: nothing larger than the file is allocated.
 /// @throws NotFound  the file cannot be opened.
 /// @throws InvalidArgument  not such a file: path, position (bytes from the start) and reason.
-Tensor load_npy(const std::filesystem::path& path);
+[[nodiscard]] Tensor load_npy(const std::filesystem::path& path);
 
 /// Reads the arrays of a .npz file, as numpy.savez and numpy.savez_compressed write it: a zip archive,
 /// members stored or deflated, zip64 included, their checksums compared. Arrays have the names that
@@ -29,8 +29,8 @@ Tensor load_npy(const std::filesystem::path& path);
 /// @param names  the arrays to read; none: all.
 /// @throws NotFound  the file cannot be opened, or has no array of such a name.
 /// @throws InvalidArgument  not such a file: path, array, position and reason.
-std::map<std::string, Tensor> load_npz(const std::filesystem::path& path,
-                                       const std::vector<std::string>& names = {});
+[[nodiscard]] std::map<std::string, Tensor> load_npz(const std::filesystem::path& path,
+                                                     const std::vector<std::string>& names = {});
 
 }  // namespace lockstep
 

@@ -75,25 +75,25 @@ using Reader = detail::SharedFunction<Elements<E>(const std::filesystem::path&)>
 
 /// The lines of a text file, without what ends them (\n or \r\n), as u8 tensors of rank 1; `text` makes
 /// strings of them.
-Reader<Tensor> lines();
+[[nodiscard]] Reader<Tensor> lines();
 /// The text of such a tensor. @throws InvalidArgument  not u8.
-std::string text(const Tensor& line);
+[[nodiscard]] std::string text(const Tensor& line);
 
 /// The rows of a .npy file, as load_npy reads it. @throws InvalidArgument  also for a scalar, and for rows
 /// without elements.
-Reader<Tensor> npy();
+[[nodiscard]] Reader<Tensor> npy();
 
 /// The rows of the arrays of a .npz file together, by name, as load_npz reads it.
 /// @param names  the arrays to read; none: all.
 /// @throws NotFound  also for an array that is not there. @throws InvalidArgument  also for a scalar, for
 /// rows without elements, and where the arrays differ in their numbers of rows.
-Reader<std::map<std::string, Tensor>> npz(std::vector<std::string> names = {});
+[[nodiscard]] Reader<std::map<std::string, Tensor>> npz(std::vector<std::string> names = {});
 
 /// The rows of an IDX file (http://yann.lecun.com/exdb/mnist, "the IDX file format"), plain or gzip: elements
 /// u8 i8 i16 i32 f32 f64. A row at a time is in memory. @throws InvalidArgument  also for a scalar, for rows
 /// without elements, and where the file has fewer elements than it says (at once; of gzip after the rows that
 /// are there) or more (after the last row).
-Reader<Tensor> idx();
+[[nodiscard]] Reader<Tensor> idx();
 
 struct RecordOptions {
   std::int64_t record_bytes = 0;  ///< Of each record. At least 1.
@@ -103,7 +103,7 @@ struct RecordOptions {
 
 /// Records of one length, without anything between them, as u8 tensors [record_bytes].
 /// @throws InvalidArgument  options out of range. From the reader: a file whose bytes are not whole records.
-Reader<Tensor> records(const RecordOptions& options);
+[[nodiscard]] Reader<Tensor> records(const RecordOptions& options);
 
 /// How the fields of a column are read: as numbers of a dtype, or as text.
 struct CsvColumn {
@@ -114,7 +114,7 @@ struct CsvColumn {
   CsvColumn(DType type, std::optional<Scalar> value_if_missing = {})
       : dtype(type), default_value(std::move(value_if_missing)) {}
   /// Fields as they are, also empty ones: u8 tensors of rank 1, of which `readers::text` makes strings.
-  static CsvColumn text() {
+  [[nodiscard]] static CsvColumn text() {
     CsvColumn column(DType::u8);
     column.is_text = true;
     return column;
@@ -139,7 +139,7 @@ struct CsvOptions {
 /// equal numbers of fields. A record at a time is in memory.
 /// @throws InvalidArgument  options that contradict each other, a default that its column cannot hold. From
 /// the reader: a record that is not as the options say: its line and field too.
-Reader<std::vector<Tensor>> csv(CsvOptions options);
+[[nodiscard]] Reader<std::vector<Tensor>> csv(CsvOptions options);
 
 }  // namespace lockstep::readers
 

@@ -16,7 +16,8 @@ namespace lockstep {
 /// @return num_replicas_in_sync sizes. 7 rows, 2 workers with 2 replicas each: worker 0 2 2 2 1, worker 1 2 1
 /// 2 2.
 /// @throws InvalidArgument  global_batch < 0; the pipelines do not divide the replicas.
-std::vector<std::int64_t> balanced_batch_sizes(std::int64_t global_batch, const InputContext& context);
+[[nodiscard]] std::vector<std::int64_t> balanced_batch_sizes(std::int64_t global_batch,
+                                                             const InputContext& context);
 
 }  // namespace lockstep
 

@@ -25,25 +25,27 @@ struct TensorSpec {
   TensorSpec(std::vector<std::optional<std::int64_t>> known, DType type)
       : extents(std::move(known)), dtype(type) {}
   /// Neither rank nor dtype are known.
-  static TensorSpec unknown() {
+  [[nodiscard]] static TensorSpec unknown() {
     TensorSpec spec;
     spec.is_known = false;
     return spec;
   }
   /// Every extent is known.
-  static TensorSpec of(const Shape& shape, DType dtype) { return {{shape.begin(), shape.end()}, dtype}; }
+  [[nodiscard]] static TensorSpec of(const Shape& shape, DType dtype) {
+    return {{shape.begin(), shape.end()}, dtype};
+  }
 
-  int rank() const noexcept { return static_cast<int>(extents.size()); }
+  [[nodiscard]] int rank() const noexcept { return static_cast<int>(extents.size()); }
   /// Whether the rank and every extent are known.
-  bool is_static() const noexcept;
+  [[nodiscard]] bool is_static() const noexcept;
   /// Whether a tensor of this shape and dtype is as described.
-  bool is_compatible_with(const Shape& shape, DType type) const noexcept;
+  [[nodiscard]] bool is_compatible_with(const Shape& shape, DType type) const noexcept;
 
   friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
 };
 
 /// "[?, 28, 28] float32"; "unknown"
-std::string to_string(const TensorSpec& spec);
+[[nodiscard]] std::string to_string(const TensorSpec& spec);
 std::ostream& operator<<(std::ostream& out, const TensorSpec& spec);
 
 }  // namespace lockstep

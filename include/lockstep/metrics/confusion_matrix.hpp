@@ -22,7 +22,7 @@ class ConfusionMatrix : public Metric {
   void update(const Tensor& labels, const Tensor& predictions, const Tensor& weights);
   /// f64 [num_classes, num_classes]: rows are labels, columns predictions.
   Tensor result() const override;
-  std::int64_t num_classes() const noexcept { return num_classes_; }
+  [[nodiscard]] std::int64_t num_classes() const noexcept { return num_classes_; }
 
  private:
   std::int64_t num_classes_;

@@ -34,16 +34,16 @@ class Metric {
  public:
   virtual ~Metric() = default;
 
-  const std::string& name() const& noexcept { return name_; }
-  std::string name() const&& { return name_; }
+  [[nodiscard]] const std::string& name() const& noexcept { return name_; }
+  [[nodiscard]] std::string name() const&& { return name_; }
   /// The value so far: f64, rank 0 unless the kind has another shape; 0 where nothing was counted.
   /// @throws ContextError  inside another strategy's scope.
-  virtual Tensor result() const = 0;
+  [[nodiscard]] virtual Tensor result() const = 0;
   /// Back to nothing: all replicas' sums, or in a replica function the replica's own. Elsewhere it waits, as
   /// a write does, for other threads' runs: what a run waits for must not call it.
   void reset();
   /// The sums by name, for checkpoints.
-  std::vector<std::pair<std::string, Variable>> variables() const;
+  [[nodiscard]] std::vector<std::pair<std::string, Variable>> variables() const;
 
  protected:
   /// @param sums  their names; the variables are NAME/SUM. @param shape  of each.

@@ -16,7 +16,7 @@ class TopK : public Mean {
   explicit TopK(std::int64_t k, std::string name = "top_k");
   /// @param labels  i64 [rows]. @param logits  [rows, classes].
   void update(const Tensor& labels, const Tensor& logits);
-  std::int64_t k() const noexcept { return k_; }
+  [[nodiscard]] std::int64_t k() const noexcept { return k_; }
 
  private:
   std::int64_t k_;

@@ -33,10 +33,10 @@ class Gradient {
     if (value) value_ = ReduceValue(*value);
   }
 
-  bool is_nothing() const noexcept { return !value_; }
+  [[nodiscard]] bool is_nothing() const noexcept { return !value_; }
   /// The value; empty for nothing.
-  const std::optional<ReduceValue>& value() const& noexcept { return value_; }
-  std::optional<ReduceValue> value() const&&;
+  [[nodiscard]] const std::optional<ReduceValue>& value() const& noexcept { return value_; }
+  [[nodiscard]] std::optional<ReduceValue> value() const&&;
 
  private:
   std::optional<ReduceValue> value_;

@@ -40,25 +40,26 @@ class LearningRate {
   requires std::is_invocable_r_v<double, const F&, std::int64_t> LearningRate(F schedule)
       : schedule_(std::move(schedule)) {}
 
-  static LearningRate constant(double rate) { return rate; }
+  [[nodiscard]] static LearningRate constant(double rate) { return rate; }
   /// values[i] while boundaries[i - 1] <= step < boundaries[i]. As PyTorch's MultiStepLR counts; Keras'
   /// PiecewiseConstantDecay still uses values[i] in step boundaries[i].
   /// @throws InvalidArgument  boundaries are not above 0 and rising, there is not one value more than
   /// boundaries, or a value is not a number of at least 0.
-  static LearningRate piecewise_constant(std::vector<std::int64_t> boundaries, std::vector<double> values);
+  [[nodiscard]] static LearningRate piecewise_constant(std::vector<std::int64_t> boundaries,
+                                                       std::vector<double> values);
   /// initial * factor ^ floor(step / every).
   /// @throws InvalidArgument  an option out of its range.
-  static LearningRate step_decay(const StepDecayOptions& options);
+  [[nodiscard]] static LearningRate step_decay(const StepDecayOptions& options);
   /// With w = num_warm_up_steps: peak * (step + 1) / w in the warm-up (linear, as Goyal et al. 2017, section
   /// 2.2), which so ends at the peak; then floor + (peak - floor) * (1 + cos(pi * t)) / 2 with
   /// t = (step - w) / (num_steps - w), the first half-period of Loshchilov & Hutter 2017 (SGDR, equation 5);
   /// floor from step num_steps on.
   /// @throws InvalidArgument  an option out of its range.
-  static LearningRate cosine_decay(const CosineDecayOptions& options);
+  [[nodiscard]] static LearningRate cosine_decay(const CosineDecayOptions& options);
 
   /// The rate of a step. @throws InvalidArgument  step is negative, or a schedule of the caller's gives no
   /// number of at least 0; names the step.
-  double at(std::int64_t step) const;
+  [[nodiscard]] double at(std::int64_t step) const;
 
  private:
   detail::SharedFunction<double(std::int64_t)> schedule_;  // called as const

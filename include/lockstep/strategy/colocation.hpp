@@ -26,7 +26,7 @@ class [[nodiscard]] ColocationScope : public detail::ThreadGuard<ColocationScope
   ColocationScope(Strategy& strategy, std::vector<Device> devices);
 
   /// The devices that variables of `strategy` shall have on this thread; null: no scope of it is open.
-  static const std::vector<Device>* devices_for(const Strategy& strategy) noexcept;
+  [[nodiscard]] static const std::vector<Device>* devices_for(const Strategy& strategy) noexcept;
 
  private:
   friend class detail::ThreadGuard<ColocationScope>;

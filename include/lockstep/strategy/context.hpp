@@ -16,17 +16,17 @@ class ReplicaContext;
 
 /// The strategy of the current context; outside every scope the default strategy (one replica, no
 /// synchronisation).
-Strategy& get_strategy();
+[[nodiscard]] Strategy& get_strategy();
 /// Whether a strategy other than the default one is current.
-bool has_strategy();
+[[nodiscard]] bool has_strategy();
 /// In a scope, a merge function or an update function. Exactly one of this and `get_replica_context() !=
 /// nullptr` holds.
-bool in_cross_replica_context();
+[[nodiscard]] bool in_cross_replica_context();
 /// The replica's context inside `run`, the default one (replica 0 of 1) outside every scope, null in
 /// cross-replica context.
-ReplicaContext* get_replica_context();
+[[nodiscard]] ReplicaContext* get_replica_context();
 /// The component being updated, inside `update`, and `update_non_slot` where that is about one component.
-std::optional<int> get_update_replica_id();
+[[nodiscard]] std::optional<int> get_update_replica_id();
 
 /// Makes a strategy current on this thread without a guard, until it is set to null, which returns to the
 /// default context: to be done before the strategy is destroyed, after which questions for it throw

@@ -39,33 +39,33 @@ class DeviceAssignment {
   /// @throws InvalidArgument  a list's length is not the mesh's rank, or an entry is below 1; shape × stride
   /// exceeds the mesh on an axis; num_replicas is below 1, or more than fit; devices are missing, and there
   /// is a stride or there are too few.
-  static DeviceAssignment build(Topology topology, const AssignmentOptions& options = {});
+  [[nodiscard]] static DeviceAssignment build(Topology topology, const AssignmentOptions& options = {});
 
   /// Of a temporary assignment, a copy of it.
-  const Topology& topology() const& noexcept { return topology_; }
-  Topology topology() const&&;
-  int num_replicas() const noexcept { return static_cast<int>(core_assignment_.size()); }
-  int num_cores_per_replica() const noexcept {
+  [[nodiscard]] const Topology& topology() const& noexcept { return topology_; }
+  [[nodiscard]] Topology topology() const&&;
+  [[nodiscard]] int num_replicas() const noexcept { return static_cast<int>(core_assignment_.size()); }
+  [[nodiscard]] int num_cores_per_replica() const noexcept {
     return core_assignment_.empty() ? 0 : static_cast<int>(core_assignment_.front().size());
   }
 
   /// Where a replica's logical core lies in the mesh: [mesh_rank]. Valid as long as this; of a temporary
   /// assignment, a copy of it.
   /// @throws InvalidArgument  there is no such replica or logical core.
-  const std::vector<int>& coordinates(int replica, int logical_core) const&;
-  std::vector<int> coordinates(int replica, int logical_core) const&&;
+  [[nodiscard]] const std::vector<int>& coordinates(int replica, int logical_core) const&;
+  [[nodiscard]] std::vector<int> coordinates(int replica, int logical_core) const&&;
   /// /task:T/device:KIND:k, and with a job /job:J/task:T/device:KIND:k.
   /// @throws InvalidArgument  as coordinates, or `job` is not the name of a job.
-  Device device(int replica = 0, int logical_core = 0, std::string_view job = {}) const {
+  [[nodiscard]] Device device(int replica = 0, int logical_core = 0, std::string_view job = {}) const {
     return topology_.device(coordinates(replica, logical_core), job);
   }
   /// CPU:0 of the device's task. @throws as device.
-  Device host_device(int replica = 0, int logical_core = 0, std::string_view job = {}) const {
+  [[nodiscard]] Device host_device(int replica = 0, int logical_core = 0, std::string_view job = {}) const {
     return topology_.host_device(coordinates(replica, logical_core), job);
   }
   /// The replicas whose logical core of that number is a device of that task, sorted.
   /// @throws InvalidArgument  there are none, or no such logical core.
-  std::vector<int> lookup_replicas(int task, int logical_core) const;
+  [[nodiscard]] std::vector<int> lookup_replicas(int task, int logical_core) const;
 
   friend bool operator==(const DeviceAssignment& a, const DeviceAssignment& b);
 

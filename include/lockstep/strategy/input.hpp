@@ -52,7 +52,7 @@ auto Strategy::make_numpy_dataset(const Arrays& arrays) {
 
 /// As Strategy::make_numpy_dataset.
 template <class Arrays>
-auto make_numpy_dataset(const Arrays& arrays, Strategy& strategy) {
+[[nodiscard]] auto make_numpy_dataset(const Arrays& arrays, Strategy& strategy) {
   return strategy.make_numpy_dataset(arrays);
 }
 

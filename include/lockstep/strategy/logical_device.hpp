@@ -23,7 +23,7 @@ class [[nodiscard]] LogicalDeviceScope : public detail::ThreadGuard<LogicalDevic
   LogicalDeviceScope(const Strategy& strategy, int logical_device);
 
   /// The number that counts for calls of `strategy` on this thread.
-  static int current(const Strategy& strategy) noexcept;
+  [[nodiscard]] static int current(const Strategy& strategy) noexcept;
 
  private:
   friend class detail::ThreadGuard<LogicalDeviceScope>;

@@ -45,12 +45,12 @@ class MeshStrategy : public Strategy {
                         const CommunicationOptions& options = {});
 
   /// Hosts that the replicas' logical devices 0 are on.
-  int num_hosts() const;
+  [[nodiscard]] int num_hosts() const;
   /// Replicas that have room on one host: min(replicas, ⌊devices per host / logical devices⌋).
-  int num_replicas_per_host() const noexcept;
+  [[nodiscard]] int num_replicas_per_host() const noexcept;
   /// What places the replicas, if anything was given.
-  const std::optional<DeviceAssignment>& device_assignment() const& noexcept;
-  std::optional<DeviceAssignment> device_assignment() const&&;
+  [[nodiscard]] const std::optional<DeviceAssignment>& device_assignment() const& noexcept;
+  [[nodiscard]] std::optional<DeviceAssignment> device_assignment() const&&;
 };
 
 }  // namespace lockstep

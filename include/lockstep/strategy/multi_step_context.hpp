@@ -59,12 +59,12 @@ class MultiStepContext {
     });
   }
 
-  const StepOutputs& last_step_outputs() const& noexcept { return outputs_; }
-  StepOutputs last_step_outputs() const&&;
-  const std::map<std::string, std::vector<std::any>>& non_tensor_outputs() const& noexcept {
+  [[nodiscard]] const StepOutputs& last_step_outputs() const& noexcept { return outputs_; }
+  [[nodiscard]] StepOutputs last_step_outputs() const&&;
+  [[nodiscard]] const std::map<std::string, std::vector<std::any>>& non_tensor_outputs() const& noexcept {
     return non_tensor_outputs_;
   }
-  std::map<std::string, std::vector<std::any>> non_tensor_outputs() const&&;
+  [[nodiscard]] std::map<std::string, std::vector<std::any>> non_tensor_outputs() const&&;
 
   /// For the library: a step begins.
   void begin_step(const StepOutputs& initial);

@@ -56,15 +56,15 @@ class ReplicaContext {
   ReplicaContext(const ReplicaContext&) = delete;
   ReplicaContext& operator=(const ReplicaContext&) = delete;
 
-  int replica_id_in_sync_group() const noexcept { return replica_id_; }
-  int num_replicas_in_sync() const noexcept;
+  [[nodiscard]] int replica_id_in_sync_group() const noexcept { return replica_id_; }
+  [[nodiscard]] int num_replicas_in_sync() const noexcept;
   /// Position among this process's replicas: of this replica's component in a distributed value.
-  int local_index() const noexcept;
-  Strategy& strategy() const noexcept { return strategy_; }
+  [[nodiscard]] int local_index() const noexcept;
+  [[nodiscard]] Strategy& strategy() const noexcept { return strategy_; }
   /// Where this replica's work runs: its logical device, as the innermost guard names it.
-  const Device& device() const noexcept;
+  [[nodiscard]] const Device& device() const noexcept;
   /// The stream on which this replica's work is enqueued.
-  StreamRef stream() const { return current_stream(device()); }
+  [[nodiscard]] StreamRef stream() const { return current_stream(device()); }
 
   /// Combines every leaf of `nest` over all replicas; each gets the same bits. All replicas make the same
   /// calls in the same order, with the same structure and shapes; the leaves of one call are one batch.
@@ -83,7 +83,7 @@ class ReplicaContext {
   /// @throws ContextError  not this replica's thread; or a replica has returned without making the call.
   /// @throws CollectiveTimeout  options.timeout is over: who arrived and who did not.
   template <class NestType>
-  auto all_reduce(ReduceOp op, const NestType& nest, const CommunicationOptions& options = {});
+  [[nodiscard]] auto all_reduce(ReduceOp op, const NestType& nest, const CommunicationOptions& options = {});
 
   /// Starts all_reduce on the replica's communication stream, after what is enqueued on stream() so far, and
   /// returns without ordering stream() after it: what is enqueued there meanwhile runs beside it. Reductions
@@ -93,18 +93,20 @@ class ReplicaContext {
   /// @return a Work whose wait() gives what all_reduce returns.
   /// @throws as all_reduce. @throws InvalidArgument  sparse rows.
   template <class NestType>
-  auto start_all_reduce(ReduceOp op, const NestType& nest, const CommunicationOptions& options = {});
+  [[nodiscard]] auto start_all_reduce(ReduceOp op, const NestType& nest,
+                                      const CommunicationOptions& options = {});
 
   /// Concatenates every leaf along `axis`, in replica order; sizes along it may differ. Otherwise as
   /// all_reduce.
   /// @throws InvalidArgument  scalars (expand first), ranks or other extents differ, axis out of range.
   /// @throws Unsupported  sparse rows.
   template <class NestType>
-  auto all_gather(const NestType& nest, std::int64_t axis, const CommunicationOptions& options = {});
+  [[nodiscard]] auto all_gather(const NestType& nest, std::int64_t axis,
+                                const CommunicationOptions& options = {});
 
   /// As StrategyExtended::logical_device. Collectives run over the replicas' devices of that number, and
   /// leave their results there: all replicas make them in the same guards.
-  LogicalDeviceScope logical_device(int k) const { return LogicalDeviceScope(strategy_, k); }
+  [[nodiscard]] LogicalDeviceScope logical_device(int k) const { return LogicalDeviceScope(strategy_, k); }
 
   /// Pauses all replicas and calls replica 0's merge_fn(strategy, args...) once, in cross-replica context,
   /// with each argument as PerReplica<T> in replica order (variables as Variable&). Every replica gets its

@@ -46,8 +46,8 @@ class ValueContext {
  public:
   explicit ValueContext(int replica_id_in_sync_group = 0, int num_replicas_in_sync = 1)
       : replica_id_(replica_id_in_sync_group), num_replicas_(num_replicas_in_sync) {}
-  int replica_id_in_sync_group() const noexcept { return replica_id_; }
-  int num_replicas_in_sync() const noexcept { return num_replicas_; }
+  [[nodiscard]] int replica_id_in_sync_group() const noexcept { return replica_id_; }
+  [[nodiscard]] int num_replicas_in_sync() const noexcept { return num_replicas_; }
 
  private:
   int replica_id_;
@@ -110,13 +110,13 @@ class Strategy {
   Strategy& operator=(const Strategy&) = delete;
 
   /// Cross-replica context until the end of the block.
-  StrategyScope scope() { return StrategyScope(*this); }
-  StrategyExtended& extended() noexcept;
-  int num_replicas_in_sync() const noexcept;
+  [[nodiscard]] StrategyScope scope() { return StrategyScope(*this); }
+  [[nodiscard]] StrategyExtended& extended() noexcept;
+  [[nodiscard]] int num_replicas_in_sync() const noexcept;
   /// Devices of each replica: one, but for MeshStrategy.
-  int num_logical_devices() const noexcept;
+  [[nodiscard]] int num_logical_devices() const noexcept;
   /// What told the strategy of its cluster; null for strategies of a single process.
-  std::shared_ptr<cluster::Resolver> cluster_resolver() const noexcept;
+  [[nodiscard]] std::shared_ptr<cluster::Resolver> cluster_resolver() const noexcept;
 
   /// Calls `fn` once for each local replica, all at the same time, each with the replica's device current
   /// (in a logical_device guard its logical device of that number),
@@ -160,7 +160,7 @@ class Strategy {
   /// @throws InvalidArgument  shapes differ (names the replicas); an axis out of range, scalars with an axis;
   /// a plain value summed over several replicas; booleans; min or max of no elements.
   template <class Value>
-  auto reduce(ReduceOp op, const Value& value, const Axes& axes = {});
+  [[nodiscard]] auto reduce(ReduceOp op, const Value& value, const Axes& axes = {});
 
   /// This process's components: one nest per local replica, distributed leaves replaced by the component (a
   /// variable's by its read-only Tensor), plain leaves, mirrored values and variables of one component
@@ -168,13 +168,13 @@ class Strategy {
   /// @throws InvalidArgument  distributed leaves of different numbers of components. @throws ContextError  a
   /// variable that cannot be read here.
   template <class Value>
-  auto local_results(const Value& value) const;
+  [[nodiscard]] auto local_results(const Value& value) const;
 
   /// How many rows a batch, any nest of tensors, has on all of this process's replicas together: what the sum
   /// of a loss is divided by. @throws InvalidArgument  no tensors, scalars, or tensors of different numbers
   /// of rows on a replica.
   template <class Batch>
-  std::int64_t num_rows(const Batch& batch) const;
+  [[nodiscard]] std::int64_t num_rows(const Batch& batch) const;
 
   /// Concatenates components in replica order along `axis`; sizes along it may differ. A plain tensor is
   /// returned unchanged, and so is one object that all replicas gave (PerReplica::is_same_object):
@@ -184,13 +184,13 @@ class Strategy {
   /// number of components is not that of replicas.
   /// @throws Unsupported  sparse rows.
   template <class Value>
-  auto gather(const Value& value, std::int64_t axis);
+  [[nodiscard]] auto gather(const Value& value, std::int64_t axis);
 
   /// Calls value_fn(ValueContext) once per local replica, in replica order, and wraps: every leaf becomes
   /// PerReplica, even when all are the same object. Components stay where value_fn put them.
   /// @throws InvalidArgument  structures differ between replicas.
   template <std::invocable<ValueContext> F>
-  auto distribute_values_from_function(F&& value_fn);
+  [[nodiscard]] auto distribute_values_from_function(F&& value_fn);
 
   // Input. These templates are defined in lockstep/strategy/input.hpp, which includes the input pipeline.
 
@@ -201,8 +201,8 @@ class Strategy {
   /// other, a negative buffer, weights that are wrong.
   /// @throws Unsupported  InputReplicationMode::per_replica.
   template <class E>
-  DistributedDataset<detail::merged_t<E>> distribute_dataset(const TypedDataset<E>& dataset,
-                                                             const InputOptions& options = {});
+  [[nodiscard]] DistributedDataset<detail::merged_t<E>> distribute_dataset(const TypedDataset<E>& dataset,
+                                                                           const InputOptions& options = {});
   template <std::same_as<Dataset> D>
   auto distribute_dataset(const D&, const InputOptions& = {});
 
@@ -214,7 +214,7 @@ class Strategy {
   /// lengths or dtypes of their elements (on `next`, where they are not known before). @throws Unsupported
   /// per_replica on another strategy than MirroredStrategy.
   template <std::invocable<InputContext> F>
-  auto distribute_datasets_from_function(F&& fn, const InputOptions& options = {});
+  [[nodiscard]] auto distribute_datasets_from_function(F&& fn, const InputOptions& options = {});
 
   /// A dataset of arrays, neither batched nor distributed yet. Elements are slices along the first axis: of a
   /// .npy file (each a Tensor: `as<Tensor>()` before distribute_dataset), of a .npz file (each a
@@ -223,7 +223,7 @@ class Strategy {
   /// @throws as load_npy, load_npz. @throws InvalidArgument  a scalar, different numbers of rows, a list that
   /// cannot be stacked.
   template <class Arrays>
-  auto make_numpy_dataset(const Arrays& arrays);
+  [[nodiscard]] auto make_numpy_dataset(const Arrays& arrays);
 
   /// Places a tensor on a logical device, where further work on it runs, as operations run on their
   /// operands' device. These three functions are for one replica: in a replica function that one, in a
@@ -233,21 +233,21 @@ class Strategy {
   /// @return the tensor there; itself when it is there already.
   /// @throws InvalidArgument  there is no such logical device. @throws ContextError  inside the scope of
   /// another strategy.
-  Tensor assign_to_logical_device(const Tensor& tensor, int logical_device);
+  [[nodiscard]] Tensor assign_to_logical_device(const Tensor& tensor, int logical_device);
   /// Cuts a tensor in equal tiles, one on each logical device: tile (i, j, ...) on number i * dims[1] * ... +
   /// j * ... of it, row-major.
   /// @param dims  [rank]: how many tiles along each axis.
   /// @throws InvalidArgument  not one entry for each axis; an entry that does not divide its axis; their
   /// product is not num_logical_devices(); checked in this order. @throws ContextError  as above.
-  ShardedTensor split_to_logical_devices(const Tensor& tensor, const std::vector<int>& dims);
+  [[nodiscard]] ShardedTensor split_to_logical_devices(const Tensor& tensor, const std::vector<int>& dims);
   /// Copies a tensor to every logical device. @throws ContextError  as above.
-  ShardedTensor replicate_to_logical_devices(const Tensor& tensor);
+  [[nodiscard]] ShardedTensor replicate_to_logical_devices(const Tensor& tensor);
 
   /// A variable of this strategy, made in its scope, which is entered for it.
   /// @throws as Variable's constructors. @throws ContextError  in a replica function or another strategy's
   /// scope.
   template <class InitialValue>
-  Variable make_variable(InitialValue&& initial_value, VariableOptions options = {}) {
+  [[nodiscard]] Variable make_variable(InitialValue&& initial_value, VariableOptions options = {}) {
     const StrategyScope here(*this);
     return Variable(std::forward<InitialValue>(initial_value), std::move(options));
   }
@@ -255,10 +255,10 @@ class Strategy {
   /// Every replica that failed in the last `run` of this strategy, lowest first; empty after a run without
   /// failures. Of a run that is under way, on another thread: those that have failed so far. Replicas that
   /// were only released are not listed. Of the default strategy: of this thread's last `run`.
-  std::vector<ReplicaFailure> last_failures() const;
+  [[nodiscard]] std::vector<ReplicaFailure> last_failures() const;
 
   /// "MirroredStrategy", for messages.
-  std::string_view name() const noexcept;
+  [[nodiscard]] std::string_view name() const noexcept;
 
  protected:
   friend class StrategyExtended;

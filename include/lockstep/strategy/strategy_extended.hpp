@@ -48,52 +48,54 @@ class StrategyExtended {
  public:
   /// The devices replicas run on, in replica order; inside a logical_device guard the logical devices of that
   /// number. @throws ContextError  for the default strategy.
-  std::vector<Device> worker_devices() const;
+  [[nodiscard]] std::vector<Device> worker_devices() const;
   /// The devices variables live on. @throws ContextError  for the default strategy.
-  std::vector<Device> parameter_devices() const;
+  [[nodiscard]] std::vector<Device> parameter_devices() const;
   /// tf.distribute's flags. between_graph: whether replicas run the same graph separately, as
   /// CentralStorageStrategy says of itself. require_static_shapes: never. should_init, should_checkpoint,
   /// should_save_summary: whether this process initialises variables and writes files; one process does.
   /// @throws Unsupported  between_graph and should_init, for the default strategy.
-  bool between_graph() const;
-  bool require_static_shapes() const noexcept { return false; }
-  bool should_init() const;
-  bool should_checkpoint() const noexcept { return true; }
-  bool should_save_summary() const noexcept { return true; }
+  [[nodiscard]] bool between_graph() const;
+  [[nodiscard]] bool require_static_shapes() const noexcept { return false; }
+  [[nodiscard]] bool should_init() const;
+  [[nodiscard]] bool should_checkpoint() const noexcept { return true; }
+  [[nodiscard]] bool should_save_summary() const noexcept { return true; }
 
   /// Reduces over replicas, as Strategy::reduce without axes, onto the destinations. A mirrored value's mean,
   /// and a plain value's, is returned unchanged and not moved. Sources are never changed.
   /// @throws InvalidArgument  shapes or dtypes differ; a mirrored value summed, or a plain one over several
   /// replicas; booleans.
-  Mirrored<Tensor> reduce_to(ReduceOp op, const ReduceValue& value, const Destination& destination,
-                             const CommunicationOptions& options = {});
-  Mirrored<IndexedSlices> reduce_to(ReduceOp op, const PerReplica<IndexedSlices>& value,
-                                    const Destination& destination, const CommunicationOptions& options = {});
+  [[nodiscard]] Mirrored<Tensor> reduce_to(ReduceOp op, const ReduceValue& value,
+                                           const Destination& destination,
+                                           const CommunicationOptions& options = {});
+  [[nodiscard]] Mirrored<IndexedSlices> reduce_to(ReduceOp op, const PerReplica<IndexedSlices>& value,
+                                                  const Destination& destination,
+                                                  const CommunicationOptions& options = {});
   /// One result per pair, in order, equal bit for bit to the single calls. Sparse values come back dense. In
   /// steady state the std::vector returned is all that is taken from the heap.
-  std::vector<Mirrored<Tensor>> batch_reduce_to(ReduceOp op,
-                                                const std::vector<std::pair<ReduceValue, Destination>>& pairs,
-                                                const CommunicationOptions& options = {});
+  [[nodiscard]] std::vector<Mirrored<Tensor>> batch_reduce_to(
+      ReduceOp op, const std::vector<std::pair<ReduceValue, Destination>>& pairs,
+      const CommunicationOptions& options = {});
   /// Starts batch_reduce_to on the replicas' communication streams, after what is enqueued on the current
   /// streams so far, and returns without ordering these after it. Reductions travel in the order in which
   /// they are started. The work keeps operands and results alive; operands must not be written before it was
   /// waited for.
   /// @throws as batch_reduce_to.
-  Work<std::vector<Mirrored<Tensor>>> start_batch_reduce_to(
+  [[nodiscard]] Work<std::vector<Mirrored<Tensor>>> start_batch_reduce_to(
       ReduceOp op, const std::vector<std::pair<ReduceValue, Destination>>& pairs,
       const CommunicationOptions& options = {});
   /// Copies to the destinations; without one, to all worker devices. No component shares the tensor's
   /// storage.
-  Mirrored<Tensor> broadcast_to(const Tensor& tensor, const CommunicationOptions& options = {});
-  Mirrored<Tensor> broadcast_to(const Tensor& tensor, const Destination& destination,
-                                const CommunicationOptions& options = {});
+  [[nodiscard]] Mirrored<Tensor> broadcast_to(const Tensor& tensor, const CommunicationOptions& options = {});
+  [[nodiscard]] Mirrored<Tensor> broadcast_to(const Tensor& tensor, const Destination& destination,
+                                              const CommunicationOptions& options = {});
   /// A host scalar is returned unchanged, so that it can later take a variable's dtype.
   template <Element T>
-  T broadcast_to(T scalar, const Destination&, const CommunicationOptions& = {}) {
+  [[nodiscard]] T broadcast_to(T scalar, const Destination&, const CommunicationOptions& = {}) {
     return scalar;
   }
   template <Element T>
-  T broadcast_to(T scalar, const CommunicationOptions& = {}) {
+  [[nodiscard]] T broadcast_to(T scalar, const CommunicationOptions& = {}) {
     return scalar;
   }
 
@@ -120,7 +122,7 @@ class StrategyExtended {
   /// Where state that belongs to no single variable lives: on all worker devices; with one device for all
   /// variables, where the one of them with the smallest name lives; for MeshStrategy on the host.
   /// @throws InvalidArgument  no variables to choose from, where one is to be chosen.
-  NonSlot non_slot_devices(const std::vector<Variable>& variables) const;
+  [[nodiscard]] NonSlot non_slot_devices(const std::vector<Variable>& variables) const;
   /// As update, once for each of the devices, without a variable: fn(args...). On one device for several
   /// replicas fn runs in cross-replica context, in no component's: a write in it reaches every component.
   /// @throws InvalidArgument  neither all worker devices nor one; as update.
@@ -138,13 +140,13 @@ class StrategyExtended {
   /// @throws ContextError  outside the strategy's cross-replica context.
   /// @throws InvalidArgument  a variable made outside every scope or by another strategy; devices that are
   /// neither all worker devices nor one.
-  ColocationScope colocate_vars_with(const Variable& variable);
-  ColocationScope colocate_vars_with(const NonSlot& where);
+  [[nodiscard]] ColocationScope colocate_vars_with(const Variable& variable);
+  [[nodiscard]] ColocationScope colocate_vars_with(const NonSlot& where);
   /// While the guard lives, variables made on this thread in the strategy's scope, its runs, and in a replica
   /// function its work, go to logical device k of each replica; elsewhere to number 0. Guards nest.
   /// Reductions of values in cross-replica context run where their destination, or else they themselves, are.
   /// @throws InvalidArgument  not 0 <= k < Strategy::num_logical_devices().
-  LogicalDeviceScope logical_device(int k) const { return LogicalDeviceScope(strategy_, k); }
+  [[nodiscard]] LogicalDeviceScope logical_device(int k) const { return LogicalDeviceScope(strategy_, k); }
 
   /// Strategy::run without options.
   template <class F, class... Args>
@@ -159,15 +161,15 @@ class StrategyExtended {
 
   /// As Strategy::make_numpy_dataset.
   template <class Arrays>
-  auto make_numpy_dataset(const Arrays& arrays) const;
+  [[nodiscard]] auto make_numpy_dataset(const Arrays& arrays) const;
 
   /// True only for this strategy's own variables.
-  bool variable_created_in_scope(const Variable& variable) const;
+  [[nodiscard]] bool variable_created_in_scope(const Variable& variable) const;
   /// The value on the current device if the variable lives there, else component 0.
-  Tensor read_var(const Variable& variable) const { return variable.value(); }
+  [[nodiscard]] Tensor read_var(const Variable& variable) const { return variable.value(); }
   /// The variable that a component belongs to; anything else is returned as it is.
-  std::variant<Variable, Tensor> value_container(const Tensor& value) const;
-  Variable value_container(const Variable& variable) const { return variable; }
+  [[nodiscard]] std::variant<Variable, Tensor> value_container(const Tensor& value) const;
+  [[nodiscard]] Variable value_container(const Variable& variable) const { return variable; }
 
   /// For the library: calls fn in cross-replica context, with the strategy's calls serialised (not the
   /// default strategy's).
@@ -183,7 +185,7 @@ class StrategyExtended {
   void for_each_replica(std::int64_t bytes, detail::FunctionRef<void(int)> fn) const;
   /// batch_reduce_to for the library, which keeps values and devices. @return [k][i]: of reductions[k], on
   /// its devices[i].
-  detail::RecycledVector<detail::RecycledVector<Tensor>> reduce_all(
+  [[nodiscard]] detail::RecycledVector<detail::RecycledVector<Tensor>> reduce_all(
       ReduceOp op, std::span<const detail::ReduceTo> reductions, const CommunicationOptions& options);
 
  private:

@@ -18,7 +18,7 @@ class [[nodiscard]] sync_on_read : public detail::ThreadGuard<sync_on_read> {
   sync_on_read() noexcept = default;
 
   /// Whether one lives on this thread.
-  static bool is_active() noexcept;
+  [[nodiscard]] static bool is_active() noexcept;
 
  private:
   friend class detail::ThreadGuard<sync_on_read>;

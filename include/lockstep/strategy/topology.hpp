@@ -27,28 +27,30 @@ class Topology {
            DeviceKind device_kind = DeviceKind::gpu);
 
   /// Places on each axis; of a temporary topology, a copy of them.
-  const std::vector<int>& mesh_shape() const& noexcept { return mesh_shape_; }
-  std::vector<int> mesh_shape() const&&;
-  int mesh_rank() const noexcept { return static_cast<int>(mesh_shape_.size()); }
-  DeviceKind device_kind() const noexcept { return device_kind_; }
-  int num_tasks() const noexcept { return static_cast<int>(coordinates_.size()); }
-  int num_devices_per_task() const noexcept {
+  [[nodiscard]] const std::vector<int>& mesh_shape() const& noexcept { return mesh_shape_; }
+  [[nodiscard]] std::vector<int> mesh_shape() const&&;
+  [[nodiscard]] int mesh_rank() const noexcept { return static_cast<int>(mesh_shape_.size()); }
+  [[nodiscard]] DeviceKind device_kind() const noexcept { return device_kind_; }
+  [[nodiscard]] int num_tasks() const noexcept { return static_cast<int>(coordinates_.size()); }
+  [[nodiscard]] int num_devices_per_task() const noexcept {
     return coordinates_.empty() ? 0 : static_cast<int>(coordinates_.front().size());
   }
   /// [num_tasks][num_devices_per_task][mesh_rank], as given; of a temporary topology, a copy of it.
-  const std::vector<std::vector<std::vector<int>>>& coordinates() const& noexcept { return coordinates_; }
-  std::vector<std::vector<std::vector<int>>> coordinates() const&&;
+  [[nodiscard]] const std::vector<std::vector<std::vector<int>>>& coordinates() const& noexcept {
+    return coordinates_;
+  }
+  [[nodiscard]] std::vector<std::vector<std::vector<int>>> coordinates() const&&;
   /// Whether some places of the mesh are without a device.
-  bool has_missing_devices() const noexcept;
+  [[nodiscard]] bool has_missing_devices() const noexcept;
   /// Whether there is a device at that place.
-  bool contains(const std::vector<int>& coordinates) const;
+  [[nodiscard]] bool contains(const std::vector<int>& coordinates) const;
 
   /// The device at a place, number k of task T: /task:T/device:KIND:k, and with a job
   /// /job:J/task:T/device:KIND:k.
   /// @throws InvalidArgument  there is no device at that place, or `job` is not the name of a job.
-  Device device(const std::vector<int>& coordinates, std::string_view job = {}) const;
+  [[nodiscard]] Device device(const std::vector<int>& coordinates, std::string_view job = {}) const;
   /// The host of that device: CPU:0 of its task. @throws as device.
-  Device host_device(const std::vector<int>& coordinates, std::string_view job = {}) const;
+  [[nodiscard]] Device host_device(const std::vector<int>& coordinates, std::string_view job = {}) const;
 
   friend bool operator==(const Topology& a, const Topology& b);
 

@@ -83,11 +83,13 @@ class [[nodiscard]] Work {
       : result_(std::move(result)), started_(std::move(started)) {}
 
   /// Whether the reduction has ended, well or not. Does not block.
-  bool is_complete() const noexcept { return started_.is_complete(); }
+  [[nodiscard]] bool is_complete() const noexcept { return started_.is_complete(); }
   /// Whether it has ended well. Does not block.
-  bool is_success() const noexcept { return is_complete() && !started_.exception(); }
+  [[nodiscard]] bool is_success() const noexcept { return is_complete() && !started_.exception(); }
   /// Why it failed; null while it runs, and when it has ended well. Does not block.
-  std::exception_ptr exception() const noexcept { return is_complete() ? started_.exception() : nullptr; }
+  [[nodiscard]] std::exception_ptr exception() const noexcept {
+    return is_complete() ? started_.exception() : nullptr;
+  }
   /// Blocks the host until it has ended. @throws DeviceError, CollectiveError  it failed.
   void synchronize() const { started_.synchronize(); }
   /// Orders what is enqueued afterwards on the devices' current streams after the reduction, by events: the

@@ -16,7 +16,7 @@ struct IndexedSlices {
 
   /// The dense tensor, on the values' device; rows not named are 0. Waits for the device to read the indices.
   /// @throws InvalidArgument  shapes, dtypes or devices do not fit, or an index is out of range; names them.
-  Tensor to_dense() const;
+  [[nodiscard]] Tensor to_dense() const;
 };
 
 /// @throws InvalidArgument  as to_dense, but for the indices' values.

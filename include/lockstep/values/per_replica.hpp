@@ -34,15 +34,15 @@ class DistributedValues {
  public:
   using value_type = T;
 
-  int size() const { return static_cast<int>(components().size()); }
+  [[nodiscard]] int size() const { return static_cast<int>(components().size()); }
   /// @throws InvalidArgument  i is outside [0, size).
   decltype(auto) operator[](int i) const& {
     detail::check_component_index(i, size());
     return components_[static_cast<std::size_t>(i)];
   }
-  T operator[](int i) const&& { return (*this)[i]; }
-  auto begin() const { return components().begin(); }
-  auto end() const { return components().end(); }
+  [[nodiscard]] T operator[](int i) const&& { return (*this)[i]; }
+  [[nodiscard]] auto begin() const { return components().begin(); }
+  [[nodiscard]] auto end() const { return components().end(); }
 
  protected:
   DistributedValues(detail::RecycledVector<T> components, std::string_view type, bool same_object = false)
@@ -74,7 +74,7 @@ class PerReplica : public DistributedValues<T> {
       : DistributedValues<T>(DistributedValues<T>::moved(components), "PerReplica") {}
 
   /// Whether every replica gave the same object (Tensors only): reductions then treat it as that plain value.
-  bool is_same_object() const { return this->size() > 0 && this->same_object(); }
+  [[nodiscard]] bool is_same_object() const { return this->size() > 0 && this->same_object(); }
 
   /// The component, when there is one.
   /// @throws InvalidArgument  there are several: take a `PerReplica<T>` parameter, reduce the value, or use
@@ -103,7 +103,7 @@ class Mirrored : public DistributedValues<T> {
       : DistributedValues<T>(detail::RecycledVector<T>(value.begin(), value.end()), "Mirrored") {}
 
   /// Whether all components are one object.
-  bool is_same_object() const { return this->size() == 1 || this->same_object(); }
+  [[nodiscard]] bool is_same_object() const { return this->size() == 1 || this->same_object(); }
 
   /// The component on the current device, else component 0.
   operator T() const;

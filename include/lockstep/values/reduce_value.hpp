@@ -37,14 +37,16 @@ class ReduceValue {
   template <Element T>
   ReduceValue(T value) : kind_(Kind::plain), tensors_{Tensor::scalar(value)} {}
 
-  Kind kind() const noexcept { return kind_; }
-  bool is_sparse() const noexcept { return !slices_.empty(); }
+  [[nodiscard]] Kind kind() const noexcept { return kind_; }
+  [[nodiscard]] bool is_sparse() const noexcept { return !slices_.empty(); }
   /// Components; one for a plain value (or several handles of one object). None of a sparse value.
-  const detail::RecycledVector<Tensor>& tensors() const& { return checked().tensors_; }
-  detail::RecycledVector<Tensor> tensors() const&&;
-  const detail::RecycledVector<IndexedSlices>& slices() const& { return checked().slices_; }
-  detail::RecycledVector<IndexedSlices> slices() const&&;
-  int num_components() const { return static_cast<int>(is_sparse() ? slices().size() : tensors().size()); }
+  [[nodiscard]] const detail::RecycledVector<Tensor>& tensors() const& { return checked().tensors_; }
+  [[nodiscard]] detail::RecycledVector<Tensor> tensors() const&&;
+  [[nodiscard]] const detail::RecycledVector<IndexedSlices>& slices() const& { return checked().slices_; }
+  [[nodiscard]] detail::RecycledVector<IndexedSlices> slices() const&&;
+  [[nodiscard]] int num_components() const {
+    return static_cast<int>(is_sparse() ? slices().size() : tensors().size());
+  }
 
  private:
   const ReduceValue& checked() const {
@@ -76,11 +78,11 @@ class Destination {
   Destination(const std::vector<Device>& devices);
 
   /// At least one.
-  const detail::RecycledVector<Device>& devices() const& {
+  [[nodiscard]] const detail::RecycledVector<Device>& devices() const& {
     if (devices_.empty()) detail::raise_moved_from("Destination");
     return devices_;
   }
-  detail::RecycledVector<Device> devices() const&&;
+  [[nodiscard]] detail::RecycledVector<Device> devices() const&&;
 
  private:
   template <class Iterator>

@@ -22,27 +22,27 @@ class ShardedTensor {
   /// @param dims  [rank]: how many tiles along each axis.
   /// @throws InvalidArgument  not one entry for each axis; an entry that does not divide its axis; their
   /// product is not the number of devices; checked in this order.
-  static ShardedTensor split(const Tensor& whole, const std::vector<int>& dims,
-                             const std::vector<Device>& devices);
+  [[nodiscard]] static ShardedTensor split(const Tensor& whole, const std::vector<int>& dims,
+                                           const std::vector<Device>& devices);
   /// A copy on each device. @throws InvalidArgument  no devices.
-  static ShardedTensor replicate(const Tensor& whole, const std::vector<Device>& devices);
+  [[nodiscard]] static ShardedTensor replicate(const Tensor& whole, const std::vector<Device>& devices);
 
   /// Of the whole.
-  const Shape& shape() const& { return shards(), shape_; }
-  Shape shape() const&& { return shape(); }
-  DType dtype() const { return shards().front().dtype(); }
+  [[nodiscard]] const Shape& shape() const& { return shards(), shape_; }
+  [[nodiscard]] Shape shape() const&& { return shape(); }
+  [[nodiscard]] DType dtype() const { return shards().front().dtype(); }
   /// Tiles along each axis, [rank]; of a replicated tensor 1 each.
-  const std::vector<int>& dims() const& { return shards(), dims_; }
-  std::vector<int> dims() const&& { return dims(); }
+  [[nodiscard]] const std::vector<int>& dims() const& { return shards(), dims_; }
+  [[nodiscard]] std::vector<int> dims() const&& { return dims(); }
   /// One for each device.
-  int num_shards() const { return static_cast<int>(shards().size()); }
+  [[nodiscard]] int num_shards() const { return static_cast<int>(shards().size()); }
   /// What device k holds, contiguous: [shape[axis] / dims[axis], ...].
   /// @throws InvalidArgument  not 0 <= k < num_shards().
-  const Tensor& shard(int k) const&;
-  Tensor shard(int k) const&& { return shard(k); }
+  [[nodiscard]] const Tensor& shard(int k) const&;
+  [[nodiscard]] Tensor shard(int k) const&& { return shard(k); }
 
   /// The whole on current_device(): put together there, or the copy that is there.
-  Tensor value() const;
+  [[nodiscard]] Tensor value() const;
   operator Tensor() const { return value(); }
 
  private:

@@ -144,22 +144,24 @@ TEST_CASE("cross-replica calls in a replica function are refused and point to wh
   const auto refused = [](const char* what) {
     return says(what, "inside replica", "all_reduce", "merge_call");
   };
-  REQUIRE_THROWS_MATCHES(strategy.run([&] { strategy.reduce(ReduceOp::sum, value); }), ContextError,
-                         refused("reduce"));
-  REQUIRE_THROWS_MATCHES(strategy.run([&] { strategy.gather(value, 0); }), ContextError, refused("gather"));
+  REQUIRE_THROWS_MATCHES(strategy.run([&] { static_cast<void>(strategy.reduce(ReduceOp::sum, value)); }),
+                         ContextError, refused("reduce"));
+  REQUIRE_THROWS_MATCHES(strategy.run([&] { static_cast<void>(strategy.gather(value, 0)); }), ContextError,
+                         refused("gather"));
   REQUIRE_THROWS_MATCHES(strategy.run([&] { auto scope = strategy.scope(); }), ContextError,
                          refused("scope"));
-  REQUIRE_THROWS_MATCHES(strategy.run([&] { x.reduce_to(ReduceOp::sum, value, value); }), ContextError,
-                         refused("reduce_to"));
+  REQUIRE_THROWS_MATCHES(strategy.run([&] { static_cast<void>(x.reduce_to(ReduceOp::sum, value, value)); }),
+                         ContextError, refused("reduce_to"));
   REQUIRE_THROWS_MATCHES(strategy.run([&] {
-    x.batch_reduce_to(ReduceOp::sum, {{value, value}});
+    static_cast<void>(x.batch_reduce_to(ReduceOp::sum, {{value, value}}));
   }),
                          ContextError, refused("batch_reduce_to"));
-  REQUIRE_THROWS_MATCHES(strategy.run([&] { x.broadcast_to(Tensor::scalar(1)); }), ContextError,
-                         refused("broadcast_to"));
-  REQUIRE_THROWS_MATCHES(
-      strategy.run([&] { strategy.distribute_values_from_function([](ValueContext) { return 1; }); }),
-      ContextError, refused("distribute_values_from_function"));
+  REQUIRE_THROWS_MATCHES(strategy.run([&] { static_cast<void>(x.broadcast_to(Tensor::scalar(1))); }),
+                         ContextError, refused("broadcast_to"));
+  REQUIRE_THROWS_MATCHES(strategy.run([&] {
+    static_cast<void>(strategy.distribute_values_from_function([](ValueContext) { return 1; }));
+  }),
+                         ContextError, refused("distribute_values_from_function"));
   const auto scope = strategy.scope();
   const Variable variable(Tensor::scalar(0.0f));
   REQUIRE_THROWS_MATCHES(strategy.run([&] { x.update(variable, [](Tensor&) {}); }), ContextError,
@@ -266,12 +268,13 @@ namespace {
 
 /// The ways to read a variable as a strategy's value.
 std::vector<std::function<void()>> reads_by(Strategy& strategy, const Variable& variable) {
-  return {[&] { strategy.local_results(variable); },
-          [&] { strategy.reduce(ReduceOp::mean, variable); },
-          [&] { strategy.gather(variable, 0); },
-          [&] { strategy.num_rows(variable); },
-          [&] { strategy.extended().reduce_to(ReduceOp::mean, variable, Device("CPU:0")); },
-          [&] { static_cast<void>(ReduceValue(variable)); }};
+  return {
+      [&] { static_cast<void>(strategy.local_results(variable)); },
+      [&] { static_cast<void>(strategy.reduce(ReduceOp::mean, variable)); },
+      [&] { static_cast<void>(strategy.gather(variable, 0)); },
+      [&] { static_cast<void>(strategy.num_rows(variable)); },
+      [&] { static_cast<void>(strategy.extended().reduce_to(ReduceOp::mean, variable, Device("CPU:0"))); },
+      [&] { static_cast<void>(ReduceValue(variable)); }};
 }
 
 }  // namespace
@@ -290,9 +293,10 @@ TEST_CASE("another strategy's variable is read in no scope, by whatever reads it
     const auto scope = other.scope();
     for (const auto& read : reads_by(other, each)) REQUIRE_THROWS_MATCHES(read(), ContextError, mixed);
   }
-  REQUIRE_THROWS_MATCHES(
-      other.run([&](ReplicaContext& ctx) { ctx.merge_call([&](Strategy& s) { s.local_results(total); }); }),
-      ContextError, mixed);
+  REQUIRE_THROWS_MATCHES(other.run([&](ReplicaContext& ctx) {
+    ctx.merge_call([&](Strategy& s) { static_cast<void>(s.local_results(total)); });
+  }),
+                         ContextError, mixed);
 }
 
 TEST_CASE("a variable whose strategy is destroyed says so", "[strategy][context]") {

@@ -122,9 +122,9 @@ TEST_CASE("P21 a replica throws after some collectives, with any number of repli
   const int thrower = GENERATE_COPY(range(0, n));
   Replicas strategy(n);
   REQUIRE_THROWS_MATCHES(strategy.run([&](ReplicaContext& ctx) {
-    for (int k = 0; k < 3; ++k) ctx.all_reduce(ReduceOp::sum, k);
+    for (int k = 0; k < 3; ++k) static_cast<void>(ctx.all_reduce(ReduceOp::sum, k));
     if (id_of(ctx) == thrower) throw Special("thrown");
-    ctx.all_gather(Tensor::zeros({1}), 0);
+    static_cast<void>(ctx.all_gather(Tensor::zeros({1}), 0));
     ctx.merge_call([](Strategy&) {});
   }),
                          Special, says("thrown"));
@@ -137,7 +137,7 @@ TEST_CASE("the stop signal cannot be swallowed for good", "[strategy][failure]")
     if (id_of(ctx) == 1) throw Special("replica 1");
     for (int k = 0; k < 3; ++k) {
       try {
-        ctx.all_reduce(ReduceOp::sum, 1);
+        static_cast<void>(ctx.all_reduce(ReduceOp::sum, 1));
         ctx.merge_call([](Strategy&) {});
       } catch (...) {
       }
@@ -158,7 +158,7 @@ TEST_CASE("a merge function's exception reaches the caller of run whatever the r
     } catch (...) {
     }
     try {
-      ctx.all_reduce(ReduceOp::sum, 1);  // the others may have gone
+      static_cast<void>(ctx.all_reduce(ReduceOp::sum, 1));  // the others may have gone
     } catch (...) {
     }
     return Tensor::scalar(1);
@@ -196,7 +196,7 @@ TEST_CASE("a cause counts for more than its consequences on lower replicas", "[s
   REQUIRE_THROWS_MATCHES(strategy.run([&](ReplicaContext& ctx) {
     if (id_of(ctx) == 0) {
       try {
-        ctx.all_reduce(ReduceOp::sum, 1);
+        static_cast<void>(ctx.all_reduce(ReduceOp::sum, 1));
       } catch (...) {
         returned.count_down();
         throw;
@@ -216,14 +216,14 @@ TEST_CASE("P22 a collective that not all replicas enter names the missing one", 
   Replicas strategy(n);
   REQUIRE_THROWS_MATCHES(
       strategy.run([](ReplicaContext& ctx) {
-        if (id_of(ctx) == 0) ctx.all_reduce(ReduceOp::sum, 1.0f);
+        if (id_of(ctx) == 0) static_cast<void>(ctx.all_reduce(ReduceOp::sum, 1.0f));
       }),
       ContextError,
       says("all_reduce(sum), call 0", "has returned without it", "same calls on every replica"));
   REQUIRE_THROWS_MATCHES(strategy.run([&](ReplicaContext& ctx) {
-    ctx.all_reduce(ReduceOp::sum, 1.0f);
+    static_cast<void>(ctx.all_reduce(ReduceOp::sum, 1.0f));
     if (id_of(ctx) == 1) return;
-    ctx.all_gather(Tensor::zeros({1}), 0);
+    static_cast<void>(ctx.all_gather(Tensor::zeros({1}), 0));
   }),
                          ContextError, says("all_gather, call 1", "replica 1", "has returned without it"));
   require_usable(strategy);
@@ -242,7 +242,7 @@ TEST_CASE("P22 a replica with an empty batch still takes part", "[strategy][fail
 TEST_CASE("different calls at the same moment are refused, naming both", "[strategy][failure]") {
   Replicas strategy(2);
   REQUIRE_THROWS_MATCHES(strategy.run([](ReplicaContext& ctx) {
-    ctx.all_reduce(id_of(ctx) == 0 ? ReduceOp::sum : ReduceOp::max, 1.0f);
+    static_cast<void>(ctx.all_reduce(id_of(ctx) == 0 ? ReduceOp::sum : ReduceOp::max, 1.0f));
   }),
                          CollectiveMismatch,
                          says("replica 1", "all_reduce(max)", "replica 0", "all_reduce(sum)"));
@@ -250,7 +250,7 @@ TEST_CASE("different calls at the same moment are refused, naming both", "[strat
     if (id_of(ctx) == 0)
       ctx.merge_call([](Strategy&) {});
     else
-      ctx.all_reduce(ReduceOp::sum, 1.0f);
+      static_cast<void>(ctx.all_reduce(ReduceOp::sum, 1.0f));
   }),
                          CollectiveMismatch, says("replica 1", "all_reduce(sum)", "replica 0", "merge_call"));
   require_usable(strategy);
@@ -260,7 +260,7 @@ TEST_CASE("a mismatch that all replicas handle is over", "[strategy][failure]") 
   Replicas strategy(2);
   const auto sums = strategy.run([](ReplicaContext& ctx) {
     try {
-      ctx.all_reduce(ReduceOp::sum, Tensor::zeros({1 + id_of(ctx)}));
+      static_cast<void>(ctx.all_reduce(ReduceOp::sum, Tensor::zeros({1 + id_of(ctx)})));
     } catch (const CollectiveMismatch&) {
       return ctx.all_reduce(ReduceOp::sum, 1).item<int>();
     }
@@ -276,13 +276,13 @@ TEST_CASE("P44 a late replica is reported after the time limit, with who came an
   const auto start = std::chrono::steady_clock::now();
   REQUIRE_THROWS_MATCHES(
       strategy.run([&](ReplicaContext& ctx) {
-        ctx.all_reduce(ReduceOp::sum, 1.0f);
+        static_cast<void>(ctx.all_reduce(ReduceOp::sum, 1.0f));
         if (id_of(ctx) == 2) {
           reported.wait();
           return;
         }
         try {
-          ctx.all_reduce(ReduceOp::mean, 1.0f, {.timeout = 50ms});
+          static_cast<void>(ctx.all_reduce(ReduceOp::mean, 1.0f, {.timeout = 50ms}));
         } catch (...) {
           reported.count_down();
           throw;
@@ -302,7 +302,7 @@ TEST_CASE("P44 a strategy's time limit counts for all its calls, and the late re
   REQUIRE_THROWS_MATCHES(strategy.run([&](ReplicaContext& ctx) {
     if (id_of(ctx) == 1) reported.wait();
     try {
-      ctx.all_gather(Tensor::zeros({1}), 0);
+      static_cast<void>(ctx.all_gather(Tensor::zeros({1}), 0));
     } catch (...) {
       if (id_of(ctx) == 0) reported.count_down();
       throw;
@@ -329,7 +329,7 @@ TEST_CASE("P44 a time-out is logged, and among the failures, while the late repl
   });
   REQUIRE_THROWS_MATCHES(strategy.run([&](ReplicaContext& ctx) {
     if (id_of(ctx) == 1) return seen.wait();  // late until the time-out has been heard of
-    ctx.all_reduce(ReduceOp::sum, 1.0f);
+    static_cast<void>(ctx.all_reduce(ReduceOp::sum, 1.0f));
   }),
                          CollectiveTimeout, says("all_reduce(sum), call 0", "50 ms", "missing: replica 1"));
   engine.join();
@@ -362,9 +362,10 @@ TEST_CASE("a negative time limit or pack size is refused", "[strategy][failure]"
   REQUIRE_THROWS_MATCHES(Replicas(2, {.timeout = -1ms}), InvalidArgument, says("timeout"));
   REQUIRE_THROWS_MATCHES(Replicas(2, {.bytes_per_pack = -1}), InvalidArgument, says("bytes_per_pack"));
   Replicas strategy(2);
-  REQUIRE_THROWS_MATCHES(
-      strategy.run([](ReplicaContext& ctx) { ctx.all_reduce(ReduceOp::sum, 1, {.bytes_per_pack = -1}); }),
-      InvalidArgument, says("bytes_per_pack"));
+  REQUIRE_THROWS_MATCHES(strategy.run([](ReplicaContext& ctx) {
+    static_cast<void>(ctx.all_reduce(ReduceOp::sum, 1, {.bytes_per_pack = -1}));
+  }),
+                         InvalidArgument, says("bytes_per_pack"));
 }
 
 TEST_CASE("a result is not handed out when replicas' results cannot be merged, and the strategy stays usable",
@@ -384,7 +385,7 @@ TEST_CASE("a thousand failing runs leave nothing behind", "[strategy][failure]")
     try {
       strategy.run([round](ReplicaContext& ctx) {
         if (id_of(ctx) == round % 3) throw round;
-        ctx.all_reduce(ReduceOp::sum, 1);
+        static_cast<void>(ctx.all_reduce(ReduceOp::sum, 1));
       });
     } catch (int thrown) {
       caught += thrown == round;
@@ -439,7 +440,7 @@ TEST_CASE("an error in a replica function names replica and device", "[strategy]
   Replicas strategy(3);
   try {
     strategy.run([](ReplicaContext& ctx) {
-      if (ctx.replica_id_in_sync_group() == 1) Tensor::zeros({2, 3}).reshape({4});
+      if (ctx.replica_id_in_sync_group() == 1) static_cast<void>(Tensor::zeros({2, 3}).reshape({4}));
     });
     FAIL("nothing was thrown");
   } catch (const InvalidArgument& error) {
@@ -451,7 +452,7 @@ TEST_CASE("an error in a replica function names replica and device", "[strategy]
     CHECK_FALSE(error.context().hint.empty());
   }
   try {
-    Tensor::zeros({2, 3}).reshape({4});
+    static_cast<void>(Tensor::zeros({2, 3}).reshape({4}));
     FAIL("nothing was thrown");
   } catch (const InvalidArgument& error) {
     CHECK(error.context().replica == -1);

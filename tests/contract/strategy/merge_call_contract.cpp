@@ -226,7 +226,7 @@ TEST_CASE("an exception of a nested run can be handled in the merge function", "
       try {
         s.run([](ReplicaContext& inner) {
           if (inner.replica_id_in_sync_group() == 2) throw std::runtime_error("inner");
-          inner.all_reduce(ReduceOp::sum, 1);
+          static_cast<void>(inner.all_reduce(ReduceOp::sum, 1));
         });
       } catch (const std::runtime_error& error) {
         return std::string(error.what()) == "inner" ? 1 : 2;
@@ -274,11 +274,11 @@ TEST_CASE("a saved context is refused in cross-replica context", "[strategy][mer
   }),
                          ContextError, past);
   REQUIRE_THROWS_MATCHES(strategy.run([](ReplicaContext& ctx) {
-    ctx.merge_call([&](Strategy&) { ctx.all_reduce(ReduceOp::sum, 1); });
+    ctx.merge_call([&](Strategy&) { static_cast<void>(ctx.all_reduce(ReduceOp::sum, 1)); });
   }),
                          ContextError, past);
   REQUIRE_THROWS_MATCHES(strategy.run([](ReplicaContext& ctx) {
-    ctx.merge_call([&](Strategy&) { ctx.all_gather(Tensor::zeros({1}), 0); });
+    ctx.merge_call([&](Strategy&) { static_cast<void>(ctx.all_gather(Tensor::zeros({1}), 0)); });
   }),
                          ContextError, past);
 }
@@ -313,7 +313,7 @@ TEST_CASE("a context of another strategy, or of another thread, is refused", "[s
   s.run([&](ReplicaContext& ctx) {
     std::thread([&] {
       try {
-        ctx.all_reduce(ReduceOp::sum, 1.0f);
+        static_cast<void>(ctx.all_reduce(ReduceOp::sum, 1.0f));
       } catch (const ContextError& error) {
         from_thread = error.what();
       }

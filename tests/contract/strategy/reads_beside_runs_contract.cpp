@@ -79,10 +79,10 @@ TEST_CASE("functions of datasets read variables, wherever the next element is as
     REQUIRE(values[1].to_vector<float>()[0] == 6.0f);
   }
   SECTION("by a function that makes datasets") {
-    strategy.distribute_datasets_from_function([&](InputContext) {
+    static_cast<void>(strategy.distribute_datasets_from_function([&](InputContext) {
       take();
       return data;
-    });
+    }));
     REQUIRE(first == 0.0f);
   }
   SECTION("by an initial value") {

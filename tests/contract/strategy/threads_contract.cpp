@@ -92,7 +92,7 @@ TEST_CASE("P27 host threads reduce, gather and fail on one strategy at once", "[
         try {
           strategy.run([&](ReplicaContext& ctx) {
             if (ctx.replica_id_in_sync_group() == 1) throw round;
-            ctx.all_reduce(ReduceOp::sum, 1);
+            static_cast<void>(ctx.all_reduce(ReduceOp::sum, 1));
           });
         } catch (int thrown) {
           mine += thrown == round;
@@ -189,12 +189,12 @@ TEST_CASE("P40 the destruction of a strategy waits for another thread's run", "[
   std::atomic<bool> begun = false, destroyed = false, destroyed_meanwhile = false;
   std::thread other([&, running = strategy.get()] {
     running->run([&](ReplicaContext& ctx) {
-      ctx.all_reduce(ReduceOp::sum, 1.0f);
+      static_cast<void>(ctx.all_reduce(ReduceOp::sum, 1.0f));
       begun = true;
       const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
       while (!destroyed && std::chrono::steady_clock::now() < end) std::this_thread::yield();
       if (destroyed) destroyed_meanwhile = true;
-      ctx.all_reduce(ReduceOp::sum, 1.0f);
+      static_cast<void>(ctx.all_reduce(ReduceOp::sum, 1.0f));
     });
   });
   while (!begun) std::this_thread::yield();

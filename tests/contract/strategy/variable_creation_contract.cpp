@@ -112,8 +112,8 @@ TEST_CASE("P13 integer-mean: a variable whose aggregate is none of its dtype is 
   Replicas strategy(GENERATE(1, 2));
   const auto attempt = [&](const Tensor& initial, VariableSynchronization synchronization,
                            VariableAggregation aggregation) {
-    strategy.make_variable(initial,
-                           {.name = "n", .synchronization = synchronization, .aggregation = aggregation});
+    static_cast<void>(strategy.make_variable(
+        initial, {.name = "n", .synchronization = synchronization, .aggregation = aggregation}));
   };
   for (const auto synchronization : {automatic, on_write, on_read}) {
     REQUIRE_THROWS_MATCHES(
