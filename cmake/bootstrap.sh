@@ -1,8 +1,9 @@
 #!/bin/sh
-# Installs what building and testing lockstep needs, on Debian and Ubuntu. Does nothing when all of it is there.
+# Installs what building and testing lockstep needs, on Debian and Ubuntu, and the packages that are named. Does nothing when
+# all of it is there.
 set -eu
 
-packages="g++ cmake ninja-build pkg-config libopenblas-dev libhwy-dev libhwloc-dev zlib1g-dev catch2 libcli11-dev nlohmann-json3-dev clang-format"
+packages="g++ cmake ninja-build pkg-config libopenblas-dev libhwy-dev libhwloc-dev zlib1g-dev catch2 libcli11-dev nlohmann-json3-dev clang-format $*"
 catch2_needed=3.3
 
 if ! command -v apt-get >/dev/null 2>&1 || ! command -v dpkg-query >/dev/null 2>&1; then

@@ -19,7 +19,6 @@ using detail::ContextFrame;
 using detail::in_quotes;
 using detail::SafetensorsEntry;
 using detail::SafetensorsFile;
-using detail::VariableState;
 using Variables = std::map<std::string, Variable>;
 
 constexpr std::string_view kAdd = "Checkpoint::add";

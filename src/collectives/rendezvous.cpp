@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cassert>
 
-#include <lockstep/detail/concat.hpp>
 #include <lockstep/detail/mutex.hpp>
 #include <lockstep/error.hpp>
 
 #include "collectives/rendezvous_impl.hpp"
+#include "detail/concat.hpp"
 #include "detail/expects.hpp"
 #include "detail/parking.hpp"
 #include "detail/process.hpp"

@@ -1,9 +1,9 @@
 #include <mutex>
 
-#include <lockstep/detail/concat.hpp>
 #include <lockstep/error.hpp>
 
 #include "collectives/rendezvous_impl.hpp"
+#include "detail/expects.hpp"
 
 namespace lockstep::detail {
 namespace {

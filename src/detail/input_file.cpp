@@ -8,6 +8,8 @@
 
 #include <lockstep/error.hpp>
 
+#include "detail/expects.hpp"
+
 namespace lockstep::detail {
 namespace {
 

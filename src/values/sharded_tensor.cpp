@@ -82,7 +82,7 @@ Tensor ShardedTensor::value() const {
       if (shard.device() == here) return shard;
     return shards_.front().to(here);
   }
-  const Tensor whole = Tensor::empty(shape_, dtype(), here);
+  Tensor whole = Tensor::empty(shape_, dtype(), here);
   for (int k = 0; k < num_shards(); ++k) tile(whole, dims_, k).copy_(shard(k));
   return whole;
 }

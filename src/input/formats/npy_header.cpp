@@ -4,8 +4,6 @@
 #include <charconv>
 #include <optional>
 
-#include <lockstep/detail/concat.hpp>
-
 #include "detail/concat.hpp"
 #include "detail/in_quotes.hpp"
 

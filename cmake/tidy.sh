@@ -1,0 +1,20 @@
+#!/bin/sh
+# Runs clang-tidy on the library's C++ sources, as .clang-tidy says.
+#
+#   cmake/tidy.sh BUILD [COMMITS]
+#
+# BUILD has compile_commands.json, as every preset writes it. COMMITS: only the sources that the last so many commits changed.
+set -eu
+cd "$(dirname "$0")/.."
+build=$1
+commits=${2:-}
+
+if [ -n "$commits" ]; then
+  since=$(git rev-list --max-count="$commits" HEAD | tail -n 1)
+  files=$(git diff --name-only --diff-filter=d "$since" HEAD -- 'src/*.cpp')
+else
+  files=$(git ls-files 'src/*.cpp')
+fi
+echo "tidy: $(echo "$files" | grep -c .) of $(git ls-files 'src/*.cpp' | wc -l) sources"
+[ -n "$files" ] || exit 0
+echo "$files" | xargs -n 1 -P "$(nproc)" clang-tidy -p "$build" --quiet 2>/dev/null
