@@ -1,3 +1,4 @@
+#include <cmath>
 #include <limits>
 
 #include <catch2/catch_template_test_macros.hpp>
@@ -7,6 +8,7 @@
 #include <lockstep/input/dataset.hpp>
 #include <lockstep/input/readers.hpp>
 
+#include "detail/concat.hpp"
 #include "input/pipeline/pipeline.hpp"
 #include "support/matchers.hpp"
 #include "support/npy_file.hpp"

@@ -1,0 +1,38 @@
+# Fails where a public header costs every program more than it should:
+#   cmake -DROOT=<source folder> -P includes.cmake
+# - None includes what only the library's sources need, or defines a macro but LOCKSTEP_NEST.
+# - A strategy's header reaches options of input alone, and nothing of the backend interface but handles.
+cmake_minimum_required(VERSION 3.25)
+
+set(costly algorithm charconv functional iostream locale mutex random ranges regex set sstream thread unordered_map unordered_set)
+file(GLOB_RECURSE headers RELATIVE "${ROOT}/include" "${ROOT}/include/*.hpp")
+foreach(header IN LISTS headers)
+  file(STRINGS "${ROOT}/include/${header}" lines REGEX "^#(include|define)")
+  foreach(line IN LISTS lines)
+    if(line MATCHES "^#include <([a-z_]+)>" AND CMAKE_MATCH_1 IN_LIST costly)
+      message(SEND_ERROR "${header} includes <${CMAKE_MATCH_1}>: move what needs it into a source.")
+    elseif(line MATCHES "^#include <(lockstep/[^>]+)>")
+      list(APPEND "includes_${header}" "${CMAKE_MATCH_1}")
+    elseif(line MATCHES "^#define" AND NOT line MATCHES "LOCKSTEP_NEST")
+      message(SEND_ERROR "${header} defines a macro, which every program would get: ${line}")
+    endif()
+  endforeach()
+endforeach()
+
+set(allowed "/input/(auto_shard_policy|input_context|input_options)\\.hpp$|/backend/handles\\.hpp$")
+foreach(first mirrored_strategy central_storage_strategy mesh_strategy one_device_strategy strategy replica_context)
+  set(reached "lockstep/strategy/${first}.hpp")
+  set(next ${reached})
+  while(next)
+    list(POP_FRONT next header)
+    foreach(other IN LISTS "includes_${header}")
+      if(NOT other IN_LIST reached)
+        list(APPEND reached "${other}")
+        list(APPEND next "${other}")
+        if(other MATCHES "/(input|backend)/" AND NOT other MATCHES "${allowed}")
+          message(SEND_ERROR "strategy/${first}.hpp reaches ${other}, by ${header}: a strategy without input needs no pipeline.")
+        endif()
+      endif()
+    endforeach()
+  endwhile()
+endforeach()
