@@ -1,5 +1,5 @@
 #!/bin/sh
-# visibility.sh FOLDER...: whether each header below the folders exports what it declares, from its last #include to
+# visibility.sh FOLDER...: whether each header below the folders exports what it declares, from the #include lines to
 # the end of its last namespace; a header without a namespace declares nothing.
 set -eu
 headers=$(find "$@" -name '*.hpp')
@@ -12,7 +12,7 @@ awk '
     }
   }
   FNR == 1 { if (file != "") check(); file = FILENAME; includes = first = last = push = pop = pushes = pops = 0 }
-  /^#include/ { includes = FNR }
+  /^#include/ && pops == 0 { includes = FNR }  # one after the pop, as of a template file, is outside
   /^namespace lockstep/ && first == 0 { first = FNR }
   /^}  \/\/ namespace lockstep/ { last = FNR }
   /^#pragma GCC visibility push\(default\)$/ { push = FNR; ++pushes }
