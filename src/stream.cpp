@@ -86,6 +86,14 @@ StreamRef current_stream(backend::DeviceBackend& device) {
   return default_stream(device);
 }
 
+bool detail::is_in_capture(DeviceKind kind) {
+  for (const StreamScope* scope = innermost_scope; scope != nullptr; scope = scope->outer()) {
+    backend::DeviceBackend& device = scope->stream_.device_backend();
+    if (device.device().kind() == kind && device.is_capturing(scope->stream_.handle())) return true;
+  }
+  return false;
+}
+
 StreamScope::StreamScope(StreamRef stream) : stream_(stream) {
   static_cast<void>(stream_.device_backend());  // throws for a moved-from Stream
 }

@@ -82,6 +82,11 @@ class Stream : public StreamRef {
 /// The same for a device that is known to be there.
 [[nodiscard]] StreamRef current_stream(backend::DeviceBackend& device);
 
+namespace detail {
+/// Whether a StreamScope of this thread, for any device of this kind, has a stream that is captured.
+[[nodiscard]] bool is_in_capture(DeviceKind kind);
+}  // namespace detail
+
 /// Makes `stream` the current one of its device on this thread, until the end of the block.
 class [[nodiscard]] StreamScope : public detail::ThreadGuard<StreamScope> {
  public:
@@ -95,6 +100,7 @@ class [[nodiscard]] StreamScope : public detail::ThreadGuard<StreamScope> {
   StreamRef stream_;
   friend StreamRef current_stream(const Device& device);
   friend StreamRef current_stream(backend::DeviceBackend& device);
+  friend bool detail::is_in_capture(DeviceKind kind);
 };
 
 }  // namespace lockstep

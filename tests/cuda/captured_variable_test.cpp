@@ -169,4 +169,27 @@ TEST_CASE("the components of a graph's variable stay, all of them", "[cuda]") {
   REQUIRE(before[1].to_vector<float>() == Values(4, 1));
 }
 
+TEST_CASE("a variable that another GPU's graph reads stays where it finds it", "[cuda]") {
+  const std::vector<Device> devices = TestBackend::devices(2);
+  const Stream owner(devices[0]), reader(devices[1]);
+  const StreamScope here(owner), there(reader);
+  OneDeviceStrategy strategy(devices[0]);
+  const auto in_strategy = strategy.scope();
+  Variable weights(Tensor::ones({4}));
+  Tensor seen = Tensor::zeros({4}, DType::f32, devices[1]);
+  owner.synchronize();
+  reader.synchronize();
+  Capture capture({reader});
+  seen.copy_(weights.value());
+  capture.end();
+
+  const Tensor held = weights.value();
+  weights.assign(5);
+  owner.synchronize();
+  capture.launch();
+  reader.synchronize();
+  REQUIRE(seen.to_vector<float>() == Values(4, 5));
+  REQUIRE(held.to_vector<float>() == Values(4, 1));
+}
+
 }  // namespace lockstep::test

@@ -31,9 +31,11 @@ VariableComponent::~VariableComponent() {
   if (mutex.is_lost()) new (std::nothrow) Tensor(std::move(tensor));
 }
 
-/// Whether it is read or written in a capture.
+/// Whether it is read or written in a capture: of its own device's stream, or of another's, which may copy
+/// it.
 bool VariableComponent::notes_capture() const {
-  const bool is_captured = device->is_capturing(current_stream(*device).handle());
+  const bool is_captured = device->is_capturing(current_stream(*device).handle()) ||
+                           detail::is_in_capture(device->device().kind());
   is_in_graph_ = is_in_graph_ || is_captured;
   return is_captured;
 }
