@@ -20,15 +20,16 @@ struct Pointers {
   void* destinations[kMostRanks];
 };
 
-/// The mean of one element whose `sum` is not finite.
-template <class T, class A>
-__device__ A mean_of_large(const Pointers& pointers, std::int64_t i, bool aligned, A sum) {
+/// The mean of one element whose sum is not finite.
+template <class T>
+__device__ compute_t<T> mean_of_large(const Pointers& pointers, std::int64_t i, bool aligned) {
+  using A = compute_t<T>;
   const A divisor = static_cast<A>(pointers.num_sources);
   arithmetic::ScaledSum<A> scaled(arithmetic::sum_scale(divisor));
 #pragma unroll 1
   for (int k = 0; k < pointers.num_sources; ++k)
     scaled.add(widen(load<T, 1>(pointers.sources[k], i, aligned).elements[0]));
-  return scaled.is_finite() ? scaled.over(divisor) : sum;
+  return scaled.over(divisor);
 }
 
 /// Elements [i, i + kCount) of all sources into all destinations.
@@ -49,7 +50,7 @@ __device__ void combine_vector(const Pointers& pointers, bool mean, std::int64_t
 #pragma unroll
       for (int j = 0; j < kCount; ++j) {
         acc[j] /= static_cast<A>(pointers.num_sources);
-        if (!arithmetic::is_finite(acc[j])) acc[j] = mean_of_large<T>(pointers, i + j, aligned, acc[j]);
+        if (!arithmetic::is_finite(acc[j])) acc[j] = mean_of_large<T>(pointers, i + j, aligned);
       }
     }
   }

@@ -28,8 +28,9 @@ namespace {
 using arithmetic::compute_t;
 
 // The mean of the sources' elements i, whose `sum` is not finite. Sources may be at odd addresses.
-template <class T, class A, class Sources>
-A mean_of_large(const Sources& sources, std::size_t i, A sum) {
+template <class T, class Sources>
+compute_t<T> mean_of_large(const Sources& sources, std::size_t i) {
+  using A = compute_t<T>;
   const A count = static_cast<A>(sources.size());
   arithmetic::ScaledSum<A> scaled(arithmetic::sum_scale(count));
   for (const void* source : sources) {
@@ -37,7 +38,7 @@ A mean_of_large(const Sources& sources, std::size_t i, A sum) {
     std::memcpy(&element, static_cast<const std::byte*>(source) + i * sizeof(T), sizeof(T));
     scaled.add(static_cast<A>(element));
   }
-  return scaled.is_finite() ? scaled.over(count) : sum;
+  return scaled.over(count);
 }
 
 // Elements begin to end of means, some of whose sums are not finite.
@@ -49,7 +50,7 @@ HWY_NOINLINE void mean_one_by_one(std::span<T* const> destinations, std::span<co
     A value = static_cast<A>(sources[0][i]);
     for (const T* source : sources.subspan(1)) value += static_cast<A>(source[i]);
     value /= static_cast<A>(sources.size());
-    if (!arithmetic::is_finite(value)) value = mean_of_large<T>(sources, i, value);
+    if (!arithmetic::is_finite(value)) value = mean_of_large<T>(sources, i);
     for (T* destination : destinations) destination[i] = static_cast<T>(value);
   }
 }

@@ -122,7 +122,7 @@ void divide(A* __restrict acc, std::size_t n, std::span<const void* const> sourc
   }
   if (all_finite) return;
   for (std::size_t i = 0; i < n; ++i)
-    if (!arithmetic::is_finite(acc[i])) acc[i] = mean_of_large<T>(sources, begin + i, acc[i]);
+    if (!arithmetic::is_finite(acc[i])) acc[i] = mean_of_large<T>(sources, begin + i);
 }
 
 template <class Op, class T>

@@ -131,6 +131,7 @@ TEMPLATE_TEST_CASE("means whose sums are too large are finite", "[host]", float,
       T value = static_cast<T>((i * 7 + r * 3) % 23);
       if (i % 11 == 6) value = kMax / static_cast<T>(r + 1);
       if (i == 17 && r + 1 == num_sources) value = std::numeric_limits<T>::infinity();
+      if (i == 39 && r + 1 == num_sources) value = -std::numeric_limits<T>::infinity();
       if (i == 28 && r + 1 == num_sources) value = std::numeric_limits<T>::quiet_NaN();
       sources[r][i] = value;
       sum += value;
