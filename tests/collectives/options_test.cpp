@@ -85,6 +85,14 @@ TEST_CASE("a field of options is used as its value", "[collectives][host]") {
   CHECK(kOptions.implementation == CommunicationImplementation::automatic);
 }
 
+template <class T>
+concept ChangedInPlace = requires(T value) {
+  value += 1ms;
+}
+|| requires(T value) { ++value; };
+static_assert(ChangedInPlace<std::chrono::milliseconds> &&
+              !ChangedInPlace<Setting<std::chrono::milliseconds>>);
+
 TEST_CASE("negative options are refused", "[collectives][host]") {
   const CommunicationOptions pack{.bytes_per_pack = -1}, timeout{.timeout = -1ms};
   CHECK_THROWS_MATCHES(pack.merged_over({}), InvalidArgument,

@@ -35,7 +35,8 @@ class Setting {
   bool is_given_ = false;
 };
 
-/// The same of a duration, which keeps its members: `timeout.count()`. From any unit that converts.
+/// The same of a duration, which keeps its members: `timeout.count()`. From any unit that converts; it is
+/// assigned, not changed in place, so that whether it was given stays known.
 template <>
 class Setting<std::chrono::milliseconds> : public std::chrono::milliseconds {
  public:
@@ -48,6 +49,21 @@ class Setting<std::chrono::milliseconds> : public std::chrono::milliseconds {
 
   [[nodiscard]] constexpr bool is_given() const noexcept { return is_given_; }
   [[nodiscard]] constexpr Setting or_else(const Setting& other) const { return is_given_ ? *this : other; }
+
+  template <class T>
+  void operator+=(const T&) = delete;
+  template <class T>
+  void operator-=(const T&) = delete;
+  template <class T>
+  void operator*=(const T&) = delete;
+  template <class T>
+  void operator/=(const T&) = delete;
+  template <class T>
+  void operator%=(const T&) = delete;
+  void operator++() = delete;
+  void operator++(int) = delete;
+  void operator--() = delete;
+  void operator--(int) = delete;
 
  private:
   bool is_given_ = false;
