@@ -43,7 +43,8 @@ struct RankBatch {
 /// maxima of floats, f8, 16-bit integers). Memory must stay alive until the streams are done with it. Calls
 /// that name all ranks may come from several threads and are serialised.
 ///
-/// Results: every rank receives the same bits, by the arithmetic that backend::CommunicatorBackend states. On
+/// Results: every rank receives the same bits, but for a NaN's sign and payload, by the arithmetic that
+/// backend::CommunicatorBackend states. On
 /// the host, and on virtual devices, contributions are combined in rank order, so that results repeat bit for
 /// bit whatever the batch; NCCL chooses order and algorithm by size and packing, and adds f16 and bf16 in
 /// their own type, unless CommunicationOptions::deterministic is set. The mean of integers is a true
