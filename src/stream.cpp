@@ -39,6 +39,10 @@ void StreamRef::wait(const StreamRef& other) const {
   backend::DeviceBackend& mine = device_backend();
   if (*this == other) return;
   if (other.device_backend().device().kind() != mine.device().kind()) return other.synchronize();
+  // No capture can wait for work outside it, nor for an event that an idle stream has yet to record.
+  if (mine.is_capturing(handle_) && !other.device_backend().is_capturing(other.handle()) &&
+      other.is_complete())
+    return;
   const Event event(other.device_backend());
   event.record(other);
   wait(event);
