@@ -25,10 +25,10 @@ namespace lockstep::backend {
 /// by work that the stream waits for. A call may wait for other threads' calls, never for a device
 /// (asynchronous backends).
 ///
-/// Every rank receives the same bits, but for a NaN's sign and payload. Contributions are combined in rank order where the backend does the
-/// arithmetic, f16, bf16 and f8 in float, integers wrapping in their type; mean is the sum divided by the
-/// number of ranks in float or double, never on integers, and does not overflow where its true value fits;
-/// min and max propagate NaN.
+/// Every rank receives the same bits, but for a NaN's sign and payload. Contributions are combined in rank
+/// order where the backend does the arithmetic, f16, bf16 and f8 in float, integers wrapping in their type;
+/// mean is the sum divided by the number of ranks in float or double, never on integers, and does not
+/// overflow where its true value fits; min and max propagate NaN.
 ///
 /// InvalidArgument, Unsupported and ContextError say that nothing was enqueued: the group stays usable where
 /// one call was for all ranks, and all ranks' callers get the error. After any other error, or one in one of
