@@ -7,7 +7,7 @@ function(lockstep_add_test_backend backend)
   lockstep_use_for_tests(lockstep_test_backend_${backend})
 endfunction()
 
-# lockstep_use_for_tests(target LIBRARIES target...)
+# lockstep_use_for_tests(target library...)
 #
 # How tests are compiled: they may look at private headers, as "host/host_device.hpp".
 function(lockstep_use_for_tests target)

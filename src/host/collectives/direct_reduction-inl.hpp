@@ -27,7 +27,7 @@ namespace {
 
 using arithmetic::compute_t;
 
-// The mean of the sources' elements i, whose `sum` is not finite. Sources may be at odd addresses.
+// The mean of the sources' elements i, whose sum is not finite. Sources may be at odd addresses.
 template <class T, class Sources>
 compute_t<T> mean_of_large(const Sources& sources, std::size_t i) {
   using A = compute_t<T>;

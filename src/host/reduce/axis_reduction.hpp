@@ -56,6 +56,7 @@ class Reduction {
 
   void run() {
     const std::int64_t slab = extents_.axis * extents_.inner;
+    if (slab == 0) return;  // there are no results
     if (slab <= (extents_.inner == 1 ? kShortRun : kTinySlab)) return reduce_small_slabs(slab);
     for (std::int64_t outer = 0; outer < extents_.outer; ++outer) reduce_slab(outer);
   }
