@@ -179,7 +179,13 @@ ncclResult_t ncclGroupStart() {
 }
 
 ncclResult_t ncclGroupEnd() {
-  return api("ncclGroupEnd", [&](std::string&) -> ncclResult_t { return end_group(); });
+  bool has_ended = false;
+  const ncclResult_t result = api("ncclGroupEnd", [&](std::string&) -> ncclResult_t {
+    has_ended = true;
+    return end_group();
+  });
+  if (!has_ended && group.depth > 0) end_group();  // an injected failure ends the group, too
+  return result;
 }
 
 ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* info) {

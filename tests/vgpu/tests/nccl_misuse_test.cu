@@ -125,6 +125,21 @@ TEST_CASE("injected failures of NCCL") {  // VGPU_FAIL=ncclAllReduce:2=ncclSyste
   EXPECT(ncclGroupEnd(), ncclSystemError);
 }
 
+TEST_CASE("a group that fails at its end is over") {  // VGPU_FAIL=ncclGroupEnd:1=ncclSystemError
+  World<> w;
+  w.set([](int, std::size_t) { return 1.0f; });
+  const auto reduce_all = [&] {
+    NCCL(ncclGroupStart());
+    for (int d = 0; d < n; ++d)
+      NCCL(ncclAllReduce(w.a[d], w.b[d], count, ncclFloat, ncclSum, w.comms[d], w.streams[d]));
+    return ncclGroupEnd();
+  };
+  EXPECT(reduce_all(), ncclSystemError);
+  EXPECT(ncclGroupEnd(), ncclInvalidUsage);
+  NCCL(reduce_all());
+  for (int d = 0; d < n; ++d) CHECK(w.get(d)[0] == 4.0f);
+}
+
 TEST_CASE("current-device: an error of NCCL leaves another device current") {
   World<> w;
   OK(cudaSetDevice(1));
