@@ -12,11 +12,11 @@ namespace lockstep {
 
 /// Bytes on one device, allocated and freed in stream order. Move only. Aligned to at least 256 bytes.
 ///
-/// Work that uses the buffer must be enqueued on its stream, or ordered before the destructor on that stream
-/// by events.
+/// Work that uses the buffer must be enqueued on the buffer's stream, or be ordered by events before the
+/// destructor on that stream.
 class Buffer {
  public:
-  /// No bytes; belongs to no device.
+  /// An empty buffer, which belongs to no device.
   Buffer() = default;
   /// @param size_bytes  0 is allowed and allocates nothing.
   /// @throws OutOfMemory  bytes requested, bytes free, device.
@@ -27,18 +27,19 @@ class Buffer {
 
   [[nodiscard]] void* data() const noexcept { return data_; }
   [[nodiscard]] std::size_t size_bytes() const noexcept { return size_bytes_; }
-  /// The stream that frees it. @throws ContextError  this belongs to no device.
+  /// The stream that frees the memory. @throws ContextError  this belongs to no device.
   [[nodiscard]] StreamRef stream() const;
   /// The bytes of a buffer on the host.
-  /// @throws InvalidArgument  the buffer is on another kind of device.
+  /// @throws InvalidArgument  the buffer is not on the host.
   /// @throws ContextError  this belongs to no device: default-constructed or moved-from.
   [[nodiscard]] std::span<std::byte> host_bytes() const&;
-  void host_bytes() const&& = delete;  // would outlive them
-  /// A copy, made on `stream`.
+  void host_bytes() const&& = delete;  // the span would outlive the buffer
+  /// A copy on the same device, enqueued on `stream`.
   /// @throws InvalidArgument  the stream is of another device; names both.
   /// @throws ContextError  this belongs to no device.
   [[nodiscard]] Buffer clone(StreamRef stream) const;
-  /// From now on the buffer is `stream`'s, which frees it; the caller has ordered that after all work so far.
+  /// Makes `stream` the buffer's stream, which will free it. The caller has ordered `stream` after all work
+  /// so far.
   /// @throws InvalidArgument  the stream is of another device; names both.
   /// @throws ContextError  this belongs to no device.
   void set_stream(StreamRef stream);

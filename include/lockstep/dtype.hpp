@@ -14,8 +14,8 @@
 
 namespace lockstep {
 
-/// Element types. The values are stable and used as table indices; never cast them to another library's
-/// numbers.
+/// Element types. The values are stable and used as table indices. They differ from other libraries' type
+/// numbers: never cast them to such numbers.
 enum class DType : std::uint8_t {
   f16,
   bf16,
@@ -36,8 +36,8 @@ enum class DType : std::uint8_t {
 
 inline constexpr int kNumDTypes = 15;
 
-// Floating-point formats below 32 bits: values that convert from and to float; arithmetic on them is float
-// arithmetic. Conversions round once, to nearest, ties to even (detail/small_float.hpp).
+// Floating-point formats below 32 bits: values that convert from and to float, in which their arithmetic is
+// done. Conversions round once, to nearest, ties to even (detail/small_float.hpp).
 
 /// IEEE binary16.
 using f16 = detail::SmallFloat<std::uint16_t, 5, 10, true>;
@@ -53,7 +53,7 @@ using f8e5m2 = detail::SmallFloat<std::uint8_t, 5, 2, true>;
 /// @return the name used in messages and reports: "float16", "bfloat16", "float32", "int8", "uint64", "bool",
 /// "float8_e4m3", …
 [[nodiscard]] std::string_view name(DType dtype);
-/// Parses `name()`'s spellings, and "f16", "half", "float", "double", "i32", … without regard to case.
+/// Parses the spellings of `name()`, and "f16", "half", "float", "double", "i32", …; case does not matter.
 /// @throws InvalidArgument  the name is unknown.
 [[nodiscard]] DType parse_dtype(std::string_view text);
 
@@ -64,8 +64,6 @@ bool is_signed_integer(DType dtype);
 
 std::ostream& operator<<(std::ostream& out, DType dtype);
 
-/// dtype_of<T>: the DType of a host type. Host types of equal size and signedness share one (long and long
-/// long).
 namespace detail {
 template <class T>
 consteval int find_dtype() {
@@ -96,7 +94,7 @@ template <class T>
 concept Element = detail::find_dtype<std::remove_cv_t<T>>()
 >= 0;
 
-/// An Element that is an arithmetic value on the host.
+/// The DType of a host type. Host types of equal size and signedness share one (long and long long).
 template <Element T>
 inline constexpr DType dtype_of = static_cast<DType>(detail::find_dtype<std::remove_cv_t<T>>());
 
@@ -123,15 +121,15 @@ decltype(auto) dispatch(DType dtype, F&& f) {
   return f.template operator()<f8e5m2>();
 }
 
-/// The type in which the library adds up T: float for the types below 32 bits, T itself for float and double,
-/// 64-bit integers for integers and booleans.
+/// The type in which the library adds values of T: float for floating types below 32 bits, T itself for float
+/// and double, 64-bit integers for integers and booleans.
 template <Element T>
 using accumulator_t = std::conditional_t<
     std::same_as<T, double>, double,
     std::conditional_t<!std::integral<T>, float,
                        std::conditional_t<std::signed_integral<T>, std::int64_t, std::uint64_t>>>;
 
-/// The same at run time.
+/// The DType of accumulator_t, at run time.
 [[nodiscard]] DType accumulator_dtype(DType dtype);
 
 }  // namespace lockstep

@@ -7,8 +7,8 @@
 
 #pragma GCC visibility push(default)
 
-/// Exceptions. Everything the library throws derives from `lockstep::Error`. Its message answers five
-/// questions: what was attempted, where, with what, why it failed, what to do.
+/// Exceptions. Everything the library throws derives from `lockstep::Error`. Its message says what was
+/// attempted, where, with which operands, why it failed, and what to do.
 namespace lockstep {
 
 /// A place in the library's sources.
@@ -18,16 +18,16 @@ struct SourceLocation {
   const char* function = "";
 };
 
-/// The machine-readable side of an Error: what its message says, and where it was thrown. Fields that do not
-/// apply are empty or -1.
+/// The content of an Error's message as values, and the place of the throw. Fields that do not apply are
+/// empty or -1.
 struct ErrorContext {
   std::string operation{};    ///< What was attempted, e.g. "all_reduce", without the operator.
-  int replica = -1;           ///< The replica or rank at fault, or the one in whose function it was thrown.
-  std::string device{};       ///< The first that is named, or that of the function's replica, e.g. "CPU:2".
+  int replica = -1;           ///< The replica or rank at fault, or the one whose function threw.
+  std::string device{};       ///< The first device named, or that of the function's replica, e.g. "CPU:2".
   std::string operands{};     ///< Shapes and dtypes, as in the message.
   std::int64_t code = 0;      ///< A native library's error number.
   std::string hint{};         ///< What to do.
-  SourceLocation location{};  ///< Where the library noticed it.
+  SourceLocation location{};  ///< The place in the library that detected the error.
 };
 
 /// Root of all exceptions. Copyable; `what()` is the whole message.
@@ -35,7 +35,7 @@ class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& message, ErrorContext context = {})
       : std::runtime_error(message), context_(std::move(context)) {}
-  /// @return where and with what it happened.
+  /// @return operation, operands, device and place of the error.
   [[nodiscard]] const ErrorContext& context() const& noexcept { return context_; }
   [[nodiscard]] ErrorContext context() const&& { return context_; }
 
@@ -43,7 +43,7 @@ class Error : public std::runtime_error {
   ErrorContext context_;
 };
 
-/// The caller passed something wrong; nothing was enqueued.
+/// The caller passed an invalid argument; nothing was enqueued.
 class InvalidArgument : public Error {
  public:
   using Error::Error;
@@ -55,13 +55,13 @@ class CollectiveMismatch : public InvalidArgument {
   using InvalidArgument::InvalidArgument;
 };
 
-/// The right call at the wrong moment: wrong context or strategy, an empty or moved-from object.
+/// A call at the wrong moment: in a wrong context or strategy, or on an empty or moved-from object.
 class ContextError : public Error {
  public:
   using Error::Error;
 };
 
-/// A file, or a reader to shard by, is not there.
+/// A file, or a reader to shard by, does not exist.
 class NotFound : public Error {
  public:
   using Error::Error;
@@ -103,13 +103,13 @@ class CollectiveError : public Error {
   using Error::Error;
 };
 
-/// Not all replicas arrived in time; the message says who did and who did not.
+/// Not all replicas arrived in time; the message names those that arrived and those that did not.
 class CollectiveTimeout : public CollectiveError {
  public:
   using CollectiveError::CollectiveError;
 };
 
-/// A peer is gone; repeats the first cause on every later call.
+/// A peer is gone; every later call repeats the first cause.
 class CollectiveAborted : public CollectiveError {
  public:
   using CollectiveError::CollectiveError;

@@ -8,16 +8,16 @@
 
 namespace lockstep {
 
-/// Takes what the library has to say, a line without its end. A callable that can be called as const; copies
-/// share it.
+/// Receives the library's messages, each a line without its end. Copies share the callable, which must be
+/// callable as const.
 using LogSink = detail::SharedFunction<void(std::string_view message)>;
 
-/// Sends the library's warnings to `sink`; an empty one, as in the beginning, is the standard error stream,
-/// where each is a line "lockstep: MESSAGE". From any thread: the messages come one at a time, on the thread
-/// that has something to say, and none comes to the sink before once this has returned. A sink must not call
-/// the library, and what it throws is dropped. A fork of the process that was made during its call writes to
-/// the standard error stream.
-/// @return the sink before.
+/// Sends the library's warnings to `sink`. An empty sink, the initial state, is the standard error stream,
+/// which gets lines "lockstep: MESSAGE". Any thread may call. Messages come one at a time, on the thread that
+/// reports; once this returns the previous sink gets no more. A sink must not call the library, and its
+/// exceptions are dropped. If the process forks during a call of the sink, the child logs to the standard
+/// error stream.
+/// @return the previous sink.
 LogSink set_log_sink(LogSink sink);
 
 }  // namespace lockstep

@@ -11,8 +11,9 @@
 
 namespace lockstep {
 
-/// A number on the host, kept exactly: a double, or a 64-bit integer. Takes the dtype of the tensor it meets,
-/// which must be able to hold it (`fits`); otherwise the operation throws InvalidArgument.
+/// A number on the host, kept exactly as a double or a 64-bit integer. It takes the dtype of the tensor it is
+/// combined with. That dtype must be able to hold it (`fits`); otherwise the operation throws
+/// InvalidArgument.
 class Scalar {
  public:
   template <std::integral I>
@@ -30,8 +31,8 @@ class Scalar {
       floating_ = detail::to_double(value);
   }
 
-  /// The value as a T: a C++ conversion, but floating to integer saturates and takes NaN to 0, anything to
-  /// boolean is "not zero", and to small floats there is one rounding.
+  /// The value as a T, by a C++ conversion, except that floating to integer saturates and takes NaN to 0,
+  /// anything to boolean is "not zero", and conversion to a small float rounds once.
   template <Element T>
   [[nodiscard]] T as() const {
     switch (kind_) {
@@ -42,17 +43,17 @@ class Scalar {
     return detail::saturate_cast<T>(floating_);
   }
 
-  /// Whether a tensor of `dtype` can hold the number: integers and booleans (0 and 1) as it is, floating
-  /// dtypes but for rounding, by which no finite number may become another.
+  /// Whether a tensor of `dtype` can hold the number: exactly in integers and booleans (0 and 1), rounded in
+  /// floating dtypes. Rounding must not turn a finite number into an infinity or NaN.
   [[nodiscard]] bool fits(DType dtype) const;
 
-  /// Whether both are the same number, however they are written: 1, 1u and 1.0 are. NaN is NaN.
+  /// Whether both are the same number, in whatever type: 1, 1u and 1.0 are equal. NaN equals NaN.
   friend bool operator==(const Scalar& a, const Scalar& b) noexcept;
   friend std::ostream& operator<<(std::ostream& out, const Scalar& value);
 
  private:
   enum class Kind : std::uint8_t { floating, signed_integer, unsigned_integer };
-  /// The number in the only way to write it: an unsigned integer, else a signed one, else a double.
+  /// The number's unique representation: an unsigned integer if possible, else a signed one, else a double.
   Scalar normalized() const noexcept;
 
   Kind kind_;

@@ -33,7 +33,8 @@ class Shape {
     const std::int64_t list[] = {static_cast<std::int64_t>(extents)...};
     set(list);
   }
-  /// A contiguous range of them. A braced list is none, so that `Shape({1, 6})` means `Shape{1, 6}`.
+  /// Takes a contiguous range of extents. A braced list is not a range, so that `Shape({1, 6})` means
+  /// `Shape{1, 6}`.
   template <class R>
   requires(
       !std::same_as<R, Shape> &&
@@ -51,16 +52,16 @@ class Shape {
   [[nodiscard]] std::span<const std::int64_t> extents() const& noexcept {
     return {extents_.data(), static_cast<std::size_t>(rank_)};
   }
-  void extents() const&& = delete;  // would outlive the extents
+  void extents() const&& = delete;  // the span would outlive the extents
   auto begin() const noexcept { return extents_.begin(); }
   [[nodiscard]] auto end() const noexcept { return extents_.begin() + rank_; }
 
-  /// Checks an axis and counts negative ones from the end.
+  /// Checks an axis and converts negative axes, which count from the end.
   /// @throws InvalidArgument  the axis is outside [-rank, rank); the message has the axis, the rank and
   /// `what`.
   [[nodiscard]] int normalize_axis(std::int64_t axis, std::string_view what) const;
   /// A copy with one extent replaced, or with an axis removed; negative axes count from the end.
-  /// @throws InvalidArgument  the axis is out of range, or the new shape is not one.
+  /// @throws InvalidArgument  the axis is out of range, or the new shape is not valid.
   [[nodiscard]] Shape with(int axis, std::int64_t extent) const;
   [[nodiscard]] Shape without(int axis) const;
   /// Row-major strides in elements.
@@ -74,7 +75,7 @@ class Shape {
   }
 
  private:
-  /// The extents of a new shape.
+  /// Sets the extents of a new shape.
   void set(std::span<const std::int64_t> extents);
 
   std::array<std::int64_t, kMaxRank> extents_{};
@@ -86,7 +87,7 @@ class Shape {
 [[nodiscard]] std::string to_string(const Shape& shape);
 std::ostream& operator<<(std::ostream& out, const Shape& shape);
 
-/// Axes of a reduction. Implicit from one axis or a list; empty means none.
+/// Axes of a reduction. Converts implicitly from one axis or a list; an empty list means no axes.
 class Axes {
  public:
   Axes() = default;
@@ -97,7 +98,7 @@ class Axes {
 
   [[nodiscard]] bool empty() const noexcept { return axes_.empty(); }
   [[nodiscard]] std::span<const std::int64_t> values() const& noexcept { return axes_; }
-  void values() const&& = delete;  // would outlive them
+  void values() const&& = delete;  // the span would outlive the axes
   /// Sorted axes in [0, rank), each once.
   /// @throws InvalidArgument  an axis is out of range or repeated.
   [[nodiscard]] detail::RecycledVector<int> normalized(const Shape& shape, const char* what) const;

@@ -15,8 +15,8 @@ namespace backend {
 class DeviceBackend;
 }
 
-/// A queue of work on one device, not owned. Cheap to copy. Work on one stream runs in order; two streams are
-/// ordered by events only. Any thread may enqueue; the order of calls from several threads is theirs to fix.
+/// A queue of work on one device, not owned. Cheap to copy. Work on one stream runs in order; only events
+/// order two streams. Any thread may enqueue; the threads themselves must order their calls.
 class StreamRef {
  public:
   StreamRef(backend::DeviceBackend& device, backend::StreamHandle handle)
@@ -33,17 +33,17 @@ class StreamRef {
   /// Whether all work enqueued so far is done; does not block. @throws ContextError  the stream is being
   /// captured.
   [[nodiscard]] bool is_complete() const;
-  /// Work enqueued here afterwards starts after `event`, as last recorded. Does not block the host. The event
-  /// may be of another device. An event that was never recorded orders nothing.
+  /// Work enqueued here afterwards starts after `event`, as last recorded. Does not block the host, except as
+  /// said below. The event may belong to another device. An event that was never recorded orders nothing.
   ///
-  /// A stream that is being captured has nothing to wait for in work outside its capture that is done.
-  /// @throws ContextError  it is being captured, and that work is not done, or is of another capture; the
-  /// captures go on.
+  /// A stream that is being captured ignores an event whose work lies outside the capture and is done.
+  /// @throws ContextError  this stream is being captured, and the event's work is not done or belongs to
+  /// another capture; the captures stay valid.
   ///
-  /// Where the two devices are of different kinds, the calling thread waits for the event: a CPU's work is
-  /// done by threads.
+  /// If the two devices are of different kinds, the calling thread waits for the event, because threads do a
+  /// CPU's work.
   void wait(const EventRef& event) const;
-  /// Work enqueued here afterwards starts after all work enqueued on `other` so far, as if by an event.
+  /// Work enqueued here afterwards starts after all work enqueued on `other` so far.
   void wait(const StreamRef& other) const;
 
   friend bool operator==(const StreamRef&, const StreamRef&) = default;
@@ -63,10 +63,10 @@ class Stream : public StreamRef {
   Stream& operator=(Stream&& other) noexcept;
   ~Stream();
 
-  /// A view of a stream that an engine made with the CUDA runtime or driver. The engine keeps it alive until
-  /// the memory that was allocated on it is freed; what was older than a capture of the stream, and was
-  /// dropped in it, is freed by the first allocation, or trim_memory, after the end of the graph. Null is the
-  /// legacy default stream.
+  /// A view of a stream that an engine made with the CUDA runtime or driver. The engine keeps the stream
+  /// alive until the memory that was allocated on it is freed. Memory that is older than a capture of the
+  /// stream, and was released during the capture, is freed by the first allocation or trim_memory after the
+  /// end of the graph. Null is the legacy default stream.
   /// @throws InvalidArgument  `device` is not a GPU.
   /// @throws NotFound  there is no such device.
   [[nodiscard]] static StreamRef borrow(CUstream_st* stream, const Device& device);
@@ -79,11 +79,11 @@ class Stream : public StreamRef {
 /// thread: the innermost StreamScope's, else the device's own stream.
 /// @throws NotFound  there is no such device.
 [[nodiscard]] StreamRef current_stream(const Device& device);
-/// The same for a device that is known to be there.
+/// The same for a device that is open already.
 [[nodiscard]] StreamRef current_stream(backend::DeviceBackend& device);
 
 namespace detail {
-/// Whether a StreamScope of this thread, for any device of this kind, has a stream that is captured.
+/// Whether a StreamScope of this thread, for any device of this kind, has a stream that is being captured.
 [[nodiscard]] bool is_in_capture(DeviceKind kind);
 }  // namespace detail
 

@@ -24,17 +24,17 @@ namespace lockstep {
 
 /// A typed, shaped array on one device.
 ///
-/// A cheap handle: copies share the storage (the owners are the caller and whatever else holds a copy);
-/// `clone()` copies the data. Memory is freed in stream order. Every operation is enqueued on
-/// current_stream(device()) and returns without waiting, but for `item` and `to_vector`. Handles may be used
-/// from several threads as pointers may: reads together, writes alone. A default-constructed or moved-from
-/// Tensor is empty; using it throws ContextError.
+/// A cheap handle: copies share the storage, which lives as long as any copy; `clone()` copies the data.
+/// Memory is freed in stream order. Every operation is enqueued on current_stream(device()) and returns
+/// without waiting, except `item` and `to_vector`. Threads may use a handle as they may use a pointer:
+/// several may read at once, a writer must be alone. A default-constructed or moved-from Tensor is empty;
+/// using it throws ContextError.
 class Tensor {
  public:
   Tensor() = default;
 
-  /// Factories. Without a device: current_device(). @throws InvalidArgument for a bad shape or a value that
-  /// the dtype cannot hold (Scalar::fits), OutOfMemory, NotFound.
+  /// Factories. The default device is current_device(). @throws InvalidArgument  the shape is invalid, or the
+  /// dtype cannot hold the value (Scalar::fits). @throws OutOfMemory, NotFound
   [[nodiscard]] static Tensor empty(const Shape& shape, DType dtype = DType::f32,
                                     const std::optional<Device>& device = {});
   [[nodiscard]] static Tensor zeros(const Shape& shape, DType dtype = DType::f32,
@@ -46,9 +46,9 @@ class Tensor {
                                    const std::optional<Device>& device = {}) {
     return full_with(shape, Scalar(value), dtype, device);
   }
-  /// start, start + step, … below (above, with a negative step) stop; rank 1.
-  /// @throws InvalidArgument  step is 0, or an argument is not finite; booleans; one of the numbers does not
-  /// fit.
+  /// A vector of start, start + step, … that stays below stop (above it, if step is negative).
+  /// @throws InvalidArgument  step is 0, or an argument is not finite; the dtype is boolean; a number does
+  /// not fit the dtype.
   template <Element T>
   [[nodiscard]] static Tensor arange(T start, T stop, T step = T(1), DType dtype = dtype_of<T>,
                                      const std::optional<Device>& device = {});
@@ -57,7 +57,7 @@ class Tensor {
                                      const std::optional<Device>& device = {}) {
     return arange(T(0), stop, T(1), dtype, device);
   }
-  /// Copies host values; from page-locked memory, in stream order. @throws InvalidArgument  the number of
+  /// Copies host values; page-locked memory is read in stream order. @throws InvalidArgument  the number of
   /// values is not shape.size().
   template <Element T>
   [[nodiscard]] static Tensor from(std::span<const T> values, const Shape& shape,
@@ -74,31 +74,31 @@ class Tensor {
       from(const std::vector<T>& values, const Shape& shape, const std::optional<Device>& device = {}) {
     return from(std::span<const T>(values), shape, device);
   }
-  /// Rank 0.
+  /// A tensor of rank 0.
   template <Element T>
   [[nodiscard]] static Tensor scalar(T value, const std::optional<Device>& device = {}) {
     return full(Shape(), value, dtype_of<T>, device);
   }
-  /// Borrows memory that the caller owns and keeps alive until work on it is done. Strides in elements; none:
-  /// contiguous. From a const pointer: writing throws InvalidArgument, as does writing where elements may
-  /// share an address (stride 0). Page-locked memory is read by `to` and `copy_` after they return, in stream
-  /// order.
-  /// @throws InvalidArgument  data is null but there are elements; not one stride for each axis; a negative
-  /// stride.
+  /// Borrows memory that the caller owns and keeps alive until work on it is done. Strides are in elements;
+  /// an empty list means contiguous. Writing throws InvalidArgument if `data` is a const pointer, or if
+  /// elements may share an address (stride 0). `to` and `copy_` read page-locked memory in stream order,
+  /// after they have returned.
+  /// @throws InvalidArgument  data is null though there are elements; the number of strides is not the rank;
+  /// a stride is negative.
   [[nodiscard]] static Tensor view(void* data, const Shape& shape, DType dtype, const Device& device,
                                    const std::vector<std::int64_t>& strides = {});
   [[nodiscard]] static Tensor view(const void* data, const Shape& shape, DType dtype, const Device& device,
                                    const std::vector<std::int64_t>& strides = {});
 
-  /// For the library: a tensor of memory that `storage` owns or keeps alive, and whose last handle destroys
-  /// it.
-  /// @pre `view` is of memory of that kind.
+  /// For the library: a tensor over memory that `storage` owns or keeps alive; the last handle destroys
+  /// `storage`.
+  /// @pre `view` lies in that memory.
   [[nodiscard]] static Tensor adopt(std::shared_ptr<Buffer> storage, TensorView view) {
     return {std::move(storage), std::move(view)};
   }
 
   [[nodiscard]] bool defined() const noexcept { return storage_ != nullptr; }
-  /// What Tensors refer to is copied for temporaries, here and below: nothing dangles.
+  /// Here and below, temporaries return copies instead of references, so that nothing dangles.
   [[nodiscard]] const Shape& shape() const& { return checked().view_.shape; }
   [[nodiscard]] Shape shape() const&& { return checked().view_.shape; }
   [[nodiscard]] DType dtype() const { return checked().view_.dtype; }
@@ -109,11 +109,11 @@ class Tensor {
   [[nodiscard]] std::int64_t nbytes() const { return checked().view_.nbytes(); }
   [[nodiscard]] bool is_contiguous() const { return checked().view_.is_contiguous(); }
   [[nodiscard]] bool is_read_only() const { return checked().view_.read_only; }
-  /// The bytes, for backends and engines.
+  /// The view of the bytes, for backends and engines.
   [[nodiscard]] const TensorView& view() const& { return checked().view_; }
   [[nodiscard]] TensorView view() const&& { return checked().view_; }
-  /// The first element, for the host to read and write. @throws InvalidArgument  read-only, or not in host
-  /// memory.
+  /// The first element, which the host may read and write. @throws InvalidArgument  the tensor is read-only
+  /// or not in host memory.
   [[nodiscard]] void* data() const;
   template <class T>
   [[nodiscard]] T* data() const {
@@ -122,30 +122,31 @@ class Tensor {
                   "to_vector<T>() and item<T>(), which check the dtype and wait for the device");
   }
 
-  /// The tensor on `device`; itself when it is there already. On another device the copy is ordered after
-  /// this tensor's stream, and what that stream does next after the copy; to the host it waits. @throws
-  /// NotFound
+  /// The tensor on `device`; the same handle if it is there already. A copy to another device starts after
+  /// the work on this tensor's stream, and later work of that stream waits for it; a copy to the host blocks.
+  /// @throws NotFound
   [[nodiscard]] Tensor to(const Device& device) const;
   /// A contiguous copy on the same device.
   [[nodiscard]] Tensor clone() const;
-  /// The same elements, through which nothing is written.
+  /// The same elements as a tensor that cannot be written through.
   [[nodiscard]] Tensor read_only() const;
-  /// Buffer::set_stream of the storage, if it is the library's.
+  /// Calls Buffer::set_stream on the storage, unless the memory is borrowed.
   void set_stream(StreamRef stream);
-  /// Itself when contiguous, else a copy.
+  /// The same handle if contiguous, else a contiguous copy.
   [[nodiscard]] Tensor contiguous() const;
-  /// Rows [begin, end) of axis 0: a view. @throws InvalidArgument  rank 0, or not 0 <= begin <= end <= rows.
+  /// A view of rows [begin, end) of axis 0. @throws InvalidArgument  rank 0, or not 0 <= begin <= end <=
+  /// rows.
   [[nodiscard]] Tensor slice(std::int64_t begin, std::int64_t end) const;
-  /// Indices [begin, end) of any axis: a view, strided unless axis is 0.
+  /// A view of indices [begin, end) of any axis; strided unless axis is 0.
   [[nodiscard]] Tensor narrow(int axis, std::int64_t begin, std::int64_t end) const;
-  /// The same elements in another shape; a view when contiguous, else a copy. @throws InvalidArgument  sizes
-  /// differ.
+  /// The same elements in another shape; a view if contiguous, else a copy. @throws InvalidArgument  the
+  /// sizes differ.
   [[nodiscard]] Tensor reshape(const Shape& shape) const;
-  /// Converted elements (kernel_backend.hpp has the rules); itself when the dtype is the same.
+  /// Elements converted by the rules of kernel_backend.hpp; the same handle if the dtype is the same.
   [[nodiscard]] Tensor cast(DType dtype) const;
 
-  /// Wait for the device, then copy to the host. @throws InvalidArgument  T is not this dtype's host type
-  /// (names both); item: not exactly one element.
+  /// Waits for the device, then copies to the host. @throws InvalidArgument  T is not this dtype's host type
+  /// (names both); for item: the tensor does not have exactly one element.
   template <Element T>
   [[nodiscard]] std::vector<T> to_vector() const;
   template <Element T>
@@ -155,10 +156,10 @@ class Tensor {
     return value;
   }
 
-  /// In place, element-wise; `other` has the same shape and dtype, or rank 0. Strided views are written
-  /// through; `other` may overlap this tensor in any way, and is read as it was before.
+  /// In-place, element-wise arithmetic. `other` has the same shape and dtype, or rank 0. Strided views are
+  /// written through. `other` may overlap this tensor in any way; its old values are used.
   /// @throws InvalidArgument  shapes, dtypes or devices differ, a host scalar does not fit the dtype, or this
-  /// is read-only; nothing was written.
+  /// tensor is read-only; nothing was written.
   Tensor& add_(const Tensor& other) &;
   Tensor& sub_(const Tensor& other) &;
   Tensor& mul_(const Tensor& other) &;
@@ -167,7 +168,7 @@ class Tensor {
   Tensor& sub_(const Scalar& value) &;
   Tensor& mul_(const Scalar& value) &;
   Tensor& div_(const Scalar& value) &;
-  Tensor& copy_(const Tensor& other) &;  ///< From any device.
+  Tensor& copy_(const Tensor& other) &;  ///< `other` may be on any device.
   Tensor& fill_(const Scalar& value) &;
   Tensor add_(const Tensor& other) && { return add_(other); }
   Tensor sub_(const Tensor& other) && { return sub_(other); }
@@ -180,12 +181,12 @@ class Tensor {
   Tensor copy_(const Tensor& other) && { return copy_(other); }
   Tensor fill_(const Scalar& value) && { return fill_(value); }
 
-  /// Whether another handle shares the storage. If none does, what was done through others, also on other
-  /// threads, has been done.
+  /// Whether another handle shares the storage. If not, all work that other handles enqueued, also on other
+  /// threads, is visible to this thread.
   [[nodiscard]] bool is_shared() const noexcept;
-  /// Whether the memory is somebody else's, as that of a `view` is.
+  /// Whether the memory is not the library's, as that of a `view`.
   [[nodiscard]] bool is_borrowed() const { return size() > 0 && storage_->data() == nullptr; }
-  /// Whether both are the same storage, offset, shape and strides.
+  /// Whether both handles have the same storage, offset, shape and strides.
   [[nodiscard]] bool is_same_object(const Tensor& other) const noexcept;
 
  private:
@@ -205,9 +206,9 @@ class Tensor {
   TensorView view_;
 };
 
-// Element-wise arithmetic. Same shape, or one of them of rank 0; a host scalar takes the tensor's dtype. Not
-// templates, so that variables and one-component values convert. Integer division truncates; dividing by zero
-// gives 0.
+// Element-wise arithmetic. The operands have the same shape, or one has rank 0; a host scalar takes the
+// tensor's dtype. The operators are not templates, so that variables and one-component values convert.
+// Integer division truncates; dividing by zero gives 0.
 // @throws InvalidArgument  shapes, dtypes or devices differ: names both; a host scalar does not fit the
 // dtype.
 [[nodiscard]] Tensor operator+(const Tensor& a, const Tensor& b);

@@ -12,13 +12,13 @@
 
 namespace lockstep {
 
-/// Typed, shaped bytes that somebody else owns. Cheap to copy; says nothing about when the bytes may be
-/// touched.
+/// Typed, shaped bytes that another object owns. Cheap to copy. A view does not say when the bytes may be
+/// accessed.
 struct TensorView {
   void* data = nullptr;
   DType dtype = DType::f32;
   Shape shape;
-  std::array<std::int64_t, Shape::kMaxRank> strides{};  ///< In elements; may be 0 or leave gaps.
+  std::array<std::int64_t, Shape::kMaxRank> strides{};  ///< In elements; a stride may be 0 or leave gaps.
   Device device;
   bool read_only = false;
 
@@ -40,7 +40,7 @@ struct TensorView {
   [[nodiscard]] std::int64_t nbytes() const noexcept {
     return shape.size() * static_cast<std::int64_t>(size_of(dtype));
   }
-  /// Whether the elements lie one after the other in row-major order (always, with fewer than two elements).
+  /// Whether the elements are adjacent in row-major order (always true for fewer than two elements).
   [[nodiscard]] bool is_contiguous() const noexcept;
 };
 

@@ -14,11 +14,12 @@
 
 namespace lockstep::backend {
 
-/// The interface version that a backend states; registration refuses another.
+/// The version of this interface. A backend states the version it was built for; registration refuses any
+/// other.
 inline constexpr int kInterfaceVersion = 2;
 
-/// A library that enumerates devices of one kind. Calls come from any thread, under the device manager's
-/// lock.
+/// A library that enumerates devices of one kind. Any thread may call; the device manager holds its lock
+/// during each call.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -29,29 +30,29 @@ class Backend {
   virtual int interface_version() const noexcept = 0;
   virtual Capabilities capabilities() const noexcept = 0;
 
-  /// Devices that there are, 0 to n - 1, without those that exist on request. 0 when the machine has none;
-  /// never throws for a missing driver.
+  /// The number n of existing devices, 0 to n - 1, without those that only exist on request; 0 when the
+  /// machine has none. Never throws for a missing driver.
   virtual int num_devices() = 0;
-  /// Those of them that are used when nobody names any, in order: all, unless a backend knows better.
+  /// The devices used when the caller names none, in order. The default is all devices.
   virtual std::vector<int> default_devices();
-  /// Whether `open(index)` can work; the host backend has any number.
+  /// Whether `open(index)` can succeed. The host backend has any number of devices.
   virtual bool has_device(int index) = 0;
   virtual DeviceInfo info(int index) = 0;
-  /// How two devices of this backend are linked.
+  /// The link between two devices of this backend.
   virtual PeerLink peer_link(int a, int b) = 0;
   /// Splits device `index` into n virtual ones, before its first use. @throws ContextError, Unsupported
   virtual void set_virtual_devices(int index, int n) = 0;
   /// Called once for each device, on its first use.
   virtual std::unique_ptr<DeviceBackend> open(int index) = 0;
-  /// Ranks are positions in `devices`, all of this backend, no two the same.
+  /// Ranks are positions in `devices`, which are distinct devices of this backend.
   virtual std::unique_ptr<CommunicatorBackend> create_communicator(
       std::span<DeviceBackend* const> devices) = 0;
 
-  // Communicators that an engine made with the native library, one handle for each rank of a group that is
-  // wholly in this process; they stay the engine's. Optional.
+  // Optional: communicators that an engine made with the native library, one handle for each rank of a group
+  // that lies wholly in this process. The engine keeps ownership.
   /// The devices of the ranks, in rank order. @throws Unsupported, InvalidArgument
   virtual std::vector<int> devices_of_native(std::span<void* const> communicators);
-  /// @param devices  those, opened.
+  /// @param devices  the opened devices that `devices_of_native` named, in rank order.
   virtual std::unique_ptr<CommunicatorBackend> adopt_communicators(std::span<DeviceBackend* const> devices,
                                                                    std::span<void* const> communicators);
 };

@@ -6,10 +6,10 @@
 
 namespace lockstep::backend {
 
-/// What a backend can do beyond the required operations. The core takes the slow correct path where it
-/// cannot.
+/// What a backend can do beyond the required operations. Without a capability the core uses a slower path
+/// that is also correct.
 struct Capabilities {
-  /// Streams run asynchronously; false: every call has finished its work when it returns.
+  /// Streams run asynchronously. False: every call has finished its work when it returns.
   bool asynchronous = false;
   /// The host can read and write device memory directly.
   bool host_accessible = false;

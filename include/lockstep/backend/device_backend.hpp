@@ -15,7 +15,7 @@ namespace lockstep::backend {
 
 /// One opened device: memory, streams, events, copies, kernels.
 ///
-/// For a backend author: calls come from any thread; no call changes the caller's current device. Objects of
+/// For a backend author: any thread may call, and no call changes the caller's current device. Objects of
 /// this class live until the process ends. `deallocate` and the `destroy_*` calls must work during process
 /// exit and never throw.
 class DeviceBackend {
@@ -26,8 +26,9 @@ class DeviceBackend {
 
   // Memory. Stream-ordered: the bytes may be used by work enqueued on `stream` after allocate and before
   // deallocate.
-  /// At least 256-byte aligned, not cleared. size_bytes > 0. Where the stream is being captured, the memory,
-  /// and what is deallocated there, stays as long as what was captured can run. @throws OutOfMemory
+  /// Memory aligned to at least 256 bytes, not cleared; size_bytes > 0. If the stream is being captured, the
+  /// memory, and whatever is deallocated on the stream, stays for as long as the capture's graph can run.
+  /// @throws OutOfMemory
   virtual void* allocate(std::size_t size_bytes, StreamHandle stream) = 0;
   virtual void deallocate(void* data, std::size_t size_bytes, StreamHandle stream) noexcept = 0;
   virtual void* allocate_pinned(std::size_t size_bytes) = 0;
@@ -37,38 +38,39 @@ class DeviceBackend {
 
   // Streams and events.
   virtual StreamHandle create_stream() = 0;
-  /// Does not wait. `deallocate` may still name the handle: buffers may outlive the stream they were
+  /// Does not wait. `deallocate` may still name the handle, because buffers may outlive the stream they were
   /// allocated on.
   virtual void destroy_stream(StreamHandle stream) noexcept = 0;
   virtual void synchronize(StreamHandle stream) = 0;
   virtual bool is_complete(StreamHandle stream) = 0;
-  /// Whether what is enqueued on the stream now is captured, to be done later, perhaps often.
+  /// Whether work enqueued on the stream now is captured into a graph, which may run later and repeatedly.
   virtual bool is_capturing(StreamHandle /*stream*/) { return false; }
   virtual EventHandle create_event() = 0;
   virtual void destroy_event(EventHandle event) noexcept = 0;
   virtual void record(EventHandle event, StreamHandle stream) = 0;
-  /// The event may belong to another device of the same backend. @throws ContextError  the stream is being
-  /// captured, the event not, and what it marks is not done; or it is of another capture.
+  /// Orders later work of `stream` after the event, which may belong to another device of the same backend.
+  /// @throws ContextError  the stream is being captured and the event's work was not, and is not done; or the
+  /// event belongs to another capture.
   virtual void wait(StreamHandle stream, EventHandle event) = 0;
   virtual void synchronize(EventHandle event) = 0;
   virtual bool is_complete(EventHandle event) = 0;
 
   // Copies of contiguous bytes, ordered on a stream of this device.
-  /// Both on this device.
+  /// Copies between two places on this device.
   virtual void copy(void* destination, const void* source, std::size_t size_bytes, StreamHandle stream) = 0;
-  /// From ordinary or pinned host memory. Ordinary memory has been read when the call returns.
+  /// Copies from ordinary or pinned host memory. Ordinary memory has been read when the call returns.
   virtual void copy_from_host(void* destination, const void* source, std::size_t size_bytes,
                               StreamHandle stream) = 0;
-  /// To ordinary or pinned host memory. Ordinary memory has been written when the call returns.
+  /// Copies to ordinary or pinned host memory. Ordinary memory has been written when the call returns.
   virtual void copy_to_host(void* destination, const void* source, std::size_t size_bytes,
                             StreamHandle stream) = 0;
-  /// From another device of the same backend; the caller has ordered `stream` after the source's work.
+  /// Copies from another device of the same backend. The caller has ordered `stream` after the source's work.
   virtual void copy_from_peer(void* destination, const void* source, DeviceBackend& source_device,
                               std::size_t size_bytes, StreamHandle stream) = 0;
 
   virtual KernelBackend& kernels() noexcept = 0;
 
-  /// The device's own stream, made with the first use. Any thread.
+  /// The device's own stream, made at its first use. Any thread may call.
   StreamHandle default_stream_handle();
 
  private:

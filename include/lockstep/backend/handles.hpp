@@ -6,7 +6,7 @@
 
 namespace lockstep::backend {
 
-/// A backend's own stream and event; 0 is none. Their meaning is the backend's secret.
+/// Handles of a backend's streams and events; 0 is null. Only the backend knows their meaning.
 enum class StreamHandle : std::uintptr_t {};
 enum class EventHandle : std::uintptr_t {};
 

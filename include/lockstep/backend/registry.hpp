@@ -9,8 +9,8 @@
 
 namespace lockstep::backend {
 
-/// The built-in backends, in the order of an explicit list (`src/default_backends.cpp`), made on the device
-/// manager's first use.
+/// The built-in backends, in the order of an explicit list (`src/default_backends.cpp`). The device manager
+/// makes them at its first use.
 std::vector<std::unique_ptr<Backend>> default_backends();
 
 }  // namespace lockstep::backend

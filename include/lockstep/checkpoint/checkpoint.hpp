@@ -19,31 +19,32 @@ namespace lockstep {
 /// Variables and their names.
 using NamedVariables = std::vector<std::pair<std::string, Variable>>;
 
-/// An object that tells its variables, as optimizers and metrics do.
+/// An object that lists its variables, as optimizers and metrics do.
 template <class T>
 concept Tracked = requires(const T& object) {
   { object.variables() } -> std::convertible_to<NamedVariables>;
 };
 
 struct RestoreOptions {
-  /// Entries of the file that no variable takes are left alone, also of dtypes and ranks that no Tensor has.
+  /// Ignores entries of the file that no variable takes, even if no Tensor could have their dtype or rank.
   bool ignore_unknown_entries = false;
 };
 
-/// The values of variables in one file of the safetensors format, a tensor for each key:
+/// Saves variables in one file of the safetensors format, with one tensor for each key, and restores them:
 /// `Checkpoint c({{"w", w}, {"b", b}}); c.save(path); c.restore(path);`
 ///
-/// A variable is saved as what it reads as in cross-replica context: component 0 of an on_write variable, the
-/// aggregate of an on_read one, with the variable's dtype and shape. It is restored by `assign` there: the
-/// value on every component, that of an on_read sum divided among them. So a file does not know the number of
-/// replicas or the strategy, and fits any.
+/// The file holds each variable's value as read in cross-replica context: component 0 of an on_write
+/// variable, the aggregate of an on_read variable, with the variable's dtype and shape. Restoring assigns the
+/// value in cross-replica context: every component gets it, and an on_read sum is divided among its
+/// components. A file thus does not depend on the strategy or the number of replicas.
 ///
-/// Holds handles of its variables; their strategies must outlive its use. Save and restore in a strategy's
-/// scope, its merge functions, or outside every scope; variables of the default strategy go along anywhere.
-/// The calls wait for the devices; restore, which writes, also for other threads' calls of the strategies,
-/// but save, which reads, never for a run. A strategy's variables are saved as they are at one moment, which
-/// beside a run may be in the middle of its step. Thread safety: none for one object; no other thread may
-/// write its variables meanwhile, where the file shall have what a whole step has left.
+/// A checkpoint holds handles of its variables; their strategies must outlive its use. Save and restore in a
+/// strategy's scope, in its merge functions, or outside every scope; variables of the default strategy may be
+/// included anywhere. Both calls wait for the devices. `restore` writes, so it also waits for other threads'
+/// calls of the strategies; `save` only reads and never waits for a run. All variables of a strategy are
+/// saved as of one moment, which may be in the middle of a step if a run is active. Thread safety: none for
+/// one object. If the file must hold the result of a whole step, no other thread may write the variables
+/// meanwhile.
 class Checkpoint {
  public:
   Checkpoint() = default;
@@ -51,13 +52,13 @@ class Checkpoint {
   Checkpoint(std::initializer_list<std::pair<std::string, Variable>> variables);
   explicit Checkpoint(const NamedVariables& variables);
 
-  /// @param key  of the file's entry. @return this checkpoint.
-  /// @throws InvalidArgument  the key is empty, not UTF-8, "__metadata__", or there already: names it.
+  /// @param key  the name of the file's entry. @return this checkpoint.
+  /// @throws InvalidArgument  the key is empty, not UTF-8, "__metadata__", or in use already: names it.
   Checkpoint& add(std::string key, const Variable& variable);
-  /// Adds what `object.variables()` gives at the time of each save and restore, under "prefix/name". The
-  /// object must outlive the checkpoint. Make variables that it makes late, as an optimizer's slots, before
-  /// restoring.
-  /// @throws InvalidArgument  the prefix is no key. The names are checked by save and restore.
+  /// Adds the variables that `object.variables()` lists at each save and restore, under "prefix/name". The
+  /// object must outlive the checkpoint. An object that makes variables late, as an optimizer makes its
+  /// slots, must have made them before restoring.
+  /// @throws InvalidArgument  the prefix is not a valid key. Save and restore check the names.
   template <Tracked T>
   Checkpoint& add(std::string prefix, const T& object) {
     return add_tracked(std::move(prefix), [&object] { return NamedVariables(object.variables()); });
@@ -65,22 +66,24 @@ class Checkpoint {
   template <Tracked T>
   Checkpoint& add(const std::string& prefix, const T&& object) = delete;
 
-  /// Writes a file. It replaces one of the same name as a whole, when it is on the disk: after a crash, at
-  /// whichever moment, the old file is there or the new one. Needs host memory for all values. Equal values
-  /// make equal files, byte for byte. A symbolic link is replaced, not followed; the new file has the
+  /// Writes the file. It replaces an existing file as a whole, once it is on the disk: after a crash at any
+  /// moment either the old or the new file is there. The call needs host memory for all values. Equal values
+  /// make equal files, byte for byte. A symbolic link is replaced, not followed. The new file has the
   /// permissions that the process gives to new files, and needs space beside the old one.
   /// @throws InvalidArgument  an on_read variable with aggregation none; keys of tracked objects as in add.
   /// @throws ContextError  in a replica or update function, or another strategy's scope.
-  /// @throws NotFound  there is no such folder. @throws Error  the file cannot be written: what the system
-  /// says, as "No space left on device"; the old file is unchanged.
+  /// @throws NotFound  the folder does not exist.
+  /// @throws Error  the file cannot be written; the message has the system's reason, such as "No space left
+  /// on device". The old file is unchanged.
   void save(const std::filesystem::path& path) const;
 
-  /// Reads a file, of this library's or any other writer's, and assigns. Everything is read and checked
-  /// first: on these errors no variable has changed. Where memory runs out, a strategy's variables have all
-  /// been assigned, or none. (A device that fails while values are assigned leaves some assigned.)
+  /// Reads a file, written by this library or any other, and assigns its values. It reads and checks
+  /// everything first: on the errors below no variable has changed. If memory runs out, either all variables
+  /// of a strategy have been assigned or none. (If a device fails during assignment, some have been
+  /// assigned.)
   /// @throws NotFound  the file cannot be opened.
   /// @throws InvalidArgument  the file is damaged; it lacks a variable's entry, or has one that no variable
-  /// takes; an entry's dtype or shape is not the variable's, or none that a Tensor has: names file and entry.
+  /// takes; an entry's dtype or shape is not the variable's, or one that no Tensor has: names file and entry.
   /// @throws ContextError  as save. @throws Error  the file cannot be read.
   void restore(const std::filesystem::path& path, RestoreOptions options = {});
 

@@ -14,32 +14,34 @@ namespace lockstep {
 
 struct CheckpointManagerOptions {
   int max_to_keep = 5;                ///< At least 1.
-  std::string prefix = "checkpoint";  ///< Of the files' names: no '/', not empty.
+  std::string prefix = "checkpoint";  ///< Start of the files' names: not empty, without '/'.
 };
 
-/// The last few checkpoints of a run: files PREFIX-STEP.safetensors in a folder. Other files are not touched.
+/// Keeps the last few checkpoints of a run, in files PREFIX-STEP.safetensors of a folder. It leaves other
+/// files alone.
 ///
-/// Refers to the checkpoint, which must outlive it. Thread safety: that of the checkpoint. One process at a
-/// time should save in a folder under one prefix; others may read meanwhile.
+/// A manager refers to its checkpoint, which must outlive it. Thread safety: that of the checkpoint. Only one
+/// process at a time should save under one prefix in a folder; others may read meanwhile.
 class CheckpointManager {
  public:
-  /// @throws InvalidArgument  max_to_keep below 1; a prefix that cannot begin a file's name.
+  /// @throws InvalidArgument  max_to_keep is below 1, or the prefix cannot begin a file's name.
   CheckpointManager(Checkpoint& checkpoint, std::filesystem::path directory,
                     CheckpointManagerOptions options = {});
 
-  /// Saves, making the folder where it is missing; then removes the files of the lowest steps beyond
-  /// max_to_keep (never the one just written), and what saves cut short by a crash have left.
-  /// @param step  not negative; the file of the same step is replaced. @return the file.
-  /// @throws as Checkpoint::save. @throws InvalidArgument  the step is negative. @throws Error  the folder
-  /// cannot be made or read, or an old file not removed; the new one is in place then.
+  /// Saves a checkpoint and makes the folder if it is missing. Then removes the files of the lowest steps
+  /// beyond max_to_keep (never the one just written) and the remains of saves that a crash cut short.
+  /// @param step  not negative; an existing file of the same step is replaced. @return the file's path.
+  /// @throws as Checkpoint::save. @throws InvalidArgument  the step is negative.
+  /// @throws Error  the folder cannot be made or read, or an old file cannot be removed; the new one is in
+  /// place then.
   std::filesystem::path save(std::int64_t step);
 
   /// The file of the highest step. @throws Error  the folder cannot be read; a missing one is empty.
   [[nodiscard]] std::optional<std::filesystem::path> latest() const;
   /// All files, by ascending step. @throws as latest.
   [[nodiscard]] std::vector<std::filesystem::path> checkpoints() const;
-  /// Restores the file of the highest step. @return that step; nothing where there is no file.
-  /// @throws as Checkpoint::restore. No older file takes the place of one that is refused.
+  /// Restores the file of the highest step. @return its step, or nothing if there is no file.
+  /// @throws as Checkpoint::restore. If that file is refused, no older file is tried.
   std::optional<std::int64_t> restore_latest(RestoreOptions options = {});
 
  private:

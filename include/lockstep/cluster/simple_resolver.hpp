@@ -7,12 +7,11 @@
 namespace lockstep::cluster {
 
 /// A cluster that the caller describes: `SimpleResolver({{"worker", {"w0:2222", "w1:2222"}}},
-/// {.task_type = "worker", .task_id = 0})`. `master()` is the option, after "LAYER://" where there is an rpc
-/// layer;
-/// "" stays "".
+/// {.task_type = "worker", .task_id = 0})`. `master()` is the option, after "LAYER://" if there is an rpc
+/// layer; an empty option stays empty.
 class SimpleResolver : public Resolver {
  public:
-  /// @throws InvalidArgument  an option out of its range. Whether the cluster has the task is not checked.
+  /// @throws InvalidArgument  an option is out of its range. Whether the cluster has the task is not checked.
   explicit SimpleResolver(ClusterSpec spec, ResolverOptions options = {});
 
   ClusterSpec cluster_spec() const override;

@@ -12,20 +12,20 @@
 
 namespace lockstep::cluster {
 
-/// Several resolvers as one: `UnionResolver(a, b)`. The cluster is the union of theirs; all else is the first
-/// one's, as it was when the union was made. Setters change the union alone.
+/// Several resolvers as one: `UnionResolver(a, b)`. Its cluster is the union of theirs; all other properties
+/// are those of the first resolver when the union was made. Setters change only the union.
 class UnionResolver : public Resolver {
  public:
-  /// Each argument a resolver, which is copied, or a std::shared_ptr to one, which is shared.
-  /// @throws InvalidArgument  there is none, or one is null.
+  /// Each argument is a resolver, which is copied, or a std::shared_ptr to one, which is shared.
+  /// @throws InvalidArgument  there are no resolvers, or one is null.
   template <class... Resolvers>
   explicit UnionResolver(const Resolvers&... resolvers)
       : UnionResolver(std::vector<std::shared_ptr<const Resolver>>{share(resolvers)...}) {}
   explicit UnionResolver(std::vector<std::shared_ptr<const Resolver>> resolvers);
 
-  /// A job that several have: where all their tasks are lists, one list after the other; where any is sparse,
-  /// all of them by index.
-  /// @throws InvalidArgument  then, an index twice: names job, index and both addresses.
+  /// If several clusters have a job and all their tasks are lists, the lists are joined; if any is sparse,
+  /// the tasks are joined by index.
+  /// @throws InvalidArgument  an index of a sparse job occurs twice: names job, index and both addresses.
   ClusterSpec cluster_spec() const override;
 
  protected:

@@ -14,10 +14,10 @@
 
 namespace lockstep {
 
-/// An explicit choice of how a strategy combines values over its devices. Without one it uses its
-/// Communicator: every replica's thread takes its share (NCCL between GPUs, shared memory between host
-/// replicas). All choices follow the same rules for shapes, dtypes and MEAN; sums of floats may differ in
-/// their last bits, as the order of additions does.
+/// An algorithm by which a strategy combines values over its devices. Without one the strategy uses its
+/// Communicator, and every replica's thread does its part (NCCL between GPUs, shared memory between host
+/// replicas). All algorithms follow the same rules for shapes, dtypes and the mean; sums of floats may differ
+/// in their last bits, because the order of additions differs.
 ///
 /// One object belongs to one strategy, which serialises its calls.
 class CrossDeviceOps {
@@ -25,22 +25,23 @@ class CrossDeviceOps {
   virtual ~CrossDeviceOps() = default;
   [[nodiscard]] virtual std::string_view name() const noexcept = 0;
 
-  /// Combines one batch. Enqueued on the devices' current streams; sources are not changed.
-  /// @param inputs   inputs[rank][k]: contiguous, on devices[rank], alike on all ranks; dtypes on which `op`
-  /// is defined.
+  /// Combines one batch. Enqueued on the devices' current streams; the inputs are not changed.
+  /// @param inputs   inputs[rank][k]: contiguous, on devices[rank], with shapes and dtypes equal on all
+  /// ranks; `op` is defined on the dtypes.
   /// @param devices  one per rank.
-  /// @param root     the rank that gets the results, or -1: all.
-  /// @return results[rank][k], of inputs[rank][k]'s shape, dtype reduced_dtype(op), on devices[rank]; empty
-  /// lists for ranks that get none. The strategy refuses other ones (InvalidArgument).
+  /// @param root     the rank that gets the results; -1: all ranks.
+  /// @return results[rank][k], of inputs[rank][k]'s shape and dtype reduced_dtype(op), on devices[rank]; an
+  /// empty list for each rank that gets no results. The strategy refuses any other result (InvalidArgument).
   [[nodiscard]] virtual std::vector<std::vector<Tensor>> reduce(
       ReduceOp op, const std::vector<std::vector<Tensor>>& inputs, const std::vector<Device>& devices,
       int root) = 0;
 };
 
-/// Copies everything to one device, adds up there in rank order, and copies the result to whoever gets it.
+/// Copies all inputs to one device, adds them there in rank order, and copies the result to the ranks that
+/// get it.
 class ReductionToOneDevice : public CrossDeviceOps {
  public:
-  /// @param reduce_to  the device that adds; none: the first that gets the result.
+  /// @param reduce_to  the device that adds; empty: the first device that gets the result.
   explicit ReductionToOneDevice(std::optional<Device> reduce_to = {}) : reduce_to_(std::move(reduce_to)) {}
   std::string_view name() const noexcept override { return "ReductionToOneDevice"; }
   [[nodiscard]] std::vector<std::vector<Tensor>> reduce(ReduceOp op,
@@ -52,8 +53,9 @@ class ReductionToOneDevice : public CrossDeviceOps {
   std::optional<Device> reduce_to_;
 };
 
-/// Adds up in each half of the devices on its first one, then the two halves' sums on the first of all, then
-/// copies back the same way: fewer transfers cross from one half to the other, where that is the slow link.
+/// Adds the inputs of each half of the devices on its first device, then the two sums on the first device of
+/// all, and copies the result back the same way. Fewer transfers then cross between the halves, which pays if
+/// that link is slow.
 class HierarchicalCopyAllReduce : public CrossDeviceOps {
  public:
   std::string_view name() const noexcept override { return "HierarchicalCopyAllReduce"; }
@@ -63,11 +65,11 @@ class HierarchicalCopyAllReduce : public CrossDeviceOps {
                                                         int root) override;
 };
 
-/// Concatenates a batch (dtype by dtype) and all-reduces it in `num_packs` pieces by a Communicator: NCCL
-/// between GPUs.
+/// Concatenates a batch, dtype by dtype, and all-reduces it in `num_packs` pieces with a Communicator (NCCL
+/// between GPUs).
 class NcclAllReduce : public CrossDeviceOps {
  public:
-  /// @param num_packs  0: no packing. @throws InvalidArgument  negative.
+  /// @param num_packs  0: no packing. @throws InvalidArgument  num_packs is negative.
   explicit NcclAllReduce(int num_packs = 1);
   std::string_view name() const noexcept override { return "NcclAllReduce"; }
   [[nodiscard]] std::vector<std::vector<Tensor>> reduce(ReduceOp op,
@@ -80,7 +82,7 @@ class NcclAllReduce : public CrossDeviceOps {
                   const std::vector<std::vector<Tensor>>& outputs);
 
   int num_packs_;
-  std::optional<Communicator> communicator_;  // made by the first call, over its devices
+  std::optional<Communicator> communicator_;  // made by the first call, over that call's devices
 };
 
 }  // namespace lockstep

@@ -9,16 +9,16 @@
 
 namespace lockstep {
 
-/// Which library carries collectives between GPUs. Host replicas use shared memory: the first of a
-/// communicator's calls with `nccl` then warns, to the log.
+/// The library that carries collectives between GPUs. Host replicas use shared memory: a host communicator's
+/// first call with `nccl` logs a warning.
 enum class CommunicationImplementation : std::uint8_t { automatic, ring, nccl };
 
 /// Parses "auto", "automatic", "ring", "nccl" without regard to case. @throws InvalidArgument  the name is
 /// unknown.
 [[nodiscard]] CommunicationImplementation parse_communication_implementation(std::string_view text);
 
-/// A field of options: its value, and whether it was given. Implicit from a value, also from the one that it
-/// has when nobody gives one; used as that value.
+/// A field of options: its value, and whether the caller gave it. It converts implicitly from and to T; a
+/// given value may equal the default.
 template <class T>
 class Setting {
  public:
@@ -35,8 +35,9 @@ class Setting {
   bool is_given_ = false;
 };
 
-/// The same of a duration, which keeps its members: `timeout.count()`. From any unit that converts; it is
-/// assigned, not changed in place, so that whether it was given stays known.
+/// The same for a duration; it keeps the duration's members, such as `timeout.count()`, and converts from any
+/// convertible unit. It can be assigned but not changed in place, so that it stays known whether it was
+/// given.
 template <>
 class Setting<std::chrono::milliseconds> : public std::chrono::milliseconds {
  public:
@@ -69,22 +70,24 @@ class Setting<std::chrono::milliseconds> : public std::chrono::milliseconds {
   bool is_given_ = false;
 };
 
-/// Options of collectives, of a strategy or of one call. Fields that a call gives win over the strategy's,
-/// also where they switch something off, as `{.deterministic = false}` and `{.timeout = 0ms}` do.
+/// Options of collectives, for a strategy or for one call. A field that a call gives overrides the
+/// strategy's, even if it switches something off, as `{.deterministic = false}` and `{.timeout = 0ms}` do.
 struct CommunicationOptions {
-  /// Batches travel in packs of about so many bytes; 0: automatic. Negative: InvalidArgument.
+  /// Approximate size of the packs that carry batches, in bytes; 0: automatic. Negative: InvalidArgument.
   Setting<std::int64_t> bytes_per_pack{};
-  /// Whoever has waited so long for the others throws CollectiveTimeout, then. 0: no limit. A strategy's
-  /// `run` throws it when all replicas' functions have returned, as they use the caller's memory; at the
-  /// time-out, once it has ended a function, the log says so and last_failures() has it.
+  /// The longest time that a rank waits for the others before it throws CollectiveTimeout; 0: no limit. A
+  /// strategy's `run` throws it once all replicas' functions have returned, because they use the caller's
+  /// memory. When the time-out has ended a function, the log reports it at once, and last_failures() lists
+  /// it.
   Setting<std::chrono::milliseconds> timeout{};
-  Setting<CommunicationImplementation> implementation{};  ///< Otherwise automatic.
-  /// Reductions combine in rank order on NCCL too, so that results repeat bit for bit, as they always do on
-  /// the host and on virtual devices. There every rank gathers all contributions first: num_ranks times the
-  /// memory and the traffic, and a mean of float32 or float64 whose sum overflows is infinite.
+  Setting<CommunicationImplementation> implementation{};  ///< Default: automatic.
+  /// Reductions combine in rank order with NCCL too, so that results repeat bit for bit, as they always do on
+  /// the host and on virtual devices. With NCCL every rank then first gathers all contributions: this takes
+  /// num_ranks times the memory and the traffic, and a mean of float32 or float64 whose sum overflows is
+  /// infinite.
   Setting<bool> deterministic{};
 
-  /// This call's options over a strategy's. @throws InvalidArgument  a negative field.
+  /// These options of a call over a strategy's `defaults`. @throws InvalidArgument  a field is negative.
   [[nodiscard]] CommunicationOptions merged_over(const CommunicationOptions& defaults) const;
 };
 

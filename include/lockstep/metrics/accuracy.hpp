@@ -8,13 +8,14 @@
 
 namespace lockstep::metrics {
 
-/// The share of predictions that are right.
+/// The fraction of predictions that are right.
 class Accuracy : public Mean {
  public:
   explicit Accuracy(std::string name = "accuracy");
-  /// @param labels  i64 [rows]. @param predictions  classes, i64 [rows], or logits [rows, classes], whose
-  /// largest counts (argmax: NaN is the largest). @throws InvalidArgument  shapes, dtypes or devices that do
-  /// not fit.
+  /// @param labels  i64 [rows].
+  /// @param predictions  classes, i64 [rows], or logits [rows, classes], whose argmax is the class (NaN is
+  /// the largest).
+  /// @throws InvalidArgument  shapes, dtypes or devices do not fit.
   void update(const Tensor& labels, const Tensor& predictions);
 };
 

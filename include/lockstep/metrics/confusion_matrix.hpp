@@ -9,16 +9,16 @@
 
 namespace lockstep::metrics {
 
-/// How often each class was taken for each, as tf.math.confusion_matrix counts.
+/// Counts, for each class, how often each class was predicted, as tf.math.confusion_matrix does.
 class ConfusionMatrix : public Metric {
  public:
-  /// @throws InvalidArgument  num_classes below 1, or too large for a matrix.
+  /// @throws InvalidArgument  num_classes is below 1, or too large for a matrix.
   explicit ConfusionMatrix(std::int64_t num_classes, std::string name = "confusion_matrix");
-  /// @param labels  classes, integers [rows]. @param predictions  the same (of logits: argmax). Waits for
-  /// their device. @throws InvalidArgument  a class outside [0, num_classes), shapes or dtypes that do not
-  /// fit: nothing was counted.
+  /// Waits for the operands' device. @param labels  classes, integers [rows]. @param predictions  classes,
+  /// integers [rows] (argmax of logits). @throws InvalidArgument  a class is outside [0, num_classes), or
+  /// shapes or dtypes do not fit; nothing was counted.
   void update(const Tensor& labels, const Tensor& predictions);
-  /// Counts each row as its weight. @param weights  numbers, [rows], or of rank 0 for all.
+  /// Counts each row with its weight. @param weights  numbers, [rows], or one of rank 0 for all rows.
   void update(const Tensor& labels, const Tensor& predictions, const Tensor& weights);
   /// f64 [num_classes, num_classes]: rows are labels, columns predictions.
   Tensor result() const override;

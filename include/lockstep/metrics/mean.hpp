@@ -14,7 +14,7 @@ class Mean : public Metric {
  public:
   explicit Mean(std::string name = "mean");
   void update(const Tensor& values);
-  /// Σ values·weights / Σ weights. @throws InvalidArgument  weights of another shape, unless of rank 0.
+  /// Σ values·weights / Σ weights. @throws InvalidArgument  weights have another shape and are not of rank 0.
   void update(const Tensor& values, const Tensor& weights);
   Tensor result() const override;
 

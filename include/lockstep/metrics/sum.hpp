@@ -12,7 +12,7 @@ namespace lockstep::metrics {
 class Sum : public Metric {
  public:
   explicit Sum(std::string name = "sum");
-  /// Adds up all elements of a number's tensor.
+  /// Adds up all elements of a numeric tensor.
   /// @throws InvalidArgument  booleans (cast them first).
   void update(const Tensor& values);
   Tensor result() const override;

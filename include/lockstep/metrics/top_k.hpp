@@ -9,10 +9,10 @@
 
 namespace lockstep::metrics {
 
-/// The share of labels whose logit is among the k largest of their row (in_top_k).
+/// The fraction of labels whose logit is among the k largest of their row (in_top_k).
 class TopK : public Mean {
  public:
-  /// @throws InvalidArgument  k below 1.
+  /// @throws InvalidArgument  k is below 1.
   explicit TopK(std::int64_t k, std::string name = "top_k");
   /// @param labels  i64 [rows]. @param logits  [rows, classes].
   void update(const Tensor& labels, const Tensor& logits);

@@ -11,19 +11,19 @@ struct AdamOptions {
   double beta1 = 0.9;           ///< In [0, 1).
   double beta2 = 0.999;         ///< In [0, 1).
   double epsilon = 1e-8;        ///< Above 0.
-  double global_clip_norm = 0;  ///< clip_by_global_norm for the summed gradients; 0: none.
+  double global_clip_norm = 0;  ///< Limit of clip_by_global_norm for the summed gradients; 0: no clipping.
 };
 
-/// Adam (Kingma & Ba 2015, algorithm 1), its slots being "first_moment" and "second_moment". In step t,
-/// counted from 1: m = beta1 * m + (1 - beta1) * g, v = beta2 * v + (1 - beta2) * g^2,
-/// w -= learning_rate * m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + epsilon).
+/// Adam (Kingma & Ba 2015, algorithm 1). Its slots are "first_moment" and "second_moment". In step t, counted
+/// from 1: m = beta1 * m + (1 - beta1) * g, v = beta2 * v + (1 - beta2) * g^2, w -= learning_rate * m / (1 -
+/// beta1^t) / (sqrt(v / (1 - beta2^t)) + epsilon).
 ///
 /// The powers of the betas are rounded to the type of the update (update_ops.hpp), as in Keras. The epsilon
-/// is added as in PyTorch; Keras adds its own, 1e-7 unless told, to sqrt(v) before the correction (the
+/// is added as in PyTorch. Keras adds its epsilon (default 1e-7) to sqrt(v) before the bias correction (the
 /// paper's "epsilon hat").
 class Adam final : public Optimizer {
  public:
-  /// @throws InvalidArgument  an option out of its range.
+  /// @throws InvalidArgument  an option is out of its range.
   explicit Adam(const AdamOptions& options = {});
 
  private:

@@ -14,15 +14,15 @@
 
 namespace lockstep::optim {
 
-/// What a gradient can be.
+/// The types that a gradient can have.
 template <class T>
 concept GradientValue = std::same_as<T, Tensor> || std::same_as<T, PerReplica<Tensor>> ||
     std::same_as<T, Mirrored<Tensor>> || std::same_as<T, IndexedSlices> ||
     std::same_as<T, PerReplica<IndexedSlices>> || std::same_as<T, Mirrored<IndexedSlices>>;
 
-/// The gradient of a loss by one variable, type erased: a tensor of the variable's shape and dtype, sparse
-/// rows of one, either of them distributed, or nothing, where the loss does not depend on the variable.
-/// Implicit from all of these. A cheap value: it shares the tensors.
+/// The gradient of a loss with respect to one variable, type erased: a tensor of the variable's shape and
+/// dtype, sparse rows of such a tensor, either of these distributed, or nothing if the loss does not depend
+/// on the variable. Converts implicitly from all of these. A cheap value, which shares the tensors.
 class Gradient {
  public:
   Gradient(std::nullopt_t) {}
@@ -34,7 +34,7 @@ class Gradient {
   }
 
   [[nodiscard]] bool is_nothing() const noexcept { return !value_; }
-  /// The value; empty for nothing.
+  /// The value; empty if the gradient is nothing.
   [[nodiscard]] const std::optional<ReduceValue>& value() const& noexcept { return value_; }
   [[nodiscard]] std::optional<ReduceValue> value() const&&;
 
@@ -42,7 +42,7 @@ class Gradient {
   std::optional<ReduceValue> value_;
 };
 
-/// A gradient, and the variable it is for: `{gradient, variable}`.
+/// A gradient and its variable: `{gradient, variable}`.
 struct GradientAndVariable {
   Gradient gradient;
   Variable variable;

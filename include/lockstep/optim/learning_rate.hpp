@@ -15,7 +15,7 @@ namespace lockstep::optim {
 struct StepDecayOptions {
   double initial = 0.1;    ///< The rate of the first steps; at least 0.
   std::int64_t every = 1;  ///< Steps between falls; at least 1.
-  double factor = 0.1;     ///< By which each fall multiplies; above 0.
+  double factor = 0.1;     ///< Each fall multiplies the rate by it; above 0.
 };
 
 /// A schedule that rises along a line and falls along half a cosine.
@@ -26,38 +26,38 @@ struct CosineDecayOptions {
   double floor = 0;                    ///< The rate from num_steps on; in [0, peak].
 };
 
-/// A learning rate as a function of the step: of how many steps were made before, so that the first one is
-/// step 0. Evaluated on the host, once for each step, so that all replicas use one value.
+/// A learning rate as a function of the step number, which is the number of steps made before: the first step
+/// is step 0. It is evaluated on the host, once for each step, so that all replicas use one value.
 ///
-/// A value: copies share the function given. Thread-safe as far as that is.
+/// A value: copies share the given function. Thread-safe if that function is.
 class LearningRate {
  public:
-  /// The same rate in every step. @throws InvalidArgument  it is not a number of at least 0.
+  /// The same rate in every step. @throws InvalidArgument  the rate is not a number of at least 0.
   LearningRate(double rate);
-  /// A schedule of the caller's, `rate = schedule(step)`. It should depend on the step alone: what it gives
-  /// is checked when it is used.
+  /// The caller's schedule, `rate = schedule(step)`. It should depend only on the step; its results are
+  /// checked when they are used.
   template <class F>
   requires std::is_invocable_r_v<double, const F&, std::int64_t> LearningRate(F schedule)
       : schedule_(std::move(schedule)) {}
 
   [[nodiscard]] static LearningRate constant(double rate) { return rate; }
-  /// values[i] while boundaries[i - 1] <= step < boundaries[i]. As PyTorch's MultiStepLR counts; Keras'
-  /// PiecewiseConstantDecay still uses values[i] in step boundaries[i].
-  /// @throws InvalidArgument  boundaries are not above 0 and rising, there is not one value more than
-  /// boundaries, or a value is not a number of at least 0.
+  /// values[i] while boundaries[i - 1] <= step < boundaries[i]. PyTorch's MultiStepLR counts in the same way;
+  /// Keras' PiecewiseConstantDecay still uses values[i] in step boundaries[i].
+  /// @throws InvalidArgument  the boundaries are not positive and rising, the number of values is not that of
+  /// the boundaries plus 1, or a value is not a number of at least 0.
   [[nodiscard]] static LearningRate piecewise_constant(std::vector<std::int64_t> boundaries,
                                                        std::vector<double> values);
   /// initial * factor ^ floor(step / every).
-  /// @throws InvalidArgument  an option out of its range.
+  /// @throws InvalidArgument  an option is out of its range.
   [[nodiscard]] static LearningRate step_decay(const StepDecayOptions& options);
-  /// With w = num_warm_up_steps: peak * (step + 1) / w in the warm-up (linear, as Goyal et al. 2017, section
-  /// 2.2), which so ends at the peak; then floor + (peak - floor) * (1 + cos(pi * t)) / 2 with
-  /// t = (step - w) / (num_steps - w), the first half-period of Loshchilov & Hutter 2017 (SGDR, equation 5);
-  /// floor from step num_steps on.
-  /// @throws InvalidArgument  an option out of its range.
+  /// With w = num_warm_up_steps, the warm-up gives peak * (step + 1) / w (linear, as in Goyal et al. 2017,
+  /// section 2.2) and so ends at the peak. Then the rate is floor + (peak - floor) * (1 + cos(pi * t)) / 2
+  /// with t = (step - w) / (num_steps - w), the first half-period of Loshchilov & Hutter 2017 (SGDR, equation
+  /// 5), and floor from step num_steps on.
+  /// @throws InvalidArgument  an option is out of its range.
   [[nodiscard]] static LearningRate cosine_decay(const CosineDecayOptions& options);
 
-  /// The rate of a step. @throws InvalidArgument  step is negative, or a schedule of the caller's gives no
+  /// The rate of a step. @throws InvalidArgument  step is negative, or the caller's schedule does not give a
   /// number of at least 0; names the step.
   [[nodiscard]] double at(std::int64_t step) const;
 

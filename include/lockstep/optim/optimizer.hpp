@@ -26,103 +26,106 @@ class GradientBatch;
 
 namespace lockstep::optim {
 
-/// Moves variables down their gradients: SGD, Momentum, Adam and AdamW derive from it, and so may others.
+/// Updates variables by their gradients. SGD, Momentum, Adam and AdamW derive from this class; others may
+/// too.
 ///
-/// Owns slot variables: state beside each variable, on exactly its devices, of its shape and dtype, zeros at
-/// first. In float16 and bfloat16 they therefore round as the variable does (Adam's second moment hardly
-/// moves there once it is large: its changes are 0.1 % of it); keep variables that need more in float32. An
-/// optimizer belongs to the strategy of the first variable it meets, keeps handles of the variables, and so
-/// must not outlive that strategy's use. Neither copied nor moved.
+/// Owns slot variables: state beside each variable, on exactly its devices, of its shape and dtype, initially
+/// zeros. In float16 and bfloat16 slots therefore round as the variable does (a large second moment of Adam
+/// hardly changes there, because each change is 0.1 % of it); keep variables that need more precision in
+/// float32. An optimizer belongs to the strategy of the first variable it meets and keeps handles of the
+/// variables, so it must not be used after that strategy's end. Neither copied nor moved.
 ///
-/// Thread safety: the replicas of one run call apply_gradients together; else one thread at a time.
+/// Thread safety: the replicas of one run call apply_gradients together; otherwise only one thread may call.
 class Optimizer {
  public:
   virtual ~Optimizer();
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /// One step: each variable takes one update of each of its components, by one fused kernel.
+  /// Makes one step: one fused kernel updates each component of each variable.
   ///
-  /// In a replica function the gradients are summed over the replicas, never averaged (divide the loss by the
-  /// global batch size), as one batch; every replica must make the call, with the same variables. In
-  /// cross-replica context, and outside every scope, gradients are taken as they are: mirrored ones by
-  /// component, plain ones for every component. Sparse rows are summed as such, and made dense for the update
-  /// (rows of one index add up; rows that are not named take part with zeros: moments fade, weights decay).
-  /// Variables whose gradient is nothing, on every replica, are left out, with a warning the first time. An
-  /// empty list does nothing and is no step.
+  /// In a replica function the gradients are summed over the replicas as one batch, never averaged (divide
+  /// the loss by the global batch size); every replica must make the call with the same variables. In
+  /// cross-replica context and outside every scope gradients are used as they are: mirrored ones by
+  /// component, plain ones for every component. Sparse rows are summed as sparse rows and made dense for the
+  /// update: rows of one index add up, and missing rows count as zeros (their moments fade and their weights
+  /// decay). A variable whose gradient is nothing on every replica is left out, with a warning the first
+  /// time. An empty list does nothing and is not a step.
   ///
-  /// Everything is enqueued on the current streams of the variables' devices, and no device is waited for,
-  /// except to read the indices of sparse rows, and `iterations` when somebody else has written it. The
-  /// step's number and rate are part of what is enqueued, so that a step cannot be captured. In steady state
-  /// only reductions, clipping, and components of which somebody holds a snapshot take memory, all of it from
-  /// the devices' pools: with dense gradients nothing comes from the heap, but for a list of gradients that
-  /// the caller makes for the call. All components get the same bits.
+  /// Everything is enqueued on the current streams of the variables' devices, and the call waits for no
+  /// device, except to read the indices of sparse rows, and `iterations` after other code has written it. The
+  /// step's number and rate are part of the enqueued work, so that a step cannot be captured. In steady state
+  /// only reductions, clipping, and components of which a snapshot exists take memory, all of it from the
+  /// devices' pools; with dense gradients nothing is allocated on the heap, except the list of gradients that
+  /// the caller makes. All components get the same bits.
   ///
-  /// @param options  of the reduction; replica 0's count. How long replicas wait for each other is the
-  /// strategy's timeout.
-  /// @throws InvalidArgument  a gradient of another shape or dtype than its variable's; a variable that is
-  /// not of a floating-point dtype, is listed twice or belongs to another strategy; nothing for all
-  /// variables; a per-replica value (outside replica functions reduce_to it first, inside pass it to run); a
-  /// mirrored one of another number of components; a learning rate that is not a number of at least 0; an
-  /// index of sparse rows out of range.
-  /// @throws CollectiveMismatch  replicas differ in optimizer, variables, or whether and how (dense or
-  /// sparse) there is a gradient: names the replicas.
+  /// @param options  of the reduction; those of replica 0 apply. The strategy's timeout limits how long
+  /// replicas wait for each other.
+  /// @throws InvalidArgument  a gradient's shape or dtype is not its variable's; a variable's dtype is not a
+  /// floating-point one, or the variable is listed twice or belongs to another strategy; all gradients are
+  /// nothing; a gradient is a per-replica value (outside replica functions reduce_to it first, inside pass it
+  /// to run) or a mirrored one with another number of components; the learning rate is not a number of at
+  /// least 0; an index of sparse rows is out of range.
+  /// @throws CollectiveMismatch  replicas differ in optimizer or variables, or in whether a gradient is
+  /// dense, sparse or nothing: names the replicas.
   /// @throws ContextError  in a function given to `update`.
   /// @throws Unsupported  a variable's stream is being captured: every launch would repeat the step.
-  /// @throws OutOfMemory
-  /// Neither variables nor the optimizer have changed then: what takes memory comes before the first update,
-  /// and other threads see all variables from before the step or from after it. (A device that fails in the
-  /// midst of updates is past that.)
+  /// @throws OutOfMemory After these errors neither variables nor the optimizer have changed: all memory is
+  /// taken before the first update, and other threads see all variables from before the step or from after
+  /// it. (This does not hold if a device fails during the updates.)
   void apply_gradients(const std::vector<GradientAndVariable>& gradients,
                        const CommunicationOptions& options = {});
 
-  /// The same with gradients that are reduced already, as by ctx.all_reduce or clipped by hand: in a replica
-  /// function each replica's gradients update its own components, and nothing is reduced. The caller vouches
-  /// that they are equal on all replicas: if not, the variables' components part. Where a variable has one
-  /// component, replica 0's gradient updates it. @throws as apply_gradients.
+  /// Makes a step with gradients that are already reduced, by ctx.all_reduce or clipped by hand. In a replica
+  /// function each replica's gradients update its own components, and nothing is reduced. The caller
+  /// guarantees that they are equal on all replicas; otherwise the variables' components diverge. Replica 0's
+  /// gradient updates a variable that has one component.
+  /// @throws as apply_gradients.
   void apply_reduced_gradients(const std::vector<GradientAndVariable>& gradients);
 
-  /// Makes the slots, and the step counter, of variables that have none yet, as apply_gradients does when it
-  /// first meets them: to restore a checkpoint into a fresh optimizer.
-  /// @throws ContextError  in a replica function. @throws InvalidArgument  a variable that is not of a
-  /// floating-point dtype, is listed twice, or belongs to another strategy.
+  /// Makes the step counter and the slots of variables that have none yet, as apply_gradients does for new
+  /// variables. Call it to restore a checkpoint into a fresh optimizer.
+  /// @throws ContextError  in a replica function. @throws InvalidArgument  a variable's dtype is not a
+  /// floating-point one, or the variable is listed twice or belongs to another strategy.
   void build(const std::vector<Variable>& variables);
 
   /// The number of steps made: i64, one component on each device, aggregation only_first_replica. Writing it,
-  /// as restoring a checkpoint does, sets the number that Adam's correction and the schedule go by; the next
-  /// step then waits once to read it, and each does that follows a capture that has read or written it. A
-  /// number below 0 is refused there: InvalidArgument.
+  /// as restoring a checkpoint does, sets the number that Adam's correction and the schedule use. The next
+  /// step then waits once to read it; so does each step after a capture that has read or written it. A step
+  /// refuses a number below 0 (InvalidArgument).
   /// @throws ContextError  the optimizer has met no variable yet.
   Variable iterations() const;
 
   /// The rate of the next step. Waits as the next step would.
   double learning_rate() const;
-  /// From the next step on. The schedule goes on from `iterations`. @throws ContextError  in a replica
-  /// function.
+  /// Takes effect in the next step. The schedule continues from `iterations`. @throws ContextError  in a
+  /// replica function.
   void set_learning_rate(LearningRate learning_rate);
 
-  /// What a checkpoint of the optimizer holds: "iterations", then the slots, as "VARIABLE/SLOT"
-  /// ("w/velocity"), in the order in which the variables were met. The second variable named w is called
-  /// "w_1" there, the third "w_2". Empty before the first variable.
+  /// The variables that a checkpoint of the optimizer holds: "iterations", then the slots as "VARIABLE/SLOT"
+  /// ("w/velocity"), in the order in which the optimizer met the variables. The second variable named w is
+  /// called "w_1", the third "w_2". Empty before the first variable.
   std::vector<std::pair<std::string, Variable>> variables() const;
 
  protected:
-  /// What an update knows of its step.
+  /// The properties of a step that an update uses.
   struct Step {
     std::int64_t number;   ///< Counted from 1.
     double learning_rate;  ///< At least 0.
   };
 
-  /// @param name  of the optimizer, for messages; a literal. @param slot_names  of each variable's slots.
-  /// @param global_clip_norm  clip_by_global_norm for the summed gradients; 0: none.
+  /// @param name  the optimizer's name for messages; a literal. @param slot_names  the slots of each
+  /// variable.
+  /// @param global_clip_norm  limit of clip_by_global_norm for the summed gradients; 0: no clipping.
   /// @throws InvalidArgument  global_clip_norm is not a number of at least 0.
   Optimizer(std::string_view name, LearningRate learning_rate, double global_clip_norm,
             std::vector<std::string> slot_names);
 
-  /// Enqueues one component's update, in place, on its device's current stream. Called for each component,
-  /// also of several devices at the same time, with the component's device current, while no other thread
-  /// reads or writes the variables of the step; so it must not either, but by these arguments. Should not
-  /// throw or take memory: what it refuses the constructor should have refused.
+  /// Enqueues one component's update, in place, on its device's current stream. It is called for each
+  /// component, with the component's device current, possibly for several devices at the same time. During
+  /// the call no other thread reads or writes the variables of the step, so the update must access them only
+  /// through its arguments. It should neither throw nor take memory: the constructor should refuse invalid
+  /// options.
   /// @param slots  in the order of slot_names.
   virtual void update(Tensor& variable, const Tensor& gradient, std::span<const Tensor> slots,
                       const Step& step) const = 0;
@@ -137,7 +140,7 @@ class Optimizer {
              const CommunicationOptions& options);
   void check_no_capture(std::string_view what, std::span<const Variable> variables) const;
   void check_strategy(const Strategy& strategy) const;
-  /// What is known when these have been met, too; null: they have been.
+  /// The state after the optimizer has met `variables`; null if it has met them all already.
   std::unique_ptr<Known> met(std::span<const Variable> variables) const;
   /// The number of steps made.
   std::int64_t num_steps() const;
@@ -146,9 +149,9 @@ class Optimizer {
   LearningRate learning_rate_;
   const double global_clip_norm_;
   const std::vector<std::string> slot_names_;
-  std::unique_ptr<Known> known_;  // of the variables that the optimizer has met
-  // The number of steps is kept here too, so that no device must be asked. It holds until component 0 of the
-  // iterations is written again. Empty: it does not hold.
+  std::unique_ptr<Known> known_;  // state of the variables that the optimizer has met
+  // The host also keeps the number of steps, so that no device must be asked. `counted_` is the write count
+  // of component 0 of the iterations for which it is valid; empty: it is not valid.
   std::optional<std::uint64_t> counted_;
   std::int64_t num_steps_ = 0;
   bool has_warned_ = false;

@@ -9,13 +9,13 @@ namespace lockstep::optim {
 struct SGDOptions {
   LearningRate learning_rate = 0.01;
   double weight_decay = 0;      ///< At least 0; added to the gradient, times the variable.
-  double global_clip_norm = 0;  ///< clip_by_global_norm for the summed gradients; 0: none.
+  double global_clip_norm = 0;  ///< Limit of clip_by_global_norm for the summed gradients; 0: no clipping.
 };
 
 /// Stochastic gradient descent: w -= learning_rate * (g + weight_decay * w). No slots.
 class SGD final : public Optimizer {
  public:
-  /// @throws InvalidArgument  an option out of its range.
+  /// @throws InvalidArgument  an option is out of its range.
   explicit SGD(const SGDOptions& options = {});
 
  private:
