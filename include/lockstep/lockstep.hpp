@@ -1,6 +1,6 @@
 #pragma once
 
-/// All of lockstep, but for the interface that backends implement.
+/// Includes all of lockstep's public headers, except those for backend authors and for native handles.
 
 #include <lockstep/buffer.hpp>
 #include <lockstep/checkpoint/checkpoint.hpp>

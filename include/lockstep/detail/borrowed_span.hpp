@@ -9,7 +9,7 @@
 
 namespace lockstep::detail {
 
-/// A span of constants that cannot be made of a temporary container, whose end it would outlive.
+/// A span of constants. It cannot be made from a temporary container, which it would outlive.
 template <class T>
 class BorrowedSpan : public std::span<const T> {
   using Base = std::span<const T>;
@@ -24,7 +24,7 @@ class BorrowedSpan : public std::span<const T> {
   requires(!std::same_as<std::remove_cvref_t<R>, BorrowedSpan> && std::constructible_from<Base, R> &&
            kOutlives<R>) constexpr BorrowedSpan(R&& range)
       : Base(range) {}
-  /// Keep the container in a variable.
+  /// Deleted: keep the container in a variable.
   template <class R>
   requires(!std::same_as<std::remove_cvref_t<R>, BorrowedSpan> && std::constructible_from<Base, R> &&
            !kOutlives<R>) BorrowedSpan(R&& temporary)

@@ -11,8 +11,7 @@ namespace lockstep::detail {
 template <class Signature>
 class FunctionRef;
 
-/// A function object that somebody else owns, for as long as the call that it is passed to. Never takes
-/// memory.
+/// A reference to a function object that outlives the call it is passed to. Never allocates.
 template <class R, class... Args>
 class FunctionRef<R(Args...)> {
  public:
@@ -28,7 +27,7 @@ class FunctionRef<R(Args...)> {
         }) {}
 
   explicit operator bool() const noexcept { return call_ != nullptr; }
-  /// @pre there is one.
+  /// @pre the reference is not empty.
   R operator()(Args... args) const { return call_(function_, std::forward<Args>(args)...); }
 
  private:

@@ -5,29 +5,29 @@
 
 #pragma GCC visibility push(default)
 
-/// Mutexes that do not keep a fork of the process waiting for threads that it does not have.
+/// Mutexes with which a forked process does not wait for threads that exist only in its parent.
 namespace lockstep::detail {
 
-/// A mutex of an object's. A fork of the process that another thread held it in has lost it: nobody there
-/// unlocks it, and what it guards may be half written. As std::mutex otherwise.
+/// A mutex that belongs to an object. If another thread held it at a fork, it is lost in the child: no thread
+/// there can unlock it, and the data it guards may be half written. Otherwise it works like std::mutex.
 class Mutex {
  public:
-  /// @param owner  what it is part of, for the message: "a variable"; static.
+  /// @param owner  the object it belongs to, for messages: "a variable"; static text.
   constexpr explicit Mutex(const char* owner) noexcept : owner_(owner) {}
   Mutex(const Mutex&) = delete;
   Mutex& operator=(const Mutex&) = delete;
 
-  /// @throws ContextError  it is lost.
+  /// @throws ContextError  the mutex is lost.
   void lock();
-  /// False: it is held, or lost.
+  /// @return false if it is held or lost.
   bool try_lock() noexcept;
-  /// For who must not throw. @return false: it is lost, and what it guards is to be left alone.
+  /// For callers that must not throw. @return false if it is lost; the guarded data must then not be touched.
   bool lock_unless_lost() noexcept;
   void unlock() noexcept;
 
-  /// Once true, so for ever; while this thread runs it does not become true.
+  /// Stays true once it is true, and does not become true while this thread runs.
   bool is_lost() const noexcept;
-  /// @throws ContextError  it is lost.
+  /// @throws ContextError  the mutex is lost.
   void check() const {
     if (is_lost()) raise_lost();
   }
@@ -36,16 +36,17 @@ class Mutex {
   bool lock_held() noexcept;
   [[noreturn]] void raise_lost() const;
 
-  std::atomic<std::uint32_t> state_{0};  // 0: free; else twice the holder's process, plus 1: threads may wait
+  std::atomic<std::uint32_t> state_{
+      0};  // 0: free; else twice the holder's process id, plus 1 if threads may wait
   const char* const owner_;
 };
 
-/// The same for a thread that may hold it already.
+/// A Mutex that the holding thread may lock again.
 class RecursiveMutex {
  public:
   constexpr explicit RecursiveMutex(const char* owner) noexcept : mutex_(owner) {}
 
-  /// @throws ContextError  it is lost.
+  /// @throws ContextError  the mutex is lost.
   void lock();
   bool try_lock() noexcept;
   bool lock_unless_lost() noexcept;
@@ -61,10 +62,10 @@ class RecursiveMutex {
   int depth_ = 0;                             // guarded by mutex_
 };
 
-/// A mutex that a fork finds free, and what it guards whole: the fork waits for that, for this and all its
-/// like. So it is held for moments, in which its holder locks no other mutex, of this kind or another, and
-/// calls nothing but what takes and frees memory of malloc's or recycled memory. One of a fixed number, which
-/// objects share.
+/// A mutex that is always free after a fork, with its data consistent, because the fork waits until all such
+/// mutexes are free. It may therefore be held only briefly: its holder locks no other mutex of any kind, and
+/// calls nothing but allocation and release of malloc's or recycled memory. Objects share a fixed number of
+/// these mutexes.
 class LeafMutex {
  public:
   LeafMutex() noexcept;

@@ -16,8 +16,8 @@
 
 #pragma GCC visibility push(default)
 
-/// What counts as a nest: tuples, pairs, arrays, vectors (of anything but host scalars), string-keyed maps,
-/// optionals, and user structs registered with LOCKSTEP_NEST. Everything else is a leaf.
+/// The types that count as nests: tuples, pairs, arrays, vectors (of anything but host scalars), string-keyed
+/// maps, optionals, and user structs registered with LOCKSTEP_NEST. Everything else is a leaf.
 namespace lockstep::detail {
 
 template <class T>
@@ -81,7 +81,7 @@ using decayed_t =
 template <class T, class F>
 auto map_leaves(const T& nest, F&& f);
 
-/// Sets a member of a struct to what it was mapped to.
+/// Sets a member of a struct to the mapped value.
 template <class Member, class Mapped>
 void set_member(Member& member, Mapped&& mapped) {
   static_assert(std::is_assignable_v<Member&, Mapped>,
@@ -151,7 +151,7 @@ void for_each_leaf(const T& nest, F&& f) {
   }
 }
 
-/// Whether all nests of a type have the same leaves: no lengths, keys or absences.
+/// Whether all nests of a type have the same leaves, that is, no lengths, keys or absences vary.
 template <class T>
 consteval bool has_fixed_structure() {
   if constexpr (TupleNest<T>) return []<std::size_t... I>(std::index_sequence<I...>) {
@@ -162,7 +162,7 @@ consteval bool has_fixed_structure() {
   else return !VectorNest<T> && !MapNest<T> && !OptionalNest<T> && !RecordNest<T>;
 }
 
-/// Appends a key such that what comes after it cannot be taken for a part of it.
+/// Appends a key in such a way that later text cannot be mistaken for a part of it.
 template <class Text>
 void append_key(std::string_view key, Text& text) {
   for (const char c : key) {
@@ -213,7 +213,7 @@ void append_structure(const T& nest, Text& text) {
   }
 }
 
-/// That text; empty where the type says it all.
+/// The text of append_structure; empty if the type alone determines it.
 template <class Text = std::string, class T>
 Text describe_structure(const T& nest) {
   Text text;
@@ -226,8 +226,8 @@ Text describe_structure(const T& nest) {
 #pragma GCC visibility pop
 
 /// Makes a struct a nest of the named members: `LOCKSTEP_NEST(Batch, images, labels)` beside the struct, in
-/// its namespace; at most 342 of them. `run` gives a `PerReplica<Batch>`; reductions work member by member,
-/// and take Tensors, not numbers, as they return the same struct.
+/// its namespace, with at most 342 members. `run` then returns a `PerReplica<Batch>`. Reductions work member
+/// by member and return the same struct, so its members must be Tensors, not numbers.
 #define LOCKSTEP_NEST(Type, ...)                                                 \
   template <class T> /* exactly Type: values that convert to it are not meant */ \
   requires std::same_as<std::remove_const_t<T>, Type>                            \
@@ -236,8 +236,8 @@ Text describe_structure(const T& nest) {
   [](auto& lockstep_nest_value, auto... pointers) { return std::tie(lockstep_nest_value.*pointers...); }( \
       value, LOCKSTEP_NEST_POINTERS_(Type, __VA_ARGS__))
 #define LOCKSTEP_NEST_PARENS_ ()
-// Read again once for each member but the first. One that is left over names the limit in the compiler's
-// error.
+// The preprocessor expands it once for each member but the first. A remaining name states the limit in the
+// compiler's error.
 #define LOCKSTEP_NEST_EXPAND_(...) \
   LOCKSTEP_NEST_EXPAND1_(LOCKSTEP_NEST_EXPAND1_(LOCKSTEP_NEST_EXPAND1_(LOCKSTEP_NEST_EXPAND1_(__VA_ARGS__))))
 #define LOCKSTEP_NEST_EXPAND1_(...) \

@@ -9,7 +9,8 @@
 
 namespace lockstep::detail {
 
-/// A pass as range-for takes it: an input iterator that ends at std::default_sentinel. Move only.
+/// Adapts an iterator with next_optional() to range-for: an input iterator that ends at
+/// std::default_sentinel. Move only.
 template <class Iterator>
 class RangeIterator {
  public:

@@ -13,15 +13,15 @@ namespace lockstep::detail {
 /// A cache line.
 inline constexpr std::size_t kRecycledAlignment = 64;
 
-/// Memory of the heap, so aligned, for what every step makes and drops again. What is given back is kept for
-/// the next who takes as much: a few blocks by each thread, what these leave over by all together, up to 4
-/// MiB of each size and up to 1 MiB each; so that steps that repeat take nothing from the heap, whichever
-/// threads take and give back. Thread-safe. @throws std::bad_alloc
+/// Takes heap memory, aligned to kRecycledAlignment, for objects that every step makes and drops. Released
+/// blocks are kept for the next request of their size: a few per thread, the rest in a common list of up to 4
+/// MiB per size and 1 MiB per block. Repeated steps thus take nothing from the heap, whichever threads take
+/// and give back. Thread-safe. @throws std::bad_alloc
 void* take_recycled(std::size_t size_bytes);
-/// @param size_bytes  as it was taken.
+/// @param size_bytes  the size given to take_recycled.
 void give_recycled(void* data, std::size_t size_bytes) noexcept;
 
-/// That memory for a container or shared object.
+/// Recycled memory for a container or shared object.
 template <class T>
 class RecyclingAllocator {
  public:
@@ -43,7 +43,7 @@ class RecyclingAllocator {
   }
 };
 
-/// For lists that live for a step; those that a caller is given are std::vectors.
+/// A list that lives for one step; lists returned to users are std::vectors.
 template <class T>
 using RecycledVector = std::vector<T, RecyclingAllocator<T>>;
 template <class T>

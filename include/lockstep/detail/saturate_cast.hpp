@@ -10,9 +10,9 @@
 
 namespace lockstep::detail {
 
-/// The conversion between element types, the same wherever the library converts: a C++ cast, but floating to
-/// integer saturates and takes NaN to 0 (C++ leaves both undefined), and anything to boolean is "not zero"
-/// (NaN is not). To small floats in one rounding.
+/// The library's only conversion between element types: a C++ cast, except that floating to integer saturates
+/// and takes NaN to 0 (C++ leaves both undefined), and anything to boolean is "not zero" (so NaN is true).
+/// Conversion to a small float rounds once.
 template <Element To, Element From>
 constexpr To saturate_cast(From value) {
   if constexpr (std::same_as<To, From>) {

@@ -12,8 +12,8 @@ namespace lockstep::detail {
 template <class Signature>
 class SharedFunction;
 
-/// A function that copies of this share, so that what is made of it step by step does not copy all that came
-/// before. Called as const, from any thread that the function itself allows.
+/// A function whose copies share one callable, so that a chain of functions does not copy its earlier
+/// members. It is called as const, from any thread that the callable allows.
 template <class R, class... Args>
 class SharedFunction<R(Args...)> {
  public:
@@ -28,7 +28,7 @@ class SharedFunction<R(Args...)> {
   }
 
   explicit operator bool() const noexcept { return function_ != nullptr; }
-  /// @pre there is one.
+  /// @pre the function is not empty.
   R operator()(Args... args) const { return function_->call(std::forward<Args>(args)...); }
 
  private:
@@ -44,7 +44,7 @@ class SharedFunction<R(Args...)> {
     F function;
   };
 
-  std::shared_ptr<const Callable> function_;  // owners: the copies; null: none
+  std::shared_ptr<const Callable> function_;  // owners: the copies; null: no function
 };
 
 }  // namespace lockstep::detail

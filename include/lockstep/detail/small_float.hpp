@@ -12,7 +12,7 @@
 namespace lockstep::detail {
 
 /// `value` as a double that rounds to any format of fewer than 52 mantissa bits as the integer itself would:
-/// where 53 bits do not hold it, the last one says that something was cut off (rounding to odd: Boldo and
+/// if 53 bits do not hold it, the last bit records that bits were cut off (rounding to odd: Boldo and
 /// Melquiond 2008).
 template <std::integral I>
 constexpr double to_double_sticky(I value) {
@@ -29,7 +29,7 @@ constexpr double to_double_sticky(I value) {
   }
 }
 
-/// A float as a double, also where the thread flushes subnormals.
+/// A float as a double; correct even if the thread flushes subnormals.
 constexpr double to_double(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t magnitude = bits & 0x7fffffff;
@@ -38,8 +38,8 @@ constexpr double to_double(float value) {
   return bits == magnitude ? subnormal : -subnormal;
 }
 
-/// `condition ? yes : no` of unsigned integers without a branch, and none made of it: a compiler that moves a
-/// floating-point operation into the arm that needs it may not move it back, and the loop around it stays
+/// `condition ? yes : no` of unsigned integers, without a branch. With a plain conditional the compiler may
+/// move a floating-point operation into one arm; it may not move it back, and the loop around it then stays
 /// scalar.
 template <std::unsigned_integral U>
 constexpr U select(bool condition, U yes, U no) {
@@ -47,19 +47,19 @@ constexpr U select(bool condition, U yes, U no) {
 }
 
 /// A floating-point format below 32 bits. Every conversion rounds to nearest, ties to even, in one step, and
-/// keeps what the format has: subnormals, infinities, the sign and the payload of NaN (quiet, once narrowed).
+/// keeps subnormals, infinities, and the sign and payload of NaN (which becomes quiet when narrowed).
 ///
 /// Conversions are selections, not branches, and never touch a subnormal float, so that loops over them
 /// vectorise and do not depend on flush-to-zero modes.
-/// @tparam kHasInfinity  IEEE-like special values. Without: no infinity, NaN is all ones, and overflow gives
-/// NaN.
+/// @tparam kHasInfinity  whether the special values are IEEE-like. Otherwise there is no infinity, NaN is all
+/// ones, and overflow gives NaN.
 template <class Storage, int kExponentBits, int kMantissaBits, bool kHasInfinity>
 struct SmallFloat {
   static constexpr int kBias = (1 << (kExponentBits - 1)) - 1;
   static constexpr Storage kSignBit = 1 << (kExponentBits + kMantissaBits);
   static constexpr Storage kMantissaMask = (1 << kMantissaBits) - 1;
   static constexpr Storage kExponentMask = kSignBit - 1 - kMantissaMask;
-  /// Infinity where there is one, else NaN: what lies above the largest finite number.
+  /// Infinity if the format has one, else NaN: the first value above the largest finite number.
   static constexpr Storage kOverflow = kHasInfinity ? kExponentMask : kSignBit - 1;
   static constexpr Storage kQuietNan =
       kHasInfinity ? kExponentMask | (1 << (kMantissaBits - 1)) : kSignBit - 1;
@@ -67,7 +67,7 @@ struct SmallFloat {
   Storage bits = 0;
 
   SmallFloat() = default;
-  // Implicit: arithmetic on small floats is float arithmetic.
+  // The conversion is implicit because arithmetic on small floats is float arithmetic.
   constexpr SmallFloat(float value) : bits(round<float, std::uint32_t>(value)) {}
   constexpr SmallFloat(double value) : bits(round<double, std::uint64_t>(value)) {}
   template <std::integral I>
@@ -134,7 +134,7 @@ struct SmallFloat {
 
 #pragma GCC visibility pop
 
-/// What kernels ask of a number: the extremes, and what special values there are.
+/// The properties that kernels ask of a number type: its extremes and special values.
 template <class Storage, int kExponentBits, int kMantissaBits, bool kHasInfinity>
 class std::numeric_limits<lockstep::detail::SmallFloat<Storage, kExponentBits, kMantissaBits, kHasInfinity>> {
   using T = lockstep::detail::SmallFloat<Storage, kExponentBits, kMantissaBits, kHasInfinity>;
@@ -161,7 +161,7 @@ class std::numeric_limits<lockstep::detail::SmallFloat<Storage, kExponentBits, k
     return T::from_bits(T::kMantissaMask + 1);
   }  ///< Smallest positive normal number.
   static constexpr T denorm_min() noexcept { return T::from_bits(1); }
-  /// Zero where there is none, as the standard says.
+  /// Zero if the format has no infinity, as the standard says.
   static constexpr T infinity() noexcept { return T::from_bits(kHasInfinity ? T::kOverflow : 0); }
   static constexpr T quiet_NaN() noexcept { return T::from_bits(T::kQuietNan); }
   static constexpr T epsilon() noexcept { return T(1.0f / (1 << kMantissaBits)); }

@@ -6,21 +6,21 @@
 
 namespace lockstep::detail {
 
-/// Ends the program, with a message: what counts on a thread cannot be taken back from another.
+/// Ends the program with a message: another thread cannot undo an effect on the guard's own thread.
 [[noreturn]] void destroyed_on_another_thread(std::string_view guard) noexcept;
 
-/// Base of guards, which count on the thread that made them until they are destroyed there, in any order.
-/// They form a list, the last one made first.
+/// Base of guards. A guard takes effect on the thread that made it until it is destroyed on that thread, in
+/// any order. The guards of a thread form a list from the newest to the oldest.
 ///
-/// Guard has `static Guard*& innermost() noexcept`, the calling thread's, and kGuardName, both for this
-/// class.
+/// Guard has, accessible to this class, `static Guard*& innermost() noexcept` (the calling thread's) and
+/// kGuardName.
 template <class Guard>
 class ThreadGuard {
  public:
   ThreadGuard(const ThreadGuard&) = delete;
   ThreadGuard& operator=(const ThreadGuard&) = delete;
 
-  /// The one made before it; null: none.
+  /// The guard made before this one; null: none.
   Guard* outer() const noexcept { return outer_; }
 
  protected:
@@ -35,7 +35,7 @@ class ThreadGuard {
   }
 
  private:
-  Guard*& innermost_;  // the thread's, by which it is known
+  Guard*& innermost_;  // the list of the thread that made this guard
   Guard* outer_;
 };
 

@@ -8,10 +8,10 @@
 
 namespace lockstep::host {
 
-/// The CPU backend: devices CPU:0 to CPU:4095 in one process, all in host memory. Work is done by the
-/// calling thread before a call returns, so streams are always complete; collectives run on the threads that
-/// call them, in shared memory. Always registered. num_devices() is 1, or what `LOCKSTEP_HOST_DEVICES` or
-/// set_virtual_devices("CPU:0", n) said.
+/// The CPU backend: devices CPU:0 to CPU:4095 of one process, all in host memory. The calling thread does the
+/// work before a call returns, so streams are always complete. Collectives run on the threads that call them,
+/// in shared memory. The backend is always registered. num_devices() is 1, or the number that
+/// `LOCKSTEP_HOST_DEVICES` or set_virtual_devices("CPU:0", n) set.
 [[nodiscard]] std::unique_ptr<backend::Backend> make_backend();
 
 }  // namespace lockstep::host

@@ -8,15 +8,15 @@
 
 namespace lockstep {
 
-/// How a dataset is shared out over workers. It also decides how `distribute_dataset` splits a batch over
-/// replicas: by ceiling slices of each batch as it comes where elements are dealt out (data, and automatic
-/// where no files are read), else by balanced sizes (balanced_batch_sizes), if the batch size is known.
+/// How workers share a dataset. The policy also decides how `distribute_dataset` splits a batch over
+/// replicas: if elements are shared out (data, and automatic if no files are read) or the batch size is
+/// unknown, into ceiling slices of each batch; otherwise into balanced sizes (balanced_batch_sizes).
 enum class AutoShardPolicy : std::int8_t {
-  off = -1,   ///< Every worker reads everything.
-  automatic,  ///< By file where the dataset reads files, else by data, with a warning.
+  off = -1,   ///< Every worker reads the whole dataset.
+  automatic,  ///< By file if the dataset reads files, else by data, with a warning.
   file,       ///< Each worker reads its share of the files: worker w of W files w, w + W, …
-  data,       ///< Every worker reads everything and keeps elements w, w + W, …
-  hint,       ///< The user shards it: shard(Dataset::shard_hint, Dataset::shard_hint) gets (W, w).
+  data,       ///< Every worker reads the whole dataset and keeps elements w, w + W, …
+  hint,       ///< The user shards the dataset: shard(Dataset::shard_hint, Dataset::shard_hint) gets (W, w).
 };
 
 [[nodiscard]] std::string_view name(AutoShardPolicy policy);

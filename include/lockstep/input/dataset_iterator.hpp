@@ -16,7 +16,7 @@ namespace lockstep {
 
 namespace detail {
 
-/// The next pass over a pipeline, for the user's threads. @param what  the call that messages name.
+/// The next pass over a pipeline, for user threads. @param what  the call that messages name.
 std::unique_ptr<Iterator<FlatElement>> open_for_user(const PipelineHandle& pipeline, std::string_view what);
 /// @throws OutOfRange  always.
 [[noreturn]] void raise_end_of_input(std::string_view what, std::int64_t count, std::string_view unit);
@@ -27,8 +27,9 @@ std::unique_ptr<Iterator<FlatElement>> open_for_user(const PipelineHandle& pipel
 
 /// One pass over a dataset, without a strategy. Move only; used by one thread at a time.
 ///
-/// Destroying it waits for the calls of the dataset's functions that its threads are in, and for no other; in
-/// such a call it waits for none. In a fork of the process that made it, it can only be destroyed.
+/// The destructor waits for calls of the dataset's functions that the pass's threads are making, and for
+/// nothing else; inside such a call it waits for none. In a fork of the process that made it, the iterator
+/// can only be destroyed.
 template <class E>
 class DatasetIterator {
  public:
@@ -38,15 +39,15 @@ class DatasetIterator {
       : pipeline_(std::move(pipeline)),
         iterator_(detail::open_for_user(pipeline_, "DatasetIterator::next")) {}
 
-  /// The next element, on the host. @throws OutOfRange  the end of the pass. @throws ContextError moved-from;
-  /// in a fork of the process that made this. @throws what the dataset's functions do; the next call goes on
-  /// after that element.
+  /// The next element, on the host. @throws OutOfRange  the pass has ended. @throws ContextError  this is
+  /// moved-from, or was made by another process before a fork. Exceptions of the dataset's functions pass
+  /// through; the next call continues after that element.
   E next() {
     std::optional<E> element = next_optional();
     if (!element) detail::raise_end_of_input("DatasetIterator::next", num_elements_, "elements");
     return std::move(*element);
   }
-  /// The same, but nothing at the end.
+  /// The same, but returns nothing at the end.
   std::optional<E> next_optional() {
     if (iterator_ == nullptr) detail::raise_iterator_moved_from("DatasetIterator");
     std::optional<detail::FlatElement> leaves = iterator_->next();

@@ -17,45 +17,47 @@
 
 #pragma GCC visibility push(default)
 
-/// Dealing datasets out to replicas: what strategies call.
+/// Distribution of datasets over replicas, which strategies call.
 namespace lockstep::detail {
 
-/// Who takes the elements.
+/// The replicas that take the elements.
 struct InputTarget {
-  std::vector<Device> devices{};      ///< Of the local replicas, in order.
-  InputContext context{};             ///< Which worker of how many this is, for how many replicas of all.
-  bool splits = true;                 ///< Whether a global batch is split over replicas, or passed whole.
+  std::vector<Device> devices{};  ///< Devices of the local replicas, in order.
+  InputContext context{};  ///< This worker's index, the number of workers, and the number of all replicas.
+  bool splits = true;      ///< Whether a global batch is split over replicas; false: each gets it whole.
   std::string strategy_name{};        ///< For messages.
   bool per_replica_datasets = false;  ///< Whether InputReplicationMode::per_replica is supported.
-  /// Starts a pass with the other workers; empty where there are none. Called on the thread that takes the
-  /// iterator: all workers take them in the same order, so that each one's n-th call is for the same pass.
-  /// They also take the steps of passes that are under way together in the same order, as a step waits for
-  /// the others' call.
-  SharedFunction<std::shared_ptr<StepExchange>()> open_exchange{};  // owners: what makes the pass's steps
-  /// Throws where `what`, a call for the next step, is not allowed; null: it is allowed everywhere.
+  /// Starts a pass with the other workers; empty: there are no others. Called on the thread that takes the
+  /// iterator. All workers take iterators in the same order, so that each one's n-th call is for the same
+  /// pass. They also take steps of concurrent passes in the same order, because a step waits for the others'
+  /// call.
+  SharedFunction<std::shared_ptr<StepExchange>()>
+      open_exchange{};  // owners: the objects that make the pass's steps
+  /// Throws if `what`, a call for the next step, is not allowed here; null: it is allowed everywhere.
   void (*check_caller)(std::string_view what) = nullptr;
 };
 
-/// The contexts that a function is called with, one for each dataset.
-/// @throws InvalidArgument, Unsupported  options that are wrong, or not for this target.
+/// The contexts with which the user's function is called, one for each dataset.
+/// @throws InvalidArgument, Unsupported  options are invalid, or this target does not support them.
 std::vector<InputContext> input_contexts(const InputTarget& target, const InputOptions& options);
-/// Splits each global batch, and takes this worker's share. @throws InvalidArgument  wrong options, elements
-/// without rows, a number of replicas that is not the same on all workers. @throws Unsupported  per_replica;
-/// weights with several workers that do not all read everything. @throws NotFound  as auto_shard.
+/// Splits each global batch, and takes this worker's share. @throws InvalidArgument  options are invalid,
+/// elements have no rows, or the number of replicas differs between workers. @throws Unsupported
+/// per_replica; weights with several workers that do not all read the whole dataset. @throws NotFound  as
+/// auto_shard.
 Steps split_steps(const PipelineHandle& dataset, const InputTarget& target, const InputOptions& options);
-/// Deals whole elements: from one dataset in turn, or to each replica from its own.
-/// @throws InvalidArgument  the datasets differ in what is known of their elements: number of components,
-/// dtypes, lengths or keys.
+/// Distributes whole elements: from one dataset in turn, or to each replica from its own dataset.
+/// @throws InvalidArgument  the datasets' elements are known to differ in number of components, dtypes,
+/// lengths or keys.
 Steps deal_steps(const std::vector<PipelineHandle>& datasets, const InputTarget& target,
                  const InputOptions& options);
 
-/// The type of the first of the datasets whose elements' lengths and keys are known. Valid as long as the
-/// datasets. @throws InvalidArgument  two of them differ. @throws ContextError  none is known: before the
-/// first step.
+/// The type of the first dataset whose elements' lengths and keys are known. Valid as long as the datasets.
+/// @throws InvalidArgument  two of the types differ. @throws ContextError  none is known before the first
+/// step.
 const ElementType& common_type(const std::vector<PipelineHandle>& datasets);
 
-/// The replicas' elements as one nest of per-replica values: also where the components are equal, unless
-/// there is one replica. @throws as common_type.
+/// The replicas' elements as one nest of per-replica values, even if the components are equal; with a single
+/// replica, its element. @throws as common_type.
 template <class E>
 merged_t<E> assemble_step(const std::vector<PipelineHandle>& datasets, Step&& step) {
   const ElementType& type = common_type(datasets);

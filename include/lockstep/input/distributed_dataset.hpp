@@ -35,7 +35,7 @@ class StepIterator : public Iterator<Step> {
 /// The steps of a distributed dataset, element types erased.
 struct Steps {
   SharedFunction<std::unique_ptr<StepIterator>()> open;
-  std::vector<std::vector<TensorSpec>> spec;  ///< Of each replica's element, leaf by leaf, where known.
+  std::vector<std::vector<TensorSpec>> spec;  ///< Specs of each replica's element, leaf by leaf, if known.
 };
 
 template <class D>
@@ -44,7 +44,7 @@ struct DistributedState {
   SharedFunction<D(Step&&)> assemble;
 };
 
-/// The specs of a nest's tensors, in its structure; a struct's as the tuple of its members'.
+/// The specs of a nest's tensors, in the nest's structure; a struct becomes a tuple of its members.
 template <class T, class Next>
 auto spec_nest(const T& nest, Next& next) {
   return map_leaves(nest, [&next](const auto& leaf) {
@@ -89,25 +89,25 @@ auto element_spec(const DistributedState<D>& state) {
 
 /// One pass over a distributed dataset. Move only; used by one thread at a time.
 ///
-/// With InputOptions::per_replica_buffer_size k > 0 a thread of the pass's own, started by the first `next`,
-/// reads, splits and copies k steps ahead, and then one more; with 0 `next` does on its own thread. Rows are
-/// gathered straight into memory of the replica's: of a CPU, the value's own; of a GPU, page-locked memory,
-/// from which they are copied on a stream of the pass's own. `next` makes the device's current stream wait
-/// for that copy. The host waits for the devices only so as not to be further ahead of them than the steps
-/// that are made ahead.
+/// With InputOptions::per_replica_buffer_size k > 0 a thread of the pass, started by the first `next`, reads,
+/// splits and copies k steps ahead, and then one more; with 0 `next` does this itself. Rows are gathered
+/// directly into the replica's memory: on a CPU into the value's own memory, on a GPU into page-locked
+/// memory, from which they are copied on a stream of the pass. `next` makes the device's current stream wait
+/// for that copy. The host waits for the devices only to stay at most the prepared steps ahead of them.
 ///
-/// Values are the caller's for as long as it keeps them. Device memory is used again when the last handle to
-/// a value is gone, after the work enqueued until then on the stream that was current when `next` gave it:
-/// order other streams' use before that by events.
+/// Values belong to the caller for as long as it keeps them. When the last handle to a value is gone, its
+/// device memory is reused after the work enqueued until then on the stream that was current when `next`
+/// returned it. Use on other streams must be ordered before that by events.
 ///
-/// Destroying it waits for the calls of the dataset's functions that its threads are in, and for no other; in
-/// such a call it waits for none. In a fork of the process that made it, it can only be destroyed.
+/// The destructor waits for calls of the dataset's functions that the pass's threads are making, and for
+/// nothing else; inside such a call it waits for none. In a fork of the process that made it, the iterator
+/// can only be destroyed.
 ///
-/// With several workers a step exists on all of them or on none: it does as long as a replica of any has
-/// data, and those that have none get elements without rows, of the others' dtypes and other extents. Workers
-/// take iterators, and steps of several, in the same order. Where one cannot read, its step fails on all, and
-/// all go on after it. One that drops its iterator before the end ends the pass for the others once they have
-/// the steps that it had made.
+/// With several workers a step exists on all of them or on none. It exists as long as a replica of any worker
+/// has data; replicas without data get elements without rows, with the others' dtypes and other extents.
+/// Workers take iterators, and the steps of several iterators, in the same order. If one worker cannot read,
+/// its step fails on all workers, and all continue after it. If one worker drops its iterator before the end,
+/// the pass ends for the others once they have taken the steps that it had made.
 template <class D>
 class DistributedIterator {
  public:
@@ -118,12 +118,12 @@ class DistributedIterator {
 
   /// The next step's values: one component for each local replica, in replica order. Some may have no rows.
   /// @throws OutOfRange  the end of the pass.
-  /// @throws ContextError  in a replica function: fetch outside and pass the value to `run`. In a fork of the
-  /// process that made this. Moved-from.
-  /// @throws InvalidArgument  elements that cannot be batched or split; of datasets for each replica, other
-  /// keys, lengths or dtypes than another's. @throws what the dataset's functions do, at their step. The next
-  /// call goes on after it, with what was read for that step; of several workers or datasets that is left
-  /// out.
+  /// @throws ContextError  in a replica function (fetch outside and pass the value to `run`); in a fork of
+  /// the process that made this; moved-from.
+  /// @throws InvalidArgument  elements cannot be batched or split; with a dataset for each replica, keys,
+  /// lengths or dtypes differ between datasets. Exceptions of the dataset's functions pass through at their
+  /// step. The next call continues after it with the elements that were read for that step; with several
+  /// workers or datasets those elements are dropped.
   /// @throws CollectiveError  another worker could not read its part of the step. @throws CollectiveMismatch
   /// workers' elements have different dtypes. @throws CollectiveAborted  another worker is gone; the pass has
   /// ended. @throws ContextError  a worker without data does not know its elements' lengths or keys yet.
@@ -132,17 +132,17 @@ class DistributedIterator {
     if (!value) detail::raise_end_of_input("DistributedIterator::next", num_steps_, "steps");
     return std::move(*value);
   }
-  /// The same, but nothing at the end.
+  /// The same, but returns nothing at the end.
   std::optional<D> next_optional() {
     std::optional<detail::Step> step = checked().next();
     if (!step) return std::nullopt;
     ++num_steps_;
     return state_->assemble(std::move(*step));
   }
-  /// How many of the steps so far a replica had to wait for: `next` found them not ready, and when they were,
-  /// the replica had no work left on its device's current stream (a CPU never has). The first step of a pass
-  /// mostly is one, as it starts the thread; the others are where the host does not keep up. Without a thread
-  /// all are.
+  /// The number of steps so far for which a replica had to wait: `next` found the step not ready, and when it
+  /// was ready, the replica had no work left on its device's current stream (a CPU never has). The first step
+  /// of a pass usually counts, because it starts the thread; each further one means that the host does not
+  /// keep up. Without a thread all steps count.
   /// @throws ContextError  moved-from.
   [[nodiscard]] std::int64_t num_waits() const { return checked().num_waits(); }
   /// As DistributedDataset::element_spec. @throws ContextError  moved-from.
@@ -162,7 +162,7 @@ class DistributedIterator {
   std::int64_t num_steps_ = 0;
 };
 
-/// A dataset dealt out to the replicas of a strategy. Made by `distribute_dataset` and
+/// A dataset that is distributed over the replicas of a strategy. Made by `distribute_dataset` and
 /// `distribute_datasets_from_function`.
 ///
 /// A cheap handle; every `iterator()` and every range-for is a fresh, independent pass. `D` is the dataset's
@@ -174,17 +174,17 @@ class DistributedDataset {
 
   explicit DistributedDataset(detail::DistributedState<D> state)
       : state_(std::make_shared<const detail::DistributedState<D>>(std::move(state))) {}
-  DistributedDataset(const DistributedDataset&) = default;  // and no move: a handle is never empty
+  DistributedDataset(const DistributedDataset&) = default;  // no move: a handle is never empty
   DistributedDataset& operator=(const DistributedDataset&) = default;
 
-  /// A pass, from its beginning. Its random orders are settled here (Dataset::shuffle).
+  /// Starts a pass. Its random orders are fixed here (Dataset::shuffle).
   [[nodiscard]] DistributedIterator<D> iterator() const { return DistributedIterator<D>(state_); }
-  /// A pass, for range-for.
+  /// Starts a pass for range-for.
   [[nodiscard]] detail::RangeIterator<DistributedIterator<D>> begin() const { return {iterator()}; }
   [[nodiscard]] std::default_sentinel_t end() const { return {}; }
 
-  /// The nest with each Tensor replaced by a `PerReplica<TensorSpec>` (a struct becomes a tuple). The extent
-  /// of the batch is known only where all batches have that many rows on this replica.
+  /// The nest with each Tensor replaced by a `PerReplica<TensorSpec>` (a struct becomes a tuple). The batch's
+  /// extent is known only if all batches have the same number of rows on this replica.
   [[nodiscard]] auto element_spec() const { return detail::element_spec(*state_); }
 
  private:

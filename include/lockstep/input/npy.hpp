@@ -11,24 +11,24 @@
 
 namespace lockstep {
 
-/// Reads NumPy's .npy format, versions 1.0 to 3.0, into a tensor on the host: either byte order, C or Fortran
-/// order (the tensor is row-major), elements f2 f4 f8 i1 i2 i4 i8 u1 u2 u4 u8 b1. Bytes after the array are
-/// ignored, as NumPy does.
+/// Reads NumPy's .npy format, versions 1.0 to 3.0, into a row-major tensor on the host. The file may have
+/// either byte order, C or Fortran order, and elements f2 f4 f8 i1 i2 i4 i8 u1 u2 u4 u8 b1. Bytes after the
+/// array are ignored, as in NumPy.
 ///
-/// A file's header is not trusted: nothing larger than the file is allocated.
+/// The file's header is not trusted: no allocation is larger than the file.
 /// @throws NotFound  the file cannot be opened.
-/// @throws InvalidArgument  not such a file: path, position (bytes from the start) and reason.
+/// @throws InvalidArgument  the file is not in this format: path, position (bytes from the start) and reason.
 [[nodiscard]] Tensor load_npy(const std::filesystem::path& path);
 
-/// Reads the arrays of a .npz file, as numpy.savez and numpy.savez_compressed write it: a zip archive,
-/// members stored or deflated, zip64 included, their checksums compared. Arrays have the names that
+/// Reads the arrays of a .npz file, as numpy.savez and numpy.savez_compressed write it: a zip archive with
+/// stored or deflated members, which may use zip64; checksums are verified. Arrays have the names that
 /// numpy.load gives them, without ".npy".
 ///
-/// No part of the file is trusted: what is allocated is at most what its compressed bytes can inflate to,
-/// 1032 times as many, and members that overlap are refused.
-/// @param names  the arrays to read; none: all.
+/// No part of the file is trusted: an allocation is at most as large as its compressed bytes can inflate to,
+/// which is 1032 times their size, and overlapping members are refused.
+/// @param names  the arrays to read; an empty list: all.
 /// @throws NotFound  the file cannot be opened, or has no array of such a name.
-/// @throws InvalidArgument  not such a file: path, array, position and reason.
+/// @throws InvalidArgument  the file is not in this format: path, array, position and reason.
 [[nodiscard]] std::map<std::string, Tensor> load_npz(const std::filesystem::path& path,
                                                      const std::vector<std::string>& names = {});
 

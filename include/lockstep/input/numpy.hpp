@@ -7,13 +7,13 @@
 
 #pragma GCC visibility push(default)
 
-/// Datasets of arrays that are in memory or in NumPy's files: what Strategy::make_numpy_dataset gives.
+/// Datasets of arrays in memory or in NumPy's files, for Strategy::make_numpy_dataset.
 namespace lockstep::detail {
 
-/// One tensor of the list's tensors, along a new first axis.
-/// @throws InvalidArgument  no tensors, or different shapes or dtypes; names `what`.
+/// Stacks a list of tensors to one tensor, along a new first axis.
+/// @throws InvalidArgument  there are no tensors, or shapes or dtypes differ; names `what`.
 Tensor stack(const std::vector<Tensor>& tensors, std::string_view what);
-/// A contiguous copy on the host, also of a tensor that is there already.
+/// A contiguous copy on the host, even if the tensor is there already.
 Tensor copy_to_host(const Tensor& tensor);
 
 /// A nest of arrays copied to the host, each list of tensors stacked.
@@ -42,9 +42,9 @@ auto stack_lists(const T& nest) {
 }
 
 /// Copies the arrays to the host; elements are slices along the first axis. A list of tensors is stacked
-/// first: its elements are the tensors.
-/// @throws InvalidArgument  a scalar, different numbers of rows, a list of tensors that differ in shape or
-/// dtype.
+/// first, so that its elements are the tensors.
+/// @throws InvalidArgument  an array is a scalar, the numbers of rows differ, or a list's tensors differ in
+/// shape or dtype.
 template <TensorNest T>
 auto make_numpy_dataset(const T& nest) {
   auto arrays = stack_lists(nest);
@@ -52,9 +52,10 @@ auto make_numpy_dataset(const T& nest) {
   return TypedDataset<E>(slices_pipeline(flatten(arrays), known_type(arrays), "make_numpy_dataset"));
 }
 
-/// The rows of a .npy file; each element is a Tensor. Or those of a .npz file's arrays together; each element
-/// is a std::map<std::string, Tensor>. The file's first bytes decide.
-/// @throws as load_npy, load_npz; InvalidArgument  a scalar, different numbers of rows, no arrays.
+/// The rows of a .npy file, of which each element is a Tensor; or the rows of a .npz file's arrays together,
+/// of which each element is a std::map<std::string, Tensor>. The file's first bytes decide which.
+/// @throws as load_npy, load_npz; InvalidArgument  an array is a scalar, the numbers of rows differ, or there
+/// are no arrays.
 Dataset make_numpy_dataset(const std::filesystem::path& path);
 
 }  // namespace lockstep::detail

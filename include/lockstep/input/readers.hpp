@@ -17,12 +17,12 @@
 
 #pragma GCC visibility push(default)
 
-/// Readers for Dataset::from_files. Each is a function of a path that gives a function which gives the file's
-/// elements, on the host, one by one and then nothing. Threads may use one reader together, a function that
-/// it gave one at a time.
+/// Readers for Dataset::from_files. A reader is a function of a path; it returns a function that returns the
+/// file's elements on the host, one per call, and then nothing. Several threads may use one reader, but only
+/// one thread at a time may use a function that it returned.
 ///
-/// Any callable of this form is a reader; its elements may be any nest of Tensors. This one gives the bytes
-/// of a file:
+/// Any callable of this form is a reader; its elements may be any nest of Tensors. This reader returns the
+/// bytes of a file:
 ///
 ///     struct Bytes {
 ///       auto operator()(const std::filesystem::path& path) const {
@@ -35,17 +35,16 @@
 ///     };
 ///     auto bytes = ls::Dataset::from_files(paths, Bytes());
 ///
-/// A reader says what is wrong by throwing; the dataset adds path and element to the message and goes on with
+/// A reader reports an error by throwing. The dataset adds path and element to the message and continues with
 /// the next file.
 ///
-/// The readers below throw NotFound where the file cannot be opened, and InvalidArgument where it is not what
-/// it should be, also no regular file: path, position (bytes from the start) and reason. They do not trust
-/// files: no allocation is larger than the file, times 1032 where it is compressed, or a fixed buffer of 64
-/// KiB.
+/// The readers below throw NotFound if the file cannot be opened, and InvalidArgument if it is not a regular
+/// file or not in the reader's format: path, position (bytes from the start) and reason. They do not trust
+/// files: no allocation is larger than the file (times 1032 if it is compressed) or a fixed buffer of 64 KiB.
 namespace lockstep::readers {
 
-/// The elements of a file that is being read, one for each call and then nothing. Copies go on where one has
-/// stopped.
+/// The elements of a file that is being read: one per call, and then nothing. Copies share the position in
+/// the file.
 template <class E>
 class Elements {
  public:
@@ -73,47 +72,48 @@ class Elements {
 template <class E>
 using Reader = detail::SharedFunction<Elements<E>(const std::filesystem::path&)>;
 
-/// The lines of a text file, without what ends them (\n or \r\n), as u8 tensors of rank 1; `text` makes
-/// strings of them.
+/// The lines of a text file, without their ends (\n or \r\n), as u8 tensors of rank 1; `text` turns them into
+/// strings.
 [[nodiscard]] Reader<Tensor> lines();
-/// The text of such a tensor. @throws InvalidArgument  not u8.
+/// The text of such a tensor. @throws InvalidArgument  the dtype is not u8.
 [[nodiscard]] std::string text(const Tensor& line);
 
-/// The rows of a .npy file, as load_npy reads it. @throws InvalidArgument  also for a scalar, and for rows
-/// without elements.
+/// The rows of a .npy file, read as by load_npy. @throws InvalidArgument  also if the array is a scalar or
+/// its rows have no elements.
 [[nodiscard]] Reader<Tensor> npy();
 
-/// The rows of the arrays of a .npz file together, by name, as load_npz reads it.
-/// @param names  the arrays to read; none: all.
-/// @throws NotFound  also for an array that is not there. @throws InvalidArgument  also for a scalar, for
-/// rows without elements, and where the arrays differ in their numbers of rows.
+/// The rows of a .npz file's arrays together, by name, read as by load_npz.
+/// @param names  the arrays to read; an empty list: all.
+/// @throws NotFound  also if an array is missing. @throws InvalidArgument  also if an array is a scalar or
+/// its rows have no elements, or if the arrays differ in their numbers of rows.
 [[nodiscard]] Reader<std::map<std::string, Tensor>> npz(std::vector<std::string> names = {});
 
-/// The rows of an IDX file (http://yann.lecun.com/exdb/mnist, "the IDX file format"), plain or gzip: elements
-/// u8 i8 i16 i32 f32 f64. A row at a time is in memory. @throws InvalidArgument  also for a scalar, for rows
-/// without elements, and where the file has fewer elements than it says (at once; of gzip after the rows that
-/// are there) or more (after the last row).
+/// The rows of an IDX file (http://yann.lecun.com/exdb/mnist, "the IDX file format"), plain or gzip, with
+/// elements u8 i8 i16 i32 f32 f64. One row at a time is in memory. @throws InvalidArgument  also if the array
+/// is a scalar or its rows have no elements, and if the file has fewer elements than its header says (at
+/// once; for gzip after the rows that exist) or more (after the last row).
 [[nodiscard]] Reader<Tensor> idx();
 
 struct RecordOptions {
-  std::int64_t record_bytes = 0;  ///< Of each record. At least 1.
-  std::int64_t header_bytes = 0;  ///< Passed over at the beginning of each file.
-  std::int64_t footer_bytes = 0;  ///< Passed over at its end.
+  std::int64_t record_bytes = 0;  ///< Length of each record. At least 1.
+  std::int64_t header_bytes = 0;  ///< Skipped at the beginning of each file.
+  std::int64_t footer_bytes = 0;  ///< Skipped at the end of each file.
 };
 
-/// Records of one length, without anything between them, as u8 tensors [record_bytes].
-/// @throws InvalidArgument  options out of range. From the reader: a file whose bytes are not whole records.
+/// Records of one length, with nothing between them, as u8 tensors [record_bytes].
+/// @throws InvalidArgument  options are out of range. From the reader: the file's bytes are not whole
+/// records.
 [[nodiscard]] Reader<Tensor> records(const RecordOptions& options);
 
-/// How the fields of a column are read: as numbers of a dtype, or as text.
+/// The type of a column's fields: numbers of a dtype, or text.
 struct CsvColumn {
-  /// Numbers as std::from_chars takes them, with or without a plus sign, with blanks around; for boolean 0,
-  /// 1, true, false.
-  /// @param value_if_missing  where a field is empty, a number that a `type` can be but for rounding; none:
-  /// an empty field is an error.
+  /// Numbers as std::from_chars reads them, optionally with a plus sign and surrounding blanks; for boolean
+  /// 0, 1, true, false.
+  /// @param value_if_missing  the value of an empty field, a number that `type` can hold, rounded if
+  /// necessary; without it an empty field is an error.
   CsvColumn(DType type, std::optional<Scalar> value_if_missing = {})
       : dtype(type), default_value(std::move(value_if_missing)) {}
-  /// Fields as they are, also empty ones: u8 tensors of rank 1, of which `readers::text` makes strings.
+  /// Fields as u8 tensors of rank 1, unchanged and possibly empty; `readers::text` turns them into strings.
   [[nodiscard]] static CsvColumn text() {
     CsvColumn column(DType::u8);
     column.is_text = true;
@@ -126,19 +126,19 @@ struct CsvColumn {
 };
 
 struct CsvOptions {
-  std::vector<CsvColumn> columns{};  ///< One for each field, or for each that is selected. At least one.
-  bool header = false;               ///< The first record has names and is passed over.
-  char delimiter = ',';              ///< Between fields; not a quote or an end of a line.
+  std::vector<CsvColumn> columns{};  ///< One for each field, or for each selected field. At least one.
+  bool header = false;               ///< The first record has names and is skipped.
+  char delimiter = ',';              ///< Separates fields; not a quote or a line end.
   bool quotes = true;                ///< Whether a field may be in double quotes.
-  std::string missing{};             ///< A field with this text is empty too.
-  std::vector<std::int64_t> select_columns{};  ///< Numbers of fields from 0, ascending; none: all.
+  std::string missing{};             ///< A field with this text counts as empty too.
+  std::vector<std::int64_t> select_columns{};  ///< Numbers of fields from 0, ascending; empty: all fields.
 };
 
-/// Comma-separated values (RFC 4180; \n ends a record as well as \r\n, lines without a character are passed
-/// over, a byte-order mark too): each record a list with a scalar for each column. Records of a file have
-/// equal numbers of fields. A record at a time is in memory.
-/// @throws InvalidArgument  options that contradict each other, a default that its column cannot hold. From
-/// the reader: a record that is not as the options say: its line and field too.
+/// Comma-separated values (RFC 4180; \n ends a record as well as \r\n; lines without characters and a
+/// byte-order mark are skipped). Each record becomes a list with a scalar for each column. The records of a
+/// file have equal numbers of fields. One record at a time is in memory.
+/// @throws InvalidArgument  options contradict each other, or a column cannot hold its default. From the
+/// reader: a record does not match the options; the message also has its line and field.
 [[nodiscard]] Reader<std::vector<Tensor>> csv(CsvOptions options);
 
 }  // namespace lockstep::readers

@@ -14,23 +14,23 @@
 
 namespace lockstep {
 
-/// What is known of a tensor before it is made: its dtype, and its extents, each of which may be unknown. Of
-/// what a function makes nothing is known: `TensorSpec::unknown()`.
+/// The dtype and extents of a tensor as far as they are known before it is made; each extent may be unknown.
+/// Nothing is known of the results of a function: `TensorSpec::unknown()`.
 struct TensorSpec {
-  std::vector<std::optional<std::int64_t>> extents;  ///< Outermost first; none: unknown.
+  std::vector<std::optional<std::int64_t>> extents;  ///< Outermost first; an empty optional: unknown.
   DType dtype = DType::f32;
-  bool is_known = true;  ///< Whether the rank and the dtype are.
+  bool is_known = true;  ///< Whether the rank and the dtype are known.
 
   TensorSpec() = default;
   TensorSpec(std::vector<std::optional<std::int64_t>> known, DType type)
       : extents(std::move(known)), dtype(type) {}
-  /// Neither rank nor dtype are known.
+  /// A spec with unknown rank and dtype.
   [[nodiscard]] static TensorSpec unknown() {
     TensorSpec spec;
     spec.is_known = false;
     return spec;
   }
-  /// Every extent is known.
+  /// A spec whose extents are all known.
   [[nodiscard]] static TensorSpec of(const Shape& shape, DType dtype) {
     return {{shape.begin(), shape.end()}, dtype};
   }
@@ -38,7 +38,7 @@ struct TensorSpec {
   [[nodiscard]] int rank() const noexcept { return static_cast<int>(extents.size()); }
   /// Whether the rank and every extent are known.
   [[nodiscard]] bool is_static() const noexcept;
-  /// Whether a tensor of this shape and dtype is as described.
+  /// Whether a tensor of this shape and dtype matches the spec.
   [[nodiscard]] bool is_compatible_with(const Shape& shape, DType type) const noexcept;
 
   friend bool operator==(const TensorSpec&, const TensorSpec&) = default;

@@ -13,7 +13,7 @@
 
 #pragma GCC visibility push(default)
 
-/// The user's functions as functions of lists of tensors.
+/// Turns the user's functions into functions of lists of tensors.
 namespace lockstep {
 
 template <class E>
@@ -39,7 +39,7 @@ consteval void check_element_callable() {
                 "std::vector<Tensor>& record)");
 }
 
-/// fn(members...) of a tuple or pair where that is well-formed, else fn(element).
+/// Calls fn(members...) for a tuple or pair if that is well-formed, else fn(element).
 template <class F, class E>
 requires ElementCallable<F, E>
 decltype(auto) call_with_element(const F& fn, E&& element) {
@@ -59,7 +59,7 @@ struct dataset_element<TypedDataset<E>> {
   using type = E;
 };
 
-/// What a generator's callable gives.
+/// The element type that a generator's callable returns.
 template <class F>
 using generated_t = typename std::remove_cvref_t<std::invoke_result_t<F&>>::value_type;
 
@@ -67,7 +67,7 @@ template <class F>
 concept ElementGenerator = std::invocable<F&> &&
     OptionalNest<std::remove_cvref_t<std::invoke_result_t<F&>>> && TensorNest<generated_t<F>>;
 
-/// The elements that a generator's callable gives.
+/// Iterates over the elements that a generator's callable returns.
 template <ElementGenerator F>
 class GeneratorIterator final : public Iterator<FlatElement> {
  public:
@@ -84,7 +84,7 @@ class GeneratorIterator final : public Iterator<FlatElement> {
   InferredType<generated_t<F>> made_;
 };
 
-/// A dataset's elements, whose structure is learned on the way.
+/// Iterates over a dataset's elements and infers their structure from them.
 template <TensorNest E>
 class InferringIterator final : public Iterator<FlatElement> {
  public:
@@ -103,7 +103,7 @@ class InferringIterator final : public Iterator<FlatElement> {
   InferredType<E> made_;
 };
 
-/// A pass over a pipeline of a dataset that is one part of another.
+/// A pass over a pipeline that is a part of another dataset.
 template <TensorNest E>
 std::unique_ptr<Iterator<FlatElement>> open_part(const PipelineHandle& pipeline, const IterationKey& key,
                                                  const InferredType<E>& made) {

@@ -20,7 +20,7 @@
 
 #pragma GCC visibility push(default)
 
-/// What a Dataset is made of, its element type erased.
+/// The description behind a Dataset, with its element type erased.
 namespace lockstep::detail {
 
 /// The tensors of an element, in the order of its leaves; on the host.
@@ -31,7 +31,7 @@ template <class T>
 class Iterator {
  public:
   virtual ~Iterator() = default;
-  /// The next value; nothing at the end, and ever after.
+  /// The next value; nothing at the end and on all later calls.
   virtual std::optional<T> next() = 0;
 };
 
@@ -39,28 +39,28 @@ class Iterator {
 template <class T>
 using IteratorFactory = SharedFunction<std::unique_ptr<Iterator<T>>(const IterationKey&)>;
 
-/// The static type of elements, and how their tensors are arranged in it.
+/// The static type of elements, and the arrangement of their tensors in it.
 struct ElementType {
   const std::type_info* type;
-  std::size_t num_leaves;  ///< 0 where lengths or keys are known only from the first element on.
-  /// An element with empty tensors; an empty `any` where it is not known yet. Called from any thread.
+  std::size_t num_leaves;  ///< 0 while lengths or keys are unknown, before the first element.
+  /// An element with empty tensors; an empty `any` while the structure is unknown. Called from any thread.
   SharedFunction<std::any()> structure;
-  /// The lengths and keys as text, for comparisons and messages; empty where they are not known yet, or the
-  /// type says it all.
+  /// The lengths and keys as text, for comparisons and messages; empty while they are unknown, or if the type
+  /// alone determines them.
   SharedFunction<std::string()> text;
 };
 
-/// How elements come about: src/input/pipeline/pipeline.hpp.
+/// A description of elements and their origin: src/input/pipeline/pipeline.hpp.
 struct Pipeline;
-using PipelineHandle = std::shared_ptr<const Pipeline>;  // owners: datasets, passes, and what is made of it
+using PipelineHandle = std::shared_ptr<const Pipeline>;  // owners: datasets, passes, and derived pipelines
 
 const ElementType& type_of(const PipelineHandle& pipeline) noexcept;
-/// How many elements a pass has.
+/// The number of elements of a pass.
 std::int64_t cardinality_of(const PipelineHandle& pipeline) noexcept;
-/// The pass with this key.
+/// Opens the pass with this key.
 std::unique_ptr<Iterator<FlatElement>> open_pipeline(const PipelineHandle& pipeline, const IterationKey& key);
 
-/// Numbers of elements that are none, as tf.data has them.
+/// Values of cardinality that are not counts, as in tf.data.
 inline constexpr std::int64_t kInfiniteCardinality = -1;
 inline constexpr std::int64_t kUnknownCardinality = -2;
 
@@ -72,13 +72,13 @@ PipelineHandle slices_pipeline(std::vector<Tensor> tensors, ElementType type, st
 /// @throws InvalidArgument  the step is 0.
 PipelineHandle range_pipeline(std::int64_t start, std::int64_t stop, std::int64_t step, ElementType type);
 using GeneratorOpener = SharedFunction<std::unique_ptr<Iterator<FlatElement>>()>;
-/// What the user's passes give.
+/// The elements of the user's iterators.
 PipelineHandle generator_pipeline(GeneratorOpener open, ElementType type);
 using FileOpener = SharedFunction<std::unique_ptr<Iterator<FlatElement>>(const std::filesystem::path&)>;
 /// The files' elements, one file after the other.
 PipelineHandle files_pipeline(std::vector<std::filesystem::path> paths, FileOpener open, ElementType type);
 
-// Transformations; Dataset says what they do and throw.
+// Transformations; Dataset documents their effects and errors.
 
 inline constexpr std::int64_t kForever = -1;
 inline constexpr std::int64_t kShardHint = -1;
@@ -89,31 +89,31 @@ PipelineHandle batched(const PipelineHandle& input, std::int64_t batch_size, boo
 PipelineHandle repeated(const PipelineHandle& input, std::int64_t count);
 PipelineHandle taken(const PipelineHandle& input, std::int64_t count);
 PipelineHandle skipped(const PipelineHandle& input, std::int64_t count);
-/// Who says which shard it is.
+/// The party that chooses the shard.
 enum class ShardedBy : std::int8_t {
   user,
-  hint,        ///< The other shards may be other processes'.
-  auto_shard,  ///< The same, and a shard with elements fails where another has none.
+  hint,        ///< Other processes may have the other shards.
+  auto_shard,  ///< As hint; in addition a shard with elements fails if another has none.
 };
-/// @param num_shards, index  both kShardHint: what fill_hints says; without that, passes throw.
+/// @param num_shards, index  both kShardHint: fill_hints sets them; until then passes throw.
 PipelineHandle sharded(const PipelineHandle& input, std::int64_t num_shards, std::int64_t index,
                        ShardedBy by = ShardedBy::user);
-/// The same pipeline, whose passes are counted as a shard's.
+/// The same pipeline, whose passes are counted as passes of a shard.
 PipelineHandle counted_as_shard(const PipelineHandle& input, std::int64_t num_shards, std::int64_t index);
 PipelineHandle concatenated(const PipelineHandle& first, const PipelineHandle& second);
 PipelineHandle cached(const PipelineHandle& input);
-/// How a cache file knows its elements' lengths and keys.
+/// Saves and restores the lengths and keys of a cache file's elements.
 struct StructureStore {
-  SharedFunction<std::vector<std::string>()> save;  ///< Of an element, once there was one.
-  /// Learns what was saved. @param max_leaves  that an element can have. @return how many it has; nothing
-  /// where elements of the type are not like that.
+  SharedFunction<std::vector<std::string>()> save;  ///< Called after the first element.
+  /// Restores what was saved. @param max_leaves  the most leaves that an element can have. @return the number
+  /// of leaves, or nothing if elements of the type cannot have this structure.
   SharedFunction<std::optional<std::size_t>(const std::vector<std::string>& saved, std::uint64_t max_leaves)>
       load;
 };
-/// A pass over a pipeline, which learns its elements' structure.
+/// Opens a pass over a pipeline, which infers its elements' structure.
 using PartOpener = SharedFunction<std::unique_ptr<Iterator<FlatElement>>(const PipelineHandle& part,
                                                                          const IterationKey& key)>;
-/// @param open  of the input or a part of it; learns what `save` saves.
+/// @param open  opens the input or a part of it; infers the structure that `save` saves.
 PipelineHandle cached_in_file(const PipelineHandle& input, const std::filesystem::path& path, PartOpener open,
                               ElementType type, StructureStore structure);
 PipelineHandle prefetched(const PipelineHandle& input, std::int64_t buffer_size);
@@ -125,12 +125,12 @@ using DatasetFunction = SharedFunction<PipelineHandle(FlatElement&& element)>;
 PipelineHandle mapped(const PipelineHandle& input, ElementFunction fn, ElementType type,
                       const ParallelOptions& options);
 PipelineHandle filtered(const PipelineHandle& input, ElementPredicate predicate);
-/// @param open  of what `fn` gives.
+/// @param open  opens the dataset that `fn` returns.
 PipelineHandle interleaved(const PipelineHandle& input, DatasetFunction fn, PartOpener open, ElementType type,
                            std::int64_t cycle_length, std::int64_t block_length,
                            const ParallelOptions& options);
 
-/// How the input is shared out: `automatic` is told apart, with its warning. @throws NotFound  as auto_shard.
+/// How the input is shared out: resolves `automatic`, with its warning. @throws NotFound  as auto_shard.
 AutoShardPolicy resolve_auto_shard(const Pipeline& input, const InputContext& context,
                                    AutoShardPolicy policy);
 PipelineHandle auto_sharded(const PipelineHandle& input, const InputContext& context, AutoShardPolicy policy);

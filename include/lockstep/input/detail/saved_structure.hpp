@@ -13,7 +13,7 @@
 #pragma GCC visibility push(default)
 
 /// Lengths, keys and absences of nests as lists of text, which files keep: for a vector its length, for a map
-/// its length and each key, for an optional 0 or 1, each before what is in it.
+/// its length and each key, for an optional 0 or 1, each before the parts inside.
 namespace lockstep::detail {
 
 template <class T>
@@ -47,14 +47,14 @@ std::vector<std::string> save_structure(const T& nest) {
   return saved;
 }
 
-/// Reads such a list, which is not trusted.
+/// Reads such a list without trusting it.
 class StructureLoader {
  public:
-  /// @param max_parts  the most that all lengths may add up to.
+  /// @param max_parts  upper bound of the sum of all lengths.
   StructureLoader(const std::vector<std::string>& saved, std::uint64_t max_parts)
       : saved_(saved), num_left_(max_parts) {}
 
-  /// Whether all of the list was read, and fits the type.
+  /// Whether the whole list was read and fits the type.
   bool is_good() const { return is_good_ && next_ == saved_.size(); }
 
   template <class T>
@@ -102,9 +102,9 @@ class StructureLoader {
   }
 
  private:
-  /// The next part; "" and no longer good where there is none.
+  /// The next part. If there is none: "", and is_good() becomes false.
   std::string load_text();
-  /// The next part as a length; 0 and no longer good where it is none, or too long.
+  /// The next part as a length. If it is not one, or too long: 0, and is_good() becomes false.
   std::uint64_t load_length();
 
   const std::vector<std::string>& saved_;
@@ -113,7 +113,7 @@ class StructureLoader {
   bool is_good_ = true;
 };
 
-/// A nest of empty tensors; nothing where the list is not one of this type.
+/// A nest of empty tensors; nothing if the list does not describe the type.
 template <TensorNest T>
 std::optional<T> load_structure(const std::vector<std::string>& saved, std::uint64_t max_parts) {
   StructureLoader loader(saved, max_parts);

@@ -20,7 +20,7 @@
 
 #pragma GCC visibility push(default)
 
-/// Elements of a static type, as lists of tensors and back.
+/// Conversion between elements of a static type and lists of tensors.
 namespace lockstep::detail {
 
 /// Whether every leaf of a nest type is a Tensor.
@@ -54,7 +54,7 @@ std::vector<Tensor> flatten(const T& nest) {
   return leaves;
 }
 
-/// The nest with other tensors; empty ones where there are fewer than it has.
+/// The nest with other tensors; if the list is too short, the remaining tensors are empty.
 template <TensorNest T>
 T unflatten(const T& structure, std::vector<Tensor>&& leaves) {
   std::size_t next = 0;
@@ -68,7 +68,7 @@ T structure_of(const T& nest) {
   return map_leaves(nest, [](const Tensor&) { return Tensor(); });
 }
 
-/// Elements like this one.
+/// The type of elements with the structure of this one.
 template <TensorNest E>
 ElementType known_type(const E& element) {
   const E structure = structure_of(element);
@@ -80,23 +80,23 @@ ElementType known_type(const E& element) {
 template <class E>
 inline constexpr bool kIsFixed = has_fixed_structure<E>() && std::default_initializable<E>;
 
-/// The structure of elements whose lengths or keys only the first one tells. Thread-safe.
+/// The structure of elements whose lengths or keys are known from the first element on. Thread-safe.
 class LearnedStructure {
  public:
-  /// @param text  of an element's structure. @param structure  makes the element without its data; called for
-  /// the first one alone.
-  /// @throws InvalidArgument  not the structure of the elements before; names `what`.
+  /// @param text  an element's structure. @param structure  makes the element without its data; called for
+  /// the first element only.
+  /// @throws InvalidArgument  the structure differs from that of earlier elements; names `what`.
   void learn(std::string text, FunctionRef<std::any()> structure, std::string_view what);
   std::any get() const;
   std::string text() const;
 
  private:
-  mutable Mutex mutex_{"the structure of a dataset's elements"};  // guards all below
+  mutable Mutex mutex_{"the structure of a dataset's elements"};  // guards all members below
   std::any structure_;
   std::string text_;
 };
 
-/// What is known of elements that a function makes. Copies share what is learned.
+/// The inferred type of elements that a function makes. Copies share what they infer.
 template <TensorNest E>
 class InferredType {
  public:
@@ -104,7 +104,7 @@ class InferredType {
     if constexpr (!kIsFixed<E>) learned_ = std::make_shared<LearnedStructure>();
   }
 
-  /// The tensors of one.
+  /// The tensors of an element.
   FlatElement flatten(const E& element) const {
     if constexpr (!kIsFixed<E>)
       learned_->learn(
@@ -121,10 +121,10 @@ class InferredType {
 
  private:
   std::string_view what_;                      // a literal
-  std::shared_ptr<LearnedStructure> learned_;  // owners: the functions and the types; null: fixed
+  std::shared_ptr<LearnedStructure> learned_;  // owners: the functions and the types; null: the type is fixed
 };
 
-/// An element of a pipeline.
+/// Makes a pipeline's element from its tensors.
 template <TensorNest E>
 E unflatten_element(const ElementType& type, FlatElement&& leaves) {
   if constexpr (kIsFixed<E>)
@@ -133,7 +133,7 @@ E unflatten_element(const ElementType& type, FlatElement&& leaves) {
     return unflatten(std::any_cast<const E&>(type.structure()), std::move(leaves));
 }
 
-/// Elements that are tuples of other pipelines' elements.
+/// The type of tuples of other pipelines' elements.
 template <class... E>
 ElementType tuple_type(const std::array<ElementType, sizeof...(E)>& types) {
   return std::apply(
