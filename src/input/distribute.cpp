@@ -44,7 +44,7 @@ StepPlan plan_of(const InputTarget& target, const InputOptions& options, bool fi
           [datasets, is_known] { return std::any_of(datasets.begin(), datasets.end(), is_known); }};
 }
 
-/// @param begin  called where an iterator is made; gives what opens its parts.
+/// @param begin  called when an iterator is made; returns the function that opens the iterator's parts.
 Steps steps_of(std::function<std::function<PartIterators()>()> begin, StepPlan plan,
                std::vector<std::vector<TensorSpec>> spec) {
   return {[begin = std::move(begin), plan = std::make_shared<const StepPlan>(std::move(plan))] {
@@ -53,7 +53,7 @@ Steps steps_of(std::function<std::function<PartIterators()>()> begin, StepPlan p
           std::move(spec)};
 }
 
-/// What a replica gets where a step may leave it without rows.
+/// Drops the numbers of rows from a spec, because a step may leave a replica without rows.
 void forget_num_rows(std::vector<TensorSpec>& spec) {
   for (TensorSpec& leaf : spec)
     if (leaf.rank() > 0) leaf.extents[0] = std::nullopt;
@@ -61,7 +61,7 @@ void forget_num_rows(std::vector<TensorSpec>& spec) {
 
 bool has_other_workers(const InputTarget& target) { return target.context.num_input_pipelines() > 1; }
 
-/// How each batch is split over all replicas. Its weights are in the order of the slices.
+/// The rule that splits each batch over all replicas. Its weights are in the order of the slices.
 SplitRule split_rule(const InputTarget& target, const InputOptions& options, bool deals_slices) {
   constexpr std::string_view kWhat = "distribute_dataset";
   const std::size_t num_workers = static_cast<std::size_t>(target.context.num_input_pipelines());
@@ -82,8 +82,7 @@ SplitRule split_rule(const InputTarget& target, const InputOptions& options, boo
   return rule;
 }
 
-/// @throws InvalidArgument  replicas' elements differ, as far as they are known, in number of components or
-/// dtypes.
+/// @throws InvalidArgument  replicas' elements are known to differ in number of components or dtypes.
 void check_same_components(const std::vector<std::vector<TensorSpec>>& spec) {
   constexpr std::string_view kWhat = "distribute_datasets_from_function";
   const auto first = std::find_if(spec.begin(), spec.end(), [](const auto& one) { return !one.empty(); });
@@ -104,7 +103,8 @@ void check_same_components(const std::vector<std::vector<TensorSpec>>& spec) {
   }
 }
 
-/// Null: no dataset's is known. @throws InvalidArgument  two of them differ.
+/// The type of the first dataset whose type is known; null: none is. @throws InvalidArgument  two of them
+/// differ.
 const ElementType* find_common_type(const std::vector<PipelineHandle>& datasets) {
   const ElementType* known = nullptr;
   std::size_t first = 0;
@@ -163,7 +163,7 @@ Steps split_steps(const PipelineHandle& given, const InputTarget& target, const 
       "distribute_datasets_from_function.");
   const InputContext& context = target.context;
   const AutoShardPolicy policy = resolve_auto_shard(*given, context, options.auto_shard_policy);
-  // Slices are dealt to the workers after the split; everything else is shared out before it.
+  // Slices are assigned to the workers after the split; files, elements and hints are shared out before it.
   const bool deals_slices = target.splits && policy == AutoShardPolicy::data && has_other_workers(target);
   const SplitRule rule = split_rule(target, options, deals_slices);
   const PipelineHandle dataset =
@@ -174,7 +174,7 @@ Steps split_steps(const PipelineHandle& given, const InputTarget& target, const 
   const std::size_t num_slices = rule.num_slices;
   std::vector<TensorSpec> spec = dataset->spec;
   for (std::size_t i = 0; i < spec.size(); ++i) {
-    if (!spec[i].is_known) continue;  // then the pass looks
+    if (!spec[i].is_known) continue;  // the iterator will check it
     LOCKSTEP_EXPECTS(spec[i].rank() > 0, InvalidArgument, kWhat, ": component ", i,
                      " of the elements is a scalar, ", spec[i], ", which ", target.strategy_name,
                      " cannot split over ", num_slices, " replicas. Batch the dataset first.");
@@ -215,7 +215,7 @@ Steps deal_steps(const std::vector<PipelineHandle>& datasets, const InputTarget&
   for (std::size_t replica = 0; replica < num_replicas; ++replica)
     spec.push_back(datasets[replica % datasets.size()]->spec);
   check_same_components(spec);
-  find_common_type(datasets);  // throws where they differ
+  find_common_type(datasets);  // throws if they differ
   const bool fills_with_empty =
       has_other_workers(target) || (num_replicas > 1 && !std::all_of(spec.begin(), spec.end(), is_static));
   if (fills_with_empty) std::for_each(spec.begin(), spec.end(), forget_num_rows);

@@ -17,7 +17,7 @@ std::vector<std::int64_t> balanced_batch_sizes(std::int64_t global_batch, const 
                    " input pipelines. Give every worker the same number of replicas.");
   std::vector<std::int64_t> sizes(static_cast<std::size_t>(num_replicas), global_batch / num_replicas);
   for (std::int64_t i = 0; i < global_batch % num_replicas; ++i) ++sizes[static_cast<std::size_t>(i)];
-  // A worker starts where the workers before it are in their first step.
+  // A worker starts where the previous workers end in their first step.
   std::rotate(sizes.begin(), sizes.begin() + context.input_pipeline_id() * (num_replicas / num_workers),
               sizes.end());
   return sizes;

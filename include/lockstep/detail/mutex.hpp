@@ -36,8 +36,7 @@ class Mutex {
   bool lock_held() noexcept;
   [[noreturn]] void raise_lost() const;
 
-  std::atomic<std::uint32_t> state_{
-      0};  // 0: free; else twice the holder's process id, plus 1 if threads may wait
+  std::atomic<std::uint32_t> state_{0};  // 0: free; else 2 · (process id), plus 1 if threads may wait
   const char* const owner_;
 };
 

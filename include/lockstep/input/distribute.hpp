@@ -31,8 +31,7 @@ struct InputTarget {
   /// iterator. All workers take iterators in the same order, so that each one's n-th call is for the same
   /// pass. They also take steps of concurrent passes in the same order, because a step waits for the others'
   /// call.
-  SharedFunction<std::shared_ptr<StepExchange>()>
-      open_exchange{};  // owners: the objects that make the pass's steps
+  SharedFunction<std::shared_ptr<StepExchange>()> open_exchange{};  // owners: the makers of the pass's steps
   /// Throws if `what`, a call for the next step, is not allowed here; null: it is allowed everywhere.
   void (*check_caller)(std::string_view what) = nullptr;
 };

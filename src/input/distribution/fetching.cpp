@@ -7,7 +7,7 @@
 namespace lockstep::detail {
 namespace {
 
-/// A buffer's alignment, for each leaf.
+/// Each leaf is aligned as a buffer is.
 constexpr std::size_t kAlignment = 256;
 
 std::size_t num_bytes(const LeafType& type) {
@@ -32,7 +32,7 @@ StagedFetcher::~StagedFetcher() {
   for (const Slot& slot : slots_) {
     try {
       if (slot.copied) slot.copied->synchronize();
-    } catch (...) {  // a device that has failed copies nothing any more
+    } catch (...) {  // a failed device makes no more copies
     }
   }
   for (const auto& memory : memory_) memory->close();
@@ -73,7 +73,7 @@ FetchedElement StagedFetcher::fetch(const Part& part) {
     }
     copied->record(stream_);
   } catch (...) {
-    stream_.synchronize();  // copies of the leaves before may be under way
+    stream_.synchronize();  // copies of earlier leaves may be in progress
     throw;
   }
   slot.copied = copied;
@@ -83,7 +83,7 @@ FetchedElement StagedFetcher::fetch(const Part& part) {
 
 std::unique_ptr<Fetcher> make_fetcher(const Device& device, int num_ahead) {
   if (device.kind() == DeviceKind::cpu) return std::make_unique<HostFetcher>(device);
-  // Beside those ahead one is being fetched, and one is the caller's.
+  // Besides the elements ahead, one is being fetched and one belongs to the caller.
   return std::make_unique<StagedFetcher>(device, static_cast<std::size_t>(num_ahead) + 2);
 }
 

@@ -11,21 +11,21 @@
 #include "input/rows/part.hpp"
 #include "input/rows/recycled_memory.hpp"
 
-/// Bringing elements to the replicas' devices.
+/// Transfers elements to the replicas' devices.
 namespace lockstep::detail {
 
 /// An element on its way to a device.
 struct FetchedElement {
   FlatElement tensors;
   std::shared_ptr<const Event>
-      copied;  ///< After which they are there; null: they are. Owners: this, the fetcher.
+      copied;  ///< Marks the end of the copies; null: they are done. Owners: this, the fetcher.
 };
 
-/// Hands the element to the calling thread: its current stream of the device waits for the copy, and is the
-/// one in whose order the memory is let go.
+/// Hands the element to the calling thread: its current stream of the device waits for the copy, and the
+/// memory is released in the order of that stream.
 FlatElement receive(FetchedElement&& element);
 
-/// Brings parts to one device. Used by one thread at a time.
+/// Transfers parts to one device. Used by one thread at a time.
 class Fetcher {
  public:
   virtual ~Fetcher() = default;
@@ -33,7 +33,8 @@ class Fetcher {
   virtual FetchedElement fetch(const Part& part) = 0;
 };
 
-/// To a CPU: rows are gathered straight into the element's tensors, or are where they should be already.
+/// For a CPU: rows are gathered directly into the element's tensors, or are views if they are in the right
+/// place already.
 class HostFetcher final : public Fetcher {
  public:
   explicit HostFetcher(Device device) : device_(std::move(device)) {}
@@ -43,8 +44,8 @@ class HostFetcher final : public Fetcher {
   Device device_;
 };
 
-/// To any device: rows are gathered straight into page-locked memory, and copied from there on a stream of
-/// the fetcher's. Its destruction waits for the copies.
+/// For any device: rows are gathered directly into page-locked memory, and copied from there on a stream of
+/// the fetcher. The destructor waits for the copies.
 class StagedFetcher final : public Fetcher {
  public:
   /// @param num_slots  how many elements may be copied at a time; the host waits for the oldest copy before
@@ -56,22 +57,22 @@ class StagedFetcher final : public Fetcher {
  private:
   struct Slot {
     PinnedBuffer rows;
-    std::shared_ptr<const Event> copied;  // marks when `rows` may be written again; null: at once
+    std::shared_ptr<const Event> copied;  // marks when `rows` may be written again; null: now
   };
 
-  /// Where the leaves are in a slot, and its size at the end.
+  /// The offsets of the leaves in a slot, and at the end the slot's size.
   static std::vector<std::size_t> offsets(const std::vector<LeafType>& leaves);
   Tensor copy(const LeafType& type, const std::byte* rows, std::size_t leaf);
 
   Device device_;
   Stream stream_;
   std::size_t max_free_;
-  std::array<Slot, 2> slots_;  // one is gathered into, one is copied from
+  std::array<Slot, 2> slots_;  // one is being gathered into while the other is copied from
   std::size_t next_slot_ = 0;
   std::vector<std::shared_ptr<RecycledMemory>> memory_;  // of each leaf
 };
 
-/// @param num_ahead  how many elements are fetched before the first of them is received.
+/// @param num_ahead  the number of elements that are fetched before the first of them is received.
 std::unique_ptr<Fetcher> make_fetcher(const Device& device, int num_ahead);
 
 }  // namespace lockstep::detail

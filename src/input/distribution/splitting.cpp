@@ -24,10 +24,10 @@ std::vector<std::int64_t> ceiling_sizes(std::int64_t num_rows, std::size_t num_s
   return sizes;
 }
 
-/// The largest remainder method.
+/// Apportions rows by the largest remainder method.
 std::vector<std::int64_t> weighted_sizes(std::int64_t num_rows, const std::vector<double>& weights) {
   const double largest = *std::max_element(weights.begin(), weights.end());
-  double total = 0;  // of weights below 1, which cannot overflow
+  double total = 0;  // sum of the weights divided by the largest, which cannot overflow
   for (const double weight : weights) total += weight / largest;
 
   std::vector<std::int64_t> sizes;
@@ -35,7 +35,7 @@ std::vector<std::int64_t> weighted_sizes(std::int64_t num_rows, const std::vecto
   std::int64_t num_left = num_rows;
   for (const double weight : weights) {
     const double quota = static_cast<double>(num_rows) * (weight / largest / total);
-    // Rounding must not give more rows than there are.
+    // Rounding must not give more rows than are left.
     sizes.push_back(std::min(static_cast<std::int64_t>(quota), num_left));
     remainders.push_back(quota - std::floor(quota));
     num_left -= sizes.back();
@@ -128,7 +128,7 @@ bool BalancedSplitIterator::fetch() {
           " of a batch are not rows of equal number, so they cannot be cut into balanced slices. "
           "Pass AutoShardPolicy::data, which splits every component by itself.");
     }
-    // Without components it is a whole one, which every replica gets.
+    // A batch without components is a whole one, which every replica gets.
     num_rows_ =
         leaves.empty() ? std::accumulate(sizes_.begin(), sizes_.end(), std::int64_t{0}) : leaves[0].shape[0];
     next_row_ = 0;
@@ -139,7 +139,7 @@ bool BalancedSplitIterator::fetch() {
 
 bool BalancedSplitIterator::fill() {
   if (sizes_[slice_] == 0) {
-    // Reads no row, but needs a batch to know the other extents.
+    // This reads no row, but needs a batch to know the other extents.
     if (ended_ || (!batch_ && !fetch())) return false;
     part_ = empty_part(leaves_of(*batch_));
   }

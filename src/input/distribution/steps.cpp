@@ -24,10 +24,10 @@ std::vector<std::optional<Part>> DealIterator::take_parts() {
     } catch (const Stopped&) {
       throw;
     } catch (...) {
-      if (exchange_) taken_.clear();  // all workers leave the step out
-      if (parts_.size() == 1) throw;  // else the next step goes on with what was taken
+      if (exchange_) taken_.clear();  // all workers drop the step
+      if (parts_.size() == 1) throw;  // otherwise the next step continues with the parts that were taken
       if (!error) error = std::current_exception();
-      taken_.emplace_back();  // the other replicas' passes go on too, to stay in step
+      taken_.emplace_back();  // the other replicas' iterators advance too, to stay in step
     }
   }
   std::vector<std::optional<Part>> parts = std::exchange(taken_, {});
@@ -59,7 +59,7 @@ WorkerStep DealIterator::take(Elements& elements) {
 
 std::vector<WorkerStep> DealIterator::share(const WorkerStep& own) {
   if (!exchange_) return {own};
-  // A pass that is dropped waits for nobody.
+  // A pass that is dropped must not wait for another worker.
   const std::stop_callback leave(current_stop_token(), [this] { exchange_->leave(); });
   return from_messages(exchange_->all_gather(to_message(own)));
 }
@@ -117,7 +117,7 @@ std::unique_ptr<Iterator<FetchedStep>> ReceiveIterator::make_steps(std::function
     return std::make_unique<DealIterator>(open, of, exchange);
   };
   if (plan_->num_ahead == 0) return deal();
-  // With one more the thread need not wait for the next call before it goes on.
+  // With one more element in its buffer the thread need not wait for the next call before it continues.
   auto ahead =
       std::make_unique<PrefetchIterator<FetchedStep>>(std::move(deal), std::int64_t{plan_->num_ahead} + 1);
   ahead_ = ahead.get();

@@ -18,29 +18,29 @@
 
 namespace lockstep::detail {
 
-/// How one element for each replica becomes a step.
+/// The plan by which a step is made of one element for each replica.
 struct StepPlan {
-  std::vector<Device> devices;   ///< Where the replicas' elements go.
-  int num_ahead = 0;             ///< How many steps a thread keeps ready; 0: none, and no thread.
+  std::vector<Device> devices;   ///< The replicas' devices.
+  int num_ahead = 0;             ///< Number of steps that a thread keeps ready; 0: no thread.
   bool fills_with_empty = true;  ///< A replica without an element gets one without rows; false: the step is
                                  ///< dropped, and the pass ends.
-  /// Starts a pass of this worker's with the others; empty: there are none.
+  /// Starts a pass with the other workers; empty: there are no others.
   SharedFunction<std::shared_ptr<StepExchange>()> open_exchange{};
-  void (*check_caller)(std::string_view what) = nullptr;  ///< InputTarget's.
-  /// Whether elements without rows can be made into the dataset's type; empty: they can.
+  void (*check_caller)(std::string_view what) = nullptr;  ///< As InputTarget::check_caller.
+  /// Whether elements without rows can take the dataset's type; empty: they can.
   std::function<bool()> knows_structure{};
 };
 
-/// A step on its way to the replicas.
+/// A step that is being transferred to the replicas.
 using FetchedStep = std::vector<FetchedElement>;
 
-/// Passes that replicas take from in turn: one, or one for each replica.
+/// The iterators from which replicas take in turn: one, or one for each replica.
 using PartIterators = std::vector<std::unique_ptr<Iterator<Part>>>;
 
-/// Deals parts to replicas, and agrees with the other workers on each step.
+/// Distributes parts to replicas, and agrees with the other workers on each step.
 ///
-/// Where one worker cannot read its part of a step, the step fails on all of them: there with the exception,
-/// on the others with a CollectiveError. All go on with the step after it.
+/// If one worker cannot read its part of a step, the step fails on all workers: on that one with the
+/// exception, on the others with a CollectiveError. All of them continue with the step after it.
 class DealIterator final : public Iterator<FetchedStep> {
  public:
   /// @param open  called by the first `next`. @param exchange  null: there are no other workers.
@@ -60,12 +60,12 @@ class DealIterator final : public Iterator<FetchedStep> {
   std::vector<WorkerStep> share(const WorkerStep& own);
   void end() noexcept;
 
-  std::function<PartIterators()> open_;  // empty once it has been called
+  std::function<PartIterators()> open_;  // empty after it has been called
   PartIterators parts_;
-  std::vector<std::optional<Part>> taken_;  // of the step that is being made
+  std::vector<std::optional<Part>> taken_;  // parts of the step that is being made
   std::shared_ptr<const StepPlan> plan_;    // owners: the distributed dataset and its passes
   std::vector<std::unique_ptr<Fetcher>> fetchers_;
-  std::shared_ptr<StepExchange> exchange_;  // owners: this, and what makes this
+  std::shared_ptr<StepExchange> exchange_;  // owners: this, and the factory that made this
   bool ended_ = false;
 };
 
@@ -82,7 +82,7 @@ class ReceiveIterator final : public StepIterator {
   std::unique_ptr<Iterator<FetchedStep>> make_steps(std::function<PartIterators()> open);
 
   std::shared_ptr<const StepPlan> plan_;            // owners: as DealIterator's
-  PrefetchIterator<FetchedStep>* ahead_ = nullptr;  // in steps_, if that has a thread
+  PrefetchIterator<FetchedStep>* ahead_ = nullptr;  // in steps_, if steps_ has a thread
   OuterIterator<FetchedStep> steps_;
   std::int64_t num_waits_ = 0;
 };

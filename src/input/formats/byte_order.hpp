@@ -7,7 +7,7 @@
 
 namespace lockstep::detail {
 
-/// An unsigned number from its bytes, the least significant first.
+/// An unsigned number from its bytes, least significant first.
 template <std::unsigned_integral T>
 T load_little_endian(const std::uint8_t* bytes) {
   T value = 0;
@@ -15,7 +15,7 @@ T load_little_endian(const std::uint8_t* bytes) {
   return value;
 }
 
-/// The same, the most significant first.
+/// An unsigned number from its bytes, most significant first.
 template <std::unsigned_integral T>
 T load_big_endian(const std::uint8_t* bytes) {
   T value = 0;
@@ -29,7 +29,7 @@ inline void swap_bytes(std::byte* data, std::int64_t num_elements, std::size_t e
     std::reverse(data, data + element_bytes);
 }
 
-/// Makes each byte one of a bool: any but 0 is true.
+/// Turns each byte into a valid bool: any byte but 0 is true.
 inline void make_booleans(std::byte* data, std::int64_t num_elements) {
   std::transform(data, data + num_elements, data, [](std::byte b) { return std::byte(b != std::byte(0)); });
 }

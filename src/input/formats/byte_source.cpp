@@ -41,7 +41,7 @@ std::size_t FileSource::do_read(std::byte* data, std::size_t size_bytes) {
     }
     if (next_ == buffer_.size()) {
       buffer_.resize(static_cast<std::size_t>(std::min<std::uint64_t>(kBufferBytes, end_ - from)));
-      next_ = buffer_.size();  // nothing in it, should this throw
+      next_ = buffer_.size();  // the buffer is empty if do_read throws
       file_->read_at(from, buffer_.data(), buffer_.size());
       next_ = 0;
     }
@@ -57,7 +57,7 @@ std::size_t FileSource::do_read(std::byte* data, std::size_t size_bytes) {
 void append_within(std::string& text, std::string_view more, std::uint64_t max_bytes) {
   const std::size_t size = text.size() + more.size();
   if (size > text.capacity()) {
-    std::string larger;  // reserve on a string that has some would take twice that
+    std::string larger;  // a new string: reserve on a string with contents would take twice as much
     larger.reserve(std::max(size, static_cast<std::size_t>(std::min<std::uint64_t>(2 * size, max_bytes))));
     larger = text;
     text = std::move(larger);

@@ -15,37 +15,38 @@
 #include "detail/file_descriptor.hpp"
 #include "detail/input_file.hpp"
 
-/// Files from elsewhere, read front to back. What they say of themselves is not trusted.
+/// Files of unknown origin, read front to back. Their contents are not trusted.
 namespace lockstep::detail {
 
-/// Whether checksums are compared: not in fuzzers' builds, whose inputs would not get past them.
+/// Whether checksums are compared. Fuzzers' builds do not compare them, because their inputs would never
+/// match.
 #ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
 inline constexpr bool kComparesChecksums = false;
 #else
 inline constexpr bool kComparesChecksums = true;
 #endif
 
-/// Bytes, front to back.
+/// A sequence of bytes, read front to back.
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
 
-  /// Reads as many bytes as there are, up to `size_bytes`. @return how many. @throws FileFault
+  /// Reads up to `size_bytes` bytes. @return the number of bytes read. @throws FileFault
   std::size_t read_some(void* data, std::size_t size_bytes) {
     const std::size_t num_read = do_read(static_cast<std::byte*>(data), size_bytes);
     position_ += num_read;
     return num_read;
   }
-  /// @throws FileFault  there are fewer bytes than `what` has.
+  /// @throws FileFault  fewer bytes are left than `what` has.
   void read(void* data, std::uint64_t size_bytes, std::string_view what);
-  /// @throws FileFault  there cannot be so many bytes. Called before memory is allocated for them.
+  /// @throws FileFault  fewer than size_bytes can be left. Called before memory is allocated for them.
   void check_left(std::uint64_t size_bytes, std::string_view what) const;
   /// @throws FileFault  bytes are left.
   void expect_end(std::string_view what);
 
   std::uint64_t position() const noexcept { return position_; }
-  /// No more bytes than these are left: exactly so many of a file; of compressed data, as many as the format
-  /// can hold.
+  /// An upper bound of the bytes left: exact for a file; for compressed data the most that the format can
+  /// hold.
   virtual std::uint64_t max_left() const noexcept = 0;
   /// As FileFault::part.
   virtual std::string part() const { return {}; }
@@ -55,14 +56,14 @@ class ByteSource {
 
  protected:
   explicit ByteSource(std::uint64_t position = 0) : position_(position) {}
-  /// Fewer than asked for: the end.
+  /// Returns fewer bytes than requested only at the end.
   virtual std::size_t do_read(std::byte* data, std::size_t size_bytes) = 0;
 
  private:
   std::uint64_t position_;
 };
 
-/// The bytes [begin, end) of a file; positions are the file's.
+/// The bytes [begin, end) of a file; positions are those of the file.
 class FileSource final : public ByteSource {
  public:
   FileSource(InputFileHandle file, std::uint64_t begin, std::uint64_t end)
@@ -76,15 +77,15 @@ class FileSource final : public ByteSource {
 
   InputFileHandle file_;
   std::uint64_t end_;
-  std::vector<std::byte> buffer_;  // for reads that are small
-  std::size_t next_ = 0;           // in buffer_
+  std::vector<std::byte> buffer_;  // for small reads
+  std::size_t next_ = 0;           // index in buffer_
 };
 
-/// text += more, whose memory grows in steps, but never beyond `max_bytes`.
-/// @pre there is room for both.
+/// text += more; the capacity grows in steps, but never beyond `max_bytes`.
+/// @pre both fit max_bytes.
 void append_within(std::string& text, std::string_view more, std::uint64_t max_bytes);
 
-/// fn(), with faults as errors: "what: path, byte N: reason. remedy".
+/// Calls fn() and turns faults into errors: "what: path, byte N: reason. remedy".
 /// @throws InvalidArgument
 template <class F>
 decltype(auto) with_file_faults(std::string_view what, const std::filesystem::path& path,

@@ -23,7 +23,7 @@ Shape checked_shape(const ByteSource& source, std::span<const std::int64_t> exte
     source.fail(source.position(),
                 concat("the array has more elements than the ", most, " that the file has bytes for"));
   try {
-    if (!extents.empty()) Shape(extents.subspan(1));  // a row, where there is none
+    if (!extents.empty()) Shape(extents.subspan(1));  // checks the shape of a row, even if there are none
     return Shape(extents);
   } catch (const InvalidArgument& error) {
     std::string reason = error.what();

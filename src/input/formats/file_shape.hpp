@@ -10,9 +10,9 @@
 
 namespace lockstep::detail {
 
-/// The shape of an array whose elements come next in the source. Before memory is allocated for them.
+/// The shape of an array whose elements come next in the source. Called before memory is allocated for them.
 /// @param extents  none is negative.
-/// @throws FileFault  it cannot be a shape, or has more elements than can be left.
+/// @throws FileFault  the extents are no valid shape, or have more elements than can be left.
 Shape checked_shape(const ByteSource& source, std::span<const std::int64_t> extents, DType dtype);
 
 }  // namespace lockstep::detail

@@ -18,7 +18,7 @@ InflateSource::~InflateSource() { inflateEnd(&stream_); }
 
 std::uint64_t InflateSource::max_left() const noexcept {
   if (ended_) return 0;
-  constexpr std::uint64_t kHeldBytes = 8;  // read, and not yet inflated
+  constexpr std::uint64_t kHeldBytes = 8;  // may have been read and not yet inflated
   const std::uint64_t left = compressed_->max_left() + stream_.avail_in + kHeldBytes;
   return left > std::numeric_limits<std::uint64_t>::max() / kMaxInflation
              ? std::numeric_limits<std::uint64_t>::max()
@@ -37,7 +37,7 @@ void InflateSource::fail_compressed(std::string reason) const {
 }
 
 void InflateSource::end_member() {
-  if (compression_ == Compression::gzip)  // zeros fill up blocks, as of tapes
+  if (compression_ == Compression::gzip)  // zeros pad blocks, as on tapes
     for (; fill() && *stream_.next_in == 0; --stream_.avail_in) ++stream_.next_in;
   ended_ = !fill();
   if (ended_) return;

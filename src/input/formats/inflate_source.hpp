@@ -14,11 +14,12 @@ namespace lockstep::detail {
 
 enum class Compression : std::uint8_t { deflate, gzip };
 
-/// The most bytes that one byte of deflate gives (zlib's technical details, "Maximum Compression Factor").
+/// The most bytes to which one byte of deflate inflates (zlib's technical details, "Maximum Compression
+/// Factor").
 inline constexpr std::uint64_t kMaxInflation = 1032;
 
-/// Inflated data: RFC 1951, or RFC 1952 with any number of members, whose checksums are checked. Ends where
-/// the compressed data does; anything after that is a fault, but for zeros after gzip's members.
+/// Inflated data: RFC 1951, or RFC 1952 with any number of members, whose checksums are checked. It ends with
+/// the compressed data; any data after it is a fault, except zeros after gzip's members.
 class InflateSource final : public ByteSource {
  public:
   InflateSource(std::unique_ptr<ByteSource> compressed, Compression compression);

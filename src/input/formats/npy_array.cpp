@@ -40,7 +40,7 @@ NpyHeader read_header(ByteSource& source) {
   }
 }
 
-/// A contiguous tensor from one whose first axis varies fastest.
+/// Converts an array whose first axis varies fastest into a contiguous tensor.
 Tensor from_fortran_order(const Tensor& columns, const Shape& shape) {
   std::vector<std::int64_t> strides;
   std::int64_t stride = 1;

@@ -12,11 +12,11 @@
 
 namespace lockstep::detail {
 
-/// Reads an array in NumPy's .npy format, as load_npy says, and none of the bytes after it.
+/// Reads an array in NumPy's .npy format as load_npy does, and none of the bytes after it.
 /// @throws FileFault
 Tensor read_npy(ByteSource& source);
 
-/// lockstep::load_npy and load_npz for a caller of another name.
+/// Like lockstep::load_npy and load_npz; messages name `what` as the caller.
 Tensor load_npy(const std::filesystem::path& path, std::string_view what);
 std::map<std::string, Tensor> load_npz(const std::filesystem::path& path,
                                        const std::vector<std::string>& names, std::string_view what);

@@ -12,7 +12,7 @@ namespace {
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
-/// As much of Python's literals as headers use.
+/// Parses the subset of Python's literals that headers use.
 class Parser {
  public:
   Parser(std::string_view text, std::uint64_t position) : text_(text), position_(position) {}
@@ -115,7 +115,7 @@ class Parser {
     if (error != std::errc()) fail(begin, "expected an extent");
     if (extent < 0) fail(begin, "an extent is negative");
     next_ = static_cast<std::size_t>(end - text_.data());
-    if (next_ < text_.size() && text_[next_] == 'L') ++next_;  // Python 2
+    if (next_ < text_.size() && text_[next_] == 'L') ++next_;  // suffix in Python 2
     return extent;
   }
 

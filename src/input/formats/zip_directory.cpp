@@ -30,15 +30,15 @@ std::uint16_t u16(const std::uint8_t* bytes) { return load_little_endian<std::ui
 std::uint32_t u32(const std::uint8_t* bytes) { return load_little_endian<std::uint32_t>(bytes); }
 std::uint64_t u64(const std::uint8_t* bytes) { return load_little_endian<std::uint64_t>(bytes); }
 
-/// Where the central directory is.
+/// The position and size of the central directory.
 struct Directory {
   std::uint64_t begin, size_bytes, num_entries;
 };
 
-/// What may be behind an archive: zeros and ends of lines.
+/// Padding that may follow an archive: zeros and line ends.
 bool is_padding(std::uint8_t byte) { return byte == 0 || byte == '\n' || byte == '\r'; }
 
-/// The end record, which comes before a comment of at most 65535 bytes.
+/// Finds the end record, which a comment of at most 65535 bytes follows.
 std::uint64_t find_end(const InputFile& file) {
   const std::uint64_t size = file.size_bytes();
   if (size < kEndBytes) throw FileFault{0, concat("it has ", size, " bytes, too few for a zip archive")};
@@ -92,7 +92,7 @@ std::span<const std::uint8_t> zip64_field(std::span<const std::uint8_t> extra) {
   return {};
 }
 
-/// Takes the next number of the zip64 field in place of one that does not fit 32 bits.
+/// Takes the next number of the zip64 field if the 32-bit number is a placeholder.
 std::uint64_t wide(std::uint32_t narrow, std::span<const std::uint8_t>& field, std::uint64_t position) {
   if (narrow != kInZip64) return narrow;
   if (field.size() < 8) throw FileFault{position, "a member's zip64 sizes are missing"};
@@ -101,7 +101,7 @@ std::uint64_t wide(std::uint32_t narrow, std::span<const std::uint8_t>& field, s
   return value;
 }
 
-/// Sets where the member's bytes are, by its own header. @param limit  the beginning of the directory.
+/// Sets the position of the member's bytes from its own header. @param limit  the beginning of the directory.
 void locate(const InputFile& file, ZipMember& member, std::uint64_t local, std::uint64_t compressed_bytes,
             std::uint64_t limit, std::uint64_t entry) {
   if (limit < kLocalBytes || local > limit - kLocalBytes)

@@ -21,7 +21,7 @@ std::optional<FlatElement> TableIterator::next() {
 }
 
 std::optional<BatchHandle> TableBatchIterator::next() {
-  std::vector<std::int64_t> batch;  // may be said to be larger than memory
+  std::vector<std::int64_t> batch;  // not reserved: batch_size may exceed memory
   while (batch.size() < batch_size_) {
     const std::optional<std::int64_t> row = rows_->next();
     if (!row) break;
@@ -32,7 +32,7 @@ std::optional<BatchHandle> TableBatchIterator::next() {
 }
 
 std::optional<BatchHandle> StackBatchIterator::next() {
-  // What is gathered stays where the input throws, for the next call.
+  // If the input throws, the gathered elements stay for the next call.
   for (; num_elements_ < batch_size_; ++num_elements_) {
     std::optional<FlatElement> element = input_->next();
     if (!element) break;

@@ -39,7 +39,7 @@ class TableBatchIterator final : public Iterator<BatchHandle> {
   bool drop_;
 };
 
-/// Batches of any elements.
+/// Stacks any elements into batches.
 class StackBatchIterator final : public Iterator<BatchHandle> {
  public:
   StackBatchIterator(std::unique_ptr<Iterator<FlatElement>> input, std::int64_t batch_size,
@@ -52,10 +52,10 @@ class StackBatchIterator final : public Iterator<BatchHandle> {
   std::size_t batch_size_;
   bool drop_;
   std::vector<std::vector<Tensor>> columns_;  // of the batch that is being gathered, as StackedBatch has them
-  std::size_t num_elements_ = 0;              // in it
+  std::size_t num_elements_ = 0;              // gathered in it
 };
 
-/// Elements as batches.
+/// Presents elements as batches.
 class ElementBatchIterator final : public Iterator<BatchHandle> {
  public:
   explicit ElementBatchIterator(std::unique_ptr<Iterator<FlatElement>> input) : input_(std::move(input)) {}
@@ -65,7 +65,7 @@ class ElementBatchIterator final : public Iterator<BatchHandle> {
   std::unique_ptr<Iterator<FlatElement>> input_;
 };
 
-/// Batches as elements.
+/// Presents batches as elements.
 class GatherIterator final : public Iterator<FlatElement> {
  public:
   explicit GatherIterator(std::unique_ptr<Iterator<BatchHandle>> input) : input_(std::move(input)) {}

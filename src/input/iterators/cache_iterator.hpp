@@ -15,15 +15,15 @@ namespace lockstep::detail {
 
 using CachedElements = std::shared_ptr<const std::vector<FlatElement>>;  // owners: the cache and its passes
 
-/// The elements of a whole pass, once there was one. Thread-safe.
+/// The elements of a whole pass, once a pass has been read to its end. Thread-safe.
 class ElementCache {
  public:
-  /// Null: none yet.
+  /// Null: there are none yet.
   CachedElements get() const {
     const std::scoped_lock lock(mutex_);
     return elements_;
   }
-  /// Whether to say that elements are not kept; true once, while there are none.
+  /// Whether to warn that elements are not kept; true once, while there are none.
   bool warns() const { return !get() && first_loss_(); }
   void set(CachedElements elements) {
     const std::scoped_lock lock(mutex_);
@@ -36,7 +36,7 @@ class ElementCache {
   FirstTime first_loss_;
 };
 
-/// Copies of the cached elements.
+/// Iterates over copies of the cached elements.
 class ReplayIterator final : public Iterator<FlatElement> {
  public:
   explicit ReplayIterator(CachedElements elements) : elements_(std::move(elements)) {}
@@ -47,7 +47,7 @@ class ReplayIterator final : public Iterator<FlatElement> {
   std::size_t next_ = 0;
 };
 
-/// The input's elements; fills the cache at its end, unless one of them threw.
+/// Passes the input's elements on; fills the cache at the end, unless an element threw.
 class RecordIterator final : public Iterator<FlatElement> {
  public:
   RecordIterator(std::unique_ptr<Iterator<FlatElement>> input, std::shared_ptr<ElementCache> cache)
@@ -60,7 +60,7 @@ class RecordIterator final : public Iterator<FlatElement> {
  private:
   std::unique_ptr<Iterator<FlatElement>> input_;
   std::shared_ptr<ElementCache> cache_;                 // owners: the pipeline and its passes
-  std::shared_ptr<std::vector<FlatElement>> elements_;  // null: not to be kept
+  std::shared_ptr<std::vector<FlatElement>> elements_;  // null: the elements are not kept
 };
 
 }  // namespace lockstep::detail

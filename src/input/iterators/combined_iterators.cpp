@@ -44,7 +44,7 @@ std::optional<FlatElement> ZipIterator::next() {
     } catch (const Stopped&) {
       throw;
     } catch (...) {
-      if (!error) error = std::current_exception();  // the others go on too, to stay in step
+      if (!error) error = std::current_exception();  // the others advance too, to stay in step
     }
   }
   if (error) std::rethrow_exception(error);

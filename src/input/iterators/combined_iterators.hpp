@@ -9,17 +9,17 @@
 
 #include "input/pipeline/pipeline.hpp"
 
-/// Passes over several pipelines.
+/// Iterators over several pipelines.
 namespace lockstep::detail {
 
-/// @param first, second  of two datasets' elements, as ElementType::text. @throws InvalidArgument  they
-/// differ.
+/// @param first, second  the structures of two datasets' elements, as ElementType::text. @throws
+/// InvalidArgument  they differ.
 void check_structures(const std::string& first, const std::string& second);
 
-/// One's elements, then the other's.
+/// Iterates over the first pipeline's elements, then over the second's.
 class ConcatenateIterator final : public Iterator<FlatElement> {
  public:
-  /// @param is_checked  whether their elements are known to have the same structure.
+  /// @param is_checked  whether the elements are known to have the same structure.
   ConcatenateIterator(PipelineHandle first, PipelineHandle second, const IterationKey& key, bool is_checked)
       : first_(std::move(first)),
         second_(std::move(second)),
@@ -37,7 +37,7 @@ class ConcatenateIterator final : public Iterator<FlatElement> {
   std::unique_ptr<Iterator<FlatElement>> input_;
 };
 
-/// One element of each, until one ends.
+/// Takes one element of each pipeline, until one ends.
 class ZipIterator final : public Iterator<FlatElement> {
  public:
   explicit ZipIterator(std::vector<std::unique_ptr<Iterator<FlatElement>>> inputs)

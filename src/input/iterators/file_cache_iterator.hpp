@@ -11,7 +11,7 @@
 
 namespace lockstep::detail {
 
-/// What passes over a cache in a file share.
+/// The state that all passes over a file cache share.
 struct FileCache {
   std::filesystem::path path;
   IteratorFactory<FlatElement> open_input;
@@ -19,7 +19,7 @@ struct FileCache {
   StructureStore structure;
 };
 
-/// The elements of the file, or, where there is none, the input's, of which it makes one.
+/// Reads the elements from the file or, if the file does not exist, from the input, and then writes the file.
 class FileCacheIterator final : public Iterator<FlatElement> {
  public:
   FileCacheIterator(std::shared_ptr<const FileCache> cache, const IterationKey& key)
@@ -34,10 +34,10 @@ class FileCacheIterator final : public Iterator<FlatElement> {
   std::shared_ptr<const FileCache> cache_;  // owners: the pipeline and its passes
   IterationKey key_;
   bool started_ = false;
-  std::optional<CacheFileReader> reader_;  // none, nor an input: the end
+  std::optional<CacheFileReader> reader_;  // empty, and no input: the end
   std::size_t num_leaves_ = 0;
   std::unique_ptr<Iterator<FlatElement>> input_;
-  std::optional<CacheFileWriter> writer_;  // none: nothing is kept of this pass
+  std::optional<CacheFileWriter> writer_;  // empty: this pass is not kept
 };
 
 }  // namespace lockstep::detail

@@ -11,7 +11,7 @@
 namespace lockstep::detail {
 namespace {
 
-/// The pass of one of too many workers: an exception, and then the end.
+/// The pass of a worker if there are too few files: it throws once, and then ends.
 class TooFewFilesIterator final : public Iterator<FlatElement> {
  public:
   TooFewFilesIterator(std::size_t num_files, std::int64_t num_shards)

@@ -18,14 +18,14 @@ using FilePaths = std::shared_ptr<const std::vector<std::filesystem::path>>;  //
 class FilesIterator final : public Iterator<FlatElement> {
  public:
   FilesIterator(FilePaths paths, FileOpener open) : paths_(std::move(paths)), open_(std::move(open)) {}
-  /// @throws what the reader does, with path and index.
+  /// Rethrows exceptions of the reader with path and index.
   std::optional<FlatElement> next() override;
 
  private:
   FilePaths paths_;
   FileOpener open_;
   std::size_t file_ = 0;
-  std::unique_ptr<Iterator<FlatElement>> input_;  // of this file
+  std::unique_ptr<Iterator<FlatElement>> input_;  // of the current file
   std::int64_t index_ = 0;                        // of the next element
 };
 

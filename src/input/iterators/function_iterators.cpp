@@ -32,7 +32,7 @@ std::optional<FlatElement> UserIterator::next() {
   if (has_ended_) return std::nullopt;
   auto element = call_for_element("Dataset::from_generator", index_++, [&]() -> std::optional<FlatElement> {
     if (!input_) {
-      has_ended_ = true;  // should this throw
+      has_ended_ = true;  // set before the call, which may throw
       input_ = open_();
       has_ended_ = false;
     }

@@ -8,13 +8,14 @@
 #include "input/pipeline/element_error.hpp"
 #include "input/pipeline/pipeline.hpp"
 
-/// Passes that call the user's functions.
+/// Iterators that call the user's functions.
 namespace lockstep::detail {
 
-/// The tensors on the host, contiguous, and the element's alone: what made them may use theirs again.
+/// The tensors on the host, contiguous, in memory of their own: the function that made them may reuse its
+/// memory.
 FlatElement host_element(FlatElement&& element);
 
-/// What a function gives for each element, on the thread that takes it.
+/// Calls a function for each element, on the thread that takes the element.
 class MapIterator final : public Iterator<FlatElement> {
  public:
   MapIterator(std::unique_ptr<Iterator<FlatElement>> input, ElementFunction fn)
@@ -39,7 +40,7 @@ class FilterIterator final : public Iterator<FlatElement> {
   std::int64_t index_ = 0;
 };
 
-/// What a pass of the user's gives, which is not asked again after its end, nor where it cannot be started.
+/// Calls the user's iterator; not again after its end, and not at all if it cannot be started.
 class UserIterator final : public Iterator<FlatElement> {
  public:
   explicit UserIterator(GeneratorOpener open) : open_(std::move(open)) {}

@@ -57,7 +57,7 @@ void InterleaveIterator::go_to_ready() {
     fill();
   }
   while (num_open_ > 0) {
-    const std::uint64_t count = ready_->count();  // before looking, so that no signal is missed
+    const std::uint64_t count = ready_->count();  // read before looking, so that no signal is missed
     const auto num_places = static_cast<std::int64_t>(cycle_.size());
     for (std::int64_t i = 0; i < num_places; ++i) {
       const std::int64_t candidate = (place_ + i) % num_places;
@@ -82,7 +82,7 @@ std::optional<FlatElement> InterleaveIterator::next() {
       if (input_)
         cycle_.emplace_back();
       else
-        cycle_length_ = place_;  // never reached, never filled
+        cycle_length_ = place_;  // places beyond it are never filled
     }
     if (place == static_cast<std::size_t>(cycle_length_)) {
       place_ = 0;

@@ -14,7 +14,7 @@
 
 namespace lockstep::detail {
 
-/// Counts the elements that threads have made ready, for one that waits for any of them. Thread-safe.
+/// Counts the elements that threads have made ready, for a thread that waits for any of them. Thread-safe.
 class ReadySignal {
  public:
   void give();
@@ -28,15 +28,15 @@ class ReadySignal {
   std::uint64_t count_ = 0;
 };
 
-/// A pass for the element of this index.
+/// Opens the pass for the element of this index.
 using PassFunction =
     std::function<std::unique_ptr<Iterator<FlatElement>>(FlatElement&& element, std::int64_t index)>;
 
-/// Blocks of the passes that a function makes of elements, in turn.
+/// Takes blocks in turn from the passes that a function makes of elements.
 class InterleaveIterator final : public Iterator<FlatElement> {
  public:
-  /// @param options  with n > 1 parallel calls, the first n passes in the cycle have a thread that reads them
-  /// ahead; not deterministic: one that has nothing ready is passed over.
+  /// @param options  with n > 1 parallel calls, each of the first n passes in the cycle has a thread that
+  /// reads it ahead; if not deterministic, a pass that has nothing ready is skipped for the time being.
   InterleaveIterator(std::unique_ptr<Iterator<FlatElement>> input, PassFunction fn, std::int64_t cycle_length,
                      std::int64_t block_length, const ParallelOptions& options)
       : input_(std::move(input)),
@@ -54,9 +54,9 @@ class InterleaveIterator final : public Iterator<FlatElement> {
   };
 
   void go_to(std::int64_t place) noexcept;
-  /// A pass in the current place, unless there are no more.
+  /// Puts a pass in the current place, unless the input has ended.
   void fill();
-  /// Fills the places that have threads, and goes to one that has an element ready.
+  /// Fills the places that have threads, and moves to one that has an element ready.
   void go_to_ready();
 
   std::unique_ptr<Iterator<FlatElement>> input_;  // null at its end
@@ -66,9 +66,9 @@ class InterleaveIterator final : public Iterator<FlatElement> {
   std::int64_t num_threads_;
   bool takes_ready_;
   std::shared_ptr<ReadySignal> ready_ = std::make_shared<ReadySignal>();  // owners: this and its passes
-  std::vector<Place> cycle_;                                              // grows as places are first reached
-  std::int64_t place_ = 0;                                                // in the cycle
-  std::int64_t block_ = 0;                                                // elements taken there in a row
+  std::vector<Place> cycle_;  // grows when a place is reached for the first time
+  std::int64_t place_ = 0;    // index in cycle_
+  std::int64_t block_ = 0;    // number of consecutive elements taken there
   std::int64_t num_open_ = 0;
 };
 

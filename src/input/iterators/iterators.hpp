@@ -14,10 +14,10 @@
 #include "input/pipeline/pipeline.hpp"
 #include "input/pipeline/stopping.hpp"
 
-/// Passes that reorder, repeat and leave out. They are the same for elements and for numbers of rows.
+/// Iterators that reorder, repeat and leave out values; the same for elements and for row numbers.
 namespace lockstep::detail {
 
-/// 0, 1, … below a count.
+/// Iterates over 0, 1, … below a count.
 class CountIterator final : public Iterator<std::int64_t> {
  public:
   explicit CountIterator(std::int64_t count) : count_(count) {}
@@ -46,7 +46,8 @@ class ShuffleIterator final : public Iterator<T> {
         input_.reset();
     }
     if (buffer_.empty()) return std::nullopt;
-    // The remainder, not a standard distribution: the same order with every standard library.
+    // The remainder is used instead of a standard distribution, so that the order is the same with every
+    // standard library.
     std::swap(buffer_[random_() % buffer_.size()], buffer_.back());
     T value = std::move(buffer_.back());
     buffer_.pop_back();
@@ -63,7 +64,7 @@ class ShuffleIterator final : public Iterator<T> {
 template <class T>
 class RepeatIterator final : public Iterator<T> {
  public:
-  /// @param key, position  of the input's passes.
+  /// @param key, position  for the keys of the input's passes.
   RepeatIterator(IteratorFactory<T> open, const IterationKey& key, int position, std::int64_t count)
       : open_(std::move(open)), key_(key), position_(position), num_left_(count) {}
 
@@ -74,7 +75,7 @@ class RepeatIterator final : public Iterator<T> {
       if (std::optional<T> value = input_->next()) return value;
       input_.reset();
       if (starts)
-        num_left_ = 0;  // no elements, however often
+        num_left_ = 0;  // the input is empty, so repeating it is useless
       else if (num_left_ != kForever)
         --num_left_;
     }
@@ -115,8 +116,8 @@ class SkipIterator final : public Iterator<T> {
 
   std::optional<T> next() override {
     while (num_left_ > 0) {
-      --num_left_;                         // also where the element throws
-      if (!input_->next()) num_left_ = 0;  // the end, and ever after
+      --num_left_;                         // counts also if the element throws
+      if (!input_->next()) num_left_ = 0;  // the end, now and for all later calls
     }
     return input_->next();
   }
@@ -126,11 +127,11 @@ class SkipIterator final : public Iterator<T> {
   std::int64_t num_left_;
 };
 
-/// Values index, index + num_shards, … A value that throws has its number too.
+/// Iterates over values index, index + num_shards, … A value that throws counts too.
 template <class T>
 class ShardIterator final : public Iterator<T> {
  public:
-  /// @param needs_all  whether to fail where there are fewer values than shards, but one for this.
+  /// @param needs_all  whether a shard with values fails if there are fewer values than shards.
   ShardIterator(std::unique_ptr<Iterator<T>> input, std::int64_t num_shards, std::int64_t index,
                 bool needs_all)
       : input_(std::move(input)),
@@ -158,7 +159,7 @@ class ShardIterator final : public Iterator<T> {
   }
 
  private:
-  /// The input's next value, which counts also where it throws.
+  /// Takes the input's next value, which counts even if it throws.
   std::optional<T> take() {
     shard_ = (shard_ + 1) % num_shards_;
     if (num_needed_ > 0) --num_needed_;
@@ -167,12 +168,12 @@ class ShardIterator final : public Iterator<T> {
 
   std::unique_ptr<Iterator<T>> input_;
   std::int64_t num_shards_, index_;
-  std::int64_t shard_ = 0;   // of the input's next value
-  std::int64_t num_needed_;  // values until every shard has one
-  std::optional<T> own_;     // taken before every shard has one
+  std::int64_t shard_ = 0;   // shard of the input's next value
+  std::int64_t num_needed_;  // number of values until every shard has one
+  std::optional<T> own_;     // taken before every shard had one
 };
 
-/// A shard that nobody has told.
+/// A shard whose hint has not been filled in.
 template <class T>
 class UnknownShardIterator final : public Iterator<T> {
  public:

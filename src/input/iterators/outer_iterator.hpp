@@ -20,9 +20,9 @@
 
 namespace lockstep::detail {
 
-/// The pass that an iterator of the user's calls. The passes below it are called as on a thread of the
-/// library's: in the default context, with CPU:0 and its own stream current. Their threads stop when this is
-/// destroyed.
+/// The outermost iterator, which the user's iterator calls. It calls the iterators below as on a thread of
+/// the library: in the default context, with CPU:0 and its own stream current. Their threads stop when this
+/// is destroyed.
 template <class T>
 class OuterIterator final : public Iterator<T> {
  public:
@@ -32,7 +32,7 @@ class OuterIterator final : public Iterator<T> {
   ~OuterIterator() override {
     const bool is_own_thread = stop_.stops_this_thread();
     if (process_.is_forked() || (is_own_thread && ThreadEnd::has_begun())) {
-      // Its destruction would wait for threads that are not there, or for the one that calls std::exit.
+      // The destructor would wait for threads that do not exist here, or for the thread that calls std::exit.
       static_cast<void>(iterator_.release());
       return;
     }
@@ -44,7 +44,7 @@ class OuterIterator final : public Iterator<T> {
     LOCKSTEP_EXPECTS(!process_.is_forked(), ContextError, what_,
                      ": this process is a fork of the one that made the iterator, and has none of its "
                      "threads. Make iterators after the fork.");
-    // The threads below are this pass's; whether this call waits is its thread's.
+    // The threads below belong to this pass; the calling thread's token decides whether this call waits.
     const StopScope scope(current_stop_token(), stop_);
     const DefaultContext context;
     const DeviceScope device{Device()};
@@ -53,13 +53,13 @@ class OuterIterator final : public Iterator<T> {
   }
 
  private:
-  /// In a function that the passes call on a thread of theirs, which cannot wait for itself.
+  /// Destroys the pass from a function that one of its own threads calls, and which cannot wait for itself.
   void destroy_elsewhere() noexcept {
     Iterator<T>* const pass = iterator_.release();
     try {
       start_thread("Dataset: the thread that destroys an iterator", [pass] { delete pass; }).detach();
     } catch (const Error&) {
-      // Its threads end all the same; its memory stays.
+      // The threads end anyway; the memory is leaked
     }
   }
 

@@ -65,7 +65,7 @@ std::optional<ParallelMapIterator::Job> ParallelMapIterator::take() {
     input = Outcome<FlatElement>{{}, std::current_exception()};
   }
   const std::scoped_lock lock(mutex_);
-  ended_ = !input || !input_;  // no input_: it could not be opened
+  ended_ = !input || !input_;  // null input_: it could not be opened
   if (input) return Job{num_taken_++, std::move(*input)};
   has_element_.notify_one();
   return std::nullopt;

@@ -14,8 +14,8 @@
 
 namespace lockstep::detail {
 
-/// What a function gives for each element, on several threads. They take turns at the input, and work on as
-/// many elements as they are ahead of the one that is taken next.
+/// Calls a function for each element, on several threads. They take turns at the input, and are ahead of the
+/// next element to be taken by at most as many elements as there are threads.
 class ParallelMapIterator final : public Iterator<FlatElement> {
  public:
   ParallelMapIterator(PipelineHandle input, const IterationKey& key, ElementFunction fn,
@@ -37,10 +37,10 @@ class ParallelMapIterator final : public Iterator<FlatElement> {
 
   void start();
   void work();
-  /// The next element of the input; nothing at its end.
+  /// Takes the next element of the input; nothing at its end.
   std::optional<Job> take();
   Outcome<FlatElement> call(Job&& job) const;
-  /// The one to give next. With mutex_ held.
+  /// The outcome to return next. The caller holds mutex_.
   std::vector<Finished>::iterator find_next();
 
   PipelineHandle pipeline_;
@@ -49,12 +49,12 @@ class ParallelMapIterator final : public Iterator<FlatElement> {
   ParallelOptions options_;
   std::mutex input_mutex_;  // guards input_; taken before mutex_
   std::unique_ptr<Iterator<FlatElement>> input_;
-  std::mutex mutex_;  // guards all below, but stop_ and threads_
+  std::mutex mutex_;  // guards all members below except stop_ and threads_
   std::condition_variable_any has_element_, has_room_;
   std::vector<Finished> finished_;
   std::int64_t num_taken_ = 0;
   std::int64_t num_given_ = 0;
-  bool ended_ = false;  // the input has
+  bool ended_ = false;  // whether the input has ended
   ThreadStop stop_;
   std::vector<std::thread> threads_;
 };

@@ -19,21 +19,21 @@
 
 namespace lockstep::detail {
 
-/// What came of one element.
+/// The outcome of one element.
 template <class T>
 struct Outcome {
   T element{};
-  std::exception_ptr error;  ///< Null: there is the element.
+  std::exception_ptr error;  ///< Null: `element` is valid.
 };
 
-/// The element. @throws what there is instead.
+/// The element of the outcome. @throws the outcome's error.
 template <class T>
 T take_outcome(Outcome<T>&& outcome) {
   if (outcome.error) std::rethrow_exception(std::move(outcome.error));
   return std::move(outcome.element);
 }
 
-/// A pass that a thread reads ahead. The thread opens it, and closes it before it ends.
+/// An iterator that a thread reads ahead. The thread opens it, and closes it before the thread ends.
 template <class T>
 class PrefetchIterator final : public Iterator<T> {
  public:
@@ -48,7 +48,7 @@ class PrefetchIterator final : public Iterator<T> {
     if (thread_.joinable()) thread_.join();
   }
 
-  /// Starts the thread, if `next` has not. @throws Error  it cannot be started.
+  /// Starts the thread, unless `next` has. @throws Error  the thread cannot be started.
   void start() {
     if (thread_.joinable()) return;
     stop_.follow_owner();
@@ -59,10 +59,10 @@ class PrefetchIterator final : public Iterator<T> {
     const std::scoped_lock lock(mutex_);
     return has_outcome();
   }
-  /// How many calls of `next` waited. Any thread.
+  /// The number of calls of `next` that waited. Any thread may call.
   std::int64_t num_waits() const noexcept { return num_waits_; }
 
-  /// @throws as start; what the input does, where its element would have come.
+  /// @throws as start. Exceptions of the input are thrown at the place of their element.
   std::optional<T> next() override {
     start();
     std::unique_lock lock(mutex_);
@@ -77,10 +77,10 @@ class PrefetchIterator final : public Iterator<T> {
   }
 
  private:
-  /// With mutex_ held.
+  /// The caller holds mutex_.
   bool has_outcome() const { return ended_ || !ready_.empty(); }
 
-  /// The next element, or the exception; nothing: the end.
+  /// Reads the next element or exception; nothing at the end.
   std::optional<Outcome<T>> read_one(std::unique_ptr<Iterator<T>>& input) {
     try {
       if (!input) input = open_();
@@ -101,7 +101,7 @@ class PrefetchIterator final : public Iterator<T> {
       lock.unlock();
       std::optional<Outcome<T>> outcome = read_one(input);
       lock.lock();
-      ended_ = !outcome || !input;  // no input: it could not be opened
+      ended_ = !outcome || !input;  // null input: it could not be opened
       if (outcome) ready_.push_back(std::move(*outcome));
       const bool ends = ended_;
       has_element_.notify_one();

@@ -13,18 +13,19 @@
 #include "input/formats/byte_source.hpp"
 #include "input/pipeline/pipeline.hpp"
 
-/// Files of elements: the text "lockstep cache 1", then blocks, little-endian: a byte for the kind, the 8
-/// bytes of the content's length, the content, its CRC-32. Kinds are 'S', the elements' structure as
-/// saved_structure.hpp has it, first; 'E', an element; 'Z', the number of elements, last.
+/// Format of cache files: the text "lockstep cache 1", then little-endian blocks of a byte for the kind, 8
+/// bytes for the content's length, the content, and its CRC-32. The kinds are 'S', the elements' structure as
+/// in saved_structure.hpp, which comes first; 'E', an element; and 'Z', the number of elements, which comes
+/// last.
 namespace lockstep::detail {
 
-/// Writes such a file, which appears as a whole with `commit`, or not at all.
+/// Writes such a file. It appears as a whole with `commit`, or not at all.
 class CacheFileWriter {
  public:
   /// @throws as AtomicFile.
   explicit CacheFileWriter(const std::filesystem::path& path);
 
-  /// @param structure  called for the first element. @pre contiguous tensors on the host.
+  /// @param structure  called for the first element. @pre the tensors are contiguous and on the host.
   void write(const FlatElement& element, const std::function<std::vector<std::string>()>& structure);
   void commit();
 
@@ -38,20 +39,20 @@ class CacheFileWriter {
   std::uint64_t num_elements_ = 0;
 };
 
-/// Reads such a file, which is not trusted.
+/// Reads such a file without trusting it.
 class CacheFileReader {
  public:
-  /// @throws NotFound  it cannot be opened. @throws FileFault
+  /// @throws NotFound  the file cannot be opened. @throws FileFault
   explicit CacheFileReader(const std::filesystem::path& path);
 
   std::uint64_t size_bytes() const noexcept { return file_->size_bytes(); }
   std::uint64_t num_elements() const noexcept { return num_elements_; }
-  /// Of the elements; empty where there are none.
+  /// The structure of the elements; empty if there are none.
   const std::vector<std::string>& structure() const noexcept { return structure_; }
-  /// @param spec  one for each tensor; none: nothing is known.
-  /// @throws FileFault  also where the element has another number of tensors, or one is not as `spec` says.
+  /// @param spec  one for each tensor; empty: nothing is known.
+  /// @throws FileFault  also if the element has another number of tensors, or a tensor does not match `spec`.
   std::optional<FlatElement> next(std::size_t num_leaves, std::span<const TensorSpec> spec = {});
-  /// Throws that the file is wrong where it has been read to. @throws FileFault
+  /// Reports a fault at the current position. @throws FileFault
   [[noreturn]] void fail(std::string reason) const { source_.fail(source_.position(), std::move(reason)); }
 
  private:
@@ -62,7 +63,7 @@ class CacheFileReader {
   T read_number(std::string_view what);
 
   InputFileHandle file_;
-  FileSource source_;  // of the blocks but the last
+  FileSource source_;  // all blocks but the last
   std::uint64_t block_left_ = 0;
   std::uint32_t crc_ = 0;
   std::uint64_t num_elements_ = 0;

@@ -9,7 +9,7 @@
 namespace lockstep::detail {
 namespace {
 
-/// What is known of tensors that are of one kind or the other.
+/// The spec that holds for tensors of either kind.
 TensorSpec common_spec(const TensorSpec& a, const TensorSpec& b) {
   if (!a.is_known || !b.is_known || a.rank() != b.rank()) return TensorSpec::unknown();
   TensorSpec common = a;
@@ -33,7 +33,7 @@ std::vector<TensorSpec> common_spec(const std::vector<TensorSpec>& a, const std:
   return common;
 }
 
-/// One dataset's elements after another's.
+/// The cardinality of one dataset's elements followed by another's.
 std::int64_t sum_of_cardinalities(std::int64_t a, std::int64_t b) {
   if (a == kInfiniteCardinality || b == kInfiniteCardinality) return kInfiniteCardinality;
   std::int64_t sum = 0;
@@ -41,7 +41,7 @@ std::int64_t sum_of_cardinalities(std::int64_t a, std::int64_t b) {
   return is_unknown || __builtin_add_overflow(a, b, &sum) ? kUnknownCardinality : sum;
 }
 
-/// What the inputs have together, the shortest's.
+/// The cardinality of the shortest input.
 std::int64_t least_cardinality(const std::vector<PipelineHandle>& inputs) {
   std::int64_t least = kInfiniteCardinality;
   for (const PipelineHandle& input : inputs) {
@@ -52,7 +52,7 @@ std::int64_t least_cardinality(const std::vector<PipelineHandle>& inputs) {
   return least;
 }
 
-/// What a pipeline says of its passes, from its inputs.
+/// Combines the inputs' iteration counts and positions.
 void combine_counts(Pipeline& result, const std::vector<PipelineHandle>& inputs) {
   for (const PipelineHandle& input : inputs) {
     result.counts.insert(result.counts.end(), input->counts.begin(), input->counts.end());
@@ -125,7 +125,7 @@ PipelineHandle zipped(std::vector<PipelineHandle> inputs, ElementType type) {
   result.cardinality = least_cardinality(inputs);
   result.elements = IteratorFactory<FlatElement>([inputs = std::move(inputs)](const IterationKey& key) {
     std::vector<std::unique_ptr<Iterator<FlatElement>>> passes;
-    std::size_t first = 0;  // of the input's counts
+    std::size_t first = 0;  // index among the input's counts
     for (const PipelineHandle& input : inputs) {
       passes.push_back(input->open(key.from(first)));
       first += input->counts.size();

@@ -19,7 +19,7 @@ void check_options(const ParallelOptions& options, std::string_view what) {
                    ". Pass at least 1, which uses the calling thread, and at most ", kMaxParallelCalls, ".");
 }
 
-/// Elements that a function makes.
+/// Sets the type of elements that a function makes.
 auto set_type(ElementType type) {
   return [type = std::move(type)](Pipeline& result) {
     result.spec.assign(type.num_leaves, TensorSpec::unknown());
@@ -52,7 +52,7 @@ PipelineHandle filtered(const PipelineHandle& input, ElementPredicate predicate)
 
 namespace {
 
-/// How an input is interleaved, whichever shard of it is.
+/// The parameters of an interleaving, which are the same for all shards of the input.
 struct Interleaving {
   DatasetFunction fn;
   PartOpener open;
@@ -75,7 +75,7 @@ PipelineHandle interleaved(const PipelineHandle& input, const Interleaving& how)
     return how.pass(from, key);
   };
   Pipeline result = *with_elements(input, pass, how.edit);
-  // What the function gives may have hints too.
+  // The datasets that the function returns may have hints too.
   result.fill_hints = [input, how](std::int64_t num_shards, std::int64_t index) {
     Interleaving told = how;
     told.fn = [fn = how.fn, num_shards, index](FlatElement&& element) {

@@ -34,7 +34,7 @@ std::uint64_t random_seed() {
   return (std::uint64_t{device()} << 32) | device();
 }
 
-/// An `edit` that changes a number of elements, where that is known and not infinite.
+/// An `edit` that changes the number of elements, if it is known and finite.
 template <class F>
 auto change_cardinality(F f) {
   return [f](Pipeline& result) {
@@ -92,7 +92,7 @@ PipelineHandle slices_pipeline(std::vector<Tensor> tensors, ElementType type, st
 PipelineHandle range_pipeline(std::int64_t start, std::int64_t stop, std::int64_t step, ElementType type) {
   LOCKSTEP_EXPECTS(step != 0, InvalidArgument, "Dataset::range(", start, ", ", stop,
                    ", 0): the step is 0. Pass another.");
-  // Unsigned: the distance may exceed the largest signed number.
+  // The arithmetic is unsigned: the distance may exceed the signed range.
   const auto distance = [](std::int64_t low, std::int64_t high) {
     return static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
   };
@@ -186,7 +186,7 @@ PipelineHandle skipped(const PipelineHandle& input, std::int64_t count) {
 
 namespace {
 
-/// A place for a shard that is not known yet.
+/// A placeholder for a shard that is not known yet.
 PipelineHandle hinted(const PipelineHandle& input) {
   PipelineHandle fails = with_passes(
       input, []<class T>(const IteratorFactory<T>&, const IterationKey&) -> std::unique_ptr<Iterator<T>> {

@@ -7,7 +7,8 @@
 namespace lockstep::detail {
 namespace {
 
-// Of the outer pass that the thread is below. Outlives thread_local objects that have destructors.
+// The outer pass above this thread. It is a plain pointer, which outlives thread_local objects that have
+// destructors.
 thread_local const ThreadStop* outer_of_thread = nullptr;
 
 StopTokens& tokens() noexcept {

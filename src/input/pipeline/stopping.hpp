@@ -3,30 +3,30 @@
 #include <optional>
 #include <stop_token>
 
-/// Stopping the passes that threads work on, so that dropping a pass that owns threads ends: every source,
-/// every call of a user's function and every wait looks at its thread's token.
+/// Stops the passes that threads work on, so that dropping a pass that owns threads ends: every source, every
+/// call of a user's function and every wait checks its thread's token.
 namespace lockstep::detail {
 
-/// Thrown by a pass whose elements nobody waits for any more. Caught by the thread that it runs on.
+/// Thrown by a pass whose elements are no longer wanted. The thread that runs the pass catches it.
 struct Stopped {};
 
-/// Of the thread that a pass owns and the calling code runs on; on others a token that never stops.
+/// The token of the pass's thread that runs the calling code; on other threads a token that never stops.
 const std::stop_token& current_stop_token() noexcept;
 
-/// @throws Stopped  the current token is.
+/// @throws Stopped  the current token was stopped.
 void check_stop();
 
-/// Stops a pass's threads: all that are below a pass at once, and not one after the other as they are joined.
+/// Stops a pass's threads: all threads below a pass at once, not one after the other as they are joined.
 class ThreadStop {
  public:
   std::stop_token token() const noexcept { return source_.get_token(); }
   void request() noexcept { source_.request_stop(); }
-  /// From now on also where the calling thread's owner is stopped.
+  /// Stops from now on also when the calling thread's owner is stopped.
   void follow_owner();
-  /// Of an outer pass: whether the calling thread is one of those below it. Answers until the thread ends,
-  /// and while std::exit destroys static variables.
+  /// For an outer pass: whether the calling thread is one of the threads below it. Valid until the thread
+  /// ends, and while std::exit destroys static variables.
   bool stops_this_thread() const noexcept;
-  /// Nothing, where the threads' work has ended. @throws Stopped  it was stopped, which is not the end.
+  /// Returns nothing if the threads' work has ended. @throws Stopped  the pass was stopped instead.
   template <class T>
   std::optional<T> end() const {
     if (source_.stop_requested()) throw Stopped();
@@ -42,22 +42,22 @@ class ThreadStop {
 
   std::stop_source source_;
   std::optional<std::stop_callback<Request>> owner_;
-  const ThreadStop* outer_ = nullptr;  // the outer pass's, compared only
+  const ThreadStop* outer_ = nullptr;  // the outer pass's; only compared
 };
 
-/// What stops the thread, and the threads that it starts.
+/// The token that stops a thread, and the outer pass of the threads that it starts.
 struct StopTokens {
   std::stop_token current, owner;
-  const ThreadStop* outer = nullptr;  ///< Of the outer pass that is above threads that are started.
+  const ThreadStop* outer = nullptr;  ///< The outer pass above threads that are started.
 };
 
 /// Makes tokens current on this thread while it lives.
 class StopScope {
  public:
   explicit StopScope(const std::stop_token& token);
-  /// On a thread of the pass's, until its end.
+  /// For a thread of a pass, until the thread's end.
   explicit StopScope(const ThreadStop& stop);
-  /// In a call of an outer pass: the threads that are started meanwhile follow `outer`.
+  /// For a call of an outer pass: threads that are started meanwhile follow `outer`.
   StopScope(std::stop_token token, const ThreadStop& outer);
   ~StopScope();
   StopScope(const StopScope&) = delete;

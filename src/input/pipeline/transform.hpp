@@ -7,10 +7,11 @@
 
 #include "input/pipeline/pipeline.hpp"
 
-/// How one pipeline is made of another, so that the same can be done again with a part of it.
+/// Derives one pipeline from another in such a way that the derivation can be repeated for a shard of the
+/// input.
 namespace lockstep::detail {
 
-/// `result`, which `rebuild` makes of its input, also where that is made again for a shard.
+/// Lets `rebuild` make `result` anew for a shard of its input.
 template <class Rebuild>
 PipelineHandle with_shards(Pipeline&& result, const PipelineHandle& input, const Rebuild& rebuild) {
   const auto again = [&](const Resharding& reshard) -> Resharding {
@@ -24,15 +25,15 @@ PipelineHandle with_shards(Pipeline&& result, const PipelineHandle& input, const
   return std::make_shared<const Pipeline>(std::move(result));
 }
 
-/// The pipeline with this shard where it has hints; itself where it has none.
+/// The pipeline with this shard in place of its hints; the same pipeline if it has none.
 inline PipelineHandle with_hints(const PipelineHandle& input, std::int64_t num_shards, std::int64_t index) {
   return input->fill_hints ? input->fill_hints(num_shards, index) : input;
 }
 
 inline constexpr auto kUnchanged = [](Pipeline&) {};
 
-/// The pipeline with `wrap(open, key)`, a pass over what the IteratorFactory opens, as its passes: over its
-/// elements, its batches or its numbers of rows; and changed by `edit`.
+/// A pipeline whose passes are `wrap(open, key)`, over the passes that the IteratorFactory `open` opens: over
+/// elements, batches or row numbers. `edit` changes the result.
 template <class Wrap, class Edit = decltype(kUnchanged)>
 PipelineHandle with_passes(const PipelineHandle& input, const Wrap& wrap, const Edit& edit = kUnchanged) {
   const auto wrapped = [&]<class T>(const IteratorFactory<T>& open) -> IteratorFactory<T> {
@@ -40,7 +41,8 @@ PipelineHandle with_passes(const PipelineHandle& input, const Wrap& wrap, const 
   };
   Pipeline result = *input;
   std::visit(
-      [&]<class T>(T& elements) -> void {  // deduced, clang 14 emits no functions of the passes
+      // With a deduced return type clang 14 emits no functions of the iterators.
+      [&]<class T>(T& elements) -> void {
         if constexpr (std::is_same_v<T, TableRows>)
           elements.open = wrapped(elements.open);
         else
@@ -52,7 +54,7 @@ PipelineHandle with_passes(const PipelineHandle& input, const Wrap& wrap, const 
                      [wrap, edit](const PipelineHandle& shard) { return with_passes(shard, wrap, edit); });
 }
 
-/// The pipeline with `open(input, key)` as its passes, and changed by `edit`.
+/// A pipeline whose passes are `open(input, key)`. `edit` changes the result.
 template <class T = FlatElement, class Open, class Edit = decltype(kUnchanged)>
 PipelineHandle with_elements(const PipelineHandle& input, const Open& open, const Edit& edit = kUnchanged) {
   Pipeline result = *input;
@@ -62,10 +64,10 @@ PipelineHandle with_elements(const PipelineHandle& input, const Open& open, cons
     return with_elements<T>(shard, open, edit);
   });
 }
-/// An `edit` after which the passes of all transformations are counted for this shard apart.
+/// An `edit` after which the passes of all transformations are counted separately for this shard.
 inline auto count_as_shard(std::int64_t num_shards, std::int64_t index) {
   return [=](Pipeline& result) {
-    if (num_shards == 1) return;  // the whole
+    if (num_shards == 1) return;  // a single shard is the whole
     const auto mark = [&](std::uint64_t shard) {
       return mix(mix(shard, static_cast<std::uint64_t>(num_shards)), static_cast<std::uint64_t>(index));
     };
@@ -74,7 +76,7 @@ inline auto count_as_shard(std::int64_t num_shards, std::int64_t index) {
   };
 }
 
-/// An `edit` after which the passes of the transformation are counted, by `counter`.
+/// An `edit` after which `counter` counts the passes of the transformation.
 inline auto count_passes(const std::shared_ptr<IterationCounter>& counter) {
   return [counter](Pipeline& result) {
     result.counts.push_back({counter, result.shard});

@@ -21,16 +21,16 @@ struct RowRange {
   std::int64_t end = 0;
 };
 
-/// An element whose rows are still where they come from. Immutable; used from any threads.
+/// An element whose rows are still at their origin. Immutable; any threads may use it.
 class Batch {
  public:
   virtual ~Batch() = default;
   virtual std::size_t num_leaves() const noexcept = 0;
   virtual LeafType leaf(std::size_t index) const = 0;
-  /// Copies rows of a leaf, one after the other; of a scalar row 0.
+  /// Copies consecutive rows of a leaf; a scalar counts as row 0.
   virtual void copy_rows(std::size_t leaf, RowRange rows, std::byte* destination) const = 0;
-  /// The rows where they are, which the tensor keeps alive, as if on that CPU; nothing where that is not
-  /// possible, or somebody else would see what is written to them.
+  /// A view of the rows at their origin, as if on that CPU; the tensor keeps them alive. Nothing if no view
+  /// is possible, or if others would see writes to it.
   virtual std::optional<Tensor> view(std::size_t, RowRange, const Device&) const { return std::nullopt; }
 };
 
@@ -49,10 +49,10 @@ class TableBatch final : public Batch {
   std::vector<std::int64_t> rows_;
 };
 
-/// Elements to be stacked along a new first axis.
+/// Elements that are to be stacked along a new first axis.
 class StackedBatch final : public Batch {
  public:
-  /// @param columns  of each leaf the elements' tensors. @pre none is empty.
+  /// @param columns  for each leaf the elements' tensors. @pre no column is empty.
   /// @throws InvalidArgument  the shapes or dtypes of a column differ.
   explicit StackedBatch(std::vector<std::vector<Tensor>> columns);
 
@@ -64,28 +64,28 @@ class StackedBatch final : public Batch {
   std::vector<std::vector<Tensor>> columns_;
 };
 
-/// An element that is there already.
+/// An element whose tensors exist already.
 class TensorBatch final : public Batch, public std::enable_shared_from_this<TensorBatch> {
  public:
-  /// @pre on the host.
+  /// @pre the tensors are on the host.
   explicit TensorBatch(FlatElement&& leaves);
 
   std::size_t num_leaves() const noexcept override { return leaves_.size(); }
   LeafType leaf(std::size_t index) const override;
   void copy_rows(std::size_t leaf, RowRange rows, std::byte* destination) const override;
-  /// @pre owned by a shared_ptr.
+  /// @pre a shared_ptr owns this.
   std::optional<Tensor> view(std::size_t leaf, RowRange rows, const Device& device) const override;
 
  private:
   FlatElement leaves_;
-  std::vector<bool> is_own_;    // of each leaf, whether the batch alone uses its memory
-  mutable Buffer no_memory_{};  // what views keep is the batch
+  std::vector<bool> is_own_;    // for each leaf, whether only the batch uses its memory
+  mutable Buffer no_memory_{};  // views keep the batch alive through it
 };
 
-/// No rows.
+/// A batch without rows.
 class EmptyBatch final : public Batch {
  public:
-  /// @pre none is a scalar.
+  /// @pre no leaf is a scalar.
   explicit EmptyBatch(std::vector<LeafType> leaves) : leaves_(std::move(leaves)) {}
 
   std::size_t num_leaves() const noexcept override { return leaves_.size(); }

@@ -9,16 +9,16 @@
 /// read and written at once.
 namespace lockstep::detail {
 
-/// Where datasets live, CPU:0, whichever device is current.
+/// The device of datasets, CPU:0, whichever device is current.
 const Device& input_device();
 
-/// The tensor, contiguous, on input_device(): itself where it is that already.
+/// The tensor, contiguous, on input_device(); the same tensor if it is that already.
 Tensor on_host(const Tensor& tensor);
 
-/// @throws InvalidArgument  no tensors, or different shapes or dtypes; names `what`.
+/// @throws InvalidArgument  there are no tensors, or shapes or dtypes differ; names `what`.
 void check_stackable(const std::vector<Tensor>& tensors, std::string_view what);
-/// Of tensors stacked along a new first axis. @pre check_stackable. @throws InvalidArgument  the rank is the
-/// largest.
+/// The shape of tensors stacked along a new first axis. @pre check_stackable. @throws InvalidArgument  the
+/// tensors have the largest rank.
 Shape stacked_shape(const std::vector<Tensor>& tensors);
 
 }  // namespace lockstep::detail

@@ -13,7 +13,7 @@ std::shared_ptr<Buffer> RecycledMemory::take(std::size_t size_bytes, const Strea
     const auto fits = [&](const auto& free) { return free->buffer.size_bytes() >= size_bytes; };
     auto found = std::find_if(free_.begin(), free_.end(), fits);
     if (found == free_.end() && !free_.empty())
-      found = free_.begin();  // too small: makes room for a larger one
+      found = free_.begin();  // too small: it makes room for a larger one
     if (found != free_.end()) {
       block = std::move(*found);
       free_.erase(found);
@@ -43,9 +43,9 @@ void RecycledMemory::give_back(std::unique_ptr<Block> block) noexcept {
   try {
     block->released.record(block->buffer.stream());
     const std::scoped_lock lock(mutex_);
-    if (closed_ || free_.size() == max_free_) return;  // freed, in its stream's order
+    if (closed_ || free_.size() == max_free_) return;  // the block is freed in its stream's order
     free_.push_back(std::move(block));
-  } catch (...) {  // the stream is no more, or there is no memory for the list: freed as well
+  } catch (...) {  // the stream no longer exists, or the list lacks memory: the block is freed as well
   }
 }
 

@@ -10,17 +10,17 @@
 
 namespace lockstep::detail {
 
-/// Device memory of a kind of tensor that comes again and again: what the last handle lets go is given out
-/// again. Thread-safe. Owners: who takes memory, and all memory that is out.
+/// Device memory for tensors of one recurring kind: buffers whose last handle is gone are reused.
+/// Thread-safe. Owners: the object that takes memory, and all memory in use.
 class RecycledMemory : public std::enable_shared_from_this<RecycledMemory> {
  public:
-  /// @param max_free  how many buffers to keep that nobody uses.
+  /// @param max_free  the number of unused buffers to keep.
   explicit RecycledMemory(std::size_t max_free) : max_free_(max_free) {}
 
-  /// At least size_bytes for work on `stream`, which is made to wait for the work that was on the buffer's
-  /// stream (Buffer::set_stream) when its last owner let it go. size_bytes > 0. @throws OutOfMemory
+  /// Takes at least size_bytes for work on `stream`, which waits for the work that was on the buffer's stream
+  /// (Buffer::set_stream) when its last owner released it. size_bytes > 0. @throws OutOfMemory
   std::shared_ptr<Buffer> take(std::size_t size_bytes, const StreamRef& stream);
-  /// Frees what nobody uses, and from now on what is let go.
+  /// Frees unused buffers, and from now on buffers when they are released.
   void close() noexcept;
 
  private:
@@ -31,8 +31,8 @@ class RecycledMemory : public std::enable_shared_from_this<RecycledMemory> {
   void give_back(std::unique_ptr<Block> block) noexcept;
 
   std::size_t max_free_;
-  LeafMutex mutex_;                           // guards all below
-  std::vector<std::unique_ptr<Block>> free_;  // the one let go first in front
+  LeafMutex mutex_;                           // guards all members below
+  std::vector<std::unique_ptr<Block>> free_;  // the least recently released first
   bool closed_ = false;
 };
 

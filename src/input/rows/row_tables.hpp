@@ -10,7 +10,7 @@ namespace lockstep::detail {
 /// Slices of tensors along their first axis.
 class TensorRows final : public RowTable {
  public:
-  /// @pre at least one; contiguous, on the host, with equal numbers of rows.
+  /// @pre there is at least one tensor; all are contiguous, on the host, with equal numbers of rows.
   explicit TensorRows(std::vector<Tensor> tensors) : tensors_(std::move(tensors)) {}
 
   std::int64_t num_rows() const noexcept override { return tensors_[0].shape()[0]; }
@@ -22,7 +22,7 @@ class TensorRows final : public RowTable {
   std::vector<Tensor> tensors_;
 };
 
-/// start, start + step, …
+/// The numbers start, start + step, …
 class RangeRows final : public RowTable {
  public:
   RangeRows(std::int64_t start, std::int64_t step, std::int64_t num_rows)

@@ -61,8 +61,8 @@ std::errc parse_whole(std::string_view text, T& value) {
   return end != text.data() + text.size() ? std::errc::invalid_argument : error;
 }
 
-/// Whether a number is out of range because it is too close to 0. @pre std::from_chars says that it is out of
-/// range: so large or so small that its first digit's place tells.
+/// Whether a number is out of range because it is too close to 0. @pre std::from_chars reports it out of
+/// range, so that the place of its first digit decides.
 bool is_tiny(std::string_view text) {
   const std::size_t end = std::min(text.find_first_of("eE"), text.size());
   const std::string_view digits = text.substr(0, end);
@@ -78,7 +78,7 @@ bool is_tiny(std::string_view text) {
   return value < -place;
 }
 
-/// A number of a type that std::from_chars knows.
+/// Parses a number of a type that std::from_chars supports.
 template <class T>
 std::errc parse_number(std::string_view text, T& value) {
   if constexpr (std::is_same_v<T, bool>) {

@@ -94,7 +94,7 @@ void CsvParser::read_field(std::size_t index, std::string* text) {
     if (c == static_cast<unsigned char>(delimiter_) || peek_line_end() > 0) return;
     if (quotes_ && c == '"')
       fail_at(position(), line_, index, "a quote within a field that does not begin with one");
-    const std::string_view bytes = rest();  // the first one is the field's
+    const std::string_view bytes = rest();  // its first byte belongs to the field
     const auto end = std::find_if(bytes.begin() + 1, bytes.end(), may_end);
     take_bytes(static_cast<std::size_t>(end - bytes.begin()), text);
   }

@@ -11,11 +11,11 @@
 
 namespace lockstep::detail {
 
-/// The records of comma-separated values, RFC 4180.
+/// Parses records of comma-separated values, RFC 4180.
 class CsvParser {
  public:
-  /// @param wanted  the numbers of the fields to keep, ascending; others are passed over.
-  /// @param num_fields  of each record; 0: as many as the first one has.
+  /// @param wanted  the numbers of the fields to keep, ascending; others are skipped.
+  /// @param num_fields  the number of fields of each record; 0: that of the first record.
   CsvParser(std::unique_ptr<ByteSource> source, char delimiter, bool quotes, std::vector<std::size_t> wanted,
             std::size_t num_fields);
 
@@ -24,7 +24,7 @@ class CsvParser {
 
   /// The text of field wanted[i] of the record, until the next one is read.
   const std::string& field(std::size_t i) const { return fields_[i].text; }
-  /// Throws that the field is wrong. @throws FileFault
+  /// Reports that the field is wrong. @throws FileFault
   [[noreturn]] void fail(std::size_t i, const std::string& reason) const;
 
  private:
@@ -38,14 +38,14 @@ class CsvParser {
 
   int peek(std::size_t ahead = 0);
   int take();
-  /// The length of the line's end that comes next; 0: none does.
+  /// The length of the line end that comes next; 0: no line end does.
   std::size_t peek_line_end();
-  /// Takes bytes that are in the buffer. @param text  null: they are passed over.
+  /// Takes bytes from the buffer. @param text  null: they are skipped.
   void take_bytes(std::size_t size, std::string* text);
-  /// What is in the buffer and not taken yet.
+  /// The bytes of the buffer that have not been taken.
   std::string_view rest() const { return std::string_view(buffer_).substr(next_); }
   std::uint64_t position() const { return source_->position() - (buffer_.size() - next_); }
-  /// @param text  null: passes over it.
+  /// @param text  null: the field is skipped.
   void read_field(std::size_t index, std::string* text);
   void read_quoted(std::size_t index, std::string* text);
   [[noreturn]] void fail_at(std::uint64_t position, std::uint64_t line, std::size_t index,
@@ -58,8 +58,8 @@ class CsvParser {
   std::size_t num_fields_;
   std::vector<Field> fields_;
   std::string buffer_;
-  std::size_t next_ = 0;    // in buffer_
-  std::uint64_t line_ = 1;  // of the next byte
+  std::size_t next_ = 0;    // index in buffer_
+  std::uint64_t line_ = 1;  // line of the next byte
 };
 
 }  // namespace lockstep::detail

@@ -20,7 +20,7 @@ using detail::ByteSource;
 constexpr std::string_view kWhat = "readers::idx";
 constexpr std::string_view kRemedy = "Pass an IDX file, plain or gzip, of rank 1 or more.";
 
-/// The file's bytes, inflated where they begin as gzip does.
+/// The file's bytes, inflated if they begin as gzip does.
 std::unique_ptr<ByteSource> open_source(const std::filesystem::path& path) {
   auto file = std::make_shared<const detail::InputFile>(path, kWhat);
   std::array<std::uint8_t, 2> magic{};

@@ -50,8 +50,8 @@ class Lines {
 
   detail::FileSource source_;
   std::vector<char> buffer_;
-  std::string_view rest_;  // of the buffer, not yet taken
-  std::string line_;       // kept for its memory
+  std::string_view rest_;  // bytes of the buffer that have not been taken
+  std::string line_;       // a member to reuse its memory
 };
 
 }  // namespace

@@ -16,7 +16,7 @@ Tensor row_of(const Tensor& array, std::int64_t row) {
   return array.slice(row, row + 1).reshape(array.shape().without(0)).clone();
 }
 
-/// An array whose rows can be told apart. @param what  the array in messages.
+/// Checks that an array has rows, and that they have elements. @param what  the array's name in messages.
 void check_rows(const Tensor& array, const std::string& what) {
   LOCKSTEP_EXPECTS(array.rank() > 0, InvalidArgument, what, " is a scalar, ", describe(array),
                    ", and has no rows. Pass an array of rank 1 or more.");

@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view kWhat = "readers::records";
 constexpr std::string_view kRemedy = "Pass a file of whole records, or their right length.";
 
-/// The bytes between header and footer, which are whole records.
+/// The bytes between header and footer, which must be whole records.
 detail::FileSource open_source(const std::filesystem::path& path, const RecordOptions& options) {
   auto file = std::make_shared<const detail::InputFile>(path, kWhat);
   const std::uint64_t size = file->size_bytes();
