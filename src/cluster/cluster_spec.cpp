@@ -112,7 +112,7 @@ bool ClusterSpec::is_sparse(std::string_view job) const {
 }
 
 std::ostream& operator<<(std::ostream& stream, const ClusterSpec& spec) {
-  constexpr int kMost = 4;  // tasks of a job
+  constexpr int kMost = 4;  // tasks listed for each job
   std::string out = "{";
   const char* between_jobs = "";
   for (const std::string& job : spec.jobs()) {

@@ -23,38 +23,39 @@ namespace {
 
 using detail::LauncherVariables;
 
-constexpr int kMaxProcesses = 1 << 20;  // far more than launchers start, and few enough to list
+constexpr int kMaxProcesses = 1 << 20;  // far more than launchers start, but few enough to list
 constexpr int kMaxPort = 65'535;
 constexpr int kDefaultPort = 8888;  // port_base of TensorFlow's SlurmClusterResolver
 
 constexpr std::string_view kMasterHost = "MASTER_ADDR", kMasterPort = "MASTER_PORT";
 
-/// This process's place among those that a launcher started.
-struct Place {
+/// The ranks of this process among the processes that a launcher started.
+struct ProcessRanks {
   int rank = 0;
   int size = 0;
   std::optional<int> local_rank, local_size;
 };
 
-/// The variables with which a launcher tells the place.
-struct PlaceNames {
+/// The variables in which a launcher gives the ranks.
+struct RankVariables {
   std::string_view rank, size, local_rank, local_size;
 };
 
-/// @param size  what `names.size` stands for where that variable is no number.
-Place read_place(const LauncherVariables& variables, const PlaceNames& names, std::optional<int> size = {}) {
-  Place place;
-  place.size = size ? *size : variables.number(names.size, 1, kMaxProcesses);
-  place.rank = variables.number(names.rank, 0, kMaxProcesses - 1);
-  variables.expect_agreement(place.rank < place.size, names.rank, names.size, "ranks are below the size");
-  place.local_size = variables.find_number(names.local_size, 1, kMaxProcesses);
-  variables.expect_agreement(place.local_size.value_or(1) <= place.size, names.local_size, names.size,
+/// @param size  the number of processes if the variable `names.size` is not a plain number.
+ProcessRanks read_ranks(const LauncherVariables& variables, const RankVariables& names,
+                        std::optional<int> size = {}) {
+  ProcessRanks ranks;
+  ranks.size = size ? *size : variables.number(names.size, 1, kMaxProcesses);
+  ranks.rank = variables.number(names.rank, 0, kMaxProcesses - 1);
+  variables.expect_agreement(ranks.rank < ranks.size, names.rank, names.size, "ranks are below the size");
+  ranks.local_size = variables.find_number(names.local_size, 1, kMaxProcesses);
+  variables.expect_agreement(ranks.local_size.value_or(1) <= ranks.size, names.local_size, names.size,
                              "a host has no more processes than there are");
-  place.local_rank = variables.find_number(names.local_rank, 0, kMaxProcesses - 1);
-  variables.expect_agreement(place.local_rank.value_or(0) < place.local_size.value_or(place.size),
-                             names.local_rank, place.local_size ? names.local_size : names.size,
+  ranks.local_rank = variables.find_number(names.local_rank, 0, kMaxProcesses - 1);
+  variables.expect_agreement(ranks.local_rank.value_or(0) < ranks.local_size.value_or(ranks.size),
+                             names.local_rank, ranks.local_size ? names.local_size : names.size,
                              "ranks are below the size");
-  return place;
+  return ranks;
 }
 
 std::string address(const std::string& host, int port) {
@@ -66,14 +67,14 @@ int master_port(const LauncherVariables& variables) {
   return variables.find_number(kMasterPort, 1, kMaxPort).value_or(kDefaultPort);
 }
 
-/// @param addresses  of the first workers; those of the others are unknown.
-std::shared_ptr<Resolver> make_worker(const Place& place, std::vector<std::string> addresses) {
-  addresses.resize(static_cast<std::size_t>(place.size));
+/// @param addresses  those of the first workers; the others' are unknown.
+std::shared_ptr<Resolver> make_worker(const ProcessRanks& ranks, std::vector<std::string> addresses) {
+  addresses.resize(static_cast<std::size_t>(ranks.size));
   return std::make_shared<SimpleResolver>(ClusterSpec{{"worker", addresses}},
                                           ResolverOptions{.task_type = "worker",
-                                                          .task_id = place.rank,
-                                                          .local_rank = place.local_rank,
-                                                          .local_size = place.local_size});
+                                                          .task_id = ranks.rank,
+                                                          .local_rank = ranks.local_rank,
+                                                          .local_size = ranks.local_size});
 }
 
 std::shared_ptr<Resolver> from_tf_config(const EnvironmentVariables& variables) {
@@ -90,18 +91,18 @@ std::shared_ptr<Resolver> from_tf_config(const EnvironmentVariables& variables) 
 
 std::shared_ptr<Resolver> from_torchrun(const EnvironmentVariables& all) {
   const LauncherVariables variables(all, "torchrun");
-  const Place place = read_place(variables, {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"});
+  const ProcessRanks ranks = read_ranks(variables, {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"});
   const int port = variables.number(kMasterPort, 1, kMaxPort);
-  return make_worker(place, {address(variables.host(kMasterHost), port)});
+  return make_worker(ranks, {address(variables.host(kMasterHost), port)});
 }
 
-/// A launcher that tells ranks and sizes, but no addresses.
+/// A launcher that gives ranks and sizes, but no addresses.
 struct Launcher {
   std::string_view name;
-  PlaceNames place;
+  RankVariables variables;
 };
 
-// MPI's own launchers are found first: they run within the jobs of the others.
+// MPI's own launchers are checked first, because they run within the jobs of the others.
 constexpr Launcher kOpenMpi = {"Open MPI's mpirun",
                                {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
                                 "OMPI_COMM_WORLD_LOCAL_SIZE"}};
@@ -115,7 +116,7 @@ constexpr Launcher kFlux = {"Flux", {"FLUX_TASK_RANK", "FLUX_JOB_SIZE", "FLUX_TA
 constexpr std::string_view kPmiRank = "PMI_RANK", kPmiSize = "PMI_SIZE", kPmixRank = "PMIX_RANK";
 constexpr std::string_view kSlurmRank = "SLURM_PROCID", kStepSize = "SLURM_STEP_NUM_TASKS";
 
-/// MPICH and Intel MPI have names of their own for the local rank and size, Cray PALS has PMI's.
+/// MPICH and Intel MPI have their own names for the local rank and size; Cray PALS uses PMI's.
 Launcher pmi(const EnvironmentVariables& all) {
   constexpr std::string_view kName = "MPICH's or Intel MPI's mpiexec";
   const LauncherVariables variables(all, kName);
@@ -125,19 +126,19 @@ Launcher pmi(const EnvironmentVariables& all) {
 }
 
 bool is_known(const EnvironmentVariables& variables, const Launcher& launcher) {
-  return detail::find_variable(variables, launcher.place.rank) ||
-         detail::find_variable(variables, launcher.place.size);
+  return detail::find_variable(variables, launcher.variables.rank) ||
+         detail::find_variable(variables, launcher.variables.size);
 }
 
-/// Whether PMI's and PMIx's variables are those that srun or Flux sets for a step or job, not an mpiexec's
-/// within it: the number of processes is then the step's or job's.
+/// Whether srun or Flux set the variables of PMI and PMIx for its step or job, rather than an mpiexec within
+/// it: the number of processes is then that of the step or job.
 bool is_pmi_of_scheduler(const EnvironmentVariables& variables) {
   const std::string* const size = detail::find_variable(variables, kPmiSize);
   const auto agrees = [&](std::string_view name) {
     const std::string* const tasks = detail::find_variable(variables, name);
     return tasks && (!size || *size == *tasks);
   };
-  return agrees(kStepSize) || agrees(kFlux.place.size);
+  return agrees(kStepSize) || agrees(kFlux.variables.size);
 }
 
 void expect_pmi_agrees(const LauncherVariables& variables, std::string_view rank_name) {
@@ -148,15 +149,14 @@ void expect_pmi_agrees(const LauncherVariables& variables, std::string_view rank
 
 std::shared_ptr<Resolver> from_launcher(const EnvironmentVariables& all, const Launcher& launcher) {
   const LauncherVariables variables(all, launcher.name);
-  const Place place = read_place(variables, launcher.place);
+  const ProcessRanks ranks = read_ranks(variables, launcher.variables);
   const int port = master_port(variables);
-  if (variables.find(kMasterHost)) return make_worker(place, {address(variables.host(kMasterHost), port)});
-  const bool share_host = place.size == 1 || place.local_size == place.size;
-  return make_worker(place, {share_host ? address("localhost", port) : ""});
+  if (variables.find(kMasterHost)) return make_worker(ranks, {address(variables.host(kMasterHost), port)});
+  const bool share_host = ranks.size == 1 || ranks.local_size == ranks.size;
+  return make_worker(ranks, {share_host ? address("localhost", port) : ""});
 }
 
-/// @throws InvalidArgument  the process was started by a launcher whose variables do not tell how many it
-/// started.
+/// @throws InvalidArgument  the variables of the process's launcher do not give the number of processes.
 void refuse_launchers_without_size(const EnvironmentVariables& all) {
   const bool is_lsf_alone = detail::find_variable(all, "LSB_DJOB_NUMPROC") &&
                             *detail::find_variable(all, "LSB_DJOB_NUMPROC") == "1";
@@ -183,7 +183,7 @@ int sum_of_tasks(const LauncherVariables& variables, std::string_view name, cons
   return static_cast<int>(sum);
 }
 
-/// The numbers of tasks on the nodes: what the variable `name` lists, or, where it is not set, equal ones.
+/// The numbers of tasks on the nodes: listed in the variable `name` or, if it is not set, equal on all nodes.
 std::vector<int> tasks_per_node(const LauncherVariables& variables, std::vector<int> listed,
                                 std::string_view name, std::string_view nodes_name, std::size_t num_nodes,
                                 std::string_view size_name, int size) {
@@ -209,18 +209,19 @@ std::shared_ptr<Resolver> from_slurm(const EnvironmentVariables& all) {
   std::vector<int> listed;
   if (variables.find(counts_name)) listed = detail::parse_tasks_per_node(variables, counts_name);
 
-  // Where a batch script asks for no number of tasks, its process is told only how many nodes have.
+  // If a batch script requests no number of tasks, Slurm gives its process only the numbers of tasks on the
+  // nodes.
   std::string_view size_name = variables.first_set(kStepSize, "SLURM_NTASKS");
   std::optional<int> size;
   if (!variables.find(size_name) && !listed.empty()) {
     size_name = counts_name;
     size = sum_of_tasks(variables, counts_name, listed);
   }
-  Place place = read_place(variables, {kSlurmRank, size_name, "SLURM_LOCALID", {}}, size);
+  ProcessRanks ranks = read_ranks(variables, {kSlurmRank, size_name, "SLURM_LOCALID", {}}, size);
 
   const std::vector<std::string> nodes = detail::parse_node_list(variables, nodes_name);
   const std::vector<int> counts = tasks_per_node(variables, std::move(listed), counts_name, nodes_name,
-                                                 nodes.size(), size_name, place.size);
+                                                 nodes.size(), size_name, ranks.size);
 
   const std::string* const distribution = variables.find("SLURM_DISTRIBUTION");
   const std::string across_nodes =
@@ -233,9 +234,9 @@ std::shared_ptr<Resolver> from_slurm(const EnvironmentVariables& all) {
       variables.find_number("SLURM_NODEID", 0, static_cast<int>(nodes.size()) - 1);
   if (node || is_known) {
     const std::size_t here =
-        node ? static_cast<std::size_t>(*node) : tasks[static_cast<std::size_t>(place.rank)].node;
-    place.local_size = counts[here];
-    variables.expect_agreement(place.local_rank.value_or(0) < counts[here], "SLURM_LOCALID",
+        node ? static_cast<std::size_t>(*node) : tasks[static_cast<std::size_t>(ranks.rank)].node;
+    ranks.local_size = counts[here];
+    variables.expect_agreement(ranks.local_rank.value_or(0) < counts[here], "SLURM_LOCALID",
                                variables.first_set(counts_name, size_name),
                                "local ids are below the number of tasks on the node");
   }
@@ -254,7 +255,7 @@ std::shared_ptr<Resolver> from_slurm(const EnvironmentVariables& all) {
                            " on its node, and a port that much above ", std::to_string(port), " is none"));
       addresses.push_back(address(nodes[tasks[i].node], port + tasks[i].local_id));
     }
-  return make_worker(place, std::move(addresses));
+  return make_worker(ranks, std::move(addresses));
 }
 
 }  // namespace
@@ -282,7 +283,7 @@ std::shared_ptr<Resolver> from_environment(const EnvironmentVariables& variables
   if (is_set("RANK") || is_set("WORLD_SIZE")) return from_torchrun(variables);
   if (is_known(variables, kJsrun)) return from_launcher(variables, kJsrun);
   if (is_known(variables, kFlux)) {
-    expect_pmi_agrees(LauncherVariables(variables, kFlux.name), kFlux.place.rank);
+    expect_pmi_agrees(LauncherVariables(variables, kFlux.name), kFlux.variables.rank);
     return from_launcher(variables, kFlux);
   }
   refuse_launchers_without_size(variables);

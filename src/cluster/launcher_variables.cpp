@@ -13,14 +13,14 @@
 namespace lockstep::detail {
 namespace {
 
-// RFC 1123, section 2.1, and the underscores that networks use all the same.
+// RFC 1123, section 2.1, and the underscores that networks use nevertheless.
 bool is_host_name(std::string_view text) {
   const auto is_part = [](char c) { return is_digit_ascii(c) || is_letter_ascii(c) || c == '.' || c == '_'; };
   return !text.empty() && text.size() <= 255 && is_part(text.front()) &&
          std::ranges::all_of(text, [&](char c) { return is_part(c) || c == '-'; });
 }
 
-// With or without brackets, and a zone (RFC 4007, section 11).
+// The brackets and the zone (RFC 4007, section 11) are optional.
 bool is_ipv6(std::string_view text) {
   if (text.starts_with('[') && text.ends_with(']')) text = text.substr(1, text.size() - 2);
   const std::size_t percent = text.find('%');

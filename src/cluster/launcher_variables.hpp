@@ -8,32 +8,32 @@
 
 namespace lockstep::detail {
 
-/// A variable's value; nothing if it is not set, or set to nothing or to blanks.
+/// A variable's value; null if it is not set or blank.
 const std::string* find_variable(const cluster::EnvironmentVariables& variables, std::string_view name);
 
-/// The variables that a launcher sets, with errors that name it, them and their values.
+/// The variables that a launcher sets. Errors name the launcher, the variables and their values.
 class LauncherVariables {
  public:
   LauncherVariables(const cluster::EnvironmentVariables& variables, std::string_view launcher)
       : variables_(variables), launcher_(launcher) {}
 
   const std::string* find(std::string_view name) const { return find_variable(variables_, name); }
-  /// The first of two that is set, else the second.
+  /// The first of two variables if it is set, else the second.
   std::string_view first_set(std::string_view first, std::string_view second) const {
     return find(first) ? first : second;
   }
-  /// @throws InvalidArgument  it is not set.
+  /// @throws InvalidArgument  the variable is not set.
   const std::string& text(std::string_view name) const;
-  /// @throws InvalidArgument  it is not set, or neither a host's name nor an address of IPv4 or IPv6.
+  /// @throws InvalidArgument  the variable is not set, or is neither a host name nor an IPv4 or IPv6 address.
   const std::string& host(std::string_view name) const;
-  /// @throws InvalidArgument  it is not set, no whole number, or not in [least, most].
+  /// @throws InvalidArgument  the variable is not set, is not a whole number, or is not in [least, most].
   int number(std::string_view name, int least, int most) const;
-  /// Nothing if it is not set. @throws InvalidArgument  as number.
+  /// Nothing if the variable is not set. @throws InvalidArgument  as number.
   std::optional<int> find_number(std::string_view name, int least, int most) const;
 
-  /// @throws InvalidArgument  always: the variable, its value, and what is wrong with it.
+  /// @throws InvalidArgument  always, with the variable, its value, and the reason.
   [[noreturn]] void refuse(std::string_view name, std::string_view reason) const;
-  /// Unless `condition`. @throws InvalidArgument  names both variables and their values.
+  /// Throws unless `condition` holds. @throws InvalidArgument  names both variables and their values.
   void expect_agreement(bool condition, std::string_view name, std::string_view other,
                         std::string_view rule) const;
 

@@ -13,7 +13,7 @@ namespace {
 using detail::kEvaluator;
 constexpr std::string_view kChief = "chief", kWorker = "worker", kPs = "ps";
 
-/// Of a job that may be missing.
+/// The number of tasks of a job that may be missing.
 int num_tasks(const ClusterSpec& spec, std::string_view job) {
   return spec.contains(job) ? spec.num_tasks(job) : 0;
 }
@@ -38,7 +38,7 @@ void validate_cluster_spec(const ClusterSpec& spec, std::string_view type, int i
                    "validate_cluster_spec: '", type,
                    "' is no type of task. Types are chief, worker, evaluator and ps.");
   if (!detail::is_evaluator_outside(spec, {std::string(type), id}))
-    static_cast<void>(spec.task_address(type, id));  // throws where there is none
+    static_cast<void>(spec.task_address(type, id));  // throws if there is no such task
   for (const std::string_view job : {kChief, kEvaluator})
     LOCKSTEP_EXPECTS(num_tasks(spec, job) <= 1, InvalidArgument, "validate_cluster_spec: the cluster ", spec,
                      " has ", num_tasks(spec, job), " tasks in the job ", job, ". Leave at most one.");

@@ -12,10 +12,10 @@
 namespace lockstep::detail {
 namespace {
 
-constexpr std::size_t kMaxNodes = 65'536;       // as many as Slurm has in a cluster
+constexpr std::size_t kMaxNodes = 65'536;       // Slurm's limit for a cluster
 constexpr std::size_t kMaxHostNameBytes = 255;  // DNS, RFC 1035, section 2.3.4
 
-/// Reads one list from left to right. Hosts are bounded by kMaxNodes before they are made.
+/// Reads one list from left to right. The number of hosts is checked against kMaxNodes before they are made.
 class NodeListReader {
  public:
   NodeListReader(const LauncherVariables& variables, std::string_view name)
@@ -36,14 +36,14 @@ class NodeListReader {
     return true;
   }
 
-  /// What comes before the first of `ends`, or all.
+  /// The text before the first of `ends`, or all of it.
   std::string_view take_until(std::string_view ends) {
     const std::string_view text = rest_.substr(0, rest_.find_first_of(ends));
     rest_.remove_prefix(text.size());
     return text;
   }
 
-  /// Up to a comma outside brackets.
+  /// Reads hosts up to a comma outside brackets.
   void read_hosts() {
     std::vector<std::string> hosts = {""};
     while (!rest_.empty() && !rest_.starts_with(',')) {
@@ -61,7 +61,7 @@ class NodeListReader {
     hosts_.insert(hosts_.end(), hosts.begin(), hosts.end());
   }
 
-  /// From behind '[' to behind ']': "01-03,7" is 01, 02, 03, 7.
+  /// Reads from after '[' to after ']': "01-03,7" is 01, 02, 03, 7.
   std::vector<std::string> read_ranges() {
     std::vector<std::string> numbers;
     do {
@@ -84,7 +84,7 @@ class NodeListReader {
   }
 
   std::uint64_t read_number(std::string_view range, std::string_view text) const {
-    constexpr std::size_t kMostDigits = 18;  // that surely fit
+    constexpr std::size_t kMostDigits = 18;  // numbers with so many digits fit
     if (text.empty() || text.size() > kMostDigits || !std::all_of(text.begin(), text.end(), is_digit_ascii))
       fail(concat(in_quotes(range), " is not a range of numbers"));
     std::uint64_t value = 0;
@@ -150,7 +150,7 @@ std::vector<SlurmTask> distribute_tasks(const std::vector<int>& tasks_per_node, 
   std::vector<SlurmTask> tasks;
   for (std::size_t node = 0; node < tasks_per_node.size(); ++node)
     for (int local_id = 0; local_id < tasks_per_node[node]; ++local_id) tasks.push_back({node, local_id});
-  if (cyclic)  // the first of every node, the second of every node, …
+  if (cyclic)  // the first task of every node, then the second of every node, …
     std::stable_sort(tasks.begin(), tasks.end(),
                      [](const SlurmTask& a, const SlurmTask& b) { return a.local_id < b.local_id; });
   return tasks;

@@ -18,7 +18,7 @@ namespace {
 using cluster::ClusterSpec;
 using Json = nlohmann::json;
 
-/// Reads the parts of one text.
+/// Reads the parts of one TF_CONFIG text.
 class TfConfigReader {
  public:
   explicit TfConfigReader(std::string_view text) : text_(text) {}
@@ -77,7 +77,7 @@ class TfConfigReader {
     }
   }
 
-  /// A member; nothing if it is missing or null.
+  /// A member of an object; null if it is missing or JSON's null.
   static const Json* find(const Json& object, const char* key) {
     const auto found = object.find(key);
     return found == object.end() || found->is_null() ? nullptr : &*found;
@@ -109,7 +109,7 @@ class TfConfigReader {
   std::map<int, std::string> read_tasks(const Json& tasks, const std::string& where) const {
     expect(tasks, tasks.is_array() || tasks.is_object(), where, "a list, or an object from index to address");
     std::map<int, std::string> addresses;
-    for (const auto& [key, address] : tasks.items()) {  // a list's keys are its indices
+    for (const auto& [key, address] : tasks.items()) {  // the keys of a list are its indices
       const std::optional<int> index = parse_number(key);
       if (!index) fail(concat(where, " has the index ", in_quotes(key), ", which is no number of a task"));
       const std::string place = concat(where, " at ", std::to_string(*index));

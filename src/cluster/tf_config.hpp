@@ -8,7 +8,7 @@
 
 namespace lockstep::detail {
 
-/// What the environment variable TF_CONFIG says.
+/// The contents of the environment variable TF_CONFIG.
 struct TfConfig {
   cluster::ClusterSpec cluster;
   std::optional<std::string> task_type;
@@ -17,7 +17,8 @@ struct TfConfig {
   std::optional<std::string> session_master;
 };
 
-/// The text is not trusted. @throws InvalidArgument  it is not JSON, or has another form: says where.
+/// Parses the text without trusting it. @throws InvalidArgument  it is not JSON, or has another form: says
+/// where.
 TfConfig parse_tf_config(std::string_view text);
 
 }  // namespace lockstep::detail

@@ -13,7 +13,7 @@ detail::TfConfig read(const EnvironmentVariables& variables) {
   return text ? detail::parse_tf_config(*text) : detail::TfConfig();
 }
 
-/// The options, and what they leave open from the variable.
+/// The options, completed from the variable.
 ResolverOptions merge(const detail::TfConfig& config, ResolverOptions options) {
   if (!options.task_type) options.task_type = config.task_type;
   if (!options.task_id) options.task_id = config.task_id;

@@ -8,7 +8,7 @@ namespace {
 
 using Resolvers = std::vector<std::shared_ptr<const Resolver>>;
 
-/// What the first one says of this process.
+/// The first resolver's properties of this process.
 ResolverOptions options_of_first(const Resolvers& resolvers) {
   LOCKSTEP_EXPECTS(!resolvers.empty(), InvalidArgument, "UnionResolver: no resolvers. Pass at least one.");
   for (std::size_t i = 0; i < resolvers.size(); ++i)

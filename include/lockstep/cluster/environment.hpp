@@ -54,6 +54,7 @@ using EnvironmentVariables = std::map<std::string, std::string, std::less<>>;
 /// cyclically if SLURM_DISTRIBUTION says so (other distributions leave the addresses unknown), and the i-th
 /// task of a node has the port plus i. Under the other launchers these addresses are empty. A program that a
 /// batch script starts without srun looks like the first of the job's tasks.
+///
 /// @throws InvalidArgument  a variable is missing, is not a number, is out of range, or contradicts another;
 /// a list of nodes or a MASTER_ADDR is malformed; MASTER_ADDR names another node than task 0's; the launcher
 /// is refused; or TF_CONFIG is invalid as for TfConfigResolver. The message names the variables and their
