@@ -8,21 +8,21 @@
 #include <lockstep/dtype.hpp>
 #include <lockstep/reduce_op.hpp>
 
-/// The arithmetic of elements. Every kernel, of the host and of GPUs, takes its rules from here and adds only
-/// loops and vectors. The functions are constexpr, which is what lets device code call them.
+/// The arithmetic of elements. All kernels, on the host and on GPUs, take their rules from here and add only
+/// loops and vectors. The functions are constexpr, so that device code can call them.
 ///
-/// The contract that these rules fulfil is in lockstep/backend/communicator_backend.hpp.
+/// lockstep/backend/communicator_backend.hpp states the contract that these rules fulfil.
 namespace lockstep::arithmetic {
 
 /// The type in which arithmetic on T is done: float for the small floats, else T itself.
 template <class T>
 using compute_t = std::conditional_t<std::integral<T>, T, accumulator_t<T>>;
 
-/// The type in which a sum that is an A is divided.
+/// The type in which a sum of type A is divided.
 template <class A>
 using quotient_t = std::conditional_t<std::integral<A>, double, A>;
 
-/// The type in which A wraps instead of overflowing: for an integer an unsigned one that is not promoted to
+/// The type in which A wraps instead of overflowing: for an integer, an unsigned type that is not promoted to
 /// int.
 template <class A>
 using wrapping_t =
@@ -30,7 +30,8 @@ using wrapping_t =
                                 std::conditional_t<sizeof(A) < sizeof(unsigned), std::type_identity<unsigned>,
                                                    std::make_unsigned<A>>>::type;
 
-// Each operator: `apply` combines two numbers; `identity`, where it is a reduction's, changes no number.
+// Each operator has `apply`, which combines two numbers. Operators of reductions also have `identity`, which
+// changes no number.
 
 struct Sum {
   static constexpr bool kSelects = false;
@@ -63,14 +64,14 @@ struct Product {
   }
 };
 
-/// An integer over 0 is 0.
+/// An integer divided by 0 gives 0.
 struct Quotient {
   template <class A>
   static constexpr A apply(A a, A b) {
     if constexpr (std::integral<A>) {
       if (b == 0) return 0;
       if constexpr (std::signed_integral<A>) {
-        if (b == -1) return Difference::apply(A(0), a);  // the lowest number has no opposite
+        if (b == -1) return Difference::apply(A(0), a);  // the negation of the lowest number wraps
       }
       return static_cast<A>(a / b);
     } else {
@@ -79,7 +80,7 @@ struct Quotient {
   }
 };
 
-/// NaN wins wherever it stands: no comparison with it holds, so that a NaN in `a` stays.
+/// NaN wins in either operand: every comparison with it is false, so that a NaN in `a` stays.
 struct Min {
   static constexpr bool kSelects = true;
   template <class T>
@@ -87,19 +88,19 @@ struct Min {
     using Limits = std::numeric_limits<T>;
     return Limits::has_infinity ? Limits::infinity() : Limits::max();
   }
-  /// @pre neither is NaN. One instruction.
+  /// The minimum in one instruction. @pre neither operand is NaN.
   template <class A>
   static constexpr A select(A a, A b) {
     return b < a ? b : a;
   }
   template <class A>
   static constexpr A apply(A a, A b) {
-    const A selected = select(a, b);  // always, so that loops vectorise
+    const A selected = select(a, b);  // unconditional, so that loops vectorise
     return b != b ? b : selected;
   }
 };
 
-/// As Min.
+/// The rules of Min apply.
 struct Max {
   static constexpr bool kSelects = true;
   template <class T>
@@ -113,12 +114,12 @@ struct Max {
   }
   template <class A>
   static constexpr A apply(A a, A b) {
-    const A selected = select(a, b);  // always, so that loops vectorise
+    const A selected = select(a, b);  // unconditional, so that loops vectorise
     return b != b ? b : selected;
   }
 };
 
-/// The gradient of relu(x), where `gradient` is that of its result.
+/// The gradient of relu at x, given the gradient of its result.
 struct ReluGradient {
   template <class A>
   static constexpr A apply(A gradient, A x) {
@@ -134,7 +135,7 @@ constexpr A negated(A x) {
     return -x;
 }
 
-/// NaN stays.
+/// NaN stays NaN.
 template <class A>
 constexpr A relu(A x) {
   if constexpr (std::unsigned_integral<A>)
@@ -149,7 +150,7 @@ constexpr bool is_larger(A x, A y) {
   return x > y || (x != x && y == y);
 }
 
-/// x over a number of the host's; an integer is divided in double, and the quotient truncated.
+/// x divided by a number of the host; an integer is divided in double, and the quotient truncated.
 template <class A>
 constexpr A over(A x, double divisor) {
   if constexpr (std::integral<A>)
@@ -158,7 +159,8 @@ constexpr A over(A x, double divisor) {
     return x / static_cast<A>(divisor);
 }
 
-/// What a reduction of no elements gives, divided by `divisor`. Only sums divide; min and max have no value.
+/// The result of a reduction of no elements, divided by `divisor`. Only sums divide; min and max have no
+/// value.
 constexpr double of_nothing(ReduceOp op, double divisor) {
   if (op == ReduceOp::product) return 1;
   return divisor == 0 ? std::numeric_limits<double>::quiet_NaN() : 0;

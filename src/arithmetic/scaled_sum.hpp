@@ -6,8 +6,8 @@
 /// Means of numbers whose sum overflows.
 namespace lockstep::arithmetic {
 
-/// The power of two by which each of `count` finite numbers is divided before their sum, so that this does
-/// not overflow where their mean does not. Only of numbers that are subnormal then anything is lost.
+/// The power of two by which each of `count` finite numbers is divided before they are summed, so that their
+/// sum does not overflow unless their mean does. Only numbers that become subnormal lose digits.
 template <std::floating_point A>
 constexpr A sum_scale(A count) {
   A scale = 1;
@@ -20,11 +20,12 @@ constexpr bool is_finite(A value) {
   return value - value == 0;
 }
 
-/// A sum of numbers that are divided by a power of two first: one that overflows as it stands is finite here.
+/// A sum of numbers that are first divided by a power of two, so that it stays finite when the plain sum
+/// overflows.
 template <std::floating_point A>
 class ScaledSum {
  public:
-  /// @param scale  a power of two, at least sum_scale of how many numbers are added.
+  /// @param scale  a power of two, at least sum_scale of the number of summands.
   constexpr explicit ScaledSum(A scale) : factor_(1 / scale) {}
 
   constexpr void add(A value) {
@@ -34,12 +35,13 @@ class ScaledSum {
     ++count_;
   }
 
-  /// Whether every number is finite. @pre there is one.
+  /// Whether every number is finite. @pre at least one was added.
   constexpr bool is_finite() const {
     return arithmetic::is_finite(lowest_) && arithmetic::is_finite(highest_) && sum_ == sum_;
   }
 
-  /// The sum of the numbers over `divisor`. Where that is how many there are, it lies between them.
+  /// The sum of the numbers divided by `divisor`. If that is their count, the result lies between the lowest
+  /// and the highest.
   constexpr A over(A divisor) const {
     const A quotient = sum_ / (divisor * factor_);
     if (!is_finite()) return quotient;

@@ -7,14 +7,14 @@
 
 namespace lockstep::detail {
 
-/// 1 - beta^step, the power being one of C's, as in TensorFlow; of a beta that is 1 in C, double's.
+/// 1 - beta^step, with the power computed in C, as in TensorFlow; if beta rounds to 1 in C, in double.
 template <class C>
 C bias_correction(double beta, std::int64_t step) {
   const C power = std::pow(static_cast<C>(beta), static_cast<C>(step));
   return power < 1 ? 1 - power : static_cast<C>(1 - std::pow(beta, static_cast<double>(step)));
 }
 
-/// What a step of Adam multiplies and divides by, in the type that it is computed in.
+/// The factors and divisors of a step of Adam, in the type in which it is computed.
 template <class C>
 struct AdamFactors {
   explicit AdamFactors(const backend::UpdateParameters& parameters)

@@ -3,7 +3,8 @@
 
 namespace lockstep::backend {
 
-// Threads that want it first at once make one each, and keep one: no fork has to wait for another thread's.
+// If several threads want the stream first, each makes one and one is kept: a fork then never waits for
+// another thread.
 StreamHandle DeviceBackend::default_stream_handle() {
   StreamHandle stream = default_stream_.load(std::memory_order_acquire);
   if (stream == StreamHandle{}) {

@@ -17,7 +17,7 @@ F load(void* library, const char* name) {
 
 Blas load_blas() {
   constexpr const char* kLibrary = "libopenblas.so.0";
-  void* library = ::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);  // never unloaded: its threads run in it
+  void* library = ::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);  // never unloaded: its threads may be running
   LOCKSTEP_EXPECTS(library != nullptr, Unsupported,
                    "matmul on the host needs OpenBLAS, which is not loaded: ", ::dlerror(),
                    ". Install it, as apt install libopenblas0 does.");

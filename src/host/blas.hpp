@@ -2,8 +2,8 @@
 
 #include <cblas.h>
 
-/// OpenBLAS, loaded at first use: its threads start when it is loaded, which programs that multiply no
-/// matrices should not pay for.
+/// OpenBLAS, loaded at first use: loading it starts its threads, which programs without matrix products do
+/// not need.
 namespace lockstep::host {
 
 struct Blas {
@@ -11,7 +11,7 @@ struct Blas {
   decltype(&cblas_dgemm) dgemm;
 };
 
-/// @throws Unsupported  it cannot be loaded; says why.
+/// @throws Unsupported  OpenBLAS cannot be loaded; says why.
 const Blas& blas();
 
 }  // namespace lockstep::host

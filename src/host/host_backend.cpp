@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char* kNumDevicesVariable = "LOCKSTEP_HOST_DEVICES";
 
-// More replicas than this, each a thread, are a typing error.
+// Each replica is a thread; a request for more is taken for a typing error.
 constexpr int kMaxDevices = 4096;
 
 int num_devices_from_environment() {
@@ -89,7 +89,7 @@ class HostBackend final : public backend::Backend {
 
  private:
   std::optional<int> num_devices_;
-  // One for each NUMA node; also owned by the devices, which outlive this.
+  // One for each NUMA node; the devices, which outlive this, also own them.
   std::vector<std::shared_ptr<HostMemory>> memories_ =
       std::vector<std::shared_ptr<HostMemory>>(static_cast<std::size_t>(detail::Numa::machine().num_nodes()));
 };

@@ -19,11 +19,11 @@ namespace lockstep::host {
 /// Collectives in shared memory, on the threads that call them.
 ///
 /// Each rank's thread takes its slice of the batch, reads it from all sources and writes it to all
-/// destinations: n·S bytes read and n·S written, the least there can be for separate buffers, where a ring
-/// moves 5(n-1)·S. No element of a result is computed twice, so all ranks receive the same bits. A thread
-/// that is through with its slice takes over what others have not begun: one that has lost its core holds up
-/// nobody. A call returns when all slices are done, whether or not every thread has come: one that comes
-/// later finds nothing to do, and touches no rank's memory.
+/// destinations. This reads n·S bytes and writes n·S, the minimum for separate buffers; a ring moves
+/// 5(n-1)·S. No element of a result is computed twice, so all ranks receive the same bits. A thread that has
+/// finished its slice takes over chunks that others have not begun, so a thread that has lost its core delays
+/// no other. A call returns when all slices are done, whether or not every thread has arrived; a late thread
+/// finds nothing to do, and touches no rank's memory.
 class HostCommunicator final : public backend::CommunicatorBackend {
  public:
   explicit HostCommunicator(int num_ranks);
@@ -43,14 +43,14 @@ class HostCommunicator final : public backend::CommunicatorBackend {
 
  private:
   struct alignas(64) Rank {
-    std::uint64_t num_collectives = 0;  // of its thread's
-    std::vector<const void*> sources;   // scratch of its thread
+    std::uint64_t num_collectives = 0;  // collectives of the rank's thread
+    std::vector<const void*> sources;   // scratch of the rank's thread
     std::vector<void*> destinations;
     SliceProgress progress;
   };
 
-  /// Calls `work(piece, begin_bytes, end_bytes)` for what this thread does of the pieces: the slices of its
-  /// ranks, and what others have not begun. Returns when all of it is done.
+  /// Calls `work(piece, begin_bytes, end_bytes)` for this thread's part of the pieces: the slices of its
+  /// ranks, and chunks that other threads have not begun. Returns when all slices are done.
   template <class BytesOf, class Work>
   void share(const backend::GroupCall& group, std::size_t num_pieces, const BytesOf& bytes_of,
              const Work& work) {
@@ -70,13 +70,13 @@ class HostCommunicator final : public backend::CommunicatorBackend {
     for (const backend::RankCall& call : group.own) work_on(call.rank);
     if (group.is_whole()) return;
 
-    int next = 0;  // all slices before it are done
+    int next = 0;  // all slices before this one are done
     const auto all_are_done = [&] {
       while (next < slices.num_slices() && progress_of(next).is_done(collective, num_chunks)) ++next;
       return next == slices.num_slices();
     };
     const std::uint64_t num_threads = ranks_.size() / group.own.size();
-    // Who is about to begin a short slice has it in its core's cache.
+    // The thread that is about to begin a short slice has its data in its core's cache.
     const bool is_patient = num_chunks == 1 && detail::Parking::has_cores_for(num_threads);
     if (!is_patient || !detail::Parking::spin(all_are_done, kPatience)) {
       for (int i = 1; i < num_ranks(); ++i) work_on((group.own.back().rank + i) % num_ranks());
@@ -85,18 +85,19 @@ class HostCommunicator final : public backend::CommunicatorBackend {
     detail::full_fence();
     parking_.wake();
   }
-  /// Of the thread's ranks; the same on every thread. @return the number of the collective.
+  /// Begins a collective for the thread's ranks. @return the collective's number, the same on every thread.
   std::uint64_t begin(const backend::GroupCall& group);
   SliceProgress& progress_of(int rank) { return ranks_[static_cast<std::size_t>(rank)].progress; }
-  /// Sets and returns the scratch of the first own rank: where segment s is read and written from
-  /// `begin_bytes` on, on every rank.
+  /// Sets and returns the scratch of the first own rank: for every rank, the addresses at which segment s is
+  /// read and written from `begin_bytes` on.
   const Rank& locate(const backend::GroupCall& group, std::size_t s, std::int64_t begin_bytes);
 
-  // Longer than threads that leave a meeting together are apart, shorter than one is away without a core.
+  // Longer than the delay between threads that leave a meeting together, shorter than the absence of a thread
+  // without a core.
   static constexpr std::chrono::microseconds kPatience{5};
 
   std::vector<Rank> ranks_;
-  detail::Parking parking_;  // of threads whose own work is done
+  detail::Parking parking_;  // threads whose own work is done wait here
 };
 
 std::unique_ptr<backend::CommunicatorBackend> make_host_communicator(int num_ranks);

@@ -10,7 +10,7 @@ namespace lockstep::host {
 
 namespace {
 
-// Elements may lie at any address: an engine's buffer, or one of several in a pack.
+// Elements may be misaligned: they may lie in an engine's buffer, or in a pack of several buffers.
 template <class To, class From>
 [[gnu::always_inline]] inline void convert_run(const From* in, To* out, std::int64_t n) {
   const auto* const from = reinterpret_cast<const std::byte*>(in);
@@ -23,8 +23,8 @@ template <class To, class From>
   }
 }
 
-// Small floats are taken apart with integer instructions, of which AVX2 does twice as many and better ones.
-// The same source, so the same results.
+// Small floats are decoded with integer instructions, of which AVX2 executes twice as many, and better ones.
+// The source is the same, and so are the results.
 #if defined(__x86_64__)
 template <class To, class From>
 [[gnu::target("avx2")]] void convert_run_avx2(const From* in, To* out, std::int64_t n) {

@@ -6,8 +6,9 @@
 
 namespace lockstep::host {
 
-/// Conversions go through the four types in which the library adds up, which hold every element exactly: one
-/// way in for each dtype, four ways out, instead of a loop for every pair of dtypes. Strides are in elements.
+/// Conversions go through the four accumulator types, which hold every element exactly. This needs one loop
+/// to them for each dtype and four loops from them, instead of a loop for every pair of dtypes. Strides are
+/// in elements.
 
 /// out[i] := in[i · stride], exactly. @pre dtype_of<A> is accumulator_dtype(dtype).
 template <class A>

@@ -39,7 +39,7 @@ void for_each_run(const Loops& loops, F&& f) {
   }
 }
 
-/// Moving elements needs their size alone: calls f with the unsigned integer of it.
+/// Moving elements depends only on their size: calls f with the unsigned integer of that size.
 template <class F>
 void dispatch_size(DType dtype, F&& f) {
   switch (size_of(dtype)) {

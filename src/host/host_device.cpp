@@ -40,7 +40,7 @@ void HostDevice::record(EventHandle event, StreamHandle stream) {
   streams_.check(stream, "record");
 }
 
-// The event may be of another device, which alone could tell whether it is alive.
+// The event may belong to another device, and only that device could tell whether it exists.
 void HostDevice::wait(StreamHandle stream, EventHandle) { streams_.check(stream, "wait"); }
 
 void HostDevice::synchronize(EventHandle event) { events_.check(event, "synchronize"); }
@@ -51,7 +51,7 @@ bool HostDevice::is_complete(EventHandle event) {
 }
 
 void HostDevice::copy(void* destination, const void* source, std::size_t size_bytes, StreamHandle) {
-  // Exactly in place is allowed; memcpy would not be.
+  // Copying a buffer onto itself is allowed, but not with memcpy.
   if (destination != source && size_bytes > 0) std::memcpy(destination, source, size_bytes);
 }
 

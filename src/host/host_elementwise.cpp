@@ -44,7 +44,7 @@ void binary_of(const TensorView& out, const TensorView& a, const TensorView& b) 
   const bool b_is_one = b.size() == 1;
   TileReader<C> a_reader(a);
   TileReader<C> b_reader(b);
-  // A single element may lie in `out`, which is written as tiles are done.
+  // Read first: a single element may lie in `out`, which the loop below overwrites.
   const C a_one = *a_reader.read(0, 1);
   const C b_one = *b_reader.read(0, 1);
   TileWriter<R> writer(out);
@@ -123,7 +123,7 @@ void HostKernels::add_row(const TensorView& out, const TensorView& a, const Tens
     TileReader<C> a_reader(a);
     TileReader<C> b_reader(b);
     TileWriter<C> writer(out);
-    // Column by column of tiles, so that a converted piece of the row is used for all rows.
+    // The loop goes by columns of tiles, so that a converted piece of the row serves all rows.
     for_each_tile(columns, a_reader.converts(), [&](std::int64_t column, std::int64_t n) {
       const C* const row = b_reader.read(column, n);
       for (std::int64_t begin = column; begin < out.size(); begin += columns) {

@@ -16,9 +16,9 @@
 
 namespace lockstep::host {
 
-/// The streams, or the events, of one device. Work on the host is done before a call returns, so a handle is
-/// nothing but a number, never given out twice in a process; keeping the set of those alive finds the use of
-/// destroyed ones. Thread-safe.
+/// The streams or the events of one device. Work on the host is done before a call returns, so a handle is
+/// only a number, never reused in a process. The set of existing handles detects the use of destroyed ones.
+/// Thread-safe.
 template <class Handle>
 class HostHandles {
  public:

@@ -4,7 +4,7 @@
 
 namespace lockstep::host {
 
-/// Element-wise work, done by the calling thread: replicas are the parallelism. No state; each family of
+/// Element-wise work on the calling thread; replicas provide the parallelism. It has no state. Each family of
 /// calls has a file, and each call computes in the library's own FloatEnvironment.
 class HostKernels final : public backend::KernelBackend {
  public:

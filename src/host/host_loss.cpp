@@ -10,11 +10,11 @@
 namespace lockstep::host {
 namespace {
 
-/// One row. `gradient` may be exactly `logits`, or null.
+/// Computes one row. `gradient` may be exactly `logits`, or null.
 /// @return the loss.
 template <class C>
 C softmax_cross_entropy_row(const C* logits, C* gradient, std::int64_t n, std::int64_t label) {
-  // exp of differences to the largest cannot overflow.
+  // exp of differences from the largest logit cannot overflow.
   const C largest = *std::max_element(logits, logits + n);
   const C at_label = logits[label];
   double sum = 0;
@@ -44,7 +44,7 @@ void HostKernels::softmax_cross_entropy(const TensorView& loss, const TensorView
   dispatch_floating("softmax_cross_entropy", logits, [&]<class C>() {
     TileReader<C> reader(logits);
     TileWriter<C> losses(loss);
-    // Kept from call to call: a row of small floats, converted.
+    // A converted row of small floats; it keeps its memory from call to call.
     thread_local std::vector<C> row;
     if (reader.converts()) row.resize(static_cast<std::size_t>(columns));
     for (std::int64_t r = 0; r < logits.shape[0]; ++r) {

@@ -10,10 +10,10 @@
 namespace lockstep::host {
 namespace {
 
-/// Extents of the parts of a product. OpenBLAS works on the calling thread alone where no more than 65,536 ×
-/// 4 multiplications are asked for (SMP_THRESHOLD_MIN and GEMM_MULTITHREAD_THRESHOLD in its interface/gemm.c,
-/// Makefile.rule); otherwise each replica would wake a thread for every core. How many threads it has is the
-/// process's to say. Cubes lose the least: 4 to 20 %.
+/// Extents of the parts of a product. OpenBLAS works on the calling thread alone for at most 65,536 × 4
+/// multiplications (SMP_THRESHOLD_MIN and GEMM_MULTITHREAD_THRESHOLD in its interface/gemm.c, Makefile.rule);
+/// otherwise each replica would wake a thread for every core. The process decides how many threads OpenBLAS
+/// has. Cubic parts lose the least: 4 to 20 %.
 constexpr std::int64_t kTile = 64;
 constexpr std::int64_t kMaxMultiplications = kTile * kTile * kTile;
 

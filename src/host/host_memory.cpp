@@ -17,8 +17,7 @@
 #include "detail/numa.hpp"
 #include "detail/sanitizers.hpp"
 
-// Under AddressSanitizer cached blocks are poisoned, and so is the slack behind the bytes that were asked
-// for.
+// Under AddressSanitizer cached blocks are poisoned, and so is the slack after the requested bytes.
 #if LOCKSTEP_ADDRESS_SANITIZER
 #include <sanitizer/asan_interface.h>
 #else
@@ -30,13 +29,14 @@ namespace lockstep::host {
 namespace {
 
 constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
-// Reading how much is left takes microseconds; below this a request cannot be what exhausts the machine.
+// Smaller requests are not checked: reading the available memory takes microseconds, and they cannot exhaust
+// the machine.
 constexpr std::size_t kCheckedBytes = std::size_t{16} << 20;
 
 }  // namespace
 
-// Classes 0 to 3 are 256, 512, 768 and 1024 bytes; then come four between each power of two and the next, the
-// latter included.
+// Classes 0 to 3 have 256, 512, 768 and 1024 bytes. Then four classes lie between each power of two and the
+// next, including the latter.
 std::size_t HostMemory::class_of(std::size_t size_bytes) {
   if (size_bytes <= 4 * kAlignment) return size_bytes == 0 ? 0 : (size_bytes - 1) / kAlignment;
   const std::size_t log2 =
@@ -70,8 +70,9 @@ void* HostMemory::take_from_system(std::size_t block_bytes) {
   const bool huge = block_bytes >= kHugePageBytes;
   void* data = nullptr;
   if (posix_memalign(&data, huge ? kHugePageBytes : kAlignment, block_bytes) != 0) return nullptr;
-  if (huge) detail::Numa::machine().bind_memory(data, block_bytes, node_);  // smaller ones share pages
-  // Only advice: with fewer pages to find, large copies and reductions run closer to the memory's speed.
+  if (huge) detail::Numa::machine().bind_memory(data, block_bytes, node_);  // smaller blocks share pages
+  // This is only advice: with fewer page translations, large copies and reductions come closer to the
+  // memory's speed.
   if (huge) madvise(data, block_bytes, MADV_HUGEPAGE);
   const std::lock_guard lock(mutex_);
   in_use_bytes_ += static_cast<std::int64_t>(block_bytes);
@@ -111,7 +112,7 @@ void HostMemory::deallocate(void* data, std::size_t size_bytes) noexcept {
   try {
     cache_[size_class].push_back(data);
     cached_bytes_ += static_cast<std::int64_t>(bytes);
-  } catch (...) {  // no memory for the list itself
+  } catch (...) {  // the list itself could not grow
     ASAN_UNPOISON_MEMORY_REGION(data, bytes);
     std::free(data);
   }

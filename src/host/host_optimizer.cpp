@@ -67,7 +67,7 @@ void HostKernels::adam_update(const TensorView& variable, const TensorView& firs
       C* const w = write_variable.at(begin);
       C* const m = write_first.at(begin);
       C* const v = write_second.at(begin);
-      const detail::AdamFactors<C> by = factors;  // which no store may change
+      const detail::AdamFactors<C> by = factors;  // a local copy, which no store may change
       LOCKSTEP_INDEPENDENT_ELEMENTS
       for (std::int64_t i = 0; i < n; ++i) {
         const C first = by.beta1 * old_first[i] + by.one_less_beta1 * g[i];

@@ -17,12 +17,12 @@
 
 namespace lockstep::host {
 
-/// Elements converted at a time: small enough for the first-level cache.
+/// The number of elements converted at a time: they fit the first-level cache.
 inline constexpr std::int64_t kTile = 1024;
 
 /// Calls `f.template operator()<C>()` with the type in which arithmetic on `dtype` is done: float for the
 /// small floats, else the host type itself.
-/// @throws Unsupported  booleans.
+/// @throws Unsupported  the dtype is boolean.
 template <class F>
 void dispatch_arithmetic(std::string_view operation, const TensorView& operand, F&& f) {
   dispatch(operand.dtype, [&]<class T>() {
@@ -37,8 +37,8 @@ void dispatch_arithmetic(std::string_view operation, const TensorView& operand, 
   });
 }
 
-/// The same for floating dtypes alone.
-/// @throws Unsupported  the others.
+/// The same for floating dtypes only.
+/// @throws Unsupported  the dtype is another.
 template <class F>
 void dispatch_floating(std::string_view operation, const TensorView& operand, F&& f) {
   LOCKSTEP_EXPECTS(is_floating(operand.dtype), Unsupported, operation, " on ", operand.device, ": ",
@@ -49,21 +49,22 @@ void dispatch_floating(std::string_view operation, const TensorView& operand, F&
     f.template operator()<float>();
 }
 
-/// Booleans as the numbers 0 and 1.
+/// A view of booleans as the numbers 0 and 1.
 inline TensorView as_bytes(TensorView view) {
   view.dtype = DType::u8;
   return view;
 }
 
-/// A contiguous tensor read as Cs: in place where it holds Cs, else converted (small floats to float).
+/// Reads a contiguous tensor as Cs: in place if it holds Cs, else converted (small floats to float).
 template <class C>
 class TileReader {
  public:
   explicit TileReader(const TensorView& view) : data_(view.data), dtype_(view.dtype) {}
 
-  /// Elements [begin, begin + n). @pre converted: n <= kTile; valid until the next call.
+  /// Elements [begin, begin + n). @pre if converted, n <= kTile; the result is then valid until the next
+  /// call.
   const C* read(std::int64_t begin, std::int64_t n) { return read(begin, n, scratch_); }
-  /// The same into the caller's memory, where a conversion is needed.
+  /// The same; a conversion uses the caller's memory.
   const C* read(std::int64_t begin, std::int64_t n, C* scratch) const {
     if constexpr (std::same_as<C, float>) {
       if (converts()) {
@@ -75,7 +76,7 @@ class TileReader {
     return static_cast<const C*>(data_) + begin;
   }
   bool converts() const { return std::same_as<C, float> && dtype_ != DType::f32; }
-  /// Where element `i` is, which may lie beyond the last one.
+  /// The address of element `i`, which may lie beyond the last element.
   std::uintptr_t address(std::int64_t i) const {
     return reinterpret_cast<std::uintptr_t>(data_) + static_cast<std::uintptr_t>(i) * size_of(dtype_);
   }
@@ -86,20 +87,20 @@ class TileReader {
   C scratch_[std::same_as<C, float> ? kTile : 1];
 };
 
-/// A contiguous tensor written as Cs: in place where it holds Cs, else converted when `commit` is called.
+/// Writes a contiguous tensor as Cs: in place if it holds Cs, else converted when `commit` is called.
 template <class C>
 class TileWriter {
  public:
   explicit TileWriter(const TensorView& view) : data_(view.data), dtype_(view.dtype) {}
 
-  /// Where to write elements from `begin` on.
+  /// The address at which to write elements from `begin` on.
   C* at(std::int64_t begin) {
     if constexpr (std::same_as<C, float>) {
       if (converts()) return scratch_;
     }
     return static_cast<C*>(data_) + begin;
   }
-  /// Elements [begin, begin + n) are written. @pre converted: n <= kTile
+  /// Elements [begin, begin + n) have been written. @pre if converted, n <= kTile.
   void commit(std::int64_t begin, std::int64_t n) {
     if constexpr (std::same_as<C, float>) {
       if (!converts()) return;
@@ -115,7 +116,7 @@ class TileWriter {
   C scratch_[std::same_as<C, float> ? kTile : 1];
 };
 
-/// Calls f(begin, n) for consecutive pieces of [0, size): tiles where anything is converted, else one piece.
+/// Calls f(begin, n) for consecutive pieces of [0, size): tiles if the operation converts, else one piece.
 template <class F>
 void for_each_tile(std::int64_t size, bool converts, F&& f) {
   const std::int64_t step = converts ? kTile : size;

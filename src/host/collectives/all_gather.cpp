@@ -5,7 +5,8 @@
 
 namespace lockstep::host {
 
-// The pieces are what each rank sends of each segment; a thread's slice of them goes to all ranks.
+// The pieces are the data that each rank sends of each segment; a thread copies its slice of them to all
+// ranks.
 void HostCommunicator::all_gather(const backend::GroupCall& group) {
   const auto n = ranks_.size();
   const auto sent = [&](std::size_t piece) -> const backend::Segment& {
@@ -19,7 +20,7 @@ void HostCommunicator::all_gather(const backend::GroupCall& group) {
   share(
       group, num_pieces, [&](std::size_t piece) { return bytes_of(sent(piece)); },
       [&](std::size_t piece, std::int64_t begin, std::int64_t end) {
-        std::int64_t offset = begin;  // in the destinations: behind what the ranks before send
+        std::int64_t offset = begin;  // offset in the destinations, after the data of lower ranks
         for (std::size_t before = piece - piece % n; before < piece; ++before)
           offset += bytes_of(sent(before));
         const Rank& here = locate(group, piece / n, offset);

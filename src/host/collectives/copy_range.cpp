@@ -11,7 +11,7 @@ namespace lockstep::host {
 void copy_range(const void* source, std::int64_t size_bytes, std::span<void* const> destinations,
                 bool streaming) {
   constexpr std::size_t kBlockBytes =
-      16384;  // half of a first-level cache: read from memory for the first destination only
+      16384;  // half of a first-level cache: only the first destination reads from memory
   const auto size = static_cast<std::size_t>(size_bytes);
   for (std::size_t begin = 0; begin < size; begin += kBlockBytes) {
     const std::size_t n = std::min(kBlockBytes, size - begin);

@@ -1,5 +1,5 @@
-// Reductions of a few sources in one loop, for each instruction set: included once for each, as Highway's own
-// "-inl.h" are.
+// Reductions of a few sources in one loop, compiled for each instruction set: like Highway's own "-inl.h"
+// files, this one is included once for each set.
 #if defined(LOCKSTEP_DIRECT_REDUCTION_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef LOCKSTEP_DIRECT_REDUCTION_INL
 #undef LOCKSTEP_DIRECT_REDUCTION_INL
@@ -27,7 +27,7 @@ namespace {
 
 using arithmetic::compute_t;
 
-// The mean of the sources' elements i, whose sum is not finite. Sources may be at odd addresses.
+// The mean of element i of all sources, whose sum is not finite. Sources may have misaligned addresses.
 template <class T, class Sources>
 compute_t<T> mean_of_large(const Sources& sources, std::size_t i) {
   using A = compute_t<T>;
@@ -41,7 +41,7 @@ compute_t<T> mean_of_large(const Sources& sources, std::size_t i) {
   return scaled.over(count);
 }
 
-// Elements begin to end of means, some of whose sums are not finite.
+// Computes means of the elements begin to end, some of whose sums are not finite.
 template <class T>
 HWY_NOINLINE void mean_one_by_one(std::span<T* const> destinations, std::span<const T* const> sources,
                                   std::size_t begin, std::size_t end) {
@@ -55,7 +55,7 @@ HWY_NOINLINE void mean_one_by_one(std::span<T* const> destinations, std::span<co
   }
 }
 
-// A sum of K values over K. Of the powers of two the reciprocal is exact.
+// Divides a sum of K values by K. Reciprocals of powers of two are exact.
 template <int K, class D>
 HWY_INLINE hn::Vec<D> over_k(D d, hn::Vec<D> sum) {
   if constexpr ((K & (K - 1)) == 0)
@@ -64,7 +64,7 @@ HWY_INLINE hn::Vec<D> over_k(D d, hn::Vec<D> sum) {
     return hn::Div(sum, hn::Set(d, K));
 }
 
-// Element i of K sources, combined: an element, or, as a pair of vectors, this one and those after it.
+// Element i of K sources, combined; in the second form a pair of vectors of elements from i on.
 template <class Op, int K, class T>
 HWY_INLINE compute_t<T> combined(const T* const (&s)[5], std::size_t i) {
   using A = compute_t<T>;
@@ -85,14 +85,14 @@ HWY_INLINE Pair<compute_t<T>> combined_pairs(const T* const (&s)[5], std::size_t
   return value;
 }
 
-// Finite where both are, unless they are so large that their sum is not.
+// True if both vectors are finite; also false if they are finite but their sum is not.
 template <class A>
 HWY_INLINE bool are_finite(Pair<A> value) {
   const hn::ScalableTag<A> d;
   return hn::AllTrue(d, hn::IsFinite(hn::Add(value.a, value.b)));
 }
 
-// The elements from begin on, fewer than a pair of vectors has: among zeros.
+// Combines the elements from `begin` on, which are fewer than a pair of vectors holds, padded with zeros.
 template <class Op, bool kMean, int K, class T>
 HWY_NOINLINE void combine_last(std::span<T* const> destinations, const T* const* sources, std::size_t begin,
                                std::size_t n) {
@@ -108,10 +108,10 @@ HWY_NOINLINE void combine_last(std::span<T* const> destinations, const T* const*
   for (T* destination : destinations) std::memcpy(destination + begin, last[0], size_bytes);
 }
 
-// destinations[d] := sources[0] op … op sources[K - 1], over K where they are averaged, for all d < D, in one
-// loop: an all_reduce within the caches takes half the time, and one in place 0.85 of it anywhere. A
+// destinations[d] := sources[0] op … op sources[K - 1], divided by K for a mean, for all d < D, in one loop:
+// within the caches an all_reduce then takes half the time, and one in place 0.85 of it at any size. A
 // destination may be a source, so the compiler must be told that iterations are independent.
-// @param size  a std::size_t, or one that is known when this is compiled.
+// @param size  a std::size_t, or a compile-time constant.
 template <class Op, bool kMean, int K, int D, class T, class Size>
 HWY_INLINE void combine_elements(T* const* destinations, const T* const* sources, Size size) {
   static_assert(K >= 2 && K <= 5 && (D == 1 || D == K) && D <= 4);
@@ -156,13 +156,14 @@ HWY_NOINLINE void combine_into(T* const* destinations, const T* const* sources, 
 
 constexpr std::size_t kLineBytes = 64;
 
-// How far into a cache line `destination` begins: blocks that end where lines do are streamed whole.
+// Elements between the start of a cache line and `destination`: blocks that end at line ends are streamed as
+// whole lines.
 template <class T>
 std::size_t elements_into_line(const void* destination) {
   return reinterpret_cast<std::uintptr_t>(destination) % kLineBytes / sizeof(T);
 }
 
-// Streams a few lines, where they are whole ones.
+// Streams a few lines if they are whole ones.
 template <std::size_t kSizeBytes>
 HWY_INLINE void stream_lines(void* destination, const void* lines) {
   if (reinterpret_cast<std::uintptr_t>(destination) % kLineBytes != 0) {
@@ -175,8 +176,8 @@ HWY_INLINE void stream_lines(void* destination, const void* lines) {
   for (std::size_t i = 0; i < kSizeBytes; i += hn::Lanes(d)) hn::Stream(hn::Load(d, from + i), d, to + i);
 }
 
-// The same with streaming stores, of a few lines at a time: each keeps a store buffer for itself until it is
-// full, so lines of several destinations must not alternate vector by vector.
+// The same with streaming stores, a few lines at a time: each line occupies a store buffer until it is full,
+// so lines of several destinations must not alternate vector by vector.
 template <class Op, bool kMean, int K, class T>
 void stream_into(std::span<T* const> destinations, const T* const* sources, std::size_t n) {
   constexpr std::size_t kStep = 4 * kLineBytes / sizeof(T);
@@ -208,7 +209,7 @@ void combine_into(std::span<T* const> destinations, const T* const* sources, std
     combine_into<Op, kMean, K, K>(destinations.data(), sources, n);
 }
 
-// Reduces two to four sources where they, and one destination or as many, are at multiples of their size.
+// Reduces two to four sources to one destination or to as many, if all are aligned to their element size.
 template <class Op, bool kMean, class T>
 bool reduced_directly(std::size_t count, std::span<const void* const> sources,
                       std::span<void* const> destinations, bool streaming) {

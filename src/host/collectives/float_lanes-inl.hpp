@@ -1,4 +1,5 @@
-// Vectors of floats, for each instruction set: included once for each, as Highway's own "-inl.h" are.
+// Vectors of floats, compiled for each instruction set: like Highway's own "-inl.h" files, included once for
+// each set.
 #if defined(LOCKSTEP_FLOAT_LANES_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef LOCKSTEP_FLOAT_LANES_INL
 #undef LOCKSTEP_FLOAT_LANES_INL
@@ -31,7 +32,7 @@ template <class T>
 constexpr bool kInLanes = false;
 #endif
 
-// Op::apply of vectors.
+// Applies Op to vectors.
 template <class Op, class V>
 HWY_INLINE V apply_lanes(V a, V b) {
   if constexpr (std::same_as<Op, arithmetic::Sum>)
@@ -46,7 +47,7 @@ HWY_INLINE V apply_lanes(V a, V b) {
 
 using Floats = hn::ScalableTag<float>;
 
-// As many 16-bit floats as a vector has floats, converted as SmallFloat does it.
+// Loads one 16-bit float for each lane and converts them as SmallFloat does.
 HWY_INLINE hn::Vec<Floats> load_floats(const f16* data) {
   const hn::Rebind<hwy::float16_t, Floats> d;
   return hn::PromoteTo(Floats(), hn::LoadU(d, reinterpret_cast<const hwy::float16_t*>(data)));
@@ -57,7 +58,7 @@ HWY_INLINE hn::Vec<Floats> load_floats(const bf16* data) {
   const auto bits = hn::PromoteTo(wide, hn::LoadU(d, reinterpret_cast<const std::uint16_t*>(data)));
   return hn::BitCast(Floats(), hn::ShiftLeft<16>(bits));
 }
-// Fewer than a vector has, and zeros.
+// Loads fewer elements than the vector has lanes, and zeros.
 template <class T>
 HWY_INLINE hn::Vec<Floats> load_some_floats(const T* data, std::size_t n) {
   T some[hn::MaxLanes(Floats())] = {};
@@ -69,7 +70,7 @@ HWY_INLINE void store_floats(hn::Vec<Floats> values, f16* data) {
   hn::StoreU(hn::DemoteTo(d, values), d, reinterpret_cast<hwy::float16_t*>(data));
 }
 using Bits = hn::Rebind<std::uint32_t, Floats>;
-// The upper halves are the bf16 that `values` are rounded to.
+// Rounds `values` to bf16; the results are the upper halves of the lanes.
 HWY_INLINE hn::Vec<Bits> round_to_bf16(hn::Vec<Floats> values) {
   const Bits d;
   const auto bits = hn::BitCast(d, values);
@@ -84,8 +85,8 @@ HWY_INLINE void store_floats(hn::Vec<Floats> values, bf16* data) {
              reinterpret_cast<std::uint16_t*>(data));
 }
 
-// Twice as many, in an order of its own: two vectors, or, of bf16, which are the upper halves of floats, the
-// even and the odd ones. That saves moving lanes, which takes longer than all else.
+// Two vectors of floats. For bf16, which are the upper halves of floats, one vector has the even elements and
+// the other the odd ones: moving lanes to their order would take longer than all other work.
 template <class A>
 struct Pair {
   hn::Vec<hn::ScalableTag<A>> a, b;

@@ -1,5 +1,5 @@
-// Compiled once for each instruction set below, and the best one that the machine has is taken at run time.
-// Without AVX2 there are no instructions for f16, and plain loops serve.
+// Compiled once for each instruction set below; the best one that the machine has is chosen at run time.
+// Without AVX2 there are no f16 instructions, and plain loops are used.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "host/collectives/reduce_range.cpp"
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)
@@ -32,14 +32,14 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Bytes of the accumulator block: with the blocks of a few sources it stays in the second-level cache, and is
-// long enough for the prefetchers. Streaming stores want a steady mix of reads and writes: a long block costs
-// a tenth.
+// Size of the accumulator block. With the blocks of a few sources it stays in the second-level cache, and it
+// is long enough for the prefetchers. Streaming stores need a steady mix of reads and writes: there a long
+// block costs a tenth.
 constexpr std::size_t kBlockBytes = 8192;
 constexpr std::size_t kStreamedBlockBytes = 1024;
 
-// acc := sources[0] op … op sources[K - 1], or, where they are not the first, acc op them. One pass over up
-// to four sources saves passes over acc.
+// acc := sources[0] op … op sources[K - 1]; unless these are the first sources, acc is combined with them.
+// One pass over up to four sources saves passes over acc.
 // @pre acc has room for whole vectors.
 template <class Op, bool kFirst, int K, class T>
 void combine_lanes(float* __restrict acc, const T* const* sources, std::size_t n) {
@@ -69,8 +69,8 @@ void combine_lanes(float* acc, std::span<const T* const> sources, std::size_t n)
   }
 }
 
-// Where conversions take most of the time: one source after the other. These are not inlined, as the compiler
-// would forget that acc overlaps no source, and leave the loops without vectors.
+// Used where conversions take most of the time: combines one source after the other. The functions are not
+// inlined, because the compiler would forget that acc overlaps no source, and would not vectorise the loops.
 template <class T>
 HWY_NOINLINE void widen(float* __restrict acc, const T* __restrict source, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) acc[i] = static_cast<float>(source[i]);
@@ -80,7 +80,7 @@ HWY_NOINLINE void combine_one(float* __restrict acc, const T* __restrict source,
   for (std::size_t i = 0; i < n; ++i) acc[i] = Op::apply(acc[i], static_cast<float>(source[i]));
 }
 
-// Combines up to four sources, and what is in acc unless they are the first.
+// Combines up to four sources, with acc unless they are the first ones.
 template <class Op, class T>
 void combine_group(compute_t<T>* acc, bool is_first, std::span<const T* const> sources, std::size_t n) {
   if constexpr (std::same_as<compute_t<T>, T>) {
@@ -101,7 +101,7 @@ void combine_group(compute_t<T>* acc, bool is_first, std::span<const T* const> s
   }
 }
 
-// rounded := acc, narrowed.
+// Rounds acc to T.
 template <class T>
 void narrow(T* __restrict rounded, const float* __restrict acc, std::size_t n) {
   std::size_t i = 0;
@@ -138,7 +138,7 @@ void reduce_blocks(bool mean, std::size_t count, std::span<const void* const> so
   }
   constexpr std::size_t kBlock = kBlockBytes / sizeof(A);
   alignas(64) A acc[kBlock];
-  alignas(64) T aligned[4][kBlock];  // copies of blocks at odd addresses
+  alignas(64) T aligned[4][kBlock];  // copies of misaligned blocks
   alignas(64) T rounded[std::same_as<A, T> ? 1 : kBlock];
 
   const std::size_t block = streaming ? kStreamedBlockBytes / sizeof(A) : kBlock;
@@ -170,7 +170,7 @@ void reduce_blocks(bool mean, std::size_t count, std::span<const void* const> so
     for (void* destination : destinations) {
       if (destination == nullptr) continue;
       std::byte* out = static_cast<std::byte*>(destination) + begin * sizeof(T);
-      // In place the lines have just been read, and are in a cache.
+      // In place, the lines have just been read and are in a cache.
       const bool in_place = std::ranges::find(sources, destination) != sources.end();
       if (streaming && !in_place)
         stream_copy(out, result, n * sizeof(T));
@@ -191,7 +191,7 @@ void combine_range(ReduceOp op, DType dtype, std::int64_t count, std::span<const
   dispatch(dtype, [&]<class T>() {
     assert((!std::same_as<T, bool>)&&(op != ReduceOp::mean || !std::integral<T>));
     if constexpr (!std::same_as<T, bool>) {
-      // Sums and products that wrap are the same with and without a sign.
+      // Sums and products that wrap are the same for signed and unsigned integers.
       using Unsigned = std::conditional_t<std::integral<T>, std::make_unsigned<T>, std::type_identity<T>>;
       const std::type_identity<typename Unsigned::type> wrapping;
       const std::type_identity<T> element;

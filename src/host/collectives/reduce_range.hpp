@@ -8,9 +8,10 @@
 
 namespace lockstep::host {
 
-/// Combines `count` elements of all sources, in their order and as backend::CommunicatorBackend says, and
-/// writes the result to all destinations that are not null. A destination may be exactly a source.
-/// @param streaming  whether to write past the caches where that does not hit a source.
+/// Combines `count` elements of all sources, in their order and by the arithmetic of
+/// backend::CommunicatorBackend, and writes the result to all destinations that are not null. A destination
+/// may be exactly a source.
+/// @param streaming  whether to use streaming stores, except where the destination is a source.
 void reduce_range(ReduceOp op, DType dtype, std::int64_t count, std::span<const void* const> sources,
                   std::span<void* const> destinations, bool streaming);
 

@@ -5,7 +5,7 @@
 
 namespace lockstep::host {
 
-// The pieces are what each rank receives of each segment.
+// The pieces are the data that each rank receives of each segment.
 void HostCommunicator::reduce_scatter(const backend::GroupCall& group) {
   const auto n = ranks_.size();
   const std::span<const backend::Segment> batch = group.calls.front().segments;

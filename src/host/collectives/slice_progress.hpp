@@ -5,15 +5,16 @@
 
 namespace lockstep::host {
 
-/// How far one rank's slice of a collective is: how many of its chunks threads have taken, and how many are
-/// done. Whoever comes takes the next chunk; each is taken once.
+/// The progress of one rank's slice of a collective: the numbers of its chunks that threads have taken and
+/// finished. Any thread takes the next chunk; each chunk is taken once.
 ///
-/// Both counts carry the number of the collective, so that nobody need set them back between two: those of
-/// an earlier one count as none. @pre a collective begins when all threads have returned from the one before.
+/// Both counts carry the number of the collective, so that they need not be reset between two collectives: a
+/// count of an earlier collective means 0. @pre a collective begins after all threads have returned from the
+/// previous one.
 class SliceProgress {
  public:
-  /// The first chunk that nobody has taken; none is left: -1.
-  /// @param collective  its number, above those before.
+  /// Takes the next chunk. @return its index, or -1 if none is left.
+  /// @param collective  its number, above all earlier numbers.
   std::int64_t take(std::uint64_t collective, std::int64_t num_chunks) noexcept {
     std::uint64_t word = taken_.load(std::memory_order_relaxed);
     for (;;) {
@@ -23,7 +24,7 @@ class SliceProgress {
         return static_cast<std::int64_t>(taken);
     }
   }
-  /// A chunk is done. Follow it by a full fence before anyone is woken.
+  /// Marks a chunk as done. A full fence must follow before any thread is woken.
   void add_done(std::uint64_t collective, std::int64_t num_chunks) noexcept {
     if (num_chunks == 1) return done_.store(word_of(collective, 1), std::memory_order_release);
     std::uint64_t word = done_.load(std::memory_order_relaxed);
@@ -31,7 +32,7 @@ class SliceProgress {
                                         std::memory_order_acq_rel, std::memory_order_relaxed)) {
     }
   }
-  /// Whether all chunks are done; what was written is then visible.
+  /// Whether all chunks are done; their results are then visible.
   bool is_done(std::uint64_t collective, std::int64_t num_chunks) const noexcept {
     return done_.load(std::memory_order_seq_cst) ==
            word_of(collective, static_cast<std::uint64_t>(num_chunks));
@@ -48,7 +49,7 @@ class SliceProgress {
   }
 
   alignas(64) std::atomic<std::uint64_t> taken_{0};
-  alignas(64) std::atomic<std::uint64_t> done_{0};  // a line of its own: all threads watch it
+  alignas(64) std::atomic<std::uint64_t> done_{0};  // in its own cache line: all threads poll it
 };
 
 }  // namespace lockstep::host

@@ -15,11 +15,11 @@ inline std::int64_t total_bytes(std::span<const backend::Segment> batch) {
   return bytes;
 }
 
-/// How the work on some pieces of memory, laid end to end, is divided: into one slice for each rank, and each
-/// slice into chunks, for other threads to take over when a rank's own is late.
+/// Divides the work on several pieces of memory, laid end to end, into one slice for each rank, and each
+/// slice into chunks, which other threads take over when a rank's own thread is late.
 ///
-/// Counted in cache lines from the start of a piece, so that no two threads write one line and no element is
-/// cut. Slices are not smaller than a few lines: a short message is one thread's work.
+/// Slices consist of cache lines counted from the start of a piece, so that no two threads write one line and
+/// no element is cut. A slice has at least a few lines: a single thread handles a short message.
 class Slices {
  public:
   template <class BytesOf>
@@ -30,7 +30,7 @@ class Slices {
   }
 
   std::int64_t chunks_per_slice() const { return chunks_per_slice_; }
-  /// Those of the ranks behind them are empty.
+  /// The slices of ranks beyond this number are empty.
   int num_slices() const { return static_cast<int>((num_lines_ + lines_per_slice_ - 1) / lines_per_slice_); }
 
   /// Calls `work(piece, begin_bytes, end_bytes)` for the parts of pieces that fall into a chunk of `rank`'s
@@ -55,8 +55,8 @@ class Slices {
  private:
   static constexpr std::int64_t kLine = 64;
   static constexpr std::int64_t kMinLines = 8;
-  // 256 KiB of each buffer: some 100 us of work, much more than taking it costs, and less than a thread
-  // without a core is late.
+  // 256 KiB of each buffer take about 100 us, which is much longer than taking a chunk, and shorter than the
+  // delay of a thread without a core.
   static constexpr std::int64_t kChunkLines = (std::int64_t{256} << 10) / kLine;
 
   static std::int64_t lines_of(std::int64_t bytes) { return (bytes + kLine - 1) / kLine; }

@@ -1,4 +1,4 @@
-// Compiled once for each instruction set, as reduce_range.cpp.
+// Compiled once for each instruction set, like reduce_range.cpp.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "host/collectives/streaming.cpp"
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)
@@ -22,7 +22,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 void copy_streaming(std::uint8_t* to, const std::uint8_t* from, std::size_t size_bytes) {
   constexpr std::size_t kLine = 64;
-  // Only whole lines: a part of one would be read, merged and written by itself.
+  // Only whole lines are streamed: a partial line would be read, merged and written separately.
   const std::size_t misaligned = reinterpret_cast<std::uintptr_t>(to) % kLine;
   const std::size_t head = std::min(size_bytes, (kLine - misaligned) % kLine);
   std::memcpy(to, from, head);
@@ -42,9 +42,9 @@ HWY_AFTER_NAMESPACE();
 namespace lockstep::host {
 namespace {
 
-// What this process may expect to find cached. A virtual machine shows all of its host's last level, of which
-// its cores have a part that nobody knows: on few processors more than four times their second level. What
-// exceeds that is not counted on at all.
+// The number of bytes that this process may expect to find cached. A virtual machine shows its host's whole
+// last-level cache, of which its cores get an unknown share: with few processors it appears as more than four
+// times their second-level caches, and then it is not counted at all.
 std::int64_t cached_bytes() {
 #ifdef _SC_LEVEL3_CACHE_SIZE
   const std::int64_t second = sysconf(_SC_LEVEL2_CACHE_SIZE), third = sysconf(_SC_LEVEL3_CACHE_SIZE);
@@ -58,7 +58,7 @@ std::int64_t cached_bytes() {
 }  // namespace
 
 bool streaming_pays(std::int64_t bytes) {
-  // Not a static variable, for whose initialisation by another thread a fork would wait for ever.
+  // Not a static variable: a fork would wait for ever if another thread were initialising it.
   static constinit std::atomic<std::int64_t> known{0};
   std::int64_t cached = known.load(std::memory_order_relaxed);
   if (cached == 0) known.store(cached = cached_bytes(), std::memory_order_relaxed);

@@ -5,12 +5,12 @@
 
 namespace lockstep::host {
 
-/// Whether writing `bytes` should pass the caches by: more than they hold, so that nobody will find them
-/// there. Such stores save reading the destination first.
+/// Whether writing `bytes` bytes should bypass the caches: they exceed the caches, so no reader would find
+/// them there. Streaming stores save reading the destination first.
 bool streaming_pays(std::int64_t bytes);
 
-/// memcpy with stores that pass the caches by, where the machine has them. Follow it by end_streaming before
-/// anyone else reads.
+/// memcpy with streaming stores, if the machine has them. end_streaming must follow before another thread
+/// reads.
 void stream_copy(void* destination, const void* source, std::size_t size_bytes);
 
 /// Orders this thread's streaming stores before its later stores.

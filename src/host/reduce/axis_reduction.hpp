@@ -20,19 +20,19 @@
 
 namespace lockstep::host {
 
-/// Rows that one block adds up; its sums are then added pairwise. Short enough for block_t, and for
-/// accuracy.
+/// The number of rows that one block adds up; block sums are then added pairwise. It is small enough for
+/// block_t and for accuracy.
 constexpr std::int64_t kBlockRows = 64;
-/// Accumulators in all: they stay in the first or second level of cache.
+/// The total number of accumulators: they stay in the first- or second-level cache.
 constexpr std::int64_t kAccumulators = 16384;
-/// Narrow rows are taken several at a time, so that about this many are added at once.
+/// Several narrow rows are taken at a time, so that about this many elements are added at once.
 constexpr std::int64_t kLanes = 1024;
-/// Contiguous runs shorter than this are reduced at once, and slabs of several columns if they are this
-/// small.
+/// Contiguous runs shorter than this are reduced in groups; so are slabs of several columns that are at most
+/// this small.
 constexpr std::int64_t kShortRun = 1024;
 constexpr std::int64_t kTinySlab = 32;
 
-/// The type in which a block is accumulated: one that wraps, but the sum of 8- or 16-bit integers fits 32
+/// The type in which a block is accumulated. It wraps, except that the sum of 8- or 16-bit integers fits 32
 /// bits.
 template <class Op, class C>
 using block_t = std::conditional_t<
@@ -40,15 +40,15 @@ using block_t = std::conditional_t<
     std::conditional_t<std::same_as<Op, arithmetic::Sum> && std::integral<C> && sizeof(C) <= 2, std::int32_t,
                        arithmetic::wrapping_t<accumulator_t<C>>>>;
 
-/// One reduction: `Op` over elements that are read as Cs.
+/// Reduces with `Op` over elements that are read as Cs.
 template <class Op, class C>
 class Reduction {
   using B = block_t<Op, C>;
-  using A = accumulator_t<C>;  // blocks are combined in it, and results kept
+  using A = accumulator_t<C>;  // the type in which blocks are combined and results are kept
   static constexpr bool kMayBeNan = Op::kSelects && std::floating_point<C>;
   static constexpr std::int64_t kRunLanes = 16;
   static constexpr std::int64_t kRowsAhead = 8;
-  static constexpr std::int64_t kChunk = 1024 / sizeof(C);  // elements of a row between prefetches
+  static constexpr std::int64_t kChunk = 1024 / sizeof(C);  // number of elements of a row between prefetches
 
  public:
   Reduction(const TensorView& out, const TensorView& in, const backend::AxisExtents& extents, double divisor)
@@ -62,7 +62,7 @@ class Reduction {
   }
 
  private:
-  /// As many slabs at a time as make a tile.
+  /// Reduces as many slabs at a time as fit in a tile.
   void reduce_small_slabs(std::int64_t slab) {
     const std::int64_t group = kTile / slab;
     A values[kTile];
@@ -83,7 +83,7 @@ class Reduction {
     }
   }
 
-  /// The loop of the one length that `length` is, unrolled: for the types of gradients and losses.
+  /// Runs the loop whose compile-time length is `length`: unrolled, for the types of gradients and losses.
   template <std::int64_t... kLength>
   static bool reduce_runs(std::integer_sequence<std::int64_t, kLength...>, std::int64_t length, const C* x,
                           std::int64_t count, A* values) {
@@ -142,9 +142,9 @@ class Reduction {
     return static_cast<A>(lanes[0]);
   }
 
-  /// values[r] := reduce_run(x + r * n, n) for four runs, whose lanes are combined together.
+  /// values[r] := reduce_run(x + r * n, n) for four runs; their lanes are combined together.
   static void reduce_four_runs(const C* x, std::int64_t n, A* values) {
-    using Four [[gnu::vector_size(4 * sizeof(float))]] = float;  // what every machine has
+    using Four [[gnu::vector_size(4 * sizeof(float))]] = float;  // every machine has vectors of this size
     const auto load = [](const C* from) {
       Four four;
       std::memcpy(&four, from, sizeof(four));
@@ -178,8 +178,8 @@ class Reduction {
   }
 
   void reduce_slab(std::int64_t outer) {
-    // Take 2^k rows as one, to have enough independent accumulators; combined at the end. They must fit one
-    // tile.
+    // Take 2^k rows as one row, to have enough independent accumulators; combine their columns at the end.
+    // They must fit one tile.
     std::int64_t joined = 1;
     while (joined * extents_.inner < kLanes && joined * 8 <= extents_.axis) joined *= 2;
     while (joined > 1 && joined * extents_.inner > tile_width(extents_.axis / joined)) joined /= 2;
@@ -195,15 +195,16 @@ class Reduction {
     }
   }
 
-  /// Columns whose accumulators fit, with as many levels as adding the blocks of so many rows pairwise takes.
+  /// The number of columns whose accumulators fit, with one level for each step of adding the blocks of
+  /// `rows` rows pairwise.
   static std::int64_t tile_width(std::int64_t rows) {
     const std::int64_t num_blocks = (rows + kBlockRows - 1) / kBlockRows;
     const int levels = std::bit_width(static_cast<std::uint64_t>(num_blocks));
     return kAccumulators / levels / 64 * 64;  // whole cache lines
   }
 
-  /// Leaves the n columns' results in sums_. Blocks of rows are combined pairwise, as a binary counter
-  /// carries.
+  /// Leaves the n columns' results in sums_. Blocks of rows are combined pairwise, in the way that a binary
+  /// counter carries.
   void reduce_columns(std::int64_t start, std::int64_t rows, std::int64_t stride, std::int64_t n) {
     A* top = sums_;
     std::int64_t done = 0;
@@ -225,7 +226,7 @@ class Reduction {
     if constexpr (std::same_as<A, B>) {
       add_rows(start, rows, stride, n, sums);
     } else {
-      // One tile after the other, so that the block's own accumulators stay in the first-level cache.
+      // The loop goes by tiles, so that the block's own accumulators stay in the first-level cache.
       B block[kTile];
       for (std::int64_t done = 0; done < n; done += kTile) {
         const std::int64_t count = std::min(kTile, n - done);
@@ -235,7 +236,7 @@ class Reduction {
     }
   }
 
-  /// sums[i] := column i of the rows.
+  /// sums[i] := the reduction of column i over the rows.
   void add_rows(std::int64_t start, std::int64_t rows, std::int64_t stride, std::int64_t n, B* sums) {
     const std::int64_t step = reader_.converts() ? kTile / 4 : n;
     for (std::int64_t done = 0; done < n; done += step) {
@@ -253,7 +254,7 @@ class Reduction {
   template <class How>
   void add_rows(std::int64_t start, std::int64_t rows, std::int64_t stride, std::int64_t n, B* sums,
                 How& result) {
-    How how;  // a local one can live in a register
+    How how;  // a local object can live in a register
     const auto read = [&](std::int64_t row, int slot) {
       return reader_.read(start + row * stride, n, rows_[slot]);
     };
@@ -300,8 +301,8 @@ class Reduction {
                       How::apply(static_cast<B>(c), static_cast<B>(d)));
   }
 
-  /// Combines the joined rows' columns. The rows from `row` on were too few to join; they go in where as many
-  /// are left.
+  /// Combines the columns of the joined rows. The rows from `row` on, which were too few to join, are added
+  /// when as many columns are left.
   void join(std::int64_t start, std::int64_t row, std::int64_t joined) {
     const std::int64_t rest = extents_.axis - row;
     for (std::int64_t half = joined / 2; half > 0; half /= 2) {
@@ -318,10 +319,10 @@ class Reduction {
   TileReader<C> reader_;
   Results<C> results_;
   A sums_[kAccumulators];
-  C rows_[4][std::same_as<C, float> ? kTile / 4 : 1];  // converted
+  C rows_[4][std::same_as<C, float> ? kTile / 4 : 1];  // converted rows
 };
 
-/// Reduces by `Op`; each operator is compiled in a file of its own.
+/// Reduces by `Op`. A separate file compiles each operator.
 template <class Op>
 void reduce_by(std::string_view operation, const TensorView& out, const TensorView& in,
                const backend::AxisExtents& extents, double divisor) {

@@ -8,7 +8,7 @@
 
 namespace lockstep::host {
 
-/// How a block of numbers is combined: by `apply` as it is, …
+/// Combines a block of numbers with `apply`.
 template <class Op>
 struct Plain {
   template <class B>
@@ -17,13 +17,14 @@ struct Plain {
   template <class B>
   static B apply(B a, B b) {
     if constexpr (std::same_as<Op, arithmetic::Sum> && std::same_as<B, std::int32_t>)
-      return a + b;  // does not overflow: loops add narrower integers then
+      return a + b;  // does not overflow: loops add only narrower integers in this type
     else
       return Op::apply(a, b);
   }
 };
 
-/// … or by `select`, while looking out for a NaN, with which the block has to be combined again.
+/// Combines a block of numbers with `select`, and records whether there was a NaN; if so, the block must be
+/// combined again with Plain.
 template <class Op, class C>
 class Watching {
   using Mask = std::conditional_t<sizeof(C) == 4, std::int32_t, std::int64_t>;
