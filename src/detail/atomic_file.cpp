@@ -20,7 +20,7 @@ constexpr std::string_view kSuffix = ".tmp";
 
 std::string describe(int error) { return std::generic_category().message(error); }
 
-/// A name that no other file of this process has. Others' of this name, on another machine, are skipped.
+/// A name that no other file of this process has. A file of the same name from another machine is skipped.
 std::string temporary_name() {
   static std::atomic<unsigned> count{0};
   return std::string(kPrefix) + std::to_string(getpid()) + "-" + std::to_string(count++) +
@@ -64,15 +64,15 @@ void AtomicFile::open() {
         [&] { return ::open(temporary_path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); }));
     if (!file.is_open()) {
       const int error = errno;
-      temporary_path_.clear();  // not ours
+      temporary_path_.clear();  // the file is not ours
       if (error == EEXIST) continue;
       LOCKSTEP_EXPECTS(error != ENOENT, NotFound, what_, ": ", path_, " cannot be made: there is no folder ",
                        directory_of(path_), ". Create it first.");
       fail("made", error);
     }
-    // Where files cannot be locked, none is taken for abandoned.
+    // If the file system has no locks, no file counts as abandoned.
     retry_interrupted([&] { return ::flock(file.get(), LOCK_EX); });
-    // Before it was locked it looked abandoned, and may have been removed.
+    // Before it was locked the file looked abandoned, and another process may have removed it.
     struct stat status {};
     if (::fstat(file.get(), &status) == 0 && status.st_nlink == 0) continue;
     file_ = std::move(file);
@@ -94,7 +94,7 @@ void AtomicFile::commit() {
   if (::rename(temporary_path_.c_str(), path_.c_str()) != 0) fail("replaced", errno);
   temporary_path_.clear();
   file_ = FileDescriptor();
-  // The new name too must be on the disk. Some file systems cannot be asked for that (EINVAL).
+  // The new name must be on the disk too. Some file systems do not support this request (EINVAL).
   const FileDescriptor directory(retry_interrupted(
       [&] { return ::open(directory_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
   if (!directory.is_open()) return;  // a folder may be written without being readable
@@ -120,7 +120,7 @@ void remove_abandoned_files(const std::filesystem::path& directory) noexcept try
         ::flock(file.get(), LOCK_EX | LOCK_NB) == 0)
       ::unlink(entry->path().c_str());
   }
-} catch (...) {  // out of memory: they stay
+} catch (...) {  // out of memory: the files stay
 }
 
 }  // namespace lockstep::detail

@@ -10,7 +10,7 @@ Barrier::Barrier(int num_parties) : num_parties_(static_cast<std::uint64_t>(num_
 
 bool Barrier::arrive_and_wait(int num_arriving) {
   const auto arriving = static_cast<std::uint64_t>(num_arriving);
-  // After a failure parties may come any number of times; the count must not run over.
+  // After a failure parties may arrive any number of times; the count must not overflow.
   if (has_failed()) return false;
   const std::uint64_t before = word_.fetch_add(arriving, std::memory_order_seq_cst);
   if ((before & kFailed) != 0) return false;
@@ -24,7 +24,7 @@ bool Barrier::arrive_and_wait(int num_arriving) {
     return passed;
   }
   std::uint64_t word = 0;
-  // As if every thread stood for as many parties as this one.
+  // The number of threads is estimated as if each stood for as many parties as this one.
   parking_.wait(num_parties_ / arriving, [&] {
     word = word_.load(std::memory_order_seq_cst);
     return (word >> kGenerationShift) != generation || (word & kFailed) != 0;

@@ -7,11 +7,11 @@
 
 namespace lockstep::detail {
 
-/// Where a fixed number of parties wait for each other, again and again. One thread may stand for several
-/// parties.
+/// A barrier at which a fixed number of parties wait for each other repeatedly. One thread may stand for
+/// several parties.
 ///
-/// Number of arrivals, failure and generation share one atomic word, so that a generation is either complete
-/// or failed, for all parties alike, whatever happens at the same moment.
+/// The number of arrivals, the failure and the generation share one atomic word, so that a generation is
+/// either complete or failed for all parties alike, even if both happen at the same moment.
 class Barrier {
  public:
   explicit Barrier(int num_parties);

@@ -6,8 +6,8 @@
 
 namespace lockstep::detail {
 
-/// Writes every part to one string, as `operator<<` prints it, in the classic locale: the library's text does
-/// not depend on the program's. Messages are built with this (no `<format>` in g++ 12).
+/// Prints every part to one string, as `operator<<` does, in the classic locale: the library's text does not
+/// depend on the program's locale. Messages are built with this (g++ 12 has no `<format>`).
 template <class... Parts>
 std::string concat(const Parts&... parts) {
   std::ostringstream out;

@@ -9,18 +9,19 @@
 
 #include "detail/concat.hpp"
 
-/// How the library throws. Public headers declare functions that do so, and stay free of this.
+/// The library throws with these functions. Public headers only declare functions that throw, and do not
+/// include this file.
 namespace lockstep::detail {
 
-/// Adds the replica whose function the thread is in, where a field is empty. Null: there are no replicas.
+/// Fills the empty fields with the replica whose function the thread is in. Null: there are no replicas.
 using ErrorPlace = void (*)(ErrorContext&);
 extern std::atomic<ErrorPlace> error_place;
 
-/// The context with what the message says in the fields that are empty. Messages begin with the operation,
-/// name the replica at fault first, and end with a sentence that says what to do.
+/// The context with its empty fields filled from the message. Messages begin with the operation, name the
+/// replica at fault first, and end with a sentence that says what to do.
 ErrorContext complete(ErrorContext context, std::string_view message);
 
-/// Throws Kind with the message and the place.
+/// Throws Kind with the message and the location.
 template <class Kind>
 [[noreturn]] void raise(const SourceLocation& location, const std::string& message,
                         ErrorContext context = {}) {
@@ -30,8 +31,8 @@ template <class Kind>
 
 }  // namespace lockstep::detail
 
-/// Throws `Kind` with the concatenated parts as its message unless `condition` holds. For errors of the
-/// caller's.
+/// Throws `Kind` with the concatenated parts as its message unless `condition` holds. It is for errors of the
+/// caller.
 #define LOCKSTEP_EXPECTS(condition, Kind, ...)                                  \
   do {                                                                          \
     if (!(condition)) [[unlikely]]                                              \

@@ -7,7 +7,7 @@
 
 namespace lockstep::detail {
 
-/// Owns an open file's descriptor; -1 is none.
+/// Owns the descriptor of an open file; -1 means no file.
 class FileDescriptor {
  public:
   explicit FileDescriptor(int descriptor = -1) noexcept : descriptor_(descriptor) {}
@@ -27,7 +27,7 @@ class FileDescriptor {
   int descriptor_;
 };
 
-/// The call again while a signal interrupts it.
+/// Repeats the call while a signal interrupts it.
 template <class F>
 auto retry_interrupted(F call) {
   auto result = call();

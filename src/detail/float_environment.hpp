@@ -11,9 +11,9 @@
 namespace lockstep::detail {
 
 /// The floating-point environment in which the library computes, for a scope on one thread: rounding to
-/// nearest, subnormals kept, no traps. Replicas' threads and the caller's then give the same bits, whatever
-/// an application, or a library linked with -ffast-math, has set on them. What the thread had comes back at
-/// the end. Costs a register read where nothing is to change.
+/// nearest, subnormals kept, no traps. The threads of replicas and of callers then give the same bits,
+/// whatever environment an application, or a library linked with -ffast-math, has set on them. The scope's
+/// end restores the thread's environment. It costs only a register read if the environment needs no change.
 class FloatEnvironment {
  public:
   FloatEnvironment() noexcept : outer_(get()) {
@@ -30,7 +30,7 @@ class FloatEnvironment {
 #if defined(__x86_64__)
   using Register = unsigned;
   static constexpr Register kOwn = 0x1f80;       // MXCSR at a process's start
-  static constexpr Register kControls = ~0x3fu;  // but for the flags of what has happened
+  static constexpr Register kControls = ~0x3fu;  // without the flags of past exceptions
   static Register get() noexcept { return _mm_getcsr(); }
   static void set(Register value) noexcept {
     asm volatile("" ::: "memory");

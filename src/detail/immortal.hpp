@@ -2,8 +2,9 @@
 
 namespace lockstep::detail {
 
-/// The process's T, made at the first call and never destroyed: what threads, and objects in static
-/// variables, use whatever std::exit destroys. Thread-safe. Lazy is for what forks may need while it is made.
+/// The process's only T, made at the first call and never destroyed, for threads and static objects that use
+/// it while std::exit destroys other objects. Thread-safe. Use Lazy if a fork may need the object while
+/// another thread makes it.
 template <class T>
 T& immortal() {
   static T& object = *new T();

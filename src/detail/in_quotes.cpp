@@ -5,8 +5,9 @@
 namespace lockstep::detail {
 namespace {
 
-/// Bytes of the UTF-8 character that `text` begins with; 0: it begins with none, or with one that does not
-/// print. @pre text is not empty.
+/// The size of the UTF-8 character with which `text` begins; 0: it begins with none, or with one that is not
+/// printable.
+/// @pre text is not empty.
 std::size_t size_of_printable(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   if (byte(0) < 0x80) return byte(0) >= ' ' && byte(0) != 0x7f ? 1 : 0;

@@ -5,8 +5,8 @@
 
 namespace lockstep::detail {
 
-/// "'text'", fit for a message: of a text from outside its first 100 bytes, with '?' for what does not print,
-/// or is not UTF-8.
+/// "'text'" for a message: the first 100 bytes of untrusted text, with '?' for bytes that are not printable
+/// or not UTF-8.
 std::string in_quotes(std::string_view text);
 
 }  // namespace lockstep::detail

@@ -21,7 +21,7 @@ namespace {
 }  // namespace
 
 InputFile::InputFile(const std::filesystem::path& path, std::string_view what) {
-  // Not waiting for a pipe's writer.
+  // Opened without blocking, so that a pipe does not wait for its writer.
   file_ = FileDescriptor(
       retry_interrupted([&] { return ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); }));
   LOCKSTEP_EXPECTS(file_.is_open(), NotFound, what, ": ", path,

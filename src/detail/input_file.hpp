@@ -9,26 +9,26 @@
 
 #include "detail/file_descriptor.hpp"
 
-/// Files from elsewhere. What they say of themselves is not trusted.
+/// Files of unknown origin. Their contents are not trusted.
 namespace lockstep::detail {
 
-/// What is wrong with a file, and where. Whoever knows the file makes an Error of it.
+/// A fault in a file, and its position. The code that knows the file turns it into an Error.
 struct FileFault {
-  std::uint64_t position;  ///< Bytes from the start, of the file or of what `part` says.
+  std::uint64_t position;  ///< Bytes from the start of the file or, if given, of `part`.
   std::string reason;
-  std::string part = {};  ///< What has the byte, as " of the inflated data"; empty: the file.
-  int code = 0;           ///< The system's error; 0: the file itself is not as it should be.
+  std::string part = {};  ///< The part with the byte, as " of the inflated data"; empty: the file.
+  int code = 0;           ///< The system's error; 0: the contents are wrong.
 };
 
-/// A regular file, open for reading. It stays the same file when another one takes its name.
+/// A regular file, open for reading. It stays the same file if another file takes its name.
 class InputFile {
  public:
   /// @param what  the operation, for messages.
-  /// @throws NotFound  it cannot be opened. @throws FileFault  it is not a regular file.
+  /// @throws NotFound  the file cannot be opened. @throws FileFault  it is not a regular file.
   InputFile(const std::filesystem::path& path, std::string_view what);
 
   std::uint64_t size_bytes() const noexcept { return size_bytes_; }
-  /// @throws FileFault  it cannot be read, or was cut short meanwhile. @pre the bytes are in the file.
+  /// @throws FileFault  the file cannot be read, or has been cut short. @pre the bytes are in the file.
   void read_at(std::uint64_t position, void* data, std::size_t size_bytes) const;
 
  private:

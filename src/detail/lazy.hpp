@@ -7,17 +7,17 @@
 
 namespace lockstep::detail {
 
-/// An object of the process's, made at its first use and never destroyed, as threads use it whatever
-/// std::exit destroys. In place of a function's static variable, for which a fork waits for ever that is made
-/// while another thread initialises it. Thread-safe.
+/// The process's only object of a kind, made at its first use and never destroyed, because threads use it
+/// while std::exit destroys other objects. It replaces a function's static variable: if another thread
+/// initialises such a variable during a fork, the child waits for it for ever. Thread-safe.
 template <class T>
 class Lazy {
  public:
-  /// @param what  for the message; static.
+  /// @param what  the object and its state for the message; static text.
   constexpr explicit Lazy(const char* what) noexcept : mutex_(what) {}
 
   /// @param make  returns a new T; called again after it threw.
-  /// @throws ContextError  this process is a fork of one in which another thread was making it.
+  /// @throws ContextError  this process is a fork that was made while another thread was making the object.
   template <class Make>
   T& get(const Make& make) {
     T* const made = made_.load(std::memory_order_acquire);

@@ -4,10 +4,12 @@
 
 namespace lockstep::detail {
 
-/// Of recycled memory, which who holds a leaf may take and give back: taken last.
+/// The mutex of recycled memory. The holder of a leaf mutex may take and give back such memory, so this one
+/// is taken last.
 extern Mutex recycled_memory_mutex;
 
-/// Around a fork, so that it finds them free: all that LeafMutexes share, in one order, and that one.
+/// Lock and unlock all leaf mutexes in one order, and then that of recycled memory, around a fork, so that
+/// the child finds them free.
 void lock_leaf_mutexes() noexcept;
 void unlock_leaf_mutexes() noexcept;
 

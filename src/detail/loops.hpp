@@ -7,8 +7,8 @@
 
 namespace lockstep::detail {
 
-/// Two views' common extents, with axes joined where both lie in one run; at least one axis. The innermost is
-/// the last.
+/// The common extents of two views, with axes joined if both views are contiguous across them; at least one
+/// axis. The innermost axis is the last.
 struct Loops {
   using Strides = std::array<std::int64_t, Shape::kMaxRank>;
 
@@ -36,7 +36,7 @@ struct Loops {
     }
   }
 
-  /// Whether both are single runs.
+  /// Whether both views are single runs.
   bool is_contiguous() const { return rank == 1 && out[0] == 1 && in[0] == 1; }
 };
 

@@ -16,13 +16,13 @@ namespace lockstep::detail {
 
 namespace {
 
-/// What a mutex is that this process holds.
+/// The state of a mutex that this process holds.
 std::uint32_t held() noexcept { return static_cast<std::uint32_t>(Process::number()) << 1; }
 
 constexpr std::uint32_t kWaiters = 1;
 
-// Not std::atomic's wait, which yields its core a few times first: where others want it, who locks and
-// unlocks in a loop keeps the mutex for a tenth of a second.
+// std::atomic's wait would first yield its core a few times: a thread that locks and unlocks in a loop would
+// then keep the mutex from waiters for a tenth of a second.
 void wait_while(std::atomic<std::uint32_t>& state, std::uint32_t value) noexcept {
   ::syscall(SYS_futex, &state, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
 }
@@ -30,10 +30,10 @@ void wake_one(std::atomic<std::uint32_t>& state) noexcept {
   ::syscall(SYS_futex, &state, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
 }
 
-// An address for each thread; a fork's thread has that of the one that forked.
+// The address identifies a thread; a fork's thread has the address of the thread that forked.
 thread_local const char this_thread = 0;
 
-// In a cache line of its own, as most are used by one object only.
+// Each has its own cache line, because most of them serve a single object.
 struct alignas(64) Leaf {
   Mutex mutex{"shared memory"};
 };
@@ -55,7 +55,7 @@ void Mutex::lock() {
   if (!lock_unless_lost()) raise_lost();
 }
 
-// Who has waited cannot tell whether others do.
+// A thread that has waited sets kWaiters, because it cannot tell whether others still wait.
 bool Mutex::lock_held() noexcept {
   const std::uint32_t mine = held();
   for (;;) {
@@ -91,7 +91,7 @@ void Mutex::raise_lost() const {
 }
 
 bool RecursiveMutex::is_mine() const noexcept {
-  // A thread of a fork may have the address of one that the fork does not have.
+  // A thread of a fork may have the address of a thread that only the parent has.
   return holder_.load(std::memory_order_relaxed) == &this_thread && !is_lost();
 }
 

@@ -21,11 +21,11 @@ using Cores = std::unique_ptr<hwloc_bitmap_s, FreeBitmap>;
 }  // namespace
 
 struct Numa::Impl {
-  // Null: hwloc could not tell. As with one node.
+  // Null: hwloc failed; the machine then counts as one node.
   hwloc_topology_t topology = nullptr;
   int num_nodes = 1;
 
-  // Cores and nodes are all that is asked for; caches and buses take most of the time of looking.
+  // Only cores and nodes are requested; looking for caches and buses takes most of the time.
   explicit Impl(const char* synthetic) {
     if (hwloc_topology_init(&topology) != 0) {
       topology = nullptr;
@@ -51,7 +51,7 @@ struct Numa::Impl {
     if (topology == nullptr || num_nodes < 2 || index < 0) return nullptr;
     return hwloc_get_obj_by_type(topology, HWLOC_OBJ_NUMANODE, static_cast<unsigned>(index));
   }
-  // Null: they cannot be told.
+  // Null: the cores are unknown.
   Cores allowed_cores() const noexcept {
     Cores cores(topology == nullptr ? nullptr : hwloc_bitmap_alloc());
     if (cores && hwloc_get_cpubind(topology, cores.get(), HWLOC_CPUBIND_THREAD) != 0) cores.reset();

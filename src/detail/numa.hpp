@@ -6,32 +6,32 @@
 
 namespace lockstep::detail {
 
-/// The machine's cores and NUMA nodes, as hwloc tells them: memory is nearer to some cores than to others.
-/// With one node, or where nothing can be bound, nodes mean nothing. Thread-safe.
+/// The machine's cores and NUMA nodes according to hwloc: each node's memory is nearer to its own cores. With
+/// one node, or without the right to bind, calls that bind do nothing. Thread-safe.
 class Numa {
  public:
-  /// This machine; looked at once.
+  /// This machine, examined once.
   static const Numa& machine();
-  /// A machine that hwloc makes up, "node:2 core:4 pu:1"; nothing can be bound to it.
+  /// A synthetic machine of hwloc, such as "node:2 core:4 pu:1"; nothing can be bound to it.
   explicit Numa(const std::string& synthetic);
   ~Numa();
 
   int num_nodes() const noexcept;
-  /// The node for the k-th of things that are dealt out to the nodes in turn; -1 with one node.
+  /// The node of object k if objects are assigned to the nodes in turn; -1 with one node.
   int node_of(int k) const noexcept { return num_nodes() < 2 ? -1 : k % num_nodes(); }
 
-  /// Keeps the calling thread on the node's cores, of those that it may use. -1: nothing.
-  /// @return whether it is bound now.
+  /// Restricts the calling thread to those of the node's cores that it may use. -1: does nothing.
+  /// @return whether the thread is bound now.
   bool bind_thread(int node) const noexcept;
-  /// The place of the core that the calling thread is on among those that it may use; 0 if that is not known.
+  /// The index of the calling thread's current core among those that it may use; 0 if it is unknown.
   int core() const noexcept;
-  /// Keeps the calling thread on the k-th of the cores that it may use, counted in turn.
-  /// @return whether it is bound now.
+  /// Binds the calling thread to the k-th (modulo their number) of the cores that it may use.
+  /// @return whether the thread is bound now.
   bool bind_to_core(int k) const noexcept;
-  /// Moves it there; the scheduler may move it on. Threads that are started together may else share a core
-  /// for long, while another is idle.
+  /// Moves the thread to that core; the scheduler may move it again. Otherwise threads that are started
+  /// together may share a core for long while another core is idle.
   bool move_to_core(int k) const noexcept;
-  /// Has the pages of untouched memory taken from the node. -1: nothing. @return whether they will be.
+  /// Makes the pages of untouched memory come from the node. -1: does nothing. @return whether they will.
   bool bind_memory(void* data, std::size_t size_bytes, int node) const noexcept;
 
  private:

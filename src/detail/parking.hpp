@@ -25,9 +25,9 @@ inline void relax() noexcept {
 #endif
 }
 
-/// Orders what this thread did before what it looks at afterwards.
+/// Orders this thread's earlier writes before its later reads.
 inline void full_fence() noexcept {
-#if LOCKSTEP_THREAD_SANITIZER  // which knows no fences
+#if LOCKSTEP_THREAD_SANITIZER  // ThreadSanitizer does not know fences
   std::atomic<int> own{0};
   own.exchange(1, std::memory_order_seq_cst);
 #else
@@ -35,11 +35,12 @@ inline void full_fence() noexcept {
 #endif
 }
 
-/// Where threads wait for each other: they spin for a while, yield, then sleep, so that waiting is fast with
-/// a core for each and harmless without.
+/// A place where threads wait for each other. They spin for a while, yield, then sleep, so that waiting is
+/// fast if each has a core, and harmless otherwise.
 ///
-/// What `ready` reads must be read by seq_cst loads, and changed by seq_cst stores, or by others with a full
-/// fence before `wake`: then either the sleeper sees the change, or whoever made it sees the sleeper.
+/// `ready` must read its state by seq_cst loads. Other threads must change that state by seq_cst stores, or
+/// by any stores with a full fence before `wake`: then either the sleeper sees the change, or the thread that
+/// made it sees the sleeper.
 class Parking {
  public:
   using Clock = std::chrono::steady_clock;
@@ -49,15 +50,16 @@ class Parking {
   Parking(const Parking&) = delete;
   Parking& operator=(const Parking&) = delete;
   ~Parking() {
-    // In a fork the sleepers are not there, and its destruction would wait for them.
+    // In a fork the sleepers do not exist, and the destructor would wait for them.
     const bool has_lost_sleepers = slept_in_.load(std::memory_order_relaxed).is_forked() &&
                                    num_sleepers_.load(std::memory_order_relaxed) != 0;
     if (!has_lost_sleepers) std::destroy_at(&awake_);
   }
 
   /// Returns true as soon as ready() holds.
-  /// @param num_threads  how many wait for each other.
-  /// @param timeout  0: no limit; else returns false if ready() does not hold so long after the spinning.
+  /// @param num_threads  the number of threads that wait for each other.
+  /// @param timeout  0: no limit; otherwise wait returns false if ready() does not hold this long after
+  /// spinning.
   template <class Ready>
   bool wait(std::uint64_t num_threads, const Ready& ready, Duration timeout = {}) {
     return spin(num_threads, ready) || sleep(ready, timeout);
@@ -72,18 +74,19 @@ class Parking {
     } while (Clock::now() < end);
     return false;
   }
-  /// Whether that many threads can run at the same time.
+  /// Whether `num_threads` threads can run at the same time.
   static bool has_cores_for(std::uint64_t num_threads) noexcept { return num_threads <= kNumCores; }
 
-  /// Call it after what may make somebody's ready() hold.
+  /// Call it after a change that may make another thread's ready() hold.
   void wake() noexcept {
     if (num_sleepers_.load(std::memory_order_seq_cst) != 0) wake_sleepers();
   }
 
  private:
-  // By the clock, as a pause is 10 to 70 ns. Longer than the threads of a small collective are apart; short,
-  // as the one waited for may need this core. Then yields, which cost nobody anything, for longer than a
-  // small step's serial part: with 50 us a step of 52 us took 56.
+  // Spinning is limited by the clock, because a pause instruction takes 10 to 70 ns. The limit is longer than
+  // the delay between the threads of a small collective, and short because the awaited thread may need this
+  // core. Yielding follows for longer than a small step's serial part, because it does no harm: with 50 us a
+  // step of 52 us took 56.
   static constexpr std::chrono::microseconds kSpinTime{10};
   static constexpr std::chrono::microseconds kYieldTime{200};
   static constexpr int kSpinsPerLook = 32;
@@ -92,7 +95,7 @@ class Parking {
   template <class Ready>
   static bool spin(std::uint64_t num_threads, const Ready& ready) {
     if (look(ready)) return true;
-    // Without a core for each, whoever spins keeps the others from coming.
+    // If there are fewer cores than threads, spinning would keep the awaited threads from running.
     if (has_cores_for(num_threads) && spin(ready, kSpinTime)) return true;
     const auto end = Clock::now() + kYieldTime;
     do {
@@ -101,7 +104,7 @@ class Parking {
     } while (Clock::now() < end);
     return false;
   }
-  /// Looks some times, which takes about a microsecond.
+  /// Checks ready() several times, which takes about a microsecond.
   template <class Ready>
   static bool look(const Ready& ready) {
     for (int i = 0; i < kSpinsPerLook; ++i) {
@@ -129,8 +132,8 @@ class Parking {
   void wake_sleepers() noexcept;
 
   std::atomic<int> num_sleepers_{0};
-  std::atomic<Process> slept_in_{Process::none()};  // a fork of that one has no sleepers, and wakes none
-  std::mutex mutex_;                                // guards nothing: orders falling asleep and waking up
+  std::atomic<Process> slept_in_{Process::none()};  // a fork of this process has no sleepers, and wakes none
+  std::mutex mutex_;                                // guards no data: it orders falling asleep and waking up
   union {
     std::condition_variable awake_;
   };

@@ -10,7 +10,7 @@ namespace lockstep::detail {
 
 namespace {
 
-// Counted, as asking the system for the process's number takes a good part of a small collective's time.
+// A counter, because a system call for the process id takes a considerable part of a small collective's time.
 std::atomic<std::uint64_t> this_number{1};
 [[maybe_unused]] const int watches_forks = ::pthread_atfork(lock_leaf_mutexes, unlock_leaf_mutexes, [] {
   this_number.fetch_add(1, std::memory_order_relaxed);

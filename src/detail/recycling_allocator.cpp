@@ -20,7 +20,7 @@ namespace lockstep::detail {
 
 namespace {
 
-// Blocks of 64, 128, … bytes.
+// Size classes: blocks of 64, 128, … bytes.
 constexpr std::size_t kMinBytes = kRecycledAlignment;
 constexpr std::align_val_t kAlignment{kRecycledAlignment};
 constexpr std::size_t kNumClasses = 15;
@@ -58,11 +58,11 @@ struct Blocks {
 };
 using BlocksByClass = std::array<Blocks, kNumClasses>;
 
-// Those that no thread keeps for itself; guarded by recycled_memory_mutex.
+// Blocks that no thread keeps for itself; guarded by recycled_memory_mutex.
 constinit BlocksByClass shared_blocks;
 
 constinit thread_local BlocksByClass own_blocks;
-constinit thread_local bool is_over = false;  // a thread that ends may still take and give back
+constinit thread_local bool is_over = false;  // an ending thread may still take and give back blocks
 
 void free_blocks(Blocks& blocks, std::size_t size_class) {
   while (blocks.size > 0) {
@@ -72,7 +72,7 @@ void free_blocks(Blocks& blocks, std::size_t size_class) {
   }
 }
 
-/// Hands the thread's next `count` blocks over to all.
+/// Moves the thread's next `count` blocks to the shared list.
 void share(std::size_t size_class, std::size_t count) {
   Blocks& own = own_blocks[size_class];
   Blocks& all = shared_blocks[size_class];
@@ -85,7 +85,7 @@ void share(std::size_t size_class, std::size_t count) {
   free_blocks(rest, size_class);
 }
 
-/// Hands over all that the thread has kept when it ends.
+/// Moves all blocks of a thread to the shared list when it ends.
 struct OwnBlocksEnd {
   ~OwnBlocksEnd() {
     for (std::size_t size_class = 0; size_class < kNumClasses; ++size_class)
@@ -96,13 +96,13 @@ struct OwnBlocksEnd {
 thread_local OwnBlocksEnd own_blocks_end;
 
 void fetch(std::size_t size_class, std::size_t count) {
-  static_cast<void>(&own_blocks_end);  // made on its first use
+  static_cast<void>(&own_blocks_end);  // constructs it on the first use
   Blocks& all = shared_blocks[size_class];
   const std::lock_guard lock(recycled_memory_mutex);
   for (; count > 0 && all.size > 0; --count) own_blocks[size_class].push(all.pop());
 }
 
-/// How many blocks go to and fro together.
+/// The number of blocks that move between a thread's list and the shared one at a time.
 std::size_t batch(std::size_t size_class) {
   return is_over ? 1 : std::max<std::size_t>(1, max_own_blocks(size_class) / 2);
 }
@@ -123,7 +123,7 @@ void* take_recycled(std::size_t size_bytes) {
 void give_recycled(void* data, std::size_t size_bytes) noexcept {
   const std::size_t size_class = class_of(size_bytes);
   if (size_class >= kNumClasses) return ::operator delete(data, kAlignment);
-  static_cast<void>(&own_blocks_end);  // made on its first use
+  static_cast<void>(&own_blocks_end);  // constructs it on the first use
   Blocks& own = own_blocks[size_class];
   Block* const block = ::new (data) Block{};
   ASAN_POISON_MEMORY_REGION(block + 1, bytes_of_class(size_class) - sizeof(Block));

@@ -1,7 +1,6 @@
 #pragma once
 
-/// LOCKSTEP_ADDRESS_SANITIZER, LOCKSTEP_THREAD_SANITIZER: 1 where this is built under one, as g++ or clang
-/// say.
+/// LOCKSTEP_ADDRESS_SANITIZER, LOCKSTEP_THREAD_SANITIZER: 1 if g++ or clang compiles this with the sanitizer.
 #if defined(__has_feature)
 #define LOCKSTEP_ADDRESS_SANITIZER __has_feature(address_sanitizer)
 #define LOCKSTEP_THREAD_SANITIZER __has_feature(thread_sanitizer)

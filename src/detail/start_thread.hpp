@@ -11,7 +11,8 @@
 
 namespace lockstep::detail {
 
-/// A thread that calls `f`. `purpose`, as "run: the thread of replica 2", begins the message of a failure.
+/// Starts a thread that calls `f`. `purpose`, such as "run: the thread of replica 2", begins the message of a
+/// failure.
 /// @throws Error  the system has no thread or no memory for its stack.
 template <class F>
 std::thread start_thread(std::string_view purpose, F&& f) {

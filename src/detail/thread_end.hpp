@@ -2,13 +2,13 @@
 
 namespace lockstep::detail {
 
-/// The end of threads, of which std::exit is one for the thread that calls it: thread_local objects are
-/// destroyed first, and objects in static variables after them.
+/// Tells whether the calling thread is ending; std::exit counts as the end of its caller. thread_local
+/// objects are destroyed first, static objects after them.
 class ThreadEnd {
  public:
-  /// Lets has_begun tell on this thread.
+  /// Enables has_begun on this thread.
   static void watch() noexcept;
-  /// Whether what watches on this thread, a thread_local object, has been destroyed.
+  /// Whether this thread's watching thread_local object has been destroyed.
   static bool has_begun() noexcept;
 };
 

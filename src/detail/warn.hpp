@@ -4,7 +4,7 @@
 
 namespace lockstep::detail {
 
-/// Tells the user what is most likely a mistake but no error: to set_log_sink's sink.
+/// Logs a probable mistake of the user that is not an error, to set_log_sink's sink.
 void warn(std::string_view message) noexcept;
 
 }  // namespace lockstep::detail
