@@ -14,13 +14,13 @@ constexpr bool is_digit_ascii(char c) { return c >= '0' && c <= '9'; }
 
 constexpr bool is_letter_ascii(char c) { return to_upper_ascii(c) >= 'A' && to_upper_ascii(c) <= 'Z'; }
 
-/// Whether two texts are equal but for the case of ASCII letters.
+/// Whether two texts are equal apart from the case of ASCII letters.
 constexpr bool equals_ignoring_case(std::string_view a, std::string_view b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](char x, char y) { return to_upper_ascii(x) == to_upper_ascii(y); });
 }
 
-/// All of a text as a number without a sign; nothing if it is none, or more than an int.
+/// A whole text as an unsigned number; nothing if it is not one, or exceeds an int.
 inline std::optional<int> parse_number(std::string_view text) {
   int value = 0;
   if (text.empty() || !std::all_of(text.begin(), text.end(), is_digit_ascii)) return {};

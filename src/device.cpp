@@ -27,14 +27,14 @@ bool is_job_name(std::string_view text) {
   });
 }
 
-// The parts of a name, each filled at most once.
+// The parts of a name; each may occur once.
 struct Parts {
   std::optional<DeviceKind> kind;
   std::optional<int> index, replica, task;
   std::optional<std::string> job;
 };
 
-// "KIND" or "KIND:k". Returns what is wrong, empty if nothing.
+// Reads "KIND" or "KIND:k". @return the problem; empty if there is none.
 std::string read_kind_and_index(std::string_view text, Parts& parts) {
   const std::size_t colon = text.find(':');
   const std::string_view name = text.substr(0, colon);
@@ -53,7 +53,7 @@ std::string read_number(std::string_view key, std::string_view text, std::option
   return number ? "" : detail::concat(in_quotes(text), " is not a number of a ", key);
 }
 
-// What stands between two slashes. Returns what is wrong, empty if nothing.
+// Reads the text between two slashes. @return the problem; empty if there is none.
 std::string read_component(std::string_view text, Parts& parts) {
   const std::size_t colon = text.find(':');
   const std::string_view key = text.substr(0, colon);
@@ -72,7 +72,7 @@ std::string read_component(std::string_view text, Parts& parts) {
   return read_kind_and_index(text, parts);
 }
 
-// Nothing, a kind and an index alone, or any number of components, each after a slash.
+// Reads an empty text, a kind with an index, or any number of components, each after a slash.
 std::string read(std::string_view text, Parts& parts) {
   if (!text.empty() && text.front() != '/') return read_kind_and_index(text, parts);
   while (!text.empty()) {
@@ -117,7 +117,7 @@ std::string Device::to_string() const {
 
 std::ostream& operator<<(std::ostream& out, const Device& device) { return out << device.to_string(); }
 
-// Not a static variable, for whose initialisation by another thread a fork would wait for ever.
+// Not a static variable: a fork would wait for ever if another thread were initialising it.
 const Device& detail::cpu_0() {
   static constinit std::atomic<const Device*> kept{nullptr};
   const Device* device = kept.load(std::memory_order_acquire);

@@ -48,7 +48,7 @@ backend::Backend* DeviceManager::find(DeviceKind kind) noexcept {
 
 namespace {
 
-// What to do without a device; `of_its_kind` is its backend, null where there is none.
+// The advice for a missing device; `of_its_kind` is the backend of its kind, or null.
 std::string_view remedy(const Device& device, backend::Backend* of_its_kind) {
   if (!device.is_local()) return "Name one of this process's.";
   if (device.kind() == DeviceKind::cpu) return "CPUs up to CPU:4095 exist on request: name one of these.";

@@ -4,7 +4,7 @@
 
 namespace lockstep::detail {
 
-/// t / divisor as a mean: in float or double, rounded once to reduced_dtype(mean).
+/// t / divisor with the arithmetic of a mean: in float or double, rounded once to reduced_dtype(mean).
 Tensor divided(const Tensor& t, double divisor);
 
 }  // namespace lockstep::detail

@@ -15,7 +15,7 @@ struct Alias {
   DType dtype;
 };
 
-// What C++, numpy, safetensors and the collective benchmarks call the types; name() first.
+// Names of the types in C++, numpy, safetensors and the collective benchmarks; those of name() come first.
 constexpr Alias kAliases[] = {
     {"float16", DType::f16},
     {"bfloat16", DType::bf16},

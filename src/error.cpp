@@ -18,7 +18,7 @@ namespace {
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 bool is_of_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
-/// The word before the first ": ", ", call ", quotation, "(" or preposition; empty where there is another one
+/// The word before the first ": ", ", call ", quotation, "(" or preposition; empty if another one comes
 /// between.
 std::string_view operation_in(std::string_view message) {
   const std::size_t end = message.find_first_of(" (");
@@ -33,7 +33,7 @@ std::string_view operation_in(std::string_view message) {
   return std::any_of(kFollowing.begin(), kFollowing.end(), follows) ? word : std::string_view();
 }
 
-/// The first device that is named.
+/// The first device that the message names.
 std::string_view device_in(std::string_view message) {
   for (std::size_t i = 0; i + 4 < message.size(); ++i) {
     const std::string_view kind = message.substr(i, 4);
@@ -45,7 +45,8 @@ std::string_view device_in(std::string_view message) {
   return {};
 }
 
-/// The number of the first replica or rank that is named, which is the one at fault; -1: none is.
+/// The number of the first replica or rank that the message names, which is the one at fault; -1: it names
+/// none.
 int replica_in(std::string_view message) {
   constexpr std::array<std::string_view, 2> kNouns{"replica ", " on rank "};
   std::string_view first;
@@ -63,7 +64,7 @@ int replica_in(std::string_view message) {
   return number;
 }
 
-/// Of a space and the dtype that the text begins with; 0 where it begins with none.
+/// The length of a space and the dtype with which the text begins; 0 if it begins with none.
 std::size_t length_of_dtype(std::string_view text) {
   const std::string_view word = text.substr(0, text.find_first_of(" .,;:)'"));
   for (int dtype = 0; dtype < kNumDTypes; ++dtype)
@@ -71,7 +72,8 @@ std::size_t length_of_dtype(std::string_view text) {
   return 0;
 }
 
-/// All shapes, "[2, 3]", each with the dtype that follows it. What follows a name is an index.
+/// All shapes, such as "[2, 3]", each with the dtype that follows it. Brackets directly after a name are an
+/// index.
 std::string operands_in(std::string_view message) {
   std::string operands;
   for (std::size_t begin = 0; (begin = message.find('[', begin)) != message.npos; ++begin) {
@@ -87,7 +89,7 @@ std::string operands_in(std::string_view message) {
   return operands;
 }
 
-/// The last sentence, where it is not the only one.
+/// The last sentence, unless it is the only one.
 std::string_view hint_in(std::string_view message) {
   const std::size_t end = message.rfind(". ");
   return end == message.npos ? std::string_view() : message.substr(end + 2);
@@ -100,7 +102,7 @@ ErrorContext complete(ErrorContext context, std::string_view message) {
     if (field.empty()) field = text;
   };
   const std::string_view hint = hint_in(message);
-  const std::string_view facts = message.substr(0, message.size() - hint.size());  // a hint has examples
+  const std::string_view facts = message.substr(0, message.size() - hint.size());  // hints contain examples
   context.operation.resize(std::min(context.operation.size(), context.operation.find('(')));
   fill(context.operation, operation_in(facts));
   if (context.replica < 0) context.replica = replica_in(facts);

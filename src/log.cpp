@@ -13,7 +13,7 @@ namespace lockstep {
 namespace {
 
 struct Log {
-  detail::Mutex mutex{"the log"};  // guards `sink`, also while it is called
+  detail::Mutex mutex{"the log"};  // guards `sink`, also during its calls
   LogSink sink;
 };
 
@@ -37,7 +37,7 @@ void detail::warn(std::string_view message) noexcept {
       const std::lock_guard lock(log.mutex, std::adopt_lock);
       if (log.sink) return log.sink(message);
     }
-  } catch (...) {  // the sink's
+  } catch (...) {  // exceptions of the sink are dropped
     return;
   }
   std::fprintf(stderr, "lockstep: %.*s\n", static_cast<int>(message.size()), message.data());

@@ -22,7 +22,7 @@ Tensor unary(UnaryOp op, const Tensor& t) {
   return out;
 }
 
-/// Two tensors of one shape, dtype and device.
+/// Compares two tensors of one shape, dtype and device.
 Tensor compare(const char* operation, backend::BinaryOp op, const Tensor& a, const Tensor& b,
                DType out_dtype) {
   detail::require_same_dtype(operation, a, b);
@@ -37,7 +37,7 @@ Tensor compare(const char* operation, backend::BinaryOp op, const Tensor& a, con
   return out;
 }
 
-/// One class for each row of logits.
+/// Checks that there is one class for each row of logits.
 void require_labels_of(const char* operation, const Tensor& logits, const Tensor& labels) {
   detail::require_same_device(operation, logits, labels);
   LOCKSTEP_EXPECTS(labels.dtype() == DType::i64, InvalidArgument, operation, ": labels ", describe(labels),
@@ -47,7 +47,7 @@ void require_labels_of(const char* operation, const Tensor& logits, const Tensor
                    describe(logits), ". Pass logits [rows, classes] and labels [rows].");
 }
 
-/// The host looks where it can; a device would have to be waited for.
+/// Checks labels in host memory; a device would have to be waited for.
 void require_labels_in_range(const Tensor& labels, std::int64_t num_classes) {
   if (labels.device().kind() != DeviceKind::cpu) return;
   const auto* const label = static_cast<const std::int64_t*>(labels.view().data);

@@ -25,7 +25,7 @@ struct AxisGroup {
   int last;
 };
 
-/// Neighbouring axes make one group; nothing reduced (a scalar's axes) makes none.
+/// Joins neighbouring axes to groups; without reduced axes (those of a scalar) there is no group.
 detail::RecycledVector<AxisGroup> group_neighbours(std::span<const int> sorted_axes) {
   detail::RecycledVector<AxisGroup> groups;
   for (const int axis : sorted_axes) {
@@ -60,7 +60,7 @@ Tensor reduce_group(ReduceOp op, const Tensor& t, const AxisGroup& group, DType 
   return out;
 }
 
-/// All axes when none is named.
+/// All axes if none is named.
 detail::RecycledVector<int> axes_of(const Tensor& t, const Axes& axes, const char* operation) {
   detail::RecycledVector<int> result = axes.normalized(t.shape(), operation);
   if (axes.empty()) {
@@ -70,7 +70,7 @@ detail::RecycledVector<int> axes_of(const Tensor& t, const Axes& axes, const cha
   return result;
 }
 
-/// For messages, `operation` is what the user has called.
+/// @param operation  the function that the user called, for messages.
 Tensor reduce_for(const char* operation, ReduceOp op, const Tensor& t, const Axes& axes, DType out_dtype,
                   double divisor = 1) {
   const DType dtype = t.dtype();
@@ -95,7 +95,7 @@ Tensor reduce_for(const char* operation, ReduceOp op, const Tensor& t, const Axe
                    describe(t), " divided by 0 has no value in ", out_dtype,
                    ". Ask for a floating-point dtype, which gives NaN.");
 
-  // The sum of 64-bit integers may wrap where its quotient fits.
+  // The sum of 64-bit integers may wrap even if the quotient fits.
   if (divisor != 1 && (dtype == DType::i64 || dtype == DType::u64)) {
     const detail::WideSum sum = detail::wide_sum(t, axes);
     return detail::divided(sum.value(), divisor).cast(out_dtype);
@@ -113,10 +113,10 @@ Tensor reduce_for(const char* operation, ReduceOp op, const Tensor& t, const Axe
     return out;
   }
 
-  if (groups.empty()) groups.push_back({0, -1});  // a scalar: one element along an axis that it lacks
+  if (groups.empty()) groups.push_back({0, -1});  // a scalar: one element along an axis that does not exist
   if (groups.size() == 1) return reduce_group(op, t, groups.front(), out_dtype, divisor);
-  // From the innermost group outwards, so that the indices of the others stay. Kept in the accumulator's
-  // dtype to the end, but quotients of floats in double, which holds their sums at any size.
+  // Reduce the innermost group first, so that the other groups' indices stay valid. Partial results keep the
+  // accumulator's dtype, except that quotients of floats are kept in double, which holds sums of any size.
   const bool is_quotient = divisor != 1 && is_floating(dtype);
   const DType partial_dtype = is_quotient || is_wide_sum ? DType::f64 : sum_dtype;
   Tensor partial = t;

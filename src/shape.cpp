@@ -10,7 +10,7 @@
 namespace lockstep {
 namespace {
 
-// Elements of at most 8 bytes: sizes in bytes do not overflow either.
+// Elements have at most 8 bytes, so sizes in bytes do not overflow either.
 constexpr std::int64_t kMaxSize = std::numeric_limits<std::int64_t>::max() / 8;
 
 std::string list(std::span<const std::int64_t> values) {
@@ -33,7 +33,7 @@ void Shape::set(std::span<const std::int64_t> extents) {
     LOCKSTEP_EXPECTS(extent >= 0, InvalidArgument, "Shape: extent ", extent, " in ", list(extents),
                      " is negative. Pass extents of at least 0.");
     has_zero |= extent == 0;
-    // After an overflow or a zero the product means nothing; the flags do.
+    // After an overflow or a zero the product has no meaning; the flags decide.
     overflow |= __builtin_mul_overflow(size_, extent, &size_) || size_ > kMaxSize;
     extents_[static_cast<std::size_t>(rank_++)] = extent;
   }
@@ -74,7 +74,7 @@ std::array<std::int64_t, Shape::kMaxRank> Shape::contiguous_strides() const noex
   for (int axis = rank_ - 1; axis >= 0; --axis) {
     const auto i = static_cast<std::size_t>(axis);
     strides[i] = stride;
-    // Overflows only beside a zero extent, where there is nothing to stride over.
+    // This overflows only beside a zero extent, where no stride is used.
     if (__builtin_mul_overflow(stride, extents_[i], &stride)) stride = 0;
   }
   return strides;

@@ -31,7 +31,7 @@ void StreamRef::wait(const EventRef& event) const {
   if (other.device().kind() == device_backend().device().kind()) {
     device_->wait(handle_, event.handle());
   } else {
-    other.synchronize(event.handle());  // no backend can wait for another's events
+    other.synchronize(event.handle());  // no backend can wait for another backend's events
   }
 }
 
@@ -39,7 +39,7 @@ void StreamRef::wait(const StreamRef& other) const {
   backend::DeviceBackend& mine = device_backend();
   if (*this == other) return;
   if (other.device_backend().device().kind() != mine.device().kind()) return other.synchronize();
-  // No capture can wait for work outside it, nor for an event that an idle stream has yet to record.
+  // A capture can wait neither for work outside it nor for an event that an idle stream has yet to record.
   if (mine.is_capturing(handle_) && !other.device_backend().is_capturing(other.handle()) &&
       other.is_complete())
     return;
@@ -69,7 +69,7 @@ StreamRef Stream::borrow(CUstream_st* stream, const Device& device) {
   LOCKSTEP_EXPECTS(
       device.kind() == DeviceKind::gpu, InvalidArgument, "Stream::borrow: ", device,
       " is not a GPU, and only GPUs have CUDA streams. Pass the GPU that the stream was made on.");
-  // The CUDA backend's handles are the driver's own. Handle 0 is "none" here; 1 is the driver's name for the
+  // The CUDA backend's handles are the driver's own. Handle 0 is null here; 1 is the driver's name for the
   // legacy stream.
   const auto address = reinterpret_cast<std::uintptr_t>(stream);
   return {DeviceManager::instance().open(device), backend::StreamHandle(address == 0 ? 1 : address)};

@@ -16,7 +16,8 @@ namespace lockstep {
 
 namespace {
 
-/// How many of start, start + step, … are before stop. Wraps to the right result where stop - start leaves I.
+/// The number of elements of start, start + step, … before stop. Wrapping gives the right result even if stop
+/// - start overflows I.
 template <class I>
 std::uint64_t count_steps(I start, I stop, I step) {
   const auto distance = [](I low, I high) {
@@ -35,7 +36,7 @@ std::uint64_t count_steps(double start, double stop, double step) {
   return count > 0 ? static_cast<std::uint64_t>(count) : 0;
 }
 
-/// @tparam A  the type to count in.
+/// @tparam A  the type in which elements are counted.
 template <class A>
 Tensor make_range(const Scalar& given_start, const Scalar& given_stop, const Scalar& given_step, DType dtype,
                   const std::optional<Device>& device) {
@@ -47,10 +48,10 @@ Tensor make_range(const Scalar& given_start, const Scalar& given_stop, const Sca
   LOCKSTEP_EXPECTS(count < std::uint64_t{1} << 62, InvalidArgument, "Tensor::arange(", start, ", ", stop,
                    ", ", step, "): ", count, " elements are too many. Pass a larger step.");
   return dispatch(dtype, [&]<class T>() {
-    // Not a vector, whose booleans have no addresses.
+    // An array, because the booleans of a vector have no addresses.
     const auto values = std::make_unique<T[]>(static_cast<std::size_t>(count));
     using Steps = std::conditional_t<std::floating_point<A>, double,
-                                     std::uint64_t>;  // unsigned: wraps, as the values do
+                                     std::uint64_t>;  // unsigned: it wraps, as the values do
     for (std::uint64_t i = 0; i < count; ++i) {
       const Steps value = static_cast<Steps>(start) + static_cast<Steps>(i) * static_cast<Steps>(step);
       const Scalar number = static_cast<A>(value);
@@ -68,7 +69,7 @@ Tensor make_range(const Scalar& given_start, const Scalar& given_stop, const Sca
 
 Tensor Tensor::empty(const Shape& shape, DType dtype, const std::optional<Device>& device) {
   const Device& place = device ? *device : current_device();
-  // Shape has seen to it that the product fits.
+  // Shape has checked that the product fits.
   const auto num_bytes = static_cast<std::size_t>(shape.size()) * size_of(dtype);
   auto storage =
       std::allocate_shared<Buffer>(detail::RecyclingAllocator<Buffer>(), num_bytes, current_stream(place));
@@ -123,7 +124,7 @@ Tensor Tensor::view(void* data, const Shape& shape, DType dtype, const Device& d
   LOCKSTEP_EXPECTS(strides.empty() || static_cast<int>(strides.size()) == shape.rank(), InvalidArgument,
                    "Tensor::view: ", strides.size(), " strides for ", shape, ", which has rank ",
                    shape.rank(), ". Pass one, in elements, for each axis.");
-  static_cast<void>(current_stream(device));  // throws where there is no such device
+  static_cast<void>(current_stream(device));  // throws if there is no such device
   TensorView view(data, shape, dtype, device);
   for (std::size_t axis = 0; axis < strides.size(); ++axis) {
     LOCKSTEP_EXPECTS(strides[axis] >= 0, InvalidArgument, "Tensor::view: stride ", strides[axis], " of axis ",
@@ -198,7 +199,8 @@ Tensor Tensor::reshape(const Shape& shape) const {
 
 bool Tensor::is_shared() const noexcept {
   if (storage_.use_count() > 1) return true;
-  // That count is a relaxed load; another owner, made and gone, acquires what those before it have released.
+  // The count is a relaxed load. Making and dropping another owner acquires the writes that former owners
+  // released.
   static_cast<void>(std::shared_ptr(storage_));
   return false;
 }

@@ -13,7 +13,7 @@ namespace lockstep::detail {
 
 namespace {
 
-/// Sufficient, not necessary: each axis, by increasing stride, steps over everything that the axes before it
+/// A sufficient condition: in the order of strides, each axis steps over everything that the previous axes
 /// reach.
 bool elements_are_apart(const TensorView& view) {
   if (view.is_contiguous()) return true;
@@ -31,7 +31,7 @@ bool elements_are_apart(const TensorView& view) {
   return true;
 }
 
-/// First byte, and one past the last.
+/// The first byte and the byte after the last.
 std::pair<std::uintptr_t, std::uintptr_t> byte_range(const TensorView& view) noexcept {
   const auto begin = reinterpret_cast<std::uintptr_t>(view.data);
   if (view.size() == 0) return {begin, begin};

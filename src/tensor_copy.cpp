@@ -6,13 +6,14 @@
 #include "detail/expects.hpp"
 #include "tensor_checks.hpp"
 
-/// Tensors between devices, dtypes, layouts and the host.
+/// Copies of tensors between devices, dtypes, layouts and the host.
 namespace lockstep {
 
 namespace {
 
-/// Orders the destination's stream after the source's. It comes before the destination is allocated, which is
-/// a part of that stream's work: where the source's stream is captured, the other joins the capture first.
+/// Orders the destination's stream after the source's. This must come before the destination is allocated,
+/// because the allocation belongs to that stream's work: if the source's stream is being captured, the other
+/// stream must join the capture first.
 void follow(const Device& destination, const Device& source) {
   if (destination.kind() == source.kind()) current_stream(destination).wait(current_stream(source));
 }
@@ -27,17 +28,17 @@ void transfer(const TensorView& destination, const TensorView& source) {
   if (destination.device.kind() == source.device.kind()) {
     to.device_backend().copy_from_peer(destination.data, source.data, from.device_backend(), num_bytes,
                                        to.handle());
-    // The source's next owner must not write before it was read. A graph reads it when it is launched.
+    // The source's next owner must not write before the copy has read. A graph reads when it is launched.
     if (is_captured(from) || !is_captured(to)) from.wait(to);
   } else if (destination.device.kind() == DeviceKind::cpu) {
     from.device_backend().copy_to_host(destination.data, source.data, num_bytes, from.handle());
-    from.synchronize();  // the destination may be page-locked, which is written later
+    from.synchronize();  // page-locked memory may be written after copy_to_host returns
   } else {
     to.device_backend().copy_from_host(destination.data, source.data, num_bytes, to.handle());
   }
 }
 
-/// A single element seen as `shape`.
+/// A view of a single element with another shape.
 TensorView broadcast(TensorView view, const Shape& shape) {
   view.shape = shape;
   view.strides.fill(0);
@@ -143,7 +144,7 @@ void Tensor::read_all(void* values, DType dtype) const {
   const StreamRef stream = current_stream(device());
   stream.device_backend().copy_to_host(values, source.view_.data, static_cast<std::size_t>(nbytes()),
                                        stream.handle());
-  stream.synchronize();  // `values` may be page-locked, which is written later
+  stream.synchronize();  // page-locked memory may be written after copy_to_host returns
 }
 
 }  // namespace lockstep

@@ -39,7 +39,7 @@ void require_updatable(std::string_view operation, std::initializer_list<const T
   }
 }
 
-/// The gradient as kernels take it: contiguous, and apart from what they write.
+/// The gradient as kernels need it: contiguous, and not overlapping the tensors that they write.
 Tensor readable(const Tensor& gradient, std::initializer_list<const Tensor*> written) {
   for (const Tensor* const tensor : written)
     if (detail::may_overlap(tensor->view(), gradient.view())) return gradient.clone();

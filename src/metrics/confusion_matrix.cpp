@@ -16,7 +16,7 @@ std::int64_t checked(std::int64_t num_classes, const std::string& name) {
 
 }  // namespace
 
-// One extent, so that an element is a row.
+// The matrix is stored with one extent, so that an element is a row.
 ConfusionMatrix::ConfusionMatrix(std::int64_t num_classes, std::string name)
     : Metric(name, {"matrix"}, Shape(Shape(checked(num_classes, name), num_classes).size())),
       num_classes_(num_classes) {}

@@ -34,7 +34,8 @@ Tensor Metric::amount(const Tensor& values, const Tensor* weights) {
   return lockstep::sum(wide).to(current_device());
 }
 
-// A tensor: replicas may count differently where their writes are brought together.
+// A Tensor, not a host scalar: with central storage replicas may contribute different counts, which are
+// summed.
 Tensor Metric::amount(double value) { return Tensor::scalar(value); }
 
 void Metric::add(std::initializer_list<Tensor> amounts) {

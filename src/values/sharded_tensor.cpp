@@ -11,7 +11,7 @@ namespace lockstep {
 
 namespace {
 
-/// The part of `whole` that is tile k, counted row-major, of dims[axis] equal ones along each axis.
+/// Tile k of `whole`, which has dims[axis] equal tiles along each axis, numbered in row-major order.
 Tensor tile(Tensor whole, const std::vector<int>& dims, int k) {
   for (std::size_t axis = dims.size(); axis-- > 0; k /= dims[axis]) {
     const auto along = static_cast<int>(axis);
@@ -47,7 +47,7 @@ ShardedTensor ShardedTensor::split(const Tensor& whole, const std::vector<int>& 
   const auto num_devices = static_cast<std::int64_t>(devices.size());
   std::int64_t num_tiles = 1;
   for (const int n : dims)
-    if (num_tiles <= num_devices) num_tiles *= n;  // more are too many, whatever their number
+    if (num_tiles <= num_devices) num_tiles *= n;  // more would be too many anyway; this avoids overflow
   LOCKSTEP_EXPECTS(num_tiles == num_devices, InvalidArgument, what(), ": a replica has ", num_devices,
                    " logical devices, each of which holds one tile. Give numbers whose product is that.");
   std::vector<Tensor> shards;
@@ -77,7 +77,7 @@ const Tensor& ShardedTensor::shard(int k) const& {
 
 Tensor ShardedTensor::value() const {
   const Device& here = current_device();
-  if (shards().front().shape() == shape_) {  // replicated, or one tile
+  if (shards().front().shape() == shape_) {  // the tensor is replicated, or has one tile
     for (const Tensor& shard : shards_)
       if (shard.device() == here) return shard;
     return shards_.front().to(here);

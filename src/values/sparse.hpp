@@ -5,7 +5,8 @@
 
 namespace lockstep::detail {
 
-/// @throws InvalidArgument  op is neither sum nor mean, booleans, or the slices do not fit together.
+/// @throws InvalidArgument  op is neither sum nor mean, the dtype is boolean, or the slices do not fit
+/// together.
 void check_sparse_reduction(ReduceOp op, const IndexedSlices& slices);
 
 }  // namespace lockstep::detail
