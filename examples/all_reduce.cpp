@@ -1,4 +1,4 @@
-// Combines values over replicas: inside their function, and outside of it.
+// Combines values over replicas: inside the replica function, and outside of it.
 #include <iostream>
 #include <vector>
 
@@ -9,12 +9,12 @@ namespace ls = lockstep;
 int main() {
   ls::MirroredStrategy strategy({"CPU:0", "CPU:1", "CPU:2"});
 
-  // Inside: every replica gets the sum, the same bits on each.
+  // Inside, every replica gets the sum, with the same bits on each.
   const ls::PerReplica<ls::Tensor> sums = strategy.run([](ls::ReplicaContext& context) {
     const float id = static_cast<float>(context.replica_id_in_sync_group());
     return context.all_reduce(ls::ReduceOp::sum, ls::Tensor::from<float>({id, 10 * id}, {2}));
   });
-  // Outside: one value from the replicas' values.
+  // Outside, reduce combines the replicas' values to one value.
   const auto counts = strategy.run([](ls::ReplicaContext& context) {
     return ls::Tensor::full({2}, context.replica_id_in_sync_group() + 1);
   });

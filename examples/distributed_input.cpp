@@ -1,5 +1,5 @@
-// Digits from files to replicas: each replica reads its share of the rows, moves every image about on threads
-// of the pipeline's own while the step before computes, and trains on it.
+// Reads digits from files on all replicas: each replica takes its share of the rows and shifts every image,
+// on threads of the pipeline while the previous step computes, and trains on it.
 #include <array>
 #include <cstdint>
 #include <filesystem>
@@ -18,10 +18,10 @@ namespace ls = lockstep;
 
 namespace {
 
-constexpr std::int64_t kSide = 8, kFold = 5;  // images are 8 x 8; every fifth one is for testing
+constexpr std::int64_t kSide = 8, kFold = 5;  // images are 8 x 8; every fifth row is for testing
 constexpr std::int64_t kBatchPerReplica = 16;
 
-// An image moved by up to a pixel, where to depends on its row, as f32 from 0 to 1.
+// An image shifted by at most a pixel in a direction that depends on its row, as f32 from 0 to 1.
 std::pair<ls::Tensor, ls::Tensor> moved(const ls::Tensor& image, const ls::Tensor& label,
                                         const ls::Tensor& row) {
   constexpr std::array<std::pair<int, int>, 5> kMoves{{{0, 0}, {0, 1}, {1, 0}, {0, -1}, {-1, 0}}};
@@ -39,7 +39,7 @@ std::pair<ls::Tensor, ls::Tensor> moved(const ls::Tensor& image, const ls::Tenso
   return {ls::Tensor::from(result, {kSide * kSide}), label.cast(ls::DType::i64)};
 }
 
-// The rows for training that an input pipeline takes: every num_input_pipelines-th.
+// The training rows of one input pipeline: every num_input_pipelines-th row.
 auto training_rows(const std::filesystem::path& folder, const ls::InputContext& context) {
   const auto read = [&](const char* file) {
     return ls::Dataset::from_files({folder / file}, ls::readers::npy());
@@ -49,7 +49,7 @@ auto training_rows(const std::filesystem::path& folder, const ls::InputContext& 
         return row.item<std::int64_t>() % kFold != kFold - 1;
       })
       .shard(context.num_input_pipelines(), context.input_pipeline_id())
-      .cache()  // the files are read by the first pass alone
+      .cache()  // only the first pass reads the files
       .shuffle(1000, /*seed=*/1)
       .map(moved, {.num_parallel_calls = 2})
       .batch(kBatchPerReplica)

@@ -1,4 +1,4 @@
-// One function, run by four replicas at the same time.
+// Four replicas run one function at the same time.
 #include <iostream>
 
 #include <lockstep/lockstep.hpp>

@@ -1,4 +1,4 @@
-// Fits y = 2 x - 1 by gradient descent, each replica on its part of every batch.
+// Fits y = 2 x - 1 by gradient descent; each replica works on its part of every batch.
 #include <cmath>
 #include <iostream>
 #include <optional>
@@ -24,11 +24,11 @@ int main() {
 
   const auto step = [&](const ls::Tensor& inputs, const ls::Tensor& targets) {
     const ls::Tensor error = inputs * slope->value() + offset->value() - targets;
-    return std::pair(error * inputs * 2, error * 2);  // the squared error's gradients, row by row
+    return std::pair(error * inputs * 2, error * 2);  // gradients of the squared error, by row
   };
   for (int epoch = 1; epoch <= 50; ++epoch) {
     for (const auto& [inputs, targets] : batches) {
-      // The mean along axis 0 is over the rows of all replicas together.
+      // The mean along axis 0 includes the rows of all replicas.
       const auto [by_slope, by_offset] =
           strategy.reduce(ls::ReduceOp::mean, strategy.run(step, inputs, targets), 0);
       slope->assign_sub(by_slope * 0.2);

@@ -1,5 +1,4 @@
-// A variable that every replica keeps a copy of; writes in replicas are aggregated, so that the copies stay
-// equal.
+// Every replica keeps a copy of a variable. Writes in replicas are aggregated, so that the copies stay equal.
 #include <iostream>
 #include <optional>
 

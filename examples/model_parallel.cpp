@@ -1,4 +1,4 @@
-// Two replicas of a network, each on two devices: its first layer on one, its second on the other.
+// Two replicas of a network, each on two devices: the first layer on one device, the second on the other.
 #include <cmath>
 #include <iostream>
 
@@ -19,11 +19,11 @@ int main() {
   ls::optim::SGD optimizer({.learning_rate = 0.05f});
 
   const auto step = [&](ls::ReplicaContext& context, const ls::Tensor& x) {
-    const ls::Tensor hidden = ls::matmul(x, first);  // on logical device 0, where input arrives
+    const ls::Tensor hidden = ls::matmul(x, first);  // on logical device 0, which receives the input
     const auto next = context.logical_device(1);
     const ls::Tensor hidden_here = strategy.assign_to_logical_device(hidden, 1);
-    const ls::Tensor error = ls::matmul(hidden_here, second) - 1.0f;  // the network shall say 1
-    const ls::Tensor output_gradient = error * (2.0f / 8);            // of the global batch's mean square
+    const ls::Tensor error = ls::matmul(hidden_here, second) - 1.0f;  // the target output is 1
+    const ls::Tensor output_gradient = error * (2.0f / 8);  // for the mean square over the global batch
 
     const ls::Tensor second_gradient = ls::matmul(hidden_here, output_gradient, /*transpose_a=*/true);
     const ls::Tensor back = strategy.assign_to_logical_device(

@@ -7,7 +7,7 @@
 namespace digits {
 namespace {
 
-/// @throws InvalidArgument  with the parts as its message, where the condition does not hold.
+/// @throws InvalidArgument  the condition does not hold; the parts are its message.
 template <class... Parts>
 void require(bool condition, const Parts&... parts) {
   if (!condition) throw ls::InvalidArgument(text(parts...));
@@ -16,7 +16,7 @@ void require(bool condition, const Parts&... parts) {
 constexpr std::int64_t kFold = 5;
 constexpr int kDarkest = 16;
 
-/// Row kFold - 1 of every kFold rows, and all others, in order.
+/// Splits the rows into row kFold - 1 of every kFold rows and all other rows, in order.
 std::pair<ls::Tensor, ls::Tensor> split(const ls::Tensor& rows) {
   const std::int64_t num_folds = rows.shape()[0] / kFold;
   const std::int64_t width = rows.size() / rows.shape()[0];

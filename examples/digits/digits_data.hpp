@@ -11,7 +11,7 @@ namespace ls = lockstep;
 inline constexpr int kNumPixels = 64;
 inline constexpr int kNumClasses = 10;
 
-/// Images with what they show.
+/// Images and the digits that they show.
 struct Examples {
   ls::Tensor images;  ///< f32 [rows, kNumPixels], from 0 (white) to 1.
   ls::Tensor labels;  ///< i64 [rows], from 0 to 9.
@@ -24,8 +24,7 @@ struct DigitsData {
   Examples test;
 };
 
-/// Reads digits_images.npy and digits_labels.npy from a folder. Of every five rows the last one is for
-/// testing.
+/// Reads digits_images.npy and digits_labels.npy from a folder. The last of every five rows is for testing.
 /// @throws lockstep::NotFound, lockstep::InvalidArgument  with the file's path and the reason.
 DigitsData load_digits(const std::filesystem::path& folder);
 

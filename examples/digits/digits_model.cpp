@@ -9,7 +9,8 @@
 namespace digits {
 namespace {
 
-/// Uniform, with the variance that keeps signals alike from layer to layer under ReLU (He et al. 2015).
+/// Uniform random weights, with the variance that keeps the scale of signals from layer to layer under ReLU
+/// (He et al. 2015).
 ls::Tensor random_weights(int num_in, int num_out, std::mt19937_64& random) {
   std::uniform_real_distribution<float> uniform(-1, 1);
   const float bound = std::sqrt(6.0f / static_cast<float>(num_in));

@@ -9,8 +9,8 @@ namespace digits {
 
 namespace ls = lockstep;
 
-/// A network of two layers, from pixels over hidden units to classes. Its variables are mirrored on a
-/// strategy's devices.
+/// A network of two layers: pixels, hidden units, classes. Its variables are mirrored on a strategy's
+/// devices.
 class DigitsModel {
  public:
   static constexpr int kNumHidden = 256;
@@ -18,20 +18,20 @@ class DigitsModel {
   template <class T>
   using ForVariables = std::array<T, kNumVariables>;
 
-  /// Random weights, which depend on the seed alone.
+  /// Makes random weights, which depend only on the seed.
   DigitsModel(ls::Strategy& strategy, std::uint64_t seed);
 
-  /// In the order of `gradients`.
+  /// The variables, in the order of `gradients`.
   const ForVariables<ls::Variable>& variables() const { return variables_; }
 
-  /// Forward: what a layer gives to the next. For images f32 [rows, kNumPixels].
+  /// The outputs of the layers in a forward pass, for images f32 [rows, kNumPixels].
   struct Activations {
     ls::Tensor hidden;  ///< f32 [rows, kNumHidden]
     ls::Tensor logits;  ///< f32 [rows, kNumClasses]
   };
   Activations forward(const ls::Tensor& images) const;
 
-  /// Backward: the loss's gradient by each variable, from its gradient by the logits.
+  /// The gradients of the loss by the variables, computed from its gradient by the logits.
   ForVariables<ls::Tensor> gradients(const ls::Tensor& images, const Activations& activations,
                                      const ls::Tensor& logits_gradient) const;
 

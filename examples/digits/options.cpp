@@ -17,7 +17,7 @@ constexpr int kDefaultHostReplicas = 4;
 constexpr int kMostReplicas = 1024;
 constexpr int kMostEpochs = 1'000'000;
 
-// What the parser fills and needs a second look.
+// Options that need further checks after parsing.
 struct RawOptions {
   int replicas = 0;
   std::string devices;
@@ -65,7 +65,7 @@ constexpr const char* kDescription =
 
 std::vector<ls::Device> parse_devices(const std::string& list) {
   std::vector<ls::Device> devices;
-  std::istringstream names(list + ",");  // getline gives no empty last name
+  std::istringstream names(list + ",");  // getline returns no empty last name
   for (std::string name; std::getline(names, name, ',');) {
     try {
       if (name.empty())

@@ -13,7 +13,7 @@
 
 namespace digits {
 
-/// The command line cannot be used. The message is one line and names the culprit.
+/// The command line is invalid. The message is one line and names the faulty option.
 class OptionError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -26,20 +26,21 @@ struct Options {
   int num_epochs = 30;
   TrainerOptions trainer;
   std::filesystem::path data;
-  std::filesystem::path checkpoints;        ///< Folder to go on from, and to save into; empty: none.
-  std::optional<double> required_accuracy;  ///< Of the test images, from 0 to 1.
+  std::filesystem::path checkpoints;        ///< Folder to resume from and to save into; empty: none.
+  std::optional<double> required_accuracy;  ///< Fraction of the test images, from 0 to 1.
 };
 
 /// @param arguments  without the program's name.
-/// @param gpus  those that are there, for the default.
+/// @param gpus  the existing GPUs, for the default devices.
 /// @throws OptionError
 Options parse_options(const std::vector<std::string>& arguments, const std::vector<ls::Device>& gpus);
 
-/// The devices of `num_replicas` replicas when nobody names any: GPUs, or without one, host replicas.
-/// @throws OptionError  there are fewer GPUs.
+/// The devices of `num_replicas` replicas if the command line names none: GPUs or, without any GPU, host
+/// replicas.
+/// @throws OptionError  there are fewer GPUs than replicas.
 std::vector<ls::Device> choose_devices(std::optional<int> num_replicas, const std::vector<ls::Device>& gpus);
 
-/// What --help prints.
+/// The text of --help.
 std::string usage();
 
 }  // namespace digits

@@ -13,24 +13,24 @@ std::string with_thousands(std::int64_t number);
 /// "97.5 %"
 std::string percent(double fraction);
 
-/// What happened in one epoch.
+/// The results of one epoch.
 struct EpochReport {
   int epoch = 1;  ///< From 1.
   Score training;
   Score test;
-  double images_per_second = 0;  ///< Of training, all replicas together.
+  double images_per_second = 0;  ///< In training, over all replicas.
 };
 
-/// Tells how training goes: one line for each epoch, and on a terminal a bar that grows below them.
+/// Prints the progress of training: one line for each epoch and, on a terminal, a growing bar below them.
 class Progress {
  public:
-  /// @param num_rows  images in each epoch.
+  /// @param num_rows  the number of images in each epoch.
   Progress(std::ostream& out, bool is_terminal, int num_epochs, std::int64_t num_rows)
       : out_(out), is_terminal_(is_terminal), num_epochs_(num_epochs), num_rows_(num_rows) {}
 
-  /// Draws the bar again, where it has grown.
+  /// Redraws the bar if it has grown.
   void step(int epoch, std::int64_t rows_seen);
-  /// Writes the epoch's line, in the bar's place.
+  /// Replaces the bar with the epoch's line.
   void finish_epoch(const EpochReport& report);
 
  private:
@@ -40,7 +40,7 @@ class Progress {
   bool is_terminal_;
   int num_epochs_;
   std::int64_t num_rows_;
-  int filled_ = -1;  // characters of the bar that is on the screen; -1: none
+  int filled_ = -1;  // filled characters of the bar on the screen; -1: no bar
 };
 
 }  // namespace digits

@@ -46,7 +46,7 @@ Trainer::Batches Trainer::batches(const Examples& examples) const {
       ls::Dataset::from_tensor_slices(examples.images, examples.labels).batch(options_.batch_size));
 }
 
-// Each epoch has an order of its own, which depends on its number alone.
+// Each epoch has a different order, which depends only on the seed and the epoch's number.
 Trainer::Batches Trainer::shuffled_batches(const Examples& examples) const {
   return strategy_.distribute_dataset(
       ls::Dataset::from_tensor_slices(examples.images, examples.labels)
@@ -74,7 +74,7 @@ Score Trainer::train_epoch(const Progress& progress) {
     auto [losses, gradient] = ls::softmax_cross_entropy(activations.logits, labels);
     loss_.update(losses);
     accuracy_.update(labels, activations.logits);
-    // The loss is the mean over the batch of all replicas; the last one of an epoch is a small one.
+    // The loss is the mean over the rows of all replicas; an epoch's last batch has fewer.
     gradient.div_(context.all_reduce(ls::ReduceOp::sum, static_cast<float>(images.shape()[0])));
     const auto gradients = model_.gradients(images, activations, gradient);
     std::vector<ls::optim::GradientAndVariable> pairs;

@@ -17,10 +17,10 @@ struct TrainerOptions {
   OptimizerKind optimizer = OptimizerKind::adam;
   double learning_rate = default_learning_rate(OptimizerKind::adam);
   std::int64_t batch_size = 64;  ///< Of all replicas together.
-  std::uint64_t seed = 1;        ///< Of the weights, and of the order of the images.
+  std::uint64_t seed = 1;        ///< For the weights and the order of the images.
 };
 
-/// How the model did on a number of images.
+/// The model's score on a number of images.
 struct Score {
   double loss = 0;  ///< Mean over the images.
   std::int64_t num_correct = 0;
@@ -29,8 +29,8 @@ struct Score {
   double accuracy() const { return static_cast<double>(num_correct) / static_cast<double>(num_rows); }
 };
 
-/// Trains a model on the replicas of a strategy. What it learns depends on their number by rounding only, and
-/// so it does when another trainer, with as many replicas as it likes, goes on from a checkpoint.
+/// Trains a model on the replicas of a strategy. Its results depend on the number of replicas only by
+/// rounding, also if another trainer with another number of replicas resumes from a checkpoint.
 class Trainer {
  public:
   Trainer(ls::Strategy& strategy, const DigitsData& data, const TrainerOptions& options);
@@ -38,14 +38,15 @@ class Trainer {
   /// Called after every step with the images seen in this epoch.
   using Progress = std::function<void(std::int64_t num_rows)>;
 
-  /// One pass over the images for training. The score is of the model as each batch met it.
+  /// Makes one pass over the training images. The score of each batch is that of the model before the batch's
+  /// step.
   Score train_epoch(const Progress& progress = {});
-  /// The model's score on the images for testing.
+  /// The model's score on the test images.
   Score evaluate();
 
-  /// Passes so far, those before a checkpoint included.
+  /// The number of passes so far, including those before a checkpoint.
   int num_epochs() const;
-  /// Everything that training goes on from: weights, the optimizer's state, and the number of epochs.
+  /// The state from which training resumes: weights, the optimizer's state, and the number of epochs.
   ls::Checkpoint& checkpoint() { return checkpoint_; }
   const DigitsModel& model() const { return model_; }
 

@@ -1,5 +1,5 @@
-// An engine with GPU memory, streams and kernels of its own. lockstep averages its gradients, on a stream of
-// its own, so that the engine's next kernels wait for the average by an event alone.
+// An engine with its own GPU memory, streams and kernels. lockstep averages its gradients on a separate
+// stream, and the engine's next kernels wait for the average with an event.
 #include <cstddef>
 #include <iostream>
 #include <memory>
@@ -25,7 +25,7 @@ void check(cudaError_t error) {
   if (error != cudaSuccess) throw std::runtime_error(std::string("CUDA: ") + cudaGetErrorString(error));
 }
 
-// What the engine has on one GPU.
+// The engine's state on one GPU.
 class Replica {
  public:
   explicit Replica(int index)
@@ -79,7 +79,8 @@ int main() {
   for (int step = 0; step < kSteps; ++step) {
     for (const auto& replica : replicas) {
       check(cudaSetDevice(replica->device.index()));
-      // Every replica pulls the weights to a number of its own: on average to the middle of these numbers.
+      // Every replica pulls the weights to a different number, so that on average they move to the middle of
+      // these numbers.
       const auto target = static_cast<float>(replica->device.index());
       enqueue_gradients(replica->weights, target, replica->gradients, kCount, replica->compute);
       replica->ready.record(ls::Stream::borrow(replica->compute, replica->device));
