@@ -1,7 +1,7 @@
-# FindNCCL: NCCL's header and library, of one prefix.
+# FindNCCL finds NCCL's header and library under one prefix.
 #
-# Looks in NCCL_ROOT (CMake variable or environment variable), then beside the CUDA toolkit, then where the system keeps
-# things. Defines NCCL::nccl, NCCL_FOUND, NCCL_VERSION, NCCL_INCLUDE_DIR, NCCL_LIBRARY.
+# It looks in NCCL_ROOT (CMake variable or environment variable), then beside the CUDA toolkit, then in the system's
+# folders. It defines NCCL::nccl, NCCL_FOUND, NCCL_VERSION, NCCL_INCLUDE_DIR, NCCL_LIBRARY.
 find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
 get_filename_component(nccl_prefix "${NCCL_INCLUDE_DIR}" DIRECTORY)
 find_library(NCCL_LIBRARY NAMES nccl libnccl.so.2 HINTS "${nccl_prefix}" ${CUDAToolkit_LIBRARY_DIR}

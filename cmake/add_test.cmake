@@ -1,7 +1,7 @@
 find_package(Catch2 3.3 REQUIRED)
 include(Catch)
 
-# Which backend tests/support/test_backend.hpp presents; a program of tests links one of them.
+# Compiles a backend for tests/support/test_backend.hpp; each test program links one of them.
 function(lockstep_add_test_backend backend)
   add_library(lockstep_test_backend_${backend} OBJECT "${PROJECT_SOURCE_DIR}/tests/support/test_backend_${backend}.cpp")
   lockstep_use_for_tests(lockstep_test_backend_${backend})
@@ -9,19 +9,19 @@ endfunction()
 
 # lockstep_use_for_tests(target library...)
 #
-# How tests are compiled: they may look at private headers, as "host/host_device.hpp".
+# Sets how tests are compiled: they may include private headers, such as "host/host_device.hpp".
 function(lockstep_use_for_tests target)
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src")
   target_link_libraries(${target} PRIVATE lockstep::internal ${ARGN} lockstep_build Catch2::Catch2)
-  # Line tables do for tests; with all of the debug information they compile half as long again.
+  # Line tables suffice for tests; full debug information makes them compile half as long again.
   target_compile_options(${target} PRIVATE $<$<AND:$<CONFIG:Debug>,$<CXX_COMPILER_ID:GNU,Clang>>:-g1>)
 endfunction()
 
 # lockstep_add_test(name SOURCES file... [LABELS label] [TIMEOUT seconds] [BACKEND backend] [LIBRARIES target...])
 #
-# One Catch2 executable, lockstep_<name>; each of its test cases becomes a CTest entry "name: test case", with the label
-# (host unless told) and the timeout (300 seconds unless told). The backend that tests/support/test_backend.hpp presents is
-# host unless told. NO_ENTRIES: lockstep_add_vgpu_test makes them.
+# Adds one Catch2 executable, lockstep_<name>. Each of its test cases becomes a CTest entry "name: test case" with the
+# label (default host) and the timeout (default 300 seconds). BACKEND is the one that tests/support/test_backend.hpp
+# presents (default host). NO_ENTRIES: no CTest entries, because lockstep_add_vgpu_test makes them.
 function(lockstep_add_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "NO_ENTRIES" "LABELS;TIMEOUT;BACKEND" "SOURCES;LIBRARIES")
   if(NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
@@ -52,14 +52,15 @@ endfunction()
 
 # lockstep_add_contract_tests(backend)
 #
-# What every backend must do, tests/contract/, on this one: lockstep_contract_<backend>. It is compiled once for all.
+# Adds lockstep_contract_<backend>, which runs the contract of all backends, tests/contract/, on one backend. The
+# contract is compiled once for all backends.
 function(lockstep_add_contract_tests backend)
   lockstep_add_test(contract_${backend} SOURCES $<TARGET_OBJECTS:lockstep_contract> BACKEND ${backend} LABELS ${backend} ${ARGN})
 endfunction()
 
 # lockstep_add_golden_tests(backend)
 #
-# TensorFlow's results, tests/goldens/, compared on this backend by lockstep_goldens_<backend>.
+# Adds lockstep_goldens_<backend>, which compares the backend's results with TensorFlow's, tests/goldens/.
 function(lockstep_add_golden_tests backend)
   lockstep_add_test(goldens_${backend} SOURCES $<TARGET_OBJECTS:lockstep_goldens> BACKEND ${backend} LABELS ${backend} ${ARGN})
 endfunction()

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs what building and testing lockstep needs, on Debian and Ubuntu, and the packages that are named. Does nothing when
-# all of it is there.
+# Installs the packages that building and testing lockstep needs on Debian and Ubuntu, and the packages given as
+# arguments. Does nothing if all of them are installed.
 set -eu
 
 packages="g++ cmake ninja-build pkg-config libopenblas-dev libhwy-dev libhwloc-dev zlib1g-dev catch2 libcli11-dev nlohmann-json3-dev clang-format $*"
@@ -15,7 +15,7 @@ TEXT
   exit 0
 fi
 
-# Prints the packages that are missing, Catch2 also when it is too old.
+# Prints the packages that are missing, including Catch2 if it is too old.
 missing() {
   for package in $packages; do
     version=$(dpkg-query -W -f='${db:Status-Status} ${Version}' "$package" 2>/dev/null) || version=
@@ -48,7 +48,7 @@ as_root() {
 }
 apt() { as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y "$@"; }
 
-# True when apt can install a Catch2 that is new enough, from the release given or from any.
+# True if apt can install a Catch2 that is new enough, from the given release or from any.
 catch2_available() {
   apt-cache madison catch2 2>/dev/null | while IFS='|' read -r _ version source; do
     case $source in *"${1:-}"*) ;; *) continue ;; esac
@@ -66,7 +66,7 @@ case " $wanted " in
     . /etc/os-release
     backports="${VERSION_CODENAME:-unknown}-backports"
     if ! catch2_available && [ "${ID:-}" = debian ]; then
-      # The mirror that serves the release serves its backports too.
+      # The mirror of the release also has its backports.
       # shellcheck disable=SC2016 # apt's own placeholders
       uri=$(apt-get indextargets --format '$(REPO_URI)|$(RELEASE)' |
         awk -F'|' -v release="$VERSION_CODENAME" '$2 == release { print $1; exit }')
@@ -86,7 +86,7 @@ case " $wanted " in
       echo "bootstrap: no apt source has Catch2 $catch2_needed or newer; please install it by hand" >&2
       exit 1
     fi
-    # Backports are never chosen by default.
+    # apt never chooses backports by default.
     if catch2_available "$backports"; then
       wanted=$(echo "$wanted" | sed "s|catch2|catch2/$backports|")
     fi

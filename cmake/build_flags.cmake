@@ -1,4 +1,5 @@
-# lockstep_build: how everything in this repository is compiled. Linked privately, so that nothing reaches consumers.
+# lockstep_build has the compile options of everything in this repository. It is linked privately, so that consumers do
+# not get them.
 add_library(lockstep_build INTERFACE)
 
 if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
@@ -12,11 +13,11 @@ target_include_directories(lockstep_build INTERFACE "${PROJECT_SOURCE_DIR}/inclu
 
 target_compile_options(lockstep_build INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow>
-  # Aggregates are filled by designated initialisers, which name what differs from the defaults.
+  # Designated initialisers fill aggregates and name only the fields that differ from the defaults.
   $<$<COMPILE_LANGUAGE:CXX>:-Wno-missing-field-initializers>
-  # clang takes the permission to vectorise a loop for an order.
+  # clang warns about a loop that it may vectorise but does not.
   $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-pass-failed>
-  # A fused multiply-add rounds once where two operations round twice: results would differ between compilers.
+  # A fused multiply-add rounds once instead of twice, so that results would differ between compilers.
   $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
 if(LOCKSTEP_WERROR)
   target_compile_options(lockstep_build INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Werror>)
@@ -40,14 +41,14 @@ if(LOCKSTEP_FUZZ)
   set(LOCKSTEP_SANITIZE_FLAG "-fsanitize=address,undefined")
   target_compile_options(lockstep_build INTERFACE
     -fsanitize=fuzzer-no-link "${LOCKSTEP_SANITIZE_FLAG}" -fno-omit-frame-pointer -fno-sanitize-recover=all
-    # libFuzzer's name for builds without checksums, which hide what comes after them.
+    # libFuzzer's name for builds without checksums; mutated inputs would never pass a checksum.
     -DFUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION)
   target_link_options(lockstep_build INTERFACE "${LOCKSTEP_SANITIZE_FLAG}")
 endif()
 
-# CMake 3.25 does not know nvcc's C++20. Device code calls the constexpr functions of dtype.hpp, so that it converts as the
-# host does; no contraction, as above.
+# CMake 3.25 does not know nvcc's C++20. Device code calls the constexpr functions of dtype.hpp, so that it converts as
+# the host does; for the same reason it does not contract multiply-adds.
 target_compile_options(lockstep_build INTERFACE
   "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-std=c++20 --expt-relaxed-constexpr --fmad=false>"
-  # Virtual GPUs read the PTX as it is.
+  # Virtual GPUs read uncompressed PTX.
   "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:--no-compress -Xcompiler=-Wall,-Wextra>")

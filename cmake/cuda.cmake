@@ -1,4 +1,4 @@
-# The CUDA backend: AUTO takes it where it can be built, ON insists. Sets LOCKSTEP_HAS_CUDA, LOCKSTEP_HAS_NCCL and
+# The CUDA backend: AUTO builds it if possible, ON requires it. Sets LOCKSTEP_HAS_CUDA, LOCKSTEP_HAS_NCCL and
 # cuda_summary.
 set(LOCKSTEP_HAS_CUDA 0)
 set(LOCKSTEP_HAS_NCCL 0)
@@ -23,7 +23,7 @@ if(NOT LOCKSTEP_CUDA STREQUAL "OFF" AND NOT LOCKSTEP_SANITIZE)
     endif()
     enable_language(CUDA)
     set(LOCKSTEP_HAS_CUDA 1)
-    # What there is code for, where a word stands for several.
+    # The architectures that a word such as all-major stands for.
     set(LOCKSTEP_CUDA_ARCHITECTURES ${CMAKE_CUDA_ARCHITECTURES})
     foreach(word all all-major native)
       string(TOUPPER "CMAKE_CUDA_ARCHITECTURES_${word}" meaning)
@@ -50,7 +50,7 @@ if(LOCKSTEP_CUDA_RUNTIME STREQUAL "Static")
 endif()
 
 if(LOCKSTEP_HAS_CUDA AND NOT LOCKSTEP_NCCL STREQUAL "OFF")
-  # Older ones reach for peers' memory that pools keep to themselves: cuda/nccl_library.hpp.
+  # Older versions access peers' memory that pools do not share: cuda/nccl_library.hpp.
   find_package(NCCL 2.24)
   if(NCCL_FOUND)
     set(LOCKSTEP_HAS_NCCL 1)

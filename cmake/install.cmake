@@ -24,7 +24,7 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/lockstep-config-version.
 install(FILES "${PROJECT_BINARY_DIR}/lockstep-config.cmake" "${PROJECT_BINARY_DIR}/lockstep-config-version.cmake"
         DESTINATION "${package_dir}")
 
-# The virtual GPUs are a component of their own, which `cmake --install build --component vgpu` adds.
+# The virtual GPUs are a separate component, which `cmake --install build --component vgpu` adds.
 if(LOCKSTEP_HAS_VGPU)
   set(vgpu_targets vgpu_cublas vgpu_cublasLt vgpu_cudart)
   if(TARGET vgpu_nccl)

@@ -1,9 +1,10 @@
 #!/bin/sh
-# Runs clang-tidy on the library's C++ sources, as .clang-tidy says.
+# Runs clang-tidy on the library's C++ sources, with the checks of .clang-tidy.
 #
 #   cmake/tidy.sh BUILD [COMMITS]
 #
-# BUILD has compile_commands.json, as every preset writes it. COMMITS: only the sources that the last so many commits changed.
+# BUILD must have compile_commands.json, which every preset writes. COMMITS limits the run to the sources that so many
+# last commits changed.
 set -eu
 cd "$(dirname "$0")/.."
 build=$1

@@ -1,5 +1,5 @@
-# The virtual GPUs of tests/vgpu: AUTO takes them where the CUDA backend and the tests are built, ON insists. Sets
-# LOCKSTEP_HAS_VGPU, and LOCKSTEP_TEST_GPUS where the tests of the CUDA backend run on the machine's own GPUs.
+# The virtual GPUs of tests/vgpu: AUTO builds them if the CUDA backend and the tests are built, ON requires them. Sets
+# LOCKSTEP_HAS_VGPU, and LOCKSTEP_TEST_GPUS if the tests of the CUDA backend run on the machine's own GPUs.
 set(LOCKSTEP_HAS_VGPU 0)
 if(LOCKSTEP_HAS_CUDA AND LOCKSTEP_CUDA_RUNTIME STREQUAL "Shared" AND
    (LOCKSTEP_VGPU STREQUAL "ON" OR (LOCKSTEP_VGPU STREQUAL "AUTO" AND LOCKSTEP_BUILD_TESTS)))
@@ -18,8 +18,8 @@ endif()
 # lockstep_add_vgpu_test(name COMMAND target argument... [DEVICES n] [SEED n] [VIRTUAL_DEVICES n] [OPTIONS option...]
 #                        [ENVIRONMENT variable=value...])
 #
-# A CTest entry, "vgpu: name", that runs a program on n virtual GPUs (4 unless told), or on one that is split into
-# VIRTUAL_DEVICES. OPTIONS are vgpu-run's; unless told, races and leaks fail the test.
+# Adds a CTest entry, "vgpu: name", that runs a program on n virtual GPUs (default 4), or on one that is split into
+# VIRTUAL_DEVICES. OPTIONS are those of vgpu-run; by default races and leaks fail the test.
 function(lockstep_add_vgpu_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "DEVICES;SEED;VIRTUAL_DEVICES" "COMMAND;OPTIONS;ENVIRONMENT")
   if(NOT arg_COMMAND OR arg_UNPARSED_ARGUMENTS)
