@@ -53,7 +53,7 @@ void require_labels_in_range(const Tensor& labels, std::int64_t num_classes) {
   const auto* const label = static_cast<const std::int64_t*>(labels.view().data);
   for (std::int64_t row = 0; row < labels.size(); ++row) {
     LOCKSTEP_EXPECTS(0 <= label[row] && label[row] < num_classes, InvalidArgument,
-                     "softmax_cross_entropy: label ", label[row], " of row ", row, " is none of the ",
+                     "softmax_cross_entropy: label ", label[row], " of row ", row, " is not one of the ",
                      num_classes, " classes. Pass labels in [0, ", num_classes, ").");
   }
 }
@@ -71,7 +71,7 @@ Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a, bool transpose
   LOCKSTEP_EXPECTS(b.shape()[transpose_b ? 1 : 0] == k, InvalidArgument, "matmul: ", describe(a),
                    transpose_a ? " (transposed)" : "", " has ", k, " columns, ", describe(b),
                    transpose_b ? " (transposed)" : "", " has ", b.shape()[transpose_b ? 1 : 0],
-                   " rows. They must be as many.");
+                   " rows. Make these numbers equal.");
   if (k == 0) return Tensor::zeros(Shape(m, n), a.dtype(), a.device());
   Tensor out = Tensor::empty(Shape(m, n), a.dtype(), a.device());
   if (out.size() > 0) {
@@ -173,8 +173,7 @@ std::pair<Tensor, Tensor> softmax_cross_entropy(const Tensor& logits, const Tens
 Tensor in_top_k(const Tensor& logits, const Tensor& labels, std::int64_t k) {
   detail::require_numeric("in_top_k", logits);
   require_labels_of("in_top_k", logits, labels);
-  LOCKSTEP_EXPECTS(k >= 1, InvalidArgument, "in_top_k: the ", k,
-                   " largest of a row are none of its logits. Pass k of at least 1.");
+  LOCKSTEP_EXPECTS(k >= 1, InvalidArgument, "in_top_k: k is ", k, ". Pass at least 1.");
   Tensor out = Tensor::empty(labels.shape(), DType::boolean, logits.device());
   if (out.size() > 0) {
     const StreamRef stream = current_stream(logits.device());

@@ -55,9 +55,10 @@ void require_same_dtype(std::string_view operation, const Tensor& a, const Tenso
 }
 
 void require_same_shape(std::string_view operation, const Tensor& a, const Tensor& b) {
-  LOCKSTEP_EXPECTS(
-      a.shape() == b.shape(), InvalidArgument, operation, ": ", describe(a), " and ", describe(b),
-      " have different shapes. Nothing is broadcast here but tensors of rank 0, where that is said.");
+  LOCKSTEP_EXPECTS(a.shape() == b.shape(), InvalidArgument, operation, ": ", describe(a), " and ",
+                   describe(b),
+                   " have different shapes. Reshape one; only tensors of rank 0 are broadcast, where the "
+                   "operation allows it.");
 }
 
 void require_numeric(std::string_view operation, const Tensor& t) {

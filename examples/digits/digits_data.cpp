@@ -31,9 +31,9 @@ std::pair<ls::Tensor, ls::Tensor> split(const ls::Tensor& rows) {
 ls::Tensor load_bytes(const std::filesystem::path& path, int largest) {
   const ls::Tensor values = ls::load_npy(path);
   require(values.dtype() == ls::DType::u8, path.string(), ": the array is ", values.shape(), " ",
-          values.dtype(), ", where uint8 is needed.");
+          values.dtype(), ", but uint8 is needed.");
   require(values.rank() > 0 && values.shape()[0] >= kFold, path.string(), ": the array is ", values.shape(),
-          ", where at least ", kFold, " rows are needed.");
+          ", but at least ", kFold, " rows are needed.");
   require(values.size() == 0 || ls::max(values).item<std::uint8_t>() <= largest, path.string(),
           ": there are values above ", largest, ".");
   return values;
@@ -47,9 +47,9 @@ DigitsData load_digits(const std::filesystem::path& folder) {
   const ls::Tensor images = load_bytes(images_path, kDarkest);
   const ls::Tensor labels = load_bytes(labels_path, kNumClasses - 1);
   require(images.size() == images.shape()[0] * kNumPixels, images_path.string(), ": the array is ",
-          images.shape(), ", where [rows, 8, 8] is needed.");
+          images.shape(), ", but [rows, 8, 8] is needed.");
   require(labels.shape() == ls::Shape(images.shape()[0]), labels_path.string(), ": the array is ",
-          labels.shape(), ", where one label for each of the ", images.shape()[0], " images is needed.");
+          labels.shape(), ", but one label for each of the ", images.shape()[0], " images is needed.");
 
   const auto [training_images, test_images] = split(images.cast(ls::DType::f32) / kDarkest);
   const auto [training_labels, test_labels] = split(labels.cast(ls::DType::i64));

@@ -38,7 +38,7 @@ ClusterSpec::Tasks::Tasks(std::initializer_list<std::pair<const int, std::string
   for (const auto& [index, address] : addresses) {
     check_index(index);
     LOCKSTEP_EXPECTS(addresses_.emplace(index, address).second, InvalidArgument, "ClusterSpec: a job's task ",
-                     index, " is there twice, at '", addresses_[index], "' and at '", address,
+                     index, " occurs twice, at '", addresses_[index], "' and at '", address,
                      "'. Give each task an index of its own.");
   }
 }
@@ -59,7 +59,7 @@ void ClusterSpec::add(const std::string& job, const Tasks& tasks) {
   LOCKSTEP_EXPECTS(!job.empty(), InvalidArgument,
                    "ClusterSpec: a job has no name. Name it, as \"worker\" for one.");
   LOCKSTEP_EXPECTS(jobs_.emplace(job, tasks.addresses_).second, InvalidArgument, "ClusterSpec: the job '",
-                   job, "' is there twice. List each job once, with all its tasks.");
+                   job, "' occurs twice. List each job once, with all its tasks.");
 }
 
 std::vector<std::string> ClusterSpec::jobs() const {

@@ -249,10 +249,10 @@ std::shared_ptr<Resolver> from_slurm(const EnvironmentVariables& all) {
   if (is_known)
     for (std::size_t i = 1; i < tasks.size(); ++i) {
       if (tasks[i].local_id > kMaxPort - port)
-        variables.refuse(
-            kMasterPort,
-            detail::concat("task ", std::to_string(i), " is number ", std::to_string(tasks[i].local_id),
-                           " on its node, and a port that much above ", std::to_string(port), " is none"));
+        variables.refuse(kMasterPort, detail::concat("task ", std::to_string(i), " is number ",
+                                                     std::to_string(tasks[i].local_id),
+                                                     " on its node, and port ", std::to_string(port),
+                                                     " plus that number exceeds ", std::to_string(kMaxPort)));
       addresses.push_back(address(nodes[tasks[i].node], port + tasks[i].local_id));
     }
   return make_worker(ranks, std::move(addresses));

@@ -28,7 +28,7 @@ std::optional<Task> leader(const ClusterSpec& spec) {
 void check_works(std::string_view what, const ClusterSpec& spec, std::string_view type, int id) {
   validate_cluster_spec(spec, type, id);
   LOCKSTEP_EXPECTS(type != kPs, InvalidArgument, what, ": a task of the type '", type,
-                   "' is none of the workers. Ask for a chief, a worker or an evaluator.");
+                   "' is not one of the workers. Ask for a chief, a worker or an evaluator.");
 }
 
 }  // namespace
@@ -36,7 +36,7 @@ void check_works(std::string_view what, const ClusterSpec& spec, std::string_vie
 void validate_cluster_spec(const ClusterSpec& spec, std::string_view type, int id) {
   LOCKSTEP_EXPECTS(type == kChief || type == kWorker || type == kEvaluator || type == kPs, InvalidArgument,
                    "validate_cluster_spec: '", type,
-                   "' is no type of task. Types are chief, worker, evaluator and ps.");
+                   "' is not a type of task. The types are chief, worker, evaluator and ps.");
   if (!detail::is_evaluator_outside(spec, {std::string(type), id}))
     static_cast<void>(spec.task_address(type, id));  // throws if there is no such task
   for (const std::string_view job : {kChief, kEvaluator})

@@ -111,9 +111,9 @@ class TfConfigReader {
     std::map<int, std::string> addresses;
     for (const auto& [key, address] : tasks.items()) {  // the keys of a list are its indices
       const std::optional<int> index = parse_number(key);
-      if (!index) fail(concat(where, " has the index ", in_quotes(key), ", which is no number of a task"));
+      if (!index) fail(concat(where, " has the index ", in_quotes(key), ", which is not a task's number"));
       const std::string place = concat(where, " at ", std::to_string(*index));
-      if (!addresses.emplace(*index, read_string(address, place)).second) fail(place + " is there twice");
+      if (!addresses.emplace(*index, read_string(address, place)).second) fail(place + " occurs twice");
     }
     return addresses;
   }

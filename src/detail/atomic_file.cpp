@@ -49,7 +49,7 @@ AtomicFile::AtomicFile(std::filesystem::path path, std::string_view what)
   LOCKSTEP_EXPECTS(type == file_type::not_found || type == file_type::none || type == file_type::regular ||
                        type == file_type::symlink || type == file_type::directory,
                    InvalidArgument, what_, ": ", path_,
-                   " is no file, but a device or a pipe, which would be replaced. Choose another path.");
+                   " is a device or a pipe, not a file, and would be replaced. Choose another path.");
   open();
 }
 

@@ -8,7 +8,7 @@
 namespace lockstep::detail {
 namespace {
 
-/// Whether the file begins as zip archives do. False where it cannot be read.
+/// Whether the file begins as zip archives do. False if it cannot be read.
 bool is_archive(const std::filesystem::path& path) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path, ignored)) return false;

@@ -9,8 +9,8 @@ namespace lockstep::metrics {
 namespace {
 
 std::int64_t checked(std::int64_t num_classes, const std::string& name) {
-  LOCKSTEP_EXPECTS(num_classes >= 1, InvalidArgument, "ConfusionMatrix '", name, "': ", num_classes,
-                   " classes are none. Pass num_classes of at least 1.");
+  LOCKSTEP_EXPECTS(num_classes >= 1, InvalidArgument, "ConfusionMatrix '", name, "': num_classes is ",
+                   num_classes, ". Pass at least 1.");
   return num_classes;
 }
 
@@ -29,7 +29,8 @@ void ConfusionMatrix::update(const Tensor& labels, const Tensor& predictions, co
   for (const Tensor* classes : {&labels, &predictions})
     LOCKSTEP_EXPECTS(is_integer(classes->dtype()) && classes->rank() == 1, InvalidArgument,
                      "update of the metric '", name(), "': ", classes == &labels ? "labels " : "predictions ",
-                     describe(*classes), " are no classes. Pass integers [rows]; of logits their argmax.");
+                     describe(*classes),
+                     " are not classes. Pass integers [rows], such as the argmax of logits.");
   LOCKSTEP_EXPECTS(labels.size() == predictions.size(), InvalidArgument, "update of the metric '", name(),
                    "': predictions ", describe(predictions), " do not fit labels ", describe(labels),
                    ". Pass one of each for each row.");
@@ -46,8 +47,9 @@ void ConfusionMatrix::update(const Tensor& labels, const Tensor& predictions, co
     for (const bool is_label : {true, false}) {
       const std::int64_t given = is_label ? elements[row] : columns[row];
       LOCKSTEP_EXPECTS(given >= 0 && given < num_classes_, InvalidArgument, "update of the metric '", name(),
-                       "': ", is_label ? "label " : "prediction ", given, " of row ", row, " is none of the ",
-                       num_classes_, " classes. Pass classes in [0, ", num_classes_, ").");
+                       "': ", is_label ? "label " : "prediction ", given, " of row ", row,
+                       " is not one of the ", num_classes_, " classes. Pass classes in [0, ", num_classes_,
+                       ").");
     }
     elements[row] = elements[row] * num_classes_ + columns[row];
   }

@@ -7,8 +7,7 @@
 namespace lockstep::metrics {
 
 TopK::TopK(std::int64_t k, std::string name) : Mean(std::move(name), {"num_right", "num_rows"}), k_(k) {
-  LOCKSTEP_EXPECTS(k >= 1, InvalidArgument, "TopK '", this->name(), "': the ", k,
-                   " largest logits are none. Pass k of at least 1.");
+  LOCKSTEP_EXPECTS(k >= 1, InvalidArgument, "TopK '", this->name(), "': k is ", k, ". Pass at least 1.");
 }
 
 void TopK::update(const Tensor& labels, const Tensor& logits) { count(in_top_k(logits, labels, k_)); }

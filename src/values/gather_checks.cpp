@@ -10,7 +10,7 @@ void check_gather(std::span<const std::span<const TensorView>> parts, std::int64
                   std::string_view what) {
   for (std::size_t r = 0; r < parts.size(); ++r) {
     LOCKSTEP_EXPECTS(parts[r].size() == parts[0].size(), CollectiveMismatch, what, ": replica ", r,
-                     " brought ", parts[r].size(), " tensors, replica 0 ", parts[0].size(),
+                     " passed ", parts[r].size(), " tensors, replica 0 ", parts[0].size(),
                      ". Pass the same structure on every replica.");
     for (std::size_t k = 0; k < parts[r].size(); ++k) {
       const TensorView& first = parts[0][k];

@@ -41,7 +41,7 @@ Destination::Destination(const char* device) : devices_{Device(device)} {
 Destination::Destination(const std::vector<Device>& devices) {
   LOCKSTEP_EXPECTS(
       false, InvalidArgument, "Destination: a list of ", devices.size(),
-      " devices is no destination. Pass one device, a variable, or a value that lives on the devices.");
+      " devices is not a destination. Pass one device, a variable, or a value that lives on the devices.");
 }
 
 detail::RecycledVector<Device> Destination::devices() const&& { return devices(); }

@@ -87,13 +87,13 @@ TEST_CASE("clusters are equal when their tasks and addresses are", "[cluster][ho
 
 TEST_CASE("what cannot be a cluster is refused", "[cluster][host]") {
   CHECK_THROWS_MATCHES((ClusterSpec{{"worker", {"a"}}, {"worker", {"b"}}}), InvalidArgument,
-                       says("the job 'worker' is there twice"));
+                       says("the job 'worker' occurs twice"));
   CHECK_THROWS_MATCHES((ClusterSpec{{"", {"a"}}}), InvalidArgument, says("a job has no name"));
   CHECK_THROWS_MATCHES(ClusterSpec(std::map<std::string, ClusterSpec::Tasks>{{"", {"a"}}}), InvalidArgument,
                        says("a job has no name"));
   CHECK_THROWS_MATCHES((ClusterSpec{{"ps", {{-1, "a"}}}}), InvalidArgument, says("index -1", "negative"));
   CHECK_THROWS_MATCHES((ClusterSpec{{"ps", {{3, "a"}, {3, "b"}}}}), InvalidArgument,
-                       says("task 3 is there twice, at 'a' and at 'b'"));
+                       says("task 3 occurs twice, at 'a' and at 'b'"));
   CHECK_THROWS_MATCHES(ClusterSpec::Tasks(std::map<int, std::string>{{0, "a"}, {-2, "b"}}), InvalidArgument,
                        says("index -2", "negative"));
 }

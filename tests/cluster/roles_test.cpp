@@ -41,7 +41,7 @@ TEST_CASE("workers are counted with the chief, evaluators by themselves", "[clus
   CHECK(worker_count(kWorkers, "worker") == 2);
   CHECK(worker_count({{"chief", {"c0"}}}, "chief") == 1);
   CHECK_THROWS_MATCHES(worker_count(kWithChief, "ps"), InvalidArgument,
-                       says("worker_count: a task of the type 'ps' is none of the workers"));
+                       says("worker_count: a task of the type 'ps' is not one of the workers"));
   CHECK_THROWS_MATCHES(worker_count(kWithChief, "worker", 2), InvalidArgument, says("no task 2"));
 }
 
@@ -91,8 +91,8 @@ TEST_CASE("in a sparse job the first task is worker 0, and ids have no holes", "
 TEST_CASE("clusters and tasks are validated", "[cluster][host]") {
   CHECK_NOTHROW(validate_cluster_spec(kWithChief, "ps", 1));
   CHECK_THROWS_MATCHES(validate_cluster_spec(kWithChief, "boss", 0), InvalidArgument,
-                       says("'boss' is no type of task", "chief, worker, evaluator and ps"));
-  CHECK_THROWS_MATCHES(validate_cluster_spec(kWithChief, "", 0), InvalidArgument, says("'' is no type"));
+                       says("'boss' is not a type of task", "chief, worker, evaluator and ps"));
+  CHECK_THROWS_MATCHES(validate_cluster_spec(kWithChief, "", 0), InvalidArgument, says("'' is not a type"));
   CHECK_THROWS_MATCHES(validate_cluster_spec({{"boss", {"b0"}}}, "boss", 0), InvalidArgument, says("'boss'"));
   CHECK_THROWS_MATCHES(validate_cluster_spec(kWorkers, "ps", 0), InvalidArgument, says("no job 'ps'"));
   CHECK_THROWS_MATCHES(validate_cluster_spec(kWithChief, "worker", 2), InvalidArgument, says("no task 2"));

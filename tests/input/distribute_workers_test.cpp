@@ -224,7 +224,7 @@ TEST_CASE("lengths that only the first element tells are told to all that they a
     return test::message_of([&] { iterator.next(); });
   });
   for (const std::string& message : messages)
-    CHECK(has(message, "worker 0 has no data where others have, and cannot make elements without rows"));
+    CHECK(has(message, "worker 0 has no data although others have, and cannot make elements without rows"));
 }
 
 TEST_CASE("where one worker cannot read, the step fails on all, and all go on after it", "[input][host]") {

@@ -59,8 +59,8 @@ std::vector<WorkerStep> from_messages(const std::vector<std::string>& messages) 
     const auto fail = [worker](const std::exception& error) {
       raise<CollectiveError>(
           {__FILE__, __LINE__, __func__},
-          concat(kWhat, "worker ", worker, " told of its step in a form that is not known (", error.what(),
-                 "). Run the same version of lockstep on all workers."));
+          concat(kWhat, "worker ", worker, " sent a message about its step that cannot be read (",
+                 error.what(), "). Run the same version of lockstep on all workers."));
     };
     try {
       workers.push_back(from_json(Json::parse(messages[worker])));
@@ -91,10 +91,11 @@ std::optional<std::vector<LeafType>> conclude(const std::vector<WorkerStep>& wor
       check_same_leaves("worker", first_index, first->leaves, worker, workers[worker].leaves);
   if (!is_whole) check_has_rows(first->leaves);
   for (std::size_t worker = 0; worker < workers.size(); ++worker)
-    LOCKSTEP_EXPECTS(workers[worker].has_data || workers[worker].knows_structure, ContextError, kWhat,
-                     "worker ", worker, " has no data where others have, and cannot make elements without ",
-                     "rows: a function makes its elements, whose lengths or keys are known after the first. ",
-                     "Give each worker an element, or return a type whose lengths and keys are fixed.");
+    LOCKSTEP_EXPECTS(
+        workers[worker].has_data || workers[worker].knows_structure, ContextError, kWhat, "worker ", worker,
+        " has no data although others have, and cannot make elements without ",
+        "rows: a function makes its elements, and lengths or keys are known only after the first. ",
+        "Give each worker an element, or return a type whose lengths and keys are fixed.");
   return first->leaves;
 }
 

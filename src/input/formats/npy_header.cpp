@@ -54,7 +54,7 @@ class Parser {
 
   template <class T>
   void once(std::optional<T>& value, std::size_t at, std::string_view key, T found) {
-    if (value) fail(at, concat("the key '", key, "' is there twice"));
+    if (value) fail(at, concat("the key '", key, "' occurs twice"));
     value = std::move(found);
   }
 
@@ -78,7 +78,7 @@ class Parser {
     if (begin == text_.size() || (text_[begin] != '\'' && text_[begin] != '"'))
       fail(begin, "expected a string");
     const std::size_t end = text_.find(text_[begin], begin + 1);
-    if (end == std::string_view::npos) fail(begin, "a string without its end");
+    if (end == std::string_view::npos) fail(begin, "a string has no end");
     next_ = end + 1;
     return text_.substr(begin + 1, end - begin - 1);
   }

@@ -51,7 +51,8 @@ std::uint64_t find_end(const InputFile& file) {
     const std::size_t end = at + kEndBytes + u16(&tail[at + 20]);
     if (used <= end && end <= tail.size()) return size - searched + at;
   }
-  throw FileFault{size, "there is no end of a zip archive's central directory: it is none, or cut short"};
+  throw FileFault{
+      size, "there is no end of a zip archive's central directory: it is not an archive, or is cut short"};
 }
 
 Directory find_directory(const InputFile& file) {

@@ -179,7 +179,7 @@ class UnknownShardIterator final : public Iterator<T> {
  public:
   std::optional<T> next() override {
     raise<ContextError>({__FILE__, __LINE__, __func__},
-                        "Dataset::shard(shard_hint, shard_hint): which shard it is has not been told. Pass "
+                        "Dataset::shard(shard_hint, shard_hint): the shard is not known yet. Pass "
                         "AutoShardPolicy::hint to auto_shard or distribute_dataset.");
   }
 };

@@ -114,7 +114,7 @@ CacheFileReader::CacheFileReader(const std::filesystem::path& path)
   const auto crc = load_little_endian<std::uint32_t>(&bytes[kEndBytes - kCrcBytes]);
   if (bytes[0] != kEnd || load_little_endian<std::uint64_t>(&bytes[1]) != 8 ||
       (kComparesChecksums && crc != crc_of(0, &bytes[kHeadBytes], 8)))
-    source_.fail(end, "the end of a cache does not come here: it was cut short or changed");
+    source_.fail(end, "the end of the cache is not here: the file was cut short or changed");
   num_elements_ = load_little_endian<std::uint64_t>(&bytes[kHeadBytes]);
   if (num_elements_ == 0) return;
 
@@ -135,7 +135,7 @@ void CacheFileReader::begin_block(char kind, std::string_view what) {
   const std::uint64_t begin = source_.position();
   std::array<std::uint8_t, kHeadBytes> head;
   source_.read(head.data(), head.size(), what);
-  if (head[0] != static_cast<std::uint8_t>(kind)) source_.fail(begin, concat(what, " does not come here"));
+  if (head[0] != static_cast<std::uint8_t>(kind)) source_.fail(begin, concat("expected ", what));
   block_left_ = load_little_endian<std::uint64_t>(&head[1]);
   source_.check_left(block_left_, what);
   crc_ = 0;

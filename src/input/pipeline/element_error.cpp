@@ -51,7 +51,7 @@ void raise_at_element(std::string_view what, std::int64_t index, std::string_vie
   } catch (const std::exception& error) {
     raise_nested<Error>(text(error), {});
   } catch (...) {
-    raise_nested<Error>(place("an exception that is no std::exception."), {});
+    raise_nested<Error>(place("an exception that is not a std::exception."), {});
   }
 }
 

@@ -69,10 +69,11 @@ TEST_CASE("a list of devices is no destination", "[strategy][reduce_to]") {
   const auto value = scalars<float>({0, 1});
   const std::vector<Device> list = TestBackend::devices(2);
   REQUIRE_THROWS_MATCHES(x.reduce_to(sum, value, list), InvalidArgument,
-                         says("a list of 2 devices is no destination"));
+                         says("a list of 2 devices is not a destination"));
   REQUIRE_THROWS_MATCHES(x.reduce_to(sum, value, std::vector<Device>()), InvalidArgument,
                          says("a list of 0 devices"));
-  REQUIRE_THROWS_MATCHES(x.broadcast_to(Tensor::scalar(1), list), InvalidArgument, says("is no destination"));
+  REQUIRE_THROWS_MATCHES(x.broadcast_to(Tensor::scalar(1), list), InvalidArgument,
+                         says("is not a destination"));
   REQUIRE_THROWS_MATCHES(x.reduce_to(sum, value, "nowhere"), InvalidArgument, says("nowhere"));
   REQUIRE_THROWS_MATCHES(x.reduce_to(sum, value, ""), InvalidArgument,
                          says("Destination: the name is empty", "Name a device"));

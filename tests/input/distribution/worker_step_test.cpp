@@ -56,8 +56,9 @@ TEST_CASE("messages of another version are refused", "[input][host]") {
        R"({"has_data": true, "is_whole": true, "knows_structure": true, "leaves": [{"shape": [1], "dtype": "i7"}]})",
        R"({"has_data": true, "is_whole": true, "knows_structure": true, "leaves": [{"shape": [-1], "dtype": "i8"}]})",
        R"({"has_data": true, "is_whole": true, "knows_structure": true, "leaves": [{"shape": 1, "dtype": "i8"}]})"})
-    CHECK_THROWS_MATCHES(from_messages({to_message(kWhole), message}), CollectiveError,
-                         says("worker 1 told of its step in a form that is not known", "the same version"));
+    CHECK_THROWS_MATCHES(
+        from_messages({to_message(kWhole), message}), CollectiveError,
+        says("worker 1 sent a message about its step that cannot be read", "the same version"));
 }
 
 TEST_CASE("a step exists where a worker has data", "[input][host]") {
@@ -103,6 +104,6 @@ TEST_CASE("what has no rows cannot be filled with nothing", "[input][host]") {
 TEST_CASE("a worker without data must know the structure", "[input][host]") {
   const WorkerStep ignorant{.knows_structure = false};
   CHECK_THROWS_MATCHES(conclude({kWhole, ignorant}, true), ContextError,
-                       says("worker 1 has no data where others have", "lengths or keys"));
+                       says("worker 1 has no data although others have", "lengths or keys"));
   CHECK_FALSE(conclude({ignorant, ignorant}, true));
 }

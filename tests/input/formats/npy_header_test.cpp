@@ -76,7 +76,7 @@ TEST_CASE("a hostile header is refused with position and reason", "[input][npy][
   CHECK(has(fault_of("[]"), 0, "expected '{'"));
   CHECK(has(fault_of("{"), 1, "expected a string"));
   CHECK(has(fault_of("{descr: 1}"), 1, "expected a string"));
-  CHECK(has(fault_of("{'descr"), 1, "a string without its end"));
+  CHECK(has(fault_of("{'descr"), 1, "a string has no end"));
   CHECK(has(fault_of("{'descr' 1}"), 9, "expected ':'"));
   CHECK(has(fault_of("{'descr': }"), 10, "expected a string"));
   CHECK(has(fault_of("{'descr': '<f4' 'shape'"), 16, "expected ','"));
@@ -96,7 +96,7 @@ TEST_CASE("a hostile header is refused with position and reason", "[input][npy][
   CHECK(has(fault_of("{'shape': (-1,)}"), 11, "an extent is negative"));
   CHECK(has(fault_of("{'shape': (99999999999999999999,)}"), 11, "does not fit 64 bits"));
   CHECK(has(fault_of("{'extra': 1}"), 1, "the key 'extra' is not one of descr, fortran_order, shape"));
-  CHECK(has(fault_of("{'shape': (), 'shape': ()}"), 14, "the key 'shape' is there twice"));
+  CHECK(has(fault_of("{'shape': (), 'shape': ()}"), 14, "the key 'shape' occurs twice"));
   CHECK(has(fault_of("{'fortran_order': True, 'shape': ()}"), 0, "the key 'descr' is missing"));
   CHECK(has(fault_of("{'descr': '<f4', 'shape': ()}"), 0, "the key 'fortran_order' is missing"));
   CHECK(has(fault_of("{'descr': '<f4', 'fortran_order': True}"), 0, "the key 'shape' is missing"));

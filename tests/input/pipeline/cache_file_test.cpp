@@ -136,7 +136,7 @@ TEST_CASE("a cache file with a changed byte is refused wherever it is", "[input]
 TEST_CASE("a cache file that is none, or lies, is refused", "[input][cache][host]") {
   const std::string texts = structure({}), one = element(tensor_head(kU8, {1}) + "a");
   has(fault_of(std::string(100, 'x')), "0: it does not begin as caches of this version do");
-  has(fault_of(file_of(one)), "16: the elements' structure does not come here");
+  has(fault_of(file_of(one)), "16: expected the elements' structure");
   has(fault_of(file_of(texts + one, 2)), "an element has 9 bytes, but the file ends after 0");
   has(fault_of(file_of(texts + one + one, 1)), "there is more after the 1 elements");
   has(fault_of(file_of(texts + one), 2), "an element has 1 tensors, not 2");

@@ -43,7 +43,7 @@ TEST_CASE("an element's other errors are nested in an Error", "[input][host]") {
     CHECK_THROWS_AS(std::rethrow_if_nested(error), Special);
   }
   CHECK_THROWS_MATCHES(call_for_element("f", 1, [] { throw 3; }), Error,
-                       says("f: element 1: an exception that is no std::exception"));
+                       says("f: element 1: an exception that is not a std::exception"));
   CHECK_THROWS_AS(call_for_element("f", 1, [] { throw DeviceError("d", {}, true); }), DeviceError);
 }
 

@@ -34,7 +34,7 @@ void check(const CsvOptions& options) {
     const CsvColumn& column = options.columns[i];
     if (column.is_text || !column.default_value) continue;
     LOCKSTEP_EXPECTS(column.default_value->fits(column.dtype), InvalidArgument, kWhat, ": the default value ",
-                     *column.default_value, " of column ", i, " is no ", column.dtype,
+                     *column.default_value, " of column ", i, " is not a valid ", column.dtype,
                      ". Give one that the column can hold, or the column another dtype.");
   }
   const auto& selected = options.select_columns;
@@ -143,8 +143,8 @@ class CsvRecords {
         value = column.default_value->as<T>();
       } else if (const std::errc error = parse_number(text, value); error != std::errc()) {
         const bool is_too_large = error == std::errc::result_out_of_range;
-        parser_.fail(
-            i, concat(detail::in_quotes(text), is_too_large ? " does not fit " : " is no ", column.dtype));
+        parser_.fail(i, concat(detail::in_quotes(text), is_too_large ? " does not fit " : " is not a valid ",
+                               column.dtype));
       }
       return Tensor::from(std::span<const T>(&value, 1), Shape(), device);  // cheaper than a fill
     });

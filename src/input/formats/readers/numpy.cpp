@@ -47,8 +47,8 @@ Reader<std::map<std::string, Tensor>> npz(std::vector<std::string> names) {
       check_rows(array, concat("readers::npz: ", path, ", array ", detail::in_quotes(name)));
       LOCKSTEP_EXPECTS(array.shape()[0] == first.shape()[0], InvalidArgument, "readers::npz: ", path,
                        ", array ", detail::in_quotes(name), ", ", describe(array),
-                       ", has not as many rows as ", detail::in_quotes(first_name), ", ", describe(first),
-                       ". Name the arrays to read.");
+                       ", has another number of rows than ", detail::in_quotes(first_name), ", ",
+                       describe(first), ". Name the arrays to read.");
     }
     return [arrays, num_rows = first.shape()[0], next = std::int64_t{0}]() mutable -> std::optional<Arrays> {
       if (next == num_rows) return std::nullopt;

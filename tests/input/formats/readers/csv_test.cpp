@@ -188,9 +188,9 @@ TEST_CASE("a CSV default that its column cannot hold is refused at once", "[inpu
                                           {DType::f32, 1e300}};
   for (const auto& [dtype, value] : bad) {
     INFO(dtype << " " << value.as<double>());
-    CHECK_THROWS_MATCHES(
-        make(dtype, value), InvalidArgument,
-        says("readers::csv: the default value ", detail::concat(" of column 1 is no ", dtype), "Give one"));
+    CHECK_THROWS_MATCHES(make(dtype, value), InvalidArgument,
+                         says("readers::csv: the default value ",
+                              detail::concat(" of column 1 is not a valid ", dtype), "Give one"));
   }
   const std::pair<DType, Scalar> good[] = {{DType::i8, -128},
                                            {DType::u8, 255.0},

@@ -85,7 +85,7 @@ TEST_CASE("npz reads the arrays that are named", "[input][host]") {
   CHECK_THROWS_MATCHES(readers::npz()(file.path()), InvalidArgument,
                        says("readers::npz: ", file.path().string(), "array 'n' is a scalar"));
   CHECK_THROWS_MATCHES(readers::npz({"x", "z"})(file.path()), InvalidArgument,
-                       says("array 'z', [3] int64", "has not as many rows as 'x', [2] int64"));
+                       says("array 'z', [3] int64", "has another number of rows than 'x', [2] int64"));
   CHECK_THROWS_MATCHES(readers::npz({"w"})(file.path()), NotFound,
                        says("readers::npz: ", "has no array 'w'"));
   const TemporaryFile empty(test::zip_archive({}));
