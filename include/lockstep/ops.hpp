@@ -49,8 +49,8 @@ namespace lockstep {
 [[nodiscard]] Tensor equal(const Tensor& a, const Tensor& b);
 /// [rows, columns] + [columns].
 [[nodiscard]] Tensor add_row(const Tensor& matrix, const Tensor& row);
-/// Joins tensors along `axis`, on the first one's device; their dtypes are equal, and their shapes but for
-/// `axis`.
+/// Joins tensors along `axis`, on the first one's device; their dtypes are equal, and so are their shapes
+/// except along `axis`.
 [[nodiscard]] Tensor concatenate(std::span<const Tensor> parts, std::int64_t axis);
 
 /// logits [rows, classes], labels i64 [rows] -> loss [rows] and its gradient by the logits [rows, classes].

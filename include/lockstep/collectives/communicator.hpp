@@ -56,9 +56,7 @@ struct RankBatch {
 /// elements does nothing.
 ///
 /// Errors are thrown before anything is enqueued, on every rank:
-/// - InvalidArgument: a rank, root or destination is out of range; or a dtype, a strided or overlapping
-/// buffer, or a
-///   buffer on another device is passed.
+/// - InvalidArgument: a rank, root or destination is out of range, or a dtype or buffer is not allowed.
 /// - CollectiveMismatch: ranks disagree; the message names both.
 /// - Unsupported: the streams of some ranks are being captured and those of others are not.
 /// - ContextError: the communicator is moved-from, or another thread drives the same rank.

@@ -113,8 +113,8 @@ class Transformations : public Base {
 /// Functions are copied and called as const. Every pass calls them on the thread that takes the elements (for
 /// a distributed dataset the thread that makes steps ahead, see DistributedIterator); below `prefetch` and
 /// with `num_parallel_calls` the pass calls them on its own threads. Passes on several threads call them
-/// concurrently. During a call the default context, CPU:0 and the thread's own stream are current, whatever
-/// scopes the thread is in. If a function throws, `next` throws at that element: an Error whose message
+/// concurrently. During a call the default context, CPU:0 and CPU:0's own stream are current, whatever scopes
+/// the thread is in. If a function throws, `next` throws at that element: an Error whose message
 /// begins with the transformation and the element's index, of the same class if the exception is one of
 /// lockstep's, with the original nested (std::rethrow_if_nested). The next call continues with the following
 /// element.

@@ -70,9 +70,11 @@ class Optimizer {
   /// dense, sparse or nothing: names the replicas.
   /// @throws ContextError  in a function given to `update`.
   /// @throws Unsupported  a variable's stream is being captured: every launch would repeat the step.
-  /// @throws OutOfMemory After these errors neither variables nor the optimizer have changed: all memory is
-  /// taken before the first update, and other threads see all variables from before the step or from after
-  /// it. (This does not hold if a device fails during the updates.)
+  /// @throws OutOfMemory  the step's memory cannot be allocated.
+  ///
+  /// After these errors neither variables nor the optimizer have changed: all memory is taken before the
+  /// first update, and other threads see all variables from before the step or from after it. (This does not
+  /// hold if a device fails during the updates.)
   void apply_gradients(const std::vector<GradientAndVariable>& gradients,
                        const CommunicationOptions& options = {});
 
