@@ -108,7 +108,7 @@ class Reduction {
       for (std::int64_t j = 0; j < inner; ++j) {
         B value = static_cast<B>(x[j]);
         for (std::int64_t i = 1; i < axis; ++i)
-          value = Plain<Op>::apply(value, static_cast<B>(x[i * inner + j]));
+          value = PlainCombiner<Op>::apply(value, static_cast<B>(x[i * inner + j]));
         *values++ = static_cast<A>(value);
       }
     }
@@ -117,28 +117,28 @@ class Reduction {
   /// @pre kRunLanes <= n <= kShortRun
   static A reduce_run(const C* x, std::int64_t n) {
     if constexpr (kMayBeNan) {
-      Watching<Op, C> watching;
-      for (std::int64_t i = 0; i < n; ++i) watching.see(x[i], x[i]);
-      if (!watching.seen()) return reduce_run_by<Watching<Op, C>>(x, n);
+      NanWatch<Op, C> watch;
+      for (std::int64_t i = 0; i < n; ++i) watch.see(x[i], x[i]);
+      if (!watch.seen()) return reduce_run_by<NanWatch<Op, C>>(x, n);
     }
-    return reduce_run_by<Plain<Op>>(x, n);
+    return reduce_run_by<PlainCombiner<Op>>(x, n);
   }
 
-  template <class How>
+  template <class Combiner>
   static A reduce_run_by(const C* x, std::int64_t n) {
     B lanes[kRunLanes];
     for (std::int64_t lane = 0; lane < kRunLanes; ++lane) lanes[lane] = static_cast<B>(x[lane]);
     std::int64_t i = kRunLanes;
     for (; i + kRunLanes <= n; i += kRunLanes) {
       for (std::int64_t lane = 0; lane < kRunLanes; ++lane) {
-        lanes[lane] = How::apply(lanes[lane], static_cast<B>(x[i + lane]));
+        lanes[lane] = Combiner::apply(lanes[lane], static_cast<B>(x[i + lane]));
       }
     }
     for (std::int64_t half = kRunLanes / 2; half > 0; half /= 2) {
       for (std::int64_t lane = 0; lane < half; ++lane)
-        lanes[lane] = How::apply(lanes[lane], lanes[lane + half]);
+        lanes[lane] = Combiner::apply(lanes[lane], lanes[lane + half]);
     }
-    for (; i < n; ++i) lanes[0] = How::apply(lanes[0], static_cast<B>(x[i]));
+    for (; i < n; ++i) lanes[0] = Combiner::apply(lanes[0], static_cast<B>(x[i]));
     return static_cast<A>(lanes[0]);
   }
 
@@ -242,19 +242,19 @@ class Reduction {
     for (std::int64_t done = 0; done < n; done += step) {
       const std::int64_t count = std::min(step, n - done);
       if constexpr (kMayBeNan) {
-        Watching<Op, C> watching;
-        add_rows(start + done, rows, stride, count, sums + done, watching);
-        if (!watching.seen()) continue;
+        NanWatch<Op, C> watch;
+        add_rows(start + done, rows, stride, count, sums + done, watch);
+        if (!watch.seen()) continue;
       }
-      Plain<Op> plain;
+      PlainCombiner<Op> plain;
       add_rows(start + done, rows, stride, count, sums + done, plain);
     }
   }
 
-  template <class How>
+  template <class Combiner>
   void add_rows(std::int64_t start, std::int64_t rows, std::int64_t stride, std::int64_t n, B* sums,
-                How& result) {
-    How how;  // a local object can live in a register
+                Combiner& result) {
+    Combiner combiner;  // a local object can live in a register
     const auto read = [&](std::int64_t row, int slot) {
       return reader_.read(start + row * stride, n, rows_[slot]);
     };
@@ -263,7 +263,7 @@ class Reduction {
       const C* const a = read(0, 0);
       for (std::int64_t i = 0; i < n; ++i) {
         sums[i] = static_cast<B>(a[i]);
-        how.see(sums[i], sums[i]);
+        combiner.see(sums[i], sums[i]);
       }
       row = 1;
     }
@@ -275,10 +275,10 @@ class Reduction {
         const std::int64_t end = std::min(n, begin + kChunk);
         ahead.prefetch(4 * (end - begin));
         if (row == 0) {
-          for (std::int64_t i = begin; i < end; ++i) sums[i] = combine_four(how, a[i], b[i], c[i], d[i]);
+          for (std::int64_t i = begin; i < end; ++i) sums[i] = combine_four(combiner, a[i], b[i], c[i], d[i]);
         } else {
           for (std::int64_t i = begin; i < end; ++i)
-            sums[i] = How::apply(sums[i], combine_four(how, a[i], b[i], c[i], d[i]));
+            sums[i] = Combiner::apply(sums[i], combine_four(combiner, a[i], b[i], c[i], d[i]));
         }
       }
     }
@@ -286,19 +286,19 @@ class Reduction {
       const C* const a = read(row, 0);
       for (std::int64_t i = 0; i < n; ++i) {
         const B value = static_cast<B>(a[i]);
-        how.see(value, value);
-        sums[i] = How::apply(sums[i], value);
+        combiner.see(value, value);
+        sums[i] = Combiner::apply(sums[i], value);
       }
     }
-    result = how;
+    result = combiner;
   }
 
-  template <class How>
-  static B combine_four(How& how, C a, C b, C c, C d) {
-    how.see(static_cast<B>(a), static_cast<B>(b));
-    how.see(static_cast<B>(c), static_cast<B>(d));
-    return How::apply(How::apply(static_cast<B>(a), static_cast<B>(b)),
-                      How::apply(static_cast<B>(c), static_cast<B>(d)));
+  template <class Combiner>
+  static B combine_four(Combiner& combiner, C a, C b, C c, C d) {
+    combiner.see(static_cast<B>(a), static_cast<B>(b));
+    combiner.see(static_cast<B>(c), static_cast<B>(d));
+    return Combiner::apply(Combiner::apply(static_cast<B>(a), static_cast<B>(b)),
+                           Combiner::apply(static_cast<B>(c), static_cast<B>(d)));
   }
 
   /// Combines the columns of the joined rows. The rows from `row` on, which were too few to join, are added

@@ -10,7 +10,7 @@ namespace lockstep::host {
 
 /// Combines a block of numbers with `apply`.
 template <class Op>
-struct Plain {
+struct PlainCombiner {
   template <class B>
   void see(B, B) {}
   bool seen() const { return false; }
@@ -24,9 +24,9 @@ struct Plain {
 };
 
 /// Combines a block of numbers with `select`, and records whether there was a NaN; if so, the block must be
-/// combined again with Plain.
+/// combined again with PlainCombiner.
 template <class Op, class C>
-class Watching {
+class NanWatch {
   using Mask = std::conditional_t<sizeof(C) == 4, std::int32_t, std::int64_t>;
 
  public:
