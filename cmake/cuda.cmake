@@ -50,7 +50,7 @@ if(LOCKSTEP_CUDA_RUNTIME STREQUAL "Static")
 endif()
 
 if(LOCKSTEP_HAS_CUDA AND NOT LOCKSTEP_NCCL STREQUAL "OFF")
-  # Older versions access peers' memory that pools do not share: cuda/nccl_library.hpp.
+  # Older versions access peers' memory that pools do not share: cuda/libraries/nccl_library.hpp.
   find_package(NCCL 2.24)
   if(NCCL_FOUND)
     set(LOCKSTEP_HAS_NCCL 1)

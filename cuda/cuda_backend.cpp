@@ -11,13 +11,13 @@
 #include <lockstep/error.hpp>
 #include <lockstep/version.hpp>
 
-#include "cuda_communicators.hpp"
-#include "cuda_device.hpp"
-#include "cuda_error.hpp"
+#include "communicators/cuda_communicators.hpp"
 #include "detail/expects.hpp"
 #include "detail/warn.hpp"
-#include "device_guard.hpp"
-#include "gpus.hpp"
+#include "device/cuda_device.hpp"
+#include "device/device_guard.hpp"
+#include "device/gpus.hpp"
+#include "libraries/cuda_error.hpp"
 
 namespace lockstep::cuda {
 namespace {

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <limits>
 
-#include "capture.hpp"
-#include "cublas_library.hpp"
-#include "cuda_error.hpp"
 #include "detail/expects.hpp"
-#include "device_guard.hpp"
+#include "device/device_guard.hpp"
+#include "graphs/capture.hpp"
+#include "libraries/cublas_library.hpp"
+#include "libraries/cuda_error.hpp"
 
 namespace lockstep::cuda {
 

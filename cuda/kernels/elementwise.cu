@@ -5,10 +5,10 @@
 
 #include "arithmetic/operators.hpp"
 #include "cuda_kernels.hpp"
+#include "device/temporary.hpp"
 #include "kernels/dispatch.hpp"
 #include "kernels/element.cuh"
 #include "kernels/launch.cuh"
-#include "temporary.hpp"
 
 namespace lockstep::cuda {
 namespace {

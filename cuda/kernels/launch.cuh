@@ -6,9 +6,9 @@
 
 #include <cuda_runtime.h>
 
-#include "cuda_error.hpp"
-#include "device_guard.hpp"
+#include "device/device_guard.hpp"
 #include "kernels/launch.hpp"
+#include "libraries/cuda_error.hpp"
 
 namespace lockstep::cuda {
 

@@ -5,10 +5,10 @@
 #include <cstdint>
 
 #include "arithmetic/scaled_sum.hpp"
+#include "device/temporary.hpp"
 #include "kernels/dispatch.hpp"
 #include "kernels/reduce.hpp"
 #include "kernels/reduce_kernels.cuh"
-#include "temporary.hpp"
 
 namespace lockstep::cuda {
 

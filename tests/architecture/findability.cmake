@@ -1,6 +1,6 @@
 # Fails where a reader would look in vain:
 #   cmake -DROOT=<source folder> -P findability.cmake
-# - The test of src/a/b.cpp is tests/a/b_test.cpp, that of cuda/b.cpp is tests/cuda/b_test.cpp, or a contract is named
+# - The test of src/a/b.cpp is tests/a/b_test.cpp, that of cuda/a/b.cpp is tests/cuda/a/b_test.cpp, or a contract is named
 #   b_contract.cpp; else tested_elsewhere.txt says which test holds it.
 # - No folder has more than 25 files, and no file more than 400 lines, but for those of `long`, which should become shorter.
 cmake_minimum_required(VERSION 3.25)
@@ -34,7 +34,7 @@ foreach(source IN LISTS sources)
   endif()
 endforeach()
 
-set(long benchmarks/options.cpp cuda/nccl_communicator.cpp cuda cuda/kernels src src/detail)
+set(long benchmarks/options.cpp cuda/communicators/nccl_communicator.cpp src src/detail)
 file(GLOB_RECURSE files RELATIVE "${ROOT}" "${ROOT}/src/*" "${ROOT}/include/*" "${ROOT}/cuda/*" "${ROOT}/benchmarks/*")
 foreach(file IN LISTS files)
   get_filename_component(folder "${file}" DIRECTORY)

@@ -10,7 +10,7 @@
 #include <lockstep/error.hpp>
 #include <lockstep/lockstep.hpp>
 
-#include "has_context.hpp"
+#include "cuda/has_context.hpp"
 #include "support/matchers.hpp"
 #include "support/test_backend.hpp"
 

@@ -11,7 +11,7 @@
 
 #include <lockstep/lockstep.hpp>
 
-#include "has_context.hpp"
+#include "cuda/has_context.hpp"
 #include "support/captured_stderr.hpp"
 #include "support/child_process.hpp"
 #include "support/matchers.hpp"

@@ -4,7 +4,7 @@
 
 #include <lockstep/lockstep.hpp>
 
-#include "gate.hpp"
+#include "cuda/gate.hpp"
 #include "support/communicator_group.hpp"
 
 namespace lockstep::test {

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include <lockstep/backend/communicator_backend.hpp>
+
+#include "device/cuda_device.hpp"
+
+namespace lockstep::cuda {
+
+/// NCCL's for distinct GPUs, the library's own kernels for virtual devices of one.
+/// @throws Unsupported  several GPUs, one of them more than once; or several in a build without NCCL.
+std::unique_ptr<backend::CommunicatorBackend> make_cuda_communicator(std::vector<CudaDevice*> ranks);
+
+// With NCCL alone.
+/// The CUDA runtime's numbers of the GPUs of a group of ncclComm_ts. @throws InvalidArgument
+std::vector<int> ordinals_of(std::span<void* const> communicators);
+std::unique_ptr<backend::CommunicatorBackend> adopt_cuda_communicators(const std::vector<CudaDevice*>& ranks,
+                                                                       std::span<void* const> communicators);
+
+}  // namespace lockstep::cuda

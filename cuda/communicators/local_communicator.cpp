@@ -1,0 +1,139 @@
+#include "communicators/local_communicator.hpp"
+
+#include <algorithm>
+
+#include <lockstep/error.hpp>
+
+#include "detail/expects.hpp"
+#include "graphs/capture.hpp"
+#include "kernels/combine.hpp"
+
+namespace lockstep::cuda {
+namespace {
+
+template <class Pointer>
+Pointer moved(Pointer data, std::int64_t offset_bytes) {
+  using Byte =
+      std::conditional_t<std::is_const_v<std::remove_pointer_t<Pointer>>, const std::byte, std::byte>;
+  return data == nullptr ? nullptr : static_cast<Byte*>(data) + offset_bytes;
+}
+
+}  // namespace
+
+LocalCommunicator::LocalCommunicator(std::vector<CudaDevice*> ranks) {
+  LOCKSTEP_EXPECTS(ranks.size() <= kMostRanks, Unsupported, "A communicator of ", ranks.size(),
+                   " virtual devices of one GPU: kernels combine ", kMostRanks, " at most. Use fewer.");
+  done_ = ranks.front()->create_event();
+  for (CudaDevice* device : ranks) ranks_.push_back({device, device->create_event()});
+}
+
+LocalCommunicator::~LocalCommunicator() {
+  ranks_.front().device->destroy_event(done_);
+  for (const Rank& rank : ranks_) rank.device->destroy_event(rank.ready);
+}
+
+template <class Work>
+void LocalCommunicator::run(const backend::GroupCall& group, const Work& work) {
+  CudaDevice& device = *ranks_.front().device;
+  const backend::RankCall& first = group.calls.front();
+  const auto others = group.calls.subspan(1);
+  for (const backend::RankCall& call : others)
+    require_same_capture(group.operation, first, device, call, *rank_of(call).device);
+  for (const backend::RankCall& call : others) {
+    const Rank& rank = rank_of(call);
+    rank.device->record(rank.ready, call.stream);
+    device.wait(first.stream, rank.ready);
+  }
+  work(device.kernels().place_on(first.stream));
+  if (others.empty()) return;
+  device.record(done_, first.stream);
+  for (const backend::RankCall& call : others) rank_of(call).device->wait(call.stream, done_);
+}
+
+std::vector<const void*>& LocalCommunicator::sources(const backend::GroupCall& group, std::size_t s,
+                                                     std::int64_t offset_bytes) {
+  sources_.clear();
+  for (const backend::RankCall& call : group.calls)
+    sources_.push_back(moved(call.segments[s].send, offset_bytes));
+  return sources_;
+}
+
+std::vector<void*>& LocalCommunicator::destinations(const backend::GroupCall& group, std::size_t s,
+                                                    std::int64_t offset_bytes, const void* but) {
+  destinations_.clear();
+  for (const backend::RankCall& call : group.calls) {
+    void* const destination = moved(call.segments[s].receive, offset_bytes);
+    if (destination != nullptr && destination != but) destinations_.push_back(destination);
+  }
+  return destinations_;
+}
+
+void LocalCommunicator::all_reduce(const backend::GroupCall& group) {
+  run(group, [&](const Place& place) {
+    const std::span<const backend::Segment> batch = group.calls.front().segments;
+    for (std::size_t s = 0; s < batch.size(); ++s)
+      combine(place, group.op, batch[s].dtype, batch[s].count, sources(group, s), destinations(group, s));
+  });
+}
+
+void LocalCommunicator::reduce(const backend::GroupCall& group) {
+  run(group, [&](const Place& place) {
+    const std::span<const backend::Segment> batch =
+        group.calls[static_cast<std::size_t>(group.root)].segments;
+    for (std::size_t s = 0; s < batch.size(); ++s)
+      combine(place, group.op, batch[s].dtype, batch[s].count, sources(group, s), {&batch[s].receive, 1});
+  });
+}
+
+void LocalCommunicator::broadcast(const backend::GroupCall& group) {
+  run(group, [&](const Place& place) {
+    const std::span<const backend::Segment> batch =
+        group.calls[static_cast<std::size_t>(group.root)].segments;
+    for (std::size_t s = 0; s < batch.size(); ++s)
+      copy_to_all(place, bytes_of(batch[s]), batch[s].send, destinations(group, s, 0, batch[s].send));
+  });
+}
+
+void LocalCommunicator::all_gather(const backend::GroupCall& group) {
+  run(group, [&](const Place& place) {
+    for (std::size_t s = 0; s < group.calls.front().segments.size(); ++s) {
+      std::int64_t offset = 0;
+      for (const backend::RankCall& call : group.calls) {
+        const backend::Segment& sent = call.segments[s];
+        copy_to_all(place, bytes_of(sent), sent.send, destinations(group, s, offset, sent.send));
+        offset += bytes_of(sent);
+      }
+    }
+  });
+}
+
+void LocalCommunicator::reduce_scatter(const backend::GroupCall& group) {
+  run(group, [&](const Place& place) {
+    for (std::size_t s = 0; s < group.calls.front().segments.size(); ++s) {
+      for (const backend::RankCall& call : group.calls) {
+        const backend::Segment& segment = call.segments[s];
+        const std::int64_t offset = call.rank * bytes_of(segment);
+        combine(place, group.op, segment.dtype, segment.count, sources(group, s, offset),
+                {&segment.receive, 1});
+      }
+    }
+  });
+}
+
+void LocalCommunicator::transfer(const backend::GroupCall& group) {
+  run(group, [&](const Place&) {
+    const auto segment_of = [&](int rank, const backend::Transfer& transfer) -> const backend::Segment& {
+      return group.calls[static_cast<std::size_t>(rank)].segments[transfer.segment];
+    };
+    for (const backend::Transfer& transfer : group.transfers) {
+      const void* const from = moved(segment_of(transfer.source, transfer).send, transfer.send_begin_bytes);
+      void* const to =
+          moved(segment_of(transfer.destination, transfer).receive, transfer.receive_begin_bytes);
+      if (from != to)
+        ranks_.front().device->copy(to, from, static_cast<std::size_t>(transfer.size_bytes),
+                                    group.calls.front().stream);
+    }
+  });
+}
+
+}  // namespace lockstep::cuda

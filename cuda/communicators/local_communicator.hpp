@@ -1,0 +1,57 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <lockstep/backend/communicator_backend.hpp>
+
+#include "device/cuda_device.hpp"
+#include "kernels/launch.hpp"
+
+namespace lockstep::cuda {
+
+/// Collectives of virtual devices of one GPU: each is one kernel for each tensor, on rank 0's stream, that
+/// reads all sources and writes all destinations once, in rank order; or one copy for each transfer. The
+/// other ranks' streams wait for it, and it for them, by events. One call enqueues for all ranks.
+class LocalCommunicator final : public backend::CommunicatorBackend {
+ public:
+  /// @throws Unsupported  more ranks than a kernel takes.
+  explicit LocalCommunicator(std::vector<CudaDevice*> ranks);
+  ~LocalCommunicator() override;
+
+  int num_ranks() const override { return static_cast<int>(ranks_.size()); }
+  bool enqueues_for_all() const override { return true; }
+  void all_reduce(const backend::GroupCall& group) override;
+  void reduce(const backend::GroupCall& group) override;
+  void broadcast(const backend::GroupCall& group) override;
+  void all_gather(const backend::GroupCall& group) override;
+  void reduce_scatter(const backend::GroupCall& group) override;
+  void transfer(const backend::GroupCall& group) override;
+
+ private:
+  struct Rank {
+    CudaDevice* device;
+    backend::EventHandle ready;  // its stream has come to the call
+  };
+
+  const Rank& rank_of(const backend::RankCall& call) const {
+    return ranks_[static_cast<std::size_t>(call.rank)];
+  }
+  /// Calls `work(place)`, for rank 0's stream, between the streams' events.
+  template <class Work>
+  void run(const backend::GroupCall& group, const Work& work);
+  /// Where segment s of every rank begins, `offset_bytes` on.
+  std::vector<const void*>& sources(const backend::GroupCall& group, std::size_t s,
+                                    std::int64_t offset_bytes = 0);
+  /// Where it is received, except at null and `but`.
+  std::vector<void*>& destinations(const backend::GroupCall& group, std::size_t s,
+                                   std::int64_t offset_bytes = 0, const void* but = nullptr);
+
+  std::vector<Rank> ranks_;
+  backend::EventHandle done_;         // the kernels of the call
+  std::vector<const void*> sources_;  // scratch of the call
+  std::vector<void*> destinations_;
+};
+
+}  // namespace lockstep::cuda

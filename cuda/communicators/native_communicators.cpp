@@ -1,0 +1,184 @@
+#include "communicators/native_communicators.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstdlib>
+#include <exception>
+#include <iterator>
+#include <utility>
+
+#include <lockstep/error.hpp>
+
+#include "detail/expects.hpp"
+#include "detail/immortal.hpp"
+#include "detail/start_thread.hpp"
+#include "detail/warn.hpp"
+#include "device/device_guard.hpp"
+#include "libraries/cuda_error.hpp"
+#include "libraries/nccl_error.hpp"
+
+namespace lockstep::cuda {
+namespace {
+
+/// Creations under way, those that nobody waits for any more included.
+std::atomic<int> num_creations{0};
+
+/// What the thread that makes the communicators shares with the one that waits for them.
+struct Creation {
+  Creation() { ++num_creations; }
+  Creation(const Creation&) = delete;
+  Creation& operator=(const Creation&) = delete;
+  ~Creation() {
+    --num_creations;
+    num_creations.notify_all();
+  }
+
+  std::vector<int> ordinals;
+  std::vector<ncclComm_t> communicators;
+  std::exception_ptr error;
+  bool is_done = false;
+  bool is_abandoned = false;
+  std::mutex mutex;  // guards the four above
+  std::condition_variable done;
+
+  void run(const Device& device);
+};
+
+void Creation::run(const Device& device) {
+  constexpr const char* kOperation = "Making an NCCL communicator";
+  std::vector<ncclComm_t> made(ordinals.size());
+  std::exception_ptr failure;
+  try {
+    ncclUniqueId id;
+    LOCKSTEP_NCCL_CHECK(ncclGetUniqueId(&id), nullptr, device, kOperation);
+    // Once one rank has called, all must, or it waits for the others. A rank without its device makes NCCL
+    // find two on one, and give up.
+    cudaError_t device_error = cudaSuccess;
+    int failed_ordinal = 0;
+    try {
+      NcclGroup group(device, kOperation);
+      for (std::size_t rank = 0; rank < ordinals.size(); ++rank) {
+        if (device_error == cudaSuccess) device_error = cudaSetDevice(failed_ordinal = ordinals[rank]);
+        const ncclResult_t code =
+            ncclCommInitRank(&made[rank], static_cast<int>(ordinals.size()), id, static_cast<int>(rank));
+        if (code != ncclSuccess && code != ncclInProgress)
+          throw_nccl_error(code, "ncclCommInitRank", {__FILE__, __LINE__, __func__}, nullptr, device,
+                           kOperation);
+      }
+      group.end();
+      const auto gives_up = [this] {
+        const std::lock_guard lock(mutex);
+        return is_abandoned;
+      };
+      for (ncclComm_t communicator : made) require_settled(communicator, gives_up, device, kOperation);
+    } catch (const CollectiveError&) {
+      if (device_error == cudaSuccess) throw;
+    }
+    if (device_error != cudaSuccess)
+      throw_cuda_error(device_error, lockstep::detail::concat("cudaSetDevice(", failed_ordinal, ")").c_str(),
+                       {__FILE__, __LINE__, __func__}, device, kOperation);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  const std::lock_guard lock(mutex);
+  if (failure || is_abandoned) {
+    for (ncclComm_t communicator : made) {
+      if (communicator != nullptr) ncclCommAbort(communicator);
+    }
+  } else {
+    communicators = std::move(made);
+  }
+  error = failure;
+  is_done = true;
+  done.notify_all();
+}
+
+void end_now(const LeftCommunicators::Group& group) noexcept {
+  for (ncclComm_t communicator : group.communicators)
+    group.is_aborted ? ncclCommAbort(communicator) : ncclCommDestroy(communicator);
+}
+
+/// Waits for a while: CUDA gives up what a graph has kept in a thread of its own, some time after the graph.
+bool are_graphs_gone(const LeftCommunicators::Group& group) noexcept {
+  constexpr std::chrono::seconds kPatience{1};
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  while (group.has_graphs()) {
+    if (std::chrono::steady_clock::now() >= deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
+}  // namespace
+
+std::vector<ncclComm_t> make_native_communicators(const std::vector<int>& ordinals, const Device& device,
+                                                  std::chrono::milliseconds limit) {
+  LeftCommunicators::instance().end_those_left();
+  // NCCL reads it once, with its first communicator: GPUs then run the collectives of several communicators
+  // in the order in which these were enqueued, which is the same on all (LaunchOrder).
+  ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", /*overwrite=*/0);
+  // Owned by this thread and by the one that makes the communicators, which may take for ever.
+  const auto creation = std::make_shared<Creation>();
+  creation->ordinals = ordinals;
+  std::unique_lock lock(creation->mutex);  // from the start: a limit of zero passes however fast the other is
+  detail::start_thread("Making an NCCL communicator: its thread", [creation, device] {
+    creation->run(device);
+  }).detach();
+  const bool is_there =
+      limit.count() > 0 && creation->done.wait_for(lock, limit, [&] { return creation->is_done; });
+  if (!is_there) {
+    creation->is_abandoned = true;
+    LOCKSTEP_EXPECTS(false, CollectiveTimeout, "Making an NCCL communicator of ", ordinals.size(),
+                     " GPUs: it is not there after ", limit.count(),
+                     " ms. NCCL_DEBUG=INFO makes NCCL say what it waits for.");
+  }
+  if (creation->error) std::rethrow_exception(creation->error);
+  return creation->communicators;
+}
+
+void wait_for_abandoned_communicators() {
+  for (int n; (n = num_creations) != 0;) num_creations.wait(n);
+}
+
+void revoke(ncclComm_t communicator) noexcept {
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 7)
+  int version = 0;
+  if (ncclGetVersion(&version) == ncclSuccess && version >= NCCL_VERSION(2, 28, 7))
+    ncclCommRevoke(communicator, NCCL_REVOKE_DEFAULT);
+#else
+  static_cast<void>(communicator);
+#endif
+}
+
+LeftCommunicators& LeftCommunicators::instance() { return lockstep::detail::immortal<LeftCommunicators>(); }
+
+void LeftCommunicators::end(Group group) noexcept {
+  if (group.communicators.empty()) return;
+  if (are_graphs_gone(group)) return end_now(group);
+  lockstep::detail::warn(lockstep::detail::concat(
+      "an NCCL communicator of ", group.communicators.size(),
+      " GPUs is left as it is: a CUDA graph has its collectives, and NCCL would wait for the graph's end. "
+      "Destroy graphs before the strategy or communicator whose collectives they have"));
+  // Registered now, so that it runs while NCCL, which was loaded before, is still there.
+  static const int registered = std::atexit([] { instance().end_those_left(); });
+  static_cast<void>(registered);
+  const std::lock_guard lock(mutex_);
+  groups_.push_back(std::move(group));
+}
+
+void LeftCommunicators::end_those_left() noexcept {
+  if (is_fork_of_user()) return;
+  const CallerDevice caller;
+  std::vector<Group> ended;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto first =
+        std::partition(groups_.begin(), groups_.end(), [](const Group& g) { return g.has_graphs(); });
+    ended.assign(std::make_move_iterator(first), std::make_move_iterator(groups_.end()));
+    groups_.erase(first, groups_.end());
+  }
+  for (const Group& group : ended) end_now(group);
+}
+
+}  // namespace lockstep::cuda

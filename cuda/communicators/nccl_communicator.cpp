@@ -1,0 +1,435 @@
+#include "communicators/nccl_communicator.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include <lockstep/error.hpp>
+
+#include "arithmetic/scaled_sum.hpp"
+#include "communicators/native_communicators.hpp"
+#include "detail/expects.hpp"
+#include "device/device_guard.hpp"
+#include "graphs/capture.hpp"
+#include "kernels/combine.hpp"
+#include "libraries/cuda_error.hpp"
+#include "libraries/nccl_error.hpp"
+#include "libraries/nccl_library.hpp"
+#include "native.hpp"
+
+namespace lockstep::cuda {
+namespace {
+
+/// The dtype as which values of `dtype` travel in a reduction.
+DType carrier_dtype(ReduceOp op, DType dtype) {
+  const bool selects = op == ReduceOp::min || op == ReduceOp::max;
+  switch (dtype) {
+    case DType::f8e4m3:
+    case DType::f8e5m2: return DType::f32;
+    case DType::f16: return selects || op == ReduceOp::mean ? DType::f32 : DType::f16;
+    case DType::bf16: return selects ? DType::f32 : DType::bf16;
+    case DType::i16:
+    case DType::u16: return DType::i32;
+    default: return dtype;
+  }
+}
+
+/// @pre NCCL has it.
+ncclDataType_t native_type(DType dtype) {
+  switch (dtype) {
+    case DType::f16: return ncclFloat16;
+    case DType::bf16: return ncclBfloat16;
+    case DType::f64: return ncclFloat64;
+    case DType::i8: return ncclInt8;
+    case DType::i32: return ncclInt32;
+    case DType::i64: return ncclInt64;
+    case DType::u8: return ncclUint8;
+    case DType::u32: return ncclUint32;
+    case DType::u64: return ncclUint64;
+    default: return ncclFloat32;
+  }
+}
+
+bool is_aligned(const void* data, DType dtype) {
+  return reinterpret_cast<std::uintptr_t>(data) % size_of(dtype) == 0;
+}
+
+}  // namespace
+
+NcclCommunicator::NcclCommunicator(const std::vector<CudaDevice*>& ranks)
+    : order_(static_cast<int>(ranks.size())), captured_(std::make_shared<int>()) {
+  for (CudaDevice* device : ranks) {
+    Rank& rank = ranks_.emplace_back();
+    rank.device = device;
+    rank.scaled_sums.fill(ncclNumOps);
+  }
+  const auto n = static_cast<double>(ranks.size());
+  scale_ = 1 / arithmetic::sum_scale(n);
+  divisor_ = n * scale_;
+}
+
+NcclCommunicator::NcclCommunicator(const std::vector<CudaDevice*>& ranks, std::chrono::milliseconds limit)
+    : NcclCommunicator(ranks) {
+  std::vector<int> ordinals;
+  for (const Rank& rank : ranks_) ordinals.push_back(rank.device->ordinal());
+  const auto made = make_native_communicators(ordinals, ranks_.front().device->device(), limit);
+  for (std::size_t i = 0; i < ranks_.size(); ++i) ranks_[i].communicator = made[i];
+}
+
+NcclCommunicator::NcclCommunicator(const std::vector<CudaDevice*>& ranks,
+                                   std::span<const ncclComm_t> communicators)
+    : NcclCommunicator(ranks) {
+  owns_ = false;
+  for (std::size_t i = 0; i < ranks_.size(); ++i) ranks_[i].communicator = communicators[i];
+}
+
+NcclCommunicator::~NcclCommunicator() {
+  if (is_fork_of_user()) return;
+  const CallerDevice caller;
+  if (owns_) {
+    end_communicators();
+    return;
+  }
+  for (Rank& rank : ranks_) {
+    for (ncclRedOp_t op : rank.scaled_sums) {
+      if (op != ncclNumOps) ncclRedOpDestroy(op, rank.communicator);
+    }
+  }
+}
+
+void NcclCommunicator::end_communicators() noexcept {
+  LeftCommunicators::Group group{{}, captured_, aborted_};
+  captured_.reset();
+  for (Rank& rank : ranks_) {
+    ncclComm_t const communicator = std::exchange(rank.communicator, nullptr);
+    if (communicator != nullptr) group.communicators.push_back(communicator);
+  }
+  LeftCommunicators::instance().end_those_left();
+  LeftCommunicators::instance().end(std::move(group));
+}
+
+template <class Call>
+void NcclCommunicator::inside(std::string_view operation, std::span<const backend::RankCall> calls,
+                              const Call& call) {
+  struct InUse {
+    InUse(NcclCommunicator& communicator, std::span<const backend::RankCall> of)
+        : self(communicator), ranks(of) {
+      for (const backend::RankCall& rank : ranks) self.rank_of(rank).in_use->lock();
+    }
+    ~InUse() {
+      for (const backend::RankCall& rank : ranks) self.rank_of(rank).in_use->unlock();
+    }
+    NcclCommunicator& self;
+    const std::span<const backend::RankCall> ranks;
+  } const in_use(*this, calls);
+  require_not_aborted(operation, calls.front());
+  try {
+    call();
+  } catch (const CollectiveError&) {
+    require_not_aborted(operation, calls.front());  // which is why, then
+    throw;
+  }
+}
+
+bool NcclCommunicator::all_come_out(std::chrono::milliseconds limit) noexcept {
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  return std::ranges::all_of(
+      ranks_, [&](const Rank& rank) { return std::unique_lock(*rank.in_use, deadline).owns_lock(); });
+}
+
+void NcclCommunicator::abort() noexcept {
+  if (is_fork_of_user() || aborted_.exchange(true)) return;
+  order_.abandon();
+  if (!owns_) return;
+  constexpr std::chrono::seconds kPatience{1};
+  const CallerDevice caller;
+  // Threads come out of NCCL by themselves, and do not go in again, but for one that waits there for a rank
+  // that will not come. It is released by a revocation, which frees nothing; where NCCL has none, by the
+  // abort.
+  const bool has_graphs = captured_.use_count() > 1;
+  if (has_graphs || !all_come_out(kPatience)) {
+    for (const Rank& rank : ranks_) revoke(rank.communicator);
+    all_come_out(kPatience);
+  }
+  if (!has_graphs) end_communicators();
+}
+
+void NcclCommunicator::require_not_aborted(std::string_view operation, const backend::RankCall& call) {
+  LOCKSTEP_EXPECTS(!aborted_, CollectiveAborted, operation, " on rank ", call.rank, " (",
+                   rank_of(call).device->device(),
+                   "): the communicator was aborted. Make a new Communicator, or strategy.");
+}
+
+void NcclCommunicator::settle(std::string_view operation, const backend::RankCall& call) {
+  const Rank& rank = rank_of(call);
+  const auto gives_up = [this] { return aborted_.load(); };
+  require_settled(rank.communicator, gives_up, rank.device->device(), operation);
+}
+
+void NcclCommunicator::require_alive(std::string_view operation, std::span<const backend::RankCall> calls) {
+  use_in_this_process(rank_of(calls.front()).device->device());
+  inside(operation, calls, [&] {
+    for (const backend::RankCall& call : calls) settle(operation, call);
+  });
+}
+
+template <class Issue>
+void NcclCommunicator::group(std::string_view operation, const char* native_call,
+                             std::span<const backend::RankCall> calls, const Issue& issue) {
+  const backend::RankCall& first = calls.front();
+  const bool is_captured = is_in_capture(first);
+  LaunchOrder::Turn turn(order_, static_cast<int>(calls.size()));
+  inside(operation, calls, [&] {
+    const CallerDevice caller;
+    NcclGroup group(rank_of(first).device->device(), operation);
+    for (const backend::RankCall& call : calls) {
+      Rank& rank = rank_of(call);
+      if (is_captured) keep_with(capture_of(*rank.device, call.stream), captured_, rank.device->device());
+      for (std::size_t s = 0; s < call.segments.size(); ++s) {
+        if (const ncclResult_t code = issue(rank, call, s); code != ncclSuccess)
+          throw_nccl_error(code, native_call, {__FILE__, __LINE__, __func__}, rank.communicator,
+                           rank.device->device(), operation);
+      }
+    }
+    group.end();
+    for (const backend::RankCall& call : calls) settle(operation, call);
+  });
+  turn.end();
+  require_not_aborted(operation, first);
+}
+
+NcclCommunicator::Carrier NcclCommunicator::prepare(const Reduction& reduction, const backend::RankCall& call,
+                                                    const backend::Segment& segment) {
+  Rank& rank = rank_of(call);
+  const Device& device = rank.device->device();
+  const Place place = rank.device->kernels().place_on(call.stream);
+  const bool selects = reduction.op == ReduceOp::min || reduction.op == ReduceOp::max;
+  const bool receives = reduction.root < 0 || reduction.root == call.rank;
+
+  Carrier carrier;
+  carrier.dtype = carrier_dtype(reduction.op, segment.dtype);
+  carrier.is_ordered = selects && is_floating(carrier.dtype);
+  carrier.type = native_type(!carrier.is_ordered           ? carrier.dtype
+                             : carrier.dtype == DType::f64 ? DType::i64
+                                                           : DType::i32);
+  carrier.send = segment.send;
+  carrier.receive = receives ? segment.receive : nullptr;
+
+  const std::int64_t num_sent = segment.count * reduction.sent_blocks;
+  const bool fits = carrier.dtype == segment.dtype && is_aligned(segment.send, segment.dtype) &&
+                    (!receives || is_aligned(segment.receive, segment.dtype));
+  const bool encodes_into_receive = receives && reduction.sent_blocks == 1;
+  if (!fits || (carrier.is_ordered && !encodes_into_receive)) {
+    const auto size = static_cast<std::int64_t>(size_of(carrier.dtype));
+    carrier.temporary = Temporary(place, num_sent * size);
+    void* const data = carrier.temporary.data();
+    if (carrier.dtype == segment.dtype) {
+      rank.device->copy(data, segment.send, static_cast<std::size_t>(num_sent * size), call.stream);
+    } else {
+      rank.device->kernels().copy(TensorView(data, {num_sent}, carrier.dtype, device),
+                                  TensorView(segment.send, {num_sent}, segment.dtype, device), call.stream);
+    }
+    carrier.send = data;
+    // In place, as NCCL has it: a rank's own block of what it sends.
+    const std::int64_t own_block = reduction.sent_blocks == 1 ? 0 : call.rank * segment.count * size;
+    if (receives) carrier.receive = static_cast<std::byte*>(data) + own_block;
+  }
+  if (carrier.is_ordered) {
+    void* const integers = carrier.temporary.data() != nullptr ? carrier.temporary.data() : carrier.receive;
+    encode_ordered(place, reduction.op, carrier.dtype, num_sent, carrier.send, integers);
+    carrier.send = integers;
+  }
+  return carrier;
+}
+
+void NcclCommunicator::deliver(const Reduction& reduction, const backend::RankCall& call,
+                               const backend::Segment& segment, const Carrier& carrier) {
+  if (carrier.receive == nullptr) return;
+  Rank& rank = rank_of(call);
+  const Device& device = rank.device->device();
+  const TensorView result(carrier.receive, {segment.count}, carrier.dtype, device);
+  if (carrier.is_ordered) {
+    const Place place = rank.device->kernels().place_on(call.stream);
+    decode_ordered(place, carrier.dtype, segment.count, carrier.receive);
+  }
+  if (reduction.op == ReduceOp::mean && divisor_ != 1)
+    rank.device->kernels().divide(result, result, divisor_, call.stream);
+  if (carrier.temporary.data() == nullptr) return;
+  if (carrier.dtype == segment.dtype) {
+    rank.device->copy(segment.receive, carrier.receive, static_cast<std::size_t>(bytes_of(segment)),
+                      call.stream);
+  } else {
+    rank.device->kernels().copy(TensorView(segment.receive, {segment.count}, segment.dtype, device), result,
+                                call.stream);
+  }
+}
+
+ncclRedOp_t NcclCommunicator::native(const Reduction& reduction, Rank& rank, const Carrier& carrier) {
+  switch (reduction.op) {
+    case ReduceOp::sum: return ncclSum;
+    case ReduceOp::product: return ncclProd;
+    case ReduceOp::min: return ncclMin;
+    case ReduceOp::max: return ncclMax;
+    case ReduceOp::mean: break;
+  }
+  ncclRedOp_t& op = rank.scaled_sums[static_cast<std::size_t>(carrier.dtype)];
+  if (op == ncclNumOps) {
+    const auto as_float = static_cast<float>(scale_);
+    const bf16 as_bf16 = as_float;
+    const void* scale = &as_float;
+    if (carrier.dtype == DType::f64) scale = &scale_;
+    if (carrier.dtype == DType::bf16) scale = &as_bf16;
+    LOCKSTEP_NCCL_CHECK(ncclRedOpCreatePreMulSum(&op, const_cast<void*>(scale), carrier.type,
+                                                 ncclScalarHostImmediate, rank.communicator),
+                        rank.communicator, rank.device->device(), reduction.operation);
+  }
+  return op;
+}
+
+// Outside the group.
+void NcclCommunicator::make_operators(const Reduction& reduction, std::span<const backend::RankCall> calls) {
+  if (reduction.op != ReduceOp::mean) return;
+  inside(reduction.operation, calls, [&] {
+    for (const backend::RankCall& call : calls) {
+      Rank& rank = rank_of(call);
+      for (const Carrier& carrier : rank.carriers) native(reduction, rank, carrier);
+    }
+  });
+}
+
+template <class Issue>
+void NcclCommunicator::reduce_by(const Reduction& reduction, std::span<const backend::RankCall> calls,
+                                 const Issue& issue) {
+  require_alive(reduction.operation, calls);
+  // However the call ends, their memory is freed in the order of its stream.
+  struct Carried {
+    ~Carried() {
+      for (const backend::RankCall& call : calls) self.rank_of(call).carriers.clear();
+    }
+    NcclCommunicator& self;
+    const std::span<const backend::RankCall> calls;
+  } const carried{*this, calls};
+  for (const backend::RankCall& call : calls) {
+    Rank& rank = rank_of(call);
+    for (const backend::Segment& segment : call.segments) {
+      rank.carriers.push_back(prepare(reduction, call, segment));
+    }
+  }
+  make_operators(reduction, calls);
+  group(reduction.operation, reduction.native_call, calls,
+        [&](Rank& rank, const backend::RankCall& call, std::size_t s) {
+          const Carrier& carrier = rank.carriers[s];
+          return issue(rank, carrier, static_cast<std::size_t>(call.segments[s].count),
+                       native(reduction, rank, carrier), cuda::native(call.stream));
+        });
+  for (const backend::RankCall& call : calls) {
+    Rank& rank = rank_of(call);
+    for (std::size_t s = 0; s < call.segments.size(); ++s)
+      deliver(reduction, call, call.segments[s], rank.carriers[s]);
+  }
+}
+
+void NcclCommunicator::all_reduce(const backend::GroupCall& collective) {
+  reduce_by(
+      {.operation = collective.operation, .native_call = "ncclAllReduce", .op = collective.op},
+      collective.own,
+      [](Rank& rank, const Carrier& carrier, std::size_t count, ncclRedOp_t native_op, cudaStream_t stream) {
+        return ncclAllReduce(carrier.send, carrier.receive, count, carrier.type, native_op, rank.communicator,
+                             stream);
+      });
+}
+
+void NcclCommunicator::reduce(const backend::GroupCall& collective) {
+  const int root = collective.root;
+  reduce_by(
+      {.operation = collective.operation, .native_call = "ncclReduce", .op = collective.op, .root = root},
+      collective.own,
+      [root](Rank& rank, const Carrier& carrier, std::size_t count, ncclRedOp_t native_op,
+             cudaStream_t stream) {
+        return ncclReduce(carrier.send, carrier.receive, count, carrier.type, native_op, root,
+                          rank.communicator, stream);
+      });
+}
+
+void NcclCommunicator::reduce_scatter(const backend::GroupCall& collective) {
+  reduce_by(
+      {.operation = collective.operation,
+       .native_call = "ncclReduceScatter",
+       .op = collective.op,
+       .sent_blocks = num_ranks()},
+      collective.own,
+      [](Rank& rank, const Carrier& carrier, std::size_t count, ncclRedOp_t native_op, cudaStream_t stream) {
+        return ncclReduceScatter(carrier.send, carrier.receive, count, carrier.type, native_op,
+                                 rank.communicator, stream);
+      });
+}
+
+void NcclCommunicator::broadcast(const backend::GroupCall& collective) {
+  require_alive(collective.operation, collective.own);
+  group(collective.operation, "ncclBroadcast", collective.own,
+        [root = collective.root](Rank& rank, const backend::RankCall& call, std::size_t s) {
+          const backend::Segment& segment = call.segments[s];
+          // A root that keeps no copy receives in place.
+          void* const receive =
+              segment.receive != nullptr ? segment.receive : const_cast<void*>(segment.send);
+          const void* const send = segment.send != nullptr ? segment.send : receive;
+          return ncclBroadcast(send, receive, static_cast<std::size_t>(bytes_of(segment)), ncclUint8, root,
+                               rank.communicator, cuda::native(call.stream));
+        });
+}
+
+void NcclCommunicator::all_gather(const backend::GroupCall& collective) {
+  require_alive(collective.operation, collective.own);
+  group(collective.operation, "ncclAllGather or ncclBroadcast", collective.own,
+        [all = collective.calls](Rank& rank, const backend::RankCall& call, std::size_t s) {
+          const backend::Segment& own = call.segments[s];
+          const cudaStream_t stream = cuda::native(call.stream);
+          if (std::ranges::all_of(
+                  all, [&](const backend::RankCall& other) { return other.segments[s].count == own.count; }))
+            return ncclAllGather(own.send, own.receive, static_cast<std::size_t>(bytes_of(own)), ncclUint8,
+                                 rank.communicator, stream);
+          auto* receive = static_cast<std::byte*>(own.receive);
+          for (const backend::RankCall& root : all) {
+            const auto size_bytes = static_cast<std::size_t>(bytes_of(root.segments[s]));
+            const void* const send = root.rank == call.rank ? own.send : receive;
+            if (size_bytes > 0) {
+              const ncclResult_t result =
+                  ncclBroadcast(send, receive, size_bytes, ncclUint8, root.rank, rank.communicator, stream);
+              if (result != ncclSuccess) return result;
+            }
+            receive += size_bytes;
+          }
+          return ncclSuccess;
+        });
+}
+
+// Both ends go through the transfers in one order, in which NCCL matches those of a pair of ranks.
+void NcclCommunicator::transfer(const backend::GroupCall& collective) {
+  require_alive(collective.operation, collective.own);
+  group(collective.operation, "ncclSend or ncclRecv", collective.own,
+        [transfers = collective.transfers](Rank& rank, const backend::RankCall& call, std::size_t s) {
+          const backend::Segment& segment = call.segments[s];
+          const cudaStream_t stream = cuda::native(call.stream);
+          for (const auto& [_, source, destination, send_begin, receive_begin, size_bytes] :
+               std::ranges::equal_range(transfers, s, {}, &backend::Transfer::segment)) {
+            const void* const send = static_cast<const std::byte*>(segment.send) + send_begin;
+            void* const receive = static_cast<std::byte*>(segment.receive) + receive_begin;
+            const auto count = static_cast<std::size_t>(size_bytes);
+            if (source == destination && send == receive) continue;
+            if (source == call.rank) {
+              const ncclResult_t result =
+                  ncclSend(send, count, ncclUint8, destination, rank.communicator, stream);
+              if (result != ncclSuccess) return result;
+            }
+            if (destination == call.rank) {
+              const ncclResult_t result =
+                  ncclRecv(receive, count, ncclUint8, source, rank.communicator, stream);
+              if (result != ncclSuccess) return result;
+            }
+          }
+          return ncclSuccess;
+        });
+}
+
+}  // namespace lockstep::cuda

@@ -1,0 +1,301 @@
+#include "device/cuda_device.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include <lockstep/version.hpp>
+
+#include "detail/expects.hpp"
+#include "detail/immortal.hpp"
+#include "device/device_guard.hpp"
+#include "device/peer_access.hpp"
+#include "graphs/capture.hpp"
+#include "graphs/captured_events.hpp"
+#include "libraries/call_result.hpp"
+#include "libraries/cuda_error.hpp"
+#include "native.hpp"
+#if LOCKSTEP_HAS_NCCL
+#include "communicators/native_communicators.hpp"
+#endif
+
+namespace lockstep::cuda {
+namespace {
+
+/// All devices that there are.
+struct Registry {
+  std::mutex mutex;  // guards devices
+  std::vector<CudaDevice*> devices;
+
+  static Registry& instance() { return lockstep::detail::immortal<Registry>(); }
+};
+
+/// Whether a stream is as a new one: not in a capture, nothing to do.
+bool is_idle(cudaStream_t stream) {
+  const OutsideCaptures outside;
+  const bool idle = !is_in_capture(stream) && cudaStreamQuery(stream) == cudaSuccess;
+  if (!idle) cudaGetLastError();
+  return idle;
+}
+
+/// What a query has answered. @throws DeviceError
+bool is_done(const CallResult& query, const Device& device, const char* operation) {
+  if (query.code == cudaErrorNotReady) {
+    cudaGetLastError();
+    return false;
+  }
+  query.require(device, operation);
+  return true;
+}
+
+/// Whether it is ordinary host memory, which CUDA copies before or after the call, not while the stream runs.
+bool is_pageable(const void* data) {
+  cudaPointerAttributes attributes{};
+  if (cudaPointerGetAttributes(&attributes, data) == cudaSuccess)
+    return attributes.type == cudaMemoryTypeUnregistered;
+  cudaGetLastError();
+  return true;
+}
+
+}  // namespace
+
+CudaDevice::CudaDevice(int index, int ordinal, std::shared_ptr<CudaMemory> memory)
+    : ordinal_(ordinal),
+      device_(DeviceKind::gpu, index),
+      memory_(std::move(memory)),
+      kernels_(ordinal, device_, *memory_) {
+  Registry& registry = Registry::instance();
+  const std::lock_guard lock(registry.mutex);
+  registry.devices.push_back(this);
+}
+
+CudaDevice::~CudaDevice() {
+  if (is_fork_of_user()) return;
+  Registry& registry = Registry::instance();
+  const std::lock_guard lock(registry.mutex);
+  std::erase(registry.devices, this);
+  close();
+}
+
+void CudaDevice::close_all() noexcept {
+  if (is_fork_of_user()) return;  // others may have held the mutexes
+  Registry& registry = Registry::instance();
+  const std::lock_guard lock(registry.mutex);
+  for (CudaDevice* device : registry.devices) device->close();
+}
+
+void CudaDevice::close() noexcept {
+  const std::lock_guard lock(mutex_);
+  const bool only_default_stream = all_streams_.size() - free_streams_.size() <= 1;
+  if (!only_default_stream) return;
+  try {
+    if (!memory_->is_idle()) return;
+    const DeviceGuard guard(ordinal_, device_);
+    release();
+  } catch (const Error&) {  // what there was is lost with the device
+  }
+}
+
+void CudaDevice::release() noexcept {
+  kernels_.close();
+  free_streams_.clear();
+  memory_->close();
+  for (cudaStream_t stream : std::exchange(all_streams_, {})) {
+    LOCKSTEP_CUDA_LOG(cudaStreamSynchronize(stream));
+    LOCKSTEP_CUDA_LOG(cudaStreamDestroy(stream));
+  }
+}
+
+void* CudaDevice::allocate(std::size_t size_bytes, backend::StreamHandle stream) {
+  return memory_->allocate(size_bytes, native(stream), device_);
+}
+void CudaDevice::deallocate(void* data, std::size_t size_bytes, backend::StreamHandle stream) noexcept {
+  memory_->deallocate(data, size_bytes, native(stream));
+}
+void* CudaDevice::allocate_pinned(std::size_t size_bytes) {
+  return PinnedMemory::instance().allocate(size_bytes, ordinal_, device_);
+}
+void CudaDevice::deallocate_pinned(void* data, std::size_t size_bytes) noexcept {
+  PinnedMemory::instance().deallocate(data, size_bytes);
+}
+void CudaDevice::trim_memory() {
+  {
+    const DeviceGuard guard(ordinal_, device_);
+    LOCKSTEP_EXPECTS(
+        !memory_->is_captured(), ContextError, "trim_memory on ", device_,
+        ": a stream of its GPU is being captured, and trimming waits for all of them. Call it when the "
+        "capture has ended.");
+  }
+#if LOCKSTEP_HAS_NCCL
+  LeftCommunicators::instance().end_those_left();
+#endif
+  memory_->trim();
+  PinnedMemory::instance().trim();
+}
+
+backend::StreamHandle CudaDevice::create_stream() {
+  const DeviceGuard guard(ordinal_, device_);
+  {
+    const std::lock_guard lock(mutex_);
+    const auto idle = std::ranges::find_if(free_streams_, is_idle);
+    if (idle != free_streams_.end()) {
+      const cudaStream_t stream = *idle;
+      free_streams_.erase(idle);
+      return handle_of(stream);
+    }
+  }
+  cudaStream_t stream = nullptr;
+  LOCKSTEP_CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), device_, "Making a stream");
+  memory_->add(stream);
+  const std::lock_guard lock(mutex_);
+  all_streams_.push_back(stream);
+  return handle_of(stream);
+}
+
+bool CudaDevice::is_capturing(backend::StreamHandle stream) {
+  const DeviceGuard guard(ordinal_, device_);
+  return is_in_capture(native(stream));
+}
+
+void CudaDevice::destroy_stream(backend::StreamHandle stream) noexcept {
+  if (is_fork_of_user()) return;
+  const std::lock_guard lock(mutex_);
+  free_streams_.push_back(native(stream));
+}
+
+void CudaDevice::synchronize(backend::StreamHandle stream) {
+  constexpr const char* kOperation = "Waiting for a stream";
+  const DeviceGuard guard(ordinal_, device_);
+  require_no_capture(kOperation, native(stream), device_, "Wait for the stream that it is launched on.");
+  const OutsideCaptures outside;
+  LOCKSTEP_CUDA_CHECK(cudaStreamSynchronize(native(stream)), device_, kOperation);
+}
+
+bool CudaDevice::is_complete(backend::StreamHandle stream) {
+  constexpr const char* kOperation = "Asking whether a stream is complete";
+  const DeviceGuard guard(ordinal_, device_);
+  require_no_capture(kOperation, native(stream), device_, "Ask the stream that it is launched on.");
+  const OutsideCaptures outside;
+  return is_done(LOCKSTEP_CUDA_CALL(cudaStreamQuery(native(stream))), device_, kOperation);
+}
+
+backend::EventHandle CudaDevice::create_event() {
+  const DeviceGuard guard(ordinal_, device_);
+  cudaEvent_t event = nullptr;
+  LOCKSTEP_CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), device_, "Making an event");
+  return handle_of(event);
+}
+
+void CudaDevice::destroy_event(backend::EventHandle event) noexcept try {
+  const DeviceGuard guard(ordinal_, device_);
+  CapturedEvents::instance().note(native(event), 0);
+  LOCKSTEP_CUDA_LOG(cudaEventDestroy(native(event)));
+} catch (const Error&) {  // it is lost with the device
+}
+
+void CudaDevice::record(backend::EventHandle event, backend::StreamHandle stream) {
+  const DeviceGuard guard(ordinal_, device_);
+  const Capture capture = capture_of(native(stream), device_);
+  LOCKSTEP_CUDA_CHECK(cudaEventRecord(native(event), native(stream)), device_, "Recording an event");
+  CapturedEvents::instance().note(native(event), capture.id);
+}
+
+void CudaDevice::require_not_captured(const char* operation, backend::EventHandle event) {
+  LOCKSTEP_EXPECTS(CapturedEvents::instance().capture_of(native(event)) == 0, ContextError, operation, " on ",
+                   device_,
+                   ": the event was recorded in a capture, and marks work that runs when the graph is "
+                   "launched. Wait for the stream that it is launched on, or record the event there.");
+}
+
+// CUDA breaks a capture, done or not, that is to wait for an event from outside.
+void CudaDevice::wait(backend::StreamHandle stream, backend::EventHandle event) {
+  constexpr const char* kOperation = "Making a stream wait for an event";
+  const DeviceGuard guard(ordinal_, device_);
+  if (const Capture capture = capture_of(native(stream), device_)) {
+    const unsigned long long other = CapturedEvents::instance().capture_of(native(event));
+    LOCKSTEP_EXPECTS(other == 0 || other == capture.id, ContextError, kOperation, " on ", device_,
+                     ": the stream is being captured, and the event was recorded in another capture. Begin "
+                     "one capture, and fork the other streams from its stream.");
+    if (other == 0) {
+      const OutsideCaptures outside;
+      LOCKSTEP_EXPECTS(is_done(LOCKSTEP_CUDA_CALL(cudaEventQuery(native(event))), device_, kOperation),
+                       ContextError, kOperation, " on ", device_,
+                       ": the stream is being captured, and the event marks work outside the capture that "
+                       "is not done, for which no graph waits. Synchronize its stream before the capture, "
+                       "or fork it from the captured one.");
+      return;
+    }
+  }
+  LOCKSTEP_CUDA_CHECK(cudaStreamWaitEvent(native(stream), native(event)), device_, kOperation);
+}
+
+void CudaDevice::synchronize(backend::EventHandle event) {
+  constexpr const char* kOperation = "Waiting for an event";
+  const DeviceGuard guard(ordinal_, device_);
+  require_not_captured(kOperation, event);
+  const OutsideCaptures outside;
+  LOCKSTEP_CUDA_CHECK(cudaEventSynchronize(native(event)), device_, kOperation);
+}
+
+bool CudaDevice::is_complete(backend::EventHandle event) {
+  constexpr const char* kOperation = "Asking whether an event is complete";
+  const DeviceGuard guard(ordinal_, device_);
+  require_not_captured(kOperation, event);
+  const OutsideCaptures outside;
+  return is_done(LOCKSTEP_CUDA_CALL(cudaEventQuery(native(event))), device_, kOperation);
+}
+
+void CudaDevice::copy(void* destination, const void* source, std::size_t size_bytes,
+                      backend::StreamHandle stream) {
+  const DeviceGuard guard(ordinal_, device_);
+  LOCKSTEP_CUDA_CHECK(
+      cudaMemcpyAsync(destination, source, size_bytes, cudaMemcpyDeviceToDevice, native(stream)), device_,
+      "Copying on the device");
+}
+
+void CudaDevice::copy_from_host(void* destination, const void* source, std::size_t size_bytes,
+                                backend::StreamHandle stream) {
+  const DeviceGuard guard(ordinal_, device_);
+  if (const Capture capture = capture_of(native(stream), device_); capture && is_pageable(source)) {
+    // The graph's own copy: the caller's values are read at the call.
+    const auto* const first = static_cast<const std::byte*>(source);
+    const auto values = std::make_shared<const std::vector<std::byte>>(first, first + size_bytes);
+    keep_with(capture, values, device_);
+    source = values->data();
+  }
+  LOCKSTEP_CUDA_CHECK(
+      cudaMemcpyAsync(destination, source, size_bytes, cudaMemcpyHostToDevice, native(stream)), device_,
+      "Copying from the host");
+}
+
+void CudaDevice::copy_to_host(void* destination, const void* source, std::size_t size_bytes,
+                              backend::StreamHandle stream) {
+  constexpr const char* kOperation = "Copying to the host";
+  const DeviceGuard guard(ordinal_, device_);
+  LOCKSTEP_EXPECTS(
+      !capture_of(native(stream), device_) || !is_pageable(destination), ContextError, kOperation, " on ",
+      device_,
+      ": its stream is being captured, and ordinary memory cannot be written when the graph runs. "
+      "Read values after the launch, or copy to a PinnedBuffer.");
+  LOCKSTEP_CUDA_CHECK(
+      cudaMemcpyAsync(destination, source, size_bytes, cudaMemcpyDeviceToHost, native(stream)), device_,
+      kOperation);
+}
+
+void CudaDevice::copy_from_peer(void* destination, const void* source, backend::DeviceBackend& source_device,
+                                std::size_t size_bytes, backend::StreamHandle stream) {
+  auto& from = static_cast<CudaDevice&>(source_device);
+  if (from.ordinal_ == ordinal_) return copy(destination, source, size_bytes, stream);
+  const DeviceGuard guard(ordinal_, device_);
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  LOCKSTEP_CUDA_CHECK(cudaStreamIsCapturing(native(stream), &capture), device_,
+                      "Copying from another device");
+  if (capture == cudaStreamCaptureStatusNone)  // a trial has to wait
+    PeerAccess::instance().prepare({ordinal_, device_, *memory_},
+                                   {from.ordinal_, from.device_, *from.memory_});
+  LOCKSTEP_CUDA_CHECK(
+      cudaMemcpyPeerAsync(destination, ordinal_, source, from.ordinal_, size_bytes, native(stream)), device_,
+      "Copying from another device");
+}
+
+}  // namespace lockstep::cuda

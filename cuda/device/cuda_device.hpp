@@ -1,0 +1,75 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include <lockstep/backend/device_backend.hpp>
+
+#include "cuda_kernels.hpp"
+#include "device/cuda_memory.hpp"
+
+namespace lockstep::cuda {
+
+/// GPU:k, or one of several virtual devices on a GPU, which share its memory pool.
+class CudaDevice final : public backend::DeviceBackend {
+ public:
+  /// @param ordinal  the CUDA runtime's number of the GPU.
+  CudaDevice(int index, int ordinal, std::shared_ptr<CudaMemory> memory);
+
+  const Device& device() const noexcept override { return device_; }
+  int ordinal() const noexcept { return ordinal_; }
+  ~CudaDevice() override;
+
+  /// At process exit: releases what all devices hold, unless somebody may still use it: then the driver takes
+  /// it down with the process.
+  static void close_all() noexcept;
+
+  void* allocate(std::size_t size_bytes, backend::StreamHandle stream) override;
+  void deallocate(void* data, std::size_t size_bytes, backend::StreamHandle stream) noexcept override;
+  void* allocate_pinned(std::size_t size_bytes) override;
+  void deallocate_pinned(void* data, std::size_t size_bytes) noexcept override;
+  MemoryStats memory_stats() const override { return memory_->stats(); }
+  void trim_memory() override;
+
+  backend::StreamHandle create_stream() override;
+  void destroy_stream(backend::StreamHandle stream) noexcept override;
+  void synchronize(backend::StreamHandle stream) override;
+  bool is_complete(backend::StreamHandle stream) override;
+  bool is_capturing(backend::StreamHandle stream) override;
+  backend::EventHandle create_event() override;
+  void destroy_event(backend::EventHandle event) noexcept override;
+  void record(backend::EventHandle event, backend::StreamHandle stream) override;
+  void wait(backend::StreamHandle stream, backend::EventHandle event) override;
+  void synchronize(backend::EventHandle event) override;
+  bool is_complete(backend::EventHandle event) override;
+
+  void copy(void* destination, const void* source, std::size_t size_bytes,
+            backend::StreamHandle stream) override;
+  void copy_from_host(void* destination, const void* source, std::size_t size_bytes,
+                      backend::StreamHandle stream) override;
+  void copy_to_host(void* destination, const void* source, std::size_t size_bytes,
+                    backend::StreamHandle stream) override;
+  void copy_from_peer(void* destination, const void* source, backend::DeviceBackend& source_device,
+                      std::size_t size_bytes, backend::StreamHandle stream) override;
+
+  CudaKernels& kernels() noexcept override { return kernels_; }
+
+ private:
+  void close() noexcept;
+  void release() noexcept;
+  void require_not_captured(const char* operation, backend::EventHandle event);
+
+  const int ordinal_;
+  const Device device_;
+  const std::shared_ptr<CudaMemory> memory_;  // also the other virtual devices' of the GPU
+  CudaKernels kernels_;
+
+  // Streams are kept for the next one who asks: making one takes long, and memory may be freed on a stream
+  // after its owner is gone. Events are not: one that was recorded never is as new again.
+  std::mutex mutex_;  // guards what follows
+  std::vector<cudaStream_t> all_streams_;
+  std::vector<cudaStream_t> free_streams_;
+};
+
+}  // namespace lockstep::cuda

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include <cuda_runtime_api.h>
+
+#include <lockstep/device.hpp>
+#include <lockstep/memory_stats.hpp>
+
+#include "device/block_cache.hpp"
+#include "graphs/graph_memory.hpp"
+
+namespace lockstep::cuda {
+
+/// A GPU's memory: one stream-ordered pool, shared by the virtual devices on it, that keeps what is freed; a
+/// BlockCache where the driver has no pools for the GPU. What CUDA graphs use is theirs as long as they live
+/// (GraphMemory). Thread-safe.
+class CudaMemory {
+ public:
+  /// @param ordinal  the CUDA runtime's number of the GPU. Makes its context. @throws DeviceError
+  CudaMemory(int ordinal, const Device& device);
+  ~CudaMemory() { close(); }
+  CudaMemory(const CudaMemory&) = delete;
+  CudaMemory& operator=(const CudaMemory&) = delete;
+
+  /// @throws OutOfMemory  after all cached memory was given back in vain. A capture lives on.
+  void* allocate(std::size_t size_bytes, cudaStream_t stream, const Device& device);
+  void deallocate(void* data, std::size_t size_bytes, cudaStream_t stream) noexcept;
+  MemoryStats stats() const;
+  /// @pre is_captured() is false, for all of it to be free.
+  void trim();
+
+  /// A device of the GPU has made a stream, and keeps it until close().
+  void add(cudaStream_t stream);
+  /// Whether a stream of a device of the GPU is in a capture. The GPU's context is current.
+  bool is_captured() const;
+
+  /// Null: there are none for this GPU.
+  cudaMemPool_t pool() const { return pool_; }
+  /// Whether nothing is in use. @throws DeviceError
+  bool is_idle();
+  /// Gives everything back. Later calls do nothing.
+  void close() noexcept;
+
+ private:
+  CallResult take(void** data, std::size_t size_bytes, cudaStream_t stream);
+  void give_back(void* data, std::size_t size_bytes, cudaStream_t stream) noexcept;
+  CallResult wait_for_frees();
+  CallResult trim_cache();
+  void collect() noexcept;
+  std::int64_t reserved_bytes() const;
+
+  const int ordinal_;
+  const Device device_;
+  cudaMemPool_t pool_ = nullptr;
+  BlockCache blocks_;  // used where there is no pool
+  GraphMemory graphs_{device_};
+  std::mutex captured_mutex_;         // of the pool while a capture allocates from it
+  mutable std::mutex streams_mutex_;  // guards streams_
+  std::vector<cudaStream_t> streams_;
+  std::atomic<bool> closed_{false};
+  std::atomic<std::int64_t> in_use_bytes_{0};
+  std::atomic<std::int64_t> last_reserved_bytes_{0};
+  std::atomic<std::int64_t> num_allocations_{0};
+};
+
+/// Page-locked host memory for all GPUs of the process, cached by size: locking pages takes milliseconds.
+/// Thread-safe.
+class PinnedMemory {
+ public:
+  static PinnedMemory& instance();
+
+  /// @param ordinal  of the GPU whose context the driver locks the pages in.
+  /// @throws OutOfMemory
+  void* allocate(std::size_t size_bytes, int ordinal, const Device& device);
+  void deallocate(void* data, std::size_t size_bytes) noexcept;
+  /// Gives back what nobody uses.
+  void trim() noexcept;
+
+ private:
+  static std::size_t rounded(std::size_t size_bytes);
+
+  std::atomic<int> ordinal_{0};  // of a GPU in use: without one there is nothing to give back
+  std::mutex mutex_;             // guards free_
+  std::map<std::size_t, std::vector<void*>> free_;
+};
+
+}  // namespace lockstep::cuda

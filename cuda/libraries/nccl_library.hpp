@@ -1,0 +1,53 @@
+#pragma once
+
+#include <nccl.h>
+
+#include "libraries/loaded_library.hpp"
+
+/// NCCL's functions, under their names: the library is loaded at the first call.
+namespace lockstep::cuda {
+
+/// The oldest NCCL that will do, as NCCL_VERSION_CODE counts. Before 2.24 its kernels write into the other
+/// ranks' buffers within a process, also into those of memory pools, which other devices cannot reach.
+inline constexpr int kOldestNccl = 22400;
+
+/// What the library makes of an NCCL of version `loaded`: it says so in the log where that is older than the
+/// headers that the library was built with.
+/// @param file  where it was loaded from.
+/// @throws Unsupported  it is older than kOldestNccl, or of another major version than the headers.
+void require_nccl_version(int loaded, const std::string& file);
+
+/// For communicators of the program's own, which are of use to the NCCL alone that made them: which that is,
+/// nobody can tell by them.
+/// @throws Unsupported  the process has several NCCLs, of several versions.
+void require_one_nccl_version(const char* operation);
+
+extern constinit LoadedLibrary nccl_library;
+
+LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclAllGather);
+LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclAllReduce);
+LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclBroadcast);
+LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclCommAbort);
+LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclCommCount);
+LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclCommCuDevice);
+LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclCommDestroy);
+LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclCommGetAsyncError);
+LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclCommInitRank);
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 7)
+LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclCommRevoke);
+#endif
+LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclCommUserRank);
+LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclGetErrorString);
+LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclGetLastError);
+LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclGetUniqueId);
+LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclGetVersion);
+LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclGroupEnd);
+LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclGroupStart);
+LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclRecv);
+LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclRedOpCreatePreMulSum);
+LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclRedOpDestroy);
+LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclReduce);
+LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclReduceScatter);
+LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclSend);
+
+}  // namespace lockstep::cuda
