@@ -13,7 +13,7 @@ namespace lockstep::cuda {
 /// @throws Unsupported  several GPUs, one of them more than once; or several in a build without NCCL.
 std::unique_ptr<backend::CommunicatorBackend> make_cuda_communicator(std::vector<CudaDevice*> ranks);
 
-// With NCCL alone.
+// In builds with NCCL.
 /// The CUDA runtime's numbers of the GPUs of a group of ncclComm_ts. @throws InvalidArgument
 std::vector<int> ordinals_of(std::span<void* const> communicators);
 std::unique_ptr<backend::CommunicatorBackend> adopt_cuda_communicators(const std::vector<CudaDevice*>& ranks,

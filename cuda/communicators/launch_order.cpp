@@ -7,7 +7,7 @@
 namespace lockstep::cuda {
 namespace {
 
-// A semaphore, as the thread of the last rank gives back what that of the first has taken.
+// A semaphore, not a mutex: the first rank's thread takes it, and the last rank's thread gives it back.
 struct TurnSemaphore : std::binary_semaphore {
   TurnSemaphore() : std::binary_semaphore(1) {}
 };

@@ -7,14 +7,13 @@
 
 namespace lockstep::cuda {
 
-/// One collective at a time, of all communicators of the process, is being enqueued: from its first rank to
-/// its last. Two that share GPUs would otherwise reach their streams in different orders, and each wait for
-/// the other for ever.
+/// Lets the process enqueue one collective at a time, from its first rank to its last, whichever communicator
+/// it is of. Two collectives that share GPUs would otherwise reach the GPUs' streams in different orders, and
+/// wait for each other for ever.
 ///
-/// The threads of a collective come in together and go on together. Between, they do nothing but enqueue it,
-/// so that while some ranks' devices are in it, and wait for those of the others, no thread does what may
-/// wait for a device and holds what another needs to enqueue: a kernel's first launch, which loads it, an
-/// allocation, a handle of cuBLAS.
+/// The threads of a collective start together and go on together. In between they only enqueue it. Otherwise
+/// one thread could wait for a device that is in the collective already, and hold what another thread needs
+/// to enqueue its rank: a kernel's first launch, which loads the kernel, an allocation, or a cuBLAS handle.
 ///
 /// One object for each communicator. It waits for other communicators' threads only while these enqueue a
 /// collective whose ranks are all there.
@@ -31,8 +30,8 @@ class LaunchOrder {
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
 
-    /// Its ranks are enqueued. Returns when all are, or the communicator has failed. Without it, after an
-    /// error, nobody is waited for.
+    /// To be called when the Turn's ranks are enqueued. Returns when all ranks are, or the communicator has
+    /// failed. A Turn that goes without it, after an error, waits for nobody.
     void end();
 
    private:
@@ -43,8 +42,8 @@ class LaunchOrder {
     bool is_inside_ = false;
   };
 
-  /// The communicator has failed: ranks that have not come will not, and those that do keep nobody waiting.
-  /// Does not wait.
+  /// To be called when the communicator has failed: nobody waits for ranks that have not come, and ranks that
+  /// still come pass. Does not wait.
   void abandon() noexcept;
 
  private:

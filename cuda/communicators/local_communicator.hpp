@@ -11,9 +11,10 @@
 
 namespace lockstep::cuda {
 
-/// Collectives of virtual devices of one GPU: each is one kernel for each tensor, on rank 0's stream, that
-/// reads all sources and writes all destinations once, in rank order; or one copy for each transfer. The
-/// other ranks' streams wait for it, and it for them, by events. One call enqueues for all ranks.
+/// Collectives of virtual devices of one GPU. A collective is one kernel for each tensor, which reads all
+/// sources and writes all destinations once, in rank order, or one copy for each transfer. It runs on rank
+/// 0's stream, which waits for the other ranks' streams, and they for it, by events. One call enqueues for
+/// all ranks.
 class LocalCommunicator final : public backend::CommunicatorBackend {
  public:
   /// @throws Unsupported  more ranks than a kernel takes.
@@ -32,7 +33,7 @@ class LocalCommunicator final : public backend::CommunicatorBackend {
  private:
   struct Rank {
     CudaDevice* device;
-    backend::EventHandle ready;  // its stream has come to the call
+    backend::EventHandle ready;  // the rank's stream has come to the call
   };
 
   const Rank& rank_of(const backend::RankCall& call) const {

@@ -1,30 +1,28 @@
 #include "communicators/native_communicators.hpp"
 
-#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdlib>
 #include <exception>
-#include <iterator>
+#include <memory>
+#include <mutex>
 #include <utility>
 
 #include <lockstep/error.hpp>
 
+#include "communicators/left_communicators.hpp"
 #include "detail/expects.hpp"
-#include "detail/immortal.hpp"
 #include "detail/start_thread.hpp"
-#include "detail/warn.hpp"
-#include "device/device_guard.hpp"
 #include "libraries/cuda_error.hpp"
 #include "libraries/nccl_error.hpp"
 
 namespace lockstep::cuda {
 namespace {
 
-/// Creations under way, those that nobody waits for any more included.
+/// Creations under way, also those that nobody waits for any more.
 std::atomic<int> num_creations{0};
 
-/// What the thread that makes the communicators shares with the one that waits for them.
+/// The state that the thread that makes the communicators shares with the one that waits for them.
 struct Creation {
   Creation() { ++num_creations; }
   Creation(const Creation&) = delete;
@@ -52,8 +50,8 @@ void Creation::run(const Device& device) {
   try {
     ncclUniqueId id;
     LOCKSTEP_NCCL_CHECK(ncclGetUniqueId(&id), nullptr, device, kOperation);
-    // Once one rank has called, all must, or it waits for the others. A rank without its device makes NCCL
-    // find two on one, and give up.
+    // Once one rank has called, all must call, or it waits for the others. If a rank's device cannot be made
+    // current, NCCL finds two ranks on one device, and gives up.
     cudaError_t device_error = cudaSuccess;
     int failed_ordinal = 0;
     try {
@@ -94,34 +92,19 @@ void Creation::run(const Device& device) {
   done.notify_all();
 }
 
-void end_now(const LeftCommunicators::Group& group) noexcept {
-  for (ncclComm_t communicator : group.communicators)
-    group.is_aborted ? ncclCommAbort(communicator) : ncclCommDestroy(communicator);
-}
-
-/// Waits for a while: CUDA gives up what a graph has kept in a thread of its own, some time after the graph.
-bool are_graphs_gone(const LeftCommunicators::Group& group) noexcept {
-  constexpr std::chrono::seconds kPatience{1};
-  const auto deadline = std::chrono::steady_clock::now() + kPatience;
-  while (group.has_graphs()) {
-    if (std::chrono::steady_clock::now() >= deadline) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return true;
-}
-
 }  // namespace
 
 std::vector<ncclComm_t> make_native_communicators(const std::vector<int>& ordinals, const Device& device,
                                                   std::chrono::milliseconds limit) {
   LeftCommunicators::instance().end_those_left();
-  // NCCL reads it once, with its first communicator: GPUs then run the collectives of several communicators
-  // in the order in which these were enqueued, which is the same on all (LaunchOrder).
+  // NCCL reads this once, with its first communicator. GPUs then run the collectives of several communicators
+  // in the order in which they were enqueued, which is the same on all GPUs (LaunchOrder).
   ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", /*overwrite=*/0);
-  // Owned by this thread and by the one that makes the communicators, which may take for ever.
+  // Owned by this thread and by the one that makes the communicators, which may never finish.
   const auto creation = std::make_shared<Creation>();
   creation->ordinals = ordinals;
-  std::unique_lock lock(creation->mutex);  // from the start: a limit of zero passes however fast the other is
+  std::unique_lock lock(
+      creation->mutex);  // locked first, so that a limit of zero has passed before the thread starts
   detail::start_thread("Making an NCCL communicator: its thread", [creation, device] {
     creation->run(device);
   }).detach();
@@ -149,36 +132,6 @@ void revoke(ncclComm_t communicator) noexcept {
 #else
   static_cast<void>(communicator);
 #endif
-}
-
-LeftCommunicators& LeftCommunicators::instance() { return lockstep::detail::immortal<LeftCommunicators>(); }
-
-void LeftCommunicators::end(Group group) noexcept {
-  if (group.communicators.empty()) return;
-  if (are_graphs_gone(group)) return end_now(group);
-  lockstep::detail::warn(lockstep::detail::concat(
-      "an NCCL communicator of ", group.communicators.size(),
-      " GPUs is left as it is: a CUDA graph has its collectives, and NCCL would wait for the graph's end. "
-      "Destroy graphs before the strategy or communicator whose collectives they have"));
-  // Registered now, so that it runs while NCCL, which was loaded before, is still there.
-  static const int registered = std::atexit([] { instance().end_those_left(); });
-  static_cast<void>(registered);
-  const std::lock_guard lock(mutex_);
-  groups_.push_back(std::move(group));
-}
-
-void LeftCommunicators::end_those_left() noexcept {
-  if (is_fork_of_user()) return;
-  const CallerDevice caller;
-  std::vector<Group> ended;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto first =
-        std::partition(groups_.begin(), groups_.end(), [](const Group& g) { return g.has_graphs(); });
-    ended.assign(std::make_move_iterator(first), std::make_move_iterator(groups_.end()));
-    groups_.erase(first, groups_.end());
-  }
-  for (const Group& group : ended) end_now(group);
 }
 
 }  // namespace lockstep::cuda

@@ -1,8 +1,6 @@
 #pragma once
 
 #include <chrono>
-#include <memory>
-#include <mutex>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -24,14 +22,14 @@ namespace lockstep::cuda {
 /// @throws CollectiveError    NCCL failed. @throws CollectiveTimeout  it took longer than `limit`.
 std::vector<ncclComm_t> make_native_communicators(const std::vector<int>& ordinals, const Device& device,
                                                   std::chrono::milliseconds limit);
-/// Returns when what was given up after its time limit is cleared away.
+/// Waits until creations that were given up after their time limit are cleared away.
 void wait_for_abandoned_communicators();
 
-/// Ends what a communicator is doing, where NCCL can (2.28.7), and frees nothing.
+/// Ends a communicator's calls under way, where NCCL can (2.28.7). Frees nothing.
 void revoke(ncclComm_t communicator) noexcept;
 
-/// Waits for a communicator that does not block, unless `gives_up()`.
-/// @throws CollectiveError  what it did last has failed, or is in progress still.
+/// Waits for a nonblocking communicator's last call, unless `gives_up()`.
+/// @throws CollectiveError  the call has failed, or is still in progress.
 template <class GivesUp>
 void require_settled(ncclComm_t communicator, const GivesUp& gives_up, const Device& device,
                      std::string_view operation) {
@@ -45,30 +43,5 @@ void require_settled(ncclComm_t communicator, const GivesUp& gives_up, const Dev
     std::this_thread::yield();
   }
 }
-
-/// Communicators whose owner has gone while CUDA graphs had their calls. NCCL waits, when a communicator is
-/// to end, for the end of these graphs, which may be the calling thread's to destroy. Thread-safe.
-class LeftCommunicators {
- public:
-  struct Group {
-    std::vector<ncclComm_t> communicators;
-    std::shared_ptr<const void> captured;  // also of each graph that has their calls
-    bool is_aborted = false;
-
-    bool has_graphs() const { return captured.use_count() > 1; }
-  };
-
-  static LeftCommunicators& instance();
-
-  /// Ends a group: now if its graphs are gone, or go within a second; else when they are gone and
-  /// end_those_left is called: with the next communicator that is made or ends, by trim_memory of any GPU,
-  /// and at the process's end.
-  void end(Group group) noexcept;
-  void end_those_left() noexcept;
-
- private:
-  std::mutex mutex_;  // guards groups_
-  std::vector<Group> groups_;
-};
 
 }  // namespace lockstep::cuda

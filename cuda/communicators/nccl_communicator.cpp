@@ -8,55 +8,17 @@
 #include <lockstep/error.hpp>
 
 #include "arithmetic/scaled_sum.hpp"
+#include "communicators/left_communicators.hpp"
 #include "communicators/native_communicators.hpp"
 #include "detail/expects.hpp"
 #include "device/device_guard.hpp"
 #include "graphs/capture.hpp"
-#include "kernels/combine.hpp"
 #include "libraries/cuda_error.hpp"
 #include "libraries/nccl_error.hpp"
 #include "libraries/nccl_library.hpp"
 #include "native.hpp"
 
 namespace lockstep::cuda {
-namespace {
-
-/// The dtype as which values of `dtype` travel in a reduction.
-DType carrier_dtype(ReduceOp op, DType dtype) {
-  const bool selects = op == ReduceOp::min || op == ReduceOp::max;
-  switch (dtype) {
-    case DType::f8e4m3:
-    case DType::f8e5m2: return DType::f32;
-    case DType::f16: return selects || op == ReduceOp::mean ? DType::f32 : DType::f16;
-    case DType::bf16: return selects ? DType::f32 : DType::bf16;
-    case DType::i16:
-    case DType::u16: return DType::i32;
-    default: return dtype;
-  }
-}
-
-/// @pre NCCL has it.
-ncclDataType_t native_type(DType dtype) {
-  switch (dtype) {
-    case DType::f16: return ncclFloat16;
-    case DType::bf16: return ncclBfloat16;
-    case DType::f64: return ncclFloat64;
-    case DType::i8: return ncclInt8;
-    case DType::i32: return ncclInt32;
-    case DType::i64: return ncclInt64;
-    case DType::u8: return ncclUint8;
-    case DType::u32: return ncclUint32;
-    case DType::u64: return ncclUint64;
-    default: return ncclFloat32;
-  }
-}
-
-bool is_aligned(const void* data, DType dtype) {
-  return reinterpret_cast<std::uintptr_t>(data) % size_of(dtype) == 0;
-}
-
-}  // namespace
-
 NcclCommunicator::NcclCommunicator(const std::vector<CudaDevice*>& ranks)
     : order_(static_cast<int>(ranks.size())), captured_(std::make_shared<int>()) {
   for (CudaDevice* device : ranks) {
@@ -80,14 +42,14 @@ NcclCommunicator::NcclCommunicator(const std::vector<CudaDevice*>& ranks, std::c
 NcclCommunicator::NcclCommunicator(const std::vector<CudaDevice*>& ranks,
                                    std::span<const ncclComm_t> communicators)
     : NcclCommunicator(ranks) {
-  owns_ = false;
+  owns_native_ = false;
   for (std::size_t i = 0; i < ranks_.size(); ++i) ranks_[i].communicator = communicators[i];
 }
 
 NcclCommunicator::~NcclCommunicator() {
   if (is_fork_of_user()) return;
   const CallerDevice caller;
-  if (owns_) {
+  if (owns_native_) {
     end_communicators();
     return;
   }
@@ -127,7 +89,7 @@ void NcclCommunicator::inside(std::string_view operation, std::span<const backen
   try {
     call();
   } catch (const CollectiveError&) {
-    require_not_aborted(operation, calls.front());  // which is why, then
+    require_not_aborted(operation, calls.front());  // an abort is the cause
     throw;
   }
 }
@@ -141,12 +103,11 @@ bool NcclCommunicator::all_come_out(std::chrono::milliseconds limit) noexcept {
 void NcclCommunicator::abort() noexcept {
   if (is_fork_of_user() || aborted_.exchange(true)) return;
   order_.abandon();
-  if (!owns_) return;
+  if (!owns_native_) return;
   constexpr std::chrono::seconds kPatience{1};
   const CallerDevice caller;
-  // Threads come out of NCCL by themselves, and do not go in again, but for one that waits there for a rank
-  // that will not come. It is released by a revocation, which frees nothing; where NCCL has none, by the
-  // abort.
+  // Threads leave NCCL by themselves and do not enter it again, except one that waits inside for a rank that
+  // will not come. A revocation, which frees nothing, releases it; where NCCL has none, the abort does.
   const bool has_graphs = captured_.use_count() > 1;
   if (has_graphs || !all_come_out(kPatience)) {
     for (const Rank& rank : ranks_) revoke(rank.communicator);
@@ -199,73 +160,7 @@ void NcclCommunicator::group(std::string_view operation, const char* native_call
   require_not_aborted(operation, first);
 }
 
-NcclCommunicator::Carrier NcclCommunicator::prepare(const Reduction& reduction, const backend::RankCall& call,
-                                                    const backend::Segment& segment) {
-  Rank& rank = rank_of(call);
-  const Device& device = rank.device->device();
-  const Place place = rank.device->kernels().place_on(call.stream);
-  const bool selects = reduction.op == ReduceOp::min || reduction.op == ReduceOp::max;
-  const bool receives = reduction.root < 0 || reduction.root == call.rank;
-
-  Carrier carrier;
-  carrier.dtype = carrier_dtype(reduction.op, segment.dtype);
-  carrier.is_ordered = selects && is_floating(carrier.dtype);
-  carrier.type = native_type(!carrier.is_ordered           ? carrier.dtype
-                             : carrier.dtype == DType::f64 ? DType::i64
-                                                           : DType::i32);
-  carrier.send = segment.send;
-  carrier.receive = receives ? segment.receive : nullptr;
-
-  const std::int64_t num_sent = segment.count * reduction.sent_blocks;
-  const bool fits = carrier.dtype == segment.dtype && is_aligned(segment.send, segment.dtype) &&
-                    (!receives || is_aligned(segment.receive, segment.dtype));
-  const bool encodes_into_receive = receives && reduction.sent_blocks == 1;
-  if (!fits || (carrier.is_ordered && !encodes_into_receive)) {
-    const auto size = static_cast<std::int64_t>(size_of(carrier.dtype));
-    carrier.temporary = Temporary(place, num_sent * size);
-    void* const data = carrier.temporary.data();
-    if (carrier.dtype == segment.dtype) {
-      rank.device->copy(data, segment.send, static_cast<std::size_t>(num_sent * size), call.stream);
-    } else {
-      rank.device->kernels().copy(TensorView(data, {num_sent}, carrier.dtype, device),
-                                  TensorView(segment.send, {num_sent}, segment.dtype, device), call.stream);
-    }
-    carrier.send = data;
-    // In place, as NCCL has it: a rank's own block of what it sends.
-    const std::int64_t own_block = reduction.sent_blocks == 1 ? 0 : call.rank * segment.count * size;
-    if (receives) carrier.receive = static_cast<std::byte*>(data) + own_block;
-  }
-  if (carrier.is_ordered) {
-    void* const integers = carrier.temporary.data() != nullptr ? carrier.temporary.data() : carrier.receive;
-    encode_ordered(place, reduction.op, carrier.dtype, num_sent, carrier.send, integers);
-    carrier.send = integers;
-  }
-  return carrier;
-}
-
-void NcclCommunicator::deliver(const Reduction& reduction, const backend::RankCall& call,
-                               const backend::Segment& segment, const Carrier& carrier) {
-  if (carrier.receive == nullptr) return;
-  Rank& rank = rank_of(call);
-  const Device& device = rank.device->device();
-  const TensorView result(carrier.receive, {segment.count}, carrier.dtype, device);
-  if (carrier.is_ordered) {
-    const Place place = rank.device->kernels().place_on(call.stream);
-    decode_ordered(place, carrier.dtype, segment.count, carrier.receive);
-  }
-  if (reduction.op == ReduceOp::mean && divisor_ != 1)
-    rank.device->kernels().divide(result, result, divisor_, call.stream);
-  if (carrier.temporary.data() == nullptr) return;
-  if (carrier.dtype == segment.dtype) {
-    rank.device->copy(segment.receive, carrier.receive, static_cast<std::size_t>(bytes_of(segment)),
-                      call.stream);
-  } else {
-    rank.device->kernels().copy(TensorView(segment.receive, {segment.count}, segment.dtype, device), result,
-                                call.stream);
-  }
-}
-
-ncclRedOp_t NcclCommunicator::native(const Reduction& reduction, Rank& rank, const Carrier& carrier) {
+ncclRedOp_t NcclCommunicator::native(const Reduction& reduction, Rank& rank, const WireSegment& wire) {
   switch (reduction.op) {
     case ReduceOp::sum: return ncclSum;
     case ReduceOp::product: return ncclProd;
@@ -273,27 +168,27 @@ ncclRedOp_t NcclCommunicator::native(const Reduction& reduction, Rank& rank, con
     case ReduceOp::max: return ncclMax;
     case ReduceOp::mean: break;
   }
-  ncclRedOp_t& op = rank.scaled_sums[static_cast<std::size_t>(carrier.dtype)];
+  ncclRedOp_t& op = rank.scaled_sums[static_cast<std::size_t>(wire.dtype)];
   if (op == ncclNumOps) {
     const auto as_float = static_cast<float>(scale_);
     const bf16 as_bf16 = as_float;
     const void* scale = &as_float;
-    if (carrier.dtype == DType::f64) scale = &scale_;
-    if (carrier.dtype == DType::bf16) scale = &as_bf16;
-    LOCKSTEP_NCCL_CHECK(ncclRedOpCreatePreMulSum(&op, const_cast<void*>(scale), carrier.type,
+    if (wire.dtype == DType::f64) scale = &scale_;
+    if (wire.dtype == DType::bf16) scale = &as_bf16;
+    LOCKSTEP_NCCL_CHECK(ncclRedOpCreatePreMulSum(&op, const_cast<void*>(scale), wire.type,
                                                  ncclScalarHostImmediate, rank.communicator),
                         rank.communicator, rank.device->device(), reduction.operation);
   }
   return op;
 }
 
-// Outside the group.
+// NCCL makes operators outside of groups only.
 void NcclCommunicator::make_operators(const Reduction& reduction, std::span<const backend::RankCall> calls) {
   if (reduction.op != ReduceOp::mean) return;
   inside(reduction.operation, calls, [&] {
     for (const backend::RankCall& call : calls) {
       Rank& rank = rank_of(call);
-      for (const Carrier& carrier : rank.carriers) native(reduction, rank, carrier);
+      for (const WireSegment& wire : rank.wire_segments) native(reduction, rank, wire);
     }
   });
 }
@@ -302,10 +197,10 @@ template <class Issue>
 void NcclCommunicator::reduce_by(const Reduction& reduction, std::span<const backend::RankCall> calls,
                                  const Issue& issue) {
   require_alive(reduction.operation, calls);
-  // However the call ends, their memory is freed in the order of its stream.
+  // However the call ends, the segments' memory is freed in stream order.
   struct Carried {
     ~Carried() {
-      for (const backend::RankCall& call : calls) self.rank_of(call).carriers.clear();
+      for (const backend::RankCall& call : calls) self.rank_of(call).wire_segments.clear();
     }
     NcclCommunicator& self;
     const std::span<const backend::RankCall> calls;
@@ -313,20 +208,20 @@ void NcclCommunicator::reduce_by(const Reduction& reduction, std::span<const bac
   for (const backend::RankCall& call : calls) {
     Rank& rank = rank_of(call);
     for (const backend::Segment& segment : call.segments) {
-      rank.carriers.push_back(prepare(reduction, call, segment));
+      rank.wire_segments.push_back(encode(reduction, call, segment, *rank.device));
     }
   }
   make_operators(reduction, calls);
   group(reduction.operation, reduction.native_call, calls,
         [&](Rank& rank, const backend::RankCall& call, std::size_t s) {
-          const Carrier& carrier = rank.carriers[s];
-          return issue(rank, carrier, static_cast<std::size_t>(call.segments[s].count),
-                       native(reduction, rank, carrier), cuda::native(call.stream));
+          const WireSegment& wire = rank.wire_segments[s];
+          return issue(rank, wire, static_cast<std::size_t>(call.segments[s].count),
+                       native(reduction, rank, wire), cuda::native(call.stream));
         });
   for (const backend::RankCall& call : calls) {
     Rank& rank = rank_of(call);
     for (std::size_t s = 0; s < call.segments.size(); ++s)
-      deliver(reduction, call, call.segments[s], rank.carriers[s]);
+      decode(reduction, call, call.segments[s], rank.wire_segments[s], divisor_, *rank.device);
   }
 }
 
@@ -334,9 +229,8 @@ void NcclCommunicator::all_reduce(const backend::GroupCall& collective) {
   reduce_by(
       {.operation = collective.operation, .native_call = "ncclAllReduce", .op = collective.op},
       collective.own,
-      [](Rank& rank, const Carrier& carrier, std::size_t count, ncclRedOp_t native_op, cudaStream_t stream) {
-        return ncclAllReduce(carrier.send, carrier.receive, count, carrier.type, native_op, rank.communicator,
-                             stream);
+      [](Rank& rank, const WireSegment& wire, std::size_t count, ncclRedOp_t native_op, cudaStream_t stream) {
+        return ncclAllReduce(wire.send, wire.receive, count, wire.type, native_op, rank.communicator, stream);
       });
 }
 
@@ -345,10 +239,10 @@ void NcclCommunicator::reduce(const backend::GroupCall& collective) {
   reduce_by(
       {.operation = collective.operation, .native_call = "ncclReduce", .op = collective.op, .root = root},
       collective.own,
-      [root](Rank& rank, const Carrier& carrier, std::size_t count, ncclRedOp_t native_op,
+      [root](Rank& rank, const WireSegment& wire, std::size_t count, ncclRedOp_t native_op,
              cudaStream_t stream) {
-        return ncclReduce(carrier.send, carrier.receive, count, carrier.type, native_op, root,
-                          rank.communicator, stream);
+        return ncclReduce(wire.send, wire.receive, count, wire.type, native_op, root, rank.communicator,
+                          stream);
       });
 }
 
@@ -359,9 +253,9 @@ void NcclCommunicator::reduce_scatter(const backend::GroupCall& collective) {
        .op = collective.op,
        .sent_blocks = num_ranks()},
       collective.own,
-      [](Rank& rank, const Carrier& carrier, std::size_t count, ncclRedOp_t native_op, cudaStream_t stream) {
-        return ncclReduceScatter(carrier.send, carrier.receive, count, carrier.type, native_op,
-                                 rank.communicator, stream);
+      [](Rank& rank, const WireSegment& wire, std::size_t count, ncclRedOp_t native_op, cudaStream_t stream) {
+        return ncclReduceScatter(wire.send, wire.receive, count, wire.type, native_op, rank.communicator,
+                                 stream);
       });
 }
 
@@ -404,7 +298,7 @@ void NcclCommunicator::all_gather(const backend::GroupCall& collective) {
         });
 }
 
-// Both ends go through the transfers in one order, in which NCCL matches those of a pair of ranks.
+// Both ends go through the transfers in the same order, by which NCCL matches the transfers of two ranks.
 void NcclCommunicator::transfer(const backend::GroupCall& collective) {
   require_alive(collective.operation, collective.own);
   group(collective.operation, "ncclSend or ncclRecv", collective.own,

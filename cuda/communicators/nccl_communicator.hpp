@@ -14,8 +14,8 @@
 #include <lockstep/backend/communicator_backend.hpp>
 
 #include "communicators/launch_order.hpp"
+#include "communicators/wire_segment.hpp"
 #include "device/cuda_device.hpp"
-#include "device/temporary.hpp"
 #include "graphs/capture.hpp"
 
 namespace lockstep::cuda {
@@ -23,25 +23,26 @@ namespace lockstep::cuda {
 /// Collectives of distinct GPUs, one NCCL rank for each; the ranks that one thread drives are one group.
 ///
 /// NCCL combines in the element's own type, in an order of its choosing. Where that would break the
-/// interface's promises, values travel as another type (a `Carrier`): f16's mean and everything of f8 as f32,
-/// minima and maxima of floats as ordered integers, which keep NaN, 16-bit integers, which NCCL lacks, as
-/// 32-bit ones. A mean is a sum of values scaled by a power of two, which is exact and cannot overflow, and
-/// one division in float for what is left.
+/// interface's promises, values travel as another type (a `WireSegment`): f16's mean and everything of f8 as
+/// f32, minima and maxima of floats as ordered integers, which keep NaN, 16-bit integers, which NCCL lacks,
+/// as 32-bit ones. A mean is a sum of values scaled by a power of two, which is exact and cannot overflow,
+/// and one division in float for what is left.
 ///
-/// Communicators are made by threads of their own within a time limit. Those that do not block (adopted ones,
-/// or all where NCCL_COMM_BLOCKING=0) are waited for: each of their groups costs NCCL a new thread
-/// (ncclGroupEnd, NCCL 2.28).
+/// Communicators are made by threads of their own within a time limit. Nonblocking ones (adopted ones, or all
+/// with NCCL_COMM_BLOCKING=0) are waited for: each of their groups costs NCCL a new thread (ncclGroupEnd,
+/// NCCL 2.28).
 ///
-/// Each rank's part of a collective is captured into a graph of its own, or several into one.
-/// NCCL ends a communicator only when no graph has its calls: one that is to go before its graphs is left to
-/// the next communicator that is made or goes, or to the process's end, with a message.
+/// Each rank's part of a collective is captured into a graph of its own, or several into one. NCCL can end a
+/// communicator only when no graph has its calls. A communicator that goes before its graphs is left, with a
+/// message, and ends with the next communicator that is made or ended, or with the process
+/// (LeftCommunicators).
 class NcclCommunicator final : public backend::CommunicatorBackend {
  public:
   static constexpr std::chrono::minutes kCreationLimit{5};
 
   /// @throws CollectiveError    NCCL failed. @throws CollectiveTimeout  it took longer than `limit`.
   NcclCommunicator(const std::vector<CudaDevice*>& ranks, std::chrono::milliseconds limit);
-  /// Uses communicators that stay somebody else's.
+  /// Uses communicators that somebody else owns.
   NcclCommunicator(const std::vector<CudaDevice*>& ranks, std::span<const ncclComm_t> communicators);
   ~NcclCommunicator() override;
 
@@ -56,31 +57,14 @@ class NcclCommunicator final : public backend::CommunicatorBackend {
   void abort() noexcept override;
 
  private:
-  /// How one segment of a reduction travels.
-  struct Carrier {
-    DType dtype = DType::f32;
-    ncclDataType_t type = ncclFloat32;  // what NCCL is told
-    bool is_ordered = false;            // encoded as integers
-    const void* send = nullptr;
-    void* receive = nullptr;  // null where the rank only sends
-    Temporary temporary;      // holds both, where the caller's buffers cannot
-  };
   struct Rank {
     CudaDevice* device = nullptr;
     ncclComm_t communicator = nullptr;  // null: it was aborted
     // See inside().
     std::unique_ptr<std::timed_mutex> in_use = std::make_unique<std::timed_mutex>();
-    std::vector<Carrier> carriers;                    // of the call under way
+    std::vector<WireSegment> wire_segments;           // of the call under way
     std::array<ncclRedOp_t, kNumDTypes> scaled_sums;  // by dtype; ncclNumOps: not made yet
   };
-  struct Reduction {
-    std::string_view operation;
-    const char* native_call;  // for messages
-    ReduceOp op;
-    int root = -1;        // the only rank that receives; -1: all do
-    int sent_blocks = 1;  // of `count` elements
-  };
-
   explicit NcclCommunicator(const std::vector<CudaDevice*>& ranks);
   /// Calls `call()`, which calls NCCL for these ranks. An abort waits until it is over; what fails because of
   /// an abort is CollectiveAborted.
@@ -94,29 +78,26 @@ class NcclCommunicator final : public backend::CommunicatorBackend {
   }
   void require_alive(std::string_view operation, std::span<const backend::RankCall> calls);
   void require_not_aborted(std::string_view operation, const backend::RankCall& call);
-  /// Waits for a communicator that does not block. @throws CollectiveError  what it did last has failed.
+  /// Waits for a nonblocking communicator's last call. @throws CollectiveError  the call has failed.
   void settle(std::string_view operation, const backend::RankCall& call);
 
   /// Calls `issue(rank, s)` for every rank of `calls` and its segments, in one group.
   template <class Issue>
   void group(std::string_view operation, const char* native_call, std::span<const backend::RankCall> calls,
              const Issue& issue);
-  /// The same for a reduction, with `issue(rank, carrier, count, native op)`.
+  /// The same for a reduction, with `issue(rank, wire, count, native op)`.
   template <class Issue>
   void reduce_by(const Reduction& reduction, std::span<const backend::RankCall> calls, const Issue& issue);
-  Carrier prepare(const Reduction& reduction, const backend::RankCall& call, const backend::Segment& segment);
-  void deliver(const Reduction& reduction, const backend::RankCall& call, const backend::Segment& segment,
-               const Carrier& carrier);
   void make_operators(const Reduction& reduction, std::span<const backend::RankCall> calls);
-  ncclRedOp_t native(const Reduction& reduction, Rank& rank, const Carrier& carrier);
+  ncclRedOp_t native(const Reduction& reduction, Rank& rank, const WireSegment& wire);
 
   std::vector<Rank> ranks_;
-  bool owns_ = true;    // the native communicators
+  bool owns_native_ = true;
   double scale_ = 1;    // 2^-k, the largest not above 1 / num_ranks
-  double divisor_ = 1;  // num_ranks * scale_, exact: what is left to divide a scaled sum by
+  double divisor_ = 1;  // num_ranks * scale_, exact: the divisor of a scaled sum
   std::atomic<bool> aborted_{false};
   LaunchOrder order_;
-  std::shared_ptr<const void> captured_;  // also of each graph that has calls of the communicator
+  std::shared_ptr<const void> captured_;  // shared with each graph that has calls of the communicator
 };
 
 }  // namespace lockstep::cuda

@@ -16,7 +16,7 @@
 #include "libraries/cuda_error.hpp"
 #include "native.hpp"
 #if LOCKSTEP_HAS_NCCL
-#include "communicators/native_communicators.hpp"
+#include "communicators/left_communicators.hpp"
 #endif
 
 namespace lockstep::cuda {

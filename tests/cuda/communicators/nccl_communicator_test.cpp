@@ -3,7 +3,6 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -16,23 +15,16 @@
 #include <lockstep/lockstep.hpp>
 
 #include "cuda/capture.hpp"
+#include "cuda/communicators/operands.hpp"
 #include "support/call_hook.hpp"
 #include "support/communicator_group.hpp"
 #include "support/matchers.hpp"
 #include "support/replicas.hpp"
-#include "support/scoped_log_sink.hpp"
 
 namespace lockstep::test {
 namespace {
 
 using Values = std::vector<float>;
-
-/// Skips the test where there are not n GPUs.
-void need_gpus(int n) {
-  int count = 0;
-  if (cudaGetDeviceCount(&count) != cudaSuccess || count < n)
-    SKIP("needs " << n << " GPUs, there are " << count);
-}
 
 /// Communicators that an engine makes, and destroys. Skips the test where there are not n GPUs.
 struct EngineCommunicators {
@@ -54,35 +46,6 @@ struct EngineCommunicators {
     for (ncclComm_t handle : handles) ncclCommDestroy(handle);
   }
   std::vector<ncclComm_t> handles;
-};
-
-/// A tensor on each of the first GPUs: rank + 1 everywhere.
-struct Operands {
-  Operands(int n, DType dtype = DType::f32) {
-    for (int rank = 0; rank < n; ++rank) {
-      const Device device = TestBackend::device(rank);
-      owned.emplace_back(device);
-      const StreamScope scope(owned.back());
-      tensors.push_back(Tensor::full({7}, static_cast<float>(rank + 1), DType::f32, device).cast(dtype));
-      views.push_back(tensors.back().view());
-      streams.push_back(owned.back());
-    }
-    synchronize();
-  }
-  void synchronize() const {
-    for (const StreamRef& stream : streams) stream.synchronize();
-  }
-  bool all_are(float value) {
-    for (std::size_t rank = 0; rank < tensors.size(); ++rank) {
-      const StreamScope scope(streams[rank]);
-      if (tensors[rank].cast(DType::f32).to_vector<float>() != Values(7, value)) return false;
-    }
-    return true;
-  }
-  std::vector<Stream> owned;
-  std::vector<Tensor> tensors;
-  std::vector<TensorView> views;
-  std::vector<StreamRef> streams;
 };
 
 /// Something that a thread waits for.
@@ -328,73 +291,6 @@ TEST_CASE("a collective that some ranks' threads capture and others do not is re
     }
   }
   on_ranks(2, reduce_max);
-  REQUIRE(operands.all_are(3));
-}
-
-TEST_CASE("a communicator may go before the graphs that have its collectives", "[cuda]") {
-  need_gpus(2);
-  const bool aborts = GENERATE(false, true);
-  Operands operands(2);
-  std::optional<Communicator> communicator = Communicator::create(TestBackend::devices(2));
-  communicator->all_reduce(ReduceOp::mean, operands.views, operands.views, operands.streams);
-  operands.synchronize();
-  std::vector<std::string> log;
-  {
-    const ScopedLogSink sink([&](std::string_view message) { log.emplace_back(message); });
-    Capture capture(operands.streams);
-    communicator->all_reduce(ReduceOp::sum, operands.views, operands.views, operands.streams);
-    capture.end();
-    if (aborts) communicator->abort();
-    communicator.reset();
-    REQUIRE(log.size() == 1);
-    CHECK(log[0].find("a CUDA graph has its collectives") != std::string::npos);
-    if (!aborts) {
-      capture.launch();
-      REQUIRE(operands.all_are(3));
-    }
-  }
-  static_cast<void>(
-      Communicator::create(TestBackend::devices(2)));  // ends the one that was left, as the leak check sees
-}
-
-TEST_CASE("trim_memory ends communicators that were left, when their graphs are gone", "[cuda]") {
-  need_gpus(2);
-  Operands operands(2);
-  std::optional<Communicator> communicator = Communicator::create(TestBackend::devices(2));
-  const ScopedLogSink sink([](std::string_view) {});
-  int num_ended = 0;
-  const auto trim = [&] {
-    const CallHook hook([&](std::string_view name, bool is_over) {
-      num_ended += name == "ncclCommDestroy" && is_over;
-      return 0;
-    });
-    trim_memory(TestBackend::device(0));
-  };
-  {
-    Capture capture(operands.streams);
-    communicator->all_reduce(ReduceOp::sum, operands.views, operands.views, operands.streams);
-    communicator.reset();
-    capture.end();
-    trim();
-    REQUIRE(num_ended == 0);
-    capture.launch();
-    REQUIRE(operands.all_are(3));
-  }
-  trim();
-  REQUIRE(num_ended == 2);
-}
-
-// In a process of its own, under the leak check.
-TEST_CASE("a communicator that was left to its graphs is ended with the process", "[cuda]") {
-  need_gpus(2);
-  Operands operands(2);
-  std::optional<Communicator> communicator = Communicator::create(TestBackend::devices(2));
-  const ScopedLogSink sink([](std::string_view) {});
-  Capture capture(operands.streams);
-  communicator->all_reduce(ReduceOp::sum, operands.views, operands.views, operands.streams);
-  communicator.reset();
-  capture.end();
-  capture.launch();
   REQUIRE(operands.all_are(3));
 }
 
