@@ -11,12 +11,14 @@
 #include "detail/immortal.hpp"
 #include "detail/warn.hpp"
 #include "device/device_guard.hpp"
+#include "graphs/capture.hpp"
 #include "libraries/nccl_library.hpp"
 
 namespace lockstep::cuda {
 namespace {
 
 void end_now(const LeftCommunicators::Group& group) noexcept {
+  const OutsideCaptures outside;
   for (ncclComm_t communicator : group.communicators)
     group.is_aborted ? ncclCommAbort(communicator) : ncclCommDestroy(communicator);
 }

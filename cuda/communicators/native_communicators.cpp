@@ -13,6 +13,7 @@
 #include "communicators/left_communicators.hpp"
 #include "detail/expects.hpp"
 #include "detail/start_thread.hpp"
+#include "graphs/capture.hpp"
 #include "libraries/cuda_error.hpp"
 #include "libraries/nccl_error.hpp"
 
@@ -45,6 +46,7 @@ struct Creation {
 
 void Creation::run(const Device& device) {
   constexpr const char* kOperation = "Making an NCCL communicator";
+  const OutsideCaptures outside;
   std::vector<ncclComm_t> made(ordinals.size());
   std::exception_ptr failure;
   try {

@@ -14,8 +14,8 @@ namespace lockstep::test {
 /// the test on others. One at a time.
 class CallHook {
  public:
-  /// Called before and after each call, in its thread. What it returns before a call, if not 0, is the error
-  /// that the call ends with. It must make no such call.
+  /// Runs before and after each call, in the call's thread, and for its own calls, too. If it returns an
+  /// error, not 0, before a call, the call fails with it.
   using Hook = std::function<int(std::string_view name, bool is_over)>;
 
   explicit CallHook(Hook hook) {
@@ -23,7 +23,7 @@ class CallHook {
     current() = std::move(hook);
     on_call()([](const char* name, int is_over) { return current()(name, is_over != 0); });
   }
-  /// Makes every call of that name fail with `error`.
+  /// Makes all calls of that name fail with `error`.
   static CallHook failing(std::string call, int error) {
     return CallHook([call = std::move(call), error](std::string_view name, bool is_over) {
       return name == call && !is_over ? error : 0;

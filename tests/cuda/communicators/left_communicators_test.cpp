@@ -1,5 +1,6 @@
 #include "communicators/left_communicators.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <future>
 #include <memory>
@@ -106,6 +107,33 @@ TEST_CASE("a communicator that was left to its graphs is ended with the process"
   capture.end();
   capture.launch();
   REQUIRE(operands.all_are(3));
+}
+
+TEST_CASE("a communicator is made and ended beside a capture of mode Global, which goes on", "[cuda]") {
+  need_gpus(2);
+  const std::vector<Device> devices = TestBackend::devices(2);
+  const Stream stream(devices[1]);
+  const StreamScope scope(stream);
+  Tensor result = Tensor::ones({7}, DType::f32, devices[1]);
+  std::optional<Communicator> ended = Communicator::create(devices), aborted = Communicator::create(devices);
+  stream.synchronize();
+  std::atomic<int> num_calls = 0;
+  const CallHook hook([&](std::string_view name, bool is_over) {
+    if (is_over || (name != "ncclCommInitRank" && name != "ncclCommDestroy" && name != "ncclCommAbort"))
+      return 0;
+    ++num_calls;
+    return static_cast<int>(cudaFreeHost(nullptr));  // NCCL allocates and frees page-locked memory there
+  });
+
+  Capture capture({stream}, cudaStreamCaptureModeGlobal);
+  result.add_(result);
+  ended.reset();
+  aborted->abort();
+  static_cast<void>(Communicator::create(devices));  // is ended at once
+  REQUIRE(num_calls == 4 * 2);
+  capture.end();
+  capture.launch();
+  REQUIRE(result.to_vector<float>() == std::vector<float>(7, 2));
 }
 
 }  // namespace lockstep::test
