@@ -17,7 +17,7 @@
 #include "measure/runner.hpp"
 #include "measure/strategy_runner.hpp"
 #include "operations/operation.hpp"
-#include "options.hpp"
+#include "options/options.hpp"
 #include "report/json_report.hpp"
 #include "report/progress.hpp"
 #include "report/report.hpp"
@@ -26,7 +26,7 @@ namespace {
 
 using namespace lockstep::bench;
 
-// None: the file cannot be made, which is said.
+// No report where the file cannot be made, which a message says.
 std::optional<JsonReport> open_json(const std::string& path, const std::vector<std::string>& arguments) {
   auto file = NewFile::create(path);
   if (!file) {
@@ -37,14 +37,14 @@ std::optional<JsonReport> open_json(const std::string& path, const std::vector<s
   return JsonReport(std::move(*file), arguments, relevant_environment(environ));
 }
 
-// @return whether it is written, or was not to be.
+// @return whether the report is written; true where none was asked for.
 bool finish(std::optional<JsonReport>& json) {
   if (!json || json->finish()) return true;
   std::cerr << "lockstep_bench: cannot write " << json->path().native() << '\n';
   return false;
 }
 
-// Several processes that a launcher started would else look like one test of all their ranks.
+// Otherwise several processes of a launcher would look like one test of all their ranks.
 void say_if_launched() {
   try {
     const auto resolver = lockstep::cluster::from_environment();
@@ -52,12 +52,13 @@ void say_if_launched() {
     if (num_tasks > 1 && resolver->task_id())
       std::cout << "# This process, number " << *resolver->task_id() << " of " << num_tasks
                 << " that were launched, runs alone: each measures ranks of its own (--replicas)\n";
-  } catch (const lockstep::InvalidArgument& error) {  // a launcher all the same, or variables of another use
+  } catch (
+      const lockstep::InvalidArgument& error) {  // there is a launcher, or the variables have another use
     std::cout << "# This process runs alone, whatever launched it: " << error.what() << '\n';
   }
 }
 
-// After the row, whose bandwidths are those of the rank with the most traffic.
+// Follows the row, whose bandwidths are those of the rank with the most traffic.
 void write_traffic(const Options& options, const Row& row, int num_ranks) {
   const auto element = static_cast<std::int64_t>(lockstep::size_of(lockstep::parse_dtype(row.type)));
   for (const Placement* placement : {&row.out_of_place, &row.in_place})

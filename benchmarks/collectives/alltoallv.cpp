@@ -8,10 +8,10 @@
 namespace lockstep::bench {
 namespace {
 
-/// Elements from rank to rank.
+/// The number of elements from rank to rank.
 class Parts {
  public:
-  // The count is what a rank's part were if all were equal, or 0 with a matrix.
+  // The count is a rank's part if all parts were equal, or 0 with a matrix.
   Parts(const Traffic& traffic, const Counts& counts, int num_ranks)
       : traffic_(traffic),
         num_ranks_(num_ranks),
@@ -49,7 +49,7 @@ std::vector<Transfer> transfers_of(const Parts& parts, int num_ranks) {
   return transfers;
 }
 
-/// What a thread needs for one rank; kept from call to call, so that these allocate nothing.
+/// A thread's state for one rank, kept from call to call, so that calls allocate nothing.
 struct RankParts {
   std::vector<std::int64_t> send_begin, receive_begin;  // by the other rank
   std::vector<TensorView> inputs, outputs;
@@ -66,7 +66,7 @@ void slice(std::span<const TensorView> buffers, std::int64_t begin, std::int64_t
   }
 }
 
-// A send_recv for each distance from rank to rank: all threads go through them in one order.
+// One send_recv for each distance between ranks: all threads make them in the same order.
 void run(const Parts& parts, Communicator& communicator, std::span<const RankBatch> batches,
          const CommunicationOptions& options) {
   thread_local std::vector<RankParts> ranks;

@@ -5,8 +5,8 @@
 
 namespace lockstep::bench {
 
-/// alltoall with parts of unequal sizes: rank r sends what `traffic` says to each rank, in their order, and
-/// has what it gets in the order of the senders.
+/// alltoall with parts of unequal sizes: rank r sends as much as `traffic` says to each rank, in rank order,
+/// and receives the parts in the order of the senders.
 Collective alltoallv(const Traffic& traffic);
 
 }  // namespace lockstep::bench

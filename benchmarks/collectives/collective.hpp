@@ -11,13 +11,13 @@
 
 namespace lockstep::bench {
 
-/// Elements that one rank sends and receives (the most of any rank, where they differ), and what the table
-/// shows of them.
+/// How many elements one rank sends and receives (the most of any rank, where they differ), and which number
+/// the table shows.
 struct Counts {
   std::int64_t send = 0;
   std::int64_t receive = 0;
   std::int64_t argument = 0;  ///< The column "count".
-  /// In place, rank r's send and receive buffer begin r times so many elements behind the place of both.
+  /// In place, rank r's send and receive buffers begin r times as many elements into their common buffer.
   std::int64_t in_place_send_step = 0, in_place_receive_step = 0;
   std::int64_t element_bytes = 1;  ///< Where transfers depend on it.
 };
@@ -25,7 +25,7 @@ struct Counts {
 /// Stands for every rank of a group.
 inline constexpr int kAllRanks = -1;
 
-/// Where a piece of the result comes from: what must be found in it, and the least traffic that makes it.
+/// The source of a piece of the result, which says its correct values and the least traffic that makes it.
 struct Transfer {
   int source = kAllRanks;       ///< Whose elements these are; of all ranks: their reduction.
   int destination = kAllRanks;  ///< Who gets them.
@@ -33,7 +33,7 @@ struct Transfer {
   std::int64_t count = 0;
 };
 
-/// What the benchmark must know of one collective. One small file each, listed in collective.cpp.
+/// The description of one collective. Each has a small file, and collective.cpp lists them.
 struct Collective {
   std::string_view name;
   std::string_view bus_formula;  ///< Of busbw over algbw, on n ranks.
@@ -43,7 +43,7 @@ struct Collective {
   bool only_root_receives = false;
   bool has_in_place = true;  ///< Else both placements are out of place.
 
-  /// @param elements  how many make the size asked for. @param element_bytes  the size of one.
+  /// @param elements  the number that makes the size asked for. @param element_bytes  the size of one.
   std::function<Counts(std::int64_t elements, int num_ranks, std::int64_t element_bytes)> counts{};
   double (*bus_factor)(int num_ranks) = nullptr;
   std::function<std::vector<Transfer>(const Counts& counts, int num_ranks, int root)> transfers{};
@@ -59,7 +59,7 @@ struct Collective {
 std::int64_t part_of(std::int64_t elements, int num_ranks, std::int64_t element_bytes);
 
 std::span<const Collective* const> all_collectives();
-/// @return null: `name` is none.
+/// @return null: there is no collective of that name.
 const Collective* find_collective(std::string_view name);
 
 }  // namespace lockstep::bench

@@ -6,12 +6,12 @@
 
 #include "collectives/collective.hpp"
 #include "measure/replica.hpp"
-#include "options.hpp"
+#include "options/options.hpp"
 
 namespace lockstep::bench {
 
-/// What is measured at one time. Operation i works on slot i % num_slots of the buffers, so that small sizes
-/// do not stay in a cache.
+/// One measurement. Operation i works on slot i % num_slots of the buffers, so that small sizes do not stay
+/// in a cache.
 struct Layout {
   DataCase data;
   Counts counts;
@@ -33,16 +33,17 @@ struct Layout {
   }
 };
 
-/// The calls that one thread makes for the ranks it drives. Prepared beforehand: `run` allocates nothing.
+/// The calls that one thread makes for the ranks that it drives. They are prepared first, so that `run`
+/// allocates nothing.
 class Calls {
  public:
-  /// @param replicas  those that the thread drives; they and the groups must outlive this.
+  /// @param replicas  the ranks that the thread drives; they and the groups must outlive this.
   Calls(const Collective& collective, std::vector<Group>& groups, std::span<const Replica> replicas,
         const Options& options, const Layout& layout);
   Calls(const Calls&) = delete;
   Calls& operator=(const Calls&) = delete;
 
-  /// Operations [first, first + count), in batches, which cannot use a slot twice.
+  /// Runs operations [first, first + count), in batches, which cannot use a slot twice.
   void run(std::int64_t first, int count);
   /// Waits for the ranks' streams.
   void synchronize() const;
@@ -62,8 +63,8 @@ class Calls {
   Layout layout_;
   CommunicationOptions communication_;
   std::size_t batch_size_;
-  // By ascending colour in every thread: who waits in one group's call cannot be waited for in an earlier
-  // one's.
+  // Sorted by colour in every thread, so that no thread waits in one group's call for a thread that waits in
+  // another's.
   std::vector<GroupCall> calls_;
 };
 

@@ -13,23 +13,24 @@
 
 namespace lockstep::bench {
 
-/// The host's loops. The floor is the faster one.
+/// The host's loops. The faster one is the floor.
 inline constexpr std::array kFloorLoops{FloorLoop::interleaved, FloorLoop::blocked};
 
-/// The least traffic of a collective, which --floor measures beside it. What is in place already is none.
+/// The least traffic of a collective, which --floor measures beside it. Data that is in place already counts
+/// as no traffic.
 class CollectiveFloor {
  public:
   CollectiveFloor() = default;
-  /// @param replicas  of all ranks; their buffers must outlive this.
+  /// @param replicas  all ranks'; their buffers must outlive this.
   CollectiveFloor(const Collective& collective, std::span<const Group> groups,
                   std::span<const Replica> replicas, const Layout& layout);
 
-  /// On the host: one thread's slice of what every rank reads and writes for an operation.
+  /// On the host: does one thread's slice of all ranks' reads and writes for an operation.
   void pass(FloorLoop loop, std::int64_t operation, int thread, int num_threads) const;
   /// On a GPU: enqueues a copy from the rank's one buffer to its other one, on its stream, which moves as
   /// many bytes as the rank reads and writes for an operation.
   void copy(const Replica& replica, std::int64_t operation) const;
-  /// How many bytes that copies: half of what the rank reads and writes.
+  /// The bytes that this copies: half of the bytes that the rank reads and writes.
   std::int64_t copied_bytes(int rank) const { return traffic_bytes_[static_cast<std::size_t>(rank)] / 2; }
 
  private:
@@ -43,8 +44,7 @@ class CollectiveFloor {
   std::vector<std::int64_t> traffic_bytes_;  // by rank
 };
 
-/// Bytes or elements [begin, end) of `size` for one of several threads; bounds are multiples of
-/// `granularity`.
+/// One thread's share [begin, end) of `size` bytes or elements; the bounds are multiples of `granularity`.
 struct Slice {
   std::int64_t begin, end;
 };

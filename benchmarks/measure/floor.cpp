@@ -14,8 +14,8 @@ namespace {
 using Word [[gnu::may_alias, gnu::aligned(1)]] = std::uint64_t;
 constexpr std::int64_t kWordBytes = 8;
 
-// A loop over the ranks inside would keep the compiler from vectorising over the elements: their number is a
-// constant, up to this.
+// An inner loop over the ranks would keep the compiler from vectorising over the elements: up to this many
+// ranks, their number is a constant.
 constexpr int kMostUnrolled = 16;
 
 using Pass = void (*)(std::byte* const* inputs, std::byte* const* outputs, std::int64_t begin,
@@ -24,7 +24,7 @@ using Pass = void (*)(std::byte* const* inputs, std::byte* const* outputs, std::
 template <int kInputs, int kOutputs>
 void interleaved_pass(std::byte* const* inputs, std::byte* const* outputs, std::int64_t begin,
                       std::int64_t end) {
-  const Word* in[kInputs];  // not std::array: template arguments lose the attributes
+  const Word* in[kInputs];  // not std::array: template arguments lose attributes
   Word* out[kOutputs];
   for (std::size_t r = 0; r < kInputs; ++r) in[r] = reinterpret_cast<const Word*>(inputs[r] + begin);
   for (std::size_t r = 0; r < kOutputs; ++r) out[r] = reinterpret_cast<Word*>(outputs[r] + begin);
@@ -39,7 +39,7 @@ void interleaved_pass(std::byte* const* inputs, std::byte* const* outputs, std::
   }
 }
 
-// For n + 1 ranks at index n: from all to all, from one to all, from all to one.
+// The loops for n + 1 ranks at index n: from all to all, from one to all, from all to one.
 struct InterleavedPasses {
   std::array<Pass, kMostUnrolled> all_to_all, one_to_all, all_to_one;
 };
@@ -51,7 +51,7 @@ constexpr InterleavedPasses interleaved_passes(std::integer_sequence<int, kRanks
           {&interleaved_pass<kRanks + 1, 1>...}};
 }
 
-// Null: there is none for these numbers.
+// Null where there is no loop for these numbers.
 Pass find_interleaved_pass(std::size_t num_inputs, std::size_t num_outputs) {
   static constexpr auto kPasses = interleaved_passes(std::make_integer_sequence<int, kMostUnrolled>());
   const std::size_t most = std::max(num_inputs, num_outputs);
@@ -110,7 +110,7 @@ void floor_pass(FloorLoop loop, std::span<std::byte* const> inputs, std::span<st
     blocked_pass(inputs, outputs, begin, middle);
   else
     interleaved(inputs.data(), outputs.data(), begin, middle);
-  for (std::int64_t i = middle; i < end; ++i) {  // less than a word
+  for (std::int64_t i = middle; i < end; ++i) {  // the rest, shorter than a word
     std::byte combined{};
     for (const std::byte* input : inputs) combined |= input[i];
     for (std::byte* output : outputs) output[i] = combined;
@@ -118,7 +118,7 @@ void floor_pass(FloorLoop loop, std::span<std::byte* const> inputs, std::span<st
 }
 
 void floor_reduction(std::span<const std::byte> input, std::span<std::byte> output) {
-  constexpr std::size_t kLanes = 16;  // several vectors, so that no operation waits for the one before
+  constexpr std::size_t kLanes = 16;  // several vectors, so that no operation waits for the previous one
   std::array<std::uint64_t, kLanes> lanes{};
   const Word* const words = reinterpret_cast<const Word*>(input.data());
   const std::size_t num_words = input.size() / sizeof(Word);

@@ -14,7 +14,7 @@ namespace lockstep::bench {
 void Replica::allocate(std::int64_t size_bytes) {
   send_storage = Tensor::zeros(Shape(size_bytes), DType::u8, device);
   receive_storage = Tensor::zeros(Shape(size_bytes), DType::u8, device);
-  current_stream(device).synchronize();  // the zeros; what follows is on the replica's own stream
+  current_stream(device).synchronize();  // waits for the zeros: later work is on the replica's own stream
 }
 
 void Replica::place(std::int64_t offset_bytes) {

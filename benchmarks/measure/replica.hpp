@@ -10,7 +10,7 @@
 #include <lockstep/stream.hpp>
 #include <lockstep/tensor.hpp>
 
-#include "options.hpp"
+#include "options/options.hpp"
 
 namespace lockstep::bench {
 
@@ -26,17 +26,17 @@ struct Replica {
   std::byte* send = nullptr;
   std::byte* receive = nullptr;
 
-  /// Allocates and writes the buffers; called by the thread that drives the rank, so that the pages are near
-  /// it.
+  /// Allocates and writes the buffers. The thread that drives the rank calls it, so that the pages are near
+  /// the thread.
   void allocate(std::int64_t size_bytes);
-  /// Where the buffers begin in what was allocated.
+  /// The buffers' offset in their allocations.
   void place(std::int64_t offset_bytes);
 
-  // Access to the buffers by the host, after all that the stream has to do.
+  // The host accesses the buffers after all work of the stream.
   bool is_on_host() const noexcept { return device.kind() == DeviceKind::cpu; }
   void write(std::byte* to, std::span<const std::byte> bytes) const;
   void read(const std::byte* from, std::span<std::byte> bytes) const;
-  /// Within the device's memory, on the stream.
+  /// Copies within the device's memory, on the stream.
   void copy(std::byte* to, const std::byte* from, std::int64_t size_bytes) const;
   void fill_with_garbage(std::byte* to, std::int64_t size_bytes) const;
   void fill_with_ones(std::byte* to, std::int64_t count, DType dtype) const;
@@ -48,7 +48,7 @@ struct Replica {
   Tensor send_storage{}, receive_storage{};
 };
 
-/// Ranks that communicate with each other: all, or those of one colour of NCCL_TESTS_SPLIT.
+/// Ranks that communicate with each other: all ranks, or those of one colour of NCCL_TESTS_SPLIT.
 struct Group {
   int color = 0;
   std::vector<int> ranks;
@@ -59,16 +59,16 @@ std::vector<Group> make_groups(const Options& options);
 /// @param groups  by ascending colour.
 std::vector<Replica> make_replicas(const Options& options, const std::vector<Group>& groups);
 
-/// Splits the GPU that is the first rank's device into as many as --virtual says; nothing without it. Before
-/// any device is used.
+/// Splits the first rank's GPU into as many devices as --virtual says; without it does nothing. @pre No
+/// device has been used.
 /// @throws NotFound  there is no such device.
 void split_device(const Options& options);
 
 /// The devices of ranks 0, 1, ...
 std::vector<Device> make_devices(const Options& options);
 
-/// Memory for buffers: what is free, and how many ranks share it. All host replicas do, and virtual devices
-/// of one GPU; else the GPU with the least.
+/// The memory for buffers: how much is free, and how many ranks share it. All host replicas share theirs, and
+/// so do virtual devices of one GPU; else it is the memory of the GPU that has the least.
 struct SharedMemory {
   std::int64_t free_bytes = 0;
   int num_ranks = 1;
@@ -76,8 +76,8 @@ struct SharedMemory {
 /// @throws NotFound  there is no such device.
 SharedMemory find_memory(const std::vector<Device>& devices);
 
-/// What the allocations of all replicas may hold, in bytes per buffer: the memory that is free, less a
-/// reserve, divided by the number of buffers. nccl-tests' rule, but that replicas may share one memory.
+/// The bytes that each buffer may have: the free memory, less a reserve, divided by the number of buffers.
+/// This is nccl-tests' rule, except that replicas may share one memory.
 std::int64_t largest_buffer_bytes(const SharedMemory& memory);
 
 }  // namespace lockstep::bench

@@ -75,8 +75,8 @@ void Runner::fail(std::exception_ptr failure) noexcept {
     std::lock_guard lock(mutex_);
     if (!failure_) failure_ = std::move(failure);
   }
-  // Others wait at the barrier or in a collective; the first failure is on record before they can fail in
-  // turn.
+  // Other threads wait at the barrier or in a collective. The first failure is recorded before they can fail
+  // in turn.
   team_.barrier.fail();
   for (Group& group : team_.groups) group.communicator.abort();
 }

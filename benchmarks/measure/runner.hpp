@@ -8,24 +8,24 @@
 
 #include "collectives/collective.hpp"
 #include "measure/worker.hpp"
-#include "options.hpp"
+#include "options/options.hpp"
 #include "report/results.hpp"
 
 namespace lockstep::bench {
 
-/// What "Using devices" says of the ranks. @param groups  one colour for each rank.
+/// The lines of "Using devices" about the ranks. @param groups  one colour for each rank.
 std::vector<RankInfo> rank_infos(const Options& options, const std::vector<int>& groups);
 
 /// Measures one collective: -t threads, all started before anything is timed, each driving its ranks through
 /// the same sweep.
 class Runner {
  public:
-  /// @pre all of `options` but its largest size fits into memory; see fit_to_memory.
+  /// @pre all sizes of `options` but the largest fit into memory; see fit_to_memory.
   Runner(const Options& options, const Collective& collective) : team_(options, collective) {}
 
   /// Colours of the ranks' groups.
   std::vector<int> groups() const;
-  /// Bytes of all buffers, once `run` has begun.
+  /// The bytes of all buffers, once `run` has begun.
   std::int64_t allocated_bytes() const;
 
   /// Runs the sweep; `on_row` is called on the calling thread after each row.
@@ -41,7 +41,8 @@ class Runner {
   std::exception_ptr failure_;
 };
 
-/// Cuts the largest size, and the smallest if it is above, to what fits into memory. @return whether it did.
+/// Cuts the largest size, and the smallest if it is larger still, to the size that fits into memory. @return
+/// whether it cut.
 /// @throws OptionError  the sizes were listed, one by one.
 bool fit_to_memory(Options& options, const SharedMemory& memory);
 

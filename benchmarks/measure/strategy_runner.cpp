@@ -110,7 +110,7 @@ Placement StrategyRunner::measure(StrategyOperation& operation) {
   return result;
 }
 
-// One thread makes all calls, so that a barrier has nobody to wait for.
+// One thread makes all calls, so that no barrier is needed.
 double StrategyRunner::time_calls(StrategyOperation& operation, int iterations,
                                   std::vector<double>& iteration_seconds) {
   const auto start = Clock::now();

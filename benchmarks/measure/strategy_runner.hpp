@@ -8,20 +8,20 @@
 #include <lockstep/strategy/strategy.hpp>
 
 #include "operations/operation.hpp"
-#include "options.hpp"
+#include "options/options.hpp"
 #include "report/results.hpp"
 
 namespace lockstep::bench {
 
 /// Measures one operation of a MirroredStrategy, which runs its replicas on threads of its own; the calling
-/// thread makes the calls. Such an operation has one form, which both halves of the table show, one
-/// measurement each.
+/// thread makes the calls. Such an operation has no form in place: both halves of the table show a
+/// measurement of its one form.
 class StrategyRunner {
  public:
-  /// @pre all of `options` but its largest size fits into memory; see fit_to_memory.
+  /// @pre all sizes of `options` but the largest fit into memory; see fit_to_memory.
   StrategyRunner(const Options& options, const OperationEntry& entry);
 
-  /// What the replicas' devices hold.
+  /// The bytes that the replicas' devices hold.
   std::int64_t allocated_bytes() const;
   /// Runs the sweep; `on_row` is called after each row.
   void run(const std::function<void(const Row&)>& on_row);

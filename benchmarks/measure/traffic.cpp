@@ -29,7 +29,7 @@ std::int64_t aligned(double bytes) {
   return static_cast<std::int64_t>(bytes) / kAlignment * kAlignment;
 }
 
-// A number and nothing else.
+// Parses a text that is a number and nothing else.
 bool parse(const std::string& text, double& value) {
   char* end = nullptr;
   value = std::strtod(text.c_str(), &end);
@@ -45,7 +45,7 @@ double read_number(const char* text, const char* variable) {
 
 using Matrix = std::vector<std::vector<std::int64_t>>;
 
-// nccl-tests' status for what is wrong with the file.
+// nccl-tests' status for a faulty file.
 [[noreturn]] void refuse(const char* path, const std::string& reason) {
   throw OptionError(ExitStatus::internal_error, concat(kFile, " '", path, "' ", reason));
 }
@@ -87,7 +87,7 @@ std::int64_t received(const Traffic& traffic, int rank, int num_ranks, std::int6
   return sum;
 }
 
-// Of a sum over one rank's traffic. Without a matrix all ranks have the same.
+// The largest of a sum over one rank's traffic. Without a matrix all ranks have the same.
 template <class Sum>
 std::int64_t most(const Traffic& traffic, int num_ranks, std::int64_t total_bytes, Sum sum) {
   std::int64_t largest = 0;

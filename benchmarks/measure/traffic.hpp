@@ -10,8 +10,8 @@ namespace lockstep::bench {
 /// Looks up an environment variable; null when it is not set.
 using Environment = std::function<const char*(const char*)>;
 
-/// What alltoallv sends from whom to whom, by nccl-tests' rules. Either each rank's total is shared out by
-/// the distance from rank to rank, or a matrix says all.
+/// The bytes that alltoallv sends from rank to rank, by nccl-tests' rules. Either the distance between ranks
+/// divides each rank's total, or a matrix gives all numbers.
 struct Traffic {
   /// 0: equal parts. 1: parts that grow with the distance, (to - from) modulo n; none for the rank itself.
   double spread = 1;
@@ -20,13 +20,13 @@ struct Traffic {
   double scale = 1;  ///< Has been applied to the matrix; for the report.
   bool prints_summary = false;
 
-  /// Bytes from one rank of n to another, a multiple of 16. @param total_bytes  what a rank sends in all,
+  /// Bytes from one rank of n to another, a multiple of 16. @param total_bytes  all bytes that a rank sends,
   /// without a matrix.
   std::int64_t bytes(int from, int to, int num_ranks, std::int64_t total_bytes) const;
-  /// What the rank that sends or receives most does.
+  /// The bytes of the rank that sends or receives most.
   std::int64_t most_sent(int num_ranks, std::int64_t total_bytes) const;
   std::int64_t most_received(int num_ranks, std::int64_t total_bytes) const;
-  /// Comment lines: bytes and bandwidths of each rank, where it takes `time_us`.
+  /// Comment lines with the bytes and bandwidths of each rank, for an operation of `time_us`.
   void write_summary(std::ostream& out, int num_ranks, std::int64_t total_bytes, double time_us) const;
 };
 

@@ -10,9 +10,9 @@ namespace {
 
 using detail::splitmix64;
 
-// What element i's contributions are made of. Ranks 2k and 2k+1 contribute amounts that cancel, so that
-// totals stay small for any number of ranks, but for the extra of one rank (of all ranks for mean, whose sum
-// must be a multiple of their number).
+// The pieces of element i's contributions. Ranks 2k and 2k+1 contribute amounts that cancel, so that totals
+// stay small for any number of ranks. One rank adds an extra (all ranks do for mean, whose sum must be a
+// multiple of their number).
 class ElementPattern {
  public:
   ElementPattern(const Pattern& pattern, std::int64_t i)
@@ -21,7 +21,7 @@ class ElementPattern {
         hash_(splitmix64(pattern.seed * 0x10001 + static_cast<std::uint64_t>(i))),
         chosen_rank_(static_cast<int>((hash_ >> 8) % static_cast<std::uint64_t>(num_ranks_))) {}
 
-  // In double, exactly; of magnitude at most 7, with 3 significant bits.
+  // Exact in double: the magnitude is at most 7, with 3 significant bits.
   double floating(int rank) const {
     const bool is_chosen = rank == chosen_rank_;
     if (op_ == ReduceOp::product) {
@@ -66,7 +66,8 @@ T contribution(const ElementPattern& element, int rank) {
     return T(element.floating(rank));
 }
 
-// Integers wrap: reduced modulo 2^64, then cut to T. Floats are reduced in double, where every step is exact.
+// Integers wrap: they are reduced modulo 2^64, then cut to T. Floats are reduced in double, where every step
+// is exact.
 template <class T>
 T reduction(const Pattern& pattern, std::int64_t i) {
   using Exact = std::conditional_t<std::integral<T>, std::uint64_t, double>;
@@ -88,7 +89,7 @@ T reduction(const Pattern& pattern, std::int64_t i) {
   return static_cast<T>(total);
 }
 
-// Small enough to be exact in every datatype.
+// The values are small enough to be exact in every datatype.
 template <class T>
 T message(const Pattern& pattern, int rank, std::int64_t i) {
   const std::uint64_t hash = splitmix64(splitmix64(pattern.seed * 0x10001 + static_cast<std::uint64_t>(i)) +
@@ -114,7 +115,7 @@ std::int64_t count_wrong(const Pattern& pattern, std::span<const void* const> re
     std::int64_t wrong = 0;
     for (std::int64_t i = begin; i < end; ++i) {
       const T expected = reduction<T>(pattern, i);
-      // Not "!=": a NaN must count as wrong.
+      // This is not "!=", because a NaN must count as wrong.
       for (const void* result : results)
         wrong += static_cast<const T*>(result)[i - begin] == expected ? 0 : 1;
     }

@@ -18,7 +18,7 @@ struct Pattern {
   std::uint64_t seed = 0;  ///< Another one for each pass.
 };
 
-/// Writes elements [begin, end) of what `rank` contributes to a reduction to `data`.
+/// Writes elements [begin, end) of `rank`'s contribution to a reduction to `data`.
 void fill_contribution(const Pattern& pattern, int rank, void* data, std::int64_t begin, std::int64_t end);
 
 /// @param results  elements [begin, end) each.
@@ -26,12 +26,12 @@ void fill_contribution(const Pattern& pattern, int rank, void* data, std::int64_
 std::int64_t count_wrong(const Pattern& pattern, std::span<const void* const> results, std::int64_t begin,
                          std::int64_t end);
 
-/// Writes elements [begin, end) of what `rank` sends to `data`, where data only moves. `op` and
+/// Writes elements [begin, end) of `rank`'s message to `data`, for collectives that only move data. `op` and
 /// `num_ranks` do not matter.
 void fill_message(const Pattern& pattern, int rank, void* data, std::int64_t begin, std::int64_t end);
 
 /// @param results  elements [begin, end) each.
-/// @return how many of them, over all `results`, are not what `rank` sent.
+/// @return how many of them, over all `results`, differ from `rank`'s message.
 std::int64_t count_wrong_copies(const Pattern& pattern, int rank, std::span<const void* const> results,
                                 std::int64_t begin, std::int64_t end);
 

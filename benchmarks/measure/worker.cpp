@@ -141,8 +141,8 @@ void Worker::time_floor(const Layout& layout, const Calls& calls, std::size_t lo
   team_.meet();
   const auto start = Clock::now();
   const std::int64_t end = static_cast<std::int64_t>(last_iteration) * options_.aggregate;
-  // The collective and the loops are equally far apart in the slots: while there are several, none finds what
-  // another has just brought into the cache.
+  // The collective and the loops are equally far apart in the slots: with several slots none finds in the
+  // cache what another has just read.
   const std::int64_t ahead = layout.num_slots * static_cast<std::int64_t>(loop + 1) /
                              static_cast<std::int64_t>(num_floor_loops() + 1);
   for (std::int64_t i = static_cast<std::int64_t>(first_iteration) * options_.aggregate; i < end; ++i)
@@ -159,12 +159,12 @@ void Worker::run_floor(std::size_t loop, std::int64_t operation) const {
     for (const Replica& replica : replicas_) floor_.copy(replica, operation);
 }
 
-// Of all replicas: on the host the threads share every buffer.
+// The floor of all replicas: on the host the threads share every buffer.
 void Worker::prepare_floor(const Layout& layout) {
   floor_ = CollectiveFloor(team_.collective, team_.groups, team_.replicas, layout);
 }
 
-// A GPU has one way to copy.
+// A GPU copies in one way only.
 std::size_t Worker::num_floor_loops() const {
   return options_.device_kind == DeviceKind::cpu ? kFloorLoops.size() : 1;
 }
@@ -202,7 +202,7 @@ void Worker::fill_input(const Layout& layout, const Replica& replica, const Patt
   replica.write(buffer, staged);
 }
 
-// This thread's slice of every transfer.
+// Does this thread's slice of every transfer.
 std::int64_t Worker::count_wrong_of(const Layout& layout, const Group& group, const Pattern& pattern) const {
   std::int64_t wrong = 0;
   for (const Transfer& transfer : team_.collective.transfers(layout.counts, pattern.num_ranks, layout.root)) {
@@ -248,7 +248,8 @@ Placement Worker::combine_measurements(const Layout& layout) const {
   if (options_.check > 0) result.wrong = num_wrong();
   if (options_.floor) {
     std::array<double, kFloorLoops.size()> floors{};
-    // The slowest thread's, whatever -a: one that got no core at first has measured less than the loop took.
+    // The slowest thread's time, whatever -a says: a thread that got no core at first has measured less than
+    // the loop took.
     for (const Measurement& measurement : team_.measurements)
       for (std::size_t loop = 0; loop < floors.size(); ++loop)
         floors[loop] = std::max(floors[loop], measurement.floor_seconds[loop] / operations);
@@ -281,8 +282,8 @@ Layout Worker::layout(const DataCase& data, int root, std::int64_t size_bytes,
           .num_slots = slot_bytes > 0 ? options_.max_bytes / slot_bytes : 1};
 }
 
-// One is what every operator makes of ones, but for sums, which grow; none of them makes denormal numbers,
-// which would be slow.
+// Every operator makes ones of ones, except sums, which grow. No operator makes denormal numbers, which would
+// be slow.
 void Worker::fill_with_ones(DType dtype, std::int64_t size_bytes) {
   const std::int64_t count = size_bytes / static_cast<std::int64_t>(size_of(dtype));
   for (const Replica& replica : replicas_) {

@@ -13,15 +13,15 @@
 #include "measure/collective_floor.hpp"
 #include "measure/replica.hpp"
 #include "measure/verify.hpp"
-#include "options.hpp"
+#include "options/options.hpp"
 #include "report/results.hpp"
 
 namespace lockstep::bench {
 
-/// Thrown in threads that wait for one that has failed. Not an error of their own.
+/// Thrown in threads that wait for a thread that has failed. It is no error of their own.
 struct Stopped {};
 
-/// What each thread leaves for thread 0 to combine.
+/// The results of each thread, which thread 0 combines.
 struct Measurement {
   double seconds = 0;
   std::array<double, kFloorLoops.size()> floor_seconds{};
@@ -29,7 +29,7 @@ struct Measurement {
   std::vector<double> iteration_seconds;
 };
 
-/// What the threads share. The barrier orders who writes and who reads.
+/// The state that the threads share. The barrier orders writes and reads.
 struct Team {
   Team(const Options& all_options, const Collective& measured);
 
@@ -40,11 +40,11 @@ struct Team {
   std::vector<Measurement> measurements;  ///< One per thread.
   detail::Barrier barrier;
 
-  /// Meets the other threads. @throws Stopped  one of them has failed.
+  /// Waits for the other threads. @throws Stopped  one of them has failed.
   void meet();
 };
 
-/// One thread's way through the sweep; all threads go the same way.
+/// One thread's part of the sweep; all threads make the same steps.
 class Worker {
  public:
   Worker(Team& team, int thread);
@@ -75,7 +75,7 @@ class Worker {
   Team& team_;
   const Options& options_;
   int thread_;
-  std::span<Replica> replicas_;  // those that this thread drives
+  std::span<Replica> replicas_;  // the ranks that this thread drives
   CollectiveFloor floor_;
 };
 

@@ -73,7 +73,7 @@ class AxisReduce : public StrategyOperation {
     return {static_cast<std::byte*>(tensor.data()), static_cast<std::size_t>(tensor.nbytes())};
   }
 
-  // Positions along the axis stand for ranks.
+  // Positions along the axis play the ranks.
   Pattern pattern(std::uint64_t seed, std::size_t replica) const {
     return {data_.dtype, data_.op, static_cast<int>(shape_[1]), seed * inputs_.size() + replica};
   }

@@ -58,7 +58,7 @@ class BatchReduce : public StrategyOperation {
     return all;
   }
 
-  // As many results of each tensor as there are replicas.
+  // Each tensor has a result for each replica.
   std::int64_t count_wrong(std::uint64_t seed, std::span<const Tensor> results) const override {
     std::int64_t wrong = 0;
     for (std::size_t i = 0; i < results.size(); ++i)

@@ -16,7 +16,7 @@ constexpr std::int64_t kBatchRows = 256, kRowCount = 784;  // elements of a row:
 constexpr std::int64_t kTableBatches = 240, kTableRows = kTableBatches * kBatchRows;
 constexpr std::size_t kRowBytes = kRowCount * sizeof(float);
 
-// An element says which row it is of: whole numbers below 2^24.
+// An element's value names its row: whole numbers below 2^24.
 constexpr std::int64_t kColumnPeriod = 256;
 static_assert(kTableRows * kColumnPeriod <= 1 << 24);
 float element(std::uint64_t seed, std::int64_t row, std::int64_t column) {
@@ -25,7 +25,7 @@ float element(std::uint64_t seed, std::int64_t row, std::int64_t column) {
 }
 std::int64_t row_of(float element) { return static_cast<std::int64_t>(element) / kColumnPeriod; }
 
-// Batches of rows of a table in memory, in random order, dealt out to the replicas; pass after pass.
+// Deals batches of a table's rows, in random order, to the replicas, pass after pass.
 class Input : public StrategyOperation {
  public:
   explicit Input(Strategy& strategy)
@@ -62,7 +62,7 @@ class Input : public StrategyOperation {
     }
   }
 
-  // On the calling thread, as the pass above.
+  // Runs on the calling thread, as the pass above does.
   void run_floor(int times) override {
     for (int i = 0; i < times; ++i) {
       if (floor_at_ == floor_order_.size()) floor_at_ = 0;
@@ -78,7 +78,7 @@ class Input : public StrategyOperation {
 
   std::vector<Tensor> results() const override { return batch_; }
 
-  // Every row is one of the table's, and another one.
+  // Every row is a row of the table, and none comes twice.
   std::int64_t count_wrong(std::uint64_t seed, std::span<const Tensor> results) const override {
     std::int64_t wrong = 0;
     std::vector<bool> seen(static_cast<std::size_t>(kTableRows));

@@ -6,7 +6,7 @@
 namespace lockstep::bench {
 namespace {
 
-// Replicas bring their number plus the seed, and get the sum.
+// Each replica passes its number plus the seed, and gets the sum.
 class MergeCall : public StrategyOperation {
  public:
   explicit MergeCall(Strategy& strategy)
@@ -17,7 +17,7 @@ class MergeCall : public StrategyOperation {
     std::ranges::fill(sums_, -1);
   }
 
-  // In one run, so that its dispatch is paid once for all of them.
+  // All calls are in one run, so that the run's dispatch is paid once.
   void run(int times) override {
     strategy_.run([this, times](ReplicaContext& context) {
       const std::int64_t mine = first_ + context.replica_id_in_sync_group();

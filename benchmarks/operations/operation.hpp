@@ -10,7 +10,7 @@
 #include <lockstep/strategy/strategy.hpp>
 
 #include "measure/verify.hpp"
-#include "options.hpp"
+#include "options/options.hpp"
 
 namespace lockstep::bench {
 
@@ -19,28 +19,29 @@ class StrategyOperation {
  public:
   virtual ~StrategyOperation() = default;
 
-  /// What one replica brings.
+  /// The bytes of one replica's operands.
   virtual std::int64_t size_bytes() const { return 0; }
   virtual std::int64_t count() const { return 0; }
 
-  /// Writes operands whose results are known, another set for each seed; none: those to measure with.
+  /// Writes operands whose results are known, a different set for each seed; without a seed, those to measure
+  /// with.
   virtual void prepare(std::optional<std::uint64_t> seed) = 0;
-  /// So many times. Returns when the work is enqueued.
+  /// Runs it `times` times. Returns when the work is enqueued.
   virtual void run(int times) = 0;
-  /// So many times what the entry's `floor` says, with operands as large. @pre it says something.
+  /// Runs the entry's `floor` `times` times, with operands as large. @pre the entry has one.
   virtual void run_floor(int /*times*/) {}
-  /// Of the last run.
+  /// The results of the last run.
   virtual std::vector<Tensor> results() const = 0;
-  /// @param results  of one run after prepare(seed). @return how many elements are not what they must be.
+  /// @param results  of one run after prepare(seed). @return how many elements are wrong.
   virtual std::int64_t count_wrong(std::uint64_t seed, std::span<const Tensor> results) const = 0;
 };
 
-/// What the benchmark must know of one. One small file each, listed in operation.cpp.
+/// The description of one operation. Each has a small file, and operation.cpp lists them.
 struct OperationEntry {
   Traits traits;
   std::string_view bus_formula;
   double (*bus_factor)(int num_replicas);
-  /// @param size_bytes  of what one replica brings; operands are a whole number of elements below it.
+  /// @param size_bytes  of one replica's operands, which are a whole number of elements below it.
   std::unique_ptr<StrategyOperation> (*make)(Strategy& strategy, const Options& options, const DataCase& data,
                                              std::int64_t size_bytes);
 };
@@ -52,13 +53,14 @@ inline constexpr std::string_view kCollectiveGpuFloor =
     "each rank's copy, in its device's memory, of half the bytes that it must read and write";
 
 std::span<const OperationEntry* const> all_operations();
-/// @return null: `name` is none.
+/// @return null: there is no operation of that name.
 const OperationEntry* find_operation(std::string_view name);
-/// Of all collectives and all operations of a strategy.
+/// The traits of all collectives and all operations of a strategy.
 std::span<const Traits> all_traits();
 
-/// `tensor` takes elements [0, size) of what fill_contribution or fill_message writes for `rank`.
+/// fill_contribution or fill_message.
 using Fill = void (*)(const Pattern& pattern, int rank, void* data, std::int64_t begin, std::int64_t end);
+/// Writes elements [0, size) of `fill` for `rank` to `tensor`.
 void fill_tensor(Fill fill, const Pattern& pattern, int rank, Tensor& tensor);
 
 /// How many elements of a tensor, on any device, are not the reduction of all ranks' contributions.

@@ -6,7 +6,7 @@
 namespace lockstep::bench {
 namespace {
 
-// How long it takes to start a function on every replica and wait for all.
+// Starts a function on every replica and waits for all.
 class Run : public StrategyOperation {
  public:
   explicit Run(Strategy& strategy)

@@ -11,8 +11,8 @@ constexpr std::int64_t kCount = 1024;  // elements of a variable: 4 KiB
 constexpr double kLearningRate = 0.5;
 constexpr int kVariable = 0;  // whose message a variable holds; replicas' gradients follow
 
-// What a training step costs beside its arithmetic: replicas give their gradients of some small variables,
-// which are there already, the gradients are summed, and each variable moves down its sum.
+// A training step without its arithmetic: replicas pass gradients of some small variables, which exist
+// already, the gradients are summed, and each variable moves down its sum.
 class Step : public StrategyOperation {
  public:
   explicit Step(Strategy& strategy) : strategy_(strategy) {
@@ -65,7 +65,7 @@ class Step : public StrategyOperation {
     return all;
   }
 
-  // As many results of each variable as there are replicas.
+  // Each variable has a result for each replica.
   std::int64_t count_wrong(std::uint64_t seed, std::span<const Tensor> results) const override {
     std::int64_t wrong = 0;
     for (std::size_t i = 0; i < results.size(); ++i) {
@@ -82,7 +82,7 @@ class Step : public StrategyOperation {
   }
   static int gradient_of(std::size_t replica) { return kVariable + 1 + static_cast<int>(replica); }
 
-  // Exact: messages are small whole numbers.
+  // The check is exact: messages are small whole numbers.
   std::vector<float> expected_value(std::uint64_t seed, int variable) const {
     std::vector<float> value(kCount), gradient(kCount);
     fill_message(pattern(seed, variable), kVariable, value.data(), 0, kCount);

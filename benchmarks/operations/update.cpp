@@ -8,7 +8,7 @@ namespace {
 constexpr double kLearningRate = 0.5;
 constexpr int kVariable = 0, kGradient = 1;  // whose messages they hold
 
-// A step of SGD: every replica's component of one variable moves down a gradient that is there already.
+// A step of SGD: every replica's component of one variable moves down a gradient that exists already.
 class Update : public StrategyOperation {
  public:
   Update(Strategy& strategy, DType dtype, std::int64_t count)

@@ -12,7 +12,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "options.hpp"
+#include "options/options.hpp"
 #include "report/results.hpp"
 
 namespace lockstep::bench {
@@ -20,11 +20,11 @@ namespace lockstep::bench {
 /// A file that did not exist before.
 class NewFile {
  public:
-  /// Creates `path`, or, if there is such a file, path.0, path.1, ... None: it cannot be created.
+  /// Creates `path`, or path.0, path.1, ... if the file exists. Nothing where it cannot be created.
   static std::optional<NewFile> create(const std::filesystem::path& path);
 
   const std::filesystem::path& path() const noexcept { return path_; }
-  /// Writes over what is there from `offset_bytes` on. @return whether everything was written.
+  /// Overwrites the file from `offset_bytes` on. @return whether everything was written.
   bool write(std::int64_t offset_bytes, std::string_view text);
 
  private:
@@ -40,8 +40,8 @@ class NewFile {
 /// The same results as JSON, version 3 of nccl-tests' format. Booleans are the strings "true" and "false",
 /// NaN is "nan".
 ///
-/// Written as it goes: after each call the file is a whole document, which lacks only what is still to come,
-/// and end_time as long as it is not finished.
+/// After each call the file is a complete document, which lacks only later results, and end_time until it is
+/// finished.
 class JsonReport {
  public:
   /// @param environment  "NAME=value" each.
@@ -53,7 +53,7 @@ class JsonReport {
   void add_row(const Options& options, const Row& row);
   void add_summary(const Summary& summary);
   void add_error(std::string_view message);
-  /// Ends the document. @return whether all of it could be written.
+  /// Ends the document. @return whether all of it was written.
   bool finish();
 
  private:
@@ -68,8 +68,8 @@ class JsonReport {
   std::vector<std::string> errors_;
 };
 
-/// Those of all environment variables that may bear upon a result; a report is passed on, and the others may
-/// be secrets.
+/// The environment variables that may affect a result. A report is passed on, and other variables may be
+/// secrets.
 std::vector<std::string> relevant_environment(const char* const* environment);
 
 }  // namespace lockstep::bench

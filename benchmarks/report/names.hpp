@@ -6,7 +6,7 @@
 #include <lockstep/dtype.hpp>
 #include <lockstep/reduce_op.hpp>
 
-#include "options.hpp"
+#include "options/options.hpp"
 
 namespace lockstep::bench {
 
@@ -16,7 +16,7 @@ std::string_view bench_name(ReduceOp op);
 /// "auto", "rank_order", ...
 std::string_view bench_name(Algorithm algorithm);
 
-/// What "all" means, in its order.
+/// The values that "all" stands for, in its order.
 std::span<const DType> all_dtypes();
 std::span<const ReduceOp> all_ops();
 std::span<const Algorithm> all_algorithms();

@@ -5,12 +5,12 @@
 #include <iosfwd>
 #include <string>
 
-#include "options.hpp"
+#include "options/options.hpp"
 
 namespace lockstep::bench {
 
-/// How many rows a sweep has; 0: it has no end.
-/// @param group_size  roots that -r all stands for.
+/// The number of rows of a sweep; 0: it has no end.
+/// @param group_size  the number of roots of -r all.
 std::int64_t num_rows(const Options& options, const Traits& operation, int group_size);
 
 /// "row 3 of 12, about 40 s left", or "row 3" without an end.
@@ -26,9 +26,9 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// Before a row is printed.
+  /// To be called before a row is printed.
   void erase();
-  /// After it.
+  /// To be called after a row.
   void row_done();
 
  private:

@@ -6,14 +6,14 @@
 #include <string>
 #include <string_view>
 
-#include "options.hpp"
+#include "options/options.hpp"
 #include "report/results.hpp"
 
 /// The text that nccl-tests 2.19 prints, for its parsers: comment lines start with #, and a row has 13 fields
 /// that at least two spaces separate. --floor appends four more, -S the timestamp, always last.
 namespace lockstep::bench {
 
-/// What the header says of the operation.
+/// The header's facts about the operation.
 struct Heading {
   std::string_view bus_formula;  ///< Of busbw over algbw.
   bool has_one_form = false;     ///< Both halves of the table are the same.

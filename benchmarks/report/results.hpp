@@ -21,13 +21,13 @@ struct RankInfo {
   std::string device_name;
 };
 
-/// What a plain loop over the same memory took, in the same run.
+/// The time of a plain loop over the same memory, in the same run.
 struct Floor {
   double time_us = 0;
   double ratio = 0;  ///< The floor's time over the collective's: 1 is as fast as the loop.
 };
 
-/// The collective with outputs apart from inputs, or in their place.
+/// One half of a row: outputs apart from inputs, or in their place.
 struct Placement {
   double time_us = 0;
   Bandwidth bandwidth{};
@@ -48,14 +48,14 @@ struct Row {
   int iterations = 0;
 };
 
-/// What all rows come to.
+/// The summary of all rows.
 class Summary {
  public:
   explicit Summary(std::optional<double> pass_mark_gbps) : pass_mark_gbps_(pass_mark_gbps) {}
 
   void add(const Row& row);
 
-  /// Measurements, of either placement, that had wrong values.
+  /// The number of measurements, of either placement, with wrong values.
   int failed_checks() const noexcept { return failed_checks_; }
   /// The plain mean over all rows and both placements.
   double average_bus_bandwidth() const noexcept {

@@ -34,7 +34,7 @@ foreach(source IN LISTS sources)
   endif()
 endforeach()
 
-set(long benchmarks/options.cpp src src/detail)
+set(long src src/detail)
 file(GLOB_RECURSE files RELATIVE "${ROOT}" "${ROOT}/src/*" "${ROOT}/include/*" "${ROOT}/cuda/*" "${ROOT}/benchmarks/*")
 foreach(file IN LISTS files)
   get_filename_component(folder "${file}" DIRECTORY)

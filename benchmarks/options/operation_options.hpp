@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "options.hpp"
+#include "options/options.hpp"
 
 /// The values of flags that only some operations take. @throws OptionError  names the flag.
 namespace lockstep::bench {

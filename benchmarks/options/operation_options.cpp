@@ -1,4 +1,4 @@
-#include "operation_options.hpp"
+#include "options/operation_options.hpp"
 
 #include <algorithm>
 #include <array>
@@ -17,8 +17,6 @@ namespace {
 
 using detail::concat;
 
-[[noreturn]] void fail(ExitStatus status, const std::string& message) { throw OptionError(status, message); }
-
 std::vector<std::string> split_at_commas(const std::string& text) {
   std::vector<std::string> parts;
   std::istringstream words(text);
@@ -34,14 +32,15 @@ void set_algorithm(Options& options, const Traits& operation, const std::string&
   const auto bench_name_of = [](Algorithm algorithm) { return bench_name(algorithm); };
   const auto found = std::ranges::find(all_algorithms(), std::string_view(text), bench_name_of);
   if (found == all_algorithms().end())
-    fail(ExitStatus::usage, concat("--algorithm '", text, "' is none of:", names));
+    throw OptionError(ExitStatus::usage, concat("--algorithm '", text, "' is none of:", names));
   options.algorithm = *found;
   if (options.algorithm == Algorithm::automatic) return;
   if (options.algorithm == Algorithm::rank_order && operation.reduces && !operation.has_shape) return;
   if (options.algorithm != Algorithm::rank_order && operation.has_size_list) return;
-  fail(ExitStatus::usage, concat("--algorithm ", text, " makes no sense with ", operation.name,
-                                 ": rank_order is for reductions over ranks, one_device, hierarchical and "
-                                 "packed are for batch_reduce"));
+  throw OptionError(ExitStatus::usage,
+                    concat("--algorithm ", text, " makes no sense with ", operation.name,
+                           ": rank_order is for reductions over ranks, one_device, hierarchical and "
+                           "packed are for batch_reduce"));
 }
 
 void set_shape(Options& options, const std::string& text) {
@@ -57,9 +56,9 @@ void set_shape(Options& options, const std::string& text) {
            extents[i] <= std::numeric_limits<int>::max();
   }
   if (!good)
-    fail(ExitStatus::usage, concat("--shape '", text,
-                                   "' is not OUTER,AXIS,INNER, of whole numbers above 0; "
-                                   "OUTER may be *"));
+    throw OptionError(ExitStatus::usage, concat("--shape '", text,
+                                                "' is not OUTER,AXIS,INNER, of whole numbers above 0; "
+                                                "OUTER may be *"));
   options.shape = {.axis = extents[1], .inner = extents[2]};
   if (parts[0] == "*") return;
   options.shape.outer = extents[0];
@@ -68,12 +67,12 @@ void set_shape(Options& options, const std::string& text) {
 
 void set_batch(Options& options, const std::string& sizes, const std::string& sizes_file) {
   if (sizes.empty() == sizes_file.empty())
-    fail(ExitStatus::usage, "batch_reduce needs either --sizes or --sizes_file");
+    throw OptionError(ExitStatus::usage, "batch_reduce needs either --sizes or --sizes_file");
   for (const std::string& size : split_at_commas(sizes))
     options.batch_sizes_bytes.push_back(parse_size(size, "--sizes"));
   if (!sizes_file.empty()) {
     std::ifstream file(sizes_file);
-    if (!file) fail(ExitStatus::usage, concat("--sizes_file '", sizes_file, "' cannot be read"));
+    if (!file) throw OptionError(ExitStatus::usage, concat("--sizes_file '", sizes_file, "' cannot be read"));
     std::string line, word, last;
     for (int number = 1; std::getline(file, line); ++number) {
       std::istringstream words(line.substr(0, line.find('#')));
@@ -84,7 +83,7 @@ void set_batch(Options& options, const std::string& sizes, const std::string& si
     }
   }
   if (options.batch_sizes_bytes.empty())
-    fail(ExitStatus::bad_size, concat("--sizes_file '", sizes_file, "' has no sizes"));
+    throw OptionError(ExitStatus::bad_size, concat("--sizes_file '", sizes_file, "' has no sizes"));
   options.min_bytes = 0;
   for (const std::int64_t size : options.batch_sizes_bytes) options.min_bytes += size;
   options.max_bytes = options.min_bytes;

@@ -19,7 +19,7 @@
 
 namespace lockstep::bench {
 
-/// What -z asks for after an iteration. "Wait" is for the ranks' streams.
+/// What happens after an iteration (-z). "Wait" means to wait for the ranks' streams.
 enum class Blocking : std::uint8_t { none, wait_and_barrier, wait, wait_and_untimed_barrier };
 
 /// One element type and operator to measure; `op` matters only to collectives that reduce.
@@ -28,23 +28,23 @@ struct DataCase {
   ReduceOp op = ReduceOp::sum;
 };
 
-/// How values are combined (--algorithm). What stands behind automatic is the backend's choice.
+/// How values are combined (--algorithm). The backend chooses for automatic.
 enum class Algorithm : std::uint8_t { automatic, rank_order, one_device, hierarchical, packed };
 
-/// [outer, axis, inner] of an axis reduction, in elements. Without `outer` it is what the size has room for.
+/// [outer, axis, inner] of an axis reduction, in elements. Without `outer` the size gives the outer extent.
 struct AxisShape {
   std::optional<std::int64_t> outer{};
   std::int64_t axis = 64;
   std::int64_t inner = 64;
 };
 
-/// What the options must know of the operation they are for: which of them mean something to it.
+/// The traits of an operation that say which options mean something to it.
 struct Traits {
   std::string_view name;
   bool reduces = false;          ///< Runs with an operator.
   bool has_root = false;         ///< Runs with a root.
   bool is_strategy = false;      ///< A strategy's: its replicas run on its own threads.
-  bool has_size = true;          ///< Its sizes and datatype are a matter of choice.
+  bool has_size = true;          ///< Its sizes and datatype can be chosen.
   bool is_floating = false;      ///< Works on floating-point data only.
   bool has_shape = false;        ///< Takes --shape.
   bool has_size_list = false;    ///< Takes --sizes and --sizes_file, and needs one of them.
