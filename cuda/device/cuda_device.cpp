@@ -22,7 +22,7 @@
 namespace lockstep::cuda {
 namespace {
 
-/// All devices that there are.
+/// All CudaDevices of the process.
 struct Registry {
   std::mutex mutex;  // guards devices
   std::vector<CudaDevice*> devices;
@@ -30,7 +30,7 @@ struct Registry {
   static Registry& instance() { return lockstep::detail::immortal<Registry>(); }
 };
 
-/// Whether a stream is as a new one: not in a capture, nothing to do.
+/// Whether a stream is as good as new: it is in no capture and has nothing to do.
 bool is_idle(cudaStream_t stream) {
   const OutsideCaptures outside;
   const bool idle = !is_in_capture(stream) && cudaStreamQuery(stream) == cudaSuccess;
@@ -38,7 +38,7 @@ bool is_idle(cudaStream_t stream) {
   return idle;
 }
 
-/// What a query has answered. @throws DeviceError
+/// The answer of a query. @throws DeviceError
 bool is_done(const CallResult& query, const Device& device, const char* operation) {
   if (query.code == cudaErrorNotReady) {
     cudaGetLastError();
@@ -48,7 +48,7 @@ bool is_done(const CallResult& query, const Device& device, const char* operatio
   return true;
 }
 
-/// Whether it is ordinary host memory, which CUDA copies before or after the call, not while the stream runs.
+/// Whether `data` is ordinary host memory, which CUDA reads during the call, not when the stream gets there.
 bool is_pageable(const void* data) {
   cudaPointerAttributes attributes{};
   if (cudaPointerGetAttributes(&attributes, data) == cudaSuccess)
@@ -78,7 +78,7 @@ CudaDevice::~CudaDevice() {
 }
 
 void CudaDevice::close_all() noexcept {
-  if (is_fork_of_user()) return;  // others may have held the mutexes
+  if (is_fork_of_user()) return;  // other threads may have held the mutexes
   Registry& registry = Registry::instance();
   const std::lock_guard lock(registry.mutex);
   for (CudaDevice* device : registry.devices) device->close();
@@ -92,7 +92,7 @@ void CudaDevice::close() noexcept {
     if (!memory_->is_idle()) return;
     const DeviceGuard guard(ordinal_, device_);
     release();
-  } catch (const Error&) {  // what there was is lost with the device
+  } catch (const Error&) {  // everything is lost with the device
   }
 }
 
@@ -207,7 +207,7 @@ void CudaDevice::require_not_captured(const char* operation, backend::EventHandl
                    "launched. Wait for the stream that it is launched on, or record the event there.");
 }
 
-// CUDA breaks a capture, done or not, that is to wait for an event from outside.
+// CUDA breaks a capture that is to wait for an event from outside, whether the event is done or not.
 void CudaDevice::wait(backend::StreamHandle stream, backend::EventHandle event) {
   constexpr const char* kOperation = "Making a stream wait for an event";
   const DeviceGuard guard(ordinal_, device_);
@@ -226,7 +226,12 @@ void CudaDevice::wait(backend::StreamHandle stream, backend::EventHandle event) 
       return;
     }
   }
-  LOCKSTEP_CUDA_CHECK(cudaStreamWaitEvent(native(stream), native(event)), device_, kOperation);
+  const CallResult waited = LOCKSTEP_CUDA_CALL(cudaStreamWaitEvent(native(stream), native(event)));
+  if (waited.failed() && !is_fatal(waited.code)) {
+    cudaGetLastError();
+    require_not_captured(kOperation, event);  // its capture has ended
+  }
+  waited.require(device_, kOperation);
 }
 
 void CudaDevice::synchronize(backend::EventHandle event) {
@@ -290,7 +295,7 @@ void CudaDevice::copy_from_peer(void* destination, const void* source, backend::
   cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
   LOCKSTEP_CUDA_CHECK(cudaStreamIsCapturing(native(stream), &capture), device_,
                       "Copying from another device");
-  if (capture == cudaStreamCaptureStatusNone)  // a trial has to wait
+  if (capture == cudaStreamCaptureStatusNone)  // a trial waits, which a capture forbids
     PeerAccess::instance().prepare({ordinal_, device_, *memory_},
                                    {from.ordinal_, from.device_, *from.memory_});
   LOCKSTEP_CUDA_CHECK(

@@ -38,7 +38,7 @@ class StreamRef {
   ///
   /// A stream that is being captured ignores an event whose work lies outside the capture and is done.
   /// @throws ContextError  this stream is being captured, and the event's work is not done or belongs to
-  /// another capture; the captures stay valid.
+  /// another capture; the captures stay valid. Or the event was recorded in a capture that has ended.
   ///
   /// If the two devices are of different kinds, the calling thread waits for the event, because threads do a
   /// CPU's work.

@@ -50,7 +50,7 @@ class DeviceBackend {
   virtual void record(EventHandle event, StreamHandle stream) = 0;
   /// Orders later work of `stream` after the event, which may belong to another device of the same backend.
   /// @throws ContextError  the stream is being captured and the event's work was not, and is not done; or the
-  /// event belongs to another capture.
+  /// event belongs to another capture, or to one that has ended.
   virtual void wait(StreamHandle stream, EventHandle event) = 0;
   virtual void synchronize(EventHandle event) = 0;
   virtual bool is_complete(EventHandle event) = 0;

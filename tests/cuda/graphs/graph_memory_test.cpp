@@ -334,6 +334,11 @@ TEST_CASE("waiting for an event of a capture is refused, and the capture goes on
   is_refused();
   capture.end();
   is_refused();
+  const Stream outside(device);
+  REQUIRE_THROWS_MATCHES(outside.wait(event), ContextError,
+                         says("Making a stream wait for an event on " + device.to_string(),
+                              "recorded in a capture", "Wait for the stream that it is launched on"));
+  outside.synchronize();
   capture.launch();
   event.record(stream);
   event.synchronize();
