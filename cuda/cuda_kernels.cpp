@@ -20,7 +20,7 @@ void CudaKernels::close() noexcept {
   blas_ = nullptr;
 }
 
-// cuBLAS is column-major, in which our row-major matrices are their own transposes: out^T = op(b)^T op(a)^T.
+// cuBLAS is column-major, where a row-major matrix is its own transpose: out^T = op(b)^T op(a)^T.
 void CudaKernels::matmul(const TensorView& out, const TensorView& a, bool transpose_a, const TensorView& b,
                          bool transpose_b, backend::StreamHandle stream) {
   constexpr const char* kOperation = "matmul";

@@ -27,6 +27,8 @@ class CudaKernels final : public backend::KernelBackend {
   // kernels/elementwise.cu
   void divide(const TensorView& out, const TensorView& in, double divisor,
               backend::StreamHandle stream) override;
+  void divide_wide_sum(const TensorView& out, const TensorView& wrapped, const TensorView& rough,
+                       double divisor, backend::StreamHandle stream) override;
   void unary(backend::UnaryOp op, const TensorView& out, const TensorView& in,
              backend::StreamHandle stream) override;
   void binary(backend::BinaryOp op, const TensorView& out, const TensorView& a, const TensorView& b,
@@ -45,7 +47,7 @@ class CudaKernels final : public backend::KernelBackend {
   void argmax(const TensorView& out, const TensorView& in, const backend::AxisExtents& extents,
               backend::StreamHandle stream) override;
 
-  // cuda_matmul.cpp, kernels/loss.cu
+  // cuda_kernels.cpp, kernels/loss.cu
   void matmul(const TensorView& out, const TensorView& a, bool transpose_a, const TensorView& b,
               bool transpose_b, backend::StreamHandle stream) override;
   void softmax_cross_entropy(const TensorView& loss, const TensorView& gradient, const TensorView& logits,

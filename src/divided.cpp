@@ -4,9 +4,15 @@
 #include <lockstep/reduce_op.hpp>
 #include <lockstep/stream.hpp>
 
+#include "wide_sum.hpp"
+
 namespace lockstep::detail {
 
 Tensor divided(const Tensor& t, double divisor) {
+  if (t.dtype() == DType::i64 || t.dtype() == DType::u64) {
+    const Tensor sums = t.contiguous();
+    return WideSum{sums, sums.cast(DType::f64)}.over(divisor);
+  }
   Tensor floating = t.cast(reduced_dtype(ReduceOp::mean, t.dtype()));
   Tensor result = Tensor::empty(floating.shape(), floating.dtype(), floating.device());
   if (result.size() > 0) {

@@ -10,7 +10,6 @@
 #include "arithmetic/operators.hpp"
 #include "arithmetic/scaled_sum.hpp"
 #include "detail/expects.hpp"
-#include "divided.hpp"
 #include "tensor_checks.hpp"
 #include "wide_sum.hpp"
 
@@ -96,10 +95,8 @@ Tensor reduce_for(const char* operation, ReduceOp op, const Tensor& t, const Axe
                    ". Ask for a floating-point dtype, which gives NaN.");
 
   // The sum of 64-bit integers may wrap even if the quotient fits.
-  if (divisor != 1 && (dtype == DType::i64 || dtype == DType::u64)) {
-    const detail::WideSum sum = detail::wide_sum(t, axes);
-    return detail::divided(sum.value(), divisor).cast(out_dtype);
-  }
+  if (divisor != 1 && (dtype == DType::i64 || dtype == DType::u64))
+    return detail::wide_sum(t, axes).over(divisor).cast(out_dtype);
 
   detail::RecycledVector<AxisGroup> groups = group_neighbours(reduced);
   Shape out_shape = t.shape();

@@ -1,13 +1,19 @@
 #include "wide_sum.hpp"
 
+#include <lockstep/backend/device_backend.hpp>
+#include <lockstep/backend/kernel_backend.hpp>
+#include <lockstep/stream.hpp>
+
 namespace lockstep::detail {
 
-Tensor WideSum::value() const {
-  constexpr double kModulus = 0x1p64;
-  constexpr double kWhole = 0x1.8p52;  // added and taken away again it leaves a whole number
-  const Tensor low = wrapped.cast(DType::f64);
-  const Tensor multiple = (rough - low) / kModulus + kWhole - kWhole;
-  return multiple * kModulus + low;
+Tensor WideSum::over(double divisor) const {
+  Tensor result = Tensor::empty(wrapped.shape(), DType::f64, wrapped.device());
+  if (result.size() > 0) {
+    const StreamRef stream = current_stream(result.device());
+    stream.device_backend().kernels().divide_wide_sum(result.view(), wrapped.view(), rough.view(), divisor,
+                                                      stream.handle());
+  }
+  return result;
 }
 
 WideSum wide_sum(const Tensor& t, const Axes& axes) {

@@ -10,8 +10,8 @@ struct WideSum {
   Tensor wrapped;  ///< i64 or u64.
   Tensor rough;    ///< f64, off by less than 2^63.
 
-  /// The sums, rounded to f64: what wraps is put right by the multiple of 2^64 that the rough ones tell.
-  Tensor value() const;
+  /// The sums over `divisor` as f64, rounded once.
+  Tensor over(double divisor) const;
 };
 
 /// Along axes of an i64 or u64 tensor.

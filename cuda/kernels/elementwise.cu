@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "arithmetic/operators.hpp"
+#include "arithmetic/wide_quotient.hpp"
 #include "cuda_kernels.hpp"
 #include "device/temporary.hpp"
 #include "kernels/dispatch.hpp"
@@ -16,7 +17,7 @@ namespace {
 using backend::BinaryOp;
 using backend::UnaryOp;
 
-// The operation is the same for all threads: a switch costs less than a kernel for each.
+// All threads do the same operation: a switch costs less than a kernel for each operation.
 template <class C>
 __device__ C apply(BinaryOp op, C a, C b) {
   switch (op) {
@@ -121,7 +122,18 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
-/// Threads along x go through a row, along y from row to row.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    divide_wide_sum_kernel(void* out, const void* wrapped, const void* rough, double divisor,
+                           std::int64_t count, bool aligned) {
+  for (std::int64_t i = thread_index(); i < count; i += num_threads()) {
+    const T sum = load<T, 1>(wrapped, i, aligned).elements[0];
+    const double rough_sum = load<double, 1>(rough, i, aligned).elements[0];
+    store<double, 1>(out, i, {arithmetic::wide_quotient(sum, rough_sum, divisor)}, aligned);
+  }
+}
+
+/// Threads go along a row by x, and from row to row by y.
 template <class T, int kCount>
 __global__ void __launch_bounds__(kThreads)
     add_row_kernel(void* out, const void* a, const void* row, std::int64_t rows, std::int64_t columns,
@@ -140,13 +152,13 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// How many vectors of 16 bytes of Ts there are, if every address allows them.
+/// The number of 16-byte vectors of Ts; 0 where an address does not allow them.
 template <class T, class... Addresses>
 std::int64_t num_vectors_of(std::int64_t count, Addresses... addresses) {
   return are_multiples(16, addresses...) ? count / kPer16Bytes<T> : 0;
 }
 
-/// Where to read an operand: a single element that lies in `out` is moved out of its way, to `copy`.
+/// The address to read an operand from. A single element that lies in `out` is copied to `copy` first.
 const void* apart(const Place& place, const TensorView& operand, const TensorView& out, Temporary& copy) {
   const auto* const begin = static_cast<const std::byte*>(out.data);
   const auto* const data = static_cast<const std::byte*>(operand.data);
@@ -169,7 +181,7 @@ void CudaKernels::binary(BinaryOp op, const TensorView& out, const TensorView& a
     Temporary a_copy, b_copy;
     const Operand left{apart(place, a, out, a_copy), a.size() == 1 && count != 1};
     const Operand right{apart(place, b, out, b_copy), b.size() == 1 && count != 1};
-    // Where a single element lies matters to nobody but its own alignment.
+    // The address of a single element does not matter for vectors.
     const void* const left_run = left.is_one ? nullptr : left.data;
     const void* const right_run = right.is_one ? nullptr : right.data;
     const std::int64_t vectors = num_vectors_of<T>(count, out.data, left_run, right_run);
@@ -211,6 +223,15 @@ void CudaKernels::divide(const TensorView& out, const TensorView& in, double div
     launch(place, "divide", blocks_for(vectors > 0 ? vectors : in.size()), kThreads, divide_kernel<T>,
            out.data, in.data, divisor, in.size(), vectors, are_multiples(sizeof(T), out.data, in.data));
   });
+}
+
+void CudaKernels::divide_wide_sum(const TensorView& out, const TensorView& wrapped, const TensorView& rough,
+                                  double divisor, backend::StreamHandle stream) {
+  const Place place = place_on(stream);
+  const auto kernel = wrapped.dtype == DType::i64 ? divide_wide_sum_kernel<std::int64_t>
+                                                  : divide_wide_sum_kernel<std::uint64_t>;
+  launch(place, "divide", blocks_for(out.size()), kThreads, kernel, out.data, wrapped.data, rough.data,
+         divisor, out.size(), are_multiples(sizeof(double), out.data, wrapped.data, rough.data));
 }
 
 void CudaKernels::add_row(const TensorView& out, const TensorView& a, const TensorView& b,

@@ -11,6 +11,7 @@
 #include <lockstep/dtype.hpp>
 
 #include "arithmetic/scaled_sum.hpp"
+#include "arithmetic/wide_quotient.hpp"
 #include "kernels/element.cuh"
 #include "kernels/launch.cuh"
 #include "kernels/reduce_accumulate.cuh"
@@ -18,7 +19,7 @@
 
 namespace lockstep::cuda {
 
-/// Where results go: as `dtype`, divided by `divisor`.
+/// The results' array: they are divided by `divisor` and written as `dtype`.
 struct ReduceOutput {
   void* data;
   DType dtype;
@@ -26,11 +27,11 @@ struct ReduceOutput {
   bool aligned;  ///< `data` is a multiple of 16 bytes.
 };
 
-/// What a kernel reduces: `plan.splits` parts of the axis, each to results of its own.
+/// The work of a kernel: it reduces each of `plan.splits` parts of the axis to results of its own.
 struct ReduceWork {
   backend::AxisExtents extents;
   ReducePlan plan;
-  std::int64_t num_groups;  ///< Groups of threads that this takes.
+  std::int64_t num_groups;  ///< The number of groups of threads that the work takes.
 };
 
 // ---- Writing ----
@@ -79,16 +80,17 @@ __device__ void store_as(DType dtype, void* data, std::int64_t index, A value) {
 /// Not inlined: every kernel writes a few results, and there are many kernels.
 template <class A>
 __device__ __noinline__ void store_result(const ReduceOutput& out, std::int64_t index, A value) {
-  using Quotient = arithmetic::quotient_t<A>;
   if (out.divisor == 1)
     store_as(out.dtype, out.data, index, value);
+  else if constexpr (std::integral<A>)
+    store_as(out.dtype, out.data, index, arithmetic::wide_quotient(value, out.divisor));
   else if (std::same_as<A, float> && out.dtype == DType::f64)
     store_as(out.dtype, out.data, index, static_cast<double>(value) / out.divisor);
   else
-    store_as(out.dtype, out.data, index, static_cast<Quotient>(value) / static_cast<Quotient>(out.divisor));
+    store_as(out.dtype, out.data, index, value / static_cast<A>(out.divisor));
 }
 
-/// The elements that make one result: `stride` bytes after one another.
+/// The elements of one result, at a distance of `stride` bytes.
 struct ElementRun {
   const std::byte* begin;
   std::int64_t stride;
@@ -105,7 +107,7 @@ __device__ __noinline__ double quotient_of_large(const ElementRun& run, double d
   return sum.over(divisor);
 }
 
-/// The result of the elements of `run`.
+/// Writes the result of the elements of `run`.
 template <class Op, class T, class A>
 __device__ void store_result_of(const ReduceOutput& out, std::int64_t index, A value, const ElementRun& run) {
   if constexpr (std::same_as<Op, arithmetic::Sum> && !std::integral<T> &&
@@ -120,7 +122,7 @@ __device__ void store_result_of(const ReduceOutput& out, std::int64_t index, A v
   store_result(out, index, value);
 }
 
-/// Adjacent results, the first of the elements of `run`.
+/// Writes adjacent results. `run` has the elements of the first.
 template <class Op, class T, class A>
 __device__ void store_results(const ReduceOutput& out, std::int64_t index, const A (&values)[kPer16Bytes<T>],
                               int count, const ElementRun& run) {
@@ -140,7 +142,7 @@ __device__ void store_results(const ReduceOutput& out, std::int64_t index, const
 
 // ---- Kernels ----
 
-/// Part `split` of the axis.
+/// A part of the axis.
 struct Part {
   std::int64_t begin;
   std::int64_t length;
@@ -159,7 +161,8 @@ __device__ VectorRun linear_run(const std::byte* begin, std::int64_t length) {
   return {begin, 16, size, kWhole, static_cast<int>(length - (size - 1) * kWhole)};
 }
 
-/// Combines the values of `group` threads, a power of two; their first one gets the result.
+/// Combines the values of `group` threads; the group's first thread gets the result. @pre `group` is a power
+/// of two.
 template <class Op, class A>
 __device__ A combine_group(A value, int group) {
   constexpr int kWarp = 32;
@@ -177,14 +180,14 @@ __device__ A combine_group(A value, int group) {
   return value;
 }
 
-/// A group of threads for each part of a row.
+/// Each group of threads reduces one part of a row.
 template <class Op, class T>
 __global__ void __launch_bounds__(kThreads)
     reduce_rows(ReduceInput in, ReduceOutput out, __grid_constant__ const ReduceWork work) {
   const int group = work.plan.group;
   const int lane = threadIdx.x & (group - 1);
   const std::int64_t step = std::int64_t{gridDim.x} * work.plan.groups_per_block;
-  // The same number of turns for all threads of a block.
+  // All threads of a block take the same number of turns.
   for (std::int64_t first = std::int64_t{blockIdx.x} * work.plan.groups_per_block; first < work.num_groups;
        first += step) {
     const std::int64_t number = first + (threadIdx.x >> (__ffs(group) - 1));
@@ -202,7 +205,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// Combines `rows` rows of `width` values, one below the other in shared memory, into the first.
+/// Combines `rows` rows of `width` values in shared memory into the first row.
 template <class Op, class A>
 __device__ void combine_rows(A* values, int rows, int width, int thread, int num_threads) {
   __syncthreads();
@@ -215,7 +218,8 @@ __device__ void combine_rows(A* values, int rows, int width, int thread, int num
   }
 }
 
-/// Columns and slabs: threads whose vectors hold the same columns meet in shared memory.
+/// Reduces columns and slabs. Threads whose vectors hold the same columns combine their values in shared
+/// memory.
 template <class Op, class T>
 __global__ void __launch_bounds__(kThreads)
     reduce_columns(ReduceInput in, ReduceOutput out, __grid_constant__ const ReduceWork work) {

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "arithmetic/operators.hpp"
+#include "arithmetic/wide_quotient.hpp"
 #include "detail/float_environment.hpp"
 #include "host/host_kernels.hpp"
 #include "host/host_tiles.hpp"
@@ -113,6 +114,27 @@ void HostKernels::divide(const TensorView& out, const TensorView& in, double div
   const detail::FloatEnvironment environment;
   dispatch_arithmetic("divide", in,
                       [&]<class C>() { map<C>(out, in, [=](C x) { return arithmetic::over(x, divisor); }); });
+}
+
+void HostKernels::divide_wide_sum(const TensorView& out, const TensorView& wrapped, const TensorView& rough,
+                                  double divisor, backend::StreamHandle) {
+  const detail::FloatEnvironment environment;
+  const auto divide_all = [&]<class C>() {
+    TileReader<C> wrapped_reader(wrapped);
+    TileReader<double> rough_reader(rough);
+    TileWriter<double> writer(out);
+    for_each_tile(out.size(), false, [&](std::int64_t begin, std::int64_t n) {
+      const C* const sums = wrapped_reader.read(begin, n);
+      const double* const rough_sums = rough_reader.read(begin, n);
+      double* const to = writer.at(begin);
+      for (std::int64_t i = 0; i < n; ++i) to[i] = arithmetic::wide_quotient(sums[i], rough_sums[i], divisor);
+      writer.commit(begin, n);
+    });
+  };
+  if (wrapped.dtype == DType::i64)
+    divide_all.template operator()<std::int64_t>();
+  else
+    divide_all.template operator()<std::uint64_t>();
 }
 
 void HostKernels::add_row(const TensorView& out, const TensorView& a, const TensorView& b,

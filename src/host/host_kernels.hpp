@@ -15,6 +15,8 @@ class HostKernels final : public backend::KernelBackend {
   // host_elementwise.cpp
   void divide(const TensorView& out, const TensorView& in, double divisor,
               backend::StreamHandle stream) override;
+  void divide_wide_sum(const TensorView& out, const TensorView& wrapped, const TensorView& rough,
+                       double divisor, backend::StreamHandle stream) override;
   void unary(backend::UnaryOp op, const TensorView& out, const TensorView& in,
              backend::StreamHandle stream) override;
   void binary(backend::BinaryOp op, const TensorView& out, const TensorView& a, const TensorView& b,

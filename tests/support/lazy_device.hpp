@@ -155,6 +155,10 @@ class LazyDevice final : public backend::DeviceBackend {
     void divide(const TensorView& out, const TensorView& in, double divisor, StreamHandle s) override {
       later(s, [=](KernelBackend& host) { host.divide(out, in, divisor, {}); });
     }
+    void divide_wide_sum(const TensorView& out, const TensorView& wrapped, const TensorView& rough,
+                         double divisor, StreamHandle s) override {
+      later(s, [=](KernelBackend& host) { host.divide_wide_sum(out, wrapped, rough, divisor, {}); });
+    }
     void unary(backend::UnaryOp op, const TensorView& out, const TensorView& in, StreamHandle s) override {
       later(s, [=](KernelBackend& host) { host.unary(op, out, in, {}); });
     }

@@ -68,6 +68,10 @@ class KernelBackend {
   /// out := in / divisor, computed in float (in double for f64 and for integers, whose quotients are
   /// truncated). Both sides have one dtype.
   virtual void divide(const TensorView& out, const TensorView& in, double divisor, StreamHandle stream) = 0;
+  /// out (f64) := sums of 64-bit integers / divisor, rounded once. `wrapped` (i64 or u64) holds the sums
+  /// modulo 2^64, `rough` (f64) holds them with an error below 2^63.
+  virtual void divide_wide_sum(const TensorView& out, const TensorView& wrapped, const TensorView& rough,
+                               double divisor, StreamHandle stream) = 0;
   virtual void unary(UnaryOp op, const TensorView& out, const TensorView& in, StreamHandle stream) = 0;
   /// Either operand may hold a single element, which is then combined with every element of the other.
   /// `equal` writes booleans; `relu_gradient` gives a if b > 0, else 0.

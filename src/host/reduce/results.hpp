@@ -4,11 +4,13 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include <lockstep/backend/kernel_backend.hpp>
 
 #include "arithmetic/operators.hpp"
 #include "arithmetic/scaled_sum.hpp"
+#include "arithmetic/wide_quotient.hpp"
 #include "host/host_tiles.hpp"
 
 namespace lockstep::host {
@@ -40,6 +42,11 @@ class Results {
     for (std::int64_t done = 0; done < n; done += kTile) {
       const std::int64_t count = std::min(kTile, n - done);
       for (std::int64_t i = 0; i < count; ++i) quotients[i] = static_cast<Q>(values[done + i]) / divisor;
+      if constexpr (std::integral<C>) {
+        if (are_wide())
+          for (std::int64_t i = 0; i < count; ++i)
+            quotients[i] = arithmetic::wide_quotient(values[done + i], divisor);
+      }
       if constexpr (std::floating_point<C>) {
         for (std::int64_t i = 0; i < count; ++i)
           if (!arithmetic::is_finite(quotients[i]))
@@ -47,6 +54,12 @@ class Results {
       }
       narrow(quotients, to + done * static_cast<std::int64_t>(size_of(out_.dtype)), out_.dtype, 1, count);
     }
+  }
+
+  /// Whether sums may be integers that a double does not hold.
+  bool are_wide() const {
+    constexpr auto kLargest = static_cast<double>(std::numeric_limits<C>::max());
+    return std::integral<C> && static_cast<double>(extents_.axis) * kLargest > 0x1p53;
   }
 
   /// The quotient of a sum that is not finite, from its elements.

@@ -257,9 +257,12 @@ Tensor CrossReplicaReduce::along_axes(const ReduceValue& value, const Axes& axes
   const RecycledVector<Tensor> sums =
       n == 1 ? partial[0]
              : state_.reduce(group, step, partial, root, options_)[static_cast<std::size_t>(root)];
-  Tensor sum = is_wide_mean ? WideSum{sums[0], sums[1]}.value() : sums[0];
-  if (is_mean) sum = divided(sum.cast(DType::f64), count / scale);  // one division, one rounding
-  return sum.cast(result_dtype).to(device);
+  Tensor result = sums[0];
+  if (is_wide_mean)
+    result = WideSum{sums[0], sums[1]}.over(count);
+  else if (is_mean)
+    result = divided(result, count / scale);  // one division, one rounding
+  return result.cast(result_dtype).to(device);
 }
 
 }  // namespace lockstep::detail
