@@ -21,7 +21,7 @@ constexpr bool is_finite(A value) {
 }
 
 /// A sum of numbers that are first divided by a power of two, so that it stays finite when the plain sum
-/// overflows.
+/// overflows. It is as precise as one that is added up in twice the precision (Knuth's TwoSum).
 template <std::floating_point A>
 class ScaledSum {
  public:
@@ -29,7 +29,11 @@ class ScaledSum {
   constexpr explicit ScaledSum(A scale) : factor_(1 / scale) {}
 
   constexpr void add(A value) {
-    sum_ += value * factor_;
+    const A scaled = value * factor_;
+    const A sum = sum_ + scaled;
+    const A added = sum - sum_;
+    lost_ += (sum_ - (sum - added)) + (scaled - added);
+    sum_ = sum;
     lowest_ = value < lowest_ ? value : lowest_;
     highest_ = value > highest_ ? value : highest_;
     ++count_;
@@ -43,8 +47,8 @@ class ScaledSum {
   /// The sum of the numbers divided by `divisor`. If that is their count, the result lies between the lowest
   /// and the highest.
   constexpr A over(A divisor) const {
-    const A quotient = sum_ / (divisor * factor_);
-    if (!is_finite()) return quotient;
+    if (!is_finite()) return sum_ / divisor;
+    const A quotient = (sum_ + lost_) / (divisor * factor_);
     const A share = count_ / divisor;
     const A low = lowest_ * share, high = highest_ * share;
     return quotient < low ? low : high < quotient ? high : quotient;
@@ -53,6 +57,7 @@ class ScaledSum {
  private:
   A factor_;
   A sum_ = 0;
+  A lost_ = 0;  // the rounding errors of sum_
   A count_ = 0;
   A lowest_ = std::numeric_limits<A>::infinity();
   A highest_ = -std::numeric_limits<A>::infinity();

@@ -68,4 +68,22 @@ TEST_CASE("P07 the mean of many 32-bit integers is rounded once, where a double 
           exact_quotient(sum, divisor));
 }
 
+TEST_CASE("the mean of doubles whose sum overflows is as good as that of small ones", "[reduce]") {
+  std::mt19937_64 random(1);
+  std::uniform_real_distribution<double> between(1, 2);
+  constexpr std::int64_t kCount = 50000;
+  std::vector<double> values;
+  long double sum = 0;
+  for (std::int64_t i = 0; i < kCount; ++i) sum += values.emplace_back(between(random));
+  const Tensor small = Tensor::from(values, {kCount}, TestBackend::device());
+  constexpr double kLarge = 0x1p1022;
+  const Tensor large = small * kLarge;
+  const auto error = [&](double mean) {
+    return std::abs(static_cast<double>(static_cast<long double>(mean) * kCount / sum - 1));
+  };
+  const double small_error = error(mean(small).item<double>());
+  const double large_error = error(mean(large).item<double>() / kLarge);
+  CHECK(large_error <= small_error + 2 * std::numeric_limits<double>::epsilon());
+}
+
 }  // namespace lockstep::test
