@@ -74,6 +74,9 @@ void hand_over_all(const T& nest) {
 /// | wait_stream | synchronize, waitStream | no | yes | one that is known |
 /// | synchronize | wait, as it is documented | yes | no | yes |
 ///
+/// A reduction that is started while its streams are captured runs whenever the graph is launched, so that
+/// its Work is never complete: is_complete() is false for ever, and synchronize() throws ContextError.
+///
 /// A failure is known once is_complete, is_success, exception or synchronize has met it; the later calls
 /// throw it again. A current stream is that of this thread, as current_stream(device) says.
 template <class Result>
@@ -90,7 +93,8 @@ class [[nodiscard]] Work {
   [[nodiscard]] std::exception_ptr exception() const noexcept {
     return is_complete() ? started_.exception() : nullptr;
   }
-  /// Blocks the host until it has ended. @throws DeviceError, CollectiveError  it failed.
+  /// Blocks the host until it has ended. @throws DeviceError, CollectiveError  it failed. @throws
+  /// ContextError it was started in a capture.
   void synchronize() const { started_.synchronize(); }
   /// Orders what is enqueued afterwards on the devices' current streams after the reduction, by events: the
   /// host does not wait. @throws DeviceError, CollectiveError  it is known to have failed.

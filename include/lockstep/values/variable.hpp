@@ -77,7 +77,8 @@ struct VariableOptions {
 /// Once a capture of a stream, as for a CUDA graph, has read or written the variable, it stays in its memory,
 /// where the graph's launches find it: reads outside captures copy it, and a write while a tensor of a
 /// value() from before, or from within a capture, is held throws Unsupported. Drop that tensor, or keep a
-/// clone(). The variable is the caller's to keep as long as the graph.
+/// clone(). The variable is the caller's to keep as long as the graph. A
+/// GPU's stream that is captured reads a variable on a CPU at once: every launch has that value again.
 ///
 /// Thread safety: any thread may read at any time: a read waits for a write of this variable that another
 /// thread is making, never for a run. Writes outside replica functions are serialised with the strategy's

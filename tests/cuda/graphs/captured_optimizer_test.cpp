@@ -6,17 +6,14 @@
 #include <lockstep/lockstep.hpp>
 
 #include "cuda/capture.hpp"
+#include "cuda/graphs/captured_strategy.hpp"
 #include "support/matchers.hpp"
 #include "support/test_backend.hpp"
 
 namespace lockstep::test {
 
-TEST_CASE("a step of an optimizer is refused in a capture, which would repeat its number", "[cuda]") {
-  const Device device = TestBackend::device();
-  const Stream stream(device);
-  const StreamScope scope(stream);
-  OneDeviceStrategy strategy(device);
-  const auto in_strategy = strategy.scope();
+TEST_CASE_METHOD(CapturedStrategy,
+                 "a step of an optimizer is refused in a capture, which would repeat its number", "[cuda]") {
   Variable weights(Tensor::ones({4}), {.name = "weights"});
   const Tensor gradient = Tensor::ones({4}, DType::f32, device);
   optim::Adam adam({.learning_rate = 0.5});
@@ -49,12 +46,7 @@ TEST_CASE("adam_update_ is refused in a capture", "[cuda]") {
   REQUIRE(variable.to_vector<float>() == std::vector<float>(4, 1));
 }
 
-TEST_CASE("an optimizer goes by iterations that a graph reads", "[cuda]") {
-  const Device device = TestBackend::device();
-  const Stream stream(device);
-  const StreamScope scope(stream);
-  OneDeviceStrategy strategy(device);
-  const auto in_strategy = strategy.scope();
+TEST_CASE_METHOD(CapturedStrategy, "an optimizer goes by iterations that a graph reads", "[cuda]") {
   Variable weights(Tensor::zeros({4}));
   const Tensor gradient = Tensor::ones({4}, DType::f32, device);
   optim::SGD sgd({.learning_rate = 1});
@@ -79,12 +71,7 @@ TEST_CASE("an optimizer goes by iterations that a graph reads", "[cuda]") {
   REQUIRE(sgd.iterations().value().item<std::int64_t>() == 8);
 }
 
-TEST_CASE("an optimizer goes by iterations that a graph writes", "[cuda]") {
-  const Device device = TestBackend::device();
-  const Stream stream(device);
-  const StreamScope scope(stream);
-  OneDeviceStrategy strategy(device);
-  const auto in_strategy = strategy.scope();
+TEST_CASE_METHOD(CapturedStrategy, "an optimizer goes by iterations that a graph writes", "[cuda]") {
   Variable weights(Tensor::zeros({4}));
   const Tensor gradient = Tensor::ones({4}, DType::f32, device);
   optim::SGD sgd({.learning_rate = 1});

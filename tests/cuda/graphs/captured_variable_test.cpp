@@ -8,6 +8,7 @@
 #include <lockstep/lockstep.hpp>
 
 #include "cuda/capture.hpp"
+#include "cuda/graphs/captured_strategy.hpp"
 #include "support/matchers.hpp"
 #include "support/test_backend.hpp"
 
@@ -18,12 +19,7 @@ using Values = std::vector<float>;
 
 }  // namespace
 
-TEST_CASE("a write that would move a variable is refused in a capture", "[cuda]") {
-  const Device device = TestBackend::device();
-  const Stream stream(device);
-  const StreamScope scope(stream);
-  OneDeviceStrategy strategy(device);
-  const auto in_strategy = strategy.scope();
+TEST_CASE_METHOD(CapturedStrategy, "a write that would move a variable is refused in a capture", "[cuda]") {
   Variable count(Tensor::zeros({4}), {.name = "count"});
   std::optional<Tensor> held = count.value();
   stream.synchronize();
@@ -37,12 +33,7 @@ TEST_CASE("a write that would move a variable is refused in a capture", "[cuda]"
   REQUIRE(count.value().to_vector<float>() == std::vector<float>(4, 3));
 }
 
-TEST_CASE("an update in a capture stays in the variable's memory", "[cuda]") {
-  const Device device = TestBackend::device();
-  const Stream stream(device);
-  const StreamScope scope(stream);
-  OneDeviceStrategy strategy(device);
-  const auto in_strategy = strategy.scope();
+TEST_CASE_METHOD(CapturedStrategy, "an update in a capture stays in the variable's memory", "[cuda]") {
   Variable count(Tensor::zeros({4}), {.name = "count"});
   const auto add_one = [](Tensor& value) { value.add_(1); };
   std::optional<Tensor> held = count.value();
@@ -56,12 +47,7 @@ TEST_CASE("an update in a capture stays in the variable's memory", "[cuda]") {
   REQUIRE(count.value().to_vector<float>() == std::vector<float>(4, 3));
 }
 
-TEST_CASE("a variable stays where the launches of a graph find it", "[cuda]") {
-  const Device device = TestBackend::device();
-  const Stream stream(device);
-  const StreamScope scope(stream);
-  OneDeviceStrategy strategy(device);
-  const auto in_strategy = strategy.scope();
+TEST_CASE_METHOD(CapturedStrategy, "a variable stays where the launches of a graph find it", "[cuda]") {
   Variable count(Tensor::zeros({4}), {.name = "count"});
   Tensor seen = Tensor::zeros({4}, DType::f32, device);
   stream.synchronize();
@@ -86,12 +72,7 @@ TEST_CASE("a variable stays where the launches of a graph find it", "[cuda]") {
   REQUIRE(held.to_vector<float>() == Values(4, 6));
 }
 
-TEST_CASE("a write that would move a graph's variable is refused", "[cuda]") {
-  const Device device = TestBackend::device();
-  const Stream stream(device);
-  const StreamScope scope(stream);
-  OneDeviceStrategy strategy(device);
-  const auto in_strategy = strategy.scope();
+TEST_CASE_METHOD(CapturedStrategy, "a write that would move a graph's variable is refused", "[cuda]") {
   Variable count(Tensor::ones({4}), {.name = "count"});
   Tensor seen = Tensor::zeros({4}, DType::f32, device);
   const Tensor row = Tensor::full({1}, 5.0f, DType::f32, device);
@@ -126,12 +107,8 @@ TEST_CASE("a write that would move a graph's variable is refused", "[cuda]") {
   REQUIRE(seen.to_vector<float>() == written);
 }
 
-TEST_CASE("a tensor of a graph's variable that its capture has kept is refused, too", "[cuda]") {
-  const Device device = TestBackend::device();
-  const Stream stream(device);
-  const StreamScope scope(stream);
-  OneDeviceStrategy strategy(device);
-  const auto in_strategy = strategy.scope();
+TEST_CASE_METHOD(CapturedStrategy, "a tensor of a graph's variable that its capture has kept is refused, too",
+                 "[cuda]") {
   Variable count(Tensor::ones({4}), {.name = "count"});
   stream.synchronize();
   Capture capture({stream});
@@ -190,6 +167,23 @@ TEST_CASE("a variable that another GPU's graph reads stays where it finds it", "
   reader.synchronize();
   REQUIRE(seen.to_vector<float>() == Values(4, 5));
   REQUIRE(held.to_vector<float>() == Values(4, 1));
+}
+
+TEST_CASE("a graph keeps the value of the capture of a variable on a CPU", "[cuda]") {
+  const Device device = TestBackend::device();
+  const Stream stream(device);
+  const StreamScope scope(stream);
+  OneDeviceStrategy strategy("CPU:0");
+  const auto in_strategy = strategy.scope();
+  Variable count(Tensor::ones({4}));
+  Tensor seen = Tensor::zeros({4}, DType::f32, device);
+  stream.synchronize();
+  Capture capture({stream});
+  seen.copy_(count.value());
+  capture.end();
+  count.assign(5);
+  capture.launch();
+  REQUIRE(seen.to_vector<float>() == Values(4, 1));
 }
 
 }  // namespace lockstep::test
