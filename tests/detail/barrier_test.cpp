@@ -2,7 +2,6 @@
 
 #include <array>
 #include <atomic>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
@@ -12,12 +11,14 @@
 #include <unistd.h>
 
 #include "detail/parking.hpp"
+#include "support/asleep.hpp"
 #include "support/child_process.hpp"
 #include "support/replicas.hpp"
 
 namespace detail = lockstep::detail;
 namespace test = lockstep::test;
 using lockstep::detail::Barrier;
+using lockstep::test::is_asleep;
 using lockstep::test::on_replicas;
 using namespace std::chrono_literals;
 
@@ -60,18 +61,6 @@ TEST_CASE("a generation of a barrier is complete for all, or failed for all", "[
     REQUIRE((passed == 0 || passed == n));
   }
 }
-
-namespace {
-
-/// Whether a thread of this process waits in the kernel.
-bool is_asleep(pid_t thread) {
-  std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
-  std::string number, name, state;
-  file >> number >> name >> state;
-  return state == "S";
-}
-
-}  // namespace
 
 TEST_CASE("a failed barrier lets nobody pass", "[detail][host]") {
   Barrier barrier(3);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <future>
 #include <mutex>
 #include <set>
@@ -19,7 +18,6 @@
 #include "support/matchers.hpp"
 
 using namespace lockstep;
-using namespace std::chrono_literals;
 using test::all_elements;
 using test::flat_elements;
 using test::says;
@@ -29,7 +27,8 @@ using test::Values;
 namespace parallel_map_pass_test {
 /// Later elements are often ready first.
 Tensor uneven(const Tensor& x) {
-  if (x.item<std::int64_t>() % 3 == 0) std::this_thread::sleep_for(1ms);
+  if (x.item<std::int64_t>() % 3 == 0)
+    for (int i = 0; i < 10; ++i) std::this_thread::yield();
   return x + 1;
 }
 }  // namespace parallel_map_pass_test
@@ -70,27 +69,30 @@ TEST_CASE("elements that are ready first come first, where order is not kept", "
 TEST_CASE("a parallel map calls as often at a time as told, on its own threads, not further ahead",
           "[input][host]") {
   constexpr int kCalls = 3;
-  std::atomic<int> num_now = 0, num_calls = 0;
+  std::atomic<int> num_now = 0, num_calls = 0, num_asked = 0, most_ahead = 0;
   std::mutex mutex;
   std::set<std::thread::id> threads;
   const auto mapped = Dataset::range(1000).map(
       [&](const Tensor& x) {
         ++num_now;
-        ++num_calls;
+        const int num_ahead = ++num_calls - num_asked;
         if (x.item<std::int64_t>() < kCalls)
           while (num_now < kCalls) std::this_thread::yield();  // all at a time, or never
         const std::scoped_lock lock(mutex);
+        most_ahead = std::max<int>(most_ahead, num_ahead);
         threads.insert(std::this_thread::get_id());
         return x;
       },
       {.num_parallel_calls = kCalls});
   auto pass = mapped.pipeline()->open();
   CHECK(num_calls == 0);
-  CHECK(pass->next());
-  std::this_thread::sleep_for(20ms);
-  CHECK(num_calls <= kCalls + 1);
-  for (int i = 0; i < 100; ++i) CHECK(pass->next());
+  for (int i = 1; i <= 100; ++i) {
+    num_asked = i;
+    CHECK(pass->next());
+    while (num_calls < i + kCalls) std::this_thread::yield();  // the threads go as far as they may
+  }
   pass.reset();
+  CHECK(most_ahead <= kCalls);
   CHECK(threads.size() <= kCalls);
   CHECK(threads.count(std::this_thread::get_id()) == 0);
 }

@@ -1,7 +1,7 @@
 #include "input/iterators/prefetch_iterator.hpp"
 
+#include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <future>
 #include <memory>
 #include <stdexcept>
@@ -9,16 +9,17 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <unistd.h>
 
 #include <lockstep/error.hpp>
 #include <lockstep/input/dataset.hpp>
 
 #include "input/pipeline/stopping.hpp"
+#include "support/asleep.hpp"
 #include "support/input.hpp"
 #include "support/matchers.hpp"
 
 using namespace lockstep;
-using namespace std::chrono_literals;
 using test::all_elements;
 using test::flat_elements;
 using test::says;
@@ -42,22 +43,25 @@ TEST_CASE("a prefetch gives nothing ever after its end", "[input][host]") {
 
 TEST_CASE("prefetch reads on a thread of its own, from the first element on, as far as its buffer",
           "[input][host]") {
-  std::atomic<int> calls = 0;
+  constexpr int kBuffer = 3;
+  std::atomic<int> num_calls = 0, num_asked = 0, most_ahead = 0;
   std::atomic<bool> is_elsewhere = true;
   const auto caller = std::this_thread::get_id();
   const auto numbers = Dataset::range(100)
                            .map([&](const Tensor& x) {
                              is_elsewhere = is_elsewhere && std::this_thread::get_id() != caller;
-                             ++calls;
+                             most_ahead = std::max<int>(most_ahead, ++num_calls - num_asked);
                              return x;
                            })
-                           .prefetch(3);
+                           .prefetch(kBuffer);
   auto pass = numbers.pipeline()->open();
-  CHECK(calls == 0);
-  CHECK(pass->next());
-  while (calls < 4) std::this_thread::yield();
-  std::this_thread::sleep_for(20ms);
-  CHECK(calls == 4);
+  CHECK(num_calls == 0);
+  for (int i = 1; i <= 90; ++i) {
+    num_asked = i;
+    CHECK(pass->next());
+    while (num_calls < i + kBuffer) std::this_thread::yield();  // the thread fills its buffer
+  }
+  CHECK(most_ahead == kBuffer);
   CHECK(is_elsewhere);
 }
 
@@ -105,11 +109,12 @@ TEST_CASE("a prefetch can be dropped at any time, and its dataset before it", "[
 
 TEST_CASE("dropping a prefetch waits for the function that its thread is in", "[input][host]") {
   std::atomic<bool> entered = false, left = false;
+  const pid_t caller = ::gettid();
   auto pass = Dataset::range(9)
                   .map([&](const Tensor& x) {
                     if (x.item<std::int64_t>() == 1) {
                       entered = true;
-                      std::this_thread::sleep_for(20ms);
+                      test::wait_until_asleep(caller);
                       left = true;
                     }
                     return x;
@@ -119,7 +124,7 @@ TEST_CASE("dropping a prefetch waits for the function that its thread is in", "[
                   ->open();
   CHECK(pass->next());
   while (!entered) std::this_thread::yield();
-  pass.reset();
+  pass.reset();  // sleeps until the function has returned
   CHECK(left);
 }
 
