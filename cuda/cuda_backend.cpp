@@ -36,8 +36,8 @@ int numa_node_of(const std::string& bus_id) {
   return file >> node ? node : -1;
 }
 
-// The process's end. Streams and pools of the CUDA runtime are still there: it was loaded before this was
-// registered. A fork's end releases nothing: what there is belongs to the other process.
+// Runs at the process's end. The CUDA runtime's streams and pools are still there: the runtime was loaded
+// before this was registered. A fork releases nothing: everything belongs to the other process.
 void close() {
   if (is_fork_of_user()) return;
   CudaDevice::close_all();
@@ -85,7 +85,7 @@ class CudaBackend final : public backend::Backend {
     int can_access = 0;
     if (cudaDeviceCanAccessPeer(&can_access, from, to) != cudaSuccess) cudaGetLastError();
     if (can_access == 0) return PeerLink::none;
-    // Of the links only NVLink has atomics in hardware both ways.
+    // Only NVLink has hardware atomics in both directions.
     int has_atomics = 0;
     if (cudaDeviceGetP2PAttribute(&has_atomics, cudaDevP2PAttrNativeAtomicSupported, from, to) != cudaSuccess)
       cudaGetLastError();
@@ -140,7 +140,7 @@ class CudaBackend final : public backend::Backend {
     return ranks;
   }
 
-  // Said once for each GPU that is left out.
+  // The log names each GPU that is left out once.
   bool is_default(int index) {
     const int ordinal = ordinals()[static_cast<std::size_t>(index)];
     const auto [at, is_new] = defaults_.try_emplace(ordinal, true);
@@ -155,8 +155,8 @@ class CudaBackend final : public backend::Backend {
     return at->second;
   }
 
-  // The GPU of each device: ascending, several times where it is split. Asked for late: a process that never
-  // uses a GPU never starts the driver.
+  // The GPU of each device, ascending; a GPU that is split is there several times. Found at first use: a
+  // process that never uses a GPU never starts the driver.
   std::vector<int>& ordinals() {
     if (!enumerated_) {
       const int n = num_gpus();
@@ -167,7 +167,7 @@ class CudaBackend final : public backend::Backend {
     return ordinals_;
   }
 
-  std::map<int, std::shared_ptr<CudaMemory>> memories_;  // by ordinal; shared with the devices of the GPU
+  std::map<int, std::shared_ptr<CudaMemory>> memories_;  // by ordinal; shared by the GPU's devices
   bool enumerated_ = false;
   std::vector<int> ordinals_;
   std::map<int, bool> defaults_;  // by ordinal: whether it is a default device

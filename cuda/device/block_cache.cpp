@@ -17,7 +17,7 @@ CallResult capture_status(cudaStream_t stream, bool& captures) {
 
 }  // namespace
 
-// Few sizes, so that blocks fit again; large ones a multiple of what the driver maps at a time.
+// There are few sizes, so that blocks fit again. Large ones are multiples of what the driver maps at a time.
 std::size_t BlockCache::rounded(std::size_t size_bytes) {
   constexpr std::size_t kPage = std::size_t{2} << 20;
   return size_bytes < kPage ? std::bit_ceil(std::max<std::size_t>(size_bytes, 512))
@@ -29,8 +29,8 @@ std::int64_t BlockCache::reserved_bytes() const {
   return reserved_bytes_;
 }
 
-// Rather a block that nobody waits for, or that its own stream freed, than one that another stream has yet to
-// free. Leaves `data` null where there is none.
+// Prefers a block that is free already, or that the same stream freed, to one that another stream has yet to
+// free. Leaves `data` null where there is no block.
 CallResult BlockCache::take(std::vector<Block>& blocks, void** data, cudaStream_t stream) {
   const auto ready = std::ranges::find_if(blocks, [&](const Block& block) {
     return block.stream == stream || cudaEventQuery(block.freed) == cudaSuccess;
@@ -48,7 +48,7 @@ CallResult BlockCache::take(std::vector<Block>& blocks, void** data, cudaStream_
 CallResult BlockCache::allocate(void** data, std::size_t size_bytes, cudaStream_t stream) {
   bool captures = false;
   if (const CallResult asked = capture_status(stream, captures); asked.failed()) return asked;
-  // As cudaMalloc would, and break the capture.
+  // cudaMalloc would fail the same way, and break the capture.
   if (captures) return {cudaErrorStreamCaptureUnsupported, "cudaMalloc", {__FILE__, __LINE__, __func__}};
   const OutsideCaptures outside;
   const std::size_t size = rounded(size_bytes);

@@ -21,8 +21,8 @@ class CudaDevice final : public backend::DeviceBackend {
   int ordinal() const noexcept { return ordinal_; }
   ~CudaDevice() override;
 
-  /// At process exit: releases what all devices hold, unless somebody may still use it: then the driver takes
-  /// it down with the process.
+  /// Called at process exit. Releases what all devices hold, except what may still be in use, which the
+  /// driver frees with the process.
   static void close_all() noexcept;
 
   void* allocate(std::size_t size_bytes, backend::StreamHandle stream) override;
@@ -62,12 +62,12 @@ class CudaDevice final : public backend::DeviceBackend {
 
   const int ordinal_;
   const Device device_;
-  const std::shared_ptr<CudaMemory> memory_;  // also the other virtual devices' of the GPU
+  const std::shared_ptr<CudaMemory> memory_;  // shared by the GPU's virtual devices
   CudaKernels kernels_;
 
-  // Streams are kept for the next one who asks: making one takes long, and memory may be freed on a stream
-  // after its owner is gone. Events are not: one that was recorded never is as new again.
-  std::mutex mutex_;  // guards what follows
+  // Streams are used again: making one takes long, and memory may be freed on a stream after its owner is
+  // gone. Events are not: a recorded event does not become as new again.
+  std::mutex mutex_;  // guards the members below
   std::vector<cudaStream_t> all_streams_;
   std::vector<cudaStream_t> free_streams_;
 };

@@ -15,7 +15,7 @@
 namespace lockstep::cuda {
 namespace {
 
-/// While it lives no allocation from the pool waits for what another stream has yet to free.
+/// While it lives, no allocation from the pool waits for another stream's pending free.
 class [[nodiscard]] WithoutWaits {
  public:
   explicit WithoutWaits(cudaMemPool_t pool) : pool_(pool) { allow(0); }
@@ -44,7 +44,7 @@ CudaMemory::CudaMemory(int ordinal, const Device& device) : ordinal_(ordinal), d
   properties.allocType = cudaMemAllocationTypePinned;
   properties.location = {cudaMemLocationTypeDevice, ordinal};
   LOCKSTEP_CUDA_CHECK(cudaMemPoolCreate(&pool_, &properties), device, kOperation);
-  // Without this the pool would give its memory back at every synchronisation.
+  // Otherwise the pool would give its memory back at every synchronisation.
   std::uint64_t keep_all = UINT64_MAX;
   const CallResult set =
       LOCKSTEP_CUDA_CALL(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep_all));
@@ -88,8 +88,8 @@ bool CudaMemory::is_captured() const {
   return std::ranges::any_of(streams_, is_in_capture);
 }
 
-// What is freed in stream order is free for certain when the streams are there. Waiting for the device would
-// end the captures of its streams.
+// Memory that was freed in stream order is free when the streams have got there. Waiting for the whole device
+// would end the captures of its streams.
 CallResult CudaMemory::wait_for_frees() {
   std::vector<cudaStream_t> streams;
   {

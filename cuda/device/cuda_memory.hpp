@@ -17,9 +17,9 @@
 
 namespace lockstep::cuda {
 
-/// A GPU's memory: one stream-ordered pool, shared by the virtual devices on it, that keeps what is freed; a
-/// BlockCache where the driver has no pools for the GPU. What CUDA graphs use is theirs as long as they live
-/// (GraphMemory). Thread-safe.
+/// A GPU's memory: one stream-ordered pool, which keeps freed memory and is shared by the GPU's virtual
+/// devices, or a BlockCache where the driver has no pools for the GPU. GraphMemory keeps what CUDA graphs use
+/// as long as they live. Thread-safe.
 class CudaMemory {
  public:
   /// @param ordinal  the CUDA runtime's number of the GPU. Makes its context. @throws DeviceError
@@ -28,21 +28,21 @@ class CudaMemory {
   CudaMemory(const CudaMemory&) = delete;
   CudaMemory& operator=(const CudaMemory&) = delete;
 
-  /// @throws OutOfMemory  after all cached memory was given back in vain. A capture lives on.
+  /// @throws OutOfMemory  although all cached memory was given back. A capture goes on.
   void* allocate(std::size_t size_bytes, cudaStream_t stream, const Device& device);
   void deallocate(void* data, std::size_t size_bytes, cudaStream_t stream) noexcept;
   MemoryStats stats() const;
   /// @pre is_captured() is false, for all of it to be free.
   void trim();
 
-  /// A device of the GPU has made a stream, and keeps it until close().
+  /// Registers a stream of one of the GPU's devices, which keeps it until close().
   void add(cudaStream_t stream);
   /// Whether a stream of a device of the GPU is in a capture. The GPU's context is current.
   bool is_captured() const;
 
-  /// Null: there are none for this GPU.
+  /// Null where the driver has no pools for the GPU.
   cudaMemPool_t pool() const { return pool_; }
-  /// Whether nothing is in use. @throws DeviceError
+  /// Whether no memory is in use. @throws DeviceError
   bool is_idle();
   /// Gives everything back. Later calls do nothing.
   void close() noexcept;
@@ -60,7 +60,7 @@ class CudaMemory {
   cudaMemPool_t pool_ = nullptr;
   BlockCache blocks_;  // used where there is no pool
   GraphMemory graphs_{device_};
-  std::mutex captured_mutex_;         // of the pool while a capture allocates from it
+  std::mutex captured_mutex_;         // held while a capture allocates from the pool
   mutable std::mutex streams_mutex_;  // guards streams_
   std::vector<cudaStream_t> streams_;
   std::atomic<bool> closed_{false};
@@ -79,13 +79,13 @@ class PinnedMemory {
   /// @throws OutOfMemory
   void* allocate(std::size_t size_bytes, int ordinal, const Device& device);
   void deallocate(void* data, std::size_t size_bytes) noexcept;
-  /// Gives back what nobody uses.
+  /// Gives unused memory back.
   void trim() noexcept;
 
  private:
   static std::size_t rounded(std::size_t size_bytes);
 
-  std::atomic<int> ordinal_{0};  // of a GPU in use: without one there is nothing to give back
+  std::atomic<int> ordinal_{0};  // of a GPU that memory was allocated for
   std::mutex mutex_;             // guards free_
   std::map<std::size_t, std::vector<void*>> free_;
 };

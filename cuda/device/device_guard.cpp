@@ -14,8 +14,8 @@
 namespace lockstep::cuda {
 namespace {
 
-/// The driver's own functions, which the runtime can name. Declared here as the driver declares them, so that
-/// nothing has to link with it. Its codes are the runtime's.
+/// The driver's functions, which the runtime can look up. They are declared here as the driver declares them,
+/// so that nothing links with the driver. Their codes are the runtime's.
 class Driver {
  public:
   /// @throws DeviceError  the driver does not have them.
@@ -50,7 +50,7 @@ class Driver {
 
 std::atomic<std::uint64_t> user{0};  // the number of the process that uses CUDA; 0: none has yet
 
-/// A call of the driver's. @param hint  instead of the general one, where not empty.
+/// Checks a call of the driver. @param hint  replaces the general hint where it is not empty.
 void check(int code, const char* call, const Device& device, std::string_view hint = {}) {
   if (code != cudaSuccess)
     throw_cuda_error(static_cast<cudaError_t>(code), call, {__FILE__, __LINE__, __func__}, device,
@@ -100,7 +100,7 @@ bool can_make_context(int ordinal, const Device& device) {
   void* context = nullptr;
   const auto code = static_cast<cudaError_t>(driver.retain_context(&context, ordinal));
   if (code == cudaSuccess) log(driver.release_context(ordinal), "cuDevicePrimaryCtxRelease");
-  return code != cudaErrorDevicesUnavailable;  // another error is told when the device is opened
+  return code != cudaErrorDevicesUnavailable;  // opening the device reports other errors
 }
 
 DeviceGuard::DeviceGuard(int ordinal, const Device& device) {
@@ -125,7 +125,7 @@ CallerDevice::CallerDevice() noexcept {
 CallerDevice::~CallerDevice() {
   int now = -1;
   if (ordinal_ < 0 || (cudaGetDevice(&now) == cudaSuccess && now == ordinal_)) return;
-  // Once more before the caller is left on another device than before.
+  // A second try, before the caller is left on another device.
   if (cudaSetDevice(ordinal_) != cudaSuccess) LOCKSTEP_CUDA_LOG(cudaSetDevice(ordinal_));
 }
 

@@ -4,14 +4,14 @@
 
 namespace lockstep::cuda {
 
-/// CUDA is used in this process from now on.
+/// Notes that this process uses CUDA.
 /// @throws ContextError  the process is a fork of one that has used it, in which CUDA does not work.
 void use_in_this_process(const Device& device);
 
-/// Whether the process is such a fork: nothing is released there, as all of it is the other process's.
+/// Whether the process is such a fork. It releases nothing: everything belongs to the other process.
 bool is_fork_of_user() noexcept;
 
-/// Whether this process can have a context on a GPU that one process at a time can have; leaves none behind.
+/// Whether this process can make a context on a GPU in an exclusive compute mode. Leaves no context behind.
 /// @throws DeviceError
 bool can_make_context(int ordinal, const Device& device);
 
@@ -35,8 +35,8 @@ class [[nodiscard]] DeviceGuard {
   bool changed_ = false;
 };
 
-/// For calls of libraries that select devices themselves, NCCL's: the caller's is the current one again after
-/// the scope, also after an error.
+/// For calls of NCCL, which selects devices itself: after the scope the caller's device is current again,
+/// also after an error.
 class [[nodiscard]] CallerDevice {
  public:
   CallerDevice() noexcept;

@@ -38,7 +38,7 @@ int attribute(cudaDeviceAttr which, int ordinal, int otherwise) {
   return otherwise;
 }
 
-/// What the GPU lacks, empty where there is code for it.
+/// Why the library has no code for the GPU; empty where it has.
 std::string missing_code(int ordinal) {
   const int major = attribute(cudaDevAttrComputeCapabilityMajor, ordinal, 0);
   const int minor = attribute(cudaDevAttrComputeCapabilityMinor, ordinal, 0);
@@ -55,7 +55,7 @@ int num_gpus() {
   const cudaError_t code = cudaGetDeviceCount(&count);
   if (code == cudaSuccess) return count;
   cudaGetLastError();
-  int driver = 0;  // stays so where there is none
+  int driver = 0;  // stays 0 where there is no driver
   cudaDriverGetVersion(&driver);
   if (code == cudaErrorNoDevice || driver == 0) return 0;
   lockstep::detail::warn(concat("GPUs are not used: cudaGetDeviceCount failed with ", cudaGetErrorName(code),

@@ -8,8 +8,8 @@
 /// Which of the machine's GPUs can be used.
 namespace lockstep::cuda {
 
-/// How many GPUs the CUDA runtime has: 0 where there is no driver or none is visible, and, with a line in the
-/// log that says what to do, where the driver does not work.
+/// How many GPUs the CUDA runtime sees: 0 where there is no driver or no visible GPU. Where the driver does
+/// not work it is 0 too, and a line in the log says what to do.
 int num_gpus();
 
 /// Whether GPUs of a compute capability (times ten: 90) run code for `architectures`, which are
@@ -22,11 +22,11 @@ bool has_code_for(std::string_view architectures, int capability);
 void require_code(int ordinal, const Device& device);
 
 /// The compute mode of a GPU on which this process can have no context: "compute mode is prohibited
-/// (nvidia-smi --compute-mode)". Empty: it is none that keeps processes out.
+/// (nvidia-smi --compute-mode)". Empty where the mode lets processes in.
 std::string_view mode_that_keeps_out(int ordinal);
 
-/// Why a GPU is not taken where nobody names any: there is no code for it, or its compute mode keeps this
-/// process out. Empty: it is taken. An exclusive GPU is tried.
+/// Why a GPU is not among the default devices: the library has no code for it, or its compute mode keeps this
+/// process out. Empty where it is one. A GPU in an exclusive mode is tried.
 std::string why_left_out(int ordinal, const Device& device);
 
 }  // namespace lockstep::cuda

@@ -36,7 +36,7 @@ bool set_access(const Side& owner, const Side& reader, bool allowed) {
   return cudaMemPoolSetAccess(owner.memory.pool(), &access, 1) == cudaSuccess;
 }
 
-/// A stream with a buffer, for a trial. A copy that hangs keeps them: nothing may wait for it.
+/// A stream and a buffer for a trial. A copy that hangs keeps both: nothing may wait for it.
 struct Trial {
   explicit Trial(const Side& of) : side(of) {
     const DeviceGuard guard(side.ordinal, side.device);
@@ -64,7 +64,7 @@ struct Trial {
   bool finished = true;
 };
 
-/// Whether known bytes arrive whole.
+/// Whether known bytes arrive unchanged.
 bool delivers(const Side& from, const Side& to) {
   std::vector<std::uint32_t> sent(kTrialBytes / sizeof(std::uint32_t)), received(sent.size());
   std::iota(sent.begin(), sent.end(), 0x9e3779b9u * static_cast<std::uint32_t>(from.ordinal + 1));

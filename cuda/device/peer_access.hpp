@@ -10,10 +10,10 @@ namespace lockstep::cuda {
 
 class CudaMemory;
 
-/// Which pairs of GPUs copy straight from one's memory pool to the other's, not by way of the host.
+/// Which pairs of GPUs copy directly between their memory pools, not through the host.
 ///
-/// A pair is asked and then tried, once: some machines claim access and deliver wrong bytes, or none. What
-/// fails keeps the way by the host, and a note on standard error says so. Thread-safe.
+/// Each pair is tried once: some machines claim access and deliver wrong bytes, or none. A pair that fails
+/// copies through the host, and the log says so. Thread-safe.
 class PeerAccess {
  public:
   static PeerAccess& instance();
@@ -23,8 +23,8 @@ class PeerAccess {
     const Device& device;
     CudaMemory& memory;
   };
-  /// Decides about a pair unless that is done. Waits for small copies. Never throws.
-  /// @return whether copies go straight.
+  /// Tries a pair that has not been tried. Waits for small copies. Never throws.
+  /// @return whether copies are direct.
   bool prepare(const Side& a, const Side& b) noexcept;
 
  private:

@@ -12,11 +12,11 @@
 
 namespace lockstep::cuda {
 
-/// What a stream is being captured into. CUDA does not say which capture it was that has failed.
+/// The capture that a stream is in. CUDA does not tell the number of a capture that has failed.
 struct Capture {
   unsigned long long id = 0;
   cudaGraph_t graph = nullptr;
-  bool has_failed = false;  // the stream is in it until somebody ends it
+  bool has_failed = false;  // the stream stays in it until somebody ends it
 
   explicit operator bool() const { return id != 0; }
   bool operator==(const Capture& other) const { return id == other.id && has_failed == other.has_failed; }
@@ -31,11 +31,12 @@ Capture capture_of(const CudaDevice& device, backend::StreamHandle stream);
 /// Whether a stream is in a capture, which may have failed.
 bool is_in_capture(cudaStream_t stream) noexcept;
 
-/// Keeps `object` until the graph, and all that was made of it, is destroyed and has run. It dies in a thread
-/// of CUDA's, and must not call CUDA.
+/// Keeps `object` alive until the graph and its executables are destroyed and have run. A thread of CUDA
+/// destroys it, so its destructor must not call CUDA.
 void keep_with(const Capture& capture, std::shared_ptr<const void> object, const Device& device);
 
-/// While it lives the thread may do what would break a capture of its own, as allocate, on other streams.
+/// While it lives, the thread may make calls on other streams that would break a capture, such as
+/// allocations.
 class [[nodiscard]] OutsideCaptures {
  public:
   OutsideCaptures() noexcept : is_outside_(exchange()) {}
@@ -51,14 +52,14 @@ class [[nodiscard]] OutsideCaptures {
   const bool is_outside_;
 };
 
-/// What one stream enqueues for others must be captured into one graph with them, or not at all.
+/// Requires two ranks' streams to be in the same capture, or in none: one stream enqueues work for both.
 /// @param device  of `call`; `first_device` of `first`.
 /// @throws Unsupported  the streams of the two calls are in different captures.
 void require_same_capture(std::string_view operation, const backend::RankCall& first,
                           const CudaDevice& first_device, const backend::RankCall& call,
                           const CudaDevice& device);
 
-/// Refuses what waits for a stream while it is captured, before it breaks the capture.
+/// Refuses a wait for a stream that is being captured, before the wait breaks the capture.
 /// @throws ContextError
 void require_no_capture(std::string_view operation, cudaStream_t stream, const Device& device,
                         std::string_view advice);

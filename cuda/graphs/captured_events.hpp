@@ -8,13 +8,13 @@
 
 namespace lockstep::cuda {
 
-/// The process's events that were recorded last in a capture: CUDA breaks the capture of one who asks.
-/// Thread-safe.
+/// The process's events whose last record is in a capture. CUDA breaks a capture when it is asked about its
+/// events. Thread-safe.
 class CapturedEvents {
  public:
   static CapturedEvents& instance();
 
-  /// `event` was recorded in the capture with this number; 0: outside captures, or it is gone.
+  /// `event` was recorded in the capture with this number; 0: it was recorded outside captures, or destroyed.
   void note(cudaEvent_t event, unsigned long long capture);
   /// 0: it was recorded outside captures, or never.
   unsigned long long capture_of(cudaEvent_t event);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* kOperation = "Keeping memory for a graph";
 
-/// For calls that must not throw: a stream that cannot be asked is in none.
+/// For calls that must not throw: a stream whose state is unknown is in no capture.
 Capture capture_or_none(cudaStream_t stream, const Device& device) noexcept try {
   return capture_of(stream, device);
 } catch (const DeviceError&) {
@@ -89,7 +89,7 @@ bool GraphMemory::drop(void* data, std::size_t size_bytes, cudaStream_t stream) 
   if (!capture && found == blocks_.end()) return false;
   if (!capture) {
     found->second.has_owner = false;
-    // The graph may be gone before what its owner did with it is done: then it is freed after that.
+    // The graph may go before the owner's work on the memory is done. The free waits for that work.
     found->second.stream = !capture.has_failed && frees_wait_for(stream) ? frees_ : stream;
     return true;
   }
@@ -107,7 +107,7 @@ bool GraphMemory::drop(void* data, std::size_t size_bytes, cudaStream_t stream) 
     graph.dropped.emplace(std::pair(stream, size_bytes), data);
     return true;
   }
-  block.stream = stream;  // where its owner may have used it before the capture
+  block.stream = stream;  // its owner may have used it there before the capture
   if (std::ranges::find(graph.held, data) == graph.held.end()) hold_in(graph, data, block);
   return true;
 }

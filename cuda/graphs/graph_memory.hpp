@@ -20,13 +20,13 @@ namespace lockstep::cuda {
 
 struct Capture;
 
-/// The memory of a GPU's pool that CUDA graphs use, whose launches go to the addresses that the capture saw.
+/// The memory of a GPU's pool that CUDA graphs use: launches go to the addresses that the capture saw.
 ///
-/// No graph allocates or frees: such memory comes and goes with each launch, and nobody else can free it.
-/// What is allocated in a capture comes from the pool, as always, and so does what is dropped in one. Both
-/// are freed when they have no owner and their graphs are gone; before, what was allocated and dropped in one
-/// capture serves its next allocations of that size on that stream. The GPU's context is current in all
-/// calls. Thread-safe.
+/// No graph has nodes that allocate or free: such memory comes and goes with each launch, and nobody else can
+/// free it. Memory for a capture comes from the pool, as always. What was allocated or dropped in a capture
+/// is freed when it has no owner and its graphs are gone. Until then, what was both allocated and dropped in
+/// one capture serves the capture's next allocations of that size on that stream. The GPU's context is
+/// current in all calls. Thread-safe.
 class GraphMemory {
  public:
   /// @param device  for messages.
@@ -34,23 +34,24 @@ class GraphMemory {
   GraphMemory(const GraphMemory&) = delete;
   GraphMemory& operator=(const GraphMemory&) = delete;
 
-  /// What the capture has dropped, or null.
+  /// Memory that the capture has dropped, or null.
   void* reuse(const Capture& capture, cudaStream_t stream, std::size_t size_bytes);
-  /// A stream that nobody captures, to allocate on: it waits for no other. @throws DeviceError
+  /// The stream to allocate on for captures. It is never captured, and waits for no other stream. @throws
+  /// DeviceError
   cudaStream_t stream();
   /// `data` was allocated on stream(), for a capture. @throws DeviceError
   void hold(const Capture& capture, void* data, std::size_t size_bytes);
   /// The owner of `data` drops it, on `stream`, which may be in a capture, or in one that has failed.
-  /// @return false: no graph has to do with it. Free it.
+  /// @return false: no graph uses it, and the caller frees it.
   /// @throws DeviceError  it cannot be kept with the graph, and is kept until close().
   bool drop(void* data, std::size_t size_bytes, cudaStream_t stream);
   /// Frees memory, on a stream.
   using GiveBack = detail::FunctionRef<void(void* data, std::size_t size_bytes, cudaStream_t stream)>;
-  /// Gives back what was dropped and whose graphs are gone. @return the number of bytes.
+  /// Gives dropped memory back whose graphs are gone. @return the number of bytes.
   std::size_t collect(GiveBack give_back) noexcept;
-  /// Waits for its own streams, on which it has given back.
+  /// Waits for its own streams, on which memory was given back.
   CallResult synchronize();
-  /// Nobody uses any memory any more. Gives back what could not be kept with a graph.
+  /// Gives back what could not be kept with a graph. @pre Nobody uses any of the memory.
   void close(GiveBack give_back) noexcept;
 
  private:
@@ -74,8 +75,8 @@ class GraphMemory {
   void hold_in(Graph& graph, void* data, Block& block);
 
   const Device& device_;
-  std::atomic<bool> is_empty_{true};  // no block has to do with a graph
-  std::mutex mutex_;                  // guards what follows
+  std::atomic<bool> is_empty_{true};  // no graph uses a block
+  std::mutex mutex_;                  // guards the members below
   std::list<Graph> graphs_;
   std::map<void*, Block> blocks_;
   std::vector<std::pair<void*, Block>> late_;          // to be freed when their stream is in no capture

@@ -17,7 +17,7 @@ struct Candidate {
   std::int64_t index;  // -1: none
 };
 
-/// The larger value, and of equals the first: the same whatever the order.
+/// The larger value, and the first of equals, so that the result does not depend on the order.
 struct Better {
   template <class C>
   __device__ Candidate<C> operator()(const Candidate<C>& a, const Candidate<C>& b) const {
@@ -27,7 +27,7 @@ struct Better {
   }
 };
 
-/// A thread for each result: neighbours read neighbouring columns.
+/// Each thread makes one result; neighbours read neighbouring columns.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     argmax_columns(void* out, const void* in, backend::AxisExtents extents, bool out_aligned,
@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// A block for each row.
+/// Each block reduces one row.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     argmax_rows(void* out, const void* in, std::int64_t rows, std::int64_t columns, bool out_aligned,
@@ -68,7 +68,7 @@ void CudaKernels::argmax(const TensorView& out, const TensorView& in, const back
                          backend::StreamHandle stream) {
   const Place place = place_on(stream);
   const bool out_aligned = are_multiples(sizeof(std::int64_t), out.data);
-  // Below this many columns a thread is done before a block has met.
+  // With fewer columns one thread is faster than a block, which has to synchronise.
   constexpr std::int64_t kShortRow = 64;
   dispatch_arithmetic("argmax", in, [&]<class T>() {
     const bool in_aligned = are_multiples(sizeof(T), in.data);

@@ -60,8 +60,8 @@ __device__ void combine_vector(const Pointers& pointers, bool mean, std::int64_t
     store<T, kCount>(pointers.destinations[k], i, vector, aligned);
 }
 
-/// @param num_vectors  of 16 bytes, at addresses that are multiples of that; the rest of `count` goes one by
-/// one.
+/// @param num_vectors  of 16 bytes, at multiples of 16 bytes; the rest of `count` is combined element by
+/// element.
 template <class Op, class T>
 __global__ void __launch_bounds__(kThreads)
     combine_kernel(__grid_constant__ const Pointers pointers, bool mean, std::int64_t count,
@@ -82,8 +82,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// A float's bits, as a signed integer, are ordered as it is where it is positive, and the other way round
-// where it is negative. The extreme integers are NaN's alone.
+// A positive float's bits, as a signed integer, are ordered as the float; a negative one's the other way
+// round. Only NaN becomes an extreme integer.
 template <class F, class I>
 __global__ void __launch_bounds__(kThreads)
     encode_kernel(bool nan_is_largest, std::int64_t count, const F* floats, I* integers) {

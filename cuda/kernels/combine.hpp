@@ -28,7 +28,7 @@ void copy_to_all(const Place& place, std::int64_t size_bytes, const void* source
 /// @param dtype  f32 or f64.
 void encode_ordered(const Place& place, ReduceOp op, DType dtype, std::int64_t count, const void* floats,
                     void* integers);
-/// Back again.
+/// Turns the integers back into floats.
 void decode_ordered(const Place& place, DType dtype, std::int64_t count, void* values);
 
 }  // namespace lockstep::cuda

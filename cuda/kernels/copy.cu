@@ -21,7 +21,7 @@ struct Offsets {
   std::int64_t out, in;
 };
 
-/// Where the i-th element of a walk through the loops lies on both sides, in elements.
+/// The offsets, in elements, of the loops' i-th element on both sides.
 __device__ Offsets offsets_of(const Loops& loops, std::int64_t i) {
   if (loops.rank == 1) return {i * loops.out[0], i * loops.in[0]};
   Offsets offsets{0, 0};
@@ -35,7 +35,7 @@ __device__ Offsets offsets_of(const Loops& loops, std::int64_t i) {
   return {offsets.out + i * loops.out[0], offsets.in + i * loops.in[0]};
 }
 
-/// Moving elements needs their size alone: calls f with the unsigned integer of it.
+/// Moving elements needs only their size: calls f with the unsigned integer of that size.
 template <class F>
 void dispatch_size(DType dtype, F&& f) {
   switch (size_of(dtype)) {
@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// Element i of an array of `dtype`, whose accumulator is Wide, exactly. The switch is the same for all
+/// Element i of an array of `dtype`, exactly; Wide is its accumulator type. The switch is the same for all
 /// threads.
 template <class Wide>
 __device__ Wide read(const void* in, DType dtype, std::int64_t i, bool aligned) {
@@ -120,8 +120,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// The conversions of mixed precision and between float and double: kCount elements at once, in the
-/// hardware's own instructions.
+/// The conversions of mixed precision, and between float and double, by the hardware's instructions, kCount
+/// elements at a time.
 template <class Out, class In>
 __global__ void __launch_bounds__(kThreads)
     convert_run(void* out, const void* in, std::int64_t count, std::int64_t num_vectors) {
@@ -143,7 +143,7 @@ __global__ void __launch_bounds__(kThreads)
     store<Out, 1>(out, i, {convert(load<In, 1>(in, i, true).elements[0])}, true);
 }
 
-/// Does it where it can.
+/// Converts by convert_run. @return false: it has no kernel for the types or the addresses.
 bool converted_as_run(const Place& place, const TensorView& out, const TensorView& in) {
   if (!are_multiples(16, out.data, in.data)) return false;
   const auto run = [&]<class Out, class In>(Out, In) {

@@ -24,7 +24,7 @@ void dispatch_arithmetic(std::string_view operation, const TensorView& operand, 
   });
 }
 
-/// The same for floating dtypes alone.
+/// The same for floating dtypes only.
 /// @throws Unsupported  the others.
 template <class F>
 void dispatch_floating(std::string_view operation, const TensorView& operand, F&& f) {

@@ -15,7 +15,7 @@ namespace lockstep::cuda {
 
 using arithmetic::compute_t;
 
-/// T as the type in which it is computed. Small floats by the hardware's own conversions.
+/// Converts a T to the type in which it is computed; small floats by the hardware's conversions.
 template <class T>
 __device__ __forceinline__ compute_t<T> widen(T value) {
   if constexpr (std::same_as<T, f16>)
@@ -25,7 +25,7 @@ __device__ __forceinline__ compute_t<T> widen(T value) {
   else if constexpr (std::same_as<T, f8e5m2>)  // a half's upper bits
     return __half2float(__ushort_as_half(static_cast<std::uint16_t>(value.bits << 8)));
   else if constexpr (std::same_as<T, f8e4m3>) {
-    // Its fields where a half has them, whose exponent is biased by 8 more.
+    // Moves the fields to a half's places. A half's exponent bias is larger by 8.
     const std::uint32_t magnitude = value.bits & 0x7f;
     const auto half = static_cast<std::uint16_t>((value.bits & 0x80) << 8 | magnitude << 7);
     const float number = __half2float(__ushort_as_half(half)) * 256;
@@ -34,7 +34,7 @@ __device__ __forceinline__ compute_t<T> widen(T value) {
     return static_cast<compute_t<T>>(value);
 }
 
-/// Back again, rounded once, to nearest, ties to even.
+/// Converts back, rounded once, to nearest, ties to even.
 template <class T>
 __device__ __forceinline__ T narrow(compute_t<T> value) {
   if constexpr (std::same_as<T, f16>)
@@ -45,14 +45,14 @@ __device__ __forceinline__ T narrow(compute_t<T> value) {
     return static_cast<T>(value);
 }
 
-/// kCount elements that are loaded and stored at once.
+/// kCount elements that are loaded and stored together.
 template <class T, int kCount>
 struct alignas(sizeof(T) * kCount) Vector {
   T elements[kCount];
 };
 
-/// What lies at [i, i + kCount) of an array of Ts: in one access, or, at addresses that are no multiple of
-/// their size (an engine's buffer may start anywhere), byte by byte.
+/// Elements [i, i + kCount) of an array of Ts, in one access, or byte by byte at an address that is no
+/// multiple of their size: an engine's buffer may start anywhere.
 /// @pre kCount > 1: the address is a multiple of kCount * sizeof(T).
 template <class T, int kCount>
 __device__ __forceinline__ Vector<T, kCount> load(const void* array, std::int64_t i, bool aligned) {
@@ -72,7 +72,7 @@ __device__ __forceinline__ void store(void* array, std::int64_t i, const Vector<
     memcpy(reinterpret_cast<unsigned char*>(address), &vector, sizeof(T));
 }
 
-/// How many Ts one 16-byte load brings.
+/// The number of Ts in a 16-byte load.
 template <class T>
 inline constexpr int kPer16Bytes = static_cast<int>(16 / sizeof(T));
 

@@ -20,8 +20,8 @@ struct Largest {
   }
 };
 
-/// A block for each row. The sum of exponentials is taken in double, in an order that depends on the number
-/// of columns only. `gradient` may be exactly `logits`, or null.
+/// Each block does one row. Exponentials are added in double, in an order that depends on the number of
+/// columns only. `gradient` may be exactly `logits`, or null.
 template <class T>
 __global__ void __launch_bounds__(kRowThreads)
     softmax_cross_entropy_kernel(void* loss, void* gradient, const void* logits, const void* labels,
@@ -47,13 +47,13 @@ __global__ void __launch_bounds__(kRowThreads)
     __syncthreads();
     largest = shared_largest;
 
-    // exp of differences to the largest cannot overflow.
+    // exp of a difference from the largest logit cannot overflow.
     double sum = 0;
     for (std::int64_t c = threadIdx.x; c < columns; c += kRowThreads)
       sum += static_cast<double>(exp(logit(c) - largest));
     sum = ReduceSum(storage.sum).Sum(sum);
     const std::int64_t label = load<std::int64_t, 1>(labels, r, labels_aligned).elements[0];
-    const bool is_class = label >= 0 && label < columns;  // the host cannot look without waiting
+    const bool is_class = label >= 0 && label < columns;  // the host could not check it without waiting
     if (threadIdx.x == 0) {
       shared_sum = sum;
       const C value = is_class ? static_cast<C>(log(sum)) - (logit(label) - largest) : static_cast<C>(NAN);

@@ -43,7 +43,7 @@ template <int kSlots>
 struct Arrays {
   void* variable;
   const void* gradient;
-  void* slots[kSlots];  // slots[0] may be null: there are none
+  void* slots[kSlots];  // slots[0] is null where there are no slots
 };
 
 template <class T, int kCount, class Step, int kSlots>

@@ -19,7 +19,7 @@ void launch_reduction(const Place& place, const char* operation, const ReduceOut
   const auto [outer, axis, inner] = extents;
   constexpr std::int64_t kSize = sizeof(T);
   const auto* const begin = static_cast<const std::byte*>(in);
-  // From one row, or slab, to the next; parts of one begin at multiples of 16 bytes.
+  // The distance from one row, or slab, to the next. Parts of a row begin at multiples of 16 bytes.
   const bool is_single = outer * (plan.kind == Kind::columns ? axis : 1) == 1;
   const std::int64_t distance = is_single ? 0 : (plan.kind == Kind::columns ? inner : axis * inner) * kSize;
   const ReduceInput input{begin, begin + outer * axis * inner * kSize,
@@ -44,7 +44,7 @@ void reduce_by(const Place& place, const char* operation, const TensorView& out,
     using A = accumulator_of<Op, T>;
     const ReduceOutput output{out.data, out.dtype, divisor, are_multiples(16, out.data)};
     const ReducePlan plan = plan_reduction(extents, sizeof(T), true);
-    // Results that overwrite what is still to be read wait for the second pass, too.
+    // Results that would overwrite elements that are still to be read are written by the second pass, too.
     const auto* const begin = static_cast<const std::byte*>(in.data);
     const auto* const results = static_cast<const std::byte*>(out.data);
     const bool in_place = (extents.axis > 1 || out.dtype != in.dtype) && results < begin + in.nbytes() &&
@@ -54,7 +54,7 @@ void reduce_by(const Place& place, const char* operation, const TensorView& out,
 
     const backend::AxisExtents rest{extents.outer, plan.splits, extents.inner};
     if constexpr (std::same_as<Op, arithmetic::Sum> && std::same_as<A, float>) {
-      // Parts in double hold the sums at any size.
+      // Parts in double hold sums of floats at any size.
       if (out.dtype == DType::f64 || (divisor != 1 && out.dtype == DType::f32)) {
         const Temporary wide(place, size * plan.splits * static_cast<std::int64_t>(sizeof(double)));
         launch_reduction<Op, T>(place, operation, {wide.data(), DType::f64, 1, true}, in.data, extents, plan);
@@ -63,7 +63,7 @@ void reduce_by(const Place& place, const char* operation, const TensorView& out,
       }
     }
     const Temporary partial(place, size * plan.splits * static_cast<std::int64_t>(sizeof(A)));
-    // A part is divided by a power of two, so that it overflows where the result does.
+    // A part is divided by a power of two, so that it overflows only where the result does.
     const double scale =
         divisor == 1 || std::integral<A> ? 1 : arithmetic::sum_scale(static_cast<double>(extents.axis));
     launch_reduction<Op, T>(place, operation, {partial.data(), dtype_of<A>, scale, true}, in.data, extents,

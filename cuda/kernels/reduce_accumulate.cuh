@@ -14,12 +14,12 @@ namespace lockstep::cuda {
 struct ReduceInput {
   const std::byte* begin;
   const std::byte* end;
-  bool aligned;  ///< Every vector that is read whole lies at a multiple of 16 bytes.
+  bool aligned;  ///< Every whole vector lies at a multiple of 16 bytes.
 };
 
 // ---- Reading ----
 
-/// `size` bytes, 1 to 16, from one to the other end of an array, byte by byte.
+/// Loads `size` bytes, 1 to 16, one by one, for the ends of an array.
 inline __device__ __noinline__ uint4 load_bytes(const std::byte* address, int size) {
   std::uint32_t words[4] = {};
 #pragma unroll
@@ -28,7 +28,7 @@ inline __device__ __noinline__ uint4 load_bytes(const std::byte* address, int si
   return {words[0], words[1], words[2], words[3]};
 }
 
-/// The 16 bytes from byte `shift`, below 16, of the 32 in low and high.
+/// Bytes [shift, shift + 16) of the 32 in low and high. @pre shift < 16
 inline __device__ uint4 shift_bytes(uint4 low, uint4 high, unsigned shift) {
   const bool by_8 = shift & 8;
   const std::uint32_t a0 = by_8 ? low.z : low.x, a1 = by_8 ? low.w : low.y, a2 = by_8 ? high.x : low.z,
@@ -58,8 +58,8 @@ __device__ uint4 identities() {
   return std::bit_cast<uint4>(vector);
 }
 
-/// `count` elements, 1 to all of a vector, at any address, by aligned loads that stay within the array. The
-/// others are the identity.
+/// Loads `count` elements of a vector at any address, by aligned loads that stay within the array. The
+/// vector's other elements are the identity.
 template <class Op, class T>
 __device__ uint4 load_vector(const ReduceInput& in, const std::byte* address, int count) {
   const int size = count * static_cast<int>(sizeof(T));
@@ -97,7 +97,7 @@ template <class Op, class T>
 using block_of = std::conditional_t<std::same_as<Op, arithmetic::Sum> && kIsNarrowInteger<T>, std::int32_t,
                                     accumulator_of<Op, T>>;
 
-/// Loads that are in flight at once.
+/// The number of loads in flight.
 constexpr int kBatch = 4;
 
 /// Combines the first 2 * kHalf of x, a power of two, into x[0].
@@ -110,7 +110,7 @@ __device__ __forceinline__ void combine_halves(B* x) {
   }
 }
 
-/// All elements into one value.
+/// Combines all elements into one value.
 template <class Op, class T>
 struct RowAccumulator {
   accumulator_of<Op, T> value = static_cast<accumulator_of<Op, T>>(widen(Op::template identity<T>()));
@@ -129,7 +129,7 @@ struct RowAccumulator {
   }
 };
 
-/// Each element of the vectors into a value of its own.
+/// Combines the vectors' elements into one value for each position.
 template <class Op, class T>
 struct ColumnAccumulator {
   accumulator_of<Op, T> values[kPer16Bytes<T>];
@@ -145,7 +145,7 @@ struct ColumnAccumulator {
       values[j] = Op::apply(values[j], static_cast<accumulator_of<Op, T>>(widen(vector.elements[j])));
   }
   __device__ void add(const uint4 (&batch)[kBatch]) {
-    if constexpr (kIsNarrowInteger<T>) {  // exact in any order
+    if constexpr (kIsNarrowInteger<T>) {  // integers are exact in any order
 #pragma unroll
       for (int j = 0; j < kPer16Bytes<T>; ++j) {
         auto sum = static_cast<block_of<Op, T>>(elements_of<T>(batch[0]).elements[j]);
@@ -161,16 +161,16 @@ struct ColumnAccumulator {
   }
 };
 
-/// Vectors that lie `stride` bytes after one another.
+/// Vectors at a distance of `stride` bytes.
 struct VectorRun {
   const std::byte* begin;
   std::int64_t stride;
   std::int64_t size;
-  int count;       ///< Elements in each,
-  int last_count;  ///< but in the last.
+  int count;       ///< Elements of each vector but the last.
+  int last_count;  ///< Elements of the last one.
 };
 
-/// Adds vectors first, first + step, ... of the run, in this order however they are aligned.
+/// Adds vectors first, first + step, ... of the run, in this order whatever their alignment.
 template <class Op, class T, class Accumulator>
 __device__ void accumulate(Accumulator& accumulator, const ReduceInput& in, const VectorRun& run,
                            std::int64_t first, std::int64_t step) {

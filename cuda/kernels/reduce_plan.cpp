@@ -9,25 +9,26 @@ namespace {
 
 constexpr std::int64_t kThreads = 256;
 constexpr std::int64_t kWarp = 32;
-/// Vectors that a thread loads at once.
+/// The number of vectors that a thread loads at once.
 constexpr std::int64_t kInFlight = 4;
-/// Blocks that keep any GPU busy.
+/// Enough blocks to keep any GPU busy.
 constexpr std::int64_t kManyBlocks = 1024;
-/// What is worth a block of its own, and, as a thread adds one after the other, the most for its accuracy.
+/// The least work that is worth a block, and, as a thread adds vectors one after the other, the most that
+/// keeps sums accurate.
 constexpr std::int64_t kLeastBytes = 16 << 10;
 constexpr std::int64_t kMostBytes = 1 << 20;
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-/// Threads of a warp for `vectors` of a row.
+/// The number of threads of a warp for a row of `vectors`.
 std::int64_t lanes_for(std::int64_t vectors) {
   return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::min(vectors, kWarp))));
 }
 
-/// Splits the axis, so that there are many blocks.
-/// @param blocks      that there are without.
-/// @param row_bytes   what one step along the axis means for a block.
-/// @param multiple    of which a part's length must be one.
+/// Splits the axis so that there are enough blocks.
+/// @param blocks      the number of blocks without splits.
+/// @param row_bytes   the bytes of one step along the axis in a block.
+/// @param multiple    a part's length is a multiple of it.
 void split(ReducePlan& plan, std::int64_t axis, std::int64_t blocks, std::int64_t row_bytes,
            std::int64_t multiple) {
   const std::int64_t most = std::max<std::int64_t>(1, axis / divide_up(kLeastBytes, row_bytes));
@@ -48,7 +49,7 @@ ReducePlan plan_reduction(const backend::AxisExtents& extents, std::int64_t elem
   if (inner == 1) {
     const std::int64_t vectors = divide_up(axis, per_vector);
     const bool wants_block = vectors > 512 || (vectors > 128 && outer < kManyBlocks);
-    // Fewer threads do the same with fewer instructions, where there are enough of them.
+    // Where there are enough threads, fewer of them for each row take fewer instructions.
     const std::int64_t few = lanes_for(divide_up(vectors, kInFlight));
     const std::int64_t group = wants_block                             ? kThreads
                                : outer * few >= kManyBlocks * kThreads ? few
@@ -59,7 +60,7 @@ ReducePlan plan_reduction(const backend::AxisExtents& extents, std::int64_t elem
     return plan;
   }
 
-  // Vectors after which a slab's columns meet a vector's elements in the same way again.
+  // The number of vectors after which a slab's columns lie in a vector as in the first.
   const std::int64_t period = inner / std::gcd(inner, per_vector);
   const bool is_narrow = inner * element_size < 128 && axis * inner >= period * per_vector;
   if (is_narrow && (axis > 16 || inner % per_vector != 0)) {
@@ -74,7 +75,7 @@ ReducePlan plan_reduction(const backend::AxisExtents& extents, std::int64_t elem
 
   constexpr std::int64_t kRowsPerThread = 8;
   const std::int64_t columns = outer * divide_up(inner, per_vector);
-  // The second pass over few columns has few threads, and is over sooner when they are below one another.
+  // The second pass over few columns has few threads, and ends sooner when they share the axis.
   const std::int64_t most_below = columns < 4096 && !may_split ? 32 : 8;
   const std::int64_t below = std::clamp<std::int64_t>(axis / kRowsPerThread, 1, most_below);
   const std::int64_t width = std::min(columns, kThreads / below);

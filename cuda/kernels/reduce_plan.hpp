@@ -6,8 +6,8 @@
 
 namespace lockstep::cuda {
 
-/// How [outer, axis, inner] is reduced: depends on the extents and the size of an element only, so that the
-/// order in which elements are combined does, too.
+/// How [outer, axis, inner] is reduced. The plan, and with it the order in which elements are combined,
+/// depends only on the extents and the size of an element.
 struct ReducePlan {
   enum class Kind : std::uint8_t {
     rows,     ///< inner is 1: a group of threads reads along a row.
@@ -22,7 +22,7 @@ struct ReducePlan {
   std::int64_t split_length = 0;  ///< Their length along the axis; the last may be shorter.
 };
 
-/// @param may_split  false: one part.
+/// @param may_split  false: the axis is one part.
 ReducePlan plan_reduction(const backend::AxisExtents& extents, std::int64_t element_size, bool may_split);
 
 }  // namespace lockstep::cuda

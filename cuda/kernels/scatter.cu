@@ -32,7 +32,7 @@ struct Groups {
   std::int64_t size;
 };
 
-/// A thread for each element of the target rows: neighbours read neighbouring columns.
+/// Each thread does one element of the target rows; neighbours read neighbouring columns.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     scatter_kernel(ScatterOp op, void* out, const void* in, Groups groups, std::int64_t columns,

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kWarp = 32;
 
-/// A warp for each row.
+/// Each warp does one row.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     in_top_k_kernel(bool* out, const void* logits, const void* labels, std::int64_t rows,

@@ -9,7 +9,7 @@
 
 namespace lockstep::cuda {
 
-/// What a call of the runtime has returned, and which it was: for functions that make several.
+/// The result of a runtime call, with the call's text: for functions that make several calls.
 struct [[nodiscard]] CallResult {
   cudaError_t code = cudaSuccess;
   const char* call = "";
@@ -21,7 +21,7 @@ struct [[nodiscard]] CallResult {
     if (failed()) [[unlikely]]
       throw_cuda_error(code, call, location, device, operation);
   }
-  /// Where nobody hears an exception.
+  /// For callers that must not throw.
   void log() const noexcept {
     if (failed()) [[unlikely]]
       log_cuda_error(code, call);

@@ -14,7 +14,7 @@ LOCKSTEP_LOADED_FUNCTION(cublas_library, cublasDestroy_v2);
 LOCKSTEP_LOADED_FUNCTION(cublas_library, cublasGetStatusName);
 LOCKSTEP_LOADED_FUNCTION(cublas_library, cublasGetStatusString);
 LOCKSTEP_LOADED_FUNCTION(cublas_library, cublasSetStream_v2);
-// It has an overload, which is older.
+// cublasGemmEx has an older overload, so its type is spelled out.
 inline constinit LoadedFunction<cublasStatus_t (*)(cublasHandle_t, cublasOperation_t, cublasOperation_t, int,
                                                    int, int, const void*, const void*, cudaDataType, int,
                                                    const void*, cudaDataType, int, const void*, void*,

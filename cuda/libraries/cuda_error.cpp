@@ -33,7 +33,7 @@ bool is_fatal(cudaError_t code) noexcept {
 
 void throw_cuda_error(cudaError_t code, const char* call, const SourceLocation& location,
                       const Device& device, std::string_view operation, std::string_view hint) {
-  cudaGetLastError();  // a later call would report it again
+  cudaGetLastError();  // otherwise a later call would report it again
   const bool fatal = is_fatal(code);
   ErrorContext context;
   context.operation = operation;

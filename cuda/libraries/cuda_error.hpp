@@ -15,15 +15,15 @@ bool is_fatal(cudaError_t code) noexcept;
 
 /// Throws DeviceError: what was attempted, on which device, the call, the code and its meaning. Clears the
 /// runtime's pending error.
-/// @param hint  what to do, where the general one, which depends on `is_fatal`, says too little.
+/// @param hint  what to do; empty: a general hint, which depends on `is_fatal`.
 [[noreturn]] void throw_cuda_error(cudaError_t code, const char* call, const SourceLocation& location,
                                    const Device& device, std::string_view operation,
                                    std::string_view hint = {});
 [[noreturn]] void throw_cublas_error(cublasStatus_t code, const char* call, const SourceLocation& location,
                                      const Device& device, std::string_view operation);
 
-/// For destructors and process exit: nobody hears an exception there. Says on standard error what failed,
-/// unless the process is ending or the device's loss was reported before.
+/// For destructors and process exit, which must not throw. Logs what failed, unless the process is ending or
+/// the device's loss was reported before.
 void log_cuda_error(cudaError_t code, const char* call) noexcept;
 
 }  // namespace lockstep::cuda

@@ -18,7 +18,7 @@ LoadedLibrary::Handle LoadedLibrary::load() const {
   Handle library{RTLD_DEFAULT};
   void* known = d.global_function != nullptr ? ::dlsym(RTLD_DEFAULT, d.global_function) : nullptr;
   if (known == nullptr) {
-    // Of the process's own scope, so that an engine's plugins do not find it instead of theirs.
+    // Not in the global scope, so that an engine's plugins do not find it instead of their own.
     library.handle = ::dlopen(d.file, RTLD_NOW | RTLD_LOCAL);
     if (library.handle == nullptr) {
       const std::string first = ::dlerror();

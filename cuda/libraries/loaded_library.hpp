@@ -17,22 +17,22 @@ class LoadedLibrary {
     const char* file;       ///< "libcublas.so.13", as the loader finds it or the process has loaded it.
     const char* folder;     ///< Where else to look, after that.
     const char* advice;     ///< What to do without it.
-    /// A function by which one is known that the program has already, linked, preloaded or exported: that one
-    /// is used. Null: the file is.
+    /// A function that tells whether the program has such a library already (linked, preloaded or exported),
+    /// which is then used instead of the file. Null: the file is used.
     const char* global_function = nullptr;
-    /// Is given that function, of the library that is used, and throws Unsupported where its version will not
-    /// do.
+    /// Takes that function of the library that is used. Throws Unsupported where the version is not
+    /// supported.
     void (*check)(void* global_function) = nullptr;
   };
 
   constexpr explicit LoadedLibrary(const Description& description) noexcept : description_(description) {}
 
-  /// @throws Unsupported  the library is not there, is one that will not do, or has no such function.
+  /// @throws Unsupported  the library is missing, its version is not supported, or it has no such function.
   void* function(const char* symbol);
 
  private:
   struct Handle {
-    void* handle;  // dlopen's; null: what the program has
+    void* handle;  // from dlopen; null: the program's own library
   };
   Handle load() const;
 
@@ -43,7 +43,7 @@ class LoadedLibrary {
 /// The file that has a function, for messages.
 std::string file_of(void* function);
 
-/// A function of such a library, which is called as the function itself.
+/// A function of a LoadedLibrary, to be called like the function itself.
 template <class F>
 class LoadedFunction;
 

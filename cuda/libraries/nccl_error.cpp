@@ -11,7 +11,7 @@ namespace lockstep::cuda {
 
 void throw_nccl_error(ncclResult_t code, const char* call, const SourceLocation& location,
                       ncclComm_t communicator, const Device& device, std::string_view operation) {
-  cudaGetLastError();  // NCCL leaves behind what the CUDA runtime told it
+  cudaGetLastError();  // NCCL leaves the CUDA runtime's error pending
   ErrorContext context;
   context.operation = operation;
   context.device = device.to_string();

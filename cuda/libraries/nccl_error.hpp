@@ -15,15 +15,15 @@ namespace lockstep::cuda {
 [[noreturn]] void throw_nccl_error(ncclResult_t code, const char* call, const SourceLocation& location,
                                    ncclComm_t communicator, const Device& device, std::string_view operation);
 
-/// Several NCCL calls of one thread, launched together: without, the first would wait for the others for
-/// ever. Nothing is enqueued before end(). A required argument of whatever makes such calls.
+/// Several NCCL calls of one thread that start together: without a group the first would wait for the others
+/// for ever. Nothing is enqueued before end().
 class [[nodiscard]] NcclGroup {
  public:
   /// @param device  the first rank's, for messages.
   NcclGroup(const Device& device, std::string_view operation);
   /// Closes the group after an error, so that the thread's next one is not inside it.
   ~NcclGroup();
-  /// What communicators that do not block do may still be in progress.
+  /// Enqueues the calls. Those of nonblocking communicators may still be in progress when it returns.
   void end();
   NcclGroup(const NcclGroup&) = delete;
   NcclGroup& operator=(const NcclGroup&) = delete;

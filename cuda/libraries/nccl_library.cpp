@@ -14,7 +14,7 @@ namespace lockstep::cuda {
 namespace {
 
 std::string version_text(int code) {
-  const int scale = code < 10000 ? 1000 : 10000;  // as NCCL_VERSION has it, until 2.8 and since
+  const int scale = code < 10000 ? 1000 : 10000;  // NCCL_VERSION's scale until 2.8, and since 2.9
   return lockstep::detail::concat(code / scale, ".", code % scale / 100, ".", code % 100);
 }
 

@@ -7,18 +7,18 @@
 /// NCCL's functions, under their names: the library is loaded at the first call.
 namespace lockstep::cuda {
 
-/// The oldest NCCL that will do, as NCCL_VERSION_CODE counts. Before 2.24 its kernels write into the other
-/// ranks' buffers within a process, also into those of memory pools, which other devices cannot reach.
+/// The oldest NCCL that is supported, as NCCL_VERSION_CODE counts. Before 2.24 NCCL's kernels write directly
+/// into other ranks' buffers of the same process, and cannot reach those of memory pools.
 inline constexpr int kOldestNccl = 22400;
 
-/// What the library makes of an NCCL of version `loaded`: it says so in the log where that is older than the
-/// headers that the library was built with.
+/// Checks the version of the NCCL that was loaded. Logs where it is older than the headers that the library
+/// was built with.
 /// @param file  where it was loaded from.
 /// @throws Unsupported  it is older than kOldestNccl, or of another major version than the headers.
 void require_nccl_version(int loaded, const std::string& file);
 
-/// For communicators of the program's own, which are of use to the NCCL alone that made them: which that is,
-/// nobody can tell by them.
+/// Checks that the program's own communicators can be used: only the NCCL that made a communicator can use
+/// it, and a communicator does not tell which one did.
 /// @throws Unsupported  the process has several NCCLs, of several versions.
 void require_one_nccl_version(const char* operation);
 
