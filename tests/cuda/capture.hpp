@@ -11,7 +11,7 @@
 
 namespace lockstep::test {
 
-/// What is enqueued on the streams between construction and end() becomes a graph.
+/// Captures the work that is enqueued on the streams between construction and end() into a graph.
 class Capture {
  public:
   explicit Capture(const std::vector<StreamRef>& streams,

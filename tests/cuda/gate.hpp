@@ -11,7 +11,7 @@
 
 namespace lockstep::test {
 
-/// A stream stands still there until the Gate goes. A thread of its own waits for the stream: on virtual GPUs
+/// Stops a stream where it is until the Gate goes. A thread of its own waits for the stream: on virtual GPUs
 /// a host function runs in a thread that waits.
 class Gate {
  public:
@@ -36,7 +36,7 @@ class Gate {
   }
 
   std::atomic<bool> is_reached_{false}, is_open_{false};
-  std::jthread waiter_;  // joined before the others go
+  std::jthread waiter_;  // joined before the other members are destroyed
 };
 
 }  // namespace lockstep::test

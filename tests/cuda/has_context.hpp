@@ -5,7 +5,7 @@
 
 namespace lockstep::test {
 
-/// Whether the process has a context on a GPU. Asks the driver, which makes none.
+/// Whether the process has a context on a GPU. It asks the driver, which makes no context.
 inline bool has_context(int ordinal) {
   void* function = nullptr;
   cudaDriverEntryPointQueryResult found{};

@@ -31,14 +31,16 @@ class Section {
   std::int64_t bytes() const { return settings_.bytes; }
   const Settings& settings() const { return settings_; }
 
-  /// Measures what a copy within the device's memory reaches; shares are of the faster of two ways.
+  /// Measures the rate of a copy within the device's memory, the faster of two ways. Shares are of this rate.
   void measure_copy_rate();
 
-  /// A call that enqueues work on `stream`: its median time on the device, and its share of the copy rate.
-  /// @param moved_bytes  what must be read and written.
+  /// Prints the median time on the device of a call that enqueues work on `stream`, and its share of the copy
+  /// rate.
+  /// @param moved_bytes  the bytes that the work must read and write.
   void device_time(std::string_view what, const StreamRef& stream, double moved_bytes,
                    const std::function<void(int)>& call, int calls_per_round = 10);
-  /// A call that only enqueues: the median time that it keeps the host. @param wait  after each round.
+  /// Prints the median time that a call, which only enqueues, takes of the host. @param wait  after each
+  /// round.
   void host_time(std::string_view what, const std::function<void()>& call, const std::function<void()>& wait,
                  int calls_per_round = 200);
   void finding(std::string_view what, std::string_view text) const;
@@ -52,7 +54,7 @@ class Section {
   double copy_rate_ = 0;  // bytes per microsecond, read and written
 };
 
-/// The CUDA runtime's own failures, in what is no call of the library's.
+/// Checks a call of the CUDA runtime that the library does not make.
 /// @throws std::runtime_error  names the call and the error.
 void check(cudaError_t status, const char* call);
 

@@ -7,8 +7,8 @@
 
 #include <lockstep/dtype.hpp>
 
-/// What arithmetic gives where C++ alone would not say, for every dtype: the one table, for the functions
-/// themselves and for each backend's kernels.
+/// The results of arithmetic that C++ alone does not define, for every dtype. The functions themselves and
+/// each backend's kernels are tested with this table.
 namespace lockstep::test {
 
 enum class Rule : std::uint8_t {
@@ -61,7 +61,7 @@ std::vector<ArithmeticCase<T>> arithmetic_cases() {
   };
 }
 
-/// NaN wins min and max wherever it stands, and what has no value is NaN.
+/// NaN wins min and max wherever it stands, and an operation without a value gives NaN.
 template <class T>
 requires(!std::integral<T>) std::vector<ArithmeticCase<T>> arithmetic_cases() {
   using Limits = std::numeric_limits<T>;

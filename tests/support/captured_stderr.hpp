@@ -7,7 +7,7 @@
 
 namespace lockstep::test {
 
-/// What f writes to the standard error stream, by whatever means.
+/// The text that f writes to the standard error stream, by any means.
 template <class F>
 std::string captured_stderr(F&& f) {
   std::FILE* const file = std::tmpfile();

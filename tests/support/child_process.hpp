@@ -9,8 +9,8 @@ namespace lockstep::test {
 
 inline constexpr int kThrew = 111;
 
-/// What becomes of a child process that calls f: the status that f gives, or kThrew, or minus the signal that
-/// ended it; one that hangs is ended by an alarm.
+/// Runs f in a child process. @return the status that f gives, or kThrew, or minus the signal that ended the
+/// process; an alarm ends one that hangs.
 inline int in_child(const std::function<int()>& f) {
   const pid_t child = ::fork();
   if (child == 0) {

@@ -12,10 +12,10 @@
 
 namespace lockstep::test {
 
-/// Who makes the calls: one thread for all replicas, or one for each.
+/// Which threads make the calls: one for all replicas, or one for each.
 enum class Drive { one_thread, thread_per_replica };
 
-/// What one rank gives to a collective.
+/// One rank's buffers for a collective.
 struct RankViews {
   std::vector<TensorView> inputs;
   std::vector<TensorView> outputs;
@@ -27,7 +27,7 @@ struct CollectiveCase {
   bool in_place;
   std::size_t offset_bytes;
 };
-/// Every combination that matters: odd addresses once for each place.
+/// All combinations of callers and places, and odd addresses once for each place.
 inline const std::vector<CollectiveCase> kCollectiveCases = {{Drive::one_thread, false, 0},
                                                              {Drive::one_thread, true, 4},
                                                              {Drive::thread_per_replica, true, 0},

@@ -10,7 +10,7 @@
 #include <lockstep/tensor.hpp>
 #include <lockstep/values/variable.hpp>
 
-/// What is in the components of variables.
+/// Reads the components of variables.
 namespace lockstep::test {
 
 template <Element T>

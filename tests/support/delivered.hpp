@@ -9,7 +9,7 @@
 
 #include "support/input.hpp"
 
-/// What replicas are given, as plain values.
+/// Reads the values that replicas are given.
 namespace lockstep::test {
 
 /// The components of an i64 value; checks that each is an i64 on its replica's device.

@@ -5,8 +5,8 @@
 
 #include <lockstep/dtype.hpp>
 
-/// Inputs, and closed forms of what must come out. Values are small whole numbers, exact in every dtype, so
-/// that results are compared with ==.
+/// Inputs, and closed forms of their results. Values are small whole numbers, exact in every dtype, so that
+/// results are compared with ==.
 namespace lockstep::test {
 
 /// 0 + 1 + … + (n - 1).

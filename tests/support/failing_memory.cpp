@@ -1,4 +1,4 @@
-// By itself, so that compilers cannot look into what they inline.
+// This is a file of its own so that compilers cannot inline it.
 #include "support/failing_memory.hpp"
 
 #include <atomic>
@@ -51,7 +51,7 @@ bool FailingMemory::has_failed() { return failed; }
 
 }  // namespace lockstep::test
 
-// In place of the library's: nothing is kept, so that all that is taken can run out.
+// Replaces the library's allocator: it keeps nothing, so that every request can fail.
 constexpr std::align_val_t kAlignment{lockstep::detail::kRecycledAlignment};
 void* lockstep::detail::take_recycled(std::size_t size_bytes) {
   return ::operator new(size_bytes, kAlignment);
@@ -62,7 +62,7 @@ void lockstep::detail::give_recycled(void* data, std::size_t) noexcept {
 
 void* operator new(std::size_t size) { return allocate(size); }
 void* operator new(std::size_t size, std::align_val_t alignment) { return allocate(size, alignment); }
-// Sanitizers have one of their own, which is not made of the others.
+// Sanitizers have an operator of their own, which does not call the others.
 void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
   try {
     return allocate(size);
@@ -76,7 +76,7 @@ void operator delete(void* data, std::size_t) noexcept { std::free(data); }
 void operator delete(void* data, std::align_val_t) noexcept { std::free(data); }
 void operator delete(void* data, std::size_t, std::align_val_t) noexcept { std::free(data); }
 
-// The host's devices take their memory by this function.
+// The host's devices allocate by this function.
 extern "C" int posix_memalign(void** data, std::size_t alignment, std::size_t size) noexcept {
   if (runs_out(device_requests_left, true)) return ENOMEM;
   *data = std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);

@@ -9,8 +9,8 @@ enum class Memory : std::uint8_t {
   device  ///< of the host's devices, as far as they have none in their caches
 };
 
-/// While it lives, memory runs out on all threads: of the heap one request fails, of devices that one and all
-/// that follow. Link failing_memory.cpp. One at a time.
+/// While it lives, memory runs out on all threads: one request to the heap fails, or one request to a device
+/// and all later ones. Link failing_memory.cpp. One at a time.
 class FailingMemory {
  public:
   /// @param n  the first request to fail, counted from 1.

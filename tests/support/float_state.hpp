@@ -9,8 +9,8 @@
 
 namespace lockstep::test {
 
-/// What a thread's floating-point state may be when it calls the library: as a process begins, flushing
-/// subnormals as libraries linked with -ffast-math make it, or rounding in another direction.
+/// The floating-point states in which threads may call the library: the initial one, one that flushes
+/// subnormals, as libraries linked with -ffast-math do, or one that rounds in another direction.
 enum class FloatState { usual, flushing, upward, towards_zero };
 
 /// The thread's state, for a scope.
@@ -34,12 +34,12 @@ class FloatStateScope {
   FloatStateScope(const FloatStateScope&) = delete;
   FloatStateScope& operator=(const FloatStateScope&) = delete;
 
-  /// A third as the thread, as it is now, rounds it.
+  /// One third, rounded in the thread's current state.
   static float third() {
     volatile float one = 1, three = 3;
     return one / three;
   }
-  /// Whether the thread, as it is now, flushes results that are subnormal.
+  /// Whether the thread's current state flushes subnormal results.
   static bool flushes() {
     volatile float small = 0x1p-126f;
     volatile float half = small * 0.5f;

@@ -13,7 +13,7 @@
 
 namespace lockstep::test {
 
-/// What a host vector of T holds: vector<bool> has no memory to copy from.
+/// The element type of a host vector of Ts: vector<bool> has no memory to copy from.
 template <class T>
 using HostElement = std::conditional_t<std::same_as<T, bool>, std::uint8_t, T>;
 

@@ -1,4 +1,4 @@
-// By itself, so that compilers cannot look into what they inline.
+// This is a file of its own so that compilers cannot inline it.
 #include "support/num_allocations.hpp"
 
 #include <atomic>
@@ -18,7 +18,7 @@ void* counted(void* data) {
 
 std::int64_t lockstep::test::num_allocations() { return count; }
 
-// The others are made of these.
+// The other operators call these.
 void* operator new(std::size_t size) { return counted(std::malloc(size)); }
 void* operator new(std::size_t size, std::align_val_t alignment) {
   const auto step = static_cast<std::size_t>(alignment);

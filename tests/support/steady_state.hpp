@@ -11,9 +11,8 @@
 #include "support/input.hpp"
 #include "support/num_allocations.hpp"
 
-/// How often steps take memory from the heap, on all threads, when they have been made a few times. Threads
-/// that give back and take in a new order may need a block more, so it is the least of several windows of
-/// steps.
+/// How often steps allocate from the heap, on all threads, after a few first ones. Threads that free and
+/// allocate in a new order may need one more block, so the result is the least of several windows of steps.
 namespace lockstep::test {
 
 inline constexpr int kFirstSteps = 20, kSteps = 20, kWindows = 10;

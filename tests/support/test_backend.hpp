@@ -11,15 +11,15 @@
 
 #include "detail/sanitizers.hpp"
 
-/// Whether a sanitizer, or virtual GPUs that interpret kernels, slow the tests down; they then do fewer
-/// rounds and leave out the very large cases.
+/// Whether a sanitizer, or virtual GPUs that interpret kernels, slow the tests down; tests then do fewer
+/// rounds and leave out very large cases.
 inline const bool kSlowBuild =
     LOCKSTEP_ADDRESS_SANITIZER || LOCKSTEP_THREAD_SANITIZER || std::getenv("VGPU_DEVICES") != nullptr;
 
 namespace lockstep::test {
 
-/// The backend under test. A program links the one file that says which it is, so that contracts are compiled
-/// once for all backends.
+/// The backend under test. Each program links the file that chooses it, so that contracts are compiled once
+/// for all backends.
 struct TestBackend {
   static const DeviceKind kKind;  // in test_backend_host.cpp or test_backend_cuda.cpp
 
@@ -30,14 +30,14 @@ struct TestBackend {
   }
   static backend::Capabilities capabilities() { return backend().capabilities(); }
 
-  /// How many devices there are; the host has as many as one asks for.
+  /// The number of devices; the host has as many as a test asks for.
   static int num_devices() {
     if (kKind == DeviceKind::cpu) return 64;
     split_devices();
     return static_cast<int>(DeviceManager::instance().devices(kKind).size());
   }
 
-  /// Device i. Skips the test, visibly, where there is none.
+  /// Device i. Skips the test, visibly, where there is no such device.
   static Device device(int i = 0) {
     if (i >= num_devices())
       SKIP("needs device " << i << " of " << name(kKind) << ", there are " << num_devices());
@@ -67,9 +67,10 @@ struct TestBackend {
     static_cast<void>(done);
   }
 
-  /// The replica counts that a contract is tried with, as many of them as there are devices.
+  /// The replica counts of a contract's tests, up to the number of devices.
   static std::vector<int> replica_counts() {
-    if (kKind == DeviceKind::gpu && kSlowBuild) return {num_devices()};  // runs differ in their number
+    if (kKind == DeviceKind::gpu && kSlowBuild)
+      return {num_devices()};  // test runs have different numbers of devices
     std::vector<int> counts;
     for (const int n : {1, 2, 3, 4, 7}) {
       if (n <= num_devices()) counts.push_back(n);

@@ -20,7 +20,7 @@
 /// Several workers in one process, each on a thread of its own.
 namespace lockstep::test {
 
-/// What the workers' exchanges of one pass share. Thread-safe.
+/// The state that the workers' exchanges of one pass share. Thread-safe.
 class WorkerPass {
  public:
   explicit WorkerPass(std::size_t num_workers) : num_sent_(num_workers), has_left_(num_workers) {}
@@ -102,7 +102,7 @@ class WorkerGroup {
   std::shared_ptr<State> state_;  // owners: the group and its openers
 };
 
-/// What a strategy of several workers would say of one that has these devices.
+/// The InputTarget that a strategy of several workers would give for one with these devices.
 inline detail::InputTarget worker_target(const WorkerGroup& group, int worker, std::vector<Device> devices,
                                          bool splits = true) {
   const int num_replicas = group.num_workers() * static_cast<int>(devices.size());
