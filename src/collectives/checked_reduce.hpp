@@ -7,8 +7,8 @@
 
 namespace lockstep::detail {
 
-/// CrossDeviceOps::reduce, whose results are checked: anybody may have written it.
-/// @throws InvalidArgument  they are not what it promises: names it, the rank and the tensor.
+/// Calls CrossDeviceOps::reduce, which may be a user's, and checks its results.
+/// @throws InvalidArgument  they break its contract: names it, the rank and the tensor.
 RecycledVector<RecycledVector<Tensor>> checked_reduce(CrossDeviceOps& ops, ReduceOp op,
                                                       std::span<const RecycledVector<Tensor>> inputs,
                                                       const std::vector<Device>& devices, int root);

@@ -36,7 +36,7 @@ struct List {
 }  // namespace
 
 /// "all_reduce(sum) on replica 2 (CPU:2): tensor 1 of 3: ".
-struct CollectiveChecks::Place {
+struct CollectiveChecks::MessagePrefix {
   std::string_view operation;
   std::string_view member;
   int rank;
@@ -44,21 +44,22 @@ struct CollectiveChecks::Place {
   std::size_t tensor;
   std::size_t num_tensors;
 
-  friend std::ostream& operator<<(std::ostream& out, const Place& place) {
-    out << place.operation << " on " << place.member << ' ' << place.rank << " (" << place.device << "): ";
-    if (place.num_tensors > 1) out << "tensor " << place.tensor << " of " << place.num_tensors << ": ";
+  friend std::ostream& operator<<(std::ostream& out, const MessagePrefix& prefix) {
+    out << prefix.operation << " on " << prefix.member << ' ' << prefix.rank << " (" << prefix.device
+        << "): ";
+    if (prefix.num_tensors > 1) out << "tensor " << prefix.tensor << " of " << prefix.num_tensors << ": ";
     return out;
   }
-  /// place.on_every("Pass the same root").
+  /// The hint "Pass the same root on every replica".
   std::string on_every(const char* what) const { return concat(what, " on every ", member); }
 };
 
 namespace {
 
-template <class Place, class... Parts>
-[[noreturn]] void mismatch(const SourceLocation& location, const Place& place, const std::string& hint,
+template <class Prefix, class... Parts>
+[[noreturn]] void mismatch(const SourceLocation& location, const Prefix& prefix, const std::string& hint,
                            const Parts&... parts) {
-  raise<CollectiveMismatch>(location, concat(place, parts..., ". ", hint, "."));
+  raise<CollectiveMismatch>(location, concat(prefix, parts..., ". ", hint, "."));
 }
 
 bool is_capturing(const CollectiveCall& call) {
@@ -66,9 +67,9 @@ bool is_capturing(const CollectiveCall& call) {
   return stream.device_backend().is_capturing(stream.handle());
 }
 
-#define LOCKSTEP_MATCHES(condition, place, hint, ...) \
-  if (!(condition)) [[unlikely]]                      \
-  mismatch(SourceLocation{__FILE__, __LINE__, __func__}, place, hint, __VA_ARGS__)
+#define LOCKSTEP_MATCHES(condition, prefix, hint, ...) \
+  if (!(condition)) [[unlikely]]                       \
+  mismatch(SourceLocation{__FILE__, __LINE__, __func__}, prefix, hint, __VA_ARGS__)
 
 }  // namespace
 
@@ -86,7 +87,7 @@ std::string_view operation_name(Collective collective, ReduceOp op) {
                                 : kOthers[i - kReductions.size()];
 }
 
-// Destinations are looked at before they are checked: they may be too few.
+// This is called before destinations are checked: they may be too few.
 bool CollectiveCall::sends() const {
   if (is({Collective::broadcast, Collective::scatter})) return batch->rank == root;
   if (collective != Collective::send_recv) return true;
@@ -121,34 +122,34 @@ void CollectiveChecks::run(std::span<const Arrival* const> arrivals) {
   const CollectiveCall& first = call_of(arrivals.front());
   const std::string_view operation = arrivals.front()->operation;
   std::size_t num_tensors = 1;
-  const auto place = [&](std::size_t rank, std::size_t tensor) {
-    return Place{operation, member_, static_cast<int>(rank), devices_[rank], tensor, num_tensors};
+  const auto prefix = [&](std::size_t rank, std::size_t tensor) {
+    return MessagePrefix{operation, member_, static_cast<int>(rank), devices_[rank], tensor, num_tensors};
   };
 
   for (std::size_t rank = 0; rank < arrivals.size(); ++rank)
-    check_agreement(call_of(arrivals[rank]), first, place(rank, 0));
+    check_agreement(call_of(arrivals[rank]), first, prefix(rank, 0));
   const CollectiveCall& reference = call_of(arrivals[static_cast<std::size_t>(first.reference())]);
   for (std::size_t rank = 0; rank < arrivals.size(); ++rank)
-    check_batch(call_of(arrivals[rank]), reference, place(rank, 0));
+    check_batch(call_of(arrivals[rank]), reference, prefix(rank, 0));
   const bool is_captured = is_capturing(first);
   for (std::size_t rank = 1; rank < arrivals.size(); ++rank)
-    check_capture(call_of(arrivals[rank]), is_captured, place(rank, 0));
+    check_capture(call_of(arrivals[rank]), is_captured, prefix(rank, 0));
   num_tensors = reference.tensors().size();
   for (std::size_t i = 0; i < num_tensors; ++i) {
     for (std::size_t rank = 0; rank < arrivals.size(); ++rank) {
       const CollectiveCall& call = call_of(arrivals[rank]);
       const bool has_input_of_others = call.collective == Collective::send_recv ||
                                        (call.collective == Collective::scatter && !call.sends());
-      if (!has_input_of_others) check_against(call.tensors()[i], reference, place(rank, i));
+      if (!has_input_of_others) check_against(call.tensors()[i], reference, prefix(rank, i));
     }
   }
   intervals_.clear();
   for (std::size_t i = 0; i < num_tensors; ++i) {
-    std::int64_t rows = 0;  // of a gather's ranks so far
+    std::int64_t rows = 0;  // gathered from the ranks so far
     for (std::size_t rank = 0; rank < arrivals.size(); ++rank) {
       const CollectiveCall& call = call_of(arrivals[rank]);
       for (const auto tensors : {call.batch->inputs, call.batch->outputs}) {
-        if (!tensors.empty()) check_buffer(tensors[i], place(rank, i));
+        if (!tensors.empty()) check_buffer(tensors[i], prefix(rank, i));
       }
       add_intervals(call, i, rows);
       if (call.gathers()) rows += call.batch->inputs[i].shape[0];
@@ -156,138 +157,141 @@ void CollectiveChecks::run(std::span<const Arrival* const> arrivals) {
     for (std::size_t rank = 0; rank < arrivals.size(); ++rank) {
       const CollectiveCall& call = call_of(arrivals[rank]);
       if (call.batch->outputs.empty()) continue;
-      check_output(call, call_of(arrivals[static_cast<std::size_t>(call.source())]), rows, place(rank, i));
+      check_output(call, call_of(arrivals[static_cast<std::size_t>(call.source())]), rows, prefix(rank, i));
     }
   }
   check_overlap(operation, !first.is({Collective::all_to_all, Collective::send_recv}));
 }
 
-// Options, root and destinations, structure.
+// Checks options, root and destinations.
 void CollectiveChecks::check_agreement(const CollectiveCall& call, const CollectiveCall& first,
-                                       const Place& place) const {
-  LOCKSTEP_MATCHES(call.deterministic == first.deterministic, place, place.on_every("Pass the same options"),
+                                       const MessagePrefix& prefix) const {
+  LOCKSTEP_MATCHES(call.deterministic == first.deterministic, prefix,
+                   prefix.on_every("Pass the same options"),
                    "deterministic = ", call.deterministic ? "true" : "false", " differs from ", member_,
                    " 0's ", first.deterministic ? "true" : "false");
   if (call.has_root()) {
-    LOCKSTEP_MATCHES(call.root == first.root, place, place.on_every("Pass the same root"), "root ", call.root,
-                     " differs from ", member_, " 0's ", first.root);
-    LOCKSTEP_EXPECTS(0 <= call.root && call.root < static_cast<int>(devices_.size()), InvalidArgument, place,
+    LOCKSTEP_MATCHES(call.root == first.root, prefix, prefix.on_every("Pass the same root"), "root ",
+                     call.root, " differs from ", member_, " 0's ", first.root);
+    LOCKSTEP_EXPECTS(0 <= call.root && call.root < static_cast<int>(devices_.size()), InvalidArgument, prefix,
                      "root ", call.root, " is not one of the ", devices_.size(), ' ', member_,
                      "s. Roots are ", member_, " indices, counted from 0 in the order of the devices.");
   }
   if (call.collective == Collective::send_recv) {
-    LOCKSTEP_MATCHES(std::ranges::equal(call.destinations, first.destinations), place,
-                     place.on_every("Pass the same destinations"), "destinations ", List{call.destinations},
+    LOCKSTEP_MATCHES(std::ranges::equal(call.destinations, first.destinations), prefix,
+                     prefix.on_every("Pass the same destinations"), "destinations ", List{call.destinations},
                      " differ from ", member_, " 0's ", List{first.destinations});
-    check_destinations(call.destinations, place);
+    check_destinations(call.destinations, prefix);
   }
 }
 
-void CollectiveChecks::check_destinations(std::span<const int> destinations, const Place& place) const {
-  LOCKSTEP_EXPECTS(destinations.size() == devices_.size(), InvalidArgument, place, destinations.size(),
+void CollectiveChecks::check_destinations(std::span<const int> destinations,
+                                          const MessagePrefix& prefix) const {
+  LOCKSTEP_EXPECTS(destinations.size() == devices_.size(), InvalidArgument, prefix, destinations.size(),
                    " destinations for ", devices_.size(), ' ', member_,
                    "s. Pass one for each, -1 for those that send nothing.");
   for (std::size_t rank = 0; rank < destinations.size(); ++rank) {
     const int destination = destinations[rank];
     LOCKSTEP_EXPECTS(-1 <= destination && destination < static_cast<int>(devices_.size()), InvalidArgument,
-                     place, "destination ", destination, " of ", member_, ' ', rank, " is not one of the ",
+                     prefix, "destination ", destination, " of ", member_, ' ', rank, " is not one of the ",
                      devices_.size(), ' ', member_, "s. Pass a ", member_,
                      "'s index, or -1 to send nothing.");
     const auto earlier = destinations.first(rank);
     const auto twice = std::ranges::find(earlier, destination);
-    LOCKSTEP_EXPECTS(destination < 0 || twice == earlier.end(), InvalidArgument, place, member_, "s ",
+    LOCKSTEP_EXPECTS(destination < 0 || twice == earlier.end(), InvalidArgument, prefix, member_, "s ",
                      twice - earlier.begin(), " and ", rank, " both send to ", member_, ' ', destination,
                      ". Name each once; gather sends to one from all.");
   }
 }
 
-// Number of tensors, stream.
+// Checks the number of tensors, and the stream.
 void CollectiveChecks::check_batch(const CollectiveCall& call, const CollectiveCall& reference,
-                                   const Place& place) const {
+                                   const MessagePrefix& prefix) const {
   const RankBatch& batch = *call.batch;
   if (call.collective == Collective::send_recv) {
-    LOCKSTEP_EXPECTS(call.sends() || batch.inputs.empty(), InvalidArgument, place, "inputs on a ", member_,
+    LOCKSTEP_EXPECTS(call.sends() || batch.inputs.empty(), InvalidArgument, prefix, "inputs on a ", member_,
                      " that sends to none. Pass none.");
-    LOCKSTEP_EXPECTS(call.receives() || batch.outputs.empty(), InvalidArgument, place, "outputs on a ",
+    LOCKSTEP_EXPECTS(call.receives() || batch.outputs.empty(), InvalidArgument, prefix, "outputs on a ",
                      member_, " that none sends to. Pass none.");
   }
-  LOCKSTEP_EXPECTS(call.sends() || batch.inputs.empty(), InvalidArgument, place, "inputs on a ", member_,
+  LOCKSTEP_EXPECTS(call.sends() || batch.inputs.empty(), InvalidArgument, prefix, "inputs on a ", member_,
                    " other than root ", call.root, ", which only receives. Pass none.");
   LOCKSTEP_EXPECTS(call.receives() || call.collective == Collective::broadcast || batch.outputs.empty(),
-                   InvalidArgument, place, "outputs on a ", member_, " other than root ", call.root,
+                   InvalidArgument, prefix, "outputs on a ", member_, " other than root ", call.root,
                    ", which only sends. Pass none.");
   LOCKSTEP_EXPECTS(!call.sends() || batch.outputs.size() == batch.inputs.size() ||
                        (batch.outputs.empty() && !call.receives()),
-                   InvalidArgument, place, batch.inputs.size(), " inputs and ", batch.outputs.size(),
+                   InvalidArgument, prefix, batch.inputs.size(), " inputs and ", batch.outputs.size(),
                    " outputs. Pass one output for each input.");
   LOCKSTEP_MATCHES((!call.sends() && !call.receives()) || call.tensors().size() == reference.tensors().size(),
-                   place, place.on_every("Pass equal batches"), call.tensors().size(),
+                   prefix, prefix.on_every("Pass equal batches"), call.tensors().size(),
                    " tensors differ from ", member_, ' ', reference.batch->rank, "'s ",
                    reference.tensors().size());
-  LOCKSTEP_MATCHES(batch.structure == reference.batch->structure, place,
-                   place.on_every("Pass the same keys and lengths"), "nest ", batch.structure,
+  LOCKSTEP_MATCHES(batch.structure == reference.batch->structure, prefix,
+                   prefix.on_every("Pass the same keys and lengths"), "nest ", batch.structure,
                    " differs from ", member_, ' ', reference.batch->rank, "'s ", reference.batch->structure);
-  // After what tells batches apart: by that the library's own packing chooses between the two.
-  LOCKSTEP_MATCHES(call.only_checks == reference.only_checks, place, place.on_every("Make the same calls"),
+  // Checked last: packed_all_reduce.cpp chooses between the two by the fields above.
+  LOCKSTEP_MATCHES(call.only_checks == reference.only_checks, prefix, prefix.on_every("Make the same calls"),
                    call.only_checks ? "check_all_reduce" : "all_reduce", " differs from ", member_, ' ',
                    reference.batch->rank, "'s ", reference.only_checks ? "check_all_reduce" : "all_reduce");
-  const auto rank = static_cast<std::size_t>(place.rank);
-  LOCKSTEP_EXPECTS(&batch.stream.device_backend() == device_backends_[rank], InvalidArgument, place,
+  const auto rank = static_cast<std::size_t>(prefix.rank);
+  LOCKSTEP_EXPECTS(&batch.stream.device_backend() == device_backends_[rank], InvalidArgument, prefix,
                    "the stream is on ", batch.stream.device(), ". Pass a stream of the ", member_,
                    "'s device.");
 }
 
-void CollectiveChecks::check_capture(const CollectiveCall& call, bool is_captured, const Place& place) const {
-  LOCKSTEP_EXPECTS(is_capturing(call) == is_captured, Unsupported, place,
+void CollectiveChecks::check_capture(const CollectiveCall& call, bool is_captured,
+                                     const MessagePrefix& prefix) const {
+  LOCKSTEP_EXPECTS(is_capturing(call) == is_captured, Unsupported, prefix,
                    is_captured ? "its stream is not being captured, " : "its stream is being captured, ",
                    member_, " 0's is", is_captured ? "" : " not", ". Capture a collective on all ", member_,
                    "s, or on none.");
 }
 
-// Against the same tensor of the reference rank.
+// Checks a tensor against the same one of the reference rank.
 void CollectiveChecks::check_against(const TensorView& tensor, const CollectiveCall& reference,
-                                     Place place) const {
-  const TensorView& other = reference.tensors()[place.tensor];
+                                     MessagePrefix prefix) const {
+  const TensorView& other = reference.tensors()[prefix.tensor];
   const int other_rank = reference.batch->rank;
   const bool same_dtype = tensor.dtype == other.dtype;
   if (!reference.gathers()) {
     LOCKSTEP_MATCHES(
-        tensor.shape == other.shape, place,
-        same_dtype ? concat(place.on_every("Pass equal shapes"), ", or use all_gather for ragged values")
-                   : place.on_every("Pass equal shapes and dtypes"),
+        tensor.shape == other.shape, prefix,
+        same_dtype ? concat(prefix.on_every("Pass equal shapes"), ", or use all_gather for ragged values")
+                   : prefix.on_every("Pass equal shapes and dtypes"),
         "shape ", Spec{tensor}, " differs from ", member_, ' ', other_rank, "'s ", Spec{other});
   } else {
-    LOCKSTEP_EXPECTS(tensor.shape.rank() > 0, InvalidArgument, place, Spec{tensor},
+    LOCKSTEP_EXPECTS(tensor.shape.rank() > 0, InvalidArgument, prefix, Spec{tensor},
                      " has no axis to gather along. Pass tensors of rank 1 or more.");
     LOCKSTEP_MATCHES(tensor.shape.rank() == other.shape.rank() &&
                          std::equal(tensor.shape.begin() + 1, tensor.shape.end(), other.shape.begin() + 1),
-                     place, "Only the lengths of axis 0 may differ", "shape ", Spec{tensor}, " differs from ",
-                     member_, ' ', other_rank, "'s ", Spec{other});
+                     prefix, "Only the lengths of axis 0 may differ", "shape ", Spec{tensor},
+                     " differs from ", member_, ' ', other_rank, "'s ", Spec{other});
   }
-  LOCKSTEP_MATCHES(same_dtype, place, place.on_every("Pass equal dtypes"), "dtype of ", Spec{tensor},
+  LOCKSTEP_MATCHES(same_dtype, prefix, prefix.on_every("Pass equal dtypes"), "dtype of ", Spec{tensor},
                    " differs from ", member_, ' ', other_rank, "'s ", Spec{other});
-  LOCKSTEP_EXPECTS(!reference.reduces() || !is_boolean(tensor.dtype), InvalidArgument, place, Spec{tensor},
+  LOCKSTEP_EXPECTS(!reference.reduces() || !is_boolean(tensor.dtype), InvalidArgument, prefix, Spec{tensor},
                    " cannot be reduced. Cast it to an integer dtype first.");
   const std::int64_t n = static_cast<std::int64_t>(devices_.size());
-  LOCKSTEP_EXPECTS(!reference.divides() || tensor.size() % n == 0, InvalidArgument, place, Spec{tensor},
+  LOCKSTEP_EXPECTS(!reference.divides() || tensor.size() % n == 0, InvalidArgument, prefix, Spec{tensor},
                    " does not divide into ", n, " equal parts. Pad it.");
 }
 
-void CollectiveChecks::check_buffer(const TensorView& tensor, const Place& place) const {
-  LOCKSTEP_EXPECTS(tensor.device == place.device, InvalidArgument, place, Spec{tensor}, " is on ",
+void CollectiveChecks::check_buffer(const TensorView& tensor, const MessagePrefix& prefix) const {
+  LOCKSTEP_EXPECTS(tensor.device == prefix.device, InvalidArgument, prefix, Spec{tensor}, " is on ",
                    tensor.device, ". Move it to the ", member_, "'s device.");
-  LOCKSTEP_EXPECTS(tensor.is_contiguous(), InvalidArgument, place, Spec{tensor},
+  LOCKSTEP_EXPECTS(tensor.is_contiguous(), InvalidArgument, prefix, Spec{tensor},
                    " is strided. Copy it to a contiguous tensor first, and the result back.");
-  LOCKSTEP_EXPECTS(tensor.data != nullptr || tensor.size() == 0, InvalidArgument, place, Spec{tensor},
+  LOCKSTEP_EXPECTS(tensor.data != nullptr || tensor.size() == 0, InvalidArgument, prefix, Spec{tensor},
                    " has no memory. Pass the address of its elements.");
 }
 
-// Against the input that it comes from.
+// Checks an output against the input that it comes from.
 void CollectiveChecks::check_output(const CollectiveCall& call, const CollectiveCall& source,
-                                    std::int64_t gathered_rows, const Place& place) const {
-  const TensorView& output = call.batch->outputs[place.tensor];
-  const TensorView& input = source.batch->inputs[place.tensor];
-  LOCKSTEP_EXPECTS(!output.read_only, InvalidArgument, place, "the output, ", Spec{output},
+                                    std::int64_t gathered_rows, const MessagePrefix& prefix) const {
+  const TensorView& output = call.batch->outputs[prefix.tensor];
+  const TensorView& input = source.batch->inputs[prefix.tensor];
+  LOCKSTEP_EXPECTS(!output.read_only, InvalidArgument, prefix, "the output, ", Spec{output},
                    ", is read-only. Pass memory that may be written.");
   const DType dtype = call.reduces() ? reduced_dtype(call.op, input.dtype) : input.dtype;
   Shape shape = input.shape;
@@ -304,13 +308,13 @@ void CollectiveChecks::check_output(const CollectiveCall& call, const Collective
       concat("the output is ", Spec{output}, ", where ",
              is_own ? "the input" : concat(member_, ' ', source.batch->rank, "'s input"), ' ', Spec{input},
              " gives ", shape, ' ', dtype, call.divides() ? " (any shape of that size)" : "");
-  LOCKSTEP_MATCHES(is_own, place, "Pass such an output", found);
-  LOCKSTEP_EXPECTS(false, InvalidArgument, place, found, ". Pass such an output.");
+  LOCKSTEP_MATCHES(is_own, prefix, "Pass such an output", found);
+  LOCKSTEP_EXPECTS(false, InvalidArgument, prefix, found, ". Pass such an output.");
 }
 
-// An output in the place of its input counts once, as written; also what a rank contributes to its own part:
-// of a gather's output its own rows, of a reduce_scatter's or scatter's input its own part, which no other
-// rank reads.
+// Memory that is both input and output counts once, as written: an output in the place of its input, a rank's
+// own rows in a gather's output, its own part in a reduce_scatter's or scatter's input, which no other rank
+// reads.
 void CollectiveChecks::add_intervals(const CollectiveCall& call, std::size_t tensor, std::int64_t first_row) {
   const RankBatch& batch = *call.batch;
   Interval read{nullptr, nullptr, false, batch.rank};
@@ -345,18 +349,18 @@ void CollectiveChecks::add_intervals(const CollectiveCall& call, std::size_t ten
   intervals_.push_back(read);
 }
 
-// A sweep in the order of addresses: what is written may not start before the end of anything before it, what
-// is read not before the end of anything written.
+// A sweep in the order of addresses: an output must not start before the end of any earlier interval, an
+// input not before the end of any earlier output.
 void CollectiveChecks::check_overlap(std::string_view operation, bool may_be_in_place) {
   std::ranges::sort(intervals_, {}, &Interval::begin);
   const Interval* last_read = nullptr;
   const Interval* last_written = nullptr;
   for (const Interval& interval : intervals_) {
     const Device& device = devices_[static_cast<std::size_t>(interval.rank)];
-    const Place place{operation, member_, interval.rank, device, 0, 1};
+    const MessagePrefix prefix{operation, member_, interval.rank, device, 0, 1};
     for (const Interval* before : {last_written, last_read}) {
       const bool may_share = before == nullptr || (!interval.is_written && !before->is_written);
-      LOCKSTEP_EXPECTS(may_share || interval.begin >= before->end, InvalidArgument, place, "an ",
+      LOCKSTEP_EXPECTS(may_share || interval.begin >= before->end, InvalidArgument, prefix, "an ",
                        interval.is_written ? "output" : "input", " overlaps an ",
                        before->is_written ? "output" : "input", " of ", member_, ' ', before->rank,
                        ". Pass separate buffers; ",

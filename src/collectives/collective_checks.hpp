@@ -26,11 +26,11 @@ enum class Collective : std::uint8_t {
   send_recv
 };
 
-/// What one rank asks for: the payload of its Arrival.
+/// One rank's call of a collective: the payload of its Arrival.
 struct CollectiveCall {
   Collective collective;
-  ReduceOp op;  ///< Where it reduces.
-  int root;     ///< Where it has one.
+  ReduceOp op;  ///< Of a reduction.
+  int root;     ///< Of a collective with a root.
   const RankBatch* batch;
   bool deterministic;
   std::span<const int> destinations{};  ///< Of send_recv.
@@ -45,28 +45,28 @@ struct CollectiveCall {
   bool reduces() const {
     return is({Collective::all_reduce, Collective::reduce, Collective::reduce_scatter});
   }
-  /// Is made of transfers (transfers.hpp).
+  /// Consists of transfers (transfers.hpp).
   bool is_transfers() const {
     return is({Collective::gather, Collective::scatter, Collective::all_to_all, Collective::send_recv});
   }
-  /// Concatenates along axis 0.
+  /// Its result is a concatenation along axis 0.
   bool gathers() const { return is({Collective::all_gather, Collective::gather}); }
   /// A rank's part is 1/num_ranks of its input.
   bool divides() const {
     return is({Collective::reduce_scatter, Collective::scatter, Collective::all_to_all});
   }
   bool sends() const;
-  /// Whether outputs are required. The root of a broadcast may have some.
+  /// Whether outputs are required. The root of a broadcast may have some, too.
   bool receives() const;
-  /// Whose input it is that makes this rank's outputs; where all inputs do, its own.
+  /// The rank whose input determines this rank's outputs; its own if all inputs do.
   int source() const;
-  /// With whom ranks compare what they bring: the root, or the first that sends.
+  /// The rank whose batch the others must match: the root, or the first that sends.
   int reference() const;
-  /// Whether the elements of `input` are averaged as floating-point numbers, which they are not: integers.
+  /// Whether the elements of `input` are converted to floating-point numbers first: integers of a mean.
   bool converts(const TensorView& input) const {
     return reduces() && op == ReduceOp::mean && is_integer(input.dtype);
   }
-  /// What the rank has in any case: inputs, or outputs where it only receives.
+  /// The rank's inputs, or its outputs if it only receives.
   std::span<const TensorView> tensors() const { return sends() ? batch->inputs : batch->outputs; }
 };
 
@@ -78,11 +78,11 @@ inline const CollectiveCall& call_of(const Arrival* arrival) {
   return *static_cast<const CollectiveCall*>(arrival->payload);
 }
 
-/// Checks what all ranks of a group bring to a collective, before anything is enqueued. One thread runs it,
-/// rank 0's, while the others wait; it allocates only while batches grow.
+/// Checks the calls of all ranks of a group before anything is enqueued. Rank 0's thread runs it while the
+/// others wait; it allocates only while batches grow.
 class CollectiveChecks {
  public:
-  /// All outlive this. @param member  what messages call one of the group: "rank", "replica".
+  /// All outlive this. @param member  the noun for a rank in messages: "rank", "replica".
   CollectiveChecks(const std::vector<Device>& devices,
                    const std::vector<backend::DeviceBackend*>& device_backends, std::string_view member)
       : devices_(devices), device_backends_(device_backends), member_(member) {}
@@ -98,16 +98,18 @@ class CollectiveChecks {
     bool is_written;
     int rank;
   };
-  struct Place;  // for messages
+  struct MessagePrefix;
 
-  void check_agreement(const CollectiveCall& call, const CollectiveCall& first, const Place& place) const;
-  void check_destinations(std::span<const int> destinations, const Place& place) const;
-  void check_batch(const CollectiveCall& call, const CollectiveCall& reference, const Place& place) const;
-  void check_capture(const CollectiveCall& call, bool is_captured, const Place& place) const;
-  void check_against(const TensorView& tensor, const CollectiveCall& reference, Place place) const;
-  void check_buffer(const TensorView& tensor, const Place& place) const;
+  void check_agreement(const CollectiveCall& call, const CollectiveCall& first,
+                       const MessagePrefix& prefix) const;
+  void check_destinations(std::span<const int> destinations, const MessagePrefix& prefix) const;
+  void check_batch(const CollectiveCall& call, const CollectiveCall& reference,
+                   const MessagePrefix& prefix) const;
+  void check_capture(const CollectiveCall& call, bool is_captured, const MessagePrefix& prefix) const;
+  void check_against(const TensorView& tensor, const CollectiveCall& reference, MessagePrefix prefix) const;
+  void check_buffer(const TensorView& tensor, const MessagePrefix& prefix) const;
   void check_output(const CollectiveCall& call, const CollectiveCall& source, std::int64_t gathered_rows,
-                    const Place& place) const;
+                    const MessagePrefix& prefix) const;
   void add_intervals(const CollectiveCall& call, std::size_t tensor, std::int64_t first_row);
   void check_overlap(std::string_view operation, bool may_be_in_place);
 

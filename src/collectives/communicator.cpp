@@ -106,7 +106,7 @@ void Communicator::send_recv(std::span<const int> destinations, std::span<const 
 
 namespace {
 
-/// What a rank has in a collective of one tensor each.
+/// A rank's views in a collective of one tensor each.
 struct OneTensor {
   OneTensor(int rank, StreamRef stream, const TensorView& input, bool has_input, const TensorView& output,
             bool has_output)

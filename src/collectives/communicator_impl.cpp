@@ -25,7 +25,7 @@ std::vector<std::string> Communicator::Impl::labels(const std::vector<Device>& d
 
 namespace {
 
-// An error that comes before anything is enqueued.
+// Whether the error comes before anything is enqueued.
 bool is_refusal(const std::exception& error) {
   return dynamic_cast<const InvalidArgument*>(&error) != nullptr ||
          dynamic_cast<const Unsupported*>(&error) != nullptr ||
@@ -34,7 +34,7 @@ bool is_refusal(const std::exception& error) {
 
 }  // namespace
 
-// Threads that drive single ranks need no lock: they meet.
+// Threads that drive single ranks need no lock, as they meet.
 std::unique_lock<detail::Mutex> Communicator::Impl::lock_if_all(std::span<const RankBatch> batches) {
   return batches.size() == devices.size() ? std::unique_lock(mutex) : std::unique_lock<detail::Mutex>();
 }
@@ -60,10 +60,10 @@ void Communicator::Impl::check(Collective collective, ReduceOp op, std::span<con
   const std::string_view operation = detail::operation_name(collective, op);
   const auto ranks = ranks_of(operation, batches);
   const CommunicationOptions merged = options.merged_over({});
-  const detail::Rendezvous::Turn turn(rendezvous, ranks, operation);
+  const detail::Rendezvous::RankLock rank_lock(rendezvous, ranks, operation);
   const Scratch& own = make_calls(collective, op, 0, batches, merged, {}, /*only_checks=*/true);
   rendezvous.meet(
-      turn, own.arrivals, [this](std::span<const detail::Arrival* const> all) { checks.run(all); },
+      rank_lock, own.arrivals, [this](std::span<const detail::Arrival* const> all) { checks.run(all); },
       merged.timeout);
 }
 
@@ -133,7 +133,7 @@ Communicator::Impl::Scratch& Communicator::Impl::make_calls(Collective collectiv
     if (!takes_fingerprints) continue;
     const auto r = static_cast<std::size_t>(call.batch->rank);
     arrival.fingerprint = detail::fingerprint_of(call, devices[r], *device_backends[r]);
-    arrival.brings_input = has_others && arrival.fingerprint.size_bytes <= detail::Mailbox::kMaxBytes;
+    arrival.copies_input = has_others && arrival.fingerprint.size_bytes <= detail::Mailbox::kMaxBytes;
   }
   return own;
 }
@@ -144,7 +144,7 @@ void Communicator::Impl::run_locked(Collective collective, ReduceOp op, int root
   const std::string_view operation = detail::operation_name(collective, op);
   const CommunicationOptions merged = options.merged_over({});
   const auto ranks = ranks_of(operation, batches);
-  const detail::Rendezvous::Turn turn(rendezvous, ranks, operation);
+  const detail::Rendezvous::RankLock rank_lock(rendezvous, ranks, operation);
   Scratch& own = make_calls(collective, op, root, batches, merged, destinations, /*only_checks=*/false);
   const auto check = [&](std::span<const detail::Arrival* const> all) {
     checks.run(all);
@@ -153,17 +153,17 @@ void Communicator::Impl::run_locked(Collective collective, ReduceOp op, int root
     if (!one_enqueues) return;
     own.driven.clear();
     for (const detail::Arrival* const arrival : all) own.driven.push_back(&detail::call_of(arrival));
-    start(turn, own.driven, group);
+    start(rank_lock, own.driven, group);
   };
-  const bool agree = rendezvous.meet(turn, own.arrivals, check, merged.timeout);
+  const bool agree = rendezvous.meet(rank_lock, own.arrivals, check, merged.timeout);
   if (!agree && one_enqueues) return;
-  if (agree && own.arrivals.front().brings_input) return reduce_messages(op, batches);
-  // The other threads count on this one: if it fails, so must they.
+  if (agree && own.arrivals.front().copies_input) return reduce_messages(op, batches);
+  // The other threads depend on this one: if it fails, they must fail, too.
   try {
     if (agree) own.group.set(rendezvous, batches.front().rank, batches.front().inputs.front());
     own.driven.clear();
     for (const CollectiveCall& call : own.calls) own.driven.push_back(&call);
-    start(turn, own.driven, agree ? own.group : group);
+    start(rank_lock, own.driven, agree ? own.group : group);
   } catch (const std::exception& error) {
     if (batches.size() < devices.size()) abort(error.what());
     throw;
@@ -181,7 +181,7 @@ void Communicator::Impl::reduce_messages(ReduceOp op, std::span<const RankBatch>
   backend->reduce_here(op, output.dtype, output.size(), own.sources, own.destinations);
 }
 
-void Communicator::Impl::start(const detail::Rendezvous::Turn& turn,
+void Communicator::Impl::start(const detail::Rendezvous::RankLock& rank_lock,
                                std::span<const CollectiveCall* const> calls, detail::GroupTable& table) {
   if (table.is_empty()) return;
   const CollectiveCall& first = *calls.front();
@@ -201,12 +201,12 @@ void Communicator::Impl::start(const detail::Rendezvous::Turn& turn,
   std::vector<Buffer> temporaries;  // freed in stream order
   if (table.converts()) {
     for (const CollectiveCall* const call : calls) convert(*call, table, temporaries);
-    meet_again(turn, group_call);
+    meet_again(rank_lock, group_call);
   }
-  // Nothing is lost before this call, nor by what the backend refuses.
+  // An error before this call, or a refusal by the backend, leaves the communicator usable.
   try {
     if (is_in_rank_order(first))
-      enqueue_in_rank_order(turn, first.collective, group_call);
+      enqueue_in_rank_order(rank_lock, first.collective, group_call);
     else
       enqueue(first.collective, group_call);
   } catch (const std::exception& error) {
@@ -215,8 +215,8 @@ void Communicator::Impl::start(const detail::Rendezvous::Turn& turn,
   }
 }
 
-// Into the outputs of an all_reduce; of other reductions, where not all ranks have an output of their input's
-// size, into temporaries.
+// Converts into the outputs of an all_reduce; for other reductions, whose ranks need not have an output of
+// their input's size, into temporaries.
 void Communicator::Impl::convert(const CollectiveCall& call, detail::GroupTable& table,
                                  std::vector<Buffer>& temporaries) {
   const StreamRef& stream = call.batch->stream;
@@ -239,10 +239,10 @@ void Communicator::Impl::convert(const CollectiveCall& call, detail::GroupTable&
   }
 }
 
-void Communicator::Impl::meet_again(const detail::Rendezvous::Turn& turn,
+void Communicator::Impl::meet_again(const detail::Rendezvous::RankLock& rank_lock,
                                     const backend::GroupCall& group_call) {
   if (group_call.is_whole() || prepared.arrive_and_wait(static_cast<int>(group_call.own.size()))) return;
-  rendezvous.throw_aborted(turn, group_call.operation);
+  rendezvous.throw_aborted(rank_lock, group_call.operation);
 }
 
 void Communicator::Impl::enqueue(Collective collective, const backend::GroupCall& group_call) {
@@ -259,9 +259,9 @@ void Communicator::Impl::enqueue(Collective collective, const backend::GroupCall
   }
 }
 
-// Every rank gathers all contributions and combines them alike.
-void Communicator::Impl::enqueue_in_rank_order(const detail::Rendezvous::Turn& turn, Collective collective,
-                                               const backend::GroupCall& group_call) {
+// Every rank gathers all contributions and combines them in the same order.
+void Communicator::Impl::enqueue_in_rank_order(const detail::Rendezvous::RankLock& rank_lock,
+                                               Collective collective, const backend::GroupCall& group_call) {
   const std::int64_t n = num_ranks();
   const std::int64_t sent_blocks = collective == Collective::reduce_scatter ? n : 1;
   const ReduceOp step = group_call.op == ReduceOp::mean ? ReduceOp::sum : group_call.op;
@@ -286,7 +286,7 @@ void Communicator::Impl::enqueue_in_rank_order(const detail::Rendezvous::Turn& t
   backend::GroupCall gathers = group_call;
   gathers.calls = gathered.calls();
   gathers.own = own;
-  meet_again(turn, gathers);
+  meet_again(rank_lock, gathers);
   backend->all_gather(gathers);
 
   for (const backend::RankCall& call : group_call.own) {

@@ -20,7 +20,7 @@
 
 namespace lockstep {
 
-/// What a Communicator does: the ranks' calls meet, are checked together, and go to the backend.
+/// The state of a Communicator: the ranks' calls meet, are checked together, and go to the backend.
 ///
 /// A collective has one meeting. Ranks meet again only where one must have prepared what others read:
 /// integers that are averaged, and contributions that are gathered to be combined in rank order.
@@ -28,7 +28,7 @@ struct Communicator::Impl {
   using Collective = detail::Collective;
   using CollectiveCall = detail::CollectiveCall;
 
-  // A thread uses that of the first rank it drives.
+  // A thread uses the scratch of the first rank that it drives.
   struct alignas(2 * 64) Scratch {
     std::vector<CollectiveCall> calls;
     std::vector<detail::Arrival> arrivals;
@@ -67,7 +67,7 @@ struct Communicator::Impl {
                const CommunicationOptions& options, std::span<const int> destinations = {});
   /// The ranks of the batches. @throws InvalidArgument  none, out of range, or one twice.
   detail::RecycledVector<int> ranks_of(std::string_view operation, std::span<const RankBatch> batches) const;
-  /// Sets the calls, and what they bring to a meeting, in the scratch of the first of the ranks.
+  /// Sets the calls and their arrivals in the scratch of the first of the ranks.
   Scratch& make_calls(Collective collective, ReduceOp op, int root, std::span<const RankBatch> batches,
                       const CommunicationOptions& merged, std::span<const int> destinations,
                       bool only_checks);
@@ -75,16 +75,16 @@ struct Communicator::Impl {
                   const CommunicationOptions& options, std::span<const int> destinations);
   void reduce_messages(ReduceOp op, std::span<const RankBatch> batches);
   /// Makes the calls of some ranks, or of all, to the backend. @param calls  not empty.
-  void start(const detail::Rendezvous::Turn& turn, std::span<const CollectiveCall* const> calls,
+  void start(const detail::Rendezvous::RankLock& rank_lock, std::span<const CollectiveCall* const> calls,
              detail::GroupTable& table);
   void convert(const CollectiveCall& call, detail::GroupTable& table, std::vector<Buffer>& temporaries);
   /// Returns when the threads of all ranks have prepared their parts. @throws CollectiveAborted
-  void meet_again(const detail::Rendezvous::Turn& turn, const backend::GroupCall& group_call);
+  void meet_again(const detail::Rendezvous::RankLock& rank_lock, const backend::GroupCall& group_call);
   bool is_in_rank_order(const CollectiveCall& call) const {
     return call.reduces() && call.deterministic && !backend->combines_in_rank_order();
   }
   void enqueue(Collective collective, const backend::GroupCall& group_call);
-  void enqueue_in_rank_order(const detail::Rendezvous::Turn& turn, Collective collective,
+  void enqueue_in_rank_order(const detail::Rendezvous::RankLock& rank_lock, Collective collective,
                              const backend::GroupCall& group_call);
   void abort(const std::string& cause) noexcept {
     rendezvous.abort(cause);
@@ -99,8 +99,8 @@ struct Communicator::Impl {
   detail::Rendezvous rendezvous;
   detail::CollectiveChecks checks;
   detail::Barrier prepared;
-  // Of the collective under way. Set by the check of a meeting, to which all ranks come when they have
-  // returned from the last one's.
+  // The collective under way. The check of a meeting sets it: all ranks have returned from the last
+  // collective then.
   detail::GroupTable group;
   detail::GroupTable gathered;  // of contributions that are to be combined in rank order
   // Every rank looks at every other's fingerprint, and compares its memory with that of each.
@@ -110,7 +110,7 @@ struct Communicator::Impl {
   std::vector<Scratch> scratch;
   std::atomic<bool> has_warned{false};
 
-  detail::Mutex mutex{"a communicator"};  // held by calls that name all ranks; guards what follows
+  detail::Mutex mutex{"a communicator"};  // held by calls that name all ranks; guards the rest
   std::vector<RankBatch> all_batches;
 };
 

@@ -15,7 +15,7 @@ namespace {
 
 using Batches = std::vector<std::vector<Tensor>>;  // [rank][k]
 
-/// The parts combined on `device`, in their order, as an axis reduction of their stack: accumulated and
+/// Combines the parts on `device`, in their order, as an axis reduction of their stack: accumulated and
 /// rounded once.
 Tensor combine(ReduceOp op, const std::vector<Tensor>& parts, const Device& device, DType out_dtype,
                double divisor) {
@@ -32,7 +32,7 @@ Tensor combine(ReduceOp op, const std::vector<Tensor>& parts, const Device& devi
                  is_mean ? static_cast<double>(parts.size()) : 1.0);
 }
 
-/// Ranks' k-th tensors.
+/// All ranks' k-th tensors.
 std::vector<Tensor> column(const Batches& inputs, std::size_t begin, std::size_t end, std::size_t k) {
   std::vector<Tensor> parts;
   for (std::size_t rank = begin; rank < end; ++rank) parts.push_back(inputs[rank][k]);
@@ -67,9 +67,9 @@ Batches HierarchicalCopyAllReduce::reduce(ReduceOp op, const Batches& inputs,
   const ReduceOp step = is_mean ? ReduceOp::sum : op;
   Batches results(n);
   for (std::size_t k = 0; k < inputs[0].size(); ++k) {
-    // Halves' sums keep the accumulator's precision, so that the whole is rounded once.
+    // The sums of halves keep the accumulator's precision, so that the result is rounded once.
     const DType dtype = inputs[0][k].dtype();
-    const bool is_integer_mean = is_mean && is_integer(dtype);  // whose sum may wrap where it fits
+    const bool is_integer_mean = is_mean && is_integer(dtype);  // its sum may wrap although the mean fits
     const DType wide = is_integer_mean ? DType::f64 : accumulator_dtype(dtype);
     std::vector<Tensor> parts = column(inputs, 0, n, k);
     if (is_integer_mean)

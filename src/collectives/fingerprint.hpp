@@ -5,8 +5,8 @@
 
 namespace lockstep::detail {
 
-/// The fingerprint of a rank's all_reduce of one tensor. Any other call has none (key 0), as has one in which
-/// a check by itself would find a fault: then the meeting checks, and says so.
+/// The fingerprint of a rank's all_reduce of one tensor. Any other call has none (key 0), nor has one with a
+/// fault of its own: then the meeting runs the check, whose error names it.
 ///
 /// Ranks whose fingerprints agree pass all checks together. @pre the backend shares memory, so that nothing
 /// is captured.

@@ -10,7 +10,7 @@ std::vector<std::vector<std::size_t>> pack_by_bytes(std::span<const std::size_t>
   LOCKSTEP_EXPECTS(bytes_per_pack >= 0, InvalidArgument, "pack_by_bytes: bytes_per_pack is ", bytes_per_pack,
                    ". Pass at least 0, which is one pack.");
   std::vector<std::vector<std::size_t>> packs;
-  std::size_t held = 0;  // by the last pack
+  std::size_t held = 0;  // bytes in the last pack
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     if (packs.empty() || detail::is_full_pack(held, bytes_per_pack)) {
       packs.emplace_back();

@@ -13,7 +13,7 @@ void GroupTable::set(std::span<const Arrival* const> arrivals) {
   }
   set_spans();
   find_transfers(arrivals, transfers_);
-  // What is left out is empty on all ranks, so that all skip the call or none.
+  // A segment is left out on all ranks or on none, so all skip the call or none does.
   is_empty_ = call_of(arrivals.front()).is_transfers() ? transfers_.empty() : calls_.front().segments.empty();
 }
 
@@ -43,7 +43,7 @@ void GroupTable::add_segments(const CollectiveCall& call, std::int64_t num_ranks
     const TensorView& tensor = tensors[i];
     const bool gathers = call.collective == Collective::all_gather;
     const std::int64_t size = gathers ? batch.outputs[i].size() : tensor.size();
-    // Transfers count segments as they are, and leave out what is empty.
+    // Transfers refer to segments by index, so those keep empty ones.
     if (size == 0 && !call.is_transfers()) continue;
     void* const receive = batch.outputs.empty() ? nullptr : batch.outputs[i].data;
     backend::Segment segment{call.sends() ? tensor.data : nullptr, receive, tensor.size(), tensor.dtype};

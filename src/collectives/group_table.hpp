@@ -11,33 +11,34 @@
 
 namespace lockstep::detail {
 
-/// What a backend is told of a collective: the calls of all ranks, made of what these have brought to their
-/// meeting. Takes no memory once it has seen a batch as large.
+/// A collective as the backend gets it: the calls of all ranks, made from their arrivals at the meeting.
+/// Takes no memory once it has seen a batch as large.
 class GroupTable {
  public:
   /// @param arrivals  of all ranks at a collective, checked.
   void set(std::span<const Arrival* const> arrivals);
-  /// Of the ranks' last meeting, where their fingerprints agreed. @param tensor  any rank's.
+  /// The same from the mailboxes, after a meeting in which all fingerprints agreed. @param tensor  any
+  /// rank's.
   void set(const Rendezvous& rendezvous, int own_rank, const TensorView& tensor);
 
   std::span<const backend::RankCall> calls() const { return calls_; }
   std::span<const backend::Transfer> transfers() const { return transfers_; }
-  /// A rank's, for its thread to set the memory of.
+  /// A rank's segments, whose memory its thread may set.
   std::span<backend::Segment> segments(int rank) {
     const auto r = static_cast<std::size_t>(rank);
     return std::span(segments_).subspan(begins_[r], begins_[r + 1] - begins_[r]);
   }
   /// Whether there is nothing to do, on any rank.
   bool is_empty() const { return is_empty_; }
-  /// Whether integers are to be averaged: their segments are of the mean's dtype, in the outputs of an
-  /// all_reduce, else wherever `segments` is told, and hold nothing yet.
+  /// Whether integers are averaged: their segments have the mean's dtype and no values yet. They lie in the
+  /// outputs of an all_reduce, else in the memory that is set in `segments`.
   bool converts() const { return converts_; }
 
  private:
   void clear();
   void add_segments(const CollectiveCall& call, std::int64_t num_ranks);
   void end_rank(int rank, backend::StreamHandle stream);
-  /// Once all segments are there, and move no more.
+  /// @pre all segments have been added, as the vector moves them.
   void set_spans();
 
   std::vector<backend::Segment> segments_;  // of rank 0, of rank 1, ...

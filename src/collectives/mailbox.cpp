@@ -10,9 +10,8 @@ namespace {
 constexpr std::size_t kLineBytes = 64;
 constexpr std::size_t kBytesInFirstLine = kLineBytes - sizeof(std::uint64_t) - offsetof(Mailbox, message);
 
-// Has the lines of a message behind its first bytes handed down to the cache that cores share, where the
-// others' reads find them sooner: messages of 64 to 512 bytes take 0.85 of the time. For longer ones it costs
-// more than it brings.
+// Moves the lines of a message behind its first bytes to the cache that cores share, where the others' reads
+// find them sooner: messages of 64 to 512 bytes take 0.85 of the time. Longer ones take more.
 void demote([[maybe_unused]] std::span<const std::byte> message) {
 #if defined(__x86_64__)
   constexpr std::size_t kMostBytes = 512;

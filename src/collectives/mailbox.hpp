@@ -5,16 +5,17 @@
 
 namespace lockstep::detail {
 
-/// What a rank brings to a meeting, in so few words that every rank's thread compares them by itself.
+/// The essence of a rank's arrival, so short that every rank's thread compares those of all by itself.
 struct Fingerprint {
-  std::uint64_t key = 0;  ///< Of what must be alike on all ranks, the size included; 0: no fingerprint.
+  std::uint64_t key =
+      0;  ///< A hash of all that must be equal on all ranks, the size included; 0: no fingerprint.
   const std::byte* read = nullptr;  ///< The rank's input,
   std::byte* written = nullptr;     ///< and its output, which may be exactly the input.
-  std::size_t size_bytes = 0;       ///< Of each of them.
+  std::size_t size_bytes = 0;       ///< Of input and output, each.
 };
 
-/// Where a rank leaves its fingerprint for the others, and, of a short input, a copy, so that nobody waits
-/// for the others to have read it. The first bytes share a cache line with the fingerprint.
+/// A rank's fingerprint, for the others to read, and a copy of its input if that is short, so that the rank
+/// need not wait until they have read it. The first bytes share a cache line with the fingerprint.
 class Mailbox {
  public:
   /// A longer input is read where it is: on two cores 2 KiB take 0.32 us either way, 4 KiB 0.65 us as a copy
@@ -26,22 +27,22 @@ class Mailbox {
   std::byte* written = nullptr;
   std::byte message[kMaxBytes];
 
-  /// @param brings_input  whether to copy what the fingerprint reads, at most kMaxBytes; the same on all
+  /// @param copies_input  whether to copy the input, at most kMaxBytes; the same on all
   /// ranks of one key.
-  void put(const Fingerprint& fingerprint, bool brings_input) noexcept {
+  void put(const Fingerprint& fingerprint, bool copies_input) noexcept {
     key = fingerprint.key;
     if (key == 0) return;
     read = fingerprint.read;
     written = fingerprint.written;
-    if (brings_input) copy(fingerprint.size_bytes);
+    if (copies_input) copy(fingerprint.size_bytes);
   }
 
  private:
   void copy(std::size_t size_bytes) noexcept;
 };
 
-/// Whether all ranks have brought the key of `own`, which is one of them, and none writes what another reads
-/// or writes. `mailbox_of(rank)` is a rank's.
+/// Whether all ranks have the key of `own`, one of theirs, and none writes memory that another reads or
+/// writes. `mailbox_of(rank)` is a rank's.
 template <class MailboxOf>
 bool agree(const Fingerprint& own, int num_ranks, const MailboxOf& mailbox_of) {
   if (own.key == 0) return false;

@@ -11,7 +11,7 @@ namespace lockstep::detail {
 
 namespace {
 
-/// Where one value lies in a pack, in elements of the pack's dtype.
+/// The place of one value in a pack, in elements of the pack's dtype.
 struct Member {
   std::size_t index;  // in the batch
   std::int64_t offset;
@@ -31,7 +31,7 @@ RecycledVector<Pack> plan(std::span<const TensorView> values, std::int64_t bytes
     if (values[i].size() > 0) indices.push_back(i);
   std::ranges::sort(indices, {}, [&](std::size_t i) { return std::pair(values[i].dtype, i); });
   RecycledVector<Pack> packs;
-  std::size_t held = 0;  // bytes, by the last pack, gaps left out
+  std::size_t held = 0;  // bytes in the last pack, without gaps
   for (const std::size_t i : indices) {
     const DType dtype = values[i].dtype;
     if (packs.empty() || packs.back().dtype != dtype || is_full_pack(held, bytes_per_pack)) {
@@ -81,7 +81,7 @@ void all_reduce(Communicator& communicator, ReduceOp op, std::span<const RankBat
     communicator.all_reduce(op, batches, options);
     return;
   }
-  // Ranks that disagree must be told so before they would pack differently.
+  // Ranks that disagree must throw before they pack differently.
   communicator.check_all_reduce(op, batches, options);
 
   RecycledVector<RecycledVector<Tensor>> packed(batches.size()), reduced(batches.size());
@@ -95,7 +95,8 @@ void all_reduce(Communicator& communicator, ReduceOp op, std::span<const RankBat
     const Device& device = communicator.devices()[static_cast<std::size_t>(batch.rank)];
     StreamScope stream(batch.stream);
     for (const Pack& pack : layout) {
-      Tensor buffer = Tensor::zeros({pack.size}, pack.dtype, device);  // gaps take part: they must be numbers
+      Tensor buffer =
+          Tensor::zeros({pack.size}, pack.dtype, device);  // gaps are reduced, too, so they must be numbers
       for (const Member& member : pack.members) {
         const TensorView& value = batch.inputs[member.index];
         copy(buffer.slice(member.offset, member.offset + value.size()).view(), value, batch.stream);

@@ -23,30 +23,30 @@ const std::string& Rendezvous::label(int rank) const {
   return impl_->labels.at(static_cast<std::size_t>(rank));
 }
 
-Rendezvous::Turn::Turn(Rendezvous& rendezvous, std::span<const int> ranks, std::string_view operation)
+Rendezvous::RankLock::RankLock(Rendezvous& rendezvous, std::span<const int> ranks, std::string_view operation)
     : impl_(*rendezvous.impl_), ranks_(ranks) {
   impl_.enter(ranks, operation);
 }
-Rendezvous::Turn::~Turn() { impl_.leave(ranks_); }
+Rendezvous::RankLock::~RankLock() { impl_.leave(ranks_); }
 
-bool Rendezvous::meet(const Turn& turn, std::span<const Arrival> arrivals, const Check& check,
+bool Rendezvous::meet(const RankLock& rank_lock, std::span<const Arrival> arrivals, const Check& check,
                       std::chrono::milliseconds timeout) {
-  const std::span<const int> ranks = turn.ranks_;
+  const std::span<const int> ranks = rank_lock.ranks_;
   assert(!ranks.empty() && ranks.size() == arrivals.size());
   const std::string_view operation = arrivals.front().operation;
   const std::uint64_t meeting =
-      impl_->own[static_cast<std::size_t>(ranks.front())].next.load(std::memory_order_relaxed);
+      impl_->rank_states[static_cast<std::size_t>(ranks.front())].next.load(std::memory_order_relaxed);
   LOCKSTEP_EXPECTS(!impl_->process.is_forked(), ContextError, operation,
                    ": this process is a fork of the one that the ", impl_->member,
                    "s run in, and has none of the others. ", "End it by _exit or exec, without calls that ",
                    impl_->member, "s make together.");
-  // Nothing that the rank brings now may be looked at any more.
-  if (impl_->has_failed.load(std::memory_order_seq_cst)) impl_->judge(meeting, ranks, operation);
+  // No other rank may read this rank's arrival any more.
+  if (impl_->has_failed.load(std::memory_order_seq_cst)) impl_->decide(meeting, ranks, operation);
 
   for (std::size_t i = 0; i < ranks.size(); ++i) impl_->arrive(meeting, ranks[i], arrivals[i]);
   impl_->await_all(meeting, ranks, operation, timeout);
   for (const int rank : ranks)
-    impl_->own[static_cast<std::size_t>(rank)].next.store(meeting + 1, std::memory_order_relaxed);
+    impl_->rank_states[static_cast<std::size_t>(rank)].next.store(meeting + 1, std::memory_order_relaxed);
 
   if (agree(
           arrivals.front().fingerprint, num_ranks(),
@@ -54,32 +54,34 @@ bool Rendezvous::meet(const Turn& turn, std::span<const Arrival> arrivals, const
     return true;
   if (std::ranges::find(ranks, 0) != ranks.end()) {
     impl_->run_check(meeting, check);
-    impl_->verdict.store(meeting + 1, std::memory_order_seq_cst);
+    impl_->num_checked.store(meeting + 1, std::memory_order_seq_cst);
     impl_->parking.wake();
   } else {
     impl_->parking.wait(static_cast<std::uint64_t>(num_ranks()) / ranks.size(),
-                        [&] { return impl_->verdict.load(std::memory_order_seq_cst) == meeting + 1; });
+                        [&] { return impl_->num_checked.load(std::memory_order_seq_cst) == meeting + 1; });
   }
   if (impl_->error) std::rethrow_exception(impl_->error);
   return false;
 }
 
 const Arrival& Rendezvous::arrival(int rank, int own) const {
-  const std::uint64_t next = impl_->own[static_cast<std::size_t>(own)].next.load(std::memory_order_relaxed);
+  const std::uint64_t next =
+      impl_->rank_states[static_cast<std::size_t>(own)].next.load(std::memory_order_relaxed);
   return impl_->slot(next - 1, rank).arrival;
 }
 const Mailbox& Rendezvous::mailbox(int rank, int own) const {
-  const std::uint64_t next = impl_->own[static_cast<std::size_t>(own)].next.load(std::memory_order_relaxed);
+  const std::uint64_t next =
+      impl_->rank_states[static_cast<std::size_t>(own)].next.load(std::memory_order_relaxed);
   return impl_->slot(next - 1, rank).mailbox;
 }
 
 void Rendezvous::reset() {
   impl_->process = Process();
-  // Beyond whatever is stamped: no rank has gone further than the one after rank 0's next.
-  impl_->first = impl_->own.front().next.load(std::memory_order_relaxed) + 3;
-  for (Impl::Own& own : impl_->own) {
-    own.next.store(impl_->first, std::memory_order_relaxed);
-    own.told = false;
+  // An index beyond every stamp: no rank has gone further than the meeting after rank 0's next.
+  impl_->first = impl_->rank_states.front().next.load(std::memory_order_relaxed) + 3;
+  for (Impl::RankState& state : impl_->rank_states) {
+    state.next.store(impl_->first, std::memory_order_relaxed);
+    state.has_thrown = false;
   }
   if (impl_->error) impl_->error = nullptr;
   if (!impl_->has_failed.load(std::memory_order_seq_cst)) return;
@@ -93,11 +95,11 @@ void Rendezvous::reset() {
 
 void Rendezvous::Impl::enter(std::span<const int> ranks, std::string_view operation) {
   for (std::size_t i = 0; i < ranks.size(); ++i) {
-    Own& mine = own[static_cast<std::size_t>(ranks[i])];
-    if (!mine.busy.exchange(true, std::memory_order_acq_rel)) continue;
+    RankState& state = rank_states[static_cast<std::size_t>(ranks[i])];
+    if (!state.busy.exchange(true, std::memory_order_acq_rel)) continue;
     leave(ranks.first(i));
     raise<ContextError>({__FILE__, __LINE__, __func__},
-                        concat(operation, ", call ", call(mine.next.load(std::memory_order_relaxed)),
+                        concat(operation, ", call ", call(state.next.load(std::memory_order_relaxed)),
                                ": two threads drive ", label(ranks[i]), " at once. Drive each ", member,
                                " from one thread, or all of them from one."),
                         about(ranks[i], operation));
@@ -105,31 +107,31 @@ void Rendezvous::Impl::enter(std::span<const int> ranks, std::string_view operat
 }
 
 void Rendezvous::Impl::arrive(std::uint64_t meeting, int rank, const Arrival& arrival) {
-  Slot& mine = slot(meeting, rank);
-  mine.arrival = arrival;
-  mine.mailbox.put(arrival.fingerprint, arrival.brings_input);
-  mine.stamp.store(meeting + 1, std::memory_order_release);
+  Slot& slot_of_rank = slot(meeting, rank);
+  slot_of_rank.arrival = arrival;
+  slot_of_rank.mailbox.put(arrival.fingerprint, arrival.copies_input);
+  slot_of_rank.stamp.store(meeting + 1, std::memory_order_release);
 }
 
 void Rendezvous::Impl::await_all(std::uint64_t meeting, std::span<const int> ranks,
                                  std::string_view operation, std::chrono::milliseconds timeout) {
-  int next = 0;  // all before it are there
-  const auto all_are_there = [&] {
+  int next = 0;  // ranks before it have arrived
+  const auto all_have_arrived = [&] {
     while (next < num_ranks() && has_arrived(meeting, next)) ++next;
     return next == num_ranks();
   };
-  // As if every thread drove as many ranks as this one.
+  // An estimate: every thread drives as many ranks as this one.
   const std::uint64_t num_threads = labels.size() / ranks.size();
   for (;;) {
-    const bool over = parking.wait(
-        num_threads, [&] { return all_are_there() || is_doubtful(meeting); }, timeout);
-    // Not before waiting: the fence takes as long as the stamp needs to get out, and so does the wait. It
-    // does for waking others too: the last rank to arrive finds all there, and does not sleep.
+    const bool has_ended = parking.wait(
+        num_threads, [&] { return all_have_arrived() || may_fail(meeting); }, timeout);
+    // The fence comes after the wait, as each takes the time that the stamp needs to reach the others. It
+    // serves for waking them, too: the last rank to arrive finds that all have, and does not sleep.
     full_fence();
-    if (!over) time_out(meeting, operation, timeout);
-    if (!is_doubtful(meeting)) {
-      if (all_are_there()) break;
-    } else if (judge(meeting, ranks, operation) == Judgement::complete) {
+    if (!has_ended) time_out(meeting, operation, timeout);
+    if (!may_fail(meeting)) {
+      if (all_have_arrived()) break;
+    } else if (decide(meeting, ranks, operation) == State::complete) {
       break;
     }
   }

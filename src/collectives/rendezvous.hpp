@@ -18,57 +18,57 @@
 
 namespace lockstep::detail {
 
-/// Thrown into a rank that waits for one that has failed. Not an Error, nor a std::exception: not for users
-/// to handle.
+/// Thrown into a rank that waits for one that has failed. It is no std::exception, so that users do not
+/// handle it.
 struct Released {};
 
-/// Thrown into a rank that waits for one that has left; a consequence, where another rank failed by itself.
+/// Thrown into a rank that waits for one that has left. If another rank has failed, it is only a consequence.
 class MissingRank : public ContextError {
  public:
   using ContextError::ContextError;
 };
 
-/// What a rank brings to a meeting. `meet` keeps a copy; what it points to is the rank's, which keeps it
-/// alive while others may read it: during `meet` (for the check), and, where other ranks use `arrival`, until
-/// a later meeting tells that they have finished.
+/// A rank's contribution to a meeting. `meet` keeps a copy; the rank keeps the data that it points to alive
+/// while others may read them: during `meet` (for the check), and, if other ranks use `arrival`, until a
+/// later meeting shows that they have finished.
 struct Arrival {
   std::string_view operation;  ///< "all_reduce(sum)", "merge_call", …: must be the same on all ranks.
   std::span<const TensorView> tensors{};  ///< For checks and messages.
   const void* payload = nullptr;          ///< For the operation's own use.
   Fingerprint fingerprint{};
-  bool brings_input = false;  ///< A copy of what the fingerprint reads, which is short.
+  bool copies_input = false;  ///< Whether the mailbox takes a copy of the input, which is short.
 };
 
-/// Where the threads that drive the ranks of a group meet, once for each operation: each brings an Arrival,
-/// all go on together, or all fail together. Spins briefly, then parks.
+/// A barrier with a check: the threads that drive the ranks of a group meet in it, once for each operation.
+/// Each brings an Arrival; all go on together, or all fail together. Spins briefly, then parks.
 ///
-/// Each rank has a place of its own to say that it has arrived, which the others watch: one cache line goes
-/// from each to each. A second one, the verdict, comes from rank 0's thread, which checks what all brought;
-/// unless all brought fingerprints that agree, which every thread sees for itself.
+/// Each rank marks its arrival in a slot of its own, which the others watch: one cache line goes from each
+/// rank to each. A second line, the number of checked meetings, comes from rank 0's thread, which checks all
+/// arrivals; not if all fingerprints agree, which every thread sees for itself.
 ///
-/// It cannot deadlock: a rank leaves the meeting only when all ranks have arrived, one of them left or
+/// It cannot deadlock: a rank leaves the meeting only when all ranks have arrived, one of them has left or
 /// failed, the time limit is over, or the group was aborted; each of these wakes every waiter.
 class Rendezvous {
   struct Impl;
 
  public:
-  /// @param labels  one per rank, for messages: "replica 2 (CPU:2)". @param member  outlives this: what
-  /// messages call one of them.
+  /// @param labels  one per rank, for messages: "replica 2 (CPU:2)". @param member  outlives this: the noun
+  /// for a rank in messages.
   explicit Rendezvous(std::vector<std::string> labels, std::string_view member = "replica");
   ~Rendezvous();
 
   int num_ranks() const noexcept;
   const std::string& label(int rank) const;
 
-  /// While it lives the calling thread drives `ranks`, which outlive it, and no other does: their meetings,
-  /// and what belongs to them, are this thread's.
-  class Turn {
+  /// While it lives only the calling thread drives `ranks`, which outlive it: their meetings are this
+  /// thread's.
+  class RankLock {
    public:
     /// @throws ContextError  another thread drives one of them.
-    Turn(Rendezvous& rendezvous, std::span<const int> ranks, std::string_view operation);
-    ~Turn();
-    Turn(const Turn&) = delete;
-    Turn& operator=(const Turn&) = delete;
+    RankLock(Rendezvous& rendezvous, std::span<const int> ranks, std::string_view operation);
+    ~RankLock();
+    RankLock(const RankLock&) = delete;
+    RankLock& operator=(const RankLock&) = delete;
 
    private:
     friend class Rendezvous;
@@ -77,8 +77,8 @@ class Rendezvous {
   };
 
   /// Blocks until every rank has arrived. `arrivals[i]` is rank `ranks[i]`'s. Rank 0's thread checks that
-  /// all operations are equal and runs `check` (may be empty) on all arrivals, indexed by rank; what that
-  /// throws, every rank's meet throws.
+  /// all operations are equal and runs `check` (may be empty) on all arrivals, indexed by rank; every rank's
+  /// meet throws its error.
   /// @return whether the ranks' fingerprints agree: then nothing was checked, and `mailbox` has them. The
   /// same on every rank.
   /// @throws CollectiveMismatch  two ranks brought different operations: names both ranks and operations.
@@ -92,33 +92,33 @@ class Rendezvous {
   using Check = FunctionRef<void(std::span<const Arrival* const>)>;
   bool meet(std::span<const int> ranks, std::span<const Arrival> arrivals, const Check& check,
             std::chrono::milliseconds timeout) {
-    const Turn turn(*this, ranks, arrivals.front().operation);
-    return meet(turn, arrivals, check, timeout);
+    const RankLock rank_lock(*this, ranks, arrivals.front().operation);
+    return meet(rank_lock, arrivals, check, timeout);
   }
-  bool meet(const Turn& turn, std::span<const Arrival> arrivals, const Check& check,
+  bool meet(const RankLock& rank_lock, std::span<const Arrival> arrivals, const Check& check,
             std::chrono::milliseconds timeout);
   bool meet(int rank, const Arrival& arrival, const Check& check, std::chrono::milliseconds timeout) {
     return meet(std::span(&rank, 1), std::span(&arrival, 1), check, timeout);
   }
-  /// What `rank` brought to the last meeting that `own`, a rank of the calling thread's, attended. Valid
-  /// until own meets again, also if others are there already; for what it points to see Arrival.
+  /// The arrival of `rank` at the last meeting of `own`, a rank of the calling thread's. Valid until own
+  /// meets again, also if others have arrived already; Arrival says how long its data are.
   const Arrival& arrival(int rank, int own) const;
   /// Its fingerprint, and its message, aligned for elements of any dtype; valid as long.
   const Mailbox& mailbox(int rank, int own) const;
 
-  /// `rank` will not come any more: its function has returned. Whoever waits, now or later, gets
+  /// `rank` will not arrive any more: its function has returned. Waiting ranks, now or later, get
   /// ContextError.
   void leave(int rank);
-  /// `rank`'s function has thrown. Whoever waits, now or later, gets Released.
+  /// `rank`'s function has thrown. Waiting ranks, now or later, get Released.
   void fail(int rank);
-  /// Whoever waits, now or later, gets CollectiveAborted; `reset` does not undo it.
+  /// Waiting ranks, now or later, get CollectiveAborted; `reset` does not undo it.
   void abort(const std::string& cause) noexcept;
   bool is_aborted() const noexcept;
-  /// What a meeting now would throw on the thread of `turn`. @pre is_aborted()
-  [[noreturn]] void throw_aborted(const Turn& turn, std::string_view operation);
-  /// Whether a rank has failed: who waited got Released.
+  /// Throws the error of a meeting now, on the thread of `rank_lock`. @pre is_aborted()
+  [[noreturn]] void throw_aborted(const RankLock& rank_lock, std::string_view operation);
+  /// Whether a rank has failed: the waiting ranks got Released.
   bool has_released() const noexcept;
-  /// Everybody is back, nobody has failed, and calls count from 0. @pre nobody is meeting.
+  /// All ranks are back, none has failed, and calls count from 0. @pre no rank is in a meeting.
   void reset();
 
  private:

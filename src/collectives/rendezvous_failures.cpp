@@ -27,7 +27,8 @@ ErrorContext Rendezvous::Impl::about(int rank, std::string_view operation) const
 }
 
 void Rendezvous::leave(int rank) {
-  const std::uint64_t next = impl_->own[static_cast<std::size_t>(rank)].next.load(std::memory_order_relaxed);
+  const std::uint64_t next =
+      impl_->rank_states[static_cast<std::size_t>(rank)].next.load(std::memory_order_relaxed);
   impl_->slot(next, rank).stamp.store(Impl::kLeft | (next + 1), std::memory_order_seq_cst);
   impl_->parking.wake();
 }
@@ -45,10 +46,10 @@ bool Rendezvous::is_aborted() const noexcept { return impl_->failure == Impl::Fa
 
 bool Rendezvous::has_released() const noexcept { return impl_->failure == Impl::Failure::failed; }
 
-void Rendezvous::throw_aborted(const Turn& turn, std::string_view operation) {
-  const std::span<const int> ranks = turn.ranks_;
+void Rendezvous::throw_aborted(const RankLock& rank_lock, std::string_view operation) {
+  const std::span<const int> ranks = rank_lock.ranks_;
   const std::uint64_t next =
-      impl_->own[static_cast<std::size_t>(ranks.front())].next.load(std::memory_order_relaxed);
+      impl_->rank_states[static_cast<std::size_t>(ranks.front())].next.load(std::memory_order_relaxed);
   const std::lock_guard lock(impl_->mutex);
   impl_->throw_failure(next, ranks, operation);
 }
@@ -95,13 +96,13 @@ void Rendezvous::Impl::time_out(std::uint64_t meeting, std::string_view operatio
   parking.wake();
 }
 
-// For who has seen that `has_failed`. The first who finds a rank missing decides for all.
-Rendezvous::Impl::Judgement Rendezvous::Impl::judge(std::uint64_t meeting, std::span<const int> ranks,
-                                                    std::string_view operation) {
+// For a thread that has seen `has_failed`. The first that finds a rank missing decides for all.
+Rendezvous::Impl::State Rendezvous::Impl::decide(std::uint64_t meeting, std::span<const int> ranks,
+                                                 std::string_view operation) {
   std::lock_guard lock(mutex);
   if (failure == Failure::none) {
     const int rank = find_left(meeting);
-    if (rank < 0) return Judgement::open;
+    if (rank < 0) return State::pending;
     failure = Failure::left;
     failed_rank = rank;
     has_failed.store(true, std::memory_order_seq_cst);
@@ -109,7 +110,7 @@ Rendezvous::Impl::Judgement Rendezvous::Impl::judge(std::uint64_t meeting, std::
   if (!failed_meeting || meeting < *failed_meeting) {
     int rank = 0;
     while (rank < num_ranks() && has_arrived(meeting, rank)) ++rank;
-    if (rank == num_ranks()) return Judgement::complete;
+    if (rank == num_ranks()) return State::complete;
     failed_meeting = meeting;
   }
   throw_failure(meeting, ranks, operation);
@@ -118,7 +119,8 @@ Rendezvous::Impl::Judgement Rendezvous::Impl::judge(std::uint64_t meeting, std::
 void Rendezvous::Impl::throw_failure(std::uint64_t meeting, std::span<const int> ranks,
                                      std::string_view operation) {
   bool again = true;
-  for (const int rank : ranks) again &= std::exchange(own[static_cast<std::size_t>(rank)].told, true);
+  for (const int rank : ranks)
+    again &= std::exchange(rank_states[static_cast<std::size_t>(rank)].has_thrown, true);
   const SourceLocation location{__FILE__, __LINE__, __func__};
   switch (failure) {
     case Failure::failed: throw Released{};

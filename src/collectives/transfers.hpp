@@ -9,8 +9,8 @@
 
 namespace lockstep::detail {
 
-/// Sets `transfers` to those that a gather, scatter, all_to_all or send_recv consists of, and to none for any
-/// other collective. Segments are the batch's tensors.
+/// Sets `transfers` to the parts of a gather, scatter, all_to_all or send_recv, and to none for any other
+/// collective. Segments are the batch's tensors.
 /// @param arrivals  checked, of all ranks.
 void find_transfers(std::span<const Arrival* const> arrivals, std::vector<backend::Transfer>& transfers);
 

@@ -67,7 +67,7 @@ TEST_CASE("a meeting's errors can be read by programs", "[collectives][host]") {
   }
   SECTION("one that two threads drive") {
     const int ranks[] = {1};
-    const Rendezvous::Turn turn(rendezvous, ranks, "broadcast");
+    const Rendezvous::RankLock rank_lock(rendezvous, ranks, "broadcast");
     CHECK(context_of(1).replica == 1);
     CHECK(context_of(1).device == "CPU:4");
   }
@@ -179,7 +179,7 @@ TEST_CASE("ranks bring fingerprints that agree, and short messages, and nothing 
       const bool in_place = round % 2 == 0;
       Arrival arrival{.operation = "all_reduce(sum)"};
       arrival.fingerprint = {42, mine.data(), in_place ? mine.data() : result.data(), size};
-      arrival.brings_input = true;
+      arrival.copies_input = true;
       if (!rendezvous.meet(
               rank, arrival, [&](auto) { ++checks; }, 0ms))
         ++wrong;
