@@ -95,7 +95,7 @@ std::optional<FetchedStep> DealIterator::next() {
   }
   if (open_) end();
   if (error) std::rethrow_exception(error);
-  const std::optional<std::vector<LeafType>> leaves = conclude(workers, plan_->fills_with_empty);
+  const std::optional<std::vector<LeafType>> leaves = agree_on_leaves(workers, plan_->fills_with_empty);
   if (!leaves) {
     end();
     return std::nullopt;

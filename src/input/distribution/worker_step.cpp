@@ -73,7 +73,8 @@ std::vector<WorkerStep> from_messages(const std::vector<std::string>& messages) 
   return workers;
 }
 
-std::optional<std::vector<LeafType>> conclude(const std::vector<WorkerStep>& workers, bool fills_with_empty) {
+std::optional<std::vector<LeafType>> agree_on_leaves(const std::vector<WorkerStep>& workers,
+                                                     bool fills_with_empty) {
   for (std::size_t worker = 0; worker < workers.size(); ++worker)
     LOCKSTEP_EXPECTS(!workers[worker].error, CollectiveError, kWhat, "worker ", worker,
                      " could not read its part of the step: ", *workers[worker].error,

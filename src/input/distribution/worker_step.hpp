@@ -37,6 +37,7 @@ std::vector<WorkerStep> from_messages(const std::vector<std::string>& messages);
 /// @throws CollectiveError  a worker could not read. @throws CollectiveMismatch  the workers' elements differ
 /// in number of components or dtype. @throws InvalidArgument  a scalar is missing its rows. @throws
 /// ContextError  a worker without data does not know the structure.
-std::optional<std::vector<LeafType>> conclude(const std::vector<WorkerStep>& workers, bool fills_with_empty);
+std::optional<std::vector<LeafType>> agree_on_leaves(const std::vector<WorkerStep>& workers,
+                                                     bool fills_with_empty);
 
 }  // namespace lockstep::detail

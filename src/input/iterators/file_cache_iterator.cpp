@@ -66,8 +66,8 @@ std::optional<FlatElement> FileCacheIterator::next() {
   return input_ ? record() : std::nullopt;
 }
 
-PipelineHandle cached_in_file(const PipelineHandle& input, const std::filesystem::path& path, PartOpener open,
-                              ElementType type, StructureStore structure) {
+PipelineHandle cached_in_file(const PipelineHandle& input, const std::filesystem::path& path,
+                              PartIteratorFactory open, ElementType type, StructureStore structure) {
   LOCKSTEP_EXPECTS(!path.empty(), InvalidArgument, kWhat, ": the path is empty. Name a file.");
   // Each share has a file of its own.
   const auto share = [&](const Resharding& reshard) -> Resharding {

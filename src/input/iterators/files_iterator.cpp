@@ -31,7 +31,7 @@ class TooFewFilesIterator final : public Iterator<FlatElement> {
   bool has_thrown_ = false;
 };
 
-PipelineHandle pipeline_of(FilePaths paths, FileOpener open, ElementType type) {
+PipelineHandle pipeline_of(FilePaths paths, FileIteratorFactory open, ElementType type) {
   std::vector<TensorSpec> spec(type.num_leaves, TensorSpec::unknown());
   Pipeline result{IteratorFactory<FlatElement>(
                       [=](const IterationKey&) { return std::make_unique<FilesIterator>(paths, open); }),
@@ -72,7 +72,8 @@ std::optional<FlatElement> FilesIterator::next() {
   return std::nullopt;
 }
 
-PipelineHandle files_pipeline(std::vector<std::filesystem::path> paths, FileOpener open, ElementType type) {
+PipelineHandle files_pipeline(std::vector<std::filesystem::path> paths, FileIteratorFactory open,
+                              ElementType type) {
   return pipeline_of(std::make_shared<const std::vector<std::filesystem::path>>(std::move(paths)),
                      std::move(open), std::move(type));
 }

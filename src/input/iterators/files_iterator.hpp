@@ -17,13 +17,14 @@ using FilePaths = std::shared_ptr<const std::vector<std::filesystem::path>>;  //
 /// The elements of files, one file after the other.
 class FilesIterator final : public Iterator<FlatElement> {
  public:
-  FilesIterator(FilePaths paths, FileOpener open) : paths_(std::move(paths)), open_(std::move(open)) {}
+  FilesIterator(FilePaths paths, FileIteratorFactory open)
+      : paths_(std::move(paths)), open_(std::move(open)) {}
   /// Rethrows exceptions of the reader with path and index.
   std::optional<FlatElement> next() override;
 
  private:
   FilePaths paths_;
-  FileOpener open_;
+  FileIteratorFactory open_;
   std::size_t file_ = 0;
   std::unique_ptr<Iterator<FlatElement>> input_;  // of the current file
   std::int64_t index_ = 0;                        // of the next element

@@ -43,11 +43,11 @@ class FilterIterator final : public Iterator<FlatElement> {
 /// Calls the user's iterator; not again after its end, and not at all if it cannot be started.
 class UserIterator final : public Iterator<FlatElement> {
  public:
-  explicit UserIterator(GeneratorOpener open) : open_(std::move(open)) {}
+  explicit UserIterator(GeneratorIteratorFactory open) : open_(std::move(open)) {}
   std::optional<FlatElement> next() override;
 
  private:
-  GeneratorOpener open_;
+  GeneratorIteratorFactory open_;
   std::unique_ptr<Iterator<FlatElement>> input_;
   std::int64_t index_ = 0;
   bool has_ended_ = false;

@@ -23,9 +23,9 @@ void ReadySignal::wait_past(std::uint64_t count) {
   if (!changed_.wait(lock, current_stop_token(), [&] { return count_ != count; })) throw Stopped();
 }
 
-void InterleaveIterator::go_to(std::int64_t place) noexcept {
-  if (place != place_) block_ = 0;
-  place_ = place;
+void InterleaveIterator::go_to(std::int64_t slot) noexcept {
+  if (slot != slot_) block_ = 0;
+  slot_ = slot;
 }
 
 void InterleaveIterator::fill() {
@@ -34,35 +34,34 @@ void InterleaveIterator::fill() {
     input_.reset();
     return;
   }
-  Place& place = cycle_[static_cast<std::size_t>(place_)];
+  Slot& slot = cycle_[static_cast<std::size_t>(slot_)];
   const std::int64_t index = index_++;
-  place.pass =
-      call_for_element("Dataset::interleave", index, [&] { return fn_(std::move(*element), index); });
-  if (place_ < num_threads_) {
-    auto input = std::make_shared<std::unique_ptr<Iterator<FlatElement>>>(std::move(place.pass));
+  slot.pass = call_for_element("Dataset::interleave", index, [&] { return fn_(std::move(*element), index); });
+  if (slot_ < num_threads_) {
+    auto input = std::make_shared<std::unique_ptr<Iterator<FlatElement>>>(std::move(slot.pass));
     auto ahead = std::make_unique<PrefetchIterator<FlatElement>>([input] { return std::move(*input); }, 1,
                                                                  [ready = ready_] { ready->give(); });
     ahead->start();
-    place.ahead = ahead.get();
-    place.pass = std::move(ahead);
+    slot.ahead = ahead.get();
+    slot.pass = std::move(ahead);
   }
   ++num_open_;
 }
 
 void InterleaveIterator::go_to_ready() {
-  for (std::int64_t place = 0; input_ && place < std::min(num_threads_, cycle_length_); ++place) {
-    if (static_cast<std::size_t>(place) == cycle_.size()) cycle_.emplace_back();
-    if (cycle_[static_cast<std::size_t>(place)].pass) continue;
-    go_to(place);
+  for (std::int64_t slot = 0; input_ && slot < std::min(num_threads_, cycle_length_); ++slot) {
+    if (static_cast<std::size_t>(slot) == cycle_.size()) cycle_.emplace_back();
+    if (cycle_[static_cast<std::size_t>(slot)].pass) continue;
+    go_to(slot);
     fill();
   }
   while (num_open_ > 0) {
     const std::uint64_t count = ready_->count();  // read before looking, so that no signal is missed
-    const auto num_places = static_cast<std::int64_t>(cycle_.size());
-    for (std::int64_t i = 0; i < num_places; ++i) {
-      const std::int64_t candidate = (place_ + i) % num_places;
-      const Place& place = cycle_[static_cast<std::size_t>(candidate)];
-      if (!place.pass || (place.ahead && !place.ahead->is_ready())) continue;
+    const auto num_slots = static_cast<std::int64_t>(cycle_.size());
+    for (std::int64_t i = 0; i < num_slots; ++i) {
+      const std::int64_t candidate = (slot_ + i) % num_slots;
+      const Slot& slot = cycle_[static_cast<std::size_t>(candidate)];
+      if (!slot.pass || (slot.ahead && !slot.ahead->is_ready())) continue;
       go_to(candidate);
       return;
     }
@@ -72,26 +71,26 @@ void InterleaveIterator::go_to_ready() {
 
 std::optional<FlatElement> InterleaveIterator::next() {
   const auto advance = [this] {
-    place_ = (place_ + 1) % cycle_length_;
+    slot_ = (slot_ + 1) % cycle_length_;
     block_ = 0;
   };
   while (input_ || num_open_ > 0) {
     if (takes_ready_) go_to_ready();
-    const auto place = static_cast<std::size_t>(place_);
-    if (place == cycle_.size()) {
+    const auto slot = static_cast<std::size_t>(slot_);
+    if (slot == cycle_.size()) {
       if (input_)
         cycle_.emplace_back();
       else
-        cycle_length_ = place_;  // places beyond it are never filled
+        cycle_length_ = slot_;  // slots beyond it are never filled
     }
-    if (place == static_cast<std::size_t>(cycle_length_)) {
-      place_ = 0;
-    } else if (cycle_[place].pass) {
-      if (std::optional<FlatElement> element = cycle_[place].pass->next()) {
+    if (slot == static_cast<std::size_t>(cycle_length_)) {
+      slot_ = 0;
+    } else if (cycle_[slot].pass) {
+      if (std::optional<FlatElement> element = cycle_[slot].pass->next()) {
         if (++block_ == block_length_) advance();
         return element;
       }
-      cycle_[place] = {};
+      cycle_[slot] = {};
       --num_open_;
       advance();
     } else if (input_) {

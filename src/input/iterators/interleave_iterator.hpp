@@ -29,7 +29,7 @@ class ReadySignal {
 };
 
 /// Opens the pass for the element of this index.
-using PassFunction =
+using IteratorFunction =
     std::function<std::unique_ptr<Iterator<FlatElement>>(FlatElement&& element, std::int64_t index)>;
 
 /// Takes blocks in turn from the passes that a function makes of elements.
@@ -37,8 +37,8 @@ class InterleaveIterator final : public Iterator<FlatElement> {
  public:
   /// @param options  with n > 1 parallel calls, each of the first n passes in the cycle has a thread that
   /// reads it ahead; if not deterministic, a pass that has nothing ready is skipped for the time being.
-  InterleaveIterator(std::unique_ptr<Iterator<FlatElement>> input, PassFunction fn, std::int64_t cycle_length,
-                     std::int64_t block_length, const ParallelOptions& options)
+  InterleaveIterator(std::unique_ptr<Iterator<FlatElement>> input, IteratorFunction fn,
+                     std::int64_t cycle_length, std::int64_t block_length, const ParallelOptions& options)
       : input_(std::move(input)),
         fn_(std::move(fn)),
         cycle_length_(cycle_length),
@@ -48,27 +48,27 @@ class InterleaveIterator final : public Iterator<FlatElement> {
   std::optional<FlatElement> next() override;
 
  private:
-  struct Place {
+  struct Slot {
     std::unique_ptr<Iterator<FlatElement>> pass;
     PrefetchIterator<FlatElement>* ahead = nullptr;  // the pass, if it has a thread
   };
 
-  void go_to(std::int64_t place) noexcept;
-  /// Puts a pass in the current place, unless the input has ended.
+  void go_to(std::int64_t slot) noexcept;
+  /// Puts a pass in the current slot, unless the input has ended.
   void fill();
-  /// Fills the places that have threads, and moves to one that has an element ready.
+  /// Fills the slots that have threads, and moves to one that has an element ready.
   void go_to_ready();
 
   std::unique_ptr<Iterator<FlatElement>> input_;  // null at its end
-  PassFunction fn_;
+  IteratorFunction fn_;
   std::int64_t index_ = 0;  // of the next element of the input
   std::int64_t cycle_length_, block_length_;
   std::int64_t num_threads_;
   bool takes_ready_;
   std::shared_ptr<ReadySignal> ready_ = std::make_shared<ReadySignal>();  // owners: this and its passes
-  std::vector<Place> cycle_;  // grows when a place is reached for the first time
-  std::int64_t place_ = 0;    // index in cycle_
-  std::int64_t block_ = 0;    // number of consecutive elements taken there
+  std::vector<Slot> cycle_;                                               // grows as places are first reached
+  std::int64_t slot_ = 0;                                                 // in the cycle
+  std::int64_t block_ = 0;                                                // elements taken there in a row
   std::int64_t num_open_ = 0;
 };
 

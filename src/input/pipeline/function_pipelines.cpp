@@ -55,14 +55,14 @@ namespace {
 /// The parameters of an interleaving, which are the same for all shards of the input.
 struct Interleaving {
   DatasetFunction fn;
-  PartOpener open;
+  PartIteratorFactory open;
   std::int64_t cycle_length, block_length;
   ParallelOptions options;
   std::function<void(Pipeline&)> edit;
 
   std::unique_ptr<Iterator<FlatElement>> pass(const PipelineHandle& input, const IterationKey& key) const {
-    const PassFunction make = [fn = fn, open = open, key, position = input->position,
-                               count = input->counts.size()](FlatElement&& element, std::int64_t index) {
+    const IteratorFunction make = [fn = fn, open = open, key, position = input->position,
+                                   count = input->counts.size()](FlatElement&& element, std::int64_t index) {
       const PipelineHandle part = fn(std::move(element));
       return open(part, key.element(position, count, index).inside(part->counts));
     };
@@ -77,25 +77,25 @@ PipelineHandle interleaved(const PipelineHandle& input, const Interleaving& how)
   Pipeline result = *with_elements(input, pass, how.edit);
   // The datasets that the function returns may have hints too.
   result.fill_hints = [input, how](std::int64_t num_shards, std::int64_t index) {
-    Interleaving told = how;
-    told.fn = [fn = how.fn, num_shards, index](FlatElement&& element) {
+    Interleaving filled = how;
+    filled.fn = [fn = how.fn, num_shards, index](FlatElement&& element) {
       return with_hints(fn(std::move(element)), num_shards, index);
     };
-    return interleaved(with_hints(input, num_shards, index), told);
+    return interleaved(with_hints(input, num_shards, index), filled);
   };
   return std::make_shared<const Pipeline>(std::move(result));
 }
 
 }  // namespace
 
-PipelineHandle interleaved(const PipelineHandle& input, DatasetFunction fn, PartOpener open, ElementType type,
-                           std::int64_t cycle_length, std::int64_t block_length,
+PipelineHandle interleaved(const PipelineHandle& input, DatasetFunction fn, PartIteratorFactory open,
+                           ElementType type, std::int64_t cycle_length, std::int64_t block_length,
                            const ParallelOptions& options) {
   LOCKSTEP_EXPECTS(cycle_length >= 1 && block_length >= 1, InvalidArgument, "Dataset::interleave: blocks of ",
                    block_length, " elements of ", cycle_length, " datasets at a time. Pass at least 1 each.");
   check_options(options, "Dataset::interleave");
   const auto edit = [set = set_type(std::move(type)),
-                     count = count_passes(std::make_shared<IterationCounter>())](Pipeline& result) {
+                     count = count_iterations(std::make_shared<IterationCounter>())](Pipeline& result) {
     set(result);
     result.batch_size.reset();
     result.cardinality = kUnknownCardinality;
@@ -104,7 +104,7 @@ PipelineHandle interleaved(const PipelineHandle& input, DatasetFunction fn, Part
   return interleaved(input, {std::move(fn), std::move(open), cycle_length, block_length, options, edit});
 }
 
-PipelineHandle generator_pipeline(GeneratorOpener open, ElementType type) {
+PipelineHandle generator_pipeline(GeneratorIteratorFactory open, ElementType type) {
   std::vector<TensorSpec> spec(type.num_leaves, TensorSpec::unknown());
   auto opener = [open = std::move(open)](const IterationKey&) {
     return std::make_unique<UserIterator>(open);

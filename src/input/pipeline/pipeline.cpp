@@ -121,7 +121,7 @@ PipelineHandle shuffled(const PipelineHandle& input, std::int64_t buffer_size,
     std::seed_seq sequence(words.begin(), words.end());
     return std::make_unique<ShuffleIterator<T>>(open(key), buffer_size, std::mt19937_64(sequence));
   };
-  return with_passes(input, pass, count_passes(std::make_shared<IterationCounter>()));
+  return with_iterators(input, pass, count_iterations(std::make_shared<IterationCounter>()));
 }
 
 PipelineHandle batched(const PipelineHandle& input, std::int64_t batch_size, bool drop_remainder) {
@@ -155,7 +155,7 @@ PipelineHandle repeated(const PipelineHandle& input, std::int64_t count) {
                         const IterationKey& key) -> std::unique_ptr<Iterator<T>> {
     return std::make_unique<RepeatIterator<T>>(open, key, position, count);
   };
-  return with_passes(input, pass, [count](Pipeline& result) {
+  return with_iterators(input, pass, [count](Pipeline& result) {
     ++result.position;
     result.cardinality = repeated_cardinality(result.cardinality, count);
   });
@@ -163,7 +163,7 @@ PipelineHandle repeated(const PipelineHandle& input, std::int64_t count) {
 
 PipelineHandle taken(const PipelineHandle& input, std::int64_t count) {
   LOCKSTEP_EXPECTS(count >= 0, InvalidArgument, "Dataset::take: ", count, " elements. Pass at least 0.");
-  return with_passes(
+  return with_iterators(
       input,
       [count]<class T>(const IteratorFactory<T>& open, const IterationKey& key)
           -> std::unique_ptr<Iterator<T>> { return std::make_unique<TakeIterator<T>>(open(key), count); },
@@ -177,7 +177,7 @@ PipelineHandle taken(const PipelineHandle& input, std::int64_t count) {
 
 PipelineHandle skipped(const PipelineHandle& input, std::int64_t count) {
   LOCKSTEP_EXPECTS(count >= 0, InvalidArgument, "Dataset::skip: ", count, " elements. Pass at least 0.");
-  return with_passes(
+  return with_iterators(
       input,
       [count]<class T>(const IteratorFactory<T>& open, const IterationKey& key)
           -> std::unique_ptr<Iterator<T>> { return std::make_unique<SkipIterator<T>>(open(key), count); },
@@ -187,8 +187,8 @@ PipelineHandle skipped(const PipelineHandle& input, std::int64_t count) {
 namespace {
 
 /// A placeholder for a shard that is not known yet.
-PipelineHandle hinted(const PipelineHandle& input) {
-  PipelineHandle fails = with_passes(
+PipelineHandle with_unknown_shard(const PipelineHandle& input) {
+  PipelineHandle fails = with_iterators(
       input, []<class T>(const IteratorFactory<T>&, const IterationKey&) -> std::unique_ptr<Iterator<T>> {
         return std::make_unique<UnknownShardIterator<T>>();
       });
@@ -204,7 +204,7 @@ PipelineHandle hinted(const PipelineHandle& input) {
 
 PipelineHandle sharded(const PipelineHandle& input, std::int64_t num_shards, std::int64_t index,
                        ShardedBy by) {
-  if (num_shards == kShardHint && index == kShardHint) return hinted(input);
+  if (num_shards == kShardHint && index == kShardHint) return with_unknown_shard(input);
   LOCKSTEP_EXPECTS(num_shards >= 1 && 0 <= index && index < num_shards, InvalidArgument,
                    "Dataset::shard: index ", index, " is not one of ", num_shards,
                    " shards. Pass at least 1 shard, and an index in [0, num_shards).");
@@ -216,7 +216,7 @@ PipelineHandle sharded(const PipelineHandle& input, std::int64_t num_shards, std
   };
   const auto share = change_cardinality(
       [=](std::int64_t all) { return all / num_shards + (index < all % num_shards ? 1 : 0); });
-  return with_passes(input, pass, [count = count_as_shard(num_shards, index), share](Pipeline& result) {
+  return with_iterators(input, pass, [count = count_as_shard(num_shards, index), share](Pipeline& result) {
     count(result);
     share(result);
   });

@@ -35,7 +35,7 @@ inline constexpr auto kUnchanged = [](Pipeline&) {};
 /// A pipeline whose passes are `wrap(open, key)`, over the passes that the IteratorFactory `open` opens: over
 /// elements, batches or row numbers. `edit` changes the result.
 template <class Wrap, class Edit = decltype(kUnchanged)>
-PipelineHandle with_passes(const PipelineHandle& input, const Wrap& wrap, const Edit& edit = kUnchanged) {
+PipelineHandle with_iterators(const PipelineHandle& input, const Wrap& wrap, const Edit& edit = kUnchanged) {
   const auto wrapped = [&]<class T>(const IteratorFactory<T>& open) -> IteratorFactory<T> {
     return [open, wrap](const IterationKey& key) { return wrap(open, key); };
   };
@@ -51,7 +51,7 @@ PipelineHandle with_passes(const PipelineHandle& input, const Wrap& wrap, const 
       result.elements);
   edit(result);
   return with_shards(std::move(result), input,
-                     [wrap, edit](const PipelineHandle& shard) { return with_passes(shard, wrap, edit); });
+                     [wrap, edit](const PipelineHandle& shard) { return with_iterators(shard, wrap, edit); });
 }
 
 /// A pipeline whose passes are `open(input, key)`. `edit` changes the result.
@@ -77,7 +77,7 @@ inline auto count_as_shard(std::int64_t num_shards, std::int64_t index) {
 }
 
 /// An `edit` after which `counter` counts the passes of the transformation.
-inline auto count_passes(const std::shared_ptr<IterationCounter>& counter) {
+inline auto count_iterations(const std::shared_ptr<IterationCounter>& counter) {
   return [counter](Pipeline& result) {
     result.counts.push_back({counter, result.shard});
     ++result.position;

@@ -8,7 +8,7 @@
 #include "support/matchers.hpp"
 
 using namespace lockstep;
-using detail::conclude;
+using detail::agree_on_leaves;
 using detail::from_messages;
 using detail::LeafType;
 using detail::to_message;
@@ -62,48 +62,48 @@ TEST_CASE("messages of another version are refused", "[input][host]") {
 }
 
 TEST_CASE("a step exists where a worker has data", "[input][host]") {
-  CHECK(conclude({kWhole}, true));
-  CHECK_FALSE(conclude({kNothing}, true));
-  CHECK_FALSE(conclude({kNothing, kNothing}, true));
+  CHECK(agree_on_leaves({kWhole}, true));
+  CHECK_FALSE(agree_on_leaves({kNothing}, true));
+  CHECK_FALSE(agree_on_leaves({kNothing, kNothing}, true));
   for (const auto& workers :
        {std::vector{kWhole, kNothing}, {kNothing, kWhole}, {kNothing, kWhole, kWhole}}) {
-    const auto leaves = conclude(workers, true);
+    const auto leaves = agree_on_leaves(workers, true);
     REQUIRE(leaves);
     REQUIRE(leaves->size() == 2);
     CHECK(leaves->at(0).shape == Shape(4, 3));
     CHECK(leaves->at(1).dtype == DType::i64);
-    CHECK_FALSE(conclude(workers, false));
+    CHECK_FALSE(agree_on_leaves(workers, false));
   }
   WorkerStep partial = kWhole;
   partial.is_whole = false;
-  CHECK(conclude({partial}, true));
-  CHECK_FALSE(conclude({partial}, false));
+  CHECK(agree_on_leaves({partial}, true));
+  CHECK_FALSE(agree_on_leaves({partial}, false));
 }
 
 TEST_CASE("a worker that could not read fails the step of all", "[input][host]") {
-  CHECK_THROWS_MATCHES(conclude({kWhole, {.error = "map: bad."}}, true), CollectiveError,
+  CHECK_THROWS_MATCHES(agree_on_leaves({kWhole, {.error = "map: bad."}}, true), CollectiveError,
                        says("worker 1 could not read its part of the step: map: bad.", "left out on all"));
 }
 
 TEST_CASE("workers' elements that differ are refused", "[input][host]") {
   const WorkerStep wide = of({{Shape(4), DType::f32}}), narrow = of({{Shape(2, 2), DType::f32}});
-  CHECK(conclude({wide, narrow}, true));  // other extents may differ: ragged batches
-  CHECK_THROWS_MATCHES(conclude({kNothing, wide, kWhole}, true), CollectiveMismatch,
+  CHECK(agree_on_leaves({wide, narrow}, true));  // other extents may differ: ragged batches
+  CHECK_THROWS_MATCHES(agree_on_leaves({kNothing, wide, kWhole}, true), CollectiveMismatch,
                        says("worker 2 have 2 components, those of worker 1 1"));
-  CHECK_THROWS_MATCHES(conclude({wide, of({{Shape(4), DType::f64}})}, true), CollectiveMismatch,
+  CHECK_THROWS_MATCHES(agree_on_leaves({wide, of({{Shape(4), DType::f64}})}, true), CollectiveMismatch,
                        says("component 0 is [4] float64 on worker 1, but [4] float32 on worker 0"));
 }
 
 TEST_CASE("what has no rows cannot be filled with nothing", "[input][host]") {
   const WorkerStep scalars = of({{Shape(), DType::f32}});
-  CHECK(conclude({scalars, scalars}, true));
-  CHECK_THROWS_MATCHES(conclude({scalars, kNothing}, true), InvalidArgument,
+  CHECK(agree_on_leaves({scalars, scalars}, true));
+  CHECK_THROWS_MATCHES(agree_on_leaves({scalars, kNothing}, true), InvalidArgument,
                        says("component 0 is a scalar", "Batch the dataset first"));
 }
 
 TEST_CASE("a worker without data must know the structure", "[input][host]") {
   const WorkerStep ignorant{.knows_structure = false};
-  CHECK_THROWS_MATCHES(conclude({kWhole, ignorant}, true), ContextError,
+  CHECK_THROWS_MATCHES(agree_on_leaves({kWhole, ignorant}, true), ContextError,
                        says("worker 1 has no data although others have", "lengths or keys"));
-  CHECK_FALSE(conclude({ignorant, ignorant}, true));
+  CHECK_FALSE(agree_on_leaves({ignorant, ignorant}, true));
 }

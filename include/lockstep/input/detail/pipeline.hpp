@@ -71,12 +71,14 @@ inline constexpr std::int64_t kUnknownCardinality = -2;
 PipelineHandle slices_pipeline(std::vector<Tensor> tensors, ElementType type, std::string_view what);
 /// @throws InvalidArgument  the step is 0.
 PipelineHandle range_pipeline(std::int64_t start, std::int64_t stop, std::int64_t step, ElementType type);
-using GeneratorOpener = SharedFunction<std::unique_ptr<Iterator<FlatElement>>()>;
+using GeneratorIteratorFactory = SharedFunction<std::unique_ptr<Iterator<FlatElement>>()>;
 /// The elements of the user's iterators.
-PipelineHandle generator_pipeline(GeneratorOpener open, ElementType type);
-using FileOpener = SharedFunction<std::unique_ptr<Iterator<FlatElement>>(const std::filesystem::path&)>;
+PipelineHandle generator_pipeline(GeneratorIteratorFactory open, ElementType type);
+using FileIteratorFactory =
+    SharedFunction<std::unique_ptr<Iterator<FlatElement>>(const std::filesystem::path&)>;
 /// The files' elements, one file after the other.
-PipelineHandle files_pipeline(std::vector<std::filesystem::path> paths, FileOpener open, ElementType type);
+PipelineHandle files_pipeline(std::vector<std::filesystem::path> paths, FileIteratorFactory open,
+                              ElementType type);
 
 // Transformations; Dataset documents their effects and errors.
 
@@ -111,11 +113,11 @@ struct StructureStore {
       load;
 };
 /// Opens a pass over a pipeline, which infers its elements' structure.
-using PartOpener = SharedFunction<std::unique_ptr<Iterator<FlatElement>>(const PipelineHandle& part,
-                                                                         const IterationKey& key)>;
+using PartIteratorFactory = SharedFunction<std::unique_ptr<Iterator<FlatElement>>(const PipelineHandle& part,
+                                                                                  const IterationKey& key)>;
 /// @param open  opens the input or a part of it; infers the structure that `save` saves.
-PipelineHandle cached_in_file(const PipelineHandle& input, const std::filesystem::path& path, PartOpener open,
-                              ElementType type, StructureStore structure);
+PipelineHandle cached_in_file(const PipelineHandle& input, const std::filesystem::path& path,
+                              PartIteratorFactory open, ElementType type, StructureStore structure);
 PipelineHandle prefetched(const PipelineHandle& input, std::int64_t buffer_size);
 PipelineHandle zipped(std::vector<PipelineHandle> inputs, ElementType type);
 
@@ -126,8 +128,8 @@ PipelineHandle mapped(const PipelineHandle& input, ElementFunction fn, ElementTy
                       const ParallelOptions& options);
 PipelineHandle filtered(const PipelineHandle& input, ElementPredicate predicate);
 /// @param open  opens the dataset that `fn` returns.
-PipelineHandle interleaved(const PipelineHandle& input, DatasetFunction fn, PartOpener open, ElementType type,
-                           std::int64_t cycle_length, std::int64_t block_length,
+PipelineHandle interleaved(const PipelineHandle& input, DatasetFunction fn, PartIteratorFactory open,
+                           ElementType type, std::int64_t cycle_length, std::int64_t block_length,
                            const ParallelOptions& options);
 
 /// How the input is shared out: resolves `automatic`, with its warning. @throws NotFound  as auto_shard.
