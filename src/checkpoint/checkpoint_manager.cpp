@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kSuffix = ".safetensors";
 
-/// @throws Error  unless there is no error.
+/// @throws Error  `error` is set.
 void check(const std::error_code& error, std::string_view what, const std::filesystem::path& path,
            std::string_view step) {
   LOCKSTEP_EXPECTS(!error, Error, what, ": ", path, " cannot be ", step, ": ", error.message(),

@@ -63,7 +63,7 @@ Tensor SafetensorsFile::read(const SafetensorsEntry& entry) const {
   if (tensor.size() == 0) return tensor;
   auto* const bytes = static_cast<std::byte*>(tensor.data());
   read_at(bytes, entry.end - entry.begin, data_position_ + entry.begin, entry.key);
-  if (entry.dtype == DType::boolean)  // any other byte would not be a bool
+  if (entry.dtype == DType::boolean)  // only 0 and 1 are valid values of a bool
     std::transform(bytes, bytes + tensor.nbytes(), bytes,
                    [](std::byte b) { return std::byte(b != std::byte(0)); });
   return tensor;

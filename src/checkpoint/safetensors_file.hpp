@@ -13,8 +13,8 @@
 
 namespace lockstep::detail {
 
-/// A safetensors file, open for reading: what it says of itself has been checked, so that no tensor is
-/// allocated that is larger than the file. It stays the same file when another one takes its name.
+/// A safetensors file, open for reading. Its header has been checked, so that no tensor is allocated that is
+/// larger than the file. It stays the same file when another one takes its name.
 class SafetensorsFile {
  public:
   /// @param what  the operation, for messages.
@@ -22,7 +22,7 @@ class SafetensorsFile {
   /// why.
   SafetensorsFile(std::filesystem::path path, std::string_view what);
 
-  /// By key.
+  /// All entries, by key.
   const SafetensorsEntries& entries() const noexcept { return entries_; }
 
   /// An entry's data, on CPU:0. Any byte but 0 is true. @throws InvalidArgument  the file was cut short
@@ -40,7 +40,7 @@ class SafetensorsFile {
   std::filesystem::path path_;
   std::string what_;
   InputFile file_;
-  std::uint64_t data_position_ = 0;  // of the first byte after the header
+  std::uint64_t data_position_ = 0;  // the first byte after the header
   SafetensorsEntries entries_;
 };
 

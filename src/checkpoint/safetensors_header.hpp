@@ -17,7 +17,7 @@
 /// first byte after the header. The bytes follow each other without holes, little-endian and row-major.
 namespace lockstep::detail {
 
-/// The key of what is not a tensor: strings by name, which are passed over.
+/// The key of the metadata, strings by name, which are skipped.
 inline constexpr std::string_view kSafetensorsMetadata = "__metadata__";
 
 /// The longest header that the reference implementation reads, in bytes.
@@ -29,14 +29,15 @@ struct SafetensorsEntry {
   Shape shape;
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
-  /// Why no Tensor can hold it, as that its dtype is another one; else empty. `dtype` and `shape` then mean
-  /// nothing.
+  /// The reason why no Tensor can hold the entry, as an unknown dtype; `dtype` and `shape` mean nothing then.
+  /// Empty: a Tensor can hold it.
   std::string unsupported{};
 };
 
-using SafetensorsEntries = std::map<std::string, SafetensorsEntry>;  ///< By key.
+/// Entries by key.
+using SafetensorsEntries = std::map<std::string, SafetensorsEntry>;
 
-/// Why something is not a safetensors file. Whoever knows the file makes an Error of it.
+/// A fault of a safetensors file, without the file's name: SafetensorsFile turns it into an Error.
 struct SafetensorsFault {
   std::string key;  ///< The entry at fault; empty: the file as a whole.
   std::string reason;

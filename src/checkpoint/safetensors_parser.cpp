@@ -16,8 +16,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Takes the header apart while it is read: no more is kept than valid entries, and a key that is there twice
-/// is noticed, which a parsed object would hide.
+/// Parses the header event by event: only valid entries are kept, and a duplicate key is found, which a
+/// parsed object would hide.
 class HeaderReader final : public nlohmann::json_sax<Json> {
  public:
   SafetensorsEntries entries() && { return std::move(entries_); }
@@ -97,7 +97,7 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
     return true;
   }
 
-  bool number_integer(number_integer_t value) override {  // negative ones only
+  bool number_integer(number_integer_t value) override {  // called for negative numbers only
     if (place_ == Place::shape) fail(concat("its extent ", std::to_string(value), " is negative"));
     if (place_ == Place::offsets) fail(concat("its offset ", std::to_string(value), " is negative"));
     unexpected("a number");
@@ -149,7 +149,7 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
   }
 
   Place place_ = Place::outside;
-  std::set<std::string, std::less<>> fields_;  // of the entry, or the metadata
+  std::set<std::string, std::less<>> fields_;  // seen in the entry, or in the metadata
   std::string key_;
   std::string field_;
   std::string unsupported_;
@@ -193,7 +193,7 @@ void check_offsets(const SafetensorsEntries& entries, std::uint64_t data_bytes) 
 
 SafetensorsEntries parse_safetensors_header(std::string_view text, std::uint64_t data_bytes) {
   if (!text.starts_with('{')) throw SafetensorsFault{"", "its header does not begin with '{'"};
-  if (const std::size_t zero = text.find('\0'); zero != text.npos)  // where the parser would stop
+  if (const std::size_t zero = text.find('\0'); zero != text.npos)  // the parser would stop there
     throw SafetensorsFault{"", concat("its header is not JSON at byte ", std::to_string(zero + 1), " of it")};
   HeaderReader reader;
   Json::sax_parse(text, &reader);

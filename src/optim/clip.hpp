@@ -6,7 +6,7 @@
 
 namespace lockstep::detail {
 
-/// optim::clip_by_global_norm, but writes to those gradients that nobody else has a handle of.
+/// optim::clip_by_global_norm, but writes in place to gradients whose storage is not shared.
 /// @return the norm. @pre the arguments are checked.
 Tensor clip_in_place(std::span<Tensor> gradients, double clip_norm);
 

@@ -10,7 +10,7 @@
 namespace lockstep {
 namespace {
 
-// What AssignmentOptions ask for on one axis of the mesh.
+// The assignment along one axis of the mesh, as AssignmentOptions ask for it.
 struct Axis {
   int num_cores;     // of a replica
   int stride;        // from one core to the next
@@ -65,7 +65,7 @@ std::vector<std::size_t> numbering_order(std::size_t rank) {
   return order;
 }
 
-// The narrowest axes choose first, so that what they cannot take is left to those that can.
+// The narrowest axes choose first; wider ones take the rest.
 void choose_grid(std::vector<Axis>& axes, int num_replicas) {
   std::vector<std::size_t> order = numbering_order(axes.size());
   std::ranges::stable_sort(order, {}, [&](std::size_t axis) { return axes[axis].capacity; });

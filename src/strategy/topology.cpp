@@ -37,7 +37,7 @@ std::vector<std::vector<std::vector<int>>> Topology::coordinates() const&& { ret
 
 bool Topology::contains(const std::vector<int>& coordinates) const { return places_.contains(coordinates); }
 
-// The places follow from these.
+// places_ follows from the other members.
 bool operator==(const Topology& a, const Topology& b) {
   return a.device_kind_ == b.device_kind_ && a.mesh_shape_ == b.mesh_shape_ &&
          a.coordinates_ == b.coordinates_;

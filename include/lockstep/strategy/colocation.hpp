@@ -13,7 +13,7 @@ namespace lockstep {
 
 class Strategy;
 
-/// Where state that belongs to no single variable lives: `devices`, or with `variable` where that one does.
+/// The place of state that belongs to no single variable: `devices`, which with `variable` are that one's.
 struct NonSlot {
   std::vector<Device> devices;
   std::optional<Variable> variable;

@@ -10,8 +10,8 @@
 
 namespace lockstep {
 
-/// How DeviceAssignment::build places replicas. Lists have one entry for each axis of the mesh, or none,
-/// which stands for 1 on every axis.
+/// The rules by which DeviceAssignment::build places replicas. Lists have one entry for each axis of the
+/// mesh, or none, which stands for 1 on every axis.
 struct AssignmentOptions {
   std::vector<int> computation_shape{};   ///< Logical cores of a replica on each axis.
   std::vector<int> computation_stride{};  ///< Places from one logical core to the next on each axis.
@@ -34,14 +34,14 @@ class DeviceAssignment {
   /// cores in row-major order. The rules are those of TensorFlow's device_assignment
   /// (tensorflow/python/tpu/device_assignment.py), without its ring orders.
   ///
-  /// Where the topology misses devices, those that are there are dealt out in the order of tasks instead.
+  /// If the topology misses devices, the others are dealt out in the order of tasks instead.
   ///
   /// @throws InvalidArgument  a list's length is not the mesh's rank, or an entry is below 1; shape × stride
   /// exceeds the mesh on an axis; num_replicas is below 1, or more than fit; devices are missing, and there
   /// is a stride or there are too few.
   [[nodiscard]] static DeviceAssignment build(Topology topology, const AssignmentOptions& options = {});
 
-  /// Of a temporary assignment, a copy of it.
+  /// For a temporary assignment, a copy.
   [[nodiscard]] const Topology& topology() const& noexcept { return topology_; }
   [[nodiscard]] Topology topology() const&&;
   [[nodiscard]] int num_replicas() const noexcept { return static_cast<int>(core_assignment_.size()); }
@@ -49,7 +49,7 @@ class DeviceAssignment {
     return core_assignment_.empty() ? 0 : static_cast<int>(core_assignment_.front().size());
   }
 
-  /// Where a replica's logical core lies in the mesh: [mesh_rank]. Valid as long as this; of a temporary
+  /// The place of a replica's logical core in the mesh: [mesh_rank]. Valid as long as this; of a temporary
   /// assignment, a copy of it.
   /// @throws InvalidArgument  there is no such replica or logical core.
   [[nodiscard]] const std::vector<int>& coordinates(int replica, int logical_core) const&;

@@ -12,9 +12,10 @@ namespace lockstep {
 
 class Strategy;
 
-/// While it lives, variables and work of each replica go to its logical device of one number: what this
-/// thread makes in the strategy's scope (outside the scope variables are not the strategy's), its runs, and
-/// in a replica function the current device with it. The innermost counts; outside every one it is number 0.
+/// While it lives, variables and work of each replica go to its logical device of one number. That holds for
+/// variables that this thread makes in the strategy's scope (outside it they are not the strategy's), for the
+/// thread's runs, and in a replica function for the current device. The innermost scope counts; outside every
+/// one the number is 0.
 /// Made by StrategyExtended::logical_device and ReplicaContext::logical_device. Must not outlive the
 /// strategy.
 class [[nodiscard]] LogicalDeviceScope : public detail::ThreadGuard<LogicalDeviceScope> {

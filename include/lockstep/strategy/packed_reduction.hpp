@@ -15,8 +15,8 @@
 namespace lockstep {
 
 /// Reduces values over replicas while others are still being computed: in a replica function, gradients as
-/// the backward pass gives them. Values travel in packs, in the order in which they were added; a pack starts
-/// as soon as it holds more than bytes_per_pack, on the communication stream
+/// the backward pass gives them. Values are reduced in packs, in the order in which they were added; a pack
+/// starts as soon as it holds more than bytes_per_pack, on the communication stream
 /// (ReplicaContext::start_all_reduce).
 ///
 /// Every replica adds values of the same shapes and dtypes in the same order. Used by the replica's thread,
@@ -35,8 +35,8 @@ class PackedReduction {
   void add(const Tensor& value);
   /// Starts the rest, and orders the current stream after all packs.
   /// @return what was added, reduced, in that order; the next add begins anew.
-  /// @throws as start_all_reduce; what an earlier pack was refused with, also when `add` has thrown it: there
-  /// are no results without those of that pack.
+  /// @throws as start_all_reduce; the error of an earlier pack that did not start, also if `add` has thrown
+  /// it, as that pack's results are missing.
   std::vector<Tensor> wait();
 
  private:

@@ -11,8 +11,9 @@
 
 namespace lockstep {
 
-/// Where the devices of one or several tasks lie in a mesh: a grid of any rank, whose last axis tells apart
-/// what is closest, as the cores of one chip. As tf.tpu.experimental.Topology, but for any kind of device.
+/// The places of the devices of one or several tasks in a mesh: a grid of any rank, whose last axis tells
+/// apart what is closest, as the cores of one chip. As tf.tpu.experimental.Topology, but for any kind of
+/// device.
 ///
 /// A value; const calls may run at the same time. No device is opened. Places of the mesh may be without a
 /// device.

@@ -26,7 +26,7 @@ struct ValueAccess;  // lets the library set what users cannot
 void check_component_index(int index, int size);
 }  // namespace detail
 
-/// What PerReplica and Mirrored have in common: components in order, at least one. An immutable value;
+/// The common base of PerReplica and Mirrored: components in order, at least one. An immutable value;
 /// components of Tensor type are handles. A moved-from one is empty; using it throws ContextError. Making one
 /// takes nothing from the heap in steady state, but for a std::vector that it is made of.
 template <class T>
@@ -98,7 +98,7 @@ class Mirrored : public DistributedValues<T> {
   /// @throws InvalidArgument  no components.
   explicit Mirrored(std::vector<T> components)
       : DistributedValues<T>(DistributedValues<T>::moved(components), "Mirrored") {}
-  /// Of components that the replicas made equal.
+  /// A value of components that the replicas made equal.
   explicit Mirrored(const PerReplica<T>& value)
       : DistributedValues<T>(detail::RecycledVector<T>(value.begin(), value.end()), "Mirrored") {}
 

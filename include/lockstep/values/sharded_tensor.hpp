@@ -27,7 +27,7 @@ class ShardedTensor {
   /// A copy on each device. @throws InvalidArgument  no devices.
   [[nodiscard]] static ShardedTensor replicate(const Tensor& whole, const std::vector<Device>& devices);
 
-  /// Of the whole.
+  /// The whole tensor's shape and dtype.
   [[nodiscard]] const Shape& shape() const& { return shards(), shape_; }
   [[nodiscard]] Shape shape() const&& { return shape(); }
   [[nodiscard]] DType dtype() const { return shards().front().dtype(); }
@@ -36,7 +36,7 @@ class ShardedTensor {
   [[nodiscard]] std::vector<int> dims() const&& { return dims(); }
   /// One for each device.
   [[nodiscard]] int num_shards() const { return static_cast<int>(shards().size()); }
-  /// What device k holds, contiguous: [shape[axis] / dims[axis], ...].
+  /// The tile on device k, contiguous: [shape[axis] / dims[axis], ...].
   /// @throws InvalidArgument  not 0 <= k < num_shards().
   [[nodiscard]] const Tensor& shard(int k) const&;
   [[nodiscard]] Tensor shard(int k) const&& { return shard(k); }

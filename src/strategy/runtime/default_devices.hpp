@@ -6,7 +6,7 @@
 
 namespace lockstep::detail {
 
-/// `devices`, or where there are none all GPUs, or without any the host replicas.
+/// `devices`; if it is empty all GPUs; without GPUs the host replicas.
 std::vector<Device> or_default_devices(std::vector<Device> devices);
 
 }  // namespace lockstep::detail

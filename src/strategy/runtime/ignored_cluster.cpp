@@ -11,7 +11,7 @@ namespace lockstep::detail {
 void warn_if_cluster_is_ignored(std::string_view strategy, const cluster::EnvironmentVariables& variables) {
   try {
     if (cluster::TfConfigResolver({}, variables).cluster_spec().empty()) return;
-  } catch (const InvalidArgument&) {  // a text that cannot be read is ignored all the same
+  } catch (const InvalidArgument&) {  // the strategy ignores invalid text, too
   }
   warn(concat(strategy, ": the environment variable TF_CONFIG is ignored; the replicas are this process's"));
 }

@@ -6,7 +6,7 @@
 
 namespace lockstep::detail {
 
-/// Warns that a strategy stays in this process though TF_CONFIG describes a cluster, if it does.
+/// Warns, if TF_CONFIG describes a cluster, that the strategy ignores it and stays in this process.
 void warn_if_cluster_is_ignored(std::string_view strategy, const cluster::EnvironmentVariables& variables);
 
 }  // namespace lockstep::detail

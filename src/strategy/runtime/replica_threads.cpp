@@ -16,8 +16,8 @@ namespace lockstep::detail {
 
 namespace {
 
-/// In a fork that a function on a thread of the replicas' has made, and returned in: nobody is there to
-/// return to.
+/// For a fork that a replica's function has made, on the replica's thread, and returned in: the caller's
+/// thread is not there.
 [[noreturn]] void end_fork(int replica) {
   warn(concat("run: replica ", replica,
               "'s function has forked the process, and returned in the child, which ",
@@ -83,8 +83,8 @@ void ReplicaThreads::serve(int replica, FunctionRef<bool()> done) {
     if (id == seen) return;
     seen = id;
     Job* const job = job_.load(std::memory_order_relaxed);
-    // What the function refers to lies above it on the caller's stack, mostly: fetched at once, not line by
-    // line as one leads to the next.
+    // Prefetch 1 KiB of the caller's stack: the function's captures are usually there, and one line would
+    // lead to the next.
     for (int line = 0; line < 16; ++line)
       __builtin_prefetch(reinterpret_cast<const std::byte*>(job) + 64 * line);
     job->function(replica);

@@ -15,11 +15,11 @@
 namespace lockstep::detail {
 
 /// The persistent threads of a strategy's replicas. Replica 0 runs on the calling thread, replica i > 0 on
-/// thread i, which is started by the first `run` and joined by the destructor. Idle threads spin briefly,
-/// then park. A fork of the process has none of them: there it must not be destroyed once they are started.
+/// thread i, which the first `run` starts and the destructor joins. Idle threads spin briefly, then park. A
+/// fork of the process has none of them: there this must not be destroyed once they are started.
 class ReplicaThreads {
  public:
-  /// @param on_start  called by each thread first, with its replica; may be empty. Must not throw.
+  /// @param on_start  each thread calls it first, with its replica; may be empty. Must not throw.
   explicit ReplicaThreads(int num_replicas, std::function<void(int)> on_start = {});
   ~ReplicaThreads();
   ReplicaThreads(const ReplicaThreads&) = delete;
@@ -32,12 +32,13 @@ class ReplicaThreads {
   void stop();
 
   /// Calls job(i) for every replica, all at the same time, and returns when all have returned. One call at a
-  /// time; but job(0) may call it again once all other replicas have begun theirs and are in, or on their way
-  /// to, `serve`. @pre job does not throw.
+  /// time; but job(0) may call it again once all other replicas have begun their jobs and are in `serve`, or
+  /// will call it next. @pre job does not throw.
   /// @throws Error  a thread cannot be started; nothing has run then. @throws ContextError  job(0) has forked
   /// the process, in the child.
   void run(FunctionRef<void(int)> job);
-  /// On replica i > 0, inside a job: runs nested jobs until done() holds. Whoever makes it hold calls `wake`.
+  /// On replica i > 0, inside a job: runs nested jobs until done() holds. The thread that makes it hold calls
+  /// `wake`.
   void serve(int replica, FunctionRef<bool()> done);
   /// Inside a job: waits until ready() holds, as Parking does.
   template <class Ready>
@@ -47,7 +48,7 @@ class ReplicaThreads {
   void wake() noexcept { parking_.wake(); }
 
  private:
-  struct alignas(2 * 64) Job {  // apart from what else its caller has on the stack
+  struct alignas(2 * 64) Job {  // on cache lines apart from its caller's other variables
     FunctionRef<void(int)> function;
     std::atomic<int> num_running;
   };
@@ -56,11 +57,11 @@ class ReplicaThreads {
 
   const int num_replicas_;
   const std::function<void(int)> on_start_;
-  Parking parking_;  // of replicas that wait for a job, or for each other, and of the caller
+  Parking parking_;  // the caller, and replicas that wait for a job or for each other, park here
   alignas(64) std::atomic<std::uint64_t> job_id_{0};
   std::atomic<Job*> job_{nullptr};
   std::atomic<bool> stop_{false};
-  std::vector<std::uint64_t> seen_;  // per replica, its own thread's: the last job it ran
+  std::vector<std::uint64_t> seen_;  // per replica: the last job that its thread has run
   std::vector<std::thread> threads_;
   std::atomic<Process> started_in_{Process::none()};
 };

@@ -10,7 +10,7 @@ namespace lockstep::detail {
 
 namespace {
 
-/// parts[i][k] for all i, of values[k].
+/// Sets parts[i][k], for all i, to the parts of values[k].
 template <std::integral T>
 void share(std::span<const T> values, std::span<T* const> parts) {
   const auto n = static_cast<std::int64_t>(parts.size());
@@ -24,14 +24,15 @@ void share(std::span<const T> values, std::span<T* const> parts) {
   }
 }
 
-/// Numbers of one unit add up without rounding. A sum of the value's magnitude, or less than twice that, is
-/// in units of the value's last place, or in larger ones: so value + quotient - value is the quotient in
-/// them.
+/// Multiples of one unit add up without rounding. A sum of the value's magnitude, or less than twice that, is
+/// a multiple of the value's last place or of a larger unit, so value + quotient - value is the quotient in
+/// such units.
 template <class T>
 requires(!std::integral<T>) void share(std::span<const T> values, std::span<T* const> parts) {
   using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
   const auto n = static_cast<Wide>(parts.size());
-  // The largest power of two has the unit of all above it; twice it may be infinite, as the value may.
+  // All larger numbers have the unit of the largest power of two; the value, and twice that power, may be
+  // infinite.
   const Wide largest = std::ldexp(Wide(1), std::numeric_limits<T>::max_exponent - 1);
   for (std::size_t k = 0; k < values.size(); ++k) {
     const Wide value = static_cast<Wide>(values[k]);
