@@ -2,14 +2,14 @@
 
 #include <lockstep/checkpoint/checkpoint.hpp>
 #include <lockstep/error.hpp>
+#include <lockstep/strategy/detail/cross_replica.hpp>
 #include <lockstep/strategy/strategy.hpp>
 
 #include "checkpoint/safetensors_file.hpp"
 #include "detail/cpu_0.hpp"
 #include "detail/expects.hpp"
 #include "strategy/context/default_strategy.hpp"
-#include "strategy/variable/variable_state.hpp"
-#include "strategy/variable/variable_write.hpp"
+#include "strategy/variable/variable_access.hpp"
 
 namespace lockstep {
 namespace {
@@ -33,13 +33,13 @@ void insert(Variables& variables, std::string key, const Variable& variable, std
                    "' already. Give every variable a key of its own.");
 }
 
-/// Calls fn where writes are those of cross-replica context.
+/// Calls fn in the strategy's cross-replica context.
 template <class F>
 void in_context_of(Strategy& strategy, std::string_view what, F fn) {
   std::optional<ContextFrame> frame;
-  if (&strategy == &detail::default_strategy())  // whichever scope this is
+  if (&strategy == &detail::default_strategy())  // in any scope
     frame.emplace(ContextFrame::Mode::cross_replica, strategy);
-  strategy.extended().in_cross_replica_context(what, fn);
+  detail::call_serialised(strategy, what, fn);
 }
 
 /// Variables of one strategy, and their values on the host.
@@ -138,8 +138,8 @@ void Checkpoint::save(const std::filesystem::path& path) const {
                      "Make it with another aggregation, or leave it out.");
   std::map<std::string, Tensor> tensors;
   for (auto& [strategy, group] : by_strategy(variables)) {
-    // No call of the strategy's: those wait for the runs of other threads, which may wait for this one.
-    if (strategy != &detail::default_strategy()) strategy->extended().check_cross_replica(kSave);
+    // This is not serialised with the strategy's calls: another thread's run may wait for this thread.
+    if (strategy != &detail::default_strategy()) detail::check_cross_replica(*strategy, kSave);
     const auto values = detail::read_variables(group.variables, detail::ReadFrom::component_0);
     group.values.assign(values.begin(), values.end());
     for (std::size_t k = 0; k < group.values.size(); ++k)
@@ -160,9 +160,8 @@ void Checkpoint::restore(const std::filesystem::path& path, RestoreOptions optio
   for (auto& [strategy, group] : groups)
     for (const std::string& key : group.keys) group.values.push_back(file.read(file.entries().at(key)));
   for (const auto& [strategy, group] : groups)
-    in_context_of(*strategy, kRestore, [&mine = group] {
-      detail::write_variables(mine.variables, detail::Write::assign, mine.values);
-    });
+    in_context_of(*strategy, kRestore,
+                  [&mine = group] { detail::assign_variables(mine.variables, mine.values); });
 }
 
 }  // namespace lockstep

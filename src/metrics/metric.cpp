@@ -2,8 +2,7 @@
 #include <lockstep/ops.hpp>
 
 #include "detail/cpu_0.hpp"
-#include "strategy/variable/variable_state.hpp"
-#include "strategy/variable/variable_write.hpp"
+#include "strategy/variable/variable_access.hpp"
 
 namespace lockstep::metrics {
 
@@ -19,7 +18,7 @@ Metric::Metric(std::string name, const std::vector<std::string>& sums, const Sha
 void Metric::reset() {
   const Tensor zero = Tensor::zeros(sums_.front().shape(), DType::f64, detail::cpu_0());
   const detail::RecycledVector<Tensor> zeros(sums_.size(), zero);
-  detail::write_variables(sums_, detail::Write::assign, zeros);
+  detail::assign_variables(sums_, zeros);
 }
 
 std::vector<std::pair<std::string, Variable>> Metric::variables() const {
@@ -42,9 +41,7 @@ void Metric::add(std::initializer_list<Tensor> amounts) {
   detail::add_once(sums_, {amounts.begin(), amounts.size()});
 }
 
-void Metric::add(std::size_t k, const IndexedSlices& rows) {
-  detail::write_variable(sums_[k], detail::Write::scatter_add, rows, detail::OfSum::once);
-}
+void Metric::add(std::size_t k, const IndexedSlices& rows) { detail::scatter_add_once(sums_[k], rows); }
 
 detail::RecycledVector<Tensor> Metric::totals() const {
   auto totals = detail::read_variables(sums_);

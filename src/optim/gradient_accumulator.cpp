@@ -8,25 +8,26 @@
 
 #include "detail/expects.hpp"
 #include "optim/gradients.hpp"
+#include "strategy/variable/variable_access.hpp"
 
 namespace lockstep::optim {
 
 using detail::GradientPart;
-using detail::VariableState;
+using detail::VariableAccess;
 using List = std::vector<GradientAndVariable>;
 
 namespace {
 
 constexpr std::string_view kAdd = "GradientAccumulator::add";
 
-/// Where a variable's gradients are added: where the replica's component is, else on the replica's device.
+/// The device on which a variable's gradients are added: the replica's component's, else the replica's.
 const Device& device_for(const Variable& variable, const ReplicaContext& context) {
-  const VariableState& state = *VariableState::of(variable);
-  if (state.is_one_per_replica) return state.devices[static_cast<std::size_t>(context.local_index())];
-  return has_strategy() ? context.device() : state.devices[0];
+  const std::vector<Device>& devices = VariableAccess::devices(variable);
+  if (detail::is_one_per_replica(variable)) return devices[static_cast<std::size_t>(context.local_index())];
+  return has_strategy() ? context.device() : devices[0];
 }
 
-/// A gradient as it is added: dense, in the dtype to add in.
+/// A gradient in the form in which it is added: dense, in the accumulator's dtype.
 Tensor addend(const GradientPart& part, const Device& device) {
   const Tensor dense = part.slices ? part.slices->to_dense() : part.tensor;
   return dense.to(device).cast(accumulator_dtype(dense.dtype()));
@@ -52,7 +53,7 @@ std::optional<List> GradientAccumulator::add(const List& gradients) {
   const int replica = context->replica_id_in_sync_group();
   Part& part = part_of(replica);
 
-  // All that can be refused is refused before anything is added.
+  // All errors come before anything is added.
   std::vector<Variable> variables;
   for (const GradientAndVariable& pair : gradients) variables.push_back(pair.variable);
   detail::check_variables(variables, kAdd);
@@ -69,7 +70,7 @@ std::optional<List> GradientAccumulator::add(const List& gradients) {
     addends.push_back(detail::is_nothing(mine) ? Tensor() : addend(mine, device_for(variable, *context)));
   }
 
-  // What takes memory comes before anything is added, too.
+  // Memory is taken before anything is added, too.
   const bool is_last = part.num_added + 1 == num_steps_;
   std::optional<List> total;
   if (is_last) total.emplace();
@@ -79,7 +80,7 @@ std::optional<List> GradientAccumulator::add(const List& gradients) {
     Sum& sum = sums.emplace_back(same ? part.sums[k] : Sum{variables[k], Tensor(), true});
     Tensor& added = addends[k];
     if (added.defined() && !sum.is_nothing) added = added.to(sum.tensor.device()).contiguous();
-    // The last total may still be held.
+    // The caller may still hold the last total.
     if (added.defined() && sum.is_nothing && (!sum.tensor.defined() || is_held))
       sum.tensor = Tensor::empty(added.shape(), added.dtype(), added.device());
     if (!is_last) continue;

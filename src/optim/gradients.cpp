@@ -7,6 +7,7 @@
 #include <lockstep/error.hpp>
 
 #include "detail/expects.hpp"
+#include "strategy/strategy_access.hpp"
 
 namespace lockstep::detail {
 
@@ -16,9 +17,9 @@ using List = std::vector<GradientAndVariable>;
 
 namespace {
 
-std::string label(const PartOf& part_of) {
-  const std::string name = concat("the gradient of the variable '", part_of.variable.name(), "'");
-  return part_of.replica < 0 ? name : concat(name, " on replica ", part_of.replica);
+std::string label(const PartSource& source) {
+  const std::string name = concat("the gradient of the variable '", source.variable.name(), "'");
+  return source.replica < 0 ? name : concat(name, " on replica ", source.replica);
 }
 
 std::string describe(const GradientPart& part) {
@@ -27,18 +28,18 @@ std::string describe(const GradientPart& part) {
   return part.tensor.defined() ? lockstep::describe(part.tensor) : "nothing";
 }
 
-void check_fits(const GradientPart& part, const PartOf& part_of) {
+void check_fits(const GradientPart& part, const PartSource& source) {
   const bool is_defined =
       part.slices ? part.slices->values.defined() && part.slices->indices.defined() : part.tensor.defined();
-  LOCKSTEP_EXPECTS(is_defined, InvalidArgument, part_of.what, ": ", label(part_of),
+  LOCKSTEP_EXPECTS(is_defined, InvalidArgument, source.what, ": ", label(source),
                    " is an empty Tensor, default-constructed or moved from. Pass one by this variable, or "
                    "std::nullopt where the loss does not depend on it.");
   if (part.slices) check(*part.slices);
   const Shape& shape = part.slices ? part.slices->dense_shape : part.tensor.shape();
   const DType dtype = part.slices ? part.slices->values.dtype() : part.tensor.dtype();
-  LOCKSTEP_EXPECTS(shape == part_of.variable.shape() && dtype == part_of.variable.dtype(), InvalidArgument,
-                   part_of.what, ": ", label(part_of), " is ", describe(part), ", the variable ",
-                   part_of.variable.shape(), " ", part_of.variable.dtype(),
+  LOCKSTEP_EXPECTS(shape == source.variable.shape() && dtype == source.variable.dtype(), InvalidArgument,
+                   source.what, ": ", label(source), " is ", describe(part), ", the variable ",
+                   source.variable.shape(), " ", source.variable.dtype(),
                    ". Pass the gradient by this variable, cast to its dtype.");
 }
 
@@ -48,18 +49,18 @@ GradientPart component(const ReduceValue& value, int i) {
                            : GradientPart{value.tensors()[at], {}};
 }
 
-void check_not_per_replica(const ReduceValue& value, const PartOf& part_of, std::string_view remedy) {
+void check_not_per_replica(const ReduceValue& value, const PartSource& source, std::string_view remedy) {
   LOCKSTEP_EXPECTS(value.kind() != ReduceValue::Kind::per_replica || value.num_components() == 1,
-                   InvalidArgument, part_of.what, ": ", label(part_of), " is a per-replica value with ",
+                   InvalidArgument, source.what, ": ", label(source), " is a per-replica value with ",
                    value.num_components(), " components. ", remedy);
 }
 
-/// Whether and how there is a gradient must not depend on the replica.
-void check_agree(const GradientPart& part, int replica, const GradientPart& first, const PartOf& part_of) {
+/// All replicas have a gradient or none has; all are dense or all sparse.
+void check_agree(const GradientPart& part, int replica, const GradientPart& first, const PartSource& source) {
   const bool agree =
       is_nothing(part) == is_nothing(first) && part.slices.has_value() == first.slices.has_value();
-  LOCKSTEP_EXPECTS(agree, CollectiveMismatch, part_of.what, ": the gradient of the variable '",
-                   part_of.variable.name(), "' is ", describe(part), " on replica ", replica, ", ",
+  LOCKSTEP_EXPECTS(agree, CollectiveMismatch, source.what, ": the gradient of the variable '",
+                   source.variable.name(), "' is ", describe(part), " on replica ", replica, ", ",
                    describe(first),
                    " on replica 0. Give the same kind on every replica: zeros where one has none.");
 }
@@ -90,18 +91,18 @@ RecycledVector<Variable> variables_of(const List& list) {
 
 bool is_nothing(const GradientPart& part) { return !part.slices && !part.tensor.defined(); }
 
-GradientPart part_in_replica(const Gradient& gradient, int replica, const PartOf& part_of) {
+GradientPart part_in_replica(const Gradient& gradient, int replica, const PartSource& source) {
   if (gradient.is_nothing()) return {};
   const ReduceValue& value = *gradient.value();
-  check_not_per_replica(value, part_of,
+  check_not_per_replica(value, source,
                         "Pass it to run as an argument, so that each replica gets its component.");
   LOCKSTEP_EXPECTS(value.kind() != ReduceValue::Kind::mirrored || value.num_components() == 1 ||
                        replica < value.num_components(),
-                   InvalidArgument, part_of.what, ": ", label(part_of), " is a mirrored value with ",
+                   InvalidArgument, source.what, ": ", label(source), " is a mirrored value with ",
                    value.num_components(), " components. Pass a value of this strategy.");
   const bool is_mirrored = value.kind() == ReduceValue::Kind::mirrored;
   GradientPart part = component(value, is_mirrored ? replica : 0);
-  check_fits(part, part_of);
+  check_fits(part, source);
   return part;
 }
 
@@ -113,7 +114,7 @@ void check_variables(std::span<const Variable> variables, std::string_view what)
     LOCKSTEP_EXPECTS(is_floating(variable.dtype()), InvalidArgument, what, ": the variable '",
                      variable.name(), "' is ", variable.shape(), " ", variable.dtype(),
                      ". Only variables of floating-point dtypes can be trained.");
-    LOCKSTEP_EXPECTS(seen.insert(VariableState::of(variable).get()).second, InvalidArgument, what,
+    LOCKSTEP_EXPECTS(seen.insert(VariableAccess::state(variable).get()).second, InvalidArgument, what,
                      ": the variable '", variable.name(),
                      "' is listed twice. Add its gradients, and list it once.");
   }
@@ -146,7 +147,7 @@ GradientBatch GradientBatch::of_replicas(std::span<const List* const> lists, boo
       for (GradientPart& part : parts) slices.push_back(std::move(*part.slices));
       batch.values_.emplace_back(ValueAccess::per_replica(std::move(slices)));
     } else {
-      // Not merged as results of run are: one tensor that all replicas give is a contribution from each.
+      // Unlike a result of run, one tensor that all replicas give is a contribution from each.
       RecycledVector<Tensor> tensors;
       tensors.reserve(parts.size());
       for (GradientPart& part : parts) tensors.push_back(std::move(part.tensor));
@@ -156,7 +157,7 @@ GradientBatch GradientBatch::of_replicas(std::span<const List* const> lists, boo
   return batch;
 }
 
-GradientBatch GradientBatch::given(const List& list, std::string_view what) {
+GradientBatch GradientBatch::of_caller(const List& list, std::string_view what) {
   GradientBatch batch;
   batch.listed_ = variables_of(list);
   check_variables(batch.listed_, what);
@@ -165,16 +166,16 @@ GradientBatch GradientBatch::given(const List& list, std::string_view what) {
       batch.without_gradient_.push_back(variable);
       continue;
     }
-    const PartOf part_of{what, variable};
+    const PartSource source{what, variable};
     const ReduceValue& value = *gradient.value();
-    check_not_per_replica(value, part_of, "Resolve it with reduce_to(op, value, variable) first.");
-    const auto num_components = static_cast<int>(VariableState::of(variable)->components.size());
+    check_not_per_replica(value, source, "Resolve it with reduce_to(op, value, variable) first.");
+    const auto num_components = static_cast<int>(VariableAccess::devices(variable).size());
     LOCKSTEP_EXPECTS(value.kind() != ReduceValue::Kind::mirrored || value.num_components() == 1 ||
                          value.num_components() == num_components,
-                     InvalidArgument, what, ": ", label(part_of), " is a mirrored value with ",
+                     InvalidArgument, what, ": ", label(source), " is a mirrored value with ",
                      value.num_components(), " components, the variable has ", num_components,
                      ". Pass a value of the variable's devices.");
-    for (int i = 0; i < value.num_components(); ++i) check_fits(component(value, i), part_of);
+    for (int i = 0; i < value.num_components(); ++i) check_fits(component(value, i), source);
     batch.variables_.push_back(variable);
     batch.values_.push_back(value);
   }
@@ -184,13 +185,13 @@ GradientBatch GradientBatch::given(const List& list, std::string_view what) {
 RecycledVector<RecycledVector<Tensor>> GradientBatch::reduce(Strategy& strategy,
                                                              const CommunicationOptions& options) const {
   const auto devices_of = [&](std::size_t k) -> const std::vector<Device>& {
-    return VariableState::of(variables_[k])->devices;
+    return VariableAccess::devices(variables_[k]);
   };
   if (are_summed_) {
     RecycledVector<ReduceTo> reductions;
     reductions.reserve(variables_.size());
     for (std::size_t k = 0; k < variables_.size(); ++k) reductions.push_back({&values_[k], devices_of(k)});
-    return strategy.extended().reduce_all(ReduceOp::sum, reductions, options);
+    return reduce_all(strategy, ReduceOp::sum, reductions, options);
   }
   RecycledVector<RecycledVector<Tensor>> results;
   results.reserve(variables_.size());

@@ -12,6 +12,7 @@
 #include <lockstep/error.hpp>
 #include <lockstep/optim/optimizer.hpp>
 #include <lockstep/strategy/context.hpp>
+#include <lockstep/strategy/detail/cross_replica.hpp>
 #include <lockstep/strategy/strategy.hpp>
 
 #include "detail/expects.hpp"
@@ -19,7 +20,8 @@
 #include "hyper_parameters.hpp"
 #include "optim/clip.hpp"
 #include "optim/gradients.hpp"
-#include "strategy/variable/variable_state.hpp"
+#include "strategy/strategy_access.hpp"
+#include "strategy/variable/variable_access.hpp"
 
 namespace lockstep::optim {
 
@@ -29,15 +31,15 @@ using detail::concat;
 using detail::GradientBatch;
 using detail::LockedComponents;
 using detail::RecycledVector;
-using detail::VariableState;
+using detail::VariableAccess;
 using List = std::vector<GradientAndVariable>;
 
 namespace {
 
-/// Zeros beside a variable: on exactly its devices.
+/// A variable of zeros on the same devices.
 Variable make_slot(const Variable& variable, std::string name) {
-  const DeviceScope here(VariableState::of(variable)->devices[0]);
-  const ColocationScope place(variable.strategy(), VariableState::of(variable)->devices);
+  const DeviceScope here(VariableAccess::devices(variable)[0]);
+  const ColocationScope place(variable.strategy(), VariableAccess::devices(variable));
   return Variable([&] { return Tensor::zeros(variable.shape(), variable.dtype()); },
                   {.name = std::move(name), .trainable = false});
 }
@@ -51,9 +53,8 @@ std::string quoted_names(std::span<const Variable> variables) {
 
 /// Whether component i of every variable is on a device of replica i's, for all replicas.
 bool is_one_per_replica(std::span<const Variable> variables) {
-  return std::all_of(variables.begin(), variables.end(), [](const Variable& variable) {
-    return VariableState::of(variable)->is_one_per_replica;
-  });
+  return std::all_of(variables.begin(), variables.end(),
+                     [](const Variable& variable) { return detail::is_one_per_replica(variable); });
 }
 
 void check_same_optimizer(std::string_view what, const PerReplica<const Optimizer*>& optimizers) {
@@ -65,16 +66,16 @@ void check_same_optimizer(std::string_view what, const PerReplica<const Optimize
 /// The update of one component.
 struct ComponentUpdate {
   std::size_t gradient;  // in the component's list
-  std::size_t begin;     // of its tensors among the plan's components: the slots, then the variable
+  std::size_t begin;     // its first tensor's position in Plan::components: slots, then the variable
   std::size_t num_tensors;
-  RecycledVector<Tensor> tensors;  // these, once they can be written; the memory is there before
+  RecycledVector<Tensor> tensors;  // set once they can be written; reserved before
 };
 
-/// What a step writes.
+/// The components that a step writes.
 struct Plan {
   RecycledVector<RecycledVector<ComponentUpdate>> updates;  // [i]: of components i
   RecycledVector<ComponentRef> components;
-  std::size_t num_of_variables;  // of these components; the step counter's follow
+  std::size_t num_of_variables;  // components of variables and slots; the step counter's follow
 };
 
 template <class Entries>
@@ -82,12 +83,12 @@ Plan make_plan(const Entries& entries, std::size_t num_components) {
   Plan plan{RecycledVector<RecycledVector<ComponentUpdate>>(num_components), {}, 0};
   for (std::size_t k = 0; k < entries.size(); ++k) {
     const std::size_t num_tensors = entries[k]->slots.size() + 1;
-    for (const ComponentRef& component : all_components(*VariableState::of(entries[k]->variable))) {
+    for (const ComponentRef& component : all_components(*VariableAccess::state(entries[k]->variable))) {
       ComponentUpdate& update =
           plan.updates[component.i].emplace_back(ComponentUpdate{k, plan.components.size(), num_tensors, {}});
       update.tensors.reserve(num_tensors);
       for (const Variable& slot : entries[k]->slots)
-        plan.components.push_back({VariableState::of(slot).get(), component.i});
+        plan.components.push_back({VariableAccess::state(slot).get(), component.i});
       plan.components.push_back(component);
     }
   }
@@ -95,8 +96,8 @@ Plan make_plan(const Entries& entries, std::size_t num_components) {
   return plan;
 }
 
-/// Gradients, [k][i], as each component's list, [i][k], contiguous. One of fewer components is in all lists,
-/// as it counts in every norm.
+/// Turns gradients, [k][i], into one list per component, [i][k], contiguous. A gradient of fewer components
+/// is in all lists, as it counts in every norm.
 RecycledVector<RecycledVector<Tensor>> by_component(RecycledVector<RecycledVector<Tensor>> gradients) {
   std::size_t num_components = 0;
   for (const auto& components : gradients) num_components = std::max(num_components, components.size());
@@ -121,11 +122,11 @@ bool in_replica_function() { return has_strategy() && get_replica_context() != n
 
 struct Optimizer::Entry {
   Variable variable;
-  std::string name;  // unique among them
+  std::string name;  // unique in `names`
   std::vector<Variable> slots;
 };
 
-struct Optimizer::Known {
+struct Optimizer::Tracked {
   std::vector<Entry> entries;
   std::unordered_map<const void*, std::size_t> positions;  // in entries, by the variable's identity
   std::set<std::string> names;                             // of entries
@@ -138,7 +139,7 @@ Optimizer::Optimizer(std::string_view name, LearningRate learning_rate, double g
       learning_rate_(std::move(learning_rate)),
       global_clip_norm_(global_clip_norm),
       slot_names_(std::move(slot_names)),
-      known_(std::make_unique<Known>()) {
+      tracked_(std::make_unique<Tracked>()) {
   detail::require_at_least_0(name_, "global_clip_norm", global_clip_norm_);
 }
 
@@ -170,13 +171,13 @@ void Optimizer::apply_as(std::string_view what, const List& gradients, bool are_
     return;
   }
   Strategy& strategy = in_cross_replica_context() ? get_strategy() : gradients[0].variable.strategy();
-  strategy.extended().in_cross_replica_context(
-      what, [&] { apply(what, strategy, GradientBatch::given(gradients, what), options); });
+  detail::call_serialised(strategy, what,
+                          [&] { apply(what, strategy, GradientBatch::of_caller(gradients, what), options); });
 }
 
 void Optimizer::check_no_capture(std::string_view what, std::span<const Variable> variables) const {
   for (const Variable& variable : variables) {
-    for (const Device& device : VariableState::of(variable)->devices) {
+    for (const Device& device : VariableAccess::devices(variable)) {
       const StreamRef stream = current_stream(device);
       LOCKSTEP_EXPECTS(!stream.device_backend().is_capturing(stream.handle()), Unsupported, what, " of ",
                        name_, " for the variable '", variable.name(), "': the stream of ", device,
@@ -199,8 +200,8 @@ void Optimizer::apply(std::string_view what, Strategy& strategy, const GradientB
                    ". Check that the loss depends on them.");
   const std::int64_t made = num_steps();
   const Step step{made + 1, learning_rate_.at(made)};
-  std::unique_ptr<Known> grown = met(batch.listed());
-  const Known& known = grown ? *grown : *known_;
+  std::unique_ptr<Tracked> extended = tracked_with(batch.listed());
+  const Tracked& tracked = extended ? *extended : *tracked_;
   if (!batch.without_gradient().empty() && !std::exchange(has_warned_, true))
     detail::warn(concat(what, " of ", name_, ": there is no gradient for the variables ",
                         quoted_names(batch.without_gradient()), ", which stay as they are"));
@@ -209,40 +210,42 @@ void Optimizer::apply(std::string_view what, Strategy& strategy, const GradientB
   entries.reserve(batch.variables().size());
   std::int64_t bytes = 0;
   for (const Variable& variable : batch.variables()) {
-    entries.push_back(&known.entries[known.positions.at(VariableState::of(variable).get())]);
+    entries.push_back(&tracked.entries[tracked.positions.at(VariableAccess::state(variable).get())]);
     bytes += variable.shape().size() * static_cast<std::int64_t>(size_of(variable.dtype()));
   }
-  // What takes memory comes first.
+  // Memory is taken first, so that a failure changes nothing.
   RecycledVector<RecycledVector<Tensor>> gradients = by_component(batch.reduce(strategy, options));
   Plan plan = make_plan(entries, gradients.size());
-  for (const ComponentRef& component : all_components(*VariableState::of(*known.iterations)))
+  for (const ComponentRef& component : all_components(*VariableAccess::state(*tracked.iterations)))
     plan.components.push_back(component);
   const bool in_parallel = strategy.num_replicas_in_sync() > 1 && is_one_per_replica(batch.variables());
   const auto for_each_component = [&](const auto& act) {
     const auto act_on = [&](int i) { act(static_cast<std::size_t>(i)); };
-    if (in_parallel) return strategy.extended().for_each_replica(bytes, act_on);
+    if (in_parallel) return detail::for_each_replica(strategy, bytes, act_on);
     for (std::size_t i = 0; i < gradients.size(); ++i) act(i);
   };
   if (global_clip_norm_ > 0)
     for_each_component([&](std::size_t i) { detail::clip_in_place(gradients[i], global_clip_norm_); });
 
-  RecycledVector<Tensor> rooms(plan.components.size());  // outlives the locks: memory is freed without them
+  // Outlives `locked`, so that memory is freed after the locks.
+  RecycledVector<Tensor> storage(plan.components.size());
   LockedComponents locked(plan.components);
   counted_.reset();
-  const auto make_rooms = [&](std::size_t begin, std::size_t end) {
-    for (std::size_t k = begin; k < end; ++k) rooms[k] = locked.room(k, LockedComponents::Room::copied);
+  const auto unshare = [&](std::size_t begin, std::size_t end) {
+    for (std::size_t k = begin; k < end; ++k)
+      storage[k] = locked.unshared(k, LockedComponents::Storage::copied);
   };
   const std::size_t counters = plan.num_of_variables;
-  bool any_held = false;
-  for (std::size_t k = 0; k < counters; ++k) any_held = any_held || locked.is_held(k);
-  if (any_held)
+  bool any_shared = false;
+  for (std::size_t k = 0; k < counters; ++k) any_shared = any_shared || locked.is_shared(k);
+  if (any_shared)
     for_each_component([&](std::size_t i) {
-      for (const ComponentUpdate& one : plan.updates[i]) make_rooms(one.begin, one.begin + one.num_tensors);
+      for (const ComponentUpdate& one : plan.updates[i]) unshare(one.begin, one.begin + one.num_tensors);
     });
-  make_rooms(counters, locked.size());
+  unshare(counters, locked.size());
 
-  locked.replace(rooms);
-  if (grown) std::swap(known_, grown);
+  locked.replace(storage);
+  if (extended) std::swap(tracked_, extended);
   for_each_component([&](std::size_t i) {
     for (ComponentUpdate& one : plan.updates[i]) {
       for (std::size_t k = 0; k < one.num_tensors; ++k) one.tensors.push_back(locked[one.begin + k]);
@@ -259,7 +262,7 @@ void Optimizer::apply(std::string_view what, Strategy& strategy, const GradientB
 void Optimizer::build(const std::vector<Variable>& variables) {
   if (variables.empty()) return;
   Strategy& strategy = in_cross_replica_context() ? get_strategy() : variables[0].strategy();
-  strategy.extended().in_cross_replica_context("build", [&] {
+  detail::call_serialised(strategy, "build", [&] {
     for (const Variable& variable : variables) {
       LOCKSTEP_EXPECTS(&variable.strategy() == &strategy, InvalidArgument, "build of ", name_,
                        " for the variable '", variable.name(), "' in ", strategy.name(),
@@ -268,58 +271,58 @@ void Optimizer::build(const std::vector<Variable>& variables) {
     }
     detail::check_variables(variables, "build");
     check_strategy(strategy);
-    if (std::unique_ptr<Known> grown = met(variables)) std::swap(known_, grown);
+    if (std::unique_ptr<Tracked> extended = tracked_with(variables)) std::swap(tracked_, extended);
   });
 }
 
 void Optimizer::check_strategy(const Strategy& strategy) const {
-  LOCKSTEP_EXPECTS(!known_->iterations || &known_->iterations->strategy() == &strategy, InvalidArgument,
-                   name_, ": it has updated variables of ", known_->iterations->strategy().name(),
+  LOCKSTEP_EXPECTS(!tracked_->iterations || &tracked_->iterations->strategy() == &strategy, InvalidArgument,
+                   name_, ": it has updated variables of ", tracked_->iterations->strategy().name(),
                    " before, these are of ", strategy.name(), ". Use one optimizer for each strategy.");
 }
 
-std::unique_ptr<Optimizer::Known> Optimizer::met(std::span<const Variable> variables) const {
-  const auto identity = [](const Variable& variable) { return VariableState::of(variable).get(); };
+std::unique_ptr<Optimizer::Tracked> Optimizer::tracked_with(std::span<const Variable> variables) const {
+  const auto identity = [](const Variable& variable) { return VariableAccess::state(variable).get(); };
   if (std::ranges::all_of(variables, [&](const Variable& variable) {
-        return known_->positions.contains(identity(variable));
+        return tracked_->positions.contains(identity(variable));
       }))
     return {};
-  auto grown = std::make_unique<Known>(*known_);
-  Known& known = *grown;
-  if (!known.iterations) {
-    const DeviceScope here(identity(variables[0])->devices[0]);
-    known.iterations.emplace(Tensor::scalar(std::int64_t{0}),
-                             VariableOptions{.name = "iterations",
-                                             .trainable = false,
-                                             .aggregation = VariableAggregation::only_first_replica});
+  auto extended = std::make_unique<Tracked>(*tracked_);
+  Tracked& tracked = *extended;
+  if (!tracked.iterations) {
+    const DeviceScope here(VariableAccess::devices(variables[0])[0]);
+    tracked.iterations.emplace(Tensor::scalar(std::int64_t{0}),
+                               VariableOptions{.name = "iterations",
+                                               .trainable = false,
+                                               .aggregation = VariableAggregation::only_first_replica});
   }
   for (const Variable& variable : variables) {
-    if (!known.positions.try_emplace(identity(variable), known.entries.size()).second) continue;
+    if (!tracked.positions.try_emplace(identity(variable), tracked.entries.size()).second) continue;
     std::string name = variable.name();
-    for (int n = 1; known.names.contains(name); ++n) name = concat(variable.name(), "_", n);
+    for (int n = 1; tracked.names.contains(name); ++n) name = concat(variable.name(), "_", n);
     Entry entry{variable, name, {}};
     for (const std::string& slot : slot_names_)
       entry.slots.push_back(make_slot(variable, concat(name, "/", slot)));
-    known.entries.push_back(std::move(entry));
-    known.names.insert(std::move(name));
+    tracked.entries.push_back(std::move(entry));
+    tracked.names.insert(std::move(name));
   }
-  return grown;
+  return extended;
 }
 
 std::int64_t Optimizer::num_steps() const {
-  if (!known_->iterations) return 0;
-  const VariableState& counter = *VariableState::of(*known_->iterations);
-  if (counted_ && counter.num_writes(0) == counted_) return num_steps_;
-  const auto written = counter.read(0).item<std::int64_t>();
+  if (!tracked_->iterations) return 0;
+  const Variable& counter = *tracked_->iterations;
+  if (counted_ && detail::num_writes(counter, 0) == counted_) return num_steps_;
+  const auto written = detail::read_component(counter, 0).item<std::int64_t>();
   LOCKSTEP_EXPECTS(written >= 0 && written < std::numeric_limits<std::int64_t>::max(), InvalidArgument, name_,
                    ": its iterations were set to ", written, ". Set a number of steps that were made.");
   return written;
 }
 
 Variable Optimizer::iterations() const {
-  LOCKSTEP_EXPECTS(known_->iterations.has_value(), ContextError, "iterations of ", name_,
+  LOCKSTEP_EXPECTS(tracked_->iterations.has_value(), ContextError, "iterations of ", name_,
                    ": it has met no variable yet, and so has no strategy. Call build(variables) first.");
-  return *known_->iterations;
+  return *tracked_->iterations;
 }
 
 double Optimizer::learning_rate() const { return learning_rate_.at(num_steps()); }
@@ -333,8 +336,8 @@ void Optimizer::set_learning_rate(LearningRate learning_rate) {
 
 std::vector<std::pair<std::string, Variable>> Optimizer::variables() const {
   std::vector<std::pair<std::string, Variable>> all;
-  if (known_->iterations) all.emplace_back("iterations", *known_->iterations);
-  for (const Entry& entry : known_->entries)
+  if (tracked_->iterations) all.emplace_back("iterations", *tracked_->iterations);
+  for (const Entry& entry : tracked_->entries)
     for (std::size_t k = 0; k < slot_names_.size(); ++k)
       all.emplace_back(concat(entry.name, "/", slot_names_[k]), entry.slots[k]);
   return all;

@@ -2,7 +2,7 @@
 #include <lockstep/strategy/central_storage_strategy.hpp>
 
 #include "strategy/runtime/default_devices.hpp"
-#include "strategy/strategy_kind.hpp"
+#include "strategy/strategy_config.hpp"
 
 namespace lockstep {
 
@@ -24,8 +24,10 @@ CentralStorageStrategy::CentralStorageStrategy(std::initializer_list<Device> wor
 CentralStorageStrategy::CentralStorageStrategy(std::vector<Device> worker_devices,
                                                const Device& parameter_device,
                                                const CommunicationOptions& options)
-    : Strategy({.name = "CentralStorageStrategy"}, detail::or_default_devices(std::move(worker_devices)),
-               {parameter_device}, options) {}
+    : Strategy({.kind = {.name = "CentralStorageStrategy"},
+                .logical_devices = {detail::or_default_devices(std::move(worker_devices))},
+                .parameter_devices = {parameter_device},
+                .options = options}) {}
 
 CentralStorageStrategy::CentralStorageStrategy(std::initializer_list<Device> worker_devices,
                                                const CommunicationOptions& options)

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::string_view kName = "MeshStrategy";
 
-/// What this process is in its cluster; nothing: it works alone.
+/// This process's task in its cluster; nothing: it works alone.
 std::optional<cluster::Task> own_task(const cluster::Resolver* resolver) {
   if (resolver == nullptr || resolver->cluster_spec().empty()) return std::nullopt;
   LOCKSTEP_EXPECTS(
@@ -49,7 +49,7 @@ std::vector<Device> all_devices(const cluster::Resolver* resolver, const std::op
   return detail::or_default_devices(std::move(devices));
 }
 
-/// A device by its name in the cluster, or, where that is this process's, in this process.
+/// A device by its name in the cluster; one of this process by its name in this process.
 Device assigned_device(const DeviceAssignment& assignment, int replica, int core,
                        const std::optional<cluster::Task>& task) {
   if (!task) return assignment.device(replica, core);
@@ -57,12 +57,12 @@ Device assigned_device(const DeviceAssignment& assignment, int replica, int core
   return device.task() == task->index ? Device(device.kind(), device.index()) : device;
 }
 
-/// [num_logical_devices][num_replicas].
+/// @return [num_logical_devices][num_replicas].
 std::vector<std::vector<Device>> logical_devices(const cluster::Resolver* resolver,
                                                  const std::optional<DeviceAssignment>& assignment) {
   const std::optional<cluster::Task> task = own_task(resolver);
   if (!assignment) return {all_devices(resolver, task)};
-  if (task)  // checks it
+  if (task)  // checks the task
     static_cast<void>(cluster::worker_count(resolver->cluster_spec(), task->type, task->index));
   std::vector<std::vector<Device>> devices(static_cast<std::size_t>(assignment->num_cores_per_replica()));
   for (int replica = 0; replica < assignment->num_replicas(); ++replica)
@@ -80,17 +80,18 @@ MeshStrategy::MeshStrategy(DeviceAssignment assignment, const CommunicationOptio
 
 MeshStrategy::MeshStrategy(std::shared_ptr<cluster::Resolver> resolver,
                            std::optional<DeviceAssignment> assignment, const CommunicationOptions& options)
-    : Strategy({.name = kName, .non_slot_device = Device()}, logical_devices(resolver.get(), assignment),
-               resolver, options) {
-  state_->assignment = std::move(assignment);
-}
+    : Strategy({.kind = {.name = kName, .non_slot_device = Device()},
+                .logical_devices = logical_devices(resolver.get(), assignment),
+                .options = options,
+                .cluster_resolver = resolver,
+                .assignment = std::move(assignment)}) {}
 
 const std::optional<DeviceAssignment>& MeshStrategy::device_assignment() const& noexcept {
-  return state_->assignment;
+  return detail::StrategyState::of(*this).config().assignment;
 }
 
 int MeshStrategy::num_hosts() const {
-  const std::optional<DeviceAssignment>& assignment = state_->assignment;
+  const std::optional<DeviceAssignment>& assignment = device_assignment();
   if (!assignment) return 1;
   std::set<std::string> hosts;
   for (int replica = 0; replica < assignment->num_replicas(); ++replica)
@@ -99,7 +100,7 @@ int MeshStrategy::num_hosts() const {
 }
 
 int MeshStrategy::num_replicas_per_host() const noexcept {
-  const std::optional<DeviceAssignment>& assignment = state_->assignment;
+  const std::optional<DeviceAssignment>& assignment = device_assignment();
   if (!assignment) return num_replicas_in_sync();
   return std::min(num_replicas_in_sync(),
                   assignment->topology().num_devices_per_task() / num_logical_devices());

@@ -10,7 +10,7 @@ PackedReduction::PackedReduction(ReplicaContext& context, ReduceOp op, const Com
     : context_(context), op_(op), options_(options.merged_over({})) {
   limit_ = options_.bytes_per_pack;
   if (limit_ == 0) limit_ = kDefaultBytesPerPack;
-  options_.bytes_per_pack = std::numeric_limits<std::int64_t>::max();  // what is started together is one pack
+  options_.bytes_per_pack = std::numeric_limits<std::int64_t>::max();  // each call makes one pack
 }
 
 void PackedReduction::add(const Tensor& value) {
@@ -33,7 +33,7 @@ void PackedReduction::start() {
 
 std::vector<Tensor> PackedReduction::wait() {
   try {
-    // Also when it is empty: replicas must agree that it is.
+    // An empty batch starts, too: replicas must agree that it is empty.
     if (!pack_.empty() || (started_.empty() && !refused_)) start();
   } catch (const Error&) {  // kept in refused_
   }
@@ -46,7 +46,7 @@ std::vector<Tensor> PackedReduction::wait() {
   for (Started& one : started) {
     one.work.join();
     for (detail::Contribution& result : one.results) {
-      detail::hand_over(result.tensor);
+      detail::give_to_current_stream(result.tensor);
       results.push_back(std::move(result.tensor));
     }
   }

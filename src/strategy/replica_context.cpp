@@ -57,22 +57,22 @@ void detail::raise_sparse_gather(int replica) {
 }
 
 Tensor ReplicaContext::all_reduce_one(ReduceOp op, const Tensor& value, const CommunicationOptions& options) {
-  if (run_ != nullptr && run_->state().cross_device_ops != nullptr) {
+  if (run_ != nullptr && run_->state().cross_device_ops() != nullptr) {
     detail::RecycledVector<Contribution> values{{value, {}}};
     return std::move(all_reduce_batch(op, std::move(values), {}, options)[0].tensor);
   }
   check_current("all_reduce");
   if (run_ == nullptr) return value;
   detail::StrategyState& state = run_->state();
-  const CommunicationOptions merged = options.merged_over(state.options);
-  detail::ReplicaGroup& group =
-      state.meet_in_group(local_index(), operation_name(Collective::all_reduce, op), merged.timeout);
-  const Device& here = group.devices[static_cast<std::size_t>(local_index())];
+  const CommunicationOptions merged = options.merged_over(state.options());
+  detail::ReplicaGroup& group = state.groups().agree_on_current(
+      local_index(), operation_name(Collective::all_reduce, op), merged.timeout);
+  const Device& here = group.devices()[static_cast<std::size_t>(local_index())];
   const Tensor input = value.to(here).contiguous();
   Tensor output = Tensor::empty(input.shape(), reduced_dtype(op, input.dtype()), here);
   const TensorView in = input.view(), out = output.view();
   const RankBatch batch{local_index(), current_stream(here), {&in, 1}, {&out, 1}};
-  group.communicator.all_reduce(op, {&batch, 1}, merged);
+  group.communicator().all_reduce(op, {&batch, 1}, merged);
   return output;
 }
 
@@ -82,10 +82,10 @@ detail::RecycledVector<Contribution> ReplicaContext::all_reduce_batch(
   check_current("all_reduce");
   if (run_ == nullptr) return values;
   detail::StrategyState& state = run_->state();
-  const CommunicationOptions merged = options.merged_over(state.options);
-  detail::ReplicaGroup& group =
-      state.meet_in_group(local_index(), operation_name(Collective::all_reduce, op), merged.timeout);
-  const Device& here = group.devices[static_cast<std::size_t>(local_index())];
+  const CommunicationOptions merged = options.merged_over(state.options());
+  detail::ReplicaGroup& group = state.groups().agree_on_current(
+      local_index(), operation_name(Collective::all_reduce, op), merged.timeout);
+  const Device& here = group.devices()[static_cast<std::size_t>(local_index())];
 
   detail::RecycledVector<Tensor> inputs;
   inputs.reserve(values.size());
@@ -95,10 +95,10 @@ detail::RecycledVector<Contribution> ReplicaContext::all_reduce_batch(
   // An empty batch takes part too: replicas must agree that it is empty.
   if (!inputs.empty() || values.empty()) {
     const detail::OwnedBatch batch(local_index(), stream(), inputs, outputs, structure);
-    if (state.cross_device_ops == nullptr) {
-      detail::all_reduce(group.communicator, op, {&batch.batch(), 1}, merged);
+    if (state.cross_device_ops() == nullptr) {
+      detail::all_reduce(group.communicator(), op, {&batch.batch(), 1}, merged);
     } else {
-      group.communicator.check_all_reduce(op, {&batch.batch(), 1}, merged);
+      group.communicator().check_all_reduce(op, {&batch.batch(), 1}, merged);
       outputs = merge_call(
           [&](Strategy&, const PerReplica<const detail::RecycledVector<Tensor>*>& all) {
             detail::RecycledVector<detail::RecycledVector<Tensor>> ranks;
@@ -116,7 +116,7 @@ detail::RecycledVector<Contribution> ReplicaContext::all_reduce_batch(
       continue;
     }
     detail::check_sparse_reduction(op, *value.slices);
-    detail::Rendezvous& rendezvous = group.communicator.rendezvous();
+    detail::Rendezvous& rendezvous = group.rendezvous();
     rendezvous.meet(
         local_index(), {.operation = "all_reduce of sparse rows", .payload = &*value.slices},
         [&](std::span<const detail::Arrival* const> arrivals) {
@@ -146,19 +146,19 @@ std::pair<detail::StartedWork, detail::RecycledVector<Contribution>> ReplicaCont
     LOCKSTEP_EXPECTS(!value.slices, InvalidArgument, "start_all_reduce(", op, ") on replica ", replica_id_,
                      ": sparse rows cannot be reduced in the background. Use all_reduce.");
   detail::StartedWork started;
-  if (run_ == nullptr || run_->state().cross_device_ops != nullptr)
+  if (run_ == nullptr || run_->state().cross_device_ops() != nullptr)
     return {std::move(started), all_reduce_batch(op, std::move(values), structure, options)};
   for (Contribution& value : values) value.tensor = value.tensor.to(device()).contiguous();
   detail::RecycledVector<Tensor> operands;
   operands.reserve(values.size());
   for (const Contribution& value : values) operands.push_back(value.tensor);
-  const StreamRef communication = run_->state().group().communication_stream(local_index());
+  const StreamRef communication = run_->state().groups().current().communication_stream(local_index());
   communication.wait(stream());
   try {
     const StreamScope here(communication);
     values = all_reduce_batch(op, std::move(values), structure, options);
   } catch (...) {
-    stream().wait(communication);  // which may be reading the operands
+    stream().wait(communication);  // it may be reading the operands
     throw;
   }
   started.add(communication, std::move(operands));
@@ -171,10 +171,10 @@ detail::RecycledVector<Tensor> ReplicaContext::all_gather_batch(std::span<const 
   check_current("all_gather");
   if (run_ == nullptr) return {values.begin(), values.end()};
   detail::StrategyState& state = run_->state();
-  const CommunicationOptions merged = options.merged_over(state.options);
-  detail::ReplicaGroup& group = state.meet_in_group(local_index(), "all_gather", merged.timeout);
-  const Device& here = group.devices[static_cast<std::size_t>(local_index())];
-  detail::Rendezvous& rendezvous = group.communicator.rendezvous();
+  const CommunicationOptions merged = options.merged_over(state.options());
+  detail::ReplicaGroup& group = state.groups().agree_on_current(local_index(), "all_gather", merged.timeout);
+  const Device& here = group.devices()[static_cast<std::size_t>(local_index())];
+  detail::Rendezvous& rendezvous = group.rendezvous();
 
   detail::RecycledVector<Tensor> inputs;
   detail::RecycledVector<TensorView> views;
@@ -208,8 +208,8 @@ detail::RecycledVector<Tensor> ReplicaContext::all_gather_batch(std::span<const 
         detail::check_gather(all, axis, "all_gather");
       },
       merged.timeout);
-  // The parts' shapes, read before the next meeting, until which every replica keeps its views.
-  const std::size_t n = group.devices.size();
+  // Every replica keeps its views until the next meeting, so that the others can read their shapes here.
+  const std::size_t n = group.devices().size();
   detail::RecycledVector<detail::RecycledVector<Shape>> shapes(inputs.size());
   for (detail::RecycledVector<Shape>& of_one : shapes) of_one.reserve(n);
   for (std::size_t k = 0; k < inputs.size(); ++k)
@@ -226,7 +226,7 @@ detail::RecycledVector<Tensor> ReplicaContext::all_gather_batch(std::span<const 
     flat_outputs.push_back(Tensor::empty({total}, inputs[k].dtype(), here));
   }
   const detail::OwnedBatch batch(local_index(), stream(), flat_inputs, flat_outputs);
-  group.communicator.all_gather({&batch.batch(), 1}, merged);
+  group.communicator().all_gather({&batch.batch(), 1}, merged);
 
   detail::RecycledVector<Tensor> results;
   results.reserve(inputs.size());
@@ -250,15 +250,15 @@ detail::RecycledVector<Tensor> ReplicaContext::all_gather_batch(std::span<const 
 }
 
 void ReplicaContext::merge(const detail::MergeArguments& arguments,
-                           detail::FunctionRef<void(std::span<void* const>)> bring_together,
+                           detail::FunctionRef<void(std::span<void* const>)> combine,
                            detail::FunctionRef<void()> merge_fn, void* result,
                            detail::FunctionRef<void(void*)> take) {
   check_current(arguments.operation);
   if (run_ != nullptr) {
-    run_->merge(local_index(), arguments, bring_together, merge_fn, result, take);
+    run_->merge(local_index(), arguments, combine, merge_fn, result, take);
     return;
   }
-  bring_together({&arguments.arguments, 1});
+  combine({&arguments.arguments, 1});
   ContextFrame frame(ContextFrame::Mode::cross_replica, strategy_);
   merge_fn();
   take(result);

@@ -19,74 +19,28 @@ namespace lockstep {
 
 using detail::Contribution;
 
-namespace {
-
-std::vector<Device> checked(std::vector<Device> devices, std::string_view strategy) {
-  DeviceManager& manager = DeviceManager::instance();
-  for (std::size_t i = 0; i < devices.size(); ++i) {
-    LOCKSTEP_EXPECTS(devices[i].is_local(), ContextError, strategy, ": device ", devices[i],
-                     " belongs to another task. Pass devices of this process.");
-    for (std::size_t j = 0; j < i; ++j)
-      LOCKSTEP_EXPECTS(
-          devices[j] != devices[i], InvalidArgument, strategy, ": device ", devices[i],
-          " is listed twice, for replicas ", j, " and ", i,
-          ". List each device once; several replicas on one GPU are virtual devices (set_virtual_devices).");
-    try {
-      manager.open(devices[i]);
-    } catch (const NotFound& error) {
-      detail::raise<NotFound>(error.context().location, detail::concat(strategy, ": ", error.what()));
-    }
-  }
-  return devices;
-}
-
-std::vector<std::vector<Device>> checked(std::vector<std::vector<Device>> logical_devices,
-                                         std::string_view strategy) {
-  std::vector<Device> all;
-  for (const std::vector<Device>& devices : logical_devices)
-    all.insert(all.end(), devices.begin(), devices.end());
-  checked(std::move(all), strategy);
-  return logical_devices;
-}
-
-}  // namespace
-
-Strategy::Strategy(const detail::StrategyKind& kind, std::vector<Device> devices,
-                   std::vector<Device> parameter_devices, const CommunicationOptions& options)
-    : state_(new detail::StrategyState(
-          *this, kind, std::vector<std::vector<Device>>{checked(std::move(devices), kind.name)},
-          checked(std::move(parameter_devices), kind.name), options)) {}
-
-Strategy::Strategy(const detail::StrategyKind& kind, std::vector<std::vector<Device>> logical_devices,
-                   std::shared_ptr<cluster::Resolver> resolver, const CommunicationOptions& options)
-    : state_(new detail::StrategyState(*this, kind, checked(std::move(logical_devices), kind.name),
-                                       std::vector<Device>(), options)) {
-  state_->cluster_resolver = std::move(resolver);
-}
+Strategy::Strategy(detail::StrategyConfig&& config)
+    : state_(new detail::StrategyState(*this, std::move(config))) {}
 
 Strategy::~Strategy() {
-  if (state_->close()) delete state_;  // else somebody may still use it, who finds it where it was
+  if (state_->calls().close()) delete state_;  // else other threads may still use it
 }
 
-StrategyExtended& Strategy::extended() noexcept { return state_->extended; }
+StrategyExtended& Strategy::extended() noexcept { return state_->extended(); }
 int Strategy::num_replicas_in_sync() const noexcept { return state_->num_replicas(); }
-int Strategy::num_logical_devices() const noexcept { return state_->num_logical_devices(); }
+int Strategy::num_logical_devices() const noexcept { return static_cast<int>(state_->groups().size()); }
 std::shared_ptr<cluster::Resolver> Strategy::cluster_resolver() const noexcept {
-  return state_->cluster_resolver;
+  return state_->config().cluster_resolver;
 }
 int Strategy::num_local_replicas() const noexcept { return state_->num_replicas(); }
-void Strategy::use(std::unique_ptr<CrossDeviceOps> cross_device_ops) {
-  state_->cross_device_ops = std::move(cross_device_ops);
-}
-const detail::StrategyKind& Strategy::kind() const noexcept { return state_->kind; }
-std::string_view Strategy::name() const noexcept { return kind().name; }
+std::string_view Strategy::name() const noexcept { return state_->kind().name; }
 
 detail::InputTarget Strategy::input_target() const {
-  return {.devices = state_->groups.front().devices,
+  return {.devices = state_->groups().front().devices(),
           .context = InputContext(1, 0, num_replicas_in_sync()),
-          .splits = kind().synchronises,
+          .splits = state_->kind().synchronises,
           .strategy_name = std::string(name()),
-          .per_replica_datasets = kind().has_per_replica_input,
+          .per_replica_datasets = state_->kind().has_per_replica_input,
           .check_caller = detail::check_not_in_replica};
 }
 
@@ -100,8 +54,8 @@ std::vector<Device> Strategy::logical_devices_here(std::string_view what) const 
   if (top != nullptr && top->mode() == Mode::update && top->update_index() < num_local_replicas())
     replica = top->update_index();
   std::vector<Device> devices;
-  for (const detail::ReplicaGroup& group : state_->groups)
-    devices.push_back(group.devices[static_cast<std::size_t>(replica)]);
+  for (const detail::ReplicaGroup& group : state_->groups())
+    devices.push_back(group.devices()[static_cast<std::size_t>(replica)]);
   return devices;
 }
 
@@ -120,38 +74,20 @@ ShardedTensor Strategy::replicate_to_logical_devices(const Tensor& tensor) {
 }
 
 namespace {
-// The default strategy's runs are each thread's own.
+// Each thread's last run of the default strategy.
 thread_local std::vector<ReplicaFailure> default_failures;
 }  // namespace
 
 std::vector<ReplicaFailure> Strategy::last_failures() const {
   if (this == &detail::default_strategy()) return default_failures;
-  std::vector<std::exception_ptr> errors;
-  {
-    const std::lock_guard lock(state_->failures_mutex);
-    errors = state_->failures;
-  }
-  std::vector<ReplicaFailure> failures;
-  for (std::size_t i = 0; i < errors.size(); ++i)
-    if (errors[i]) failures.push_back({static_cast<int>(i), errors[i], detail::message_of(errors[i])});
-  return failures;
-}
-
-void Strategy::remember(const std::shared_ptr<detail::VariableState>& variable) {
-  std::lock_guard lock(state_->variables_mutex);
-  auto& variables = state_->variables;
-  if (variables.size() >= state_->max_variables) {
-    std::erase_if(variables, [](const auto& weak) { return weak.expired(); });
-    state_->max_variables = std::max(state_->max_variables, 2 * variables.size());
-  }
-  variables.push_back(variable);
+  return state_->failures().list();
 }
 
 namespace {
 
 void run_default(detail::FunctionRef<void(ReplicaContext&, int)> job) {
   ReplicaContext& context = detail::default_replica_context();
-  std::optional<detail::ContextFrame> frame;  // in a merge function of its own
+  std::optional<detail::ContextFrame> frame;  // only in a merge function
   if (detail::ContextFrame::top() != nullptr)
     frame.emplace(detail::ContextFrame::Mode::replica, detail::default_strategy(), &context);
   try {
@@ -166,11 +102,11 @@ void run_default(detail::FunctionRef<void(ReplicaContext&, int)> job) {
 }  // namespace
 
 void Strategy::run_replicas(detail::FunctionRef<void(ReplicaContext&, int)> job) {
-  extended().in_cross_replica_context("run", [&] {
+  detail::call_serialised(*this, "run", [&] {
     if (this == &detail::default_strategy()) return run_default(job);
-    for (std::size_t i = 0; i < state_->failures.size(); ++i) state_->set_failure(i, nullptr);
-    detail::ReplicaRun run(*this, *state_);
-    state_->run_on_replicas([&](int i) { run.run_replica(i, job); }, detail::OfFailures::told);
+    state_->failures().clear();
+    detail::ReplicaRun run(*this);
+    state_->executor().run([&](int i) { run.run_replica(i, job); }, &state_->failures());
   });
 }
 
@@ -178,8 +114,8 @@ detail::RecycledVector<Contribution> Strategy::reduce_batch(ReduceOp op,
                                                             const detail::RecycledVector<ReduceValue>& values,
                                                             const Axes& axes) {
   detail::RecycledVector<Contribution> results;
-  extended().in_cross_replica_context("reduce", [&] {
-    detail::CrossReplicaReduce reduction(*this, *state_, op, "reduce");
+  detail::call_serialised(*this, "reduce", [&] {
+    detail::CrossReplicaReduce reduction(*state_, op, "reduce");
     results = axes.empty() ? reduction.to_device(values, current_device())
                            : reduction.along(values, axes, current_device());
   });
@@ -190,7 +126,7 @@ detail::RecycledVector<Contribution> Strategy::gather_batch(const detail::Recycl
                                                             std::int64_t axis) {
   detail::RecycledVector<Contribution> results;
   results.reserve(values.size());
-  extended().in_cross_replica_context("gather", [&] {
+  detail::call_serialised(*this, "gather", [&] {
     for (const ReduceValue& value : values) {
       LOCKSTEP_EXPECTS(!value.is_sparse(), Unsupported,
                        "gather: IndexedSlices cannot be gathered. Gather their values and indices instead.");

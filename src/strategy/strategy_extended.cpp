@@ -1,22 +1,24 @@
 #include <algorithm>
 #include <list>
-#include <mutex>
 #include <utility>
 
+#include <lockstep/strategy/detail/cross_replica.hpp>
 #include <lockstep/strategy/strategy.hpp>
 #include <lockstep/strategy/strategy_extended.hpp>
 
 #include "detail/expects.hpp"
-#include "detail/thread_end.hpp"
 #include "strategy/context/context.hpp"
 #include "strategy/context/default_strategy.hpp"
 #include "strategy/runtime/cross_replica_reduce.hpp"
 #include "strategy/runtime/strategy_state.hpp"
+#include "strategy/variable/locked_components.hpp"
 #include "strategy/variable/variable_state.hpp"
+#include "strategy/variable/variable_write.hpp"
 
 namespace lockstep {
 
 using detail::ContextFrame;
+using detail::StrategyState;
 
 namespace detail {
 
@@ -39,19 +41,19 @@ std::vector<Device> StrategyExtended::worker_devices() const {
   LOCKSTEP_EXPECTS(&strategy_ != &detail::default_strategy(), ContextError,
                    "worker_devices of the default strategy: it has no devices of its own. Enter a strategy's "
                    "scope first.");
-  return strategy_.state_->devices();
+  return StrategyState::of(strategy_).devices();
 }
 
 std::vector<Device> StrategyExtended::parameter_devices() const {
   LOCKSTEP_EXPECTS(&strategy_ != &detail::default_strategy(), ContextError,
                    "parameter_devices of the default strategy: it has no devices of its own. Enter a "
                    "strategy's scope first.");
-  return strategy_.state_->parameter_devices();
+  return StrategyState::of(strategy_).parameter_devices();
 }
 
 bool StrategyExtended::between_graph() const {
   check_is_not_default("between_graph");
-  return !strategy_.state_->other_parameter_devices.empty();
+  return StrategyState::of(strategy_).has_parameter_devices();
 }
 
 bool StrategyExtended::should_init() const {
@@ -65,65 +67,19 @@ void StrategyExtended::check_is_not_default(std::string_view what) const {
                    "was made.");
 }
 
-void StrategyExtended::check_cross_replica(std::string_view what) const {
-  const ContextFrame* top = ContextFrame::top();
-  if (top == nullptr) return;
-  detail::check_is_of(*top, strategy_, what);
-  LOCKSTEP_EXPECTS(top->mode() != ContextFrame::Mode::replica, ContextError, what, " of ", strategy_.name(),
-                   " inside replica ", top->replica_context()->replica_id_in_sync_group(),
-                   "'s function. Use the ReplicaContext's all_reduce or all_gather, or call it in a function "
-                   "given to merge_call.");
-}
-
-void StrategyExtended::in_cross_replica_context(std::string_view what, detail::FunctionRef<void()> fn) const {
-  check_cross_replica(what);
-  // The default strategy's calls share nothing: a lock would be one for all threads of the process.
-  if (&strategy_ == &detail::default_strategy()) return fn();
-  const detail::StrategyState::Call call(*strategy_.state_, what);
-  in_context(fn);
-}
-
-void StrategyExtended::call_in_cross_replica_context(std::string_view what,
-                                                     detail::FunctionRef<void()> fn) const {
-  check_cross_replica(what);
-  in_context(fn);
-}
-
-void StrategyExtended::in_context(detail::FunctionRef<void()> fn) const {
-  const ContextFrame* const top = ContextFrame::top();
-  if (&strategy_ == &detail::default_strategy() || (top != nullptr && !top->is_kept())) return fn();
-  detail::ThreadEnd::watch();
-  const ContextFrame frame(ContextFrame::Mode::cross_replica, strategy_);
-  fn();
-}
-
-void StrategyExtended::for_each_replica(std::int64_t bytes, detail::FunctionRef<void(int)> fn) const {
-  strategy_.state_->for_each_replica(bytes, fn);
-}
-
-detail::RecycledVector<detail::RecycledVector<Tensor>> StrategyExtended::reduce_all(
-    ReduceOp op, std::span<const detail::ReduceTo> reductions, const CommunicationOptions& options) {
-  detail::RecycledVector<detail::RecycledVector<Tensor>> results;
-  in_cross_replica_context("reduce_to", [&] {
-    results = detail::CrossReplicaReduce(strategy_, *strategy_.state_, op, "reduce_to", options)
-                  .to_devices(reductions);
-  });
-  return results;
-}
-
 Mirrored<Tensor> StrategyExtended::reduce_to(ReduceOp op, const ReduceValue& value,
                                              const Destination& destination,
                                              const CommunicationOptions& options) {
   const detail::ReduceTo one{&value, destination.devices()};
-  return detail::ValueAccess::mirrored(std::move(reduce_all(op, {&one, 1}, options)[0]));
+  return detail::ValueAccess::mirrored(std::move(detail::reduce_all(strategy_, op, {&one, 1}, options)[0]));
 }
 
 Mirrored<IndexedSlices> StrategyExtended::reduce_to(ReduceOp op, const PerReplica<IndexedSlices>& value,
                                                     const Destination& destination,
                                                     const CommunicationOptions& options) {
   std::vector<IndexedSlices> components;
-  in_cross_replica_context("reduce_to", [&] {
-    detail::CrossReplicaReduce reduction(strategy_, *strategy_.state_, op, "reduce_to", options);
+  detail::call_serialised(strategy_, "reduce_to", [&] {
+    detail::CrossReplicaReduce reduction(StrategyState::of(strategy_), op, "reduce_to", options);
     const IndexedSlices reduced = reduction.sparse(value, destination.devices()[0]);
     for (const Device& device : destination.devices())
       components.push_back({reduced.values.to(device), reduced.indices.to(device), reduced.dense_shape});
@@ -134,13 +90,13 @@ Mirrored<IndexedSlices> StrategyExtended::reduce_to(ReduceOp op, const PerReplic
 std::vector<Mirrored<Tensor>> StrategyExtended::batch_reduce_to(
     ReduceOp op, const std::vector<std::pair<ReduceValue, Destination>>& pairs,
     const CommunicationOptions& options) {
-  check_cross_replica("batch_reduce_to");
+  detail::check_cross_replica(strategy_, "batch_reduce_to");
   detail::RecycledVector<detail::ReduceTo> reductions;
   reductions.reserve(pairs.size());
   for (const auto& [value, destination] : pairs) reductions.push_back({&value, destination.devices()});
   std::vector<Mirrored<Tensor>> results;
   results.reserve(pairs.size());
-  for (auto& components : reduce_all(op, reductions, options))
+  for (auto& components : detail::reduce_all(strategy_, op, reductions, options))
     results.push_back(detail::ValueAccess::mirrored(std::move(components)));
   return results;
 }
@@ -152,10 +108,10 @@ Work<std::vector<Mirrored<Tensor>>> StrategyExtended::start_batch_reduce_to(
   std::vector<Mirrored<Tensor>> results;
   if (&strategy_ == &detail::default_strategy())
     return {std::move(started), batch_reduce_to(op, pairs, options)};
-  in_cross_replica_context("start_batch_reduce_to", [&] {
-    detail::StrategyState& state = *strategy_.state_;
+  detail::call_serialised(strategy_, "start_batch_reduce_to", [&] {
+    StrategyState& state = StrategyState::of(strategy_);
     detail::RecycledVector<StreamRef> streams;
-    for (detail::ReplicaGroup& group : state.groups) {
+    for (detail::ReplicaGroup& group : state.groups()) {
       for (int i = 0; i < state.num_replicas(); ++i) {
         streams.push_back(group.communication_stream(i));
         for (const Device& device : state.all_devices()) streams.back().wait(current_stream(device));
@@ -180,7 +136,7 @@ Work<std::vector<Mirrored<Tensor>>> StrategyExtended::start_batch_reduce_to(
 }
 
 Mirrored<Tensor> StrategyExtended::broadcast_to(const Tensor& tensor, const CommunicationOptions& options) {
-  return broadcast(tensor, strategy_.state_->devices(), options);
+  return broadcast(tensor, StrategyState::of(strategy_).devices(), options);
 }
 
 Mirrored<Tensor> StrategyExtended::broadcast_to(const Tensor& tensor, const Destination& destination,
@@ -192,14 +148,14 @@ Mirrored<Tensor> StrategyExtended::broadcast(const Tensor& tensor, std::span<con
                                              const CommunicationOptions& options) {
   detail::RecycledVector<Tensor> components;
   components.reserve(devices.size());
-  in_cross_replica_context("broadcast_to", [&] {
-    detail::StrategyState& state = *strategy_.state_;
-    const int logical_device = state.logical_device_on(devices);
+  detail::call_serialised(strategy_, "broadcast_to", [&] {
+    StrategyState& state = StrategyState::of(strategy_);
+    const int logical_device = state.groups().find(devices);
     if (devices.size() == 1 || logical_device < 0) {
       for (const Device& device : devices) components.push_back(detail::copied_to(tensor, device));
       return;
     }
-    // To all replicas at once, from the one that has it.
+    // One broadcast to all replicas, from the replica that has the tensor.
     const auto found = std::ranges::find(devices, tensor.device());
     const int root = found == devices.end() ? 0 : static_cast<int>(found - devices.begin());
     const Tensor source = tensor.to(devices[static_cast<std::size_t>(root)]).contiguous();
@@ -210,20 +166,20 @@ Mirrored<Tensor> StrategyExtended::broadcast(const Tensor& tensor, std::span<con
       outputs.push_back(components.back().view());
       streams.push_back(current_stream(device));
     }
-    state.groups[static_cast<std::size_t>(logical_device)].communicator.broadcast(
-        source.view(), outputs, root, streams, options.merged_over(state.options));
+    state.groups()[static_cast<std::size_t>(logical_device)].communicator().broadcast(
+        source.view(), outputs, root, streams, options.merged_over(state.options()));
   });
   return detail::ValueAccess::mirrored(std::move(components));
 }
 
 void StrategyExtended::for_each_component(const Variable& variable,
                                           detail::FunctionRef<void(Tensor&, int)> fn) {
-  detail::VariableState& state = *detail::VariableState::of(variable);
-  LOCKSTEP_EXPECTS(&state.strategy() == &strategy_, InvalidArgument, "update of the variable '", state.name,
+  detail::VariableState& state = *detail::VariableAccess::state(variable);
+  LOCKSTEP_EXPECTS(&state.strategy() == &strategy_, InvalidArgument, "update of the variable '", state.name(),
                    "' by ", strategy_.name(), ": it was made by another strategy, ", state.strategy().name(),
                    ". Make it in this strategy's scope.");
-  in_cross_replica_context("update", [&] {
-    const std::size_t n = state.components.size();
+  detail::call_serialised(strategy_, "update", [&] {
+    const std::size_t n = state.num_components();
     detail::VariableUpdate update{state, {}};
     {
       detail::LockedComponents locked(state);
@@ -235,15 +191,15 @@ void StrategyExtended::for_each_component(const Variable& variable,
     for (std::size_t i = 0; i < n; ++i) {
       Tensor& value = update.values[i];
       ContextFrame frame(ContextFrame::Mode::update, strategy_, nullptr, static_cast<int>(i), &update);
-      DeviceScope here(state.devices[i]);
+      DeviceScope here(state.devices()[i]);
       Tensor local = value;
       fn(local, static_cast<int>(i));
       if (local.is_same_object(value)) continue;
       detail::check_fits(state, local, "update");
-      value.copy_(local.to(state.devices[i]));
+      value.copy_(local.to(state.devices()[i]));
     }
     for (Tensor& value : update.values)
-      if (value.is_shared()) value = value.clone();  // what fn has kept, or returned, is a snapshot
+      if (value.is_shared()) value = value.clone();  // tensors that fn has kept, or returned, are snapshots
     detail::LockedComponents locked(state);
     for (std::size_t i = 0; i < n; ++i) locked.begin_write(i);
     locked.replace(update.values);
@@ -251,21 +207,21 @@ void StrategyExtended::for_each_component(const Variable& variable,
 }
 
 NonSlot StrategyExtended::non_slot_devices(const std::vector<Variable>& variables) const {
-  check_cross_replica("non_slot_devices");
-  const detail::StrategyState& state = *strategy_.state_;
-  if (state.kind.non_slot_device) return {{*state.kind.non_slot_device}, std::nullopt};
-  if (&strategy_ != &detail::default_strategy() && state.other_parameter_devices.empty())
+  detail::check_cross_replica(strategy_, "non_slot_devices");
+  const StrategyState& state = StrategyState::of(strategy_);
+  if (state.kind().non_slot_device) return {{*state.kind().non_slot_device}, std::nullopt};
+  if (&strategy_ != &detail::default_strategy() && !state.has_parameter_devices())
     return {state.devices(), std::nullopt};
   LOCKSTEP_EXPECTS(!variables.empty(), InvalidArgument, "non_slot_devices of ", strategy_.name(),
                    ": without variables there is none to stay with. Pass those that are trained.");
   const Variable& smallest = *std::ranges::min_element(
       variables, [](const Variable& a, const Variable& b) { return a.name() < b.name(); });
-  return {detail::VariableState::of(smallest)->devices, smallest};
+  return {detail::VariableAccess::state(smallest)->devices(), smallest};
 }
 
 void StrategyExtended::check_place(const NonSlot& where, std::string_view what) const {
-  const bool is_all =
-      &strategy_ != &detail::default_strategy() && strategy_.state_->logical_device_on(where.devices) >= 0;
+  const bool is_all = &strategy_ != &detail::default_strategy() &&
+                      StrategyState::of(strategy_).groups().find(where.devices) >= 0;
   LOCKSTEP_EXPECTS(is_all || where.devices.size() == 1, InvalidArgument, what, " of ", strategy_.name(), ": ",
                    where.devices.size(),
                    " devices are neither all worker devices nor one. Pass what non_slot_devices gives.");
@@ -273,8 +229,8 @@ void StrategyExtended::check_place(const NonSlot& where, std::string_view what) 
 
 void StrategyExtended::for_each_device(const NonSlot& where, detail::FunctionRef<void(int)> fn) {
   check_place(where, "update_non_slot");
-  in_cross_replica_context("update_non_slot", [&] {
-    // One device for several replicas is none of theirs: what is written there is for all.
+  detail::call_serialised(strategy_, "update_non_slot", [&] {
+    // One device for several replicas belongs to none of them: it holds state for all.
     const auto mode = where.devices.size() == 1 && strategy_.num_replicas_in_sync() > 1
                           ? ContextFrame::Mode::cross_replica
                           : ContextFrame::Mode::update;
@@ -304,7 +260,7 @@ ColocationScope StrategyExtended::colocate_vars_with(const Variable& variable) {
   LOCKSTEP_EXPECTS(variable_created_in_scope(variable), InvalidArgument, "colocate_vars_with of ",
                    strategy_.name(), ": the variable '", variable.name(), "' was made by ",
                    variable.strategy().name(), ". Pass a variable made in this strategy's scope.");
-  return ColocationScope(strategy_, detail::VariableState::of(variable)->devices);
+  return ColocationScope(strategy_, detail::VariableAccess::state(variable)->devices());
 }
 
 ColocationScope StrategyExtended::colocate_vars_with(const NonSlot& where) {
@@ -314,19 +270,12 @@ ColocationScope StrategyExtended::colocate_vars_with(const NonSlot& where) {
 }
 
 bool StrategyExtended::variable_created_in_scope(const Variable& variable) const {
-  return detail::VariableState::of(variable)->is_of(strategy_);
+  return detail::VariableAccess::state(variable)->is_of(strategy_);
 }
 
 std::variant<Variable, Tensor> StrategyExtended::value_container(const Tensor& value) const {
-  std::vector<std::shared_ptr<detail::VariableState>> variables;
-  {
-    const std::lock_guard leaf(strategy_.state_->variables_mutex);
-    variables.reserve(strategy_.state_->variables.size());
-    for (const auto& weak : strategy_.state_->variables)
-      if (auto variable = weak.lock()) variables.push_back(std::move(variable));
-  }
-  for (const auto& variable : variables)
-    if (variable->is_component(value)) return detail::VariableState::handle(variable);
+  if (auto owner = StrategyState::of(strategy_).variables().find_owner(value))
+    return detail::VariableAccess::handle(std::move(owner));
   return value;
 }
 

@@ -25,7 +25,7 @@ StartedWork::~StartedWork() {
   if (is_joined_) return;
   try {
     join();
-  } catch (const Error&) {  // whoever reads a result is told
+  } catch (const Error&) {  // the next read of a result throws it
   }
 }
 
@@ -41,7 +41,7 @@ bool StartedWork::is_complete() const noexcept {
     if (failure_) break;
     try {
       is_complete = part.end.is_complete() && is_complete;
-    } catch (const ContextError&) {  // not a time to ask: in a capture
+    } catch (const ContextError&) {  // in a capture no event can be asked
       is_complete = false;
     } catch (...) {
       failure_ = std::current_exception();
@@ -74,6 +74,6 @@ void StartedWork::join() {
   is_joined_ = true;
 }
 
-void hand_over(Tensor result) { result.set_stream(current_stream(result.device())); }
+void give_to_current_stream(Tensor result) { result.set_stream(current_stream(result.device())); }
 
 }  // namespace lockstep::detail

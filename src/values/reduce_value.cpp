@@ -17,10 +17,10 @@ ReduceValue::ReduceValue(const Mirrored<IndexedSlices>& value)
 ReduceValue::ReduceValue(const IndexedSlices& value) : kind_(Kind::plain), slices_{value} {}
 
 ReduceValue::ReduceValue(const Variable& variable)
-    : kind_(detail::VariableState::of(variable)->is_sync_on_read ? Kind::per_replica
-            : detail::VariableState::of(variable)->is_mirrored() ? Kind::mirrored
-                                                                 : Kind::plain),
-      tensors_(detail::VariableState::snapshot(variable)) {}
+    : kind_(detail::VariableAccess::is_sync_on_read(variable) ? Kind::per_replica
+            : detail::VariableAccess::is_mirrored(variable)   ? Kind::mirrored
+                                                              : Kind::plain),
+      tensors_(detail::VariableAccess::snapshot(variable)) {}
 
 detail::RecycledVector<Tensor> ReduceValue::tensors() const&& { return checked().tensors_; }
 detail::RecycledVector<IndexedSlices> ReduceValue::slices() const&& { return checked().slices_; }
@@ -29,7 +29,7 @@ Destination::Destination(const Device& device) : devices_{device} {}
 Destination::Destination(const Tensor& tensor) : devices_{tensor.device()} {}
 
 Destination::Destination(const Variable& variable) {
-  const std::vector<Device>& devices = detail::VariableState::of(variable)->devices;
+  const std::vector<Device>& devices = detail::VariableAccess::devices(variable);
   devices_.assign(devices.begin(), devices.end());
 }
 

@@ -13,6 +13,7 @@
 #include <lockstep/backend/device_backend.hpp>
 #include <lockstep/lockstep.hpp>
 
+#include "strategy/variable/locked_components.hpp"
 #include "strategy/variable/variable_state.hpp"
 #include "support/busy_thread.hpp"
 #include "support/child_process.hpp"
@@ -201,7 +202,7 @@ TEST_CASE("a fork refuses the variable that another thread was writing, and lets
   std::optional<Variable> variable(std::in_place, Tensor::zeros({2}));
   Variable other(Tensor::ones({2}));
   const BusyThread writer([&](BusyThread& thread) {
-    const std::lock_guard lock(detail::VariableState::of(*variable)->components[0].mutex);
+    const std::lock_guard lock(detail::VariableAccess::state(*variable)->component(0).mutex());
     thread.wait();
   });
   const auto refused = [&](const auto& f) {
@@ -212,8 +213,8 @@ TEST_CASE("a fork refuses the variable that another thread was writing, and lets
   CHECK(refused([&] { variable->value(); }) == 3);
   CHECK(refused([&] { variable->assign(1.0f); }) == 3);
   CHECK(in_child([&] {
-          const std::vector<detail::ComponentRef> both{{&*detail::VariableState::of(other), 0},
-                                                       {&*detail::VariableState::of(*variable), 0}};
+          const std::vector<detail::ComponentRef> both{{&*detail::VariableAccess::state(other), 0},
+                                                       {&*detail::VariableAccess::state(*variable), 0}};
           try {
             const detail::LockedComponents locked(both);
           } catch (const ContextError&) {

@@ -20,7 +20,7 @@ namespace lockstep {
 
 namespace detail {
 class Rendezvous;
-struct ReplicaGroup;
+class ReplicaGroup;
 }  // namespace detail
 
 /// One rank's contribution to a collective: a batch of tensors, equally many on every rank, and the stream
@@ -165,15 +165,14 @@ class Communicator {
   /// communicator.
   void abort() noexcept;
 
-  /// The meeting of the ranks' threads, for the strategy layer.
-  [[nodiscard]] detail::Rendezvous& rendezvous() noexcept;
-
  private:
-  friend struct detail::ReplicaGroup;
+  friend class detail::ReplicaGroup;
   struct Impl;
   /// @param member  static text: the word for a member of the group in messages, "rank" or "replica".
   static Communicator create(const std::vector<Device>& devices, std::string_view member);
   explicit Communicator(std::unique_ptr<Impl> impl);
+  /// The barrier of the ranks' threads, for the strategy layer.
+  detail::Rendezvous& rendezvous() noexcept;
   Impl& impl() const;
   std::unique_ptr<Impl> impl_;
 };

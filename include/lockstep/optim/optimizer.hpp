@@ -134,7 +134,7 @@ class Optimizer {
 
  private:
   struct Entry;
-  struct Known;
+  struct Tracked;
 
   void apply_as(std::string_view what, const std::vector<GradientAndVariable>& gradients, bool are_reduced,
                 const CommunicationOptions& options);
@@ -142,8 +142,8 @@ class Optimizer {
              const CommunicationOptions& options);
   void check_no_capture(std::string_view what, std::span<const Variable> variables) const;
   void check_strategy(const Strategy& strategy) const;
-  /// The state after the optimizer has met `variables`; null if it has met them all already.
-  std::unique_ptr<Known> met(std::span<const Variable> variables) const;
+  /// The tracked variables and these; null: these are tracked already.
+  std::unique_ptr<Tracked> tracked_with(std::span<const Variable> variables) const;
   /// The number of steps made.
   std::int64_t num_steps() const;
 
@@ -151,9 +151,9 @@ class Optimizer {
   LearningRate learning_rate_;
   const double global_clip_norm_;
   const std::vector<std::string> slot_names_;
-  std::unique_ptr<Known> known_;  // state of the variables that the optimizer has met
-  // The host also keeps the number of steps, so that no device must be asked. `counted_` is the write count
-  // of component 0 of the iterations for which it is valid; empty: it is not valid.
+  std::unique_ptr<Tracked> tracked_;  // of the variables that the optimizer has met
+  // The number of steps is kept here too, so that no device must be asked. It holds until component 0 of the
+  // iterations is written again. Empty: it does not hold.
   std::optional<std::uint64_t> counted_;
   std::int64_t num_steps_ = 0;
   bool has_warned_ = false;

@@ -1,7 +1,7 @@
 #pragma once
 
-// What Strategy and StrategyExtended do with datasets: apart from them, so that a strategy that reads none
-// does not include the input pipeline.
+// The members of Strategy and StrategyExtended that take or make datasets. A header of their own, so that a
+// strategy without input does not include the input pipeline.
 
 #include <concepts>
 #include <optional>
@@ -19,7 +19,7 @@ namespace lockstep {
 template <class E>
 DistributedDataset<detail::merged_t<E>> Strategy::distribute_dataset(const TypedDataset<E>& dataset,
                                                                      const InputOptions& options) {
-  extended().check_cross_replica("distribute_dataset");
+  detail::check_cross_replica(*this, "distribute_dataset");
   return detail::distribute(dataset, input_target(), options);
 }
 
@@ -33,7 +33,7 @@ auto Strategy::distribute_dataset(const D&, const InputOptions&) {
 template <std::invocable<InputContext> F>
 auto Strategy::distribute_datasets_from_function(F&& fn, const InputOptions& options) {
   std::optional<decltype(detail::distribute_from_function(fn, input_target(), options))> result;
-  extended().call_in_cross_replica_context("distribute_datasets_from_function", [&] {
+  detail::call_in_cross_replica_context(*this, "distribute_datasets_from_function", [&] {
     result.emplace(detail::distribute_from_function(fn, input_target(), options));
   });
   return *result;
@@ -41,7 +41,7 @@ auto Strategy::distribute_datasets_from_function(F&& fn, const InputOptions& opt
 
 template <class Arrays>
 auto StrategyExtended::make_numpy_dataset(const Arrays& arrays) const {
-  check_cross_replica("make_numpy_dataset");
+  detail::check_cross_replica(strategy_, "make_numpy_dataset");
   return detail::make_numpy_dataset(arrays);
 }
 
@@ -50,7 +50,7 @@ auto Strategy::make_numpy_dataset(const Arrays& arrays) {
   return extended().make_numpy_dataset(arrays);
 }
 
-/// As Strategy::make_numpy_dataset.
+/// The same as Strategy::make_numpy_dataset.
 template <class Arrays>
 [[nodiscard]] auto make_numpy_dataset(const Arrays& arrays, Strategy& strategy) {
   return strategy.make_numpy_dataset(arrays);

@@ -48,7 +48,7 @@ class MeshStrategy : public Strategy {
   [[nodiscard]] int num_hosts() const;
   /// Replicas that have room on one host: min(replicas, ⌊devices per host / logical devices⌋).
   [[nodiscard]] int num_replicas_per_host() const noexcept;
-  /// What places the replicas, if anything was given.
+  /// The assignment that was given, if one was.
   [[nodiscard]] const std::optional<DeviceAssignment>& device_assignment() const& noexcept;
   [[nodiscard]] std::optional<DeviceAssignment> device_assignment() const&&;
 };

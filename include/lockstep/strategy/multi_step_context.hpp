@@ -20,9 +20,9 @@ class Strategy;
 /// Outputs of a step by name: one component for each local replica, or the only one of a reduced output.
 using StepOutputs = std::map<std::string, PerReplica<Tensor>>;
 
-/// What run_steps_on_iterator hands to its function, and returns: the outputs of the last step. The setters
-/// may be called in cross-replica context, or in a replica function by every replica alike; a name that is
-/// used again takes the later value.
+/// The outputs of the last step: run_steps_on_iterator hands them to its function, and returns them. The
+/// setters may be called in cross-replica context, or in a replica function by every replica alike; a name
+/// that is used again takes the later value.
 class MultiStepContext {
  public:
   explicit MultiStepContext(Strategy& strategy);
@@ -32,7 +32,8 @@ class MultiStepContext {
   MultiStepContext& operator=(MultiStepContext&& other) noexcept;
   ~MultiStepContext();
 
-  /// Does nothing: what a step is to run, it calls. For code that is written as TensorFlow's graphs were.
+  /// Does nothing, as a step calls its operations itself. For code that is written as TensorFlow's graphs
+  /// were.
   void run_op() const noexcept {}
 
   /// Keeps the value reduced over replicas: as Strategy::reduce in cross-replica context; in a replica

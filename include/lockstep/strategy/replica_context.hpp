@@ -38,9 +38,9 @@ struct Contribution {
   std::optional<IndexedSlices> slices;
 };
 
-/// What one replica brings to a merge call, type erased.
+/// One replica's arguments of a merge call, type erased.
 struct MergeArguments {
-  std::string_view operation;  ///< What the user called, for messages.
+  std::string_view operation;  ///< The caller's operation, for messages.
   const std::type_info* type;  ///< of the result and the arguments
   void* arguments;
 };
@@ -49,7 +49,7 @@ struct MergeArguments {
 [[noreturn]] void raise_sparse_gather(int replica);
 }  // namespace detail
 
-/// What a replica function knows of its replica. Valid on the replica's thread while its function runs;
+/// A replica, as its function sees it. Valid on the replica's thread while its function runs;
 /// neither copied nor moved.
 class ReplicaContext {
  public:
@@ -61,7 +61,7 @@ class ReplicaContext {
   /// Position among this process's replicas: of this replica's component in a distributed value.
   [[nodiscard]] int local_index() const noexcept;
   [[nodiscard]] Strategy& strategy() const noexcept { return strategy_; }
-  /// Where this replica's work runs: its logical device, as the innermost guard names it.
+  /// The device of this replica's work: its logical device, as the innermost guard names it.
   [[nodiscard]] const Device& device() const noexcept;
   /// The stream on which this replica's work is enqueued.
   [[nodiscard]] StreamRef stream() const { return current_stream(device()); }
@@ -85,11 +85,11 @@ class ReplicaContext {
   template <class NestType>
   [[nodiscard]] auto all_reduce(ReduceOp op, const NestType& nest, const CommunicationOptions& options = {});
 
-  /// Starts all_reduce on the replica's communication stream, after what is enqueued on stream() so far, and
-  /// returns without ordering stream() after it: what is enqueued there meanwhile runs beside it. Reductions
-  /// travel in the order in which they are started; as all_reduce they are met by all replicas in one order.
-  /// The work keeps operands and results alive; operands must not be written before it was waited for. With
-  /// an explicit CrossDeviceOps it is done when this returns.
+  /// Starts all_reduce on the replica's communication stream, after the work that is enqueued on stream() so
+  /// far, and returns without ordering stream() after it: later work on stream() runs beside it. Reductions
+  /// run in the order in which they are started, which is the same on all replicas. The work keeps operands
+  /// and results alive; operands must not be written before it was waited for. With an explicit
+  /// CrossDeviceOps it is done when this returns.
   /// @return a Work whose wait() gives what all_reduce returns.
   /// @throws as all_reduce. @throws InvalidArgument  sparse rows.
   template <class NestType>
@@ -104,8 +104,8 @@ class ReplicaContext {
   [[nodiscard]] auto all_gather(const NestType& nest, std::int64_t axis,
                                 const CommunicationOptions& options = {});
 
-  /// As StrategyExtended::logical_device. Collectives run over the replicas' devices of that number, and
-  /// leave their results there: all replicas make them in the same guards.
+  /// The same as StrategyExtended::logical_device. Collectives run over the replicas' devices of that number,
+  /// and leave their results there: all replicas make them in the same guards.
   [[nodiscard]] LogicalDeviceScope logical_device(int k) const { return LogicalDeviceScope(strategy_, k); }
 
   /// Pauses all replicas and calls replica 0's merge_fn(strategy, args...) once, in cross-replica context,
@@ -113,7 +113,7 @@ class ReplicaContext {
   /// part of the result: the component of distributed leaves, the same object otherwise.
   /// @throws ContextError  not this replica's thread; or replicas make a different number of merge calls.
   /// @throws InvalidArgument  arguments of different types, lengths or keys on different replicas; on each.
-  /// What merge_fn throws reaches the caller of `run`.
+  /// The caller of `run` gets merge_fn's exceptions.
   template <class F, class... Args>
   auto merge_call(F&& merge_fn, const Args&... args) {
     return merge_call_as("merge_call", std::forward<F>(merge_fn), args...);
@@ -143,11 +143,11 @@ class ReplicaContext {
   detail::RecycledVector<Tensor> all_gather_batch(std::span<const Tensor> values, std::int64_t axis,
                                                   std::string_view structure,
                                                   const CommunicationOptions& options);
-  /// Meets the other replicas; in the meeting replica 0 calls `bring_together` with all arguments, whose
-  /// error every replica gets; after it `merge_fn`, which fills its `result`; then every replica's `take`
+  /// Meets the other replicas. In the meeting replica 0 calls `combine` with all arguments, whose error every
+  /// replica gets; after it replica 0 calls `merge_fn`, which fills its `result`; then every replica's `take`
   /// reads that.
   void merge(const detail::MergeArguments& arguments,
-             detail::FunctionRef<void(std::span<void* const> arguments)> bring_together,
+             detail::FunctionRef<void(std::span<void* const> arguments)> combine,
              detail::FunctionRef<void()> merge_fn, void* result,
              detail::FunctionRef<void(void* result)> take);
 
@@ -246,7 +246,7 @@ auto ReplicaContext::merge_call_as(std::string_view operation, F&& merge_fn, con
   std::optional<std::tuple<detail::merged_t<Args>...>> merged;
   std::optional<Kept> result;
   std::optional<Taken> taken;
-  auto bring_together = [&](std::span<void* const> all) {
+  auto combine = [&](std::span<void* const> all) {
     auto part = [&]<std::size_t K>(std::integral_constant<std::size_t, K>) {
       detail::RecycledVector<std::tuple_element_t<K, Arguments>*> parts;  // moved from: they are copies
       parts.reserve(all.size());
@@ -273,7 +273,7 @@ auto ReplicaContext::merge_call_as(std::string_view operation, F&& merge_fn, con
   auto take = [&](void* from) {
     taken.emplace(detail::select(**static_cast<std::optional<Kept>*>(from), local_index()));
   };
-  merge({operation, &typeid(std::tuple<Kept, Arguments>), &mine}, bring_together, call, &result, take);
+  merge({operation, &typeid(std::tuple<Kept, Arguments>), &mine}, combine, call, &result, take);
   if constexpr (!std::is_void_v<Result>) return Taken(std::move(*taken));
 }
 

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <lockstep/strategy/detail/cross_replica.hpp>
 #include <lockstep/strategy/detail/replica_function.hpp>
 #include <lockstep/strategy/strategy.hpp>
 #include <lockstep/values/nest.hpp>
@@ -152,8 +153,8 @@ auto Strategy::local_results(const Value& value) const {
     return detail::map_leaves(value, [&](const auto& leaf) {
       using Leaf = std::remove_cvref_t<decltype(leaf)>;
       if constexpr (std::is_same_v<Leaf, Variable>) {
-        detail::RecycledVector<Tensor>& components = snapshots[detail::VariableState::of(leaf).get()];
-        if (components.empty()) components = detail::VariableState::snapshot(leaf);
+        detail::RecycledVector<Tensor>& components = snapshots[detail::VariableAccess::state(leaf).get()];
+        if (components.empty()) components = detail::VariableAccess::snapshot(leaf);
         const auto size = static_cast<int>(components.size());
         detail::check_component_index(size > 1 ? i : 0, size);
         return components[size > 1 ? static_cast<std::size_t>(i) : 0];
@@ -187,7 +188,7 @@ auto Strategy::distribute_values_from_function(F&& value_fn) {
   using Returned = detail::decayed_t<std::invoke_result_t<F&, ValueContext>>;
   static_assert(!std::is_void_v<Returned>, "value_fn must return the replica's value");
   detail::RecycledVector<std::optional<Returned>> values(static_cast<std::size_t>(num_local_replicas()));
-  extended().call_in_cross_replica_context("distribute_values_from_function", [&] {
+  detail::call_in_cross_replica_context(*this, "distribute_values_from_function", [&] {
     for (int i = 0; i < num_local_replicas(); ++i)
       values[static_cast<std::size_t>(i)].emplace(value_fn(ValueContext(i, num_replicas_in_sync())));
   });
@@ -212,10 +213,10 @@ MultiStepContext StrategyExtended::run_steps_on_iterator(F&& fn, Iterator& itera
                                                          const StepOutputs& initial_loop_values) {
   detail::check_iterations(iterations);
   MultiStepContext context(strategy_);
-  check_cross_replica("run_steps_on_iterator");
+  detail::check_cross_replica(strategy_, "run_steps_on_iterator");
   for (int step = 0; step < iterations; ++step) {
     const auto inputs = iterator.next();
-    call_in_cross_replica_context("run_steps_on_iterator", [&] {
+    detail::call_in_cross_replica_context(strategy_, "run_steps_on_iterator", [&] {
       context.begin_step(initial_loop_values);
       fn(context, inputs);
     });

@@ -25,7 +25,6 @@
 
 namespace lockstep {
 
-class CrossDeviceOps;
 class Dataset;
 template <class D>
 class DistributedDataset;
@@ -63,46 +62,41 @@ struct ReplicaFailure {
 
 namespace detail {
 
-std::weak_ptr<const Strategy> life_of(const Strategy& strategy) noexcept;
-
 template <class F>
 concept ReplicaFunction = !std::is_same_v<std::decay_t<F>, RunOptions>;
 
-struct StrategyKind;
-class CrossReplicaReduce;
 struct InputTarget;
-struct StrategyState;
+struct StrategyConfig;
+class StrategyState;
 
 }  // namespace detail
 
 /// A way to keep replicas of a computation in step: which devices they run on, how values and variables are
-/// kept on them, how they are combined. Neither copied nor moved. What is made in its scope, and the scope
-/// itself, are used while it lives: reads and writes of its variables, and calls in the scope, throw
-/// ContextError after that.
+/// kept on them, how they are combined. Neither copied nor moved. Its variables and its scope are used while
+/// it lives: reads and writes of the variables, and calls in the scope, throw ContextError after that.
 ///
 /// Calls are allowed in the strategy's cross-replica context, and in the default context, where they enter
 /// its scope by themselves; elsewhere they throw ContextError. Several host threads may call one strategy;
-/// their runs, reductions and writes are serialised, but for the default strategy's. Functions of the
-/// caller's are called meanwhile by `run`, `update`, `update_non_slot` and merge calls alone: what these wait
-/// for may read variables and take elements of datasets, but not run, reduce or write. A call returns when
-/// its work is enqueued on the devices' current streams; only functions of the caller's wait for a device,
-/// and destruction, which waits for other threads' calls and the devices' current streams; calls meanwhile,
-/// as by thread_local objects of replicas, throw ContextError. Destruction in a function that one of its own
-/// calls has called ends the program, with a message (std::terminate). std::exit destroys no strategy that is
-/// in use.
+/// their runs, reductions and writes are serialised, but for the default strategy's. `run`, `update`,
+/// `update_non_slot` and merge calls call functions of the caller's meanwhile; a thread that such a function
+/// waits for may read variables and take elements of datasets, but not run, reduce or write. A call returns
+/// when its work is enqueued on the devices' current streams; only functions of the caller's wait for a
+/// device, and destruction, which waits for other threads' calls and the devices' current streams; calls
+/// meanwhile, as by thread_local objects of replicas, throw ContextError. Destruction in a function that one
+/// of its own calls has called ends the program, with a message (std::terminate). std::exit destroys no
+/// strategy that is in use.
 ///
 /// Steps of dense tensors that repeat take nothing from the heap (operator new), on any thread, after the
 /// first ones: runs and what their replicas call, reductions, gathers, reads and writes of variables,
 /// optimizers, metrics. Tensors' memory comes from the devices' pools, lists from memory that is recycled, up
-/// to 4 MiB for each size. What the types of a call ask for is excepted: each std::vector, std::map and
-/// std::string that it takes by value, gives to a function or returns is the caller's own, as the one that
-/// local_results or an all_reduce of a std::vector returns; so are lists beyond 1 MiB, and an explicit
-/// CrossDeviceOps, whose interface has std::vectors.
+/// to 4 MiB for each size. Exceptions: each std::vector, std::map and std::string that a call takes by value,
+/// gives to a function or returns is the caller's own, as the one that local_results or an all_reduce of a
+/// std::vector returns; so are lists beyond 1 MiB, and the std::vectors of an explicit CrossDeviceOps.
 ///
 /// A fork of the process has none of its threads. There, calls of a strategy that has run several replicas
 /// before, or that was in a call, throw ContextError; its variables can be read, and it can be destroyed, as
-/// anywhere. So does, there, the use of whatever another thread was just then reading, writing or making: a
-/// variable, a communicator, the first device. A fork never waits for what such a thread would have done.
+/// anywhere. An object that another thread was reading, writing or making at the fork (a variable, a
+/// communicator, the first device) throws ContextError there, too. A fork never waits for such a thread.
 class Strategy {
  public:
   virtual ~Strategy();
@@ -113,9 +107,9 @@ class Strategy {
   [[nodiscard]] StrategyScope scope() { return StrategyScope(*this); }
   [[nodiscard]] StrategyExtended& extended() noexcept;
   [[nodiscard]] int num_replicas_in_sync() const noexcept;
-  /// Devices of each replica: one, but for MeshStrategy.
+  /// The number of devices of each replica: 1, except on MeshStrategy.
   [[nodiscard]] int num_logical_devices() const noexcept;
-  /// What told the strategy of its cluster; null for strategies of a single process.
+  /// The resolver of the strategy's cluster; null for strategies of a single process.
   [[nodiscard]] std::shared_ptr<cluster::Resolver> cluster_resolver() const noexcept;
 
   /// Calls `fn` once for each local replica, all at the same time, each with the replica's device current
@@ -128,12 +122,12 @@ class Strategy {
   ///
   /// @return the results merged leaf by leaf: containers keep their structure, leaves become PerReplica with
   /// one component per local replica (also with one replica), a variable stays the variable; void stays void.
-  /// A tuple or pair as the only argument, as a step of a dataset's, goes to a function that cannot take it
-  /// as its members.
+  /// A tuple or pair as the only argument, as a dataset's step, is passed as its members if the function
+  /// cannot take it as one.
   ///
-  /// @throws what the lowest failing replica's function threw, unchanged, when all functions have returned,
-  /// late ones too; last_failures() has all. Replicas waiting for it are released and the strategy is usable
-  /// again.
+  /// @throws the exception of the lowest failing replica's function, unchanged, when all functions have
+  /// returned, late ones too; last_failures() has all. Replicas waiting for it are released and the strategy
+  /// is usable again.
   /// @throws InvalidArgument  a distributed argument has another number of components; results differ in
   /// structure.
   /// @throws ContextError  in a replica function (nested run); replicas make a different number of merge
@@ -149,12 +143,11 @@ class Strategy {
   ///
   /// Without axes the components have equal shapes; mean divides by the number of replicas. With axes they
   /// may differ along these, also be empty; mean divides by the number of elements actually present along the
-  /// axes on all replicas together, so a partial batch is averaged rightly. (To weigh otherwise, reduce
+  /// axes on all replicas together, so a partial batch is averaged rightly. (For other weights, reduce
   /// numerator and denominator with sum and divide.) min and max skip empty components. One replica is
-  /// nothing special: without axes the value itself. A mirrored value's mean is itself; its sum is refused,
-  /// for one replica too.
-  /// Integer sums wrap in their own type; integer means are true divisions (reduced_dtype). f16, bf16, f8 are
-  /// added in float. mean over no elements at all is NaN.
+  /// no exception: without axes its result is the value itself. A mirrored value's mean is itself; its sum is
+  /// refused, for one replica too. Integer sums wrap in their own type; integer means are true divisions
+  /// (reduced_dtype). f16, bf16, f8 are added in float. mean over no elements at all is NaN.
   ///
   /// @return the nest with each leaf a Tensor on the current device (IndexedSlices stay).
   /// @throws InvalidArgument  shapes differ (names the replicas); an axis out of range, scalars with an axis;
@@ -170,9 +163,9 @@ class Strategy {
   template <class Value>
   [[nodiscard]] auto local_results(const Value& value) const;
 
-  /// How many rows a batch, any nest of tensors, has on all of this process's replicas together: what the sum
-  /// of a loss is divided by. @throws InvalidArgument  no tensors, scalars, or tensors of different numbers
-  /// of rows on a replica.
+  /// The number of rows that a batch, any nest of tensors, has on all of this process's replicas together:
+  /// the divisor of a loss's sum. @throws InvalidArgument  no tensors, scalars, or tensors of different
+  /// numbers of rows on a replica.
   template <class Batch>
   [[nodiscard]] std::int64_t num_rows(const Batch& batch) const;
 
@@ -192,7 +185,7 @@ class Strategy {
   template <std::invocable<ValueContext> F>
   [[nodiscard]] auto distribute_values_from_function(F&& value_fn);
 
-  // Input. These templates are defined in lockstep/strategy/input.hpp, which includes the input pipeline.
+  // Input: lockstep/strategy/input.hpp defines these templates, and includes the input pipeline.
 
   /// Splits each batch of the dataset over the replicas, in row order, and places each part on its replica's
   /// device. Every component is split by its own rows, as InputOptions::batch_split says. No rows are left
@@ -253,35 +246,21 @@ class Strategy {
   }
 
   /// Every replica that failed in the last `run` of this strategy, lowest first; empty after a run without
-  /// failures. Of a run that is under way, on another thread: those that have failed so far. Replicas that
-  /// were only released are not listed. Of the default strategy: of this thread's last `run`.
+  /// failures. While a run is under way on another thread: those that have failed so far. Replicas that were
+  /// only released are not listed. The default strategy lists those of this thread's last `run`.
   [[nodiscard]] std::vector<ReplicaFailure> last_failures() const;
 
   /// "MirroredStrategy", for messages.
   [[nodiscard]] std::string_view name() const noexcept;
 
  protected:
-  friend class StrategyExtended;
-  friend class ReplicaContext;
-  friend struct detail::VariableState;
-  friend std::weak_ptr<const Strategy> detail::life_of(const Strategy&) noexcept;
-  friend class detail::ReplicaRun;
-  friend class detail::CrossReplicaReduce;
-  friend class MeshStrategy;
-
-  /// @param devices  one per replica. @param parameter_devices  of variables; none: the replicas'.
   /// @throws InvalidArgument  a device twice. @throws NotFound  there is no such device.
   /// @throws ContextError  a device of another task.
-  Strategy(const detail::StrategyKind& kind, std::vector<Device> devices,
-           std::vector<Device> parameter_devices, const CommunicationOptions& options);
-  /// @param logical_devices  [num_logical_devices][num_replicas]. @throws as above.
-  Strategy(const detail::StrategyKind& kind, std::vector<std::vector<Device>> logical_devices,
-           std::shared_ptr<cluster::Resolver> resolver, const CommunicationOptions& options);
-
-  /// Combines values so from now on. @pre nothing has been combined yet.
-  void use(std::unique_ptr<CrossDeviceOps> cross_device_ops);
+  explicit Strategy(detail::StrategyConfig&& config);
 
  private:
+  friend class detail::StrategyState;
+
   template <class F, class... Args>
   auto run_with(F& fn, const Args&... args);
   /// Runs job(context) for every replica, as `run` says.
@@ -291,11 +270,9 @@ class Strategy {
                                                             const Axes& axes);
   detail::RecycledVector<detail::Contribution> gather_batch(const detail::RecycledVector<ReduceValue>& values,
                                                             std::int64_t axis);
-  const detail::StrategyKind& kind() const noexcept;
   int num_local_replicas() const noexcept;
   detail::InputTarget input_target() const;
-  void remember(const std::shared_ptr<detail::VariableState>& variable);
-  /// The logical devices of the replica that the context at hand is about.
+  /// The logical devices of the current context's replica.
   std::vector<Device> logical_devices_here(std::string_view what) const;
 
   detail::StrategyState* const state_;  // owned

@@ -25,15 +25,9 @@ namespace lockstep {
 
 class Strategy;
 namespace detail {
-struct StrategyState;
+class StrategyState;
 
-/// A value that is reduced, and the devices of its result.
-struct ReduceTo {
-  const ReduceValue* value;
-  std::span<const Device> devices;
-};
-
-// What InvalidArgument is thrown with.
+// These throw InvalidArgument.
 [[noreturn]] void raise_unresolved_argument(int size);
 [[noreturn]] void raise_mirrored_argument(int size, int num_components);
 }  // namespace detail
@@ -76,16 +70,16 @@ class StrategyExtended {
   [[nodiscard]] std::vector<Mirrored<Tensor>> batch_reduce_to(
       ReduceOp op, const std::vector<std::pair<ReduceValue, Destination>>& pairs,
       const CommunicationOptions& options = {});
-  /// Starts batch_reduce_to on the replicas' communication streams, after what is enqueued on the current
-  /// streams so far, and returns without ordering these after it. Reductions travel in the order in which
-  /// they are started. The work keeps operands and results alive; operands must not be written before it was
-  /// waited for.
+  /// Starts batch_reduce_to on the replicas' communication streams, after the work that is enqueued on the
+  /// current streams so far, and returns without ordering these after it. Reductions run in the order in
+  /// which they are started. The work keeps operands and results alive; operands must not be written before
+  /// it was waited for.
   /// @throws as batch_reduce_to.
   [[nodiscard]] Work<std::vector<Mirrored<Tensor>>> start_batch_reduce_to(
       ReduceOp op, const std::vector<std::pair<ReduceValue, Destination>>& pairs,
       const CommunicationOptions& options = {});
-  /// Copies to the destinations; without one, to all worker devices. No component shares the tensor's
-  /// storage.
+  /// Copies to the destination's devices; without a destination to all worker devices. No component shares
+  /// the tensor's storage.
   [[nodiscard]] Mirrored<Tensor> broadcast_to(const Tensor& tensor, const CommunicationOptions& options = {});
   [[nodiscard]] Mirrored<Tensor> broadcast_to(const Tensor& tensor, const Destination& destination,
                                               const CommunicationOptions& options = {});
@@ -104,9 +98,9 @@ class StrategyExtended {
   /// variables unchanged. A `local` that fn made point at other storage is copied into the component.
   /// @return the results as a nest of Mirrored (void stays void); with `ungrouped` as a nest of vectors.
   /// Each `local` is a copy; when all calls have returned, the copies become the components, together. Until
-  /// then other threads, and runs within fn, read the old ones; if a call throws, the variable stays as it
-  /// was. Updates are serialised with the strategy's calls, those of the default strategy are not: of two of
-  /// one variable at a time the later to end counts.
+  /// then other threads, and runs within fn, read the old ones; if a call throws, the variable is unchanged.
+  /// Updates are serialised with the strategy's calls. The default strategy's are not: of two updates of one
+  /// variable at the same time the later to end wins.
   /// @throws InvalidArgument  a per-replica argument (resolve it with reduce_to first), a mirrored one of
   /// another number of components where what is updated has several, another strategy's variable; a new value
   /// of another shape or dtype.
@@ -119,8 +113,8 @@ class StrategyExtended {
     return wrap_vectors(update_components(variable, fn, args...));
   }
 
-  /// Where state that belongs to no single variable lives: on all worker devices; with one device for all
-  /// variables, where the one of them with the smallest name lives; for MeshStrategy on the host.
+  /// The place of state that belongs to no single variable: all worker devices; with one device for all
+  /// variables, the devices of the variable with the smallest name; for MeshStrategy the host.
   /// @throws InvalidArgument  no variables to choose from, where one is to be chosen.
   [[nodiscard]] NonSlot non_slot_devices(const std::vector<Variable>& variables) const;
   /// As update, once for each of the devices, without a variable: fn(args...). On one device for several
@@ -152,14 +146,14 @@ class StrategyExtended {
   template <class F, class... Args>
   auto call_for_each_replica(F&& fn, const Args&... args);
   /// Calls fn(MultiStepContext&, inputs) in cross-replica context, `iterations` times, each time with the
-  /// iterator's next element as one nest of PerReplica values, and returns the context. Of outputs those of
-  /// the last step survive; `initial_loop_values` stand for those that it does not set.
+  /// iterator's next element as one nest of PerReplica values, and returns the context with the outputs of
+  /// the last step; `initial_loop_values` are the outputs that it does not set.
   /// @throws InvalidArgument  iterations < 1. @throws OutOfRange  the iterator ends before.
   template <class F, class Iterator>
   MultiStepContext run_steps_on_iterator(F&& fn, Iterator& iterator, int iterations = 1,
                                          const StepOutputs& initial_loop_values = {});
 
-  /// As Strategy::make_numpy_dataset.
+  /// The same as Strategy::make_numpy_dataset.
   template <class Arrays>
   [[nodiscard]] auto make_numpy_dataset(const Arrays& arrays) const;
 
@@ -171,31 +165,13 @@ class StrategyExtended {
   [[nodiscard]] std::variant<Variable, Tensor> value_container(const Tensor& value) const;
   [[nodiscard]] Variable value_container(const Variable& variable) const { return variable; }
 
-  /// For the library: calls fn in cross-replica context, with the strategy's calls serialised (not the
-  /// default strategy's).
-  /// @throws ContextError  in a replica function, or another strategy's context; names `what`.
-  void in_cross_replica_context(std::string_view what, detail::FunctionRef<void()> fn) const;
-  /// The same for a function of the caller's, which other threads' calls need not wait for.
-  void call_in_cross_replica_context(std::string_view what, detail::FunctionRef<void()> fn) const;
-  /// Its check alone.
-  void check_cross_replica(std::string_view what) const;
-  /// For the library: calls fn(i) for each local replica i, all at the same time on the replicas' threads
-  /// where `bytes` to touch for each are worth it, else in order on this one. fn must not wait for another
-  /// replica. @pre called within in_cross_replica_context, or in a merge function.
-  void for_each_replica(std::int64_t bytes, detail::FunctionRef<void(int)> fn) const;
-  /// batch_reduce_to for the library, which keeps values and devices. @return [k][i]: of reductions[k], on
-  /// its devices[i].
-  [[nodiscard]] detail::RecycledVector<detail::RecycledVector<Tensor>> reduce_all(
-      ReduceOp op, std::span<const detail::ReduceTo> reductions, const CommunicationOptions& options);
-
  private:
-  friend struct detail::StrategyState;
+  friend class detail::StrategyState;
   explicit StrategyExtended(Strategy& strategy) : strategy_(strategy) {}
 
   Mirrored<Tensor> broadcast(const Tensor& tensor, std::span<const Device> devices,
                              const CommunicationOptions& options);
   void for_each_component(const Variable& variable, detail::FunctionRef<void(Tensor& local, int i)> fn);
-  void in_context(detail::FunctionRef<void()> fn) const;
   void check_is_not_default(std::string_view what) const;
   void check_place(const NonSlot& where, std::string_view what) const;
   void for_each_device(const NonSlot& where, detail::FunctionRef<void(int i)> fn);
@@ -260,7 +236,7 @@ class StrategyExtended {
   template <class F, class... Args>
   auto update_components(const Variable& variable, F& fn, const Args&... args) {
     using Returned = std::invoke_result_t<F&, Tensor&, decltype(select_update(args, 0))...>;
-    check_arguments(static_cast<int>(detail::VariableState::of(variable)->devices.size()), args...);
+    check_arguments(static_cast<int>(detail::VariableAccess::devices(variable).size()), args...);
     if constexpr (std::is_void_v<Returned>) {
       for_each_component(
           variable, [&](Tensor& local, [[maybe_unused]] int i) { fn(local, select_update(args, i)...); });

@@ -14,14 +14,15 @@ namespace lockstep {
 
 namespace detail {
 
-/// What was started on communication streams: events at its end, and what must live until then.
+/// Work that was started on communication streams: an event at the end of each part, and its operands, which
+/// must live until then.
 class StartedWork {
  public:
   /// Nothing; complete.
   StartedWork() noexcept;
   StartedWork(StartedWork&& other) noexcept;
   StartedWork& operator=(StartedWork&& other) noexcept;
-  /// As `join`, but for errors.
+  /// Joins, and ignores errors.
   ~StartedWork();
 
   /// A part of the work ends with what is enqueued on `communication` so far.
@@ -40,19 +41,19 @@ class StartedWork {
   struct Part;
   RecycledVector<Part> parts_;
   bool is_joined_ = false;
-  mutable std::exception_ptr failure_;  // the first one that a device has told; null: none
+  mutable std::exception_ptr failure_;  // the first that a device has reported; null: none
 };
 
-/// Makes results that a communication stream owns the current stream's.
-void hand_over(Tensor result);
+/// Gives results that a communication stream owns to the current stream.
+void give_to_current_stream(Tensor result);
 template <class T>
-void hand_over_all(const T& nest) {
+void give_all_to_current_stream(const T& nest) {
   for_each_leaf(nest, [](const auto& leaf) {
     using Leaf = std::remove_cvref_t<decltype(leaf)>;
     if constexpr (std::is_same_v<Leaf, Tensor>)
-      hand_over(leaf);
+      give_to_current_stream(leaf);
     else if constexpr (is_mirrored<Leaf>::value)
-      for (const auto& component : leaf) hand_over(component);
+      for (const auto& component : leaf) give_to_current_stream(component);
   });
 }
 
@@ -101,9 +102,9 @@ class [[nodiscard]] Work {
   void wait_stream() {
     started_.rethrow_failure();
     started_.join();
-    detail::hand_over_all(result_);
+    detail::give_all_to_current_stream(result_);
   }
-  /// As wait_stream. @return the result, for use on the current streams.
+  /// The same as wait_stream. @return the result, for use on the current streams.
   Result wait() {
     wait_stream();
     return result_;

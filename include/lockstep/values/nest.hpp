@@ -18,11 +18,11 @@
 
 #pragma GCC visibility push(default)
 
-/// How nests go into replicas (select) and come out of them (merge). Leaves: PerReplica, Mirrored and
+/// Nests on their way into replicas (select) and out of them (merge). Leaves: PerReplica, Mirrored and
 /// Variable are distributed, everything else is one object for all replicas.
 namespace lockstep::detail {
 
-// What InvalidArgument is thrown with.
+// These throw InvalidArgument.
 [[noreturn]] void raise_wrong_num_components(std::string_view what, int size, int num_replicas);
 [[noreturn]] void raise_different_lengths(std::string_view what, std::size_t replica, std::size_t length,
                                           std::size_t first_length);
@@ -180,7 +180,7 @@ int leaf_size(const Leaf& leaf) {
   if constexpr (DistributedLeaf<Leaf>)
     return leaf.size();
   else if constexpr (std::is_same_v<Leaf, Variable>)
-    return static_cast<int>(VariableState::of(leaf)->devices.size());
+    return static_cast<int>(VariableAccess::devices(leaf).size());
   else
     return 1;
 }

@@ -59,7 +59,7 @@ class ReduceValue {
   detail::RecycledVector<IndexedSlices> slices_;
 };
 
-/// Where the result of a reduction or broadcast shall live: the devices of a variable, a tensor or a
+/// The devices of a reduction's or broadcast's result: those of a variable, a tensor or a
 /// distributed value, or one device.
 class Destination {
  public:
@@ -77,7 +77,7 @@ class Destination {
   /// @throws InvalidArgument  always: a list of devices is no destination; names what to pass.
   Destination(const std::vector<Device>& devices);
 
-  /// At least one.
+  /// One or more.
   [[nodiscard]] const detail::RecycledVector<Device>& devices() const& {
     if (devices_.empty()) detail::raise_moved_from("Destination");
     return devices_;

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include <lockstep/detail/function_ref.hpp>
-#include <lockstep/detail/mutex.hpp>
+#include <lockstep/detail/recycling_allocator.hpp>
 #include <lockstep/device.hpp>
 #include <lockstep/scalar.hpp>
 #include <lockstep/tensor.hpp>
@@ -25,13 +25,15 @@ class ReplicaContext;
 class Strategy;
 struct IndexedSlices;
 namespace detail {
-struct VariableState;
-}
+class VariableAccess;
+class VariableState;
+}  // namespace detail
 
-/// When the components of a variable are brought together.
+/// The time at which the components of a variable are combined.
 enum class VariableSynchronization : std::uint8_t { automatic, none, on_write, on_read };
-/// How replicas' writes (on_write), or components (on_read), are combined. A mean is a sum that is divided,
-/// and rounds as such: of three equal numbers it need not be that number. only_first_replica is exact.
+/// The operation that combines replicas' writes (on_write), or components (on_read). A mean is a sum that is
+/// divided, and rounds as such: of three equal numbers it need not be that number. only_first_replica is
+/// exact.
 enum class VariableAggregation : std::uint8_t { none, sum, mean, only_first_replica };
 
 std::string_view name(VariableSynchronization synchronization);
@@ -49,9 +51,9 @@ struct VariableOptions {
 
 /// State that a strategy keeps once on each of its parameter devices, equal at birth.
 ///
-/// A cheap handle: copies are the same variable. Belongs to the strategy in whose scope it was made (outside
-/// every scope: the default strategy, one component on the current device): once that is destroyed, and in
-/// another strategy's scope, reads, of whatever kind, and writes throw ContextError. A read gives the
+/// A cheap handle: copies are the same variable. It belongs to the strategy in whose scope it was made;
+/// outside every scope to the default strategy, with one component on the current device. Once that strategy
+/// is destroyed, and in another strategy's scope, all reads and writes throw ContextError. A read gives the
 /// component that belongs to the context: in a replica its own, in `update` the one being updated, elsewhere
 /// the one on the current device, else component 0. A variable made outside every scope is read in every
 /// strategy's contexts, in a replica as a value of the replica's own on its device, and written in all but
@@ -74,8 +76,8 @@ struct VariableOptions {
 ///
 /// Reads and writes take nothing from the heap in steady state, but scatters do.
 ///
-/// Once a capture of a stream, as for a CUDA graph, has read or written the variable, it stays in its memory,
-/// where the graph's launches find it: reads outside captures copy it, and a write while a tensor of a
+/// A variable that a capture of a stream, as for a CUDA graph, has read or written stays in its memory, where
+/// the graph's launches find it: reads outside captures copy it, and a write while a tensor of a
 /// value() from before, or from within a capture, is held throws Unsupported. Drop that tensor, or keep a
 /// clone(). The variable is the caller's to keep as long as the graph. A
 /// GPU's stream that is captured reads a variable on a CPU at once: every launch has that value again.
@@ -152,7 +154,7 @@ class Variable {
   friend bool operator==(const Variable& a, const Variable& b) noexcept { return a.state_ == b.state_; }
 
  private:
-  friend struct detail::VariableState;
+  friend class detail::VariableAccess;
   static std::shared_ptr<detail::VariableState> create(detail::FunctionRef<Tensor()> initial_value,
                                                        VariableOptions options);
   explicit Variable(std::shared_ptr<detail::VariableState> state) : state_(std::move(state)) {}
@@ -162,102 +164,30 @@ class Variable {
 
 namespace detail {
 
-/// One of a variable's tensors. Its mutex guards the rest and every write in place; it is held for moments,
-/// never while a function of the caller's runs. On cache lines of its own, as each replica uses its own.
-struct alignas(64) VariableComponent {
-  mutable Mutex mutex{"a variable"};
-  Tensor tensor;
-  backend::DeviceBackend* device = nullptr;  // the tensor's
-
-  VariableComponent() = default;
-  ~VariableComponent();  // leaves the tensor alone where the mutex is lost
-
-  /// What it holds, whatever is written later.
-  Tensor snapshot() const;
-  /// It is to be written. @throws Unsupported  it must stay in its memory, for a graph, and somebody holds a
-  /// tensor of that.
-  void begin_write();
-  /// Whether a capture has read or written it, so that it must stay in its memory.
-  bool stays() const noexcept { return is_in_graph_; }
-  /// How often begin_write was called; none where launches of graphs may write it, too.
-  std::optional<std::uint64_t> num_writes() const;
-
- private:
-  bool notes_capture() const;
-
-  mutable bool is_in_graph_ = false;
-  std::uint64_t num_writes_ = 0;
-};
-
-/// The strategy layer's view of a variable.
-struct VariableState {
-  /// @param components  one on each of the variable's devices, which nobody else holds.
-  VariableState(const VariableOptions& options, Strategy& strategy, std::vector<Tensor> components,
-                bool is_one_per_replica);
-
-  const std::string name;
-  const bool trainable;
-  const VariableSynchronization synchronization;
-  const VariableAggregation aggregation;
-  const DType dtype;
-  const Shape shape;
-  const std::vector<Device> devices;          ///< Of the components.
-  std::vector<VariableComponent> components;  ///< Read by `read`, written in LockedComponents.
-  /// Component i is on a device of replica i's, for all replicas.
-  const bool is_one_per_replica;
-  /// The strategy combines what replicas write; else their writes are as any other.
-  const bool is_synchronised;
-  /// Each replica has a component of its own, and they differ between reads.
-  const bool is_sync_on_read;
-  /// Whether each replica has an equal component of its own.
-  bool is_mirrored() const noexcept { return is_one_per_replica && is_synchronised && !is_sync_on_read; }
-
-  /// @throws ContextError  it was destroyed.
-  Strategy& strategy() const {
-    if (life_.expired()) raise_strategy_destroyed();
-    return strategy_;
-  }
-  bool is_of(const Strategy& strategy) const noexcept { return !life_.expired() && &strategy_ == &strategy; }
-
-  /// In the strategy's cross-replica context, or the default one.
-  static std::shared_ptr<VariableState> create(Strategy& strategy, FunctionRef<Tensor()> initial,
-                                               const VariableOptions& options);
-
-  /// A snapshot of component i: in a function given to `update` a copy of what it has in its hands.
-  Tensor read(std::size_t i) const;
-  /// A number that changes with each write of component i outside optimizers; none where writes are not seen:
-  /// in a function given to `update`, and where launches of graphs may write it.
-  std::optional<std::uint64_t> num_writes(std::size_t i) const;
-  /// Whether `value` is one of the components as it is.
-  bool is_component(const Tensor& value) const;
-  /// All components of an on_read variable, given as `parts`, as one, outside replica functions: by the
-  /// strategy's collectives, or while another thread's run uses these, without them.
-  Tensor aggregate(RecycledVector<Tensor> parts) const;
-  /// @throws ContextError  the variable cannot be read in the context at hand, by whatever reads it: its
-  /// strategy was destroyed, or another one's scope is open.
-  void check_readable() const;
-  /// Read-only snapshots of all components, of one moment. @throws ContextError  the variable was moved from,
-  /// or cannot be read here.
-  static RecycledVector<Tensor> snapshot(const Variable& variable);
-
-  /// In a replica function, before what the replicas do about one variable together: all meet.
-  /// @throws CollectiveMismatch  they name different ones.
-  void meet(const ReplicaContext& context, std::string_view operation) const;
-
-  /// @throws ContextError  the variable was moved from.
-  static const std::shared_ptr<VariableState>& of(const Variable& variable) {
+/// The library's door to a variable's state. Each function throws ContextError where the variable was moved
+/// from.
+class VariableAccess {
+ public:
+  static const std::shared_ptr<VariableState>& state(const Variable& variable) {
     if (variable.state_ == nullptr) raise_moved_from();
     return variable.state_;
   }
-  [[noreturn]] static void raise_moved_from();
   static Variable handle(std::shared_ptr<VariableState> state) { return Variable(std::move(state)); }
 
- private:
-  [[noreturn]] void raise_strategy_destroyed() const;
+  /// One per component.
+  static const std::vector<Device>& devices(const Variable& variable);
+  /// Whether each replica has a component of its own, and they differ between reads.
+  static bool is_sync_on_read(const Variable& variable);
+  /// Whether each replica has a component of its own, and they are equal.
+  static bool is_mirrored(const Variable& variable);
+  /// Read-only snapshots of all components, of one moment.
+  /// @throws ContextError  the variable cannot be read here.
+  static RecycledVector<Tensor> snapshot(const Variable& variable);
 
-  Strategy& strategy_;
-  const std::weak_ptr<const Strategy> life_;
+ private:
+  [[noreturn]] static void raise_moved_from();
 };
+
 }  // namespace detail
 
 }  // namespace lockstep

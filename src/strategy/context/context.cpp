@@ -3,6 +3,7 @@
 #include <lockstep/device_manager.hpp>
 #include <lockstep/error.hpp>
 #include <lockstep/strategy/context.hpp>
+#include <lockstep/strategy/detail/cross_replica.hpp>
 #include <lockstep/strategy/replica_context.hpp>
 #include <lockstep/strategy/strategy.hpp>
 
@@ -14,9 +15,9 @@ namespace lockstep {
 
 namespace {
 
-thread_local std::optional<detail::ContextFrame> set_frame;  // what set_strategy made, always the outermost
+thread_local std::optional<detail::ContextFrame> set_frame;  // set_strategy's, always the outermost
 
-/// Errors thrown in a replica function are about that replica, unless they say otherwise.
+/// Names the replica in errors of its function that name none.
 void add_replica(ErrorContext& context) {
   for (const detail::ContextFrame* frame = detail::ContextFrame::innermost(); frame != nullptr;
        frame = frame->outer()) {
@@ -34,7 +35,9 @@ void add_replica(ErrorContext& context) {
 
 namespace detail {
 
-std::weak_ptr<const Strategy> life_of(const Strategy& strategy) noexcept { return strategy.state_->life; }
+std::weak_ptr<const Strategy> life_of(const Strategy& strategy) noexcept {
+  return StrategyState::of(strategy).calls().life();
+}
 
 void check_is_of(const ContextFrame& frame, const Strategy& own, std::string_view what) {
   const Strategy& other = frame.strategy();
@@ -94,9 +97,9 @@ void set_strategy(Strategy* strategy) {
 
 namespace {
 
-/// The mode of a scope of the strategy's that is entered here.
+/// The mode of a new scope of the strategy's.
 Mode checked_mode(Strategy& strategy) {
-  strategy.extended().check_cross_replica("scope");
+  detail::check_cross_replica(strategy, "scope");
   const bool is_default = &strategy == &detail::default_strategy();
   return is_default && ContextFrame::top() == nullptr ? Mode::default_scope : Mode::cross_replica;
 }

@@ -1,7 +1,7 @@
 #include "strategy/context/default_strategy.hpp"
 
 #include "detail/lazy.hpp"
-#include "strategy/strategy_kind.hpp"
+#include "strategy/strategy_config.hpp"
 
 namespace lockstep {
 namespace detail {
@@ -10,7 +10,9 @@ namespace {
 
 class DefaultStrategy : public Strategy {
  public:
-  DefaultStrategy() : Strategy({.name = "the default strategy", .synchronises = false}, {Device()}, {}, {}) {}
+  DefaultStrategy()
+      : Strategy({.kind = {.name = "the default strategy", .synchronises = false},
+                  .logical_devices = {{Device()}}}) {}
 };
 
 }  // namespace

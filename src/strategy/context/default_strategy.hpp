@@ -5,10 +5,10 @@
 
 namespace lockstep::detail {
 
-/// What is current outside every scope: one replica, nothing to keep in step. Never destroyed, as variables
+/// The strategy outside every scope: one replica, nothing to keep in step. Never destroyed, as variables
 /// refer to it.
 Strategy& default_strategy();
-/// Replica 0 of 1, for all threads.
+/// Its replica context, replica 0 of 1, for all threads.
 ReplicaContext& default_replica_context();
 
 }  // namespace lockstep::detail

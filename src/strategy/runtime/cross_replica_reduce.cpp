@@ -5,7 +5,6 @@
 #include <utility>
 
 #include <lockstep/ops.hpp>
-#include <lockstep/strategy/strategy.hpp>
 
 #include "arithmetic/scaled_sum.hpp"
 #include "detail/expects.hpp"
@@ -27,16 +26,17 @@ int replica_on(std::span<const Device> devices, const Device& device) {
 
 void CrossReplicaReduce::check_num_components(const ReduceValue& value) const {
   LOCKSTEP_EXPECTS(value.num_components() == state_.num_replicas(), InvalidArgument, what_, "(", op_,
-                   "): the value has ", value.num_components(), " components, but ", strategy_.name(),
+                   "): the value has ", value.num_components(), " components, but ", state_.kind().name,
                    " has ", state_.num_replicas(), " local replicas. Pass values made by this strategy.");
 }
 
 bool CrossReplicaReduce::is_unchanged(const ReduceValue& value) const {
   if (value.kind() == ReduceValue::Kind::per_replica) {
     check_num_components(value);
-    return !state_.kind.synchronises;  // one replica is nothing special: its mean of integers is floating too
+    // One replica is no exception: its mean of integers is floating, too.
+    return !state_.kind().synchronises;
   }
-  if (!state_.kind.synchronises) return true;
+  if (!state_.kind().synchronises) return true;
   const bool is_mean = op_ == ReduceOp::mean;
   const bool is_mirrored = value.kind() == ReduceValue::Kind::mirrored &&
                            (value.num_components() > 1 || state_.num_replicas() == 1);
@@ -50,14 +50,14 @@ bool CrossReplicaReduce::is_unchanged(const ReduceValue& value) const {
 
 std::size_t CrossReplicaReduce::logical_device_for(const ReduceValue& value,
                                                    std::span<const Device> destination) const {
-  if (state_.groups.size() == 1) return 0;
-  int on = state_.logical_device_on(destination);
+  if (state_.groups().size() == 1) return 0;
+  int on = state_.groups().find(destination);
   if (on < 0) {
     RecycledVector<Device> own;
     for (const Tensor& tensor : value.tensors()) own.push_back(tensor.device());
-    on = state_.logical_device_on(own);
+    on = state_.groups().find(own);
   }
-  return on < 0 ? state_.current_logical_device() : static_cast<std::size_t>(on);
+  return on < 0 ? state_.groups().current_index() : static_cast<std::size_t>(on);
 }
 
 RecycledVector<Tensor> CrossReplicaReduce::components(const ReduceValue& value,
@@ -89,7 +89,7 @@ RecycledVector<Contribution> CrossReplicaReduce::to_device(std::span<const Reduc
       dense.push_back({&values[k], {&device, 1}});
   }
   const auto reduced = to_devices(dense);
-  // A value that is its own result has not moved; the result of `reduce` is on the current device.
+  // An unchanged value has not moved; the result of `reduce` is on the current device.
   for (std::size_t d = 0; d < dense.size(); ++d)
     results[static_cast<std::size_t>(dense[d].value - values.data())].tensor = reduced[d][0].to(device);
   return results;
@@ -98,7 +98,7 @@ RecycledVector<Contribution> CrossReplicaReduce::to_device(std::span<const Reduc
 RecycledVector<RecycledVector<Tensor>> CrossReplicaReduce::to_devices(std::span<const ReduceTo> reductions) {
   RecycledVector<RecycledVector<Tensor>> results(reductions.size());
   const auto n = static_cast<std::size_t>(state_.num_replicas());
-  // A batch is what goes over one logical device, and everywhere (-1) or to one replica first.
+  // Values of one batch are reduced over one logical device, and to one replica or to all (-1).
   struct Member {
     std::pair<std::size_t, int> batch;
     std::size_t k;
@@ -116,15 +116,15 @@ RecycledVector<RecycledVector<Tensor>> CrossReplicaReduce::to_devices(std::span<
     } else if (is_unchanged(value)) {
       if (value.kind() == ReduceValue::Kind::mirrored)
         results[k] = value.tensors();
-      else if (op_ == ReduceOp::mean && state_.kind.synchronises && state_.num_replicas() > 1)
+      else if (op_ == ReduceOp::mean && state_.kind().synchronises && state_.num_replicas() > 1)
         results[k] = {value.tensors()[0]};
-      else if (op_ == ReduceOp::mean || !state_.kind.synchronises)
+      else if (op_ == ReduceOp::mean || !state_.kind().synchronises)
         for (const Device& device : destination) results[k].push_back(value.tensors()[0].to(device));
       else
         for (const Device& device : destination) results[k].push_back(copied_to(value.tensors()[0], device));
     } else {
       const std::size_t logical_device = logical_device_for(value, destination);
-      const std::vector<Device>& devices = state_.groups[logical_device].devices;
+      const std::vector<Device>& devices = state_.groups()[logical_device].devices();
       const int root =
           std::ranges::equal(destination, devices) ? -1 : std::max(0, replica_on(devices, destination[0]));
       members.push_back({{logical_device, root}, k, components(value, devices)});
@@ -141,7 +141,7 @@ RecycledVector<RecycledVector<Tensor>> CrossReplicaReduce::to_devices(std::span<
       for (auto member = first; member != last; ++member)
         inputs[i].push_back(std::move(member->contributions[i]));
     }
-    const auto reduced = state_.reduce(state_.groups[logical_device], op_, inputs, root, options_);
+    const auto reduced = state_.reduce(state_.groups()[logical_device], op_, inputs, root, options_);
     for (std::size_t m = 0; first != last; ++first, ++m) {
       if (root < 0) {
         for (std::size_t i = 0; i < n; ++i) results[first->k].push_back(reduced[i][m]);
@@ -187,7 +187,7 @@ RecycledVector<Contribution> CrossReplicaReduce::along(std::span<const ReduceVal
 
 Tensor CrossReplicaReduce::along_axes(const ReduceValue& value, const Axes& axes, const Device& device) {
   const auto n = static_cast<std::size_t>(state_.num_replicas());
-  // A plain value is handed to every replica.
+  // A plain value is every replica's component.
   RecycledVector<Tensor> parts = value.tensors();
   const bool is_one_mirrored = value.kind() == ReduceValue::Kind::mirrored && value.num_components() == 1;
   if (value.kind() == ReduceValue::Kind::plain || is_one_mirrored)
@@ -200,7 +200,7 @@ Tensor CrossReplicaReduce::along_axes(const ReduceValue& value, const Axes& axes
   const bool is_mean = op_ == ReduceOp::mean;
   // The sum of 64-bit integers may wrap where their mean fits.
   const bool is_wide_mean = is_mean && (dtype == DType::i64 || dtype == DType::u64);
-  // The sums of floats that a mean is made of are kept in double, which holds them at any size.
+  // A mean's sums of floats are kept in double, which holds them at any size.
   const DType sum_dtype = is_mean && is_floating(dtype) ? DType::f64 : accumulator_dtype(dtype);
   const ReduceOp step = is_mean ? ReduceOp::sum : op_;
   const bool needs_elements = op_ == ReduceOp::min || op_ == ReduceOp::max;
@@ -238,22 +238,22 @@ Tensor CrossReplicaReduce::along_axes(const ReduceValue& value, const Axes& axes
 
   const double scale = is_mean && dtype == DType::f64 ? arithmetic::sum_scale(count) : 1;
   RecycledVector<RecycledVector<Tensor>> partial(n);
-  ReplicaGroup& group = state_.groups[logical_device_for(value, {&device, 1})];
+  ReplicaGroup& group = state_.groups()[logical_device_for(value, {&device, 1})];
   const auto reduce_part = [&](int replica) {
     const auto i = static_cast<std::size_t>(replica);
     // An empty component adds nothing; for min and max a component that has elements stands in for it.
     const Tensor& part = needs_elements && counts[i] == 0 && witness < n ? parts[witness] : parts[i];
     if (is_wide_mean) {
-      WideSum sum = wide_sum(part.to(group.devices[i]), axes);
+      WideSum sum = wide_sum(part.to(group.devices()[i]), axes);
       partial[i] = {std::move(sum.wrapped), std::move(sum.rough)};
     } else if (kept[i].empty()) {
-      partial[i] = {Tensor::empty(kept[i], sum_dtype, group.devices[i])};
+      partial[i] = {Tensor::empty(kept[i], sum_dtype, group.devices()[i])};
     } else {
-      partial[i] = {reduce_axes(step, part.to(group.devices[i]), axes, sum_dtype, scale)};
+      partial[i] = {reduce_axes(step, part.to(group.devices()[i]), axes, sum_dtype, scale)};
     }
   };
-  state_.for_each_replica(bytes / static_cast<std::int64_t>(n), reduce_part);
-  const int root = std::max(0, replica_on(group.devices, device));
+  state_.executor().for_each(bytes / static_cast<std::int64_t>(n), reduce_part);
+  const int root = std::max(0, replica_on(group.devices(), device));
   const RecycledVector<Tensor> sums =
       n == 1 ? partial[0]
              : state_.reduce(group, step, partial, root, options_)[static_cast<std::size_t>(root)];

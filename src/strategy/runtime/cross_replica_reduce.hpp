@@ -7,6 +7,7 @@
 #include <lockstep/values/reduce_value.hpp>
 
 #include "strategy/runtime/strategy_state.hpp"
+#include "strategy/strategy_access.hpp"
 
 namespace lockstep::detail {
 
@@ -15,13 +16,13 @@ inline Tensor copied_to(const Tensor& tensor, const Device& device) {
   return tensor.device() == device ? tensor.clone() : tensor.to(device);
 }
 
-/// One reduction over replicas, called from cross-replica context: the rules for what kind of value may be
-/// combined how, in one place.
+/// One reduction over replicas, called from cross-replica context. It has the rules for which kind of value
+/// can be reduced by which op.
 class CrossReplicaReduce {
  public:
-  CrossReplicaReduce(Strategy& strategy, StrategyState& state, ReduceOp op, std::string_view what,
+  CrossReplicaReduce(StrategyState& state, ReduceOp op, std::string_view what,
                      const CommunicationOptions& options = {})
-      : strategy_(strategy), state_(state), op_(op), what_(what), options_(options) {}
+      : state_(state), op_(op), what_(what), options_(options) {}
 
   /// Every value's result on one device.
   RecycledVector<Contribution> to_device(std::span<const ReduceValue> values, const Device& device);
@@ -35,17 +36,16 @@ class CrossReplicaReduce {
  private:
   /// @throws InvalidArgument  not one component for each local replica.
   void check_num_components(const ReduceValue& value) const;
-  /// Whether the value is its own result: a plain or mirrored value's mean, or anything with one replica.
-  /// @throws InvalidArgument  it is no contribution for this op.
+  /// Whether the reduction is the identity: a mean of a plain or mirrored value; without synchronisation any.
+  /// @throws InvalidArgument  the value cannot be reduced by this op.
   bool is_unchanged(const ReduceValue& value) const;
-  /// Over which logical device a value is combined: where its result goes, else where it is, else the current
+  /// The logical device over which a value is reduced: its result's, else the value's own, else the current
   /// one.
   std::size_t logical_device_for(const ReduceValue& value, std::span<const Device> destination) const;
   /// Component i on devices[i], contiguous. @throws InvalidArgument  shapes or dtypes differ.
   RecycledVector<Tensor> components(const ReduceValue& value, std::span<const Device> devices) const;
   Tensor along_axes(const ReduceValue& value, const Axes& axes, const Device& device);
 
-  Strategy& strategy_;
   StrategyState& state_;
   ReduceOp op_;
   std::string_view what_;

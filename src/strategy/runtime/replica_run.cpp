@@ -18,10 +18,10 @@ void ReplicaRun::run_replica(int i, FunctionRef<void(ReplicaContext&, int)> job)
 }
 
 void ReplicaRun::merge(int i, const MergeArguments& arguments,
-                       FunctionRef<void(std::span<void* const>)> bring_together, FunctionRef<void()> merge_fn,
+                       FunctionRef<void(std::span<void* const>)> combine, FunctionRef<void()> merge_fn,
                        void* result, FunctionRef<void(void*)> take) {
   const std::uint64_t mine = merges_done_.load(std::memory_order_relaxed) + 1;
-  Rendezvous& rendezvous = state_.rendezvous();
+  Rendezvous& rendezvous = state_.groups().rendezvous();
   const auto check = [&](std::span<const Arrival* const> arrivals) {
     auto brought = [&](std::size_t r) -> const MergeArguments& {
       return *static_cast<const MergeArguments*>(arrivals[r]->payload);
@@ -34,37 +34,38 @@ void ReplicaRun::merge(int i, const MergeArguments& arguments,
     RecycledVector<void*> all;
     all.reserve(arrivals.size());
     for (std::size_t r = 0; r < arrivals.size(); ++r) all.push_back(brought(r).arguments);
-    bring_together(all);
+    combine(all);
   };
   rendezvous.meet(i, {.operation = arguments.operation, .payload = &arguments}, check,
-                  state_.options.timeout);
+                  state_.options().timeout);
   if (i == 0) {
     merge_on_first(merge_fn, result, take);
     return;
   }
-  if (waiting_.fetch_add(1, std::memory_order_seq_cst) + 2 == state_.num_replicas()) state_.threads.wake();
-  state_.threads.serve(i, [&] { return merges_done_.load(std::memory_order_seq_cst) >= mine; });
+  if (waiting_.fetch_add(1, std::memory_order_seq_cst) + 2 == state_.num_replicas())
+    state_.executor().threads().wake();
+  state_.executor().threads().serve(i, [&] { return merges_done_.load(std::memory_order_seq_cst) >= mine; });
   if (merge_failed_) throw Released{};
   struct Done {
     ReplicaRun& run;
     ~Done() {
-      if (run.takers_.fetch_sub(1, std::memory_order_seq_cst) == 1) run.state_.threads.wake();
+      if (run.takers_.fetch_sub(1, std::memory_order_seq_cst) == 1) run.state_.executor().threads().wake();
     }
   } done{*this};
   take(result_);
 }
 
 void ReplicaRun::merge_on_first(FunctionRef<void()> merge_fn, void* result, FunctionRef<void(void*)> take) {
-  // A nested run may use the meeting place only when everybody has left it.
+  // A nested run may use the rendezvous only when all replicas have left it.
   const int num_others = state_.num_replicas() - 1;
-  state_.threads.await([&] { return waiting_.load(std::memory_order_seq_cst) == num_others; });
+  state_.executor().threads().await([&] { return waiting_.load(std::memory_order_seq_cst) == num_others; });
   waiting_.store(0, std::memory_order_relaxed);
   auto publish = [&](bool failed) {
     merge_failed_ = failed;
     result_ = result;
     takers_.store(num_others, std::memory_order_relaxed);
     merges_done_.fetch_add(1, std::memory_order_seq_cst);
-    state_.threads.wake();
+    state_.executor().threads().wake();
   };
   try {
     ContextFrame frame(ContextFrame::Mode::cross_replica, strategy_);
@@ -76,7 +77,8 @@ void ReplicaRun::merge_on_first(FunctionRef<void()> merge_fn, void* result, Func
     merge_error_ = std::current_exception();
   }
   if (merge_error_) {
-    state_.rendezvous().fail(0);  // whatever replica 0 does with it: the others will not come again
+    // Also if replica 0 swallows the error: the other replicas will not meet it again.
+    state_.groups().rendezvous().fail(0);
     publish(true);
     std::rethrow_exception(merge_error_);
   }
@@ -84,7 +86,7 @@ void ReplicaRun::merge_on_first(FunctionRef<void()> merge_fn, void* result, Func
   struct AwaitTakers {  // the result is on this replica's stack
     ReplicaRun& run;
     ~AwaitTakers() {
-      run.state_.threads.await([&] { return run.takers_.load(std::memory_order_seq_cst) == 0; });
+      run.state_.executor().threads().await([&] { return run.takers_.load(std::memory_order_seq_cst) == 0; });
     }
   } await{*this};
   take(result);

@@ -1,7 +1,12 @@
 #include <ostream>
 
+#include <lockstep/error.hpp>
 #include <lockstep/values/variable.hpp>
 
+#include "detail/expects.hpp"
+#include "strategy/variable/variable_access.hpp"
+#include "strategy/variable/variable_creation.hpp"
+#include "strategy/variable/variable_read.hpp"
 #include "strategy/variable/variable_state.hpp"
 #include "strategy/variable/variable_write.hpp"
 
@@ -42,15 +47,17 @@ std::shared_ptr<detail::VariableState> Variable::create(detail::FunctionRef<Tens
   return detail::create_variable(initial_value, std::move(options), nullptr);
 }
 
-std::string Variable::name() const { return detail::VariableState::of(*this)->name; }
-bool Variable::trainable() const { return detail::VariableState::of(*this)->trainable; }
+std::string Variable::name() const { return detail::VariableAccess::state(*this)->name(); }
+bool Variable::trainable() const { return detail::VariableAccess::state(*this)->trainable(); }
 VariableSynchronization Variable::synchronization() const {
-  return detail::VariableState::of(*this)->synchronization;
+  return detail::VariableAccess::state(*this)->synchronization();
 }
-VariableAggregation Variable::aggregation() const { return detail::VariableState::of(*this)->aggregation; }
-DType Variable::dtype() const { return detail::VariableState::of(*this)->dtype; }
-Shape Variable::shape() const { return detail::VariableState::of(*this)->shape; }
-Strategy& Variable::strategy() const { return detail::VariableState::of(*this)->strategy(); }
+VariableAggregation Variable::aggregation() const {
+  return detail::VariableAccess::state(*this)->aggregation();
+}
+DType Variable::dtype() const { return detail::VariableAccess::state(*this)->dtype(); }
+Shape Variable::shape() const { return detail::VariableAccess::state(*this)->shape(); }
+Strategy& Variable::strategy() const { return detail::VariableAccess::state(*this)->strategy(); }
 
 Tensor Variable::value() const { return detail::read_variable(*this).read_only(); }
 
@@ -114,5 +121,34 @@ Variable& Variable::scatter_max(const IndexedSlices& rows) {
 Variable& Variable::scatter_update(const IndexedSlices& rows) {
   return detail::write_variable(*this, Write::scatter_update, rows), *this;
 }
+
+namespace detail {
+
+void VariableAccess::raise_moved_from() {
+  raise<ContextError>(
+      {__FILE__, __LINE__, __func__},
+      "Variable: used after it was moved from. Copy the handle instead: it is the same variable.");
+}
+
+const std::vector<Device>& VariableAccess::devices(const Variable& variable) {
+  return state(variable)->devices();
+}
+bool VariableAccess::is_sync_on_read(const Variable& variable) { return state(variable)->is_sync_on_read(); }
+bool VariableAccess::is_mirrored(const Variable& variable) { return state(variable)->is_mirrored(); }
+RecycledVector<Tensor> VariableAccess::snapshot(const Variable& variable) {
+  return state(variable)->snapshot();
+}
+
+bool is_one_per_replica(const Variable& variable) {
+  return VariableAccess::state(variable)->is_one_per_replica();
+}
+Tensor read_component(const Variable& variable, std::size_t i) {
+  return VariableAccess::state(variable)->read(i);
+}
+std::optional<std::uint64_t> num_writes(const Variable& variable, std::size_t i) {
+  return VariableAccess::state(variable)->num_writes(i);
+}
+
+}  // namespace detail
 
 }  // namespace lockstep

@@ -1,8 +1,11 @@
+#include "strategy/variable/variable_creation.hpp"
+
 #include <algorithm>
 #include <cstdint>
 #include <string>
 
 #include <lockstep/error.hpp>
+#include <lockstep/strategy/detail/cross_replica.hpp>
 #include <lockstep/strategy/strategy.hpp>
 
 #include "detail/expects.hpp"
@@ -10,10 +13,7 @@
 #include "strategy/runtime/strategy_state.hpp"
 #include "strategy/variable/variable_state.hpp"
 
-/// How variables come to be.
-namespace lockstep {
-
-namespace detail {
+namespace lockstep::detail {
 
 namespace {
 
@@ -35,11 +35,11 @@ std::string canonical_name(std::string_view name) {
   return canonical;
 }
 
-/// One replica's wish for a variable.
+/// The variable that one replica asks for.
 struct Request {
   FunctionRef<Tensor()> initial;
   const VariableOptions& options;
-  const Tensor* given;
+  const Tensor* known;
   int logical_device;
 };
 
@@ -53,7 +53,7 @@ std::shared_ptr<VariableState> VariableState::create(Strategy& strategy, Functio
                                       : colocated != nullptr ? *colocated
                                                              : strategy.extended().parameter_devices();
   Tensor value;
-  strategy.extended().call_in_cross_replica_context("the creation of a variable", [&] {
+  call_in_cross_replica_context(strategy, "the creation of a variable", [&] {
     DeviceScope here(devices[0]);
     value = initial();
   });
@@ -70,19 +70,19 @@ std::shared_ptr<VariableState> VariableState::create(Strategy& strategy, Functio
   for (const Device& device : devices)
     components.push_back(value.device() == device ? value.clone() : value.to(device).contiguous());
 
-  const bool is_one_per_replica = !is_plain && strategy.state_->logical_device_on(devices) >= 0;
+  const bool is_one_per_replica = !is_plain && StrategyState::of(strategy).groups().find(devices) >= 0;
   auto state = std::make_shared<VariableState>(options, strategy, std::move(components), is_one_per_replica);
-  if (!is_plain) strategy.remember(state);
+  if (!is_plain) StrategyState::of(strategy).variables().add(state);
   return state;
 }
 
 namespace {
 
 /// The variable that replica 0 asked for, for all.
-Variable create_for_all(Strategy& strategy, const std::vector<const Request*>& requests) {
+Variable create_for_all(Strategy& strategy, const PerReplica<const Request*>& requests) {
   const Request& first = *requests[0];
   const std::string name = canonical_name(first.options.name);
-  for (std::size_t i = 1; i < requests.size(); ++i) {
+  for (int i = 1; i < requests.size(); ++i) {
     LOCKSTEP_EXPECTS(canonical_name(requests[i]->options.name) == name, ContextError, "Variable '",
                      requests[i]->options.name, "': replica ", i, " makes it where replica 0 makes '",
                      first.options.name,
@@ -94,20 +94,21 @@ Variable create_for_all(Strategy& strategy, const std::vector<const Request*>& r
                      ". Open the same logical_device guards on every replica.");
   }
   const auto state = VariableState::create(strategy, first.initial, first.options);
-  for (std::size_t i = 1; i < requests.size(); ++i) {
-    const Tensor* const given = requests[i]->given;
-    LOCKSTEP_EXPECTS(given == nullptr || (given->dtype() == state->dtype && given->shape() == state->shape),
-                     InvalidArgument, "Variable '", state->name, "': replica ", i, "'s initial value is ",
-                     given->shape(), " ", given->dtype(), ", replica 0's ", state->shape, " ", state->dtype,
-                     ". Give the same shape and dtype on every replica.");
+  for (int i = 1; i < requests.size(); ++i) {
+    const Tensor* const known = requests[i]->known;
+    LOCKSTEP_EXPECTS(
+        known == nullptr || (known->dtype() == state->dtype() && known->shape() == state->shape()),
+        InvalidArgument, "Variable '", state->name(), "': replica ", i, "'s initial value is ",
+        known->shape(), " ", known->dtype(), ", replica 0's ", state->shape(), " ", state->dtype(),
+        ". Give the same shape and dtype on every replica.");
   }
-  return VariableState::handle(state);
+  return VariableAccess::handle(state);
 }
 
 }  // namespace
 
 std::shared_ptr<VariableState> create_variable(FunctionRef<Tensor()> initial, VariableOptions options,
-                                               const Tensor* given) {
+                                               const Tensor* known) {
   if (options.name.empty()) options.name = "Variable";
   LOCKSTEP_EXPECTS(
       options.synchronization != VariableSynchronization::none, InvalidArgument, "Variable '", options.name,
@@ -121,18 +122,12 @@ std::shared_ptr<VariableState> create_variable(FunctionRef<Tensor()> initial, Va
   if (top == nullptr || top->mode() != Mode::replica)
     return VariableState::create(strategy, initial, options);
 
-  const Request request{initial, options, given, LogicalDeviceScope::current(strategy)};
+  const Request request{initial, options, known, LogicalDeviceScope::current(strategy)};
   const Variable made = top->replica_context()->merge_call_as(
       "the creation of a variable",
-      [](Strategy& own, const PerReplica<std::uint64_t>& addresses) {
-        std::vector<const Request*> requests;
-        for (const std::uint64_t address : addresses)
-          requests.push_back(reinterpret_cast<const Request*>(static_cast<std::uintptr_t>(address)));
-        return create_for_all(own, requests);
-      },
-      std::uint64_t{reinterpret_cast<std::uintptr_t>(&request)});
-  return VariableState::of(made);
+      [](Strategy& own, const PerReplica<const Request*>& requests) { return create_for_all(own, requests); },
+      &request);
+  return VariableAccess::state(made);
 }
 
-}  // namespace detail
-}  // namespace lockstep
+}  // namespace lockstep::detail

@@ -6,6 +6,8 @@
 #include <lockstep/strategy/strategy.hpp>
 
 #include "detail/expects.hpp"
+#include "strategy/variable/locked_components.hpp"
+#include "strategy/variable/variable_access.hpp"
 #include "strategy/variable/variable_state.hpp"
 #include "strategy/variable/variable_write.hpp"
 #include "values/scatter.hpp"
@@ -24,30 +26,30 @@ ScatterOp scatter_op(Write write) {
 static_assert(static_cast<int>(Write::scatter_update) - static_cast<int>(Write::scatter_add) ==
               static_cast<int>(ScatterOp::assign));
 
-/// @param aggregates  whether replicas' rows are brought together.
+/// @param aggregates  whether replicas' rows are aggregated.
 void check_scatter(const VariableState& state, Write write, const IndexedSlices& slices, bool aggregates) {
   const bool combines = write == Write::scatter_add || write == Write::scatter_sub ||
                         write == Write::scatter_mul || write == Write::scatter_div;
-  LOCKSTEP_EXPECTS(!aggregates || combines || state.aggregation == VariableAggregation::none ||
-                       state.aggregation == VariableAggregation::only_first_replica,
-                   Unsupported, name(write), " of the variable '", state.name, "' with aggregation ",
-                   state.aggregation, ". Make it with none or only_first_replica.");
+  LOCKSTEP_EXPECTS(!aggregates || combines || state.aggregation() == VariableAggregation::none ||
+                       state.aggregation() == VariableAggregation::only_first_replica,
+                   Unsupported, name(write), " of the variable '", state.name(), "' with aggregation ",
+                   state.aggregation(), ". Make it with none or only_first_replica.");
   check(slices);
-  LOCKSTEP_EXPECTS(slices.dense_shape == state.shape && slices.values.dtype() == state.dtype, InvalidArgument,
-                   name(write), " of the variable '", state.name, "': the rows are ", slices.values.dtype(),
-                   " of a dense ", slices.dense_shape, ", the variable ", state.shape, " ", state.dtype,
-                   ". Pass rows of the variable's shape and dtype.");
-  LOCKSTEP_EXPECTS(write == Write::scatter_update || !is_boolean(state.dtype), InvalidArgument, name(write),
-                   " of the variable '", state.name, "': booleans are no numbers. Use scatter_update.");
+  LOCKSTEP_EXPECTS(slices.dense_shape == state.shape() && slices.values.dtype() == state.dtype(),
+                   InvalidArgument, name(write), " of the variable '", state.name(), "': the rows are ",
+                   slices.values.dtype(), " of a dense ", slices.dense_shape, ", the variable ",
+                   state.shape(), " ", state.dtype(), ". Pass rows of the variable's shape and dtype.");
+  LOCKSTEP_EXPECTS(write == Write::scatter_update || !is_boolean(state.dtype()), InvalidArgument, name(write),
+                   " of the variable '", state.name(), "': booleans are no numbers. Use scatter_update.");
 }
 
-/// Writes all these components of the variable, or none: what takes memory comes first.
+/// Writes all these components of the variable, or none: memory is taken first.
 void scatter_together(Write write, const IndexedSlices& slices, std::span<const ComponentRef> components) {
   const ScatterPlan plan(slices, name(write));
   std::vector<ScatterPlan> plans;
-  for (const auto& [state, i] : components) plans.push_back(plan.on(state->devices[i]));
+  for (const auto& [state, i] : components) plans.push_back(plan.on(state->devices()[i]));
   LockedComponents locked(components);
-  locked.make_room(LockedComponents::Room::copied);
+  locked.unshare(LockedComponents::Storage::copied);
   for (std::size_t k = 0; k < locked.size(); ++k) {
     const DeviceScope here(locked[k].device());
     plans[k].apply(scatter_op(write), locked[k]);
@@ -63,7 +65,7 @@ void scatter_all(VariableState& state, Write write, const IndexedSlices& slices)
   scatter_together(write, slices, all_components(state));
 }
 
-/// As the values of assign.
+/// The replicas' rows as one, by the variable's aggregation.
 IndexedSlices aggregate(const Variable& variable, Write write, const PerReplica<IndexedSlices>& slices) {
   const VariableAggregation aggregation = variable.aggregation();
   if (slices.size() == 1 || aggregation == VariableAggregation::only_first_replica) return slices[0];
@@ -81,15 +83,15 @@ IndexedSlices aggregate(const Variable& variable, Write write, const PerReplica<
 
 }  // namespace
 
-void write_variable(Variable& variable, Write write, const IndexedSlices& slices, OfSum of_sum) {
-  VariableState& state = *VariableState::of(variable);
+void write_variable(Variable& variable, Write write, const IndexedSlices& slices, SumWrite sum_write) {
+  VariableState& state = *VariableAccess::state(variable);
   const ContextFrame* const top = ContextFrame::top();
   const bool in_replica =
       top != nullptr && &top->strategy() == &state.strategy() && top->mode() == Mode::replica;
-  const bool is_on_read = state.synchronization == VariableSynchronization::on_read;
+  const bool is_on_read = state.synchronization() == VariableSynchronization::on_read;
   LOCKSTEP_EXPECTS(
-      in_replica || !is_on_read || of_sum == OfSum::once, Unsupported, name(write), " of the variable '",
-      state.name,
+      in_replica || !is_on_read || sum_write == SumWrite::once, Unsupported, name(write),
+      " of the variable '", state.name(),
       "' outside its replicas: on_read variables have rows written by replicas alone. Write them "
       "in a replica function, or assign the whole.");
   const bool alone = in_replica && is_local(state);
@@ -103,11 +105,12 @@ void write_variable(Variable& variable, Write write, const IndexedSlices& slices
     check_writable_in_replica(state, write, context);
     context.merge_call_as(
         name(write),
-        [&](Strategy&, const PerReplica<IndexedSlices>& all, const PerReplica<std::uint64_t>& variables) {
+        [&](Strategy&, const PerReplica<IndexedSlices>& all,
+            const PerReplica<const VariableState*>& variables) {
           check_same_variable(variables, write);
           scatter_all(state, write, aggregate(variable, write, all));
         },
-        slices, std::uint64_t{reinterpret_cast<std::uintptr_t>(&state)});
+        slices, static_cast<const VariableState*>(&state));
   } else {
     in_writing_context(state, name(write), [&] {
       if (is_on_read)
@@ -116,6 +119,10 @@ void write_variable(Variable& variable, Write write, const IndexedSlices& slices
         scatter_all(state, write, slices);
     });
   }
+}
+
+void scatter_add_once(Variable& variable, const IndexedSlices& rows) {
+  write_variable(variable, Write::scatter_add, rows, SumWrite::once);
 }
 
 }  // namespace lockstep::detail

@@ -2,106 +2,125 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
-#include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
+#include <lockstep/backend/device_backend.hpp>
 #include <lockstep/detail/function_ref.hpp>
+#include <lockstep/detail/mutex.hpp>
+#include <lockstep/strategy/replica_context.hpp>
 #include <lockstep/values/variable.hpp>
 
 namespace lockstep::detail {
 
-/// @throws InvalidArgument  `value` cannot be a component of the variable: names it, both shapes and both
-/// dtypes.
-void check_fits(const VariableState& state, const Tensor& value, std::string_view what);
-
-/// What a function given to `update` has in its hands: copies of the components, which replace them together.
-/// Only its thread sees them, in the context of that update.
-struct VariableUpdate {
-  const VariableState& state;
-  RecycledVector<Tensor> values;
-
-  /// The innermost one of the variable that this thread is in; null: none.
-  static VariableUpdate* of(const VariableState& state) noexcept;
-};
-
-/// One of a variable's components.
-struct ComponentRef {
-  VariableState* state;
-  std::size_t i;
-};
-
-/// Components, of one variable or several, that are this thread's alone while it lives. In an update of their
-/// variable they are what that has in its hands.
-///
-/// No function of the caller's runs meanwhile, and no other one lives on this thread: they are locked in the
-/// order of their addresses, so that nobody who has some of them waits for the others.
-class LockedComponents {
+/// One of a variable's tensors. Its mutex guards the rest and every write in place; it is held for moments,
+/// never while a function of the caller's runs. On cache lines of its own, as each replica uses its own.
+class alignas(64) VariableComponent {
  public:
-  /// What storage for a component holds at first.
-  enum class Room : std::uint8_t { empty, copied };
+  VariableComponent() = default;
+  ~VariableComponent();  // leaves the tensor alone where the mutex is lost
+  void initialise(Tensor tensor);
 
-  explicit LockedComponents(std::span<const ComponentRef> components);
-  explicit LockedComponents(VariableState& state);  ///< All of them.
-  ~LockedComponents();
-  LockedComponents(const LockedComponents&) = delete;
-  LockedComponents& operator=(const LockedComponents&) = delete;
+  Mutex& mutex() const noexcept { return mutex_; }
 
-  std::size_t size() const noexcept { return components_.size(); }
-  /// The handle of the k-th of them, to look at it or to put another in its place.
-  Tensor& operator[](std::size_t k) noexcept { return *components_[k].tensor; }
-  /// Whether somebody holds a snapshot of the k-th, so that it must not be written in place.
-  bool is_held(std::size_t k) const noexcept {
-    return components_[k].component != nullptr && components_[k].tensor->is_shared();
-  }
-  /// As VariableComponent's.
-  void begin_write(std::size_t k);
-  /// As VariableState::num_writes.
-  std::optional<std::uint64_t> num_writes(std::size_t k) const;
-  /// What the k-th holds, whatever is written later.
-  Tensor snapshot(std::size_t k) const;
-  /// Begins the write of the k-th: storage for it if it is held, else an empty Tensor.
-  Tensor room(std::size_t k, Room room);
-  /// Puts those of `values` that are not empty, and that nobody else holds, in the components' places, or
-  /// what they hold, where a component must stay. Takes no memory. @pre begin_write, or room.
-  void replace(std::span<Tensor> values);
-  /// Makes room for writes of all: after it they take no memory. All or none.
-  void make_room(Room room);
+  // @pre for the rest: the calling thread holds the mutex.
+  Tensor& tensor() noexcept { return tensor_; }
+  const Tensor& tensor() const noexcept { return tensor_; }
+  /// The present value, whatever is written later.
+  Tensor snapshot() const;
+  /// A write begins. @throws Unsupported  the component must stay in its memory, for a graph, and a tensor of
+  /// that memory is held.
+  void begin_write();
+  /// Whether a capture has read or written it, so that it must stay in its memory.
+  bool stays() const noexcept { return is_in_graph_; }
+  /// The number of begin_write's calls; none if launches of graphs may write it, too.
+  std::optional<std::uint64_t> num_writes() const;
 
  private:
-  struct Locked {
-    Tensor* tensor;
-    VariableComponent* component;  // null: it is in an update's hands
-  };
-  RecycledVector<Locked> components_;
-  RecycledVector<Mutex*> mutexes_;
+  bool notes_capture() const;
+
+  mutable Mutex mutex_{"a variable"};
+  Tensor tensor_;
+  backend::DeviceBackend* device_ = nullptr;  // the tensor's
+  mutable bool is_in_graph_ = false;
+  std::uint64_t num_writes_ = 0;
 };
 
-/// All components of the variable.
-RecycledVector<ComponentRef> all_components(VariableState& state);
+/// A variable: its properties, which do not change, and its components, one on each of its devices.
+class VariableState {
+ public:
+  /// @param components  one on each of the variable's devices, with storage of their own.
+  VariableState(const VariableOptions& options, Strategy& strategy, std::vector<Tensor> components,
+                bool is_one_per_replica);
+  /// In the strategy's cross-replica context, or the default one.
+  static std::shared_ptr<VariableState> create(Strategy& strategy, FunctionRef<Tensor()> initial,
+                                               const VariableOptions& options);
 
-/// Which component of the variable a function given to `update` or `update_non_slot` concerns; none: outside
-/// these, and for a variable of several components in the update of one that has only one.
-std::optional<std::size_t> updated_component(const VariableState& state) noexcept;
+  const std::string& name() const noexcept { return name_; }
+  bool trainable() const noexcept { return trainable_; }
+  VariableSynchronization synchronization() const noexcept { return synchronization_; }
+  VariableAggregation aggregation() const noexcept { return aggregation_; }
+  DType dtype() const noexcept { return dtype_; }
+  const Shape& shape() const noexcept { return shape_; }
+  /// The components' devices.
+  const std::vector<Device>& devices() const noexcept { return devices_; }
+  std::size_t num_components() const noexcept { return devices_.size(); }
+  /// Component i is on a device of replica i's, for all replicas.
+  bool is_one_per_replica() const noexcept { return is_one_per_replica_; }
+  /// The strategy combines replicas' writes; else these are as any other.
+  bool is_synchronised() const noexcept { return is_synchronised_; }
+  /// Each replica has a component of its own, and they differ between reads.
+  bool is_sync_on_read() const noexcept { return is_sync_on_read_; }
+  /// Each replica has a component of its own, and they are equal.
+  bool is_mirrored() const noexcept { return is_one_per_replica_ && is_synchronised_ && !is_sync_on_read_; }
 
-/// Calls fn where the variable is written outside its replicas: in its strategy's cross-replica context, and
-/// one that was made outside every scope also in any other's. @throws ContextError  elsewhere: names `what`.
-void in_writing_context(const VariableState& state, std::string_view what, FunctionRef<void()> fn);
+  /// @throws ContextError  it was destroyed.
+  Strategy& strategy() const {
+    if (life_.expired()) raise_strategy_destroyed();
+    return strategy_;
+  }
+  bool is_of(const Strategy& strategy) const noexcept { return !life_.expired() && &strategy_ == &strategy; }
 
-/// Makes the state of a variable in the context at hand; in a replica function together with the other
-/// replicas, which get the same one.
-/// @param initial  called once. @param given  what it returns, if known before.
-std::shared_ptr<VariableState> create_variable(FunctionRef<Tensor()> initial, VariableOptions options,
-                                               const Tensor* given);
+  VariableComponent& component(std::size_t i) noexcept { return components_[i]; }
+  /// A snapshot of component i: in a function given to `update` a copy of the value that it is updating.
+  Tensor read(std::size_t i) const;
+  /// Read-only snapshots of all components, of one moment.
+  /// @throws ContextError  the variable cannot be read here.
+  RecycledVector<Tensor> snapshot();
+  /// A number that changes with each write of component i outside optimizers; none where writes are not seen:
+  /// in a function given to `update`, and where launches of graphs may write it.
+  std::optional<std::uint64_t> num_writes(std::size_t i) const;
+  /// Whether `value` is one of the components, the same object.
+  bool is_component(const Tensor& value) const;
+  /// Combines all components of an on_read variable, `parts`, outside replica functions: by the strategy's
+  /// collectives, or without them while another thread's run uses these.
+  Tensor aggregate(RecycledVector<Tensor> parts) const;
+  /// @throws ContextError  the variable cannot be read in the current context: its strategy was destroyed, or
+  /// another one's scope is open.
+  void check_readable() const;
+  /// In a replica function, before the replicas act on one variable together: all meet.
+  /// @throws CollectiveMismatch  they name different ones.
+  void meet(const ReplicaContext& context, std::string_view operation) const;
 
-/// What a read of the variable gives in the context at hand.
-Tensor read_variable(const Variable& variable);
-/// Where all components are equal, which one is read: that on the current device, else component 0.
-enum class ReadFrom : std::uint8_t { current_device, component_0 };
-/// The same of several variables of one strategy, of one moment: between the writes of any of them.
-RecycledVector<Tensor> read_variables(std::span<const Variable> variables,
-                                      ReadFrom from = ReadFrom::current_device);
+ private:
+  [[noreturn]] void raise_strategy_destroyed() const;
+
+  const std::string name_;
+  const bool trainable_;
+  const VariableSynchronization synchronization_;
+  const VariableAggregation aggregation_;
+  const DType dtype_;
+  const Shape shape_;
+  const std::vector<Device> devices_;
+  const bool is_one_per_replica_;
+  const bool is_synchronised_;
+  const bool is_sync_on_read_;
+  Strategy& strategy_;
+  const std::weak_ptr<const Strategy> life_;
+  std::vector<VariableComponent> components_;
+};
 
 }  // namespace lockstep::detail

@@ -4,11 +4,12 @@
 #include <span>
 #include <string_view>
 
+#include <lockstep/detail/function_ref.hpp>
 #include <lockstep/strategy/replica_context.hpp>
 #include <lockstep/values/indexed_slices.hpp>
 #include <lockstep/values/variable.hpp>
 
-/// Writes of variables in the context at hand.
+/// Writes of variables in the current context.
 namespace lockstep::detail {
 
 enum class Write : std::uint8_t {
@@ -30,23 +31,26 @@ void write_variable(Variable& variable, Write write, const Tensor& value);
 void write_variable(Variable& variable, Write write, const PerReplica<Tensor>& value);
 void write_variable(Variable& variable, Write write, const Mirrored<Tensor>& value);
 void write_variable(Variable& variable, Write write, const Scalar& value);
-/// assign, assign_add or assign_sub of several variables of one strategy, in one moment, all or none.
-void write_variables(std::span<const Variable> variables, Write write, std::span<const Tensor> values);
-/// assign_add of such variables; outside replica functions to what on_read sums read as, once.
-void add_once(std::span<const Variable> variables, std::span<const Tensor> values);
-/// How a change outside the replicas concerns a variable whose components are added up when it is read.
-enum class OfSum : std::uint8_t { refused, once };
+/// The effect of a change outside the replicas on a variable whose components are added up when it is read:
+/// it is refused, or the sum changes by the value once.
+enum class SumWrite : std::uint8_t { refused, once };
 /// A scatter.
 void write_variable(Variable& variable, Write write, const IndexedSlices& value,
-                    OfSum of_sum = OfSum::refused);
+                    SumWrite sum_write = SumWrite::refused);
 
-/// @param variables  addresses of the replicas' VariableStates.
-/// @throws CollectiveMismatch  they are not the same on all replicas.
-void check_same_variable(const PerReplica<std::uint64_t>& variables, Write write);
+/// @throws CollectiveMismatch  the replicas name different variables.
+void check_same_variable(const PerReplica<const VariableState*>& variables, Write write);
 /// Whether a write in a replica function concerns that replica alone.
 bool is_local(const VariableState& state);
-/// Which component that is.
+/// The component of such a write.
 std::size_t own_component(const VariableState& state, const ReplicaContext& context);
+/// @throws InvalidArgument  `value` cannot be a component of the variable: names it, both shapes and both
+/// dtypes.
+void check_fits(const VariableState& state, const Tensor& value, std::string_view what);
+/// Calls fn in a context for writes outside replicas: the variable's strategy's cross-replica context, and
+/// for a variable that was made outside every scope also another strategy's. @throws ContextError  elsewhere:
+/// names `what`.
+void in_writing_context(const VariableState& state, std::string_view what, FunctionRef<void()> fn);
 /// @throws InvalidArgument  the variable's aggregation is none, so that replicas cannot write it.
 void check_writable_in_replica(const VariableState& state, Write write, const ReplicaContext& context);
 

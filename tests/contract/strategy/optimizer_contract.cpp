@@ -231,8 +231,8 @@ TEST_CASE("variables on a parameter device are updated there, once", "[strategy]
   REQUIRE(b.value().to(Device()).item<float>() == values[0]);
   for (const auto& [name, variable] : optimizer.variables()) {
     CAPTURE(name);
-    REQUIRE(detail::VariableState::of(variable)->components.size() == 1);
-    REQUIRE(detail::VariableState::of(variable)->devices[0] == Device("CPU:9"));
+    REQUIRE(detail::VariableAccess::devices(variable).size() == 1);
+    REQUIRE(detail::VariableAccess::devices(variable)[0] == Device("CPU:9"));
   }
   REQUIRE(optimizer.iterations().value().item<std::int64_t>() == 2);
   optimizer.apply_gradients({{Tensor::zeros({2}), w}});

@@ -9,7 +9,7 @@
 
 #pragma GCC visibility push(default)
 
-/// How a function is called for each replica.
+/// Calls of a function for each replica.
 namespace lockstep {
 
 class ReplicaContext;
@@ -62,7 +62,7 @@ template <class F>
 requires requires { &F::operator(); }
 struct parameters<F> : parameters<decltype(&F::operator())> {};
 
-/// Whether parameter K of a function is a `const T&`; not known of a template's.
+/// Whether parameter K of a function is a `const T&`; false for a template, whose parameters are unknown.
 template <class F, class T, std::size_t K>
 consteval bool only_reads() {
   if constexpr (requires { typename parameters<std::decay_t<F>>::type; }) {
@@ -72,8 +72,8 @@ consteval bool only_reads() {
   return false;
 }
 
-/// Replica i's part of the argument for parameter K of `F`. Where that is only read, the argument itself that
-/// is the same for all, or its component; else a copy.
+/// Replica i's part of the argument for parameter K of `F`: a reference to the argument, or to its component,
+/// if the function only reads it; else a copy.
 template <class F, std::size_t K, class Arg>
 decltype(auto) replica_argument(const Arg& arg, int i) {
   if constexpr (!has_distributed_leaf<Arg>() && only_reads<F, Arg, K>())

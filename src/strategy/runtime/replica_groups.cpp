@@ -1,0 +1,84 @@
+#include "strategy/runtime/replica_groups.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include <lockstep/device_manager.hpp>
+#include <lockstep/error.hpp>
+
+#include "detail/expects.hpp"
+
+namespace lockstep::detail {
+
+namespace {
+
+/// "replica 1 (CPU:2, CPU:3)".
+std::vector<std::string> labels(const std::vector<ReplicaGroup>& groups) {
+  std::vector<std::string> texts;
+  for (std::size_t r = 0; r < groups.front().devices().size(); ++r) {
+    texts.push_back(concat("replica ", r, " ("));
+    for (const ReplicaGroup& group : groups)
+      texts.back() += concat(&group == &groups.front() ? "" : ", ", group.devices()[r]);
+    texts.back() += ")";
+  }
+  return texts;
+}
+
+std::vector<ReplicaGroup> make_groups(const std::vector<std::vector<Device>>& logical_devices) {
+  std::vector<ReplicaGroup> groups;
+  groups.reserve(logical_devices.size());
+  for (const std::vector<Device>& devices : logical_devices) groups.emplace_back(devices);
+  return groups;
+}
+
+}  // namespace
+
+std::vector<backend::DeviceBackend*> open_all(const std::vector<Device>& devices) {
+  std::vector<backend::DeviceBackend*> opened;
+  for (const Device& device : devices) opened.push_back(&DeviceManager::instance().open(device));
+  return opened;
+}
+
+ReplicaGroup::ReplicaGroup(std::vector<Device> devices)
+    : devices_(std::move(devices)),
+      device_backends_(open_all(devices_)),
+      communicator_(Communicator::create(devices_, "replica")),
+      communication_streams_(devices_.size()) {}
+
+StreamRef ReplicaGroup::communication_stream(int i) {
+  const auto index = static_cast<std::size_t>(i);
+  if (!communication_streams_[index]) communication_streams_[index].emplace(devices_[index]);
+  return *communication_streams_[index];
+}
+
+ReplicaGroups::ReplicaGroups(const Strategy& strategy,
+                             const std::vector<std::vector<Device>>& logical_devices)
+    : strategy_(strategy),
+      groups_(make_groups(logical_devices)),
+      rendezvous_(groups_.size() == 1 ? nullptr : std::make_unique<Rendezvous>(labels(groups_))) {}
+
+int ReplicaGroups::find(std::span<const Device> devices) const noexcept {
+  const auto found = std::ranges::find_if(
+      groups_, [&](const ReplicaGroup& group) { return std::ranges::equal(group.devices(), devices); });
+  return found == groups_.end() ? -1 : static_cast<int>(found - groups_.begin());
+}
+
+ReplicaGroup& ReplicaGroups::agree_on_current(int replica, std::string_view operation,
+                                              std::chrono::milliseconds timeout) {
+  if (groups_.size() == 1) return groups_.front();
+  const std::size_t own = current_index();
+  const auto check = [&](std::span<const Arrival* const> arrivals) {
+    const auto logical_device = [&](std::size_t r) {
+      return *static_cast<const std::size_t*>(arrivals[r]->payload);
+    };
+    for (std::size_t r = 1; r < arrivals.size(); ++r)
+      LOCKSTEP_EXPECTS(logical_device(r) == logical_device(0), CollectiveMismatch, operation, ": replica ", r,
+                       " calls it on logical device ", logical_device(r), ", replica 0 on logical device ",
+                       logical_device(0), ". Open the same logical_device guards on every replica.");
+  };
+  rendezvous().meet(replica, {.operation = operation, .payload = &own}, check, timeout);
+  return groups_[own];
+}
+
+}  // namespace lockstep::detail
