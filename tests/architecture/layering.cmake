@@ -1,4 +1,5 @@
-# Fails where a file includes one of a layer above its own, or names CUDA or NCCL outside cuda/:
+# Fails where a file includes one of a layer above its own, another header of src/strategy than its doors from outside
+# it, or names CUDA or NCCL outside cuda/:
 #   cmake -DROOT=<source folder> -P layering.cmake
 # A file belongs to the first layer whose pattern its path matches; README.md draws them.
 cmake_minimum_required(VERSION 3.25)
@@ -36,6 +37,9 @@ function(find_layer path result)
   message(FATAL_ERROR "${path} is in no layer. Add its folder to ${CMAKE_CURRENT_LIST_FILE}.")
 endfunction()
 
+# The private headers of src/strategy that other folders include.
+set(doors strategy/strategy_access.hpp strategy/variable/variable_access.hpp strategy/context/default_strategy.hpp)
+
 # Names of CUDA's that the host's part may have: what an engine hands over, by opaque types.
 set(opaque "struct (CUstream_st|ncclComm);|(CUstream_st\\*|ncclComm\\* const)|lockstep/cuda/cuda_backend.hpp")
 set(cuda_names "#include <(cuda|nccl|cublas)|[^a-z_:]cuda[A-Z]|nccl[A-Z]|cublas[A-Z]|CU[a-z]+_st")
@@ -50,6 +54,9 @@ foreach(file IN LISTS files)
   foreach(line IN LISTS lines)
     if(line MATCHES "#include [<\"]([^>\"]+)[>\"]")
       set(included "${CMAKE_MATCH_1}")
+      if(included MATCHES "^strategy/" AND NOT file MATCHES "^src/strategy/" AND NOT included IN_LIST doors)
+        message(SEND_ERROR "${file} includes ${included}. Include one of ${doors}.")
+      endif()
       foreach(folder include src cuda)
         if(EXISTS "${ROOT}/${folder}/${included}")
           find_layer("${folder}/${included}" other)
