@@ -129,7 +129,7 @@ void CudaDevice::trim_memory() {
 #if LOCKSTEP_HAS_NCCL
   LeftCommunicators::instance().end_those_left();
 #endif
-  memory_->trim();
+  memory_->trim(device_);
   PinnedMemory::instance().trim();
 }
 

@@ -184,10 +184,10 @@ MemoryStats CudaMemory::stats() const {
           .num_allocations = num_allocations_};
 }
 
-void CudaMemory::trim() {
-  const DeviceGuard guard(ordinal_, device_);
+void CudaMemory::trim(const Device& device) {
+  const DeviceGuard guard(ordinal_, device);
   collect();
-  trim_cache().require(device_, "trim_memory");
+  trim_cache().require(device, "trim_memory");
   last_reserved_bytes_ = reserved_bytes();
 }
 

@@ -32,8 +32,8 @@ class CudaMemory {
   void* allocate(std::size_t size_bytes, cudaStream_t stream, const Device& device);
   void deallocate(void* data, std::size_t size_bytes, cudaStream_t stream) noexcept;
   MemoryStats stats() const;
-  /// @pre is_captured() is false, for all of it to be free.
-  void trim();
+  /// @param device  for messages. @pre is_captured() is false, for all of it to be free.
+  void trim(const Device& device);
 
   /// Registers a stream of one of the GPU's devices, which keeps it until close().
   void add(cudaStream_t stream);
