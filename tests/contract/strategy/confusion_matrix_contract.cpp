@@ -142,7 +142,7 @@ TEST_CASE("a confusion matrix refuses what does not fit and counts nothing", "[m
   refused(two, classes({std::numeric_limits<std::int64_t>::min(), 0}), one, says("prediction -9223"));
   refused(two, classes({0}), one, says("'confusion'", "predictions [1] int64", "labels [2] int64"));
   refused(two, Tensor::zeros({2, 3}), one, says("predictions [2, 3] float32", "argmax"));
-  refused(Tensor::zeros({2}), two, one, says("labels [2] float32", "no classes"));
+  refused(Tensor::zeros({2}), two, one, says("labels [2] float32", "not classes"));
   refused(two, two, classes({1, 1, 1}), says("weights [3] int64", "labels [2] int64"));
   refused(two, two, Tensor::full({2}, true), says("weights [2] bool", "not numbers"));
   REQUIRE_THROWS_MATCHES(metrics::ConfusionMatrix(0), InvalidArgument,

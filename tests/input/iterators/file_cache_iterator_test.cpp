@@ -147,7 +147,8 @@ TEST_CASE("a damaged cache is refused where it is damaged, and the pass ends", "
 
   test::write_bytes(path, bytes.substr(0, bytes.size() - 1));
   pass = cache.pipeline()->open();
-  CHECK_THROWS_MATCHES(pass->next(), InvalidArgument, says(path.string(), "it was cut short or changed"));
+  CHECK_THROWS_MATCHES(pass->next(), InvalidArgument,
+                       says(path.string(), "the file was cut short or changed"));
   CHECK_FALSE(pass->next());
   CHECK(test::read_bytes(path).size() == bytes.size() - 1);  // not replaced
 }

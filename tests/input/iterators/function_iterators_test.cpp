@@ -194,7 +194,7 @@ TEST_CASE("a generator's exceptions have its index", "[input][host]") {
   auto pass = Dataset::from_generator(make).pipeline()->open();
   CHECK(pass->next());
   CHECK_THROWS_MATCHES(pass->next(), Error,
-                       says("Dataset::from_generator: element 1: ", "no std::exception"));
+                       says("Dataset::from_generator: element 1: ", "not a std::exception"));
   CHECK(pass->next());
   CHECK_FALSE(pass->next());
 }

@@ -115,7 +115,7 @@ TEST_CASE("a cache file that is cut short anywhere is refused", "[input][cache][
     INFO(size);
     CHECK(fault_of(good.substr(0, size)) != "no fault");
   }
-  has(fault_of(good.substr(0, good.size() - 1)), "it was cut short or changed");
+  has(fault_of(good.substr(0, good.size() - 1)), "the file was cut short or changed");
   has(fault_of("short"), "0: it has 5 bytes, too few for a cache");
 }
 

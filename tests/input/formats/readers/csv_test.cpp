@@ -92,9 +92,9 @@ TEMPLATE_TEST_CASE("integers are read to their ends and not beyond", "[input][cs
   CHECK(number<TestType>(" +7\t") == 7);
   const std::string type(name(dtype_of<TestType>));
   check_no_number<TestType>(std::to_string(most) + "0", "does not fit " + type);
-  check_no_number<TestType>("7.5", "is no " + type);
-  check_no_number<TestType>("+-7", "is no " + type);
-  check_no_number<TestType>("seven", "is no " + type);
+  check_no_number<TestType>("7.5", "is not a valid " + type);
+  check_no_number<TestType>("+-7", "is not a valid " + type);
+  check_no_number<TestType>("seven", "is not a valid " + type);
 }
 
 TEST_CASE("floating-point numbers are rounded once; too small is 0, too large an error",
@@ -123,10 +123,10 @@ TEST_CASE("floating-point numbers are rounded once; too small is 0, too large an
   check_no_number<double>("1e60000000000000000000", "does not fit float64");
   check_no_number<float>("100000000000000000000e25", "does not fit float32");
   check_no_number<f16>("70000", "does not fit float16");
-  check_no_number<float>("1.5x", "is no float32");
-  check_no_number<double>("1e-400x", "is no float64");
-  check_no_number<double>("1e999x", "is no float64");
-  check_no_number<f16>("x", "is no float16");
+  check_no_number<float>("1.5x", "is not a valid float32");
+  check_no_number<double>("1e-400x", "is not a valid float64");
+  check_no_number<double>("1e999x", "is not a valid float64");
+  check_no_number<f16>("x", "is not a valid float16");
 }
 
 TEST_CASE("booleans are 0, 1, true, false", "[input][csv][host]") {
@@ -134,7 +134,7 @@ TEST_CASE("booleans are 0, 1, true, false", "[input][csv][host]") {
   CHECK(number<bool>("true"));
   CHECK_FALSE(number<bool>("0"));
   CHECK_FALSE(number<bool>("false"));
-  check_no_number<bool>("yes", "is no bool");
+  check_no_number<bool>("yes", "is not a valid bool");
 }
 
 TEST_CASE("a record that is not as the options say is refused, and the next file read",
