@@ -115,6 +115,13 @@ class CollectiveAborted : public CollectiveError {
   using CollectiveError::CollectiveError;
 };
 
+/// A worker, another process, has ended, or is silent for too long: names it, its address, and the operation
+/// and call that waited for it. The strategy cannot be used any more; the process can make another.
+class PeerLost : public CollectiveAborted {
+ public:
+  using CollectiveAborted::CollectiveAborted;
+};
+
 }  // namespace lockstep
 
 #pragma GCC visibility pop

@@ -13,6 +13,13 @@ std::vector<int> Backend::default_devices() {
   return indices;
 }
 
+std::unique_ptr<CommunicatorBackend> Backend::create_communicator(std::span<DeviceBackend* const>,
+                                                                  const ProcessRanks& ranks) {
+  LOCKSTEP_EXPECTS(false, Unsupported, "a communicator of ", ranks.total(), " ranks in ",
+                   ranks.num_ranks.size(), " processes: the ", name(),
+                   " backend has none over several processes. Use one process, or devices of another kind.");
+}
+
 std::vector<int> Backend::devices_of_native(std::span<void* const> communicators) {
   LOCKSTEP_EXPECTS(false, Unsupported, "Communicator::adopt of ", communicators.size(),
                    " communicators: the ", name(),

@@ -8,6 +8,7 @@
 #include <lockstep/backend/capabilities.hpp>
 #include <lockstep/backend/communicator_backend.hpp>
 #include <lockstep/backend/device_backend.hpp>
+#include <lockstep/backend/process_group.hpp>
 #include <lockstep/device.hpp>
 
 #pragma GCC visibility push(default)
@@ -47,6 +48,11 @@ class Backend {
   /// Ranks are positions in `devices`, which are distinct devices of this backend.
   virtual std::unique_ptr<CommunicatorBackend> create_communicator(
       std::span<DeviceBackend* const> devices) = 0;
+  /// One part of a communicator over several processes, which all make theirs together. Ranks are the
+  /// group's; `devices` are those of this process's ranks. Optional.
+  /// @throws Unsupported  the backend has none; CollectiveTimeout, CollectiveAborted.
+  virtual std::unique_ptr<CommunicatorBackend> create_communicator(std::span<DeviceBackend* const> devices,
+                                                                   const ProcessRanks& ranks);
 
   // Optional: communicators that an engine made with the native library, one handle for each rank of a group
   // that lies wholly in this process. The engine keeps ownership.

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <lockstep/backend/process_group.hpp>
+
+#pragma GCC visibility push(default)
+
+namespace lockstep::backend {
+
+/// Values by name that all processes of a group share. Any thread.
+class KeyValueStore {
+ public:
+  virtual ~KeyValueStore() = default;
+  /// @throws CollectiveAborted  the connection to the store is lost.
+  virtual void set(const std::string& key, const std::string& value) = 0;
+  /// Waits until some process has set it. @throws CollectiveTimeout, CollectiveAborted
+  [[nodiscard]] virtual std::string get(const std::string& key, Deadline deadline) = 0;
+};
+
+/// What an engine is started with, in each process.
+struct EngineSetup {
+  int process = 0;
+  int num_processes = 1;
+  KeyValueStore* store = nullptr;  ///< Outlives the engine; null for a kind that is_launched.
+  std::string
+      host{};  ///< A name or address of this process's host, by which the others reach it; may be empty.
+};
+
+/// A library that moves bytes between the processes of a group: MPI, Gloo.
+class Engine {
+ public:
+  virtual ~Engine() = default;
+  /// All processes open the n-th channel together.
+  virtual std::unique_ptr<Channel> open_channel() = 0;
+};
+
+/// How to start an engine.
+struct EngineKind {
+  std::string_view name;  ///< "mpi", "gloo".
+  bool is_launched =
+      false;  ///< A launcher has connected the processes already, as mpirun does: no store is needed.
+  /// @throws Unsupported, ContextError  it cannot start here: says why and what to do.
+  std::unique_ptr<Engine> (*start)(const EngineSetup&) = nullptr;
+};
+
+/// Makes an engine known to strategies of several processes. Later ones of the same name are ignored. Any
+/// thread, also in static initialisation.
+void register_engine(const EngineKind& kind);
+/// The engine of that name: linked into the program, else loaded from the library's folder, or from where the
+/// system finds liblockstep_NAME.so; null: there is none.
+[[nodiscard]] const EngineKind* find_engine(std::string_view name);
+
+}  // namespace lockstep::backend
+
+#pragma GCC visibility pop
