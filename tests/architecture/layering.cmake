@@ -12,7 +12,7 @@ set(layer_vocabulary
 set(layer_interface "${lockstep}/backend/")
 set(layer_training "${lockstep}/(optim|metrics|checkpoint)/")
 set(layer_strategy "${lockstep}/strategy/")
-set(layer_input "${lockstep}/(input|cluster)/")
+set(layer_input "${lockstep}/(input|cluster|workers)/")
 set(layer_values "${lockstep}/(values|collectives)/")
 set(layer_all "/lockstep\\.hpp$|/default_backends\\.cpp$")
 set(layer_objects "${lockstep}/([^/]*$|cuda/interop)")

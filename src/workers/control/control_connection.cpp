@@ -1,0 +1,311 @@
+#include "workers/control/control_connection.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <thread>
+#include <utility>
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <lockstep/error.hpp>
+#include <lockstep/version.hpp>
+
+#include "detail/expects.hpp"
+#include "detail/file_descriptor.hpp"
+#include "detail/in_quotes.hpp"
+#include "detail/parking.hpp"
+#include "detail/start_thread.hpp"
+#include "workers/control/errors.hpp"
+#include "workers/control/host_identity.hpp"
+#include "workers/control/leader_end.hpp"
+#include "workers/control/start.hpp"
+#include "workers/control/worker_end.hpp"
+
+namespace lockstep::detail {
+
+using namespace control;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kLeastSilenceLimit{200};
+constexpr std::size_t kMaxFailureBytes = 1 << 16;
+constexpr int kThreadsPerCall = 2;  // the caller, and the one that answers
+
+void check(const ControlOptions& options) {
+  const int num_workers = static_cast<int>(options.addresses.size());
+  LOCKSTEP_EXPECTS(0 <= options.worker && options.worker < num_workers, InvalidArgument,
+                   "The start of the workers: this process is worker ", options.worker, " of ", num_workers,
+                   ". Give it an index below the number of workers.");
+  LOCKSTEP_EXPECTS(num_workers == 1 || !options.addresses[0].empty(), InvalidArgument,
+                   "The start of the workers: nobody knows the address of worker 0, which the others connect "
+                   "to. Set MASTER_ADDR and MASTER_PORT, or give the cluster its address.");
+  LOCKSTEP_EXPECTS(options.silence_limit >= kLeastSilenceLimit, InvalidArgument,
+                   "The start of the workers: a worker would be lost after ", options.silence_limit.count(),
+                   " ms of silence. Give it at least ", kLeastSilenceLimit.count(), " ms.");
+}
+
+Hello hello_of(const ControlOptions& options) {
+  std::random_device random;
+  return {.version = LOCKSTEP_VERSION_STRING,
+          .worker = options.worker,
+          .num_workers = static_cast<std::int32_t>(options.addresses.size()),
+          .incarnation = std::uint64_t{random()} << 32 | random(),
+          .pid = ::getpid(),
+          .address = options.addresses[static_cast<std::size_t>(options.worker)],
+          .host = options.host.empty() ? host_identity() : options.host};
+}
+
+std::vector<std::string> labels_of(const std::vector<std::string>& addresses) {
+  std::vector<std::string> labels;
+  for (const std::string& address : addresses)
+    labels.push_back(make_label(static_cast<int>(labels.size()), address));
+  return labels;
+}
+
+void expect_size(std::string_view call, const std::string& text) {
+  LOCKSTEP_EXPECTS(text.size() <= kMaxTextBytes, InvalidArgument, call, ": a text has ", text.size(),
+                   " bytes, and may have ", kMaxTextBytes, ". Exchange less at a time.");
+}
+
+std::uint64_t limit_ms(backend::Deadline deadline) {
+  if (!deadline) return kNoLimit;
+  const auto rest = std::chrono::ceil<std::chrono::milliseconds>(*deadline - Clock::now());
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(0, rest.count()));
+}
+
+}  // namespace
+
+struct ControlConnection::State {
+  State(const ControlOptions& options, ControlListener& to)
+      : listener(to), worker(options.worker), session(options.worker, labels_of(options.addresses)) {
+    LOCKSTEP_EXPECTS(wake_up.is_open(), Error,
+                     "The start of the workers: the process has no file descriptor left. Allow it more.");
+    StartPatience patience(options.start_limit, options.log_interval);
+    const Hello hello = hello_of(options);
+    if (worker == 0) {
+      end = std::make_unique<LeaderEnd>(session, hello, options.addresses, options.silence_limit);
+    } else {
+      Link link = join_leader(options.addresses[0], hello, session, patience);
+      end = std::make_unique<WorkerEnd>(worker, session, std::move(link), options.silence_limit);
+    }
+    wake();  // the leader's first answer may have come with others
+    thread =
+        start_thread("The start of the workers: the thread of the control connection", [this] { serve(); });
+    try {
+      await_others(patience);
+    } catch (...) {
+      leave();
+      throw;
+    }
+  }
+
+  ~State() { leave(); }
+
+  void await_others(StartPatience& patience) {
+    while (!parking.wait(
+        kThreadsPerCall, [this] { return session.has_settled(); }, patience.rest())) {
+      const std::string who = missing();
+      if (patience.look(who)) continue;
+      const std::lock_guard lock(mutex);
+      if (session.has_settled()) break;
+      const Refused timeout = patience.timeout(who);
+      end->refuse(timeout);
+      raise_refused(timeout);
+    }
+    const std::lock_guard lock(mutex);
+    if (session.refused()) raise_refused(*session.refused());
+  }
+
+  std::string missing() {
+    const std::lock_guard lock(mutex);
+    return concat(session.missing(), " did not come");
+  }
+
+  bool is_own_thread() const noexcept { return served == this; }
+
+  // The thread.
+  void serve() {
+    served = this;
+    std::vector<pollfd> watched;
+    for (bool is_over = false; !is_over;) {
+      watched.assign(1, {wake_up.get(), POLLIN, 0});
+      Clock::time_point next;
+      {
+        const std::lock_guard lock(mutex);
+        next = end->watch(watched);
+      }
+      const auto rest = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now()).count();
+      if (::poll(watched.data(), watched.size(),
+                 static_cast<int>(std::clamp<std::int64_t>(rest, 0, 60'000))) < 0)
+        for (pollfd& one : watched) one.revents = 0;
+      std::uint64_t ignored;
+      static_cast<void>(!::read(wake_up.get(), &ignored, sizeof ignored));
+      const auto now = Clock::now();  // before anything is read
+      std::vector<Event> events;
+      {
+        const std::lock_guard lock(mutex);
+        end->serve(std::span(watched).subspan(1), now);
+        events = session.take_events();
+        is_over = end->is_over();
+      }
+      parking.wake();
+      for (Event& event : events)
+        if (!has_left.load()) tell(std::move(event));
+    }
+  }
+
+  void tell(Event event) {
+    switch (event.kind) {
+      case Event::Kind::failure: return listener.on_failure(event.worker, event.epoch, std::move(event.text));
+      case Event::Kind::lost: return listener.on_lost(event.worker, std::move(event.text));
+      case Event::Kind::left: return listener.on_left(event.worker);
+    }
+  }
+
+  /// Waits for the leader's answer. @param make  the message, from the call's number.
+  template <class Answer, class Make>
+  Answer call(std::string_view name, const Make& make) {
+    LOCKSTEP_EXPECTS(!is_own_thread(), ContextError, name,
+                     ": a listener of the control connection would wait for itself. Make the call on another "
+                     "thread.");
+    PendingCall pending;
+    {
+      const std::lock_guard lock(mutex);
+      const std::uint64_t number = session.add(pending);
+      if (!pending.is_answered.load()) end->send(make(number));
+    }
+    wake();  // the leader has a deadline to keep, and any link may have more to send
+    parking.wait(kThreadsPerCall, [&] { return pending.is_answered.load(); });
+    if (const Failed* const failed = std::get_if<Failed>(&pending.answer)) raise_failed(name, *failed);
+    if (Answer* const answer = std::get_if<Answer>(&pending.answer)) return std::move(*answer);
+    raise_failed(name, {0, ErrorKind::lost, concat(session.labels()[0], " was lost: ", kNoProtocol)});
+  }
+
+  /// The thread serves at once, and calls look at their answers.
+  void wake() noexcept {
+    parking.wake();
+    const std::uint64_t one = 1;
+    static_cast<void>(!::write(wake_up.get(), &one, sizeof one));
+  }
+
+  void leave() noexcept {
+    {
+      const std::lock_guard lock(mutex);
+      if (end && !has_left.exchange(true)) {
+        session.leave();
+        end->leave();
+      }
+    }
+    wake();
+    if (is_own_thread()) return;
+    const std::lock_guard lock(joining);
+    if (thread.joinable()) thread.join();
+  }
+
+  static inline thread_local const State* served = nullptr;  // by this thread
+
+  ControlListener& listener;
+  const int worker;
+  Parking parking;
+  std::mutex mutex;  // guards session and end
+  Session session;
+  std::unique_ptr<End> end;
+  std::atomic<bool> has_left{false};
+  FileDescriptor wake_up{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  std::mutex joining;  // of the thread
+  std::thread thread;
+};
+
+ControlConnection::ControlConnection(ControlOptions options, ControlListener& listener) {
+  check(options);
+  state_ = std::make_unique<State>(options, listener);
+}
+
+ControlConnection::~ControlConnection() {
+  // The thread is the parent's, and may hold anything: all is left as it is.
+  if (process_.is_forked()) static_cast<void>(state_.release());
+}
+
+void ControlConnection::expect_own_process(std::string_view what) const {
+  LOCKSTEP_EXPECTS(
+      !process_.is_forked(), ContextError, what,
+      ": this process is a fork of the worker that is connected. Make the strategy after the fork.");
+}
+
+void ControlConnection::set(const std::string& key, const std::string& value) {
+  const std::string call = concat("set of ", in_quotes(key));
+  expect_own_process(call);
+  expect_size(call, key);
+  expect_size(call, value);
+  {
+    const std::lock_guard lock(state_->mutex);
+    if (const auto& ended = state_->session.ended()) raise_failed(call, *ended);
+    state_->end->send(Set{key, value});
+  }
+  state_->wake();
+}
+
+std::string ControlConnection::get(const std::string& key, backend::Deadline deadline) {
+  const std::string call = concat("get of ", in_quotes(key));
+  expect_own_process(call);
+  expect_size(call, key);
+  return state_->call<Value>(call,
+                             [&](std::uint64_t number) {
+                               return Get{number, limit_ms(deadline), key};
+                             })
+      .value;
+}
+
+std::vector<std::string> ControlConnection::all_gather(std::string_view what, std::string own,
+                                                       backend::Deadline deadline) {
+  const std::string call = concat("all_gather of ", in_quotes(what));
+  expect_own_process(call);
+  expect_size(call, std::string(what));
+  expect_size(call, own);
+  return state_
+      ->call<Gathered>(call,
+                       [&](std::uint64_t number) {
+                         return Gather{number, state_->session.next_sequence(), limit_ms(deadline),
+                                       std::string(what), std::move(own)};
+                       })
+      .all;
+}
+
+void ControlConnection::announce_failure(std::uint64_t epoch, std::string_view text) {
+  expect_own_process("announce_failure");
+  {
+    const std::lock_guard lock(state_->mutex);
+    if (state_->session.ended()) return;
+    state_->end->send(Failure{state_->worker, epoch, std::string(text.substr(0, kMaxFailureBytes))});
+  }
+  state_->wake();
+}
+
+void ControlConnection::leave() noexcept {
+  if (!process_.is_forked()) state_->leave();
+}
+
+int ControlConnection::worker() const noexcept { return state_->worker; }
+
+int ControlConnection::num_workers() const noexcept {
+  return static_cast<int>(state_->session.labels().size());
+}
+
+const std::string& ControlConnection::label(int worker) const {
+  return state_->session.labels()[static_cast<std::size_t>(worker)];
+}
+
+int ControlConnection::host(int worker) const {
+  const auto& hosts = state_->session.hosts();
+  const auto first = std::ranges::find(hosts, hosts[static_cast<std::size_t>(worker)]);
+  return static_cast<int>(first - hosts.begin());
+}
+
+}  // namespace lockstep::detail

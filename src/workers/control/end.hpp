@@ -1,0 +1,51 @@
+#pragma once
+
+#include <chrono>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <poll.h>
+
+#include "workers/control/session.hpp"
+#include "workers/control/wire.hpp"
+
+namespace lockstep::detail::control {
+
+/// One end of the star: the leader's, or another worker's. The connection's mutex guards it; its thread alone
+/// calls watch and serve.
+class End {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  using Duration = std::chrono::milliseconds;
+
+  virtual ~End() = default;
+
+  /// From this worker to the leader.
+  virtual void send(Message message) = 0;
+
+  /// Appends what poll is to watch. @return when to serve at the latest.
+  virtual Time watch(std::vector<pollfd>& watched) = 0;
+  /// Takes what has come, sends heartbeats, and finds out who is lost. @param watched  as poll left it: what
+  /// watch appended. @param now  before which nothing has been read.
+  virtual void serve(std::span<const pollfd> watched, Time now) = 0;
+
+  /// Ends the start of all, where this is the leader's end.
+  virtual void refuse(const Refused& refused) = 0;
+  /// Tells the others that this worker ends in order, and goes on with serve until they know.
+  virtual void leave() = 0;
+  /// Nothing is left to serve.
+  virtual bool is_over() const = 0;
+};
+
+/// Heartbeats come five times within the limit, so that four may be late.
+inline constexpr int kHeartbeatsPerLimit = 5;
+/// How long an end that leaves waits for the others to hear of it.
+inline constexpr std::chrono::milliseconds kLeavingLimit{1000};
+
+inline constexpr const char* kClosed = "its connection was closed";
+inline constexpr const char* kNoProtocol = "it does not speak lockstep's protocol";
+/// "it was silent for 5 s"
+std::string was_silent(std::chrono::milliseconds limit);
+
+}  // namespace lockstep::detail::control

@@ -1,0 +1,178 @@
+#include "workers/control/leader_end.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace lockstep::detail::control {
+namespace {
+
+constexpr std::size_t kMaxGuests = 1024;
+constexpr std::chrono::seconds kHelloLimit{5};
+constexpr std::chrono::milliseconds kAcceptPause{100};  // where the process has no descriptor left
+
+}  // namespace
+
+LeaderEnd::LeaderEnd(Session& session, const Hello& own, const std::vector<std::string>& addresses,
+                     Duration silence_limit)
+    : session_(session),
+      hub_(own, addresses, silence_limit),
+      silence_limit_(silence_limit),
+      links_(addresses.size()) {
+  if (addresses.size() > 1) listening_.emplace(addresses[0]);
+  carry();
+}
+
+void LeaderEnd::send(Message message) {
+  hub_.receive(0, std::move(message), std::chrono::steady_clock::now());
+  carry();
+}
+
+End::Time LeaderEnd::watch(std::vector<pollfd>& watched) {
+  Time next = std::min({next_heartbeat_, hub_.next_deadline(), leaving_until_});
+  watches_listening_ =
+      listening_ && guests_.size() < kMaxGuests && std::chrono::steady_clock::now() >= accept_again_;
+  if (watches_listening_) watched.push_back({listening_->get(), POLLIN, 0});
+  if (listening_ && !watches_listening_) next = std::min(next, accept_again_);
+  watched_.clear();
+  const auto watch = [&](Link& link) {
+    watched.push_back({link.get(), static_cast<short>(link.has_unsent() ? POLLIN | POLLOUT : POLLIN), 0});
+    watched_.push_back(&link);
+  };
+  for (const auto& link : links_) {
+    if (!link) continue;
+    watch(*link);
+    if (leaving_until_ == Time::max()) next = std::min(next, link->last_heard() + silence_limit_);
+  }
+  for (Guest& guest : guests_) {
+    watch(guest.link);
+    next = std::min(next, guest.until);
+  }
+  return next;
+}
+
+void LeaderEnd::serve(std::span<const pollfd> watched, Time now) {
+  const bool has_guests_to_accept = watches_listening_ && watched.front().revents != 0;
+  if (watches_listening_) watched = watched.subspan(1);
+  for (std::size_t i = 0; i < watched.size(); ++i) {
+    if ((watched[i].revents & POLLOUT) != 0) watched_[i]->flush();
+    if ((watched[i].revents & ~POLLOUT) != 0) watched_[i]->receive();
+  }
+  if (leaving_until_ != Time::max()) return serve_leaving();
+
+  for (int worker = 1; worker < num_workers(); ++worker) serve_worker(worker, now);
+  std::erase_if(guests_, [&](Guest& guest) { return welcome(guest, now); });
+  if (has_guests_to_accept) accept(now);
+  hub_.expire(now);
+  carry();
+  if (now >= next_heartbeat_) {
+    const Message heartbeat = hub_.heartbeat();
+    for (const auto& link : links_)
+      if (link) link->send(heartbeat);
+    next_heartbeat_ = now + silence_limit_ / kHeartbeatsPerLimit;
+  }
+  drop_gone();
+}
+
+void LeaderEnd::serve_worker(int worker, Time now) {
+  if (!link(worker)) return;
+  Link& peer = *link(worker);
+  for (bool has_looked_again = false;; has_looked_again = true) {
+    try {
+      while (hub_.is_here(worker)) {
+        auto message = peer.next();
+        if (!message) break;
+        hub_.receive(worker, std::move(*message), now);
+      }
+    } catch (const WireError&) {
+      lose(worker, kNoProtocol);
+    }
+    if (!hub_.is_here(worker)) return;
+    if (peer.is_closed()) return lose(worker, kClosed);
+    if (now - peer.last_heard() < silence_limit_) return;
+    if (has_looked_again) return lose(worker, was_silent(silence_limit_));
+    peer.receive();  // this process may have been stopped since poll looked
+  }
+}
+
+void LeaderEnd::lose(int worker, std::string_view how) {
+  if (hub_.has_started()) return hub_.lose(worker, how);
+  hub_.forget(worker);  // it may come again
+}
+
+bool LeaderEnd::welcome(Guest& guest, Time now) {
+  try {
+    const auto message = guest.link.next();
+    if (!message) return guest.link.is_closed() || now >= guest.until;
+    const Hello* const hello = std::get_if<Hello>(&*message);
+    if (hello == nullptr || hub_.has_left(hello->worker)) return true;
+    if (const auto refused = hub_.join(*hello, guest.host)) {
+      guest.link.send(*refused);
+      guest.link.end();
+      return true;
+    }
+    guest.link.set_max_frame_bytes(kMaxFrameBytes);
+    link(hello->worker) = std::make_unique<Link>(std::move(guest.link));
+  } catch (const WireError&) {  // whoever it is, it is none of the workers
+  }
+  return true;
+}
+
+void LeaderEnd::accept(Time now) {
+  bool has_accepted = false;
+  while (guests_.size() < kMaxGuests) {
+    auto accepted = listening_->accept();
+    if (!accepted) break;
+    has_accepted = true;
+    guests_.push_back({Link(std::move(accepted->socket), kMaxHelloBytes), std::move(accepted->peer_host),
+                       now + kHelloLimit});
+  }
+  if (!has_accepted) accept_again_ = now + kAcceptPause;
+}
+
+void LeaderEnd::carry() {
+  if (!hub_.has_started()) session_.deliver(hub_.heartbeat());
+  for (Hub::Outgoing& outgoing : hub_.take_outgoing()) {
+    if (outgoing.worker == 0) {
+      session_.deliver(std::move(outgoing.message));
+    } else if (Link* const to = link(outgoing.worker).get()) {
+      to->send(std::move(outgoing.message));
+    }
+  }
+}
+
+void LeaderEnd::drop_gone() {
+  for (int worker = 1; worker < num_workers(); ++worker) {
+    if (!link(worker) || (hub_.is_here(worker) && !session_.is_over())) continue;
+    link(worker)->end();
+    link(worker).reset();
+  }
+}
+
+void LeaderEnd::refuse(const Refused& refused) {
+  hub_.refuse(refused);
+  carry();
+}
+
+void LeaderEnd::leave() {
+  if (is_over()) return;
+  hub_.leave(0);
+  carry();
+  for (const auto& link : links_)
+    if (link) link->end();
+  leaving_until_ = std::chrono::steady_clock::now() + std::min(silence_limit_, kLeavingLimit);
+}
+
+void LeaderEnd::serve_leaving() {
+  listening_.reset();
+  guests_.clear();
+  for (auto& link : links_)
+    if (link && link->is_closed()) link.reset();
+}
+
+bool LeaderEnd::is_over() const {
+  if (leaving_until_ == Time::max()) return session_.is_over();
+  const bool is_heard = std::ranges::none_of(links_, [](const auto& link) { return link != nullptr; });
+  return is_heard || std::chrono::steady_clock::now() >= leaving_until_;
+}
+
+}  // namespace lockstep::detail::control

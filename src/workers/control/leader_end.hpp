@@ -1,0 +1,66 @@
+#pragma once
+
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "workers/control/end.hpp"
+#include "workers/control/hub.hpp"
+#include "workers/control/link.hpp"
+#include "workers/control/socket.hpp"
+
+namespace lockstep::detail::control {
+
+/// Worker 0's end: it listens, and serves all the others.
+class LeaderEnd final : public End {
+ public:
+  /// @param own  worker 0's. @param addresses  of all workers; listens on the first, unless it is alone.
+  /// @throws InvalidArgument, Error  it cannot.
+  LeaderEnd(Session& session, const Hello& own, const std::vector<std::string>& addresses,
+            Duration silence_limit);
+
+  void send(Message message) override;
+  Time watch(std::vector<pollfd>& watched) override;
+  void serve(std::span<const pollfd> watched, Time now) override;
+  void refuse(const Refused& refused) override;
+  void leave() override;
+  bool is_over() const override;
+
+ private:
+  /// Has not yet said who it is.
+  struct Guest {
+    Link link;
+    std::string host;
+    Time until;
+  };
+
+  void accept(Time now);
+  /// Whether it is a guest no more.
+  bool welcome(Guest& guest, Time now);
+  void serve_worker(int worker, Time now);
+  void serve_leaving();
+  void lose(int worker, std::string_view how);
+  /// Carries what the hub says. Any thread.
+  void carry();
+  /// Only within serve: watched_ is not looked at any more.
+  void drop_gone();
+  int num_workers() const noexcept { return static_cast<int>(links_.size()); }
+  std::unique_ptr<Link>& link(int worker) { return links_[static_cast<std::size_t>(worker)]; }
+
+  Session& session_;
+  Hub hub_;
+  const Duration silence_limit_;
+  std::optional<ListeningSocket> listening_{};
+  std::vector<std::unique_ptr<Link>> links_;  // by worker; null: it is not here
+  std::list<Guest> guests_{};
+  std::vector<Link*> watched_{};  // as poll watches them, after the socket that listens
+  bool watches_listening_ = false;
+  Time accept_again_{};  // not before that
+  Time next_heartbeat_{};
+  Time leaving_until_ = Time::max();
+};
+
+}  // namespace lockstep::detail::control

@@ -1,0 +1,75 @@
+#include "workers/control/link.hpp"
+
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include <sys/socket.h>
+
+namespace lockstep::detail::control {
+namespace {
+
+constexpr std::size_t kReadBytes = 1 << 16;
+constexpr int kMaxReads = 64;  // at a time: whoever sends without end does not keep the others waiting
+
+}  // namespace
+
+Link::Link(FileDescriptor socket, std::size_t max_frame_bytes)
+    : socket_(std::move(socket)), max_frame_bytes_(max_frame_bytes) {}
+
+void Link::send(Message message) {
+  if (is_closed_ || is_ending_) return;
+  const bool is_first = !has_unsent();
+  encode(std::move(message), unsent_);
+  if (is_first) flush();
+}
+
+void Link::flush() {
+  while (has_unsent() && !is_closed_) {
+    const auto sent = retry_interrupted([&] {
+      return ::send(socket_.get(), unsent_.data() + num_sent_, unsent_.size() - num_sent_, MSG_NOSIGNAL);
+    });
+    if (sent < 0) {
+      if (errno == EAGAIN || errno == EWOULDBLOCK) return;
+      // Broken: receive tells, after what has come before.
+      break;
+    }
+    num_sent_ += static_cast<std::size_t>(sent);
+  }
+  unsent_.clear();
+  num_sent_ = 0;
+  if (is_ending_) static_cast<void>(::shutdown(socket_.get(), SHUT_WR));
+}
+
+void Link::receive() {
+  std::array<char, kReadBytes> bytes;
+  for (int i = 0; i < kMaxReads && !is_closed_; ++i) {
+    const auto size = retry_interrupted([&] { return ::recv(socket_.get(), bytes.data(), bytes.size(), 0); });
+    if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+    if (size <= 0) {
+      is_closed_ = true;
+      return;
+    }
+    received_.append(bytes.data(), static_cast<std::size_t>(size));
+    last_heard_ = std::chrono::steady_clock::now();
+    if (static_cast<std::size_t>(size) < bytes.size()) return;
+  }
+}
+
+std::optional<Message> Link::next() {
+  auto decoded = decode(std::string_view(received_).substr(num_taken_), max_frame_bytes_);
+  if (!decoded) {
+    received_.erase(0, num_taken_);
+    num_taken_ = 0;
+    return std::nullopt;
+  }
+  num_taken_ += decoded->num_bytes;
+  return std::move(decoded->message);
+}
+
+void Link::end() {
+  is_ending_ = true;
+  flush();
+}
+
+}  // namespace lockstep::detail::control

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "detail/file_descriptor.hpp"
+#include "workers/control/wire.hpp"
+
+namespace lockstep::detail::control {
+
+/// A connection that carries messages. Nothing waits. Not thread-safe.
+class Link {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  explicit Link(FileDescriptor socket, std::size_t max_frame_bytes = kMaxFrameBytes);
+
+  /// Sends what the socket takes; flush sends the rest when poll says that it takes more.
+  void send(Message message);
+  void flush();
+  bool has_unsent() const noexcept { return num_sent_ < unsent_.size(); }
+
+  /// Takes what has come from the socket, for `next`. What has come before the end can still be taken after
+  /// it.
+  void receive();
+  /// @throws WireError  the peer does not speak the protocol.
+  std::optional<Message> next();
+
+  /// Whether the peer has ended the connection, or it is broken.
+  bool is_closed() const noexcept { return is_closed_; }
+  /// When something came; at first, when it was made.
+  Time last_heard() const noexcept { return last_heard_; }
+
+  /// Nothing more will be sent: the peer sees the end after what was sent before.
+  void end();
+
+  void set_max_frame_bytes(std::size_t size) noexcept { max_frame_bytes_ = size; }
+  int get() const noexcept { return socket_.get(); }
+
+ private:
+  FileDescriptor socket_;
+  std::size_t max_frame_bytes_;
+  std::string unsent_{}, received_{};
+  std::size_t num_sent_ = 0, num_taken_ = 0;  // of these
+  bool is_closed_ = false, is_ending_ = false;
+  Time last_heard_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace lockstep::detail::control

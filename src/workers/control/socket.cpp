@@ -1,0 +1,192 @@
+#include "workers/control/socket.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <system_error>
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <lockstep/error.hpp>
+
+#include "detail/expects.hpp"
+#include "detail/in_quotes.hpp"
+
+namespace lockstep::detail::control {
+namespace {
+
+constexpr int kMaxPort = 65'535;
+
+using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
+
+std::string describe(int error) { return std::generic_category().message(error); }
+
+/// @return getaddrinfo's error, 0 for none.
+int resolve(const char* host, const std::string& port, int flags, AddressList& result) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = flags | AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  const int error = ::getaddrinfo(host, port.c_str(), &hints, &found);
+  result = AddressList(found, &::freeaddrinfo);
+  return error;
+}
+
+std::string describe_resolution(int error) {
+  return error == EAI_SYSTEM ? describe(errno) : std::string(::gai_strerror(error));
+}
+
+FileDescriptor open_socket(int family) {
+  return FileDescriptor(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
+}
+
+void set_option(int socket, int level, int option, int value) {
+  // None of these is needed to be right: without it a connection is slower, or a port longer in use.
+  static_cast<void>(::setsockopt(socket, level, option, &value, sizeof value));
+}
+
+void set_connection_options(int socket) {
+  set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
+}
+
+/// @return an error number, 0 for none.
+int connect_by(int socket, const addrinfo& address, std::chrono::milliseconds time_limit) {
+  if (::connect(socket, address.ai_addr, address.ai_addrlen) == 0) return 0;
+  if (errno != EINPROGRESS && errno != EINTR) return errno;
+  pollfd waiting{socket, POLLOUT, 0};
+  const int ready =
+      retry_interrupted([&] { return ::poll(&waiting, 1, static_cast<int>(time_limit.count())); });
+  if (ready < 0) return errno;
+  if (ready == 0) return ETIMEDOUT;
+  int error = 0;
+  socklen_t size = sizeof error;
+  return ::getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
+}
+
+/// A port of this machine's own that happens to be the one asked for: then the socket has connected to
+/// itself.
+bool is_connected_to_itself(int socket) {
+  sockaddr_storage own{}, peer{};
+  socklen_t own_size = sizeof own, peer_size = sizeof peer;
+  auto* const own_address = reinterpret_cast<sockaddr*>(&own);
+  auto* const peer_address = reinterpret_cast<sockaddr*>(&peer);
+  if (::getsockname(socket, own_address, &own_size) != 0) return false;
+  if (::getpeername(socket, peer_address, &peer_size) != 0 || own_size != peer_size) return false;
+  const auto* const bytes = reinterpret_cast<const char*>(&own);
+  return std::equal(bytes, bytes + own_size, reinterpret_cast<const char*>(&peer));
+}
+
+/// @return an error number, 0 for none.
+int listen_on(const addrinfo& address, FileDescriptor& socket) {
+  socket = open_socket(address.ai_family);
+  if (!socket.is_open()) return errno;
+  // Connections of a process that has ended do not keep its port from the next one.
+  set_option(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+  if (address.ai_family == AF_INET6) set_option(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
+  if (::bind(socket.get(), address.ai_addr, address.ai_addrlen) != 0 ||
+      ::listen(socket.get(), SOMAXCONN) != 0)
+    return errno;
+  return 0;
+}
+
+std::string_view advice(int error) {
+  switch (error) {
+    case EADDRINUSE: return "End the program that listens there, or choose another port.";
+    case EADDRNOTAVAIL: return "Give worker 0 an address of the machine that it runs on.";
+    case EACCES: return "Choose a port of 1024 or above.";
+    default: return "Choose another address.";
+  }
+}
+
+}  // namespace
+
+Endpoint parse_endpoint(std::string_view address) {
+  const std::size_t colon = address.rfind(':');
+  std::string_view host = address.substr(0, colon == address.npos ? 0 : colon);
+  const std::string_view port = colon == address.npos ? std::string_view() : address.substr(colon + 1);
+  if (host.starts_with('[') && host.ends_with(']')) {
+    host = host.substr(1, host.size() - 2);
+  } else if (host.find(':') != host.npos) {
+    host = {};  // an IPv6 address's last part is not told from a port
+  }
+  const bool is_number = !port.empty() && port.size() <= 5 &&
+                         std::ranges::all_of(port, [](char c) { return '0' <= c && c <= '9'; });
+  LOCKSTEP_EXPECTS(!host.empty() && is_number && std::stoi(std::string(port)) <= kMaxPort, InvalidArgument,
+                   "The address ", in_quotes(address),
+                   " is no host and port. Write it as 'host:2222', '10.0.0.2:2222' or '[::1]:2222'.");
+  return {std::string(host), std::string(port)};
+}
+
+ListeningSocket::ListeningSocket(const std::string& address) {
+  const Endpoint endpoint = parse_endpoint(address);
+  const bool is_localhost = endpoint.host == "localhost";
+  AddressList found(nullptr, &::freeaddrinfo);
+  int failed = resolve(endpoint.host.c_str(), endpoint.port, is_localhost ? 0 : AI_NUMERICHOST, found);
+  if (failed == EAI_NONAME) failed = resolve(nullptr, endpoint.port, AI_PASSIVE, found);
+  LOCKSTEP_EXPECTS(failed == 0, Error, "Worker 0 cannot listen on ", in_quotes(address), ": ",
+                   describe_resolution(failed), ". Choose another address.");
+  // IPv6's address for all serves IPv4 as well; that of localhost does not.
+  int error = EADDRNOTAVAIL;
+  for (const int family : {is_localhost ? AF_INET : AF_INET6, is_localhost ? AF_INET6 : AF_INET}) {
+    for (const addrinfo* next = found.get(); next != nullptr && error != 0; next = next->ai_next) {
+      if (next->ai_family == family) error = listen_on(*next, socket_);
+    }
+    if (error == EADDRINUSE) break;
+  }
+  if (error != 0)
+    raise<Error>(
+        {__FILE__, __LINE__, __func__},
+        concat("Worker 0 cannot listen on ", in_quotes(address), ": ", describe(error), ". ", advice(error)),
+        {.code = error});
+}
+
+std::optional<ListeningSocket::Accepted> ListeningSocket::accept() const {
+  sockaddr_storage peer{};
+  socklen_t size = sizeof peer;
+  FileDescriptor socket(retry_interrupted([&] {
+    return ::accept4(socket_.get(), reinterpret_cast<sockaddr*>(&peer), &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  }));
+  if (!socket.is_open()) return std::nullopt;
+  set_connection_options(socket.get());
+  char host[NI_MAXHOST] = "";
+  static_cast<void>(
+      ::getnameinfo(reinterpret_cast<sockaddr*>(&peer), size, host, sizeof host, nullptr, 0, NI_NUMERICHOST));
+  std::string_view name = host;
+  constexpr std::string_view kMapped = "::ffff:";  // an IPv4 address, at a socket for both
+  if (name.starts_with(kMapped)) name.remove_prefix(kMapped.size());
+  return Accepted{std::move(socket), std::string(name)};
+}
+
+int ListeningSocket::port() const {
+  sockaddr_storage own{};
+  socklen_t size = sizeof own;
+  if (::getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&own), &size) != 0) return 0;
+  return ntohs(own.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(own).sin6_port
+                                         : reinterpret_cast<const sockaddr_in&>(own).sin_port);
+}
+
+FileDescriptor try_connect(const Endpoint& endpoint, std::chrono::milliseconds time_limit, std::string& why) {
+  AddressList found(nullptr, &::freeaddrinfo);
+  const int failed = resolve(endpoint.host.c_str(), endpoint.port, 0, found);
+  if (failed != 0) {
+    why = describe_resolution(failed);
+    return FileDescriptor();
+  }
+  for (const addrinfo* next = found.get(); next != nullptr; next = next->ai_next) {
+    FileDescriptor socket = open_socket(next->ai_family);
+    const int error = socket.is_open() ? connect_by(socket.get(), *next, time_limit) : errno;
+    if (error == 0 && !is_connected_to_itself(socket.get())) {
+      set_connection_options(socket.get());
+      return socket;
+    }
+    why = describe(error == 0 ? ECONNREFUSED : error);
+  }
+  return FileDescriptor();
+}
+
+}  // namespace lockstep::detail::control

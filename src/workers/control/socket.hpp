@@ -1,0 +1,51 @@
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "detail/file_descriptor.hpp"
+
+/// TCP. Sockets do not block, do not survive exec, and send at once.
+namespace lockstep::detail::control {
+
+/// Where a process listens.
+struct Endpoint {
+  std::string host;
+  std::string port;
+};
+
+/// Of "host:port", "10.0.0.2:2222" or "[::1]:2222".
+/// @throws InvalidArgument  the address has another form.
+Endpoint parse_endpoint(std::string_view address);
+
+/// Waits for connections to an address.
+class ListeningSocket {
+ public:
+  /// A numeric address and "localhost" are listened on as they are; with another name all of the machine's
+  /// addresses, since a name may stand for a loopback address here, or for one that a router translates.
+  /// Port 0: any that is free.
+  /// @throws InvalidArgument  the address has another form. @throws Error  it cannot be listened on.
+  explicit ListeningSocket(const std::string& address);
+
+  struct Accepted {
+    FileDescriptor socket;
+    std::string peer_host;  ///< Numeric.
+  };
+  /// Nothing: nobody waits to be accepted, or the process has no descriptor left.
+  std::optional<Accepted> accept() const;
+
+  int get() const noexcept { return socket_.get(); }
+  int port() const;
+
+ private:
+  FileDescriptor socket_;
+};
+
+/// Tries once, each address that the host's name stands for.
+/// @param time_limit  of each address. @param why  how it failed.
+/// @return an open socket, or none.
+FileDescriptor try_connect(const Endpoint& endpoint, std::chrono::milliseconds time_limit, std::string& why);
+
+}  // namespace lockstep::detail::control

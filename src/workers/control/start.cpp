@@ -1,0 +1,104 @@
+#include "workers/control/start.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include <poll.h>
+
+#include "detail/concat.hpp"
+#include "detail/warn.hpp"
+#include "workers/control/errors.hpp"
+#include "workers/control/hub.hpp"
+#include "workers/control/socket.hpp"
+
+namespace lockstep::detail::control {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Duration = StartPatience::Duration;
+
+constexpr Duration kConnectLimit{5000};  // of one try: a packet may be lost
+constexpr Duration kFirstPause{1}, kLongestPause{1000};
+constexpr double kPauseFactor = 1.3;
+
+double seconds(Duration time) { return std::chrono::duration<double>(time).count(); }
+
+/// Nothing: the connection has ended. @param look  called every now and then; may throw.
+template <class Look>
+std::optional<Message> first_answer(Link& link, const StartPatience& patience, const Look& look) {
+  for (;;) {
+    pollfd watched{link.get(), static_cast<short>(link.has_unsent() ? POLLIN | POLLOUT : POLLIN), 0};
+    ::poll(&watched, 1, static_cast<int>(patience.rest().count()));
+    link.flush();
+    link.receive();
+    if (auto message = link.next()) return message;
+    if (link.is_closed()) return std::nullopt;
+    look();
+  }
+}
+
+}  // namespace
+
+StartPatience::StartPatience(Duration limit, Duration log_interval)
+    : limit_(limit), log_interval_(log_interval), begin_(Clock::now()), next_log_(begin_ + log_interval) {}
+
+Duration StartPatience::rest() const {
+  const Time now = Clock::now();
+  Time until = next_log_;
+  if (limit_.count() > 0) until = std::min(until, begin_ + limit_);
+  return std::max(Duration(1), std::chrono::ceil<Duration>(until - now));
+}
+
+bool StartPatience::look(const std::string& who) {
+  const Time now = Clock::now();
+  if (limit_.count() > 0 && now - begin_ >= limit_) return false;
+  if (now >= next_log_) {
+    const auto waited = std::chrono::floor<std::chrono::seconds>(now - begin_);
+    warn(concat("The start of the workers has waited for ", waited.count(), " s: ", who, " so far."));
+    next_log_ = now + log_interval_;
+  }
+  return true;
+}
+
+Refused StartPatience::timeout(const std::string& who) const {
+  return {ErrorKind::timeout, concat("The start of the workers: within ", seconds(limit_), " s ", who,
+                                     ". Start all workers, look at the output of those, and check that they ",
+                                     "can reach worker 0's address.")};
+}
+
+Link join_leader(const std::string& address, const Hello& hello, Session& session, StartPatience& patience) {
+  const Endpoint endpoint = parse_endpoint(address);
+  const std::string leader = make_label(0, address);
+  auto pause = std::chrono::duration<double, std::milli>(kFirstPause);
+  std::string who;
+  const auto look = [&] {
+    if (!patience.look(who)) raise_refused(patience.timeout(who));
+  };
+  for (;;) {
+    std::string why;
+    FileDescriptor socket = try_connect(endpoint, std::min(kConnectLimit, patience.rest()), why);
+    if (socket.is_open()) {
+      Link link(std::move(socket));
+      link.send(hello);
+      who = concat(leader, " did not answer");
+      try {
+        if (auto answer = first_answer(link, patience, look)) {
+          session.deliver(std::move(*answer));
+          return link;
+        }
+        why = "it closed the connection";
+      } catch (const WireError&) {
+        why = "what listens there does not speak lockstep's protocol";
+      }
+    }
+    who = concat(leader, " could not be reached (", why, ")");
+    look();
+    std::this_thread::sleep_for(
+        std::min(std::chrono::ceil<Duration>(pause), std::min(kLongestPause, patience.rest())));
+    pause = std::min<decltype(pause)>(pause * kPauseFactor, kLongestPause);
+  }
+}
+
+}  // namespace lockstep::detail::control

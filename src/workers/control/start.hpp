@@ -1,0 +1,37 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "workers/control/link.hpp"
+#include "workers/control/session.hpp"
+
+namespace lockstep::detail::control {
+
+/// How long a worker waits for the others at the start. Tells the log from time to time for whom.
+class StartPatience {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  using Duration = std::chrono::milliseconds;
+
+  /// @param limit  0: none.
+  StartPatience(Duration limit, Duration log_interval);
+
+  /// For so long look need not be called.
+  Duration rest() const;
+  /// @param who  "worker 1 did not come". @return false: the time is over.
+  bool look(const std::string& who);
+  /// What to throw then.
+  Refused timeout(const std::string& who) const;
+
+ private:
+  Duration limit_, log_interval_;
+  Time begin_, next_log_;
+};
+
+/// Connects to the leader, which may not be there yet, and says hello.
+/// @param session  gets the leader's first answer.
+/// @throws CollectiveTimeout, InvalidArgument
+Link join_leader(const std::string& address, const Hello& hello, Session& session, StartPatience& patience);
+
+}  // namespace lockstep::detail::control

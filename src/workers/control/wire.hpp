@@ -1,0 +1,139 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <variant>
+#include <vector>
+
+/// What goes over the control connection between the workers and their leader, worker 0: frames of a magic
+/// number, a version, the message's kind and its size, then its fields.
+namespace lockstep::detail::control {
+
+inline constexpr std::size_t kMaxTextBytes = std::size_t{1} << 20;
+inline constexpr std::size_t kMaxFrameBytes = std::size_t{64} << 20;
+/// What a connection may send before it has said who it is.
+inline constexpr std::size_t kMaxHelloBytes = std::size_t{1} << 16;
+
+inline constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
+
+/// What a refused start or call throws.
+enum class ErrorKind : std::uint8_t { invalid_argument, mismatch, context, timeout, lost };
+inline constexpr std::uint8_t kNumErrorKinds = 5;
+
+/// The first message of a worker. The version is the first field in every version of the protocol.
+struct Hello {
+  std::string version{};  ///< Of the library.
+  std::int32_t worker = 0;
+  std::int32_t num_workers = 0;
+  std::uint64_t incarnation = 0;  ///< Random, of one connection.
+  std::int64_t pid = 0;
+  std::string address{};  ///< For messages; empty: the leader takes the one that it sees.
+  std::string host{};     ///< Equal for processes that can share memory.
+  auto fields() { return std::tie(version, worker, num_workers, incarnation, pid, address, host); }
+};
+/// The leader has accepted a worker, and waits for others.
+struct Waiting {
+  std::int64_t silence_ms = 0;  ///< Who is silent for so long is lost.
+  std::string missing{};        ///< Who has not come.
+  auto fields() { return std::tie(silence_ms, missing); }
+};
+/// The leader ends the start. The same in every version of the protocol.
+struct Refused {
+  ErrorKind kind{};
+  std::string text{};
+  auto fields() { return std::tie(kind, text); }
+};
+/// All have come.
+struct Started {
+  std::vector<std::string> labels{};  ///< By worker.
+  std::vector<std::string> hosts{};
+  auto fields() { return std::tie(labels, hosts); }
+};
+struct Heartbeat {
+  auto fields() { return std::tie(); }
+};
+
+struct Set {
+  std::string key{}, value{};
+  auto fields() { return std::tie(key, value); }
+};
+/// Answered by Value, or by Failed within the limit.
+struct Get {
+  std::uint64_t call = 0;
+  std::uint64_t limit_ms = kNoLimit;
+  std::string key{};
+  auto fields() { return std::tie(call, limit_ms, key); }
+};
+struct Value {
+  std::uint64_t call = 0;
+  std::string value{};
+  auto fields() { return std::tie(call, value); }
+};
+/// Answered by Gathered, or by Failed within the limit.
+struct Gather {
+  std::uint64_t call = 0;
+  std::uint64_t sequence = 0;  ///< Its place in the order of these calls, which all workers share.
+  std::uint64_t limit_ms = kNoLimit;
+  std::string what{}, own{};
+  auto fields() { return std::tie(call, sequence, limit_ms, what, own); }
+};
+struct Gathered {
+  std::uint64_t call = 0;
+  std::vector<std::string> all{};  ///< By worker.
+  auto fields() { return std::tie(call, all); }
+};
+struct Failed {
+  std::uint64_t call = 0;
+  ErrorKind kind{};
+  std::string text{};
+  auto fields() { return std::tie(call, kind, text); }
+};
+
+/// A worker's run has failed. The leader sends it on to the others.
+struct Failure {
+  std::int32_t worker = 0;
+  std::uint64_t epoch = 0;
+  std::string text{};
+  auto fields() { return std::tie(worker, epoch, text); }
+};
+/// Goes to all, the lost worker too.
+struct Lost {
+  std::int32_t worker = 0;
+  std::string cause{};
+  auto fields() { return std::tie(worker, cause); }
+};
+/// A worker ends in order. The leader sends it on to the others.
+struct Left {
+  std::int32_t worker = 0;
+  auto fields() { return std::tie(worker); }
+};
+
+/// The position is the number on the wire.
+using Message = std::variant<Hello, Waiting, Refused, Started, Heartbeat, Set, Get, Value, Gather, Gathered,
+                             Failed, Failure, Lost, Left>;
+
+/// The bytes are no frame of the protocol.
+class WireError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Appends the message's frame.
+void encode(Message message, std::string& bytes);
+
+struct Decoded {
+  Message message;
+  std::size_t num_bytes;  ///< Of its frame.
+};
+/// The first frame of the bytes; nothing: it has not come whole. Of another version of the protocol a Hello
+/// has its version alone.
+/// @throws WireError  there is none, or it is larger than the limit: as soon as the bytes show it.
+std::optional<Decoded> decode(std::string_view bytes, std::size_t max_frame_bytes = kMaxFrameBytes);
+
+}  // namespace lockstep::detail::control

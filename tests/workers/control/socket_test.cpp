@@ -1,0 +1,97 @@
+#include "workers/control/socket.hpp"
+
+#include <string>
+
+#include <catch2/catch_test_macros.hpp>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <lockstep/error.hpp>
+
+#include "detail/concat.hpp"
+#include "support/matchers.hpp"
+
+using namespace lockstep;
+using namespace lockstep::detail::control;
+using namespace std::chrono_literals;
+using test::says;
+
+TEST_CASE("addresses are a host and a port", "[workers][host]") {
+  CHECK(parse_endpoint("worker-0.example.org:2222").host == "worker-0.example.org");
+  CHECK(parse_endpoint("10.0.0.2:65535").port == "65535");
+  CHECK(parse_endpoint("[fe80::1%eth0]:1").host == "fe80::1%eth0");
+  CHECK(parse_endpoint("[::1]:0").port == "0");
+  for (const char* const bad : {"", "host", ":2222", "host:", "host:port", "host:65536", "host:-1", "host:+1",
+                                "host:2222 ", "::1:2222", "[::1]", "[]:2222", "host:123456"})
+    CHECK_THROWS_MATCHES(parse_endpoint(bad), InvalidArgument,
+                         says(detail::concat("The address '", bad, "' is no host and port."),
+                              "Write it as 'host:2222', '10.0.0.2:2222' or '[::1]:2222'."));
+}
+
+TEST_CASE("connections send at once, and end with exec", "[workers][host]") {
+  const std::string address = "127.0.0.1:0";
+  const ListeningSocket listening(address);
+  CHECK(!listening.accept());
+  std::string why;
+  const auto socket = try_connect({"127.0.0.1", std::to_string(listening.port())}, 1s, why);
+  REQUIRE(socket.is_open());
+  pollfd watched{listening.get(), POLLIN, 0};
+  REQUIRE(::poll(&watched, 1, 30'000) == 1);
+  const auto accepted = listening.accept();
+  REQUIRE(accepted);
+  CHECK(accepted->peer_host == "127.0.0.1");
+  for (const int one : {socket.get(), accepted->socket.get()}) {
+    int value = 0;
+    socklen_t size = sizeof value;
+    CHECK(::getsockopt(one, IPPROTO_TCP, TCP_NODELAY, &value, &size) == 0);
+    CHECK(value == 1);
+    CHECK(::getsockopt(one, SOL_SOCKET, SO_KEEPALIVE, &value, &size) == 0);
+    CHECK(value == 1);
+    CHECK((::fcntl(one, F_GETFD) & FD_CLOEXEC) != 0);
+    CHECK((::fcntl(one, F_GETFL) & O_NONBLOCK) != 0);
+  }
+  CHECK((::fcntl(listening.get(), F_GETFD) & FD_CLOEXEC) != 0);
+}
+
+TEST_CASE("why a connection fails is said", "[workers][host]") {
+  int port = 0;
+  {
+    const ListeningSocket listening("127.0.0.1:0");
+    port = listening.port();
+  }
+  std::string why;
+  CHECK(!try_connect({"127.0.0.1", std::to_string(port)}, 1s, why).is_open());
+  CHECK(why == "Connection refused");
+  CHECK(!try_connect({"no-such-host.invalid", "2222"}, 1s, why).is_open());
+  CHECK(why != "Connection refused");
+  CHECK(!why.empty());
+}
+
+TEST_CASE("localhost is reached by its name and by its number", "[workers][host]") {
+  const ListeningSocket listening("localhost:0");
+  std::string why;
+  for (const char* const host : {"localhost", "127.0.0.1"})
+    CHECK(try_connect({host, std::to_string(listening.port())}, 1s, why).is_open());
+}
+
+TEST_CASE("a host's name is listened on at all of the machine's addresses", "[workers][host]") {
+  const ListeningSocket listening("a-name-that-means-nothing-here:0");
+  std::string why;
+  CHECK(try_connect({"127.0.0.1", std::to_string(listening.port())}, 1s, why).is_open());
+}
+
+TEST_CASE("what cannot be listened on says why, and what to do", "[workers][host]") {
+  CHECK_THROWS_MATCHES(ListeningSocket("192.0.2.1:2222"), Error,
+                       says("Worker 0 cannot listen on '192.0.2.1:2222': ",
+                            "Give worker 0 an address of the machine that it runs on."));
+  const ListeningSocket listening("127.0.0.1:0");
+  try {
+    const ListeningSocket second(detail::concat("127.0.0.1:", listening.port()));
+    FAIL("the port is listened on twice");
+  } catch (const Error& error) {
+    CHECK(error.context().code == EADDRINUSE);
+  }
+}
