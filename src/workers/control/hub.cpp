@@ -30,13 +30,6 @@ std::string listed(const std::vector<std::string>& names) {
   return text;
 }
 
-template <class... Fs>
-struct Overloaded : Fs... {
-  using Fs::operator()...;
-};
-template <class... Fs>
-Overloaded(Fs...) -> Overloaded<Fs...>;
-
 }  // namespace
 
 std::string make_label(int worker, std::string_view address) {
@@ -58,7 +51,9 @@ std::optional<Refused> Hub::join(const Hello& hello, const std::string& peer_hos
   const bool is_known = 0 < hello.worker && hello.worker < num_workers();
   std::string address = is_known ? worker_at(hello.worker).address : std::string();
   if (address.empty()) address = hello.address.empty() ? peer_host : hello.address;
-  if (auto refused = refusal(hello, make_label(hello.worker, address))) {
+  const std::string comer =
+      hello.worker < 0 ? concat("a process (", address, ")") : make_label(hello.worker, address);
+  if (auto refused = refusal(hello, comer)) {
     if (!has_started_) refuse(*refused);
     return refused;
   }

@@ -6,17 +6,6 @@
 
 namespace lockstep::detail::control {
 
-namespace {
-
-template <class... Fs>
-struct Overloaded : Fs... {
-  using Fs::operator()...;
-};
-template <class... Fs>
-Overloaded(Fs...) -> Overloaded<Fs...>;
-
-}  // namespace
-
 void Session::deliver(Message message) {
   if (has_left_ || is_over_) return;
   const auto check = [this](std::int32_t worker) {

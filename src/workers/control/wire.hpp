@@ -29,7 +29,7 @@ inline constexpr std::uint8_t kNumErrorKinds = 5;
 /// The first message of a worker. The version is the first field in every version of the protocol.
 struct Hello {
   std::string version{};  ///< Of the library.
-  std::int32_t worker = 0;
+  std::int32_t worker = -1;
   std::int32_t num_workers = 0;
   std::uint64_t incarnation = 0;  ///< Random, of one connection.
   std::int64_t pid = 0;
@@ -117,6 +117,14 @@ struct Left {
 /// The position is the number on the wire.
 using Message = std::variant<Hello, Waiting, Refused, Started, Heartbeat, Set, Get, Value, Gather, Gathered,
                              Failed, Failure, Lost, Left>;
+
+/// Functions by type, for std::visit of a message.
+template <class... Fs>
+struct Overloaded : Fs... {
+  using Fs::operator()...;
+};
+template <class... Fs>
+Overloaded(Fs...) -> Overloaded<Fs...>;
 
 /// The bytes are no frame of the protocol.
 class WireError : public std::runtime_error {

@@ -254,6 +254,8 @@ TEST_CASE("workers of different versions are refused, also of the protocol", "[w
     }
   });
   const std::string message = message_of<InvalidArgument>(thrown[0]);
+  CHECK(message.find(is_other_protocol ? ": a process (127.0.0.1) has" : ": worker 1 (" + addresses[1]) !=
+        std::string::npos);
   CHECK(message.find("has lockstep '9.8.7', but worker 0 (" + addresses[0] + ") has '") != std::string::npos);
   CHECK(message.find("Install one version on all workers.") != std::string::npos);
   const auto decoded = decode(answer);

@@ -118,7 +118,7 @@ TEST_CASE("of another version of the protocol, a hello and a refusal are underst
   };
   const auto hello = std::get<Hello>(decode(of_version_2(Hello{.version = "0.9.0", .worker = 3}))->message);
   CHECK(hello.version == "0.9.0");
-  CHECK(hello.worker == 0);
+  CHECK(hello.worker == -1);
   const auto refused = std::get<Refused>(decode(of_version_2(Refused{ErrorKind::timeout, "text"}))->message);
   CHECK(refused.kind == ErrorKind::timeout);
   CHECK(refused.text == "text");
