@@ -4,6 +4,12 @@ set_property(CACHE LOCKSTEP_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(LOCKSTEP_NCCL AUTO CACHE STRING "Let the CUDA backend use NCCL: AUTO (if it is found), ON or OFF")
 set_property(CACHE LOCKSTEP_NCCL PROPERTY STRINGS AUTO ON OFF)
 
+set(LOCKSTEP_MPI AUTO CACHE STRING "Build the engine mpi between processes: AUTO (where MPI is found), ON or OFF")
+set_property(CACHE LOCKSTEP_MPI PROPERTY STRINGS AUTO ON OFF)
+
+set(LOCKSTEP_GLOO AUTO CACHE STRING "Build the engine gloo between processes: AUTO (where Gloo is found), ON or OFF")
+set_property(CACHE LOCKSTEP_GLOO PROPERTY STRINGS AUTO ON OFF)
+
 set(LOCKSTEP_CUDA_RUNTIME Shared CACHE STRING
     "Link CUDA's runtime as Shared, or as Static for programs that must start without CUDA")
 set_property(CACHE LOCKSTEP_CUDA_RUNTIME PROPERTY STRINGS Shared Static)

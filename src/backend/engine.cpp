@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <list>
 #include <mutex>
+#include <string>
 
 #include <dlfcn.h>
 
@@ -34,6 +35,15 @@ class Engines {
   std::list<EngineKind> kinds_;  // which stay where they are
 };
 
+// With a slash at its end. Empty: this code is in a program, or another's library, whose engines are linked.
+std::string folder_of_shared_library() {
+  Dl_info here{};
+  if (dladdr(reinterpret_cast<void*>(&find_engine), &here) == 0 || here.dli_fname == nullptr) return {};
+  const std::string path = here.dli_fname;
+  const std::size_t name = path.rfind('/') + 1;
+  return path.compare(name, 15, "liblockstep.so.") == 0 ? path.substr(0, name) : std::string();
+}
+
 }  // namespace
 
 void register_engine(const EngineKind& kind) { detail::immortal<Engines>().add(kind); }
@@ -41,10 +51,14 @@ void register_engine(const EngineKind& kind) { detail::immortal<Engines>().add(k
 const EngineKind* find_engine(std::string_view name) {
   Engines& engines = detail::immortal<Engines>();
   if (const EngineKind* const kind = engines.find(name)) return kind;
+  const std::string folder = folder_of_shared_library();
+  if (folder.empty()) return nullptr;
   // Its static initialisation registers it. It stays loaded, since an engine has threads.
   const std::string file =
       detail::concat("liblockstep_", name, ".so.", LOCKSTEP_VERSION_MAJOR, '.', LOCKSTEP_VERSION_MINOR);
-  if (dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr) return nullptr;
+  for (const std::string& path : {folder + file, file}) {
+    if (dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL) != nullptr) break;
+  }
   return engines.find(name);
 }
 

@@ -6,7 +6,7 @@ cmake_minimum_required(VERSION 3.25)
 
 set(lockstep "^(include/lockstep|src)")
 set(layers backends vocabulary interface training strategy input values objects all)
-set(layer_backends "^(cuda|src/host|include/lockstep/host)/|/cuda/cuda_backend")
+set(layer_backends "^(cuda|src/host|src/engines|include/lockstep/host)/|/cuda/cuda_backend")
 set(layer_vocabulary
     "${lockstep}/(arithmetic/|detail/|backend/handles|(error|log|dtype|shape|device|reduce_op|scalar|tensor_view|memory_stats|ascii)\\.)")
 set(layer_interface "${lockstep}/backend/")

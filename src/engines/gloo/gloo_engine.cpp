@@ -1,0 +1,135 @@
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gloo/rendezvous/context.h>
+#include <gloo/rendezvous/store.h>
+#include <gloo/transport/tcp/device.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <lockstep/backend/engine.hpp>
+#include <lockstep/error.hpp>
+
+#include "detail/concat.hpp"
+#include "engines/gloo/gloo_channel.hpp"
+#include "engines/gloo/no_sigpipe.hpp"
+
+namespace lockstep::engines {
+namespace {
+
+/// How long processes wait for each other when they open a channel, which they do at the same time.
+constexpr std::chrono::seconds kOpenTimeout{60};
+
+/// One channel's part of the group's store.
+class ChannelStore final : public gloo::rendezvous::Store {
+ public:
+  ChannelStore(backend::KeyValueStore& store, int channel)
+      : store_(store), prefix_(detail::concat("gloo/", channel, '/')) {}
+
+  void set(const std::string& key, const std::vector<char>& data) override {
+    store_.set(prefix_ + key, std::string(data.begin(), data.end()));
+  }
+  std::vector<char> get(const std::string& key) override {
+    const std::string value = store_.get(prefix_ + key, std::chrono::steady_clock::now() + kOpenTimeout);
+    return {value.begin(), value.end()};
+  }
+  // get() waits.
+  void wait(const std::vector<std::string>&) override {}
+  void wait(const std::vector<std::string>&, const std::chrono::milliseconds&) override {}
+
+ private:
+  backend::KeyValueStore& store_;
+  const std::string prefix_;
+};
+
+std::string own_host_name() {
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
+}
+
+using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+
+// Gloo cannot tell that a name is unknown: it takes an address alone.
+Addresses addresses_of(const std::string& host, std::string& reason) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int error = getaddrinfo(host.c_str(), nullptr, &hints, &found);
+  if (error != 0) reason = gai_strerror(error);
+  return {error == 0 ? found : nullptr, &freeaddrinfo};
+}
+
+std::shared_ptr<gloo::transport::Device> listen_on(const std::string& host) {
+  std::string reason;
+  const Addresses addresses = addresses_of(host, reason);
+  for (const addrinfo* address = addresses.get(); address != nullptr; address = address->ai_next) {
+    char number[256] = {};
+    if (getnameinfo(address->ai_addr, address->ai_addrlen, number, sizeof number, nullptr, 0,
+                    NI_NUMERICHOST) != 0)
+      continue;
+    try {
+      return gloo::transport::tcp::CreateDevice(number);
+    } catch (const std::exception& error) {  // not one of this machine's
+      reason = error.what();
+    }
+  }
+  throw ContextError(
+      detail::concat("starting the engine gloo: \"", host, "\" is not a name or address of this host (",
+                     reason, "). Give each process a name or address of its own host."),
+      {.operation = "starting the engine gloo"});
+}
+
+class GlooEngine final : public backend::Engine {
+ public:
+  explicit GlooEngine(const backend::EngineSetup& setup)
+      : setup_(setup), device_(listen_on(setup.host.empty() ? own_host_name() : setup.host)) {}
+
+  std::unique_ptr<backend::Channel> open_channel() override {
+    const NoSigpipe no_sigpipe;
+    auto context = std::make_shared<gloo::rendezvous::Context>(setup_.process, setup_.num_processes);
+    ChannelStore store(*setup_.store, num_channels_++);
+    context->setTimeout(kOpenTimeout);
+    try {
+      context->connectFullMesh(store, device_);
+    } catch (const Error&) {  // the store's
+      throw;
+    } catch (const std::exception& error) {
+      throw CollectiveAborted(detail::concat("opening a channel of the engine gloo: process ", setup_.process,
+                                             " cannot reach another (", error.what(),
+                                             "). See that each one's host is reached from all others."),
+                              {.operation = "opening a channel"});
+    }
+    return std::make_unique<GlooChannel>(std::move(context));
+  }
+
+ private:
+  const backend::EngineSetup setup_;
+  std::shared_ptr<gloo::transport::Device> device_;
+  int num_channels_ = 0;
+};
+
+std::unique_ptr<backend::Engine> start(const backend::EngineSetup& setup) {
+  if (setup.store == nullptr)
+    throw ContextError(
+        "starting the engine gloo: there is no store for the processes to find each other. Give it one.",
+        {.operation = "starting the engine gloo"});
+  const NoSigpipe no_sigpipe;  // the device starts a thread
+  return std::make_unique<GlooEngine>(setup);
+}
+
+bool make_known() {
+  backend::register_engine({.name = "gloo", .start = &start});
+  return true;
+}
+
+}  // namespace
+}  // namespace lockstep::engines
+
+// A program that links the static library asks for this name, and so for this file.
+extern "C" const bool lockstep_gloo_engine;
+const bool lockstep_gloo_engine = lockstep::engines::make_known();

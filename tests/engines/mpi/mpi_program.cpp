@@ -1,0 +1,153 @@
+// A process of an MPI job: runs one case, and says "process N: passed" where it holds.
+//   mpirun -np N lockstep_mpi_program CASE FOLDER
+// A case after which processes exit without MPI's end waits in FOLDER until all have passed, since mpirun
+// ends the job with the first of them.
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include <unistd.h>
+
+#include <lockstep/backend/engine.hpp>
+#include <lockstep/error.hpp>
+
+#include "engines/channel_contract.hpp"
+#include "engines/mpi/mpi.hpp"
+
+using namespace lockstep;
+using test::expect;
+
+namespace {
+
+int variable(const char* name) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? 0 : std::atoi(text);
+}
+const int process = variable("OMPI_COMM_WORLD_RANK");
+const int num_processes = variable("OMPI_COMM_WORLD_SIZE");
+
+std::unique_ptr<backend::Engine> start(int size = num_processes) {
+  return backend::find_engine("mpi")->start({.process = process, .num_processes = size});
+}
+
+template <class Kind, class F>
+std::string message_of(const F& f) {
+  try {
+    f();
+  } catch (const Kind& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+bool has(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+
+void other_size() {
+  const std::string text = message_of<ContextError>([] { start(num_processes + 1); });
+  expect(has(text, "MPI that it is") && has(text, "as many processes as the cluster has"), text.c_str());
+  start()->open_channel()->barrier(std::nullopt);
+}
+
+void started_by_the_program(int wanted) {
+  int level = 0;
+  MPI_Init_thread(nullptr, nullptr, wanted, &level);
+  if (wanted < MPI_THREAD_SERIALIZED) {
+    const std::string text = message_of<ContextError>([] { start(); });
+    expect(has(text, "for one thread") && has(text, "MPI_THREAD_MULTIPLE"), text.c_str());
+  } else {
+    const auto engine = start();
+    for (const test::NamedChannelCase& named : test::channel_contract()) {
+      if (!named.fails_group) named.run({process, num_processes, [&] { return engine->open_channel(); }});
+    }
+  }
+  MPI_Finalize();
+  expect(has(message_of<Error>([] { start()->open_channel()->barrier(std::nullopt); }), "MPI"),
+         "what comes after MPI_Finalize is refused");
+}
+
+void after_a_failure() {
+  const auto engine = start();
+  const auto used = engine->open_channel();
+  const auto even = engine->open_channel(), odd = engine->open_channel();
+  backend::Channel& channel = process % 2 == 0 ? *even : *odd;
+  message_of<CollectiveTimeout>([&] { channel.barrier(std::chrono::steady_clock::now()); });
+  const std::string text = message_of<CollectiveAborted>([&] { used->barrier(std::nullopt); });
+  expect(has(text, "failed in another call"), text.c_str());
+  const std::string starting = message_of<ContextError>([] { start(); });
+  expect(has(starting, "Start the processes again"), starting.c_str());
+}
+
+// Destroyed after MPI has ended.
+std::unique_ptr<backend::Engine> kept_engine;
+std::unique_ptr<backend::Channel> kept_channel;
+
+void kept_until_exit() {
+  kept_engine = start();
+  kept_channel = kept_engine->open_channel();
+  kept_channel->barrier(std::nullopt);
+}
+
+void exit_in_a_call() {
+  kept_until_exit();
+  static const auto even = kept_engine->open_channel(), odd = kept_engine->open_channel();
+  std::atomic<bool> is_called{false};
+  std::thread([&] {
+    is_called.store(true);
+    (process % 2 == 0 ? even : odd)->barrier(std::nullopt);
+  }).detach();
+  while (!is_called.load()) std::this_thread::yield();
+}
+
+void wait_for_others(const std::filesystem::path& folder) {
+  std::ofstream(folder / std::to_string(process)) << "passed";
+  for (int p = 0; p < num_processes; ++p) {
+    while (!std::filesystem::exists(folder / std::to_string(p))) std::this_thread::yield();
+  }
+}
+
+void run(std::string_view name, const char* folder) {
+  if (name == "other_size") return other_size();
+  if (name == "kept_until_exit") return kept_until_exit();
+  if (name == "started_for_one_thread") return started_by_the_program(MPI_THREAD_SINGLE);
+  if (name == "started_serialized") return started_by_the_program(MPI_THREAD_SERIALIZED);
+  if (name == "started_multiple") return started_by_the_program(MPI_THREAD_MULTIPLE);
+  if (name == "after_a_failure") {
+    after_a_failure();
+    return wait_for_others(folder);
+  }
+  if (name == "exit_in_a_call") {
+    exit_in_a_call();
+    return wait_for_others(folder);
+  }
+  const auto engine = start();
+  bool is_known = false;
+  for (const test::NamedChannelCase& named : test::channel_contract()) {
+    if (name != named.name && !(name == "calls" && !named.fails_group)) continue;
+    is_known = true;
+    named.run({process, num_processes, [&] { return engine->open_channel(); }});
+    if (named.fails_group) wait_for_others(folder);
+  }
+  expect(is_known, "there is no such case");
+}
+
+}  // namespace
+
+int main(int, char** arguments) {
+  ::alarm(120);
+  try {
+    run(arguments[1], arguments[2]);
+    std::printf("process %d: passed\n", process);
+    return 0;
+  } catch (const std::exception& error) {
+    std::printf("process %d: %s\n", process, error.what());
+    return 1;
+  }
+}
