@@ -9,7 +9,7 @@ set(layers backends vocabulary interface training strategy input values objects 
 set(layer_backends "^(cuda|src/host|src/engines|include/lockstep/host)/|/cuda/cuda_backend")
 set(layer_vocabulary
     "${lockstep}/(arithmetic/|detail/|backend/handles|(error|log|dtype|shape|device|reduce_op|scalar|tensor_view|memory_stats|ascii)\\.)")
-set(layer_interface "${lockstep}/backend/")
+set(layer_interface "${lockstep}/(backend/|workers/message_exchange\\.)")
 set(layer_training "${lockstep}/(optim|metrics|checkpoint)/")
 set(layer_strategy "${lockstep}/strategy/")
 set(layer_input "${lockstep}/(input|cluster|workers)/")
