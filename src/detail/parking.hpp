@@ -62,7 +62,7 @@ class Parking {
   /// spinning.
   template <class Ready>
   bool wait(std::uint64_t num_threads, const Ready& ready, Duration timeout = {}) {
-    return spin(num_threads, ready) || sleep(ready, timeout);
+    return linger(num_threads, ready) || sleep(ready, timeout);
   }
   /// Returns as soon as ready() holds, or false after about `time`; neither yields nor sleeps.
   template <class Ready>
@@ -71,6 +71,19 @@ class Parking {
     const auto end = Clock::now() + time;
     do {
       if (look(ready)) return true;
+    } while (Clock::now() < end);
+    return false;
+  }
+  /// Returns as soon as ready() holds, or false after spinning and yielding for as long as that pays.
+  template <class Ready>
+  static bool linger(std::uint64_t num_threads, const Ready& ready) {
+    if (look(ready)) return true;
+    // If there are fewer cores than threads, spinning would keep the awaited threads from running.
+    if (has_cores_for(num_threads) && spin(ready, kSpinTime)) return true;
+    const auto end = Clock::now() + kYieldTime;
+    do {
+      if (ready()) return true;
+      std::this_thread::yield();
     } while (Clock::now() < end);
     return false;
   }
@@ -92,18 +105,6 @@ class Parking {
   static constexpr int kSpinsPerLook = 32;
   static inline const std::uint64_t kNumCores = std::thread::hardware_concurrency();
 
-  template <class Ready>
-  static bool spin(std::uint64_t num_threads, const Ready& ready) {
-    if (look(ready)) return true;
-    // If there are fewer cores than threads, spinning would keep the awaited threads from running.
-    if (has_cores_for(num_threads) && spin(ready, kSpinTime)) return true;
-    const auto end = Clock::now() + kYieldTime;
-    do {
-      if (ready()) return true;
-      std::this_thread::yield();
-    } while (Clock::now() < end);
-    return false;
-  }
   /// Checks ready() several times, which takes about a microsecond.
   template <class Ready>
   static bool look(const Ready& ready) {
