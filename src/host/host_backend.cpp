@@ -14,6 +14,7 @@
 #include "host/host_communicator.hpp"
 #include "host/host_device.hpp"
 #include "host/host_memory.hpp"
+#include "host/shared_memory/shared_memory_communicator.hpp"
 
 namespace lockstep::host {
 namespace {
@@ -42,6 +43,12 @@ std::string cpu_name() {
     if (line.starts_with("model name") && value != std::string::npos) return line.substr(value + 2);
   }
   return "CPU";
+}
+
+bool are_on_one_host(const backend::ProcessGroup& group) {
+  for (int process = 1; process < group.num_processes(); ++process)
+    if (group.host(process) != group.host(0)) return false;
+  return true;
 }
 
 class HostBackend final : public backend::Backend {
@@ -85,6 +92,11 @@ class HostBackend final : public backend::Backend {
   std::unique_ptr<backend::CommunicatorBackend> create_communicator(
       std::span<backend::DeviceBackend* const> devices) override {
     return make_host_communicator(static_cast<int>(devices.size()));
+  }
+  std::unique_ptr<backend::CommunicatorBackend> create_communicator(
+      std::span<backend::DeviceBackend* const> devices, const backend::ProcessRanks& ranks) override {
+    if (are_on_one_host(*ranks.group)) return make_shared_memory_communicator(ranks);
+    return backend::Backend::create_communicator(devices, ranks);
   }
 
  private:

@@ -1,6 +1,7 @@
 #include <cstdlib>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -10,6 +11,8 @@
 
 #include "detail/numa.hpp"
 #include "support/matchers.hpp"
+#include "support/process_team.hpp"
+#include "support/socket_group.hpp"
 
 namespace lockstep::host {
 namespace {
@@ -108,6 +111,26 @@ TEST_CASE("a communicator has a rank for every device", "[host]") {
   const auto second = backend->open(1);
   backend::DeviceBackend* const devices[] = {first.get(), second.get()};
   CHECK(backend->create_communicator(devices)->num_ranks() == 2);
+}
+
+TEST_CASE("ranks of several processes on one host share memory", "[host]") {
+  const test::SocketStar star(2);
+  test::ProcessTeam team(2, [&](int process) {
+    test::SocketGroup group(star, process);
+    const auto communicator = make_backend()->create_communicator({}, backend::ProcessRanks{&group, {1, 2}});
+    if (communicator->num_ranks() != 3 || communicator->shares_memory()) throw Error("another communicator");
+  });
+  CHECK(team.wait_for_all() == std::vector<std::string>(2));
+}
+
+TEST_CASE("ranks of processes on several hosts are refused", "[host]") {
+  const test::SocketStar star(3);
+  test::SocketGroup group(star, 0);
+  group.hosts = {4, 4, 5};
+  const auto create = [&] {
+    make_backend()->create_communicator({}, backend::ProcessRanks{&group, {1, 1, 1}});
+  };
+  CHECK_THROWS_MATCHES(create(), Unsupported, says("a communicator of 3 ranks in 3 processes"));
 }
 
 }  // namespace lockstep::host

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include <lockstep/error.hpp>
@@ -45,7 +46,8 @@ SharedMemoryCommunicator::SharedMemoryCommunicator(std::shared_ptr<SharedSegment
       local_begin_(ranks.own_begin()),
       local_end_(ranks.own_end()),
       ranks_(static_cast<std::size_t>(ranks.total())) {
-  for (Rank& rank : ranks_) {
+  for (int local = local_begin_; local < local_end_; ++local) {
+    Rank& rank = ranks_[static_cast<std::size_t>(local)];
     rank.chunks.resize(ranks_.size());
     rank.sources.resize(ranks_.size());
     rank.streams.resize(ranks_.size());
@@ -79,6 +81,8 @@ void SharedMemoryCommunicator::make_steps(const GroupCall& group, std::int64_t n
 }
 
 void SharedMemoryCommunicator::throw_aborted(const GroupCall& group) const {
+  for (const Rank& rank : ranks_)
+    while (rank.is_combining.load(std::memory_order_seq_cst)) std::this_thread::yield();
   LOCKSTEP_EXPECTS(false, CollectiveAborted, group.operation, " on rank ", group.own.front().rank,
                    ": the communicator was aborted. Make a new one.");
 }
@@ -155,6 +159,12 @@ void SharedMemoryCommunicator::combine_slices(const GroupCall& group, int root, 
   const auto receives = [&](int rank) { return root == kAll || root == rank; };
 
   const auto combine_slice = [&](const RankCall& call, const Range& range, std::uint64_t step) {
+    std::atomic<bool>& is_combining = ranks_[static_cast<std::size_t>(call.rank)].is_combining;
+    is_combining.store(true, std::memory_order_seq_cst);
+    if (ring_.is_aborted()) {  // else whoever aborts it and goes sees this rank combining
+      is_combining.store(false, std::memory_order_relaxed);
+      throw_aborted(group);
+    }
     const Range slice = slices_of(range, call.rank, call.rank + 1);
     const auto chunks = chunks_of(here, step - 1, range.size());
     std::byte* const result = ring_.result(call.rank, step);
@@ -179,6 +189,8 @@ void SharedMemoryCommunicator::combine_slices(const GroupCall& group, int root, 
           std::memcpy(result + at, combined, static_cast<std::size_t>(end - begin));
           if (!at_once) copy_range(combined, end - begin, to, streaming);
         });
+    if (streaming) end_streaming();
+    is_combining.store(false, std::memory_order_release);
   };
   make_steps(
       group, chunks_to_do + 1,
@@ -218,12 +230,13 @@ void SharedMemoryCommunicator::broadcast(const GroupCall& group) {
       [&](const RankCall& call, std::int64_t k, std::uint64_t step) {
         const Range range = chunk_of(stream, k - 1);
         const std::byte* const chunk = ring_.chunk(group.root, step, range.size());
-        stream.for_each_part(range.begin, range.end,
-                             [&](std::size_t s, std::int64_t begin, std::int64_t end, std::int64_t at) {
-                               const Segment& own = call.segments[s];
-                               if (own.receive == nullptr || own.receive == own.send) return;
-                               copy(chunk + at, received(own) + begin, end - begin, streaming);
-                             });
+        stream.for_each_part(
+            range.begin, range.end,
+            [&](std::size_t s, std::int64_t begin, std::int64_t end, std::int64_t at) {
+              const Segment& own = call.segments[s];
+              if (call.rank == group.root && (own.receive == nullptr || own.receive == own.send)) return;
+              copy(chunk + at, received(own) + begin, end - begin, streaming);
+            });
       });
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -37,7 +38,8 @@ class SharedMemoryCommunicator final : public backend::CommunicatorBackend {
  private:
   // What the thread that drives a rank keeps from call to call.
   struct alignas(64) Rank {
-    std::uint64_t step = 0;  // the last one of the last call
+    std::uint64_t step = 0;                 // the last one of the last call
+    std::atomic<bool> is_combining{false};  // in memory of other ranks of the process
     std::vector<const std::byte*> chunks;
     std::vector<const void*> sources;
     std::vector<void*> destinations;
@@ -84,6 +86,7 @@ class SharedMemoryCommunicator final : public backend::CommunicatorBackend {
   template <class Give, class Take>
   void make_steps(const backend::GroupCall& group, std::int64_t num_steps, const Give& give,
                   const Take& take);
+  /// Once no thread uses the memory of another's ranks.
   [[noreturn]] void throw_aborted(const backend::GroupCall& group) const;
 
   SlotRing ring_;

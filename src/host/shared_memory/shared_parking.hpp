@@ -14,15 +14,14 @@ namespace lockstep::host {
 /// that they share, zeroed at first. Of waiters that die with their processes nothing is left but a count,
 /// which makes each wake a system call.
 ///
-/// What `ready` reads must be read and changed by seq_cst loads and stores: then either the sleeper sees the
-/// change, or whoever made it sees the sleeper.
+/// What `ready` reads must be read by seq_cst loads, and changed by seq_cst stores, or by others with a full
+/// fence before `wake`: then either the sleeper sees the change, or whoever made it sees the sleeper.
 class SharedParking {
  public:
   /// Returns true as soon as ready() holds, false when it does not at the deadline.
   /// @param num_threads  how many wait for each other.
   template <class Ready>
-  bool wait(std::uint64_t num_threads, const Ready& ready,
-            const backend::Deadline& deadline = {}) noexcept(noexcept(ready())) {
+  bool wait(std::uint64_t num_threads, const Ready& ready, const backend::Deadline& deadline = {}) {
     if (detail::Parking::linger(num_threads, ready)) return true;
     const Sleeper sleeper(num_sleepers_);
     for (;;) {

@@ -128,6 +128,7 @@ Report find(bool named, std::size_t size_bytes, const std::string& created, File
 
 // Takes the pages: touching one that is not to be had would end the process.
 Report allocate(const File& file, std::size_t begin, std::size_t end) {
+  if (begin == end) return {};
   do errno = ::posix_fallocate(file.get(), static_cast<off_t>(begin), static_cast<off_t>(end - begin));
   while (errno == EINTR);
   return errno == 0 ? Report{} : failed(Report::out_of_memory, "posix_fallocate");

@@ -63,7 +63,7 @@ class SlotRing {
     is_aborted_.store(true, std::memory_order_seq_cst);
     parking_.wake();
   }
-  bool is_aborted() const noexcept { return is_aborted_.load(std::memory_order_relaxed); }
+  bool is_aborted() const noexcept { return is_aborted_.load(std::memory_order_seq_cst); }
 
  private:
   static constexpr std::int64_t kLineBytes = 64, kStampBytes = 8;
