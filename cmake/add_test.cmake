@@ -58,6 +58,14 @@ function(lockstep_add_contract_tests backend)
   lockstep_add_test(contract_${backend} SOURCES $<TARGET_OBJECTS:lockstep_contract> BACKEND ${backend} LABELS ${backend} ${ARGN})
 endfunction()
 
+# lockstep_add_workers_contract_tests(backend)
+#
+# What a strategy of one or several processes must do, tests/contract/workers/: lockstep_contract_workers_<backend>, whose
+# entries say how many replicas there are.
+function(lockstep_add_workers_contract_tests backend)
+  lockstep_add_test(contract_workers_${backend} SOURCES $<TARGET_OBJECTS:lockstep_workers_contract> BACKEND ${backend} NO_ENTRIES)
+endfunction()
+
 # lockstep_add_golden_tests(backend)
 #
 # Adds lockstep_goldens_<backend>, which compares the backend's results with TensorFlow's, tests/goldens/.
