@@ -80,6 +80,8 @@ void make_world() {
   const int num_local = std::stoi(environment("LOCKSTEP_TEST_REPLICAS", has_workers() ? "1" : "2"));
   const std::vector<Device> devices = TestBackend::devices(num_local);
   std::filesystem::path folder = environment("LOCKSTEP_TEST_FOLDER", "");
+  if (folder.empty() && num_workers > 1)
+    throw std::runtime_error("LOCKSTEP_TEST_FOLDER names no folder, which several workers share");
   if (folder.empty()) folder = kept().own_folder.emplace().path();
   kept().strategy = make(devices, {});
   kept().world.emplace(World{.strategy = *kept().strategy,

@@ -48,7 +48,8 @@ struct World {
 };
 
 /// With TF_CONFIG in the environment, LOCKSTEP_TEST_REPLICAS (1 unless set) replicas in each of its workers'
-/// processes; else as many (2 unless set) in this one.
+/// processes, which share the folder LOCKSTEP_TEST_FOLDER (support/run_workers.sh sets all three); else as
+/// many (2 unless set) in this one.
 const World& world();
 
 /// N replicas in this process, on the host: what results must be equal to.
@@ -79,14 +80,10 @@ std::string difference(const Tensor& actual, const Tensor& expected);
 /// not at all.
 template <class F>
 std::string difference_from_one_process(const F& fn, Strategy& strategy = world().strategy) {
-  // As host values, so that there is nothing to merge.
-  struct Results {
-    std::vector<Tensor> tensors;
-  };
   const auto run = [&](Strategy& on) {
-    std::vector<Results> results(static_cast<std::size_t>(world().num_replicas));
+    std::vector<std::vector<Tensor>> results(static_cast<std::size_t>(world().num_replicas));
     on.run([&](ReplicaContext& ctx) {
-      results[static_cast<std::size_t>(ctx.replica_id_in_sync_group())].tensors = fn(ctx);
+      results[static_cast<std::size_t>(ctx.replica_id_in_sync_group())] = fn(ctx);
     });
     return results;
   };
@@ -94,8 +91,8 @@ std::string difference_from_one_process(const F& fn, Strategy& strategy = world(
   const auto expected = run(one_process());
   std::string text;
   for (int replica = world().first_replica; replica < world().end_replica(); ++replica) {
-    const auto& mine = actual[static_cast<std::size_t>(replica)].tensors;
-    const auto& theirs = expected[static_cast<std::size_t>(replica)].tensors;
+    const auto& mine = actual[static_cast<std::size_t>(replica)];
+    const auto& theirs = expected[static_cast<std::size_t>(replica)];
     if (mine.size() != theirs.size()) text += "replica " + std::to_string(replica) + " has other results; ";
     for (std::size_t k = 0; k < mine.size() && k < theirs.size(); ++k)
       if (const std::string found = difference(mine[k], theirs[k]); !found.empty())

@@ -268,18 +268,23 @@ TEST_CASE("a merge function is called once in each process, with its replicas' v
   }
 }
 
-TEST_CASE("a merge function may run the strategy, and update its variables", "[workers]") {
+TEST_CASE("a merge function may run, reduce and update variables", "[workers]") {
   const World& w = world();
   Variable variable = w.strategy.make_variable(Tensor::scalar(1.0f));
+  int num_replicas = 0;
   const auto results = w.strategy.run([&](ReplicaContext& ctx) {
     return ctx.merge_call(
         [&](Strategy& strategy, const PerReplica<float>& values) {
           const Tensor mean = strategy.reduce(ReduceOp::mean, values);
+          const auto counts = strategy.run(
+              [](ReplicaContext& inner) { return inner.all_reduce(ReduceOp::sum, 1).item<int>(); });
+          num_replicas = counts[0];
           strategy.extended().update(variable, [&](Tensor& local) { local.add_(mean.to(local.device())); });
           return variable.value();
         },
         static_cast<float>(ctx.replica_id_in_sync_group()));
   });
+  CHECK(num_replicas == w.num_replicas);
   const float expected = 1 + static_cast<float>(w.num_replicas - 1) / 2;
   for (int i = 0; i < w.num_local_replicas; ++i) CHECK(results[i].item<float>() == expected);
 }
