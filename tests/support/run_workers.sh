@@ -5,9 +5,9 @@
 # and each one's index; LOCKSTEP_TEST_REPLICAS is R (1 unless told), LOCKSTEP_TEST_FOLDER an empty folder that they
 # share. Each line of their output begins with the worker's index.
 #
-# The exit status is 0 where all exit with 0, else that of the first that did not, whereupon the others are killed; 124
-# after S seconds (300 unless told); 143 where this script is told to end. Workers are told to end by SIGTERM, and have
-# two seconds for it; what they have started ends with them.
+# The exit status is 0 where all exit with 0, else that of the first that did not, soon after which the others are
+# killed; 124 after S seconds (300 unless told); 143 where this script is told to end. Workers are told to end by
+# SIGTERM, and have two seconds for it; what they have started ends with them.
 set -u
 
 usage() {
@@ -90,6 +90,7 @@ for ((worker = 0; worker < num_workers; ++worker)); do
     setsid "${guard[@]}" "$@" >"$pipes/$worker" 2>&1 </dev/null &
   running[worker]=$!
 done
+result=0
 deadline=$((SECONDS + time_limit))
 while [ ${#running[@]} -gt 0 ]; do
   for worker in "${!running[@]}"; do
@@ -97,14 +98,19 @@ while [ ${#running[@]} -gt 0 ]; do
     wait "${running[worker]}"
     status=$?
     unset "running[worker]"
-    [ "$status" -eq 0 ] && continue
+    [ "$status" -ne 0 ] || continue
     echo "run_workers.sh: worker $worker has ended with status $status" >&2
-    exit "$status"
+    [ "$result" -eq 0 ] || continue
+    result=$status
+    deadline=$((SECONDS + 1))  # for the others' last words
   done
   if [ "$SECONDS" -gt "$deadline" ]; then
-    echo "run_workers.sh: workers ${!running[*]} have not ended within $time_limit s" >&2
-    exit 124
+    if [ "$result" -eq 0 ]; then
+      echo "run_workers.sh: workers ${!running[*]} have not ended within $time_limit s" >&2
+      result=124
+    fi
+    break
   fi
   sleep 0.02
 done
-exit 0
+exit "$result"
