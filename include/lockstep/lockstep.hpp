@@ -65,6 +65,7 @@
 #include <lockstep/strategy/mesh_strategy.hpp>
 #include <lockstep/strategy/mirrored_strategy.hpp>
 #include <lockstep/strategy/multi_step_context.hpp>
+#include <lockstep/strategy/multi_worker_mirrored_strategy.hpp>
 #include <lockstep/strategy/one_device_strategy.hpp>
 #include <lockstep/strategy/packed_reduction.hpp>
 #include <lockstep/strategy/replica_context.hpp>

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <optional>
 
 #include <lockstep/checkpoint/checkpoint.hpp>
@@ -9,6 +10,7 @@
 #include "detail/cpu_0.hpp"
 #include "detail/expects.hpp"
 #include "strategy/context/default_strategy.hpp"
+#include "strategy/strategy_access.hpp"
 #include "strategy/variable/variable_access.hpp"
 
 namespace lockstep {
@@ -49,14 +51,25 @@ struct Group {
   std::vector<Tensor> values;
 };
 
-std::map<Strategy*, Group> by_strategy(const Variables& variables) {
-  std::map<Strategy*, Group> groups;
+using Groups = std::vector<std::pair<Strategy*, Group>>;
+
+/// In the order of the keys, which all workers of a strategy share.
+Groups by_strategy(const Variables& variables) {
+  Groups groups;
   for (const auto& [key, variable] : variables) {
-    Group& group = groups[&variable.strategy()];
-    group.variables.push_back(variable);
-    group.keys.push_back(key);
+    auto found = std::ranges::find(groups, &variable.strategy(), &Groups::value_type::first);
+    if (found == groups.end()) found = groups.insert(found, {&variable.strategy(), {}});
+    found->second.variables.push_back(variable);
+    found->second.keys.push_back(key);
   }
   return groups;
+}
+
+/// The strategy of several workers that has variables here; null: none has.
+Strategy* find_workers(const Groups& groups) {
+  const auto found =
+      std::ranges::find_if(groups, [](const auto& group) { return detail::has_workers(*group.first); });
+  return found == groups.end() ? nullptr : found->first;
 }
 
 /// Whether variables can be read and written as a whole on this thread. @throws ContextError
@@ -127,6 +140,17 @@ Variables Checkpoint::collect(std::string_view what) const {
 }
 
 void Checkpoint::save(const std::filesystem::path& path) const {
+  save(
+      path, [] {}, [] {});
+}
+
+std::int64_t Checkpoint::of_chief(detail::FunctionRef<std::int64_t()> number) const {
+  Strategy* const workers = find_workers(by_strategy(collect(kRestore)));
+  return workers == nullptr ? number() : detail::from_chief(*workers, kRestore, number);
+}
+
+void Checkpoint::save(const std::filesystem::path& path, detail::FunctionRef<void()> before,
+                      detail::FunctionRef<void()> after) const {
   check_context(kSave);
   const Variables variables = collect(kSave);
   for (const auto& [key, variable] : variables)
@@ -137,7 +161,8 @@ void Checkpoint::save(const std::filesystem::path& path) const {
                      "' has aggregation none, so its components have no value together. ",
                      "Make it with another aggregation, or leave it out.");
   std::map<std::string, Tensor> tensors;
-  for (auto& [strategy, group] : by_strategy(variables)) {
+  Groups groups = by_strategy(variables);
+  for (auto& [strategy, group] : groups) {
     // This is not serialised with the strategy's calls: another thread's run may wait for this thread.
     if (strategy != &detail::default_strategy()) detail::check_cross_replica(*strategy, kSave);
     const auto values = detail::read_variables(group.variables, detail::ReadFrom::component_0);
@@ -145,7 +170,15 @@ void Checkpoint::save(const std::filesystem::path& path) const {
     for (std::size_t k = 0; k < group.values.size(); ++k)
       tensors[group.keys[k]] = group.values[k].to(detail::cpu_0()).contiguous();
   }
-  detail::write_safetensors(path, tensors, kSave);
+  const auto write = [&] {
+    before();
+    detail::write_safetensors(path, tensors, kSave);
+    after();
+  };
+  if (Strategy* const workers = find_workers(groups))
+    detail::on_chief(*workers, kSave, write);
+  else
+    write();
 }
 
 void Checkpoint::restore(const std::filesystem::path& path, RestoreOptions options) {
@@ -153,12 +186,17 @@ void Checkpoint::restore(const std::filesystem::path& path, RestoreOptions optio
   const Variables variables = collect(kRestore);
   auto groups = by_strategy(variables);
   for (const auto& [strategy, group] : groups) in_context_of(*strategy, kRestore, [] {});
-  const SafetensorsFile file(path, kRestore);
-  for (const auto& [key, variable] : variables) check_entry(file, key, variable, path);
-  if (!options.ignore_unknown_entries) check_all_taken(file, variables, path);
-
-  for (auto& [strategy, group] : groups)
-    for (const std::string& key : group.keys) group.values.push_back(file.read(file.entries().at(key)));
+  const auto read = [&] {
+    const SafetensorsFile file(path, kRestore);
+    for (const auto& [key, variable] : variables) check_entry(file, key, variable, path);
+    if (!options.ignore_unknown_entries) check_all_taken(file, variables, path);
+    for (auto& [strategy, group] : groups)
+      for (const std::string& key : group.keys) group.values.push_back(file.read(file.entries().at(key)));
+  };
+  if (Strategy* const workers = find_workers(groups))
+    detail::on_all_workers(*workers, kRestore, read);
+  else
+    read();
   for (const auto& [strategy, group] : groups)
     in_context_of(*strategy, kRestore,
                   [&mine = group] { detail::assign_variables(mine.variables, mine.values); });

@@ -63,19 +63,22 @@ std::filesystem::path CheckpointManager::save(std::int64_t step) {
   constexpr std::string_view kSave = "CheckpointManager::save";
   LOCKSTEP_EXPECTS(step >= 0, InvalidArgument, kSave, ": step ", step, " is negative. Count steps from 0.");
   std::error_code error;
-  std::filesystem::create_directories(directory_, error);
-  check(error, kSave, directory_, "made");
-  detail::remove_abandoned_files(directory_);
+  const auto prepare = [&] {
+    std::filesystem::create_directories(directory_, error);
+    check(error, kSave, directory_, "made");
+    detail::remove_abandoned_files(directory_);
+  };
+  const auto remove_old = [&] {
+    std::vector<std::int64_t> old = steps();
+    std::erase(old, step);
+    const auto num_kept = static_cast<std::size_t>(options_.max_to_keep) - 1;
+    for (std::size_t i = 0; i + num_kept < old.size(); ++i) {
+      std::filesystem::remove(path_of(old[i]), error);
+      check(error, kSave, path_of(old[i]), "removed");
+    }
+  };
   std::filesystem::path path = path_of(step);
-  checkpoint_.save(path);
-
-  std::vector<std::int64_t> old = steps();
-  std::erase(old, step);
-  const auto num_kept = static_cast<std::size_t>(options_.max_to_keep) - 1;
-  for (std::size_t i = 0; i + num_kept < old.size(); ++i) {
-    std::filesystem::remove(path_of(old[i]), error);
-    check(error, kSave, path_of(old[i]), "removed");
-  }
+  checkpoint_.save(path, prepare, remove_old);
   return path;
 }
 
@@ -92,10 +95,13 @@ std::vector<std::filesystem::path> CheckpointManager::checkpoints() const {
 }
 
 std::optional<std::int64_t> CheckpointManager::restore_latest(RestoreOptions options) {
-  const std::vector<std::int64_t> found = steps();
-  if (found.empty()) return std::nullopt;
-  checkpoint_.restore(path_of(found.back()), options);
-  return found.back();
+  const std::int64_t latest = checkpoint_.of_chief([&]() -> std::int64_t {
+    const std::vector<std::int64_t> found = steps();
+    return found.empty() ? -1 : found.back();
+  });
+  if (latest < 0) return std::nullopt;
+  checkpoint_.restore(path_of(latest), options);
+  return latest;
 }
 
 }  // namespace lockstep

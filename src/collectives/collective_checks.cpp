@@ -119,46 +119,59 @@ int CollectiveCall::reference() const {
 }
 
 void CollectiveChecks::run(std::span<const Arrival* const> arrivals) {
-  const CollectiveCall& first = call_of(arrivals.front());
-  const std::string_view operation = arrivals.front()->operation;
+  const auto is_known = [&](std::size_t rank) { return rank < arrivals.size() && arrivals[rank] != nullptr; };
+  std::size_t first_rank = 0;
+  while (!is_known(first_rank)) ++first_rank;
+  const CollectiveCall& first = call_of(arrivals[first_rank]);
+  const std::string_view operation = arrivals[first_rank]->operation;
   std::size_t num_tensors = 1;
   const auto prefix = [&](std::size_t rank, std::size_t tensor) {
     return MessagePrefix{operation, member_, static_cast<int>(rank), devices_[rank], tensor, num_tensors};
   };
+  const auto for_each_known = [&](const auto& check) {
+    for (std::size_t rank = first_rank; rank < arrivals.size(); ++rank)
+      if (is_known(rank)) check(rank, call_of(arrivals[rank]));
+  };
 
-  for (std::size_t rank = 0; rank < arrivals.size(); ++rank)
-    check_agreement(call_of(arrivals[rank]), first, prefix(rank, 0));
-  const CollectiveCall& reference = call_of(arrivals[static_cast<std::size_t>(first.reference())]);
-  for (std::size_t rank = 0; rank < arrivals.size(); ++rank)
-    check_batch(call_of(arrivals[rank]), reference, prefix(rank, 0));
-  const bool is_captured = is_capturing(first);
-  for (std::size_t rank = 1; rank < arrivals.size(); ++rank)
-    check_capture(call_of(arrivals[rank]), is_captured, prefix(rank, 0));
+  for_each_known(
+      [&](std::size_t rank, const CollectiveCall& call) { check_agreement(call, first, prefix(rank, 0)); });
+  const auto reference_rank = static_cast<std::size_t>(first.reference());
+  const CollectiveCall& reference = is_known(reference_rank) ? call_of(arrivals[reference_rank]) : first;
+  for_each_known(
+      [&](std::size_t rank, const CollectiveCall& call) { check_batch(call, reference, prefix(rank, 0)); });
+  for_each_known(
+      [&](std::size_t rank, const CollectiveCall& call) { check_capture(call, first, prefix(rank, 0)); });
   num_tensors = reference.tensors().size();
   for (std::size_t i = 0; i < num_tensors; ++i) {
-    for (std::size_t rank = 0; rank < arrivals.size(); ++rank) {
-      const CollectiveCall& call = call_of(arrivals[rank]);
+    for_each_known([&](std::size_t rank, const CollectiveCall& call) {
       const bool has_input_of_others = call.collective == Collective::send_recv ||
                                        (call.collective == Collective::scatter && !call.sends());
       if (!has_input_of_others) check_against(call.tensors()[i], reference, prefix(rank, i));
-    }
+    });
   }
   intervals_.clear();
   for (std::size_t i = 0; i < num_tensors; ++i) {
-    std::int64_t rows = 0;  // gathered from the ranks so far
+    std::int64_t rows = 0;  // of a gather's ranks so far
+    bool knows_rows = true;
     for (std::size_t rank = 0; rank < arrivals.size(); ++rank) {
-      const CollectiveCall& call = call_of(arrivals[rank]);
-      for (const auto tensors : {call.batch->inputs, call.batch->outputs}) {
-        if (!tensors.empty()) check_buffer(tensors[i], prefix(rank, i));
+      if (!is_known(rank)) {
+        knows_rows = false;
+        continue;
       }
-      add_intervals(call, i, rows);
+      const CollectiveCall& call = call_of(arrivals[rank]);
+      if (is_here(rank)) {
+        for (const auto tensors : {call.batch->inputs, call.batch->outputs}) {
+          if (!tensors.empty()) check_buffer(tensors[i], prefix(rank, i));
+        }
+        if (!call.gathers() || knows_rows) add_intervals(call, i, rows);
+      }
       if (call.gathers()) rows += call.batch->inputs[i].shape[0];
     }
-    for (std::size_t rank = 0; rank < arrivals.size(); ++rank) {
-      const CollectiveCall& call = call_of(arrivals[rank]);
-      if (call.batch->outputs.empty()) continue;
-      check_output(call, call_of(arrivals[static_cast<std::size_t>(call.source())]), rows, prefix(rank, i));
-    }
+    for_each_known([&](std::size_t rank, const CollectiveCall& call) {
+      const auto source = static_cast<std::size_t>(call.source());
+      if (call.batch->outputs.empty() || !is_known(source) || (call.gathers() && !knows_rows)) return;
+      check_output(call, call_of(arrivals[source]), rows, prefix(rank, i));
+    });
   }
   check_overlap(operation, !first.is({Collective::all_to_all, Collective::send_recv}));
 }
@@ -168,11 +181,11 @@ void CollectiveChecks::check_agreement(const CollectiveCall& call, const Collect
                                        const MessagePrefix& prefix) const {
   LOCKSTEP_MATCHES(call.deterministic == first.deterministic, prefix,
                    prefix.on_every("Pass the same options"),
-                   "deterministic = ", call.deterministic ? "true" : "false", " differs from ", member_,
-                   " 0's ", first.deterministic ? "true" : "false");
+                   "deterministic = ", call.deterministic ? "true" : "false", " differs from ", member_, ' ',
+                   first.batch->rank, "'s ", first.deterministic ? "true" : "false");
   if (call.has_root()) {
     LOCKSTEP_MATCHES(call.root == first.root, prefix, prefix.on_every("Pass the same root"), "root ",
-                     call.root, " differs from ", member_, " 0's ", first.root);
+                     call.root, " differs from ", member_, ' ', first.batch->rank, "'s ", first.root);
     LOCKSTEP_EXPECTS(0 <= call.root && call.root < static_cast<int>(devices_.size()), InvalidArgument, prefix,
                      "root ", call.root, " is not one of the ", devices_.size(), ' ', member_,
                      "s. Roots are ", member_, " indices, counted from 0 in the order of the devices.");
@@ -180,7 +193,7 @@ void CollectiveChecks::check_agreement(const CollectiveCall& call, const Collect
   if (call.collective == Collective::send_recv) {
     LOCKSTEP_MATCHES(std::ranges::equal(call.destinations, first.destinations), prefix,
                      prefix.on_every("Pass the same destinations"), "destinations ", List{call.destinations},
-                     " differ from ", member_, " 0's ", List{first.destinations});
+                     " differ from ", member_, ' ', first.batch->rank, "'s ", List{first.destinations});
     check_destinations(call.destinations, prefix);
   }
 }
@@ -235,17 +248,18 @@ void CollectiveChecks::check_batch(const CollectiveCall& call, const CollectiveC
                    call.only_checks ? "check_all_reduce" : "all_reduce", " differs from ", member_, ' ',
                    reference.batch->rank, "'s ", reference.only_checks ? "check_all_reduce" : "all_reduce");
   const auto rank = static_cast<std::size_t>(prefix.rank);
-  LOCKSTEP_EXPECTS(&batch.stream.device_backend() == device_backends_[rank], InvalidArgument, prefix,
-                   "the stream is on ", batch.stream.device(), ". Pass a stream of the ", member_,
-                   "'s device.");
+  LOCKSTEP_EXPECTS(!is_here(rank) || &batch.stream.device_backend() == device_backends_[rank],
+                   InvalidArgument, prefix, "the stream is on ", batch.stream.device(),
+                   ". Pass a stream of the ", member_, "'s device.");
 }
 
-void CollectiveChecks::check_capture(const CollectiveCall& call, bool is_captured,
+void CollectiveChecks::check_capture(const CollectiveCall& call, const CollectiveCall& first,
                                      const MessagePrefix& prefix) const {
+  const bool is_captured = is_capturing(first);
   LOCKSTEP_EXPECTS(is_capturing(call) == is_captured, Unsupported, prefix,
                    is_captured ? "its stream is not being captured, " : "its stream is being captured, ",
-                   member_, " 0's is", is_captured ? "" : " not", ". Capture a collective on all ", member_,
-                   "s, or on none.");
+                   member_, ' ', first.batch->rank, "'s is", is_captured ? "" : " not",
+                   ". Capture a collective on all ", member_, "s, or on none.");
 }
 
 // Checks a tensor against the same one of the reference rank.

@@ -87,6 +87,7 @@ class CollectiveChecks {
                    const std::vector<backend::DeviceBackend*>& device_backends, std::string_view member)
       : devices_(devices), device_backends_(device_backends), member_(member) {}
 
+  /// @param arrivals  by rank; null where a rank's is not known yet, as it is another worker's.
   /// @throws CollectiveMismatch, InvalidArgument, Unsupported, as Communicator says.
   void run(std::span<const Arrival* const> arrivals);
 
@@ -100,12 +101,15 @@ class CollectiveChecks {
   };
   struct MessagePrefix;
 
+  /// Whether the rank is one of this process, whose memory can be looked at.
+  bool is_here(std::size_t rank) const { return device_backends_[rank] != nullptr; }
   void check_agreement(const CollectiveCall& call, const CollectiveCall& first,
                        const MessagePrefix& prefix) const;
   void check_destinations(std::span<const int> destinations, const MessagePrefix& prefix) const;
   void check_batch(const CollectiveCall& call, const CollectiveCall& reference,
                    const MessagePrefix& prefix) const;
-  void check_capture(const CollectiveCall& call, bool is_captured, const MessagePrefix& prefix) const;
+  void check_capture(const CollectiveCall& call, const CollectiveCall& first,
+                     const MessagePrefix& prefix) const;
   void check_against(const TensorView& tensor, const CollectiveCall& reference, MessagePrefix prefix) const;
   void check_buffer(const TensorView& tensor, const MessagePrefix& prefix) const;
   void check_output(const CollectiveCall& call, const CollectiveCall& source, std::int64_t gathered_rows,

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <sstream>
 
 #include <lockstep/backend/backend.hpp>
 #include <lockstep/collectives/communicator.hpp>
@@ -32,6 +33,34 @@ Communicator Communicator::create(const std::vector<Device>& devices, std::strin
   return Communicator(std::make_unique<Impl>(devices, std::move(opened), std::move(made), member));
 }
 
+Communicator Communicator::create(const std::vector<Device>& devices, std::string_view member,
+                                  backend::ProcessGroup& group, detail::WorkerMeeting& meeting) {
+  std::string own;
+  for (const Device& device : devices) own += detail::concat(own.empty() ? "" : " ", device);
+  const std::vector<std::string> names = group.all_gather("the devices of a communicator", own);
+  backend::ProcessRanks ranks{&group, {}};
+  std::vector<Device> all;
+  std::vector<backend::DeviceBackend*> opened, own_opened;
+  for (int worker = 0; worker < group.num_processes(); ++worker) {
+    std::istringstream list(names[static_cast<std::size_t>(worker)]);
+    const std::size_t begin = all.size();
+    for (std::string name; list >> name;) {
+      const bool is_own = worker == group.process();
+      all.emplace_back(is_own ? name : detail::concat("/job:worker/task:", worker, "/device:", name));
+      opened.push_back(is_own ? &DeviceManager::instance().open(all.back()) : nullptr);
+      if (is_own) own_opened.push_back(opened.back());
+      LOCKSTEP_EXPECTS(all.back().kind() == all.front().kind(), InvalidArgument,
+                       "Communicator::create: ", all.front(), " and ", all.back(),
+                       " are devices of two kinds. Give all workers devices of one kind.");
+    }
+    ranks.num_ranks.push_back(static_cast<int>(all.size() - begin));
+  }
+  auto made =
+      DeviceManager::instance().backend(devices.front().kind()).create_communicator(own_opened, ranks);
+  return Communicator(
+      std::make_unique<Impl>(all, std::move(opened), std::move(made), member, std::move(ranks), meeting));
+}
+
 Communicator Communicator::adopt(std::span<ncclComm* const> communicators) {
   LOCKSTEP_EXPECTS(LOCKSTEP_HAS_NCCL != 0, Unsupported, "Communicator::adopt of ", communicators.size(),
                    " communicators: this library was built without NCCL. Build it with LOCKSTEP_NCCL=ON.");
@@ -63,6 +92,7 @@ Communicator::Impl& Communicator::impl() const {
 
 const std::vector<Device>& Communicator::devices() const& { return impl().devices; }
 int Communicator::num_ranks() const { return impl().num_ranks(); }
+int Communicator::first_rank() const { return impl().first_rank; }
 
 void Communicator::all_reduce(ReduceOp op, std::span<const TensorView> inputs,
                               std::span<const TensorView> outputs, std::span<const StreamRef> streams,
@@ -204,6 +234,22 @@ void Communicator::check_all_reduce(ReduceOp op, std::span<const RankBatch> batc
 
 void Communicator::abort() noexcept {
   if (impl_ != nullptr) impl_->abort("Communicator::abort was called");
+}
+
+void Communicator::meet(std::span<const int> ranks, std::span<const detail::Arrival> arrivals,
+                        detail::FunctionRef<void(std::span<const detail::Arrival* const>)> check,
+                        std::chrono::milliseconds timeout) {
+  impl().meet(ranks, arrivals, check, timeout);
+}
+
+std::span<const TensorView> Communicator::tensors_at_meeting(int rank, int own) const {
+  const Impl& one = impl();
+  if (one.workers) return one.workers->arrivals()[static_cast<std::size_t>(rank)]->tensors;
+  return one.rendezvous.arrival(rank, own).tensors;
+}
+
+void Communicator::abort(const std::string& cause) noexcept {
+  if (impl_ != nullptr) impl_->abort(cause);
 }
 
 detail::Rendezvous& Communicator::rendezvous() noexcept { return impl_->rendezvous; }

@@ -1,6 +1,7 @@
 #include "collectives/communicator_impl.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include <lockstep/backend/device_backend.hpp>
 #include <lockstep/error.hpp>
@@ -16,10 +17,11 @@ using detail::Collective;
 using detail::CollectiveCall;
 
 std::vector<std::string> Communicator::Impl::labels(const std::vector<Device>& devices,
-                                                    std::string_view member) {
+                                                    std::string_view member, int first_rank,
+                                                    int num_local_ranks) {
   std::vector<std::string> labels;
-  for (const Device& device : devices)
-    labels.push_back(detail::concat(member, ' ', labels.size(), " (", device, ")"));
+  for (int rank = first_rank; rank < first_rank + num_local_ranks; ++rank)
+    labels.push_back(detail::concat(member, ' ', rank, " (", devices[static_cast<std::size_t>(rank)], ")"));
   return labels;
 }
 
@@ -36,7 +38,7 @@ bool is_refusal(const std::exception& error) {
 
 // Threads that drive single ranks need no lock, as they meet.
 std::unique_lock<detail::Mutex> Communicator::Impl::lock_if_all(std::span<const RankBatch> batches) {
-  return batches.size() == devices.size() ? std::unique_lock(mutex) : std::unique_lock<detail::Mutex>();
+  return batches.size() == num_local_ranks() ? std::unique_lock(mutex) : std::unique_lock<detail::Mutex>();
 }
 
 void Communicator::Impl::warn_if_without_gpus(const CommunicationOptions& options) {
@@ -51,7 +53,8 @@ void Communicator::Impl::run(Collective collective, ReduceOp op, int root, std::
                              const CommunicationOptions& options, std::span<const int> destinations) {
   warn_if_without_gpus(options);
   const auto lock = lock_if_all(batches);
-  run_locked(collective, op, root, batches, options, destinations);
+  or_lost(detail::operation_name(collective, op),
+          [&] { run_locked(collective, op, root, batches, options, destinations); });
 }
 
 void Communicator::Impl::check(Collective collective, ReduceOp op, std::span<const RankBatch> batches,
@@ -63,7 +66,13 @@ void Communicator::Impl::check(Collective collective, ReduceOp op, std::span<con
   const detail::Rendezvous::RankLock rank_lock(rendezvous, ranks, operation);
   const Scratch& own = make_calls(collective, op, 0, batches, merged, {}, /*only_checks=*/true);
   rendezvous.meet(
-      rank_lock, own.arrivals, [this](std::span<const detail::Arrival* const> all) { checks.run(all); },
+      rank_lock, own.arrivals,
+      [&](std::span<const detail::Arrival* const> all) {
+        if (workers)
+          meet_workers(all, merged.timeout);
+        else
+          checks.run(all);
+      },
       merged.timeout);
 }
 
@@ -72,7 +81,7 @@ void Communicator::Impl::run_all(Collective collective, ReduceOp op, int root,
                                  std::span<const StreamRef> streams, const CommunicationOptions& options,
                                  std::span<const int> destinations) {
   const std::string_view operation = detail::operation_name(collective, op);
-  const std::size_t n = devices.size();
+  const std::size_t n = num_local_ranks();
   const bool one_input = collective == Collective::broadcast || collective == Collective::scatter;
   const bool one_output = collective == Collective::reduce || collective == Collective::gather;
   LOCKSTEP_EXPECTS(
@@ -82,20 +91,20 @@ void Communicator::Impl::run_all(Collective collective, ReduceOp op, int root,
   warn_if_without_gpus(options);
   std::lock_guard lock(mutex);
   all_batches.clear();
-  for (std::size_t rank = 0; rank < n; ++rank) {
-    const bool is_root = static_cast<int>(rank) == root;
+  for (std::size_t i = 0; i < n; ++i) {
+    const int rank = first_rank + static_cast<int>(i);
+    const bool is_root = rank == root;
     const auto part = [&](std::span<const TensorView> views, bool is_one) {
-      if (!is_one) return views.subspan(rank, 1);
+      if (!is_one) return views.subspan(i, 1);
       return is_root ? views : std::span<const TensorView>();
     };
-    all_batches.push_back(
-        {static_cast<int>(rank), streams[rank], part(inputs, one_input), part(outputs, one_output)});
+    all_batches.push_back({rank, streams[i], part(inputs, one_input), part(outputs, one_output)});
     if (collective != Collective::send_recv) continue;
     const CollectiveCall call{collective, op, root, &all_batches.back(), false, destinations};
     if (!call.sends()) all_batches.back().inputs = {};
     if (!call.receives()) all_batches.back().outputs = {};
   }
-  run_locked(collective, op, root, all_batches, options, destinations);
+  or_lost(operation, [&] { run_locked(collective, op, root, all_batches, options, destinations); });
 }
 
 detail::RecycledVector<int> Communicator::Impl::ranks_of(std::string_view operation,
@@ -105,13 +114,14 @@ detail::RecycledVector<int> Communicator::Impl::ranks_of(std::string_view operat
   LOCKSTEP_EXPECTS(!batches.empty(), InvalidArgument, operation,
                    ": no rank is named. Pass a batch for each rank that this thread drives.");
   for (const RankBatch& batch : batches) {
-    LOCKSTEP_EXPECTS(0 <= batch.rank && batch.rank < num_ranks(), InvalidArgument, operation, ": rank ",
-                     batch.rank, " is not one of the ", num_ranks(), " ranks. Pass one from 0 to ",
-                     num_ranks() - 1, ".");
-    LOCKSTEP_EXPECTS(std::ranges::find(ranks, batch.rank) == ranks.end(), InvalidArgument, operation,
-                     " on rank ", batch.rank, ": rank ", batch.rank,
-                     " is named twice. Pass one batch for each rank.");
-    ranks.push_back(batch.rank);
+    const int last_rank = first_rank + static_cast<int>(num_local_ranks()) - 1;
+    LOCKSTEP_EXPECTS(first_rank <= batch.rank && batch.rank <= last_rank, InvalidArgument, operation,
+                     ": rank ", batch.rank, " is not one of the ", num_local_ranks(),
+                     " ranks. Pass one from ", first_rank, " to ", last_rank, ".");
+    const int index = static_cast<int>(local(batch.rank));
+    LOCKSTEP_EXPECTS(std::ranges::find(ranks, index) == ranks.end(), InvalidArgument, operation, " on rank ",
+                     batch.rank, ": rank ", batch.rank, " is named twice. Pass one batch for each rank.");
+    ranks.push_back(index);
   }
   return ranks;
 }
@@ -122,7 +132,7 @@ Communicator::Impl::Scratch& Communicator::Impl::make_calls(Collective collectiv
                                                             std::span<const int> destinations,
                                                             bool only_checks) {
   const std::string_view operation = detail::operation_name(collective, op);
-  const bool has_others = batches.size() < devices.size();
+  const bool has_others = batches.size() < num_local_ranks();
   Scratch& own = scratch_of(batches.front());
   own.calls.clear();
   own.arrivals.clear();
@@ -146,17 +156,25 @@ void Communicator::Impl::run_locked(Collective collective, ReduceOp op, int root
   const auto ranks = ranks_of(operation, batches);
   const detail::Rendezvous::RankLock rank_lock(rendezvous, ranks, operation);
   Scratch& own = make_calls(collective, op, root, batches, merged, destinations, /*only_checks=*/false);
-  const auto check = [&](std::span<const detail::Arrival* const> all) {
-    checks.run(all);
+  const auto check = [&](std::span<const detail::Arrival* const> local_ranks) {
+    std::span<const detail::Arrival* const> all = local_ranks;
+    reduced_with_workers = false;
+    if (workers) {
+      reduced_with_workers = meet_workers(local_ranks, merged.timeout);
+      if (reduced_with_workers) return;
+      all = workers->arrivals();
+    } else {
+      checks.run(all);
+    }
     group.set(all);
     if (is_in_rank_order(detail::call_of(all.front()))) gathered.set(all);
     if (!one_enqueues) return;
     own.driven.clear();
-    for (const detail::Arrival* const arrival : all) own.driven.push_back(&detail::call_of(arrival));
+    for (const detail::Arrival* const arrival : local_ranks) own.driven.push_back(&detail::call_of(arrival));
     start(rank_lock, own.driven, group);
   };
   const bool agree = rendezvous.meet(rank_lock, own.arrivals, check, merged.timeout);
-  if (!agree && one_enqueues) return;
+  if (!agree && (one_enqueues || reduced_with_workers)) return;
   if (agree && own.arrivals.front().copies_input) return reduce_messages(op, batches);
   // The other threads depend on this one: if it fails, they must fail, too.
   try {
@@ -168,6 +186,75 @@ void Communicator::Impl::run_locked(Collective collective, ReduceOp op, int root
     if (batches.size() < devices.size()) abort(error.what());
     throw;
   }
+}
+
+void Communicator::Impl::meet(std::span<const int> ranks, std::span<const detail::Arrival> arrivals,
+                              const detail::Rendezvous::Check& check, std::chrono::milliseconds timeout) {
+  detail::RecycledVector<int> own;
+  for (const int rank : ranks) own.push_back(static_cast<int>(local(rank)));
+  const auto check_all = [&](std::span<const detail::Arrival* const> local_ranks) {
+    if (!workers) {
+      if (check) check(local_ranks);
+      return;
+    }
+    workers->set_own(local_ranks);
+    workers->exchange_arrivals(timeout);
+    if (check) check(workers->arrivals());  // which all workers see alike
+  };
+  or_lost(arrivals.front().operation, [&] { rendezvous.meet(own, arrivals, check_all, timeout); });
+}
+
+bool Communicator::Impl::meet_workers(std::span<const detail::Arrival* const> local_ranks,
+                                      std::chrono::milliseconds timeout) {
+  // What this worker's own ranks bring is checked first: the others must not begin with what it refuses.
+  const auto check_all = [&] {
+    try {
+      checks.run(workers->arrivals());
+    } catch (...) {
+      workers->refuse(std::current_exception(), timeout);
+    }
+  };
+  workers->set_own(local_ranks);
+  check_all();
+  message.clear();
+  const CollectiveCall& first = detail::call_of(local_ranks.front());
+  const std::span<const TensorView> inputs = first.batch->inputs;
+  const bool is_short = first.collective == Collective::all_reduce && !first.only_checks &&
+                        backend->shares_memory() && inputs.size() == 1 &&
+                        inputs.front().nbytes() <= kMaxMessageBytes && !first.converts(inputs.front());
+  if (is_short) {
+    for (const detail::Arrival* const arrival : local_ranks) {
+      const TensorView& input = detail::call_of(arrival).batch->inputs.front();
+      const auto* const begin = static_cast<const std::byte*>(input.data);
+      message.insert(message.end(), begin, begin + input.nbytes());
+    }
+  }
+  if (!workers->exchange_collective(message, timeout)) {
+    check_all();
+    workers->confirm(timeout);
+    return false;
+  }
+  if (is_short) reduce_with_workers(local_ranks);
+  return is_short;
+}
+
+void Communicator::Impl::reduce_with_workers(std::span<const detail::Arrival* const> local_ranks) {
+  const CollectiveCall& first = detail::call_of(local_ranks.front());
+  const TensorView& output = first.batch->outputs.front();
+  if (output.size() == 0) return;
+  Scratch& own = scratch.front();
+  const auto size = static_cast<std::size_t>(output.nbytes());
+  messages.resize(devices.size() * kMaxMessageBytes);
+  own.sources.clear();
+  own.destinations.clear();
+  for (int rank = 0; rank < num_ranks(); ++rank) {
+    std::byte* const place = messages.data() + static_cast<std::size_t>(rank) * kMaxMessageBytes;
+    std::memcpy(place, workers->message_of(rank).data(), size);
+    own.sources.push_back(place);
+  }
+  for (const detail::Arrival* const arrival : local_ranks)
+    own.destinations.push_back(detail::call_of(arrival).batch->outputs.front().data);
+  backend->reduce_here(first.op, output.dtype, output.size(), own.sources, own.destinations);
 }
 
 void Communicator::Impl::reduce_messages(ReduceOp op, std::span<const RankBatch> batches) {
@@ -191,7 +278,7 @@ void Communicator::Impl::start(const detail::Rendezvous::RankLock& rank_lock,
                                 .op = first.op,
                                 .root = first.root,
                                 .transfers = table.transfers()};
-  if (calls.size() < devices.size()) {
+  if (calls.size() < devices.size()) {  // also where the others are other workers'
     std::vector<backend::RankCall>& own = scratch_of(*first.batch).rank_calls;
     own.clear();
     for (const CollectiveCall* const call : calls)
@@ -241,7 +328,9 @@ void Communicator::Impl::convert(const CollectiveCall& call, detail::GroupTable&
 
 void Communicator::Impl::meet_again(const detail::Rendezvous::RankLock& rank_lock,
                                     const backend::GroupCall& group_call) {
-  if (group_call.is_whole() || prepared.arrive_and_wait(static_cast<int>(group_call.own.size()))) return;
+  if (group_call.own.size() == num_local_ranks() ||
+      prepared.arrive_and_wait(static_cast<int>(group_call.own.size())))
+    return;
   rendezvous.throw_aborted(rank_lock, group_call.operation);
 }
 

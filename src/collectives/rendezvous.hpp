@@ -34,7 +34,9 @@ class MissingRank : public ContextError {
 struct Arrival {
   std::string_view operation;  ///< "all_reduce(sum)", "merge_call", …: must be the same on all ranks.
   std::span<const TensorView> tensors{};  ///< For checks and messages.
-  const void* payload = nullptr;          ///< For the operation's own use.
+  const void* payload = nullptr;          ///< For the operation's own use, in this process.
+  std::int64_t number = 0;                ///< The same, for other workers, too.
+  std::string_view text{};
   Fingerprint fingerprint{};
   bool copies_input = false;  ///< Whether the mailbox takes a copy of the input, which is short.
 };

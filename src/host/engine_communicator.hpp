@@ -13,6 +13,7 @@
 
 #include "detail/parking.hpp"
 #include "host/collectives/exchange.hpp"
+#include "host/collectives/reduce_range.hpp"
 
 namespace lockstep::host {
 
@@ -30,6 +31,11 @@ class EngineCommunicator final : public backend::CommunicatorBackend {
   EngineCommunicator(const backend::ProcessRanks& ranks, std::unique_ptr<backend::Channel> channel);
 
   int num_ranks() const override { return num_ranks_; }
+  bool shares_memory() const override { return true; }
+  void reduce_here(ReduceOp op, DType dtype, std::int64_t count, std::span<const void* const> sources,
+                   std::span<void* const> destinations) override {
+    reduce_range(op, dtype, count, sources, destinations, /*streaming=*/false);
+  }
   void all_reduce(const backend::GroupCall& group) override;
   void reduce(const backend::GroupCall& group) override;
   void broadcast(const backend::GroupCall& group) override;

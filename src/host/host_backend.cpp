@@ -11,6 +11,7 @@
 
 #include "detail/expects.hpp"
 #include "detail/numa.hpp"
+#include "host/engine_communicator.hpp"
 #include "host/host_communicator.hpp"
 #include "host/host_device.hpp"
 #include "host/host_memory.hpp"
@@ -94,9 +95,9 @@ class HostBackend final : public backend::Backend {
     return make_host_communicator(static_cast<int>(devices.size()));
   }
   std::unique_ptr<backend::CommunicatorBackend> create_communicator(
-      std::span<backend::DeviceBackend* const> devices, const backend::ProcessRanks& ranks) override {
+      std::span<backend::DeviceBackend* const> /*devices*/, const backend::ProcessRanks& ranks) override {
     if (are_on_one_host(*ranks.group)) return make_shared_memory_communicator(ranks);
-    return backend::Backend::create_communicator(devices, ranks);
+    return std::make_unique<EngineCommunicator>(ranks, ranks.group->open_channel());
   }
 
  private:

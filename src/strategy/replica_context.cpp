@@ -12,8 +12,8 @@
 #include "detail/expects.hpp"
 #include "divided.hpp"
 #include "strategy/context/default_strategy.hpp"
+#include "strategy/runtime/replica_gather.hpp"
 #include "strategy/runtime/replica_run.hpp"
-#include "values/gather_checks.hpp"
 #include "values/sparse.hpp"
 
 namespace lockstep {
@@ -24,7 +24,9 @@ using detail::Contribution;
 
 int ReplicaContext::num_replicas_in_sync() const noexcept { return strategy_.num_replicas_in_sync(); }
 
-int ReplicaContext::local_index() const noexcept { return replica_id_; }
+int ReplicaContext::local_index() const noexcept {
+  return run_ == nullptr ? 0 : replica_id_ - run_->state().first_replica();
+}
 
 const Device& ReplicaContext::device() const noexcept {
   return run_ == nullptr ? detail::cpu_0() : run_->state().devices()[static_cast<std::size_t>(local_index())];
@@ -71,7 +73,7 @@ Tensor ReplicaContext::all_reduce_one(ReduceOp op, const Tensor& value, const Co
   const Tensor input = value.to(here).contiguous();
   Tensor output = Tensor::empty(input.shape(), reduced_dtype(op, input.dtype()), here);
   const TensorView in = input.view(), out = output.view();
-  const RankBatch batch{local_index(), current_stream(here), {&in, 1}, {&out, 1}};
+  const RankBatch batch{replica_id_, current_stream(here), {&in, 1}, {&out, 1}};
   group.communicator().all_reduce(op, {&batch, 1}, merged);
   return output;
 }
@@ -94,7 +96,7 @@ detail::RecycledVector<Contribution> ReplicaContext::all_reduce_batch(
   detail::RecycledVector<Tensor> outputs = detail::empty_results(op, inputs, here);
   // An empty batch takes part too: replicas must agree that it is empty.
   if (!inputs.empty() || values.empty()) {
-    const detail::OwnedBatch batch(local_index(), stream(), inputs, outputs, structure);
+    const detail::OwnedBatch batch(replica_id_, stream(), inputs, outputs, structure);
     if (state.cross_device_ops() == nullptr) {
       detail::all_reduce(group.communicator(), op, {&batch.batch(), 1}, merged);
     } else {
@@ -116,17 +118,16 @@ detail::RecycledVector<Contribution> ReplicaContext::all_reduce_batch(
       continue;
     }
     detail::check_sparse_reduction(op, *value.slices);
-    detail::Rendezvous& rendezvous = group.rendezvous();
-    rendezvous.meet(
-        local_index(), {.operation = "all_reduce of sparse rows", .payload = &*value.slices},
+    const TensorView dense(static_cast<void*>(nullptr), value.slices->dense_shape,
+                           value.slices->values.dtype(), here);
+    group.meet(
+        local_index(), {.operation = "all_reduce of sparse rows", .tensors = {&dense, 1}},
         [&](std::span<const detail::Arrival* const> arrivals) {
-          const auto shape_of = [&](std::size_t r) -> const Shape& {
-            return static_cast<const IndexedSlices*>(arrivals[r]->payload)->dense_shape;
-          };
+          const auto shape_of = [&](std::size_t r) -> const Shape& { return arrivals[r]->tensors[0].shape; };
           for (std::size_t r = 1; r < arrivals.size(); ++r)
             LOCKSTEP_EXPECTS(shape_of(r) == shape_of(0), CollectiveMismatch, "all_reduce(", op,
-                             "): sparse rows of ", rendezvous.label(static_cast<int>(r)), " are of a dense ",
-                             shape_of(r), ", of ", rendezvous.label(0), " of a dense ", shape_of(0),
+                             "): sparse rows of ", group.label(static_cast<int>(r)), " are of a dense ",
+                             shape_of(r), ", of ", group.label(0), " of a dense ", shape_of(0),
                              ". Pass rows of one dense tensor.");
         },
         merged.timeout);
@@ -173,80 +174,7 @@ detail::RecycledVector<Tensor> ReplicaContext::all_gather_batch(std::span<const 
   detail::StrategyState& state = run_->state();
   const CommunicationOptions merged = options.merged_over(state.options());
   detail::ReplicaGroup& group = state.groups().agree_on_current(local_index(), "all_gather", merged.timeout);
-  const Device& here = group.devices()[static_cast<std::size_t>(local_index())];
-  detail::Rendezvous& rendezvous = group.rendezvous();
-
-  detail::RecycledVector<Tensor> inputs;
-  detail::RecycledVector<TensorView> views;
-  inputs.reserve(values.size());
-  views.reserve(values.size());
-  for (const Tensor& value : values) {
-    inputs.push_back(value.to(here).contiguous());
-    views.push_back(inputs.back().view());
-  }
-  struct Call {
-    std::int64_t axis;
-    std::string_view structure;
-  } const call{axis, structure};
-  rendezvous.meet(
-      local_index(), {.operation = "all_gather", .tensors = views, .payload = &call},
-      [&](std::span<const detail::Arrival* const> arrivals) {
-        detail::RecycledVector<std::span<const TensorView>> all;
-        for (std::size_t r = 0; r < arrivals.size(); ++r) {
-          const auto& mine = *static_cast<const Call*>(arrivals[r]->payload);
-          const auto& first = *static_cast<const Call*>(arrivals[0]->payload);
-          LOCKSTEP_EXPECTS(mine.axis == first.axis, CollectiveMismatch,
-                           "all_gather: ", rendezvous.label(static_cast<int>(r)), " gathers along axis ",
-                           mine.axis, ", ", rendezvous.label(0), " along axis ", first.axis,
-                           ". Pass the same axis on every replica.");
-          LOCKSTEP_EXPECTS(mine.structure == first.structure, CollectiveMismatch,
-                           "all_gather: ", rendezvous.label(static_cast<int>(r)), "'s nest ", mine.structure,
-                           " differs from ", rendezvous.label(0), "'s ", first.structure,
-                           ". Pass the same keys and lengths on every replica.");
-          all.push_back(arrivals[r]->tensors);
-        }
-        detail::check_gather(all, axis, "all_gather");
-      },
-      merged.timeout);
-  // Every replica keeps its views until the next meeting, so that the others can read their shapes here.
-  const std::size_t n = group.devices().size();
-  detail::RecycledVector<detail::RecycledVector<Shape>> shapes(inputs.size());
-  for (detail::RecycledVector<Shape>& of_one : shapes) of_one.reserve(n);
-  for (std::size_t k = 0; k < inputs.size(); ++k)
-    for (std::size_t r = 0; r < n; ++r)
-      shapes[k].push_back(rendezvous.arrival(static_cast<int>(r), local_index()).tensors[k].shape);
-
-  detail::RecycledVector<Tensor> flat_inputs, flat_outputs;
-  flat_inputs.reserve(inputs.size());
-  flat_outputs.reserve(inputs.size());
-  for (std::size_t k = 0; k < inputs.size(); ++k) {
-    std::int64_t total = 0;
-    for (const Shape& shape : shapes[k]) total += shape.size();
-    flat_inputs.push_back(inputs[k].reshape({inputs[k].size()}));
-    flat_outputs.push_back(Tensor::empty({total}, inputs[k].dtype(), here));
-  }
-  const detail::OwnedBatch batch(local_index(), stream(), flat_inputs, flat_outputs);
-  group.communicator().all_gather({&batch.batch(), 1}, merged);
-
-  detail::RecycledVector<Tensor> results;
-  results.reserve(inputs.size());
-  for (std::size_t k = 0; k < inputs.size(); ++k) {
-    const int along = shapes[k][0].normalize_axis(axis, "all_gather");
-    if (along == 0) {
-      std::int64_t rows = 0;
-      for (const Shape& shape : shapes[k]) rows += shape[0];
-      results.push_back(flat_outputs[k].reshape(shapes[k][0].with(0, rows)));
-      continue;
-    }
-    detail::RecycledVector<Tensor> parts;
-    std::int64_t begin = 0;
-    for (const Shape& shape : shapes[k]) {
-      parts.push_back(flat_outputs[k].slice(begin, begin + shape.size()).reshape(shape));
-      begin += shape.size();
-    }
-    results.push_back(concatenate(parts, along));
-  }
-  return results;
+  return detail::gather_over(group, local_index(), values, axis, structure, merged);
 }
 
 void ReplicaContext::merge(const detail::MergeArguments& arguments,

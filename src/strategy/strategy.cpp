@@ -7,6 +7,7 @@
 #include <lockstep/ops.hpp>
 #include <lockstep/strategy/strategy.hpp>
 
+#include "cluster/worker_group.hpp"
 #include "detail/expects.hpp"
 #include "strategy/context/context.hpp"
 #include "strategy/context/default_strategy.hpp"
@@ -32,16 +33,19 @@ int Strategy::num_logical_devices() const noexcept { return static_cast<int>(sta
 std::shared_ptr<cluster::Resolver> Strategy::cluster_resolver() const noexcept {
   return state_->config().cluster_resolver;
 }
-int Strategy::num_local_replicas() const noexcept { return state_->num_replicas(); }
+int Strategy::first_replica() const noexcept { return state_->first_replica(); }
+int Strategy::num_local_replicas() const noexcept { return state_->num_local_replicas(); }
 std::string_view Strategy::name() const noexcept { return state_->kind().name; }
 
 detail::InputTarget Strategy::input_target() const {
-  return {.devices = state_->groups().front().devices(),
-          .context = InputContext(1, 0, num_replicas_in_sync()),
-          .splits = state_->kind().synchronises,
-          .strategy_name = std::string(name()),
-          .per_replica_datasets = state_->kind().has_per_replica_input,
-          .check_caller = detail::check_not_in_replica};
+  detail::InputTarget target{.devices = state_->groups().front().devices(),
+                             .context = state_->input_context(),
+                             .splits = state_->kind().synchronises,
+                             .strategy_name = std::string(name()),
+                             .per_replica_datasets = state_->kind().has_per_replica_input,
+                             .check_caller = detail::check_not_in_replica};
+  if (state_->workers() != nullptr) target.open_exchange = state_->workers()->step_opener();
+  return target;
 }
 
 std::vector<Device> Strategy::logical_devices_here(std::string_view what) const {
@@ -105,6 +109,7 @@ void Strategy::run_replicas(detail::FunctionRef<void(ReplicaContext&, int)> job)
   detail::call_serialised(*this, "run", [&] {
     if (this == &detail::default_strategy()) return run_default(job);
     state_->failures().clear();
+    if (state_->workers() != nullptr) state_->workers()->meeting().begin_run();
     detail::ReplicaRun run(*this);
     state_->executor().run([&](int i) { run.run_replica(i, job); }, &state_->failures());
   });
@@ -131,14 +136,19 @@ detail::RecycledVector<Contribution> Strategy::gather_batch(const detail::Recycl
       LOCKSTEP_EXPECTS(!value.is_sparse(), Unsupported,
                        "gather: IndexedSlices cannot be gathered. Gather their values and indices instead.");
       const Device here = current_device();
-      if (value.kind() == ReduceValue::Kind::plain) {
+      const bool is_plain = value.kind() == ReduceValue::Kind::plain;
+      if (is_plain && state_->workers() == nullptr) {
         results.push_back({value.tensors()[0].to(here), {}});
         continue;
       }
-      LOCKSTEP_EXPECTS(value.num_components() == 1 || value.num_components() == num_local_replicas(),
-                       InvalidArgument, "gather: the value has ", value.num_components(), " components, but ",
-                       name(), " has ", num_local_replicas(),
-                       " local replicas. Pass values made by this strategy.");
+      LOCKSTEP_EXPECTS(
+          is_plain || value.num_components() == 1 || value.num_components() == num_local_replicas(),
+          InvalidArgument, "gather: the value has ", value.num_components(), " components, but ", name(),
+          " has ", num_local_replicas(), " local replicas. Pass values made by this strategy.");
+      if (state_->workers() != nullptr) {
+        results.push_back({state_->gather(value, axis).to(here), {}});
+        continue;
+      }
       detail::RecycledVector<std::span<const TensorView>> parts;
       for (const Tensor& tensor : value.tensors()) parts.emplace_back(&tensor.view(), 1);
       detail::check_gather(parts, axis, "gather");

@@ -2,6 +2,8 @@
 
 #include <lockstep/strategy/detail/cross_replica.hpp>
 
+#include "cluster/worker_group.hpp"
+#include "strategy/context/default_strategy.hpp"
 #include "strategy/runtime/cross_replica_reduce.hpp"
 #include "strategy/runtime/strategy_state.hpp"
 
@@ -20,6 +22,41 @@ RecycledVector<RecycledVector<Tensor>> reduce_all(Strategy& strategy, ReduceOp o
 
 void for_each_replica(Strategy& strategy, std::int64_t bytes, FunctionRef<void(int)> fn) {
   StrategyState::of(strategy).executor().for_each(bytes, fn);
+}
+
+bool has_workers(const Strategy& strategy) noexcept {
+  return &strategy != &default_strategy() && StrategyState::of(strategy).workers() != nullptr;
+}
+
+void on_all_workers(Strategy& strategy, std::string_view what, FunctionRef<void()> fn) {
+  call_serialised(strategy, what, [&] {
+    StrategyState& state = StrategyState::of(strategy);
+    WorkerMeeting& meeting = state.workers()->meeting();
+    try {
+      fn();
+    } catch (...) {
+      meeting.refuse(what, std::current_exception(), state.options().timeout);
+    }
+    meeting.meet(what, {}, state.options().timeout);
+  });
+}
+
+void on_chief(Strategy& strategy, std::string_view what, FunctionRef<void()> fn) {
+  on_all_workers(strategy, what, [&] {
+    if (strategy.extended().should_checkpoint()) fn();
+  });
+}
+
+std::int64_t from_chief(Strategy& strategy, std::string_view what, FunctionRef<std::int64_t()> number) {
+  std::int64_t chosen = 0;
+  call_serialised(strategy, what, [&] {
+    StrategyState& state = StrategyState::of(strategy);
+    WorkerMeeting& meeting = state.workers()->meeting();
+    const std::int64_t own = strategy.extended().should_checkpoint() ? number() : 0;
+    meeting.meet(what, std::as_bytes(std::span(&own, 1)), state.options().timeout);
+    chosen = ByteReader(meeting.message(0)).get<std::int64_t>();
+  });
+  return chosen;
 }
 
 }  // namespace lockstep::detail

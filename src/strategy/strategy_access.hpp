@@ -8,7 +8,7 @@
 #include <lockstep/reduce_op.hpp>
 #include <lockstep/strategy/strategy.hpp>
 
-/// The door to strategies for optimizers.
+/// The door to strategies for optimizers and checkpoints.
 namespace lockstep::detail {
 
 /// A value to reduce, and the devices of its result.
@@ -27,5 +27,15 @@ RecycledVector<RecycledVector<Tensor>> reduce_all(Strategy& strategy, ReduceOp o
 /// for each are worth it, else in order on this one. fn must not wait for another replica.
 /// @pre called within call_serialised, or in a merge function.
 void for_each_replica(Strategy& strategy, std::int64_t bytes, FunctionRef<void(int)> fn);
+
+/// Whether several processes have the strategy's replicas.
+bool has_workers(const Strategy& strategy) noexcept;
+/// Calls fn in the chief's process alone, whose error all workers throw. All workers make the call.
+/// @pre has_workers
+void on_chief(Strategy& strategy, std::string_view what, FunctionRef<void()> fn);
+/// Calls fn in every worker's process; all workers throw, or none. @pre has_workers
+void on_all_workers(Strategy& strategy, std::string_view what, FunctionRef<void()> fn);
+/// What `number` gives in the chief's process. @pre has_workers
+std::int64_t from_chief(Strategy& strategy, std::string_view what, FunctionRef<std::int64_t()> number);
 
 }  // namespace lockstep::detail

@@ -13,6 +13,8 @@
 
 namespace lockstep::detail {
 
+class WorkerGroup;
+
 /// The differences between kinds of strategies. Data, as other threads may ask for it while a strategy is
 /// destroyed.
 struct StrategyKind {
@@ -34,6 +36,7 @@ struct StrategyConfig {
   CommunicationOptions options{};
   std::unique_ptr<CrossDeviceOps> cross_device_ops{};     ///< Null: the communicators.
   std::shared_ptr<cluster::Resolver> cluster_resolver{};  ///< Null: a strategy of one process.
+  std::shared_ptr<WorkerGroup> workers{};                 ///< Null: this process works alone.
   std::optional<DeviceAssignment> assignment{};           ///< Of a mesh.
 };
 

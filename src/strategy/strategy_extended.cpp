@@ -53,7 +53,12 @@ std::vector<Device> StrategyExtended::parameter_devices() const {
 
 bool StrategyExtended::between_graph() const {
   check_is_not_default("between_graph");
-  return StrategyState::of(strategy_).has_parameter_devices();
+  StrategyState& state = StrategyState::of(strategy_);
+  return state.has_parameter_devices() || state.workers() != nullptr;
+}
+
+bool StrategyExtended::should_checkpoint() const noexcept {
+  return &strategy_ == &detail::default_strategy() || StrategyState::of(strategy_).first_replica() == 0;
 }
 
 bool StrategyExtended::should_init() const {
@@ -112,7 +117,7 @@ Work<std::vector<Mirrored<Tensor>>> StrategyExtended::start_batch_reduce_to(
     StrategyState& state = StrategyState::of(strategy_);
     detail::RecycledVector<StreamRef> streams;
     for (detail::ReplicaGroup& group : state.groups()) {
-      for (int i = 0; i < state.num_replicas(); ++i) {
+      for (int i = 0; i < state.num_local_replicas(); ++i) {
         streams.push_back(group.communication_stream(i));
         for (const Device& device : state.all_devices()) streams.back().wait(current_stream(device));
       }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <concepts>
+#include <cstdint>
 #include <filesystem>
 #include <initializer_list>
 #include <map>
@@ -9,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <lockstep/detail/function_ref.hpp>
 #include <lockstep/detail/shared_function.hpp>
 #include <lockstep/values/variable.hpp>
 
@@ -37,6 +39,9 @@ struct RestoreOptions {
 /// variable, the aggregate of an on_read variable, with the variable's dtype and shape. Restoring assigns the
 /// value in cross-replica context: every component gets it, and an on_read sum is divided among its
 /// components. A file thus does not depend on the strategy or the number of replicas.
+///
+/// If several workers have a strategy's replicas, all of them save, and the chief writes; all restore from a
+/// file that each can read. An error on one worker is thrown on all.
 ///
 /// A checkpoint holds handles of its variables; their strategies must outlive its use. Save and restore in a
 /// strategy's scope, in its merge functions, or outside every scope; variables of the default strategy may be
@@ -88,8 +93,15 @@ class Checkpoint {
   void restore(const std::filesystem::path& path, RestoreOptions options = {});
 
  private:
+  friend class CheckpointManager;
   Checkpoint& add_tracked(std::string prefix, detail::SharedFunction<NamedVariables()> variables);
   std::map<std::string, Variable> collect(std::string_view what) const;
+
+  /// Calls `before` and `after` the file is written, in the process that writes it.
+  void save(const std::filesystem::path& path, detail::FunctionRef<void()> before,
+            detail::FunctionRef<void()> after) const;
+  /// What `number` gives, in the chief's process where several workers have the variables' replicas.
+  std::int64_t of_chief(detail::FunctionRef<std::int64_t()> number) const;
 
   std::map<std::string, Variable> variables_;
   std::vector<std::pair<std::string, detail::SharedFunction<NamedVariables()>>> tracked_;  // by prefix

@@ -1,12 +1,15 @@
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include <lockstep/collectives/options.hpp>
 #include <lockstep/detail/borrowed_span.hpp>
+#include <lockstep/detail/function_ref.hpp>
 #include <lockstep/device.hpp>
 #include <lockstep/reduce_op.hpp>
 #include <lockstep/stream.hpp>
@@ -18,8 +21,14 @@ struct ncclComm;
 
 namespace lockstep {
 
+namespace backend {
+class ProcessGroup;
+}
+
 namespace detail {
 class Rendezvous;
+class WorkerMeeting;
+struct Arrival;
 class ReplicaGroup;
 }  // namespace detail
 
@@ -87,6 +96,8 @@ class Communicator {
   [[nodiscard]] const std::vector<Device>& devices() const&;
   [[nodiscard]] std::vector<Device> devices() const&& { return devices(); }
   [[nodiscard]] int num_ranks() const;
+  /// The first rank of this process; 0 but for the replicas of several workers.
+  [[nodiscard]] int first_rank() const;
 
   // One tensor per rank, all ranks driven by the calling thread; spans are indexed by rank.
   void all_reduce(ReduceOp op, std::span<const TensorView> inputs, std::span<const TensorView> outputs,
@@ -170,6 +181,19 @@ class Communicator {
   struct Impl;
   /// @param member  static text: the word for a member of the group in messages, "rank" or "replica".
   static Communicator create(const std::vector<Device>& devices, std::string_view member);
+  /// This process's part of one over several workers, which all make theirs together. Ranks are counted over
+  /// all of them, in the order of the workers; the arguments outlive it.
+  static Communicator create(const std::vector<Device>& devices, std::string_view member,
+                             backend::ProcessGroup& group, detail::WorkerMeeting& meeting);
+  void abort(const std::string& cause) noexcept;
+  /// The thread's ranks meet in the rendezvous, and with the other workers' ranks: `check` looks at the
+  /// arrivals of all ranks, of which those of other workers have no payload.
+  void meet(std::span<const int> ranks, std::span<const detail::Arrival> arrivals,
+            detail::FunctionRef<void(std::span<const detail::Arrival* const>)> check,
+            std::chrono::milliseconds timeout);
+  /// A rank's tensors at the last meeting of `own`, a rank of the calling thread's; without memory if they
+  /// are another worker's. Valid until the next one.
+  std::span<const TensorView> tensors_at_meeting(int rank, int own) const;
   explicit Communicator(std::unique_ptr<Impl> impl);
   /// The barrier of the ranks' threads, for the strategy layer.
   detail::Rendezvous& rendezvous() noexcept;

@@ -190,7 +190,8 @@ auto Strategy::distribute_values_from_function(F&& value_fn) {
   detail::RecycledVector<std::optional<Returned>> values(static_cast<std::size_t>(num_local_replicas()));
   detail::call_in_cross_replica_context(*this, "distribute_values_from_function", [&] {
     for (int i = 0; i < num_local_replicas(); ++i)
-      values[static_cast<std::size_t>(i)].emplace(value_fn(ValueContext(i, num_replicas_in_sync())));
+      values[static_cast<std::size_t>(i)].emplace(
+          value_fn(ValueContext(first_replica() + i, num_replicas_in_sync())));
   });
   return detail::map_leaves(
       detail::merge_results(values, "distribute_values_from_function"), [](const auto& leaf) {

@@ -271,6 +271,8 @@ class Strategy {
   detail::RecycledVector<detail::Contribution> gather_batch(const detail::RecycledVector<ReduceValue>& values,
                                                             std::int64_t axis);
   int num_local_replicas() const noexcept;
+  /// The id of local replica 0.
+  int first_replica() const noexcept;
   detail::InputTarget input_target() const;
   /// The logical devices of the current context's replica.
   std::vector<Device> logical_devices_here(std::string_view what) const;

@@ -47,13 +47,14 @@ class StrategyExtended {
   [[nodiscard]] std::vector<Device> parameter_devices() const;
   /// tf.distribute's flags. between_graph: whether replicas run the same graph separately, as
   /// CentralStorageStrategy says of itself. require_static_shapes: never. should_init, should_checkpoint,
-  /// should_save_summary: whether this process initialises variables and writes files; one process does.
+  /// should_save_summary: whether this process initialises variables and writes files; of several workers all
+  /// initialise, and the chief writes.
   /// @throws Unsupported  between_graph and should_init, for the default strategy.
   [[nodiscard]] bool between_graph() const;
   [[nodiscard]] bool require_static_shapes() const noexcept { return false; }
   [[nodiscard]] bool should_init() const;
-  [[nodiscard]] bool should_checkpoint() const noexcept { return true; }
-  [[nodiscard]] bool should_save_summary() const noexcept { return true; }
+  [[nodiscard]] bool should_checkpoint() const noexcept;
+  [[nodiscard]] bool should_save_summary() const noexcept { return should_checkpoint(); }
 
   /// Reduces over replicas, as Strategy::reduce without axes, onto the destinations. A mirrored value's mean,
   /// and a plain value's, is returned unchanged and not moved. Sources are never changed.

@@ -9,6 +9,7 @@
 #include <lockstep/backend/communicator_backend.hpp>
 #include <lockstep/backend/process_group.hpp>
 
+#include "host/collectives/reduce_range.hpp"
 #include "host/shared_memory/piece_stream.hpp"
 #include "host/shared_memory/slot_ring.hpp"
 
@@ -27,6 +28,11 @@ class SharedMemoryCommunicator final : public backend::CommunicatorBackend {
   SharedMemoryCommunicator(std::shared_ptr<SharedSegment> segment, const backend::ProcessRanks& ranks);
 
   int num_ranks() const override { return ring_.num_ranks(); }
+  bool shares_memory() const override { return true; }
+  void reduce_here(ReduceOp op, DType dtype, std::int64_t count, std::span<const void* const> sources,
+                   std::span<void* const> destinations) override {
+    reduce_range(op, dtype, count, sources, destinations, /*streaming=*/false);
+  }
   void all_reduce(const backend::GroupCall& group) override { combine(group, kAll); }
   void reduce(const backend::GroupCall& group) override { combine(group, group.root); }
   void broadcast(const backend::GroupCall& group) override;

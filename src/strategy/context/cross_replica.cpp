@@ -1,6 +1,7 @@
 #include <lockstep/error.hpp>
 #include <lockstep/strategy/detail/cross_replica.hpp>
 
+#include "cluster/worker_group.hpp"
 #include "detail/expects.hpp"
 #include "detail/thread_end.hpp"
 #include "strategy/context/context.hpp"
@@ -40,8 +41,17 @@ void call_serialised(Strategy& strategy, std::string_view what, FunctionRef<void
   check_cross_replica(strategy, what);
   // The default strategy's calls share nothing: a lock would be one for all threads of the process.
   if (&strategy == &default_strategy()) return fn();
-  const StrategyCalls::Call call(StrategyState::of(strategy).calls(), what);
-  in_frame(strategy, fn);
+  StrategyState& state = StrategyState::of(strategy);
+  const StrategyCalls::Call call(state.calls(), what);
+  if (state.workers() == nullptr || !call.is_outermost()) return in_frame(strategy, fn);
+  // The other workers would wait for what this one does not do.
+  state.workers()->meeting().begin_call();
+  try {
+    in_frame(strategy, fn);
+  } catch (...) {
+    state.workers()->fail(std::current_exception());
+    throw;
+  }
 }
 
 }  // namespace lockstep::detail

@@ -44,6 +44,13 @@ class CrossReplicaReduce {
   std::size_t logical_device_for(const ReduceValue& value, std::span<const Device> destination) const;
   /// Component i on devices[i], contiguous. @throws InvalidArgument  shapes or dtypes differ.
   RecycledVector<Tensor> components(const ReduceValue& value, std::span<const Device> devices) const;
+  /// The id of a local replica.
+  int id_of(std::size_t i) const { return state_.first_replica() + static_cast<int>(i); }
+  /// Whether every replica has the value's component, and all are equal.
+  bool is_mirrored(const ReduceValue& value) const;
+  Tensor over_workers(const Tensor& own);
+  IndexedSlices sparse_over_workers(const ReduceValue& value, const Device& device);
+  RecycledVector<TensorView> views_of_all(ReplicaGroup& group, std::span<const Tensor> parts) const;
   Tensor along_axes(const ReduceValue& value, const Axes& axes, const Device& device);
 
   StrategyState& state_;

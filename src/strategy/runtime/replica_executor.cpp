@@ -49,7 +49,7 @@ ReplicaExecutor::ReplicaExecutor(const Strategy& strategy, ReplicaGroups& groups
     : strategy_(strategy),
       groups_(groups),
       parameter_device_(parameter_device),
-      threads_(groups.num_replicas(), [&groups](int i) {
+      threads_(groups.num_local_replicas(), [&groups](int i) {
         ThreadEnd::watch();
         const Device& device = groups.front().devices()[static_cast<std::size_t>(i)];
         try {
@@ -61,7 +61,7 @@ ReplicaExecutor::ReplicaExecutor(const Strategy& strategy, ReplicaGroups& groups
 void ReplicaExecutor::run(FunctionRef<void(int)> fn, RunFailures* failures) {
   groups_.for_each_rendezvous([](Rendezvous& rendezvous) { rendezvous.reset(); });
   RecycledVector<ReplicaRecord> records;
-  const auto n = static_cast<std::size_t>(groups_.num_replicas());
+  const auto n = static_cast<std::size_t>(groups_.num_local_replicas());
   records.reserve(n);
   // The other threads do not see the calling thread's guards: streams, logical device, sync_on_read.
   const bool reads_are_synced = sync_on_read::is_active();
@@ -94,7 +94,7 @@ void ReplicaExecutor::run(FunctionRef<void(int)> fn, RunFailures* failures) {
       return;
     } catch (const Released&) {
       if (groups_.rendezvous().has_released()) return;  // another replica failed, and its error is kept
-      record.error = late_release(i);
+      record.error = late_release(groups_.first_replica() + i);
       record.is_consequence = true;
     } catch (const MissingRank&) {
       record.keep_error(true);
@@ -102,7 +102,8 @@ void ReplicaExecutor::run(FunctionRef<void(int)> fn, RunFailures* failures) {
       record.keep_error(true);
     } catch (const CollectiveTimeout& error) {
       record.keep_error(false);
-      if (failures != nullptr && !has_timed_out.exchange(true)) log_timeout(i, error);
+      if (failures != nullptr && !has_timed_out.exchange(true))
+        log_timeout(groups_.first_replica() + i, error);
     } catch (...) {
       record.keep_error(false);
     }
@@ -124,10 +125,10 @@ void ReplicaExecutor::run(FunctionRef<void(int)> fn, RunFailures* failures) {
 }
 
 void ReplicaExecutor::for_each(std::int64_t bytes, FunctionRef<void(int)> fn) {
-  if (bytes >= kThreadedBytes && groups_.num_replicas() > 1) {
+  if (bytes >= kThreadedBytes && groups_.num_local_replicas() > 1) {
     run(fn);
   } else {
-    for (int i = 0; i < groups_.num_replicas(); ++i) fn(i);
+    for (int i = 0; i < groups_.num_local_replicas(); ++i) fn(i);
   }
 }
 

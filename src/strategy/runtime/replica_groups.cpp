@@ -7,6 +7,7 @@
 #include <lockstep/device_manager.hpp>
 #include <lockstep/error.hpp>
 
+#include "cluster/worker_group.hpp"
 #include "detail/expects.hpp"
 
 namespace lockstep::detail {
@@ -25,10 +26,11 @@ std::vector<std::string> labels(const std::vector<ReplicaGroup>& groups) {
   return texts;
 }
 
-std::vector<ReplicaGroup> make_groups(const std::vector<std::vector<Device>>& logical_devices) {
+std::vector<ReplicaGroup> make_groups(const std::vector<std::vector<Device>>& logical_devices,
+                                      WorkerGroup* workers) {
   std::vector<ReplicaGroup> groups;
   groups.reserve(logical_devices.size());
-  for (const std::vector<Device>& devices : logical_devices) groups.emplace_back(devices);
+  for (const std::vector<Device>& devices : logical_devices) groups.emplace_back(devices, workers);
   return groups;
 }
 
@@ -40,11 +42,31 @@ std::vector<backend::DeviceBackend*> open_all(const std::vector<Device>& devices
   return opened;
 }
 
-ReplicaGroup::ReplicaGroup(std::vector<Device> devices)
+ReplicaGroup::ReplicaGroup(std::vector<Device> devices, WorkerGroup* workers)
     : devices_(std::move(devices)),
       device_backends_(open_all(devices_)),
-      communicator_(Communicator::create(devices_, "replica")),
+      communicator_(workers == nullptr
+                        ? Communicator::create(devices_, "replica")
+                        : Communicator::create(devices_, "replica", *workers, workers->meeting())),
+      first_rank_(communicator_.first_rank()),
+      num_ranks_(communicator_.num_ranks()),
       communication_streams_(devices_.size()) {}
+
+void ReplicaGroup::meet_all(const Arrival& arrival, const Rendezvous::Check& check,
+                            std::chrono::milliseconds timeout, std::span<const TensorView> tensors) {
+  std::vector<int> ranks;
+  std::vector<Arrival> arrivals;
+  for (std::size_t i = 0; i < devices_.size(); ++i) {
+    ranks.push_back(first_rank_ + static_cast<int>(i));
+    arrivals.push_back(arrival);
+    if (!tensors.empty()) arrivals.back().tensors = tensors.subspan(i, 1);
+  }
+  communicator_.meet(ranks, arrivals, check, timeout);
+}
+
+std::string ReplicaGroup::label(int rank) const {
+  return concat("replica ", rank, " (", communicator_.devices()[static_cast<std::size_t>(rank)], ")");
+}
 
 StreamRef ReplicaGroup::communication_stream(int i) {
   const auto index = static_cast<std::size_t>(i);
@@ -53,9 +75,9 @@ StreamRef ReplicaGroup::communication_stream(int i) {
 }
 
 ReplicaGroups::ReplicaGroups(const Strategy& strategy,
-                             const std::vector<std::vector<Device>>& logical_devices)
+                             const std::vector<std::vector<Device>>& logical_devices, WorkerGroup* workers)
     : strategy_(strategy),
-      groups_(make_groups(logical_devices)),
+      groups_(make_groups(logical_devices, workers)),
       rendezvous_(groups_.size() == 1 ? nullptr : std::make_unique<Rendezvous>(labels(groups_))) {}
 
 int ReplicaGroups::find(std::span<const Device> devices) const noexcept {

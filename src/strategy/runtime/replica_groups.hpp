@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -17,15 +18,39 @@
 
 namespace lockstep::detail {
 
+class WorkerGroup;
+
 /// One logical device of every local replica: the devices that a collective runs over.
 class ReplicaGroup {
  public:
-  explicit ReplicaGroup(std::vector<Device> devices);
+  /// @param workers  whose replicas communicate, too; outlives this; null: this process's alone.
+  ReplicaGroup(std::vector<Device> devices, WorkerGroup* workers);
 
   /// One per local replica.
   const std::vector<Device>& devices() const noexcept { return devices_; }
   const std::vector<backend::DeviceBackend*>& device_backends() const noexcept { return device_backends_; }
   Communicator& communicator() noexcept { return communicator_; }
+  /// The rank of local replica 0, which is its id.
+  int first_rank() const noexcept { return first_rank_; }
+  int num_ranks() const noexcept { return num_ranks_; }
+
+  /// For messages: "replica 2 (CPU:1)".
+  std::string label(int rank) const;
+  /// Ends waiting and later collectives. Any thread.
+  void abort(const std::string& cause) noexcept { communicator_.abort(cause); }
+  /// Local replica i meets all replicas, also those of other workers: Communicator::meet.
+  void meet(int i, const Arrival& arrival, const Rendezvous::Check& check,
+            std::chrono::milliseconds timeout) {
+    const int rank = first_rank_ + i;
+    communicator_.meet({&rank, 1}, {&arrival, 1}, check, timeout);
+  }
+  /// The same for all local replicas, on this thread. @param tensors  one of each replica, or none.
+  void meet_all(const Arrival& arrival, const Rendezvous::Check& check, std::chrono::milliseconds timeout,
+                std::span<const TensorView> tensors = {});
+  /// The tensors of a rank at local replica i's last meeting.
+  std::span<const TensorView> tensors_at_meeting(int rank, int i) const {
+    return communicator_.tensors_at_meeting(rank, i);
+  }
   Rendezvous& rendezvous() noexcept { return communicator_.rendezvous(); }
   /// The stream of started reductions on replica i's device; made at its first use, by the replica's thread
   /// or, between runs, by the thread that holds the strategy's lock.
@@ -39,6 +64,7 @@ class ReplicaGroup {
   std::vector<Device> devices_;
   std::vector<backend::DeviceBackend*> device_backends_;
   Communicator communicator_;
+  int first_rank_, num_ranks_;
   std::vector<std::optional<Stream>> communication_streams_;
 };
 
@@ -47,9 +73,15 @@ class ReplicaGroup {
 class ReplicaGroups {
  public:
   /// @param logical_devices  [num_logical_devices][num_replicas].
-  ReplicaGroups(const Strategy& strategy, const std::vector<std::vector<Device>>& logical_devices);
+  /// @param workers  as ReplicaGroup's.
+  ReplicaGroups(const Strategy& strategy, const std::vector<std::vector<Device>>& logical_devices,
+                WorkerGroup* workers);
 
-  int num_replicas() const noexcept { return static_cast<int>(groups_.front().devices().size()); }
+  int num_local_replicas() const noexcept { return static_cast<int>(groups_.front().devices().size()); }
+  /// Over all workers.
+  int num_replicas() const noexcept { return groups_.front().num_ranks(); }
+  /// The id of local replica 0.
+  int first_replica() const noexcept { return groups_.front().first_rank(); }
   std::size_t size() const noexcept { return groups_.size(); }
   ReplicaGroup& operator[](std::size_t logical_device) noexcept { return groups_[logical_device]; }
   ReplicaGroup& front() noexcept { return groups_.front(); }

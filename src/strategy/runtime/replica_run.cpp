@@ -6,7 +6,7 @@
 namespace lockstep::detail {
 
 void ReplicaRun::run_replica(int i, FunctionRef<void(ReplicaContext&, int)> job) {
-  ReplicaContext context(strategy_, i, this);
+  ReplicaContext context(strategy_, state_.first_replica() + i, this);
   ContextFrame frame(ContextFrame::Mode::replica, strategy_, &context);
   DeviceScope here(context.device());
   try {
@@ -42,7 +42,7 @@ void ReplicaRun::merge(int i, const MergeArguments& arguments,
     merge_on_first(merge_fn, result, take);
     return;
   }
-  if (waiting_.fetch_add(1, std::memory_order_seq_cst) + 2 == state_.num_replicas())
+  if (waiting_.fetch_add(1, std::memory_order_seq_cst) + 2 == state_.num_local_replicas())
     state_.executor().threads().wake();
   state_.executor().threads().serve(i, [&] { return merges_done_.load(std::memory_order_seq_cst) >= mine; });
   if (merge_failed_) throw Released{};
@@ -57,7 +57,7 @@ void ReplicaRun::merge(int i, const MergeArguments& arguments,
 
 void ReplicaRun::merge_on_first(FunctionRef<void()> merge_fn, void* result, FunctionRef<void(void*)> take) {
   // A nested run may use the rendezvous only when all replicas have left it.
-  const int num_others = state_.num_replicas() - 1;
+  const int num_others = state_.num_local_replicas() - 1;
   state_.executor().threads().await([&] { return waiting_.load(std::memory_order_seq_cst) == num_others; });
   waiting_.store(0, std::memory_order_relaxed);
   auto publish = [&](bool failed) {

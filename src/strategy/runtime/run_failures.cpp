@@ -22,7 +22,8 @@ std::vector<ReplicaFailure> RunFailures::list() const {
   }
   std::vector<ReplicaFailure> failures;
   for (std::size_t i = 0; i < errors.size(); ++i)
-    if (errors[i]) failures.push_back({static_cast<int>(i), errors[i], message_of(errors[i])});
+    if (errors[i])
+      failures.push_back({first_replica_ + static_cast<int>(i), errors[i], message_of(errors[i])});
   return failures;
 }
 

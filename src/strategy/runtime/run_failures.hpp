@@ -14,7 +14,9 @@ namespace lockstep::detail {
 /// while the run is under way.
 class RunFailures {
  public:
-  explicit RunFailures(int num_replicas) : errors_(static_cast<std::size_t>(num_replicas)) {}
+  /// @param first_replica  the id of local replica 0.
+  RunFailures(int first_replica, int num_local_replicas)
+      : first_replica_(first_replica), errors_(static_cast<std::size_t>(num_local_replicas)) {}
 
   /// @pre for one replica, one thread at a time: the replica's, or outside its functions the run's.
   void set(std::size_t replica, std::exception_ptr error) noexcept;
@@ -25,6 +27,7 @@ class RunFailures {
   std::vector<ReplicaFailure> list() const;
 
  private:
+  const int first_replica_;
   mutable LeafMutex mutex_;                 // guards errors_
   std::vector<std::exception_ptr> errors_;  // one per local replica; null: none
 };

@@ -38,18 +38,21 @@ StrategyCalls::Call::Call(StrategyCalls& calls, std::string_view what)
                          "before its first run.");
         return std::unique_lock(calls.mutex_);
       }()),
-      outer_(calls.called_in_.load(std::memory_order_relaxed)) {
+      outer_(calls.called_in_.load(std::memory_order_relaxed)),
+      is_outermost_(calls.depth_ == 0) {
   LOCKSTEP_EXPECTS(
       !calls.is_closed_, ContextError, what,
       ": the strategy is being destroyed. Make no calls of it then: end the threads that do, and "
       "thread_local objects, before.");
   calls.called_in_.store(Process(), std::memory_order_relaxed);
+  ++calls.depth_;
 }
 
 StrategyCalls::Call::~Call() {
   // A fork that was made meanwhile cannot unlock the mutex.
-  if (!calls_.called_in_.load(std::memory_order_relaxed).is_forked())
-    calls_.called_in_.store(outer_, std::memory_order_relaxed);
+  if (calls_.called_in_.load(std::memory_order_relaxed).is_forked()) return;
+  calls_.called_in_.store(outer_, std::memory_order_relaxed);
+  --calls_.depth_;
 }
 
 std::unique_lock<RecursiveMutex> StrategyCalls::try_lock() noexcept {

@@ -34,10 +34,14 @@ class StrategyCalls {
     Call(const Call&) = delete;
     Call& operator=(const Call&) = delete;
 
+    /// Whether it is in no other call of the strategy.
+    bool is_outermost() const noexcept { return is_outermost_; }
+
    private:
     StrategyCalls& calls_;
     const std::unique_lock<RecursiveMutex> lock_;
     const Process outer_;
+    const bool is_outermost_;
   };
   /// The same for a call that need not happen: not locked where another thread's call is under way.
   std::unique_lock<RecursiveMutex> try_lock() noexcept;
@@ -65,6 +69,7 @@ class StrategyCalls {
   RecursiveMutex mutex_{"a strategy"};
   std::atomic<Process> called_in_{Process::none()};  // where a call is under way
   bool is_closed_ = false;                           // guarded by mutex_
+  int depth_ = 0;                                    // of calls; guarded by mutex_
 };
 
 }  // namespace lockstep::detail

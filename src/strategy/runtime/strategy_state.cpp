@@ -8,9 +8,12 @@
 #include <lockstep/error.hpp>
 #include <lockstep/stream.hpp>
 
+#include "cluster/worker_group.hpp"
 #include "collectives/checked_reduce.hpp"
 #include "collectives/packed_all_reduce.hpp"
+#include "detail/cpu_0.hpp"
 #include "detail/expects.hpp"
+#include "strategy/runtime/replica_gather.hpp"
 
 namespace lockstep::detail {
 
@@ -52,11 +55,61 @@ backend::DeviceBackend* first_backend(const std::vector<Device>& devices) {
 
 StrategyState::StrategyState(Strategy& strategy, StrategyConfig config)
     : config_(checked(std::move(config))),
-      groups_(strategy, config_.logical_devices),
+      groups_(strategy, config_.logical_devices, config_.workers.get()),
       executor_(strategy, groups_, first_backend(config_.parameter_devices)),
-      failures_(num_replicas()),
+      failures_(first_replica(), num_local_replicas()),
       calls_(strategy, config_.kind.name, executor_.threads()),
-      extended_(strategy) {}
+      extended_(strategy) {
+  if (workers() == nullptr) return;
+  worker_group_.emplace(std::vector<Device>{cpu_0()}, workers());
+  workers()->call_at_end([this](const std::string& cause) {
+    for (ReplicaGroup& group : groups_) group.abort(cause);
+    worker_group_->abort(cause);
+  });
+}
+
+Tensor StrategyState::gather(const ReduceValue& value, std::int64_t axis) {
+  if (value.kind() == ReduceValue::Kind::plain || value.num_components() < num_local_replicas())
+    return gather_over(worker_group(), 0, std::span(value.tensors()).first(1), axis, {}, options())[0];
+  RecycledVector<Tensor> results(static_cast<std::size_t>(num_local_replicas()));
+  executor_.run([&](int i) {
+    const auto index = static_cast<std::size_t>(i);
+    results[index] =
+        gather_over(groups_.front(), i, std::span(value.tensors()).subspan(index, 1), axis, {}, options())[0];
+  });
+  return results[0];
+}
+
+InputContext StrategyState::input_context() const {
+  const WorkerGroup* const group = config_.workers.get();
+  return group == nullptr ? InputContext(1, 0, num_replicas())
+                          : InputContext(group->num_processes(), group->process(), num_replicas());
+}
+
+void StrategyState::agree_on(std::string_view operation, std::string_view text) {
+  if (workers() == nullptr) return;
+  ReplicaGroup& group = groups_.front();
+  const auto check = [&](std::span<const Arrival* const> arrivals) {
+    for (std::size_t r = 1; r < arrivals.size(); ++r)
+      LOCKSTEP_EXPECTS(arrivals[r]->text == arrivals[0]->text, CollectiveMismatch, operation, ": ",
+                       group.label(static_cast<int>(r)), " calls it for ", arrivals[r]->text, " where ",
+                       group.label(0), " calls it for ", arrivals[0]->text,
+                       ". Make the same calls in the same order on every replica.");
+  };
+  group.meet_all({.operation = operation, .text = text}, check, options().timeout);
+}
+
+Tensor StrategyState::from_chief(const Tensor& tensor) {
+  if (workers() == nullptr) return tensor;
+  ReplicaGroup& group = worker_group();
+  const Tensor own = tensor.to(cpu_0()).contiguous();
+  Tensor result = Tensor::empty(own.shape(), own.dtype(), cpu_0());
+  const TensorView in = own.view(), out = result.view();
+  const bool is_chief = group.first_rank() == 0;
+  const RankBatch batch{group.first_rank(), current_stream(cpu_0()), {&in, std::size_t{is_chief}}, {&out, 1}};
+  group.communicator().broadcast(0, {&batch, 1}, options());
+  return result.to(tensor.device());
+}
 
 StrategyState::~StrategyState() {
   std::vector<StreamRef> streams;
@@ -70,6 +123,16 @@ StrategyState::~StrategyState() {
     } catch (const Error&) {  // the next read of a result throws it
     }
   }
+}
+
+IndexedSlices StrategyState::from_chief(const IndexedSlices& slices) {
+  if (workers() == nullptr) return slices;
+  // The number of rows is the chief's, so that the others bring none to a gather.
+  const auto gathered = [&](const Tensor& tensor) {
+    const Tensor own = worker_group().first_rank() == 0 ? tensor : tensor.slice(0, 0);
+    return gather_over(worker_group(), 0, {&own, 1}, 0, {}, options())[0].to(tensor.device());
+  };
+  return {gathered(slices.values), gathered(slices.indices), slices.dense_shape};
 }
 
 std::vector<Device> StrategyState::all_devices() const {
@@ -93,20 +156,22 @@ RecycledVector<RecycledVector<Tensor>> StrategyState::reduce(ReplicaGroup& group
   for (const Tensor& tensor : inputs[0]) bytes += tensor.nbytes();
 
   RecycledVector<RecycledVector<Tensor>> results(n);
-  auto batch = [&](int rank) {
-    const auto r = static_cast<std::size_t>(rank);
-    if (root < 0 || root == rank) results[r] = empty_results(op, inputs[r], devices[r]);
-    return OwnedBatch(rank, current_stream(devices[r]), inputs[r], results[r]);
+  // Every worker needs the result, so that there is no single root.
+  const bool is_for_all = root < 0 || workers() != nullptr;
+  auto batch = [&](int i) {
+    const auto r = static_cast<std::size_t>(i);
+    if (is_for_all || root == i) results[r] = empty_results(op, inputs[r], devices[r]);
+    return OwnedBatch(group.first_rank() + i, current_stream(devices[r]), inputs[r], results[r]);
   };
   auto issue = [&](std::span<const RankBatch> batches) {
-    if (root < 0)
+    if (is_for_all)
       all_reduce(group.communicator(), op, batches, merged);
     else
       group.communicator().reduce(op, root, batches, merged);
   };
   if (bytes >= kThreadedBytes && n > 1) {
-    const auto issue_own = [&](int rank) {
-      const OwnedBatch own = batch(rank);
+    const auto issue_own = [&](int i) {
+      const OwnedBatch own = batch(i);
       issue({&own.batch(), 1});
     };
     executor_.run(issue_own);
@@ -115,7 +180,7 @@ RecycledVector<RecycledVector<Tensor>> StrategyState::reduce(ReplicaGroup& group
     RecycledVector<RankBatch> batches;
     owned.reserve(n);
     batches.reserve(n);
-    for (int rank = 0; rank < num_replicas(); ++rank) owned.push_back(batch(rank));
+    for (int i = 0; i < static_cast<int>(n); ++i) owned.push_back(batch(i));
     for (const OwnedBatch& own : owned) batches.push_back(own.batch());
     issue(batches);
   }

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include <lockstep/collectives/options.hpp>
@@ -39,7 +41,26 @@ class StrategyState {
   VariableRegistry& variables() noexcept { return variables_; }
 
   ReplicaGroups& groups() noexcept { return groups_; }
+  int num_local_replicas() const noexcept { return groups_.num_local_replicas(); }
+  /// Over all workers.
   int num_replicas() const noexcept { return groups_.num_replicas(); }
+  /// The id of local replica 0.
+  int first_replica() const noexcept { return groups_.first_replica(); }
+
+  /// Null: this process works alone.
+  WorkerGroup* workers() noexcept { return config_.workers.get(); }
+  /// One rank for each worker, on its host. @pre workers() is not null.
+  ReplicaGroup& worker_group() noexcept { return *worker_group_; }
+  /// The components of all replicas, or the plain values of all workers, concatenated along an axis, on some
+  /// device of this process. @pre workers() is not null.
+  Tensor gather(const ReduceValue& value, std::int64_t axis);
+  InputContext input_context() const;
+  /// All workers bring the same text to a call, as the name of a variable. Nothing to do where this process
+  /// works alone. @throws CollectiveMismatch  they differ: names both.
+  void agree_on(std::string_view operation, std::string_view text);
+  /// Worker 0's tensor, on this one's device; the argument where this process works alone.
+  Tensor from_chief(const Tensor& tensor);
+  IndexedSlices from_chief(const IndexedSlices& slices);
   /// The replicas' devices, and the variables', on the current logical device.
   const std::vector<Device>& devices() const noexcept { return groups_.current().devices(); }
   bool has_parameter_devices() const noexcept { return !config_.parameter_devices.empty(); }
@@ -59,6 +80,7 @@ class StrategyState {
  private:
   const StrategyConfig config_;
   ReplicaGroups groups_;
+  std::optional<ReplicaGroup> worker_group_;
   ReplicaExecutor executor_;
   RunFailures failures_;
   VariableRegistry variables_;

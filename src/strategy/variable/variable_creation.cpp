@@ -66,6 +66,12 @@ std::shared_ptr<VariableState> VariableState::create(Strategy& strategy, Functio
                    InvalidArgument, "Variable '", options.name,
                    "', on_read with aggregation sum: it would hold ", value.shape(), " ", value.dtype(),
                    ", of which there is no sum to read. Use numbers, or another aggregation.");
+  if (!is_plain)
+    call_serialised(strategy, "the creation of a variable", [&] {
+      StrategyState& own = StrategyState::of(strategy);
+      own.agree_on("the creation of a variable", concat("'", options.name, "'"));
+      value = own.from_chief(value);
+    });
   std::vector<Tensor> components;
   for (const Device& device : devices)
     components.push_back(value.device() == device ? value.clone() : value.to(device).contiguous());
@@ -81,15 +87,16 @@ namespace {
 /// The variable that replica 0 asked for, for all.
 Variable create_for_all(Strategy& strategy, const PerReplica<const Request*>& requests) {
   const Request& first = *requests[0];
+  const int first_id = StrategyState::of(strategy).first_replica();
   const std::string name = canonical_name(first.options.name);
   for (int i = 1; i < requests.size(); ++i) {
     LOCKSTEP_EXPECTS(canonical_name(requests[i]->options.name) == name, ContextError, "Variable '",
-                     requests[i]->options.name, "': replica ", i, " makes it where replica 0 makes '",
-                     first.options.name,
+                     requests[i]->options.name, "': replica ", first_id + i, " makes it where replica ",
+                     first_id, " makes '", first.options.name,
                      "' (mismatching variable creation). Make the same variables in the same order on every "
                      "replica; names may differ in a trailing _number.");
     LOCKSTEP_EXPECTS(requests[i]->logical_device == first.logical_device, ContextError, "Variable '",
-                     first.options.name, "': replica ", i, " makes it on logical device ",
+                     first.options.name, "': replica ", first_id + i, " makes it on logical device ",
                      requests[i]->logical_device, ", replica 0 on logical device ", first.logical_device,
                      ". Open the same logical_device guards on every replica.");
   }
@@ -98,9 +105,9 @@ Variable create_for_all(Strategy& strategy, const PerReplica<const Request*>& re
     const Tensor* const known = requests[i]->known;
     LOCKSTEP_EXPECTS(
         known == nullptr || (known->dtype() == state->dtype() && known->shape() == state->shape()),
-        InvalidArgument, "Variable '", state->name(), "': replica ", i, "'s initial value is ",
-        known->shape(), " ", known->dtype(), ", replica 0's ", state->shape(), " ", state->dtype(),
-        ". Give the same shape and dtype on every replica.");
+        InvalidArgument, "Variable '", state->name(), "': replica ", first_id + i, "'s initial value is ",
+        known->shape(), " ", known->dtype(), ", replica ", first_id, "'s ", state->shape(), " ",
+        state->dtype(), ". Give the same shape and dtype on every replica.");
   }
   return VariableAccess::handle(state);
 }

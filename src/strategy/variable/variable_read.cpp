@@ -89,10 +89,22 @@ void VariableState::check_readable() const {
 }
 
 Tensor VariableState::aggregate(RecycledVector<Tensor> parts) const {
+  StrategyState& own = StrategyState::of(strategy());
+  if (own.workers() != nullptr) {  // whose calls keep their order
+    Tensor result;
+    call_serialised(strategy(), kSyncOnRead, [&] {
+      result = aggregation_ == VariableAggregation::only_first_replica
+                   ? own.from_chief(parts[0])
+                   : strategy().extended().reduce_to(reduce_op(aggregation_),
+                                                     ValueAccess::per_replica(std::move(parts)),
+                                                     devices_[component_here(*this)])[0];
+    });
+    return result;
+  }
   if (aggregation_ == VariableAggregation::only_first_replica) return parts[0];
   const ReduceOp op = reduce_op(aggregation_);
   const Device& device = devices_[component_here(*this)];
-  const auto call = StrategyState::of(strategy()).calls().try_lock();
+  const auto call = own.calls().try_lock();
   if (!call) return aggregate_beside_run(*this, parts, device);
   return strategy().extended().reduce_to(op, ValueAccess::per_replica(std::move(parts)), device)[0];
 }
@@ -108,7 +120,7 @@ Tensor aggregate_in_replica(const VariableState& state, const Tensor& own, Repli
   return context.merge_call_as(
       kSyncOnRead,
       [](Strategy& strategy, const PerReplica<Tensor>& all) {
-        return strategy.extended().broadcast_to(all[0]);
+        return strategy.extended().broadcast_to(StrategyState::of(strategy).from_chief(all[0]));
       },
       own);
 }

@@ -6,6 +6,7 @@
 #include <lockstep/strategy/strategy.hpp>
 
 #include "detail/expects.hpp"
+#include "strategy/runtime/strategy_state.hpp"
 #include "strategy/variable/locked_components.hpp"
 #include "strategy/variable/variable_access.hpp"
 #include "strategy/variable/variable_state.hpp"
@@ -68,10 +69,15 @@ void scatter_all(VariableState& state, Write write, const IndexedSlices& slices)
 /// The replicas' rows as one, by the variable's aggregation.
 IndexedSlices aggregate(const Variable& variable, Write write, const PerReplica<IndexedSlices>& slices) {
   const VariableAggregation aggregation = variable.aggregation();
-  if (slices.size() == 1 || aggregation == VariableAggregation::only_first_replica) return slices[0];
-  const bool same = std::ranges::all_of(slices, [&](const IndexedSlices& other) {
-    return other.values.is_same_object(slices[0].values) && other.indices.is_same_object(slices[0].indices);
-  });
+  StrategyState& strategy = StrategyState::of(variable.strategy());
+  if (strategy.num_replicas() == 1) return slices[0];
+  if (aggregation == VariableAggregation::only_first_replica) return strategy.from_chief(slices[0]);
+  // Of several workers, each has objects of its own.
+  const bool same =
+      strategy.workers() == nullptr && std::ranges::all_of(slices, [&](const IndexedSlices& other) {
+        return other.values.is_same_object(slices[0].values) &&
+               other.indices.is_same_object(slices[0].indices);
+      });
   LOCKSTEP_EXPECTS(!same || aggregation != VariableAggregation::sum, InvalidArgument, name(write),
                    " of the variable '", variable.name(),
                    "' with aggregation sum: every replica gave the same rows, whose sum over ", slices.size(),
@@ -108,6 +114,8 @@ void write_variable(Variable& variable, Write write, const IndexedSlices& slices
         [&](Strategy&, const PerReplica<IndexedSlices>& all,
             const PerReplica<const VariableState*>& variables) {
           check_same_variable(variables, write);
+          StrategyState::of(variable.strategy())
+              .agree_on(name(write), concat("the variable '", variable.name(), "'"));
           scatter_all(state, write, aggregate(variable, write, all));
         },
         slices, static_cast<const VariableState*>(&state));

@@ -13,6 +13,7 @@
 #include "detail/expects.hpp"
 #include "strategy/context/context.hpp"
 #include "strategy/context/default_strategy.hpp"
+#include "strategy/runtime/strategy_state.hpp"
 #include "strategy/strategy_access.hpp"
 #include "strategy/variable/locked_components.hpp"
 #include "strategy/variable/shares.hpp"
@@ -156,8 +157,10 @@ void check_written(const VariableState& state, Write write, const WriteArgument&
 /// The replicas' values as one, by the variable's aggregation. @pre in a merge call.
 WriteArgument aggregate(const Variable& variable, Write write, const PerReplica<Tensor>& values) {
   const VariableState& state = *VariableAccess::state(variable);
-  const int n = values.size();
-  const bool same = values.is_same_object();
+  StrategyState& strategy = StrategyState::of(state.strategy());
+  const int n = strategy.num_replicas();
+  // Of several workers, each has an object of its own.
+  const bool same = values.is_same_object() && strategy.workers() == nullptr;
   if (n == 1) return {values[0]};
   switch (state.aggregation()) {
     case VariableAggregation::sum:
@@ -171,23 +174,25 @@ WriteArgument aggregate(const Variable& variable, Write write, const PerReplica<
     case VariableAggregation::only_first_replica:
     case VariableAggregation::none: break;  // none was refused before the merge call
   }
-  return {values[0]};
+  return {strategy.from_chief(values[0])};
 }
 
 WriteArgument aggregate(const Variable& variable, Write write, const PerReplica<Scalar>& values) {
   const VariableState& state = *VariableAccess::state(variable);
+  const StrategyState& strategy = StrategyState::of(state.strategy());
+  const int n = strategy.num_replicas();
   const bool only_first = state.aggregation() == VariableAggregation::only_first_replica;
   for (int i = 1; i < values.size() && !only_first; ++i)
     LOCKSTEP_EXPECTS(values[i] == values[0], InvalidArgument, name(write), " of the variable '", state.name(),
-                     "': replica ", i,
-                     " gave another host scalar than replica 0, but a host scalar stands for the same object "
+                     "': replica ", strategy.first_replica() + i, " gave another host scalar than replica ",
+                     strategy.first_replica(),
+                     ", but a host scalar stands for the same object "
                      "on all replicas. ",
                      "Pass Tensor::scalar(...).");
-  LOCKSTEP_EXPECTS(
-      state.aggregation() != VariableAggregation::sum || values.size() == 1 || values[0].as<double>() == 0,
-      InvalidArgument, name(write), " of the variable '", state.name(),
-      "' with aggregation sum: every replica gave the same host scalar, whose sum over ", values.size(),
-      " replicas is hardly meant. Pass Tensor::scalar(...) to add up one for each replica.");
+  LOCKSTEP_EXPECTS(state.aggregation() != VariableAggregation::sum || n == 1 || values[0].as<double>() == 0,
+                   InvalidArgument, name(write), " of the variable '", state.name(),
+                   "' with aggregation sum: every replica gave the same host scalar, whose sum over ", n,
+                   " replicas is hardly meant. Pass Tensor::scalar(...) to add up one for each replica.");
   return {values[0]};
 }
 
@@ -200,19 +205,24 @@ void add_outside_replicas(ComponentWrites& writes, VariableState& state, Write w
   LOCKSTEP_EXPECTS(write == Write::assign, InvalidArgument, name(write), " of the variable '", state.name(),
                    "' outside its replicas: it is on_read with aggregation sum, and which component should "
                    "change is undefined. Use assign, or write it in a replica function.");
+  const StrategyState& strategy = StrategyState::of(state.strategy());
   const auto value = argument.for_component(0);
   const auto* scalar = std::get_if<Scalar>(&value);
   const Tensor whole = scalar != nullptr ? filled(*scalar, state.dtype(), cpu_0()) : std::get<Tensor>(value);
-  add_to(writes, state, {ValueAccess::mirrored(shares(whole, state.devices()))});
+  add_to(writes, state,
+         {ValueAccess::mirrored(
+             shares(whole, state.devices(), strategy.first_replica(), strategy.num_replicas()))});
 }
 
 }  // namespace
 
 void check_same_variable(const PerReplica<const VariableState*>& variables, Write write) {
   const auto name_of = [&](int i) -> const std::string& { return variables[i]->name(); };
+  const int first = StrategyState::of(variables[0]->strategy()).first_replica();
   for (int i = 1; i < variables.size(); ++i)
     LOCKSTEP_EXPECTS(variables[i] == variables[0], CollectiveMismatch, name(write), " of the variable '",
-                     name_of(i), "': replica ", i, " calls it where replica 0 calls that of '", name_of(0),
+                     name_of(i), "': replica ", first + i, " calls it where replica ", first,
+                     " calls that of '", name_of(0),
                      "'. Make the same calls in the same order on every replica.");
 }
 
@@ -245,6 +255,7 @@ void write_in_replica(std::span<const Variable> variables, Write write, std::spa
   const auto write_merged = [&](Strategy& strategy, const PerReplica<const Value*>& lists,
                                 const PerReplica<const VariableState*>& firsts) {
     check_same_variable(firsts, write);
+    StrategyState::of(strategy).agree_on(name(write), concat("the variable '", variables[0].name(), "'"));
     ComponentWrites writes;
     for (std::size_t v = 0; v < variables.size(); ++v) {
       RecycledVector<const Value*> parts;

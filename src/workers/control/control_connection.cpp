@@ -74,6 +74,11 @@ void expect_size(std::string_view call, const std::string& text) {
                    " bytes, and may have ", kMaxTextBytes, ". Exchange less at a time.");
 }
 
+/// Streams count apart from the calls in one order, whose sequence has no stream.
+std::uint64_t sequence_of(std::uint32_t stream, std::uint32_t step) {
+  return std::uint64_t{stream} << 32 | step;
+}
+
 std::uint64_t limit_ms(backend::Deadline deadline) {
   if (!deadline) return kNoLimit;
   const auto rest = std::chrono::ceil<std::chrono::milliseconds>(*deadline - Clock::now());
@@ -171,18 +176,27 @@ struct ControlConnection::State {
 
   /// Waits for the leader's answer. @param make  the message, from the call's number.
   template <class Answer, class Make>
-  Answer call(std::string_view name, const Make& make) {
+  Answer call(std::string_view name, const Make& make, const std::atomic<bool>* is_cancelled = nullptr) {
     LOCKSTEP_EXPECTS(!is_own_thread(), ContextError, name,
                      ": a listener of the control connection would wait for itself. Make the call on another "
                      "thread.");
     PendingCall pending;
+    std::uint64_t number = 0;
     {
       const std::lock_guard lock(mutex);
-      const std::uint64_t number = session.add(pending);
+      number = session.add(pending);
       if (!pending.is_answered.load()) end->send(make(number));
     }
     wake();  // the leader has a deadline to keep, and any link may have more to send
-    parking.wait(kThreadsPerCall, [&] { return pending.is_answered.load(); });
+    parking.wait(kThreadsPerCall, [&] {
+      return pending.is_answered.load() || (is_cancelled != nullptr && is_cancelled->load());
+    });
+    if (!pending.is_answered.load()) {
+      const std::lock_guard lock(mutex);
+      session.remove(number);
+      if (!pending.is_answered.load())
+        raise<CollectiveAborted>({__FILE__, __LINE__, __func__}, concat(name, ": this worker has left it"));
+    }
     if (const Failed* const failed = std::get_if<Failed>(&pending.answer)) raise_failed(name, *failed);
     if (Answer* const answer = std::get_if<Answer>(&pending.answer)) return std::move(*answer);
     raise_failed(name, {0, ErrorKind::lost, concat(session.labels()[0], " was lost: ", kNoProtocol)});
@@ -277,6 +291,37 @@ std::vector<std::string> ControlConnection::all_gather(std::string_view what, st
                        })
       .all;
 }
+
+std::vector<std::string> ControlConnection::all_gather(std::uint32_t stream, std::uint32_t step,
+                                                       std::string own,
+                                                       const std::atomic<bool>& is_cancelled) {
+  const std::string call = concat("step ", step, " of the workers' pass ", stream);
+  expect_own_process(call);
+  expect_size(call, own);
+  return state_
+      ->call<Gathered>(
+          call,
+          [&](std::uint64_t number) {
+            return Gather{number, sequence_of(stream, step), kNoLimit, call, std::move(own)};
+          },
+          &is_cancelled)
+      .all;
+}
+
+void ControlConnection::send(std::uint32_t stream, std::uint32_t step, std::string own) {
+  const std::string call = concat("step ", step, " of the workers' pass ", stream);
+  expect_own_process(call);
+  expect_size(call, own);
+  {
+    const std::lock_guard lock(state_->mutex);
+    if (state_->session.is_over()) return;
+    // No call has the number, so that the answer goes nowhere.
+    state_->end->send(Gather{0, sequence_of(stream, step), kNoLimit, call, std::move(own)});
+  }
+  state_->wake();
+}
+
+void ControlConnection::cancelled() noexcept { state_->parking.wake(); }
 
 void ControlConnection::announce_failure(std::uint64_t epoch, std::string_view text) {
   expect_own_process("announce_failure");

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -74,6 +75,16 @@ class ControlConnection final : public backend::KeyValueStore {
   /// left.
   std::vector<std::string> all_gather(std::string_view what, std::string own, backend::Deadline deadline);
   void barrier(std::string_view what, backend::Deadline deadline) { all_gather(what, {}, deadline); }
+
+  /// The same for the n-th step of a stream, of which several may be under way, each in an order of its own.
+  /// @param stream  above 0; equal on all workers. @param is_cancelled  ends the wait, with
+  /// CollectiveAborted, once it is true and `cancelled` was called.
+  std::vector<std::string> all_gather(std::uint32_t stream, std::uint32_t step, std::string own,
+                                      const std::atomic<bool>& is_cancelled);
+  /// Sends this worker's text of a step, and does not wait for the others'.
+  void send(std::uint32_t stream, std::uint32_t step, std::string own);
+  /// Waits look at their `is_cancelled`. Any thread.
+  void cancelled() noexcept;
 
   /// Tells the others' listeners that this worker's run has failed. Does not wait. @param text  only its
   /// first 64 KiB are sent.

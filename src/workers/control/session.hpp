@@ -63,6 +63,8 @@ class Session {
   /// fail.
   /// @return its number, for the message.
   std::uint64_t add(PendingCall& call);
+  /// Nobody waits for the call any more.
+  void remove(std::uint64_t number) { calls_.erase(number); }
   std::uint64_t next_sequence() noexcept { return next_sequence_++; }
 
   std::vector<Event> take_events();

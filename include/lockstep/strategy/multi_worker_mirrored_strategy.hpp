@@ -1,0 +1,59 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <vector>
+
+#include <lockstep/cluster/environment.hpp>
+#include <lockstep/cluster/resolver.hpp>
+#include <lockstep/strategy/strategy.hpp>
+
+#pragma GCC visibility push(default)
+
+namespace lockstep {
+
+/// How the workers of a MultiWorkerMirroredStrategy find each other.
+struct WorkerOptions {
+  /// The replicas of this process; none: its GPUs, shared among the processes of the host where the resolver
+  /// tells local_rank and local_size; with none, the host replicas. As many on every worker.
+  std::vector<Device> devices{};
+  std::chrono::milliseconds start_timeout{0};  ///< For all workers to come; 0: no limit.
+  std::chrono::milliseconds heartbeat_timeout{
+      5000};  ///< A worker that is silent for so long is lost. >= 200.
+};
+
+/// Synchronous replicas on the devices of several processes, on one host or several, of which each is a
+/// worker: all make the strategy, and then the same calls of it in the same order. Replica ids count over all
+/// workers, in the order of the cluster: the chief, then the workers by index.
+///
+/// Variables are mirrored over all replicas; at their creation they take the chief's value. `run` calls a
+/// function on the local replicas, and per-replica values have their components alone; collectives and
+/// reductions go over all replicas of all workers. A plain value is one contribution of each worker. On the
+/// host the results have the same bits as those of one process with as many replicas.
+///
+/// Where all workers are on one host they meet in shared memory. Between hosts, host replicas use the engine
+/// MPI under mpirun and srun, and Gloo otherwise; GPUs use NCCL.
+///
+/// Errors: an exception that ends a call on one worker ends it on all; the others throw CollectiveAborted
+/// with its text, and the strategy can be used again. Different operations, shapes, dtypes or orders throw
+/// CollectiveMismatch on all workers. A worker that has ended, or is silent, throws PeerLost on all others,
+/// and so do their later calls. After a time-out (CommunicationOptions::timeout) later calls throw
+/// CollectiveAborted. Thread safety: as Strategy; calls of several threads need an order that is the same on
+/// all workers.
+///
+/// An empty cluster, or one of a single worker, is this process alone; so is an evaluator.
+class MultiWorkerMirroredStrategy : public Strategy {
+ public:
+  /// Waits until all workers have made theirs, in whatever order they start; the log says who is missing.
+  /// @throws InvalidArgument  no resolver; the cluster, but not which of its tasks this process is; a task
+  /// that is no chief, worker or evaluator; workers with different numbers of devices; a device twice.
+  /// @throws CollectiveTimeout  a worker has not come: names it. @throws Unsupported  several hosts, and an
+  /// engine that was not built: says what to install. @throws NotFound  there is no such device.
+  explicit MultiWorkerMirroredStrategy(
+      std::shared_ptr<cluster::Resolver> resolver = cluster::from_environment(),
+      const CommunicationOptions& options = {}, const WorkerOptions& worker_options = {});
+};
+
+}  // namespace lockstep
+
+#pragma GCC visibility pop

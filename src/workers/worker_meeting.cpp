@@ -1,0 +1,304 @@
+#include "workers/worker_meeting.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <lockstep/error.hpp>
+
+#include "detail/concat.hpp"
+#include "detail/expects.hpp"
+
+namespace lockstep::detail {
+namespace {
+
+constexpr SourceLocation kHere{__FILE__, __LINE__, "WorkerMeeting"};
+
+// What begins the text of a failure, which another worker's replicas throw as the same kind.
+constexpr char kMismatch = 'm';
+constexpr char kOther = 'o';
+
+bool is_mismatch(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const CollectiveMismatch&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+std::string text_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& exception) {
+    return exception.what();
+  } catch (...) {
+    return "an exception that is not a std::exception";
+  }
+}
+
+}  // namespace
+
+WorkerMeeting::WorkerMeeting(std::vector<std::string> labels, int worker,
+                             std::unique_ptr<MessageExchange> exchange)
+    : labels_(std::move(labels)),
+      worker_(worker),
+      exchange_(std::move(exchange)),
+      messages_(labels_.size()),
+      failures_(labels_.size()) {}
+
+void WorkerMeeting::meet(std::string_view operation, std::span<const std::byte> message,
+                         std::chrono::milliseconds timeout) {
+  exchange(Kind::call, operation, message, timeout);
+}
+
+void WorkerMeeting::refuse(std::string_view operation, const std::exception_ptr& error,
+                           std::chrono::milliseconds timeout) {
+  Kind kind = Kind::other;
+  std::string text;
+  try {
+    std::rethrow_exception(error);
+  } catch (const CollectiveMismatch& mismatch) {
+    kind = Kind::mismatch;
+    text = mismatch.what();
+  } catch (const InvalidArgument& invalid) {
+    kind = Kind::invalid_argument;
+    text = invalid.what();
+  } catch (const Unsupported& unsupported) {
+    kind = Kind::unsupported;
+    text = unsupported.what();
+  } catch (const ContextError& context) {
+    kind = Kind::context;
+    text = context.what();
+  } catch (const NotFound& not_found) {
+    kind = Kind::not_found;
+    text = not_found.what();
+  } catch (...) {
+    text = text_of(error);
+  }
+  try {
+    exchange(kind, operation, std::as_bytes(std::span(text)), timeout);
+  } catch (...) {  // whatever the others brought, this worker's own fault is what its caller can mend
+  }
+  std::rethrow_exception(error);
+}
+
+void WorkerMeeting::exchange(Kind kind, std::string_view operation, std::span<const std::byte> content,
+                             std::chrono::milliseconds timeout) {
+  if (state_.load(std::memory_order_acquire) != State::usable) throw_unusable(operation);
+  if (is_pending_) {  // the others wait in it for nobody: it is complete when all have come to it
+    if (!wait(operation, timeout)) throw_unusable(operation);
+    for (int w = 0; w < num_workers(); ++w) epoch_ = std::max(epoch_, decode(w).header.epoch);
+  }
+  for (;;) {
+    {
+      const std::lock_guard lock(mutex_);
+      for (int w = 0; w < num_workers(); ++w) {
+        const std::optional<Failure>& failure = failures_[static_cast<std::size_t>(w)];
+        if (!failure || failure->epoch < epoch_ || failure->num_rounds > num_rounds_) continue;
+        throw_failed(operation, failure->epoch + 1, failure->text);
+      }
+    }
+    writer_.clear();
+    writer_.put(Header{epoch_, run_, call_.load(std::memory_order_relaxed), kind});
+    writer_.put_text(operation);
+    writer_.put_text(last_failure_);
+    writer_.put_bytes(content);
+    exchange_->post(writer_.bytes());
+    ++num_rounds_;
+    is_pending_ = true;
+    if (!wait(operation, timeout)) {
+      std::unique_lock lock(mutex_);
+      const Failure* const failure = find_failure();
+      if (failure == nullptr) {
+        lock.unlock();
+        throw_unusable(operation);
+      }
+      throw_failed(operation, failure->epoch + 1, failure->text);
+    }
+    std::uint64_t newest = epoch_;
+    bool are_equal = true;
+    for (int w = 0; w < num_workers(); ++w) {
+      const std::uint64_t theirs = decode(w).header.epoch;
+      are_equal = are_equal && theirs == epoch_;
+      newest = std::max(newest, theirs);
+    }
+    for (int w = 0; newest > epoch_ && w < num_workers(); ++w) {
+      const Message message = decode(w);
+      if (message.header.epoch == newest) throw_failed(operation, newest, message.last_failure);
+    }
+    if (are_equal) break;  // else those that are behind learn of the failure now, and come again
+  }
+  try {
+    check_agreement();
+  } catch (const Error& error) {  // on every worker
+    enter_epoch(epoch_ + 1, concat(kOther, error.what()));
+    failed_together_ = true;
+    throw;
+  }
+  for (int w = 0; w < num_workers(); ++w) messages_[static_cast<std::size_t>(w)] = decode(w).content;
+  failed_together_ = false;
+  ++call_;
+}
+
+bool WorkerMeeting::wait(std::string_view operation, std::chrono::milliseconds timeout) {
+  std::uint64_t seen = ~std::uint64_t{0};
+  const auto stop = [&] {
+    const std::uint64_t now = num_reports_.load(std::memory_order_acquire);
+    if (now == seen) return false;
+    seen = now;
+    if (state_.load(std::memory_order_acquire) != State::usable) return true;
+    const std::lock_guard lock(mutex_);
+    return find_failure() != nullptr;
+  };
+  backend::Deadline deadline;
+  if (timeout.count() > 0) deadline = std::chrono::steady_clock::now() + timeout;
+  if (exchange_->wait(stop, deadline)) {
+    is_pending_ = false;
+    return true;
+  }
+  if (stop()) return false;
+  const std::lock_guard lock(mutex_);
+  if (find_failure() != nullptr || state_.load(std::memory_order_acquire) != State::usable) return false;
+  std::string missing;
+  for (int w = 0; w < num_workers(); ++w)
+    if (w != worker_ && !exchange_->has_arrived(w)) missing += concat(missing.empty() ? "" : ", ", label(w));
+  cause_ =
+      concat(call_text(operation), ": after ", timeout.count(), " ms these workers had not come: ", missing,
+             ". Make the same calls on every worker, or raise the time limit.");
+  state_.store(State::timed_out, std::memory_order_release);
+  raise<CollectiveTimeout>(kHere, cause_);
+}
+
+const WorkerMeeting::Failure* WorkerMeeting::find_failure() const {
+  for (const std::optional<Failure>& failure : failures_)
+    if (failure && failure->epoch >= epoch_ && failure->num_rounds < num_rounds_) return &*failure;
+  return nullptr;
+}
+
+WorkerMeeting::Message WorkerMeeting::decode(int worker) const {
+  ByteReader reader(exchange_->message(worker));
+  Message message{};
+  message.header = reader.get<Header>();
+  message.operation = reader.get_text();
+  message.last_failure = reader.get_text();
+  message.content = reader.rest();
+  return message;
+}
+
+// All workers see the same messages, so that all throw or none.
+void WorkerMeeting::check_agreement() {
+  for (int w = 0; w < num_workers(); ++w) {
+    const Message message = decode(w);
+    const std::string text(reinterpret_cast<const char*>(message.content.data()), message.content.size());
+    const auto say = [&] { return concat(label(w), ": ", text); };
+    switch (message.header.kind) {
+      case Kind::call: break;
+      case Kind::invalid_argument: raise<InvalidArgument>(kHere, say());
+      case Kind::mismatch: raise<CollectiveMismatch>(kHere, say());
+      case Kind::unsupported: raise<Unsupported>(kHere, say());
+      case Kind::context: raise<ContextError>(kHere, say());
+      case Kind::not_found: raise<NotFound>(kHere, say());
+      case Kind::other: raise<CollectiveAborted>(kHere, say());
+    }
+  }
+  const Message first = decode(0);
+  for (int w = 1; w < num_workers(); ++w) {
+    const Message message = decode(w);
+    LOCKSTEP_EXPECTS(message.header.run == first.header.run && message.header.call == first.header.call,
+                     ContextError, message.operation, ": ", label(w), " makes it as call ",
+                     message.header.call, " of its run ", message.header.run, ", where ", label(0), " makes ",
+                     first.operation, " as call ", first.header.call, " of its run ", first.header.run,
+                     ". Make the same calls in the same order on every worker.");
+    LOCKSTEP_EXPECTS(message.operation == first.operation, CollectiveMismatch, message.operation, ", call ",
+                     message.header.call, ": ", label(w), " calls it where ", label(0), " calls ",
+                     first.operation, ". Make the same calls in the same order on every worker.");
+  }
+}
+
+void WorkerMeeting::throw_failed(std::string_view operation, std::uint64_t next_epoch,
+                                 std::string_view failure) {
+  const bool is_mismatch = failure.starts_with(kMismatch);
+  const std::string message = concat(call_text(operation), ": ", failure.substr(1));
+  enter_epoch(next_epoch, failure);
+  failed_together_ = true;
+  if (is_mismatch) raise<CollectiveMismatch>(kHere, message);
+  raise<CollectiveAborted>(kHere, message);
+}
+
+void WorkerMeeting::enter_epoch(std::uint64_t epoch, std::string_view failure) {
+  epoch_ = epoch;
+  run_ = 0;
+  call_ = 0;
+  last_failure_ = failure;
+}
+
+std::string WorkerMeeting::call_text(std::string_view operation) const {
+  return concat(operation, ", call ", call_.load(std::memory_order_relaxed));
+}
+
+void WorkerMeeting::fail(const std::exception_ptr& error, Announce announce) noexcept {
+  if (std::exchange(failed_together_, false)) return;
+  const char kind = is_mismatch(error) ? kMismatch : kOther;
+  const std::string failure = concat(kind, label(worker_), " has failed: ", text_of(error));
+  announce(epoch_, num_rounds_, failure);
+  enter_epoch(epoch_ + 1, failure);
+}
+
+void WorkerMeeting::report_failure(int worker, std::uint64_t epoch, std::uint64_t num_rounds,
+                                   std::string failure) {
+  {
+    const std::lock_guard lock(mutex_);
+    failures_[static_cast<std::size_t>(worker)] = {epoch, num_rounds, std::move(failure)};
+    num_reports_.fetch_add(1, std::memory_order_release);
+  }
+  exchange_->interrupt();
+}
+
+void WorkerMeeting::report_left(int worker) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (state_.load(std::memory_order_relaxed) != State::usable) return;
+    cause_ = concat(label(worker),
+                    " has left: its strategy was destroyed. Destroy the strategies of all workers after the "
+                    "same calls.");
+    state_.store(State::left, std::memory_order_release);
+    num_reports_.fetch_add(1, std::memory_order_release);
+  }
+  exchange_->interrupt();
+}
+
+void WorkerMeeting::report_lost(const std::string& cause) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    if (state_.load(std::memory_order_relaxed) == State::lost) return;
+    cause_ = cause;
+    state_.store(State::lost, std::memory_order_release);
+    num_reports_.fetch_add(1, std::memory_order_release);
+  }
+  exchange_->interrupt();
+}
+
+void WorkerMeeting::throw_if_lost(std::string_view operation) const {
+  if (!is_lost()) return;
+  const std::lock_guard lock(mutex_);
+  raise<PeerLost>(kHere, concat(call_text(operation), ": ", cause_));
+}
+
+void WorkerMeeting::break_off(const std::string& cause) noexcept {
+  if (state_.load(std::memory_order_acquire) == State::lost) return;
+  if (end_) end_(cause);
+}
+
+void WorkerMeeting::throw_unusable(std::string_view operation) {
+  const std::lock_guard lock(mutex_);
+  const std::string text = concat(call_text(operation), ": ", cause_);
+  failed_together_ = true;
+  switch (state_.load(std::memory_order_relaxed)) {
+    case State::left: raise<ContextError>(kHere, text);
+    case State::timed_out: raise<CollectiveAborted>(kHere, text);
+    default: raise<PeerLost>(kHere, text);
+  }
+}
+
+}  // namespace lockstep::detail

@@ -1,0 +1,147 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <lockstep/detail/function_ref.hpp>
+
+#include "workers/byte_archive.hpp"
+#include "workers/message_exchange.hpp"
+
+namespace lockstep::detail {
+
+/// Where the workers of a strategy meet, once for each call that concerns all of them. Each brings a message
+/// and gets all workers' messages, or all throw.
+///
+/// A worker whose call fails before it meets the others announces that (`fail`). Whoever waits for it is
+/// released and fails, too. The number of failures, the epoch, goes with every message, so that workers that
+/// learn of a failure late fail once, and all are in step again.
+///
+/// Once a round has every worker's message, all workers see it complete: a failure releases a wait only
+/// where the worker that failed has not sent its message of the round.
+class WorkerMeeting {
+ public:
+  /// Tells the other workers that this one has failed in an epoch, after it sent its message of round
+  /// `num_rounds`. The text is for report_failure.
+  using Announce = FunctionRef<void(std::uint64_t epoch, std::uint64_t num_rounds, const std::string& text)>;
+
+  /// @param labels  of the workers: "worker 1 (10.0.0.2:2222)".
+  WorkerMeeting(std::vector<std::string> labels, int worker, std::unique_ptr<MessageExchange> exchange);
+  /// @param end  tells the other workers that this one cannot go on, and why; called by `break_off`.
+  void on_break_off(std::function<void(const std::string& cause)> end) { end_ = std::move(end); }
+
+  int num_workers() const noexcept { return static_cast<int>(labels_.size()); }
+  int worker() const noexcept { return worker_; }
+  const std::string& label(int worker) const { return labels_[static_cast<std::size_t>(worker)]; }
+
+  /// Sends `message`, and waits until every worker has made the same call. One thread at a time.
+  /// @throws CollectiveMismatch  workers make different calls: names both. @throws ContextError  a worker has
+  /// ended its run, or left. @throws CollectiveAborted  a worker's call or run has failed: repeats its text.
+  /// @throws CollectiveTimeout  not all came within `timeout` (0: no limit); the meeting has failed for good.
+  /// @throws PeerLost. @throws Error  what another worker gave to `refuse`.
+  void meet(std::string_view operation, std::span<const std::byte> message,
+            std::chrono::milliseconds timeout);
+  /// In place of `meet`, where this worker's part in the call is wrong: throws `error`, and the other workers
+  /// throw it where they meet.
+  [[noreturn]] void refuse(std::string_view operation, const std::exception_ptr& error,
+                           std::chrono::milliseconds timeout);
+  /// What a worker brought to the last meeting; valid until the next one.
+  std::span<const std::byte> message(int worker) const { return messages_[static_cast<std::size_t>(worker)]; }
+
+  /// This worker begins a call that `fail` may end.
+  void begin_call() noexcept { failed_together_ = false; }
+  /// This worker begins a run: meetings are counted from 0.
+  void begin_run() noexcept {
+    ++run_;
+    call_ = 0;
+  }
+  /// A call of this worker has thrown `error`: begins the next epoch, and announces the failure, unless the
+  /// call failed together with the others'.
+  void fail(const std::exception_ptr& error, Announce announce) noexcept;
+
+  // What the connection between the workers reports. Any thread.
+  /// @param failure  what the worker has announced.
+  void report_failure(int worker, std::uint64_t epoch, std::uint64_t num_rounds, std::string failure);
+  void report_left(int worker);
+  /// The first cause is kept: "worker 1 (…) was lost: its connection was closed".
+  void report_lost(const std::string& cause) noexcept;
+
+  /// This worker cannot do its part in a call that the workers have agreed on: ends the meeting for all of
+  /// them. Nothing to do once it has ended. Any thread.
+  void break_off(const std::string& cause) noexcept;
+
+  /// @throws PeerLost  a worker is lost, or has broken off.
+  void throw_if_lost(std::string_view operation) const;
+  bool is_lost() const noexcept { return state_.load(std::memory_order_acquire) == State::lost; }
+
+ private:
+  enum class State : std::uint8_t { usable, left, timed_out, lost };
+  enum class Kind : std::uint8_t { call, invalid_argument, mismatch, unsupported, context, not_found, other };
+  // What begins every message.
+  struct Header {
+    std::uint64_t epoch;
+    std::uint32_t run;
+    std::uint32_t call;
+    Kind kind;
+  };
+  struct Message {
+    Header header;
+    std::string_view operation;
+    std::string_view last_failure;  // of the sender's last epoch
+    std::span<const std::byte> content;
+  };
+  struct Failure {
+    std::uint64_t epoch;
+    std::uint64_t num_rounds;
+    std::string text;
+  };
+
+  void exchange(Kind kind, std::string_view operation, std::span<const std::byte> content,
+                std::chrono::milliseconds timeout);
+  /// Waits for the round under way. @return false: it is not to be completed.
+  bool wait(std::string_view operation, std::chrono::milliseconds timeout);
+  Message decode(int worker) const;
+  void check_agreement();
+  /// Another worker has failed.
+  [[noreturn]] void throw_failed(std::string_view operation, std::uint64_t next_epoch,
+                                 std::string_view failure);
+  void enter_epoch(std::uint64_t epoch, std::string_view failure);
+  std::string call_text(std::string_view operation) const;
+  /// A failure that keeps the round under way from being complete.
+  const Failure* find_failure() const;  // `mutex_` is held
+  [[noreturn]] void throw_unusable(std::string_view operation);
+
+  const std::vector<std::string> labels_;
+  const int worker_;
+  const std::unique_ptr<MessageExchange> exchange_;
+
+  // The calling thread's.
+  std::uint64_t epoch_ = 0;
+  std::uint64_t num_rounds_ = 0;  // that this worker has sent a message of
+  std::uint32_t run_ = 0;
+  std::atomic<std::uint32_t> call_{0};
+  bool is_pending_ = false;       // a round was left before it was complete
+  bool failed_together_ = false;  // the last meeting threw, on all workers, or for a failure that is known
+  std::string last_failure_;
+  ByteWriter writer_;
+  std::vector<std::span<const std::byte>> messages_;
+
+  std::function<void(const std::string& cause)> end_;
+  std::atomic<State> state_{State::usable};
+  std::atomic<std::uint64_t> num_reports_{0};     // changes with what `mutex_` guards
+  mutable std::mutex mutex_;                      // guards what follows
+  std::vector<std::optional<Failure>> failures_;  // of each worker, the last one
+  std::string cause_;                             // of `state_`
+};
+
+}  // namespace lockstep::detail

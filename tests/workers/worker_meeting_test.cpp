@@ -1,0 +1,258 @@
+#include "workers/worker_meeting.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <lockstep/error.hpp>
+
+#include "support/matchers.hpp"
+#include "support/memory_exchange.hpp"
+#include "support/replicas.hpp"
+
+using namespace lockstep;
+using namespace std::chrono_literals;
+using detail::WorkerMeeting;
+using test::on_replicas;
+using test::says;
+
+namespace {
+
+std::span<const std::byte> bytes_of(const int& value) { return std::as_bytes(std::span(&value, 1)); }
+
+int value_of(std::span<const std::byte> bytes) {
+  int value = 0;
+  std::memcpy(&value, bytes.data(), sizeof value);
+  return value;
+}
+
+/// Workers that are threads, with what a connection between them would report.
+class Workers {
+ public:
+  explicit Workers(int num_workers) {
+    auto room = std::make_shared<test::ExchangeRoom>(num_workers);
+    std::vector<std::string> labels;
+    for (int w = 0; w < num_workers; ++w)
+      labels.push_back("worker " + std::to_string(w) + " (host:" + std::to_string(2222 + w) + ")");
+    for (int w = 0; w < num_workers; ++w)
+      meetings_.push_back(
+          std::make_unique<WorkerMeeting>(labels, w, std::make_unique<test::MemoryExchange>(room, w)));
+  }
+
+  int size() const { return static_cast<int>(meetings_.size()); }
+  WorkerMeeting& operator[](int worker) { return *meetings_[static_cast<std::size_t>(worker)]; }
+
+  void fail(int worker, const std::string& text) {
+    (*this)[worker].fail(std::make_exception_ptr(std::runtime_error(text)),
+                         [&](std::uint64_t epoch, std::uint64_t num_rounds, const std::string& said) {
+                           for (int w = 0; w < size(); ++w)
+                             if (w != worker) (*this)[w].report_failure(worker, epoch, num_rounds, said);
+                         });
+  }
+  /// Meets, and returns what it threw; "" for nothing.
+  std::string outcome(int worker, const std::string& operation, std::chrono::milliseconds timeout = 0ms) {
+    try {
+      (*this)[worker].meet(operation, bytes_of(worker), timeout);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+ private:
+  std::vector<std::unique_ptr<WorkerMeeting>> meetings_;
+};
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("every worker gets every worker's message, call by call") {
+  Workers workers(3);
+  std::atomic<int> wrong{0};
+  on_replicas(3, [&](int w) {
+    for (int call = 0; call < 200; ++call) {
+      const int mine = 1000 * call + w;
+      workers[w].meet("all_reduce(sum)", bytes_of(mine), 0ms);
+      for (int other = 0; other < 3; ++other)
+        if (value_of(workers[w].message(other)) != 1000 * call + other) ++wrong;
+    }
+  });
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("workers that make different calls get an error that names both, and go on") {
+  Workers workers(2);
+  std::string texts[2];
+  on_replicas(2, [&](int w) {
+    texts[w] = workers.outcome(w, w == 0 ? "all_reduce(sum)" : "broadcast");
+    workers[w].begin_call();
+    if (!workers.outcome(w, "all_gather").empty()) texts[w] = "the next call failed";
+  });
+  CHECK(has(
+      texts[0],
+      "broadcast, call 0: worker 1 (host:2223) calls it where worker 0 (host:2222) calls all_reduce(sum)"));
+  CHECK(texts[0] == texts[1]);
+}
+
+TEST_CASE("a worker that has ended its run is named to those that wait in it") {
+  Workers workers(2);
+  std::string texts[2];
+  on_replicas(2, [&](int w) {
+    workers[w].begin_call();
+    workers[w].begin_run();
+    workers.outcome(w, "all_reduce(sum)");
+    if (w == 1) workers[w].begin_run();
+    texts[w] = workers.outcome(w, "all_reduce(sum)");
+  });
+  CHECK(has(texts[0],
+            "worker 1 (host:2223) makes it as call 0 of its run 2, where worker 0 (host:2222) makes "
+            "all_reduce(sum) as call 1 of its run 1"));
+  CHECK(texts[0] == texts[1]);
+}
+
+TEST_CASE("a worker's failure releases those that wait for it, with its text, and the next call works") {
+  Workers workers(3);
+  std::string first[3], second[3];
+  on_replicas(3, [&](int w) {
+    workers[w].begin_call();
+    workers[w].begin_run();
+    workers.outcome(w, "all_reduce(sum)");
+    if (w == 1) {
+      workers.fail(1, "replica 4's function threw: no more data");
+    } else {
+      first[w] = workers.outcome(w, "all_reduce(sum)");
+      workers.fail(w, first[w]);  // which tells nobody anything new
+    }
+    workers[w].begin_call();
+    workers[w].begin_run();
+    second[w] = workers.outcome(w, "all_reduce(sum)");
+  });
+  for (const int w : {0, 2})
+    CHECK(has(first[w],
+              "all_reduce(sum), call 1: worker 1 (host:2223) has failed: replica 4's function threw: no more "
+              "data"));
+  for (const std::string& text : second) CHECK(text == "");
+}
+
+TEST_CASE("a worker that learns of a failure late fails once") {
+  Workers workers(2);
+  workers[0].begin_call();
+  workers[0].begin_run();
+  workers.fail(0, "out of memory");
+  workers[1].begin_call();
+  workers[1].begin_run();
+  std::string late = workers.outcome(1, "all_reduce(sum)");
+  CHECK(has(late, "worker 0 (host:2222) has failed: out of memory"));
+  workers.fail(1, late);
+  std::string next[2];
+  on_replicas(2, [&](int w) {
+    workers[w].begin_call();
+    workers[w].begin_run();
+    next[w] = workers.outcome(w, "all_reduce(sum)");
+  });
+  CHECK(next[0] == "");
+  CHECK(next[1] == "");
+}
+
+TEST_CASE("what a worker refuses, all workers refuse, as the same kind of error") {
+  Workers workers(2);
+  std::string texts[2];
+  on_replicas(2, [&](int w) {
+    try {
+      if (w == 0)
+        workers[0].meet("all_reduce(sum)", bytes_of(w), 0ms);
+      else
+        workers[1].refuse("all_reduce(sum)",
+                          std::make_exception_ptr(InvalidArgument("the output is read-only")), 0ms);
+    } catch (const InvalidArgument& error) {
+      texts[w] = error.what();
+    }
+    workers[w].begin_call();
+    workers.outcome(w, "all_reduce(sum)");
+  });
+  CHECK(has(texts[0], "worker 1 (host:2223): the output is read-only"));
+  CHECK(texts[1] == "the output is read-only");
+}
+
+TEST_CASE("a time-out names who has not come, and the meeting has failed for good") {
+  Workers workers(3);
+  on_replicas(2, [&](int w) {
+    CHECK_THROWS_MATCHES(workers[w].meet("gather", bytes_of(w), 20ms), CollectiveTimeout,
+                         says("gather, call 0", "20 ms", "worker 2 (host:2224)"));
+  });
+  CHECK_THROWS_MATCHES(workers[0].meet("gather", bytes_of(0), 0ms), CollectiveAborted,
+                       says("gather, call 0", "worker 2 (host:2224)"));
+}
+
+TEST_CASE("a lost worker's cause is what every later call throws") {
+  Workers workers(2);
+  std::string text;
+  std::thread waits([&] { text = workers.outcome(0, "all_reduce(sum)"); });
+  workers[0].report_lost("worker 1 (host:2223) was lost: its connection was closed");
+  workers[0].report_lost("worker 1 (host:2223) was lost: something else");
+  waits.join();
+  CHECK(has(text, "all_reduce(sum), call 0: worker 1 (host:2223) was lost: its connection was closed"));
+  CHECK_THROWS_MATCHES(workers[0].meet("gather", bytes_of(0), 0ms), PeerLost,
+                       says("gather", "connection was closed"));
+  CHECK(workers[0].is_lost());
+}
+
+TEST_CASE("a worker that left is named") {
+  Workers workers(2);
+  workers[0].report_left(1);
+  CHECK_THROWS_MATCHES(workers[0].meet("all_reduce(sum)", bytes_of(0), 0ms), ContextError,
+                       says("worker 1 (host:2223) has left"));
+}
+
+// A step of random length fails on random workers at random places. Whoever is told nothing makes as many
+// meetings as the others, with the same messages.
+TEST_CASE("workers stay in step whatever fails where") {
+  constexpr int kNumWorkers = 4, kNumSteps = 400;
+  for (unsigned seed = 1; seed <= 20; ++seed) {
+    Workers workers(kNumWorkers);
+    std::atomic<int> num_mixed{0};
+    std::vector<std::vector<int>> met(
+        kNumWorkers);  // steps that a worker has done, by the workers' common number
+    on_replicas(kNumWorkers, [&](int w) {
+      std::mt19937 own(seed * 100 + static_cast<unsigned>(w));
+      int step = 0;
+      for (int tries = 0; step < kNumSteps && tries < 100 * kNumSteps; ++tries) {
+        workers[w].begin_call();
+        workers[w].begin_run();
+        try {
+          for (int call = 0; call < 1 + step % 3; ++call) {
+            if (step + 1 < kNumSteps && own() % 50 == 0) throw std::runtime_error("failed by itself");
+            workers[w].meet("all_reduce(sum)", bytes_of(step), 0ms);
+            // Steps are what the workers agree on: whoever fails takes the newest of the others' when it is
+            // back.
+            int newest = step;
+            for (int other = 0; other < kNumWorkers; ++other)
+              newest = std::max(newest, value_of(workers[w].message(other)));
+            bool is_mixed = false;
+            for (int other = 0; other < kNumWorkers; ++other)
+              is_mixed = is_mixed || value_of(workers[w].message(other)) != newest;
+            if (!is_mixed) continue;
+            ++num_mixed;
+            step = newest;  // all see the mixture: all begin this one anew
+            call = -1;
+          }
+          met[static_cast<std::size_t>(w)].push_back(step);
+          ++step;
+        } catch (const std::exception& error) {
+          workers.fail(w, error.what());
+        }
+      }
+      met[static_cast<std::size_t>(w)].push_back(step);
+    });
+    for (int w = 0; w < kNumWorkers; ++w) CHECK(met[static_cast<std::size_t>(w)].back() == kNumSteps);
+  }
+}
