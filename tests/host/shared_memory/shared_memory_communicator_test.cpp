@@ -1,6 +1,7 @@
 #include "host/shared_memory/shared_memory_communicator.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <barrier>
 #include <cstdint>
 #include <cstring>
@@ -8,6 +9,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -17,6 +19,7 @@
 
 #include <lockstep/error.hpp>
 
+#include "detail/sanitizers.hpp"
 #include "host/host_communicator.hpp"
 #include "support/dtypes.hpp"
 #include "support/process_team.hpp"
@@ -212,6 +215,13 @@ std::vector<std::string> fine(int num_processes) {
   return std::vector<std::string>(static_cast<std::size_t>(num_processes));
 }
 
+// It sees nothing of what processes do to each other, and takes minutes for it.
+void skip_under_thread_sanitizer() {
+#if LOCKSTEP_THREAD_SANITIZER
+  SKIP("threads that stand for processes are what it watches");
+#endif
+}
+
 // Floats that all ranks sum, of one process; the sum is left in place.
 struct Sum {
   std::vector<float> values;
@@ -237,6 +247,7 @@ struct Sum {
 }  // namespace
 
 TEST_CASE("ranks of several processes receive the bits that one process's would", "[host]") {
+  skip_under_thread_sanitizer();
   const Shape shape = GENERATE(Shape{2, 1}, Shape{2, 2}, Shape{3, 2}, Shape{4, 1}, Shape{2, 3}, Shape{1, 2});
   const bool one_thread = GENERATE(false, true);
   if (one_thread && shape.ranks_of_each == 1) return;
@@ -254,6 +265,7 @@ TEST_CASE("ranks of several processes receive the bits that one process's would"
 }
 
 TEST_CASE("processes with different numbers of ranks", "[host]") {
+  skip_under_thread_sanitizer();
   const SocketStar star(3);
   test::ProcessTeam team(3, [&](int process) {
     SocketGroup group(star, process);
@@ -343,4 +355,42 @@ TEST_CASE("a process that is killed in a collective leaves the others for abort 
   CHECK(team.wait(1) == "signal 9");
   here.all_gather("", "");
   CHECK_THAT(team.wait(0), ContainsSubstring("was aborted. Make a new one."));
+}
+
+TEST_CASE("a call that was aborted is the last to touch its rank's memory", "[host]") {
+  constexpr int n = 3;
+  const SocketStar one(1);
+  SocketGroup alone(one, 0);
+  const backend::ProcessRanks ranks{&alone, {n}};
+  int num_aborted = 0;
+  for (int round = 0; round < 40; ++round) {
+    const auto communicator = host::make_shared_memory_communicator(ranks);
+    std::vector<std::vector<float>> values(n, std::vector<float>(1'000'000, 1));
+    std::vector<Segment> segments;
+    std::vector<RankCall> calls;
+    for (auto& own : values) segments.push_back({own.data(), own.data(), 1'000'000, DType::f32});
+    for (std::size_t rank = 0; rank < n; ++rank)
+      calls.push_back({static_cast<int>(rank), {}, {&segments[rank], 1}});
+    std::barrier<> all_have_returned(n);
+    std::atomic<int> num_thrown = 0;
+    std::atomic<bool> intact = true;
+    test::on_replicas(n + 1, [&](int thread) {
+      if (thread == n) {
+        for (int i = 0; i < 10 * round; ++i) std::this_thread::yield();
+        return communicator->abort();
+      }
+      const auto rank = static_cast<std::size_t>(thread);
+      try {
+        communicator->all_reduce({.operation = "all_reduce(sum)", .calls = calls, .own = {&calls[rank], 1}});
+      } catch (const CollectiveAborted&) {
+        ++num_thrown;
+      }
+      std::ranges::fill(values[rank], 7.0f);
+      all_have_returned.arrive_and_wait();
+      if (values[rank] != std::vector<float>(values[rank].size(), 7)) intact = false;
+    });
+    num_aborted += num_thrown > 0;
+    REQUIRE(intact);
+  }
+  CHECK(num_aborted > 0);
 }
