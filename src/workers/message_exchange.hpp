@@ -21,6 +21,8 @@ class MessageExchange {
   virtual bool wait(FunctionRef<bool()> stop, backend::Deadline deadline) = 0;
   /// A worker's message of the last complete round; valid until the next post.
   virtual std::span<const std::byte> message(int worker) const = 0;
+  /// Whether a worker's message of the round under way is there; false where that is not known.
+  virtual bool has_arrived(int /*worker*/) const { return false; }
 
   /// Makes a waiting thread look at `stop`. Any thread.
   virtual void interrupt() noexcept = 0;

@@ -105,6 +105,10 @@ void SharedMessageExchange::take_part() {
   post_part(rest.first(std::min(rest.size(), kPartBytes)));
 }
 
+bool SharedMessageExchange::has_arrived(int worker) const {
+  return slot(static_cast<std::size_t>(worker)).stamp.load(std::memory_order_seq_cst) == round_;
+}
+
 void SharedMessageExchange::interrupt() noexcept {
   num_interrupts_.fetch_add(1, std::memory_order_seq_cst);
   parking_.wake();
