@@ -63,7 +63,8 @@ endfunction()
 # What a strategy of one or several processes must do, tests/contract/workers/: lockstep_contract_workers_<backend>, whose
 # entries say how many replicas there are.
 function(lockstep_add_workers_contract_tests backend)
-  lockstep_add_test(contract_workers_${backend} SOURCES $<TARGET_OBJECTS:lockstep_workers_contract> BACKEND ${backend} NO_ENTRIES)
+  lockstep_add_test(contract_workers_${backend} SOURCES $<TARGET_OBJECTS:lockstep_workers_contract> BACKEND ${backend} NO_ENTRIES
+    LIBRARIES lockstep_internal_engines)
 endfunction()
 
 # lockstep_add_golden_tests(backend)

@@ -15,8 +15,8 @@
 #include "detail/immortal.hpp"
 #include "detail/in_quotes.hpp"
 #include "workers/byte_archive.hpp"
-#include "workers/control/free_port.hpp"
 #include "workers/control/host_identity.hpp"
+#include "workers/control/socket.hpp"
 
 namespace lockstep::detail {
 namespace {
@@ -60,7 +60,7 @@ std::string leader_address(backend::Engine& engine, bool is_leader) {
   if (is_leader) {
     copy_text(leader.host_identity, host_identity());
     gethostname(leader.host, sizeof leader.host - 1);
-    leader.port = find_free_port();
+    leader.port = control::ListeningSocket("0.0.0.0:0").port();
   }
   engine.open_channel()->broadcast(std::as_writable_bytes(std::span(&leader, 1)), 0, {});
   const bool is_here = leader.host_identity == host_identity();

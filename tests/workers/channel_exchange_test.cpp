@@ -1,0 +1,70 @@
+#include "workers/channel_exchange.hpp"
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <catch2/catch_test_macros.hpp>
+
+#include "support/local_channels.hpp"
+#include "support/replicas.hpp"
+
+using namespace lockstep;
+using namespace std::chrono_literals;
+using detail::ChannelExchange;
+using test::on_replicas;
+
+namespace {
+
+std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
+
+std::string text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+// Lengths below, at and above what one call of the channel carries, and none.
+std::string message(int worker, int round) {
+  static constexpr std::size_t kLengths[] = {0, 1, 503, 504, 505, 5000};
+  return std::string(kLengths[static_cast<std::size_t>(worker + round) % 6],
+                     static_cast<char>('a' + (worker + 3 * round) % 26));
+}
+
+}  // namespace
+
+TEST_CASE("messages of any length are exchanged over a channel") {
+  test::LocalChannels channels(3);
+  std::atomic<int> num_wrong{0};
+  on_replicas(3, [&](int worker) {
+    ChannelExchange exchange(channels.open(worker), 3);
+    for (int round = 0; round < 60; ++round) {
+      exchange.post(bytes_of(message(worker, round)));
+      if (!exchange.wait([] { return false; }, {})) ++num_wrong;
+      for (int other = 0; other < 3; ++other)
+        if (text_of(exchange.message(other)) != message(other, round)) ++num_wrong;
+    }
+  });
+  CHECK(num_wrong == 0);
+}
+
+TEST_CASE("a wait over a channel is given up, and taken up again") {
+  test::LocalChannels channels(2);
+  ChannelExchange first(channels.open(0), 2);
+  first.post(bytes_of("early"));
+  CHECK_FALSE(first.wait([] { return true; }, {}));
+  CHECK_FALSE(first.wait([] { return false; }, std::chrono::steady_clock::now() + 5ms));
+  std::atomic<bool> stops{false};
+  std::thread other([&] {
+    stops = true;
+    first.interrupt();
+  });
+  CHECK_FALSE(first.wait([&] { return stops.load(); }, {}));
+  other.join();
+
+  ChannelExchange second(channels.open(1), 2);
+  second.post(bytes_of("late"));
+  CHECK(second.wait([] { return false; }, {}));
+  CHECK(first.wait([] { return false; }, {}));
+  CHECK(text_of(first.message(1)) == "late");
+  CHECK(text_of(second.message(0)) == "early");
+}
