@@ -17,7 +17,7 @@
 #include "collectives/collective_checks.hpp"
 #include "collectives/group_table.hpp"
 #include "collectives/rendezvous.hpp"
-#include "collectives/worker_calls.hpp"
+#include "collectives/workers/worker_calls.hpp"
 #include "detail/barrier.hpp"
 
 namespace lockstep {

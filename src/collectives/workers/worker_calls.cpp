@@ -1,4 +1,4 @@
-#include "collectives/worker_calls.hpp"
+#include "collectives/workers/worker_calls.hpp"
 
 #include <algorithm>
 
