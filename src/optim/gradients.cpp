@@ -56,27 +56,29 @@ void check_not_per_replica(const ReduceValue& value, const PartSource& source, s
 }
 
 /// All replicas have a gradient or none has; all are dense or all sparse.
-void check_agree(const GradientPart& part, int replica, const GradientPart& first, const PartSource& source) {
+void check_agree(const GradientPart& part, int replica, const GradientPart& first, int first_replica,
+                 const PartSource& source) {
   const bool agree =
       is_nothing(part) == is_nothing(first) && part.slices.has_value() == first.slices.has_value();
   LOCKSTEP_EXPECTS(agree, CollectiveMismatch, source.what, ": the gradient of the variable '",
                    source.variable.name(), "' is ", describe(part), " on replica ", replica, ", ",
-                   describe(first),
-                   " on replica 0. Give the same kind on every replica: zeros where one has none.");
+                   describe(first), " on replica ", first_replica,
+                   ". Give the same kind on every replica: zeros where one has none.");
 }
 
-void check_same_lists(std::span<const List* const> lists, std::string_view what) {
+void check_same_lists(std::span<const List* const> lists, int first_replica, std::string_view what) {
   const List& first = *lists[0];
-  for (std::size_t r = 1; r < lists.size(); ++r) {
-    const List& list = *lists[r];
+  for (std::size_t i = 1; i < lists.size(); ++i) {
+    const List& list = *lists[i];
+    const int r = first_replica + static_cast<int>(i);
     LOCKSTEP_EXPECTS(list.size() == first.size(), CollectiveMismatch, what, ": replica ", r, " gave ",
-                     list.size(), " gradients, replica 0 ", first.size(),
+                     list.size(), " gradients, replica ", first_replica, " ", first.size(),
                      ". Give the same variables on every replica.");
     for (std::size_t k = 0; k < list.size(); ++k)
       LOCKSTEP_EXPECTS(list[k].variable == first[k].variable, CollectiveMismatch, what, ": gradient ", k,
                        " is for the variable '", list[k].variable.name(), "' on replica ", r, ", for '",
-                       first[k].variable.name(),
-                       "' on replica 0. Give the same variables in the same order on every replica.");
+                       first[k].variable.name(), "' on replica ", first_replica,
+                       ". Give the same variables in the same order on every replica.");
   }
 }
 
@@ -120,9 +122,9 @@ void check_variables(std::span<const Variable> variables, std::string_view what)
   }
 }
 
-GradientBatch GradientBatch::of_replicas(std::span<const List* const> lists, bool are_reduced,
-                                         std::string_view what) {
-  check_same_lists(lists, what);
+GradientBatch GradientBatch::of_replicas(std::span<const List* const> lists, int first_replica,
+                                         bool are_reduced, std::string_view what) {
+  check_same_lists(lists, first_replica, what);
   const List& first = *lists[0];
   GradientBatch batch;
   batch.are_summed_ = !are_reduced;
@@ -133,9 +135,9 @@ GradientBatch GradientBatch::of_replicas(std::span<const List* const> lists, boo
     RecycledVector<GradientPart> parts;
     parts.reserve(lists.size());
     for (const List* const list : lists) {
-      const int r = static_cast<int>(parts.size());
+      const int r = first_replica + static_cast<int>(parts.size());
       parts.push_back(part_in_replica((*list)[k].gradient, r, {what, variable, r}));
-      check_agree(parts.back(), r, parts[0], {what, variable});
+      check_agree(parts.back(), r, parts[0], first_replica, {what, variable});
     }
     if (is_nothing(parts[0])) {
       batch.without_gradient_.push_back(variable);

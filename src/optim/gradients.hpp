@@ -32,11 +32,12 @@ void check_variables(std::span<const Variable> variables, std::string_view what)
 /// The gradients of one step. Its factories throw all errors.
 class GradientBatch {
  public:
-  /// The gradients of a replica function's call: lists[r] is replica r's. @param are_reduced  they are equal,
+  /// The gradients of a replica function's call: lists[i] is local replica i's, of which replica
+  /// first_replica is the first. @param are_reduced  they are equal,
   /// and are not added.
   /// @throws CollectiveMismatch  they do not agree.
   static GradientBatch of_replicas(std::span<const std::vector<optim::GradientAndVariable>* const> lists,
-                                   bool are_reduced, std::string_view what);
+                                   int first_replica, bool are_reduced, std::string_view what);
   /// The gradients of a call in cross-replica context.
   static GradientBatch of_caller(const std::vector<optim::GradientAndVariable>& list, std::string_view what);
 

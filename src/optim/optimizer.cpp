@@ -57,10 +57,12 @@ bool is_one_per_replica(std::span<const Variable> variables) {
                      [](const Variable& variable) { return detail::is_one_per_replica(variable); });
 }
 
-void check_same_optimizer(std::string_view what, const PerReplica<const Optimizer*>& optimizers) {
-  for (int r = 1; r < optimizers.size(); ++r)
-    LOCKSTEP_EXPECTS(optimizers[r] == optimizers[0], CollectiveMismatch, what, ": replica ", r,
-                     " calls another optimizer than replica 0. Make the same calls on every replica.");
+void check_same_optimizer(std::string_view what, int first_replica,
+                          const PerReplica<const Optimizer*>& optimizers) {
+  for (int i = 1; i < optimizers.size(); ++i)
+    LOCKSTEP_EXPECTS(optimizers[i] == optimizers[0], CollectiveMismatch, what, ": replica ",
+                     first_replica + i, " calls another optimizer than replica ", first_replica,
+                     ". Make the same calls on every replica.");
 }
 
 /// The update of one component.
@@ -163,9 +165,10 @@ void Optimizer::apply_as(std::string_view what, const List& gradients, bool are_
         what,
         [&](Strategy& strategy, const PerReplica<const Optimizer*>& optimizers,
             const PerReplica<const List*>& lists) {
-          check_same_optimizer(what, optimizers);
+          const int first = detail::first_replica(strategy);
+          check_same_optimizer(what, first, optimizers);
           const RecycledVector<const List*> all(lists.begin(), lists.end());
-          apply(what, strategy, GradientBatch::of_replicas(all, are_reduced, what), options);
+          apply(what, strategy, GradientBatch::of_replicas(all, first, are_reduced, what), options);
         },
         static_cast<const Optimizer*>(this), &gradients);
     return;

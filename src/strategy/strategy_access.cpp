@@ -24,6 +24,8 @@ void for_each_replica(Strategy& strategy, std::int64_t bytes, FunctionRef<void(i
   StrategyState::of(strategy).executor().for_each(bytes, fn);
 }
 
+int first_replica(const Strategy& strategy) noexcept { return StrategyState::of(strategy).first_replica(); }
+
 bool has_workers(const Strategy& strategy) noexcept {
   return &strategy != &default_strategy() && StrategyState::of(strategy).workers() != nullptr;
 }

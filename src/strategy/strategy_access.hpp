@@ -28,6 +28,8 @@ RecycledVector<RecycledVector<Tensor>> reduce_all(Strategy& strategy, ReduceOp o
 /// @pre called within call_serialised, or in a merge function.
 void for_each_replica(Strategy& strategy, std::int64_t bytes, FunctionRef<void(int)> fn);
 
+/// The id of local replica 0.
+int first_replica(const Strategy& strategy) noexcept;
 /// Whether several processes have the strategy's replicas.
 bool has_workers(const Strategy& strategy) noexcept;
 /// Calls fn in the chief's process alone, whose error all workers throw. All workers make the call.
