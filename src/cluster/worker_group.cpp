@@ -47,12 +47,15 @@ WorkerGroup::WorkerGroup(std::shared_ptr<WorkerConnection> connection) : connect
   number_ = connection_->add(*this);
   meeting_->on_break_off([this](const std::string& cause) {
     const std::string text = concat(label(process()), " could not go on: ", cause);
-    connection_->announce_end(number_, text);
+    connection_->announce_end(*number_, text);
     on_end(text);
   });
 }
 
-WorkerGroup::~WorkerGroup() { connection_->remove(number_); }
+void WorkerGroup::leave() noexcept {
+  if (number_) connection_->remove(*number_);
+  number_.reset();
+}
 
 SharedFunction<std::shared_ptr<StepExchange>()> WorkerGroup::step_opener() const {
   return [connection = connection_]() -> std::shared_ptr<StepExchange> {
@@ -68,7 +71,7 @@ bool WorkerGroup::is_on_one_host() const noexcept {
 
 void WorkerGroup::fail(const std::exception_ptr& error) noexcept {
   meeting_->fail(error, [&](std::uint64_t epoch, std::uint64_t num_rounds, const std::string& said) {
-    connection_->announce_failure(number_, epoch, num_rounds, said);
+    connection_->announce_failure(*number_, epoch, num_rounds, said);
   });
 }
 

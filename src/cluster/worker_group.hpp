@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,8 +41,10 @@ class WorkerGroup final : public backend::ProcessGroup, private WorkerReports {
   static std::unique_ptr<WorkerGroup> connect(const cluster::Resolver& resolver,
                                               const WorkerGroupOptions& options,
                                               const cluster::EnvironmentVariables& variables);
-  /// Leaves the group.
-  ~WorkerGroup() override;
+  ~WorkerGroup() override { leave(); }
+
+  /// Leaves the group: the functions of call_at_end are not called any more, and none is under way.
+  void leave() noexcept;
 
   int num_processes() const noexcept override { return connection_->control().num_workers(); }
   int process() const noexcept override { return connection_->control().worker(); }
@@ -79,7 +82,7 @@ class WorkerGroup final : public backend::ProcessGroup, private WorkerReports {
   std::string cause_;  // of the end; empty: there was none
   std::vector<std::function<void(const std::string& cause)>> aborts_;
 
-  std::uint32_t number_ = 0;
+  std::optional<std::uint32_t> number_;  // in the connection; nothing: it has left
 };
 
 }  // namespace lockstep::detail

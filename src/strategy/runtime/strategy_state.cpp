@@ -112,6 +112,7 @@ Tensor StrategyState::from_chief(const Tensor& tensor) {
 }
 
 StrategyState::~StrategyState() {
+  if (workers() != nullptr) workers()->leave();
   std::vector<StreamRef> streams;
   for (const ReplicaGroup& group : groups_)
     for (const std::optional<Stream>& stream : group.communication_streams())
