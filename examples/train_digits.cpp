@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <chrono>
 #include <iostream>
+#include <memory>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -34,24 +35,32 @@ std::string describe(const std::vector<ls::Device>& devices) {
   return text.str();
 }
 
+// The replicas of this process, or of all processes that a launcher has started.
+std::unique_ptr<ls::Strategy> make_strategy(const std::vector<ls::Device>& devices) {
+  const auto cluster = ls::cluster::from_environment();
+  if (cluster->cluster_spec().empty()) return std::make_unique<ls::MirroredStrategy>(devices);
+  return std::make_unique<ls::MultiWorkerMirroredStrategy>(cluster, ls::CommunicationOptions{},
+                                                           ls::WorkerOptions{.devices = devices});
+}
+
 int train(const digits::Options& options) {
   const digits::DigitsData data = digits::load_digits(options.data);
-  ls::MirroredStrategy strategy(options.devices);
-  digits::Trainer trainer(strategy, data, options.trainer);
-  std::cout << "Training on " << describe(options.devices) << ": "
-            << digits::with_thousands(data.training.num_rows()) << " images to learn from, "
-            << digits::with_thousands(data.test.num_rows()) << " to be tested on" << std::endl;
+  const auto strategy = make_strategy(options.devices);
+  digits::Trainer trainer(*strategy, data, options.trainer);
+  const bool is_chief = strategy->extended().should_save_summary();
+  std::ostream out(is_chief ? std::cout.rdbuf() : nullptr);
+  out << "Training on " << describe(options.devices) << ": "
+      << digits::with_thousands(data.training.num_rows()) << " images to learn from, "
+      << digits::with_thousands(data.test.num_rows()) << " to be tested on" << std::endl;
 
-  digits::Progress progress(std::cout, isatty(STDOUT_FILENO) != 0, options.num_epochs,
-                            data.training.num_rows());
+  digits::Progress progress(out, isatty(STDOUT_FILENO) != 0, options.num_epochs, data.training.num_rows());
   digits::EpochReport report;
   double seconds = 0;
   std::optional<ls::CheckpointManager> checkpoints;
   if (!options.checkpoints.empty()) {
     checkpoints.emplace(trainer.checkpoint(), options.checkpoints);
     if (const auto epoch = checkpoints->restore_latest())
-      std::cout << "Going on after epoch " << *epoch << ", from " << options.checkpoints.string()
-                << std::endl;
+      out << "Going on after epoch " << *epoch << ", from " << options.checkpoints.string() << std::endl;
   }
   const int first_epoch = trainer.num_epochs() + 1;
   report.test = trainer.evaluate();
@@ -69,14 +78,14 @@ int train(const digits::Options& options) {
 
   const int num_epochs = std::max(0, options.num_epochs - first_epoch + 1);
   const auto num_images = report.training.num_rows * num_epochs;
-  std::cout << "Trained " << num_epochs << (num_epochs == 1 ? " epoch" : " epochs") << " with "
-            << digits::name(options.trainer.optimizer) << " on " << describe(options.devices)
-            << ", batches of " << options.trainer.batch_size << ": "
-            << digits::with_thousands(
-                   num_epochs == 0 ? 0 : static_cast<std::int64_t>(static_cast<double>(num_images) / seconds))
-            << " images/s\n"
-            << "Test accuracy " << digits::percent(report.test.accuracy()) << ": " << report.test.num_correct
-            << " of " << report.test.num_rows << " images are read correctly" << std::endl;
+  out << "Trained " << num_epochs << (num_epochs == 1 ? " epoch" : " epochs") << " with "
+      << digits::name(options.trainer.optimizer) << " on " << describe(options.devices) << ", batches of "
+      << options.trainer.batch_size << ": "
+      << digits::with_thousands(
+             num_epochs == 0 ? 0 : static_cast<std::int64_t>(static_cast<double>(num_images) / seconds))
+      << " images/s\n"
+      << "Test accuracy " << digits::percent(report.test.accuracy()) << ": " << report.test.num_correct
+      << " of " << report.test.num_rows << " images are read correctly" << std::endl;
   if (options.required_accuracy && report.test.accuracy() < *options.required_accuracy) {
     std::cerr << "train_digits: the test accuracy is below the required "
               << digits::percent(*options.required_accuracy) << '\n';

@@ -66,6 +66,13 @@ Score Trainer::score(std::int64_t num_rows) const {
           .num_rows = num_rows};
 }
 
+std::int64_t Trainer::over_all_workers(std::int64_t number) const {
+  const auto numbers = strategy_.run([&](ls::ReplicaContext& context) {
+    return ls::Tensor::scalar(context.local_index() == 0 ? number : 0);
+  });
+  return strategy_.reduce(ls::ReduceOp::sum, numbers).item<std::int64_t>();
+}
+
 int Trainer::num_epochs() const { return static_cast<int>(num_epochs_.value().item<std::int64_t>()); }
 
 Score Trainer::train_epoch(const Progress& progress) {
@@ -90,7 +97,7 @@ Score Trainer::train_epoch(const Progress& progress) {
     if (progress) progress(num_rows);
   }
   num_epochs_.assign_add(1);
-  return score(num_rows);
+  return score(over_all_workers(num_rows));
 }
 
 Score Trainer::evaluate() {
@@ -105,7 +112,7 @@ Score Trainer::evaluate() {
     strategy_.run(step, images, labels);
     num_rows += num_rows_of(labels);
   }
-  return score(num_rows);
+  return score(over_all_workers(num_rows));
 }
 
 }  // namespace digits

@@ -57,6 +57,8 @@ class Trainer {
   Batches shuffled_batches(const Examples& examples) const;
   void reset_metrics();
   Score score(std::int64_t num_rows) const;
+  /// The sum of a number of each worker; of one process, the number.
+  std::int64_t over_all_workers(std::int64_t number) const;
 
   ls::Strategy& strategy_;
   const DigitsData data_;
