@@ -144,12 +144,12 @@ std::uint32_t WorkerConnection::add(WorkerReports& group) {
   return number;
 }
 
-void WorkerConnection::remove(std::uint32_t group) noexcept {
+void WorkerConnection::remove(std::uint32_t group, std::uint64_t num_rounds) noexcept {
   {
     const std::lock_guard lock(mutex_);
     groups_.erase(group);
   }
-  announce(group, {Report::Kind::left, 0, 0, 0, {}});
+  announce(group, {Report::Kind::left, 0, 0, num_rounds, {}});
 }
 
 void WorkerConnection::announce_failure(std::uint32_t group, std::uint64_t epoch, std::uint64_t num_rounds,
@@ -211,7 +211,7 @@ void WorkerConnection::deliver(WorkerReports& group, const Report& report) {
     case Report::Kind::failure:
       return group.on_failure(report.worker, report.epoch, report.num_rounds, report.text);
     case Report::Kind::end: return group.on_end(report.text);
-    case Report::Kind::left: return group.on_left(report.worker);
+    case Report::Kind::left: return group.on_left(report.worker, report.num_rounds);
   }
 }
 

@@ -24,7 +24,8 @@ class WorkerReports {
   virtual void on_failure(int worker, std::uint64_t epoch, std::uint64_t num_rounds, std::string text) = 0;
   /// The group has ended for all.
   virtual void on_end(const std::string& cause) = 0;
-  virtual void on_left(int worker) = 0;
+  /// A worker has left, after it sent its message of round `num_rounds`.
+  virtual void on_left(int worker, std::uint64_t num_rounds) = 0;
 };
 
 /// This process's connection with the other workers of a cluster, which all its groups share: as many
@@ -50,7 +51,7 @@ class WorkerConnection final : private ControlListener {
   /// order. @return its number.
   std::uint32_t add(WorkerReports& group);
   /// The group hears nothing more, and the other workers that this one has left it.
-  void remove(std::uint32_t group) noexcept;
+  void remove(std::uint32_t group, std::uint64_t num_rounds) noexcept;
   void announce_failure(std::uint32_t group, std::uint64_t epoch, std::uint64_t num_rounds,
                         std::string_view text) noexcept;
   void announce_end(std::uint32_t group, std::string_view cause) noexcept;

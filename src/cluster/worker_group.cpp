@@ -53,7 +53,7 @@ WorkerGroup::WorkerGroup(std::shared_ptr<WorkerConnection> connection) : connect
 }
 
 void WorkerGroup::leave() noexcept {
-  if (number_) connection_->remove(*number_);
+  if (number_) connection_->remove(*number_, meeting_->num_rounds());
   number_.reset();
 }
 

@@ -73,7 +73,7 @@ class WorkerGroup final : public backend::ProcessGroup, private WorkerReports {
     meeting_->report_failure(worker, epoch, num_rounds, std::move(text));
   }
   void on_end(const std::string& cause) override;
-  void on_left(int worker) override { meeting_->report_left(worker); }
+  void on_left(int worker, std::uint64_t num_rounds) override { meeting_->report_left(worker, num_rounds); }
 
   const std::shared_ptr<WorkerConnection> connection_;  // owners: groups and their passes over data
   std::unique_ptr<WorkerMeeting> meeting_;

@@ -85,7 +85,7 @@ void WorkerMeeting::refuse(std::string_view operation, const std::exception_ptr&
 
 void WorkerMeeting::exchange(Kind kind, std::string_view operation, std::span<const std::byte> content,
                              std::chrono::milliseconds timeout) {
-  if (state_.load(std::memory_order_acquire) != State::usable) throw_unusable(operation);
+  if (is_over_before(num_rounds_ + 1)) throw_unusable(operation);
   if (is_pending_) {  // the others wait in it for nobody: it is complete when all have come to it
     if (!wait(operation, timeout)) throw_unusable(operation);
     for (int w = 0; w < num_workers(); ++w) epoch_ = std::max(epoch_, decode(w).header.epoch);
@@ -147,7 +147,7 @@ bool WorkerMeeting::wait(std::string_view operation, std::chrono::milliseconds t
     const std::uint64_t now = num_reports_.load(std::memory_order_acquire);
     if (now == seen) return false;
     seen = now;
-    if (state_.load(std::memory_order_acquire) != State::usable) return true;
+    if (is_over_before(num_rounds_)) return true;
     const std::lock_guard lock(mutex_);
     return find_failure() != nullptr;
   };
@@ -159,7 +159,7 @@ bool WorkerMeeting::wait(std::string_view operation, std::chrono::milliseconds t
   }
   if (stop()) return false;
   const std::lock_guard lock(mutex_);
-  if (find_failure() != nullptr || state_.load(std::memory_order_acquire) != State::usable) return false;
+  if (find_failure() != nullptr || is_over_before(num_rounds_)) return false;
   std::string missing;
   for (int w = 0; w < num_workers(); ++w)
     if (w != worker_ && !exchange_->has_arrived(w)) missing += concat(missing.empty() ? "" : ", ", label(w));
@@ -255,13 +255,14 @@ void WorkerMeeting::report_failure(int worker, std::uint64_t epoch, std::uint64_
   exchange_->interrupt();
 }
 
-void WorkerMeeting::report_left(int worker) {
+void WorkerMeeting::report_left(int worker, std::uint64_t num_rounds) {
   {
     const std::lock_guard lock(mutex_);
     if (state_.load(std::memory_order_relaxed) != State::usable) return;
     cause_ = concat(label(worker),
                     " has left: its strategy was destroyed. Destroy the strategies of all workers after the "
                     "same calls.");
+    left_after_.store(num_rounds, std::memory_order_relaxed);
     state_.store(State::left, std::memory_order_release);
     num_reports_.fetch_add(1, std::memory_order_release);
   }

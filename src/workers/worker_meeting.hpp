@@ -72,7 +72,9 @@ class WorkerMeeting {
   // What the connection between the workers reports. Any thread.
   /// @param failure  what the worker has announced.
   void report_failure(int worker, std::uint64_t epoch, std::uint64_t num_rounds, std::string failure);
-  void report_left(int worker);
+  /// A worker has left, after it sent its message of round `num_rounds`.
+  void report_left(int worker, std::uint64_t num_rounds);
+  std::uint64_t num_rounds() const noexcept { return num_rounds_; }
   /// The first cause is kept: "worker 1 (…) was lost: its connection was closed".
   void report_lost(const std::string& cause) noexcept;
 
@@ -119,6 +121,12 @@ class WorkerMeeting {
   std::string call_text(std::string_view operation) const;
   /// A failure that keeps the round under way from being complete.
   const Failure* find_failure() const;  // `mutex_` is held
+  /// Whether round `round` will not be complete, as the meeting has failed, or a worker has left before.
+  bool is_over_before(std::uint64_t round) const noexcept {
+    const State state = state_.load(std::memory_order_acquire);
+    return state >= State::timed_out ||
+           (state == State::left && left_after_.load(std::memory_order_relaxed) < round);
+  }
   [[noreturn]] void throw_unusable(std::string_view operation);
 
   const std::vector<std::string> labels_;
@@ -138,6 +146,7 @@ class WorkerMeeting {
 
   std::function<void(const std::string& cause)> end_;
   std::atomic<State> state_{State::usable};
+  std::atomic<std::uint64_t> left_after_{0};      // the round; of State::left
   std::atomic<std::uint64_t> num_reports_{0};     // changes with what `mutex_` guards
   mutable std::mutex mutex_;                      // guards what follows
   std::vector<std::optional<Failure>> failures_;  // of each worker, the last one

@@ -14,8 +14,8 @@ while getopts n:r: option; do
   esac
 done
 shift $((OPTIND - 1))
-if [ -z "$mpiexec" ]; then
-  echo "skipped: there is no mpirun"
+if ! "$mpiexec" --version 2>&1 | grep -q "Open MPI\|OpenRTE"; then
+  echo "skipped: there is no mpirun of Open MPI's"
   exit 77
 fi
 
@@ -25,6 +25,6 @@ workers=
 for ((i = 0; i < processes; i++)); do workers+="${workers:+,}\"worker-$i:2222\""; done
 export LOCKSTEP_TEST_FOLDER=$folder LOCKSTEP_TEST_REPLICAS=$replicas LOCKSTEP_ENGINE=mpi
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-"$mpiexec" --oversubscribe --bind-to none -np "$processes" bash -c '
+timeout -k 5 280 "$mpiexec" --oversubscribe --bind-to none -np "$processes" bash -c '
   export TF_CONFIG="{\"cluster\": {\"worker\": ['"${workers//\"/\\\"}"']}, \"task\": {\"type\": \"worker\", \"index\": $OMPI_COMM_WORLD_RANK}}"
   LOCKSTEP_HOST_ID="the host of worker $OMPI_COMM_WORLD_RANK" exec "$@"' worker "$@"

@@ -208,9 +208,20 @@ TEST_CASE("a lost worker's cause is what every later call throws") {
 
 TEST_CASE("a worker that left is named") {
   Workers workers(2);
-  workers[0].report_left(1);
+  workers[0].report_left(1, 0);
   CHECK_THROWS_MATCHES(workers[0].meet("all_reduce(sum)", bytes_of(0), 0ms), ContextError,
                        says("worker 1 (host:2223) has left"));
+}
+
+TEST_CASE("a worker that left after its message does not keep the others from the call") {
+  Workers workers(2);
+  std::string text;
+  std::thread waits([&] { text = workers.outcome(0, "all_reduce(sum)"); });
+  workers[0].report_left(1, 1);  // which comes before the message
+  CHECK(workers.outcome(1, "all_reduce(sum)") == "");
+  waits.join();
+  CHECK(text == "");
+  CHECK(has(workers.outcome(0, "all_reduce(sum)"), "worker 1 (host:2223) has left"));
 }
 
 // A step of random length fails on random workers at random places. Whoever is told nothing makes as many
