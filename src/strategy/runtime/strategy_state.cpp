@@ -86,17 +86,17 @@ InputContext StrategyState::input_context() const {
                           : InputContext(group->num_processes(), group->process(), num_replicas());
 }
 
-void StrategyState::agree_on(std::string_view operation, std::string_view text) {
+void StrategyState::agree_on_variable(std::string_view operation, std::string_view name) {
   if (workers() == nullptr) return;
   ReplicaGroup& group = groups_.front();
   const auto check = [&](std::span<const Arrival* const> arrivals) {
     for (std::size_t r = 1; r < arrivals.size(); ++r)
       LOCKSTEP_EXPECTS(arrivals[r]->text == arrivals[0]->text, CollectiveMismatch, operation, ": ",
-                       group.label(static_cast<int>(r)), " calls it for ", arrivals[r]->text, " where ",
-                       group.label(0), " calls it for ", arrivals[0]->text,
-                       ". Make the same calls in the same order on every replica.");
+                       group.label(static_cast<int>(r)), " calls it for the variable '", arrivals[r]->text,
+                       "' where ", group.label(0), " calls it for the variable '", arrivals[0]->text,
+                       "'. Make the same calls in the same order on every replica.");
   };
-  group.meet_all({.operation = operation, .text = text}, check, options().timeout);
+  group.meet_all({.operation = operation, .text = name}, check, options().timeout);
 }
 
 Tensor StrategyState::from_chief(const Tensor& tensor) {

@@ -55,9 +55,9 @@ class StrategyState {
   /// device of this process. @pre workers() is not null.
   Tensor gather(const ReduceValue& value, std::int64_t axis);
   InputContext input_context() const;
-  /// All workers bring the same text to a call, as the name of a variable. Nothing to do where this process
-  /// works alone. @throws CollectiveMismatch  they differ: names both.
-  void agree_on(std::string_view operation, std::string_view text);
+  /// All workers make a call for the variable of the same name. Nothing to do where this process works alone.
+  /// @throws CollectiveMismatch  the names differ: has both.
+  void agree_on_variable(std::string_view operation, std::string_view name);
   /// Worker 0's tensor, on this one's device; the argument where this process works alone.
   Tensor from_chief(const Tensor& tensor);
   IndexedSlices from_chief(const IndexedSlices& slices);

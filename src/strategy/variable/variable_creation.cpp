@@ -69,7 +69,7 @@ std::shared_ptr<VariableState> VariableState::create(Strategy& strategy, Functio
   if (!is_plain)
     call_serialised(strategy, "the creation of a variable", [&] {
       StrategyState& own = StrategyState::of(strategy);
-      own.agree_on("the creation of a variable", concat("'", options.name, "'"));
+      own.agree_on_variable("the creation of a variable", options.name);
       value = own.from_chief(value);
     });
   std::vector<Tensor> components;

@@ -114,8 +114,7 @@ void write_variable(Variable& variable, Write write, const IndexedSlices& slices
         [&](Strategy&, const PerReplica<IndexedSlices>& all,
             const PerReplica<const VariableState*>& variables) {
           check_same_variable(variables, write);
-          StrategyState::of(variable.strategy())
-              .agree_on(name(write), concat("the variable '", variable.name(), "'"));
+          StrategyState::of(variable.strategy()).agree_on_variable(name(write), state.name());
           scatter_all(state, write, aggregate(variable, write, all));
         },
         slices, static_cast<const VariableState*>(&state));

@@ -255,7 +255,7 @@ void write_in_replica(std::span<const Variable> variables, Write write, std::spa
   const auto write_merged = [&](Strategy& strategy, const PerReplica<const Value*>& lists,
                                 const PerReplica<const VariableState*>& firsts) {
     check_same_variable(firsts, write);
-    StrategyState::of(strategy).agree_on(name(write), concat("the variable '", variables[0].name(), "'"));
+    StrategyState::of(strategy).agree_on_variable(name(write), VariableAccess::state(variables[0])->name());
     ComponentWrites writes;
     for (std::size_t v = 0; v < variables.size(); ++v) {
       RecycledVector<const Value*> parts;

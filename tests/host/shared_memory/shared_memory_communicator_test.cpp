@@ -256,7 +256,7 @@ TEST_CASE("ranks of several processes receive the bits that one process's would"
     SocketGroup group(star, process);
     const backend::ProcessRanks ranks = ranks_of(shape, group);
     const auto communicator = host::make_shared_memory_communicator(ranks);
-    if (communicator->num_ranks() != ranks.total() || communicator->shares_memory() ||
+    if (communicator->num_ranks() != ranks.total() || !communicator->shares_memory() ||
         !communicator->combines_in_rank_order())
       throw Error("what the communicator says of itself");
     make_calls(*communicator, ranks, one_thread, calls_to_make(ranks.total()));
