@@ -49,8 +49,9 @@ bool ChannelExchange::wait(FunctionRef<bool()> stop, backend::Deadline deadline)
     const auto has_changed = [&] {
       return num_complete_ == num_posted_ || num_interrupts_ != seen || (error_ != nullptr) != has_failed;
     };
-    if (has_failed) {
-      if (!changed_.wait_for(lock, kPatience, has_changed)) std::rethrow_exception(error_);
+    const auto patient_until = std::chrono::steady_clock::now() + kPatience;
+    if (has_failed && (!deadline || patient_until < *deadline)) {
+      if (!changed_.wait_until(lock, patient_until, has_changed)) std::rethrow_exception(error_);
     } else if (!deadline) {
       changed_.wait(lock, has_changed);
     } else if (!changed_.wait_until(lock, *deadline, has_changed)) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 
 #include <lockstep/backend/process_group.hpp>
@@ -21,8 +22,8 @@ class MessageExchange {
   virtual bool wait(FunctionRef<bool()> stop, backend::Deadline deadline) = 0;
   /// A worker's message of the last complete round; valid until the next post.
   virtual std::span<const std::byte> message(int worker) const = 0;
-  /// Whether a worker's message of the round under way is there; false where that is not known.
-  virtual bool has_arrived(int /*worker*/) const { return false; }
+  /// Whether a worker's message of the round under way is there; nothing: that is not known.
+  virtual std::optional<bool> has_arrived(int /*worker*/) const { return std::nullopt; }
 
   /// Makes a waiting thread look at `stop`. Any thread.
   virtual void interrupt() noexcept = 0;

@@ -161,11 +161,16 @@ bool WorkerMeeting::wait(std::string_view operation, std::chrono::milliseconds t
   const std::lock_guard lock(mutex_);
   if (find_failure() != nullptr || is_over_before(num_rounds_)) return false;
   std::string missing;
-  for (int w = 0; w < num_workers(); ++w)
-    if (w != worker_ && !exchange_->has_arrived(w)) missing += concat(missing.empty() ? "" : ", ", label(w));
-  cause_ =
-      concat(call_text(operation), ": after ", timeout.count(), " ms these workers had not come: ", missing,
-             ". Make the same calls on every worker, or raise the time limit.");
+  bool is_known = true;
+  for (int w = 0; w < num_workers(); ++w) {
+    const std::optional<bool> has_arrived = exchange_->has_arrived(w);
+    is_known = is_known && has_arrived.has_value();
+    if (w != worker_ && !has_arrived.value_or(false))
+      missing += concat(missing.empty() ? "" : ", ", label(w));
+  }
+  cause_ = concat(call_text(operation), ": after ", timeout.count(), " ms ",
+                  is_known ? "these" : "some of these", " workers had not come: ", missing,
+                  ". Make the same calls on every worker, or raise the time limit.");
   state_.store(State::timed_out, std::memory_order_release);
   raise<CollectiveTimeout>(kHere, cause_);
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -66,7 +67,7 @@ class MemoryExchange final : public detail::MessageExchange {
   std::span<const std::byte> message(int worker) const override {
     return room_->messages_[round_ & 1][static_cast<std::size_t>(worker)];
   }
-  bool has_arrived(int worker) const override {
+  std::optional<bool> has_arrived(int worker) const override {
     const std::lock_guard lock(room_->mutex_);
     return room_->num_posted_[static_cast<std::size_t>(worker)] >= round_;
   }

@@ -30,7 +30,7 @@ class SharedMessageExchange final : public detail::MessageExchange {
   std::span<const std::byte> message(int worker) const override {
     return messages_[static_cast<std::size_t>(worker)];
   }
-  bool has_arrived(int worker) const override;
+  std::optional<bool> has_arrived(int worker) const override;
   void interrupt() noexcept override;
 
  private:
