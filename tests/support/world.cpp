@@ -8,6 +8,7 @@
 #include <optional>
 #include <stdexcept>
 
+#include <catch2/catch_message.hpp>
 #include <catch2/reporters/catch_reporter_event_listener.hpp>
 #include <catch2/reporters/catch_reporter_registrars.hpp>
 #include <sys/stat.h>
@@ -154,6 +155,7 @@ Thrown thrown_by(const std::function<void()>& fn) {
   try {
     fn();
   } catch (const std::exception& error) {
+    UNSCOPED_INFO("thrown: " << error.what());
     return {std::current_exception(), error.what()};
   } catch (...) {
     return {std::current_exception(), ""};

@@ -34,9 +34,12 @@ std::string message(int worker, int round) {
 
 TEST_CASE("messages of any length are exchanged over a channel") {
   test::LocalChannels channels(3);
+  std::vector<std::unique_ptr<ChannelExchange>> exchanges;  // which go when all are done
+  for (int worker = 0; worker < 3; ++worker)
+    exchanges.push_back(std::make_unique<ChannelExchange>(channels.open(worker), 3));
   std::atomic<int> num_wrong{0};
   on_replicas(3, [&](int worker) {
-    ChannelExchange exchange(channels.open(worker), 3);
+    ChannelExchange& exchange = *exchanges[static_cast<std::size_t>(worker)];
     for (int round = 0; round < 60; ++round) {
       exchange.post(bytes_of(message(worker, round)));
       if (!exchange.wait([] { return false; }, {})) ++num_wrong;
