@@ -46,8 +46,6 @@ class Key {
   std::uint64_t first = 1;
   std::uint64_t second = 2;
 
-  friend bool operator==(const Key&, const Key&) = default;
-
  private:
   void add(std::uint64_t value) {
     first = splitmix64(first + value);
