@@ -12,9 +12,6 @@
 
 namespace lockstep {
 
-using detail::Collective;
-using detail::CollectiveCall;
-
 std::vector<std::string> Communicator::Impl::labels(const std::vector<Device>& devices,
                                                     std::string_view member, int first_rank,
                                                     int num_local_ranks) {

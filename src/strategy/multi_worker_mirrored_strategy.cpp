@@ -49,8 +49,9 @@ detail::StrategyConfig configure(std::shared_ptr<cluster::Resolver> resolver,
   LOCKSTEP_EXPECTS(resolver != nullptr, InvalidArgument, kName,
                    ": no resolver. Pass cluster::from_environment(), or a resolver of the cluster.");
   const int workers = num_workers(*resolver);
+  std::vector<Device> devices = own_devices(*resolver, worker_options.devices);
   detail::StrategyConfig config{.kind = {.name = kName},
-                                .logical_devices = {own_devices(*resolver, worker_options.devices)},
+                                .logical_devices = {std::move(devices)},
                                 .options = options,
                                 .cluster_resolver = std::move(resolver)};
   if (workers == 1) return config;

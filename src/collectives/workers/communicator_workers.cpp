@@ -6,8 +6,6 @@
 /// What a communicator over several workers does beside its local ranks.
 namespace lockstep {
 
-using detail::CollectiveCall;
-
 void Communicator::Impl::meet(std::span<const int> ranks, std::span<const detail::Arrival> arrivals,
                               const detail::Rendezvous::Check& check, std::chrono::milliseconds timeout) {
   detail::RecycledVector<int> own;

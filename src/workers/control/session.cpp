@@ -30,9 +30,9 @@ void Session::deliver(Message message) {
             hosts_ = std::move(started.hosts);
             settle(std::nullopt);
           },
-          [&](Value& value) { answer(value.call, std::move(value)); },
-          [&](Gathered& gathered) { answer(gathered.call, std::move(gathered)); },
-          [&](Failed& failed) { answer(failed.call, std::move(failed)); },
+          [&](Value& value) { answer(std::move(value)); },
+          [&](Gathered& gathered) { answer(std::move(gathered)); },
+          [&](Failed& failed) { answer(std::move(failed)); },
           [&](Failure& failure) {
             check(failure.worker);
             events_.push_back({Event::Kind::failure, failure.worker, failure.epoch, std::move(failure.text)});

@@ -70,6 +70,11 @@ class Session {
   std::vector<Event> take_events();
 
  private:
+  template <class Answer>
+  void answer(Answer&& message) {
+    const std::uint64_t number = message.call;
+    answer(number, std::forward<Answer>(message));
+  }
   void answer(std::uint64_t number, Message message);
   void end_calls(ErrorKind kind, const std::string& text);
   void settle(std::optional<Refused> refused);
