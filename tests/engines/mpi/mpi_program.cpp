@@ -2,6 +2,7 @@
 //   mpirun -np N lockstep_mpi_program CASE FOLDER
 // A case after which processes exit without MPI's end waits in FOLDER until all have passed, since mpirun
 // ends the job with the first of them.
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -96,12 +97,18 @@ void kept_until_exit() {
 }
 
 void exit_in_a_call() {
-  kept_until_exit();
-  static const auto even = kept_engine->open_channel(), odd = kept_engine->open_channel();
-  std::atomic<bool> is_called{false};
-  std::thread([&] {
+  // Never destroyed: the call uses them until the process ends.
+  backend::Engine& engine = *start().release();
+  std::array<backend::Channel*, 2> channels{};
+  for (backend::Channel*& channel : channels) channel = engine.open_channel().release();
+  static std::atomic<bool> is_called{false};
+  // The processes call different channels, and wait until MPI ends.
+  std::thread([channel = channels[static_cast<std::size_t>(process % 2)]] {
     is_called.store(true);
-    (process % 2 == 0 ? even : odd)->barrier(std::nullopt);
+    try {
+      channel->barrier(std::nullopt);
+    } catch (const CollectiveAborted&) {
+    }
   }).detach();
   while (!is_called.load()) std::this_thread::yield();
 }
