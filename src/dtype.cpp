@@ -15,7 +15,8 @@ struct Alias {
   DType dtype;
 };
 
-// Names of the types in C++, numpy, safetensors and the collective benchmarks; those of name() come first.
+// Names of the types in C++, numpy, safetensors and the collective benchmarks. The first kNumDTypes are those
+// of name(), in the order of DType.
 constexpr Alias kAliases[] = {
     {"float16", DType::f16},
     {"bfloat16", DType::bf16},
@@ -54,6 +55,12 @@ constexpr Alias kAliases[] = {
     {"f8_e5m2", DType::f8e5m2},
     {"float8_e4m3fn", DType::f8e4m3},
 };
+
+static_assert([] {
+  for (int i = 0; i < kNumDTypes; ++i)
+    if (kAliases[i].dtype != static_cast<DType>(i)) return false;
+  return true;
+}());
 
 }  // namespace
 

@@ -52,8 +52,8 @@ class LaunchOrder {
   const int num_ranks_;
   detail::Barrier all_in_, all_out_;
   std::atomic<bool> has_turn_{false};
-  std::mutex
-      mutex_;  // guards what follows; held while the first waits for the process's turn, not by abandon
+  // Guards what follows. Held while the first waits for the process's turn; not by abandon.
+  std::mutex mutex_;
   int num_entered_ = 0;
   int num_left_ = 0;
 };

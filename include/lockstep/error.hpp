@@ -109,7 +109,8 @@ class CollectiveTimeout : public CollectiveError {
   using CollectiveError::CollectiveError;
 };
 
-/// A peer is gone; every later call repeats the first cause.
+/// The group was aborted, or another process's part in the call has failed: has the first cause. Later calls
+/// of a communicator repeat it; a strategy goes on where its header says so.
 class CollectiveAborted : public CollectiveError {
  public:
   using CollectiveError::CollectiveError;

@@ -8,8 +8,9 @@
 #include <lockstep/dtype.hpp>
 #include <lockstep/reduce_op.hpp>
 
-/// The arithmetic of elements. All kernels, on the host and on GPUs, take their rules from here and add only
-/// loops and vectors. The functions are constexpr, so that device code can call them.
+/// The arithmetic of elements: the rules of all kernels, on the host and on GPUs. Kernels that combine whole
+/// vectors repeat them for lanes (src/host/collectives/float_lanes-inl.hpp, cuda/kernels/combine.cu); tests
+/// hold them to these. The functions are constexpr, so that device code can call them.
 ///
 /// lockstep/backend/communicator_backend.hpp states the contract that these rules fulfil.
 namespace lockstep::arithmetic {

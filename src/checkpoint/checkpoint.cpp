@@ -39,7 +39,7 @@ void insert(Variables& variables, std::string key, const Variable& variable, std
 template <class F>
 void in_context_of(Strategy& strategy, std::string_view what, F fn) {
   std::optional<ContextFrame> frame;
-  if (&strategy == &detail::default_strategy())  // in any scope
+  if (&strategy == &detail::default_strategy())  // so that it works in any scope
     frame.emplace(ContextFrame::Mode::cross_replica, strategy);
   detail::call_serialised(strategy, what, fn);
 }
@@ -185,6 +185,7 @@ void Checkpoint::restore(const std::filesystem::path& path, RestoreOptions optio
   check_context(kRestore);
   const Variables variables = collect(kRestore);
   auto groups = by_strategy(variables);
+  // Refuses a wrong context before the file is read.
   for (const auto& [strategy, group] : groups) in_context_of(*strategy, kRestore, [] {});
   const auto read = [&] {
     const SafetensorsFile file(path, kRestore);

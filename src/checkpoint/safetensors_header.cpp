@@ -17,6 +17,7 @@ using Json = nlohmann::json;
 constexpr std::array<std::string_view, kNumDTypes> kNames = {"F16", "BF16", "F32",  "F64",     "I8",
                                                              "I16", "I32",  "I64",  "U8",      "U16",
                                                              "U32", "U64",  "BOOL", "F8_E4M3", "F8_E5M2"};
+static_assert(!kNames.back().empty());
 
 /// The key as JSON. @throws Json::type_error  it is not UTF-8.
 std::string json_string(std::string_view key) { return Json(key).dump(); }

@@ -28,8 +28,9 @@ bool is_under_mpi(const cluster::EnvironmentVariables& variables) {
 
 std::string engine_for(const cluster::EnvironmentVariables& variables) {
   if (const std::string* const name = find_variable(variables, "LOCKSTEP_ENGINE")) {
-    LOCKSTEP_EXPECTS(*name == "mpi" || *name == "gloo", InvalidArgument, "LOCKSTEP_ENGINE is ",
-                     in_quotes(*name), ", which is no engine. Set it to mpi or gloo, or unset it.");
+    LOCKSTEP_EXPECTS(*name == "mpi" || *name == "gloo" || backend::find_engine(*name) != nullptr,
+                     InvalidArgument, "LOCKSTEP_ENGINE is ", in_quotes(*name),
+                     ", which is no engine. Set it to mpi or gloo, or unset it.");
     return *name;
   }
   const bool has_addresses = find_variable(variables, "TF_CONFIG") != nullptr ||
@@ -54,7 +55,7 @@ void copy_text(char (&to)[kSize], const std::string& from) {
   std::copy_n(from.begin(), std::min(from.size(), kSize - 1), to);
 }
 
-/// A free port of worker 0's, which the engine tells the others.
+/// Worker 0's address with a free port, which the engine tells the others.
 std::string leader_address(backend::Engine& engine, bool is_leader) {
   LeaderAddress leader;
   if (is_leader) {

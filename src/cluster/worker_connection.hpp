@@ -20,7 +20,7 @@ namespace lockstep::detail {
 class WorkerReports {
  public:
   virtual ~WorkerReports() = default;
-  /// A worker's call has failed, before it sent its message of round `num_rounds`.
+  /// A worker's call has failed, after it sent its message of round `num_rounds`.
   virtual void on_failure(int worker, std::uint64_t epoch, std::uint64_t num_rounds, std::string text) = 0;
   /// The group has ended for all.
   virtual void on_end(const std::string& cause) = 0;
@@ -34,8 +34,9 @@ class WorkerReports {
 /// Thread safety: any thread.
 class WorkerConnection final : private ControlListener {
  public:
-  /// The connection of that cluster: the one that is there, else a new one. Every worker opens it as often.
-  /// @param variables  tell the launcher, and so the engine. @throws as WorkerGroup::connect
+  /// The connection of that cluster: the one that is there, else a new one. Every worker calls it equally
+  /// often.
+  /// @param variables  name the launcher, and so the engine. @throws as WorkerGroup::connect
   static std::shared_ptr<WorkerConnection> open(ControlOptions options,
                                                 const cluster::EnvironmentVariables& variables);
   ~WorkerConnection() override;

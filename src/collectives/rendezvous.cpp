@@ -40,7 +40,7 @@ bool Rendezvous::meet(const RankLock& rank_lock, std::span<const Arrival> arriva
                    ": this process is a fork of the one that the ", impl_->member,
                    "s run in, and has none of the others. ", "End it by _exit or exec, without calls that ",
                    impl_->member, "s make together.");
-  // No other rank may read this rank's arrival any more.
+  // After a failure this rank throws here: it does not publish an arrival that others might still read.
   if (impl_->has_failed.load(std::memory_order_seq_cst)) impl_->decide(meeting, ranks, operation);
 
   for (std::size_t i = 0; i < ranks.size(); ++i) impl_->arrive(meeting, ranks[i], arrivals[i]);
@@ -125,8 +125,8 @@ void Rendezvous::Impl::await_all(std::uint64_t meeting, std::span<const int> ran
   for (;;) {
     const bool has_ended = parking.wait(
         num_threads, [&] { return all_have_arrived() || may_fail(meeting); }, timeout);
-    // The fence comes after the wait, as each takes the time that the stamp needs to reach the others. It
-    // serves for waking them, too: the last rank to arrive finds that all have, and does not sleep.
+    // The fence comes after the wait: both take the time that the stamp needs to reach the others. The fence
+    // also orders the stamp before waking them: the last rank to arrive finds that all have, and wakes them.
     full_fence();
     if (!has_ended) time_out(meeting, operation, timeout);
     if (!may_fail(meeting)) {

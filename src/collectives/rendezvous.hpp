@@ -35,7 +35,7 @@ struct Arrival {
   std::string_view operation;  ///< "all_reduce(sum)", "merge_call", …: must be the same on all ranks.
   std::span<const TensorView> tensors{};  ///< For checks and messages.
   const void* payload = nullptr;          ///< For the operation's own use, in this process.
-  std::int64_t number = 0;                ///< The same, for other workers, too.
+  std::int64_t number = 0;                ///< Likewise; other workers see it, too.
   std::string_view text{};
   Fingerprint fingerprint{};
   bool copies_input = false;  ///< Whether the mailbox takes a copy of the input, which is short.
@@ -45,8 +45,8 @@ struct Arrival {
 /// Each brings an Arrival; all go on together, or all fail together. Spins briefly, then parks.
 ///
 /// Each rank marks its arrival in a slot of its own, which the others watch: one cache line goes from each
-/// rank to each. A second line, the number of checked meetings, comes from rank 0's thread, which checks all
-/// arrivals; not if all fingerprints agree, which every thread sees for itself.
+/// rank to each. Where all fingerprints agree, every thread sees for itself that the arrivals do. Else rank
+/// 0's thread checks them, and a second line, the number of checked meetings, comes from it.
 ///
 /// It cannot deadlock: a rank leaves the meeting only when all ranks have arrived, one of them has left or
 /// failed, the time limit is over, or the group was aborted; each of these wakes every waiter.

@@ -11,11 +11,11 @@
 
 #include "detail/expects.hpp"
 #include "detail/numa.hpp"
-#include "host/engine/engine_communicator.hpp"
 #include "host/host_communicator.hpp"
 #include "host/host_device.hpp"
 #include "host/host_memory.hpp"
-#include "host/shared_memory/shared_memory_communicator.hpp"
+#include "host/processes/engine_communicator.hpp"
+#include "host/processes/shared_memory_communicator.hpp"
 
 namespace lockstep::host {
 namespace {

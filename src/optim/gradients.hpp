@@ -33,8 +33,8 @@ void check_variables(std::span<const Variable> variables, std::string_view what)
 class GradientBatch {
  public:
   /// The gradients of a replica function's call: lists[i] is local replica i's, of which replica
-  /// first_replica is the first. @param are_reduced  they are equal,
-  /// and are not added.
+  /// first_replica is the first.
+  /// @param are_reduced  whether they are equal on all replicas already, and must not be added.
   /// @throws CollectiveMismatch  they do not agree.
   static GradientBatch of_replicas(std::span<const std::vector<optim::GradientAndVariable>* const> lists,
                                    int first_replica, bool are_reduced, std::string_view what);
@@ -47,8 +47,8 @@ class GradientBatch {
   std::span<const Variable> variables() const noexcept { return variables_; }
   std::span<const Variable> without_gradient() const noexcept { return without_gradient_; }
 
-  /// Enqueues the sums over the replicas. @return [k][i]: of variables()[k], on the
-  /// device of its component i.
+  /// Enqueues the sums over the replicas. @return [k][i]: of variables()[k], on the device of its component
+  /// i.
   RecycledVector<RecycledVector<Tensor>> reduce(Strategy& strategy,
                                                 const CommunicationOptions& options) const;
 

@@ -98,8 +98,8 @@ Plan make_plan(const Entries& entries, std::size_t num_components) {
   return plan;
 }
 
-/// Turns gradients, [k][i], into one list per component, [i][k], contiguous. A gradient of fewer components
-/// is in all lists, as it counts in every norm.
+/// Turns gradients, [k][i], into one list per component, [i][k], contiguous. A gradient of one component is
+/// in every list, since it counts in every norm.
 RecycledVector<RecycledVector<Tensor>> by_component(RecycledVector<RecycledVector<Tensor>> gradients) {
   std::size_t num_components = 0;
   for (const auto& components : gradients) num_components = std::max(num_components, components.size());

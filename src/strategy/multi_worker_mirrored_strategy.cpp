@@ -56,7 +56,7 @@ detail::StrategyConfig configure(std::shared_ptr<cluster::Resolver> resolver,
                                 .cluster_resolver = std::move(resolver)};
   if (workers == 1) return config;
   const auto num_replicas = static_cast<int>(config.logical_devices.front().size());
-  if (const std::string warning = workers::binding_warning(num_replicas); !warning.empty())
+  if (const std::string warning = detail::binding_warning(num_replicas); !warning.empty())
     detail::warn(detail::concat(kName, ": ", warning));
   config.workers = detail::WorkerGroup::connect(
       *config.cluster_resolver,

@@ -7,7 +7,7 @@
 
 #include "detail/concat.hpp"
 
-namespace lockstep::workers {
+namespace lockstep::detail {
 namespace {
 
 struct Cores {
@@ -48,4 +48,4 @@ std::string binding_warning(int num_local_replicas) {
                         num_local_replicas, " replicas share. ", remedy());
 }
 
-}  // namespace lockstep::workers
+}  // namespace lockstep::detail

@@ -14,7 +14,7 @@ namespace {
 
 constexpr SourceLocation kHere{__FILE__, __LINE__, "WorkerMeeting"};
 
-// What begins the text of a failure, which another worker's replicas throw as the same kind.
+// First character of a failure's text: which exception the other workers throw.
 constexpr char kMismatch = 'm';
 constexpr char kOther = 'o';
 
@@ -77,7 +77,7 @@ void WorkerMeeting::refuse(std::string_view operation, const std::exception_ptr&
 void WorkerMeeting::exchange(Kind kind, std::string_view operation, std::span<const std::byte> content,
                              std::chrono::milliseconds timeout) {
   if (is_over_before(num_rounds_ + 1)) throw_unusable(operation);
-  if (is_pending_) {  // the others wait in it for nobody: it is complete when all have come to it
+  if (is_pending_) {  // the others have left the round, which is complete when all messages are there
     if (!wait(operation, timeout)) throw_unusable(operation);
     for (int w = 0; w < num_workers(); ++w) epoch_ = std::max(epoch_, decode(w).header.epoch);
   }

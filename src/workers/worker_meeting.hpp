@@ -48,7 +48,8 @@ class WorkerMeeting {
   /// @throws CollectiveMismatch  workers make different calls: names both. @throws ContextError  a worker has
   /// ended its run, or left. @throws CollectiveAborted  a worker's call or run has failed: repeats its text.
   /// @throws CollectiveTimeout  not all came within `timeout` (0: no limit); the meeting has failed for good.
-  /// @throws PeerLost. @throws Error  what another worker gave to `refuse`.
+  /// @throws PeerLost  a worker is lost.
+  /// @throws Error  what another worker gave to `refuse`.
   void meet(std::string_view operation, std::span<const std::byte> message,
             std::chrono::milliseconds timeout);
   /// In place of `meet`, where this worker's part in the call is wrong: throws `error`, and the other workers
@@ -139,7 +140,7 @@ class WorkerMeeting {
   std::uint32_t run_ = 0;
   std::atomic<std::uint32_t> call_{0};
   bool is_pending_ = false;       // a round was left before it was complete
-  bool failed_together_ = false;  // the last meeting threw, on all workers, or for a failure that is known
+  bool failed_together_ = false;  // the last meeting threw on all workers: `fail` need not announce it
   std::string last_failure_;
   ByteWriter writer_;
   std::vector<std::span<const std::byte>> messages_;

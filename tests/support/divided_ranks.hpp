@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "host/engine/engine_communicator.hpp"
 #include "host/host_communicator.hpp"
+#include "host/processes/engine_communicator.hpp"
 #include "support/fixed_group.hpp"
 #include "support/local_channels.hpp"
 #include "support/replicas.hpp"

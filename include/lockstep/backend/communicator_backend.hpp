@@ -45,8 +45,8 @@ class CommunicatorBackend {
   /// for all ranks, while the ranks' threads wait at their meeting.
   virtual bool enqueues_for_all() const { return false; }
 
-  /// Whether the calling thread may read and write any rank's memory at once by itself. The core then does
-  /// short reductions with `reduce_here` instead of a collective.
+  /// Whether the calling thread may read and write the memory of all ranks of this process at once by itself.
+  /// The core then does short reductions with `reduce_here` instead of a collective.
   virtual bool shares_memory() const { return false; }
   /// Combines `count` elements of `sources`, one for each rank, in rank order, and writes the result to all
   /// `destinations`; a destination may be exactly a source. Any thread may call. @pre shares_memory().

@@ -26,8 +26,8 @@ struct EngineSetup {
   int process = 0;
   int num_processes = 1;
   KeyValueStore* store = nullptr;  ///< Outlives the engine; null for a kind that is_launched.
-  std::string
-      host{};  ///< A name or address of this process's host, by which the others reach it; may be empty.
+  /// A name or address of this process's host, by which the others reach it; may be empty.
+  std::string host{};
 };
 
 /// A library that moves bytes between the processes of a group: MPI, Gloo.
@@ -41,17 +41,18 @@ class Engine {
 /// How to start an engine.
 struct EngineKind {
   std::string_view name;  ///< "mpi", "gloo".
-  bool is_launched =
-      false;  ///< A launcher has connected the processes already, as mpirun does: no store is needed.
+  /// A launcher has connected the processes already, as mpirun does: no store is needed.
+  bool is_launched = false;
   /// @throws Unsupported, ContextError  it cannot start here: says why and what to do.
   std::unique_ptr<Engine> (*start)(const EngineSetup&) = nullptr;
 };
 
-/// Makes an engine known to strategies of several processes. Later ones of the same name are ignored. Any
-/// thread, also in static initialisation.
+/// Makes an engine known to strategies of several processes, which use it where LOCKSTEP_ENGINE has its name,
+/// or, of mpi and gloo, where it suits how the processes were started. Later ones of the same name are
+/// ignored. Any thread, also in static initialisation.
 void register_engine(const EngineKind& kind);
-/// The engine of that name: linked into the program, else loaded from the library's folder, or from where the
-/// system finds liblockstep_NAME.so; null: there is none.
+/// The engine of that name: linked into the program; else, where lockstep is a shared library, loaded as
+/// liblockstep_NAME.so.MAJOR.MINOR from its folder, or from where the system finds that; null: there is none.
 [[nodiscard]] const EngineKind* find_engine(std::string_view name);
 
 }  // namespace lockstep::backend

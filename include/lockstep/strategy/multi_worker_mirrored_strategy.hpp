@@ -18,8 +18,8 @@ struct WorkerOptions {
   /// tells local_rank and local_size; with none, the host replicas. As many on every worker.
   std::vector<Device> devices{};
   std::chrono::milliseconds start_timeout{0};  ///< For all workers to come; 0: no limit.
-  std::chrono::milliseconds heartbeat_timeout{
-      5000};  ///< A worker that is silent for so long is lost. >= 200.
+  /// A worker that is silent for so long is lost; at least 200 ms.
+  std::chrono::milliseconds heartbeat_timeout{5000};
 };
 
 /// Synchronous replicas on the devices of several processes, on one host or several, of which each is a

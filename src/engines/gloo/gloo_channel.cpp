@@ -94,7 +94,8 @@ void GlooChannel::fail(std::string_view operation, int peer, const char* reason,
                  ? detail::concat("a call before did not end within its time limit: it waited for process ",
                                   peer, ". Make the group anew.")
                  : detail::concat("process ", peer, " is lost (", reason, "). Start it again."));
-  // Else Gloo would go on writing to the memory of messages, and wait for the rest of those that have begun.
+  // Without this Gloo would go on writing to the memory of messages, and wait for the rest of those that have
+  // begun.
   try {
     context_->closeConnections();
   } catch (const std::exception&) {  // one that is closed already

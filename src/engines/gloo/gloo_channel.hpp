@@ -20,8 +20,7 @@ namespace lockstep::engines {
 /// A channel over a Gloo context of its own, by messages between pairs of processes: Gloo's own collectives
 /// cannot be aborted.
 ///
-/// Gloo tells of a lost process only the messages with it that have not begun to arrive; abort() releases
-/// all.
+/// When a process is lost, Gloo says so only to messages that have not begun to arrive; abort() releases all.
 class GlooChannel final : public backend::Channel {
  public:
   explicit GlooChannel(std::shared_ptr<gloo::Context> context);

@@ -5,8 +5,8 @@
 
 namespace lockstep::host {
 
-/// Whether writing `bytes` bytes should bypass the caches: they exceed the caches, so no reader would find
-/// them there. Streaming stores save reading the destination first.
+/// Whether a collective that reads and writes `bytes` bytes in all should write past the caches: they exceed
+/// the caches, so that no reader would find them there. Streaming stores save reading the destination first.
 bool streaming_pays(std::int64_t bytes);
 
 /// memcpy with streaming stores, if the machine has them. end_streaming must follow before another thread

@@ -17,8 +17,8 @@ namespace lockstep::detail {
 /// An element on its way to a device.
 struct FetchedElement {
   FlatElement tensors;
-  std::shared_ptr<const Event>
-      copied;  ///< Marks the end of the copies; null: they are done. Owners: this, the fetcher.
+  /// Marks the end of the copies; null: they are done. Owners: this, the fetcher.
+  std::shared_ptr<const Event> copied;
 };
 
 /// Hands the element to the calling thread: its current stream of the device waits for the copy, and the

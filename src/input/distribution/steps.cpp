@@ -57,7 +57,7 @@ WorkerStep DealIterator::take(Elements& elements) {
   return own;
 }
 
-std::vector<WorkerStep> DealIterator::share(const WorkerStep& own) {
+std::vector<WorkerStep> DealIterator::exchange(const WorkerStep& own) {
   if (!exchange_) return {own};
   // A pass that is dropped must not wait for another worker.
   const std::stop_callback leave(current_stop_token(), [this] { exchange_->leave(); });
@@ -88,12 +88,12 @@ std::optional<FetchedStep> DealIterator::next() {
   }
   std::vector<WorkerStep> workers;
   try {
-    workers = share(own);
+    workers = exchange(own);
   } catch (...) {
     end();
     if (!error) error = std::current_exception();
   }
-  if (open_) end();
+  if (open_) end();  // its iterators could not be opened
   if (error) std::rethrow_exception(error);
   const std::optional<std::vector<LeafType>> leaves = agree_on_leaves(workers, plan_->fills_with_empty);
   if (!leaves) {

@@ -57,7 +57,7 @@ class DealIterator final : public Iterator<FetchedStep> {
   void open();
   std::vector<std::optional<Part>> take_parts();
   WorkerStep take(Elements& elements);
-  std::vector<WorkerStep> share(const WorkerStep& own);
+  std::vector<WorkerStep> exchange(const WorkerStep& own);
   void end() noexcept;
 
   std::function<PartIterators()> open_;  // empty after it has been called

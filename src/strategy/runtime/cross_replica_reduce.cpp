@@ -52,7 +52,7 @@ bool CrossReplicaReduce::is_mirrored(const ReduceValue& value) const {
 bool CrossReplicaReduce::is_unchanged(const ReduceValue& value) const {
   if (value.kind() == ReduceValue::Kind::per_replica) {
     check_num_components(value);
-    // One replica is no exception: its mean of integers is floating, too.
+    // One replica is reduced, too: its mean of integers is floating.
     return !state_.kind().synchronises;
   }
   if (!state_.kind().synchronises) return true;

@@ -26,7 +26,8 @@ class CrossReplicaReduce {
 
   /// Every value's result on one device.
   RecycledVector<Contribution> to_device(std::span<const ReduceValue> values, const Device& device);
-  /// Every value's result on all its devices, in their order. Sparse results come back dense.
+  /// Every value's result on all its devices, in their order; of a mirrored value that is its own result, its
+  /// own tensors. Sparse results come back dense.
   RecycledVector<RecycledVector<Tensor>> to_devices(std::span<const ReduceTo> reductions);
   /// Every value's result along axes and over replicas, on one device.
   RecycledVector<Contribution> along(std::span<const ReduceValue> values, const Axes& axes,
@@ -36,7 +37,8 @@ class CrossReplicaReduce {
  private:
   /// @throws InvalidArgument  not one component for each local replica.
   void check_num_components(const ReduceValue& value) const;
-  /// Whether the reduction is the identity: a mean of a plain or mirrored value; without synchronisation any.
+  /// Whether the reduction is the identity: a mean of a plain or mirrored value, or any reduction in a
+  /// strategy that does not synchronise.
   /// @throws InvalidArgument  the value cannot be reduced by this op.
   bool is_unchanged(const ReduceValue& value) const;
   /// The logical device over which a value is reduced: its result's, else the value's own, else the current

@@ -44,9 +44,9 @@ std::size_t component_here(const VariableState& state) {
   return found == state.devices().end() ? 0 : static_cast<std::size_t>(found - state.devices().begin());
 }
 
-/// Combines all components while a run on another thread uses the communicators and the devices' streams. It
-/// uses streams of its own, for which no stream of the run waits, since a collective of that run may be
-/// enqueued on some devices and not yet on others. Waits for the devices.
+/// Combines all components while a run on another thread uses the communicators and the devices' streams. A
+/// collective of that run may be enqueued on some devices and not yet on others, so that this work has
+/// streams of its own, for which no stream of the run waits. Waits for the devices.
 Tensor aggregate_beside_run(const VariableState& state, std::span<const Tensor> components,
                             const Device& device) {
   Tensor result;
@@ -111,7 +111,7 @@ Tensor VariableState::aggregate(RecycledVector<Tensor> parts) const {
 
 namespace {
 
-/// The same in a replica function, which every replica calls.
+/// Combines the components of an on_read variable in a replica function, which every replica calls.
 Tensor aggregate_in_replica(const VariableState& state, const Tensor& own, ReplicaContext& context) {
   check_aggregation(state);
   state.meet(context, kSyncOnRead);

@@ -22,9 +22,9 @@
 #include "detail/start_thread.hpp"
 #include "workers/control/errors.hpp"
 #include "workers/control/host_identity.hpp"
-#include "workers/control/leader_end.hpp"
+#include "workers/control/leader_endpoint.hpp"
 #include "workers/control/start.hpp"
-#include "workers/control/worker_end.hpp"
+#include "workers/control/worker_endpoint.hpp"
 
 namespace lockstep::detail {
 
@@ -95,10 +95,10 @@ struct ControlConnection::State {
     StartPatience patience(options.start_limit, options.log_interval);
     const Hello hello = hello_of(options);
     if (worker == 0) {
-      end = std::make_unique<LeaderEnd>(session, hello, options.addresses, options.silence_limit);
+      end = std::make_unique<LeaderEndpoint>(session, hello, options.addresses, options.silence_limit);
     } else {
       Link link = join_leader(options.addresses[0], hello, session, patience);
-      end = std::make_unique<WorkerEnd>(worker, session, std::move(link), options.silence_limit);
+      end = std::make_unique<WorkerEndpoint>(worker, session, std::move(link), options.silence_limit);
     }
     wake();  // the leader's first answer may have come with others
     thread =
@@ -230,7 +230,7 @@ struct ControlConnection::State {
   Parking parking;
   std::mutex mutex;  // guards session and end
   Session session;
-  std::unique_ptr<End> end;
+  std::unique_ptr<Endpoint> end;
   std::atomic<bool> has_left{false};
   FileDescriptor wake_up{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   std::mutex joining;  // of the thread

@@ -21,7 +21,7 @@ struct ControlOptions {
   /// may be empty.
   std::vector<std::string> addresses{};
   std::chrono::milliseconds start_limit{0};  ///< For all to come; 0: none.
-  /// Who is silent for so long is lost; at least 200 ms. The leader's counts.
+  /// Who is silent for so long is lost; at least 200 ms. All workers use the leader's value.
   std::chrono::milliseconds silence_limit{5000};
   std::chrono::milliseconds log_interval{30'000};  ///< Between log lines that say who has not come.
   std::string host{};                              ///< Empty: host_identity().

@@ -52,7 +52,7 @@ class Session {
   const std::optional<Refused>& refused() const noexcept { return refused_; }
   /// Who has not come, as far as it is known.
   const std::string& missing() const noexcept { return missing_; }
-  /// How often the leader wants to be heard from; nothing: it has not said.
+  /// After how long a silence the leader takes a worker for lost; nothing: it has not said.
   const std::optional<std::int64_t>& silence_ms() const noexcept { return silence_ms_; }
 
   /// Fixed once the start has succeeded; then any thread.

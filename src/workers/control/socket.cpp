@@ -105,7 +105,7 @@ std::string_view advice(int error) {
 
 }  // namespace
 
-Endpoint parse_endpoint(std::string_view address) {
+SocketAddress parse_address(std::string_view address) {
   const std::size_t colon = address.rfind(':');
   std::string_view host = address.substr(0, colon == address.npos ? 0 : colon);
   const std::string_view port = colon == address.npos ? std::string_view() : address.substr(colon + 1);
@@ -123,11 +123,11 @@ Endpoint parse_endpoint(std::string_view address) {
 }
 
 ListeningSocket::ListeningSocket(const std::string& address) {
-  const Endpoint endpoint = parse_endpoint(address);
-  const bool is_localhost = endpoint.host == "localhost";
+  const SocketAddress parsed = parse_address(address);
+  const bool is_localhost = parsed.host == "localhost";
   AddressList found(nullptr, &::freeaddrinfo);
-  int failed = resolve(endpoint.host.c_str(), endpoint.port, is_localhost ? 0 : AI_NUMERICHOST, found);
-  if (failed == EAI_NONAME) failed = resolve(nullptr, endpoint.port, AI_PASSIVE, found);
+  int failed = resolve(parsed.host.c_str(), parsed.port, is_localhost ? 0 : AI_NUMERICHOST, found);
+  if (failed == EAI_NONAME) failed = resolve(nullptr, parsed.port, AI_PASSIVE, found);
   LOCKSTEP_EXPECTS(failed == 0, Error, "Worker 0 cannot listen on ", in_quotes(address), ": ",
                    describe_resolution(failed), ". Choose another address.");
   // IPv6's address for all serves IPv4 as well; that of localhost does not.
@@ -170,9 +170,10 @@ int ListeningSocket::port() const {
                                          : reinterpret_cast<const sockaddr_in&>(own).sin_port);
 }
 
-FileDescriptor try_connect(const Endpoint& endpoint, std::chrono::milliseconds time_limit, std::string& why) {
+FileDescriptor try_connect(const SocketAddress& address, std::chrono::milliseconds time_limit,
+                           std::string& why) {
   AddressList found(nullptr, &::freeaddrinfo);
-  const int failed = resolve(endpoint.host.c_str(), endpoint.port, 0, found);
+  const int failed = resolve(address.host.c_str(), address.port, 0, found);
   if (failed != 0) {
     why = describe_resolution(failed);
     return FileDescriptor();

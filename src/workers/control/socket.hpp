@@ -11,14 +11,14 @@
 namespace lockstep::detail::control {
 
 /// Where a process listens.
-struct Endpoint {
+struct SocketAddress {
   std::string host;
   std::string port;
 };
 
 /// Of "host:port", "10.0.0.2:2222" or "[::1]:2222".
 /// @throws InvalidArgument  the address has another form.
-Endpoint parse_endpoint(std::string_view address);
+SocketAddress parse_address(std::string_view address);
 
 /// Waits for connections to an address.
 class ListeningSocket {
@@ -46,6 +46,7 @@ class ListeningSocket {
 /// Tries once, each address that the host's name stands for.
 /// @param time_limit  of each address. @param why  how it failed.
 /// @return an open socket, or none.
-FileDescriptor try_connect(const Endpoint& endpoint, std::chrono::milliseconds time_limit, std::string& why);
+FileDescriptor try_connect(const SocketAddress& address, std::chrono::milliseconds time_limit,
+                           std::string& why);
 
 }  // namespace lockstep::detail::control

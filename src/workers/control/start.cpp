@@ -69,7 +69,7 @@ Refused StartPatience::timeout(const std::string& who) const {
 }
 
 Link join_leader(const std::string& address, const Hello& hello, Session& session, StartPatience& patience) {
-  const Endpoint endpoint = parse_endpoint(address);
+  const SocketAddress parsed = parse_address(address);
   const std::string leader = make_label(0, address);
   auto pause = std::chrono::duration<double, std::milli>(kFirstPause);
   std::string who;
@@ -78,7 +78,7 @@ Link join_leader(const std::string& address, const Hello& hello, Session& sessio
   };
   for (;;) {
     std::string why;
-    FileDescriptor socket = try_connect(endpoint, std::min(kConnectLimit, patience.rest()), why);
+    FileDescriptor socket = try_connect(parsed, std::min(kConnectLimit, patience.rest()), why);
     if (socket.is_open()) {
       Link link(std::move(socket));
       link.send(hello);

@@ -10,7 +10,7 @@
 #include "support/matchers.hpp"
 #include "support/replica_values.hpp"
 
-/// CentralStorageStrategy: semantics 4, 6 and 15.
+/// CentralStorageStrategy.
 namespace lockstep::test {
 
 using Aggregation = VariableAggregation;

@@ -16,7 +16,7 @@
 #include "support/replica_values.hpp"
 #include "support/temporary_directory.hpp"
 
-/// Checkpoints of strategies' variables: semantics 13.
+/// Checkpoints of strategies' variables.
 namespace lockstep::test {
 
 using enum VariableAggregation;

@@ -16,7 +16,7 @@
 #include "support/matchers.hpp"
 #include "support/replica_values.hpp"
 
-/// ReplicaContext::all_reduce and all_gather: semantics 3.2 and 3.3.
+/// ReplicaContext::all_reduce and all_gather.
 namespace lockstep::test {
 
 using enum ReduceOp;

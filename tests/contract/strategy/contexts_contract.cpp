@@ -9,12 +9,12 @@
 #include "support/matchers.hpp"
 #include "support/replica_values.hpp"
 
-/// Contexts and scopes: semantics 1.
+/// Contexts and scopes.
 namespace lockstep::test {
 
 namespace {
 
-/// What the queries of semantics 1 answer.
+/// What the queries answer.
 struct Answers {
   const Strategy* strategy;
   bool has_strategy;

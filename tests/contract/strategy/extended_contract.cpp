@@ -12,7 +12,7 @@
 #include "support/mesh.hpp"
 #include "support/replica_values.hpp"
 
-/// StrategyExtended: properties, state beside variables, and steps: semantics 4.1, 4.6, 4.8, 9 and 11.3.
+/// StrategyExtended: properties, state beside variables, and steps.
 namespace lockstep::test {
 
 namespace {

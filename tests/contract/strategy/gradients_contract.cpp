@@ -20,7 +20,7 @@
 #include "support/matchers.hpp"
 #include "support/replica_values.hpp"
 
-/// Gradients on their way to optimizers: what is refused, clipping, accumulation: semantics 14.
+/// Gradients on their way to optimizers: what is refused, clipping, accumulation.
 namespace lockstep::test {
 
 using Catch::Matchers::WithinRel;

@@ -14,7 +14,7 @@
 #include "support/replica_values.hpp"
 #include "support/temporary_directory.hpp"
 
-/// Where work and variables go on a mesh: semantics 4.1, 4.6, 8.1 and 11.3.
+/// Where work and variables go on a mesh.
 namespace lockstep::test {
 
 using Aggregation = VariableAggregation;

@@ -16,7 +16,7 @@
 #include "support/matchers.hpp"
 #include "support/replica_values.hpp"
 
-/// ReplicaContext::merge_call: semantics 3.1.
+/// ReplicaContext::merge_call.
 namespace lockstep::test {
 
 namespace {

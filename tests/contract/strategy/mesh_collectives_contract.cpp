@@ -15,7 +15,7 @@
 #include "support/mesh.hpp"
 #include "support/replica_values.hpp"
 
-/// Collectives over the replicas' logical devices of one number: semantics 3, 4.2 to 4.4 and 11.3.
+/// Collectives over the replicas' logical devices of one number.
 namespace lockstep::test {
 
 using enum ReduceOp;

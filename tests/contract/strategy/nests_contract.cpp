@@ -14,7 +14,7 @@
 #include "support/matchers.hpp"
 #include "support/replica_values.hpp"
 
-/// Nests: api-details 3, and the merging rules of semantics 2.2.
+/// Nests.
 namespace lockstep::test {
 
 struct Batch {

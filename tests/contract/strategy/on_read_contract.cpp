@@ -15,7 +15,7 @@
 #include "support/matchers.hpp"
 #include "support/replica_values.hpp"
 
-/// on_read variables: semantics 6.1 and 6.4.
+/// on_read variables.
 namespace lockstep::test {
 
 using Aggregation = VariableAggregation;

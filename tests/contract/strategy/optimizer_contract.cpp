@@ -19,7 +19,7 @@
 #include "support/replica_values.hpp"
 #include "support/scalar_optimizer.hpp"
 
-/// Optimizers on replicas: semantics 14.
+/// Optimizers on replicas.
 namespace lockstep::test {
 
 using Catch::Matchers::WithinRel;

@@ -14,7 +14,7 @@
 #include "support/matchers.hpp"
 #include "support/replica_values.hpp"
 
-/// Strategy::reduce along axes: semantics 2.3.
+/// Strategy::reduce along axes.
 namespace lockstep::test {
 
 using enum ReduceOp;

@@ -13,7 +13,7 @@
 #include "support/matchers.hpp"
 #include "support/replica_values.hpp"
 
-/// Strategy::reduce without axes: semantics 2.3.
+/// Strategy::reduce without axes.
 namespace lockstep::test {
 
 using enum ReduceOp;

@@ -13,7 +13,7 @@
 #include "support/matchers.hpp"
 #include "support/replica_values.hpp"
 
-/// StrategyExtended::reduce_to, batch_reduce_to and broadcast_to: semantics 4.2 to 4.4 and 12.3.
+/// StrategyExtended::reduce_to, batch_reduce_to and broadcast_to.
 namespace lockstep::test {
 
 using enum ReduceOp;

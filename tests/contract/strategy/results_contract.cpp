@@ -10,7 +10,7 @@
 #include "support/matchers.hpp"
 #include "support/replica_values.hpp"
 
-/// Strategy::local_results, gather and distribute_values_from_function: semantics 2.4, 2.5 and 2.7.
+/// Strategy::local_results, gather and distribute_values_from_function.
 namespace lockstep::test {
 
 TEST_CASE("local-results-order: components come in replica order", "[strategy]") {

@@ -15,7 +15,7 @@
 #include "support/matchers.hpp"
 #include "support/replica_values.hpp"
 
-/// Strategy::run: semantics 2.2 and 5.
+/// Strategy::run.
 namespace lockstep::test {
 
 TEST_CASE("run-chain: results of one run are arguments of the next", "[strategy]") {

@@ -15,7 +15,7 @@
 #include "support/matchers.hpp"
 #include "support/replica_values.hpp"
 
-/// Sparse rows made dense and written to variables: semantics 6.2 and 12.3.
+/// Sparse rows made dense and written to variables.
 namespace lockstep::test {
 
 using Aggregation = VariableAggregation;

@@ -10,7 +10,7 @@
 #include "support/mesh.hpp"
 #include "support/replica_values.hpp"
 
-/// Tensors on the logical devices of a replica: semantics 2.9 and 11.3.
+/// Tensors on the logical devices of a replica.
 namespace lockstep::test {
 
 namespace {

@@ -13,7 +13,7 @@
 #include "support/matchers.hpp"
 #include "support/replica_values.hpp"
 
-/// StrategyExtended::update: semantics 4.5.
+/// StrategyExtended::update.
 namespace lockstep::test {
 
 namespace {

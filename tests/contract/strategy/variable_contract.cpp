@@ -14,7 +14,7 @@
 #include "support/matchers.hpp"
 #include "support/replica_values.hpp"
 
-/// Variables outside replica functions: semantics 4.8, 6.1 and 6.2.
+/// Variables outside replica functions.
 namespace lockstep::test {
 
 using enum VariableAggregation;

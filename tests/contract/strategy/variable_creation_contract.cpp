@@ -13,7 +13,7 @@
 #include "support/matchers.hpp"
 #include "support/replica_values.hpp"
 
-/// Variables made in replica functions, and where variables are put: semantics 6.3, 4.7.
+/// Variables made in replica functions, and where variables are put.
 namespace lockstep::test {
 
 namespace {

@@ -13,7 +13,7 @@
 #include "support/matchers.hpp"
 #include "support/replica_values.hpp"
 
-/// Writes to on_write variables in replica functions: the aggregate rule of semantics 6.2.
+/// Writes to on_write variables in replica functions.
 namespace lockstep::test {
 
 using Aggregation = VariableAggregation;

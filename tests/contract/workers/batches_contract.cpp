@@ -13,7 +13,7 @@
 #include "support/test_backend.hpp"
 #include "support/world.hpp"
 
-/// Several values in one reduction, reductions beside other work, and sparse rows: semantics 3.2 and 12.
+/// Several values in one reduction, reductions beside other work, and sparse rows.
 namespace lockstep::test {
 
 namespace {

@@ -10,7 +10,7 @@
 #include "support/expected.hpp"
 #include "support/world.hpp"
 
-/// Checkpoints of several workers: all call, the first one writes: semantics 13.
+/// Checkpoints of several workers: all call, the first one writes.
 namespace lockstep::test {
 
 namespace {

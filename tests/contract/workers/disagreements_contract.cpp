@@ -10,7 +10,7 @@
 #include "support/world.hpp"
 
 /// Replicas that disagree about a collective are told on every worker, with what each of the two has called;
-/// afterwards the strategy works: semantics 0, 2.2 and 3.2.
+/// afterwards the strategy works.
 namespace lockstep::test {
 
 namespace {

@@ -11,7 +11,7 @@
 #include "support/world.hpp"
 
 /// A function that throws, or a replica that does not come: every worker is told, and the strategy works
-/// again: semantics 2.2 and 8.5.
+/// again.
 namespace lockstep::test {
 
 using namespace std::chrono_literals;

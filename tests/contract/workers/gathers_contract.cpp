@@ -9,7 +9,7 @@
 
 #include "support/world.hpp"
 
-/// all_gather in replicas and gather outside: semantics 2.5 and 3.3.
+/// all_gather in replicas and gather outside.
 namespace lockstep::test {
 
 namespace {

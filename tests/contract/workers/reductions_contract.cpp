@@ -12,7 +12,7 @@
 #include "support/expected.hpp"
 #include "support/world.hpp"
 
-/// Reductions in cross-replica context: semantics 2.3 and 4.2 to 4.4.
+/// Reductions in cross-replica context.
 namespace lockstep::test {
 
 namespace {

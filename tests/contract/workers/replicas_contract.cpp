@@ -14,7 +14,7 @@
 #include "support/test_backend.hpp"
 #include "support/world.hpp"
 
-/// Who the replicas are, and what `run` takes and gives: semantics 2.1, 2.2, 2.7 and 4.1.
+/// Who the replicas are, and what `run` takes and gives.
 namespace lockstep::test {
 
 namespace {

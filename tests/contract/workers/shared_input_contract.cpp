@@ -18,7 +18,7 @@
 #include "support/scoped_log_sink.hpp"
 #include "support/world.hpp"
 
-/// What each worker's replicas get of a dataset: the rules of semantics 7, written out here once more.
+/// What each worker's replicas get of a dataset, by rules that are written out here once more.
 namespace lockstep::test {
 
 namespace {

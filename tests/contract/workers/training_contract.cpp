@@ -13,7 +13,7 @@
 
 #include "support/world.hpp"
 
-/// Optimizers, accumulated and clipped gradients, and metrics: semantics 14.
+/// Optimizers, accumulated and clipped gradients, and metrics.
 namespace lockstep::test {
 
 namespace {

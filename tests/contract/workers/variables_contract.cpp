@@ -10,7 +10,7 @@
 #include "support/expected.hpp"
 #include "support/world.hpp"
 
-/// Variables of several workers: semantics 6 and 20.2.
+/// Variables of several workers.
 namespace lockstep::test {
 
 namespace {

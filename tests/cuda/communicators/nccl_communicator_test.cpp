@@ -130,7 +130,7 @@ TEST_CASE("adopting is refused where the process has NCCLs of two versions", "[c
   CHECK_NOTHROW(Communicator::adopt(engine.handles));
 }
 
-TEST_CASE("a rank that comes late meets no kernel's first launch that waits for it", "[cuda]") {
+TEST_CASE("P26 a rank that comes late meets no kernel's first launch that waits for it", "[cuda]") {
   need_gpus(2);
   Operands operands(2);
   Communicator communicator = Communicator::create(TestBackend::devices(2));

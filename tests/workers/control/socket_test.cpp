@@ -20,13 +20,13 @@ using namespace std::chrono_literals;
 using test::says;
 
 TEST_CASE("addresses are a host and a port", "[workers][host]") {
-  CHECK(parse_endpoint("worker-0.example.org:2222").host == "worker-0.example.org");
-  CHECK(parse_endpoint("10.0.0.2:65535").port == "65535");
-  CHECK(parse_endpoint("[fe80::1%eth0]:1").host == "fe80::1%eth0");
-  CHECK(parse_endpoint("[::1]:0").port == "0");
+  CHECK(parse_address("worker-0.example.org:2222").host == "worker-0.example.org");
+  CHECK(parse_address("10.0.0.2:65535").port == "65535");
+  CHECK(parse_address("[fe80::1%eth0]:1").host == "fe80::1%eth0");
+  CHECK(parse_address("[::1]:0").port == "0");
   for (const char* const bad : {"", "host", ":2222", "host:", "host:port", "host:65536", "host:-1", "host:+1",
                                 "host:2222 ", "::1:2222", "[::1]", "[]:2222", "host:123456"})
-    CHECK_THROWS_MATCHES(parse_endpoint(bad), InvalidArgument,
+    CHECK_THROWS_MATCHES(parse_address(bad), InvalidArgument,
                          says(detail::concat("The address '", bad, "' is no host and port."),
                               "Write it as 'host:2222', '10.0.0.2:2222' or '[::1]:2222'."));
 }

@@ -66,7 +66,7 @@ class Stranger {
  public:
   explicit Stranger(const std::string& address, std::string_view bytes = {}) {
     std::string why;
-    while (!socket_.is_open()) socket_ = try_connect(parse_endpoint(address), 1s, why);
+    while (!socket_.is_open()) socket_ = try_connect(parse_address(address), 1s, why);
     send(bytes);
   }
   void send(std::string_view bytes) const {

@@ -1,21 +1,21 @@
-#include "workers/control/worker_end.hpp"
+#include "workers/control/worker_endpoint.hpp"
 
 #include <algorithm>
 #include <utility>
 
 namespace lockstep::detail::control {
 
-WorkerEnd::WorkerEnd(int worker, Session& session, Link link, Duration silence_limit)
+WorkerEndpoint::WorkerEndpoint(int worker, Session& session, Link link, Duration silence_limit)
     : worker_(worker), session_(session), link_(std::move(link)), silence_limit_(silence_limit) {}
 
-End::Time WorkerEnd::watch(std::vector<pollfd>& watched) {
+Endpoint::Time WorkerEndpoint::watch(std::vector<pollfd>& watched) {
   watched.push_back({link_.get(), static_cast<short>(link_.has_unsent() ? POLLIN | POLLOUT : POLLIN), 0});
   return std::min({next_heartbeat_, link_.last_heard() + silence_limit_, leaving_until_});
 }
 
-void WorkerEnd::serve(std::span<const pollfd>, Time now) {
-  // It is one socket: asked whether poll has seen something or not. A process that was stopped finds what has
-  // come in the meantime before it takes the leader for silent.
+void WorkerEndpoint::serve(std::span<const pollfd>, Time now) {
+  // There is one socket, which is read whatever poll saw. A process that was stopped finds what has come in
+  // the meantime before it takes the leader for silent.
   link_.flush();
   link_.receive();
   const bool is_leaving = leaving_until_ != Time::max();
@@ -29,7 +29,7 @@ void WorkerEnd::serve(std::span<const pollfd>, Time now) {
   if (link_.is_closed()) session_.lose_leader(kClosed);
   if (!session_.is_over() && !is_leaving && now - link_.last_heard() >= silence_limit_) {
     session_.lose_leader(was_silent(silence_limit_));
-    // It may only have been stopped, and then finds out.
+    // The leader may only have been stopped: it finds this message when it goes on.
     if (session_.ended()) link_.send(Lost{0, session_.ended()->text});
   }
   is_over_ = session_.is_over() || link_.is_closed() || now >= leaving_until_;
@@ -40,7 +40,7 @@ void WorkerEnd::serve(std::span<const pollfd>, Time now) {
   }
 }
 
-void WorkerEnd::leave() {
+void WorkerEndpoint::leave() {
   if (is_over_) return;
   link_.send(Left{worker_});
   link_.end();

@@ -1,4 +1,4 @@
-#include "host/engine/exchange.hpp"
+#include "host/processes/exchange.hpp"
 
 #include <cstddef>
 #include <numeric>

@@ -1,4 +1,4 @@
-#include "host/shared_memory/piece_stream.hpp"
+#include "host/processes/piece_stream.hpp"
 
 #include <cstdint>
 #include <tuple>

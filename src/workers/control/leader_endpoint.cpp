@@ -1,4 +1,4 @@
-#include "workers/control/leader_end.hpp"
+#include "workers/control/leader_endpoint.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -12,8 +12,8 @@ constexpr std::chrono::milliseconds kAcceptPause{100};  // where the process has
 
 }  // namespace
 
-LeaderEnd::LeaderEnd(Session& session, const Hello& own, const std::vector<std::string>& addresses,
-                     Duration silence_limit)
+LeaderEndpoint::LeaderEndpoint(Session& session, const Hello& own, const std::vector<std::string>& addresses,
+                               Duration silence_limit)
     : session_(session),
       hub_(own, addresses, silence_limit),
       silence_limit_(silence_limit),
@@ -22,12 +22,12 @@ LeaderEnd::LeaderEnd(Session& session, const Hello& own, const std::vector<std::
   carry();
 }
 
-void LeaderEnd::send(Message message) {
+void LeaderEndpoint::send(Message message) {
   hub_.receive(0, std::move(message), std::chrono::steady_clock::now());
   carry();
 }
 
-End::Time LeaderEnd::watch(std::vector<pollfd>& watched) {
+Endpoint::Time LeaderEndpoint::watch(std::vector<pollfd>& watched) {
   Time next = std::min({next_heartbeat_, hub_.next_deadline(), leaving_until_});
   watches_listening_ =
       listening_ && guests_.size() < kMaxGuests && std::chrono::steady_clock::now() >= accept_again_;
@@ -50,7 +50,7 @@ End::Time LeaderEnd::watch(std::vector<pollfd>& watched) {
   return next;
 }
 
-void LeaderEnd::serve(std::span<const pollfd> watched, Time now) {
+void LeaderEndpoint::serve(std::span<const pollfd> watched, Time now) {
   const bool has_guests_to_accept = watches_listening_ && watched.front().revents != 0;
   if (watches_listening_) watched = watched.subspan(1);
   for (std::size_t i = 0; i < watched.size(); ++i) {
@@ -73,7 +73,7 @@ void LeaderEnd::serve(std::span<const pollfd> watched, Time now) {
   drop_gone();
 }
 
-void LeaderEnd::serve_worker(int worker, Time now) {
+void LeaderEndpoint::serve_worker(int worker, Time now) {
   if (!link(worker)) return;
   Link& peer = *link(worker);
   for (bool has_looked_again = false;; has_looked_again = true) {
@@ -94,12 +94,12 @@ void LeaderEnd::serve_worker(int worker, Time now) {
   }
 }
 
-void LeaderEnd::lose(int worker, std::string_view how) {
+void LeaderEndpoint::lose(int worker, std::string_view how) {
   if (hub_.has_started()) return hub_.lose(worker, how);
   hub_.forget(worker);  // it may come again
 }
 
-bool LeaderEnd::welcome(Guest& guest, Time now) {
+bool LeaderEndpoint::welcome(Guest& guest, Time now) {
   try {
     const auto message = guest.link.next();
     if (!message) return guest.link.is_closed() || now >= guest.until;
@@ -117,7 +117,7 @@ bool LeaderEnd::welcome(Guest& guest, Time now) {
   return true;
 }
 
-void LeaderEnd::accept(Time now) {
+void LeaderEndpoint::accept(Time now) {
   bool has_accepted = false;
   while (guests_.size() < kMaxGuests) {
     auto accepted = listening_->accept();
@@ -129,7 +129,7 @@ void LeaderEnd::accept(Time now) {
   if (!has_accepted) accept_again_ = now + kAcceptPause;
 }
 
-void LeaderEnd::carry() {
+void LeaderEndpoint::carry() {
   if (!hub_.has_started()) session_.deliver(hub_.heartbeat());
   for (Hub::Outgoing& outgoing : hub_.take_outgoing()) {
     if (outgoing.worker == 0) {
@@ -140,7 +140,7 @@ void LeaderEnd::carry() {
   }
 }
 
-void LeaderEnd::drop_gone() {
+void LeaderEndpoint::drop_gone() {
   for (int worker = 1; worker < num_workers(); ++worker) {
     if (!link(worker) || (hub_.is_here(worker) && !session_.is_over())) continue;
     link(worker)->end();
@@ -148,12 +148,12 @@ void LeaderEnd::drop_gone() {
   }
 }
 
-void LeaderEnd::refuse(const Refused& refused) {
+void LeaderEndpoint::refuse(const Refused& refused) {
   hub_.refuse(refused);
   carry();
 }
 
-void LeaderEnd::leave() {
+void LeaderEndpoint::leave() {
   if (is_over()) return;
   hub_.leave(0);
   carry();
@@ -162,14 +162,14 @@ void LeaderEnd::leave() {
   leaving_until_ = std::chrono::steady_clock::now() + std::min(silence_limit_, kLeavingLimit);
 }
 
-void LeaderEnd::serve_leaving() {
+void LeaderEndpoint::serve_leaving() {
   listening_.reset();
   guests_.clear();
   for (auto& link : links_)
     if (link && link->is_closed()) link.reset();
 }
 
-bool LeaderEnd::is_over() const {
+bool LeaderEndpoint::is_over() const {
   if (leaving_until_ == Time::max()) return session_.is_over();
   const bool is_heard = std::ranges::none_of(links_, [](const auto& link) { return link != nullptr; });
   return is_heard || std::chrono::steady_clock::now() >= leaving_until_;

@@ -10,8 +10,8 @@
 #include <lockstep/backend/process_group.hpp>
 
 #include "host/collectives/reduce_range.hpp"
-#include "host/shared_memory/piece_stream.hpp"
-#include "host/shared_memory/slot_ring.hpp"
+#include "host/processes/piece_stream.hpp"
+#include "host/processes/slot_ring.hpp"
 
 namespace lockstep::host {
 

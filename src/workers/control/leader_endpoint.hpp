@@ -7,20 +7,20 @@
 #include <string_view>
 #include <vector>
 
-#include "workers/control/end.hpp"
+#include "workers/control/endpoint.hpp"
 #include "workers/control/hub.hpp"
 #include "workers/control/link.hpp"
 #include "workers/control/socket.hpp"
 
 namespace lockstep::detail::control {
 
-/// Worker 0's end: it listens, and serves all the others.
-class LeaderEnd final : public End {
+/// Worker 0's endpoint: it listens, and serves all the others.
+class LeaderEndpoint final : public Endpoint {
  public:
   /// @param own  worker 0's. @param addresses  of all workers; listens on the first, unless it is alone.
   /// @throws InvalidArgument, Error  it cannot.
-  LeaderEnd(Session& session, const Hello& own, const std::vector<std::string>& addresses,
-            Duration silence_limit);
+  LeaderEndpoint(Session& session, const Hello& own, const std::vector<std::string>& addresses,
+                 Duration silence_limit);
 
   void send(Message message) override;
   Time watch(std::vector<pollfd>& watched) override;

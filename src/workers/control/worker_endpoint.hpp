@@ -1,15 +1,15 @@
 #pragma once
 
-#include "workers/control/end.hpp"
+#include "workers/control/endpoint.hpp"
 #include "workers/control/link.hpp"
 
 namespace lockstep::detail::control {
 
 /// The end of a worker that is not the leader: one connection.
-class WorkerEnd final : public End {
+class WorkerEndpoint final : public Endpoint {
  public:
   /// @param link  the leader has answered on it. @param silence_limit  until the leader says its own.
-  WorkerEnd(int worker, Session& session, Link link, Duration silence_limit);
+  WorkerEndpoint(int worker, Session& session, Link link, Duration silence_limit);
 
   void send(Message message) override { link_.send(std::move(message)); }
   Time watch(std::vector<pollfd>& watched) override;

@@ -12,14 +12,14 @@
 
 namespace lockstep::detail::control {
 
-/// One end of the star: the leader's, or another worker's. The connection's mutex guards it; its thread alone
-/// calls watch and serve.
-class End {
+/// One endpoint of the star: the leader's, or another worker's. The connection's mutex guards it; its thread
+/// alone calls watch and serve.
+class Endpoint {
  public:
   using Time = std::chrono::steady_clock::time_point;
   using Duration = std::chrono::milliseconds;
 
-  virtual ~End() = default;
+  virtual ~Endpoint() = default;
 
   /// From this worker to the leader.
   virtual void send(Message message) = 0;
@@ -30,7 +30,7 @@ class End {
   /// watch appended. @param now  before which nothing has been read.
   virtual void serve(std::span<const pollfd> watched, Time now) = 0;
 
-  /// Ends the start of all, where this is the leader's end.
+  /// The leader's: ends the start of all.
   virtual void refuse(const Refused& refused) = 0;
   /// Tells the others that this worker ends in order, and goes on with serve until they know.
   virtual void leave() = 0;
@@ -40,7 +40,7 @@ class End {
 
 /// Heartbeats come five times within the limit, so that four may be late.
 inline constexpr int kHeartbeatsPerLimit = 5;
-/// How long an end that leaves waits for the others to hear of it.
+/// How long an endpoint that leaves waits for the others to hear of it.
 inline constexpr std::chrono::milliseconds kLeavingLimit{1000};
 
 inline constexpr const char* kClosed = "its connection was closed";

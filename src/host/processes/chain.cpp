@@ -1,4 +1,4 @@
-#include "host/engine/chain.hpp"
+#include "host/processes/chain.hpp"
 
 #include <algorithm>
 #include <set>

@@ -1,4 +1,4 @@
-#include "host/engine/engine_communicator.hpp"
+#include "host/processes/engine_communicator.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -9,8 +9,8 @@
 #include <lockstep/backend/communicator_backend.hpp>
 #include <lockstep/backend/process_group.hpp>
 
-#include "host/engine/exchange.hpp"
-#include "host/engine/reduced_part.hpp"
+#include "host/processes/exchange.hpp"
+#include "host/processes/reduced_part.hpp"
 
 namespace lockstep::host {
 
@@ -58,13 +58,13 @@ class Chain {
   /// Calls f(data, size_bytes) for what goes from process `from` to the one before it.
   template <class F>
   void for_each_result(const Chunk& chunk, std::byte* result, int from, const F& f) const;
-  /// Writes the results to this process's ranks; those that there are none of are added to `left_over`.
+  /// Writes the results to this process's ranks; the parts whose sum overflowed are added to `left_over`.
   void deliver(const backend::GroupCall& group, const Chunk& chunk, const std::byte* result,
                std::vector<ReducedPart>& left_over);
 
   Exchange& exchange_;
   const int process_;
-  std::vector<int> begins_;  // of each process's ranks, and of none behind the last
+  std::vector<int> begins_;  // of each process's ranks; then their number
   bool shares_links_;        // several ranks would send the same bytes over one link
   std::array<std::vector<std::byte>, 2> partials_, results_;  // of every other chunk
   std::vector<const void*> sources_;

@@ -1,4 +1,4 @@
-#include "host/shared_memory/shared_memory_communicator.hpp"
+#include "host/processes/shared_memory_communicator.hpp"
 
 #include <algorithm>
 #include <cstring>

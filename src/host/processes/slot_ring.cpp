@@ -1,4 +1,4 @@
-#include "host/shared_memory/slot_ring.hpp"
+#include "host/processes/slot_ring.hpp"
 
 #include <algorithm>
 #include <numeric>

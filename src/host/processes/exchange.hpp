@@ -37,8 +37,8 @@ class ByteStream {
   std::int64_t scratch_bytes_ = 0;
 };
 
-/// What processes send each other: first it is told, by all of them, and then made in rounds of bounded size,
-/// so that little memory is needed besides.
+/// What processes send each other: each first lists what it sends and receives, and then all move it in
+/// rounds of bounded size, so that little memory is needed besides.
 class Exchange {
  public:
   Exchange(backend::Channel& channel, int process, int num_processes);

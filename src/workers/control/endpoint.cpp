@@ -1,4 +1,4 @@
-#include "workers/control/end.hpp"
+#include "workers/control/endpoint.hpp"
 
 #include "detail/concat.hpp"
 

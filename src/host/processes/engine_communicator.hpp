@@ -13,9 +13,9 @@
 
 #include "detail/parking.hpp"
 #include "host/collectives/reduce_range.hpp"
-#include "host/engine/chain.hpp"
-#include "host/engine/exchange.hpp"
-#include "host/engine/reduced_part.hpp"
+#include "host/processes/chain.hpp"
+#include "host/processes/exchange.hpp"
+#include "host/processes/reduced_part.hpp"
 
 namespace lockstep::host {
 
@@ -76,7 +76,7 @@ class EngineCommunicator final : public backend::CommunicatorBackend {
 
   const std::unique_ptr<backend::Channel> channel_;
   const int process_;
-  std::vector<int> begins_;  // of each process's ranks, and of none behind the last
+  std::vector<int> begins_;  // of each process's ranks; then their number
   const int num_ranks_;
   Exchange exchange_;
   Chain chain_;
