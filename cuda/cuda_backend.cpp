@@ -116,6 +116,10 @@ class CudaBackend final : public backend::Backend {
       std::span<backend::DeviceBackend* const> devices) override {
     return make_cuda_communicator(ranks_of(devices));
   }
+  std::unique_ptr<backend::CommunicatorBackend> create_communicator(
+      std::span<backend::DeviceBackend* const> devices, const backend::ProcessRanks& ranks) override {
+    return make_cuda_communicator(ranks_of(devices), ranks);
+  }
 
 #if LOCKSTEP_HAS_NCCL
   std::vector<int> devices_of_native(std::span<void* const> communicators) override {

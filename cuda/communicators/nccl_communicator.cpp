@@ -19,20 +19,23 @@
 #include "native.hpp"
 
 namespace lockstep::cuda {
-NcclCommunicator::NcclCommunicator(const std::vector<CudaDevice*>& ranks)
-    : order_(static_cast<int>(ranks.size())), captured_(std::make_shared<int>()) {
+NcclCommunicator::NcclCommunicator(const std::vector<CudaDevice*>& ranks, int first_rank, int num_ranks)
+    : first_rank_(first_rank),
+      num_ranks_(num_ranks),
+      order_(static_cast<int>(ranks.size())),
+      captured_(std::make_shared<int>()) {
   for (CudaDevice* device : ranks) {
     Rank& rank = ranks_.emplace_back();
     rank.device = device;
     rank.scaled_sums.fill(ncclNumOps);
   }
-  const auto n = static_cast<double>(ranks.size());
+  const auto n = static_cast<double>(num_ranks_);
   scale_ = 1 / arithmetic::sum_scale(n);
   divisor_ = n * scale_;
 }
 
 NcclCommunicator::NcclCommunicator(const std::vector<CudaDevice*>& ranks, std::chrono::milliseconds limit)
-    : NcclCommunicator(ranks) {
+    : NcclCommunicator(ranks, 0, static_cast<int>(ranks.size())) {
   std::vector<int> ordinals;
   for (const Rank& rank : ranks_) ordinals.push_back(rank.device->ordinal());
   const auto made = make_native_communicators(ordinals, ranks_.front().device->device(), limit);
@@ -41,8 +44,13 @@ NcclCommunicator::NcclCommunicator(const std::vector<CudaDevice*>& ranks, std::c
 
 NcclCommunicator::NcclCommunicator(const std::vector<CudaDevice*>& ranks,
                                    std::span<const ncclComm_t> communicators)
-    : NcclCommunicator(ranks) {
+    : NcclCommunicator(ranks, 0, static_cast<int>(ranks.size()), communicators) {
   owns_native_ = false;
+}
+
+NcclCommunicator::NcclCommunicator(const std::vector<CudaDevice*>& ranks, int first_rank, int num_ranks,
+                                   std::span<const ncclComm_t> communicators)
+    : NcclCommunicator(ranks, first_rank, num_ranks) {
   for (std::size_t i = 0; i < ranks_.size(); ++i) ranks_[i].communicator = communicators[i];
 }
 

@@ -298,8 +298,10 @@ void CollectiveUnit::run(RunContext& context) {
   }
   if (clique->remote) {
     parts.clear();
+    clique->finished_early.insert(sequence);
+    while (clique->finished_early.erase(clique->finished) > 0) ++clique->finished;
     for (int rank = 0; rank < ranks; ++rank)
-      if (!clique->away(rank)) clique->shared->finished(rank, sequence);
+      if (!clique->away(rank)) clique->shared->finished(rank, clique->finished);
   }
 }
 
