@@ -100,6 +100,12 @@ void Creation::run(const Device& device) {
 
 }  // namespace
 
+std::vector<int> ordinals_of(const std::vector<CudaDevice*>& devices) {
+  std::vector<int> ordinals;
+  for (const CudaDevice* device : devices) ordinals.push_back(device->ordinal());
+  return ordinals;
+}
+
 std::vector<ncclComm_t> make_native_communicators(const std::vector<int>& ordinals, const Device& device,
                                                   std::chrono::milliseconds limit,
                                                   const SharedGroup* shared) {

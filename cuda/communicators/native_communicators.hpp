@@ -10,10 +10,14 @@
 
 #include <lockstep/device.hpp>
 
+#include "device/cuda_device.hpp"
 #include "libraries/nccl_error.hpp"
 #include "libraries/nccl_library.hpp"
 
 namespace lockstep::cuda {
+
+/// The CUDA runtime's numbers of the GPUs.
+std::vector<int> ordinals_of(const std::vector<CudaDevice*>& devices);
 
 /// A group that several processes make together.
 struct SharedGroup {

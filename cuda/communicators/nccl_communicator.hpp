@@ -5,6 +5,7 @@
 #include <chrono>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,8 @@
 #include <nccl.h>
 
 #include <lockstep/backend/communicator_backend.hpp>
+#include <lockstep/backend/process_group.hpp>
+#include <lockstep/event.hpp>
 
 #include "communicators/launch_order.hpp"
 #include "communicators/wire_segment.hpp"
@@ -43,8 +46,8 @@ class NcclCommunicator final : public backend::CommunicatorBackend {
 
   /// @throws CollectiveError    NCCL failed. @throws CollectiveTimeout  it took longer than `limit`.
   NcclCommunicator(const std::vector<CudaDevice*>& ranks, std::chrono::milliseconds limit);
-  /// The ranks from `first_rank` on, of a group that other processes share. Owns the communicators.
-  NcclCommunicator(const std::vector<CudaDevice*>& ranks, int first_rank, int num_ranks,
+  /// This process's ranks of a communicator over several. Owns the communicators.
+  NcclCommunicator(const std::vector<CudaDevice*>& ranks, const backend::ProcessRanks& all,
                    std::span<const ncclComm_t> communicators);
   /// Uses communicators that somebody else owns.
   NcclCommunicator(const std::vector<CudaDevice*>& ranks, std::span<const ncclComm_t> communicators);
@@ -64,18 +67,23 @@ class NcclCommunicator final : public backend::CommunicatorBackend {
   struct Rank {
     CudaDevice* device = nullptr;
     ncclComm_t communicator = nullptr;  // null: it was aborted
+    std::optional<Event> last;          // behind the last collective; only where there are processes_
     // See inside().
     std::unique_ptr<std::timed_mutex> in_use = std::make_unique<std::timed_mutex>();
     std::vector<WireSegment> wire_segments;           // of the call under way
     std::array<ncclRedOp_t, kNumDTypes> scaled_sums;  // by dtype; ncclNumOps: not made yet
   };
-  NcclCommunicator(const std::vector<CudaDevice*>& ranks, int first_rank, int num_ranks);
+  NcclCommunicator(const std::vector<CudaDevice*>& ranks, int first_rank, int num_ranks,
+                   std::span<const ncclComm_t> communicators);
   /// Calls `call()`, which calls NCCL for these ranks. An abort waits until it is over; what fails because of
   /// an abort is CollectiveAborted.
   template <class Call>
   void inside(std::string_view operation, std::span<const backend::RankCall> calls, const Call& call);
   bool all_come_out(std::chrono::milliseconds limit) noexcept;
   void end_communicators() noexcept;
+  /// The collectives under way are about to be ended, as a process is lost: takes their results from the
+  /// devices. @param are_under_way  whether there are some for certain; else the ranks' events tell.
+  void lose_results(bool are_under_way) noexcept;
   Rank& rank_of(const backend::RankCall& call) {
     return ranks_[static_cast<std::size_t>(call.rank - first_rank_)];
   }
@@ -97,9 +105,10 @@ class NcclCommunicator final : public backend::CommunicatorBackend {
   void make_operators(const Reduction& reduction, std::span<const backend::RankCall> calls);
   ncclRedOp_t native(const Reduction& reduction, Rank& rank, const WireSegment& wire);
 
-  const int first_rank_;     // of this process
-  const int num_ranks_;      // of all processes
-  std::vector<Rank> ranks_;  // of this process
+  const int first_rank_;                        // of this process
+  const int num_ranks_;                         // of all processes
+  std::vector<Rank> ranks_;                     // of this process
+  backend::ProcessGroup* processes_ = nullptr;  // null: all ranks are in this one
   bool owns_native_ = true;
   double scale_ = 1;    // 2^-k, the largest not above 1 / num_ranks_
   double divisor_ = 1;  // num_ranks_ * scale_, exact: the divisor of a scaled sum

@@ -88,14 +88,6 @@ void require_distinct(const std::vector<Gpu>& gpus, const backend::ProcessGroup&
   }
 }
 
-/// Aborted unless they are released.
-struct Made {
-  std::vector<ncclComm_t> communicators;
-  ~Made() {
-    for (ncclComm_t communicator : communicators) ncclCommAbort(communicator);
-  }
-};
-
 }  // namespace
 
 std::unique_ptr<backend::CommunicatorBackend> make_process_communicator(const std::vector<CudaDevice*>& ranks,
@@ -123,17 +115,18 @@ std::unique_ptr<backend::CommunicatorBackend> make_process_communicator(const st
   std::memcpy(shared.id.internal, ids.front().data(), sizeof shared.id.internal);
   shared.go_on = [&] { group.throw_if_lost("making an NCCL communicator"); };
 
-  Made made;
-  gather(group, "that an NCCL communicator is made", [&] {
-    std::vector<int> ordinals;
-    for (const CudaDevice* rank : ranks) ordinals.push_back(rank->ordinal());
-    made.communicators =
-        make_native_communicators(ordinals, device, NcclCommunicator::kCreationLimit, &shared);
-    return std::string();
-  });
-  auto communicator =
-      std::make_unique<NcclCommunicator>(ranks, shared.first_rank, shared.num_ranks, made.communicators);
-  made.communicators.clear();
+  std::unique_ptr<NcclCommunicator> communicator;
+  try {
+    gather(group, "that an NCCL communicator is made", [&] {
+      const auto made =
+          make_native_communicators(ordinals_of(ranks), device, NcclCommunicator::kCreationLimit, &shared);
+      communicator = std::make_unique<NcclCommunicator>(ranks, all, made);
+      return std::string();
+    });
+  } catch (...) {
+    if (communicator) communicator->abort();  // the others' parts may not be there
+    throw;
+  }
   return communicator;
 }
 

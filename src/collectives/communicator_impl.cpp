@@ -224,7 +224,11 @@ void Communicator::Impl::start(const detail::Rendezvous::RankLock& rank_lock,
     else
       enqueue(first.collective, group_call);
   } catch (const std::exception& error) {
-    if (!is_refusal(error)) abort(error.what());
+    if (!is_refusal(error)) {
+      // NCCL may hear of a lost worker first, and knows no names.
+      if (workers && dynamic_cast<const CollectiveError*>(&error) != nullptr) workers->await_loss();
+      abort(error.what());
+    }
     throw;
   }
 }
