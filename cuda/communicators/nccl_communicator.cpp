@@ -45,7 +45,7 @@ NcclCommunicator::NcclCommunicator(const std::vector<CudaDevice*>& ranks, const 
                                    std::span<const ncclComm_t> communicators)
     : NcclCommunicator(ranks, all.own_begin(), all.total(), communicators) {
   processes_ = all.group;
-  for (Rank& rank : ranks_) rank.last.emplace(*rank.device);
+  for (Rank& rank : ranks_) rank.last = rank.device->create_event();
 }
 
 NcclCommunicator::NcclCommunicator(const std::vector<CudaDevice*>& ranks,
@@ -57,6 +57,9 @@ NcclCommunicator::NcclCommunicator(const std::vector<CudaDevice*>& ranks,
 NcclCommunicator::~NcclCommunicator() {
   if (is_fork_of_user()) return;
   const CallerDevice caller;
+  for (const Rank& rank : ranks_) {
+    if (rank.last != backend::EventHandle()) rank.device->destroy_event(rank.last);
+  }
   if (owns_native_) {
     end_communicators();
     return;
@@ -130,7 +133,7 @@ void NcclCommunicator::lose_results(bool are_under_way) noexcept {
   if (processes_ == nullptr) return;
   try {
     const bool are_done = !are_under_way && std::ranges::all_of(ranks_, [](const Rank& rank) {
-      return rank.last->is_complete();
+      return rank.device->is_complete(rank.last);
     });
     if (!are_done) processes_->throw_if_lost("a collective between GPUs");
   } catch (const Error&) {
@@ -180,7 +183,7 @@ void NcclCommunicator::group(std::string_view operation, const char* native_call
     if (processes_ == nullptr || is_captured) return;
     for (const backend::RankCall& call : calls) {
       const Rank& rank = rank_of(call);
-      rank.device->record(rank.last->handle(), call.stream);
+      rank.device->record(rank.last, call.stream);
     }
   });
   turn.end();

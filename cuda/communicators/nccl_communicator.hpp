@@ -5,7 +5,6 @@
 #include <chrono>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -14,7 +13,6 @@
 
 #include <lockstep/backend/communicator_backend.hpp>
 #include <lockstep/backend/process_group.hpp>
-#include <lockstep/event.hpp>
 
 #include "communicators/launch_order.hpp"
 #include "communicators/wire_segment.hpp"
@@ -67,7 +65,7 @@ class NcclCommunicator final : public backend::CommunicatorBackend {
   struct Rank {
     CudaDevice* device = nullptr;
     ncclComm_t communicator = nullptr;  // null: it was aborted
-    std::optional<Event> last;          // behind the last collective; only where there are processes_
+    backend::EventHandle last{};        // behind the last collective; only where there are processes_
     // See inside().
     std::unique_ptr<std::timed_mutex> in_use = std::make_unique<std::timed_mutex>();
     std::vector<WireSegment> wire_segments;           // of the call under way
