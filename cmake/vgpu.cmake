@@ -16,12 +16,13 @@ if(NOT LOCKSTEP_HAS_VGPU OR EXISTS /dev/nvidiactl)
 endif()
 
 # lockstep_add_vgpu_test(name COMMAND target argument... [DEVICES n] [SEED n] [VIRTUAL_DEVICES n] [OPTIONS option...]
-#                        [ENVIRONMENT variable=value...])
+#                        [WORKERS n] [ENVIRONMENT variable=value...])
 #
 # Adds a CTest entry, "vgpu: name", that runs a program on n virtual GPUs (default 4), or on one that is split into
-# VIRTUAL_DEVICES. OPTIONS are those of vgpu-run; by default races and leaks fail the test.
+# VIRTUAL_DEVICES. OPTIONS are those of vgpu-run; by default races and leaks fail the test. With WORKERS
+# tests/support/run_workers.sh starts as many processes, each of which sees all GPUs and has an equal part of them.
 function(lockstep_add_vgpu_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "DEVICES;SEED;VIRTUAL_DEVICES" "COMMAND;OPTIONS;ENVIRONMENT")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "DEVICES;SEED;VIRTUAL_DEVICES;WORKERS" "COMMAND;OPTIONS;ENVIRONMENT")
   if(NOT arg_COMMAND OR arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "lockstep_add_vgpu_test(${name}): needs COMMAND, does not know '${arg_UNPARSED_ARGUMENTS}'")
   endif()
@@ -35,8 +36,13 @@ function(lockstep_add_vgpu_test name)
     set(arg_OPTIONS --racecheck --leakcheck)
   endif()
   list(POP_FRONT arg_COMMAND target)
+  set(start)
+  if(arg_WORKERS)
+    math(EXPR replicas "${arg_DEVICES} / ${arg_WORKERS}")
+    set(start "${PROJECT_SOURCE_DIR}/tests/support/run_workers.sh" -n ${arg_WORKERS} -r ${replicas} --time-limit 240)
+  endif()
   add_test(NAME "vgpu: ${name}"
-           COMMAND lockstep::vgpu_run -n ${arg_DEVICES} --seed ${arg_SEED} --deadlock-ms 20000 ${arg_OPTIONS} --
+           COMMAND ${start} $<TARGET_FILE:lockstep::vgpu_run> -n ${arg_DEVICES} --seed ${arg_SEED} --deadlock-ms 20000 ${arg_OPTIONS} --
                    $<TARGET_FILE:${target}> ${arg_COMMAND})
   if(arg_VIRTUAL_DEVICES)
     list(APPEND arg_ENVIRONMENT LOCKSTEP_TEST_VIRTUAL_DEVICES=${arg_VIRTUAL_DEVICES})

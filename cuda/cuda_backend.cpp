@@ -114,7 +114,11 @@ class CudaBackend final : public backend::Backend {
 
   std::unique_ptr<backend::CommunicatorBackend> create_communicator(
       std::span<backend::DeviceBackend* const> devices) override {
-    return make_cuda_communicator(ranks_of(devices));
+    return for_new_results(devices, make_cuda_communicator(ranks_of(devices)));
+  }
+  std::unique_ptr<backend::CommunicatorBackend> create_communicator(
+      std::span<backend::DeviceBackend* const> devices, const backend::ProcessRanks& ranks) override {
+    return for_new_results(devices, make_cuda_communicator(ranks_of(devices), ranks));
   }
 
 #if LOCKSTEP_HAS_NCCL
@@ -134,6 +138,13 @@ class CudaBackend final : public backend::Backend {
 #endif
 
  private:
+  using Made = std::unique_ptr<backend::CommunicatorBackend>;
+  /// Whoever makes a communicator knows that another one's results are lost.
+  static Made for_new_results(std::span<backend::DeviceBackend* const> devices, Made made) {
+    for (CudaDevice* device : ranks_of(devices)) device->forget_lost_results();
+    return made;
+  }
+
   static std::vector<CudaDevice*> ranks_of(std::span<backend::DeviceBackend* const> devices) {
     std::vector<CudaDevice*> ranks;
     for (backend::DeviceBackend* device : devices) ranks.push_back(static_cast<CudaDevice*>(device));

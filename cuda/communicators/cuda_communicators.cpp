@@ -1,20 +1,33 @@
 #include "communicators/cuda_communicators.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <lockstep/error.hpp>
 #include <lockstep/version.hpp>
 
 #include "communicators/local_communicator.hpp"
+#include "detail/expects.hpp"
 #include "device/device_guard.hpp"
 #if LOCKSTEP_HAS_NCCL
 #include "communicators/nccl_communicator.hpp"
-#include "detail/expects.hpp"
+#include "communicators/process_communicator.hpp"
 #include "libraries/nccl_error.hpp"
 #include "libraries/nccl_library.hpp"
 #endif
 
 namespace lockstep::cuda {
+namespace {
+
+#if !LOCKSTEP_HAS_NCCL
+[[noreturn]] void throw_without_nccl(std::size_t num_gpus) {
+  LOCKSTEP_EXPECTS(
+      false, Unsupported, "A communicator of ", num_gpus,
+      " GPUs: this library was built without NCCL. Build it with LOCKSTEP_NCCL=ON, or use one GPU.");
+}
+#endif
+
+}  // namespace
 
 std::unique_ptr<backend::CommunicatorBackend> make_cuda_communicator(std::vector<CudaDevice*> ranks) {
   use_in_this_process(ranks.front()->device());
@@ -34,9 +47,18 @@ std::unique_ptr<backend::CommunicatorBackend> make_cuda_communicator(std::vector
 #if LOCKSTEP_HAS_NCCL
   return std::make_unique<NcclCommunicator>(ranks, NcclCommunicator::kCreationLimit);
 #else
-  LOCKSTEP_EXPECTS(
-      false, Unsupported, "A communicator of ", ranks.size(),
-      " GPUs: this library was built without NCCL. Build it with LOCKSTEP_NCCL=ON, or use one GPU.");
+  throw_without_nccl(ranks.size());
+#endif
+}
+
+std::unique_ptr<backend::CommunicatorBackend> make_cuda_communicator(std::vector<CudaDevice*> ranks,
+                                                                     const backend::ProcessRanks& all) {
+  if (all.num_ranks.size() == 1) return make_cuda_communicator(std::move(ranks));
+  use_in_this_process(ranks.front()->device());
+#if LOCKSTEP_HAS_NCCL
+  return make_process_communicator(ranks, all);
+#else
+  throw_without_nccl(static_cast<std::size_t>(all.total()));
 #endif
 }
 

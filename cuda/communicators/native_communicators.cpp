@@ -1,5 +1,6 @@
 #include "communicators/native_communicators.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdlib>
@@ -20,6 +21,8 @@
 namespace lockstep::cuda {
 namespace {
 
+constexpr const char* kOperation = "Making an NCCL communicator";
+
 /// Creations under way, also those that nobody waits for any more.
 std::atomic<int> num_creations{0};
 
@@ -34,6 +37,10 @@ struct Creation {
   }
 
   std::vector<int> ordinals;
+  bool has_id = false;
+  ncclUniqueId id{};
+  int first_rank = 0;
+  int num_ranks = 0;
   std::vector<ncclComm_t> communicators;
   std::exception_ptr error;
   bool is_done = false;
@@ -45,23 +52,20 @@ struct Creation {
 };
 
 void Creation::run(const Device& device) {
-  constexpr const char* kOperation = "Making an NCCL communicator";
   const OutsideCaptures outside;
   std::vector<ncclComm_t> made(ordinals.size());
   std::exception_ptr failure;
   try {
-    ncclUniqueId id;
-    LOCKSTEP_NCCL_CHECK(ncclGetUniqueId(&id), nullptr, device, kOperation);
+    if (!has_id) id = make_native_id(device);
     // Once one rank has called, all must call, or it waits for the others. If a rank's device cannot be made
     // current, NCCL finds two ranks on one device, and gives up.
     cudaError_t device_error = cudaSuccess;
     int failed_ordinal = 0;
     try {
       NcclGroup group(device, kOperation);
-      for (std::size_t rank = 0; rank < ordinals.size(); ++rank) {
-        if (device_error == cudaSuccess) device_error = cudaSetDevice(failed_ordinal = ordinals[rank]);
-        const ncclResult_t code =
-            ncclCommInitRank(&made[rank], static_cast<int>(ordinals.size()), id, static_cast<int>(rank));
+      for (std::size_t i = 0; i < ordinals.size(); ++i) {
+        if (device_error == cudaSuccess) device_error = cudaSetDevice(failed_ordinal = ordinals[i]);
+        const ncclResult_t code = ncclCommInitRank(&made[i], num_ranks, id, first_rank + static_cast<int>(i));
         if (code != ncclSuccess && code != ncclInProgress)
           throw_nccl_error(code, "ncclCommInitRank", {__FILE__, __LINE__, __func__}, nullptr, device,
                            kOperation);
@@ -96,8 +100,15 @@ void Creation::run(const Device& device) {
 
 }  // namespace
 
+std::vector<int> ordinals_of(const std::vector<CudaDevice*>& devices) {
+  std::vector<int> ordinals;
+  for (const CudaDevice* device : devices) ordinals.push_back(device->ordinal());
+  return ordinals;
+}
+
 std::vector<ncclComm_t> make_native_communicators(const std::vector<int>& ordinals, const Device& device,
-                                                  std::chrono::milliseconds limit) {
+                                                  std::chrono::milliseconds limit,
+                                                  const SharedGroup* shared) {
   LeftCommunicators::instance().end_those_left();
   // NCCL reads this once, with its first communicator. GPUs then run the collectives of several communicators
   // in the order in which they were enqueued, which is the same on all GPUs (LaunchOrder).
@@ -105,21 +116,42 @@ std::vector<ncclComm_t> make_native_communicators(const std::vector<int>& ordina
   // Owned by this thread and by the one that makes the communicators, which may never finish.
   const auto creation = std::make_shared<Creation>();
   creation->ordinals = ordinals;
+  creation->num_ranks = static_cast<int>(ordinals.size());
+  if (shared != nullptr) {
+    creation->has_id = true;
+    creation->id = shared->id;
+    creation->first_rank = shared->first_rank;
+    creation->num_ranks = shared->num_ranks;
+  }
+  const auto deadline = std::chrono::steady_clock::now() + limit;
   std::unique_lock lock(
       creation->mutex);  // locked first, so that a limit of zero has passed before the thread starts
   detail::start_thread("Making an NCCL communicator: its thread", [creation, device] {
     creation->run(device);
   }).detach();
-  const bool is_there =
-      limit.count() > 0 && creation->done.wait_for(lock, limit, [&] { return creation->is_done; });
-  if (!is_there) {
+  try {
+    while (!creation->is_done) {
+      const auto now = std::chrono::steady_clock::now();
+      LOCKSTEP_EXPECTS(now < deadline, CollectiveTimeout, kOperation, " of ", creation->num_ranks,
+                       " GPUs: it is not there after ", limit.count(),
+                       " ms. NCCL_DEBUG=INFO makes NCCL say what it waits for.");
+      constexpr std::chrono::milliseconds kInterval{50};
+      creation->done.wait_until(lock,
+                                std::min<std::chrono::steady_clock::time_point>(now + kInterval, deadline));
+      if (shared != nullptr && !creation->is_done) shared->go_on();
+    }
+  } catch (...) {
     creation->is_abandoned = true;
-    LOCKSTEP_EXPECTS(false, CollectiveTimeout, "Making an NCCL communicator of ", ordinals.size(),
-                     " GPUs: it is not there after ", limit.count(),
-                     " ms. NCCL_DEBUG=INFO makes NCCL say what it waits for.");
+    throw;
   }
   if (creation->error) std::rethrow_exception(creation->error);
   return creation->communicators;
+}
+
+ncclUniqueId make_native_id(const Device& device) {
+  ncclUniqueId id;
+  LOCKSTEP_NCCL_CHECK(ncclGetUniqueId(&id), nullptr, device, kOperation);
+  return id;
 }
 
 void wait_for_abandoned_communicators() {

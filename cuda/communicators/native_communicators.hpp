@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -9,19 +10,35 @@
 
 #include <lockstep/device.hpp>
 
+#include "device/cuda_device.hpp"
 #include "libraries/nccl_error.hpp"
 #include "libraries/nccl_library.hpp"
 
 namespace lockstep::cuda {
 
+/// The CUDA runtime's numbers of the GPUs.
+std::vector<int> ordinals_of(const std::vector<CudaDevice*>& devices);
+
+/// A group that several processes make together.
+struct SharedGroup {
+  ncclUniqueId id{};              ///< The same one in all processes.
+  int first_rank = 0;             ///< Of this process.
+  int num_ranks = 0;              ///< Of all processes.
+  std::function<void()> go_on{};  ///< Called now and then by whoever waits; throws where it need not wait.
+};
+
 /// Makes a group of communicators, one for each GPU, in a thread of its own.
 ///
 /// Sets NCCL_LAUNCH_ORDER_IMPLICIT=1 in the environment unless it is there: NCCL reads it with the first
 /// communicator of the process.
-/// @param ordinals  the CUDA runtime's numbers of the GPUs. @param device  the first rank's, for messages.
+/// @param ordinals  the CUDA runtime's numbers of the GPUs of this process. @param device  the first rank's,
+/// for messages. @param shared  null: all ranks are in this process.
 /// @throws CollectiveError    NCCL failed. @throws CollectiveTimeout  it took longer than `limit`.
 std::vector<ncclComm_t> make_native_communicators(const std::vector<int>& ordinals, const Device& device,
-                                                  std::chrono::milliseconds limit);
+                                                  std::chrono::milliseconds limit,
+                                                  const SharedGroup* shared = nullptr);
+/// The id of a group that several processes make. @throws CollectiveError
+ncclUniqueId make_native_id(const Device& device);
 /// Waits until creations that were given up after their time limit are cleared away.
 void wait_for_abandoned_communicators();
 

@@ -19,36 +19,47 @@
 #include "native.hpp"
 
 namespace lockstep::cuda {
-NcclCommunicator::NcclCommunicator(const std::vector<CudaDevice*>& ranks)
-    : order_(static_cast<int>(ranks.size())), captured_(std::make_shared<int>()) {
-  for (CudaDevice* device : ranks) {
+
+NcclCommunicator::NcclCommunicator(const std::vector<CudaDevice*>& ranks, int first_rank, int num_ranks,
+                                   std::span<const ncclComm_t> communicators)
+    : first_rank_(first_rank),
+      num_ranks_(num_ranks),
+      order_(static_cast<int>(ranks.size())),
+      captured_(std::make_shared<int>()) {
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
     Rank& rank = ranks_.emplace_back();
-    rank.device = device;
+    rank.device = ranks[i];
+    rank.communicator = communicators[i];
     rank.scaled_sums.fill(ncclNumOps);
   }
-  const auto n = static_cast<double>(ranks.size());
+  const auto n = static_cast<double>(num_ranks_);
   scale_ = 1 / arithmetic::sum_scale(n);
   divisor_ = n * scale_;
 }
 
 NcclCommunicator::NcclCommunicator(const std::vector<CudaDevice*>& ranks, std::chrono::milliseconds limit)
-    : NcclCommunicator(ranks) {
-  std::vector<int> ordinals;
-  for (const Rank& rank : ranks_) ordinals.push_back(rank.device->ordinal());
-  const auto made = make_native_communicators(ordinals, ranks_.front().device->device(), limit);
-  for (std::size_t i = 0; i < ranks_.size(); ++i) ranks_[i].communicator = made[i];
+    : NcclCommunicator(ranks, 0, static_cast<int>(ranks.size()),
+                       make_native_communicators(ordinals_of(ranks), ranks.front()->device(), limit)) {}
+
+NcclCommunicator::NcclCommunicator(const std::vector<CudaDevice*>& ranks, const backend::ProcessRanks& all,
+                                   std::span<const ncclComm_t> communicators)
+    : NcclCommunicator(ranks, all.own_begin(), all.total(), communicators) {
+  processes_ = all.group;
+  for (Rank& rank : ranks_) rank.last = rank.device->create_event();
 }
 
 NcclCommunicator::NcclCommunicator(const std::vector<CudaDevice*>& ranks,
                                    std::span<const ncclComm_t> communicators)
-    : NcclCommunicator(ranks) {
+    : NcclCommunicator(ranks, 0, static_cast<int>(ranks.size()), communicators) {
   owns_native_ = false;
-  for (std::size_t i = 0; i < ranks_.size(); ++i) ranks_[i].communicator = communicators[i];
 }
 
 NcclCommunicator::~NcclCommunicator() {
   if (is_fork_of_user()) return;
   const CallerDevice caller;
+  for (const Rank& rank : ranks_) {
+    if (rank.last != backend::EventHandle()) rank.device->destroy_event(rank.last);
+  }
   if (owns_native_) {
     end_communicators();
     return;
@@ -109,11 +120,25 @@ void NcclCommunicator::abort() noexcept {
   // Threads leave NCCL by themselves and do not enter it again, except one that waits inside for a rank that
   // will not come. A revocation, which frees nothing, releases it; where NCCL has none, the abort does.
   const bool has_graphs = captured_.use_count() > 1;
-  if (has_graphs || !all_come_out(kPatience)) {
+  const bool are_out = all_come_out(kPatience);
+  lose_results(has_graphs || !are_out);
+  if (has_graphs || !are_out) {
     for (const Rank& rank : ranks_) revoke(rank.communicator);
     all_come_out(kPatience);
   }
   if (!has_graphs) end_communicators();
+}
+
+void NcclCommunicator::lose_results(bool are_under_way) noexcept {
+  if (processes_ == nullptr) return;
+  try {
+    const bool are_done = !are_under_way && std::ranges::all_of(ranks_, [](const Rank& rank) {
+      return rank.device->is_complete(rank.last);
+    });
+    if (!are_done) processes_->throw_if_lost("a collective between GPUs");
+  } catch (const Error&) {
+    for (const Rank& rank : ranks_) rank.device->lose_results(std::current_exception());
+  }
 }
 
 void NcclCommunicator::require_not_aborted(std::string_view operation, const backend::RankCall& call) {
@@ -155,6 +180,11 @@ void NcclCommunicator::group(std::string_view operation, const char* native_call
     }
     group.end();
     for (const backend::RankCall& call : calls) settle(operation, call);
+    if (processes_ == nullptr || is_captured) return;
+    for (const backend::RankCall& call : calls) {
+      const Rank& rank = rank_of(call);
+      rank.device->record(rank.last, call.stream);
+    }
   });
   turn.end();
   require_not_aborted(operation, first);

@@ -12,6 +12,7 @@
 #include <nccl.h>
 
 #include <lockstep/backend/communicator_backend.hpp>
+#include <lockstep/backend/process_group.hpp>
 
 #include "communicators/launch_order.hpp"
 #include "communicators/wire_segment.hpp"
@@ -21,6 +22,7 @@
 namespace lockstep::cuda {
 
 /// Collectives of distinct GPUs, one NCCL rank for each; the ranks that one thread drives are one group.
+/// Other processes may have further ranks.
 ///
 /// NCCL combines in the element's own type, in an order of its choosing. Where that would break the
 /// interface's promises, values travel as another type (a `WireSegment`): f16's mean and everything of f8 as
@@ -42,11 +44,14 @@ class NcclCommunicator final : public backend::CommunicatorBackend {
 
   /// @throws CollectiveError    NCCL failed. @throws CollectiveTimeout  it took longer than `limit`.
   NcclCommunicator(const std::vector<CudaDevice*>& ranks, std::chrono::milliseconds limit);
+  /// This process's ranks of a communicator over several. Owns the communicators.
+  NcclCommunicator(const std::vector<CudaDevice*>& ranks, const backend::ProcessRanks& all,
+                   std::span<const ncclComm_t> communicators);
   /// Uses communicators that somebody else owns.
   NcclCommunicator(const std::vector<CudaDevice*>& ranks, std::span<const ncclComm_t> communicators);
   ~NcclCommunicator() override;
 
-  int num_ranks() const override { return static_cast<int>(ranks_.size()); }
+  int num_ranks() const override { return num_ranks_; }
   bool combines_in_rank_order() const override { return false; }
   void all_reduce(const backend::GroupCall& collective) override;
   void reduce(const backend::GroupCall& collective) override;
@@ -60,19 +65,26 @@ class NcclCommunicator final : public backend::CommunicatorBackend {
   struct Rank {
     CudaDevice* device = nullptr;
     ncclComm_t communicator = nullptr;  // null: it was aborted
+    backend::EventHandle last{};        // behind the last collective; only where there are processes_
     // See inside().
     std::unique_ptr<std::timed_mutex> in_use = std::make_unique<std::timed_mutex>();
     std::vector<WireSegment> wire_segments;           // of the call under way
     std::array<ncclRedOp_t, kNumDTypes> scaled_sums;  // by dtype; ncclNumOps: not made yet
   };
-  explicit NcclCommunicator(const std::vector<CudaDevice*>& ranks);
+  NcclCommunicator(const std::vector<CudaDevice*>& ranks, int first_rank, int num_ranks,
+                   std::span<const ncclComm_t> communicators);
   /// Calls `call()`, which calls NCCL for these ranks. An abort waits until it is over; what fails because of
   /// an abort is CollectiveAborted.
   template <class Call>
   void inside(std::string_view operation, std::span<const backend::RankCall> calls, const Call& call);
   bool all_come_out(std::chrono::milliseconds limit) noexcept;
   void end_communicators() noexcept;
-  Rank& rank_of(const backend::RankCall& call) { return ranks_[static_cast<std::size_t>(call.rank)]; }
+  /// The collectives under way are about to be ended, as a process is lost: takes their results from the
+  /// devices. @param are_under_way  whether there are some for certain; else the ranks' events tell.
+  void lose_results(bool are_under_way) noexcept;
+  Rank& rank_of(const backend::RankCall& call) {
+    return ranks_[static_cast<std::size_t>(call.rank - first_rank_)];
+  }
   bool is_in_capture(const backend::RankCall& call) {
     return static_cast<bool>(capture_of(*rank_of(call).device, call.stream));
   }
@@ -91,10 +103,13 @@ class NcclCommunicator final : public backend::CommunicatorBackend {
   void make_operators(const Reduction& reduction, std::span<const backend::RankCall> calls);
   ncclRedOp_t native(const Reduction& reduction, Rank& rank, const WireSegment& wire);
 
-  std::vector<Rank> ranks_;
+  const int first_rank_;                        // of this process
+  const int num_ranks_;                         // of all processes
+  std::vector<Rank> ranks_;                     // of this process
+  backend::ProcessGroup* processes_ = nullptr;  // null: all ranks are in this one
   bool owns_native_ = true;
-  double scale_ = 1;    // 2^-k, the largest not above 1 / num_ranks
-  double divisor_ = 1;  // num_ranks * scale_, exact: the divisor of a scaled sum
+  double scale_ = 1;    // 2^-k, the largest not above 1 / num_ranks_
+  double divisor_ = 1;  // num_ranks_ * scale_, exact: the divisor of a scaled sum
   std::atomic<bool> aborted_{false};
   LaunchOrder order_;
   std::shared_ptr<const void> captured_;  // shared with each graph that has calls of the communicator

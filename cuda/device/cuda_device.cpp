@@ -169,6 +169,7 @@ void CudaDevice::synchronize(backend::StreamHandle stream) {
   require_no_capture(kOperation, native(stream), device_, "Wait for the stream that it is launched on.");
   const OutsideCaptures outside;
   LOCKSTEP_CUDA_CHECK(cudaStreamSynchronize(native(stream)), device_, kOperation);
+  require_results();
 }
 
 bool CudaDevice::is_complete(backend::StreamHandle stream) {
@@ -176,7 +177,9 @@ bool CudaDevice::is_complete(backend::StreamHandle stream) {
   const DeviceGuard guard(ordinal_, device_);
   require_no_capture(kOperation, native(stream), device_, "Ask the stream that it is launched on.");
   const OutsideCaptures outside;
-  return is_done(LOCKSTEP_CUDA_CALL(cudaStreamQuery(native(stream))), device_, kOperation);
+  const bool is_complete = is_done(LOCKSTEP_CUDA_CALL(cudaStreamQuery(native(stream))), device_, kOperation);
+  if (is_complete) require_results();
+  return is_complete;
 }
 
 backend::EventHandle CudaDevice::create_event() {
@@ -240,6 +243,7 @@ void CudaDevice::synchronize(backend::EventHandle event) {
   require_not_captured(kOperation, event);
   const OutsideCaptures outside;
   LOCKSTEP_CUDA_CHECK(cudaEventSynchronize(native(event)), device_, kOperation);
+  require_results();
 }
 
 bool CudaDevice::is_complete(backend::EventHandle event) {
@@ -247,7 +251,27 @@ bool CudaDevice::is_complete(backend::EventHandle event) {
   const DeviceGuard guard(ordinal_, device_);
   require_not_captured(kOperation, event);
   const OutsideCaptures outside;
-  return is_done(LOCKSTEP_CUDA_CALL(cudaEventQuery(native(event))), device_, kOperation);
+  const bool is_complete = is_done(LOCKSTEP_CUDA_CALL(cudaEventQuery(native(event))), device_, kOperation);
+  if (is_complete) require_results();
+  return is_complete;
+}
+
+void CudaDevice::lose_results(std::exception_ptr error) noexcept {
+  const std::lock_guard lock(mutex_);
+  lost_results_ = std::move(error);
+  has_lost_results_ = true;
+}
+
+void CudaDevice::forget_lost_results() noexcept {
+  const std::lock_guard lock(mutex_);
+  has_lost_results_ = false;
+  lost_results_ = nullptr;
+}
+
+void CudaDevice::require_results() {
+  if (!has_lost_results_) return;
+  const std::lock_guard lock(mutex_);
+  if (lost_results_) std::rethrow_exception(lost_results_);
 }
 
 void CudaDevice::copy(void* destination, const void* source, std::size_t size_bytes,

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <atomic>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -55,9 +57,18 @@ class CudaDevice final : public backend::DeviceBackend {
 
   CudaKernels& kernels() noexcept override { return kernels_; }
 
+  /// A collective was ended before it was complete, and the streams go on with what it has left in memory.
+  /// From now on every wait of the host for work of this device throws `error`, as streams hand results to
+  /// each other. Any thread.
+  void lose_results(std::exception_ptr error) noexcept;
+  /// Ends that. Any thread.
+  void forget_lost_results() noexcept;
+
  private:
   void close() noexcept;
   void release() noexcept;
+  /// @throws what lose_results was given
+  void require_results();
   void require_not_captured(const char* operation, backend::EventHandle event);
 
   const int ordinal_;
@@ -70,6 +81,9 @@ class CudaDevice final : public backend::DeviceBackend {
   std::mutex mutex_;  // guards the members below
   std::vector<cudaStream_t> all_streams_;
   std::vector<cudaStream_t> free_streams_;
+  std::exception_ptr lost_results_;
+
+  std::atomic<bool> has_lost_results_{false};  // whether there is that; most waits need not lock
 };
 
 }  // namespace lockstep::cuda

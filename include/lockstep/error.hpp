@@ -118,6 +118,11 @@ class CollectiveAborted : public CollectiveError {
 
 /// A worker, another process, has ended, or is silent for too long: names it, its address, and the operation
 /// and call that waited for it. The strategy cannot be used any more; the process can make another.
+///
+/// A collective of GPUs ends with the worker, and its results have any bits, with which the streams' later
+/// work computes. Whatever waits for work of these GPUs, such as `item`, therefore throws PeerLost, also for
+/// another strategy of the process, until a strategy or communicator is made on them. Results from before
+/// that are not to be read afterwards.
 class PeerLost : public CollectiveAborted {
  public:
   using CollectiveAborted::CollectiveAborted;

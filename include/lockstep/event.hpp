@@ -26,8 +26,9 @@ class EventRef {
   /// @throws InvalidArgument  the stream is of another device; names both.
   void record(const StreamRef& stream) const;
   /// Blocks until the marked work is done; returns at once when nothing was recorded.
+  /// @throws as StreamRef::synchronize
   void synchronize() const;
-  /// Whether the marked work is done (true when nothing was recorded); does not block.
+  /// Whether the marked work is done (true when nothing was recorded); does not block. @throws as synchronize
   [[nodiscard]] bool is_complete() const;
 
  protected:

@@ -28,10 +28,10 @@ class StreamRef {
   [[nodiscard]] backend::StreamHandle handle() const noexcept { return handle_; }
 
   /// Blocks until all work enqueued so far is done.
-  /// @throws DeviceError  the work failed. @throws ContextError  the stream is being captured.
+  /// @throws DeviceError  the work failed. @throws PeerLost  its results may be those of a collective that
+  /// has ended with a worker. @throws ContextError  the stream is being captured.
   void synchronize() const;
-  /// Whether all work enqueued so far is done; does not block. @throws ContextError  the stream is being
-  /// captured.
+  /// Whether all work enqueued so far is done; does not block. @throws as synchronize
   [[nodiscard]] bool is_complete() const;
   /// Work enqueued here afterwards starts after `event`, as last recorded. Does not block the host, except as
   /// said below. The event may belong to another device. An event that was never recorded orders nothing.

@@ -87,6 +87,7 @@ void WorkerGroup::call_at_end(std::function<void(const std::string& cause)> abor
 }
 
 void WorkerGroup::on_end(const std::string& cause) {
+  meeting_->report_lost(cause);  // first, so that whoever calls this may rely on it
   std::vector<std::function<void(const std::string&)>> aborts;
   {
     const std::lock_guard lock(mutex_);
@@ -94,7 +95,6 @@ void WorkerGroup::on_end(const std::string& cause) {
     cause_ = cause;
     aborts.swap(aborts_);
   }
-  meeting_->report_lost(cause);
   for (const auto& abort : aborts) abort(cause);
 }
 

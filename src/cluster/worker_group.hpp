@@ -53,6 +53,7 @@ class WorkerGroup final : public backend::ProcessGroup, private WorkerReports {
   std::vector<std::string> all_gather(std::string_view what, std::string own) override {
     return connection_->control().all_gather(what, std::move(own), {});
   }
+  void throw_if_lost(std::string_view operation) override { meeting_->throw_if_lost(operation); }
   std::unique_ptr<backend::Channel> open_channel() override { return connection_->open_channel(); }
 
   bool is_on_one_host() const noexcept;

@@ -163,7 +163,7 @@ void Communicator::Impl::run_locked(Collective collective, ReduceOp op, int root
       checks.run(all);
     }
     group.set(all);
-    if (is_in_rank_order(detail::call_of(all.front()))) gathered.set(all);
+    if (is_in_rank_order(detail::call_of(all.front()))) set_gathered(all);
     if (!one_enqueues) return;
     own.driven.clear();
     for (const detail::Arrival* const arrival : local_ranks) own.driven.push_back(&detail::call_of(arrival));
@@ -224,7 +224,11 @@ void Communicator::Impl::start(const detail::Rendezvous::RankLock& rank_lock,
     else
       enqueue(first.collective, group_call);
   } catch (const std::exception& error) {
-    if (!is_refusal(error)) abort(error.what());
+    if (!is_refusal(error)) {
+      // NCCL may hear of a lost worker first, and knows no names.
+      if (workers && dynamic_cast<const CollectiveError*>(&error) != nullptr) workers->await_loss();
+      abort(error.what());
+    }
     throw;
   }
 }
@@ -275,6 +279,13 @@ void Communicator::Impl::enqueue(Collective collective, const backend::GroupCall
   }
 }
 
+void Communicator::Impl::set_gathered(std::span<const detail::Arrival* const> all) {
+  gathered.set(all);
+  if (!detail::call_of(all.front()).is({Collective::reduce_scatter})) return;
+  for (int rank = 0; rank < num_ranks(); ++rank)
+    for (backend::Segment& segment : gathered.segments(rank)) segment.count *= num_ranks();
+}
+
 // Every rank gathers all contributions and combines them in the same order.
 void Communicator::Impl::enqueue_in_rank_order(const detail::Rendezvous::RankLock& rank_lock,
                                                Collective collective, const backend::GroupCall& group_call) {
@@ -292,7 +303,7 @@ void Communicator::Impl::enqueue_in_rank_order(const detail::Rendezvous::RankLoc
     const std::span<backend::Segment> segments = gathered.segments(call.rank);
     for (std::size_t s = 0; s < segments.size(); ++s) {
       const backend::Segment& segment = call.segments[s];
-      const std::int64_t count = segment.count * sent_blocks;
+      const std::int64_t count = segments[s].count;
       const std::size_t num_bytes = static_cast<std::size_t>(n * count) * size_of(segment.dtype);
       void* const all = temporaries.emplace_back(num_bytes, stream_of(call)).data();
       segments[s] = {segment.send, all, count, segment.dtype};

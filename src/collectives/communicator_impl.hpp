@@ -110,6 +110,8 @@ struct Communicator::Impl {
   bool is_in_rank_order(const CollectiveCall& call) const {
     return call.reduces() && call.deterministic && !backend->combines_in_rank_order();
   }
+  /// Sets `gathered`: what each rank contributes.
+  void set_gathered(std::span<const detail::Arrival* const> all);
   void enqueue(Collective collective, const backend::GroupCall& group_call);
   void enqueue_in_rank_order(const detail::Rendezvous::RankLock& rank_lock, Collective collective,
                              const backend::GroupCall& group_call);

@@ -273,7 +273,14 @@ void WorkerMeeting::report_lost(const std::string& cause) noexcept {
     state_.store(State::lost, std::memory_order_release);
     num_reports_.fetch_add(1, std::memory_order_release);
   }
+  lost_.notify_all();
   exchange_->interrupt();
+}
+
+void WorkerMeeting::await_loss() noexcept {
+  constexpr std::chrono::seconds kPatience{5};
+  std::unique_lock lock(mutex_);
+  lost_.wait_for(lock, kPatience, [&] { return is_lost(); });
 }
 
 void WorkerMeeting::throw_if_lost(std::string_view operation) const {

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -85,6 +86,9 @@ class WorkerMeeting {
 
   /// @throws PeerLost  a worker is lost, or has broken off.
   void throw_if_lost(std::string_view operation) const;
+  /// What moves data has failed: waits for a report that a worker is lost, which may be the cause, for some
+  /// seconds. Any thread.
+  void await_loss() noexcept;
   bool is_lost() const noexcept { return state_.load(std::memory_order_acquire) == State::lost; }
 
  private:
@@ -147,8 +151,9 @@ class WorkerMeeting {
 
   std::function<void(const std::string& cause)> end_;
   std::atomic<State> state_{State::usable};
-  std::atomic<std::uint64_t> left_after_{0};      // the round; of State::left
-  std::atomic<std::uint64_t> num_reports_{0};     // changes with what `mutex_` guards
+  std::atomic<std::uint64_t> left_after_{0};   // the round; of State::left
+  std::atomic<std::uint64_t> num_reports_{0};  // changes with what `mutex_` guards
+  std::condition_variable lost_;
   mutable std::mutex mutex_;                      // guards what follows
   std::vector<std::optional<Failure>> failures_;  // of each worker, the last one
   std::string cause_;                             // of `state_`

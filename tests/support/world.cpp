@@ -59,6 +59,14 @@ Kept& kept() {
   return *value;
 }
 
+/// The devices of a worker's replicas: where all workers see the same GPUs, its own part of them.
+std::vector<Device> devices_of(int worker, int num_workers, int num_local) {
+  const bool is_shared = TestBackend::kKind == DeviceKind::gpu && num_workers > 1;
+  std::vector<Device> all = TestBackend::devices(is_shared ? num_workers * num_local : num_local);
+  const auto begin = all.begin() + (is_shared ? worker * num_local : 0);
+  return {begin, begin + num_local};
+}
+
 class EndOfTests : public Catch::EventListenerBase {
  public:
   using EventListenerBase::EventListenerBase;
@@ -80,7 +88,7 @@ void make_world() {
     worker = cluster::id_in_cluster(spec, resolver.task_type().value(), resolver.task_id().value());
   }
   const int num_local = std::stoi(environment("LOCKSTEP_TEST_REPLICAS", has_workers() ? "1" : "2"));
-  const std::vector<Device> devices = TestBackend::devices(num_local);
+  const std::vector<Device> devices = devices_of(worker, num_workers, num_local);
   std::filesystem::path folder = environment("LOCKSTEP_TEST_FOLDER", "");
   if (folder.empty() && num_workers > 1)
     throw std::runtime_error("LOCKSTEP_TEST_FOLDER names no folder, which several workers share");

@@ -1,9 +1,10 @@
 #!/bin/bash
-# kill_workers.sh PROGRAM NUM_KILLS [COMMAND...]: starts 2 to 4 workers, which COMMAND runs, kills or stops one of them at a
-# random moment, and expects that each of the others ends within some seconds, with an error that names it.
+# kill_workers.sh PROGRAM NUM_KILLS CPU|GPU [COMMAND...]: starts 2 to 4 workers, which COMMAND runs, kills or stops one of
+# them at a random moment, and expects that each of the others ends within some seconds, with an error that names it, and
+# has read no wrong result.
 set -u
-program=$1 num_kills=$2
-shift 2
+program=$1 num_kills=$2 kind=$3
+shift 3
 folder=$(mktemp -d)
 pids=()
 end() {
@@ -30,13 +31,13 @@ fail() {
 }
 for ((kill = 0; kill < num_kills; kill++)); do
   num_workers=$((2 + RANDOM % 3)) victim=$((RANDOM % num_workers)) signal=KILL silence=5000
-  if [ $((RANDOM % 4)) -eq 0 ]; then signal=STOP silence=300; fi
+  if [ $((RANDOM % 4)) -eq 0 ]; then signal=STOP silence=1000; fi
   port=$((10000 + RANDOM % 20000)) workers=
   for ((worker = 0; worker < num_workers; worker++)); do workers+="${workers:+,}\"127.0.0.1:$((port + worker))\""; done
   pids=()
   for ((worker = 0; worker < num_workers; worker++)); do
     TF_CONFIG="{\"cluster\": {\"worker\": [$workers]}, \"task\": {\"type\": \"worker\", \"index\": $worker}}" \
-      "$@" "$program" $silence >"$folder/$worker" 2>&1 &
+      "$@" "$program" $silence $kind >"$folder/$worker" 2>&1 &
     pids+=($!)
     disown $!  # the shell says nothing of its end
   done
@@ -47,6 +48,7 @@ for ((kill = 0; kill < num_kills; kill++)); do
     [ $worker -eq $victim ] && continue
     expect has_ended $worker || fail "goes on"
     grep -q "^lost: .*worker $victim (127.0.0.1:$((port + victim))) was lost" "$folder/$worker" || fail "says"
+    ! grep -q "^wrong" "$folder/$worker" || fail "reads"
   done
   kill -KILL "${pids[@]}" 2>/dev/null
 done

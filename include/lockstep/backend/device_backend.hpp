@@ -41,6 +41,7 @@ class DeviceBackend {
   /// Does not wait. `deallocate` may still name the handle, because buffers may outlive the stream they were
   /// allocated on.
   virtual void destroy_stream(StreamHandle stream) noexcept = 0;
+  /// @throws DeviceError; PeerLost  results that are not there: see there. The three waits below are alike.
   virtual void synchronize(StreamHandle stream) = 0;
   virtual bool is_complete(StreamHandle stream) = 0;
   /// Whether work enqueued on the stream now is captured into a graph, which may run later and repeatedly.

@@ -59,6 +59,10 @@ class ProcessGroup {
   /// @throws CollectiveTimeout, CollectiveAborted
   virtual std::vector<std::string> all_gather(std::string_view what, std::string own) = 0;
 
+  /// For a wait outside the group, which would not end. Any thread.
+  /// @throws PeerLost  a process is lost. @param operation  for the message.
+  virtual void throw_if_lost(std::string_view /*operation*/) {}
+
   /// A new channel of the engine that connects the processes. All processes open it together.
   /// @throws Unsupported  no engine that suits the group was built: says which to install.
   virtual std::unique_ptr<Channel> open_channel() = 0;

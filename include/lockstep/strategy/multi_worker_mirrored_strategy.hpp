@@ -31,24 +31,31 @@ struct WorkerOptions {
 /// reductions go over all replicas of all workers. A plain value is one contribution of each worker. On the
 /// host the results have the same bits as those of one process with as many replicas.
 ///
-/// Where all workers are on one host they meet in shared memory. Between hosts, host replicas use the engine
-/// MPI under mpirun and srun, and Gloo otherwise; GPUs use NCCL.
+/// Where all workers are on one host they meet in shared memory. Between hosts they use the engine MPI under
+/// mpirun and srun, and Gloo otherwise, which also carries the data of host replicas.
+///
+/// NCCL carries the data of GPUs, of which each is one worker's: see WorkerOptions::devices. NCCL adds in an
+/// order of its choosing; CommunicationOptions::deterministic adds in the order of replica ids, as the host
+/// does.
 ///
 /// Errors: an exception that ends a call on one worker ends it on all; the others throw CollectiveAborted
 /// with its text, and the strategy can be used again. Different operations, shapes, dtypes or orders throw
 /// CollectiveMismatch on all workers. A worker that has ended, or is silent, throws PeerLost on all others,
-/// and so do their later calls. After a time-out (CommunicationOptions::timeout) later calls throw
-/// CollectiveAborted. Thread safety: as Strategy; calls of several threads need an order that is the same on
-/// all workers.
+/// and so do their later calls, and waits for work of their GPUs (see PeerLost). After a time-out
+/// (CommunicationOptions::timeout) later calls throw CollectiveAborted. Thread safety: as Strategy; calls of
+/// several threads need an order that is the same on all workers.
 ///
 /// An empty cluster, or one of a single worker, is this process alone; so is an evaluator.
 class MultiWorkerMirroredStrategy : public Strategy {
  public:
   /// Waits until all workers have made theirs, in whatever order they start; the log says who is missing.
   /// @throws InvalidArgument  no resolver; the cluster, but not which of its tasks this process is; a task
-  /// that is no chief, worker or evaluator; workers with different numbers of devices; a device twice.
-  /// @throws CollectiveTimeout  a worker has not come: names it. @throws Unsupported  several hosts, and an
-  /// engine that was not built: says what to install. @throws NotFound  there is no such device.
+  /// that is no chief, worker or evaluator; workers with different numbers of devices, or kinds of them; a
+  /// device twice; the same GPU on two workers: names both. @throws CollectiveTimeout  a worker has not come:
+  /// names it; or NCCL takes more than 5 minutes. @throws Unsupported  several hosts, and an engine that was
+  /// not built: says what to install; GPUs without NCCL; virtual devices of a GPU. @throws NotFound  there is
+  /// no such device. @throws CollectiveError  NCCL failed; the other workers throw CollectiveAborted, which
+  /// names this one, or CollectiveError. @throws PeerLost
   explicit MultiWorkerMirroredStrategy(
       std::shared_ptr<cluster::Resolver> resolver = cluster::from_environment(),
       const CommunicationOptions& options = {}, const WorkerOptions& worker_options = {});

@@ -112,7 +112,6 @@ Tensor StrategyState::from_chief(const Tensor& tensor) {
 }
 
 StrategyState::~StrategyState() {
-  if (workers() != nullptr) workers()->leave();
   std::vector<StreamRef> streams;
   for (const ReplicaGroup& group : groups_)
     for (const std::optional<Stream>& stream : group.communication_streams())
@@ -124,6 +123,8 @@ StrategyState::~StrategyState() {
     } catch (const Error&) {  // the next read of a result throws it
     }
   }
+  // Until here the loss of a worker ends what the streams wait for.
+  if (workers() != nullptr) workers()->leave();
 }
 
 IndexedSlices StrategyState::from_chief(const IndexedSlices& slices) {

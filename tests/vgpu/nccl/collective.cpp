@@ -34,6 +34,13 @@ class CollectiveUnit final : public Unit {
                   static_cast<unsigned long long>(sequence));
   }
   std::string waiting_for() const override;
+  // Whether this process has aborted its part meanwhile.
+  bool aborted_here() const {
+    Guard guard;
+    for (const ncclComm* member : clique->members)
+      if (member && member->aborted) return true;
+    return false;
+  }
   // Who has called what.
   std::string mismatch() const {
     std::string text =
@@ -191,8 +198,10 @@ void CollectiveUnit::run(RunContext& context) {
   if (clique->remote)
     for (int rank = 0; rank < ranks; ++rank) {
       if (!clique->away(rank)) continue;
-      if (!clique->shared->fetch(file(sequence, rank), texts[rank], parts[rank]))
+      if (!clique->shared->fetch(file(sequence, rank), texts[rank], parts[rank])) {
+        if (aborted_here()) return;  // and the last process has removed the files
         context.fail(cudaErrorUnknown, "a part of the collective from another process is lost");
+      }
       same = same && texts[rank] == signature.text();
     }
   if (!same) {
@@ -298,8 +307,10 @@ void CollectiveUnit::run(RunContext& context) {
   }
   if (clique->remote) {
     parts.clear();
+    clique->finished_early.insert(sequence);
+    while (clique->finished_early.erase(clique->finished) > 0) ++clique->finished;
     for (int rank = 0; rank < ranks; ++rank)
-      if (!clique->away(rank)) clique->shared->finished(rank, sequence);
+      if (!clique->away(rank)) clique->shared->finished(rank, clique->finished);
   }
 }
 

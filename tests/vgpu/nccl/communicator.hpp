@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -144,6 +145,9 @@ struct Clique {
   std::map<std::pair<int, int>, std::uint64_t>
       messages;               // numbers point-to-point messages with other processes
   std::uint64_t cleaned = 0;  // collectives whose files are removed
+  // Streams may run a communicator's collectives in another order than they were called in.
+  std::uint64_t finished = 0;              // the first that this process has not completed
+  std::set<std::uint64_t> finished_early;  // those behind it that it has
   bool complete() const { return joined == ranks; }
   bool away(int rank) const { return remote && !members[rank]; }
 };

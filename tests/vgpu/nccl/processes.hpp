@@ -35,7 +35,8 @@ class SharedClique {
   int process(int rank) const { return header_->slots[rank].process; }
   int device(int rank) const { return header_->slots[rank].device; }
 
-  void finished(int rank, std::uint64_t sequence) { header_->slots[rank].finished = sequence + 1; }
+  // This rank's process has completed the first `count` collectives.
+  void finished(int rank, std::uint64_t count) { header_->slots[rank].finished = count; }
   std::uint64_t finished_by_all() const;
 
   // Messages: written whole, then visible under their name.
@@ -52,7 +53,8 @@ class SharedClique {
   struct Slot {
     std::atomic<State> state;
     std::atomic<std::int32_t> process, device;
-    std::atomic<std::uint64_t> finished;  // collectives that this rank's process has completed
+    std::atomic<std::uint64_t>
+        finished;  // collectives, from the first on, that this rank's process has completed
   };
   struct Header {
     std::atomic<std::int32_t> ranks;

@@ -221,6 +221,24 @@ TEST_CASE("processes: every collective", "[.]") {
   NCCL(ncclCommDestroy(comm));
 }
 
+// Each process runs the streams' collectives in an order of its own.
+TEST_CASE("processes: collectives on two streams", "[.]") {
+  const ncclComm_t comm = connect();
+  {
+    Place<> first;
+    Place<int> second;
+    first.fill();
+    second.fill();
+    for (int round = 0; round < 50; ++round) {
+      NCCL(ncclAllReduce(first.a, first.b, count, ncclFloat, ncclSum, comm, first.stream));
+      NCCL(ncclAllReduce(second.a, second.b, count, ncclInt, ncclMax, comm, second.stream));
+    }
+    first.is(0, [&](std::size_t i) { return first.sum(0, i); });
+    second.is(0, [&](std::size_t i) { return second.value(processes - 1, 0, i); });
+  }
+  NCCL(ncclCommDestroy(comm));
+}
+
 TEST_CASE("processes: sends and operators of the user's", "[.]") {
   const ncclComm_t comm = connect();
   const int next = (process + 1) % processes, before = (process + processes - 1) % processes;
