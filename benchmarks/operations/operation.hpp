@@ -58,6 +58,9 @@ const OperationEntry* find_operation(std::string_view name);
 /// The traits of all collectives and all operations of a strategy.
 std::span<const Traits> all_traits();
 
+/// The id of this process's first replica; not 0 where several processes have replicas.
+int first_replica(Strategy& strategy);
+
 /// fill_contribution or fill_message.
 using Fill = void (*)(const Pattern& pattern, int rank, void* data, std::int64_t begin, std::int64_t end);
 /// Writes elements [0, size) of `fill` for `rank` to `tensor`.

@@ -15,6 +15,7 @@
 #include "exit_status.hpp"
 #include "measure/split.hpp"
 #include "measure/traffic.hpp"
+#include "processes/launch.hpp"
 #include "report/statistics.hpp"
 
 namespace lockstep::bench {
@@ -50,6 +51,7 @@ struct Traits {
   bool has_size_list = false;    ///< Takes --sizes and --sizes_file, and needs one of them.
   std::string_view floor{};      ///< What --floor measures beside it; empty: nothing.
   std::string_view gpu_floor{};  ///< The same where it is another thing on GPUs.
+  std::string_view alone{};      ///< Why it makes no sense in several processes; empty: it does.
 
   std::string_view floor_on(DeviceKind kind) const {
     return kind == DeviceKind::gpu && !gpu_floor.empty() ? gpu_floor : floor;
@@ -98,7 +100,14 @@ struct Options {
   Traffic traffic{};                       ///< NCCL_TESTS_ALLTOALLV_…
   Split split{};                           ///< NCCL_TESTS_SPLIT, NCCL_TESTS_SPLIT_MASK
 
-  int num_ranks() const { return threads * ranks_per_thread; }
+  Launch launch{};  ///< The processes that share the ranks.
+
+  /// Of each process.
+  int num_local_ranks() const { return threads * ranks_per_thread; }
+  /// Of all processes.
+  int num_ranks() const { return launch.num_processes * num_local_ranks(); }
+  /// This process's ranks are the next num_local_ranks().
+  int first_rank() const { return launch.process * num_local_ranks(); }
   /// Sizes in bytes, in order; the largest does not exceed max_bytes.
   std::vector<std::int64_t> sizes() const;
   /// "host" or "cuda".
@@ -107,7 +116,7 @@ struct Options {
 
 /// @param arguments  without the program's name. @throws OptionError
 Options parse_options(const std::vector<std::string>& arguments, std::span<const Traits> operations,
-                      const Environment& environment);
+                      const Environment& environment, const Launch& launch = {});
 
 /// The text that --help prints.
 std::string usage();

@@ -62,9 +62,7 @@ TEST_CASE("lockstep_bench fails where its report cannot be written", "[benchmark
   CHECK(exit_status("all_reduce -b 8 -e 8 --replicas 2 -n 2", {}, "/dev/full") == 1);
 }
 
-TEST_CASE("lockstep_bench says that it runs alone where several processes were launched", "[benchmarks]") {
-  CHECK_THAT(output(kSmall, "OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=3"),
-             ContainsSubstring("# This process, number 1 of 3 that were launched, runs alone: "));
+TEST_CASE("lockstep_bench says that it runs alone where a launcher is not understood", "[benchmarks]") {
   CHECK_THAT(output(kSmall, "PMIX_RANK=1"),
              ContainsSubstring("# This process runs alone") && ContainsSubstring("PMIX_RANK is '1'"));
   CHECK_THAT(output(kSmall), !ContainsSubstring("runs alone"));
