@@ -7,8 +7,8 @@
 
 #include "cluster/worker_step_exchange.hpp"
 #include "detail/expects.hpp"
-#include "host/shared_memory/shared_message_exchange.hpp"
 #include "workers/channel_exchange.hpp"
+#include "workers/shared_memory/shared_message_exchange.hpp"
 
 namespace lockstep::detail {
 namespace {
@@ -40,7 +40,7 @@ WorkerGroup::WorkerGroup(std::shared_ptr<WorkerConnection> connection) : connect
   for (int w = 0; w < num_processes(); ++w) labels.push_back(label(w));
   std::unique_ptr<MessageExchange> exchange;
   if (is_on_one_host())
-    exchange = host::make_shared_message_exchange(*this);
+    exchange = detail::make_shared_message_exchange(*this);
   else
     exchange = std::make_unique<ChannelExchange>(open_channel(), num_processes());
   meeting_ = std::make_unique<WorkerMeeting>(std::move(labels), process(), std::move(exchange));

@@ -11,7 +11,7 @@
 
 #include "detail/expects.hpp"
 #include "detail/numa.hpp"
-#include "host/engine_communicator.hpp"
+#include "host/engine/engine_communicator.hpp"
 #include "host/host_communicator.hpp"
 #include "host/host_device.hpp"
 #include "host/host_memory.hpp"

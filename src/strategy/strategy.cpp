@@ -8,6 +8,7 @@
 #include <lockstep/strategy/strategy.hpp>
 
 #include "cluster/worker_group.hpp"
+#include "detail/exception_text.hpp"
 #include "detail/expects.hpp"
 #include "strategy/context/context.hpp"
 #include "strategy/context/default_strategy.hpp"
@@ -97,7 +98,7 @@ void run_default(detail::FunctionRef<void(ReplicaContext&, int)> job) {
   try {
     job(context, 0);
   } catch (...) {
-    default_failures = {{0, std::current_exception(), detail::message_of(std::current_exception())}};
+    default_failures = {{0, std::current_exception(), detail::exception_text(std::current_exception())}};
     throw;
   }
   default_failures.clear();

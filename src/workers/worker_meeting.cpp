@@ -6,6 +6,7 @@
 #include <lockstep/error.hpp>
 
 #include "detail/concat.hpp"
+#include "detail/exception_text.hpp"
 #include "detail/expects.hpp"
 
 namespace lockstep::detail {
@@ -24,16 +25,6 @@ bool is_mismatch(const std::exception_ptr& error) {
     return true;
   } catch (...) {
     return false;
-  }
-}
-
-std::string text_of(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const std::exception& exception) {
-    return exception.what();
-  } catch (...) {
-    return "an exception that is not a std::exception";
   }
 }
 
@@ -74,7 +65,7 @@ void WorkerMeeting::refuse(std::string_view operation, const std::exception_ptr&
     kind = Kind::not_found;
     text = not_found.what();
   } catch (...) {
-    text = text_of(error);
+    text = exception_text(error);
   }
   try {
     exchange(kind, operation, std::as_bytes(std::span(text)), timeout);
@@ -245,7 +236,7 @@ std::string WorkerMeeting::call_text(std::string_view operation) const {
 void WorkerMeeting::fail(const std::exception_ptr& error, Announce announce) noexcept {
   if (std::exchange(failed_together_, false)) return;
   const char kind = is_mismatch(error) ? kMismatch : kOther;
-  const std::string failure = concat(kind, label(worker_), " has failed: ", text_of(error));
+  const std::string failure = concat(kind, label(worker_), " has failed: ", exception_text(error));
   announce(epoch_, num_rounds_, failure);
   enter_epoch(epoch_ + 1, failure);
 }

@@ -12,7 +12,7 @@
 
 #include <lockstep/error.hpp>
 
-#include "host/engine_communicator.hpp"
+#include "host/engine/engine_communicator.hpp"
 #include "support/fixed_group.hpp"
 
 namespace lockstep::test {

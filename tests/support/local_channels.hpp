@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -18,11 +20,14 @@ namespace lockstep::test {
 /// Channels between "processes" that are threads of this one.
 class LocalChannels {
  public:
-  explicit LocalChannels(int num_processes) : brought_(static_cast<std::size_t>(num_processes)) {}
+  explicit LocalChannels(int num_processes)
+      : brought_(static_cast<std::size_t>(num_processes)), bytes_sent_(brought_.size()) {}
 
   std::unique_ptr<backend::Channel> open(int process) { return std::make_unique<Channel>(*this, process); }
   /// How many calls have ended on all.
   int num_calls() const { return num_calls_; }
+  /// To other processes. @pre no call is under way.
+  std::int64_t bytes_sent(int process) const { return bytes_sent_[static_cast<std::size_t>(process)]; }
 
  private:
   struct Brought {
@@ -67,6 +72,8 @@ class LocalChannels {
   };
 
   void exchange(std::size_t process, Brought brought) {
+    for (std::size_t p = 0; p < brought.sends.size(); ++p)
+      if (p != process) bytes_sent_[process] += static_cast<std::int64_t>(brought.sends[p].size());
     brought_[process] = std::move(brought);
     meet();
     for (std::size_t p = 0; p < brought_.size() && !brought_[process].receives.empty(); ++p) {
@@ -104,6 +111,7 @@ class LocalChannels {
   std::mutex mutex_;
   std::condition_variable all_are_here_;
   std::vector<Brought> brought_;
+  std::vector<std::int64_t> bytes_sent_;  // by process
   std::string cause_;
   int num_here_ = 0;
   int num_meetings_ = 0;

@@ -40,7 +40,7 @@ constexpr std::int64_t kShortBytes = 16 << 10;
 
 }  // namespace
 
-SharedMemoryCommunicator::SharedMemoryCommunicator(std::shared_ptr<SharedSegment> segment,
+SharedMemoryCommunicator::SharedMemoryCommunicator(std::shared_ptr<detail::SharedSegment> segment,
                                                    const backend::ProcessRanks& ranks)
     : ring_(std::move(segment), ranks.num_ranks),
       local_begin_(ranks.own_begin()),
@@ -380,7 +380,8 @@ std::unique_ptr<backend::CommunicatorBackend> make_shared_memory_communicator(
   const std::string what =
       detail::concat("a communicator of ", ranks.total(), " ranks in ", ranks.num_ranks.size(), " processes");
   return std::make_unique<SharedMemoryCommunicator>(
-      std::make_shared<SharedSegment>(*ranks.group, what, SlotRing::part_bytes(ranks.num_ranks)), ranks);
+      std::make_shared<detail::SharedSegment>(*ranks.group, what, SlotRing::part_bytes(ranks.num_ranks)),
+      ranks);
 }
 
 }  // namespace lockstep::host

@@ -25,7 +25,8 @@ namespace lockstep::host {
 class SharedMemoryCommunicator final : public backend::CommunicatorBackend {
  public:
   /// @param segment  of SlotRing::part_bytes.
-  SharedMemoryCommunicator(std::shared_ptr<SharedSegment> segment, const backend::ProcessRanks& ranks);
+  SharedMemoryCommunicator(std::shared_ptr<detail::SharedSegment> segment,
+                           const backend::ProcessRanks& ranks);
 
   int num_ranks() const override { return ring_.num_ranks(); }
   bool shares_memory() const override { return true; }
@@ -100,7 +101,7 @@ class SharedMemoryCommunicator final : public backend::CommunicatorBackend {
   std::vector<Rank> ranks_;      // by rank; those of other processes are not used
 };
 
-/// The processes make theirs together. @throws as SharedSegment
+/// The processes make theirs together. @throws as detail::SharedSegment
 std::unique_ptr<backend::CommunicatorBackend> make_shared_memory_communicator(
     const backend::ProcessRanks& ranks);
 

@@ -32,8 +32,9 @@ std::vector<std::size_t> SlotRing::part_bytes(std::span<const int> num_ranks) {
   return bytes;
 }
 
-SlotRing::SlotRing(std::shared_ptr<SharedSegment> segment, std::span<const int> num_ranks)
-    : segment_(std::move(segment)), parking_(*reinterpret_cast<SharedParking*>(segment_->common().data())) {
+SlotRing::SlotRing(std::shared_ptr<detail::SharedSegment> segment, std::span<const int> num_ranks)
+    : segment_(std::move(segment)),
+      parking_(*reinterpret_cast<detail::SharedParking*>(segment_->common().data())) {
   const std::int64_t total = std::accumulate(num_ranks.begin(), num_ranks.end(), std::int64_t{0});
   chunk_bytes_ = chunk_bytes_for(total);
   slot_bytes_ = static_cast<std::size_t>(slot_bytes_for(total));

@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "host/shared_memory/shared_parking.hpp"
-#include "host/shared_memory/shared_segment.hpp"
+#include "workers/shared_memory/shared_parking.hpp"
+#include "workers/shared_memory/shared_segment.hpp"
 
 namespace lockstep::host {
 
@@ -22,7 +22,7 @@ class SlotRing {
  public:
   /// Bytes of each process's part of the segment. @param num_ranks  of each process.
   static std::vector<std::size_t> part_bytes(std::span<const int> num_ranks);
-  SlotRing(std::shared_ptr<SharedSegment> segment, std::span<const int> num_ranks);
+  SlotRing(std::shared_ptr<detail::SharedSegment> segment, std::span<const int> num_ranks);
 
   int num_ranks() const noexcept { return static_cast<int>(first_slots_.size()); }
   /// The most that a slot takes; a multiple of num_ranks() cache lines.
@@ -77,8 +77,8 @@ class SlotRing {
     return std::atomic_ref(*reinterpret_cast<std::uint64_t*>(slot(rank, step)));
   }
 
-  std::shared_ptr<SharedSegment> segment_;  // owners: the rings of processes that are threads
-  SharedParking& parking_;
+  std::shared_ptr<detail::SharedSegment> segment_;  // owners: the rings of processes that are threads
+  detail::SharedParking& parking_;
   std::int64_t chunk_bytes_;
   std::size_t slot_bytes_;
   std::vector<std::byte*> first_slots_;  // by rank

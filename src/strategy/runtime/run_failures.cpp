@@ -4,6 +4,7 @@
 
 #include <lockstep/error.hpp>
 
+#include "detail/exception_text.hpp"
 #include "detail/expects.hpp"
 
 namespace lockstep::detail {
@@ -23,18 +24,8 @@ std::vector<ReplicaFailure> RunFailures::list() const {
   std::vector<ReplicaFailure> failures;
   for (std::size_t i = 0; i < errors.size(); ++i)
     if (errors[i])
-      failures.push_back({first_replica_ + static_cast<int>(i), errors[i], message_of(errors[i])});
+      failures.push_back({first_replica_ + static_cast<int>(i), errors[i], exception_text(errors[i])});
   return failures;
-}
-
-std::string message_of(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const std::exception& exception) {
-    return exception.what();
-  } catch (...) {
-    return "an exception that is not a std::exception";
-  }
 }
 
 std::exception_ptr late_release(int replica) {

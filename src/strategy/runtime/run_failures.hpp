@@ -32,9 +32,6 @@ class RunFailures {
   std::vector<std::exception_ptr> errors_;  // one per local replica; null: none
 };
 
-/// The message of an exception, for ReplicaFailure.
-std::string message_of(const std::exception_ptr& error);
-
 /// The error in place of a Released that no failure of this run has thrown: a function kept it from another
 /// run.
 std::exception_ptr late_release(int replica);

@@ -280,7 +280,7 @@ TEST_CASE("threads that stand for processes", "[host]") {
   const Shape shape = GENERATE(Shape{2, 1}, Shape{2, 2}, Shape{3, 1});
   const SocketStar one(1), star(shape.num_processes);
   SocketGroup alone(one, 0);
-  const auto segment = std::make_shared<host::SharedSegment>(
+  const auto segment = std::make_shared<detail::SharedSegment>(
       alone, "a test", host::SlotRing::part_bytes(ranks_of(shape, alone).num_ranks));
   test::on_replicas(shape.num_processes, [&](int process) {
     SocketGroup group(star, process);

@@ -17,10 +17,10 @@ using namespace lockstep;
 using host::SlotRing;
 
 namespace {
-std::shared_ptr<host::SharedSegment> segment_for(const std::vector<int>& num_ranks) {
+std::shared_ptr<detail::SharedSegment> segment_for(const std::vector<int>& num_ranks) {
   const test::SocketStar star(1);
   test::SocketGroup alone(star, 0);
-  return std::make_shared<host::SharedSegment>(alone, "a test", SlotRing::part_bytes(num_ranks));
+  return std::make_shared<detail::SharedSegment>(alone, "a test", SlotRing::part_bytes(num_ranks));
 }
 }  // namespace
 

@@ -1,4 +1,4 @@
-#include "host/collectives/exchange.hpp"
+#include "host/engine/exchange.hpp"
 
 #include <cstddef>
 #include <numeric>

@@ -1,4 +1,4 @@
-#include "host/shared_memory/shared_segment.hpp"
+#include "workers/shared_memory/shared_segment.hpp"
 
 #include <algorithm>
 #include <array>
@@ -18,12 +18,8 @@
 #include "detail/expects.hpp"
 #include "detail/file_descriptor.hpp"
 
-namespace lockstep::host {
+namespace lockstep::detail {
 namespace {
-
-using detail::concat;
-using detail::FileDescriptor;
-using detail::retry_interrupted;
 
 constexpr std::size_t kCreator = 0;       // the process that makes the file
 constexpr std::size_t kCommonBegin = 64;  // behind the cookie
@@ -195,4 +191,4 @@ std::span<std::byte> SharedSegment::common() const noexcept {
   return {data_.get() + kCommonBegin, begins_.front() - kCommonBegin};
 }
 
-}  // namespace lockstep::host
+}  // namespace lockstep::detail

@@ -1,4 +1,4 @@
-#include "host/shared_memory/shared_parking.hpp"
+#include "workers/shared_memory/shared_parking.hpp"
 
 #include <climits>
 #include <ctime>
@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-namespace lockstep::host {
+namespace lockstep::detail {
 namespace {
 
 static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t));
@@ -31,4 +31,4 @@ void SharedParking::wake_sleepers() noexcept {
   ::syscall(SYS_futex, &turn_, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-}  // namespace lockstep::host
+}  // namespace lockstep::detail

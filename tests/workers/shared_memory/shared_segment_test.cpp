@@ -1,4 +1,4 @@
-#include "host/shared_memory/shared_segment.hpp"
+#include "workers/shared_memory/shared_segment.hpp"
 
 #include <algorithm>
 #include <csignal>
@@ -44,7 +44,7 @@ void require(bool condition, const std::string& what) {
 }
 
 // What one writes into its part, the others read.
-void check_shared(SocketGroup& group, const host::SharedSegment& segment) {
+void check_shared(SocketGroup& group, const detail::SharedSegment& segment) {
   const auto own = static_cast<std::size_t>(group.process());
   require(segment.num_parts() == 3, "number of parts");
   for (int p = 0; p < 3; ++p) {
@@ -82,7 +82,7 @@ TEST_CASE("processes share a segment, of which nothing is left behind", "[host]"
     if (named && process == 0) hide_nameless(group);
     const std::size_t before = num_open_files();
     for (int round = 0; round < 20; ++round) {
-      const host::SharedSegment segment(group, "a test", kParts);
+      const detail::SharedSegment segment(group, "a test", kParts);
       check_shared(group, segment);
       require(num_open_files() == before, "no file stays open");
       require(names_in_dev_shm().empty(), "no name is left");
@@ -100,7 +100,7 @@ TEST_CASE("nothing is left of a nameless segment whose processes are killed", "[
       SocketGroup(meeting, 1).all_gather("created", "");
       ::pause();
     };
-    const host::SharedSegment segment(group, "a test", kParts);
+    const detail::SharedSegment segment(group, "a test", kParts);
   });
   SocketGroup(meeting, 0).all_gather("created", "");
   ::kill(team.id(0), SIGKILL);
@@ -118,7 +118,7 @@ TEST_CASE("all processes hear of one that cannot have its part of the memory", "
       ::setrlimit(RLIMIT_FSIZE, &limit);
     }
     try {
-      const host::SharedSegment segment(group, "a test", kParts);
+      const detail::SharedSegment segment(group, "a test", kParts);
     } catch (const OutOfMemory& error) {
       throw Error(std::string("no memory: ") + error.what());
     }
@@ -141,7 +141,7 @@ TEST_CASE("a full /dev/shm is an error, not a signal", "[host]") {
           ::mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=8k") != 0)
         throw Error("may not mount");
     }
-    const host::SharedSegment segment(group, "a test", std::vector<std::size_t>(3, 1 << 20));
+    const detail::SharedSegment segment(group, "a test", std::vector<std::size_t>(3, 1 << 20));
   });
   const std::vector<std::string> ends = team.wait_for_all();
   if (ends[0] == "threw: may not mount") SKIP("only root can make a small /dev/shm");
@@ -159,7 +159,7 @@ TEST_CASE("processes that cannot share memory say who cannot open what", "[host]
       ::setrlimit(RLIMIT_NOFILE, &limit);
     }
     try {
-      const host::SharedSegment segment(group, "a test", kParts);
+      const detail::SharedSegment segment(group, "a test", kParts);
     } catch (const Unsupported& error) {
       throw Error(std::string("unsupported: ") + error.what());
     }

@@ -8,9 +8,9 @@
 
 #include "detail/parking.hpp"
 
-namespace lockstep::host {
+namespace lockstep::detail {
 
-/// Where threads of several processes wait for each other, as detail::Parking does for one: it lies in memory
+/// Where threads of several processes wait for each other, as Parking does for one: it lies in memory
 /// that they share, zeroed at first. Of waiters that die with their processes nothing is left but a count,
 /// which makes each wake a system call.
 ///
@@ -22,7 +22,7 @@ class SharedParking {
   /// @param num_threads  how many wait for each other.
   template <class Ready>
   bool wait(std::uint64_t num_threads, const Ready& ready, const backend::Deadline& deadline = {}) {
-    if (detail::Parking::linger(num_threads, ready)) return true;
+    if (Parking::linger(num_threads, ready)) return true;
     const Sleeper sleeper(num_sleepers_);
     for (;;) {
       const std::uint32_t turn = turn_.load(std::memory_order_seq_cst);
@@ -59,4 +59,4 @@ class SharedParking {
   std::atomic<std::uint32_t> num_sleepers_{0};
 };
 
-}  // namespace lockstep::host
+}  // namespace lockstep::detail

@@ -1,4 +1,4 @@
-#include "host/shared_memory/shared_parking.hpp"
+#include "workers/shared_memory/shared_parking.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -8,7 +8,7 @@
 
 #include "support/process_team.hpp"
 
-using lockstep::host::SharedParking;
+using lockstep::detail::SharedParking;
 
 namespace {
 struct Place {

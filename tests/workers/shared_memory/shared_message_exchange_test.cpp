@@ -1,4 +1,4 @@
-#include "host/shared_memory/shared_message_exchange.hpp"
+#include "workers/shared_memory/shared_message_exchange.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -50,12 +50,12 @@ void exchange_rounds(detail::MessageExchange& exchange, int worker, int num_work
 }
 
 // A segment for workers that are threads.
-std::shared_ptr<host::SharedSegment> segment_for(int num_workers) {
+std::shared_ptr<detail::SharedSegment> segment_for(int num_workers) {
   const SocketStar star(1);
   SocketGroup alone(star, 0);
   const std::vector<std::size_t> parts(static_cast<std::size_t>(num_workers),
-                                       host::SharedMessageExchange::bytes_per_worker());
-  return std::make_shared<host::SharedSegment>(alone, "a test", parts);
+                                       detail::SharedMessageExchange::bytes_per_worker());
+  return std::make_shared<detail::SharedSegment>(alone, "a test", parts);
 }
 
 }  // namespace
@@ -65,7 +65,7 @@ TEST_CASE("workers' processes exchange messages of all sizes", "[host]") {
   const SocketStar star(num_workers);
   test::ProcessTeam team(num_workers, [&](int worker) {
     SocketGroup group(star, worker);
-    exchange_rounds(*host::make_shared_message_exchange(group), worker, num_workers, 3000);
+    exchange_rounds(*detail::make_shared_message_exchange(group), worker, num_workers, 3000);
   });
   CHECK(team.wait_for_all() == std::vector<std::string>(static_cast<std::size_t>(num_workers)));
 }
@@ -74,14 +74,14 @@ TEST_CASE("workers that are threads exchange messages of all sizes", "[host]") {
   const int num_workers = GENERATE(2, 3);
   const auto segment = segment_for(num_workers);
   test::on_replicas(num_workers, [&](int worker) {
-    host::SharedMessageExchange exchange(segment, worker);
+    detail::SharedMessageExchange exchange(segment, worker);
     exchange_rounds(exchange, worker, num_workers, 1000);
   });
 }
 
 TEST_CASE("waiting for messages ends at the deadline or when it is to stop, and can be resumed", "[host]") {
   const auto segment = segment_for(2);
-  host::SharedMessageExchange first(segment, 0), second(segment, 1);
+  detail::SharedMessageExchange first(segment, 0), second(segment, 1);
   const std::vector<std::byte> message = message_of(0, 0, GENERATE(10u, 10'000u));
   first.post(message);
   const auto soon = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
@@ -112,7 +112,7 @@ TEST_CASE("a worker that is killed leaves the others waiting until they are inte
   const SocketStar star(2), meeting(2);
   test::ProcessTeam team(2, [&](int worker) {
     SocketGroup group(star, worker);
-    const auto exchange = host::make_shared_message_exchange(group);
+    const auto exchange = detail::make_shared_message_exchange(group);
     exchange_rounds(*exchange, worker, 2, 100);
     if (worker == 0) {
       SocketGroup(meeting, 1).all_gather("worker 1 can be killed", "");

@@ -9,16 +9,16 @@
 
 #include <lockstep/backend/process_group.hpp>
 
-#include "host/shared_memory/shared_parking.hpp"
-#include "host/shared_memory/shared_segment.hpp"
 #include "workers/message_exchange.hpp"
+#include "workers/shared_memory/shared_parking.hpp"
+#include "workers/shared_memory/shared_segment.hpp"
 
-namespace lockstep::host {
+namespace lockstep::detail {
 
 /// Messages in memory that the workers share. Each writes into a slot of its own and stamps it with the
 /// round's number; there are two slots, as a worker can be one round ahead of another, never two. A message
 /// that is longer than a slot goes in parts, of which each is a round of its own.
-class SharedMessageExchange final : public detail::MessageExchange {
+class SharedMessageExchange final : public MessageExchange {
  public:
   /// What a segment's part must have.
   static std::size_t bytes_per_worker() noexcept;
@@ -26,7 +26,7 @@ class SharedMessageExchange final : public detail::MessageExchange {
   SharedMessageExchange(std::shared_ptr<SharedSegment> segment, int worker);
 
   void post(std::span<const std::byte> message) override;
-  bool wait(detail::FunctionRef<bool()> stop, backend::Deadline deadline) override;
+  bool wait(FunctionRef<bool()> stop, backend::Deadline deadline) override;
   std::span<const std::byte> message(int worker) const override {
     return messages_[static_cast<std::size_t>(worker)];
   }
@@ -39,7 +39,7 @@ class SharedMessageExchange final : public detail::MessageExchange {
   /// For the current round.
   Slot& slot(std::size_t worker) const noexcept;
   void post_part(std::span<const std::byte> part);
-  bool wait_for_part(detail::FunctionRef<bool()> stop, const backend::Deadline& deadline);
+  bool wait_for_part(FunctionRef<bool()> stop, const backend::Deadline& deadline);
   void take_part();
 
   std::shared_ptr<SharedSegment> segment_;  // owners: the exchanges of workers that are threads
@@ -56,6 +56,6 @@ class SharedMessageExchange final : public detail::MessageExchange {
 };
 
 /// The workers' processes make theirs together. @throws as SharedSegment
-std::unique_ptr<detail::MessageExchange> make_shared_message_exchange(backend::ProcessGroup& group);
+std::unique_ptr<MessageExchange> make_shared_message_exchange(backend::ProcessGroup& group);
 
-}  // namespace lockstep::host
+}  // namespace lockstep::detail

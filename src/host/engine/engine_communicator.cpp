@@ -1,4 +1,4 @@
-#include "host/engine_communicator.hpp"
+#include "host/engine/engine_communicator.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -42,6 +42,7 @@ EngineCommunicator::EngineCommunicator(const backend::ProcessRanks& ranks,
       begins_(begins_of(ranks)),
       num_ranks_(ranks.total()),
       exchange_(*channel_, process_, num_processes()),
+      chain_(exchange_, ranks),
       sources_(static_cast<std::size_t>(num_ranks_)),
       num_collectives_(static_cast<std::size_t>(num_ranks_of(process_))) {}
 
@@ -75,9 +76,9 @@ void EngineCommunicator::once(const backend::GroupCall& group, const Work& work)
 }
 
 void EngineCommunicator::combine(const backend::GroupCall& group, const Parts& parts) {
-  const std::vector<Part>& own = parts[static_cast<std::size_t>(process_)];
+  const std::vector<ReducedPart>& own = parts[static_cast<std::size_t>(process_)];
   std::int64_t stride = 0;  // of one rank's contributions
-  for (const Part& part : own) stride += padded(part.size_bytes);
+  for (const ReducedPart& part : own) stride += padded(part.size_bytes);
   const std::int64_t num_others = num_ranks_ - num_ranks_of(process_);
   contributions_.resize(std::max(contributions_.size(), static_cast<std::size_t>(stride * num_others)));
   results_.resize(std::max(results_.size(), static_cast<std::size_t>(stride)));
@@ -89,20 +90,20 @@ void EngineCommunicator::combine(const backend::GroupCall& group, const Parts& p
   std::int64_t largest = 0;
   for (int p = 0; p < num_processes(); ++p) {
     std::int64_t share = 0;
-    for (const Part& part : parts[static_cast<std::size_t>(p)]) share += part.size_bytes;
+    for (const ReducedPart& part : parts[static_cast<std::size_t>(p)]) share += part.size_bytes;
     for (int sender = 0; sender < num_processes(); ++sender) {
       if (sender != p) largest = std::max(largest, num_ranks_of(sender) * share);
     }
     if (p == process_) continue;
     for (int rank = begin(process_); rank < begin(process_ + 1); ++rank) {
-      for (const Part& part : parts[static_cast<std::size_t>(p)]) {
+      for (const ReducedPart& part : parts[static_cast<std::size_t>(p)]) {
         const backend::Segment& segment = group.calls[static_cast<std::size_t>(rank)].segments[part.segment];
         exchange_.send(p, send_at(segment, part.send_begin_bytes), part.size_bytes);
       }
     }
     for (int rank = begin(p); rank < begin(p + 1); ++rank) {
       std::int64_t offset = 0;
-      for (const Part& part : own) {
+      for (const ReducedPart& part : own) {
         exchange_.receive(p, contribution(rank, offset), part.size_bytes);
         offset += padded(part.size_bytes);
       }
@@ -111,7 +112,7 @@ void EngineCommunicator::combine(const backend::GroupCall& group, const Parts& p
   exchange_.run(largest);
 
   std::int64_t offset = 0;
-  for (const Part& part : own) {
+  for (const ReducedPart& part : own) {
     const auto segment_of = [&](int rank) -> const backend::Segment& {
       return group.calls[static_cast<std::size_t>(rank)].segments[part.segment];
     };
@@ -136,22 +137,22 @@ void EngineCommunicator::combine(const backend::GroupCall& group, const Parts& p
 
 void EngineCommunicator::spread(const backend::GroupCall& group, const Parts& parts, int root) {
   const int reader = root < 0 ? begin(process_) : root;  // the local rank whose memory takes the results
-  const auto place = [&](const Part& part) {
+  const auto place = [&](const ReducedPart& part) {
     const backend::Segment& segment = group.calls[static_cast<std::size_t>(reader)].segments[part.segment];
     return receive_at(segment, part.receive_begin_bytes);
   };
   std::int64_t largest = 0;
   for (int p = 0; p < num_processes(); ++p) {
     std::int64_t share = 0, offset = 0;
-    for (const Part& part : parts[static_cast<std::size_t>(p)]) share += part.size_bytes;
+    for (const ReducedPart& part : parts[static_cast<std::size_t>(p)]) share += part.size_bytes;
     largest = std::max(largest, share);
     if (p == process_) continue;
     if (root < 0 || is_local(root)) {
-      for (const Part& part : parts[static_cast<std::size_t>(p)])
+      for (const ReducedPart& part : parts[static_cast<std::size_t>(p)])
         exchange_.receive(p, place(part), part.size_bytes);
     }
     if (root >= 0 && p != process_of(root)) continue;
-    for (const Part& part : parts[static_cast<std::size_t>(process_)]) {
+    for (const ReducedPart& part : parts[static_cast<std::size_t>(process_)]) {
       exchange_.send(p, root < 0 ? place(part) : results_.data() + offset, part.size_bytes);
       offset += padded(part.size_bytes);
     }
@@ -160,7 +161,7 @@ void EngineCommunicator::spread(const backend::GroupCall& group, const Parts& pa
   if (root >= 0) return;
   for (int p = 0; p < num_processes(); ++p) {
     if (p == process_) continue;
-    for (const Part& part : parts[static_cast<std::size_t>(p)])
+    for (const ReducedPart& part : parts[static_cast<std::size_t>(p)])
       copy_to_others(group, part.segment, part.receive_begin_bytes, part.size_bytes);
   }
 }
@@ -175,10 +176,26 @@ void EngineCommunicator::copy_to_others(const backend::GroupCall& group, std::si
   copy_range(at(begin(process_)), size_bytes, destinations_, /*streaming=*/false);
 }
 
+void EngineCommunicator::reduce_along_chain(const backend::GroupCall& group,
+                                            std::span<const ReducedPart> parts) {
+  for (const ReducedPart& part : chain_.reduce(group, parts)) {
+    const int combiner = part.receiver < 0 ? num_processes() - 1 : process_of(part.receiver);
+    Parts left_over(static_cast<std::size_t>(num_processes()));
+    left_over[static_cast<std::size_t>(combiner)].push_back(part);
+    combine(group, left_over);
+    if (part.receiver < 0) spread(group, left_over, -1);
+  }
+}
+
 void EngineCommunicator::reduce_to(const backend::GroupCall& group, int root) {
   once(group, [&] {
     const std::span<const backend::Segment> batch = group.calls.front().segments;
     const auto bytes = [&](std::size_t s) { return bytes_of(batch[s]); };
+    if (chain_.pays(total_bytes(batch))) {
+      std::vector<ReducedPart> parts;
+      for (std::size_t s = 0; s < batch.size(); ++s) parts.push_back({s, 0, bytes(s), root, 0});
+      return reduce_along_chain(group, parts);
+    }
     const Slices slices(batch.size(), bytes, num_processes());
     for (std::int64_t first = 0; first < slices.chunks_per_slice(); first += kChunksPerRound) {
       Parts parts(static_cast<std::size_t>(num_processes()));
@@ -204,6 +221,13 @@ void EngineCommunicator::reduce(const backend::GroupCall& group) { reduce_to(gro
 void EngineCommunicator::reduce_scatter(const backend::GroupCall& group) {
   once(group, [&] {
     const std::span<const backend::Segment> batch = group.calls.front().segments;
+    if (chain_.pays(num_ranks_ * total_bytes(batch))) {
+      std::vector<ReducedPart> parts;
+      for (std::size_t s = 0; s < batch.size(); ++s)
+        for (int rank = 0; rank < num_ranks_; ++rank)
+          parts.push_back({s, rank * bytes_of(batch[s]), bytes_of(batch[s]), rank, 0});
+      return reduce_along_chain(group, parts);
+    }
     const auto slices_of = [&](int p) {
       const auto ranks = static_cast<std::size_t>(num_ranks_of(p));
       return Slices(

@@ -1,11 +1,11 @@
-#include "host/shared_memory/shared_message_exchange.hpp"
+#include "workers/shared_memory/shared_message_exchange.hpp"
 
 #include <algorithm>
 #include <cassert>
 #include <cstring>
 #include <utility>
 
-namespace lockstep::host {
+namespace lockstep::detail {
 
 namespace {
 constexpr std::size_t kSlotBytes = 4096;
@@ -52,7 +52,7 @@ void SharedMessageExchange::post_part(std::span<const std::byte> part) {
   parking_.wake();
 }
 
-bool SharedMessageExchange::wait(detail::FunctionRef<bool()> stop, backend::Deadline deadline) {
+bool SharedMessageExchange::wait(FunctionRef<bool()> stop, backend::Deadline deadline) {
   while (!is_complete_) {
     if (!wait_for_part(stop, deadline)) return false;
     take_part();
@@ -60,8 +60,7 @@ bool SharedMessageExchange::wait(detail::FunctionRef<bool()> stop, backend::Dead
   return true;
 }
 
-bool SharedMessageExchange::wait_for_part(detail::FunctionRef<bool()> stop,
-                                          const backend::Deadline& deadline) {
+bool SharedMessageExchange::wait_for_part(FunctionRef<bool()> stop, const backend::Deadline& deadline) {
   std::size_t next = 0;  // all workers before it have posted
   const auto all_have_posted = [&] {
     while (next < messages_.size() && slot(next).stamp.load(std::memory_order_seq_cst) == round_) ++next;
@@ -114,7 +113,7 @@ void SharedMessageExchange::interrupt() noexcept {
   parking_.wake();
 }
 
-std::unique_ptr<detail::MessageExchange> make_shared_message_exchange(backend::ProcessGroup& group) {
+std::unique_ptr<MessageExchange> make_shared_message_exchange(backend::ProcessGroup& group) {
   const std::vector<std::size_t> part_bytes(static_cast<std::size_t>(group.num_processes()),
                                             SharedMessageExchange::bytes_per_worker());
   return std::make_unique<SharedMessageExchange>(
@@ -122,4 +121,4 @@ std::unique_ptr<detail::MessageExchange> make_shared_message_exchange(backend::P
       group.process());
 }
 
-}  // namespace lockstep::host
+}  // namespace lockstep::detail

@@ -12,16 +12,19 @@
 #include <lockstep/backend/process_group.hpp>
 
 #include "detail/parking.hpp"
-#include "host/collectives/exchange.hpp"
 #include "host/collectives/reduce_range.hpp"
+#include "host/engine/chain.hpp"
+#include "host/engine/exchange.hpp"
+#include "host/engine/reduced_part.hpp"
 
 namespace lockstep::host {
 
 /// Collectives between host replicas of several processes, over an engine's channel.
 ///
 /// A reduction is divided among the processes: all ranks' contributions to a process's share come to it; it
-/// combines them in rank order, as HostCommunicator does, and sends the result on. So results have the same
-/// bits however ranks are divided into processes.
+/// combines them in rank order, as HostCommunicator does, and sends the result on. A long one goes along the
+/// chain of processes instead where that saves traffic. So results have the same bits however ranks are
+/// divided into processes.
 ///
 /// The local rank whose thread comes first makes the call for all local ranks; the others wait for it, as
 /// their memory is in use.
@@ -45,16 +48,8 @@ class EngineCommunicator final : public backend::CommunicatorBackend {
   void abort() noexcept override;
 
  private:
-  /// Elements of a segment that one process combines.
-  struct Part {
-    std::size_t segment;
-    std::int64_t send_begin_bytes;  // behind every rank's `send`
-    std::int64_t size_bytes;
-    int receiver = -1;                     // the only rank that gets the result; all: -1
-    std::int64_t receive_begin_bytes = 0;  // behind the receiver's, or everyone's, `receive`
-  };
   /// Each process's parts in one round, by process.
-  using Parts = std::vector<std::vector<Part>>;
+  using Parts = std::vector<std::vector<ReducedPart>>;
 
   int num_processes() const noexcept { return static_cast<int>(begins_.size()) - 1; }
   int begin(int process) const noexcept { return begins_[static_cast<std::size_t>(process)]; }
@@ -68,6 +63,8 @@ class EngineCommunicator final : public backend::CommunicatorBackend {
 
   /// Of all_reduce and reduce, where all ranks' parts are equal. @param root  -1: all receive.
   void reduce_to(const backend::GroupCall& group, int root);
+  /// Reduces parts that are the same on all processes, one after the other along the chain.
+  void reduce_along_chain(const backend::GroupCall& group, std::span<const ReducedPart> parts);
   /// Brings all contributions to what this process combines, and combines them. Results of other processes'
   /// ranks alone are left in results_.
   void combine(const backend::GroupCall& group, const Parts& parts);
@@ -82,6 +79,7 @@ class EngineCommunicator final : public backend::CommunicatorBackend {
   std::vector<int> begins_;  // of each process's ranks, and of none behind the last
   const int num_ranks_;
   Exchange exchange_;
+  Chain chain_;
   std::vector<std::byte> contributions_;  // of other processes' ranks to a round's parts
   std::vector<std::byte> results_;
   std::vector<const void*> sources_;

@@ -9,7 +9,7 @@
 
 #include <lockstep/backend/process_group.hpp>
 
-namespace lockstep::host {
+namespace lockstep::detail {
 
 /// Memory that the processes of a group on one host share: a part of each process, in whole pages, zeroed, at
 /// different addresses in different processes. Each allocates its own part, so that it is near its cores.
@@ -43,4 +43,4 @@ class SharedSegment {
   std::unique_ptr<std::byte, Unmap> data_{nullptr, Unmap{0}};
 };
 
-}  // namespace lockstep::host
+}  // namespace lockstep::detail

@@ -1,0 +1,21 @@
+# lockstep_find_gpu_architectures(result): architectures of this machine's GPUs, for CMAKE_CUDA_ARCHITECTURES. If it has none of
+# compute capability 8.0 or later, the PTX of 8.0, which the driver of any such GPU compiles when a program starts.
+function(lockstep_find_gpu_architectures result)
+  set(architectures "")
+  execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
+                  RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_QUIET)
+  if(status EQUAL 0)
+    string(REGEX MATCHALL "[0-9]+\\.[0-9]+" capabilities "${output}")
+    foreach(capability IN LISTS capabilities)
+      string(REPLACE "." "" number "${capability}")
+      if(number GREATER_EQUAL 80)
+        list(APPEND architectures ${number}-real)
+      endif()
+    endforeach()
+    list(REMOVE_DUPLICATES architectures)
+  endif()
+  if(NOT architectures)
+    set(architectures 80-virtual)
+  endif()
+  set(${result} ${architectures} PARENT_SCOPE)
+endfunction()
