@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "host/shared_memory/shared_segment.hpp"
 #include "measure/replica.hpp"
 #include "processes/processes.hpp"
+#include "workers/shared_memory/shared_segment.hpp"
 
 namespace lockstep::bench {
 
@@ -22,7 +22,7 @@ class FloorArena {
 
  private:
   std::size_t ranks_per_process_, buffer_bytes_;
-  host::SharedSegment segment_;
+  detail::SharedSegment segment_;
 };
 
 }  // namespace lockstep::bench
