@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include <lockstep/error.hpp>
@@ -63,6 +64,29 @@ void require_same_settings(const Processes& processes, const std::string& own) {
           ExitStatus::usage,
           lockstep::detail::concat(processes.label(static_cast<int>(p)), " was started with '", all[p], "', ",
                                    processes.label(0), " with '", all[0], "'; give all processes the same"));
+}
+
+// Where one process finds a fault, all throw it: a file can be missing on one host only.
+Options parse_in_all(const Processes& processes, const Launch& launch,
+                     const std::vector<std::string>& flags) {
+  Options options;
+  nlohmann::json own;  // null: no fault
+  try {
+    options = parse_options(
+        flags, all_traits(), [](const char* name) -> const char* { return std::getenv(name); }, launch);
+  } catch (const OptionError& error) {
+    own = {error.status(), error.what()};
+  }
+  const std::vector<std::string> all = processes.all_gather("the faults of the command lines", own.dump());
+  for (std::size_t p = 0; p < all.size(); ++p) {
+    const auto fault = nlohmann::json::parse(all[p]);
+    if (fault.is_null()) continue;
+    const auto text = fault[1].get<std::string>();
+    throw OptionError(
+        fault[0].get<ExitStatus>(),
+        p == 0 ? text : lockstep::detail::concat(processes.label(static_cast<int>(p)), ": ", text));
+  }
+  return options;
 }
 
 // Follows the row, whose bandwidths are those of the rank with the most traffic.
@@ -131,18 +155,18 @@ int main(int argc, char** argv) {
   std::optional<JsonReport> json;
   ExitStatus status = ExitStatus::internal_error;
   std::string failure;
+  bool reports = true;
   try {
+    const std::vector<std::string> flags(arguments.begin() + (argc > 0 ? 1 : 0), arguments.end());
     const Launch launch = find_launch();
-    const Options options = parse_options(
-        {arguments.begin() + (argc > 0 ? 1 : 0), arguments.end()}, all_traits(),
-        [](const char* name) -> const char* { return std::getenv(name); }, launch);
-    if (options.help) {
-      std::cout << usage();
+    if (asks_for_help(flags)) {
+      if (launch.process == 0) std::cout << usage();
       return static_cast<int>(ExitStatus::success);
     }
     const Processes processes(launch);
+    reports = processes.index() == 0;  // for all
     require_same_settings(processes, settings(arguments));
-    const bool reports = processes.index() == 0;  // for all
+    const Options options = parse_in_all(processes, launch, flags);
     std::ostream nowhere(nullptr);
     std::ostream& out = reports ? std::cout : nowhere;
     if (reports)
@@ -154,6 +178,8 @@ int main(int argc, char** argv) {
     if (!std::cout.flush()) std::cerr << "lockstep_bench: cannot write the table\n";
     return written && std::cout ? result : static_cast<int>(ExitStatus::internal_error);
   } catch (const OptionError& error) {
+    // All processes throw the same one.
+    if (!reports) return static_cast<int>(error.status());
     failure = error.what();
     status = error.status();
   } catch (const lockstep::Error& error) {

@@ -142,6 +142,29 @@ std::vector<std::int64_t> Options::sizes() const {
   return sizes;
 }
 
+namespace {
+
+void parse(CLI::App& app, const std::vector<std::string>& arguments) {
+  app.parse(std::vector<std::string>(arguments.rbegin(),
+                                     arguments.rend()));  // CLI11 takes the arguments from the back
+}
+
+}  // namespace
+
+bool asks_for_help(const std::vector<std::string>& arguments) {
+  Options options;
+  CommandLine given;
+  CLI::App app(kDescription, "lockstep_bench");
+  declare_flags(app, options, given);
+  try {
+    parse(app, arguments);
+  } catch (const CLI::CallForHelp&) {
+    return true;
+  } catch (const CLI::ParseError&) {  // parse_options says what is wrong
+  }
+  return false;
+}
+
 Options parse_options(const std::vector<std::string>& arguments, std::span<const Traits> operations,
                       const Environment& environment, const Launch& launch) {
   Options options;
@@ -150,11 +173,7 @@ Options parse_options(const std::vector<std::string>& arguments, std::span<const
   CLI::App app(kDescription, "lockstep_bench");
   declare_flags(app, options, given);
   try {
-    app.parse(std::vector<std::string>(arguments.rbegin(),
-                                       arguments.rend()));  // CLI11 takes the arguments from the back
-  } catch (const CLI::CallForHelp&) {
-    options.help = true;
-    return options;
+    parse(app, arguments);
   } catch (const CLI::ParseError& error) {
     throw OptionError(ExitStatus::usage, error.what());
   }

@@ -61,7 +61,6 @@ struct Traits {
 /// The command line of nccl-tests 2.19, as far as it means something here, and lockstep's own additions.
 struct Options {
   std::string collective;
-  bool help = false;
 
   int threads = 1;           ///< -t
   int ranks_per_thread = 1;  ///< -g
@@ -114,7 +113,10 @@ struct Options {
   std::string_view backend_name() const { return device_kind == DeviceKind::cpu ? "host" : "cuda"; }
 };
 
-/// @param arguments  without the program's name. @throws OptionError
+/// Whether -h or --help is among the arguments. @param arguments  without the program's name.
+bool asks_for_help(const std::vector<std::string>& arguments);
+
+/// @param arguments  without the program's name, and without -h. @throws OptionError
 Options parse_options(const std::vector<std::string>& arguments, std::span<const Traits> operations,
                       const Environment& environment, const Launch& launch = {});
 

@@ -1,37 +1,30 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <nlohmann/json.hpp>
-#include <sys/wait.h>
 #include <unistd.h>
+
+#include "benchmarks/run_command.hpp"
 
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::EndsWith;
+using lockstep::bench::run_command;
 
 namespace {
 
-// The exit status of the benchmark's program. LOCKSTEP_BENCH is its path, given by the build.
+// LOCKSTEP_BENCH is the program's path, given by the build.
 int exit_status(const std::string& flags, const std::string& environment = {},
                 const std::string& output = "/dev/null") {
-  const int status =
-      std::system((environment + " '" LOCKSTEP_BENCH "' " + flags + " 2>/dev/null >" + output).c_str());
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return run_command(environment + " '" LOCKSTEP_BENCH "' " + flags + " >" + output).status;
 }
 
 // What the program prints, errors included.
 std::string output(const std::string& flags, const std::string& environment = {}) {
-  const auto path =
-      std::filesystem::temp_directory_path() / ("lockstep_bench_main_" + std::to_string(getpid()));
-  std::system((environment + " '" LOCKSTEP_BENCH "' " + flags + " >'" + path.string() + "' 2>&1").c_str());
-  std::ifstream file(path);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  std::filesystem::remove(path);
-  return text;
+  return run_command(environment + " '" LOCKSTEP_BENCH "' " + flags).output;
 }
 
 constexpr const char* kSmall = "all_reduce -b 1K -e 1K --replicas 2 -n 2 ";
