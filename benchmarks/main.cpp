@@ -136,8 +136,10 @@ int measure(std::ostream& out, Options options, const Processes& processes, std:
   const Collective& known = *find_collective(options.collective);
   const Collective collective = &known == &kAllToAllV ? alltoallv(options.traffic) : known;
   Runner runner(options, collective, processes);
-  return report(out, options, processes, runner, {collective.bus_formula, !collective.has_in_place, floor},
-                runner.groups(), json);
+  return report(
+      out, options, processes, runner,
+      {collective.bus_formula, !collective.has_in_place, processes.is_alone() ? floor : kSharedHostFloor},
+      runner.groups(), json);
 }
 
 ExitStatus status_of(const lockstep::Error& error) {

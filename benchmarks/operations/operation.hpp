@@ -49,6 +49,9 @@ struct OperationEntry {
 /// The floor of collectives.
 inline constexpr std::string_view kCollectiveFloor =
     "the faster of two plain loops of the same threads over the same buffers";
+/// The same in several processes.
+inline constexpr std::string_view kSharedHostFloor =
+    "the faster of two plain loops of the same threads over as large buffers, which all processes share";
 inline constexpr std::string_view kCollectiveGpuFloor =
     "each rank's copy, in its device's memory, of half the bytes that it must read and write";
 

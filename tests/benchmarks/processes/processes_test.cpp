@@ -93,6 +93,8 @@ TEST_CASE("two workers print one table of all their ranks, with one floor", "[be
       2, kBench + "all_reduce -b 1K -e 4K -f 2 -g 2 -n 10 --floor -J '" + report.path.string() + "'");
   check_one_table(ended, 4, 3);
   CHECK(count(ended.output, "1: ") == 0);
+  CHECK_THAT(ended.output,
+             ContainsSubstring("over as large buffers, which all processes share, and floor / time"));
   for (const auto& row : rows_of(ended.output)) {
     REQUIRE(row.size() == kFloorRatio + 3);
     CHECK(std::stod(row[kFloorRatio]) > 0);
