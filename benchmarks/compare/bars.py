@@ -18,6 +18,7 @@ AXIS_SHAPES = {
     "a short axis": (1 << 6, 8, 1 << 15),
 }
 OPERATORS = ("avg", "min", "max", "prod")  # beside sum
+WORKERS = 2  # processes of lockstep, in the cases that begin with "workers"
 
 
 @dataclass
@@ -67,6 +68,8 @@ def where(key, case=""):
     parts = [case] if case else []
     if key.size:
         parts.append(size_text(key.size))
+    if key.case.startswith("workers"):
+        return ", ".join(parts + [f"{WORKERS} processes x {key.ranks // WORKERS}"])
     return ", ".join(parts + [f"{key.ranks} replicas"])
 
 
@@ -81,10 +84,11 @@ def times_faster(samples, source, operation, case, *, ranks=None, least=0, most=
     """The peer's time over lockstep's in the same repetition, wherever both were measured in the same form."""
     places = []
     for key in samples.find(source=source, case=operation, what="time"):
-        mine = samples.values.get(key._replace(source=LOCKSTEP, case=case))
+        own_key = key._replace(source=LOCKSTEP, case=case)
+        mine = samples.values.get(own_key)
         if mine is None or not least <= key.size <= most or ranks not in (None, key.ranks):
             continue
-        places.append((where(key), [peer / lockstep for peer, lockstep in zip(samples.values[key], mine)]))
+        places.append((where(own_key), [peer / lockstep for peer, lockstep in zip(samples.values[key], mine)]))
     return places
 
 
@@ -106,14 +110,36 @@ def against_sum(samples, case):
     return places
 
 
+def own_bar(case, limit, unit, places, at_least=True):
+    return Bar(case, limit, unit, at_least, places)
+
+
+def peer_bar(samples, skipped, case, limit, source, operation, own_case, **only):
+    return Bar(case, limit, "x as fast", True, times_faster(samples, source, operation, own_case, **only),
+               skipped.get(source, ""))
+
+
+def make_worker_bars(samples, skipped):
+    """Those of several processes. @param skipped  as make_bars"""
+    def against(case, limit, source, operation="all_reduce", own_case="workers sweep", **only):
+        return peer_bar(samples, skipped, f"{WORKERS} processes: {case}", limit, source, operation, own_case, **only)
+
+    return [
+        own_bar(f"{WORKERS} processes: all_reduce f32, 1 and 2 replicas in each, 16 to 256 MiB, both placements", 0.85,
+                "of the floor", own(samples, "workers floor", "floor_ratio", least=16 * MIB)),
+        against("all_reduce, 1 MiB and more, against Open MPI", 4, "Open MPI", least=MIB),
+        against("all_reduce, 8 B to 64 KiB, against Open MPI", 1, "Open MPI", most=64 * KIB),
+        against("all_reduce, every size, against Gloo", 8, "Gloo"),
+        against("all_reduce, every size, against PyTorch's gloo", 8, "PyTorch"),
+        against("run with an all_reduce of a scalar, against TensorFlow's", 50, "TensorFlow", "run_all_reduce",
+                "workers run"),
+    ]
+
+
 def make_bars(samples, skipped):
     """@param skipped  why a peer's values are not there, by its name."""
-    def own_bar(case, limit, unit, places, at_least=True):
-        return Bar(case, limit, unit, at_least, places)
-
-    def peer_bar(case, limit, source, operation, own_case, **only):
-        return Bar(case, limit, "x as fast", True, times_faster(samples, source, operation, own_case, **only),
-                   skipped.get(source, ""))
+    def against(case, limit, source, operation, own_case, **only):
+        return peer_bar(samples, skipped, case, limit, source, operation, own_case, **only)
 
     halves = [place for dtype in ("half", "bfloat16")
               for place in own(samples, f"floor {dtype}", "floor_ratio", label=dtype)]
@@ -126,13 +152,13 @@ def make_bars(samples, skipped):
         own_bar("all_reduce f32 of avg, min, max and prod, 8 B to 256 MiB, both placements", 0.95, "of sum's speed",
                 against_sum(samples, "operators")),
         own_bar("all_reduce f16 and bf16, 64 MiB", 0.85, "of the floor", halves),
-        peer_bar("all_reduce, 1 MiB and more, against Open MPI", 4, "Open MPI", "all_reduce", "sweep", least=MIB),
-        peer_bar("all_reduce, 8 B to 64 KiB, 2 replicas, against Open MPI", 1, "Open MPI", "all_reduce", "sweep", ranks=2,
-                 most=64 * KIB),
-        peer_bar("all_reduce, every size, against Gloo", 8, "Gloo", "all_reduce", "sweep"),
-        peer_bar("all_reduce, every size, against PyTorch's gloo", 8, "PyTorch", "all_reduce", "sweep"),
+        against("all_reduce, 1 MiB and more, against Open MPI", 4, "Open MPI", "all_reduce", "sweep", least=MIB),
+        against("all_reduce, 8 B to 64 KiB, 2 replicas, against Open MPI", 1, "Open MPI", "all_reduce", "sweep", ranks=2,
+                most=64 * KIB),
+        against("all_reduce, every size, against Gloo", 8, "Gloo", "all_reduce", "sweep"),
+        against("all_reduce, every size, against PyTorch's gloo", 8, "PyTorch", "all_reduce", "sweep"),
         own_bar("run of an empty function, 2 replicas, median", 2, "µs", own(samples, "each run", "p50"), at_least=False),
-        peer_bar("run of an empty function against TensorFlow's", 100, "TensorFlow", "run", "run"),
+        against("run of an empty function against TensorFlow's", 100, "TensorFlow", "run", "run"),
         own_bar("batch_reduce_to of ResNet-50's 161 gradients, 4 replicas", 0.90, "of one flat all_reduce",
                 own(samples, "batch_reduce", "floor_ratio")),
         own_bar("axis reductions f32, 64 MiB, every shape", 0.85, "of a read-only pass", axes),
@@ -140,9 +166,9 @@ def make_bars(samples, skipped):
                 own(samples, "step", "p50"), at_least=False),
         own_bar("input: batches of 256 x 784 f32, shuffled, split over 4", 0.5, "of a memory copy",
                 own(samples, "input", "floor_ratio")),
-        peer_bar("input against TensorFlow's distributed dataset", 5, "TensorFlow", "input", "input"),
-        peer_bar("input against PyTorch's DataLoader", 5, "PyTorch", "input", "input"),
-    ]
+        against("input against TensorFlow's distributed dataset", 5, "TensorFlow", "input", "input"),
+        against("input against PyTorch's DataLoader", 5, "PyTorch", "input", "input"),
+    ] + make_worker_bars(samples, skipped)
 
 
 TITLES = ["case", "bar", "measured", "worst at", ""]

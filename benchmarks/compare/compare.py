@@ -15,17 +15,22 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections import namedtuple
 
 import bars
 import samples as reports
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-NOT_INSTALLED = 77  # the exit status of a Python peer without its library
+sys.path.append(os.path.join(HERE, "peers"))
+import peer as peers  # noqa: E402
+
+NOT_INSTALLED = peers.NOT_INSTALLED  # the exit status of a Python peer without its library
 SECONDS_PER_COMMAND = 900
 
-# name: for messages; case: of lockstep's reports; command: without lockstep_bench's path and output.
-Command = namedtuple("Command", "source name case command")
+# name: for messages; case: of lockstep's reports; command: without lockstep_bench's path and output; workers: how many
+# processes lockstep has there, or is compared with there.
+Command = namedtuple("Command", "source name case command workers")
 Sweep = namedtuple("Sweep", "first last factor iterations")  # of lockstep_bench, by number of replicas
 KIB, MIB = bars.KIB, bars.MIB
 
@@ -57,27 +62,35 @@ def plan(effort, build, python):
     """The commands of one repetition, in order: what is compared is close together in time."""
     commands = []
 
-    def own(name, case, *arguments):
-        commands.append(Command(reports.LOCKSTEP, name, case, list(map(str, arguments))))
+    def own(name, case, *arguments, workers=1):
+        name += f" in {workers} processes" if workers > 1 else ""
+        commands.append(Command(reports.LOCKSTEP, name, case, list(map(str, arguments)), workers))
 
-    def peer(source, name, *command):
-        commands.append(Command(source, name, "", list(map(str, command))))
+    def peer(source, name, *command, workers=1):
+        commands.append(Command(source, name, "", list(map(str, command)), workers))
 
-    peers = os.path.join(HERE, "peers")
+    folder = os.path.join(HERE, "peers")
     sweeps = [part for s in effort["sweeps"] for part in ("--sweep", f"{s.first}:{s.last}:{s.factor}")]
     budget = ["--seconds", effort["seconds"]]
     for ranks in (2, 4):
         for sweep in effort["sweeps"]:
             own(f"all_reduce from {bars.size_text(sweep.first)} on {ranks} replicas", "sweep", "all_reduce", "-b",
                 sweep.first, "-e", sweep.last, "-f", sweep.factor, "-n", sweep.iterations[ranks], "--replicas", ranks)
+        for sweep in effort["sweeps"]:
+            own(f"all_reduce from {bars.size_text(sweep.first)} on {ranks} replicas", "workers sweep", "all_reduce", "-b",
+                sweep.first, "-e", sweep.last, "-f", sweep.factor, "-n", sweep.iterations[ranks], "--replicas",
+                ranks // bars.WORKERS, workers=bars.WORKERS)
         peer("Open MPI", f"all_reduce of {ranks} processes", "mpirun", "--oversubscribe", "-n", ranks,
-             os.path.join(build, "benchmarks", "compare", "compare_open_mpi"), *sweeps, *budget)
+             os.path.join(build, "benchmarks", "compare", "compare_open_mpi"), *sweeps, *budget,
+             workers=bars.WORKERS)
         peer("Gloo", f"all_reduce of {ranks} processes", os.path.join(build, "benchmarks", "compare", "compare_gloo"),
-             "--ranks", ranks, *sweeps, *budget)
-        peer("PyTorch", f"all_reduce of {ranks} processes", python, os.path.join(peers, "pytorch.py"), "all_reduce",
-             "--ranks", ranks, *sweeps, *budget)
+             "--ranks", ranks, *sweeps, *budget, workers=bars.WORKERS)
+        peer("PyTorch", f"all_reduce of {ranks} processes", python, os.path.join(folder, "pytorch.py"), "all_reduce",
+             "--ranks", ranks, *sweeps, *budget, workers=bars.WORKERS)
         own(f"all_reduce and its floor, {ranks} replicas", "floor float", "all_reduce", *effort["floor"], "--floor",
             "--replicas", ranks)
+        own(f"all_reduce and its floor, {ranks} replicas", "workers floor", "all_reduce", *effort["floor"], "--floor",
+            "--replicas", ranks // bars.WORKERS, workers=bars.WORKERS)
         for sweep in effort["sweeps"]:
             for operator in ("sum",) + bars.OPERATORS:
                 own(f"all_reduce {operator} from {bars.size_text(sweep.first)} on {ranks} replicas", "operators", "all_reduce",
@@ -88,7 +101,11 @@ def plan(effort, build, python):
                 "64M", "-n", effort["iterations"], "-d", dtype, "--floor", "--replicas", ranks)
     own("run", "run", "run", "--replicas", 2, "-n", effort["calls"], "-w", 100)
     own("run, each call timed", "each run", "run", "--replicas", 2, "-n", effort["calls"], "-w", 100, "-I", 1)
-    peer("TensorFlow", "run", python, os.path.join(peers, "tensorflow_cpu.py"), "run", "--ranks", 2, *budget)
+    peer("TensorFlow", "run", python, os.path.join(folder, "tensorflow_cpu.py"), "run", "--ranks", 2, *budget)
+    own("run and all_reduce", "workers run", "run_all_reduce", "--replicas", 1, "-n", effort["calls"], "-w", 100,
+        workers=bars.WORKERS)
+    peer("TensorFlow", "run and all_reduce", python, os.path.join(folder, "tensorflow_cpu.py"), "run_all_reduce", "--ranks",
+         bars.WORKERS, *budget, workers=bars.WORKERS)
     own("step", "step", "step", "--replicas", 2, "-n", effort["calls"] // 4, "-w", 100, "-I", 1)
     own("batch_reduce", "batch_reduce", "batch_reduce", "--sizes_file", os.path.join(HERE, "resnet50_gradients.txt"),
         "--replicas", 4, "-n", effort["iterations"], "-w", 2, "--floor")
@@ -97,41 +114,58 @@ def plan(effort, build, python):
             "-n", effort["iterations"], "--floor")
     # 240 batches are one pass over the table.
     own("input", "input", "input", "--replicas", 4, "-n", 240, "-w", 10, "--floor")
-    peer("TensorFlow", "input", python, os.path.join(peers, "tensorflow_cpu.py"), "input", "--ranks", 4)
-    peer("PyTorch", "input", python, os.path.join(peers, "pytorch.py"), "input", "--ranks", 4)
+    peer("TensorFlow", "input", python, os.path.join(folder, "tensorflow_cpu.py"), "input", "--ranks", 4)
+    peer("PyTorch", "input", python, os.path.join(folder, "pytorch.py"), "input", "--ranks", 4)
     return commands
 
 
-def run(command):
-    """@return its standard output. @throws Skipped, ReportError"""
-    environment = dict(os.environ)
+def run(command, environment=None):
+    """@param environment  beside this process's. @return its standard output. @throws Skipped, ReportError"""
+    return finish([start(command, environment or {})])
+
+
+def start(command, environment):
+    environment = {**os.environ, **environment}
     if command[0] == "mpirun" and os.geteuid() == 0:
         environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     try:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
-                                   start_new_session=True)
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
+                                start_new_session=True)
     except OSError as error:
         raise Skipped(f"{command[0]} cannot be started: {error.strerror}") from error
+
+
+def finish(processes):
+    """Waits for the processes, which end together. @return the first one's standard output."""
+    deadline = time.monotonic() + SECONDS_PER_COMMAND
+    ended = []
     try:
-        output, errors = process.communicate(timeout=SECONDS_PER_COMMAND)
+        for process in processes:
+            ended.append(process.communicate(timeout=max(0, deadline - time.monotonic())))
     except BaseException as error:
-        os.killpg(process.pid, signal.SIGKILL)  # and what it has started
-        process.communicate()
+        for process in processes[len(ended):]:
+            os.killpg(process.pid, signal.SIGKILL)  # and what it has started
+            process.communicate()
         if isinstance(error, subprocess.TimeoutExpired):
             raise reports.ReportError(f"no end after {SECONDS_PER_COMMAND} s") from error
         raise
-    last_line = (errors.strip().splitlines() or [""])[-1]
-    if process.returncode == NOT_INSTALLED:
-        raise Skipped(last_line)
-    if process.returncode != 0:
-        raise reports.ReportError(f"exit status {process.returncode}: {last_line}")
-    return output
+    for process, (_, errors) in zip(processes, ended):
+        last_line = (errors.strip().splitlines() or [""])[-1]
+        if process.returncode == NOT_INSTALLED:
+            raise Skipped(last_line)
+        if process.returncode != 0:
+            raise reports.ReportError(f"exit status {process.returncode}: {last_line}")
+    return ended[0][0]
 
 
-def run_lockstep(build, command, check):
+def run_lockstep(build, command, check, workers):
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "report.json")
-        run([os.path.join(build, "benchmarks", "lockstep_bench"), *command, "-c", "1" if check else "0", "-J", path])
+        command = [os.path.join(build, "benchmarks", "lockstep_bench"), *command, "-c", "1" if check else "0", "-J", path]
+        if workers == 1:
+            run(command)
+        else:
+            finish([start(command, environment) for environment in peers.worker_environments(workers)])
         with open(path, encoding="utf-8") as file:
             return file.read()
 
@@ -147,9 +181,9 @@ def missing(source, build):
 class Run:
     """All repetitions."""
 
-    def __init__(self, build, python, effort):
+    def __init__(self, build, python, effort, only_workers):
         self.build, self.effort = build, effort
-        self.commands = plan(effort, build, python)
+        self.commands = [command for command in plan(effort, build, python) if command.workers > 1 or not only_workers]
         self.samples = reports.Samples()
         self.versions, self.skipped = {}, {}
         for source in dict.fromkeys(command.source for command in self.commands):
@@ -174,7 +208,8 @@ class Run:
 
     def measure_one(self, command, check):
         if command.source == reports.LOCKSTEP:
-            reports.add_lockstep(self.samples, command.case, run_lockstep(self.build, command.command, check))
+            reports.add_lockstep(self.samples, command.case, run_lockstep(self.build, command.command, check,
+                                                                              command.workers))
             return
         try:
             self.versions[command.source] = reports.add_peer(self.samples, command.source, run(command.command))
@@ -212,6 +247,7 @@ def main():
     parser.add_argument("--build", required=True, help="the build's folder, with lockstep_bench and the peers")
     parser.add_argument("--python", default=sys.executable, help="runs the Python peers [the one that runs this]")
     parser.add_argument("--quick", action="store_true", help="one repetition of fewer and smaller sizes: about a minute")
+    parser.add_argument("--workers", action="store_true", help="only the rows of several processes")
     parser.add_argument("--repetitions", type=positive, help="of everything; the median counts [5; with --quick 1]")
     parser.add_argument("--output", help="writes OUTPUT.json and OUTPUT.md [compare in the build's folder]")
     options = parser.parse_args()
@@ -223,7 +259,7 @@ def main():
     if load > 0.5:
         print(f"The machine is not idle: load {load:.1f}. Times of small messages will be those of the scheduler.",
               file=sys.stderr)
-    comparison = Run(options.build, options.python, effort)
+    comparison = Run(options.build, options.python, effort, options.workers)
     try:
         comparison.measure()
     except (Skipped, reports.ReportError) as error:
@@ -231,7 +267,8 @@ def main():
         print(f"compare.py: lockstep_bench failed: {error}", file=sys.stderr)
         return 1
 
-    table = bars.make_bars(comparison.samples, comparison.skipped)
+    make_bars = bars.make_worker_bars if options.workers else bars.make_bars
+    table = make_bars(comparison.samples, comparison.skipped)
     rows = [bar.row() for bar in table]
     against = ", ".join(f"{name} {version}" for name, version in comparison.versions.items()
                         if name not in comparison.skipped) or "nothing else"

@@ -47,7 +47,7 @@ void Calls::run(std::int64_t first, int count) {
         call.batches[r].inputs = place(rank.inputs, layout_.send_buffer(*rank.replica));
         call.batches[r].outputs = place(rank.outputs, layout_.receive_buffer(*rank.replica));
       }
-      collective_.run(call.group->communicator, layout_.counts, layout_.data.op, layout_.root, call.batches,
+      collective_.run(call.group->communicator(), layout_.counts, layout_.data.op, layout_.root, call.batches,
                       communication_);
     }
   }

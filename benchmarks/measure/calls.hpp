@@ -23,13 +23,13 @@ struct Layout {
   std::int64_t slot_offset(std::int64_t operation) const { return operation % num_slots * slot_bytes; }
   std::int64_t element_bytes() const { return static_cast<std::int64_t>(size_of(data.dtype)); }
   /// The rank's buffers in slot 0.
-  std::byte* send_buffer(const Replica& replica) const {
-    if (placement == PlacementKind::out_of_place) return replica.send;
-    return replica.receive + replica.rank_in_group * counts.in_place_send_step * element_bytes();
+  std::byte* send_buffer(const RankBuffers& rank) const {
+    if (placement == PlacementKind::out_of_place) return rank.send;
+    return rank.receive + rank.rank_in_group * counts.in_place_send_step * element_bytes();
   }
-  std::byte* receive_buffer(const Replica& replica) const {
-    if (placement == PlacementKind::out_of_place) return replica.receive;
-    return replica.receive + replica.rank_in_group * counts.in_place_receive_step * element_bytes();
+  std::byte* receive_buffer(const RankBuffers& rank) const {
+    if (placement == PlacementKind::out_of_place) return rank.receive;
+    return rank.receive + rank.rank_in_group * counts.in_place_receive_step * element_bytes();
   }
 };
 

@@ -5,32 +5,31 @@
 namespace lockstep::bench {
 
 CollectiveFloor::CollectiveFloor(const Collective& collective, std::span<const Group> groups,
-                                 std::span<const Replica> replicas, const Layout& layout)
-    : layout_(layout), traffic_bytes_(replicas.size()) {
+                                 std::span<const RankBuffers> ranks, const Layout& layout)
+    : layout_(layout), traffic_bytes_(ranks.size()) {
   const std::int64_t element = layout.element_bytes();
   for (const Group& group : groups) {
-    for (const Transfer& transfer :
-         collective.transfers(layout.counts, group.communicator.num_ranks(), layout.root)) {
+    for (const Transfer& transfer : collective.transfers(layout.counts, group.num_ranks(), layout.root)) {
       Piece piece{{}, {}, transfer.count * element};
       std::vector<int> readers, writers;
       for (const int rank : group.ranks) {
-        const Replica& replica = replicas[static_cast<std::size_t>(rank)];
-        std::byte* const input = layout.send_buffer(replica) + transfer.source_begin * element;
-        std::byte* const output = layout.receive_buffer(replica) + transfer.destination_begin * element;
-        const bool is_source = transfer.source == replica.rank_in_group;
+        const RankBuffers& buffers = ranks[static_cast<std::size_t>(rank)];
+        std::byte* const input = layout.send_buffer(buffers) + transfer.source_begin * element;
+        std::byte* const output = layout.receive_buffer(buffers) + transfer.destination_begin * element;
+        const bool is_source = transfer.source == buffers.rank_in_group;
         if (is_source || transfer.source == kAllRanks) {
           piece.inputs.push_back(input);
           readers.push_back(rank);
         }
         const bool receives =
-            transfer.destination == kAllRanks || transfer.destination == replica.rank_in_group;
+            transfer.destination == kAllRanks || transfer.destination == buffers.rank_in_group;
         if (!receives || (is_source && input == output)) continue;
         piece.outputs.push_back(output);
         writers.push_back(rank);
       }
       if (piece.outputs.empty()) continue;
-      for (const auto& ranks : {readers, writers})
-        for (const int rank : ranks) traffic_bytes_[static_cast<std::size_t>(rank)] += piece.size_bytes;
+      for (const auto& movers : {readers, writers})
+        for (const int rank : movers) traffic_bytes_[static_cast<std::size_t>(rank)] += piece.size_bytes;
       pieces_.push_back(std::move(piece));
     }
   }

@@ -21,9 +21,9 @@ inline constexpr std::array kFloorLoops{FloorLoop::interleaved, FloorLoop::block
 class CollectiveFloor {
  public:
   CollectiveFloor() = default;
-  /// @param replicas  all ranks'; their buffers must outlive this.
+  /// @param ranks  all ranks of all processes, by rank; their buffers must outlive this.
   CollectiveFloor(const Collective& collective, std::span<const Group> groups,
-                  std::span<const Replica> replicas, const Layout& layout);
+                  std::span<const RankBuffers> ranks, const Layout& layout);
 
   /// On the host: does one thread's slice of all ranks' reads and writes for an operation.
   void pass(FloorLoop loop, std::int64_t operation, int thread, int num_threads) const;

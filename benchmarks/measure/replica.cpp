@@ -1,6 +1,7 @@
 #include "measure/replica.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <map>
 #include <string>
@@ -8,6 +9,8 @@
 #include <lockstep/backend/device_backend.hpp>
 #include <lockstep/device_manager.hpp>
 #include <lockstep/memory.hpp>
+
+#include "collectives/collective.hpp"
 
 namespace lockstep::bench {
 
@@ -80,41 +83,61 @@ void split_device(const Options& options) {
 
 std::vector<Device> make_devices(const Options& options) {
   std::vector<Device> devices;
-  for (int rank = 0; rank < options.num_ranks(); ++rank)
+  for (int rank = 0; rank < options.num_local_ranks(); ++rank)
     devices.emplace_back(options.device_kind, options.first_device + rank);
   return devices;
 }
 
-std::vector<Group> make_groups(const Options& options) {
+std::vector<Group> make_groups(const Options& options, const Processes& processes) {
   std::map<int, std::vector<int>> ranks_by_color;
   for (int rank = 0; rank < options.num_ranks(); ++rank)
     ranks_by_color[options.split.color(rank)].push_back(rank);
+
+  std::vector<std::vector<int>> members;  // the processes of each group
+  for (const auto& [color, ranks] : ranks_by_color) {
+    std::vector<int>& of_group = members.emplace_back();
+    for (const int rank : ranks)
+      if (const int process = rank / options.num_local_ranks();
+          of_group.empty() || of_group.back() != process)
+        of_group.push_back(process);
+  }
+  std::vector<std::unique_ptr<detail::WorkerGroup>> workers = processes.connect_groups(members);
 
   const std::vector<Device> all_devices = make_devices(options);
   std::vector<Group> groups;
   for (auto& [color, ranks] : ranks_by_color) {
     std::vector<Device> devices;
-    for (const int rank : ranks) devices.push_back(all_devices[static_cast<std::size_t>(rank)]);
-    groups.push_back({color, ranks, Communicator::create(devices)});
+    for (const int rank : ranks)
+      if (const int local = rank - options.first_rank(); 0 <= local && local < options.num_local_ranks())
+        devices.push_back(all_devices[static_cast<std::size_t>(local)]);
+    Group& group = groups.emplace_back(Group{color, ranks, std::move(workers[groups.size()])});
+    if (!devices.empty()) group.local.emplace(std::move(devices), group.workers.get());
   }
   return groups;
 }
 
-std::vector<Replica> make_replicas(const Options& options, const std::vector<Group>& groups) {
+std::vector<RankBuffers> make_places(const std::vector<Group>& groups) {
+  std::vector<RankBuffers> places;
+  for (std::size_t g = 0; g < groups.size(); ++g)
+    for (const int rank : groups[g].ranks)
+      places.push_back({.rank = rank,
+                        .group = static_cast<int>(g),
+                        .rank_in_group = static_cast<int>(std::ranges::find(groups[g].ranks, rank) -
+                                                          groups[g].ranks.begin())});
+  std::ranges::sort(places, {}, &RankBuffers::rank);
+  return places;
+}
+
+std::vector<Replica> make_replicas(const Options& options, const std::vector<RankBuffers>& places) {
   std::vector<Replica> replicas;
-  for (int rank = 0; rank < options.num_ranks(); ++rank) {
-    const auto group =
-        std::ranges::find_if(groups, [&](const Group& g) { return std::ranges::count(g.ranks, rank) > 0; });
-    const auto position = std::ranges::find(group->ranks, rank) - group->ranks.begin();
-    replicas.push_back({.rank = rank,
-                        .group = static_cast<int>(group - groups.begin()),
-                        .rank_in_group = static_cast<int>(position),
-                        .device = group->communicator.devices()[static_cast<std::size_t>(position)]});
-  }
+  for (const Device& device : make_devices(options))
+    replicas.emplace_back(places[static_cast<std::size_t>(options.first_rank()) + replicas.size()], device);
   return replicas;
 }
 
-SharedMemory find_memory(const std::vector<Device>& devices) {
+namespace {
+
+SharedMemory find_local_memory(const std::vector<Device>& devices) {
   if (devices.front().kind() == DeviceKind::cpu)
     return {memory_stats(devices.front()).free_bytes, static_cast<int>(devices.size())};
   std::map<std::string, SharedMemory> by_gpu;
@@ -130,9 +153,26 @@ SharedMemory find_memory(const std::vector<Device>& devices) {
       ->second;
 }
 
+}  // namespace
+
+SharedMemory find_memory(const Options& options, const Processes& processes) {
+  SharedMemory memory = find_local_memory(make_devices(options));
+  if (processes.is_alone()) return memory;
+  memory.num_ranks *= processes.count_on_host();
+  if (options.floor && find_collective(options.collective) != nullptr) memory.buffers_per_rank = 4;
+  const std::array own{static_cast<double>(memory.free_bytes), static_cast<double>(memory.num_ranks)};
+  for (const std::vector<double>& theirs : processes.gather(own)) {
+    const SharedMemory other{static_cast<std::int64_t>(theirs[0]), static_cast<int>(theirs[1]),
+                             memory.buffers_per_rank};
+    if (largest_buffer_bytes(other) < largest_buffer_bytes(memory)) memory = other;
+  }
+  return memory;
+}
+
 std::int64_t largest_buffer_bytes(const SharedMemory& memory) {
   constexpr std::int64_t kMostReserve = std::int64_t{4} << 30;
-  return (memory.free_bytes - std::min(memory.free_bytes / 16, kMostReserve)) / (2 * memory.num_ranks);
+  return (memory.free_bytes - std::min(memory.free_bytes / 16, kMostReserve)) /
+         (memory.buffers_per_rank * memory.num_ranks);
 }
 
 }  // namespace lockstep::bench

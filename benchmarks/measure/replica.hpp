@@ -2,7 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <lockstep/collectives/communicator.hpp>
@@ -11,20 +14,28 @@
 #include <lockstep/tensor.hpp>
 
 #include "options/options.hpp"
+#include "processes/processes.hpp"
+#include "strategy/runtime/replica_groups.hpp"
 
 namespace lockstep::bench {
 
 enum class PlacementKind : std::uint8_t { out_of_place, in_place };
 
-/// One rank's device, stream and buffers, as large as the largest size.
-struct Replica {
+/// One rank's place among the ranks of all processes, and its buffers.
+struct RankBuffers {
   int rank = 0;
   int group = 0;          ///< Index into the groups.
   int rank_in_group = 0;  ///< The rank its communicator knows.
-  Device device;
-  Stream stream{device};
   std::byte* send = nullptr;
   std::byte* receive = nullptr;
+};
+
+/// One rank of this process: its device, stream and buffers, as large as the largest size.
+struct Replica : RankBuffers {
+  Replica(const RankBuffers& place, const Device& on) : RankBuffers(place), device(on) {}
+
+  Device device;
+  Stream stream{device};
 
   /// Allocates and writes the buffers. The thread that drives the rank calls it, so that the pages are near
   /// the thread.
@@ -51,30 +62,39 @@ struct Replica {
 /// Ranks that communicate with each other: all ranks, or those of one colour of NCCL_TESTS_SPLIT.
 struct Group {
   int color = 0;
-  std::vector<int> ranks;
-  Communicator communicator;
+  std::vector<int> ranks;                          ///< Of all processes.
+  std::unique_ptr<detail::WorkerGroup> workers{};  ///< The ranks' processes; null: all are in one.
+  std::optional<detail::ReplicaGroup> local{};     ///< The ranks of this process; none: it has none.
+
+  int num_ranks() const { return static_cast<int>(ranks.size()); }
+  /// @pre this process has a rank.
+  Communicator& communicator() { return local->communicator(); }
 };
 
-std::vector<Group> make_groups(const Options& options);
-/// @param groups  by ascending colour.
-std::vector<Replica> make_replicas(const Options& options, const std::vector<Group>& groups);
+/// By ascending colour. All processes make theirs together.
+std::vector<Group> make_groups(const Options& options, const Processes& processes);
+/// The places of all ranks of all processes, without buffers.
+std::vector<RankBuffers> make_places(const std::vector<Group>& groups);
+/// @param places  of all ranks. @return this process's.
+std::vector<Replica> make_replicas(const Options& options, const std::vector<RankBuffers>& places);
 
 /// Splits the first rank's GPU into as many devices as --virtual says; without it does nothing. @pre No
 /// device has been used.
 /// @throws NotFound  there is no such device.
 void split_device(const Options& options);
 
-/// The devices of ranks 0, 1, ...
+/// The devices of this process's ranks.
 std::vector<Device> make_devices(const Options& options);
 
-/// The memory for buffers: how much is free, and how many ranks share it. All host replicas share theirs, and
-/// so do virtual devices of one GPU; else it is the memory of the GPU that has the least.
+/// The memory for buffers: how much is free, and how many ranks share it. All host replicas of a host share
+/// theirs, and so do virtual devices of one GPU; else it is the memory of the GPU that has the least.
 struct SharedMemory {
   std::int64_t free_bytes = 0;
   int num_ranks = 1;
+  int buffers_per_rank = 2;  ///< The floor of several processes has two more.
 };
-/// @throws NotFound  there is no such device.
-SharedMemory find_memory(const std::vector<Device>& devices);
+/// The memory of the host that has the least for each rank. @throws NotFound  there is no such device.
+SharedMemory find_memory(const Options& options, const Processes& processes);
 
 /// The bytes that each buffer may have: the free memory, less a reserve, divided by the number of buffers.
 /// This is nccl-tests' rule, except that replicas may share one memory.

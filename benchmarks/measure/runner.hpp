@@ -13,23 +13,27 @@
 
 namespace lockstep::bench {
 
-/// The lines of "Using devices" about the ranks. @param groups  one colour for each rank.
-std::vector<RankInfo> rank_infos(const Options& options, const std::vector<int>& groups);
+/// The lines of "Using devices" about the ranks of all processes, which make the call together.
+/// @param groups  one colour for each rank.
+std::vector<RankInfo> rank_infos(const Options& options, const std::vector<int>& groups,
+                                 const Processes& processes);
 
-/// Measures one collective: -t threads, all started before anything is timed, each driving its ranks through
-/// the same sweep.
+/// Measures one collective: -t threads in each process, all started before anything is timed, each driving
+/// its ranks through the same sweep. All processes make theirs together.
 class Runner {
  public:
   /// @pre all sizes of `options` but the largest fit into memory; see fit_to_memory.
-  Runner(const Options& options, const Collective& collective) : team_(options, collective) {}
+  Runner(const Options& options, const Collective& collective, const Processes& processes)
+      : team_(options, collective, processes) {}
 
-  /// Colours of the ranks' groups.
+  /// Colours of the groups of all ranks.
   std::vector<int> groups() const;
-  /// The bytes of all buffers, once `run` has begun.
+  /// The bytes of all buffers of this process, once `run` has begun.
   std::int64_t allocated_bytes() const;
 
-  /// Runs the sweep; `on_row` is called on the calling thread after each row.
-  /// Rethrows the first failure of any thread.
+  /// Runs the sweep; `on_row` is called on the calling thread after each row, with the same row in all
+  /// processes.
+  /// Rethrows the first failure of any thread; then the other processes' sweeps throw PeerLost.
   void run(const std::function<void(const Row&)>& on_row);
 
  private:

@@ -7,8 +7,10 @@
 
 #include <lockstep/memory.hpp>
 #include <lockstep/strategy/mirrored_strategy.hpp>
+#include <lockstep/strategy/multi_worker_mirrored_strategy.hpp>
 
 #include "measure/floor.hpp"
+#include "measure/measurement.hpp"
 #include "measure/replica.hpp"
 #include "report/names.hpp"
 
@@ -21,9 +23,12 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-std::unique_ptr<Strategy> make_strategy(const Options& options) {
+std::unique_ptr<Strategy> make_strategy(const Options& options, const Processes& processes) {
   const CommunicationOptions communication{.timeout = std::chrono::seconds(options.timeout_seconds),
                                            .deterministic = options.algorithm == Algorithm::rank_order};
+  if (!processes.is_alone())
+    return std::make_unique<MultiWorkerMirroredStrategy>(processes.resolver(), communication,
+                                                         WorkerOptions{.devices = make_devices(options)});
   std::unique_ptr<CrossDeviceOps> ops;
   switch (options.algorithm) {
     case Algorithm::automatic:
@@ -38,8 +43,9 @@ std::unique_ptr<Strategy> make_strategy(const Options& options) {
 
 }  // namespace
 
-StrategyRunner::StrategyRunner(const Options& options, const OperationEntry& entry)
-    : options_(options), entry_(entry), strategy_(make_strategy(options)) {}
+StrategyRunner::StrategyRunner(const Options& options, const OperationEntry& entry,
+                               const Processes& processes)
+    : options_(options), entry_(entry), processes_(processes), strategy_(make_strategy(options, processes)) {}
 
 std::int64_t StrategyRunner::allocated_bytes() const {
   const std::vector<Device>& devices = strategy_->extended().worker_devices();
@@ -77,55 +83,46 @@ void StrategyRunner::run(const std::function<void(const Row&)>& on_row) {
 }
 
 Placement StrategyRunner::measure(StrategyOperation& operation) {
-  std::vector<double> iteration_seconds;
-  iteration_seconds.reserve(static_cast<std::size_t>(options_.iterations));
-  double time = 0, floor_time = 0;
+  std::vector<Measurement> all(static_cast<std::size_t>(processes_.count()));
+  Measurement& mine = all[static_cast<std::size_t>(processes_.index())];
+  mine.iteration_seconds.reserve(static_cast<std::size_t>(options_.iterations));
   in_rounds(options_.iterations, options_.floor, [&](int first, int end) {
-    time += time_calls(operation, end - first, iteration_seconds);
-    if (options_.floor) floor_time += time_floor(operation, end - first);
+    time_calls(operation, end - first, mine);
+    if (options_.floor) mine.floor_seconds.front() += time_floor(operation, end - first);
   });
-  const double operations = static_cast<double>(options_.iterations) * options_.aggregate;
-  time /= operations;
-  Placement result{.time_us = 1e6 * time,
-                   .bandwidth = bandwidth(operation.size_bytes(), time,
-                                          entry_.bus_factor(strategy_->num_replicas_in_sync()))};
-  if (options_.floor)
-    result.floor = Floor{.time_us = 1e6 * floor_time / operations,
-                         .ratio = time > 0 ? floor_time / operations / time : 0};
+  for (int pass = 0; pass < options_.check && num_wrong(all) == 0; ++pass) {
+    const auto seed = static_cast<std::uint64_t>(pass);
+    operation.prepare(seed);
+    operation.run(1);
+    mine.wrong += operation.count_wrong(seed, operation.results());
+    share(processes_, all);
+  }
   if (options_.check > 0) {
-    result.wrong = 0;
-    for (int pass = 0; pass < options_.check && *result.wrong == 0; ++pass) {
-      const auto seed = static_cast<std::uint64_t>(pass);
-      operation.prepare(seed);
-      operation.run(1);
-      *result.wrong += operation.count_wrong(seed, operation.results());
-    }
     operation.prepare({});
     synchronize();
   }
-  if (options_.per_iteration) {
-    for (double& each : iteration_seconds) each *= 1e6 / options_.aggregate;
-    result.iterations = iteration_statistics(iteration_seconds, options_.per_iteration_skip);
-  }
-  return result;
+  share(processes_, all);
+  return combine(options_, all, operation.size_bytes(), entry_.bus_factor(strategy_->num_replicas_in_sync()),
+                 /*num_floor_loops=*/1);
 }
 
-// One thread makes all calls, so that no barrier is needed.
-double StrategyRunner::time_calls(StrategyOperation& operation, int iterations,
-                                  std::vector<double>& iteration_seconds) {
+// One thread of each process makes all calls, so that no barrier of threads is needed.
+void StrategyRunner::time_calls(StrategyOperation& operation, int iterations, Measurement& mine) {
+  processes_.meet();
   const auto start = Clock::now();
   for (int i = 0; i < iterations; ++i) {
     const auto iteration_start = Clock::now();
     operation.run(options_.aggregate);
     if (options_.blocking != Blocking::none) synchronize();
-    if (options_.per_iteration) iteration_seconds.push_back(seconds_since(iteration_start));
+    if (options_.per_iteration) mine.iteration_seconds.push_back(seconds_since(iteration_start));
   }
   const double launched = seconds_since(start);
   synchronize();
-  return options_.report_cpu_time ? launched : seconds_since(start);
+  mine.seconds += options_.report_cpu_time ? launched : seconds_since(start);
 }
 
 double StrategyRunner::time_floor(StrategyOperation& operation, int iterations) {
+  processes_.meet();
   const auto start = Clock::now();
   for (int i = 0; i < iterations; ++i) operation.run_floor(options_.aggregate);
   synchronize();

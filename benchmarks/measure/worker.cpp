@@ -15,15 +15,39 @@ double seconds(Clock::duration duration) { return std::chrono::duration<double>(
 
 }  // namespace
 
-Team::Team(const Options& all_options, const Collective& measured)
+Team::Team(const Options& all_options, const Collective& measured, const Processes& all_processes)
     : options(all_options),
       collective(measured),
-      groups(make_groups(options)),
-      replicas(make_replicas(options, groups)),
-      measurements(static_cast<std::size_t>(options.threads)),
-      barrier(options.threads) {}
+      processes(all_processes),
+      groups(make_groups(options, processes)),
+      places(make_places(groups)),
+      replicas(make_replicas(options, places)),
+      measurements(static_cast<std::size_t>(options.threads * processes.count())),
+      barrier(options.threads) {
+  for (Group& group : groups)
+    if (group.workers)
+      group.workers->call_at_end([&group](const std::string& cause) { group.local->abort(cause); });
+}
 
-void Team::meet() {
+Team::~Team() {
+  for (Group& group : groups)
+    if (group.workers) group.workers->leave();
+}
+
+const Replica* Team::find_replica(int rank) const {
+  const int local = rank - options.first_rank();
+  return 0 <= local && local < options.num_local_ranks() ? &replicas[static_cast<std::size_t>(local)]
+                                                         : nullptr;
+}
+
+void Team::fail(const std::string& cause) noexcept {
+  barrier.fail();
+  for (Group& group : groups)
+    if (group.local) group.local->abort(cause);
+  processes.break_off(cause);
+}
+
+void Team::meet_threads() {
   if (!barrier.arrive_and_wait(1)) throw Stopped();
 }
 
@@ -33,13 +57,17 @@ Worker::Worker(Team& team, int thread)
       thread_(thread),
       replicas_(std::span(team.replicas)
                     .subspan(static_cast<std::size_t>(thread * options_.ranks_per_thread),
-                             static_cast<std::size_t>(options_.ranks_per_thread))) {}
+                             static_cast<std::size_t>(options_.ranks_per_thread))),
+      num_threads_(options_.threads * team.processes.count()) {}
 
 void Worker::sweep(const std::function<void(const Row&)>& on_row) {
   const auto largest_element = static_cast<std::int64_t>(size_of(DType::f64));
-  for (Replica& replica : replicas_)
-    replica.allocate(options_.max_bytes + options_.unalign * largest_element);
-  team_.meet();
+  const std::int64_t buffer_bytes = options_.max_bytes + options_.unalign * largest_element;
+  for (Replica& replica : replicas_) replica.allocate(buffer_bytes);
+  team_.on_one_thread(thread_, [&] {
+    if (options_.floor && !team_.processes.is_alone())
+      team_.arena.emplace(team_.processes, options_.num_local_ranks(), buffer_bytes);
+  });
   for (int cycle = 0; options_.cycles == 0 || cycle < options_.cycles; ++cycle) {
     for (const DataCase& data : options_.cases) {
       if (!team_.collective.has_root)
@@ -55,8 +83,14 @@ void Worker::sweep(const std::function<void(const Row&)>& on_row) {
 void Worker::sweep_case(const DataCase& data, int root, const std::function<void(const Row&)>& on_row) {
   const auto element = static_cast<std::int64_t>(size_of(data.dtype));
   for (Replica& replica : replicas_) replica.place(options_.unalign * element);
+  team_.on_one_thread(thread_, [&] {
+    if (team_.arena)
+      team_.arena->place(team_.places, options_.unalign * element);
+    else if (team_.processes.is_alone())  // the threads share every buffer
+      team_.places.assign(team_.replicas.begin(), team_.replicas.end());
+  });
   fill_with_ones(data.dtype, options_.max_bytes);
-  team_.meet();
+  meet();
   warm_up(data, root);
   for (const std::int64_t size : options_.sizes()) {
     Layout measured = layout(data, root, size, PlacementKind::out_of_place);
@@ -95,7 +129,7 @@ void Worker::warm_up(const DataCase& data, int root) {
 
 Placement Worker::measure(const Layout& layout) {
   Calls calls(team_.collective, team_.groups, replicas_, options_, layout);
-  Measurement& mine = team_.measurements[static_cast<std::size_t>(thread_)];
+  Measurement& mine = team_.measurement_of(thread_);
   mine = {};
   mine.iteration_seconds.reserve(static_cast<std::size_t>(options_.iterations));
   if (options_.floor) prepare_floor(layout);
@@ -104,28 +138,32 @@ Placement Worker::measure(const Layout& layout) {
     for (std::size_t loop = 0; options_.floor && loop < num_floor_loops(); ++loop)
       time_floor(layout, calls, loop, first, end);
   });
-  for (int pass = 0; pass < options_.check && num_wrong() == 0; ++pass) check(layout, calls, pass);
+  for (int pass = 0; pass < options_.check && num_wrong(team_.measurements) == 0; ++pass)
+    check(layout, calls, pass);
 
-  team_.meet();
-  const Placement result = thread_ == 0 ? combine_measurements(layout) : Placement();
-  team_.meet();
+  share_measurements();
+  const Placement result = thread_ == 0
+                               ? combine(options_, team_.measurements, layout.slot_bytes,
+                                         team_.collective.bus_factor(group_size()), num_floor_loops())
+                               : Placement();
+  team_.meet_threads();
   return result;
 }
 
 void Worker::time_calls(Calls& calls, int first_iteration, int last_iteration) {
-  Measurement& mine = team_.measurements[static_cast<std::size_t>(thread_)];
+  Measurement& mine = team_.measurement_of(thread_);
   Clock::duration untimed{};
-  team_.meet();
+  meet();
   const auto start = Clock::now();
   auto iteration_start = start;
   for (int i = first_iteration; i < last_iteration; ++i) {
     calls.run(static_cast<std::int64_t>(i) * options_.aggregate, options_.aggregate);
     if (options_.blocking != Blocking::none) calls.synchronize();
-    if (options_.blocking == Blocking::wait_and_barrier) team_.meet();
+    if (options_.blocking == Blocking::wait_and_barrier) meet();
     if (options_.per_iteration) mine.iteration_seconds.push_back(seconds(Clock::now() - iteration_start));
     if (options_.blocking == Blocking::wait_and_untimed_barrier) {
       const auto pause = Clock::now();
-      team_.meet();
+      meet();
       untimed += Clock::now() - pause;
     }
     if (options_.per_iteration) iteration_start = Clock::now();
@@ -138,30 +176,34 @@ void Worker::time_calls(Calls& calls, int first_iteration, int last_iteration) {
 
 void Worker::time_floor(const Layout& layout, const Calls& calls, std::size_t loop, int first_iteration,
                         int last_iteration) {
-  team_.meet();
+  meet();
   const auto start = Clock::now();
   const std::int64_t end = static_cast<std::int64_t>(last_iteration) * options_.aggregate;
   // The collective and the loops are equally far apart in the slots: with several slots none finds in the
   // cache what another has just read.
   const std::int64_t ahead = layout.num_slots * static_cast<std::int64_t>(loop + 1) /
                              static_cast<std::int64_t>(num_floor_loops() + 1);
-  for (std::int64_t i = static_cast<std::int64_t>(first_iteration) * options_.aggregate; i < end; ++i)
+  const bool is_alone = team_.processes.is_alone();
+  for (std::int64_t i = static_cast<std::int64_t>(first_iteration) * options_.aggregate; i < end; ++i) {
+    if (!is_alone) meet();  // plain processes know in no other way that all inputs are there,
     run_floor(loop, i + ahead);
+    if (!is_alone) meet();  // and that all outputs are
+  }
   calls.synchronize();
-  team_.meet();  // timed: the floor is reached when all slices are done
-  team_.measurements[static_cast<std::size_t>(thread_)].floor_seconds[loop] += seconds(Clock::now() - start);
+  meet();  // timed: the floor is reached when all slices are done
+  team_.measurement_of(thread_).floor_seconds[loop] += seconds(Clock::now() - start);
 }
 
 void Worker::run_floor(std::size_t loop, std::int64_t operation) const {
   if (options_.device_kind == DeviceKind::cpu)
-    floor_.pass(kFloorLoops[loop], operation, thread_, options_.threads);
+    floor_.pass(kFloorLoops[loop], operation, team_.first_thread() + thread_, num_threads_);
   else
     for (const Replica& replica : replicas_) floor_.copy(replica, operation);
 }
 
-// The floor of all replicas: on the host the threads share every buffer.
+// The floor of all ranks.
 void Worker::prepare_floor(const Layout& layout) {
-  floor_ = CollectiveFloor(team_.collective, team_.groups, team_.replicas, layout);
+  floor_ = CollectiveFloor(team_.collective, team_.groups, team_.places, layout);
 }
 
 // A GPU copies in one way only.
@@ -170,23 +212,23 @@ std::size_t Worker::num_floor_loops() const {
 }
 
 void Worker::check(const Layout& layout, Calls& calls, int pass) {
-  Measurement& mine = team_.measurements[static_cast<std::size_t>(thread_)];
+  Measurement& mine = team_.measurement_of(thread_);
   const auto pattern = [&](int group) {
     return Pattern{layout.data.dtype, layout.data.op,
-                   team_.groups[static_cast<std::size_t>(group)].communicator.num_ranks(),
+                   team_.groups[static_cast<std::size_t>(group)].num_ranks(),
                    static_cast<std::uint64_t>(pass)};
   };
   for (const Replica& replica : replicas_) {
     replica.fill_with_garbage(replica.receive, layout.slot_bytes);
     fill_input(layout, replica, pattern(replica.group));
   }
-  team_.meet();
+  meet();
   calls.run(0, 1);
   calls.synchronize();
-  team_.meet();
+  meet();
   for (std::size_t g = 0; g < team_.groups.size(); ++g)
     mine.wrong += count_wrong_of(layout, team_.groups[g], pattern(static_cast<int>(g)));
-  team_.meet();  // all threads read what all have counted, before anyone counts again
+  share_measurements();  // before anyone counts again
   fill_with_ones(layout.data.dtype, layout.slot_bytes);
 }
 
@@ -210,7 +252,9 @@ std::int64_t Worker::count_wrong_of(const Layout& layout, const Group& group, co
     std::vector<std::vector<std::byte>> staged;
     std::vector<const void*> results;
     for (const int rank : group.ranks) {
-      const Replica& replica = team_.replicas[static_cast<std::size_t>(rank)];
+      const Replica* const found = team_.find_replica(rank);  // the other processes look at the others
+      if (found == nullptr) continue;
+      const Replica& replica = *found;
       if (transfer.destination != kAllRanks && transfer.destination != replica.rank_in_group) continue;
       const std::byte* const result =
           layout.receive_buffer(replica) + (transfer.destination_begin + begin) * layout.element_bytes();
@@ -220,6 +264,7 @@ std::int64_t Worker::count_wrong_of(const Layout& layout, const Group& group, co
       replica.read(result, staged.back());
       results.back() = staged.back().data();
     }
+    if (results.empty()) continue;
     const std::int64_t first = transfer.source_begin + begin, last = transfer.source_begin + end;
     wrong += transfer.source == kAllRanks
                  ? count_wrong(pattern, results, first, last)
@@ -228,45 +273,15 @@ std::int64_t Worker::count_wrong_of(const Layout& layout, const Group& group, co
   return wrong;
 }
 
-std::int64_t Worker::num_wrong() const {
-  std::int64_t sum = 0;
-  for (const Measurement& measurement : team_.measurements) sum += measurement.wrong;
-  return sum;
+void Worker::meet() {
+  if (team_.processes.is_alone())
+    team_.meet_threads();
+  else
+    team_.on_one_thread(thread_, [&] { team_.processes.meet(); });
 }
 
-Placement Worker::combine_measurements(const Layout& layout) const {
-  const auto over_threads = [&](auto member) {
-    std::vector<double> values;
-    for (const Measurement& measurement : team_.measurements) values.push_back(member(measurement));
-    return combine(options_.average, values);
-  };
-  const double operations = static_cast<double>(options_.iterations) * options_.aggregate;
-  const double time = over_threads([](const Measurement& m) { return m.seconds; }) / operations;
-  Placement result{
-      .time_us = 1e6 * time,
-      .bandwidth = bandwidth(layout.slot_bytes, time, team_.collective.bus_factor(group_size()))};
-  if (options_.check > 0) result.wrong = num_wrong();
-  if (options_.floor) {
-    std::array<double, kFloorLoops.size()> floors{};
-    // The slowest thread's time, whatever -a says: a thread that got no core at first has measured less than
-    // the loop took.
-    for (const Measurement& measurement : team_.measurements)
-      for (std::size_t loop = 0; loop < floors.size(); ++loop)
-        floors[loop] = std::max(floors[loop], measurement.floor_seconds[loop] / operations);
-    const double floor = std::ranges::min(std::span(floors).first(num_floor_loops()));
-    result.floor = Floor{.time_us = 1e6 * floor, .ratio = time > 0 ? floor / time : 0};
-  }
-  if (options_.per_iteration) {
-    std::vector<double> times;
-    for (std::size_t i = 0; i < static_cast<std::size_t>(options_.iterations); ++i) {
-      double slowest = 0;
-      for (const Measurement& measurement : team_.measurements)
-        slowest = std::max(slowest, measurement.iteration_seconds[i]);
-      times.push_back(1e6 * slowest / options_.aggregate);
-    }
-    result.iterations = iteration_statistics(times, options_.per_iteration_skip);
-  }
-  return result;
+void Worker::share_measurements() {
+  team_.on_one_thread(thread_, [&] { share(team_.processes, team_.measurements); });
 }
 
 Layout Worker::layout(const DataCase& data, int root, std::int64_t size_bytes,

@@ -11,7 +11,7 @@ namespace {
 class AxisReduce : public StrategyOperation {
  public:
   AxisReduce(Strategy& strategy, const DataCase& data, const Shape& shape)
-      : strategy_(strategy), data_(data), shape_(shape) {
+      : strategy_(strategy), first_replica_(first_replica(strategy)), data_(data), shape_(shape) {
     for (const Device& device : strategy.extended().worker_devices())
       inputs_.push_back(Tensor::ones(shape, data.dtype, device));
     outputs_.resize(inputs_.size());
@@ -30,7 +30,7 @@ class AxisReduce : public StrategyOperation {
   void run(int times) override {
     for (int i = 0; i < times; ++i) {
       strategy_.run([&](ReplicaContext& context) {
-        const auto replica = static_cast<std::size_t>(context.replica_id_in_sync_group());
+        const auto replica = static_cast<std::size_t>(context.replica_id_in_sync_group() - first_replica_);
         outputs_[replica] = reduce_axes(data_.op, inputs_[replica], {1}, data_.dtype);
       });
     }
@@ -44,7 +44,7 @@ class AxisReduce : public StrategyOperation {
     }
     for (int i = 0; i < times; ++i) {
       strategy_.run([&](ReplicaContext& context) {
-        const auto replica = static_cast<std::size_t>(context.replica_id_in_sync_group());
+        const auto replica = static_cast<std::size_t>(context.replica_id_in_sync_group() - first_replica_);
         Tensor& output = floor_outputs_[replica];
         if (is_on_host())
           floor_reduction(bytes_of(inputs_[replica]), bytes_of(output));
@@ -92,6 +92,7 @@ class AxisReduce : public StrategyOperation {
   }
 
   Strategy& strategy_;
+  int first_replica_;
   DataCase data_;
   Shape shape_;
   std::vector<Tensor> inputs_, outputs_, floor_outputs_;

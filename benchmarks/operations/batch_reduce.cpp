@@ -8,7 +8,7 @@ namespace {
 class BatchReduce : public StrategyOperation {
  public:
   BatchReduce(Strategy& strategy, const DataCase& data, std::span<const std::int64_t> counts)
-      : strategy_(strategy), data_(data) {
+      : strategy_(strategy), first_replica_(first_replica(strategy)), data_(data) {
     for (const std::int64_t count : counts) {
       std::vector<Tensor> components;
       for (const Device& device : strategy.extended().worker_devices())
@@ -30,7 +30,8 @@ class BatchReduce : public StrategyOperation {
       for (std::size_t replica = 0; replica < inputs_[k].size(); ++replica) {
         inputs_[k][replica].fill_(1);
         if (seed)
-          fill_tensor(fill_contribution, pattern(*seed, k), static_cast<int>(replica), inputs_[k][replica]);
+          fill_tensor(fill_contribution, pattern(*seed, k), first_replica_ + static_cast<int>(replica),
+                      inputs_[k][replica]);
       }
     }
   }
@@ -46,7 +47,7 @@ class BatchReduce : public StrategyOperation {
     flat_results_.resize(flat_inputs_.size());
     for (int i = 0; i < times; ++i) {
       strategy_.run([&](ReplicaContext& context) {
-        const auto replica = static_cast<std::size_t>(context.replica_id_in_sync_group());
+        const auto replica = static_cast<std::size_t>(context.replica_id_in_sync_group() - first_replica_);
         flat_results_[replica] = context.all_reduce(data_.op, flat_inputs_[replica]);
       });
     }
@@ -68,10 +69,11 @@ class BatchReduce : public StrategyOperation {
 
  private:
   Pattern pattern(std::uint64_t seed, std::size_t tensor) const {
-    return {data_.dtype, data_.op, static_cast<int>(inputs_[0].size()), seed * inputs_.size() + tensor};
+    return {data_.dtype, data_.op, strategy_.num_replicas_in_sync(), seed * inputs_.size() + tensor};
   }
 
   Strategy& strategy_;
+  int first_replica_;
   DataCase data_;
   std::int64_t count_ = 0;
   std::vector<std::vector<Tensor>> inputs_;  // [tensor][replica]

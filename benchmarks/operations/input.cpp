@@ -120,7 +120,8 @@ const OperationEntry kInput{
     .traits = {.name = "input",
                .is_strategy = true,
                .has_size = false,
-               .floor = "copies of as many rows, in random order, from the table to the same buffers"},
+               .floor = "copies of as many rows, in random order, from the table to the same buffers",
+               .alone = "its check needs all rows of a batch in one process"},
     .bus_formula = "1",
     .bus_factor = rooted_bus_factor,
     .make = [](Strategy& strategy, const Options&, const DataCase&, std::int64_t)

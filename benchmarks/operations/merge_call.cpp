@@ -6,11 +6,13 @@
 namespace lockstep::bench {
 namespace {
 
-// Each replica passes its number plus the seed, and gets the sum.
+// Each replica passes its number in its process plus the seed, and gets the sum of its process.
 class MergeCall : public StrategyOperation {
  public:
   explicit MergeCall(Strategy& strategy)
-      : strategy_(strategy), sums_(static_cast<std::size_t>(strategy.num_replicas_in_sync())) {}
+      : strategy_(strategy),
+        first_replica_(first_replica(strategy)),
+        sums_(strategy.extended().worker_devices().size()) {}
 
   void prepare(std::optional<std::uint64_t> seed) override {
     first_ = static_cast<std::int64_t>(seed.value_or(0));
@@ -20,8 +22,9 @@ class MergeCall : public StrategyOperation {
   // All calls are in one run, so that the run's dispatch is paid once.
   void run(int times) override {
     strategy_.run([this, times](ReplicaContext& context) {
-      const std::int64_t mine = first_ + context.replica_id_in_sync_group();
-      std::int64_t& sum = sums_[static_cast<std::size_t>(context.replica_id_in_sync_group())];
+      const int replica = context.replica_id_in_sync_group() - first_replica_;
+      const std::int64_t mine = first_ + replica;
+      std::int64_t& sum = sums_[static_cast<std::size_t>(replica)];
       for (int i = 0; i < times; ++i) {
         sum = context.merge_call(
             [](Strategy&, const PerReplica<std::int64_t>& all) {
@@ -46,6 +49,7 @@ class MergeCall : public StrategyOperation {
 
  private:
   Strategy& strategy_;
+  int first_replica_;
   std::int64_t first_ = 0;
   std::vector<std::int64_t> sums_;
 };

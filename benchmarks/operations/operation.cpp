@@ -10,7 +10,8 @@
 namespace lockstep::bench {
 namespace {
 
-constexpr std::array kTable{&kRun, &kMergeCall, &kUpdate, &kAxisReduce, &kBatchReduce, &kStep, &kInput};
+constexpr std::array kTable{&kRun,        &kRunAllReduce, &kMergeCall, &kUpdate,
+                            &kAxisReduce, &kBatchReduce,  &kStep,      &kInput};
 
 }  // namespace
 
@@ -35,6 +36,11 @@ std::span<const Traits> all_traits() {
     return all;
   }();
   return traits;
+}
+
+int first_replica(Strategy& strategy) {
+  const auto ids = strategy.run([](ReplicaContext& context) { return context.replica_id_in_sync_group(); });
+  return strategy.local_results(ids).front();
 }
 
 void fill_tensor(Fill fill, const Pattern& pattern, int rank, Tensor& tensor) {

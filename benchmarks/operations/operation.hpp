@@ -49,6 +49,9 @@ struct OperationEntry {
 /// The floor of collectives.
 inline constexpr std::string_view kCollectiveFloor =
     "the faster of two plain loops of the same threads over the same buffers";
+/// The same in several processes.
+inline constexpr std::string_view kSharedHostFloor =
+    "the faster of two plain loops of the same threads over as large buffers, which all processes share";
 inline constexpr std::string_view kCollectiveGpuFloor =
     "each rank's copy, in its device's memory, of half the bytes that it must read and write";
 
@@ -57,6 +60,9 @@ std::span<const OperationEntry* const> all_operations();
 const OperationEntry* find_operation(std::string_view name);
 /// The traits of all collectives and all operations of a strategy.
 std::span<const Traits> all_traits();
+
+/// The id of this process's first replica; not 0 where several processes have replicas.
+int first_replica(Strategy& strategy);
 
 /// fill_contribution or fill_message.
 using Fill = void (*)(const Pattern& pattern, int rank, void* data, std::int64_t begin, std::int64_t end);

@@ -10,7 +10,9 @@ namespace {
 class Run : public StrategyOperation {
  public:
   explicit Run(Strategy& strategy)
-      : strategy_(strategy), calls_(static_cast<std::size_t>(strategy.num_replicas_in_sync())) {}
+      : strategy_(strategy),
+        first_replica_(first_replica(strategy)),
+        calls_(strategy.extended().worker_devices().size()) {}
 
   void prepare(std::optional<std::uint64_t> seed) override {
     counts_calls_ = seed.has_value();
@@ -21,7 +23,7 @@ class Run : public StrategyOperation {
     for (int i = 0; i < times; ++i) {
       if (counts_calls_)
         strategy_.run([this](ReplicaContext& context) {
-          ++calls_[static_cast<std::size_t>(context.replica_id_in_sync_group())];
+          ++calls_[static_cast<std::size_t>(context.replica_id_in_sync_group() - first_replica_)];
         });
       else
         strategy_.run([] {});
@@ -32,7 +34,7 @@ class Run : public StrategyOperation {
     return {Tensor::from(calls_, Shape(static_cast<std::int64_t>(calls_.size())), Device())};
   }
 
-  // Every replica was called once.
+  // Every replica of this process was called once.
   std::int64_t count_wrong(std::uint64_t /*seed*/, std::span<const Tensor> results) const override {
     const auto calls = results[0].to_vector<std::int64_t>();
     return static_cast<std::int64_t>(calls.size()) - std::ranges::count(calls, 1);
@@ -40,6 +42,7 @@ class Run : public StrategyOperation {
 
  private:
   Strategy& strategy_;
+  int first_replica_;
   bool counts_calls_ = false;
   std::vector<std::int64_t> calls_;
 };

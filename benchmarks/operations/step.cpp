@@ -15,7 +15,7 @@ constexpr int kVariable = 0;  // whose message a variable holds; replicas' gradi
 // already, the gradients are summed, and each variable moves down its sum.
 class Step : public StrategyOperation {
  public:
-  explicit Step(Strategy& strategy) : strategy_(strategy) {
+  explicit Step(Strategy& strategy) : strategy_(strategy), first_replica_(first_replica(strategy)) {
     for (const Device& device : strategy.extended().worker_devices()) {
       std::vector<Tensor>& gradients = gradients_.emplace_back();
       for (int k = 0; k < kNumVariables; ++k)
@@ -33,7 +33,9 @@ class Step : public StrategyOperation {
       for (std::size_t replica = 0; replica < gradients_.size(); ++replica) {
         Tensor& gradient = gradients_[replica][static_cast<std::size_t>(k)];
         gradient.fill_(1);
-        if (seed) fill_tensor(fill_message, pattern(*seed, k), gradient_of(replica), gradient);
+        if (seed)
+          fill_tensor(fill_message, pattern(*seed, k),
+                      gradient_of(first_replica_ + static_cast<int>(replica)), gradient);
       }
     }
   }
@@ -41,7 +43,7 @@ class Step : public StrategyOperation {
   void run(int times) override {
     for (int i = 0; i < times; ++i) {
       const auto gradients = strategy_.run([this](ReplicaContext& context) -> const std::vector<Tensor>& {
-        return gradients_[static_cast<std::size_t>(context.replica_id_in_sync_group())];
+        return gradients_[static_cast<std::size_t>(context.replica_id_in_sync_group() - first_replica_)];
       });
       std::vector<std::pair<ReduceValue, Destination>> pairs;
       pairs.reserve(variables_.size());
@@ -80,13 +82,13 @@ class Step : public StrategyOperation {
   static Pattern pattern(std::uint64_t seed, int variable) {
     return {.dtype = DType::f32, .seed = seed * kNumVariables + static_cast<std::uint64_t>(variable)};
   }
-  static int gradient_of(std::size_t replica) { return kVariable + 1 + static_cast<int>(replica); }
+  static int gradient_of(int replica) { return kVariable + 1 + replica; }
 
   // The check is exact: messages are small whole numbers.
   std::vector<float> expected_value(std::uint64_t seed, int variable) const {
     std::vector<float> value(kCount), gradient(kCount);
     fill_message(pattern(seed, variable), kVariable, value.data(), 0, kCount);
-    for (std::size_t replica = 0; replica < gradients_.size(); ++replica) {
+    for (int replica = 0; replica < strategy_.num_replicas_in_sync(); ++replica) {
       fill_message(pattern(seed, variable), gradient_of(replica), gradient.data(), 0, kCount);
       for (std::size_t e = 0; e < value.size(); ++e)
         value[e] -= static_cast<float>(kLearningRate) * gradient[e];
@@ -95,6 +97,7 @@ class Step : public StrategyOperation {
   }
 
   Strategy& strategy_;
+  int first_replica_;
   std::vector<std::vector<Tensor>> gradients_;  // [replica][variable]
   std::vector<Variable> variables_;
 };

@@ -5,6 +5,7 @@
 namespace lockstep::bench {
 
 extern const OperationEntry kRun;
+extern const OperationEntry kRunAllReduce;
 extern const OperationEntry kMergeCall;
 extern const OperationEntry kUpdate;
 extern const OperationEntry kAxisReduce;

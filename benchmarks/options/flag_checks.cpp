@@ -3,6 +3,7 @@
 #include <initializer_list>
 
 #include "detail/concat.hpp"
+#include "report/names.hpp"
 
 namespace lockstep::bench {
 
@@ -35,6 +36,8 @@ void require_backend_has(const Options& options, const CommandLine& given) {
           "the Communicator has no device-side implementations to choose from");
   require(options.virtual_devices == 0 || !is_host, "--virtual",
           "any number of replicas is virtual there (--replicas)", "");
+  require(options.launch.num_processes == 1 || is_host, "a launcher of several processes", "",
+          "GPUs communicate within a process; start one process, with -t or -g");
   require(!options.floor || given.report_cpu_time == 0 || is_host, "--floor with -C 1", "",
           "a copy's time ends with the copy, and would be compared with that of calls alone");
 }
@@ -60,6 +63,18 @@ void require_operation_takes(const CLI::App& app, const Traits& operation) {
   if (!operation.has_size)
     refuse({"--minbytes", "--maxbytes", "--stepbytes", "--stepfactor", "--datatype"},
            "it has no choice of data");
+}
+
+void require_processes_take(const Options& options, const Traits& operation) {
+  if (options.launch.num_processes == 1) return;
+  const auto refuse = [&](const std::string& what, std::string_view reason) {
+    throw OptionError(ExitStatus::usage, concat(what, " makes no sense in ", options.launch.num_processes,
+                                                " processes: ", reason));
+  };
+  if (!operation.alone.empty()) refuse(std::string(operation.name), operation.alone);
+  if (options.algorithm != Algorithm::automatic && options.algorithm != Algorithm::rank_order)
+    refuse(concat("--algorithm ", bench_name(options.algorithm)),
+           "a MultiWorkerMirroredStrategy takes no CrossDeviceOps");
 }
 
 }  // namespace lockstep::bench

@@ -12,4 +12,7 @@ void require_backend_has(const Options& options, const CommandLine& given);
 /// operator: they are ignored for its collectives here too, so that scripts can pass all the same flags.
 void require_operation_takes(const CLI::App& app, const Traits& operation);
 
+/// Refuses what makes no sense in several processes. @pre the algorithm is set.
+void require_processes_take(const Options& options, const Traits& operation);
+
 }  // namespace lockstep::bench

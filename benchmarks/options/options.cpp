@@ -29,7 +29,9 @@ constexpr const char* kDescription =
     "algbw = size / time, busbw = algbw x 2(n-1)/n for all_reduce on n ranks; GB/s = 1e9 bytes per second.\n"
     "Collectives: all_reduce reduce broadcast all_gather reduce_scatter gather scatter alltoall alltoallv\n"
     "sendrecv.\n"
-    "Of a strategy: run merge_call update axis_reduce batch_reduce step input.";
+    "Of a strategy: run run_all_reduce merge_call update axis_reduce batch_reduce step input.\n"
+    "Processes that mpirun, torchrun, Slurm or TF_CONFIG starts together measure together; the first "
+    "reports.";
 
 const Traits& find_operation(std::span<const Traits> operations, const std::string& name) {
   const auto found = std::ranges::find(operations, name, &Traits::name);
@@ -63,11 +65,13 @@ void set_ranks(Options& options, const CommandLine& given) {
   options.threads = threads;
   options.ranks_per_thread = share ? replicas / threads : driven;
   constexpr int kMostRanks = 4096;
-  if (static_cast<std::int64_t>(options.threads) * options.ranks_per_thread > kMostRanks)
+  const int processes = options.launch.num_processes;
+  if (static_cast<std::int64_t>(options.threads) * options.ranks_per_thread * processes > kMostRanks)
     throw OptionError(ExitStatus::usage,
-                      concat("-t ", options.threads, " times -g ", options.ranks_per_thread, " is more than ",
-                             kMostRanks, " ranks"));
-  if (given.replicas > 0 && options.num_ranks() != given.replicas)
+                      concat("-t ", options.threads, " times -g ", options.ranks_per_thread,
+                             processes > 1 ? concat(" in each of ", processes, " processes") : "",
+                             " is more than ", kMostRanks, " ranks"));
+  if (given.replicas > 0 && options.num_local_ranks() != given.replicas)
     throw OptionError(ExitStatus::usage,
                       concat("--replicas ", given.replicas, " is not -t ", options.threads, " times -g ",
                              options.ranks_per_thread, "; leave one of them out, or make them agree"));
@@ -140,18 +144,38 @@ std::vector<std::int64_t> Options::sizes() const {
   return sizes;
 }
 
-Options parse_options(const std::vector<std::string>& arguments, std::span<const Traits> operations,
-                      const Environment& environment) {
+namespace {
+
+void parse(CLI::App& app, const std::vector<std::string>& arguments) {
+  app.parse(std::vector<std::string>(arguments.rbegin(),
+                                     arguments.rend()));  // CLI11 takes the arguments from the back
+}
+
+}  // namespace
+
+bool asks_for_help(const std::vector<std::string>& arguments) {
   Options options;
   CommandLine given;
   CLI::App app(kDescription, "lockstep_bench");
   declare_flags(app, options, given);
   try {
-    app.parse(std::vector<std::string>(arguments.rbegin(),
-                                       arguments.rend()));  // CLI11 takes the arguments from the back
+    parse(app, arguments);
   } catch (const CLI::CallForHelp&) {
-    options.help = true;
-    return options;
+    return true;
+  } catch (const CLI::ParseError&) {  // parse_options says what is wrong
+  }
+  return false;
+}
+
+Options parse_options(const std::vector<std::string>& arguments, std::span<const Traits> operations,
+                      const Environment& environment, const Launch& launch) {
+  Options options;
+  options.launch = launch;
+  CommandLine given;
+  CLI::App app(kDescription, "lockstep_bench");
+  declare_flags(app, options, given);
+  try {
+    parse(app, arguments);
   } catch (const CLI::ParseError& error) {
     throw OptionError(ExitStatus::usage, error.what());
   }
@@ -170,6 +194,7 @@ Options parse_options(const std::vector<std::string>& arguments, std::span<const
   if (!operation.has_size) options.min_bytes = options.max_bytes = 0;
   set_cases(options, operation, given.op, given.dtype);
   set_algorithm(options, operation, given.algorithm);
+  require_processes_take(options, operation);
   set_root(options, operation, given.root);
   options.blocking = static_cast<Blocking>(given.blocking);
   options.average = static_cast<Average>(given.average);

@@ -15,6 +15,7 @@
 #include "exit_status.hpp"
 #include "measure/split.hpp"
 #include "measure/traffic.hpp"
+#include "processes/launch.hpp"
 #include "report/statistics.hpp"
 
 namespace lockstep::bench {
@@ -50,6 +51,7 @@ struct Traits {
   bool has_size_list = false;    ///< Takes --sizes and --sizes_file, and needs one of them.
   std::string_view floor{};      ///< What --floor measures beside it; empty: nothing.
   std::string_view gpu_floor{};  ///< The same where it is another thing on GPUs.
+  std::string_view alone{};      ///< Why it makes no sense in several processes; empty: it does.
 
   std::string_view floor_on(DeviceKind kind) const {
     return kind == DeviceKind::gpu && !gpu_floor.empty() ? gpu_floor : floor;
@@ -59,7 +61,6 @@ struct Traits {
 /// The command line of nccl-tests 2.19, as far as it means something here, and lockstep's own additions.
 struct Options {
   std::string collective;
-  bool help = false;
 
   int threads = 1;           ///< -t
   int ranks_per_thread = 1;  ///< -g
@@ -98,16 +99,26 @@ struct Options {
   Traffic traffic{};                       ///< NCCL_TESTS_ALLTOALLV_…
   Split split{};                           ///< NCCL_TESTS_SPLIT, NCCL_TESTS_SPLIT_MASK
 
-  int num_ranks() const { return threads * ranks_per_thread; }
+  Launch launch{};  ///< The processes that share the ranks.
+
+  /// Of each process.
+  int num_local_ranks() const { return threads * ranks_per_thread; }
+  /// Of all processes.
+  int num_ranks() const { return launch.num_processes * num_local_ranks(); }
+  /// This process's ranks are the next num_local_ranks().
+  int first_rank() const { return launch.process * num_local_ranks(); }
   /// Sizes in bytes, in order; the largest does not exceed max_bytes.
   std::vector<std::int64_t> sizes() const;
   /// "host" or "cuda".
   std::string_view backend_name() const { return device_kind == DeviceKind::cpu ? "host" : "cuda"; }
 };
 
-/// @param arguments  without the program's name. @throws OptionError
+/// Whether -h or --help is among the arguments. @param arguments  without the program's name.
+bool asks_for_help(const std::vector<std::string>& arguments);
+
+/// @param arguments  without the program's name, and without -h. @throws OptionError
 Options parse_options(const std::vector<std::string>& arguments, std::span<const Traits> operations,
-                      const Environment& environment);
+                      const Environment& environment, const Launch& launch = {});
 
 /// The text that --help prints.
 std::string usage();

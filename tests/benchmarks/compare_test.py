@@ -67,6 +67,10 @@ class SamplesTest(unittest.TestCase):
                                stdout=subprocess.DEVNULL)
                 with open(path, encoding="utf-8") as file:
                     add_lockstep(self.samples, command[0], file.read())
+        build = os.path.dirname(os.path.dirname(BENCH))
+        add_lockstep(self.samples, "workers", compare.run_lockstep(
+            build, ["run_all_reduce", "-n", "2", "--replicas", "2"], check=True, workers=2))
+        self.assertEqual(len(self.samples.find(case="workers", what="time", ranks=4, size=0)), 1)
         self.assertEqual(len(self.samples.find(case="all_reduce", what="floor_ratio")), 4)
         self.assertEqual(len(self.samples.find(case="all_reduce avg", what="time")), 2)
         self.assertEqual(len(self.samples.find(case="step", what="p50", ranks=2, size=0)), 1)
@@ -126,6 +130,14 @@ class BarsTest(unittest.TestCase):
         add_lockstep(self.samples, "sweep", own_report([(8, half(1.0), half(2.0))]))
         add_peer(self.samples, "PyTorch", peer_report([(8, 20.0)], in_place=True))
         self.assertEqual(self.bar("all_reduce, every size, against PyTorch's gloo").worst()[0], 10.0)
+
+    def test_workers_are_compared_with_peers_of_as_many_ranks(self):
+        for ranks in (2, 4):
+            add_lockstep(self.samples, "sweep", own_report([(8, half(100.0), half(100.0))], ranks))
+            add_lockstep(self.samples, "workers sweep", own_report([(8, half(2.0 * ranks), half(1.0))], ranks))
+            add_peer(self.samples, "Open MPI", peer_report([(8, 6.0)], ranks=ranks))
+        self.assertEqual(self.bar("2 processes: all_reduce, 8 B to 64 KiB, against Open MPI").places,
+                         [("8 B, 2 processes x 1", [1.5]), ("8 B, 2 processes x 2", [0.75])])
 
     def test_floors_are_those_of_the_placement_and_of_large_sizes(self):
         add_lockstep(self.samples, "floor float", own_report([(MIB, half(1.0, 0.1), half(1.0, 0.2)),
@@ -201,13 +213,16 @@ class GradientsTest(unittest.TestCase):
 
 # Stands for lockstep_bench, all times 2 µs, and for a peer, all times 20 µs; Gloo's is broken.
 FAKE_BENCH = """#!{python}
-import json, sys
+import json, os, sys
+cluster = json.loads(os.environ.get("TF_CONFIG", '{{"cluster": {{"worker": [""]}}, "task": {{"index": 0}}}}'))
+if cluster["task"]["index"] > 0:
+    sys.exit()
 value = lambda flag: sys.argv[sys.argv.index(flag) + 1]
 size = 64 << 20 if "-b" not in sys.argv else eval(value("-b").replace("M", "<<20"))
 operators = [value("-o") if "-o" in sys.argv else "sum"]
 half = {{"time": 2.0, "nwrong": {wrong}, "floor_time": 1.9, "floor_ratio": 0.95}}
-json.dump({{"config": {{"devices": [0] * int(value("--replicas"))}}, "results": [{{
-    "size": 0 if sys.argv[1] in ("run", "step") else 802816 if sys.argv[1] == "input" else size,
+json.dump({{"config": {{"devices": [0] * int(value("--replicas")) * len(cluster["cluster"]["worker"])}}, "results": [{{
+    "size": 0 if sys.argv[1] in ("run", "run_all_reduce", "step") else 802816 if sys.argv[1] == "input" else size,
     "experiment_name": sys.argv[1], "out_of_place": half, "in_place": half, "redop": operator,
     "out_of_place_per_iter": {{"p50_us": 1.5}}, "in_place_per_iter": {{"p50_us": 1.5}}}} for operator in operators]}}, open(value("-J"), "w"))
 """
@@ -254,12 +269,43 @@ class DriverTest(unittest.TestCase):
         self.assertEqual(verdicts.pop("all_reduce, every size, against Gloo"), "skipped: exit status 3: oh no")
         self.assertEqual(verdicts.pop("input against PyTorch's DataLoader"), "skipped: no such module")
         self.assertEqual(verdicts.pop("all_reduce, every size, against PyTorch's gloo"), "skipped: no such module")
+        self.assertEqual(verdicts.pop("2 processes: all_reduce, every size, against Gloo"),
+                         "skipped: exit status 3: oh no")
+        self.assertEqual(verdicts.pop("2 processes: all_reduce, every size, against PyTorch's gloo"),
+                         "skipped: no such module")
         for case in [case for case in verdicts if "Open MPI" in case]:
             self.assertEqual(verdicts.pop(case), "skipped: Open MPI was not found when the build was configured")
         self.assertEqual(set(verdicts.values()), {"pass"}, verdicts)
-        self.assertEqual(len(verdicts), 11)
+        self.assertEqual(len(verdicts), 13)
         with open(os.path.join(self.folder, "compare.md"), encoding="utf-8") as file:
-            self.assertEqual(sum(line.startswith("|") for line in file), 16 + 2)
+            self.assertEqual(sum(line.startswith("|") for line in file), 22 + 2)
+
+    def test_rows_of_several_processes_can_be_measured_alone(self):
+        done = self.run_driver("--quick", "--workers")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(os.path.join(self.folder, "compare.json"), encoding="utf-8") as file:
+            document = json.load(file)
+        self.assertEqual(len(document["bars"]), 6)
+        for bar in document["bars"]:
+            self.assertTrue(bar["case"].startswith("2 processes: "), bar["case"])
+        self.assertEqual({sample["case"] for sample in document["samples"] if sample["source"] == LOCKSTEP},
+                         {"workers sweep", "workers floor", "workers run"})
+        self.assertEqual([place for place, _ in document["bars"][0]["places"]],
+                         [f"16 MiB, 2 processes x {replicas}{placement}" for replicas in (1, 2)
+                          for placement in ("", ", in place")])
+
+    def test_a_failure_of_any_worker_of_lockstep_ends_it(self):
+        self.program("benchmarks/lockstep_bench", FAKE_BENCH.format(python=sys.executable, wrong=0).replace(
+            "    sys.exit()", "    sys.exit('worker 1 is broken')"))
+        done = self.run_driver("--quick", "--workers")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("exit status 1: worker 1 is broken", done.stderr)
+
+    def test_workers_have_addresses_of_their_own(self):
+        configs = [json.loads(environment["TF_CONFIG"]) for environment in compare.peers.worker_environments(3)]
+        self.assertEqual([config["task"] for config in configs], [{"type": "worker", "index": i} for i in range(3)])
+        self.assertEqual(len(set(configs[0]["cluster"]["worker"])), 3)
+        self.assertEqual({str(config["cluster"]) for config in configs}, {str(configs[0]["cluster"])})
 
     def test_wrong_values_of_lockstep_end_it(self):
         self.program("benchmarks/lockstep_bench", FAKE_BENCH.format(python=sys.executable, wrong=1))
@@ -277,8 +323,9 @@ class DriverTest(unittest.TestCase):
     def test_every_command_of_a_full_run_measures_what_a_bar_needs(self):
         for effort in (compare.FULL, compare.QUICK):
             cases = {command.case for command in compare.plan(effort, "build", "python") if command.case}
-            self.assertEqual(cases, {"sweep", "floor float", "floor half", "floor bfloat16", "operators", "run", "each run", "step",
-                                     "batch_reduce", "input"} | {f"axis {name}" for name in bars.AXIS_SHAPES})
+            self.assertEqual(cases, {"sweep", "floor float", "floor half", "floor bfloat16", "operators", "run", "each run",
+                                     "step", "batch_reduce", "input", "workers sweep", "workers floor", "workers run"}
+                             | {f"axis {name}" for name in bars.AXIS_SHAPES})
 
 
 if __name__ == "__main__":

@@ -68,6 +68,7 @@ std::string printed(double value, int width) {
 TEST_CASE("parsers of nccl-tests' output read every operation's, and find what is in the JSON",
           "[benchmarks]") {
   static const std::map<std::string, std::string> kFlags{{"run", ""},
+                                                         {"run_all_reduce", ""},
                                                          {"merge_call", ""},
                                                          {"axis_reduce", "--shape *,4,4 -b 1K -e 4K -f 2"},
                                                          {"batch_reduce", "--sizes 1K,4K,20"},

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import socket
 import sys
 import time
 
@@ -65,6 +66,18 @@ def seconds_per_call(call, budget):
     for _ in range(count):
         call()
     return (time.perf_counter() - start) / count
+
+
+def worker_environments(count):
+    """The TF_CONFIG of each worker of a cluster of `count` on this machine."""
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    addresses = [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
+    for each in sockets:
+        each.close()
+    return [{"TF_CONFIG": json.dumps({"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}})}
+            for index in range(count)]
 
 
 def input_result(ranks, rows, make_pass, row_numbers):

@@ -24,16 +24,17 @@ struct Ranks {
       : collective(*find_collective(name)),
         options(parse_options({name, "--replicas", "3"}, all_traits(),
                               [](const char*) -> const char* { return nullptr; })),
-        groups(make_groups(options)),
-        replicas(make_replicas(options, groups)) {
+        groups(make_groups(options, Processes())),
+        replicas(make_replicas(options, make_places(groups))) {
     for (Replica& replica : replicas) {
       replica.allocate(2 * kWhole);
       replica.place(0);
     }
+    places.assign(replicas.begin(), replicas.end());
   }
 
   CollectiveFloor floor(PlacementKind placement) const {
-    return CollectiveFloor(collective, groups, replicas,
+    return CollectiveFloor(collective, groups, places,
                            {.counts = collective.counts(kWhole / 4, 3, 4),
                             .root = kRoot,
                             .placement = placement,
@@ -45,6 +46,7 @@ struct Ranks {
   Options options;
   std::vector<Group> groups;
   std::vector<Replica> replicas;
+  std::vector<RankBuffers> places;
 };
 
 }  // namespace

@@ -31,7 +31,7 @@ Options parse(std::vector<std::string> flags, const std::map<std::string, std::s
 
 std::vector<Row> run(const Options& options, const Collective& collective = *find_collective("all_reduce")) {
   std::vector<Row> rows;
-  Runner(options, collective).run([&](const Row& row) { rows.push_back(row); });
+  Runner(options, collective, Processes()).run([&](const Row& row) { rows.push_back(row); });
   return rows;
 }
 
@@ -199,11 +199,12 @@ TEST_CASE("checks stop at the first wrong pass", "[benchmarks]") {
 TEST_CASE("split ranks reduce within their groups", "[benchmarks]") {
   const Options options =
       parse({"-b", "64", "-e", "64", "-t", "3", "-g", "2", "--floor"}, {{"NCCL_TESTS_SPLIT", "MOD 2"}});
-  Runner runner(options, *find_collective("all_reduce"));
+  const Processes alone;
+  Runner runner(options, *find_collective("all_reduce"), alone);
   std::vector<Row> rows;
   runner.run([&](const Row& row) { rows.push_back(row); });
   check_no_wrong_values(rows);
-  CHECK(rank_infos(options, runner.groups()).at(3).group == 1);
+  CHECK(rank_infos(options, runner.groups(), alone).at(3).group == 1);
   // the factor of 3 ranks, not of 6
   const Placement& placement = rows.at(0).in_place;
   CHECK(placement.bandwidth.bus > 1.3 * placement.bandwidth.algorithm);

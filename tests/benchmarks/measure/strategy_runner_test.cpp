@@ -21,7 +21,7 @@ Options parse(std::vector<std::string> arguments) {
 
 std::vector<Row> run(const Options& options, const OperationEntry& entry) {
   std::vector<Row> rows;
-  StrategyRunner(options, entry).run([&](const Row& row) { rows.push_back(row); });
+  StrategyRunner(options, entry, Processes()).run([&](const Row& row) { rows.push_back(row); });
   return rows;
 }
 

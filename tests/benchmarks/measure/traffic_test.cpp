@@ -68,7 +68,7 @@ std::vector<Row> run(const Traffic& traffic, const std::vector<std::string>& fla
       parse_options(arguments, all_traits(), [](const char*) -> const char* { return nullptr; });
   const Collective collective = alltoallv(traffic);
   std::vector<Row> rows;
-  Runner(options, collective).run([&](const Row& row) { rows.push_back(row); });
+  Runner(options, collective, Processes()).run([&](const Row& row) { rows.push_back(row); });
   return rows;
 }
 

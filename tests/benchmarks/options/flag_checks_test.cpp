@@ -88,3 +88,30 @@ TEST_CASE("a strategy's operations have a floor where they say what it is", "[be
   CHECK(parse("axis_reduce --floor").floor);
   CHECK_THAT(refusal("update --floor").message, ContainsSubstring("--floor makes no sense with update"));
 }
+
+TEST_CASE("ranks are counted over all processes, -t times -g in each", "[benchmarks]") {
+  const Launch second{.process = 1, .num_processes = 3};
+  const Options options = parse("-t 2 -g 2", {}, second);
+  CHECK(options.num_local_ranks() == 4);
+  CHECK(options.num_ranks() == 12);
+  CHECK(options.first_rank() == 4);
+  CHECK(parse("--replicas 2", {}, second).num_ranks() == 6);
+  CHECK(parse("-t 64 -g 64").num_ranks() == 4096);
+  const Refusal refused = refusal("-t 64 -g 64", {}, second);
+  CHECK(refused.status == 6);
+  CHECK_THAT(refused.message,
+             ContainsSubstring("-t 64 times -g 64 in each of 3 processes is more than 4096 ranks"));
+}
+
+TEST_CASE("what several processes cannot measure is refused", "[benchmarks]") {
+  const Launch first{.process = 0, .num_processes = 2};
+  CHECK(refusal("input").status == 0);
+  CHECK(refusal("input", {}, first).status == 6);
+  CHECK(refusal("input", {}, first).message == "input makes no sense in 2 processes: it is the only one");
+  CHECK(refusal("batch_reduce --sizes 1K --algorithm packed", {}, first).status == 6);
+  CHECK(refusal("batch_reduce --sizes 1K --algorithm rank_order", {}, first).status == 0);
+  if (LOCKSTEP_HAS_CUDA == 0) return;
+  CHECK(refusal("--backend cuda", {}, first).status == 5);
+  CHECK_THAT(refusal("--backend cuda", {}, first).message,
+             ContainsSubstring("GPUs communicate within a process; start one process"));
+}

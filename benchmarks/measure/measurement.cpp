@@ -1,0 +1,72 @@
+#include "measure/measurement.hpp"
+
+#include <algorithm>
+
+namespace lockstep::bench {
+
+void share(const Processes& processes, std::span<Measurement> all) {
+  if (processes.is_alone()) return;
+  const std::size_t threads = all.size() / static_cast<std::size_t>(processes.count());
+  const auto of = [&](int process) {
+    return all.subspan(static_cast<std::size_t>(process) * threads, threads);
+  };
+  std::vector<double> own;
+  for (const Measurement& measurement : of(processes.index())) {
+    own.push_back(measurement.seconds);
+    own.insert(own.end(), measurement.floor_seconds.begin(), measurement.floor_seconds.end());
+    own.push_back(static_cast<double>(measurement.wrong));
+    own.insert(own.end(), measurement.iteration_seconds.begin(), measurement.iteration_seconds.end());
+  }
+  const std::vector<std::vector<double>> numbers = processes.gather(own);
+  for (int process = 0; process < processes.count(); ++process) {
+    if (process == processes.index()) continue;
+    const std::vector<double>& theirs = numbers[static_cast<std::size_t>(process)];
+    const std::size_t size = theirs.size() / threads;
+    auto next = theirs.begin();
+    for (Measurement& measurement : of(process)) {
+      const auto end = next + static_cast<std::ptrdiff_t>(size);
+      measurement.seconds = *next++;
+      for (double& seconds : measurement.floor_seconds) seconds = *next++;
+      measurement.wrong = static_cast<std::int64_t>(*next++);
+      measurement.iteration_seconds.assign(next, end);
+      next = end;
+    }
+  }
+}
+
+Placement combine(const Options& options, std::span<const Measurement> all, std::int64_t size_bytes,
+                  double bus_factor, std::size_t num_floor_loops) {
+  const double operations = static_cast<double>(options.iterations) * options.aggregate;
+  std::vector<double> times;
+  for (const Measurement& measurement : all) times.push_back(measurement.seconds);
+  const double time = combine(options.average, times) / operations;
+  Placement result{.time_us = 1e6 * time, .bandwidth = bandwidth(size_bytes, time, bus_factor)};
+  if (options.check > 0) result.wrong = num_wrong(all);
+  if (options.floor) {
+    std::array<double, kFloorLoops.size()> floors{};
+    for (const Measurement& measurement : all)
+      for (std::size_t loop = 0; loop < floors.size(); ++loop)
+        floors[loop] = std::max(floors[loop], measurement.floor_seconds[loop] / operations);
+    const double floor = std::ranges::min(std::span(floors).first(num_floor_loops));
+    result.floor = Floor{.time_us = 1e6 * floor, .ratio = time > 0 ? floor / time : 0};
+  }
+  if (options.per_iteration) {
+    std::vector<double> slowest_us;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(options.iterations); ++i) {
+      double slowest = 0;
+      for (const Measurement& measurement : all)
+        slowest = std::max(slowest, measurement.iteration_seconds[i]);
+      slowest_us.push_back(1e6 * slowest / options.aggregate);
+    }
+    result.iterations = iteration_statistics(slowest_us, options.per_iteration_skip);
+  }
+  return result;
+}
+
+std::int64_t num_wrong(std::span<const Measurement> all) {
+  std::int64_t sum = 0;
+  for (const Measurement& measurement : all) sum += measurement.wrong;
+  return sum;
+}
+
+}  // namespace lockstep::bench
