@@ -151,9 +151,9 @@ class WorkerMeeting {
 
   std::function<void(const std::string& cause)> end_;
   std::atomic<State> state_{State::usable};
-  std::atomic<std::uint64_t> left_after_{0};   // the round; of State::left
-  std::atomic<std::uint64_t> num_reports_{0};  // changes with what `mutex_` guards
-  std::condition_variable lost_;
+  std::atomic<std::uint64_t> left_after_{0};      // the round; of State::left
+  std::atomic<std::uint64_t> num_reports_{0};     // changes with what `mutex_` guards
+  std::condition_variable lost_;                  // `state_` is State::lost
   mutable std::mutex mutex_;                      // guards what follows
   std::vector<std::optional<Failure>> failures_;  // of each worker, the last one
   std::string cause_;                             // of `state_`
