@@ -224,7 +224,10 @@ void Communicator::Impl::start(const detail::Rendezvous::RankLock& rank_lock,
     else
       enqueue(first.collective, group_call);
   } catch (const std::exception& error) {
-    if (!is_refusal(error)) abort(error.what());
+    if (!is_refusal(error)) {
+      if (workers) workers->await_report();
+      abort(error.what());
+    }
     throw;
   }
 }

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -78,6 +79,9 @@ class WorkerMeeting {
   /// The first cause is kept: "worker 1 (…) was lost: its connection was closed".
   void report_lost(const std::string& cause) noexcept;
 
+  /// This worker's part in a call has failed: if that is because a worker is lost, the report comes soon, and
+  /// says which. Returns when it has come, or none has for a second or two.
+  void await_report() noexcept;
   /// This worker cannot do its part in a call that the workers have agreed on: ends the meeting for all of
   /// them. Nothing to do once it has ended. Any thread.
   void break_off(const std::string& cause) noexcept;
@@ -151,6 +155,7 @@ class WorkerMeeting {
   mutable std::mutex mutex_;                      // guards what follows
   std::vector<std::optional<Failure>> failures_;  // of each worker, the last one
   std::string cause_;                             // of `state_`
+  std::condition_variable reported_;              // as `num_reports_` changes
 };
 
 }  // namespace lockstep::detail
