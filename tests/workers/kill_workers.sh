@@ -49,6 +49,10 @@ for ((kill = 0; kill < num_kills; kill++)); do
     grep -q "^lost: .*worker $victim (127.0.0.1:$((port + victim))) was lost" "$folder/$worker" || fail "says"
   done
   kill -KILL "${pids[@]}" 2>/dev/null
+  for ((worker = 0; worker < num_workers; worker++)); do
+    expect has_ended $worker
+    compgen -G "/dev/shm/lockstep-${pids[$worker]}-*" && fail "leaves that behind"
+  done
 done
 echo "$num_kills kills, $failures failures"
 [ $failures -eq 0 ]
