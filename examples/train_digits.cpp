@@ -27,11 +27,12 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-std::string describe(const std::vector<ls::Device>& devices) {
+std::string describe(const std::vector<ls::Device>& devices, int num_workers) {
   std::ostringstream text;
   text << devices.size() << (devices.size() == 1 ? " replica (" : " replicas (");
   for (const ls::Device& device : devices) text << (&device == &devices.front() ? "" : " ") << device;
   text << ")";
+  if (num_workers > 1) text << " in each of " << num_workers << " workers";
   return text.str();
 }
 
@@ -49,9 +50,11 @@ int train(const digits::Options& options) {
   digits::Trainer trainer(*strategy, data, options.trainer);
   const bool is_chief = strategy->extended().should_save_summary();
   std::ostream out(is_chief ? std::cout.rdbuf() : nullptr);
-  out << "Training on " << describe(options.devices) << ": "
-      << digits::with_thousands(data.training.num_rows()) << " images to learn from, "
-      << digits::with_thousands(data.test.num_rows()) << " to be tested on" << std::endl;
+  const std::string replicas =
+      describe(options.devices, strategy->num_replicas_in_sync() / static_cast<int>(options.devices.size()));
+  out << "Training on " << replicas << ": " << digits::with_thousands(data.training.num_rows())
+      << " images to learn from, " << digits::with_thousands(data.test.num_rows()) << " to be tested on"
+      << std::endl;
 
   digits::Progress progress(out, isatty(STDOUT_FILENO) != 0, options.num_epochs, data.training.num_rows());
   digits::EpochReport report;
@@ -79,7 +82,7 @@ int train(const digits::Options& options) {
   const int num_epochs = std::max(0, options.num_epochs - first_epoch + 1);
   const auto num_images = report.training.num_rows * num_epochs;
   out << "Trained " << num_epochs << (num_epochs == 1 ? " epoch" : " epochs") << " with "
-      << digits::name(options.trainer.optimizer) << " on " << describe(options.devices) << ", batches of "
+      << digits::name(options.trainer.optimizer) << " on " << replicas << ", batches of "
       << options.trainer.batch_size << ": "
       << digits::with_thousands(
              num_epochs == 0 ? 0 : static_cast<std::int64_t>(static_cast<double>(num_images) / seconds))

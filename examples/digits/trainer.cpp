@@ -43,7 +43,8 @@ Trainer::Trainer(ls::Strategy& strategy, const DigitsData& data, const TrainerOp
 
 Trainer::Batches Trainer::batches(const Examples& examples) const {
   return strategy_.distribute_dataset(
-      ls::Dataset::from_tensor_slices(examples.images, examples.labels).batch(options_.batch_size));
+      ls::Dataset::from_tensor_slices(examples.images, examples.labels).batch(options_.batch_size),
+      {.auto_shard_policy = ls::AutoShardPolicy::data});
 }
 
 // Each epoch has a different order, which depends only on the seed and the epoch's number.
@@ -51,7 +52,8 @@ Trainer::Batches Trainer::shuffled_batches(const Examples& examples) const {
   return strategy_.distribute_dataset(
       ls::Dataset::from_tensor_slices(examples.images, examples.labels)
           .shuffle(examples.num_rows(), options_.seed + static_cast<std::uint64_t>(num_epochs()))
-          .batch(options_.batch_size));
+          .batch(options_.batch_size),
+      {.auto_shard_policy = ls::AutoShardPolicy::data});
 }
 
 void Trainer::reset_metrics() {

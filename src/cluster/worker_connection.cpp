@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <iterator>
+#include <ranges>
 #include <span>
 #include <utility>
 
@@ -68,10 +70,29 @@ std::string leader_address(backend::Engine& engine, bool is_leader) {
   return concat(is_here ? "127.0.0.1" : leader.host, ':', leader.port);
 }
 
-/// The connections of this process, by engine and addresses.
+/// The engine, and where it does not start the processes, their addresses.
+using Key = std::vector<std::string>;
+
+/// The connections of this process.
 struct Connections {
-  std::mutex mutex;
-  std::map<std::string, std::shared_ptr<WorkerConnection>> by_cluster;
+  std::mutex opening;  // one at a time; a process that ends does not wait for it
+  std::mutex mutex;    // guards by_cluster
+  std::map<Key, std::shared_ptr<WorkerConnection>> by_cluster;
+
+  /// Takes out those that are over, and those that no strategy uses and that keep worker 0's address from
+  /// another cluster.
+  auto take_useless(const Key& wanted) {
+    decltype(by_cluster) taken;
+    for (auto it = by_cluster.begin(); it != by_cluster.end();) {
+      const auto& [key, connection] = *it;
+      const bool is_in_the_way = key != wanted && connection.use_count() == 1 &&
+                                 std::ranges::equal(key | std::views::take(2), wanted | std::views::take(2));
+      const auto next = std::next(it);
+      if (connection->is_over() || is_in_the_way) taken.insert(by_cluster.extract(it));
+      it = next;
+    }
+    return taken;
+  }
 };
 
 void leave_all() {
@@ -86,19 +107,23 @@ void leave_all() {
 std::shared_ptr<WorkerConnection> WorkerConnection::open(ControlOptions options,
                                                          const cluster::EnvironmentVariables& variables) {
   Connections& all = immortal<Connections>();
-  const std::lock_guard lock(all.mutex);
+  const std::lock_guard opening(all.opening);
   std::string engine_name = engine_for(variables);
   const backend::EngineKind* const kind = backend::find_engine(engine_name);
   const bool is_launched = kind != nullptr && kind->is_launched;
-  std::string key = engine_name;
-  if (!is_launched)
-    for (const std::string& address : options.addresses) key += ' ' + address;
+  Key key = {engine_name};
+  if (!is_launched) key.insert(key.end(), options.addresses.begin(), options.addresses.end());
   static const int is_registered = std::atexit(leave_all);
   static_cast<void>(is_registered);
-  std::shared_ptr<WorkerConnection>& found = all.by_cluster[key];
-  if (found != nullptr && !found->is_over_.load()) return found;
+  decltype(all.by_cluster) useless;
+  {
+    const std::lock_guard lock(all.mutex);
+    useless = all.take_useless(key);
+    if (const auto found = all.by_cluster.find(key); found != all.by_cluster.end()) return found->second;
+  }
+  // A strategy may still hold one that is over, and keeps no address either.
+  for (const auto& [cluster, connection] : useless) connection->control().leave();
 
-  found.reset();
   std::unique_ptr<backend::Engine> launched;
   if (is_launched) {
     launched =
@@ -108,14 +133,17 @@ std::shared_ptr<WorkerConnection> WorkerConnection::open(ControlOptions options,
              store != nullptr && *store == "True" && !options.addresses.front().empty()) {
     options.addresses.front() = next_port(options.addresses.front());
   }
-  found.reset(new WorkerConnection(std::move(options), std::move(engine_name), std::move(launched)));
-  return found;
+  const std::shared_ptr<WorkerConnection> made(
+      new WorkerConnection(std::move(options), std::move(engine_name), std::move(launched)));
+  const std::lock_guard lock(all.mutex);
+  return all.by_cluster[key] = made;
 }
 
 WorkerConnection::WorkerConnection(ControlOptions options, std::string engine_name,
                                    std::unique_ptr<backend::Engine> launched)
     : engine_name_(std::move(engine_name)),
       own_host_(options.addresses[static_cast<std::size_t>(options.worker)]),
+      silence_limit_(options.silence_limit),
       engine_(std::move(launched)),
       control_(new ControlConnection(std::move(options), *this)) {}
 
@@ -131,7 +159,8 @@ std::unique_ptr<backend::Channel> WorkerConnection::open_channel() {
         engine_name_ == "mpi" ? "LOCKSTEP_MPI=ON (libopenmpi-dev)" : "LOCKSTEP_GLOO=ON (libgloo-dev)",
         ", and link lockstep::", engine_name_, '.');
     engine_ = kind->start({control_->worker(), control_->num_workers(), control_.get(),
-                           own_host_.substr(0, own_host_.rfind(':'))});
+                           own_host_.substr(0, own_host_.rfind(':')),
+                           2 * silence_limit_});  // the control connection is the first to know
   }
   return engine_->open_channel();
 }
@@ -144,6 +173,14 @@ std::uint32_t WorkerConnection::add(WorkerReports& group) {
   early_.erase(number);
   for (const Report& report : for_all_) deliver(group, report);
   return number;
+}
+
+void WorkerConnection::give_up(std::string_view why) noexcept {
+  is_over_.store(true);
+  try {
+    control_->give_up(why);
+  } catch (const Error&) {  // it was over before
+  }
 }
 
 void WorkerConnection::remove(std::uint32_t group, std::uint64_t num_rounds) noexcept {

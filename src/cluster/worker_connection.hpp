@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -29,7 +30,8 @@ class WorkerReports {
 };
 
 /// This process's connection with the other workers of a cluster, which all its groups share: as many
-/// strategies as it makes of them. It lives until the process ends, or a worker is lost.
+/// strategies as it makes of them. It lives until the process ends; once a worker is lost, or no strategy
+/// uses it, until the process opens another one that it would be in the way of.
 ///
 /// Thread safety: any thread.
 class WorkerConnection final : private ControlListener {
@@ -42,6 +44,8 @@ class WorkerConnection final : private ControlListener {
   ~WorkerConnection() override;
 
   ControlConnection& control() noexcept { return *control_; }
+  /// A worker is lost.
+  bool is_over() const noexcept { return is_over_.load(); }
   /// A new channel of the engine. @throws Unsupported  the engine was not built.
   std::unique_ptr<backend::Channel> open_channel();
 
@@ -51,6 +55,8 @@ class WorkerConnection final : private ControlListener {
   /// Adds a group, which hears what concerns it, also what came before. All workers add theirs in the same
   /// order. @return its number.
   std::uint32_t add(WorkerReports& group);
+  /// This worker cannot make a group that the others may wait for: they take it for lost.
+  void give_up(std::string_view why) noexcept;
   /// The group hears nothing more, and the other workers that this one has left it.
   void remove(std::uint32_t group, std::uint64_t num_rounds) noexcept;
   void announce_failure(std::uint32_t group, std::uint64_t epoch, std::uint64_t num_rounds,
@@ -77,8 +83,9 @@ class WorkerConnection final : private ControlListener {
 
   const std::string engine_name_;
   const std::string own_host_;
+  const std::chrono::milliseconds silence_limit_;
   std::unique_ptr<backend::Engine> engine_;
-  std::atomic<bool> is_over_{false};  // a worker is lost
+  std::atomic<bool> is_over_{false};
   std::atomic<std::uint32_t> num_passes_{0};
 
   std::recursive_mutex mutex_;  // guards what follows; held while groups are told

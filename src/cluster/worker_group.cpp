@@ -38,12 +38,19 @@ std::unique_ptr<WorkerGroup> WorkerGroup::connect(const cluster::Resolver& resol
 WorkerGroup::WorkerGroup(std::shared_ptr<WorkerConnection> connection) : connection_(std::move(connection)) {
   std::vector<std::string> labels;
   for (int w = 0; w < num_processes(); ++w) labels.push_back(label(w));
-  std::unique_ptr<MessageExchange> exchange;
-  if (is_on_one_host())
-    exchange = detail::make_shared_message_exchange(*this);
-  else
-    exchange = std::make_unique<ChannelExchange>(open_channel(), num_processes());
-  meeting_ = std::make_unique<WorkerMeeting>(std::move(labels), process(), std::move(exchange));
+  try {
+    std::unique_ptr<MessageExchange> exchange;
+    if (is_on_one_host())
+      exchange = detail::make_shared_message_exchange(*this);
+    else
+      exchange = std::make_unique<ChannelExchange>(open_channel(), num_processes());
+    meeting_ = std::make_unique<WorkerMeeting>(std::move(labels), process(), std::move(exchange));
+  } catch (const std::exception& error) {  // the others may have succeeded
+    std::string why = error.what();
+    if (why.ends_with('.')) why.pop_back();  // a cause stands within a sentence
+    connection_->give_up(concat("it could not join the others: ", why));
+    throw;
+  }
   number_ = connection_->add(*this);
   meeting_->on_break_off([this](const std::string& cause) {
     const std::string text = concat(label(process()), " could not go on: ", cause);

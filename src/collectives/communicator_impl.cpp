@@ -225,8 +225,8 @@ void Communicator::Impl::start(const detail::Rendezvous::RankLock& rank_lock,
       enqueue(first.collective, group_call);
   } catch (const std::exception& error) {
     if (!is_refusal(error)) {
-      // NCCL may hear of a lost worker first, and knows no names.
-      if (workers && dynamic_cast<const CollectiveError*>(&error) != nullptr) workers->await_loss();
+      // What moves data may hear of a lost worker first, and knows no names.
+      if (workers && dynamic_cast<const CollectiveError*>(&error) != nullptr) workers->await_report();
       abort(error.what());
     }
     throw;

@@ -8,8 +8,6 @@
 
 namespace lockstep::detail {
 
-using namespace std::chrono_literals;
-
 ChannelExchange::ChannelExchange(std::unique_ptr<backend::Channel> channel, int num_workers)
     : channel_(std::move(channel)),
       num_workers_(static_cast<std::size_t>(num_workers)),
@@ -37,26 +35,22 @@ void ChannelExchange::post(std::span<const std::byte> message) {
 }
 
 bool ChannelExchange::wait(FunctionRef<bool()> stop, backend::Deadline deadline) {
-  constexpr auto kPatience = 5s;  // for the connection's report of a lost worker
   std::unique_lock lock(mutex_);
   for (;;) {
     if (num_complete_ == num_posted_) return true;
     const std::uint64_t seen = num_interrupts_;
-    const bool has_failed = error_ != nullptr;
+    const std::exception_ptr error = error_;
     lock.unlock();
     if (stop()) return false;
+    if (error) std::rethrow_exception(error);
     lock.lock();
     const auto has_changed = [&] {
-      return num_complete_ == num_posted_ || num_interrupts_ != seen || (error_ != nullptr) != has_failed;
+      return num_complete_ == num_posted_ || num_interrupts_ != seen || error_ != nullptr;
     };
-    const auto patient_until = std::chrono::steady_clock::now() + kPatience;
-    if (has_failed && (!deadline || patient_until < *deadline)) {
-      if (!changed_.wait_until(lock, patient_until, has_changed)) std::rethrow_exception(error_);
-    } else if (!deadline) {
+    if (!deadline)
       changed_.wait(lock, has_changed);
-    } else if (!changed_.wait_until(lock, *deadline, has_changed)) {
+    else if (!changed_.wait_until(lock, *deadline, has_changed))
       return false;
-    }
   }
 }
 

@@ -22,7 +22,7 @@ class ChannelExchange final : public MessageExchange {
   ~ChannelExchange() override;
 
   void post(std::span<const std::byte> message) override;
-  /// @throws CollectiveAborted  the channel has failed, and `stop` does not say why within some seconds.
+  /// @throws CollectiveAborted  the channel has failed, and `stop` does not say why.
   bool wait(FunctionRef<bool()> stop, backend::Deadline deadline) override;
   std::span<const std::byte> message(int worker) const override;
   void interrupt() noexcept override;

@@ -19,6 +19,7 @@ class MessageExchange {
   /// Waits until every worker's message of the round is there. `stop` is looked at when `interrupt` is
   /// called, and now and then.
   /// @return false: `stop` said so, or the deadline has passed, first; wait again then, before the next post.
+  /// @throws CollectiveError  no message can come any more.
   virtual bool wait(FunctionRef<bool()> stop, backend::Deadline deadline) = 0;
   /// A worker's message of the last complete round; valid until the next post.
   virtual std::span<const std::byte> message(int worker) const = 0;

@@ -144,9 +144,17 @@ bool WorkerMeeting::wait(std::string_view operation, std::chrono::milliseconds t
   };
   backend::Deadline deadline;
   if (timeout.count() > 0) deadline = std::chrono::steady_clock::now() + timeout;
-  if (exchange_->wait(stop, deadline)) {
-    is_pending_ = false;
-    return true;
+  try {
+    if (exchange_->wait(stop, deadline)) {
+      is_pending_ = false;
+      return true;
+    }
+  } catch (const CollectiveError& error) {
+    await_report();
+    if (stop()) return false;
+    break_off(error.what());
+    if (!is_lost()) throw;
+    return false;
   }
   if (stop()) return false;
   const std::lock_guard lock(mutex_);
@@ -248,6 +256,7 @@ void WorkerMeeting::report_failure(int worker, std::uint64_t epoch, std::uint64_
     failures_[static_cast<std::size_t>(worker)] = {epoch, num_rounds, std::move(failure)};
     num_reports_.fetch_add(1, std::memory_order_release);
   }
+  reported_.notify_all();
   exchange_->interrupt();
 }
 
@@ -262,6 +271,7 @@ void WorkerMeeting::report_left(int worker, std::uint64_t num_rounds) {
     state_.store(State::left, std::memory_order_release);
     num_reports_.fetch_add(1, std::memory_order_release);
   }
+  reported_.notify_all();
   exchange_->interrupt();
 }
 
@@ -273,20 +283,24 @@ void WorkerMeeting::report_lost(const std::string& cause) noexcept {
     state_.store(State::lost, std::memory_order_release);
     num_reports_.fetch_add(1, std::memory_order_release);
   }
-  lost_.notify_all();
+  reported_.notify_all();
   exchange_->interrupt();
-}
-
-void WorkerMeeting::await_loss() noexcept {
-  constexpr std::chrono::seconds kPatience{5};
-  std::unique_lock lock(mutex_);
-  lost_.wait_for(lock, kPatience, [&] { return is_lost(); });
 }
 
 void WorkerMeeting::throw_if_lost(std::string_view operation) const {
   if (!is_lost()) return;
   const std::lock_guard lock(mutex_);
   raise<PeerLost>(kHere, concat(call_text(operation), ": ", cause_));
+}
+
+void WorkerMeeting::await_report() noexcept {
+  using namespace std::chrono_literals;
+  // Worker 0, whose own report would be the first at the others, waits for those of who knows better.
+  const auto patience = worker_ == 0 ? 2s : 1s;
+  std::unique_lock lock(mutex_);
+  const std::uint64_t seen = num_reports_.load();
+  reported_.wait_for(lock, patience,
+                     [&] { return state_.load() != State::usable || num_reports_.load() != seen; });
 }
 
 void WorkerMeeting::break_off(const std::string& cause) noexcept {

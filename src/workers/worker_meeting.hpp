@@ -80,15 +80,15 @@ class WorkerMeeting {
   /// The first cause is kept: "worker 1 (…) was lost: its connection was closed".
   void report_lost(const std::string& cause) noexcept;
 
+  /// This worker's part in a call has failed: if that is because a worker is lost, the report comes soon, and
+  /// says which. Returns when it has come, or none has for a second or two.
+  void await_report() noexcept;
   /// This worker cannot do its part in a call that the workers have agreed on: ends the meeting for all of
   /// them. Nothing to do once it has ended. Any thread.
   void break_off(const std::string& cause) noexcept;
 
   /// @throws PeerLost  a worker is lost, or has broken off.
   void throw_if_lost(std::string_view operation) const;
-  /// What moves data has failed: waits for a report that a worker is lost, which may be the cause, for some
-  /// seconds. Any thread.
-  void await_loss() noexcept;
   bool is_lost() const noexcept { return state_.load(std::memory_order_acquire) == State::lost; }
 
  private:
@@ -153,10 +153,10 @@ class WorkerMeeting {
   std::atomic<State> state_{State::usable};
   std::atomic<std::uint64_t> left_after_{0};      // the round; of State::left
   std::atomic<std::uint64_t> num_reports_{0};     // changes with what `mutex_` guards
-  std::condition_variable lost_;                  // `state_` is State::lost
   mutable std::mutex mutex_;                      // guards what follows
   std::vector<std::optional<Failure>> failures_;  // of each worker, the last one
   std::string cause_;                             // of `state_`
+  std::condition_variable reported_;              // as `num_reports_` changes
 };
 
 }  // namespace lockstep::detail

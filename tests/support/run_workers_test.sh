@@ -64,8 +64,16 @@ check_output 'workers 0 1 have not ended within 1 s' "workers that hang"
 check_gone "workers that hang" $(told_ids)
 
 run -n 2 sh -c 'sleep 1000 & echo "pid $!"; setsid sh -c "echo pid \$\$; exec sleep 1000" & echo left'
-check_status $? 0 "workers that leave processes"
+check_status $? 3 "workers that leave processes"
+check_output "have left behind: process [0-9]* (sleep 1000 )" "workers that leave processes"
 check_gone "workers that leave processes" $(told_ids)
+
+run -n 2 sh -c ': >"/dev/shm/lockstep-$$-test"; echo "pid $$"'
+check_status $? 3 "workers that leave shared memory"
+for pid in $(told_ids); do
+  check_output "have left behind:.* /dev/shm/lockstep-$pid-test" "workers that leave shared memory"
+  rm "/dev/shm/lockstep-$pid-test"
+done
 
 # What the script is told, its workers are.
 for signal in TERM KILL; do

@@ -71,3 +71,14 @@ TEST_CASE("a wait over a channel is given up, and taken up again") {
   CHECK(text_of(first.message(1)) == "late");
   CHECK(text_of(second.message(0)) == "early");
 }
+
+TEST_CASE("a wait over a channel that has failed says so, unless it is to stop") {
+  test::LocalChannels channels(2);
+  const auto other = channels.open(1);
+  ChannelExchange exchange(channels.open(0), 2);
+  exchange.post(bytes_of("to nobody"));
+  other->abort("the other one has gone");
+  CHECK_THROWS_AS(exchange.wait([] { return false; }, {}), CollectiveAborted);
+  CHECK_THROWS_AS(exchange.wait([] { return false; }, {}), CollectiveAborted);
+  CHECK_FALSE(exchange.wait([] { return true; }, {}));
+}

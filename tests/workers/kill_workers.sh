@@ -51,6 +51,10 @@ for ((kill = 0; kill < num_kills; kill++)); do
     ! grep -q "^wrong" "$folder/$worker" || fail "reads"
   done
   kill -KILL "${pids[@]}" 2>/dev/null
+  for ((worker = 0; worker < num_workers; worker++)); do
+    expect has_ended $worker
+    compgen -G "/dev/shm/lockstep-${pids[$worker]}-*" && fail "leaves that behind"
+  done
 done
 echo "$num_kills kills, $failures failures"
 [ $failures -eq 0 ]

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <random>
 #include <string>
@@ -69,6 +70,20 @@ class Workers {
 
  private:
   std::vector<std::unique_ptr<WorkerMeeting>> meetings_;
+};
+
+/// No message comes: an engine has failed.
+class FailingExchange final : public detail::MessageExchange {
+ public:
+  std::function<void()> before_it_fails = [] {};
+
+  void post(std::span<const std::byte>) override {}
+  bool wait(detail::FunctionRef<bool()>, backend::Deadline) override {
+    before_it_fails();
+    throw CollectiveAborted("all_gather: process 0 is lost.");
+  }
+  std::span<const std::byte> message(int) const override { return {}; }
+  void interrupt() noexcept override {}
 };
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
@@ -265,5 +280,35 @@ TEST_CASE("workers stay in step whatever fails where") {
       met[static_cast<std::size_t>(w)].push_back(step);
     });
     for (int w = 0; w < kNumWorkers; ++w) CHECK(met[static_cast<std::size_t>(w)].back() == kNumSteps);
+  }
+}
+
+TEST_CASE("a meeting whose exchange fails is broken off for all, unless a report says better why") {
+  auto made = std::make_unique<FailingExchange>();
+  FailingExchange& exchange = *made;
+  WorkerMeeting meeting({"worker 0", "worker 1"}, 1, std::move(made));
+  const auto meet = [&] { meeting.meet("all_reduce(sum)", {}, 0ms); };
+
+  SECTION("nothing is reported") {
+    std::vector<std::string> causes;
+    meeting.on_break_off([&](const std::string& cause) {
+      causes.push_back(cause);
+      meeting.report_lost("worker 1 could not go on: " + cause);
+    });
+    CHECK_THROWS_MATCHES(
+        meet(), PeerLost,
+        says("all_reduce(sum), call 0: worker 1 could not go on: all_gather: process 0 is lost."));
+    CHECK_THROWS_AS(meet(), PeerLost);
+    CHECK(causes == std::vector<std::string>{"all_gather: process 0 is lost."});
+  }
+  SECTION("nobody is to be told") { CHECK_THROWS_AS(meet(), CollectiveAborted); }
+  SECTION("a loss is reported meanwhile") {
+    meeting.on_break_off([](const std::string&) { FAIL("the meeting is broken off"); });
+    std::thread reports;
+    exchange.before_it_fails = [&] {
+      reports = std::thread([&] { meeting.report_lost("worker 0 was lost: its connection was closed"); });
+    };
+    CHECK_THROWS_MATCHES(meet(), PeerLost, says("worker 0 was lost: its connection was closed"));
+    reports.join();
   }
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -28,6 +29,8 @@ struct EngineSetup {
   KeyValueStore* store = nullptr;  ///< Outlives the engine; null for a kind that is_launched.
   /// A name or address of this process's host, by which the others reach it; may be empty.
   std::string host{};
+  /// A connection on which nothing is answered for so long is lost; 0: the system's limit.
+  std::chrono::milliseconds silence_limit{0};
 };
 
 /// A library that moves bytes between the processes of a group: MPI, Gloo.

@@ -51,7 +51,7 @@ class WorkerCalls {
 
   /// @throws PeerLost  a worker is lost.
   void throw_if_lost(std::string_view operation) { meeting_.throw_if_lost(operation); }
-  void await_loss() noexcept { meeting_.await_loss(); }
+  void await_report() noexcept { meeting_.await_report(); }
   void break_off(const std::string& cause) noexcept { meeting_.break_off(cause); }
 
   /// What the worker of a rank brought beside its calls: the rank's part of it.

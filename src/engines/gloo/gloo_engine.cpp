@@ -1,4 +1,7 @@
+#include <algorithm>
 #include <chrono>
+#include <cstring>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -6,8 +9,11 @@
 
 #include <gloo/rendezvous/context.h>
 #include <gloo/rendezvous/store.h>
+#include <gloo/transport/tcp/address.h>
 #include <gloo/transport/tcp/device.h>
 #include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -21,8 +27,12 @@
 namespace lockstep::engines {
 namespace {
 
+using std::chrono::milliseconds;
+
 /// How long processes wait for each other when they open a channel, which they do at the same time.
-constexpr std::chrono::seconds kOpenTimeout{60};
+constexpr milliseconds kOpenTimeout{60'000};
+/// A pair connects within so many of its context's time limits.
+constexpr int kLimitsToConnect = 5;
 
 /// One channel's part of the group's store.
 class ChannelStore final : public gloo::rendezvous::Store {
@@ -39,7 +49,11 @@ class ChannelStore final : public gloo::rendezvous::Store {
   }
   // get() waits.
   void wait(const std::vector<std::string>&) override {}
-  void wait(const std::vector<std::string>&, const std::chrono::milliseconds&) override {}
+  void wait(const std::vector<std::string>&, const milliseconds&) override {}
+  void await_all(int process, int num_processes) {
+    set(detail::concat("here/", process), {});
+    for (int other = 0; other < num_processes; ++other) get(detail::concat("here/", other));
+  }
 
  private:
   backend::KeyValueStore& store_;
@@ -84,6 +98,37 @@ std::shared_ptr<gloo::transport::Device> listen_on(const std::string& host) {
       {.operation = "starting the engine gloo"});
 }
 
+/// The connections of the context that this process has accepted fail when the other one's host answers
+/// nothing for so long: of each two processes one asks the other. Else the system tries for a quarter of an
+/// hour to reach a host to which there is no way any more, and waits for ever for its messages.
+void limit_silence(gloo::Context& context, milliseconds limit) {
+  const auto is_accepted = [&](const sockaddr_storage& address, socklen_t size) {
+    for (int other = 0; other < context.size; ++other) {
+      if (other == context.rank) continue;
+      const auto& own = dynamic_cast<const gloo::transport::tcp::Address&>(context.getPair(other)->address());
+      if (std::memcmp(&own.getSockaddr(), &address, size) == 0) return true;
+    }
+    return false;
+  };
+  using Seconds = std::chrono::duration<int>;
+  const int period_s = std::max(1, std::chrono::floor<Seconds>(limit / 4).count());
+  const int limit_ms = static_cast<int>(limit.count());
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {  // Gloo does not tell them
+    const int socket = std::stoi(entry.path().filename());
+    sockaddr_storage address{};
+    socklen_t size = sizeof address;
+    if (getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0 || !is_accepted(address, size))
+      continue;
+    const auto set = [&](int level, int option, int value) {
+      static_cast<void>(setsockopt(socket, level, option, &value, sizeof value));
+    };
+    set(SOL_SOCKET, SO_KEEPALIVE, 1);
+    set(IPPROTO_TCP, TCP_KEEPIDLE, period_s);
+    set(IPPROTO_TCP, TCP_KEEPINTVL, period_s);
+    set(IPPROTO_TCP, TCP_USER_TIMEOUT, limit_ms);
+  }
+}
+
 class GlooEngine final : public backend::Engine {
  public:
   explicit GlooEngine(const backend::EngineSetup& setup)
@@ -93,9 +138,12 @@ class GlooEngine final : public backend::Engine {
     const NoSigpipe no_sigpipe;
     auto context = std::make_shared<gloo::rendezvous::Context>(setup_.process, setup_.num_processes);
     ChannelStore store(*setup_.store, num_channels_++);
-    context->setTimeout(kOpenTimeout);
+    const bool is_limited = setup_.silence_limit.count() > 0;
+    context->setTimeout(is_limited ? setup_.silence_limit : kOpenTimeout / kLimitsToConnect);
     try {
+      store.await_all(setup_.process, setup_.num_processes);
       context->connectFullMesh(store, device_);
+      if (is_limited) limit_silence(*context, setup_.silence_limit);
     } catch (const Error&) {  // the store's
       throw;
     } catch (const std::exception& error) {

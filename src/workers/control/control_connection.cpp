@@ -333,6 +333,17 @@ void ControlConnection::announce_failure(std::uint64_t epoch, std::string_view t
   state_->wake();
 }
 
+void ControlConnection::give_up(std::string_view why) {
+  expect_own_process("give_up");
+  {
+    const std::lock_guard lock(state_->mutex);
+    if (state_->session.ended()) return;
+    state_->end->send(
+        Lost{state_->worker, concat(label(state_->worker), " was lost: ", why.substr(0, kMaxFailureBytes))});
+  }
+  state_->wake();
+}
+
 void ControlConnection::leave() noexcept {
   if (!process_.is_forked()) state_->leave();
 }

@@ -90,6 +90,10 @@ class ControlConnection final : public backend::KeyValueStore {
   /// first 64 KiB are sent.
   void announce_failure(std::uint64_t epoch, std::string_view text);
 
+  /// All workers take this one for lost, and hear why. Does not wait. @param why  only its first 64 KiB are
+  /// sent.
+  void give_up(std::string_view why);
+
   /// Ends in order: says so to the others, and waits until they have heard of it, or for a second at most.
   /// Then the listener is not called any more, and calls throw ContextError, also those that wait. Called by
   /// the listener it does not wait.

@@ -160,8 +160,12 @@ void Hub::receive(int worker, Message message, Time now) {
                    failure.worker = worker;
                    send_to_all(failure, worker);
                  },
-                 // A worker has heard nothing from the leader, and has gone.
-                 [&](Lost& lost) { lose_because(0, std::move(lost.cause)); },
+                 // A worker has heard nothing from the leader, and has gone; or it gives up.
+                 [&](Lost& lost) {
+                   if (lost.worker != 0 && lost.worker != worker)
+                     throw WireError("a worker speaks of another's end");
+                   lose_because(lost.worker, std::move(lost.cause));
+                 },
                  [&](const Left&) { leave(worker); },
                  [](const auto&) { throw WireError("a worker sends what only the leader sends"); },
              },
@@ -256,6 +260,7 @@ void Hub::lose_because(int worker, std::string cause) {
   if (!is_here(worker)) return;
   send_to_all(Lost{worker, std::move(cause)});
   worker_at(worker).is_here = false;
+  has_lost_ = true;
   gets_.clear();  // whoever hears of it fails all its calls
   gathers_.clear();
 }

@@ -42,6 +42,8 @@ class Hub {
   bool is_here(int worker) const { return worker_at(worker).is_here; }
   /// Whether the worker has left in order: where it starts anew, it waits for the next leader.
   bool has_left(int worker) const;
+  /// Whether a worker is lost: nobody comes any more, and the others may begin anew.
+  bool has_lost() const noexcept { return has_lost_; }
   /// "worker 1 (10.0.0.2:2222) and worker 3"
   std::string missing() const;
   const std::string& label(int worker) const { return worker_at(worker).label; }
@@ -104,7 +106,7 @@ class Hub {
   std::vector<Worker> workers_;
   std::string version_;
   Duration silence_limit_;
-  bool has_started_ = false, is_refused_ = false;
+  bool has_started_ = false, is_refused_ = false, has_lost_ = false;
   std::string who_left_{};  // the first; empty: none
   std::map<std::string, std::string> values_{};
   std::vector<PendingGet> gets_{};

@@ -104,7 +104,7 @@ bool LeaderEndpoint::welcome(Guest& guest, Time now) {
     const auto message = guest.link.next();
     if (!message) return guest.link.is_closed() || now >= guest.until;
     const Hello* const hello = std::get_if<Hello>(&*message);
-    if (hello == nullptr || hub_.has_left(hello->worker)) return true;
+    if (hello == nullptr || hub_.has_left(hello->worker) || hub_.has_lost()) return true;
     if (const auto refused = hub_.join(*hello, guest.host)) {
       guest.link.send(*refused);
       guest.link.end();
@@ -141,6 +141,10 @@ void LeaderEndpoint::carry() {
 }
 
 void LeaderEndpoint::drop_gone() {
+  if (hub_.has_lost()) {  // for the next leader, which may have the same address
+    listening_.reset();
+    guests_.clear();
+  }
   for (int worker = 1; worker < num_workers(); ++worker) {
     if (!link(worker) || (hub_.is_here(worker) && !session_.is_over())) continue;
     link(worker)->end();

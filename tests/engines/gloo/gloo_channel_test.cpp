@@ -25,8 +25,11 @@ using test::expect;
 namespace {
 
 std::unique_ptr<backend::Engine> start(test::SharedStore& store, int process, int num_processes) {
-  return backend::find_engine("gloo")->start(
-      {.process = process, .num_processes = num_processes, .store = &store, .host = "127.0.0.1"});
+  return backend::find_engine("gloo")->start({.process = process,
+                                              .num_processes = num_processes,
+                                              .store = &store,
+                                              .host = "127.0.0.1",
+                                              .silence_limit = 20s});
 }
 
 }  // namespace

@@ -178,6 +178,21 @@ TEST_CASE("a leader that a worker has taken for lost tells so to all", "[workers
     CHECK(sent<Lost>(outgoing, worker).at(0).cause == "worker 0 was lost: it was silent for 5 s");
 }
 
+TEST_CASE("a worker may give itself up, and nobody but worker 0 besides", "[workers][host]") {
+  Hub hub = started(3);
+  CHECK_FALSE(hub.has_lost());
+  CHECK_THROWS_AS(hub.receive(2, Lost{1, "worker 1 was lost"}, kBegin), WireError);
+  CHECK_FALSE(hub.has_lost());
+  hub.receive(2, Lost{2, "worker 2 was lost: it gives up"}, kBegin);
+  const auto outgoing = hub.take_outgoing();
+  for (int worker = 0; worker < 3; ++worker) {
+    CHECK(sent<Lost>(outgoing, worker).at(0).worker == 2);
+    CHECK(sent<Lost>(outgoing, worker).at(0).cause == "worker 2 was lost: it gives up");
+  }
+  CHECK(hub.has_lost());
+  CHECK_FALSE(hub.is_here(2));
+}
+
 TEST_CASE("an all_gather to which the leaver has come still ends well", "[workers][host]") {
   Hub hub = started(3);
   hub.receive(1, Gather{1, 0, kNoLimit, "what", "1"}, kBegin);
