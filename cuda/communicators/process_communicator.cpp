@@ -118,9 +118,14 @@ std::unique_ptr<backend::CommunicatorBackend> make_process_communicator(const st
   std::unique_ptr<NcclCommunicator> communicator;
   try {
     gather(group, "that an NCCL communicator is made", [&] {
-      const auto made =
-          make_native_communicators(ordinals_of(ranks), device, NcclCommunicator::kCreationLimit, &shared);
-      communicator = std::make_unique<NcclCommunicator>(ranks, all, made);
+      try {
+        const auto made =
+            make_native_communicators(ordinals_of(ranks), device, NcclCommunicator::kCreationLimit, &shared);
+        communicator = std::make_unique<NcclCommunicator>(ranks, all, made);
+      } catch (const Error& error) {
+        group.break_off(error.what());  // the others wait in NCCL for this process's ranks
+        throw;
+      }
       return std::string();
     });
   } catch (...) {

@@ -54,6 +54,7 @@ class WorkerGroup final : public backend::ProcessGroup, private WorkerReports {
     return connection_->control().all_gather(what, std::move(own), {});
   }
   void throw_if_lost(std::string_view operation) override { meeting_->throw_if_lost(operation); }
+  void break_off(std::string_view cause) noexcept override { meeting_->break_off(std::string(cause)); }
   std::unique_ptr<backend::Channel> open_channel() override { return connection_->open_channel(); }
 
   bool is_on_one_host() const noexcept;

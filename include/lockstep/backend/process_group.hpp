@@ -63,6 +63,9 @@ class ProcessGroup {
   /// @throws PeerLost  a process is lost. @param operation  for the message.
   virtual void throw_if_lost(std::string_view /*operation*/) {}
 
+  /// This process cannot do its part in what all have begun: throw_if_lost throws on all. Any thread.
+  virtual void break_off(std::string_view /*cause*/) noexcept {}
+
   /// A new channel of the engine that connects the processes. All processes open it together.
   /// @throws Unsupported  no engine that suits the group was built: says which to install.
   virtual std::unique_ptr<Channel> open_channel() = 0;

@@ -55,7 +55,7 @@ class MultiWorkerMirroredStrategy : public Strategy {
   /// names it; or NCCL takes more than 5 minutes. @throws Unsupported  several hosts, and an engine that was
   /// not built: says what to install; GPUs without NCCL; virtual devices of a GPU. @throws NotFound  there is
   /// no such device. @throws CollectiveError  NCCL failed; the other workers throw CollectiveAborted, which
-  /// names this one, or CollectiveError. @throws PeerLost
+  /// names this one. @throws PeerLost
   explicit MultiWorkerMirroredStrategy(
       std::shared_ptr<cluster::Resolver> resolver = cluster::from_environment(),
       const CommunicationOptions& options = {}, const WorkerOptions& worker_options = {});
