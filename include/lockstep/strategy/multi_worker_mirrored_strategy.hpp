@@ -19,7 +19,7 @@ struct WorkerOptions {
   std::vector<Device> devices{};
   std::chrono::milliseconds start_timeout{0};  ///< For all workers to come; 0: no limit.
   std::chrono::milliseconds heartbeat_timeout{
-      5000};  ///< A worker that is silent for so long is lost. >= 200.
+      5000};  ///< A worker that is silent for so long is lost; twice as long between two by Gloo. >= 200.
 };
 
 /// Synchronous replicas on the devices of several processes, on one host or several, of which each is a
