@@ -18,7 +18,7 @@ struct WorkerOptions {
   /// tells local_rank and local_size; with none, the host replicas. As many on every worker.
   std::vector<Device> devices{};
   std::chrono::milliseconds start_timeout{0};  ///< For all workers to come; 0: no limit.
-  /// A worker that is silent for so long is lost; at least 200 ms.
+  /// A worker that is silent for so long is lost; twice as long between two workers by Gloo. At least 200 ms.
   std::chrono::milliseconds heartbeat_timeout{5000};
 };
 
