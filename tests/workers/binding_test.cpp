@@ -29,8 +29,8 @@ std::string warning_when_bound(const char* variable) {
     CPU_ZERO(&cores);
     CPU_SET(first, &cores);
     ::sched_setaffinity(0, sizeof cores, &cores);
-    workers::binding_warning(2).copy(shared->text, sizeof shared->text - 1);
-    if (!workers::binding_warning(1).empty()) throw std::logic_error("one core is enough for one replica");
+    detail::binding_warning(2).copy(shared->text, sizeof shared->text - 1);
+    if (!detail::binding_warning(1).empty()) throw std::logic_error("one core is enough for one replica");
   });
   REQUIRE(team.wait_for_all() == std::vector<std::string>{""});
   return shared->text;
@@ -45,7 +45,7 @@ TEST_CASE("a process that a launcher binds to fewer cores than it has replicas i
   cpu_set_t cores;
   ::sched_getaffinity(0, sizeof cores, &cores);
   if (CPU_COUNT(&cores) < 2) SKIP("there is one core");
-  CHECK(workers::binding_warning(2).empty());
+  CHECK(detail::binding_warning(2).empty());
   const std::string mpirun = warning_when_bound("OMPI_COMM_WORLD_RANK");
   CAPTURE(mpirun);
   CHECK(has(mpirun, "is bound to 1 of "));
