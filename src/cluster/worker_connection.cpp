@@ -4,7 +4,6 @@
 #include <array>
 #include <cstdlib>
 #include <iterator>
-#include <ranges>
 #include <span>
 #include <utility>
 
@@ -73,6 +72,10 @@ std::string leader_address(backend::Engine& engine, bool is_leader) {
 /// The engine, and where it does not start the processes, their addresses.
 using Key = std::vector<std::string>;
 
+bool has_same_leader(const Key& a, const Key& b) {
+  return a[0] == b[0] && a.size() > 1 && b.size() > 1 && a[1] == b[1];
+}
+
 /// The connections of this process.
 struct Connections {
   std::mutex opening;  // one at a time; a process that ends does not wait for it
@@ -85,8 +88,7 @@ struct Connections {
     decltype(by_cluster) taken;
     for (auto it = by_cluster.begin(); it != by_cluster.end();) {
       const auto& [key, connection] = *it;
-      const bool is_in_the_way = key != wanted && connection.use_count() == 1 &&
-                                 std::ranges::equal(key | std::views::take(2), wanted | std::views::take(2));
+      const bool is_in_the_way = key != wanted && connection.use_count() == 1 && has_same_leader(key, wanted);
       const auto next = std::next(it);
       if (connection->is_over() || is_in_the_way) taken.insert(by_cluster.extract(it));
       it = next;
