@@ -143,6 +143,17 @@ int measure(std::ostream& out, Options options, const Processes& processes, std:
       runner.groups(), json);
 }
 
+// measure(), whose failure in this process the others learn of.
+int measure_with_others(std::ostream& out, const Options& options, const Processes& processes,
+                        std::optional<JsonReport>& json) {
+  try {
+    return measure(out, options, processes, json);
+  } catch (const std::exception& error) {
+    processes.break_off(error.what());
+    throw;
+  }
+}
+
 ExitStatus status_of(const lockstep::Error& error) {
   if (dynamic_cast<const lockstep::CollectiveTimeout*>(&error) != nullptr) return ExitStatus::timeout;
   if (dynamic_cast<const lockstep::Unsupported*>(&error) != nullptr) return ExitStatus::not_implemented;
@@ -177,7 +188,7 @@ int main(int argc, char** argv) {
       for (const std::string& note : options.notes) std::cerr << "lockstep_bench: " << note << '\n';
     if (!launch.note.empty()) out << "# " << launch.note << '\n';
     if (reports && !options.output_file.empty()) json = open_json(options.output_file, arguments);
-    const int result = measure(out, options, processes, json);
+    const int result = measure_with_others(out, options, processes, json);
     const bool written = finish(json);
     if (!std::cout.flush()) std::cerr << "lockstep_bench: cannot write the table\n";
     return written && std::cout ? result : static_cast<int>(ExitStatus::internal_error);
