@@ -6,6 +6,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <lockstep/version.hpp>
+
 #include "benchmarks/options/parse.hpp"
 
 using namespace lockstep;
