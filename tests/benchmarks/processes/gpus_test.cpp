@@ -118,6 +118,16 @@ TEST_CASE("workers of a host that NCCL_TESTS_DEVICE gives one GPU are told so", 
                  ContainsSubstring(" are the same GPU, "));
 }
 
+TEST_CASE("the first worker of each host takes its first GPU", "[benchmarks]") {
+  const Ended ended = run_workers(
+      2, "'" LOCKSTEP_TEST_SUPPORT "/on_own_host.sh' " + bench_on(4) + "all_reduce" + kSmall + "-g 2");
+  if (ended.status == 5) SKIP("there is no engine: " + ended.output);
+  // They say that they are on two hosts, but have the GPUs of one.
+  CHECK_THAT(ended.output,
+             Matches("[^]*: GPU:0 of worker 0 \\([^\n]* and GPU:0 of worker 1 \\([^\n]* are the "
+                     "same GPU, [^]*"));
+}
+
 TEST_CASE("a GPU that one worker cannot use is named in all", "[benchmarks]") {
   const std::string operation = GENERATE("all_reduce -b 8 -e 8", "step");
   const Ended ended = run_workers(2, bench_on(2) + operation + " --backend cuda -n 2",
