@@ -124,6 +124,7 @@ int report(std::ostream& out, const Options& options, const Processes& processes
 
 int measure(std::ostream& out, Options options, const Processes& processes, std::optional<JsonReport>& json) {
   split_device(options);
+  require_devices(options, processes);
   const Traits& traits = *std::ranges::find(all_traits(), options.collective, &Traits::name);
   const std::string_view floor = traits.floor_on(options.device_kind);
   if (fit_to_memory(options, find_memory(options, processes)))
@@ -138,8 +139,19 @@ int measure(std::ostream& out, Options options, const Processes& processes, std:
   Runner runner(options, collective, processes);
   return report(
       out, options, processes, runner,
-      {collective.bus_formula, !collective.has_in_place, processes.is_alone() ? floor : kSharedHostFloor},
+      {collective.bus_formula, !collective.has_in_place, options.shares_floor() ? kSharedHostFloor : floor},
       runner.groups(), json);
+}
+
+// measure(), whose failure in this process the others learn of.
+int measure_with_others(std::ostream& out, const Options& options, const Processes& processes,
+                        std::optional<JsonReport>& json) {
+  try {
+    return measure(out, options, processes, json);
+  } catch (const std::exception& error) {
+    processes.break_off(error.what());
+    throw;
+  }
 }
 
 ExitStatus status_of(const lockstep::Error& error) {
@@ -160,13 +172,14 @@ int main(int argc, char** argv) {
   bool reports = true;
   try {
     const std::vector<std::string> flags(arguments.begin() + (argc > 0 ? 1 : 0), arguments.end());
-    const Launch launch = find_launch();
+    Launch launch = find_launch();
     if (asks_for_help(flags)) {
       if (launch.process == 0) std::cout << usage();
       return static_cast<int>(ExitStatus::success);
     }
     const Processes processes(launch);
     reports = processes.index() == 0;  // for all
+    launch.index_on_host = processes.index_on_host();
     require_same_settings(processes, settings(arguments));
     const Options options = parse_in_all(processes, launch, flags);
     std::ostream nowhere(nullptr);
@@ -175,7 +188,7 @@ int main(int argc, char** argv) {
       for (const std::string& note : options.notes) std::cerr << "lockstep_bench: " << note << '\n';
     if (!launch.note.empty()) out << "# " << launch.note << '\n';
     if (reports && !options.output_file.empty()) json = open_json(options.output_file, arguments);
-    const int result = measure(out, options, processes, json);
+    const int result = measure_with_others(out, options, processes, json);
     const bool written = finish(json);
     if (!std::cout.flush()) std::cerr << "lockstep_bench: cannot write the table\n";
     return written && std::cout ? result : static_cast<int>(ExitStatus::internal_error);

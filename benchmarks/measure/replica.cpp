@@ -6,13 +6,17 @@
 #include <map>
 #include <string>
 
+#include <lockstep/backend/backend.hpp>
 #include <lockstep/backend/device_backend.hpp>
 #include <lockstep/device_manager.hpp>
 #include <lockstep/memory.hpp>
 
 #include "collectives/collective.hpp"
+#include "detail/concat.hpp"
 
 namespace lockstep::bench {
+
+using detail::concat;
 
 void Replica::allocate(std::int64_t size_bytes) {
   send_storage = Tensor::zeros(Shape(size_bytes), DType::u8, device);
@@ -88,6 +92,28 @@ std::vector<Device> make_devices(const Options& options) {
   return devices;
 }
 
+void require_devices(const Options& options, const Processes& processes) {
+  backend::Backend& backend = DeviceManager::instance().backend(options.device_kind);
+  std::string own;
+  for (const Device& device : make_devices(options))
+    if (!backend.has_device(device.index())) own += concat(own.empty() ? "" : ", ", device);
+  const std::vector<std::string> missing = processes.all_gather("the devices that are missing", own);
+  std::string text;
+  for (std::size_t p = 0; p < missing.size(); ++p)
+    if (!missing[p].empty())
+      text += concat(text.empty() ? "" : "; ", processes.label(static_cast<int>(p)), " lacks ", missing[p]);
+  if (text.empty()) return;
+  const int num_ranks = options.num_local_ranks();
+  throw OptionError(
+      ExitStatus::not_implemented,
+      processes.is_alone()
+          ? concat(text, ", as it needs ", num_ranks, " devices from ", make_devices(options).front(),
+                   " on; use fewer ranks, or another NCCL_TESTS_DEVICE")
+          : concat(text, ", as each process needs ", num_ranks, " devices, the first one being ", num_ranks,
+                   " times its number on its host, or NCCL_TESTS_DEVICE; start fewer processes or ranks, or "
+                   "set NCCL_TESTS_DEVICE=0 where each process sees GPUs of its own"));
+}
+
 std::vector<Group> make_groups(const Options& options, const Processes& processes) {
   std::map<int, std::vector<int>> ranks_by_color;
   for (int rank = 0; rank < options.num_ranks(); ++rank)
@@ -158,8 +184,8 @@ SharedMemory find_local_memory(const std::vector<Device>& devices) {
 SharedMemory find_memory(const Options& options, const Processes& processes) {
   SharedMemory memory = find_local_memory(make_devices(options));
   if (processes.is_alone()) return memory;
-  memory.num_ranks *= processes.count_on_host();
-  if (options.floor && find_collective(options.collective) != nullptr) memory.buffers_per_rank = 4;
+  if (options.device_kind == DeviceKind::cpu) memory.num_ranks *= processes.count_on_host();
+  if (options.shares_floor() && find_collective(options.collective) != nullptr) memory.buffers_per_rank = 4;
   const std::array own{static_cast<double>(memory.free_bytes), static_cast<double>(memory.num_ranks)};
   for (const std::vector<double>& theirs : processes.gather(own)) {
     const SharedMemory other{static_cast<std::int64_t>(theirs[0]), static_cast<int>(theirs[1]),

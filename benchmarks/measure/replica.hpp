@@ -85,15 +85,18 @@ void split_device(const Options& options);
 
 /// The devices of this process's ranks.
 std::vector<Device> make_devices(const Options& options);
+/// @throws OptionError  in all processes: some lack devices of their ranks; names these processes and
+/// devices.
+void require_devices(const Options& options, const Processes& processes);
 
 /// The memory for buffers: how much is free, and how many ranks share it. All host replicas of a host share
 /// theirs, and so do virtual devices of one GPU; else it is the memory of the GPU that has the least.
 struct SharedMemory {
   std::int64_t free_bytes = 0;
   int num_ranks = 1;
-  int buffers_per_rank = 2;  ///< The floor of several processes has two more.
+  int buffers_per_rank = 2;  ///< The host's floor of several processes has two more.
 };
-/// The memory of the host that has the least for each rank. @throws NotFound  there is no such device.
+/// The memory of the process that has the least for each rank. @throws NotFound  there is no such device.
 SharedMemory find_memory(const Options& options, const Processes& processes);
 
 /// The bytes that each buffer may have: the free memory, less a reserve, divided by the number of buffers.

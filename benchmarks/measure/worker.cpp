@@ -40,6 +40,19 @@ const Replica* Team::find_replica(int rank) const {
                                                          : nullptr;
 }
 
+void Team::find_buffers(std::int64_t offset_bytes) {
+  if (arena) {
+    arena->place(places, offset_bytes);
+    return;
+  }
+  for (RankBuffers& place : places) {
+    const Replica* const own = find_replica(place.rank);
+    const Replica& replica = own != nullptr ? *own : replicas.front();
+    place.send = replica.send;
+    place.receive = replica.receive;
+  }
+}
+
 void Team::fail(const std::string& cause) noexcept {
   barrier.fail();
   for (Group& group : groups)
@@ -65,7 +78,7 @@ void Worker::sweep(const std::function<void(const Row&)>& on_row) {
   const std::int64_t buffer_bytes = options_.max_bytes + options_.unalign * largest_element;
   for (Replica& replica : replicas_) replica.allocate(buffer_bytes);
   team_.on_one_thread(thread_, [&] {
-    if (options_.floor && !team_.processes.is_alone())
+    if (options_.shares_floor())
       team_.arena.emplace(team_.processes, options_.num_local_ranks(), buffer_bytes);
   });
   for (int cycle = 0; options_.cycles == 0 || cycle < options_.cycles; ++cycle) {
@@ -83,12 +96,7 @@ void Worker::sweep(const std::function<void(const Row&)>& on_row) {
 void Worker::sweep_case(const DataCase& data, int root, const std::function<void(const Row&)>& on_row) {
   const auto element = static_cast<std::int64_t>(size_of(data.dtype));
   for (Replica& replica : replicas_) replica.place(options_.unalign * element);
-  team_.on_one_thread(thread_, [&] {
-    if (team_.arena)
-      team_.arena->place(team_.places, options_.unalign * element);
-    else if (team_.processes.is_alone())  // the threads share every buffer
-      team_.places.assign(team_.replicas.begin(), team_.replicas.end());
-  });
+  team_.on_one_thread(thread_, [&] { team_.find_buffers(options_.unalign * element); });
   fill_with_ones(data.dtype, options_.max_bytes);
   meet();
   warm_up(data, root);
@@ -183,11 +191,10 @@ void Worker::time_floor(const Layout& layout, const Calls& calls, std::size_t lo
   // cache what another has just read.
   const std::int64_t ahead = layout.num_slots * static_cast<std::int64_t>(loop + 1) /
                              static_cast<std::int64_t>(num_floor_loops() + 1);
-  const bool is_alone = team_.processes.is_alone();
   for (std::int64_t i = static_cast<std::int64_t>(first_iteration) * options_.aggregate; i < end; ++i) {
-    if (!is_alone) meet();  // plain processes know in no other way that all inputs are there,
+    if (team_.arena) meet();  // plain processes know in no other way that all inputs are there,
     run_floor(loop, i + ahead);
-    if (!is_alone) meet();  // and that all outputs are
+    if (team_.arena) meet();  // and that all outputs are
   }
   calls.synchronize();
   meet();  // timed: the floor is reached when all slices are done

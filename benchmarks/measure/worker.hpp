@@ -39,7 +39,7 @@ struct Team {
   std::vector<RankBuffers> places;        ///< Of all ranks of all processes; with the floor's buffers.
   std::vector<Replica> replicas;          ///< Of this process.
   std::vector<Measurement> measurements;  ///< One for each thread of each process.
-  std::optional<FloorArena> arena;        ///< The floor's, where there are several processes.
+  std::optional<FloorArena> arena;        ///< The host's floor's, where there are several processes.
   detail::Barrier barrier;
 
   int first_thread() const { return processes.index() * options.threads; }
@@ -48,6 +48,9 @@ struct Team {
   }
   /// Null: another process has the rank.
   const Replica* find_replica(int rank) const;
+  /// Sets the buffers of `places`. Without an arena a rank of another process, whose buffers this one cannot
+  /// reach, is given ones of this process: the floor only counts what that rank moves.
+  void find_buffers(std::int64_t offset_bytes);
   /// Ends what threads wait for, here and in the other processes. Any thread.
   void fail(const std::string& cause) noexcept;
 

@@ -86,8 +86,9 @@ void declare_flags(CLI::App& app, Options& options, CommandLine& given) {
                  "iterations at the start that -I's columns leave out [0]");
   app.add_option("--backend", given.backend, "host or cuda [host]");
   app.add_option("--replicas", given.replicas, "ranks of each process [-t times -g]")->check(at_least_1);
-  app.add_option("--virtual", options.virtual_devices,
-                 "splits a GPU, the first one, into so many virtual devices, for as many ranks [off]")
+  app.add_option(
+         "--virtual", options.virtual_devices,
+         "splits a GPU, the first one, into so many virtual devices, for as many ranks of one process [off]")
       ->check(at_least_1);
   app.add_option(
       "--algorithm", given.algorithm,

@@ -19,6 +19,9 @@ void read_environment(Options& options, const Environment& environment) {
       throw OptionError(ExitStatus::usage, concat(variable, " '", text, "' is not a number of at least 0"));
     return value;
   };
+  // Host replicas are the process's own, so that all processes number them alike.
+  if (options.device_kind == DeviceKind::gpu)
+    options.first_device = options.launch.index_on_host * options.num_local_ranks();
   if (const char* text = environment("NCCL_TESTS_DEVICE"))
     options.first_device = static_cast<int>(number(text, "NCCL_TESTS_DEVICE"));
   if (const char* text = environment("NCCL_TESTS_MIN_BW"))

@@ -36,8 +36,8 @@ void require_backend_has(const Options& options, const CommandLine& given) {
           "the Communicator has no device-side implementations to choose from");
   require(options.virtual_devices == 0 || !is_host, "--virtual",
           "any number of replicas is virtual there (--replicas)", "");
-  require(options.launch.num_processes == 1 || is_host, "a launcher of several processes", "",
-          "GPUs communicate within a process; start one process, with -t or -g");
+  require(options.virtual_devices == 0 || options.launch.num_processes == 1, "--virtual in several processes",
+          "", "NCCL joins the processes, and takes a GPU once; start one process, or give each rank a GPU");
   require(!options.floor || given.report_cpu_time == 0 || is_host, "--floor with -C 1", "",
           "a copy's time ends with the copy, and would be compared with that of calls alone");
 }

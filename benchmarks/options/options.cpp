@@ -31,7 +31,8 @@ constexpr const char* kDescription =
     "sendrecv.\n"
     "Of a strategy: run run_all_reduce merge_call update axis_reduce batch_reduce step input.\n"
     "Processes that mpirun, torchrun, Slurm or TF_CONFIG starts together measure together; the first "
-    "reports.";
+    "reports.\n"
+    "Each takes GPUs of its own, after those of the processes before it on its host.";
 
 const Traits& find_operation(std::span<const Traits> operations, const std::string& name) {
   const auto found = std::ranges::find(operations, name, &Traits::name);

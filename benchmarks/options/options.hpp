@@ -94,7 +94,7 @@ struct Options {
   AxisShape shape{};                            ///< --shape
   std::vector<std::int64_t> batch_sizes_bytes;  ///< --sizes, --sizes_file
 
-  int first_device = 0;                    ///< NCCL_TESTS_DEVICE
+  int first_device = 0;                    ///< This process's: NCCL_TESTS_DEVICE, or its part of the GPUs.
   std::optional<double> pass_mark_gbps{};  ///< NCCL_TESTS_MIN_BW
   Traffic traffic{};                       ///< NCCL_TESTS_ALLTOALLV_…
   Split split{};                           ///< NCCL_TESTS_SPLIT, NCCL_TESTS_SPLIT_MASK
@@ -107,6 +107,8 @@ struct Options {
   int num_ranks() const { return launch.num_processes * num_local_ranks(); }
   /// This process's ranks are the next num_local_ranks().
   int first_rank() const { return launch.process * num_local_ranks(); }
+  /// Whether a collective's floor is the host's loops over buffers that several processes share.
+  bool shares_floor() const { return floor && device_kind == DeviceKind::cpu && launch.num_processes > 1; }
   /// Sizes in bytes, in order; the largest does not exceed max_bytes.
   std::vector<std::int64_t> sizes() const;
   /// "host" or "cuda".

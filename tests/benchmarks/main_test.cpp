@@ -40,6 +40,7 @@ TEST_CASE("lockstep_bench exits with nccl-tests' statuses", "[benchmarks]") {
   CHECK(exit_status("") == 6);
   CHECK(exit_status("all_reduce -G 1") == 5);
   CHECK(exit_status("hypercube") == 5);
+  CHECK(exit_status("all_reduce -b 8 -e 8", "NCCL_TESTS_DEVICE=4096") == 5);
   CHECK(exit_status("alltoall -b 1K -e 4K -f 2 --replicas 3 -n 2 --floor") == 0);
   CHECK(exit_status("alltoallv -b 1K -e 4K -f 2 --replicas 3 -n 2 --floor") == 0);
   CHECK(exit_status("alltoallv -b 1K -e 1K", "NCCL_TESTS_ALLTOALLV_MATRIX_FILE=/nowhere") == 1);
@@ -66,6 +67,13 @@ TEST_CASE("lockstep_bench says what is wrong, and where the help is", "[benchmar
              ContainsSubstring("the collective 'allreduce' is none of: all_reduce ") &&
                  EndsWith("\nlockstep_bench --help lists the collectives and options.\n"));
   CHECK_THAT(output("all_reduce --frobnicate"), !ContainsSubstring("--minbytes"));
+}
+
+TEST_CASE("lockstep_bench says which devices are missing", "[benchmarks]") {
+  CHECK(output("all_reduce -b 8 -e 8 -g 3", "NCCL_TESTS_DEVICE=4094") ==
+        "lockstep_bench: this process lacks CPU:4096, as it needs 3 devices from CPU:4094 on; use fewer "
+        "ranks, or "
+        "another NCCL_TESTS_DEVICE\n");
 }
 
 TEST_CASE("lockstep_bench says what it turned off", "[benchmarks]") {

@@ -6,6 +6,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <lockstep/version.hpp>
+
 #include "benchmarks/options/parse.hpp"
 
 using namespace lockstep;
@@ -26,6 +28,16 @@ TEST_CASE("a split keeps the root in every group, and strategies whole", "[bench
   CHECK(parse("all_reduce --replicas 5", halves).split.color(3) == 1);
   CHECK(refusal("all_gather --replicas 5", halves).status == 6);
   CHECK_THAT(refusal("all_gather --replicas 5", halves).message, ContainsSubstring("groups of 2 to 3 ranks"));
+}
+
+TEST_CASE("a process's GPUs follow those of the processes before it on its host", "[benchmarks]") {
+  const Launch third{.process = 6, .num_processes = 8, .index_on_host = 2};
+  CHECK(parse("--replicas 4", {}, third).first_device == 0);  // host replicas are each process's own
+  if (LOCKSTEP_HAS_CUDA == 0) return;
+  CHECK(parse("--backend cuda", {}, third).first_device == 2);
+  CHECK(parse("--backend cuda -t 2 -g 2", {}, third).first_device == 8);
+  CHECK(parse("--backend cuda -t 2 -g 2", {{"NCCL_TESTS_DEVICE", "0"}}, third).first_device == 0);
+  CHECK(parse("--backend cuda -t 2 -g 2").first_device == 0);
 }
 
 TEST_CASE("the environment sets first device, pass mark and split", "[benchmarks]") {

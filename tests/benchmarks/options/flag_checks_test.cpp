@@ -111,7 +111,10 @@ TEST_CASE("what several processes cannot measure is refused", "[benchmarks]") {
   CHECK(refusal("batch_reduce --sizes 1K --algorithm packed", {}, first).status == 6);
   CHECK(refusal("batch_reduce --sizes 1K --algorithm rank_order", {}, first).status == 0);
   if (LOCKSTEP_HAS_CUDA == 0) return;
-  CHECK(refusal("--backend cuda", {}, first).status == 5);
-  CHECK_THAT(refusal("--backend cuda", {}, first).message,
-             ContainsSubstring("GPUs communicate within a process; start one process"));
+  CHECK(refusal("--backend cuda", {}, first).status == 0);
+  CHECK(refusal("--backend cuda --virtual 2").status == 0);
+  CHECK(refusal("--backend cuda --virtual 2", {}, first).status == 5);
+  CHECK(refusal("--backend cuda --virtual 2", {}, first).message ==
+        "--virtual in several processes cannot be used with --backend cuda: NCCL joins the processes, and "
+        "takes a GPU once; start one process, or give each rank a GPU");
 }

@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -15,65 +14,13 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
-#include "benchmarks/run_command.hpp"
+#include "benchmarks/processes/workers.hpp"
 #include "operations/operation.hpp"
 
 using namespace lockstep::bench;
 using Catch::Matchers::ContainsSubstring;
 
 namespace {
-
-// The build gives the paths: LOCKSTEP_BENCH, LOCKSTEP_TEST_SUPPORT, and LOCKSTEP_MPIEXEC, which may be empty.
-const std::string kBench = "'" LOCKSTEP_BENCH "' ";
-
-// Lines of process 1 begin with "1: ".
-Ended run_workers(int processes, const std::string& program, const std::string& environment = {}) {
-  return run_command(environment + " '" LOCKSTEP_TEST_SUPPORT "/run_workers.sh' --time-limit 120 -n " +
-                     std::to_string(processes) + " " + program);
-}
-
-// As one worker that runs a command of bash, in which $worker is its index.
-std::string bash(const std::string& command) {
-  return R"(bash -c 'worker=${TF_CONFIG##*: }; worker=${worker%%\}*}; )" + command + "'";
-}
-
-int count(const std::string& text, const std::string& part) {
-  int found = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
-  return found;
-}
-
-// The columns of the table's rows, without the lines' prefix.
-std::vector<std::vector<std::string>> rows_of(const std::string& text) {
-  std::vector<std::vector<std::string>> rows;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with("0: ")) line = line.substr(3);
-    std::istringstream columns(line);
-    std::vector<std::string> row;
-    for (std::string column; columns >> column;) row.push_back(column);
-    if (!row.empty() && row[0].find_first_not_of("0123456789") == std::string::npos) rows.push_back(row);
-  }
-  return rows;
-}
-
-// As nccl-tests' table has them.
-constexpr std::size_t kOutOfPlaceWrong = 8, kInPlaceWrong = 12, kFloorRatio = 14;
-
-void check_one_table(const Ended& ended, int num_ranks, std::size_t num_rows) {
-  INFO(ended.output);
-  REQUIRE(ended.status == 0);
-  CHECK(count(ended.output, "# Collective test starting: ") == 1);
-  CHECK(count(ended.output, "#  Rank ") == num_ranks);
-  CHECK(count(ended.output, "# Out of bounds values : 0 OK") == 1);
-  const auto rows = rows_of(ended.output);
-  REQUIRE(rows.size() == num_rows);
-  for (const auto& row : rows) {
-    REQUIRE(row.size() > kInPlaceWrong);
-    CHECK(row[kOutOfPlaceWrong] == "0");
-    CHECK(row[kInPlaceWrong] == "0");
-  }
-}
 
 // A path that the test removes.
 struct Path {
@@ -226,6 +173,7 @@ TEST_CASE("workers on several hosts are measured through an engine, and have no 
 }
 
 TEST_CASE("processes of mpirun print one table, and a fault once", "[benchmarks]") {
+  // The build gives LOCKSTEP_MPIEXEC, which may be empty.
   const std::string mpirun =
       "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout -k 5 120 '" LOCKSTEP_MPIEXEC
       "' --oversubscribe --bind-to none ";
