@@ -203,7 +203,7 @@ check() {
   accepts() {  # NAME ARGUMENT...
     local said
     said=$(CUDA_VISIBLE_DEVICES="" "$here/lockstep_bench" "${@:2}" 2>&1 | grep -m 1 '^lockstep_bench: ')
-    [[ $said == *"lacks GPU:0"* ]] || wrong "$1" "$said, of lockstep_bench ${*:2}"
+    [[ $said == *" GPU:0"* ]] || wrong "$1" "$said, of lockstep_bench ${*:2}"
   }
   stage() { :; }
   measure() { accepts "$1" "${@:3}"; }
