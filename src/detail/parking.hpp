@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -87,8 +88,17 @@ class Parking {
     } while (Clock::now() < end);
     return false;
   }
-  /// Whether `num_threads` threads can run at the same time.
-  static bool has_cores_for(std::uint64_t num_threads) noexcept { return num_threads <= kNumCores; }
+  /// Whether `num_threads` threads can run at the same time, beside those that expect_host_threads counts.
+  static bool has_cores_for(std::uint64_t num_threads) noexcept {
+    return std::max(num_threads, num_host_threads_.load(std::memory_order_relaxed)) <= kNumCores;
+  }
+  /// Threads of several processes of this host wait for each other, `num_threads` in all: a thread of this
+  /// process must not spin on a core that one of another process needs. Holds until the process ends.
+  static void expect_host_threads(std::uint64_t num_threads) noexcept {
+    std::uint64_t known = num_host_threads_.load(std::memory_order_relaxed);
+    while (known < num_threads && !num_host_threads_.compare_exchange_weak(known, num_threads)) {
+    }
+  }
 
   /// Call it after a change that may make another thread's ready() hold.
   void wake() noexcept {
@@ -104,6 +114,7 @@ class Parking {
   static constexpr std::chrono::microseconds kYieldTime{200};
   static constexpr int kSpinsPerLook = 32;
   static inline const std::uint64_t kNumCores = std::thread::hardware_concurrency();
+  static inline std::atomic<std::uint64_t> num_host_threads_{0};
 
   /// Checks ready() several times, which takes about a microsecond.
   template <class Ready>

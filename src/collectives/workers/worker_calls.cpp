@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "detail/parking.hpp"
 #include "detail/splitmix64.hpp"
 
 namespace lockstep::detail {
@@ -71,6 +72,11 @@ WorkerCalls::WorkerCalls(backend::ProcessRanks ranks, const std::vector<Device>&
   for (int worker = 0; worker < meeting.num_workers(); ++worker)
     for (int rank = ranks_.begin(worker); rank < ranks_.begin(worker + 1); ++rank)
       worker_of_.push_back(worker);
+  std::uint64_t num_here = 0;
+  for (int worker = 0; worker < meeting.num_workers(); ++worker)
+    if (ranks_.group->host(worker) == ranks_.group->host(meeting.worker()))
+      num_here += static_cast<std::uint64_t>(ranks_.num_ranks[static_cast<std::size_t>(worker)]);
+  Parking::expect_host_threads(num_here);
 }
 
 std::span<const Arrival* const> WorkerCalls::set_own(std::span<const Arrival* const> own) {
