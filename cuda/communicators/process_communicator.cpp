@@ -122,7 +122,7 @@ std::unique_ptr<backend::CommunicatorBackend> make_process_communicator(const st
         const auto made =
             make_native_communicators(ordinals_of(ranks), device, NcclCommunicator::kCreationLimit, &shared);
         communicator = std::make_unique<NcclCommunicator>(ranks, all, made);
-      } catch (const Error& error) {
+      } catch (const std::exception& error) {
         group.break_off(error.what());  // the others wait in NCCL for this process's ranks
         throw;
       }

@@ -263,7 +263,11 @@ void WorkerMeeting::report_failure(int worker, std::uint64_t epoch, std::uint64_
 void WorkerMeeting::report_left(int worker, std::uint64_t num_rounds) {
   {
     const std::lock_guard lock(mutex_);
-    if (state_.load(std::memory_order_relaxed) != State::usable) return;
+    // Of several the one that left first counts: all later rounds lack its message.
+    const State state = state_.load(std::memory_order_relaxed);
+    const bool is_first = state == State::usable ||
+                          (state == State::left && num_rounds < left_after_.load(std::memory_order_relaxed));
+    if (!is_first) return;
     cause_ = concat(label(worker),
                     " has left: its strategy was destroyed. Destroy the strategies of all workers after the "
                     "same calls.");
@@ -300,7 +304,7 @@ void WorkerMeeting::await_report() noexcept {
   std::unique_lock lock(mutex_);
   const std::uint64_t seen = num_reports_.load();
   reported_.wait_for(lock, patience,
-                     [&] { return state_.load() != State::usable || num_reports_.load() != seen; });
+                     [&] { return state_.load() == State::lost || num_reports_.load() != seen; });
 }
 
 void WorkerMeeting::break_off(const std::string& cause) noexcept {

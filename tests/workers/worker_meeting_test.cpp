@@ -239,6 +239,23 @@ TEST_CASE("a worker that left after its message does not keep the others from th
   CHECK(has(workers.outcome(0, "all_reduce(sum)"), "worker 1 (host:2223) has left"));
 }
 
+TEST_CASE("of several workers that left the one that left first counts") {
+  Workers workers(3);
+  workers[0].report_left(1, 1);
+  workers[0].report_left(2, 0);  // whose message of the first round never comes
+  CHECK_THROWS_MATCHES(workers[0].meet("all_reduce(sum)", bytes_of(0), 0ms), ContextError,
+                       says("worker 2 (host:2224) has left"));
+}
+
+TEST_CASE("who waits for the report of a loss is not content with a worker that left") {
+  Workers workers(3);
+  workers[0].report_left(1, 5);
+  std::thread reports([&] { workers[0].report_lost("worker 2 was lost"); });
+  workers[0].await_report();
+  CHECK(workers[0].is_lost());
+  reports.join();
+}
+
 // A step of random length fails on random workers at random places. Whoever is told nothing makes as many
 // meetings as the others, with the same messages.
 TEST_CASE("workers stay in step whatever fails where") {

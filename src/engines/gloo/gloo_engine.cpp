@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -113,8 +114,11 @@ void limit_silence(gloo::Context& context, milliseconds limit) {
   using Seconds = std::chrono::duration<int>;
   const int period_s = std::max(1, std::chrono::floor<Seconds>(limit / 4).count());
   const int limit_ms = static_cast<int>(limit.count());
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {  // Gloo does not tell them
-    const int socket = std::stoi(entry.path().filename());
+  std::error_code no_list;  // then the system's limits stay
+  // Gloo does not tell its sockets.
+  for (std::filesystem::directory_iterator entry("/proc/self/fd", no_list), end; !no_list && entry != end;
+       entry.increment(no_list)) {
+    const int socket = std::stoi(entry->path().filename());
     sockaddr_storage address{};
     socklen_t size = sizeof address;
     if (getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0 || !is_accepted(address, size))
