@@ -14,6 +14,7 @@ namespace lockstep::cuda {
 /// The threads of a collective start together and go on together. In between they only enqueue it. Otherwise
 /// one thread could wait for a device that is in the collective already, and hold what another thread needs
 /// to enqueue its rank: a kernel's first launch, which loads the kernel, an allocation, or a cuBLAS handle.
+/// Between processes the order of collectives is their callers'.
 ///
 /// One object for each communicator. It waits for other communicators' threads only while these enqueue a
 /// collective whose ranks are all there.

@@ -43,7 +43,8 @@ struct WorkerOptions {
 /// CollectiveMismatch on all workers. A worker that has ended, or is silent, throws PeerLost on all others,
 /// and so do their later calls, and waits for work of their GPUs (see PeerLost). After a time-out
 /// (CommunicationOptions::timeout) later calls throw CollectiveAborted. Thread safety: as Strategy; calls of
-/// several threads need an order that is the same on all workers.
+/// several threads, and on GPUs those of several such strategies, need an order that is the same on all
+/// workers.
 ///
 /// An empty cluster, or one of a single worker, is this process alone; so is an evaluator.
 class MultiWorkerMirroredStrategy : public Strategy {
