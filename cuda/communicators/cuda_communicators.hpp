@@ -16,8 +16,8 @@ std::unique_ptr<backend::CommunicatorBackend> make_cuda_communicator(std::vector
 /// This process's part of a communicator over several processes, which is NCCL's. The processes make it
 /// together. @param ranks  the devices of this process's ranks.
 /// @throws InvalidArgument  two processes have one GPU. @throws Unsupported  one process has a GPU twice; a
-/// build without NCCL. @throws CollectiveError  NCCL failed. @throws CollectiveAborted  another process
-/// failed: repeats its text. @throws CollectiveTimeout.
+/// build without NCCL. @throws CollectiveError  NCCL failed. @throws CollectiveTimeout  it took too long.
+/// @throws CollectiveAborted, PeerLost  another process failed: has its text.
 std::unique_ptr<backend::CommunicatorBackend> make_cuda_communicator(std::vector<CudaDevice*> ranks,
                                                                      const backend::ProcessRanks& all);
 
