@@ -100,8 +100,7 @@ struct Connections {
 void leave_all() {
   Connections& all = immortal<Connections>();
   const std::lock_guard lock(all.mutex);
-  for (const auto& [key, connection] : all.by_cluster)
-    if (connection != nullptr) connection->control().leave();  // null where it could not be made
+  for (const auto& [key, connection] : all.by_cluster) connection->control().leave();
 }
 
 }  // namespace

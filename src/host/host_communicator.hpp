@@ -9,10 +9,10 @@
 #include <lockstep/backend/communicator_backend.hpp>
 
 #include "detail/parking.hpp"
-#include "host/collectives/reduce_range.hpp"
 #include "host/collectives/slice_progress.hpp"
 #include "host/collectives/slices.hpp"
 #include "host/collectives/streaming.hpp"
+#include "host/memory_communicator.hpp"
 
 namespace lockstep::host {
 
@@ -24,16 +24,11 @@ namespace lockstep::host {
 /// finished its slice takes over chunks that others have not begun, so a thread that has lost its core delays
 /// no other. A call returns when all slices are done, whether or not every thread has arrived; a late thread
 /// finds nothing to do, and touches no rank's memory.
-class HostCommunicator final : public backend::CommunicatorBackend {
+class HostCommunicator final : public MemoryCommunicator {
  public:
   explicit HostCommunicator(int num_ranks);
 
   int num_ranks() const override { return static_cast<int>(ranks_.size()); }
-  bool shares_memory() const override { return true; }
-  void reduce_here(ReduceOp op, DType dtype, std::int64_t count, std::span<const void* const> sources,
-                   std::span<void* const> destinations) override {
-    reduce_range(op, dtype, count, sources, destinations, /*streaming=*/false);
-  }
   void all_reduce(const backend::GroupCall& group) override;
   void reduce(const backend::GroupCall& group) override;
   void broadcast(const backend::GroupCall& group) override;

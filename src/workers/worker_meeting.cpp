@@ -46,27 +46,21 @@ void WorkerMeeting::meet(std::string_view operation, std::span<const std::byte> 
 void WorkerMeeting::refuse(std::string_view operation, const std::exception_ptr& error,
                            std::chrono::milliseconds timeout) {
   Kind kind = Kind::other;
-  std::string text;
   try {
     std::rethrow_exception(error);
-  } catch (const CollectiveMismatch& mismatch) {
+  } catch (const CollectiveMismatch&) {
     kind = Kind::mismatch;
-    text = mismatch.what();
-  } catch (const InvalidArgument& invalid) {
+  } catch (const InvalidArgument&) {
     kind = Kind::invalid_argument;
-    text = invalid.what();
-  } catch (const Unsupported& unsupported) {
+  } catch (const Unsupported&) {
     kind = Kind::unsupported;
-    text = unsupported.what();
-  } catch (const ContextError& context) {
+  } catch (const ContextError&) {
     kind = Kind::context;
-    text = context.what();
-  } catch (const NotFound& not_found) {
+  } catch (const NotFound&) {
     kind = Kind::not_found;
-    text = not_found.what();
   } catch (...) {
-    text = exception_text(error);
   }
+  const std::string text = exception_text(error);
   try {
     exchange(kind, operation, std::as_bytes(std::span(text)), timeout);
   } catch (...) {  // whatever the others brought, this worker's own fault is what its caller can mend

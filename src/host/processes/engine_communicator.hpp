@@ -12,7 +12,7 @@
 #include <lockstep/backend/process_group.hpp>
 
 #include "detail/parking.hpp"
-#include "host/collectives/reduce_range.hpp"
+#include "host/memory_communicator.hpp"
 #include "host/processes/chain.hpp"
 #include "host/processes/exchange.hpp"
 #include "host/processes/reduced_part.hpp"
@@ -28,17 +28,12 @@ namespace lockstep::host {
 ///
 /// The local rank whose thread comes first makes the call for all local ranks; the others wait for it, as
 /// their memory is in use.
-class EngineCommunicator final : public backend::CommunicatorBackend {
+class EngineCommunicator final : public MemoryCommunicator {
  public:
   /// @param ranks  its group outlives this.
   EngineCommunicator(const backend::ProcessRanks& ranks, std::unique_ptr<backend::Channel> channel);
 
   int num_ranks() const override { return num_ranks_; }
-  bool shares_memory() const override { return true; }
-  void reduce_here(ReduceOp op, DType dtype, std::int64_t count, std::span<const void* const> sources,
-                   std::span<void* const> destinations) override {
-    reduce_range(op, dtype, count, sources, destinations, /*streaming=*/false);
-  }
   void all_reduce(const backend::GroupCall& group) override;
   void reduce(const backend::GroupCall& group) override;
   void broadcast(const backend::GroupCall& group) override;

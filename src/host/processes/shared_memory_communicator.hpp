@@ -9,7 +9,7 @@
 #include <lockstep/backend/communicator_backend.hpp>
 #include <lockstep/backend/process_group.hpp>
 
-#include "host/collectives/reduce_range.hpp"
+#include "host/memory_communicator.hpp"
 #include "host/processes/piece_stream.hpp"
 #include "host/processes/slot_ring.hpp"
 
@@ -22,18 +22,13 @@ namespace lockstep::host {
 /// a slot, and reads what it needs from the slots of all. So memory is read and written no more often than by
 /// ranks that see each other's: n·S bytes each. Two ranks, or those of a short message, each combine all
 /// contributions themselves, after one wait. More each combine a slice of every chunk, and copy the others'.
-class SharedMemoryCommunicator final : public backend::CommunicatorBackend {
+class SharedMemoryCommunicator final : public MemoryCommunicator {
  public:
   /// @param segment  of SlotRing::part_bytes.
   SharedMemoryCommunicator(std::shared_ptr<detail::SharedSegment> segment,
                            const backend::ProcessRanks& ranks);
 
   int num_ranks() const override { return ring_.num_ranks(); }
-  bool shares_memory() const override { return true; }
-  void reduce_here(ReduceOp op, DType dtype, std::int64_t count, std::span<const void* const> sources,
-                   std::span<void* const> destinations) override {
-    reduce_range(op, dtype, count, sources, destinations, /*streaming=*/false);
-  }
   void all_reduce(const backend::GroupCall& group) override { combine(group, kAll); }
   void reduce(const backend::GroupCall& group) override { combine(group, group.root); }
   void broadcast(const backend::GroupCall& group) override;
