@@ -94,15 +94,19 @@ class WorkerMeeting {
  private:
   enum class State : std::uint8_t { usable, left, timed_out, lost };
   enum class Kind : std::uint8_t { call, invalid_argument, mismatch, unsupported, context, not_found, other };
-  // What begins every message.
+  // What begins every message. A brief message has the content behind it, so that a short one fits into a
+  // cache line; a full one says more first, and follows where the workers' headers differ.
   struct Header {
     std::uint64_t epoch;
-    std::uint32_t run;
-    std::uint32_t call;
-    Kind kind;
+    std::uint64_t digest;  // of the call's kind, number and operation
+    bool is_full;
   };
   struct Message {
     Header header;
+    // What a full message says.
+    std::uint32_t run;
+    std::uint32_t call;
+    Kind kind;
     std::string_view operation;
     std::string_view last_failure;  // of the sender's last epoch
     std::span<const std::byte> content;
@@ -113,12 +117,19 @@ class WorkerMeeting {
     std::string text;
   };
 
+  static std::uint64_t digest(const Message& message);
   void exchange(Kind kind, std::string_view operation, std::span<const std::byte> content,
                 std::chrono::milliseconds timeout);
   /// Waits for the round under way. @return false: it is not to be completed.
   bool wait(std::string_view operation, std::chrono::milliseconds timeout);
+  /// Sends this worker's message of the next round, and waits for the others'. Throws if it cannot be
+  /// complete.
+  void make_round(const Message& own, std::chrono::milliseconds timeout);
+  void throw_if_failed(std::string_view operation);
   Message decode(int worker) const;
-  void check_agreement();
+  /// Of full messages of one epoch.
+  [[noreturn]] void throw_disagreement();
+  void check_agreement() const;
   /// Another worker has failed.
   [[noreturn]] void throw_failed(std::string_view operation, std::uint64_t next_epoch,
                                  std::string_view failure);
