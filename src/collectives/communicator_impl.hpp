@@ -140,7 +140,7 @@ struct Communicator::Impl {
   const bool takes_fingerprints;
   const bool one_enqueues;
   // Longer inputs do not come with the meeting.
-  static constexpr std::int64_t kMaxMessageBytes = 1024;
+  static constexpr std::int64_t kMaxMessageBytes = 4096;
   bool reduced_with_workers = false;  // the collective under way, by the check
   std::vector<Scratch> scratch;       // of the local ranks
   std::vector<std::byte> message;     // of the local ranks, for the other workers
