@@ -44,7 +44,8 @@ WorkerMeeting::WorkerMeeting(std::vector<std::string> labels, int worker,
       worker_(worker),
       exchange_(std::move(exchange)),
       messages_(labels_.size()),
-      failures_(labels_.size()) {}
+      failures_(labels_.size()),
+      has_left_(labels_.size()) {}
 
 void WorkerMeeting::meet(std::string_view operation, std::span<const std::byte> message,
                          std::chrono::milliseconds timeout) {
@@ -78,9 +79,12 @@ void WorkerMeeting::refuse(std::string_view operation, const std::exception_ptr&
 
 void WorkerMeeting::exchange(Kind kind, std::string_view operation, std::span<const std::byte> content,
                              std::chrono::milliseconds timeout) {
-  if (is_over_before(num_rounds_ + 1)) throw_unusable(operation);
+  if (is_over_before(num_rounds_ + 1)) {
+    const std::lock_guard lock(mutex_);
+    throw_unusable(operation);
+  }
   if (is_pending_) {  // the others have left the round, which is complete when all messages are there
-    if (!wait(operation, timeout)) throw_unusable(operation);
+    if (!wait(operation, timeout)) throw_incomplete(operation);
     for (int w = 0; w < num_workers(); ++w) epoch_ = std::max(epoch_, decode(w).header.epoch);
   }
   Message own{.kind = kind, .operation = operation, .content = content};
@@ -143,14 +147,7 @@ void WorkerMeeting::make_round(const Message& own, std::chrono::milliseconds tim
   exchange_->post(writer_.bytes());
   ++num_rounds_;
   is_pending_ = true;
-  if (wait(own.operation, timeout)) return;
-  std::unique_lock lock(mutex_);
-  const Failure* const failure = find_failure();
-  if (failure == nullptr) {
-    lock.unlock();
-    throw_unusable(own.operation);
-  }
-  throw_failed(own.operation, failure->epoch + 1, failure->text);
+  if (!wait(own.operation, timeout)) throw_incomplete(own.operation);
 }
 
 bool WorkerMeeting::wait(std::string_view operation, std::chrono::milliseconds timeout) {
@@ -282,6 +279,7 @@ std::string WorkerMeeting::call_text(std::string_view operation) const {
 }
 
 void WorkerMeeting::fail(const std::exception_ptr& error, Announce announce) noexcept {
+  end_call();
   if (std::exchange(failed_together_, false)) return;
   const char kind = is_mismatch(error) ? kMismatch : kOther;
   const std::string failure = concat(kind, label(worker_), " has failed: ", exception_text(error));
@@ -303,6 +301,8 @@ void WorkerMeeting::report_failure(int worker, std::uint64_t epoch, std::uint64_
 void WorkerMeeting::report_left(int worker, std::uint64_t num_rounds) {
   {
     const std::lock_guard lock(mutex_);
+    if (has_left_[static_cast<std::size_t>(worker)]) return;  // the strategy, and now the cluster
+    has_left_[static_cast<std::size_t>(worker)] = true;
     // Of several the one that left first counts: all later rounds lack its message.
     const State state = state_.load(std::memory_order_relaxed);
     const bool is_first = state == State::usable ||
@@ -319,11 +319,11 @@ void WorkerMeeting::report_left(int worker, std::uint64_t num_rounds) {
   exchange_->interrupt();
 }
 
-void WorkerMeeting::report_lost(const std::string& cause) noexcept {
+void WorkerMeeting::report_lost(const std::shared_ptr<backend::Loss>& loss) noexcept {
   {
     const std::lock_guard lock(mutex_);
-    if (state_.load(std::memory_order_relaxed) == State::lost) return;
-    cause_ = cause;
+    if (loss_ != nullptr) return;
+    loss_ = loss;
     state_.store(State::lost, std::memory_order_release);
     num_reports_.fetch_add(1, std::memory_order_release);
   }
@@ -334,7 +334,12 @@ void WorkerMeeting::report_lost(const std::string& cause) noexcept {
 void WorkerMeeting::throw_if_lost(std::string_view operation) const {
   if (!is_lost()) return;
   const std::lock_guard lock(mutex_);
-  raise<PeerLost>(kHere, concat(call_text(operation), ": ", cause_));
+  throw_lost(operation);
+}
+
+void WorkerMeeting::throw_lost(std::string_view operation) const {
+  loss_->tell();
+  raise<PeerLost>(kHere, concat(call_text(operation), ": ", loss_->cause()));
 }
 
 void WorkerMeeting::await_report() noexcept {
@@ -352,14 +357,20 @@ void WorkerMeeting::break_off(const std::string& cause) noexcept {
   if (end_) end_(cause);
 }
 
-void WorkerMeeting::throw_unusable(std::string_view operation) {
+void WorkerMeeting::throw_incomplete(std::string_view operation) {
   const std::lock_guard lock(mutex_);
+  if (const Failure* const failure = find_failure())
+    throw_failed(operation, failure->epoch + 1, failure->text);
+  throw_unusable(operation);
+}
+
+void WorkerMeeting::throw_unusable(std::string_view operation) {
   const std::string text = concat(call_text(operation), ": ", cause_);
   failed_together_ = true;
   switch (state_.load(std::memory_order_relaxed)) {
     case State::left: raise<ContextError>(kHere, text);
     case State::timed_out: raise<CollectiveAborted>(kHere, text);
-    default: raise<PeerLost>(kHere, text);
+    default: throw_lost(operation);
   }
 }
 
