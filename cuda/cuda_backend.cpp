@@ -133,15 +133,14 @@ class CudaBackend final : public backend::Backend {
 
   std::unique_ptr<backend::CommunicatorBackend> adopt_communicators(
       std::span<backend::DeviceBackend* const> devices, std::span<void* const> communicators) override {
-    return adopt_cuda_communicators(ranks_of(devices), communicators);
+    return for_new_results(devices, adopt_cuda_communicators(ranks_of(devices), communicators));
   }
 #endif
 
  private:
   using Made = std::unique_ptr<backend::CommunicatorBackend>;
-  /// Whoever makes a communicator knows that another one's results are lost.
   static Made for_new_results(std::span<backend::DeviceBackend* const> devices, Made made) {
-    for (CudaDevice* device : ranks_of(devices)) device->forget_lost_results();
+    for (CudaDevice* device : ranks_of(devices)) device->begin_results();
     return made;
   }
 

@@ -98,8 +98,9 @@ std::vector<std::unique_ptr<detail::WorkerGroup>> Processes::connect_groups(
         {{"worker", addresses}},
         {.task_type = "worker", .task_id = static_cast<int>(own - members[g].begin())});
     // The launcher's engine would connect all its processes.
-    groups[g] = detail::WorkerGroup::connect(resolver, {.start_timeout = std::chrono::seconds(60)},
-                                             {{"LOCKSTEP_ENGINE", "gloo"}});
+    groups[g] = detail::WorkerGroup::connect(
+        resolver, {.start_timeout = std::chrono::seconds(60), .shares_connection = false},
+        {{"LOCKSTEP_ENGINE", "gloo"}});
   }
   return groups;
 }

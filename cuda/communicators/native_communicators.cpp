@@ -85,15 +85,20 @@ void Creation::run(const Device& device) {
   } catch (...) {
     failure = std::current_exception();
   }
-  const std::lock_guard lock(mutex);
-  if (failure || is_abandoned) {
-    for (ncclComm_t communicator : made) {
-      if (communicator != nullptr) ncclCommAbort(communicator);
+  {
+    const std::lock_guard lock(mutex);
+    if (!failure && !is_abandoned) {
+      communicators = std::move(made);
+      is_done = true;
+      done.notify_all();
+      return;
     }
-  } else {
-    communicators = std::move(made);
+    error = failure;
   }
-  error = failure;
+  for (ncclComm_t communicator : made) {  // takes long; whoever waits must not miss the time limit meanwhile
+    if (communicator != nullptr) ncclCommAbort(communicator);
+  }
+  const std::lock_guard lock(mutex);
   is_done = true;
   done.notify_all();
 }
@@ -132,6 +137,7 @@ std::vector<ncclComm_t> make_native_communicators(const std::vector<int>& ordina
   try {
     while (!creation->is_done) {
       const auto now = std::chrono::steady_clock::now();
+      if (now >= deadline && creation->error) break;
       LOCKSTEP_EXPECTS(now < deadline, CollectiveTimeout, kOperation, " of ", creation->num_ranks,
                        " GPUs: it is not there after ", limit.count(),
                        " ms. NCCL_DEBUG=INFO makes NCCL say what it waits for.");

@@ -113,6 +113,8 @@ bool NcclCommunicator::all_come_out(std::chrono::milliseconds limit) noexcept {
 
 void NcclCommunicator::abort() noexcept {
   if (is_fork_of_user() || aborted_.exchange(true)) return;
+  // Before anything is waited for: whoever knows of the loss may make the next communicator meanwhile.
+  lose_results();
   order_.abandon();
   if (!owns_native_) return;
   constexpr std::chrono::seconds kPatience{1};
@@ -120,25 +122,26 @@ void NcclCommunicator::abort() noexcept {
   // Threads leave NCCL by themselves and do not enter it again, except one that waits inside for a rank that
   // will not come. A revocation, which frees nothing, releases it; where NCCL has none, the abort does.
   const bool has_graphs = captured_.use_count() > 1;
-  const bool are_out = all_come_out(kPatience);
-  lose_results(has_graphs || !are_out);
-  if (has_graphs || !are_out) {
+  if (has_graphs || !all_come_out(kPatience)) {
     for (const Rank& rank : ranks_) revoke(rank.communicator);
     all_come_out(kPatience);
   }
   if (!has_graphs) end_communicators();
 }
 
-void NcclCommunicator::lose_results(bool are_under_way) noexcept {
-  if (processes_ == nullptr) return;
+void NcclCommunicator::lose_results() noexcept {
+  const std::shared_ptr<backend::Loss> loss = processes_ == nullptr ? nullptr : processes_->loss();
+  if (loss == nullptr) return;
+  // Where a thread is inside NCCL, some rank's part is not there yet; of graphs nothing is known.
+  bool are_done = captured_.use_count() == 1 && all_come_out(std::chrono::milliseconds(0));
   try {
-    const bool are_done = !are_under_way && std::ranges::all_of(ranks_, [](const Rank& rank) {
-      return rank.device->is_complete(rank.last);
-    });
-    if (!are_done) processes_->throw_if_lost("a collective between GPUs");
-  } catch (const Error&) {
-    for (const Rank& rank : ranks_) rank.device->lose_results(std::current_exception());
+    are_done = are_done && std::ranges::all_of(
+                               ranks_, [](const Rank& rank) { return rank.device->has_passed(rank.last); });
+  } catch (const Error&) {  // nor of a device that is lost
+    are_done = false;
   }
+  if (are_done) return;
+  for (const Rank& rank : ranks_) rank.device->lose_results(loss);
 }
 
 void NcclCommunicator::require_not_aborted(std::string_view operation, const backend::RankCall& call) {

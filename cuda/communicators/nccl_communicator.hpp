@@ -79,9 +79,9 @@ class NcclCommunicator final : public backend::CommunicatorBackend {
   void inside(std::string_view operation, std::span<const backend::RankCall> calls, const Call& call);
   bool all_come_out(std::chrono::milliseconds limit) noexcept;
   void end_communicators() noexcept;
-  /// The collectives under way are about to be ended, as a process is lost: takes their results from the
-  /// devices. @param are_under_way  whether there are some for certain; else the ranks' events tell.
-  void lose_results(bool are_under_way) noexcept;
+  /// Where a process is lost, and collectives are under way, which are about to be ended: takes their results
+  /// from the devices. Does not wait.
+  void lose_results() noexcept;
   Rank& rank_of(const backend::RankCall& call) {
     return ranks_[static_cast<std::size_t>(call.rank - first_rank_)];
   }

@@ -164,12 +164,24 @@ void CudaDevice::destroy_stream(backend::StreamHandle stream) noexcept {
 }
 
 void CudaDevice::synchronize(backend::StreamHandle stream) {
+  await(stream);
+  require_results();
+}
+
+// Whoever destroys what used the stream has not heard of results that are lost.
+void CudaDevice::finish(backend::StreamHandle stream) noexcept {
+  try {
+    await(stream);
+  } catch (const Error&) {  // the device is lost
+  }
+}
+
+void CudaDevice::await(backend::StreamHandle stream) {
   constexpr const char* kOperation = "Waiting for a stream";
   const DeviceGuard guard(ordinal_, device_);
   require_no_capture(kOperation, native(stream), device_, "Wait for the stream that it is launched on.");
   const OutsideCaptures outside;
   LOCKSTEP_CUDA_CHECK(cudaStreamSynchronize(native(stream)), device_, kOperation);
-  require_results();
 }
 
 bool CudaDevice::is_complete(backend::StreamHandle stream) {
@@ -247,31 +259,44 @@ void CudaDevice::synchronize(backend::EventHandle event) {
 }
 
 bool CudaDevice::is_complete(backend::EventHandle event) {
-  constexpr const char* kOperation = "Asking whether an event is complete";
-  const DeviceGuard guard(ordinal_, device_);
-  require_not_captured(kOperation, event);
-  const OutsideCaptures outside;
-  const bool is_complete = is_done(LOCKSTEP_CUDA_CALL(cudaEventQuery(native(event))), device_, kOperation);
+  const bool is_complete = has_passed(event);
   if (is_complete) require_results();
   return is_complete;
 }
 
-void CudaDevice::lose_results(std::exception_ptr error) noexcept {
-  const std::lock_guard lock(mutex_);
-  lost_results_ = std::move(error);
-  has_lost_results_ = true;
+bool CudaDevice::has_passed(backend::EventHandle event) {
+  constexpr const char* kOperation = "Asking whether an event is complete";
+  const DeviceGuard guard(ordinal_, device_);
+  require_not_captured(kOperation, event);
+  const OutsideCaptures outside;
+  return is_done(LOCKSTEP_CUDA_CALL(cudaEventQuery(native(event))), device_, kOperation);
 }
 
-void CudaDevice::forget_lost_results() noexcept {
+void CudaDevice::lose_results(std::shared_ptr<backend::Loss> loss) {
   const std::lock_guard lock(mutex_);
-  has_lost_results_ = false;
-  lost_results_ = nullptr;
+  losses_.push_back(std::move(loss));
+  forget_known_losses();
+}
+
+void CudaDevice::begin_results() noexcept {
+  const std::lock_guard lock(mutex_);
+  begun_ = backend::Loss::now();
+  forget_known_losses();
+}
+
+void CudaDevice::forget_known_losses() noexcept {
+  std::erase_if(losses_, [this](const auto& loss) { return loss->was_told_before(begun_); });
+  has_lost_results_ = !losses_.empty();
 }
 
 void CudaDevice::require_results() {
   if (!has_lost_results_) return;
   const std::lock_guard lock(mutex_);
-  if (lost_results_) std::rethrow_exception(lost_results_);
+  if (losses_.empty()) return;
+  losses_.front()->tell();
+  LOCKSTEP_EXPECTS(false, PeerLost, "Waiting for work of ", device_,
+                   ", which may depend on a collective between GPUs: ", losses_.front()->cause(),
+                   ". Make a new strategy, and restore a checkpoint.");
 }
 
 void CudaDevice::copy(void* destination, const void* source, std::size_t size_bytes,

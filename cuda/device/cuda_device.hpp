@@ -1,12 +1,12 @@
 #pragma once
 
 #include <atomic>
-#include <exception>
 #include <memory>
 #include <mutex>
 #include <vector>
 
 #include <lockstep/backend/device_backend.hpp>
+#include <lockstep/backend/loss.hpp>
 
 #include "cuda_kernels.hpp"
 #include "device/cuda_memory.hpp"
@@ -38,6 +38,7 @@ class CudaDevice final : public backend::DeviceBackend {
   void destroy_stream(backend::StreamHandle stream) noexcept override;
   void synchronize(backend::StreamHandle stream) override;
   bool is_complete(backend::StreamHandle stream) override;
+  void finish(backend::StreamHandle stream) noexcept override;
   bool is_capturing(backend::StreamHandle stream) override;
   backend::EventHandle create_event() override;
   void destroy_event(backend::EventHandle event) noexcept override;
@@ -45,6 +46,8 @@ class CudaDevice final : public backend::DeviceBackend {
   void wait(backend::StreamHandle stream, backend::EventHandle event) override;
   void synchronize(backend::EventHandle event) override;
   bool is_complete(backend::EventHandle event) override;
+  /// The same, where results may be lost. @throws DeviceError, ContextError
+  bool has_passed(backend::EventHandle event);
 
   void copy(void* destination, const void* source, std::size_t size_bytes,
             backend::StreamHandle stream) override;
@@ -57,18 +60,20 @@ class CudaDevice final : public backend::DeviceBackend {
 
   CudaKernels& kernels() noexcept override { return kernels_; }
 
-  /// A collective was ended before it was complete, and the streams go on with what it has left in memory.
-  /// From now on every wait of the host for work of this device throws `error`, as streams hand results to
-  /// each other. Any thread.
-  void lose_results(std::exception_ptr error) noexcept;
-  /// Ends that. Any thread.
-  void forget_lost_results() noexcept;
+  /// A collective is about to be ended before it is complete, and the streams will go on with what it leaves
+  /// in memory. From now on every wait of the host for work of this device throws PeerLost, as streams hand
+  /// results to each other, until a communicator is made by a program that knows of the loss. Any thread.
+  void lose_results(std::shared_ptr<backend::Loss> loss);
+  /// A communicator is made. Any thread.
+  void begin_results() noexcept;
 
  private:
   void close() noexcept;
+  void await(backend::StreamHandle stream);
   void release() noexcept;
-  /// @throws what lose_results was given
+  /// @throws PeerLost  results are lost.
   void require_results();
+  void forget_known_losses() noexcept;  // mutex_ is held
   void require_not_captured(const char* operation, backend::EventHandle event);
 
   const int ordinal_;
@@ -81,9 +86,10 @@ class CudaDevice final : public backend::DeviceBackend {
   std::mutex mutex_;  // guards the members below
   std::vector<cudaStream_t> all_streams_;
   std::vector<cudaStream_t> free_streams_;
-  std::exception_ptr lost_results_;
+  std::vector<std::shared_ptr<backend::Loss>> losses_;  // of results
+  backend::Loss::Moment begun_ = 0;                     // when the last communicator was made
 
-  std::atomic<bool> has_lost_results_{false};  // whether there is that; most waits need not lock
+  std::atomic<bool> has_lost_results_{false};  // whether there are losses_; most waits need not lock
 };
 
 }  // namespace lockstep::cuda

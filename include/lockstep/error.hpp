@@ -121,8 +121,8 @@ class CollectiveAborted : public CollectiveError {
 ///
 /// A collective of GPUs ends with the worker, and its results have any bits, with which the streams' later
 /// work computes. Whatever waits for work of these GPUs, such as `item`, therefore throws PeerLost, also for
-/// another strategy of the process, until a strategy or communicator is made on them. Results from before
-/// that are not to be read afterwards.
+/// another strategy of the process, until a strategy or communicator is made on them after a call or a wait
+/// has thrown it. Results from before that are not to be read afterwards.
 class PeerLost : public CollectiveAborted {
  public:
   using CollectiveAborted::CollectiveAborted;

@@ -9,6 +9,7 @@
 
 #include <unistd.h>
 
+#include <lockstep/detail/mutex.hpp>
 #include <lockstep/error.hpp>
 
 #include "cluster/launcher_variables.hpp"
@@ -27,16 +28,35 @@ bool is_under_mpi(const cluster::EnvironmentVariables& variables) {
                              [&](const char* name) { return find_variable(variables, name) != nullptr; });
 }
 
-std::string engine_for(const cluster::EnvironmentVariables& variables) {
+bool is_known(const std::string& engine) { return backend::find_engine(engine) != nullptr; }
+
+std::string how_to_build(const std::string& engine) {
+  return concat(", which this program does not have. Build lockstep with ",
+                engine == "mpi" ? "LOCKSTEP_MPI=ON (libopenmpi-dev)" : "LOCKSTEP_GLOO=ON (libgloo-dev)",
+                ", and link lockstep::", engine);
+}
+
+/// @param has_address  of worker 0.
+std::string engine_for(const cluster::EnvironmentVariables& variables, bool has_address) {
   if (const std::string* const name = find_variable(variables, "LOCKSTEP_ENGINE")) {
-    LOCKSTEP_EXPECTS(*name == "mpi" || *name == "gloo" || backend::find_engine(*name) != nullptr,
-                     InvalidArgument, "LOCKSTEP_ENGINE is ", in_quotes(*name),
+    LOCKSTEP_EXPECTS(*name == "mpi" || *name == "gloo" || is_known(*name), InvalidArgument,
+                     "LOCKSTEP_ENGINE is ", in_quotes(*name),
                      ", which is no engine. Set it to mpi or gloo, or unset it.");
+    // Gloo carries data between hosts alone; MPI is also how the processes find each other.
+    LOCKSTEP_EXPECTS(*name != "mpi" || is_known(*name), Unsupported,
+                     "MultiWorkerMirroredStrategy: LOCKSTEP_ENGINE names the engine mpi", how_to_build(*name),
+                     "; or unset LOCKSTEP_ENGINE, where worker 0 has an address.");
     return *name;
   }
   const bool has_addresses = find_variable(variables, "TF_CONFIG") != nullptr ||
                              find_variable(variables, "TORCHELASTIC_RUN_ID") != nullptr;
-  return is_under_mpi(variables) && !has_addresses ? "mpi" : "gloo";
+  if (!is_under_mpi(variables) || has_addresses) return "gloo";
+  LOCKSTEP_EXPECTS(
+      has_address || is_known("mpi"), Unsupported,
+      "MultiWorkerMirroredStrategy: a launcher of MPI, which tells no addresses, has started this "
+      "process, and the workers need the engine mpi",
+      how_to_build("mpi"), "; or set MASTER_ADDR and MASTER_PORT.");
+  return "mpi";
 }
 
 /// torchrun's own store may listen on MASTER_PORT.
@@ -69,6 +89,11 @@ std::string leader_address(backend::Engine& engine, bool is_leader) {
   return concat(is_here ? "127.0.0.1" : leader.host, ':', leader.port);
 }
 
+bool is_launched(const std::string& engine) {
+  const backend::EngineKind* const kind = backend::find_engine(engine);
+  return kind != nullptr && kind->is_launched;
+}
+
 /// The engine, and where it does not start the processes, their addresses.
 using Key = std::vector<std::string>;
 
@@ -78,8 +103,8 @@ bool has_same_leader(const Key& a, const Key& b) {
 
 /// The connections of this process.
 struct Connections {
-  std::mutex opening;  // one at a time; a process that ends does not wait for it
-  std::mutex mutex;    // guards by_cluster
+  Mutex opening{"the workers' connections"};  // one at a time; a process that ends does not wait for it
+  LeafMutex mutex;                            // guards by_cluster
   std::map<Key, std::shared_ptr<WorkerConnection>> by_cluster;
 
   /// Takes out those that are over, and those that no strategy uses and that keep worker 0's address from
@@ -99,8 +124,12 @@ struct Connections {
 
 void leave_all() {
   Connections& all = immortal<Connections>();
-  const std::lock_guard lock(all.mutex);
-  for (const auto& [key, connection] : all.by_cluster) connection->control().leave();
+  decltype(all.by_cluster) left;
+  {
+    const std::lock_guard lock(all.mutex);
+    left = all.by_cluster;
+  }
+  for (const auto& [key, connection] : left) connection->exit();
 }
 
 }  // namespace
@@ -109,13 +138,9 @@ std::shared_ptr<WorkerConnection> WorkerConnection::open(ControlOptions options,
                                                          const cluster::EnvironmentVariables& variables) {
   Connections& all = immortal<Connections>();
   const std::lock_guard opening(all.opening);
-  std::string engine_name = engine_for(variables);
-  const backend::EngineKind* const kind = backend::find_engine(engine_name);
-  const bool is_launched = kind != nullptr && kind->is_launched;
+  std::string engine_name = engine_for(variables, !options.addresses.front().empty());
   Key key = {engine_name};
-  if (!is_launched) key.insert(key.end(), options.addresses.begin(), options.addresses.end());
-  static const int is_registered = std::atexit(leave_all);
-  static_cast<void>(is_registered);
+  if (!is_launched(engine_name)) key.insert(key.end(), options.addresses.begin(), options.addresses.end());
   decltype(all.by_cluster) useless;
   {
     const std::lock_guard lock(all.mutex);
@@ -124,20 +149,37 @@ std::shared_ptr<WorkerConnection> WorkerConnection::open(ControlOptions options,
   }
   // A strategy may still hold one that is over, and keeps no address either.
   for (const auto& [cluster, connection] : useless) connection->control().leave();
+  const std::shared_ptr<WorkerConnection> made =
+      connect(std::move(options), variables, std::move(engine_name));
+  // After that of the engine, so that it is called before: MPI's end waits for the others, who hear of this.
+  static const int is_registered = std::atexit(leave_all);
+  static_cast<void>(is_registered);
+  const std::lock_guard lock(all.mutex);
+  return all.by_cluster[key] = made;
+}
 
+std::shared_ptr<WorkerConnection> WorkerConnection::open_own(ControlOptions options,
+                                                             const cluster::EnvironmentVariables& variables) {
+  const bool has_address = !options.addresses.front().empty();
+  return connect(std::move(options), variables, engine_for(variables, has_address));
+}
+
+std::shared_ptr<WorkerConnection> WorkerConnection::connect(ControlOptions options,
+                                                            const cluster::EnvironmentVariables& variables,
+                                                            std::string engine_name) {
   std::unique_ptr<backend::Engine> launched;
-  if (is_launched) {
-    launched =
-        kind->start({.process = options.worker, .num_processes = static_cast<int>(options.addresses.size())});
+  if (is_launched(engine_name)) {
+    launched = backend::find_engine(engine_name)
+                   ->start({.process = options.worker,
+                            .num_processes = static_cast<int>(options.addresses.size()),
+                            .start_limit = options.start_limit});
     options.addresses.front() = leader_address(*launched, options.worker == 0);
   } else if (const std::string* const store = find_variable(variables, "TORCHELASTIC_USE_AGENT_STORE");
              store != nullptr && *store == "True" && !options.addresses.front().empty()) {
     options.addresses.front() = next_port(options.addresses.front());
   }
-  const std::shared_ptr<WorkerConnection> made(
+  return std::shared_ptr<WorkerConnection>(
       new WorkerConnection(std::move(options), std::move(engine_name), std::move(launched)));
-  const std::lock_guard lock(all.mutex);
-  return all.by_cluster[key] = made;
 }
 
 WorkerConnection::WorkerConnection(ControlOptions options, std::string engine_name,
@@ -150,46 +192,70 @@ WorkerConnection::WorkerConnection(ControlOptions options, std::string engine_na
 
 WorkerConnection::~WorkerConnection() { control_->leave(); }
 
-std::unique_ptr<backend::Channel> WorkerConnection::open_channel() {
-  if (engine_ == nullptr) {
-    const backend::EngineKind* const kind = backend::find_engine(engine_name_);
-    LOCKSTEP_EXPECTS(
-        kind != nullptr, Unsupported,
-        "MultiWorkerMirroredStrategy: workers on several hosts need the engine ", engine_name_,
-        ", which this program does not have. Build lockstep with ",
-        engine_name_ == "mpi" ? "LOCKSTEP_MPI=ON (libopenmpi-dev)" : "LOCKSTEP_GLOO=ON (libgloo-dev)",
-        ", and link lockstep::", engine_name_, '.');
-    engine_ = kind->start({control_->worker(), control_->num_workers(), control_.get(),
-                           own_host_.substr(0, own_host_.rfind(':')),
-                           2 * silence_limit_});  // the control connection is the first to know
-  }
-  return engine_->open_channel();
+void WorkerConnection::start_engine() {
+  const std::lock_guard lock(starting_);
+  if (engine_ != nullptr) return;
+  LOCKSTEP_EXPECTS(is_known(engine_name_), Unsupported,
+                   "MultiWorkerMirroredStrategy: workers on several hosts need the engine ", engine_name_,
+                   how_to_build(engine_name_), '.');
+  engine_ =
+      backend::find_engine(engine_name_)
+          ->start({.process = control_->worker(),
+                   .num_processes = control_->num_workers(),
+                   .store = control_.get(),
+                   .host = own_host_.substr(0, own_host_.rfind(':')),
+                   .silence_limit = 2 * silence_limit_});  // the control connection is the first to know
 }
 
-std::uint32_t WorkerConnection::add(WorkerReports& group) {
+std::vector<std::string> WorkerConnection::all_gather(std::uint32_t stream, std::uint32_t step,
+                                                      std::string_view what, std::string own,
+                                                      const std::atomic<bool>& is_cancelled) {
+  try {
+    return control_->all_gather(stream, step, what, std::move(own), is_cancelled);
+  } catch (const PeerLost&) {
+    tell_losses();
+    throw;
+  }
+}
+
+// The call may have failed before the connection's thread reports the loss.
+void WorkerConnection::tell_losses() {
   const std::lock_guard lock(mutex_);
-  const std::uint32_t number = num_groups_++;
-  groups_.emplace(number, &group);
+  is_told_ = true;
+  for (const Report& report : for_all_)
+    if (report.loss) report.loss->tell();
+}
+
+std::uint32_t WorkerConnection::next_group() {
+  const std::lock_guard lock(mutex_);
+  groups_.emplace(num_groups_, nullptr);
+  return num_groups_++;
+}
+
+void WorkerConnection::add(std::uint32_t number, WorkerReports& group) {
+  const std::lock_guard lock(mutex_);
+  groups_[number] = &group;
   for (const Report& report : early_[number]) deliver(group, report);
   early_.erase(number);
   for (const Report& report : for_all_) deliver(group, report);
-  return number;
 }
 
-void WorkerConnection::give_up(std::string_view why) noexcept {
-  is_over_.store(true);
-  try {
-    control_->give_up(why);
-  } catch (const Error&) {  // it was over before
-  }
-}
-
-void WorkerConnection::remove(std::uint32_t group, std::uint64_t num_rounds) noexcept {
+void WorkerConnection::remove(std::uint32_t number, std::uint64_t num_rounds) noexcept {
   {
     const std::lock_guard lock(mutex_);
-    groups_.erase(group);
+    groups_.erase(number);
+    early_.erase(number);
   }
-  announce(group, {Report::Kind::left, 0, 0, num_rounds, {}});
+  announce_left(number, num_rounds);
+}
+
+void WorkerConnection::exit() noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [number, group] : groups_)
+      if (group != nullptr) group->on_exit();
+  }
+  control_->leave();
 }
 
 void WorkerConnection::announce_failure(std::uint32_t group, std::uint64_t epoch, std::uint64_t num_rounds,
@@ -199,6 +265,10 @@ void WorkerConnection::announce_failure(std::uint32_t group, std::uint64_t epoch
 
 void WorkerConnection::announce_end(std::uint32_t group, std::string_view cause) noexcept {
   announce(group, {Report::Kind::end, 0, 0, 0, std::string(cause)});
+}
+
+void WorkerConnection::announce_left(std::uint32_t group, std::uint64_t num_rounds) noexcept {
+  announce(group, {Report::Kind::left, 0, 0, num_rounds, {}});
 }
 
 void WorkerConnection::announce(std::uint32_t group, const Report& report) noexcept {
@@ -220,37 +290,46 @@ void WorkerConnection::on_failure(int worker, std::uint64_t epoch, std::string t
   const auto kind = reader.get<Report::Kind>();
   const auto num_rounds = reader.get<std::uint64_t>();
   const auto rest = reader.rest();
-  deliver(group, {kind, worker, epoch, num_rounds,
-                  std::string(reinterpret_cast<const char*>(rest.data()), rest.size())});
+  Report report{kind, worker, epoch, num_rounds,
+                std::string(reinterpret_cast<const char*>(rest.data()), rest.size())};
+  if (kind == Report::Kind::end) report.loss = std::make_shared<backend::Loss>(report.text);
+  deliver(group, report);
 }
 
 void WorkerConnection::on_lost(int worker, std::string cause) {
   is_over_.store(true);
-  deliver_to_all({Report::Kind::end, worker, 0, 0, std::move(cause)});
+  {
+    const std::lock_guard lock(starting_);
+    if (engine_ != nullptr) engine_->abandon();
+  }
+  auto loss = std::make_shared<backend::Loss>(std::move(cause));
+  deliver_to_all({Report::Kind::end, worker, 0, 0, {}, std::move(loss)});
 }
 
 void WorkerConnection::on_left(int worker) { deliver_to_all({Report::Kind::left, worker, 0, 0, {}}); }
 
 void WorkerConnection::deliver(std::uint32_t group, const Report& report) {
   const std::lock_guard lock(mutex_);
-  if (group >= num_groups_) {
-    early_[group].push_back(report);
-  } else if (const auto found = groups_.find(group); found != groups_.end()) {
+  const auto found = groups_.find(group);
+  if (found != groups_.end() && found->second != nullptr)
     deliver(*found->second, report);
-  }
+  else if (found != groups_.end() || group >= num_groups_)
+    early_[group].push_back(report);
 }
 
 void WorkerConnection::deliver_to_all(const Report& report) {
   const std::lock_guard lock(mutex_);
   for_all_.push_back(report);
-  for (const auto& [number, group] : groups_) deliver(*group, report);
+  if (report.loss && is_told_) report.loss->tell();
+  for (const auto& [number, group] : groups_)
+    if (group != nullptr) deliver(*group, report);
 }
 
 void WorkerConnection::deliver(WorkerReports& group, const Report& report) {
   switch (report.kind) {
     case Report::Kind::failure:
       return group.on_failure(report.worker, report.epoch, report.num_rounds, report.text);
-    case Report::Kind::end: return group.on_end(report.text);
+    case Report::Kind::end: return group.on_end(report.loss);
     case Report::Kind::left: return group.on_left(report.worker, report.num_rounds);
   }
 }

@@ -1,5 +1,6 @@
 #include "cluster/worker_group.hpp"
 
+#include <system_error>
 #include <utility>
 
 #include <lockstep/cluster/roles.hpp>
@@ -12,6 +13,11 @@
 
 namespace lockstep::detail {
 namespace {
+
+// What begins a text of all_gather: one, or that the worker has failed, or has left.
+constexpr char kText = 't';
+constexpr char kFailure = 'f';
+constexpr char kLeft = 'l';
 
 /// The addresses of the chief and the workers, in their order.
 std::vector<std::string> addresses_of(const cluster::ClusterSpec& spec) {
@@ -32,36 +38,72 @@ std::unique_ptr<WorkerGroup> WorkerGroup::connect(const cluster::Resolver& resol
                          .addresses = addresses_of(spec),
                          .start_limit = options.start_timeout,
                          .silence_limit = options.silence_limit};
-  return std::unique_ptr<WorkerGroup>(new WorkerGroup(WorkerConnection::open(std::move(control), variables)));
+  const auto open = options.shares_connection ? &WorkerConnection::open : &WorkerConnection::open_own;
+  std::unique_ptr<WorkerGroup> group(new WorkerGroup(open(std::move(control), variables)));
+  group->meeting_ =
+      group->make_together("the place where workers meet", [&] { return group->make_meeting(); });
+  group->connection_->add(group->number_, *group);
+  return group;
 }
 
-WorkerGroup::WorkerGroup(std::shared_ptr<WorkerConnection> connection) : connection_(std::move(connection)) {
+WorkerGroup::WorkerGroup(std::shared_ptr<WorkerConnection> connection)
+    : connection_(std::move(connection)), number_(connection_->next_group()) {}
+
+std::unique_ptr<WorkerMeeting> WorkerGroup::make_meeting() {
   std::vector<std::string> labels;
   for (int w = 0; w < num_processes(); ++w) labels.push_back(label(w));
-  try {
-    std::unique_ptr<MessageExchange> exchange;
-    if (is_on_one_host())
-      exchange = detail::make_shared_message_exchange(*this);
-    else
-      exchange = std::make_unique<ChannelExchange>(open_channel(), num_processes());
-    meeting_ = std::make_unique<WorkerMeeting>(std::move(labels), process(), std::move(exchange));
-  } catch (const std::exception& error) {  // the others may have succeeded
-    std::string why = error.what();
-    if (why.ends_with('.')) why.pop_back();  // a cause stands within a sentence
-    connection_->give_up(concat("it could not join the others: ", why));
-    throw;
-  }
-  number_ = connection_->add(*this);
-  meeting_->on_break_off([this](const std::string& cause) {
+  std::unique_ptr<MessageExchange> exchange;
+  if (is_on_one_host())
+    exchange = detail::make_shared_message_exchange(*this);
+  else
+    exchange = std::make_unique<ChannelExchange>(open_channel(), num_processes());
+  auto meeting = std::make_unique<WorkerMeeting>(std::move(labels), process(), std::move(exchange));
+  meeting->on_break_off([this](const std::string& cause) {
     const std::string text = concat(label(process()), " could not go on: ", cause);
-    connection_->announce_end(*number_, text);
-    on_end(text);
+    connection_->announce_end(number_, text);
+    on_end(std::make_shared<backend::Loss>(text));
   });
+  return meeting;
 }
 
 void WorkerGroup::leave() noexcept {
-  if (number_) connection_->remove(*number_, meeting_->num_rounds());
-  number_.reset();
+  if (has_left_.exchange(true)) return;
+  end_stream({});
+  connection_->remove(number_, meeting_ == nullptr ? 0 : meeting_->num_rounds());
+  std::thread aborting;
+  {
+    const std::lock_guard lock(mutex_);
+    aborting.swap(aborting_);
+  }
+  if (aborting.joinable()) aborting.join();
+}
+
+std::vector<std::string> WorkerGroup::all_gather(std::string_view what, std::string own) {
+  std::vector<std::string> all = connection_->all_gather(WorkerConnection::stream_of_group(number_),
+                                                         num_steps_++, what, kText + own, has_ended_stream_);
+  for (int w = 0; w < num_processes(); ++w) {
+    std::string& text = all[static_cast<std::size_t>(w)];
+    const char kind = text.front();
+    text.erase(0, 1);
+    LOCKSTEP_EXPECTS(kind != kFailure, CollectiveAborted, what, ": ", label(w), " has failed: ", text);
+    LOCKSTEP_EXPECTS(kind == kText, CollectiveAborted, what, ": ", label(w),
+                     " has left: its strategy was destroyed. Destroy the strategies of all workers after the "
+                     "same calls.");
+  }
+  return all;
+}
+
+void WorkerGroup::end_stream(const std::string& failure) noexcept {
+  if (!has_ended_stream_.exchange(true))
+    connection_->control().end_stream(WorkerConnection::stream_of_group(number_),
+                                      failure.empty() ? std::string(1, kLeft) : kFailure + failure);
+}
+
+// The engine's own calls wait for all workers, in which a worker that has failed before would not be told.
+std::unique_ptr<backend::Channel> WorkerGroup::open_channel() {
+  connection_->start_engine();
+  all_gather("that the workers open a channel", {});
+  return connection_->open_channel();
 }
 
 SharedFunction<std::shared_ptr<StepExchange>()> WorkerGroup::step_opener() const {
@@ -78,7 +120,7 @@ bool WorkerGroup::is_on_one_host() const noexcept {
 
 void WorkerGroup::fail(const std::exception_ptr& error) noexcept {
   meeting_->fail(error, [&](std::uint64_t epoch, std::uint64_t num_rounds, const std::string& said) {
-    connection_->announce_failure(*number_, epoch, num_rounds, said);
+    connection_->announce_failure(number_, epoch, num_rounds, said);
   });
 }
 
@@ -93,16 +135,28 @@ void WorkerGroup::call_at_end(std::function<void(const std::string& cause)> abor
   abort(cause_);
 }
 
-void WorkerGroup::on_end(const std::string& cause) {
-  meeting_->report_lost(cause);  // first, so that whoever calls this may rely on it
-  std::vector<std::function<void(const std::string&)>> aborts;
-  {
-    const std::lock_guard lock(mutex_);
-    if (!cause_.empty()) return;
-    cause_ = cause;
-    aborts.swap(aborts_);
+// The others may wait for this worker's part in a call, which never comes.
+void WorkerGroup::on_exit() noexcept {
+  if (meeting_->is_in_call())
+    connection_->announce_end(number_, concat(label(process()), " has ended in a call of the strategy"));
+  else
+    connection_->announce_left(number_, meeting_->num_rounds());
+}
+
+void WorkerGroup::on_end(const std::shared_ptr<backend::Loss>& loss) {
+  meeting_->report_lost(loss);  // first, so that whoever calls this may rely on it
+  const std::lock_guard lock(mutex_);
+  if (!cause_.empty()) return;
+  cause_ = loss->cause();
+  if (aborts_.empty()) return;
+  const auto abort_all = [aborts = std::move(aborts_), cause = cause_] {
+    for (const auto& abort : aborts) abort(cause);
+  };
+  try {
+    aborting_ = std::thread(abort_all);
+  } catch (const std::system_error&) {  // late heartbeats are better than waits without an end
+    abort_all();
   }
-  for (const auto& abort : aborts) abort(cause);
 }
 
 }  // namespace lockstep::detail

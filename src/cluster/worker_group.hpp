@@ -7,9 +7,10 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include <lockstep/backend/process_group.hpp>
@@ -19,6 +20,7 @@
 #include <lockstep/input/step_exchange.hpp>
 
 #include "cluster/worker_connection.hpp"
+#include "detail/concat.hpp"
 #include "workers/worker_meeting.hpp"
 
 namespace lockstep::detail {
@@ -27,6 +29,7 @@ namespace lockstep::detail {
 struct WorkerGroupOptions {
   std::chrono::milliseconds start_timeout{0};  ///< For all to come; 0: none.
   std::chrono::milliseconds silence_limit{5000};
+  bool shares_connection = true;  ///< With later groups of the same cluster; else it ends with the group.
 };
 
 /// The workers of one strategy, as one of them: who they are, and the place where they meet.
@@ -37,7 +40,8 @@ class WorkerGroup final : public backend::ProcessGroup, private WorkerReports {
   /// Connects with the other workers of the resolver's cluster, in whatever order they start.
   /// @pre the cluster has a chief or workers, and this process is one of them.
   /// @throws InvalidArgument  worker 0's address is missing. @throws Unsupported  workers on several hosts,
-  /// and no engine that suits the launcher: says what to install. @throws as ControlConnection.
+  /// and no engine that suits the launcher: says what to install. @throws as ControlConnection; as
+  /// make_together.
   static std::unique_ptr<WorkerGroup> connect(const cluster::Resolver& resolver,
                                               const WorkerGroupOptions& options,
                                               const cluster::EnvironmentVariables& variables);
@@ -50,22 +54,37 @@ class WorkerGroup final : public backend::ProcessGroup, private WorkerReports {
   int process() const noexcept override { return connection_->control().worker(); }
   const std::string& label(int process) const override { return connection_->control().label(process); }
   int host(int process) const noexcept override { return connection_->control().host(process); }
-  std::vector<std::string> all_gather(std::string_view what, std::string own) override {
-    return connection_->control().all_gather(what, std::move(own), {});
-  }
+  /// @throws CollectiveAborted  a worker's make_together has failed: has its text; or a worker has left.
+  /// @throws CollectiveMismatch, PeerLost  as ControlConnection.
+  std::vector<std::string> all_gather(std::string_view what, std::string own) override;
   void throw_if_lost(std::string_view operation) override { meeting_->throw_if_lost(operation); }
+  std::shared_ptr<backend::Loss> loss() override { return meeting_->loss(); }
   void break_off(std::string_view cause) noexcept override { meeting_->break_off(std::string(cause)); }
-  std::unique_ptr<backend::Channel> open_channel() override { return connection_->open_channel(); }
+  std::unique_ptr<backend::Channel> open_channel() override;
 
   bool is_on_one_host() const noexcept;
   /// InputTarget::open_exchange; may outlive the group, whose passes then end.
   SharedFunction<std::shared_ptr<StepExchange>()> step_opener() const;
   WorkerMeeting& meeting() noexcept { return *meeting_; }
 
+  /// Calls make(), as all workers do, and returns its result when all have succeeded. If it throws on one, it
+  /// throws on all: on the others all_gather does.
+  template <class Make>
+  auto make_together(std::string_view what, const Make& make) {
+    try {
+      auto made = make();
+      all_gather(concat("that all have made ", what), {});
+      return made;
+    } catch (const std::exception& error) {
+      end_stream(concat(what, ": ", error.what()));
+      throw;
+    }
+  }
+
   /// A call of this worker has thrown.
   void fail(const std::exception_ptr& error) noexcept;
-  /// `abort(cause)` is called, on any thread, when the group ends before this is destroyed; at once if it
-  /// has.
+  /// `abort(cause)` is called, on another thread, when the group ends before this is destroyed; at once, and
+  /// on the caller's, if it has.
   void call_at_end(std::function<void(const std::string& cause)> abort);
 
  private:
@@ -74,17 +93,23 @@ class WorkerGroup final : public backend::ProcessGroup, private WorkerReports {
   void on_failure(int worker, std::uint64_t epoch, std::uint64_t num_rounds, std::string text) override {
     meeting_->report_failure(worker, epoch, num_rounds, std::move(text));
   }
-  void on_end(const std::string& cause) override;
+  void on_end(const std::shared_ptr<backend::Loss>& loss) override;
   void on_left(int worker, std::uint64_t num_rounds) override { meeting_->report_left(worker, num_rounds); }
+  void on_exit() noexcept override;
+  std::unique_ptr<WorkerMeeting> make_meeting();
+  /// The others' calls of all_gather throw. @param failure  why; empty: this worker leaves.
+  void end_stream(const std::string& failure) noexcept;
 
   const std::shared_ptr<WorkerConnection> connection_;  // owners: groups and their passes over data
+  const std::uint32_t number_;                          // in the connection
+  std::atomic<std::uint32_t> num_steps_{0};             // of its stream
+  std::atomic<bool> has_ended_stream_{false}, has_left_{false};
   std::unique_ptr<WorkerMeeting> meeting_;
 
   std::mutex mutex_;   // guards what follows
   std::string cause_;  // of the end; empty: there was none
   std::vector<std::function<void(const std::string& cause)>> aborts_;
-
-  std::optional<std::uint32_t> number_;  // in the connection; nothing: it has left
+  std::thread aborting_;  // calls them, as some take seconds
 };
 
 }  // namespace lockstep::detail

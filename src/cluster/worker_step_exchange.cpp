@@ -17,16 +17,12 @@ WorkerStepExchange::WorkerStepExchange(std::shared_ptr<WorkerConnection> connect
     : connection_(std::move(connection)), pass_(connection_->next_pass()) {}
 
 std::vector<std::string> WorkerStepExchange::all_gather(std::string message) {
-  std::uint32_t step = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    LOCKSTEP_EXPECTS(!has_left_.load(), CollectiveAborted, "a pass over data of several workers: ",
-                     connection_->control().label(connection_->control().worker()),
-                     " has left it before step ", num_sent_, '.');
-    step = num_sent_++;
-  }
-  std::vector<std::string> all =
-      connection_->control().all_gather(pass_, step, kMessage + message, has_left_);
+  const std::uint32_t step = num_steps_++;
+  LOCKSTEP_EXPECTS(!has_left_.load(), CollectiveAborted, "a pass over data of several workers: ",
+                   connection_->control().label(connection_->control().worker()), " has left it before step ",
+                   step, '.');
+  std::vector<std::string> all = connection_->all_gather(
+      pass_, step, concat("step ", step, " of the workers' pass ", pass_), kMessage + message, has_left_);
   for (std::size_t worker = 0; worker < all.size(); ++worker) {
     LOCKSTEP_EXPECTS(
         all[worker].front() == kMessage, CollectiveAborted,
@@ -38,13 +34,7 @@ std::vector<std::string> WorkerStepExchange::all_gather(std::string message) {
 }
 
 void WorkerStepExchange::leave() noexcept {
-  if (has_left_.exchange(true)) return;
-  connection_->control().cancelled();
-  const std::lock_guard lock(mutex_);
-  try {
-    connection_->control().send(pass_, num_sent_, std::string(1, kLeft));
-  } catch (const Error&) {  // the others hear of the connection's end
-  }
+  if (!has_left_.exchange(true)) connection_->control().end_stream(pass_, std::string(1, kLeft));
 }
 
 }  // namespace lockstep::detail

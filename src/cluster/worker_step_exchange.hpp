@@ -3,7 +3,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -27,8 +26,7 @@ class WorkerStepExchange final : public StepExchange {
   const std::shared_ptr<WorkerConnection> connection_;  // owners: groups and their passes
   const std::uint32_t pass_;
   std::atomic<bool> has_left_{false};
-  std::mutex mutex_;  // guards num_sent_
-  std::uint32_t num_sent_ = 0;
+  std::uint32_t num_steps_ = 0;
 };
 
 }  // namespace lockstep::detail

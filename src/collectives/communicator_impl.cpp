@@ -167,7 +167,7 @@ void Communicator::Impl::run_locked(Collective collective, ReduceOp op, int root
     if (!one_enqueues) return;
     own.driven.clear();
     for (const detail::Arrival* const arrival : local_ranks) own.driven.push_back(&detail::call_of(arrival));
-    start(rank_lock, own.driven, group);
+    start(rank_lock, own.driven, group, merged.timeout);
   };
   const bool agree = rendezvous.meet(rank_lock, own.arrivals, check, merged.timeout);
   if (!agree && (one_enqueues || reduced_with_workers)) return;
@@ -177,7 +177,7 @@ void Communicator::Impl::run_locked(Collective collective, ReduceOp op, int root
     if (agree) own.group.set(rendezvous, batches.front().rank, batches.front().inputs.front());
     own.driven.clear();
     for (const CollectiveCall& call : own.calls) own.driven.push_back(&call);
-    start(rank_lock, own.driven, agree ? own.group : group);
+    start(rank_lock, own.driven, agree ? own.group : group, merged.timeout);
   } catch (const std::exception& error) {
     if (batches.size() < devices.size()) abort(error.what());
     throw;
@@ -196,7 +196,8 @@ void Communicator::Impl::reduce_messages(ReduceOp op, std::span<const RankBatch>
 }
 
 void Communicator::Impl::start(const detail::Rendezvous::RankLock& rank_lock,
-                               std::span<const CollectiveCall* const> calls, detail::GroupTable& table) {
+                               std::span<const CollectiveCall* const> calls, detail::GroupTable& table,
+                               std::chrono::milliseconds timeout) {
   if (table.is_empty()) return;
   const CollectiveCall& first = *calls.front();
   backend::GroupCall group_call{.operation = detail::operation_name(first.collective, first.op),
@@ -204,7 +205,8 @@ void Communicator::Impl::start(const detail::Rendezvous::RankLock& rank_lock,
                                 .own = table.calls(),
                                 .op = first.op,
                                 .root = first.root,
-                                .transfers = table.transfers()};
+                                .transfers = table.transfers(),
+                                .timeout = timeout};
   if (calls.size() < devices.size()) {  // also where the others are other workers'
     std::vector<backend::RankCall>& own = scratch_of(*first.batch).rank_calls;
     own.clear();

@@ -103,7 +103,7 @@ struct Communicator::Impl {
   void reduce_with_workers(std::span<const detail::Arrival* const> local_ranks);
   /// Makes the calls of some ranks, or of all, to the backend. @param calls  not empty.
   void start(const detail::Rendezvous::RankLock& rank_lock, std::span<const CollectiveCall* const> calls,
-             detail::GroupTable& table);
+             detail::GroupTable& table, std::chrono::milliseconds timeout);
   void convert(const CollectiveCall& call, detail::GroupTable& table, std::vector<Buffer>& temporaries);
   /// Returns when the threads of all ranks have prepared their parts. @throws CollectiveAborted
   void meet_again(const detail::Rendezvous::RankLock& rank_lock, const backend::GroupCall& group_call);
@@ -140,7 +140,7 @@ struct Communicator::Impl {
   const bool takes_fingerprints;
   const bool one_enqueues;
   // Longer inputs do not come with the meeting.
-  static constexpr std::int64_t kMaxMessageBytes = 1024;
+  static constexpr std::int64_t kMaxMessageBytes = 4096;
   bool reduced_with_workers = false;  // the collective under way, by the check
   std::vector<Scratch> scratch;       // of the local ranks
   std::vector<std::byte> message;     // of the local ranks, for the other workers

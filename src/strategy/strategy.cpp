@@ -21,8 +21,18 @@ namespace lockstep {
 
 using detail::Contribution;
 
+namespace {
+
+std::unique_ptr<detail::StrategyState> make_state(Strategy& strategy, detail::StrategyConfig&& config) {
+  const std::shared_ptr<detail::WorkerGroup> workers = config.workers;
+  const auto make = [&] { return std::make_unique<detail::StrategyState>(strategy, std::move(config)); };
+  return workers == nullptr ? make() : workers->make_together(config.kind.name, make);
+}
+
+}  // namespace
+
 Strategy::Strategy(detail::StrategyConfig&& config)
-    : state_(new detail::StrategyState(*this, std::move(config))) {}
+    : state_(make_state(*this, std::move(config)).release()) {}
 
 Strategy::~Strategy() {
   if (state_->calls().close()) delete state_;  // else other threads may still use it

@@ -36,8 +36,8 @@ struct StrategyConfig {
   CommunicationOptions options{};
   std::unique_ptr<CrossDeviceOps> cross_device_ops{};     ///< Null: the communicators.
   std::shared_ptr<cluster::Resolver> cluster_resolver{};  ///< Null: a strategy of one process.
-  std::shared_ptr<WorkerGroup> workers{};                 ///< Null: this process works alone.
-  std::optional<DeviceAssignment> assignment{};           ///< Of a mesh.
+  std::shared_ptr<WorkerGroup> workers{};        ///< Null: alone. Owners: the strategy, and who makes it.
+  std::optional<DeviceAssignment> assignment{};  ///< Of a mesh.
 };
 
 }  // namespace lockstep::detail

@@ -8,6 +8,7 @@
 #include "detail/concat.hpp"
 #include "detail/exception_text.hpp"
 #include "detail/expects.hpp"
+#include "detail/splitmix64.hpp"
 
 namespace lockstep::detail {
 namespace {
@@ -30,13 +31,21 @@ bool is_mismatch(const std::exception_ptr& error) {
 
 }  // namespace
 
+// Workers run the same build, with the same hash.
+std::uint64_t WorkerMeeting::digest(const Message& message) {
+  const std::uint64_t number = std::uint64_t{message.run} << 32 | message.call;
+  return splitmix64(splitmix64(number) + static_cast<std::uint64_t>(message.kind)) ^
+         std::hash<std::string_view>{}(message.operation);
+}
+
 WorkerMeeting::WorkerMeeting(std::vector<std::string> labels, int worker,
                              std::unique_ptr<MessageExchange> exchange)
     : labels_(std::move(labels)),
       worker_(worker),
       exchange_(std::move(exchange)),
       messages_(labels_.size()),
-      failures_(labels_.size()) {}
+      failures_(labels_.size()),
+      has_left_(labels_.size()) {}
 
 void WorkerMeeting::meet(std::string_view operation, std::span<const std::byte> message,
                          std::chrono::milliseconds timeout) {
@@ -70,64 +79,79 @@ void WorkerMeeting::refuse(std::string_view operation, const std::exception_ptr&
 
 void WorkerMeeting::exchange(Kind kind, std::string_view operation, std::span<const std::byte> content,
                              std::chrono::milliseconds timeout) {
-  if (is_over_before(num_rounds_ + 1)) throw_unusable(operation);
+  if (is_over_before(num_rounds_ + 1)) {
+    const std::lock_guard lock(mutex_);
+    throw_unusable(operation);
+  }
   if (is_pending_) {  // the others have left the round, which is complete when all messages are there
-    if (!wait(operation, timeout)) throw_unusable(operation);
+    if (!wait(operation, timeout)) throw_incomplete(operation);
     for (int w = 0; w < num_workers(); ++w) epoch_ = std::max(epoch_, decode(w).header.epoch);
   }
-  for (;;) {
-    {
-      const std::lock_guard lock(mutex_);
-      for (int w = 0; w < num_workers(); ++w) {
-        const std::optional<Failure>& failure = failures_[static_cast<std::size_t>(w)];
-        if (!failure || failure->epoch < epoch_ || failure->num_rounds > num_rounds_) continue;
-        throw_failed(operation, failure->epoch + 1, failure->text);
-      }
-    }
-    writer_.clear();
-    writer_.put(Header{epoch_, run_, call_.load(std::memory_order_relaxed), kind});
-    writer_.put_text(operation);
-    writer_.put_text(last_failure_);
-    writer_.put_bytes(content);
-    exchange_->post(writer_.bytes());
-    ++num_rounds_;
-    is_pending_ = true;
-    if (!wait(operation, timeout)) {
-      std::unique_lock lock(mutex_);
-      const Failure* const failure = find_failure();
-      if (failure == nullptr) {
-        lock.unlock();
-        throw_unusable(operation);
-      }
-      throw_failed(operation, failure->epoch + 1, failure->text);
-    }
+  Message own{.kind = kind, .operation = operation, .content = content};
+  for (bool is_full = false;;) {
+    throw_if_failed(operation);
+    own.run = run_;
+    own.call = call_.load(std::memory_order_relaxed);
+    own.last_failure = last_failure_;
+    own.header = {epoch_, digest(own), is_full};
+    make_round(own, timeout);
+
+    bool are_alike = kind == Kind::call, are_full = true;
     std::uint64_t newest = epoch_;
-    bool are_equal = true;
     for (int w = 0; w < num_workers(); ++w) {
-      const std::uint64_t theirs = decode(w).header.epoch;
-      are_equal = are_equal && theirs == epoch_;
-      newest = std::max(newest, theirs);
+      const Header theirs = decode(w).header;
+      are_alike = are_alike && theirs.epoch == epoch_ && theirs.digest == own.header.digest;
+      are_full = are_full && theirs.is_full;
+      newest = std::max(newest, theirs.epoch);
     }
-    for (int w = 0; newest > epoch_ && w < num_workers(); ++w) {
+    if (are_alike) break;
+    is_full = !are_full;
+    if (is_full) continue;
+    // Those that are behind learn of the failure now, and come again.
+    bool are_of_one_epoch = true;
+    for (int w = 0; w < num_workers(); ++w) {
       const Message message = decode(w);
-      if (message.header.epoch == newest) throw_failed(operation, newest, message.last_failure);
+      are_of_one_epoch = are_of_one_epoch && message.header.epoch == epoch_;
+      if (newest > epoch_ && message.header.epoch == newest)
+        throw_failed(operation, newest, message.last_failure);
     }
-    if (are_equal) break;  // else those that are behind learn of the failure now, and come again
-  }
-  try {
-    check_agreement();
-  } catch (const Error& error) {  // on every worker
-    enter_epoch(epoch_ + 1, concat(kOther, error.what()));
-    failed_together_ = true;
-    throw;
+    if (are_of_one_epoch) throw_disagreement();
   }
   for (int w = 0; w < num_workers(); ++w) messages_[static_cast<std::size_t>(w)] = decode(w).content;
   failed_together_ = false;
   ++call_;
 }
 
+void WorkerMeeting::throw_if_failed(std::string_view operation) {
+  if (num_reports_.load(std::memory_order_acquire) == 0) return;
+  const std::lock_guard lock(mutex_);
+  for (const std::optional<Failure>& failure : failures_) {
+    if (!failure || failure->epoch < epoch_ || failure->num_rounds > num_rounds_) continue;
+    throw_failed(operation, failure->epoch + 1, failure->text);
+  }
+}
+
+void WorkerMeeting::make_round(const Message& own, std::chrono::milliseconds timeout) {
+  writer_.clear();
+  writer_.put(own.header.epoch);
+  writer_.put(own.header.digest);
+  writer_.put(own.header.is_full);
+  if (own.header.is_full) {
+    writer_.put(own.run);
+    writer_.put(own.call);
+    writer_.put(own.kind);
+    writer_.put_text(own.operation);
+    writer_.put_text(own.last_failure);
+  }
+  writer_.put_bytes(own.content);
+  exchange_->post(writer_.bytes());
+  ++num_rounds_;
+  is_pending_ = true;
+  if (!wait(own.operation, timeout)) throw_incomplete(own.operation);
+}
+
 bool WorkerMeeting::wait(std::string_view operation, std::chrono::milliseconds timeout) {
-  std::uint64_t seen = ~std::uint64_t{0};
+  std::uint64_t seen = 0;
   const auto stop = [&] {
     const std::uint64_t now = num_reports_.load(std::memory_order_acquire);
     if (now == seen) return false;
@@ -177,20 +201,40 @@ const WorkerMeeting::Failure* WorkerMeeting::find_failure() const {
 WorkerMeeting::Message WorkerMeeting::decode(int worker) const {
   ByteReader reader(exchange_->message(worker));
   Message message{};
-  message.header = reader.get<Header>();
-  message.operation = reader.get_text();
-  message.last_failure = reader.get_text();
+  message.header.epoch = reader.get<std::uint64_t>();
+  message.header.digest = reader.get<std::uint64_t>();
+  message.header.is_full = reader.get<bool>();
+  if (message.header.is_full) {
+    message.run = reader.get<std::uint32_t>();
+    message.call = reader.get<std::uint32_t>();
+    message.kind = reader.get<Kind>();
+    message.operation = reader.get_text();
+    message.last_failure = reader.get_text();
+  }
   message.content = reader.rest();
   return message;
 }
 
-// All workers see the same messages, so that all throw or none.
-void WorkerMeeting::check_agreement() {
+// All workers see the same messages, so that all throw the same.
+void WorkerMeeting::throw_disagreement() {
+  try {
+    check_agreement();
+    raise<Error>(kHere,
+                 "the workers' calls have different digests, yet are alike. "
+                 "Run the same build on all workers.");
+  } catch (const Error& error) {
+    enter_epoch(epoch_ + 1, concat(kOther, error.what()));
+    failed_together_ = true;
+    throw;
+  }
+}
+
+void WorkerMeeting::check_agreement() const {
   for (int w = 0; w < num_workers(); ++w) {
     const Message message = decode(w);
     const std::string text(reinterpret_cast<const char*>(message.content.data()), message.content.size());
     const auto say = [&] { return concat(label(w), ": ", text); };
-    switch (message.header.kind) {
+    switch (message.kind) {
       case Kind::call: break;
       case Kind::invalid_argument: raise<InvalidArgument>(kHere, say());
       case Kind::mismatch: raise<CollectiveMismatch>(kHere, say());
@@ -203,14 +247,13 @@ void WorkerMeeting::check_agreement() {
   const Message first = decode(0);
   for (int w = 1; w < num_workers(); ++w) {
     const Message message = decode(w);
-    LOCKSTEP_EXPECTS(message.header.run == first.header.run && message.header.call == first.header.call,
-                     ContextError, message.operation, ": ", label(w), " makes it as call ",
-                     message.header.call, " of its run ", message.header.run, ", where ", label(0), " makes ",
-                     first.operation, " as call ", first.header.call, " of its run ", first.header.run,
-                     ". Make the same calls in the same order on every worker.");
+    LOCKSTEP_EXPECTS(message.run == first.run && message.call == first.call, ContextError, message.operation,
+                     ": ", label(w), " makes it as call ", message.call, " of its run ", message.run,
+                     ", where ", label(0), " makes ", first.operation, " as call ", first.call,
+                     " of its run ", first.run, ". Make the same calls in the same order on every worker.");
     LOCKSTEP_EXPECTS(message.operation == first.operation, CollectiveMismatch, message.operation, ", call ",
-                     message.header.call, ": ", label(w), " calls it where ", label(0), " calls ",
-                     first.operation, ". Make the same calls in the same order on every worker.");
+                     message.call, ": ", label(w), " calls it where ", label(0), " calls ", first.operation,
+                     ". Make the same calls in the same order on every worker.");
   }
 }
 
@@ -236,6 +279,7 @@ std::string WorkerMeeting::call_text(std::string_view operation) const {
 }
 
 void WorkerMeeting::fail(const std::exception_ptr& error, Announce announce) noexcept {
+  end_call();
   if (std::exchange(failed_together_, false)) return;
   const char kind = is_mismatch(error) ? kMismatch : kOther;
   const std::string failure = concat(kind, label(worker_), " has failed: ", exception_text(error));
@@ -257,6 +301,8 @@ void WorkerMeeting::report_failure(int worker, std::uint64_t epoch, std::uint64_
 void WorkerMeeting::report_left(int worker, std::uint64_t num_rounds) {
   {
     const std::lock_guard lock(mutex_);
+    if (has_left_[static_cast<std::size_t>(worker)]) return;  // the strategy, and now the cluster
+    has_left_[static_cast<std::size_t>(worker)] = true;
     // Of several the one that left first counts: all later rounds lack its message.
     const State state = state_.load(std::memory_order_relaxed);
     const bool is_first = state == State::usable ||
@@ -273,11 +319,11 @@ void WorkerMeeting::report_left(int worker, std::uint64_t num_rounds) {
   exchange_->interrupt();
 }
 
-void WorkerMeeting::report_lost(const std::string& cause) noexcept {
+void WorkerMeeting::report_lost(const std::shared_ptr<backend::Loss>& loss) noexcept {
   {
     const std::lock_guard lock(mutex_);
-    if (state_.load(std::memory_order_relaxed) == State::lost) return;
-    cause_ = cause;
+    if (loss_ != nullptr) return;
+    loss_ = loss;
     state_.store(State::lost, std::memory_order_release);
     num_reports_.fetch_add(1, std::memory_order_release);
   }
@@ -288,7 +334,12 @@ void WorkerMeeting::report_lost(const std::string& cause) noexcept {
 void WorkerMeeting::throw_if_lost(std::string_view operation) const {
   if (!is_lost()) return;
   const std::lock_guard lock(mutex_);
-  raise<PeerLost>(kHere, concat(call_text(operation), ": ", cause_));
+  throw_lost(operation);
+}
+
+void WorkerMeeting::throw_lost(std::string_view operation) const {
+  loss_->tell();
+  raise<PeerLost>(kHere, concat(call_text(operation), ": ", loss_->cause()));
 }
 
 void WorkerMeeting::await_report() noexcept {
@@ -306,14 +357,20 @@ void WorkerMeeting::break_off(const std::string& cause) noexcept {
   if (end_) end_(cause);
 }
 
-void WorkerMeeting::throw_unusable(std::string_view operation) {
+void WorkerMeeting::throw_incomplete(std::string_view operation) {
   const std::lock_guard lock(mutex_);
+  if (const Failure* const failure = find_failure())
+    throw_failed(operation, failure->epoch + 1, failure->text);
+  throw_unusable(operation);
+}
+
+void WorkerMeeting::throw_unusable(std::string_view operation) {
   const std::string text = concat(call_text(operation), ": ", cause_);
   failed_together_ = true;
   switch (state_.load(std::memory_order_relaxed)) {
     case State::left: raise<ContextError>(kHere, text);
     case State::timed_out: raise<CollectiveAborted>(kHere, text);
-    default: raise<PeerLost>(kHere, text);
+    default: throw_lost(operation);
   }
 }
 

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include <lockstep/backend/loss.hpp>
 #include <lockstep/detail/function_ref.hpp>
 
 #include "workers/byte_archive.hpp"
@@ -60,8 +61,14 @@ class WorkerMeeting {
   /// What a worker brought to the last meeting; valid until the next one.
   std::span<const std::byte> message(int worker) const { return messages_[static_cast<std::size_t>(worker)]; }
 
-  /// This worker begins a call that `fail` may end.
-  void begin_call() noexcept { failed_together_ = false; }
+  /// This worker begins a call, which end_call or `fail` ends.
+  void begin_call() noexcept {
+    failed_together_ = false;
+    is_in_call_.store(true);
+  }
+  void end_call() noexcept { is_in_call_.store(false); }
+  /// Any thread.
+  bool is_in_call() const noexcept { return is_in_call_.load(); }
   /// This worker begins a run: meetings are counted from 0.
   void begin_run() noexcept {
     ++run_;
@@ -74,11 +81,11 @@ class WorkerMeeting {
   // What the connection between the workers reports. Any thread.
   /// @param failure  what the worker has announced.
   void report_failure(int worker, std::uint64_t epoch, std::uint64_t num_rounds, std::string failure);
-  /// A worker has left, after it sent its message of round `num_rounds`.
+  /// A worker has left, after it sent its message of round `num_rounds`. The first report of each counts.
   void report_left(int worker, std::uint64_t num_rounds);
   std::uint64_t num_rounds() const noexcept { return num_rounds_; }
-  /// The first cause is kept: "worker 1 (…) was lost: its connection was closed".
-  void report_lost(const std::string& cause) noexcept;
+  /// The first loss is kept.
+  void report_lost(const std::shared_ptr<backend::Loss>& loss) noexcept;
 
   /// This worker's part in a call has failed: if that is because a worker is lost, the report comes soon, and
   /// says which. Returns when it has come, or none has for a second or two.
@@ -90,19 +97,28 @@ class WorkerMeeting {
   /// @throws PeerLost  a worker is lost, or has broken off.
   void throw_if_lost(std::string_view operation) const;
   bool is_lost() const noexcept { return state_.load(std::memory_order_acquire) == State::lost; }
+  /// What report_lost was given; null: nothing.
+  std::shared_ptr<backend::Loss> loss() const {
+    const std::lock_guard lock(mutex_);
+    return loss_;
+  }
 
  private:
   enum class State : std::uint8_t { usable, left, timed_out, lost };
   enum class Kind : std::uint8_t { call, invalid_argument, mismatch, unsupported, context, not_found, other };
-  // What begins every message.
+  // What begins every message. A brief message has the content behind it, so that a short one fits into a
+  // cache line; a full one says more first, and follows where the workers' headers differ.
   struct Header {
     std::uint64_t epoch;
-    std::uint32_t run;
-    std::uint32_t call;
-    Kind kind;
+    std::uint64_t digest;  // of the call's kind, number and operation
+    bool is_full;
   };
   struct Message {
     Header header;
+    // What a full message says.
+    std::uint32_t run;
+    std::uint32_t call;
+    Kind kind;
     std::string_view operation;
     std::string_view last_failure;  // of the sender's last epoch
     std::span<const std::byte> content;
@@ -113,12 +129,19 @@ class WorkerMeeting {
     std::string text;
   };
 
+  static std::uint64_t digest(const Message& message);
   void exchange(Kind kind, std::string_view operation, std::span<const std::byte> content,
                 std::chrono::milliseconds timeout);
   /// Waits for the round under way. @return false: it is not to be completed.
   bool wait(std::string_view operation, std::chrono::milliseconds timeout);
+  /// Sends this worker's message of the next round, and waits for the others'. Throws if it cannot be
+  /// complete.
+  void make_round(const Message& own, std::chrono::milliseconds timeout);
+  void throw_if_failed(std::string_view operation);
   Message decode(int worker) const;
-  void check_agreement();
+  /// Of full messages of one epoch.
+  [[noreturn]] void throw_disagreement();
+  void check_agreement() const;
   /// Another worker has failed.
   [[noreturn]] void throw_failed(std::string_view operation, std::uint64_t next_epoch,
                                  std::string_view failure);
@@ -132,7 +155,11 @@ class WorkerMeeting {
     return state >= State::timed_out ||
            (state == State::left && left_after_.load(std::memory_order_relaxed) < round);
   }
+  /// The round under way will not be complete.
+  [[noreturn]] void throw_incomplete(std::string_view operation);
+  // `mutex_` is held.
   [[noreturn]] void throw_unusable(std::string_view operation);
+  [[noreturn]] void throw_lost(std::string_view operation) const;
 
   const std::vector<std::string> labels_;
   const int worker_;
@@ -143,6 +170,7 @@ class WorkerMeeting {
   std::uint64_t num_rounds_ = 0;  // that this worker has sent a message of
   std::uint32_t run_ = 0;
   std::atomic<std::uint32_t> call_{0};
+  std::atomic<bool> is_in_call_{false};
   bool is_pending_ = false;       // a round was left before it was complete
   bool failed_together_ = false;  // the last meeting threw on all workers: `fail` need not announce it
   std::string last_failure_;
@@ -155,7 +183,9 @@ class WorkerMeeting {
   std::atomic<std::uint64_t> num_reports_{0};     // changes with what `mutex_` guards
   mutable std::mutex mutex_;                      // guards what follows
   std::vector<std::optional<Failure>> failures_;  // of each worker, the last one
-  std::string cause_;                             // of `state_`
+  std::vector<bool> has_left_;                    // by worker
+  std::string cause_;                             // of `state_`, but for State::lost
+  std::shared_ptr<backend::Loss> loss_;           // of that; owners: as WorkerConnection's
   std::condition_variable reported_;              // as `num_reports_` changes
 };
 

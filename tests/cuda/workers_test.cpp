@@ -1,4 +1,5 @@
 // Workers with GPUs that fail, or are lost, at moments that virtual GPUs let a test choose.
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -7,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include <catch2/catch_test_macros.hpp>
@@ -106,8 +108,44 @@ TEST_CASE("what a lost worker's GPU has not given is not read", "[workers]") {
   const WorkerResult& left = workers.wait(0);
   CAPTURE(left.output);
   CHECK(left.status == 0);
-  CHECK_THAT(left.output, ContainsSubstring("threw a collective between GPUs, call "));
-  CHECK_THAT(left.output, ContainsSubstring("worker 1 (" + workers.addresses()[1] + ") was lost: "));
+  CHECK_THAT(left.output, ContainsSubstring("which may depend on a collective between GPUs: worker 1 (" +
+                                            workers.addresses()[1] + ") was lost: "));
+}
+
+TEST_CASE("a communicator of a program that has not heard of a loss leaves the results withheld",
+          "[workers]") {
+  need_virtual_gpus();
+  WorkerProcesses workers(2, [](int worker) {
+    auto strategy = make_strategy({gpu(worker)});
+    if (worker == 1) {
+      const CallHook hook = stopping_at("ncclAllReduce");
+      static_cast<void>(sum_of_ones(*strategy));
+      return 2;
+    }
+    const auto sums = sum_of_ones(*strategy);
+    std::atomic<bool> is_aborted = false;
+    {
+      const CallHook hook([&](std::string_view name, bool is_over) {
+        if (name == "ncclCommAbort" && is_over) is_aborted = true;
+        return 0;
+      });
+      say("has enqueued its part");
+      while (!is_aborted) std::this_thread::yield();
+    }
+    MirroredStrategy another({gpu(0)});
+    strategy.reset();
+    MirroredStrategy yet_another({gpu(0)});
+    const auto read = [&] { static_cast<void>(sums[0].to_vector<float>()); };
+    if (says_what_throws<PeerLost>(read) != kThrewAsExpected) return 3;
+    MirroredStrategy of_who_knows({gpu(0)});
+    return are_all(sum_of_ones(of_who_knows), 1) ? 0 : 4;
+  });
+  REQUIRE(workers.wait_for_output(1, "is about to call ncclAllReduce"));
+  REQUIRE(workers.wait_for_output(0, "has enqueued its part"));
+  workers.signal(1, SIGKILL);
+  const WorkerResult& left = workers.wait(0);
+  CAPTURE(left.output);
+  CHECK(left.status == 0);
 }
 
 TEST_CASE("a lost worker is named where NCCL notices the loss first", "[workers]") {

@@ -11,7 +11,7 @@
 namespace lockstep::test {
 
 /// A group that only says who is who.
-class FixedGroup final : public backend::ProcessGroup {
+class FixedGroup : public backend::ProcessGroup {
  public:
   FixedGroup(int process, int num_processes) : process_(process), num_processes_(num_processes) {}
 

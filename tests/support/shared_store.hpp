@@ -1,9 +1,11 @@
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <ctime>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include <pthread.h>
 
@@ -52,6 +54,19 @@ class SharedStore final : public backend::KeyValueStore {
       if (pthread_cond_timedwait(&table_->changed, &table_->mutex, &end) == ETIMEDOUT)
         throw CollectiveTimeout("nobody has set " + key);
     }
+  }
+
+  void erase(const std::string& prefix) override {
+    const Lock lock(*table_.operator->());
+    Entry* const end = table_->entries + table_->size;
+    Entry* const kept = std::remove_if(table_->entries, end, [&](const Entry& entry) {
+      return std::string_view(entry.key).starts_with(prefix);
+    });
+    table_->size = static_cast<int>(kept - table_->entries);
+  }
+  int num_keys() {
+    const Lock lock(*table_.operator->());
+    return table_->size;
   }
 
  private:

@@ -125,8 +125,9 @@ bool is_equal(T actual, T expected) {
 
 }  // namespace
 
-std::unique_ptr<Strategy> World::make_strategy(const CommunicationOptions& options) const {
-  return make(devices, options);
+std::unique_ptr<Strategy> World::make_strategy_on(const std::vector<Device>& own_devices,
+                                                  const CommunicationOptions& options) const {
+  return make(own_devices, options);
 }
 
 const World& world() {

@@ -36,7 +36,12 @@ struct World {
   std::filesystem::path folder;  ///< The same one, in which all workers may write.
 
   /// Another strategy on the same devices; all workers make it together.
-  std::unique_ptr<Strategy> make_strategy(const CommunicationOptions& options = {}) const;
+  std::unique_ptr<Strategy> make_strategy(const CommunicationOptions& options = {}) const {
+    return make_strategy_on(devices, options);
+  }
+  /// The same on other devices of this worker's.
+  std::unique_ptr<Strategy> make_strategy_on(const std::vector<Device>& own_devices,
+                                             const CommunicationOptions& options = {}) const;
 
   int last_replica() const { return num_replicas - 1; }
   int end_replica() const { return first_replica + num_local_replicas; }

@@ -29,6 +29,10 @@ namespace {
 
 std::span<const std::byte> bytes_of(const int& value) { return std::as_bytes(std::span(&value, 1)); }
 
+std::shared_ptr<backend::Loss> loss(const std::string& cause) {
+  return std::make_shared<backend::Loss>(cause);
+}
+
 int value_of(std::span<const std::byte> bytes) {
   int value = 0;
   std::memcpy(&value, bytes.data(), sizeof value);
@@ -212,13 +216,23 @@ TEST_CASE("a lost worker's cause is what every later call throws") {
   Workers workers(2);
   std::string text;
   std::thread waits([&] { text = workers.outcome(0, "all_reduce(sum)"); });
-  workers[0].report_lost("worker 1 (host:2223) was lost: its connection was closed");
-  workers[0].report_lost("worker 1 (host:2223) was lost: something else");
+  workers[0].report_lost(loss("worker 1 (host:2223) was lost: its connection was closed"));
+  workers[0].report_lost(loss("worker 1 (host:2223) was lost: something else"));
   waits.join();
   CHECK(has(text, "all_reduce(sum), call 0: worker 1 (host:2223) was lost: its connection was closed"));
   CHECK_THROWS_MATCHES(workers[0].meet("gather", bytes_of(0), 0ms), PeerLost,
                        says("gather", "connection was closed"));
   CHECK(workers[0].is_lost());
+}
+
+TEST_CASE("the program knows of a loss once a call throws it") {
+  Workers workers(2);
+  const auto lost = loss("worker 1 was lost");
+  workers[0].report_lost(lost);
+  CHECK(workers[0].loss() == lost);
+  CHECK_FALSE(lost->was_told_before(backend::Loss::now()));
+  CHECK_THROWS_AS(workers[0].throw_if_lost("reading"), PeerLost);
+  CHECK(lost->was_told_before(backend::Loss::now()));
 }
 
 TEST_CASE("a worker that left is named") {
@@ -239,6 +253,17 @@ TEST_CASE("a worker that left after its message does not keep the others from th
   CHECK(has(workers.outcome(0, "all_reduce(sum)"), "worker 1 (host:2223) has left"));
 }
 
+TEST_CASE("a worker that left the strategy may leave the cluster before the others' last call is over") {
+  Workers workers(2);
+  std::string text;
+  std::thread waits([&] { text = workers.outcome(0, "all_reduce(sum)"); });
+  workers[0].report_left(1, 1);
+  workers[0].report_left(1, 0);
+  CHECK(workers.outcome(1, "all_reduce(sum)") == "");
+  waits.join();
+  CHECK(text == "");
+}
+
 TEST_CASE("of several workers that left the one that left first counts") {
   Workers workers(3);
   workers[0].report_left(1, 1);
@@ -250,7 +275,7 @@ TEST_CASE("of several workers that left the one that left first counts") {
 TEST_CASE("who waits for the report of a loss is not content with a worker that left") {
   Workers workers(3);
   workers[0].report_left(1, 5);
-  std::thread reports([&] { workers[0].report_lost("worker 2 was lost"); });
+  std::thread reports([&] { workers[0].report_lost(loss("worker 2 was lost")); });
   workers[0].await_report();
   CHECK(workers[0].is_lost());
   reports.join();
@@ -310,7 +335,7 @@ TEST_CASE("a meeting whose exchange fails is broken off for all, unless a report
     std::vector<std::string> causes;
     meeting.on_break_off([&](const std::string& cause) {
       causes.push_back(cause);
-      meeting.report_lost("worker 1 could not go on: " + cause);
+      meeting.report_lost(loss("worker 1 could not go on: " + cause));
     });
     CHECK_THROWS_MATCHES(
         meet(), PeerLost,
@@ -323,7 +348,8 @@ TEST_CASE("a meeting whose exchange fails is broken off for all, unless a report
     meeting.on_break_off([](const std::string&) { FAIL("the meeting is broken off"); });
     std::thread reports;
     exchange.before_it_fails = [&] {
-      reports = std::thread([&] { meeting.report_lost("worker 0 was lost: its connection was closed"); });
+      reports =
+          std::thread([&] { meeting.report_lost(loss("worker 0 was lost: its connection was closed")); });
     };
     CHECK_THROWS_MATCHES(meet(), PeerLost, says("worker 0 was lost: its connection was closed"));
     reports.join();

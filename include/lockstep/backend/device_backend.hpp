@@ -44,6 +44,8 @@ class DeviceBackend {
   /// @throws DeviceError; PeerLost  results that are not there: see there. The three waits below are alike.
   virtual void synchronize(StreamHandle stream) = 0;
   virtual bool is_complete(StreamHandle stream) = 0;
+  /// Waits until nothing of the stream runs any more, whether there are results or not; for destructors.
+  virtual void finish(StreamHandle stream) noexcept;
   /// Whether work enqueued on the stream now is captured into a graph, which may run later and repeatedly.
   virtual bool is_capturing(StreamHandle /*stream*/) { return false; }
   virtual EventHandle create_event() = 0;

@@ -20,6 +20,8 @@ class KeyValueStore {
   virtual void set(const std::string& key, const std::string& value) = 0;
   /// Waits until some process has set it. @throws CollectiveTimeout, CollectiveAborted
   [[nodiscard]] virtual std::string get(const std::string& key, Deadline deadline) = 0;
+  /// Removes all keys that begin with `prefix`. @throws as set
+  virtual void erase(const std::string& prefix) = 0;
 };
 
 /// What an engine is started with, in each process.
@@ -27,6 +29,8 @@ struct EngineSetup {
   int process = 0;
   int num_processes = 1;
   KeyValueStore* store = nullptr;  ///< Outlives the engine; null for a kind that is_launched.
+  /// For all processes to come, of a kind that is_launched; 0: none.
+  std::chrono::milliseconds start_limit{0};
   /// A name or address of this process's host, by which the others reach it; may be empty.
   std::string host{};
   /// A connection on which nothing is answered for so long is lost; 0: the system's limit.
@@ -39,6 +43,8 @@ class Engine {
   virtual ~Engine() = default;
   /// All processes open the n-th channel together.
   virtual std::unique_ptr<Channel> open_channel() = 0;
+  /// A process is lost: nothing waits for its end. Any thread.
+  virtual void abandon() noexcept {}
 };
 
 /// How to start an engine.
@@ -46,7 +52,8 @@ struct EngineKind {
   std::string_view name;  ///< "mpi", "gloo".
   /// A launcher has connected the processes already, as mpirun does: no store is needed.
   bool is_launched = false;
-  /// @throws Unsupported, ContextError  it cannot start here: says why and what to do.
+  /// @throws Unsupported, ContextError  it cannot start here: says why and what to do. @throws
+  /// CollectiveTimeout  a process has not come.
   std::unique_ptr<Engine> (*start)(const EngineSetup&) = nullptr;
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -53,6 +54,9 @@ struct GroupCall {
   ReduceOp op = ReduceOp::sum;            ///< For all_reduce, reduce and reduce_scatter.
   int root = 0;                           ///< For reduce and broadcast.
   std::span<const Transfer> transfers{};  ///< For transfer; equal for every thread.
+  /// Once all ranks have made the call: for each step of it that waits for other processes, which moves some
+  /// MiB; 0: none.
+  std::chrono::milliseconds timeout{0};
 
   /// Whether the calling thread drives all ranks, so that no other thread makes the call.
   bool is_whole() const noexcept { return own.size() == calls.size(); }

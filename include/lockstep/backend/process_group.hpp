@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include <lockstep/backend/loss.hpp>
+
 #pragma GCC visibility push(default)
 
 namespace lockstep::backend {
@@ -62,6 +64,8 @@ class ProcessGroup {
   /// For a wait outside the group, which would not end. Any thread.
   /// @throws PeerLost  a process is lost. @param operation  for the message.
   virtual void throw_if_lost(std::string_view /*operation*/) {}
+  /// The same loss, without telling the program of it; null: there is none. Any thread.
+  virtual std::shared_ptr<Loss> loss() { return nullptr; }
 
   /// This process cannot do its part in what all have begun: throw_if_lost throws on all. Any thread.
   virtual void break_off(std::string_view /*cause*/) noexcept {}

@@ -75,7 +75,9 @@ class Setting<std::chrono::milliseconds> : public std::chrono::milliseconds {
 struct CommunicationOptions {
   /// Approximate size of the packs that carry batches, in bytes; 0: automatic. Negative: InvalidArgument.
   Setting<std::int64_t> bytes_per_pack{};
-  /// The longest time that a rank waits for the others before it throws CollectiveTimeout; 0: no limit. A
+  /// The longest time that a rank waits for the others before it throws CollectiveTimeout; 0: no limit.
+  /// Between host replicas on several hosts also for each step that moves some MiB: if it is not over then,
+  /// all workers throw PeerLost, with that cause. A
   /// strategy's `run` throws it once all replicas' functions have returned, because they use the caller's
   /// memory. When the time-out has ended a function, the log reports it at once, and last_failures() lists
   /// it.

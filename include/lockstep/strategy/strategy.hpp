@@ -94,9 +94,10 @@ class StrategyState;
 /// std::vector returns; so are lists beyond 1 MiB, and the std::vectors of an explicit CrossDeviceOps.
 ///
 /// A fork of the process has none of its threads. There, calls of a strategy that has run several replicas
-/// before, or that was in a call, throw ContextError; its variables can be read, and it can be destroyed, as
-/// anywhere. An object that another thread was reading, writing or making at the fork (a variable, a
-/// communicator, the first device) throws ContextError there, too. A fork never waits for such a thread.
+/// before, or that was in a call, or is of several processes, throw ContextError; its variables can be read,
+/// and it can be destroyed, as anywhere. An object that another thread was reading, writing or making at the
+/// fork (a variable, a communicator, the first device) throws ContextError there, too. A fork never waits for
+/// such a thread.
 class Strategy {
  public:
   virtual ~Strategy();

@@ -110,6 +110,7 @@ bool WorkerCalls::exchange_collective(std::span<const std::byte> message, std::c
   }
   if (all_have_keys && are_alike) {
     message_begin_ = sizeof(bool) + 2 * sizeof(std::uint64_t);
+    if (!message.empty()) return true;  // who has the ranks' elements needs no calls of theirs
     copy_calls(call);
     set_arrivals();
     return true;

@@ -37,8 +37,8 @@ class WorkerCalls {
 
   /// Meets the other workers, for a collective. @param message  the local inputs of a short reduction, one
   /// after another, which come with the meeting; may be empty.
-  /// @return whether all workers' calls are alike: then the others' arrivals are copies of an own one, and
-  /// `message_of` has their messages. Else they are as they were told.
+  /// @return whether all workers' calls are alike: then `message_of` has their messages, or, where these are
+  /// empty, the others' arrivals are copies of an own one. Else the arrivals are as they were told.
   bool exchange_collective(std::span<const std::byte> message, std::chrono::milliseconds timeout);
   /// The same, where of an arrival the others need no more than number, text and tensors.
   void exchange_arrivals(std::chrono::milliseconds timeout);

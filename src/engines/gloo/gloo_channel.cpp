@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
-#include <cstring>
 #include <exception>
 #include <string>
 #include <utility>
@@ -28,7 +27,9 @@ milliseconds time_until(backend::Deadline deadline) {
 
 }  // namespace
 
-GlooChannel::GlooChannel(std::shared_ptr<gloo::Context> context) : context_(std::move(context)) {}
+GlooChannel::GlooChannel(std::shared_ptr<gloo::Context> context) : context_(std::move(context)) {
+  set_place(context_->rank, context_->size);
+}
 
 void GlooChannel::Message::post(std::uint64_t slot) {
   if (is_send)
@@ -115,41 +116,9 @@ void GlooChannel::fail(std::string_view operation, int peer, const char* reason,
 void GlooChannel::exchange(std::string_view operation, std::span<const std::span<const std::byte>> sends,
                            std::span<const std::span<std::byte>> receives, backend::Deadline deadline) {
   std::vector<Message> messages;
-  // Everybody begins with the next process: not all with the same.
-  for (int i = 1; i < context_->size; ++i) {
-    const int source = (context_->rank + context_->size - i) % context_->size;
-    const int destination = (context_->rank + i) % context_->size;
-    add_receive(messages, source, receives[static_cast<std::size_t>(source)]);
-    add_send(messages, destination, sends[static_cast<std::size_t>(destination)]);
-  }
-  const auto own = static_cast<std::size_t>(context_->rank);
-  if (!sends[own].empty() && sends[own].data() != receives[own].data())
-    std::memcpy(receives[own].data(), sends[own].data(), sends[own].size());
+  for_each_source([&](std::size_t p) { add_receive(messages, static_cast<int>(p), receives[p]); });
+  for_each_destination([&](std::size_t p) { add_send(messages, static_cast<int>(p), sends[p]); });
   run(operation, num_calls_++, std::move(messages), deadline);
-}
-
-void GlooChannel::all_to_all(std::span<const std::span<const std::byte>> sends,
-                             std::span<const std::span<std::byte>> receives, backend::Deadline deadline) {
-  exchange("all_to_all", sends, receives, deadline);
-}
-
-void GlooChannel::all_gather(std::span<const std::byte> own, std::span<std::byte> all,
-                             backend::Deadline deadline) {
-  const auto size = static_cast<std::size_t>(context_->size);
-  const std::vector<std::span<const std::byte>> sends(size, own);
-  std::vector<std::span<std::byte>> receives;
-  for (std::size_t p = 0; p < size; ++p) receives.push_back(all.subspan(p * own.size(), own.size()));
-  exchange("all_gather", sends, receives, deadline);
-}
-
-void GlooChannel::barrier(backend::Deadline deadline) {
-  const auto size = static_cast<std::size_t>(context_->size);
-  const std::byte here{};
-  std::vector<std::byte> there(size);
-  const std::vector<std::span<const std::byte>> sends(size, {&here, 1});
-  std::vector<std::span<std::byte>> receives;
-  for (std::byte& byte : there) receives.emplace_back(&byte, 1);
-  exchange("barrier", sends, receives, deadline);
 }
 
 // A binomial tree: with `position` counted from the root, the process at p receives from p without its

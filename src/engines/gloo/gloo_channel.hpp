@@ -14,23 +14,18 @@
 #include <lockstep/backend/process_group.hpp>
 
 #include "engines/first_cause.hpp"
+#include "engines/pairwise_channel.hpp"
 
 namespace lockstep::engines {
 
-/// A channel over a Gloo context of its own, by messages between pairs of processes: Gloo's own collectives
-/// cannot be aborted.
+/// A channel over a Gloo context of its own.
 ///
 /// When a process is lost, Gloo says so only to messages that have not begun to arrive; abort() releases all.
-class GlooChannel final : public backend::Channel {
+class GlooChannel final : public PairwiseChannel {
  public:
   explicit GlooChannel(std::shared_ptr<gloo::Context> context);
 
-  void all_gather(std::span<const std::byte> own, std::span<std::byte> all,
-                  backend::Deadline deadline) override;
   void broadcast(std::span<std::byte> buffer, int root, backend::Deadline deadline) override;
-  void barrier(backend::Deadline deadline) override;
-  void all_to_all(std::span<const std::span<const std::byte>> sends,
-                  std::span<const std::span<std::byte>> receives, backend::Deadline deadline) override;
   void abort(std::string_view cause) noexcept override;
 
  private:
@@ -48,7 +43,7 @@ class GlooChannel final : public backend::Channel {
   void add_send(std::vector<Message>& messages, int peer, std::span<const std::byte> bytes) const;
   void add_receive(std::vector<Message>& messages, int peer, std::span<std::byte> bytes) const;
   void exchange(std::string_view operation, std::span<const std::span<const std::byte>> sends,
-                std::span<const std::span<std::byte>> receives, backend::Deadline deadline);
+                std::span<const std::span<std::byte>> receives, backend::Deadline deadline) override;
   /// Makes all of them: each is posted before any is waited for, so no order can deadlock.
   /// @param call  its number.
   void run(std::string_view operation, std::uint64_t call, std::vector<Message> messages,

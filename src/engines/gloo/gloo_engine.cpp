@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -51,10 +52,13 @@ class ChannelStore final : public gloo::rendezvous::Store {
   // get() waits.
   void wait(const std::vector<std::string>&) override {}
   void wait(const std::vector<std::string>&, const milliseconds&) override {}
-  void await_all(int process, int num_processes) {
-    set(detail::concat("here/", process), {});
-    for (int other = 0; other < num_processes; ++other) get(detail::concat("here/", other));
+  /// Returns when all processes have called it with the same name.
+  void await_all(const char* name, int process, int num_processes) {
+    say(name, process);
+    for (int other = 0; other < num_processes; ++other) get(detail::concat(name, '/', other));
   }
+  void say(const char* name, int process) { set(detail::concat(name, '/', process), {}); }
+  void erase_all() { store_.erase(prefix_); }
 
  private:
   backend::KeyValueStore& store_;
@@ -133,6 +137,30 @@ void limit_silence(gloo::Context& context, milliseconds limit) {
   }
 }
 
+/// Removes what a channel has in the store, once no process reads it any more, or it cannot be opened.
+class Erasure {
+ public:
+  Erasure(ChannelStore& store, const backend::EngineSetup& setup) : store_(store), setup_(setup) {}
+  ~Erasure() {
+    try {
+      if (setup_.process != 0) {
+        store_.say("done", setup_.process);
+      } else {
+        if (std::uncaught_exceptions() == num_exceptions_) store_.await_all("done", 0, setup_.num_processes);
+        store_.erase_all();
+      }
+    } catch (const Error&) {  // a process is lost, and the store with it
+    }
+  }
+  Erasure(const Erasure&) = delete;
+  Erasure& operator=(const Erasure&) = delete;
+
+ private:
+  ChannelStore& store_;
+  const backend::EngineSetup& setup_;
+  const int num_exceptions_ = std::uncaught_exceptions();
+};
+
 class GlooEngine final : public backend::Engine {
  public:
   explicit GlooEngine(const backend::EngineSetup& setup)
@@ -144,8 +172,9 @@ class GlooEngine final : public backend::Engine {
     ChannelStore store(*setup_.store, num_channels_++);
     const bool is_limited = setup_.silence_limit.count() > 0;
     context->setTimeout(is_limited ? setup_.silence_limit : kOpenTimeout / kLimitsToConnect);
+    const Erasure erasure(store, setup_);
     try {
-      store.await_all(setup_.process, setup_.num_processes);
+      store.await_all("here", setup_.process, setup_.num_processes);
       context->connectFullMesh(store, device_);
       if (is_limited) limit_silence(*context, setup_.silence_limit);
     } catch (const Error&) {  // the store's

@@ -1,4 +1,6 @@
+#include <chrono>
 #include <memory>
+#include <optional>
 
 #include <lockstep/backend/engine.hpp>
 #include <lockstep/error.hpp>
@@ -10,14 +12,26 @@
 namespace lockstep::engines {
 namespace {
 
+/// How long processes wait for each other when they open a channel, which they do at the same time.
+constexpr std::chrono::seconds kOpenTimeout{60};
+
+backend::Deadline after(std::chrono::milliseconds limit) {
+  if (limit.count() == 0) return std::nullopt;
+  return std::chrono::steady_clock::now() + limit;
+}
+
 class MpiEngine final : public backend::Engine {
  public:
+  /// @param start_limit  for all processes to come; 0: none.
+  explicit MpiEngine(std::chrono::milliseconds start_limit) : first_(MPI_COMM_WORLD, after(start_limit)) {}
+
   std::unique_ptr<backend::Channel> open_channel() override {
-    return std::make_unique<MpiChannel>(first_.communicator());
+    return std::make_unique<MpiChannel>(first_.communicator(), after(kOpenTimeout));
   }
+  void abandon() noexcept override { MpiProcess::get().abandon(); }
 
  private:
-  MpiChannel first_{MPI_COMM_WORLD};  // which is the program's own
+  MpiChannel first_;  // of a communicator that is not the program's own
 };
 
 std::unique_ptr<backend::Engine> start(const backend::EngineSetup& setup) {
@@ -33,7 +47,7 @@ std::unique_ptr<backend::Engine> start(const backend::EngineSetup& setup) {
                        setup.num_processes, ", and MPI that it is ", process, " of ", num_processes,
                        ". Start as many processes as the cluster has, in its order."),
         {.operation = kStarting});
-  return std::make_unique<MpiEngine>();
+  return std::make_unique<MpiEngine>(setup.start_limit);
 }
 
 bool make_known() {

@@ -7,6 +7,8 @@
 #include <string>
 #include <thread>
 
+#include <unistd.h>
+
 #include <lockstep/error.hpp>
 
 #include "detail/concat.hpp"
@@ -81,10 +83,12 @@ void MpiProcess::start(int num_processes) {
                                          "MPI_Init_thread with MPI_THREAD_MULTIPLE."
                                        : ": this MPI was built for one thread. Install one for several.");
   has_many_threads_ = level == MPI_THREAD_MULTIPLE;
+  pid_ = ::getpid();
   is_started_ = true;
 }
 
 void MpiProcess::fail(std::string_view operation, int error) {
+  abandon();
   raise<CollectiveAborted>(
       operation, detail::concat(" by the engine mpi: MPI says: ", text_of(error), ". Start the job again."));
 }
@@ -120,6 +124,7 @@ void MpiProcess::wait(std::string_view operation, MPI_Request& request, std::str
 
 // Waits for the other processes' ends, which call it too.
 void MpiProcess::end() noexcept {
+  if (::getpid() != pid_) return;  // a fork, whose parent goes on with MPI
   has_ended_.store(true, std::memory_order_seq_cst);
   if (has_failed_.load(std::memory_order_acquire) || num_uses_.load(std::memory_order_seq_cst) != 0) return;
   if (!is_finalized()) MPI_Finalize();

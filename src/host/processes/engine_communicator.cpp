@@ -58,6 +58,7 @@ void EngineCommunicator::once(const backend::GroupCall& group, const Work& work)
   std::uint64_t before = number - 1;
   if (num_taken_.compare_exchange_strong(before, number, std::memory_order_seq_cst)) {
     try {
+      exchange_.set_time_limit(group.timeout);
       work();
     } catch (...) {
       failure_ = std::current_exception();

@@ -84,7 +84,7 @@ void Exchange::run(std::int64_t largest) {
       sends_[p] = sent_[p].packed(begin, kRoundBytes);
       receives_[p] = received_[p].room(begin, kRoundBytes);
     }
-    channel_.all_to_all(sends_, receives_, std::nullopt);
+    channel_.all_to_all(sends_, receives_, deadline());
     for (std::size_t p = 0; p < sends_.size(); ++p) received_[p].unpack(begin, receives_[p]);
   }
   clear();
@@ -94,14 +94,19 @@ void Exchange::run_broadcast(int root, std::int64_t size_bytes) {
   const auto source = static_cast<std::size_t>(root);
   for (std::int64_t begin = 0; begin < size_bytes; begin += kRoundBytes) {
     if (process_ == source) {
-      channel_.broadcast(sent_[source].packed(begin, kRoundBytes), root, std::nullopt);
+      channel_.broadcast(sent_[source].packed(begin, kRoundBytes), root, deadline());
     } else {
       const std::span<std::byte> room = received_[source].room(begin, kRoundBytes);
-      channel_.broadcast(room, root, std::nullopt);
+      channel_.broadcast(room, root, deadline());
       received_[source].unpack(begin, room);
     }
   }
   clear();
+}
+
+backend::Deadline Exchange::deadline() const {
+  if (time_limit_.count() == 0) return std::nullopt;
+  return std::chrono::steady_clock::now() + time_limit_;
 }
 
 void Exchange::clear() noexcept {

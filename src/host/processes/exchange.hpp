@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -47,6 +48,8 @@ class Exchange {
   void send(int process, const void* data, std::int64_t size_bytes);
   void receive(int process, void* data, std::int64_t size_bytes);
 
+  /// For each round of later calls; 0: none.
+  void set_time_limit(std::chrono::milliseconds limit) noexcept { time_limit_ = limit; }
   /// Makes it, and forgets it. @param largest  the most that goes from one process to another: the same on
   /// all processes.
   void run(std::int64_t largest);
@@ -56,9 +59,11 @@ class Exchange {
 
  private:
   void clear() noexcept;
+  backend::Deadline deadline() const;
 
   backend::Channel& channel_;
   const std::size_t process_;
+  std::chrono::milliseconds time_limit_{0};
   std::vector<ByteStream> sent_, received_;  // by process
   std::vector<std::span<const std::byte>> sends_;
   std::vector<std::span<std::byte>> receives_;

@@ -29,12 +29,7 @@ StagedFetcher::StagedFetcher(const Device& device, std::size_t max_free)
     : device_(device), stream_(device), max_free_(max_free) {}
 
 StagedFetcher::~StagedFetcher() {
-  for (const Slot& slot : slots_) {
-    try {
-      if (slot.copied) slot.copied->synchronize();
-    } catch (...) {  // a failed device makes no more copies
-    }
-  }
+  stream_.device_backend().finish(stream_.handle());
   for (const auto& memory : memory_) memory->close();
 }
 

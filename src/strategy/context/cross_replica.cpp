@@ -48,6 +48,7 @@ void call_serialised(Strategy& strategy, std::string_view what, FunctionRef<void
   state.workers()->meeting().begin_call();
   try {
     in_frame(strategy, fn);
+    state.workers()->meeting().end_call();
   } catch (...) {
     state.workers()->fail(std::current_exception());
     throw;

@@ -24,8 +24,13 @@ namespace {
 
 }  // namespace
 
-StrategyCalls::StrategyCalls(const Strategy& strategy, std::string_view name, ReplicaThreads& threads)
-    : strategy_(strategy), name_(name), threads_(threads), life_(&strategy, [](const Strategy*) {}) {
+StrategyCalls::StrategyCalls(const Strategy& strategy, std::string_view name, ReplicaThreads& threads,
+                             bool is_of_process)
+    : strategy_(strategy),
+      name_(name),
+      threads_(threads),
+      life_(&strategy, [](const Strategy*) {}),
+      called_in_(is_of_process ? Process() : Process::none()) {
   ThreadEnd::watch();
 }
 

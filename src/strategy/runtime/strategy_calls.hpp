@@ -20,8 +20,9 @@ namespace lockstep::detail {
 /// destroyed.
 class StrategyCalls {
  public:
-  /// All outlive this. @param name  for messages.
-  StrategyCalls(const Strategy& strategy, std::string_view name, ReplicaThreads& threads);
+  /// All outlive this. @param name  for messages. @param is_of_process  no fork may call it, whether it has
+  /// started threads or not.
+  StrategyCalls(const Strategy& strategy, std::string_view name, ReplicaThreads& threads, bool is_of_process);
 
   /// One call. While it lives other threads' calls wait; the same thread may begin further ones, as merge
   /// functions do.
@@ -67,9 +68,9 @@ class StrategyCalls {
   ReplicaThreads& threads_;
   std::shared_ptr<const Strategy> life_;
   RecursiveMutex mutex_{"a strategy"};
-  std::atomic<Process> called_in_{Process::none()};  // where a call is under way
-  bool is_closed_ = false;                           // guarded by mutex_
-  int depth_ = 0;                                    // of calls; guarded by mutex_
+  std::atomic<Process> called_in_;  // where a call is under way, or its own
+  bool is_closed_ = false;          // guarded by mutex_
+  int depth_ = 0;                   // of calls; guarded by mutex_
 };
 
 }  // namespace lockstep::detail

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include <lockstep/backend/device_backend.hpp>
 #include <lockstep/device_manager.hpp>
 #include <lockstep/error.hpp>
 #include <lockstep/stream.hpp>
@@ -58,7 +59,7 @@ StrategyState::StrategyState(Strategy& strategy, StrategyConfig config)
       groups_(strategy, config_.logical_devices, config_.workers.get()),
       executor_(strategy, groups_, first_backend(config_.parameter_devices)),
       failures_(first_replica(), num_local_replicas()),
-      calls_(strategy, config_.kind.name, executor_.threads()),
+      calls_(strategy, config_.kind.name, executor_.threads(), workers() != nullptr),
       extended_(strategy) {
   if (workers() == nullptr) return;
   worker_group_.emplace(std::vector<Device>{cpu_0()}, workers());
@@ -117,12 +118,7 @@ StrategyState::~StrategyState() {
     for (const std::optional<Stream>& stream : group.communication_streams())
       if (stream) streams.push_back(*stream);
   for (const Device& device : all_devices()) streams.push_back(current_stream(device));
-  for (const StreamRef& stream : streams) {
-    try {
-      stream.synchronize();
-    } catch (const Error&) {  // the next read of a result throws it
-    }
-  }
+  for (const StreamRef& stream : streams) stream.device_backend().finish(stream.handle());
   // Until here the loss of a worker ends what the streams wait for.
   if (workers() != nullptr) workers()->leave();
 }

@@ -74,10 +74,7 @@ void expect_size(std::string_view call, const std::string& text) {
                    " bytes, and may have ", kMaxTextBytes, ". Exchange less at a time.");
 }
 
-/// Streams count apart from the calls in one order, whose sequence has no stream.
-std::uint64_t sequence_of(std::uint32_t stream, std::uint32_t step) {
-  return std::uint64_t{stream} << 32 | step;
-}
+constexpr std::uint32_t kNoStream = 0;  // the stream of calls that name none
 
 std::uint64_t limit_ms(backend::Deadline deadline) {
   if (!deadline) return kNoLimit;
@@ -182,15 +179,15 @@ struct ControlConnection::State {
                      "thread.");
     PendingCall pending;
     std::uint64_t number = 0;
+    const auto cancelled = [&] { return is_cancelled != nullptr && is_cancelled->load(); };
     {
       const std::lock_guard lock(mutex);
       number = session.add(pending);
-      if (!pending.is_answered.load()) end->send(make(number));
+      // Nothing of a stream may follow its end, which is sent with the mutex held.
+      if (!pending.is_answered.load() && !cancelled()) end->send(make(number));
     }
     wake();  // the leader has a deadline to keep, and any link may have more to send
-    parking.wait(kThreadsPerCall, [&] {
-      return pending.is_answered.load() || (is_cancelled != nullptr && is_cancelled->load());
-    });
+    parking.wait(kThreadsPerCall, [&] { return pending.is_answered.load() || cancelled(); });
     if (!pending.is_answered.load()) {
       const std::lock_guard lock(mutex);
       session.remove(number);
@@ -200,6 +197,15 @@ struct ControlConnection::State {
     if (const Failed* const failed = std::get_if<Failed>(&pending.answer)) raise_failed(name, *failed);
     if (Answer* const answer = std::get_if<Answer>(&pending.answer)) return std::move(*answer);
     raise_failed(name, {0, ErrorKind::lost, concat(session.labels()[0], " was lost: ", kNoProtocol)});
+  }
+
+  /// Sends what nobody answers. Nothing to do once the connection is over.
+  void post(Message message) {
+    {
+      const std::lock_guard lock(mutex);
+      if (!session.ended()) end->send(std::move(message));
+    }
+    wake();
   }
 
   /// The thread serves at once, and calls look at their answers.
@@ -277,6 +283,13 @@ std::string ControlConnection::get(const std::string& key, backend::Deadline dea
       .value;
 }
 
+void ControlConnection::erase(const std::string& prefix) {
+  const std::string call = concat("erase of ", in_quotes(prefix));
+  expect_own_process(call);
+  expect_size(call, prefix);
+  state_->post(Erase{prefix});
+}
+
 std::vector<std::string> ControlConnection::all_gather(std::string_view what, std::string own,
                                                        backend::Deadline deadline) {
   const std::string call = concat("all_gather of ", in_quotes(what));
@@ -284,64 +297,42 @@ std::vector<std::string> ControlConnection::all_gather(std::string_view what, st
   expect_size(call, std::string(what));
   expect_size(call, own);
   return state_
-      ->call<Gathered>(call,
-                       [&](std::uint64_t number) {
-                         return Gather{number, state_->session.next_sequence(), limit_ms(deadline),
-                                       std::string(what), std::move(own)};
-                       })
+      ->call<Gathered>(
+          call,
+          [&](std::uint64_t number) {
+            return Gather{
+                number,        kNoStream, state_->session.next_step(), limit_ms(deadline), std::string(what),
+                std::move(own)};
+          })
       .all;
 }
 
 std::vector<std::string> ControlConnection::all_gather(std::uint32_t stream, std::uint32_t step,
-                                                       std::string own,
+                                                       std::string_view what, std::string own,
                                                        const std::atomic<bool>& is_cancelled) {
-  const std::string call = concat("step ", step, " of the workers' pass ", stream);
+  const std::string call = concat("all_gather of ", in_quotes(what));
   expect_own_process(call);
+  expect_size(call, std::string(what));
   expect_size(call, own);
   return state_
       ->call<Gathered>(
           call,
           [&](std::uint64_t number) {
-            return Gather{number, sequence_of(stream, step), kNoLimit, call, std::move(own)};
+            return Gather{number, stream, step, kNoLimit, std::string(what), std::move(own)};
           },
           &is_cancelled)
       .all;
 }
 
-void ControlConnection::send(std::uint32_t stream, std::uint32_t step, std::string own) {
-  const std::string call = concat("step ", step, " of the workers' pass ", stream);
-  expect_own_process(call);
-  expect_size(call, own);
-  {
-    const std::lock_guard lock(state_->mutex);
-    if (state_->session.is_over()) return;
-    // No call has the number, so that the answer goes nowhere.
-    state_->end->send(Gather{0, sequence_of(stream, step), kNoLimit, call, std::move(own)});
-  }
-  state_->wake();
+void ControlConnection::end_stream(std::uint32_t stream, std::string own) noexcept {
+  if (process_.is_forked()) return;
+  own.resize(std::min(own.size(), kMaxFailureBytes));
+  state_->post(StreamEnd{stream, std::move(own)});
 }
-
-void ControlConnection::cancelled() noexcept { state_->parking.wake(); }
 
 void ControlConnection::announce_failure(std::uint64_t epoch, std::string_view text) {
   expect_own_process("announce_failure");
-  {
-    const std::lock_guard lock(state_->mutex);
-    if (state_->session.ended()) return;
-    state_->end->send(Failure{state_->worker, epoch, std::string(text.substr(0, kMaxFailureBytes))});
-  }
-  state_->wake();
-}
-
-void ControlConnection::give_up(std::string_view why) {
-  expect_own_process("give_up");
-  {
-    const std::lock_guard lock(state_->mutex);
-    if (state_->session.ended()) return;
-    state_->end->send(
-        Lost{state_->worker, concat(label(state_->worker), " was lost: ", why.substr(0, kMaxFailureBytes))});
-  }
-  state_->wake();
+  state_->post(Failure{state_->worker, epoch, std::string(text.substr(0, kMaxFailureBytes))});
 }
 
 void ControlConnection::leave() noexcept {

@@ -67,6 +67,7 @@ class ControlConnection final : public backend::KeyValueStore {
   /// Waits until the key is set. @throws CollectiveTimeout  it was not in time. @throws PeerLost  a worker is
   /// lost; or it is not set, and a worker has left.
   [[nodiscard]] std::string get(const std::string& key, backend::Deadline deadline) override;
+  void erase(const std::string& prefix) override;
 
   /// Every worker's text, of at most 1 MiB, by worker. All workers make the same calls in the same order.
   /// @param what  says what is exchanged; equal on all workers.
@@ -76,23 +77,18 @@ class ControlConnection final : public backend::KeyValueStore {
   std::vector<std::string> all_gather(std::string_view what, std::string own, backend::Deadline deadline);
   void barrier(std::string_view what, backend::Deadline deadline) { all_gather(what, {}, deadline); }
 
-  /// The same for the n-th step of a stream, of which several may be under way, each in an order of its own.
-  /// @param stream  above 0; equal on all workers. @param is_cancelled  ends the wait, with
-  /// CollectiveAborted, once it is true and `cancelled` was called.
-  std::vector<std::string> all_gather(std::uint32_t stream, std::uint32_t step, std::string own,
-                                      const std::atomic<bool>& is_cancelled);
-  /// Sends this worker's text of a step, and does not wait for the others'.
-  void send(std::uint32_t stream, std::uint32_t step, std::string own);
-  /// Waits look at their `is_cancelled`. Any thread.
-  void cancelled() noexcept;
+  /// The same for a step of a stream, of which several may be under way, each in an order of its own. A
+  /// worker that has ended the stream has the same text in all further steps.
+  /// @param stream  above 0; equal on all workers. @param step  counted from 0. @param is_cancelled  once it
+  /// is true, and end_stream was called, the call throws CollectiveAborted.
+  std::vector<std::string> all_gather(std::uint32_t stream, std::uint32_t step, std::string_view what,
+                                      std::string own, const std::atomic<bool>& is_cancelled);
+  /// This worker makes no more calls for the stream. @param own  its text for the others' calls.
+  void end_stream(std::uint32_t stream, std::string own) noexcept;
 
   /// Tells the others' listeners that this worker's run has failed. Does not wait. @param text  only its
   /// first 64 KiB are sent.
   void announce_failure(std::uint64_t epoch, std::string_view text);
-
-  /// All workers take this one for lost, and hear why. Does not wait. @param why  only its first 64 KiB are
-  /// sent.
-  void give_up(std::string_view why);
 
   /// Ends in order: says so to the others, and waits until they have heard of it, or for a second at most.
   /// Then the listener is not called any more, and calls throw ContextError, also those that wait. Called by

@@ -1,6 +1,7 @@
 #include "workers/control/hub.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "detail/concat.hpp"
@@ -127,10 +128,10 @@ std::string Hub::missing() const {
   return listed(names);
 }
 
-std::string Hub::missing(const PendingGather& pending) const {
+std::string Hub::missing(Place place, const PendingGather& pending) const {
   std::vector<std::string> names;
   for (int worker = 0; worker < num_workers(); ++worker)
-    if (!pending.by_worker[static_cast<std::size_t>(worker)]) names.push_back(label(worker));
+    if (find_text(place, pending, worker) == nullptr) names.push_back(label(worker));
   return listed(names);
 }
 
@@ -156,15 +157,19 @@ void Hub::receive(int worker, Message message, Time now) {
                  [&](const Set& set) { receive_in_order(worker, set); },
                  [&](const Get& get) { receive_in_order(worker, get, now); },
                  [&](const Gather& gather) { receive_in_order(worker, gather, now); },
+                 [&](const StreamEnd& end) { receive_in_order(worker, end); },
+                 [&](const Erase& erase) {
+                   std::erase_if(values_,
+                                 [&](const auto& value) { return value.first.starts_with(erase.prefix); });
+                 },
                  [&](Failure& failure) {
                    failure.worker = worker;
                    send_to_all(failure, worker);
                  },
-                 // A worker has heard nothing from the leader, and has gone; or it gives up.
+                 // A worker has heard nothing from the leader, and has gone.
                  [&](Lost& lost) {
-                   if (lost.worker != 0 && lost.worker != worker)
-                     throw WireError("a worker speaks of another's end");
-                   lose_because(lost.worker, std::move(lost.cause));
+                   if (lost.worker != 0) throw WireError("a worker speaks of another's end");
+                   lose_because(0, std::move(lost.cause));
                  },
                  [&](const Left&) { leave(worker); },
                  [](const auto&) { throw WireError("a worker sends what only the leader sends"); },
@@ -193,21 +198,22 @@ void Hub::receive_in_order(int worker, const Get& get, Time now) {
 }
 
 void Hub::receive_in_order(int worker, const Gather& gather, Time now) {
-  auto found = gathers_.find(gather.sequence);
+  const Place place{gather.stream, gather.step};
+  auto found = gathers_.find(place);
   if (found == gathers_.end()) {
-    if (!who_left_.empty()) {
-      outgoing_.push_back({worker, Failed{gather.call, ErrorKind::lost, who_left_}});
-      return;
+    PendingGather pending{.what = gather.what};
+    pending.by_worker.resize(workers_.size());
+    for (int other = 0; other < num_workers(); ++other) {
+      if (!is_here(other) && find_text(place, pending, other) == nullptr) {
+        outgoing_.push_back({worker, Failed{gather.call, ErrorKind::lost, who_left_}});
+        return;
+      }
     }
-    found = gathers_.emplace(gather.sequence, PendingGather{}).first;
-    found->second.what = gather.what;
-    found->second.by_worker.resize(workers_.size());
+    found = gathers_.emplace(place, std::move(pending)).first;
   }
   PendingGather& pending = found->second;
-  auto& own = pending.by_worker[static_cast<std::size_t>(worker)];
-  if (own) throw WireError("a worker comes twice to one all_gather");
-  own = gather;
-  ++pending.num_here;
+  if (find_text(place, pending, worker) != nullptr) throw WireError("a worker comes twice to one all_gather");
+  pending.by_worker[static_cast<std::size_t>(worker)] = gather;
   const Time deadline = after(now, gather.limit_ms);
   if (deadline < pending.deadline) {
     pending.deadline = deadline;
@@ -222,25 +228,65 @@ void Hub::receive_in_order(int worker, const Gather& gather, Time now) {
          concat(label(worker), " exchanges ", in_quotes(gather.what), " where ",
                 label(static_cast<int>(first - pending.by_worker.begin())), " exchanges ",
                 in_quotes(pending.what)));
-  } else if (pending.num_here == num_workers()) {
-    std::size_t num_bytes = 0;
-    for (const auto& one : pending.by_worker) num_bytes += one->own.size() + sizeof(std::uint32_t);
-    if (num_bytes > kMaxFrameBytes / 2) {
-      fail(pending, ErrorKind::invalid_argument, concat("the texts have ", num_bytes, " bytes together"));
-    } else {
-      std::vector<std::string> all;
-      for (const auto& one : pending.by_worker) all.push_back(one->own);
-      for (int to = 0; to < num_workers(); ++to)
-        outgoing_.push_back({to, Gathered{pending.by_worker[static_cast<std::size_t>(to)]->call, all}});
-    }
   }
-  if (all_have_come(pending)) gathers_.erase(found);
+  if (complete(place, pending)) gathers_.erase(found);
 }
 
-bool Hub::all_have_come(const PendingGather& pending) const {
-  for (int worker = 0; worker < num_workers(); ++worker)
-    if (is_here(worker) && !pending.by_worker[static_cast<std::size_t>(worker)]) return false;
-  return true;
+template <class Predicate>
+void Hub::erase_gathers_if(const Predicate& predicate) {
+  for (auto it = gathers_.begin(); it != gathers_.end();)
+    it = predicate(it->first, it->second) ? gathers_.erase(it) : std::next(it);
+}
+
+void Hub::receive_in_order(int worker, const StreamEnd& end) {
+  std::vector<std::optional<std::string>>& ends = streams_[end.stream];
+  ends.resize(workers_.size());
+  auto& own = ends[static_cast<std::size_t>(worker)];
+  if (own) throw WireError("a worker ends a stream twice");
+  own = end.own;
+  erase_gathers_if([&](Place place, PendingGather& pending) {
+    return place.first == end.stream && complete(place, pending);
+  });
+  forget_ended_streams();
+}
+
+void Hub::forget_ended_streams() {
+  std::erase_if(streams_, [&](const auto& stream) {
+    for (int worker = 0; worker < num_workers(); ++worker)
+      if (is_here(worker) && !stream.second[static_cast<std::size_t>(worker)]) return false;
+    return true;
+  });
+}
+
+const std::string* Hub::find_text(Place place, const PendingGather& pending, int worker) const {
+  const auto index = static_cast<std::size_t>(worker);
+  if (const auto& own = pending.by_worker[index]) return &own->own;
+  const auto stream = streams_.find(place.first);
+  return stream != streams_.end() && stream->second[index] ? &*stream->second[index] : nullptr;
+}
+
+bool Hub::complete(Place place, PendingGather& pending) {
+  std::vector<std::string> all;
+  std::size_t num_bytes = 0;
+  bool is_over = true;
+  for (int worker = 0; worker < num_workers(); ++worker) {
+    const std::string* const text = find_text(place, pending, worker);
+    if (text == nullptr) {
+      is_over = is_over && !is_here(worker);
+      continue;
+    }
+    num_bytes += text->size() + sizeof(std::uint32_t);
+    all.push_back(*text);
+  }
+  if (pending.failed || static_cast<int>(all.size()) < num_workers()) return is_over;
+  if (num_bytes > kMaxFrameBytes / 2) {
+    fail(pending, ErrorKind::invalid_argument, concat("the texts have ", num_bytes, " bytes together"));
+    return is_over;
+  }
+  for (int to = 0; to < num_workers(); ++to)
+    if (const auto& own = pending.by_worker[static_cast<std::size_t>(to)])
+      outgoing_.push_back({to, Gathered{own->call, all}});
+  return is_over;
 }
 
 void Hub::fail(PendingGather& pending, ErrorKind kind, std::string text) {
@@ -263,6 +309,7 @@ void Hub::lose_because(int worker, std::string cause) {
   has_lost_ = true;
   gets_.clear();  // whoever hears of it fails all its calls
   gathers_.clear();
+  streams_.clear();
 }
 
 void Hub::leave(int worker) {
@@ -274,9 +321,11 @@ void Hub::leave(int worker) {
   if (who_left_.empty()) who_left_ = text;
   for (const PendingGet& pending : std::exchange(gets_, {}))
     outgoing_.push_back({pending.worker, Failed{pending.get.call, ErrorKind::lost, text}});
-  for (auto& [sequence, pending] : gathers_)
-    if (!pending.failed && !pending.by_worker[static_cast<std::size_t>(worker)])
-      fail(pending, ErrorKind::lost, text);
+  erase_gathers_if([&](Place place, PendingGather& pending) {
+    if (!pending.failed && find_text(place, pending, worker) == nullptr) fail(pending, ErrorKind::lost, text);
+    return complete(place, pending);
+  });
+  forget_ended_streams();
 }
 
 void Hub::expire(Time now) {
@@ -287,16 +336,17 @@ void Hub::expire(Time now) {
                                 concat("no worker has set it within ", pending.get.limit_ms, " ms")}});
     return true;
   });
-  for (auto& [sequence, pending] : gathers_)
+  for (auto& [place, pending] : gathers_)
     if (pending.deadline <= now)
       fail(pending, ErrorKind::timeout,
-           concat("not all workers have come within ", pending.limit_ms, " ms: missing ", missing(pending)));
+           concat("not all workers have come within ", pending.limit_ms, " ms: missing ",
+                  missing(place, pending)));
 }
 
 Hub::Time Hub::next_deadline() const {
   Time next = Time::max();
   for (const PendingGet& pending : gets_) next = std::min(next, pending.deadline);
-  for (const auto& [sequence, pending] : gathers_) next = std::min(next, pending.deadline);
+  for (const auto& [place, pending] : gathers_) next = std::min(next, pending.deadline);
   return next;
 }
 

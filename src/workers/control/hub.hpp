@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "workers/control/wire.hpp"
@@ -63,6 +64,9 @@ class Hub {
   /// What is to be sent, in order.
   std::vector<Outgoing> take_outgoing();
 
+  /// What it keeps: values, and all_gathers and streams that are not over.
+  std::size_t num_kept() const noexcept { return values_.size() + gathers_.size() + streams_.size(); }
+
  private:
   struct Worker {
     bool is_here = false, has_left = false;
@@ -75,10 +79,11 @@ class Hub {
     Get get;
     Time deadline;
   };
+  /// Stream and step.
+  using Place = std::pair<std::uint32_t, std::uint32_t>;
   struct PendingGather {
     std::string what{};
     std::vector<std::optional<Gather>> by_worker{};
-    int num_here = 0;
     Time deadline = Time::max();
     std::uint64_t limit_ms = kNoLimit;  // of that deadline
     std::optional<Failed> failed{};     // once it has, so has it for who comes late
@@ -97,11 +102,18 @@ class Hub {
   void receive_in_order(int worker, const Set& set);
   void receive_in_order(int worker, const Get& get, Time now);
   void receive_in_order(int worker, const Gather& gather, Time now);
+  void receive_in_order(int worker, const StreamEnd& end);
+  void forget_ended_streams();
+  /// @param predicate  (place, pending all_gather).
+  template <class Predicate>
+  void erase_gathers_if(const Predicate& predicate);
   void lose_because(int worker, std::string cause);
-  /// Of those that are here.
-  bool all_have_come(const PendingGather& pending) const;
+  /// A worker's text, if it has come to the step, or has ended the stream.
+  const std::string* find_text(Place place, const PendingGather& pending, int worker) const;
+  /// Answers an all_gather to which all have come. @return whether nobody comes to it any more.
+  bool complete(Place place, PendingGather& pending);
   void fail(PendingGather& pending, ErrorKind kind, std::string text);
-  std::string missing(const PendingGather& pending) const;
+  std::string missing(Place place, const PendingGather& pending) const;
 
   std::vector<Worker> workers_;
   std::string version_;
@@ -110,7 +122,9 @@ class Hub {
   std::string who_left_{};  // the first; empty: none
   std::map<std::string, std::string> values_{};
   std::vector<PendingGet> gets_{};
-  std::map<std::uint64_t, PendingGather> gathers_{};  // by sequence
+  std::map<Place, PendingGather> gathers_{};
+  std::map<std::uint32_t, std::vector<std::optional<std::string>>>
+      streams_{};  // who has ended one, by worker
   std::vector<Outgoing> outgoing_{};
 };
 

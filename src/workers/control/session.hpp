@@ -65,7 +65,7 @@ class Session {
   std::uint64_t add(PendingCall& call);
   /// Nobody waits for the call any more.
   void remove(std::uint64_t number) { calls_.erase(number); }
-  std::uint64_t next_sequence() noexcept { return next_sequence_++; }
+  std::uint32_t next_step() noexcept { return next_step_++; }
 
   std::vector<Event> take_events();
 
@@ -89,7 +89,8 @@ class Session {
   bool is_over_ = false, has_left_ = false;
   std::optional<Failed> ended_{};  // why all calls fail: the first reason
   std::map<std::uint64_t, PendingCall*> calls_{};
-  std::uint64_t last_call_ = 0, next_sequence_ = 0;
+  std::uint64_t last_call_ = 0;
+  std::uint32_t next_step_ = 0;
   std::vector<Event> events_{};
 };
 

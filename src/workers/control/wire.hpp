@@ -78,10 +78,11 @@ struct Value {
 /// Answered by Gathered, or by Failed within the limit.
 struct Gather {
   std::uint64_t call = 0;
-  std::uint64_t sequence = 0;  ///< Its place in the order of these calls, which all workers share.
+  std::uint32_t stream = 0;  ///< Each is an order of calls of its own, which all workers share.
+  std::uint32_t step = 0;    ///< Its place in the order.
   std::uint64_t limit_ms = kNoLimit;
   std::string what{}, own{};
-  auto fields() { return std::tie(call, sequence, limit_ms, what, own); }
+  auto fields() { return std::tie(call, stream, step, limit_ms, what, own); }
 };
 struct Gathered {
   std::uint64_t call = 0;
@@ -114,9 +115,21 @@ struct Left {
   auto fields() { return std::tie(worker); }
 };
 
+/// A worker sends nothing more of a stream: `own` is its text in all steps that it has not sent.
+struct StreamEnd {
+  std::uint32_t stream = 0;
+  std::string own{};
+  auto fields() { return std::tie(stream, own); }
+};
+/// Removes the values whose keys begin so.
+struct Erase {
+  std::string prefix{};
+  auto fields() { return std::tie(prefix); }
+};
+
 /// The position is the number on the wire.
 using Message = std::variant<Hello, Waiting, Refused, Started, Heartbeat, Set, Get, Value, Gather, Gathered,
-                             Failed, Failure, Lost, Left>;
+                             Failed, Failure, Lost, Left, StreamEnd, Erase>;
 
 /// Functions by type, for std::visit of a message.
 template <class... Fs>

@@ -8,7 +8,7 @@
 namespace lockstep::detail {
 
 namespace {
-constexpr std::size_t kSlotBytes = 4096;
+constexpr std::size_t kSlotBytes = 16 << 10;
 constexpr std::size_t kPartBytes = kSlotBytes - 2 * sizeof(std::uint32_t);
 }  // namespace
 

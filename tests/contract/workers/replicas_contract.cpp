@@ -1,7 +1,5 @@
 #include <atomic>
 #include <cstdint>
-#include <filesystem>
-#include <iterator>
 #include <map>
 #include <optional>
 #include <string>
@@ -30,23 +28,6 @@ bool is_of_each_replica(const Value& value, const F& fn) {
 }
 
 }  // namespace
-
-TEST_CASE("strategies that are gone leave no files open", "[workers]") {
-  const auto num_files_after_one = [] {
-    {
-      const auto strategy = world().make_strategy();
-      CHECK(is_usable(*strategy));
-    }
-    const std::filesystem::directory_iterator files("/proc/self/fd");
-    return std::distance(begin(files), end(files));
-  };
-  // Engines close theirs a little later: the last strategies' may still be open.
-  constexpr int kNumStrategies = 8;
-  const auto first = num_files_after_one();
-  auto last = first;
-  for (int i = 0; i < kNumStrategies; ++i) last = num_files_after_one();
-  CHECK(last - first < kNumStrategies);
-}
 
 TEST_CASE("the strategy counts replicas over all workers", "[workers]") {
   const World& w = world();

@@ -1,7 +1,10 @@
 #include "communicators/native_communicators.hpp"
 
+#include <chrono>
 #include <cstdlib>
 #include <string>
+#include <string_view>
+#include <thread>
 #include <vector>
 
 #include <catch2/catch_test_macros.hpp>
@@ -9,6 +12,7 @@
 #include <lockstep/error.hpp>
 
 #include "cuda/communicators/operands.hpp"
+#include "support/call_hook.hpp"
 #include "support/matchers.hpp"
 #include "support/test_backend.hpp"
 
@@ -37,6 +41,20 @@ TEST_CASE("a failed call of NCCL is named", "[cuda]") {
   REQUIRE_THROWS_MATCHES(
       cuda::make_native_communicators({0, 0}, TestBackend::device(), std::chrono::minutes(1)),
       CollectiveError, says("Making an NCCL communicator on GPU:0: nccl", " failed with "));
+}
+
+TEST_CASE("the time limit ends the wait for communicators that are being cleared away", "[cuda]") {
+  need_gpus(2);
+  const CallHook hook([](std::string_view name, bool is_over) -> int {
+    if (name == "ncclCommAbort" && !is_over) std::this_thread::sleep_for(std::chrono::seconds(2));
+    return name == "ncclCommGetAsyncError" && !is_over ? ncclSystemError : 0;
+  });
+  const auto begin = std::chrono::steady_clock::now();
+  REQUIRE_THROWS_MATCHES(
+      cuda::make_native_communicators({0, 1}, TestBackend::device(), std::chrono::milliseconds(500)),
+      CollectiveError, says("Making an NCCL communicator on GPU:0: nccl", " failed with "));
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(2));
+  cuda::wait_for_abandoned_communicators();
 }
 
 TEST_CASE("what the program says of NCCL's launch order stands", "[cuda]") {

@@ -1,7 +1,10 @@
+#include "communicators/nccl_communicator.hpp"
+
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -14,10 +17,12 @@
 
 #include <lockstep/lockstep.hpp>
 
+#include "communicators/native_communicators.hpp"
 #include "cuda/capture.hpp"
 #include "cuda/communicators/operands.hpp"
 #include "support/call_hook.hpp"
 #include "support/communicator_group.hpp"
+#include "support/fixed_group.hpp"
 #include "support/matchers.hpp"
 #include "support/replicas.hpp"
 
@@ -184,6 +189,47 @@ TEST_CASE("no communicator is freed under a thread that is inside NCCL", "[cuda]
     aborting.join();
   }
   REQUIRE(!was_freed);
+}
+
+TEST_CASE("what is made while a lost communicator still ends has results of its own", "[cuda]") {
+  need_gpus(2);
+  struct Group final : FixedGroup {
+    Group() : FixedGroup(0, 1) {}
+    std::shared_ptr<backend::Loss> loss() override { return lost; }
+    const std::shared_ptr<backend::Loss> lost = std::make_shared<backend::Loss>("worker 1 was lost");
+  } group;
+  Operands operands(2);
+  std::vector<cuda::CudaDevice*> devices;
+  std::vector<backend::Segment> segments;
+  std::vector<backend::RankCall> calls;
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    devices.push_back(&dynamic_cast<cuda::CudaDevice&>(operands.streams[rank].device_backend()));
+    segments.push_back({operands.views[rank].data, operands.views[rank].data, 7, DType::f32});
+  }
+  for (std::size_t rank = 0; rank < 2; ++rank)
+    calls.push_back({static_cast<int>(rank), operands.streams[rank].handle(), {&segments[rank], 1}});
+  const auto native = cuda::make_native_communicators({0, 1}, TestBackend::device(), std::chrono::minutes(1));
+  cuda::NcclCommunicator lost(devices, {&group, {2}}, native);
+  Signal is_inside, may_leave;
+  {
+    const CallHook hook([&](std::string_view name, bool is_over) {
+      if (rank_here != 0 || name != "ncclGroupEnd" || is_over) return 0;
+      is_inside.set();
+      may_leave.wait();
+      return 0;
+    });
+    std::jthread calling([&] {
+      rank_here = 0;
+      CHECK_THROWS_AS(lost.all_reduce({"all_reduce(sum)", calls, calls}), CollectiveAborted);
+    });
+    REQUIRE(is_inside.wait());
+    group.lost->tell();
+    const std::jthread aborting([&] { lost.abort(); });  // waits for the call
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    Communicator next = Communicator::create(TestBackend::devices(2));
+    may_leave.set();
+  }
+  CHECK_NOTHROW(operands.synchronize());
 }
 
 TEST_CASE("a collective that fails leaves no temporary memory behind", "[cuda]") {

@@ -1,3 +1,7 @@
+#include "device/cuda_device.hpp"
+
+#include <memory>
+
 #include <catch2/catch_test_macros.hpp>
 #include <cuda_runtime_api.h>
 
@@ -24,6 +28,27 @@ TEST_CASE("a question about a stream or an event that fails names its call", "[c
   REQUIRE_THROWS_MATCHES(event.is_complete(), DeviceError,
                          says("Asking whether an event is complete on " + device.to_string(),
                               "cudaEventQuery(", "failed with cudaErrorUnknown"));
+}
+
+TEST_CASE("lost results are withheld until a program that knows of the loss makes a communicator", "[cuda]") {
+  const Device device = TestBackend::device();
+  const Stream stream(device);
+  auto& gpu = dynamic_cast<cuda::CudaDevice&>(stream.device_backend());
+  const auto make_communicator = [&] { static_cast<void>(Communicator::create({device})); };
+  const auto lost = std::make_shared<backend::Loss>("worker 1 was lost");
+  gpu.lose_results(lost);
+  make_communicator();
+  gpu.finish(stream.handle());  // tells nobody
+  make_communicator();
+  for (int i = 0; i < 2; ++i)
+    REQUIRE_THROWS_MATCHES(
+        stream.synchronize(), PeerLost,
+        says("Waiting for work of " + device.to_string(), "worker 1 was lost", "Make a new strategy"));
+  REQUIRE_THROWS_AS(stream.is_complete(), PeerLost);
+  make_communicator();
+  CHECK_NOTHROW(stream.synchronize());
+  gpu.lose_results(lost);  // as an abort may that comes late
+  CHECK_NOTHROW(stream.synchronize());
 }
 
 }  // namespace lockstep::test

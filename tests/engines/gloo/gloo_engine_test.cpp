@@ -45,3 +45,13 @@ TEST_CASE("the engine gloo takes this host's name where it is told none", "[engi
   });
   CHECK(team.wait_for_all() == std::vector<std::string>(2));
 }
+
+TEST_CASE("the engine gloo leaves nothing in the store of channels that are open", "[engines]") {
+  test::SharedStore store;
+  test::ProcessTeam team(3, [&](int process) {
+    const auto engine = gloo().start({.process = process, .num_processes = 3, .store = &store, .host = ""});
+    for (int i = 0; i < 4; ++i) engine->open_channel()->barrier(std::nullopt);
+  });
+  CHECK(team.wait_for_all() == std::vector<std::string>(3));
+  CHECK(store.num_keys() == 0);
+}

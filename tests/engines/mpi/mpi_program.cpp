@@ -14,7 +14,9 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <lockstep/backend/engine.hpp>
@@ -74,16 +76,70 @@ void started_by_the_program(int wanted) {
          "what comes after MPI_Finalize is refused");
 }
 
+void after_a_time_limit() {
+  const auto engine = start();
+  const auto used = engine->open_channel();
+  // Processes whose calls nobody answers, and what they send is not taken.
+  std::array<std::byte, 512> own{};
+  std::vector<std::byte> all(own.size() * static_cast<std::size_t>(num_processes));
+  for (int i = 0; i < 20; ++i) {
+    const auto late = engine->open_channel();
+    if (process == i % num_processes) continue;
+    message_of<CollectiveTimeout>([&] { late->all_gather(own, all, std::chrono::steady_clock::now()); });
+    const std::string text = message_of<CollectiveAborted>([&] { late->barrier(std::nullopt); });
+    expect(has(text, "did not come within the time limit"), text.c_str());
+  }
+  used->all_gather(own, all, std::nullopt);
+  engine->open_channel()->barrier(std::nullopt);
+}
+
 void after_a_failure() {
   const auto engine = start();
   const auto used = engine->open_channel();
   const auto even = engine->open_channel(), odd = engine->open_channel();
-  backend::Channel& channel = process % 2 == 0 ? *even : *odd;
-  message_of<CollectiveTimeout>([&] { channel.barrier(std::chrono::steady_clock::now()); });
+  const int own = process % 2;
+  std::byte byte{};
+  const std::string late = message_of<CollectiveTimeout>([&] {
+    (own == 0 ? *even : *odd).broadcast({&byte, 1}, 1 - own, std::chrono::steady_clock::now());
+  });
+  expect(has(late, "did not come within the time limit"), late.c_str());
   const std::string text = message_of<CollectiveAborted>([&] { used->barrier(std::nullopt); });
   expect(has(text, "failed in another call"), text.c_str());
   const std::string starting = message_of<ContextError>([] { start(); });
   expect(has(starting, "Start the processes again"), starting.c_str());
+}
+
+void start_limit(const std::filesystem::path& folder) {
+  const backend::EngineKind& mpi = *backend::find_engine("mpi");
+  int level = 0;
+  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level);  // waits for all processes by itself
+  if (process == 0) {
+    const std::string text = message_of<CollectiveTimeout>([&] {
+      mpi.start(
+          {.process = 0, .num_processes = num_processes, .start_limit = std::chrono::milliseconds(100)});
+    });
+    expect(has(text, "opening a channel by the engine mpi: a process did not come"), text.c_str());
+    std::ofstream(folder / "limit") << "passed";
+  }
+  while (!std::filesystem::exists(folder / "limit")) std::this_thread::yield();
+}
+
+void after_a_loss() {
+  const auto engine = start();
+  const auto channel = engine->open_channel();
+  engine->abandon();
+  const std::string text = message_of<CollectiveAborted>([&] { channel->barrier(std::nullopt); });
+  expect(has(text, "Start the job again"), text.c_str());
+}
+
+void exit_of_a_fork() {
+  const auto engine = start();
+  const pid_t child = ::fork();
+  if (child == 0) std::exit(0);
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  expect(status == 0, "a fork ends");
+  engine->open_channel()->barrier(std::nullopt);
 }
 
 // Destroyed after MPI has ended.
@@ -126,8 +182,12 @@ void run(std::string_view name, const char* folder) {
   if (name == "started_for_one_thread") return started_by_the_program(MPI_THREAD_SINGLE);
   if (name == "started_serialized") return started_by_the_program(MPI_THREAD_SERIALIZED);
   if (name == "started_multiple") return started_by_the_program(MPI_THREAD_MULTIPLE);
-  if (name == "after_a_failure") {
-    after_a_failure();
+  if (name == "after_a_time_limit") return after_a_time_limit();
+  if (name == "exit_of_a_fork") return exit_of_a_fork();
+  if (name == "after_a_failure" || name == "after_a_loss" || name == "start_limit") {
+    if (name == "start_limit") start_limit(folder);
+    if (name == "after_a_loss") after_a_loss();
+    if (name == "after_a_failure") after_a_failure();
     return wait_for_others(folder);
   }
   if (name == "exit_in_a_call") {

@@ -1,11 +1,13 @@
 #include "host/processes/engine_communicator.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -17,6 +19,7 @@
 
 #include "support/divided_ranks.hpp"
 #include "support/dtypes.hpp"
+#include "support/fixed_group.hpp"
 
 using namespace lockstep;
 using namespace lockstep::test;
@@ -197,4 +200,51 @@ TEST_CASE("abort releases all threads of a process that waits for another", "[ho
   });
   CHECK(texts ==
         std::vector<std::string>{"the communicator was aborted", "the communicator was aborted", ""});
+}
+
+TEST_CASE("each step of a call between processes has the call's time limit", "[host][engines]") {
+  // Nobody comes.
+  class EmptyChannel final : public backend::Channel {
+   public:
+    explicit EmptyChannel(std::vector<backend::Deadline>& deadlines) : deadlines_(deadlines) {}
+    void all_gather(std::span<const std::byte>, std::span<std::byte>, backend::Deadline) override {}
+    void broadcast(std::span<std::byte>, int, backend::Deadline deadline) override { fail(deadline); }
+    void barrier(backend::Deadline) override {}
+    void all_to_all(std::span<const std::span<const std::byte>>, std::span<const std::span<std::byte>>,
+                    backend::Deadline deadline) override {
+      fail(deadline);
+    }
+    void abort(std::string_view) noexcept override {}
+
+   private:
+    [[noreturn]] void fail(backend::Deadline deadline) {
+      deadlines_.push_back(deadline);
+      throw CollectiveTimeout("process 1 did not come.");
+    }
+    std::vector<backend::Deadline>& deadlines_;
+  };
+  FixedGroup group(0, 2);
+  std::vector<backend::Deadline> deadlines;
+  float own = 1, sum = 0;
+  const std::vector<backend::Segment> segments = {{&own, &sum, 1, DType::f32},
+                                                  {nullptr, nullptr, 1, DType::f32}};
+  const std::vector<backend::RankCall> calls = {{0, {}, std::span(segments).first(1)},
+                                                {1, {}, std::span(segments).subspan(1)}};
+  const auto begin = std::chrono::steady_clock::now();
+  for (const auto timeout : {std::chrono::milliseconds(0), std::chrono::milliseconds(70'000)}) {
+    const backend::GroupCall call{
+        .operation = "all_reduce(sum)", .calls = calls, .own = std::span(calls).first(1), .timeout = timeout};
+    for (const auto act : {&host::EngineCommunicator::all_reduce, &host::EngineCommunicator::broadcast}) {
+      host::EngineCommunicator communicator({&group, {1, 1}}, std::make_unique<EmptyChannel>(deadlines));
+      CHECK_THROWS_AS((communicator.*act)(call), CollectiveTimeout);
+    }
+  }
+  REQUIRE(deadlines.size() == 4);
+  CHECK_FALSE(deadlines[0]);
+  CHECK_FALSE(deadlines[1]);
+  for (const std::size_t i : {2, 3}) {
+    REQUIRE(deadlines[i]);
+    CHECK(*deadlines[i] >= begin + std::chrono::seconds(70));
+    CHECK(*deadlines[i] <= std::chrono::steady_clock::now() + std::chrono::seconds(70));
+  }
 }

@@ -249,41 +249,6 @@ TEST_CASE("a worker that leaves ends those of its calls that wait", "[workers][h
   });
 }
 
-TEST_CASE("who gives up is lost for all, and its cause is heard", "[workers][host]") {
-  const int lost = GENERATE(0, 1, 2);
-  on_workers(3, [&](int worker, ControlWorker& it) {
-    const std::string cause = it.connection->label(lost) + " was lost: it cannot go on";
-    if (worker == lost) it.connection->give_up("it cannot go on");
-    std::string text;
-    try {
-      it.connection->barrier("all", test::in(30s));
-    } catch (const PeerLost& error) {
-      text = error.what();
-    }
-    if (text.find(cause) == std::string::npos) throw Error("the call says: " + text);
-    if (it.heard.wait(1) != std::vector<std::string>{detail::concat("lost ", lost, ": ", cause)})
-      throw Error("heard something else");
-    it.connection->give_up("it is over already");
-  });
-}
-
-TEST_CASE("those who are left connect anew on worker 0's address", "[workers][host]") {
-  const auto addresses = test::free_addresses(3);
-  test::rethrow_first(test::on_threads(3, [&](int worker) {
-    const ControlWorker lost({.worker = worker, .addresses = addresses, .start_limit = 60s});
-    if (worker == 2) lost.connection->give_up("it cannot go on");
-    try {
-      lost.connection->barrier("all", test::in(30s));
-    } catch (const PeerLost&) {
-    }
-    if (worker == 2) return;
-    if (worker == 0) lost.connection->leave();  // others may come to the old one before
-    const ControlWorker anew(
-        {.worker = worker, .addresses = {addresses[0], addresses[1]}, .start_limit = 60s});
-    anew.connection->barrier("anew", test::in(30s));
-  }));
-}
-
 TEST_CASE("after the leader has left, calls say so", "[workers][host]") {
   std::string text;
   on_workers(2, [&](int worker, ControlWorker& it) {

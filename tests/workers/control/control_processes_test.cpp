@@ -184,6 +184,27 @@ TEST_CASE("a process that ends without leaving is lost, one that leaves is not",
         "left 1\nlost 2: worker 2 (" + addresses[2] + ") was lost: its connection was closed\n");
 }
 
+TEST_CASE("those who are left connect anew on worker 0's address", "[workers][host]") {
+  const auto addresses = test::free_addresses(3);
+  WorkerProcesses workers(3, [&](int worker) {
+    {
+      const ControlWorker lost({.worker = worker, .addresses = addresses, .start_limit = 60s});
+      lost.connection->barrier("begun", test::in(60s));
+      if (worker == 2) ::_exit(3);
+      try {
+        lost.connection->barrier("all", test::in(60s));
+      } catch (const PeerLost&) {
+      }
+      if (worker == 0) lost.connection->leave();  // others may come to the old one before
+      const ControlWorker anew(
+          {.worker = worker, .addresses = {addresses[0], addresses[1]}, .start_limit = 60s});
+      anew.connection->barrier("anew", test::in(60s));
+    }
+    return 3;
+  });
+  for (const auto& result : workers.wait()) CHECK(result.status == 3);
+}
+
 TEST_CASE("a worker leaves within its limit beside one that is stopped", "[workers][host]") {
   const auto addresses = test::free_addresses(2);
   const int stopped = GENERATE(0, 1);

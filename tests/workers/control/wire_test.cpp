@@ -22,12 +22,14 @@ std::vector<Message> one_of_each() {
           Set{"key", std::string("\0value", 6)},
           Get{7, kNoLimit, "key"},
           Value{7, "value"},
-          Gather{8, 1, 300, "what", "own"},
+          Gather{8, 1, 2, 300, "what", "own"},
           Gathered{8, {"", "b"}},
           Failed{9, ErrorKind::lost, "text"},
           Failure{1, 3, "text"},
           Lost{1, "cause"},
-          Left{-1}};
+          Left{-1},
+          StreamEnd{3, "own"},
+          Erase{"prefix"}};
 }
 
 std::string frame(Message message) {

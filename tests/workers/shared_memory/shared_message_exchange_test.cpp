@@ -34,7 +34,7 @@ std::vector<std::byte> message_of(int worker, int round, std::size_t size) {
 }
 // Different for each worker: empty, short, a whole slot, a byte more, several.
 std::size_t size_of_message(int worker, int round) {
-  constexpr std::size_t kSizes[] = {64, 0, 1, 100, 4088, 4089, 60, 20'000, 4000};
+  constexpr std::size_t kSizes[] = {64, 0, 1, 100, 16376, 16377, 60, 80'000, 16000};
   return kSizes[static_cast<std::size_t>(worker * 5 + round) % std::size(kSizes)];
 }
 
