@@ -1,6 +1,7 @@
 #include "lockstep_all_reduce.hpp"
 
 #include <cstddef>
+#include <exception>
 #include <iostream>
 #include <vector>
 
@@ -25,7 +26,7 @@ void* init(bool on_gpus, int num_ranks) try {
   for (int rank = 0; rank < num_ranks; ++rank)
     devices.emplace_back(on_gpus ? ls::DeviceKind::gpu : ls::DeviceKind::cpu, rank);
   return new Context{devices};
-} catch (const ls::Error& error) {
+} catch (const std::exception& error) {
   std::cerr << error.what() << '\n';
   return nullptr;
 }
@@ -42,7 +43,7 @@ bool all_reduce(void* handle, const engine::Part* parts) try {
   }
   context.communicator.all_reduce(ls::ReduceOp::sum, views, views, streams);
   return true;
-} catch (const ls::Error& error) {
+} catch (const std::exception& error) {
   std::cerr << error.what() << '\n';
   return false;
 }

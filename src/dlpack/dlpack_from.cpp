@@ -40,7 +40,7 @@ Shape shape_of(const DLTensor& tensor) {
 }
 
 Device device_of(const DLDevice& place, const StreamRef& stream) {
-  const Device device = stream.device();
+  Device device = stream.device();
   const bool is_gpu = device.kind() == DeviceKind::gpu;
   if (place.device_type == kDLCPU || place.device_type == kDLCUDAHost) return is_gpu ? Device() : device;
   LOCKSTEP_EXPECTS(place.device_type == kDLCUDA, Unsupported,

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -13,7 +14,6 @@
 
 #include "dlpack/abi.hpp"
 #include "support/dtypes.hpp"
-#include "support/expected.hpp"
 #include "support/matchers.hpp"
 #include "support/test_backend.hpp"
 
@@ -112,7 +112,7 @@ TEST_CASE("what must not be written is lent with the flag read-only", "[dlpack]"
                          says("dlpack::to_unversioned", describe(refused), "must not be written", "clone()"));
 }
 
-TEST_CASE("P40 a lent snapshot of a variable stays as it was", "[dlpack]") {
+TEST_CASE("a lent snapshot of a variable stays as it was", "[dlpack]") {
   OneDeviceStrategy strategy(TestBackend::device());
   const auto scope = strategy.scope();
   Variable variable(Tensor::full({3}, 1.0f));
