@@ -84,6 +84,8 @@ void require_writable(std::string_view operation, const Tensor& t) {
                    " may share addresses, by its strides, and cannot be written. Write to its clone().");
 }
 
+bool is_writable(const Tensor& t) { return !t.is_read_only() && elements_are_apart(t.view()); }
+
 bool may_overlap(const TensorView& a, const TensorView& b) noexcept {
   const auto [a_begin, a_end] = byte_range(a);
   const auto [b_begin, b_end] = byte_range(b);

@@ -18,6 +18,7 @@ void require_floating(std::string_view operation, const Tensor& t);
 void require_holds(std::string_view operation, const Tensor& t, const Scalar& value);
 /// Checks that the tensor is not read-only, and that no two elements share an address.
 void require_writable(std::string_view operation, const Tensor& t);
+bool is_writable(const Tensor& t);
 
 /// Whether the views may have bytes in common, that is, whether the ranges from their first to their last
 /// byte overlap. Devices are not compared, because all CPU:k share one memory.

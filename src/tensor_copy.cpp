@@ -1,3 +1,5 @@
+#include <optional>
+
 #include <lockstep/backend/device_backend.hpp>
 #include <lockstep/error.hpp>
 #include <lockstep/stream.hpp>
@@ -69,8 +71,13 @@ Tensor Tensor::read_only() const {
   return result;
 }
 
+std::optional<StreamRef> Tensor::stream() const {
+  if (!checked().storage_->defined()) return std::nullopt;
+  return storage_->stream();
+}
+
 void Tensor::set_stream(StreamRef stream) {
-  if (checked().storage_->data() != nullptr) storage_->set_stream(stream);
+  if (checked().storage_->defined()) storage_->set_stream(stream);
 }
 
 Tensor Tensor::contiguous() const { return is_contiguous() ? *this : clone(); }

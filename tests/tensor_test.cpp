@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -282,6 +283,27 @@ TEST_CASE("views keep the storage alive", "[tensor]") {
   CHECK(row.to_vector<std::int32_t>().back() == 999);
   row = Tensor();
   CHECK(memory_stats("CPU:6").in_use_bytes == before);
+}
+
+TEST_CASE("a tensor knows the stream that frees it, if there is one", "[tensor]") {
+  const Stream own("CPU:1"), other("CPU:1");
+  Tensor memory, none;
+  {
+    const StreamScope scope(own);
+    memory = Tensor::zeros({2}, DType::f32, "CPU:1");
+    none = Tensor::zeros({0}, DType::f32, "CPU:1");
+  }
+  CHECK(memory.stream() == own);
+  CHECK(memory.slice(0, 1).stream() == own);
+  memory.set_stream(other);
+  none.set_stream(other);
+  CHECK(memory.stream() == other);
+  CHECK(none.stream() == other);
+
+  Tensor view = Tensor::view(memory.view().data, {2}, DType::f32, "CPU:1");
+  CHECK(view.stream() == std::nullopt);
+  view.set_stream(other);
+  CHECK(view.stream() == std::nullopt);
 }
 
 TEST_CASE("P40 a tensor in a static variable lets the program end", "[tensor]") {

@@ -48,14 +48,15 @@ bool is_done(const CallResult& query, const Device& device, const char* operatio
   return true;
 }
 
-/// Whether `data` is ordinary host memory, which CUDA reads during the call, not when the stream gets there.
-bool is_pageable(const void* data) {
+cudaMemoryType type_of(const void* data) {
   cudaPointerAttributes attributes{};
-  if (cudaPointerGetAttributes(&attributes, data) == cudaSuccess)
-    return attributes.type == cudaMemoryTypeUnregistered;
+  if (cudaPointerGetAttributes(&attributes, data) == cudaSuccess) return attributes.type;
   cudaGetLastError();
-  return true;
+  return cudaMemoryTypeUnregistered;
 }
+
+/// Whether `data` is ordinary host memory, which CUDA reads during the call, not when the stream gets there.
+bool is_pageable(const void* data) { return type_of(data) == cudaMemoryTypeUnregistered; }
 
 }  // namespace
 
@@ -97,6 +98,7 @@ void CudaDevice::close() noexcept {
 }
 
 void CudaDevice::release() noexcept {
+  is_closed_ = true;
   kernels_.close();
   free_streams_.clear();
   memory_->close();
@@ -117,6 +119,10 @@ void* CudaDevice::allocate_pinned(std::size_t size_bytes) {
 }
 void CudaDevice::deallocate_pinned(void* data, std::size_t size_bytes) noexcept {
   PinnedMemory::instance().deallocate(data, size_bytes);
+}
+bool CudaDevice::is_pinned(const void* data) {
+  const DeviceGuard guard(ordinal_, device_);
+  return type_of(data) == cudaMemoryTypeHost;
 }
 void CudaDevice::trim_memory() {
   {

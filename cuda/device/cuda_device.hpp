@@ -20,7 +20,8 @@ class CudaDevice final : public backend::DeviceBackend {
   CudaDevice(int index, int ordinal, std::shared_ptr<CudaMemory> memory);
 
   const Device& device() const noexcept override { return device_; }
-  int ordinal() const noexcept { return ordinal_; }
+  int ordinal() const noexcept override { return ordinal_; }
+  bool is_closed() const noexcept override { return is_closed_; }
   ~CudaDevice() override;
 
   /// Called at process exit. Releases what all devices hold, except what may still be in use, which the
@@ -31,6 +32,7 @@ class CudaDevice final : public backend::DeviceBackend {
   void deallocate(void* data, std::size_t size_bytes, backend::StreamHandle stream) noexcept override;
   void* allocate_pinned(std::size_t size_bytes) override;
   void deallocate_pinned(void* data, std::size_t size_bytes) noexcept override;
+  bool is_pinned(const void* data) override;
   MemoryStats memory_stats() const override { return memory_->stats(); }
   void trim_memory() override;
 
@@ -89,6 +91,7 @@ class CudaDevice final : public backend::DeviceBackend {
   std::vector<std::shared_ptr<backend::Loss>> losses_;  // of results
   backend::Loss::Moment begun_ = 0;                     // when the last communicator was made
 
+  std::atomic<bool> is_closed_{false};         // whether release() was called
   std::atomic<bool> has_lost_results_{false};  // whether there are losses_; most waits need not lock
 };
 

@@ -25,6 +25,8 @@ class Buffer {
   Buffer& operator=(Buffer&& other) noexcept;
   ~Buffer();
 
+  /// Whether the buffer belongs to a device; one of 0 bytes does, too.
+  [[nodiscard]] bool defined() const noexcept { return device_ != nullptr; }
   [[nodiscard]] void* data() const noexcept { return data_; }
   [[nodiscard]] std::size_t size_bytes() const noexcept { return size_bytes_; }
   /// The stream that frees the memory. @throws ContextError  this belongs to no device.

@@ -18,6 +18,7 @@
 #include <lockstep/collectives/options.hpp>
 #include <lockstep/device.hpp>
 #include <lockstep/device_manager.hpp>
+#include <lockstep/dlpack.hpp>
 #include <lockstep/dtype.hpp>
 #include <lockstep/error.hpp>
 #include <lockstep/event.hpp>

@@ -130,7 +130,10 @@ class Tensor {
   [[nodiscard]] Tensor clone() const;
   /// The same elements as a tensor that cannot be written through.
   [[nodiscard]] Tensor read_only() const;
-  /// Calls Buffer::set_stream on the storage, unless the memory is borrowed.
+  /// The stream on which the memory is freed, or goes back to the library that lent it (dlpack.hpp); none if
+  /// its owner frees it, as that of a `view`.
+  [[nodiscard]] std::optional<StreamRef> stream() const;
+  /// Calls Buffer::set_stream on the storage, if it has a stream.
   void set_stream(StreamRef stream);
   /// The same handle if contiguous, else a contiguous copy.
   [[nodiscard]] Tensor contiguous() const;

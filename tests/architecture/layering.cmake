@@ -16,7 +16,7 @@ set(layer_strategy "${lockstep}/strategy/")
 set(layer_input "${lockstep}/(input|cluster)/")
 set(layer_values "${lockstep}/(values|collectives)/")
 set(layer_all "/lockstep\\.hpp$|/default_backends\\.cpp$")
-set(layer_objects "${lockstep}/([^/]*$|cuda/interop)")
+set(layer_objects "${lockstep}/([^/]*$|dlpack/|cuda/interop)")
 
 set(height_vocabulary 0)
 set(height_interface 1)

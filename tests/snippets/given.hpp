@@ -39,3 +39,5 @@ extern ls::Communicator communicator;
 extern std::vector<float*> pointers;
 extern std::vector<ls::TensorView> buffers;
 extern std::vector<ls::StreamRef> streams;
+extern DLManagedTensorVersioned* received;
+void hand_over(DLManagedTensorVersioned* managed);

@@ -23,6 +23,10 @@ class DeviceBackend {
   virtual ~DeviceBackend() = default;
 
   virtual const Device& device() const noexcept = 0;
+  /// The native library's number of the device, which virtual devices of one GPU share; 0 for a CPU.
+  virtual int ordinal() const noexcept { return 0; }
+  /// Whether the end of the process has released the device's streams.
+  virtual bool is_closed() const noexcept { return false; }
 
   // Memory. Stream-ordered: the bytes may be used by work enqueued on `stream` after allocate and before
   // deallocate.
@@ -33,6 +37,8 @@ class DeviceBackend {
   virtual void deallocate(void* data, std::size_t size_bytes, StreamHandle stream) noexcept = 0;
   virtual void* allocate_pinned(std::size_t size_bytes) = 0;
   virtual void deallocate_pinned(void* data, std::size_t size_bytes) noexcept = 0;
+  /// Whether the device reads this host memory in stream order, because its pages are locked, by whomever.
+  virtual bool is_pinned(const void* /*data*/) { return false; }
   virtual MemoryStats memory_stats() const = 0;
   virtual void trim_memory() = 0;
 

@@ -1,0 +1,6 @@
+#pragma once
+
+#include "engine.hpp"
+
+// lockstep's collectives as the engine's callback.
+extern const engine::AllReduce lockstep_all_reduce;
