@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Prints what each kernel takes of a multiprocessor: registers, shared memory, spills, occupancy.
 
-    kernel_table.py --ptxas PTXAS [--gpu sm_90] [--no-spills] OBJECT...
+    kernel_table.py --ptxas PTXAS [--gpu sm_90] [--no-spills [--known KERNEL:BYTES]...] OBJECT...
 
 The objects must hold PTX as plain text (nvcc's --no-compress, and an architecture such as 80-virtual). It is compiled
-for the GPU by ptxas, whose -v says the rest. With --no-spills the status is 1 where a kernel spills registers.
+for the GPU by ptxas, whose -v says the rest. With --no-spills the status is 1 where a kernel spills registers, or
+one that is known to spill so many bytes spills another number.
 
 Occupancy is theoretical, of blocks with as many threads as the kernel's launch bounds allow, which lockstep's launches
 have; dynamic shared memory is not known here. `bytes` is Little's law: what each resident thread must have in flight,
@@ -99,6 +100,7 @@ def main():
     parser.add_argument("--ptxas", required=True)
     parser.add_argument("--gpu", default="sm_90", choices=[f"sm_{capability}" for capability in LIMITS])
     parser.add_argument("--no-spills", action="store_true")
+    parser.add_argument("--known", action="append", default=[], metavar="KERNEL:BYTES")
     parser.add_argument("objects", nargs="+", metavar="OBJECT")
     arguments = parser.parse_args()
     capability = int(arguments.gpu[3:])
@@ -124,7 +126,14 @@ def main():
               f"{BYTES_IN_FLIGHT / resident:>5.1f}")
     spilling = [f"{name} ({source})" for source, name, kernel in rows if kernel["spilled"]]
     print(f"{len(rows)} kernels for {arguments.gpu}; registers spilled by {len(spilling)}: {', '.join(spilling) or 'none'}")
-    return 1 if arguments.no_spills and spilling else 0
+    known = {name: int(spilled) for name, spilled in (one.rsplit(":", 1) for one in arguments.known)}
+    found = {name: kernel["spilled"] for _, name, kernel in rows if kernel["spilled"]}
+    wrong = sorted(name for name in known.keys() | found.keys() if known.get(name, 0) != found.get(name, 0))
+    if not arguments.no_spills or not wrong:
+        return 0
+    for name in wrong:
+        print(f"{name} spills {found.get(name, 0)} bytes, not {known.get(name, 0)}")
+    return 1
 
 
 if __name__ == "__main__":
