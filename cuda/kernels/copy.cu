@@ -10,6 +10,7 @@
 #include "detail/loops.hpp"
 #include "kernels/element.cuh"
 #include "kernels/launch.cuh"
+#include "kernels/split.cuh"
 
 namespace lockstep::cuda {
 namespace {
@@ -48,15 +49,14 @@ void dispatch_size(DType dtype, F&& f) {
 
 template <class Bits>
 __global__ void __launch_bounds__(kThreads)
-    fill_run(void* out, Bits value, std::int64_t count, std::int64_t num_vectors, bool aligned) {
-  constexpr int kCount = kPer16Bytes<Bits>;
-  Vector<Bits, kCount> vector;
+    fill_run(void* out, Bits value, std::int64_t count, Split split, bool aligned) {
+  for_each_vector<kPer16Bytes<Bits>>(count, split, [=](std::int64_t i, auto constant) {
+    constexpr int kCount = decltype(constant)::value;
+    Vector<Bits, kCount> vector;
 #pragma unroll
-  for (int j = 0; j < kCount; ++j) vector.elements[j] = value;
-  for (std::int64_t v = thread_index(); v < num_vectors; v += num_threads())
-    store<Bits, kCount>(out, v * kCount, vector, true);
-  for (std::int64_t i = num_vectors * kCount + thread_index(); i < count; i += num_threads())
-    store<Bits, 1>(out, i, {value}, aligned);
+    for (int j = 0; j < kCount; ++j) vector.elements[j] = value;
+    store<Bits, kCount>(out, i, vector, aligned);
+  });
 }
 
 template <class Bits>
@@ -175,9 +175,9 @@ void CudaKernels::fill(const TensorView& out, const Scalar& value, backend::Stre
         const Bits bits = std::bit_cast<Bits>(element);
         const bool aligned = are_multiples(sizeof(T), out.data);
         if (loops.is_contiguous()) {
-          const std::int64_t vectors = are_multiples(16, out.data) ? out.size() / kPer16Bytes<Bits> : 0;
-          launch(place, "fill", blocks_for(vectors > 0 ? vectors : out.size()), kThreads, fill_run<Bits>,
-                 out.data, bits, out.size(), vectors, aligned);
+          const Split split = split_run<Bits>(out.size(), out.data);
+          launch(place, "fill", split.blocks(out.size()), kThreads, fill_run<Bits>,
+                 split.origin<Bits>(out.data), bits, out.size(), split, aligned);
         } else {
           launch(place, "fill", blocks_for(out.size()), kThreads, fill_strided<Bits>, out.data, bits, loops,
                  out.size(), aligned);
