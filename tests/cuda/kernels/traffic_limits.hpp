@@ -100,9 +100,9 @@ inline constexpr Limits kLimits[] = {
     {"argmax of the rows of [1, 65536]", 1, 4.01, 1},
     {"argmax of the columns of [1024, 128]", 1, 4, 1},
     {"argmax of the columns of [16384, 10]", 1.6, 12.8, 1},
-    {"softmax_cross_entropy of [128, 1024]", 2.04, 8.62, 1},
-    {"softmax_cross_entropy of [128, 1001]", 2.59, 9.58, 1},
-    {"softmax_cross_entropy of [4096, 10]", 6.27, 77.92, 1},
+    {"softmax_cross_entropy of [128, 1024]", 1.03, 4.37, 1},
+    {"softmax_cross_entropy of [128, 1001]", 1.25, 4.47, 1},
+    {"softmax_cross_entropy of [4096, 10]", 3.48, 44.53, 1},
     // Strided copies and conversions: 1.3.
     {"transpose of float32 to float32", 4.5, 4, 1},
     {"transpose of bfloat16 to bfloat16", 8.5, 8, 1},
