@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <optional>
 #include <type_traits>
 
 #include <lockstep/detail/saturate_cast.hpp>
@@ -17,6 +18,9 @@ namespace {
 
 using lockstep::detail::Loops;
 using lockstep::detail::saturate_cast;
+
+/// The edge of the tiles of a transposition, in elements.
+constexpr int kTile = 32;
 
 struct Offsets {
   std::int64_t out, in;
@@ -74,6 +78,57 @@ __global__ void __launch_bounds__(kThreads)
   for (std::int64_t i = thread_index(); i < count; i += num_threads()) {
     const auto [to, from] = offsets_of(loops, i);
     store<Bits, 1>(out, to, load<Bits, 1>(in, from, aligned), aligned);
+  }
+}
+
+/// A copy whose neighbours in `out`, along its rows, are neighbours in `in` along its columns.
+struct Transposition {
+  std::int64_t batches, rows, columns;
+  std::int64_t out_batch, out_row, in_batch, in_column;  ///< Strides in elements; the others are 1.
+};
+
+/// None where the loops are no such copy, or tiles would be nearly empty.
+std::optional<Transposition> transposition_of(const Loops& loops) {
+  int row = -1, column = -1;  // the axes
+  for (int axis = 0; axis < loops.rank; ++axis) {
+    if (loops.in[axis] == 1) row = axis;
+    if (loops.out[axis] == 1) column = axis;
+  }
+  constexpr std::int64_t kLeast = 8;
+  if (loops.rank > 3 || row < 0 || column < 0 || row == column || loops.extents[row] < kLeast ||
+      loops.extents[column] < kLeast)
+    return {};
+  Transposition copy{1, loops.extents[row], loops.extents[column], 0, loops.out[row], 0, loops.in[column]};
+  if (loops.rank == 3) {
+    const int batch = 3 - row - column;
+    copy.batches = loops.extents[batch];
+    copy.out_batch = loops.out[batch];
+    copy.in_batch = loops.in[batch];
+  }
+  return copy;
+}
+
+/// Each block moves tiles, through shared memory, so that threads side by side load and store side by side.
+template <class Bits>
+__global__ void __launch_bounds__(kThreads)
+    transpose_tiles(void* out, const void* in, Transposition copy, std::int64_t num_tiles, bool aligned) {
+  __shared__ Bits tile[kTile][kTile + 1];
+  const int x = static_cast<int>(threadIdx.x) % kTile, y = static_cast<int>(threadIdx.x) / kTile;
+  const std::int64_t across = (copy.columns + kTile - 1) / kTile, down = (copy.rows + kTile - 1) / kTile;
+  for (std::int64_t number = blockIdx.x; number < num_tiles; number += gridDim.x) {
+    const std::int64_t batch = number / (across * down), in_batch = number % (across * down);
+    const std::int64_t row = in_batch / across * kTile, column = in_batch % across * kTile;
+    for (int j = y; j < kTile; j += kThreads / kTile)
+      if (row + x < copy.rows && column + j < copy.columns)
+        tile[j][x] =
+            load<Bits, 1>(in, batch * copy.in_batch + (column + j) * copy.in_column + row + x, aligned)
+                .elements[0];
+    __syncthreads();
+    for (int j = y; j < kTile; j += kThreads / kTile)
+      if (row + j < copy.rows && column + x < copy.columns)
+        store<Bits, 1>(out, batch * copy.out_batch + (row + j) * copy.out_row + column + x, {tile[x][j]},
+                       aligned);
+    __syncthreads();  // the next tile
   }
 }
 
@@ -201,6 +256,12 @@ void CudaKernels::copy(const TensorView& out, const TensorView& in, backend::Str
       return;
     }
     return dispatch_size(out.dtype, [&]<class Bits>() {
+      if (const auto transposed = transposition_of(loops)) {
+        const std::int64_t tiles = transposed->batches * ((transposed->rows + kTile - 1) / kTile) *
+                                   ((transposed->columns + kTile - 1) / kTile);
+        return launch(place, "copy", blocks_for(tiles * kThreads), kThreads, transpose_tiles<Bits>, out.data,
+                      in.data, *transposed, tiles, are_multiples(sizeof(Bits), out.data, in.data));
+      }
       launch(place, "copy", blocks_for(count), kThreads, copy_strided<Bits>, out.data, in.data, loops, count,
              are_multiples(sizeof(Bits), out.data, in.data));
     });
