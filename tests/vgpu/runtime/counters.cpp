@@ -1,9 +1,13 @@
 #include "runtime/counters.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <type_traits>
 #include <utility>
+
+#include <cxxabi.h>
 
 #include "runtime/state.hpp"
 
@@ -22,6 +26,13 @@ std::string quoted(const std::string& text) {
 
 std::string number(const char* name, std::uint64_t value) {
   return quoted(name) + ": " + std::to_string(value);
+}
+
+// With all of its template arguments.
+std::string demangled(const std::string& name) {
+  const std::unique_ptr<char, void (*)(void*)> text(
+      abi::__cxa_demangle(name.c_str(), nullptr, nullptr, nullptr), std::free);
+  return text ? text.get() : name;
 }
 
 // Members of an object, by name.
@@ -66,9 +77,10 @@ std::string text_of(const Counters::Tally& tally) {
   for (const auto& [what, name] :
        {std::pair{Counted::kernel, "kernels"}, std::pair{Counted::copy, "copies"},
         std::pair{Counted::set, "sets"}, std::pair{Counted::library, "libraries"}}) {
-    const auto found = tally.operations.find(what);
-    const std::map<std::string, Counts> operations =
-        found == tally.operations.end() ? std::map<std::string, Counts>() : found->second;
+    std::map<std::string, Counts> operations;
+    if (const auto found = tally.operations.find(what); found != tally.operations.end())
+      for (const auto& [operation, one] : found->second)
+        operations[what == Counted::kernel ? demangled(operation) : operation].add(one);
     for (auto [operation, one] : operations) {
       if (what == Counted::copy || what == Counted::set) one.launches = 0;  // no kernels
       total.add(one);

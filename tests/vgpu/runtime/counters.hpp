@@ -21,7 +21,7 @@ class Counters {
     std::uint64_t waits = 0;  // of these, how many wait for a device, or may
   };
   struct Tally {
-    std::map<Counted, std::map<std::string, Counts>> operations;    // by name
+    std::map<Counted, std::map<std::string, Counts>> operations;    // by name; kernels by the mangled one
     std::map<std::uint64_t, std::map<std::string, Calls>> threads;  // by number and name
   };
   using Open = std::vector<Tally*>;

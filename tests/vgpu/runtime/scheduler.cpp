@@ -51,8 +51,7 @@ class DeviceFloatState {
 
 // Under what name an operation is counted; no name: it is not.
 std::pair<Counted, std::string> counted_as(const Op& op) {
-  if (const auto* kernel = std::get_if<KernelWork>(&op.work))
-    return {Counted::kernel, kernel->kernel->pretty};
+  if (const auto* kernel = std::get_if<KernelWork>(&op.work)) return {Counted::kernel, kernel->kernel->name};
   if (const auto* copy = std::get_if<CopyWork>(&op.work)) return {Counted::copy, copy->direction};
   if (std::holds_alternative<SetWork>(op.work)) return {Counted::set, "memset"};
   if (const auto* custom = std::get_if<std::shared_ptr<CustomWork>>(&op.work))
