@@ -75,6 +75,7 @@ __device__ void combine_vector(const Pointers& pointers, bool mean, std::int64_t
       store<T, 1>(pointers.destinations[k], i, vector, aligned);
 }
 
+/// @param pointers  of arrays from the split's first vector on, as in the kernels below.
 template <class Op, class T>
 __global__ void __launch_bounds__(kThreads)
     combine_kernel(__grid_constant__ const Pointers pointers, bool mean, std::int64_t count, Split split,
@@ -182,6 +183,7 @@ Addresses addresses_of(const Pointers& pointers) {
   return addresses;
 }
 
+/// What kernels take: the arrays from the split's first vector on.
 template <class T>
 Pointers origins_of(Pointers pointers, const Split& split) {
   for (const void*& source : pointers.sources) source = split.origin<T>(source);
