@@ -13,6 +13,7 @@
 
 #include "collectives/alltoallv.hpp"
 #include "collectives/table.hpp"
+#include "count/counting.hpp"
 #include "detail/concat.hpp"
 #include "measure/replica.hpp"
 #include "measure/runner.hpp"
@@ -123,6 +124,7 @@ int report(std::ostream& out, const Options& options, const Processes& processes
 }
 
 int measure(std::ostream& out, Options options, const Processes& processes, std::optional<JsonReport>& json) {
+  if (options.count) require_counting();
   split_device(options);
   require_devices(options, processes);
   const Traits& traits = *std::ranges::find(all_traits(), options.collective, &Traits::name);

@@ -1,5 +1,6 @@
 #include "measure/collective_floor.hpp"
 
+#include <numeric>
 #include <utility>
 
 namespace lockstep::bench {
@@ -47,6 +48,10 @@ void CollectiveFloor::pass(FloorLoop loop, std::int64_t operation, int thread, i
 void CollectiveFloor::copy(const Replica& replica, std::int64_t operation) const {
   const std::int64_t offset = layout_.slot_offset(operation);
   replica.copy(replica.receive + offset, replica.send + offset, copied_bytes(replica.rank));
+}
+
+std::int64_t CollectiveFloor::traffic_bytes() const {
+  return std::accumulate(traffic_bytes_.begin(), traffic_bytes_.end(), std::int64_t{0});
 }
 
 Slice slice_of(std::int64_t size, int thread, int num_threads, std::int64_t granularity) {

@@ -32,6 +32,8 @@ class CollectiveFloor {
   void copy(const Replica& replica, std::int64_t operation) const;
   /// The bytes that this copies: half of the bytes that the rank reads and writes.
   std::int64_t copied_bytes(int rank) const { return traffic_bytes_[static_cast<std::size_t>(rank)] / 2; }
+  /// The bytes that all ranks read and write for an operation.
+  std::int64_t traffic_bytes() const;
 
  private:
   struct Piece {  // of the result

@@ -15,6 +15,9 @@ void share(const Processes& processes, std::span<Measurement> all) {
     own.push_back(measurement.seconds);
     own.insert(own.end(), measurement.floor_seconds.begin(), measurement.floor_seconds.end());
     own.push_back(static_cast<double>(measurement.wrong));
+    const Work& work = measurement.work;
+    for (const std::int64_t counted : {work.sectors, work.launches, work.calls, work.waits})
+      own.push_back(static_cast<double>(counted));
     own.insert(own.end(), measurement.iteration_seconds.begin(), measurement.iteration_seconds.end());
   }
   const std::vector<std::vector<double>> numbers = processes.gather(own);
@@ -28,6 +31,9 @@ void share(const Processes& processes, std::span<Measurement> all) {
       measurement.seconds = *next++;
       for (double& seconds : measurement.floor_seconds) seconds = *next++;
       measurement.wrong = static_cast<std::int64_t>(*next++);
+      Work& work = measurement.work;
+      for (std::int64_t* const counted : {&work.sectors, &work.launches, &work.calls, &work.waits})
+        *counted = static_cast<std::int64_t>(*next++);
       measurement.iteration_seconds.assign(next, end);
       next = end;
     }
@@ -60,6 +66,21 @@ Placement combine(const Options& options, std::span<const Measurement> all, std:
     }
     result.iterations = iteration_statistics(slowest_us, options.per_iteration_skip);
   }
+  return result;
+}
+
+Counted count_per_operation(const Options& options, std::span<const Measurement> all, double least_bytes) {
+  constexpr double kSectorBytes = 32;
+  const double operations = static_cast<double>(options.iterations) * options.aggregate;
+  Counted result{.least_bytes = least_bytes};
+  for (const Measurement& measurement : all) {
+    const Work& work = measurement.work;
+    result.sectors += static_cast<double>(work.sectors) / operations;
+    result.launches += static_cast<double>(work.launches) / operations;
+    result.calls += static_cast<double>(work.calls) / operations;
+    result.waits += static_cast<double>(work.waits) / operations;
+  }
+  if (least_bytes > 0) result.ratio = kSectorBytes * result.sectors / least_bytes;
   return result;
 }
 

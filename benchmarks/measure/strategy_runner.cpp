@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -86,10 +87,13 @@ Placement StrategyRunner::measure(StrategyOperation& operation) {
   std::vector<Measurement> all(static_cast<std::size_t>(processes_.count()));
   Measurement& mine = all[static_cast<std::size_t>(processes_.index())];
   mine.iteration_seconds.reserve(static_cast<std::size_t>(options_.iterations));
+  std::optional<Counting> counting;
+  if (options_.count) counting.emplace();
   in_rounds(options_.iterations, options_.floor, [&](int first, int end) {
-    time_calls(operation, end - first, mine);
+    time_calls(operation, end - first, counting ? &*counting : nullptr, mine);
     if (options_.floor) mine.floor_seconds.front() += time_floor(operation, end - first);
   });
+  if (counting) mine.work = counting->work();
   for (int pass = 0; pass < options_.check && num_wrong(all) == 0; ++pass) {
     const auto seed = static_cast<std::uint64_t>(pass);
     operation.prepare(seed);
@@ -102,12 +106,19 @@ Placement StrategyRunner::measure(StrategyOperation& operation) {
     synchronize();
   }
   share(processes_, all);
-  return combine(options_, all, operation.size_bytes(), entry_.bus_factor(strategy_->num_replicas_in_sync()),
-                 /*num_floor_loops=*/1);
+  Placement result =
+      combine(options_, all, operation.size_bytes(), entry_.bus_factor(strategy_->num_replicas_in_sync()),
+              /*num_floor_loops=*/1);
+  if (options_.count)
+    result.counted =
+        count_per_operation(options_, all, static_cast<double>(processes_.sum(operation.least_bytes())));
+  return result;
 }
 
 // One thread of each process makes all calls, so that no barrier of threads is needed.
-void StrategyRunner::time_calls(StrategyOperation& operation, int iterations, Measurement& mine) {
+void StrategyRunner::time_calls(StrategyOperation& operation, int iterations, const Counting* counting,
+                                Measurement& mine) {
+  if (counting != nullptr) counting->begin();
   processes_.meet();
   const auto start = Clock::now();
   for (int i = 0; i < iterations; ++i) {
@@ -117,6 +128,7 @@ void StrategyRunner::time_calls(StrategyOperation& operation, int iterations, Me
     if (options_.per_iteration) mine.iteration_seconds.push_back(seconds_since(iteration_start));
   }
   const double launched = seconds_since(start);
+  if (counting != nullptr) counting->end();
   synchronize();
   mine.seconds += options_.report_cpu_time ? launched : seconds_since(start);
 }

@@ -30,7 +30,7 @@ class StrategyRunner {
 
  private:
   Placement measure(StrategyOperation& operation);
-  void time_calls(StrategyOperation& operation, int iterations, Measurement& mine);
+  void time_calls(StrategyOperation& operation, int iterations, const Counting* counting, Measurement& mine);
   double time_floor(StrategyOperation& operation, int iterations);
   void synchronize() const;
 

@@ -140,20 +140,26 @@ Placement Worker::measure(const Layout& layout) {
   Measurement& mine = team_.measurement_of(thread_);
   mine = {};
   mine.iteration_seconds.reserve(static_cast<std::size_t>(options_.iterations));
-  if (options_.floor) prepare_floor(layout);
+  if (options_.floor || options_.count) prepare_floor(layout);
+  if (options_.count && thread_ == 0) counting_.emplace();
   in_rounds(options_.iterations, options_.floor, [&](int first, int end) {
     time_calls(calls, first, end);
     for (std::size_t loop = 0; options_.floor && loop < num_floor_loops(); ++loop)
       time_floor(layout, calls, loop, first, end);
   });
+  if (options_.count) team_.on_one_thread(thread_, [&] { mine.work = counting_->work(); });
   for (int pass = 0; pass < options_.check && num_wrong(team_.measurements) == 0; ++pass)
     check(layout, calls, pass);
 
   share_measurements();
-  const Placement result = thread_ == 0
-                               ? combine(options_, team_.measurements, layout.slot_bytes,
-                                         team_.collective.bus_factor(group_size()), num_floor_loops())
-                               : Placement();
+  Placement result;
+  if (thread_ == 0) {
+    result = combine(options_, team_.measurements, layout.slot_bytes,
+                     team_.collective.bus_factor(group_size()), num_floor_loops());
+    if (options_.count)
+      result.counted =
+          count_per_operation(options_, team_.measurements, static_cast<double>(floor_.traffic_bytes()));
+  }
   team_.meet_threads();
   return result;
 }
@@ -161,6 +167,7 @@ Placement Worker::measure(const Layout& layout) {
 void Worker::time_calls(Calls& calls, int first_iteration, int last_iteration) {
   Measurement& mine = team_.measurement_of(thread_);
   Clock::duration untimed{};
+  if (options_.count) team_.on_one_thread(thread_, [&] { counting_->begin(); });
   meet();
   const auto start = Clock::now();
   auto iteration_start = start;
@@ -177,6 +184,7 @@ void Worker::time_calls(Calls& calls, int first_iteration, int last_iteration) {
     if (options_.per_iteration) iteration_start = Clock::now();
   }
   const auto launched = Clock::now();
+  if (options_.count) team_.on_one_thread(thread_, [&] { counting_->end(); });
   calls.synchronize();
   const auto done = Clock::now();
   mine.seconds += seconds((options_.report_cpu_time ? launched : done) - start - untimed);

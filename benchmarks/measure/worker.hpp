@@ -100,6 +100,7 @@ class Worker {
   std::span<Replica> replicas_;  // the ranks that this thread drives
   int num_threads_;              // of all processes
   CollectiveFloor floor_;
+  std::optional<Counting> counting_;  // of the first thread
 };
 
 }  // namespace lockstep::bench

@@ -19,6 +19,9 @@ class AxisReduce : public StrategyOperation {
 
   std::int64_t size_bytes() const override { return inputs_[0].nbytes(); }
   std::int64_t count() const override { return shape_.size(); }
+  std::int64_t least_bytes() const override {
+    return (count() + num_results()) * static_cast<std::int64_t>(size_of(data_.dtype) * inputs_.size());
+  }
 
   void prepare(std::optional<std::uint64_t> seed) override {
     for (std::size_t replica = 0; replica < inputs_.size(); ++replica) {

@@ -24,6 +24,9 @@ class BatchReduce : public StrategyOperation {
     return count_ * static_cast<std::int64_t>(size_of(data_.dtype));
   }
   std::int64_t count() const override { return count_; }
+  std::int64_t least_bytes() const override {
+    return 2 * size_bytes() * static_cast<std::int64_t>(inputs_[0].size());
+  }
 
   void prepare(std::optional<std::uint64_t> seed) override {
     for (std::size_t k = 0; k < inputs_.size(); ++k) {

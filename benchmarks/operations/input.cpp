@@ -45,6 +45,7 @@ class Input : public StrategyOperation {
 
   std::int64_t size_bytes() const override { return count() * static_cast<std::int64_t>(sizeof(float)); }
   std::int64_t count() const override { return kBatchRows * kRowCount; }
+  std::int64_t least_bytes() const override { return size_bytes(); }  // a batch is written once
 
   void prepare(std::optional<std::uint64_t> seed) override {
     pass_ = batches_.iterator();  // ends the thread of the pass before, which reads the table

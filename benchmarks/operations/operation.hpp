@@ -22,6 +22,8 @@ class StrategyOperation {
   /// The bytes of one replica's operands.
   virtual std::int64_t size_bytes() const { return 0; }
   virtual std::int64_t count() const { return 0; }
+  /// The bytes that this process's replicas must read and write for it in their devices' memory.
+  virtual std::int64_t least_bytes() const { return 0; }
 
   /// Writes operands whose results are known, a different set for each seed; without a seed, those to measure
   /// with.

@@ -13,6 +13,10 @@ class RunAllReduce : public StrategyOperation {
     outputs_.resize(inputs_.size());
   }
 
+  std::int64_t least_bytes() const override {
+    return static_cast<std::int64_t>(2 * sizeof(float) * inputs_.size());
+  }
+
   void prepare(std::optional<std::uint64_t> seed) override {
     for (std::size_t local = 0; local < inputs_.size(); ++local)
       inputs_[local].fill_(seed ? number(*seed, first_replica_ + static_cast<int>(local)) : 1.0f);

@@ -25,6 +25,11 @@ class Step : public StrategyOperation {
       variables_.push_back(strategy.make_variable(Tensor::ones(Shape(kCount), DType::f32, Device())));
   }
 
+  // Each sum is two accesses to it, beside a gradient's one and a variable's two.
+  std::int64_t least_bytes() const override {
+    return 5 * kNumVariables * kCount * static_cast<std::int64_t>(sizeof(float) * gradients_.size());
+  }
+
   void prepare(std::optional<std::uint64_t> seed) override {
     for (int k = 0; k < kNumVariables; ++k) {
       Tensor value = Tensor::ones(Shape(kCount), DType::f32, Device());

@@ -21,6 +21,9 @@ class Update : public StrategyOperation {
     return count() * static_cast<std::int64_t>(size_of(variable_.dtype()));
   }
   std::int64_t count() const override { return variable_.shape().size(); }
+  std::int64_t least_bytes() const override {
+    return 3 * size_bytes() * static_cast<std::int64_t>(gradient_.size());
+  }
 
   void prepare(std::optional<std::uint64_t> seed) override {
     Tensor value = Tensor::ones(variable_.shape(), variable_.dtype(), Device());

@@ -97,6 +97,10 @@ void declare_flags(CLI::App& app, Options& options, CommandLine& given) {
       "--floor", options.floor,
       "add the time of a plain loop over the same memory, on GPUs of a copy of as many bytes, and as ratio "
       "that time over the operation's");
+  app.add_flag(
+      "--count", options.count,
+      "on virtual GPUs: add what an operation moves, over what it must, its kernel launches, and its "
+      "calls of CUDA, NCCL and cuBLAS, and how many of these wait");
   app.add_option("--shape", given.shape,
                  "OUTER,AXIS,INNER in elements, of axis_reduce; OUTER may be *: as the size says [*,64,64]");
   app.add_option("--sizes", given.sizes, "sizes of batch_reduce's tensors: 4K,1M,...");

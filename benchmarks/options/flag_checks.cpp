@@ -40,6 +40,11 @@ void require_backend_has(const Options& options, const CommandLine& given) {
           "", "NCCL joins the processes, and takes a GPU once; start one process, or give each rank a GPU");
   require(!options.floor || given.report_cpu_time == 0 || is_host, "--floor with -C 1", "",
           "a copy's time ends with the copy, and would be compared with that of calls alone");
+  require(
+      !options.count || !is_host, "--count",
+      "virtual GPUs count what they do, the host does not; start it as 'vgpu-run -n GPUS lockstep_bench ... "
+      "--backend cuda --count'",
+      "");
 }
 
 void require_operation_takes(const CLI::App& app, const Traits& operation) {

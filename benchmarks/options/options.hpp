@@ -88,6 +88,7 @@ struct Options {
   bool per_iteration = false;
   int per_iteration_skip = 0;
   bool floor = false;
+  bool count = false;
   DeviceKind device_kind = DeviceKind::cpu;  ///< --backend
   int virtual_devices = 0;                   ///< --virtual: of one GPU; 0: it is not split.
   Algorithm algorithm = Algorithm::automatic;

@@ -32,6 +32,13 @@ Json placement_json(const Options& options, const Placement& placement) {
     json["floor_time"] = number(placement.floor->time_us);
     json["floor_ratio"] = number(placement.floor->ratio);
   }
+  if (const auto& counted = placement.counted)
+    json["counted"] = {{"ratio", counted->ratio ? number(*counted->ratio) : Json()},
+                       {"sectors", number(counted->sectors)},
+                       {"least_bytes", number(counted->least_bytes)},
+                       {"launches", number(counted->launches)},
+                       {"calls", number(counted->calls)},
+                       {"waits", number(counted->waits)}};
   return json;
 }
 

@@ -6,7 +6,9 @@
 #include <iomanip>
 #include <ostream>
 #include <sstream>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <lockstep/version.hpp>
@@ -18,8 +20,8 @@ namespace {
 
 // The columns of a placement, with what stands above them in the two lines of the header.
 struct Column {
-  const char* name;
-  const char* unit;
+  std::string name;
+  std::string unit;
   int width;
 };
 using Columns = std::vector<Column>;
@@ -43,6 +45,10 @@ Columns placement_columns(const Options& options) {
 
 constexpr int kTimestampWidth = 19;
 
+constexpr int kCountWidth = 8;
+constexpr std::array<std::pair<const char*, const char*>, 4> kCountColumns{
+    {{"moved", "(/least)"}, {"launch", ""}, {"calls", ""}, {"waits", ""}}};
+
 std::string right(std::string_view text, int width) {
   return std::string(static_cast<std::size_t>(std::max(0, width - static_cast<int>(text.size()))), ' ')
       .append(text);
@@ -65,6 +71,11 @@ Columns all_columns(const Options& options) {
   if (options.floor) {
     for (const char* name : {"o_floor", "o_ratio", "i_floor", "i_ratio"})
       columns.push_back({name, std::string_view(name).ends_with("floor") ? "(us)" : "", 7});
+  }
+  if (options.count) {
+    for (const char* placement : {"o_", "i_"})
+      for (const auto& [name, unit] : kCountColumns)
+        columns.push_back({std::string(placement) + name, unit, kCountWidth});
   }
   if (options.report_timestamps) columns.push_back({"timestamp", "%Y-%m-%d %H:%M:%S", kTimestampWidth});
   return columns;
@@ -123,6 +134,10 @@ void write_header(std::ostream& out, const Options& options, const Heading& head
   if (options.per_iteration)
     out << "# Per-Iteration Report: host clock; the slowest thread of each iteration\n";
   if (options.floor) out << "# Floor: the time of " << heading.floor << ", and floor / time\n";
+  if (options.count)
+    out << "# Counted, per operation, on all ranks: sectors x 32 / bytes that must move, kernel launches, "
+           "calls "
+           "of CUDA, NCCL and cuBLAS, and of these those that wait\n";
   if (options.virtual_devices > 0)
     out << "# Virtual devices: GPU:" << options.first_device << " is split into " << options.virtual_devices
         << '\n';
@@ -152,6 +167,14 @@ void write_row(std::ostream& out, const Options& options, const Row& row) {
     for (const Placement* placement : {&row.out_of_place, &row.in_place})
       out << "  " << fit_number(placement->floor->time_us, 7) << "  "
           << fit_number(placement->floor->ratio, 7);
+  }
+  if (options.count) {
+    for (const Placement* placement : {&row.out_of_place, &row.in_place}) {
+      const Counted& counted = *placement->counted;
+      out << "  " << (counted.ratio ? fit_number(*counted.ratio, kCountWidth) : right("N/A", kCountWidth));
+      for (const double number : {counted.launches, counted.calls, counted.waits})
+        out << "  " << fit_number(number, kCountWidth);
+    }
   }
   if (options.report_timestamps) out << "  " << right(row.timestamp, kTimestampWidth);
   out << '\n' << std::flush;

@@ -27,6 +27,16 @@ struct Floor {
   double ratio = 0;  ///< The floor's time over the collective's: 1 is as fast as the loop.
 };
 
+/// What one operation does, as virtual GPUs count it, on all ranks of all processes together.
+struct Counted {
+  double sectors = 0;             ///< Of 32 bytes, loaded and stored in the GPUs' memory.
+  double least_bytes = 0;         ///< That it must load and store.
+  std::optional<double> ratio{};  ///< Of the bytes of the sectors to the least; none where it need move none.
+  double launches = 0;            ///< Of kernels, the libraries' included.
+  double calls = 0;               ///< Of the CUDA runtime, NCCL and cuBLAS.
+  double waits = 0;               ///< Of these, those that wait for a device or may.
+};
+
 /// One half of a row: outputs apart from inputs, or in their place.
 struct Placement {
   double time_us = 0;
@@ -34,6 +44,7 @@ struct Placement {
   std::optional<std::int64_t> wrong{};  ///< None: not checked.
   std::optional<IterationStatistics> iterations{};
   std::optional<Floor> floor{};
+  std::optional<Counted> counted{};
 };
 
 /// One line of the table.

@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cassert>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 
@@ -9,6 +11,7 @@
 #include "kernels/combine.hpp"
 #include "kernels/element.cuh"
 #include "kernels/launch.cuh"
+#include "kernels/split.cuh"
 
 namespace lockstep::cuda {
 namespace {
@@ -19,6 +22,12 @@ struct Pointers {
   const void* sources[kMostRanks];
   void* destinations[kMostRanks];
 };
+
+/// Writes 16 bytes to byte `i` of all destinations. @pre that is a multiple of 16 bytes.
+__device__ void store_to_all(const Pointers& pointers, std::int64_t i, uint4 value) {
+  for (int k = 0; k < pointers.num_destinations; ++k)
+    *reinterpret_cast<uint4*>(static_cast<std::byte*>(pointers.destinations[k]) + i) = value;
+}
 
 /// The mean of one element whose sum is not finite.
 template <class T>
@@ -40,6 +49,9 @@ __device__ void combine_vector(const Pointers& pointers, bool mean, std::int64_t
   Vector<T, kCount> vector = load<T, kCount>(pointers.sources[0], i, aligned);
 #pragma unroll
   for (int j = 0; j < kCount; ++j) acc[j] = widen(vector.elements[j]);
+  // Loads that are on their way together. Sixteen sums leave registers for fewer.
+  constexpr int kAtOnce = kCount == 16 ? 2 : 4;
+#pragma unroll kAtOnce
   for (int k = 1; k < pointers.num_sources; ++k) {
     vector = load<T, kCount>(pointers.sources[k], i, aligned);
 #pragma unroll
@@ -56,30 +68,77 @@ __device__ void combine_vector(const Pointers& pointers, bool mean, std::int64_t
   }
 #pragma unroll
   for (int j = 0; j < kCount; ++j) vector.elements[j] = narrow<T>(acc[j]);
-  for (int k = 0; k < pointers.num_destinations; ++k)
-    store<T, kCount>(pointers.destinations[k], i, vector, aligned);
+  if constexpr (kCount > 1)
+    store_to_all(pointers, i * static_cast<std::int64_t>(sizeof(T)), std::bit_cast<uint4>(vector));
+  else
+    for (int k = 0; k < pointers.num_destinations; ++k)
+      store<T, 1>(pointers.destinations[k], i, vector, aligned);
 }
 
-/// @param num_vectors  of 16 bytes, at multiples of 16 bytes; the rest of `count` is combined element by
-/// element.
+/// @param pointers  of arrays from the split's first vector on, as in the kernels below.
 template <class Op, class T>
 __global__ void __launch_bounds__(kThreads)
-    combine_kernel(__grid_constant__ const Pointers pointers, bool mean, std::int64_t count,
-                   std::int64_t num_vectors, bool aligned) {
-  constexpr int kCount = kPer16Bytes<T>;
-  for (std::int64_t v = thread_index(); v < num_vectors; v += num_threads())
-    combine_vector<Op, T, kCount>(pointers, mean, v * kCount, aligned);
-  for (std::int64_t i = num_vectors * kCount + thread_index(); i < count; i += num_threads())
-    combine_vector<Op, T, 1>(pointers, mean, i, aligned);
+    combine_kernel(__grid_constant__ const Pointers pointers, bool mean, std::int64_t count, Split split,
+                   bool aligned) {
+  for_each_vector<kPer16Bytes<T>>(count, split, [&](std::int64_t i, auto constant) {
+    combine_vector<Op, T, decltype(constant)::value>(pointers, mean, i, aligned);
+  });
 }
 
-template <class V>
+/// Bytes that are no vector's.
+__device__ void copy_byte(const Pointers& pointers, std::int64_t i) {
+  const std::byte value = static_cast<const std::byte*>(pointers.sources[0])[i];
+  for (int k = 0; k < pointers.num_destinations; ++k)
+    static_cast<std::byte*>(pointers.destinations[k])[i] = value;
+}
+
 __global__ void __launch_bounds__(kThreads)
-    copy_kernel(__grid_constant__ const Pointers pointers, std::int64_t count) {
-  for (std::int64_t i = thread_index(); i < count; i += num_threads()) {
-    const V value = static_cast<const V*>(pointers.sources[0])[i];
-    for (int k = 0; k < pointers.num_destinations; ++k) static_cast<V*>(pointers.destinations[k])[i] = value;
+    copy_kernel(__grid_constant__ const Pointers pointers, std::int64_t size_bytes, Split split) {
+  for_each_vector<16>(size_bytes, split, [&](std::int64_t i, auto constant) {
+    if constexpr (decltype(constant)::value == 1)
+      copy_byte(pointers, i);
+    else
+      store_to_all(pointers, i,
+                   *reinterpret_cast<const uint4*>(static_cast<const std::byte*>(pointers.sources[0]) + i));
+  });
+}
+
+/// The 16 bytes from byte `shift` of a pair of vectors on. @param shift  1 to 15, equal in all threads.
+__device__ uint4 from_pair(const uint4& low, const uint4& high, int shift) {
+  const unsigned words[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+  const auto from = [&](auto first) {
+    constexpr int k = decltype(first)::value;
+    const int bits = shift % 4 * 8;
+    const auto word = [&](int j) { return __funnelshift_r(words[k + j], words[k + j + 1], bits); };
+    return uint4{word(0), word(1), word(2), word(3)};
+  };
+  switch (shift / 4) {
+    case 0: return from(std::integral_constant<int, 0>());
+    case 1: return from(std::integral_constant<int, 1>());
+    case 2: return from(std::integral_constant<int, 2>());
+    default: return from(std::integral_constant<int, 3>());
   }
+}
+
+/// The same as copy_kernel where the source's vectors begin `shift` bytes before the destinations': each
+/// thread loads the source's, and has what is missing from the next thread.
+__global__ void __launch_bounds__(kThreads)
+    copy_shifted_kernel(__grid_constant__ const Pointers pointers, std::int64_t size_bytes, Split split,
+                        int shift) {
+  constexpr int kWarp = 32;
+  const auto* const vectors =
+      reinterpret_cast<const uint4*>(static_cast<const std::byte*>(pointers.sources[0]) - shift);
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  for (std::int64_t v = thread_index(); v - lane < split.num_vectors; v += num_threads()) {
+    uint4 low{};
+    if (v <= split.num_vectors) low = vectors[v];
+    uint4 high{__shfl_down_sync(~0u, low.x, 1), __shfl_down_sync(~0u, low.y, 1),
+               __shfl_down_sync(~0u, low.z, 1), __shfl_down_sync(~0u, low.w, 1)};
+    if (v >= split.num_vectors) continue;
+    if (lane == kWarp - 1) high = vectors[v + 1];
+    store_to_all(pointers, v * 16, from_pair(low, high, shift));
+  }
+  for_each_single<16>(size_bytes, split, [&](std::int64_t i, auto) { copy_byte(pointers, i); });
 }
 
 // A positive float's bits, as a signed integer, are ordered as the float; a negative one's the other way
@@ -115,12 +174,40 @@ Pointers pointers_of(std::span<const void* const> sources, std::span<void* const
   return pointers;
 }
 
-/// Whether all addresses are multiples of `alignment`.
-bool are_aligned(const Pointers& pointers, std::size_t alignment) {
-  std::uintptr_t bits = 0;
-  for (const void* source : pointers.sources) bits |= reinterpret_cast<std::uintptr_t>(source);
-  for (const void* destination : pointers.destinations) bits |= reinterpret_cast<std::uintptr_t>(destination);
-  return bits % alignment == 0;
+using Addresses = std::array<const void*, 2 * kMostRanks>;
+
+/// Null where there are fewer.
+Addresses addresses_of(const Pointers& pointers) {
+  Addresses addresses;
+  std::ranges::copy(pointers.destinations, std::ranges::copy(pointers.sources, addresses.begin()).out);
+  return addresses;
+}
+
+/// What kernels take: the arrays from the split's first vector on.
+template <class T>
+Pointers origins_of(Pointers pointers, const Split& split) {
+  for (const void*& source : pointers.sources) source = split.origin<T>(source);
+  for (void*& destination : pointers.destinations) destination = split.origin<T>(destination);
+  return pointers;
+}
+
+struct ShiftedSplit {
+  Split split;
+  int shift;  ///< From a multiple of 16 bytes of the source to the split's first vector.
+};
+
+/// Of destinations that agree with each other, and not with the source. A vector's bytes lie in two of the
+/// source's, which are all within it.
+ShiftedSplit split_shifted(const Pointers& pointers, std::int64_t size_bytes) {
+  const std::span<const void* const> destinations(pointers.destinations,
+                                                  static_cast<std::size_t>(pointers.num_destinations));
+  Split split = split_run<std::byte>(size_bytes, destinations);
+  const auto source = reinterpret_cast<std::uintptr_t>(pointers.sources[0]);
+  const auto shift = static_cast<int>((source + static_cast<std::uintptr_t>(split.head)) % 16);
+  if (split.num_vectors == 0 || shift == 0) return {};
+  if (split.head < shift) split.head += 32;
+  split.num_vectors = std::max<std::int64_t>(0, (size_bytes - split.head + shift) / 16 - 1);
+  return {split, shift};
 }
 
 }  // namespace
@@ -128,14 +215,16 @@ bool are_aligned(const Pointers& pointers, std::size_t alignment) {
 void combine(const Place& place, ReduceOp op, DType dtype, std::int64_t count,
              std::span<const void* const> sources, std::span<void* const> destinations) {
   const Pointers pointers = pointers_of(sources, destinations);
+  const Addresses addresses = addresses_of(pointers);
   dispatch(dtype, [&]<class T>() {
     if constexpr (!std::same_as<T, bool>) {
-      constexpr int kCount = kPer16Bytes<T>;
-      const std::int64_t num_vectors = are_aligned(pointers, 16) ? count / kCount : 0;
-      const unsigned blocks = blocks_for(num_vectors > 0 ? num_vectors : count);
+      const Split split = split_run<T>(count, addresses);
+      const Pointers origins = origins_of<T>(pointers, split);
+      const bool aligned = std::ranges::all_of(
+          addresses, [](const void* address) { return are_multiples(sizeof(T), address); });
       const auto run = [&]<class Op>(Op, bool mean) {
-        launch(place, "Combining replicas' values", blocks, kThreads, combine_kernel<Op, T>, pointers, mean,
-               count, num_vectors, are_aligned(pointers, sizeof(T)));
+        launch(place, "Combining replicas' values", split.blocks(count), kThreads, combine_kernel<Op, T>,
+               origins, mean, count, split, aligned);
       };
       switch (op) {
         case ReduceOp::sum: return run(arithmetic::Sum(), false);
@@ -153,13 +242,13 @@ void copy_to_all(const Place& place, std::int64_t size_bytes, const void* source
   if (size_bytes == 0 || destinations.empty()) return;
   const Pointers pointers = pointers_of({&source, 1}, destinations);
   constexpr const char* kOperation = "Copying to all replicas";
-  if (size_bytes % 16 == 0 && are_aligned(pointers, 16)) {
-    launch(place, kOperation, blocks_for(size_bytes / 16), kThreads, copy_kernel<uint4>, pointers,
-           size_bytes / 16);
-  } else {
-    launch(place, kOperation, blocks_for(size_bytes), kThreads, copy_kernel<std::uint8_t>, pointers,
-           size_bytes);
-  }
+  const Split split = split_run<std::byte>(size_bytes, addresses_of(pointers));
+  if (split.num_vectors == 0)
+    if (const auto [shifted, shift] = split_shifted(pointers, size_bytes); shifted.num_vectors > 0)
+      return launch(place, kOperation, shifted.blocks(size_bytes), kThreads, copy_shifted_kernel,
+                    origins_of<std::byte>(pointers, shifted), size_bytes, shifted, shift);
+  launch(place, kOperation, split.blocks(size_bytes), kThreads, copy_kernel,
+         origins_of<std::byte>(pointers, split), size_bytes, split);
 }
 
 void encode_ordered(const Place& place, ReduceOp op, DType dtype, std::int64_t count, const void* floats,

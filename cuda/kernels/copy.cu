@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <optional>
 #include <type_traits>
 
 #include <lockstep/detail/saturate_cast.hpp>
@@ -10,12 +11,16 @@
 #include "detail/loops.hpp"
 #include "kernels/element.cuh"
 #include "kernels/launch.cuh"
+#include "kernels/split.cuh"
 
 namespace lockstep::cuda {
 namespace {
 
 using lockstep::detail::Loops;
 using lockstep::detail::saturate_cast;
+
+/// The edge of the tiles of a transposition, in elements.
+constexpr int kTile = 32;
 
 struct Offsets {
   std::int64_t out, in;
@@ -48,15 +53,14 @@ void dispatch_size(DType dtype, F&& f) {
 
 template <class Bits>
 __global__ void __launch_bounds__(kThreads)
-    fill_run(void* out, Bits value, std::int64_t count, std::int64_t num_vectors, bool aligned) {
-  constexpr int kCount = kPer16Bytes<Bits>;
-  Vector<Bits, kCount> vector;
+    fill_run(void* out, Bits value, std::int64_t count, Split split, bool aligned) {
+  for_each_vector<kPer16Bytes<Bits>>(count, split, [=](std::int64_t i, auto constant) {
+    constexpr int kCount = decltype(constant)::value;
+    Vector<Bits, kCount> vector;
 #pragma unroll
-  for (int j = 0; j < kCount; ++j) vector.elements[j] = value;
-  for (std::int64_t v = thread_index(); v < num_vectors; v += num_threads())
-    store<Bits, kCount>(out, v * kCount, vector, true);
-  for (std::int64_t i = num_vectors * kCount + thread_index(); i < count; i += num_threads())
-    store<Bits, 1>(out, i, {value}, aligned);
+    for (int j = 0; j < kCount; ++j) vector.elements[j] = value;
+    store<Bits, kCount>(out, i, vector, aligned);
+  });
 }
 
 template <class Bits>
@@ -74,6 +78,57 @@ __global__ void __launch_bounds__(kThreads)
   for (std::int64_t i = thread_index(); i < count; i += num_threads()) {
     const auto [to, from] = offsets_of(loops, i);
     store<Bits, 1>(out, to, load<Bits, 1>(in, from, aligned), aligned);
+  }
+}
+
+/// A copy whose neighbours in `out`, along its rows, are neighbours in `in` along its columns.
+struct Transposition {
+  std::int64_t batches, rows, columns;
+  std::int64_t out_batch, out_row, in_batch, in_column;  ///< Strides in elements; the others are 1.
+};
+
+/// None where the loops are no such copy, or tiles would be nearly empty.
+std::optional<Transposition> transposition_of(const Loops& loops) {
+  int row = -1, column = -1;  // the axes
+  for (int axis = 0; axis < loops.rank; ++axis) {
+    if (loops.in[axis] == 1) row = axis;
+    if (loops.out[axis] == 1) column = axis;
+  }
+  constexpr std::int64_t kLeast = 8;
+  if (loops.rank > 3 || row < 0 || column < 0 || row == column || loops.extents[row] < kLeast ||
+      loops.extents[column] < kLeast)
+    return {};
+  Transposition copy{1, loops.extents[row], loops.extents[column], 0, loops.out[row], 0, loops.in[column]};
+  if (loops.rank == 3) {
+    const int batch = 3 - row - column;
+    copy.batches = loops.extents[batch];
+    copy.out_batch = loops.out[batch];
+    copy.in_batch = loops.in[batch];
+  }
+  return copy;
+}
+
+/// Each block moves tiles, through shared memory, so that threads side by side load and store side by side.
+template <class Bits>
+__global__ void __launch_bounds__(kThreads)
+    transpose_tiles(void* out, const void* in, Transposition copy, std::int64_t num_tiles, bool aligned) {
+  __shared__ Bits tile[kTile][kTile + 1];
+  const int x = static_cast<int>(threadIdx.x) % kTile, y = static_cast<int>(threadIdx.x) / kTile;
+  const std::int64_t across = (copy.columns + kTile - 1) / kTile, down = (copy.rows + kTile - 1) / kTile;
+  for (std::int64_t number = blockIdx.x; number < num_tiles; number += gridDim.x) {
+    const std::int64_t batch = number / (across * down), in_batch = number % (across * down);
+    const std::int64_t row = in_batch / across * kTile, column = in_batch % across * kTile;
+    for (int j = y; j < kTile; j += kThreads / kTile)
+      if (row + x < copy.rows && column + j < copy.columns)
+        tile[j][x] =
+            load<Bits, 1>(in, batch * copy.in_batch + (column + j) * copy.in_column + row + x, aligned)
+                .elements[0];
+    __syncthreads();
+    for (int j = y; j < kTile; j += kThreads / kTile)
+      if (row + j < copy.rows && column + x < copy.columns)
+        store<Bits, 1>(out, batch * copy.out_batch + (row + j) * copy.out_row + column + x, {tile[x][j]},
+                       aligned);
+    __syncthreads();  // the next tile
   }
 }
 
@@ -175,9 +230,9 @@ void CudaKernels::fill(const TensorView& out, const Scalar& value, backend::Stre
         const Bits bits = std::bit_cast<Bits>(element);
         const bool aligned = are_multiples(sizeof(T), out.data);
         if (loops.is_contiguous()) {
-          const std::int64_t vectors = are_multiples(16, out.data) ? out.size() / kPer16Bytes<Bits> : 0;
-          launch(place, "fill", blocks_for(vectors > 0 ? vectors : out.size()), kThreads, fill_run<Bits>,
-                 out.data, bits, out.size(), vectors, aligned);
+          const Split split = split_run<Bits>(out.size(), out.data);
+          launch(place, "fill", split.blocks(out.size()), kThreads, fill_run<Bits>,
+                 split.origin<Bits>(out.data), bits, out.size(), split, aligned);
         } else {
           launch(place, "fill", blocks_for(out.size()), kThreads, fill_strided<Bits>, out.data, bits, loops,
                  out.size(), aligned);
@@ -201,6 +256,12 @@ void CudaKernels::copy(const TensorView& out, const TensorView& in, backend::Str
       return;
     }
     return dispatch_size(out.dtype, [&]<class Bits>() {
+      if (const auto transposed = transposition_of(loops)) {
+        const std::int64_t tiles = transposed->batches * ((transposed->rows + kTile - 1) / kTile) *
+                                   ((transposed->columns + kTile - 1) / kTile);
+        return launch(place, "copy", blocks_for(tiles * kThreads), kThreads, transpose_tiles<Bits>, out.data,
+                      in.data, *transposed, tiles, are_multiples(sizeof(Bits), out.data, in.data));
+      }
       launch(place, "copy", blocks_for(count), kThreads, copy_strided<Bits>, out.data, in.data, loops, count,
              are_multiples(sizeof(Bits), out.data, in.data));
     });

@@ -10,6 +10,7 @@
 #include "kernels/dispatch.hpp"
 #include "kernels/element.cuh"
 #include "kernels/launch.cuh"
+#include "kernels/split.cuh"
 
 namespace lockstep::cuda {
 namespace {
@@ -57,20 +58,10 @@ __device__ Vector<T, kCount> load_operand(const Operand& operand, std::int64_t i
   return result;
 }
 
-/// Calls `f(i, kCount as a constant)` for vectors, then for single elements.
-template <int kCount, class F>
-__device__ void for_each_vector(std::int64_t count, std::int64_t num_vectors, F f) {
-  for (std::int64_t v = thread_index(); v < num_vectors; v += num_threads())
-    f(v * kCount, std::integral_constant<int, kCount>());
-  for (std::int64_t i = num_vectors * kCount + thread_index(); i < count; i += num_threads())
-    f(i, std::integral_constant<int, 1>());
-}
-
 template <class T>
-__global__ void __launch_bounds__(kThreads)
-    binary_kernel(BinaryOp op, void* out, Operand a, Operand b, std::int64_t count, std::int64_t num_vectors,
-                  bool aligned) {
-  for_each_vector<kPer16Bytes<T>>(count, num_vectors, [=](std::int64_t i, auto constant) {
+__global__ void __launch_bounds__(kThreads) binary_kernel(BinaryOp op, void* out, Operand a, Operand b,
+                                                          std::int64_t count, Split split, bool aligned) {
+  for_each_vector<kPer16Bytes<T>>(count, split, [=](std::int64_t i, auto constant) {
     constexpr int kCount = decltype(constant)::value;
     auto x = load_operand<T, kCount>(a, i, aligned);
     const auto y = load_operand<T, kCount>(b, i, aligned);
@@ -82,9 +73,9 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <class T>
-__global__ void __launch_bounds__(kThreads) equal_kernel(void* out, Operand a, Operand b, std::int64_t count,
-                                                         std::int64_t num_vectors, bool aligned) {
-  for_each_vector<kPer16Bytes<T>>(count, num_vectors, [=](std::int64_t i, auto constant) {
+__global__ void __launch_bounds__(kThreads)
+    equal_kernel(void* out, Operand a, Operand b, std::int64_t count, Split split, bool aligned) {
+  for_each_vector<kPer16Bytes<T>>(count, split, [=](std::int64_t i, auto constant) {
     constexpr int kCount = decltype(constant)::value;
     const auto x = load_operand<T, kCount>(a, i, aligned);
     const auto y = load_operand<T, kCount>(b, i, aligned);
@@ -97,9 +88,8 @@ __global__ void __launch_bounds__(kThreads) equal_kernel(void* out, Operand a, O
 
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    unary_kernel(UnaryOp op, void* out, const void* in, std::int64_t count, std::int64_t num_vectors,
-                 bool aligned) {
-  for_each_vector<kPer16Bytes<T>>(count, num_vectors, [=](std::int64_t i, auto constant) {
+    unary_kernel(UnaryOp op, void* out, const void* in, std::int64_t count, Split split, bool aligned) {
+  for_each_vector<kPer16Bytes<T>>(count, split, [=](std::int64_t i, auto constant) {
     constexpr int kCount = decltype(constant)::value;
     auto x = load<T, kCount>(in, i, aligned);
 #pragma unroll
@@ -110,9 +100,8 @@ __global__ void __launch_bounds__(kThreads)
 
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    divide_kernel(void* out, const void* in, double divisor, std::int64_t count, std::int64_t num_vectors,
-                  bool aligned) {
-  for_each_vector<kPer16Bytes<T>>(count, num_vectors, [=](std::int64_t i, auto constant) {
+    divide_kernel(void* out, const void* in, double divisor, std::int64_t count, Split split, bool aligned) {
+  for_each_vector<kPer16Bytes<T>>(count, split, [=](std::int64_t i, auto constant) {
     constexpr int kCount = decltype(constant)::value;
     auto x = load<T, kCount>(in, i, aligned);
 #pragma unroll
@@ -152,12 +141,6 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// The number of 16-byte vectors of Ts; 0 where an address does not allow them.
-template <class T, class... Addresses>
-std::int64_t num_vectors_of(std::int64_t count, Addresses... addresses) {
-  return are_multiples(16, addresses...) ? count / kPer16Bytes<T> : 0;
-}
-
 /// The address to read an operand from. A single element that lies in `out` is copied to `copy` first.
 const void* apart(const Place& place, const TensorView& operand, const TensorView& out, Temporary& copy) {
   const auto* const begin = static_cast<const std::byte*>(out.data);
@@ -179,21 +162,25 @@ void CudaKernels::binary(BinaryOp op, const TensorView& out, const TensorView& a
   const std::int64_t count = out.size();
   const auto run = [&]<class T>() {
     Temporary a_copy, b_copy;
-    const Operand left{apart(place, a, out, a_copy), a.size() == 1 && count != 1};
-    const Operand right{apart(place, b, out, b_copy), b.size() == 1 && count != 1};
+    Operand left{apart(place, a, out, a_copy), a.size() == 1 && count != 1};
+    Operand right{apart(place, b, out, b_copy), b.size() == 1 && count != 1};
     // The address of a single element does not matter for vectors.
     const void* const left_run = left.is_one ? nullptr : left.data;
     const void* const right_run = right.is_one ? nullptr : right.data;
-    const std::int64_t vectors = num_vectors_of<T>(count, out.data, left_run, right_run);
-    const bool aligned = are_multiples(sizeof(T), left.data, right.data) &&
-                         (op == BinaryOp::equal || are_multiples(sizeof(T), out.data));
-    const unsigned blocks = blocks_for(vectors > 0 ? vectors : count);
-    if (op == BinaryOp::equal)
-      launch(place, name(op), blocks, kThreads, equal_kernel<T>, out.data, left, right, count, vectors,
-             aligned);
+    const bool is_equal = op == BinaryOp::equal;  // its results are booleans
+    Split split = split_run<T>(count, is_equal ? nullptr : out.data, left_run, right_run);
+    if (is_equal && !are_multiples(kPer16Bytes<T>, static_cast<const bool*>(out.data) + split.head))
+      split = {};
+    const bool aligned =
+        are_multiples(sizeof(T), left.data, right.data) && (is_equal || are_multiples(sizeof(T), out.data));
+    for (Operand* const operand : {&left, &right})
+      if (!operand->is_one) operand->data = split.origin<T>(operand->data);
+    if (is_equal)
+      launch(place, name(op), split.blocks(count), kThreads, equal_kernel<T>, split.origin<bool>(out.data),
+             left, right, count, split, aligned);
     else if constexpr (!std::same_as<T, bool>)
-      launch(place, name(op), blocks, kThreads, binary_kernel<T>, op, out.data, left, right, count, vectors,
-             aligned);
+      launch(place, name(op), split.blocks(count), kThreads, binary_kernel<T>, op, split.origin<T>(out.data),
+             left, right, count, split, aligned);
   };
   if (op == BinaryOp::equal)
     dispatch(a.dtype, run);
@@ -205,9 +192,9 @@ void CudaKernels::unary(UnaryOp op, const TensorView& out, const TensorView& in,
                         backend::StreamHandle stream) {
   const Place place = place_on(stream);
   const auto run = [&]<class T>() {
-    const std::int64_t vectors = num_vectors_of<T>(in.size(), out.data, in.data);
-    launch(place, name(op), blocks_for(vectors > 0 ? vectors : in.size()), kThreads, unary_kernel<T>, op,
-           out.data, in.data, in.size(), vectors, are_multiples(sizeof(T), out.data, in.data));
+    const Split split = split_run<T>(in.size(), out.data, in.data);
+    launch(place, name(op), split.blocks(in.size()), kThreads, unary_kernel<T>, op, split.origin<T>(out.data),
+           split.origin<T>(in.data), in.size(), split, are_multiples(sizeof(T), out.data, in.data));
   };
   if (op == UnaryOp::negate || op == UnaryOp::relu)
     dispatch_arithmetic(name(op), in, run);
@@ -219,9 +206,9 @@ void CudaKernels::divide(const TensorView& out, const TensorView& in, double div
                          backend::StreamHandle stream) {
   const Place place = place_on(stream);
   dispatch_arithmetic("divide", in, [&]<class T>() {
-    const std::int64_t vectors = num_vectors_of<T>(in.size(), out.data, in.data);
-    launch(place, "divide", blocks_for(vectors > 0 ? vectors : in.size()), kThreads, divide_kernel<T>,
-           out.data, in.data, divisor, in.size(), vectors, are_multiples(sizeof(T), out.data, in.data));
+    const Split split = split_run<T>(in.size(), out.data, in.data);
+    launch(place, "divide", split.blocks(in.size()), kThreads, divide_kernel<T>, split.origin<T>(out.data),
+           split.origin<T>(in.data), divisor, in.size(), split, are_multiples(sizeof(T), out.data, in.data));
   });
 }
 

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <array>
 #include <cstdint>
 
 #include "backend/adam_factors.hpp"
@@ -6,6 +8,7 @@
 #include "kernels/dispatch.hpp"
 #include "kernels/element.cuh"
 #include "kernels/launch.cuh"
+#include "kernels/split.cuh"
 
 namespace lockstep::cuda {
 namespace {
@@ -76,26 +79,24 @@ __device__ void update(const Step& step, const Arrays<kSlots>& arrays, std::int6
 
 template <class T, class Step, int kSlots>
 __global__ void __launch_bounds__(kThreads)
-    update_kernel(Step step, Arrays<kSlots> arrays, std::int64_t count, std::int64_t num_vectors,
-                  bool aligned) {
-  constexpr int kCount = kPer16Bytes<T>;
-  for (std::int64_t v = thread_index(); v < num_vectors; v += num_threads())
-    update<T, kCount>(step, arrays, v * kCount, aligned);
-  for (std::int64_t i = num_vectors * kCount + thread_index(); i < count; i += num_threads())
-    update<T, 1>(step, arrays, i, aligned);
+    update_kernel(Step step, Arrays<kSlots> arrays, std::int64_t count, Split split, bool aligned) {
+  for_each_vector<kPer16Bytes<T>>(count, split, [&](std::int64_t i, auto constant) {
+    update<T, decltype(constant)::value>(step, arrays, i, aligned);
+  });
 }
 
 template <class T, class Step, int kSlots>
 void run(const Place& place, const char* operation, const Step& step, const Arrays<kSlots>& arrays,
          std::int64_t count) {
-  const auto fit = [&](std::size_t alignment) {
-    bool all = are_multiples(alignment, arrays.variable, arrays.gradient);
-    for (const void* slot : arrays.slots) all = all && are_multiples(alignment, slot);
-    return all;
-  };
-  const std::int64_t vectors = fit(16) ? count / kPer16Bytes<T> : 0;
-  launch(place, operation, blocks_for(vectors > 0 ? vectors : count), kThreads,
-         update_kernel<T, Step, kSlots>, step, arrays, count, vectors, fit(sizeof(T)));
+  std::array<const void*, kSlots + 2> addresses{arrays.variable, arrays.gradient};
+  std::ranges::copy(arrays.slots, addresses.begin() + 2);
+  const bool aligned =
+      std::ranges::all_of(addresses, [](const void* address) { return are_multiples(sizeof(T), address); });
+  const Split split = split_run<T>(count, addresses);
+  Arrays<kSlots> origins{split.origin<T>(arrays.variable), split.origin<T>(arrays.gradient), {}};
+  for (int k = 0; k < kSlots; ++k) origins.slots[k] = split.origin<T>(arrays.slots[k]);
+  launch(place, operation, split.blocks(count), kThreads, update_kernel<T, Step, kSlots>, step, origins,
+         count, split, aligned);
 }
 
 }  // namespace

@@ -278,6 +278,33 @@ TEMPLATE_LIST_TEST_CASE("all_gather concatenates ragged values in rank order", "
   }
 }
 
+TEST_CASE("P29 bytes get from any address to any other", "[collectives]") {
+  const int n = 3;
+  CommunicatorGroup group(n);
+  const std::size_t from = GENERATE(0, 1, 3, 4, 8, 13, 16, 31);
+  for (const std::size_t to : {0, 1, 7, 12, 16, 17}) {
+    for (const std::int64_t size : {1, 15, 16, 33, 47, 48, 79, 513, 2000}) {
+      CAPTURE(from, to, size);
+      std::vector<std::vector<std::uint8_t>> values(n);
+      std::vector<std::uint8_t> all;
+      for (int rank = 0; rank < n; ++rank) {
+        for (std::int64_t i = 0; i < size; ++i)
+          values[static_cast<std::size_t>(rank)].push_back(static_cast<std::uint8_t>(i * 7 + i / 256 + rank));
+        all.insert(all.end(), values[static_cast<std::size_t>(rank)].begin(),
+                   values[static_cast<std::size_t>(rank)].end());
+      }
+      const RankBuffers<std::uint8_t> inputs(group, values, from);
+      const RankBuffers<std::uint8_t> outputs(group, blanks<std::uint8_t>(size, n), to);
+      const RankBuffers<std::uint8_t> gathered(group, blanks<std::uint8_t>(n * size, n), to);
+      group.communicator().broadcast(inputs[1].view(), outputs.views(), 1, group.streams());
+      group.communicator().all_gather(inputs.views(), gathered.views(), group.streams());
+      REQUIRE(outputs.all_are(values[1]));
+      REQUIRE(gathered.all_are(all));
+      REQUIRE((outputs.guards_intact() && gathered.guards_intact()));
+    }
+  }
+}
+
 TEST_CASE("the calls for one thread and one tensor for each rank do what the batches do", "[collectives]") {
   const int n = GENERATE(1, 3);
   CommunicatorGroup group(n);

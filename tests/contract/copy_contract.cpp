@@ -1,3 +1,4 @@
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -116,9 +117,40 @@ TEMPLATE_LIST_TEST_CASE("copying converts the extremes as saturate_cast does", "
   }
 }
 
+TEST_CASE("P29 copying permutes three axes, at odd addresses and with gaps", "[copy]") {
+  const std::array<std::array<int, 3>, 5> orders{{{0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}}};
+  const auto [a, b, c] = GENERATE(table<std::int64_t, std::int64_t, std::int64_t>(
+      {{3, 40, 33}, {40, 3, 33}, {64, 32, 8}, {9, 70, 2}, {1, 8, 8}}));
+  const std::int64_t gap = GENERATE(0, 5);
+  const Shape shape(a, b, c + gap);
+  const GuardedBuffer<float> in(test_stream(), pattern_elements<float>(shape.size()), kOddOffset<float>);
+  for (const std::array<int, 3>& order : orders) {
+    CAPTURE(a, b, c, gap, order[0], order[1], order[2]);
+    TensorView from = in.view(shape);
+    from.shape = Shape(a, b, c);
+    const TensorView whole = from;
+    std::array<std::int64_t, 3> extents{};
+    for (std::size_t i = 0; i < 3; ++i) {
+      extents[i] = whole.shape[order[i]];
+      from.strides[i] = whole.strides[static_cast<std::size_t>(order[i])];
+    }
+    from.shape = Shape(extents[0], extents[1], extents[2]);
+    const GuardedBuffer<float> out(test_stream(), std::vector<float>(static_cast<std::size_t>(a * b * c)),
+                                   kOddOffset<float>);
+    copy(out.view(from.shape), from);
+    std::vector<float> expected;
+    for (std::int64_t i = 0; i < extents[0]; ++i)
+      for (std::int64_t j = 0; j < extents[1]; ++j)
+        for (std::int64_t k = 0; k < extents[2]; ++k)
+          expected.push_back(pattern<float>(i * from.strides[0] + j * from.strides[1] + k * from.strides[2]));
+    CHECK(out.values() == expected);
+    CHECK(out.guards_intact());
+  }
+}
+
 TEMPLATE_LIST_TEST_CASE("copying transposes, in and out of strided views", "[copy]", AllTypes) {
   using T = TestType;
-  const std::int64_t rows = 7, columns = 33;
+  const std::int64_t rows = GENERATE(7, 8, 65), columns = 33;
   const GuardedBuffer<T> in(test_stream(), pattern_elements<T>(rows * columns));
   const GuardedBuffer<T> out(test_stream(),
                              std::vector<HostElement<T>>(static_cast<std::size_t>(rows * columns)));

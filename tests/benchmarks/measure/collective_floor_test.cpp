@@ -77,6 +77,8 @@ TEST_CASE("each rank copies half of what it must read and write, but for what is
     CHECK(apart.copied_bytes(rank) == (rank == kRoot ? expected.root : expected.others));
     CHECK(in_place.copied_bytes(rank) == (rank == kRoot ? expected.in_place_root : expected.in_place_others));
   }
+  CHECK(apart.traffic_bytes() == 2 * (expected.root + 2 * expected.others));
+  CHECK(in_place.traffic_bytes() == 2 * (expected.in_place_root + 2 * expected.in_place_others));
 }
 
 TEST_CASE("the copy goes to the operation's place in the other buffer, and no further", "[benchmarks]") {

@@ -52,6 +52,18 @@ TEST_CASE("wrong elements of all processes are added up, where they were looked 
   CHECK_FALSE(combine(options, measured(), 1000, 1, 2).wrong.has_value());
 }
 
+TEST_CASE("what all processes do is added up, for one operation", "[benchmarks]") {
+  std::vector<Measurement> all(4);
+  all[0].work = {.sectors = 2000, .launches = 20, .calls = 100, .waits = 10};
+  all[2].work = {.sectors = 1000, .launches = 20, .calls = 60, .waits = 0};
+  const Counted counted = count_per_operation(options_of(Average::mean), all, 4000);
+  CHECK(counted.sectors == 150);
+  CHECK(counted.least_bytes == 4000);
+  CHECK_THAT(counted.ratio.value(), WithinRel(1.2));
+  CHECK((counted.launches == 2 && counted.calls == 8 && counted.waits == 0.5));
+  CHECK_FALSE(count_per_operation(options_of(Average::mean), all, 0).ratio.has_value());
+}
+
 TEST_CASE("the floor is the faster loop of the slowest thread of any process", "[benchmarks]") {
   Options options = options_of(Average::min);
   options.floor = true;

@@ -39,6 +39,15 @@ TEST_CASE("a floor on GPUs is compared with whole times alone", "[benchmarks]") 
              ContainsSubstring("--floor with -C 1 cannot be used with --backend cuda: "));
 }
 
+TEST_CASE("work is counted on virtual GPUs alone", "[benchmarks]") {
+  CHECK(refusal("--count").status == 5);
+  CHECK_THAT(
+      refusal("--count").message,
+      ContainsSubstring("--count cannot be used with --backend host: ") &&
+          ContainsSubstring("start it as 'vgpu-run -n GPUS lockstep_bench ... --backend cuda --count'"));
+  if (LOCKSTEP_HAS_CUDA != 0) CHECK(parse("--backend cuda --count").count);
+}
+
 TEST_CASE("a floor is another one on GPUs where the operation says so", "[benchmarks]") {
   const Traits same{.floor = "a loop"}, other{.floor = "a loop", .gpu_floor = "a copy"};
   CHECK(same.floor_on(DeviceKind::gpu) == "a loop");

@@ -43,7 +43,11 @@ TEST_CASE("the JSON report has nccl-tests' keys and forms", "[benchmarks]") {
   report.add_config(options, std::vector<RankInfo>{{0, 0, 1, "alpha", 0, "0000:00:00", "A CPU"},
                                                    {1, 0, 1, "alpha", 1, "0000:00:00", "A CPU"}});
   Row row{.size_bytes = 4096, .count = 1024, .type = "float", .op = "sum", .root = -1, .iterations = 20};
-  row.out_of_place = {.time_us = 2, .bandwidth = {2.048, 2.048}, .wrong = 1, .floor = Floor{1, 0.5}};
+  row.out_of_place = {.time_us = 2,
+                      .bandwidth = {2.048, 2.048},
+                      .wrong = 1,
+                      .floor = Floor{1, 0.5},
+                      .counted = Counted{65, 2048, 1.015625, 2, 7.5, 1}};
   row.in_place = {.time_us = std::nan(""),
                   .iterations = iteration_statistics(std::vector<double>{9, 1, 3}, 1)};
   report.add_row(options, row);
@@ -99,7 +103,15 @@ TEST_CASE("the JSON report has nccl-tests' keys and forms", "[benchmarks]") {
                                         {"bus_bw", 2.048},
                                         {"nwrong", 1.0},
                                         {"floor_time", 1.0},
-                                        {"floor_ratio", 0.5}}));
+                                        {"floor_ratio", 0.5},
+                                        {"counted",
+                                         {{"ratio", 1.015625},
+                                          {"sectors", 65.0},
+                                          {"least_bytes", 2048.0},
+                                          {"launches", 2.0},
+                                          {"calls", 7.5},
+                                          {"waits", 1.0}}}}));
+  CHECK_FALSE(result["in_place"].contains("counted"));
   CHECK(result["in_place"]["time"] == "nan");
   CHECK(result["in_place"]["nwrong"].is_null());
   CHECK_FALSE(result.contains("out_of_place_per_iter"));

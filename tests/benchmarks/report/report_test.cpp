@@ -107,6 +107,25 @@ TEST_CASE(
   CHECK_THAT(last, EndsWith("%Y-%m-%d %H:%M:%S\n"));
 }
 
+TEST_CASE("option --count adds four columns for each placement after the floor's", "[benchmarks]") {
+  Row row = make_row();
+  row.timestamp = "2026-01-31 23:59:59";
+  row.out_of_place.floor = row.in_place.floor = Floor{61.73, 0.5};
+  row.out_of_place.counted =
+      Counted{.sectors = 65, .least_bytes = 2048, .ratio = 1.015625, .launches = 2, .calls = 7.5, .waits = 1};
+  row.in_place.counted = Counted{.launches = 123456789};
+  Options options;
+  options.floor = options.count = options.report_timestamps = true;
+  const auto columns = fields(row_text(options, row));
+  REQUIRE(columns.size() == 13 + 4 + 8 + 2);
+  CHECK(std::vector(columns.begin() + 17, columns.begin() + 25) ==
+        std::vector<std::string>{"1.02", "2.00", "7.50", "1.00", "N/A", "1.2e+08", "0.00", "0.00"});
+  const std::string header = header_text(options);
+  CHECK_THAT(header, ContainsSubstring("# Counted, per operation, on all ranks: ") &&
+                         ContainsSubstring(" o_moved  o_launch   o_calls   o_waits   i_moved"));
+  CHECK(header.substr(header.rfind("\n#") + 1).size() == row_text(options, row).size());
+}
+
 TEST_CASE("numbers lose decimals, then turn to exponents, to fit their column", "[benchmarks]") {
   CHECK(fit_number(0, 7) == "   0.00");
   CHECK(fit_number(9999.99, 7) == "9999.99");

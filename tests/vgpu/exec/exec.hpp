@@ -13,6 +13,8 @@
 #include <string_view>
 #include <vector>
 
+#include "exec/counts.hpp"
+
 namespace vgpu {
 
 struct Dim3 {
@@ -103,6 +105,8 @@ struct Launch {
   // Orders blocks, warps, the sides of branches and the lanes of an atomic: another seed gives another legal
   // interleaving. 0 is the plain order.
   std::uint64_t seed = 0;
+  // Where the launch is counted; null: it is not.
+  Counts* counts = nullptr;
 };
 
 // Runs the whole grid to completion. Throws KernelFault or UnsupportedPtx.

@@ -583,6 +583,7 @@ bool Block::release(u32 id) {
   }
   b = BarrierState{};
   ++epoch;
+  if (grid->counts) ++grid->counts->barriers;
   ++grid->progress;
   return true;
 }
@@ -722,6 +723,11 @@ void execute(const Module& module, std::string_view kernel, const Launch& launch
   }
   grid.lane_rotation = launch.seed ? static_cast<u32>(mixed(launch.seed) & 31) : 0;
   grid.race_check = setting("VGPU_RACECHECK", 0) != 0;
+  grid.counts = launch.counts;
+  if (grid.counts) {
+    ++grid.counts->launches;
+    grid.counts->threads += blocks * threads;
+  }
   grid.started = static_cast<u64>(std::chrono::system_clock::now().time_since_epoch().count());
 
   // Blocks start in this order. One that polls in vain is set aside for the next; seed 0 keeps the plain
@@ -767,8 +773,6 @@ void execute(const Module& module, std::string_view kernel, const Launch& launch
       }
     throw KernelFault(why);
   };
-  const bool statistics = setting("VGPU_STATS", 0) != 0;
-  const auto began = Clock::now();
   while (next < blocks || !resident.empty()) {
     if (resident.empty()) admit();
     std::unique_ptr<Block> b = std::move(resident.front());
@@ -776,6 +780,7 @@ void execute(const Module& module, std::string_view kernel, const Launch& launch
     u64 fuel = slice;
     Block::Stop stop = b->run(fuel);
     grid.clock += slice - fuel;
+    if (grid.counts) grid.counts->instructions += slice - fuel;
     since_end += slice - fuel;
     if (stop == Block::Stop::Done) {
       spare.push_back(std::move(b));
@@ -809,14 +814,6 @@ void execute(const Module& module, std::string_view kernel, const Launch& launch
               "deadlock: every block polls and none makes progress (threads of one warp that wait for each "
               "other need independent thread scheduling, which is not modelled)");
     }
-  }
-  if (statistics) {
-    double seconds = std::chrono::duration<double>(Clock::now() - began).count();
-    std::fprintf(stderr,
-                 "vgpu: %s: %llu blocks, %llu warp instructions, %.3f s, %.0f million lane-instructions/s\n",
-                 demangled(f.name).c_str(), static_cast<unsigned long long>(blocks),
-                 static_cast<unsigned long long>(grid.clock), seconds,
-                 static_cast<double>(grid.clock) * 32 / seconds / 1e6);
   }
 }
 

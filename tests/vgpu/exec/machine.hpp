@@ -159,6 +159,7 @@ struct Grid {
   u64 clock = 0;           // instructions so far, and what sleeps and looks at the clock add
   u64 started = 0;         // real time, in nanoseconds
   bool race_check = false;
+  Counts* counts = nullptr;  // the launch's
 
   const Program& enter(const Function& function, const u8*& constants);
   u64 symbol(const std::string& name) const;
@@ -232,6 +233,11 @@ struct Warp {
   // The addresses of the lanes.
   void addresses(const Inst& in, u32 op, u64* out) const;
   void access(const Inst& in, const u64* address, u32 mask, u32 bytes, bool write, Access& out);
+  // Counts an access where the launch is counted; access() does so itself.
+  void count(const Inst& in, const u64* address, u32 mask, u32 bytes, bool write) const {
+    if (grid->counts && (in.space == Space::Global || in.space == Space::Generic))
+      grid->counts->add_access(address, mask, bytes, write);
+  }
   // One lane's address on the host; faults when it may not be accessed.
   u8* host(const Inst& in, int lane, Space space, u64 address, u32 bytes, bool write);
   std::string c_string(const Inst& in, int lane, u64 address);

@@ -113,6 +113,7 @@ u8* Warp::host(const Inst& in, int lane, Space space, u64 address, u32 bytes, bo
 }
 
 void Warp::access(const Inst& in, const u64* address, u32 mask, u32 bytes, bool write, Access& out) {
+  count(in, address, mask, bytes, write);
   const int first = std::countr_zero(mask), last = 31 - std::countl_zero(mask);
   Space space = in.space;
   u64 base = address[first];

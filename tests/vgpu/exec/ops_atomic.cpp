@@ -6,6 +6,11 @@ namespace vgpu::ptx {
 
 namespace {
 
+void count(Warp& w, const Inst& in, const u64* address, u32 mask) {
+  if (!w.grid->counts || (in.space != Space::Global && in.space != Space::Generic)) return;
+  each_lane(mask, [&](int l) { w.grid->counts->atomics += address[l] >> 56 == 0; });
+}
+
 // op: 0 result (kNone for red), 1 operand, 2 second operand (cas), 4 address.
 template <class T, bool kReturns, class F>
 void update(Warp& w, const Inst& in, u32 mask) {
@@ -14,6 +19,7 @@ void update(Warp& w, const Inst& in, u32 mask) {
   const Lane<T>* b = w.in<Lane<T>>(in.op[1]);
   const Lane<T>* c = in.op[2] != kNone ? w.in<Lane<T>>(in.op[2]) : b;
   u8* host[kLanes];
+  count(w, in, address, mask);
   each_lane(mask, [&](int l) { host[l] = w.host(in, l, in.space, address[l], sizeof(T), true); });
   bool changed = false;
   Lane<T>* d = kReturns ? w.reg<Lane<T>>(in.op[0]) : nullptr;
@@ -69,6 +75,7 @@ void update128(Warp& w, const Inst& in, u32 mask) {
   w.addresses(in, in.op[4], address);
   const u64 *b = w.in<u64>(in.op[1]), *c = in.op[2] != kNone ? w.in<u64>(in.op[2]) : nullptr;
   u64* d = in.op[0] != kNone ? w.reg<u64>(in.op[0]) : nullptr;
+  count(w, in, address, mask);
   each_lane(mask, [&](int l) {
     u8* p = w.host(in, l, in.space, address[l], 16, true);
     u64 old[2], b2[2] = {b[l], b[kLanes + l]};

@@ -353,7 +353,9 @@ void cp_async(Decoder& d) {
     d.inst.fn = [](Warp& w, const Inst& in, u32 mask) {
       const u64 *to = w.in<u64>(in.op[0]), *from = w.in<u64>(in.op[1]);
       const u32* size = w.in<u32>(in.op[2]);
+      const bool loads = !(in.sub & 1);  // else it stores
       each_lane(mask, [&](int l) {
+        if (w.grid->counts) w.grid->counts->add_span(loads ? from[l] : to[l], size[l], !loads);
         if ((to[l] | from[l] | size[l]) & 15)
           w.address_fault(in, l, "cp.async.bulk needs 16-byte alignment and size",
                           to[l] & 15 ? to[l] : from[l]);
@@ -381,6 +383,8 @@ void cp_async(Decoder& d) {
     const u64 *to = w.in<u64>(in.op[0]), *from = w.in<u64>(in.op[1]);
     const u32 *size = w.in<u32>(in.op[2]), *have = w.in<u32>(in.op[3]);
     u32 ignore = in.sub ? w.pred(in.op[4]) : 0;
+    if (w.grid->counts && mask & ~ignore)
+      w.grid->counts->add_access(from, mask & ~ignore, size[std::countr_zero(mask)], false);
     each_lane(mask, [&](int l) {
       if ((to[l] | from[l]) & (size[l] - 1)) w.address_fault(in, l, "misaligned cp.async", to[l]);
       copy_lane(w, in, l, Space::Shared, to[l], Space::Global, from[l], ignore >> l & 1 ? 0 : have[l],

@@ -49,7 +49,7 @@ cudaError_t injected(const char* name) {
 
 bool enter_api(const char* name, unsigned flags, Lock& lock, cudaError_t& error) {
   ThreadState& thread = thread_state();
-  thread.waited = false;
+  thread.waited = thread.may_wait = false;
   error = unusable();
   if (error != cudaSuccess) return false;
   if (thread.in_host_function && !(flags & no_record)) {
@@ -79,6 +79,7 @@ cudaError_t leave_api(Call& call, unsigned flags, Lock& lock, cudaError_t error)
   ThreadState& thread = thread_state();
   if (lock.owns_lock()) lock.unlock();
   watch(call.name, true);
+  counters().add_call(thread.number, call.name, {.calls = 1, .waits = thread.may_wait});
   if (error != cudaSuccess && !(flags & no_record)) thread.last_error = error;
   if (trace_on() && !call.quiet)
     log_op(format("thread %llu device %d %s(%s)%s%s%s", static_cast<unsigned long long>(thread.number),

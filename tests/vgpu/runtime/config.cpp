@@ -6,6 +6,8 @@
 #include <sstream>
 #include <utility>
 
+#include <unistd.h>
+
 namespace vgpu::rt {
 
 namespace {
@@ -130,6 +132,11 @@ Config read_config() {
   c.race_check = flag("VGPU_RACECHECK", false);
   c.strict = read_strict();
   c.lazy_memcpy = flag("VGPU_LAZY_MEMCPY", false);
+  if (const char* file = variable("VGPU_STATS")) {
+    c.counts_file = file;
+    if (const auto at = c.counts_file.find("%p"); at != std::string::npos)
+      c.counts_file.replace(at, 2, std::to_string(getpid()));
+  }
   if (const char* trace = variable("VGPU_TRACE")) {
     if (!std::strcmp(trace, "1"))
       c.trace = stderr;

@@ -49,6 +49,7 @@ struct Config {
     bool current_device = false;
   } strict;
   FILE* trace = nullptr;
+  std::string counts_file;  // empty: none is written
 };
 
 // VGPU_FAIL: which call fails, and how.

@@ -1,6 +1,7 @@
 // What libnccl and libcublas use of the runtime.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "runtime/state.hpp"
 
@@ -91,6 +92,7 @@ class RuntimeImpl final : public Runtime {
     return submit(lock, *second, WaitWork{event});
   }
   cudaError_t wait(const std::function<bool()>& done, const std::string& what) override {
+    library_waits();
     Lock lock(machine().mutex);
     return wait_until(lock, done, what);
   }
@@ -108,6 +110,8 @@ class RuntimeImpl final : public Runtime {
     }
   }
   int inject(const char* api, const std::function<int(const std::string&)>& value_of, int fallback) override {
+    thread_state().call = api;
+    counters().add_call(thread_state().number, api, {.calls = 1});
     if (const int error = watch(api, false)) return error;
     if (machine().rules.empty()) return 0;
     Lock lock(machine().mutex);
@@ -135,6 +139,7 @@ class RuntimeImpl final : public Runtime {
   }
   bool strict_current_device() override { return machine().config.strict.current_device; }
   cudaError_t wait_to_map(int device, const std::string& what) override {
+    library_waits();
     Lock lock(machine().mutex);
     return rt::wait_to_map(lock, device, what);
   }
@@ -152,6 +157,13 @@ class RuntimeImpl final : public Runtime {
   }
   std::uint64_t thread_number() override { return thread_state().number; }
   bool finished(const std::shared_ptr<Op>& op) override { return op->done; }
+
+ private:
+  // The thread's call of a library waits: counted once.
+  static void library_waits() {
+    if (const char* const call = std::exchange(thread_state().call, nullptr))
+      counters().add_call(thread_state().number, call, {.waits = 1});
+  }
 };
 
 }  // namespace

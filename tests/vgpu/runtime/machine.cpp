@@ -1,4 +1,6 @@
 // The machine's start and end.
+#include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 
 #include <pthread.h>
@@ -44,12 +46,22 @@ void start(Machine& m) {
     m.devices.push_back(std::move(device));
   }
   m.rules = read_fail_rules();
+  if (!m.config.counts_file.empty()) counters().start();
   on_exit([](int status, void*) { exit_status = status; }, nullptr);
 }
 
 Machine* created = nullptr;
 
 std::atomic<bool> forked{false};
+
+void write_counts(const std::string& path) {
+  if (path.empty()) return;
+  const std::string text = counters().json(nullptr);
+  FILE* const file = std::fopen(path.c_str(), "we");
+  const bool is_written = file && std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  if ((file && std::fclose(file) != 0) || !is_written)
+    report("VGPU_STATS: cannot write " + path + ": " + std::strerror(errno));
+}
 
 __attribute__((destructor)) void finish() {
   if (!created || created->devices.empty() || forked) return;
@@ -58,6 +70,7 @@ __attribute__((destructor)) void finish() {
   Lock lock(m.mutex, std::try_to_lock);
   std::size_t pending = 0;
   for (auto& [id, lane] : m.lanes) pending += lane->queue.size();
+  write_counts(m.config.counts_file);
   int status = 0;
   if (m.config.leak_check) {
     std::string leaks = leak_report(m);

@@ -30,17 +30,20 @@ cudaError_t fault_code(const std::string& text) {
 }
 
 char* endpoint_row(const Endpoint& end, std::size_t offset, std::size_t bytes, bool write,
-                   const CopyWork& work, const std::string& who) {
+                   const CopyWork& work, const std::string& who, Counts* counts) {
   switch (end.kind) {
     case Endpoint::Kind::raw: return reinterpret_cast<char*>(end.address + offset);
     case Endpoint::Kind::snapshot: return work.snapshot->data() + offset;
+    case Endpoint::Kind::device:
+      if (counts) counts->add_span(end.address + offset, bytes, write);
+      [[fallthrough]];
     default: return machine().memory.translate(-1, end.address + offset, bytes, write, who);
   }
 }
 
 }  // namespace
 
-void run_kernel(const Op& op, const KernelWork& work) {
+void run_kernel(const Op& op, const KernelWork& work, Counts* counts) {
   Machine& m = machine();
   if (cudaError_t error = injected("kernel"); error != cudaSuccess)
     throw Fault{error, "injected failure of kernel " + work.kernel->pretty};
@@ -52,6 +55,7 @@ void run_kernel(const Op& op, const KernelWork& work) {
   launch.parameters = work.parameters;
   launch.cooperative = work.cooperative;
   launch.multiprocessors = m.config.sms;
+  launch.counts = counts;
   launch.seed = mix(m.config.seed ^ (op.id << 20));
   launch.symbol = [&](std::string_view name) -> std::uint64_t {
     Lock guard(m.mutex);
@@ -76,33 +80,36 @@ void run_kernel(const Op& op, const KernelWork& work) {
   }
 }
 
-void run_copy(const Op& op, const CopyWork& work) {
+void run_copy(const Op& op, const CopyWork& work, Counts* counts) {
   if (cudaError_t error = injected("copy"); error != cudaSuccess)
     throw Fault{error, "injected failure of a copy"};
   if (work.bytes() == 0) return;
+  if (counts) counts->launches = 1;
   const std::string who = op.name();
   const bool flat =
       work.depth == 1 && (work.height == 1 || (work.to.pitch == work.width && work.from.pitch == work.width));
   if (flat) {
     const std::size_t bytes = work.width * work.height;
-    const char* from = endpoint_row(work.from, 0, bytes, false, work, who);
-    std::memmove(endpoint_row(work.to, 0, bytes, true, work, who), from, bytes);
+    const char* from = endpoint_row(work.from, 0, bytes, false, work, who, counts);
+    std::memmove(endpoint_row(work.to, 0, bytes, true, work, who, counts), from, bytes);
     return;
   }
   for (std::size_t slice = 0; slice < work.depth; ++slice)
     for (std::size_t row = 0; row < work.height; ++row) {
       const char* from = endpoint_row(work.from, slice * work.from.slice + row * work.from.pitch, work.width,
-                                      false, work, who);
-      std::memmove(
-          endpoint_row(work.to, slice * work.to.slice + row * work.to.pitch, work.width, true, work, who),
-          from, work.width);
+                                      false, work, who, counts);
+      std::memmove(endpoint_row(work.to, slice * work.to.slice + row * work.to.pitch, work.width, true, work,
+                                who, counts),
+                   from, work.width);
     }
 }
 
-void run_set(const Op& op, const SetWork& work) {
+void run_set(const Op& op, const SetWork& work, Counts* counts) {
   if (work.bytes() == 0) return;
+  if (counts) counts->launches = 1;
   const std::string who = op.name();
   auto fill = [&](Address address, std::size_t bytes) {
+    if (counts && machine().memory.in_device_range(address)) counts->add_span(address, bytes, true);
     char* to = machine().memory.translate(-1, address, bytes, true, who);
     if (work.element == 1) {
       std::memset(to, static_cast<int>(work.value), bytes);

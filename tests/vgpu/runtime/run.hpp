@@ -5,10 +5,10 @@
 
 namespace vgpu::rt {
 
-// End in a Fault where the operation faults.
-void run_kernel(const Op& op, const KernelWork& work);
-void run_copy(const Op& op, const CopyWork& work);
-void run_set(const Op& op, const SetWork& work);
+// End in a Fault where the operation faults. Where it is counted, `counts` is not null.
+void run_kernel(const Op& op, const KernelWork& work, Counts* counts);
+void run_copy(const Op& op, const CopyWork& work, Counts* counts);
+void run_set(const Op& op, const SetWork& work, Counts* counts);
 void run_free(const FreeWork& work);
 // How long it takes, in nanoseconds of the made-up clock.
 double cost(const Op& op);

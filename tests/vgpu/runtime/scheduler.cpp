@@ -18,8 +18,10 @@ using Time = std::chrono::steady_clock;
 
 class Context : public RunContext {
  public:
-  explicit Context(std::string name) : name_(std::move(name)) {}
+  Context(std::string name, Counts* counts) : name_(std::move(name)), counts_(counts) {}
   void* access(int device, const void* address, std::size_t bytes, bool write) override {
+    if (counts_ && machine().memory.in_device_range(to_address(address)))
+      counts_->add_span(to_address(address), bytes, write);
     return machine().memory.translate(device, to_address(address), bytes, write, name_);
   }
   [[noreturn]] void fail(cudaError_t error, const std::string& message) override {
@@ -28,6 +30,7 @@ class Context : public RunContext {
 
  private:
   std::string name_;
+  Counts* counts_;
 };
 
 /// A device computes in its own way, whatever the rounding and the treatment of subnormals of the host thread
@@ -45,6 +48,16 @@ class DeviceFloatState {
  private:
   std::fenv_t outer_;
 };
+
+// Under what name an operation is counted; no name: it is not.
+std::pair<Counted, std::string> counted_as(const Op& op) {
+  if (const auto* kernel = std::get_if<KernelWork>(&op.work)) return {Counted::kernel, kernel->kernel->name};
+  if (const auto* copy = std::get_if<CopyWork>(&op.work)) return {Counted::copy, copy->direction};
+  if (std::holds_alternative<SetWork>(op.work)) return {Counted::set, "memset"};
+  if (const auto* custom = std::get_if<std::shared_ptr<CustomWork>>(&op.work))
+    return {Counted::library, (*custom)->is_communication() ? "NCCL" : "cuBLAS"};
+  return {};
+}
 
 bool dependencies_done(const Op& op) {
   return std::all_of(op.deps.begin(), op.deps.end(), [](const OpPtr& dep) { return dep->done; });
@@ -106,6 +119,10 @@ void complete(const OpPtr& op) {
   Lane& lane = *op->lane;
   op->done = true;
   op->running = false;
+  // A library's operation is a kernel on hardware, however many steps it has here.
+  const bool has_run = !op->skipped && op->poison == cudaSuccess;
+  if (op->counted && has_run && std::holds_alternative<std::shared_ptr<CustomWork>>(op->work))
+    counters().add(*op->counted, Counted::library, counted_as(*op).second, Counts{.launches = 1});
   double start = lane.finish;
   for (const OpPtr& dep : op->deps) start = std::max(start, dep->finish);
   op->finish = std::max(op->finish, start + cost(*op));
@@ -171,6 +188,7 @@ void append(Lane& lane, const OpPtr& op) {
   op->id = m.next_op++;
   op->lane = &lane;
   op->lane_slot = lane.slot;
+  op->counted = counters().open();
   if (m.config.race_check) op->clock = m.host_clock;
   op->finish = m.virtual_now * 0;
   if (lane.queue.empty()) m.lanes[lane.id] = &lane;
@@ -230,6 +248,8 @@ Step step(Lock& lock) {
   const bool host = std::holds_alternative<HostWork>(op->work);
   if (m.config.trace)
     log_op(format("run #%llu %s", static_cast<unsigned long long>(m.executed), name.c_str()));
+  Counts counted;
+  Counts* const counts = op->counted ? &counted : nullptr;
   std::vector<Access> accesses;
   if (m.config.race_check) {
     for (const OpPtr& member : members) race_begin(*member);
@@ -256,17 +276,17 @@ Step step(Lock& lock) {
   std::optional<Fault> failure;
   try {
     const DeviceFloatState floats;
-    Context context(name);
+    Context context(name, counts);
     if (chosen.unit) {
       if (cudaError_t error = injected("collective"); error != cudaSuccess)
         throw Fault{error, "injected failure of " + name};
       chosen.unit->run(context);
     } else if (auto* kernel = std::get_if<KernelWork>(&op->work)) {
-      run_kernel(*op, *kernel);
+      run_kernel(*op, *kernel, counts);
     } else if (auto* copy = std::get_if<CopyWork>(&op->work)) {
-      run_copy(*op, *copy);
+      run_copy(*op, *copy, counts);
     } else if (auto* set = std::get_if<SetWork>(&op->work)) {
-      run_set(*op, *set);
+      run_set(*op, *set, counts);
     } else if (auto* function = std::get_if<HostWork>(&op->work)) {
       ThreadState& thread = thread_state();
       const bool outer = thread.in_host_function;
@@ -293,6 +313,8 @@ Step step(Lock& lock) {
   }
   lock.lock();
   m.memory.recorder = nullptr;
+  if (counts)
+    if (const auto [what, as] = counted_as(*op); !as.empty()) counters().add(*op->counted, what, as, counted);
   if (host) {
     --m.host_functions;
   } else {
@@ -328,7 +350,7 @@ cudaError_t wait_until(Lock& lock, const std::function<bool()>& done, const std:
   Machine& m = machine();
   auto since = Time::now();
   std::uint64_t seen = m.progress;
-  thread_state().waited = true;
+  thread_state().waited = thread_state().may_wait = true;
   bool only_thread = false, counted = false;
   struct Waiter {
     Machine& m;
@@ -406,6 +428,7 @@ cudaError_t stall(Lock& lock, int device, const std::string& what) {
 }
 
 cudaError_t wait_to_map(Lock& lock, int device, const std::string& what) {
+  thread_state().may_wait = true;
   if (!machine().config.strict.allocation_waits) return cudaSuccess;
   for (const auto& each : machine().devices)
     if (device < 0 ? each->context : each->index == device)

@@ -153,8 +153,10 @@ struct ThreadState {
   cudaError_t last_error = cudaSuccess;
   cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
   bool in_host_function = false;
-  int context = -1;     // the device whose context is current, -1: none yet
-  bool waited = false;  // the current call has waited for a device
+  int context = -1;            // the device whose context is current, -1: none yet
+  bool waited = false;         // the current call has waited for a device
+  bool may_wait = false;       // the same, or hardware may wait there
+  const char* call = nullptr;  // the current one of a library's that has not waited
   struct Configuration {
     dim3 grid, block;
     std::size_t shared;

@@ -11,6 +11,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "runtime/counters.hpp"
 #include "runtime/memory.hpp"
 #include "runtime/runtime.hpp"
 
@@ -147,7 +148,8 @@ struct Op {
   Clock clock;        // what happens before its end, including itself
   std::size_t lane_slot = 0;
   std::uint32_t lane_time = 0;
-  std::shared_ptr<void> keeps;  // until it is done
+  std::shared_ptr<void> keeps;                    // until it is done
+  std::shared_ptr<const Counters::Open> counted;  // the ranges it is in; null: it is not counted
   std::string name() const;
 };
 using OpPtr = std::shared_ptr<Op>;
