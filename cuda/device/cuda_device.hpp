@@ -10,6 +10,7 @@
 
 #include "cuda_kernels.hpp"
 #include "device/cuda_memory.hpp"
+#include "graphs/cuda_graphs.hpp"
 
 namespace lockstep::cuda {
 
@@ -56,6 +57,7 @@ class CudaDevice final : public backend::DeviceBackend {
                       std::size_t size_bytes, backend::StreamHandle stream) override;
 
   CudaKernels& kernels() noexcept override { return kernels_; }
+  backend::GraphBackend* graphs() noexcept override { return &graphs_; }
 
   /// A collective was ended before it was complete, and the streams go on with what it has left in memory.
   /// From now on every wait of the host for work of this device throws `error`, as streams hand results to
@@ -75,6 +77,7 @@ class CudaDevice final : public backend::DeviceBackend {
   const Device device_;
   const std::shared_ptr<CudaMemory> memory_;  // shared by the GPU's virtual devices
   CudaKernels kernels_;
+  CudaGraphs graphs_;
 
   // Streams are used again: making one takes long, and memory may be freed on a stream after its owner is
   // gone. Events are not: a recorded event does not become as new again.

@@ -1,3 +1,4 @@
+#include <concepts>
 #include <cstdint>
 
 #include "backend/adam_factors.hpp"
@@ -16,6 +17,8 @@ struct Sgd {
   C rate, momentum, decay;
   bool nesterov;
 
+  __device__ void take(const backend::StepNumbers& numbers) { rate = static_cast<C>(numbers.learning_rate); }
+
   __device__ C operator()(C old, C slope, C* slots, bool has_slots) const {
     const C g = slope + decay * old;
     if (!has_slots) return old - rate * g;
@@ -28,6 +31,17 @@ struct Sgd {
 template <class C>
 struct Adam {
   lockstep::detail::AdamFactors<C> by;
+
+  __device__ void take(const backend::StepNumbers& numbers) {
+    by.rate = static_cast<C>(numbers.learning_rate);
+    if constexpr (std::same_as<C, double>) {
+      by.correction1 = numbers.correction1_f64;
+      by.correction2 = numbers.correction2_f64;
+    } else {
+      by.correction1 = numbers.correction1_f32;
+      by.correction2 = numbers.correction2_f32;
+    }
+  }
 
   __device__ C operator()(C old, C g, C* slots, bool) const {
     const C first = by.beta1 * slots[0] + by.one_less_beta1 * g;
@@ -76,9 +90,10 @@ __device__ void update(const Step& step, const Arrays<kSlots>& arrays, std::int6
 
 template <class T, class Step, int kSlots>
 __global__ void __launch_bounds__(kThreads)
-    update_kernel(Step step, Arrays<kSlots> arrays, std::int64_t count, std::int64_t num_vectors,
-                  bool aligned) {
+    update_kernel(Step step, const backend::StepNumbers* numbers, Arrays<kSlots> arrays, std::int64_t count,
+                  std::int64_t num_vectors, bool aligned) {
   constexpr int kCount = kPer16Bytes<T>;
+  if (numbers != nullptr) step.take(*numbers);
   for (std::int64_t v = thread_index(); v < num_vectors; v += num_threads())
     update<T, kCount>(step, arrays, v * kCount, aligned);
   for (std::int64_t i = num_vectors * kCount + thread_index(); i < count; i += num_threads())
@@ -86,8 +101,8 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <class T, class Step, int kSlots>
-void run(const Place& place, const char* operation, const Step& step, const Arrays<kSlots>& arrays,
-         std::int64_t count) {
+void run(const Place& place, const char* operation, const Step& step, const backend::StepNumbers* numbers,
+         const Arrays<kSlots>& arrays, std::int64_t count) {
   const auto fit = [&](std::size_t alignment) {
     bool all = are_multiples(alignment, arrays.variable, arrays.gradient);
     for (const void* slot : arrays.slots) all = all && are_multiples(alignment, slot);
@@ -95,7 +110,7 @@ void run(const Place& place, const char* operation, const Step& step, const Arra
   };
   const std::int64_t vectors = fit(16) ? count / kPer16Bytes<T> : 0;
   launch(place, operation, blocks_for(vectors > 0 ? vectors : count), kThreads,
-         update_kernel<T, Step, kSlots>, step, arrays, count, vectors, fit(sizeof(T)));
+         update_kernel<T, Step, kSlots>, step, numbers, arrays, count, vectors, fit(sizeof(T)));
 }
 
 }  // namespace
@@ -109,8 +124,8 @@ void CudaKernels::sgd_update(const TensorView& variable, const TensorView& veloc
     using C = compute_t<T>;
     const Sgd<C> step{static_cast<C>(parameters.learning_rate), static_cast<C>(parameters.momentum),
                       static_cast<C>(parameters.weight_decay), parameters.nesterov};
-    run<T>(place, "sgd_update", step, Arrays<1>{variable.data, gradient.data, {velocity.data}},
-           variable.size());
+    run<T>(place, "sgd_update", step, parameters.numbers,
+           Arrays<1>{variable.data, gradient.data, {velocity.data}}, variable.size());
   });
 }
 
@@ -122,7 +137,7 @@ void CudaKernels::adam_update(const TensorView& variable, const TensorView& firs
   dispatch_floating("adam_update", variable, [&]<class T>() {
     using C = compute_t<T>;
     const Adam<C> step{lockstep::detail::AdamFactors<C>(parameters)};
-    run<T>(place, "adam_update", step,
+    run<T>(place, "adam_update", step, parameters.numbers,
            Arrays<2>{variable.data, gradient.data, {first_moment.data, second_moment.data}}, variable.size());
   });
 }

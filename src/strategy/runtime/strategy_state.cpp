@@ -111,13 +111,17 @@ Tensor StrategyState::from_chief(const Tensor& tensor) {
   return result.to(tensor.device());
 }
 
-StrategyState::~StrategyState() {
+std::vector<StreamRef> StrategyState::streams() const {
   std::vector<StreamRef> streams;
   for (const ReplicaGroup& group : groups_)
     for (const std::optional<Stream>& stream : group.communication_streams())
       if (stream) streams.push_back(*stream);
   for (const Device& device : all_devices()) streams.push_back(current_stream(device));
-  for (const StreamRef& stream : streams) {
+  return streams;
+}
+
+StrategyState::~StrategyState() {
+  for (const StreamRef& stream : streams()) {
     try {
       stream.synchronize();
     } catch (const Error&) {  // the next read of a result throws it

@@ -69,6 +69,8 @@ class StrategyState {
   }
   /// Each device once: those of the replicas, then those of variables that have none.
   std::vector<Device> all_devices() const;
+  /// On which the strategy's work may be: the communication streams, and the devices' current ones.
+  std::vector<StreamRef> streams() const;
 
   /// Combines one batch over replicas: inputs[i] are replica i's tensors, on its device of `group` and
   /// contiguous.

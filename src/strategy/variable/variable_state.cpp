@@ -45,17 +45,27 @@ bool VariableComponent::notes_capture() const {
 
 Tensor VariableComponent::snapshot() const { return !notes_capture() && stays() ? tensor_.clone() : tensor_; }
 
-void VariableComponent::begin_write() {
-  notes_capture();
+void VariableComponent::require_in_place() const {
   LOCKSTEP_EXPECTS(!stays() || !tensor_.is_shared(), Unsupported, "Writing a variable on ", tensor_.device(),
                    ": a tensor of its value() is held, so that the write would move the variable to memory "
                    "where launches of the graph that uses it do not find it. Drop that tensor, or keep a "
                    "clone().");
+}
+
+void VariableComponent::begin_write() {
+  const bool is_captured = notes_capture();
+  require_in_place();
+  is_written_in_graph_ = is_written_in_graph_ || is_captured;
   ++num_writes_;
 }
 
+void VariableComponent::begin_counted_write() {
+  notes_capture();
+  require_in_place();
+}
+
 std::optional<std::uint64_t> VariableComponent::num_writes() const {
-  return stays() ? std::nullopt : std::optional(num_writes_);
+  return is_written_in_graph_ ? std::nullopt : std::optional(num_writes_);
 }
 
 VariableState::VariableState(const VariableOptions& options, Strategy& strategy,
