@@ -4,6 +4,7 @@
 
 #include <lockstep/error.hpp>
 
+#include "device/cuda_memory.hpp"
 #include "device/device_guard.hpp"
 #include "graphs/capture.hpp"
 #include "libraries/cuda_error.hpp"
@@ -15,12 +16,15 @@ constexpr const char* kOperation = "Capturing a step";
 
 class CudaGraph final : public backend::Graph {
  public:
-  CudaGraph(int ordinal, const Device& device, cudaGraphExec_t executable)
-      : ordinal_(ordinal), device_(device), executable_(executable) {}
+  /// @param capture  its number.
+  CudaGraph(int ordinal, const Device& device, CudaMemory& memory, unsigned long long capture,
+            cudaGraphExec_t executable)
+      : ordinal_(ordinal), device_(device), memory_(memory), capture_(capture), executable_(executable) {}
   ~CudaGraph() override {
     if (is_fork_of_user()) return;
     try {
       const DeviceGuard guard(ordinal_, device_);
+      if (last_ != nullptr) memory_.free_after(capture_, last_);
       LOCKSTEP_CUDA_LOG(cudaGraphExecDestroy(executable_));
     } catch (const Error&) {  // it is lost with the device
     }
@@ -31,12 +35,16 @@ class CudaGraph final : public backend::Graph {
   void launch(backend::StreamHandle stream) override {
     const DeviceGuard guard(ordinal_, device_);
     LOCKSTEP_CUDA_CHECK(cudaGraphLaunch(executable_, native(stream)), device_, "Launching a step");
+    last_ = native(stream);
   }
 
  private:
   const int ordinal_;
   const Device device_;
+  CudaMemory& memory_;
+  const unsigned long long capture_;
   const cudaGraphExec_t executable_;
+  cudaStream_t last_ = nullptr;  // on which it was launched
 };
 
 }  // namespace
@@ -50,13 +58,14 @@ void CudaGraphs::begin_capture(backend::StreamHandle stream) {
 
 std::unique_ptr<backend::Graph> CudaGraphs::end_capture(backend::StreamHandle stream) {
   const DeviceGuard guard(ordinal_, device_);
+  const unsigned long long capture = capture_of(native(stream), device_).id;
   cudaGraph_t graph = nullptr;
   LOCKSTEP_CUDA_CHECK(cudaStreamEndCapture(native(stream), &graph), device_, kOperation);
   cudaGraphExec_t executable = nullptr;
   const CallResult made = LOCKSTEP_CUDA_CALL(cudaGraphInstantiate(&executable, graph, 0));
   LOCKSTEP_CUDA_LOG(cudaGraphDestroy(graph));
   made.require(device_, kOperation);
-  return std::make_unique<CudaGraph>(ordinal_, device_, executable);
+  return std::make_unique<CudaGraph>(ordinal_, device_, memory_, capture, executable);
 }
 
 void CudaGraphs::drop_capture(backend::StreamHandle stream) noexcept try {

@@ -40,6 +40,8 @@ class TraceRecorder {
   virtual HostPart& part(const void* owner, int replica, FunctionRef<std::unique_ptr<HostPart>()> make) = 0;
   /// Reserves memory for numbers. @return its place. @throws Unsupported  there is no more.
   virtual std::size_t reserve_numbers(std::size_t size_bytes) = 0;
+  /// The trace, which is going to fail, is to be made once more: what made it fail has been changed.
+  virtual void repeat() noexcept = 0;
   /// Where kernels read the numbers of that place. @param device  a replica's. @pre captures()
   virtual std::byte* numbers_on(const Device& device, std::size_t place) = 0;
 };

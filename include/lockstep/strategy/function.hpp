@@ -64,10 +64,11 @@ class FunctionHandle {
 ///   variables may be written. Optimizers, metrics and gradient accumulators keep their own state right: each
 ///   launch has its learning rate and its step's number. `Optimizer` says which optimizers can be traced.
 ///
-/// Memory is private to each graph. A tensor of a variable's value() that is held keeps the trace from being
-/// made (Unsupported), as Variable says. A call whose trace throws has enqueued nothing on GPUs and has
-/// changed neither variables nor optimizers there; on the host, and in the first call, what was done before
-/// the exception is done. The next call is traced again.
+/// Memory is private to each graph. A tensor of a variable's value() that the caller holds keeps the trace
+/// from being made (Unsupported), as Variable says; one that the step itself holds, while it writes the
+/// variable, is a copy in the graph, for which the step is traced twice. A call whose trace throws has
+/// enqueued nothing on GPUs and has changed neither variables nor optimizers there; on the host, and in the
+/// first call, what was done before the exception is done. The next call is traced again.
 ///
 /// Work cannot be captured, and each call runs the function, on the host; with MeshStrategy of several
 /// logical devices, CentralStorageStrategy with parameters elsewhere, workers, the default strategy, or an
@@ -76,10 +77,11 @@ class FunctionHandle {
 ///
 /// A launch is enqueued on the current streams of the replicas' devices, those of virtual devices of a GPU
 /// are joined. The second call waits for these streams before it captures. Up to 64 launches may be on their
-/// way; the next one waits. Do not call a function while one of the streams is captured.
+/// way; the next one waits. These streams must live as long as the function. Do not call a function while one
+/// of them is captured.
 ///
-/// A trace holds the strategy's communicators: they end with the last of both. A call after the strategy's
-/// destruction throws ContextError; functions may be destroyed before or after it, but not during a call.
+/// Graphs hold the strategy's communicators. The strategy's end drops all traces; a call after it throws
+/// ContextError. Functions may be destroyed before or after it, but not during a call.
 /// Calls of several threads are serialised with the strategy's calls. In a merge function of a function's
 /// call another function of the strategy runs as a part of it.
 template <class F>

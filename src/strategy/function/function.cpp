@@ -6,7 +6,9 @@
 namespace lockstep::detail {
 
 FunctionHandle::FunctionHandle(Strategy& strategy, const FunctionOptions& options)
-    : state_(std::make_shared<FunctionState>(strategy, options)) {}
+    : state_(std::make_shared<FunctionState>(strategy, options)) {
+  StrategyState::of(strategy).add(state_);
+}
 
 int FunctionHandle::num_local_replicas() const {
   return StrategyState::of(state_->strategy()).num_local_replicas();

@@ -133,6 +133,10 @@ void FunctionState::call_first(FunctionCall& call) {
 void FunctionState::clear() {
   LOCKSTEP_EXPECTS(!TraceScope::is_active(), ContextError,
                    "clear of a function of a strategy in a call of one. Call it after the call.");
+  drop();
+}
+
+void FunctionState::drop() {
   Traces traces;
   const std::lock_guard lock(mutex_);
   traces.swap(traces_);

@@ -21,7 +21,10 @@ class FunctionState {
   /// @throws ContextError  it was destroyed.
   Strategy& strategy() const;
   void call(FunctionCall& call);
+  /// @throws ContextError  in a call of a function.
   void clear();
+  /// Drops the traces.
+  void drop();
   int num_traces() const;
 
  private:

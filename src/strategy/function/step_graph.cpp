@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <lockstep/backend/device_backend.hpp>
+#include <lockstep/error.hpp>
 
 namespace lockstep::detail {
 
@@ -33,6 +34,14 @@ StepGraph::StepGraph(std::vector<int> replicas, std::span<backend::DeviceBackend
     devices_.push_back(&device);
     streams_.emplace_back(device);
     ends_.emplace_back(device);
+  }
+}
+
+StepGraph::~StepGraph() {
+  if (num_launches_ == 0) return;
+  try {
+    for (const Stream& stream : streams_) stream.wait(current_.front());
+  } catch (const Error&) {  // the memory is lost with the device
   }
 }
 
@@ -79,6 +88,10 @@ void StepGraph::end(std::span<const Tensor> results) {
 }
 
 void StepGraph::drop() noexcept {
+  try {
+    for (std::size_t k = 1; k < streams_.size(); ++k) streams_.front().wait(streams_[k]);
+  } catch (const Error&) {  // the capture is broken
+  }
   devices_.front()->graphs()->drop_capture(streams_.front().handle());
   own_inputs_.clear();
 }

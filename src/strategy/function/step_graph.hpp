@@ -27,6 +27,11 @@ class StepGraph {
   /// @param devices  of all local replicas; opened.
   StepGraph(std::vector<int> replicas, std::span<backend::DeviceBackend* const> devices);
 
+  /// Its memory is freed after the last launch.
+  ~StepGraph();
+  StepGraph(const StepGraph&) = delete;
+  StepGraph& operator=(const StepGraph&) = delete;
+
   int root() const noexcept { return replicas_.front(); }
   bool has_device(const Device& device) const noexcept;
 

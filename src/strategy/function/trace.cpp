@@ -100,6 +100,16 @@ void Trace::take_results(const FunctionCall& call, int num_replicas,
 }
 
 void Trace::capture(StrategyState& state, FunctionCall& call, FunctionRef<void()> run) {
+  for (;;) {
+    try {
+      return capture_once(state, call, run);
+    } catch (const Error&) {
+      if (!is_repeated_.exchange(false)) throw;
+    }
+  }
+}
+
+void Trace::capture_once(StrategyState& state, FunctionCall& call, FunctionRef<void()> run) {
   // Captured work waits for nothing outside that is not done.
   for (const StreamRef& stream : state.streams()) stream.synchronize();
   const auto& devices = state.groups().front().device_backends();

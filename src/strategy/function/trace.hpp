@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <map>
 #include <memory>
@@ -30,7 +31,8 @@ class Trace final : public TraceRecorder {
   bool fits(const FunctionCall& call) const;
   bool has_graphs() const noexcept { return !graphs_.empty(); }
 
-  /// Captures the work of a call. @param run  runs the call's replicas. When it throws, nothing has changed.
+  /// Captures the work of a call. @param run  runs the call's replicas; is called again where a part of the
+  /// trace asks for that. When it throws, nothing has changed.
   void capture(StrategyState& state, FunctionCall& call, FunctionRef<void()> run);
   /// Launches the graphs, with the call's inputs, and sets the call's results. @pre has_graphs()
   void launch(StrategyState& state, FunctionCall& call);
@@ -40,6 +42,7 @@ class Trace final : public TraceRecorder {
   bool captures() const noexcept override { return is_capturing_; }
   HostPart& part(const void* owner, int replica, FunctionRef<std::unique_ptr<HostPart>()> make) override;
   std::size_t reserve_numbers(std::size_t size_bytes) override;
+  void repeat() noexcept override { is_repeated_ = true; }
   std::byte* numbers_on(const Device& device, std::size_t place) override;
 
  private:
@@ -49,6 +52,7 @@ class Trace final : public TraceRecorder {
     ResultMemory memory;
   };
 
+  void capture_once(StrategyState& state, FunctionCall& call, FunctionRef<void()> run);
   void take_results(const FunctionCall& call, int num_replicas, std::vector<std::vector<Tensor>>& of_graphs);
   std::size_t result_index(const Tensor& tensor, std::vector<std::vector<Tensor>>& of_graphs,
                            std::vector<Tensor>& all);
@@ -59,6 +63,7 @@ class Trace final : public TraceRecorder {
   Parts parts_;
   std::size_t numbers_end_ = 0;
   bool is_capturing_ = false;
+  std::atomic<bool> is_repeated_{false};
 
   std::vector<std::unique_ptr<StepGraph>> graphs_;
   std::vector<std::size_t> graph_of_replica_;

@@ -1,6 +1,7 @@
 #include "strategy/runtime/strategy_state.hpp"
 
 #include <algorithm>
+#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include "collectives/packed_all_reduce.hpp"
 #include "detail/cpu_0.hpp"
 #include "detail/expects.hpp"
+#include "strategy/function/function_state.hpp"
 #include "strategy/runtime/replica_gather.hpp"
 
 namespace lockstep::detail {
@@ -111,6 +113,12 @@ Tensor StrategyState::from_chief(const Tensor& tensor) {
   return result.to(tensor.device());
 }
 
+void StrategyState::add(const std::shared_ptr<FunctionState>& function) {
+  const std::lock_guard lock(functions_mutex_);
+  std::erase_if(functions_, [](const auto& one) { return one.expired(); });
+  functions_.push_back(function);
+}
+
 std::vector<StreamRef> StrategyState::streams() const {
   std::vector<StreamRef> streams;
   for (const ReplicaGroup& group : groups_)
@@ -127,6 +135,8 @@ StrategyState::~StrategyState() {
     } catch (const Error&) {  // the next read of a result throws it
     }
   }
+  for (const std::weak_ptr<FunctionState>& function : functions_)
+    if (const auto alive = function.lock()) alive->drop();
   // Until here the loss of a worker ends what the streams wait for.
   if (workers() != nullptr) workers()->leave();
 }

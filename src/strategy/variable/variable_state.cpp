@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <mutex>
 #include <new>
+#include <utility>
 
 #include <lockstep/error.hpp>
 #include <lockstep/strategy/strategy.hpp>
 #include <lockstep/stream.hpp>
 
 #include "detail/expects.hpp"
+#include "detail/tracing.hpp"
 #include "strategy/context/context.hpp"
 #include "strategy/runtime/strategy_state.hpp"
 #include "strategy/variable/locked_components.hpp"
@@ -43,9 +45,16 @@ bool VariableComponent::notes_capture() const {
   return is_captured;
 }
 
-Tensor VariableComponent::snapshot() const { return !notes_capture() && stays() ? tensor_.clone() : tensor_; }
+Tensor VariableComponent::snapshot() const {
+  const bool is_copied = notes_capture() ? is_copied_in_graph_ : stays();
+  return is_copied ? tensor_.clone() : tensor_;
+}
 
-void VariableComponent::require_in_place() const {
+void VariableComponent::require_in_place() {
+  // A traced step that holds what it has read is traced once more, and reads a copy.
+  TraceRecorder* const recorder = TraceScope::capturing();
+  if (recorder != nullptr && tensor_.is_shared() && !std::exchange(is_copied_in_graph_, true))
+    recorder->repeat();
   LOCKSTEP_EXPECTS(!stays() || !tensor_.is_shared(), Unsupported, "Writing a variable on ", tensor_.device(),
                    ": a tensor of its value() is held, so that the write would move the variable to memory "
                    "where launches of the graph that uses it do not find it. Drop that tensor, or keep a "

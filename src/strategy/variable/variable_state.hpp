@@ -43,13 +43,14 @@ class alignas(64) VariableComponent {
 
  private:
   bool notes_capture() const;
-  void require_in_place() const;
+  void require_in_place();
 
   mutable Mutex mutex_{"a variable"};
   Tensor tensor_;
   backend::DeviceBackend* device_ = nullptr;  // the tensor's
   mutable bool is_in_graph_ = false;
   bool is_written_in_graph_ = false;
+  bool is_copied_in_graph_ = false;  // when it is read in a capture
   std::uint64_t num_writes_ = 0;
 };
 
