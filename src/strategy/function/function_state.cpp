@@ -7,6 +7,7 @@
 #include <lockstep/backend/device_backend.hpp>
 #include <lockstep/error.hpp>
 #include <lockstep/strategy/detail/cross_replica.hpp>
+#include <lockstep/strategy/sync_on_read.hpp>
 
 #include "detail/expects.hpp"
 #include "detail/tracing.hpp"
@@ -104,6 +105,7 @@ bool FunctionState::can_capture(const FunctionCall& call) {
 
 void FunctionState::call(FunctionCall& call) {
   call_serialised(strategy(), "function", [&] {
+    call.signature.add(std::uint64_t{sync_on_read::is_active()});  // whose guard changes what a step reads
     if (TraceScope::is_active())  // a merge function's call, which is a part of the call around it
       return run(call, TraceScope::has_rules(), TraceScope::recorder());
     const std::shared_ptr<Trace> trace = find(call);

@@ -51,10 +51,12 @@ Tensor VariableComponent::snapshot() const {
 }
 
 void VariableComponent::require_in_place() {
-  // A traced step that holds what it has read is traced once more, and reads a copy.
+  // A traced step that holds what it has read is traced once more, and reads a copy; unless others hold it.
   TraceRecorder* const recorder = TraceScope::capturing();
-  if (recorder != nullptr && tensor_.is_shared() && !std::exchange(is_copied_in_graph_, true))
-    recorder->repeat();
+  if (recorder != nullptr && tensor_.is_shared()) {
+    is_copied_in_graph_ = !is_copied_in_graph_;
+    if (is_copied_in_graph_) recorder->repeat();
+  }
   LOCKSTEP_EXPECTS(!stays() || !tensor_.is_shared(), Unsupported, "Writing a variable on ", tensor_.device(),
                    ": a tensor of its value() is held, so that the write would move the variable to memory "
                    "where launches of the graph that uses it do not find it. Drop that tensor, or keep a "

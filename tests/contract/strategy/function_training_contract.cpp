@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -14,6 +13,7 @@
 
 #include <lockstep/lockstep.hpp>
 
+#include "support/function_calls.hpp"
 #include "support/matchers.hpp"
 #include "support/replica_values.hpp"
 
@@ -22,12 +22,9 @@ namespace lockstep::test {
 
 namespace {
 
-using Values = std::vector<float>;
 using MakeOptimizer = std::function<std::unique_ptr<optim::Optimizer>()>;
 
-int some_replicas() { return std::min(3, TestBackend::num_devices()); }
-
-PerReplica<Tensor> batch(int n, int step) {
+PerReplica<Tensor> rows(int n, int step) {
   std::vector<Values> values;
   for (int i = 0; i < n; ++i) {
     const auto first = static_cast<float>((step * 7 + i) % 5) * 0.37f - 0.8f;
@@ -90,7 +87,7 @@ TEST_CASE("optimizers make the plain loop's steps in a function", "[optim][funct
   auto step = traced.strategy.function([&](const Tensor& x) { traced.step(x); });
   const auto both = [&](const auto& act) { act(plain), act(traced); };
   for (int call = 0; call < 9; ++call) {
-    const auto x = batch(n, call);
+    const auto x = rows(n, call);
     if (call == 5) both([](Training& one) { one.optimizer->set_learning_rate(0.125); });
     if (call == 6) both([&](Training& one) { one.strategy.run([&](const Tensor& y) { one.step(y); }, x); });
     if (call == 7) both([](Training& one) { one.optimizer->iterations().assign(1); });
@@ -111,7 +108,7 @@ TEST_CASE("a function makes several steps of an optimizer", "[optim][function]")
     traced.step(x * 0.5f);
   });
   for (int call = 0; call < 5; ++call) {
-    const auto x = batch(n, call);
+    const auto x = rows(n, call);
     plain.strategy.run(
         [&](const Tensor& y) {
           plain.step(y);
@@ -131,16 +128,16 @@ TEST_CASE("a step that fails in its trace leaves the optimizer as it was", "[opt
     if (fails) throw std::runtime_error("failed");
     traced.step(x);
   });
-  step(batch(n, 0));
+  step(rows(n, 0));
   const auto before = traced.state();
   fails = true;
-  REQUIRE_THROWS_MATCHES(step(batch(n, 1)), std::runtime_error, says("failed"));
+  REQUIRE_THROWS_MATCHES(step(rows(n, 1)), std::runtime_error, says("failed"));
   REQUIRE(traced.state() == before);
   fails = false;
-  for (int call = 1; call < 4; ++call) step(batch(n, call));
+  for (int call = 1; call < 4; ++call) step(rows(n, call));
   Training plain(n, optimizers()[2].second);
   for (int call = 0; call < 4; ++call)
-    plain.strategy.run([&](const Tensor& y) { plain.step(y); }, batch(n, call));
+    plain.strategy.run([&](const Tensor& y) { plain.step(y); }, rows(n, call));
   REQUIRE(traced.state() == plain.state());
 }
 
@@ -151,12 +148,12 @@ TEST_CASE("a schedule that gives no rate fails before a launch", "[optim][functi
         .learning_rate = optim::LearningRate([](std::int64_t step) { return step == 3 ? -1.0 : 0.5; })});
   });
   auto step = traced.strategy.function([&](const Tensor& x) { traced.step(x); });
-  for (int call = 0; call < 3; ++call) step(batch(n, call));
+  for (int call = 0; call < 3; ++call) step(rows(n, call));
   const auto before = traced.state();
-  REQUIRE_THROWS_MATCHES(step(batch(n, 3)), InvalidArgument, says("rate of step 3", "at least 0"));
+  REQUIRE_THROWS_MATCHES(step(rows(n, 3)), InvalidArgument, says("rate of step 3", "at least 0"));
   REQUIRE(traced.state() == before);
   traced.optimizer->set_learning_rate(0.5);
-  step(batch(n, 3));
+  step(rows(n, 3));
   REQUIRE(traced.optimizer->iterations().value().item<std::int64_t>() == 4);
 }
 
@@ -212,7 +209,7 @@ TEST_CASE("gradients accumulate in a function, a trace for each of the steps", "
     if (fails) throw std::runtime_error("failed");
   });
   for (int call = 0; call < 5 * kSteps; ++call) {
-    const auto x = batch(n, call);
+    const auto x = rows(n, call);
     if (call == kSteps + 1 && TestBackend::capabilities().capture) {  // on the host what was done is done
       fails = true;
       REQUIRE_THROWS_MATCHES(step(x), std::runtime_error, says("failed"));
@@ -240,7 +237,7 @@ TEST_CASE("reductions overlap in a function", "[overlap][function]") {
   };
   auto traced = strategy.function(step);
   for (int call = 0; call < 5; ++call) {
-    const auto x = batch(n, call);
+    const auto x = rows(n, call);
     const auto [sums, other] = traced(x);
     const auto [own_sums, own_other] = strategy.run(step, x);
     for (std::size_t k = 0; k < sums.size(); ++k)
@@ -254,12 +251,12 @@ TEST_CASE("reductions overlap in a function", "[overlap][function]") {
 TEST_CASE("a function takes a dataset's steps, which are fetched ahead", "[input][function]") {
   const int n = some_replicas();
   Replicas strategy(n);
-  const Tensor rows = Tensor::arange<std::int64_t>(0, 23 * n + 1, 1, DType::f32);
+  const Tensor numbers = Tensor::arange<std::int64_t>(0, 23 * n + 1, 1, DType::f32);
   auto step = strategy.function(
       [](ReplicaContext& ctx, const Tensor& x) { return ctx.all_reduce(ReduceOp::sum, sum(x)); });
   for (int epoch = 0; epoch < 3; ++epoch) {
     float total = 0;
-    for (const auto& x : strategy.distribute_dataset(Dataset::from_tensor_slices(rows).batch(4 * n)))
+    for (const auto& x : strategy.distribute_dataset(Dataset::from_tensor_slices(numbers).batch(4 * n)))
       total += step(x)[0].to_vector<float>()[0];
     REQUIRE(total == static_cast<float>(23 * n * (23 * n + 1) / 2));
   }
@@ -285,14 +282,14 @@ TEST_CASE("an optimizer that computes on the host cannot be captured", "[optim][
   const int n = some_replicas();
   Training traced(n, [] { return std::make_unique<Plain>(); });
   auto step = traced.strategy.function([&](const Tensor& x) { traced.step(x); });
-  step(batch(n, 0));
+  step(rows(n, 0));
   const auto before = traced.state();
   if (TestBackend::capabilities().capture) {
-    REQUIRE_THROWS_MATCHES(step(batch(n, 1)), Unsupported,
+    REQUIRE_THROWS_MATCHES(step(rows(n, 1)), Unsupported,
                            says("apply_gradients of Plain", "traced step", "update_parameters"));
     REQUIRE(traced.state() == before);
   } else {
-    step(batch(n, 1));
+    step(rows(n, 1));
     REQUIRE(traced.state() != before);
   }
 }
