@@ -168,7 +168,13 @@ void Trace::launch(StrategyState& state, FunctionCall& call) {
       if (results_[k].graph == g) own.push_back(results[k]);
     graphs_[g]->prepare(inputs_of_graph(*graphs_[g], call), std::span(numbers).first(numbers_end_), own);
   }
-  on_roots(state, graphs_, [](StepGraph& graph) { graph.launch(); });
+  try {
+    on_roots(state, graphs_, [](StepGraph& graph) { graph.launch(); });
+  } catch (const Error& error) {
+    // The collectives of those that were launched wait for the one that was not.
+    if (graphs_.size() > 1) state.groups().front().abort(error.what());
+    throw;
+  }
   for (const auto& [owner, part] : parts_) part->commit();
   if (results_copy_ == nullptr) return;
   call.set_results(results_copy_.get());

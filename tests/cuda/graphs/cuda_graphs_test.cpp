@@ -1,3 +1,4 @@
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -255,6 +256,23 @@ TEST_CASE("a launch that fails leaves the optimizer as it was", "[cuda][function
   REQUIRE(network.state() == before);
   step(network.batch(3));
   REQUIRE(network.optimizer.iterations().value().item<std::int64_t>() == 4);
+}
+
+TEST_CASE("a launch that fails on one of several GPUs ends the collectives of the others",
+          "[cuda][function]") {
+  if (num_gpus() < 2) SKIP("needs two GPUs");
+  Network network(num_gpus());
+  auto step = network.function();
+  for (int call = 0; call < 3; ++call) step(network.batch(call));
+  wait_for_all(network.strategy);
+  {
+    std::atomic<int> launches = 0;
+    const CallHook hook([&](std::string_view name, bool is_over) {
+      return name == "cudaGraphLaunch" && !is_over && ++launches == 1 ? kCudaErrorUnknown : 0;
+    });
+    REQUIRE_THROWS_MATCHES(step(network.batch(3)), DeviceError, says("Launching a step", "cudaGraphLaunch"));
+  }
+  REQUIRE_THROWS_MATCHES(step(network.batch(3)), CollectiveAborted, says("failed before", "new strategy"));
 }
 
 TEST_CASE("a graph has numbers for so many steps of optimizers", "[cuda][function]") {
