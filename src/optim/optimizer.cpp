@@ -194,6 +194,7 @@ void Optimizer::check_no_capture(std::string_view what, std::span<const Variable
 void Optimizer::apply(std::string_view what, Strategy& strategy, const GradientBatch& batch,
                       const CommunicationOptions& options) {
   detail::TraceRecorder* const recorder = detail::TraceScope::capturing();
+  if (detail::TraceScope::has_rules()) check_can_be_traced(what);
   if (recorder == nullptr) check_no_capture(what, batch.variables());
   for (const Variable& variable : batch.listed())
     LOCKSTEP_EXPECTS(&variable.strategy() == &strategy, InvalidArgument, what, " for the variable '",
@@ -233,7 +234,7 @@ void Optimizer::apply(std::string_view what, Strategy& strategy, const GradientB
   if (global_clip_norm_ > 0)
     for_each_component([&](std::size_t i) { detail::clip_in_place(gradients[i], global_clip_norm_); });
 
-  const std::size_t place = recorder == nullptr ? 0 : trace_step(*recorder, what);
+  const std::size_t place = recorder == nullptr ? 0 : trace_step(*recorder);
 
   // Outlives `locked`, so that memory is freed after the locks.
   RecycledVector<Tensor> storage(plan.components.size());

@@ -41,12 +41,15 @@ class Optimizer::TracedSteps final : public detail::HostPart {
 
 bool Optimizer::update_parameters(const Step&, backend::UpdateParameters&) const { return false; }
 
-std::size_t Optimizer::trace_step(detail::TraceRecorder& recorder, std::string_view what) {
+void Optimizer::check_can_be_traced(std::string_view what) const {
   backend::UpdateParameters parameters;
   LOCKSTEP_EXPECTS(update_parameters({1, 0}, parameters), Unsupported, what, " of ", name_,
                    " in a traced step: its update takes the learning rate from the host, and every launch "
                    "would repeat that of the trace. Return the gradients, and apply them after the call; or "
                    "override update_parameters, if the update is one of sgd_update_ or adam_update_.");
+}
+
+std::size_t Optimizer::trace_step(detail::TraceRecorder& recorder) {
   const std::size_t place = recorder.reserve_numbers(sizeof(backend::StepNumbers));
   detail::HostPart& part = recorder.part(
       this, -1, [&]() -> std::unique_ptr<detail::HostPart> { return std::make_unique<TracedSteps>(*this); });

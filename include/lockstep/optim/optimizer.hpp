@@ -153,8 +153,10 @@ class Optimizer {
                 const CommunicationOptions& options);
   void apply(std::string_view what, Strategy& strategy, const detail::GradientBatch& batch,
              const CommunicationOptions& options);
-  /// Reserves the place of a step's numbers in a trace. @throws Unsupported  there are no update_parameters.
-  std::size_t trace_step(detail::TraceRecorder& recorder, std::string_view what);
+  /// @throws Unsupported  there are no update_parameters.
+  void check_can_be_traced(std::string_view what) const;
+  /// Reserves the place of a step's numbers in a trace.
+  std::size_t trace_step(detail::TraceRecorder& recorder);
   void check_no_capture(std::string_view what, std::span<const Variable> variables) const;
   void check_strategy(const Strategy& strategy) const;
   /// The tracked variables and these; null: these are tracked already.

@@ -103,7 +103,7 @@ void Trace::capture(StrategyState& state, FunctionCall& call, FunctionRef<void()
   for (;;) {
     try {
       return capture_once(state, call, run);
-    } catch (const Error&) {
+    } catch (...) {
       if (!is_repeated_.exchange(false)) throw;
     }
   }

@@ -91,6 +91,12 @@ class CountedCalls {
   CallHook hook_;
 };
 
+std::string text(const std::map<std::string, int>& calls) {
+  std::string all;
+  for (const auto& [name, count] : calls) all += name + ": " + std::to_string(count) + "\n";
+  return all;
+}
+
 }  // namespace
 
 TEST_CASE("a step of a function is one launch for each GPU, and no other call", "[cuda][function]") {
@@ -113,13 +119,9 @@ TEST_CASE("a step of a function is one launch for each GPU, and no other call", 
   if (n > g) {  // virtual devices' streams are joined
     expected["cudaEventRecord"] = 10 * n;
     expected["cudaStreamWaitEvent"] = 10 * 2 * (n - 1);
-    for (const char* const asks : {"cudaStreamGetCaptureInfo", "cudaStreamIsCapturing"}) calls.erase(asks);
-    for (auto& [name, count] : calls) {
-      if (name.starts_with("cudaStreamGetCaptureInfo")) count = 0;
-    }
-    std::erase_if(calls, [](const auto& call) { return call.second == 0; });
+    std::erase_if(calls, [](const auto& call) { return call.first.find("Captur") != std::string::npos; });
   }
-  CHECK(calls == expected);
+  CHECK(text(calls) == text(expected));
 
   Network plain(n);
   for (int call = 0; call < 18; ++call)
