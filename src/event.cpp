@@ -4,7 +4,9 @@
 #include <lockstep/event.hpp>
 #include <lockstep/stream.hpp>
 
+#include "detail/concat.hpp"
 #include "detail/expects.hpp"
+#include "detail/tracing.hpp"
 
 namespace lockstep {
 
@@ -23,7 +25,12 @@ void EventRef::record(const StreamRef& stream) const {
   device_->record(handle_, stream.handle());
 }
 
-void EventRef::synchronize() const { device_backend().synchronize(handle_); }
+void EventRef::synchronize() const {
+  if (detail::TraceScope::has_rules())
+    detail::require_no_trace(detail::concat("Waiting for an event of ", device()),
+                             "Wait after the call of the function.");
+  device_backend().synchronize(handle_);
+}
 
 bool EventRef::is_complete() const { return device_backend().is_complete(handle_); }
 

@@ -4,7 +4,9 @@
 #include <lockstep/event.hpp>
 #include <lockstep/stream.hpp>
 
+#include "detail/concat.hpp"
 #include "detail/expects.hpp"
+#include "detail/tracing.hpp"
 
 namespace lockstep {
 
@@ -22,7 +24,12 @@ backend::DeviceBackend& StreamRef::device_backend() const {
 
 Device StreamRef::device() const { return device_backend().device(); }
 
-void StreamRef::synchronize() const { device_backend().synchronize(handle_); }
+void StreamRef::synchronize() const {
+  if (detail::TraceScope::has_rules())
+    detail::require_no_trace(detail::concat("Waiting for a stream of ", device()),
+                             "Wait after the call of the function.");
+  device_backend().synchronize(handle_);
+}
 
 bool StreamRef::is_complete() const { return device_backend().is_complete(handle_); }
 

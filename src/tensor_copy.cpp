@@ -5,7 +5,9 @@
 #include <lockstep/stream.hpp>
 #include <lockstep/tensor.hpp>
 
+#include "detail/concat.hpp"
 #include "detail/expects.hpp"
+#include "detail/tracing.hpp"
 #include "tensor_checks.hpp"
 
 /// Copies of tensors between devices, dtypes, layouts and the host.
@@ -22,8 +24,20 @@ void follow(const Device& destination, const Device& source) {
 
 bool is_captured(const StreamRef& stream) { return stream.device_backend().is_capturing(stream.handle()); }
 
+/// In a traced step nothing passes between a device and the host, which is not there when the step runs.
+void require_no_traced_host(const TensorView& destination, const TensorView& source) {
+  if (destination.device.kind() == source.device.kind() || !detail::TraceScope::has_rules()) return;
+  const bool is_read = destination.device.kind() == DeviceKind::cpu;
+  detail::require_no_trace(detail::concat("A copy of ", source.shape, " ", source.dtype, " from ",
+                                          source.device, " to ", destination.device),
+                           is_read
+                               ? "Return the tensor from the function, and copy it after the call."
+                               : "Pass the tensor to the function as an argument, on the replica's device.");
+}
+
 /// Copies contiguous, non-empty memory between different devices. @pre follow
 void transfer(const TensorView& destination, const TensorView& source) {
+  require_no_traced_host(destination, source);
   const StreamRef to = current_stream(destination.device);
   const StreamRef from = current_stream(source.device);
   const auto num_bytes = static_cast<std::size_t>(source.nbytes());
@@ -147,6 +161,10 @@ void Tensor::read_item(void* value, DType dtype) const {
 void Tensor::read_all(void* values, DType dtype) const {
   check_host_type("Tensor::to_vector", *this, dtype);
   if (size() == 0) return;
+  if (detail::TraceScope::has_rules())
+    detail::require_no_trace(detail::concat("Reading the values of ", describe(*this)),
+                             "Return the tensor from the function, and read it after the call; decide by "
+                             "values outside, or compute with them on the device.");
   const Tensor source = contiguous();
   const StreamRef stream = current_stream(device());
   stream.device_backend().copy_to_host(values, source.view_.data, static_cast<std::size_t>(nbytes()),

@@ -8,6 +8,7 @@
 #include <lockstep/update_ops.hpp>
 
 #include "detail/expects.hpp"
+#include "detail/tracing.hpp"
 #include "hyper_parameters.hpp"
 #include "tensor_checks.hpp"
 
@@ -46,6 +47,10 @@ Tensor readable(const Tensor& gradient, std::initializer_list<const Tensor*> wri
   return gradient.contiguous();
 }
 
+const backend::StepNumbers* traced_numbers() noexcept {
+  return static_cast<const backend::StepNumbers*>(detail::TracedUpdate::numbers());
+}
+
 }  // namespace
 
 void sgd_update_(Tensor& variable, const Tensor& gradient, Tensor velocity, const SGDUpdateOptions& options) {
@@ -75,7 +80,8 @@ void sgd_update_(Tensor& variable, const Tensor& gradient, Tensor velocity, cons
                                                {.learning_rate = options.learning_rate,
                                                 .momentum = options.momentum,
                                                 .nesterov = options.nesterov,
-                                                .weight_decay = options.weight_decay},
+                                                .weight_decay = options.weight_decay,
+                                                .numbers = traced_numbers()},
                                                stream.handle());
 }
 
@@ -92,9 +98,11 @@ void adam_update_(Tensor& variable, const Tensor& gradient, Tensor first_moment,
   const Tensor slope = readable(gradient, {&variable, &first_moment, &second_moment});
   if (variable.size() == 0) return;
   const StreamRef stream = current_stream(variable.device());
-  LOCKSTEP_EXPECTS(!stream.device_backend().is_capturing(stream.handle()), Unsupported, kName, ": ",
-                   describe(variable), ": the stream is being captured, and every launch would repeat step ",
-                   step, ", with its bias correction. Update after the launch.");
+  const backend::StepNumbers* const numbers = traced_numbers();
+  LOCKSTEP_EXPECTS(numbers != nullptr || !stream.device_backend().is_capturing(stream.handle()), Unsupported,
+                   kName, ": ", describe(variable),
+                   ": the stream is being captured, and every launch would repeat step ", step,
+                   ", with its bias correction. Update after the launch.");
   stream.device_backend().kernels().adam_update(variable.view(), first_moment.view(), second_moment.view(),
                                                 slope.view(),
                                                 {.learning_rate = options.learning_rate,
@@ -102,7 +110,8 @@ void adam_update_(Tensor& variable, const Tensor& gradient, Tensor first_moment,
                                                  .beta1 = options.beta1,
                                                  .beta2 = options.beta2,
                                                  .epsilon = options.epsilon,
-                                                 .step = step},
+                                                 .step = step,
+                                                 .numbers = numbers},
                                                 stream.handle());
 }
 

@@ -64,7 +64,8 @@ CudaDevice::CudaDevice(int index, int ordinal, std::shared_ptr<CudaMemory> memor
     : ordinal_(ordinal),
       device_(DeviceKind::gpu, index),
       memory_(std::move(memory)),
-      kernels_(ordinal, device_, *memory_) {
+      kernels_(ordinal, device_, *memory_),
+      graphs_(ordinal, device_, *memory_) {
   Registry& registry = Registry::instance();
   const std::lock_guard lock(registry.mutex);
   registry.devices.push_back(this);

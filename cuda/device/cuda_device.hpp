@@ -10,6 +10,7 @@
 
 #include "cuda_kernels.hpp"
 #include "device/cuda_memory.hpp"
+#include "graphs/cuda_graphs.hpp"
 
 namespace lockstep::cuda {
 
@@ -61,6 +62,7 @@ class CudaDevice final : public backend::DeviceBackend {
                       std::size_t size_bytes, backend::StreamHandle stream) override;
 
   CudaKernels& kernels() noexcept override { return kernels_; }
+  backend::GraphBackend* graphs() noexcept override { return &graphs_; }
 
   /// A collective is about to be ended before it is complete, and the streams will go on with what it leaves
   /// in memory. From now on every wait of the host for work of this device throws PeerLost, as streams hand
@@ -82,6 +84,7 @@ class CudaDevice final : public backend::DeviceBackend {
   const Device device_;
   const std::shared_ptr<CudaMemory> memory_;  // shared by the GPU's virtual devices
   CudaKernels kernels_;
+  CudaGraphs graphs_;
 
   // Streams are used again: making one takes long, and memory may be freed on a stream after its owner is
   // gone. Events are not: a recorded event does not become as new again.

@@ -31,6 +31,10 @@ class CudaMemory {
   /// @throws OutOfMemory  although all cached memory was given back. A capture goes on.
   void* allocate(std::size_t size_bytes, cudaStream_t stream, const Device& device);
   void deallocate(void* data, std::size_t size_bytes, cudaStream_t stream) noexcept;
+  /// GraphMemory::free_after. The GPU's context is current.
+  void free_after(unsigned long long capture, cudaStream_t stream) noexcept {
+    graphs_.free_after(capture, stream);
+  }
   MemoryStats stats() const;
   /// @param device  for messages. @pre is_captured() is false, for all of it to be free.
   void trim(const Device& device);

@@ -112,6 +112,16 @@ bool GraphMemory::drop(void* data, std::size_t size_bytes, cudaStream_t stream) 
   return true;
 }
 
+void GraphMemory::free_after(unsigned long long capture, cudaStream_t stream) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto graph = std::ranges::find(graphs_, capture, &Graph::capture);
+  if (graph == graphs_.end() || !frees_wait_for(stream)) return;
+  for (void* const data : graph->held) {
+    Block& block = blocks_.at(data);
+    if (block.birth == capture) block.stream = frees_;
+  }
+}
+
 std::size_t GraphMemory::collect(GiveBack give_back) noexcept {
   if (is_empty_) return 0;
   const std::lock_guard lock(mutex_);

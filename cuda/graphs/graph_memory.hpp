@@ -45,6 +45,9 @@ class GraphMemory {
   /// @return false: no graph uses it, and the caller frees it.
   /// @throws DeviceError  it cannot be kept with the graph, and is kept until close().
   bool drop(void* data, std::size_t size_bytes, cudaStream_t stream);
+  /// What the capture with this number allocated is freed after the work of `stream` so far, on which the
+  /// graph was launched.
+  void free_after(unsigned long long capture, cudaStream_t stream) noexcept;
   /// Frees memory, on a stream.
   using GiveBack = detail::FunctionRef<void(void* data, std::size_t size_bytes, cudaStream_t stream)>;
   /// Gives dropped memory back whose graphs are gone. @return the number of bytes.

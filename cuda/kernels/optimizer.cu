@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <concepts>
 #include <cstdint>
 
 #include "backend/adam_factors.hpp"
@@ -19,6 +20,8 @@ struct Sgd {
   C rate, momentum, decay;
   bool nesterov;
 
+  __device__ void take(const backend::StepNumbers& numbers) { rate = static_cast<C>(numbers.learning_rate); }
+
   __device__ C operator()(C old, C slope, C* slots, bool has_slots) const {
     const C g = slope + decay * old;
     if (!has_slots) return old - rate * g;
@@ -31,6 +34,17 @@ struct Sgd {
 template <class C>
 struct Adam {
   lockstep::detail::AdamFactors<C> by;
+
+  __device__ void take(const backend::StepNumbers& numbers) {
+    by.rate = static_cast<C>(numbers.learning_rate);
+    if constexpr (std::same_as<C, double>) {
+      by.correction1 = numbers.correction1_f64;
+      by.correction2 = numbers.correction2_f64;
+    } else {
+      by.correction1 = numbers.correction1_f32;
+      by.correction2 = numbers.correction2_f32;
+    }
+  }
 
   __device__ C operator()(C old, C g, C* slots, bool) const {
     const C first = by.beta1 * slots[0] + by.one_less_beta1 * g;
@@ -79,15 +93,17 @@ __device__ void update(const Step& step, const Arrays<kSlots>& arrays, std::int6
 
 template <class T, class Step, int kSlots>
 __global__ void __launch_bounds__(kThreads)
-    update_kernel(Step step, Arrays<kSlots> arrays, std::int64_t count, Split split, bool aligned) {
+    update_kernel(Step step, const backend::StepNumbers* numbers, Arrays<kSlots> arrays, std::int64_t count,
+                  Split split, bool aligned) {
+  if (numbers != nullptr) step.take(*numbers);
   for_each_vector<kPer16Bytes<T>>(count, split, [&](std::int64_t i, auto constant) {
     update<T, decltype(constant)::value>(step, arrays, i, aligned);
   });
 }
 
 template <class T, class Step, int kSlots>
-void run(const Place& place, const char* operation, const Step& step, const Arrays<kSlots>& arrays,
-         std::int64_t count) {
+void run(const Place& place, const char* operation, const Step& step, const backend::StepNumbers* numbers,
+         const Arrays<kSlots>& arrays, std::int64_t count) {
   std::array<const void*, kSlots + 2> addresses{arrays.variable, arrays.gradient};
   std::ranges::copy(arrays.slots, addresses.begin() + 2);
   const bool aligned =
@@ -95,7 +111,7 @@ void run(const Place& place, const char* operation, const Step& step, const Arra
   const Split split = split_run<T>(count, addresses);
   Arrays<kSlots> origins{split.origin<T>(arrays.variable), split.origin<T>(arrays.gradient), {}};
   for (int k = 0; k < kSlots; ++k) origins.slots[k] = split.origin<T>(arrays.slots[k]);
-  launch(place, operation, split.blocks(count), kThreads, update_kernel<T, Step, kSlots>, step, origins,
+  launch(place, operation, split.blocks(count), kThreads, update_kernel<T, Step, kSlots>, step, numbers, origins,
          count, split, aligned);
 }
 
@@ -110,8 +126,8 @@ void CudaKernels::sgd_update(const TensorView& variable, const TensorView& veloc
     using C = compute_t<T>;
     const Sgd<C> step{static_cast<C>(parameters.learning_rate), static_cast<C>(parameters.momentum),
                       static_cast<C>(parameters.weight_decay), parameters.nesterov};
-    run<T>(place, "sgd_update", step, Arrays<1>{variable.data, gradient.data, {velocity.data}},
-           variable.size());
+    run<T>(place, "sgd_update", step, parameters.numbers,
+           Arrays<1>{variable.data, gradient.data, {velocity.data}}, variable.size());
   });
 }
 
@@ -123,7 +139,7 @@ void CudaKernels::adam_update(const TensorView& variable, const TensorView& firs
   dispatch_floating("adam_update", variable, [&]<class T>() {
     using C = compute_t<T>;
     const Adam<C> step{lockstep::detail::AdamFactors<C>(parameters)};
-    run<T>(place, "adam_update", step,
+    run<T>(place, "adam_update", step, parameters.numbers,
            Arrays<2>{variable.data, gradient.data, {first_moment.data, second_moment.data}}, variable.size());
   });
 }

@@ -48,6 +48,7 @@ void declare(CLI::App& app, Options& options, RawOptions& raw) {
       ->check(CLI::IsMember({"adam", "sgd"}))
       ->type_name("NAME");
   app.add_option("--learning-rate", raw.learning_rate, "[0.005 with adam, 0.1 with sgd]")->type_name("X");
+  app.add_flag("--graph", options.trainer.graph, "trace the steps: on GPUs each is one launch of a graph");
   app.add_option("--data", options.data,
                  "folder of digits_images.npy and digits_labels.npy [" LOCKSTEP_DIGITS_DATA "]")
       ->type_name("DIR");

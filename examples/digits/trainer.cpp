@@ -33,7 +33,15 @@ Trainer::Trainer(ls::Strategy& strategy, const DigitsData& data, const TrainerOp
       optimizer_(make_optimizer(options.optimizer, options.learning_rate)),
       num_epochs_(make_counter(strategy)),
       loss_(make_metric<ls::metrics::Mean>(strategy, "loss")),
-      accuracy_(make_metric<ls::metrics::Accuracy>(strategy, "accuracy")) {
+      accuracy_(make_metric<ls::metrics::Accuracy>(strategy, "accuracy")),
+      train_([this](ls::ReplicaContext& context, const ls::Tensor& images, const ls::Tensor& labels) {
+        train(context, images, labels);
+      }),
+      test_([this](ls::ReplicaContext&, const ls::Tensor& images, const ls::Tensor& labels) {
+        test(images, labels);
+      }),
+      traced_train_(strategy.function(train_)),
+      traced_test_(strategy.function(test_)) {
   const auto& variables = model_.variables();
   optimizer_->build({variables.begin(), variables.end()});
   for (const ls::Variable& variable : variables) checkpoint_.add(variable.name(), variable);
@@ -77,44 +85,48 @@ std::int64_t Trainer::over_all_workers(std::int64_t number) const {
 
 int Trainer::num_epochs() const { return static_cast<int>(num_epochs_.value().item<std::int64_t>()); }
 
-Score Trainer::train_epoch(const Progress& progress) {
-  const auto step = [this](ls::ReplicaContext& context, const ls::Tensor& images, const ls::Tensor& labels) {
-    const DigitsModel::Activations activations = model_.forward(images);
-    auto [losses, gradient] = ls::softmax_cross_entropy(activations.logits, labels);
-    loss_.update(losses);
-    accuracy_.update(labels, activations.logits);
-    // The loss is the mean over the rows of all replicas; an epoch's last batch has fewer.
-    gradient.div_(context.all_reduce(ls::ReduceOp::sum, static_cast<float>(images.shape()[0])));
-    const auto gradients = model_.gradients(images, activations, gradient);
-    std::vector<ls::optim::GradientAndVariable> pairs;
-    for (std::size_t i = 0; i < gradients.size(); ++i) pairs.push_back({gradients[i], model_.variables()[i]});
-    optimizer_->apply_gradients(pairs);  // summed over the replicas
-  };
+void Trainer::train(ls::ReplicaContext& context, const ls::Tensor& images, const ls::Tensor& labels) {
+  const DigitsModel::Activations activations = model_.forward(images);
+  auto [losses, gradient] = ls::softmax_cross_entropy(activations.logits, labels);
+  loss_.update(losses);
+  accuracy_.update(labels, activations.logits);
+  // The loss is the mean over the rows of all replicas; an epoch's last batch has fewer.
+  gradient.div_(context.all_reduce(ls::ReduceOp::sum, static_cast<float>(images.shape()[0])));
+  const auto gradients = model_.gradients(images, activations, gradient);
+  std::vector<ls::optim::GradientAndVariable> pairs;
+  for (std::size_t i = 0; i < gradients.size(); ++i) pairs.push_back({gradients[i], model_.variables()[i]});
+  optimizer_->apply_gradients(pairs);  // summed over the replicas
+}
 
+void Trainer::test(const ls::Tensor& images, const ls::Tensor& labels) {
+  const ls::Tensor logits = model_.forward(images).logits;
+  loss_.update(ls::softmax_cross_entropy(logits, labels).first);
+  accuracy_.update(labels, logits);
+}
+
+std::int64_t Trainer::run(ls::Function<Step>& traced, const Step& step, Batches batches,
+                          const Progress& progress) {
   reset_metrics();
   std::int64_t num_rows = 0;
-  for (const auto& [images, labels] : shuffled_batches(data_.training)) {
-    strategy_.run(step, images, labels);
+  for (const auto& [images, labels] : batches) {
+    if (options_.graph)
+      traced(images, labels);
+    else
+      strategy_.run(step, images, labels);
     num_rows += num_rows_of(labels);
     if (progress) progress(num_rows);
   }
+  return num_rows;
+}
+
+Score Trainer::train_epoch(const Progress& progress) {
+  const std::int64_t num_rows = run(traced_train_, train_, shuffled_batches(data_.training), progress);
   num_epochs_.assign_add(1);
   return score(over_all_workers(num_rows));
 }
 
 Score Trainer::evaluate() {
-  const auto step = [this](const ls::Tensor& images, const ls::Tensor& labels) {
-    const ls::Tensor logits = model_.forward(images).logits;
-    loss_.update(ls::softmax_cross_entropy(logits, labels).first);
-    accuracy_.update(labels, logits);
-  };
-  reset_metrics();
-  std::int64_t num_rows = 0;
-  for (const auto& [images, labels] : batches(data_.test)) {
-    strategy_.run(step, images, labels);
-    num_rows += num_rows_of(labels);
-  }
-  return score(over_all_workers(num_rows));
+  return score(over_all_workers(run(traced_test_, test_, batches(data_.test), {})));
 }
 
 }  // namespace digits

@@ -18,6 +18,7 @@ struct TrainerOptions {
   double learning_rate = default_learning_rate(OptimizerKind::adam);
   std::int64_t batch_size = 64;  ///< Of all replicas together.
   std::uint64_t seed = 1;        ///< For the weights and the order of the images.
+  bool graph = false;            ///< Whether steps are traced: on GPUs each is then one launch of a graph.
 };
 
 /// The model's score on a number of images.
@@ -51,8 +52,13 @@ class Trainer {
   const DigitsModel& model() const { return model_; }
 
  private:
+  using Step = std::function<void(ls::ReplicaContext&, const ls::Tensor& images, const ls::Tensor& labels)>;
   using Batches = ls::DistributedDataset<std::tuple<ls::PerReplica<ls::Tensor>, ls::PerReplica<ls::Tensor>>>;
 
+  void train(ls::ReplicaContext& context, const ls::Tensor& images, const ls::Tensor& labels);
+  void test(const ls::Tensor& images, const ls::Tensor& labels);
+  /// Runs a step on all batches. @return the number of images.
+  std::int64_t run(ls::Function<Step>& traced, const Step& step, Batches batches, const Progress& progress);
   Batches batches(const Examples& examples) const;
   Batches shuffled_batches(const Examples& examples) const;
   void reset_metrics();
@@ -69,6 +75,8 @@ class Trainer {
   ls::metrics::Mean loss_;
   ls::metrics::Accuracy accuracy_;
   ls::Checkpoint checkpoint_;
+  const Step train_, test_;
+  ls::Function<Step> traced_train_, traced_test_;
 };
 
 }  // namespace digits

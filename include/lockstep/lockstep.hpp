@@ -61,6 +61,7 @@
 #include <lockstep/strategy/colocation.hpp>
 #include <lockstep/strategy/context.hpp>
 #include <lockstep/strategy/device_assignment.hpp>
+#include <lockstep/strategy/function.hpp>
 #include <lockstep/strategy/input.hpp>
 #include <lockstep/strategy/logical_device.hpp>
 #include <lockstep/strategy/mesh_strategy.hpp>

@@ -31,4 +31,14 @@ struct AdamFactors {
   C rate, decay, beta1, beta2, one_less_beta1, one_less_beta2, correction1, correction2, epsilon;
 };
 
+/// The numbers of a step, in both types, with the bits that AdamFactors has.
+inline backend::StepNumbers step_numbers(const backend::UpdateParameters& parameters) {
+  return {.step = parameters.step,
+          .learning_rate = parameters.learning_rate,
+          .correction1_f32 = bias_correction<float>(parameters.beta1, parameters.step),
+          .correction2_f32 = bias_correction<float>(parameters.beta2, parameters.step),
+          .correction1_f64 = bias_correction<double>(parameters.beta1, parameters.step),
+          .correction2_f64 = bias_correction<double>(parameters.beta2, parameters.step)};
+}
+
 }  // namespace lockstep::detail

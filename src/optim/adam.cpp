@@ -1,3 +1,4 @@
+#include <lockstep/backend/kernel_backend.hpp>
 #include <lockstep/optim/adam.hpp>
 #include <lockstep/update_ops.hpp>
 
@@ -19,6 +20,15 @@ void Adam::update(Tensor& variable, const Tensor& gradient, std::span<const Tens
                   const Step& step) const {
   adam_update_(variable, gradient, slots[0], slots[1], step.number,
                {.learning_rate = step.learning_rate, .beta1 = beta1_, .beta2 = beta2_, .epsilon = epsilon_});
+}
+
+bool Adam::update_parameters(const Step& step, backend::UpdateParameters& parameters) const {
+  parameters = {.learning_rate = step.learning_rate,
+                .beta1 = beta1_,
+                .beta2 = beta2_,
+                .epsilon = epsilon_,
+                .step = step.number};
+  return true;
 }
 
 }  // namespace lockstep::optim

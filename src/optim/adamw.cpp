@@ -1,3 +1,4 @@
+#include <lockstep/backend/kernel_backend.hpp>
 #include <lockstep/optim/adamw.hpp>
 #include <lockstep/update_ops.hpp>
 
@@ -25,6 +26,16 @@ void AdamW::update(Tensor& variable, const Tensor& gradient, std::span<const Ten
                 .beta2 = beta2_,
                 .epsilon = epsilon_,
                 .weight_decay = weight_decay_});
+}
+
+bool AdamW::update_parameters(const Step& step, backend::UpdateParameters& parameters) const {
+  parameters = {.learning_rate = step.learning_rate,
+                .weight_decay = weight_decay_,
+                .beta1 = beta1_,
+                .beta2 = beta2_,
+                .epsilon = epsilon_,
+                .step = step.number};
+  return true;
 }
 
 }  // namespace lockstep::optim

@@ -7,6 +7,7 @@
 #include <lockstep/strategy/context.hpp>
 
 #include "detail/expects.hpp"
+#include "detail/tracing.hpp"
 #include "optim/gradients.hpp"
 #include "strategy/variable/variable_access.hpp"
 
@@ -40,6 +41,63 @@ GradientAccumulator::GradientAccumulator(int num_steps) : num_steps_(num_steps) 
                    ". It must be at least 1.");
 }
 
+/// A replica's part in a trace, which is that of one of the num_steps steps. The sums of work that is
+/// captured must be where the graph finds them.
+class GradientAccumulator::TracedPart final : public detail::HostPart {
+ public:
+  TracedPart(Part& part, bool is_captured) : part_(part), is_captured_(is_captured), before_(state()) {}
+
+  /// A call of `add` is over.
+  void note() { after_ = state(); }
+  bool fits() const override {
+    if (part_.num_added != before_.num_added) return false;
+    if (!is_captured_) return true;
+    return std::equal(part_.sums.begin(), part_.sums.end(), before_.sums.begin(), before_.sums.end(),
+                      [](const Sum& sum, const SumState& before) { return state_of(sum) == before; });
+  }
+  void commit() noexcept override { set(after_); }
+  void restore() noexcept override { set(before_); }
+
+ private:
+  struct SumState {
+    const void* data;
+    bool is_nothing;
+    bool operator==(const SumState&) const = default;
+  };
+  struct State {
+    int num_added = 0;
+    std::vector<SumState> sums;
+  };
+
+  static SumState state_of(const Sum& sum) {
+    return {sum.tensor.defined() ? sum.tensor.view().data : nullptr, sum.is_nothing};
+  }
+  State state() const {
+    State state{part_.num_added, {}};
+    for (const Sum& sum : part_.sums) state.sums.push_back(state_of(sum));
+    return state;
+  }
+  // A sum that has moved was nothing before.
+  void set(const State& state) noexcept {
+    part_.num_added = state.num_added;
+    for (std::size_t k = 0; k < part_.sums.size(); ++k)
+      part_.sums[k].is_nothing = k >= state.sums.size() || state.sums[k].is_nothing;
+  }
+
+  Part& part_;
+  const bool is_captured_;
+  const State before_;
+  State after_;
+};
+
+GradientAccumulator::TracedPart* GradientAccumulator::traced_part(Part& part, int replica) {
+  detail::TraceRecorder* const recorder = detail::TraceScope::recorder();
+  if (recorder == nullptr) return nullptr;
+  return &static_cast<TracedPart&>(recorder->part(this, replica, [&]() -> std::unique_ptr<detail::HostPart> {
+    return std::make_unique<TracedPart>(part, recorder->captures());
+  }));
+}
+
 GradientAccumulator::Part& GradientAccumulator::part_of(int replica) {
   const std::lock_guard lock(mutex_);
   return parts_[replica];
@@ -52,6 +110,7 @@ std::optional<List> GradientAccumulator::add(const List& gradients) {
   if (gradients.empty()) return {};
   const int replica = context->replica_id_in_sync_group();
   Part& part = part_of(replica);
+  TracedPart* const traced = traced_part(part, replica);
 
   // All errors come before anything is added.
   std::vector<Variable> variables;
@@ -107,6 +166,7 @@ std::optional<List> GradientAccumulator::add(const List& gradients) {
   if (is_last)
     for (Sum& sum : part.sums) sum.is_nothing = true;
   part.num_added = is_last ? 0 : part.num_added + 1;
+  if (traced != nullptr) traced->note();
   return total;
 }
 

@@ -1,3 +1,4 @@
+#include <lockstep/backend/kernel_backend.hpp>
 #include <lockstep/error.hpp>
 #include <lockstep/optim/momentum.hpp>
 #include <lockstep/update_ops.hpp>
@@ -26,6 +27,15 @@ void Momentum::update(Tensor& variable, const Tensor& gradient, std::span<const 
                .momentum = momentum_,
                .nesterov = nesterov_,
                .weight_decay = weight_decay_});
+}
+
+bool Momentum::update_parameters(const Step& step, backend::UpdateParameters& parameters) const {
+  parameters = {.learning_rate = step.learning_rate,
+                .momentum = momentum_,
+                .nesterov = nesterov_,
+                .weight_decay = weight_decay_,
+                .step = step.number};
+  return true;
 }
 
 }  // namespace lockstep::optim

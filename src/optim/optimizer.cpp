@@ -16,6 +16,7 @@
 #include <lockstep/strategy/strategy.hpp>
 
 #include "detail/expects.hpp"
+#include "detail/tracing.hpp"
 #include "detail/warn.hpp"
 #include "hyper_parameters.hpp"
 #include "optim/clip.hpp"
@@ -192,7 +193,9 @@ void Optimizer::check_no_capture(std::string_view what, std::span<const Variable
 
 void Optimizer::apply(std::string_view what, Strategy& strategy, const GradientBatch& batch,
                       const CommunicationOptions& options) {
-  check_no_capture(what, batch.variables());
+  detail::TraceRecorder* const recorder = detail::TraceScope::capturing();
+  if (detail::TraceScope::has_rules()) check_can_be_traced(what);
+  if (recorder == nullptr) check_no_capture(what, batch.variables());
   for (const Variable& variable : batch.listed())
     LOCKSTEP_EXPECTS(&variable.strategy() == &strategy, InvalidArgument, what, " for the variable '",
                      variable.name(), "' in ", strategy.name(), ": it was made by another strategy, ",
@@ -201,8 +204,9 @@ void Optimizer::apply(std::string_view what, Strategy& strategy, const GradientB
   LOCKSTEP_EXPECTS(!batch.variables().empty(), InvalidArgument, what, " of ", name_,
                    ": there is no gradient for any of the variables ", quoted_names(batch.listed()),
                    ". Check that the loss depends on them.");
-  const std::int64_t made = num_steps();
-  const Step step{made + 1, learning_rate_.at(made)};
+  // In a trace each launch has its own numbers.
+  const std::int64_t made = recorder == nullptr ? num_steps() : 0;
+  const Step step{made + 1, recorder == nullptr ? learning_rate_.at(made) : 0};
   std::unique_ptr<Tracked> extended = tracked_with(batch.listed());
   const Tracked& tracked = extended ? *extended : *tracked_;
   if (!batch.without_gradient().empty() && !std::exchange(has_warned_, true))
@@ -230,10 +234,12 @@ void Optimizer::apply(std::string_view what, Strategy& strategy, const GradientB
   if (global_clip_norm_ > 0)
     for_each_component([&](std::size_t i) { detail::clip_in_place(gradients[i], global_clip_norm_); });
 
+  const std::size_t place = recorder == nullptr ? 0 : trace_step(*recorder);
+
   // Outlives `locked`, so that memory is freed after the locks.
   RecycledVector<Tensor> storage(plan.components.size());
   LockedComponents locked(plan.components);
-  counted_.reset();
+  if (recorder == nullptr) counted_.reset();
   const auto unshare = [&](std::size_t begin, std::size_t end) {
     for (std::size_t k = begin; k < end; ++k)
       storage[k] = locked.unshared(k, LockedComponents::Storage::copied);
@@ -245,7 +251,10 @@ void Optimizer::apply(std::string_view what, Strategy& strategy, const GradientB
     for_each_component([&](std::size_t i) {
       for (const ComponentUpdate& one : plan.updates[i]) unshare(one.begin, one.begin + one.num_tensors);
     });
-  unshare(counters, locked.size());
+  if (recorder == nullptr)
+    unshare(counters, locked.size());
+  else
+    for (std::size_t k = counters; k < locked.size(); ++k) locked.begin_counted_write(k);
 
   locked.replace(storage);
   if (extended) std::swap(tracked_, extended);
@@ -254,9 +263,21 @@ void Optimizer::apply(std::string_view what, Strategy& strategy, const GradientB
       for (std::size_t k = 0; k < one.num_tensors; ++k) one.tensors.push_back(locked[one.begin + k]);
       Tensor& variable = one.tensors.back();
       const DeviceScope here(variable.device());
+      std::optional<detail::TracedUpdate> traced;
+      if (recorder != nullptr) traced.emplace(recorder->numbers_on(variable.device(), place));
       update(variable, gradients[i][one.gradient], std::span(one.tensors).first(one.num_tensors - 1), step);
     }
   });
+  if (recorder != nullptr) {
+    for (std::size_t k = counters; k < locked.size(); ++k) {
+      const StreamRef stream = current_stream(locked[k].device());
+      const auto* const numbers =
+          reinterpret_cast<const backend::StepNumbers*>(recorder->numbers_on(locked[k].device(), place));
+      stream.device_backend().copy(locked[k].view().data, &numbers->step, sizeof numbers->step,
+                                   stream.handle());
+    }
+    return;
+  }
   for (std::size_t k = counters; k < locked.size(); ++k) locked[k].fill_(step.number);
   counted_ = locked.num_writes(counters);
   num_steps_ = step.number;
@@ -316,6 +337,7 @@ std::int64_t Optimizer::num_steps() const {
   if (!tracked_->iterations) return 0;
   const Variable& counter = *tracked_->iterations;
   if (counted_ && detail::num_writes(counter, 0) == counted_) return num_steps_;
+  const detail::TraceScope outside(/*has_rules=*/false, nullptr);  // the step does not depend on this
   const auto written = detail::read_component(counter, 0).item<std::int64_t>();
   LOCKSTEP_EXPECTS(written >= 0 && written < std::numeric_limits<std::int64_t>::max(), InvalidArgument, name_,
                    ": its iterations were set to ", written, ". Set a number of steps that were made.");

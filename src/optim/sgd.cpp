@@ -1,3 +1,4 @@
+#include <lockstep/backend/kernel_backend.hpp>
 #include <lockstep/optim/sgd.hpp>
 #include <lockstep/update_ops.hpp>
 
@@ -13,6 +14,11 @@ SGD::SGD(const SGDOptions& options)
 
 void SGD::update(Tensor& variable, const Tensor& gradient, std::span<const Tensor>, const Step& step) const {
   sgd_update_(variable, gradient, {}, {.learning_rate = step.learning_rate, .weight_decay = weight_decay_});
+}
+
+bool SGD::update_parameters(const Step& step, backend::UpdateParameters& parameters) const {
+  parameters = {.learning_rate = step.learning_rate, .weight_decay = weight_decay_, .step = step.number};
+  return true;
 }
 
 }  // namespace lockstep::optim

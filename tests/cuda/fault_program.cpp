@@ -57,6 +57,11 @@ void step() {
   const ls::Tensor total = strategy.reduce(ls::ReduceOp::sum, losses);
   if (total.to_vector<float>() != std::vector<float>(4, 24)) throw std::logic_error("wrong result");
   static_cast<void>(strategy.extended().broadcast_to(total).size());
+  auto traced = strategy.function([&](ls::ReplicaContext& ctx, const ls::Tensor& x) {
+    return ctx.all_reduce(ls::ReduceOp::sum, ls::sum(x) * 2.0f);
+  });
+  for (int call = 0; call < 4; ++call)
+    if (traced(losses)[1].item<float>() != 192) throw std::logic_error("wrong result of a graph");
   const ls::PinnedBuffer pinned(4096, "GPU:1");
   exchange();
 }

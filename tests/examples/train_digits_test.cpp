@@ -54,6 +54,15 @@ TEST_CASE("train_digits takes 1 to 4 replicas, and devices by name", "[examples]
   CHECK(has(named, "Trained 1 epoch with SGD with momentum on 2 replicas (CPU:1 CPU:0)"));
 }
 
+TEST_CASE("train_digits --graph reads as many images", "[examples]") {
+  const auto result = [](const Finished& finished) {
+    CAPTURE(finished.output);
+    REQUIRE(finished.status == 0);
+    return finished.output.substr(finished.output.rfind("Test accuracy"));
+  };
+  CHECK(result(run("--replicas 2 --epochs 2 --graph")) == result(run("--replicas 2 --epochs 2")));
+}
+
 TEST_CASE("train_digits goes on from its checkpoints, on other replicas", "[examples]") {
   const lockstep::test::TemporaryDirectory directory;
   const std::string folder = " --checkpoints '" + directory.path().string() + "'";

@@ -217,3 +217,18 @@ TEST_CASE("metrics allocate nothing in steady state", "[metrics][host]") {
   CHECK(allocations_of([&] { mean.result(), sum.result(), accuracy.result(), top_k.result(); }) == 0);
   CHECK(allocations_of([&] { mean.reset(); }) == 0);
 }
+
+TEST_CASE("a function of a strategy allocates nothing in steady state", "[strategy][function][host]") {
+  ls::MirroredStrategy strategy = host_strategy(GENERATE(1, 2, 3));
+  const auto values = ones_per_replica(strategy), others = ones_per_replica(strategy, {20});
+  ls::Variable weights = strategy.make_variable(ones(), {.aggregation = ls::VariableAggregation::mean});
+  auto nothing = strategy.function([] {});
+  auto step = strategy.function([&](ReplicaContext& context, const Tensor& x, float by) {
+    weights.assign_add(x);
+    return std::tuple(context.all_reduce(ReduceOp::sum, x * by), weights);
+  });
+  auto sums = strategy.function([](const Tensor& x) { return x + x; });
+  CHECK(allocations_of([&] { nothing(); }) == 0);
+  CHECK(allocations_of([&] { step(values, 2.0f); }) == 0);
+  CHECK(allocations_of([&] { sums(values), sums(others); }) == 0);
+}

@@ -17,7 +17,7 @@ namespace lockstep::backend {
 
 /// The version of this interface. A backend states the version it was built for; registration refuses any
 /// other.
-inline constexpr int kInterfaceVersion = 3;
+inline constexpr int kInterfaceVersion = 4;
 
 /// A library that enumerates devices of one kind. Any thread may call; the device manager holds its lock
 /// during each call.

@@ -13,6 +13,8 @@
 
 namespace lockstep::backend {
 
+class GraphBackend;
+
 /// One opened device: memory, streams, events, copies, kernels.
 ///
 /// For a backend author: any thread may call, and no call changes the caller's current device. Objects of
@@ -78,6 +80,8 @@ class DeviceBackend {
                               std::size_t size_bytes, StreamHandle stream) = 0;
 
   virtual KernelBackend& kernels() noexcept = 0;
+  /// Steps as graphs; null: this backend runs every step anew.
+  virtual GraphBackend* graphs() noexcept { return nullptr; }
 
   /// The device's own stream, made at its first use. Any thread may call.
   StreamHandle default_stream_handle();

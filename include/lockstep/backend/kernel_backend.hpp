@@ -37,6 +37,15 @@ struct RowGroups {
   TensorView rows;
 };
 
+/// The numbers of an update that change from step to step, as a graph's kernels read them from device memory.
+/// The bias corrections are those of float updates, then those of double ones.
+struct StepNumbers {
+  std::int64_t step = 1;
+  double learning_rate = 0;
+  float correction1_f32 = 1, correction2_f32 = 1;
+  double correction1_f64 = 1, correction2_f64 = 1;
+};
+
 /// Hyper-parameters of one fused optimizer update. SGD uses the first four, Adam all.
 struct UpdateParameters {
   double learning_rate = 0;
@@ -45,6 +54,9 @@ struct UpdateParameters {
   double weight_decay = 0;
   double beta1 = 0, beta2 = 0, epsilon = 0;
   std::int64_t step = 1;  ///< Counted from 1; bias correction depends on it.
+  /// In device memory, to be read when the update runs, instead of learning_rate and step; null: not there.
+  /// Only backends with graphs() get it.
+  const StepNumbers* numbers = nullptr;
 };
 
 /// Element-wise work on one device.

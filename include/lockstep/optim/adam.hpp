@@ -29,6 +29,7 @@ class Adam final : public Optimizer {
  private:
   void update(Tensor& variable, const Tensor& gradient, std::span<const Tensor> slots,
               const Step& step) const override;
+  bool update_parameters(const Step& step, backend::UpdateParameters& parameters) const override;
   const double beta1_;
   const double beta2_;
   const double epsilon_;

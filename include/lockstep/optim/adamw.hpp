@@ -26,6 +26,7 @@ class AdamW final : public Optimizer {
  private:
   void update(Tensor& variable, const Tensor& gradient, std::span<const Tensor> slots,
               const Step& step) const override;
+  bool update_parameters(const Step& step, backend::UpdateParameters& parameters) const override;
   const double weight_decay_;
   const double beta1_;
   const double beta2_;

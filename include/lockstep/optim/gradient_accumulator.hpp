@@ -41,6 +41,7 @@ class GradientAccumulator {
   /// nothing if all its gradients were. The sums are a snapshot, like a variable's value. Replicas that make
   /// the same number of calls agree on the step that communicates. If they do not, because a run has failed,
   /// call reset().
+  /// In a function of a strategy (Strategy::function) each of the num_steps steps has a trace of its own.
   /// @throws InvalidArgument  as apply_gradients; or the variables differ from those of the first of these
   /// steps. Nothing was added then, and the call does not count.
   /// @throws ContextError  in cross-replica context.
@@ -63,7 +64,10 @@ class GradientAccumulator {
     std::vector<Sum> sums;
   };
 
+  class TracedPart;
   Part& part_of(int replica);
+  /// The part in the trace that is being recorded; null: there is none.
+  TracedPart* traced_part(Part& part, int replica);
 
   const int num_steps_;
   detail::LeafMutex mutex_;    // guards parts_, not the parts

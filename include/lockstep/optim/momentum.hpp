@@ -28,6 +28,7 @@ class Momentum final : public Optimizer {
  private:
   void update(Tensor& variable, const Tensor& gradient, std::span<const Tensor> slots,
               const Step& step) const override;
+  bool update_parameters(const Step& step, backend::UpdateParameters& parameters) const override;
   const double momentum_;
   const bool nesterov_;
   const double weight_decay_;

@@ -19,9 +19,13 @@
 
 namespace lockstep {
 class Strategy;
+namespace backend {
+struct UpdateParameters;
+}
 namespace detail {
 class GradientBatch;
-}
+class TraceRecorder;
+}  // namespace detail
 }  // namespace lockstep
 
 namespace lockstep::optim {
@@ -54,7 +58,9 @@ class Optimizer {
   ///
   /// Everything is enqueued on the current streams of the variables' devices, and the call waits for no
   /// device, except to read the indices of sparse rows, and `iterations` after other code has written it. The
-  /// step's number and rate are part of the enqueued work, so that a step cannot be captured. In steady state
+  /// step's number and rate are part of the enqueued work, so that a step cannot be captured, but by
+  /// Strategy::function: there they are in device memory, with the same bits, and each launch has its own. In
+  /// steady state
   /// only reductions, clipping, and components of which a snapshot exists take memory, all of it from the
   /// devices' pools; with dense gradients nothing is allocated on the heap, except the list of gradients that
   /// the caller makes. All components get the same bits.
@@ -69,7 +75,8 @@ class Optimizer {
   /// @throws CollectiveMismatch  replicas differ in optimizer or variables, or in whether a gradient is
   /// dense, sparse or nothing: names the replicas.
   /// @throws ContextError  in a function given to `update`.
-  /// @throws Unsupported  a variable's stream is being captured: every launch would repeat the step.
+  /// @throws Unsupported  a variable's stream is being captured: every launch would repeat the step; or a
+  /// function of a strategy is traced, and the optimizer has no update_parameters.
   /// @throws OutOfMemory  the step's memory cannot be allocated.
   ///
   /// After these errors neither variables nor the optimizer have changed: all memory is taken before the
@@ -131,15 +138,25 @@ class Optimizer {
   /// @param slots  in the order of slot_names.
   virtual void update(Tensor& variable, const Tensor& gradient, std::span<const Tensor> slots,
                       const Step& step) const = 0;
+  /// For optimizers whose `update` is one call of sgd_update_ or adam_update_: what it passes to it for
+  /// `step`. In a graph of Strategy::function the kernel reads from device memory what depends on the step.
+  /// @return false, the default: `update` does other work, with the numbers of the host, and cannot be
+  /// traced.
+  virtual bool update_parameters(const Step& step, backend::UpdateParameters& parameters) const;
 
  private:
   struct Entry;
   struct Tracked;
+  class TracedSteps;
 
   void apply_as(std::string_view what, const std::vector<GradientAndVariable>& gradients, bool are_reduced,
                 const CommunicationOptions& options);
   void apply(std::string_view what, Strategy& strategy, const detail::GradientBatch& batch,
              const CommunicationOptions& options);
+  /// @throws Unsupported  there are no update_parameters.
+  void check_can_be_traced(std::string_view what) const;
+  /// Reserves the place of a step's numbers in a trace.
+  std::size_t trace_step(detail::TraceRecorder& recorder);
   void check_no_capture(std::string_view what, std::span<const Variable> variables) const;
   void check_strategy(const Strategy& strategy) const;
   /// The tracked variables and these; null: these are tracked already.

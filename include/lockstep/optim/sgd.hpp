@@ -21,6 +21,7 @@ class SGD final : public Optimizer {
  private:
   void update(Tensor& variable, const Tensor& gradient, std::span<const Tensor> slots,
               const Step& step) const override;
+  bool update_parameters(const Step& step, backend::UpdateParameters& parameters) const override;
   const double weight_decay_;
 };
 

@@ -26,6 +26,9 @@
 namespace lockstep {
 
 class Dataset;
+template <class F>
+class Function;
+struct FunctionOptions;
 template <class D>
 class DistributedDataset;
 template <class E>
@@ -65,6 +68,7 @@ namespace detail {
 template <class F>
 concept ReplicaFunction = !std::is_same_v<std::decay_t<F>, RunOptions>;
 
+class FunctionState;
 struct InputTarget;
 struct StrategyConfig;
 class StrategyState;
@@ -139,6 +143,15 @@ class Strategy {
   auto run(const RunOptions&, F&& fn, const Args&... args) {
     return run(std::forward<F>(fn), args...);
   }
+
+  /// Makes `fn`, a function for `run`, a step that is traced: on GPUs its work is captured in the second call
+  /// of a signature and launched in later ones, as one graph for each GPU. lockstep/strategy/function.hpp
+  /// declares Function, and has the rules. `fn` is moved or copied.
+  /// @throws InvalidArgument  options.max_traces is below 1.
+  template <detail::ReplicaFunction F>
+  [[nodiscard]] Function<std::decay_t<F>> function(F&& fn);
+  template <detail::ReplicaFunction F>
+  [[nodiscard]] Function<std::decay_t<F>> function(F&& fn, const FunctionOptions& options);
 
   /// Combines a value over replicas, leaf by leaf, and, with axes, along these axes first.
   ///
@@ -260,6 +273,7 @@ class Strategy {
   explicit Strategy(detail::StrategyConfig&& config);
 
  private:
+  friend class detail::FunctionState;
   friend class detail::StrategyState;
 
   template <class F, class... Args>

@@ -1,6 +1,7 @@
 #include "strategy/runtime/strategy_state.hpp"
 
 #include <algorithm>
+#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -14,6 +15,7 @@
 #include "collectives/packed_all_reduce.hpp"
 #include "detail/cpu_0.hpp"
 #include "detail/expects.hpp"
+#include "strategy/function/function_state.hpp"
 #include "strategy/runtime/replica_gather.hpp"
 
 namespace lockstep::detail {
@@ -112,13 +114,25 @@ Tensor StrategyState::from_chief(const Tensor& tensor) {
   return result.to(tensor.device());
 }
 
-StrategyState::~StrategyState() {
+void StrategyState::add(const std::shared_ptr<FunctionState>& function) {
+  const std::lock_guard lock(functions_mutex_);
+  std::erase_if(functions_, [](const auto& one) { return one.expired(); });
+  functions_.push_back(function);
+}
+
+std::vector<StreamRef> StrategyState::streams() const {
   std::vector<StreamRef> streams;
   for (const ReplicaGroup& group : groups_)
     for (const std::optional<Stream>& stream : group.communication_streams())
       if (stream) streams.push_back(*stream);
   for (const Device& device : all_devices()) streams.push_back(current_stream(device));
-  for (const StreamRef& stream : streams) stream.device_backend().finish(stream.handle());
+  return streams;
+}
+
+StrategyState::~StrategyState() {
+  for (const StreamRef& stream : streams()) stream.device_backend().finish(stream.handle());
+  for (const std::weak_ptr<FunctionState>& function : functions_)
+    if (const auto alive = function.lock()) alive->drop();
   // Until here the loss of a worker ends what the streams wait for.
   if (workers() != nullptr) workers()->leave();
 }

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
 #include <lockstep/collectives/options.hpp>
+#include <lockstep/detail/mutex.hpp>
 #include <lockstep/strategy/strategy.hpp>
 
 #include "strategy/runtime/replica_executor.hpp"
@@ -69,6 +71,10 @@ class StrategyState {
   }
   /// Each device once: those of the replicas, then those of variables that have none.
   std::vector<Device> all_devices() const;
+  /// Its traces are dropped at the strategy's end. Thread-safe.
+  void add(const std::shared_ptr<FunctionState>& function);
+  /// On which the strategy's work may be: the communication streams, and the devices' current ones.
+  std::vector<StreamRef> streams() const;
 
   /// Combines one batch over replicas: inputs[i] are replica i's tensors, on its device of `group` and
   /// contiguous.
@@ -84,6 +90,8 @@ class StrategyState {
   ReplicaExecutor executor_;
   RunFailures failures_;
   VariableRegistry variables_;
+  LeafMutex functions_mutex_;                            // guards functions_
+  std::vector<std::weak_ptr<FunctionState>> functions_;  // expired ones among them
   StrategyCalls calls_;
   StrategyExtended extended_;
 };

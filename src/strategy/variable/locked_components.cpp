@@ -66,6 +66,10 @@ void LockedComponents::begin_write(std::size_t k) {
   if (components_[k].component != nullptr) components_[k].component->begin_write();
 }
 
+void LockedComponents::begin_counted_write(std::size_t k) {
+  if (components_[k].component != nullptr) components_[k].component->begin_counted_write();
+}
+
 std::optional<std::uint64_t> LockedComponents::num_writes(std::size_t k) const {
   const VariableComponent* const component = components_[k].component;
   return component == nullptr ? std::nullopt : component->num_writes();

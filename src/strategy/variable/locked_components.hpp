@@ -61,6 +61,8 @@ class LockedComponents {
   }
   /// The same as VariableComponent::begin_write.
   void begin_write(std::size_t k);
+  /// The same as VariableComponent::begin_counted_write.
+  void begin_counted_write(std::size_t k);
   /// The same as VariableState::num_writes.
   std::optional<std::uint64_t> num_writes(std::size_t k) const;
   /// The present value of the k-th, whatever is written later.

@@ -9,6 +9,7 @@
 #include <lockstep/strategy/strategy.hpp>
 
 #include "detail/expects.hpp"
+#include "detail/tracing.hpp"
 #include "strategy/context/default_strategy.hpp"
 #include "strategy/runtime/strategy_state.hpp"
 #include "strategy/variable/variable_state.hpp"
@@ -120,6 +121,8 @@ std::shared_ptr<VariableState> create_variable(FunctionRef<Tensor()> initial, Va
   LOCKSTEP_EXPECTS(
       options.synchronization != VariableSynchronization::none, InvalidArgument, "Variable '", options.name,
       "': synchronization none is not a way to keep replicas in step. Use automatic, on_write or on_read.");
+  require_no_trace(concat("Variable '", options.name, "': it is made"),
+                   "Make variables before, or in the first call of the function alone.");
   const ContextFrame* const top = ContextFrame::top();
   Strategy& strategy = get_strategy();
   LOCKSTEP_EXPECTS(

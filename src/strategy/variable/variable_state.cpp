@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <mutex>
 #include <new>
+#include <utility>
 
 #include <lockstep/error.hpp>
 #include <lockstep/strategy/strategy.hpp>
 #include <lockstep/stream.hpp>
 
 #include "detail/expects.hpp"
+#include "detail/tracing.hpp"
 #include "strategy/context/context.hpp"
 #include "strategy/runtime/strategy_state.hpp"
 #include "strategy/variable/locked_components.hpp"
@@ -43,19 +45,38 @@ bool VariableComponent::notes_capture() const {
   return is_captured;
 }
 
-Tensor VariableComponent::snapshot() const { return !notes_capture() && stays() ? tensor_.clone() : tensor_; }
+Tensor VariableComponent::snapshot() const {
+  const bool is_copied = notes_capture() ? is_copied_in_graph_ : stays();
+  return is_copied ? tensor_.clone() : tensor_;
+}
 
-void VariableComponent::begin_write() {
-  notes_capture();
+void VariableComponent::require_in_place() {
+  // A traced step that holds what it has read is traced once more, and reads a copy; unless others hold it.
+  TraceRecorder* const recorder = TraceScope::capturing();
+  if (recorder != nullptr && tensor_.is_shared()) {
+    is_copied_in_graph_ = !is_copied_in_graph_;
+    if (is_copied_in_graph_) recorder->repeat();
+  }
   LOCKSTEP_EXPECTS(!stays() || !tensor_.is_shared(), Unsupported, "Writing a variable on ", tensor_.device(),
                    ": a tensor of its value() is held, so that the write would move the variable to memory "
                    "where launches of the graph that uses it do not find it. Drop that tensor, or keep a "
                    "clone().");
+}
+
+void VariableComponent::begin_write() {
+  const bool is_captured = notes_capture();
+  require_in_place();
+  is_written_in_graph_ = is_written_in_graph_ || is_captured;
   ++num_writes_;
 }
 
+void VariableComponent::begin_counted_write() {
+  notes_capture();
+  require_in_place();
+}
+
 std::optional<std::uint64_t> VariableComponent::num_writes() const {
-  return stays() ? std::nullopt : std::optional(num_writes_);
+  return is_written_in_graph_ ? std::nullopt : std::optional(num_writes_);
 }
 
 VariableState::VariableState(const VariableOptions& options, Strategy& strategy,

@@ -34,6 +34,8 @@ class alignas(64) VariableComponent {
   /// A write begins. @throws Unsupported  the component must stay in its memory, for a graph, and a tensor of
   /// that memory is held.
   void begin_write();
+  /// The same for what a graph writes whose launches are counted otherwise: num_writes goes on.
+  void begin_counted_write();
   /// Whether a capture has read or written it, so that it must stay in its memory.
   bool stays() const noexcept { return is_in_graph_; }
   /// The number of begin_write's calls; none if launches of graphs may write it, too.
@@ -41,11 +43,14 @@ class alignas(64) VariableComponent {
 
  private:
   bool notes_capture() const;
+  void require_in_place();
 
   mutable Mutex mutex_{"a variable"};
   Tensor tensor_;
   backend::DeviceBackend* device_ = nullptr;  // the tensor's
   mutable bool is_in_graph_ = false;
+  bool is_written_in_graph_ = false;
+  bool is_copied_in_graph_ = false;  // when it is read in a capture
   std::uint64_t num_writes_ = 0;
 };
 

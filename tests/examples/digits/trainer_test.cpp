@@ -190,3 +190,13 @@ TEST_CASE("P09 one step of a linear model on 12 rows is the same with 1, 2, 4 an
     CHECK(std::abs(stepped[1] - (0.25 - 0.1 * by_offset)) < 1e-6);
   }
 }
+
+TEST_CASE("traced steps give bitwise the weights of the plain loop", "[examples]") {
+  TrainerOptions options = options_of(GENERATE(OptimizerKind::sgd, OptimizerKind::adam));
+  const Epoch plain = train_one_epoch(3, options);
+  options.graph = true;
+  const Epoch traced = train_one_epoch(3, options);
+  CHECK(traced.weights == plain.weights);
+  CHECK(traced.training.loss == plain.training.loss);
+  CHECK(traced.test.num_correct == plain.test.num_correct);
+}
