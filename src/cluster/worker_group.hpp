@@ -72,8 +72,10 @@ class WorkerGroup final : public backend::ProcessGroup, private WorkerReports {
   template <class Make>
   auto make_together(std::string_view what, const Make& make) {
     try {
+      if (meeting_ != nullptr) meeting_->begin_call();  // the others may wait outside of all_gather, too
       auto made = make();
       all_gather(concat("that all have made ", what), {});
+      if (meeting_ != nullptr) meeting_->end_call();
       return made;
     } catch (const std::exception& error) {
       end_stream(concat(what, ": ", error.what()));

@@ -186,6 +186,25 @@ TEST_CASE("a worker that is lost while communicators are made is named", "[worke
   CHECK_THAT(left.output, ContainsSubstring("worker 1 (" + workers.addresses()[1] + ") was lost: "));
 }
 
+TEST_CASE("a worker that exits while communicators are made is named", "[workers]") {
+  need_virtual_gpus();
+  WorkerProcesses workers(2, [](int worker) {
+    DeviceManager::instance().open(gpu(worker));
+    if (worker == 0) return says_what_throws<PeerLost>([] { make_strategy({gpu(0)}); });
+    const CallHook hook([](std::string_view name, bool is_over) {
+      if (name == "ncclCommInitRank" && !is_over) std::thread([] { std::exit(0); }).detach();
+      while (name == "ncclCommInitRank") ::pause();
+      return 0;
+    });
+    make_strategy({gpu(1)});
+    return 1;
+  });
+  const WorkerResult& left = workers.wait(0);
+  CAPTURE(left.output);
+  CHECK(left.status == kThrewAsExpected);
+  CHECK_THAT(left.output, ContainsSubstring("worker 1 (" + workers.addresses()[1] + ") has "));
+}
+
 TEST_CASE("where a worker cannot make its communicators all say why", "[workers]") {
   need_virtual_gpus();
   struct Failure {

@@ -122,9 +122,9 @@ case_two_others_cannot_begin() {
   cut_off 1 2
   cut_off 2 1
   for worker in 0 1 2; do start $worker "$(config 3 $worker)" 300; done
-  expect 0 "^lost: .*worker [12] (.*) was lost: it could not join the others: .* cannot reach another .*10.0.0.[23]"
+  expect 0 "^another error: .*worker [12] (.*) has failed: .* cannot reach another .*10.0.0.[23]"
   for worker in 1 2; do expect $worker "^another error: .*process $worker cannot reach another"; done
-  end_all 0 1 1
+  end_all 1 1 1
 }
 
 case_a_link_comes_back() {
@@ -156,9 +156,9 @@ case_worker_0_has_another_address() {
 case_another_worker_has_another_address() {
   local worker
   for worker in 0 1; do start $worker "$(config 2 $worker 10.0.0.1:2222 10.0.0.9:2222)" 300; done
-  expect 0 "^lost: .*worker 1 (10.0.0.9:2222) was lost: it could not join the others: .*\"10.0.0.9\" is not a name"
+  expect 0 "^another error: .*worker 1 (10.0.0.9:2222) has failed: .*\"10.0.0.9\" is not a name"
   expect 1 "starting the engine gloo: \"10.0.0.9\" is not a name or address of this host"
-  end_all 0 1
+  end_all 1 1
 }
 
 declare -F "case_$2" >/dev/null || { echo "there is no case $2"; exit 2; }

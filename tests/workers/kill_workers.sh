@@ -21,7 +21,7 @@ expect() { # condition within 10 seconds
   done
   return 1
 }
-has_started() { grep -q '^started' "$folder/$1"; }
+has_started() { grep -qs '^started' "$folder/$1"; }
 has_ended() { ! kill -0 "${pids[$1]}" 2>/dev/null; }
 
 failures=0
@@ -35,6 +35,7 @@ for ((kill = 0; kill < num_kills; kill++)); do
   port=$((10000 + RANDOM % 20000)) workers=
   for ((worker = 0; worker < num_workers; worker++)); do workers+="${workers:+,}\"127.0.0.1:$((port + worker))\""; done
   pids=()
+  rm -f "$folder"/*  # a worker that starts late would seem to have started
   for ((worker = 0; worker < num_workers; worker++)); do
     TF_CONFIG="{\"cluster\": {\"worker\": [$workers]}, \"task\": {\"type\": \"worker\", \"index\": $worker}}" \
       "$@" "$program" $silence $kind >"$folder/$worker" 2>&1 &

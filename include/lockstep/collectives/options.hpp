@@ -75,12 +75,12 @@ class Setting<std::chrono::milliseconds> : public std::chrono::milliseconds {
 struct CommunicationOptions {
   /// Approximate size of the packs that carry batches, in bytes; 0: automatic. Negative: InvalidArgument.
   Setting<std::int64_t> bytes_per_pack{};
-  /// The longest time that a rank waits for the others before it throws CollectiveTimeout; 0: no limit.
-  /// Between host replicas on several hosts also for each step that moves some MiB: if it is not over then,
-  /// all workers throw PeerLost, with that cause. A
+  /// The longest time that a rank waits for the others before it throws CollectiveTimeout; 0: no limit. A
   /// strategy's `run` throws it once all replicas' functions have returned, because they use the caller's
   /// memory. When the time-out has ended a function, the log reports it at once, and last_failures() lists
-  /// it.
+  /// it. Between host replicas on several hosts it is also the limit of each step that moves some MiB of
+  /// data. Where a step takes longer, which a lost link can cause, all workers throw PeerLost; it has the
+  /// number of the process that was waited for.
   Setting<std::chrono::milliseconds> timeout{};
   Setting<CommunicationImplementation> implementation{};  ///< Default: automatic.
   /// Reductions combine in rank order with NCCL too, so that results repeat bit for bit, as they always do on
