@@ -111,8 +111,8 @@ void run(const Place& place, const char* operation, const Step& step, const back
   const Split split = split_run<T>(count, addresses);
   Arrays<kSlots> origins{split.origin<T>(arrays.variable), split.origin<T>(arrays.gradient), {}};
   for (int k = 0; k < kSlots; ++k) origins.slots[k] = split.origin<T>(arrays.slots[k]);
-  launch(place, operation, split.blocks(count), kThreads, update_kernel<T, Step, kSlots>, step, numbers, origins,
-         count, split, aligned);
+  launch(place, operation, split.blocks(count), kThreads, update_kernel<T, Step, kSlots>, step, numbers,
+         origins, count, split, aligned);
 }
 
 }  // namespace
