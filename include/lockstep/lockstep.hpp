@@ -32,6 +32,7 @@
 #include <lockstep/input/input_options.hpp>
 #include <lockstep/input/npy.hpp>
 #include <lockstep/input/numpy.hpp>
+#include <lockstep/input/padded_batch_options.hpp>
 #include <lockstep/input/parallel_options.hpp>
 #include <lockstep/input/readers.hpp>
 #include <lockstep/input/sharding.hpp>

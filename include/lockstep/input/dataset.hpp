@@ -1,10 +1,12 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <concepts>
 #include <cstdint>
 #include <filesystem>
 #include <iterator>
+#include <limits>
 #include <optional>
 #include <tuple>
 #include <typeinfo>
@@ -88,6 +90,41 @@ class Transformations : public Base {
   Self shard(std::int64_t num_shards, std::int64_t index) const {
     return Self(sharded(this->pipeline(), num_shards, index));
   }
+  /// Batches of elements of different lengths, such as texts: each component's rows are padded at the end of
+  /// each axis to the longest of the batch, or to the options' shape. Else as `batch`.
+  /// @throws InvalidArgument  batch_size < 1; the options have a negative extent, or another number of shapes
+  /// or values than elements have components. On `next`: ranks or dtypes differ, a row is longer than its
+  /// padded shape, or a component's dtype does not hold the padding value.
+  Self padded_batch(std::int64_t batch_size, const PaddedBatchOptions& options = {}) const {
+    return Self(padded_batched(this->pipeline(), batch_size, options));
+  }
+  /// The rows of each element, one by one: what `batch` has stacked, or any nest whose tensors have as many
+  /// rows as each other. @throws InvalidArgument  a component is known to be a scalar; on `next`, at that
+  /// element, also one that turns out to be a scalar, or components with different numbers of rows.
+  Self unbatch() const { return Self(unbatched(this->pipeline())); }
+  /// Batches of `size` elements that may overlap: window i has the elements i·shift, i·shift + stride, …,
+  /// stacked along a new first axis, as tf.data's `window` followed by `flat_map` with `batch`. `shift` is
+  /// `size` unless it is given. The last windows may have fewer rows; with drop_remainder such a window is
+  /// dropped. Errors are as for `batch`.
+  /// @throws InvalidArgument  size, shift or stride < 1, or a window spans more than 2^63 - 1 elements.
+  Self window(std::int64_t size, std::optional<std::int64_t> shift = {}, std::int64_t stride = 1,
+              bool drop_remainder = false) const {
+    return Self(windowed(this->pipeline(), size, shift.value_or(size), stride, drop_remainder));
+  }
+  /// Leaves out elements that throw, up to `max` of them in a pass; every later one throws. What is not about
+  /// an element but about the calls throws all the same: ContextError and OutOfMemory. `report` is called for
+  /// each element that is left out, on the thread that takes the elements. Without it the log says what the
+  /// first one threw, and at the end how many there were.
+  /// @throws InvalidArgument  max is negative and not `forever`.
+  Self ignore_errors(std::int64_t max = forever, detail::ErrorReport report = {}) const {
+    return Self(errors_ignored(this->pipeline(), max, std::move(report)));
+  }
+  /// fn(*this): lets a function of the user's stand in a chain of transformations.
+  template <class F>
+  requires std::invocable<F, const Self&>
+  [[nodiscard]] decltype(auto) apply(F&& fn) const {
+    return std::forward<F>(fn)(static_cast<const Self&>(*this));
+  }
   /// These elements, then `other`'s. @throws InvalidArgument  the elements' types differ, or their lengths or
   /// keys; the latter on `next` if they are not known before.
   Self concatenate(const Self& other) const { return Self(concatenated(this->pipeline(), other.pipeline())); }
@@ -165,12 +202,34 @@ class Dataset : public detail::Transformations<Dataset, detail::DatasetHandle> {
   template <class... E>
   requires(sizeof...(E) > 0) static TypedDataset<std::tuple<E...>> zip(const TypedDataset<E>&... datasets);
 
+  /// Elements of several datasets, each taken from one that is drawn at random with probability
+  /// weights[i] / Σ weights; without weights all are equally likely. The order depends on `seed` and the pass
+  /// as that of `shuffle` does. A dataset that has ended is drawn in vain, until all have ended; with
+  /// stop_on_empty the first one ends the pass. Of a dataset with weight 0 nothing is taken.
+  /// @throws InvalidArgument  there are no datasets, another number of weights, a weight that is negative or
+  /// not finite, or none above 0; the datasets' elements have different dtypes or structures (on `next` if
+  /// they are not known before).
+  template <class E>
+  [[nodiscard]] static TypedDataset<E> sample_from_datasets(const std::vector<TypedDataset<E>>& datasets,
+                                                            const std::vector<double>& weights = {},
+                                                            std::optional<std::uint64_t> seed = {},
+                                                            bool stop_on_empty = false);
+  /// Elements of several datasets, each taken from the one whose index is the next element of `choices`, an
+  /// integer scalar. Ends with `choices`, and with stop_on_empty as soon as an element is wanted of a dataset
+  /// that has ended; else such a choice is passed over.
+  /// @throws InvalidArgument  as sample_from_datasets; on `next`, a choice is no index of a dataset.
+  template <class E>
+  [[nodiscard]] static TypedDataset<E> choose_from_datasets(const std::vector<TypedDataset<E>>& datasets,
+                                                            const TypedDataset<Tensor>& choices,
+                                                            bool stop_on_empty = true);
+
   /// Results of `cardinality`: the dataset has no end, or its elements have not been counted.
   static constexpr std::int64_t infinite_cardinality = detail::kInfiniteCardinality;
   static constexpr std::int64_t unknown_cardinality = detail::kUnknownCardinality;
   /// The number of elements of a pass, as far as it is known without reading any. It is unknown for files,
-  /// generators, filter and interleave, and for datasets derived from them; but take(0) and repeat(0) are
-  /// known to be empty.
+  /// generators, filter, take_while, interleave, flat_map, choose_from_datasets and most calls of unbatch and
+  /// sample_from_datasets, and for datasets derived from them; but take(0) and repeat(0) are known to be
+  /// empty.
   [[nodiscard]] std::int64_t cardinality() const noexcept { return detail::cardinality_of(pipeline()); }
 
   /// The typed form, which can be iterated. @throws InvalidArgument  the elements' type is not `E`.
@@ -230,6 +289,61 @@ class TypedDataset : public detail::Transformations<TypedDataset<E>, Dataset> {
         detail::interleave_pipeline<E>(this->pipeline(), fn, cycle_length, block_length, options));
   }
 
+  /// The elements of the datasets that fn(element) returns, one dataset after the other: `interleave` with a
+  /// cycle of one.
+  template <class F>
+  [[nodiscard]] auto flat_map(F fn) const {
+    detail::check_element_callable<F, E>();
+    using R = typename detail::dataset_element<detail::element_result_t<F, E>>::type;
+    return TypedDataset<R>(
+        detail::interleave_pipeline<E>(this->pipeline(), fn, 1, 1, {}, "Dataset::flat_map"));
+  }
+  /// The elements before the first one for which predicate(element) is false.
+  template <class F>
+  [[nodiscard]] TypedDataset take_while(F predicate) const {
+    detail::check_element_callable<F, E>();
+    return TypedDataset(detail::take_while_pipeline<E>(this->pipeline(), predicate));
+  }
+  /// Batches of elements of about the same length, so that little of them is padding: `length(element)`
+  /// chooses the bucket, and a bucket becomes a batch when it has its batch size of elements. At the end the
+  /// buckets' rests follow, the shortest lengths first, unless they are dropped.
+  /// @throws InvalidArgument  the boundaries are none, or do not ascend; there is not one batch size more
+  /// than boundaries, or one is below 1; else as padded_batch.
+  template <class F>
+  [[nodiscard]] TypedDataset bucket_by_sequence_length(F length, const BucketOptions& options) const {
+    detail::check_element_callable<F, E>();
+    return TypedDataset(detail::bucket_pipeline<E>(this->pipeline(), length, options));
+  }
+  /// Tuples of a number, an i64 scalar, and the element: numbers start, start + 1, …; an element that throws
+  /// counts too.
+  [[nodiscard]] TypedDataset<std::tuple<Tensor, E>> enumerate(std::int64_t start = 0) const {
+    const std::int64_t last = std::numeric_limits<std::int64_t>::max() + std::min<std::int64_t>(start, 0);
+    return Dataset::zip(Dataset::range(start, last), *this);
+  }
+  /// The results of fn(state, element), a pair of the next state and the result. Each pass begins with a copy
+  /// of `initial_state`, of any type; tensors in it share memory with it, so do not write to them. If `fn`
+  /// throws, the state stays.
+  template <class State, class F>
+  [[nodiscard]] auto scan(State initial_state, F fn) const {
+    static_assert(detail::ScanFunction<F, State, E>,
+                  "scan: the function must be callable, as const, with the state and an element, and return "
+                  "a std::pair of the next state and a Tensor or nest of Tensors");
+    return TypedDataset<detail::scan_result_t<F, State, E>>(
+        detail::scan_pipeline<E>(this->pipeline(), initial_state, fn));
+  }
+  /// fn(seed, element) for each element, where the std::uint64_t is another for each element and pass, and
+  /// the same again in another program: it depends on `seed`, on the element's place in the pass, and on the
+  /// pass as the order of `shuffle` does, and not on threads. For augmentations that can be repeated.
+  /// Otherwise as `map`.
+  template <class F>
+  [[nodiscard]] auto map_with_seed(F fn, std::uint64_t seed, const ParallelOptions& options = {}) const {
+    static_assert(
+        std::invocable<const F&, std::uint64_t, E>,
+        "map_with_seed: the function must be callable, as const, with a std::uint64_t and an element");
+    using R = std::remove_cvref_t<std::invoke_result_t<const F&, std::uint64_t, E>>;
+    return TypedDataset<R>(detail::seeded_map_pipeline<E>(this->pipeline(), fn, seed, options));
+  }
+
   /// Starts a pass without a strategy, whose elements are nests on the host. Its random orders are fixed here
   /// (shuffle).
   [[nodiscard]] DatasetIterator<E> iterator() const { return DatasetIterator<E>(this->pipeline()); }
@@ -248,6 +362,19 @@ template <class... E>
 requires(sizeof...(E) > 0) TypedDataset<std::tuple<E...>> Dataset::zip(const TypedDataset<E>&... datasets) {
   return TypedDataset<std::tuple<E...>>(detail::zipped(
       {datasets.pipeline()...}, detail::tuple_type<E...>({detail::type_of(datasets.pipeline())...})));
+}
+
+template <class E>
+TypedDataset<E> Dataset::sample_from_datasets(const std::vector<TypedDataset<E>>& datasets,
+                                              const std::vector<double>& weights,
+                                              std::optional<std::uint64_t> seed, bool stop_on_empty) {
+  return TypedDataset<E>(detail::sampled(detail::pipelines_of(datasets), weights, seed, stop_on_empty));
+}
+
+template <class E>
+TypedDataset<E> Dataset::choose_from_datasets(const std::vector<TypedDataset<E>>& datasets,
+                                              const TypedDataset<Tensor>& choices, bool stop_on_empty) {
+  return TypedDataset<E>(detail::chosen(detail::pipelines_of(datasets), choices.pipeline(), stop_on_empty));
 }
 
 template <detail::TensorNest E>

@@ -1,7 +1,11 @@
 #include "input/iterators/batch_iterators.hpp"
 
+#include <cstring>
 #include <vector>
 
+#include <lockstep/values/nest.hpp>
+
+#include "input/pipeline/element_error.hpp"
 #include "input/rows/host_rows.hpp"
 #include "input/rows/part.hpp"
 
@@ -44,6 +48,44 @@ std::optional<BatchHandle> StackBatchIterator::next() {
   auto columns = std::exchange(columns_, {});
   if (num_elements == 0 || (drop_ && num_elements < batch_size_)) return std::nullopt;
   return std::make_shared<const StackedBatch>(std::move(columns));
+}
+
+std::optional<BatchHandle> TableWindowIterator::next() {
+  std::vector<std::int64_t> window = windows_.next(*rows_);
+  if (window.empty()) return std::nullopt;
+  return std::make_shared<const TableBatch>(table_, std::move(window));
+}
+
+std::optional<BatchHandle> StackWindowIterator::next() {
+  const std::vector<FlatElement> window = windows_.next(*input_);
+  if (window.empty()) return std::nullopt;
+  std::vector<std::vector<Tensor>> columns(window.front().size());
+  for (const FlatElement& element : window)
+    for (std::size_t leaf = 0; leaf < columns.size(); ++leaf) columns[leaf].push_back(element[leaf]);
+  return std::make_shared<const StackedBatch>(std::move(columns), "Dataset::window");
+}
+
+std::optional<FlatElement> UnbatchIterator::next() {
+  while (row_ == num_rows_) {
+    std::optional<FlatElement> element = input_->next();
+    if (!element) return std::nullopt;
+    const std::int64_t num_rows = call_for_element(
+        "Dataset::unbatch", index_++, [&] { return lockstep::detail::num_rows(*element, "the element"); });
+    batch_ = std::move(*element);
+    row_ = 0;
+    num_rows_ = num_rows;
+  }
+  FlatElement rows;
+  rows.reserve(batch_.size());
+  for (const Tensor& leaf : batch_) {
+    Tensor& row = rows.emplace_back(Tensor::empty(leaf.shape().without(0), leaf.dtype(), input_device()));
+    const auto size = static_cast<std::size_t>(row.nbytes());
+    if (size > 0)
+      std::memcpy(row.data(),
+                  static_cast<const std::byte*>(leaf.data()) + size * static_cast<std::size_t>(row_), size);
+  }
+  ++row_;
+  return rows;
 }
 
 std::optional<BatchHandle> ElementBatchIterator::next() {

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -53,6 +56,81 @@ class StackBatchIterator final : public Iterator<BatchHandle> {
   bool drop_;
   std::vector<std::vector<Tensor>> columns_;  // of the batch that is being gathered, as StackedBatch has them
   std::size_t num_elements_ = 0;              // gathered in it
+};
+
+/// Collects windows of values, elements or row numbers.
+template <class T>
+class Windows {
+ public:
+  /// @param span  how many values of the input a window reaches over.
+  Windows(std::int64_t span, std::int64_t shift, std::int64_t stride, bool drop_remainder)
+      : span_(static_cast<std::size_t>(span)),
+        shift_(static_cast<std::size_t>(shift)),
+        stride_(static_cast<std::size_t>(stride)),
+        drop_(drop_remainder) {}
+
+  /// The next window; empty at the end. If the input throws, the call after that goes on.
+  std::vector<T> next(Iterator<T>& input) {
+    for (; num_to_skip_ > 0 && !has_ended_; --num_to_skip_) has_ended_ = !input.next();
+    while (!has_ended_ && values_.size() < span_) {
+      if (std::optional<T> value = input.next())
+        values_.push_back(std::move(*value));
+      else
+        has_ended_ = true;
+    }
+    std::vector<T> window;
+    if (drop_ && values_.size() < span_) return window;
+    for (std::size_t i = 0; i < values_.size(); i += stride_) window.push_back(values_[i]);
+    const std::size_t num_passed = std::min(shift_, values_.size());
+    values_.erase(values_.begin(), values_.begin() + static_cast<std::ptrdiff_t>(num_passed));
+    num_to_skip_ = shift_ - num_passed;
+    return window;
+  }
+
+ private:
+  std::size_t span_, shift_, stride_;
+  bool drop_;
+  std::deque<T> values_;  // not reserved: a span may exceed memory
+  std::size_t num_to_skip_ = 0;
+  bool has_ended_ = false;
+};
+
+/// Windows of a table's rows.
+class TableWindowIterator final : public Iterator<BatchHandle> {
+ public:
+  TableWindowIterator(const TableRows& rows, const IterationKey& key, Windows<std::int64_t> windows)
+      : table_(rows.table), rows_(rows.open(key)), windows_(std::move(windows)) {}
+  std::optional<BatchHandle> next() override;
+
+ private:
+  std::shared_ptr<const RowTable> table_;
+  std::unique_ptr<Iterator<std::int64_t>> rows_;
+  Windows<std::int64_t> windows_;
+};
+
+/// Windows of any elements.
+class StackWindowIterator final : public Iterator<BatchHandle> {
+ public:
+  StackWindowIterator(std::unique_ptr<Iterator<FlatElement>> input, Windows<FlatElement> windows)
+      : input_(std::move(input)), windows_(std::move(windows)) {}
+  std::optional<BatchHandle> next() override;
+
+ private:
+  std::unique_ptr<Iterator<FlatElement>> input_;
+  Windows<FlatElement> windows_;
+};
+
+/// The rows of elements, one by one.
+class UnbatchIterator final : public Iterator<FlatElement> {
+ public:
+  explicit UnbatchIterator(std::unique_ptr<Iterator<FlatElement>> input) : input_(std::move(input)) {}
+  std::optional<FlatElement> next() override;
+
+ private:
+  std::unique_ptr<Iterator<FlatElement>> input_;
+  std::int64_t index_ = 0;  // of the input's next element
+  FlatElement batch_;
+  std::int64_t row_ = 0, num_rows_ = 0;  // of batch_
 };
 
 /// Presents elements as batches.

@@ -1,5 +1,6 @@
 #include "input/iterators/combined_iterators.hpp"
 
+#include <algorithm>
 #include <exception>
 #include <iterator>
 #include <string>
@@ -11,10 +12,10 @@
 
 namespace lockstep::detail {
 
-void check_structures(const std::string& first, const std::string& second) {
-  LOCKSTEP_EXPECTS(first == second, InvalidArgument,
-                   "Dataset::concatenate: the elements of the first dataset have the structure ", first,
-                   ", those of the second ", second, ". Give all elements the same keys and lengths.");
+void check_structures(std::string_view what, const std::string& first, const std::string& second) {
+  LOCKSTEP_EXPECTS(first == second, InvalidArgument, what,
+                   ": the elements of one dataset have the structure ", first, ", those of another ", second,
+                   ". Give all elements the same keys and lengths.");
 }
 
 std::optional<FlatElement> ConcatenateIterator::next() {
@@ -26,10 +27,59 @@ std::optional<FlatElement> ConcatenateIterator::next() {
   }
   if (element && in_second_ && !is_checked_) {
     const std::string first = first_->type.text();
-    if (!first.empty()) check_structures(first, second_->type.text());
+    if (!first.empty()) check_structures("Dataset::concatenate", first, second_->type.text());
     is_checked_ = !first.empty();
   }
   return element;
+}
+
+std::optional<FlatElement> ChooseIterator::next() {
+  while (num_open_ > 0) {
+    check_stop();
+    const std::optional<std::int64_t> choice = choices_->next();
+    if (!choice) {
+      num_open_ = 0;
+      break;
+    }
+    LOCKSTEP_EXPECTS(0 <= *choice && *choice < static_cast<std::int64_t>(passes_.size()), InvalidArgument,
+                     "Dataset::choose_from_datasets: the choice ", *choice, " is no index of one of ",
+                     passes_.size(), " datasets. Choose one from 0 to ", passes_.size() - 1, ".");
+    const auto index = static_cast<std::size_t>(*choice);
+    if (!passes_[index]) continue;
+    if (std::optional<FlatElement> element = passes_[index]->next()) {
+      check_structure(index);
+      return element;
+    }
+    passes_[index].reset();
+    num_open_ = stop_on_empty_ ? 0 : num_open_ - 1;
+  }
+  passes_.clear();
+  return std::nullopt;
+}
+
+void ChooseIterator::check_structure(std::size_t choice) {
+  if (is_checked_[choice]) return;
+  is_checked_[choice] = true;
+  if (!first_seen_) first_seen_ = choice;
+  check_structures("datasets to choose from", pipelines_[*first_seen_]->type.text(),
+                   pipelines_[choice]->type.text());
+}
+
+// Not a standard distribution, so that the choices are the same with every standard library.
+std::optional<std::int64_t> RandomChoiceIterator::next() {
+  const double u = static_cast<double>(random_() >> 11) * 0x1p-53;  // in [0, 1)
+  const auto at = std::ranges::upper_bound(*weights_, u * weights_->back());
+  return std::min(at, weights_->end() - 1) - weights_->begin();
+}
+
+std::optional<std::int64_t> IndexIterator::next() {
+  const std::optional<FlatElement> element = input_->next();
+  if (!element) return std::nullopt;
+  const Tensor& value = element->front();
+  LOCKSTEP_EXPECTS(value.size() == 1 && is_integer(value.dtype()), InvalidArgument,
+                   "Dataset::choose_from_datasets: a choice is a tensor ", value.shape(), ' ', value.dtype(),
+                   ". Pass choices that are integer scalars, such as Dataset::range(n).repeat().");
+  return value.cast(DType::i64).item<std::int64_t>();
 }
 
 std::optional<FlatElement> ZipIterator::next() {

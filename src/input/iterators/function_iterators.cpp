@@ -16,7 +16,14 @@ std::optional<FlatElement> MapIterator::next() {
   const std::int64_t index = index_++;
   std::optional<FlatElement> element = input_->next();
   if (!element) return std::nullopt;
-  return call_for_element("Dataset::map", index, [&] { return host_element(fn_(std::move(*element))); });
+  return call_for_element(what_, index, [&] { return host_element(fn_(std::move(*element))); });
+}
+
+std::optional<FlatElement> ScanIterator::next() {
+  const std::int64_t index = index_++;
+  std::optional<FlatElement> element = input_->next();
+  if (!element) return std::nullopt;
+  return call_for_element("Dataset::scan", index, [&] { return host_element(fn_(std::move(*element))); });
 }
 
 std::optional<FlatElement> FilterIterator::next() {
@@ -26,6 +33,23 @@ std::optional<FlatElement> FilterIterator::next() {
     if (!element || call_for_element("Dataset::filter", index, [&] { return predicate_(*element); }))
       return element;
   }
+}
+
+std::optional<FlatElement> TakeWhileIterator::next() {
+  if (!input_) return std::nullopt;
+  const std::int64_t index = index_++;
+  std::optional<FlatElement> element = input_->next();
+  if (element && call_for_element("Dataset::take_while", index, [&] { return predicate_(*element); }))
+    return element;
+  input_.reset();
+  return std::nullopt;
+}
+
+std::optional<FlatElement> SeedIterator::next() {
+  const std::uint64_t index = index_++;  // counts also if the element throws
+  std::optional<FlatElement> element = input_->next();
+  if (element) element->push_back(Tensor::scalar(mix(seed_, index), input_device()));
+  return element;
 }
 
 std::optional<FlatElement> UserIterator::next() {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "input/pipeline/element_error.hpp"
@@ -18,7 +19,22 @@ FlatElement host_element(FlatElement&& element);
 /// Calls a function for each element, on the thread that takes the element.
 class MapIterator final : public Iterator<FlatElement> {
  public:
-  MapIterator(std::unique_ptr<Iterator<FlatElement>> input, ElementFunction fn)
+  /// @param what  the call that messages name; a literal.
+  MapIterator(std::unique_ptr<Iterator<FlatElement>> input, ElementFunction fn, std::string_view what)
+      : input_(std::move(input)), fn_(std::move(fn)), what_(what) {}
+  std::optional<FlatElement> next() override;
+
+ private:
+  std::unique_ptr<Iterator<FlatElement>> input_;
+  ElementFunction fn_;
+  std::string_view what_;
+  std::int64_t index_ = 0;
+};
+
+/// Calls a function that keeps a state for each element.
+class ScanIterator final : public Iterator<FlatElement> {
+ public:
+  ScanIterator(std::unique_ptr<Iterator<FlatElement>> input, ElementFunction fn)
       : input_(std::move(input)), fn_(std::move(fn)) {}
   std::optional<FlatElement> next() override;
 
@@ -38,6 +54,31 @@ class FilterIterator final : public Iterator<FlatElement> {
   std::unique_ptr<Iterator<FlatElement>> input_;
   ElementPredicate predicate_;
   std::int64_t index_ = 0;
+};
+
+class TakeWhileIterator final : public Iterator<FlatElement> {
+ public:
+  TakeWhileIterator(std::unique_ptr<Iterator<FlatElement>> input, ElementPredicate predicate)
+      : input_(std::move(input)), predicate_(std::move(predicate)) {}
+  std::optional<FlatElement> next() override;
+
+ private:
+  std::unique_ptr<Iterator<FlatElement>> input_;  // null at the end
+  ElementPredicate predicate_;
+  std::int64_t index_ = 0;
+};
+
+/// Adds a leaf that is another random number for each element.
+class SeedIterator final : public Iterator<FlatElement> {
+ public:
+  SeedIterator(std::unique_ptr<Iterator<FlatElement>> input, std::uint64_t seed)
+      : input_(std::move(input)), seed_(seed) {}
+  std::optional<FlatElement> next() override;
+
+ private:
+  std::unique_ptr<Iterator<FlatElement>> input_;
+  std::uint64_t seed_;
+  std::uint64_t index_ = 0;
 };
 
 /// Calls the user's iterator; not again after its end, and not at all if it cannot be started.

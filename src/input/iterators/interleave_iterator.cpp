@@ -36,7 +36,7 @@ void InterleaveIterator::fill() {
   }
   Slot& slot = cycle_[static_cast<std::size_t>(slot_)];
   const std::int64_t index = index_++;
-  slot.pass = call_for_element("Dataset::interleave", index, [&] { return fn_(std::move(*element), index); });
+  slot.pass = call_for_element(what_, index, [&] { return fn_(std::move(*element), index); });
   if (slot_ < num_threads_) {
     auto input = std::make_shared<std::unique_ptr<Iterator<FlatElement>>>(std::move(slot.pass));
     auto ahead = std::make_unique<PrefetchIterator<FlatElement>>([input] { return std::move(*input); }, 1,

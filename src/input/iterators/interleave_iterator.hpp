@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -37,12 +38,15 @@ class InterleaveIterator final : public Iterator<FlatElement> {
  public:
   /// @param options  with n > 1 parallel calls, each of the first n passes in the cycle has a thread that
   /// reads it ahead; if not deterministic, a pass that has nothing ready is skipped for the time being.
+  /// @param what  the call that messages name; a literal.
   InterleaveIterator(std::unique_ptr<Iterator<FlatElement>> input, IteratorFunction fn,
-                     std::int64_t cycle_length, std::int64_t block_length, const ParallelOptions& options)
+                     std::int64_t cycle_length, std::int64_t block_length, const ParallelOptions& options,
+                     std::string_view what)
       : input_(std::move(input)),
         fn_(std::move(fn)),
         cycle_length_(cycle_length),
         block_length_(block_length),
+        what_(what),
         num_threads_(options.num_parallel_calls > 1 ? options.num_parallel_calls : 0),
         takes_ready_(num_threads_ > 0 && !options.deterministic) {}
   std::optional<FlatElement> next() override;
@@ -63,6 +67,7 @@ class InterleaveIterator final : public Iterator<FlatElement> {
   IteratorFunction fn_;
   std::int64_t index_ = 0;  // of the next element of the input
   std::int64_t cycle_length_, block_length_;
+  std::string_view what_;
   std::int64_t num_threads_;
   bool takes_ready_;
   std::shared_ptr<ReadySignal> ready_ = std::make_shared<ReadySignal>();  // owners: this and its passes

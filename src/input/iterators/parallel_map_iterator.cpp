@@ -21,8 +21,8 @@ void ParallelMapIterator::start() {
   finished_.reserve(num_threads);
   threads_.reserve(num_threads);
   while (threads_.size() < num_threads)
-    threads_.push_back(start_thread(concat("Dataset::map: thread ", threads_.size(), " of ", num_threads),
-                                    [this] { work(); }));
+    threads_.push_back(
+        start_thread(concat(what_, ": thread ", threads_.size(), " of ", num_threads), [this] { work(); }));
 }
 
 std::vector<ParallelMapIterator::Finished>::iterator ParallelMapIterator::find_next() {
@@ -75,8 +75,8 @@ Outcome<FlatElement> ParallelMapIterator::call(Job&& job) const {
   Outcome<FlatElement>& outcome = job.input;
   if (outcome.error) return std::move(outcome);
   try {
-    outcome.element = call_for_element("Dataset::map", job.index,
-                                       [&] { return host_element(fn_(std::move(outcome.element))); });
+    outcome.element =
+        call_for_element(what_, job.index, [&] { return host_element(fn_(std::move(outcome.element))); });
   } catch (...) {
     outcome.error = std::current_exception();
   }

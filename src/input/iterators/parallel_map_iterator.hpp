@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -18,9 +19,10 @@ namespace lockstep::detail {
 /// next element to be taken by at most as many elements as there are threads.
 class ParallelMapIterator final : public Iterator<FlatElement> {
  public:
+  /// @param what  the call that messages name; a literal.
   ParallelMapIterator(PipelineHandle input, const IterationKey& key, ElementFunction fn,
-                      const ParallelOptions& options)
-      : pipeline_(std::move(input)), key_(key), fn_(std::move(fn)), options_(options) {}
+                      const ParallelOptions& options, std::string_view what)
+      : pipeline_(std::move(input)), key_(key), fn_(std::move(fn)), options_(options), what_(what) {}
   ~ParallelMapIterator() override;
   /// @throws Error  a thread cannot be started.
   std::optional<FlatElement> next() override;
@@ -47,6 +49,7 @@ class ParallelMapIterator final : public Iterator<FlatElement> {
   IterationKey key_;
   ElementFunction fn_;
   ParallelOptions options_;
+  std::string_view what_;
   std::mutex input_mutex_;  // guards input_; taken before mutex_
   std::unique_ptr<Iterator<FlatElement>> input_;
   std::mutex mutex_;  // guards all members below except stop_ and threads_

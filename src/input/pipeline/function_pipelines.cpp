@@ -30,13 +30,14 @@ auto set_type(ElementType type) {
 }  // namespace
 
 PipelineHandle mapped(const PipelineHandle& input, ElementFunction fn, ElementType type,
-                      const ParallelOptions& options) {
-  check_options(options, "Dataset::map");
-  const auto open = [fn = std::move(fn), options](
+                      const ParallelOptions& options, std::string_view what) {
+  check_options(options, what);
+  const auto open = [fn = std::move(fn), options, what](
                         const PipelineHandle& from,
                         const IterationKey& key) -> std::unique_ptr<Iterator<FlatElement>> {
-    if (options.num_parallel_calls > 1) return std::make_unique<ParallelMapIterator>(from, key, fn, options);
-    return std::make_unique<MapIterator>(from->open(key), fn);
+    if (options.num_parallel_calls > 1)
+      return std::make_unique<ParallelMapIterator>(from, key, fn, options, what);
+    return std::make_unique<MapIterator>(from->open(key), fn, what);
   };
   return with_elements(input, open, set_type(std::move(type)));
 }
@@ -50,6 +51,37 @@ PipelineHandle filtered(const PipelineHandle& input, ElementPredicate predicate)
       [](Pipeline& result) { result.cardinality = kUnknownCardinality; });
 }
 
+PipelineHandle taken_while(const PipelineHandle& input, ElementPredicate predicate) {
+  return with_elements(
+      input,
+      [predicate = std::move(predicate)](const PipelineHandle& from, const IterationKey& key) {
+        return std::make_unique<TakeWhileIterator>(from->open(key), predicate);
+      },
+      [](Pipeline& result) { result.cardinality = kUnknownCardinality; });
+}
+
+PipelineHandle scanned(const PipelineHandle& input, ElementFunctionFactory make, ElementType type) {
+  return with_elements(
+      input,
+      [make = std::move(make)](const PipelineHandle& from, const IterationKey& key) {
+        return std::make_unique<ScanIterator>(from->open(key), make());
+      },
+      set_type(std::move(type)));
+}
+
+PipelineHandle seeded(const PipelineHandle& input, std::uint64_t seed) {
+  return with_elements(
+      input,
+      [=, position = input->position, count = input->counts.size()](const PipelineHandle& from,
+                                                                    const IterationKey& key) {
+        std::uint64_t pass_seed = 0;
+        for (const std::uint32_t word : key.seed_words(seed, position, count))
+          pass_seed = mix(pass_seed, word);
+        return std::make_unique<SeedIterator>(from->open(key), pass_seed);
+      },
+      count_iterations(std::make_shared<IterationCounter>()));
+}
+
 namespace {
 
 /// The parameters of an interleaving, which are the same for all shards of the input.
@@ -58,6 +90,7 @@ struct Interleaving {
   PartIteratorFactory open;
   std::int64_t cycle_length, block_length;
   ParallelOptions options;
+  std::string_view what;
   std::function<void(Pipeline&)> edit;
 
   std::unique_ptr<Iterator<FlatElement>> pass(const PipelineHandle& input, const IterationKey& key) const {
@@ -66,7 +99,8 @@ struct Interleaving {
       const PipelineHandle part = fn(std::move(element));
       return open(part, key.element(position, count, index).inside(part->counts));
     };
-    return std::make_unique<InterleaveIterator>(input->open(key), make, cycle_length, block_length, options);
+    return std::make_unique<InterleaveIterator>(input->open(key), make, cycle_length, block_length, options,
+                                                what);
   }
 };
 
@@ -90,10 +124,10 @@ PipelineHandle interleaved(const PipelineHandle& input, const Interleaving& how)
 
 PipelineHandle interleaved(const PipelineHandle& input, DatasetFunction fn, PartIteratorFactory open,
                            ElementType type, std::int64_t cycle_length, std::int64_t block_length,
-                           const ParallelOptions& options) {
-  LOCKSTEP_EXPECTS(cycle_length >= 1 && block_length >= 1, InvalidArgument, "Dataset::interleave: blocks of ",
+                           const ParallelOptions& options, std::string_view what) {
+  LOCKSTEP_EXPECTS(cycle_length >= 1 && block_length >= 1, InvalidArgument, what, ": blocks of ",
                    block_length, " elements of ", cycle_length, " datasets at a time. Pass at least 1 each.");
-  check_options(options, "Dataset::interleave");
+  check_options(options, what);
   const auto edit = [set = set_type(std::move(type)),
                      count = count_iterations(std::make_shared<IterationCounter>())](Pipeline& result) {
     set(result);
@@ -101,7 +135,8 @@ PipelineHandle interleaved(const PipelineHandle& input, DatasetFunction fn, Part
     result.cardinality = kUnknownCardinality;
     count(result);
   };
-  return interleaved(input, {std::move(fn), std::move(open), cycle_length, block_length, options, edit});
+  return interleaved(input,
+                     {std::move(fn), std::move(open), cycle_length, block_length, options, what, edit});
 }
 
 PipelineHandle generator_pipeline(GeneratorIteratorFactory open, ElementType type) {

@@ -11,6 +11,7 @@
 
 #include "detail/expects.hpp"
 #include "input/iterators/batch_iterators.hpp"
+#include "input/iterators/ignore_errors_iterator.hpp"
 #include "input/iterators/iterators.hpp"
 #include "input/pipeline/transform.hpp"
 #include "input/rows/host_rows.hpp"
@@ -29,11 +30,6 @@ PipelineHandle table_pipeline(std::shared_ptr<const RowTable> table, std::vector
   return std::make_shared<const Pipeline>(std::move(result));
 }
 
-std::uint64_t random_seed() {
-  std::random_device device;
-  return (std::uint64_t{device()} << 32) | device();
-}
-
 /// An `edit` that changes the number of elements, if it is known and finite.
 template <class F>
 auto change_cardinality(F f) {
@@ -49,6 +45,13 @@ std::int64_t repeated_cardinality(std::int64_t once, std::int64_t count) {
   return once == kUnknownCardinality || __builtin_mul_overflow(once, count, &all) ? kUnknownCardinality : all;
 }
 
+void add_batch_axis(Pipeline& result, std::int64_t batch_size, bool drop_remainder) {
+  for (TensorSpec& leaf : result.spec)
+    if (leaf.is_known)
+      leaf.extents.insert(leaf.extents.begin(), drop_remainder ? std::optional(batch_size) : std::nullopt);
+  result.batch_size = batch_size;
+}
+
 std::string type_name(const std::type_info& type) {
   const std::unique_ptr<char, void (*)(void*)> text(
       abi::__cxa_demangle(type.name(), nullptr, nullptr, nullptr), std::free);
@@ -56,6 +59,11 @@ std::string type_name(const std::type_info& type) {
 }
 
 }  // namespace
+
+std::uint64_t random_seed() {
+  std::random_device device;
+  return (std::uint64_t{device()} << 32) | device();
+}
 
 std::unique_ptr<Iterator<FlatElement>> Pipeline::open(const IterationKey& key) const {
   if (const auto* rows = std::get_if<TableRows>(&elements))
@@ -136,14 +144,76 @@ PipelineHandle batched(const PipelineHandle& input, std::int64_t batch_size, boo
         return std::make_unique<StackBatchIterator>(from->open(key), batch_size, drop_remainder);
       },
       [batch_size, drop_remainder](Pipeline& result) {
-        for (TensorSpec& leaf : result.spec)
-          if (leaf.is_known)
-            leaf.extents.insert(leaf.extents.begin(),
-                                drop_remainder ? std::optional(batch_size) : std::nullopt);
-        result.batch_size = batch_size;
+        add_batch_axis(result, batch_size, drop_remainder);
         change_cardinality([&](std::int64_t rows) {
           return rows / batch_size + (!drop_remainder && rows % batch_size > 0);
         })(result);
+      });
+}
+
+PipelineHandle windowed(const PipelineHandle& input, std::int64_t size, std::int64_t shift,
+                        std::int64_t stride, bool drop_remainder) {
+  LOCKSTEP_EXPECTS(size >= 1 && shift >= 1 && stride >= 1, InvalidArgument, "Dataset::window: windows of ",
+                   size, " elements, the shift is ", shift, ", and the stride ", stride,
+                   ". Pass at least 1 each.");
+  std::int64_t span = 0;
+  LOCKSTEP_EXPECTS(
+      !__builtin_mul_overflow(size - 1, stride, &span) && !__builtin_add_overflow(span, 1, &span),
+      InvalidArgument, "Dataset::window: windows of ", size, " elements with stride ", stride,
+      " span more than 2^63 - 1 elements. Pass less.");
+  return with_elements<BatchHandle>(
+      input,
+      [=](const PipelineHandle& from, const IterationKey& key) -> std::unique_ptr<Iterator<BatchHandle>> {
+        if (const auto* rows = std::get_if<TableRows>(&from->elements))
+          return std::make_unique<TableWindowIterator>(
+              *rows, key, Windows<std::int64_t>(span, shift, stride, drop_remainder));
+        return std::make_unique<StackWindowIterator>(
+            from->open(key), Windows<FlatElement>(span, shift, stride, drop_remainder));
+      },
+      [=](Pipeline& result) {
+        add_batch_axis(result, size, drop_remainder);
+        change_cardinality([&](std::int64_t all) {
+          if (!drop_remainder) return all / shift + (all % shift > 0);
+          return all < span ? 0 : (all - span) / shift + 1;
+        })(result);
+      });
+}
+
+PipelineHandle unbatched(const PipelineHandle& input) {
+  for (const TensorSpec& leaf : input->spec)
+    LOCKSTEP_EXPECTS(!leaf.is_known || leaf.rank() > 0, InvalidArgument,
+                     "Dataset::unbatch: a component of the elements is ", leaf,
+                     ", a scalar, and has no rows. Unbatch elements whose components all have a first axis.");
+  return with_elements(
+      input,
+      [](const PipelineHandle& from, const IterationKey& key) {
+        return std::make_unique<UnbatchIterator>(from->open(key));
+      },
+      [](Pipeline& result) {
+        std::optional<std::int64_t> num_rows;
+        for (TensorSpec& leaf : result.spec) {
+          if (!leaf.is_known) continue;
+          if (leaf.extents.front()) num_rows = leaf.extents.front();
+          leaf.extents.erase(leaf.extents.begin());
+        }
+        result.batch_size.reset();
+        std::int64_t& all = result.cardinality;
+        if (all >= 0 && (!num_rows || __builtin_mul_overflow(all, *num_rows, &all)))
+          all = kUnknownCardinality;
+      });
+}
+
+PipelineHandle errors_ignored(const PipelineHandle& input, std::int64_t max, ErrorReport report) {
+  LOCKSTEP_EXPECTS(max >= 0 || max == kForever, InvalidArgument, "Dataset::ignore_errors: at most ", max,
+                   " errors. Pass at least 0, or `forever`.");
+  return with_iterators(
+      input,
+      [max, report = std::move(report)]<class T>(const IteratorFactory<T>& open,
+                                                 const IterationKey& key) -> std::unique_ptr<Iterator<T>> {
+        return std::make_unique<IgnoreErrorsIterator<T>>(open(key), max, report);
+      },
+      [](Pipeline& result) {
+        if (result.cardinality >= 0) result.cardinality = kUnknownCardinality;
       });
 }
 

@@ -30,6 +30,9 @@ inline PipelineHandle with_hints(const PipelineHandle& input, std::int64_t num_s
   return input->fill_hints ? input->fill_hints(num_shards, index) : input;
 }
 
+/// For transformations without a seed: another in each program.
+std::uint64_t random_seed();
+
 inline constexpr auto kUnchanged = [](Pipeline&) {};
 
 /// A pipeline whose passes are `wrap(open, key)`, over the passes that the IteratorFactory `open` opens: over

@@ -30,9 +30,10 @@ void TableBatch::copy_rows(std::size_t leaf, RowRange rows, std::byte* destinati
                  destination);
 }
 
-StackedBatch::StackedBatch(std::vector<std::vector<Tensor>> columns) : columns_(std::move(columns)) {
+StackedBatch::StackedBatch(std::vector<std::vector<Tensor>> columns, std::string_view what)
+    : columns_(std::move(columns)) {
   for (std::vector<Tensor>& column : columns_) {
-    check_stackable(column, "Dataset::batch");
+    check_stackable(column, what);
     for (Tensor& row : column) row = on_host(row);
   }
 }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -53,8 +54,9 @@ class TableBatch final : public Batch {
 class StackedBatch final : public Batch {
  public:
   /// @param columns  for each leaf the elements' tensors. @pre no column is empty.
-  /// @throws InvalidArgument  the shapes or dtypes of a column differ.
-  explicit StackedBatch(std::vector<std::vector<Tensor>> columns);
+  /// @param what  the call that messages name. @throws InvalidArgument  the shapes or dtypes of a column
+  /// differ.
+  explicit StackedBatch(std::vector<std::vector<Tensor>> columns, std::string_view what = "Dataset::batch");
 
   std::size_t num_leaves() const noexcept override { return columns_.size(); }
   LeafType leaf(std::size_t index) const override;

@@ -26,7 +26,7 @@ void check_stackable(const std::vector<Tensor>& tensors, std::string_view what) 
   for (const Tensor& tensor : tensors)
     LOCKSTEP_EXPECTS(tensor.shape() == first.shape() && tensor.dtype() == first.dtype(), InvalidArgument,
                      what, ": cannot stack ", describe(tensor), " on ", describe(first),
-                     ". Make all shapes and dtypes the same.");
+                     ". Make all shapes and dtypes the same, or use padded_batch.");
 }
 
 Shape stacked_shape(const std::vector<Tensor>& tensors) {

@@ -89,3 +89,63 @@ TEST_CASE("a batch may be said to be larger than memory", "[input][host]") {
   CHECK(flat_elements(Dataset::range(kMost).take(3).batch(kMost)) == Values{0, 1, 2});
   CHECK(flat_elements(Dataset::range(kMost).take(3).batch(kMost, true)).empty());
 }
+
+TEST_CASE("windows overlap, or leave elements out, of tables and of any elements", "[input][host]") {
+  const auto table = Dataset::range(7);
+  const auto made = table.map([](const Tensor& x) { return x; });
+  const auto both = [&](const auto& of) {
+    CHECK(all_elements(of(table)) == all_elements(of(made)));
+    return all_elements(of(made));
+  };
+  CHECK(both([](const auto& d) { return d.window(3); }) == std::vector<Values>{{0, 1, 2}, {3, 4, 5}, {6}});
+  CHECK(both([](const auto& d) { return d.window(3, 2, 2, true); }) ==
+        std::vector<Values>{{0, 2, 4}, {2, 4, 6}});
+  CHECK(both([](const auto& d) { return d.window(2, 5); }) == std::vector<Values>{{0, 1}, {5, 6}});
+  CHECK(both([](const auto& d) { return d.window(1, 100); }) == std::vector<Values>{{0}});
+  CHECK(both([](const auto& d) {
+          constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+          return d.window(kMost, kMost);
+        }) == std::vector<Values>{{0, 1, 2, 3, 4, 5, 6}});
+}
+
+TEST_CASE("a window goes on after an element that throws", "[input][host]") {
+  const auto dataset = Dataset::range(6)
+                           .map([](const Tensor& x) {
+                             if (x.item<std::int64_t>() == 2) throw InvalidArgument("bad.");
+                             return x;
+                           })
+                           .window(2, 1);
+  auto pass = dataset.pipeline()->open();
+  CHECK(pass->next()->at(0).to_vector<std::int64_t>() == Values{0, 1});
+  CHECK_THROWS_MATCHES(pass->next(), InvalidArgument, says("Dataset::map: element 2: bad."));
+  CHECK(pass->next()->at(0).to_vector<std::int64_t>() == Values{1, 3});
+}
+
+TEST_CASE("unbatch gives rows in memory of their own", "[input][host]") {
+  const auto rows = Dataset::range(4).batch(3).unbatch();
+  auto pass = rows.pipeline()->open();
+  Tensor first = pass->next()->at(0);
+  CHECK(first.shape() == Shape{});
+  *static_cast<std::int64_t*>(first.data()) = 100;
+  CHECK(pass->next()->at(0).item<std::int64_t>() == 1);
+  CHECK(flat_elements(Dataset::from_tensor_slices(Tensor::zeros({2, 0})).unbatch()).empty());
+  CHECK(all_elements(Dataset::range(6).batch(3).batch(2).unbatch()) ==
+        std::vector<Values>{{0, 1, 2}, {3, 4, 5}});
+}
+
+TEST_CASE("unbatch says which element has no rows, and goes on", "[input][host]") {
+  const auto up_to = [](std::int64_t n) { return Tensor::arange(n, DType::i64, Device()); };
+  const auto dataset = Dataset::range(3)
+                           .map([up_to](const Tensor& x) {
+                             const auto n = x.item<std::int64_t>();
+                             return std::pair(up_to(n), n == 1 ? x : up_to(n));
+                           })
+                           .unbatch();
+  auto pass = dataset.pipeline()->open();
+  CHECK_THROWS_MATCHES(pass->next(), InvalidArgument,
+                       says("Dataset::unbatch: element 1: ", "component 1 is a scalar"));
+  CHECK(pass->next()->at(0).item<std::int64_t>() == 0);
+  CHECK(pass->next()->at(1).item<std::int64_t>() == 1);
+  CHECK_FALSE(pass->next());
+  CHECK_FALSE(pass->next());
+}

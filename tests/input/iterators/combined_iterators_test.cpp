@@ -1,7 +1,11 @@
 #include "input/iterators/combined_iterators.hpp"
 
+#include <algorithm>
+#include <cstdlib>
 #include <map>
+#include <optional>
 #include <stdexcept>
+#include <vector>
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -42,7 +46,7 @@ TEST_CASE("concatenated elements have one structure", "[input][host]") {
   CHECK(pass->next());
   CHECK_THROWS_MATCHES(
       pass->next(), InvalidArgument,
-      says("Dataset::concatenate", "first dataset have the structure {a: *}", "second {b: *}"));
+      says("Dataset::concatenate", "one dataset have the structure {a: *}", "another {b: *}"));
   const auto none = Dataset::range(0).map(with_key("a"));
   CHECK(flat_elements(none.concatenate(b).map([](const Keyed& keyed) { return keyed.at("b"); })) ==
         Values{0, 1});
@@ -89,4 +93,68 @@ TEST_CASE("an exception in one of zip's datasets is thrown where another ends", 
   CHECK(pass->next());
   CHECK_THROWS_MATCHES(pass->next(), Error, says("Dataset::map: element 2: bad"));
   CHECK_FALSE(pass->next());
+}
+
+TEST_CASE("a choice that is no index, or no integer scalar, is said, and the next one counts",
+          "[input][host]") {
+  const auto from = [](const TypedDataset<Tensor>& choices) {
+    return Dataset::choose_from_datasets<Tensor>({Dataset::range(3), Dataset::range(10, 13)}, choices);
+  };
+  auto pass = from(Dataset::from_tensor_slices(Tensor::from({1, -1, 2, 0}, Shape(4)))).pipeline()->open();
+  CHECK(pass->next()->at(0).item<std::int64_t>() == 10);
+  CHECK_THROWS_MATCHES(pass->next(), InvalidArgument,
+                       says("Dataset::choose_from_datasets: the choice -1", "2 datasets", "from 0 to 1"));
+  CHECK_THROWS_MATCHES(pass->next(), InvalidArgument, says("the choice 2"));
+  CHECK(pass->next()->at(0).item<std::int64_t>() == 0);
+  CHECK_FALSE(pass->next());
+  CHECK_FALSE(pass->next());
+  CHECK_THROWS_MATCHES(from(Dataset::range(4).batch(2)).pipeline()->open()->next(), InvalidArgument,
+                       says("a choice is a tensor [2] int64"));
+  CHECK_THROWS_MATCHES(from(Dataset::from_tensor_slices(Tensor::zeros({1}))).pipeline()->open()->next(),
+                       InvalidArgument, says("a choice is a tensor [] float32"));
+}
+
+TEST_CASE("an exception in a chosen dataset leaves the others as they were", "[input][host]") {
+  auto pass = Dataset::choose_from_datasets<Tensor>(
+                  {Dataset::range(3).map(fails_at(0)), Dataset::range(10, 13)}, Dataset::range(2).repeat())
+                  .pipeline()
+                  ->open();
+  CHECK_THROWS_MATCHES(pass->next(), Error, says("Dataset::map: element 0: bad"));
+  CHECK(pass->next()->at(0).item<std::int64_t>() == 10);
+  CHECK(pass->next()->at(0).item<std::int64_t>() == 1);
+}
+
+TEST_CASE("elements of other keys are not chosen from", "[input][host]") {
+  auto pass =
+      Dataset::choose_from_datasets<Keyed>(
+          {Dataset::range(2).map(with_key("a")), Dataset::range(2).map(with_key("b"))}, Dataset::range(2))
+          .pipeline()
+          ->open();
+  CHECK(pass->next());
+  CHECK_THROWS_MATCHES(pass->next(), InvalidArgument, says("{a: *}", "{b: *}"));
+}
+
+TEST_CASE("samples follow the weights, and the seed", "[input][host]") {
+  const auto sample = [](std::optional<std::uint64_t> seed) {
+    return Dataset::sample_from_datasets<Tensor>(
+        {Dataset::range(1).repeat(), Dataset::range(1, 2).repeat(), Dataset::range(2, 3).repeat()}, {1, 0, 3},
+        seed);
+  };
+  const auto dataset = sample(7);
+  const Values first = flat_elements(dataset.take(4000));
+  CHECK(first == flat_elements(sample(7).take(4000)));
+  CHECK(flat_elements(dataset.take(4000)) != first);  // another pass
+  CHECK(flat_elements(sample(8).take(4000)) != first);
+  CHECK(flat_elements(sample({}).take(4000)) != flat_elements(sample({}).take(4000)));
+  const auto count = [&](std::int64_t value) { return std::ranges::count(first, value); };
+  CHECK(count(1) == 0);
+  CHECK(std::abs(count(0) - 1000) < 140);  // five standard deviations
+}
+
+TEST_CASE("a dataset that has ended is sampled in vain", "[input][host]") {
+  const std::vector<TypedDataset<Tensor>> datasets{Dataset::range(2), Dataset::range(100, 150)};
+  Values all = flat_elements(Dataset::sample_from_datasets(datasets, {0.9, 0.1}, 1));
+  CHECK(all.size() == 52);
+  CHECK(std::ranges::count_if(all, [](std::int64_t x) { return x < 100; }) == 2);
+  CHECK(flat_elements(Dataset::sample_from_datasets(datasets, {0.9, 0.1}, 1, true)).size() < 52);
 }

@@ -4,7 +4,9 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <stdexcept>
+#include <string>
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -250,4 +252,101 @@ TEST_CASE("what makes elements may use its tensors again", "[input][host]") {
     CHECK(shuffled == Values{0, 1, 2, 3, 4, 5});
     CHECK(flat_elements(elements.prefetch(3)) == Values{0, 1, 2, 3, 4, 5});
   }
+}
+
+TEST_CASE("take_while ends for good at the first element that is refused", "[input][host]") {
+  auto pass = Dataset::range(9)
+                  .take_while([](const Tensor& x) { return x.item<std::int64_t>() % 3 != 2; })
+                  .pipeline()
+                  ->open();
+  CHECK(all_elements(*pass) == std::vector<Values>{{0}, {1}});
+  CHECK_FALSE(pass->next());
+}
+
+TEST_CASE("where a predicate of take_while throws, the next element follows", "[input][host]") {
+  auto pass = Dataset::range(3)
+                  .take_while([](const Tensor& x) {
+                    if (x.item<std::int64_t>() == 1) throw Error("cloudy");
+                    return true;
+                  })
+                  .pipeline()
+                  ->open();
+  CHECK(pass->next());
+  CHECK_THROWS_MATCHES(pass->next(), Error, says("Dataset::take_while: element 1: cloudy"));
+  CHECK(pass->next()->at(0).item<std::int64_t>() == 2);
+  CHECK_FALSE(pass->next());
+}
+
+TEST_CASE("scan keeps a state of any type, which a failing call leaves", "[input][host]") {
+  const auto words = Dataset::range(4).scan(std::string("n"), [](const std::string& state, const Tensor& x) {
+    const auto value = x.item<std::int64_t>();
+    if (value == 2) throw Error("no word");
+    return std::pair(state + std::to_string(value), Tensor::scalar(static_cast<std::int64_t>(state.size())));
+  });
+  for (int n = 0; n < 2; ++n) {  // each pass begins anew
+    auto pass = words.pipeline()->open();
+    CHECK(pass->next()->at(0).item<std::int64_t>() == 1);
+    CHECK(pass->next()->at(0).item<std::int64_t>() == 2);
+    CHECK_THROWS_MATCHES(pass->next(), Error, says("Dataset::scan: element 2: no word"));
+    CHECK(pass->next()->at(0).item<std::int64_t>() == 3);
+    CHECK_FALSE(pass->next());
+  }
+}
+
+TEST_CASE("flat_map names itself in what its function throws", "[input][host]") {
+  const auto dataset = Dataset::range(2).flat_map([](const Tensor& x) {
+    if (x.item<std::int64_t>() == 0) throw Error("nothing here");
+    return Dataset::range(2);
+  });
+  auto pass = dataset.pipeline()->open();
+  CHECK_THROWS_MATCHES(pass->next(), Error, says("Dataset::flat_map: element 0: nothing here"));
+  CHECK(all_elements(*pass) == std::vector<Values>{{0}, {1}});
+}
+
+namespace function_passes_test {
+/// The seeds' lower bits, and the elements.
+Tensor seed_of(std::uint64_t seed, const Tensor&) {
+  return Tensor::scalar(static_cast<std::int64_t>(seed >> 1));
+}
+}  // namespace function_passes_test
+
+TEST_CASE("map_with_seed gives each element another seed, the same in every program", "[input][host]") {
+  using function_passes_test::seed_of;
+  const auto seeds = [](std::uint64_t seed, int threads) {
+    return Dataset::range(50).map_with_seed(seed_of, seed, {.num_parallel_calls = threads});
+  };
+  const auto dataset = seeds(5, 1);
+  const Values first = flat_elements(dataset), second = flat_elements(dataset);
+  CHECK(std::set(first.begin(), first.end()).size() == 50);
+  CHECK(first != second);  // another pass
+  CHECK(flat_elements(seeds(5, 1)) == first);
+  CHECK(flat_elements(seeds(5, 4)) == first);
+  CHECK(flat_elements(seeds(6, 1)) != first);
+  const Values repeated = flat_elements(seeds(5, 1).repeat(2));
+  CHECK(Values(repeated.begin(), repeated.begin() + 50) == first);
+  CHECK(Values(repeated.begin() + 50, repeated.end()) != first);
+  CHECK(flat_elements(Dataset::range(3).map_with_seed([](std::uint64_t, const Tensor& x) { return x + 1; },
+                                                      0)) == Values{1, 2, 3});
+  CHECK_THROWS_MATCHES(seeds(5, 0), InvalidArgument, says("Dataset::map_with_seed: num_parallel_calls is 0"));
+}
+
+TEST_CASE("what comes before map_with_seed throws does not shift the seeds", "[input][host]") {
+  using function_passes_test::seed_of;
+  const auto whole = flat_elements(Dataset::range(4).map_with_seed(seed_of, 1));
+  auto pass = Dataset::range(4)
+                  .map([](const Tensor& x) {
+                    if (x.item<std::int64_t>() == 1) throw Error("bad");
+                    return x;
+                  })
+                  .map_with_seed(seed_of, 1)
+                  .pipeline()
+                  ->open();
+  CHECK(pass->next()->at(0).item<std::int64_t>() == whole[0]);
+  CHECK_THROWS_MATCHES(pass->next(), Error, says("Dataset::map: element 1: bad"));
+  CHECK(pass->next()->at(0).item<std::int64_t>() == whole[2]);
+}
+
+TEST_CASE("apply lets a function stand in the chain", "[input][host]") {
+  const auto halves = [](const TypedDataset<Tensor>& dataset) { return dataset.take(4).batch(2); };
+  CHECK(all_elements(Dataset::range(9).apply(halves)) == std::vector<Values>{{0, 1}, {2, 3}});
 }

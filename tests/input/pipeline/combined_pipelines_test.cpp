@@ -1,7 +1,14 @@
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <vector>
+
 #include <catch2/catch_test_macros.hpp>
 
 #include <lockstep/error.hpp>
+#include <lockstep/input/auto_shard.hpp>
 #include <lockstep/input/dataset.hpp>
+#include <lockstep/input/input_context.hpp>
 
 #include "support/input.hpp"
 #include "support/matchers.hpp"
@@ -32,14 +39,14 @@ TEST_CASE("what is known of concatenated elements is what they have in common", 
 
 TEST_CASE("elements of different kinds are not concatenated", "[input][host]") {
   CHECK_THROWS_MATCHES(rows(3).concatenate(rows(3, DType::i64)), InvalidArgument,
-                       says("Dataset::concatenate: component 0", "first dataset's elements is [3] float32",
-                            "second's [3] int64"));
+                       says("Dataset::concatenate: component 0", "one dataset's elements is [3] float32",
+                            "another's [3] int64"));
   const Tensor a = Tensor::zeros({4});
   CHECK_THROWS_MATCHES(Dataset(Dataset::from_tensor_slices(a, a)).concatenate(rows(3)), InvalidArgument,
                        says("the elements are lockstep::Tensor"));
   CHECK_THROWS_MATCHES(
       Dataset::from_tensor_slices(std::vector{a, a}).concatenate(Dataset::from_tensor_slices(std::vector{a})),
-      InvalidArgument, says("first dataset have 2 components", "second 1"));
+      InvalidArgument, says("one dataset have 2 components", "another 1"));
 }
 
 TEST_CASE("elements of other keys are not concatenated: at once, or where functions made them",
@@ -123,4 +130,56 @@ TEST_CASE("what is known of zipped elements is what is known of each", "[input][
   CHECK_FALSE(Dataset::zip(batches, Dataset::range(6).batch(3)).pipeline()->batch_size);
   const auto lists = Dataset::range(2).map([](const Tensor& x) { return std::vector{x}; });
   CHECK(spec(Dataset::zip(Dataset::range(2), lists)).empty());
+}
+
+TEST_CASE("datasets that cannot be chosen from, or sampled, are refused", "[input][host]") {
+  using Datasets = std::vector<TypedDataset<Tensor>>;
+  const Datasets two{Dataset::range(3), Dataset::range(4)};
+  const auto sample = [](const Datasets& datasets, const std::vector<double>& weights) {
+    return Dataset::sample_from_datasets(datasets, weights);
+  };
+  CHECK_THROWS_MATCHES(sample({}, {}), InvalidArgument,
+                       says("Dataset::sample_from_datasets: there are no datasets"));
+  CHECK_THROWS_MATCHES(sample(two, {1.0}), InvalidArgument, says("1 weights for 2 datasets"));
+  CHECK_THROWS_MATCHES(sample(two, {1.0, -0.5}), InvalidArgument, says("weight 1 is -0.5"));
+  CHECK_THROWS_MATCHES(sample(two, {NAN, 1.0}), InvalidArgument, says("weight 0 is nan"));
+  CHECK_THROWS_MATCHES(sample(two, {0.0, 0.0}), InvalidArgument, says("the weights' sum is 0"));
+  CHECK_THROWS_MATCHES(sample(two, {1e308, 1e308}), InvalidArgument, says("the weights' sum is inf"));
+  CHECK_THROWS_MATCHES(Dataset::choose_from_datasets(Datasets{}, Dataset::range(1)), InvalidArgument,
+                       says("Dataset::choose_from_datasets: there are no datasets"));
+  const Datasets mixed{Dataset::range(3), Dataset::from_tensor_slices(Tensor::zeros({3}))};
+  CHECK_THROWS_MATCHES(sample(mixed, {}), InvalidArgument,
+                       says("Dataset::sample_from_datasets: component 0", "int64", "float32"));
+}
+
+TEST_CASE("what is known of samples is what the datasets have in common", "[input][host]") {
+  using Datasets = std::vector<TypedDataset<Tensor>>;
+  const auto table = [](std::int64_t rows, std::int64_t width) {
+    return Dataset::from_tensor_slices(Tensor::zeros({rows, width}));
+  };
+  CHECK(spec(Dataset::sample_from_datasets(Datasets{table(4, 3), table(2, 3)})) ==
+        std::vector{TensorSpec({3}, DType::f32)});
+  const auto ragged = Dataset::sample_from_datasets(Datasets{table(4, 3), table(2, 5)});
+  CHECK(spec(ragged) == std::vector{TensorSpec({std::nullopt}, DType::f32)});
+  CHECK(ragged.cardinality() == 6);
+  CHECK(Dataset::sample_from_datasets(Datasets{table(4, 3), table(2, 3)}, {}, {}, true).cardinality() ==
+        Dataset::unknown_cardinality);
+  CHECK(Dataset::sample_from_datasets(Datasets{table(4, 3).repeat(), table(2, 3)}).cardinality() ==
+        Dataset::infinite_cardinality);
+  CHECK(Dataset::sample_from_datasets(Datasets{table(4, 3), table(2, 3)}, {1, 0}).cardinality() == 4);
+}
+
+TEST_CASE("shares of a sampled dataset are the whole, and need a seed", "[input][host]") {
+  using Datasets = std::vector<TypedDataset<Tensor>>;
+  const auto share = [](std::optional<std::uint64_t> seed, int index) {
+    const auto dataset =
+        Dataset::sample_from_datasets(Datasets{Dataset::range(5), Dataset::range(10, 14)}, {}, seed);
+    return auto_shard(dataset, InputContext(2, index, 2), AutoShardPolicy::data);
+  };
+  test::Values all = test::flat_elements(share(3, 0)), rest = test::flat_elements(share(3, 1));
+  all.insert(all.end(), rest.begin(), rest.end());
+  std::ranges::sort(all);
+  CHECK(all == test::Values{0, 1, 2, 3, 4, 10, 11, 12, 13});
+  CHECK_THROWS_MATCHES(test::flat_elements(share({}, 0)), InvalidArgument,
+                       says("Dataset::sample_from_datasets: there is no seed"));
 }

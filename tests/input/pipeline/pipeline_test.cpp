@@ -9,6 +9,7 @@
 #include <lockstep/input/auto_shard.hpp>
 #include <lockstep/input/dataset.hpp>
 #include <lockstep/input/input_context.hpp>
+#include <lockstep/strategy/mirrored_strategy.hpp>
 
 #include "support/input.hpp"
 #include "support/matchers.hpp"
@@ -303,4 +304,36 @@ TEST_CASE("an element that throws has its number: shards stay apart", "[input][h
   CHECK(share(1, 1) == Values{-1, 3, 5, 7});
   CHECK(share(1, 0, 9) == Values{-1, -1});  // that element, and that there are fewer than 9
   CHECK(share(7, 0, 8) == Values{-1, 0});
+}
+
+TEST_CASE("what is known of windows and of rows", "[input][host]") {
+  const auto spec = [](const Dataset& dataset) { return dataset.pipeline()->spec; };
+  const auto table = Dataset::from_tensor_slices(Tensor::zeros({6, 3}));
+  CHECK(spec(table.window(2)) == std::vector{TensorSpec({std::nullopt, 3}, DType::f32)});
+  CHECK(spec(table.window(2, 1, 1, true)) == std::vector{TensorSpec({2, 3}, DType::f32)});
+  CHECK(table.window(2).pipeline()->batch_size == 2);
+  CHECK(spec(table.unbatch()) == std::vector{TensorSpec({}, DType::f32)});
+  CHECK(table.unbatch().cardinality() == 18);
+  CHECK(spec(table.batch(4).unbatch()) == spec(table));
+  CHECK_FALSE(table.batch(4).unbatch().pipeline()->batch_size);
+  const auto made = table.map([](const Tensor& x) { return x; });
+  CHECK(spec(made.unbatch()) == std::vector{TensorSpec::unknown()});
+}
+
+TEST_CASE("windows and rows that cannot be are refused", "[input][host]") {
+  const auto dataset = Dataset::range(3);
+  CHECK_THROWS_MATCHES(dataset.window(0), InvalidArgument, says("Dataset::window: windows of 0 elements"));
+  CHECK_THROWS_MATCHES(dataset.window(2, 0), InvalidArgument, says("the shift is 0"));
+  CHECK_THROWS_MATCHES(dataset.window(2, 1, -1), InvalidArgument, says("the stride -1"));
+  CHECK_THROWS_MATCHES(dataset.window(kMost, 1, 2), InvalidArgument, says("span more than 2^63 - 1"));
+  CHECK_THROWS_MATCHES(dataset.unbatch(), InvalidArgument,
+                       says("Dataset::unbatch: a component of the elements is", "a scalar"));
+}
+
+TEST_CASE("windows, rows and numbers are distributed", "[input][host]") {
+  MirroredStrategy strategy(test::host_devices(2));
+  CHECK(test::all_steps(strategy.distribute_dataset(Dataset::range(5).window(2, 1, 1, true))) ==
+        std::vector<std::vector<Values>>{{{0}, {1}}, {{1}, {2}}, {{2}, {3}}, {{3}, {4}}});
+  CHECK(test::all_steps(strategy.distribute_dataset(Dataset::range(4).batch(3).unbatch().batch(4))) ==
+        std::vector<std::vector<Values>>{{{0, 1}, {2, 3}}});
 }

@@ -2,11 +2,14 @@
 
 #include <any>
 #include <concepts>
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <lockstep/input/detail/saved_structure.hpp>
 #include <lockstep/input/detail/tensor_nest.hpp>
@@ -125,33 +128,106 @@ PipelineHandle map_pipeline(const PipelineHandle& input, const F& fn, const Para
       [fn, made, type = type_of(input)](FlatElement&& leaves) {
         return made.flatten(call_with_element(fn, unflatten_element<E>(type, std::move(leaves))));
       },
-      made.type(), options);
+      made.type(), options, "Dataset::map");
+}
+
+template <class E, class F>
+PipelineHandle seeded_map_pipeline(const PipelineHandle& input, const F& fn, std::uint64_t seed,
+                                   const ParallelOptions& options) {
+  using R = std::remove_cvref_t<std::invoke_result_t<const F&, std::uint64_t, E>>;
+  static_assert(TensorNest<R>, "map_with_seed: the function must return a Tensor or a nest of Tensors");
+  const InferredType<R> made("Dataset::map_with_seed");
+  return mapped(
+      seeded(input, seed),
+      [fn, made, type = type_of(input)](FlatElement&& leaves) {
+        const auto element_seed = leaves.back().template item<std::uint64_t>();
+        leaves.pop_back();
+        return made.flatten(fn(element_seed, unflatten_element<E>(type, std::move(leaves))));
+      },
+      made.type(), options, "Dataset::map_with_seed");
+}
+
+template <class T>
+inline constexpr bool kIsPair = false;
+template <class A, class B>
+inline constexpr bool kIsPair<std::pair<A, B>> = true;
+
+template <class F, class State, class E>
+concept ScanFunction = std::invocable<const F&, State, E> &&
+    kIsPair<std::remove_cvref_t<std::invoke_result_t<const F&, State, E>>> &&
+    std::convertible_to<typename std::remove_cvref_t<std::invoke_result_t<const F&, State, E>>::first_type,
+                        State> &&
+    TensorNest<typename std::remove_cvref_t<std::invoke_result_t<const F&, State, E>>::second_type>;
+template <class F, class State, class E>
+using scan_result_t = typename std::remove_cvref_t<std::invoke_result_t<const F&, State, E>>::second_type;
+
+template <class E, class State, class F>
+PipelineHandle scan_pipeline(const PipelineHandle& input, const State& initial_state, const F& fn) {
+  const InferredType<scan_result_t<F, State, E>> made("Dataset::scan");
+  return scanned(
+      input,
+      [initial_state, fn, made, type = type_of(input)] {
+        const auto state = std::make_shared<State>(initial_state);
+        return ElementFunction([state, fn, made, type](FlatElement&& leaves) {
+          auto [next, result] = fn(std::as_const(*state), unflatten_element<E>(type, std::move(leaves)));
+          FlatElement flat = made.flatten(result);
+          *state = std::move(next);
+          return flat;
+        });
+      },
+      made.type());
+}
+
+template <class E, class F>
+PipelineHandle bucket_pipeline(const PipelineHandle& input, const F& length, const BucketOptions& options) {
+  static_assert(std::is_convertible_v<element_result_t<F, E>, std::int64_t>,
+                "bucket_by_sequence_length: the function must return the element's length as an integer");
+  return bucketed(
+      input,
+      [length, type = type_of(input)](const FlatElement& leaves) {
+        return static_cast<std::int64_t>(
+            call_with_element(length, unflatten_element<E>(type, FlatElement(leaves))));
+      },
+      options);
+}
+
+template <class E, class F>
+ElementPredicate predicate_of(const PipelineHandle& input, const F& predicate) {
+  return [predicate, type = type_of(input)](const FlatElement& leaves) {
+    return call_with_element(predicate, unflatten_element<E>(type, FlatElement(leaves)));
+  };
+}
+
+template <class E, class F>
+PipelineHandle take_while_pipeline(const PipelineHandle& input, const F& predicate) {
+  static_assert(std::is_same_v<element_result_t<F, E>, bool>, "take_while: the function must return bool");
+  return taken_while(input, predicate_of<E>(input, predicate));
 }
 
 template <class E, class F>
 PipelineHandle filter_pipeline(const PipelineHandle& input, const F& predicate) {
   static_assert(std::is_same_v<element_result_t<F, E>, bool>, "filter: the function must return bool");
-  return filtered(input, [predicate, type = type_of(input)](const FlatElement& leaves) {
-    return call_with_element(predicate, unflatten_element<E>(type, FlatElement(leaves)));
-  });
+  return filtered(input, predicate_of<E>(input, predicate));
 }
 
 template <class E, class F>
 PipelineHandle interleave_pipeline(const PipelineHandle& input, const F& fn, std::int64_t cycle_length,
-                                   std::int64_t block_length, const ParallelOptions& options) {
+                                   std::int64_t block_length, const ParallelOptions& options,
+                                   std::string_view what = "Dataset::interleave") {
   using Made = element_result_t<F, E>;
   static_assert(
       requires { typename dataset_element<Made>::type; },
-      "interleave: the function must return a TypedDataset; of a Dataset, return dataset.as<E>()");
+      "interleave and flat_map: the function must return a TypedDataset; of a Dataset, return "
+      "dataset.as<E>()");
   using R = typename dataset_element<Made>::type;
-  const InferredType<R> made("Dataset::interleave");
+  const InferredType<R> made(what);
   return interleaved(
       input,
       [fn, type = type_of(input)](FlatElement&& leaves) {
         return call_with_element(fn, unflatten_element<E>(type, std::move(leaves))).pipeline();
       },
       [made](const PipelineHandle& part, const IterationKey& key) { return open_part<R>(part, key, made); },
-      made.type(), cycle_length, block_length, options);
+      made.type(), cycle_length, block_length, options, what);
 }
 
 template <TensorNest E>
@@ -175,6 +251,13 @@ PipelineHandle file_cache_pipeline(const PipelineHandle& input, const std::files
       input, path,
       [made](const PipelineHandle& part, const IterationKey& key) { return open_part<E>(part, key, made); },
       type, std::move(store));
+}
+
+template <class E>
+std::vector<PipelineHandle> pipelines_of(const std::vector<TypedDataset<E>>& datasets) {
+  std::vector<PipelineHandle> pipelines;
+  for (const TypedDataset<E>& dataset : datasets) pipelines.push_back(dataset.pipeline());
+  return pipelines;
 }
 
 template <class Make>

@@ -12,9 +12,11 @@
 #include <vector>
 
 #include <lockstep/detail/shared_function.hpp>
+#include <lockstep/error.hpp>
 #include <lockstep/input/auto_shard_policy.hpp>
 #include <lockstep/input/detail/iteration_key.hpp>
 #include <lockstep/input/input_context.hpp>
+#include <lockstep/input/padded_batch_options.hpp>
 #include <lockstep/input/parallel_options.hpp>
 #include <lockstep/tensor.hpp>
 
@@ -88,6 +90,11 @@ inline constexpr std::int64_t kShardHint = -1;
 PipelineHandle shuffled(const PipelineHandle& input, std::int64_t buffer_size,
                         std::optional<std::uint64_t> seed);
 PipelineHandle batched(const PipelineHandle& input, std::int64_t batch_size, bool drop_remainder);
+PipelineHandle padded_batched(const PipelineHandle& input, std::int64_t batch_size,
+                              const PaddedBatchOptions& options);
+PipelineHandle unbatched(const PipelineHandle& input);
+PipelineHandle windowed(const PipelineHandle& input, std::int64_t size, std::int64_t shift,
+                        std::int64_t stride, bool drop_remainder);
 PipelineHandle repeated(const PipelineHandle& input, std::int64_t count);
 PipelineHandle taken(const PipelineHandle& input, std::int64_t count);
 PipelineHandle skipped(const PipelineHandle& input, std::int64_t count);
@@ -119,18 +126,34 @@ using PartIteratorFactory = SharedFunction<std::unique_ptr<Iterator<FlatElement>
 PipelineHandle cached_in_file(const PipelineHandle& input, const std::filesystem::path& path,
                               PartIteratorFactory open, ElementType type, StructureStore structure);
 PipelineHandle prefetched(const PipelineHandle& input, std::int64_t buffer_size);
+/// Called for each element that is left out, with its number, from 1, in the pass.
+using ErrorReport = SharedFunction<void(const Error& error, std::int64_t number)>;
+/// @param max  kForever: any number.
+PipelineHandle errors_ignored(const PipelineHandle& input, std::int64_t max, ErrorReport report);
 PipelineHandle zipped(std::vector<PipelineHandle> inputs, ElementType type);
+PipelineHandle sampled(std::vector<PipelineHandle> inputs, std::vector<double> weights,
+                       std::optional<std::uint64_t> seed, bool stop_on_empty);
+PipelineHandle chosen(std::vector<PipelineHandle> inputs, const PipelineHandle& choices, bool stop_on_empty);
 
 using ElementFunction = SharedFunction<FlatElement(FlatElement&&)>;
 using ElementPredicate = SharedFunction<bool(const FlatElement&)>;
+using ElementLength = SharedFunction<std::int64_t(const FlatElement&)>;
 using DatasetFunction = SharedFunction<PipelineHandle(FlatElement&& element)>;
+/// Makes the function of a pass, which keeps a state from element to element.
+using ElementFunctionFactory = SharedFunction<ElementFunction()>;
+/// @param what  the call that messages name; a literal.
 PipelineHandle mapped(const PipelineHandle& input, ElementFunction fn, ElementType type,
-                      const ParallelOptions& options);
+                      const ParallelOptions& options, std::string_view what);
 PipelineHandle filtered(const PipelineHandle& input, ElementPredicate predicate);
-/// @param open  opens the dataset that `fn` returns.
+PipelineHandle taken_while(const PipelineHandle& input, ElementPredicate predicate);
+PipelineHandle bucketed(const PipelineHandle& input, ElementLength length, const BucketOptions& options);
+PipelineHandle scanned(const PipelineHandle& input, ElementFunctionFactory make, ElementType type);
+/// The elements with one more leaf, a u64 scalar that is another for each element and pass.
+PipelineHandle seeded(const PipelineHandle& input, std::uint64_t seed);
+/// @param open  opens the dataset that `fn` returns. @param what  the call that messages name; a literal.
 PipelineHandle interleaved(const PipelineHandle& input, DatasetFunction fn, PartIteratorFactory open,
                            ElementType type, std::int64_t cycle_length, std::int64_t block_length,
-                           const ParallelOptions& options);
+                           const ParallelOptions& options, std::string_view what);
 
 /// How the input is shared out: resolves `automatic`, with its warning. @throws NotFound  as auto_shard.
 AutoShardPolicy resolve_auto_shard(const Pipeline& input, const InputContext& context,

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include <lockstep/error.hpp>
+
+#include "input/pipeline/pipeline.hpp"
+
+namespace lockstep::detail {
+
+/// Counts and reports the errors of elements that a pass leaves out.
+class IgnoredErrors {
+ public:
+  /// @param report  empty: the log.
+  IgnoredErrors(std::int64_t max, ErrorReport report) : max_(max), report_(std::move(report)) {}
+  /// Leaves out the element whose exception is being handled. @throws the exception, if there were `max`
+  /// before, or if it is not about the element but about the calls.
+  void add(const Error& error);
+  /// The pass has ended: the log says how many elements were left out.
+  void end();
+
+ private:
+  std::int64_t max_;
+  ErrorReport report_;
+  std::int64_t count_ = 0;
+  bool has_ended_ = false;
+};
+
+/// Leaves out values that throw; elements, batches or row numbers.
+template <class T>
+class IgnoreErrorsIterator final : public Iterator<T> {
+ public:
+  IgnoreErrorsIterator(std::unique_ptr<Iterator<T>> input, std::int64_t max, ErrorReport report)
+      : input_(std::move(input)), errors_(max, std::move(report)) {}
+
+  std::optional<T> next() override {
+    for (;;) {
+      try {
+        std::optional<T> value = input_->next();
+        if (!value) errors_.end();
+        return value;
+      } catch (const Error& error) {
+        errors_.add(error);
+      }
+    }
+  }
+
+ private:
+  std::unique_ptr<Iterator<T>> input_;
+  IgnoredErrors errors_;
+};
+
+}  // namespace lockstep::detail

@@ -1,0 +1,79 @@
+#include "input/iterators/padded_batch_iterators.hpp"
+
+#include <algorithm>
+
+#include "detail/expects.hpp"
+#include "input/pipeline/element_error.hpp"
+#include "input/rows/padded_batch.hpp"
+
+namespace lockstep::detail {
+
+void Columns::add(FlatElement&& element) {
+  columns_.resize(element.size());
+  for (std::size_t leaf = 0; leaf < columns_.size(); ++leaf)
+    columns_[leaf].push_back(std::move(element[leaf]));
+  ++num_rows_;
+}
+
+std::vector<std::vector<Tensor>> Columns::take() {
+  num_rows_ = 0;
+  return std::exchange(columns_, {});
+}
+
+std::optional<BatchHandle> PaddedBatchIterator::next() {
+  while (rows_.num_rows() < batch_size_) {
+    std::optional<FlatElement> element = input_->next();
+    if (!element) break;
+    rows_.add(std::move(*element));
+  }
+  const std::int64_t num_rows = rows_.num_rows();
+  auto columns = rows_.take();
+  if (num_rows == 0 || (options_.drop_remainder && num_rows < batch_size_)) return std::nullopt;
+  return std::make_shared<const PaddedBatch>(std::move(columns), options_.padded_shapes,
+                                             options_.padding_values, "Dataset::padded_batch");
+}
+
+std::optional<BatchHandle> BucketIterator::next() {
+  while (input_) {
+    const std::int64_t index = index_++;
+    std::optional<FlatElement> element = input_->next();
+    if (!element) {
+      input_.reset();
+      if (options_.padded_batch.drop_remainder) buckets_.clear();
+      break;
+    }
+    const std::int64_t length =
+        call_for_element("Dataset::bucket_by_sequence_length", index, [&] { return length_(*element); });
+    const auto bucket = static_cast<std::size_t>(std::ranges::upper_bound(options_.boundaries, length) -
+                                                 options_.boundaries.begin());
+    Columns& rows = buckets_[bucket];
+    rows.add(std::move(*element));
+    if (rows.num_rows() == options_.batch_sizes[bucket]) return take(bucket);
+  }
+  if (buckets_.empty()) return std::nullopt;
+  return take(buckets_.begin()->first);
+}
+
+BatchHandle BucketIterator::take(std::size_t bucket) {
+  std::vector<std::vector<Tensor>> columns = buckets_[bucket].take();
+  buckets_.erase(bucket);
+  std::vector<PaddedExtents> extents = options_.padded_batch.padded_shapes;
+  if (options_.pad_to_boundary) {
+    LOCKSTEP_EXPECTS(
+        bucket < options_.boundaries.size(), InvalidArgument,
+        "Dataset::bucket_by_sequence_length: an element is as long as the last boundary, ",
+        options_.boundaries.back(),
+        ", or longer, so that there is no boundary to pad to. Add one, or leave out pad_to_boundary.");
+    if (extents.empty())
+      for (const std::vector<Tensor>& column : columns)
+        extents.emplace_back(static_cast<std::size_t>(column.front().rank()));
+    for (PaddedExtents& leaf : extents)
+      for (std::optional<std::int64_t>& extent : leaf)
+        if (!extent) extent = options_.boundaries[bucket] - 1;
+  }
+  return std::make_shared<const PaddedBatch>(std::move(columns), extents,
+                                             options_.padded_batch.padding_values,
+                                             "Dataset::bucket_by_sequence_length");
+}
+
+}  // namespace lockstep::detail
