@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <concepts>
 #include <cstdint>
@@ -317,7 +316,7 @@ class TypedDataset : public detail::Transformations<TypedDataset<E>, Dataset> {
   /// Tuples of a number, an i64 scalar, and the element: numbers start, start + 1, …; an element that throws
   /// counts too.
   [[nodiscard]] TypedDataset<std::tuple<Tensor, E>> enumerate(std::int64_t start = 0) const {
-    const std::int64_t last = std::numeric_limits<std::int64_t>::max() + std::min<std::int64_t>(start, 0);
+    const std::int64_t last = std::numeric_limits<std::int64_t>::max() + (start < 0 ? start : 0);
     return Dataset::zip(Dataset::range(start, last), *this);
   }
   /// The results of fn(state, element), a pair of the next state and the result. Each pass begins with a copy
