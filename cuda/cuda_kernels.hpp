@@ -40,7 +40,7 @@ class CudaKernels final : public backend::KernelBackend {
   void scatter_rows(backend::ScatterOp op, const TensorView& out, const TensorView& in,
                     const backend::RowGroups& groups, backend::StreamHandle stream) override;
 
-  // kernels/reduce.cu, kernels/argmax.cu
+  // kernels/reduce/reduce.cu, kernels/argmax.cu
   void reduce_axis(ReduceOp op, const TensorView& out, const TensorView& in,
                    const backend::AxisExtents& extents, double divisor,
                    backend::StreamHandle stream) override;

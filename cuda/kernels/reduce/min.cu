@@ -1,4 +1,4 @@
-#include "kernels/reduce.cuh"
+#include "kernels/reduce/reduce.cuh"
 
 namespace lockstep::cuda {
 

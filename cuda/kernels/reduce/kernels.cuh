@@ -14,8 +14,8 @@
 #include "arithmetic/wide_quotient.hpp"
 #include "kernels/element.cuh"
 #include "kernels/launch.cuh"
-#include "kernels/reduce_accumulate.cuh"
-#include "kernels/reduce_plan.hpp"
+#include "kernels/reduce/accumulate.cuh"
+#include "kernels/reduce/plan.hpp"
 
 namespace lockstep::cuda {
 

@@ -1,4 +1,4 @@
-#include "kernels/reduce_plan.hpp"
+#include "kernels/reduce/plan.hpp"
 
 #include <algorithm>
 #include <bit>

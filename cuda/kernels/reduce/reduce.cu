@@ -1,7 +1,7 @@
 #include "arithmetic/operators.hpp"
 #include "cuda_kernels.hpp"
 #include "detail/float_environment.hpp"
-#include "kernels/reduce.hpp"
+#include "kernels/reduce/reduce.hpp"
 
 namespace lockstep::cuda {
 

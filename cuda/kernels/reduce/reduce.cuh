@@ -7,8 +7,8 @@
 #include "arithmetic/scaled_sum.hpp"
 #include "device/temporary.hpp"
 #include "kernels/dispatch.hpp"
-#include "kernels/reduce.hpp"
-#include "kernels/reduce_kernels.cuh"
+#include "kernels/reduce/kernels.cuh"
+#include "kernels/reduce/reduce.hpp"
 
 namespace lockstep::cuda {
 
