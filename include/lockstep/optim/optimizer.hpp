@@ -60,10 +60,9 @@ class Optimizer {
   /// device, except to read the indices of sparse rows, and `iterations` after other code has written it. The
   /// step's number and rate are part of the enqueued work, so that a step cannot be captured, but by
   /// Strategy::function: there they are in device memory, with the same bits, and each launch has its own. In
-  /// steady state
-  /// only reductions, clipping, and components of which a snapshot exists take memory, all of it from the
-  /// devices' pools; with dense gradients nothing is allocated on the heap, except the list of gradients that
-  /// the caller makes. All components get the same bits.
+  /// steady state only reductions, clipping, and components of which a snapshot exists take memory, all of it
+  /// from the devices' pools; with dense gradients nothing is allocated on the heap, except the list of
+  /// gradients that the caller makes. All components get the same bits.
   ///
   /// @param options  of the reduction; those of replica 0 apply. The strategy's timeout limits how long
   /// replicas wait for each other.

@@ -50,8 +50,9 @@ class FunctionHandle {
 /// The first call of a signature runs as `run` does. The second one is traced: the function runs on every
 /// replica, and on GPUs its work is captured, not done, and then launched. Later ones are launches, and do
 /// not call the function. A signature is the arguments' structure, the dtypes, shapes and devices of tensors,
-/// the identity of variables, and the values of numbers and text; one that is new is traced anew. On the
-/// host, and where the work cannot be captured, each call runs the function, by the same rules.
+/// the identity of variables, and the values of numbers and text; one that is new is traced anew. On the host
+/// each call runs the function, by the same rules. Where work on GPUs cannot be captured, each call runs it
+/// as `run` does.
 ///
 /// The rules, whose breach is a ContextError but for the last two:
 /// - Values are not there in a traced call: `item`, `to_vector`, copies between a device and the host, and
@@ -64,16 +65,15 @@ class FunctionHandle {
 ///   variables may be written. Optimizers, metrics and gradient accumulators keep their own state right: each
 ///   launch has its learning rate and its step's number. `Optimizer` says which optimizers can be traced.
 ///
-/// Memory is private to each graph. A tensor of a variable's value() that the caller holds keeps the trace
-/// from being made (Unsupported), as Variable says; one that the step itself holds, while it writes the
+/// Memory is private to each graph. On GPUs a tensor of a variable's value() that the caller holds keeps the
+/// trace from being made (Unsupported), as Variable says; one that the step itself holds, while it writes the
 /// variable, is a copy in the graph, for which the step is traced twice. A call whose trace throws has
 /// enqueued nothing on GPUs and has changed neither variables nor optimizers there; on the host, and in the
 /// first call, what was done before the exception is done. The next call is traced again.
 ///
-/// Work cannot be captured, and each call runs the function, on the host; with MeshStrategy of several
-/// logical devices, CentralStorageStrategy with parameters elsewhere, workers, the default strategy, or an
-/// explicit CrossDeviceOps; and where a tensor among the arguments is not on its replica's device, which the
-/// log tells.
+/// Work on GPUs cannot be captured with MeshStrategy of several logical devices, CentralStorageStrategy,
+/// workers, the default strategy, or an explicit CrossDeviceOps; nor where a tensor among the arguments is
+/// not on its replica's device, which the log tells.
 ///
 /// A launch is enqueued on the current streams of the replicas' devices, those of virtual devices of a GPU
 /// are joined. The second call waits for these streams before it captures. Up to 64 launches may be on their
@@ -82,8 +82,9 @@ class FunctionHandle {
 ///
 /// Graphs hold the strategy's communicators. The strategy's end drops all traces; a call after it throws
 /// ContextError. Functions may be destroyed before or after it, but not during a call.
-/// Calls of several threads are serialised with the strategy's calls. In a merge function of a function's
-/// call another function of the strategy runs as a part of it.
+///
+/// Thread safety: calls of several threads are serialised with the strategy's calls. In a merge function of a
+/// function's call another function of the strategy runs as a part of it.
 template <class F>
 class Function {
  public:
