@@ -247,7 +247,9 @@ void Optimizer::apply(std::string_view what, Strategy& strategy, const GradientB
   const std::size_t counters = plan.num_of_variables;
   bool any_shared = false;
   for (std::size_t k = 0; k < counters; ++k) any_shared = any_shared || locked.is_shared(k);
-  if (any_shared)
+  if (recorder != nullptr)  // they stay where launches find them
+    for (std::size_t k = 0; k < counters; ++k) locked.begin_write(k);
+  else if (any_shared)
     for_each_component([&](std::size_t i) {
       for (const ComponentUpdate& one : plan.updates[i]) unshare(one.begin, one.begin + one.num_tensors);
     });

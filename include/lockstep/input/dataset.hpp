@@ -66,8 +66,8 @@ class Transformations : public Base {
     return Self(shuffled(this->pipeline(), buffer_size, seed));
   }
   /// Stacks `batch_size` elements at a time along a new first axis. The last batch may have fewer rows; with
-  /// drop_remainder such a batch is dropped. If an element throws, the next call returns the elements before
-  /// it as a batch.
+  /// drop_remainder such a batch is dropped. If an element throws, the next call goes on: its batch begins
+  /// with the elements before it.
   /// @throws InvalidArgument  batch_size < 1; on `next`, elements have different shapes or dtypes: the call
   /// after that returns the next batch.
   Self batch(std::int64_t batch_size, bool drop_remainder = false) const {
@@ -226,9 +226,9 @@ class Dataset : public detail::Transformations<Dataset, detail::DatasetHandle> {
   static constexpr std::int64_t infinite_cardinality = detail::kInfiniteCardinality;
   static constexpr std::int64_t unknown_cardinality = detail::kUnknownCardinality;
   /// The number of elements of a pass, as far as it is known without reading any. It is unknown for files,
-  /// generators, filter, take_while, interleave, flat_map, choose_from_datasets and most calls of unbatch and
-  /// sample_from_datasets, and for datasets derived from them; but take(0) and repeat(0) are known to be
-  /// empty.
+  /// generators, filter, take_while, interleave, flat_map, ignore_errors, bucket_by_sequence_length,
+  /// choose_from_datasets and most calls of unbatch and sample_from_datasets, and for datasets derived from
+  /// them; but take(0) and repeat(0) are known to be empty.
   [[nodiscard]] std::int64_t cardinality() const noexcept { return detail::cardinality_of(pipeline()); }
 
   /// The typed form, which can be iterated. @throws InvalidArgument  the elements' type is not `E`.
@@ -314,7 +314,7 @@ class TypedDataset : public detail::Transformations<TypedDataset<E>, Dataset> {
     return TypedDataset(detail::bucket_pipeline<E>(this->pipeline(), length, options));
   }
   /// Tuples of a number, an i64 scalar, and the element: numbers start, start + 1, …; an element that throws
-  /// counts too.
+  /// counts too. As in tf.data no dataset is numbered beyond 2^63 - 1, so that cardinality is finite.
   [[nodiscard]] TypedDataset<std::tuple<Tensor, E>> enumerate(std::int64_t start = 0) const {
     const std::int64_t last = std::numeric_limits<std::int64_t>::max() + (start < 0 ? start : 0);
     return Dataset::zip(Dataset::range(start, last), *this);

@@ -24,12 +24,12 @@ struct PaddedBatchOptions {
 /// Where elements of different lengths go before they become batches (Dataset::bucket_by_sequence_length).
 struct BucketOptions {
   /// Ascending: an element of length l goes into the first bucket whose boundary is above l, or into the last
-  /// one, of all longer elements.
+  /// one, of all elements as long as the last boundary, or longer.
   std::vector<std::int64_t> boundaries;
   /// The rows of a batch of each bucket: one more than there are boundaries.
   std::vector<std::int64_t> batch_sizes;
-  /// Extents that padded_batch.padded_shapes leaves open are the bucket's boundary less one, and not those of
-  /// the longest element. Elements of the last bucket then have no room, and throw.
+  /// Extents that padded_batch.padded_shapes leaves open, of every axis, are the bucket's boundary less one,
+  /// and not those of the longest element. Elements of the last bucket then have no room, and throw.
   bool pad_to_boundary = false;
   PaddedBatchOptions padded_batch{};
 };

@@ -67,7 +67,7 @@ class FunctionHandle {
 ///
 /// Memory is private to each graph. On GPUs a tensor of a variable's value() that the caller holds keeps the
 /// trace from being made (Unsupported), as Variable says; one that the step itself holds, while it writes the
-/// variable, is a copy in the graph, for which the step is traced twice. A call whose trace throws has
+/// variable, is a copy in the graph, for which the step is traced once more. A call whose trace throws has
 /// enqueued nothing on GPUs and has changed neither variables nor optimizers there; on the host, and in the
 /// first call, what was done before the exception is done. The next call is traced again.
 ///

@@ -67,10 +67,11 @@ std::optional<BatchHandle> StackWindowIterator::next() {
 
 std::optional<FlatElement> UnbatchIterator::next() {
   while (row_ == num_rows_) {
+    const std::int64_t index = index_++;  // counts also if the element throws
     std::optional<FlatElement> element = input_->next();
     if (!element) return std::nullopt;
     const std::int64_t num_rows = call_for_element(
-        "Dataset::unbatch", index_++, [&] { return lockstep::detail::num_rows(*element, "the element"); });
+        "Dataset::unbatch", index, [&] { return lockstep::detail::num_rows(*element, "the element"); });
     batch_ = std::move(*element);
     row_ = 0;
     num_rows_ = num_rows;

@@ -59,10 +59,11 @@ std::optional<FlatElement> ChooseIterator::next() {
 
 void ChooseIterator::check_structure(std::size_t choice) {
   if (is_checked_[choice]) return;
+  const std::string own = pipelines_[choice]->type.text();
+  for (const PipelineHandle& other : pipelines_)
+    if (const std::string text = other->type.text(); !text.empty())
+      check_structures("datasets to choose from", text, own);
   is_checked_[choice] = true;
-  if (!first_seen_) first_seen_ = choice;
-  check_structures("datasets to choose from", pipelines_[*first_seen_]->type.text(),
-                   pipelines_[choice]->type.text());
 }
 
 // Not a standard distribution, so that the choices are the same with every standard library.

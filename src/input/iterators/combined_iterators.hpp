@@ -56,13 +56,12 @@ class ChooseIterator final : public Iterator<FlatElement> {
   std::optional<FlatElement> next() override;
 
  private:
-  /// Compares the pipeline's structure with that of the first one whose elements were seen.
+  /// Compares the pipeline's structure, of which there is an element now, with those that are known.
   void check_structure(std::size_t choice);
 
   std::vector<PipelineHandle> pipelines_;
   std::vector<std::unique_ptr<Iterator<FlatElement>>> passes_;  // null where one has ended
   std::vector<bool> is_checked_;
-  std::optional<std::size_t> first_seen_;
   std::size_t num_open_;
   std::unique_ptr<Iterator<std::int64_t>> choices_;
   bool stop_on_empty_;

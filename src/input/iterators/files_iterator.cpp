@@ -19,7 +19,7 @@ class TooFewFilesIterator final : public Iterator<FlatElement> {
 
   std::optional<FlatElement> next() override {
     if (std::exchange(has_thrown_, true)) return std::nullopt;
-    raise<InvalidArgument>(
+    raise<CallError>(
         {__FILE__, __LINE__, __func__},
         concat("auto_shard: ", num_files_, " files for ", num_shards_,
                " input pipelines, so some have none. Use fewer, more files, or AutoShardPolicy::data."));

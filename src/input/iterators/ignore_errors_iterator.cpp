@@ -2,12 +2,14 @@
 
 #include "detail/concat.hpp"
 #include "detail/warn.hpp"
+#include "input/pipeline/element_error.hpp"
 
 namespace lockstep::detail {
 
 void IgnoredErrors::add(const Error& error) {
   const bool is_of_element = dynamic_cast<const ContextError*>(&error) == nullptr &&
-                             dynamic_cast<const OutOfMemory*>(&error) == nullptr;
+                             dynamic_cast<const OutOfMemory*>(&error) == nullptr &&
+                             dynamic_cast<const CallError*>(&error) == nullptr;
   if (!is_of_element) throw;
   if (count_ == max_) throw;
   ++count_;

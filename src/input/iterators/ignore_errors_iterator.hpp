@@ -8,6 +8,7 @@
 #include <lockstep/error.hpp>
 
 #include "input/pipeline/pipeline.hpp"
+#include "input/pipeline/stopping.hpp"
 
 namespace lockstep::detail {
 
@@ -38,6 +39,7 @@ class IgnoreErrorsIterator final : public Iterator<T> {
 
   std::optional<T> next() override {
     for (;;) {
+      check_stop();
       try {
         std::optional<T> value = input_->next();
         if (!value) errors_.end();

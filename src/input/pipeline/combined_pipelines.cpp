@@ -7,6 +7,7 @@
 
 #include "detail/expects.hpp"
 #include "input/iterators/combined_iterators.hpp"
+#include "input/pipeline/element_error.hpp"
 #include "input/pipeline/transform.hpp"
 
 namespace lockstep::detail {
@@ -164,7 +165,6 @@ namespace {
 /// Opens the choices of a pass whose key this is.
 using ChoicesFactory = std::function<std::unique_ptr<Iterator<std::int64_t>>(const IterationKey& key)>;
 
-/// @param inputs  datasets to choose from; `others` follow them in `all`.
 Pipeline choosing(std::string_view what, const std::vector<PipelineHandle>& inputs, ChoicesFactory choices,
                   bool stop_on_empty) {
   LOCKSTEP_EXPECTS(!inputs.empty(), InvalidArgument, what, ": there are no datasets. Pass at least one.");
@@ -233,6 +233,9 @@ PipelineHandle sampled(std::vector<PipelineHandle> inputs, std::vector<double> w
     if (weights[i] == 0) continue;
     used.push_back(inputs[i]);
     sums.push_back(weights[i] + (sums.empty() ? 0.0 : sums.back()));
+    LOCKSTEP_EXPECTS(sums.size() < 2 || sums.back() > sums[sums.size() - 2], InvalidArgument, kWhat,
+                     ": weight ", i, ", ", weights[i],
+                     ", is too small beside the others. Pass weights of similar size.");
   }
   LOCKSTEP_EXPECTS(!used.empty() && std::isfinite(sums.back()), InvalidArgument, kWhat,
                    ": the weights' sum is ", used.empty() ? 0.0 : sums.back(),

@@ -3,11 +3,18 @@
 #include <cstdint>
 #include <string_view>
 
+#include <lockstep/error.hpp>
 #include <lockstep/tensor.hpp>
 
 #include "input/pipeline/stopping.hpp"
 
 namespace lockstep::detail {
+
+/// What is wrong with the calls, and not with an element.
+class CallError final : public InvalidArgument {
+ public:
+  using InvalidArgument::InvalidArgument;
+};
 
 /// Rethrows the exception that is being handled with a message that begins with the transformation and the
 /// element's index. The class stays the same if it is one of lockstep's, except OutOfRange, which would mean

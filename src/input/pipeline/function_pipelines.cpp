@@ -74,7 +74,7 @@ PipelineHandle seeded(const PipelineHandle& input, std::uint64_t seed) {
       input,
       [=, position = input->position, count = input->counts.size()](const PipelineHandle& from,
                                                                     const IterationKey& key) {
-        std::uint64_t pass_seed = 0;
+        std::uint64_t pass_seed = from->shard;  // 0: the whole
         for (const std::uint32_t word : key.seed_words(seed, position, count))
           pass_seed = mix(pass_seed, word);
         return std::make_unique<SeedIterator>(from->open(key), pass_seed);

@@ -55,7 +55,7 @@ PipelineHandle padded_batched(const PipelineHandle& input, std::int64_t batch_si
       [batch_size, options](Pipeline& result) {
         const bool drops = options.drop_remainder;
         pad(result.spec, options, drops ? std::optional(batch_size) : std::nullopt);
-        result.batch_size = batch_size;
+        result.batch_size.reset();  // batches differ in width: their rows are no one sequence
         std::int64_t& all = result.cardinality;
         if (all >= 0) all = all / batch_size + (!drops && all % batch_size > 0);
       });
@@ -80,9 +80,7 @@ PipelineHandle bucketed(const PipelineHandle& input, ElementLength length, const
         return std::make_unique<BucketIterator>(from->open(key), length, options);
       },
       [options](Pipeline& result) {
-        PaddedBatchOptions open = options.padded_batch;
-        if (options.pad_to_boundary && open.padded_shapes.empty()) open = {};
-        pad(result.spec, open, std::nullopt);
+        pad(result.spec, options.padded_batch, std::nullopt);
         result.batch_size.reset();
         if (result.cardinality >= 0) result.cardinality = kUnknownCardinality;
       });

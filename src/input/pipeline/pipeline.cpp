@@ -13,6 +13,7 @@
 #include "input/iterators/batch_iterators.hpp"
 #include "input/iterators/ignore_errors_iterator.hpp"
 #include "input/iterators/iterators.hpp"
+#include "input/pipeline/element_error.hpp"
 #include "input/pipeline/transform.hpp"
 #include "input/rows/host_rows.hpp"
 #include "input/rows/row_tables.hpp"
@@ -122,7 +123,7 @@ PipelineHandle shuffled(const PipelineHandle& input, std::int64_t buffer_size,
                      position = input->position, count = input->counts.size()]<class T>(
                         const IteratorFactory<T>& open,
                         const IterationKey& key) -> std::unique_ptr<Iterator<T>> {
-    LOCKSTEP_EXPECTS(is_seeded || !key.is_common(), InvalidArgument,
+    LOCKSTEP_EXPECTS(is_seeded || !key.is_common(), CallError,
                      "Dataset::shuffle: there is no seed, but several input pipelines are to keep their "
                      "shares of one order: each would draw another. Pass a seed, the same for all.");
     const auto words = key.seed_words(value, position, count);
@@ -172,6 +173,7 @@ PipelineHandle windowed(const PipelineHandle& input, std::int64_t size, std::int
       },
       [=](Pipeline& result) {
         add_batch_axis(result, size, drop_remainder);
+        result.batch_size.reset();  // windows overlap: their rows are no one sequence
         change_cardinality([&](std::int64_t all) {
           if (!drop_remainder) return all / shift + (all % shift > 0);
           return all < span ? 0 : (all - span) / shift + 1;

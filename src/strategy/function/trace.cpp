@@ -114,15 +114,15 @@ void Trace::capture_once(StrategyState& state, FunctionCall& call, FunctionRef<v
   for (const StreamRef& stream : state.streams()) stream.synchronize();
   const auto& devices = state.groups().front().device_backends();
   Parts before = std::exchange(parts_, {});
-  numbers_end_ = 0;
-  graphs_ = make_graphs(devices);
-  begins_ = call.begins;
-  own_inputs_ = RecycledVector<Tensor>(call.inputs.size());
   std::list<StreamScope> scopes;
-  for (const auto& graph : graphs_)
-    for (std::size_t k = 0; k < graph->replicas().size(); ++k) scopes.emplace_back(graph->stream(k));
-  is_capturing_ = true;
   try {
+    numbers_end_ = 0;
+    graphs_ = make_graphs(devices);
+    begins_ = call.begins;
+    own_inputs_ = RecycledVector<Tensor>(call.inputs.size());
+    for (const auto& graph : graphs_)
+      for (std::size_t k = 0; k < graph->replicas().size(); ++k) scopes.emplace_back(graph->stream(k));
+    is_capturing_ = true;
     on_roots(state, graphs_, [&](StepGraph& graph) { graph.begin(inputs_of_graph(graph, call)); });
     for (const auto& graph : graphs_) {
       auto own = graph->own_inputs().begin();
@@ -139,6 +139,7 @@ void Trace::capture_once(StrategyState& state, FunctionCall& call, FunctionRef<v
       graph.end(results[static_cast<std::size_t>(g)]);
     });
     is_capturing_ = false;
+    for (const auto& [owner, part] : parts_) part->restore();  // until a launch commits
   } catch (...) {
     is_capturing_ = false;
     on_roots(state, graphs_, [](StepGraph& graph) { graph.drop(); });

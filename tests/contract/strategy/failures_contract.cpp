@@ -57,7 +57,7 @@ TEST_CASE("the merge function is not called when a replica fails before it", "[s
   Replicas strategy(2);
   bool called = false;
   REQUIRE_THROWS_AS(strategy.run([&](ReplicaContext& ctx) {
-    if (id_of(ctx) == 1) throw Special("no");
+    if (replica_id_of(ctx) == 1) throw Special("no");
     ctx.merge_call([&](Strategy&) { called = true; });
   }),
                     Special);
@@ -68,13 +68,13 @@ TEST_CASE("merge-call-count-mismatch: a replica that makes fewer merge calls is 
           "[strategy][failure]") {
   Replicas strategy(2);
   REQUIRE_THROWS_MATCHES(strategy.run([](ReplicaContext& ctx) {
-    if (id_of(ctx) == 0) ctx.merge_call([](Strategy&) {});
+    if (replica_id_of(ctx) == 0) ctx.merge_call([](Strategy&) {});
   }),
                          ContextError, says("merge_call, call 0", "replica 1", "has returned without it"));
   require_usable(strategy);
   REQUIRE_THROWS_MATCHES(strategy.run([](ReplicaContext& ctx) {
     ctx.merge_call([](Strategy&) {});
-    if (id_of(ctx) == 1) ctx.merge_call([](Strategy&) {});
+    if (replica_id_of(ctx) == 1) ctx.merge_call([](Strategy&) {});
   }),
                          ContextError, says("merge_call, call 1", "replica 0", "has returned without it"));
   require_usable(strategy);
@@ -84,7 +84,7 @@ TEST_CASE("P21 a replica throws before a collective that another has entered", "
   Replicas strategy(2);
   std::latch entering(1);
   REQUIRE_THROWS_MATCHES(strategy.run([&](ReplicaContext& ctx) {
-    if (id_of(ctx) == 1) {
+    if (replica_id_of(ctx) == 1) {
       entering.wait();
       throw Special("replica 1");
     }
@@ -106,7 +106,7 @@ TEST_CASE("P21 a replica throws after some collectives, with any number of repli
   Replicas strategy(n);
   REQUIRE_THROWS_MATCHES(strategy.run([&](ReplicaContext& ctx) {
     for (int k = 0; k < 3; ++k) static_cast<void>(ctx.all_reduce(ReduceOp::sum, k));
-    if (id_of(ctx) == thrower) throw Special("thrown");
+    if (replica_id_of(ctx) == thrower) throw Special("thrown");
     static_cast<void>(ctx.all_gather(Tensor::zeros({1}), 0));
     ctx.merge_call([](Strategy&) {});
   }),
@@ -117,7 +117,7 @@ TEST_CASE("P21 a replica throws after some collectives, with any number of repli
 TEST_CASE("the stop signal cannot be swallowed for good", "[strategy][failure]") {
   Replicas strategy(3);
   REQUIRE_THROWS_MATCHES(strategy.run([](ReplicaContext& ctx) {
-    if (id_of(ctx) == 1) throw Special("replica 1");
+    if (replica_id_of(ctx) == 1) throw Special("replica 1");
     for (int k = 0; k < 3; ++k) {
       try {
         static_cast<void>(ctx.all_reduce(ReduceOp::sum, 1));
@@ -157,9 +157,9 @@ TEST_CASE("the lowest replica's exception decides, and every message is kept", "
   std::barrier all(4);
   REQUIRE_THROWS_MATCHES(strategy.run([&](ReplicaContext& ctx) {
     all.arrive_and_wait();
-    if (id_of(ctx) == 3) throw Special("third");
-    if (id_of(ctx) == 1) throw InvalidArgument("first");
-    if (id_of(ctx) == 2) throw 2;
+    if (replica_id_of(ctx) == 3) throw Special("third");
+    if (replica_id_of(ctx) == 1) throw InvalidArgument("first");
+    if (replica_id_of(ctx) == 2) throw 2;
   }),
                          InvalidArgument, says("first"));
   const auto failures = strategy.last_failures();
@@ -177,7 +177,7 @@ TEST_CASE("a cause counts for more than its consequences on lower replicas", "[s
   // Replica 1 returns, so that replica 0 is told it is missing; replica 2's own failure is the cause to
   // report.
   REQUIRE_THROWS_MATCHES(strategy.run([&](ReplicaContext& ctx) {
-    if (id_of(ctx) == 0) {
+    if (replica_id_of(ctx) == 0) {
       try {
         static_cast<void>(ctx.all_reduce(ReduceOp::sum, 1));
       } catch (...) {
@@ -185,7 +185,7 @@ TEST_CASE("a cause counts for more than its consequences on lower replicas", "[s
         throw;
       }
     }
-    if (id_of(ctx) == 2) {
+    if (replica_id_of(ctx) == 2) {
       returned.wait();
       throw Special("replica 2");
     }
@@ -199,13 +199,13 @@ TEST_CASE("P22 a collective that not all replicas enter names the missing one", 
   Replicas strategy(n);
   REQUIRE_THROWS_MATCHES(
       strategy.run([](ReplicaContext& ctx) {
-        if (id_of(ctx) == 0) static_cast<void>(ctx.all_reduce(ReduceOp::sum, 1.0f));
+        if (replica_id_of(ctx) == 0) static_cast<void>(ctx.all_reduce(ReduceOp::sum, 1.0f));
       }),
       ContextError,
       says("all_reduce(sum), call 0", "has returned without it", "same calls on every replica"));
   REQUIRE_THROWS_MATCHES(strategy.run([&](ReplicaContext& ctx) {
     static_cast<void>(ctx.all_reduce(ReduceOp::sum, 1.0f));
-    if (id_of(ctx) == 1) return;
+    if (replica_id_of(ctx) == 1) return;
     static_cast<void>(ctx.all_gather(Tensor::zeros({1}), 0));
   }),
                          ContextError, says("all_gather, call 1", "replica 1", "has returned without it"));
@@ -225,12 +225,12 @@ TEST_CASE("P22 a replica with an empty batch still takes part", "[strategy][fail
 TEST_CASE("different calls at the same moment are refused, naming both", "[strategy][failure]") {
   Replicas strategy(2);
   REQUIRE_THROWS_MATCHES(strategy.run([](ReplicaContext& ctx) {
-    static_cast<void>(ctx.all_reduce(id_of(ctx) == 0 ? ReduceOp::sum : ReduceOp::max, 1.0f));
+    static_cast<void>(ctx.all_reduce(replica_id_of(ctx) == 0 ? ReduceOp::sum : ReduceOp::max, 1.0f));
   }),
                          CollectiveMismatch,
                          says("replica 1", "all_reduce(max)", "replica 0", "all_reduce(sum)"));
   REQUIRE_THROWS_MATCHES(strategy.run([](ReplicaContext& ctx) {
-    if (id_of(ctx) == 0)
+    if (replica_id_of(ctx) == 0)
       ctx.merge_call([](Strategy&) {});
     else
       static_cast<void>(ctx.all_reduce(ReduceOp::sum, 1.0f));
@@ -243,7 +243,7 @@ TEST_CASE("a mismatch that all replicas handle is over", "[strategy][failure]") 
   Replicas strategy(2);
   const auto sums = strategy.run([](ReplicaContext& ctx) {
     try {
-      static_cast<void>(ctx.all_reduce(ReduceOp::sum, Tensor::zeros({1 + id_of(ctx)})));
+      static_cast<void>(ctx.all_reduce(ReduceOp::sum, Tensor::zeros({1 + replica_id_of(ctx)})));
     } catch (const CollectiveMismatch&) {
       return ctx.all_reduce(ReduceOp::sum, 1).item<int>();
     }
@@ -256,7 +256,7 @@ TEST_CASE("a result is not handed out when replicas' results cannot be merged, a
           "[strategy][failure]") {
   Replicas strategy(2);
   REQUIRE_THROWS_AS(strategy.run([](ReplicaContext& ctx) {
-    return std::vector<Tensor>(static_cast<std::size_t>(id_of(ctx)), Tensor::scalar(1));
+    return std::vector<Tensor>(static_cast<std::size_t>(replica_id_of(ctx)), Tensor::scalar(1));
   }),
                     InvalidArgument);
   require_usable(strategy);
@@ -268,7 +268,7 @@ TEST_CASE("a thousand failing runs leave nothing behind", "[strategy][failure]")
   for (int round = 0; round < (kSlowBuild ? 100 : 1000); ++round) {
     try {
       strategy.run([round](ReplicaContext& ctx) {
-        if (id_of(ctx) == round % 3) throw round;
+        if (replica_id_of(ctx) == round % 3) throw round;
         static_cast<void>(ctx.all_reduce(ReduceOp::sum, 1));
       });
     } catch (int thrown) {
@@ -285,11 +285,11 @@ TEST_CASE("an exception that released a replica of an earlier run is an error in
   Replicas strategy(n);
   std::exception_ptr kept;
   REQUIRE_THROWS_AS(strategy.run([&](ReplicaContext& ctx) {
-    if (id_of(ctx) == 1) throw Special("first");
+    if (replica_id_of(ctx) == 1) throw Special("first");
     try {
       ctx.all_reduce(ReduceOp::sum, 1);
     } catch (...) {
-      if (id_of(ctx) == 0) kept = std::current_exception();
+      if (replica_id_of(ctx) == 0) kept = std::current_exception();
       throw;
     }
   }),
@@ -297,7 +297,7 @@ TEST_CASE("an exception that released a replica of an earlier run is an error in
   const auto message = says("run: replica 0's function threw", "released a replica of an earlier run");
   const auto rethrow_on_0 = [&](const std::function<Tensor(ReplicaContext&)>& others) {
     return strategy.run([&](ReplicaContext& ctx) -> Tensor {
-      if (id_of(ctx) == 0) std::rethrow_exception(kept);
+      if (replica_id_of(ctx) == 0) std::rethrow_exception(kept);
       return others(ctx);
     });
   };

@@ -28,7 +28,7 @@ TEST_CASE("P44 a late replica is reported after the time limit, with who came an
   REQUIRE_THROWS_MATCHES(
       strategy.run([&](ReplicaContext& ctx) {
         static_cast<void>(ctx.all_reduce(ReduceOp::sum, 1.0f));
-        if (id_of(ctx) == 2) {
+        if (replica_id_of(ctx) == 2) {
           reported.wait();
           return;
         }
@@ -51,11 +51,11 @@ TEST_CASE("P44 a strategy's time limit counts for all its calls, and the late re
   Replicas strategy(2, {.timeout = 300ms});
   std::latch reported(1);
   REQUIRE_THROWS_MATCHES(strategy.run([&](ReplicaContext& ctx) {
-    if (id_of(ctx) == 1) reported.wait();
+    if (replica_id_of(ctx) == 1) reported.wait();
     try {
       static_cast<void>(ctx.all_gather(Tensor::zeros({1}), 0));
     } catch (...) {
-      if (id_of(ctx) == 0) reported.count_down();
+      if (replica_id_of(ctx) == 0) reported.count_down();
       throw;
     }
   }),
@@ -79,7 +79,7 @@ TEST_CASE("P44 a time-out is logged, and among the failures, while the late repl
     seen.count_down();
   });
   REQUIRE_THROWS_MATCHES(strategy.run([&](ReplicaContext& ctx) {
-    if (id_of(ctx) == 1) return seen.wait();  // late until the time-out has been heard of
+    if (replica_id_of(ctx) == 1) return seen.wait();  // late until the time-out has been heard of
     static_cast<void>(ctx.all_reduce(ReduceOp::sum, 1.0f));
   }),
                          CollectiveTimeout, says("all_reduce(sum), call 0", "50 ms", "missing: replica 1"));
@@ -96,7 +96,7 @@ TEST_CASE("P44 merge calls have the strategy's time limit", "[strategy][failure]
   Replicas strategy(2, {.timeout = 300ms});
   std::latch reported(1);
   REQUIRE_THROWS_MATCHES(strategy.run([&](ReplicaContext& ctx) {
-    if (id_of(ctx) == 1) return reported.wait();
+    if (replica_id_of(ctx) == 1) return reported.wait();
     try {
       ctx.merge_call([](Strategy&) {});
     } catch (...) {

@@ -18,6 +18,6 @@ inline void require_usable(Strategy& strategy) {
   REQUIRE(strategy.last_failures().empty());
 }
 
-inline int id_of(const ReplicaContext& ctx) { return ctx.replica_id_in_sync_group(); }
+inline int replica_id_of(const ReplicaContext& ctx) { return ctx.replica_id_in_sync_group(); }
 
 }  // namespace lockstep::test

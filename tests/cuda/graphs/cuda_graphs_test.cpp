@@ -280,6 +280,59 @@ TEST_CASE("a launch that fails on one of several GPUs ends the collectives of th
   REQUIRE_THROWS_MATCHES(step(network.batch(3)), CollectiveAborted, says("failed before", "new strategy"));
 }
 
+TEST_CASE("a first launch that fails leaves what a step accumulates as it was", "[cuda][function]") {
+  if (num_gpus() > 1) SKIP("one GPU's launch alone leaves the others waiting");
+  Replicas strategy(1);
+  Variable weights = strategy.make_variable(Tensor::ones({2}));
+  optim::GradientAccumulator gradients(2);
+  optim::SGD sgd({.learning_rate = 1});
+  auto step = strategy.function([&](const Tensor& x) {
+    if (const auto total = gradients.add({{x, weights}})) sgd.apply_gradients(*total);
+  });
+  const auto call = [&](float x) { step(Tensor::full({2}, x)); };
+  for (const float x : {1.0f, 2.0f}) call(x);  // the state of each is met for the first time
+  {
+    const CallHook hook = CallHook::failing("cudaGraphLaunch", kCudaErrorUnknown);
+    REQUIRE_THROWS_AS(call(100), DeviceError);
+  }
+  for (const float x : {4.0f, 8.0f, 16.0f, 32.0f}) call(x);
+  optim::SGD plain_sgd({.learning_rate = 1});
+  optim::GradientAccumulator plain_gradients(2);
+  Variable plain = strategy.make_variable(Tensor::ones({2}));
+  for (const float x : {1.0f, 2.0f, 4.0f, 8.0f, 16.0f, 32.0f})
+    strategy.run([&] {
+      if (const auto total = plain_gradients.add({{Tensor::full({2}, x), plain}}))
+        plain_sgd.apply_gradients(*total);
+    });
+  REQUIRE(weights.value().to_vector<float>() == plain.value().to_vector<float>());
+}
+
+TEST_CASE("what a graph updates stays where launches find it, also while its value is held",
+          "[cuda][function]") {
+  Replicas strategy(1);
+  const auto momentum = [] { return optim::Momentum({.learning_rate = 0.5, .momentum = 0.5}); };
+  optim::Momentum traced = momentum(), plain = momentum();
+  Variable weights = strategy.make_variable(Tensor::ones({2}));
+  Variable plain_weights = strategy.make_variable(Tensor::ones({2}));
+  auto step = strategy.function([&] { traced.apply_gradients({{Tensor::ones({2}), weights}}); });
+  const auto both = [&] {
+    step();
+    strategy.run([&] { plain.apply_gradients({{Tensor::ones({2}), plain_weights}}); });
+    REQUIRE(weights.value().to_vector<float>() == plain_weights.value().to_vector<float>());
+  };
+  for (int call = 0; call < 3; ++call) both();
+  Variable slot = traced.variables().at(1).second, plain_slot = plain.variables().at(1).second;
+  const Tensor held = slot.value(), held_weights = weights.value();
+  const Values slot_before = held.to_vector<float>(), weights_before = held_weights.to_vector<float>();
+  both();
+  REQUIRE(held.to_vector<float>() == slot_before);
+  REQUIRE(held_weights.to_vector<float>() == weights_before);
+  const Tensor held_again = slot.value();
+  for (Variable* const one : {&slot, &plain_slot}) one->assign(Tensor::full({2}, 100.0f));
+  both();
+  both();
+}
+
 TEST_CASE("a graph has numbers for so many steps of optimizers", "[cuda][function]") {
   Replicas strategy(1);
   Variable weights = strategy.make_variable(Tensor::ones({2}));

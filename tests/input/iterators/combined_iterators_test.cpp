@@ -134,6 +134,20 @@ TEST_CASE("elements of other keys are not chosen from", "[input][host]") {
   CHECK_THROWS_MATCHES(pass->next(), InvalidArgument, says("{a: *}", "{b: *}"));
 }
 
+TEST_CASE("elements of other keys are refused at each choice, and beside keys that an earlier pass saw",
+          "[input][host]") {
+  const auto a = Dataset::range(3).map(with_key("a")), b = Dataset::range(3).map(with_key("b"));
+  const auto from = [&](const Values& choices) {
+    return Dataset::choose_from_datasets<Keyed>({a, b}, Dataset::from_tensor_slices(test::vector_of(choices)))
+        .pipeline()
+        ->open();
+  };
+  auto pass = from({0, 1, 1});
+  CHECK(pass->next());
+  for (int i = 0; i < 2; ++i) CHECK_THROWS_MATCHES(pass->next(), InvalidArgument, says("{a: *}", "{b: *}"));
+  CHECK_THROWS_MATCHES(from({1})->next(), InvalidArgument, says("{a: *}", "{b: *}"));
+}
+
 TEST_CASE("samples follow the weights, and the seed", "[input][host]") {
   const auto sample = [](std::optional<std::uint64_t> seed) {
     return Dataset::sample_from_datasets<Tensor>(

@@ -327,6 +327,10 @@ TEST_CASE("map_with_seed gives each element another seed, the same in every prog
   CHECK(Values(repeated.begin() + 50, repeated.end()) != first);
   CHECK(flat_elements(Dataset::range(3).map_with_seed([](std::uint64_t, const Tensor& x) { return x + 1; },
                                                       0)) == Values{1, 2, 3});
+  const auto shard = [](std::int64_t index) {
+    return flat_elements(Dataset::range(8).shard(2, index).map_with_seed(seed_of, 5));
+  };
+  CHECK(shard(0) != shard(1));
   CHECK_THROWS_MATCHES(seeds(5, 0), InvalidArgument, says("Dataset::map_with_seed: num_parallel_calls is 0"));
 }
 

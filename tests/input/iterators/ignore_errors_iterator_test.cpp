@@ -1,14 +1,19 @@
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include <catch2/catch_test_macros.hpp>
 
 #include <lockstep/error.hpp>
+#include <lockstep/input/auto_shard.hpp>
 #include <lockstep/input/dataset.hpp>
+#include <lockstep/input/input_context.hpp>
+#include <lockstep/input/readers.hpp>
 
 #include "support/input.hpp"
 #include "support/matchers.hpp"
 #include "support/scoped_log_sink.hpp"
+#include "support/temporary_directory.hpp"
 
 using namespace lockstep;
 using test::flat_elements;
@@ -85,4 +90,18 @@ TEST_CASE("errors of batches and of shards are left out, too", "[input][host]") 
   const ScopedLogSink sink([](std::string_view) {});
   CHECK(flat_elements(without_multiples_of_three(8).batch(2).ignore_errors()) == Values{1, 2, 4, 5, 7});
   CHECK(flat_elements(without_multiples_of_three(8).ignore_errors().shard(2, 1)) == Values{2, 5});
+}
+
+TEST_CASE("a share that cannot be is not taken for an element's error", "[input][host]") {
+  const ScopedLogSink sink([](std::string_view) {});
+  const auto share_of = [](const TypedDataset<Tensor>& dataset, AutoShardPolicy policy) {
+    return auto_shard(dataset.ignore_errors(), InputContext(2, 1, 2), policy).pipeline()->open();
+  };
+  const auto endless = share_of(Dataset::range(3).shuffle(3).repeat(), AutoShardPolicy::data);
+  CHECK_THROWS_MATCHES(endless->next(), InvalidArgument, says("Dataset::shuffle: there is no seed"));
+  const test::TemporaryDirectory folder;
+  std::ofstream(folder.path() / "only") << "line";
+  const auto files = Dataset::from_files({folder.path() / "only"}, readers::lines());
+  CHECK_THROWS_MATCHES(share_of(files, AutoShardPolicy::file)->next(), InvalidArgument,
+                       says("auto_shard: 1 files for 2"));
 }

@@ -145,6 +145,7 @@ TEST_CASE("datasets that cannot be chosen from, or sampled, are refused", "[inpu
   CHECK_THROWS_MATCHES(sample(two, {NAN, 1.0}), InvalidArgument, says("weight 0 is nan"));
   CHECK_THROWS_MATCHES(sample(two, {0.0, 0.0}), InvalidArgument, says("the weights' sum is 0"));
   CHECK_THROWS_MATCHES(sample(two, {1e308, 1e308}), InvalidArgument, says("the weights' sum is inf"));
+  CHECK_THROWS_MATCHES(sample(two, {1.0, 1e-17}), InvalidArgument, says("weight 1, 1e-17, is too small"));
   CHECK_THROWS_MATCHES(Dataset::choose_from_datasets(Datasets{}, Dataset::range(1)), InvalidArgument,
                        says("Dataset::choose_from_datasets: there are no datasets"));
   const Datasets mixed{Dataset::range(3), Dataset::from_tensor_slices(Tensor::zeros({3}))};

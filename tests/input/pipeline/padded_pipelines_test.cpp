@@ -1,4 +1,5 @@
 #include <cstdint>
+#include <fstream>
 #include <limits>
 #include <vector>
 
@@ -6,10 +7,12 @@
 
 #include <lockstep/error.hpp>
 #include <lockstep/input/dataset.hpp>
+#include <lockstep/input/readers.hpp>
 #include <lockstep/strategy/mirrored_strategy.hpp>
 
 #include "support/input.hpp"
 #include "support/matchers.hpp"
+#include "support/temporary_directory.hpp"
 
 using namespace lockstep;
 using test::says;
@@ -35,7 +38,7 @@ TEST_CASE("what is known of padded batches", "[input][host]") {
   CHECK(spec(table.padded_batch(2)) == std::vector{TensorSpec({std::nullopt, std::nullopt}, DType::f32)});
   CHECK(spec(table.padded_batch(2, {.padded_shapes = {{4}}, .drop_remainder = true})) ==
         std::vector{TensorSpec({2, 4}, DType::f32)});
-  CHECK(table.padded_batch(2).pipeline()->batch_size == 2);
+  CHECK_FALSE(table.padded_batch(2).pipeline()->batch_size);
   const auto buckets =
       table.bucket_by_sequence_length(size_of_element, {.boundaries = {4}, .batch_sizes = {2, 1}});
   CHECK(spec(buckets) == std::vector{TensorSpec({std::nullopt, std::nullopt}, DType::f32)});
@@ -68,4 +71,16 @@ TEST_CASE("padded batches and buckets that cannot be are refused", "[input][host
   CHECK_THROWS_MATCHES(bucket({3, 3}, {1, 1, 1}), InvalidArgument, says("do not ascend"));
   CHECK_THROWS_MATCHES(bucket({3}, {1}), InvalidArgument, says("1 batch sizes for 1 boundaries"));
   CHECK_THROWS_MATCHES(bucket({3}, {1, 0}), InvalidArgument, says("batches of 0 elements"));
+}
+
+TEST_CASE("padded batches of files are split alone, whatever their widths", "[input][host]") {
+  const test::TemporaryDirectory folder;
+  std::ofstream(folder.path() / "lines") << "a\nlong\nb";
+  const auto lines =
+      Dataset::from_files({folder.path() / "lines"}, readers::lines()).padded_batch(2).repeat(2);
+  MirroredStrategy strategy(test::host_devices(2));
+  std::vector<Shape> shapes;
+  for (const PerReplica<Tensor>& step : strategy.distribute_dataset(lines))
+    for (const Tensor& component : step) shapes.push_back(component.shape());
+  CHECK(shapes == std::vector<Shape>{{1, 4}, {1, 4}, {1, 1}, {0, 1}, {1, 4}, {1, 4}, {1, 1}, {0, 1}});
 }

@@ -153,13 +153,13 @@ template <class A, class B>
 inline constexpr bool kIsPair<std::pair<A, B>> = true;
 
 template <class F, class State, class E>
-concept ScanFunction = std::invocable<const F&, State, E> &&
-    kIsPair<std::remove_cvref_t<std::invoke_result_t<const F&, State, E>>> &&
-    std::convertible_to<typename std::remove_cvref_t<std::invoke_result_t<const F&, State, E>>::first_type,
-                        State> &&
-    TensorNest<typename std::remove_cvref_t<std::invoke_result_t<const F&, State, E>>::second_type>;
+concept ScanFunction = std::invocable<const F&, const State&, E> &&
+    kIsPair<std::remove_cvref_t<std::invoke_result_t<const F&, const State&, E>>> && std::convertible_to<
+        typename std::remove_cvref_t<std::invoke_result_t<const F&, const State&, E>>::first_type, State> &&
+    TensorNest<typename std::remove_cvref_t<std::invoke_result_t<const F&, const State&, E>>::second_type>;
 template <class F, class State, class E>
-using scan_result_t = typename std::remove_cvref_t<std::invoke_result_t<const F&, State, E>>::second_type;
+using scan_result_t =
+    typename std::remove_cvref_t<std::invoke_result_t<const F&, const State&, E>>::second_type;
 
 template <class E, class State, class F>
 PipelineHandle scan_pipeline(const PipelineHandle& input, const State& initial_state, const F& fn) {
