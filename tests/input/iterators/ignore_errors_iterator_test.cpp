@@ -95,7 +95,7 @@ TEST_CASE("errors of batches and of shards are left out, too", "[input][host]") 
 TEST_CASE("a share that cannot be is not taken for an element's error", "[input][host]") {
   const ScopedLogSink sink([](std::string_view) {});
   const auto share_of = [](const TypedDataset<Tensor>& dataset, AutoShardPolicy policy) {
-    return auto_shard(dataset.ignore_errors(), InputContext(2, 1, 2), policy).pipeline()->open();
+    return auto_shard(dataset.ignore_errors(), InputContext(2, 0, 2), policy).pipeline()->open();
   };
   const auto endless = share_of(Dataset::range(3).shuffle(3).repeat(), AutoShardPolicy::data);
   CHECK_THROWS_MATCHES(endless->next(), InvalidArgument, says("Dataset::shuffle: there is no seed"));
