@@ -289,7 +289,7 @@ TEST_CASE("a first launch that fails leaves what a step accumulates as it was", 
   auto step = strategy.function([&](const Tensor& x) {
     if (const auto total = gradients.add({{x, weights}})) sgd.apply_gradients(*total);
   });
-  const auto call = [&](float x) { step(Tensor::full({2}, x)); };
+  const auto call = [&](float x) { step(Tensor::full({2}, x, DType::f32, TestBackend::device(0))); };
   for (const float x : {1.0f, 2.0f}) call(x);  // the state of each is met for the first time
   {
     const CallHook hook = CallHook::failing("cudaGraphLaunch", kCudaErrorUnknown);
