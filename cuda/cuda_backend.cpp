@@ -18,6 +18,7 @@
 #include "device/device_guard.hpp"
 #include "device/gpus.hpp"
 #include "libraries/cuda_error.hpp"
+#include "libraries/nvtx_ranges.hpp"
 
 namespace lockstep::cuda {
 namespace {
@@ -185,6 +186,9 @@ class CudaBackend final : public backend::Backend {
 
 }  // namespace
 
-std::unique_ptr<backend::Backend> make_backend() { return std::make_unique<CudaBackend>(); }
+std::unique_ptr<backend::Backend> make_backend() {
+  observe_spans_for_profilers();
+  return std::make_unique<CudaBackend>();
+}
 
 }  // namespace lockstep::cuda

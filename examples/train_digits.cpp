@@ -45,6 +45,7 @@ std::unique_ptr<ls::Strategy> make_strategy(const std::vector<ls::Device>& devic
 }
 
 int train(const digits::Options& options) {
+  if (!options.trace.empty()) ls::trace::start();
   const digits::DigitsData data = digits::load_digits(options.data);
   const auto strategy = make_strategy(options.devices);
   digits::Trainer trainer(*strategy, data, options.trainer);
@@ -89,6 +90,11 @@ int train(const digits::Options& options) {
       << " images/s\n"
       << "Test accuracy " << digits::percent(report.test.accuracy()) << ": " << report.test.num_correct
       << " of " << report.test.num_rows << " images are read correctly" << std::endl;
+  if (!options.trace.empty()) {
+    ls::trace::stop();
+    ls::trace::write(options.trace);
+    out << ls::trace::summary();
+  }
   if (options.required_accuracy && report.test.accuracy() < *options.required_accuracy) {
     std::cerr << "train_digits: the test accuracy is below the required "
               << digits::percent(*options.required_accuracy) << '\n';

@@ -55,6 +55,9 @@ void declare(CLI::App& app, Options& options, RawOptions& raw) {
   app.add_option("--checkpoints", options.checkpoints,
                  "folder to save into after each epoch; training goes on from the latest there")
       ->type_name("DIR");
+  app.add_option("--trace", options.trace,
+                 "record what runs into this file, for Perfetto, and print a summary of it")
+      ->type_name("FILE");
   app.add_option("--require-accuracy", raw.required_percent,
                  "fail if the test accuracy ends below this, in percent")
       ->check(CLI::Range(0.0, 100.0))

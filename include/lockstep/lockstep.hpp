@@ -80,6 +80,7 @@
 #include <lockstep/stream.hpp>
 #include <lockstep/tensor.hpp>
 #include <lockstep/tensor_view.hpp>
+#include <lockstep/trace.hpp>
 #include <lockstep/update_ops.hpp>
 #include <lockstep/values/indexed_slices.hpp>
 #include <lockstep/values/nest.hpp>

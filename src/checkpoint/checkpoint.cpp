@@ -12,6 +12,7 @@
 #include "strategy/context/default_strategy.hpp"
 #include "strategy/strategy_access.hpp"
 #include "strategy/variable/variable_access.hpp"
+#include "trace/span.hpp"
 
 namespace lockstep {
 namespace {
@@ -151,6 +152,7 @@ std::int64_t Checkpoint::of_chief(detail::FunctionRef<std::int64_t()> number) co
 
 void Checkpoint::save(const std::filesystem::path& path, detail::FunctionRef<void()> before,
                       detail::FunctionRef<void()> after) const {
+  const detail::Span span(detail::SpanKind::checkpoint, kSave);
   check_context(kSave);
   const Variables variables = collect(kSave);
   for (const auto& [key, variable] : variables)
@@ -182,6 +184,7 @@ void Checkpoint::save(const std::filesystem::path& path, detail::FunctionRef<voi
 }
 
 void Checkpoint::restore(const std::filesystem::path& path, RestoreOptions options) {
+  const detail::Span span(detail::SpanKind::checkpoint, kRestore);
   check_context(kRestore);
   const Variables variables = collect(kRestore);
   auto groups = by_strategy(variables);

@@ -30,6 +30,15 @@ bool is_refusal(const std::exception& error) {
          dynamic_cast<const ContextError*>(&error) != nullptr;
 }
 
+// The size of the inputs, if it is to be told to anyone.
+std::uint64_t heard_bytes(std::span<const RankBatch> batches) {
+  std::uint64_t bytes = 0;
+  if (!detail::Span::is_anyone_listening()) return bytes;
+  for (const RankBatch& batch : batches)
+    for (const TensorView& input : batch.inputs) bytes += static_cast<std::uint64_t>(input.nbytes());
+  return bytes;
+}
+
 }  // namespace
 
 // Threads that drive single ranks need no lock, as they meet.
@@ -151,6 +160,10 @@ void Communicator::Impl::run_locked(Collective collective, ReduceOp op, int root
   const CommunicationOptions merged = options.merged_over({});
   const auto ranks = ranks_of(operation, batches);
   const detail::Rendezvous::RankLock rank_lock(rendezvous, ranks, operation);
+  for (const RankBatch& batch : batches) ++scratch[local(batch.rank)].num_collectives;
+  const int rank = batches.size() == 1 ? batches.front().rank : -1;
+  detail::Span span(detail::SpanKind::collective, operation, rank, heard_bytes(batches));
+  if (span.is_heard()) span.set_call(number << 40 | scratch_of(batches.front()).num_collectives);
   Scratch& own = make_calls(collective, op, root, batches, merged, destinations, /*only_checks=*/false);
   const auto check = [&](std::span<const detail::Arrival* const> local_ranks) {
     std::span<const detail::Arrival* const> all = local_ranks;

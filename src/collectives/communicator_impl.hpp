@@ -19,6 +19,7 @@
 #include "collectives/rendezvous.hpp"
 #include "collectives/workers/worker_calls.hpp"
 #include "detail/barrier.hpp"
+#include "trace/span.hpp"
 
 namespace lockstep {
 
@@ -35,6 +36,7 @@ struct Communicator::Impl {
 
   // A thread uses the scratch of the first rank that it drives.
   struct alignas(2 * 64) Scratch {
+    std::uint64_t num_collectives = 0;  // that the rank has begun
     std::vector<CollectiveCall> calls;
     std::vector<detail::Arrival> arrivals;
     std::vector<const CollectiveCall*> driven;  // calls that the thread makes
@@ -122,7 +124,9 @@ struct Communicator::Impl {
     backend->abort();
   }
 
-  const int first_rank;  // of this process
+  static constinit inline std::atomic<std::uint64_t> num_made{0};
+  const std::uint64_t number = num_made.fetch_add(1) + 1;  // of communicators, in spans
+  const int first_rank;                                    // of this process
   const std::vector<Device> devices;
   const std::vector<backend::DeviceBackend*> device_backends;
   const std::unique_ptr<backend::CommunicatorBackend> backend;

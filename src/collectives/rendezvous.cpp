@@ -11,6 +11,7 @@
 #include "detail/expects.hpp"
 #include "detail/parking.hpp"
 #include "detail/process.hpp"
+#include "trace/span.hpp"
 
 namespace lockstep::detail {
 
@@ -115,6 +116,7 @@ void Rendezvous::Impl::arrive(std::uint64_t meeting, int rank, const Arrival& ar
 
 void Rendezvous::Impl::await_all(std::uint64_t meeting, std::span<const int> ranks,
                                  std::string_view operation, std::chrono::milliseconds timeout) {
+  const SpanWait waits;
   int next = 0;  // ranks before it have arrived
   const auto all_have_arrived = [&] {
     while (next < num_ranks() && has_arrived(meeting, next)) ++next;

@@ -23,6 +23,7 @@
 #include "optim/gradients.hpp"
 #include "strategy/strategy_access.hpp"
 #include "strategy/variable/variable_access.hpp"
+#include "trace/span.hpp"
 
 namespace lockstep::optim {
 
@@ -159,6 +160,7 @@ void Optimizer::apply_reduced_gradients(const List& gradients) {
 void Optimizer::apply_as(std::string_view what, const List& gradients, bool are_reduced,
                          const CommunicationOptions& options) {
   if (gradients.empty()) return;
+  const detail::Span span(detail::SpanKind::update, what);
   LOCKSTEP_EXPECTS(!get_update_replica_id(), ContextError, what, " of ", name_,
                    " in a function given to update, which is about one component. Call it outside.");
   if (in_replica_function()) {

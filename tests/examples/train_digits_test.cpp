@@ -1,5 +1,6 @@
 #include <array>
 #include <cstdio>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,18 @@ TEST_CASE("train_digits --graph reads as many images", "[examples]") {
     return finished.output.substr(finished.output.rfind("Test accuracy"));
   };
   CHECK(result(run("--replicas 2 --epochs 2 --graph")) == result(run("--replicas 2 --epochs 2")));
+}
+
+TEST_CASE("train_digits --trace writes a picture of what runs, and sums it up", "[examples]") {
+  const lockstep::test::TemporaryDirectory directory;
+  const std::filesystem::path file = directory.path() / "spans.json";
+  const Finished finished = run("--replicas 4 --epochs 1 --trace '" + file.string() + "'");
+  CAPTURE(finished.output);
+  CHECK(finished.status == 0);
+  for (const char* const name : {"run", "all_reduce(sum)", "apply_gradients", "DistributedIterator::next"})
+    CHECK(has(finished, name));
+  CHECK(std::filesystem::file_size(file) > 10'000);
+  CHECK(run("--epochs 1 --trace '" + (directory.path() / "nowhere" / "file").string() + "'").status == 1);
 }
 
 TEST_CASE("train_digits goes on from its checkpoints, on other replicas", "[examples]") {

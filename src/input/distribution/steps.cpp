@@ -8,6 +8,8 @@
 #include <lockstep/error.hpp>
 #include <lockstep/stream.hpp>
 
+#include "trace/span.hpp"
+
 namespace lockstep::detail {
 
 void DealIterator::open() {
@@ -71,6 +73,7 @@ void DealIterator::end() noexcept {
 
 std::optional<FetchedStep> DealIterator::next() {
   if (ended_) return std::nullopt;
+  const Span span(SpanKind::input, "make a step");
   Elements elements;
   WorkerStep own;
   std::exception_ptr error;
@@ -125,7 +128,9 @@ std::unique_ptr<Iterator<FetchedStep>> ReceiveIterator::make_steps(std::function
 }
 
 std::optional<Step> ReceiveIterator::next() {
-  if (plan_->check_caller) plan_->check_caller("DistributedIterator::next");
+  constexpr std::string_view kNext = "DistributedIterator::next";
+  if (plan_->check_caller) plan_->check_caller(kNext);
+  const Span span(SpanKind::input, kNext);
   const std::int64_t waits_before = ahead_ ? ahead_->num_waits() : 0;
   std::optional<FetchedStep> fetched = steps_.next();
   if (!fetched) return std::nullopt;

@@ -16,6 +16,7 @@
 #include "detail/start_thread.hpp"
 #include "input/pipeline/pipeline.hpp"
 #include "input/pipeline/stopping.hpp"
+#include "trace/span.hpp"
 
 namespace lockstep::detail {
 
@@ -67,6 +68,7 @@ class PrefetchIterator final : public Iterator<T> {
     start();
     std::unique_lock lock(mutex_);
     if (!has_outcome()) ++num_waits_;
+    const SpanWait waits;
     if (!has_element_.wait(lock, current_stop_token(), [this] { return has_outcome(); })) throw Stopped();
     if (ready_.empty()) return stop_.end<T>();
     Outcome<T> outcome = std::move(ready_.front());

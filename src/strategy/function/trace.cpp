@@ -7,6 +7,7 @@
 #include <lockstep/error.hpp>
 
 #include "detail/expects.hpp"
+#include "trace/span.hpp"
 
 namespace lockstep::detail {
 
@@ -152,6 +153,7 @@ void Trace::capture_once(StrategyState& state, FunctionCall& call, FunctionRef<v
 }
 
 void Trace::launch(StrategyState& state, FunctionCall& call) {
+  const Span span(SpanKind::run, "function");
   LOCKSTEP_EXPECTS(!state.groups().rendezvous().is_aborted(), CollectiveAborted,
                    "function: the strategy's collectives have failed before. Make a new strategy.");
   state.failures().clear();

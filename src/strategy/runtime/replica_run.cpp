@@ -2,10 +2,12 @@
 
 #include "collectives/rendezvous.hpp"
 #include "detail/expects.hpp"
+#include "trace/span.hpp"
 
 namespace lockstep::detail {
 
 void ReplicaRun::run_replica(int i, FunctionRef<void(ReplicaContext&, int)> job) {
+  const Span span(SpanKind::run, "run", state_.first_replica() + i);
   ReplicaContext context(strategy_, state_.first_replica() + i, this);
   ContextFrame frame(ContextFrame::Mode::replica, strategy_, &context);
   DeviceScope here(context.device());
@@ -20,6 +22,7 @@ void ReplicaRun::run_replica(int i, FunctionRef<void(ReplicaContext&, int)> job)
 void ReplicaRun::merge(int i, const MergeArguments& arguments,
                        FunctionRef<void(std::span<void* const>)> combine, FunctionRef<void()> merge_fn,
                        void* result, FunctionRef<void(void*)> take) {
+  const Span span(SpanKind::run, arguments.operation);
   const std::uint64_t mine = merges_done_.load(std::memory_order_relaxed) + 1;
   Rendezvous& rendezvous = state_.groups().rendezvous();
   const auto check = [&](std::span<const Arrival* const> arrivals) {
@@ -44,7 +47,11 @@ void ReplicaRun::merge(int i, const MergeArguments& arguments,
   }
   if (waiting_.fetch_add(1, std::memory_order_seq_cst) + 2 == state_.num_local_replicas())
     state_.executor().threads().wake();
-  state_.executor().threads().serve(i, [&] { return merges_done_.load(std::memory_order_seq_cst) >= mine; });
+  {
+    const SpanWait waits;
+    state_.executor().threads().serve(i,
+                                      [&] { return merges_done_.load(std::memory_order_seq_cst) >= mine; });
+  }
   if (merge_failed_) throw Released{};
   struct Done {
     ReplicaRun& run;

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#pragma GCC visibility push(default)
+
+/// A recording of what the library's calls did and when: for each replica its runs, merges, collectives,
+/// updates and launches, and for each thread its input and checkpoints. It holds the host's time, from a call
+/// to its return; what a GPU does is seen by a profiler, which gets the same spans as NVTX ranges of the
+/// domain "lockstep".
+///
+/// With LOCKSTEP_TRACE=FILE in the environment, a program records from its start, and writes FILE when it
+/// exits;
+/// "%p" in FILE stands for the process's id. While nothing is recorded, a call pays for one load of an
+/// integer.
+///
+/// Any thread may call these functions, at any time.
+namespace lockstep::trace {
+
+/// Begins a recording, and forgets the one before.
+/// @param spans_per_thread  each thread keeps at least so many of its newest spans, in 64 bytes each.
+/// @throws InvalidArgument  spans_per_thread is 0 or more than 2^24.
+void start(std::size_t spans_per_thread = 32767);
+/// Ends the recording, which write() and summary() then tell of. Does nothing if there is none.
+void stop() noexcept;
+bool is_recording() noexcept;
+
+/// Writes the newest recording, which may go on, in Chrome's trace format (JSON), which Perfetto and
+/// chrome://tracing open: replicas and threads are rows, an arrow leads from rank to rank of a collective,
+/// and spans have their bytes, path and time of waiting as arguments. Times are those of CLOCK_MONOTONIC,
+/// which the processes of a host share.
+/// @throws InvalidArgument  nothing was recorded. @throws NotFound  the folder does not exist. @throws Error
+/// the file cannot be written.
+void write(const std::string& file);
+
+/// What the calls of one name took together.
+struct SummaryRow {
+  std::string kind;  ///< "run", "collective", "update", "input" or "checkpoint"
+  std::string name;  ///< as "all_reduce(sum)"
+  std::int64_t num_calls = 0;
+  std::int64_t bytes = 0;              ///< of the inputs of all calls
+  std::chrono::nanoseconds total{};    ///< of all threads together, calls within the calls included
+  std::chrono::nanoseconds longest{};  ///< of one call
+  std::chrono::nanoseconds
+      waiting{};  ///< of `total`: until the slowest replica came, or an element was there
+};
+
+struct Summary {
+  std::vector<SummaryRow> rows;         ///< by kind; within it the longest total first
+  std::chrono::nanoseconds duration{};  ///< of the recording
+  std::int64_t num_spans = 0;
+  std::int64_t num_lost = 0;  ///< spans that newer ones have replaced; the rows do not count them
+};
+
+/// Adds up the newest recording, which may go on; no rows if nothing was recorded.
+Summary summary();
+/// A table for people.
+std::ostream& operator<<(std::ostream& out, const Summary& summary);
+
+}  // namespace lockstep::trace
+
+#pragma GCC visibility pop

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "trace/span.hpp"
+
+namespace lockstep::detail {
+
+/// The newest spans of a thread. That thread adds them; any thread may read them meanwhile.
+class SpanRing {
+ public:
+  /// @param capacity  a power of two. @param thread  the thread's number in the recording.
+  SpanRing(std::size_t capacity, int thread)
+      : thread_(thread), mask_(capacity - 1), slots_(new Slot[capacity]) {}
+
+  void add(const SpanRecord& record) noexcept;
+  /// The spans that are there, oldest first.
+  std::vector<SpanRecord> records() const;
+  std::uint64_t num_added() const noexcept { return num_added_.load(std::memory_order_acquire); }
+  int thread() const noexcept { return thread_; }
+
+ private:
+  using Slot = std::array<std::atomic<std::uint64_t>, 8>;
+
+  const int thread_;
+  const std::uint64_t mask_;
+  const std::unique_ptr<Slot[]> slots_;
+  std::atomic<std::uint64_t> num_added_{0};
+};
+
+}  // namespace lockstep::detail
