@@ -11,6 +11,7 @@
 #include "detail/cpu_0.hpp"
 #include "detail/expects.hpp"
 #include "detail/lazy.hpp"
+#include "detail/loaded_objects.hpp"
 
 namespace lockstep {
 
@@ -24,7 +25,10 @@ struct DeviceManager::OpenDevices : std::unordered_map<Device, std::unique_ptr<b
 
 DeviceManager& DeviceManager::instance() {
   static constinit detail::Lazy<DeviceManager> manager("the device manager, which was being made");
-  return manager.get([] { return new DeviceManager(backend::default_backends()); });
+  return manager.get([] {
+    detail::check_loaded_copies();
+    return new DeviceManager(backend::default_backends());
+  });
 }
 
 DeviceManager::DeviceManager(std::vector<std::unique_ptr<backend::Backend>> backends)

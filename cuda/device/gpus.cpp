@@ -8,6 +8,7 @@
 #include <lockstep/error.hpp>
 
 #include "detail/expects.hpp"
+#include "detail/loaded_objects.hpp"
 #include "detail/warn.hpp"
 #include "device/device_guard.hpp"
 
@@ -53,7 +54,10 @@ std::string missing_code(int ordinal) {
 int num_gpus() {
   int count = 0;
   const cudaError_t code = cudaGetDeviceCount(&count);
-  if (code == cudaSuccess) return count;
+  if (code == cudaSuccess) {
+    lockstep::detail::warn_if_several("libcudart.so", "two CUDA runtimes");
+    return count;
+  }
   cudaGetLastError();
   int driver = 0;  // stays 0 where there is no driver
   cudaDriverGetVersion(&driver);

@@ -1,13 +1,11 @@
 #include "libraries/nccl_library.hpp"
 
-#include <vector>
-
 #include <dlfcn.h>
-#include <link.h>
 
 #include <lockstep/error.hpp>
 
 #include "detail/expects.hpp"
+#include "detail/loaded_objects.hpp"
 #include "detail/warn.hpp"
 
 namespace lockstep::cuda {
@@ -24,18 +22,9 @@ int version_of(void* get_version) {
   return version;
 }
 
-void check(void* get_version) { require_nccl_version(version_of(get_version), file_of(get_version)); }
-
-/// The files that the process has loaded; the program itself is "".
-std::vector<std::string> loaded_files() {
-  std::vector<std::string> files;
-  ::dl_iterate_phdr(
-      [](dl_phdr_info* info, std::size_t, void* to) {
-        static_cast<std::vector<std::string>*>(to)->emplace_back(info->dlpi_name);
-        return 0;
-      },
-      &files);
-  return files;
+void check(void* get_version) {
+  require_nccl_version(version_of(get_version), file_of(get_version));
+  lockstep::detail::warn_if_several("libnccl.so", "two NCCLs");
 }
 
 }  // namespace
@@ -55,7 +44,7 @@ void require_one_nccl_version(const char* operation) {
   int used = 0;
   ncclGetVersion(&used);
   void* const used_function = nccl_library.function("ncclGetVersion");
-  for (const std::string& file : loaded_files()) {
+  for (const std::string& file : lockstep::detail::loaded_files()) {
     void* const library = ::dlopen(file.empty() ? nullptr : file.c_str(), RTLD_LAZY | RTLD_NOLOAD);
     if (library == nullptr) continue;
     void* const other = ::dlsym(library, "ncclGetVersion");

@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include <lockstep/detail/abi.hpp>
+
 #pragma GCC visibility push(default)
 
 namespace lockstep {
