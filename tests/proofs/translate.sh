@@ -1,0 +1,18 @@
+#!/bin/sh
+# translate.sh ROOT SOURCE OUTPUT: a source under the root, with the model's types (model/model.hpp) in place of std's, line by line, so
+# that a place in it is the same place in the original.
+set -eu
+mkdir -p "$(dirname "$3")"
+sed -E \
+  -e '/static (constinit )?inline std::atomic|std::atomic<Process>/!s/std::atomic</model::atomic</g' \
+  -e "s#std::memory_order_(acquire|release|acq_rel|seq_cst)#model::order(\"$2\", __LINE__, rl::mo_\1)#g" \
+  -e '/atomic<Process>|num_host_threads_|slept_in_/!s/std::memory_order_relaxed/rl::mo_relaxed/g' \
+  -e 's/std::atomic_thread_fence\(/model::fence(/' \
+  -e 's/std::(mutex|condition_variable)([ >])/model::\1\2/g' \
+  -e 's/std::this_thread::yield\(\)/model::yield()/' \
+  -e 's/std::chrono::steady_clock/model::clock/' \
+  -e 's/( |\()Mutex (mutex)\{/\1model::OwnedMutex \2{/' \
+  -e 's/kSpinsPerLook = 32/kSpinsPerLook = 1/' \
+  -e 's/return linger\(num_threads, ready\)/return (model::may_linger() \&\& linger(num_threads, ready))/' \
+  -e 's/^#include <(atomic|mutex|condition_variable)>/#include "model.hpp"/' \
+  "$1/$2" >"$3"
