@@ -72,7 +72,7 @@ class Elements {
 template <class E>
 using Reader = detail::SharedFunction<Elements<E>(const std::filesystem::path&)>;
 
-/// The lines of a text file, without their ends (\n or \r\n), as u8 tensors of rank 1; `text` turns them into
+/// The lines of a text file, without their ends (`\n` or `\r\n`), as u8 tensors of rank 1; `text` turns them into
 /// strings.
 [[nodiscard]] Reader<Tensor> lines();
 /// The text of such a tensor. @throws InvalidArgument  the dtype is not u8.
@@ -134,7 +134,7 @@ struct CsvOptions {
   std::vector<std::int64_t> select_columns{};  ///< Numbers of fields from 0, ascending; empty: all fields.
 };
 
-/// Comma-separated values (RFC 4180; \n ends a record as well as \r\n; lines without characters and a
+/// Comma-separated values (RFC 4180; `\n` ends a record as well as `\r\n`; lines without characters and a
 /// byte-order mark are skipped). Each record becomes a list with a scalar for each column. The records of a
 /// file have equal numbers of fields. One record at a time is in memory.
 /// @throws InvalidArgument  options contradict each other, or a column cannot hold its default. From the
