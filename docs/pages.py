@@ -4,8 +4,8 @@
 The Markdown is GitHub's, and its links work there. On the site
 - a link that stands alone on a line shows what it leads to: a C++ file as code, FILE#name the part of it between two
   lines `//! [name]`, a .txt file as a program's output, README.md#heading the text under that heading of a README;
-- names in backticks that begin with `ls::`, or with a class that has an example, lead to their documentation. A name
-  that is not there is a warning of Doxygen's, which is an error;
+- names in backticks that begin with `ls::`, in READMEs also those that begin with a class, lead to their documentation.
+  A name that is not there is a warning of Doxygen's, which is an error;
 - links to files that are no pages become text, and a link to nothing is an error.
 
 A snippet of tests/snippets/ that is named after classes, as `//! [Event, EventRef]`, is the example on their pages.
@@ -110,18 +110,16 @@ class Site:
         parts = list(path.with_suffix("").parts)
         return "_".join(parts[:-1] if parts[-1] == "README" else parts)
 
-    def name(self, text):
+    def name(self, text, is_readme):
         """Code in backticks, which leads to its documentation if it is a name of the library."""
-        code = f"<code>{html.escape(text, quote=False)}</code>"
-        # In a name's first part alone: `ctx.all_reduce` and `a + b` are code.
-        target = re.match(r"(ls::|lockstep::)?([A-Za-z_]\w*)(?:<[^>]*>)?((?:::\w+)*)(?=$|[({])", text)
+        target = re.match(r"(ls::)?([A-Za-z_]\w*)(?:<[^>]*>)?((?:::\w+)*)(?=$|[({])", text)
         if not target:
             if text.startswith("ls::"):
                 sys.exit(f"`{text}` is no name")
             return f"`{text}`"
         prefix, first, rest = target.groups()
         if not prefix:
-            if first not in self.classes:
+            if not is_readme or first not in self.classes:
                 return f"`{text}`"
             first = self.classes[first]
         label = html.escape(text, quote=False).replace('"', "&quot;")
@@ -152,7 +150,7 @@ class Site:
         if "](" in line:  # links may have code in their labels
             line = LINK.sub(lambda m: self.link(page, base, m[2], m[3]), line)
             parts = re.split(r"(`[^`]+`)", line)
-        return "".join(self.name(part[1:-1]) if part.startswith("`") and len(part) > 2 else part for part in parts)
+        return "".join(self.name(part[1:-1], base != page) if part.startswith("`") and len(part) > 2 else part for part in parts)
 
     def lines(self, page, base, lines):
         in_code = False
