@@ -160,6 +160,8 @@ class Site:
             alone = None if in_code else LINK.fullmatch(line.strip())
             if alone and not line.startswith("-") and self.is_shown(alone[3]):
                 yield from self.show(page, base, alone[3])
+            elif fence and in_code and "cpp" in line and base == page:
+                fail(page, "show a file that tests compile, instead of code of the page's own")
             elif in_code or fence or line.startswith("    "):
                 yield line
             else:

@@ -94,6 +94,7 @@ using Reader = detail::SharedFunction<Elements<E>(const std::filesystem::path&)>
 /// once; for gzip after the rows that exist) or more (after the last row).
 [[nodiscard]] Reader<Tensor> idx();
 
+/// The form of the files that `records` reads.
 struct RecordOptions {
   std::int64_t record_bytes = 0;  ///< Length of each record. At least 1.
   std::int64_t header_bytes = 0;  ///< Skipped at the beginning of each file.
@@ -125,6 +126,7 @@ struct CsvColumn {
   bool is_text = false;
 };
 
+/// The form of the files that `csv` reads.
 struct CsvOptions {
   std::vector<CsvColumn> columns{};  ///< One for each field, or for each selected field. At least one.
   bool header = false;               ///< The first record has names and is skipped.
