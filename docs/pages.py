@@ -16,7 +16,7 @@ import re
 import sys
 
 SOURCE, OUT = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
-LINK = re.compile(r"(!?)\[([^\]]+)\]\(([^)\s]+)\)")
+LINK = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^ *```")
 
 
@@ -80,12 +80,10 @@ def section(file, fragment):
 class Site:
     def __init__(self):
         docs = SOURCE / "docs"
-        files = [docs / "front.md"] + sorted(file for file in docs.glob("*/*.md")) + sorted(docs.glob("*.md"))
-        self.pages = {}
-        for file in files:
-            if file != docs / "README.md" and file not in self.pages:
-                self.pages[file] = self.page_id(file.relative_to(docs))
-        self.examples = {}  # by the name of a class: file, lines
+        # Those that list others come first.
+        files = [docs / "front.md", *sorted(docs.glob("*/*.md")), *sorted(docs.glob("*.md"))]
+        self.pages = {file: self.page_id(file.relative_to(docs)) for file in files if file != docs / "README.md"}
+        self.examples = {}  # lines of code, by the name of a class
         for file in sorted((SOURCE / "tests/snippets").glob("*.cpp")):
             for name, lines in snippets(file).items():
                 for cls in name.split(", "):
@@ -93,12 +91,14 @@ class Site:
                         fail(file, f"{cls} has two examples")
                     self.examples[cls] = lines
         self.classes = {cls.split("::")[-1]: cls for cls in self.examples if not cls.startswith("backend")}
+        headers = (file.read_text() for file in (SOURCE / "include").rglob("*.hpp"))
+        self.structs = {name for text in headers for name in re.findall(r"^ *struct (\w+) .*{", text, re.MULTILINE)}
         self.shown = {}  # the page that shows a README, or a part of it
         for page in self.pages:
             for line in page.read_text().splitlines():
                 alone = LINK.fullmatch(line.strip())
-                if alone and ".md" in alone[3]:
-                    target, _, fragment = alone[3].partition("#")
+                if alone and ".md" in alone[2]:
+                    target, _, fragment = alone[2].partition("#")
                     target = (page.parent / target).resolve()
                     self.shown.setdefault((target, fragment), page)
                     self.shown.setdefault((target, ""), page)
@@ -115,7 +115,7 @@ class Site:
         target = re.match(r"(ls::)?([A-Za-z_]\w*)(?:<[^>]*>)?((?:::\w+)*)(?=$|[({])", text)
         if not target:
             if text.startswith("ls::"):
-                sys.exit(f"`{text}` is no name")
+                sys.exit(f"`{text}` is not a name alone, or one that is called")
             return f"`{text}`"
         prefix, first, rest = target.groups()
         if not prefix:
@@ -132,10 +132,12 @@ class Site:
         file = (base.parent / path).resolve()
         if not file.exists():
             fail(base, f"there is no {target}")
-        file = self.shown.get((file, fragment)) or self.shown.get((file, "")) or file
         if file.is_dir():
             file = file / "README.md"
-        if file not in self.pages:
+        elif fragment and file.suffix == ".md":
+            section(file, fragment)
+        file = self.shown.get((file, fragment)) or self.shown.get((file, "")) or file
+        if file not in self.pages or file == page:
             return label
         below = page.name in ("front.md", "README.md") and file not in (page, SOURCE / "docs/front.md")
         nearer = file.parent == page.parent or file.name == "README.md" and file.parent.parent == page.parent
@@ -146,11 +148,9 @@ class Site:
         return f'@{command} {page_id} "{label.replace("`", "")}"'
 
     def text(self, page, base, line):
+        line = LINK.sub(lambda m: self.link(page, base, m[1], m[2]), line)
         parts = re.split(r"(`[^`]+`)", line)
-        if "](" in line:  # links may have code in their labels
-            line = LINK.sub(lambda m: self.link(page, base, m[2], m[3]), line)
-            parts = re.split(r"(`[^`]+`)", line)
-        return "".join(self.name(part[1:-1], base != page) if part.startswith("`") and len(part) > 2 else part for part in parts)
+        return "".join(self.name(part[1:-1], base != page) if part.startswith("`") else part for part in parts)
 
     def lines(self, page, base, lines):
         in_code = False
@@ -158,8 +158,8 @@ class Site:
             fence = FENCE.match(line)
             in_code ^= bool(fence)
             alone = None if in_code else LINK.fullmatch(line.strip())
-            if alone and not line.startswith("-") and self.is_shown(alone[3]):
-                yield from self.show(page, base, alone[3])
+            if alone and not line.startswith("-") and self.is_shown(alone[2]):
+                yield from self.show(page, base, alone[2])
             elif fence and in_code and "cpp" in line and base == page:
                 fail(page, "show a file that tests compile, instead of code of the page's own")
             elif in_code or fence or line.startswith("    "):
@@ -199,7 +199,8 @@ class Site:
             (OUT / f"{page_id}.md").write_text("\n".join(lines) + "\n")
         with open(OUT / "examples.dox", "w") as out:
             for cls, lines in self.examples.items():
-                comment = [f"@class lockstep::{cls}", "@par Example", "@code{.cpp}", *lines, "@endcode"]
+                kind = "struct" if cls.split("::")[-1] in self.structs else "class"
+                comment = [f"@{kind} lockstep::{cls}", "@par Example", "@code{.cpp}", *lines, "@endcode"]
                 out.write("".join(f"//! {line}\n" for line in comment) + "\n")
         missing = [page for page in self.pages if page not in self.placed and page.name != "front.md"]
         if missing:

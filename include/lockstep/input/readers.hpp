@@ -72,8 +72,8 @@ class Elements {
 template <class E>
 using Reader = detail::SharedFunction<Elements<E>(const std::filesystem::path&)>;
 
-/// The lines of a text file, without their ends (`\n` or `\r\n`), as u8 tensors of rank 1; `text` turns them into
-/// strings.
+/// The lines of a text file, without their ends (`\n` or `\r\n`), as u8 tensors of rank 1; `text` turns them
+/// into strings.
 [[nodiscard]] Reader<Tensor> lines();
 /// The text of such a tensor. @throws InvalidArgument  the dtype is not u8.
 [[nodiscard]] std::string text(const Tensor& line);
