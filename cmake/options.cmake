@@ -17,6 +17,7 @@ set_property(CACHE LOCKSTEP_CUDA_RUNTIME PROPERTY STRINGS Shared Static)
 option(LOCKSTEP_BUILD_TESTS "Build the tests (needs Catch2 3.3)" ${PROJECT_IS_TOP_LEVEL})
 option(LOCKSTEP_BUILD_BENCHMARKS "Build lockstep_bench (needs CLI11)" ${PROJECT_IS_TOP_LEVEL})
 option(LOCKSTEP_BUILD_EXAMPLES "Build the examples (needs CLI11)" ${PROJECT_IS_TOP_LEVEL})
+option(LOCKSTEP_BUILD_DOCS "Add the target docs, the documentation as a site (needs Doxygen 1.9.4 and more)" OFF)
 option(LOCKSTEP_INSTALL "Make install rules and the CMake package" ${PROJECT_IS_TOP_LEVEL})
 
 option(LOCKSTEP_FUZZ "Build the fuzzers in tests/fuzz, and no other tests (clang)" OFF)

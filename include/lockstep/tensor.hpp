@@ -209,11 +209,13 @@ class Tensor {
   TensorView view_;
 };
 
-// Element-wise arithmetic. The operands have the same shape, or one has rank 0; a host scalar takes the
-// tensor's dtype. The operators are not templates, so that variables and one-component values convert.
-// Integer division truncates; dividing by zero gives 0.
-// @throws InvalidArgument  shapes, dtypes or devices differ: names both; a host scalar does not fit the
-// dtype.
+/// @name Element-wise arithmetic
+/// The operands have the same shape, or one has rank 0; a host scalar takes the tensor's dtype. The operators
+/// are not templates, so that variables and one-component values convert. Integer division truncates;
+/// dividing by zero gives 0.
+/// @throws InvalidArgument  shapes, dtypes or devices differ: names both; a host scalar does not fit the
+/// dtype.
+/// @{
 [[nodiscard]] Tensor operator+(const Tensor& a, const Tensor& b);
 [[nodiscard]] Tensor operator-(const Tensor& a, const Tensor& b);
 [[nodiscard]] Tensor operator*(const Tensor& a, const Tensor& b);
@@ -227,6 +229,7 @@ class Tensor {
 [[nodiscard]] Tensor operator*(const Scalar& a, const Tensor& b);
 [[nodiscard]] Tensor operator/(const Scalar& a, const Tensor& b);
 [[nodiscard]] Tensor operator-(const Tensor& a);
+/// @}
 
 /// "[128, 64] float32 on GPU:0", for messages.
 [[nodiscard]] std::string describe(const Tensor& tensor);

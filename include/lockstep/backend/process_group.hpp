@@ -62,7 +62,7 @@ class ProcessGroup {
   virtual std::vector<std::string> all_gather(std::string_view what, std::string own) = 0;
 
   /// For a wait outside the group, which would not end. Any thread.
-  /// @throws PeerLost  a process is lost. @param operation  for the message.
+  /// @throws PeerLost  a process is lost; its message names the operation.
   virtual void throw_if_lost(std::string_view /*operation*/) {}
   /// The same loss, without telling the program of it; null: there is none. Any thread.
   virtual std::shared_ptr<Loss> loss() { return nullptr; }

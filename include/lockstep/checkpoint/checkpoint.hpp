@@ -27,6 +27,7 @@ concept Tracked = requires(const T& object) {
   { object.variables() } -> std::convertible_to<NamedVariables>;
 };
 
+/// What Checkpoint::restore accepts.
 struct RestoreOptions {
   /// Ignores entries of the file that no variable takes, even if no Tensor could have their dtype or rank.
   bool ignore_unknown_entries = false;

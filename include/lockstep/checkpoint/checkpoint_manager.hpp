@@ -12,6 +12,7 @@
 
 namespace lockstep {
 
+/// How many files a CheckpointManager keeps, and how it calls them.
 struct CheckpointManagerOptions {
   int max_to_keep = 5;                ///< At least 1.
   std::string prefix = "checkpoint";  ///< Start of the files' names: not empty, without '/'.

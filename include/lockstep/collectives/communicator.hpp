@@ -99,7 +99,9 @@ class Communicator {
   /// The first rank of this process; 0 but for the replicas of several workers.
   [[nodiscard]] int first_rank() const;
 
-  // One tensor per rank, all ranks driven by the calling thread; spans are indexed by rank.
+  /// @name One tensor per rank
+  /// All ranks are driven by the calling thread; spans are indexed by rank.
+  /// @{
   void all_reduce(ReduceOp op, std::span<const TensorView> inputs, std::span<const TensorView> outputs,
                   std::span<const StreamRef> streams, const CommunicationOptions& options = {});
   void reduce(ReduceOp op, std::span<const TensorView> inputs, const TensorView& output, int root,
@@ -128,9 +130,12 @@ class Communicator {
   void send_recv(std::span<const int> destinations, std::span<const TensorView> inputs,
                  std::span<const TensorView> outputs, std::span<const StreamRef> streams,
                  const CommunicationOptions& options = {});
+  /// @}
 
-  // One tensor of one rank: each rank's thread makes the call. If a rank has no input or output, such as a
-  // broadcast's input on ranks other than the root, any view may be passed: it is ignored.
+  /// @name One tensor of one rank
+  /// Each rank's thread makes the call. If a rank has no input or output, such as a broadcast's input on
+  /// ranks other than the root, any view may be passed: it is ignored.
+  /// @{
   void all_reduce(ReduceOp op, int rank, const TensorView& input, const TensorView& output, StreamRef stream,
                   const CommunicationOptions& options = {});
   void reduce(ReduceOp op, int root, int rank, const TensorView& input, const TensorView& output,
@@ -149,8 +154,11 @@ class Communicator {
                   const CommunicationOptions& options = {});
   void send_recv(std::span<const int> destinations, int rank, const TensorView& input,
                  const TensorView& output, StreamRef stream, const CommunicationOptions& options = {});
+  /// @}
 
-  // Batches, for the ranks that the calling thread drives.
+  /// @name Batches
+  /// For the ranks that the calling thread drives.
+  /// @{
   void all_reduce(ReduceOp op, std::span<const RankBatch> batches, const CommunicationOptions& options = {});
   void reduce(ReduceOp op, int root, std::span<const RankBatch> batches,
               const CommunicationOptions& options = {});
@@ -165,6 +173,7 @@ class Communicator {
   /// nothing have no outputs.
   void send_recv(std::span<const int> destinations, std::span<const RankBatch> batches,
                  const CommunicationOptions& options = {});
+  /// @}
 
   /// Meets the other ranks and checks as all_reduce does, but reduces nothing. It serves callers that first
   /// pack a batch into other buffers, which must not start before all ranks agree. It counts as one call in

@@ -9,14 +9,14 @@
 namespace lockstep {
 
 /// One input pipeline's share of a dataset, not split over replicas. The shares together are the whole
-/// dataset. With AutoShardPolicy::off each share is the dataset itself. With ::hint it is too, except that
+/// dataset. With AutoShardPolicy::off each share is the dataset itself. With `hint` it is too, except that
 /// each `.shard(Dataset::shard_hint, Dataset::shard_hint)` in it becomes one shard for each input pipeline.
 ///
 /// Files are shared out before every transformation; all zipped and concatenated datasets must then come from
 /// `from_files`. Zipped datasets pair the same rows as the whole dataset does if their files have equal
 /// numbers of rows.
 ///
-/// If elements are shared out, by ::data or ::hint, a shuffle before the sharing needs a seed: without one
+/// If elements are shared out, by `data` or `hint`, a shuffle before the sharing needs a seed: without one
 /// `next` throws InvalidArgument.
 ///
 /// If there are fewer files or elements than pipelines, some shares are empty; a share that is not then

@@ -72,8 +72,8 @@ class Elements {
 template <class E>
 using Reader = detail::SharedFunction<Elements<E>(const std::filesystem::path&)>;
 
-/// The lines of a text file, without their ends (\n or \r\n), as u8 tensors of rank 1; `text` turns them into
-/// strings.
+/// The lines of a text file, without their ends (`\n` or `\r\n`), as u8 tensors of rank 1; `text` turns them
+/// into strings.
 [[nodiscard]] Reader<Tensor> lines();
 /// The text of such a tensor. @throws InvalidArgument  the dtype is not u8.
 [[nodiscard]] std::string text(const Tensor& line);
@@ -94,6 +94,7 @@ using Reader = detail::SharedFunction<Elements<E>(const std::filesystem::path&)>
 /// once; for gzip after the rows that exist) or more (after the last row).
 [[nodiscard]] Reader<Tensor> idx();
 
+/// The form of the files that `records` reads.
 struct RecordOptions {
   std::int64_t record_bytes = 0;  ///< Length of each record. At least 1.
   std::int64_t header_bytes = 0;  ///< Skipped at the beginning of each file.
@@ -125,6 +126,7 @@ struct CsvColumn {
   bool is_text = false;
 };
 
+/// The form of the files that `csv` reads.
 struct CsvOptions {
   std::vector<CsvColumn> columns{};  ///< One for each field, or for each selected field. At least one.
   bool header = false;               ///< The first record has names and is skipped.
@@ -134,7 +136,7 @@ struct CsvOptions {
   std::vector<std::int64_t> select_columns{};  ///< Numbers of fields from 0, ascending; empty: all fields.
 };
 
-/// Comma-separated values (RFC 4180; \n ends a record as well as \r\n; lines without characters and a
+/// Comma-separated values (RFC 4180; `\n` ends a record as well as `\r\n`; lines without characters and a
 /// byte-order mark are skipped). Each record becomes a list with a scalar for each column. The records of a
 /// file have equal numbers of fields. One record at a time is in memory.
 /// @throws InvalidArgument  options contradict each other, or a column cannot hold its default. From the

@@ -6,6 +6,7 @@
 
 namespace lockstep::optim {
 
+/// Options of Adam.
 struct AdamOptions {
   LearningRate learning_rate = 0.001;
   double beta1 = 0.9;           ///< In [0, 1).

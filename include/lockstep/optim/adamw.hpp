@@ -6,6 +6,7 @@
 
 namespace lockstep::optim {
 
+/// Options of AdamW.
 struct AdamWOptions {
   LearningRate learning_rate = 0.001;
   double weight_decay = 0.01;  ///< At least 0; multiplied by the learning rate and not added to the gradient.

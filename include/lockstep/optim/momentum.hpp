@@ -6,6 +6,7 @@
 
 namespace lockstep::optim {
 
+/// Options of Momentum.
 struct MomentumOptions {
   LearningRate learning_rate = 0.01;
   double momentum = 0.9;        ///< In [0, 1); 0 is SGD, without a slot.

@@ -6,6 +6,7 @@
 
 namespace lockstep::optim {
 
+/// Options of SGD.
 struct SGDOptions {
   LearningRate learning_rate = 0.01;
   double weight_decay = 0;      ///< At least 0; added to the gradient, times the variable.

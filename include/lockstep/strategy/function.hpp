@@ -16,6 +16,7 @@
 
 namespace lockstep {
 
+/// Options of Strategy::function.
 struct FunctionOptions {
   /// Beyond so many traces further signatures run as `run` does, which the log tells once. At least 1.
   int max_traces = 16;

@@ -41,6 +41,7 @@ std::string_view name(VariableAggregation aggregation);
 std::ostream& operator<<(std::ostream& out, VariableSynchronization synchronization);
 std::ostream& operator<<(std::ostream& out, VariableAggregation aggregation);
 
+/// The name of a variable, and how its components are kept and combined.
 struct VariableOptions {
   std::string name{};               ///< Component i > 0 is called NAME/replica_i. Empty: "Variable".
   std::optional<bool> trainable{};  ///< Default: true, false for on_read.
