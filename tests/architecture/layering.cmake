@@ -8,7 +8,7 @@ set(lockstep "^(include/lockstep|src)")
 set(layers backends vocabulary interface workers training strategy input values objects all)
 set(layer_backends "^(cuda|src/host|src/engines|include/lockstep/host)/|/cuda/cuda_backend")
 set(layer_vocabulary
-    "${lockstep}/(arithmetic/|detail/|backend/handles|(error|log|dtype|shape|device|reduce_op|scalar|tensor_view|memory_stats|ascii)\\.)")
+    "${lockstep}/(arithmetic/|detail/|backend/handles|(communication|error|log|dtype|shape|device|reduce_op|scalar|tensor_view|memory_stats|ascii)\\.)")
 set(layer_interface "${lockstep}/backend/")
 set(layer_workers "${lockstep}/workers/")
 set(layer_training "${lockstep}/(optim|metrics|checkpoint)/")
