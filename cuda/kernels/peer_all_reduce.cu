@@ -18,8 +18,8 @@ inline constexpr int kPerPack = static_cast<int>(kPackBytes / sizeof(T));
 template <class T>
 using Pack = Vector<T, kPerPack<T>>;
 
-/// Stale flags must not be taken for new ones when numbers come again after 2^32 calls: twice in as many
-/// calls every slot gets a recent number.
+/// Stale flags must not be taken for new ones when numbers come again after 2^32 calls: now and then a call of
+/// each half gives all its slots a recent number.
 inline constexpr unsigned kCallsBetweenRenewals = 1u << 24;
 
 __device__ void store_slot(uint4* slot, uint2 data, unsigned flag) {
@@ -56,7 +56,7 @@ class Part {
         num_packs_((part.count + kPerPack<T> - 1) / kPerPack<T>) {}
 
   __device__ void run() {
-    if (number_ % kCallsBetweenRenewals < 2) renew();
+    if ((number_ + kCallsBetweenRenewals / 2) % kCallsBetweenRenewals < 2) renew();
     if (part_.in_two_shots)
       two_shots();
     else

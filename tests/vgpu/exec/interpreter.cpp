@@ -307,6 +307,7 @@ Warp::Stop Warp::run(u64& fuel) {
   // Polls in vain: others are to run. After some times these may be other lanes of this warp, as independent
   // thread scheduling would let them.
   auto polled = [&] {
+    waits = 0;  // lanes that wait for these wait for what these poll for
     if (++yields >= 16) give_way();
     return Stop::Yield;
   };
