@@ -11,7 +11,6 @@
 #include "collectives/collective.hpp"
 #include "detail/barrier.hpp"
 #include "measure/calls.hpp"
-#include "measure/captured_calls.hpp"
 #include "measure/collective_floor.hpp"
 #include "measure/floor_arena.hpp"
 #include "measure/measurement.hpp"

@@ -83,19 +83,18 @@ PeerReduction::PeerReduction(const std::vector<CudaDevice*>& ranks, const PeerLa
     aborts_ = static_cast<unsigned*>(ranks.front()->allocate_pinned(sizeof(unsigned)));
     std::atomic_ref<unsigned>(*aborts_).store(0);
     const OutsideCaptures outside;
-    const auto size_bytes = static_cast<std::size_t>(layout_.inbox_bytes());
     for (CudaDevice* device : ranks) {
       Rank& rank = ranks_.emplace_back();
       rank.device = device;
       rank.own_stream = device->create_stream();
       rank.last = device->create_event();
       rank.last_captured = device->create_event();
-      rank.inbox = device->allocate(size_bytes, rank.own_stream);
+      rank.inboxes = static_cast<std::byte*>(device->allocate(num_bytes(), rank.own_stream));
       const DeviceGuard guard(device->ordinal(), device->device());
-      LOCKSTEP_CUDA_CHECK(cudaMemsetAsync(rank.inbox, 0, size_bytes, native(rank.own_stream)),
+      LOCKSTEP_CUDA_CHECK(cudaMemsetAsync(rank.inboxes, 0, num_bytes(), native(rank.own_stream)),
                           device->device(), kOperation);
       const PeerControl control{num_calls, 0};
-      if (num_calls != 0) device->copy_from_host(rank.inbox, &control, sizeof control, rank.own_stream);
+      if (num_calls != 0) device->copy_from_host(rank.inboxes, &control, sizeof control, rank.own_stream);
     }
     for (const Rank& rank : ranks_) {
       const DeviceGuard guard(rank.device->ordinal(), rank.device->device());
@@ -121,8 +120,7 @@ void PeerReduction::release() noexcept {
   }
   // Every rank is done with the others' inboxes.
   for (const Rank& rank : ranks_) {
-    if (rank.inbox != nullptr)
-      rank.device->deallocate(rank.inbox, static_cast<std::size_t>(layout_.inbox_bytes()), rank.own_stream);
+    if (rank.inboxes != nullptr) rank.device->deallocate(rank.inboxes, num_bytes(), rank.own_stream);
     for (const backend::EventHandle event : {rank.last, rank.last_captured})
       if (event != backend::EventHandle()) rank.device->destroy_event(event);
     if (rank.own_stream != backend::StreamHandle()) rank.device->destroy_stream(rank.own_stream);
@@ -170,6 +168,7 @@ void PeerReduction::enqueue(ReduceOp op, const backend::RankCall& call, const ba
   Rank& rank = ranks_[static_cast<std::size_t>(call.rank)];
   follow_last(rank, call, capture);
   const auto size = static_cast<std::int64_t>(size_of(segment.dtype));
+  const std::int64_t inbox = capture ? layout_.inbox_bytes() : 0;
   PeerAllReduce part{.rank = call.rank,
                      .num_ranks = layout_.num_ranks,
                      .in_two_shots = false,
@@ -178,11 +177,10 @@ void PeerReduction::enqueue(ReduceOp op, const backend::RankCall& call, const ba
                      .input = nullptr,
                      .output = nullptr,
                      .capacity = layout_.capacity,
-                     .control = static_cast<PeerControl*>(rank.inbox),
+                     .control = reinterpret_cast<PeerControl*>(rank.inboxes + inbox),
                      .slots = {},
                      .aborts = aborts_};
-  for (std::size_t r = 0; r < ranks_.size(); ++r)
-    part.slots[r] = static_cast<std::byte*>(ranks_[r].inbox) + kControlBytes;
+  for (std::size_t r = 0; r < ranks_.size(); ++r) part.slots[r] = ranks_[r].inboxes + inbox + kControlBytes;
   const std::int64_t piece = layout_.largest_piece / size;
   for (std::int64_t begin = 0; begin < segment.count; begin += piece) {
     part.count = std::min(piece, segment.count - begin);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string_view>
@@ -34,12 +35,12 @@ struct PeerLayout {
 };
 
 /// All-reduces between GPUs of this process by the library's own kernels (kernels/peer_all_reduce.hpp). Each
-/// rank has an inbox in its GPU's memory, which the others write to.
+/// rank has two inboxes in its GPU's memory, which the others write to: of calls, and of captured ones.
 ///
 /// Calls may be captured: the numbers of calls are counted on the devices. All ranks' parts of a call must be
 /// enqueued while no other thread enqueues parts (LaunchOrder). Calls of a rank on different streams, or of
-/// one capture, follow each other; graphs must be ordered with other calls by whoever launches them. It must
-/// live until graphs that have its calls are destroyed.
+/// one capture, follow each other, and a graph's launch need not be ordered with them; graphs must be ordered
+/// with each other by whoever launches them. It must live until graphs that have its calls are destroyed.
 class PeerReduction {
  public:
   /// Waits until the inboxes are cleared. @param default_bytes  CommunicationOptions::peer_bytes, where it is
@@ -68,13 +69,14 @@ class PeerReduction {
   struct Rank {
     CudaDevice* device = nullptr;
     backend::StreamHandle own_stream{};
-    void* inbox = nullptr;
+    std::byte* inboxes = nullptr;
     backend::EventHandle last{}, last_captured{};  // behind the last call
     backend::StreamHandle last_stream{};           // of it; outside captures
     bool has_called = false;
     unsigned long long capture = 0;  // the last one that had a call
   };
 
+  std::size_t num_bytes() const { return 2 * static_cast<std::size_t>(layout_.inbox_bytes()); }
   void follow_last(Rank& rank, const backend::RankCall& call, const Capture& capture);
   void release() noexcept;
 

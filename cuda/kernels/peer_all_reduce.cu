@@ -18,8 +18,8 @@ inline constexpr int kPerPack = static_cast<int>(kPackBytes / sizeof(T));
 template <class T>
 using Pack = Vector<T, kPerPack<T>>;
 
-/// Stale flags must not be taken for new ones when numbers come again after 2^32 calls: now and then a call of
-/// each half gives all its slots a recent number.
+/// Stale flags must not be taken for new ones when numbers come again after 2^32 calls: now and then a call
+/// of each half gives all its slots a recent number.
 inline constexpr unsigned kCallsBetweenRenewals = 1u << 24;
 
 __device__ void store_slot(uint4* slot, uint2 data, unsigned flag) {

@@ -76,7 +76,8 @@ TEST_CASE("a call switches off what the strategy has", "[collectives][host]") {
   CHECK_FALSE(call.merged_over({}).merged_over(strategy).deterministic);
 }
 
-TEST_CASE("a call has the strategy's path, label and communicator unless it has its own", "[collectives][host]") {
+TEST_CASE("a call has the strategy's path, label and communicator unless it has its own",
+          "[collectives][host]") {
   const CommunicationOptions strategy{
       .peer_bytes = 4096, .label = "gradients", .communicator = {.name = "data", .max_ctas = 4}};
   const CommunicationOptions inherited = CommunicationOptions{}.merged_over(strategy);

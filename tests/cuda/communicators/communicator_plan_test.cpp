@@ -94,7 +94,8 @@ TEST_CASE("a plan has what the virtual GPUs count", "[cuda]") {
       group.synchronize();
     };
     call();  // what is made once
-    const CommunicationPlan plan = group.communicator.plan(op, dtype, size_bytes, options, /*one_thread=*/true);
+    const CommunicationPlan plan =
+        group.communicator.plan(op, dtype, size_bytes, options, /*one_thread=*/true);
     const Counted counted = count(call);
     CAPTURE(plan, counted.bytes_read, counted.bytes_written, counted.num_launches);
     REQUIRE(counted.num_launches == plan.num_launches);
@@ -118,13 +119,15 @@ TEST_CASE("a plan has what the virtual GPUs count of long calls", "[cuda]") {
   if (TestBackend::num_devices() < n) SKIP("needs " << n << " devices");
   constexpr std::int64_t kCount = 96 << 10;
   Group group(n, kCount, DType::f32, DType::f32);
-  const auto implementation = GENERATE(CommunicationImplementation::automatic, CommunicationImplementation::nccl);
+  const auto implementation =
+      GENERATE(CommunicationImplementation::automatic, CommunicationImplementation::nccl);
   const CommunicationOptions options{.implementation = implementation};
   const auto call = [&] {
     group.communicator.all_reduce(ReduceOp::sum, group.in, group.out, group.streams, options);
     group.synchronize();
   };
-  const CommunicationPlan plan = group.communicator.plan(ReduceOp::sum, DType::f32, kCount * 4, options, true);
+  const CommunicationPlan plan =
+      group.communicator.plan(ReduceOp::sum, DType::f32, kCount * 4, options, true);
   const Counted counted = count(call);
   CAPTURE(plan, counted.bytes_read, counted.bytes_written);
   REQUIRE(counted.num_launches == plan.num_launches);
@@ -149,8 +152,8 @@ TEST_CASE("each distinct plan is logged once", "[cuda]") {
     silent.synchronize();
     group.synchronize();
     REQUIRE(messages.size() == 2);
-    REQUIRE(messages[0] == "plan: loss: " +
-                               group.communicator.plan(ReduceOp::sum, DType::f32, 32).to_string());
+    REQUIRE(messages[0] ==
+            "plan: loss: " + group.communicator.plan(ReduceOp::sum, DType::f32, 32).to_string());
     REQUIRE(messages[1].starts_with("plan: loss: all_reduce(max) of 32 bytes of float32 over 1 ranks: "));
   }
 }
