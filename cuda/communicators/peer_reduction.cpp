@@ -189,7 +189,10 @@ void PeerReduction::enqueue(ReduceOp op, const backend::RankCall& call, const ba
     part.output = static_cast<std::byte*>(segment.receive) + begin * size;
     peer_all_reduce(rank.device->kernels().place_on(call.stream), segment.dtype, part);
   }
-  rank.device->record(capture ? rank.last_captured : rank.last, call.stream);
+  if (capture) return rank.device->record(rank.last_captured, call.stream);
+  const Device& device = rank.device->device();
+  const DeviceGuard guard(rank.device->ordinal(), device);  // as record(), which would ask for a capture
+  LOCKSTEP_CUDA_CHECK(cudaEventRecord(native(rank.last), native(call.stream)), device, "Recording an event");
 }
 
 void PeerReduction::abort() noexcept { std::atomic_ref<unsigned>(*aborts_).store(1); }
