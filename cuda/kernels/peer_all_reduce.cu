@@ -37,7 +37,7 @@ __device__ uint4 load_slot(const uint4* slot) {
 }
 
 template <class A>
-__device__ A apply(ReduceOp op, A a, A b) {
+__device__ __forceinline__ A apply(ReduceOp op, A a, A b) {
   switch (op) {
     case ReduceOp::min: return arithmetic::Min::apply(a, b);
     case ReduceOp::max: return arithmetic::Max::apply(a, b);
@@ -55,7 +55,7 @@ class Part {
         number_(part.control->num_calls + 1),
         num_packs_((part.count + kPerPack<T> - 1) / kPerPack<T>) {}
 
-  __device__ void run() {
+  __device__ __forceinline__ void run() {
     if ((number_ + kCallsBetweenRenewals / 2) % kCallsBetweenRenewals < 2) renew();
     if (part_.in_two_shots)
       two_shots();
@@ -64,13 +64,13 @@ class Part {
   }
 
  private:
-  __device__ void one_shot() {
+  __device__ __forceinline__ void one_shot() {
     for (std::int64_t i = thread_index(); i < num_packs_; i += num_threads()) send_to_all(i, input(i));
     for (std::int64_t i = thread_index(); i < num_packs_; i += num_threads())
       output(i, combine(i, [&](int rank) { return rank == part_.rank ? input(i) : receive(rank, i); }));
   }
 
-  __device__ void two_shots() {
+  __device__ __forceinline__ void two_shots() {
     const std::int64_t half = part_.capacity / 2;
     for (int k = 1; k < part_.num_ranks; ++k) {
       const int to = (part_.rank + k) % part_.num_ranks;
@@ -90,29 +90,29 @@ class Part {
 
   /// Calls f(i, pack) for this thread's packs of those that the rank combines.
   template <class F>
-  __device__ void for_own(int rank, const F& f) {
+  __device__ __forceinline__ void for_own(int rank, const F& f) {
     const std::int64_t begin = num_packs_ * rank / part_.num_ranks;
     const std::int64_t size = num_packs_ * (rank + 1) / part_.num_ranks - begin;
     for (std::int64_t i = thread_index(); i < size; i += num_threads()) f(i, begin + i);
   }
 
-  __device__ void renew() {
+  __device__ __forceinline__ void renew() {
     for (int to = 0; to < part_.num_ranks; ++to)
       for (std::int64_t i = thread_index(); i < part_.capacity; i += num_threads())
         if (to != part_.rank) store_slot(slot(to, part_.rank, i), {}, number_ - 2);
   }
 
-  __device__ uint4* slot(int to, int from, std::int64_t i) const {
+  __device__ __forceinline__ uint4* slot(int to, int from, std::int64_t i) const {
     return static_cast<uint4*>(part_.slots[to]) +
            (std::int64_t{static_cast<int>(number_ % 2) * part_.num_ranks + from} * part_.capacity + i);
   }
-  __device__ void send(int to, std::int64_t i, const Pack<T>& pack) {
+  __device__ __forceinline__ void send(int to, std::int64_t i, const Pack<T>& pack) {
     store_slot(slot(to, part_.rank, i), std::bit_cast<uint2>(pack), number_);
   }
-  __device__ void send_to_all(std::int64_t i, const Pack<T>& pack) {
+  __device__ __forceinline__ void send_to_all(std::int64_t i, const Pack<T>& pack) {
     for (int k = 1; k < part_.num_ranks; ++k) send((part_.rank + k) % part_.num_ranks, i, pack);
   }
-  __device__ Pack<T> receive(int from, std::int64_t i) {
+  __device__ __forceinline__ Pack<T> receive(int from, std::int64_t i) {
     constexpr int kLooksBetweenAborts = 64;
     const uint4* const place = slot(part_.rank, from, i);
     for (int looks = 1; !gives_up_; ++looks) {
@@ -123,14 +123,14 @@ class Part {
     return {};
   }
 
-  __device__ int num_elements(std::int64_t pack) const {
+  __device__ __forceinline__ int num_elements(std::int64_t pack) const {
     const std::int64_t rest = part_.count - pack * kPerPack<T>;
     return rest < kPerPack<T> ? static_cast<int>(rest) : kPerPack<T>;
   }
   static __device__ bool is_multiple(const void* address, std::size_t alignment) {
     return reinterpret_cast<std::uintptr_t>(address) % alignment == 0;
   }
-  __device__ Pack<T> input(std::int64_t pack) const {
+  __device__ __forceinline__ Pack<T> input(std::int64_t pack) const {
     const std::int64_t first = pack * kPerPack<T>;
     const int n = num_elements(pack);
     if (n == kPerPack<T> && is_multiple(part_.input, kPackBytes))
@@ -142,7 +142,7 @@ class Part {
       if (j < n) result.elements[j] = load<T, 1>(part_.input, first + j, aligned).elements[0];
     return result;
   }
-  __device__ void output(std::int64_t pack, const Pack<T>& value) const {
+  __device__ __forceinline__ void output(std::int64_t pack, const Pack<T>& value) const {
     if (gives_up_) return;
     const std::int64_t first = pack * kPerPack<T>;
     const int n = num_elements(pack);
@@ -156,7 +156,7 @@ class Part {
 
   /// @param contribution  of a rank; may be asked for again.
   template <class Contribution>
-  __device__ Pack<T> combine(std::int64_t pack, const Contribution& contribution) const {
+  __device__ __forceinline__ Pack<T> combine(std::int64_t pack, const Contribution& contribution) const {
     using A = compute_t<T>;
     A acc[kPerPack<T>];
     Pack<T> result = contribution(0);
@@ -183,7 +183,7 @@ class Part {
   }
   /// The mean of one element whose sum is not finite.
   template <class Contribution>
-  __device__ compute_t<T> mean_of_large(int j, const Contribution& contribution) const {
+  __device__ __forceinline__ compute_t<T> mean_of_large(int j, const Contribution& contribution) const {
     using A = compute_t<T>;
     const A divisor = static_cast<A>(part_.num_ranks);
     arithmetic::ScaledSum<A> scaled(arithmetic::sum_scale(divisor));
@@ -206,7 +206,7 @@ class Part {
 };
 
 template <class T>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 1)
     peer_all_reduce_kernel(__grid_constant__ const PeerAllReduce part) {
   Part<T>(part).run();
   // The last block counts the call: by then all have read the number.
