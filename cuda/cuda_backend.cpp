@@ -114,12 +114,13 @@ class CudaBackend final : public backend::Backend {
   }
 
   std::unique_ptr<backend::CommunicatorBackend> create_communicator(
-      std::span<backend::DeviceBackend* const> devices) override {
-    return for_new_results(devices, make_cuda_communicator(ranks_of(devices)));
+      std::span<backend::DeviceBackend* const> devices, const CommunicatorConfig& config) override {
+    return for_new_results(devices, make_cuda_communicator(ranks_of(devices), config));
   }
   std::unique_ptr<backend::CommunicatorBackend> create_communicator(
-      std::span<backend::DeviceBackend* const> devices, const backend::ProcessRanks& ranks) override {
-    return for_new_results(devices, make_cuda_communicator(ranks_of(devices), ranks));
+      std::span<backend::DeviceBackend* const> devices, const backend::ProcessRanks& ranks,
+      const CommunicatorConfig& config) override {
+    return for_new_results(devices, make_cuda_communicator(ranks_of(devices), ranks, config));
   }
 
 #if LOCKSTEP_HAS_NCCL

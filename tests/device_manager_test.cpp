@@ -52,8 +52,8 @@ class PretendGpus final : public backend::Backend {
     if (on_open) on_open();
     return std::make_unique<LazyDevice>(index);
   }
-  std::unique_ptr<backend::CommunicatorBackend> create_communicator(
-      std::span<backend::DeviceBackend* const>) override {
+  std::unique_ptr<backend::CommunicatorBackend> create_communicator(std::span<backend::DeviceBackend* const>,
+                                                                    const CommunicatorConfig&) override {
     throw Unsupported("pretend GPUs do not communicate");
   }
 

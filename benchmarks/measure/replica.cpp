@@ -137,7 +137,8 @@ std::vector<Group> make_groups(const Options& options, const Processes& processe
       if (const int local = rank - options.first_rank(); 0 <= local && local < options.num_local_ranks())
         devices.push_back(all_devices[static_cast<std::size_t>(local)]);
     Group& group = groups.emplace_back(Group{color, ranks, std::move(workers[groups.size()])});
-    if (!devices.empty()) group.local.emplace(std::move(devices), group.workers.get());
+    if (!devices.empty())
+      group.local.emplace(std::move(devices), CommunicationOptions{}, group.workers.get());
   }
   return groups;
 }

@@ -142,8 +142,11 @@ Placement Worker::measure(const Layout& layout) {
   mine.iteration_seconds.reserve(static_cast<std::size_t>(options_.iterations));
   if (options_.floor || options_.count) prepare_floor(layout);
   if (options_.count && thread_ == 0) counting_.emplace();
+  if (options_.graph_launches > 0)
+    mine.seconds = launch_captured(calls, options_.iterations * options_.aggregate, options_.graph_launches) /
+                   options_.graph_launches;
   in_rounds(options_.iterations, options_.floor, [&](int first, int end) {
-    time_calls(calls, first, end);
+    if (options_.graph_launches == 0) time_calls(calls, first, end);
     for (std::size_t loop = 0; options_.floor && loop < num_floor_loops(); ++loop)
       time_floor(layout, calls, loop, first, end);
   });
@@ -188,6 +191,21 @@ void Worker::time_calls(Calls& calls, int first_iteration, int last_iteration) {
   calls.synchronize();
   const auto done = Clock::now();
   mine.seconds += seconds((options_.report_cpu_time ? launched : done) - start - untimed);
+}
+
+double Worker::launch_captured(Calls& calls, int count, int launches) {
+  calls.synchronize();
+  team_.on_one_thread(thread_, [&] { team_.captured.emplace(team_.replicas); });
+  calls.run(0, count);
+  team_.on_one_thread(thread_, [&] { team_.captured->end(); });
+  meet();
+  const auto start = Clock::now();
+  for (int launch = 0; launch < launches; ++launch) team_.captured->launch(replicas_);
+  const auto launched = Clock::now();
+  calls.synchronize();
+  const auto done = Clock::now();
+  team_.on_one_thread(thread_, [&] { team_.captured.reset(); });
+  return seconds((options_.report_cpu_time ? launched : done) - start);
 }
 
 void Worker::time_floor(const Layout& layout, const Calls& calls, std::size_t loop, int first_iteration,
@@ -238,7 +256,10 @@ void Worker::check(const Layout& layout, Calls& calls, int pass) {
     fill_input(layout, replica, pattern(replica.group));
   }
   meet();
-  calls.run(0, 1);
+  if (options_.graph_launches > 0)
+    launch_captured(calls, 1, 1);
+  else
+    calls.run(0, 1);
   calls.synchronize();
   meet();
   for (std::size_t g = 0; g < team_.groups.size(); ++g)

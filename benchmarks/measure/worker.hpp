@@ -40,6 +40,7 @@ struct Team {
   std::vector<Replica> replicas;          ///< Of this process.
   std::vector<Measurement> measurements;  ///< One for each thread of each process.
   std::optional<FloorArena> arena;        ///< The host's floor's, where there are several processes.
+  std::optional<CapturedCalls> captured;  ///< With -G: the calls of all threads of this process.
   detail::Barrier barrier;
 
   int first_thread() const { return processes.index() * options.threads; }
@@ -78,6 +79,9 @@ class Worker {
   void warm_up(const DataCase& data, int root);
   Placement measure(const Layout& layout);
   void time_calls(Calls& calls, int first_iteration, int last_iteration);
+  /// Captures operations [0, count) of all threads, and launches them so many times. @return the seconds of
+  /// the launches.
+  double launch_captured(Calls& calls, int count, int launches);
   void time_floor(const Layout& layout, const Calls& calls, std::size_t loop, int first_iteration,
                   int last_iteration);
   void run_floor(std::size_t loop, std::int64_t operation) const;

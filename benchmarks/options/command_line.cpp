@@ -64,7 +64,9 @@ void declare_flags(CLI::App& app, Options& options, CommandLine& given) {
   app.add_option("-y,--stream_null", given.stream_null, "only 0");
   app.add_option("-T,--timeout", options.timeout_seconds, "seconds for one operation [off]")
       ->check(at_least_0);
-  app.add_option("-G,--cudagraph", given.cuda_graph, "only 0");
+  app.add_option("-G,--cudagraph", given.cuda_graph,
+                 "captures all iterations into a CUDA graph, and launches it so many times [0]")
+      ->check(at_least_0);
   app.add_option("-C,--report_cputime", given.report_cpu_time, "1: report the time of the calls alone [0]")
       ->check(zero_or_one);
   app.add_option("-a,--average", given.average, "time over ranks: 0 rank 0's, 1 mean, 2 min, 3 max [1]")

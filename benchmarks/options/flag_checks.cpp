@@ -24,8 +24,9 @@ void require_backend_has(const Options& options, const CommandLine& given) {
           "one call makes the communicator of all ranks");
   require(given.stream_null == 0, "-y (--stream_null)", "there is no CUDA null stream",
           "each rank has a stream of its own");
-  require(given.cuda_graph == 0, "-G (--cudagraph)", "host work is not captured into graphs",
-          "iterations are not captured into graphs");
+  require(given.cuda_graph == 0 || !is_host, "-G (--cudagraph)", "host work is not captured into graphs", "");
+  require(given.cuda_graph == 0 || (given.per_iteration == 0 && given.blocking == 0 && !options.count),
+          "-G (--cudagraph) with -I, -z or --count", "", "a launch has all iterations");
   require(given.local_register == 0, "-R (--local_register)", "host memory needs no registration",
           "buffers are not registered with NCCL");
   require(given.cta_policy == 0 || given.cta_policy == -1, "-x (--cta_policy)", "there are no thread blocks",
@@ -62,6 +63,7 @@ void require_operation_takes(const CLI::App& app, const Traits& operation) {
   if (!operation.is_strategy) return;
   refuse({"--ngpus"}, "a strategy has a thread for each replica; use --replicas");
   refuse({"--root"}, "it has no root");
+  refuse({"--cudagraph"}, "a function of a strategy makes graphs of whole steps");
   refuse({"--unalign"}, "its tensors are allocated by the library, which aligns them");
   if (operation.floor.empty()) refuse({"--floor"}, "there is no simpler way of doing its work");
   if (!operation.reduces) refuse({"--op"}, "it has no operator");

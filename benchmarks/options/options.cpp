@@ -198,6 +198,7 @@ Options parse_options(const std::vector<std::string>& arguments, std::span<const
   require_processes_take(options, operation);
   set_root(options, operation, given.root);
   options.blocking = static_cast<Blocking>(given.blocking);
+  options.graph_launches = given.cuda_graph;
   options.average = static_cast<Average>(given.average);
   options.report_cpu_time = given.report_cpu_time != 0;
   options.report_timestamps = given.report_timestamps != 0;

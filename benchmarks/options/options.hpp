@@ -70,9 +70,10 @@ struct Options {
   std::int64_t step_factor = 1;  ///< Above 1 it is used, and step_bytes is not.
   int iterations = 20;
   int warmup_iterations = 1;
-  int aggregate = 1;  ///< Operations in one call of an iteration.
-  int cycles = 1;     ///< 0: for ever.
-  int check = 1;      ///< Correctness passes.
+  int aggregate = 1;       ///< Operations in one call of an iteration.
+  int cycles = 1;          ///< 0: for ever.
+  int graph_launches = 0;  ///< -G: of a graph that has all iterations; 0: there is none.
+  int check = 1;           ///< Correctness passes.
   std::vector<DataCase> cases{{}};
   std::vector<std::string> skipped_cases;  ///< What "all" leaves out, and why; for the report.
   std::vector<std::string> notes;          ///< What was turned off, and why; for the user.

@@ -29,7 +29,8 @@ namespace {
 
 }  // namespace
 
-std::unique_ptr<backend::CommunicatorBackend> make_cuda_communicator(std::vector<CudaDevice*> ranks) {
+std::unique_ptr<backend::CommunicatorBackend> make_cuda_communicator(
+    std::vector<CudaDevice*> ranks, [[maybe_unused]] const CommunicatorConfig& config) {
   use_in_this_process(ranks.front()->device());
   const int first = ranks.front()->ordinal();
   if (std::ranges::all_of(ranks, [&](const CudaDevice* rank) { return rank->ordinal() == first; }))
@@ -45,18 +46,19 @@ std::unique_ptr<backend::CommunicatorBackend> make_cuda_communicator(std::vector
     }
   }
 #if LOCKSTEP_HAS_NCCL
-  return std::make_unique<NcclCommunicator>(ranks, NcclCommunicator::kCreationLimit);
+  return std::make_unique<NcclCommunicator>(ranks, NcclCommunicator::kCreationLimit, config);
 #else
   throw_without_nccl(ranks.size());
 #endif
 }
 
 std::unique_ptr<backend::CommunicatorBackend> make_cuda_communicator(std::vector<CudaDevice*> ranks,
-                                                                     const backend::ProcessRanks& all) {
-  if (all.num_ranks.size() == 1) return make_cuda_communicator(std::move(ranks));
+                                                                     const backend::ProcessRanks& all,
+                                                                     const CommunicatorConfig& config) {
+  if (all.num_ranks.size() == 1) return make_cuda_communicator(std::move(ranks), config);
   use_in_this_process(ranks.front()->device());
 #if LOCKSTEP_HAS_NCCL
-  return make_process_communicator(ranks, all);
+  return make_process_communicator(ranks, all, config);
 #else
   throw_without_nccl(static_cast<std::size_t>(all.total()));
 #endif

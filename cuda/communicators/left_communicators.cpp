@@ -39,7 +39,7 @@ bool are_graphs_gone(const LeftCommunicators::Group& group) noexcept {
 LeftCommunicators& LeftCommunicators::instance() { return lockstep::detail::immortal<LeftCommunicators>(); }
 
 void LeftCommunicators::end(Group group) noexcept {
-  if (group.communicators.empty()) return;
+  if (group.communicators.empty() && group.memory == nullptr) return;
   if (are_graphs_gone(group)) return end_now(group);
   lockstep::detail::warn(lockstep::detail::concat(
       "an NCCL communicator of ", group.communicators.size(),

@@ -16,6 +16,7 @@ class LeftCommunicators {
     std::vector<ncclComm_t> communicators;
     std::shared_ptr<const void> captured;  // also of each graph that has their calls
     bool is_aborted = false;
+    std::shared_ptr<const void> memory{};  // of calls that are not NCCL's; outlives the communicators
 
     bool has_graphs() const { return captured.use_count() > 1; }
   };

@@ -4,6 +4,7 @@
 
 #include <lockstep/error.hpp>
 
+#include "communicators/profiler_range.hpp"
 #include "detail/expects.hpp"
 #include "graphs/capture.hpp"
 #include "kernels/combine.hpp"
@@ -34,6 +35,7 @@ LocalCommunicator::~LocalCommunicator() {
 
 template <class Work>
 void LocalCommunicator::run(const backend::GroupCall& group, const Work& work) {
+  const ProfilerRange range(group);
   CudaDevice& device = *ranks_.front().device;
   const backend::RankCall& first = group.calls.front();
   const auto others = group.calls.subspan(1);
@@ -66,6 +68,17 @@ std::vector<void*>& LocalCommunicator::destinations(const backend::GroupCall& gr
     if (destination != nullptr && destination != but) destinations_.push_back(destination);
   }
   return destinations_;
+}
+
+CommunicationPlan LocalCommunicator::plan(ReduceOp, DType dtype, std::int64_t count,
+                                          const backend::Route&) const {
+  const std::int64_t size_bytes = count * static_cast<std::int64_t>(size_of(dtype));
+  return {.path = CommunicationPath::one_gpu,
+          .reason = "the ranks are virtual devices of one GPU",
+          .in_rank_order = true,
+          .bytes_read = size_bytes,
+          .bytes_written = size_bytes,
+          .num_launches = 1};
 }
 
 void LocalCommunicator::all_reduce(const backend::GroupCall& group) {

@@ -7,6 +7,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 
 #include <lockstep/error.hpp>
@@ -36,6 +37,10 @@ struct Creation {
     num_creations.notify_all();
   }
 
+  ncclResult_t init_rank(ncclComm_t* communicator, int rank);
+
+  CommunicatorConfig config;
+  std::string name;  // config's, which ends with 0
   std::vector<int> ordinals;
   bool has_id = false;
   ncclUniqueId id{};
@@ -51,6 +56,33 @@ struct Creation {
   void run(const Device& device);
 };
 
+/// Whether the NCCL that is loaded, and the headers, have what a config is made of.
+bool takes_configs() {
+  int version = 0;
+  return NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0) && ncclGetVersion(&version) == ncclSuccess &&
+         version >= NCCL_VERSION(2, 27, 0);
+}
+
+ncclResult_t Creation::init_rank(ncclComm_t* communicator, int rank) {
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
+  if (config != CommunicatorConfig() && takes_configs()) {
+    ncclConfig_t native = NCCL_CONFIG_INITIALIZER;
+    if (!name.empty()) native.commName = name.c_str();
+    if (config.min_ctas > 0) native.minCTAs = config.min_ctas;
+    if (config.max_ctas > 0) native.maxCTAs = config.max_ctas;
+    if (config.cta_policy == CtaPolicy::efficiency) native.CTAPolicy = NCCL_CTA_POLICY_EFFICIENCY;
+    if (config.cta_policy == CtaPolicy::zero) native.CTAPolicy = NCCL_CTA_POLICY_ZERO;
+    if (config.nonblocking) native.blocking = 0;
+    return ncclCommInitRankConfig(communicator, num_ranks, id, rank, &native);
+  }
+#endif
+  return ncclCommInitRank(communicator, num_ranks, id, rank);
+}
+
+/// NCCL reads this once, with its first communicator. GPUs then run the collectives of several communicators
+/// in the order in which they were enqueued, which is the same on all GPUs (LaunchOrder).
+void order_launches() { ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", /*overwrite=*/0); }
+
 void Creation::run(const Device& device) {
   const OutsideCaptures outside;
   std::vector<ncclComm_t> made(ordinals.size());
@@ -65,7 +97,7 @@ void Creation::run(const Device& device) {
       NcclGroup group(device, kOperation);
       for (std::size_t i = 0; i < ordinals.size(); ++i) {
         if (device_error == cudaSuccess) device_error = cudaSetDevice(failed_ordinal = ordinals[i]);
-        const ncclResult_t code = ncclCommInitRank(&made[i], num_ranks, id, first_rank + static_cast<int>(i));
+        const ncclResult_t code = init_rank(&made[i], first_rank + static_cast<int>(i));
         if (code != ncclSuccess && code != ncclInProgress)
           throw_nccl_error(code, "ncclCommInitRank", {__FILE__, __LINE__, __func__}, nullptr, device,
                            kOperation);
@@ -112,14 +144,14 @@ std::vector<int> ordinals_of(const std::vector<CudaDevice*>& devices) {
 }
 
 std::vector<ncclComm_t> make_native_communicators(const std::vector<int>& ordinals, const Device& device,
-                                                  std::chrono::milliseconds limit,
-                                                  const SharedGroup* shared) {
+                                                  std::chrono::milliseconds limit, const SharedGroup* shared,
+                                                  const CommunicatorConfig& config) {
   LeftCommunicators::instance().end_those_left();
-  // NCCL reads this once, with its first communicator. GPUs then run the collectives of several communicators
-  // in the order in which they were enqueued, which is the same on all GPUs (LaunchOrder).
-  ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", /*overwrite=*/0);
+  order_launches();
   // Owned by this thread and by the one that makes the communicators, which may never finish.
   const auto creation = std::make_shared<Creation>();
+  creation->config = config;
+  creation->name = config.name;
   creation->ordinals = ordinals;
   creation->num_ranks = static_cast<int>(ordinals.size());
   if (shared != nullptr) {
@@ -155,6 +187,7 @@ std::vector<ncclComm_t> make_native_communicators(const std::vector<int>& ordina
 }
 
 ncclUniqueId make_native_id(const Device& device) {
+  order_launches();
   ncclUniqueId id;
   LOCKSTEP_NCCL_CHECK(ncclGetUniqueId(&id), nullptr, device, kOperation);
   return id;

@@ -8,6 +8,7 @@
 
 #include <nccl.h>
 
+#include <lockstep/communication.hpp>
 #include <lockstep/device.hpp>
 
 #include "device/cuda_device.hpp"
@@ -32,11 +33,13 @@ struct SharedGroup {
 /// Sets NCCL_LAUNCH_ORDER_IMPLICIT=1 in the environment unless it is there: NCCL reads it with the first
 /// communicator of the process.
 /// @param ordinals  the CUDA runtime's numbers of the GPUs of this process. @param device  the first rank's,
-/// for messages. @param shared  null: all ranks are in this process.
+/// for messages. @param shared  null: all ranks are in this process. @param config  what is not the default
+/// becomes a member of ncclConfig_t, if NCCL is at least 2.27.
 /// @throws CollectiveError    NCCL failed. @throws CollectiveTimeout  it took longer than `limit`.
 std::vector<ncclComm_t> make_native_communicators(const std::vector<int>& ordinals, const Device& device,
                                                   std::chrono::milliseconds limit,
-                                                  const SharedGroup* shared = nullptr);
+                                                  const SharedGroup* shared = nullptr,
+                                                  const CommunicatorConfig& config = {});
 /// The id of a group that several processes make. @throws CollectiveError
 ncclUniqueId make_native_id(const Device& device);
 /// Waits until creations that were given up after their time limit are cleared away.

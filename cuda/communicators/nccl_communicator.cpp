@@ -10,6 +10,7 @@
 #include "arithmetic/scaled_sum.hpp"
 #include "communicators/left_communicators.hpp"
 #include "communicators/native_communicators.hpp"
+#include "communicators/profiler_range.hpp"
 #include "detail/expects.hpp"
 #include "device/device_guard.hpp"
 #include "graphs/capture.hpp"
@@ -37,9 +38,14 @@ NcclCommunicator::NcclCommunicator(const std::vector<CudaDevice*>& ranks, int fi
   divisor_ = n * scale_;
 }
 
-NcclCommunicator::NcclCommunicator(const std::vector<CudaDevice*>& ranks, std::chrono::milliseconds limit)
-    : NcclCommunicator(ranks, 0, static_cast<int>(ranks.size()),
-                       make_native_communicators(ordinals_of(ranks), ranks.front()->device(), limit)) {}
+NcclCommunicator::NcclCommunicator(const std::vector<CudaDevice*>& ranks, std::chrono::milliseconds limit,
+                                   const CommunicatorConfig& config)
+    : NcclCommunicator(
+          ranks, 0, static_cast<int>(ranks.size()),
+          make_native_communicators(ordinals_of(ranks), ranks.front()->device(), limit, nullptr, config)) {
+  peer_bytes_ = PeerReduction::default_bytes(num_ranks_);
+  peers_ = PeerReduction::make(ranks, peer_bytes_, no_peers_);
+}
 
 NcclCommunicator::NcclCommunicator(const std::vector<CudaDevice*>& ranks, const backend::ProcessRanks& all,
                                    std::span<const ncclComm_t> communicators)
@@ -52,6 +58,7 @@ NcclCommunicator::NcclCommunicator(const std::vector<CudaDevice*>& ranks,
                                    std::span<const ncclComm_t> communicators)
     : NcclCommunicator(ranks, 0, static_cast<int>(ranks.size()), communicators) {
   owns_native_ = false;
+  no_peers_ = "the communicator is an engine's";
 }
 
 NcclCommunicator::~NcclCommunicator() {
@@ -61,7 +68,7 @@ NcclCommunicator::~NcclCommunicator() {
     if (rank.last != backend::EventHandle()) rank.device->destroy_event(rank.last);
   }
   if (owns_native_) {
-    end_communicators();
+    end_communicators(std::move(peers_));
     return;
   }
   for (Rank& rank : ranks_) {
@@ -71,8 +78,8 @@ NcclCommunicator::~NcclCommunicator() {
   }
 }
 
-void NcclCommunicator::end_communicators() noexcept {
-  LeftCommunicators::Group group{{}, captured_, aborted_};
+void NcclCommunicator::end_communicators(std::shared_ptr<const void> memory) noexcept {
+  LeftCommunicators::Group group{{}, captured_, aborted_, std::move(memory)};
   captured_.reset();
   for (Rank& rank : ranks_) {
     ncclComm_t const communicator = std::exchange(rank.communicator, nullptr);
@@ -116,6 +123,7 @@ void NcclCommunicator::abort() noexcept {
   // Before anything is waited for: whoever knows of the loss may make the next communicator meanwhile.
   lose_results();
   order_.abandon();
+  if (peers_ != nullptr) peers_->abort();
   if (!owns_native_) return;
   constexpr std::chrono::seconds kPatience{1};
   const CallerDevice caller;
@@ -126,7 +134,7 @@ void NcclCommunicator::abort() noexcept {
     for (const Rank& rank : ranks_) revoke(rank.communicator);
     all_come_out(kPatience);
   }
-  if (!has_graphs) end_communicators();
+  if (!has_graphs) end_communicators(nullptr);
 }
 
 void NcclCommunicator::lose_results() noexcept {
@@ -164,8 +172,11 @@ void NcclCommunicator::require_alive(std::string_view operation, std::span<const
 }
 
 template <class Issue>
-void NcclCommunicator::group(std::string_view operation, const char* native_call,
-                             std::span<const backend::RankCall> calls, const Issue& issue) {
+void NcclCommunicator::group(const backend::GroupCall& collective, const char* native_call,
+                             const Issue& issue) {
+  const std::string_view operation = collective.operation;
+  const std::span<const backend::RankCall> calls = collective.own;
+  const ProfilerRange range(collective);
   const backend::RankCall& first = calls.front();
   const bool is_captured = is_in_capture(first);
   LaunchOrder::Turn turn(order_, static_cast<int>(calls.size()));
@@ -227,8 +238,9 @@ void NcclCommunicator::make_operators(const Reduction& reduction, std::span<cons
 }
 
 template <class Issue>
-void NcclCommunicator::reduce_by(const Reduction& reduction, std::span<const backend::RankCall> calls,
+void NcclCommunicator::reduce_by(const Reduction& reduction, const backend::GroupCall& collective,
                                  const Issue& issue) {
+  const std::span<const backend::RankCall> calls = collective.own;
   require_alive(reduction.operation, calls);
   // However the call ends, the segments' memory is freed in stream order.
   struct Carried {
@@ -245,12 +257,11 @@ void NcclCommunicator::reduce_by(const Reduction& reduction, std::span<const bac
     }
   }
   make_operators(reduction, calls);
-  group(reduction.operation, reduction.native_call, calls,
-        [&](Rank& rank, const backend::RankCall& call, std::size_t s) {
-          const WireSegment& wire = rank.wire_segments[s];
-          return issue(rank, wire, static_cast<std::size_t>(call.segments[s].count),
-                       native(reduction, rank, wire), cuda::native(call.stream));
-        });
+  group(collective, reduction.native_call, [&](Rank& rank, const backend::RankCall& call, std::size_t s) {
+    const WireSegment& wire = rank.wire_segments[s];
+    return issue(rank, wire, static_cast<std::size_t>(call.segments[s].count), native(reduction, rank, wire),
+                 cuda::native(call.stream));
+  });
   for (const backend::RankCall& call : calls) {
     Rank& rank = rank_of(call);
     for (std::size_t s = 0; s < call.segments.size(); ++s)
@@ -258,10 +269,32 @@ void NcclCommunicator::reduce_by(const Reduction& reduction, std::span<const bac
   }
 }
 
+void NcclCommunicator::all_reduce_by_peers(const backend::GroupCall& collective) {
+  const std::string_view operation = collective.operation;
+  const std::span<const backend::RankCall> calls = collective.own;
+  const ProfilerRange range(collective);
+  use_in_this_process(rank_of(calls.front()).device->device());
+  LaunchOrder::Turn turn(order_, static_cast<int>(calls.size()));
+  inside(operation, calls, [&] {
+    for (const backend::RankCall& call : calls) {
+      const CudaDevice& device = *rank_of(call).device;
+      const Capture capture = capture_of(device, call.stream);
+      if (capture) keep_with(capture, captured_, device.device());
+      for (const backend::Segment& segment : call.segments)
+        peers_->enqueue(collective.op, call, segment, capture);
+    }
+  });
+  turn.end();
+  require_not_aborted(operation, calls.front());
+}
+
 void NcclCommunicator::all_reduce(const backend::GroupCall& collective) {
+  const std::span<const backend::Segment> batch = collective.own.front().segments;
+  std::int64_t size_bytes = 0;
+  for (const backend::Segment& segment : batch) size_bytes += bytes_of(segment);
+  if (choose(size_bytes, batch.size(), collective.route).is_peer) return all_reduce_by_peers(collective);
   reduce_by(
-      {.operation = collective.operation, .native_call = "ncclAllReduce", .op = collective.op},
-      collective.own,
+      {.operation = collective.operation, .native_call = "ncclAllReduce", .op = collective.op}, collective,
       [](Rank& rank, const WireSegment& wire, std::size_t count, ncclRedOp_t native_op, cudaStream_t stream) {
         return ncclAllReduce(wire.send, wire.receive, count, wire.type, native_op, rank.communicator, stream);
       });
@@ -271,7 +304,7 @@ void NcclCommunicator::reduce(const backend::GroupCall& collective) {
   const int root = collective.root;
   reduce_by(
       {.operation = collective.operation, .native_call = "ncclReduce", .op = collective.op, .root = root},
-      collective.own,
+      collective,
       [root](Rank& rank, const WireSegment& wire, std::size_t count, ncclRedOp_t native_op,
              cudaStream_t stream) {
         return ncclReduce(wire.send, wire.receive, count, wire.type, native_op, root, rank.communicator,
@@ -285,7 +318,7 @@ void NcclCommunicator::reduce_scatter(const backend::GroupCall& collective) {
        .native_call = "ncclReduceScatter",
        .op = collective.op,
        .sent_blocks = num_ranks()},
-      collective.own,
+      collective,
       [](Rank& rank, const WireSegment& wire, std::size_t count, ncclRedOp_t native_op, cudaStream_t stream) {
         return ncclReduceScatter(wire.send, wire.receive, count, wire.type, native_op, rank.communicator,
                                  stream);
@@ -294,7 +327,7 @@ void NcclCommunicator::reduce_scatter(const backend::GroupCall& collective) {
 
 void NcclCommunicator::broadcast(const backend::GroupCall& collective) {
   require_alive(collective.operation, collective.own);
-  group(collective.operation, "ncclBroadcast", collective.own,
+  group(collective, "ncclBroadcast",
         [root = collective.root](Rank& rank, const backend::RankCall& call, std::size_t s) {
           const backend::Segment& segment = call.segments[s];
           // A root that keeps no copy receives in place.
@@ -308,7 +341,7 @@ void NcclCommunicator::broadcast(const backend::GroupCall& collective) {
 
 void NcclCommunicator::all_gather(const backend::GroupCall& collective) {
   require_alive(collective.operation, collective.own);
-  group(collective.operation, "ncclAllGather or ncclBroadcast", collective.own,
+  group(collective, "ncclAllGather or ncclBroadcast",
         [all = collective.calls](Rank& rank, const backend::RankCall& call, std::size_t s) {
           const backend::Segment& own = call.segments[s];
           const cudaStream_t stream = cuda::native(call.stream);
@@ -334,7 +367,7 @@ void NcclCommunicator::all_gather(const backend::GroupCall& collective) {
 // Both ends go through the transfers in the same order, by which NCCL matches the transfers of two ranks.
 void NcclCommunicator::transfer(const backend::GroupCall& collective) {
   require_alive(collective.operation, collective.own);
-  group(collective.operation, "ncclSend or ncclRecv", collective.own,
+  group(collective, "ncclSend or ncclRecv",
         [transfers = collective.transfers](Rank& rank, const backend::RankCall& call, std::size_t s) {
           const backend::Segment& segment = call.segments[s];
           const cudaStream_t stream = cuda::native(call.stream);

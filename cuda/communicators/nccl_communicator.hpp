@@ -15,6 +15,7 @@
 #include <lockstep/backend/process_group.hpp>
 
 #include "communicators/launch_order.hpp"
+#include "communicators/peer_reduction.hpp"
 #include "communicators/wire_segment.hpp"
 #include "device/cuda_device.hpp"
 #include "graphs/capture.hpp"
@@ -22,7 +23,8 @@
 namespace lockstep::cuda {
 
 /// Collectives of distinct GPUs, one NCCL rank for each; the ranks that one thread drives are one group.
-/// Other processes may have further ranks.
+/// Other processes may have further ranks. An all_reduce may go by own kernels instead (PeerReduction), where
+/// the GPUs reach each other's memory: choose() says which.
 ///
 /// NCCL combines in the element's own type, in an order of its choosing. Where that would break the
 /// interface's promises, values travel as another type (a `WireSegment`): f16's mean and everything of f8 as
@@ -43,7 +45,8 @@ class NcclCommunicator final : public backend::CommunicatorBackend {
   static constexpr std::chrono::minutes kCreationLimit{5};
 
   /// @throws CollectiveError    NCCL failed. @throws CollectiveTimeout  it took longer than `limit`.
-  NcclCommunicator(const std::vector<CudaDevice*>& ranks, std::chrono::milliseconds limit);
+  NcclCommunicator(const std::vector<CudaDevice*>& ranks, std::chrono::milliseconds limit,
+                   const CommunicatorConfig& config = {});
   /// This process's ranks of a communicator over several. Owns the communicators.
   NcclCommunicator(const std::vector<CudaDevice*>& ranks, const backend::ProcessRanks& all,
                    std::span<const ncclComm_t> communicators);
@@ -52,6 +55,8 @@ class NcclCommunicator final : public backend::CommunicatorBackend {
   ~NcclCommunicator() override;
 
   int num_ranks() const override { return num_ranks_; }
+  CommunicationPlan plan(ReduceOp op, DType dtype, std::int64_t count,
+                         const backend::Route& route) const override;
   bool combines_in_rank_order() const override { return false; }
   void all_reduce(const backend::GroupCall& collective) override;
   void reduce(const backend::GroupCall& collective) override;
@@ -73,12 +78,21 @@ class NcclCommunicator final : public backend::CommunicatorBackend {
   };
   NcclCommunicator(const std::vector<CudaDevice*>& ranks, int first_rank, int num_ranks,
                    std::span<const ncclComm_t> communicators);
+
+  struct Choice {
+    bool is_peer;
+    std::string_view reason;  // static
+  };
+  /// By what an all_reduce goes. @throws Unsupported  as plan().
+  Choice choose(std::int64_t size_bytes, std::size_t num_tensors, const backend::Route& route) const;
+  void all_reduce_by_peers(const backend::GroupCall& collective);
+
   /// Calls `call()`, which calls NCCL for these ranks. An abort waits until it is over; what fails because of
   /// an abort is CollectiveAborted.
   template <class Call>
   void inside(std::string_view operation, std::span<const backend::RankCall> calls, const Call& call);
   bool all_come_out(std::chrono::milliseconds limit) noexcept;
-  void end_communicators() noexcept;
+  void end_communicators(std::shared_ptr<const void> memory) noexcept;
   /// Where a process is lost, and collectives are under way, which are about to be ended: takes their results
   /// from the devices. Does not wait.
   void lose_results() noexcept;
@@ -95,11 +109,10 @@ class NcclCommunicator final : public backend::CommunicatorBackend {
 
   /// Calls `issue(rank, s)` for every rank of `calls` and its segments, in one group.
   template <class Issue>
-  void group(std::string_view operation, const char* native_call, std::span<const backend::RankCall> calls,
-             const Issue& issue);
+  void group(const backend::GroupCall& collective, const char* native_call, const Issue& issue);
   /// The same for a reduction, with `issue(rank, wire, count, native op)`.
   template <class Issue>
-  void reduce_by(const Reduction& reduction, std::span<const backend::RankCall> calls, const Issue& issue);
+  void reduce_by(const Reduction& reduction, const backend::GroupCall& collective, const Issue& issue);
   void make_operators(const Reduction& reduction, std::span<const backend::RankCall> calls);
   ncclRedOp_t native(const Reduction& reduction, Rank& rank, const WireSegment& wire);
 
@@ -113,6 +126,9 @@ class NcclCommunicator final : public backend::CommunicatorBackend {
   std::atomic<bool> aborted_{false};
   LaunchOrder order_;
   std::shared_ptr<const void> captured_;  // shared with each graph that has calls of the communicator
+  std::shared_ptr<PeerReduction> peers_;  // shared with LeftCommunicators at the end; null: there is none
+  std::string_view no_peers_ = "the ranks are in several processes";  // why; static
+  std::int64_t peer_bytes_ = 0;                                       // where the caller names none
 };
 
 }  // namespace lockstep::cuda

@@ -91,7 +91,8 @@ void require_distinct(const std::vector<Gpu>& gpus, const backend::ProcessGroup&
 }  // namespace
 
 std::unique_ptr<backend::CommunicatorBackend> make_process_communicator(const std::vector<CudaDevice*>& ranks,
-                                                                        const backend::ProcessRanks& all) {
+                                                                        const backend::ProcessRanks& all,
+                                                                        const CommunicatorConfig& config) {
   backend::ProcessGroup& group = *all.group;
   const Device& device = ranks.front()->device();
   const auto lists = gather(group, "the GPUs of a communicator", [&] {
@@ -119,8 +120,8 @@ std::unique_ptr<backend::CommunicatorBackend> make_process_communicator(const st
   try {
     gather(group, "that an NCCL communicator is made", [&] {
       try {
-        const auto made =
-            make_native_communicators(ordinals_of(ranks), device, NcclCommunicator::kCreationLimit, &shared);
+        const auto made = make_native_communicators(ordinals_of(ranks), device,
+                                                    NcclCommunicator::kCreationLimit, &shared, config);
         communicator = std::make_unique<NcclCommunicator>(ranks, all, made);
       } catch (const std::exception& error) {
         group.break_off(error.what());  // the others wait in NCCL for this process's ranks

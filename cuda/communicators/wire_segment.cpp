@@ -44,21 +44,27 @@ bool is_aligned(const void* data, DType dtype) {
 
 }  // namespace
 
+WireFormat wire_format(ReduceOp op, DType dtype) {
+  const bool selects = op == ReduceOp::min || op == ReduceOp::max;
+  const DType wire = wire_dtype(op, dtype);
+  return {wire, wire != dtype, selects && is_floating(wire)};
+}
+
 WireSegment encode(const Reduction& reduction, const backend::RankCall& call, const backend::Segment& segment,
                    CudaDevice& device) {
   const Place place = device.kernels().place_on(call.stream);
-  const bool selects = reduction.op == ReduceOp::min || reduction.op == ReduceOp::max;
   const bool receives = reduction.root < 0 || reduction.root == call.rank;
 
   WireSegment wire;
-  wire.dtype = wire_dtype(reduction.op, segment.dtype);
-  wire.is_ordered = selects && is_floating(wire.dtype);
+  const WireFormat format = wire_format(reduction.op, segment.dtype);
+  wire.dtype = format.dtype;
+  wire.is_ordered = format.is_ordered;
   wire.type = native_type(!wire.is_ordered ? wire.dtype : wire.dtype == DType::f64 ? DType::i64 : DType::i32);
   wire.send = segment.send;
   wire.receive = receives ? segment.receive : nullptr;
 
   const std::int64_t num_sent = segment.count * reduction.sent_blocks;
-  const bool fits = wire.dtype == segment.dtype && is_aligned(segment.send, segment.dtype) &&
+  const bool fits = !format.converts && is_aligned(segment.send, segment.dtype) &&
                     (!receives || is_aligned(segment.receive, segment.dtype));
   const bool encodes_into_receive = receives && reduction.sent_blocks == 1;
   if (!fits || (wire.is_ordered && !encodes_into_receive)) {

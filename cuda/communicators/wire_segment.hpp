@@ -20,6 +20,20 @@ struct Reduction {
   int sent_blocks = 1;  ///< Of `count` elements.
 };
 
+/// In which type a reduction travels, and what is done to its elements besides.
+struct WireFormat {
+  DType dtype = DType::f32;
+  bool converts = false;    ///< From the caller's dtype, and back.
+  bool is_ordered = false;  ///< Floats are encoded as integers, and back.
+
+  /// Kernels beside NCCL's call, for buffers that are aligned to their dtype. @param divides  a mean's
+  /// result.
+  int num_kernels(bool divides) const {
+    return 2 * (converts ? 1 : 0) + 2 * (is_ordered ? 1 : 0) + (divides ? 1 : 0);
+  }
+};
+WireFormat wire_format(ReduceOp op, DType dtype);
+
 /// One segment of a reduction as NCCL is given it, in a type in which NCCL keeps the interface's promises.
 struct WireSegment {
   DType dtype = DType::f32;

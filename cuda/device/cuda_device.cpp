@@ -351,12 +351,15 @@ void CudaDevice::copy_from_peer(void* destination, const void* source, backend::
   cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
   LOCKSTEP_CUDA_CHECK(cudaStreamIsCapturing(native(stream), &capture), device_,
                       "Copying from another device");
-  if (capture == cudaStreamCaptureStatusNone)  // a trial waits, which a capture forbids
-    PeerAccess::instance().prepare({ordinal_, device_, *memory_},
-                                   {from.ordinal_, from.device_, *from.memory_});
+  if (capture == cudaStreamCaptureStatusNone) reaches(from);  // a trial waits, which a capture forbids
   LOCKSTEP_CUDA_CHECK(
       cudaMemcpyPeerAsync(destination, ordinal_, source, from.ordinal_, size_bytes, native(stream)), device_,
       "Copying from another device");
+}
+
+bool CudaDevice::reaches(CudaDevice& other) noexcept {
+  return PeerAccess::instance().prepare({ordinal_, device_, *memory_},
+                                        {other.ordinal_, other.device_, *other.memory_});
 }
 
 }  // namespace lockstep::cuda

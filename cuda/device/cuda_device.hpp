@@ -61,6 +61,10 @@ class CudaDevice final : public backend::DeviceBackend {
   void copy_from_peer(void* destination, const void* source, backend::DeviceBackend& source_device,
                       std::size_t size_bytes, backend::StreamHandle stream) override;
 
+  /// Whether kernels of this device and of another reach the memory of each other's pools. The first call for
+  /// a pair waits for small copies.
+  bool reaches(CudaDevice& other) noexcept;
+
   CudaKernels& kernels() noexcept override { return kernels_; }
   backend::GraphBackend* graphs() noexcept override { return &graphs_; }
 

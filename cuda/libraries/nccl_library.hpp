@@ -33,6 +33,7 @@ LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclCommCuDevice);
 LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclCommDestroy);
 LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclCommGetAsyncError);
 LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclCommInitRank);
+LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclCommInitRankConfig);
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 7)
 LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclCommRevoke);
 #endif

@@ -14,7 +14,8 @@ std::vector<int> Backend::default_devices() {
 }
 
 std::unique_ptr<CommunicatorBackend> Backend::create_communicator(std::span<DeviceBackend* const>,
-                                                                  const ProcessRanks& ranks) {
+                                                                  const ProcessRanks& ranks,
+                                                                  const CommunicatorConfig&) {
   LOCKSTEP_EXPECTS(false, Unsupported, "a communicator of ", ranks.total(), " ranks in ",
                    ranks.num_ranks.size(), " processes: the ", name(),
                    " backend has none over several processes. Use one process, or devices of another kind.");

@@ -179,10 +179,15 @@ void CollectiveChecks::run(std::span<const Arrival* const> arrivals) {
 // Checks options, root and destinations.
 void CollectiveChecks::check_agreement(const CollectiveCall& call, const CollectiveCall& first,
                                        const MessagePrefix& prefix) const {
-  LOCKSTEP_MATCHES(call.deterministic == first.deterministic, prefix,
+  const backend::Route &route = call.route, &first_route = first.route;
+  LOCKSTEP_MATCHES(route.in_rank_order == first_route.in_rank_order, prefix,
                    prefix.on_every("Pass the same options"),
-                   "deterministic = ", call.deterministic ? "true" : "false", " differs from ", member_, ' ',
-                   first.batch->rank, "'s ", first.deterministic ? "true" : "false");
+                   "deterministic = ", route.in_rank_order ? "true" : "false", " differs from ", member_, ' ',
+                   first.batch->rank, "'s ", first_route.in_rank_order ? "true" : "false");
+  LOCKSTEP_MATCHES(route == first_route, prefix, prefix.on_every("Pass the same options"), "implementation ",
+                   static_cast<int>(route.implementation), " and peer_bytes ", route.peer_bytes,
+                   " differ from ", member_, ' ', first.batch->rank, "'s ",
+                   static_cast<int>(first_route.implementation), " and ", first_route.peer_bytes);
   if (call.has_root()) {
     LOCKSTEP_MATCHES(call.root == first.root, prefix, prefix.on_every("Pass the same root"), "root ",
                      call.root, " differs from ", member_, ' ', first.batch->rank, "'s ", first.root);

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include <lockstep/backend/group_call.hpp>
 #include <lockstep/collectives/communicator.hpp>
 
 #include "collectives/rendezvous.hpp"
@@ -32,7 +33,7 @@ struct CollectiveCall {
   ReduceOp op;  ///< Of a reduction.
   int root;     ///< Of a collective with a root.
   const RankBatch* batch;
-  bool deterministic;
+  backend::Route route;                 ///< Of a reduction.
   std::span<const int> destinations{};  ///< Of send_recv.
   bool only_checks = false;             ///< check_all_reduce.
 

@@ -14,9 +14,13 @@ namespace lockstep {
 
 using detail::Collective;
 
-Communicator Communicator::create(const std::vector<Device>& devices) { return create(devices, "rank"); }
+Communicator Communicator::create(const std::vector<Device>& devices, const CommunicationOptions& options) {
+  return create(devices, "rank", options);
+}
 
-Communicator Communicator::create(const std::vector<Device>& devices, std::string_view member) {
+Communicator Communicator::create(const std::vector<Device>& devices, std::string_view member,
+                                  const CommunicationOptions& options) {
+  const CommunicatorConfig config = options.merged_over({}).communicator;
   LOCKSTEP_EXPECTS(!devices.empty(), InvalidArgument, "Communicator::create: no devices. Pass at least one.");
   std::vector<backend::DeviceBackend*> opened;
   for (std::size_t i = 0; i < devices.size(); ++i) {
@@ -29,12 +33,13 @@ Communicator Communicator::create(const std::vector<Device>& devices, std::strin
                      " are devices of two kinds. Pass devices of one kind.");
     opened.push_back(&DeviceManager::instance().open(devices[i]));
   }
-  auto made = DeviceManager::instance().backend(devices.front().kind()).create_communicator(opened);
+  auto made = DeviceManager::instance().backend(devices.front().kind()).create_communicator(opened, config);
   return Communicator(std::make_unique<Impl>(devices, std::move(opened), std::move(made), member));
 }
 
 Communicator Communicator::create(const std::vector<Device>& devices, std::string_view member,
-                                  backend::ProcessGroup& group, detail::WorkerMeeting& meeting) {
+                                  const CommunicationOptions& options, backend::ProcessGroup& group,
+                                  detail::WorkerMeeting& meeting) {
   std::string own;
   for (const Device& device : devices) own += detail::concat(own.empty() ? "" : " ", device);
   const std::vector<std::string> names = group.all_gather("the devices of a communicator", own);
@@ -55,8 +60,9 @@ Communicator Communicator::create(const std::vector<Device>& devices, std::strin
     }
     ranks.num_ranks.push_back(static_cast<int>(all.size() - begin));
   }
-  auto made =
-      DeviceManager::instance().backend(devices.front().kind()).create_communicator(own_opened, ranks);
+  auto made = DeviceManager::instance()
+                  .backend(devices.front().kind())
+                  .create_communicator(own_opened, ranks, options.merged_over({}).communicator);
   return Communicator(
       std::make_unique<Impl>(all, std::move(opened), std::move(made), member, std::move(ranks), meeting));
 }

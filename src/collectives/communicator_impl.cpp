@@ -47,11 +47,12 @@ std::unique_lock<detail::Mutex> Communicator::Impl::lock_if_all(std::span<const 
 }
 
 void Communicator::Impl::warn_if_without_gpus(const CommunicationOptions& options) {
-  if (options.implementation != CommunicationImplementation::nccl || has_warned.load()) return;
-  if (devices.front().kind() == DeviceKind::gpu || has_warned.exchange(true)) return;
-  detail::warn(detail::concat("CommunicationOptions: nccl is between GPUs, and a communicator of ",
-                              devices.size(), ' ', member, "s, the first on ", devices.front(),
-                              ", uses shared memory"));
+  const bool is_peer = options.implementation == CommunicationImplementation::peer;
+  if (!is_peer && options.implementation != CommunicationImplementation::nccl) return;
+  if (devices.front().kind() == DeviceKind::gpu || has_warned.load() || has_warned.exchange(true)) return;
+  detail::warn(detail::concat("CommunicationOptions: ", is_peer ? "peer" : "nccl",
+                              " is between GPUs, and a communicator of ", devices.size(), ' ', member,
+                              "s, the first on ", devices.front(), ", uses shared memory"));
 }
 
 void Communicator::Impl::run(Collective collective, ReduceOp op, int root, std::span<const RankBatch> batches,
@@ -105,7 +106,7 @@ void Communicator::Impl::run_all(Collective collective, ReduceOp op, int root,
     };
     all_batches.push_back({rank, streams[i], part(inputs, one_input), part(outputs, one_output)});
     if (collective != Collective::send_recv) continue;
-    const CollectiveCall call{collective, op, root, &all_batches.back(), false, destinations};
+    const CollectiveCall call{collective, op, root, &all_batches.back(), {}, destinations};
     if (!call.sends()) all_batches.back().inputs = {};
     if (!call.receives()) all_batches.back().outputs = {};
   }
@@ -142,13 +143,14 @@ Communicator::Impl::Scratch& Communicator::Impl::make_calls(Collective collectiv
   own.calls.clear();
   own.arrivals.clear();
   for (const RankBatch& batch : batches)
-    own.calls.push_back({collective, op, root, &batch, merged.deterministic, destinations, only_checks});
+    own.calls.push_back({collective, op, root, &batch, route_of(merged), destinations, only_checks});
   for (const CollectiveCall& call : own.calls) {
     detail::Arrival& arrival = own.arrivals.emplace_back(detail::Arrival{operation, call.tensors(), &call});
     if (!takes_fingerprints) continue;
     const auto r = static_cast<std::size_t>(call.batch->rank);
     arrival.fingerprint = detail::fingerprint_of(call, devices[r], *device_backends[r]);
-    arrival.copies_input = has_others && arrival.fingerprint.size_bytes <= detail::Mailbox::kMaxBytes;
+    arrival.copies_input = comes_with_meeting(static_cast<std::int64_t>(arrival.fingerprint.size_bytes),
+                                              /*one_thread=*/!has_others);
   }
   return own;
 }
@@ -159,12 +161,15 @@ void Communicator::Impl::run_locked(Collective collective, ReduceOp op, int root
   const std::string_view operation = detail::operation_name(collective, op);
   const CommunicationOptions merged = options.merged_over({});
   const auto ranks = ranks_of(operation, batches);
+  if (merged.implementation == CommunicationImplementation::peer && collective == Collective::all_reduce)
+    backend->plan(op, DType::f32, 1, route_of(merged));  // throws where there is no peer memory
   const detail::Rendezvous::RankLock rank_lock(rendezvous, ranks, operation);
   for (const RankBatch& batch : batches) ++scratch[local(batch.rank)].num_collectives;
   const int rank = batches.size() == 1 ? batches.front().rank : -1;
   detail::Span span(detail::SpanKind::collective, operation, rank, heard_bytes(batches));
   if (span.is_heard()) span.set_call(number << 40 | scratch_of(batches.front()).num_collectives);
   Scratch& own = make_calls(collective, op, root, batches, merged, destinations, /*only_checks=*/false);
+  own.label = merged.label;
   const auto check = [&](std::span<const detail::Arrival* const> local_ranks) {
     std::span<const detail::Arrival* const> all = local_ranks;
     reduced_with_workers = false;
@@ -183,6 +188,7 @@ void Communicator::Impl::run_locked(Collective collective, ReduceOp op, int root
     start(rank_lock, own.driven, group, merged.timeout);
   };
   const bool agree = rendezvous.meet(rank_lock, own.arrivals, check, merged.timeout);
+  if (collective == Collective::all_reduce) log_plan(op, batches, merged);
   if (!agree && (one_enqueues || reduced_with_workers)) return;
   if (agree && own.arrivals.front().copies_input) return reduce_messages(op, batches);
   // The other threads depend on this one: if it fails, they must fail, too.
@@ -219,6 +225,8 @@ void Communicator::Impl::start(const detail::Rendezvous::RankLock& rank_lock,
                                 .op = first.op,
                                 .root = first.root,
                                 .transfers = table.transfers(),
+                                .route = first.route,
+                                .label = scratch_of(*first.batch).label,
                                 .timeout = timeout};
   if (calls.size() < devices.size()) {  // also where the others are other workers'
     std::vector<backend::RankCall>& own = scratch_of(*first.batch).rank_calls;

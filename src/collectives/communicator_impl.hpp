@@ -44,6 +44,7 @@ struct Communicator::Impl {
     detail::GroupTable group;          // of fingerprints
     std::vector<const void*> sources;  // of short messages
     std::vector<void*> destinations;
+    std::string_view label;  // of the call
   };
 
   /// Ranks that are all in this process.
@@ -109,9 +110,20 @@ struct Communicator::Impl {
   void convert(const CollectiveCall& call, detail::GroupTable& table, std::vector<Buffer>& temporaries);
   /// Returns when the threads of all ranks have prepared their parts. @throws CollectiveAborted
   void meet_again(const detail::Rendezvous::RankLock& rank_lock, const backend::GroupCall& group_call);
-  bool is_in_rank_order(const CollectiveCall& call) const {
-    return call.reduces() && call.deterministic && !backend->combines_in_rank_order();
-  }
+  /// Whether contributions are gathered, to be combined in rank order.
+  bool is_in_rank_order(const CollectiveCall& call) const;
+
+  // communicator_plan.cpp
+  static backend::Route route_of(const CommunicationOptions& options);
+  /// Whether the input of an all_reduce of one tensor comes with its rank's meeting, so that each thread, or
+  /// each worker, combines what is there.
+  bool comes_with_meeting(std::int64_t size_bytes, bool one_thread) const;
+  CommunicationPlan plan(ReduceOp op, DType dtype, std::int64_t size_bytes, const backend::Route& route,
+                         bool one_thread) const;
+  /// After an all_reduce's meeting: logs its plan, if that is asked for and new.
+  void log_plan(ReduceOp op, std::span<const RankBatch> batches, const CommunicationOptions& options);
+  static bool wants_plans();
+
   /// Sets `gathered`: what each rank contributes.
   void set_gathered(std::span<const detail::Arrival* const> all);
   void enqueue(Collective collective, const backend::GroupCall& group_call);
@@ -150,6 +162,8 @@ struct Communicator::Impl {
   std::vector<std::byte> message;     // of the local ranks, for the other workers
   std::vector<std::byte> messages;    // of all ranks, aligned
   std::atomic<bool> has_warned{false};
+  const bool logs_plans = wants_plans();
+  std::vector<CommunicationPlan> logged_plans;  // of the thread of the first local rank
 
   detail::Mutex mutex{"a communicator"};  // held by calls that name all ranks; guards the rest
   std::vector<RankBatch> all_batches;

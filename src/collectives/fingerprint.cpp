@@ -12,7 +12,10 @@ void mix(std::uint64_t& hash, std::uint64_t value) { hash = splitmix64(hash + va
 std::uint64_t key_of(const CollectiveCall& call, const TensorView& tensor) {
   std::uint64_t hash = 0;
   mix(hash, static_cast<std::uint64_t>(call.collective) << 24 | static_cast<std::uint64_t>(call.op) << 16 |
-                static_cast<std::uint64_t>(tensor.dtype) << 8 | (call.deterministic ? 1 : 0));
+                static_cast<std::uint64_t>(tensor.dtype) << 8 |
+                static_cast<std::uint64_t>(call.route.implementation) << 1 |
+                (call.route.in_rank_order ? 1 : 0));
+  mix(hash, static_cast<std::uint64_t>(call.route.peer_bytes));
   const std::string_view structure = call.batch->structure;
   mix(hash, static_cast<std::uint64_t>(tensor.shape.rank()) << 32 | structure.size());
   for (const std::int64_t extent : tensor.shape) mix(hash, static_cast<std::uint64_t>(extent));

@@ -91,11 +91,12 @@ class HostBackend final : public backend::Backend {
   }
 
   std::unique_ptr<backend::CommunicatorBackend> create_communicator(
-      std::span<backend::DeviceBackend* const> devices) override {
+      std::span<backend::DeviceBackend* const> devices, const CommunicatorConfig&) override {
     return make_host_communicator(static_cast<int>(devices.size()));
   }
   std::unique_ptr<backend::CommunicatorBackend> create_communicator(
-      std::span<backend::DeviceBackend* const> /*devices*/, const backend::ProcessRanks& ranks) override {
+      std::span<backend::DeviceBackend* const> /*devices*/, const backend::ProcessRanks& ranks,
+      const CommunicatorConfig&) override {
     if (are_on_one_host(*ranks.group)) return make_shared_memory_communicator(ranks);
     return std::make_unique<EngineCommunicator>(ranks, ranks.group->open_channel());
   }

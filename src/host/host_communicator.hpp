@@ -36,6 +36,9 @@ class HostCommunicator final : public MemoryCommunicator {
   void reduce_scatter(const backend::GroupCall& group) override;
   void transfer(const backend::GroupCall& group) override;
 
+ protected:
+  CommunicationPath path() const noexcept override { return CommunicationPath::shared_memory; }
+
  private:
   struct alignas(64) Rank {
     std::uint64_t num_collectives = 0;  // collectives of the rank's thread

@@ -20,13 +20,15 @@ TEST_CASE("communication implementations parse without regard to case", "[collec
     CHECK(parse_communication_implementation(text) == CommunicationImplementation::ring);
   for (const char* text : {"nccl", "NCCL"})
     CHECK(parse_communication_implementation(text) == CommunicationImplementation::nccl);
+  for (const char* text : {"peer", "Peer"})
+    CHECK(parse_communication_implementation(text) == CommunicationImplementation::peer);
 }
 
 TEST_CASE("an unknown communication implementation is refused", "[collectives][host]") {
   for (const char* text : {"", "gloo", "nccl "}) {
     CHECK_THROWS_MATCHES(parse_communication_implementation(text), InvalidArgument,
                          MessageMatches(ContainsSubstring("'" + std::string(text) + "'") &&
-                                        ContainsSubstring("auto (or automatic), ring and nccl")));
+                                        ContainsSubstring("auto (or automatic), ring, nccl and peer")));
   }
 }
 
@@ -72,6 +74,42 @@ TEST_CASE("a call switches off what the strategy has", "[collectives][host]") {
   CHECK_FALSE(merged.deterministic);
   // Also after it was merged before, over nothing.
   CHECK_FALSE(call.merged_over({}).merged_over(strategy).deterministic);
+}
+
+TEST_CASE("a call has the strategy's path, label and communicator unless it has its own",
+          "[collectives][host]") {
+  const CommunicationOptions strategy{
+      .peer_bytes = 4096, .label = "gradients", .communicator = {.name = "data", .max_ctas = 4}};
+  const CommunicationOptions inherited = CommunicationOptions{}.merged_over(strategy);
+  CHECK(inherited == strategy);
+  const CommunicationOptions call{.peer_bytes = 0, .label = "loss", .communicator = {.nonblocking = true}};
+  CHECK(call.merged_over(strategy) == call);
+}
+
+TEST_CASE("options are equal where the same fields were given with equal values", "[collectives][host]") {
+  const CommunicationOptions options{.bytes_per_pack = 0, .timeout = 1s};
+  CHECK(options == CommunicationOptions{.bytes_per_pack = 0, .timeout = 1000ms});
+  CHECK(options != CommunicationOptions{.timeout = 1s});  // not given
+  CHECK(options != CommunicationOptions{.bytes_per_pack = 0, .timeout = 2s});
+  for (const CommunicationOptions& other :
+       {CommunicationOptions{.implementation = CommunicationImplementation::nccl},
+        CommunicationOptions{.deterministic = true}, CommunicationOptions{.peer_bytes = 1},
+        CommunicationOptions{.label = "a"}, CommunicationOptions{.communicator = {.min_ctas = 1}}})
+    CHECK(other != CommunicationOptions());
+}
+
+TEST_CASE("a communicator's options that NCCL refuses are refused", "[collectives][host]") {
+  const std::string name(64, 'n');
+  const auto refused = [](const CommunicatorConfig& config, const char* message) {
+    CHECK_THROWS_MATCHES(CommunicationOptions{.communicator = config}.merged_over({}), InvalidArgument,
+                         MessageMatches(ContainsSubstring(message)));
+  };
+  refused({.name = name}, "name has 64 characters. Pass 63 at most");
+  refused({.min_ctas = -1}, "min_ctas is -1");
+  refused({.max_ctas = 65}, "max_ctas is 65. Pass 1 to 64");
+  refused({.min_ctas = 5, .max_ctas = 4}, "min_ctas is 5, above max_ctas, which is 4");
+  CHECK_THROWS_MATCHES(CommunicationOptions{.peer_bytes = -1}.merged_over({}), InvalidArgument,
+                       MessageMatches(ContainsSubstring("peer_bytes is -1")));
 }
 
 TEST_CASE("a field of options is used as its value", "[collectives][host]") {

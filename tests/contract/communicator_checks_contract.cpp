@@ -97,6 +97,17 @@ TEST_CASE("P23 replicas that disagree are told both shapes, dtypes, roots or bat
     });
     REQUIRE(refused == 3);
   }
+  SECTION("paths") {
+    std::atomic<int> refused = 0;
+    f.group.run(Drive::thread_per_replica, f.views, [&](std::span<const RankBatch> batch) {
+      try {
+        f.communicator().all_reduce(ReduceOp::sum, batch, {.peer_bytes = batch[0].rank == 2 ? 8 : 0});
+      } catch (const CollectiveMismatch& error) {
+        if (says(label(2, 2), "peer_bytes 8 differ from rank 0's").match(error)) ++refused;
+      }
+    });
+    REQUIRE(refused == 3);
+  }
   SECTION("operations") {
     std::atomic<int> refused = 0;
     f.group.run(Drive::thread_per_replica, f.views, [&](std::span<const RankBatch> batch) {

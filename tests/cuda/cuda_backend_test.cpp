@@ -67,7 +67,7 @@ TEST_CASE("a group of some virtual devices of one GPU and another GPU is refused
   manager.set_virtual_devices("GPU:0", 2);
   std::vector<backend::DeviceBackend*> opened;
   for (const char* name : {"GPU:0", "GPU:1", "GPU:2"}) opened.push_back(&manager.open(name));
-  REQUIRE_THROWS_MATCHES(manager.backend(DeviceKind::gpu).create_communicator(opened), Unsupported,
+  REQUIRE_THROWS_MATCHES(manager.backend(DeviceKind::gpu).create_communicator(opened, {}), Unsupported,
                          says("GPU:0", "GPU:1", "virtual devices of one GPU"));
 }
 

@@ -49,6 +49,17 @@ plan() {
   # The communicator on NVIDIA's library, with one rank.
   hardware nccl 25 "$bytes" "$rounds"
 
+  # Where there are two: own kernels through peer memory, beside NCCL, as calls and as graphs.
+  if [ "$gpus" -ge 2 ]; then
+    local between=(all_reduce --backend cuda --replicas 2 -t 2 "${sizes[@]}" "${repeat[@]}")
+    tests peers 25 lockstep_cuda_backend 1 1 "*peers*"
+    tool memcheck_peers 25 compute-sanitizer "--tool memcheck --error-exitcode 9" lockstep_cuda_backend "*peers*"
+    measure between_peers 15 "${between[@]}"
+    measure between_peers_graph 15 "${between[@]}" -G 5
+    LOCKSTEP_PEER_BYTES=0 measure between_nccl 15 "${between[@]}"
+    LOCKSTEP_PEER_BYTES=0 measure between_nccl_graph 15 "${between[@]}" -G 5
+  fi
+
   # Is it right? As one GPU, and as four virtual devices.
   tests contract_1 70 lockstep_contract_cuda 1 "$shards" "$tests"
   tests contract_4 90 lockstep_contract_cuda 4 "$shards" "$tests"
@@ -175,6 +186,7 @@ run() {
   [ -z "${VGPU_DEVICES:-}" ] || LIMIT=1700
   unpack || exit 1
   find_libraries
+  gpus=${VGPU_DEVICES:-$(nvidia-smi -L 2>/dev/null | grep -c '^GPU')}
   export NCCL_SOCKET_IFNAME=lo NCCL_DEBUG=WARN  # one machine
   define_stages
   plan
@@ -217,8 +229,8 @@ check() {
   }
   local program
   for program in $PROGRAMS; do [ -x "$here/$program" ] || wrong prepare "there is no program $program"; done
-  VGPU_DEVICES="" plan
-  VGPU_DEVICES=1 plan
+  gpus=2 VGPU_DEVICES="" plan
+  gpus=2 VGPU_DEVICES=1 plan
   [ $failures -eq 0 ] && echo "all is there"
 }
 

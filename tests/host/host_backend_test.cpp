@@ -110,14 +110,15 @@ TEST_CASE("a communicator has a rank for every device", "[host]") {
   const auto first = backend->open(0);
   const auto second = backend->open(1);
   backend::DeviceBackend* const devices[] = {first.get(), second.get()};
-  CHECK(backend->create_communicator(devices)->num_ranks() == 2);
+  CHECK(backend->create_communicator(devices, {})->num_ranks() == 2);
 }
 
 TEST_CASE("ranks of several processes on one host share memory", "[host]") {
   const test::SocketStar star(2);
   test::ProcessTeam team(2, [&](int process) {
     test::SocketGroup group(star, process);
-    const auto communicator = make_backend()->create_communicator({}, backend::ProcessRanks{&group, {1, 2}});
+    const auto communicator =
+        make_backend()->create_communicator({}, backend::ProcessRanks{&group, {1, 2}}, {});
     if (communicator->num_ranks() != 3) throw Error("another communicator");
   });
   CHECK(team.wait_for_all() == std::vector<std::string>(2));
@@ -128,7 +129,7 @@ TEST_CASE("ranks of processes on several hosts meet over a channel", "[host]") {
   test::SocketGroup group(star, 0);
   group.hosts = {4, 4, 5};
   const auto create = [&] {
-    make_backend()->create_communicator({}, backend::ProcessRanks{&group, {1, 1, 1}});
+    make_backend()->create_communicator({}, backend::ProcessRanks{&group, {1, 1, 1}}, {});
   };
   CHECK_THROWS_MATCHES(create(), Unsupported, says("a SocketGroup has none"));
 }

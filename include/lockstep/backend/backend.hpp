@@ -9,6 +9,7 @@
 #include <lockstep/backend/communicator_backend.hpp>
 #include <lockstep/backend/device_backend.hpp>
 #include <lockstep/backend/process_group.hpp>
+#include <lockstep/communication.hpp>
 #include <lockstep/device.hpp>
 
 #pragma GCC visibility push(default)
@@ -17,7 +18,7 @@ namespace lockstep::backend {
 
 /// The version of this interface. A backend states the version it was built for; registration refuses any
 /// other.
-inline constexpr int kInterfaceVersion = 4;
+inline constexpr int kInterfaceVersion = 5;
 
 /// A library that enumerates devices of one kind. Any thread may call; the device manager holds its lock
 /// during each call.
@@ -46,13 +47,14 @@ class Backend {
   /// Called once for each device, on its first use.
   virtual std::unique_ptr<DeviceBackend> open(int index) = 0;
   /// Ranks are positions in `devices`, which are distinct devices of this backend.
-  virtual std::unique_ptr<CommunicatorBackend> create_communicator(
-      std::span<DeviceBackend* const> devices) = 0;
+  virtual std::unique_ptr<CommunicatorBackend> create_communicator(std::span<DeviceBackend* const> devices,
+                                                                   const CommunicatorConfig& config) = 0;
   /// One part of a communicator over several processes, which all make theirs together. Ranks are the
   /// group's; `devices` are those of this process's ranks. Optional.
   /// @throws Unsupported  the backend has none; CollectiveTimeout, CollectiveAborted.
   virtual std::unique_ptr<CommunicatorBackend> create_communicator(std::span<DeviceBackend* const> devices,
-                                                                   const ProcessRanks& ranks);
+                                                                   const ProcessRanks& ranks,
+                                                                   const CommunicatorConfig& config);
 
   // Optional: communicators that an engine made with the native library, one handle for each rank of a group
   // that lies wholly in this process. The engine keeps ownership.

@@ -4,6 +4,7 @@
 #include <span>
 
 #include <lockstep/backend/group_call.hpp>
+#include <lockstep/communication.hpp>
 #include <lockstep/dtype.hpp>
 #include <lockstep/reduce_op.hpp>
 
@@ -38,8 +39,14 @@ class CommunicatorBackend {
   virtual ~CommunicatorBackend() = default;
 
   virtual int num_ranks() const = 0;
+  /// How all_reduce carries out a call of one tensor: the rule by which it goes itself. All members are set
+  /// but `op`, `dtype`, `size_bytes` and `num_ranks`, by the core. Any thread may call, at any time.
+  /// @param op, dtype, count  as in a GroupCall. @param count  above 0.
+  /// @throws Unsupported  the route asks for what there is not.
+  virtual CommunicationPlan plan(ReduceOp op, DType dtype, std::int64_t count, const Route& route) const = 0;
   /// Whether reductions always combine contributions in rank order. If not, and the caller asks for that
-  /// order, the core gathers the contributions and combines them with the device's kernels.
+  /// order, the core gathers the contributions and combines them with the device's kernels, except for an
+  /// all_reduce whose plan is in rank order.
   virtual bool combines_in_rank_order() const { return true; }
   /// Whether one call, by any thread, can enqueue the work of all ranks. The core then makes a single call
   /// for all ranks, while the ranks' threads wait at their meeting.

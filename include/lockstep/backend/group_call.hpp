@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include <lockstep/backend/handles.hpp>
+#include <lockstep/communication.hpp>
 #include <lockstep/dtype.hpp>
 #include <lockstep/reduce_op.hpp>
 
@@ -45,6 +46,15 @@ struct Transfer {
   std::int64_t size_bytes = 0;           ///< Above 0.
 };
 
+/// What a caller may ask of the path of a reduction; equal on all ranks.
+struct Route {
+  CommunicationImplementation implementation = CommunicationImplementation::automatic;
+  bool in_rank_order = false;
+  std::int64_t peer_bytes = -1;  ///< CommunicationOptions::peer_bytes; -1: the default.
+
+  bool operator==(const Route&) const = default;
+};
+
 /// A collective as one thread calls it: the contributions of all ranks of the group, and the ranks that the
 /// thread drives. The memory that it refers to stays valid until every rank's call has returned.
 struct GroupCall {
@@ -54,6 +64,8 @@ struct GroupCall {
   ReduceOp op = ReduceOp::sum;            ///< For all_reduce, reduce and reduce_scatter.
   int root = 0;                           ///< For reduce and broadcast.
   std::span<const Transfer> transfers{};  ///< For transfer; equal for every thread.
+  Route route{};                          ///< For reductions.
+  std::string_view label{};               ///< The caller's name for the call; may be empty.
   /// Once all ranks have made the call: for each step of it that waits for other processes, which moves some
   /// MiB; 0: none.
   std::chrono::milliseconds timeout{0};

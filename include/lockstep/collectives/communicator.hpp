@@ -54,9 +54,10 @@ struct RankBatch {
 ///
 /// Results: every rank receives the same bits, except for a NaN's sign and payload, by the arithmetic that
 /// backend::CommunicatorBackend states. The host and virtual devices combine contributions in rank order, so
-/// that results repeat bit for bit whatever the batch. NCCL chooses order and algorithm by size and packing,
-/// and adds f16 and bf16 in their own type, unless CommunicationOptions::deterministic is set. The mean of
-/// integers is a true division, and its outputs have reduced_dtype(mean).
+/// that results repeat bit for bit whatever the batch, and so does the library's own all_reduce between GPUs
+/// (CommunicationOptions::peer_bytes). NCCL chooses order and algorithm by size and packing, and adds f16 and
+/// bf16 in their own type, unless CommunicationOptions::deterministic is set. The mean of integers is a true
+/// division, and its outputs have reduced_dtype(mean).
 ///
 /// Buffers are contiguous and lie on the rank's device. An output may be exactly its input, except in
 /// all_to_all and send_recv. The input of all_gather and gather may be exactly the rank's own part of its
@@ -80,7 +81,9 @@ class Communicator {
   /// @throws NotFound  a device does not exist.
   /// @throws Unsupported  virtual devices of one GPU are combined with another GPU, or there are several GPUs
   /// and no NCCL. @throws CollectiveTimeout  NCCL does not initialise in time.
-  [[nodiscard]] static Communicator create(const std::vector<Device>& devices);
+  /// @param options  only `communicator` matters.
+  [[nodiscard]] static Communicator create(const std::vector<Device>& devices,
+                                           const CommunicationOptions& options = {});
   /// Uses communicators that an engine made, one for each rank, in rank order, all of this process. The
   /// engine keeps ownership: it destroys them after this object, and abort() does not abort them.
   /// Non-blocking communicators are allowed: each call then waits until NCCL has enqueued it. The engine must
@@ -181,6 +184,19 @@ class Communicator {
   void check_all_reduce(ReduceOp op, std::span<const RankBatch> batches,
                         const CommunicationOptions& options = {});
 
+  /// How an all_reduce of one tensor goes: by which path and why, what it moves, and what it launches. The
+  /// same rule decides for the call itself. A batch goes as one tensor of its size, with a launch for
+  /// each of its tensors, but by NCCL if it has more than eight. With
+  /// LOCKSTEP_LOG=plan in the environment when the communicator is made, each distinct plan of its calls is
+  /// logged once.
+  /// @param size_bytes  of each rank's input. @param one_thread  whether one thread drives all ranks of the
+  /// process; else each thread drives one.
+  /// @throws InvalidArgument  the size is negative or no multiple of the dtype's, the dtype is boolean, or
+  /// an option is out of range. @throws Unsupported  the option asks for peer memory that there is not.
+  [[nodiscard]] CommunicationPlan plan(ReduceOp op, DType dtype, std::int64_t size_bytes,
+                                       const CommunicationOptions& options = {},
+                                       bool one_thread = false) const;
+
   /// Makes waiting and later calls throw CollectiveAborted. Any thread may call. It does not destroy the
   /// communicator.
   void abort() noexcept;
@@ -189,11 +205,13 @@ class Communicator {
   friend class detail::ReplicaGroup;
   struct Impl;
   /// @param member  static text: the word for a member of the group in messages, "rank" or "replica".
-  static Communicator create(const std::vector<Device>& devices, std::string_view member);
+  static Communicator create(const std::vector<Device>& devices, std::string_view member,
+                             const CommunicationOptions& options);
   /// This process's part of one over several workers, which all make theirs together. Ranks are counted over
   /// all of them, in the order of the workers; the arguments outlive it.
   static Communicator create(const std::vector<Device>& devices, std::string_view member,
-                             backend::ProcessGroup& group, detail::WorkerMeeting& meeting);
+                             const CommunicationOptions& options, backend::ProcessGroup& group,
+                             detail::WorkerMeeting& meeting);
   void abort(const std::string& cause) noexcept;
   /// The thread's ranks meet in the rendezvous, and with the other workers' ranks: `check` looks at the
   /// arrivals of all ranks, of which those of other workers have no payload.

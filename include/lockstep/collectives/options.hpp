@@ -5,16 +5,14 @@
 #include <cstdint>
 #include <string_view>
 
+#include <lockstep/communication.hpp>
+
 #pragma GCC visibility push(default)
 
 namespace lockstep {
 
-/// The library that carries collectives between GPUs. Host replicas use shared memory: a host communicator's
-/// first call with `nccl` logs a warning.
-enum class CommunicationImplementation : std::uint8_t { automatic, ring, nccl };
-
-/// Parses "auto", "automatic", "ring", "nccl" without regard to case. @throws InvalidArgument  the name is
-/// unknown.
+/// Parses "auto", "automatic", "ring", "nccl", "peer" without regard to case. @throws InvalidArgument  the
+/// name is unknown.
 [[nodiscard]] CommunicationImplementation parse_communication_implementation(std::string_view text);
 
 /// A field of options: its value, and whether the caller gave it. It converts implicitly from and to T; a
@@ -29,6 +27,10 @@ class Setting {
   [[nodiscard]] constexpr bool is_given() const noexcept { return is_given_; }
   /// This one if it was given, else `other`.
   [[nodiscard]] constexpr Setting or_else(const Setting& other) const { return is_given_ ? *this : other; }
+  /// Whether both were given, or neither, and the values are equal.
+  [[nodiscard]] constexpr bool is_same(const Setting& other) const {
+    return is_given_ == other.is_given_ && value_ == other.value_;
+  }
 
  private:
   T value_{};
@@ -50,6 +52,9 @@ class Setting<std::chrono::milliseconds> : public std::chrono::milliseconds {
 
   [[nodiscard]] constexpr bool is_given() const noexcept { return is_given_; }
   [[nodiscard]] constexpr Setting or_else(const Setting& other) const { return is_given_ ? *this : other; }
+  [[nodiscard]] constexpr bool is_same(const Setting& other) const {
+    return is_given_ == other.is_given_ && count() == other.count();
+  }
 
   template <class T>
   void operator+=(const T&) = delete;
@@ -83,14 +88,27 @@ struct CommunicationOptions {
   /// number of the process that was waited for.
   Setting<std::chrono::milliseconds> timeout{};
   Setting<CommunicationImplementation> implementation{};  ///< Default: automatic.
-  /// Reductions combine in rank order with NCCL too, so that results repeat bit for bit, as they always do on
-  /// the host and on virtual devices. With NCCL every rank then first gathers all contributions: this takes
+  /// Reductions combine in rank order on several GPUs too, so that results repeat bit for bit, as they always
+  /// do on the host and on virtual devices. An all_reduce between GPUs that reach each other's memory goes by
+  /// the library's own kernels. Otherwise every rank first gathers all contributions by NCCL: this takes
   /// num_ranks times the memory and the traffic, and a mean of float32 or float64 whose sum overflows is
   /// infinite.
   Setting<bool> deterministic{};
+  /// The longest all_reduce, in bytes, that `automatic` gives to the library's own kernels, which need not
+  /// wait for NCCL's protocols; 0: none. Default: the environment variable LOCKSTEP_PEER_BYTES, read when a
+  /// communicator is made, or else 512 KiB between up to four GPUs and 256 KiB between more. That is where
+  /// published kernels of this kind are overtaken (vLLM's and NVIDIA's custom all-reduces); the library has
+  /// not measured it. Negative: InvalidArgument. Results then have other bits than NCCL's: see Communicator.
+  Setting<std::int64_t> peer_bytes{};
+  /// Names the call in the log of plans and, as an NVTX range, in profilers of GPUs. Must outlive the call,
+  /// or the strategy.
+  std::string_view label{};
+  CommunicatorConfig communicator{};  ///< What a strategy, or Communicator::create, makes communicators with.
 
-  /// These options of a call over a strategy's `defaults`. @throws InvalidArgument  a field is negative.
+  /// These options of a call over a strategy's `defaults`. @throws InvalidArgument  a field is out of range.
   [[nodiscard]] CommunicationOptions merged_over(const CommunicationOptions& defaults) const;
+  /// Whether the same fields were given, with equal values.
+  [[nodiscard]] bool operator==(const CommunicationOptions& other) const;
 };
 
 }  // namespace lockstep

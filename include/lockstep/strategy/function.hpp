@@ -20,6 +20,11 @@ namespace lockstep {
 struct FunctionOptions {
   /// Beyond so many traces further signatures run as `run` does, which the log tells once. At least 1.
   int max_traces = 16;
+  /// Launches read the arguments' tensors where they are, without a copy into the graph's own memory: for
+  /// arguments that the caller writes in place between calls, such as a loader's buffers. Their addresses and
+  /// strides are a part of the signature, so that tensors elsewhere are traced anew, and each trace keeps
+  /// those that it reads.
+  bool takes_addresses = false;
 };
 
 namespace detail {
@@ -51,9 +56,9 @@ class FunctionHandle {
 /// The first call of a signature runs as `run` does. The second one is traced: the function runs on every
 /// replica, and on GPUs its work is captured, not done, and then launched. Later ones are launches, and do
 /// not call the function. A signature is the arguments' structure, the dtypes, shapes and devices of tensors,
-/// the identity of variables, and the values of numbers and text; one that is new is traced anew. On the host
-/// each call runs the function, by the same rules. Where work on GPUs cannot be captured, each call runs it
-/// as `run` does.
+/// the identity of variables, and the values of numbers and text; one that is new is traced anew (so are
+/// tensors in other memory, with FunctionOptions::takes_addresses). On the host each call runs the function,
+/// by the same rules. Where work on GPUs cannot be captured, each call runs it as `run` does.
 ///
 /// The rules, whose breach is a ContextError but for the last two:
 /// - Values are not there in a traced call: `item`, `to_vector`, copies between a device and the host, and

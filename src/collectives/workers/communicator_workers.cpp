@@ -38,8 +38,8 @@ bool Communicator::Impl::meet_workers(std::span<const detail::Arrival* const> lo
   const CollectiveCall& first = detail::call_of(local_ranks.front());
   const std::span<const TensorView> inputs = first.batch->inputs;
   const bool is_short = first.collective == Collective::all_reduce && !first.only_checks &&
-                        backend->shares_memory() && inputs.size() == 1 &&
-                        inputs.front().nbytes() <= kMaxMessageBytes && !first.converts(inputs.front());
+                        inputs.size() == 1 && comes_with_meeting(inputs.front().nbytes(), false) &&
+                        !first.converts(inputs.front());
   if (is_short) {
     for (const detail::Arrival* const arrival : local_ranks) {
       const TensorView& input = detail::call_of(arrival).batch->inputs.front();

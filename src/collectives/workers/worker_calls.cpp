@@ -34,7 +34,9 @@ class Key {
  public:
   explicit Key(const CollectiveCall& call) {
     add(static_cast<std::uint64_t>(call.collective) << 32 | static_cast<std::uint64_t>(call.op) << 16 |
-        (call.deterministic ? 2 : 0) | (call.only_checks ? 1 : 0));
+        static_cast<std::uint64_t>(call.route.implementation) << 8 | (call.route.in_rank_order ? 2 : 0) |
+        (call.only_checks ? 1 : 0));
+    add(static_cast<std::uint64_t>(call.route.peer_bytes));
     add(call.has_root() ? static_cast<std::uint64_t>(call.root) : 0);
     add(call.batch->structure.size());
     for (const char c : call.batch->structure) add(static_cast<unsigned char>(c));
@@ -193,7 +195,9 @@ void WorkerCalls::write_calls(ByteWriter& writer) const {
   for (int rank = first_rank_; rank < end_rank_; ++rank) {
     const CollectiveCall& call = call_of(arrivals_[static_cast<std::size_t>(rank)]);
     writer.put(call.root);
-    writer.put(call.deterministic);
+    writer.put(call.route.implementation);
+    writer.put(call.route.in_rank_order);
+    writer.put(call.route.peer_bytes);
     writer.put(call.only_checks);
     writer.put_text(call.batch->structure);
     writer.put(static_cast<std::uint32_t>(call.destinations.size()));
@@ -211,7 +215,9 @@ void WorkerCalls::read_calls(ByteReader reader, int worker) {
     Remote& one = remote(rank);
     one.call = first;
     one.call.root = reader.get<int>();
-    one.call.deterministic = reader.get<bool>();
+    one.call.route.implementation = reader.get<CommunicationImplementation>();
+    one.call.route.in_rank_order = reader.get<bool>();
+    one.call.route.peer_bytes = reader.get<std::int64_t>();
     one.call.only_checks = reader.get<bool>();
     one.structure = reader.get_text();
     one.destinations.resize(reader.get<std::uint32_t>());

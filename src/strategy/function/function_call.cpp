@@ -25,6 +25,14 @@ void FunctionSignature::add(const Tensor& tensor) {
                    static_cast<std::uint32_t>(device.index()));
 }
 
+void FunctionSignature::add_place(const Tensor& tensor) {
+  if (!tensor.defined()) return;
+  const TensorView view = tensor.view();
+  words_.push_back(reinterpret_cast<std::uintptr_t>(view.data));
+  for (int axis = 0; axis < view.shape.rank(); ++axis)
+    words_.push_back(static_cast<std::uint64_t>(view.strides[static_cast<std::size_t>(axis)]));
+}
+
 void FunctionSignature::add(const Variable& variable) {
   words_.push_back(reinterpret_cast<std::uintptr_t>(VariableAccess::state(variable).get()));
   variables_.push_back(variable);

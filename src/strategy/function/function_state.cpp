@@ -44,6 +44,7 @@ FunctionState::FunctionState(Strategy& strategy, const FunctionOptions& options)
     : strategy_(strategy),
       life_(life_of(strategy)),
       max_traces_(options.max_traces),
+      takes_addresses_(options.takes_addresses),
       has_graphs_(has_graphs(strategy)),
       is_on_host_(is_on_host(strategy)) {
   LOCKSTEP_EXPECTS(max_traces_ >= 1, InvalidArgument, "function: max_traces is ", max_traces_,
@@ -108,6 +109,8 @@ void FunctionState::call(FunctionCall& call) {
     call.signature.add(std::uint64_t{sync_on_read::is_active()});  // whose guard changes what a step reads
     if (TraceScope::is_active())  // a merge function's call, which is a part of the call around it
       return run(call, TraceScope::has_rules(), TraceScope::recorder());
+    if (takes_addresses_)
+      for (const Tensor& input : call.inputs) call.signature.add_place(input);
     const std::shared_ptr<Trace> trace = find(call);
     if (trace == nullptr) return call_first(call);
     if (!can_capture(call)) return run(call, is_on_host_);
@@ -126,7 +129,7 @@ void FunctionState::call_first(FunctionCall& call) {
                   "changes from call to call as Tensors, of few shapes, or set max_traces."));
     return run(call, false);
   }
-  const auto trace = std::make_shared<Trace>(call);
+  const auto trace = std::make_shared<Trace>(call, takes_addresses_);
   run(call, false, trace.get());
   const std::lock_guard lock(mutex_);
   traces_.push_back(trace);

@@ -44,6 +44,7 @@ class FunctionState {
   Strategy& strategy_;
   const std::weak_ptr<const Strategy> life_;
   const int max_traces_;
+  const bool takes_addresses_;
   const bool has_graphs_;  // where the arguments are on their devices
   const bool is_on_host_;
   mutable Mutex mutex_{"a function of a strategy"};  // guards traces_

@@ -41,6 +41,9 @@ StepGraph::~StepGraph() {
   if (num_launches_ == 0) return;
   try {
     for (const Stream& stream : streams_) stream.wait(current_.front());
+    if (num_copied_ > 0) return;
+    for (const Tensor& input : own_inputs_)  // the caller's may be dropped now
+      if (const auto stream = input.defined() ? input.stream() : std::nullopt) stream->wait(current_.front());
   } catch (const Error&) {  // the memory is lost with the device
   }
 }
@@ -49,14 +52,20 @@ bool StepGraph::has_device(const Device& device) const noexcept {
   return std::ranges::any_of(devices_, [&](const auto* own) { return own->device() == device; });
 }
 
-void StepGraph::begin(std::span<const Tensor> inputs) {
+void StepGraph::begin(std::span<const Tensor> inputs, bool in_place) {
   const Stream& root = streams_.front();
   backend::GraphBackend& graphs = *devices_.front()->graphs();
   graphs.begin_capture(root.handle());
-  entry_ = SlotRing(inputs.size() * sizeof(backend::ListedCopy) + kNumbersBytes, root);
-  graphs.copy_listed(reinterpret_cast<const backend::ListedCopy*>(entry_.block()),
-                     static_cast<std::int64_t>(inputs.size()), largest(inputs), root.handle());
+  num_copied_ = in_place ? 0 : inputs.size();
+  entry_ = SlotRing(num_copied_ * sizeof(backend::ListedCopy) + kNumbersBytes, root);
+  if (!in_place)
+    graphs.copy_listed(reinterpret_cast<const backend::ListedCopy*>(entry_.block()),
+                       static_cast<std::int64_t>(inputs.size()), largest(inputs), root.handle());
   for (std::size_t k = 1; k < streams_.size(); ++k) streams_[k].wait(root);
+  if (in_place) {
+    own_inputs_.assign(inputs.begin(), inputs.end());
+    return;
+  }
   own_inputs_.clear();
   for (const Tensor& input : inputs) {
     if (!input.defined()) {
@@ -105,12 +114,12 @@ void StepGraph::prepare(std::span<const Tensor> inputs, std::span<const std::byt
     std::this_thread::yield();  // the launches may be on a stream that was current before
   }
   std::byte* const entry = entry_.slot(num_launches_);
-  for (std::size_t k = 0; k < inputs.size(); ++k)
+  for (std::size_t k = 0; k < num_copied_; ++k)
     if (inputs[k].defined())
       list(entry, k, own_inputs_[k].view().data, inputs[k].view().data, inputs[k].nbytes());
     else
       list(entry, k, nullptr, nullptr, 0);
-  std::memcpy(entry + inputs.size() * sizeof(backend::ListedCopy), numbers.data(), numbers.size());
+  std::memcpy(entry + num_copied_ * sizeof(backend::ListedCopy), numbers.data(), numbers.size());
   if (results.empty()) return;
   std::byte* const exit = exit_.slot(num_launches_);
   for (std::size_t k = 0; k < results.size(); ++k)

@@ -16,8 +16,9 @@
 namespace lockstep::detail {
 
 /// The graph of a step on one GPU, for its replica or, with virtual devices, its replicas. Each launch copies
-/// the arguments to the graph's own memory and the results from there, and takes the numbers that change from
-/// step to step, all by what the host has written to the launch's slots.
+/// the arguments to the graph's own memory, unless it reads them where they are, and the results from there,
+/// and takes the numbers that change from step to step, all by what the host has written to the launch's
+/// slots.
 class StepGraph {
  public:
   /// The bytes for numbers.
@@ -36,15 +37,16 @@ class StepGraph {
   bool has_device(const Device& device) const noexcept;
 
   /// Begins the capture, on streams of the graph's own, which must be current in the captured step.
-  /// @param inputs  of its replicas, in order. @pre on the root's thread
-  void begin(std::span<const Tensor> inputs);
+  /// @param inputs  of its replicas, in order. @param in_place  they are read where they are.
+  /// @pre on the root's thread
+  void begin(std::span<const Tensor> inputs, bool in_place);
   /// The stream of one of its replicas.
   const Stream& stream(std::size_t k) const { return streams_[k]; }
   const std::vector<int>& replicas() const noexcept { return replicas_; }
-  /// The graph's own memory for the inputs.
+  /// What it reads as inputs: its own memory, or theirs.
   const std::vector<Tensor>& own_inputs() const noexcept { return own_inputs_; }
   /// Where kernels read the numbers.
-  std::byte* numbers() const { return entry_.block() + own_inputs_.size() * sizeof(backend::ListedCopy); }
+  std::byte* numbers() const { return entry_.block() + num_copied_ * sizeof(backend::ListedCopy); }
   /// Ends the capture. @param results  of its devices, contiguous. @pre on the root's thread
   void end(std::span<const Tensor> results);
   /// Ends a capture that is under way, and drops it. @pre on the root's thread
@@ -63,6 +65,7 @@ class StepGraph {
   std::vector<Stream> streams_;                   // of replicas_, to capture
   std::vector<Event> ends_;                       // of replicas_, to join them with the root
   std::vector<Tensor> own_inputs_;
+  std::size_t num_copied_ = 0;  // inputs, in each launch: all or none
   std::vector<const void*> own_results_;
   SlotRing entry_, exit_;
   std::unique_ptr<backend::Graph> graph_;

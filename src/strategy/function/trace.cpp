@@ -124,7 +124,8 @@ void Trace::capture_once(StrategyState& state, FunctionCall& call, FunctionRef<v
     for (const auto& graph : graphs_)
       for (std::size_t k = 0; k < graph->replicas().size(); ++k) scopes.emplace_back(graph->stream(k));
     is_capturing_ = true;
-    on_roots(state, graphs_, [&](StepGraph& graph) { graph.begin(inputs_of_graph(graph, call)); });
+    on_roots(state, graphs_,
+             [&](StepGraph& graph) { graph.begin(inputs_of_graph(graph, call), takes_addresses_); });
     for (const auto& graph : graphs_) {
       auto own = graph->own_inputs().begin();
       for (const int i : graph->replicas())
@@ -160,7 +161,7 @@ void Trace::launch(StrategyState& state, FunctionCall& call) {
   alignas(std::max_align_t) std::array<std::byte, StepGraph::kNumbersBytes> numbers{};
   for (const auto& [owner, part] : parts_) part->prepare(numbers.data());
   for (Tensor& input : call.inputs)
-    if (input.defined() && !input.is_contiguous()) input = input.contiguous();
+    if (!takes_addresses_ && input.defined() && !input.is_contiguous()) input = input.contiguous();
   RecycledVector<Tensor> results;
   results.reserve(results_.size());
   for (Result& result : results_)

@@ -24,8 +24,12 @@ namespace lockstep::detail {
 /// work is captured, the graphs. All calls are in a call of the strategy.
 class Trace final : public TraceRecorder {
  public:
-  explicit Trace(const FunctionCall& call)
-      : words_(call.signature.words()), variables_(call.signature.variables()) {}
+  /// @param takes_addresses  the call's inputs are kept, and read where they are.
+  Trace(const FunctionCall& call, bool takes_addresses)
+      : words_(call.signature.words()),
+        variables_(call.signature.variables()),
+        takes_addresses_(takes_addresses),
+        kept_(takes_addresses ? call.inputs : RecycledVector<Tensor>()) {}
 
   /// Whether the trace serves the call.
   bool fits(const FunctionCall& call) const;
@@ -59,7 +63,9 @@ class Trace final : public TraceRecorder {
 
   const RecycledVector<std::uint64_t> words_;
   const RecycledVector<Variable> variables_;  // whose addresses are among the words
-  std::mutex mutex_;                          // guards parts_ and numbers_end_ in a recorded run
+  const bool takes_addresses_;
+  const RecycledVector<Tensor> kept_;  // and so are these tensors'
+  std::mutex mutex_;                   // guards parts_ and numbers_end_ in a recorded run
   Parts parts_;
   std::size_t numbers_end_ = 0;
   bool is_capturing_ = false;

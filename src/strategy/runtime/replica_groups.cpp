@@ -27,10 +27,10 @@ std::vector<std::string> labels(const std::vector<ReplicaGroup>& groups) {
 }
 
 std::vector<ReplicaGroup> make_groups(const std::vector<std::vector<Device>>& logical_devices,
-                                      WorkerGroup* workers) {
+                                      const CommunicationOptions& options, WorkerGroup* workers) {
   std::vector<ReplicaGroup> groups;
   groups.reserve(logical_devices.size());
-  for (const std::vector<Device>& devices : logical_devices) groups.emplace_back(devices, workers);
+  for (const std::vector<Device>& devices : logical_devices) groups.emplace_back(devices, options, workers);
   return groups;
 }
 
@@ -42,12 +42,13 @@ std::vector<backend::DeviceBackend*> open_all(const std::vector<Device>& devices
   return opened;
 }
 
-ReplicaGroup::ReplicaGroup(std::vector<Device> devices, WorkerGroup* workers)
+ReplicaGroup::ReplicaGroup(std::vector<Device> devices, const CommunicationOptions& options,
+                           WorkerGroup* workers)
     : devices_(std::move(devices)),
       device_backends_(open_all(devices_)),
       communicator_(workers == nullptr
-                        ? Communicator::create(devices_, "replica")
-                        : Communicator::create(devices_, "replica", *workers, workers->meeting())),
+                        ? Communicator::create(devices_, "replica", options)
+                        : Communicator::create(devices_, "replica", options, *workers, workers->meeting())),
       first_rank_(communicator_.first_rank()),
       num_ranks_(communicator_.num_ranks()),
       communication_streams_(devices_.size()) {}
@@ -75,9 +76,10 @@ StreamRef ReplicaGroup::communication_stream(int i) {
 }
 
 ReplicaGroups::ReplicaGroups(const Strategy& strategy,
-                             const std::vector<std::vector<Device>>& logical_devices, WorkerGroup* workers)
+                             const std::vector<std::vector<Device>>& logical_devices,
+                             const CommunicationOptions& options, WorkerGroup* workers)
     : strategy_(strategy),
-      groups_(make_groups(logical_devices, workers)),
+      groups_(make_groups(logical_devices, options, workers)),
       rendezvous_(groups_.size() == 1 ? nullptr : std::make_unique<Rendezvous>(labels(groups_))) {}
 
 int ReplicaGroups::find(std::span<const Device> devices) const noexcept {

@@ -24,7 +24,7 @@ class WorkerGroup;
 class ReplicaGroup {
  public:
   /// @param workers  whose replicas communicate, too; outlives this; null: this process's alone.
-  ReplicaGroup(std::vector<Device> devices, WorkerGroup* workers);
+  ReplicaGroup(std::vector<Device> devices, const CommunicationOptions& options, WorkerGroup* workers);
 
   /// One per local replica.
   const std::vector<Device>& devices() const noexcept { return devices_; }
@@ -75,7 +75,7 @@ class ReplicaGroups {
   /// @param logical_devices  [num_logical_devices][num_replicas].
   /// @param workers  as ReplicaGroup's.
   ReplicaGroups(const Strategy& strategy, const std::vector<std::vector<Device>>& logical_devices,
-                WorkerGroup* workers);
+                const CommunicationOptions& options, WorkerGroup* workers);
 
   int num_local_replicas() const noexcept { return static_cast<int>(groups_.front().devices().size()); }
   /// Over all workers.

@@ -58,13 +58,13 @@ backend::DeviceBackend* first_backend(const std::vector<Device>& devices) {
 
 StrategyState::StrategyState(Strategy& strategy, StrategyConfig config)
     : config_(checked(std::move(config))),
-      groups_(strategy, config_.logical_devices, config_.workers.get()),
+      groups_(strategy, config_.logical_devices, config_.options, config_.workers.get()),
       executor_(strategy, groups_, first_backend(config_.parameter_devices)),
       failures_(first_replica(), num_local_replicas()),
       calls_(strategy, config_.kind.name, executor_.threads(), workers() != nullptr),
       extended_(strategy) {
   if (workers() == nullptr) return;
-  worker_group_.emplace(std::vector<Device>{cpu_0()}, workers());
+  worker_group_.emplace(std::vector<Device>{cpu_0()}, options(), workers());
   workers()->call_at_end([this](const std::string& cause) {
     for (ReplicaGroup& group : groups_) group.abort(cause);
     worker_group_->abort(cause);

@@ -26,6 +26,19 @@ TEST_CASE("flags without a meaning on the host are refused, unless they have the
   CHECK_THAT(refusal("-D 1").message, ContainsSubstring("needs -R 2"));
 }
 
+TEST_CASE("graphs are of collectives between GPUs, whose launches are timed as wholes", "[benchmarks]") {
+  CHECK(parse("-G 0").graph_launches == 0);
+  CHECK(refusal("-G -1").status == 1);
+  CHECK_THAT(refusal("run -G 1").message, ContainsSubstring("cannot be used with --backend host"));
+  if (LOCKSTEP_HAS_CUDA == 0) return;
+  CHECK(parse("--backend cuda -G 3").graph_launches == 3);
+  for (const char* other : {"-I 1", "-z 1", "--count"})
+    CHECK_THAT(refusal(std::string("--backend cuda -G 3 ") + other).message,
+               ContainsSubstring("a launch has all iterations"));
+  CHECK_THAT(refusal("run --backend cuda -G 1").message,
+             ContainsSubstring("--cudagraph makes no sense with run: a function of a strategy makes graphs"));
+}
+
 TEST_CASE("the CTA policy may be nccl-tests' default", "[benchmarks]") {
   CHECK_NOTHROW(parse("-x -1"));
   CHECK_NOTHROW(parse("-x 0"));

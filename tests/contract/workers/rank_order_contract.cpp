@@ -22,7 +22,7 @@ struct Group {
     if (world().num_workers > 1)
       workers =
           detail::WorkerGroup::connect(*cluster::from_environment(), {}, cluster::environment_variables());
-    replicas.emplace(world().devices, workers.get());
+    replicas.emplace(world().devices, CommunicationOptions{}, workers.get());
   }
   Communicator& communicator() { return replicas->communicator(); }
 
@@ -43,6 +43,25 @@ float sum_in_rank_order() {
 }
 
 }  // namespace
+
+TEST_CASE("a plan over workers says what carries their values", "[workers]") {
+  const World& w = world();
+  Group group;
+  const Communicator& communicator = group.communicator();
+  const bool is_on_host = w.devices.front().kind() == DeviceKind::cpu;
+  const CommunicationPlan brief = communicator.plan(ReduceOp::sum, DType::f32, 8);
+  const CommunicationPlan lengthy = communicator.plan(ReduceOp::sum, DType::f32, 1 << 20);
+  for (const CommunicationPlan& plan : {brief, lengthy}) {
+    REQUIRE(plan.num_ranks == w.num_replicas);
+    REQUIRE((plan.num_launches == 0) == is_on_host);
+    REQUIRE(plan.bytes_read >= plan.size_bytes);
+    REQUIRE(plan.in_rank_order == (is_on_host || plan.path != CommunicationPath::nccl));
+  }
+  if (w.num_workers == 1) return;
+  REQUIRE(brief.path == (is_on_host ? CommunicationPath::with_meeting : CommunicationPath::nccl));
+  REQUIRE(lengthy.path == (is_on_host ? CommunicationPath::processes : CommunicationPath::nccl));
+  if (!is_on_host) REQUIRE(lengthy.reason == "the ranks are in several processes");
+}
 
 TEST_CASE("deterministic reductions over workers combine in rank order", "[workers]") {
   const World& w = world();

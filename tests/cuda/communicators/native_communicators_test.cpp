@@ -1,5 +1,6 @@
 #include "communicators/native_communicators.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <string>
@@ -8,7 +9,9 @@
 #include <vector>
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 
+#include <lockstep/collectives/communicator.hpp>
 #include <lockstep/error.hpp>
 
 #include "cuda/communicators/operands.hpp"
@@ -66,6 +69,30 @@ TEST_CASE("what the program says of NCCL's launch order stands", "[cuda]") {
     ncclCommDestroy(communicator);
   CHECK(std::getenv(kName) == std::string("0"));
   ::unsetenv(kName);
+}
+
+TEST_CASE("communicators are made with a configuration where it is not the default", "[cuda]") {
+  Operands operands(2);
+  const CommunicatorConfig config = GENERATE(CommunicatorConfig{}, CommunicatorConfig{.name = "gradients"},
+                                             CommunicatorConfig{.min_ctas = 1, .max_ctas = 2},
+                                             CommunicatorConfig{.cta_policy = CtaPolicy::efficiency},
+                                             CommunicatorConfig{.nonblocking = true});
+  std::atomic<int> num_plain{0}, num_configured{0};
+  {
+    const CallHook hook([&](std::string_view name, bool is_over) {
+      if (name == "ncclCommInitRank" && !is_over) ++num_plain;
+      if (name == "ncclCommInitRankConfig" && !is_over) ++num_configured;
+      return 0;
+    });
+    Communicator communicator = Communicator::create(TestBackend::devices(2), {.communicator = config});
+    communicator.all_reduce(ReduceOp::sum, operands.views, operands.views, operands.streams,
+                            {.implementation = CommunicationImplementation::nccl});
+    operands.synchronize();
+  }
+  REQUIRE(operands.all_are(3));
+  const bool is_default = config == CommunicatorConfig();
+  REQUIRE(num_plain == (is_default ? 2 : 0));
+  REQUIRE(num_configured == (is_default ? 0 : 2));
 }
 
 }  // namespace lockstep::test

@@ -31,6 +31,8 @@ namespace {
 
 using Values = std::vector<float>;
 
+const CommunicationOptions kByNccl{.implementation = CommunicationImplementation::nccl};
+
 /// Communicators that an engine makes, and destroys. Skips the test where there are not n GPUs.
 struct EngineCommunicators {
   explicit EngineCommunicators(int n, bool blocking = true) : handles(static_cast<std::size_t>(n)) {
@@ -183,7 +185,7 @@ TEST_CASE("no communicator is freed under a thread that is inside NCCL", "[cuda]
     });
     rank_here = 0;
     REQUIRE_THROWS_AS(
-        communicator.all_reduce(ReduceOp::mean, operands.views, operands.views, operands.streams),
+        communicator.all_reduce(ReduceOp::mean, operands.views, operands.views, operands.streams, kByNccl),
         CollectiveAborted);
     rank_here = -1;
     aborting.join();
@@ -241,7 +243,7 @@ TEST_CASE("a collective that fails leaves no temporary memory behind", "[cuda]")
   {
     const CallHook hook = CallHook::failing("ncclAllReduce", ncclSystemError);
     REQUIRE_THROWS_AS(
-        communicator.all_reduce(ReduceOp::mean, operands.views, operands.views, operands.streams),
+        communicator.all_reduce(ReduceOp::mean, operands.views, operands.views, operands.streams, kByNccl),
         CollectiveError);
   }
   REQUIRE(in_use() == before);

@@ -347,7 +347,7 @@ TEST_CASE("a graph has numbers for so many steps of optimizers", "[cuda][functio
 
 TEST_CASE("graphs are not launched where collectives have failed", "[cuda][function]") {
   if (num_gpus() < 2) SKIP("needs NCCL");
-  Replicas strategy(num_gpus());
+  Replicas strategy(num_gpus(), {.implementation = CommunicationImplementation::nccl});
   const auto step = [](ReplicaContext& ctx, const Tensor& x) { return ctx.all_reduce(ReduceOp::sum, x); };
   auto traced = strategy.function(step);
   const auto x = strategy.run([] { return Tensor::ones({2}); });

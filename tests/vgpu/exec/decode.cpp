@@ -75,6 +75,14 @@ bool Decoder::has(std::string_view m) const {
     if (x == m) return true;
   return false;
 }
+Ordering Decoder::ordering(bool is_atomic) const {
+  const bool is_strong =
+      is_atomic || has("volatile") || has("relaxed") || has("acquire") || has("release") || has("mmio");
+  if (!is_strong || has("cta")) return {};
+  const bool is_system = has("sys") || has("volatile") || has("mmio");
+  return {is_system ? Ordering::system : Ordering::device, has("acquire") || has("acq_rel"),
+          has("release") || has("acq_rel"), is_atomic};
+}
 Type Decoder::type(unsigned n) const {
   for (std::string_view x : ast->modifiers)
     if (Type t = type_named(x); t != Type::None && n-- == 0) return t;

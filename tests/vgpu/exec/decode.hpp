@@ -49,6 +49,8 @@ class Decoder {
 
   std::string_view opcode() const { return ast->opcode; }
   bool has(std::string_view modifier) const;
+  // What the modifiers say of a memory instruction or a fence. Threads of one block are one here.
+  Ordering ordering(bool is_atomic) const;
   // The n-th modifier that names a type.
   Type type(unsigned n = 0) const;
   unsigned type_count() const;

@@ -22,6 +22,13 @@ struct Dim3 {
   std::uint64_t count() const { return std::uint64_t{x} * y * z; }
 };
 
+// How an access, or a fence, takes part in the order between threads.
+struct Ordering {
+  enum Scope : std::uint8_t { none, device, system } scope = none;  // whom it concerns; none: a plain access
+  bool acquires = false, releases = false;
+  bool is_update = false;  // an atomic one, which reads and writes
+};
+
 // What a kernel may touch in the global (and generic) address space. Implemented by the runtime. Addresses
 // have 0 in their top byte: the others name shared, local and parameter memory.
 class Memory {
@@ -29,7 +36,10 @@ class Memory {
   virtual ~Memory() = default;
   // The host pointer through which a kernel on `device` may access [address, address + bytes),
   // or nullptr when no live allocation covers the whole range or the device may not reach it.
-  virtual void* resolve(int device, std::uint64_t address, std::size_t bytes, bool write) = 0;
+  virtual void* resolve(int device, std::uint64_t address, std::size_t bytes, bool write,
+                        Ordering ordering = {}) = 0;
+  // A fence of the kernel's that runs.
+  virtual void fence(Ordering) {}
 };
 
 // A place in a variable's initial bytes that holds the address of another variable. (Addresses of functions
@@ -105,6 +115,9 @@ struct Launch {
   // Orders blocks, warps, the sides of branches and the lanes of an atomic: another seed gives another legal
   // interleaving. 0 is the plain order.
   std::uint64_t seed = 0;
+  // Called between blocks, and where all blocks poll in vain (`is_stuck`), for other kernels to run
+  // meanwhile; it may return on another thread. Null: the kernel runs alone. Whether others have moved.
+  std::function<bool(bool is_stuck)> pause;
   // Where the launch is counted; null: it is not.
   Counts* counts = nullptr;
 };

@@ -307,6 +307,7 @@ Warp::Stop Warp::run(u64& fuel) {
   // Polls in vain: others are to run. After some times these may be other lanes of this warp, as independent
   // thread scheduling would let them.
   auto polled = [&] {
+    waits = 0;  // lanes that wait for these wait for what these poll for
     if (++yields >= 16) give_way();
     return Stop::Yield;
   };
@@ -785,6 +786,7 @@ void execute(const Module& module, std::string_view kernel, const Launch& launch
     if (stop == Block::Stop::Done) {
       spare.push_back(std::move(b));
       since_end = 0, idle_rounds = 0;
+      if (launch.pause && (next < blocks || !resident.empty())) launch.pause(false);
       continue;
     }
     if (since_end > watchdog)
@@ -807,8 +809,9 @@ void execute(const Module& module, std::string_view kernel, const Launch& launch
       in_round = 0;
       idle_rounds = grid.progress == last_progress ? idle_rounds + 1 : 0;
       last_progress = grid.progress;
+      if (idle_rounds > 0 && launch.pause && launch.pause(true)) idle_rounds = 0;
       if (idle_rounds == 1) idle_since = Clock::now();
-      if (idle_rounds > 16) std::this_thread::sleep_for(std::chrono::microseconds(50));
+      if (idle_rounds > 16 && !launch.pause) std::this_thread::sleep_for(std::chrono::microseconds(50));
       if (idle_rounds > 64 && Clock::now() - idle_since > patience)
         stuck(*resident.front(),
               "deadlock: every block polls and none makes progress (threads of one warp that wait for each "

@@ -71,6 +71,7 @@ struct Inst {
   u8 flags = 0;
   u8 sub = 0;  // meaning depends on the handler
   Space space = Space::Generic;
+  Ordering ordering;      // of a memory instruction or a fence
   bool no_share = false;  // results must not lie where operands lay
 };
 // Flags of memory instructions.

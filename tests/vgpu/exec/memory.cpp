@@ -106,7 +106,7 @@ u8* Warp::host(const Inst& in, int lane, Space space, u64 address, u32 bytes, bo
       if (address >> 56 == kGridWindow >> 56 && address - kGridWindow + bytes <= sizeof grid->workspace)
         return reinterpret_cast<u8*>(grid->workspace) + (address - kGridWindow);
       if (space == Space::Const && write) address_fault(in, lane, describe("constant-memory"), address);
-      if (void* p = grid->memory->resolve(grid->launch->device, address, bytes, write))
+      if (void* p = grid->memory->resolve(grid->launch->device, address, bytes, write, in.ordering))
         return static_cast<u8*>(p);
       address_fault(in, lane, describe("invalid"), address);
   }
@@ -183,7 +183,7 @@ void Warp::access(const Inst& in, const u64* address, u32 mask, u32 bytes, bool 
     const int device = grid->launch->device;
     if (dense) {
       if (void* p = grid->memory->resolve(device, base, static_cast<std::size_t>(last - first + 1) * bytes,
-                                          write)) {
+                                          write, in.ordering)) {
         out.contiguous = true;
         out.base = static_cast<u8*>(p) - static_cast<u64>(first) * bytes;
         return;

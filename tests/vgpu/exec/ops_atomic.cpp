@@ -109,6 +109,7 @@ void atomic(Decoder& d) {
   d.address(4, where, space);
   d.inst.no_share = true;
   if (d.has("release") || d.has("acquire") || d.has("acq_rel")) d.inst.flags |= kStrong;
+  d.inst.ordering = d.ordering(true);
   bool cas = d.has("cas");
 
   auto handler = [&] {

@@ -130,6 +130,7 @@ void memory_operation(Decoder& d) {
   if (d.has("param") && !loads && d.function.entry) space = Space::Local;  // an argument of a call
   d.address(4, where, space);
   if (strong(d)) d.inst.flags |= kStrong;
+  d.inst.ordering = d.ordering(false);
   std::vector<Operand> items = elements(d, data, v);
   // 8- and 16-bit data may be in wider registers: the access converts.
   bool wide = size_of(t) == 8;
@@ -232,7 +233,15 @@ void getctarank(Decoder& d) {
 void nothing(Decoder& d) { d.inst.kind = Kind::Nop; }
 // Threads that use fences may synchronise through memory, which the race detector does not follow.
 void fence(Decoder& d) {
-  d.inst.fn = [](Warp& w, const Inst&, u32) { w.block->epoch += w.grid->race_check; };
+  const bool is_system = d.has("sys"), is_device = d.has("gpu") || d.has("gl") || d.has("cluster");
+  d.inst.ordering = {is_system   ? Ordering::system
+                     : is_device ? Ordering::device
+                                 : Ordering::none,
+                     true, true};
+  d.inst.fn = [](Warp& w, const Inst& in, u32) {
+    w.block->epoch += w.grid->race_check;
+    if (in.ordering.scope != Ordering::none) w.grid->memory->fence(in.ordering);
+  };
 }
 void createpolicy(Decoder& d) {
   d.def(0, d.operand(0), Type::B64);

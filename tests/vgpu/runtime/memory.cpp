@@ -264,7 +264,8 @@ bool MemoryMap::reachable(int device, const Allocation& allocation) const {
   return peer[device][allocation.device];
 }
 
-void* MemoryMap::resolve(int device, std::uint64_t address, std::size_t bytes, bool write) {
+void* MemoryMap::resolve(int device, std::uint64_t address, std::size_t bytes, bool write,
+                         Ordering ordering) {
   Cache& lines = cache;
   const std::uint64_t now = epoch.load(std::memory_order_relaxed);
   char* found = nullptr;
@@ -299,7 +300,8 @@ void* MemoryMap::resolve(int device, std::uint64_t address, std::size_t bytes, b
     lines.last = lines.next;
     found = allocation->host + (address - allocation->start);
   }
-  if (recorder) recorder(address, bytes, write);
+  if (write) num_writes.store(num_writes.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  if (recorder) recorder->access(address, bytes, write, ordering);
   return found;
 }
 

@@ -72,6 +72,14 @@ struct Pool {
   std::vector<std::shared_ptr<Op>> frees;  // queued ones, with VGPU_STRICT=pool-dependencies
 };
 
+// Hears of an operation's accesses.
+class Recorder {
+ public:
+  virtual ~Recorder() = default;
+  virtual void access(Address begin, std::size_t bytes, bool write, Ordering ordering) = 0;
+  virtual void fence(Ordering ordering) = 0;
+};
+
 class MemoryMap : public Memory {
  public:
   void initialise(const Config& config);
@@ -90,13 +98,18 @@ class MemoryMap : public Memory {
   // For copies and other non-kernel work: throws Fault.
   char* translate(int device, Address address, std::size_t bytes, bool write, const std::string& who);
   // exec's view.
-  void* resolve(int device, std::uint64_t address, std::size_t bytes, bool write) override;
+  void* resolve(int device, std::uint64_t address, std::size_t bytes, bool write,
+                Ordering ordering = {}) override;
+  void fence(Ordering ordering) override {
+    if (recorder) recorder->fence(ordering);
+  }
   std::string explain(int device, Address address, std::size_t bytes) const;
   std::size_t limit() const { return limit_; }
   std::vector<Allocation*> all();
-  std::vector<std::size_t> used;                             // per device
-  std::vector<std::vector<bool>> peer;                       // peer[a][b]: a may access b's memory
-  std::function<void(Address, std::size_t, bool)> recorder;  // race detector, set while an operation runs
+  std::vector<std::size_t> used;             // per device
+  std::vector<std::vector<bool>> peer;       // peer[a][b]: a may access b's memory
+  std::atomic<std::uint64_t> num_writes{0};  // by operations
+  Recorder* recorder = nullptr;              // race detector's, set while an operation runs
   std::atomic<std::uint64_t> epoch{1};
 
  private:

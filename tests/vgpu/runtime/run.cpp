@@ -43,7 +43,7 @@ char* endpoint_row(const Endpoint& end, std::size_t offset, std::size_t bytes, b
 
 }  // namespace
 
-void run_kernel(const Op& op, const KernelWork& work, Counts* counts) {
+void run_kernel(const Op& op, const KernelWork& work, Counts* counts, std::function<bool(bool)> pause) {
   Machine& m = machine();
   if (cudaError_t error = injected("kernel"); error != cudaSuccess)
     throw Fault{error, "injected failure of kernel " + work.kernel->pretty};
@@ -56,6 +56,7 @@ void run_kernel(const Op& op, const KernelWork& work, Counts* counts) {
   launch.cooperative = work.cooperative;
   launch.multiprocessors = m.config.sms;
   launch.counts = counts;
+  launch.pause = std::move(pause);
   launch.seed = mix(m.config.seed ^ (op.id << 20));
   launch.symbol = [&](std::string_view name) -> std::uint64_t {
     Lock guard(m.mutex);

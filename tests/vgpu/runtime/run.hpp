@@ -5,8 +5,9 @@
 
 namespace vgpu::rt {
 
-// End in a Fault where the operation faults. Where it is counted, `counts` is not null.
-void run_kernel(const Op& op, const KernelWork& work, Counts* counts);
+// End in a Fault where the operation faults. Where it is counted, `counts` is not null. `pause` as
+// Launch::pause.
+void run_kernel(const Op& op, const KernelWork& work, Counts* counts, std::function<bool(bool)> pause);
 void run_copy(const Op& op, const CopyWork& work, Counts* counts);
 void run_set(const Op& op, const SetWork& work, Counts* counts);
 void run_free(const FreeWork& work);

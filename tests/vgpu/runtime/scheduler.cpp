@@ -1,5 +1,6 @@
 // The scheduler: operations run lazily, one at a time, when some host thread waits; which of the ready stream
-// heads runs next is drawn from a seeded generator.
+// heads runs next is drawn from a seeded generator. A kernel that polls for what another one writes pauses,
+// and goes on when its turn is drawn again.
 #include <algorithm>
 #include <cfenv>
 #include <chrono>
@@ -66,6 +67,7 @@ bool dependencies_done(const Op& op) {
 struct Candidate {
   OpPtr op;
   std::shared_ptr<Unit> unit;
+  std::shared_ptr<Running> paused = nullptr;
 };
 
 std::vector<Candidate> candidates() {
@@ -210,6 +212,140 @@ void raise_sticky(int device, cudaError_t error, const std::string& message) {
   machine().changed.notify_all();
 }
 
+namespace {
+
+// In a kernel: lets others run. Whether they have moved.
+bool pause(Running& running, bool is_stuck) {
+  Machine& m = machine();
+  std::uint64_t seen = 0;
+  {
+    Lock lock(m.mutex);
+    // Where nobody polls, kernels run one after another.
+    if (!is_stuck && (m.paused.empty() || m.random() % 4 != 0)) return false;
+    seen = m.moves;
+    running.is_stuck = is_stuck;
+  }
+  running.fiber->pause();
+  Lock lock(m.mutex);
+  return m.moves != seen;
+}
+
+void perform(Running& running) {
+  Machine& m = machine();
+  const OpPtr& op = running.op;
+  Counts* const counts = op->counted ? &running.counted : nullptr;
+  Context context(running.name, counts);
+  try {
+    if (running.unit) {
+      if (cudaError_t error = injected("collective"); error != cudaSuccess)
+        throw Fault{error, "injected failure of " + running.name};
+      running.unit->run(context);
+    } else if (auto* kernel = std::get_if<KernelWork>(&op->work)) {
+      run_kernel(*op, *kernel, counts, [&running](bool is_stuck) { return pause(running, is_stuck); });
+    } else if (auto* copy = std::get_if<CopyWork>(&op->work)) {
+      run_copy(*op, *copy, counts);
+    } else if (auto* set = std::get_if<SetWork>(&op->work)) {
+      run_set(*op, *set, counts);
+    } else if (auto* function = std::get_if<HostWork>(&op->work)) {
+      ThreadState& thread = thread_state();
+      const bool outer = thread.in_host_function;
+      thread.in_host_function = true;
+      if (function->function) function->function(function->data);
+      if (function->callback)
+        function->callback(function->stream, m.devices[op->device]->sticky, function->data);
+      thread.in_host_function = outer;
+    } else if (auto* allocate = std::get_if<AllocateWork>(&op->work)) {
+      const Allocation& allocation = *allocate->allocation;
+      if (running.accesses)
+        running.accesses->add(allocation.start, allocation.start + allocation.bytes, true);
+      m.memory.set_live(*allocate->allocation);
+    } else if (auto* free = std::get_if<FreeWork>(&op->work)) {
+      const Allocation& allocation = *free->allocation;
+      if (running.accesses)
+        running.accesses->add(allocation.start, allocation.start + allocation.bytes, true);
+      run_free(*free);
+    } else if (auto* custom = std::get_if<std::shared_ptr<CustomWork>>(&op->work)) {
+      (*custom)->run(context);
+    }
+  } catch (const Fault& fault) {
+    running.failure = fault;
+  } catch (const std::exception& exception) {
+    running.failure = Fault{cudaErrorUnknown, running.name + ": " + exception.what()};
+  }
+}
+
+void finish(Running& running) {
+  Machine& m = machine();
+  const OpPtr& op = running.op;
+  if (op->counted)
+    if (const auto [what, as] = counted_as(*op); !as.empty())
+      counters().add(*op->counted, what, as, running.counted);
+  if (running.accesses) running.accesses->end();
+  if (running.unit) {
+    running.unit->done = true;
+    double latest = 0;
+    for (const OpPtr& member : running.members) {
+      double start = member->lane->finish;
+      for (const OpPtr& dep : member->deps) start = std::max(start, dep->finish);
+      latest = std::max(latest, start);
+    }
+    latest += running.unit->nanoseconds();
+    for (const OpPtr& member : running.members) {
+      member->finish = std::max(member->finish, latest);
+      member->running = false;
+      if (running.failure && m.devices[member->device]->sticky == cudaSuccess)
+        raise_sticky(member->device, running.failure->error, running.failure->message);
+      if (++member->units_done == member->units.size()) complete(member);
+    }
+  } else {
+    if (running.failure) raise_sticky(op->device, running.failure->error, running.failure->message);
+    complete(op);
+  }
+  bury_streams();
+}
+
+// Runs an operation, or goes on with it, until it ends or pauses. Whether anything has moved.
+bool go_on(Lock& lock, const std::shared_ptr<Running>& running) {
+  Machine& m = machine();
+  const bool host = std::holds_alternative<HostWork>(running->op->work);
+  if (host) {
+    ++m.host_functions;
+  } else {
+    m.executing = true;
+    m.memory.recorder = running->accesses ? &*running->accesses : nullptr;
+  }
+  running->is_stuck = false;
+  const std::uint64_t seen = m.memory.num_writes;
+  lock.unlock();
+  bool ended = true;
+  {
+    const DeviceFloatState floats;
+    if (running->fiber)
+      ended = running->fiber->resume();
+    else
+      perform(*running);
+  }
+  lock.lock();
+  if (host) {
+    --m.host_functions;
+  } else {
+    m.memory.recorder = nullptr;
+    m.executing = false;
+  }
+  const bool moved = ended || !running->is_stuck || m.memory.num_writes != seen;
+  if (moved) ++m.moves;
+  if (ended) {
+    finish(*running);
+  } else {
+    running->looked = running->is_stuck ? m.moves : m.moves - 1;
+    m.paused.push_back(running);
+  }
+  m.changed.notify_all();
+  return moved;
+}
+
+}  // namespace
+
 Step step(Lock& lock) {
   Machine& m = machine();
   std::vector<Candidate> ready = candidates();
@@ -217,9 +353,20 @@ Step step(Lock& lock) {
     // Another thread is running an operation; only host functions may run beside it.
     std::erase_if(ready, [](const Candidate& c) { return !std::holds_alternative<HostWork>(c.op->work); });
     if (ready.empty()) return Step::busy;
+  } else {
+    const bool all_wait =
+        ready.empty() && std::all_of(m.paused.begin(), m.paused.end(),
+                                     [&](const auto& one) { return one->looked == m.moves; });
+    // Where all poll in vain, the host may have written what they look at.
+    for (const auto& paused : m.paused)
+      if (all_wait || paused->looked != m.moves) ready.push_back({paused->op, nullptr, paused});
   }
   if (ready.empty()) return Step::none;
   const Candidate chosen = ready[choose(ready)];
+  if (chosen.paused) {
+    std::erase(m.paused, chosen.paused);
+    return go_on(lock, chosen.paused) ? Step::ran : Step::none;
+  }
   const OpPtr op = chosen.op;
   std::vector<OpPtr> members = chosen.unit ? chosen.unit->members : std::vector<OpPtr>{op};
 
@@ -243,107 +390,21 @@ Step step(Lock& lock) {
     return Step::ran;
   }
 
-  const std::string name = chosen.unit ? chosen.unit->describe() : op->name();
-  for (const OpPtr& member : members) member->running = true;
-  const bool host = std::holds_alternative<HostWork>(op->work);
+  const auto running = std::make_shared<Running>();
+  running->op = op;
+  running->unit = chosen.unit;
+  running->members = std::move(members);
+  running->name = chosen.unit ? chosen.unit->describe() : op->name();
+  for (const OpPtr& member : running->members) member->running = true;
   if (m.config.trace)
-    log_op(format("run #%llu %s", static_cast<unsigned long long>(m.executed), name.c_str()));
-  Counts counted;
-  Counts* const counts = op->counted ? &counted : nullptr;
-  std::vector<Access> accesses;
+    log_op(format("run #%llu %s", static_cast<unsigned long long>(m.executed), running->name.c_str()));
   if (m.config.race_check) {
-    for (const OpPtr& member : members) race_begin(*member);
-    if (!host) {
-      m.memory.recorder = [&accesses](Address address, std::size_t bytes, bool write) {
-        for (std::size_t back = 0; back < 4 && back < accesses.size(); ++back) {
-          Access& last = accesses[accesses.size() - 1 - back];
-          if (last.write == write && address <= last.end && address + bytes >= last.begin) {
-            last.begin = std::min(last.begin, address);
-            last.end = std::max(last.end, address + bytes);
-            return;
-          }
-        }
-        accesses.push_back({address, address + bytes, write});
-      };
-    }
+    for (const OpPtr& member : running->members) race_begin(*member);
+    running->accesses.emplace(running->members, running->name);
   }
-  if (host) {
-    ++m.host_functions;
-  } else {
-    m.executing = true;
-  }
-  lock.unlock();
-  std::optional<Fault> failure;
-  try {
-    const DeviceFloatState floats;
-    Context context(name, counts);
-    if (chosen.unit) {
-      if (cudaError_t error = injected("collective"); error != cudaSuccess)
-        throw Fault{error, "injected failure of " + name};
-      chosen.unit->run(context);
-    } else if (auto* kernel = std::get_if<KernelWork>(&op->work)) {
-      run_kernel(*op, *kernel, counts);
-    } else if (auto* copy = std::get_if<CopyWork>(&op->work)) {
-      run_copy(*op, *copy, counts);
-    } else if (auto* set = std::get_if<SetWork>(&op->work)) {
-      run_set(*op, *set, counts);
-    } else if (auto* function = std::get_if<HostWork>(&op->work)) {
-      ThreadState& thread = thread_state();
-      const bool outer = thread.in_host_function;
-      thread.in_host_function = true;
-      if (function->function) function->function(function->data);
-      if (function->callback)
-        function->callback(function->stream, m.devices[op->device]->sticky, function->data);
-      thread.in_host_function = outer;
-    } else if (auto* allocate = std::get_if<AllocateWork>(&op->work)) {
-      const Allocation& allocation = *allocate->allocation;
-      accesses.push_back({allocation.start, allocation.start + allocation.bytes, true});
-      m.memory.set_live(*allocate->allocation);
-    } else if (auto* free = std::get_if<FreeWork>(&op->work)) {
-      const Allocation& allocation = *free->allocation;
-      accesses.push_back({allocation.start, allocation.start + allocation.bytes, true});
-      run_free(*free);
-    } else if (auto* custom = std::get_if<std::shared_ptr<CustomWork>>(&op->work)) {
-      (*custom)->run(context);
-    }
-  } catch (const Fault& fault) {
-    failure = fault;
-  } catch (const std::exception& exception) {
-    failure = Fault{cudaErrorUnknown, name + ": " + exception.what()};
-  }
-  lock.lock();
-  m.memory.recorder = nullptr;
-  if (counts)
-    if (const auto [what, as] = counted_as(*op); !as.empty()) counters().add(*op->counted, what, as, counted);
-  if (host) {
-    --m.host_functions;
-  } else {
-    m.executing = false;
-  }
-  if (m.config.race_check) race_end(members, accesses, name);
-  if (chosen.unit) {
-    chosen.unit->done = true;
-    double latest = 0;
-    for (const OpPtr& member : members) {
-      double start = member->lane->finish;
-      for (const OpPtr& dep : member->deps) start = std::max(start, dep->finish);
-      latest = std::max(latest, start);
-    }
-    latest += chosen.unit->nanoseconds();
-    for (const OpPtr& member : members) {
-      member->finish = std::max(member->finish, latest);
-      member->running = false;
-      if (failure && m.devices[member->device]->sticky == cudaSuccess)
-        raise_sticky(member->device, failure->error, failure->message);
-      if (++member->units_done == member->units.size()) complete(member);
-    }
-  } else {
-    if (failure) raise_sticky(op->device, failure->error, failure->message);
-    complete(op);
-  }
-  bury_streams();
-  m.changed.notify_all();
-  return Step::ran;
+  if (std::holds_alternative<KernelWork>(op->work))
+    running->fiber = std::make_unique<Fiber>([run = running.get()] { perform(*run); });
+  return go_on(lock, running) ? Step::ran : Step::none;
 }
 
 cudaError_t wait_until(Lock& lock, const std::function<bool()>& done, const std::string& what) {
@@ -362,6 +423,12 @@ cudaError_t wait_until(Lock& lock, const std::function<bool()>& done, const std:
     if (result == Step::ran) {
       since = Time::now();
       seen = m.progress;
+      continue;
+    }
+    if (!m.paused.empty() && result == Step::none) {
+      // The executor ends a kernel that polls in vain for too long.
+      m.changed.wait_for(lock, std::chrono::microseconds(100));
+      since = Time::now();
       continue;
     }
     if (result == Step::busy || m.host_functions > (thread_state().in_host_function ? 1 : 0)) {
@@ -453,7 +520,7 @@ bool stalled_query(Lock& lock, const std::string& what) {
     since = Time::now();
     return false;
   }
-  if (m.executing || m.host_functions ||
+  if (m.executing || m.host_functions || !m.paused.empty() ||
       Time::now() - since <
           std::chrono::milliseconds(std::uint64_t{m.config.deadlock_ms} * (m.external ? 5 : 1))) {
     m.changed.wait_for(lock, std::chrono::microseconds(200));

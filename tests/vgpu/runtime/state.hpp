@@ -187,6 +187,8 @@ struct Machine {
   bool is_loading = false;     // a kernel, lazily
   std::uint64_t progress = 0;  // counts enqueued and completed operations
   std::uint64_t executed = 0;
+  std::vector<std::shared_ptr<Running>> paused;  // kernels
+  std::uint64_t moves = 0;                       // what kernels that poll may wait for
   std::vector<FailRule> rules;
   std::map<const void*, std::pair<std::string, std::string>> objects;  // for the leak report
   std::size_t race_slots = 1;                                          // slot 0 is the host
@@ -244,7 +246,6 @@ std::string leak_report(Machine& m);  // leaks.cpp
 
 // race.cpp
 void race_begin(Op& op);
-void race_end(const std::vector<OpPtr>& ops, std::vector<Access>& accesses, const std::string& name);
 void race_forget(Address begin, Address end);
 void host_saw(const OpPtr& op);
 

@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <variant>
@@ -12,6 +13,7 @@
 #include <cuda_runtime_api.h>
 
 #include "runtime/counters.hpp"
+#include "runtime/fiber.hpp"
 #include "runtime/memory.hpp"
 #include "runtime/runtime.hpp"
 
@@ -28,6 +30,7 @@ struct Clock {
 struct Access {
   Address begin = 0, end = 0;
   bool write = false;
+  Ordering::Scope scope = Ordering::none;
 };
 
 struct KernelHandle;
@@ -167,6 +170,45 @@ struct Lane {
   std::uint32_t time = 0;
   Clock clock;
   std::string label;
+};
+
+// What an operation touches, compared with what others have touched. A kernel's are compared whenever it
+// meets others: acquires, releases and fences.
+class Accesses : public Recorder {
+ public:
+  // `ops` have begun; a library's operation has several.
+  Accesses(std::vector<OpPtr> ops, const std::string& name);
+  void add(Address begin, Address end, bool write, Ordering::Scope scope = Ordering::none);
+  void access(Address begin, std::size_t bytes, bool write, Ordering ordering) override;
+  void fence(Ordering ordering) override;
+  // The operations have ended.
+  void end();
+
+ private:
+  void hear(Address begin, Address end, Ordering ordering);
+  void publish(Address begin, Address end, Ordering ordering);
+  void acquire();
+  std::shared_ptr<const Clock> release();
+
+  std::vector<OpPtr> ops_;
+  std::shared_ptr<const std::string> name_;
+  std::vector<Access> list_;
+  Clock heard_;                          // not acquired yet
+  std::shared_ptr<const Clock> fenced_;  // what relaxed stores publish since the last fence
+};
+
+// An operation that runs. A kernel may have paused, for others to run.
+struct Running {
+  OpPtr op;
+  std::shared_ptr<Unit> unit;
+  std::vector<OpPtr> members;
+  std::string name;
+  Counts counted;
+  std::optional<Accesses> accesses;
+  std::optional<Fault> failure;
+  std::unique_ptr<Fiber> fiber;  // of a kernel
+  bool is_stuck = false;         // it polls in vain
+  std::uint64_t looked = 0;      // Machine::moves when it did
 };
 
 }  // namespace vgpu::rt

@@ -28,6 +28,8 @@ class FunctionSignature {
   void add(std::string_view bytes);
   void add(const Tensor& tensor);
   void add(const Variable& variable);
+  /// Where a tensor's elements are.
+  void add_place(const Tensor& tensor);
 
   const RecycledVector<std::uint64_t>& words() const noexcept { return words_; }
   /// Those that the words name.

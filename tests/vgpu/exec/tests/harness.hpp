@@ -43,7 +43,7 @@ class TestMemory : public vgpu::Memory {
     return out;
   }
   std::byte* bytes(std::uint64_t at) { return blocks_[at].data(); }
-  void* resolve(int, std::uint64_t address, std::size_t bytes, bool) override {
+  void* resolve(int, std::uint64_t address, std::size_t bytes, bool, vgpu::Ordering) override {
     ++resolves;
     auto it = blocks_.upper_bound(address);
     if (it == blocks_.begin()) return nullptr;

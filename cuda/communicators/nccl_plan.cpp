@@ -1,0 +1,47 @@
+#include <lockstep/error.hpp>
+
+#include "communicators/nccl_communicator.hpp"
+#include "detail/expects.hpp"
+
+/// By which path an all_reduce between GPUs goes.
+namespace lockstep::cuda {
+
+NcclCommunicator::Choice NcclCommunicator::choose(std::int64_t size_bytes, std::size_t num_tensors,
+                                                  const backend::Route& route) const {
+  using enum CommunicationImplementation;
+  LOCKSTEP_EXPECTS(route.implementation != peer || peers_ != nullptr, Unsupported, "all_reduce between ",
+                   num_ranks_, " GPUs, the first ", ranks_.front().device->device(),
+                   ": the options ask for peer memory, but ", no_peers_,
+                   ". Leave CommunicationOptions::implementation out, or pass nccl.");
+  if (route.implementation == nccl) return {false, "the option is nccl"};
+  if (peers_ == nullptr) return {false, no_peers_};
+  if (route.implementation == peer) return {true, "the option is peer"};
+  if (route.in_rank_order) return {true, "the option is deterministic"};
+  constexpr std::size_t kMostTensors = 8;
+  if (num_tensors > kMostTensors) return {false, "the batch has many tensors"};
+  const bool is_short = size_bytes <= (route.peer_bytes < 0 ? peer_bytes_ : route.peer_bytes);
+  return {is_short, is_short ? "no longer than peer_bytes" : "longer than peer_bytes"};
+}
+
+CommunicationPlan NcclCommunicator::plan(ReduceOp op, DType dtype, std::int64_t count,
+                                         const backend::Route& route) const {
+  const Choice choice = choose(count * static_cast<std::int64_t>(size_of(dtype)), 1, route);
+  CommunicationPlan plan;
+  if (choice.is_peer) {
+    plan = peers_->plan(dtype, count);
+  } else {
+    const WireFormat format = wire_format(op, dtype);
+    const bool divides = op == ReduceOp::mean && divisor_ != 1;
+    const std::int64_t plain = count * static_cast<std::int64_t>(size_of(dtype));
+    const std::int64_t wire = count * static_cast<std::int64_t>(size_of(format.dtype));
+    const std::int64_t in_wire = wire * (1 + 2 * (format.is_ordered ? 1 : 0) + (divides ? 1 : 0));
+    plan.path = CommunicationPath::nccl;
+    plan.in_rank_order = false;
+    plan.bytes_read = plan.bytes_written = in_wire + (format.converts ? plain + wire : 0);
+    plan.num_launches = (1 + format.num_kernels(divides)) * static_cast<int>(ranks_.size());
+  }
+  plan.reason = choice.reason;
+  return plan;
+}
+
+}  // namespace lockstep::cuda

@@ -1,0 +1,200 @@
+#include "communicators/peer_reduction.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <string>
+
+#include <lockstep/error.hpp>
+
+#include "detail/expects.hpp"
+#include "device/device_guard.hpp"
+#include "device/peer_access.hpp"
+#include "libraries/cuda_error.hpp"
+#include "native.hpp"
+
+namespace lockstep::cuda {
+namespace {
+
+constexpr const char* kVariable = "LOCKSTEP_PEER_BYTES";
+constexpr const char* kOperation = "Making inboxes for other GPUs";
+constexpr std::size_t kControlBytes = 256;  // keeps the slots aligned
+
+std::int64_t num_packs_of(std::int64_t size_bytes) { return (size_bytes + kPackBytes - 1) / kPackBytes; }
+
+std::int64_t rounded_up(std::int64_t value, std::int64_t unit) { return (value + unit - 1) / unit * unit; }
+
+}  // namespace
+
+PeerLayout::PeerLayout(int n, std::int64_t largest, std::int64_t most)
+    : num_ranks(n),
+      most_in_one_shot(most),
+      largest_piece(rounded_up(std::max(largest, n * kPackBytes), kPackBytes)),
+      capacity(0) {
+  // What is too long for one shot and too short for two goes in one.
+  const std::int64_t in_one_shot =
+      num_packs_of(std::min(largest_piece, std::max(most / (n - 1), n * kPackBytes)));
+  const std::int64_t part = num_packs_of(largest_piece) / n + 1;
+  const std::int64_t half = std::max((in_one_shot + 1) / 2, is_in_two_shots(largest_piece) ? part : 0);
+  capacity = 2 * rounded_up(half, kMostPeerThreads);
+}
+
+bool PeerLayout::is_in_two_shots(std::int64_t size_bytes) const {
+  return size_bytes * (num_ranks - 1) > most_in_one_shot && num_packs_of(size_bytes) >= num_ranks;
+}
+
+std::int64_t PeerLayout::inbox_bytes() const {
+  return static_cast<std::int64_t>(kControlBytes) + 2 * num_ranks * capacity * kSlotBytes;
+}
+
+std::int64_t PeerReduction::default_bytes(int num_ranks) {
+  const char* const text = std::getenv(kVariable);
+  if (text == nullptr || *text == '\0') return num_ranks <= 4 ? 512 << 10 : 256 << 10;
+  std::int64_t size_bytes = -1;
+  const std::string_view view(text);
+  const auto [end, error] = std::from_chars(view.begin(), view.end(), size_bytes);
+  LOCKSTEP_EXPECTS(error == std::errc() && end == view.end() && size_bytes >= 0, InvalidArgument,
+                   "Making a communicator: the environment variable ", kVariable, " is \"", view,
+                   "\". Set it to a number of bytes, at least 0, or unset it.");
+  return size_bytes;
+}
+
+std::unique_ptr<PeerReduction> PeerReduction::make(const std::vector<CudaDevice*>& ranks,
+                                                   std::int64_t default_bytes, std::string_view& why_not) {
+  if (ranks.size() > kMostPeers) {
+    why_not = "the library's own kernels take no more than 16 GPUs";
+    return nullptr;
+  }
+  for (CudaDevice* a : ranks)
+    for (CudaDevice* b : ranks)
+      if (a->ordinal() < b->ordinal() && !a->reaches(*b)) {
+        why_not = "some of the GPUs do not reach each other's memory";
+        return nullptr;
+      }
+  constexpr std::int64_t kSmallest = 64 << 10, kLargest = 1 << 20;
+  return std::make_unique<PeerReduction>(
+      ranks, PeerLayout(static_cast<int>(ranks.size()), std::clamp(default_bytes, kSmallest, kLargest)));
+}
+
+PeerReduction::PeerReduction(const std::vector<CudaDevice*>& ranks, const PeerLayout& layout,
+                             unsigned num_calls)
+    : layout_(layout) {
+  try {
+    aborts_ = static_cast<unsigned*>(ranks.front()->allocate_pinned(sizeof(unsigned)));
+    std::atomic_ref<unsigned>(*aborts_).store(0);
+    const OutsideCaptures outside;
+    for (CudaDevice* device : ranks) {
+      Rank& rank = ranks_.emplace_back();
+      rank.device = device;
+      rank.own_stream = device->create_stream();
+      rank.last = device->create_event();
+      rank.last_captured = device->create_event();
+      rank.inboxes = static_cast<std::byte*>(device->allocate(num_bytes(), rank.own_stream));
+      const DeviceGuard guard(device->ordinal(), device->device());
+      LOCKSTEP_CUDA_CHECK(cudaMemsetAsync(rank.inboxes, 0, num_bytes(), native(rank.own_stream)),
+                          device->device(), kOperation);
+      const PeerControl control{num_calls, 0};
+      if (num_calls != 0) device->copy_from_host(rank.inboxes, &control, sizeof control, rank.own_stream);
+    }
+    for (const Rank& rank : ranks_) {
+      const DeviceGuard guard(rank.device->ordinal(), rank.device->device());
+      LOCKSTEP_CUDA_CHECK(cudaStreamSynchronize(native(rank.own_stream)), rank.device->device(), kOperation);
+    }
+  } catch (...) {
+    release();
+    throw;
+  }
+}
+
+PeerReduction::~PeerReduction() { release(); }
+
+void PeerReduction::release() noexcept {
+  const OutsideCaptures outside;
+  for (const Rank& rank : ranks_) {
+    if (rank.own_stream == backend::StreamHandle()) continue;
+    try {
+      if (rank.has_called) rank.device->wait(rank.own_stream, rank.last);
+    } catch (const Error&) {  // the device is lost
+    }
+    rank.device->finish(rank.own_stream);
+  }
+  // Every rank is done with the others' inboxes.
+  for (const Rank& rank : ranks_) {
+    if (rank.inboxes != nullptr) rank.device->deallocate(rank.inboxes, num_bytes(), rank.own_stream);
+    for (const backend::EventHandle event : {rank.last, rank.last_captured})
+      if (event != backend::EventHandle()) rank.device->destroy_event(event);
+    if (rank.own_stream != backend::StreamHandle()) rank.device->destroy_stream(rank.own_stream);
+  }
+  if (aborts_ != nullptr && !ranks_.empty())
+    ranks_.front().device->deallocate_pinned(aborts_, sizeof(unsigned));
+}
+
+CommunicationPlan PeerReduction::plan(DType dtype, std::int64_t count) const {
+  const std::int64_t size_bytes = count * static_cast<std::int64_t>(size_of(dtype));
+  const std::int64_t n = layout_.num_ranks;
+  CommunicationPlan plan;
+  plan.in_rank_order = true;
+  plan.path = layout_.is_in_two_shots(std::min(size_bytes, layout_.largest_piece))
+                  ? CommunicationPath::peer_two_shot
+                  : CommunicationPath::peer_one_shot;
+  for (std::int64_t rest = size_bytes; rest > 0; rest -= layout_.largest_piece) {
+    const std::int64_t piece = std::min(rest, layout_.largest_piece);
+    const std::int64_t packs = num_packs_of(piece), part = (packs + n - 1) / n;
+    const bool in_two = layout_.is_in_two_shots(piece);
+    const std::int64_t sent = in_two ? (packs - packs / n) + (n - 1) * part : (n - 1) * packs;
+    const std::int64_t received = in_two ? (n - 1) * part + (packs - packs / n) : (n - 1) * packs;
+    // In one shot the own input is looked at twice.
+    plan.bytes_read += (in_two ? 1 : 2) * piece + received * kSlotBytes;
+    plan.bytes_written += piece + sent * kSlotBytes;
+    plan.num_launches += static_cast<int>(n);
+  }
+  return plan;
+}
+
+// A rank's calls follow each other, whatever their streams.
+void PeerReduction::follow_last(Rank& rank, const backend::RankCall& call, const Capture& capture) {
+  if (capture) {
+    if (rank.capture == capture.id) rank.device->wait(call.stream, rank.last_captured);
+    rank.capture = capture.id;
+  } else {
+    if (rank.has_called && rank.last_stream != call.stream) rank.device->wait(call.stream, rank.last);
+    rank.last_stream = call.stream;
+    rank.has_called = true;
+  }
+}
+
+void PeerReduction::enqueue(ReduceOp op, const backend::RankCall& call, const backend::Segment& segment,
+                            const Capture& capture) {
+  Rank& rank = ranks_[static_cast<std::size_t>(call.rank)];
+  follow_last(rank, call, capture);
+  const auto size = static_cast<std::int64_t>(size_of(segment.dtype));
+  const std::int64_t inbox = capture ? layout_.inbox_bytes() : 0;
+  PeerAllReduce part{.rank = call.rank,
+                     .num_ranks = layout_.num_ranks,
+                     .in_two_shots = false,
+                     .op = op,
+                     .count = 0,
+                     .input = nullptr,
+                     .output = nullptr,
+                     .capacity = layout_.capacity,
+                     .control = reinterpret_cast<PeerControl*>(rank.inboxes + inbox),
+                     .slots = {},
+                     .aborts = aborts_};
+  for (std::size_t r = 0; r < ranks_.size(); ++r) part.slots[r] = ranks_[r].inboxes + inbox + kControlBytes;
+  const std::int64_t piece = layout_.largest_piece / size;
+  for (std::int64_t begin = 0; begin < segment.count; begin += piece) {
+    part.count = std::min(piece, segment.count - begin);
+    part.in_two_shots = layout_.is_in_two_shots(part.count * size);
+    part.input = static_cast<const std::byte*>(segment.send) + begin * size;
+    part.output = static_cast<std::byte*>(segment.receive) + begin * size;
+    peer_all_reduce(rank.device->kernels().place_on(call.stream), segment.dtype, part);
+  }
+  if (capture) return rank.device->record(rank.last_captured, call.stream);
+  const Device& device = rank.device->device();
+  const DeviceGuard guard(rank.device->ordinal(), device);  // as record(), which would ask for a capture
+  LOCKSTEP_CUDA_CHECK(cudaEventRecord(native(rank.last), native(call.stream)), device, "Recording an event");
+}
+
+void PeerReduction::abort() noexcept { std::atomic_ref<unsigned>(*aborts_).store(1); }
+
+}  // namespace lockstep::cuda

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include <lockstep/backend/communicator_backend.hpp>
+#include <lockstep/communication.hpp>
+
+#include "device/cuda_device.hpp"
+#include "graphs/capture.hpp"
+#include "kernels/peer_all_reduce.hpp"
+
+namespace lockstep::cuda {
+
+/// How inboxes are divided, and how calls are cut into pieces that fit. Lengths are in bytes of an input.
+struct PeerLayout {
+  /// The most bytes that a rank pushes to the others in one shot. A second one takes about 2 us more, in
+  /// which a GPU's NVLink 4 carries about as much with its flags: an estimate, not a measurement.
+  static constexpr std::int64_t kMostInOneShot = 512 << 10;
+
+  /// Shorter pieces than a pack for each rank become as long.
+  PeerLayout(int num_ranks, std::int64_t largest_piece, std::int64_t most_in_one_shot = kMostInOneShot);
+
+  bool is_in_two_shots(std::int64_t size_bytes) const;
+  std::int64_t inbox_bytes() const;
+
+  int num_ranks;
+  std::int64_t most_in_one_shot;
+  std::int64_t largest_piece;  ///< A multiple of kPackBytes.
+  std::int64_t capacity;       ///< PeerAllReduce::capacity
+};
+
+/// All-reduces between GPUs of this process by the library's own kernels (kernels/peer_all_reduce.hpp). Each
+/// rank has two inboxes in its GPU's memory, which the others write to: of calls, and of captured ones.
+///
+/// Calls may be captured: the numbers of calls are counted on the devices. All ranks' parts of a call must be
+/// enqueued while no other thread enqueues parts (LaunchOrder). Calls of a rank on different streams, or of
+/// one capture, follow each other, and a graph's launch need not be ordered with them; graphs must be ordered
+/// with each other by whoever launches them. It must live until graphs that have its calls are destroyed.
+class PeerReduction {
+ public:
+  /// Waits until the inboxes are cleared. @param default_bytes  CommunicationOptions::peer_bytes, where it is
+  /// not given. @param why_not  set where null is returned: static text.
+  /// @return null: some GPUs do not reach each other's memory, or there are too many.
+  static std::unique_ptr<PeerReduction> make(const std::vector<CudaDevice*>& ranks,
+                                             std::int64_t default_bytes, std::string_view& why_not);
+  /// @param num_calls  as if so many calls had been made.
+  PeerReduction(const std::vector<CudaDevice*>& ranks, const PeerLayout& layout, unsigned num_calls = 0);
+  ~PeerReduction();
+  PeerReduction(const PeerReduction&) = delete;
+  PeerReduction& operator=(const PeerReduction&) = delete;
+
+  /// All members that concern the path and its costs.
+  CommunicationPlan plan(DType dtype, std::int64_t count) const;
+  /// Enqueues a rank's part of an all_reduce of one tensor. @param capture  of the stream.
+  void enqueue(ReduceOp op, const backend::RankCall& call, const backend::Segment& segment,
+               const Capture& capture);
+  /// Lets kernels that wait for other ranks end. Any thread; does not wait.
+  void abort() noexcept;
+
+  /// LOCKSTEP_PEER_BYTES, or what CommunicationOptions::peer_bytes says. @throws InvalidArgument
+  static std::int64_t default_bytes(int num_ranks);
+
+ private:
+  struct Rank {
+    CudaDevice* device = nullptr;
+    backend::StreamHandle own_stream{};
+    std::byte* inboxes = nullptr;
+    backend::EventHandle last{}, last_captured{};  // behind the last call
+    backend::StreamHandle last_stream{};           // of it; outside captures
+    bool has_called = false;
+    unsigned long long capture = 0;  // the last one that had a call
+  };
+
+  std::size_t num_bytes() const { return 2 * static_cast<std::size_t>(layout_.inbox_bytes()); }
+  void follow_last(Rank& rank, const backend::RankCall& call, const Capture& capture);
+  void release() noexcept;
+
+  const PeerLayout layout_;
+  std::vector<Rank> ranks_;
+  unsigned* aborts_ = nullptr;  // page-locked, for all GPUs
+};
+
+}  // namespace lockstep::cuda

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+#include <string_view>
+
+#include <lockstep/dtype.hpp>
+#include <lockstep/reduce_op.hpp>
+
+#pragma GCC visibility push(default)
+
+namespace lockstep {
+
+/// What carries collectives between GPUs. `automatic` is `peer` for an all_reduce that is short
+/// (CommunicationOptions::peer_bytes) or is to combine in rank order, between GPUs of this process that
+/// reach each other's memory, and `nccl` otherwise. `peer` is an all_reduce by the library's own kernels,
+/// whatever its length; other collectives then go by NCCL. `ring` is `automatic`. Host replicas use shared
+/// memory, and virtual devices of one GPU a kernel on it, whatever is asked for: a host communicator's first
+/// call with `nccl` or `peer` logs a warning.
+enum class CommunicationImplementation : std::uint8_t { automatic, ring, nccl, peer };
+
+/// What NCCL prefers: speed, or to leave multiprocessors (CTAs) to other kernels. `zero` lets it use none
+/// where copy engines can do the work.
+enum class CtaPolicy : std::uint8_t { automatic, efficiency, zero };
+
+/// What NCCL's communicators are made with; ignored where there are none. What the NCCL that is loaded is too
+/// old for is left out.
+struct CommunicatorConfig {
+  /// In NCCL's log and in profilers. Up to 63 characters; must live until the communicator is made, which a
+  /// strategy does in its constructor.
+  std::string_view name{};
+  int min_ctas = 0;  ///< The fewest CTAs of a collective; 0: NCCL's choice.
+  int max_ctas = 0;  ///< The most; 0: NCCL's choice. Not below min_ctas.
+  CtaPolicy cta_policy = CtaPolicy::automatic;
+  /// NCCL's calls return before they are done, and the library waits for them, so that a lost peer can be
+  /// given up on earlier; each group of calls costs NCCL a thread. NCCL_COMM_BLOCKING=0 does the same.
+  bool nonblocking = false;
+
+  bool operator==(const CommunicatorConfig&) const = default;
+};
+
+/// How an all_reduce travels.
+enum class CommunicationPath : std::uint8_t {
+  shared_memory,  ///< Host: the ranks' threads combine in the memory that they share.
+  with_meeting,   ///< Host: a short input comes with the ranks' meeting, and each thread combines all.
+  processes,      ///< Host: an engine, or memory that processes share, carries shares of it.
+  one_gpu,        ///< One kernel combines what virtual devices of a GPU have.
+  peer_one_shot,  ///< Each GPU pushes its input to all others, and combines.
+  peer_two_shot,  ///< Each GPU combines a part of the input, and pushes the result to all others.
+  nccl,           ///< NCCL, by an algorithm of its choosing.
+  nccl_in_order,  ///< NCCL gathers all inputs, which each GPU then combines in rank order.
+};
+
+/// "peer memory, one shot".
+[[nodiscard]] std::string_view to_string(CommunicationPath path) noexcept;
+std::ostream& operator<<(std::ostream& out, CommunicationPath path);
+
+/// How a communicator carries out an all_reduce of one tensor. It comes from the rule by which the call
+/// itself goes.
+struct CommunicationPlan {
+  ReduceOp op = ReduceOp::sum;
+  DType dtype = DType::f32;
+  std::int64_t size_bytes = 0;  ///< Of each rank's input.
+  int num_ranks = 0;
+  CommunicationPath path = CommunicationPath::shared_memory;
+  std::string_view reason{};  ///< Static text.
+  bool in_rank_order = true;  ///< Whether contributions are combined in rank order, at least in float.
+  /// What a rank's part reads and writes in memory of devices, at most, in bytes. What NCCL is given counts
+  /// once, however it moves it; a repeated look at memory that has yet to change does not count.
+  std::int64_t bytes_read = 0;
+  std::int64_t bytes_written = 0;
+  /// Kernels, copies and calls of NCCL that are enqueued for all ranks of this process; 0 on the host.
+  int num_launches = 0;
+
+  bool operator==(const CommunicationPlan&) const = default;
+  /// "all_reduce(sum) of 4096 bytes of float32 over 4 ranks: peer memory, one shot (...)", on one line.
+  [[nodiscard]] std::string to_string() const;
+};
+std::ostream& operator<<(std::ostream& out, const CommunicationPlan& plan);
+
+}  // namespace lockstep
+
+#pragma GCC visibility pop
