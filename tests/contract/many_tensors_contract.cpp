@@ -262,7 +262,7 @@ TEST_CASE("an optimizer gives many variables the bits of single updates", "[opti
   }
   int wrong = 0;
   for (std::size_t k = 0; k < kMany; ++k) {
-    const Tensor difference = sum(variables[k].read() - values[k]);
+    const Tensor difference = sum(variables[k].value() - values[k]);
     wrong += difference.cast(DType::f64).item<double>() != 0;
   }
   CHECK(wrong == 0);
