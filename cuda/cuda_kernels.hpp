@@ -63,6 +63,16 @@ class CudaKernels final : public backend::KernelBackend {
   void adam_update(const TensorView& variable, const TensorView& first_moment,
                    const TensorView& second_moment, const TensorView& gradient,
                    const backend::UpdateParameters& parameters, backend::StreamHandle stream) override;
+  void sgd_updates(std::span<const backend::UpdateTensors> updates,
+                   const backend::UpdateParameters& parameters, backend::StreamHandle stream) override;
+  void adam_updates(std::span<const backend::UpdateTensors> updates,
+                    const backend::UpdateParameters& parameters, backend::StreamHandle stream) override;
+
+  // kernels/multi/norm.cu
+  void global_norm(const TensorView& norm, std::span<const TensorView> in,
+                   backend::StreamHandle stream) override;
+  void clip(std::span<const TensorView> out, std::span<const TensorView> in, const TensorView& norm,
+            double clip_norm, backend::StreamHandle stream) override;
 
   /// Releases the cuBLAS handle: at process exit.
   void close() noexcept;

@@ -59,6 +59,11 @@ Stream::Stream(const Device& device) : Stream(DeviceManager::instance().open(dev
 
 Stream::Stream(backend::DeviceBackend& device) : StreamRef(device, device.create_stream()) {}
 
+Stream Stream::urgent(const Device& device) {
+  backend::DeviceBackend& opened = DeviceManager::instance().open(device);
+  return {opened, opened.create_urgent_stream()};
+}
+
 Stream& Stream::operator=(Stream&& other) noexcept {
   if (this != &other) {
     if (device_ != nullptr) device_->destroy_stream(handle_);

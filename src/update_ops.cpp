@@ -1,5 +1,6 @@
 #include <initializer_list>
 #include <string_view>
+#include <utility>
 
 #include <lockstep/backend/device_backend.hpp>
 #include <lockstep/backend/kernel_backend.hpp>
@@ -11,6 +12,7 @@
 #include "detail/tracing.hpp"
 #include "hyper_parameters.hpp"
 #include "tensor_checks.hpp"
+#include "update_batch.hpp"
 
 namespace lockstep {
 
@@ -75,14 +77,18 @@ void sgd_update_(Tensor& variable, const Tensor& gradient, Tensor velocity, cons
   }
   if (variable.size() == 0) return;
   const StreamRef stream = current_stream(variable.device());
-  stream.device_backend().kernels().sgd_update(variable.view(), has_momentum ? velocity.view() : TensorView(),
-                                               slope.view(),
-                                               {.learning_rate = options.learning_rate,
-                                                .momentum = options.momentum,
-                                                .nesterov = options.nesterov,
-                                                .weight_decay = options.weight_decay,
-                                                .numbers = traced_numbers()},
-                                               stream.handle());
+  detail::UpdateBatch::add({.rule = detail::UpdateBatch::Rule::sgd,
+                            .stream = stream,
+                            .parameters = {.learning_rate = options.learning_rate,
+                                           .momentum = options.momentum,
+                                           .nesterov = options.nesterov,
+                                           .weight_decay = options.weight_decay,
+                                           .numbers = traced_numbers()},
+                            .tensors = {variable.view(), slope.view(),
+                                        has_momentum ? velocity.view() : TensorView(), TensorView()},
+                            .gradient = slope,
+                            .first_slot = std::move(velocity),
+                            .second_slot = Tensor()});
 }
 
 void adam_update_(Tensor& variable, const Tensor& gradient, Tensor first_moment, Tensor second_moment,
@@ -103,16 +109,20 @@ void adam_update_(Tensor& variable, const Tensor& gradient, Tensor first_moment,
                    kName, ": ", describe(variable),
                    ": the stream is being captured, and every launch would repeat step ", step,
                    ", with its bias correction. Update after the launch.");
-  stream.device_backend().kernels().adam_update(variable.view(), first_moment.view(), second_moment.view(),
-                                                slope.view(),
-                                                {.learning_rate = options.learning_rate,
-                                                 .weight_decay = options.weight_decay,
-                                                 .beta1 = options.beta1,
-                                                 .beta2 = options.beta2,
-                                                 .epsilon = options.epsilon,
-                                                 .step = step,
-                                                 .numbers = numbers},
-                                                stream.handle());
+  detail::UpdateBatch::add(
+      {.rule = detail::UpdateBatch::Rule::adam,
+       .stream = stream,
+       .parameters = {.learning_rate = options.learning_rate,
+                      .weight_decay = options.weight_decay,
+                      .beta1 = options.beta1,
+                      .beta2 = options.beta2,
+                      .epsilon = options.epsilon,
+                      .step = step,
+                      .numbers = numbers},
+       .tensors = {variable.view(), slope.view(), first_moment.view(), second_moment.view()},
+       .gradient = slope,
+       .first_slot = std::move(first_moment),
+       .second_slot = std::move(second_moment)});
 }
 
 }  // namespace lockstep

@@ -52,22 +52,51 @@ void LocalCommunicator::run(const backend::GroupCall& group, const Work& work) {
   for (const backend::RankCall& call : others) rank_of(call).device->wait(call.stream, done_);
 }
 
-std::vector<const void*>& LocalCommunicator::sources(const backend::GroupCall& group, std::size_t s,
-                                                     std::int64_t offset_bytes) {
+void LocalCommunicator::begin_list(std::size_t num_items) {
+  const std::size_t n = ranks_.size();
+  combinations_.clear();
+  spreads_.clear();
   sources_.clear();
-  for (const backend::RankCall& call : group.calls)
-    sources_.push_back(moved(call.segments[s].send, offset_bytes));
-  return sources_;
+  destinations_.clear();
+  // Items refer to them.
+  sources_.reserve(num_items * n);
+  destinations_.reserve(num_items * n);
 }
 
-std::vector<void*>& LocalCommunicator::destinations(const backend::GroupCall& group, std::size_t s,
-                                                    std::int64_t offset_bytes, const void* but) {
-  destinations_.clear();
+std::span<const void* const> LocalCommunicator::sources(const backend::GroupCall& group, std::size_t s,
+                                                        std::int64_t offset_bytes) {
+  const std::size_t begin = sources_.size();
+  for (const backend::RankCall& call : group.calls)
+    sources_.push_back(moved(call.segments[s].send, offset_bytes));
+  return std::span(sources_).subspan(begin);
+}
+
+std::span<void* const> LocalCommunicator::destinations(const backend::GroupCall& group, std::size_t s,
+                                                       std::int64_t offset_bytes, const void* but) {
+  const std::size_t begin = destinations_.size();
   for (const backend::RankCall& call : group.calls) {
     void* const destination = moved(call.segments[s].receive, offset_bytes);
     if (destination != nullptr && destination != but) destinations_.push_back(destination);
   }
-  return destinations_;
+  return std::span(destinations_).subspan(begin);
+}
+
+template <class List>
+void LocalCommunicator::combine_segments(const backend::GroupCall& group, std::size_t items_per_segment,
+                                         const List& list) {
+  run(group, [&](const Place& place) {
+    const std::span<const backend::Segment> batch = group.calls.front().segments;
+    for (int type = 0; type < kNumDTypes; ++type) {
+      const auto dtype = static_cast<DType>(type);
+      const auto num_segments = std::ranges::count(batch, dtype, &backend::Segment::dtype);
+      if (num_segments == 0) continue;
+      begin_list(static_cast<std::size_t>(num_segments) * items_per_segment);
+      for (std::size_t s = 0; s < batch.size(); ++s) {
+        if (batch[s].dtype == dtype) list(s);
+      }
+      combine_all(place, group.op, dtype, combinations_);
+    }
+  });
 }
 
 CommunicationPlan LocalCommunicator::plan(ReduceOp, DType dtype, std::int64_t count,
@@ -82,70 +111,70 @@ CommunicationPlan LocalCommunicator::plan(ReduceOp, DType dtype, std::int64_t co
 }
 
 void LocalCommunicator::all_reduce(const backend::GroupCall& group) {
-  run(group, [&](const Place& place) {
-    const std::span<const backend::Segment> batch = group.calls.front().segments;
-    for (std::size_t s = 0; s < batch.size(); ++s)
-      combine(place, group.op, batch[s].dtype, batch[s].count, sources(group, s), destinations(group, s));
+  combine_segments(group, 1, [&](std::size_t s) {
+    combinations_.push_back(
+        {group.calls.front().segments[s].count, sources(group, s), destinations(group, s)});
   });
 }
 
 void LocalCommunicator::reduce(const backend::GroupCall& group) {
-  run(group, [&](const Place& place) {
-    const std::span<const backend::Segment> batch =
-        group.calls[static_cast<std::size_t>(group.root)].segments;
-    for (std::size_t s = 0; s < batch.size(); ++s)
-      combine(place, group.op, batch[s].dtype, batch[s].count, sources(group, s), {&batch[s].receive, 1});
+  const std::span<const backend::Segment> root = group.calls[static_cast<std::size_t>(group.root)].segments;
+  combine_segments(group, 1, [&](std::size_t s) {
+    combinations_.push_back({root[s].count, sources(group, s), {&root[s].receive, 1}});
+  });
+}
+
+void LocalCommunicator::reduce_scatter(const backend::GroupCall& group) {
+  combine_segments(group, ranks_.size(), [&](std::size_t s) {
+    for (const backend::RankCall& call : group.calls) {
+      const backend::Segment& segment = call.segments[s];
+      combinations_.push_back(
+          {segment.count, sources(group, s, call.rank * bytes_of(segment)), {&segment.receive, 1}});
+    }
   });
 }
 
 void LocalCommunicator::broadcast(const backend::GroupCall& group) {
   run(group, [&](const Place& place) {
-    const std::span<const backend::Segment> batch =
-        group.calls[static_cast<std::size_t>(group.root)].segments;
-    for (std::size_t s = 0; s < batch.size(); ++s)
-      copy_to_all(place, bytes_of(batch[s]), batch[s].send, destinations(group, s, 0, batch[s].send));
+    const std::span<const backend::Segment> root = group.calls[static_cast<std::size_t>(group.root)].segments;
+    begin_list(root.size());
+    for (std::size_t s = 0; s < root.size(); ++s)
+      spreads_.push_back({bytes_of(root[s]), root[s].send, destinations(group, s, 0, root[s].send)});
+    copy_all(place, spreads_);
   });
 }
 
 void LocalCommunicator::all_gather(const backend::GroupCall& group) {
   run(group, [&](const Place& place) {
-    for (std::size_t s = 0; s < group.calls.front().segments.size(); ++s) {
+    const std::size_t num_segments = group.calls.front().segments.size();
+    begin_list(num_segments * ranks_.size());
+    for (std::size_t s = 0; s < num_segments; ++s) {
       std::int64_t offset = 0;
       for (const backend::RankCall& call : group.calls) {
         const backend::Segment& sent = call.segments[s];
-        copy_to_all(place, bytes_of(sent), sent.send, destinations(group, s, offset, sent.send));
+        spreads_.push_back({bytes_of(sent), sent.send, destinations(group, s, offset, sent.send)});
         offset += bytes_of(sent);
       }
     }
-  });
-}
-
-void LocalCommunicator::reduce_scatter(const backend::GroupCall& group) {
-  run(group, [&](const Place& place) {
-    for (std::size_t s = 0; s < group.calls.front().segments.size(); ++s) {
-      for (const backend::RankCall& call : group.calls) {
-        const backend::Segment& segment = call.segments[s];
-        const std::int64_t offset = call.rank * bytes_of(segment);
-        combine(place, group.op, segment.dtype, segment.count, sources(group, s, offset),
-                {&segment.receive, 1});
-      }
-    }
+    copy_all(place, spreads_);
   });
 }
 
 void LocalCommunicator::transfer(const backend::GroupCall& group) {
-  run(group, [&](const Place&) {
+  run(group, [&](const Place& place) {
     const auto segment_of = [&](int rank, const backend::Transfer& transfer) -> const backend::Segment& {
       return group.calls[static_cast<std::size_t>(rank)].segments[transfer.segment];
     };
+    begin_list(group.transfers.size());
     for (const backend::Transfer& transfer : group.transfers) {
       const void* const from = moved(segment_of(transfer.source, transfer).send, transfer.send_begin_bytes);
       void* const to =
           moved(segment_of(transfer.destination, transfer).receive, transfer.receive_begin_bytes);
-      if (from != to)
-        ranks_.front().device->copy(to, from, static_cast<std::size_t>(transfer.size_bytes),
-                                    group.calls.front().stream);
+      if (from == to) continue;
+      destinations_.push_back(to);
+      spreads_.push_back({transfer.size_bytes, from, {&destinations_.back(), 1}});
     }
+    copy_all(place, spreads_);
   });
 }
 

@@ -8,13 +8,14 @@
 
 #include "device/cuda_device.hpp"
 #include "kernels/launch.hpp"
+#include "kernels/multi/multi.hpp"
 
 namespace lockstep::cuda {
 
-/// Collectives of virtual devices of one GPU. A collective is one kernel for each tensor, which reads all
-/// sources and writes all destinations once, in rank order, or one copy for each transfer. It runs on rank
-/// 0's stream, which waits for the other ranks' streams, and they for it, by events. One call enqueues for
-/// all ranks.
+/// Collectives of virtual devices of one GPU. A collective is one kernel for a hundred or so tensors of a
+/// batch, which reads all sources and writes all destinations once, in rank order. It runs on rank 0's
+/// stream, which waits for the other ranks' streams, and they for it, by events. One call enqueues for all
+/// ranks.
 class LocalCommunicator final : public backend::CommunicatorBackend {
  public:
   /// @throws Unsupported  more ranks than a kernel takes.
@@ -44,16 +45,24 @@ class LocalCommunicator final : public backend::CommunicatorBackend {
   /// Calls `work(place)`, for rank 0's stream, between the streams' events.
   template <class Work>
   void run(const backend::GroupCall& group, const Work& work);
+  /// Empties the lists below. @param num_items  with the sources and destinations of all ranks.
+  void begin_list(std::size_t num_items);
   /// Where segment s of every rank begins, `offset_bytes` on.
-  std::vector<const void*>& sources(const backend::GroupCall& group, std::size_t s,
-                                    std::int64_t offset_bytes = 0);
+  std::span<const void* const> sources(const backend::GroupCall& group, std::size_t s,
+                                       std::int64_t offset_bytes = 0);
   /// Where it is received, except at null and `but`.
-  std::vector<void*>& destinations(const backend::GroupCall& group, std::size_t s,
-                                   std::int64_t offset_bytes = 0, const void* but = nullptr);
+  std::span<void* const> destinations(const backend::GroupCall& group, std::size_t s,
+                                      std::int64_t offset_bytes = 0, const void* but = nullptr);
+  /// A reduction whose `list(s)` lists segment s's combinations, `items_per_segment` at most.
+  template <class List>
+  void combine_segments(const backend::GroupCall& group, std::size_t items_per_segment, const List& list);
 
   std::vector<Rank> ranks_;
-  backend::EventHandle done_;         // the kernels of the call
-  std::vector<const void*> sources_;  // scratch of the call
+  backend::EventHandle done_;  // the kernels of the call
+  // Of one launch, or a few. All scratch.
+  std::vector<Combination> combinations_;
+  std::vector<Spread> spreads_;
+  std::vector<const void*> sources_;
   std::vector<void*> destinations_;
 };
 

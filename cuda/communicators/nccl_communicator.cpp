@@ -1,8 +1,10 @@
 #include "communicators/nccl_communicator.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include <lockstep/error.hpp>
@@ -20,22 +22,62 @@
 #include "native.hpp"
 
 namespace lockstep::cuda {
+namespace {
+
+/// After an exception the caller's device is current again. NCCL sees to that by itself where it does not
+/// fail.
+class [[nodiscard]] DeviceAfterError {
+ public:
+  DeviceAfterError() noexcept {
+    if (cudaGetDevice(&ordinal_) != cudaSuccess) cudaGetLastError();
+  }
+  ~DeviceAfterError() {
+    if (ordinal_ < 0 || std::uncaught_exceptions() == num_exceptions_) return;
+    // A second try, before the caller is left on another device.
+    if (cudaSetDevice(ordinal_) != cudaSuccess) LOCKSTEP_CUDA_LOG(cudaSetDevice(ordinal_));
+  }
+  DeviceAfterError(const DeviceAfterError&) = delete;
+  DeviceAfterError& operator=(const DeviceAfterError&) = delete;
+
+ private:
+  const int num_exceptions_ = std::uncaught_exceptions();
+  int ordinal_ = -1;
+};
+
+/// Calls `call(item)`, which calls NCCL, for each item until one fails.
+template <class Items, class Call>
+ncclResult_t for_each(const Items& items, const Call& call) {
+  for (const auto& item : items) {
+    if (const ncclResult_t result = call(item); result != ncclSuccess) return result;
+  }
+  return ncclSuccess;
+}
+
+ncclRedOp_t native_op(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::product: return ncclProd;
+    case ReduceOp::min: return ncclMin;
+    case ReduceOp::max: return ncclMax;
+    case ReduceOp::sum:
+    case ReduceOp::mean: break;
+  }
+  return ncclSum;
+}
+
+}  // namespace
 
 NcclCommunicator::NcclCommunicator(const std::vector<CudaDevice*>& ranks, int first_rank, int num_ranks,
                                    std::span<const ncclComm_t> communicators)
     : first_rank_(first_rank),
       num_ranks_(num_ranks),
+      scale_(1 / arithmetic::sum_scale(static_cast<double>(num_ranks))),
       order_(static_cast<int>(ranks.size())),
       captured_(std::make_shared<int>()) {
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     Rank& rank = ranks_.emplace_back();
     rank.device = ranks[i];
     rank.communicator = communicators[i];
-    rank.scaled_sums.fill(ncclNumOps);
   }
-  const auto n = static_cast<double>(num_ranks_);
-  scale_ = 1 / arithmetic::sum_scale(n);
-  divisor_ = n * scale_;
 }
 
 NcclCommunicator::NcclCommunicator(const std::vector<CudaDevice*>& ranks, std::chrono::milliseconds limit,
@@ -67,15 +109,7 @@ NcclCommunicator::~NcclCommunicator() {
   for (const Rank& rank : ranks_) {
     if (rank.last != backend::EventHandle()) rank.device->destroy_event(rank.last);
   }
-  if (owns_native_) {
-    end_communicators(std::move(peers_));
-    return;
-  }
-  for (Rank& rank : ranks_) {
-    for (ncclRedOp_t op : rank.scaled_sums) {
-      if (op != ncclNumOps) ncclRedOpDestroy(op, rank.communicator);
-    }
-  }
+  if (owns_native_) end_communicators(std::move(peers_));
 }
 
 void NcclCommunicator::end_communicators(std::shared_ptr<const void> memory) noexcept {
@@ -172,7 +206,7 @@ void NcclCommunicator::require_alive(std::string_view operation, std::span<const
 }
 
 template <class Issue>
-void NcclCommunicator::group(const backend::GroupCall& collective, const char* native_call,
+void NcclCommunicator::group(const backend::GroupCall& collective, const char* native_call, bool is_one_call,
                              const Issue& issue) {
   const std::string_view operation = collective.operation;
   const std::span<const backend::RankCall> calls = collective.own;
@@ -181,19 +215,22 @@ void NcclCommunicator::group(const backend::GroupCall& collective, const char* n
   const bool is_captured = is_in_capture(first);
   LaunchOrder::Turn turn(order_, static_cast<int>(calls.size()));
   inside(operation, calls, [&] {
-    const CallerDevice caller;
-    NcclGroup group(rank_of(first).device->device(), operation);
+    const DeviceAfterError caller;
+    std::optional<NcclGroup> group;
+    if (!is_one_call || calls.size() > 1) group.emplace(rank_of(first).device->device(), operation);
+    bool is_in_progress = false;
     for (const backend::RankCall& call : calls) {
       Rank& rank = rank_of(call);
       if (is_captured) keep_with(capture_of(*rank.device, call.stream), captured_, rank.device->device());
-      for (std::size_t s = 0; s < call.segments.size(); ++s) {
-        if (const ncclResult_t code = issue(rank, call, s); code != ncclSuccess)
-          throw_nccl_error(code, native_call, {__FILE__, __LINE__, __func__}, rank.communicator,
-                           rank.device->device(), operation);
-      }
+      const ncclResult_t code = issue(rank, call);
+      is_in_progress = code == ncclInProgress;
+      if (code != ncclSuccess && !is_in_progress)
+        throw_nccl_error(code, native_call, {__FILE__, __LINE__, __func__}, rank.communicator,
+                         rank.device->device(), operation);
     }
-    group.end();
-    for (const backend::RankCall& call : calls) settle(operation, call);
+    if (group) is_in_progress = group->end();
+    if (is_in_progress)
+      for (const backend::RankCall& call : calls) settle(operation, call);
     if (processes_ == nullptr || is_captured) return;
     for (const backend::RankCall& call : calls) {
       const Rank& rank = rank_of(call);
@@ -204,69 +241,39 @@ void NcclCommunicator::group(const backend::GroupCall& collective, const char* n
   require_not_aborted(operation, first);
 }
 
-ncclRedOp_t NcclCommunicator::native(const Reduction& reduction, Rank& rank, const WireSegment& wire) {
-  switch (reduction.op) {
-    case ReduceOp::sum: return ncclSum;
-    case ReduceOp::product: return ncclProd;
-    case ReduceOp::min: return ncclMin;
-    case ReduceOp::max: return ncclMax;
-    case ReduceOp::mean: break;
-  }
-  ncclRedOp_t& op = rank.scaled_sums[static_cast<std::size_t>(wire.dtype)];
-  if (op == ncclNumOps) {
-    const auto as_float = static_cast<float>(scale_);
-    const bf16 as_bf16 = as_float;
-    const void* scale = &as_float;
-    if (wire.dtype == DType::f64) scale = &scale_;
-    if (wire.dtype == DType::bf16) scale = &as_bf16;
-    LOCKSTEP_NCCL_CHECK(ncclRedOpCreatePreMulSum(&op, const_cast<void*>(scale), wire.type,
-                                                 ncclScalarHostImmediate, rank.communicator),
-                        rank.communicator, rank.device->device(), reduction.operation);
-  }
-  return op;
-}
-
-// NCCL makes operators outside of groups only.
-void NcclCommunicator::make_operators(const Reduction& reduction, std::span<const backend::RankCall> calls) {
-  if (reduction.op != ReduceOp::mean) return;
-  inside(reduction.operation, calls, [&] {
-    for (const backend::RankCall& call : calls) {
-      Rank& rank = rank_of(call);
-      for (const WireSegment& wire : rank.wire_segments) native(reduction, rank, wire);
-    }
-  });
-}
-
 template <class Issue>
 void NcclCommunicator::reduce_by(const Reduction& reduction, const backend::GroupCall& collective,
                                  const Issue& issue) {
   const std::span<const backend::RankCall> calls = collective.own;
   require_alive(reduction.operation, calls);
-  // However the call ends, the segments' memory is freed in stream order.
-  struct Carried {
-    ~Carried() {
-      for (const backend::RankCall& call : calls) self.rank_of(call).wire_segments.clear();
+  // However the call ends, its memory is freed in stream order.
+  struct UnderWay {
+    ~UnderWay() {
+      for (const backend::RankCall& call : calls) self.rank_of(call).wire.clear();
     }
     NcclCommunicator& self;
     const std::span<const backend::RankCall> calls;
-  } const carried{*this, calls};
+  } const under_way{*this, calls};
   for (const backend::RankCall& call : calls) {
     Rank& rank = rank_of(call);
-    for (const backend::Segment& segment : call.segments) {
-      rank.wire_segments.push_back(encode(reduction, call, segment, *rank.device));
-    }
+    rank.wire.encode(reduction, call, *rank.device);
   }
-  make_operators(reduction, calls);
-  group(collective, reduction.native_call, [&](Rank& rank, const backend::RankCall& call, std::size_t s) {
-    const WireSegment& wire = rank.wire_segments[s];
-    return issue(rank, wire, static_cast<std::size_t>(call.segments[s].count), native(reduction, rank, wire),
-                 cuda::native(call.stream));
+  const bool is_one_call = rank_of(calls.front()).wire.parts().size() == 1;
+  group(collective, reduction.native_call, is_one_call, [&](Rank& rank, const backend::RankCall& call) {
+    return for_each(rank.wire.parts(), [&](const Wire::Part& part) {
+      return issue(part, native_op(reduction.op), rank.communicator, cuda::native(call.stream));
+    });
   });
-  for (const backend::RankCall& call : calls) {
-    Rank& rank = rank_of(call);
-    for (std::size_t s = 0; s < call.segments.size(); ++s)
-      decode(reduction, call, call.segments[s], rank.wire_segments[s], divisor_, *rank.device);
-  }
+  for (const backend::RankCall& call : calls) rank_of(call).wire.decode();
+}
+
+Reduction NcclCommunicator::reduction_of(const backend::GroupCall& collective,
+                                         const char* native_call) const {
+  return {.operation = collective.operation,
+          .native_call = native_call,
+          .op = collective.op,
+          .scale = scale_,
+          .divisor = num_ranks_ * scale_};
 }
 
 void NcclCommunicator::all_reduce_by_peers(const backend::GroupCall& collective) {
@@ -293,102 +300,94 @@ void NcclCommunicator::all_reduce(const backend::GroupCall& collective) {
   std::int64_t size_bytes = 0;
   for (const backend::Segment& segment : batch) size_bytes += bytes_of(segment);
   if (choose(size_bytes, batch.size(), collective.route).is_peer) return all_reduce_by_peers(collective);
-  reduce_by(
-      {.operation = collective.operation, .native_call = "ncclAllReduce", .op = collective.op}, collective,
-      [](Rank& rank, const WireSegment& wire, std::size_t count, ncclRedOp_t native_op, cudaStream_t stream) {
-        return ncclAllReduce(wire.send, wire.receive, count, wire.type, native_op, rank.communicator, stream);
-      });
+  reduce_by(reduction_of(collective, "ncclAllReduce"), collective,
+            [](const Wire::Part& part, ncclRedOp_t op, ncclComm_t communicator, cudaStream_t stream) {
+              return ncclAllReduce(part.send, part.receive, part.count, part.type, op, communicator, stream);
+            });
 }
 
 void NcclCommunicator::reduce(const backend::GroupCall& collective) {
-  const int root = collective.root;
-  reduce_by(
-      {.operation = collective.operation, .native_call = "ncclReduce", .op = collective.op, .root = root},
-      collective,
-      [root](Rank& rank, const WireSegment& wire, std::size_t count, ncclRedOp_t native_op,
-             cudaStream_t stream) {
-        return ncclReduce(wire.send, wire.receive, count, wire.type, native_op, root, rank.communicator,
-                          stream);
-      });
+  Reduction reduction = reduction_of(collective, "ncclReduce");
+  reduction.root = collective.root;
+  reduce_by(reduction, collective,
+            [root = collective.root](const Wire::Part& part, ncclRedOp_t op, ncclComm_t communicator,
+                                     cudaStream_t stream) {
+              return ncclReduce(part.send, part.receive, part.count, part.type, op, root, communicator,
+                                stream);
+            });
 }
 
 void NcclCommunicator::reduce_scatter(const backend::GroupCall& collective) {
-  reduce_by(
-      {.operation = collective.operation,
-       .native_call = "ncclReduceScatter",
-       .op = collective.op,
-       .sent_blocks = num_ranks()},
-      collective,
-      [](Rank& rank, const WireSegment& wire, std::size_t count, ncclRedOp_t native_op, cudaStream_t stream) {
-        return ncclReduceScatter(wire.send, wire.receive, count, wire.type, native_op, rank.communicator,
-                                 stream);
-      });
+  Reduction reduction = reduction_of(collective, "ncclReduceScatter");
+  reduction.sent_blocks = num_ranks();
+  reduce_by(reduction, collective,
+            [](const Wire::Part& part, ncclRedOp_t op, ncclComm_t communicator, cudaStream_t stream) {
+              return ncclReduceScatter(part.send, part.receive, part.count, part.type, op, communicator,
+                                       stream);
+            });
 }
 
 void NcclCommunicator::broadcast(const backend::GroupCall& collective) {
   require_alive(collective.operation, collective.own);
-  group(collective, "ncclBroadcast",
-        [root = collective.root](Rank& rank, const backend::RankCall& call, std::size_t s) {
-          const backend::Segment& segment = call.segments[s];
-          // A root that keeps no copy receives in place.
-          void* const receive =
-              segment.receive != nullptr ? segment.receive : const_cast<void*>(segment.send);
-          const void* const send = segment.send != nullptr ? segment.send : receive;
-          return ncclBroadcast(send, receive, static_cast<std::size_t>(bytes_of(segment)), ncclUint8, root,
-                               rank.communicator, cuda::native(call.stream));
+  group(collective, "ncclBroadcast", collective.own.front().segments.size() == 1,
+        [root = collective.root](Rank& rank, const backend::RankCall& call) {
+          return for_each(call.segments, [&](const backend::Segment& segment) {
+            // A root that keeps no copy receives in place.
+            void* const receive =
+                segment.receive != nullptr ? segment.receive : const_cast<void*>(segment.send);
+            const void* const send = segment.send != nullptr ? segment.send : receive;
+            return ncclBroadcast(send, receive, static_cast<std::size_t>(bytes_of(segment)), ncclUint8, root,
+                                 rank.communicator, cuda::native(call.stream));
+          });
         });
 }
 
 void NcclCommunicator::all_gather(const backend::GroupCall& collective) {
   require_alive(collective.operation, collective.own);
-  group(collective, "ncclAllGather or ncclBroadcast",
-        [all = collective.calls](Rank& rank, const backend::RankCall& call, std::size_t s) {
-          const backend::Segment& own = call.segments[s];
+  group(collective, "ncclAllGather or ncclBroadcast", /*is_one_call=*/false,
+        [all = collective.calls](Rank& rank, const backend::RankCall& call) {
           const cudaStream_t stream = cuda::native(call.stream);
-          if (std::ranges::all_of(
-                  all, [&](const backend::RankCall& other) { return other.segments[s].count == own.count; }))
-            return ncclAllGather(own.send, own.receive, static_cast<std::size_t>(bytes_of(own)), ncclUint8,
-                                 rank.communicator, stream);
-          auto* receive = static_cast<std::byte*>(own.receive);
-          for (const backend::RankCall& root : all) {
-            const auto size_bytes = static_cast<std::size_t>(bytes_of(root.segments[s]));
-            const void* const send = root.rank == call.rank ? own.send : receive;
-            if (size_bytes > 0) {
-              const ncclResult_t result =
-                  ncclBroadcast(send, receive, size_bytes, ncclUint8, root.rank, rank.communicator, stream);
-              if (result != ncclSuccess) return result;
-            }
-            receive += size_bytes;
-          }
-          return ncclSuccess;
+          return for_each(call.segments, [&](const backend::Segment& own) {
+            const auto s = static_cast<std::size_t>(&own - call.segments.data());
+            if (std::ranges::all_of(all, [&](const backend::RankCall& other) {
+                  return other.segments[s].count == own.count;
+                }))
+              return ncclAllGather(own.send, own.receive, static_cast<std::size_t>(bytes_of(own)), ncclUint8,
+                                   rank.communicator, stream);
+            auto* receive = static_cast<std::byte*>(own.receive);
+            return for_each(all, [&](const backend::RankCall& root) {
+              const auto size_bytes = static_cast<std::size_t>(bytes_of(root.segments[s]));
+              std::byte* const part = std::exchange(receive, receive + size_bytes);
+              const void* const send = root.rank == call.rank ? own.send : part;
+              if (size_bytes == 0) return ncclSuccess;
+              return ncclBroadcast(send, part, size_bytes, ncclUint8, root.rank, rank.communicator, stream);
+            });
+          });
         });
 }
 
 // Both ends go through the transfers in the same order, by which NCCL matches the transfers of two ranks.
 void NcclCommunicator::transfer(const backend::GroupCall& collective) {
   require_alive(collective.operation, collective.own);
-  group(collective, "ncclSend or ncclRecv",
-        [transfers = collective.transfers](Rank& rank, const backend::RankCall& call, std::size_t s) {
-          const backend::Segment& segment = call.segments[s];
+  group(collective, "ncclSend or ncclRecv", /*is_one_call=*/false,
+        [transfers = collective.transfers](Rank& rank, const backend::RankCall& call) {
           const cudaStream_t stream = cuda::native(call.stream);
-          for (const auto& [_, source, destination, send_begin, receive_begin, size_bytes] :
-               std::ranges::equal_range(transfers, s, {}, &backend::Transfer::segment)) {
+          return for_each(transfers, [&](const backend::Transfer& transfer) {
+            const auto& [s, source, destination, send_begin, receive_begin, size_bytes] = transfer;
+            if (source != call.rank && destination != call.rank) return ncclSuccess;
+            const backend::Segment& segment = call.segments[s];
             const void* const send = static_cast<const std::byte*>(segment.send) + send_begin;
             void* const receive = static_cast<std::byte*>(segment.receive) + receive_begin;
             const auto count = static_cast<std::size_t>(size_bytes);
-            if (source == destination && send == receive) continue;
+            if (source == destination && send == receive) return ncclSuccess;
             if (source == call.rank) {
               const ncclResult_t result =
                   ncclSend(send, count, ncclUint8, destination, rank.communicator, stream);
               if (result != ncclSuccess) return result;
             }
-            if (destination == call.rank) {
-              const ncclResult_t result =
-                  ncclRecv(receive, count, ncclUint8, source, rank.communicator, stream);
-              if (result != ncclSuccess) return result;
-            }
-          }
-          return ncclSuccess;
+            if (destination != call.rank) return ncclSuccess;
+            return ncclRecv(receive, count, ncclUint8, source, rank.communicator, stream);
+          });
         });
 }
 

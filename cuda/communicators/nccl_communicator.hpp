@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -16,7 +15,7 @@
 
 #include "communicators/launch_order.hpp"
 #include "communicators/peer_reduction.hpp"
-#include "communicators/wire_segment.hpp"
+#include "communicators/wire.hpp"
 #include "device/cuda_device.hpp"
 #include "graphs/capture.hpp"
 
@@ -27,10 +26,11 @@ namespace lockstep::cuda {
 /// the GPUs reach each other's memory: choose() says which.
 ///
 /// NCCL combines in the element's own type, in an order of its choosing. Where that would break the
-/// interface's promises, values travel as another type (a `WireSegment`): f16's mean and everything of f8 as
-/// f32, minima and maxima of floats as ordered integers, which keep NaN, 16-bit integers, which NCCL lacks,
-/// as 32-bit ones. A mean is a sum of values scaled by a power of two, which is exact and cannot overflow,
-/// and one division in float for what is left.
+/// interface's promises, values travel as another type (a `Wire`): f16's mean and everything of f8 as f32,
+/// minima and maxima of floats as ordered integers, which keep NaN, 16-bit integers, which NCCL lacks, as
+/// 32-bit ones. A mean is a plain sum, which all of NCCL's algorithms have, of values scaled by a power of
+/// two before, which is exact and cannot overflow, and one division in float for what is left. Small arrays
+/// of a batch travel together. What scales or converts also packs: one launch before NCCL, one behind.
 ///
 /// Communicators are made by threads of their own within a time limit. Nonblocking ones (adopted ones, or all
 /// with NCCL_COMM_BLOCKING=0) are waited for: each of their groups costs NCCL a new thread (ncclGroupEnd,
@@ -73,8 +73,7 @@ class NcclCommunicator final : public backend::CommunicatorBackend {
     backend::EventHandle last{};        // behind the last collective; only where there are processes_
     // See inside().
     std::unique_ptr<std::timed_mutex> in_use = std::make_unique<std::timed_mutex>();
-    std::vector<WireSegment> wire_segments;           // of the call under way
-    std::array<ncclRedOp_t, kNumDTypes> scaled_sums;  // by dtype; ncclNumOps: not made yet
+    Wire wire;  // of the reduction under way
   };
   NcclCommunicator(const std::vector<CudaDevice*>& ranks, int first_rank, int num_ranks,
                    std::span<const ncclComm_t> communicators);
@@ -107,22 +106,22 @@ class NcclCommunicator final : public backend::CommunicatorBackend {
   /// Waits for a nonblocking communicator's last call. @throws CollectiveError  the call has failed.
   void settle(std::string_view operation, const backend::RankCall& call);
 
-  /// Calls `issue(rank, s)` for every rank of `calls` and its segments, in one group.
+  /// Calls `issue(rank, call)`, which calls NCCL, for every rank of this process, in one group if there are
+  /// several calls. @param is_one_call  of each rank.
   template <class Issue>
-  void group(const backend::GroupCall& collective, const char* native_call, const Issue& issue);
-  /// The same for a reduction, with `issue(rank, wire, count, native op)`.
+  void group(const backend::GroupCall& collective, const char* native_call, bool is_one_call,
+             const Issue& issue);
+  /// The same for a reduction, with `issue(part, native op, communicator, stream)`.
   template <class Issue>
   void reduce_by(const Reduction& reduction, const backend::GroupCall& collective, const Issue& issue);
-  void make_operators(const Reduction& reduction, std::span<const backend::RankCall> calls);
-  ncclRedOp_t native(const Reduction& reduction, Rank& rank, const WireSegment& wire);
+  Reduction reduction_of(const backend::GroupCall& collective, const char* native_call) const;
 
   const int first_rank_;                        // of this process
   const int num_ranks_;                         // of all processes
   std::vector<Rank> ranks_;                     // of this process
   backend::ProcessGroup* processes_ = nullptr;  // null: all ranks are in this one
   bool owns_native_ = true;
-  double scale_ = 1;    // 2^-k, the largest not above 1 / num_ranks_
-  double divisor_ = 1;  // num_ranks_ * scale_, exact: the divisor of a scaled sum
+  const double scale_;  // 2^-k, the largest not above 1 / num_ranks_
   std::atomic<bool> aborted_{false};
   LaunchOrder order_;
   std::shared_ptr<const void> captured_;  // shared with each graph that has calls of the communicator

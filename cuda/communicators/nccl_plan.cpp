@@ -30,15 +30,16 @@ CommunicationPlan NcclCommunicator::plan(ReduceOp op, DType dtype, std::int64_t 
   if (choice.is_peer) {
     plan = peers_->plan(dtype, count);
   } else {
-    const WireFormat format = wire_format(op, dtype);
-    const bool divides = op == ReduceOp::mean && divisor_ != 1;
+    const Coding coding = coding_of({.op = op, .scale = scale_, .divisor = num_ranks_ * scale_}, dtype);
+    const bool encodes = coding.encode.conversion != Conversion::none;
+    const bool decodes = coding.decode.conversion != Conversion::none;
     const std::int64_t plain = count * static_cast<std::int64_t>(size_of(dtype));
-    const std::int64_t wire = count * static_cast<std::int64_t>(size_of(format.dtype));
-    const std::int64_t in_wire = wire * (1 + 2 * (format.is_ordered ? 1 : 0) + (divides ? 1 : 0));
+    const std::int64_t wire = count * size_of_native(coding.type);
     plan.path = CommunicationPath::nccl;
     plan.in_rank_order = false;
-    plan.bytes_read = plan.bytes_written = in_wire + (format.converts ? plain + wire : 0);
-    plan.num_launches = (1 + format.num_kernels(divides)) * static_cast<int>(ranks_.size());
+    plan.bytes_read = wire + (encodes ? plain : 0) + (decodes ? wire : 0);
+    plan.bytes_written = wire + (encodes ? wire : 0) + (decodes ? plain : 0);
+    plan.num_launches = (1 + (encodes ? 1 : 0) + (decodes ? 1 : 0)) * static_cast<int>(ranks_.size());
   }
   plan.reason = choice.reason;
   return plan;

@@ -12,6 +12,7 @@
 #include "device/peer_access.hpp"
 #include "graphs/capture.hpp"
 #include "graphs/captured_events.hpp"
+#include "graphs/private_streams.hpp"
 #include "libraries/call_result.hpp"
 #include "libraries/cuda_error.hpp"
 #include "native.hpp"
@@ -102,8 +103,10 @@ void CudaDevice::release() noexcept {
   is_closed_ = true;
   kernels_.close();
   free_streams_.clear();
+  urgent_streams_.clear();
   memory_->close();
   for (cudaStream_t stream : std::exchange(all_streams_, {})) {
+    PrivateStreams::instance().remove(stream);
     LOCKSTEP_CUDA_LOG(cudaStreamSynchronize(stream));
     LOCKSTEP_CUDA_LOG(cudaStreamDestroy(stream));
   }
@@ -140,11 +143,14 @@ void CudaDevice::trim_memory() {
   PinnedMemory::instance().trim();
 }
 
-backend::StreamHandle CudaDevice::create_stream() {
+backend::StreamHandle CudaDevice::create_stream(bool urgent) {
   const DeviceGuard guard(ordinal_, device_);
   {
     const std::lock_guard lock(mutex_);
-    const auto idle = std::ranges::find_if(free_streams_, is_idle);
+    const auto idle = std::ranges::find_if(free_streams_, [&](cudaStream_t stream) {
+      const bool is_urgent = std::ranges::find(urgent_streams_, stream) != urgent_streams_.end();
+      return is_urgent == urgent && is_idle(stream);
+    });
     if (idle != free_streams_.end()) {
       const cudaStream_t stream = *idle;
       free_streams_.erase(idle);
@@ -152,12 +158,23 @@ backend::StreamHandle CudaDevice::create_stream() {
     }
   }
   cudaStream_t stream = nullptr;
-  LOCKSTEP_CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), device_, "Making a stream");
+  constexpr const char* kOperation = "Making a stream";
+  int least = 0, greatest = 0;  // priorities; a smaller number is a greater one
+  LOCKSTEP_CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest), device_, kOperation);
+  LOCKSTEP_CUDA_CHECK(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, urgent ? greatest : least),
+                      device_, kOperation);
   memory_->add(stream);
+  PrivateStreams::instance().add(stream);
   const std::lock_guard lock(mutex_);
   all_streams_.push_back(stream);
+  if (urgent) urgent_streams_.push_back(stream);
   return handle_of(stream);
 }
+
+void CudaDevice::give_out(backend::StreamHandle stream) noexcept {
+  PrivateStreams::instance().remove(native(stream));
+}
+void CudaDevice::give_out(backend::EventHandle) noexcept { PrivateStreams::instance().give_out_event(); }
 
 bool CudaDevice::is_capturing(backend::StreamHandle stream) {
   const DeviceGuard guard(ordinal_, device_);
@@ -249,6 +266,9 @@ void CudaDevice::wait(backend::StreamHandle stream, backend::EventHandle event) 
     }
   }
   const CallResult waited = LOCKSTEP_CUDA_CALL(cudaStreamWaitEvent(native(stream), native(event)));
+  if (CapturedEvents::instance().capture_of(native(event)) != 0 ||
+      PrivateStreams::instance().events_are_out())
+    PrivateStreams::instance().note_capture(native(stream));  // it has joined the event's
   if (waited.failed() && !is_fatal(waited.code)) {
     cudaGetLastError();
     require_not_captured(kOperation, event);  // its capture has ended
@@ -278,6 +298,8 @@ bool CudaDevice::has_passed(backend::EventHandle event) {
   const OutsideCaptures outside;
   return is_done(LOCKSTEP_CUDA_CALL(cudaEventQuery(native(event))), device_, kOperation);
 }
+
+void CudaDevice::bind_thread() { make_current(ordinal_, device_); }
 
 void CudaDevice::lose_results(std::shared_ptr<backend::Loss> loss) {
   const std::lock_guard lock(mutex_);
@@ -348,10 +370,7 @@ void CudaDevice::copy_from_peer(void* destination, const void* source, backend::
   auto& from = static_cast<CudaDevice&>(source_device);
   if (from.ordinal_ == ordinal_) return copy(destination, source, size_bytes, stream);
   const DeviceGuard guard(ordinal_, device_);
-  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-  LOCKSTEP_CUDA_CHECK(cudaStreamIsCapturing(native(stream), &capture), device_,
-                      "Copying from another device");
-  if (capture == cudaStreamCaptureStatusNone) reaches(from);  // a trial waits, which a capture forbids
+  if (!is_in_capture(native(stream))) reaches(from);  // a trial waits, which a capture forbids
   LOCKSTEP_CUDA_CHECK(
       cudaMemcpyPeerAsync(destination, ordinal_, source, from.ordinal_, size_bytes, native(stream)), device_,
       "Copying from another device");

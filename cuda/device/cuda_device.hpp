@@ -37,12 +37,15 @@ class CudaDevice final : public backend::DeviceBackend {
   MemoryStats memory_stats() const override { return memory_->stats(); }
   void trim_memory() override;
 
-  backend::StreamHandle create_stream() override;
+  backend::StreamHandle create_stream() override { return create_stream(/*urgent=*/false); }
+  backend::StreamHandle create_urgent_stream() override { return create_stream(/*urgent=*/true); }
   void destroy_stream(backend::StreamHandle stream) noexcept override;
   void synchronize(backend::StreamHandle stream) override;
   bool is_complete(backend::StreamHandle stream) override;
   void finish(backend::StreamHandle stream) noexcept override;
   bool is_capturing(backend::StreamHandle stream) override;
+  void give_out(backend::StreamHandle stream) noexcept override;
+  void give_out(backend::EventHandle event) noexcept override;
   backend::EventHandle create_event() override;
   void destroy_event(backend::EventHandle event) noexcept override;
   void record(backend::EventHandle event, backend::StreamHandle stream) override;
@@ -65,6 +68,8 @@ class CudaDevice final : public backend::DeviceBackend {
   /// a pair waits for small copies.
   bool reaches(CudaDevice& other) noexcept;
 
+  /// Makes the GPU the thread's current one, so that no call has to.
+  void bind_thread() override;
   CudaKernels& kernels() noexcept override { return kernels_; }
   backend::GraphBackend* graphs() noexcept override { return &graphs_; }
 
@@ -76,6 +81,7 @@ class CudaDevice final : public backend::DeviceBackend {
   void begin_results() noexcept;
 
  private:
+  backend::StreamHandle create_stream(bool urgent);
   void close() noexcept;
   void await(backend::StreamHandle stream);
   void release() noexcept;
@@ -95,6 +101,7 @@ class CudaDevice final : public backend::DeviceBackend {
   std::mutex mutex_;  // guards the members below
   std::vector<cudaStream_t> all_streams_;
   std::vector<cudaStream_t> free_streams_;
+  std::vector<cudaStream_t> urgent_streams_;            // of all
   std::vector<std::shared_ptr<backend::Loss>> losses_;  // of results
   backend::Loss::Moment begun_ = 0;                     // when the last communicator was made
 

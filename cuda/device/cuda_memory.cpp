@@ -13,25 +13,6 @@
 #include "libraries/cuda_error.hpp"
 
 namespace lockstep::cuda {
-namespace {
-
-/// While it lives, no allocation from the pool waits for another stream's pending free.
-class [[nodiscard]] WithoutWaits {
- public:
-  explicit WithoutWaits(cudaMemPool_t pool) : pool_(pool) { allow(0); }
-  ~WithoutWaits() { allow(1); }
-  WithoutWaits(const WithoutWaits&) = delete;
-  WithoutWaits& operator=(const WithoutWaits&) = delete;
-
- private:
-  void allow(int waits) {
-    LOCKSTEP_CUDA_LOG(cudaMemPoolSetAttribute(pool_, cudaMemPoolReuseAllowInternalDependencies, &waits));
-  }
-  const cudaMemPool_t pool_;
-};
-
-}  // namespace
-
 CudaMemory::CudaMemory(int ordinal, const Device& device) : ordinal_(ordinal), device_(device) {
   constexpr const char* kOperation = "Making the device's memory pool";
   const DeviceGuard guard(ordinal, device);
@@ -46,8 +27,14 @@ CudaMemory::CudaMemory(int ordinal, const Device& device) : ordinal_(ordinal), d
   LOCKSTEP_CUDA_CHECK(cudaMemPoolCreate(&pool_, &properties), device, kOperation);
   // Otherwise the pool would give its memory back at every synchronisation.
   std::uint64_t keep_all = UINT64_MAX;
-  const CallResult set =
+  CallResult set =
       LOCKSTEP_CUDA_CALL(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep_all));
+  // Otherwise an allocation could make its stream wait for another's pending free: computation for
+  // communication, or a capture for what is outside it.
+  int no_waits = 0;
+  if (!set.failed())
+    set = LOCKSTEP_CUDA_CALL(
+        cudaMemPoolSetAttribute(pool_, cudaMemPoolReuseAllowInternalDependencies, &no_waits));
   if (set.failed()) LOCKSTEP_CUDA_LOG(cudaMemPoolDestroy(pool_));
   set.require(device, kOperation);
 }
@@ -116,13 +103,9 @@ void* CudaMemory::allocate(std::size_t size_bytes, cudaStream_t stream, const De
   void* data = capture ? graphs_.reuse(capture, stream, size_bytes) : nullptr;
   if (data != nullptr) return data;
   std::optional<OutsideCaptures> outside;
-  std::unique_lock<std::mutex> lock;
-  std::optional<WithoutWaits> without_waits;
   if (capture) {
     outside.emplace();
     stream = graphs_.stream();
-    lock = std::unique_lock(captured_mutex_);
-    if (pool_ != nullptr) without_waits.emplace(pool_);
   }
   CallResult taken = take(&data, size_bytes, stream);
   if (taken.code == cudaErrorMemoryAllocation) {
@@ -147,8 +130,6 @@ void* CudaMemory::allocate(std::size_t size_bytes, cudaStream_t stream, const De
       throw;
     }
   in_use_bytes_ += static_cast<std::int64_t>(size_bytes);
-  const std::int64_t reserved = reserved_bytes();
-  if (last_reserved_bytes_.exchange(reserved) < reserved) ++num_allocations_;
   return data;
 }
 
@@ -178,6 +159,7 @@ MemoryStats CudaMemory::stats() const {
   if (cudaMemGetInfo(&free, &total) != cudaSuccess) cudaGetLastError();
   const std::int64_t in_use = in_use_bytes_;
   const std::int64_t reserved = reserved_bytes();
+  if (last_reserved_bytes_.exchange(reserved) < reserved) ++num_allocations_;
   return {.in_use_bytes = in_use,
           .cached_bytes = std::max<std::int64_t>(0, reserved - in_use),
           .free_bytes = static_cast<std::int64_t>(free),

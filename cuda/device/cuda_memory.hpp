@@ -64,13 +64,13 @@ class CudaMemory {
   cudaMemPool_t pool_ = nullptr;
   BlockCache blocks_;  // used where there is no pool
   GraphMemory graphs_{device_};
-  std::mutex captured_mutex_;         // held while a capture allocates from the pool
   mutable std::mutex streams_mutex_;  // guards streams_
   std::vector<cudaStream_t> streams_;
   std::atomic<bool> closed_{false};
   std::atomic<std::int64_t> in_use_bytes_{0};
-  std::atomic<std::int64_t> last_reserved_bytes_{0};
-  std::atomic<std::int64_t> num_allocations_{0};
+  // CUDA does not tell when the pool grows, so whoever asks for statistics looks.
+  mutable std::atomic<std::int64_t> last_reserved_bytes_{0};
+  mutable std::atomic<std::int64_t> num_allocations_{0};
 };
 
 /// Page-locked host memory for all GPUs of the process, cached by size: locking pages takes milliseconds.

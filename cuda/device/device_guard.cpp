@@ -103,6 +103,11 @@ bool can_make_context(int ordinal, const Device& device) {
   return code != cudaErrorDevicesUnavailable;  // opening the device reports other errors
 }
 
+void make_current(int ordinal, const Device& device) {
+  use_in_this_process(device);
+  check(Driver::of(device).set_context(context_of(ordinal, device)), "cuCtxSetCurrent", device);
+}
+
 DeviceGuard::DeviceGuard(int ordinal, const Device& device) {
   use_in_this_process(device);
   const Driver& driver = Driver::of(device);

@@ -15,6 +15,10 @@ bool is_fork_of_user() noexcept;
 /// @throws DeviceError
 bool can_make_context(int ordinal, const Device& device);
 
+/// Makes a GPU the calling thread's current one from now on: for threads of the library's own.
+/// @throws as DeviceGuard
+void make_current(int ordinal, const Device& device);
+
 /// "This GPU is the calling thread's current one", for a scope. Every call into the CUDA backend that depends
 /// on it has one, so that no call changes what the caller set.
 ///

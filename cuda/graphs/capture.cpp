@@ -4,17 +4,22 @@
 
 #include "detail/expects.hpp"
 #include "device/device_guard.hpp"
+#include "graphs/private_streams.hpp"
 #include "libraries/cuda_error.hpp"
 #include "native.hpp"
 
 namespace lockstep::cuda {
 
 Capture capture_of(cudaStream_t stream, const Device& device) {
+  PrivateStreams& streams = PrivateStreams::instance();
+  const std::uint64_t known = streams.last_capture(stream);
+  if (known == 0) return {};
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   Capture capture;
   LOCKSTEP_CUDA_CHECK(
       cudaStreamGetCaptureInfo(stream, &status, &capture.id, &capture.graph, nullptr, nullptr, nullptr),
       device, "Asking for a stream's capture");
+  if (status == cudaStreamCaptureStatusNone) streams.note_none(stream, known);
   if (status != cudaStreamCaptureStatusActive) capture = {};
   capture.has_failed = status == cudaStreamCaptureStatusInvalidated;
   return capture;
@@ -26,6 +31,7 @@ Capture capture_of(const CudaDevice& device, backend::StreamHandle stream) {
 }
 
 bool is_in_capture(cudaStream_t stream) noexcept {
+  if (PrivateStreams::instance().last_capture(stream) == 0) return false;
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   if (cudaStreamIsCapturing(stream, &status) == cudaSuccess) return status != cudaStreamCaptureStatusNone;
   cudaGetLastError();

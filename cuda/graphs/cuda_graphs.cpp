@@ -7,6 +7,7 @@
 #include "device/cuda_memory.hpp"
 #include "device/device_guard.hpp"
 #include "graphs/capture.hpp"
+#include "graphs/private_streams.hpp"
 #include "libraries/cuda_error.hpp"
 
 namespace lockstep::cuda {
@@ -54,6 +55,7 @@ void CudaGraphs::begin_capture(backend::StreamHandle stream) {
   load_kernels();
   LOCKSTEP_CUDA_CHECK(cudaStreamBeginCapture(native(stream), cudaStreamCaptureModeThreadLocal), device_,
                       kOperation);
+  PrivateStreams::instance().note_capture(native(stream));
 }
 
 std::unique_ptr<backend::Graph> CudaGraphs::end_capture(backend::StreamHandle stream) {

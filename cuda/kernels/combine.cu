@@ -4,13 +4,13 @@
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 
 #include "arithmetic/operators.hpp"
 #include "arithmetic/scaled_sum.hpp"
 #include "kernels/combine.hpp"
 #include "kernels/element.cuh"
 #include "kernels/launch.cuh"
+#include "kernels/shifted.cuh"
 #include "kernels/split.cuh"
 
 namespace lockstep::cuda {
@@ -103,23 +103,6 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
-/// The 16 bytes from byte `shift` of a pair of vectors on. @param shift  1 to 15, equal in all threads.
-__device__ uint4 from_pair(const uint4& low, const uint4& high, int shift) {
-  const unsigned words[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
-  const auto from = [&](auto first) {
-    constexpr int k = decltype(first)::value;
-    const int bits = shift % 4 * 8;
-    const auto word = [&](int j) { return __funnelshift_r(words[k + j], words[k + j + 1], bits); };
-    return uint4{word(0), word(1), word(2), word(3)};
-  };
-  switch (shift / 4) {
-    case 0: return from(std::integral_constant<int, 0>());
-    case 1: return from(std::integral_constant<int, 1>());
-    case 2: return from(std::integral_constant<int, 2>());
-    default: return from(std::integral_constant<int, 3>());
-  }
-}
-
 /// The same as copy_kernel where the source's vectors begin `shift` bytes before the destinations': each
 /// thread loads the source's, and has what is missing from the next thread.
 __global__ void __launch_bounds__(kThreads)
@@ -139,31 +122,6 @@ __global__ void __launch_bounds__(kThreads)
     store_to_all(pointers, v * 16, from_pair(low, high, shift));
   }
   for_each_single<16>(size_bytes, split, [&](std::int64_t i, auto) { copy_byte(pointers, i); });
-}
-
-// A positive float's bits, as a signed integer, are ordered as the float; a negative one's the other way
-// round. Only NaN becomes an extreme integer.
-template <class F, class I>
-__global__ void __launch_bounds__(kThreads)
-    encode_kernel(bool nan_is_largest, std::int64_t count, const F* floats, I* integers) {
-  constexpr I kLargest = std::numeric_limits<I>::max();
-  for (std::int64_t i = thread_index(); i < count; i += num_threads()) {
-    const F value = floats[i];
-    const I bits = std::bit_cast<I>(value);
-    const I ordered = bits < 0 ? bits ^ kLargest : bits;
-    integers[i] = value == value ? ordered : nan_is_largest ? kLargest : std::numeric_limits<I>::min();
-  }
-}
-
-template <class F, class I>
-__global__ void __launch_bounds__(kThreads) decode_kernel(std::int64_t count, I* values) {
-  constexpr I kLargest = std::numeric_limits<I>::max();
-  for (std::int64_t i = thread_index(); i < count; i += num_threads()) {
-    const I ordered = values[i];
-    const I bits = ordered < 0 ? ordered ^ kLargest : ordered;
-    const bool is_nan = ordered == kLargest || ordered == std::numeric_limits<I>::min();
-    values[i] = is_nan ? std::bit_cast<I>(std::numeric_limits<F>::quiet_NaN()) : bits;
-  }
 }
 
 Pointers pointers_of(std::span<const void* const> sources, std::span<void* const> destinations) {
@@ -249,23 +207,6 @@ void copy_to_all(const Place& place, std::int64_t size_bytes, const void* source
                     origins_of<std::byte>(pointers, shifted), size_bytes, shifted, shift);
   launch(place, kOperation, split.blocks(size_bytes), kThreads, copy_kernel,
          origins_of<std::byte>(pointers, split), size_bytes, split);
-}
-
-void encode_ordered(const Place& place, ReduceOp op, DType dtype, std::int64_t count, const void* floats,
-                    void* integers) {
-  const auto run = [&]<class F, class I>(F, I) {
-    launch(place, "Encoding floats as integers", blocks_for(count), kThreads, encode_kernel<F, I>,
-           op == ReduceOp::max, count, static_cast<const F*>(floats), static_cast<I*>(integers));
-  };
-  return dtype == DType::f64 ? run(double(), std::int64_t()) : run(float(), std::int32_t());
-}
-
-void decode_ordered(const Place& place, DType dtype, std::int64_t count, void* values) {
-  const auto run = [&]<class F, class I>(F, I) {
-    launch(place, "Decoding floats from integers", blocks_for(count), kThreads, decode_kernel<F, I>, count,
-           static_cast<I*>(values));
-  };
-  return dtype == DType::f64 ? run(double(), std::int64_t()) : run(float(), std::int32_t());
 }
 
 }  // namespace lockstep::cuda

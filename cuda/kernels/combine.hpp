@@ -23,12 +23,4 @@ void combine(const Place& place, ReduceOp op, DType dtype, std::int64_t count,
 void copy_to_all(const Place& place, std::int64_t size_bytes, const void* source,
                  std::span<void* const> destinations);
 
-/// Floats as signed integers of their size that are ordered as they are, every NaN above (for max) or below
-/// (for min) all others: what lets NCCL, whose minimum and maximum drop NaN, keep it. Same place allowed.
-/// @param dtype  f32 or f64.
-void encode_ordered(const Place& place, ReduceOp op, DType dtype, std::int64_t count, const void* floats,
-                    void* integers);
-/// Turns the integers back into floats.
-void decode_ordered(const Place& place, DType dtype, std::int64_t count, void* values);
-
 }  // namespace lockstep::cuda

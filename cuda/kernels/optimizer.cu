@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <array>
 #include <concepts>
 #include <cstdint>
@@ -9,7 +8,7 @@
 #include "kernels/dispatch.hpp"
 #include "kernels/element.cuh"
 #include "kernels/launch.cuh"
-#include "kernels/split.cuh"
+#include "kernels/multi/table.cuh"
 
 namespace lockstep::cuda {
 namespace {
@@ -56,23 +55,19 @@ struct Adam {
   }
 };
 
-template <int kSlots>
-struct Arrays {
-  void* variable;
-  const void* gradient;
-  void* slots[kSlots];  // slots[0] is null where there are no slots
-};
-
-template <class T, int kCount, class Step, int kSlots>
-__device__ void update(const Step& step, const Arrays<kSlots>& arrays, std::int64_t i, bool aligned) {
+/// Elements [i, i + kCount) of an item: a variable, its gradient and its slots, which may be null.
+template <class T, int kCount, int kSlots, class Step>
+__device__ void update(const Step& step, const Part& part, std::int64_t i) {
   using C = compute_t<T>;
-  const bool has_slots = arrays.slots[0] != nullptr;
-  auto variable = load<T, kCount>(arrays.variable, i, aligned);
-  const auto gradient = load<T, kCount>(arrays.gradient, i, aligned);
+  const bool aligned = part.item.aligned;
+  void* const* const slot_arrays = part.arrays + 2;
+  const bool has_slots = slot_arrays[0] != nullptr;
+  auto variable = load<T, kCount>(part.arrays[0], i, aligned);
+  const auto gradient = load<T, kCount>(part.arrays[1], i, aligned);
   Vector<T, kCount> slots[kSlots]{};
   if (has_slots) {
 #pragma unroll
-    for (int k = 0; k < kSlots; ++k) slots[k] = load<T, kCount>(arrays.slots[k], i, aligned);
+    for (int k = 0; k < kSlots; ++k) slots[k] = load<T, kCount>(slot_arrays[k], i, aligned);
   }
 #pragma unroll
   for (int j = 0; j < kCount; ++j) {
@@ -84,35 +79,34 @@ __device__ void update(const Step& step, const Arrays<kSlots>& arrays, std::int6
 #pragma unroll
     for (int k = 0; k < kSlots; ++k) slots[k].elements[j] = narrow<T>(values[k]);
   }
-  store<T, kCount>(arrays.variable, i, variable, aligned);
+  store<T, kCount>(part.arrays[0], i, variable, aligned);
   if (has_slots) {
 #pragma unroll
-    for (int k = 0; k < kSlots; ++k) store<T, kCount>(arrays.slots[k], i, slots[k], aligned);
+    for (int k = 0; k < kSlots; ++k) store<T, kCount>(slot_arrays[k], i, slots[k], aligned);
   }
 }
 
-template <class T, class Step, int kSlots>
+template <class T, int kSlots, class Step>
 __global__ void __launch_bounds__(kThreads)
-    update_kernel(Step step, const backend::StepNumbers* numbers, Arrays<kSlots> arrays, std::int64_t count,
-                  Split split, bool aligned) {
+    update_kernel(__grid_constant__ const Table table, Step step, const backend::StepNumbers* numbers) {
   if (numbers != nullptr) step.take(*numbers);
-  for_each_vector<kPer16Bytes<T>>(count, split, [&](std::int64_t i, auto constant) {
-    update<T, decltype(constant)::value>(step, arrays, i, aligned);
+  const Part part = part_of_block(table);
+  for_each_vector<kPer16Bytes<T>>(part, [&](std::int64_t i, auto constant) {
+    update<T, decltype(constant)::value, kSlots>(step, part, i);
   });
 }
 
-template <class T, class Step, int kSlots>
+template <class T, int kSlots, class Step>
 void run(const Place& place, const char* operation, const Step& step, const backend::StepNumbers* numbers,
-         const Arrays<kSlots>& arrays, std::int64_t count) {
-  std::array<const void*, kSlots + 2> addresses{arrays.variable, arrays.gradient};
-  std::ranges::copy(arrays.slots, addresses.begin() + 2);
-  const bool aligned =
-      std::ranges::all_of(addresses, [](const void* address) { return are_multiples(sizeof(T), address); });
-  const Split split = split_run<T>(count, addresses);
-  Arrays<kSlots> origins{split.origin<T>(arrays.variable), split.origin<T>(arrays.gradient), {}};
-  for (int k = 0; k < kSlots; ++k) origins.slots[k] = split.origin<T>(arrays.slots[k]);
-  launch(place, operation, split.blocks(count), kThreads, update_kernel<T, Step, kSlots>, step, numbers,
-         origins, count, split, aligned);
+         std::span<const backend::UpdateTensors> updates) {
+  Tables tables(2 + kSlots, [&](const Table& table, unsigned blocks) {
+    launch(place, operation, blocks, kThreads, update_kernel<T, kSlots, Step>, table, step, numbers);
+  });
+  for (const auto& [variable, gradient, first, second] : updates) {
+    const std::array<const void*, 4> arrays{variable.data, gradient.data, first.data, second.data};
+    add_arrays<T>(tables, variable.size(), std::span(arrays).first(2 + kSlots));
+  }
+  tables.flush();
 }
 
 }  // namespace
@@ -120,27 +114,36 @@ void run(const Place& place, const char* operation, const Step& step, const back
 void CudaKernels::sgd_update(const TensorView& variable, const TensorView& velocity,
                              const TensorView& gradient, const backend::UpdateParameters& parameters,
                              backend::StreamHandle stream) {
-  const lockstep::detail::FloatEnvironment floats;
-  const Place place = place_on(stream);
-  dispatch_floating("sgd_update", variable, [&]<class T>() {
-    using C = compute_t<T>;
-    const Sgd<C> step{static_cast<C>(parameters.learning_rate), static_cast<C>(parameters.momentum),
-                      static_cast<C>(parameters.weight_decay), parameters.nesterov};
-    run<T>(place, "sgd_update", step, parameters.numbers,
-           Arrays<1>{variable.data, gradient.data, {velocity.data}}, variable.size());
-  });
+  const backend::UpdateTensors one{variable, gradient, velocity, TensorView()};
+  sgd_updates({&one, 1}, parameters, stream);
 }
 
 void CudaKernels::adam_update(const TensorView& variable, const TensorView& first_moment,
                               const TensorView& second_moment, const TensorView& gradient,
                               const backend::UpdateParameters& parameters, backend::StreamHandle stream) {
+  const backend::UpdateTensors one{variable, gradient, first_moment, second_moment};
+  adam_updates({&one, 1}, parameters, stream);
+}
+
+void CudaKernels::sgd_updates(std::span<const backend::UpdateTensors> updates,
+                              const backend::UpdateParameters& parameters, backend::StreamHandle stream) {
   const lockstep::detail::FloatEnvironment floats;
   const Place place = place_on(stream);
-  dispatch_floating("adam_update", variable, [&]<class T>() {
+  dispatch_floating("sgd_update", updates.front().variable, [&]<class T>() {
     using C = compute_t<T>;
-    const Adam<C> step{lockstep::detail::AdamFactors<C>(parameters)};
-    run<T>(place, "adam_update", step, parameters.numbers,
-           Arrays<2>{variable.data, gradient.data, {first_moment.data, second_moment.data}}, variable.size());
+    const Sgd<C> step{static_cast<C>(parameters.learning_rate), static_cast<C>(parameters.momentum),
+                      static_cast<C>(parameters.weight_decay), parameters.nesterov};
+    run<T, 1>(place, "sgd_update", step, parameters.numbers, updates);
+  });
+}
+
+void CudaKernels::adam_updates(std::span<const backend::UpdateTensors> updates,
+                               const backend::UpdateParameters& parameters, backend::StreamHandle stream) {
+  const lockstep::detail::FloatEnvironment floats;
+  const Place place = place_on(stream);
+  dispatch_floating("adam_update", updates.front().variable, [&]<class T>() {
+    const Adam<compute_t<T>> step{lockstep::detail::AdamFactors<compute_t<T>>(parameters)};
+    run<T, 2>(place, "adam_update", step, parameters.numbers, updates);
   });
 }
 

@@ -39,11 +39,12 @@ NcclGroup::~NcclGroup() {
   if (open_) ncclGroupEnd();
 }
 
-void NcclGroup::end() {
+bool NcclGroup::end() {
   open_ = false;
   const ncclResult_t code = ncclGroupEnd();
   if (code != ncclSuccess && code != ncclInProgress)
     throw_nccl_error(code, "ncclGroupEnd()", {__FILE__, __LINE__, __func__}, nullptr, device_, operation_);
+  return code == ncclInProgress;
 }
 
 }  // namespace lockstep::cuda

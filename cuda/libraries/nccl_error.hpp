@@ -23,8 +23,8 @@ class [[nodiscard]] NcclGroup {
   NcclGroup(const Device& device, std::string_view operation);
   /// Closes the group after an error, so that the thread's next one is not inside it.
   ~NcclGroup();
-  /// Enqueues the calls. Those of nonblocking communicators may still be in progress when it returns.
-  void end();
+  /// Enqueues the calls. @return whether those of nonblocking communicators are still in progress.
+  bool end();
   NcclGroup(const NcclGroup&) = delete;
   NcclGroup& operator=(const NcclGroup&) = delete;
 

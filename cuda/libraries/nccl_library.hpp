@@ -45,8 +45,6 @@ LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclGetVersion);
 LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclGroupEnd);
 LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclGroupStart);
 LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclRecv);
-LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclRedOpCreatePreMulSum);
-LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclRedOpDestroy);
 LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclReduce);
 LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclReduceScatter);
 LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclSend);

@@ -63,6 +63,10 @@ class Stream : public StreamRef {
   Stream& operator=(Stream&& other) noexcept;
   ~Stream();
 
+  /// A stream for work that others wait for, such as communication: where the hardware can choose, it begins
+  /// before that of other streams. @throws NotFound  there is no such device.
+  [[nodiscard]] static Stream urgent(const Device& device);
+
   /// A view of a stream that an engine made with the CUDA runtime or driver. The engine keeps the stream
   /// alive until the memory that was allocated on it is freed. Memory that is older than a capture of the
   /// stream, and was released during the capture, is freed by the first allocation or trim_memory after the
@@ -70,6 +74,9 @@ class Stream : public StreamRef {
   /// @throws InvalidArgument  `device` is not a GPU.
   /// @throws NotFound  there is no such device.
   [[nodiscard]] static StreamRef borrow(CUstream_st* stream, const Device& device);
+
+ private:
+  Stream(backend::DeviceBackend& device, backend::StreamHandle owned) : StreamRef(device, owned) {}
 };
 
 /// The device's own stream, which lives as long as the process.

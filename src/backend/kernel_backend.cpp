@@ -2,6 +2,18 @@
 
 namespace lockstep::backend {
 
+void KernelBackend::sgd_updates(std::span<const UpdateTensors> updates, const UpdateParameters& parameters,
+                                StreamHandle stream) {
+  for (const auto& [variable, gradient, velocity, none] : updates)
+    sgd_update(variable, velocity, gradient, parameters, stream);
+}
+
+void KernelBackend::adam_updates(std::span<const UpdateTensors> updates, const UpdateParameters& parameters,
+                                 StreamHandle stream) {
+  for (const auto& [variable, gradient, first_moment, second_moment] : updates)
+    adam_update(variable, first_moment, second_moment, gradient, parameters, stream);
+}
+
 const char* name(BinaryOp op) {
   switch (op) {
     case BinaryOp::add: return "add";

@@ -324,12 +324,19 @@ void Communicator::Impl::enqueue_in_rank_order(const detail::Rendezvous::RankLoc
   std::vector<backend::RankCall> own;
   for (const backend::RankCall& call : group_call.own) {
     const std::span<backend::Segment> segments = gathered.segments(call.rank);
+    const auto bytes_of_all = [&](std::size_t s) {
+      constexpr std::size_t kAlignment = 256;
+      const auto count = static_cast<std::size_t>(n * segments[s].count);
+      return (count * size_of(call.segments[s].dtype) + kAlignment - 1) / kAlignment * kAlignment;
+    };
+    std::size_t num_bytes = 0;
+    for (std::size_t s = 0; s < segments.size(); ++s) num_bytes += bytes_of_all(s);
+    auto* all = static_cast<std::byte*>(temporaries.emplace_back(num_bytes, stream_of(call)).data());
     for (std::size_t s = 0; s < segments.size(); ++s) {
       const backend::Segment& segment = call.segments[s];
-      const std::int64_t count = segments[s].count;
-      const std::size_t num_bytes = static_cast<std::size_t>(n * count) * size_of(segment.dtype);
-      void* const all = temporaries.emplace_back(num_bytes, stream_of(call)).data();
-      segments[s] = {segment.send, all, count, segment.dtype};
+      const std::size_t own_bytes = bytes_of_all(s);
+      segments[s] = {segment.send, all, segments[s].count, segment.dtype};
+      all += own_bytes;
     }
     own.push_back(gathered.calls()[static_cast<std::size_t>(call.rank)]);
   }

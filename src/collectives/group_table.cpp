@@ -1,5 +1,8 @@
 #include "collectives/group_table.hpp"
 
+#include <algorithm>
+#include <iterator>
+
 #include "collectives/transfers.hpp"
 
 namespace lockstep::detail {
@@ -12,6 +15,8 @@ void GroupTable::set(std::span<const Arrival* const> arrivals) {
     end_rank(call.batch->rank, call.batch->stream.handle());
   }
   set_spans();
+  if (call_of(arrivals.front()).is({Collective::all_reduce, Collective::reduce, Collective::broadcast}))
+    join_neighbours();
   find_transfers(arrivals, transfers_);
   // A segment is left out on all ranks or on none, so all skip the call or none does.
   is_empty_ = call_of(arrivals.front()).is_transfers() ? transfers_.empty() : calls_.front().segments.empty();
@@ -55,6 +60,39 @@ void GroupTable::add_segments(const CollectiveCall& call, std::int64_t num_ranks
     }
     segments_.push_back(segment);
   }
+}
+
+void GroupTable::join_neighbours() {
+  const std::size_t num_segments = calls_.front().segments.size();
+  if (num_segments < 2 || converts_) return;
+  const auto follows = [](const void* next, const void* first, std::int64_t size_bytes) {
+    return first == nullptr ? next == nullptr : next == static_cast<const std::byte*>(first) + size_bytes;
+  };
+  const auto is_joined = [&](std::size_t s) {
+    return std::ranges::all_of(calls_, [&](const backend::RankCall& call) {
+      const backend::Segment &first = call.segments[s - 1], &next = call.segments[s];
+      const bool is_here = first.send != nullptr || first.receive != nullptr;  // not another worker's
+      return is_here && first.dtype == next.dtype && follows(next.send, first.send, bytes_of(first)) &&
+             follows(next.receive, first.receive, bytes_of(first));
+    });
+  };
+  joined_.assign(num_segments, false);
+  for (std::size_t s = 1; s < num_segments; ++s) joined_[s] = is_joined(s);
+  auto end = segments_.begin();
+  for (std::size_t rank = 0; rank < calls_.size(); ++rank) {
+    const std::size_t begin = begins_[rank];
+    begins_[rank] = static_cast<std::size_t>(end - segments_.begin());
+    for (std::size_t s = 0; s < num_segments; ++s) {
+      const backend::Segment segment = segments_[begin + s];
+      if (joined_[s])
+        std::prev(end)->count += segment.count;
+      else
+        *end++ = segment;
+    }
+  }
+  segments_.erase(end, segments_.end());
+  begins_.back() = segments_.size();
+  set_spans();
 }
 
 void GroupTable::end_rank(int rank, backend::StreamHandle stream) {

@@ -37,6 +37,8 @@ class GroupTable {
  private:
   void clear();
   void add_segments(const CollectiveCall& call, std::int64_t num_ranks);
+  /// Makes one segment of those that lie behind each other on every rank, as views of a bucket do.
+  void join_neighbours();
   void end_rank(int rank, backend::StreamHandle stream);
   /// @pre all segments have been added, as the vector moves them.
   void set_spans();
@@ -45,6 +47,7 @@ class GroupTable {
   std::vector<std::size_t> begins_;         // [num_ranks + 1]
   std::vector<backend::RankCall> calls_;
   std::vector<backend::Transfer> transfers_;
+  std::vector<bool> joined_;  // by segment: to the one before it. Scratch
   bool is_empty_ = true;
   bool converts_ = false;
 };

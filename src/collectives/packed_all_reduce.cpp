@@ -64,20 +64,49 @@ OwnedBatch::OwnedBatch(int rank, StreamRef stream, std::span<const Tensor> input
   batch_.outputs = outputs_;
 }
 
+namespace {
+
+/// Where the run of tensors of one dtype that lie behind each other ends, as views of a bucket do.
+std::size_t end_of_bucket(std::span<const Tensor> tensors, std::size_t begin) {
+  const auto follows = [&](std::size_t k) {
+    const TensorView first = tensors[k - 1].view(), next = tensors[k].view();
+    return first.dtype == next.dtype && first.device == next.device && first.size() > 0 && next.size() > 0 &&
+           tensors[k - 1].is_contiguous() && tensors[k].is_contiguous() && tensors[k].is_shared() &&
+           next.data == static_cast<const std::byte*>(first.data) + first.nbytes();
+  };
+  std::size_t end = begin + 1;
+  while (end < tensors.size() && follows(end)) ++end;
+  return end;
+}
+
+}  // namespace
+
 RecycledVector<Tensor> empty_results(ReduceOp op, std::span<const Tensor> inputs, const Device& device) {
   RecycledVector<Tensor> results;
   results.reserve(inputs.size());
-  for (const Tensor& input : inputs)
-    results.push_back(Tensor::empty(input.shape(), reduced_dtype(op, input.dtype()), device));
+  for (std::size_t begin = 0; begin < inputs.size();) {
+    const std::size_t end = end_of_bucket(inputs, begin);
+    const auto bucket = inputs.subspan(begin, end - begin);
+    const DType dtype = reduced_dtype(op, bucket.front().dtype());
+    std::int64_t size = 0;
+    for (const Tensor& input : bucket) size += input.size();
+    const Tensor whole =
+        Tensor::empty(bucket.size() == 1 ? bucket.front().shape() : Shape(size), dtype, device);
+    std::int64_t offset = 0;
+    for (const Tensor& input : bucket) {
+      results.push_back(
+          bucket.size() == 1 ? whole : whole.slice(offset, offset + input.size()).reshape(input.shape()));
+      offset += input.size();
+    }
+    begin = end;
+  }
   return results;
 }
 
 void all_reduce(Communicator& communicator, ReduceOp op, std::span<const RankBatch> batches,
                 const CommunicationOptions& options) {
-  const bool automatic = options.bytes_per_pack == 0;
   const auto& backend = DeviceManager::instance().backend(communicator.devices()[0].kind());
-  const bool packs = batches[0].inputs.size() > 1 && (!automatic || backend.capabilities().packing_pays);
-  if (!packs) {
+  if (batches[0].inputs.size() < 2 || options.bytes_per_pack == 0 || backend.capabilities().packs) {
     communicator.all_reduce(op, batches, options);
     return;
   }

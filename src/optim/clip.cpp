@@ -1,5 +1,11 @@
 #include "optim/clip.hpp"
 
+#include <algorithm>
+
+#include <lockstep/backend/backend.hpp>
+#include <lockstep/backend/device_backend.hpp>
+#include <lockstep/backend/kernel_backend.hpp>
+#include <lockstep/device_manager.hpp>
 #include <lockstep/error.hpp>
 #include <lockstep/ops.hpp>
 #include <lockstep/optim/clip.hpp>
@@ -25,11 +31,33 @@ Tensor sum_of_squares(const Tensor& t) {
   return sum(wide * wide).cast(DType::f64);
 }
 
+/// Whether the device has kernels for them all together.
+bool have_kernels(std::span<const Tensor> tensors) {
+  const Device& device = tensors[0].device();
+  return DeviceManager::instance().backend(device.kind()).capabilities().norms &&
+         std::ranges::all_of(tensors, [&](const Tensor& tensor) {
+           return tensor.device() == device && tensor.is_contiguous();
+         });
+}
+
+RecycledVector<TensorView> views_of(std::span<const Tensor> tensors) {
+  RecycledVector<TensorView> views;
+  views.reserve(tensors.size());
+  for (const Tensor& tensor : tensors) views.push_back(tensor.view());
+  return views;
+}
+
 /// optim::global_norm.
 Tensor norm_of(std::span<const Tensor> tensors) {
   for (const Tensor& tensor : tensors) require_floating("global_norm", tensor);
   if (tensors.empty()) return Tensor::scalar(0.0);
   const Device& device = tensors[0].device();
+  if (have_kernels(tensors)) {
+    const StreamRef stream = current_stream(device);
+    Tensor norm = Tensor::empty({}, DType::f64, device);
+    stream.device_backend().kernels().global_norm(norm.view(), views_of(tensors), stream.handle());
+    return norm;
+  }
   Tensor total = sum_of_squares(tensors[0]);
   for (std::size_t k = 1; k < tensors.size(); ++k) total.add_(sum_of_squares(tensors[k]).to(device));
   return sqrt(total);
@@ -44,11 +72,25 @@ Tensor scaled(const Tensor& t, const Tensor& factor) {
 
 Tensor clip_in_place(std::span<Tensor> gradients, double clip_norm) {
   Tensor norm = norm_of(gradients);
+  const auto is_own = [](const Tensor& gradient) {
+    return !gradient.is_shared() && !gradient.is_read_only() && gradient.is_contiguous();
+  };
+  if (!gradients.empty() && have_kernels(gradients)) {
+    const StreamRef stream = current_stream(norm.device());
+    const RecycledVector<TensorView> given = views_of(gradients);
+    RecycledVector<Tensor> clipped;
+    clipped.reserve(gradients.size());
+    for (const Tensor& gradient : gradients)
+      clipped.push_back(is_own(gradient) ? gradient
+                                         : Tensor::empty(gradient.shape(), gradient.dtype(), norm.device()));
+    stream.device_backend().kernels().clip(views_of(clipped), given, norm.view(), clip_norm, stream.handle());
+    std::ranges::move(clipped, gradients.begin());
+    return norm;
+  }
   const Tensor factor = clip_factor(norm, clip_norm);
   for (Tensor& gradient : gradients) {
     const Tensor here = factor.to(gradient.device());
-    const bool is_own = !gradient.is_shared() && !gradient.is_read_only() && gradient.is_contiguous();
-    if (is_own && accumulator_dtype(gradient.dtype()) == gradient.dtype())
+    if (is_own(gradient) && accumulator_dtype(gradient.dtype()) == gradient.dtype())
       gradient.mul_(here.cast(gradient.dtype()));
     else
       gradient = scaled(gradient, here);

@@ -24,6 +24,7 @@
 #include "strategy/strategy_access.hpp"
 #include "strategy/variable/variable_access.hpp"
 #include "trace/span.hpp"
+#include "update_batch.hpp"
 
 namespace lockstep::optim {
 
@@ -262,7 +263,11 @@ void Optimizer::apply(std::string_view what, Strategy& strategy, const GradientB
 
   locked.replace(storage);
   if (extended) std::swap(tracked_, extended);
+  backend::UpdateParameters parameters;
+  const bool is_one_call = update_parameters(step, parameters);
   for_each_component([&](std::size_t i) {
+    std::optional<detail::UpdateBatch> batch_of_updates;
+    if (is_one_call) batch_of_updates.emplace();
     for (ComponentUpdate& one : plan.updates[i]) {
       for (std::size_t k = 0; k < one.num_tensors; ++k) one.tensors.push_back(locked[one.begin + k]);
       Tensor& variable = one.tensors.back();
@@ -271,6 +276,7 @@ void Optimizer::apply(std::string_view what, Strategy& strategy, const GradientB
       if (recorder != nullptr) traced.emplace(recorder->numbers_on(variable.device(), place));
       update(variable, gradients[i][one.gradient], std::span(one.tensors).first(one.num_tensors - 1), step);
     }
+    if (batch_of_updates) batch_of_updates->make();
   });
   if (recorder != nullptr) {
     for (std::size_t k = counters; k < locked.size(); ++k) {

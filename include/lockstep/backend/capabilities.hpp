@@ -13,8 +13,11 @@ struct Capabilities {
   bool asynchronous = false;
   /// The host can read and write device memory directly.
   bool host_accessible = false;
-  /// Small tensors of a batch are worth packing into one buffer before a collective.
-  bool packing_pays = false;
+  /// Communicators pack small tensors of a reduced batch themselves. False: the core does where options ask
+  /// for it.
+  bool packs = false;
+  /// Kernels compute norms of many tensors at once: KernelBackend::global_norm and clip.
+  bool norms = false;
   /// The f8 types take part in kernels and collectives.
   bool f8 = false;
   /// Work can be captured into a graph.

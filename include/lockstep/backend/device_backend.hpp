@@ -46,6 +46,9 @@ class DeviceBackend {
 
   // Streams and events.
   virtual StreamHandle create_stream() = 0;
+  /// The same for work that others wait for, such as communication: where the hardware can choose, it begins
+  /// before that of other streams.
+  virtual StreamHandle create_urgent_stream() { return create_stream(); }
   /// Does not wait. `deallocate` may still name the handle, because buffers may outlive the stream they were
   /// allocated on.
   virtual void destroy_stream(StreamHandle stream) noexcept = 0;
@@ -56,6 +59,10 @@ class DeviceBackend {
   virtual void finish(StreamHandle stream) noexcept;
   /// Whether work enqueued on the stream now is captured into a graph, which may run later and repeatedly.
   virtual bool is_capturing(StreamHandle /*stream*/) { return false; }
+  /// The program gets the native handle of a stream or an event, and may do with it what the library does not
+  /// see: capture work, for example.
+  virtual void give_out(StreamHandle /*stream*/) noexcept {}
+  virtual void give_out(EventHandle /*event*/) noexcept {}
   virtual EventHandle create_event() = 0;
   virtual void destroy_event(EventHandle event) noexcept = 0;
   virtual void record(EventHandle event, StreamHandle stream) = 0;
@@ -78,6 +85,9 @@ class DeviceBackend {
   /// Copies from another device of the same backend. The caller has ordered `stream` after the source's work.
   virtual void copy_from_peer(void* destination, const void* source, DeviceBackend& source_device,
                               std::size_t size_bytes, StreamHandle stream) = 0;
+
+  /// Called by a thread of the library's own that will work for this device most of the time.
+  virtual void bind_thread() {}
 
   virtual KernelBackend& kernels() noexcept = 0;
   /// Steps as graphs; null: this backend runs every step anew.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include <lockstep/backend/handles.hpp>
 #include <lockstep/reduce_op.hpp>
@@ -57,6 +58,15 @@ struct UpdateParameters {
   /// In device memory, to be read when the update runs, instead of learning_rate and step; null: not there.
   /// Only backends with graphs() get it.
   const StepNumbers* numbers = nullptr;
+
+  bool operator==(const UpdateParameters&) const = default;
+};
+
+/// What an update of one variable works on.
+struct UpdateTensors {
+  TensorView variable, gradient;
+  TensorView first_slot;   ///< SGD's velocity, whose data may be null, or Adam's first moment.
+  TensorView second_slot;  ///< Adam's second moment.
 };
 
 /// Element-wise work on one device.
@@ -141,6 +151,23 @@ class KernelBackend {
   virtual void adam_update(const TensorView& variable, const TensorView& first_moment,
                            const TensorView& second_moment, const TensorView& gradient,
                            const UpdateParameters& parameters, StreamHandle stream) = 0;
+  /// sgd_update, and adam_update, of several variables, with the same bits. All are of one dtype, all or none
+  /// have a velocity, and none shares memory with another. These call them one by one.
+  virtual void sgd_updates(std::span<const UpdateTensors> updates, const UpdateParameters& parameters,
+                           StreamHandle stream);
+  virtual void adam_updates(std::span<const UpdateTensors> updates, const UpdateParameters& parameters,
+                            StreamHandle stream);
+
+  /// norm (f64, one element) := the square root of the sum of the squares of all elements of all floating
+  /// tensors. A square is rounded to its accumulator_dtype; the order of addition depends on the sizes alone,
+  /// so that the result repeats bit for bit. @pre Capabilities::norms.
+  virtual void global_norm(const TensorView& /*norm*/, std::span<const TensorView> /*in*/,
+                           StreamHandle /*stream*/) {}
+  /// out[k] := in[k] · clip_norm / max(norm, clip_norm), NaN where the norm is not finite. The factor is
+  /// computed in double, and multiplied in the accumulator_dtype. norm (f64) has one element.
+  /// @pre Capabilities::norms.
+  virtual void clip(std::span<const TensorView> /*out*/, std::span<const TensorView> /*in*/,
+                    const TensorView& /*norm*/, double /*clip_norm*/, StreamHandle /*stream*/) {}
 };
 
 }  // namespace lockstep::backend

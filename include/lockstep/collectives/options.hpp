@@ -78,7 +78,8 @@ class Setting<std::chrono::milliseconds> : public std::chrono::milliseconds {
 /// Options of collectives, for a strategy or for one call. A field that a call gives overrides the
 /// strategy's, even if it switches something off, as `{.deterministic = false}` and `{.timeout = 0ms}` do.
 struct CommunicationOptions {
-  /// Approximate size of the packs that carry batches, in bytes; 0: automatic. Negative: InvalidArgument.
+  /// Approximate size of the packs that carry batches, in bytes; 0: automatic. GPUs pack by themselves what
+  /// is small; there this is the size of PackedReduction's packs alone. Negative: InvalidArgument.
   Setting<std::int64_t> bytes_per_pack{};
   /// The longest time that a rank waits for the others before it throws CollectiveTimeout; 0: no limit. A
   /// strategy's `run` throws it once all replicas' functions have returned, because they use the caller's

@@ -6,6 +6,8 @@
 #include <new>
 #include <optional>
 
+#include <lockstep/backend/backend.hpp>
+#include <lockstep/backend/device_backend.hpp>
 #include <lockstep/detail/recycling_allocator.hpp>
 #include <lockstep/device_manager.hpp>
 #include <lockstep/error.hpp>
@@ -54,6 +56,7 @@ ReplicaExecutor::ReplicaExecutor(const Strategy& strategy, ReplicaGroups& groups
         const Device& device = groups.front().devices()[static_cast<std::size_t>(i)];
         try {
           Numa::machine().bind_thread(DeviceManager::instance().info(device).numa_node);
+          DeviceManager::instance().open(device).bind_thread();
         } catch (const Error&) {  // only advice, which takes the device manager
         }
       }) {}
@@ -124,8 +127,17 @@ void ReplicaExecutor::run(FunctionRef<void(int)> fn, RunFailures* failures) {
   if (first != nullptr) std::rethrow_exception(first->error);
 }
 
+bool ReplicaExecutor::are_worth_threads(std::int64_t bytes) const {
+  const std::span<backend::DeviceBackend* const> devices = groups_.front().device_backends();
+  if (devices.size() < 2) return false;
+  // Each GPU is fed fastest by a thread of its own. Virtual devices of one share it.
+  const bool have_queues =
+      DeviceManager::instance().backend(devices[0]->device().kind()).capabilities().asynchronous;
+  return bytes >= kThreadedBytes || (have_queues && devices[0]->ordinal() != devices[1]->ordinal());
+}
+
 void ReplicaExecutor::for_each(std::int64_t bytes, FunctionRef<void(int)> fn) {
-  if (bytes >= kThreadedBytes && groups_.num_local_replicas() > 1) {
+  if (are_worth_threads(bytes)) {
     run(fn);
   } else {
     for (int i = 0; i < groups_.num_local_replicas(); ++i) fn(i);

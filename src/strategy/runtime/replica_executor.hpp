@@ -10,7 +10,7 @@
 
 namespace lockstep::detail {
 
-/// Beyond this many bytes a pass over memory outweighs waking the replicas' threads (about 10 µs, or 100 KiB
+/// Beyond this many bytes a host replica's pass over memory outweighs waking the replicas' threads (about 10 µs, or 100 KiB
 /// at 10 GB/s).
 inline constexpr std::int64_t kThreadedBytes = 256 * 1024;
 
@@ -32,6 +32,7 @@ class ReplicaExecutor {
   /// Work of the library's own on every replica's device: on the replicas' threads where `bytes` are worth
   /// it, else on this one. fn must not wait for another replica.
   void for_each(std::int64_t bytes, FunctionRef<void(int)> fn);
+  bool are_worth_threads(std::int64_t bytes) const;
 
  private:
   const Strategy& strategy_;

@@ -71,7 +71,7 @@ std::string ReplicaGroup::label(int rank) const {
 
 StreamRef ReplicaGroup::communication_stream(int i) {
   const auto index = static_cast<std::size_t>(i);
-  if (!communication_streams_[index]) communication_streams_[index].emplace(devices_[index]);
+  if (!communication_streams_[index]) communication_streams_[index] = Stream::urgent(devices_[index]);
   return *communication_streams_[index];
 }
 

@@ -181,7 +181,7 @@ RecycledVector<RecycledVector<Tensor>> StrategyState::reduce(ReplicaGroup& group
     else
       group.communicator().reduce(op, root, batches, merged);
   };
-  if (bytes >= kThreadedBytes && n > 1) {
+  if (executor_.are_worth_threads(bytes)) {
     const auto issue_own = [&](int i) {
       const OwnedBatch own = batch(i);
       issue({&own.batch(), 1});

@@ -5,6 +5,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <cuda_runtime_api.h>
 
+#include <lockstep/cuda/interop.hpp>
 #include <lockstep/lockstep.hpp>
 
 #include "support/call_hook.hpp"
@@ -49,6 +50,32 @@ TEST_CASE("lost results are withheld until a program that knows of the loss make
   CHECK_NOTHROW(stream.synchronize());
   gpu.lose_results(lost);  // as an abort may that comes late
   CHECK_NOTHROW(stream.synchronize());
+}
+
+TEST_CASE("urgent streams come first on the GPU, and stay urgent when they are used again", "[cuda]") {
+  const Device device = TestBackend::device();
+  int least = 0, greatest = 0;
+  REQUIRE(cudaDeviceGetStreamPriorityRange(&least, &greatest) == cudaSuccess);
+  const auto priority_of = [](const StreamRef& stream) {
+    int priority = 0;
+    REQUIRE(cudaStreamGetPriority(cuda::native_stream(stream), &priority) == cudaSuccess);
+    return priority;
+  };
+  for (int round = 0; round < 2; ++round) {
+    const Stream urgent = Stream::urgent(device), other(device);
+    CHECK(priority_of(urgent) == greatest);
+    CHECK(priority_of(other) == least);
+  }
+}
+
+TEST_CASE("a replica's GPU is its thread's current one", "[cuda]") {
+  MirroredStrategy strategy(TestBackend::devices(2));
+  const PerReplica<int> current = strategy.run([] {
+    int device = -1;
+    cudaGetDevice(&device);
+    return device;
+  });
+  CHECK(current[1] == TestBackend::open(1).ordinal());
 }
 
 }  // namespace lockstep::test

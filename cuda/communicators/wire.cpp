@@ -1,0 +1,195 @@
+#include "communicators/wire.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+namespace lockstep::cuda {
+namespace {
+
+constexpr Conversion kNone = Conversion::none;
+
+/// NCCL's type of integers, and of floats that it adds. @pre NCCL has it.
+ncclDataType_t native_type(DType dtype) {
+  switch (dtype) {
+    case DType::f16: return ncclFloat16;
+    case DType::bf16: return ncclBfloat16;
+    case DType::f64: return ncclFloat64;
+    case DType::i8: return ncclInt8;
+    case DType::i32: return ncclInt32;
+    case DType::i64: return ncclInt64;
+    case DType::u8: return ncclUint8;
+    case DType::u32: return ncclUint32;
+    case DType::u64: return ncclUint64;
+    default: return ncclFloat32;
+  }
+}
+
+bool is_aligned(const void* data, DType dtype) {
+  return reinterpret_cast<std::uintptr_t>(data) % size_of(dtype) == 0;
+}
+
+constexpr std::int64_t kAlignment = 128;  // of what shares the temporary, so that no cache line is shared
+std::int64_t aligned(std::int64_t size_bytes) {
+  return (size_bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+}  // namespace
+
+std::int64_t size_of_native(ncclDataType_t type) {
+  switch (type) {
+    case ncclInt8:
+    case ncclUint8: return 1;
+    case ncclFloat16:
+    case ncclBfloat16: return 2;
+    case ncclInt64:
+    case ncclUint64:
+    case ncclFloat64: return 8;
+    default: return 4;
+  }
+}
+
+Coding coding_of(const Reduction& reduction, DType dtype) {
+  const bool selects = reduction.op == ReduceOp::min || reduction.op == ReduceOp::max;
+  const bool scales = reduction.op == ReduceOp::mean && reduction.scale != 1;
+  const bool is_small = dtype == DType::f8e4m3 || dtype == DType::f8e5m2 || dtype == DType::f16;
+  if (dtype == DType::i16 || dtype == DType::u16)
+    return {ncclInt32, {Conversion::cast, dtype, DType::i32}, {Conversion::cast, DType::i32, dtype}};
+  if (selects && is_floating(dtype)) {
+    const bool is_double = dtype == DType::f64;
+    const DType wide = is_double ? DType::f64 : DType::f32;
+    const Conversion ordered =
+        reduction.op == ReduceOp::min ? Conversion::to_ordered_for_min : Conversion::to_ordered_for_max;
+    return {
+        is_double ? ncclInt64 : ncclInt32, {ordered, dtype, wide}, {Conversion::from_ordered, wide, dtype}};
+  }
+  const bool widens = is_small && (scales || dtype != DType::f16);
+  const DType wire = widens ? DType::f32 : dtype;
+  const bool divides = scales && reduction.divisor != 1;
+  return {native_type(wire),
+          {scales || widens ? Conversion::multiply : kNone, dtype, wire},
+          {divides || widens ? Conversion::divide : kNone, wire, dtype}};
+}
+
+// Which segments are packed depends on what is equal on all ranks. Where an array begins is not.
+void Wire::place(const Reduction& reduction, const backend::RankCall& call) {
+  const bool may_pack = call.segments.size() > 1 && reduction.sent_blocks == 1;
+  const bool receives = reduction.root < 0 || reduction.root == call.rank;
+  packs_.assign(ncclNumTypes, {});
+  for (const backend::Segment& segment : call.segments) {
+    const auto [type, encode, decode] = coding_of(reduction, segment.dtype);
+    Slot& slot = slots_.emplace_back(Slot{type, encode, decode, false, -1});
+    const std::int64_t size_bytes = segment.count * size_of_native(type);
+    slot.is_packed = may_pack && size_bytes <= kMostPackedBytes;
+    if (slot.is_packed) ++packs_[static_cast<std::size_t>(type)].num_members;
+  }
+  for (std::size_t s = 0; s < slots_.size(); ++s) {
+    const backend::Segment& segment = call.segments[s];
+    Slot& slot = slots_[s];
+    Pack& pack = packs_[static_cast<std::size_t>(slot.type)];
+    const std::int64_t size_bytes = segment.count * size_of_native(slot.type);
+    slot.is_packed = slot.is_packed && pack.num_members > 1;
+    if (slot.is_packed) {
+      slot.offset_bytes = pack.size_bytes;
+      pack.size_bytes += aligned(size_bytes);
+      continue;
+    }
+    const bool fits =
+        is_aligned(segment.send, segment.dtype) && (!receives || is_aligned(segment.receive, segment.dtype));
+    const bool changes = slot.encode.conversion != kNone;
+    const bool fits_in_receive =
+        receives && reduction.sent_blocks == 1 &&
+        static_cast<std::int64_t>(size_of(segment.dtype)) == size_of_native(slot.type);
+    if (fits && (!changes || fits_in_receive)) continue;
+    slot.offset_bytes = size_bytes_;
+    size_bytes_ += aligned(size_bytes * reduction.sent_blocks);
+  }
+  for (Pack& pack : packs_) {
+    if (pack.num_members < 2) continue;
+    pack.offset_bytes = size_bytes_;
+    size_bytes_ += pack.size_bytes;
+  }
+}
+
+void Wire::encode(const Reduction& reduction, const backend::RankCall& call, CudaDevice& device) {
+  device_ = &device;
+  stream_ = call.stream;
+  divisor_ = reduction.op == ReduceOp::mean ? reduction.divisor : 1;
+  place(reduction, call);
+  if (size_bytes_ > 0) temporary_ = Temporary(device.kernels().place_on(stream_), size_bytes_);
+  send_packs(reduction.root < 0 || reduction.root == call.rank);
+  for (std::size_t s = 0; s < slots_.size(); ++s) send(reduction, call, call.segments[s], slots_[s]);
+  make(encoding_, reduction.op == ReduceOp::mean ? reduction.scale : 1);
+}
+
+void Wire::send_packs(bool receives) {
+  for (std::size_t type = 0; type < packs_.size(); ++type) {
+    const Pack& pack = packs_[type];
+    if (pack.num_members < 2) continue;
+    const auto native = static_cast<ncclDataType_t>(type);
+    void* const data = static_cast<std::byte*>(temporary_.data()) + pack.offset_bytes;
+    parts_.push_back({native, data, receives ? data : nullptr,
+                      static_cast<std::size_t>(pack.size_bytes / size_of_native(native))});
+  }
+}
+
+void Wire::send(const Reduction& reduction, const backend::RankCall& call, const backend::Segment& segment,
+                const Slot& slot) {
+  const bool receives = reduction.root < 0 || reduction.root == call.rank;
+  const std::int64_t num_sent = segment.count * reduction.sent_blocks;
+  const auto count = static_cast<std::size_t>(segment.count);
+  if (slot.offset_bytes < 0) {
+    void* const receive = receives ? segment.receive : nullptr;
+    const bool changes = slot.encode.conversion != kNone;
+    parts_.push_back({slot.type, changes ? receive : segment.send, receive, count});
+    if (!changes) return;
+    add(encoding_, slot.encode, {segment.send, receive, num_sent});
+    if (slot.decode.conversion != kNone) add(decoding_, slot.decode, {receive, receive, segment.count});
+    return;
+  }
+  const std::int64_t begin =
+      slot.offset_bytes + (slot.is_packed ? packs_[static_cast<std::size_t>(slot.type)].offset_bytes : 0);
+  std::byte* const data = static_cast<std::byte*>(temporary_.data()) + begin;
+  // NCCL reduces in place into the rank's own block of what it sends.
+  const std::int64_t own_block = reduction.sent_blocks == 1 ? 0 : call.rank * segment.count;
+  std::byte* const result = data + own_block * size_of_native(slot.type);
+  if (!slot.is_packed) parts_.push_back({slot.type, data, receives ? result : nullptr, count});
+  add(encoding_, slot.encode, {segment.send, data, num_sent});
+  if (receives) add(decoding_, slot.decode, {result, segment.receive, segment.count});
+}
+
+// Copies of all types are one conversion, of bytes.
+void Wire::add(std::vector<Step>& steps, const Conversions& conversions, const Move& move) {
+  const auto& [conversion, from, to] = conversions;
+  if (conversion != kNone) return steps.push_back({conversions, move});
+  const auto size = static_cast<std::int64_t>(size_of(from));
+  steps.push_back({{kNone, DType::u8, DType::u8}, {move.from, move.to, move.count * size}});
+}
+
+void Wire::make(std::vector<Step>& steps, double factor) {
+  const auto key = [](const Step& step) {
+    return std::tuple(step.conversions.conversion, step.conversions.from, step.conversions.to);
+  };
+  std::ranges::sort(steps, {}, key);
+  const Place place = device_->kernels().place_on(stream_);
+  for (auto begin = steps.begin(); begin != steps.end();) {
+    const auto end = std::find_if(begin, steps.end(),
+                                  [&](const Step& step) { return step.conversions != begin->conversions; });
+    moves_.clear();
+    std::transform(begin, end, std::back_inserter(moves_), [](const Step& step) { return step.move; });
+    convert_all(place, begin->conversions, factor, moves_);
+    begin = end;
+  }
+}
+
+void Wire::decode() { make(decoding_, divisor_); }
+
+void Wire::clear() noexcept {
+  size_bytes_ = 0;
+  slots_.clear();
+  parts_.clear();
+  encoding_.clear();
+  decoding_.clear();
+  temporary_ = Temporary();
+}
+
+}  // namespace lockstep::cuda

@@ -1,0 +1,98 @@
+#include <array>
+#include <bit>
+
+#include "arithmetic/operators.hpp"
+#include "arithmetic/scaled_sum.hpp"
+#include "kernels/combine.hpp"
+#include "kernels/multi/multi.hpp"
+#include "kernels/multi/table.cuh"
+
+namespace lockstep::cuda {
+namespace {
+
+/// The mean of one element whose sum is not finite.
+template <class T>
+__device__ compute_t<T> mean_of_large(void* const* sources, int num_sources, std::int64_t i, bool aligned) {
+  using A = compute_t<T>;
+  const A divisor = static_cast<A>(num_sources);
+  arithmetic::ScaledSum<A> scaled(arithmetic::sum_scale(divisor));
+#pragma unroll 1
+  for (int k = 0; k < num_sources; ++k) scaled.add(widen(load<T, 1>(sources[k], i, aligned).elements[0]));
+  return scaled.over(divisor);
+}
+
+/// Elements [i, i + kCount) of an item, whose arrays are first the sources, then the destinations.
+template <class Op, class T, int kCount>
+__device__ void combine_vector(const Part& part, int num_sources, int num_arrays, bool mean, std::int64_t i) {
+  using A = compute_t<T>;
+  const bool aligned = part.item.aligned;
+  A acc[kCount];
+  Vector<T, kCount> vector = load<T, kCount>(part.arrays[0], i, aligned);
+#pragma unroll
+  for (int j = 0; j < kCount; ++j) acc[j] = widen(vector.elements[j]);
+  // Loads that are on their way together. Sixteen sums leave registers for fewer.
+  constexpr int kAtOnce = kCount == 16 ? 2 : 4;
+#pragma unroll kAtOnce
+  for (int k = 1; k < num_sources; ++k) {
+    vector = load<T, kCount>(part.arrays[k], i, aligned);
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) acc[j] = Op::apply(acc[j], widen(vector.elements[j]));
+  }
+  if constexpr (std::same_as<Op, arithmetic::Sum> && !std::integral<T>) {
+    if (mean) {
+#pragma unroll
+      for (int j = 0; j < kCount; ++j) {
+        acc[j] /= static_cast<A>(num_sources);
+        if (!arithmetic::is_finite(acc[j]))
+          acc[j] = mean_of_large<T>(part.arrays, num_sources, i + j, aligned);
+      }
+    }
+  }
+#pragma unroll
+  for (int j = 0; j < kCount; ++j) vector.elements[j] = narrow<T>(acc[j]);
+  for (int k = num_sources; k < num_arrays; ++k) store<T, kCount>(part.arrays[k], i, vector, aligned);
+}
+
+template <class Op, class T>
+__global__ void __launch_bounds__(kThreads)
+    combine_all_kernel(__grid_constant__ const Table table, int num_sources, bool mean) {
+  const Part part = part_of_block(table);
+  for_each_vector<kPer16Bytes<T>>(part, [&](std::int64_t i, auto constant) {
+    combine_vector<Op, T, decltype(constant)::value>(part, num_sources, table.num_arrays, mean, i);
+  });
+}
+
+}  // namespace
+
+void combine_all(const Place& place, ReduceOp op, DType dtype, std::span<const Combination> combinations) {
+  if (combinations.empty()) return;
+  const auto& [count, sources, destinations] = combinations.front();
+  if (combinations.size() == 1) return combine(place, op, dtype, count, sources, destinations);
+  const std::size_t num_arrays = sources.size() + destinations.size();
+  const auto num_sources = static_cast<int>(sources.size());
+  dispatch(dtype, [&]<class T>() {
+    if constexpr (!std::same_as<T, bool>) {
+      const auto run = [&]<class Op>(Op, bool mean) {
+        Tables tables(num_arrays, [&](const Table& table, unsigned blocks) {
+          launch(place, "Combining replicas' values", blocks, kThreads, combine_all_kernel<Op, T>, table,
+                 num_sources, mean);
+        });
+        std::array<const void*, 2 * kMostRanks> arrays;
+        for (const Combination& one : combinations) {
+          std::ranges::copy(one.destinations, std::ranges::copy(one.sources, arrays.begin()).out);
+          add_arrays<T>(tables, one.count, std::span(arrays).first(num_arrays));
+        }
+        tables.flush();
+      };
+      switch (op) {
+        case ReduceOp::sum: return run(arithmetic::Sum(), false);
+        case ReduceOp::mean: return run(arithmetic::Sum(), true);
+        case ReduceOp::min: return run(arithmetic::Min(), false);
+        case ReduceOp::max: return run(arithmetic::Max(), false);
+        case ReduceOp::product: return run(arithmetic::Product(), false);
+      }
+    }
+  });
+}
+
+}  // namespace lockstep::cuda
