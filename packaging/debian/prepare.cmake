@@ -1,0 +1,31 @@
+# What a Debian package needs beside the files that are installed: CPack runs this before it makes the packages.
+if(NOT CPACK_GENERATOR STREQUAL "DEB")
+  return()
+endif()
+
+function(lockstep_zip file)
+  execute_process(COMMAND gzip -9n "${file}" COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+
+foreach(component IN LISTS CPACK_COMPONENTS_ALL)
+  string(TOUPPER ${component} name)
+  set(package "${CPACK_DEBIAN_${name}_PACKAGE_NAME}")
+  set(root "${CPACK_TEMPORARY_DIRECTORY}/${component}/usr")
+  set(documents "${root}/share/doc/${package}")
+  file(COPY "${CMAKE_CURRENT_LIST_DIR}/copyright" "${CMAKE_CURRENT_LIST_DIR}/changelog" DESTINATION "${documents}")
+  lockstep_zip("${documents}/changelog")
+  if(EXISTS "${CMAKE_CURRENT_LIST_DIR}/${component}.lintian-overrides")
+    file(READ "${CMAKE_CURRENT_LIST_DIR}/${component}.lintian-overrides" overrides)
+    file(WRITE "${root}/share/lintian/overrides/${package}" "${overrides}")
+  endif()
+
+  file(GLOB_RECURSE pages "${root}/share/man/*.1")
+  foreach(page IN LISTS pages)
+    lockstep_zip("${page}")
+  endforeach()
+  file(GLOB archives "${root}/lib/*.a" "${root}/lib/*/*.a")
+  foreach(archive IN LISTS archives)
+    execute_process(COMMAND strip --strip-debug --remove-section=.comment --remove-section=.note "${archive}"
+                    COMMAND_ERROR_IS_FATAL ANY)
+  endforeach()
+endforeach()
