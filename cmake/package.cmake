@@ -5,6 +5,12 @@ if(NOT "${changelog}" MATCHES "^lockstep \\(${PROJECT_VERSION}\\).* -- ([^>]+>)"
   message(FATAL_ERROR "packaging/debian/changelog does not begin with version ${PROJECT_VERSION}. Add an entry for it.")
 endif()
 set(CPACK_PACKAGE_CONTACT "${CMAKE_MATCH_1}")
+foreach(recipe vcpkg/lockstep/vcpkg.json spack/packages/lockstep/package.py)
+  file(STRINGS packaging/${recipe} version REGEX "^ *\"?version\"?[:(]")
+  if(NOT version MATCHES "\"${PROJECT_VERSION}[-\"]")
+    message(FATAL_ERROR "packaging/${recipe} has another version than ${PROJECT_VERSION}.")
+  endif()
+endforeach()
 set(CPACK_PACKAGE_VENDOR lockstep)
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "")  # the packages have their own
 
