@@ -2,8 +2,8 @@ include(CMakePackageConfigHelpers)
 
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/lockstep")
 
-# Parts of the installation, for `cmake --install build --component ...` and packages: runtime, and with shared libraries
-# each engine's; bench; vgpu, which is installed only when it is asked for; everything else is dev.
+# Parts of the installation, for `cmake --install build --component ...` and packages: runtime, and with shared
+# libraries each engine's; bench; vgpu, which is installed only when it is asked for; everything else is dev.
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME dev)
 
 install(TARGETS lockstep EXPORT lockstep-targets
@@ -26,12 +26,14 @@ if(LOCKSTEP_HAS_CUDA)
   lockstep_install_component(cuda_interop [[find_package(CUDAToolkit QUIET)
 if(NOT CUDAToolkit_FOUND)
   set(lockstep_cuda_interop_FOUND FALSE)
-  set(lockstep_remedy_cuda_interop "It needs the CUDA toolkit, which is not found. Install it, or name it with CUDAToolkit_ROOT.")
+  set(lockstep_remedy_cuda_interop
+      "It needs the CUDA toolkit, which is not found. Install it, or name it with CUDAToolkit_ROOT.")
   return()
 endif()]])
 endif()
 foreach(component IN LISTS lockstep_own_components)
-  file(WRITE "${PROJECT_BINARY_DIR}/lockstep-${component}.cmake" "# The component ${component}: lockstep::lockstep has that backend.\n")
+  file(WRITE "${PROJECT_BINARY_DIR}/lockstep-${component}.cmake"
+       "# The component ${component}: lockstep::lockstep has that backend.\n")
   install(FILES "${PROJECT_BINARY_DIR}/lockstep-${component}.cmake" DESTINATION "${package_dir}")
 endforeach()
 

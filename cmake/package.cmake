@@ -41,10 +41,11 @@ ${text}")
   list(APPEND CPACK_COMPONENTS_ALL ${component})
 endmacro()
 
-# lockstep_add_library_deb(component library text [dependency...]): of a shared library, whose package has its SONAME's name.
+# lockstep_add_library_deb(component library text [dependency...]): of a shared library, named after its SONAME.
 macro(lockstep_add_library_deb component library text)
   string(REPLACE "_" "-" library_package "${library}${so_version}")
-  lockstep_add_deb(${component} ${library_package} libs "runtime of data-parallel replicas - ${component}" "${text}" ${ARGN})
+  lockstep_add_deb(${component} ${library_package} libs "runtime of data-parallel replicas - ${component}"
+    "${text}" ${ARGN})
   set(folder "${PROJECT_BINARY_DIR}/packaging/${component}")
   file(WRITE "${folder}/shlibs" "${library} ${so_version} ${library_package} (>= ${PROJECT_VERSION})\n")
   file(WRITE "${folder}/triggers" "activate-noawait ldconfig\n")

@@ -1,6 +1,6 @@
 #!/bin/sh
-# pkg_config.sh PREFIX MODULES SOURCE PROGRAM COMPILER OPTION...: compiles SOURCE with what pkg-config says of the MODULES
-# of the lockstep in PREFIX, and runs PROGRAM with the name of each. Exits with 77 if there is no COMPILER.
+# pkg_config.sh PREFIX MODULES SOURCE PROGRAM COMPILER OPTION...: compiles SOURCE with what pkg-config says of the
+# MODULES of the lockstep in PREFIX, and runs PROGRAM with the name of each. Exits with 77 if there is no COMPILER.
 set -eu
 prefix=$1 modules=$2 source=$3 program=$4 compiler=$5
 shift 5
