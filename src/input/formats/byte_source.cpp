@@ -17,12 +17,12 @@ void ByteSource::read(void* data, std::uint64_t size_bytes, std::string_view wha
   const std::uint64_t begin = position_;
   const std::size_t num_read = read_some(data, size_bytes);
   if (num_read < size_bytes)
-    fail(begin, concat(what, " has ", size_bytes, " bytes, but the file ends after ", num_read));
+    fail(begin, concat(what, " has ", size_bytes, " bytes, but ", whole(), " ends after ", num_read));
 }
 
 void ByteSource::check_left(std::uint64_t size_bytes, std::string_view what) const {
   if (size_bytes > max_left())
-    fail(position_, concat(what, " has ", size_bytes, " bytes, but the file ends after ", max_left()));
+    fail(position_, concat(what, " has ", size_bytes, " bytes, but ", whole(), " ends after ", max_left()));
 }
 
 void ByteSource::skip(std::uint64_t size_bytes) {

@@ -53,6 +53,8 @@ class ByteSource {
   virtual std::uint64_t max_left() const noexcept = 0;
   /// As FileFault::part.
   virtual std::string part() const { return {}; }
+  /// What ends where the bytes do, for messages.
+  virtual std::string_view whole() const { return "the file"; }
   [[noreturn]] void fail(std::uint64_t position, std::string reason) const {
     throw FileFault{position, std::move(reason), part()};
   }

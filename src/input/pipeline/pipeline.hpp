@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -75,6 +76,10 @@ struct Pipeline {
   int position = 0;                      ///< Number of such transformations and repetitions in sequence.
   std::uint64_t shard = 0;               ///< IterationCount::shard for later transformations.
   std::int64_t cardinality = kUnknownCardinality;  ///< Number of elements of a pass.
+  /// The calls that made the pipeline, its inputs' first, as a state of its passes names them.
+  std::vector<std::string> stages{};
+  /// Write or read what is not in the calls: ElementType::learned of its types, and drawn seeds.
+  std::vector<SharedFunction<void(PassState&)>> learned{};
 
   /// The next pass.
   std::unique_ptr<Iterator<FlatElement>> open() const { return open(IterationKey::next(counts)); }
