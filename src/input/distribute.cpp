@@ -226,20 +226,19 @@ Steps split_steps(const PipelineHandle& given, const InputTarget& target, const 
   const PipelineHandle dataset =
       deals_slices ? counted_as_shard(given, context.num_input_pipelines(), context.input_pipeline_id())
                    : auto_sharded(given, context, policy);
-  // What other numbers of workers read is found again by the same rule.
-  const Sharing sharing = (target.splits && policy == AutoShardPolicy::data) || policy == AutoShardPolicy::off
-                              ? Sharing::whole
-                              : Sharing::parts;
-  const auto source = std::make_shared<const ShareSource>(ShareSource{
-      [=](std::int64_t num_shards, std::int64_t index) {
-        if (num_shards == context.num_input_pipelines() && index == context.input_pipeline_id())
-          return dataset;
-        const auto num = static_cast<int>(num_shards);
-        return sharing == Sharing::whole
-                   ? counted_as_shard(given, policy == AutoShardPolicy::off ? 1 : num_shards, index)
-                   : auto_sharded(given, InputContext(num, static_cast<int>(index), num), policy);
-      },
-      context.num_input_pipelines(), context.input_pipeline_id(), deals_slices});
+  // Where all workers read the whole dataset, one's state serves all; else it says whose share was read,
+  // which is found again by the same rule.
+  const bool is_whole = (target.splits && policy == AutoShardPolicy::data) || policy == AutoShardPolicy::off;
+  const Sharing sharing = is_whole ? Sharing::whole : Sharing::parts;
+  const auto share_of = [=](std::int64_t num_shards, std::int64_t index) {
+    if (is_whole || (num_shards == context.num_input_pipelines() && index == context.input_pipeline_id()))
+      return dataset;
+    const auto num = static_cast<int>(num_shards);
+    return auto_sharded(given, InputContext(num, static_cast<int>(index), num), policy);
+  };
+  const auto source = std::make_shared<const ShareSource>(
+      ShareSource{share_of, is_whole ? 1 : context.num_input_pipelines(),
+                  is_whole ? 0 : context.input_pipeline_id(), deals_slices});
   if (!target.splits) return deal({source}, {dataset}, target, options, sharing);
 
   const std::size_t num_slices = rule.num_slices;

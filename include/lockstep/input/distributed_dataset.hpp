@@ -169,7 +169,7 @@ class DistributedIterator {
   /// Where the pass is: what a process that restores it has yet to give is what this one has. Steps that were
   /// made ahead are not lost. It waits for the step that the pass's thread is making, and reads nothing more.
   ///
-  /// The state is that of all workers: all save after the same step, and each gets the same bytes.
+  /// The state is that of all workers, who all save after the same step. Any worker's serves all of them.
   /// @throws Unsupported  as DatasetIterator::save_state. @throws ContextError  as next.
   /// @throws CollectiveError  another worker could not save. @throws CollectiveAborted  another worker is
   /// gone.

@@ -5,6 +5,12 @@
 
 namespace lockstep::detail {
 
+namespace {
+
+constexpr std::int64_t kMostShards = std::int64_t{1} << 20;
+
+}  // namespace
+
 PendingBatches::PendingBatches(std::unique_ptr<Iterator<BatchHandle>> batches) {
   shares_.emplace_back().batches = std::move(batches);
 }
@@ -91,7 +97,8 @@ std::deque<PendingBatches::Given> PendingBatches::unseen() {
 void PendingBatches::transfer(PassState& state, Share& share) {
   state(share.num_shards, share.index);
   if (!state.is_saving()) {
-    if (share.num_shards < 1 || share.index < 0 || share.index >= share.num_shards)
+    if (share.num_shards < 1 || share.num_shards > kMostShards || share.index < 0 ||
+        share.index >= share.num_shards)
       state.fail("there is no such share of the dataset");
     share.pipeline = source_->pipeline(share.num_shards, share.index);
   }

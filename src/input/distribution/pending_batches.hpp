@@ -34,7 +34,7 @@ struct SeenBatches {
 struct ShareSource {
   /// The dataset of worker `index` of `num_shards`.
   std::function<PipelineHandle(std::int64_t num_shards, std::int64_t index)> pipeline;
-  std::int64_t num_shards = 1, index = 0;  ///< This worker's.
+  std::int64_t num_shards = 1, index = 0;  ///< This worker's; if all read the whole, 0 of 1.
   bool is_common = false;                  ///< Whether all workers read all of it, to keep other slices.
 };
 

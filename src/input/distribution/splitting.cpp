@@ -111,7 +111,7 @@ bool BatchSplitIterator::fetch() {
 }
 
 std::optional<BatchMark> BatchSplitIterator::mark() const {
-  if (next_ == parts_.size()) return BatchMark{batches_.num_given(), 0, 0};
+  if (next_ == parts_.size()) return BatchMark{batches_.num_given(), 0, first_};
   return BatchMark{batches_.num_given() - 1, 0, next_};
 }
 
@@ -120,9 +120,12 @@ std::size_t BatchSplitIterator::num_slices() const {
 }
 
 void BatchSplitIterator::leave_out(std::size_t num_slices, std::size_t slice) {
-  if (slice == 0) return;
   SplitRule rule = rule_;
   rule.num_slices = num_slices;
+  LOCKSTEP_EXPECTS(rule.weights.empty() || rule.weights.size() == num_slices, InvalidArgument,
+                   "restore_state: the state has a batch of which ", slice, " of ", num_slices,
+                   " slices were taken, and there are batch_weights for ", rule.weights.size(),
+                   ". Restore it on as many replicas.");
   batches_.edit_first([&](const BatchHandle& batch) {
     std::vector<RowRange> rows;
     for (const LeafType& leaf : leaves_of(*batch)) {

@@ -30,22 +30,23 @@ struct SplitRule {
 class PartIterator : public Iterator<Part> {
  public:
   /// What the user has had once it has the step that has just been made of the parts, or its exception.
-  /// @param before  what it had had before. @param is_whole  false: parts were taken, and are kept for the
-  /// next step.
-  virtual SeenBatches seen_after(const SeenBatches& before, bool is_whole) const = 0;
+  /// @param is_whole  false: parts were taken, and are kept for the next step.
+  virtual SeenBatches seen_after_step(bool is_whole) = 0;
   /// Forgets what the user has seen. Any thread may call.
   virtual void set_seen(const SeenBatches& seen) = 0;
 };
 
+/// The most slices of a batch that a state may have: replicas of a strategy.
+inline constexpr std::size_t kMostSlices = std::size_t{1} << 20;
+
 /// A PartIterator over the batches of a dataset.
 class SplitIterator : public PartIterator {
  public:
-  SeenBatches seen_after(const SeenBatches& before, bool is_whole) const final {
-    SeenBatches seen = before;
-    seen.num_given = batches_.num_given();
+  SeenBatches seen_after_step(bool is_whole) final {
+    made_.num_given = batches_.num_given();
     const std::optional<BatchMark> place = mark();
-    if (is_whole && place) seen.next = *place;
-    return seen;
+    if (is_whole && place) made_.next = *place;
+    return made_;
   }
   void set_seen(const SeenBatches& seen) final {
     seen_ = seen;
@@ -53,15 +54,15 @@ class SplitIterator : public PartIterator {
   }
   /// Writes what the user has not seen; or adds a worker's share to what is read.
   void transfer(PassState& state) final {
-    std::size_t num = num_slices(), slice = seen_.next.slice;
+    std::size_t slice = seen_.next.slice, num = slice > 0 ? num_slices() : 0;
     const bool is_first = !batches_.has_shares();
     state(batches_, num, slice);
     if (state.is_saving()) return;
-    if (slice > 0 && slice >= num) state.fail("there is no such slice");
-    if (is_first && num == num_slices())
-      go_to(slice);
-    else
-      leave_out(num, slice);
+    if (slice > 0 && (slice >= num || num > kMostSlices)) state.fail("there is no such slice");
+    if (slice == 0) return;
+    if (!is_first || num != num_slices()) return leave_out(num, slice);
+    go_to(slice);
+    made_.next.slice = seen_.next.slice = slice;
   }
 
  protected:
@@ -79,7 +80,8 @@ class SplitIterator : public PartIterator {
   PendingBatches batches_;
 
  private:
-  SeenBatches seen_;  // used by the user's thread
+  SeenBatches made_;  // used by the thread that makes steps
+  SeenBatches seen_;  // used by the user's
 };
 
 /// Passes each batch whole.

@@ -15,9 +15,9 @@
 namespace lockstep::detail {
 
 void DealIterator::open() {
+  fetchers_.clear();  // of an attempt that failed
   for (const Device& device : plan_->devices) fetchers_.push_back(make_fetcher(device, plan_->num_ahead));
   parts_ = open_();
-  seen_.resize(parts_.size());
   open_ = nullptr;
 }
 
@@ -85,8 +85,7 @@ std::optional<FetchedStep> DealIterator::next() {
   } catch (...) {
     step.outcome.error = std::current_exception();
   }
-  for (std::size_t i = 0; i < parts_.size(); ++i) seen_[i] = parts_[i]->seen_after(seen_[i], taken_.empty());
-  step.seen = seen_;
+  for (const auto& part : parts_) step.seen.push_back(part->seen_after_step(taken_.empty()));
   return step;
 }
 

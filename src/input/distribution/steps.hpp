@@ -79,7 +79,6 @@ class DealIterator final : public Iterator<FetchedStep> {
 
   std::function<PartIterators()> open_;  // empty after it has been called
   PartIterators parts_;
-  std::vector<SeenBatches> seen_;           // of parts_, after the step that was made last
   std::vector<std::optional<Part>> taken_;  // parts of the step that is being made
   std::shared_ptr<const StepPlan> plan_;    // owners: the distributed dataset and its passes
   std::vector<std::unique_ptr<Fetcher>> fetchers_;

@@ -84,7 +84,7 @@ PipelineHandle cached(const PipelineHandle& input) {
   result.elements = IteratorFactory<FlatElement>([input, cache](const IterationKey& key) {
     return std::make_unique<CacheIterator>(cache, [input, key] { return input->open(key); });
   });
-  result.stages.push_back("cache");
+  add_stage(result, "cache");
   return with_shards(std::move(result), input, cached);
 }
 

@@ -94,9 +94,9 @@ PipelineHandle cached_in_file(const PipelineHandle& input, const std::filesystem
     };
   };
   Pipeline result = *input;
+  add_stage(result, "cache in a file");
   set_type(result, type);
   result.spec = input->spec;
-  result.stages.push_back("cache in a file");
   result.shard_files = share(input->shard_files);
   result.fill_hints = share(input->fill_hints);
   auto cache = std::make_shared<const FileCache>(FileCache{

@@ -34,7 +34,7 @@ class TooFewFilesIterator final : public Iterator<FlatElement> {
 };
 
 /// The files' names and their order count; their folders may be others.
-std::string stage_of(const std::vector<std::filesystem::path>& paths) {
+std::string text_of(const std::vector<std::filesystem::path>& paths) {
   std::uint64_t names = 0;
   for (const std::filesystem::path& path : paths)
     for (const char c : path.filename().native() + '/') names = mix(names, static_cast<unsigned char>(c));
@@ -47,8 +47,8 @@ PipelineHandle pipeline_of(FilePaths paths, FileIteratorFactory open, ElementTyp
                   {},
                   std::nullopt,
                   {}};
+  result.stage = std::make_shared<Stage>(Stage{text_of(*paths)});
   set_type(result, type);
-  result.stages = {stage_of(*paths)};
   result.shard_files = [=](std::int64_t num_shards, std::int64_t index) {
     const auto num_files = static_cast<std::int64_t>(paths->size());
     auto shard = std::make_shared<std::vector<std::filesystem::path>>();

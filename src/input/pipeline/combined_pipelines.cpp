@@ -106,11 +106,15 @@ void set_shards(Pipeline& result, const std::vector<PipelineHandle>& inputs, con
     result.fill_hints = again(with_hints);
 }
 
-/// Combines the inputs' iteration counts, positions and stages.
+/// Makes a pipeline the result of a call on all inputs.
+void join_stages(Pipeline& result, std::string_view what, const std::vector<PipelineHandle>& inputs) {
+  result.stage = std::make_shared<Stage>(Stage{std::string(what.substr(what.rfind(':') + 1))});
+  for (const PipelineHandle& input : inputs) result.stage->inputs.push_back(input->stage);
+}
+
+/// Combines the inputs' iteration counts and positions.
 void combine_counts(Pipeline& result, const std::vector<PipelineHandle>& inputs) {
   for (const PipelineHandle& input : inputs) {
-    result.stages.insert(result.stages.end(), input->stages.begin(), input->stages.end());
-    result.learned.insert(result.learned.end(), input->learned.begin(), input->learned.end());
     result.counts.insert(result.counts.end(), input->counts.begin(), input->counts.end());
     result.position = std::max(result.position, input->position);
     result.shard += input->shard;
@@ -131,7 +135,7 @@ PipelineHandle concatenated(const PipelineHandle& first, const PipelineHandle& s
                   std::move(spec), first->batch_size == second->batch_size ? first->batch_size : std::nullopt,
                   std::move(type)};
   combine_counts(result, {first, second});
-  result.stages.push_back("concatenate");
+  join_stages(result, kWhat, {first, second});
   result.cardinality = sum_of_cardinalities(first->cardinality, second->cardinality);
   if (first->shard_files && second->shard_files)
     result.shard_files = [a = first->shard_files, b = second->shard_files](std::int64_t num_shards,
@@ -156,7 +160,7 @@ PipelineHandle zipped(std::vector<PipelineHandle> inputs, ElementType type) {
     return zipped(std::move(shards), type);
   });
   combine_counts(result, inputs);
-  result.stages.push_back(concat("zip(", inputs.size(), " datasets)"));
+  join_stages(result, "Dataset::zip", inputs);
   result.cardinality = least_cardinality(inputs);
   result.elements = IteratorFactory<FlatElement>([inputs = std::move(inputs)](const IterationKey& key) {
     return std::make_unique<ZipIterator>(open_all(inputs, key));
@@ -212,7 +216,7 @@ PipelineHandle sampled(const std::vector<PipelineHandle>& inputs,
   };
   Pipeline result = choosing("Dataset::sample_from_datasets", inputs, choices, stop_on_empty);
   combine_counts(result, inputs);
-  result.stages.push_back(concat("sample_from_datasets(", inputs.size(), " datasets)"));
+  join_stages(result, "Dataset::sample_from_datasets", inputs);
   count_iterations(counter)(result);
   seed.keep_in(result);
   result.cardinality = sampled_cardinality(inputs, stop_on_empty);
@@ -261,7 +265,7 @@ PipelineHandle chosen(std::vector<PipelineHandle> inputs, const PipelineHandle& 
       stop_on_empty);
   inputs.push_back(choices);
   combine_counts(result, inputs);
-  result.stages.push_back(concat("choose_from_datasets(", inputs.size() - 1, " datasets)"));
+  join_stages(result, "Dataset::choose_from_datasets", inputs);
   set_shards(result, inputs, [stop_on_empty](std::vector<PipelineHandle> shards) {
     const PipelineHandle choices_of_shard = shards.back();
     shards.pop_back();

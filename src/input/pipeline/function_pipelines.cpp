@@ -23,7 +23,7 @@ auto set_type(ElementType type) {
   return [type = std::move(type)](Pipeline& result) { set_type(result, type); };
 }
 
-/// The name of a call in Pipeline::stages: "map" of "Dataset::map".
+/// The name of a call in Stage::text: "map" of "Dataset::map".
 std::string name_of(std::string_view what) { return std::string(what.substr(what.rfind(':') + 1)); }
 
 /// The parallelism as a part of such a name: what the threads hold depends on it.
@@ -153,8 +153,8 @@ PipelineHandle generator_pipeline(GeneratorIteratorFactory open, ElementType typ
     return std::make_unique<UserIterator>(open);
   };
   Pipeline result{IteratorFactory<FlatElement>(std::move(opener)), {}, std::nullopt, {}};
+  result.stage = std::make_shared<Stage>(Stage{"from_generator"});
   detail::set_type(result, type);
-  result.stages = {"from_generator"};
   return std::make_shared<const Pipeline>(std::move(result));
 }
 

@@ -17,7 +17,7 @@ std::uint64_t IterationCounter::next(std::uint64_t shard) {
 
 void IterationCounter::reach(std::uint64_t shard, std::uint64_t number) {
   const std::scoped_lock lock(mutex_);
-  num_passes_[shard] = std::max(num_passes_[shard], number);
+  num_passes_[shard] = number;
 }
 
 std::uint64_t mix(std::uint64_t a, std::uint64_t b) noexcept { return splitmix64(splitmix64(a) + b); }

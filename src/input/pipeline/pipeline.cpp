@@ -28,7 +28,7 @@ PipelineHandle table_pipeline(std::shared_ptr<const RowTable> table, std::vector
                  [num_rows](const IterationKey&) { return std::make_unique<CountIterator>(num_rows); }};
   Pipeline result{std::move(rows), std::move(spec), std::nullopt, std::move(type)};
   result.cardinality = num_rows;
-  result.stages = {std::move(stage)};
+  result.stage = std::make_shared<Stage>(Stage{std::move(stage)});
   return std::make_shared<const Pipeline>(std::move(result));
 }
 
@@ -73,7 +73,7 @@ Seed::Seed(std::optional<std::uint64_t> given) {
 
 void Seed::keep_in(Pipeline& pipeline) const {
   if (is_given()) return;
-  pipeline.learned.push_back([drawn = drawn_](PassState& state) {
+  pipeline.stage->learned.push_back([drawn = drawn_](PassState& state) {
     std::uint64_t seed = drawn->load();
     state(seed);
     drawn->store(seed);

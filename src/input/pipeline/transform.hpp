@@ -30,6 +30,12 @@ PipelineHandle with_shards(Pipeline&& result, const PipelineHandle& input, const
   return std::make_shared<const Pipeline>(std::move(result));
 }
 
+/// Makes the pipeline, a copy of its input, the result of a call. What the call does not say is added after
+/// that.
+inline void add_stage(Pipeline& result, std::string text) {
+  result.stage = std::make_shared<Stage>(Stage{std::move(text), {result.stage}});
+}
+
 /// The pipeline with this shard in place of its hints; the same pipeline if it has none.
 inline PipelineHandle with_hints(const PipelineHandle& input, std::int64_t num_shards, std::int64_t index) {
   return input->fill_hints ? input->fill_hints(num_shards, index) : input;
@@ -53,7 +59,7 @@ class Seed {
 inline constexpr auto kUnchanged = [](Pipeline&) {};
 
 /// A pipeline whose passes are `wrap(open, key)`, over the passes that the IteratorFactory `open` opens: over
-/// elements, batches or row numbers. `edit` changes the result. @param stage  as in Pipeline::stages.
+/// elements, batches or row numbers. `edit` changes the result. @param stage  Stage::text.
 template <class Wrap, class Edit = decltype(kUnchanged)>
 PipelineHandle with_iterators(const PipelineHandle& input, const std::string& stage, const Wrap& wrap,
                               const Edit& edit = kUnchanged) {
@@ -70,7 +76,7 @@ PipelineHandle with_iterators(const PipelineHandle& input, const std::string& st
           elements = wrapped(elements);
       },
       result.elements);
-  result.stages.push_back(stage);
+  add_stage(result, stage);
   edit(result);
   return with_shards(std::move(result), input, [stage, wrap, edit](const PipelineHandle& shard) {
     return with_iterators(shard, stage, wrap, edit);
@@ -78,13 +84,13 @@ PipelineHandle with_iterators(const PipelineHandle& input, const std::string& st
 }
 
 /// A pipeline whose passes are `open(input, key)`. `edit` changes the result. @param stage  as in
-/// Pipeline::stages.
+/// Stage::text.
 template <class T = FlatElement, class Open, class Edit = decltype(kUnchanged)>
 PipelineHandle with_elements(const PipelineHandle& input, const std::string& stage, const Open& open,
                              const Edit& edit = kUnchanged) {
   Pipeline result = *input;
   result.elements = IteratorFactory<T>([input, open](const IterationKey& key) { return open(input, key); });
-  result.stages.push_back(stage);
+  add_stage(result, stage);
   edit(result);
   return with_shards(std::move(result), input, [stage, open, edit](const PipelineHandle& shard) {
     return with_elements<T>(shard, stage, open, edit);
@@ -95,7 +101,7 @@ PipelineHandle with_elements(const PipelineHandle& input, const std::string& sta
 inline void set_type(Pipeline& result, const ElementType& type) {
   result.spec.assign(type.num_leaves, TensorSpec::unknown());
   result.type = type;
-  if (type.learned) result.learned.push_back(type.learned);
+  if (type.learned) result.stage->learned.push_back(type.learned);
 }
 
 /// An `edit` after which the passes of all transformations are counted separately for this shard.

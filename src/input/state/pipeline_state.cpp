@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <locale>
+#include <map>
 #include <sstream>
 #include <string>
 
@@ -14,18 +15,51 @@
 
 namespace lockstep::detail {
 
+namespace {
+
+/// The stages that lead to one, inputs first, each once: a pipeline may have one as its input in many ways.
+class Stages {
+ public:
+  explicit Stages(const Stage& last) { add(last); }
+  const std::vector<std::string>& texts() const noexcept { return texts_; }
+  const std::vector<const Stage*>& all() const noexcept { return all_; }
+
+ private:
+  /// @return the stage's number.
+  std::size_t add(const Stage& stage) {
+    if (const auto known = numbers_.find(&stage); known != numbers_.end()) return known->second;
+    std::string text = stage.text;
+    for (const auto& input : stage.inputs) {
+      const std::size_t number = add(*input);
+      if (stage.inputs.size() > 1)
+        text += concat(&input == &stage.inputs.front() ? " of stages " : ", ", number);
+    }
+    all_.push_back(&stage);
+    texts_.push_back(std::move(text));
+    return numbers_[&stage] = all_.size();
+  }
+
+  std::vector<const Stage*> all_;
+  std::vector<std::string> texts_;
+  std::map<const Stage*, std::size_t> numbers_;
+};
+
+}  // namespace
+
 void transfer_stages(PassState& state, const Pipeline& pipeline) {
-  std::vector<std::string> stages = pipeline.stages;
-  state(stages);
-  for (std::size_t i = 0; i < std::max(stages.size(), pipeline.stages.size()); ++i) {
+  const Stages own(*pipeline.stage);
+  std::vector<std::string> texts = own.texts();
+  state(texts);
+  for (std::size_t i = 0; i < std::max(texts.size(), own.texts().size()); ++i) {
     const auto text = [i](const std::vector<std::string>& all) {
       return i < all.size() ? all[i] : std::string("none");
     };
-    LOCKSTEP_EXPECTS(text(stages) == text(pipeline.stages), InvalidArgument, kRestoreState, ": stage ", i + 1,
-                     " of the dataset that the state is of is ", text(stages), ", but of this one ",
-                     text(pipeline.stages), ". Restore it into the dataset that it was saved from.");
+    LOCKSTEP_EXPECTS(text(texts) == text(own.texts()), InvalidArgument, kRestoreState, ": stage ", i + 1,
+                     " of the dataset that the state is of is ", text(texts), ", but of this one ",
+                     text(own.texts()), ". Restore it into the dataset that it was saved from.");
   }
-  for (const auto& learned : pipeline.learned) learned(state);
+  for (const Stage* const stage : own.all())
+    for (const auto& learned : stage->learned) learned(state);
 }
 
 IterationKey key_of_epoch(std::string_view what, const std::vector<IterationCount>& counts,

@@ -69,6 +69,20 @@ Lines rest_of(Iterator& iterator) {
   return lines;
 }
 
+/// What a pass that is restored gives, if it is saved and restored again after two values.
+template <class Open>
+Lines rest_after(const Open& open, const IteratorState& state) {
+  auto first = open();
+  first.restore_state(state);
+  Lines lines;
+  for (int i = 0; i < 2; ++i)
+    if (const std::string line = next_line(first); !line.empty()) lines.push_back(line);
+  auto second = open();
+  second.restore_state(first.save_state());
+  for (const std::string& line : rest_of(second)) lines.push_back(line);
+  return lines;
+}
+
 IteratorState read_state(const std::string& path) {
   const std::string bytes = read_bytes(path);
   const auto* const data = reinterpret_cast<const std::byte*>(bytes.data());
@@ -82,11 +96,12 @@ void write_state(const IteratorState& state, const std::string& path) {
 
 /// The datasets of the workers of a group.
 std::vector<Distributed> distributed(const WorkerGroup& group, const RandomPipeline& pipeline, Mode mode,
-                                     std::int64_t batch, const Readers& readers) {
+                                     std::int64_t batch, bool is_padded, const Readers& readers) {
   std::vector<Distributed> datasets;
   for (int worker = 0; worker < readers.workers; ++worker)
     datasets.push_back(detail::distribute(
-        pipeline.elements.batch(batch), worker_target(group, worker, host_devices(readers.replicas)),
+        is_padded ? pipeline.elements.padded_batch(batch) : pipeline.elements.batch(batch),
+        worker_target(group, worker, host_devices(readers.replicas)),
         {.per_replica_buffer_size = readers.buffer,
          .auto_shard_policy = mode == files ? AutoShardPolicy::file : AutoShardPolicy::data}));
   return datasets;
@@ -130,6 +145,7 @@ struct Case {
   Mode mode;
   RandomPipeline pipeline;
   std::int64_t num_before, batch;
+  bool is_padded;  // batches whose rows are no one sequence
   Readers before, after;
 
   static Case of(std::uint64_t seed, const std::string& folder) {
@@ -149,6 +165,7 @@ struct Case {
             mode >= files ? random_files(seed, folder) : random_pipeline(seed, folder),
             dice.below(mode == elements ? 40 : 8),
             batch,
+            dice.below(2) == 0,
             before,
             after};
   }
@@ -180,7 +197,7 @@ struct Case {
       return comparable(rest_of(iterator));
     }
     const WorkerGroup group(before.workers);
-    const auto datasets = distributed(group, pipeline, mode, batch, before);
+    const auto datasets = distributed(group, pipeline, mode, batch, is_padded, before);
     return merged(on_workers(before.workers,
                              [&](int worker) {
                                auto iterator = datasets[static_cast<std::size_t>(worker)].iterator();
@@ -196,26 +213,20 @@ struct Case {
   Lines restored(const std::string& path) const {
     const IteratorState state = read_state(path);
     if (mode == elements) {
-      auto iterator = pipeline.elements.iterator();
-      iterator.restore_state(state);
-      return rest_of(iterator);
+      return rest_after([&] { return pipeline.elements.iterator(); }, state);
     }
     if (mode == steps) {
       MirroredStrategy strategy(host_devices(after.replicas));
-      auto iterator =
-          strategy
-              .distribute_dataset(pipeline.elements.batch(batch), {.per_replica_buffer_size = after.buffer})
-              .iterator();
-      iterator.restore_state(state);
-      return comparable(rest_of(iterator));
+      const auto dataset = strategy.distribute_dataset(pipeline.elements.batch(batch),
+                                                       {.per_replica_buffer_size = after.buffer});
+      return comparable(rest_after([&] { return dataset.iterator(); }, state));
     }
     const WorkerGroup group(after.workers);
-    const auto datasets = distributed(group, pipeline, mode, batch, after);
+    const auto datasets = distributed(group, pipeline, mode, batch, is_padded, after);
     return merged(on_workers(after.workers,
                              [&](int worker) {
-                               auto iterator = datasets[static_cast<std::size_t>(worker)].iterator();
-                               iterator.restore_state(state);
-                               return rest_of(iterator);
+                               const Distributed& dataset = datasets[static_cast<std::size_t>(worker)];
+                               return rest_after([&] { return dataset.iterator(); }, state);
                              }),
                   mode);
   }

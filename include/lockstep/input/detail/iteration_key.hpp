@@ -20,7 +20,7 @@ class PassState;
 class IterationCounter {
  public:
   std::uint64_t next(std::uint64_t shard);
-  /// Later passes have at least this number.
+  /// The next pass has this number.
   void reach(std::uint64_t shard, std::uint64_t number);
 
  private:
