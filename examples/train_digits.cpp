@@ -63,21 +63,28 @@ int train(const digits::Options& options) {
   std::optional<ls::CheckpointManager> checkpoints;
   if (!options.checkpoints.empty()) {
     checkpoints.emplace(trainer.checkpoint(), options.checkpoints);
-    if (const auto epoch = checkpoints->restore_latest())
-      out << "Going on after epoch " << *epoch << ", from " << options.checkpoints.string() << std::endl;
+    if (const auto step = checkpoints->restore_latest())
+      out << "Going on after epoch " << trainer.num_epochs() << " and step " << *step << ", from "
+          << options.checkpoints.string() << std::endl;
   }
+  const auto save = [&] {
+    if (checkpoints) checkpoints->save(trainer.num_steps());
+  };
   const int first_epoch = trainer.num_epochs() + 1;
   report.test = trainer.evaluate();
   for (int epoch = first_epoch; epoch <= options.num_epochs; ++epoch) {
     const auto start = std::chrono::steady_clock::now();
     report.epoch = epoch;
-    report.training = trainer.train_epoch([&](std::int64_t num_rows) { progress.step(epoch, num_rows); });
+    report.training = trainer.train_epoch([&](std::int64_t num_rows) {
+      progress.step(epoch, num_rows);
+      if (options.save_every && trainer.num_steps() % *options.save_every == 0) save();
+    });
     const double epoch_seconds = seconds_since(start);
     seconds += epoch_seconds;
     report.images_per_second = static_cast<double>(report.training.num_rows) / epoch_seconds;
     report.test = trainer.evaluate();
     progress.finish_epoch(report);
-    if (checkpoints) checkpoints->save(epoch);
+    save();
   }
 
   const int num_epochs = std::max(0, options.num_epochs - first_epoch + 1);

@@ -52,9 +52,14 @@ void declare(CLI::App& app, Options& options, RawOptions& raw) {
   app.add_option("--data", options.data,
                  "folder of digits_images.npy and digits_labels.npy [" LOCKSTEP_DIGITS_DATA "]")
       ->type_name("DIR");
-  app.add_option("--checkpoints", options.checkpoints,
-                 "folder to save into after each epoch; training goes on from the latest there")
-      ->type_name("DIR");
+  auto* const checkpoints =
+      app.add_option("--checkpoints", options.checkpoints,
+                     "folder to save into after each epoch; training goes on from the latest there")
+          ->type_name("DIR");
+  app.add_option("--save-every", options.save_every, "save a checkpoint also after every so many steps")
+      ->needs(checkpoints)
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31))
+      ->type_name("N");
   app.add_option("--trace", options.trace,
                  "record what runs into this file, for Perfetto, and print a summary of it")
       ->type_name("FILE");

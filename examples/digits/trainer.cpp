@@ -32,6 +32,8 @@ Trainer::Trainer(ls::Strategy& strategy, const DigitsData& data, const TrainerOp
       model_(strategy, options.seed),
       optimizer_(make_optimizer(options.optimizer, options.learning_rate)),
       num_epochs_(make_counter(strategy)),
+      training_(batches(data_.training, true)),
+      pass_(training_.iterator()),
       loss_(make_metric<ls::metrics::Mean>(strategy, "loss")),
       accuracy_(make_metric<ls::metrics::Accuracy>(strategy, "accuracy")),
       train_([this](ls::ReplicaContext& context, const ls::Tensor& images, const ls::Tensor& labels) {
@@ -47,21 +49,15 @@ Trainer::Trainer(ls::Strategy& strategy, const DigitsData& data, const TrainerOp
   for (const ls::Variable& variable : variables) checkpoint_.add(variable.name(), variable);
   checkpoint_.add("optimizer", *optimizer_);
   checkpoint_.add("num_epochs", num_epochs_);
-}
-
-Trainer::Batches Trainer::batches(const Examples& examples) const {
-  return strategy_.distribute_dataset(
-      ls::Dataset::from_tensor_slices(examples.images, examples.labels).batch(options_.batch_size),
-      {.auto_shard_policy = ls::AutoShardPolicy::data});
+  checkpoint_.add("input", pass_);
 }
 
 // Each epoch has a different order, which depends only on the seed and the epoch's number.
-Trainer::Batches Trainer::shuffled_batches(const Examples& examples) const {
-  return strategy_.distribute_dataset(
-      ls::Dataset::from_tensor_slices(examples.images, examples.labels)
-          .shuffle(examples.num_rows(), options_.seed + static_cast<std::uint64_t>(num_epochs()))
-          .batch(options_.batch_size),
-      {.auto_shard_policy = ls::AutoShardPolicy::data});
+Trainer::Batches Trainer::batches(const Examples& examples, bool shuffles) const {
+  auto rows = ls::Dataset::from_tensor_slices(examples.images, examples.labels);
+  if (shuffles) rows = rows.shuffle(examples.num_rows(), options_.seed);
+  return strategy_.distribute_dataset(rows.batch(options_.batch_size),
+                                      {.auto_shard_policy = ls::AutoShardPolicy::data});
 }
 
 void Trainer::reset_metrics() {
@@ -85,6 +81,8 @@ std::int64_t Trainer::over_all_workers(std::int64_t number) const {
 
 int Trainer::num_epochs() const { return static_cast<int>(num_epochs_.value().item<std::int64_t>()); }
 
+std::int64_t Trainer::num_steps() const { return optimizer_->iterations().value().item<std::int64_t>(); }
+
 void Trainer::train(ls::ReplicaContext& context, const ls::Tensor& images, const ls::Tensor& labels) {
   const DigitsModel::Activations activations = model_.forward(images);
   auto [losses, gradient] = ls::softmax_cross_entropy(activations.logits, labels);
@@ -104,11 +102,12 @@ void Trainer::test(const ls::Tensor& images, const ls::Tensor& labels) {
   accuracy_.update(labels, logits);
 }
 
-std::int64_t Trainer::run(ls::Function<Step>& traced, const Step& step, Batches batches,
+std::int64_t Trainer::run(ls::Function<Step>& traced, const Step& step, Pass& batches,
                           const Progress& progress) {
   reset_metrics();
   std::int64_t num_rows = 0;
-  for (const auto& [images, labels] : batches) {
+  while (const auto batch = batches.next_optional()) {
+    const auto& [images, labels] = *batch;
     if (options_.graph)
       traced(images, labels);
     else
@@ -120,13 +119,15 @@ std::int64_t Trainer::run(ls::Function<Step>& traced, const Step& step, Batches 
 }
 
 Score Trainer::train_epoch(const Progress& progress) {
-  const std::int64_t num_rows = run(traced_train_, train_, shuffled_batches(data_.training), progress);
+  const std::int64_t num_rows = run(traced_train_, train_, pass_, progress);
   num_epochs_.assign_add(1);
+  pass_ = training_.iterator();
   return score(over_all_workers(num_rows));
 }
 
 Score Trainer::evaluate() {
-  return score(over_all_workers(run(traced_test_, test_, batches(data_.test), {})));
+  Pass pass = batches(data_.test, false).iterator();
+  return score(over_all_workers(run(traced_test_, test_, pass, {})));
 }
 
 }  // namespace digits

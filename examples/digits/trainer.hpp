@@ -31,7 +31,8 @@ struct Score {
 };
 
 /// Trains a model on the replicas of a strategy. Its results depend on the number of replicas only by
-/// rounding, also if another trainer with another number of replicas resumes from a checkpoint.
+/// rounding, also if another trainer with another number of replicas resumes from a checkpoint, after any
+/// step.
 class Trainer {
  public:
   Trainer(ls::Strategy& strategy, const DigitsData& data, const TrainerOptions& options);
@@ -39,15 +40,18 @@ class Trainer {
   /// Called after every step with the images seen in this epoch.
   using Progress = std::function<void(std::int64_t num_rows)>;
 
-  /// Makes one pass over the training images. The score of each batch is that of the model before the batch's
-  /// step.
+  /// Makes one pass over the training images, or the rest of the one in whose midst a checkpoint was saved.
+  /// The score of each batch is that of the model before the batch's step.
   Score train_epoch(const Progress& progress = {});
   /// The model's score on the test images.
   Score evaluate();
 
   /// The number of passes so far, including those before a checkpoint.
   int num_epochs() const;
-  /// The state from which training resumes: weights, the optimizer's state, and the number of epochs.
+  /// The number of steps so far, likewise.
+  std::int64_t num_steps() const;
+  /// The state from which training resumes: weights, the optimizer's state, the number of epochs, and the
+  /// place among the images of this one.
   ls::Checkpoint& checkpoint() { return checkpoint_; }
   const DigitsModel& model() const { return model_; }
 
@@ -57,10 +61,11 @@ class Trainer {
 
   void train(ls::ReplicaContext& context, const ls::Tensor& images, const ls::Tensor& labels);
   void test(const ls::Tensor& images, const ls::Tensor& labels);
-  /// Runs a step on all batches. @return the number of images.
-  std::int64_t run(ls::Function<Step>& traced, const Step& step, Batches batches, const Progress& progress);
-  Batches batches(const Examples& examples) const;
-  Batches shuffled_batches(const Examples& examples) const;
+  using Pass = ls::DistributedIterator<Batches::value_type>;
+
+  /// Runs a step on all batches that are left. @return the number of images.
+  std::int64_t run(ls::Function<Step>& traced, const Step& step, Pass& batches, const Progress& progress);
+  Batches batches(const Examples& examples, bool shuffles) const;
   void reset_metrics();
   Score score(std::int64_t num_rows) const;
   /// The sum of a number of each worker; of one process, the number.
@@ -72,6 +77,8 @@ class Trainer {
   DigitsModel model_;
   std::unique_ptr<ls::optim::Optimizer> optimizer_;
   ls::Variable num_epochs_;
+  const Batches training_;
+  Pass pass_;  // over training_
   ls::metrics::Mean loss_;
   ls::metrics::Accuracy accuracy_;
   ls::Checkpoint checkpoint_;

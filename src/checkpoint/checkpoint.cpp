@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <cstdint>
 #include <optional>
+#include <span>
 
 #include <lockstep/checkpoint/checkpoint.hpp>
 #include <lockstep/error.hpp>
@@ -34,6 +36,13 @@ void insert(Variables& variables, std::string key, const Variable& variable, std
   LOCKSTEP_EXPECTS(is_new, InvalidArgument, what, ": the key ", in_quotes(place->first), " of the variable '",
                    variable.name(), "' is that of the variable '", place->second.name(),
                    "' already. Give every variable a key of its own.");
+}
+
+/// @throws InvalidArgument  the key is in use.
+template <class Entries>
+void check_free(const Entries& entries, const std::string& key, std::string_view what) {
+  LOCKSTEP_EXPECTS(!entries.contains(key), InvalidArgument, what, ": the key ", in_quotes(key),
+                   " is in use already. Give every variable and iterator a key of its own.");
 }
 
 /// Calls fn in the strategy's cross-replica context.
@@ -102,11 +111,29 @@ void check_entry(const SafetensorsFile& file, const std::string& key, const Vari
                    variable.dtype(), ". Restore into variables of the shape and dtype that were saved.");
 }
 
-void check_all_taken(const SafetensorsFile& file, const Variables& variables,
+/// The state of an iterator in the file. @throws InvalidArgument  there is none.
+IteratorState read_state(const SafetensorsFile& file, const std::string& key,
+                         const std::filesystem::path& path) {
+  const auto found = file.entries().find(key);
+  LOCKSTEP_EXPECTS(found != file.entries().end(), InvalidArgument, kRestore, ": ", path, " has no entry ",
+                   in_quotes(key),
+                   " for an iterator. Restore what was saved under this name, or leave it out.");
+  const SafetensorsEntry& entry = found->second;
+  LOCKSTEP_EXPECTS(entry.unsupported.empty() && entry.dtype == DType::u8 && entry.shape.rank() == 1,
+                   InvalidArgument, kRestore, ": ", path, ", entry ", in_quotes(key),
+                   ": it is not the state of an iterator, which is a list of uint8. Pass a file with one.");
+  const Tensor bytes = file.read(entry);
+  const auto* const data = static_cast<const std::byte*>(bytes.view().data);
+  return {data, data + bytes.nbytes()};
+}
+
+template <class Iterators>
+void check_all_taken(const SafetensorsFile& file, const Variables& variables, const Iterators& iterators,
                      const std::filesystem::path& path) {
   for (const auto& [key, entry] : file.entries())
     LOCKSTEP_EXPECTS(
-        variables.contains(key), InvalidArgument, kRestore, ": ", path, ", entry ", in_quotes(key), ", ",
+        variables.contains(key) || iterators.contains(key), InvalidArgument, kRestore, ": ", path, ", entry ",
+        in_quotes(key), ", ",
         entry.unsupported.empty() ? concat(entry.shape, " ", entry.dtype) : entry.unsupported,
         ": no variable has this key. Add its variable (slots exist once their optimizer has made "
         "them), or pass {.ignore_unknown_entries = true}.");
@@ -123,7 +150,16 @@ Checkpoint::Checkpoint(const NamedVariables& variables) {
 }
 
 Checkpoint& Checkpoint::add(std::string key, const Variable& variable) {
+  check_free(iterators_, key, kAdd);
   insert(variables_, std::move(key), variable, kAdd);
+  return *this;
+}
+
+Checkpoint& Checkpoint::add_iterator(std::string key, Iterator iterator) {
+  detail::check_safetensors_key(key, kAdd);
+  check_free(iterators_, key, kAdd);
+  check_free(variables_, key, kAdd);
+  iterators_.emplace(std::move(key), std::move(iterator));
   return *this;
 }
 
@@ -136,7 +172,10 @@ Checkpoint& Checkpoint::add_tracked(std::string prefix, detail::SharedFunction<N
 Variables Checkpoint::collect(std::string_view what) const {
   Variables all = variables_;
   for (const auto& [prefix, variables] : tracked_)
-    for (const auto& [name, variable] : variables()) insert(all, prefix + "/" + name, variable, what);
+    for (const auto& [name, variable] : variables()) {
+      check_free(iterators_, prefix + "/" + name, what);
+      insert(all, prefix + "/" + name, variable, what);
+    }
   return all;
 }
 
@@ -163,6 +202,11 @@ void Checkpoint::save(const std::filesystem::path& path, detail::FunctionRef<voi
                      "' has aggregation none, so its components have no value together. ",
                      "Make it with another aggregation, or leave it out.");
   std::map<std::string, Tensor> tensors;
+  for (const auto& [key, iterator] : iterators_) {
+    const IteratorState state = iterator.save();
+    const auto* const bytes = reinterpret_cast<const std::uint8_t*>(state.data());
+    tensors[key] = Tensor::from(std::span(bytes, state.size()), Shape(state.size()), detail::cpu_0());
+  }
   Groups groups = by_strategy(variables);
   for (auto& [strategy, group] : groups) {
     // This is not serialised with the strategy's calls: another thread's run may wait for this thread.
@@ -190,12 +234,17 @@ void Checkpoint::restore(const std::filesystem::path& path, RestoreOptions optio
   auto groups = by_strategy(variables);
   // Refuses a wrong context before the file is read.
   for (const auto& [strategy, group] : groups) in_context_of(*strategy, kRestore, [] {});
+  std::vector<detail::SharedFunction<void()>> iterators;
   const auto read = [&] {
     const SafetensorsFile file(path, kRestore);
     for (const auto& [key, variable] : variables) check_entry(file, key, variable, path);
-    if (!options.ignore_unknown_entries) check_all_taken(file, variables, path);
+    std::map<std::string, IteratorState> states;
+    for (const auto& [key, iterator] : iterators_) states[key] = read_state(file, key, path);
+    if (!options.ignore_unknown_entries) check_all_taken(file, variables, iterators_, path);
     for (auto& [strategy, group] : groups)
       for (const std::string& key : group.keys) group.values.push_back(file.read(file.entries().at(key)));
+    for (const auto& [key, iterator] : iterators_)
+      iterators.push_back(iterator.prepare_restore(states[key]));
   };
   if (Strategy* const workers = find_workers(groups))
     detail::on_all_workers(*workers, kRestore, read);
@@ -204,6 +253,7 @@ void Checkpoint::restore(const std::filesystem::path& path, RestoreOptions optio
   for (const auto& [strategy, group] : groups)
     in_context_of(*strategy, kRestore,
                   [&mine = group] { detail::assign_variables(mine.variables, mine.values); });
+  for (const auto& restore_iterator : iterators) restore_iterator();
 }
 
 }  // namespace lockstep

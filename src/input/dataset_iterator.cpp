@@ -2,11 +2,52 @@
 
 #include "detail/expects.hpp"
 #include "input/iterators/outer_iterator.hpp"
+#include "input/state/pipeline_state.hpp"
+#include "input/state/sealed_state.hpp"
 
 namespace lockstep::detail {
 
-std::unique_ptr<Iterator<FlatElement>> open_for_user(const PipelineHandle& pipeline, std::string_view what) {
-  return std::make_unique<OuterIterator<FlatElement>>(pipeline->open(), what);
+namespace {
+
+constexpr std::string_view kNext = "DatasetIterator::next";
+
+/// Begins a state of this class.
+std::string kind() { return "a dataset"; }
+
+std::unique_ptr<Iterator<FlatElement>> open_outer(const PipelineHandle& pipeline, const IterationKey& key) {
+  return std::make_unique<OuterIterator<FlatElement>>(pipeline->open(key), kNext);
+}
+
+}  // namespace
+
+DatasetPass open_for_user(const PipelineHandle& pipeline, std::optional<std::int64_t> epoch) {
+  IterationKey key = key_of_epoch("TypedDataset::iterator", pipeline->counts, epoch);
+  auto elements = open_outer(pipeline, key);
+  return {std::move(key), std::move(elements)};
+}
+
+IteratorState save_pass(const PipelineHandle& pipeline, const DatasetPass& pass) {
+  PassState state;
+  std::string of = kind();
+  std::int64_t num_taken = pass.num_taken;
+  state(of);
+  transfer_stages(state, *pipeline);
+  IterationKey::transferred(state, &pass.key, pipeline->counts);
+  state(num_taken, *pass.elements);
+  return seal(state.take());
+}
+
+DatasetPass restored_pass(const PipelineHandle& pipeline, const IteratorState& bytes) {
+  return with_state_faults([&] {
+    PassState state(unseal(bytes));
+    check_kind(state, kind());
+    transfer_stages(state, *pipeline);
+    DatasetPass pass{IterationKey::transferred(state, nullptr, pipeline->counts)};
+    pass.elements = open_outer(pipeline, pass.key);
+    state(pass.num_taken, *pass.elements);
+    state.expect_end();
+    return pass;
+  });
 }
 
 void raise_end_of_input(std::string_view what, std::int64_t count, std::string_view unit) {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 #include <functional>
 
 #include <lockstep/error.hpp>
@@ -6,9 +7,12 @@
 #include <lockstep/input/sharding.hpp>
 
 #include "detail/expects.hpp"
+#include "input/distribution/saved_pass.hpp"
 #include "input/distribution/splitting.hpp"
 #include "input/distribution/steps.hpp"
 #include "input/rows/host_rows.hpp"
+#include "input/state/pipeline_state.hpp"
+#include "input/state/sealed_state.hpp"
 
 namespace lockstep::detail {
 namespace {
@@ -33,7 +37,7 @@ bool is_static(const std::vector<TensorSpec>& spec) {
 }
 
 StepPlan plan_of(const InputTarget& target, const InputOptions& options, bool fills_with_empty,
-                 const std::vector<PipelineHandle>& datasets) {
+                 const std::vector<PipelineHandle>& datasets, Sharing sharing) {
   const bool on_device = options.fetch_to_device || options.place_dataset_on_device;
   const auto is_known = [](const PipelineHandle& dataset) { return dataset->type.structure().has_value(); };
   return {on_device ? target.devices : std::vector<Device>(target.devices.size(), input_device()),
@@ -41,17 +45,70 @@ StepPlan plan_of(const InputTarget& target, const InputOptions& options, bool fi
           fills_with_empty,
           target.open_exchange,
           target.check_caller,
+          target.context.input_pipeline_id(),
+          target.context.num_input_pipelines(),
+          sharing,
           [datasets, is_known] { return std::any_of(datasets.begin(), datasets.end(), is_known); }};
 }
 
-/// @param begin  called when an iterator is made; returns the function that opens the iterator's parts.
-Steps steps_of(std::function<std::function<PartIterators()>()> begin, StepPlan plan,
+/// Cuts a dataset's batches into parts.
+using Splitter = std::function<std::unique_ptr<PartIterator>(PendingBatches batches)>;
+using ShareSources = std::vector<std::shared_ptr<const ShareSource>>;
+
+/// @param sources  of each dataset.
+Steps steps_of(const ShareSources& sources, const Splitter& split, StepPlan given,
                std::vector<std::vector<TensorSpec>> spec) {
-  return {[begin = std::move(begin), plan = std::make_shared<const StepPlan>(std::move(plan))] {
-            return std::make_unique<ReceiveIterator>(begin(), plan);
-          },
-          std::move(spec)};
+  const auto plan = std::make_shared<const StepPlan>(std::move(given));
+  const auto next_epoch = std::make_shared<std::atomic<std::int64_t>>(0);  // owners: the functions below
+  const auto counts_of = [](const ShareSource& source) {
+    return source.pipeline(source.num_shards, source.index)->counts;
+  };
+  const auto open_parts = [sources, split](const std::vector<IterationKey>& keys) {
+    PartIterators parts;
+    for (std::size_t i = 0; i < sources.size(); ++i)
+      parts.push_back(split(PendingBatches(sources[i], keys.empty() ? nullptr : &keys[i])));
+    return parts;
+  };
+  Steps steps;
+  steps.open = [=](std::optional<std::int64_t> epoch) -> std::unique_ptr<StepIterator> {
+    std::vector<IterationKey> keys;
+    for (const auto& source : sources)
+      keys.push_back(key_of_epoch("DistributedDataset::iterator", counts_of(*source), epoch));
+    if (epoch) *next_epoch = *epoch;
+    PassNumbers numbers{.epoch = (*next_epoch)++};
+    for (const IterationKey& key : keys) numbers.orders.push_back(key.numbers());
+    return std::make_unique<ReceiveIterator>([open_parts, keys] { return open_parts(keys); }, plan, numbers);
+  };
+  steps.restore = [=](const IteratorState& state) -> std::unique_ptr<StepIterator> {
+    if (plan->check_caller) plan->check_caller("DistributedIterator::restore_state");
+    return with_state_faults([&] {
+      const SavedPass saved = saved_pass(state, *plan);
+      auto pass =
+          std::make_unique<ReceiveIterator>([open_parts] { return open_parts({}); }, plan, saved.numbers);
+      PassState content(saved.content);
+      content(*pass);
+      content.expect_end();
+      return pass;
+    });
+  };
+  steps.reach = [=](StepIterator& pass) {
+    const PassNumbers& numbers = pass.numbers();
+    *next_epoch = numbers.epoch + 1;
+    for (std::size_t i = 0; i < std::min(sources.size(), numbers.orders.size()); ++i)
+      IterationKey(std::vector(numbers.orders[i])).reach(counts_of(*sources[i]));
+  };
+  steps.spec = std::move(spec);
+  return steps;
 }
+
+/// The whole of a dataset that is this worker's.
+std::shared_ptr<const ShareSource> fixed_source(const PipelineHandle& dataset) {
+  return std::make_shared<const ShareSource>(
+      ShareSource{[dataset](std::int64_t, std::int64_t) { return dataset; }});
+}
+
+Steps deal(const ShareSources& sources, const std::vector<PipelineHandle>& datasets,
+           const InputTarget& target, const InputOptions& options, Sharing sharing);
 
 /// Drops the numbers of rows from a spec, because a step may leave a replica without rows.
 void forget_num_rows(std::vector<TensorSpec>& spec) {
@@ -169,7 +226,20 @@ Steps split_steps(const PipelineHandle& given, const InputTarget& target, const 
   const PipelineHandle dataset =
       deals_slices ? counted_as_shard(given, context.num_input_pipelines(), context.input_pipeline_id())
                    : auto_sharded(given, context, policy);
-  if (!target.splits) return deal_steps({dataset}, target, options);
+  // Where all workers read the whole dataset, one's state serves all; else it says whose share was read,
+  // which is found again by the same rule.
+  const bool is_whole = (target.splits && policy == AutoShardPolicy::data) || policy == AutoShardPolicy::off;
+  const Sharing sharing = is_whole ? Sharing::whole : Sharing::parts;
+  const auto share_of = [=](std::int64_t num_shards, std::int64_t index) {
+    if (is_whole || (num_shards == context.num_input_pipelines() && index == context.input_pipeline_id()))
+      return dataset;
+    const auto num = static_cast<int>(num_shards);
+    return auto_sharded(given, InputContext(num, static_cast<int>(index), num), policy);
+  };
+  const auto source = std::make_shared<const ShareSource>(
+      ShareSource{share_of, is_whole ? 1 : context.num_input_pipelines(),
+                  is_whole ? 0 : context.input_pipeline_id(), deals_slices});
+  if (!target.splits) return deal({source}, {dataset}, target, options, sharing);
 
   const std::size_t num_slices = rule.num_slices;
   std::vector<TensorSpec> spec = dataset->spec;
@@ -192,24 +262,28 @@ Steps split_steps(const PipelineHandle& given, const InputTarget& target, const 
   const std::size_t num_dealt_to = deals_slices ? static_cast<std::size_t>(context.num_input_pipelines()) : 1;
   const std::size_t index = deals_slices ? static_cast<std::size_t>(context.input_pipeline_id()) : 0;
   const bool is_shared = has_other_workers(target);
-  const auto open = [=](const IterationKey& key) {
-    auto batches = dataset->open_batches(deals_slices ? key.common() : key);
-    PartIterators slices;
+  const auto split = [=](PendingBatches batches) -> std::unique_ptr<PartIterator> {
     if (sizes.empty())
-      slices.push_back(std::make_unique<BatchSplitIterator>(std::move(batches), rule, num_dealt_to, index));
-    else
-      slices.push_back(std::make_unique<BalancedSplitIterator>(std::move(batches), sizes, is_shared));
-    return slices;
+      return std::make_unique<BatchSplitIterator>(std::move(batches), rule, num_dealt_to, index);
+    return std::make_unique<BalancedSplitIterator>(std::move(batches), sizes, is_shared);
   };
-  auto begin = [=] { return [open, key = IterationKey::next(dataset->counts)] { return open(key); }; };
   const bool fills_with_empty = is_shared || (num_slices > 1 && !is_static(spec));
   if (is_shared) forget_num_rows(spec);
-  return steps_of(std::move(begin), plan_of(target, options, fills_with_empty, {dataset}),
+  return steps_of({source}, split, plan_of(target, options, fills_with_empty, {dataset}, sharing),
                   std::vector(target.devices.size(), std::move(spec)));
 }
 
 Steps deal_steps(const std::vector<PipelineHandle>& datasets, const InputTarget& target,
                  const InputOptions& options) {
+  ShareSources sources;
+  for (const PipelineHandle& dataset : datasets) sources.push_back(fixed_source(dataset));
+  return deal(sources, datasets, target, options, Sharing::fixed);
+}
+
+namespace {
+
+Steps deal(const ShareSources& sources, const std::vector<PipelineHandle>& datasets,
+           const InputTarget& target, const InputOptions& options, Sharing sharing) {
   const std::size_t num_replicas = target.devices.size();
   std::vector<std::vector<TensorSpec>> spec;
   for (std::size_t replica = 0; replica < num_replicas; ++replica)
@@ -220,17 +294,13 @@ Steps deal_steps(const std::vector<PipelineHandle>& datasets, const InputTarget&
       has_other_workers(target) || (num_replicas > 1 && !std::all_of(spec.begin(), spec.end(), is_static));
   if (fills_with_empty) std::for_each(spec.begin(), spec.end(), forget_num_rows);
 
-  auto begin = [datasets] {
-    std::vector<IterationKey> keys;
-    for (const PipelineHandle& dataset : datasets) keys.push_back(IterationKey::next(dataset->counts));
-    return [datasets, keys] {
-      PartIterators elements;
-      for (std::size_t i = 0; i < datasets.size(); ++i)
-        elements.push_back(std::make_unique<WholeIterator>(datasets[i]->open_batches(keys[i])));
-      return elements;
-    };
+  const auto split = [](PendingBatches batches) -> std::unique_ptr<PartIterator> {
+    return std::make_unique<WholeIterator>(std::move(batches));
   };
-  return steps_of(std::move(begin), plan_of(target, options, fills_with_empty, datasets), std::move(spec));
+  return steps_of(sources, split, plan_of(target, options, fills_with_empty, datasets, sharing),
+                  std::move(spec));
 }
+
+}  // namespace
 
 }  // namespace lockstep::detail

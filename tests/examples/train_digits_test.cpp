@@ -88,7 +88,7 @@ TEST_CASE("train_digits goes on from its checkpoints, on other replicas", "[exam
   const Finished first = run("--replicas 3 --epochs 1" + folder);
   CHECK_FALSE(has(first, "Going on"));
   const Finished second = run("--replicas 1 --epochs 3" + folder);
-  CHECK(has(second, "Going on after epoch 1, from "));
+  CHECK(has(second, "Going on after epoch 1 and step 23, from "));
   CHECK(has(second, "epoch 2/3  loss "));
   CHECK(has(second, "Trained 2 epochs with Adam on 1 replica "));
   CHECK(result(second) == uninterrupted);
@@ -100,6 +100,26 @@ TEST_CASE("train_digits goes on from its checkpoints, on other replicas", "[exam
   const Finished other = run("--optimizer sgd" + folder);
   CHECK(other.status == 1);
   CHECK(has(other, "optimizer/hidden/bias/"));
+}
+
+TEST_CASE("train_digits goes on within an epoch", "[examples]") {
+  const lockstep::test::TemporaryDirectory directory;
+  const std::string arguments =
+      "--replicas 2 --epochs 1 --save-every 10 --checkpoints '" + directory.path().string() + "'";
+  const auto result = [](const Finished& finished) {
+    CAPTURE(finished.output);
+    REQUIRE(finished.status == 0);
+    return finished.output.substr(finished.output.rfind("Test accuracy"));
+  };
+  const std::string uninterrupted = result(run(arguments));
+  const auto last = directory / "checkpoint-23.safetensors";
+  const std::string bytes = lockstep::test::read_bytes(last);
+  REQUIRE(std::filesystem::remove(last));
+  const Finished again = run(arguments);
+  CHECK(has(again, "Going on after epoch 0 and step 20, from "));
+  CHECK(result(again) == uninterrupted);
+  CHECK(lockstep::test::read_bytes(last) == bytes);
+  CHECK(run("--save-every 10").status == 2);
 }
 
 TEST_CASE("train_digits fails where it does not reach the accuracy required", "[examples]") {

@@ -25,8 +25,8 @@ grep -q "Training on 1 replica (CPU:0) in each of 4 workers" "$folder/out"
 train 1 4 2
 train 4 1 3
 "$train_digits" --epochs 3 --replicas 4 --checkpoints "$folder/one_process" >/dev/null
-for epoch in 1 2 3; do
-  cmp "$folder/one_process/checkpoint-$epoch.safetensors" "$folder/workers/checkpoint-$epoch.safetensors"
+for step in 23 46 69; do
+  cmp "$folder/one_process/checkpoint-$step.safetensors" "$folder/workers/checkpoint-$step.safetensors"
 done
 train 2 2 4
-grep -q "Going on after epoch 3" "$folder/out"
+grep -q "Going on after epoch 3 and step 69" "$folder/out"

@@ -75,6 +75,7 @@ class ListIterator final : public detail::Iterator<T> {
   std::optional<T> next() override {
     return next_ < values_.size() ? std::move(values_[next_++]) : std::nullopt;
   }
+  void transfer(detail::PassState& state) override { state(next_); }
 
  private:
   std::vector<std::optional<T>> values_;

@@ -12,6 +12,7 @@
 
 #include <lockstep/detail/function_ref.hpp>
 #include <lockstep/detail/shared_function.hpp>
+#include <lockstep/input/iterator_state.hpp>
 #include <lockstep/values/variable.hpp>
 
 #pragma GCC visibility push(default)
@@ -25,6 +26,13 @@ using NamedVariables = std::vector<std::pair<std::string, Variable>>;
 template <class T>
 concept Tracked = requires(const T& object) {
   { object.variables() } -> std::convertible_to<NamedVariables>;
+};
+
+/// An iterator whose position can be saved: a DatasetIterator or DistributedIterator.
+template <class T>
+concept Resumable = requires(T& iterator, const IteratorState& state) {
+  { iterator.save_state() } -> std::convertible_to<IteratorState>;
+  iterator.prepare_restore(state)();
 };
 
 /// What Checkpoint::restore accepts.
@@ -71,12 +79,25 @@ class Checkpoint {
   }
   template <Tracked T>
   Checkpoint& add(const std::string& prefix, const T&& object) = delete;
+  /// Adds the position of the pass that `iterator` makes when the checkpoint is saved, as u8 [bytes].
+  /// Restoring lets it go on there (DistributedIterator::restore_state). The object must outlive the
+  /// checkpoint; another iterator may be moved into it meanwhile. A checkpoint with an iterator of several
+  /// workers has variables of their strategy too. @throws InvalidArgument  as for a variable.
+  template <Resumable T>
+  Checkpoint& add(std::string key, T& iterator) {
+    return add_iterator(std::move(key),
+                        {[&iterator] { return iterator.save_state(); },
+                         [&iterator](const IteratorState& state) -> detail::SharedFunction<void()> {
+                           return iterator.prepare_restore(state);
+                         }});
+  }
 
   /// Writes the file. It replaces an existing file as a whole, once it is on the disk: after a crash at any
   /// moment either the old or the new file is there. The call needs host memory for all values. Equal values
   /// make equal files, byte for byte. A symbolic link is replaced, not followed. The new file has the
   /// permissions that the process gives to new files, and needs space beside the old one.
   /// @throws InvalidArgument  an on_read variable with aggregation none; keys of tracked objects as in add.
+  /// Exceptions of iterators' save_state pass through.
   /// @throws ContextError  in a replica or update function, or another strategy's scope.
   /// @throws NotFound  the folder does not exist.
   /// @throws Error  the file cannot be written; the message has the system's reason, such as "No space left
@@ -84,17 +105,24 @@ class Checkpoint {
   void save(const std::filesystem::path& path) const;
 
   /// Reads a file, written by this library or any other, and assigns its values. It reads and checks
-  /// everything first: on the errors below no variable has changed. If memory runs out, either all variables
-  /// of a strategy have been assigned or none. (If a device fails during assignment, some have been
-  /// assigned.)
+  /// everything first: on the errors below no variable or iterator has changed. If memory runs out, either
+  /// all variables of a strategy have been assigned or none. (If a device fails during assignment, some have
+  /// been assigned.)
   /// @throws NotFound  the file cannot be opened.
   /// @throws InvalidArgument  the file is damaged; it lacks a variable's entry, or has one that no variable
   /// takes; an entry's dtype or shape is not the variable's, or one that no Tensor has: names file and entry.
+  /// Exceptions of iterators' restore_state pass through.
   /// @throws ContextError  as save. @throws Error  the file cannot be read.
   void restore(const std::filesystem::path& path, RestoreOptions options = {});
 
  private:
   friend class CheckpointManager;
+  struct Iterator {
+    detail::SharedFunction<IteratorState()> save;
+    /// Does all that can fail. @return what remains to be done.
+    detail::SharedFunction<detail::SharedFunction<void()>(const IteratorState& state)> prepare_restore;
+  };
+  Checkpoint& add_iterator(std::string key, Iterator iterator);
   Checkpoint& add_tracked(std::string prefix, detail::SharedFunction<NamedVariables()> variables);
   std::map<std::string, Variable> collect(std::string_view what) const;
 
@@ -105,6 +133,7 @@ class Checkpoint {
   std::int64_t of_chief(detail::FunctionRef<std::int64_t()> number) const;
 
   std::map<std::string, Variable> variables_;
+  std::map<std::string, Iterator> iterators_;
   std::vector<std::pair<std::string, detail::SharedFunction<NamedVariables()>>> tracked_;  // by prefix
 };
 

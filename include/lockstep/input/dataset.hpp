@@ -59,11 +59,13 @@ class Transformations : public Base {
   /// It does not depend on threads, nor on how far other iterators were read. Iterators are numbered when
   /// they are made, jointly for all datasets derived from this one, but separately for each shard, so that
   /// shards remain parts of one order. Datasets shuffled with one seed stay aligned in `zip`. Without a seed
-  /// the order differs from run to run.
+  /// the order differs from run to run. Without reshuffle_each_iteration all passes, repetitions and datasets
+  /// of `interleave` have the order of the first pass.
   /// @throws InvalidArgument  buffer_size < 1; on `next`, there is no seed although this process keeps a
   /// share of elements that other processes share too (auto_shard): each process would draw another order.
-  Self shuffle(std::int64_t buffer_size, std::optional<std::uint64_t> seed = {}) const {
-    return Self(shuffled(this->pipeline(), buffer_size, seed));
+  Self shuffle(std::int64_t buffer_size, std::optional<std::uint64_t> seed = {},
+               bool reshuffle_each_iteration = true) const {
+    return Self(shuffled(this->pipeline(), buffer_size, seed, reshuffle_each_iteration));
   }
   /// Stacks `batch_size` elements at a time along a new first axis. The last batch may have fewer rows; with
   /// drop_remainder such a batch is dropped. If an element throws, the next call goes on: its batch begins
@@ -321,7 +323,8 @@ class TypedDataset : public detail::Transformations<TypedDataset<E>, Dataset> {
   }
   /// The results of fn(state, element), a pair of the next state and the result. Each pass begins with a copy
   /// of `initial_state`, of any type; tensors in it share memory with it, so do not write to them. If `fn`
-  /// throws, the state stays.
+  /// throws, the state stays. A pass can be saved if the state is a nest of Tensors, a std::string, or of a
+  /// type that may be copied as bytes and has no pointers.
   template <class State, class F>
   [[nodiscard]] auto scan(State initial_state, F fn) const {
     static_assert(detail::ScanFunction<F, State, E>,
@@ -346,6 +349,11 @@ class TypedDataset : public detail::Transformations<TypedDataset<E>, Dataset> {
   /// Starts a pass without a strategy, whose elements are nests on the host. Its random orders are fixed here
   /// (shuffle).
   [[nodiscard]] DatasetIterator<E> iterator() const { return DatasetIterator<E>(this->pipeline()); }
+  /// Starts the pass of an epoch: it has the random orders that the iterator of this number, from 0, has in a
+  /// program that makes no others. Later iterators come after it. @throws InvalidArgument  epoch < 0.
+  [[nodiscard]] DatasetIterator<E> iterator(std::int64_t epoch) const {
+    return DatasetIterator<E>(this->pipeline(), epoch);
+  }
   /// Starts a pass for range-for.
   [[nodiscard]] detail::RangeIterator<DatasetIterator<E>> begin() const { return {iterator()}; }
   [[nodiscard]] std::default_sentinel_t end() const { return {}; }

@@ -9,6 +9,7 @@
 #include <lockstep/detail/range_iterator.hpp>
 #include <lockstep/input/detail/pipeline.hpp>
 #include <lockstep/input/detail/tensor_nest.hpp>
+#include <lockstep/input/iterator_state.hpp>
 
 #pragma GCC visibility push(default)
 
@@ -16,8 +17,19 @@ namespace lockstep {
 
 namespace detail {
 
-/// The next pass over a pipeline, for user threads. @param what  the call that messages name.
-std::unique_ptr<Iterator<FlatElement>> open_for_user(const PipelineHandle& pipeline, std::string_view what);
+/// A pass over a pipeline, for user threads.
+struct DatasetPass {
+  IterationKey key;
+  std::unique_ptr<Iterator<FlatElement>> elements{};  ///< Null: moved from.
+  std::int64_t num_taken = 0;
+};
+
+/// The next pass, or the one of an epoch. @throws InvalidArgument  the epoch is negative.
+DatasetPass open_for_user(const PipelineHandle& pipeline, std::optional<std::int64_t> epoch);
+/// DatasetIterator::save_state.
+IteratorState save_pass(const PipelineHandle& pipeline, const DatasetPass& pass);
+/// The pass that goes on where a saved one was. @throws as DatasetIterator::restore_state.
+DatasetPass restored_pass(const PipelineHandle& pipeline, const IteratorState& state);
 /// @throws OutOfRange  always.
 [[noreturn]] void raise_end_of_input(std::string_view what, std::int64_t count, std::string_view unit);
 /// @throws ContextError  always.
@@ -35,31 +47,59 @@ class DatasetIterator {
  public:
   using value_type = E;
 
-  explicit DatasetIterator(detail::PipelineHandle pipeline)
-      : pipeline_(std::move(pipeline)),
-        iterator_(detail::open_for_user(pipeline_, "DatasetIterator::next")) {}
+  explicit DatasetIterator(detail::PipelineHandle pipeline, std::optional<std::int64_t> epoch = {})
+      : pipeline_(std::move(pipeline)), pass_(detail::open_for_user(pipeline_, epoch)) {}
 
   /// The next element, on the host. @throws OutOfRange  the pass has ended. @throws ContextError  this is
   /// moved-from, or was made by another process before a fork. Exceptions of the dataset's functions pass
   /// through; the next call continues after that element.
   E next() {
     std::optional<E> element = next_optional();
-    if (!element) detail::raise_end_of_input("DatasetIterator::next", num_elements_, "elements");
+    if (!element) detail::raise_end_of_input("DatasetIterator::next", pass_.num_taken, "elements");
     return std::move(*element);
   }
   /// The same, but returns nothing at the end.
   std::optional<E> next_optional() {
-    if (iterator_ == nullptr) detail::raise_iterator_moved_from("DatasetIterator");
-    std::optional<detail::FlatElement> leaves = iterator_->next();
+    check();
+    std::optional<detail::FlatElement> leaves = pass_.elements->next();
     if (!leaves) return std::nullopt;
-    ++num_elements_;
+    ++pass_.num_taken;
     return detail::unflatten_element<E>(detail::type_of(pipeline_), std::move(*leaves));
   }
 
+  /// Where the pass is: what a process that restores it has yet to give is what this one has. It waits for
+  /// calls of the dataset's functions that the pass's threads are making, and reads nothing.
+  /// @throws Unsupported  `scan`'s state is of a type that has no form as bytes, or elements whose lengths or
+  /// keys are not fixed have a struct without a default constructor. @throws ContextError  as next.
+  [[nodiscard]] IteratorState save_state() const {
+    check();
+    return detail::save_pass(pipeline_, pass_);
+  }
+  /// Drops this pass and goes on where the saved one was; passes that are made later come after that one. The
+  /// dataset must be made by the same calls, with the same functions and files. Sources go to their place:
+  /// from_generator makes its callable again and drops the elements before, and so do readers without
+  /// positions; `interleave` calls its function for the datasets that were open. A pass that was writing a
+  /// cache file leaves none.
+  /// @throws InvalidArgument  the state is damaged or of another version; it is of another dataset: names the
+  /// first stage that differs. Then this pass goes on as before. @throws ContextError  as next. Exceptions of
+  /// sources and functions that are called pass through.
+  void restore_state(const IteratorState& state) { prepare_restore(state)(); }
+  /// For the library: all of restore_state that can fail. @return what remains to be done.
+  [[nodiscard]] auto prepare_restore(const IteratorState& state) {
+    check();
+    return [this, pass = std::make_shared<detail::DatasetPass>(detail::restored_pass(pipeline_, state))] {
+      pass->key.reach(detail::counts_of(pipeline_));
+      pass_ = std::move(*pass);
+    };
+  }
+
  private:
+  void check() const {
+    if (pass_.elements == nullptr) detail::raise_iterator_moved_from("DatasetIterator");
+  }
+
   detail::PipelineHandle pipeline_;
-  std::unique_ptr<detail::Iterator<detail::FlatElement>> iterator_;
-  std::int64_t num_elements_ = 0;
+  detail::DatasetPass pass_;
 };
 
 }  // namespace lockstep

@@ -13,6 +13,7 @@
 #include <lockstep/detail/range_iterator.hpp>
 #include <lockstep/detail/shared_function.hpp>
 #include <lockstep/input/detail/pipeline.hpp>
+#include <lockstep/input/iterator_state.hpp>
 #include <lockstep/input/tensor_spec.hpp>
 #include <lockstep/values/per_replica.hpp>
 
@@ -25,16 +26,31 @@ namespace detail {
 /// One element for each local replica.
 using Step = std::vector<FlatElement>;
 
+/// The number of a pass among those of a distributed dataset, and how many steps it has given.
+struct PassNumbers {
+  std::int64_t epoch = 0;
+  std::int64_t num_taken = 0;
+  std::vector<std::vector<std::uint64_t>> orders{};  ///< IterationKey::numbers of each dataset's pass.
+};
+
 /// One pass over steps.
 class StepIterator : public Iterator<Step> {
  public:
   /// DistributedIterator::num_waits.
   virtual std::int64_t num_waits() const noexcept = 0;
+  virtual const PassNumbers& numbers() const noexcept = 0;
+  /// DistributedIterator::save_state.
+  virtual IteratorState save() = 0;
 };
 
 /// The steps of a distributed dataset, element types erased.
 struct Steps {
-  SharedFunction<std::unique_ptr<StepIterator>()> open;
+  /// The next pass, or that of an epoch. @throws InvalidArgument  the epoch is negative.
+  SharedFunction<std::unique_ptr<StepIterator>(std::optional<std::int64_t> epoch)> open;
+  /// A pass that goes on where a saved one was. @throws as DistributedIterator::restore_state.
+  SharedFunction<std::unique_ptr<StepIterator>(const IteratorState& state)> restore;
+  /// The next passes come after this one.
+  SharedFunction<void(StepIterator& pass)> reach;
   std::vector<std::vector<TensorSpec>> spec;  ///< Specs of each replica's element, leaf by leaf, if known.
 };
 
@@ -113,8 +129,9 @@ class DistributedIterator {
  public:
   using value_type = D;
 
-  explicit DistributedIterator(std::shared_ptr<const detail::DistributedState<D>> state)
-      : state_(std::move(state)), iterator_(state_->steps.open()) {}
+  explicit DistributedIterator(std::shared_ptr<const detail::DistributedState<D>> state,
+                               std::optional<std::int64_t> epoch = {})
+      : state_(std::move(state)), iterator_(state_->steps.open(epoch)) {}
 
   /// The next step's values: one component for each local replica, in replica order. Some may have no rows.
   /// @throws OutOfRange  the end of the pass.
@@ -129,14 +146,14 @@ class DistributedIterator {
   /// ended. @throws ContextError  a worker without data does not know its elements' lengths or keys yet.
   D next() {
     std::optional<D> value = next_optional();
-    if (!value) detail::raise_end_of_input("DistributedIterator::next", num_steps_, "steps");
+    if (!value)
+      detail::raise_end_of_input("DistributedIterator::next", iterator_->numbers().num_taken, "steps");
     return std::move(*value);
   }
   /// The same, but returns nothing at the end.
   std::optional<D> next_optional() {
     std::optional<detail::Step> step = checked().next();
     if (!step) return std::nullopt;
-    ++num_steps_;
     return state_->assemble(std::move(*step));
   }
   /// The number of steps so far for which a replica had to wait: `next` found the step not ready, and when it
@@ -145,6 +162,41 @@ class DistributedIterator {
   /// keep up. Without a thread all steps count.
   /// @throws ContextError  moved-from.
   [[nodiscard]] std::int64_t num_waits() const { return checked().num_waits(); }
+  /// The number of this pass among those of its DistributedDataset, from 0: how many were started before, or
+  /// what `iterator(epoch)` was given. @throws ContextError  moved-from.
+  [[nodiscard]] std::int64_t epoch() const { return checked().numbers().epoch; }
+
+  /// Where the pass is: what a process that restores it has yet to give is what this one has. Steps that were
+  /// made ahead are not lost. It waits for the step that the pass's thread is making, and reads nothing more.
+  ///
+  /// The state is that of all workers, who all save after the same step. Any worker's serves all of them.
+  /// @throws Unsupported  as DatasetIterator::save_state. @throws ContextError  as next.
+  /// @throws CollectiveError  another worker could not save. @throws CollectiveAborted  another worker is
+  /// gone.
+  [[nodiscard]] IteratorState save_state() const { return checked().save(); }
+  /// Drops this pass and goes on where the saved one was; its epoch, and those of passes that are made later,
+  /// are what they would have been. All workers restore the same state. Datasets are as for
+  /// DatasetIterator::restore_state.
+  ///
+  /// The numbers of replicas may differ: global batches stay what they are, and are split over the replicas
+  /// that are there now. So may the number of workers. Those that read the whole dataset, to keep slices of
+  /// each batch (AutoShardPolicy::data), go on with the same batches. Where each reads files or elements of
+  /// its own, or those of its hint, worker i goes on with the shares of the workers i, i + num_workers, …
+  /// that saved, one after the other: each row that was left is given once, and a worker without shares gets
+  /// rows from the next pass on. Datasets made by a function go on only on as many workers.
+  /// @throws InvalidArgument  as DatasetIterator::restore_state; also if the state is of other numbers of
+  /// workers or datasets, and a function made the datasets. @throws ContextError  as next.
+  void restore_state(const IteratorState& state) { prepare_restore(state)(); }
+  /// For the library: all of restore_state that can fail. @return what remains to be done.
+  [[nodiscard]] auto prepare_restore(const IteratorState& state) {
+    checked();
+    return
+        [this, pass = std::make_shared<std::unique_ptr<detail::StepIterator>>(state_->steps.restore(state))] {
+          state_->steps.reach(**pass);
+          iterator_ = std::move(*pass);
+        };
+  }
+
   /// As DistributedDataset::element_spec. @throws ContextError  moved-from.
   [[nodiscard]] auto element_spec() const {
     checked();
@@ -159,7 +211,6 @@ class DistributedIterator {
 
   std::shared_ptr<const detail::DistributedState<D>> state_;  // owners: the dataset and its iterators
   std::unique_ptr<detail::StepIterator> iterator_;
-  std::int64_t num_steps_ = 0;
 };
 
 /// A dataset that is distributed over the replicas of a strategy. Made by `distribute_dataset` and
@@ -179,6 +230,12 @@ class DistributedDataset {
 
   /// Starts a pass. Its random orders are fixed here (Dataset::shuffle).
   [[nodiscard]] DistributedIterator<D> iterator() const { return DistributedIterator<D>(state_); }
+  /// Starts the pass of an epoch, as DistributedSampler.set_epoch does: its random orders are those that the
+  /// pass of this number, from 0, has in a program that makes no others. Later passes come after it. On
+  /// several workers all pass the same. @throws InvalidArgument  epoch < 0.
+  [[nodiscard]] DistributedIterator<D> iterator(std::int64_t epoch) const {
+    return DistributedIterator<D>(state_, epoch);
+  }
   /// Starts a pass for range-for.
   [[nodiscard]] detail::RangeIterator<DistributedIterator<D>> begin() const { return {iterator()}; }
   [[nodiscard]] std::default_sentinel_t end() const { return {}; }

@@ -12,6 +12,7 @@
 
 #include <lockstep/detail/shared_function.hpp>
 #include <lockstep/dtype.hpp>
+#include <lockstep/input/detail/positioned.hpp>
 #include <lockstep/scalar.hpp>
 #include <lockstep/tensor.hpp>
 
@@ -38,6 +39,11 @@
 /// A reader reports an error by throwing. The dataset adds path and element to the message and continues with
 /// the next file.
 ///
+/// What a reader returns may know its position, so that DatasetIterator::restore_state goes on there and
+/// reads nothing before it: `Position position() const` says where the next element begins, and `void
+/// seek(const Position&)` goes there, on an object that has given no element yet; if no element begins there,
+/// it throws InvalidArgument. Without them the elements before the position are read again and dropped.
+///
 /// The readers below throw NotFound if the file cannot be opened, and InvalidArgument if it is not a regular
 /// file or not in the reader's format: path, position (bytes from the start) and reason. They do not trust
 /// files: no allocation is larger than the file (times 1032 if it is compressed) or a fixed buffer of 64 KiB.
@@ -53,18 +59,27 @@ class Elements {
            std::is_invocable_r_v<std::optional<E>, std::decay_t<F>&>) Elements(F&& next)
       : source_(std::make_shared<SourceOf<std::decay_t<F>>>(std::forward<F>(next))) {}
   std::optional<E> operator()() const { return source_->next(); }
+  /// Where the next element begins: the function's own position, or the number of calls so far.
+  [[nodiscard]] Position position() const { return source_->position(); }
+  /// Goes to a position that these elements have given, before the first call. @throws InvalidArgument  no
+  /// element begins there.
+  void seek(const Position& position) const { source_->seek(position); }
 
  private:
   struct Source {
     virtual ~Source() = default;
     virtual std::optional<E> next() = 0;
+    virtual Position position() const = 0;
+    virtual void seek(const Position& position) = 0;
   };
   template <class F>
   struct SourceOf final : Source {
     template <class G>
     explicit SourceOf(G&& given) : function(std::forward<G>(given)) {}
     std::optional<E> next() override { return function(); }
-    F function;
+    Position position() const override { return function.position(); }
+    void seek(const Position& position) override { function.seek(position); }
+    detail::Positioned<F> function;
   };
 
   std::shared_ptr<Source> source_;  // owners: the copies

@@ -9,6 +9,7 @@
 #include <lockstep/input/sharding.hpp>
 
 #include "detail/expects.hpp"
+#include "input/state/pipeline_state.hpp"
 
 namespace lockstep::detail {
 namespace {
@@ -80,12 +81,12 @@ std::vector<std::int64_t> SplitRule::sizes(std::int64_t num_rows) const {
 }
 
 std::optional<Part> WholeIterator::next() {
-  const std::optional<BatchHandle> batch = batches_->next();
+  const std::optional<BatchHandle> batch = batches_.next();
   return batch ? std::optional(whole(*batch)) : std::nullopt;
 }
 
 bool BatchSplitIterator::fetch() {
-  const std::optional<BatchHandle> batch = batches_->next();
+  const std::optional<BatchHandle> batch = batches_.next();
   if (!batch) return false;
   const std::size_t num_leaves = (*batch)->num_leaves();
   std::vector<Part> parts;
@@ -105,8 +106,37 @@ bool BatchSplitIterator::fetch() {
     }
   }
   parts_ = std::move(parts);
-  next_ = 0;
+  next_ = std::exchange(first_, 0);
   return true;
+}
+
+std::optional<BatchMark> BatchSplitIterator::mark() const {
+  if (next_ == parts_.size()) return BatchMark{batches_.num_given(), 0, first_};
+  return BatchMark{batches_.num_given() - 1, 0, next_};
+}
+
+std::size_t BatchSplitIterator::num_slices() const {
+  return (rule_.num_slices - index_ + num_workers_ - 1) / num_workers_;
+}
+
+void BatchSplitIterator::leave_out(std::size_t num_slices, std::size_t slice) {
+  SplitRule rule = rule_;
+  rule.num_slices = num_slices;
+  LOCKSTEP_EXPECTS(rule.weights.empty() || rule.weights.size() == num_slices, InvalidArgument,
+                   "restore_state: the state has a batch of which ", slice, " of ", num_slices,
+                   " slices were taken, and there are batch_weights for ", rule.weights.size(),
+                   ". Restore it on as many replicas.");
+  batches_.edit_first([&](const BatchHandle& batch) {
+    std::vector<RowRange> rows;
+    for (const LeafType& leaf : leaves_of(*batch)) {
+      const std::int64_t end = leaf.shape.rank() > 0 ? leaf.shape[0] : 0;
+      const std::vector<std::int64_t> sizes = rule.sizes(end);
+      rows.push_back({std::accumulate(sizes.begin(), sizes.begin() + static_cast<std::ptrdiff_t>(slice),
+                                      std::int64_t{0}),
+                      end});
+    }
+    return rows_of(batch, rows);
+  });
 }
 
 std::optional<Part> BatchSplitIterator::next() {
@@ -116,7 +146,7 @@ std::optional<Part> BatchSplitIterator::next() {
 
 bool BalancedSplitIterator::fetch() {
   while (!ended_ && next_row_ == num_rows_) {
-    std::optional<BatchHandle> batch = batches_->next();
+    std::optional<BatchHandle> batch = batches_.next();
     ended_ = !batch;
     if (ended_) break;
     const std::vector<LeafType> leaves = leaves_of(**batch);
@@ -135,6 +165,12 @@ bool BalancedSplitIterator::fetch() {
     batch_ = std::move(*batch);
   }
   return !ended_;
+}
+
+std::optional<BatchMark> BalancedSplitIterator::mark() const {
+  if (!part_.empty()) return std::nullopt;
+  const bool has_rows = next_row_ < num_rows_;
+  return BatchMark{batches_.num_given() - (has_rows ? 1 : 0), has_rows ? next_row_ : 0, slice_};
 }
 
 bool BalancedSplitIterator::fill() {

@@ -8,11 +8,15 @@
 #include <lockstep/error.hpp>
 #include <lockstep/stream.hpp>
 
+#include "detail/expects.hpp"
+#include "input/distribution/saved_pass.hpp"
+#include "input/state/sealed_state.hpp"
 #include "trace/span.hpp"
 
 namespace lockstep::detail {
 
 void DealIterator::open() {
+  fetchers_.clear();  // of an attempt that failed
   for (const Device& device : plan_->devices) fetchers_.push_back(make_fetcher(device, plan_->num_ahead));
   parts_ = open_();
   open_ = nullptr;
@@ -72,6 +76,49 @@ void DealIterator::end() noexcept {
 }
 
 std::optional<FetchedStep> DealIterator::next() {
+  FetchedStep step;
+  try {
+    std::optional<std::vector<FetchedElement>> elements = make_step();
+    if (!elements) return std::nullopt;
+    step.outcome.element = std::move(*elements);
+  } catch (const Stopped&) {
+    throw;
+  } catch (...) {
+    step.outcome.error = std::current_exception();
+  }
+  for (const auto& part : parts_) step.seen.push_back(part->seen_after_step(taken_.empty()));
+  return step;
+}
+
+void DealIterator::set_seen(const std::vector<SeenBatches>& seen) {
+  for (std::size_t i = 0; i < seen.size(); ++i) parts_[i]->set_seen(seen[i]);
+}
+
+void DealIterator::transfer(PassState& state) {
+  if (open_) open();
+  std::vector<std::string> texts;
+  if (state.is_saving()) {
+    PassState own;
+    std::size_t num_datasets = parts_.size();
+    own(num_datasets);
+    for (const auto& part : parts_) own(*part);
+    texts.push_back(own.take());
+  }
+  state(texts);
+  if (state.is_saving()) return;
+  for (const std::string& text : texts) {
+    PassState own(text);
+    std::size_t num_datasets = 0;
+    own(num_datasets);
+    LOCKSTEP_EXPECTS(num_datasets == parts_.size(), InvalidArgument, kRestoreState, ": the state is of ",
+                     num_datasets, " datasets on a worker, and this strategy has ", parts_.size(),
+                     ". Restore it with as many datasets.");
+    for (const auto& part : parts_) own(*part);
+    own.expect_end();
+  }
+}
+
+std::optional<std::vector<FetchedElement>> DealIterator::make_step() {
   if (ended_) return std::nullopt;
   const Span span(SpanKind::input, "make a step");
   Elements elements;
@@ -105,24 +152,27 @@ std::optional<FetchedStep> DealIterator::next() {
   }
 
   const Part empty = own.is_whole ? Part() : empty_part(*leaves);
-  FetchedStep step;
+  std::vector<FetchedElement> step;
   for (std::size_t replica = 0; replica < elements.size(); ++replica)
     step.push_back(elements[replica] ? std::move(*elements[replica]) : fetchers_[replica]->fetch(empty));
   return step;
 }
 
-ReceiveIterator::ReceiveIterator(std::function<PartIterators()> open, std::shared_ptr<const StepPlan> plan)
-    : plan_(std::move(plan)), steps_(make_steps(std::move(open)), "DistributedIterator::next") {}
+ReceiveIterator::ReceiveIterator(std::function<PartIterators()> open, std::shared_ptr<const StepPlan> plan,
+                                 const PassNumbers& numbers)
+    : plan_(std::move(plan)),
+      numbers_(numbers),
+      steps_(make_steps(std::move(open)), "DistributedIterator::next") {}
 
 std::unique_ptr<Iterator<FetchedStep>> ReceiveIterator::make_steps(std::function<PartIterators()> open) {
-  auto deal = [open = std::move(open), of = plan_,
-               exchange = plan_->open_exchange ? plan_->open_exchange() : nullptr] {
-    return std::make_unique<DealIterator>(open, of, exchange);
-  };
-  if (plan_->num_ahead == 0) return deal();
+  auto deal = std::make_unique<DealIterator>(std::move(open), plan_,
+                                             plan_->open_exchange ? plan_->open_exchange() : nullptr);
+  deal_ = deal.get();
+  if (plan_->num_ahead == 0) return deal;
+  auto input = std::make_shared<std::unique_ptr<Iterator<FetchedStep>>>(std::move(deal));
   // With one more element in its buffer the thread need not wait for the next call before it continues.
-  auto ahead =
-      std::make_unique<PrefetchIterator<FetchedStep>>(std::move(deal), std::int64_t{plan_->num_ahead} + 1);
+  auto ahead = std::make_unique<PrefetchIterator<FetchedStep>>([input] { return std::move(*input); },
+                                                               std::int64_t{plan_->num_ahead} + 1);
   ahead_ = ahead.get();
   return ahead;
 }
@@ -134,12 +184,22 @@ std::optional<Step> ReceiveIterator::next() {
   const std::int64_t waits_before = ahead_ ? ahead_->num_waits() : 0;
   std::optional<FetchedStep> fetched = steps_.next();
   if (!fetched) return std::nullopt;
+  deal_->set_seen(fetched->seen);
+  std::vector<FetchedElement> elements = take_outcome(std::move(fetched->outcome));
   const bool was_ready = ahead_ && ahead_->num_waits() == waits_before;
   const auto is_idle = [](const Device& device) { return current_stream(device).is_complete(); };
   if (!was_ready && std::any_of(plan_->devices.begin(), plan_->devices.end(), is_idle)) ++num_waits_;
   Step step;
-  for (FetchedElement& element : *fetched) step.push_back(receive(std::move(element)));
+  for (FetchedElement& element : elements) step.push_back(receive(std::move(element)));
+  ++numbers_.num_taken;
   return step;
+}
+
+void ReceiveIterator::transfer(PassState& state) { steps_.transfer(state); }
+
+IteratorState ReceiveIterator::save() {
+  if (plan_->check_caller) plan_->check_caller("DistributedIterator::save_state");
+  return save_of_workers(*this, *plan_);
 }
 
 }  // namespace lockstep::detail

@@ -12,11 +12,15 @@
 #include <lockstep/input/step_exchange.hpp>
 
 #include "input/distribution/fetching.hpp"
+#include "input/distribution/splitting.hpp"
 #include "input/distribution/worker_step.hpp"
 #include "input/iterators/outer_iterator.hpp"
 #include "input/iterators/prefetch_iterator.hpp"
 
 namespace lockstep::detail {
+
+/// What the workers read: datasets that cannot be shared out anew, all the same whole one, or parts of one.
+enum class Sharing : std::int8_t { fixed, whole, parts };
 
 /// The plan by which a step is made of one element for each replica.
 struct StepPlan {
@@ -27,15 +31,22 @@ struct StepPlan {
   /// Starts a pass with the other workers; empty: there are no others.
   SharedFunction<std::shared_ptr<StepExchange>()> open_exchange{};
   void (*check_caller)(std::string_view what) = nullptr;  ///< As InputTarget::check_caller.
+  int worker = 0, num_workers = 1;  ///< This one's index, and how many read the datasets of a pass.
+  Sharing sharing = Sharing::fixed;
   /// Whether elements without rows can take the dataset's type; empty: they can.
   std::function<bool()> knows_structure{};
 };
 
-/// A step that is being transferred to the replicas.
-using FetchedStep = std::vector<FetchedElement>;
+/// A step that is being transferred to the replicas, or the exception in its place.
+struct FetchedStep {
+  Outcome<std::vector<FetchedElement>> outcome{};
+  std::vector<SeenBatches> seen{};  ///< Of each dataset, once the user has this.
+};
+template <>
+inline constexpr bool kIsTransferred<FetchedStep> = false;
 
 /// The iterators from which replicas take in turn: one, or one for each replica.
-using PartIterators = std::vector<std::unique_ptr<Iterator<Part>>>;
+using PartIterators = std::vector<std::unique_ptr<PartIterator>>;
 
 /// Distributes parts to replicas, and agrees with the other workers on each step.
 ///
@@ -49,11 +60,17 @@ class DealIterator final : public Iterator<FetchedStep> {
       : open_(std::move(open)), plan_(std::move(plan)), exchange_(std::move(exchange)) {}
   ~DealIterator() override { end(); }
   std::optional<FetchedStep> next() override;
+  /// What the user has not seen, as a text for each worker: writes one, or reads those whose shares this
+  /// worker goes on with.
+  void transfer(PassState& state) override;
+  /// The user has this step. Called on the user's thread.
+  void set_seen(const std::vector<SeenBatches>& seen);
 
  private:
   /// Elements of the replicas that have one.
   using Elements = std::vector<std::optional<FetchedElement>>;
 
+  std::optional<std::vector<FetchedElement>> make_step();
   void open();
   std::vector<std::optional<Part>> take_parts();
   WorkerStep take(Elements& elements);
@@ -73,15 +90,22 @@ class DealIterator final : public Iterator<FetchedStep> {
 class ReceiveIterator final : public StepIterator {
  public:
   /// Starts the pass with the other workers, but reads nothing yet.
-  ReceiveIterator(std::function<PartIterators()> open, std::shared_ptr<const StepPlan> plan);
+  ReceiveIterator(std::function<PartIterators()> open, std::shared_ptr<const StepPlan> plan,
+                  const PassNumbers& numbers = {});
   /// @throws ContextError  in a replica function; in a fork of the process that made this.
   std::optional<Step> next() override;
   std::int64_t num_waits() const noexcept override { return num_waits_; }
+  const PassNumbers& numbers() const noexcept override { return numbers_; }
+  IteratorState save() override;
+  /// As DealIterator::transfer.
+  void transfer(PassState& state) override;
 
  private:
   std::unique_ptr<Iterator<FetchedStep>> make_steps(std::function<PartIterators()> open);
 
-  std::shared_ptr<const StepPlan> plan_;            // owners: as DealIterator's
+  std::shared_ptr<const StepPlan> plan_;  // owners: as DealIterator's
+  PassNumbers numbers_;
+  DealIterator* deal_ = nullptr;                    // in steps_
   PrefetchIterator<FetchedStep>* ahead_ = nullptr;  // in steps_, if steps_ has a thread
   OuterIterator<FetchedStep> steps_;
   std::int64_t num_waits_ = 0;

@@ -1,6 +1,7 @@
 #include "input/formats/byte_source.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "detail/expects.hpp"
@@ -16,12 +17,26 @@ void ByteSource::read(void* data, std::uint64_t size_bytes, std::string_view wha
   const std::uint64_t begin = position_;
   const std::size_t num_read = read_some(data, size_bytes);
   if (num_read < size_bytes)
-    fail(begin, concat(what, " has ", size_bytes, " bytes, but the file ends after ", num_read));
+    fail(begin, concat(what, " has ", size_bytes, " bytes, but ", whole(), " ends after ", num_read));
 }
 
 void ByteSource::check_left(std::uint64_t size_bytes, std::string_view what) const {
   if (size_bytes > max_left())
-    fail(position_, concat(what, " has ", size_bytes, " bytes, but the file ends after ", max_left()));
+    fail(position_, concat(what, " has ", size_bytes, " bytes, but ", whole(), " ends after ", max_left()));
+}
+
+void ByteSource::skip(std::uint64_t size_bytes) {
+  check_left(size_bytes, "what is to be passed over");
+  if (do_skip(size_bytes)) {
+    position_ += size_bytes;
+    return;
+  }
+  std::array<std::byte, 1 << 12> passed;
+  while (size_bytes > 0) {
+    const std::uint64_t next = std::min<std::uint64_t>(size_bytes, passed.size());
+    read(passed.data(), next, "what is to be passed over");
+    size_bytes -= next;
+  }
 }
 
 void ByteSource::expect_end(std::string_view what) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -41,6 +42,8 @@ class ByteSource {
   void read(void* data, std::uint64_t size_bytes, std::string_view what);
   /// @throws FileFault  fewer than size_bytes can be left. Called before memory is allocated for them.
   void check_left(std::uint64_t size_bytes, std::string_view what) const;
+  /// Goes on after the next size_bytes bytes. @throws FileFault  fewer are left.
+  void skip(std::uint64_t size_bytes);
   /// @throws FileFault  bytes are left.
   void expect_end(std::string_view what);
 
@@ -50,6 +53,8 @@ class ByteSource {
   virtual std::uint64_t max_left() const noexcept = 0;
   /// As FileFault::part.
   virtual std::string part() const { return {}; }
+  /// What ends where the bytes do, for messages.
+  virtual std::string_view whole() const { return "the file"; }
   [[noreturn]] void fail(std::uint64_t position, std::string reason) const {
     throw FileFault{position, std::move(reason), part()};
   }
@@ -58,6 +63,8 @@ class ByteSource {
   explicit ByteSource(std::uint64_t position = 0) : position_(position) {}
   /// Returns fewer bytes than requested only at the end.
   virtual std::size_t do_read(std::byte* data, std::size_t size_bytes) = 0;
+  /// Passes over bytes, as many as are left. @return whether it can without reading them.
+  virtual bool do_skip(std::uint64_t) { return false; }
 
  private:
   std::uint64_t position_;
@@ -74,6 +81,10 @@ class FileSource final : public ByteSource {
 
  private:
   std::size_t do_read(std::byte* data, std::size_t size_bytes) override;
+  bool do_skip(std::uint64_t size_bytes) override {
+    next_ = static_cast<std::size_t>(std::min<std::uint64_t>(buffer_.size(), next_ + size_bytes));
+    return true;
+  }
 
   InputFileHandle file_;
   std::uint64_t end_;

@@ -20,8 +20,8 @@ Shape checked_shape(const ByteSource& source, std::span<const std::int64_t> exte
     if (__builtin_mul_overflow(num_elements, static_cast<std::uint64_t>(extent), &num_elements))
       num_elements = most + 1;
   if (num_elements > most)
-    source.fail(source.position(),
-                concat("the array has more elements than the ", most, " that the file has bytes for"));
+    source.fail(source.position(), concat("the array has more elements than the ", most, " that ",
+                                          source.whole(), " has bytes for"));
   try {
     if (!extents.empty()) Shape(extents.subspan(1));  // checks the shape of a row, even if there are none
     return Shape(extents);

@@ -1,19 +1,41 @@
 #include "input/iterators/batch_iterators.hpp"
 
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include <lockstep/values/nest.hpp>
 
+#include "detail/expects.hpp"
 #include "input/pipeline/element_error.hpp"
 #include "input/rows/host_rows.hpp"
 #include "input/rows/part.hpp"
+#include "input/state/sealed_state.hpp"
 
 namespace lockstep::detail {
+
+namespace {
+
+/// The rows come from a pass whose state may have been damaged.
+void check_rows(const RowTable& table, std::span<const std::int64_t> rows) {
+  const std::int64_t end = table.num_rows();
+  for (const std::int64_t row : rows)
+    LOCKSTEP_EXPECTS(0 <= row && row < end, InvalidArgument, kRestoreState, ": the state has row ", row,
+                     " of a table of ", end, " rows. Pass a state as save_state gave it.");
+}
+
+void transfer_table(PassState& state, const std::shared_ptr<const RowTable>& table,
+                    Iterator<std::int64_t>& rows) {
+  state.add(table);
+  state(rows);
+}
+
+}  // namespace
 
 std::optional<FlatElement> TableIterator::next() {
   const std::optional<std::int64_t> row = rows_->next();
   if (!row) return std::nullopt;
+  check_rows(*table_, {&*row, 1});
   FlatElement element;
   element.reserve(table_->num_leaves());
   for (std::size_t leaf = 0; leaf < table_->num_leaves(); ++leaf) {
@@ -24,6 +46,8 @@ std::optional<FlatElement> TableIterator::next() {
   return element;
 }
 
+void TableIterator::transfer(PassState& state) { transfer_table(state, table_, *rows_); }
+
 std::optional<BatchHandle> TableBatchIterator::next() {
   std::vector<std::int64_t> batch;  // not reserved: batch_size may exceed memory
   while (batch.size() < batch_size_) {
@@ -32,37 +56,43 @@ std::optional<BatchHandle> TableBatchIterator::next() {
     batch.push_back(*row);
   }
   if (batch.empty() || (drop_ && batch.size() < batch_size_)) return std::nullopt;
+  check_rows(*table_, batch);
   return std::make_shared<const TableBatch>(table_, std::move(batch));
 }
 
+void TableBatchIterator::transfer(PassState& state) { transfer_table(state, table_, *rows_); }
+
 std::optional<BatchHandle> StackBatchIterator::next() {
   // If the input throws, the gathered elements stay for the next call.
-  for (; num_elements_ < batch_size_; ++num_elements_) {
+  while (rows_.num_rows() < batch_size_) {
     std::optional<FlatElement> element = input_->next();
     if (!element) break;
-    columns_.resize(element->size());
-    for (std::size_t leaf = 0; leaf < columns_.size(); ++leaf)
-      columns_[leaf].push_back(std::move((*element)[leaf]));
+    rows_.add(std::move(*element));
   }
-  const std::size_t num_elements = std::exchange(num_elements_, 0);
-  auto columns = std::exchange(columns_, {});
-  if (num_elements == 0 || (drop_ && num_elements < batch_size_)) return std::nullopt;
+  const std::int64_t num_rows = rows_.num_rows();
+  auto columns = rows_.take();
+  if (num_rows == 0 || (drop_ && num_rows < batch_size_)) return std::nullopt;
   return std::make_shared<const StackedBatch>(std::move(columns));
 }
 
 std::optional<BatchHandle> TableWindowIterator::next() {
   std::vector<std::int64_t> window = windows_.next(*rows_);
   if (window.empty()) return std::nullopt;
+  check_rows(*table_, window);
   return std::make_shared<const TableBatch>(table_, std::move(window));
 }
 
+void TableWindowIterator::transfer(PassState& state) {
+  transfer_table(state, table_, *rows_);
+  state(windows_);
+}
+
 std::optional<BatchHandle> StackWindowIterator::next() {
-  const std::vector<FlatElement> window = windows_.next(*input_);
+  std::vector<FlatElement> window = windows_.next(*input_);
   if (window.empty()) return std::nullopt;
-  std::vector<std::vector<Tensor>> columns(window.front().size());
-  for (const FlatElement& element : window)
-    for (std::size_t leaf = 0; leaf < columns.size(); ++leaf) columns[leaf].push_back(element[leaf]);
-  return std::make_shared<const StackedBatch>(std::move(columns), "Dataset::window");
+  Columns rows;
+  for (FlatElement& element : window) rows.add(std::move(element));
+  return std::make_shared<const StackedBatch>(rows.take(), "Dataset::window");
 }
 
 std::optional<FlatElement> UnbatchIterator::next() {
@@ -87,6 +117,16 @@ std::optional<FlatElement> UnbatchIterator::next() {
   }
   ++row_;
   return rows;
+}
+
+void UnbatchIterator::transfer(PassState& state) {
+  state(*input_, index_, row_, num_rows_);
+  if (row_ < 0 || row_ > num_rows_) state.fail("there is no such row of an element");
+  if (row_ == num_rows_) return;
+  state(batch_);
+  for (const Tensor& leaf : batch_)
+    if (leaf.rank() == 0 || leaf.shape()[0] != num_rows_)
+      state.fail("the components of an element have different numbers of rows");
 }
 
 std::optional<BatchHandle> ElementBatchIterator::next() {

@@ -9,7 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "input/iterators/columns.hpp"
 #include "input/rows/batch.hpp"
+#include "input/state/pipeline_state.hpp"
 
 namespace lockstep::detail {
 
@@ -18,6 +20,7 @@ class TableIterator final : public Iterator<FlatElement> {
  public:
   TableIterator(const TableRows& rows, const IterationKey& key) : table_(rows.table), rows_(rows.open(key)) {}
   std::optional<FlatElement> next() override;
+  void transfer(PassState& state) override;
 
  private:
   std::shared_ptr<const RowTable> table_;
@@ -34,6 +37,7 @@ class TableBatchIterator final : public Iterator<BatchHandle> {
         batch_size_(static_cast<std::size_t>(batch_size)),
         drop_(drop_remainder) {}
   std::optional<BatchHandle> next() override;
+  void transfer(PassState& state) override;
 
  private:
   std::shared_ptr<const RowTable> table_;
@@ -47,15 +51,15 @@ class StackBatchIterator final : public Iterator<BatchHandle> {
  public:
   StackBatchIterator(std::unique_ptr<Iterator<FlatElement>> input, std::int64_t batch_size,
                      bool drop_remainder)
-      : input_(std::move(input)), batch_size_(static_cast<std::size_t>(batch_size)), drop_(drop_remainder) {}
+      : input_(std::move(input)), batch_size_(batch_size), drop_(drop_remainder) {}
   std::optional<BatchHandle> next() override;
+  void transfer(PassState& state) override { state(*input_, rows_); }
 
  private:
   std::unique_ptr<Iterator<FlatElement>> input_;
-  std::size_t batch_size_;
+  std::int64_t batch_size_;
   bool drop_;
-  std::vector<std::vector<Tensor>> columns_;  // of the batch that is being gathered, as StackedBatch has them
-  std::size_t num_elements_ = 0;              // gathered in it
+  Columns rows_;  // of the batch that is being gathered; kept if the input throws
 };
 
 /// Collects windows of values, elements or row numbers.
@@ -86,6 +90,7 @@ class Windows {
     num_to_skip_ = shift_ - num_passed;
     return window;
   }
+  void transfer(PassState& state) { state(values_, num_to_skip_, has_ended_); }
 
  private:
   std::size_t span_, shift_, stride_;
@@ -101,6 +106,7 @@ class TableWindowIterator final : public Iterator<BatchHandle> {
   TableWindowIterator(const TableRows& rows, const IterationKey& key, Windows<std::int64_t> windows)
       : table_(rows.table), rows_(rows.open(key)), windows_(std::move(windows)) {}
   std::optional<BatchHandle> next() override;
+  void transfer(PassState& state) override;
 
  private:
   std::shared_ptr<const RowTable> table_;
@@ -114,6 +120,7 @@ class StackWindowIterator final : public Iterator<BatchHandle> {
   StackWindowIterator(std::unique_ptr<Iterator<FlatElement>> input, Windows<FlatElement> windows)
       : input_(std::move(input)), windows_(std::move(windows)) {}
   std::optional<BatchHandle> next() override;
+  void transfer(PassState& state) override { state(*input_, windows_); }
 
  private:
   std::unique_ptr<Iterator<FlatElement>> input_;
@@ -125,6 +132,7 @@ class UnbatchIterator final : public Iterator<FlatElement> {
  public:
   explicit UnbatchIterator(std::unique_ptr<Iterator<FlatElement>> input) : input_(std::move(input)) {}
   std::optional<FlatElement> next() override;
+  void transfer(PassState& state) override;
 
  private:
   std::unique_ptr<Iterator<FlatElement>> input_;
@@ -138,6 +146,7 @@ class ElementBatchIterator final : public Iterator<BatchHandle> {
  public:
   explicit ElementBatchIterator(std::unique_ptr<Iterator<FlatElement>> input) : input_(std::move(input)) {}
   std::optional<BatchHandle> next() override;
+  void transfer(PassState& state) override { state(*input_); }
 
  private:
   std::unique_ptr<Iterator<FlatElement>> input_;
@@ -148,6 +157,7 @@ class GatherIterator final : public Iterator<FlatElement> {
  public:
   explicit GatherIterator(std::unique_ptr<Iterator<BatchHandle>> input) : input_(std::move(input)) {}
   std::optional<FlatElement> next() override;
+  void transfer(PassState& state) override { state(*input_); }
 
  private:
   std::unique_ptr<Iterator<BatchHandle>> input_;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -36,31 +37,27 @@ class ElementCache {
   FirstTime first_loss_;
 };
 
-/// Iterates over copies of the cached elements.
-class ReplayIterator final : public Iterator<FlatElement> {
+/// Iterates over copies of the cached elements; if there are none yet, passes the input's elements on, and
+/// fills the cache at the end, unless an element threw.
+class CacheIterator final : public Iterator<FlatElement> {
  public:
-  explicit ReplayIterator(CachedElements elements) : elements_(std::move(elements)) {}
+  /// @param open  opens the input.
+  CacheIterator(std::shared_ptr<ElementCache> cache,
+                std::function<std::unique_ptr<Iterator<FlatElement>>()> open);
+  ~CacheIterator() override;
   std::optional<FlatElement> next() override;
+  void transfer(PassState& state) override;
 
  private:
-  CachedElements elements_;
-  std::size_t next_ = 0;
-};
+  std::optional<FlatElement> replay();
+  std::optional<FlatElement> record();
 
-/// Passes the input's elements on; fills the cache at the end, unless an element threw.
-class RecordIterator final : public Iterator<FlatElement> {
- public:
-  RecordIterator(std::unique_ptr<Iterator<FlatElement>> input, std::shared_ptr<ElementCache> cache)
-      : input_(std::move(input)),
-        cache_(std::move(cache)),
-        elements_(std::make_shared<std::vector<FlatElement>>()) {}
-  ~RecordIterator() override;
-  std::optional<FlatElement> next() override;
-
- private:
+  std::shared_ptr<ElementCache> cache_;  // owners: the pipeline and its passes
+  std::function<std::unique_ptr<Iterator<FlatElement>>()> open_;
+  CachedElements replayed_;  // null: records
+  std::size_t next_ = 0;     // in replayed_
   std::unique_ptr<Iterator<FlatElement>> input_;
-  std::shared_ptr<ElementCache> cache_;                 // owners: the pipeline and its passes
-  std::shared_ptr<std::vector<FlatElement>> elements_;  // null: the elements are not kept
+  std::shared_ptr<std::vector<FlatElement>> recorded_;  // null: the elements are not kept
 };
 
 }  // namespace lockstep::detail

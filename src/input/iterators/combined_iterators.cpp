@@ -9,6 +9,7 @@
 
 #include "detail/expects.hpp"
 #include "input/pipeline/stopping.hpp"
+#include "input/state/pipeline_state.hpp"
 
 namespace lockstep::detail {
 
@@ -33,17 +34,20 @@ std::optional<FlatElement> ConcatenateIterator::next() {
   return element;
 }
 
+void ConcatenateIterator::transfer(PassState& state) {
+  state(in_second_);
+  if (in_second_ && !state.is_saving()) input_ = second_->open(key_.from(first_->counts.size()));
+  state(*input_);
+}
+
 std::optional<FlatElement> ChooseIterator::next() {
   while (num_open_ > 0) {
     check_stop();
     const std::optional<std::int64_t> choice = choices_->next();
-    if (!choice) {
-      num_open_ = 0;
-      break;
-    }
+    if (!choice) break;
     LOCKSTEP_EXPECTS(0 <= *choice && *choice < static_cast<std::int64_t>(passes_.size()), InvalidArgument,
-                     "Dataset::choose_from_datasets: the choice ", *choice, " is no index of one of ",
-                     passes_.size(), " datasets. Choose one from 0 to ", passes_.size() - 1, ".");
+                     what_, ": the choice ", *choice, " is no index of one of ", passes_.size(),
+                     " datasets. Choose one from 0 to ", passes_.size() - 1, ".");
     const auto index = static_cast<std::size_t>(*choice);
     if (!passes_[index]) continue;
     if (std::optional<FlatElement> element = passes_[index]->next()) {
@@ -53,16 +57,30 @@ std::optional<FlatElement> ChooseIterator::next() {
     passes_[index].reset();
     num_open_ = stop_on_empty_ ? 0 : num_open_ - 1;
   }
-  passes_.clear();
+  end();
   return std::nullopt;
+}
+
+void ChooseIterator::end() noexcept {
+  num_open_ = 0;
+  for (auto& pass : passes_) pass.reset();
+}
+
+void ChooseIterator::transfer(PassState& state) {
+  if (!state.flag(num_open_ > 0)) return end();
+  state(*choices_);
+  num_open_ = 0;
+  for (auto& pass : passes_) {
+    state(pass);
+    if (pass) ++num_open_;
+  }
 }
 
 void ChooseIterator::check_structure(std::size_t choice) {
   if (is_checked_[choice]) return;
   const std::string own = pipelines_[choice]->type.text();
   for (const PipelineHandle& other : pipelines_)
-    if (const std::string text = other->type.text(); !text.empty())
-      check_structures("datasets to choose from", text, own);
+    if (const std::string text = other->type.text(); !text.empty()) check_structures(what_, text, own);
   is_checked_[choice] = true;
 }
 
@@ -73,10 +91,12 @@ std::optional<std::int64_t> RandomChoiceIterator::next() {
   return std::min(at, weights_->end() - 1) - weights_->begin();
 }
 
+void RandomChoiceIterator::transfer(PassState& state) { state(random_); }
+
 std::optional<std::int64_t> IndexIterator::next() {
   const std::optional<FlatElement> element = input_->next();
   if (!element) return std::nullopt;
-  const Tensor& value = element->front();
+  const Tensor value = element->size() == 1 ? element->front() : Tensor();
   LOCKSTEP_EXPECTS(value.size() == 1 && is_integer(value.dtype()), InvalidArgument,
                    "Dataset::choose_from_datasets: a choice is a tensor ", value.shape(), ' ', value.dtype(),
                    ". Pass choices that are integer scalars, such as Dataset::range(n).repeat().");

@@ -30,6 +30,7 @@ class ConcatenateIterator final : public Iterator<FlatElement> {
         input_(first_->open(key)) {}
   /// @throws InvalidArgument  elements of different structures.
   std::optional<FlatElement> next() override;
+  void transfer(PassState& state) override;
 
  private:
   PipelineHandle first_, second_;
@@ -42,11 +43,13 @@ class ConcatenateIterator final : public Iterator<FlatElement> {
 /// Takes each element from the pipeline that another iterator chooses.
 class ChooseIterator final : public Iterator<FlatElement> {
  public:
-  /// @param passes  one of each pipeline. @param choices  indices of pipelines.
-  ChooseIterator(std::vector<PipelineHandle> pipelines,
+  /// @param what  the call that messages name; a literal. @param passes  one of each pipeline.
+  /// @param choices  indices of pipelines.
+  ChooseIterator(std::string_view what, std::vector<PipelineHandle> pipelines,
                  std::vector<std::unique_ptr<Iterator<FlatElement>>> passes,
                  std::unique_ptr<Iterator<std::int64_t>> choices, bool stop_on_empty)
-      : pipelines_(std::move(pipelines)),
+      : what_(what),
+        pipelines_(std::move(pipelines)),
         passes_(std::move(passes)),
         is_checked_(passes_.size()),
         num_open_(passes_.size()),
@@ -54,11 +57,16 @@ class ChooseIterator final : public Iterator<FlatElement> {
         stop_on_empty_(stop_on_empty) {}
   /// @throws InvalidArgument  a choice is no index of a pipeline; elements of different structures.
   std::optional<FlatElement> next() override;
+  void transfer(PassState& state) override;
 
  private:
   /// Compares the pipeline's structure, of which there is an element now, with those that are known.
   void check_structure(std::size_t choice);
 
+  /// The end of the pass.
+  void end() noexcept;
+
+  std::string_view what_;
   std::vector<PipelineHandle> pipelines_;
   std::vector<std::unique_ptr<Iterator<FlatElement>>> passes_;  // null where one has ended
   std::vector<bool> is_checked_;
@@ -74,6 +82,7 @@ class RandomChoiceIterator final : public Iterator<std::int64_t> {
   RandomChoiceIterator(std::shared_ptr<const std::vector<double>> weights, const std::mt19937_64& random)
       : weights_(std::move(weights)), random_(random) {}
   std::optional<std::int64_t> next() override;
+  void transfer(PassState& state) override;
 
  private:
   std::shared_ptr<const std::vector<double>> weights_;  // owners: the pipeline's passes
@@ -86,6 +95,7 @@ class IndexIterator final : public Iterator<std::int64_t> {
   explicit IndexIterator(std::unique_ptr<Iterator<FlatElement>> input) : input_(std::move(input)) {}
   /// @throws InvalidArgument  an element is no integer scalar.
   std::optional<std::int64_t> next() override;
+  void transfer(PassState& state) override { state(*input_); }
 
  private:
   std::unique_ptr<Iterator<FlatElement>> input_;
@@ -97,6 +107,10 @@ class ZipIterator final : public Iterator<FlatElement> {
   explicit ZipIterator(std::vector<std::unique_ptr<Iterator<FlatElement>>> inputs)
       : inputs_(std::move(inputs)) {}
   std::optional<FlatElement> next() override;
+  void transfer(PassState& state) override {
+    for (auto& input : inputs_) state(*input);
+    state(ended_);
+  }
 
  private:
   std::vector<std::unique_ptr<Iterator<FlatElement>>> inputs_;

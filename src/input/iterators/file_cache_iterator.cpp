@@ -2,6 +2,7 @@
 
 #include "detail/expects.hpp"
 #include "input/iterators/function_iterators.hpp"
+#include "input/pipeline/transform.hpp"
 
 namespace lockstep::detail {
 namespace {
@@ -21,6 +22,10 @@ void FileCacheIterator::start() {
     input_ = cache_->open_input(key_);
     return;
   }
+  open_file();
+}
+
+void FileCacheIterator::open_file() {
   try {
     with_file_faults(kWhat, cache_->path, kRemedy, [&] {
       reader_.emplace(cache_->path);
@@ -59,6 +64,16 @@ std::optional<FlatElement> FileCacheIterator::record() {
   }
 }
 
+void FileCacheIterator::transfer(PassState& state) {
+  state(started_);
+  if (state.flag(reader_.has_value())) {
+    if (!reader_) open_file();
+    state(*reader_);
+  } else {
+    transfer_opened(state, input_, [&] { return cache_->open_input(key_); });
+  }
+}
+
 std::optional<FlatElement> FileCacheIterator::next() {
   check_stop();
   if (!started_) start();
@@ -79,7 +94,9 @@ PipelineHandle cached_in_file(const PipelineHandle& input, const std::filesystem
     };
   };
   Pipeline result = *input;
-  result.type = type;
+  add_stage(result, "cache in a file");
+  set_type(result, type);
+  result.spec = input->spec;
   result.shard_files = share(input->shard_files);
   result.fill_hints = share(input->fill_hints);
   auto cache = std::make_shared<const FileCache>(FileCache{

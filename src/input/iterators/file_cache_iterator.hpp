@@ -25,9 +25,12 @@ class FileCacheIterator final : public Iterator<FlatElement> {
   FileCacheIterator(std::shared_ptr<const FileCache> cache, const IterationKey& key)
       : cache_(std::move(cache)), key_(key) {}
   std::optional<FlatElement> next() override;
+  /// A pass that writes the file writes none once it is restored, and reads on.
+  void transfer(PassState& state) override;
 
  private:
   void start();
+  void open_file();
   std::optional<FlatElement> replay();
   std::optional<FlatElement> record();
 

@@ -7,6 +7,7 @@
 #include "detail/expects.hpp"
 #include "input/iterators/function_iterators.hpp"
 #include "input/pipeline/element_error.hpp"
+#include "input/pipeline/transform.hpp"
 
 namespace lockstep::detail {
 namespace {
@@ -24,6 +25,7 @@ class TooFewFilesIterator final : public Iterator<FlatElement> {
         concat("auto_shard: ", num_files_, " files for ", num_shards_,
                " input pipelines, so some have none. Use fewer, more files, or AutoShardPolicy::data."));
   }
+  void transfer(PassState& state) override { state(has_thrown_); }
 
  private:
   std::size_t num_files_;
@@ -31,11 +33,22 @@ class TooFewFilesIterator final : public Iterator<FlatElement> {
   bool has_thrown_ = false;
 };
 
+/// The files' names and their order count; their folders may be others.
+std::string text_of(const std::vector<std::filesystem::path>& paths) {
+  std::uint64_t names = 0;
+  for (const std::filesystem::path& path : paths)
+    for (const char c : path.filename().native() + '/') names = mix(names, static_cast<unsigned char>(c));
+  return concat("from_files(", paths.size(), " files, whose names' hash is ", names, ")");
+}
+
 PipelineHandle pipeline_of(FilePaths paths, FileIteratorFactory open, ElementType type) {
-  std::vector<TensorSpec> spec(type.num_leaves, TensorSpec::unknown());
   Pipeline result{IteratorFactory<FlatElement>(
                       [=](const IterationKey&) { return std::make_unique<FilesIterator>(paths, open); }),
-                  std::move(spec), std::nullopt, type};
+                  {},
+                  std::nullopt,
+                  {}};
+  result.stage = std::make_shared<Stage>(Stage{text_of(*paths)});
+  set_type(result, type);
   result.shard_files = [=](std::int64_t num_shards, std::int64_t index) {
     const auto num_files = static_cast<std::int64_t>(paths->size());
     auto shard = std::make_shared<std::vector<std::filesystem::path>>();
@@ -70,6 +83,15 @@ std::optional<FlatElement> FilesIterator::next() {
     }
   }
   return std::nullopt;
+}
+
+void FilesIterator::transfer(PassState& state) {
+  state(file_, index_);
+  if (file_ > paths_->size()) state.fail("there is no such file");
+  transfer_opened(state, input_, [&] {
+    if (file_ == paths_->size()) state.fail("there is no such file");
+    return open_((*paths_)[file_]);
+  });
 }
 
 PipelineHandle files_pipeline(std::vector<std::filesystem::path> paths, FileIteratorFactory open,

@@ -21,6 +21,7 @@ class FilesIterator final : public Iterator<FlatElement> {
       : paths_(std::move(paths)), open_(std::move(open)) {}
   /// Rethrows exceptions of the reader with path and index.
   std::optional<FlatElement> next() override;
+  void transfer(PassState& state) override;
 
  private:
   FilePaths paths_;

@@ -23,7 +23,8 @@ std::optional<FlatElement> ScanIterator::next() {
   const std::int64_t index = index_++;
   std::optional<FlatElement> element = input_->next();
   if (!element) return std::nullopt;
-  return call_for_element("Dataset::scan", index, [&] { return host_element(fn_(std::move(*element))); });
+  return call_for_element("Dataset::scan", index,
+                          [&] { return host_element(fn_->call(std::move(*element))); });
 }
 
 std::optional<FlatElement> FilterIterator::next() {

@@ -23,6 +23,7 @@ class MapIterator final : public Iterator<FlatElement> {
   MapIterator(std::unique_ptr<Iterator<FlatElement>> input, ElementFunction fn, std::string_view what)
       : input_(std::move(input)), fn_(std::move(fn)), what_(what) {}
   std::optional<FlatElement> next() override;
+  void transfer(PassState& state) override { state(*input_, index_); }
 
  private:
   std::unique_ptr<Iterator<FlatElement>> input_;
@@ -34,13 +35,14 @@ class MapIterator final : public Iterator<FlatElement> {
 /// Calls a function that keeps a state for each element.
 class ScanIterator final : public Iterator<FlatElement> {
  public:
-  ScanIterator(std::unique_ptr<Iterator<FlatElement>> input, ElementFunction fn)
+  ScanIterator(std::unique_ptr<Iterator<FlatElement>> input, std::unique_ptr<StatefulFunction> fn)
       : input_(std::move(input)), fn_(std::move(fn)) {}
   std::optional<FlatElement> next() override;
+  void transfer(PassState& state) override { state(*input_, *fn_, index_); }
 
  private:
   std::unique_ptr<Iterator<FlatElement>> input_;
-  ElementFunction fn_;
+  std::unique_ptr<StatefulFunction> fn_;
   std::int64_t index_ = 0;
 };
 
@@ -49,6 +51,7 @@ class FilterIterator final : public Iterator<FlatElement> {
   FilterIterator(std::unique_ptr<Iterator<FlatElement>> input, ElementPredicate predicate)
       : input_(std::move(input)), predicate_(std::move(predicate)) {}
   std::optional<FlatElement> next() override;
+  void transfer(PassState& state) override { state(*input_, index_); }
 
  private:
   std::unique_ptr<Iterator<FlatElement>> input_;
@@ -61,6 +64,7 @@ class TakeWhileIterator final : public Iterator<FlatElement> {
   TakeWhileIterator(std::unique_ptr<Iterator<FlatElement>> input, ElementPredicate predicate)
       : input_(std::move(input)), predicate_(std::move(predicate)) {}
   std::optional<FlatElement> next() override;
+  void transfer(PassState& state) override { state(input_, index_); }
 
  private:
   std::unique_ptr<Iterator<FlatElement>> input_;  // null at the end
@@ -74,6 +78,7 @@ class SeedIterator final : public Iterator<FlatElement> {
   SeedIterator(std::unique_ptr<Iterator<FlatElement>> input, std::uint64_t seed)
       : input_(std::move(input)), seed_(seed) {}
   std::optional<FlatElement> next() override;
+  void transfer(PassState& state) override { state(*input_, index_); }
 
  private:
   std::unique_ptr<Iterator<FlatElement>> input_;
@@ -86,6 +91,10 @@ class UserIterator final : public Iterator<FlatElement> {
  public:
   explicit UserIterator(GeneratorIteratorFactory open) : open_(std::move(open)) {}
   std::optional<FlatElement> next() override;
+  void transfer(PassState& state) override {
+    state(index_, has_ended_);
+    transfer_opened(state, input_, open_);
+  }
 
  private:
   GeneratorIteratorFactory open_;

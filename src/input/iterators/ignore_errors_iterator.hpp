@@ -22,6 +22,7 @@ class IgnoredErrors {
   void add(const Error& error);
   /// The pass has ended: the log says how many elements were left out.
   void end();
+  void transfer(PassState& state) { state(count_, has_ended_); }
 
  private:
   std::int64_t max_;
@@ -49,6 +50,7 @@ class IgnoreErrorsIterator final : public Iterator<T> {
       }
     }
   }
+  void transfer(PassState& state) override { state(*input_, errors_); }
 
  private:
   std::unique_ptr<Iterator<T>> input_;

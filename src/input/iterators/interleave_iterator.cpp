@@ -4,6 +4,7 @@
 
 #include "input/pipeline/element_error.hpp"
 #include "input/pipeline/stopping.hpp"
+#include "input/state/pipeline_state.hpp"
 
 namespace lockstep::detail {
 
@@ -35,17 +36,49 @@ void InterleaveIterator::fill() {
     return;
   }
   Slot& slot = cycle_[static_cast<std::size_t>(slot_)];
-  const std::int64_t index = index_++;
-  slot.pass = call_for_element(what_, index, [&] { return fn_(std::move(*element), index); });
-  if (slot_ < num_threads_) {
+  slot.element = std::move(*element);
+  slot.index = index_++;
+  open(slot, slot_ < num_threads_);
+  if (slot.ahead) slot.ahead->start();
+  ++num_open_;
+}
+
+void InterleaveIterator::open(Slot& slot, bool has_thread) {
+  FlatElement element;  // the function may write to its own
+  for (const Tensor& leaf : slot.element) element.push_back(leaf.clone());
+  OpenedPart part = call_for_element(what_, slot.index, [&] { return fn_(std::move(element), slot.index); });
+  slot.pipeline = std::move(part.pipeline);
+  slot.pass = std::move(part.pass);
+  if (has_thread) {
     auto input = std::make_shared<std::unique_ptr<Iterator<FlatElement>>>(std::move(slot.pass));
     auto ahead = std::make_unique<PrefetchIterator<FlatElement>>([input] { return std::move(*input); }, 1,
                                                                  [ready = ready_] { ready->give(); });
-    ahead->start();
     slot.ahead = ahead.get();
     slot.pass = std::move(ahead);
   }
-  ++num_open_;
+}
+
+void InterleaveIterator::transfer(PassState& state, Slot& slot, bool has_thread) {
+  if (!state.flag(slot.pass != nullptr)) return;
+  state(slot.element, slot.index);
+  if (!slot.pass) open(slot, has_thread);
+  transfer_stages(state, *slot.pipeline);
+  state(*slot.pass);
+  if (slot.ahead) slot.ahead->start();
+}
+
+void InterleaveIterator::transfer(PassState& state) {
+  state(input_, index_, cycle_length_, slot_, block_);
+  const std::size_t num_slots = state.length(cycle_.size());
+  if (cycle_length_ < (input_ ? 1 : 0) || slot_ < 0 || slot_ > cycle_length_ ||
+      num_slots > static_cast<std::size_t>(cycle_length_) || static_cast<std::size_t>(slot_) > num_slots)
+    state.fail("there is no such place in the cycle");
+  num_open_ = 0;
+  for (std::size_t i = 0; i < num_slots; ++i) {
+    if (i == cycle_.size()) cycle_.emplace_back();
+    transfer(state, cycle_[i], static_cast<std::int64_t>(i) < num_threads_);
+    if (cycle_[i].pass) ++num_open_;
+  }
 }
 
 void InterleaveIterator::go_to_ready() {

@@ -29,9 +29,14 @@ class ReadySignal {
   std::uint64_t count_ = 0;
 };
 
+/// A dataset that a function has made, and the pass over it.
+struct OpenedPart {
+  PipelineHandle pipeline;
+  std::unique_ptr<Iterator<FlatElement>> pass;
+};
+
 /// Opens the pass for the element of this index.
-using IteratorFunction =
-    std::function<std::unique_ptr<Iterator<FlatElement>>(FlatElement&& element, std::int64_t index)>;
+using IteratorFunction = std::function<OpenedPart(FlatElement&& element, std::int64_t index)>;
 
 /// Takes blocks in turn from the passes that a function makes of elements.
 class InterleaveIterator final : public Iterator<FlatElement> {
@@ -50,14 +55,21 @@ class InterleaveIterator final : public Iterator<FlatElement> {
         num_threads_(options.num_parallel_calls > 1 ? options.num_parallel_calls : 0),
         takes_ready_(num_threads_ > 0 && !options.deterministic) {}
   std::optional<FlatElement> next() override;
+  void transfer(PassState& state) override;
 
  private:
   struct Slot {
-    std::unique_ptr<Iterator<FlatElement>> pass;
+    FlatElement element{};  // that the dataset is made of
+    std::int64_t index = 0;
+    PipelineHandle pipeline{};
+    std::unique_ptr<Iterator<FlatElement>> pass{};
     PrefetchIterator<FlatElement>* ahead = nullptr;  // the pass, if it has a thread
   };
 
   void go_to(std::int64_t slot) noexcept;
+  /// Opens the pass of the element in a slot.
+  void open(Slot& slot, bool has_thread);
+  void transfer(PassState& state, Slot& slot, bool has_thread);
   /// Puts a pass in the current slot, unless the input has ended.
   void fill();
   /// Fills the slots that have threads, and moves to one that has an element ready.

@@ -13,6 +13,7 @@
 #include "detail/expects.hpp"
 #include "input/pipeline/pipeline.hpp"
 #include "input/pipeline/stopping.hpp"
+#include "input/state/pipeline_state.hpp"
 
 /// Iterators that reorder, repeat and leave out values; the same for elements and for row numbers.
 namespace lockstep::detail {
@@ -26,6 +27,7 @@ class CountIterator final : public Iterator<std::int64_t> {
     check_stop();
     return next_ < count_ ? std::optional(next_++) : std::nullopt;
   }
+  void transfer(PassState& state) override { state(next_); }
 
  private:
   std::int64_t count_;
@@ -53,6 +55,7 @@ class ShuffleIterator final : public Iterator<T> {
     buffer_.pop_back();
     return value;
   }
+  void transfer(PassState& state) override { state(input_, random_, buffer_); }
 
  private:
   std::unique_ptr<Iterator<T>> input_;  // null at its end
@@ -81,6 +84,10 @@ class RepeatIterator final : public Iterator<T> {
     }
     return std::nullopt;
   }
+  void transfer(PassState& state) override {
+    state(num_left_, num_opened_);
+    transfer_opened(state, input_, [this] { return open_(key_.repetition(position_, num_opened_ - 1)); });
+  }
 
  private:
   IteratorFactory<T> open_;
@@ -102,6 +109,7 @@ class TakeIterator final : public Iterator<T> {
     --num_left_;
     return input_->next();
   }
+  void transfer(PassState& state) override { state(*input_, num_left_); }
 
  private:
   std::unique_ptr<Iterator<T>> input_;
@@ -121,6 +129,7 @@ class SkipIterator final : public Iterator<T> {
     }
     return input_->next();
   }
+  void transfer(PassState& state) override { state(*input_, num_left_); }
 
  private:
   std::unique_ptr<Iterator<T>> input_;
@@ -157,6 +166,10 @@ class ShardIterator final : public Iterator<T> {
     }
     return std::exchange(own_, std::nullopt);
   }
+  void transfer(PassState& state) override {
+    state(*input_, shard_, num_needed_, own_);
+    if (shard_ < 0 || shard_ >= num_shards_) state.fail("there is no such shard");
+  }
 
  private:
   /// Takes the input's next value, which counts even if it throws.
@@ -182,6 +195,7 @@ class UnknownShardIterator final : public Iterator<T> {
                         "Dataset::shard(shard_hint, shard_hint): the shard is not known yet. Pass "
                         "AutoShardPolicy::hint to auto_shard or distribute_dataset.");
   }
+  void transfer(PassState&) override {}
 };
 
 }  // namespace lockstep::detail

@@ -41,7 +41,17 @@ class OuterIterator final : public Iterator<T> {
   }
   /// @throws ContextError  in a fork of the process that made this.
   std::optional<T> next() override {
-    LOCKSTEP_EXPECTS(!process_.is_forked(), ContextError, what_,
+    return call(what_, [this] { return iterator_->next(); });
+  }
+  /// @throws as next.
+  void transfer(PassState& state) override {
+    call(state.is_saving() ? "save_state" : "restore_state", [&] { iterator_->transfer(state); });
+  }
+
+ private:
+  template <class F>
+  auto call(std::string_view what, const F& fn) {
+    LOCKSTEP_EXPECTS(!process_.is_forked(), ContextError, what,
                      ": this process is a fork of the one that made the iterator, and has none of its "
                      "threads. Make iterators after the fork.");
     // The threads below belong to this pass; the calling thread's token decides whether this call waits.
@@ -49,10 +59,8 @@ class OuterIterator final : public Iterator<T> {
     const DefaultContext context;
     const DeviceScope device{Device()};
     const StreamScope stream(host_stream_);
-    return iterator_->next();
+    return fn();
   }
-
- private:
   /// Destroys the pass from a function that one of its own threads calls, and which cannot wait for itself.
   void destroy_elsewhere() noexcept {
     Iterator<T>* const pass = iterator_.release();

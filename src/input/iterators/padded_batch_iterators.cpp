@@ -8,18 +8,6 @@
 
 namespace lockstep::detail {
 
-void Columns::add(FlatElement&& element) {
-  columns_.resize(element.size());
-  for (std::size_t leaf = 0; leaf < columns_.size(); ++leaf)
-    columns_[leaf].push_back(std::move(element[leaf]));
-  ++num_rows_;
-}
-
-std::vector<std::vector<Tensor>> Columns::take() {
-  num_rows_ = 0;
-  return std::exchange(columns_, {});
-}
-
 std::optional<BatchHandle> PaddedBatchIterator::next() {
   while (rows_.num_rows() < batch_size_) {
     std::optional<FlatElement> element = input_->next();
@@ -52,6 +40,18 @@ std::optional<BatchHandle> BucketIterator::next() {
   }
   if (buckets_.empty()) return std::nullopt;
   return take(buckets_.begin()->first);
+}
+
+void BucketIterator::transfer(PassState& state) {
+  state(input_, index_);
+  std::vector<std::size_t> indices;
+  for (const auto& [bucket, rows] : buckets_) indices.push_back(bucket);
+  state(indices);
+  for (const std::size_t bucket : indices) {
+    if (bucket >= options_.batch_sizes.size()) state.fail("there is no such bucket");
+    state(buckets_[bucket]);
+    if (buckets_[bucket].num_rows() < 1) state.fail("a bucket is empty");
+  }
 }
 
 BatchHandle BucketIterator::take(std::size_t bucket) {

@@ -10,22 +10,10 @@
 
 #include <lockstep/input/padded_batch_options.hpp>
 
+#include "input/iterators/columns.hpp"
 #include "input/rows/batch.hpp"
 
 namespace lockstep::detail {
-
-/// For each leaf the tensors of the elements that have been gathered.
-class Columns {
- public:
-  void add(FlatElement&& element);
-  std::int64_t num_rows() const noexcept { return num_rows_; }
-  /// Takes what was gathered.
-  std::vector<std::vector<Tensor>> take();
-
- private:
-  std::vector<std::vector<Tensor>> columns_;
-  std::int64_t num_rows_ = 0;
-};
 
 /// Stacks elements into batches, padded.
 class PaddedBatchIterator final : public Iterator<BatchHandle> {
@@ -34,6 +22,7 @@ class PaddedBatchIterator final : public Iterator<BatchHandle> {
                       PaddedBatchOptions options)
       : input_(std::move(input)), batch_size_(batch_size), options_(std::move(options)) {}
   std::optional<BatchHandle> next() override;
+  void transfer(PassState& state) override { state(*input_, rows_); }
 
  private:
   std::unique_ptr<Iterator<FlatElement>> input_;
@@ -48,6 +37,7 @@ class BucketIterator final : public Iterator<BatchHandle> {
   BucketIterator(std::unique_ptr<Iterator<FlatElement>> input, ElementLength length, BucketOptions options)
       : input_(std::move(input)), length_(std::move(length)), options_(std::move(options)) {}
   std::optional<BatchHandle> next() override;
+  void transfer(PassState& state) override;
 
  private:
   BatchHandle take(std::size_t bucket);

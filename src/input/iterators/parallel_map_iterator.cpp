@@ -52,8 +52,11 @@ std::optional<ParallelMapIterator::Job> ParallelMapIterator::take() {
   const std::scoped_lock turn(input_mutex_);
   {
     std::unique_lock lock(mutex_);
-    const auto has_room = [this] { return ended_ || num_taken_ - num_given_ < options_.num_parallel_calls; };
+    const auto has_room = [this] {
+      return ended_ || (!is_paused_ && num_taken_ - num_given_ < options_.num_parallel_calls);
+    };
     if (!has_room_.wait(lock, stop_.token(), has_room) || ended_) return std::nullopt;
+    is_taking_ = true;
   }
   std::optional<Outcome<FlatElement>> input;
   try {
@@ -65,10 +68,26 @@ std::optional<ParallelMapIterator::Job> ParallelMapIterator::take() {
     input = Outcome<FlatElement>{{}, std::current_exception()};
   }
   const std::scoped_lock lock(mutex_);
+  is_taking_ = false;
   ended_ = !input || !input_;  // null input_: it could not be opened
   if (input) return Job{num_taken_++, std::move(*input)};
   has_element_.notify_one();
   return std::nullopt;
+}
+
+void ParallelMapIterator::transfer(PassState& state) {
+  std::unique_lock lock(mutex_);
+  const Pause pause(is_paused_, has_room_);
+  const auto is_idle = [this] {
+    return !is_taking_ && static_cast<std::int64_t>(finished_.size()) == num_taken_ - num_given_;
+  };
+  has_element_.wait(lock, is_idle);
+  std::ranges::sort(finished_, {}, &Finished::index);
+  state(num_taken_, num_given_, ended_, finished_);
+  for (std::size_t i = 0; i < finished_.size() && options_.deterministic; ++i)
+    if (finished_[i].index != num_given_ + static_cast<std::int64_t>(i)) state.fail("a result is missing");
+  if (!is_idle()) state.fail("there are other numbers of results");
+  transfer_opened(state, input_, [this] { return pipeline_->open(key_); });
 }
 
 Outcome<FlatElement> ParallelMapIterator::call(Job&& job) const {

@@ -26,11 +26,15 @@ class ParallelMapIterator final : public Iterator<FlatElement> {
   ~ParallelMapIterator() override;
   /// @throws Error  a thread cannot be started.
   std::optional<FlatElement> next() override;
+  /// Results that are ready are a part of the state. Waits for the calls that the threads are making.
+  void transfer(PassState& state) override;
 
  private:
   struct Finished {
-    std::int64_t index;
-    Outcome<FlatElement> outcome;
+    std::int64_t index = 0;
+    Outcome<FlatElement> outcome{};
+
+    void transfer(PassState& state) { state(index, outcome); }
   };
   struct Job {
     std::int64_t index;
@@ -58,6 +62,8 @@ class ParallelMapIterator final : public Iterator<FlatElement> {
   std::int64_t num_taken_ = 0;
   std::int64_t num_given_ = 0;
   bool ended_ = false;  // whether the input has ended
+  bool is_taking_ = false;
+  bool is_paused_ = false;
   ThreadStop stop_;
   std::vector<std::thread> threads_;
 };

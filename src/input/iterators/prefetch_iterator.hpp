@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "detail/start_thread.hpp"
+#include "input/pipeline/element_error.hpp"
 #include "input/pipeline/pipeline.hpp"
 #include "input/pipeline/stopping.hpp"
 #include "trace/span.hpp"
@@ -25,6 +26,13 @@ template <class T>
 struct Outcome {
   T element{};
   std::exception_ptr error;  ///< Null: `element` is valid.
+
+  void transfer(PassState& state) {
+    if (state.flag(error != nullptr))
+      state(error);
+    else
+      state(element);
+  }
 };
 
 /// The element of the outcome. @throws the outcome's error.
@@ -34,7 +42,30 @@ T take_outcome(Outcome<T>&& outcome) {
   return std::move(outcome.element);
 }
 
-/// An iterator that a thread reads ahead. The thread opens it, and closes it before the thread ends.
+/// Keeps threads from reading while it lives. The caller holds the mutex.
+class Pause {
+ public:
+  Pause(bool& is_paused, std::condition_variable_any& has_room) : is_paused_(is_paused), has_room_(has_room) {
+    is_paused_ = true;
+  }
+  ~Pause() {
+    is_paused_ = false;
+    has_room_.notify_all();
+  }
+  Pause(const Pause&) = delete;
+  Pause& operator=(const Pause&) = delete;
+
+ private:
+  bool& is_paused_;
+  std::condition_variable_any& has_room_;
+};
+
+/// Whether a PassState has values of this type. Steps it has not: their iterator knows which the user has
+/// seen.
+template <class T>
+inline constexpr bool kIsTransferred = true;
+
+/// An iterator that a thread reads ahead. The thread opens it.
 template <class T>
 class PrefetchIterator final : public Iterator<T> {
  public:
@@ -51,7 +82,7 @@ class PrefetchIterator final : public Iterator<T> {
 
   /// Starts the thread, unless `next` has. @throws Error  the thread cannot be started.
   void start() {
-    if (thread_.joinable()) return;
+    if (thread_.joinable() || ended_) return;
     stop_.follow_owner();
     thread_ = start_thread("Dataset: the thread that reads ahead", [this] { read(); });
   }
@@ -77,16 +108,29 @@ class PrefetchIterator final : public Iterator<T> {
     has_room_.notify_one();
     return take_outcome(std::move(outcome));
   }
+  /// The elements that are ready are a part of the state. Waits for the one that is being read.
+  void transfer(PassState& state) override {
+    std::unique_lock lock(mutex_);
+    const Pause pause(is_paused_, has_room_);
+    has_element_.wait(lock, [this] { return !is_reading_; });
+    if constexpr (kIsTransferred<T>) {
+      state(ready_, ended_);
+      transfer_opened(state, input_, open_);
+    } else {
+      if (!input_) input_ = open_();
+      state(*input_);
+    }
+  }
 
  private:
   /// The caller holds mutex_.
   bool has_outcome() const { return ended_ || !ready_.empty(); }
 
   /// Reads the next element or exception; nothing at the end.
-  std::optional<Outcome<T>> read_one(std::unique_ptr<Iterator<T>>& input) {
+  std::optional<Outcome<T>> read_one() {
     try {
-      if (!input) input = open_();
-      std::optional<T> element = input->next();
+      if (!input_) input_ = open_();
+      std::optional<T> element = input_->next();
       return element ? std::optional<Outcome<T>>({std::move(*element), nullptr}) : std::nullopt;
     } catch (const Stopped&) {
       return std::nullopt;
@@ -97,13 +141,15 @@ class PrefetchIterator final : public Iterator<T> {
 
   void read() {
     const StopScope scope(stop_);
-    std::unique_ptr<Iterator<T>> input;
     std::unique_lock lock(mutex_);
-    while (has_room_.wait(lock, stop_.token(), [this] { return ready_.size() < buffer_size_; })) {
+    const auto may_read = [this] { return !is_paused_ && ready_.size() < buffer_size_; };
+    while (has_room_.wait(lock, stop_.token(), may_read)) {
+      is_reading_ = true;
       lock.unlock();
-      std::optional<Outcome<T>> outcome = read_one(input);
+      std::optional<Outcome<T>> outcome = read_one();
       lock.lock();
-      ended_ = !outcome || !input;  // null input: it could not be opened
+      is_reading_ = false;
+      ended_ = !outcome || !input_;  // null input: it could not be opened
       if (outcome) ready_.push_back(std::move(*outcome));
       const bool ends = ended_;
       has_element_.notify_one();
@@ -119,10 +165,13 @@ class PrefetchIterator final : public Iterator<T> {
   std::function<std::unique_ptr<Iterator<T>>()> open_;
   std::size_t buffer_size_;
   std::function<void()> on_ready_;
-  std::mutex mutex_;  // guards ready_ and ended_
+  std::unique_ptr<Iterator<T>> input_;  // used by the thread or, while it is paused or has ended, by another
+  std::mutex mutex_;                    // guards all members below except num_waits_, stop_ and thread_
   std::condition_variable_any has_element_, has_room_;
   std::deque<Outcome<T>> ready_;
   bool ended_ = false;
+  bool is_reading_ = false;
+  bool is_paused_ = false;
   std::atomic<std::int64_t> num_waits_ = 0;
   ThreadStop stop_;
   std::thread thread_;

@@ -1,5 +1,6 @@
 #include "input/pipeline/cache_file.hpp"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <functional>
@@ -8,12 +9,9 @@
 
 #include "detail/concat.hpp"
 #include "input/formats/byte_order.hpp"
-#include "input/formats/file_shape.hpp"
-#include "input/rows/host_rows.hpp"
+#include "input/state/element_bytes.hpp"
 
 namespace lockstep::detail {
-
-static_assert(std::endian::native == std::endian::little, "cache files would have to be swapped");
 
 namespace {
 
@@ -26,6 +24,13 @@ constexpr std::size_t kBufferBytes = 1 << 16;
 template <class T>
 void append_number(std::string& bytes, T value) {
   bytes.append(reinterpret_cast<const char*>(&value), sizeof(value));
+}
+
+template <class T>
+T read_number(ByteSource& source, std::string_view what) {
+  std::array<std::uint8_t, sizeof(T)> bytes;
+  source.read(bytes.data(), bytes.size(), what);
+  return std::bit_cast<T>(bytes);
 }
 
 std::uint32_t crc_of(std::uint32_t crc, const void* data, std::size_t size_bytes) {
@@ -57,12 +62,7 @@ void CacheFileWriter::write(const FlatElement& element,
     write_block(kStructure, std::move(head), {});
   }
   std::string head;
-  append_number(head, static_cast<std::uint32_t>(element.size()));
-  for (const Tensor& leaf : element) {
-    append_number(head, static_cast<std::uint8_t>(leaf.dtype()));
-    append_number(head, static_cast<std::uint8_t>(leaf.rank()));
-    for (const std::int64_t extent : leaf.shape()) append_number(head, extent);
-  }
+  append_element_head(head, element);
   write_block(kElement, std::move(head), element);
   ++num_elements_;
 }
@@ -102,6 +102,30 @@ void CacheFileWriter::flush() {
   buffer_.clear();
 }
 
+/// The content of a block.
+class CacheFileReader::Block final : public ByteSource {
+ public:
+  Block(FileSource& source, std::uint64_t size_bytes)
+      : ByteSource(source.position()), source_(source), left_(size_bytes) {}
+
+  std::uint64_t max_left() const noexcept override { return left_; }
+  std::string_view whole() const override { return "its block"; }
+  std::uint32_t crc() const noexcept { return crc_; }
+
+ private:
+  std::size_t do_read(std::byte* data, std::size_t size_bytes) override {
+    const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(size_bytes, left_));
+    source_.read(data, size, "a block");
+    crc_ = crc_of(crc_, data, size);
+    left_ -= size;
+    return size;
+  }
+
+  FileSource& source_;
+  std::uint64_t left_;
+  std::uint32_t crc_ = 0;
+};
+
 CacheFileReader::CacheFileReader(const std::filesystem::path& path)
     : file_(open_file(path)), source_(file_, 0, file_->size_bytes() - kEndBytes) {
   std::string magic(kMagic.size(), '\0');
@@ -118,49 +142,35 @@ CacheFileReader::CacheFileReader(const std::filesystem::path& path)
   num_elements_ = load_little_endian<std::uint64_t>(&bytes[kHeadBytes]);
   if (num_elements_ == 0) return;
 
-  begin_block(kStructure, "the elements' structure");
-  const auto num_texts = read_number<std::uint32_t>("the number of lengths and keys");
-  if (num_texts > block_left_ / sizeof(std::uint32_t))
+  Block block = begin_block(kStructure, "the elements' structure");
+  const auto num_texts = read_number<std::uint32_t>(block, "the number of lengths and keys");
+  if (num_texts > block.max_left() / sizeof(std::uint32_t))
     fail("there are more lengths and keys than bytes for them");
   structure_.reserve(num_texts);
   for (std::uint32_t i = 0; i < num_texts; ++i) {
-    const auto size = read_number<std::uint32_t>("the length of a key");
-    if (size > block_left_) fail("a key does not fit its block");
-    read(structure_.emplace_back(size, '\0').data(), size, "a key");
+    const auto size = read_number<std::uint32_t>(block, "the length of a key");
+    block.check_left(size, "a key");
+    block.read(structure_.emplace_back(size, '\0').data(), size, "a key");
   }
-  end_block();
+  end_block(block);
 }
 
-void CacheFileReader::begin_block(char kind, std::string_view what) {
+CacheFileReader::Block CacheFileReader::begin_block(char kind, std::string_view what) {
   const std::uint64_t begin = source_.position();
   std::array<std::uint8_t, kHeadBytes> head;
   source_.read(head.data(), head.size(), what);
   if (head[0] != static_cast<std::uint8_t>(kind)) source_.fail(begin, concat("expected ", what));
-  block_left_ = load_little_endian<std::uint64_t>(&head[1]);
-  source_.check_left(block_left_, what);
-  crc_ = 0;
+  const auto size_bytes = load_little_endian<std::uint64_t>(&head[1]);
+  source_.check_left(size_bytes, what);
+  return {source_, size_bytes};
 }
 
-void CacheFileReader::end_block() {
-  if (block_left_ > 0) fail(concat(block_left_, " bytes of a block are not used"));
+void CacheFileReader::end_block(const Block& block) {
+  if (block.max_left() > 0) fail(concat(block.max_left(), " bytes of a block are not used"));
   std::array<std::uint8_t, kCrcBytes> crc;
   source_.read(crc.data(), crc.size(), "a checksum");
-  if (kComparesChecksums && load_little_endian<std::uint32_t>(crc.data()) != crc_)
+  if (kComparesChecksums && load_little_endian<std::uint32_t>(crc.data()) != block.crc())
     source_.fail(source_.position() - kCrcBytes, "the bytes before do not have this checksum");
-}
-
-void CacheFileReader::read(void* data, std::uint64_t size_bytes, std::string_view what) {
-  if (size_bytes > block_left_) fail(concat(what, " does not fit its block"));
-  source_.read(data, size_bytes, what);
-  crc_ = crc_of(crc_, data, static_cast<std::size_t>(size_bytes));
-  block_left_ -= size_bytes;
-}
-
-template <class T>
-T CacheFileReader::read_number(std::string_view what) {
-  std::array<std::uint8_t, sizeof(T)> bytes;
-  read(bytes.data(), bytes.size(), what);
-  return std::bit_cast<T>(bytes);
 }
 
 std::optional<FlatElement> CacheFileReader::next(std::size_t num_leaves, std::span<const TensorSpec> spec) {
@@ -168,38 +178,20 @@ std::optional<FlatElement> CacheFileReader::next(std::size_t num_leaves, std::sp
     if (source_.max_left() > 0) fail(concat("there is more after the ", num_elements_, " elements"));
     return std::nullopt;
   }
-  begin_block(kElement, "an element");
-  const auto found = read_number<std::uint32_t>("the number of tensors");
-  if (found != num_leaves) fail(concat("an element has ", found, " tensors, not ", num_leaves));
-  FlatElement element;
-  std::uint64_t num_bytes = 0;
-  for (std::uint32_t leaf = 0; leaf < found; ++leaf) {
-    const auto dtype = read_number<std::uint8_t>("a dtype");
-    if (dtype >= kNumDTypes) fail(concat("there is no dtype ", int{dtype}));
-    const auto rank = read_number<std::uint8_t>("a rank");
-    std::vector<std::int64_t> extents;
-    for (int axis = 0; axis < rank; ++axis) {
-      extents.push_back(read_number<std::int64_t>("an extent"));
-      if (extents.back() < 0) fail("an extent is negative");
-    }
-    const Shape shape = checked_shape(source_, extents, static_cast<DType>(dtype));
-    if (leaf < spec.size() && !spec[leaf].is_compatible_with(shape, static_cast<DType>(dtype)))
-      fail(concat("tensor ", leaf, " of an element is ", shape, " ", static_cast<DType>(dtype),
-                  ", where the dataset's are ", spec[leaf]));
-    num_bytes += static_cast<std::uint64_t>(shape.size()) * size_of(static_cast<DType>(dtype));
-    if (num_bytes > block_left_)
-      fail(concat("an element's tensors have ", num_bytes, " bytes, its block ", block_left_));
-    element.push_back(Tensor::empty(shape, static_cast<DType>(dtype), input_device()));
-  }
-  for (Tensor& leaf : element) {
-    if (leaf.size() == 0) continue;
-    auto* const bytes = static_cast<std::byte*>(leaf.data());
-    read(bytes, static_cast<std::uint64_t>(leaf.nbytes()), "a tensor");
-    if (leaf.dtype() == DType::boolean) make_booleans(bytes, leaf.size());
-  }
-  end_block();
+  Block block = begin_block(kElement, "an element");
+  FlatElement element = read_element(block, num_leaves, spec);
+  end_block(block);
   ++num_read_;
   return element;
+}
+
+void CacheFileReader::transfer(PassState& state) {
+  std::uint64_t position = source_.position();
+  state(position, num_read_);
+  if (state.is_saving()) return;
+  if (position < source_.position() || num_read_ > num_elements_)
+    state.fail("a cache file has no such position");
+  source_.skip(position - source_.position());
 }
 
 }  // namespace lockstep::detail

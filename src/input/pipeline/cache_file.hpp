@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include <lockstep/input/detail/pass_state.hpp>
+
 #include "detail/atomic_file.hpp"
 #include "input/formats/byte_source.hpp"
 #include "input/pipeline/pipeline.hpp"
@@ -52,20 +54,18 @@ class CacheFileReader {
   /// @param spec  one for each tensor; empty: nothing is known.
   /// @throws FileFault  also if the element has another number of tensors, or a tensor does not match `spec`.
   std::optional<FlatElement> next(std::size_t num_leaves, std::span<const TensorSpec> spec = {});
+  /// The byte of the next element and the number of those before.
+  void transfer(PassState& state);
   /// Reports a fault at the current position. @throws FileFault
   [[noreturn]] void fail(std::string reason) const { source_.fail(source_.position(), std::move(reason)); }
 
  private:
-  void begin_block(char kind, std::string_view what);
-  void end_block();
-  void read(void* data, std::uint64_t size_bytes, std::string_view what);
-  template <class T>
-  T read_number(std::string_view what);
+  class Block;
+  Block begin_block(char kind, std::string_view what);
+  void end_block(const Block& block);
 
   InputFileHandle file_;
   FileSource source_;  // all blocks but the last
-  std::uint64_t block_left_ = 0;
-  std::uint32_t crc_ = 0;
   std::uint64_t num_elements_ = 0;
   std::uint64_t num_read_ = 0;
   std::vector<std::string> structure_;

@@ -106,6 +106,12 @@ void set_shards(Pipeline& result, const std::vector<PipelineHandle>& inputs, con
     result.fill_hints = again(with_hints);
 }
 
+/// Makes a pipeline the result of a call on all inputs.
+void join_stages(Pipeline& result, std::string_view what, const std::vector<PipelineHandle>& inputs) {
+  result.stage = std::make_shared<Stage>(Stage{std::string(what.substr(what.rfind(':') + 1))});
+  for (const PipelineHandle& input : inputs) result.stage->inputs.push_back(input->stage);
+}
+
 /// Combines the inputs' iteration counts and positions.
 void combine_counts(Pipeline& result, const std::vector<PipelineHandle>& inputs) {
   for (const PipelineHandle& input : inputs) {
@@ -129,6 +135,7 @@ PipelineHandle concatenated(const PipelineHandle& first, const PipelineHandle& s
                   std::move(spec), first->batch_size == second->batch_size ? first->batch_size : std::nullopt,
                   std::move(type)};
   combine_counts(result, {first, second});
+  join_stages(result, kWhat, {first, second});
   result.cardinality = sum_of_cardinalities(first->cardinality, second->cardinality);
   if (first->shard_files && second->shard_files)
     result.shard_files = [a = first->shard_files, b = second->shard_files](std::int64_t num_shards,
@@ -153,6 +160,7 @@ PipelineHandle zipped(std::vector<PipelineHandle> inputs, ElementType type) {
     return zipped(std::move(shards), type);
   });
   combine_counts(result, inputs);
+  join_stages(result, "Dataset::zip", inputs);
   result.cardinality = least_cardinality(inputs);
   result.elements = IteratorFactory<FlatElement>([inputs = std::move(inputs)](const IterationKey& key) {
     return std::make_unique<ZipIterator>(open_all(inputs, key));
@@ -175,7 +183,7 @@ Pipeline choosing(std::string_view what, const std::vector<PipelineHandle>& inpu
     if (input->batch_size != result.batch_size) result.batch_size.reset();
   }
   result.elements = IteratorFactory<FlatElement>([=](const IterationKey& key) {
-    return std::make_unique<ChooseIterator>(inputs, open_all(inputs, key), choices(key), stop_on_empty);
+    return std::make_unique<ChooseIterator>(what, inputs, open_all(inputs, key), choices(key), stop_on_empty);
   });
   return result;
 }
@@ -193,25 +201,27 @@ std::int64_t sampled_cardinality(const std::vector<PipelineHandle>& inputs, bool
 }
 
 PipelineHandle sampled(const std::vector<PipelineHandle>& inputs,
-                       const std::shared_ptr<const std::vector<double>>& weights, std::uint64_t seed,
-                       bool is_seeded, bool stop_on_empty, const std::shared_ptr<IterationCounter>& counter) {
+                       const std::shared_ptr<const std::vector<double>>& weights, const Seed& seed,
+                       bool stop_on_empty, const std::shared_ptr<IterationCounter>& counter) {
   Pipeline all{IteratorFactory<FlatElement>(), {}, std::nullopt, inputs[0]->type};
   combine_counts(all, inputs);
   const auto choices = [=, position = all.position, count = all.counts.size()](const IterationKey& key) {
     LOCKSTEP_EXPECTS(
-        is_seeded || !key.is_common(), InvalidArgument,
+        seed.is_given() || !key.is_common(), InvalidArgument,
         "Dataset::sample_from_datasets: there is no seed, but several input pipelines are to keep "
         "their shares of one order: each would draw another. Pass a seed, the same for all.");
-    const auto words = key.seed_words(seed, position, count);
+    const auto words = key.seed_words(seed.value(), position, count);
     std::seed_seq sequence(words.begin(), words.end());
     return std::make_unique<RandomChoiceIterator>(weights, std::mt19937_64(sequence));
   };
   Pipeline result = choosing("Dataset::sample_from_datasets", inputs, choices, stop_on_empty);
   combine_counts(result, inputs);
+  join_stages(result, "Dataset::sample_from_datasets", inputs);
   count_iterations(counter)(result);
+  seed.keep_in(result);
   result.cardinality = sampled_cardinality(inputs, stop_on_empty);
   set_shards(result, inputs, [=](const std::vector<PipelineHandle>& shards) {
-    return sampled(shards, weights, seed, is_seeded, stop_on_empty, counter);
+    return sampled(shards, weights, seed, stop_on_empty, counter);
   });
   return std::make_shared<const Pipeline>(std::move(result));
 }
@@ -240,9 +250,8 @@ PipelineHandle sampled(std::vector<PipelineHandle> inputs, std::vector<double> w
   LOCKSTEP_EXPECTS(!used.empty() && std::isfinite(sums.back()), InvalidArgument, kWhat,
                    ": the weights' sum is ", used.empty() ? 0.0 : sums.back(),
                    ". Pass weights whose sum is above 0 and finite.");
-  return sampled(used, std::make_shared<const std::vector<double>>(std::move(sums)),
-                 seed ? *seed : random_seed(), seed.has_value(), stop_on_empty,
-                 std::make_shared<IterationCounter>());
+  return sampled(used, std::make_shared<const std::vector<double>>(std::move(sums)), Seed(seed),
+                 stop_on_empty, std::make_shared<IterationCounter>());
 }
 
 PipelineHandle chosen(std::vector<PipelineHandle> inputs, const PipelineHandle& choices, bool stop_on_empty) {
@@ -256,6 +265,7 @@ PipelineHandle chosen(std::vector<PipelineHandle> inputs, const PipelineHandle& 
       stop_on_empty);
   inputs.push_back(choices);
   combine_counts(result, inputs);
+  join_stages(result, "Dataset::choose_from_datasets", inputs);
   set_shards(result, inputs, [stop_on_empty](std::vector<PipelineHandle> shards) {
     const PipelineHandle choices_of_shard = shards.back();
     shards.pop_back();

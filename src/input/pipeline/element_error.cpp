@@ -1,5 +1,7 @@
 #include "input/pipeline/element_error.hpp"
 
+#include <algorithm>
+#include <array>
 #include <exception>
 
 #include <lockstep/error.hpp>
@@ -15,7 +17,46 @@ template <class Kind>
   std::throw_with_nested(Kind(message, complete(std::move(context), message)));
 }
 
+/// Makes an exception of a class.
+template <class Kind>
+std::exception_ptr make_error(const std::string& message) {
+  return std::make_exception_ptr(
+      Kind(message, complete({.location = {__FILE__, __LINE__, __func__}}, message)));
+}
+
+struct ErrorKind {
+  bool (*has)(const std::exception& error);
+  std::exception_ptr (*make)(const std::string& message);
+};
+template <class Kind>
+constexpr ErrorKind kKind = {
+    [](const std::exception& error) { return dynamic_cast<const Kind*>(&error) != nullptr; },
+    make_error<Kind>};
+
+/// Derived classes come before theirs. A state has the index: kinds are only added, at the front's end.
+constexpr std::array kKinds = {kKind<CallError>,         kKind<CollectiveMismatch>, kKind<NotFound>,
+                               kKind<InvalidArgument>,   kKind<ContextError>,       kKind<Unsupported>,
+                               kKind<CollectiveAborted>, kKind<CollectiveError>,    kKind<Error>};
+
 }  // namespace
+
+void transfer(PassState& state, std::exception_ptr& error) {
+  std::size_t kind = kKinds.size() - 1;
+  std::string message = "an exception that is not a std::exception.";
+  try {
+    if (error) std::rethrow_exception(error);
+  } catch (const std::exception& known) {
+    message = known.what();
+    kind = static_cast<std::size_t>(
+        std::find_if(kKinds.begin(), kKinds.end() - 1, [&](const ErrorKind& one) { return one.has(known); }) -
+        kKinds.begin());
+  } catch (...) {
+  }
+  state(kind, message);
+  if (state.is_saving()) return;
+  if (kind >= kKinds.size()) state.fail("there is no such class of exceptions");
+  error = kKinds[kind].make(message);
+}
 
 void raise_at_element(std::string_view what, std::int64_t index, std::string_view file) {
   const auto place = [&](std::string_view cause) {

@@ -19,12 +19,17 @@ void check_options(const ParallelOptions& options, std::string_view what) {
                    ". Pass at least 1, which uses the calling thread, and at most ", kMaxParallelCalls, ".");
 }
 
-/// Sets the type of elements that a function makes.
 auto set_type(ElementType type) {
-  return [type = std::move(type)](Pipeline& result) {
-    result.spec.assign(type.num_leaves, TensorSpec::unknown());
-    result.type = type;
-  };
+  return [type = std::move(type)](Pipeline& result) { set_type(result, type); };
+}
+
+/// The name of a call in Stage::text: "map" of "Dataset::map".
+std::string name_of(std::string_view what) { return std::string(what.substr(what.rfind(':') + 1)); }
+
+/// The parallelism as a part of such a name: what the threads hold depends on it.
+std::string text_of(const ParallelOptions& options) {
+  if (options.num_parallel_calls == 1) return "one call";
+  return concat(options.num_parallel_calls, " calls", options.deterministic ? "" : " in any order");
 }
 
 }  // namespace
@@ -39,12 +44,13 @@ PipelineHandle mapped(const PipelineHandle& input, ElementFunction fn, ElementTy
       return std::make_unique<ParallelMapIterator>(from, key, fn, options, what);
     return std::make_unique<MapIterator>(from->open(key), fn, what);
   };
-  return with_elements(input, open, set_type(std::move(type)));
+  return with_elements(input, concat(name_of(what), "(", text_of(options), ")"), open,
+                       set_type(std::move(type)));
 }
 
 PipelineHandle filtered(const PipelineHandle& input, ElementPredicate predicate) {
   return with_elements(
-      input,
+      input, "filter",
       [predicate = std::move(predicate)](const PipelineHandle& from, const IterationKey& key) {
         return std::make_unique<FilterIterator>(from->open(key), predicate);
       },
@@ -53,16 +59,16 @@ PipelineHandle filtered(const PipelineHandle& input, ElementPredicate predicate)
 
 PipelineHandle taken_while(const PipelineHandle& input, ElementPredicate predicate) {
   return with_elements(
-      input,
+      input, "take_while",
       [predicate = std::move(predicate)](const PipelineHandle& from, const IterationKey& key) {
         return std::make_unique<TakeWhileIterator>(from->open(key), predicate);
       },
       [](Pipeline& result) { result.cardinality = kUnknownCardinality; });
 }
 
-PipelineHandle scanned(const PipelineHandle& input, ElementFunctionFactory make, ElementType type) {
+PipelineHandle scanned(const PipelineHandle& input, StatefulFunctionFactory make, ElementType type) {
   return with_elements(
-      input,
+      input, "scan",
       [make = std::move(make)](const PipelineHandle& from, const IterationKey& key) {
         return std::make_unique<ScanIterator>(from->open(key), make());
       },
@@ -71,7 +77,7 @@ PipelineHandle scanned(const PipelineHandle& input, ElementFunctionFactory make,
 
 PipelineHandle seeded(const PipelineHandle& input, std::uint64_t seed) {
   return with_elements(
-      input,
+      input, concat("seeds(", seed, ")"),
       [=, position = input->position, count = input->counts.size()](const PipelineHandle& from,
                                                                     const IterationKey& key) {
         std::uint64_t pass_seed = from->shard;  // 0: the whole
@@ -96,8 +102,9 @@ struct Interleaving {
   std::unique_ptr<Iterator<FlatElement>> pass(const PipelineHandle& input, const IterationKey& key) const {
     const IteratorFunction make = [fn = fn, open = open, key, position = input->position,
                                    count = input->counts.size()](FlatElement&& element, std::int64_t index) {
-      const PipelineHandle part = fn(std::move(element));
-      return open(part, key.element(position, count, index).inside(part->counts));
+      PipelineHandle part = fn(std::move(element));
+      auto pass = open(part, key.element(position, count, index).inside(part->counts));
+      return OpenedPart{std::move(part), std::move(pass)};
     };
     return std::make_unique<InterleaveIterator>(input->open(key), make, cycle_length, block_length, options,
                                                 what);
@@ -108,7 +115,9 @@ PipelineHandle interleaved(const PipelineHandle& input, const Interleaving& how)
   const auto pass = [how](const PipelineHandle& from, const IterationKey& key) {
     return how.pass(from, key);
   };
-  Pipeline result = *with_elements(input, pass, how.edit);
+  const std::string stage = concat(name_of(how.what), "(", how.cycle_length, ", ", how.block_length, ", ",
+                                   text_of(how.options), ")");
+  Pipeline result = *with_elements(input, stage, pass, how.edit);
   // The datasets that the function returns may have hints too.
   result.fill_hints = [input, how](std::int64_t num_shards, std::int64_t index) {
     Interleaving filled = how;
@@ -140,12 +149,13 @@ PipelineHandle interleaved(const PipelineHandle& input, DatasetFunction fn, Part
 }
 
 PipelineHandle generator_pipeline(GeneratorIteratorFactory open, ElementType type) {
-  std::vector<TensorSpec> spec(type.num_leaves, TensorSpec::unknown());
   auto opener = [open = std::move(open)](const IterationKey&) {
     return std::make_unique<UserIterator>(open);
   };
-  return std::make_shared<const Pipeline>(Pipeline{IteratorFactory<FlatElement>(std::move(opener)),
-                                                   std::move(spec), std::nullopt, std::move(type)});
+  Pipeline result{IteratorFactory<FlatElement>(std::move(opener)), {}, std::nullopt, {}};
+  result.stage = std::make_shared<Stage>(Stage{"from_generator"});
+  detail::set_type(result, type);
+  return std::make_shared<const Pipeline>(std::move(result));
 }
 
 }  // namespace lockstep::detail

@@ -1,7 +1,10 @@
+#include <algorithm>
+#include <map>
 #include <mutex>
 #include <utility>
 
 #include <lockstep/input/detail/iteration_key.hpp>
+#include <lockstep/input/detail/pass_state.hpp>
 
 #include "detail/splitmix64.hpp"
 
@@ -10,6 +13,11 @@ namespace lockstep::detail {
 std::uint64_t IterationCounter::next(std::uint64_t shard) {
   const std::scoped_lock lock(mutex_);
   return num_passes_[shard]++;
+}
+
+void IterationCounter::reach(std::uint64_t shard, std::uint64_t number) {
+  const std::scoped_lock lock(mutex_);
+  num_passes_[shard] = number;
 }
 
 std::uint64_t mix(std::uint64_t a, std::uint64_t b) noexcept { return splitmix64(splitmix64(a) + b); }
@@ -22,6 +30,31 @@ IterationKey IterationKey::next(const std::vector<IterationCount>& counts) {
   numbers.reserve(counts.size());
   for (const IterationCount& count : counts) numbers.push_back(count.counter->next(count.shard));
   return IterationKey(std::move(numbers));
+}
+
+IterationKey IterationKey::of_epoch(const std::vector<IterationCount>& counts, std::uint64_t epoch) {
+  // A counter that counts several transformations gives each pass as many numbers.
+  std::map<std::pair<const IterationCounter*, std::uint64_t>, std::uint64_t> per_pass, next;
+  for (const IterationCount& count : counts) ++per_pass[{count.counter.get(), count.shard}];
+  std::vector<std::uint64_t> numbers;
+  for (const IterationCount& count : counts) {
+    const std::pair<const IterationCounter*, std::uint64_t> which{count.counter.get(), count.shard};
+    numbers.push_back(epoch * per_pass[which] + next[which]++);
+  }
+  return IterationKey(std::move(numbers));
+}
+
+IterationKey IterationKey::transferred(PassState& state, const IterationKey* key,
+                                       const std::vector<IterationCount>& counts) {
+  std::vector<std::uint64_t> numbers = key ? *key->numbers_ : std::vector<std::uint64_t>();
+  state(numbers);
+  if (numbers.size() != counts.size()) state.fail("the pass has another number of random orders");
+  return IterationKey(std::move(numbers));
+}
+
+void IterationKey::reach(const std::vector<IterationCount>& counts) const {
+  for (std::size_t i = 0; i < std::min(counts.size(), numbers_->size()); ++i)
+    counts[i].counter->reach(counts[i].shard, (*numbers_)[i] + 1);
 }
 
 IterationKey IterationKey::inside(const std::vector<IterationCount>& counts) const {

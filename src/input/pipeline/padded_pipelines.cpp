@@ -48,7 +48,7 @@ PipelineHandle padded_batched(const PipelineHandle& input, std::int64_t batch_si
                    " elements. Pass at least 1.");
   check_options(options, *input, "Dataset::padded_batch");
   return with_elements<BatchHandle>(
-      input,
+      input, concat("padded_batch(", batch_size, options.drop_remainder ? ", drop_remainder)" : ")"),
       [batch_size, options](const PipelineHandle& from, const IterationKey& key) {
         return std::make_unique<PaddedBatchIterator>(from->open(key), batch_size, options);
       },
@@ -75,7 +75,7 @@ PipelineHandle bucketed(const PipelineHandle& input, ElementLength length, const
     LOCKSTEP_EXPECTS(size >= 1, InvalidArgument, kWhat, ": batches of ", size, " elements. Pass at least 1.");
   check_options(options.padded_batch, *input, kWhat);
   return with_elements<BatchHandle>(
-      input,
+      input, concat("bucket_by_sequence_length(", boundaries.size() + 1, " buckets)"),
       [length = std::move(length), options](const PipelineHandle& from, const IterationKey& key) {
         return std::make_unique<BucketIterator>(from->open(key), length, options);
       },

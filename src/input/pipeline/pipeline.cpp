@@ -22,12 +22,13 @@ namespace lockstep::detail {
 namespace {
 
 PipelineHandle table_pipeline(std::shared_ptr<const RowTable> table, std::vector<TensorSpec> spec,
-                              ElementType type) {
+                              ElementType type, std::string stage) {
   const std::int64_t num_rows = table->num_rows();
   TableRows rows{std::move(table),
                  [num_rows](const IterationKey&) { return std::make_unique<CountIterator>(num_rows); }};
   Pipeline result{std::move(rows), std::move(spec), std::nullopt, std::move(type)};
   result.cardinality = num_rows;
+  result.stage = std::make_shared<Stage>(Stage{std::move(stage)});
   return std::make_shared<const Pipeline>(std::move(result));
 }
 
@@ -61,9 +62,22 @@ std::string type_name(const std::type_info& type) {
 
 }  // namespace
 
-std::uint64_t random_seed() {
+Seed::Seed(std::optional<std::uint64_t> given) {
+  if (given) {
+    given_ = *given;
+    return;
+  }
   std::random_device device;
-  return (std::uint64_t{device()} << 32) | device();
+  drawn_ = std::make_shared<std::atomic<std::uint64_t>>((std::uint64_t{device()} << 32) | device());
+}
+
+void Seed::keep_in(Pipeline& pipeline) const {
+  if (is_given()) return;
+  pipeline.stage->learned.push_back([drawn = drawn_](PassState& state) {
+    std::uint64_t seed = drawn->load();
+    state(seed);
+    drawn->store(seed);
+  });
 }
 
 std::unique_ptr<Iterator<FlatElement>> Pipeline::open(const IterationKey& key) const {
@@ -83,6 +97,10 @@ const ElementType& type_of(const PipelineHandle& pipeline) noexcept { return pip
 
 std::int64_t cardinality_of(const PipelineHandle& pipeline) noexcept { return pipeline->cardinality; }
 
+const std::vector<IterationCount>& counts_of(const PipelineHandle& pipeline) noexcept {
+  return pipeline->counts;
+}
+
 std::unique_ptr<Iterator<FlatElement>> open_pipeline(const PipelineHandle& pipeline,
                                                      const IterationKey& key) {
   return pipeline->open(key);
@@ -91,11 +109,14 @@ std::unique_ptr<Iterator<FlatElement>> open_pipeline(const PipelineHandle& pipel
 PipelineHandle slices_pipeline(std::vector<Tensor> tensors, ElementType type, std::string_view what) {
   num_rows(tensors, what);
   std::vector<TensorSpec> spec;
-  for (const Tensor& tensor : tensors)
+  std::string tensors_text;
+  for (const Tensor& tensor : tensors) {
     spec.push_back(TensorSpec::of(tensor.shape().without(0), tensor.dtype()));
+    tensors_text += concat(tensors_text.empty() ? "" : ", ", tensor.shape(), " ", tensor.dtype());
+  }
   for (Tensor& tensor : tensors) tensor = on_host(tensor);
   return table_pipeline(std::make_shared<const TensorRows>(std::move(tensors)), std::move(spec),
-                        std::move(type));
+                        std::move(type), concat("from_tensor_slices(", tensors_text, ")"));
 }
 
 PipelineHandle range_pipeline(std::int64_t start, std::int64_t stop, std::int64_t step, ElementType type) {
@@ -112,32 +133,41 @@ PipelineHandle range_pipeline(std::int64_t start, std::int64_t stop, std::int64_
   LOCKSTEP_EXPECTS(count <= static_cast<std::uint64_t>(INT64_MAX), InvalidArgument, "Dataset::range(", start,
                    ", ", stop, ", ", step, "): ", count, " elements are too many. Pass a larger step.");
   auto table = std::make_shared<const RangeRows>(start, step, static_cast<std::int64_t>(count));
-  return table_pipeline(std::move(table), {TensorSpec({}, DType::i64)}, std::move(type));
+  return table_pipeline(std::move(table), {TensorSpec({}, DType::i64)}, std::move(type),
+                        concat("range(", start, ", ", stop, ", ", step, ")"));
 }
 
 PipelineHandle shuffled(const PipelineHandle& input, std::int64_t buffer_size,
-                        std::optional<std::uint64_t> seed) {
+                        std::optional<std::uint64_t> seed, bool reshuffle_each_iteration) {
   LOCKSTEP_EXPECTS(buffer_size >= 1, InvalidArgument, "Dataset::shuffle: a buffer of ", buffer_size,
                    " elements. Pass at least 1, best the number of elements.");
-  const auto pass = [=, is_seeded = seed.has_value(), value = seed ? *seed : random_seed(),
-                     position = input->position, count = input->counts.size()]<class T>(
+  const Seed kept(seed);
+  const auto pass = [=, position = input->position, count = input->counts.size()]<class T>(
                         const IteratorFactory<T>& open,
                         const IterationKey& key) -> std::unique_ptr<Iterator<T>> {
-    LOCKSTEP_EXPECTS(is_seeded || !key.is_common(), CallError,
+    LOCKSTEP_EXPECTS(kept.is_given() || !key.is_common(), CallError,
                      "Dataset::shuffle: there is no seed, but several input pipelines are to keep their "
                      "shares of one order: each would draw another. Pass a seed, the same for all.");
-    const auto words = key.seed_words(value, position, count);
+    auto words = key.seed_words(kept.value(), position, count);
+    // Without the words of the pass: those of the first one, which are 0.
+    if (!reshuffle_each_iteration) std::fill(words.begin() + words.size() / 2, words.end(), 0);
     std::seed_seq sequence(words.begin(), words.end());
     return std::make_unique<ShuffleIterator<T>>(open(key), buffer_size, std::mt19937_64(sequence));
   };
-  return with_iterators(input, pass, count_iterations(std::make_shared<IterationCounter>()));
+  const std::string stage = concat("shuffle(", buffer_size, reshuffle_each_iteration ? ")" : ", one order)");
+  return with_iterators(
+      input, stage, pass,
+      [kept, count = count_iterations(std::make_shared<IterationCounter>())](Pipeline& result) {
+        kept.keep_in(result);
+        count(result);
+      });
 }
 
 PipelineHandle batched(const PipelineHandle& input, std::int64_t batch_size, bool drop_remainder) {
   LOCKSTEP_EXPECTS(batch_size >= 1, InvalidArgument, "Dataset::batch: batches of ", batch_size,
                    " elements. Pass at least 1.");
   return with_elements<BatchHandle>(
-      input,
+      input, concat("batch(", batch_size, drop_remainder ? ", drop_remainder)" : ")"),
       [batch_size, drop_remainder](const PipelineHandle& from,
                                    const IterationKey& key) -> std::unique_ptr<Iterator<BatchHandle>> {
         if (const auto* rows = std::get_if<TableRows>(&from->elements))
@@ -163,7 +193,7 @@ PipelineHandle windowed(const PipelineHandle& input, std::int64_t size, std::int
       InvalidArgument, "Dataset::window: windows of ", size, " elements with stride ", stride,
       " span more than 2^63 - 1 elements. Pass less.");
   return with_elements<BatchHandle>(
-      input,
+      input, concat("window(", size, ", ", shift, ", ", stride, drop_remainder ? ", drop_remainder)" : ")"),
       [=](const PipelineHandle& from, const IterationKey& key) -> std::unique_ptr<Iterator<BatchHandle>> {
         if (const auto* rows = std::get_if<TableRows>(&from->elements))
           return std::make_unique<TableWindowIterator>(
@@ -187,7 +217,7 @@ PipelineHandle unbatched(const PipelineHandle& input) {
                      "Dataset::unbatch: a component of the elements is ", leaf,
                      ", a scalar, and has no rows. Unbatch elements whose components all have a first axis.");
   return with_elements(
-      input,
+      input, "unbatch",
       [](const PipelineHandle& from, const IterationKey& key) {
         return std::make_unique<UnbatchIterator>(from->open(key));
       },
@@ -209,7 +239,7 @@ PipelineHandle errors_ignored(const PipelineHandle& input, std::int64_t max, Err
   LOCKSTEP_EXPECTS(max >= 0 || max == kForever, InvalidArgument, "Dataset::ignore_errors: at most ", max,
                    " errors. Pass at least 0, or `forever`.");
   return with_iterators(
-      input,
+      input, concat("ignore_errors(", max, ")"),
       [max, report = std::move(report)]<class T>(const IteratorFactory<T>& open,
                                                  const IterationKey& key) -> std::unique_ptr<Iterator<T>> {
         return std::make_unique<IgnoreErrorsIterator<T>>(open(key), max, report);
@@ -227,7 +257,7 @@ PipelineHandle repeated(const PipelineHandle& input, std::int64_t count) {
                         const IterationKey& key) -> std::unique_ptr<Iterator<T>> {
     return std::make_unique<RepeatIterator<T>>(open, key, position, count);
   };
-  return with_iterators(input, pass, [count](Pipeline& result) {
+  return with_iterators(input, concat("repeat(", count, ")"), pass, [count](Pipeline& result) {
     ++result.position;
     result.cardinality = repeated_cardinality(result.cardinality, count);
   });
@@ -236,7 +266,7 @@ PipelineHandle repeated(const PipelineHandle& input, std::int64_t count) {
 PipelineHandle taken(const PipelineHandle& input, std::int64_t count) {
   LOCKSTEP_EXPECTS(count >= 0, InvalidArgument, "Dataset::take: ", count, " elements. Pass at least 0.");
   return with_iterators(
-      input,
+      input, concat("take(", count, ")"),
       [count]<class T>(const IteratorFactory<T>& open, const IterationKey& key)
           -> std::unique_ptr<Iterator<T>> { return std::make_unique<TakeIterator<T>>(open(key), count); },
       [count](Pipeline& result) {
@@ -250,7 +280,7 @@ PipelineHandle taken(const PipelineHandle& input, std::int64_t count) {
 PipelineHandle skipped(const PipelineHandle& input, std::int64_t count) {
   LOCKSTEP_EXPECTS(count >= 0, InvalidArgument, "Dataset::skip: ", count, " elements. Pass at least 0.");
   return with_iterators(
-      input,
+      input, concat("skip(", count, ")"),
       [count]<class T>(const IteratorFactory<T>& open, const IterationKey& key)
           -> std::unique_ptr<Iterator<T>> { return std::make_unique<SkipIterator<T>>(open(key), count); },
       change_cardinality([count](std::int64_t all) { return std::max<std::int64_t>(all - count, 0); }));
@@ -261,7 +291,8 @@ namespace {
 /// A placeholder for a shard that is not known yet.
 PipelineHandle with_unknown_shard(const PipelineHandle& input) {
   PipelineHandle fails = with_iterators(
-      input, []<class T>(const IteratorFactory<T>&, const IterationKey&) -> std::unique_ptr<Iterator<T>> {
+      input, "shard(shard_hint, shard_hint)",
+      []<class T>(const IteratorFactory<T>&, const IterationKey&) -> std::unique_ptr<Iterator<T>> {
         return std::make_unique<UnknownShardIterator<T>>();
       });
   Pipeline result = *fails;
@@ -288,10 +319,11 @@ PipelineHandle sharded(const PipelineHandle& input, std::int64_t num_shards, std
   };
   const auto share = change_cardinality(
       [=](std::int64_t all) { return all / num_shards + (index < all % num_shards ? 1 : 0); });
-  return with_iterators(input, pass, [count = count_as_shard(num_shards, index), share](Pipeline& result) {
-    count(result);
-    share(result);
-  });
+  return with_iterators(input, concat("shard(", num_shards, ", ", index, ")"), pass,
+                        [count = count_as_shard(num_shards, index), share](Pipeline& result) {
+                          count(result);
+                          share(result);
+                        });
 }
 
 PipelineHandle counted_as_shard(const PipelineHandle& input, std::int64_t num_shards, std::int64_t index) {

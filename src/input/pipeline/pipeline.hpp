@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -46,6 +47,14 @@ struct TableRows {
 /// Makes a pipeline anew for one of several shards.
 using Resharding = SharedFunction<PipelineHandle(std::int64_t num_shards, std::int64_t index)>;
 
+/// A call that makes a pipeline, as a state of its passes names it. Immutable once the call has returned.
+struct Stage {
+  std::string text;
+  std::vector<std::shared_ptr<Stage>> inputs{};  // owners: the pipelines derived from it
+  /// Write or read what is not in the call: ElementType::learned of its elements, a seed that was drawn.
+  std::vector<SharedFunction<void(PassState&)>> learned{};
+};
+
 /// True on the first call. Thread-safe. A copy has its own first call.
 class FirstTime {
  public:
@@ -75,6 +84,7 @@ struct Pipeline {
   int position = 0;                      ///< Number of such transformations and repetitions in sequence.
   std::uint64_t shard = 0;               ///< IterationCount::shard for later transformations.
   std::int64_t cardinality = kUnknownCardinality;  ///< Number of elements of a pass.
+  std::shared_ptr<Stage> stage{};                  ///< The call that made it.
 
   /// The next pass.
   std::unique_ptr<Iterator<FlatElement>> open() const { return open(IterationKey::next(counts)); }

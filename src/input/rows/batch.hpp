@@ -41,6 +41,8 @@ class TableBatch final : public Batch {
   TableBatch(std::shared_ptr<const RowTable> table, std::vector<std::int64_t> rows)
       : table_(std::move(table)), rows_(std::move(rows)) {}
 
+  const std::shared_ptr<const RowTable>& table() const noexcept { return table_; }
+  const std::vector<std::int64_t>& rows() const noexcept { return rows_; }
   std::size_t num_leaves() const noexcept override { return table_->num_leaves(); }
   LeafType leaf(std::size_t index) const override;
   void copy_rows(std::size_t leaf, RowRange rows, std::byte* destination) const override;

@@ -54,7 +54,7 @@ StepValues run(const Elements& elements, StepPlan plan) {
 }
 
 /// Gives 0, 1, … as elements, each when it is let through.
-class GatedIterator final : public detail::Iterator<detail::Part> {
+class GatedIterator final : public detail::PartIterator {
  public:
   explicit GatedIterator(const std::atomic<std::int64_t>& num_open) : num_open_(num_open) {}
   std::optional<detail::Part> next() override {
@@ -64,6 +64,9 @@ class GatedIterator final : public detail::Iterator<detail::Part> {
     }
     return whole(test::batch_of({vector_of({next_++})}));
   }
+  detail::SeenBatches seen_after_step(bool) override { return {}; }
+  void set_seen(const detail::SeenBatches&) override {}
+  void transfer(detail::PassState& state) override { state(next_); }
 
  private:
   const std::atomic<std::int64_t>& num_open_;
@@ -167,6 +170,7 @@ TEST_CASE("waits for steps that were not ready are counted, others are not", "[i
       }
       return next_++;
     }
+    void transfer(detail::PassState& state) override { state(next_); }
 
    private:
     const std::atomic<std::int64_t>& num_open_;

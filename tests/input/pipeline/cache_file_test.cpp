@@ -143,8 +143,9 @@ TEST_CASE("a cache file that is none, or lies, is refused", "[input][cache][host
   has(fault_of(file_of(texts + element("", 0xffffffff))), "an element has 4294967295 tensors, not 1");
   has(fault_of(file_of(block('S', bytes_of(std::uint32_t{0xffffffff})))), "more lengths and keys than bytes");
   has(fault_of(file_of(block('S', bytes_of(std::uint32_t{1}) + bytes_of(std::uint32_t{1000})))),
-      "a key does not fit its block");
-  has(fault_of(file_of(texts + block('E', ""))), "the number of tensors does not fit its block");
+      "a key has 1000 bytes, but its block ends after 0");
+  has(fault_of(file_of(texts + block('E', ""))),
+      "the number of tensors has 4 bytes, but its block ends after 0");
   has(fault_of(file_of(texts + 'E' + bytes_of(~std::uint64_t{0}))),
       "an element has 18446744073709551615 bytes, but the file ends after 0");
   const auto with_tensor = [&](const std::string& content) {
@@ -154,6 +155,9 @@ TEST_CASE("a cache file that is none, or lies, is refused", "[input][cache][host
   has(with_tensor(tensor_head(kU8, {-1})), "an extent is negative");
   has(with_tensor(tensor_head(kU8, {1, 1, 1, 1, 1, 1, 1, 1, 1}) + "a"), "rank 9 exceeds the largest, 8");
   has(with_tensor(tensor_head(kI64, {INT64_MAX, INT64_MAX}) + "12345678"), "more elements than the ");
-  has(with_tensor(tensor_head(kU8, {3}) + "a"), "an element's tensors have 3 bytes, its block 1");
+  has(with_tensor(tensor_head(kU8, {3}) + "a"), "more elements than the 1 that its block has bytes for");
+  const std::string two = tensor_head(kU8, {2});
+  has(fault_of(file_of(texts + element(two + two + "abc", 2)), 2),
+      "an element's tensors have 4 bytes, but its block ends after 3");
   has(with_tensor(tensor_head(kU8, {1}) + "ab"), "1 bytes of a block are not used");
 }

@@ -3,14 +3,18 @@
 #include <any>
 #include <concepts>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include <lockstep/input/detail/inferred_type.hpp>
+#include <lockstep/input/detail/positioned.hpp>
 #include <lockstep/input/detail/saved_structure.hpp>
 #include <lockstep/input/detail/tensor_nest.hpp>
 
@@ -81,9 +85,15 @@ class GeneratorIterator final : public Iterator<FlatElement> {
     const auto element = generate_();
     return element ? std::optional(made_.flatten(*element)) : std::nullopt;
   }
+  void transfer(PassState& state) override {
+    readers::Position position;
+    if (state.is_saving()) position = generate_.position();
+    state(position);
+    if (!state.is_saving()) generate_.seek(position);
+  }
 
  private:
-  F generate_;
+  Positioned<F> generate_;
   InferredType<generated_t<F>> made_;
 };
 
@@ -99,6 +109,7 @@ class InferringIterator final : public Iterator<FlatElement> {
     if (!leaves) return std::nullopt;
     return made_.flatten(unflatten_element<E>(type_of(pipeline_), std::move(*leaves)));
   }
+  void transfer(PassState& state) override { state(*input_); }
 
  private:
   PipelineHandle pipeline_;
@@ -161,19 +172,64 @@ template <class F, class State, class E>
 using scan_result_t =
     typename std::remove_cvref_t<std::invoke_result_t<const F&, const State&, E>>::second_type;
 
+/// Writes or reads the state of a scan. @throws Unsupported  its type has no form as bytes.
+template <class State>
+void transfer_scan_state(PassState& state, State& value) {
+  if constexpr (TensorNest<State>) {
+    if constexpr (is_loadable<State>()) {
+      std::vector<std::string> structure = save_structure(value);
+      FlatElement leaves = flatten(value);
+      state(structure, leaves);
+      if (state.is_saving()) return;
+      std::optional<State> read = load_structure<State>(structure, leaves.size() + structure.size());
+      if (!read || flatten(*read).size() != leaves.size()) state.fail("a scan's state is of another type");
+      value = unflatten(*read, std::move(leaves));
+      return;
+    }
+  } else if constexpr (std::same_as<State, std::string>) {
+    return state(value);
+  } else if constexpr (std::is_trivially_copyable_v<State> && !std::is_pointer_v<State>) {
+    std::string bytes(reinterpret_cast<const char*>(&value), sizeof(State));
+    state(bytes);
+    if (bytes.size() != sizeof(State)) state.fail("a scan's state is of another type");
+    std::memcpy(&value, bytes.data(), sizeof(State));
+    return;
+  }
+  raise_unsaved("Dataset::scan",
+                "the state is neither a nest of Tensors, nor text, nor of a type that may be copied "
+                "as bytes");
+}
+
+/// A scan's function with the state of one pass.
+template <class E, class State, class F>
+class ScanFunctionOf final : public StatefulFunction {
+ public:
+  ScanFunctionOf(const State& initial_state, const F& fn, InferredType<scan_result_t<F, State, E>> made,
+                 ElementType type)
+      : state_(initial_state), fn_(fn), made_(std::move(made)), type_(std::move(type)) {}
+
+  FlatElement call(FlatElement&& leaves) override {
+    auto [next, result] = fn_(std::as_const(state_), unflatten_element<E>(type_, std::move(leaves)));
+    FlatElement flat = made_.flatten(result);
+    state_ = std::move(next);
+    return flat;
+  }
+  void transfer(PassState& state) override { transfer_scan_state(state, state_); }
+
+ private:
+  State state_;
+  const F fn_;
+  InferredType<scan_result_t<F, State, E>> made_;
+  ElementType type_;
+};
+
 template <class E, class State, class F>
 PipelineHandle scan_pipeline(const PipelineHandle& input, const State& initial_state, const F& fn) {
   const InferredType<scan_result_t<F, State, E>> made("Dataset::scan");
   return scanned(
       input,
       [initial_state, fn, made, type = type_of(input)] {
-        const auto state = std::make_shared<State>(initial_state);
-        return ElementFunction([state, fn, made, type](FlatElement&& leaves) {
-          auto [next, result] = fn(std::as_const(*state), unflatten_element<E>(type, std::move(leaves)));
-          FlatElement flat = made.flatten(result);
-          *state = std::move(next);
-          return flat;
-        });
+        return std::make_unique<ScanFunctionOf<E, State, F>>(initial_state, fn, made, type);
       },
       made.type());
 }

@@ -14,10 +14,14 @@
 /// Identifies a pass among all passes over a pipeline.
 namespace lockstep::detail {
 
+class PassState;
+
 /// Numbers the passes over one transformation's elements, separately for each shard, from 0. Thread-safe.
 class IterationCounter {
  public:
   std::uint64_t next(std::uint64_t shard);
+  /// The next pass has this number.
+  void reach(std::uint64_t shard, std::uint64_t number);
 
  private:
   LeafMutex mutex_;  // guards num_passes_
@@ -40,6 +44,17 @@ class IterationKey {
  public:
   /// The next pass of a pipeline with these counts.
   static IterationKey next(const std::vector<IterationCount>& counts);
+  /// The pass of this number, from 0, of a pipeline with these counts, as if no others were made.
+  static IterationKey of_epoch(const std::vector<IterationCount>& counts, std::uint64_t epoch);
+  /// Writes the numbers of a pipeline's pass, or reads them. @throws FileFault  they are not as many as
+  /// counts.
+  static IterationKey transferred(PassState& state, const IterationKey* key,
+                                  const std::vector<IterationCount>& counts);
+  explicit IterationKey(std::vector<std::uint64_t>&& numbers);
+  /// A number for each count, as of a pass that was opened for a user.
+  const std::vector<std::uint64_t>& numbers() const noexcept { return *numbers_; }
+  /// The next passes come after this one.
+  void reach(const std::vector<IterationCount>& counts) const;
   /// The key of a pass over a pipeline that a function has made, opened within this pass. It takes no numbers
   /// of counters.
   IterationKey inside(const std::vector<IterationCount>& counts) const;
@@ -59,7 +74,6 @@ class IterationKey {
   std::array<std::uint32_t, 8> seed_words(std::uint64_t seed, int position, std::size_t count) const;
 
  private:
-  explicit IterationKey(std::vector<std::uint64_t>&& numbers);
   std::uint64_t number(std::size_t count) const { return (*numbers_)[first_ + count]; }
 
   std::shared_ptr<const std::vector<std::uint64_t>> numbers_;  // owners: an iterator's keys

@@ -15,6 +15,7 @@
 #include <lockstep/error.hpp>
 #include <lockstep/input/auto_shard_policy.hpp>
 #include <lockstep/input/detail/iteration_key.hpp>
+#include <lockstep/input/detail/pass_state.hpp>
 #include <lockstep/input/input_context.hpp>
 #include <lockstep/input/padded_batch_options.hpp>
 #include <lockstep/input/parallel_options.hpp>
@@ -35,6 +36,9 @@ class Iterator {
   virtual ~Iterator() = default;
   /// The next value; nothing at the end and on all later calls.
   virtual std::optional<T> next() = 0;
+  /// Writes where the pass is, between two calls of `next`; or takes that from the state of a pass over the
+  /// same pipeline with the same key, before the first call.
+  virtual void transfer(PassState& state) = 0;
 };
 
 /// Starts the pass with this key.
@@ -50,6 +54,8 @@ struct ElementType {
   /// The lengths and keys as text, for comparisons and messages; empty while they are unknown, or if the type
   /// alone determines them.
   SharedFunction<std::string()> text;
+  /// Writes the structure as far as it is known, or learns it; empty: the type alone determines it.
+  SharedFunction<void(PassState&)> learned{};
 };
 
 /// A description of elements and their origin: src/input/pipeline/pipeline.hpp.
@@ -59,6 +65,8 @@ using PipelineHandle = std::shared_ptr<const Pipeline>;  // owners: datasets, pa
 const ElementType& type_of(const PipelineHandle& pipeline) noexcept;
 /// The number of elements of a pass.
 std::int64_t cardinality_of(const PipelineHandle& pipeline) noexcept;
+/// The counts of which a pass has a number.
+const std::vector<IterationCount>& counts_of(const PipelineHandle& pipeline) noexcept;
 /// Opens the pass with this key.
 std::unique_ptr<Iterator<FlatElement>> open_pipeline(const PipelineHandle& pipeline, const IterationKey& key);
 
@@ -88,7 +96,7 @@ inline constexpr std::int64_t kForever = -1;
 inline constexpr std::int64_t kShardHint = -1;
 
 PipelineHandle shuffled(const PipelineHandle& input, std::int64_t buffer_size,
-                        std::optional<std::uint64_t> seed);
+                        std::optional<std::uint64_t> seed, bool reshuffle_each_iteration);
 PipelineHandle batched(const PipelineHandle& input, std::int64_t batch_size, bool drop_remainder);
 PipelineHandle padded_batched(const PipelineHandle& input, std::int64_t batch_size,
                               const PaddedBatchOptions& options);
@@ -139,15 +147,22 @@ using ElementFunction = SharedFunction<FlatElement(FlatElement&&)>;
 using ElementPredicate = SharedFunction<bool(const FlatElement&)>;
 using ElementLength = SharedFunction<std::int64_t(const FlatElement&)>;
 using DatasetFunction = SharedFunction<PipelineHandle(FlatElement&& element)>;
-/// Makes the function of a pass, which keeps a state from element to element.
-using ElementFunctionFactory = SharedFunction<ElementFunction()>;
+/// The function of a pass, which keeps a state from element to element.
+class StatefulFunction {
+ public:
+  virtual ~StatefulFunction() = default;
+  virtual FlatElement call(FlatElement&& element) = 0;
+  /// As Iterator::transfer. @throws Unsupported  the state is of a type that cannot be written.
+  virtual void transfer(PassState& state) = 0;
+};
+using StatefulFunctionFactory = SharedFunction<std::unique_ptr<StatefulFunction>()>;
 /// @param what  the call that messages name; a literal.
 PipelineHandle mapped(const PipelineHandle& input, ElementFunction fn, ElementType type,
                       const ParallelOptions& options, std::string_view what);
 PipelineHandle filtered(const PipelineHandle& input, ElementPredicate predicate);
 PipelineHandle taken_while(const PipelineHandle& input, ElementPredicate predicate);
 PipelineHandle bucketed(const PipelineHandle& input, ElementLength length, const BucketOptions& options);
-PipelineHandle scanned(const PipelineHandle& input, ElementFunctionFactory make, ElementType type);
+PipelineHandle scanned(const PipelineHandle& input, StatefulFunctionFactory make, ElementType type);
 /// The elements with one more leaf, a u64 scalar that is another for each element and pass.
 PipelineHandle seeded(const PipelineHandle& input, std::uint64_t seed);
 /// @param open  opens the dataset that `fn` returns. @param what  the call that messages name; a literal.

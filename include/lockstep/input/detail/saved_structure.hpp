@@ -47,6 +47,23 @@ std::vector<std::string> save_structure(const T& nest) {
   return saved;
 }
 
+/// Whether a nest can be made anew from such a list: its structs have default constructors.
+template <class T>
+consteval bool is_loadable() {
+  if constexpr (TupleNest<T>) return []<std::size_t... I>(std::index_sequence<I...>) {
+      return (is_loadable<std::tuple_element_t<I, T>>() && ...);
+    }
+  (std::make_index_sequence<std::tuple_size_v<T>>());
+  else if constexpr (ArrayNest<T> || VectorNest<T> ||
+                     OptionalNest<T>) return is_loadable<typename T::value_type>();
+  else if constexpr (MapNest<T>) return is_loadable<typename T::mapped_type>();
+  else if constexpr (RecordNest<T>) return std::default_initializable<T> &&
+      []<class... Members>(std::type_identity<std::tuple<Members...>>) {
+        return (is_loadable<std::remove_cvref_t<Members>>() && ...);
+      }(std::type_identity<decltype(lockstep_nest_members(std::declval<T&>()))>());
+  else return true;
+}
+
 /// Reads such a list without trusting it.
 class StructureLoader {
  public:

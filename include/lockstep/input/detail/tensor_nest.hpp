@@ -6,15 +6,12 @@
 #include <cstddef>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <typeinfo>
 #include <utility>
 #include <vector>
 
-#include <lockstep/detail/function_ref.hpp>
-#include <lockstep/detail/mutex.hpp>
 #include <lockstep/detail/nest_types.hpp>
 #include <lockstep/input/detail/pipeline.hpp>
 
@@ -79,50 +76,6 @@ ElementType known_type(const E& element) {
 /// Whether all elements of a type have the same leaves.
 template <class E>
 inline constexpr bool kIsFixed = has_fixed_structure<E>() && std::default_initializable<E>;
-
-/// The structure of elements whose lengths or keys are known from the first element on. Thread-safe.
-class LearnedStructure {
- public:
-  /// @param text  an element's structure. @param structure  makes the element without its data; called for
-  /// the first element only.
-  /// @throws InvalidArgument  the structure differs from that of earlier elements; names `what`.
-  void learn(std::string text, FunctionRef<std::any()> structure, std::string_view what);
-  std::any get() const;
-  std::string text() const;
-
- private:
-  mutable Mutex mutex_{"the structure of a dataset's elements"};  // guards all members below
-  std::any structure_;
-  std::string text_;
-};
-
-/// The inferred type of elements that a function makes. Copies share what they infer.
-template <TensorNest E>
-class InferredType {
- public:
-  explicit InferredType(std::string_view what) : what_(what) {
-    if constexpr (!kIsFixed<E>) learned_ = std::make_shared<LearnedStructure>();
-  }
-
-  /// The tensors of an element.
-  FlatElement flatten(const E& element) const {
-    if constexpr (!kIsFixed<E>)
-      learned_->learn(
-          describe_structure(element), [&] { return std::any(structure_of(element)); }, what_);
-    return detail::flatten(element);
-  }
-  ElementType type() const {
-    if constexpr (kIsFixed<E>)
-      return known_type(E{});
-    else
-      return {&typeid(E), 0, [learned = learned_] { return learned->get(); },
-              [learned = learned_] { return learned->text(); }};
-  }
-
- private:
-  std::string_view what_;                      // a literal
-  std::shared_ptr<LearnedStructure> learned_;  // owners: the functions and the types; null: the type is fixed
-};
 
 /// Makes a pipeline's element from its tensors.
 template <TensorNest E>

@@ -13,6 +13,7 @@
 #include "detail/expects.hpp"
 #include "detail/in_quotes.hpp"
 #include "input/formats/readers/csv_parser.hpp"
+#include "input/formats/readers/file_elements.hpp"
 #include "input/rows/host_rows.hpp"
 
 namespace lockstep::readers {
@@ -115,6 +116,8 @@ class CsvRecords {
     for (std::size_t i = 0; i < options_.columns.size(); ++i) record.push_back(read_column(i));
     return record;
   }
+  Position position() const { return parser_.position_of_record(); }
+  void seek(const Position& position) { parser_.seek(position); }
 
  private:
   static CsvParser open_parser(const std::filesystem::path& path, const CsvOptions& options) {
@@ -159,11 +162,8 @@ class CsvRecords {
 Reader<std::vector<Tensor>> csv(CsvOptions options) {
   check(options);
   return [options = std::move(options)](const std::filesystem::path& path) -> Elements<std::vector<Tensor>> {
-    auto records = detail::with_file_faults(kWhat, path, kRemedy,
-                                            [&] { return std::make_shared<CsvRecords>(path, options); });
-    return [records, path] {
-      return detail::with_file_faults(kWhat, path, kRemedy, [&] { return records->next(); });
-    };
+    return detail::FileElements(kWhat, path, kRemedy,
+                                [&] { return std::make_shared<CsvRecords>(path, options); });
   };
 }
 

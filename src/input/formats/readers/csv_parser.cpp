@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "detail/concat.hpp"
+#include "input/formats/readers/file_elements.hpp"
 
 namespace lockstep::detail {
 namespace {
@@ -85,6 +86,17 @@ bool CsvParser::next() {
                    num_fields_ > 0 ? concat(num_fields_) : concat("more than ", wanted_.back()), " fields"));
   num_fields_ = index;
   return true;
+}
+
+void CsvParser::seek(const readers::Position& to) {
+  if (to.size() != 3 || to[0] < position() || (num_fields_ > 0 && to[2] != num_fields_))
+    fail_position(position());
+  const std::uint64_t distance = to[0] - position();
+  const auto kept = static_cast<std::size_t>(std::min<std::uint64_t>(distance, rest().size()));
+  next_ += kept;
+  source_->skip(distance - kept);
+  line_ = to[1];
+  num_fields_ = static_cast<std::size_t>(to[2]);
 }
 
 void CsvParser::read_field(std::size_t index, std::string* text) {

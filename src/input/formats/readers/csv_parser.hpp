@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include <lockstep/input/detail/positioned.hpp>
+
 #include "input/formats/byte_source.hpp"
 
 namespace lockstep::detail {
@@ -21,6 +23,11 @@ class CsvParser {
 
   /// Reads a record. @return false at the end. @throws FileFault
   bool next();
+
+  /// The byte and the line of the next record, and the number of a record's fields; 0: not known yet.
+  readers::Position position_of_record() const { return {position(), line_, num_fields_}; }
+  /// Goes on at a record after this one. @throws FileFault
+  void seek(const readers::Position& position);
 
   /// The text of field wanted[i] of the record, until the next one is read.
   const std::string& field(std::size_t i) const { return fields_[i].text; }

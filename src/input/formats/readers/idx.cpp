@@ -10,6 +10,7 @@
 #include "input/formats/byte_order.hpp"
 #include "input/formats/file_shape.hpp"
 #include "input/formats/inflate_source.hpp"
+#include "input/formats/readers/file_elements.hpp"
 #include "input/rows/host_rows.hpp"
 
 namespace lockstep::readers {
@@ -78,6 +79,14 @@ class IdxRows {
     ++next_;
     return row;
   }
+  /// The next row.
+  Position position() const { return {static_cast<std::uint64_t>(next_)}; }
+  void seek(const Position& position) {
+    if (position.size() != 1 || position[0] > static_cast<std::uint64_t>(num_rows_))
+      detail::fail_position(source_->position());
+    source_->skip(position[0] * (static_cast<std::uint64_t>(row_.size()) * size_of(dtype_)));
+    next_ = static_cast<std::int64_t>(position[0]);
+  }
 
  private:
   std::unique_ptr<ByteSource> source_;
@@ -91,10 +100,7 @@ class IdxRows {
 
 Reader<Tensor> idx() {
   return [](const std::filesystem::path& path) -> Elements<Tensor> {
-    auto rows =
-        detail::with_file_faults(kWhat, path, kRemedy, [&] { return std::make_shared<IdxRows>(path); });
-    return
-        [rows, path] { return detail::with_file_faults(kWhat, path, kRemedy, [&] { return rows->next(); }); };
+    return detail::FileElements(kWhat, path, kRemedy, [&] { return std::make_shared<IdxRows>(path); });
   };
 }
 

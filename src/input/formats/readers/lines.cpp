@@ -8,6 +8,7 @@
 #include <lockstep/input/readers.hpp>
 
 #include "input/formats/byte_source.hpp"
+#include "input/formats/readers/file_elements.hpp"
 #include "input/rows/host_rows.hpp"
 
 namespace lockstep::readers {
@@ -38,6 +39,12 @@ class Lines {
     const auto* bytes = reinterpret_cast<const std::uint8_t*>(line_.data());
     return Tensor::from(std::span(bytes, line_.size()), Shape(line_.size()), detail::input_device());
   }
+  /// The next byte.
+  Position position() const { return {source_.position() - rest_.size()}; }
+  void seek(const Position& position) {
+    if (position.size() != 1) detail::fail_position(0);
+    source_.skip(position[0]);
+  }
 
  private:
   /// @return false at the end of the file.
@@ -58,11 +65,7 @@ class Lines {
 
 Reader<Tensor> lines() {
   return [](const std::filesystem::path& path) -> Elements<Tensor> {
-    auto lines =
-        detail::with_file_faults(kWhat, path, kRemedy, [&] { return std::make_shared<Lines>(path); });
-    return [lines, path] {
-      return detail::with_file_faults(kWhat, path, kRemedy, [&] { return lines->next(); });
-    };
+    return detail::FileElements(kWhat, path, kRemedy, [&] { return std::make_shared<Lines>(path); });
   };
 }
 

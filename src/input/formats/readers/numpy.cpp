@@ -24,15 +24,36 @@ void check_rows(const Tensor& array, const std::string& what) {
                    ", has rows without elements. Pass an array with elements, or without rows.");
 }
 
+/// The rows of arrays, which `make(row)` gives.
+template <class Make>
+class Rows {
+ public:
+  Rows(std::int64_t num_rows, Make make) : num_rows_(num_rows), make_(std::move(make)) {}
+
+  auto operator()() { return next_ < num_rows_ ? std::optional(make_(next_++)) : std::nullopt; }
+  /// The next row.
+  Position position() const { return {static_cast<std::uint64_t>(next_)}; }
+  void seek(const Position& position) {
+    LOCKSTEP_EXPECTS(position.size() == 1 && position[0] <= static_cast<std::uint64_t>(num_rows_),
+                     InvalidArgument, "restore_state: the array has ", num_rows_,
+                     " rows, and the state's position is none of them. Restore a state that was saved with "
+                     "these files.");
+    next_ = static_cast<std::int64_t>(position[0]);
+  }
+
+ private:
+  std::int64_t num_rows_;
+  Make make_;
+  std::int64_t next_ = 0;
+};
+
 }  // namespace
 
 Reader<Tensor> npy() {
   return [](const std::filesystem::path& path) -> Elements<Tensor> {
     const Tensor array = detail::load_npy(path, "readers::npy");
     check_rows(array, concat("readers::npy: ", path));
-    return [array, next = std::int64_t{0}]() mutable {
-      return next < array.shape()[0] ? std::optional(row_of(array, next++)) : std::nullopt;
-    };
+    return Rows(array.shape()[0], [array](std::int64_t row) { return row_of(array, row); });
   };
 }
 
@@ -50,13 +71,11 @@ Reader<std::map<std::string, Tensor>> npz(std::vector<std::string> names) {
                        ", has another number of rows than ", detail::in_quotes(first_name), ", ",
                        describe(first), ". Name the arrays to read.");
     }
-    return [arrays, num_rows = first.shape()[0], next = std::int64_t{0}]() mutable -> std::optional<Arrays> {
-      if (next == num_rows) return std::nullopt;
+    return Rows(first.shape()[0], [arrays](std::int64_t row) {
       Arrays rows;
-      for (const auto& [name, array] : arrays) rows.emplace(name, row_of(array, next));
-      ++next;
+      for (const auto& [name, array] : arrays) rows.emplace(name, row_of(array, row));
       return rows;
-    };
+    });
   };
 }
 

@@ -5,6 +5,7 @@
 
 #include "detail/expects.hpp"
 #include "input/formats/byte_source.hpp"
+#include "input/formats/readers/file_elements.hpp"
 #include "input/rows/host_rows.hpp"
 
 namespace lockstep::readers {
@@ -29,6 +30,32 @@ detail::FileSource open_source(const std::filesystem::path& path, const RecordOp
   return detail::FileSource(std::move(file), header, size - footer);
 }
 
+class Records {
+ public:
+  Records(const std::filesystem::path& path, const RecordOptions& options)
+      : options_(options), source_(open_source(path, options)) {}
+
+  std::optional<Tensor> next() {
+    if (source_.max_left() == 0) return std::nullopt;
+    Tensor record = Tensor::empty(Shape(options_.record_bytes), DType::u8, detail::input_device());
+    source_.read(record.data(), static_cast<std::uint64_t>(options_.record_bytes), "a record");
+    return record;
+  }
+  /// The next byte.
+  Position position() const { return {source_.position()}; }
+  void seek(const Position& position) {
+    const std::uint64_t from = source_.position();
+    if (position.size() != 1 || position[0] < from ||
+        (position[0] - from) % static_cast<std::uint64_t>(options_.record_bytes) != 0)
+      detail::fail_position(from);
+    source_.skip(position[0] - from);
+  }
+
+ private:
+  RecordOptions options_;
+  detail::FileSource source_;
+};
+
 }  // namespace
 
 Reader<Tensor> records(const RecordOptions& options) {
@@ -37,17 +64,8 @@ Reader<Tensor> records(const RecordOptions& options) {
                    options.header_bytes, ", a footer of ", options.footer_bytes,
                    ". Pass at least 1 byte for a record, and at least 0 for the others.");
   return [options](const std::filesystem::path& path) -> Elements<Tensor> {
-    auto source = detail::with_file_faults(kWhat, path, kRemedy, [&] {
-      return std::make_shared<detail::FileSource>(open_source(path, options));
-    });
-    return [=]() -> std::optional<Tensor> {
-      return detail::with_file_faults(kWhat, path, kRemedy, [&]() -> std::optional<Tensor> {
-        if (source->max_left() == 0) return std::nullopt;
-        Tensor record = Tensor::empty(Shape(options.record_bytes), DType::u8, detail::input_device());
-        source->read(record.data(), static_cast<std::uint64_t>(options.record_bytes), "a record");
-        return record;
-      });
-    };
+    return detail::FileElements(kWhat, path, kRemedy,
+                                [&] { return std::make_shared<Records>(path, options); });
   };
 }
 

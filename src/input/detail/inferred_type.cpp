@@ -2,11 +2,16 @@
 #include <mutex>
 #include <utility>
 
-#include <lockstep/input/detail/tensor_nest.hpp>
+#include <lockstep/input/detail/inferred_type.hpp>
 
 #include "detail/expects.hpp"
 
 namespace lockstep::detail {
+
+void raise_unsaved(std::string_view what, std::string_view reason) {
+  raise<Unsupported>({__FILE__, __LINE__, __func__},
+                     concat("save_state: ", what, ": ", reason, ". Give it a type of another kind."));
+}
 
 void LearnedStructure::learn(std::string text, FunctionRef<std::any()> structure, std::string_view what) {
   const std::scoped_lock lock(mutex_);
