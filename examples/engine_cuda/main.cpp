@@ -1,10 +1,9 @@
-// An engine with its own GPU memory, streams and kernels. lockstep averages its gradients on a separate
-// stream, and the engine's next kernels wait for the average with an event.
+// An engine with its own allocator, streams, kernels and NCCL communicators, all of which it keeps. lockstep
+// averages its gradients on a separate stream, and the engine's next kernels wait for the average with an
+// event.
 #include <cstddef>
 #include <iostream>
 #include <memory>
-#include <stdexcept>
-#include <string>
 #include <vector>
 
 #include <cuda_runtime.h>
@@ -12,49 +11,45 @@
 #include <lockstep/cuda/interop.hpp>
 #include <lockstep/lockstep.hpp>
 
+#include "engine.hpp"
 #include "kernels.hpp"
 
 namespace ls = lockstep;
 
 namespace {
 
+using engine::check;
+
 constexpr int kCount = 1000;
 constexpr int kSteps = 40;
 
-void check(cudaError_t error) {
-  if (error != cudaSuccess) throw std::runtime_error(std::string("CUDA: ") + cudaGetErrorString(error));
-}
-
-// The engine's state on one GPU.
+// The engine's state on one GPU, which is the current one while this is made.
 class Replica {
  public:
-  explicit Replica(int index)
-      : device(ls::DeviceKind::gpu, index), communication(device), ready(device), averaged(device) {
-    check(cudaSetDevice(index));
+  explicit Replica(int index) : device(ls::DeviceKind::gpu, index), ready(device), averaged(device) {
     check(cudaStreamCreateWithFlags(&compute, cudaStreamNonBlocking));
-    check(cudaMalloc(&weights, kCount * sizeof(float)));
-    check(cudaMalloc(&gradients, kCount * sizeof(float)));
+    check(cudaStreamCreateWithFlags(&communication, cudaStreamNonBlocking));
     check(cudaMemsetAsync(weights, 0, kCount * sizeof(float), compute));
   }
   Replica(const Replica&) = delete;
   Replica& operator=(const Replica&) = delete;
   ~Replica() {
     cudaSetDevice(device.index());
-    cudaStreamSynchronize(compute);
-    cudaFree(gradients);
-    cudaFree(weights);
-    cudaStreamDestroy(compute);
+    for (const cudaStream_t stream : {compute, communication}) {
+      cudaStreamSynchronize(stream);
+      cudaStreamDestroy(stream);
+    }
   }
 
-  ls::TensorView gradient_view() const {
-    return ls::Tensor::view(gradients, {kCount}, ls::DType::f32, device).view();
-  }
+  // What lockstep sees: the engine's memory, and its stream.
+  ls::Tensor gradient_tensor() const { return ls::Tensor::view(gradients, {kCount}, ls::DType::f32, device); }
+  ls::StreamRef communication_ref() const { return ls::Stream::borrow(communication, device); }
 
   ls::Device device;
-  cudaStream_t compute = nullptr;
-  float* weights = nullptr;
-  float* gradients = nullptr;
-  ls::Stream communication;
+  cudaStream_t compute = nullptr, communication = nullptr;
+  engine::Arena arena{4 * kCount * sizeof(float)};
+  float* weights = arena.allocate(kCount);
+  float* gradients = arena.allocate(kCount);
   ls::Event ready, averaged;
 };
 
@@ -63,17 +58,23 @@ class Replica {
 int main() {
   int num_gpus = 0;
   check(cudaGetDeviceCount(&num_gpus));
+#if ENGINE_HAS_NCCL
+  const engine::Communicators communicators(num_gpus);
+  ls::Communicator communicator = ls::Communicator::adopt(communicators.handles);
+#else
   std::vector<ls::Device> devices;
   for (int i = 0; i < num_gpus; ++i) devices.emplace_back(ls::DeviceKind::gpu, i);
   ls::Communicator communicator = ls::Communicator::create(devices);
+#endif
 
   std::vector<std::unique_ptr<Replica>> replicas;
   std::vector<ls::TensorView> gradients;
   std::vector<ls::StreamRef> streams;
   for (int i = 0; i < num_gpus; ++i) {
+    check(cudaSetDevice(i));
     replicas.push_back(std::make_unique<Replica>(i));
-    gradients.push_back(replicas.back()->gradient_view());
-    streams.push_back(replicas.back()->communication);
+    gradients.push_back(replicas.back()->gradient_tensor().view());
+    streams.push_back(replicas.back()->communication_ref());
   }
 
   for (int step = 0; step < kSteps; ++step) {
@@ -84,11 +85,11 @@ int main() {
       const auto target = static_cast<float>(replica->device.index());
       enqueue_gradients(replica->weights, target, replica->gradients, kCount, replica->compute);
       replica->ready.record(ls::Stream::borrow(replica->compute, replica->device));
-      replica->communication.wait(replica->ready);
+      replica->communication_ref().wait(replica->ready);
     }
     communicator.all_reduce(ls::ReduceOp::mean, gradients, gradients, streams);
     for (const auto& replica : replicas) {
-      replica->averaged.record(replica->communication);
+      replica->averaged.record(replica->communication_ref());
       check(cudaSetDevice(replica->device.index()));
       check(cudaStreamWaitEvent(replica->compute, ls::cuda::native_event(replica->averaged), 0));
       enqueue_update(replica->weights, replica->gradients, 0.5f, kCount, replica->compute);

@@ -1,5 +1,4 @@
 #include <exception>
-#include <limits>
 #include <utility>
 
 #include <lockstep/strategy/packed_reduction.hpp>
@@ -10,7 +9,7 @@ PackedReduction::PackedReduction(ReplicaContext& context, ReduceOp op, const Com
     : context_(context), op_(op), options_(options.merged_over({})) {
   limit_ = options_.bytes_per_pack;
   if (limit_ == 0) limit_ = kDefaultBytesPerPack;
-  options_.bytes_per_pack = std::numeric_limits<std::int64_t>::max();  // each call makes one pack
+  options_.bytes_per_pack = 0;  // each call is one pack, in one buffer where that pays
 }
 
 void PackedReduction::add(const Tensor& value) {

@@ -11,7 +11,7 @@ set(layer_vocabulary
     "${lockstep}/(arithmetic/|detail/|trace/|backend/handles|(communication|error|log|dtype|shape|device|reduce_op|scalar|tensor_view|memory_stats|trace|ascii)\\.)")
 set(layer_interface "${lockstep}/backend/")
 set(layer_workers "${lockstep}/workers/")
-set(layer_training "${lockstep}/(optim|metrics|checkpoint)/")
+set(layer_training "${lockstep}/(optim|metrics|checkpoint|integrations)/")
 set(layer_strategy "${lockstep}/strategy/")
 set(layer_input "${lockstep}/(input|cluster)/")
 set(layer_values "${lockstep}/(values|collectives)/")

@@ -17,7 +17,7 @@ namespace lockstep {
 /// Reduces values over replicas while others are still being computed: in a replica function, gradients as
 /// the backward pass gives them. Values are reduced in packs, in the order in which they were added; a pack
 /// starts as soon as it holds more than bytes_per_pack, on the communication stream
-/// (ReplicaContext::start_all_reduce).
+/// (ReplicaContext::start_all_reduce). On GPUs a pack travels in one buffer; on the host nothing is copied.
 ///
 /// Every replica adds values of the same shapes and dtypes in the same order. Used by the replica's thread,
 /// and not after its function has returned. In steady state nothing is taken from the heap but the
