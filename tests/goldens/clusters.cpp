@@ -235,6 +235,7 @@ GOLDEN("communication-options") {
       case CommunicationImplementation::automatic: return "AUTO";
       case CommunicationImplementation::ring: return "RING";
       case CommunicationImplementation::nccl: return "NCCL";
+      case CommunicationImplementation::peer: break;  // not TensorFlow's
     }
     return "";
   };

@@ -96,6 +96,21 @@ TEST_CASE("an engine's NCCL communicators are adopted, and stay the engine's", "
   for (int round = 0; round < 2; ++round) {
     Communicator communicator = Communicator::adopt(engine.handles);
     REQUIRE(communicator.devices() == TestBackend::devices(2));
+    const CommunicationOptions by_peers{.implementation = CommunicationImplementation::peer};
+    const auto refusal =
+        says("the options ask for peer memory", "the communicator is an engine's", "pass nccl");
+    REQUIRE_THROWS_MATCHES(communicator.plan(ReduceOp::sum, DType::f32, 28, by_peers), Unsupported, refusal);
+    std::atomic<int> num_refused{0};
+    on_ranks(2, [&](int rank) {
+      const auto r = static_cast<std::size_t>(rank);
+      const TensorView& view = operands.views[r];
+      try {
+        communicator.all_reduce(ReduceOp::sum, rank, view, view, operands.streams[r], by_peers);
+      } catch (const Unsupported&) {
+        ++num_refused;
+      }
+    });
+    REQUIRE(num_refused == 2);
     communicator.all_reduce(ReduceOp::mean, operands.views, operands.views, operands.streams);
     communicator.abort();
     REQUIRE_THROWS_AS(

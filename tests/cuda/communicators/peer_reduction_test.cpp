@@ -241,7 +241,7 @@ TEST_CASE("an all_reduce by peers is captured, and launched again", "[cuda]") {
   }
 }
 
-TEST_CASE("a communicator of an engine has no peer memory", "[cuda]") {
+TEST_CASE("options choose the path between GPUs that reach each other's memory", "[cuda]") {
   gpus(2);
   Operands operands(2);
   Communicator made = Communicator::create(TestBackend::devices(2));
