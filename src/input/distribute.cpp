@@ -226,19 +226,20 @@ Steps split_steps(const PipelineHandle& given, const InputTarget& target, const 
   const PipelineHandle dataset =
       deals_slices ? counted_as_shard(given, context.num_input_pipelines(), context.input_pipeline_id())
                    : auto_sharded(given, context, policy);
-  // Where all workers read the whole dataset, one's state serves all; else it says whose share was read,
-  // which is found again by the same rule.
-  const bool is_whole = (target.splits && policy == AutoShardPolicy::data) || policy == AutoShardPolicy::off;
-  const Sharing sharing = is_whole ? Sharing::whole : Sharing::parts;
+  // Where workers read parts, a state says whose part it is of, which is found again by the same rule.
+  const Sharing sharing = policy == AutoShardPolicy::off                     ? Sharing::each
+                          : target.splits && policy == AutoShardPolicy::data ? Sharing::common
+                                                                             : Sharing::parts;
   const auto share_of = [=](std::int64_t num_shards, std::int64_t index) {
-    if (is_whole || (num_shards == context.num_input_pipelines() && index == context.input_pipeline_id()))
-      return dataset;
+    const bool is_own = num_shards == context.num_input_pipelines() && index == context.input_pipeline_id();
+    if (sharing != Sharing::parts || is_own) return dataset;
     const auto num = static_cast<int>(num_shards);
     return auto_sharded(given, InputContext(num, static_cast<int>(index), num), policy);
   };
+  const bool is_common = sharing == Sharing::common;
   const auto source = std::make_shared<const ShareSource>(
-      ShareSource{share_of, is_whole ? 1 : context.num_input_pipelines(),
-                  is_whole ? 0 : context.input_pipeline_id(), deals_slices});
+      ShareSource{share_of, is_common ? 1 : context.num_input_pipelines(),
+                  is_common ? 0 : context.input_pipeline_id(), deals_slices});
   if (!target.splits) return deal({source}, {dataset}, target, options, sharing);
 
   const std::size_t num_slices = rule.num_slices;

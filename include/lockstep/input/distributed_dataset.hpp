@@ -179,8 +179,8 @@ class DistributedIterator {
   /// DatasetIterator::restore_state.
   ///
   /// The numbers of replicas may differ: global batches stay what they are, and are split over the replicas
-  /// that are there now. So may the number of workers. Those that read the whole dataset, to keep slices of
-  /// each batch (AutoShardPolicy::data), go on with the same batches. Where each reads files or elements of
+  /// that are there now. So may the number of workers. Those that read the whole dataset (off, and data
+  /// where batches are split) go on with its batches. Where each reads files or elements of
   /// its own, or those of its hint, worker i goes on with the shares of the workers i, i + num_workers, …
   /// that saved, one after the other: each row that was left is given once, and a worker without shares gets
   /// rows from the next pass on. Datasets made by a function go on only on as many workers.

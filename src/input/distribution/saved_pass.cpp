@@ -31,8 +31,8 @@ std::string own_state(StepIterator& pass) {
 
 /// Every worker's state.
 std::vector<std::string> all_states(StepIterator& pass, const StepPlan& plan) {
-  // Where all read the same, one's state is that of all.
-  const auto exchange = plan.open_exchange && plan.sharing != Sharing::whole ? plan.open_exchange() : nullptr;
+  const bool is_of_all = plan.sharing == Sharing::common || !plan.open_exchange;
+  const auto exchange = is_of_all ? nullptr : plan.open_exchange();
   if (!exchange) return {own_state(pass)};
   std::string message;
   std::exception_ptr error;
@@ -91,10 +91,12 @@ SavedPass saved_pass(const IteratorState& bytes, const StepPlan& plan) {
     of_worker.expect_end();
     own_shares.insert(own_shares.end(), texts.begin(), texts.end());
   };
-  if (plan.sharing == Sharing::whole)
+  if (plan.sharing == Sharing::common)
     take(0);
   else if (all.size() == num_workers)
     take(own);
+  else if (plan.sharing == Sharing::each)
+    take(own % all.size());
   else
     for (std::size_t worker = own; worker < all.size(); worker += num_workers) take(worker);
   PassState content;

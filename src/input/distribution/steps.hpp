@@ -19,8 +19,13 @@
 
 namespace lockstep::detail {
 
-/// What the workers read: datasets that cannot be shared out anew, all the same whole one, or parts of one.
-enum class Sharing : std::int8_t { fixed, whole, parts };
+/// What the workers of a pass read.
+enum class Sharing : std::int8_t {
+  fixed,   ///< Datasets that cannot be shared out anew.
+  parts,   ///< Parts of one dataset.
+  each,    ///< Each the whole of one, at its own pace.
+  common,  ///< The same batches, of which each keeps slices: the state of one is that of all.
+};
 
 /// The plan by which a step is made of one element for each replica.
 struct StepPlan {

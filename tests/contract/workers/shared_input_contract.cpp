@@ -224,6 +224,31 @@ TEST_CASE("with a hint, the dataset's own shard is the worker's", "[workers]") {
   CHECK(found.total == triangular(41));
 }
 
+TEST_CASE("a pass that is restored goes on where it was saved, on every worker", "[workers]") {
+  const World& w = world();
+  const auto policy = GENERATE(AutoShardPolicy::file, AutoShardPolicy::data, AutoShardPolicy::off);
+  const std::int64_t batch = GENERATE(12, 13);
+  CAPTURE(policy, batch);
+  const NumberFiles files({5, 12, 1, 30, 7, 2, 9});
+  const auto dataset = w.strategy.distribute_dataset(files.dataset().batch(batch), with(policy));
+  const auto rest_of = [](DistributedIterator<PerReplica<Tensor>>& iterator) {
+    Steps steps;
+    while (const auto value = iterator.next_optional()) {
+      std::vector<Rows>& step = steps.emplace_back();
+      for (const Tensor& part : *value) step.push_back(part.to_vector<std::int64_t>());
+    }
+    return steps;
+  };
+  auto iterator = dataset.iterator();
+  iterator.next();
+  const IteratorState state = iterator.save_state();
+  const Steps rest = rest_of(iterator);
+  auto restored = dataset.iterator();
+  restored.restore_state(state);
+  CHECK(rest_of(restored) == rest);
+  CHECK(is_usable(w.strategy));
+}
+
 TEST_CASE("by file without files is refused where there are several workers", "[workers]") {
   const World& w = world();
   const Thrown thrown = thrown_by([&] {
