@@ -247,11 +247,12 @@ void NcclCommunicator::reduce_by(const Reduction& reduction, std::span<const bac
     rank.wire.encode(reduction, call, *rank.device);
   }
   const bool is_one_call = rank_of(calls.front()).wire.parts().size() == 1;
-  group(reduction.operation, reduction.native_call, calls, is_one_call, [&](Rank& rank, const backend::RankCall& call) {
-    return for_each(rank.wire.parts(), [&](const Wire::Part& part) {
-      return issue(part, native_op(reduction.op), rank.communicator, cuda::native(call.stream));
-    });
-  });
+  group(reduction.operation, reduction.native_call, calls, is_one_call,
+        [&](Rank& rank, const backend::RankCall& call) {
+          return for_each(rank.wire.parts(), [&](const Wire::Part& part) {
+            return issue(part, native_op(reduction.op), rank.communicator, cuda::native(call.stream));
+          });
+        });
   for (const backend::RankCall& call : calls) rank_of(call).wire.decode();
 }
 
@@ -294,8 +295,7 @@ void NcclCommunicator::reduce_scatter(const backend::GroupCall& collective) {
 
 void NcclCommunicator::broadcast(const backend::GroupCall& collective) {
   require_alive(collective.operation, collective.own);
-  group(collective.operation, "ncclBroadcast", collective.own,
-        collective.own.front().segments.size() == 1,
+  group(collective.operation, "ncclBroadcast", collective.own, collective.own.front().segments.size() == 1,
         [root = collective.root](Rank& rank, const backend::RankCall& call) {
           return for_each(call.segments, [&](const backend::Segment& segment) {
             // A root that keeps no copy receives in place.

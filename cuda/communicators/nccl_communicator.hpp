@@ -92,8 +92,8 @@ class NcclCommunicator final : public backend::CommunicatorBackend {
   /// Waits for a nonblocking communicator's last call. @throws CollectiveError  the call has failed.
   void settle(std::string_view operation, const backend::RankCall& call);
 
-  /// Calls `issue(rank, call)`, which calls NCCL, for every rank of `calls`, in one group if there are several
-  /// calls. @param is_one_call  of each rank.
+  /// Calls `issue(rank, call)`, which calls NCCL, for every rank of `calls`, in one group if there are
+  /// several calls. @param is_one_call  of each rank.
   template <class Issue>
   void group(std::string_view operation, const char* native_call, std::span<const backend::RankCall> calls,
              bool is_one_call, const Issue& issue);
