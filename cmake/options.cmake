@@ -10,6 +10,10 @@ set_property(CACHE LOCKSTEP_MPI PROPERTY STRINGS AUTO ON OFF)
 set(LOCKSTEP_GLOO AUTO CACHE STRING "Build the engine gloo between processes: AUTO (where Gloo is found), ON or OFF")
 set_property(CACHE LOCKSTEP_GLOO PROPERTY STRINGS AUTO ON OFF)
 
+set(LOCKSTEP_FORMATS AUTO CACHE STRING
+    "Read the file formats that need other libraries: AUTO (those whose libraries are found), ON or OFF")
+set_property(CACHE LOCKSTEP_FORMATS PROPERTY STRINGS AUTO ON OFF)
+
 set(LOCKSTEP_CUDA_RUNTIME Shared CACHE STRING
     "Link CUDA's runtime as Shared, or as Static for programs that must start without CUDA")
 set_property(CACHE LOCKSTEP_CUDA_RUNTIME PROPERTY STRINGS Shared Static)

@@ -19,6 +19,18 @@ void ByteSource::read(void* data, std::uint64_t size_bytes, std::string_view wha
     fail(begin, concat(what, " has ", size_bytes, " bytes, but the file ends after ", num_read));
 }
 
+void ByteSource::skip(std::uint64_t size_bytes, std::string_view what) {
+  const std::uint64_t begin = position_;
+  std::vector<std::byte> skipped(static_cast<std::size_t>(std::min<std::uint64_t>(size_bytes, kBufferBytes)));
+  for (std::uint64_t left = size_bytes; left > 0;) {
+    const std::size_t wanted = static_cast<std::size_t>(std::min<std::uint64_t>(left, skipped.size()));
+    const std::size_t num_read = read_some(skipped.data(), wanted);
+    left -= num_read;
+    if (num_read < wanted)
+      fail(begin, concat(what, " has ", size_bytes, " bytes, but the file ends after ", size_bytes - left));
+  }
+}
+
 void ByteSource::check_left(std::uint64_t size_bytes, std::string_view what) const {
   if (size_bytes > max_left())
     fail(position_, concat(what, " has ", size_bytes, " bytes, but the file ends after ", max_left()));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <lockstep/error.hpp>
+#include <lockstep/input/bad_record.hpp>
 
 #include "detail/expects.hpp"
 #include "detail/file_descriptor.hpp"
@@ -39,6 +40,8 @@ class ByteSource {
   }
   /// @throws FileFault  fewer bytes are left than `what` has.
   void read(void* data, std::uint64_t size_bytes, std::string_view what);
+  /// Passes over bytes. @throws FileFault  fewer bytes are left than `what` has.
+  void skip(std::uint64_t size_bytes, std::string_view what);
   /// @throws FileFault  fewer than size_bytes can be left. Called before memory is allocated for them.
   void check_left(std::uint64_t size_bytes, std::string_view what) const;
   /// @throws FileFault  bytes are left.
@@ -52,6 +55,10 @@ class ByteSource {
   virtual std::string part() const { return {}; }
   [[noreturn]] void fail(std::uint64_t position, std::string reason) const {
     throw FileFault{position, std::move(reason), part()};
+  }
+  /// As `fail`, of a record; this source is behind it, where the next one begins.
+  [[noreturn]] void fail_record(std::uint64_t position, std::string reason) const {
+    throw FileFault{position, std::move(reason), part(), 0, true};
   }
 
  protected:
@@ -86,16 +93,17 @@ class FileSource final : public ByteSource {
 void append_within(std::string& text, std::string_view more, std::uint64_t max_bytes);
 
 /// Calls fn() and turns faults into errors: "what: path, byte N: reason. remedy".
-/// @throws InvalidArgument
+/// @throws InvalidArgument; readers::BadRecord  the fault is of a record.
 template <class F>
 decltype(auto) with_file_faults(std::string_view what, const std::filesystem::path& path,
                                 std::string_view remedy, F&& fn) {
   try {
     return fn();
   } catch (const FileFault& fault) {
-    raise<InvalidArgument>(
-        {__FILE__, __LINE__, __func__},
-        concat(what, ": ", path, ", byte ", fault.position, fault.part, ": ", fault.reason, ". ", remedy));
+    const std::string message =
+        concat(what, ": ", path, ", byte ", fault.position, fault.part, ": ", fault.reason, ". ", remedy);
+    if (fault.is_of_record) raise<readers::BadRecord>({__FILE__, __LINE__, __func__}, message);
+    raise<InvalidArgument>({__FILE__, __LINE__, __func__}, message);
   }
 }
 

@@ -12,6 +12,7 @@
 
 #include "detail/expects.hpp"
 #include "detail/in_quotes.hpp"
+#include "input/formats/compressed/compressed_file.hpp"
 #include "input/formats/readers/csv_parser.hpp"
 #include "input/rows/host_rows.hpp"
 
@@ -25,6 +26,7 @@ constexpr std::string_view kWhat = "readers::csv";
 constexpr std::string_view kRemedy = "Pass a file whose records are as the options say.";
 
 void check(const CsvOptions& options) {
+  detail::check_compression(kWhat, options.compression);
   LOCKSTEP_EXPECTS(!options.columns.empty(), InvalidArgument, kWhat,
                    ": there are no columns. Pass one for each field.");
   LOCKSTEP_EXPECTS(options.delimiter != '"' && options.delimiter != '\n' && options.delimiter != '\r',
@@ -122,8 +124,7 @@ class CsvRecords {
     std::vector<std::size_t> wanted(options.columns.size());
     std::iota(wanted.begin(), wanted.end(), std::size_t{0});
     if (selects) wanted.assign(options.select_columns.begin(), options.select_columns.end());
-    auto file = std::make_shared<const detail::InputFile>(path, kWhat);
-    return CsvParser(std::make_unique<detail::FileSource>(file), options.delimiter, options.quotes,
+    return CsvParser(detail::open_source(path, kWhat, options.compression), options.delimiter, options.quotes,
                      std::move(wanted), selects ? 0 : options.columns.size());
   }
 

@@ -5,12 +5,17 @@
 
 #include "detail/expects.hpp"
 #include "detail/in_quotes.hpp"
+#include "input/formats/byte_order.hpp"
+#include "input/formats/file_shape.hpp"
 #include "input/formats/npy_array.hpp"
+#include "input/rows/host_rows.hpp"
 
 namespace lockstep::readers {
 namespace {
 
 using detail::concat;
+
+constexpr std::string_view kNpy = "readers::npy";
 
 Tensor row_of(const Tensor& array, std::int64_t row) {
   return array.slice(row, row + 1).reshape(array.shape().without(0)).clone();
@@ -24,12 +29,51 @@ void check_rows(const Tensor& array, const std::string& what) {
                    ", has rows without elements. Pass an array with elements, or without rows.");
 }
 
+/// The rows of an array as they lie in the file. One row at a time is in memory.
+class NpyRows {
+ public:
+  explicit NpyRows(const std::filesystem::path& path)
+      : source_(std::make_shared<const detail::InputFile>(path, kNpy)),
+        header_(detail::read_npy_header(source_)) {
+    const Shape shape = detail::checked_shape(source_, header_.extents, header_.dtype);
+    is_in_rows_ = !shape.empty() && shape.rank() > 0 && (!header_.fortran_order || shape.rank() == 1);
+    if (!is_in_rows_) return;
+    row_ = shape.without(0);
+    num_left_ = shape[0];
+  }
+
+  bool is_in_rows() const noexcept { return is_in_rows_; }
+
+  std::optional<Tensor> next() {
+    if (num_left_ == 0) return std::nullopt;
+    Tensor row = Tensor::empty(row_, header_.dtype, detail::input_device());
+    auto* bytes = static_cast<std::byte*>(row.data());
+    source_.read(bytes, static_cast<std::uint64_t>(row.nbytes()), "a row");
+    if (header_.is_swapped) detail::swap_bytes(bytes, row.size(), size_of(header_.dtype));
+    if (header_.dtype == DType::boolean) detail::make_booleans(bytes, row.size());
+    --num_left_;
+    return row;
+  }
+
+ private:
+  detail::FileSource source_;
+  detail::NpyHeader header_;
+  bool is_in_rows_ = false;
+  Shape row_;
+  std::int64_t num_left_ = 0;
+};
+
 }  // namespace
 
 Reader<Tensor> npy() {
   return [](const std::filesystem::path& path) -> Elements<Tensor> {
-    const Tensor array = detail::load_npy(path, "readers::npy");
-    check_rows(array, concat("readers::npy: ", path));
+    const auto with_faults = [path](auto&& fn) {
+      return detail::with_file_faults(kNpy, path, "Pass a .npy file as numpy.save writes it.", fn);
+    };
+    if (auto rows = with_faults([&] { return std::make_shared<NpyRows>(path); }); rows->is_in_rows())
+      return [=] { return with_faults([&] { return rows->next(); }); };
+    const Tensor array = detail::load_npy(path, kNpy);
+    check_rows(array, concat(kNpy, ": ", path));
     return [array, next = std::int64_t{0}]() mutable {
       return next < array.shape()[0] ? std::optional(row_of(array, next++)) : std::nullopt;
     };
