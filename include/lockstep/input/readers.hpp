@@ -133,6 +133,24 @@ struct TfRecordOptions {
 /// has its number.
 [[nodiscard]] Reader<Tensor> tf_record(const TfRecordOptions& options = {});
 
+struct TarOptions {
+  /// The parts to read, as "jpg": other members are passed over, and a sample without one is bad. Empty: all
+  /// parts.
+  std::vector<std::string> extensions{};
+  std::int64_t max_record_bytes = kMaxRecordBytes;  ///< Of a sample: all its parts together. At least 0.
+};
+
+/// The samples of a tar archive, as WebDataset has them: members that follow each other, and whose paths are
+/// equal up to the first dot of the file's name, are the parts of one sample. A sample is a map from what
+/// comes after that dot, in lower case, to the member's bytes, a u8 tensor of rank 1; "__key__" has what
+/// comes before it. Only regular files count; those without a dot, and paths that begin as "__index__/", are
+/// passed over. The archive may be compressed by gzip, bzip2, xz or zstd. One sample at a time is in memory.
+/// @throws Unsupported  lockstep was built without libarchive. @throws InvalidArgument  max_record_bytes < 0.
+/// From the reader: @throws InvalidArgument  the file is no archive, or is cut short. @throws BadRecord  a
+/// sample is too large, lacks a part, has one twice, or a header in it or before it is damaged; the message
+/// has its number and key.
+[[nodiscard]] Reader<std::map<std::string, Tensor>> tar(TarOptions options = {});
+
 /// The type of a column's fields: numbers of a dtype, or text.
 struct CsvColumn {
   /// Numbers as std::from_chars reads them, optionally with a plus sign and surrounding blanks; for boolean
