@@ -75,7 +75,7 @@ auto path_itself(const std::filesystem::path& path) {
 TypedDataset<Tensor> list_files(const std::vector<std::string>& patterns, bool shuffle,
                                 std::optional<std::uint64_t> seed) {
   std::vector<std::filesystem::path> paths = matching_files(patterns);
-  LOCKSTEP_EXPECTS(!paths.empty(), NotFound, "list_files: no file matches ",
+  LOCKSTEP_EXPECTS(!paths.empty(), InvalidArgument, "list_files: no file matches ",
                    patterns.empty() ? "no pattern" : detail::in_quotes(patterns[0]),
                    patterns.size() > 1 ? ", nor any of the other patterns" : "", ". Check the pattern.");
   const auto count = static_cast<std::int64_t>(paths.size());

@@ -24,7 +24,7 @@ namespace lockstep {
 ///       return ls::Dataset::from_files({ls::readers::text(path)}, ls::readers::tf_record());
 ///     }, /*cycle_length=*/4);
 ///
-/// @throws NotFound  nothing matches.
+/// @throws InvalidArgument  nothing matches.
 [[nodiscard]] TypedDataset<Tensor> list_files(const std::vector<std::string>& patterns, bool shuffle = true,
                                               std::optional<std::uint64_t> seed = {});
 [[nodiscard]] TypedDataset<Tensor> list_files(const std::string& pattern, bool shuffle = true,

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <numeric>
@@ -32,8 +33,15 @@ void check(const CsvOptions& options) {
   LOCKSTEP_EXPECTS(options.delimiter != '"' && options.delimiter != '\n' && options.delimiter != '\r',
                    InvalidArgument, kWhat,
                    ": the delimiter is a quote or an end of a line. Pass another one, as ',' or '\\t'.");
+  LOCKSTEP_EXPECTS(options.batch_size >= 0 && options.max_record_bytes >= 0, InvalidArgument, kWhat,
+                   ": batch_size ", options.batch_size, ", max_record_bytes ", options.max_record_bytes,
+                   ". Pass 0 or more.");
   for (std::size_t i = 0; i < options.columns.size(); ++i) {
     const CsvColumn& column = options.columns[i];
+    LOCKSTEP_EXPECTS(
+        !column.is_text || options.batch_size == 0, InvalidArgument, kWhat, ": column ", i,
+        " is text, whose lengths differ, and cannot be read in batches. Read records, and batch them with "
+        "padded_batch.");
     if (column.is_text || !column.default_value) continue;
     LOCKSTEP_EXPECTS(column.default_value->fits(column.dtype), InvalidArgument, kWhat, ": the default value ",
                      *column.default_value, " of column ", i, " is not a valid ", column.dtype,
@@ -51,9 +59,10 @@ void check(const CsvOptions& options) {
 }
 
 std::string_view trimmed(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
+  const auto is_blank = [](char c) { return c == ' ' || c == '\t'; };
+  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
+  return text;
 }
 
 template <class T>
@@ -110,49 +119,79 @@ class CsvRecords {
     if (options.header) parser_.next();
   }
 
-  std::optional<std::vector<Tensor>> next() {
-    if (!parser_.next()) return std::nullopt;
-    std::vector<Tensor> record;
-    record.reserve(options_.columns.size());
-    for (std::size_t i = 0; i < options_.columns.size(); ++i) record.push_back(read_column(i));
-    return record;
-  }
+  std::optional<std::vector<Tensor>> next() { return options_.batch_size > 0 ? next_batch() : next_record(); }
 
  private:
   static CsvParser open_parser(const std::filesystem::path& path, const CsvOptions& options) {
     const bool selects = !options.select_columns.empty();
-    std::vector<std::size_t> wanted(options.columns.size());
-    std::iota(wanted.begin(), wanted.end(), std::size_t{0});
-    if (selects) wanted.assign(options.select_columns.begin(), options.select_columns.end());
-    return CsvParser(detail::open_source(path, kWhat, options.compression), options.delimiter, options.quotes,
-                     std::move(wanted), selects ? 0 : options.columns.size());
+    detail::CsvForm form{.delimiter = options.delimiter,
+                         .quotes = options.quotes,
+                         .num_fields = selects ? 0 : options.columns.size(),
+                         .max_record_bytes = static_cast<std::uint64_t>(options.max_record_bytes)};
+    form.wanted.resize(options.columns.size());
+    std::iota(form.wanted.begin(), form.wanted.end(), std::size_t{0});
+    if (selects) form.wanted.assign(options.select_columns.begin(), options.select_columns.end());
+    return CsvParser(detail::open_source(path, kWhat, options.compression), std::move(form));
   }
 
-  Tensor read_column(std::size_t i) {
-    const CsvColumn& column = options_.columns[i];
-    const std::string& field = parser_.field(i);
-    const Device& device = detail::input_device();
-    if (column.is_text) {
+  std::optional<std::vector<Tensor>> next_record() {
+    if (!parser_.next()) return std::nullopt;
+    std::vector<Tensor> record;
+    record.reserve(options_.columns.size());
+    for (std::size_t i = 0; i < options_.columns.size(); ++i) {
+      const std::string_view field = parser_.field(i);
       const auto* bytes = reinterpret_cast<const std::uint8_t*>(field.data());
-      return Tensor::from(std::span(bytes, field.size()), Shape(field.size()), device);
+      if (options_.columns[i].is_text) {
+        record.push_back(
+            Tensor::from(std::span(bytes, field.size()), Shape(field.size()), detail::input_device()));
+      } else {
+        record.push_back(Tensor::empty(Shape(), options_.columns[i].dtype, detail::input_device()));
+        parse_into(record.back().data(), i);
+      }
     }
-    const std::string_view text = trimmed(field);
-    return dispatch(column.dtype, [&]<class T>() {
-      T value{};
+    return record;
+  }
+
+  /// A record that is wrong leaves its row to the next one.
+  std::optional<std::vector<Tensor>> next_batch() {
+    if (batch_.empty())
+      for (const CsvColumn& column : options_.columns)
+        batch_.push_back(Tensor::empty(Shape(options_.batch_size), column.dtype, detail::input_device()));
+    for (; num_rows_ < options_.batch_size && parser_.next(); ++num_rows_)
+      for (std::size_t i = 0; i < batch_.size(); ++i)
+        parse_into(static_cast<std::byte*>(batch_[i].data()) +
+                       static_cast<std::size_t>(num_rows_) * size_of(options_.columns[i].dtype),
+                   i);
+    if (num_rows_ == 0) return std::nullopt;
+    std::vector<Tensor> batch = std::exchange(batch_, {});
+    if (num_rows_ < options_.batch_size)
+      for (Tensor& column : batch) column = column.slice(0, num_rows_).clone();
+    num_rows_ = 0;
+    return batch;
+  }
+
+  /// Parses the record's field of column i. @param value  memory of the column's dtype.
+  void parse_into(void* value, std::size_t i) const {
+    const CsvColumn& column = options_.columns[i];
+    const std::string_view text = trimmed(parser_.field(i));
+    dispatch(column.dtype, [&]<class T>() {
+      T parsed{};
       if (text.empty() || text == options_.missing) {
         if (!column.default_value) parser_.fail(i, "it is empty, and the column has no default value");
-        value = column.default_value->as<T>();
-      } else if (const std::errc error = parse_number(text, value); error != std::errc()) {
+        parsed = column.default_value->as<T>();
+      } else if (const std::errc error = parse_number(text, parsed); error != std::errc()) {
         const bool is_too_large = error == std::errc::result_out_of_range;
         parser_.fail(i, concat(detail::in_quotes(text), is_too_large ? " does not fit " : " is not a valid ",
                                column.dtype));
       }
-      return Tensor::from(std::span<const T>(&value, 1), Shape(), device);  // cheaper than a fill
+      std::memcpy(value, &parsed, sizeof parsed);
     });
   }
 
   CsvOptions options_;
   CsvParser parser_;
+  std::vector<Tensor> batch_;  // columns of the batch that is being filled
+  std::int64_t num_rows_ = 0;  // in it
 };
 
 }  // namespace
