@@ -3,7 +3,7 @@
 # arguments. Does nothing if all of them are installed.
 set -eu
 
-packages="g++ cmake ninja-build pkg-config libopenblas-dev libhwy-dev libhwloc-dev zlib1g-dev libisal-dev libzstd-dev libarchive-dev libjpeg-dev libpng-dev catch2 libcli11-dev nlohmann-json3-dev clang-format libopenmpi-dev openmpi-bin libgloo-dev $*"
+packages="g++ cmake ninja-build pkg-config libopenblas-dev libhwy-dev libhwloc-dev zlib1g-dev libisal-dev libzstd-dev libarchive-dev libjpeg-dev libpng-dev catch2 libbenchmark-dev libcli11-dev nlohmann-json3-dev clang-format libopenmpi-dev openmpi-bin libgloo-dev $*"
 catch2_needed=3.3
 
 if ! command -v apt-get >/dev/null 2>&1 || ! command -v dpkg-query >/dev/null 2>&1; then

@@ -49,10 +49,12 @@ std::size_t FileSource::do_read(std::byte* data, std::size_t size_bytes) {
   while (done < wanted) {
     if (next_ == buffer_.size() && wanted - done >= kBufferBytes) {
       file_->read_at(from, data + done, wanted - done);
+      ahead_bytes_ = kLeastAheadBytes;
       return wanted;
     }
     if (next_ == buffer_.size()) {
-      buffer_.resize(static_cast<std::size_t>(std::min<std::uint64_t>(kBufferBytes, end_ - from)));
+      buffer_.resize(static_cast<std::size_t>(std::min<std::uint64_t>(ahead_bytes_, end_ - from)));
+      ahead_bytes_ = std::min(2 * ahead_bytes_, kBufferBytes);
       next_ = buffer_.size();  // the buffer is empty if do_read throws
       file_->read_at(from, buffer_.data(), buffer_.size());
       next_ = 0;

@@ -84,8 +84,12 @@ class FileSource final : public ByteSource {
 
   InputFileHandle file_;
   std::uint64_t end_;
+  static constexpr std::size_t kLeastAheadBytes = 1 << 12;
+
   std::vector<std::byte> buffer_;  // for small reads
   std::size_t next_ = 0;           // index in buffer_
+  /// Of the next buffer: few behind a large read, which goes past the buffer, and else ever more.
+  std::size_t ahead_bytes_ = kLeastAheadBytes;
 };
 
 /// text += more; the capacity grows in steps, but never beyond `max_bytes`.

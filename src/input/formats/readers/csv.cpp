@@ -5,7 +5,6 @@
 #include <functional>
 #include <memory>
 #include <numeric>
-#include <span>
 #include <utility>
 
 #include <lockstep/error.hpp>
@@ -116,6 +115,7 @@ class CsvRecords {
  public:
   CsvRecords(const std::filesystem::path& path, const CsvOptions& options)
       : options_(options), parser_(open_parser(path, options)) {
+    for (const CsvColumn& column : options.columns) parse_.push_back(parse_of(column.dtype));
     if (options.header) parser_.next();
   }
 
@@ -134,64 +134,80 @@ class CsvRecords {
     return CsvParser(detail::open_source(path, kWhat, options.compression), std::move(form));
   }
 
+  /// Parses the record's field of a column into memory of its dtype.
+  using ParseField = void (*)(const CsvRecords& records, std::size_t column, std::byte* value);
+
+  static ParseField parse_of(DType dtype) {
+    return dispatch(dtype, []<class T>() -> ParseField { return parse_field<T>; });
+  }
+
+  template <class T>
+  static void parse_field(const CsvRecords& records, std::size_t i, std::byte* value) {
+    const std::string_view text = trimmed(records.parser_.field(i));
+    T parsed{};
+    if (text.empty() || text == records.options_.missing)
+      parsed = records.default_of(i).as<T>();
+    else if (const std::errc error = parse_number(text, parsed); error != std::errc())
+      records.fail(i, text, error);
+    std::memcpy(value, &parsed, sizeof parsed);
+  }
+  const Scalar& default_of(std::size_t i) const {
+    const CsvColumn& column = options_.columns[i];
+    if (!column.default_value) parser_.fail(i, "it is empty, and the column has no default value");
+    return *column.default_value;
+  }
+  [[noreturn]] void fail(std::size_t i, std::string_view text, std::errc error) const {
+    parser_.fail(i, concat(detail::in_quotes(text),
+                           error == std::errc::result_out_of_range ? " does not fit " : " is not a valid ",
+                           options_.columns[i].dtype));
+  }
+
   std::optional<std::vector<Tensor>> next_record() {
     if (!parser_.next()) return std::nullopt;
     std::vector<Tensor> record;
     record.reserve(options_.columns.size());
     for (std::size_t i = 0; i < options_.columns.size(); ++i) {
+      const CsvColumn& column = options_.columns[i];
       const std::string_view field = parser_.field(i);
-      const auto* bytes = reinterpret_cast<const std::uint8_t*>(field.data());
-      if (options_.columns[i].is_text) {
-        record.push_back(
-            Tensor::from(std::span(bytes, field.size()), Shape(field.size()), detail::input_device()));
-      } else {
-        record.push_back(Tensor::empty(Shape(), options_.columns[i].dtype, detail::input_device()));
-        parse_into(record.back().data(), i);
-      }
+      record.push_back(Tensor::empty(column.is_text ? Shape(field.size()) : Shape(), column.dtype,
+                                     detail::input_device()));
+      auto* const value = static_cast<std::byte*>(record.back().data());
+      if (!column.is_text)
+        parse_[i](*this, i, value);
+      else if (!field.empty())
+        std::memcpy(value, field.data(), field.size());
     }
     return record;
   }
 
   /// A record that is wrong leaves its row to the next one.
   std::optional<std::vector<Tensor>> next_batch() {
-    if (batch_.empty())
+    if (batch_.empty()) {
       for (const CsvColumn& column : options_.columns)
         batch_.push_back(Tensor::empty(Shape(options_.batch_size), column.dtype, detail::input_device()));
+      num_rows_ = 0;
+    }
+    std::vector<std::byte*> columns;
+    std::vector<std::size_t> sizes;
+    for (const Tensor& column : batch_) {
+      columns.push_back(static_cast<std::byte*>(column.data()));
+      sizes.push_back(size_of(column.dtype()));
+    }
     for (; num_rows_ < options_.batch_size && parser_.next(); ++num_rows_)
-      for (std::size_t i = 0; i < batch_.size(); ++i)
-        parse_into(static_cast<std::byte*>(batch_[i].data()) +
-                       static_cast<std::size_t>(num_rows_) * size_of(options_.columns[i].dtype),
-                   i);
+      for (std::size_t i = 0; i < columns.size(); ++i)
+        parse_[i](*this, i, columns[i] + static_cast<std::size_t>(num_rows_) * sizes[i]);
     if (num_rows_ == 0) return std::nullopt;
     std::vector<Tensor> batch = std::exchange(batch_, {});
     if (num_rows_ < options_.batch_size)
       for (Tensor& column : batch) column = column.slice(0, num_rows_).clone();
-    num_rows_ = 0;
     return batch;
-  }
-
-  /// Parses the record's field of column i. @param value  memory of the column's dtype.
-  void parse_into(void* value, std::size_t i) const {
-    const CsvColumn& column = options_.columns[i];
-    const std::string_view text = trimmed(parser_.field(i));
-    dispatch(column.dtype, [&]<class T>() {
-      T parsed{};
-      if (text.empty() || text == options_.missing) {
-        if (!column.default_value) parser_.fail(i, "it is empty, and the column has no default value");
-        parsed = column.default_value->as<T>();
-      } else if (const std::errc error = parse_number(text, parsed); error != std::errc()) {
-        const bool is_too_large = error == std::errc::result_out_of_range;
-        parser_.fail(i, concat(detail::in_quotes(text), is_too_large ? " does not fit " : " is not a valid ",
-                               column.dtype));
-      }
-      std::memcpy(value, &parsed, sizeof parsed);
-    });
   }
 
   CsvOptions options_;
   CsvParser parser_;
-  std::vector<Tensor> batch_;  // columns of the batch that is being filled
-  std::int64_t num_rows_ = 0;  // in it
+  std::vector<ParseField> parse_;  // for each column
+  std::vector<Tensor> batch_;      // columns of the batch that is being filled
+  std::int64_t num_rows_ = 0;      // in it
 };
 
 }  // namespace

@@ -51,7 +51,7 @@ bool CsvParser::next() {
     if (block_.rest().size() > form_.max_record_bytes) {
       data_ = block_.rest();
       index_ = 0;
-      fail_at(0, line, concat("the record is longer than max_record_bytes, ", form_.max_record_bytes));
+      fail_at(0, line, too_long());
     }
     fill();
   }
@@ -65,7 +65,9 @@ std::size_t CsvParser::line_end_at(std::size_t at) const {
 
 bool CsvParser::parse() {
   data_ = block_.rest();
-  const std::uint64_t first_line = line_;
+  const std::uint64_t first_line = line_, position = block_.position();
+  const char* const first = data_.data();
+  const char* const last = first + data_.size();
   std::size_t begin = 0, end = 0, num_kept = 0;
   for (index_ = 0;; ++index_) {
     if (begin == data_.size() && !is_last_) return false;
@@ -74,30 +76,41 @@ bool CsvParser::parse() {
     Field* const field =
         num_kept < form_.wanted.size() && form_.wanted[num_kept] == index_ ? &fields_[num_kept++] : nullptr;
     if (field) {
-      field->position = block_.position() + begin;
+      field->position = position + begin;
       field->line = line_;
     }
-    if (!find_end(begin, end)) return false;
-    if (field) keep(*field, begin, end);
+    const bool is_quoted = form_.quotes && begin < data_.size() && data_[begin] == '"';
+    const char* const found = is_quoted ? last : finder_.find(first + begin, last);
+    if (found != last && (*found == form_.delimiter || *found == '\n'))  // as most fields end
+      end = static_cast<std::size_t>(found - first);
+    else if (!find_end(begin, end))
+      return false;
+    if (field) {
+      field->text = data_.substr(begin, end - begin);
+      if (is_quoted) remove_quotes(*field);
+    }
     if (end == data_.size() || data_[end] != form_.delimiter) break;
     begin = end + 1;
   }
   const std::size_t num_fields = index_ + 1;
   const std::size_t line_end = line_end_at(end);
-  if (num_fields < form_.num_fields || num_kept < form_.wanted.size()) {
-    const std::string reason =
-        concat("the record ends, but it should have ",
-               form_.num_fields > 0 ? concat(form_.num_fields) : concat("more than ", form_.wanted.back()),
-               " fields");
-    const std::uint64_t position = block_.position();
-    block_.take(end + line_end);
-    if (line_end > 0) ++line_;
-    block_.source().fail_record(position, concat("line ", first_line, ", field ", num_fields, ": ", reason));
-  }
-  form_.num_fields = num_fields;
   block_.take(end + line_end);
   if (line_end > 0) ++line_;
+  const auto fail_here = [&](std::size_t number, const std::string& reason) {
+    block_.source().fail_record(position, concat("line ", first_line, ", field ", number, ": ", reason));
+  };
+  if (num_fields < form_.num_fields || num_kept < form_.wanted.size())
+    fail_here(num_fields, concat("the record ends, but it should have ",
+                                 form_.num_fields > 0 ? concat(form_.num_fields)
+                                                      : concat("more than ", form_.wanted.back()),
+                                 " fields"));
+  form_.num_fields = num_fields;
+  if (end > form_.max_record_bytes) fail_here(1, too_long());
   return true;
+}
+
+std::string CsvParser::too_long() const {
+  return concat("the record is longer than max_record_bytes, ", form_.max_record_bytes);
 }
 
 bool CsvParser::find_end(std::size_t begin, std::size_t& end) {
@@ -116,18 +129,18 @@ bool CsvParser::find_end(std::size_t begin, std::size_t& end) {
 
 bool CsvParser::find_quoted_end(std::size_t begin, std::size_t& end) {
   const std::uint64_t line = line_;
-  std::size_t quote = begin;
-  do {
+  for (std::size_t quote = begin;; quote = end) {
     quote = data_.find('"', quote + 1);
-    if (quote == std::string_view::npos || (quote + 1 == data_.size() && !is_last_)) {
-      if (!is_last_) return false;
+    if (quote == std::string_view::npos && is_last_) {
       const std::uint64_t position = block_.position() + begin;
       block_.take(data_.size());
       block_.source().fail(position,
                            concat("line ", line, ", field ", index_ + 1, ": a quoted field without its end"));
     }
+    if (!is_last_ && (quote == std::string_view::npos || quote + 1 == data_.size())) return false;
     end = quote + 1;
-  } while (end < data_.size() && data_[end] == '"' && (quote = end, true));
+    if (end == data_.size() || data_[end] != '"') break;  // else it stands for a quote
+  }
   if (end < data_.size() && data_[end] == '\r' && end + 1 == data_.size() && !is_last_) return false;
   line_ += static_cast<std::uint64_t>(std::count(data_.begin() + static_cast<std::ptrdiff_t>(begin),
                                                  data_.begin() + static_cast<std::ptrdiff_t>(end), '\n'));
@@ -136,9 +149,7 @@ bool CsvParser::find_quoted_end(std::size_t begin, std::size_t& end) {
   return true;
 }
 
-void CsvParser::keep(Field& field, std::size_t begin, std::size_t end) const {
-  field.text = data_.substr(begin, end - begin);
-  if (!form_.quotes || !field.text.starts_with('"')) return;
+void CsvParser::remove_quotes(Field& field) {
   field.text = field.text.substr(1, field.text.size() - 2);
   std::size_t quote = field.text.find('"');
   if (quote == std::string_view::npos) return;

@@ -51,10 +51,12 @@ class CsvParser {
   /// Finds the end of the field at `begin`. @return false as parse.
   bool find_end(std::size_t begin, std::size_t& end);
   bool find_quoted_end(std::size_t begin, std::size_t& end);
-  /// The length of the line end at a place: 1, 2, or 0 for none. @pre may_end_line says that it is known.
+  /// The length of the line end at a place: 1, 2, or 0 for none. @pre a byte follows, or is_last_.
   std::size_t line_end_at(std::size_t at) const;
-  void keep(Field& field, std::size_t begin, std::size_t end) const;
+  /// Of a field that is in quotes.
+  static void remove_quotes(Field& field);
   bool fill();
+  std::string too_long() const;
   /// Reports a fault of the record at `at`, and takes what comes before the next line.
   [[noreturn]] void fail_at(std::size_t at, std::uint64_t line, const std::string& reason);
 

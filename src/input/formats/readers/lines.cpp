@@ -1,6 +1,6 @@
 #include <cstdint>
+#include <cstring>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -37,8 +37,8 @@ class Lines {
       std::string_view line = rest.substr(0, size);
       if (has_ended && line.ends_with('\r')) line.remove_suffix(1);
       if (line.size() > max_line_bytes_) fail_too_long(has_ended ? size + 1 : rest.size(), has_ended);
-      const auto* bytes = reinterpret_cast<const std::uint8_t*>(line.data());
-      Tensor result = Tensor::from(std::span(bytes, line.size()), Shape(line.size()), detail::input_device());
+      Tensor result = Tensor::empty(Shape(line.size()), DType::u8, detail::input_device());
+      if (!line.empty()) std::memcpy(result.data(), line.data(), line.size());
       block_.take(has_ended ? size + 1 : rest.size());
       return result;
     }

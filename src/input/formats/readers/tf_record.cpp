@@ -34,25 +34,34 @@ class TfRecords {
     std::array<std::uint8_t, 12> header;  // the length, and its checksum
     const std::size_t num_read = source_->read_some(header.data(), header.size());
     if (num_read == 0) return std::nullopt;
-    const std::string name = detail::concat("record ", index_++);
+    const std::uint64_t index = index_++;
+    const auto name = [index] { return detail::concat("record ", index); };
     if (num_read < header.size())
       source_->fail(begin,
-                    detail::concat(name, ": its header has 12 bytes, but the file ends after ", num_read));
+                    detail::concat(name(), ": its header has 12 bytes, but the file ends after ", num_read));
     if (!matches(header.data(), 8, header.data() + 8))
-      source_->fail(begin, detail::concat(name, ": the checksum of its length does not match"));
+      source_->fail(begin, detail::concat(name(), ": the checksum of its length does not match"));
     const auto length = detail::load_little_endian<std::uint64_t>(header.data());
-    source_->check_left(length, name);
+    if (length > source_->max_left()) source_->check_left(length, name());
     if (length > max_record_bytes_) {
-      source_->skip(length + kFooterBytes, name);
-      source_->fail_record(begin, detail::concat(name, " has ", length,
+      source_->skip(length + kFooterBytes, name());
+      source_->fail_record(begin, detail::concat(name(), " has ", length,
                                                  " bytes, more than max_record_bytes, ", max_record_bytes_));
     }
     Tensor record = Tensor::empty(Shape(length), DType::u8, detail::input_device());
     std::array<std::uint8_t, kFooterBytes> footer;
-    source_->read(record.data(), length, name);
-    source_->read(footer.data(), footer.size(), detail::concat("the checksum of ", name));
+    const auto read = [&](void* data, std::size_t size,
+                          std::string_view what) {  // makes no name before it fails
+      const std::uint64_t position = source_->position();
+      const std::size_t num_bytes = source_->read_some(data, size);
+      if (num_bytes < size)
+        source_->fail(position, detail::concat(what, name(), " has ", size,
+                                               " bytes, but the file ends after ", num_bytes));
+    };
+    read(record.data(), static_cast<std::size_t>(length), "");
+    read(footer.data(), footer.size(), "the checksum of ");
     if (!matches(record.data(), length, footer.data()))
-      source_->fail_record(begin, detail::concat(name, ": the checksum of its data does not match"));
+      source_->fail_record(begin, detail::concat(name(), ": the checksum of its data does not match"));
     return record;
   }
 

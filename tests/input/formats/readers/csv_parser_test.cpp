@@ -115,3 +115,13 @@ TEST_CASE("after a bad record parsing goes on behind the next end of a line", "[
                            {"37: line 9, field 1: the record is longer than max_record_bytes, 200000"},
                            {"s", "t"}});
 }
+
+TEST_CASE("a record beyond the limit is refused also if it lies in one block", "[input][csv][host]") {
+  const TemporaryFile file("abcde,f\ng,h\n");
+  CsvParser parser(
+      std::make_unique<detail::FileSource>(std::make_shared<const detail::InputFile>(file.path(), "test")),
+      {.wanted = {0, 1}, .num_fields = 2, .max_record_bytes = 6});
+  CHECK_THROWS_AS(parser.next(), FileFault);
+  CHECK(parser.next());
+  CHECK(parser.field(0) == "g");
+}
