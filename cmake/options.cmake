@@ -13,6 +13,9 @@ set_property(CACHE LOCKSTEP_GLOO PROPERTY STRINGS AUTO ON OFF)
 set(LOCKSTEP_LIBTORCH AUTO CACHE STRING
     "Build the tests and the example of LibTorch's adapter: AUTO (where LibTorch is found), ON or OFF")
 set_property(CACHE LOCKSTEP_LIBTORCH PROPERTY STRINGS AUTO ON OFF)
+set(LOCKSTEP_FORMATS AUTO CACHE STRING
+    "Read the file formats that need other libraries: AUTO (those whose libraries are found), ON or OFF")
+set_property(CACHE LOCKSTEP_FORMATS PROPERTY STRINGS AUTO ON OFF)
 
 set(LOCKSTEP_CUDA_RUNTIME Shared CACHE STRING
     "Link CUDA's runtime as Shared, or as Static for programs that must start without CUDA")

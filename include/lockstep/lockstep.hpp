@@ -24,10 +24,14 @@
 #include <lockstep/event.hpp>
 #include <lockstep/input/auto_shard.hpp>
 #include <lockstep/input/auto_shard_policy.hpp>
+#include <lockstep/input/bad_record.hpp>
+#include <lockstep/input/compression.hpp>
 #include <lockstep/input/dataset.hpp>
 #include <lockstep/input/dataset_iterator.hpp>
+#include <lockstep/input/decode.hpp>
 #include <lockstep/input/distribute.hpp>
 #include <lockstep/input/distributed_dataset.hpp>
+#include <lockstep/input/files.hpp>
 #include <lockstep/input/input_context.hpp>
 #include <lockstep/input/input_options.hpp>
 #include <lockstep/input/npy.hpp>

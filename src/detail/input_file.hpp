@@ -16,8 +16,9 @@ namespace lockstep::detail {
 struct FileFault {
   std::uint64_t position;  ///< Bytes from the start of the file or, if given, of `part`.
   std::string reason;
-  std::string part = {};  ///< The part with the byte, as " of the inflated data"; empty: the file.
-  int code = 0;           ///< The system's error; 0: the contents are wrong.
+  std::string part = {};      ///< The part with the byte, as " of the inflated data"; empty: the file.
+  int code = 0;               ///< The system's error; 0: the contents are wrong.
+  bool is_of_record = false;  ///< Whether the source goes on behind the record with the fault.
 };
 
 /// A regular file, open for reading. It stays the same file if another file takes its name.
@@ -28,6 +29,7 @@ class InputFile {
   InputFile(const std::filesystem::path& path, std::string_view what);
 
   std::uint64_t size_bytes() const noexcept { return size_bytes_; }
+  int descriptor() const noexcept { return file_.get(); }
   /// @throws FileFault  the file cannot be read, or has been cut short. @pre the bytes are in the file.
   void read_at(std::uint64_t position, void* data, std::size_t size_bytes) const;
 

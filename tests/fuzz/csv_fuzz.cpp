@@ -15,5 +15,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if ((data[0] & 8) != 0) options.select_columns = {0, 2, 3, 5};
   if ((data[0] & 16) != 0) options.columns[0] = DType::f16;
   if ((data[0] & 32) != 0) options.columns[1] = DType::u8;
+  if ((data[0] & 64) != 0) {
+    options.columns[2] = DType::i16;
+    options.batch_size = 2;
+    options.max_record_bytes = 100;
+  }
   return lockstep::test::fuzz_reader(data + 1, size - 1, csv(options));
 }

@@ -82,6 +82,9 @@ class Golden {
     }
     compare(name, result, left);
   }
+  /// TensorFlow's result of this name: one of a case's inputs, which counts as made, or one to compare by
+  /// oneself.
+  const Json& given(const std::string& name);
   /// Whether the results of this name are compared at all.
   bool has(const std::string& name) const { return !not_compared_.contains(name); }
   /// Every result was made, but for those that differences.json says are not compared.

@@ -28,7 +28,7 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
-MODULES = ["values", "contexts", "variables", "extended", "input", "transformations", "clusters", "mesh", "training", "workers"]
+MODULES = ["values", "contexts", "variables", "extended", "input", "transformations", "formats", "clusters", "mesh", "training", "workers"]
 
 
 def run_in_process(package, module, only, ops):

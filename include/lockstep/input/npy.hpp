@@ -20,6 +20,16 @@ namespace lockstep {
 /// @throws InvalidArgument  the file is not in this format: path, position (bytes from the start) and reason.
 [[nodiscard]] Tensor load_npy(const std::filesystem::path& path);
 
+/// The array of a .npy file as a read-only tensor over the file itself, as numpy.load(path, mmap_mode="r")
+/// gives it: bytes are read when they are used, so that the file may be larger than the memory.
+/// `Dataset::from_tensor_slices(map_npy(path))` has the file's rows; to shuffle and shard them moves numbers
+/// only. The file is open as long as a tensor sees it. Do not shorten it in that time: the system ends
+/// programs that read what is no longer there (SIGBUS).
+/// @throws NotFound  the file cannot be opened.
+/// @throws InvalidArgument  as load_npy; elements have the other byte order, are booleans or not aligned, or
+/// the array is in Fortran order: load_npy reads these.
+[[nodiscard]] Tensor map_npy(const std::filesystem::path& path);
+
 /// Reads the arrays of a .npz file, as numpy.savez and numpy.savez_compressed write it: a zip archive with
 /// stored or deflated members, which may use zip64; checksums are verified. Arrays have the names that
 /// numpy.load gives them, without ".npy".

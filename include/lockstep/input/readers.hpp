@@ -12,6 +12,8 @@
 
 #include <lockstep/detail/shared_function.hpp>
 #include <lockstep/dtype.hpp>
+#include <lockstep/input/bad_record.hpp>
+#include <lockstep/input/compression.hpp>
 #include <lockstep/input/detail/positioned.hpp>
 #include <lockstep/scalar.hpp>
 #include <lockstep/tensor.hpp>
@@ -37,7 +39,7 @@
 ///     auto bytes = ls::Dataset::from_files(paths, Bytes());
 ///
 /// A reader reports an error by throwing. The dataset adds path and element to the message and continues with
-/// the next file.
+/// the next file, or after a BadRecord with the next record: `ignore_errors` leaves out what was wrong.
 ///
 /// What a reader returns may know its position, so that DatasetIterator::restore_state goes on there and
 /// reads nothing before it: `Position position() const` says where the next element begins, and `void
@@ -45,8 +47,11 @@
 /// it throws InvalidArgument. Without them the elements before the position are read again and dropped.
 ///
 /// The readers below throw NotFound if the file cannot be opened, and InvalidArgument if it is not a regular
-/// file or not in the reader's format: path, position (bytes from the start) and reason. They do not trust
-/// files: no allocation is larger than the file (times 1032 if it is compressed) or a fixed buffer of 64 KiB.
+/// file or not in the reader's format: path, position (bytes from the start, of the decompressed data if that
+/// is what is wrong) and reason. They do not trust files: no allocation is larger than the file (times 1032
+/// if it is compressed) or a fixed buffer, and where records have no fixed length, larger than the options
+/// allow: a small compressed file may hold very much. With zstd all throw Unsupported if lockstep was built
+/// without libzstd.
 namespace lockstep::readers {
 
 /// The elements of a file that is being read: one per call, and then nothing. Copies share the position in
@@ -87,14 +92,23 @@ class Elements {
 template <class E>
 using Reader = detail::SharedFunction<Elements<E>(const std::filesystem::path&)>;
 
+/// The most bytes of a record, unless options say otherwise: 256 MiB.
+inline constexpr std::int64_t kMaxRecordBytes = std::int64_t{1} << 28;
+
+struct LineOptions {
+  Compression compression = Compression::none;
+  std::int64_t max_line_bytes = kMaxRecordBytes;  ///< Without the line's end. At least 0.
+};
+
 /// The lines of a text file, without their ends (`\n` or `\r\n`), as u8 tensors of rank 1; `text` turns them
-/// into strings.
-[[nodiscard]] Reader<Tensor> lines();
+/// into strings. @throws InvalidArgument  options are out of range. From the reader: @throws BadRecord  a
+/// line is longer than max_line_bytes.
+[[nodiscard]] Reader<Tensor> lines(const LineOptions& options = {});
 /// The text of such a tensor. @throws InvalidArgument  the dtype is not u8.
 [[nodiscard]] std::string text(const Tensor& line);
 
-/// The rows of a .npy file, read as by load_npy. @throws InvalidArgument  also if the array is a scalar or
-/// its rows have no elements.
+/// The rows of a .npy file, read as by load_npy; one row at a time is in memory, unless the array is in
+/// Fortran order. @throws InvalidArgument  also if the array is a scalar or its rows have no elements.
 [[nodiscard]] Reader<Tensor> npy();
 
 /// The rows of a .npz file's arrays together, by name, read as by load_npz.
@@ -114,12 +128,44 @@ struct RecordOptions {
   std::int64_t record_bytes = 0;  ///< Length of each record. At least 1.
   std::int64_t header_bytes = 0;  ///< Skipped at the beginning of each file.
   std::int64_t footer_bytes = 0;  ///< Skipped at the end of each file.
+  Compression compression = Compression::none;
 };
 
 /// Records of one length, with nothing between them, as u8 tensors [record_bytes].
 /// @throws InvalidArgument  options are out of range. From the reader: the file's bytes are not whole
 /// records.
 [[nodiscard]] Reader<Tensor> records(const RecordOptions& options);
+
+struct TfRecordOptions {
+  Compression compression = Compression::none;      ///< As the writer's compression_type.
+  std::int64_t max_record_bytes = kMaxRecordBytes;  ///< At least 0.
+};
+
+/// The records of TensorFlow's TFRecord files, as u8 tensors of rank 1. The checksums (CRC-32C, masked) of
+/// lengths and data are compared. One record at a time is in memory.
+/// @throws Unsupported  lockstep was built without ISA-L. @throws InvalidArgument  options are out of range.
+/// From the reader: @throws InvalidArgument  a length's checksum does not match, or the file is cut short.
+/// @throws BadRecord  a record's checksum does not match, or it is longer than max_record_bytes; the message
+/// has its number.
+[[nodiscard]] Reader<Tensor> tf_record(const TfRecordOptions& options = {});
+
+struct TarOptions {
+  /// The parts to read, as "jpg": other members are passed over, and a sample without one is bad. Empty: all
+  /// parts.
+  std::vector<std::string> extensions{};
+  std::int64_t max_record_bytes = kMaxRecordBytes;  ///< Of a sample: all its parts together. At least 0.
+};
+
+/// The samples of a tar archive, as WebDataset has them: members that follow each other, and whose paths are
+/// equal up to the first dot of the file's name, are the parts of one sample. A sample is a map from what
+/// comes after that dot, in lower case, to the member's bytes, a u8 tensor of rank 1; "__key__" has what
+/// comes before it. Only regular files count; those without a dot, and paths that begin as "__index__/", are
+/// passed over. The archive may be compressed by gzip, bzip2, xz or zstd. One sample at a time is in memory.
+/// @throws Unsupported  lockstep was built without libarchive. @throws InvalidArgument  max_record_bytes < 0.
+/// From the reader: @throws InvalidArgument  the file is no archive, or is cut short. @throws BadRecord  a
+/// sample is too large, lacks a part, has one twice, or a header in it or before it is damaged; the message
+/// has its number and key.
+[[nodiscard]] Reader<std::map<std::string, Tensor>> tar(TarOptions options = {});
 
 /// The type of a column's fields: numbers of a dtype, or text.
 struct CsvColumn {
@@ -149,13 +195,21 @@ struct CsvOptions {
   bool quotes = true;                ///< Whether a field may be in double quotes.
   std::string missing{};             ///< A field with this text counts as empty too.
   std::vector<std::int64_t> select_columns{};  ///< Numbers of fields from 0, ascending; empty: all fields.
+  Compression compression = Compression::none;
+  /// 0: an element is a record, with a scalar for each column. n: it is n records, with a tensor [n] for each
+  /// column, and fewer at a file's end; that is many times faster. No column may be text then.
+  std::int64_t batch_size = 0;
+  std::int64_t max_record_bytes = kMaxRecordBytes;  ///< At least 0.
 };
 
 /// Comma-separated values (RFC 4180; `\n` ends a record as well as `\r\n`; lines without characters and a
 /// byte-order mark are skipped). Each record becomes a list with a scalar for each column. The records of a
-/// file have equal numbers of fields. One record at a time is in memory.
+/// file have equal numbers of fields. One record, or one batch, at a time is in memory.
 /// @throws InvalidArgument  options contradict each other, or a column cannot hold its default. From the
-/// reader: a record does not match the options; the message also has its line and field.
+/// reader:
+/// @throws BadRecord  a record does not match the options, or is longer than max_record_bytes; the message
+/// also has its line and field. The pass goes on behind the next end of a line. @throws InvalidArgument  a
+/// quoted field has no end.
 [[nodiscard]] Reader<std::vector<Tensor>> csv(CsvOptions options);
 
 }  // namespace lockstep::readers

@@ -1,7 +1,6 @@
 #include "input/formats/byte_source.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 #include "detail/expects.hpp"
@@ -20,23 +19,27 @@ void ByteSource::read(void* data, std::uint64_t size_bytes, std::string_view wha
     fail(begin, concat(what, " has ", size_bytes, " bytes, but ", whole(), " ends after ", num_read));
 }
 
-void ByteSource::check_left(std::uint64_t size_bytes, std::string_view what) const {
-  if (size_bytes > max_left())
-    fail(position_, concat(what, " has ", size_bytes, " bytes, but ", whole(), " ends after ", max_left()));
-}
-
-void ByteSource::skip(std::uint64_t size_bytes) {
-  check_left(size_bytes, "what is to be passed over");
+void ByteSource::skip(std::uint64_t size_bytes, std::string_view what) {
+  check_left(size_bytes, what);
   if (do_skip(size_bytes)) {
     position_ += size_bytes;
     return;
   }
-  std::array<std::byte, 1 << 12> passed;
-  while (size_bytes > 0) {
-    const std::uint64_t next = std::min<std::uint64_t>(size_bytes, passed.size());
-    read(passed.data(), next, "what is to be passed over");
-    size_bytes -= next;
+  const std::uint64_t begin = position_;
+  std::vector<std::byte> skipped(static_cast<std::size_t>(std::min<std::uint64_t>(size_bytes, kBufferBytes)));
+  for (std::uint64_t left = size_bytes; left > 0;) {
+    const std::size_t wanted = static_cast<std::size_t>(std::min<std::uint64_t>(left, skipped.size()));
+    const std::size_t num_read = read_some(skipped.data(), wanted);
+    left -= num_read;
+    if (num_read < wanted)
+      fail(begin,
+           concat(what, " has ", size_bytes, " bytes, but ", whole(), " ends after ", size_bytes - left));
   }
+}
+
+void ByteSource::check_left(std::uint64_t size_bytes, std::string_view what) const {
+  if (size_bytes > max_left())
+    fail(position_, concat(what, " has ", size_bytes, " bytes, but ", whole(), " ends after ", max_left()));
 }
 
 void ByteSource::expect_end(std::string_view what) {
@@ -52,10 +55,12 @@ std::size_t FileSource::do_read(std::byte* data, std::size_t size_bytes) {
   while (done < wanted) {
     if (next_ == buffer_.size() && wanted - done >= kBufferBytes) {
       file_->read_at(from, data + done, wanted - done);
+      ahead_bytes_ = kLeastAheadBytes;
       return wanted;
     }
     if (next_ == buffer_.size()) {
-      buffer_.resize(static_cast<std::size_t>(std::min<std::uint64_t>(kBufferBytes, end_ - from)));
+      buffer_.resize(static_cast<std::size_t>(std::min<std::uint64_t>(ahead_bytes_, end_ - from)));
+      ahead_bytes_ = std::min(2 * ahead_bytes_, kBufferBytes);
       next_ = buffer_.size();  // the buffer is empty if do_read throws
       file_->read_at(from, buffer_.data(), buffer_.size());
       next_ = 0;

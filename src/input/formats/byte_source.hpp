@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <lockstep/error.hpp>
+#include <lockstep/input/bad_record.hpp>
 
 #include "detail/expects.hpp"
 #include "detail/file_descriptor.hpp"
@@ -40,10 +41,10 @@ class ByteSource {
   }
   /// @throws FileFault  fewer bytes are left than `what` has.
   void read(void* data, std::uint64_t size_bytes, std::string_view what);
+  /// Passes over bytes. @throws FileFault  fewer bytes are left than `what` has.
+  void skip(std::uint64_t size_bytes, std::string_view what = "what is to be passed over");
   /// @throws FileFault  fewer than size_bytes can be left. Called before memory is allocated for them.
   void check_left(std::uint64_t size_bytes, std::string_view what) const;
-  /// Goes on after the next size_bytes bytes. @throws FileFault  fewer are left.
-  void skip(std::uint64_t size_bytes);
   /// @throws FileFault  bytes are left.
   void expect_end(std::string_view what);
 
@@ -57,6 +58,10 @@ class ByteSource {
   virtual std::string_view whole() const { return "the file"; }
   [[noreturn]] void fail(std::uint64_t position, std::string reason) const {
     throw FileFault{position, std::move(reason), part()};
+  }
+  /// As `fail`, of a record; this source is behind it, where the next one begins.
+  [[noreturn]] void fail_record(std::uint64_t position, std::string reason) const {
+    throw FileFault{position, std::move(reason), part(), 0, true};
   }
 
  protected:
@@ -88,8 +93,12 @@ class FileSource final : public ByteSource {
 
   InputFileHandle file_;
   std::uint64_t end_;
+  static constexpr std::size_t kLeastAheadBytes = 1 << 12;
+
   std::vector<std::byte> buffer_;  // for small reads
   std::size_t next_ = 0;           // index in buffer_
+  /// Of the next buffer: few behind a large read, which goes past the buffer, and else ever more.
+  std::size_t ahead_bytes_ = kLeastAheadBytes;
 };
 
 /// text += more; the capacity grows in steps, but never beyond `max_bytes`.
@@ -97,16 +106,17 @@ class FileSource final : public ByteSource {
 void append_within(std::string& text, std::string_view more, std::uint64_t max_bytes);
 
 /// Calls fn() and turns faults into errors: "what: path, byte N: reason. remedy".
-/// @throws InvalidArgument
+/// @throws InvalidArgument; readers::BadRecord  the fault is of a record.
 template <class F>
 decltype(auto) with_file_faults(std::string_view what, const std::filesystem::path& path,
                                 std::string_view remedy, F&& fn) {
   try {
     return fn();
   } catch (const FileFault& fault) {
-    raise<InvalidArgument>(
-        {__FILE__, __LINE__, __func__},
-        concat(what, ": ", path, ", byte ", fault.position, fault.part, ": ", fault.reason, ". ", remedy));
+    const std::string message =
+        concat(what, ": ", path, ", byte ", fault.position, fault.part, ": ", fault.reason, ". ", remedy);
+    if (fault.is_of_record) raise<readers::BadRecord>({__FILE__, __LINE__, __func__}, message);
+    raise<InvalidArgument>({__FILE__, __LINE__, __func__}, message);
   }
 }
 

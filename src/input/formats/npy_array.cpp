@@ -7,13 +7,25 @@
 #include "detail/concat.hpp"
 #include "input/formats/byte_order.hpp"
 #include "input/formats/file_shape.hpp"
-#include "input/formats/npy_header.hpp"
 #include "input/rows/host_rows.hpp"
 
 namespace lockstep::detail {
 namespace {
 
-NpyHeader read_header(ByteSource& source) {
+/// Converts an array whose first axis varies fastest into a contiguous tensor.
+Tensor from_fortran_order(const Tensor& columns, const Shape& shape) {
+  std::vector<std::int64_t> strides;
+  std::int64_t stride = 1;
+  for (const std::int64_t extent : shape) {
+    strides.push_back(stride);
+    stride *= extent;
+  }
+  return Tensor::view(columns.view().data, shape, columns.dtype(), columns.device(), strides).clone();
+}
+
+}  // namespace
+
+NpyHeader read_npy_header(ByteSource& source) {
   constexpr std::string_view kMagic = "\x93NUMPY";
   const std::uint64_t begin = source.position();
   std::array<char, 6> magic;
@@ -40,21 +52,8 @@ NpyHeader read_header(ByteSource& source) {
   }
 }
 
-/// Converts an array whose first axis varies fastest into a contiguous tensor.
-Tensor from_fortran_order(const Tensor& columns, const Shape& shape) {
-  std::vector<std::int64_t> strides;
-  std::int64_t stride = 1;
-  for (const std::int64_t extent : shape) {
-    strides.push_back(stride);
-    stride *= extent;
-  }
-  return Tensor::view(columns.view().data, shape, columns.dtype(), columns.device(), strides).clone();
-}
-
-}  // namespace
-
 Tensor read_npy(ByteSource& source) {
-  const NpyHeader header = read_header(source);
+  const NpyHeader header = read_npy_header(source);
   const Shape shape = checked_shape(source, header.extents, header.dtype);
   Tensor array = Tensor::empty(shape, header.dtype, input_device());
   if (array.size() == 0) return array;

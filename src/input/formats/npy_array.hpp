@@ -9,9 +9,12 @@
 #include <lockstep/tensor.hpp>
 
 #include "input/formats/byte_source.hpp"
+#include "input/formats/npy_header.hpp"
 
 namespace lockstep::detail {
 
+/// Reads what comes before an array in NumPy's .npy format. @throws FileFault
+NpyHeader read_npy_header(ByteSource& source);
 /// Reads an array in NumPy's .npy format as load_npy does, and none of the bytes after it.
 /// @throws FileFault
 Tensor read_npy(ByteSource& source);

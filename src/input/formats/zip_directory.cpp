@@ -9,7 +9,7 @@
 
 #include "detail/concat.hpp"
 #include "input/formats/byte_order.hpp"
-#include "input/formats/inflate_source.hpp"
+#include "input/formats/compressed/inflate_source.hpp"
 
 namespace lockstep::detail {
 namespace {
@@ -185,7 +185,7 @@ ZipMemberSource::ZipMemberSource(const InputFileHandle& file, const ZipMember& m
     : bytes_(std::make_unique<FileSource>(file, member.begin, member.end)),
       num_left_(member.size_bytes),
       directory_crc_(member.crc) {
-  if (member.is_deflated) bytes_ = std::make_unique<InflateSource>(std::move(bytes_), Compression::deflate);
+  if (member.is_deflated) bytes_ = std::make_unique<InflateSource>(std::move(bytes_), DeflateForm::bare);
 }
 
 std::uint64_t ZipMemberSource::max_left() const noexcept { return std::min(num_left_, bytes_->max_left()); }

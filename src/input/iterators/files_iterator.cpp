@@ -3,6 +3,7 @@
 #include <utility>
 
 #include <lockstep/error.hpp>
+#include <lockstep/input/bad_record.hpp>
 
 #include "detail/expects.hpp"
 #include "input/iterators/function_iterators.hpp"
@@ -77,6 +78,8 @@ std::optional<FlatElement> FilesIterator::next() {
       input_.reset();
     } catch (const Stopped&) {
       throw;
+    } catch (const readers::BadRecord&) {
+      raise_at_element("Dataset::from_files", index, concat((*paths_)[file_]));
     } catch (...) {
       input_.reset();
       raise_at_element("Dataset::from_files", index, concat((*paths_)[file_++]));

@@ -5,6 +5,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <lockstep/error.hpp>
+#include <lockstep/input/bad_record.hpp>
 #include <lockstep/input/dataset.hpp>
 
 #include "support/input.hpp"
@@ -46,4 +47,20 @@ TEST_CASE("a file that cannot be read is named, and the next one read", "[input]
   CHECK_THROWS_MATCHES(pass->next(), NotFound,
                        says("Dataset::from_files: \"missing\": element 4: not there"));
   CHECK(test::all_elements(*pass) == std::vector<Values>{{20}, {21}});
+}
+
+TEST_CASE("after a bad record the pass goes on in its file", "[input][host]") {
+  const auto reader = [](const std::filesystem::path& path) {
+    return [path, next = 0]() mutable -> std::optional<Tensor> {
+      if (path == "1" && next++ == 1) throw readers::BadRecord("a bad record");
+      if (next > 3) return std::nullopt;
+      return Tensor::scalar(std::int64_t{std::stoi(path.string())} * 10 + (path == "1" ? next : next++));
+    };
+  };
+  const auto files = Dataset::from_files({"1", "2"}, reader);
+  auto pass = files.pipeline()->open();
+  CHECK(pass->next()->at(0).item<std::int64_t>() == 11);
+  CHECK_THROWS_MATCHES(pass->next(), InvalidArgument,
+                       says("Dataset::from_files: \"1\": element 1: a bad record"));
+  CHECK(test::all_elements(*pass) == std::vector<Values>{{13}, {20}, {21}, {22}, {23}});
 }

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <numeric>
-#include <span>
 #include <utility>
 
 #include <lockstep/error.hpp>
@@ -12,6 +12,7 @@
 
 #include "detail/expects.hpp"
 #include "detail/in_quotes.hpp"
+#include "input/formats/compressed/compressed_file.hpp"
 #include "input/formats/readers/csv_parser.hpp"
 #include "input/formats/readers/file_elements.hpp"
 #include "input/rows/host_rows.hpp"
@@ -26,13 +27,21 @@ constexpr std::string_view kWhat = "readers::csv";
 constexpr std::string_view kRemedy = "Pass a file whose records are as the options say.";
 
 void check(const CsvOptions& options) {
+  detail::check_compression(kWhat, options.compression);
   LOCKSTEP_EXPECTS(!options.columns.empty(), InvalidArgument, kWhat,
                    ": there are no columns. Pass one for each field.");
   LOCKSTEP_EXPECTS(options.delimiter != '"' && options.delimiter != '\n' && options.delimiter != '\r',
                    InvalidArgument, kWhat,
                    ": the delimiter is a quote or an end of a line. Pass another one, as ',' or '\\t'.");
+  LOCKSTEP_EXPECTS(options.batch_size >= 0 && options.max_record_bytes >= 0, InvalidArgument, kWhat,
+                   ": batch_size ", options.batch_size, ", max_record_bytes ", options.max_record_bytes,
+                   ". Pass 0 or more.");
   for (std::size_t i = 0; i < options.columns.size(); ++i) {
     const CsvColumn& column = options.columns[i];
+    LOCKSTEP_EXPECTS(
+        !column.is_text || options.batch_size == 0, InvalidArgument, kWhat, ": column ", i,
+        " is text, whose lengths differ, and cannot be read in batches. Read records, and batch them with "
+        "padded_batch.");
     if (column.is_text || !column.default_value) continue;
     LOCKSTEP_EXPECTS(column.default_value->fits(column.dtype), InvalidArgument, kWhat, ": the default value ",
                      *column.default_value, " of column ", i, " is not a valid ", column.dtype,
@@ -50,9 +59,10 @@ void check(const CsvOptions& options) {
 }
 
 std::string_view trimmed(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
+  const auto is_blank = [](char c) { return c == ' ' || c == '\t'; };
+  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
+  return text;
 }
 
 template <class T>
@@ -106,56 +116,110 @@ class CsvRecords {
  public:
   CsvRecords(const std::filesystem::path& path, const CsvOptions& options)
       : options_(options), parser_(open_parser(path, options)) {
+    for (const CsvColumn& column : options.columns) parse_.push_back(parse_of(column.dtype));
     if (options.header) parser_.next();
   }
 
-  std::optional<std::vector<Tensor>> next() {
-    if (!parser_.next()) return std::nullopt;
-    std::vector<Tensor> record;
-    record.reserve(options_.columns.size());
-    for (std::size_t i = 0; i < options_.columns.size(); ++i) record.push_back(read_column(i));
-    return record;
-  }
-  Position position() const { return parser_.position_of_record(); }
+  std::optional<std::vector<Tensor>> next() { return options_.batch_size > 0 ? next_batch() : next_record(); }
+  /// Of the batch that is being filled, after a record that was wrong.
+  Position position() const { return num_rows_ > 0 ? begin_of_batch_ : parser_.position_of_record(); }
   void seek(const Position& position) { parser_.seek(position); }
 
  private:
   static CsvParser open_parser(const std::filesystem::path& path, const CsvOptions& options) {
     const bool selects = !options.select_columns.empty();
-    std::vector<std::size_t> wanted(options.columns.size());
-    std::iota(wanted.begin(), wanted.end(), std::size_t{0});
-    if (selects) wanted.assign(options.select_columns.begin(), options.select_columns.end());
-    auto file = std::make_shared<const detail::InputFile>(path, kWhat);
-    return CsvParser(std::make_unique<detail::FileSource>(file), options.delimiter, options.quotes,
-                     std::move(wanted), selects ? 0 : options.columns.size());
+    detail::CsvForm form{.delimiter = options.delimiter,
+                         .quotes = options.quotes,
+                         .num_fields = selects ? 0 : options.columns.size(),
+                         .max_record_bytes = static_cast<std::uint64_t>(options.max_record_bytes)};
+    form.wanted.resize(options.columns.size());
+    std::iota(form.wanted.begin(), form.wanted.end(), std::size_t{0});
+    if (selects) form.wanted.assign(options.select_columns.begin(), options.select_columns.end());
+    return CsvParser(detail::open_source(path, kWhat, options.compression), std::move(form));
   }
 
-  Tensor read_column(std::size_t i) {
+  /// Parses the record's field of a column into memory of its dtype.
+  using ParseField = void (*)(const CsvRecords& records, std::size_t column, std::byte* value);
+
+  static ParseField parse_of(DType dtype);
+
+  template <class T>
+  static void parse_field(const CsvRecords& records, std::size_t i, std::byte* value) {
+    const std::string_view text = trimmed(records.parser_.field(i));
+    T parsed{};
+    if (text.empty() || text == records.options_.missing)
+      parsed = records.default_of(i).as<T>();
+    else if (const std::errc error = parse_number(text, parsed); error != std::errc())
+      records.fail(i, text, error);
+    std::memcpy(value, &parsed, sizeof parsed);
+  }
+  const Scalar& default_of(std::size_t i) const {
     const CsvColumn& column = options_.columns[i];
-    const std::string& field = parser_.field(i);
-    const Device& device = detail::input_device();
-    if (column.is_text) {
-      const auto* bytes = reinterpret_cast<const std::uint8_t*>(field.data());
-      return Tensor::from(std::span(bytes, field.size()), Shape(field.size()), device);
+    if (!column.default_value) parser_.fail(i, "it is empty, and the column has no default value");
+    return *column.default_value;
+  }
+  [[noreturn]] void fail(std::size_t i, std::string_view text, std::errc error) const {
+    parser_.fail(i, concat(detail::in_quotes(text),
+                           error == std::errc::result_out_of_range ? " does not fit " : " is not a valid ",
+                           options_.columns[i].dtype));
+  }
+
+  std::optional<std::vector<Tensor>> next_record() {
+    if (!parser_.next()) return std::nullopt;
+    std::vector<Tensor> record;
+    record.reserve(options_.columns.size());
+    for (std::size_t i = 0; i < options_.columns.size(); ++i) {
+      const CsvColumn& column = options_.columns[i];
+      const std::string_view field = parser_.field(i);
+      record.push_back(Tensor::empty(column.is_text ? Shape(field.size()) : Shape(), column.dtype,
+                                     detail::input_device()));
+      auto* const value = static_cast<std::byte*>(record.back().data());
+      if (!column.is_text)
+        parse_[i](*this, i, value);
+      else if (!field.empty())
+        std::memcpy(value, field.data(), field.size());
     }
-    const std::string_view text = trimmed(field);
-    return dispatch(column.dtype, [&]<class T>() {
-      T value{};
-      if (text.empty() || text == options_.missing) {
-        if (!column.default_value) parser_.fail(i, "it is empty, and the column has no default value");
-        value = column.default_value->as<T>();
-      } else if (const std::errc error = parse_number(text, value); error != std::errc()) {
-        const bool is_too_large = error == std::errc::result_out_of_range;
-        parser_.fail(i, concat(detail::in_quotes(text), is_too_large ? " does not fit " : " is not a valid ",
-                               column.dtype));
-      }
-      return Tensor::from(std::span<const T>(&value, 1), Shape(), device);  // cheaper than a fill
-    });
+    return record;
+  }
+
+  /// A record that is wrong leaves its row to the next one.
+  std::optional<std::vector<Tensor>> next_batch() {
+    if (batch_.empty()) {
+      for (const CsvColumn& column : options_.columns)
+        batch_.push_back(Tensor::empty(Shape(options_.batch_size), column.dtype, detail::input_device()));
+    }
+    if (num_rows_ == 0) begin_of_batch_ = parser_.position_of_record();
+    std::vector<std::byte*> columns;
+    std::vector<std::size_t> sizes;
+    for (const Tensor& column : batch_) {
+      columns.push_back(static_cast<std::byte*>(column.data()));
+      sizes.push_back(size_of(column.dtype()));
+    }
+    for (; num_rows_ < options_.batch_size && parser_.next(); ++num_rows_)
+      for (std::size_t i = 0; i < columns.size(); ++i)
+        parse_[i](*this, i, columns[i] + static_cast<std::size_t>(num_rows_) * sizes[i]);
+    const std::int64_t num_rows = std::exchange(num_rows_, 0);
+    if (num_rows == 0) return std::nullopt;
+    std::vector<Tensor> batch = std::exchange(batch_, {});
+    if (num_rows < options_.batch_size)
+      for (Tensor& column : batch) column = column.slice(0, num_rows).clone();
+    return batch;
   }
 
   CsvOptions options_;
   CsvParser parser_;
+  std::vector<ParseField> parse_;  // for each column
+  std::vector<Tensor> batch_;      // columns of the batch that is being filled
+  std::int64_t num_rows_ = 0;      // in it
+  Position begin_of_batch_;
 };
+
+CsvRecords::ParseField CsvRecords::parse_of(DType dtype) {
+  ParseField parse = nullptr;
+  // In a lambda that returns it, clang 14 emits no functions.
+  dispatch(dtype, [&]<class T>() -> void { parse = parse_field<T>; });
+  return parse;
+}
 
 }  // namespace
 

@@ -1,6 +1,7 @@
 #include "input/formats/readers/csv_parser.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "detail/concat.hpp"
 #include "input/formats/readers/file_elements.hpp"
@@ -8,133 +9,189 @@
 namespace lockstep::detail {
 namespace {
 
-constexpr std::size_t kBufferBytes = 1 << 12;
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 }  // namespace
 
-CsvParser::CsvParser(std::unique_ptr<ByteSource> source, char delimiter, bool quotes,
-                     std::vector<std::size_t> wanted, std::size_t num_fields)
-    : source_(std::move(source)),
-      delimiter_(delimiter),
-      quotes_(quotes),
-      wanted_(std::move(wanted)),
-      num_fields_(num_fields),
-      fields_(wanted_.size()) {
-  peek();
-  if (buffer_.starts_with(kByteOrderMark)) next_ = kByteOrderMark.size();
+CsvParser::CsvParser(std::unique_ptr<ByteSource> source, CsvForm form)
+    : block_(std::move(source)),
+      form_(std::move(form)),
+      finder_({form_.delimiter, '\n', '\r', form_.quotes ? '"' : '\n'}),
+      fields_(form_.wanted.size()) {
+  fill();
+  if (block_.rest().starts_with(kByteOrderMark)) block_.take(kByteOrderMark.size());
 }
 
-int CsvParser::peek(std::size_t ahead) {
-  if (next_ + ahead >= buffer_.size()) {
-    buffer_.erase(0, next_);
-    next_ = 0;
-    const std::size_t kept = buffer_.size();
-    buffer_.resize(kept + kBufferBytes);
-    buffer_.resize(kept + source_->read_some(buffer_.data() + kept, kBufferBytes));
-    if (ahead >= buffer_.size()) return kEnd;
+bool CsvParser::fill() {
+  finder_.reset();
+  is_last_ = !block_.fill();
+  return !is_last_;
+}
+
+bool CsvParser::skip_empty_lines() {
+  for (;;) {
+    const std::string_view rest = block_.rest();
+    const bool is_known = rest.size() > 1 || rest == "\n" || is_last_;
+    if (!is_known) {
+      fill();
+      continue;
+    }
+    if (rest.empty()) return false;
+    const std::size_t size = rest[0] == '\n' ? 1 : rest.starts_with("\r\n") ? 2 : 0;
+    if (size == 0) return true;
+    block_.take(size);
+    ++line_;
   }
-  return static_cast<unsigned char>(buffer_[next_ + ahead]);
-}
-
-int CsvParser::take() {
-  const int c = peek();
-  if (c == kEnd) return c;
-  ++next_;
-  if (c == '\n') ++line_;
-  return c;
-}
-
-std::size_t CsvParser::peek_line_end() {
-  const int c = peek();
-  if (c == '\n') return 1;
-  return c == '\r' && peek(1) == '\n' ? 2 : 0;
-}
-
-void CsvParser::take_bytes(std::size_t size, std::string* text) {
-  const std::string_view bytes = rest().substr(0, size);
-  line_ += static_cast<std::uint64_t>(std::count(bytes.begin(), bytes.end(), '\n'));
-  if (text) append_within(*text, bytes, source_->position() + source_->max_left());
-  next_ += size;
 }
 
 bool CsvParser::next() {
-  while (const std::size_t size = peek_line_end())
-    for (std::size_t i = 0; i < size; ++i) take();
-  if (peek() == kEnd) return false;
+  if (!skip_empty_lines()) return false;
+  const std::uint64_t line = line_;
+  while (!parse()) {
+    line_ = line;
+    if (block_.rest().size() > form_.max_record_bytes) {
+      data_ = block_.rest();
+      index_ = 0;
+      fail_at(0, line, too_long());
+    }
+    fill();
+  }
+  return true;
+}
 
-  const std::uint64_t begin = position(), line = line_;
-  std::size_t index = 0, num_kept = 0;
-  for (bool ends = false; !ends; ++index) {
-    if (num_fields_ > 0 && index == num_fields_)
-      fail_at(position(), line_, index, concat("a record of more than ", num_fields_, " fields"));
+std::size_t CsvParser::line_end_at(std::size_t at) const {
+  if (at < data_.size() && data_[at] == '\n') return 1;
+  return data_.substr(at, 2) == "\r\n" ? 2 : 0;
+}
+
+bool CsvParser::parse() {
+  data_ = block_.rest();
+  const std::uint64_t first_line = line_, position = block_.position();
+  const char* const first = data_.data();
+  const char* const last = first + data_.size();
+  std::size_t begin = 0, end = 0, num_kept = 0;
+  for (index_ = 0;; ++index_) {
+    if (begin == data_.size() && !is_last_) return false;
+    if (form_.num_fields > 0 && index_ == form_.num_fields)
+      fail_at(begin, line_, concat("a record of more than ", form_.num_fields, " fields"));
     Field* const field =
-        num_kept < wanted_.size() && wanted_[num_kept] == index ? &fields_[num_kept++] : nullptr;
+        num_kept < form_.wanted.size() && form_.wanted[num_kept] == index_ ? &fields_[num_kept++] : nullptr;
     if (field) {
-      field->text.clear();
-      field->position = position();
+      field->position = position + begin;
       field->line = line_;
     }
-    read_field(index, field ? &field->text : nullptr);
-    ends = peek() != static_cast<unsigned char>(delimiter_);
-    if (!ends) take();
+    const bool is_quoted = form_.quotes && begin < data_.size() && data_[begin] == '"';
+    const char* const found = is_quoted ? last : finder_.find(first + begin, last);
+    if (found != last && (*found == form_.delimiter || *found == '\n'))  // as most fields end
+      end = static_cast<std::size_t>(found - first);
+    else if (!find_end(begin, end))
+      return false;
+    if (field) {
+      field->text = data_.substr(begin, end - begin);
+      if (is_quoted) remove_quotes(*field);
+    }
+    if (end == data_.size() || data_[end] != form_.delimiter) break;
+    begin = end + 1;
   }
-  for (std::size_t i = peek_line_end(); i > 0; --i) take();
-  if (index < num_fields_ || num_kept < wanted_.size())
-    fail_at(begin, line, index - 1,
-            concat("the record ends, but it should have ",
-                   num_fields_ > 0 ? concat(num_fields_) : concat("more than ", wanted_.back()), " fields"));
-  num_fields_ = index;
+  const std::size_t num_fields = index_ + 1;
+  const std::size_t line_end = line_end_at(end);
+  block_.take(end + line_end);
+  if (line_end > 0) ++line_;
+  const auto fail_here = [&](std::size_t number, const std::string& reason) {
+    block_.source().fail_record(position, concat("line ", first_line, ", field ", number, ": ", reason));
+  };
+  if (num_fields < form_.num_fields || num_kept < form_.wanted.size())
+    fail_here(num_fields, concat("the record ends, but it should have ",
+                                 form_.num_fields > 0 ? concat(form_.num_fields)
+                                                      : concat("more than ", form_.wanted.back()),
+                                 " fields"));
+  form_.num_fields = num_fields;
+  if (end > form_.max_record_bytes) fail_here(1, too_long());
   return true;
 }
 
 void CsvParser::seek(const readers::Position& to) {
-  if (to.size() != 3 || to[0] < position() || (num_fields_ > 0 && to[2] != num_fields_))
-    fail_position(position());
-  const std::uint64_t distance = to[0] - position();
-  const auto kept = static_cast<std::size_t>(std::min<std::uint64_t>(distance, rest().size()));
-  next_ += kept;
-  source_->skip(distance - kept);
+  if (to.size() != 3 || to[0] < block_.position() || (form_.num_fields > 0 && to[2] != form_.num_fields))
+    fail_position(block_.position());
+  finder_.reset();
+  block_.skip(to[0] - block_.position());
   line_ = to[1];
-  num_fields_ = static_cast<std::size_t>(to[2]);
+  form_.num_fields = static_cast<std::size_t>(to[2]);
 }
 
-void CsvParser::read_field(std::size_t index, std::string* text) {
-  if (quotes_ && peek() == '"') return read_quoted(index, text);
-  const auto may_end = [this](char c) { return c == delimiter_ || c == '\n' || c == '\r' || c == '"'; };
-  for (int c = peek(); c != kEnd; c = peek()) {
-    if (c == static_cast<unsigned char>(delimiter_) || peek_line_end() > 0) return;
-    if (quotes_ && c == '"')
-      fail_at(position(), line_, index, "a quote within a field that does not begin with one");
-    const std::string_view bytes = rest();  // its first byte belongs to the field
-    const auto end = std::find_if(bytes.begin() + 1, bytes.end(), may_end);
-    take_bytes(static_cast<std::size_t>(end - bytes.begin()), text);
+std::string CsvParser::too_long() const {
+  return concat("the record is longer than max_record_bytes, ", form_.max_record_bytes);
+}
+
+bool CsvParser::find_end(std::size_t begin, std::size_t& end) {
+  if (form_.quotes && begin < data_.size() && data_[begin] == '"') return find_quoted_end(begin, end);
+  const char* const last = data_.data() + data_.size();
+  for (std::size_t from = begin;; from = end + 1) {
+    end = static_cast<std::size_t>(finder_.find(data_.data() + from, last) - data_.data());
+    if (end == data_.size()) return is_last_;
+    const char c = data_[end];
+    if (c == form_.delimiter || c == '\n') return true;
+    if (c == '"') fail_at(end, line_, "a quote within a field that does not begin with one");
+    if (end + 1 == data_.size() && !is_last_) return false;
+    if (line_end_at(end) > 0) return true;
   }
 }
 
-void CsvParser::read_quoted(std::size_t index, std::string* text) {
-  const std::uint64_t begin = position(), line = line_;
-  take();
-  for (;;) {
-    if (peek() == kEnd) fail_at(begin, line, index, "a quoted field without its end");
-    take_bytes(std::min(rest().find('"'), rest().size()), text);
-    if (rest().empty()) continue;
-    take();
-    if (peek() != '"') break;
-    take_bytes(1, text);
+bool CsvParser::find_quoted_end(std::size_t begin, std::size_t& end) {
+  const std::uint64_t line = line_;
+  for (std::size_t quote = begin;; quote = end) {
+    quote = data_.find('"', quote + 1);
+    if (quote == std::string_view::npos && is_last_) {
+      const std::uint64_t position = block_.position() + begin;
+      block_.take(data_.size());
+      block_.source().fail(position,
+                           concat("line ", line, ", field ", index_ + 1, ": a quoted field without its end"));
+    }
+    if (!is_last_ && (quote == std::string_view::npos || quote + 1 == data_.size())) return false;
+    end = quote + 1;
+    if (end == data_.size() || data_[end] != '"') break;  // else it stands for a quote
   }
-  const int c = peek();
-  if (c != kEnd && c != static_cast<unsigned char>(delimiter_) && peek_line_end() == 0)
-    fail_at(position(), line_, index, "more text after a quoted field");
+  if (end < data_.size() && data_[end] == '\r' && end + 1 == data_.size() && !is_last_) return false;
+  line_ += static_cast<std::uint64_t>(std::count(data_.begin() + static_cast<std::ptrdiff_t>(begin),
+                                                 data_.begin() + static_cast<std::ptrdiff_t>(end), '\n'));
+  if (end < data_.size() && data_[end] != form_.delimiter && line_end_at(end) == 0)
+    fail_at(end, line_, "more text after a quoted field");
+  return true;
+}
+
+void CsvParser::remove_quotes(Field& field) {
+  field.text = field.text.substr(1, field.text.size() - 2);
+  std::size_t quote = field.text.find('"');
+  if (quote == std::string_view::npos) return;
+  field.unquoted.clear();
+  std::string_view rest = field.text;
+  for (; quote != std::string_view::npos; quote = rest.find('"')) {
+    append_within(field.unquoted, rest.substr(0, quote + 1), field.text.size());
+    rest.remove_prefix(quote + 2);
+  }
+  append_within(field.unquoted, rest, field.text.size());
+  field.text = field.unquoted;
 }
 
 void CsvParser::fail(std::size_t i, const std::string& reason) const {
-  fail_at(fields_[i].position, fields_[i].line, wanted_[i], reason);
+  block_.source().fail_record(
+      fields_[i].position, concat("line ", fields_[i].line, ", field ", form_.wanted[i] + 1, ": ", reason));
 }
 
-void CsvParser::fail_at(std::uint64_t position, std::uint64_t line, std::size_t index,
-                        const std::string& reason) const {
-  source_->fail(position, concat("line ", line, ", field ", index + 1, ": ", reason));
+void CsvParser::fail_at(std::size_t at, std::uint64_t line, const std::string& reason) {
+  const std::uint64_t position = block_.position() + at;
+  const std::string message = concat("line ", line, ", field ", index_ + 1, ": ", reason);
+  std::size_t end = data_.find('\n', at);
+  block_.take(std::min(end, data_.size()));
+  while (block_.rest().empty() && fill()) {
+    end = block_.rest().find('\n');
+    block_.take(std::min(end, block_.rest().size()));
+  }
+  if (!block_.rest().empty()) {
+    block_.take(1);
+    ++line_;
+  }
+  block_.source().fail_record(position, message);
 }
 
 }  // namespace lockstep::detail

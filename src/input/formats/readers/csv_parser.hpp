@@ -9,64 +9,72 @@
 
 #include <lockstep/input/detail/positioned.hpp>
 
-#include "input/formats/byte_source.hpp"
+#include "input/formats/block_reader.hpp"
+#include "input/formats/readers/byte_finder.hpp"
 
 namespace lockstep::detail {
 
-/// Parses records of comma-separated values, RFC 4180.
+/// What CsvParser is told about a file.
+struct CsvForm {
+  char delimiter = ',';
+  bool quotes = true;
+  std::vector<std::size_t> wanted{};  ///< Numbers of the fields to keep, ascending; others are skipped.
+  std::size_t num_fields = 0;         ///< Of each record; 0: that of the first one.
+  std::uint64_t max_record_bytes = std::uint64_t{1} << 28;
+};
+
+/// Parses records of comma-separated values, RFC 4180, where they lie in a block. After a fault of a record
+/// it goes on behind the next end of a line.
 class CsvParser {
  public:
-  /// @param wanted  the numbers of the fields to keep, ascending; others are skipped.
-  /// @param num_fields  the number of fields of each record; 0: that of the first record.
-  CsvParser(std::unique_ptr<ByteSource> source, char delimiter, bool quotes, std::vector<std::size_t> wanted,
-            std::size_t num_fields);
+  CsvParser(std::unique_ptr<ByteSource> source, CsvForm form);
 
   /// Reads a record. @return false at the end. @throws FileFault
   bool next();
 
   /// The byte and the line of the next record, and the number of a record's fields; 0: not known yet.
-  readers::Position position_of_record() const { return {position(), line_, num_fields_}; }
+  readers::Position position_of_record() const { return {block_.position(), line_, form_.num_fields}; }
   /// Goes on at a record after this one. @throws FileFault
   void seek(const readers::Position& position);
 
   /// The text of field wanted[i] of the record, until the next one is read.
-  const std::string& field(std::size_t i) const { return fields_[i].text; }
-  /// Reports that the field is wrong. @throws FileFault
+  std::string_view field(std::size_t i) const { return fields_[i].text; }
+  /// Reports that the field is wrong. @throws FileFault  of the record.
   [[noreturn]] void fail(std::size_t i, const std::string& reason) const;
 
  private:
   struct Field {
-    std::string text;
+    std::string_view text;
     std::uint64_t position = 0;
     std::uint64_t line = 0;
+    std::string unquoted{};  // the text, if it has doubled quotes
   };
 
-  static constexpr int kEnd = -1;
+  /// Takes ends of lines. @return false at the end of the file.
+  bool skip_empty_lines();
+  /// Parses the record at the beginning of the block and takes it. @return false if it may go on behind the
+  /// block's end, and nothing is taken.
+  bool parse();
+  /// Finds the end of the field at `begin`. @return false as parse.
+  bool find_end(std::size_t begin, std::size_t& end);
+  bool find_quoted_end(std::size_t begin, std::size_t& end);
+  /// The length of the line end at a place: 1, 2, or 0 for none. @pre a byte follows, or is_last_.
+  std::size_t line_end_at(std::size_t at) const;
+  /// Of a field that is in quotes.
+  static void remove_quotes(Field& field);
+  bool fill();
+  std::string too_long() const;
+  /// Reports a fault of the record at `at`, and takes what comes before the next line.
+  [[noreturn]] void fail_at(std::size_t at, std::uint64_t line, const std::string& reason);
 
-  int peek(std::size_t ahead = 0);
-  int take();
-  /// The length of the line end that comes next; 0: no line end does.
-  std::size_t peek_line_end();
-  /// Takes bytes from the buffer. @param text  null: they are skipped.
-  void take_bytes(std::size_t size, std::string* text);
-  /// The bytes of the buffer that have not been taken.
-  std::string_view rest() const { return std::string_view(buffer_).substr(next_); }
-  std::uint64_t position() const { return source_->position() - (buffer_.size() - next_); }
-  /// @param text  null: the field is skipped.
-  void read_field(std::size_t index, std::string* text);
-  void read_quoted(std::size_t index, std::string* text);
-  [[noreturn]] void fail_at(std::uint64_t position, std::uint64_t line, std::size_t index,
-                            const std::string& reason) const;
-
-  std::unique_ptr<ByteSource> source_;
-  char delimiter_;
-  bool quotes_;
-  std::vector<std::size_t> wanted_;
-  std::size_t num_fields_;
+  BlockReader block_;
+  CsvForm form_;
+  ByteFinder finder_;
   std::vector<Field> fields_;
-  std::string buffer_;
-  std::size_t next_ = 0;    // index in buffer_
-  std::uint64_t line_ = 1;  // line of the next byte
+  std::string_view data_;   // block_.rest() of the record that is being parsed
+  std::size_t index_ = 0;   // of the field that is being parsed
+  bool is_last_ = false;    // whether the file ends with the block
+  std::uint64_t line_ = 1;  // line of the place that is being parsed
 };
 
 }  // namespace lockstep::detail

@@ -8,8 +8,8 @@
 
 #include "detail/concat.hpp"
 #include "input/formats/byte_order.hpp"
+#include "input/formats/compressed/inflate_source.hpp"
 #include "input/formats/file_shape.hpp"
-#include "input/formats/inflate_source.hpp"
 #include "input/formats/readers/file_elements.hpp"
 #include "input/rows/host_rows.hpp"
 
@@ -28,7 +28,7 @@ std::unique_ptr<ByteSource> open_source(const std::filesystem::path& path) {
   if (file->size_bytes() >= magic.size()) file->read_at(0, magic.data(), magic.size());
   auto source = std::make_unique<detail::FileSource>(file);
   if (magic != std::array<std::uint8_t, 2>{0x1f, 0x8b}) return source;
-  return std::make_unique<detail::InflateSource>(std::move(source), detail::Compression::gzip);
+  return std::make_unique<detail::InflateSource>(std::move(source), detail::DeflateForm::gzip);
 }
 
 DType parse_type(const ByteSource& source, std::uint8_t code) {

@@ -1,13 +1,15 @@
 #include <cstdint>
+#include <cstring>
 #include <memory>
-#include <span>
 #include <string>
-#include <vector>
+#include <string_view>
 
 #include <lockstep/error.hpp>
 #include <lockstep/input/readers.hpp>
 
-#include "input/formats/byte_source.hpp"
+#include "detail/expects.hpp"
+#include "input/formats/block_reader.hpp"
+#include "input/formats/compressed/compressed_file.hpp"
 #include "input/formats/readers/file_elements.hpp"
 #include "input/rows/host_rows.hpp"
 
@@ -19,53 +21,63 @@ constexpr std::string_view kRemedy = "Pass the path of a text file.";
 
 class Lines {
  public:
-  explicit Lines(const std::filesystem::path& path)
-      : source_(std::make_shared<const detail::InputFile>(path, kWhat)) {}
+  Lines(const std::filesystem::path& path, const LineOptions& options)
+      : block_(detail::open_source(path, kWhat, options.compression)),
+        max_line_bytes_(static_cast<std::size_t>(options.max_line_bytes)) {}
 
   std::optional<Tensor> next() {
-    line_.clear();
-    bool has_ended = false;
-    for (bool is_first = true; !has_ended; is_first = false) {
-      if (rest_.empty() && !fill()) {
-        if (is_first) return std::nullopt;
-        break;
-      }
-      const std::size_t size = rest_.find('\n');
-      has_ended = size != std::string_view::npos;
-      detail::append_within(line_, rest_.substr(0, size), source_.position() + source_.max_left());
-      rest_.remove_prefix(has_ended ? size + 1 : rest_.size());
+    std::size_t searched = 0;
+    for (;;) {
+      const std::string_view rest = block_.rest();
+      const std::size_t size = rest.find('\n', searched);
+      const bool has_ended = size != std::string_view::npos;
+      searched = rest.size();
+      if (!has_ended && searched <= max_line_bytes_ + 1 && block_.fill()) continue;
+      if (!has_ended && rest.empty()) return std::nullopt;
+      ++index_;
+      std::string_view line = rest.substr(0, size);
+      if (has_ended && line.ends_with('\r')) line.remove_suffix(1);
+      if (line.size() > max_line_bytes_) fail_too_long(has_ended ? size + 1 : rest.size(), has_ended);
+      Tensor result = Tensor::empty(Shape(line.size()), DType::u8, detail::input_device());
+      if (!line.empty()) std::memcpy(result.data(), line.data(), line.size());
+      block_.take(has_ended ? size + 1 : rest.size());
+      return result;
     }
-    if (has_ended && line_.ends_with('\r')) line_.pop_back();
-    const auto* bytes = reinterpret_cast<const std::uint8_t*>(line_.data());
-    return Tensor::from(std::span(bytes, line_.size()), Shape(line_.size()), detail::input_device());
   }
-  /// The next byte.
-  Position position() const { return {source_.position() - rest_.size()}; }
+  /// The next byte, and the number of its line.
+  Position position() const { return {block_.position(), index_}; }
   void seek(const Position& position) {
-    if (position.size() != 1) detail::fail_position(0);
-    source_.skip(position[0]);
+    if (position.size() != 2 || position[0] < block_.position()) detail::fail_position(block_.position());
+    block_.skip(position[0] - block_.position());
+    index_ = position[1];
   }
 
  private:
-  /// @return false at the end of the file.
-  bool fill() {
-    constexpr std::size_t kBufferBytes = 1 << 14;
-    buffer_.resize(kBufferBytes);
-    rest_ = {buffer_.data(), source_.read_some(buffer_.data(), buffer_.size())};
-    return !rest_.empty();
+  /// @param size  the line's bytes that were read.
+  [[noreturn]] void fail_too_long(std::size_t size, bool has_ended) {
+    const std::uint64_t begin = block_.position();
+    for (block_.take(size); !has_ended && (!block_.rest().empty() || block_.fill());) {
+      const std::size_t end = block_.rest().find('\n');
+      has_ended = end != std::string_view::npos;
+      block_.take(has_ended ? end + 1 : block_.rest().size());
+    }
+    block_.source().fail_record(
+        begin, detail::concat("line ", index_, " is longer than max_line_bytes, ", max_line_bytes_));
   }
 
-  detail::FileSource source_;
-  std::vector<char> buffer_;
-  std::string_view rest_;  // bytes of the buffer that have not been taken
-  std::string line_;       // a member to reuse its memory
+  detail::BlockReader block_;
+  std::size_t max_line_bytes_;
+  std::uint64_t index_ = 0;  // number of the line
 };
 
 }  // namespace
 
-Reader<Tensor> lines() {
-  return [](const std::filesystem::path& path) -> Elements<Tensor> {
-    return detail::FileElements(kWhat, path, kRemedy, [&] { return std::make_shared<Lines>(path); });
+Reader<Tensor> lines(const LineOptions& options) {
+  detail::check_compression(kWhat, options.compression);
+  LOCKSTEP_EXPECTS(options.max_line_bytes >= 0, InvalidArgument, kWhat, ": max_line_bytes is ",
+                   options.max_line_bytes, ". Pass 0 or more.");
+  return [options](const std::filesystem::path& path) -> Elements<Tensor> {
+    return detail::FileElements(kWhat, path, kRemedy, [&] { return std::make_shared<Lines>(path, options); });
   };
 }
 

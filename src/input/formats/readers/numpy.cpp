@@ -5,12 +5,18 @@
 
 #include "detail/expects.hpp"
 #include "detail/in_quotes.hpp"
+#include "input/formats/byte_order.hpp"
+#include "input/formats/file_shape.hpp"
 #include "input/formats/npy_array.hpp"
+#include "input/formats/readers/file_elements.hpp"
+#include "input/rows/host_rows.hpp"
 
 namespace lockstep::readers {
 namespace {
 
 using detail::concat;
+
+constexpr std::string_view kNpy = "readers::npy";
 
 Tensor row_of(const Tensor& array, std::int64_t row) {
   return array.slice(row, row + 1).reshape(array.shape().without(0)).clone();
@@ -47,12 +53,63 @@ class Rows {
   std::int64_t next_ = 0;
 };
 
+/// The rows of an array as they lie in the file. One row at a time is in memory.
+class NpyRows {
+ public:
+  explicit NpyRows(const std::filesystem::path& path)
+      : source_(std::make_shared<const detail::InputFile>(path, kNpy)),
+        header_(detail::read_npy_header(source_)) {
+    const Shape shape = detail::checked_shape(source_, header_.extents, header_.dtype);
+    is_in_rows_ = !shape.empty() && shape.rank() > 0 && (!header_.fortran_order || shape.rank() == 1);
+    if (!is_in_rows_) return;
+    row_ = shape.without(0);
+    num_rows_ = shape[0];
+  }
+
+  bool is_in_rows() const noexcept { return is_in_rows_; }
+
+  std::optional<Tensor> next() {
+    if (next_ == num_rows_) return std::nullopt;
+    Tensor row = Tensor::empty(row_, header_.dtype, detail::input_device());
+    auto* bytes = static_cast<std::byte*>(row.data());
+    source_.read(bytes, static_cast<std::uint64_t>(row.nbytes()), "a row");
+    if (header_.is_swapped) detail::swap_bytes(bytes, row.size(), size_of(header_.dtype));
+    if (header_.dtype == DType::boolean) detail::make_booleans(bytes, row.size());
+    ++next_;
+    return row;
+  }
+  /// The next row.
+  Position position() const { return {static_cast<std::uint64_t>(next_)}; }
+  void seek(const Position& position) {
+    if (position.size() != 1 || position[0] < static_cast<std::uint64_t>(next_) ||
+        position[0] > static_cast<std::uint64_t>(num_rows_))
+      detail::fail_position(source_.position());
+    const auto row_bytes = static_cast<std::uint64_t>(row_.size()) * size_of(header_.dtype);
+    source_.skip((position[0] - static_cast<std::uint64_t>(next_)) * row_bytes);
+    next_ = static_cast<std::int64_t>(position[0]);
+  }
+
+ private:
+  detail::FileSource source_;
+  detail::NpyHeader header_;
+  bool is_in_rows_ = false;
+  Shape row_;
+  std::int64_t num_rows_ = 0, next_ = 0;
+};
+
 }  // namespace
 
 Reader<Tensor> npy() {
   return [](const std::filesystem::path& path) -> Elements<Tensor> {
-    const Tensor array = detail::load_npy(path, "readers::npy");
-    check_rows(array, concat("readers::npy: ", path));
+    bool is_in_rows = false;
+    detail::FileElements rows(kNpy, path, "Pass a .npy file as numpy.save writes it.", [&] {
+      auto made = std::make_shared<NpyRows>(path);
+      is_in_rows = made->is_in_rows();
+      return made;
+    });
+    if (is_in_rows) return rows;
+    const Tensor array = detail::load_npy(path, kNpy);
+    check_rows(array, concat(kNpy, ": ", path));
     return Rows(array.shape()[0], [array](std::int64_t row) { return row_of(array, row); });
   };
 }

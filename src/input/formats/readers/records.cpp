@@ -1,10 +1,13 @@
+#include <algorithm>
+#include <cstring>
 #include <memory>
+#include <vector>
 
 #include <lockstep/error.hpp>
 #include <lockstep/input/readers.hpp>
 
 #include "detail/expects.hpp"
-#include "input/formats/byte_source.hpp"
+#include "input/formats/compressed/compressed_file.hpp"
 #include "input/formats/readers/file_elements.hpp"
 #include "input/rows/host_rows.hpp"
 
@@ -56,6 +59,44 @@ class Records {
   detail::FileSource source_;
 };
 
+/// The bytes between header and footer of a compressed file, whose size is not known: bytes that may be the
+/// footer are held back.
+class CompressedRecords {
+ public:
+  CompressedRecords(const std::filesystem::path& path, const RecordOptions& options)
+      : source_(detail::open_source(path, kWhat, options.compression)),
+        record_bytes_(static_cast<std::size_t>(options.record_bytes)),
+        footer_bytes_(static_cast<std::size_t>(options.footer_bytes)) {
+    source_->skip(static_cast<std::uint64_t>(options.header_bytes), "the header");
+    source_->check_left(footer_bytes_, "the footer");
+    held_.resize(footer_bytes_);
+    source_->read(held_.data(), footer_bytes_, "the footer");
+  }
+
+  std::optional<Tensor> next() {
+    const std::uint64_t begin = source_->position();
+    std::byte byte{};
+    if (source_->read_some(&byte, 1) == 0) return std::nullopt;
+    const auto wanted =
+        static_cast<std::size_t>(std::min<std::uint64_t>(record_bytes_ - 1, source_->max_left()));
+    held_.push_back(byte);
+    held_.resize(footer_bytes_ + 1 + wanted);
+    const std::size_t num_read = source_->read_some(held_.data() + footer_bytes_ + 1, wanted) + 1;
+    if (num_read < record_bytes_)
+      source_->fail(begin - footer_bytes_,
+                    detail::concat("the last record has ", num_read, " bytes of ", record_bytes_));
+    Tensor record = Tensor::empty(Shape(record_bytes_), DType::u8, detail::input_device());
+    std::memcpy(record.data(), held_.data(), record_bytes_);
+    held_.erase(held_.begin(), held_.begin() + static_cast<std::ptrdiff_t>(record_bytes_));
+    return record;
+  }
+
+ private:
+  std::unique_ptr<detail::ByteSource> source_;
+  std::size_t record_bytes_, footer_bytes_;
+  std::vector<std::byte> held_;  // the bytes that may be the footer, between two calls
+};
+
 }  // namespace
 
 Reader<Tensor> records(const RecordOptions& options) {
@@ -63,7 +104,13 @@ Reader<Tensor> records(const RecordOptions& options) {
                    InvalidArgument, kWhat, ": records of ", options.record_bytes, " bytes, a header of ",
                    options.header_bytes, ", a footer of ", options.footer_bytes,
                    ". Pass at least 1 byte for a record, and at least 0 for the others.");
+  detail::check_compression(kWhat, options.compression);
   return [options](const std::filesystem::path& path) -> Elements<Tensor> {
+    if (options.compression != Compression::none) {
+      auto records = detail::with_file_faults(
+          kWhat, path, kRemedy, [&] { return std::make_shared<CompressedRecords>(path, options); });
+      return [=] { return detail::with_file_faults(kWhat, path, kRemedy, [&] { return records->next(); }); };
+    }
     return detail::FileElements(kWhat, path, kRemedy,
                                 [&] { return std::make_shared<Records>(path, options); });
   };

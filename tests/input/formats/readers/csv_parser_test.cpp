@@ -19,12 +19,12 @@ Records parse(const std::string& text, std::vector<std::size_t> wanted = {0, 1},
   const TemporaryFile file(text);
   CsvParser parser(
       std::make_unique<detail::FileSource>(std::make_shared<const detail::InputFile>(file.path(), "test")),
-      delimiter, quotes, wanted, num_fields);
+      {.delimiter = delimiter, .quotes = quotes, .wanted = wanted, .num_fields = num_fields});
   Records records;
   try {
     while (parser.next()) {
       auto& record = records.emplace_back();
-      for (std::size_t i = 0; i < wanted.size(); ++i) record.push_back(parser.field(i));
+      for (std::size_t i = 0; i < wanted.size(); ++i) record.emplace_back(parser.field(i));
     }
   } catch (const FileFault& fault) {
     records.push_back({std::to_string(fault.position) + ": " + fault.reason});
@@ -85,4 +85,43 @@ TEST_CASE("quotes where there should be none are refused", "[input][csv][host]")
   CHECK(parse("\"a\" ,c") == Records{{"3: line 1, field 1: more text after a quoted field"}});
   CHECK(parse("\"a\nb\nc\"\n\nx", {0, 1}) ==
         Records{{"0: line 1, field 1: the record ends, but it should have 2 fields"}});
+}
+
+TEST_CASE("after a bad record parsing goes on behind the next end of a line", "[input][csv][host]") {
+  const std::string large(300'000, 'x');
+  const TemporaryFile file("a,b\nc\nd,e,f\ng,h\ni\"j,k\nl,m\n\"n\"o,p\nq,r\n" + large + "," + large +
+                           "\ns,t\n");
+  CsvParser parser(
+      std::make_unique<detail::FileSource>(std::make_shared<const detail::InputFile>(file.path(), "test")),
+      {.wanted = {0, 1}, .num_fields = 2, .max_record_bytes = 200'000});
+  Records records;
+  for (;;) {
+    try {
+      if (!parser.next()) break;
+      records.push_back({std::string(parser.field(0)), std::string(parser.field(1))});
+    } catch (const FileFault& fault) {
+      CHECK(fault.is_of_record);
+      records.push_back({std::to_string(fault.position) + ": " + fault.reason});
+    }
+  }
+  CHECK(records == Records{{"a", "b"},
+                           {"4: line 2, field 1: the record ends, but it should have 2 fields"},
+                           {"10: line 3, field 3: a record of more than 2 fields"},
+                           {"g", "h"},
+                           {"17: line 5, field 1: a quote within a field that does not begin with one"},
+                           {"l", "m"},
+                           {"29: line 7, field 1: more text after a quoted field"},
+                           {"q", "r"},
+                           {"37: line 9, field 1: the record is longer than max_record_bytes, 200000"},
+                           {"s", "t"}});
+}
+
+TEST_CASE("a record beyond the limit is refused also if it lies in one block", "[input][csv][host]") {
+  const TemporaryFile file("abcde,f\ng,h\n");
+  CsvParser parser(
+      std::make_unique<detail::FileSource>(std::make_shared<const detail::InputFile>(file.path(), "test")),
+      {.wanted = {0, 1}, .num_fields = 2, .max_record_bytes = 6});
+  CHECK_THROWS_AS(parser.next(), FileFault);
+  CHECK(parser.next());
+  CHECK(parser.field(0) == "g");
 }

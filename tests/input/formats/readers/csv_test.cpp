@@ -137,9 +137,8 @@ TEST_CASE("booleans are 0, 1, true, false", "[input][csv][host]") {
   check_no_number<bool>("yes", "is not a valid bool");
 }
 
-TEST_CASE("a record that is not as the options say is refused, and the next file read",
-          "[input][csv][host]") {
-  const TemporaryFile bad("1,2\n3\n"), good("4,5\n"), empty("6,\n");
+TEST_CASE("a record that is not as the options say is refused, and the next one read", "[input][csv][host]") {
+  const TemporaryFile bad("1,2\n3\n7,8\n"), good("4,5\n"), empty("6,\n");
   const auto dataset = Dataset::from_files({bad.path(), good.path(), empty.path()},
                                            readers::csv({.columns = {DType::i64, DType::i64}}));
   auto pass = dataset.pipeline()->open();
@@ -148,6 +147,7 @@ TEST_CASE("a record that is not as the options say is refused, and the next file
                        says("Dataset::from_files: element 1: readers::csv: \"" + bad.path().string() +
                                 "\", byte 4: line 2, field 1: the record ends, but it should have 2 fields",
                             "Pass a file whose records are as the options say"));
+  CHECK(pass->next()->at(1).item<std::int64_t>() == 8);
   CHECK(pass->next()->at(1).item<std::int64_t>() == 5);
   CHECK_THROWS_MATCHES(pass->next(), InvalidArgument,
                        says("byte 2: line 1, field 2: it is empty, and the column has no default value"));
@@ -213,4 +213,26 @@ TEST_CASE("a long field is read whole", "[input][csv][host]") {
   auto records = readers::csv({.columns = {DType::i64, CsvColumn::text()}})(file.path());
   for (int i = 0; i < 2; ++i) CHECK(readers::text(records()->at(1)) == field);
   CHECK_FALSE(records());
+}
+
+TEST_CASE("records are read in batches, without those that are wrong", "[input][csv][host]") {
+  const TemporaryFile file("1,1.5\n2,2.5\nx,0\n3,y\n4,4.5\n5,5.5\n6,6.5\n");
+  const auto batches = Dataset::from_files(
+      {file.path(), file.path()}, readers::csv({.columns = {DType::i32, DType::f64}, .batch_size = 3}));
+  std::vector<std::vector<std::int32_t>> numbers;
+  std::vector<std::vector<double>> weights;
+  int num_errors = 0;
+  for (const auto& batch : batches.ignore_errors(4, [&](auto&&...) { ++num_errors; })) {
+    numbers.push_back(batch[0].to_vector<std::int32_t>());
+    weights.push_back(batch[1].to_vector<double>());
+  }
+  CHECK(numbers == std::vector<std::vector<std::int32_t>>{{1, 2, 4}, {5, 6}, {1, 2, 4}, {5, 6}});
+  CHECK(weights ==
+        std::vector<std::vector<double>>{{1.5, 2.5, 4.5}, {5.5, 6.5}, {1.5, 2.5, 4.5}, {5.5, 6.5}});
+  CHECK(num_errors == 4);
+  CHECK_THROWS_MATCHES(readers::csv({.columns = {CsvColumn::text()}, .batch_size = 1}), InvalidArgument,
+                       says("readers::csv: column 0 is text", "padded_batch"));
+  CHECK_THROWS_MATCHES(readers::csv({.columns = {DType::f32}, .batch_size = -1}), InvalidArgument,
+                       says("readers::csv: batch_size -1, max_record_bytes"));
+  CHECK_THROWS_AS(readers::csv({.columns = {DType::f32}, .max_record_bytes = -1}), InvalidArgument);
 }

@@ -128,3 +128,20 @@ TEST_CASE("a reader of the user's has elements of any nest, and says what is wro
   CHECK(pass->next()->at(0).item<std::int64_t>() == 3);
   CHECK_FALSE(pass->next());
 }
+
+TEST_CASE("a line that is too long is passed over, and the next one read", "[input][host]") {
+  const std::string large(300'000, 'x');
+  for (const std::string& bad : {std::string("four"), large}) {
+    const TemporaryFile file("one\r\n" + bad + "\ntwo\n" + bad);
+    auto lines = readers::lines({.max_line_bytes = 3})(file.path());
+    CHECK(readers::text(*lines()) == "one");
+    CHECK_THROWS_MATCHES(lines(), readers::BadRecord,
+                         says(file.path().string(),
+                              "byte 5: line 2 is longer than max_line_bytes, 3. Pass the path of a text"));
+    CHECK(readers::text(*lines()) == "two");
+    CHECK_THROWS_MATCHES(lines(), readers::BadRecord, says("line 4 is longer"));
+    CHECK_FALSE(lines());
+  }
+  CHECK_THROWS_MATCHES(readers::lines({.max_line_bytes = -1}), InvalidArgument,
+                       says("readers::lines: max_line_bytes is -1. Pass 0 or more."));
+}

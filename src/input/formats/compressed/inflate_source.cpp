@@ -1,4 +1,4 @@
-#include "input/formats/inflate_source.hpp"
+#include "input/formats/compressed/inflate_source.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -8,9 +8,11 @@
 
 namespace lockstep::detail {
 
-InflateSource::InflateSource(std::unique_ptr<ByteSource> compressed, Compression compression)
-    : compressed_(std::move(compressed)), compression_(compression) {
-  const int window_bits = compression == Compression::gzip ? 16 + MAX_WBITS : -MAX_WBITS;
+InflateSource::InflateSource(std::unique_ptr<ByteSource> compressed, DeflateForm form)
+    : compressed_(std::move(compressed)), form_(form) {
+  const int window_bits = form == DeflateForm::gzip   ? 16 + MAX_WBITS
+                          : form == DeflateForm::zlib ? MAX_WBITS
+                                                      : -MAX_WBITS;
   if (inflateInit2(&stream_, window_bits) != Z_OK) throw std::bad_alloc();
 }
 
@@ -37,11 +39,11 @@ void InflateSource::fail_compressed(std::string reason) const {
 }
 
 void InflateSource::end_member() {
-  if (compression_ == Compression::gzip)  // zeros pad blocks, as on tapes
+  if (form_ == DeflateForm::gzip)  // zeros pad blocks, as on tapes
     for (; fill() && *stream_.next_in == 0; --stream_.avail_in) ++stream_.next_in;
   ended_ = !fill();
   if (ended_) return;
-  if (compression_ == Compression::deflate) fail_compressed("there is more after the compressed data");
+  if (form_ != DeflateForm::gzip) fail_compressed("there is more after the compressed data");
   inflateReset(&stream_);
 }
 

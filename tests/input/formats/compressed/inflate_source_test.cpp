@@ -1,4 +1,4 @@
-#include "input/formats/inflate_source.hpp"
+#include "input/formats/compressed/inflate_source.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -6,26 +6,26 @@
 #include "support/zip_file.hpp"
 
 using namespace lockstep;
-using detail::Compression;
+using detail::DeflateForm;
 using detail::FileFault;
 using detail::InflateSource;
 using test::gzipped;
 using test::TemporaryFile;
 
 namespace inflate_source_test {
-std::unique_ptr<InflateSource> open(const TemporaryFile& file, Compression compression) {
+std::unique_ptr<InflateSource> open(const TemporaryFile& file, DeflateForm form) {
   return std::make_unique<InflateSource>(
       std::make_unique<detail::FileSource>(std::make_shared<const detail::InputFile>(file.path(), "test")),
-      compression);
+      form);
 }
 
 /// All that a file inflates to, read in pieces, or why it does not.
-std::string inflated(const std::string& bytes, Compression compression = Compression::gzip,
+std::string inflated(const std::string& bytes, DeflateForm form = DeflateForm::gzip,
                      std::size_t piece = 1000) {
   const TemporaryFile file(bytes);
   std::string result;
   try {
-    const auto source = open(file, compression);
+    const auto source = open(file, form);
     for (;;) {
       std::string part(piece, '\0');
       CHECK(source->position() == result.size());
@@ -51,9 +51,9 @@ using inflate_source_test::text;
 TEST_CASE("gzip and deflate are inflated, in pieces of any size", "[input][host]") {
   const std::size_t piece = GENERATE(1, 7, 4096, 1'000'000);
   const std::string original = text().substr(0, piece == 1 ? 5000 : std::string::npos);
-  CHECK(inflated(gzipped(original), Compression::gzip, piece) == original);
-  CHECK(inflated(test::compressed(original, -15), Compression::deflate, piece) == original);
-  CHECK(inflated(gzipped(""), Compression::gzip, piece).empty());
+  CHECK(inflated(gzipped(original), DeflateForm::gzip, piece) == original);
+  CHECK(inflated(test::compressed(original, -15), DeflateForm::bare, piece) == original);
+  CHECK(inflated(gzipped(""), DeflateForm::gzip, piece).empty());
 }
 
 TEST_CASE("gzip files one after the other are one", "[input][host]") {
@@ -77,7 +77,7 @@ TEST_CASE("compressed data that is cut short or damaged is a fault where it is",
   CHECK(inflated(whole + "more").find("the compressed data is damaged: incorrect header check") !=
         std::string::npos);
   CHECK(inflated("text").find("fault at ") == 0);
-  CHECK(inflated(test::compressed("text", -15) + "more", Compression::deflate) ==
+  CHECK(inflated(test::compressed("text", -15) + "more", DeflateForm::bare) ==
         "fault at 6: there is more after the compressed data");
 }
 
@@ -85,7 +85,7 @@ TEST_CASE("how much can be left is bounded by what deflate can hold", "[input][h
   const std::string zeros(5'000'000, '\0');
   const std::string bytes = gzipped(zeros);
   const TemporaryFile file(bytes);
-  const auto source = inflate_source_test::open(file, Compression::gzip);
+  const auto source = inflate_source_test::open(file, DeflateForm::gzip);
   CHECK(source->max_left() >= zeros.size());
   CHECK(source->max_left() <= (bytes.size() + 100) * 1032);
   std::string part(4'999'999, '\0');

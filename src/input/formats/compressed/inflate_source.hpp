@@ -12,17 +12,18 @@
 
 namespace lockstep::detail {
 
-enum class Compression : std::uint8_t { deflate, gzip };
+enum class DeflateForm : std::uint8_t { bare, zlib, gzip };
 
 /// The most bytes to which one byte of deflate inflates (zlib's technical details, "Maximum Compression
 /// Factor").
 inline constexpr std::uint64_t kMaxInflation = 1032;
 
-/// Inflated data: RFC 1951, or RFC 1952 with any number of members, whose checksums are checked. It ends with
-/// the compressed data; any data after it is a fault, except zeros after gzip's members.
+/// Inflated data: RFC 1951 (bare), RFC 1950 (zlib), or RFC 1952 (gzip) with any number of members; checksums
+/// are checked. It ends with the compressed data; any data after it is a fault, except zeros after gzip's
+/// members.
 class InflateSource final : public ByteSource {
  public:
-  InflateSource(std::unique_ptr<ByteSource> compressed, Compression compression);
+  InflateSource(std::unique_ptr<ByteSource> compressed, DeflateForm form);
   ~InflateSource() override;
   InflateSource(const InflateSource&) = delete;
   InflateSource& operator=(const InflateSource&) = delete;
@@ -38,7 +39,7 @@ class InflateSource final : public ByteSource {
   [[noreturn]] void fail_compressed(std::string reason) const;
 
   std::unique_ptr<ByteSource> compressed_;
-  Compression compression_;
+  DeflateForm form_;
   bool ended_ = false;
   z_stream stream_{};
   std::array<unsigned char, 1 << 14> buffer_;
