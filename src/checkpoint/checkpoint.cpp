@@ -243,8 +243,7 @@ void Checkpoint::restore(const std::filesystem::path& path, RestoreOptions optio
     if (!options.ignore_unknown_entries) check_all_taken(file, variables, iterators_, path);
     for (auto& [strategy, group] : groups)
       for (const std::string& key : group.keys) group.values.push_back(file.read(file.entries().at(key)));
-    for (const auto& [key, iterator] : iterators_)
-      iterators.push_back(iterator.prepare_restore(states[key]));
+    for (const auto& [key, iterator] : iterators_) iterators.push_back(iterator.prepare_restore(states[key]));
   };
   if (Strategy* const workers = find_workers(groups))
     detail::on_all_workers(*workers, kRestore, read);

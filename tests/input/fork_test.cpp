@@ -1,5 +1,6 @@
 // Iterators in a fork of the process that made them.
 #include <optional>
+#include <string>
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -33,6 +34,14 @@ TEST_CASE("an iterator cannot be used in a fork of its process, but dropped", "[
                            what.find("Make iterators after the fork") != std::string::npos
                        ? 3
                        : 4;
+          }
+          return 5;
+        }) == 3);
+  CHECK(in_child([&] {
+          try {
+            static_cast<void>(iterator->save_state());
+          } catch (const ContextError& error) {
+            return std::string(error.what()).find("save_state: this process is a fork") == 0 ? 3 : 4;
           }
           return 5;
         }) == 3);

@@ -59,6 +59,10 @@ TEST_CASE("a state of another dataset is refused, with the stage that differs", 
           "is map(2 calls), but of this one map(one call)");
   refuses(numbers.concatenate(numbers), state_after(numbers.concatenate(Dataset::range(2)), 1),
           "stage 2 of the dataset that the state is of is range(0, 2, 1)");
+  auto iterator = numbers.iterator();
+  const auto moved = std::move(iterator);
+  CHECK_THROWS_AS(iterator.save_state(), ContextError);  // NOLINT(bugprone-use-after-move)
+  CHECK_THROWS_AS(iterator.restore_state(moved.save_state()), ContextError);
   const auto inner = [](std::int64_t n) {
     return Dataset::range(3).flat_map([n](const Tensor&) { return Dataset::range(n); });
   };

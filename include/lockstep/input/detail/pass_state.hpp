@@ -122,7 +122,7 @@ void transfer(PassState& state, std::unique_ptr<Pass>& pass) {
     state(*pass);
 }
 
-/// Moves what a pass holds through bytes. @param open  opens an input that the state has, and this not yet.
+/// An input that is opened late. @param open  opens it, if the state has one and this pass none yet.
 template <class Pass, class Open>
 void transfer_opened(PassState& state, std::unique_ptr<Pass>& pass, const Open& open) {
   if (!state.flag(pass != nullptr)) {
