@@ -137,9 +137,7 @@ class CsvRecords {
   /// Parses the record's field of a column into memory of its dtype.
   using ParseField = void (*)(const CsvRecords& records, std::size_t column, std::byte* value);
 
-  static ParseField parse_of(DType dtype) {
-    return dispatch(dtype, []<class T>() -> ParseField { return parse_field<T>; });
-  }
+  static ParseField parse_of(DType dtype);
 
   template <class T>
   static void parse_field(const CsvRecords& records, std::size_t i, std::byte* value) {
@@ -209,6 +207,13 @@ class CsvRecords {
   std::vector<Tensor> batch_;      // columns of the batch that is being filled
   std::int64_t num_rows_ = 0;      // in it
 };
+
+CsvRecords::ParseField CsvRecords::parse_of(DType dtype) {
+  ParseField parse = nullptr;
+  // In a lambda that returns it, clang 14 emits no functions.
+  dispatch(dtype, [&]<class T>() -> void { parse = parse_field<T>; });
+  return parse;
+}
 
 }  // namespace
 
