@@ -1,5 +1,6 @@
 #include "input/iterators/files_iterator.hpp"
 
+#include <string>
 #include <utility>
 
 #include <lockstep/error.hpp>
@@ -79,7 +80,9 @@ std::optional<FlatElement> FilesIterator::next() {
     } catch (const Stopped&) {
       throw;
     } catch (const readers::BadRecord&) {
-      raise_at_element("Dataset::from_files", index, concat((*paths_)[file_]));
+      const std::string path = concat((*paths_)[file_]);
+      if (!input_) ++file_;  // thrown while the file was opened
+      raise_at_element("Dataset::from_files", index, path);
     } catch (...) {
       input_.reset();
       raise_at_element("Dataset::from_files", index, concat((*paths_)[file_++]));

@@ -5,6 +5,7 @@ import math
 import os as _os
 import re
 import sys
+import tempfile
 import traceback
 
 import numpy as np
@@ -163,6 +164,7 @@ def first_line(error):
     line = re.sub(r"goo\.gle/\w+", "", line)
     line = re.sub(r"0x[0-9a-f]{6,}", "0x…", line)
     line = re.sub(r"(/[\w.+-]+){3,}/([\w.+-]+\.\w+)", r"\2", line)
+    line = re.sub(re.escape(tempfile.gettempdir()) + r"/tmp\w+/", "", line)
     line = re.sub(r"127\.0\.0\.1:\d+|localhost:\d+", "HOST:PORT", line)
     line = re.sub(r"\b\d{9,}\b", "…", line)
     return line[:240]

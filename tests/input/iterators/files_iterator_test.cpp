@@ -64,3 +64,15 @@ TEST_CASE("after a bad record the pass goes on in its file", "[input][host]") {
                        says("Dataset::from_files: \"1\": element 1: a bad record"));
   CHECK(test::all_elements(*pass) == std::vector<Values>{{13}, {20}, {21}, {22}, {23}});
 }
+
+TEST_CASE("a reader that throws a bad record while it opens a file costs the file", "[input][host]") {
+  const auto reader = [](const std::filesystem::path& path) {
+    if (path == "1") throw readers::BadRecord("a bad record");
+    return [n = 0]() mutable {
+      return n++ == 0 ? std::optional(Tensor::scalar(std::int64_t{7})) : std::nullopt;
+    };
+  };
+  auto pass = Dataset::from_files({"1", "2"}, reader).pipeline()->open();
+  CHECK_THROWS_MATCHES(pass->next(), InvalidArgument, says("\"1\": element 0: a bad record"));
+  CHECK(test::all_elements(*pass) == std::vector<Values>{{7}});
+}

@@ -117,7 +117,7 @@ class CsvRecords {
   CsvRecords(const std::filesystem::path& path, const CsvOptions& options)
       : options_(options), parser_(open_parser(path, options)) {
     for (const CsvColumn& column : options.columns) parse_.push_back(parse_of(column.dtype));
-    if (options.header) parser_.next();
+    if (options.header) skip_header();
   }
 
   std::optional<std::vector<Tensor>> next() { return options_.batch_size > 0 ? next_batch() : next_record(); }
@@ -126,6 +126,16 @@ class CsvRecords {
   void seek(const Position& position) { parser_.seek(position); }
 
  private:
+  /// If the header is wrong, so is the file.
+  void skip_header() {
+    try {
+      parser_.next();
+    } catch (detail::FileFault& fault) {
+      fault.is_of_record = false;
+      throw;
+    }
+  }
+
   static CsvParser open_parser(const std::filesystem::path& path, const CsvOptions& options) {
     const bool selects = !options.select_columns.empty();
     detail::CsvForm form{.delimiter = options.delimiter,

@@ -236,3 +236,16 @@ TEST_CASE("records are read in batches, without those that are wrong", "[input][
                        says("readers::csv: batch_size -1, max_record_bytes"));
   CHECK_THROWS_AS(readers::csv({.columns = {DType::f32}, .max_record_bytes = -1}), InvalidArgument);
 }
+
+TEST_CASE("a header of another length is an error of the file, and the next file is read",
+          "[input][csv][host]") {
+  const TemporaryFile bad("a,b,c\n1,2\n"), good("a,b\n3,4\n");
+  auto pass = Dataset::from_files({bad.path(), good.path()},
+                                  readers::csv({.columns = {DType::i64, DType::i64}, .header = true}))
+                  .pipeline()
+                  ->open();
+  CHECK_THROWS_MATCHES(pass->next(), InvalidArgument,
+                       says("line 1, field 3: a record of more than 2 fields"));
+  CHECK(pass->next()->at(1).item<std::int64_t>() == 4);
+  CHECK_FALSE(pass->next());
+}
