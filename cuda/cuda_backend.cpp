@@ -51,7 +51,7 @@ class CudaBackend final : public backend::Backend {
   DeviceKind kind() const noexcept override { return DeviceKind::gpu; }
   int interface_version() const noexcept override { return backend::kInterfaceVersion; }
   backend::Capabilities capabilities() const noexcept override {
-    return {.asynchronous = true, .packs = true, .norms = true, .f8 = true, .capture = true};
+    return {.asynchronous = true, .packs = true, .f8 = true, .capture = true};
   }
 
   int num_devices() override { return static_cast<int>(ordinals().size()); }

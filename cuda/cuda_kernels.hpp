@@ -73,6 +73,7 @@ class CudaKernels final : public backend::KernelBackend {
                    backend::StreamHandle stream) override;
   void clip(std::span<const TensorView> out, std::span<const TensorView> in, const TensorView& norm,
             double clip_norm, backend::StreamHandle stream) override;
+  bool has_norms() const noexcept override { return true; }
 
   /// Releases the cuBLAS handle: at process exit.
   void close() noexcept;

@@ -154,6 +154,7 @@ backend::StreamHandle CudaDevice::create_stream(bool urgent) {
     if (idle != free_streams_.end()) {
       const cudaStream_t stream = *idle;
       free_streams_.erase(idle);
+      PrivateStreams::instance().add(stream);  // whoever has its handle must not use it any more
       return handle_of(stream);
     }
   }

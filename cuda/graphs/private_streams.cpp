@@ -21,6 +21,7 @@ const PrivateStreams::Slot* PrivateStreams::find(cudaStream_t stream) const noex
 }
 
 void PrivateStreams::add(cudaStream_t stream) noexcept {
+  if (find(stream) != nullptr) return;
   const auto handle = reinterpret_cast<std::uintptr_t>(stream);
   for (std::size_t k = 0; k < kMostTries; ++k) {
     Slot& slot = slots_[(first_slot(handle) + k) % kNumSlots];

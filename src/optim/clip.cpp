@@ -2,10 +2,8 @@
 
 #include <algorithm>
 
-#include <lockstep/backend/backend.hpp>
 #include <lockstep/backend/device_backend.hpp>
 #include <lockstep/backend/kernel_backend.hpp>
-#include <lockstep/device_manager.hpp>
 #include <lockstep/error.hpp>
 #include <lockstep/ops.hpp>
 #include <lockstep/optim/clip.hpp>
@@ -34,7 +32,7 @@ Tensor sum_of_squares(const Tensor& t) {
 /// Whether the device has kernels for them all together.
 bool have_kernels(std::span<const Tensor> tensors) {
   const Device& device = tensors[0].device();
-  return DeviceManager::instance().backend(device.kind()).capabilities().norms &&
+  return current_stream(device).device_backend().kernels().has_norms() &&
          std::ranges::all_of(tensors, [&](const Tensor& tensor) {
            return tensor.device() == device && tensor.is_contiguous();
          });

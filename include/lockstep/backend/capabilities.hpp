@@ -16,8 +16,6 @@ struct Capabilities {
   /// Communicators pack small tensors of a reduced batch themselves. False: the core does where options ask
   /// for it.
   bool packs = false;
-  /// Kernels compute norms of many tensors at once: KernelBackend::global_norm and clip.
-  bool norms = false;
   /// The f8 types take part in kernels and collectives.
   bool f8 = false;
   /// Work can be captured into a graph.

@@ -160,14 +160,16 @@ class KernelBackend {
 
   /// norm (f64, one element) := the square root of the sum of the squares of all elements of all floating
   /// tensors. A square is rounded to its accumulator_dtype; the order of addition depends on the sizes alone,
-  /// so that the result repeats bit for bit. @pre Capabilities::norms.
+  /// so that the result repeats bit for bit. @pre has_norms().
   virtual void global_norm(const TensorView& /*norm*/, std::span<const TensorView> /*in*/,
                            StreamHandle /*stream*/) {}
   /// out[k] := in[k] · clip_norm / max(norm, clip_norm), NaN where the norm is not finite. The factor is
   /// computed in double, and multiplied in the accumulator_dtype. norm (f64) has one element.
-  /// @pre Capabilities::norms.
+  /// @pre has_norms().
   virtual void clip(std::span<const TensorView> /*out*/, std::span<const TensorView> /*in*/,
                     const TensorView& /*norm*/, double /*clip_norm*/, StreamHandle /*stream*/) {}
+  /// Whether there are the two kernels above. If not, the core composes them of others.
+  virtual bool has_norms() const noexcept { return false; }
 };
 
 }  // namespace lockstep::backend

@@ -138,8 +138,8 @@ class Optimizer {
   virtual void update(Tensor& variable, const Tensor& gradient, std::span<const Tensor> slots,
                       const Step& step) const = 0;
   /// For optimizers whose `update` is one call of sgd_update_ or adam_update_: what it passes to it for
-  /// `step`. One kernel then makes the updates of about a hundred variables, when `update` was called for all.
-  /// In a graph of Strategy::function it reads from device memory what depends on the step.
+  /// `step`. One kernel then makes the updates of about a hundred variables, when `update` was called for
+  /// all. In a graph of Strategy::function it reads from device memory what depends on the step.
   /// @return false, the default: `update` does other work, with the numbers of the host, and cannot be
   /// traced.
   virtual bool update_parameters(const Step& step, backend::UpdateParameters& parameters) const;

@@ -10,8 +10,8 @@
 
 namespace lockstep::detail {
 
-/// Beyond this many bytes a host replica's pass over memory outweighs waking the replicas' threads (about 10 µs, or 100 KiB
-/// at 10 GB/s).
+/// Beyond this many bytes a host replica's pass over memory outweighs waking the replicas' threads (about 10
+/// µs, or 100 KiB at 10 GB/s).
 inline constexpr std::int64_t kThreadedBytes = 256 * 1024;
 
 /// Runs functions for every local replica at the same time, each on its replica's thread.
