@@ -276,19 +276,23 @@ Reduction NcclCommunicator::reduction_of(const backend::GroupCall& collective,
           .divisor = num_ranks_ * scale_};
 }
 
-void NcclCommunicator::all_reduce_by_peers(const backend::GroupCall& collective) {
+// @param root  -1: all ranks receive.
+void NcclCommunicator::reduce_by_peers(const backend::GroupCall& collective, int root) {
   const std::string_view operation = collective.operation;
   const std::span<const backend::RankCall> calls = collective.own;
   const ProfilerRange range(collective);
   use_in_this_process(rank_of(calls.front()).device->device());
+  for (const backend::RankCall& call : calls) peers_->load(call);
   LaunchOrder::Turn turn(order_, static_cast<int>(calls.size()));
   inside(operation, calls, [&] {
     for (const backend::RankCall& call : calls) {
       const CudaDevice& device = *rank_of(call).device;
       const Capture capture = capture_of(device, call.stream);
       if (capture) keep_with(capture, captured_, device.device());
-      for (const backend::Segment& segment : call.segments)
+      for (backend::Segment segment : call.segments) {
+        if (root >= 0 && call.rank != root) segment.receive = nullptr;
         peers_->enqueue(collective.op, call, segment, capture);
+      }
     }
   });
   turn.end();
@@ -296,10 +300,7 @@ void NcclCommunicator::all_reduce_by_peers(const backend::GroupCall& collective)
 }
 
 void NcclCommunicator::all_reduce(const backend::GroupCall& collective) {
-  const std::span<const backend::Segment> batch = collective.own.front().segments;
-  std::int64_t size_bytes = 0;
-  for (const backend::Segment& segment : batch) size_bytes += bytes_of(segment);
-  if (choose(size_bytes, batch.size(), collective.route).is_peer) return all_reduce_by_peers(collective);
+  if (goes_by_peers(collective)) return reduce_by_peers(collective, -1);
   reduce_by(reduction_of(collective, "ncclAllReduce"), collective,
             [](const Wire::Part& part, ncclRedOp_t op, ncclComm_t communicator, cudaStream_t stream) {
               return ncclAllReduce(part.send, part.receive, part.count, part.type, op, communicator, stream);
@@ -307,6 +308,7 @@ void NcclCommunicator::all_reduce(const backend::GroupCall& collective) {
 }
 
 void NcclCommunicator::reduce(const backend::GroupCall& collective) {
+  if (goes_by_peers(collective)) return reduce_by_peers(collective, collective.root);
   Reduction reduction = reduction_of(collective, "ncclReduce");
   reduction.root = collective.root;
   reduce_by(reduction, collective,

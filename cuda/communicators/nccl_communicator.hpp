@@ -82,9 +82,10 @@ class NcclCommunicator final : public backend::CommunicatorBackend {
     bool is_peer;
     std::string_view reason;  // static
   };
-  /// By what an all_reduce goes. @throws Unsupported  as plan().
+  /// By what an all_reduce or reduce goes. @throws Unsupported  as plan().
   Choice choose(std::int64_t size_bytes, std::size_t num_tensors, const backend::Route& route) const;
-  void all_reduce_by_peers(const backend::GroupCall& collective);
+  bool goes_by_peers(const backend::GroupCall& collective) const;
+  void reduce_by_peers(const backend::GroupCall& collective, int root);
 
   /// Calls `call()`, which calls NCCL for these ranks. An abort waits until it is over; what fails because of
   /// an abort is CollectiveAborted.

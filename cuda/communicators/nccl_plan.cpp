@@ -23,6 +23,13 @@ NcclCommunicator::Choice NcclCommunicator::choose(std::int64_t size_bytes, std::
   return {is_short, is_short ? "no longer than peer_bytes" : "longer than peer_bytes"};
 }
 
+bool NcclCommunicator::goes_by_peers(const backend::GroupCall& collective) const {
+  const std::span<const backend::Segment> batch = collective.own.front().segments;
+  std::int64_t size_bytes = 0;
+  for (const backend::Segment& segment : batch) size_bytes += bytes_of(segment);
+  return choose(size_bytes, batch.size(), collective.route).is_peer;
+}
+
 CommunicationPlan NcclCommunicator::plan(ReduceOp op, DType dtype, std::int64_t count,
                                          const backend::Route& route) const {
   const Choice choice = choose(count * static_cast<std::int64_t>(size_of(dtype)), 1, route);

@@ -71,6 +71,7 @@ std::unique_ptr<PeerReduction> PeerReduction::make(const std::vector<CudaDevice*
         why_not = "some of the GPUs do not reach each other's memory";
         return nullptr;
       }
+  // Longer calls go in pieces, and calls that ask for this path go by it whatever the default.
   constexpr std::int64_t kSmallest = 64 << 10, kLargest = 1 << 20;
   return std::make_unique<PeerReduction>(
       ranks, PeerLayout(static_cast<int>(ranks.size()), std::clamp(default_bytes, kSmallest, kLargest)));
@@ -109,6 +110,7 @@ PeerReduction::PeerReduction(const std::vector<CudaDevice*>& ranks, const PeerLa
 PeerReduction::~PeerReduction() { release(); }
 
 void PeerReduction::release() noexcept {
+  if (is_fork_of_user()) return;
   const OutsideCaptures outside;
   for (const Rank& rank : ranks_) {
     if (rank.own_stream == backend::StreamHandle()) continue;
@@ -163,6 +165,16 @@ void PeerReduction::follow_last(Rank& rank, const backend::RankCall& call, const
   }
 }
 
+void PeerReduction::load(const backend::RankCall& call) {
+  Rank& rank = ranks_[static_cast<std::size_t>(call.rank)];
+  for (const backend::Segment& segment : call.segments) {
+    const std::uint32_t bit = 1u << static_cast<unsigned>(segment.dtype);
+    if ((rank.loaded & bit) != 0) continue;
+    load_peer_all_reduce(rank.device->kernels().place_on(call.stream), segment.dtype);
+    rank.loaded |= bit;
+  }
+}
+
 void PeerReduction::enqueue(ReduceOp op, const backend::RankCall& call, const backend::Segment& segment,
                             const Capture& capture) {
   Rank& rank = ranks_[static_cast<std::size_t>(call.rank)];
@@ -186,7 +198,8 @@ void PeerReduction::enqueue(ReduceOp op, const backend::RankCall& call, const ba
     part.count = std::min(piece, segment.count - begin);
     part.in_two_shots = layout_.is_in_two_shots(part.count * size);
     part.input = static_cast<const std::byte*>(segment.send) + begin * size;
-    part.output = static_cast<std::byte*>(segment.receive) + begin * size;
+    part.output =
+        segment.receive == nullptr ? nullptr : static_cast<std::byte*>(segment.receive) + begin * size;
     peer_all_reduce(rank.device->kernels().place_on(call.stream), segment.dtype, part);
   }
   if (capture) return rank.device->record(rank.last_captured, call.stream);

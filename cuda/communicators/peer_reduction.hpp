@@ -56,7 +56,10 @@ class PeerReduction {
 
   /// All members that concern the path and its costs.
   CommunicationPlan plan(DType dtype, std::int64_t count) const;
-  /// Enqueues a rank's part of an all_reduce of one tensor. @param capture  of the stream.
+  /// Loads the kernels of a rank's call, before any rank's part of it is enqueued.
+  void load(const backend::RankCall& call);
+  /// Enqueues a rank's part of an all_reduce of one tensor, or, where it receives nothing, of a reduce.
+  /// @param capture  of the stream.
   void enqueue(ReduceOp op, const backend::RankCall& call, const backend::Segment& segment,
                const Capture& capture);
   /// Lets kernels that wait for other ranks end. Any thread; does not wait.
@@ -73,6 +76,7 @@ class PeerReduction {
     backend::EventHandle last{}, last_captured{};  // behind the last call
     backend::StreamHandle last_stream{};           // of it; outside captures
     bool has_called = false;
+    std::uint32_t loaded = 0;        // dtypes whose kernel is, as bits
     unsigned long long capture = 0;  // the last one that had a call
   };
 

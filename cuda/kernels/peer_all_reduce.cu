@@ -143,7 +143,7 @@ class Part {
     return result;
   }
   __device__ __forceinline__ void output(std::int64_t pack, const Pack<T>& value) const {
-    if (gives_up_) return;
+    if (gives_up_ || part_.output == nullptr) return;
     const std::int64_t first = pack * kPerPack<T>;
     const int n = num_elements(pack);
     if (n == kPerPack<T> && is_multiple(part_.output, kPackBytes))
@@ -224,6 +224,17 @@ std::int64_t peer_threads(std::int64_t num_packs, int num_ranks, bool in_two_sho
   const auto wanted = static_cast<std::uint64_t>(std::max<std::int64_t>(1, at_once / 2));
   return std::clamp<std::int64_t>(static_cast<std::int64_t>(std::bit_ceil(wanted)), kThreads,
                                   kMostPeerThreads);
+}
+
+void load_peer_all_reduce(const Place& place, DType dtype) {
+  dispatch(dtype, [&]<class T>() {
+    if constexpr (!std::same_as<T, bool>) {
+      const DeviceGuard guard(place.ordinal, place.device);
+      cudaFuncAttributes attributes;
+      LOCKSTEP_CUDA_CHECK(cudaFuncGetAttributes(&attributes, peer_all_reduce_kernel<T>), place.device,
+                          "Loading a kernel");
+    }
+  });
 }
 
 void peer_all_reduce(const Place& place, DType dtype, const PeerAllReduce& part) {

@@ -33,7 +33,7 @@ struct PeerAllReduce {
   ReduceOp op;
   std::int64_t count;  ///< Elements, above 0; in two shots at least a pack for each rank.
   const void* input;   ///< May be anywhere in the rank's memory,
-  void* output;        ///< and so may this; exactly the input, or apart from it.
+  void* output;        ///< and so may this; exactly the input, or apart from it. Null: the rank only sends.
   /// Packs that a sender has room for: those of an input; in two shots, those of a part in each half. A
   /// multiple of 2 * kMostPeerThreads.
   std::int64_t capacity;
@@ -44,6 +44,10 @@ struct PeerAllReduce {
 
 /// The number of threads that suits a call.
 std::int64_t peer_threads(std::int64_t num_packs, int num_ranks, bool in_two_shots);
+
+/// Loads the kernel, which may wait for all work of the GPU: no call may do so between the parts of its
+/// ranks.
+void load_peer_all_reduce(const Place& place, DType dtype);
 
 /// Enqueues the part of `part.rank`. The parts of all ranks must be enqueued, and none waits for another in
 /// its own stream: they run at the same time and wait for each other. Each rank's parts follow each other in

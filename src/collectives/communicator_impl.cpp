@@ -161,7 +161,8 @@ void Communicator::Impl::run_locked(Collective collective, ReduceOp op, int root
   const std::string_view operation = detail::operation_name(collective, op);
   const CommunicationOptions merged = options.merged_over({});
   const auto ranks = ranks_of(operation, batches);
-  if (merged.implementation == CommunicationImplementation::peer && collective == Collective::all_reduce)
+  if (merged.implementation == CommunicationImplementation::peer &&
+      (collective == Collective::all_reduce || collective == Collective::reduce))
     backend->plan(op, DType::f32, 1, route_of(merged));  // throws where there is no peer memory
   const detail::Rendezvous::RankLock rank_lock(rendezvous, ranks, operation);
   for (const RankBatch& batch : batches) ++scratch[local(batch.rank)].num_collectives;

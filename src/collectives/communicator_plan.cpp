@@ -40,7 +40,7 @@ bool Communicator::Impl::comes_with_meeting(std::int64_t size_bytes, bool one_th
 bool Communicator::Impl::is_in_rank_order(const CollectiveCall& call) const {
   if (!call.reduces() || !call.route.in_rank_order || backend->combines_in_rank_order()) return false;
   const TensorView& tensor = call.tensors().front();
-  return call.collective != Collective::all_reduce ||
+  return !call.is({Collective::all_reduce, Collective::reduce}) ||
          !backend->plan(call.op, reduced_dtype(call.op, tensor.dtype), 1, call.route).in_rank_order;
 }
 
