@@ -18,6 +18,7 @@ AXIS_SHAPES = {
     "a short axis": (1 << 6, 8, 1 << 15),
 }
 OPERATORS = ("avg", "min", "max", "prod")  # beside sum
+LIBTORCH = "LibTorch"  # the program that has lockstep's DistributedDataParallel
 WORKERS = 2  # processes of lockstep, in the cases that begin with "workers"
 
 
@@ -80,11 +81,11 @@ def own(samples, case, what, *, in_place=None, least=0, label=""):
             if key.size >= least and in_place in (None, key.in_place)]
 
 
-def times_faster(samples, source, operation, case, *, ranks=None, least=0, most=float("inf")):
+def times_faster(samples, source, operation, case, *, own_source=LOCKSTEP, ranks=None, least=0, most=float("inf")):
     """The peer's time over lockstep's in the same repetition, wherever both were measured in the same form."""
     places = []
     for key in samples.find(source=source, case=operation, what="time"):
-        own_key = key._replace(source=LOCKSTEP, case=case)
+        own_key = key._replace(source=own_source, case=case)
         mine = samples.values.get(own_key)
         if mine is None or not least <= key.size <= most or ranks not in (None, key.ranks):
             continue
@@ -116,7 +117,7 @@ def own_bar(case, limit, unit, places, at_least=True):
 
 def peer_bar(samples, skipped, case, limit, source, operation, own_case, **only):
     return Bar(case, limit, "x as fast", True, times_faster(samples, source, operation, own_case, **only),
-               skipped.get(source, ""))
+               skipped.get(source, "") or skipped.get(only.get("own_source"), ""))
 
 
 def make_worker_bars(samples, skipped):
@@ -164,6 +165,8 @@ def make_bars(samples, skipped):
         own_bar("axis reductions f32, 64 MiB, every shape", 0.85, "of a read-only pass", axes),
         own_bar("step: run + batch_reduce_to + update of 20 variables of 4 KiB, 2 replicas, median", 60, "µs",
                 own(samples, "step", "p50"), at_least=False),
+        against("what averaging gradients adds to a LibTorch step, 2 replicas, against PyTorch's gloo", 5, "PyTorch",
+                "data_parallel_step", "data_parallel_step", own_source=LIBTORCH),
         own_bar("input: batches of 256 x 784 f32, shuffled, split over 4", 0.5, "of a memory copy",
                 own(samples, "input", "floor_ratio")),
         against("input against TensorFlow's distributed dataset", 5, "TensorFlow", "input", "input"),

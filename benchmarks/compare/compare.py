@@ -42,6 +42,7 @@ FULL = {
     "floor": ["-b", "16M", "-e", "256M", "-f", "2", "-n", "10", "-w", "1"],
     "calls": 20000,
     "iterations": 20,
+    "rounds": 20,
 }
 QUICK = {
     "repetitions": 1,
@@ -51,6 +52,7 @@ QUICK = {
     "floor": ["-b", "16M", "-e", "64M", "-f", "4", "-n", "10", "-w", "1"],
     "calls": 2000,
     "iterations": 10,
+    "rounds": 4,
 }
 
 
@@ -112,6 +114,9 @@ def plan(effort, build, python):
     for name, shape in bars.AXIS_SHAPES.items():
         own(f"axis_reduce, {name}", f"axis {name}", "axis_reduce", "--shape", ",".join(map(str, shape)), "--replicas", 2,
             "-n", effort["iterations"], "--floor")
+    peer(bars.LIBTORCH, "data parallel step", os.path.join(build, "benchmarks", "compare", "compare_libtorch_ddp"),
+         "--rounds", effort["rounds"])
+    peer("PyTorch", "data parallel step", python, os.path.join(folder, "pytorch_ddp.py"), "--rounds", effort["rounds"])
     # 240 batches are one pass over the table.
     own("input", "input", "input", "--replicas", 4, "-n", 240, "-w", 10, "--floor")
     peer("TensorFlow", "input", python, os.path.join(folder, "tensorflow_cpu.py"), "input", "--ranks", 4)
@@ -172,7 +177,8 @@ def run_lockstep(build, command, check, workers):
 
 def missing(source, build):
     """Why a peer cannot be run, without running it; else nothing."""
-    program = {"Open MPI": "compare_open_mpi", "Gloo": "compare_gloo"}.get(source)
+    program = {"Open MPI": "compare_open_mpi", "Gloo": "compare_gloo",
+               bars.LIBTORCH: "compare_libtorch_ddp"}.get(source)
     if program and not os.path.exists(os.path.join(build, "benchmarks", "compare", program)):
         return f"{source} was not found when the build was configured"
     return ""

@@ -16,5 +16,7 @@ python=${PYTHON:-python3}
 if [ ! -f "$build/CMakeCache.txt" ]; then
   cmake -S "$root" --preset release -B "$build" -DLOCKSTEP_CUDA=OFF -DLOCKSTEP_BUILD_TESTS=OFF -DLOCKSTEP_BUILD_EXAMPLES=OFF >&2
 fi
+# In LibTorch's and PyTorch's steps a replica has one thread; elsewhere OpenBLAS is not used.
+export OPENBLAS_NUM_THREADS=1
 cmake --build "$build" --target lockstep_bench compare_peers >&2
 exec python3 "$here/compare.py" --build "$build" --python "$python" "$@"

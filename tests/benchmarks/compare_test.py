@@ -131,6 +131,13 @@ class BarsTest(unittest.TestCase):
         add_peer(self.samples, "PyTorch", peer_report([(8, 20.0)], in_place=True))
         self.assertEqual(self.bar("all_reduce, every size, against PyTorch's gloo").worst()[0], 10.0)
 
+    def test_libtorch_is_compared_by_its_own_program(self):
+        start = "what averaging gradients adds"
+        add_peer(self.samples, "PyTorch", peer_report([(0, 900.0)], operation="data_parallel_step"))
+        self.assertEqual(self.bar(start, {bars.LIBTORCH: "not built"}).verdict(), "skipped: not built")
+        add_peer(self.samples, bars.LIBTORCH, peer_report([(0, 100.0)], operation="data_parallel_step"))
+        self.assertEqual(self.bar(start).row()[1:], ["at least 5 x as fast", "9.00", "2 replicas", "pass"])
+
     def test_workers_are_compared_with_peers_of_as_many_ranks(self):
         for ranks in (2, 4):
             add_lockstep(self.samples, "sweep", own_report([(8, half(100.0), half(100.0))], ranks))
@@ -228,7 +235,7 @@ json.dump({{"config": {{"devices": [0] * int(value("--replicas")) * len(cluster[
 """
 FAKE_PEER = """#!{python}
 import json, sys
-if "pytorch.py" in sys.argv[1]:
+if "pytorch" in sys.argv[1]:
     print("no such module", file=sys.stderr)
     sys.exit(77)
 input = sys.argv[2] == "input"
@@ -273,12 +280,14 @@ class DriverTest(unittest.TestCase):
                          "skipped: exit status 3: oh no")
         self.assertEqual(verdicts.pop("2 processes: all_reduce, every size, against PyTorch's gloo"),
                          "skipped: no such module")
+        self.assertEqual(verdicts.pop("what averaging gradients adds to a LibTorch step, 2 replicas, against PyTorch's gloo"),
+                         "skipped: no such module")
         for case in [case for case in verdicts if "Open MPI" in case]:
             self.assertEqual(verdicts.pop(case), "skipped: Open MPI was not found when the build was configured")
         self.assertEqual(set(verdicts.values()), {"pass"}, verdicts)
         self.assertEqual(len(verdicts), 13)
         with open(os.path.join(self.folder, "compare.md"), encoding="utf-8") as file:
-            self.assertEqual(sum(line.startswith("|") for line in file), 22 + 2)
+            self.assertEqual(sum(line.startswith("|") for line in file), 23 + 2)
 
     def test_rows_of_several_processes_can_be_measured_alone(self):
         done = self.run_driver("--quick", "--workers")

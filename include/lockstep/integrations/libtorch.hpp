@@ -4,6 +4,7 @@
 
 #include <ATen/DLConvertor.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
 #include <c10/util/Exception.h>
 #if __has_include(<c10/cuda/impl/cuda_cmake_macros.h>)  // only a torch with CUDA installs it
 #include <c10/cuda/CUDAStream.h>
@@ -58,6 +59,7 @@ namespace lockstep::libtorch {
     refuse("is conjugated or negated when it is read. Use resolve_conj() and resolve_neg().");
   DLManagedTensor* lent = nullptr;
   try {
+    const at::NoGradGuard no_grad;  // toDLPack makes a view
     lent = at::toDLPack(tensor);
   } catch (const c10::Error& error) {
     refuse(std::string("cannot be lent by DLPack: ") + error.what_without_backtrace());

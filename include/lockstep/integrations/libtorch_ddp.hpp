@@ -71,7 +71,7 @@ class DistributedDataParallel {
       require_cpu("parameter", parameter.key(), parameter.value());
       values.push_back(parameter.value());
       if (parameter.value().requires_grad())
-        parameters_.insert(parameters_.begin(), {parameter.key(), parameter.value(), nullptr, 0});
+        parameters_.insert(parameters_.begin(), {parameter.key(), parameter.value(), {}, 0});
     }
     if (parameters_.empty())
       throw InvalidArgument(
@@ -105,10 +105,13 @@ class DistributedDataParallel {
   void set_require_backward_grad_sync(bool is_required) noexcept { is_sync_required_ = is_required; }
 
  private:
+  // A shared or an intrusive pointer, by torch's version.
+  using AccumulatorPtr = decltype(torch::autograd::impl::grad_accumulator(std::declval<const at::Tensor&>()));
+
   struct Parameter {
     std::string name;
     at::Tensor value;
-    std::shared_ptr<torch::autograd::Node> accumulator;
+    AccumulatorPtr accumulator;
     std::uintptr_t hook;
   };
 
