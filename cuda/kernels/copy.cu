@@ -22,16 +22,48 @@ using lockstep::detail::saturate_cast;
 /// The edge of the tiles of a transposition, in elements.
 constexpr int kTile = 32;
 
+/// Division of numbers below 2^31, by a multiplication.
+struct Divisor {
+  std::uint32_t factor = 1;
+  int shift = 0;
+
+  Divisor() = default;
+  explicit Divisor(std::uint64_t divisor)
+      : factor(static_cast<std::uint32_t>(
+            (((std::uint64_t{1} << std::bit_width(divisor - 1)) - divisor) << 32) / divisor + 1)),
+        shift(std::bit_width(divisor - 1)) {}
+  __device__ std::uint32_t quotient(std::uint32_t n) const { return (__umulhi(n, factor) + n) >> shift; }
+};
+
+/// Loops over units of some elements that lie side by side in both arrays.
+struct Walk {
+  Loops loops;  ///< Of units.
+  bool is_small;
+  Divisor divisors[Shape::kMaxRank];
+
+  explicit Walk(const Loops& loops) : loops(loops), is_small(count() < std::int64_t{1} << 31) {
+    for (int axis = 0; is_small && axis < loops.rank; ++axis)
+      divisors[axis] = Divisor(static_cast<std::uint64_t>(loops.extents[static_cast<std::size_t>(axis)]));
+  }
+  std::int64_t count() const {
+    std::int64_t count = 1;
+    for (int axis = 0; axis < loops.rank; ++axis) count *= loops.extents[static_cast<std::size_t>(axis)];
+    return count;
+  }
+};
+
 struct Offsets {
   std::int64_t out, in;
 };
 
-/// The offsets, in elements, of the loops' i-th element on both sides.
-__device__ Offsets offsets_of(const Loops& loops, std::int64_t i) {
+/// The offsets, in units, of the i-th unit on both sides.
+__device__ Offsets offsets_of(const Walk& walk, std::int64_t i) {
+  const Loops& loops = walk.loops;
   if (loops.rank == 1) return {i * loops.out[0], i * loops.in[0]};
   Offsets offsets{0, 0};
   for (int axis = loops.rank - 1; axis > 0; --axis) {
-    const std::int64_t next = i / loops.extents[axis];
+    const std::int64_t next =
+        walk.is_small ? walk.divisors[axis].quotient(static_cast<std::uint32_t>(i)) : i / loops.extents[axis];
     const std::int64_t index = i - next * loops.extents[axis];
     offsets.out += index * loops.out[axis];
     offsets.in += index * loops.in[axis];
@@ -40,14 +72,35 @@ __device__ Offsets offsets_of(const Loops& loops, std::int64_t i) {
   return {offsets.out + i * loops.out[0], offsets.in + i * loops.in[0]};
 }
 
-/// Moving elements needs only their size: calls f with the unsigned integer of that size.
+/// Whether rows, and with them the loops, consist of units of so many elements.
+bool are_units(const Loops& loops, std::int64_t size) {
+  const auto last = static_cast<std::size_t>(loops.rank) - 1;
+  if (loops.out[last] != 1 || loops.in[last] != 1 || loops.extents[last] % size != 0) return false;
+  for (std::size_t axis = 0; axis < last; ++axis)
+    if (loops.out[axis] % size != 0 || loops.in[axis] % size != 0) return false;
+  return true;
+}
+
+/// @pre are_units
+Walk walk_in_units(Loops loops, std::int64_t size) {
+  const auto last = static_cast<std::size_t>(loops.rank) - 1;
+  loops.extents[last] /= size;
+  for (std::size_t axis = 0; axis < last; ++axis) {
+    loops.out[axis] /= size;
+    loops.in[axis] /= size;
+  }
+  return Walk(loops);
+}
+
+/// Moving elements needs only their size: calls f with a type of that size, 1 to 16 bytes.
 template <class F>
-void dispatch_size(DType dtype, F&& f) {
-  switch (size_of(dtype)) {
+void dispatch_size(std::size_t size, F&& f) {
+  switch (size) {
     case 1: return f.template operator()<std::uint8_t>();
     case 2: return f.template operator()<std::uint16_t>();
     case 4: return f.template operator()<std::uint32_t>();
-    default: return f.template operator()<std::uint64_t>();
+    case 8: return f.template operator()<std::uint64_t>();
+    default: return f.template operator()<uint4>();
   }
 }
 
@@ -65,18 +118,17 @@ __global__ void __launch_bounds__(kThreads)
 
 template <class Bits>
 __global__ void __launch_bounds__(kThreads)
-    fill_strided(void* out, Bits value, __grid_constant__ const Loops loops, std::int64_t count,
-                 bool aligned) {
+    fill_strided(void* out, Bits value, __grid_constant__ const Walk walk, std::int64_t count, bool aligned) {
   for (std::int64_t i = thread_index(); i < count; i += num_threads())
-    store<Bits, 1>(out, offsets_of(loops, i).out, {value}, aligned);
+    store<Bits, 1>(out, offsets_of(walk, i).out, {value}, aligned);
 }
 
 template <class Bits>
 __global__ void __launch_bounds__(kThreads)
-    copy_strided(void* out, const void* in, __grid_constant__ const Loops loops, std::int64_t count,
+    copy_strided(void* out, const void* in, __grid_constant__ const Walk walk, std::int64_t count,
                  bool aligned) {
   for (std::int64_t i = thread_index(); i < count; i += num_threads()) {
-    const auto [to, from] = offsets_of(loops, i);
+    const auto [to, from] = offsets_of(walk, i);
     store<Bits, 1>(out, to, load<Bits, 1>(in, from, aligned), aligned);
   }
 }
@@ -132,11 +184,22 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// Element i of an array of `dtype`, exactly; Wide is its accumulator type. The switch is the same for all
-/// threads.
-template <class Wide>
-__device__ Wide read(const void* in, DType dtype, std::int64_t i, bool aligned) {
-  const auto as = [&]<class T>(T) { return static_cast<Wide>(load<T, 1>(in, i, aligned).elements[0]); };
+template <class Wide, int kCount>
+struct Values {
+  Wide values[kCount];
+};
+
+/// Elements [i, i + kCount) of an array of `dtype`, exactly; Wide is its accumulator type. The switch is the
+/// same for all threads.
+template <class Wide, int kCount>
+__device__ Values<Wide, kCount> read(const void* in, DType dtype, std::int64_t i, bool aligned) {
+  const auto as = [&]<class T>(T) {
+    const auto vector = load<T, kCount>(in, i, aligned);
+    Values<Wide, kCount> result;
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) result.values[j] = static_cast<Wide>(widen(vector.elements[j]));
+    return result;
+  };
   if constexpr (std::same_as<Wide, float>) {
     switch (dtype) {
       case DType::f16: return as(f16());
@@ -165,56 +228,79 @@ __device__ Wide read(const void* in, DType dtype, std::int64_t i, bool aligned) 
   }
 }
 
+/// As saturate_cast, by the hardware's instructions where it has them.
 template <class Out, class Wide>
-__global__ void __launch_bounds__(kThreads)
-    convert_strided(void* out, const void* in, DType in_dtype, __grid_constant__ const Loops loops,
-                    std::int64_t count, bool out_aligned, bool in_aligned) {
-  for (std::int64_t i = thread_index(); i < count; i += num_threads()) {
-    const auto [to, from] = offsets_of(loops, i);
-    store<Out, 1>(out, to, {saturate_cast<Out>(read<Wide>(in, in_dtype, from, in_aligned))}, out_aligned);
-  }
+__device__ Out converted(Wide value) {
+  if constexpr (std::same_as<Wide, float> && (std::same_as<Out, f16> || std::same_as<Out, bf16>))
+    return narrow<Out>(value);
+  else
+    return saturate_cast<Out>(value);
 }
 
-/// The conversions of mixed precision, and between float and double, by the hardware's instructions, kCount
-/// elements at a time.
-template <class Out, class In>
+/// Converts units of kCount elements, and, of single runs, the elements that are in none.
+template <class Out, class Wide, int kCount>
 __global__ void __launch_bounds__(kThreads)
-    convert_run(void* out, const void* in, std::int64_t count, std::int64_t num_vectors) {
-  constexpr int kCount = static_cast<int>(16 / std::max(sizeof(Out), sizeof(In)));
-  const auto convert = [](In value) {
-    if constexpr (sizeof(In) < 4)
-      return widen(value);
-    else
-      return narrow<Out>(static_cast<compute_t<Out>>(value));
-  };
-  for (std::int64_t v = thread_index(); v < num_vectors; v += num_threads()) {
-    const auto vector = load<In, kCount>(in, v * kCount, true);
-    Vector<Out, kCount> result;
+    convert(void* out, const void* in, DType in_dtype, __grid_constant__ const Walk walk, std::int64_t count,
+            Split split, bool out_aligned, bool in_aligned) {
+  const auto at = [=](std::int64_t to, std::int64_t from, auto constant) {
+    constexpr int kUnit = decltype(constant)::value;
+    const auto wide = read<Wide, kUnit>(in, in_dtype, from, in_aligned);
+    Vector<Out, kUnit> result;
 #pragma unroll
-    for (int j = 0; j < kCount; ++j) result.elements[j] = convert(vector.elements[j]);
-    store<Out, kCount>(out, v * kCount, result, true);
+    for (int j = 0; j < kUnit; ++j) result.elements[j] = converted<Out>(wide.values[j]);
+    store<Out, kUnit>(out, to, result, out_aligned);
+  };
+  for (std::int64_t v = thread_index(); v < split.num_vectors; v += num_threads()) {
+    const auto [to, from] = offsets_of(walk, v);
+    at(to * kCount, from * kCount, std::integral_constant<int, kCount>());
   }
-  for (std::int64_t i = num_vectors * kCount + thread_index(); i < count; i += num_threads())
-    store<Out, 1>(out, i, {convert(load<In, 1>(in, i, true).elements[0])}, true);
+  for_each_single<kCount>(count, split, [=](std::int64_t i, auto one) { at(i, i, one); });
 }
 
-/// Converts by convert_run. @return false: it has no kernel for the types or the addresses.
-bool converted_as_run(const Place& place, const TensorView& out, const TensorView& in) {
-  if (!are_multiples(16, out.data, in.data)) return false;
-  const auto run = [&]<class Out, class In>(Out, In) {
-    constexpr std::int64_t kCount = 16 / std::max(sizeof(Out), sizeof(In));
-    const std::int64_t vectors = in.size() / kCount;
-    launch(place, "Converting", blocks_for(std::max<std::int64_t>(vectors, 1)), kThreads,
-           convert_run<Out, In>, out.data, in.data, in.size(), vectors);
-    return true;
+/// The units that a conversion takes: kCount elements, or 1 where layout or addresses have no others.
+struct Units {
+  int size;
+  Split split;  ///< num_vectors is their number.
+};
+
+Units units_of(const TensorView& out, const TensorView& in, const Loops& loops) {
+  const std::size_t out_size = size_of(out.dtype), in_size = size_of(in.dtype);
+  const int size = std::max(out_size, in_size) == 8 ? 2 : 4;
+  const auto begin_at = [&](std::int64_t element) {
+    const auto unit = static_cast<std::size_t>(size);
+    return are_multiples(unit * out_size,
+                         static_cast<std::byte*>(out.data) + element * std::int64_t(out_size)) &&
+           are_multiples(unit * in_size, static_cast<std::byte*>(in.data) + element * std::int64_t(in_size));
   };
-  if (in.dtype == DType::f32 && out.dtype == DType::f16) return run(f16(), float());
-  if (in.dtype == DType::f32 && out.dtype == DType::bf16) return run(bf16(), float());
-  if (in.dtype == DType::f16 && out.dtype == DType::f32) return run(float(), f16());
-  if (in.dtype == DType::bf16 && out.dtype == DType::f32) return run(float(), bf16());
-  if (in.dtype == DType::f32 && out.dtype == DType::f64) return run(double(), float());
-  if (in.dtype == DType::f64 && out.dtype == DType::f32) return run(float(), double());
-  return false;
+  if (loops.is_contiguous()) {
+    for (std::int64_t head = 0; head < size; ++head)
+      if (begin_at(head) && head < out.size()) return {size, {head, (out.size() - head) / size}};
+  } else if (are_units(loops, size) && begin_at(0)) {
+    return {size, {0, out.size() / size}};
+  }
+  return {1, {0, out.size()}};
+}
+
+/// Converts from dtypes whose accumulator is Wide.
+template <class Wide>
+void convert_from(const Place& place, const TensorView& out, const TensorView& in, const Loops& loops) {
+  const auto [size, split] = units_of(out, in, loops);
+  dispatch(out.dtype, [&]<class Out>() {
+    const auto run = [&, size = size, split = split]<int kCount>() {
+      const Walk walk = loops.is_contiguous() || size == 1 ? Walk(loops) : walk_in_units(loops, size);
+      const auto offset = [&, split = split](const TensorView& view) {
+        return static_cast<std::byte*>(view.data) +
+               split.head * static_cast<std::int64_t>(size_of(view.dtype));
+      };
+      launch(place, "copy", split.blocks(out.size()), kThreads, convert<Out, Wide, kCount>, offset(out),
+             offset(in), in.dtype, walk, out.size(), split, are_multiples(sizeof(Out), out.data),
+             are_multiples(size_of(in.dtype), in.data));
+    };
+    if (size == 1) return run.template operator()<1>();
+    if constexpr (sizeof(Out) < 8 && !std::same_as<Wide, double>)
+      if (size == 4) return run.template operator()<4>();
+    if constexpr (sizeof(Out) == 8 || sizeof(Wide) == 8) run.template operator()<2>();
+  });
 }
 
 }  // namespace
@@ -225,7 +311,7 @@ void CudaKernels::fill(const TensorView& out, const Scalar& value, backend::Stre
   const Loops loops(out, out);
   dispatch(out.dtype, [&]<class T>() {
     const T element = value.as<T>();
-    dispatch_size(out.dtype, [&]<class Bits>() {
+    dispatch_size(sizeof(T), [&]<class Bits>() {
       if constexpr (sizeof(Bits) == sizeof(T)) {
         const Bits bits = std::bit_cast<Bits>(element);
         const bool aligned = are_multiples(sizeof(T), out.data);
@@ -234,8 +320,8 @@ void CudaKernels::fill(const TensorView& out, const Scalar& value, backend::Stre
           launch(place, "fill", split.blocks(out.size()), kThreads, fill_run<Bits>,
                  split.origin<Bits>(out.data), bits, out.size(), split, aligned);
         } else {
-          launch(place, "fill", blocks_for(out.size()), kThreads, fill_strided<Bits>, out.data, bits, loops,
-                 out.size(), aligned);
+          launch(place, "fill", blocks_for(out.size()), kThreads, fill_strided<Bits>, out.data, bits,
+                 Walk(loops), out.size(), aligned);
         }
       }
     });
@@ -245,7 +331,6 @@ void CudaKernels::fill(const TensorView& out, const Scalar& value, backend::Stre
 void CudaKernels::copy(const TensorView& out, const TensorView& in, backend::StreamHandle stream) {
   const Place place = place_on(stream);
   const Loops loops(out, in);
-  const std::int64_t count = out.size();
   if (out.dtype == in.dtype) {
     if (loops.is_contiguous()) {
       if (out.data == in.data) return;
@@ -255,30 +340,32 @@ void CudaKernels::copy(const TensorView& out, const TensorView& in, backend::Str
                           device_, "copy");
       return;
     }
-    return dispatch_size(out.dtype, [&]<class Bits>() {
-      if (const auto transposed = transposition_of(loops)) {
-        const std::int64_t tiles = transposed->batches * ((transposed->rows + kTile - 1) / kTile) *
-                                   ((transposed->columns + kTile - 1) / kTile);
-        return launch(place, "copy", blocks_for(tiles * kThreads), kThreads, transpose_tiles<Bits>, out.data,
-                      in.data, *transposed, tiles, are_multiples(sizeof(Bits), out.data, in.data));
-      }
-      launch(place, "copy", blocks_for(count), kThreads, copy_strided<Bits>, out.data, in.data, loops, count,
-             are_multiples(sizeof(Bits), out.data, in.data));
+    const std::size_t size = size_of(out.dtype);
+    if (const auto transposed = transposition_of(loops)) {
+      const std::int64_t tiles = transposed->batches * ((transposed->rows + kTile - 1) / kTile) *
+                                 ((transposed->columns + kTile - 1) / kTile);
+      return dispatch_size(size, [&]<class Bits>() {
+        if constexpr (sizeof(Bits) <= 8)
+          launch(place, "copy", blocks_for(tiles * kThreads), kThreads, transpose_tiles<Bits>, out.data,
+                 in.data, *transposed, tiles, are_multiples(sizeof(Bits), out.data, in.data));
+      });
+    }
+    std::size_t unit = 16;  // bytes: the most that lie side by side everywhere
+    while (unit > size && !(are_units(loops, static_cast<std::int64_t>(unit / size)) &&
+                            are_multiples(unit, out.data, in.data)))
+      unit /= 2;
+    const Walk walk =
+        unit > size ? walk_in_units(loops, static_cast<std::int64_t>(unit / size)) : Walk(loops);
+    return dispatch_size(unit, [&]<class Bits>() {
+      launch(place, "copy", blocks_for(walk.count()), kThreads, copy_strided<Bits>, out.data, in.data, walk,
+             walk.count(), are_multiples(sizeof(Bits), out.data, in.data));
     });
   }
-  if (loops.is_contiguous() && converted_as_run(place, out, in)) return;
-  const auto convert_from = [&]<class Wide>(Wide) {
-    dispatch(out.dtype, [&]<class Out>() {
-      launch(place, "copy", blocks_for(count), kThreads, convert_strided<Out, Wide>, out.data, in.data,
-             in.dtype, loops, count, are_multiples(sizeof(Out), out.data),
-             are_multiples(size_of(in.dtype), in.data));
-    });
-  };
   switch (accumulator_dtype(in.dtype)) {
-    case DType::f32: return convert_from(float());
-    case DType::f64: return convert_from(double());
-    case DType::i64: return convert_from(std::int64_t());
-    default: return convert_from(std::uint64_t());
+    case DType::f32: return convert_from<float>(place, out, in, loops);
+    case DType::f64: return convert_from<double>(place, out, in, loops);
+    case DType::i64: return convert_from<std::int64_t>(place, out, in, loops);
+    default: return convert_from<std::uint64_t>(place, out, in, loops);
   }
 }
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -11,6 +12,7 @@
 #include "kernels/element.cuh"
 #include "kernels/launch.cuh"
 #include "kernels/split.cuh"
+#include "kernels/staged.cuh"
 
 namespace lockstep::cuda {
 namespace {
@@ -72,18 +74,38 @@ __global__ void __launch_bounds__(kThreads) binary_kernel(BinaryOp op, void* out
   });
 }
 
+/// Flags of vectors that do not begin at multiples of their size go through shared memory.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    equal_kernel(void* out, Operand a, Operand b, std::int64_t count, Split split, bool aligned) {
-  for_each_vector<kPer16Bytes<T>>(count, split, [=](std::int64_t i, auto constant) {
+    equal_kernel(bool* out, Operand a, Operand b, std::int64_t count, Split split, bool aligned) {
+  constexpr int kWhole = kPer16Bytes<T>;
+  const auto compare = [=](std::int64_t i, auto constant) {
     constexpr int kCount = decltype(constant)::value;
     const auto x = load_operand<T, kCount>(a, i, aligned);
     const auto y = load_operand<T, kCount>(b, i, aligned);
     Vector<bool, kCount> result;
 #pragma unroll
     for (int j = 0; j < kCount; ++j) result.elements[j] = widen(x.elements[j]) == widen(y.elements[j]);
-    store<bool, kCount>(out, i, result, true);
-  });
+    return result;
+  };
+  const auto write = [=](std::int64_t i, auto constant) {
+    store<bool, decltype(constant)::value>(out, i, compare(i, constant), true);
+  };
+  if (reinterpret_cast<std::uintptr_t>(out) % kWhole == 0)
+    return for_each_vector<kWhole>(count, split, write);
+
+  __shared__ uint4 staged[kThreads * kWhole / 16];
+  for (std::int64_t first = std::int64_t{blockIdx.x} * kThreads; first < split.num_vectors;
+       first += num_threads()) {
+    const int vectors = static_cast<int>(min(std::int64_t{kThreads}, split.num_vectors - first));
+    if (const int v = static_cast<int>(threadIdx.x); v < vectors)
+      store<bool, kWhole>(staged, v * kWhole,
+                          compare((first + v) * kWhole, std::integral_constant<int, kWhole>()), true);
+    __syncthreads();
+    store_staged<kThreads>(reinterpret_cast<std::byte*>(out) + first * kWhole, vectors * kWhole, staged, 0);
+    __syncthreads();  // before the next flags
+  }
+  for_each_single<kWhole>(count, split, write);
 }
 
 template <class T>
@@ -122,22 +144,59 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// Threads go along a row by x, and from row to row by y.
-template <class T, int kCount>
+/// Each block does a tile of columns of some rows, each warp a row at a time, in vectors from its first
+/// multiple of 32 bytes on. @param agree  `out` and `a` have these at the same elements.
+template <class T>
 __global__ void __launch_bounds__(kThreads)
     add_row_kernel(void* out, const void* a, const void* row, std::int64_t rows, std::int64_t columns,
-                   bool aligned) {
-  const std::int64_t first = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * kCount;
-  for (std::int64_t c = first; c < columns; c += std::int64_t{gridDim.x} * blockDim.x * kCount) {
-    const auto y = load<T, kCount>(row, c, aligned);
-    for (std::int64_t r = std::int64_t{blockIdx.y} * blockDim.y + threadIdx.y; r < rows;
-         r += std::int64_t{gridDim.y} * blockDim.y) {
-      auto x = load<T, kCount>(a, r * columns + c, aligned);
+                   bool aligned, bool agree) {
+  constexpr int kWarp = 32, kWarps = kThreads / kWarp;
+  constexpr int kWhole = kPer16Bytes<T>, kTile = kWarp * kWhole, kPerSector = 2 * kWhole;
+  __shared__ Vector<T, kWhole> shared[(kTile + kPerSector) / kWhole];
+  T* const tile = shared[0].elements;
+  const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
+  const auto sum = [](T x, T y) { return narrow<T>(apply(BinaryOp::add, widen(x), widen(y))); };
+
+  for (std::int64_t first = std::int64_t{blockIdx.x} * kTile; first < columns;
+       first += std::int64_t{gridDim.x} * kTile) {
+    for (int j = static_cast<int>(threadIdx.x); j < kTile + kPerSector && first + j < columns; j += kThreads)
+      tile[j] = load<T, 1>(row, first + j, aligned).elements[0];
+    __syncthreads();
+#pragma unroll 1
+    for (std::int64_t r = std::int64_t{blockIdx.y} * kWarps + warp; r < rows;
+         r += std::int64_t{gridDim.y} * kWarps) {
+      const std::int64_t begin = r * columns;
+      const auto place = static_cast<int>(reinterpret_cast<std::uintptr_t>(static_cast<const T*>(a) + begin) %
+                                          32 / sizeof(T));
+      const std::int64_t head =
+          agree ? min(columns, std::int64_t{(kPerSector - place) % kPerSector}) : columns;
+      const std::int64_t in_vectors = (columns - head) / kPerSector * kPerSector;
+      const int c = static_cast<int>(head) + lane * kWhole;  // in the tile, where there are vectors
+      if (first + lane * kWhole < in_vectors) {
+        auto x = load<T, kWhole>(a, begin + first + c, true);
+        if (head == 0) {
+          const auto y = shared[lane];
 #pragma unroll
-      for (int j = 0; j < kCount; ++j)
-        x.elements[j] = narrow<T>(apply(BinaryOp::add, widen(x.elements[j]), widen(y.elements[j])));
-      store<T, kCount>(out, r * columns + c, x, aligned);
+          for (int j = 0; j < kWhole; ++j) x.elements[j] = sum(x.elements[j], y.elements[j]);
+        } else {
+#pragma unroll
+          for (int j = 0; j < kWhole; ++j) x.elements[j] = sum(x.elements[j], tile[c + j]);
+        }
+        // In one instruction, which the compiler does not find by itself.
+        __stwb(reinterpret_cast<uint4*>(static_cast<T*>(out) + begin + first + c), std::bit_cast<uint4>(x));
+      }
+      // What lies before and behind the vectors.
+      const std::int64_t end = min(columns, first + kTile), tail = max(first, head + in_vectors);
+      const int before = static_cast<int>(max(std::int64_t{0}, min(head, end) - first));
+      const int singles = before + static_cast<int>(max(std::int64_t{0}, end - tail));
+#pragma unroll 1
+      for (int i = lane; i < singles; i += kWarp) {
+        const std::int64_t column = i < before ? first + i : tail + i - before;
+        const T x = load<T, 1>(a, begin + column, aligned).elements[0];
+        store<T, 1>(out, begin + column, {sum(x, tile[column - first])}, aligned);
+      }
     }
+    __syncthreads();  // before the next tile
   }
 }
 
@@ -168,16 +227,14 @@ void CudaKernels::binary(BinaryOp op, const TensorView& out, const TensorView& a
     const void* const left_run = left.is_one ? nullptr : left.data;
     const void* const right_run = right.is_one ? nullptr : right.data;
     const bool is_equal = op == BinaryOp::equal;  // its results are booleans
-    Split split = split_run<T>(count, is_equal ? nullptr : out.data, left_run, right_run);
-    if (is_equal && !are_multiples(kPer16Bytes<T>, static_cast<const bool*>(out.data) + split.head))
-      split = {};
+    const Split split = split_run<T>(count, is_equal ? nullptr : out.data, left_run, right_run);
     const bool aligned =
         are_multiples(sizeof(T), left.data, right.data) && (is_equal || are_multiples(sizeof(T), out.data));
     for (Operand* const operand : {&left, &right})
       if (!operand->is_one) operand->data = split.origin<T>(operand->data);
     if (is_equal)
-      launch(place, name(op), split.blocks(count), kThreads, equal_kernel<T>, split.origin<bool>(out.data),
-             left, right, count, split, aligned);
+      launch(place, name(op), split.blocks(count), kThreads, equal_kernel<T>,
+             static_cast<bool*>(split.origin<bool>(out.data)), left, right, count, split, aligned);
     else if constexpr (!std::same_as<T, bool>)
       launch(place, name(op), split.blocks(count), kThreads, binary_kernel<T>, op, split.origin<T>(out.data),
              left, right, count, split, aligned);
@@ -227,24 +284,18 @@ void CudaKernels::add_row(const TensorView& out, const TensorView& a, const Tens
   const std::int64_t columns = b.size();
   const std::int64_t rows = a.size() / columns;
   dispatch_arithmetic("add_row", a, [&]<class T>() {
-    const auto run = [&]<int kCount>() {
-      const std::int64_t num_columns = (columns + kCount - 1) / kCount;
-      unsigned width = 1;
-      while (width < num_columns && width < kThreads) width *= 2;
-      const unsigned height = kThreads / width;
-      const auto blocks_x =
-          static_cast<unsigned>(std::min<std::int64_t>((num_columns + width - 1) / width, 65535));
-      const std::int64_t blocks_y = std::max<std::int64_t>(1, 2048 / blocks_x);
-      const dim3 blocks(
-          blocks_x, static_cast<unsigned>(std::min<std::int64_t>((rows + height - 1) / height, blocks_y)));
-      launch(place, "add_row", blocks, dim3(width, height), add_row_kernel<T, kCount>, out.data, a.data,
-             b.data, rows, columns, are_multiples(sizeof(T), out.data, a.data, b.data));
-    };
-    constexpr int kCount = kPer16Bytes<T>;
-    if (columns % kCount == 0 && are_multiples(16, out.data, a.data, b.data))
-      run.template operator()<kCount>();
-    else
-      run.template operator()<1>();
+    constexpr std::int64_t kTile = 32 * kPer16Bytes<T>;
+    const std::int64_t tiles = (columns + kTile - 1) / kTile;
+    // The row is read again for so many rows, fewer where blocks would be few.
+    const std::int64_t per_block = rows * tiles >= 128 * 1024 ? 128 : 32;
+    const std::int64_t agreed =
+        (reinterpret_cast<std::uintptr_t>(out.data) - reinterpret_cast<std::uintptr_t>(a.data)) % 32;
+    const bool aligned = are_multiples(sizeof(T), out.data, a.data, b.data);
+    const dim3 blocks(
+        static_cast<unsigned>(std::min<std::int64_t>(tiles, 1 << 30)),
+        static_cast<unsigned>(std::min<std::int64_t>((rows + per_block - 1) / per_block, 65535)));
+    launch(place, "add_row", blocks, kThreads, add_row_kernel<T>, out.data, a.data, b.data, rows, columns,
+           aligned, aligned && agreed == 0);
   });
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <utility>
 
 #include <cuda_runtime.h>
@@ -14,10 +15,10 @@ namespace lockstep::cuda {
 
 inline constexpr int kThreads = 256;
 
-/// Blocks of kThreads for `num_threads` threads of work, as many as keep any GPU busy at most: kernels step
-/// through what is left.
+/// Blocks of kThreads for `num_threads` threads of work: one for each, as blocks that end make way for others
+/// at once. Kernels step through what is left where a grid cannot hold them.
 inline unsigned blocks_for(std::int64_t num_threads) {
-  constexpr std::int64_t kMostBlocks = 2048;
+  constexpr std::int64_t kMostBlocks = std::numeric_limits<std::int32_t>::max();
   return static_cast<unsigned>(
       std::clamp<std::int64_t>((num_threads + kThreads - 1) / kThreads, 1, kMostBlocks));
 }

@@ -16,4 +16,7 @@ struct Place {
   CudaMemory& memory;  ///< The GPU's pool.
 };
 
+/// The most bytes that a block stages in shared memory at once.
+inline constexpr int kStagedBytes = 16 << 10;
+
 }  // namespace lockstep::cuda

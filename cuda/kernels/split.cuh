@@ -46,7 +46,8 @@ Split split_run(std::int64_t count, std::span<const void* const> addresses) {
     const std::uintptr_t missing = (boundary - place) % boundary;
     if (!all_agree || missing % sizeof(T) != 0) continue;
     const std::int64_t head = std::min(count, static_cast<std::int64_t>(missing / sizeof(T)));
-    return {head, (count - head) / kPer16Bytes<T>};
+    const std::int64_t per_boundary = static_cast<std::int64_t>(boundary / 16);  // vectors
+    return {head, (count - head) / kPer16Bytes<T> / per_boundary * per_boundary};
   }
   return {};
 }

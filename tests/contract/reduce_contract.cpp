@@ -261,15 +261,17 @@ TEST_CASE("P35 a sum repeated 1000 times gives one bit pattern", "[reduce]") {
 }
 
 TEST_CASE("P35 the address of a tensor does not change its sums", "[reduce]") {
+  const AxisExtents extents = GENERATE(values<AxisExtents>(
+      {{1, 100003, 1}, {40, 1001, 1}, {700, 37, 1}, {90, 5, 7}, {3, 511, 63}, {2, 64, 256}, {2, 40, 1001}}));
   const auto values =
-      elements<float>(100003, [](std::int64_t i) { return 0.1f * static_cast<float>(i % 1000); });
-  const auto out = result<float>(1);
+      elements<float>(size(extents), [](std::int64_t i) { return 0.1f * static_cast<float>(i % 1000); });
+  const auto out = result<float>(out_size(extents));
   const auto aligned = operand<float>(values, 0);
-  reduce(ReduceOp::sum, out.view(), aligned.view(), {1, 100003, 1});
+  reduce(ReduceOp::sum, out.view(), aligned.view(), extents);
   const std::vector<float> first = out.values();
   for (const std::size_t offset : {4, 8, 12, 36, 252}) {
     const auto moved = operand<float>(values, offset);
-    reduce(ReduceOp::sum, out.view(), moved.view(), {1, 100003, 1});
+    reduce(ReduceOp::sum, out.view(), moved.view(), extents);
     CHECK(out.values() == first);
   }
 }
@@ -317,8 +319,15 @@ TEST_CASE("P32 300000000 doubles are right at the first, middle and last element
 
 TEMPLATE_LIST_TEST_CASE("argmax is the first of the largest, along any axis", "[reduce]", NumericTypes) {
   using T = TestType;
-  const AxisExtents extents = GENERATE(
-      values<AxisExtents>({{1, 1, 1}, {5, 3, 1}, {3, 1025, 1}, {2, 7, 3}, {1, 33, 1025}, {4, 2, 2}}));
+  const AxisExtents extents = GENERATE(values<AxisExtents>({{1, 1, 1},
+                                                            {5, 3, 1},
+                                                            {3, 1025, 1},
+                                                            {2, 7, 3},
+                                                            {1, 33, 1025},
+                                                            {4, 2, 2},
+                                                            {1, 70001, 1},
+                                                            {1, 40000, 3},
+                                                            {2, 300, 64}}));
   const auto element = [](std::int64_t i) { return i * 5 % 7; };
   const auto in = operand<T>(elements<T>(size(extents), element));
   const auto out = result<std::int64_t>(out_size(extents));

@@ -1,17 +1,21 @@
 #!/usr/bin/env python3
 """Prints what each kernel takes of a multiprocessor: registers, shared memory, spills, occupancy.
 
-    kernel_table.py --ptxas PTXAS [--gpu sm_90] [--no-spills [--known KERNEL:BYTES]...] OBJECT...
+    kernel_table.py --ptxas PTXAS [--gpu sm_90] [--no-spills [--known KERNEL:BYTES]...] [--memory-bound FILE] OBJECT...
 
 The objects must hold PTX as plain text (nvcc's --no-compress, and an architecture such as 80-virtual). It is compiled
 for the GPU by ptxas, whose -v says the rest. With --no-spills the status is 1 where a kernel spills registers, or
-one that is known to spill so many bytes spills another number.
+one that is known to spill so many bytes spills another number. With --memory-bound it is 1 where a kernel has an
+occupancy below 50 % or less in flight than it needs, unless FILE names it with the reason, a line each: "PATTERN: why".
+A pattern that no kernel needs there is an error too.
 
 Occupancy is theoretical, of blocks with as many threads as the kernel's launch bounds allow, which lockstep's launches
 have; dynamic shared memory is not known here. `bytes` is Little's law: what each resident thread must have in flight,
 so that all of them keep the memory of an H200 (132 multiprocessors, 4.8 TB/s) busy at the latency that Hopper has
 without load, 400 cycles at 1755 MHz (doi:10.1016/j.ultsonch.2023.106546, table 3). With load it is longer: a kernel
-that has less in flight cannot reach the memory's rate, one that has more may. A 16-byte load is 16 bytes.
+that has less in flight cannot reach the memory's rate, one that has more may. `loads` is what it has in flight at
+least: the most bytes that a thread loads from global memory between two branches, so that none waits for another's
+value. 0: it loads nothing.
 """
 
 import argparse
@@ -20,6 +24,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from fnmatch import fnmatchcase as fnmatch
 from pathlib import Path
 
 # CUDA Programming Guide, technical specifications per compute capability: warps, blocks, shared memory of a
@@ -85,6 +90,26 @@ def resources(ptxas, gpu, ptx):
     return kernels
 
 
+WIDTHS = {"v2": 2, "v4": 4}
+LOAD = re.compile(r"\s*(?:@!?%\w+\s+)?ld\.(?:volatile\.)?global(?:\.nc)?(?:\.(v[24]))?\.[a-z](\d+)")
+
+
+def bytes_in_flight(ptx):
+    """The most bytes of each kernel's global loads in one basic block."""
+    kernels = {}
+    for entry in re.finditer(r"\.entry\s+(\w+)", ptx):
+        body = ptx[entry.end():].split("\n}", 1)[0]
+        most = here = 0
+        for line in body.splitlines():
+            if re.match(r"\s*(\$?\w+:|(@!?%\w+\s+)?bra\b|bar\.|barrier\.|ret\b|call)", line):
+                here = 0
+            elif load := LOAD.match(line):
+                here += WIDTHS.get(load[1], 1) * int(load[2]) // 8
+                most = max(most, here)
+        kernels[entry[1]] = most
+    return kernels
+
+
 def resident_blocks(kernel, capability):
     warps, blocks, shared = LIMITS[capability]
     block_warps = (kernel["threads"] + 31) // 32
@@ -101,6 +126,7 @@ def main():
     parser.add_argument("--gpu", default="sm_90", choices=[f"sm_{capability}" for capability in LIMITS])
     parser.add_argument("--no-spills", action="store_true")
     parser.add_argument("--known", action="append", default=[], metavar="KERNEL:BYTES")
+    parser.add_argument("--memory-bound", metavar="FILE")
     parser.add_argument("objects", nargs="+", metavar="OBJECT")
     arguments = parser.parse_args()
     capability = int(arguments.gpu[3:])
@@ -113,27 +139,43 @@ def main():
                      "--no-compress: the preset dev does.")
         for ptx in texts:
             kernels = resources(arguments.ptxas, arguments.gpu, ptx)
+            for name, loads in bytes_in_flight(ptx).items():
+                kernels[name]["loads"] = loads
             for name, pretty in zip(kernels, demangled(list(kernels))):
                 rows.append((Path(path).name.removesuffix(".o"), short(pretty), kernels[name]))
 
     print(f"{'source':<18} {'kernel':<44} {'regs':>4} {'shared':>6} {'spilled':>7} {'threads':>7} {'blocks':>6} "
-          f"{'occupancy':>9} {'bytes':>5}")
+          f"{'occupancy':>9} {'bytes':>5} {'loads':>5}")
+    slow = {}
     for source, name, kernel in sorted(rows, key=lambda row: row[:2]):
         blocks = resident_blocks(kernel, capability)
         resident = blocks * kernel["threads"]
         print(f"{source:<18} {name:<44} {kernel['registers']:>4} {kernel['shared']:>6} {kernel['spilled']:>7} "
               f"{kernel['threads']:>7} {blocks:>6} {resident / 32 / LIMITS[capability][0]:>9.0%} "
-              f"{BYTES_IN_FLIGHT / resident:>5.1f}")
+              f"{BYTES_IN_FLIGHT / resident:>5.1f} {kernel['loads']:>5}")
+        occupancy = resident / 32 / LIMITS[capability][0]
+        if occupancy < 0.5 or 0 < kernel["loads"] < BYTES_IN_FLIGHT / resident:
+            slow[name] = f"{name} ({source}): occupancy {occupancy:.0%}, {kernel['loads']} bytes in flight per thread"
     spilling = [f"{name} ({source})" for source, name, kernel in rows if kernel["spilled"]]
     print(f"{len(rows)} kernels for {arguments.gpu}; registers spilled by {len(spilling)}: {', '.join(spilling) or 'none'}")
     known = {name: int(spilled) for name, spilled in (one.rsplit(":", 1) for one in arguments.known)}
     found = {name: kernel["spilled"] for _, name, kernel in rows if kernel["spilled"]}
     wrong = sorted(name for name in known.keys() | found.keys() if known.get(name, 0) != found.get(name, 0))
-    if not arguments.no_spills or not wrong:
-        return 0
-    for name in wrong:
+    failed = False
+    for name in wrong if arguments.no_spills else []:
         print(f"{name} spills {found.get(name, 0)} bytes, not {known.get(name, 0)}")
-    return 1
+        failed = True
+    if arguments.memory_bound:
+        lines = [line for line in Path(arguments.memory_bound).read_text().splitlines() if line and line[0] != "#"]
+        excepted = [line.split(": ", 1)[0] for line in lines]
+        for name in sorted(name for name in slow if not any(fnmatch(name, pattern) for pattern in excepted)):
+            print(f"{slow[name]}: too few for the memory's rate")
+            failed = True
+        for pattern in excepted:
+            if not any(fnmatch(name, pattern) for name in slow):
+                print(f"{pattern} needs no exception in {arguments.memory_bound}")
+                failed = True
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -51,16 +51,41 @@ class KernelTable(unittest.TestCase):
         def row(*arguments):
             return table(HEAD + kernel("one", *arguments)).stdout.splitlines()[1].split()
 
-        source, name, registers, shared, spilled, threads, blocks, occupancy, in_flight = row(".maxntid 256", 4)
+        source, name, registers, shared, spilled, threads, blocks, occupancy, in_flight, loads = row(".maxntid 256", 4)
         self.assertEqual((source, name, shared, spilled, threads), ("some.cu", "one", "0", "0", "256"))
         self.assertLess(int(registers), 32)
         self.assertEqual((blocks, occupancy), ("8", "100%"))
         self.assertEqual(in_flight, f"{4.8e12 * 400 / 1755e6 / 132 / 2048:.1f}")
+        self.assertEqual(loads, "16")
         self.assertEqual(row(".maxntid 1024", 4)[5:8], ["1024", "2", "100%"])
         self.assertEqual(row(".maxntid 32", 4)[5:8], ["32", "32", "50%"])  # as many blocks as there may be
         registers, _, _, _, blocks, occupancy = row(".maxntid 256", 100)[2:8]
         self.assertGreater(int(registers), 96)
         self.assertEqual((blocks, occupancy), ("2", "25%"))
+
+    def test_kernels_that_cannot_reach_the_memorys_rate_are_named_unless_excepted(self):
+        text = HEAD + kernel("one", ".maxntid 256", 1) + kernel("few", ".maxntid 256", 100)
+        text += kernel("fast", ".maxntid 256", 4)
+        # What waits for another's value is not in flight with it.
+        second = "ld.volatile.global.f32 %f1"
+        text += kernel("waits", ".maxntid 256", 2).replace(second, "bra.uni next;\nnext:\n" + second)
+        with tempfile.TemporaryDirectory() as folder:
+            exceptions = Path(folder) / "exceptions"
+
+            def messages(lines):
+                exceptions.write_text(lines)
+                done = table(text, "--memory-bound", str(exceptions))
+                return done.returncode, re.findall(".*: too few.*|.*needs no.*", done.stdout)
+
+            status, lines = messages("# none\n")
+            self.assertEqual((status, len(lines)), (1, 3))
+            self.assertIn("few (some.cu): occupancy 25%, 400 bytes in flight per thread: too few", lines[0])
+            self.assertIn("one (some.cu): occupancy 100%, 4 bytes in flight per thread: too few", lines[1])
+            self.assertIn("waits (some.cu): occupancy 100%, 4 bytes in flight per thread: too few", lines[2])
+            self.assertEqual(messages("few: why\none: why\nwaits: why\n"), (0, []))
+            status, lines = messages("few: why\none: why\nwaits: why\nfast: why\n")
+            self.assertEqual((status, len(lines)), (1, 1))
+            self.assertIn("fast needs no exception", lines[0])
 
     def test_shared_memory_limits_blocks(self):
         shared = kernel("one", ".maxntid 64", 4).replace(".reg .f32", ".shared .align 4 .b8 s[40960];\n.reg .f32", 1)

@@ -7,39 +7,17 @@
 #include <type_traits>
 
 #include "kernels/element.cuh"
+#include "kernels/staged.cuh"
 
 namespace lockstep::cuda {
 
 /// The array that is reduced.
 struct ReduceInput {
-  const std::byte* begin;
-  const std::byte* end;
-  bool aligned;  ///< Every whole vector lies at a multiple of 16 bytes.
+  ByteRange bytes;
+  bool aligned;  ///< The array, and rows with it, begin at multiples of 16 bytes.
 };
 
 // ---- Reading ----
-
-/// Loads `size` bytes, 1 to 16, one by one, for the ends of an array.
-inline __device__ __noinline__ uint4 load_bytes(const std::byte* address, int size) {
-  std::uint32_t words[4] = {};
-#pragma unroll
-  for (int i = 0; i < 16; ++i)
-    if (i < size) words[i / 4] |= static_cast<std::uint32_t>(address[i]) << (8 * (i % 4));
-  return {words[0], words[1], words[2], words[3]};
-}
-
-/// Bytes [shift, shift + 16) of the 32 in low and high. @pre shift < 16
-inline __device__ uint4 shift_bytes(uint4 low, uint4 high, unsigned shift) {
-  const bool by_8 = shift & 8;
-  const std::uint32_t a0 = by_8 ? low.z : low.x, a1 = by_8 ? low.w : low.y, a2 = by_8 ? high.x : low.z,
-                      a3 = by_8 ? high.y : low.w, a4 = by_8 ? high.z : high.x, a5 = by_8 ? high.w : high.y;
-  const bool by_4 = shift & 4;
-  const std::uint32_t b0 = by_4 ? a1 : a0, b1 = by_4 ? a2 : a1, b2 = by_4 ? a3 : a2, b3 = by_4 ? a4 : a3,
-                      b4 = by_4 ? a5 : a4;
-  const unsigned bits = 8 * (shift & 3);
-  return {__funnelshift_r(b0, b1, bits), __funnelshift_r(b1, b2, bits), __funnelshift_r(b2, b3, bits),
-          __funnelshift_r(b3, b4, bits)};
-}
 
 /// The elements of 16 bytes.
 template <class T>
@@ -50,33 +28,13 @@ __device__ Elements<T> elements_of(uint4 bytes) {
   return std::bit_cast<Elements<T>>(bytes);
 }
 
+/// The first `count` elements; the others become the identity.
 template <class Op, class T>
-__device__ uint4 identities() {
-  Elements<T> vector;
-#pragma unroll
-  for (T& element : vector.elements) element = Op::template identity<T>();
-  return std::bit_cast<uint4>(vector);
-}
-
-/// Loads `count` elements of a vector at any address, by aligned loads that stay within the array. The
-/// vector's other elements are the identity.
-template <class Op, class T>
-__device__ uint4 load_vector(const ReduceInput& in, const std::byte* address, int count) {
-  const int size = count * static_cast<int>(sizeof(T));
-  const unsigned shift = reinterpret_cast<std::uintptr_t>(address) % 16;
-  const std::byte* const low = address - shift;
-  const std::byte* const high = low + (shift + size - 1) / 16 * 16;
-  uint4 bytes;
-  if (low < in.begin || high + 16 > in.end) {
-    bytes = load_bytes(address, size);
-  } else {
-    bytes = *reinterpret_cast<const uint4*>(low);
-    if (shift != 0) bytes = shift_bytes(bytes, *reinterpret_cast<const uint4*>(high), shift);
-  }
+__device__ uint4 first_of(uint4 bytes, int count) {
   if (count == kPer16Bytes<T>) return bytes;
   Elements<T> vector = elements_of<T>(bytes);
 #pragma unroll
-  for (int j = 1; j < kPer16Bytes<T>; ++j)
+  for (int j = 0; j < kPer16Bytes<T>; ++j)
     vector.elements[j] = j < count ? vector.elements[j] : Op::template identity<T>();
   return std::bit_cast<uint4>(vector);
 }
@@ -86,19 +44,28 @@ __device__ uint4 load_vector(const ReduceInput& in, const std::byte* address, in
 template <class T>
 inline constexpr bool kIsNarrowInteger = std::integral<T> && sizeof(T) <= 2;
 
-/// The type in which a reduction of Ts is accumulated.
+/// How Op accumulates Ts.
 template <class Op, class T>
-using accumulator_of = std::conditional_t<
-    !Op::kSelects, accumulator_t<T>,
-    std::conditional_t<!kIsNarrowInteger<T>, compute_t<T>,
-                       std::conditional_t<std::signed_integral<T>, std::int32_t, std::uint32_t>>>;
+struct Accumulation {
+  using Type = std::conditional_t<
+      !Op::kSelects, accumulator_t<T>,
+      std::conditional_t<!kIsNarrowInteger<T>, compute_t<T>,
+                         std::conditional_t<std::signed_integral<T>, std::int32_t, std::uint32_t>>>;
+  /// The value of one element. @param place  along the axis.
+  static __device__ Type of(T element, [[maybe_unused]] std::int64_t place) {
+    return static_cast<Type>(widen(element));
+  }
+};
+template <class Op, class T>
+using accumulator_of = typename Accumulation<Op, T>::Type;
 /// The type in which a few Ts are combined exactly.
 template <class Op, class T>
 using block_of = std::conditional_t<std::same_as<Op, arithmetic::Sum> && kIsNarrowInteger<T>, std::int32_t,
                                     accumulator_of<Op, T>>;
 
-/// The number of loads in flight.
-constexpr int kBatch = 4;
+/// The number of loads in flight. Many sums leave registers for fewer.
+template <class T>
+inline constexpr int kBatch = sizeof(T) < 4 ? 2 : 4;
 
 /// Combines the first 2 * kHalf of x, a power of two, into x[0].
 template <class Op, int kHalf, class B>
@@ -123,81 +90,124 @@ struct RowAccumulator {
     combine_halves<Op, kPer16Bytes<T> / 2>(x);
     value = Op::apply(value, static_cast<accumulator_of<Op, T>>(x[0]));
   }
-  __device__ void add(const uint4 (&batch)[kBatch]) {
+  /// The value of vectors first, first + step, ...
+  __device__ auto total(std::int64_t, std::int64_t) const { return value; }
+  __device__ void add(const uint4 (&batch)[kBatch<T>]) {
 #pragma unroll
     for (const uint4& bytes : batch) add(bytes);
   }
 };
 
-/// Combines the vectors' elements into one value for each position.
+/// Combines the vectors' elements into one value for each position. Those of a part of an axis, of 1 MiB at
+/// most, do not overflow sums in 32 bits of integers of 8 or 16 bits.
 template <class Op, class T>
 struct ColumnAccumulator {
-  accumulator_of<Op, T> values[kPer16Bytes<T>];
+  block_of<Op, T> values[kPer16Bytes<T>];
 
   __device__ ColumnAccumulator() {
 #pragma unroll
-    for (auto& value : values) value = static_cast<accumulator_of<Op, T>>(widen(Op::template identity<T>()));
+    for (auto& value : values) value = static_cast<block_of<Op, T>>(widen(Op::template identity<T>()));
   }
   __device__ void add(uint4 bytes) {
     const Elements<T> vector = elements_of<T>(bytes);
 #pragma unroll
     for (int j = 0; j < kPer16Bytes<T>; ++j)
-      values[j] = Op::apply(values[j], static_cast<accumulator_of<Op, T>>(widen(vector.elements[j])));
+      values[j] = Op::apply(values[j], static_cast<block_of<Op, T>>(widen(vector.elements[j])));
   }
-  __device__ void add(const uint4 (&batch)[kBatch]) {
-    if constexpr (kIsNarrowInteger<T>) {  // integers are exact in any order
+  /// The value at position j of vectors first, first + step, ...
+  __device__ auto total(int j, std::int64_t, std::int64_t) const {
+    return static_cast<accumulator_of<Op, T>>(values[j]);
+  }
+  __device__ void add(const uint4 (&batch)[kBatch<T>]) {
 #pragma unroll
-      for (int j = 0; j < kPer16Bytes<T>; ++j) {
-        auto sum = static_cast<block_of<Op, T>>(elements_of<T>(batch[0]).elements[j]);
+    for (const uint4& bytes : batch) add(bytes);
+  }
+};
+
+/// Adds `count` vectors at a distance of `advance` bytes. @pre they lie at multiples of 16 bytes.
+template <class Op, class T, class Accumulator>
+__device__ __forceinline__ void accumulate(Accumulator& accumulator, const std::byte* address,
+                                           std::int64_t advance, int count) {
+  for (; count > 0; count -= kBatch<T>, address += kBatch<T> * advance) {
+    uint4 batch[kBatch<T>];
+    if (count >= kBatch<T>) {
 #pragma unroll
-        for (int u = 1; u < kBatch; ++u)
-          sum = Op::apply(sum, static_cast<block_of<Op, T>>(elements_of<T>(batch[u]).elements[j]));
-        values[j] = Op::apply(values[j], static_cast<accumulator_of<Op, T>>(sum));
-      }
+      for (int u = 0; u < kBatch<T>; ++u) batch[u] = *reinterpret_cast<const uint4*>(address + u * advance);
     } else {
 #pragma unroll
-      for (const uint4& bytes : batch) add(bytes);
-    }
-  }
-};
-
-/// Vectors at a distance of `stride` bytes.
-struct VectorRun {
-  const std::byte* begin;
-  std::int64_t stride;
-  std::int64_t size;
-  int count;       ///< Elements of each vector but the last.
-  int last_count;  ///< Elements of the last one.
-};
-
-/// Adds vectors first, first + step, ... of the run, in this order whatever their alignment.
-template <class Op, class T, class Accumulator>
-__device__ void accumulate(Accumulator& accumulator, const ReduceInput& in, const VectorRun& run,
-                           std::int64_t first, std::int64_t step) {
-  constexpr int kWhole = kPer16Bytes<T>;
-  std::int64_t v = first;
-  if (in.aligned && run.count == kWhole) {
-    const std::int64_t num_whole = run.last_count == kWhole ? run.size : run.size - 1;
-    const std::byte* address = run.begin + first * run.stride;
-    const std::int64_t advance = step * run.stride;
-    uint4 batch[kBatch];
-    for (; v + (kBatch - 1) * step < num_whole; v += kBatch * step, address += kBatch * advance) {
-#pragma unroll
-      for (int u = 0; u < kBatch; ++u) batch[u] = *reinterpret_cast<const uint4*>(address + u * advance);
-      accumulator.add(batch);
-    }
-    std::int64_t rest = run.size;
-#pragma unroll
-    for (int u = 0; u < kBatch; ++u, v += step) {
-      batch[u] = v < num_whole ? *reinterpret_cast<const uint4*>(address + u * advance) : identities<Op, T>();
-      if (v == num_whole) rest = v;
+      for (int u = 0; u < kBatch<T>; ++u)
+        batch[u] =
+            u < count ? *reinterpret_cast<const uint4*>(address + u * advance) : first_of<Op, T>(uint4(), 0);
     }
     accumulator.add(batch);
-    v = rest;
   }
-  for (; v < run.size; v += step) {
-    const int count = v + 1 < run.size ? run.count : run.last_count;
-    accumulator.add(load_vector<Op, T>(in, run.begin + v * run.stride, count));
+}
+
+/// `length` adjacent elements as vectors.
+template <class T>
+struct VectorRun {
+  const std::byte* begin;
+  std::int64_t size;
+  int last_count;  ///< Elements of the last one.
+
+  __device__ VectorRun(const std::byte* begin, std::int64_t length)
+      : begin(begin),
+        size((length + kPer16Bytes<T> - 1) / kPer16Bytes<T>),
+        last_count(static_cast<int>(length - (size - 1) * kPer16Bytes<T>)) {}
+  __device__ bool is_whole(std::int64_t v) const { return v + 1 < size || last_count == kPer16Bytes<T>; }
+};
+
+/// Adds the run's vectors lane, lane + group, ..., in this order whatever their alignment. @pre in.aligned
+template <class Op, class T, class Accumulator>
+__device__ void accumulate_row(Accumulator& accumulator, const ReduceInput& in, const VectorRun<T>& run,
+                               int lane, int group) {
+  const int count = run.size <= lane ? 0 : static_cast<int>((run.size - lane + group - 1) / group);
+  const std::int64_t last = lane + std::int64_t{count - 1} * group;
+  const bool is_ragged = count > 0 && !run.is_whole(last);
+  accumulate<Op, T>(accumulator, run.begin + lane * 16, group * 16, is_ragged ? count - 1 : count);
+  if (is_ragged)
+    accumulator.add(first_of<Op, T>(load_whole(in.bytes, run.begin + last * 16), run.last_count));
+}
+
+/// The vectors that a thread stages at once.
+constexpr int kStage = 4;
+
+/// The same at any address, by all threads of a group of 32 or of a block: they load each 16 bytes once and
+/// exchange them in shared memory.
+/// @param staged  kStage * group + 1 vectors of the group's own.
+template <class Op, class T, class Accumulator>
+__device__ void accumulate_staged_row(Accumulator& accumulator, const ReduceInput& in,
+                                      const VectorRun<T>& run, int lane, int group, uint4* staged) {
+  const unsigned shift = reinterpret_cast<std::uintptr_t>(run.begin) % 16;
+  const std::byte* const begin = run.begin - shift;
+  const std::byte* const end = run.begin + (run.size - 1) * 16 + run.last_count * static_cast<int>(sizeof(T));
+  const auto meet = [&] {
+    if (group == 32)
+      __syncwarp();
+    else
+      __syncthreads();
+  };
+  for (std::int64_t first = 0; first < run.size; first += kStage * group) {
+    const std::byte* const address = begin + (first + lane) * 16;
+    uint4 batch[kStage];
+#pragma unroll
+    for (int u = 0; u < kStage; ++u)
+      if (address + u * group * 16 < end) batch[u] = load_whole(in.bytes, address + u * group * 16);
+    if (lane == 0 && address + kStage * group * 16 < end)
+      staged[kStage * group] = load_whole(in.bytes, address + kStage * group * 16);
+#pragma unroll
+    for (int u = 0; u < kStage; ++u)
+      if (address + u * group * 16 < end) staged[lane + u * group] = batch[u];
+    meet();
+#pragma unroll
+    for (int u = 0; u < kStage; ++u) {
+      const std::int64_t v = first + lane + u * group;
+      // The last one may reach beyond what is loaded, but not with elements.
+      if (v < run.size)
+        accumulator.add(first_of<Op, T>(load_staged(staged + lane + u * group, shift),
+                                        run.is_whole(v) ? kPer16Bytes<T> : run.last_count));
+    }
+    meet();  // before the next ones are staged
   }
 }
 

@@ -19,20 +19,27 @@ void launch_reduction(const Place& place, const char* operation, const ReduceOut
   const auto [outer, axis, inner] = extents;
   constexpr std::int64_t kSize = sizeof(T);
   const auto* const begin = static_cast<const std::byte*>(in);
-  // The distance from one row, or slab, to the next. Parts of a row begin at multiples of 16 bytes.
-  const bool is_single = outer * (plan.kind == Kind::columns ? axis : 1) == 1;
-  const std::int64_t distance = is_single ? 0 : (plan.kind == Kind::columns ? inner : axis * inner) * kSize;
-  const ReduceInput input{begin, begin + outer * axis * inner * kSize,
-                          are_multiples(16, in) && distance % 16 == 0};
-  const std::int64_t vectors = (inner + kPer16Bytes<T> - 1) / kPer16Bytes<T>;
+  // Parts of a row begin at multiples of 16 bytes.
+  const bool aligned = are_multiples(16, in) && (outer == 1 || axis * kSize % 16 == 0);
+  const ReduceInput input{{begin, begin + outer * axis * inner * kSize}, aligned};
+  // Columns' vectors begin at multiples of 16 bytes, before the row and behind it where the array does not.
+  const bool has_shift = !are_multiples(16, in) && are_multiples(kSize, in);
+  const std::int64_t per_row = plan.kind == Kind::tiles     ? (inner + plan.width - 1) / plan.width
+                               : plan.kind == Kind::columns ? inner / kPer16Bytes<T> + (has_shift ? 1 : 0)
+                                                            : 1;
   const std::int64_t groups =
-      plan.splits * (plan.kind == Kind::columns ? (outer * vectors + plan.width - 1) / plan.width : outer);
+      plan.splits *
+      (plan.kind == Kind::columns ? (outer * per_row + plan.width - 1) / plan.width : outer * per_row);
   constexpr std::int64_t kMostBlocks = 1 << 20;
   const auto blocks = static_cast<unsigned>(
       std::min(kMostBlocks, (groups + plan.groups_per_block - 1) / plan.groups_per_block));
-  launch(place, operation, blocks, static_cast<unsigned>(plan.group * plan.groups_per_block),
-         plan.kind == Kind::rows ? reduce_rows<Op, T> : reduce_columns<Op, T>, input, out,
-         ReduceWork{extents, plan, groups});
+  const auto kernel = plan.kind == Kind::staged  ? reduce_staged<Op, T>
+                      : plan.kind == Kind::rows  ? reduce_rows<Op, T>
+                      : plan.kind == Kind::tiles ? reduce_tiles<Op, T>
+                                                 : reduce_columns<Op, T>;
+  const int threads = plan.kind == Kind::columns ? plan.group : kThreads;
+  launch(place, operation, blocks, static_cast<unsigned>(threads), kernel, input, out,
+         ReduceWork{extents, plan, groups, per_row});
 }
 
 template <class Op>
@@ -43,12 +50,11 @@ void reduce_by(const Place& place, const char* operation, const TensorView& out,
   dispatch_arithmetic(operation, in, [&]<class T>() {
     using A = accumulator_of<Op, T>;
     const ReduceOutput output{out.data, out.dtype, divisor, are_multiples(16, out.data)};
-    const ReducePlan plan = plan_reduction(extents, sizeof(T), true);
+    const ReducePlan plan = plan_reduction(extents, sizeof(T), sizeof(A), true);
     // Results that would overwrite elements that are still to be read are written by the second pass, too.
     const auto* const begin = static_cast<const std::byte*>(in.data);
     const auto* const results = static_cast<const std::byte*>(out.data);
-    const bool in_place = (extents.axis > 1 || out.dtype != in.dtype) && results < begin + in.nbytes() &&
-                          begin < results + out.nbytes();
+    const bool in_place = results < begin + in.nbytes() && begin < results + out.nbytes();
     if (plan.splits == 1 && !in_place)
       return launch_reduction<Op, T>(place, operation, output, in.data, extents, plan);
 
@@ -59,7 +65,7 @@ void reduce_by(const Place& place, const char* operation, const TensorView& out,
         const Temporary wide(place, size * plan.splits * static_cast<std::int64_t>(sizeof(double)));
         launch_reduction<Op, T>(place, operation, {wide.data(), DType::f64, 1, true}, in.data, extents, plan);
         return launch_reduction<Op, double>(place, operation, output, wide.data(), rest,
-                                            plan_reduction(rest, sizeof(double), false));
+                                            plan_reduction(rest, sizeof(double), sizeof(double), false));
       }
     }
     const Temporary partial(place, size * plan.splits * static_cast<std::int64_t>(sizeof(A)));
@@ -71,7 +77,7 @@ void reduce_by(const Place& place, const char* operation, const TensorView& out,
     ReduceOutput rest_output = output;
     rest_output.divisor /= scale;
     launch_reduction<Op, A>(place, operation, rest_output, partial.data(), rest,
-                            plan_reduction(rest, sizeof(A), false));
+                            plan_reduction(rest, sizeof(A), sizeof(A), false));
   });
 }
 

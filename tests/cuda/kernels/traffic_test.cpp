@@ -78,6 +78,16 @@ TEST_CASE("combining virtual devices' values moves each sector once", "[traffic]
   }
 }
 
+TEST_CASE("combining values at addresses that disagree moves each sector once", "[traffic]") {
+  Communicator communicator = Communicator::create(TestBackend::devices(kRanks));
+  std::vector<Operand> operands;
+  for (int rank = 0; rank < kRanks; ++rank) operands.emplace_back(DType::f32, Shape(kSize), 4 * rank, rank);
+  const auto outputs = on_all_ranks(DType::f32, kSize, 8);
+  check_work(
+      text("all_reduce of ", kSize, " float32 at any addresses"), both(views_of(operands), views_of(outputs)),
+      [&] { communicator.all_reduce(ReduceOp::sum, views_of(operands), views_of(outputs), streams()); });
+}
+
 TEST_CASE("copying to all virtual devices moves each sector once", "[traffic]") {
   Communicator communicator = Communicator::create(TestBackend::devices(kRanks));
   for (const auto& [dtype, count, offset_bytes] : std::vector<Case>{
@@ -94,6 +104,12 @@ TEST_CASE("copying to all virtual devices moves each sector once", "[traffic]") 
                both({input.view()}, views_of(outputs)),
                [&] { communicator.broadcast(input.view(), views_of(outputs), 0, streams()); });
   }
+  const Operand source(DType::f32, Shape(kSize));
+  std::vector<Operand> anywhere;
+  for (int rank = 0; rank < kRanks; ++rank) anywhere.emplace_back(DType::f32, Shape(kSize), 4 * rank, rank);
+  check_work(text("broadcast of ", kSize, " float32 to any addresses"),
+             both({source.view()}, views_of(anywhere)),
+             [&] { communicator.broadcast(source.view(), views_of(anywhere), 0, streams()); });
   // A part's place in the output is a multiple of its size.
   for (const auto& [dtype, count, offset_bytes] : std::vector<Case>{
            {DType::f32, kSize / 4, 0},
@@ -113,9 +129,11 @@ TEST_CASE("axis reductions move each sector once", "[traffic]") {
   struct Reduction {
     DType dtype;
     backend::AxisExtents extents;
+    std::int64_t offset_bytes = 0;
+    double divisor = 1;
   };
   const auto stream = test_stream().handle();
-  for (const auto& [dtype, extents] : std::vector<Reduction>{
+  for (const auto& [dtype, extents, offset_bytes, divisor] : std::vector<Reduction>{
            {DType::f32, {1, 16 * kSize, 1}},
            {DType::f32, {1024, 1024, 1}},
            {DType::f32, {256, 1001, 1}},
@@ -128,12 +146,24 @@ TEST_CASE("axis reductions move each sector once", "[traffic]") {
            {DType::bf16, {256, 1024, 1}},
            {DType::bf16, {64, 64, 64}},
            {DType::u8, {64, 64, 256}},
+           {DType::f32, {1, 16 * kSize + 1, 1}, 4},
+           {DType::f32, {2048, 257, 1}},
+           {DType::f32, {kSize, 10, 1}},
+           {DType::bf16, {256, 1001, 1}},
+           {DType::u8, {256, 3001, 1}, 1},
+           {DType::f32, {4096, 8, 4}},
+           {DType::f32, {16, 511, 63}},
+           {DType::f32, {8, 64, 1001}},
+           {DType::f32, {64, 8, 1024}, 0, 8},
+           {DType::bf16, {64, 64, 64}, 0, 64},
        }) {
     const auto [outer, axis, inner] = extents;
-    const Operand in(dtype, Shape(outer, axis, inner)), out(dtype, Shape(outer, inner));
-    check_work(text("sum of ", dtype, " ", in.view().shape), {in.view(), out.view()}, [&, extents = extents] {
-      test_kernels().reduce_axis(ReduceOp::sum, out.view(), in.view(), extents, 1, stream);
-    });
+    const Operand in(dtype, Shape(outer, axis, inner), offset_bytes), out(dtype, Shape(outer, inner));
+    const std::string place = offset_bytes == 0 ? "" : text(" + ", offset_bytes, " bytes");
+    check_work(text(divisor == 1 ? "sum" : "mean", " of ", dtype, " ", in.view().shape, place),
+               {in.view(), out.view()}, [&, extents = extents, divisor = divisor] {
+                 test_kernels().reduce_axis(ReduceOp::sum, out.view(), in.view(), extents, divisor, stream);
+               });
   }
 }
 
@@ -162,10 +192,9 @@ TEST_CASE("elementwise work moves each sector once", "[traffic]") {
     check_work("equal" + operands, {a.view(), b.view(), flags.view()},
                [&] { kernels.binary(backend::BinaryOp::equal, flags.view(), a.view(), b.view(), stream); });
   }
-  for (const std::int64_t columns : {1024, 1001}) {
-    const Operand a(DType::f32, Shape(256, columns)), row(DType::f32, Shape(columns)),
-        out(DType::f32, Shape(256, columns));
-    check_work(text("add_row of ", columns), {a.view(), row.view(), out.view()},
+  for (const Shape& shape : {Shape(256, 1024), Shape(256, 1001), Shape(4096, 1001)}) {
+    const Operand a(DType::f32, shape), row(DType::f32, Shape(shape[1])), out(DType::f32, shape);
+    check_work(text("add_row of ", shape), {a.view(), row.view(), out.view()},
                [&] { kernels.add_row(out.view(), a.view(), row.view(), stream); });
   }
 }
@@ -201,21 +230,24 @@ TEST_CASE("argmax and softmax move each sector once", "[traffic]") {
   };
   const auto stream = test_stream().handle();
   auto& kernels = test_kernels();
-  for (const auto& [rows, columns] : std::vector<Matrix>{{128, 1024}, {128, 1001}, {4096, 10}, {1, kSize}}) {
+  for (const auto& [rows, columns] :
+       std::vector<Matrix>{{128, 1024}, {128, 1001}, {4096, 10}, {1, kSize}, {1, 16 * kSize}}) {
     const Operand in(DType::f32, Shape(rows, columns)), out(DType::i64, Shape(rows));
     check_work(text("argmax of the rows of [", rows, ", ", columns, "]"), {in.view(), out.view()},
                [&, extents = backend::AxisExtents{rows, columns, 1}] {
                  kernels.argmax(out.view(), in.view(), extents, stream);
                });
   }
-  for (const auto& [rows, columns] : std::vector<Matrix>{{1024, 128}, {16384, 10}}) {
+  for (const auto& [rows, columns] :
+       std::vector<Matrix>{{1024, 128}, {16384, 10}, {kSize, 10}, {256, 1001}}) {
     const Operand in(DType::f32, Shape(rows, columns)), out(DType::i64, Shape(columns));
     check_work(text("argmax of the columns of [", rows, ", ", columns, "]"), {in.view(), out.view()},
                [&, extents = backend::AxisExtents{1, rows, columns}] {
                  kernels.argmax(out.view(), in.view(), extents, stream);
                });
   }
-  for (const auto& [rows, columns] : std::vector<Matrix>{{128, 1024}, {128, 1001}, {4096, 10}}) {
+  for (const auto& [rows, columns] :
+       std::vector<Matrix>{{128, 1024}, {128, 1001}, {4096, 10}, {16, 4096}, {16, 5000}}) {
     const Operand logits(DType::f32, Shape(rows, columns)), gradient(DType::f32, Shape(rows, columns)),
         loss(DType::f32, Shape(rows)), labels(DType::i64, Shape(rows));
     check_work(text("softmax_cross_entropy of [", rows, ", ", columns, "]"),
@@ -223,6 +255,9 @@ TEST_CASE("argmax and softmax move each sector once", "[traffic]") {
                  kernels.softmax_cross_entropy(loss.view(), gradient.view(), logits.view(), labels.view(),
                                                stream);
                });
+    const Operand is_in(DType::boolean, Shape(rows));
+    check_work(text("in_top_k of [", rows, ", ", columns, "]"), {logits.view(), labels.view(), is_in.view()},
+               [&] { kernels.in_top_k(is_in.view(), logits.view(), labels.view(), 5, stream); });
   }
 }
 
@@ -244,6 +279,8 @@ TEST_CASE("copies between layouts and types move each sector once", "[traffic]")
            {"convert", DType::f32, DType::f8e4m3},
            {"convert", DType::i32, DType::f32},
            {"convert", DType::u8, DType::f32},
+           {"convert", DType::i64, DType::f32},
+           {"half of each row", DType::f32, DType::bf16},
        }) {
     const std::string name = what;
     const Operand whole(from, square), result(to, square);
