@@ -87,9 +87,9 @@ def run_rank(rank, options, store, connection):
 def measure(options):
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     with tempfile.TemporaryDirectory() as folder:
-        receiver, sender = torch.multiprocessing.Pipe(duplex=False)
+        receiver, sender = torch.multiprocessing.get_context("spawn").Pipe(duplex=False)
         torch.multiprocessing.start_processes(run_rank, (options, os.path.join(folder, "store"), sender), options.ranks,
-                                              start_method="fork")
+                                              start_method="spawn")
         return receiver.recv()
 
 
