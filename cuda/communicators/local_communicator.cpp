@@ -4,7 +4,6 @@
 
 #include <lockstep/error.hpp>
 
-#include "communicators/profiler_range.hpp"
 #include "detail/expects.hpp"
 #include "graphs/capture.hpp"
 #include "kernels/combine.hpp"
@@ -35,7 +34,6 @@ LocalCommunicator::~LocalCommunicator() {
 
 template <class Work>
 void LocalCommunicator::run(const backend::GroupCall& group, const Work& work) {
-  const ProfilerRange range(group);
   CudaDevice& device = *ranks_.front().device;
   const backend::RankCall& first = group.calls.front();
   const auto others = group.calls.subspan(1);

@@ -12,7 +12,6 @@
 #include "arithmetic/scaled_sum.hpp"
 #include "communicators/left_communicators.hpp"
 #include "communicators/native_communicators.hpp"
-#include "communicators/profiler_range.hpp"
 #include "detail/expects.hpp"
 #include "device/device_guard.hpp"
 #include "graphs/capture.hpp"
@@ -210,7 +209,6 @@ void NcclCommunicator::group(const backend::GroupCall& collective, const char* n
                              const Issue& issue) {
   const std::string_view operation = collective.operation;
   const std::span<const backend::RankCall> calls = collective.own;
-  const ProfilerRange range(collective);
   const backend::RankCall& first = calls.front();
   const bool is_captured = is_in_capture(first);
   LaunchOrder::Turn turn(order_, static_cast<int>(calls.size()));
@@ -280,7 +278,6 @@ Reduction NcclCommunicator::reduction_of(const backend::GroupCall& collective,
 void NcclCommunicator::reduce_by_peers(const backend::GroupCall& collective, int root) {
   const std::string_view operation = collective.operation;
   const std::span<const backend::RankCall> calls = collective.own;
-  const ProfilerRange range(collective);
   use_in_this_process(rank_of(calls.front()).device->device());
   for (const backend::RankCall& call : calls) peers_->load(call);
   LaunchOrder::Turn turn(order_, static_cast<int>(calls.size()));

@@ -30,6 +30,12 @@ bool is_refusal(const std::exception& error) {
          dynamic_cast<const ContextError*>(&error) != nullptr;
 }
 
+// "label: operation", if it is to be told to anyone.
+std::string_view heard_name(std::string_view operation, std::string_view label) {
+  if (label.empty() || !detail::Span::is_anyone_listening()) return operation;
+  return detail::lasting_name(detail::concat(label, ": ", operation));
+}
+
 // The size of the inputs, if it is to be told to anyone.
 std::uint64_t heard_bytes(std::span<const RankBatch> batches) {
   std::uint64_t bytes = 0;
@@ -155,6 +161,17 @@ Communicator::Impl::Scratch& Communicator::Impl::make_calls(Collective collectiv
   return own;
 }
 
+void Communicator::Impl::describe(detail::Span& span, Collective collective, ReduceOp op,
+                                  std::span<const RankBatch> batches, const CommunicationOptions& merged) {
+  span.set_call(number << 40 | scratch_of(batches.front()).num_collectives);
+  const std::span<const TensorView> inputs = batches.front().inputs;
+  if (collective != Collective::all_reduce || inputs.size() != 1 || is_boolean(inputs.front().dtype)) return;
+  const bool one_thread = batches.size() == num_local_ranks();
+  span.set_path(
+      to_string(plan(op, inputs.front().dtype, inputs.front().nbytes(), route_of(merged), one_thread).path)
+          .data());
+}
+
 void Communicator::Impl::run_locked(Collective collective, ReduceOp op, int root,
                                     std::span<const RankBatch> batches, const CommunicationOptions& options,
                                     std::span<const int> destinations) {
@@ -167,10 +184,10 @@ void Communicator::Impl::run_locked(Collective collective, ReduceOp op, int root
   const detail::Rendezvous::RankLock rank_lock(rendezvous, ranks, operation);
   for (const RankBatch& batch : batches) ++scratch[local(batch.rank)].num_collectives;
   const int rank = batches.size() == 1 ? batches.front().rank : -1;
-  detail::Span span(detail::SpanKind::collective, operation, rank, heard_bytes(batches));
-  if (span.is_heard()) span.set_call(number << 40 | scratch_of(batches.front()).num_collectives);
+  detail::Span span(detail::SpanKind::collective, heard_name(operation, merged.label), rank,
+                    heard_bytes(batches));
+  if (span.is_heard()) describe(span, collective, op, batches, merged);
   Scratch& own = make_calls(collective, op, root, batches, merged, destinations, /*only_checks=*/false);
-  own.label = merged.label;
   const auto check = [&](std::span<const detail::Arrival* const> local_ranks) {
     std::span<const detail::Arrival* const> all = local_ranks;
     reduced_with_workers = false;
@@ -227,7 +244,6 @@ void Communicator::Impl::start(const detail::Rendezvous::RankLock& rank_lock,
                                 .root = first.root,
                                 .transfers = table.transfers(),
                                 .route = first.route,
-                                .label = scratch_of(*first.batch).label,
                                 .timeout = timeout};
   if (calls.size() < devices.size()) {  // also where the others are other workers'
     std::vector<backend::RankCall>& own = scratch_of(*first.batch).rank_calls;

@@ -44,7 +44,6 @@ struct Communicator::Impl {
     detail::GroupTable group;          // of fingerprints
     std::vector<const void*> sources;  // of short messages
     std::vector<void*> destinations;
-    std::string_view label;  // of the call
   };
 
   /// Ranks that are all in this process.
@@ -88,6 +87,9 @@ struct Communicator::Impl {
                   const CommunicationOptions& options, std::span<const int> destinations);
   void meet(std::span<const int> ranks, std::span<const detail::Arrival> arrivals,
             const detail::Rendezvous::Check& check, std::chrono::milliseconds timeout);
+  /// Tells those who listen to a call of some ranks what belongs together, and by which path it goes.
+  void describe(detail::Span& span, Collective collective, ReduceOp op, std::span<const RankBatch> batches,
+                const CommunicationOptions& merged);
   void reduce_messages(ReduceOp op, std::span<const RankBatch> batches);
   /// Calls fn. @throws PeerLost  in place of another error, once a worker is lost.
   template <class F>

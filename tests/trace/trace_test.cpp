@@ -48,8 +48,8 @@ void train(Strategy& strategy) {
     strategy.run(
         [&](const Tensor&) {
           auto& context = *get_replica_context();
-          const Tensor sum =
-              context.all_reduce(ReduceOp::sum, Tensor::ones(Shape(5), DType::f32, context.device()));
+          const Tensor sum = context.all_reduce(
+              ReduceOp::sum, Tensor::ones(Shape(5), DType::f32, context.device()), {.label = "a label"});
           sgd.apply_gradients({{Tensor::ones(Shape(3), DType::f32, context.device()), *weights}});
         },
         rows);
@@ -96,7 +96,7 @@ TEST_CASE("the summary of a recording counts calls, bytes and waiting", "[trace]
   CHECK(summary.num_lost == 0);
 
   CHECK(row_of(summary, "run", "run").num_calls == kSteps * kReplicas);
-  const trace::SummaryRow& all_reduce = row_of(summary, "collective", "all_reduce(sum)");
+  const trace::SummaryRow& all_reduce = row_of(summary, "collective", "a label: all_reduce(sum)");
   CHECK(all_reduce.num_calls >= kSteps * kReplicas);
   CHECK(all_reduce.bytes >= kSteps * kReplicas * 5 * 4);
   CHECK(all_reduce.waiting.count() > 0);
@@ -108,7 +108,7 @@ TEST_CASE("the summary of a recording counts calls, bytes and waiting", "[trace]
 
   std::ostringstream text;
   text << 1.5 << ' ' << summary << 1.5;
-  CHECK_THAT(text.str(), ContainsSubstring("waiting") && ContainsSubstring("all_reduce(sum)") &&
+  CHECK_THAT(text.str(), ContainsSubstring("waiting") && ContainsSubstring("a label: all_reduce(sum)") &&
                              ContainsSubstring(" spans in ") && !ContainsSubstring("replaced"));
   CHECK(text.str().ends_with("\n1.5"));
 }
@@ -176,6 +176,7 @@ TEST_CASE("a written recording is a picture with a row for each replica", "[trac
   std::map<int, std::vector<std::pair<double, double>>> open;  // by row: spans around the next
   std::map<std::string, std::string> arrows;
   std::map<int, int> runs;
+  int num_labelled = 0;
   for (const json& event : events) {
     const std::string phase = event.at("ph");
     REQUIRE(event.at("pid") == getpid());
@@ -197,12 +198,16 @@ TEST_CASE("a written recording is a picture with a row for each replica", "[trac
     REQUIRE((around.empty() || end <= around.back().second + 0.002));
     around.emplace_back(begin, end);
     if (event.at("name") == "run") ++runs[row];
-    if (event.at("name") == "all_reduce(sum)") REQUIRE(event.at("args").at("bytes") > 0);
+    if (event.at("name") != "a label: all_reduce(sum)") continue;
+    REQUIRE(event.at("args").at("bytes") == 20);
+    REQUIRE(event.at("args").at("path") == to_string(CommunicationPath::with_meeting));
+    ++num_labelled;
   }
   for (int i = 0; i < kReplicas; ++i) {
     CHECK(rows[i] == "replica " + std::to_string(i));
     CHECK(runs[i] == kSteps);
   }
+  CHECK(num_labelled == kSteps * kReplicas);
   REQUIRE(arrows.size() >= kSteps);
   for (const auto& [id, phases] : arrows) CHECK(phases == "sttf");
 }

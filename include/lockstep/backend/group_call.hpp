@@ -65,7 +65,6 @@ struct GroupCall {
   int root = 0;                           ///< For reduce and broadcast.
   std::span<const Transfer> transfers{};  ///< For transfer; equal for every thread.
   Route route{};                          ///< For reductions.
-  std::string_view label{};               ///< The caller's name for the call; may be empty.
   /// Once all ranks have made the call: for each step of it that waits for other processes, which moves some
   /// MiB; 0: none.
   std::chrono::milliseconds timeout{0};
