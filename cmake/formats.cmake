@@ -3,11 +3,13 @@
 #   lockstep_format_libraries    what lockstep links
 #   lockstep_format_definitions  LOCKSTEP_HAS_<format> for each
 #   lockstep_format_modules      <target>:<module> of pkg-config, for the package's consumers
+#   lockstep_format_packages     Debian's packages of these
 #   formats_summary
 find_package(PkgConfig REQUIRED)
 set(lockstep_format_libraries)
 set(lockstep_format_definitions)
 set(lockstep_format_modules)
+set(lockstep_format_packages)
 set(formats_summary)
 
 if(NOT LOCKSTEP_FORMATS MATCHES "^(AUTO|ON|OFF)$")
@@ -22,6 +24,7 @@ function(lockstep_add_format name target module package)
       list(APPEND lockstep_format_libraries PkgConfig::${target})
       list(APPEND lockstep_format_definitions LOCKSTEP_HAS_${target})
       list(APPEND lockstep_format_modules ${target}:${module})
+      list(APPEND lockstep_format_packages ${package})
       set(summary "${name} on, ${module} ${${target}_VERSION}")
     elseif(LOCKSTEP_FORMATS STREQUAL "ON")
       message(FATAL_ERROR "LOCKSTEP_FORMATS=ON, but ${module} is not found, which ${name} needs. "
@@ -31,7 +34,7 @@ function(lockstep_add_format name target module package)
     endif()
   endif()
   list(APPEND formats_summary "${summary}")
-  foreach(variable lockstep_format_libraries lockstep_format_definitions lockstep_format_modules formats_summary)
+  foreach(variable lockstep_format_libraries lockstep_format_definitions lockstep_format_modules lockstep_format_packages formats_summary)
     set(${variable} "${${variable}}" PARENT_SCOPE)
   endforeach()
 endfunction()

@@ -63,7 +63,7 @@ if(BUILD_SHARED_LIBS)
       "liblockstep${so_version} (= ${PROJECT_VERSION})")
   endforeach()
 else()
-  set(dev_depends libhwloc-dev libhwy-dev pkg-config zlib1g-dev)
+  set(dev_depends libhwloc-dev libhwy-dev pkg-config zlib1g-dev ${lockstep_format_packages})
   set(CPACK_DEBIAN_DEV_PACKAGE_SUGGESTS "libgloo-dev, libopenmpi-dev")
 endif()
 lockstep_add_deb(dev liblockstep-dev libdevel "runtime of data-parallel replicas - development"

@@ -56,6 +56,7 @@ class LockstepConan(ConanFile):
             toolchain.cache_variables[f"LOCKSTEP_{part}"] = "ON" if self.options.get_safe(part.lower()) else "OFF"
         for part in ("TESTS", "BENCHMARKS", "EXAMPLES"):
             toolchain.cache_variables[f"LOCKSTEP_BUILD_{part}"] = False
+        toolchain.cache_variables["LOCKSTEP_FORMATS"] = "OFF"
         toolchain.generate()
 
     def build(self):

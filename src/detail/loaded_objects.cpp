@@ -50,7 +50,7 @@ void read_notes(const char* begin, std::size_t size_bytes, std::size_t alignment
       at += sizeof(std::uint32_t);
       continue;
     }
-    const std::size_t abi_at = at + kHeader + padded(name_size), end = abi_at + padded(abi_size);
+    const std::size_t abi_at = at + padded(kHeader + name_size), end = abi_at + padded(abi_size);
     if (end > size_bytes) return;
     if (name_size == sizeof kExpected.name && abi_size == sizeof kExpected.abi &&
         std::memcmp(begin + at + kHeader, kExpected.name, name_size) == 0)

@@ -161,7 +161,6 @@ void Optimizer::apply_reduced_gradients(const List& gradients) {
 void Optimizer::apply_as(std::string_view what, const List& gradients, bool are_reduced,
                          const CommunicationOptions& options) {
   if (gradients.empty()) return;
-  const detail::Span span(detail::SpanKind::update, what);
   LOCKSTEP_EXPECTS(!get_update_replica_id(), ContextError, what, " of ", name_,
                    " in a function given to update, which is about one component. Call it outside.");
   if (in_replica_function()) {
@@ -196,6 +195,7 @@ void Optimizer::check_no_capture(std::string_view what, std::span<const Variable
 
 void Optimizer::apply(std::string_view what, Strategy& strategy, const GradientBatch& batch,
                       const CommunicationOptions& options) {
+  const detail::Span span(detail::SpanKind::update, what);
   detail::TraceRecorder* const recorder = detail::TraceScope::capturing();
   if (detail::TraceScope::has_rules()) check_can_be_traced(what);
   if (recorder == nullptr) check_no_capture(what, batch.variables());

@@ -75,6 +75,7 @@ std::uint64_t monotonic_ns() noexcept {
 }
 
 void Span::begin(SpanKind kind, std::string_view name, int replica, std::uint64_t bytes) noexcept {
+  static_cast<void>(listeners().load(std::memory_order_acquire));  // the observer is there
   outer_ = innermost;
   innermost = this;
   if (outer_ != nullptr && outer_->record_.replica >= 0) replica = outer_->record_.replica;

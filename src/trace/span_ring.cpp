@@ -1,6 +1,7 @@
 #include "trace/span_ring.hpp"
 
 #include <algorithm>
+#include <new>
 
 namespace lockstep::detail {
 
@@ -8,7 +9,10 @@ namespace lockstep::detail {
 // that number. So it knows which of its copies are of one span.
 void SpanRing::add(const SpanRecord& record) noexcept {
   const std::uint64_t number = num_added_.load(std::memory_order_relaxed);
-  Slot& slot = slots_[number & mask_];
+  std::unique_ptr<Slot[]>& chunk = chunks_[(number & mask_) / kChunk];
+  if (chunk == nullptr) chunk.reset(new (std::nothrow) Slot[kChunk]);
+  if (chunk == nullptr) return;  // the span is lost
+  Slot& slot = chunk[(number & mask_) % kChunk];
   const auto address = [](const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); };
   const std::uint64_t length = std::min<std::uint64_t>(record.name.size(), 0xffff);
   const std::array<std::uint64_t, 8> words{
@@ -33,8 +37,7 @@ std::vector<SpanRecord> SpanRing::records() const {
   result.reserve(end - begin);
   for (std::uint64_t number = begin; number < end; ++number) {
     std::array<std::uint64_t, 8> words{};
-    for (std::size_t i = 0; i < words.size(); ++i)
-      words[i] = slots_[number & mask_][i].load(std::memory_order_acquire);
+    for (std::size_t i = 0; i < words.size(); ++i) words[i] = slot(number)[i].load(std::memory_order_acquire);
     const auto* const name = reinterpret_cast<const char*>(words[0]);
     result.push_back({.name = {name, words[7] >> 32 & 0xffff},
                       .kind = static_cast<SpanKind>(words[7] >> 48),

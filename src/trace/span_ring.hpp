@@ -11,12 +11,13 @@
 
 namespace lockstep::detail {
 
-/// The newest spans of a thread. That thread adds them; any thread may read them meanwhile.
+/// The newest spans of a thread. That thread adds them; any thread may read them meanwhile. Memory is taken
+/// as spans come, as many threads make few.
 class SpanRing {
  public:
   /// @param capacity  a power of two. @param thread  the thread's number in the recording.
   SpanRing(std::size_t capacity, int thread)
-      : thread_(thread), mask_(capacity - 1), slots_(new Slot[capacity]) {}
+      : thread_(thread), mask_(capacity - 1), chunks_((capacity + kChunk - 1) / kChunk) {}
 
   void add(const SpanRecord& record) noexcept;
   /// The spans that are there, oldest first.
@@ -29,7 +30,12 @@ class SpanRing {
 
   const int thread_;
   const std::uint64_t mask_;
-  const std::unique_ptr<Slot[]> slots_;
+  static constexpr std::size_t kChunk = 256;
+  const Slot& slot(std::uint64_t number) const {
+    return chunks_[(number & mask_) / kChunk][(number & mask_) % kChunk];
+  }
+
+  std::vector<std::unique_ptr<Slot[]>> chunks_;  // a chunk is made before its first span counts as added
   std::atomic<std::uint64_t> num_added_{0};
 };
 

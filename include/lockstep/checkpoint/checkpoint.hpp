@@ -105,9 +105,10 @@ class Checkpoint {
   void save(const std::filesystem::path& path) const;
 
   /// Reads a file, written by this library or any other, and assigns its values. It reads and checks
-  /// everything first: on the errors below no variable or iterator has changed. If memory runs out, either
-  /// all variables of a strategy have been assigned or none. (If a device fails during assignment, some have
-  /// been assigned.)
+  /// everything first: on the errors below no variable or iterator has changed; an iterator's dataset
+  /// may have taken the state's elements into its cache, and its seed where it has none. If memory runs out,
+  /// either all variables of a strategy have been assigned or none. (If a device fails during assignment,
+  /// some have been assigned.)
   /// @throws NotFound  the file cannot be opened.
   /// @throws InvalidArgument  the file is damaged; it lacks a variable's entry, or has one that no variable
   /// takes; an entry's dtype or shape is not the variable's, or one that no Tensor has: names file and entry.

@@ -48,9 +48,10 @@
 ///
 /// The readers below throw NotFound if the file cannot be opened, and InvalidArgument if it is not a regular
 /// file or not in the reader's format: path, position (bytes from the start, of the decompressed data if that
-/// is what is wrong) and reason. They do not trust files: no allocation is larger than the file (times 1032
-/// if it is compressed) or a fixed buffer, and where records have no fixed length, larger than the options
-/// allow: a small compressed file may hold very much. With zstd all throw Unsupported if lockstep was built
+/// is what is wrong) and reason. They do not trust files: no allocation is larger than what the file
+/// can hold (1032 times its size with gzip and zlib; some 32,768 times, and 128 MiB, with zstd) or a fixed
+/// buffer, and where records have no fixed length, larger than twice what the options allow: a small
+/// compressed file may hold very much. With zstd all throw Unsupported if lockstep was built
 /// without libzstd.
 namespace lockstep::readers {
 

@@ -39,6 +39,7 @@ class Lockstep(CMakePackage, CudaPackage):
             self.define("LOCKSTEP_CUDA", "ON" if "+cuda" in self.spec else "OFF"),
             self.define("LOCKSTEP_MPI", "ON" if "+mpi" in self.spec else "OFF"),
             self.define("LOCKSTEP_GLOO", "OFF"),
+            self.define("LOCKSTEP_FORMATS", "OFF"),
             self.define("LOCKSTEP_BUILD_TESTS", False),
             self.define("LOCKSTEP_BUILD_BENCHMARKS", False),
             self.define("LOCKSTEP_BUILD_EXAMPLES", False),

@@ -32,7 +32,9 @@ class JpegDecoder {
     };
     errors_.base.emit_message = [](j_common_ptr info, int) {
       auto& errors = *reinterpret_cast<Errors*>(info->err);
-      errors.is_cut_short |= info->err->msg_code == JWRN_JPEG_EOF;
+      const int code = info->err->msg_code;
+      errors.is_cut_short |= code == JWRN_JPEG_EOF;
+      errors.is_damaged |= code == JWRN_HIT_MARKER || code == JWRN_HUFF_BAD_CODE;
     };
     progress_.progress_monitor =
         [](j_common_ptr info) {  // each scan of a progressive image goes over all of it
@@ -68,6 +70,7 @@ class JpegDecoder {
   /// Whether a print program has stored CMYK inverted.
   bool is_inverted() const noexcept { return info_.saw_Adobe_marker != 0; }
   bool is_cut_short() const noexcept { return errors_.is_cut_short; }
+  bool is_damaged() const noexcept { return errors_.is_damaged; }
   const char* message() const noexcept { return errors_.message; }
 
   bool start(J_COLOR_SPACE space) {
@@ -91,7 +94,7 @@ class JpegDecoder {
     jpeg_error_mgr base;  // the first member: libjpeg passes its address
     std::jmp_buf jump;
     char message[JMSG_LENGTH_MAX] = "";
-    bool is_cut_short = false;
+    bool is_cut_short = false, is_damaged = false;
   };
 
   Errors errors_{};
@@ -131,6 +134,7 @@ Tensor decode_jpeg(const Tensor& bytes, int channels, const DecodeOptions& optio
     if (from_cmyk) cmyk_to_rgb(cmyk, decoder.is_inverted(), row);
     if (decoder.is_cut_short())
       image.fail(detail::concat("it ends within row ", y, " of ", decoder.height()));
+    if (decoder.is_damaged()) image.fail(detail::concat("its data are damaged before the end of row ", y));
     row += decoder.width() * static_cast<std::uint64_t>(channels);
   }
   expect(decoder.finish());

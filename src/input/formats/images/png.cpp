@@ -80,7 +80,15 @@ class PngDecoder {
   }
   std::size_t row_bytes() const noexcept { return png_get_rowbytes(png_, info_); }
 
-  bool read_image(std::uint8_t** rows) {
+  bool is_interlaced() const noexcept { return png_get_interlace_type(png_, info_) != PNG_INTERLACE_NONE; }
+  /// All rows, `row_bytes` apart.
+  bool read_rows(std::uint8_t* first, std::size_t row_bytes, std::size_t num_rows) {
+    if (setjmp(jump_) != 0) return false;
+    for (std::size_t y = 0; y < num_rows; ++y) png_read_row(png_, first + y * row_bytes, nullptr);
+    png_read_end(png_, nullptr);
+    return true;
+  }
+  bool read_interlaced(std::uint8_t** rows) {
     if (setjmp(jump_) != 0) return false;
     png_read_image(png_, rows);
     png_read_end(png_, nullptr);
@@ -138,9 +146,17 @@ Tensor decode_png(const Tensor& bytes, int channels, DType dtype, const DecodeOp
   const bool is_widened = dtype == DType::u16 && !is_wide;
   std::vector<std::uint8_t> narrow(is_widened ? num_values : 0);
   auto* const first = is_widened ? narrow.data() : static_cast<std::uint8_t*>(result.data());
-  std::vector<std::uint8_t*> rows(static_cast<std::size_t>(decoder.height()));
-  for (std::size_t y = 0; y < rows.size(); ++y) rows[y] = first + y * decoder.row_bytes();
-  expect(decoder.read_image(rows.data()));
+  const auto height = static_cast<std::size_t>(decoder.height());
+  if (decoder.is_interlaced()) {
+    constexpr std::size_t kMaxHeight = 1 << 20;  // for each row there is a pointer
+    if (height > kMaxHeight)
+      image.fail(detail::concat("an interlaced image has ", height, " rows, more than ", kMaxHeight));
+    std::vector<std::uint8_t*> rows(height);
+    for (std::size_t y = 0; y < height; ++y) rows[y] = first + y * decoder.row_bytes();
+    expect(decoder.read_interlaced(rows.data()));
+  } else {
+    expect(decoder.read_rows(first, decoder.row_bytes(), height));
+  }
   auto* const wide = static_cast<std::uint16_t*>(result.data());
   for (std::size_t i = 0; i < narrow.size(); ++i) wide[i] = static_cast<std::uint16_t>(narrow[i] * 257);
   return result;

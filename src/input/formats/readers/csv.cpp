@@ -121,9 +121,23 @@ class CsvRecords {
   }
 
   std::optional<std::vector<Tensor>> next() { return options_.batch_size > 0 ? next_batch() : next_record(); }
-  /// Of the batch that is being filled, after a record that was wrong.
-  Position position() const { return num_rows_ > 0 ? begin_of_batch_ : parser_.position_of_record(); }
-  void seek(const Position& position) { parser_.seek(position); }
+  /// Of the next record. After one that was wrong within a batch, of the batch, and where the parser is.
+  Position position() const {
+    const Position next = parser_.position_of_record();
+    if (num_rows_ == 0) return next;
+    Position position = begin_of_batch_;
+    position.push_back(next.front());
+    return position;
+  }
+  void seek(Position position) {
+    std::uint64_t end = 0;
+    if (position.size() == 4 && options_.batch_size > 0) {
+      end = position.back();
+      position.pop_back();
+    }
+    parser_.seek(position);
+    if (end > 0) fill_batch(end);
+  }
 
  private:
   /// If the header is wrong, so is the file.
@@ -192,22 +206,20 @@ class CsvRecords {
     return record;
   }
 
-  /// A record that is wrong leaves its row to the next one.
+  /// Fills the batch with the records before `end`, but for those that are wrong.
+  void fill_batch(std::uint64_t end) {
+    while (num_rows_ < options_.batch_size && parser_.position_of_record().front() < end) {
+      try {
+        if (!add_row()) return;
+      } catch (const detail::FileFault& fault) {
+        if (!fault.is_of_record) throw;
+      }
+    }
+  }
+
   std::optional<std::vector<Tensor>> next_batch() {
-    if (batch_.empty()) {
-      for (const CsvColumn& column : options_.columns)
-        batch_.push_back(Tensor::empty(Shape(options_.batch_size), column.dtype, detail::input_device()));
+    while (num_rows_ < options_.batch_size && add_row()) {
     }
-    if (num_rows_ == 0) begin_of_batch_ = parser_.position_of_record();
-    std::vector<std::byte*> columns;
-    std::vector<std::size_t> sizes;
-    for (const Tensor& column : batch_) {
-      columns.push_back(static_cast<std::byte*>(column.data()));
-      sizes.push_back(size_of(column.dtype()));
-    }
-    for (; num_rows_ < options_.batch_size && parser_.next(); ++num_rows_)
-      for (std::size_t i = 0; i < columns.size(); ++i)
-        parse_[i](*this, i, columns[i] + static_cast<std::size_t>(num_rows_) * sizes[i]);
     const std::int64_t num_rows = std::exchange(num_rows_, 0);
     if (num_rows == 0) return std::nullopt;
     std::vector<Tensor> batch = std::exchange(batch_, {});
@@ -216,11 +228,30 @@ class CsvRecords {
     return batch;
   }
 
+  /// Reads a record into the batch. One that is wrong leaves its row to the next. @return false at the end.
+  bool add_row() {
+    if (num_rows_ == 0) begin_of_batch_ = parser_.position_of_record();
+    if (batch_.empty()) {
+      values_.clear();
+      for (const CsvColumn& column : options_.columns) {
+        batch_.push_back(Tensor::empty(Shape(options_.batch_size), column.dtype, detail::input_device()));
+        values_.push_back(static_cast<std::byte*>(batch_.back().data()));
+      }
+    }
+    if (!parser_.next()) return false;
+    for (std::size_t i = 0; i < values_.size(); ++i)
+      parse_[i](*this, i,
+                values_[i] + static_cast<std::size_t>(num_rows_) * size_of(options_.columns[i].dtype));
+    ++num_rows_;
+    return true;
+  }
+
   CsvOptions options_;
   CsvParser parser_;
-  std::vector<ParseField> parse_;  // for each column
-  std::vector<Tensor> batch_;      // columns of the batch that is being filled
-  std::int64_t num_rows_ = 0;      // in it
+  std::vector<ParseField> parse_;   // for each column
+  std::vector<Tensor> batch_;       // columns of the batch that is being filled
+  std::vector<std::byte*> values_;  // of its columns
+  std::int64_t num_rows_ = 0;       // in it
   Position begin_of_batch_;
 };
 

@@ -32,7 +32,8 @@ class FileElements {
   }
   readers::Position position() const { return parser_->position(); }
   void seek(const readers::Position& position) {
-    with_file_faults(what_, path_, remedy_, [&] { parser_->seek(position); });
+    with_file_faults(what_, path_, "Restore a state that was saved with these files.",
+                     [&] { parser_->seek(position); });
   }
 
  private:

@@ -46,6 +46,7 @@ class TarSamples {
     Parts parts{{std::string(kKey), bytes_tensor(key)}};
     fault_.clear();
     left_bytes_ = static_cast<std::uint64_t>(options_.max_record_bytes);
+    left_name_bytes_ = kMaxNameBytes;
     do {
       add(*std::exchange(member_, std::nullopt), parts);
     } while (find_member() && member_->key == key);
@@ -83,8 +84,12 @@ class TarSamples {
       return note(detail::concat("it has two parts ", detail::in_quotes(member.extension)));
     if (member.size_bytes > left_bytes_)
       return note(detail::concat("it has more than max_record_bytes, ", options_.max_record_bytes));
+    const std::uint64_t name_bytes = member.extension.size() + kHeaderBytes;
+    if (name_bytes > left_name_bytes_)
+      return note("it has more parts, or longer names, than a sample may have");
     if (!fault_.empty()) return;
     left_bytes_ -= member.size_bytes;
+    left_name_bytes_ -= name_bytes;
     Tensor part = Tensor::empty(Shape(member.size_bytes), DType::u8, detail::input_device());
     if (member.size_bytes > 0) members_.read(member, part.data());
     parts.emplace(member.extension, std::move(part));
@@ -92,11 +97,14 @@ class TarSamples {
 
   detail::TarMembers members_;
   TarOptions options_;
-  std::optional<detail::TarMember> member_;      // the next one, if it is known
-  std::optional<detail::FileFault> next_fault_;  // behind the last member
-  std::string fault_;                            // of the sample
-  std::uint64_t left_bytes_ = 0;                 // that the sample may still have
-  std::uint64_t index_ = 0;                      // of the next sample
+  std::optional<detail::TarMember> member_;                // the next one, if it is known
+  std::optional<detail::FileFault> next_fault_;            // behind the last member
+  std::string fault_;                                      // of the sample
+  static constexpr std::uint64_t kHeaderBytes = 512;       // of a member
+  static constexpr std::uint64_t kMaxNameBytes = 1 << 22;  // with the headers, some 8000 members
+  std::uint64_t left_name_bytes_ = 0;                      // that the sample may still have
+  std::uint64_t left_bytes_ = 0;                           // that the sample may still have
+  std::uint64_t index_ = 0;                                // of the next sample
 };
 
 }  // namespace

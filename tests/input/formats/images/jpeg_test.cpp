@@ -91,6 +91,9 @@ TEST_CASE("JPEG data that is damaged, cut short or none is refused", "[input][ho
   for (std::size_t size = 0; size < bytes.size(); size += 97)
     CHECK_THROWS_MATCHES(decode_jpeg(bytes_tensor(bytes.substr(0, size))), InvalidArgument,
                          says("decode_jpeg: " + std::to_string(size) + " bytes: it "));
+  std::string damaged = bytes;  // a marker amid the entropy-coded data
+  damaged.replace(bytes.size() / 2 + bytes.size() / 4, 2, "\xff\xd8");
+  CHECK_THROWS_MATCHES(decode_jpeg(bytes_tensor(damaged)), InvalidArgument, says("decode_jpeg: "));
   CHECK_THROWS_MATCHES(
       decode_jpeg(bytes_tensor("text")), InvalidArgument,
       says("decode_jpeg: 4 bytes: it cannot be decoded: Not a JPEG file", "Pass the bytes of a"));

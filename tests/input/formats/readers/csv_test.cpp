@@ -237,6 +237,25 @@ TEST_CASE("records are read in batches, without those that are wrong", "[input][
   CHECK_THROWS_AS(readers::csv({.columns = {DType::f32}, .max_record_bytes = -1}), InvalidArgument);
 }
 
+TEST_CASE("a position amid a batch goes on behind the records that were wrong before", "[input][csv][host]") {
+  const TemporaryFile file("1\n2\n3\nx\n4\n5\ny\n6\n");
+  const auto reader = readers::csv({.columns = {DType::i64}, .batch_size = 2});
+  const auto take = [](const readers::Elements<std::vector<Tensor>>& elements) {
+    return elements()->at(0).to_vector<std::int64_t>();
+  };
+  const auto first = reader(file.path());
+  CHECK(take(first) == std::vector<std::int64_t>{1, 2});
+  CHECK_THROWS_AS(first(), readers::BadRecord);  // x; the batch has 3
+  const auto second = reader(file.path());
+  second.seek(first.position());
+  CHECK(take(second) == std::vector<std::int64_t>{3, 4});
+  CHECK_THROWS_AS(second(), readers::BadRecord);  // y
+  const auto third = reader(file.path());
+  third.seek(second.position());
+  CHECK(take(third) == std::vector<std::int64_t>{5, 6});
+  CHECK_FALSE(third());
+}
+
 TEST_CASE("a header of another length is an error of the file, and the next file is read",
           "[input][csv][host]") {
   const TemporaryFile bad("a,b,c\n1,2\n"), good("a,b\n3,4\n");

@@ -124,6 +124,17 @@ TEST_CASE("a sample that is too large, or has a part twice, is left out", "[inpu
                        says("readers::tar: max_record_bytes is -1. Pass 0 or more."));
 }
 
+TEST_CASE("a sample of very many parts is left out", "[input][host]") {
+  std::vector<std::pair<std::string, std::string>> members;
+  for (int i = 0; i < 9000; ++i) members.emplace_back("1." + std::to_string(i), "");
+  members.emplace_back("2.a", "x");
+  const Samples samples = samples_of(tar_archive(members));
+  REQUIRE(samples.size() == 2);
+  CHECK(samples[0].at("error").find("sample 0, '1': it has more parts, or longer names") !=
+        std::string::npos);
+  CHECK(samples[1] == Sample{{"__key__", "2"}, {"a", "x"}});
+}
+
 TEST_CASE("a damaged header costs the sample that follows it, and no more", "[input][host]") {
   std::string bytes = tar_archive({{"1.a", "x"}, {"2.a", "x"}, {"2.b", "y"}, {"3.a", "x"}});
   bytes[1024] ^= 1;  // 2.a
