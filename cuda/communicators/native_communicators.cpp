@@ -71,7 +71,12 @@ ncclResult_t Creation::init_rank(ncclComm_t* communicator, int rank) {
     if (config.min_ctas > 0) native.minCTAs = config.min_ctas;
     if (config.max_ctas > 0) native.maxCTAs = config.max_ctas;
     if (config.cta_policy == CtaPolicy::efficiency) native.CTAPolicy = NCCL_CTA_POLICY_EFFICIENCY;
-    if (config.cta_policy == CtaPolicy::zero) native.CTAPolicy = NCCL_CTA_POLICY_ZERO;
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0)
+    int version = 0;
+    if (config.cta_policy == CtaPolicy::zero && ncclGetVersion(&version) == ncclSuccess &&
+        version >= NCCL_VERSION(2, 28, 0))
+      native.CTAPolicy = NCCL_CTA_POLICY_ZERO;
+#endif
     if (config.nonblocking) native.blocking = 0;
     return ncclCommInitRankConfig(communicator, num_ranks, id, rank, &native);
   }

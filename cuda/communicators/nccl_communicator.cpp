@@ -283,14 +283,17 @@ void NcclCommunicator::reduce_by_peers(const backend::GroupCall& collective, int
   LaunchOrder::Turn turn(order_, static_cast<int>(calls.size()));
   inside(operation, calls, [&] {
     for (const backend::RankCall& call : calls) {
-      const CudaDevice& device = *rank_of(call).device;
-      const Capture capture = capture_of(device, call.stream);
-      if (capture) keep_with(capture, captured_, device.device());
-      for (backend::Segment segment : call.segments) {
-        if (root >= 0 && call.rank != root) segment.receive = nullptr;
-        peers_->enqueue(collective.op, call, segment, capture);
-      }
+      Rank& rank = rank_of(call);
+      rank.capture = capture_of(*rank.device, call.stream);
+      if (rank.capture) keep_with(rank.capture, captured_, rank.device->device());
     }
+    for (std::size_t s = 0; s < calls.front().segments.size(); ++s)
+      for (std::int64_t piece = 0; piece < peers_->num_pieces(calls.front().segments[s]); ++piece)
+        for (const backend::RankCall& call : calls) {
+          backend::Segment segment = call.segments[s];
+          if (root >= 0 && call.rank != root) segment.receive = nullptr;
+          peers_->enqueue(collective.op, call, segment, rank_of(call).capture, piece);
+        }
   });
   turn.end();
   require_not_aborted(operation, calls.front());

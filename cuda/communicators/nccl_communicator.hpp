@@ -73,7 +73,8 @@ class NcclCommunicator final : public backend::CommunicatorBackend {
     backend::EventHandle last{};        // behind the last collective; only where there are processes_
     // See inside().
     std::unique_ptr<std::timed_mutex> in_use = std::make_unique<std::timed_mutex>();
-    Wire wire;  // of the reduction under way
+    Wire wire;        // of the reduction under way
+    Capture capture;  // of the stream of the call under way, by peers
   };
   NcclCommunicator(const std::vector<CudaDevice*>& ranks, int first_rank, int num_ranks,
                    std::span<const ncclComm_t> communicators);

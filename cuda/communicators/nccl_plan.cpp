@@ -9,9 +9,9 @@ namespace lockstep::cuda {
 NcclCommunicator::Choice NcclCommunicator::choose(std::int64_t size_bytes, std::size_t num_tensors,
                                                   const backend::Route& route) const {
   using enum CommunicationImplementation;
-  LOCKSTEP_EXPECTS(route.implementation != peer || peers_ != nullptr, Unsupported, "all_reduce between ",
-                   num_ranks_, " GPUs, the first ", ranks_.front().device->device(),
-                   ": the options ask for peer memory, but ", no_peers_,
+  LOCKSTEP_EXPECTS(route.implementation != peer || peers_ != nullptr, Unsupported,
+                   "all_reduce or reduce between ", num_ranks_, " GPUs, the first ",
+                   ranks_.front().device->device(), ": the options ask for peer memory, but ", no_peers_,
                    ". Leave CommunicationOptions::implementation out, or pass nccl.");
   if (route.implementation == nccl) return {false, "the option is nccl"};
   if (peers_ == nullptr) return {false, no_peers_};

@@ -175,8 +175,13 @@ void PeerReduction::load(const backend::RankCall& call) {
   }
 }
 
+std::int64_t PeerReduction::num_pieces(const backend::Segment& segment) const {
+  const std::int64_t piece = layout_.largest_piece / static_cast<std::int64_t>(size_of(segment.dtype));
+  return (segment.count + piece - 1) / piece;
+}
+
 void PeerReduction::enqueue(ReduceOp op, const backend::RankCall& call, const backend::Segment& segment,
-                            const Capture& capture) {
+                            const Capture& capture, std::int64_t piece) {
   Rank& rank = ranks_[static_cast<std::size_t>(call.rank)];
   follow_last(rank, call, capture);
   const auto size = static_cast<std::int64_t>(size_of(segment.dtype));
@@ -193,15 +198,13 @@ void PeerReduction::enqueue(ReduceOp op, const backend::RankCall& call, const ba
                      .slots = {},
                      .aborts = aborts_};
   for (std::size_t r = 0; r < ranks_.size(); ++r) part.slots[r] = ranks_[r].inboxes + inbox + kControlBytes;
-  const std::int64_t piece = layout_.largest_piece / size;
-  for (std::int64_t begin = 0; begin < segment.count; begin += piece) {
-    part.count = std::min(piece, segment.count - begin);
-    part.in_two_shots = layout_.is_in_two_shots(part.count * size);
-    part.input = static_cast<const std::byte*>(segment.send) + begin * size;
-    part.output =
-        segment.receive == nullptr ? nullptr : static_cast<std::byte*>(segment.receive) + begin * size;
-    peer_all_reduce(rank.device->kernels().place_on(call.stream), segment.dtype, part);
-  }
+  const std::int64_t length = layout_.largest_piece / size, begin = piece * length;
+  part.count = std::min(length, segment.count - begin);
+  part.in_two_shots = layout_.is_in_two_shots(part.count * size);
+  part.input = static_cast<const std::byte*>(segment.send) + begin * size;
+  part.output =
+      segment.receive == nullptr ? nullptr : static_cast<std::byte*>(segment.receive) + begin * size;
+  peer_all_reduce(rank.device->kernels().place_on(call.stream), segment.dtype, part);
   if (capture) return rank.device->record(rank.last_captured, call.stream);
   const Device& device = rank.device->device();
   const DeviceGuard guard(rank.device->ordinal(), device);  // as record(), which would ask for a capture

@@ -58,10 +58,13 @@ class PeerReduction {
   CommunicationPlan plan(DType dtype, std::int64_t count) const;
   /// Loads the kernels of a rank's call, before any rank's part of it is enqueued.
   void load(const backend::RankCall& call);
-  /// Enqueues a rank's part of an all_reduce of one tensor, or, where it receives nothing, of a reduce.
-  /// @param capture  of the stream.
+  /// Long tensors go in pieces. All ranks' parts of a piece are enqueued before the next piece: a device that
+  /// waits for another one takes no more than some launches.
+  std::int64_t num_pieces(const backend::Segment& segment) const;
+  /// Enqueues a rank's part of a piece of an all_reduce of one tensor, or, where it receives nothing, of a
+  /// reduce. @param capture  of the stream. @param piece  from 0.
   void enqueue(ReduceOp op, const backend::RankCall& call, const backend::Segment& segment,
-               const Capture& capture);
+               const Capture& capture, std::int64_t piece);
   /// Lets kernels that wait for other ranks end. Any thread; does not wait.
   void abort() noexcept;
 

@@ -75,12 +75,15 @@ void Wire::place(const Reduction& reduction, const backend::RankCall& call) {
   const bool may_pack = call.segments.size() > 1 && reduction.sent_blocks == 1;
   const bool receives = reduction.root < 0 || reduction.root == call.rank;
   packs_.assign(ncclNumTypes, {});
+  std::int64_t in_packs = 0;
   for (const backend::Segment& segment : call.segments) {
     const auto [type, encode, decode] = coding_of(reduction, segment.dtype);
     Slot& slot = slots_.emplace_back(Slot{type, encode, decode, false, -1});
     const std::int64_t size_bytes = segment.count * size_of_native(type);
-    slot.is_packed = may_pack && size_bytes <= kMostPackedBytes;
-    if (slot.is_packed) ++packs_[static_cast<std::size_t>(type)].num_members;
+    slot.is_packed = may_pack && size_bytes <= kMostPackedBytes && in_packs + size_bytes <= kMostBytesInPacks;
+    if (!slot.is_packed) continue;
+    in_packs += size_bytes;
+    ++packs_[static_cast<std::size_t>(type)].num_members;
   }
   for (std::size_t s = 0; s < slots_.size(); ++s) {
     const backend::Segment& segment = call.segments[s];

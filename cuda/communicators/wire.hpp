@@ -43,6 +43,8 @@ class Wire {
  public:
   /// Larger ones go to NCCL as they are, in the packs' group: to pack them would move more than it saves.
   static constexpr std::int64_t kMostPackedBytes = std::int64_t{4} << 20;
+  /// Of all packs of a call: the rest goes as it is.
+  static constexpr std::int64_t kMostBytesInPacks = std::int64_t{256} << 20;
 
   struct Part {
     ncclDataType_t type;

@@ -27,13 +27,15 @@ void PrivateStreams::add(cudaStream_t stream) noexcept {
     Slot& slot = slots_[(first_slot(handle) + k) % kNumSlots];
     std::uintptr_t here = slot.stream.load(std::memory_order_relaxed);
     if (here > kNoMore) continue;
-    slot.last = 0;
     if (slot.stream.compare_exchange_strong(here, handle, std::memory_order_acq_rel)) return;
   }
 }
 
 void PrivateStreams::remove(cudaStream_t stream) noexcept {
-  if (Slot* const slot = find(stream)) slot->stream.store(kNoMore, std::memory_order_release);
+  Slot* const slot = find(stream);
+  if (slot == nullptr) return;
+  slot->last = 0;
+  slot->stream.store(kNoMore, std::memory_order_release);
 }
 
 void PrivateStreams::note_capture(cudaStream_t stream) noexcept {

@@ -11,7 +11,6 @@
 #include "kernels/combine.hpp"
 #include "kernels/element.cuh"
 #include "kernels/launch.cuh"
-#include "kernels/shifted.cuh"
 #include "kernels/split.cuh"
 #include "kernels/staged.cuh"
 

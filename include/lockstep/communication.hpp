@@ -12,12 +12,12 @@
 
 namespace lockstep {
 
-/// What carries collectives between GPUs. `automatic` is `peer` for an all_reduce that is short
+/// What carries collectives between GPUs. `automatic` is `peer` for an all_reduce or a reduce that is short
 /// (CommunicationOptions::peer_bytes) or is to combine in rank order, between GPUs of this process that
-/// reach each other's memory, and `nccl` otherwise. `peer` is an all_reduce by the library's own kernels,
-/// whatever its length; other collectives then go by NCCL. `ring` is `automatic`. Host replicas use shared
-/// memory, and virtual devices of one GPU a kernel on it, whatever is asked for: a host communicator's first
-/// call with `nccl` or `peer` logs a warning.
+/// reach each other's memory, and `nccl` otherwise. `peer` is an all_reduce or a reduce by the library's own
+/// kernels, whatever its length; other collectives then go by NCCL. `ring` is `automatic`. Host replicas use
+/// shared memory, and virtual devices of one GPU a kernel on it, whatever is asked for: a host communicator's
+/// first call with `nccl` or `peer` logs a warning.
 enum class CommunicationImplementation : std::uint8_t { automatic, ring, nccl, peer };
 
 /// What NCCL prefers: speed, or to leave multiprocessors (CTAs) to other kernels. `zero` lets it use none

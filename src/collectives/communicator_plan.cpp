@@ -39,6 +39,7 @@ bool Communicator::Impl::comes_with_meeting(std::int64_t size_bytes, bool one_th
 
 bool Communicator::Impl::is_in_rank_order(const CollectiveCall& call) const {
   if (!call.reduces() || !call.route.in_rank_order || backend->combines_in_rank_order()) return false;
+  if (call.tensors().empty()) return false;
   const TensorView& tensor = call.tensors().front();
   return !call.is({Collective::all_reduce, Collective::reduce}) ||
          !backend->plan(call.op, reduced_dtype(call.op, tensor.dtype), 1, call.route).in_rank_order;
@@ -85,12 +86,10 @@ CommunicationPlan Communicator::Impl::plan(ReduceOp op, DType dtype, std::int64_
 
 void Communicator::Impl::log_plan(ReduceOp op, std::span<const RankBatch> batches,
                                   const CommunicationOptions& options) {
-  if (!logs_plans || batches.front().rank != first_rank || batches.front().inputs.empty()) return;
+  if (!logs_plans || batches.front().rank != first_rank || batches.front().inputs.size() != 1) return;
   const std::span<const TensorView> inputs = batches.front().inputs;
-  std::int64_t size_bytes = 0;
-  for (const TensorView& input : inputs) size_bytes += input.nbytes();
-  const CommunicationPlan made = plan(op, inputs.front().dtype, size_bytes, route_of(options),
-                                      batches.size() == num_local_ranks() && num_local_ranks() > 1);
+  const CommunicationPlan made = plan(op, inputs.front().dtype, inputs.front().nbytes(), route_of(options),
+                                      batches.size() == num_local_ranks());
   if (std::ranges::find(logged_plans, made) != logged_plans.end()) return;
   logged_plans.push_back(made);
   detail::warn(detail::concat("plan: ", options.label, options.label.empty() ? "" : ": ", made));

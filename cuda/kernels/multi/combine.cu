@@ -23,7 +23,8 @@ __device__ compute_t<T> mean_of_large(void* const* sources, int num_sources, std
 
 /// Elements [i, i + kCount) of an item, whose arrays are first the sources, then the destinations.
 template <class Op, class T, int kCount>
-__device__ void combine_vector(const Part& part, int num_sources, int num_arrays, bool mean, std::int64_t i) {
+__device__ void combine_vector(const ArrayPart& part, int num_sources, int num_arrays, bool mean,
+                               std::int64_t i) {
   using A = compute_t<T>;
   const bool aligned = part.item.aligned;
   A acc[kCount];
@@ -56,7 +57,7 @@ __device__ void combine_vector(const Part& part, int num_sources, int num_arrays
 template <class Op, class T>
 __global__ void __launch_bounds__(kThreads)
     combine_all_kernel(__grid_constant__ const Table table, int num_sources, bool mean) {
-  const Part part = part_of_block(table);
+  const ArrayPart part = part_of_block(table);
   for_each_vector<kPer16Bytes<T>>(part, [&](std::int64_t i, auto constant) {
     combine_vector<Op, T, decltype(constant)::value>(part, num_sources, table.num_arrays, mean, i);
   });

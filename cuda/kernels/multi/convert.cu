@@ -59,7 +59,7 @@ inline constexpr int kPerVector = static_cast<int>(16 / std::max(sizeof(From), s
 template <class From, class To, class Convert>
 __global__ void __launch_bounds__(kThreads)
     convert_all_kernel(__grid_constant__ const Table table, Convert convert) {
-  const Part part = part_of_block(table);
+  const ArrayPart part = part_of_block(table);
   for_each_vector<kPerVector<From, To>>(part, [&](std::int64_t i, auto constant) {
     constexpr int kCount = decltype(constant)::value;
     const auto from = load<From, kCount>(part.arrays[0], i, part.item.aligned);

@@ -11,13 +11,13 @@ namespace {
 
 constexpr int kVector = 16;
 
-__device__ void store_to_all(const Part& part, int num_arrays, std::int64_t i, uint4 value) {
+__device__ void store_to_all(const ArrayPart& part, int num_arrays, std::int64_t i, uint4 value) {
   for (int k = 1; k < num_arrays; ++k)
     if (auto* const destination = static_cast<std::byte*>(part.arrays[k]))
       *reinterpret_cast<uint4*>(destination + i) = value;
 }
 
-__device__ void copy_byte(const Part& part, int num_arrays, std::int64_t i) {
+__device__ void copy_byte(const ArrayPart& part, int num_arrays, std::int64_t i) {
   const std::byte value = static_cast<const std::byte*>(part.arrays[0])[i];
   for (int k = 1; k < num_arrays; ++k)
     if (auto* const destination = static_cast<std::byte*>(part.arrays[k])) destination[i] = value;
@@ -25,7 +25,7 @@ __device__ void copy_byte(const Part& part, int num_arrays, std::int64_t i) {
 
 /// The source's vectors begin `shift` bytes before the destinations': each thread loads the source's, and has
 /// what is missing from the next thread.
-__device__ void copy_shifted(const Part& part, int num_arrays) {
+__device__ void copy_shifted(const ArrayPart& part, int num_arrays) {
   constexpr int kWarp = 32;
   const int shift = part.item.shift;
   const auto* const vectors =
@@ -46,7 +46,7 @@ __device__ void copy_shifted(const Part& part, int num_arrays) {
 
 /// An item's arrays are its source and its destinations.
 __global__ void __launch_bounds__(kThreads) copy_all_kernel(__grid_constant__ const Table table) {
-  const Part part = part_of_block(table);
+  const ArrayPart part = part_of_block(table);
   if (part.item.shift != 0) return copy_shifted(part, table.num_arrays);
   for_each_vector<kVector>(part, [&](std::int64_t i, auto constant) {
     if constexpr (decltype(constant)::value == 1)

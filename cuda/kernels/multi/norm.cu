@@ -29,7 +29,7 @@ __device__ double sum_over_block(double value) {
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     squares_kernel(__grid_constant__ const Table table, double* sums) {
-  const Part part = part_of_block(table);
+  const ArrayPart part = part_of_block(table);
   compute_t<T> sum = 0;
   for_each_vector<kPer16Bytes<T>>(part, [&](std::int64_t i, auto constant) {
     constexpr int kCount = decltype(constant)::value;
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(kThreads)
   const double length = *norm;
   const double longer = max(length - clip_norm, 0.0) + clip_norm;
   const auto factor = static_cast<compute_t<T>>(clip_norm / longer + (length - length));
-  const Part part = part_of_block(table);
+  const ArrayPart part = part_of_block(table);
   for_each_vector<kPer16Bytes<T>>(part, [&](std::int64_t i, auto constant) {
     constexpr int kCount = decltype(constant)::value;
     auto vector = load<T, kCount>(part.arrays[0], i, part.item.aligned);

@@ -40,13 +40,13 @@ struct Table {
 };
 
 /// What a block works on.
-struct Part {
+struct ArrayPart {
   const Item& item;
   void* const* arrays;
   std::int64_t begin, end;  ///< Of its vectors, and of its single elements.
 };
 
-__device__ __forceinline__ Part part_of_block(const Table& table) {
+__device__ __forceinline__ ArrayPart part_of_block(const Table& table) {
   int low = 0;
   for (int high = table.num_items - 1; low < high;) {
     const int middle = (low + high) / 2;
@@ -62,7 +62,7 @@ __device__ __forceinline__ Part part_of_block(const Table& table) {
 
 /// Calls `f(i, 1 as a constant)` for the part's elements that are in no vector of kCount.
 template <int kCount, class F>
-__device__ __forceinline__ void for_each_single(const Part& part, F f) {
+__device__ __forceinline__ void for_each_single(const ArrayPart& part, F f) {
   const auto& [head, num_vectors] = part.item.split;
   const std::int64_t end = min(part.end, part.item.num_singles(kCount));
   for (std::int64_t single = part.begin + threadIdx.x; single < end; single += kThreads) {
@@ -73,7 +73,7 @@ __device__ __forceinline__ void for_each_single(const Part& part, F f) {
 
 /// Calls `f(i, kCount as a constant)` for each of the part's vectors, and for_each_single.
 template <int kCount, class F>
-__device__ __forceinline__ void for_each_vector(const Part& part, F f) {
+__device__ __forceinline__ void for_each_vector(const ArrayPart& part, F f) {
   const std::int64_t end = min(part.end, part.item.split.num_vectors);
   for (std::int64_t v = part.begin + threadIdx.x; v < end; v += kThreads)
     f(v * kCount, std::integral_constant<int, kCount>());

@@ -30,6 +30,17 @@ namespace lockstep::libtorch {
 /// the module, and after `loss.backward()` each parameter's gradient is the mean over all replicas. Losses
 /// are means over the replica's rows; the mean is then that of the global batch, if all have as many rows.
 ///
+///     strategy.run([&](ls::ReplicaContext& context) {
+///       Net& net = nets[context.replica_id_in_sync_group()];
+///       ls::libtorch::DistributedDataParallel ddp(net);  // replica 0's parameters are everyone's now
+///       torch::optim::SGD sgd(net.parameters(), 0.1);
+///       for (const auto& [images, labels] : batches_of(context)) {
+///         net.zero_grad();
+///         torch::nn::functional::cross_entropy(net.forward(images), labels).backward();
+///         sgd.step();  // gradients are means over the replicas
+///       }
+///     });
+///
 /// Hooks on the parameters add gradients to a PackedReduction as the backward pass gives them, in the reverse
 /// of the module's order of parameters, so that a pack is reduced while the pass goes on; on the host by the
 /// replicas' threads themselves, within the pass. The last pack is reduced when the pass is at its end. No

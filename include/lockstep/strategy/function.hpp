@@ -84,7 +84,8 @@ class FunctionHandle {
 /// A launch is enqueued on the current streams of the replicas' devices, those of virtual devices of a GPU
 /// are joined. The second call waits for these streams before it captures. Up to 64 launches may be on their
 /// way; the next one waits. These streams must live as long as the function. Do not call a function while one
-/// of them is captured.
+/// of them is captured. Functions of one strategy whose launches are on different streams must be ordered by
+/// events, as their collectives share memory.
 ///
 /// Graphs hold the strategy's communicators. The strategy's end drops all traces; a call after it throws
 /// ContextError. Functions may be destroyed before or after it, but not during a call.

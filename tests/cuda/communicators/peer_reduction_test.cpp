@@ -69,7 +69,8 @@ struct Values {
                                      in_place ? inputs[r].view().data : outputs[r].view().data,
                                      inputs[r].size(), inputs[r].dtype()};
       const StreamRef stream = others == nullptr ? streams[r] : (*others)[r];
-      peers.enqueue(op, {static_cast<int>(r), stream.handle(), {&segment, 1}}, segment, {});
+      for (std::int64_t piece = 0; piece < peers.num_pieces(segment); ++piece)
+        peers.enqueue(op, {static_cast<int>(r), stream.handle(), {&segment, 1}}, segment, {}, piece);
     }
   }
   std::vector<Tensor> results(bool in_place = false) const {
@@ -201,7 +202,7 @@ TEST_CASE("an abort ends a kernel that waits for a rank that does not come", "[c
   PeerReduction peers(devices, PeerLayout(2, 512, GENERATE(64, 4096)));
   Values values(2, 90);
   const backend::Segment segment{values.inputs[0].view().data, values.outputs[0].view().data, 90, DType::f32};
-  peers.enqueue(ReduceOp::sum, {0, values.streams[0].handle(), {&segment, 1}}, segment, {});
+  peers.enqueue(ReduceOp::sum, {0, values.streams[0].handle(), {&segment, 1}}, segment, {}, 0);
   REQUIRE_FALSE(values.streams[0].is_complete());
   peers.abort();
   values.streams[0].synchronize();
