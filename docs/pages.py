@@ -6,17 +6,20 @@ The Markdown is GitHub's, and its links work there. On the site
   lines `//! [name]`, a .txt file as a program's output, README.md#heading the text under that heading of a README;
 - names in backticks that begin with `ls::`, in READMEs also those that begin with a class, lead to their documentation.
   A name that is not there is a warning of Doxygen's, which is an error;
-- links to files that are no pages become text, and a link to nothing is an error.
+- links to files that are no pages become text, and a link to nothing is an error;
+- pictures, `![text](file.svg)`, are copied to OUT.
 
 A snippet of tests/snippets/ that is named after classes, as `//! [Event, EventRef]`, is the example on their pages.
 """
 import html
 import pathlib
 import re
+import shutil
 import sys
 
 SOURCE, OUT = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
 LINK = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
+LINK_OR_PICTURE = re.compile("(!?)" + LINK.pattern)
 FENCE = re.compile(r"^ *```")
 
 
@@ -125,6 +128,16 @@ class Site:
         label = html.escape(text, quote=False).replace('"', "&quot;")
         return f'<code>@ref lockstep::{first}{rest} "{label}"</code>'
 
+    def picture(self, base, label, target):
+        if "://" in target:
+            return f"![{label}]({target})"
+        file = (base.parent / target).resolve()
+        if not file.is_file():
+            fail(base, f"there is no {target}")
+        if self.pictures.setdefault(file.name, file) != file:
+            fail(base, f"two pictures have the name {file.name}")
+        return f"![{label}]({file.name})"
+
     def link(self, page, base, label, target):
         if "://" in target:
             return f"[{label}]({target})"
@@ -148,7 +161,8 @@ class Site:
         return f'@{command} {page_id} "{label.replace("`", "")}"'
 
     def text(self, page, base, line):
-        line = LINK.sub(lambda m: self.link(page, base, m[1], m[2]), line)
+        line = LINK_OR_PICTURE.sub(
+            lambda m: self.picture(base, m[2], m[3]) if m[1] else self.link(page, base, m[2], m[3]), line)
         parts = re.split(r"(`[^`]+`)", line)
         return "".join(self.name(part[1:-1], base != page) if part.startswith("`") else part for part in parts)
 
@@ -191,12 +205,15 @@ class Site:
         for old in OUT.iterdir():
             old.unlink()
         self.placed = set()
+        self.pictures = {}  # files, by the names that they have in OUT
         for page, page_id in self.pages.items():
             lines = list(self.lines(page, page, page.read_text().splitlines()))
             if not lines or not lines[0].startswith("# "):
                 fail(page, "the first line is no title")
             lines[0] += f" {{#{page_id}}}"
             (OUT / f"{page_id}.md").write_text("\n".join(lines) + "\n")
+        for name, file in self.pictures.items():
+            shutil.copyfile(file, OUT / name)
         with open(OUT / "examples.dox", "w") as out:
             for cls, lines in self.examples.items():
                 kind = "struct" if cls.split("::")[-1] in self.structs else "class"

@@ -57,7 +57,7 @@ struct Adam {
 
 /// Elements [i, i + kCount) of an item: a variable, its gradient and its slots, which may be null.
 template <class T, int kCount, int kSlots, class Step>
-__device__ void update(const Step& step, const Part& part, std::int64_t i) {
+__device__ void update(const Step& step, const ArrayPart& part, std::int64_t i) {
   using C = compute_t<T>;
   const bool aligned = part.item.aligned;
   void* const* const slot_arrays = part.arrays + 2;
@@ -90,7 +90,7 @@ template <class T, int kSlots, class Step>
 __global__ void __launch_bounds__(kThreads)
     update_kernel(__grid_constant__ const Table table, Step step, const backend::StepNumbers* numbers) {
   if (numbers != nullptr) step.take(*numbers);
-  const Part part = part_of_block(table);
+  const ArrayPart part = part_of_block(table);
   for_each_vector<kPer16Bytes<T>>(part, [&](std::int64_t i, auto constant) {
     update<T, decltype(constant)::value, kSlots>(step, part, i);
   });

@@ -64,6 +64,15 @@ TEST_CASE("the examples of backends are right", "[docs]") {
   device.kernels().sgd_update(out, no_velocity, {numbers, {2}, ls::DType::f32}, parameters, stream);
   //! [backend::UpdateParameters, backend::StepNumbers]
   CHECK(result == std::vector<float>{3.5f, 5});
+
+  const ls::TensorView row(table.data(), {2}, ls::DType::f32);
+  //! [backend::UpdateTensors]
+  backend::UpdateTensors updates[] = {{.variable = out, .gradient = {numbers, {2}, ls::DType::f32}},
+                                      {.variable = row, .gradient = {numbers + 2, {2}, ls::DType::f32}}};
+  device.kernels().sgd_updates(updates, parameters, stream);  // on GPUs one kernel
+  //! [backend::UpdateTensors]
+  CHECK(result == std::vector<float>{3, 4});
+  CHECK(table == std::vector<float>{-1.5f, -2, 4, 6});
   device.deallocate(numbers, 4 * sizeof(float), stream);
 
   //! [backend::GraphBackend, backend::Graph, backend::ListedCopy]
@@ -81,7 +90,7 @@ TEST_CASE("the example of a communicator's backend is right", "[docs]") {
   backend::DeviceBackend* devices[] = {&ls::DeviceManager::instance().open("CPU:0"),
                                        &ls::DeviceManager::instance().open("CPU:1")};
   //! [backend::CommunicatorBackend, backend::GroupCall, backend::RankCall, backend::Segment]
-  auto group = ls::DeviceManager::instance().backend(ls::DeviceKind::cpu).create_communicator(devices);
+  auto group = ls::DeviceManager::instance().backend(ls::DeviceKind::cpu).create_communicator(devices, {});
   float memory[2][2] = {{1, 2}, {10, 20}};
   std::vector<backend::Segment> segments[2];
   std::vector<backend::RankCall> calls;
@@ -102,6 +111,12 @@ TEST_CASE("the example of a communicator's backend is right", "[docs]") {
   group->transfer({.operation = "send_recv", .calls = calls, .own = calls, .transfers = one_element});
   //! [backend::Transfer]
   CHECK(memory[1][0] == 5);
+
+  //! [backend::Route]
+  backend::Route route{.in_rank_order = true};  // as CommunicationOptions::deterministic
+  ls::CommunicationPlan plan = group->plan(ls::ReduceOp::sum, ls::DType::f32, /*count=*/2, route);
+  //! [backend::Route]
+  CHECK(plan.in_rank_order);
 }
 
 //! [backend::Engine, backend::EngineKind, backend::EngineSetup, backend::KeyValueStore]

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -60,6 +61,14 @@ TEST_CASE("the examples of communicators are right", "[docs]") {
   threads.clear();  // joins
   //! [RankBatch]
   CHECK(memory_of_rank[1] == std::vector<float>{11, 22});
+
+  //! [CommunicationPlan]
+  ls::CommunicationPlan plan = communicator.plan(ls::ReduceOp::sum, ls::DType::f32, /*size_bytes=*/1 << 20);
+  std::string text = plan.to_string();  // its path and why; LOCKSTEP_LOG=plan logs the same
+  bool is_shared = plan.path == ls::CommunicationPath::shared_memory;  // true between host replicas
+  //! [CommunicationPlan]
+  CHECK(text.find("1048576 bytes") != std::string::npos);
+  CHECK(is_shared);
 }
 
 TEST_CASE("the examples of a strategy's collectives are right", "[docs]") {
@@ -73,6 +82,12 @@ TEST_CASE("the examples of a strategy's collectives are right", "[docs]") {
   //! [CommunicationOptions, Setting, Setting< std::chrono::milliseconds >]
   CHECK(sums[0].item<float>() == 2);
   CHECK(is_given);
+
+  //! [CommunicatorConfig]
+  ls::CommunicatorConfig config{.name = "gradients", .max_ctas = 8};  // NCCL leaves the rest to other kernels
+  ls::MirroredStrategy named({"CPU:0", "CPU:1"}, {.communicator = config});
+  //! [CommunicatorConfig]
+  CHECK(named.num_replicas_in_sync() == 2);
 
   //! [ReductionToOneDevice, HierarchicalCopyAllReduce, NcclAllReduce]
   const std::vector<ls::Device> devices{"CPU:0", "CPU:1"};

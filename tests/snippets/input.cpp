@@ -2,7 +2,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -10,6 +12,10 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <lockstep/lockstep.hpp>
+
+#include "support/npy_file.hpp"
+#include "support/tar_file.hpp"
+#include "support/tf_record_file.hpp"
 
 namespace ls = lockstep;
 
@@ -116,4 +122,66 @@ TEST_CASE("the examples of readers are right", "[docs]") {
   //! [readers::Elements]
   CHECK(letters.skip(1).iterator().next().item<std::uint8_t>() == 'b');
   std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("the examples of readers that do not trust their files are right", "[docs]") {
+  const lockstep::test::TemporaryFile text("7\nseven\n8\n");
+  const std::filesystem::path& numbers = text.path();
+  //! [readers::BadRecord, readers::LineOptions]
+  auto read_numbers = [](const std::filesystem::path& path) {  // a reader made of another
+    auto lines = ls::readers::lines({.max_line_bytes = 80})(path);
+    return [lines]() -> std::optional<ls::Tensor> {
+      const std::optional<ls::Tensor> line = lines();
+      if (!line) return std::nullopt;
+      std::istringstream digits(ls::readers::text(*line));
+      if (int number = 0; digits >> number) return ls::Tensor::scalar(number, "CPU:0");
+      throw ls::readers::BadRecord("a line is no number");
+    };
+  };
+  auto good = ls::Dataset::from_files({numbers}, read_numbers).ignore_errors();  // reads on behind bad lines
+  //! [readers::BadRecord, readers::LineOptions]
+  CHECK(good.batch(4).iterator().next().to_vector<int>() == std::vector<int>{7, 8});
+}
+
+TEST_CASE("the example of TFRecord files is right", "[docs]") try {
+  const lockstep::test::TemporaryFile file(lockstep::test::tf_record_bytes("one"));
+  const std::filesystem::path& shard = file.path();
+  //! [readers::TfRecordOptions]
+  auto records = ls::Dataset::from_files({shard}, ls::readers::tf_record({.max_record_bytes = 1 << 20}));
+  //! [readers::TfRecordOptions]
+  CHECK(ls::readers::text(records.iterator().next()) == "one");
+} catch (const ls::Unsupported&) {
+  SKIP("built without ISA-L");
+}
+
+TEST_CASE("the example of tar archives is right", "[docs]") try {
+  using lockstep::test::tar_member;
+  const lockstep::test::TemporaryFile file(tar_member("a.jpg", "pixels") + tar_member("a.cls", "3") +
+                                           tar_member("a.json", "{}") + lockstep::test::tar_end());
+  const std::filesystem::path& shard = file.path();
+  //! [readers::TarOptions]
+  auto samples = ls::Dataset::from_files({shard}, ls::readers::tar({.extensions = {"jpg", "cls"}}));
+  auto classes = samples.map([](const std::map<std::string, ls::Tensor>& sample) {
+    return ls::Tensor::scalar(std::stoi(ls::readers::text(sample.at("cls"))), "CPU:0");
+  });
+  //! [readers::TarOptions]
+  CHECK(classes.iterator().next().item<int>() == 3);
+  CHECK_FALSE(samples.iterator().next().contains("json"));
+} catch (const ls::Unsupported&) {
+  SKIP("built without libarchive");
+}
+
+TEST_CASE("the example of images is right", "[docs]") try {
+  // A PNG image of two grey pixels, 10 and 20.
+  const ls::Tensor bytes = ls::Tensor::from<std::uint8_t>(
+      {137, 80, 78, 71, 13, 10, 26,  10,  0,   0,   0, 13, 73, 72, 68, 82, 0,  0,  0,   2,   0,  0,   0,
+       1,   8,  0,  0,  0,  0,  209, 73,  32,  86,  0, 0,  0,  11, 73, 68, 65, 84, 120, 218, 99, 224, 18,
+       1,   0,  0,  43, 0,  31, 4,   200, 240, 194, 0, 0,  0,  0,  73, 69, 78, 68, 174, 66,  96, 130},
+      {68});
+  //! [DecodeOptions]
+  ls::Tensor pixels = ls::decode_image(bytes, /*channels=*/3, ls::DType::u8, {.max_pixels = 1 << 24});
+  //! [DecodeOptions]
+  CHECK(pixels.to_vector<std::uint8_t>() == std::vector<std::uint8_t>{10, 10, 10, 20, 20, 20});
+} catch (const ls::Unsupported&) {
+  SKIP("built without libpng");
 }

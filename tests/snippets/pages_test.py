@@ -60,6 +60,19 @@ class Pages(unittest.TestCase):
         self.assertIn('The @ref two "rules" of '
                       '<code>@ref lockstep::Value "ls::Value&lt;T&gt;"</code> and of a source.', more)
 
+    def test_pictures_of_a_readme_are_copied(self):
+        site, _ = write_site({
+            "README.md": "# Room\n\n## Rules\n\nSo: ![spans](docs/spans.svg)\n![badge](https://host/badge.svg)\n",
+            "docs/spans.svg": "<svg/>\n",
+        })
+        self.assertIn("So: ![spans](spans.svg)\n![badge](https://host/badge.svg)\n", site["two.md"])
+        self.assertEqual(site["spans.svg"], "<svg/>\n")
+        _, error = write_site({
+            "docs/two.md": "# Two\n\n![one](a.svg) ![other](more/a.svg)\n",
+            "docs/a.svg": "", "docs/more/a.svg": "",
+        })
+        self.assertEqual(error, "docs/two.md: two pictures have the name a.svg")
+
     def test_classes_get_their_examples(self):
         examples = write_site({})[0]["examples.dox"]
         self.assertIn("//! @class lockstep::Value\n"
@@ -70,6 +83,7 @@ class Pages(unittest.TestCase):
         cases = [
             ("docs/two.md", "# Two\n\nSee [this](gone.md).\n", "docs/two.md: there is no gone.md"),
             ("docs/two.md", "# Two\n\n[this](gone.txt)\n", "docs/two.md: there is no gone.txt"),
+            ("docs/two.md", "# Two\n\n![this](gone.svg)\n", "docs/two.md: there is no gone.svg"),
             ("docs/two.md", "# Two\n\n[this](../README.md#gone)\n", "README.md: there is no text under #gone"),
             ("docs/two.md", "# Two\n\nSee [this](../README.md#gone).\n", "README.md: there is no text under #gone"),
             ("docs/two.md", "# Two\n\n[this](../src/a.cpp#gone)\n", "docs/two.md: ../src/a.cpp has no snippet [gone]"),

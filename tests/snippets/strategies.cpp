@@ -1,4 +1,5 @@
 // Examples of the documentation: strategies, their contexts, and what a step may do.
+#include <chrono>
 #include <optional>
 #include <string>
 #include <utility>
@@ -146,4 +147,19 @@ TEST_CASE("the example of functions is right", "[docs]") {
   //! [Function, FunctionOptions]
   CHECK(signatures == 1);
   CHECK(steps.value().item<float>() == 10);
+}
+
+TEST_CASE("the example of recordings is right", "[docs]") {
+  ls::MirroredStrategy strategy({"CPU:0", "CPU:1"});
+  //! [trace::Summary, trace::SummaryRow]
+  ls::trace::start();
+  strategy.run([](ls::ReplicaContext& context) { return context.all_reduce(ls::ReduceOp::sum, 1.0f); });
+  ls::trace::stop();
+  ls::trace::Summary summary = ls::trace::summary();  // std::cout << summary prints a table
+  std::chrono::nanoseconds waiting{};                 // for the slowest replica
+  for (const ls::trace::SummaryRow& row : summary.rows)
+    if (row.kind == "collective") waiting += row.waiting;
+  //! [trace::Summary, trace::SummaryRow]
+  CHECK(summary.num_spans > 0);
+  CHECK(waiting <= 2 * summary.duration);
 }

@@ -41,7 +41,7 @@ class CommunicatorBackend {
   virtual int num_ranks() const = 0;
   /// How all_reduce carries out a call of one tensor: the rule by which it goes itself. All members are set
   /// but `op`, `dtype`, `size_bytes` and `num_ranks`, by the core. Any thread may call, at any time.
-  /// @param op, dtype, count  as in a GroupCall. @param count  above 0.
+  /// @param op, dtype  as in a GroupCall. @param count  as there, and above 0.
   /// @throws Unsupported  the route asks for what there is not.
   virtual CommunicationPlan plan(ReduceOp op, DType dtype, std::int64_t count, const Route& route) const = 0;
   /// Whether reductions always combine contributions in rank order. If not, and the caller asks for that
