@@ -4,7 +4,7 @@
 
 namespace lockstep::detail {
 
-alignas(4) [[gnu::section(".note.lockstep"), gnu::used]] static constexpr AbiNote kForeign{.type = LOCKSTEP_TEST_NOTE,
-                                                                                .abi = 9999};
+alignas(4) [[gnu::section(".note.lockstep"), gnu::used]] static constexpr AbiNote kForeign{
+    .type = LOCKSTEP_TEST_NOTE, .abi = 9999};
 
 }  // namespace lockstep::detail
