@@ -33,26 +33,33 @@ UpdateBatch*& UpdateBatch::innermost() noexcept { return innermost_batch; }
 
 void UpdateBatch::add(Update update) {
   if (UpdateBatch* const batch = innermost(); batch != nullptr)
-    batch->updates_.push_back(std::move(update));
+    batch->memory_.updates_.push_back(std::move(update));
   else
     enqueue(update, {&update.tensors, 1});
 }
 
+void UpdateBatch::Memory::reserve(std::size_t num_updates) {
+  updates_.reserve(num_updates);
+  alike_.reserve(num_updates);
+  is_made_.reserve(num_updates);
+}
+
 void UpdateBatch::make() {
-  RecycledVector<backend::UpdateTensors> alike;
-  alike.reserve(updates_.size());
-  RecycledVector<char> is_made(updates_.size(), 0);
-  for (std::size_t i = 0; i < updates_.size(); ++i) {
+  auto& updates = memory_.updates_;
+  auto& alike = memory_.alike_;
+  auto& is_made = memory_.is_made_;
+  is_made.assign(updates.size(), 0);
+  for (std::size_t i = 0; i < updates.size(); ++i) {
     if (is_made[i] != 0) continue;
     alike.clear();
-    for (std::size_t k = i; k < updates_.size(); ++k) {
-      if (is_made[k] != 0 || !are_alike(updates_[i], updates_[k])) continue;
-      alike.push_back(updates_[k].tensors);
+    for (std::size_t k = i; k < updates.size(); ++k) {
+      if (is_made[k] != 0 || !are_alike(updates[i], updates[k])) continue;
+      alike.push_back(updates[k].tensors);
       is_made[k] = 1;
     }
-    enqueue(updates_[i], alike);
+    enqueue(updates[i], alike);
   }
-  updates_.clear();
+  updates.clear();
 }
 
 }  // namespace lockstep::detail

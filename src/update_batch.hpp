@@ -21,6 +21,21 @@ class [[nodiscard]] UpdateBatch : public ThreadGuard<UpdateBatch> {
     Tensor gradient, first_slot, second_slot;  ///< Own what the update uses beside the variable.
   };
 
+  /// What a batch takes from the heap, before anything is changed.
+  class Memory {
+   public:
+    void reserve(std::size_t num_updates);
+
+   private:
+    friend class UpdateBatch;
+    RecycledVector<Update> updates_;
+    RecycledVector<backend::UpdateTensors> alike_;
+    RecycledVector<char> is_made_;
+  };
+
+  /// @param memory  outlives this, and has room for all updates.
+  explicit UpdateBatch(Memory& memory) noexcept : memory_(memory) {}
+
   /// Enqueues the update, or keeps it for the thread's innermost batch.
   static void add(Update update);
   /// Enqueues what was added.
@@ -31,7 +46,7 @@ class [[nodiscard]] UpdateBatch : public ThreadGuard<UpdateBatch> {
   static constexpr std::string_view kGuardName = "a batch of updates";
   static UpdateBatch*& innermost() noexcept;
 
-  RecycledVector<Update> updates_;
+  Memory& memory_;
 };
 
 }  // namespace lockstep::detail

@@ -239,6 +239,8 @@ void Optimizer::apply(std::string_view what, Strategy& strategy, const GradientB
 
   const std::size_t place = recorder == nullptr ? 0 : trace_step(*recorder);
 
+  RecycledVector<detail::UpdateBatch::Memory> batches(gradients.size());
+  for (std::size_t i = 0; i < batches.size(); ++i) batches[i].reserve(plan.updates[i].size());
   // Outlives `locked`, so that memory is freed after the locks.
   RecycledVector<Tensor> storage(plan.components.size());
   LockedComponents locked(plan.components);
@@ -267,7 +269,7 @@ void Optimizer::apply(std::string_view what, Strategy& strategy, const GradientB
   const bool is_one_call = update_parameters(step, parameters);
   for_each_component([&](std::size_t i) {
     std::optional<detail::UpdateBatch> batch_of_updates;
-    if (is_one_call) batch_of_updates.emplace();
+    if (is_one_call) batch_of_updates.emplace(batches[i]);
     for (ComponentUpdate& one : plan.updates[i]) {
       for (std::size_t k = 0; k < one.num_tensors; ++k) one.tensors.push_back(locked[one.begin + k]);
       Tensor& variable = one.tensors.back();

@@ -104,7 +104,7 @@ TEST_CASE("a backend that is not built in is refused", "[benchmarks]") {
   } else {
     CHECK(parse("--backend cuda").device_kind == DeviceKind::gpu);
     CHECK(parse("--backend cuda --floor").floor);
-    CHECK_THAT(refusal("--backend cuda -G 2").message, ContainsSubstring("--backend cuda"));
+    CHECK(parse("--backend cuda -G 2").graph_launches == 2);
   }
 }
 

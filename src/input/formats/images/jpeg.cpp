@@ -125,7 +125,7 @@ Tensor decode_jpeg(const Tensor& bytes, int channels, const DecodeOptions& optio
   if (channels == 0) channels = std::min(decoder.num_components(), 3);
   if (channels == 2) image.fail("it has 2 channels, which are no colours");
   const bool from_cmyk = channels == 3 && decoder.is_cmyk();
-  const Tensor result = image.allocate(decoder.height(), decoder.width(), channels, DType::u8, options);
+  Tensor result = image.allocate(decoder.height(), decoder.width(), channels, DType::u8, options);
   expect(decoder.start(from_cmyk ? JCS_CMYK : channels == 3 ? JCS_RGB : JCS_GRAYSCALE));
   std::vector<std::uint8_t> cmyk(from_cmyk ? decoder.width() * 4 : 0);
   auto* row = static_cast<std::uint8_t*>(result.data());

@@ -140,7 +140,7 @@ Tensor decode_png(const Tensor& bytes, int channels, DType dtype, const DecodeOp
     image.fail(detail::concat("the image has ", decoder.height(), " rows of ", decoder.width(),
                               " pixels, more than the data can hold"));
   const bool is_wide = dtype == DType::u16 && decoder.depth() == 16;
-  const Tensor result = image.allocate(decoder.height(), decoder.width(), channels, dtype, options);
+  Tensor result = image.allocate(decoder.height(), decoder.width(), channels, dtype, options);
   expect(decoder.set_form(channels, is_wide));
   const auto num_values = static_cast<std::size_t>(result.size());
   const bool is_widened = dtype == DType::u16 && !is_wide;

@@ -123,7 +123,7 @@ class CsvRecords {
   std::optional<std::vector<Tensor>> next() { return options_.batch_size > 0 ? next_batch() : next_record(); }
   /// Of the next record. After one that was wrong within a batch, of the batch, and where the parser is.
   Position position() const {
-    const Position next = parser_.position_of_record();
+    Position next = parser_.position_of_record();
     if (num_rows_ == 0) return next;
     Position position = begin_of_batch_;
     position.push_back(next.front());
