@@ -72,6 +72,7 @@ TEST_CASE("what the program says of NCCL's launch order stands", "[cuda]") {
 }
 
 TEST_CASE("communicators are made with a configuration where it is not the default", "[cuda]") {
+  need_gpus(2);
   Operands operands(2);
   const CommunicatorConfig config = GENERATE(CommunicatorConfig{}, CommunicatorConfig{.name = "gradients"},
                                              CommunicatorConfig{.min_ctas = 1, .max_ctas = 2},
