@@ -47,6 +47,7 @@ struct Trial {
   ~Trial() {
     if (!finished) return;
     if (data != nullptr) side.memory.deallocate(data, kTrialBytes, stream);
+    LOCKSTEP_CUDA_LOG(cudaStreamSynchronize(stream));  // the program may end before anything else waits
     LOCKSTEP_CUDA_LOG(cudaStreamDestroy(stream));
   }
   bool wait() {

@@ -14,6 +14,8 @@ constexpr std::int64_t kWarp = 32;
 constexpr std::int64_t kManyBlocks = 1024;
 /// The most bytes of [axis, inner] that are staged.
 constexpr std::int64_t kSmall = 2 << 10;
+/// The longest axis that is combined in its order: what the ranks of a communicator bring is one.
+constexpr std::int64_t kMostInOrder = 32;
 /// Rows of fewer bytes are no columns for threads side by side.
 constexpr std::int64_t kNarrow = 128;
 /// The least work that is worth a block, and, as a thread adds vectors one after the other, the most that
@@ -56,7 +58,9 @@ ReducePlan plan_reduction(const backend::AxisExtents& extents, std::int64_t elem
 
   if (const std::int64_t bytes = axis * inner * element_size; bytes <= kSmall) {
     constexpr std::int64_t kPerLane = 8;
-    const std::int64_t group = power_of_two_below(std::clamp<std::int64_t>(axis / kPerLane, 1, kWarp));
+    const bool in_order = inner > 1 && axis <= kMostInOrder;
+    const std::int64_t lanes = in_order ? 1 : std::clamp<std::int64_t>(axis / kPerLane, 1, kWarp);
+    const std::int64_t group = power_of_two_below(lanes);
     // As many as give all threads work, and more where there are enough blocks.
     const std::int64_t most = kStagedBytes / bytes;
     const std::int64_t least = std::min(most, divide_up(kThreads, group * inner));
@@ -82,7 +86,7 @@ ReducePlan plan_reduction(const backend::AxisExtents& extents, std::int64_t elem
     const std::int64_t width = divide_up(inner, tiles);
     plan.kind = ReducePlan::Kind::tiles;
     plan.width = static_cast<int>(width);
-    plan.group = static_cast<int>(std::max<std::int64_t>(1, kThreads / width));
+    plan.group = axis <= kMostInOrder ? 1 : static_cast<int>(std::max<std::int64_t>(1, kThreads / width));
     if (may_split) split(plan, axis, outer * tiles, width * element_size, plan.group, worthwhile);
     return plan;
   }
@@ -90,12 +94,15 @@ ReducePlan plan_reduction(const backend::AxisExtents& extents, std::int64_t elem
   // Threads below one another share the axis: more of them where there are few columns, down to 128 bytes
   // side by side.
   const std::int64_t columns = outer * (inner / per_vector);
-  std::int64_t below = power_of_two_below(std::clamp<std::int64_t>(axis / 8, 1, 8));
-  while (below < 32 && axis >= 4 * below && divide_up(columns, kThreads / below) < kManyBlocks) below *= 2;
+  const bool in_order = axis <= kMostInOrder;
+  std::int64_t below = in_order ? 1 : power_of_two_below(std::clamp<std::int64_t>(axis / 8, 1, 8));
+  while (!in_order && below < 32 && axis >= 4 * below && divide_up(columns, kThreads / below) < kManyBlocks)
+    below *= 2;
   const std::int64_t width = std::min(columns, kThreads / below);
   plan.kind = ReducePlan::Kind::columns;
   plan.width = static_cast<int>(width);
-  plan.group = static_cast<int>(width * std::clamp<std::int64_t>(axis / 8, below, kThreads / width));
+  plan.group =
+      static_cast<int>(width * (in_order ? 1 : std::clamp<std::int64_t>(axis / 8, below, kThreads / width)));
   if (may_split) split(plan, axis, divide_up(columns, width), width * 16, plan.group / width, worthwhile);
   return plan;
 }
