@@ -130,7 +130,14 @@ std::vector<StreamRef> StrategyState::streams() const {
 }
 
 StrategyState::~StrategyState() {
-  for (const StreamRef& stream : streams()) stream.device_backend().finish(stream.handle());
+  const auto finish = [](const StreamRef& stream) { stream.device_backend().finish(stream.handle()); };
+  for (const ReplicaGroup& group : groups_)
+    for (const std::optional<Stream>& stream : group.communication_streams())
+      if (stream) finish(*stream);
+  for (const Device& device : all_devices()) try {
+      finish(current_stream(device));
+    } catch (const Error&) {  // a device that was lost before its first use has no stream
+    }
   for (const std::weak_ptr<FunctionState>& function : functions_)
     if (const auto alive = function.lock()) alive->drop();
   // Until here the loss of a worker ends what the streams wait for.
