@@ -188,7 +188,8 @@ RecycledVector<RecycledVector<Tensor>> StrategyState::reduce(ReplicaGroup& group
     else
       group.communicator().reduce(op, root, batches, merged);
   };
-  if (executor_.are_worth_threads(bytes)) {
+  // The group of the workers is of one device, whatever the replicas are.
+  if (n == static_cast<std::size_t>(num_local_replicas()) && executor_.are_worth_threads(bytes)) {
     const auto issue_own = [&](int i) {
       const OwnedBatch own = batch(i);
       issue({&own.batch(), 1});
