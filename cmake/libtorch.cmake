@@ -14,8 +14,9 @@ function(lockstep_find_libtorch)
   endif()
 endfunction()
 
-# Sanitizers take what they cannot see in it for faults.
-if(LOCKSTEP_LIBTORCH STREQUAL "ON" OR (LOCKSTEP_LIBTORCH STREQUAL "AUTO" AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_FUZZ))
+# Sanitizers take what they cannot see in it for faults, and clang 14 does not compile LibTorch 1.13's headers as C++20.
+if(LOCKSTEP_LIBTORCH STREQUAL "ON" OR (LOCKSTEP_LIBTORCH STREQUAL "AUTO" AND NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_FUZZ
+                                       AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU"))
   set(libtorch_summary "off, no LibTorch 1.13 or later was found (Debian: libtorch-dev)")
   lockstep_find_libtorch()
 endif()
