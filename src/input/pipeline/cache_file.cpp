@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <functional>
 
 #include <zlib.h>
@@ -20,18 +19,6 @@ constexpr std::string_view kMagic = "lockstep cache 1";
 constexpr char kStructure = 'S', kElement = 'E', kEnd = 'Z';
 constexpr std::uint64_t kHeadBytes = 1 + 8, kCrcBytes = 4, kEndBytes = kHeadBytes + 8 + kCrcBytes;
 constexpr std::size_t kBufferBytes = 1 << 16;
-
-template <class T>
-void append_number(std::string& bytes, T value) {
-  bytes.append(reinterpret_cast<const char*>(&value), sizeof(value));
-}
-
-template <class T>
-T read_number(ByteSource& source, std::string_view what) {
-  std::array<std::uint8_t, sizeof(T)> bytes;
-  source.read(bytes.data(), bytes.size(), what);
-  return std::bit_cast<T>(bytes);
-}
 
 std::uint32_t crc_of(std::uint32_t crc, const void* data, std::size_t size_bytes) {
   if (size_bytes == 0) return crc;

@@ -1,6 +1,5 @@
 #include "input/state/element_bytes.hpp"
 
-#include <array>
 #include <bit>
 #include <vector>
 
@@ -12,22 +11,6 @@
 namespace lockstep::detail {
 
 static_assert(std::endian::native == std::endian::little, "elements would have to be swapped");
-
-namespace {
-
-template <class T>
-void append_number(std::string& bytes, T value) {
-  bytes.append(reinterpret_cast<const char*>(&value), sizeof(value));
-}
-
-template <class T>
-T read_number(ByteSource& source, std::string_view what) {
-  std::array<std::uint8_t, sizeof(T)> bytes;
-  source.read(bytes.data(), bytes.size(), what);
-  return std::bit_cast<T>(bytes);
-}
-
-}  // namespace
 
 void append_element_head(std::string& bytes, const FlatElement& element) {
   append_number(bytes, static_cast<std::uint32_t>(element.size()));

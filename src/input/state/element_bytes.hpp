@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -17,6 +19,19 @@
 /// 4 bytes; for each the dtype and the rank, a byte each, and the extents, 8 bytes each; and the tensors' own
 /// bytes.
 namespace lockstep::detail {
+
+/// Numbers as they lie in memory, which is little-endian.
+template <class T>
+void append_number(std::string& bytes, T value) {
+  bytes.append(reinterpret_cast<const char*>(&value), sizeof(value));
+}
+
+template <class T>
+T read_number(ByteSource& source, std::string_view what) {
+  std::array<std::uint8_t, sizeof(T)> bytes;
+  source.read(bytes.data(), bytes.size(), what);
+  return std::bit_cast<T>(bytes);
+}
 
 /// Bytes in memory, which outlive this.
 class MemorySource final : public ByteSource {
