@@ -106,7 +106,7 @@ TEST_CASE("optimizers sum gradients over replicas and step as their definitions 
 }
 
 TEST_CASE("optimizers update large variables on the replicas' threads alike", "[strategy][optim]") {
-  const int n = GENERATE(from_range(TestBackend::replica_counts()));
+  const int n = TestBackend::replica_counts().back();
   check_against_reference<float>(n, {257, 307}, 2e-5);
 }
 
