@@ -228,6 +228,10 @@ void Checkpoint::save(const std::filesystem::path& path, detail::FunctionRef<voi
 }
 
 void Checkpoint::restore(const std::filesystem::path& path, RestoreOptions options) {
+  restore(path, options, true);
+}
+
+void Checkpoint::restore(const std::filesystem::path& path, RestoreOptions options, bool follows_links) {
   const detail::Span span(detail::SpanKind::checkpoint, kRestore);
   check_context(kRestore);
   const Variables variables = collect(kRestore);
@@ -236,7 +240,8 @@ void Checkpoint::restore(const std::filesystem::path& path, RestoreOptions optio
   for (const auto& [strategy, group] : groups) in_context_of(*strategy, kRestore, [] {});
   std::vector<detail::SharedFunction<void()>> iterators;
   const auto read = [&] {
-    const SafetensorsFile file(path, kRestore);
+    const SafetensorsFile file(path, kRestore,
+                               follows_links ? detail::Links::followed : detail::Links::refused);
     for (const auto& [key, variable] : variables) check_entry(file, key, variable, path);
     std::map<std::string, IteratorState> states;
     for (const auto& [key, iterator] : iterators_) states[key] = read_state(file, key, path);

@@ -51,7 +51,8 @@ std::vector<std::int64_t> CheckpointManager::steps() const {
     std::from_chars(name.data() + begin, name.data() + name.size() - kSuffix.size(), step);
     std::error_code ignored;
     // Only names that save gives: not 007, nor steps too large.
-    if (step >= 0 && name == path_of(step).filename() && entry->is_regular_file(ignored))
+    if (step >= 0 && name == path_of(step).filename() &&
+        entry->symlink_status(ignored).type() == std::filesystem::file_type::regular)
       found.push_back(step);
   }
   check(error, "CheckpointManager", directory_, "read");
@@ -100,7 +101,7 @@ std::optional<std::int64_t> CheckpointManager::restore_latest(RestoreOptions opt
     return found.empty() ? -1 : found.back();
   });
   if (latest < 0) return std::nullopt;
-  checkpoint_.restore(path_of(latest), options);
+  checkpoint_.restore(path_of(latest), options, false);
   return latest;
 }
 

@@ -21,8 +21,8 @@ constexpr std::uint64_t kLengthBytes = 8;
 
 }  // namespace
 
-SafetensorsFile::SafetensorsFile(std::filesystem::path path, std::string_view what)
-    : path_(std::move(path)), what_(what), file_(open()) {
+SafetensorsFile::SafetensorsFile(std::filesystem::path path, std::string_view what, Links links)
+    : path_(std::move(path)), what_(what), file_(open(links)) {
   try {
     read_header();
   } catch (const SafetensorsFault& fault) {
@@ -30,8 +30,8 @@ SafetensorsFile::SafetensorsFile(std::filesystem::path path, std::string_view wh
   }
 }
 
-InputFile SafetensorsFile::open() const try {
-  return InputFile(path_, what_);
+InputFile SafetensorsFile::open(Links links) const try {
+  return InputFile(path_, what_, links);
 } catch (const FileFault& fault) {
   refuse(fault, "");
 }

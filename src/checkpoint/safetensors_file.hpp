@@ -20,7 +20,7 @@ class SafetensorsFile {
   /// @param what  the operation, for messages.
   /// @throws NotFound  it cannot be opened. @throws InvalidArgument  it is not such a file: the entry, and
   /// why.
-  SafetensorsFile(std::filesystem::path path, std::string_view what);
+  SafetensorsFile(std::filesystem::path path, std::string_view what, Links links = Links::followed);
 
   /// All entries, by key.
   const SafetensorsEntries& entries() const noexcept { return entries_; }
@@ -31,7 +31,7 @@ class SafetensorsFile {
   Tensor read(const SafetensorsEntry& entry) const;
 
  private:
-  InputFile open() const;
+  InputFile open(Links links) const;
   void read_header();
   void read_at(void* data, std::uint64_t size_bytes, std::uint64_t position, const std::string& key) const;
   [[noreturn]] void refuse(const SafetensorsFault& fault) const;

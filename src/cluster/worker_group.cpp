@@ -6,6 +6,7 @@
 #include <lockstep/cluster/roles.hpp>
 #include <lockstep/error.hpp>
 
+#include "cluster/launcher_variables.hpp"
 #include "cluster/worker_step_exchange.hpp"
 #include "detail/expects.hpp"
 #include "workers/channel_exchange.hpp"
@@ -28,6 +29,13 @@ std::vector<std::string> addresses_of(const cluster::ClusterSpec& spec) {
   return addresses;
 }
 
+std::string given_or(const std::string& given, const cluster::EnvironmentVariables& variables,
+                     std::string_view name) {
+  if (!given.empty()) return given;
+  const std::string* const value = find_variable(variables, name);
+  return value == nullptr ? std::string() : *value;
+}
+
 }  // namespace
 
 std::unique_ptr<WorkerGroup> WorkerGroup::connect(const cluster::Resolver& resolver,
@@ -36,6 +44,8 @@ std::unique_ptr<WorkerGroup> WorkerGroup::connect(const cluster::Resolver& resol
   const cluster::ClusterSpec spec = resolver.cluster_spec();
   ControlOptions control{.worker = cluster::id_in_cluster(spec, *resolver.task_type(), *resolver.task_id()),
                          .addresses = addresses_of(spec),
+                         .listen_host = given_or(options.listen_host, variables, "LOCKSTEP_LISTEN"),
+                         .token = given_or(options.token, variables, "LOCKSTEP_TOKEN"),
                          .start_limit = options.start_timeout,
                          .silence_limit = options.silence_limit};
   const auto open = options.shares_connection ? &WorkerConnection::open : &WorkerConnection::open_own;

@@ -29,6 +29,8 @@ namespace lockstep::detail {
 struct WorkerGroupOptions {
   std::chrono::milliseconds start_timeout{0};  ///< For all to come; 0: none.
   std::chrono::milliseconds silence_limit{5000};
+  std::string token{};            ///< As WorkerOptions's.
+  std::string listen_host{};      ///< As WorkerOptions's.
   bool shares_connection = true;  ///< With later groups of the same cluster; else it ends with the group.
 };
 

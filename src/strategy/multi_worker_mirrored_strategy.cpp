@@ -58,10 +58,12 @@ detail::StrategyConfig configure(std::shared_ptr<cluster::Resolver> resolver,
   const auto num_replicas = static_cast<int>(config.logical_devices.front().size());
   if (const std::string warning = detail::binding_warning(num_replicas); !warning.empty())
     detail::warn(detail::concat(kName, ": ", warning));
-  config.workers = detail::WorkerGroup::connect(
-      *config.cluster_resolver,
-      {.start_timeout = worker_options.start_timeout, .silence_limit = worker_options.heartbeat_timeout},
-      cluster::environment_variables());
+  config.workers = detail::WorkerGroup::connect(*config.cluster_resolver,
+                                                {.start_timeout = worker_options.start_timeout,
+                                                 .silence_limit = worker_options.heartbeat_timeout,
+                                                 .token = worker_options.token,
+                                                 .listen_host = worker_options.listen_host},
+                                                cluster::environment_variables());
   const std::vector<std::string> numbers =
       config.workers->all_gather("the number of replicas", std::to_string(num_replicas));
   for (std::size_t w = 1; w < numbers.size(); ++w)

@@ -130,6 +130,7 @@ class Checkpoint {
   /// Calls `before` and `after` the file is written, in the process that writes it.
   void save(const std::filesystem::path& path, detail::FunctionRef<void()> before,
             detail::FunctionRef<void()> after) const;
+  void restore(const std::filesystem::path& path, RestoreOptions options, bool follows_links);
   /// What `number` gives, in the chief's process where several workers have the variables' replicas.
   std::int64_t of_chief(detail::FunctionRef<std::int64_t()> number) const;
 

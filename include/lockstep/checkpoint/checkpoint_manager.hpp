@@ -19,7 +19,7 @@ struct CheckpointManagerOptions {
 };
 
 /// Keeps the last few checkpoints of a run, in files PREFIX-STEP.safetensors of a folder. It leaves other
-/// files alone.
+/// files alone, and follows no symbolic link in it.
 ///
 /// A manager refers to its checkpoint, which must outlive it. Thread safety: that of the checkpoint. Only one
 /// process at a time should save under one prefix in a folder; others may read meanwhile.

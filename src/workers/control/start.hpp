@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <string>
+#include <string_view>
 
 #include "workers/control/link.hpp"
 #include "workers/control/session.hpp"
@@ -29,9 +30,10 @@ class StartPatience {
   Time begin_, next_log_;
 };
 
-/// Connects to the leader, which may not be there yet, and says hello.
+/// Connects to the leader, which may not be there yet, and joins: each shows the other that it has the token.
 /// @param session  gets the leader's first answer.
 /// @throws CollectiveTimeout, InvalidArgument
-Link join_leader(const std::string& address, const Hello& hello, Session& session, StartPatience& patience);
+Link join_leader(const std::string& address, const Hello& hello, std::string_view token, Session& session,
+                 StartPatience& patience);
 
 }  // namespace lockstep::detail::control
