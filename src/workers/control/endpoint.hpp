@@ -7,8 +7,8 @@
 
 #include <poll.h>
 
-#include "workers/control/session.hpp"
 #include "detail/concat.hpp"
+#include "workers/control/session.hpp"
 #include "workers/control/wire.hpp"
 
 namespace lockstep::detail::control {
