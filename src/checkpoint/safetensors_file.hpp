@@ -29,6 +29,8 @@ class SafetensorsFile {
   /// meanwhile. @throws Error  it cannot be read. @pre the entry is one of
   /// entries(), and supported.
   Tensor read(const SafetensorsEntry& entry) const;
+  /// The same into a contiguous tensor on the host, of the entry's shape and dtype.
+  void read(const SafetensorsEntry& entry, Tensor& tensor) const;
 
  private:
   InputFile open(Links links) const;
