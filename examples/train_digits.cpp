@@ -62,7 +62,8 @@ int train(const digits::Options& options) {
   double seconds = 0;
   std::optional<ls::CheckpointManager> checkpoints;
   if (!options.checkpoints.empty()) {
-    checkpoints.emplace(trainer.checkpoint(), options.checkpoints);
+    checkpoints.emplace(trainer.checkpoint(), options.checkpoints,
+                        ls::CheckpointManagerOptions{.asynchronous = true});
     if (const auto step = checkpoints->restore_latest())
       out << "Going on after epoch " << trainer.num_epochs() << " and step " << *step << ", from "
           << options.checkpoints.string() << std::endl;
@@ -86,6 +87,7 @@ int train(const digits::Options& options) {
     progress.finish_epoch(report);
     save();
   }
+  if (checkpoints) checkpoints->wait();
 
   const int num_epochs = std::max(0, options.num_epochs - first_epoch + 1);
   const auto num_images = report.training.num_rows * num_epochs;
