@@ -151,7 +151,8 @@ void leave_all() {
 }  // namespace
 
 std::shared_ptr<WorkerConnection> WorkerConnection::open(ControlOptions options,
-                                                         const cluster::EnvironmentVariables& variables) {
+                                                         const cluster::EnvironmentVariables& variables,
+                                                         const WorkerConnection* keep) {
   Connections& all = immortal<Connections>();
   const std::lock_guard opening(all.opening);
   std::string engine_name = engine_for(variables, !options.addresses.front().empty());
@@ -164,7 +165,8 @@ std::shared_ptr<WorkerConnection> WorkerConnection::open(ControlOptions options,
     if (const auto found = all.by_cluster.find(key); found != all.by_cluster.end()) return found->second;
   }
   // A strategy may still hold one that is over, and keeps no address either.
-  for (const auto& [cluster, connection] : useless) connection->control().leave();
+  for (const auto& [cluster, connection] : useless)
+    if (connection.get() != keep) connection->control().leave();
   const std::shared_ptr<WorkerConnection> made =
       connect(std::move(options), variables, std::move(engine_name));
   // After that of the engine, so that it is called before: MPI's end waits for the others, who hear of this.
@@ -320,6 +322,15 @@ void WorkerConnection::on_lost(int worker, std::string cause) {
   }
   auto loss = std::make_shared<backend::Loss>(std::move(cause));
   deliver_to_all({Report::Kind::end, worker, 0, 0, {}, std::move(loss)});
+  const std::lock_guard lock(mutex_);
+  lost_.push_back(worker);
+  lost_changed_.notify_all();
+}
+
+std::vector<int> WorkerConnection::lost_workers(std::chrono::milliseconds limit) {
+  std::unique_lock lock(mutex_);
+  lost_changed_.wait_for(lock, limit, [&] { return !lost_.empty(); });
+  return lost_;
 }
 
 void WorkerConnection::on_left(int worker) { deliver_to_all({Report::Kind::left, worker, 0, 0, {}}); }

@@ -13,6 +13,10 @@
 
 namespace lockstep {
 
+namespace detail {
+class WorkerGroup;
+}
+
 /// How the workers of a MultiWorkerMirroredStrategy find each other.
 struct WorkerOptions {
   /// The replicas of this process; none: its GPUs, shared among the processes of the host where the resolver
@@ -68,6 +72,29 @@ class MultiWorkerMirroredStrategy : public Strategy {
   explicit MultiWorkerMirroredStrategy(
       std::shared_ptr<cluster::Resolver> resolver = cluster::from_environment(),
       const CommunicationOptions& options = {}, const WorkerOptions& worker_options = {});
+
+  /// A strategy of the workers that are left once this one has thrown PeerLost, in the same processes. All
+  /// that are left call it; which they are they hear from the chief, also of those lost meanwhile. They keep
+  /// their order, devices and options, and are the workers 0, 1, … of a cluster of their own; worker 0 is its
+  /// chief. This strategy stays as it is, unusable; destroy it before or after.
+  ///
+  /// Variables are made anew: restore them from the newest checkpoint, which every worker must be able to
+  /// read. Or give a new variable the value of the old one, which the first worker that is left sends to all:
+  /// that may be of a step that only some have done.
+  ///
+  /// @throws ContextError  no worker is lost; the chief is, and the address of the next worker is not known,
+  /// as under torchrun; or this worker is the one that was taken for lost. @throws Unsupported  MPI has
+  /// started the workers. @throws CollectiveTimeout  a worker that is left has not come within start_timeout,
+  /// or a minute where there is none. @throws PeerLost  one more is lost: call it again. @throws as the
+  /// constructor.
+  [[nodiscard]] std::unique_ptr<MultiWorkerMirroredStrategy> shrink();
+
+ private:
+  MultiWorkerMirroredStrategy(std::shared_ptr<cluster::Resolver> resolver,
+                              const CommunicationOptions& options, const WorkerOptions& worker_options,
+                              detail::WorkerGroup* shrunk_from);
+
+  WorkerOptions worker_options_;
 };
 
 }  // namespace lockstep

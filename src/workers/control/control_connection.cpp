@@ -103,11 +103,10 @@ struct ControlConnection::State {
       : listener(to), worker(options.worker), session(options.worker, labels_of(options.addresses)) {
     LOCKSTEP_EXPECTS(wake_up.is_open(), Error,
                      "The start of the workers: the process has no file descriptor left. Allow it more.");
-    StartPatience patience(options.start_limit, options.log_interval);
+    StartPatience patience(options.start_limit, options.log_interval, options.is_outdated);
     const Hello hello = hello_of(options);
     if (worker == 0) {
-      end = std::make_unique<LeaderEndpoint>(session, hello, options.addresses, listening_address(options),
-                                             options.token, options.silence_limit);
+      end = std::make_unique<LeaderEndpoint>(session, hello, listening_address(options), options);
     } else {
       Link link = join_leader(options.addresses[0], hello, options.token, session, patience);
       end = std::make_unique<WorkerEndpoint>(worker, session, std::move(link), options.silence_limit);

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -29,6 +30,10 @@ struct ControlOptions {
   std::chrono::milliseconds silence_limit{5000};
   std::chrono::milliseconds log_interval{30'000};  ///< Between log lines that say who has not come.
   std::string host{};                              ///< Empty: host_identity().
+  /// Of workers that are left after a loss, and may not all know yet of one more: whether one more is known
+  /// to be lost, so that this start is in vain. Who counts other workers is then turned away, and not
+  /// refused. Empty: all were given the same workers.
+  std::function<bool()> is_outdated{};
 };
 
 /// What a worker hears of the others. Called on the connection's thread, which holds no lock, in one order on
@@ -61,7 +66,8 @@ class ControlConnection final : public backend::KeyValueStore {
   /// @throws InvalidArgument  an option; or the workers differ in version or number, or two have one index:
   /// on all workers with one text; or this one's token is not the leader's. @throws ContextError  the workers
   /// have started before. @throws
-  /// CollectiveTimeout  some have not come: says who. @throws PeerLost  the leader has gone. @throws Error
+  /// CollectiveTimeout  some have not come: says who. @throws PeerLost  the leader has gone, or the start is
+  /// outdated. @throws Error
   /// the leader cannot listen.
   ControlConnection(ControlOptions options, ControlListener& listener);
   /// Leaves.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "workers/control/control_connection.hpp"
 #include "workers/control/proof.hpp"
 
 namespace lockstep::detail::control {
@@ -17,14 +18,15 @@ constexpr std::chrono::milliseconds kAcceptPause{100};  // where the process has
 
 }  // namespace
 
-LeaderEndpoint::LeaderEndpoint(Session& session, const Hello& own, const std::vector<std::string>& addresses,
-                               const std::string& listen, std::string token, Duration silence_limit)
+LeaderEndpoint::LeaderEndpoint(Session& session, const Hello& own, const std::string& listen,
+                               const ControlOptions& options)
     : session_(session),
-      hub_(own, addresses, silence_limit),
-      token_(std::move(token)),
-      silence_limit_(silence_limit),
-      links_(addresses.size()) {
-  if (addresses.size() > 1) listening_.emplace(listen);
+      hub_(own, options.addresses, options.silence_limit),
+      token_(options.token),
+      turns_away_(options.is_outdated != nullptr),
+      silence_limit_(options.silence_limit),
+      links_(options.addresses.size()) {
+  if (num_workers() > 1) listening_.emplace(listen);
   carry();
 }
 
@@ -122,6 +124,7 @@ bool LeaderEndpoint::welcome(Guest& guest, Time now) {
     const auto decoded = decode(join.hello);
     const Hello* const hello = decoded ? std::get_if<Hello>(&decoded->message) : nullptr;
     if (hello == nullptr || hub_.has_left(hello->worker) || hub_.has_lost()) return true;
+    if (turns_away_ && hello->num_workers != num_workers()) return true;
     guest.link.send(Welcome{prove(token_, Prover::leader, guest.nonce, join.nonce, {})});
     if (const auto refused = hub_.join(*hello, guest.host)) return refuse(*refused);
     guest.link.set_limits({});

@@ -12,16 +12,19 @@
 #include "workers/control/link.hpp"
 #include "workers/control/socket.hpp"
 
+namespace lockstep::detail {
+struct ControlOptions;
+}
+
 namespace lockstep::detail::control {
 
 /// Worker 0's endpoint: it listens, and serves all the others.
 class LeaderEndpoint final : public Endpoint {
  public:
-  /// @param own  worker 0's. @param addresses  of all workers. @param listen  the address to listen on,
-  /// unless it is alone. @param token  what a worker must have.
+  /// @param own  worker 0's. @param listen  the address to listen on, unless it is alone.
   /// @throws InvalidArgument, Error  it cannot.
-  LeaderEndpoint(Session& session, const Hello& own, const std::vector<std::string>& addresses,
-                 const std::string& listen, std::string token, Duration silence_limit);
+  LeaderEndpoint(Session& session, const Hello& own, const std::string& listen,
+                 const ControlOptions& options);
 
   void send(Message message) override;
   Time watch(std::vector<pollfd>& watched) override;
@@ -55,6 +58,7 @@ class LeaderEndpoint final : public Endpoint {
   Session& session_;
   Hub hub_;
   const std::string token_;
+  const bool turns_away_;  // who counts other workers
   const Duration silence_limit_;
   std::optional<ListeningSocket> listening_{};
   std::vector<std::unique_ptr<Link>> links_;  // by worker; null: it is not here

@@ -21,6 +21,7 @@ using Clock = std::chrono::steady_clock;
 using Duration = StartPatience::Duration;
 
 constexpr Duration kConnectLimit{5000};  // of one try: a packet may be lost
+constexpr Duration kOutdatedPause{250};  // between looks; a connection may take so long
 constexpr Duration kFirstPause{1}, kLongestPause{1000};
 constexpr double kPauseFactor = 1.3;
 
@@ -68,19 +69,26 @@ std::optional<Message> join(Link& link, const Hello& hello, std::string_view tok
 
 }  // namespace
 
-StartPatience::StartPatience(Duration limit, Duration log_interval)
-    : limit_(limit), log_interval_(log_interval), begin_(Clock::now()), next_log_(begin_ + log_interval) {}
+StartPatience::StartPatience(Duration limit, Duration log_interval, std::function<bool()> is_outdated)
+    : limit_(limit),
+      log_interval_(log_interval),
+      is_outdated_(std::move(is_outdated)),
+      begin_(Clock::now()),
+      next_log_(begin_ + log_interval) {}
 
 Duration StartPatience::rest() const {
   const Time now = Clock::now();
   Time until = next_log_;
   if (limit_.count() > 0) until = std::min(until, begin_ + limit_);
+  if (is_outdated_) until = std::min(until, now + kOutdatedPause);
   return std::max(Duration(1), std::chrono::ceil<Duration>(until - now));
 }
 
 bool StartPatience::look(const std::string& who) {
   const Time now = Clock::now();
   if (limit_.count() > 0 && now - begin_ >= limit_) return false;
+  if (is_outdated_ && is_outdated_())
+    raise_refused({ErrorKind::lost, concat("The start of the workers: another worker is lost; ", who, '.')});
   if (now >= next_log_) {
     const auto waited = std::chrono::floor<std::chrono::seconds>(now - begin_);
     warn(concat("The start of the workers has waited for ", waited.count(), " s: ", who, " so far."));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -15,18 +16,19 @@ class StartPatience {
   using Time = std::chrono::steady_clock::time_point;
   using Duration = std::chrono::milliseconds;
 
-  /// @param limit  0: none.
-  StartPatience(Duration limit, Duration log_interval);
+  /// @param limit  0: none. @param is_outdated  ControlOptions's.
+  StartPatience(Duration limit, Duration log_interval, std::function<bool()> is_outdated = {});
 
   /// For so long look need not be called.
   Duration rest() const;
-  /// @param who  "worker 1 did not come". @return false: the time is over.
+  /// @param who  "worker 1 did not come". @return false: the time is over. @throws PeerLost  it is outdated.
   bool look(const std::string& who);
   /// What to throw then.
   Refused timeout(const std::string& who) const;
 
  private:
   Duration limit_, log_interval_;
+  std::function<bool()> is_outdated_;
   Time begin_, next_log_;
 };
 

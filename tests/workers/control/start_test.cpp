@@ -202,6 +202,39 @@ TEST_CASE("workers that count differently are refused", "[workers][host]") {
   CHECK(message_of<InvalidArgument>(thrown[1]) == message);
 }
 
+TEST_CASE("those that are left turn away who counts others, and start", "[workers][host]") {
+  const auto addresses = test::free_addresses(2);
+  test::rethrow_first(test::on_threads(2, [&](int worker) {
+    auto options = options_of(worker, addresses);
+    options.is_outdated = [] { return false; };
+    if (worker == 1) {
+      auto earlier = options;  // as long as it does not know who else is lost
+      earlier.addresses.push_back("");
+      earlier.start_limit = 300ms;
+      try {
+        const ControlWorker it(earlier);
+        throw Error("it has started");
+      } catch (const CollectiveTimeout&) {
+      }
+    }
+    ControlWorker it(options);
+    it.connection->barrier("all", test::in(30s));
+  }));
+}
+
+TEST_CASE("a start in which one more is known to be lost ends", "[workers][host]") {
+  const int worker = GENERATE(0, 1);
+  const auto addresses = test::free_addresses(2);
+  const auto begin = test::Clock::now();
+  auto options = options_of(worker, addresses);
+  options.start_limit = 0ms;
+  options.is_outdated = [&] { return test::Clock::now() - begin > 100ms; };
+  CHECK_THROWS_MATCHES(ControlWorker(options), PeerLost,
+                       says("The start of the workers: another worker is lost; worker ",
+                            addresses[static_cast<std::size_t>(1 - worker)]));
+  CHECK(test::Clock::now() - begin < 10s);
+}
+
 TEST_CASE("workers of different versions are refused, also of the protocol", "[workers][host]") {
   const bool is_other_protocol = GENERATE(false, true);
   const auto addresses = test::free_addresses(2);
