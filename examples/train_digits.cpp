@@ -44,15 +44,12 @@ std::unique_ptr<ls::Strategy> make_strategy(const std::vector<ls::Device>& devic
                                                            ls::WorkerOptions{.devices = devices});
 }
 
-int train(const digits::Options& options) {
-  if (!options.trace.empty()) ls::trace::start();
-  const digits::DigitsData data = digits::load_digits(options.data);
-  const auto strategy = make_strategy(options.devices);
-  digits::Trainer trainer(*strategy, data, options.trainer);
-  const bool is_chief = strategy->extended().should_save_summary();
+int train(ls::Strategy& strategy, const digits::DigitsData& data, const digits::Options& options) {
+  digits::Trainer trainer(strategy, data, options.trainer);
+  const bool is_chief = strategy.extended().should_save_summary();
   std::ostream out(is_chief ? std::cout.rdbuf() : nullptr);
   const std::string replicas =
-      describe(options.devices, strategy->num_replicas_in_sync() / static_cast<int>(options.devices.size()));
+      describe(options.devices, strategy.num_replicas_in_sync() / static_cast<int>(options.devices.size()));
   out << "Training on " << replicas << ": " << digits::with_thousands(data.training.num_rows())
       << " images to learn from, " << digits::with_thousands(data.test.num_rows()) << " to be tested on"
       << std::endl;
@@ -62,7 +59,8 @@ int train(const digits::Options& options) {
   double seconds = 0;
   std::optional<ls::CheckpointManager> checkpoints;
   if (!options.checkpoints.empty()) {
-    checkpoints.emplace(trainer.checkpoint(), options.checkpoints);
+    checkpoints.emplace(trainer.checkpoint(), options.checkpoints,
+                        ls::CheckpointManagerOptions{.asynchronous = true});
     if (const auto step = checkpoints->restore_latest())
       out << "Going on after epoch " << trainer.num_epochs() << " and step " << *step << ", from "
           << options.checkpoints.string() << std::endl;
@@ -86,6 +84,7 @@ int train(const digits::Options& options) {
     progress.finish_epoch(report);
     save();
   }
+  if (checkpoints) checkpoints->wait();
 
   const int num_epochs = std::max(0, options.num_epochs - first_epoch + 1);
   const auto num_images = report.training.num_rows * num_epochs;
@@ -97,17 +96,35 @@ int train(const digits::Options& options) {
       << " images/s\n"
       << "Test accuracy " << digits::percent(report.test.accuracy()) << ": " << report.test.num_correct
       << " of " << report.test.num_rows << " images are read correctly" << std::endl;
-  if (!options.trace.empty()) {
-    ls::trace::stop();
-    ls::trace::write(options.trace);
-    out << ls::trace::summary();
-  }
   if (options.required_accuracy && report.test.accuracy() < *options.required_accuracy) {
     std::cerr << "train_digits: the test accuracy is below the required "
               << digits::percent(*options.required_accuracy) << '\n';
     return kFailure;
   }
   return 0;
+}
+
+int train(const digits::Options& options) {
+  if (!options.trace.empty()) ls::trace::start();
+  const digits::DigitsData data = digits::load_digits(options.data);
+  std::unique_ptr<ls::Strategy> strategy = make_strategy(options.devices);
+  std::optional<int> status;
+  while (!status) {
+    try {
+      status = train(*strategy, data, options);
+    } catch (const ls::PeerLost& lost) {
+      auto* const workers = dynamic_cast<ls::MultiWorkerMirroredStrategy*>(strategy.get());
+      if (!options.shrink || workers == nullptr) throw;
+      std::cerr << "train_digits: " << lost.what() << "\ntrain_digits: going on without it" << std::endl;
+      strategy = workers->shrink();
+    }
+  }
+  if (!options.trace.empty()) {
+    ls::trace::stop();
+    ls::trace::write(options.trace);
+    if (strategy->extended().should_save_summary()) std::cout << ls::trace::summary();
+  }
+  return *status;
 }
 
 }  // namespace

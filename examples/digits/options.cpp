@@ -60,6 +60,9 @@ void declare(CLI::App& app, Options& options, RawOptions& raw) {
       ->needs(checkpoints)
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31))
       ->type_name("N");
+  app.add_flag("--shrink", options.shrink,
+               "when a worker is lost, go on from the latest checkpoint with those that are left")
+      ->needs(checkpoints);
   app.add_option("--trace", options.trace,
                  "record what runs into this file, for Perfetto, and print a summary of it")
       ->type_name("FILE");

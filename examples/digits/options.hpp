@@ -29,6 +29,7 @@ struct Options {
   std::filesystem::path checkpoints;        ///< Folder to resume from and to save into; empty: none.
   std::string trace;                        ///< File for a recording of what runs; empty: none.
   std::optional<std::int64_t> save_every;   ///< Steps after which a checkpoint is saved, besides each epoch.
+  bool shrink = false;                      ///< Go on without workers that are lost.
   std::optional<double> required_accuracy;  ///< Fraction of the test images, from 0 to 1.
 };
 

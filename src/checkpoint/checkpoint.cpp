@@ -9,6 +9,7 @@
 #include <lockstep/strategy/strategy.hpp>
 
 #include "checkpoint/safetensors_file.hpp"
+#include "checkpoint/staging.hpp"
 #include "detail/cpu_0.hpp"
 #include "detail/expects.hpp"
 #include "strategy/context/default_strategy.hpp"
@@ -127,6 +128,46 @@ IteratorState read_state(const SafetensorsFile& file, const std::string& key,
   return {data, data + bytes.nbytes()};
 }
 
+/// The values of a file, for those variables that are on GPUs alone in memory that these copy from at their
+/// full rate.
+class StagedValues {
+ public:
+  explicit StagedValues(const Variables& variables) : variables_(variables) {
+    for (const auto& [key, variable] : variables)
+      staging_.plan(place_of(variable),
+                    variable.shape().size() * static_cast<std::int64_t>(size_of(variable.dtype())));
+  }
+  /// The copies may go on after the assignment has returned.
+  ~StagedValues() {
+    for (const auto& [key, variable] : variables_)
+      if (place_of(variable).kind() == DeviceKind::gpu)
+        for (const Device& device : detail::devices_of(variable)) synchronize(device);
+  }
+  StagedValues(const StagedValues&) = delete;
+  StagedValues& operator=(const StagedValues&) = delete;
+
+  Tensor read(const SafetensorsFile& file, const std::string& key, const Variable& variable) {
+    Tensor value = staging_.make(place_of(variable), variable.shape(), variable.dtype());
+    file.read(file.entries().at(key), value);
+    return value;
+  }
+
+ private:
+  static Device place_of(const Variable& variable) {
+    const std::vector<Device>& devices = detail::devices_of(variable);
+    const bool is_on_gpus =
+        std::ranges::all_of(devices, [](const Device& device) { return device.kind() == DeviceKind::gpu; });
+    return is_on_gpus ? devices.front() : detail::cpu_0();
+  }
+  static void synchronize(const Device& device) noexcept try {
+    current_stream(device).synchronize();
+  } catch (const Error&) {  // the device is lost, and copies nothing any more
+  }
+
+  const Variables& variables_;
+  detail::Staging staging_;
+};
+
 template <class Iterators>
 void check_all_taken(const SafetensorsFile& file, const Variables& variables, const Iterators& iterators,
                      const std::filesystem::path& path) {
@@ -180,8 +221,17 @@ Variables Checkpoint::collect(std::string_view what) const {
 }
 
 void Checkpoint::save(const std::filesystem::path& path) const {
-  save(
-      path, [] {}, [] {});
+  save(path, [&](Values values) {
+    detail::Staging staging;
+    detail::write_safetensors(path, detail::on_host(std::move(values), staging), kSave);
+  });
+}
+
+void Checkpoint::in_writer(std::string_view what, detail::FunctionRef<void()> fn) const {
+  if (Strategy* const workers = find_workers(by_strategy(collect(what))))
+    detail::on_chief(*workers, what, fn);
+  else
+    fn();
 }
 
 std::int64_t Checkpoint::of_chief(detail::FunctionRef<std::int64_t()> number) const {
@@ -189,8 +239,8 @@ std::int64_t Checkpoint::of_chief(detail::FunctionRef<std::int64_t()> number) co
   return workers == nullptr ? number() : detail::from_chief(*workers, kRestore, number);
 }
 
-void Checkpoint::save(const std::filesystem::path& path, detail::FunctionRef<void()> before,
-                      detail::FunctionRef<void()> after) const {
+void Checkpoint::save(const std::filesystem::path& path,
+                      detail::FunctionRef<void(Values values)> write) const {
   const detail::Span span(detail::SpanKind::checkpoint, kSave);
   check_context(kSave);
   const Variables variables = collect(kSave);
@@ -201,33 +251,31 @@ void Checkpoint::save(const std::filesystem::path& path, detail::FunctionRef<voi
                      ": the on_read variable '", variable.name(),
                      "' has aggregation none, so its components have no value together. ",
                      "Make it with another aggregation, or leave it out.");
-  std::map<std::string, Tensor> tensors;
+  Values values;
   for (const auto& [key, iterator] : iterators_) {
     const IteratorState state = iterator.save();
     const auto* const bytes = reinterpret_cast<const std::uint8_t*>(state.data());
-    tensors[key] = Tensor::from(std::span(bytes, state.size()), Shape(state.size()), detail::cpu_0());
+    values[key] = Tensor::from(std::span(bytes, state.size()), Shape(state.size()), detail::cpu_0());
   }
-  Groups groups = by_strategy(variables);
-  for (auto& [strategy, group] : groups) {
+  const Groups groups = by_strategy(variables);
+  for (const auto& [strategy, group] : groups) {
     // This is not serialised with the strategy's calls: another thread's run may wait for this thread.
     if (strategy != &detail::default_strategy()) detail::check_cross_replica(*strategy, kSave);
-    const auto values = detail::read_variables(group.variables, detail::ReadFrom::component_0);
-    group.values.assign(values.begin(), values.end());
-    for (std::size_t k = 0; k < group.values.size(); ++k)
-      tensors[group.keys[k]] = group.values[k].to(detail::cpu_0()).contiguous();
+    const auto read = detail::read_variables(group.variables, detail::ReadFrom::component_0);
+    for (std::size_t k = 0; k < read.size(); ++k) values[group.keys[k]] = read[k];
   }
-  const auto write = [&] {
-    before();
-    detail::write_safetensors(path, tensors, kSave);
-    after();
-  };
+  const auto write_values = [&] { write(std::move(values)); };
   if (Strategy* const workers = find_workers(groups))
-    detail::on_chief(*workers, kSave, write);
+    detail::on_chief(*workers, kSave, write_values);
   else
-    write();
+    write_values();
 }
 
 void Checkpoint::restore(const std::filesystem::path& path, RestoreOptions options) {
+  restore(path, options, true);
+}
+
+void Checkpoint::restore(const std::filesystem::path& path, RestoreOptions options, bool follows_links) {
   const detail::Span span(detail::SpanKind::checkpoint, kRestore);
   check_context(kRestore);
   const Variables variables = collect(kRestore);
@@ -235,14 +283,17 @@ void Checkpoint::restore(const std::filesystem::path& path, RestoreOptions optio
   // Refuses a wrong context before the file is read.
   for (const auto& [strategy, group] : groups) in_context_of(*strategy, kRestore, [] {});
   std::vector<detail::SharedFunction<void()>> iterators;
+  StagedValues staged(variables);
   const auto read = [&] {
-    const SafetensorsFile file(path, kRestore);
+    const SafetensorsFile file(path, kRestore,
+                               follows_links ? detail::Links::followed : detail::Links::refused);
     for (const auto& [key, variable] : variables) check_entry(file, key, variable, path);
     std::map<std::string, IteratorState> states;
     for (const auto& [key, iterator] : iterators_) states[key] = read_state(file, key, path);
     if (!options.ignore_unknown_entries) check_all_taken(file, variables, iterators_, path);
     for (auto& [strategy, group] : groups)
-      for (const std::string& key : group.keys) group.values.push_back(file.read(file.entries().at(key)));
+      for (std::size_t k = 0; k < group.keys.size(); ++k)
+        group.values.push_back(staged.read(file, group.keys[k], group.variables[k]));
     for (const auto& [key, iterator] : iterators_) iterators.push_back(iterator.prepare_restore(states[key]));
   };
   if (Strategy* const workers = find_workers(groups))

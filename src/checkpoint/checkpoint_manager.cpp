@@ -1,19 +1,28 @@
 #include <algorithm>
 #include <charconv>
+#include <exception>
 #include <string_view>
 #include <system_error>
+#include <thread>
+#include <utility>
 
 #include <lockstep/checkpoint/checkpoint_manager.hpp>
 #include <lockstep/error.hpp>
 
-#include "checkpoint/safetensors_header.hpp"
+#include "checkpoint/safetensors_file.hpp"
+#include "checkpoint/staging.hpp"
 #include "detail/atomic_file.hpp"
 #include "detail/expects.hpp"
+#include "detail/process.hpp"
+#include "detail/start_thread.hpp"
+#include "detail/warn.hpp"
+#include "trace/span.hpp"
 
 namespace lockstep {
 namespace {
 
 constexpr std::string_view kSuffix = ".safetensors";
+constexpr std::string_view kSave = "CheckpointManager::save";
 
 /// @throws Error  `error` is set.
 void check(const std::error_code& error, std::string_view what, const std::filesystem::path& path,
@@ -24,83 +33,158 @@ void check(const std::error_code& error, std::string_view what, const std::files
 
 }  // namespace
 
-CheckpointManager::CheckpointManager(Checkpoint& checkpoint, std::filesystem::path directory,
-                                     CheckpointManagerOptions options)
-    : checkpoint_(checkpoint), directory_(std::move(directory)), options_(std::move(options)) {
-  LOCKSTEP_EXPECTS(options_.max_to_keep >= 1, InvalidArgument, "CheckpointManager: max_to_keep is ",
-                   options_.max_to_keep, ". Keep at least 1.");
-  LOCKSTEP_EXPECTS(!options_.prefix.empty() && options_.prefix.find_first_of({"/\0", 2}) == std::string::npos,
-                   InvalidArgument, "CheckpointManager: the prefix ", detail::in_quotes(options_.prefix),
-                   " cannot begin a file's name. Pass one without '/', and the folder apart.");
-}
+struct CheckpointManager::State {
+  State(Checkpoint& of, std::filesystem::path in, CheckpointManagerOptions with)
+      : checkpoint(of), directory(std::move(in)), options(std::move(with)) {}
+  ~State() {
+    forget_parents();
+    try {
+      finish();
+    } catch (const std::exception& error) {
+      detail::warn(error.what());
+    }
+  }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
 
-std::filesystem::path CheckpointManager::path_of(std::int64_t step) const {
-  return directory_ / (options_.prefix + "-" + std::to_string(step) + std::string(kSuffix));
-}
+  std::filesystem::path path_of(std::int64_t step) const {
+    return directory / (options.prefix + "-" + std::to_string(step) + std::string(kSuffix));
+  }
+  std::vector<std::int64_t> steps() const;  // ascending
+  void write(std::int64_t step, const std::map<std::string, Tensor>& values) const;
+  void remove_old(std::int64_t newest) const;
+  void begin(std::int64_t step, std::map<std::string, Tensor> values);
+  /// Returns when no save is under way. @throws what it has thrown
+  void finish();
+  /// A fork has no thread that writes.
+  void forget_parents() noexcept {
+    if (!process.is_forked()) return;
+    static_cast<void>(writing.release());
+    process = {};
+  }
 
-std::vector<std::int64_t> CheckpointManager::steps() const {
+  Checkpoint& checkpoint;
+  const std::filesystem::path directory;
+  const CheckpointManagerOptions options;
+  detail::Staging staging;  // the thread's while there is one
+  std::unique_ptr<std::thread> writing;
+  std::exception_ptr failure;  // written by the thread, read once it has ended
+  detail::Process process;
+};
+
+std::vector<std::int64_t> CheckpointManager::State::steps() const {
   std::vector<std::int64_t> found;
   std::error_code error;
-  std::filesystem::directory_iterator entry(directory_, error);
+  std::filesystem::directory_iterator entry(directory, error);
   if (error == std::errc::no_such_file_or_directory) return found;
   for (const std::filesystem::directory_iterator end; !error && entry != end; entry.increment(error)) {
     const std::string name = entry->path().filename().string();
-    const std::size_t begin = options_.prefix.size() + 1;
+    const std::size_t begin = options.prefix.size() + 1;
     if (name.size() <= begin + kSuffix.size()) continue;
     std::int64_t step = 0;
     std::from_chars(name.data() + begin, name.data() + name.size() - kSuffix.size(), step);
     std::error_code ignored;
     // Only names that save gives: not 007, nor steps too large.
-    if (step >= 0 && name == path_of(step).filename() && entry->is_regular_file(ignored))
+    if (step >= 0 && name == path_of(step).filename() &&
+        entry->symlink_status(ignored).type() == std::filesystem::file_type::regular)
       found.push_back(step);
   }
-  check(error, "CheckpointManager", directory_, "read");
+  check(error, "CheckpointManager", directory, "read");
   std::sort(found.begin(), found.end());
   return found;
 }
 
-std::filesystem::path CheckpointManager::save(std::int64_t step) {
-  constexpr std::string_view kSave = "CheckpointManager::save";
-  LOCKSTEP_EXPECTS(step >= 0, InvalidArgument, kSave, ": step ", step, " is negative. Count steps from 0.");
+void CheckpointManager::State::write(std::int64_t step, const std::map<std::string, Tensor>& values) const {
   std::error_code error;
-  const auto prepare = [&] {
-    std::filesystem::create_directories(directory_, error);
-    check(error, kSave, directory_, "made");
-    detail::remove_abandoned_files(directory_);
-  };
-  const auto remove_old = [&] {
-    std::vector<std::int64_t> old = steps();
-    std::erase(old, step);
-    const auto num_kept = static_cast<std::size_t>(options_.max_to_keep) - 1;
-    for (std::size_t i = 0; i + num_kept < old.size(); ++i) {
-      std::filesystem::remove(path_of(old[i]), error);
-      check(error, kSave, path_of(old[i]), "removed");
-    }
-  };
-  std::filesystem::path path = path_of(step);
-  checkpoint_.save(path, prepare, remove_old);
+  std::filesystem::create_directories(directory, error);
+  check(error, kSave, directory, "made");
+  detail::remove_abandoned_files(directory);
+  detail::write_safetensors(path_of(step), values, kSave);
+  remove_old(step);
+}
+
+void CheckpointManager::State::remove_old(std::int64_t newest) const {
+  std::vector<std::int64_t> old = steps();
+  std::erase(old, newest);
+  const auto num_kept = static_cast<std::size_t>(options.max_to_keep) - 1;
+  for (std::size_t i = 0; i + num_kept < old.size(); ++i) {
+    std::error_code error;
+    std::filesystem::remove(path_of(old[i]), error);
+    check(error, kSave, path_of(old[i]), "removed");
+  }
+}
+
+void CheckpointManager::State::begin(std::int64_t step, std::map<std::string, Tensor> values) {
+  staging.clear();
+  values = detail::on_host(std::move(values), staging);
+  if (!options.asynchronous) return write(step, values);
+  writing = std::make_unique<std::thread>(detail::start_thread(
+      "CheckpointManager::save: the thread that writes", [this, step, held = std::move(values)]() mutable {
+        const detail::Span span(detail::SpanKind::checkpoint, "CheckpointManager: write");
+        const std::map<std::string, Tensor> own = std::move(held);  // not kept until the thread is joined
+        try {
+          write(step, own);
+        } catch (...) {
+          failure = std::current_exception();
+        }
+      }));
+}
+
+void CheckpointManager::State::finish() {
+  forget_parents();
+  if (writing == nullptr) return;
+  writing->join();
+  writing.reset();
+  if (const std::exception_ptr thrown = std::exchange(failure, nullptr)) std::rethrow_exception(thrown);
+}
+
+CheckpointManager::CheckpointManager(Checkpoint& checkpoint, std::filesystem::path directory,
+                                     CheckpointManagerOptions options) {
+  LOCKSTEP_EXPECTS(options.max_to_keep >= 1, InvalidArgument, "CheckpointManager: max_to_keep is ",
+                   options.max_to_keep, ". Keep at least 1.");
+  LOCKSTEP_EXPECTS(!options.prefix.empty() && options.prefix.find_first_of({"/\0", 2}) == std::string::npos,
+                   InvalidArgument, "CheckpointManager: the prefix ", detail::in_quotes(options.prefix),
+                   " cannot begin a file's name. Pass one without '/', and the folder apart.");
+  state_ = std::make_unique<State>(checkpoint, std::move(directory), std::move(options));
+}
+
+CheckpointManager::~CheckpointManager() = default;
+CheckpointManager::CheckpointManager(CheckpointManager&&) noexcept = default;
+CheckpointManager& CheckpointManager::operator=(CheckpointManager&&) noexcept = default;
+
+std::filesystem::path CheckpointManager::save(std::int64_t step) {
+  LOCKSTEP_EXPECTS(step >= 0, InvalidArgument, kSave, ": step ", step, " is negative. Count steps from 0.");
+  State& own = *state_;
+  if (own.options.asynchronous) own.checkpoint.in_writer(kSave, [&] { own.finish(); });
+  std::filesystem::path path = own.path_of(step);
+  own.checkpoint.save(path, [&](Checkpoint::Values values) { own.begin(step, std::move(values)); });
   return path;
 }
 
+void CheckpointManager::wait() {
+  state_->checkpoint.in_writer("CheckpointManager::wait", [this] { state_->finish(); });
+}
+
 std::optional<std::filesystem::path> CheckpointManager::latest() const {
-  const std::vector<std::int64_t> found = steps();
+  const std::vector<std::int64_t> found = state_->steps();
   if (found.empty()) return std::nullopt;
-  return path_of(found.back());
+  return state_->path_of(found.back());
 }
 
 std::vector<std::filesystem::path> CheckpointManager::checkpoints() const {
   std::vector<std::filesystem::path> paths;
-  for (const std::int64_t step : steps()) paths.push_back(path_of(step));
+  for (const std::int64_t step : state_->steps()) paths.push_back(state_->path_of(step));
   return paths;
 }
 
 std::optional<std::int64_t> CheckpointManager::restore_latest(RestoreOptions options) {
-  const std::int64_t latest = checkpoint_.of_chief([&]() -> std::int64_t {
-    const std::vector<std::int64_t> found = steps();
+  const std::int64_t latest = state_->checkpoint.of_chief([this]() -> std::int64_t {
+    state_->finish();
+    const std::vector<std::int64_t> found = state_->steps();
     return found.empty() ? -1 : found.back();
   });
   if (latest < 0) return std::nullopt;
-  checkpoint_.restore(path_of(latest), options);
+  state_->checkpoint.restore(state_->path_of(latest), options, false);
   return latest;
 }
 

@@ -21,8 +21,8 @@ constexpr std::uint64_t kLengthBytes = 8;
 
 }  // namespace
 
-SafetensorsFile::SafetensorsFile(std::filesystem::path path, std::string_view what)
-    : path_(std::move(path)), what_(what), file_(open()) {
+SafetensorsFile::SafetensorsFile(std::filesystem::path path, std::string_view what, Links links)
+    : path_(std::move(path)), what_(what), file_(open(links)) {
   try {
     read_header();
   } catch (const SafetensorsFault& fault) {
@@ -30,8 +30,8 @@ SafetensorsFile::SafetensorsFile(std::filesystem::path path, std::string_view wh
   }
 }
 
-InputFile SafetensorsFile::open() const try {
-  return InputFile(path_, what_);
+InputFile SafetensorsFile::open(Links links) const try {
+  return InputFile(path_, what_, links);
 } catch (const FileFault& fault) {
   refuse(fault, "");
 }
@@ -60,13 +60,17 @@ void SafetensorsFile::read_header() {
 
 Tensor SafetensorsFile::read(const SafetensorsEntry& entry) const {
   Tensor tensor = Tensor::empty(entry.shape, entry.dtype, cpu_0());
-  if (tensor.size() == 0) return tensor;
+  read(entry, tensor);
+  return tensor;
+}
+
+void SafetensorsFile::read(const SafetensorsEntry& entry, Tensor& tensor) const {
+  if (tensor.size() == 0) return;
   auto* const bytes = static_cast<std::byte*>(tensor.data());
   read_at(bytes, entry.end - entry.begin, data_position_ + entry.begin, entry.key);
   if (entry.dtype == DType::boolean)  // only 0 and 1 are valid values of a bool
     std::transform(bytes, bytes + tensor.nbytes(), bytes,
                    [](std::byte b) { return std::byte(b != std::byte(0)); });
-  return tensor;
 }
 
 void SafetensorsFile::read_at(void* data, std::uint64_t size_bytes, std::uint64_t position,

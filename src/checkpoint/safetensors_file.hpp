@@ -20,7 +20,7 @@ class SafetensorsFile {
   /// @param what  the operation, for messages.
   /// @throws NotFound  it cannot be opened. @throws InvalidArgument  it is not such a file: the entry, and
   /// why.
-  SafetensorsFile(std::filesystem::path path, std::string_view what);
+  SafetensorsFile(std::filesystem::path path, std::string_view what, Links links = Links::followed);
 
   /// All entries, by key.
   const SafetensorsEntries& entries() const noexcept { return entries_; }
@@ -29,9 +29,11 @@ class SafetensorsFile {
   /// meanwhile. @throws Error  it cannot be read. @pre the entry is one of
   /// entries(), and supported.
   Tensor read(const SafetensorsEntry& entry) const;
+  /// The same into a contiguous tensor on the host, of the entry's shape and dtype.
+  void read(const SafetensorsEntry& entry, Tensor& tensor) const;
 
  private:
-  InputFile open() const;
+  InputFile open(Links links) const;
   void read_header();
   void read_at(void* data, std::uint64_t size_bytes, std::uint64_t position, const std::string& key) const;
   [[noreturn]] void refuse(const SafetensorsFault& fault) const;

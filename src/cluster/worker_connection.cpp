@@ -18,6 +18,7 @@
 #include "detail/in_quotes.hpp"
 #include "workers/byte_archive.hpp"
 #include "workers/control/host_identity.hpp"
+#include "workers/control/proof.hpp"
 #include "workers/control/socket.hpp"
 
 namespace lockstep::detail {
@@ -65,10 +66,14 @@ std::string next_port(const std::string& address) {
   return concat(address.substr(0, colon + 1), std::stoi(address.substr(colon + 1)) + 1);
 }
 
-struct LeaderAddress {
+struct Place {
   char host_identity[256] = {};
+};
+
+struct LeaderAddress {
   char host[256] = {};
   int port = 0;
+  char token[64] = {};
 };
 
 template <std::size_t kSize>
@@ -76,17 +81,28 @@ void copy_text(char (&to)[kSize], const std::string& from) {
   std::copy_n(from.begin(), std::min(from.size(), kSize - 1), to);
 }
 
-/// Worker 0's address with a free port, which the engine tells the others.
-std::string leader_address(backend::Engine& engine, bool is_leader) {
+/// Worker 0's address with a free port, and where the workers were given no token, one that it draws: the
+/// engine tells the others.
+void take_leader_address(backend::Engine& engine, ControlOptions& options) {
+  const std::unique_ptr<backend::Channel> channel = engine.open_channel();
+  Place own;
+  copy_text(own.host_identity, host_identity());
+  std::vector<Place> all(options.addresses.size());
+  channel->all_gather(std::as_bytes(std::span(&own, 1)), std::as_writable_bytes(std::span(all)), {});
+  const bool is_on_one_host = std::ranges::all_of(
+      all, [&](const Place& other) { return std::string_view(other.host_identity) == own.host_identity; });
   LeaderAddress leader;
-  if (is_leader) {
-    copy_text(leader.host_identity, host_identity());
-    gethostname(leader.host, sizeof leader.host - 1);
-    leader.port = control::ListeningSocket("0.0.0.0:0").port();
+  if (options.worker == 0) {
+    if (is_on_one_host)
+      copy_text(leader.host, "127.0.0.1");
+    else
+      gethostname(leader.host, sizeof leader.host - 1);
+    leader.port = control::ListeningSocket("127.0.0.1:0").port();
+    if (options.token.empty()) copy_text(leader.token, control::random_token());
   }
-  engine.open_channel()->broadcast(std::as_writable_bytes(std::span(&leader, 1)), 0, {});
-  const bool is_here = leader.host_identity == host_identity();
-  return concat(is_here ? "127.0.0.1" : leader.host, ':', leader.port);
+  channel->broadcast(std::as_writable_bytes(std::span(&leader, 1)), 0, {});
+  options.addresses.front() = concat(leader.host, ':', leader.port);
+  if (options.token.empty()) options.token = leader.token;
 }
 
 bool is_launched(const std::string& engine) {
@@ -135,7 +151,8 @@ void leave_all() {
 }  // namespace
 
 std::shared_ptr<WorkerConnection> WorkerConnection::open(ControlOptions options,
-                                                         const cluster::EnvironmentVariables& variables) {
+                                                         const cluster::EnvironmentVariables& variables,
+                                                         const WorkerConnection* keep) {
   Connections& all = immortal<Connections>();
   const std::lock_guard opening(all.opening);
   std::string engine_name = engine_for(variables, !options.addresses.front().empty());
@@ -148,7 +165,8 @@ std::shared_ptr<WorkerConnection> WorkerConnection::open(ControlOptions options,
     if (const auto found = all.by_cluster.find(key); found != all.by_cluster.end()) return found->second;
   }
   // A strategy may still hold one that is over, and keeps no address either.
-  for (const auto& [cluster, connection] : useless) connection->control().leave();
+  for (const auto& [cluster, connection] : useless)
+    if (connection.get() != keep) connection->control().leave();
   const std::shared_ptr<WorkerConnection> made =
       connect(std::move(options), variables, std::move(engine_name));
   // After that of the engine, so that it is called before: MPI's end waits for the others, who hear of this.
@@ -173,7 +191,7 @@ std::shared_ptr<WorkerConnection> WorkerConnection::connect(ControlOptions optio
                    ->start({.process = options.worker,
                             .num_processes = static_cast<int>(options.addresses.size()),
                             .start_limit = options.start_limit});
-    options.addresses.front() = leader_address(*launched, options.worker == 0);
+    take_leader_address(*launched, options);
   } else if (const std::string* const store = find_variable(variables, "TORCHELASTIC_USE_AGENT_STORE");
              store != nullptr && *store == "True" && !options.addresses.front().empty()) {
     options.addresses.front() = next_port(options.addresses.front());
@@ -304,6 +322,15 @@ void WorkerConnection::on_lost(int worker, std::string cause) {
   }
   auto loss = std::make_shared<backend::Loss>(std::move(cause));
   deliver_to_all({Report::Kind::end, worker, 0, 0, {}, std::move(loss)});
+  const std::lock_guard lock(mutex_);
+  lost_.push_back(worker);
+  lost_changed_.notify_all();
+}
+
+std::vector<int> WorkerConnection::lost_workers(std::chrono::milliseconds limit) {
+  std::unique_lock lock(mutex_);
+  lost_changed_.wait_for(lock, limit, [&] { return !lost_.empty(); });
+  return lost_;
 }
 
 void WorkerConnection::on_left(int worker) { deliver_to_all({Report::Kind::left, worker, 0, 0, {}}); }

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -40,10 +41,11 @@ class WorkerConnection final : private ControlListener {
  public:
   /// The connection of that cluster: the one that is there, else a new one. Every worker calls it equally
   /// often. It lives until the process ends; once a worker is lost, or no strategy uses it, until the process
-  /// opens another one that it would be in the way of.
+  /// opens another one that it would be in the way of, but for `keep`.
   /// @param variables  name the launcher, and so the engine. @throws as WorkerGroup::connect
   static std::shared_ptr<WorkerConnection> open(ControlOptions options,
-                                                const cluster::EnvironmentVariables& variables);
+                                                const cluster::EnvironmentVariables& variables,
+                                                const WorkerConnection* keep = nullptr);
   /// A new one, for one group alone, with which it ends. @throws as open
   static std::shared_ptr<WorkerConnection> open_own(ControlOptions options,
                                                     const cluster::EnvironmentVariables& variables);
@@ -54,6 +56,9 @@ class WorkerConnection final : private ControlListener {
   void exit() noexcept;
   /// A worker is lost.
   bool is_over() const noexcept { return is_over_.load(); }
+  /// Who is lost, in the order in which all workers hear of it. Waits for the first for so long.
+  std::vector<int> lost_workers(std::chrono::milliseconds limit = {});
+  const std::string& engine_name() const noexcept { return engine_name_; }
   /// Starts the engine, where it is not there yet. @throws Unsupported  it was not built. @throws
   /// ContextError  it cannot start here.
   void start_engine();
@@ -118,6 +123,8 @@ class WorkerConnection final : private ControlListener {
   std::map<std::uint32_t, std::vector<Report>> early_;  // for groups that are not added yet
   std::vector<Report> for_all_;                         // what every group is to know
   bool is_told_ = false;                                // of losses
+  std::vector<int> lost_;
+  std::condition_variable lost_changed_;
 
   std::unique_ptr<ControlConnection> control_;  // its thread uses what is above
 };

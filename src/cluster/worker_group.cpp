@@ -6,6 +6,8 @@
 #include <lockstep/cluster/roles.hpp>
 #include <lockstep/error.hpp>
 
+#include "cluster/launcher_variables.hpp"
+#include "cluster/shrunk_cluster.hpp"
 #include "cluster/worker_step_exchange.hpp"
 #include "detail/expects.hpp"
 #include "workers/channel_exchange.hpp"
@@ -19,13 +21,11 @@ constexpr char kText = 't';
 constexpr char kFailure = 'f';
 constexpr char kLeft = 'l';
 
-/// The addresses of the chief and the workers, in their order.
-std::vector<std::string> addresses_of(const cluster::ClusterSpec& spec) {
-  std::vector<std::string> addresses;
-  for (const char* const job : {"chief", "worker"})
-    if (spec.contains(job))
-      for (const auto& [index, address] : spec.tasks(job)) addresses.push_back(address);
-  return addresses;
+std::string given_or(const std::string& given, const cluster::EnvironmentVariables& variables,
+                     std::string_view name) {
+  if (!given.empty()) return given;
+  const std::string* const value = find_variable(variables, name);
+  return value == nullptr ? std::string() : *value;
 }
 
 }  // namespace
@@ -35,11 +35,21 @@ std::unique_ptr<WorkerGroup> WorkerGroup::connect(const cluster::Resolver& resol
                                                   const cluster::EnvironmentVariables& variables) {
   const cluster::ClusterSpec spec = resolver.cluster_spec();
   ControlOptions control{.worker = cluster::id_in_cluster(spec, *resolver.task_type(), *resolver.task_id()),
-                         .addresses = addresses_of(spec),
+                         .addresses = addresses_of_workers(spec),
+                         .listen_host = given_or(options.listen_host, variables, "LOCKSTEP_LISTEN"),
+                         .token = given_or(options.token, variables, "LOCKSTEP_TOKEN"),
                          .start_limit = options.start_timeout,
                          .silence_limit = options.silence_limit};
-  const auto open = options.shares_connection ? &WorkerConnection::open : &WorkerConnection::open_own;
-  std::unique_ptr<WorkerGroup> group(new WorkerGroup(open(std::move(control), variables)));
+  const WorkerConnection* keep = nullptr;
+  if (WorkerGroup* const from = options.shrunk_from) {
+    keep = from->connection_.get();
+    control.is_outdated = [from, num_lost = from->lost_workers().size()] {
+      return from->lost_workers().size() > num_lost;
+    };
+  }
+  std::unique_ptr<WorkerGroup> group(
+      new WorkerGroup(options.shares_connection ? WorkerConnection::open(std::move(control), variables, keep)
+                                                : WorkerConnection::open_own(std::move(control), variables)));
   group->meeting_ =
       group->make_together("the place where workers meet", [&] { return group->make_meeting(); });
   group->connection_->add(group->number_, *group);
@@ -110,6 +120,11 @@ SharedFunction<std::shared_ptr<StepExchange>()> WorkerGroup::step_opener() const
   return [connection = connection_]() -> std::shared_ptr<StepExchange> {
     return std::make_shared<WorkerStepExchange>(connection);
   };
+}
+
+bool WorkerGroup::is_launched() const {
+  const backend::EngineKind* const kind = backend::find_engine(connection_->engine_name());
+  return kind != nullptr && kind->is_launched;
 }
 
 bool WorkerGroup::is_on_one_host() const noexcept {

@@ -25,10 +25,17 @@
 
 namespace lockstep::detail {
 
+class WorkerGroup;
+
 /// How workers find each other.
 struct WorkerGroupOptions {
   std::chrono::milliseconds start_timeout{0};  ///< For all to come; 0: none.
   std::chrono::milliseconds silence_limit{5000};
+  std::string token{};        ///< As WorkerOptions's.
+  std::string listen_host{};  ///< As WorkerOptions's.
+  /// The group whose survivors these are: the start ends with PeerLost when that one loses one more. Null:
+  /// no.
+  WorkerGroup* shrunk_from = nullptr;
   bool shares_connection = true;  ///< With later groups of the same cluster; else it ends with the group.
 };
 
@@ -63,6 +70,12 @@ class WorkerGroup final : public backend::ProcessGroup, private WorkerReports {
   std::unique_ptr<backend::Channel> open_channel() override;
 
   bool is_on_one_host() const noexcept;
+  /// As WorkerConnection::lost_workers.
+  std::vector<int> lost_workers(std::chrono::milliseconds limit = {}) {
+    return connection_->lost_workers(limit);
+  }
+  /// Whether a launcher has connected the processes for good, so that they cannot go on without one.
+  bool is_launched() const;
   /// InputTarget::open_exchange; may outlive the group, whose passes then end.
   SharedFunction<std::shared_ptr<StepExchange>()> step_opener() const;
   WorkerMeeting& meeting() noexcept { return *meeting_; }

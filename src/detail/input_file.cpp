@@ -20,10 +20,13 @@ namespace {
 
 }  // namespace
 
-InputFile::InputFile(const std::filesystem::path& path, std::string_view what) {
+InputFile::InputFile(const std::filesystem::path& path, std::string_view what, Links links) {
+  const int no_follow = links == Links::refused ? O_NOFOLLOW : 0;
   // Opened without blocking, so that a pipe does not wait for its writer.
   file_ = FileDescriptor(
-      retry_interrupted([&] { return ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); }));
+      retry_interrupted([&] { return ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | no_follow); }));
+  if (!file_.is_open() && errno == ELOOP && links == Links::refused)
+    throw FileFault{0, "it is a symbolic link, which may lead to another's file"};
   LOCKSTEP_EXPECTS(file_.is_open(), NotFound, what, ": ", path,
                    " cannot be opened: ", std::generic_category().message(errno), ". Check the path.");
   struct stat status {};

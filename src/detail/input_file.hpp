@@ -21,12 +21,16 @@ struct FileFault {
   bool is_of_record = false;  ///< Whether the source goes on behind the record with the fault.
 };
 
+/// Whether a path may end in a symbolic link. In a folder that others can write to it may lead anywhere.
+enum class Links : std::uint8_t { followed, refused };
+
 /// A regular file, open for reading. It stays the same file if another file takes its name.
 class InputFile {
  public:
   /// @param what  the operation, for messages.
-  /// @throws NotFound  the file cannot be opened. @throws FileFault  it is not a regular file.
-  InputFile(const std::filesystem::path& path, std::string_view what);
+  /// @throws NotFound  the file cannot be opened. @throws FileFault  it is not a regular file, or a link that
+  /// is refused.
+  InputFile(const std::filesystem::path& path, std::string_view what, Links links = Links::followed);
 
   std::uint64_t size_bytes() const noexcept { return size_bytes_; }
   int descriptor() const noexcept { return file_.get(); }

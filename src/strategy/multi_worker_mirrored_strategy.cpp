@@ -5,10 +5,12 @@
 #include <lockstep/strategy/multi_worker_mirrored_strategy.hpp>
 
 #include "cluster/evaluator.hpp"
+#include "cluster/shrunk_cluster.hpp"
 #include "cluster/worker_group.hpp"
 #include "detail/expects.hpp"
 #include "detail/warn.hpp"
 #include "strategy/runtime/default_devices.hpp"
+#include "strategy/runtime/strategy_state.hpp"
 #include "strategy/strategy_config.hpp"
 #include "workers/binding.hpp"
 
@@ -16,6 +18,8 @@ namespace lockstep {
 namespace {
 
 constexpr std::string_view kName = "MultiWorkerMirroredStrategy";
+constexpr std::string_view kShrink = "MultiWorkerMirroredStrategy::shrink";
+constexpr std::chrono::minutes kShrinkTimeout{1};
 
 /// The number of workers that the process works with.
 int num_workers(const cluster::Resolver& resolver) {
@@ -45,7 +49,8 @@ std::vector<Device> own_devices(const cluster::Resolver& resolver, std::vector<D
 }
 
 detail::StrategyConfig configure(std::shared_ptr<cluster::Resolver> resolver,
-                                 const CommunicationOptions& options, const WorkerOptions& worker_options) {
+                                 const CommunicationOptions& options, const WorkerOptions& worker_options,
+                                 detail::WorkerGroup* shrunk_from) {
   LOCKSTEP_EXPECTS(resolver != nullptr, InvalidArgument, kName,
                    ": no resolver. Pass cluster::from_environment(), or a resolver of the cluster.");
   const int workers = num_workers(*resolver);
@@ -58,10 +63,13 @@ detail::StrategyConfig configure(std::shared_ptr<cluster::Resolver> resolver,
   const auto num_replicas = static_cast<int>(config.logical_devices.front().size());
   if (const std::string warning = detail::binding_warning(num_replicas); !warning.empty())
     detail::warn(detail::concat(kName, ": ", warning));
-  config.workers = detail::WorkerGroup::connect(
-      *config.cluster_resolver,
-      {.start_timeout = worker_options.start_timeout, .silence_limit = worker_options.heartbeat_timeout},
-      cluster::environment_variables());
+  config.workers = detail::WorkerGroup::connect(*config.cluster_resolver,
+                                                {.start_timeout = worker_options.start_timeout,
+                                                 .silence_limit = worker_options.heartbeat_timeout,
+                                                 .token = worker_options.token,
+                                                 .listen_host = worker_options.listen_host,
+                                                 .shrunk_from = shrunk_from},
+                                                cluster::environment_variables());
   const std::vector<std::string> numbers =
       config.workers->all_gather("the number of replicas", std::to_string(num_replicas));
   for (std::size_t w = 1; w < numbers.size(); ++w)
@@ -76,6 +84,38 @@ detail::StrategyConfig configure(std::shared_ptr<cluster::Resolver> resolver,
 MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(std::shared_ptr<cluster::Resolver> resolver,
                                                          const CommunicationOptions& options,
                                                          const WorkerOptions& worker_options)
-    : Strategy(configure(std::move(resolver), options, worker_options)) {}
+    : MultiWorkerMirroredStrategy(std::move(resolver), options, worker_options, nullptr) {}
+
+MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(std::shared_ptr<cluster::Resolver> resolver,
+                                                         const CommunicationOptions& options,
+                                                         const WorkerOptions& worker_options,
+                                                         detail::WorkerGroup* shrunk_from)
+    : Strategy(configure(std::move(resolver), options, worker_options, shrunk_from)),
+      worker_options_(worker_options) {}
+
+std::unique_ptr<MultiWorkerMirroredStrategy> MultiWorkerMirroredStrategy::shrink() {
+  const detail::StrategyState& state = detail::StrategyState::of(*this);
+  detail::WorkerGroup* const group = state.config().workers.get();
+  LOCKSTEP_EXPECTS(group != nullptr && group->loss() != nullptr, ContextError, kShrink,
+                   ": no worker is lost. Call it after a call of the strategy has thrown PeerLost.");
+  LOCKSTEP_EXPECTS(!group->is_launched(), Unsupported, kShrink,
+                   ": MPI has started the workers, and does not go on without one. Start them with torchrun "
+                   "or TF_CONFIG, or start all anew.");
+  for (;;) {
+    const std::vector<int> lost = group->lost_workers(2 * worker_options_.heartbeat_timeout);
+    LOCKSTEP_EXPECTS(!lost.empty(), ContextError, kShrink, ": the strategy has ended (",
+                     group->loss()->cause(), "), but no worker is lost. Make a new strategy on all workers.");
+    WorkerOptions options = worker_options_;
+    options.devices = state.config().logical_devices.front();
+    if (options.start_timeout.count() == 0) options.start_timeout = kShrinkTimeout;
+    auto cluster = detail::shrunk_cluster(*state.config().cluster_resolver, lost);
+    try {
+      return std::unique_ptr<MultiWorkerMirroredStrategy>(
+          new MultiWorkerMirroredStrategy(std::move(cluster), state.options(), options, group));
+    } catch (const PeerLost&) {
+      if (group->lost_workers().size() == lost.size()) throw;
+    }
+  }
+}
 
 }  // namespace lockstep

@@ -42,6 +42,23 @@ struct Counter {
 
 }  // namespace
 
+TEST_CASE("a symbolic link is no checkpoint, and leads nowhere", "[checkpoint][host]") {
+  const TemporaryDirectory elsewhere, directory;
+  Counter counter;
+  counter.step.assign(std::int64_t{7});
+  counter.checkpoint.save(elsewhere / "target");
+  CheckpointManager manager(counter.checkpoint, directory.path(), {.max_to_keep = 1});
+  std::filesystem::create_symlink(elsewhere / "target", directory / "checkpoint-9.safetensors");
+  CHECK_FALSE(manager.latest());
+  CHECK_FALSE(manager.restore_latest());
+  std::filesystem::create_symlink(elsewhere / "target", directory / "checkpoint-8.safetensors");
+  counter.save(manager, 8);  // takes the link's place
+  CHECK(manager.restore_latest() == 8);
+  CHECK(counter.value() == 8);
+  counter.checkpoint.restore(elsewhere / "target");  // it has not been written
+  CHECK(counter.value() == 7);
+}
+
 TEST_CASE("the last checkpoints are kept, in the order of their steps", "[checkpoint][host]") {
   const TemporaryDirectory directory;
   Counter counter;

@@ -244,6 +244,24 @@ TEST_CASE("a connection of its own ends with its group", "[workers][host]") {
   check_all_passed(workers);
 }
 
+TEST_CASE("a group is of those who have its token, from the environment or the options", "[workers][host]") {
+  WorkerProcesses workers(
+      2,
+      [](int worker) {
+        if (worker == 1 && !throws<InvalidArgument>([] { connect({.token = "another"}); })) return 1;
+        const auto group = connect(worker == 1 ? detail::WorkerGroupOptions{.token = "a token"}
+                                               : detail::WorkerGroupOptions{});
+        meet(*group);
+        return kPassed;
+      },
+      {.environment = {"LOCKSTEP_TOKEN=a token", "LOCKSTEP_LISTEN=127.0.0.1"}});
+  for (const test::WorkerResult& result : workers.wait()) {
+    CAPTURE(result.output);
+    CHECK(result.status == kPassed);
+    CHECK_THAT(result.output, !ContainsSubstring("a token"));
+  }
+}
+
 TEST_CASE("an engine that the program does not have is named before anybody is waited for",
           "[workers][host]") {
   const cluster::SimpleResolver resolver({{"worker", {"127.0.0.1:1", "127.0.0.1:2"}}},

@@ -49,6 +49,16 @@ TEST_CASE("a file that is not there is named, with the operation and the reason"
                        says("load: \"/no/such\" cannot be opened: No such file", "Check the path"));
 }
 
+TEST_CASE("a symbolic link is followed or refused", "[detail][host]") {
+  const TemporaryDirectory directory;
+  write_bytes(directory / "f", "0123456789");
+  std::filesystem::create_symlink("f", directory / "link");
+  CHECK(InputFile(directory / "link", "load").size_bytes() == 10);
+  CHECK(InputFile(directory / "f", "load", detail::Links::refused).size_bytes() == 10);
+  const FileFault link = fault_of([&] { InputFile(directory / "link", "load", detail::Links::refused); });
+  CHECK(link.reason == "it is a symbolic link, which may lead to another's file");
+}
+
 TEST_CASE("what is no regular file, or does not say its size, is a fault", "[detail][host]") {
   const FileFault folder = fault_of([] { InputFile("/tmp", "load"); });
   CHECK(folder.reason == "it is not a regular file");

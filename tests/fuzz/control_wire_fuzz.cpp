@@ -22,7 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace lockstep::detail::control;
   std::string_view rest(reinterpret_cast<const char*>(data), size);
   try {
-    while (auto decoded = decode(rest, kMaxHelloBytes)) {
+    while (auto decoded = decode(rest, {.max_bytes = kMaxHelloBytes})) {
       expect(0 < decoded->num_bytes && decoded->num_bytes <= rest.size(), "a frame has other bytes");
       const std::string_view frame = rest.substr(0, decoded->num_bytes);
       std::string again;

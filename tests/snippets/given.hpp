@@ -36,6 +36,8 @@ extern ls::optim::AdamW optimizer;
 extern ls::TypedDataset<std::tuple<ls::Tensor, ls::Tensor>> squares;
 extern ls::Communicator communicator;
 
+void train(ls::Strategy& strategy, const char* checkpoints);
+
 // An engine's own.
 extern std::vector<float*> pointers;
 extern std::vector<ls::TensorView> buffers;

@@ -179,8 +179,8 @@ TEST_CASE("the examples of checkpoints are right", "[docs]") {
   ls::Checkpoint checkpoint({{"w", w}});
   optimizer.build({w});  // makes its slots
   checkpoint.add("optimizer", optimizer);
-  ls::CheckpointManager manager(checkpoint, folder, {.max_to_keep = 3});
-  manager.save(/*step=*/100);
+  ls::CheckpointManager manager(checkpoint, folder, {.max_to_keep = 3, .asynchronous = true});
+  manager.save(/*step=*/100);  // a thread writes the file while training goes on
   w.assign(ls::Tensor::zeros({2}));
   std::optional<std::int64_t> step = manager.restore_latest();  // 100; w is ones again
   //! [Checkpoint, CheckpointManager, CheckpointManagerOptions]

@@ -127,9 +127,13 @@ class Checkpoint {
   Checkpoint& add_tracked(std::string prefix, detail::SharedFunction<NamedVariables()> variables);
   std::map<std::string, Variable> collect(std::string_view what) const;
 
-  /// Calls `before` and `after` the file is written, in the process that writes it.
-  void save(const std::filesystem::path& path, detail::FunctionRef<void()> before,
-            detail::FunctionRef<void()> after) const;
+  /// Values by key, on the devices that they were read on. Later writes of the variables do not change them.
+  using Values = std::map<std::string, Tensor>;
+  /// Calls `write` in the process that writes the file. @param path  for messages.
+  void save(const std::filesystem::path& path, detail::FunctionRef<void(Values values)> write) const;
+  /// Calls fn in that process; where several workers have the variables' replicas all throw what it throws.
+  void in_writer(std::string_view what, detail::FunctionRef<void()> fn) const;
+  void restore(const std::filesystem::path& path, RestoreOptions options, bool follows_links);
   /// What `number` gives, in the chief's process where several workers have the variables' replicas.
   std::int64_t of_chief(detail::FunctionRef<std::int64_t()> number) const;
 

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include <lockstep/cluster/environment.hpp>
@@ -12,6 +13,10 @@
 
 namespace lockstep {
 
+namespace detail {
+class WorkerGroup;
+}
+
 /// How the workers of a MultiWorkerMirroredStrategy find each other.
 struct WorkerOptions {
   /// The replicas of this process; none: its GPUs, shared among the processes of the host where the resolver
@@ -20,6 +25,13 @@ struct WorkerOptions {
   std::chrono::milliseconds start_timeout{0};  ///< For all workers to come; 0: no limit.
   /// A worker that is silent for so long is lost; twice as long between two workers by Gloo. At least 200 ms.
   std::chrono::milliseconds heartbeat_timeout{5000};
+  /// A secret of the workers, the same on all: nobody joins without it. It is not sent. Empty:
+  /// LOCKSTEP_TOKEN; without that, under MPI one that the chief draws for each run, and elsewhere none, so
+  /// that whoever reaches the chief's address may join before the workers have.
+  std::string token{};
+  /// The host or address that the chief listens on where its address in the cluster is a router's, or stands
+  /// for a loopback address there; "0.0.0.0": all of the machine's. Empty: LOCKSTEP_LISTEN, else its address.
+  std::string listen_host{};
 };
 
 /// Synchronous replicas on the devices of several processes, on one host or several, of which each is a
@@ -52,14 +64,37 @@ class MultiWorkerMirroredStrategy : public Strategy {
   /// Waits until all workers have made theirs, in whatever order they start; the log says who is missing.
   /// @throws InvalidArgument  no resolver; the cluster, but not which of its tasks this process is; a task
   /// that is no chief, worker or evaluator; workers with different numbers of devices, or kinds of them; a
-  /// device twice; the same GPU on two workers: names both. @throws CollectiveTimeout  a worker has not come:
-  /// names it; or NCCL takes more than 5 minutes. @throws Unsupported  several hosts, and an engine that was
-  /// not built: says what to install; GPUs without NCCL; virtual devices of a GPU. @throws NotFound  there is
-  /// no such device. @throws CollectiveError  NCCL failed; the other workers throw CollectiveAborted, which
-  /// names this one. @throws PeerLost
+  /// device twice; the same GPU on two workers: names both; a token that is not the chief's. @throws
+  /// CollectiveTimeout  a worker has not come: names it; or NCCL takes more than 5 minutes. @throws
+  /// Unsupported  several hosts, and an engine that was not built: says what to install; GPUs without NCCL;
+  /// virtual devices of a GPU. @throws NotFound  there is no such device. @throws CollectiveError  NCCL
+  /// failed; the other workers throw CollectiveAborted, which names this one. @throws PeerLost
   explicit MultiWorkerMirroredStrategy(
       std::shared_ptr<cluster::Resolver> resolver = cluster::from_environment(),
       const CommunicationOptions& options = {}, const WorkerOptions& worker_options = {});
+
+  /// A strategy of the workers that are left once this one has thrown PeerLost, in the same processes. All
+  /// that are left call it; which they are they hear from the chief, also of those lost meanwhile. They keep
+  /// their order, devices and options, and are the workers 0, 1, … of a cluster of their own; worker 0 is its
+  /// chief. This strategy stays as it is, unusable; destroy it before or after.
+  ///
+  /// Variables are made anew: restore them from the newest checkpoint, which every worker must be able to
+  /// read. Or give a new variable the value of the old one, which the first worker that is left sends to all:
+  /// that may be of a step that only some have done.
+  ///
+  /// @throws ContextError  no worker is lost; the chief is, and the address of the next worker is not known,
+  /// as under torchrun; or this worker is the one that was taken for lost. @throws Unsupported  MPI has
+  /// started the workers. @throws CollectiveTimeout  a worker that is left has not come within start_timeout,
+  /// or a minute where there is none. @throws PeerLost  one more is lost: call it again. @throws as the
+  /// constructor.
+  [[nodiscard]] std::unique_ptr<MultiWorkerMirroredStrategy> shrink();
+
+ private:
+  MultiWorkerMirroredStrategy(std::shared_ptr<cluster::Resolver> resolver,
+                              const CommunicationOptions& options, const WorkerOptions& worker_options,
+                              detail::WorkerGroup* shrunk_from);
+
+  WorkerOptions worker_options_;
 };
 
 }  // namespace lockstep

@@ -1,5 +1,6 @@
 #include "strategy/runtime/replica_run.hpp"
 
+#include "cluster/worker_group.hpp"
 #include "collectives/rendezvous.hpp"
 #include "detail/expects.hpp"
 #include "trace/span.hpp"
@@ -39,8 +40,13 @@ void ReplicaRun::merge(int i, const MergeArguments& arguments,
     for (std::size_t r = 0; r < arrivals.size(); ++r) all.push_back(brought(r).arguments);
     combine(all);
   };
-  rendezvous.meet(i, {.operation = arguments.operation, .payload = &arguments}, check,
-                  state_.options().timeout);
+  try {
+    rendezvous.meet(i, {.operation = arguments.operation, .payload = &arguments}, check,
+                    state_.options().timeout);
+  } catch (const CollectiveAborted&) {
+    if (state_.workers() != nullptr) state_.workers()->throw_if_lost(arguments.operation);
+    throw;
+  }
   if (i == 0) {
     merge_on_first(merge_fn, result, take);
     return;

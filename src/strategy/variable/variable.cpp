@@ -145,6 +145,10 @@ bool is_one_per_replica(const Variable& variable) {
 Tensor read_component(const Variable& variable, std::size_t i) {
   return VariableAccess::state(variable)->read(i);
 }
+const std::vector<Device>& devices_of(const Variable& variable) noexcept {
+  return VariableAccess::state(variable)->devices();
+}
+
 std::optional<std::uint64_t> num_writes(const Variable& variable, std::size_t i) {
   return VariableAccess::state(variable)->num_writes(i);
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include <lockstep/tensor.hpp>
 #include <lockstep/values/indexed_slices.hpp>
@@ -32,6 +33,8 @@ void scatter_add_once(Variable& variable, const IndexedSlices& rows);
 
 /// Whether component i of the variable is on a device of replica i's, for all replicas.
 bool is_one_per_replica(const Variable& variable);
+/// Of its components on this process's replicas.
+const std::vector<Device>& devices_of(const Variable& variable) noexcept;
 /// The same as VariableState::read and num_writes.
 Tensor read_component(const Variable& variable, std::size_t i);
 std::optional<std::uint64_t> num_writes(const Variable& variable, std::size_t i);

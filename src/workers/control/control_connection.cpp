@@ -53,13 +53,27 @@ void check(const ControlOptions& options) {
 
 Hello hello_of(const ControlOptions& options) {
   std::random_device random;
-  return {.version = LOCKSTEP_VERSION_STRING,
-          .worker = options.worker,
-          .num_workers = static_cast<std::int32_t>(options.addresses.size()),
-          .incarnation = std::uint64_t{random()} << 32 | random(),
-          .pid = ::getpid(),
-          .address = options.addresses[static_cast<std::size_t>(options.worker)],
-          .host = options.host.empty() ? host_identity() : options.host};
+  Hello hello{.version = LOCKSTEP_VERSION_STRING,
+              .worker = options.worker,
+              .num_workers = static_cast<std::int32_t>(options.addresses.size()),
+              .incarnation = std::uint64_t{random()} << 32 | random(),
+              .pid = ::getpid(),
+              .address = options.addresses[static_cast<std::size_t>(options.worker)],
+              .host = options.host.empty() ? host_identity() : options.host};
+  const std::size_t size = hello.address.size() + hello.host.size();
+  LOCKSTEP_EXPECTS(size <= kMaxHelloBytes / 2, InvalidArgument,
+                   "The start of the workers: this worker's address and the name of its host have ", size,
+                   " bytes, and may have ", kMaxHelloBytes / 2, ". Set LOCKSTEP_HOST_ID to a shorter one.");
+  return hello;
+}
+
+std::string listening_address(const ControlOptions& options) {
+  const std::string& own = options.addresses[0];
+  if (options.listen_host.empty() || own.empty()) return own;
+  const bool is_bare_ipv6 =
+      options.listen_host.find(':') != std::string::npos && options.listen_host[0] != '[';
+  return concat(is_bare_ipv6 ? concat('[', options.listen_host, ']') : options.listen_host,
+                own.substr(std::min(own.rfind(':'), own.size())));
 }
 
 std::vector<std::string> labels_of(const std::vector<std::string>& addresses) {
@@ -89,12 +103,12 @@ struct ControlConnection::State {
       : listener(to), worker(options.worker), session(options.worker, labels_of(options.addresses)) {
     LOCKSTEP_EXPECTS(wake_up.is_open(), Error,
                      "The start of the workers: the process has no file descriptor left. Allow it more.");
-    StartPatience patience(options.start_limit, options.log_interval);
+    StartPatience patience(options.start_limit, options.log_interval, options.is_outdated);
     const Hello hello = hello_of(options);
     if (worker == 0) {
-      end = std::make_unique<LeaderEndpoint>(session, hello, options.addresses, options.silence_limit);
+      end = std::make_unique<LeaderEndpoint>(session, hello, listening_address(options), options);
     } else {
-      Link link = join_leader(options.addresses[0], hello, session, patience);
+      Link link = join_leader(options.addresses[0], hello, options.token, session, patience);
       end = std::make_unique<WorkerEndpoint>(worker, session, std::move(link), options.silence_limit);
     }
     wake();  // the leader's first answer may have come with others

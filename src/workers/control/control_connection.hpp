@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -20,11 +21,19 @@ struct ControlOptions {
   /// "host:port" of each worker. Worker 0, the leader, listens on its own; the others' are for messages, and
   /// may be empty.
   std::vector<std::string> addresses{};
+  /// The host or address that worker 0 listens on; empty: its own of `addresses`.
+  std::string listen_host{};
+  /// What all workers know, and nobody else does: who does not have it cannot join. Empty: everybody has it.
+  std::string token{};
   std::chrono::milliseconds start_limit{0};  ///< For all to come; 0: none.
   /// Who is silent for so long is lost; at least 200 ms. All workers use the leader's value.
   std::chrono::milliseconds silence_limit{5000};
   std::chrono::milliseconds log_interval{30'000};  ///< Between log lines that say who has not come.
   std::string host{};                              ///< Empty: host_identity().
+  /// Of workers that are left after a loss, and may not all know yet of one more: whether one more is known
+  /// to be lost, so that this start is in vain. Who counts other workers is then turned away, and not
+  /// refused. Empty: all were given the same workers.
+  std::function<bool()> is_outdated{};
 };
 
 /// What a worker hears of the others. Called on the connection's thread, which holds no lock, in one order on
@@ -55,8 +64,10 @@ class ControlConnection final : public backend::KeyValueStore {
   /// Connects, and returns when all workers have come, in whatever order they start. Logs who is missing.
   /// @param listener  outlives the connection; may be called before this returns.
   /// @throws InvalidArgument  an option; or the workers differ in version or number, or two have one index:
-  /// on all workers with one text. @throws ContextError  the workers have started before. @throws
-  /// CollectiveTimeout  some have not come: says who. @throws PeerLost  the leader has gone. @throws Error
+  /// on all workers with one text; or this one's token is not the leader's. @throws ContextError  the workers
+  /// have started before. @throws
+  /// CollectiveTimeout  some have not come: says who. @throws PeerLost  the leader has gone, or the start is
+  /// outdated. @throws Error
   /// the leader cannot listen.
   ControlConnection(ControlOptions options, ControlListener& listener);
   /// Leaves.

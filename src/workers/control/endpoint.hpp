@@ -7,6 +7,7 @@
 
 #include <poll.h>
 
+#include "detail/concat.hpp"
 #include "workers/control/session.hpp"
 #include "workers/control/wire.hpp"
 
@@ -46,6 +47,8 @@ inline constexpr std::chrono::milliseconds kLeavingLimit{1000};
 inline constexpr const char* kClosed = "its connection was closed";
 inline constexpr const char* kNoProtocol = "it does not speak lockstep's protocol";
 /// "it was silent for 5 s"
-std::string was_silent(std::chrono::milliseconds limit);
+inline std::string was_silent(std::chrono::milliseconds limit) {
+  return concat("it was silent for ", std::chrono::duration<double>(limit).count(), " s");
+}
 
 }  // namespace lockstep::detail::control

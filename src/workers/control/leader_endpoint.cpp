@@ -3,22 +3,30 @@
 #include <algorithm>
 #include <utility>
 
+#include "workers/control/control_connection.hpp"
+#include "workers/control/proof.hpp"
+
 namespace lockstep::detail::control {
 namespace {
 
-constexpr std::size_t kMaxGuests = 1024;
+// Whoever comes when they are there takes the place of the oldest: strangers who stay do not keep workers
+// out.
+constexpr std::size_t kMaxGuests = 256;
+constexpr int kMaxAccepted = 128;  // at a time: a worker among many that come at once has answered by then
 constexpr std::chrono::seconds kHelloLimit{5};
 constexpr std::chrono::milliseconds kAcceptPause{100};  // where the process has no descriptor left
 
 }  // namespace
 
-LeaderEndpoint::LeaderEndpoint(Session& session, const Hello& own, const std::vector<std::string>& addresses,
-                               Duration silence_limit)
+LeaderEndpoint::LeaderEndpoint(Session& session, const Hello& own, const std::string& listen,
+                               const ControlOptions& options)
     : session_(session),
-      hub_(own, addresses, silence_limit),
-      silence_limit_(silence_limit),
-      links_(addresses.size()) {
-  if (addresses.size() > 1) listening_.emplace(addresses[0]);
+      hub_(own, options.addresses, options.silence_limit),
+      token_(options.token),
+      turns_away_(options.is_outdated != nullptr),
+      silence_limit_(options.silence_limit),
+      links_(options.addresses.size()) {
+  if (num_workers() > 1) listening_.emplace(listen);
   carry();
 }
 
@@ -29,8 +37,7 @@ void LeaderEndpoint::send(Message message) {
 
 Endpoint::Time LeaderEndpoint::watch(std::vector<pollfd>& watched) {
   Time next = std::min({next_heartbeat_, hub_.next_deadline(), leaving_until_});
-  watches_listening_ =
-      listening_ && guests_.size() < kMaxGuests && std::chrono::steady_clock::now() >= accept_again_;
+  watches_listening_ = listening_ && std::chrono::steady_clock::now() >= accept_again_;
   if (watches_listening_) watched.push_back({listening_->get(), POLLIN, 0});
   if (listening_ && !watches_listening_) next = std::min(next, accept_again_);
   watched_.clear();
@@ -103,14 +110,24 @@ bool LeaderEndpoint::welcome(Guest& guest, Time now) {
   try {
     const auto message = guest.link.next();
     if (!message) return guest.link.is_closed() || now >= guest.until;
-    const Hello* const hello = std::get_if<Hello>(&*message);
-    if (hello == nullptr || hub_.has_left(hello->worker) || hub_.has_lost()) return true;
-    if (const auto refused = hub_.join(*hello, guest.host)) {
-      guest.link.send(*refused);
+    const Join& join = std::get<Join>(*message);
+    const auto refuse = [&](const Refused& refused) {
+      guest.link.send(refused);
       guest.link.end();
       return true;
-    }
-    guest.link.set_max_frame_bytes(kMaxFrameBytes);
+    };
+    if (join.nonce.size() != kNonceBytes ||
+        !is_same_proof(join.proof, prove(token_, Prover::worker, guest.nonce, join.nonce, join.hello)))
+      return refuse({ErrorKind::invalid_argument,
+                     "The start of the workers: this process does not have worker 0's token. Set "
+                     "LOCKSTEP_TOKEN to the same value for all workers."});
+    const auto decoded = decode(join.hello);
+    const Hello* const hello = decoded ? std::get_if<Hello>(&decoded->message) : nullptr;
+    if (hello == nullptr || hub_.has_left(hello->worker) || hub_.has_lost()) return true;
+    if (turns_away_ && hello->num_workers != num_workers()) return true;
+    guest.link.send(Welcome{prove(token_, Prover::leader, guest.nonce, join.nonce, {})});
+    if (const auto refused = hub_.join(*hello, guest.host)) return refuse(*refused);
+    guest.link.set_limits({});
     link(hello->worker) = std::make_unique<Link>(std::move(guest.link));
   } catch (const WireError&) {  // whoever it is, it is none of the workers
   }
@@ -118,15 +135,18 @@ bool LeaderEndpoint::welcome(Guest& guest, Time now) {
 }
 
 void LeaderEndpoint::accept(Time now) {
-  bool has_accepted = false;
-  while (guests_.size() < kMaxGuests) {
+  for (int i = 0; i < kMaxAccepted; ++i) {
     auto accepted = listening_->accept();
-    if (!accepted) break;
-    has_accepted = true;
-    guests_.push_back({Link(std::move(accepted->socket), kMaxHelloBytes), std::move(accepted->peer_host),
-                       now + kHelloLimit});
+    if (!accepted) {
+      if (i == 0) accept_again_ = now + kAcceptPause;
+      return;
+    }
+    if (guests_.size() == kMaxGuests) guests_.pop_front();
+    Link link(std::move(accepted->socket), {kMaxHelloBytes, kind_of<Join>()});
+    Guest& guest = guests_.emplace_back(
+        Guest{std::move(link), random_nonce(), std::move(accepted->peer_host), now + kHelloLimit});
+    guest.link.send(Challenge{guest.nonce});
   }
-  if (!has_accepted) accept_again_ = now + kAcceptPause;
 }
 
 void LeaderEndpoint::carry() {

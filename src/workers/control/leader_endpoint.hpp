@@ -12,15 +12,19 @@
 #include "workers/control/link.hpp"
 #include "workers/control/socket.hpp"
 
+namespace lockstep::detail {
+struct ControlOptions;
+}
+
 namespace lockstep::detail::control {
 
 /// Worker 0's endpoint: it listens, and serves all the others.
 class LeaderEndpoint final : public Endpoint {
  public:
-  /// @param own  worker 0's. @param addresses  of all workers; listens on the first, unless it is alone.
+  /// @param own  worker 0's. @param listen  the address to listen on, unless it is alone.
   /// @throws InvalidArgument, Error  it cannot.
-  LeaderEndpoint(Session& session, const Hello& own, const std::vector<std::string>& addresses,
-                 Duration silence_limit);
+  LeaderEndpoint(Session& session, const Hello& own, const std::string& listen,
+                 const ControlOptions& options);
 
   void send(Message message) override;
   Time watch(std::vector<pollfd>& watched) override;
@@ -30,9 +34,10 @@ class LeaderEndpoint final : public Endpoint {
   bool is_over() const override;
 
  private:
-  /// Has not yet said who it is.
+  /// Has not yet shown that it has the token, nor said who it is.
   struct Guest {
     Link link;
+    std::string nonce;
     std::string host;
     Time until;
   };
@@ -52,11 +57,13 @@ class LeaderEndpoint final : public Endpoint {
 
   Session& session_;
   Hub hub_;
+  const std::string token_;
+  const bool turns_away_;  // who counts other workers
   const Duration silence_limit_;
   std::optional<ListeningSocket> listening_{};
   std::vector<std::unique_ptr<Link>> links_;  // by worker; null: it is not here
-  std::list<Guest> guests_{};
-  std::vector<Link*> watched_{};  // as poll watches them, after the socket that listens
+  std::list<Guest> guests_{};                 // the oldest first
+  std::vector<Link*> watched_{};              // as poll watches them, after the socket that listens
   bool watches_listening_ = false;
   Time accept_again_{};  // not before that
   Time next_heartbeat_{};

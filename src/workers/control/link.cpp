@@ -1,5 +1,6 @@
 #include "workers/control/link.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <utility>
@@ -14,8 +15,7 @@ constexpr int kMaxReads = 64;  // at a time: whoever sends without end does not 
 
 }  // namespace
 
-Link::Link(FileDescriptor socket, std::size_t max_frame_bytes)
-    : socket_(std::move(socket)), max_frame_bytes_(max_frame_bytes) {}
+Link::Link(FileDescriptor socket, FrameLimits limits) : socket_(std::move(socket)), limits_(limits) {}
 
 void Link::send(Message message) {
   if (is_closed_ || is_ending_) return;
@@ -44,7 +44,10 @@ void Link::flush() {
 void Link::receive() {
   std::array<char, kReadBytes> bytes;
   for (int i = 0; i < kMaxReads && !is_closed_; ++i) {
-    const auto size = retry_interrupted([&] { return ::recv(socket_.get(), bytes.data(), bytes.size(), 0); });
+    const std::size_t num_waiting = received_.size() - num_taken_;
+    if (num_waiting >= limits_.max_bytes) return;
+    const std::size_t room = std::min(bytes.size(), limits_.max_bytes - num_waiting);
+    const auto size = retry_interrupted([&] { return ::recv(socket_.get(), bytes.data(), room, 0); });
     if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
     if (size <= 0) {
       is_closed_ = true;
@@ -52,12 +55,12 @@ void Link::receive() {
     }
     received_.append(bytes.data(), static_cast<std::size_t>(size));
     last_heard_ = std::chrono::steady_clock::now();
-    if (static_cast<std::size_t>(size) < bytes.size()) return;
+    if (static_cast<std::size_t>(size) < room) return;
   }
 }
 
 std::optional<Message> Link::next() {
-  auto decoded = decode(std::string_view(received_).substr(num_taken_), max_frame_bytes_);
+  auto decoded = decode(std::string_view(received_).substr(num_taken_), limits_);
   if (!decoded) {
     received_.erase(0, num_taken_);
     num_taken_ = 0;

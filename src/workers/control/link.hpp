@@ -15,15 +15,15 @@ class Link {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  explicit Link(FileDescriptor socket, std::size_t max_frame_bytes = kMaxFrameBytes);
+  explicit Link(FileDescriptor socket, FrameLimits limits = {});
 
   /// Sends what the socket takes; flush sends the rest when poll says that it takes more.
   void send(Message message);
   void flush();
   bool has_unsent() const noexcept { return num_sent_ < unsent_.size(); }
 
-  /// Takes what has come from the socket, for `next`. What has come before the end can still be taken after
-  /// it.
+  /// Takes what has come from the socket, for `next`, but not more than one frame may have. What has come
+  /// before the end can still be taken after it.
   void receive();
   /// @throws WireError  the peer does not speak the protocol.
   std::optional<Message> next();
@@ -36,12 +36,12 @@ class Link {
   /// Nothing more will be sent: the peer sees the end after what was sent before.
   void end();
 
-  void set_max_frame_bytes(std::size_t size) noexcept { max_frame_bytes_ = size; }
+  void set_limits(FrameLimits limits) noexcept { limits_ = limits; }
   int get() const noexcept { return socket_.get(); }
 
  private:
   FileDescriptor socket_;
-  std::size_t max_frame_bytes_;
+  FrameLimits limits_;
   std::string unsent_{}, received_{};
   std::size_t num_sent_ = 0, num_taken_ = 0;  // of these
   bool is_closed_ = false, is_ending_ = false;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <memory>
 #include <system_error>
 
@@ -15,6 +16,7 @@
 
 #include "detail/expects.hpp"
 #include "detail/in_quotes.hpp"
+#include "detail/warn.hpp"
 
 namespace lockstep::detail::control {
 namespace {
@@ -94,10 +96,19 @@ int listen_on(const addrinfo& address, FileDescriptor& socket) {
   return 0;
 }
 
+bool is_loopback(const sockaddr& address) {
+  if (address.sa_family == AF_INET6)
+    return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6&>(address).sin6_addr);
+  constexpr std::uint32_t kLoopbackNet = 127;
+  return ntohl(reinterpret_cast<const sockaddr_in&>(address).sin_addr.s_addr) >> 24 == kLoopbackNet;
+}
+
 std::string_view advice(int error) {
   switch (error) {
     case EADDRINUSE: return "End the program that listens there, or choose another port.";
-    case EADDRNOTAVAIL: return "Give worker 0 an address of the machine that it runs on.";
+    case EADDRNOTAVAIL:
+      return "Give worker 0 an address of the machine that it runs on, or set LOCKSTEP_LISTEN to one, or to "
+             "0.0.0.0 for all.";
     case EACCES: return "Choose a port of 1024 or above.";
     default: return "Choose another address.";
   }
@@ -124,17 +135,17 @@ SocketAddress parse_address(std::string_view address) {
 
 ListeningSocket::ListeningSocket(const std::string& address) {
   const SocketAddress parsed = parse_address(address);
-  const bool is_localhost = parsed.host == "localhost";
   AddressList found(nullptr, &::freeaddrinfo);
-  int failed = resolve(parsed.host.c_str(), parsed.port, is_localhost ? 0 : AI_NUMERICHOST, found);
-  if (failed == EAI_NONAME) failed = resolve(nullptr, parsed.port, AI_PASSIVE, found);
+  const int failed = resolve(parsed.host.c_str(), parsed.port, 0, found);
   LOCKSTEP_EXPECTS(failed == 0, Error, "Worker 0 cannot listen on ", in_quotes(address), ": ",
-                   describe_resolution(failed), ". Choose another address.");
-  // IPv6's address for all serves IPv4 as well; that of localhost does not.
+                   describe_resolution(failed), ". ", advice(EADDRNOTAVAIL));
   int error = EADDRNOTAVAIL;
-  for (const int family : {is_localhost ? AF_INET : AF_INET6, is_localhost ? AF_INET6 : AF_INET}) {
+  bool is_local = false;
+  for (const int family : {AF_INET, AF_INET6}) {
     for (const addrinfo* next = found.get(); next != nullptr && error != 0; next = next->ai_next) {
-      if (next->ai_family == family) error = listen_on(*next, socket_);
+      if (next->ai_family != family) continue;
+      error = listen_on(*next, socket_);
+      is_local = is_loopback(*next->ai_addr);
     }
     if (error == EADDRINUSE) break;
   }
@@ -143,6 +154,12 @@ ListeningSocket::ListeningSocket(const std::string& address) {
         {__FILE__, __LINE__, __func__},
         concat("Worker 0 cannot listen on ", in_quotes(address), ": ", describe(error), ". ", advice(error)),
         {.code = error});
+  AddressList number(nullptr, &::freeaddrinfo);
+  const bool is_name = resolve(parsed.host.c_str(), parsed.port, AI_NUMERICHOST, number) != 0;
+  if (is_local && is_name && parsed.host != "localhost")
+    warn(concat("Worker 0 listens where other hosts do not reach it: ", in_quotes(parsed.host),
+                " stands for a loopback address here. For workers on other hosts set LOCKSTEP_LISTEN to "
+                "another address of this one, or to 0.0.0.0 for all."));
 }
 
 std::optional<ListeningSocket::Accepted> ListeningSocket::accept() const {

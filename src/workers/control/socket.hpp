@@ -23,9 +23,9 @@ SocketAddress parse_address(std::string_view address);
 /// Waits for connections to an address.
 class ListeningSocket {
  public:
-  /// A numeric address and "localhost" are listened on as they are; with another name all of the machine's
-  /// addresses, since a name may stand for a loopback address here, or for one that a router translates.
-  /// Port 0: any that is free.
+  /// Listens on this address alone: of those that a name stands for, on the first that is this machine's,
+  /// IPv4's before IPv6's. Where a name other than localhost stands for a loopback address, the log says so.
+  /// All of the machine's are "0.0.0.0" and "[::]". Port 0: any that is free.
   /// @throws InvalidArgument  the address has another form. @throws Error  it cannot be listened on.
   explicit ListeningSocket(const std::string& address);
 

@@ -11,6 +11,7 @@
 #include "detail/warn.hpp"
 #include "workers/control/errors.hpp"
 #include "workers/control/hub.hpp"
+#include "workers/control/proof.hpp"
 #include "workers/control/socket.hpp"
 
 namespace lockstep::detail::control {
@@ -20,6 +21,7 @@ using Clock = std::chrono::steady_clock;
 using Duration = StartPatience::Duration;
 
 constexpr Duration kConnectLimit{5000};  // of one try: a packet may be lost
+constexpr Duration kOutdatedPause{250};  // between looks; a connection may take so long
 constexpr Duration kFirstPause{1}, kLongestPause{1000};
 constexpr double kPauseFactor = 1.3;
 
@@ -28,32 +30,65 @@ double seconds(Duration time) { return std::chrono::duration<double>(time).count
 /// Nothing: the connection has ended. @param look  called every now and then; may throw.
 template <class Look>
 std::optional<Message> first_answer(Link& link, const StartPatience& patience, const Look& look) {
-  for (;;) {
+  for (bool has_waited = false;; has_waited = true) {
+    if (auto message = link.next()) return message;
+    if (link.is_closed()) return std::nullopt;
+    if (has_waited) look();
     pollfd watched{link.get(), static_cast<short>(link.has_unsent() ? POLLIN | POLLOUT : POLLIN), 0};
     ::poll(&watched, 1, static_cast<int>(patience.rest().count()));
     link.flush();
     link.receive();
-    if (auto message = link.next()) return message;
-    if (link.is_closed()) return std::nullopt;
-    look();
   }
+}
+
+constexpr FrameLimits kOfStranger{kMaxHelloBytes, kind_of<Challenge>()};
+
+/// Sends the hello, and returns the leader's answer to it. Nothing: the connection has ended. @param look  as
+/// for first_answer. @throws WireError  whoever listens is not the leader.
+template <class Look>
+std::optional<Message> join(Link& link, const Hello& hello, std::string_view token,
+                            const StartPatience& patience, const Look& look) {
+  const auto challenge = first_answer(link, patience, look);
+  if (!challenge) return std::nullopt;
+  const std::string& nonce = std::get<Challenge>(*challenge).nonce;
+  if (nonce.size() != kNonceBytes) throw WireError("a nonce has another size");
+  Join own{.nonce = random_nonce()};
+  encode(hello, own.hello);
+  own.proof = prove(token, Prover::worker, nonce, own.nonce, own.hello);
+  const std::string due = prove(token, Prover::leader, nonce, own.nonce, {});
+  link.set_limits({.max_bytes = kMaxHelloBytes});
+  link.send(std::move(own));
+  const auto answer = first_answer(link, patience, look);
+  if (!answer || std::holds_alternative<Refused>(*answer)) return answer;
+  const Welcome* const welcome = std::get_if<Welcome>(&*answer);
+  if (welcome == nullptr || !is_same_proof(welcome->proof, due))
+    throw WireError("it does not have the token");
+  link.set_limits({});
+  return first_answer(link, patience, look);
 }
 
 }  // namespace
 
-StartPatience::StartPatience(Duration limit, Duration log_interval)
-    : limit_(limit), log_interval_(log_interval), begin_(Clock::now()), next_log_(begin_ + log_interval) {}
+StartPatience::StartPatience(Duration limit, Duration log_interval, std::function<bool()> is_outdated)
+    : limit_(limit),
+      log_interval_(log_interval),
+      is_outdated_(std::move(is_outdated)),
+      begin_(Clock::now()),
+      next_log_(begin_ + log_interval) {}
 
 Duration StartPatience::rest() const {
   const Time now = Clock::now();
   Time until = next_log_;
   if (limit_.count() > 0) until = std::min(until, begin_ + limit_);
+  if (is_outdated_) until = std::min(until, now + kOutdatedPause);
   return std::max(Duration(1), std::chrono::ceil<Duration>(until - now));
 }
 
 bool StartPatience::look(const std::string& who) {
   const Time now = Clock::now();
   if (limit_.count() > 0 && now - begin_ >= limit_) return false;
+  if (is_outdated_ && is_outdated_())
+    raise_refused({ErrorKind::lost, concat("The start of the workers: another worker is lost; ", who, '.')});
   if (now >= next_log_) {
     const auto waited = std::chrono::floor<std::chrono::seconds>(now - begin_);
     warn(concat("The start of the workers has waited for ", waited.count(), " s: ", who, " so far."));
@@ -68,7 +103,8 @@ Refused StartPatience::timeout(const std::string& who) const {
                                      "can reach worker 0's address.")};
 }
 
-Link join_leader(const std::string& address, const Hello& hello, Session& session, StartPatience& patience) {
+Link join_leader(const std::string& address, const Hello& hello, std::string_view token, Session& session,
+                 StartPatience& patience) {
   const SocketAddress parsed = parse_address(address);
   const std::string leader = make_label(0, address);
   auto pause = std::chrono::duration<double, std::milli>(kFirstPause);
@@ -80,17 +116,16 @@ Link join_leader(const std::string& address, const Hello& hello, Session& sessio
     std::string why;
     FileDescriptor socket = try_connect(parsed, std::min(kConnectLimit, patience.rest()), why);
     if (socket.is_open()) {
-      Link link(std::move(socket));
-      link.send(hello);
+      Link link(std::move(socket), kOfStranger);
       who = concat(leader, " did not answer");
       try {
-        if (auto answer = first_answer(link, patience, look)) {
+        if (auto answer = join(link, hello, token, patience, look)) {
           session.deliver(std::move(*answer));
           return link;
         }
         why = "it closed the connection";
       } catch (const WireError&) {
-        why = "what listens there does not speak lockstep's protocol";
+        why = "what listens there does not speak lockstep's protocol, or has another token";
       }
     }
     who = concat(leader, " could not be reached (", why, ")");

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <string>
+#include <string_view>
 
 #include "workers/control/link.hpp"
 #include "workers/control/session.hpp"
@@ -14,24 +16,26 @@ class StartPatience {
   using Time = std::chrono::steady_clock::time_point;
   using Duration = std::chrono::milliseconds;
 
-  /// @param limit  0: none.
-  StartPatience(Duration limit, Duration log_interval);
+  /// @param limit  0: none. @param is_outdated  ControlOptions's.
+  StartPatience(Duration limit, Duration log_interval, std::function<bool()> is_outdated = {});
 
   /// For so long look need not be called.
   Duration rest() const;
-  /// @param who  "worker 1 did not come". @return false: the time is over.
+  /// @param who  "worker 1 did not come". @return false: the time is over. @throws PeerLost  it is outdated.
   bool look(const std::string& who);
   /// What to throw then.
   Refused timeout(const std::string& who) const;
 
  private:
   Duration limit_, log_interval_;
+  std::function<bool()> is_outdated_;
   Time begin_, next_log_;
 };
 
-/// Connects to the leader, which may not be there yet, and says hello.
+/// Connects to the leader, which may not be there yet, and joins: each shows the other that it has the token.
 /// @param session  gets the leader's first answer.
 /// @throws CollectiveTimeout, InvalidArgument
-Link join_leader(const std::string& address, const Hello& hello, Session& session, StartPatience& patience);
+Link join_leader(const std::string& address, const Hello& hello, std::string_view token, Session& session,
+                 StartPatience& patience);
 
 }  // namespace lockstep::detail::control

@@ -108,6 +108,9 @@ void read_other_version(Message& message, Reader& reader, std::uint8_t version) 
   } else if (Refused* const refused = std::get_if<Refused>(&message)) {
     reader(refused->kind);
     reader(refused->text);
+  } else if (std::holds_alternative<Challenge>(message) || std::holds_alternative<Join>(message) ||
+             std::holds_alternative<Welcome>(message)) {
+    read_fields(message, reader);
   } else {
     throw WireError(concat("the protocol has version ", int{version}));
   }
@@ -131,7 +134,7 @@ void encode(Message message, std::string& bytes) {
   bytes.replace(begin + kSizeOffset, size.size(), size);
 }
 
-std::optional<Decoded> decode(std::string_view bytes, std::size_t max_frame_bytes) {
+std::optional<Decoded> decode(std::string_view bytes, const FrameLimits& limits) {
   const std::string_view magic = bytes.substr(0, kMagic.size());
   if (magic != kMagic.substr(0, magic.size())) throw WireError("a frame does not begin as one");
   if (bytes.size() < kHeaderBytes) return std::nullopt;
@@ -141,8 +144,11 @@ std::optional<Decoded> decode(std::string_view bytes, std::size_t max_frame_byte
   header(version);
   header(kind);
   header(size);
+  if (limits.only_kind && kind != *limits.only_kind)
+    throw WireError(
+        concat("a message of kind ", int{kind}, " where one of kind ", *limits.only_kind, " is due"));
   Message message = make_message(kind);
-  if (size > max_frame_bytes - kHeaderBytes)
+  if (size > limits.max_bytes - kHeaderBytes)
     throw WireError(concat("a frame of ", size, " bytes is too long"));
   if (bytes.size() - kHeaderBytes < size) return std::nullopt;
   Reader reader(bytes.substr(kHeaderBytes, size));

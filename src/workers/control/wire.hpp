@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -18,7 +19,7 @@ namespace lockstep::detail::control {
 inline constexpr std::size_t kMaxTextBytes = std::size_t{1} << 20;
 inline constexpr std::size_t kMaxFrameBytes = std::size_t{64} << 20;
 /// What a connection may send before it has said who it is.
-inline constexpr std::size_t kMaxHelloBytes = std::size_t{1} << 16;
+inline constexpr std::size_t kMaxHelloBytes = std::size_t{1} << 14;
 
 inline constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
 
@@ -26,7 +27,7 @@ inline constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::ma
 enum class ErrorKind : std::uint8_t { invalid_argument, mismatch, context, timeout, lost };
 inline constexpr std::uint8_t kNumErrorKinds = 5;
 
-/// The first message of a worker. The version is the first field in every version of the protocol.
+/// Who a worker is. The version is the first field in every version of the protocol.
 struct Hello {
   std::string version{};  ///< Of the library.
   std::int32_t worker = -1;
@@ -127,9 +128,36 @@ struct Erase {
   auto fields() { return std::tie(prefix); }
 };
 
+/// The leader's first message to whoever connects. This, Join and Welcome are the same in every version of
+/// the protocol; proof.hpp says what they prove.
+struct Challenge {
+  std::string nonce{};
+  auto fields() { return std::tie(nonce); }
+};
+/// The only answer to it.
+struct Join {
+  std::string nonce{};
+  std::string proof{};  ///< Of the nonces and the hello.
+  std::string hello{};  ///< A frame.
+  auto fields() { return std::tie(nonce, proof, hello); }
+};
+/// The worker has the leader's token, and the leader shows that it has it too; else Refused follows Join.
+struct Welcome {
+  std::string proof{};
+  auto fields() { return std::tie(proof); }
+};
+
 /// The position is the number on the wire.
 using Message = std::variant<Hello, Waiting, Refused, Started, Heartbeat, Set, Get, Value, Gather, Gathered,
-                             Failed, Failure, Lost, Left, StreamEnd, Erase>;
+                             Failed, Failure, Lost, Left, StreamEnd, Erase, Challenge, Join, Welcome>;
+
+template <class M, std::size_t kind = 0>
+constexpr std::size_t kind_of() {
+  if constexpr (std::is_same_v<M, std::variant_alternative_t<kind, Message>>)
+    return kind;
+  else
+    return kind_of<M, kind + 1>();
+}
 
 /// Functions by type, for std::visit of a message.
 template <class... Fs>
@@ -148,13 +176,19 @@ class WireError : public std::runtime_error {
 /// Appends the message's frame.
 void encode(Message message, std::string& bytes);
 
+/// What a peer may send.
+struct FrameLimits {
+  std::size_t max_bytes = kMaxFrameBytes;
+  std::optional<std::size_t> only_kind{};  ///< Nothing: a message of any kind.
+};
+
 struct Decoded {
   Message message;
   std::size_t num_bytes;  ///< Of its frame.
 };
 /// The first frame of the bytes; nothing: it has not come whole. Of another version of the protocol a Hello
 /// has its version alone.
-/// @throws WireError  there is none, or it is larger than the limit: as soon as the bytes show it.
-std::optional<Decoded> decode(std::string_view bytes, std::size_t max_frame_bytes = kMaxFrameBytes);
+/// @throws WireError  there is none, or the limits forbid it: as soon as the bytes show it.
+std::optional<Decoded> decode(std::string_view bytes, const FrameLimits& limits = {});
 
 }  // namespace lockstep::detail::control

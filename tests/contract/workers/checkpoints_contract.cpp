@@ -1,9 +1,11 @@
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 
 #include <lockstep/lockstep.hpp>
 
@@ -188,17 +190,39 @@ TEST_CASE("an optimizer and a metric go on from a checkpoint as if nothing had h
 TEST_CASE("a checkpoint manager keeps the newest files of all workers", "[workers]") {
   const World& w = world();
   State state(w.strategy);
-  const fs::path folder = w.folder / "managed";
+  const bool is_asynchronous = GENERATE(false, true);
+  const fs::path folder = w.folder / (is_asynchronous ? "managed-behind" : "managed");
   Checkpoint checkpoint = state.checkpoint();
-  CheckpointManager manager(checkpoint, folder, {.max_to_keep = 2});
+  CheckpointManager manager(checkpoint, folder, {.max_to_keep = 2, .asynchronous = is_asynchronous});
   for (int step = 1; step <= 3; ++step) {
     state.write(w.strategy);
     static_cast<void>(manager.save(step));
   }
+  manager.wait();
   if (w.worker == 0) CHECK(manager.checkpoints().size() == 2);
   state.clear();
   CHECK(manager.restore_latest() == 3);
   CHECK(state.is_written());
+}
+
+TEST_CASE("what the thread that writes throws, all workers' next calls throw, once", "[workers]") {
+  const World& w = world();
+  State state(w.strategy);
+  state.write(w.strategy);
+  const fs::path file = w.folder / "no-folder";
+  if (w.worker == 0) std::ofstream(file) << "a file";
+  Checkpoint checkpoint = state.checkpoint();
+  CheckpointManager manager(checkpoint, file, {.asynchronous = true});
+  const auto fails = [&](auto call) {
+    static_cast<void>(manager.save(1));
+    const Thrown thrown = thrown_once(w.strategy, call);
+    CHECK(thrown.is<Error>());
+    CHECK(thrown.has("no-folder"));
+  };
+  fails([&] { manager.wait(); });
+  fails([&] { static_cast<void>(manager.save(2)); });
+  manager.wait();
+  CHECK(is_usable(w.strategy));
 }
 
 }  // namespace lockstep::test

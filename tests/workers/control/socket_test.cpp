@@ -1,6 +1,7 @@
 #include "workers/control/socket.hpp"
 
 #include <string>
+#include <string_view>
 
 #include <catch2/catch_test_macros.hpp>
 #include <fcntl.h>
@@ -8,15 +9,18 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <lockstep/error.hpp>
 
 #include "detail/concat.hpp"
 #include "support/matchers.hpp"
+#include "support/scoped_log_sink.hpp"
 
 using namespace lockstep;
 using namespace lockstep::detail::control;
 using namespace std::chrono_literals;
+using namespace std::string_view_literals;
 using test::says;
 
 TEST_CASE("addresses are a host and a port", "[workers][host]") {
@@ -77,16 +81,46 @@ TEST_CASE("localhost is reached by its name and by its number", "[workers][host]
     CHECK(try_connect({host, std::to_string(listening.port())}, 1s, why).is_open());
 }
 
-TEST_CASE("a host's name is listened on at all of the machine's addresses", "[workers][host]") {
-  const ListeningSocket listening("a-name-that-means-nothing-here:0");
+TEST_CASE("an address is listened on alone, unless it means all", "[workers][host]") {
   std::string why;
-  CHECK(try_connect({"127.0.0.1", std::to_string(listening.port())}, 1s, why).is_open());
+  const ListeningSocket one("127.0.0.2:0"), all("0.0.0.0:0");
+  for (const char* const host : {"127.0.0.1", "127.0.0.2", "127.0.0.3"}) {
+    CAPTURE(host);
+    CHECK(try_connect({host, std::to_string(one.port())}, 1s, why).is_open() == (host == "127.0.0.2"sv));
+    CHECK(try_connect({host, std::to_string(all.port())}, 1s, why).is_open());
+  }
+}
+
+TEST_CASE("a host's name that stands for a loopback address here is named in the log", "[workers][host]") {
+  char name[256] = "";
+  REQUIRE(::gethostname(name, sizeof name - 1) == 0);
+  std::string logged;
+  const test::ScopedLogSink sink([&](std::string_view message) { logged += message; });
+  std::string local;
+  try {
+    const ListeningSocket listening(detail::concat(name, ":0"));
+    sockaddr_in own{};
+    socklen_t size = sizeof own;
+    REQUIRE(::getsockname(listening.get(), reinterpret_cast<sockaddr*>(&own), &size) == 0);
+    const bool is_loopback = own.sin_family == AF_INET && ntohl(own.sin_addr.s_addr) >> 24 == 127;
+    CHECK((logged.find("Worker 0 listens where other hosts do not reach it: ") == 0) == is_loopback);
+    if (is_loopback)
+      CHECK(logged.find("set LOCKSTEP_LISTEN to another address of this one, or to 0.0.0.0") != logged.npos);
+  } catch (const Error&) {
+    SKIP("this machine's name has no address that is its own");
+  }
+  logged.clear();
+  const ListeningSocket localhost("localhost:0"), number("127.0.0.1:0");
+  CHECK(logged.empty());
 }
 
 TEST_CASE("what cannot be listened on says why, and what to do", "[workers][host]") {
   CHECK_THROWS_MATCHES(ListeningSocket("192.0.2.1:2222"), Error,
                        says("Worker 0 cannot listen on '192.0.2.1:2222': ",
-                            "Give worker 0 an address of the machine that it runs on."));
+                            "Give worker 0 an address of the machine that it runs on, or set "
+                            "LOCKSTEP_LISTEN to one, or to 0.0.0.0 for all."));
+  CHECK_THROWS_MATCHES(ListeningSocket("no-such-host.invalid:2222"), Error,
+                       says("Worker 0 cannot listen on 'no-such-host.invalid:2222': ", "LOCKSTEP_LISTEN"));
   const ListeningSocket listening("127.0.0.1:0");
   try {
     const ListeningSocket second(detail::concat("127.0.0.1:", listening.port()));

@@ -23,13 +23,16 @@
 #include "support/scoped_log_sink.hpp"
 #include "workers/control/control_fixture.hpp"
 #include "workers/control/socket.hpp"
+#include "workers/control/stranger.hpp"
 
 using namespace lockstep;
 using namespace lockstep::detail::control;
 using namespace std::chrono_literals;
 using test::ControlWorker;
+using test::frame;
 using test::message_of;
 using test::says;
+using test::Stranger;
 
 namespace {
 
@@ -59,42 +62,6 @@ class Log {
 
 detail::ControlOptions options_of(int worker, std::vector<std::string> addresses) {
   return {.worker = worker, .addresses = std::move(addresses), .start_limit = 60s};
-}
-
-/// Somebody who connects, and sends these bytes.
-class Stranger {
- public:
-  explicit Stranger(const std::string& address, std::string_view bytes = {}) {
-    std::string why;
-    while (!socket_.is_open()) socket_ = try_connect(parse_address(address), 1s, why);
-    send(bytes);
-  }
-  void send(std::string_view bytes) const {
-    static_cast<void>(::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL));
-  }
-  /// What comes until the end of the connection, or for so long.
-  std::string read(std::chrono::milliseconds limit = 30s) const {
-    std::string text;
-    char bytes[4096];
-    const auto end = test::Clock::now() + limit;
-    for (;;) {
-      pollfd watched{socket_.get(), POLLIN, 0};
-      const auto rest = std::chrono::ceil<std::chrono::milliseconds>(end - test::Clock::now()).count();
-      if (rest <= 0 || ::poll(&watched, 1, static_cast<int>(rest)) == 0) return text + "(still open)";
-      const auto size = ::recv(socket_.get(), bytes, sizeof bytes, 0);
-      if (size <= 0) return text;
-      text.append(bytes, static_cast<std::size_t>(size));
-    }
-  }
-
- private:
-  detail::FileDescriptor socket_;
-};
-
-std::string frame(Message message) {
-  std::string bytes;
-  encode(std::move(message), bytes);
-  return bytes;
 }
 
 }  // namespace
@@ -200,7 +167,8 @@ TEST_CASE("what listens at the leader's address and is none is named", "[workers
     }
   });
   CHECK_THROWS_MATCHES(ControlWorker(options), CollectiveTimeout,
-                       says("could not be reached (what listens there does not speak lockstep's protocol)"));
+                       says("could not be reached (what listens there does not speak lockstep's "
+                            "protocol, or has another token)"));
   ends = true;
   other.join();
 }
@@ -234,6 +202,39 @@ TEST_CASE("workers that count differently are refused", "[workers][host]") {
   CHECK(message_of<InvalidArgument>(thrown[1]) == message);
 }
 
+TEST_CASE("those that are left turn away who counts others, and start", "[workers][host]") {
+  const auto addresses = test::free_addresses(2);
+  test::rethrow_first(test::on_threads(2, [&](int worker) {
+    auto options = options_of(worker, addresses);
+    options.is_outdated = [] { return false; };
+    if (worker == 1) {
+      auto earlier = options;  // as long as it does not know who else is lost
+      earlier.addresses.push_back("");
+      earlier.start_limit = 300ms;
+      try {
+        const ControlWorker it(earlier);
+        throw Error("it has started");
+      } catch (const CollectiveTimeout&) {
+      }
+    }
+    ControlWorker it(options);
+    it.connection->barrier("all", test::in(30s));
+  }));
+}
+
+TEST_CASE("a start in which one more is known to be lost ends", "[workers][host]") {
+  const int worker = GENERATE(0, 1);
+  const auto addresses = test::free_addresses(2);
+  const auto begin = test::Clock::now();
+  auto options = options_of(worker, addresses);
+  options.start_limit = 0ms;
+  options.is_outdated = [&] { return test::Clock::now() - begin > 100ms; };
+  CHECK_THROWS_MATCHES(ControlWorker(options), PeerLost,
+                       says("The start of the workers: another worker is lost; worker ",
+                            addresses[static_cast<std::size_t>(1 - worker)]));
+  CHECK(test::Clock::now() - begin < 10s);
+}
+
 TEST_CASE("workers of different versions are refused, also of the protocol", "[workers][host]") {
   const bool is_other_protocol = GENERATE(false, true);
   const auto addresses = test::free_addresses(2);
@@ -250,7 +251,10 @@ TEST_CASE("workers of different versions are refused, also of the protocol", "[w
                                       .address = addresses[1],
                                       .host = "h"});
       if (is_other_protocol) hello[4] = 77;
-      answer = Stranger(addresses[0], hello).read();
+      const Stranger stranger(addresses[0]);
+      stranger.join("", hello);
+      answer = stranger.read();
+      CHECK(std::holds_alternative<Welcome>(*test::take_message(answer)));
     }
   });
   const std::string message = message_of<InvalidArgument>(thrown[0]);
@@ -271,7 +275,8 @@ TEST_CASE("a worker throws what the leader refuses it with", "[workers][host]") 
       ::poll(&watched, 1, 30'000);
       const auto accepted = leader.accept();
       if (!accepted) continue;
-      const std::string bytes = frame(Refused{ErrorKind::context, "The start of the workers: no."});
+      const std::string bytes = frame(Challenge{std::string(16, 'n')}) +
+                                frame(Refused{ErrorKind::context, "The start of the workers: no."});
       static_cast<void>(::send(accepted->socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL));
       static_cast<void>(::shutdown(accepted->socket.get(), SHUT_WR));
       char hello[4096];
@@ -323,30 +328,6 @@ TEST_CASE("a worker that goes away before the start may come again", "[workers][
     }
     const ControlWorker it(options);
   }));
-}
-
-TEST_CASE("strangers at the leader's port are shown out", "[workers][host]") {
-  const auto addresses = test::free_addresses(2);
-  std::vector<std::string> answers(4);
-  std::optional<ControlWorker> leader;
-  std::thread starts([&] { leader.emplace(options_of(0, addresses)); });
-  answers[0] = Stranger(addresses[0], "GET / HTTP/1.1\r\n\r\n").read();
-  answers[1] = Stranger(addresses[0], frame(Heartbeat{})).read();
-  answers[2] = Stranger(addresses[0], std::string("LKSP\1\0\xff\xff\xff\x7f", 10)).read();
-  std::string cut = frame(Hello{.version = "1", .num_workers = 2});
-  cut.resize(cut.size() - 1);
-  const Stranger hesitates(addresses[0], cut), silent(addresses[0]);
-  {
-    ControlWorker worker(options_of(1, addresses));
-    starts.join();
-    answers[3] = Stranger(addresses[0], "again\n").read();
-    worker.connection->set("key", "value");
-    CHECK(leader->connection->get("key", test::in(30s)) == "value");
-    CHECK(leader->heard.all().empty());
-  }
-  leader.reset();
-  for (const std::string& answer : answers) CHECK(answer.empty());
-  CHECK(silent.read().empty());
 }
 
 TEST_CASE("a port in use is named, with what to do", "[workers][host]") {

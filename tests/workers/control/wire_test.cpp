@@ -29,7 +29,10 @@ std::vector<Message> one_of_each() {
           Lost{1, "cause"},
           Left{-1},
           StreamEnd{3, "own"},
-          Erase{"prefix"}};
+          Erase{"prefix"},
+          Challenge{"nonce"},
+          Join{"nonce", "proof", "hello"},
+          Welcome{"proof"}};
 }
 
 std::string frame(Message message) {
@@ -104,10 +107,13 @@ TEST_CASE("bytes that are no frame are refused", "[workers][host]") {
 
 TEST_CASE("a limit holds before the frame is there", "[workers][host]") {
   const std::string bytes = frame(Set{"key", std::string(1000, 'x')});
-  CHECK_THROWS_AS(decode(bytes.substr(0, 10), 1000), WireError);
-  CHECK(!decode(bytes.substr(0, 10), bytes.size()));
-  CHECK(decode(bytes, bytes.size()));
-  CHECK_THROWS_AS(decode(bytes, bytes.size() - 1), WireError);
+  CHECK_THROWS_AS(decode(bytes.substr(0, 10), {.max_bytes = 1000}), WireError);
+  CHECK(!decode(bytes.substr(0, 10), {.max_bytes = bytes.size()}));
+  CHECK(decode(bytes, {.max_bytes = bytes.size()}));
+  CHECK_THROWS_AS(decode(bytes, {.max_bytes = bytes.size() - 1}), WireError);
+  CHECK(decode(bytes, {.only_kind = kind_of<Set>()}));
+  CHECK_THROWS_MATCHES(decode(bytes.substr(0, 10), {.only_kind = kind_of<Join>()}), WireError,
+                       says("a message of kind 5 where one of kind 17 is due"));
 }
 
 TEST_CASE("of another version of the protocol, a hello and a refusal are understood", "[workers][host]") {
@@ -124,4 +130,16 @@ TEST_CASE("of another version of the protocol, a hello and a refusal are underst
   const auto refused = std::get<Refused>(decode(of_version_2(Refused{ErrorKind::timeout, "text"}))->message);
   CHECK(refused.kind == ErrorKind::timeout);
   CHECK(refused.text == "text");
+}
+
+TEST_CASE("how processes join is the same in every version of the protocol", "[workers][host]") {
+  for (const Message& message :
+       {Message(Challenge{"nonce"}), Message(Join{"nonce", "proof", "hello"}), Message(Welcome{"proof"})}) {
+    std::string bytes = frame(message);
+    bytes[4] = 2;
+    const auto decoded = decode(bytes);
+    REQUIRE(decoded);
+    bytes[4] = 1;
+    CHECK(frame(decoded->message) == bytes);
+  }
 }

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <lockstep/cluster/resolver.hpp>
+
+namespace lockstep::detail {
+
+/// The addresses of the chief and the workers, in their order.
+std::vector<std::string> addresses_of_workers(const cluster::ClusterSpec& spec);
+
+/// The cluster without these of its workers, by their ids in the cluster, as the one that this process is of
+/// it now. @pre the resolver knows its task.
+/// @throws ContextError  this process is one of the lost; or the address of the first that is left is
+/// unknown.
+std::shared_ptr<cluster::Resolver> shrunk_cluster(const cluster::Resolver& resolver,
+                                                  const std::vector<int>& lost);
+
+}  // namespace lockstep::detail

@@ -1,0 +1,53 @@
+#!/bin/bash
+# train_digits_shrinks.sh TRAIN_DIGITS [COMMAND...]: of three workers, which COMMAND runs, one is killed while it trains. The
+# others go on without it, and save in the end, bit for bit, what two workers save that go on from the same checkpoint.
+set -eu
+train_digits=$1
+shift
+folder=$(mktemp -d)
+workers=()
+trap 'for worker in "${workers[@]}"; do kill -KILL "$worker" 2>/dev/null || true; done; rm -rf "$folder"' EXIT
+
+fail() {
+  echo "$1"
+  tail -n 20 "$folder"/out.*
+  exit 1
+}
+start() { # num_workers checkpoints: in the background; their output is in out.INDEX
+  local port=$((20000 + RANDOM % 20000)) list="" i
+  for ((i = 0; i < $1; i++)); do list+="${list:+, }\"127.0.0.1:$((port + i))\""; done
+  workers=()
+  for ((i = 0; i < $1; i++)); do
+    TF_CONFIG="{\"cluster\": {\"worker\": [$list]}, \"task\": {\"type\": \"worker\", \"index\": $i}}" \
+      timeout -k 1 100 "${command[@]}" "$train_digits" --epochs 6 --replicas 1 --checkpoints "$2" --save-every 10 --shrink \
+      >"$folder/out.$i" 2>&1 &
+    workers+=($!)
+  done
+}
+command=(env "$@")
+
+start 3 "$folder/three"
+for ((i = 0; i < 1200; i++)); do
+  [ -e "$folder/three/checkpoint-30.safetensors" ] && break
+  sleep 0.05
+done
+killed=$(pgrep -P "${workers[1]}")
+kill -KILL "$killed"
+mkdir "$folder/kept"
+while kill -0 "${workers[0]}" 2>/dev/null; do
+  cp -n "$folder"/three/checkpoint-* "$folder/kept" 2>/dev/null || true  # the last five stay
+  sleep 0.05
+done
+for worker in 0 2; do wait "${workers[$worker]}" || fail "worker $worker has failed"; done
+grep -q "worker 1 (127.0.0.1:[0-9]*) was lost" "$folder/out.2" || fail "the lost worker is not named"
+step=$(sed -n 's/.*Going on after epoch .* and step \([0-9]*\), .*/\1/p' "$folder/out.0" | tail -n 1)
+[ -n "$step" ] || fail "nothing went on"
+grep -q "Training on 1 replica (CPU:0) in each of 2 workers" "$folder/out.0" || fail "the others are not two"
+
+last=138
+mkdir "$folder/two"
+cp "$folder/kept/checkpoint-$step.safetensors" "$folder/two/"
+start 2 "$folder/two"
+for worker in 0 1; do wait "${workers[$worker]}" || fail "worker $worker of two has failed"; done
+cmp "$folder/three/checkpoint-$last.safetensors" "$folder/two/checkpoint-$last.safetensors"
+echo "went on from step $step to $last"
