@@ -323,10 +323,13 @@ void CudaDevice::require_results() {
   if (!has_lost_results_) return;
   const std::lock_guard lock(mutex_);
   if (losses_.empty()) return;
+  const backend::Loss& loss = *losses_.front();
   losses_.front()->tell();
-  LOCKSTEP_EXPECTS(false, PeerLost, "Waiting for work of ", device_,
-                   ", which may depend on a collective between GPUs: ", losses_.front()->cause(),
-                   ". Make a new strategy, and restore a checkpoint.");
+  constexpr const char* kBegin = "Waiting for work of ";
+  constexpr const char* kWhy = ", which may depend on a collective between GPUs: ";
+  constexpr const char* kAdvice = " Make a new strategy, and restore a checkpoint.";
+  LOCKSTEP_EXPECTS(!loss.is_time_out(), CollectiveTimeout, kBegin, device_, kWhy, loss.cause(), kAdvice);
+  LOCKSTEP_EXPECTS(false, PeerLost, kBegin, device_, kWhy, loss.cause(), '.', kAdvice);
 }
 
 void CudaDevice::copy(void* destination, const void* source, std::size_t size_bytes,

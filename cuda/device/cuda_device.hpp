@@ -52,8 +52,8 @@ class CudaDevice final : public backend::DeviceBackend {
   void wait(backend::StreamHandle stream, backend::EventHandle event) override;
   void synchronize(backend::EventHandle event) override;
   bool is_complete(backend::EventHandle event) override;
-  /// The same, where results may be lost. @throws DeviceError, ContextError
-  bool has_passed(backend::EventHandle event);
+  /// @throws DeviceError, ContextError
+  bool has_passed(backend::EventHandle event) override;
 
   void copy(void* destination, const void* source, std::size_t size_bytes,
             backend::StreamHandle stream) override;
@@ -73,10 +73,7 @@ class CudaDevice final : public backend::DeviceBackend {
   CudaKernels& kernels() noexcept override { return kernels_; }
   backend::GraphBackend* graphs() noexcept override { return &graphs_; }
 
-  /// A collective is about to be ended before it is complete, and the streams will go on with what it leaves
-  /// in memory. From now on every wait of the host for work of this device throws PeerLost, as streams hand
-  /// results to each other, until a communicator is made by a program that knows of the loss. Any thread.
-  void lose_results(std::shared_ptr<backend::Loss> loss);
+  void lose_results(std::shared_ptr<backend::Loss> loss) override;
   /// A communicator is made. Any thread.
   void begin_results() noexcept;
 
@@ -85,7 +82,7 @@ class CudaDevice final : public backend::DeviceBackend {
   void close() noexcept;
   void await(backend::StreamHandle stream);
   void release() noexcept;
-  /// @throws PeerLost  results are lost.
+  /// @throws PeerLost, CollectiveTimeout  results are lost.
   void require_results();
   void forget_known_losses() noexcept;  // mutex_ is held
   void require_not_captured(const char* operation, backend::EventHandle event);

@@ -39,8 +39,8 @@ void observe_spans_for_profilers() {
   static const bool has_profiler = [] {
     domain = nvtxDomainCreateA("lockstep");
     if (domain == nullptr) return false;
-    for (const SpanKind kind :
-         {SpanKind::run, SpanKind::collective, SpanKind::update, SpanKind::input, SpanKind::checkpoint})
+    for (const SpanKind kind : {SpanKind::run, SpanKind::collective, SpanKind::update, SpanKind::input,
+                                SpanKind::checkpoint, SpanKind::region})
       nvtxDomainNameCategoryA(domain, static_cast<std::uint32_t>(kind) + 1,
                               lockstep::detail::name_of(kind).data());
     Span::observe(kProfilers);

@@ -60,6 +60,7 @@
 #include <lockstep/optim/optimizer.hpp>
 #include <lockstep/optim/sgd.hpp>
 #include <lockstep/reduce_op.hpp>
+#include <lockstep/report.hpp>
 #include <lockstep/scalar.hpp>
 #include <lockstep/shape.hpp>
 #include <lockstep/strategy/central_storage_strategy.hpp>

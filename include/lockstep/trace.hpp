@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <iosfwd>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #pragma GCC visibility push(default)
@@ -38,9 +39,26 @@ bool is_recording() noexcept;
 /// the file cannot be written.
 void write(const std::string& file);
 
+/// Names what the calling thread does until the end of the block, as "train": in errors and reports of calls
+/// that are stuck (lockstep/report.hpp), in recordings, and as an NVTX range. Regions nest, to
+/// "train/backward", of which reports keep the last 32 bytes. The functions of a `run` are within the regions
+/// of its caller. To be destroyed on the thread that made it, the newest first.
+class [[nodiscard]] Region {
+ public:
+  /// @param name  is copied.
+  explicit Region(std::string_view name);
+  ~Region();
+  Region(const Region&) = delete;
+  Region& operator=(const Region&) = delete;
+
+ private:
+  struct State;
+  alignas(std::max_align_t) std::byte state_[160];
+};
+
 /// What the calls of one name took together.
 struct SummaryRow {
-  std::string kind;  ///< "run", "collective", "update", "input" or "checkpoint"
+  std::string kind;  ///< "run", "collective", "update", "input", "checkpoint" or "region"
   std::string name;  ///< as "all_reduce(sum)"
   std::int64_t num_calls = 0;
   std::int64_t bytes = 0;              ///< of the inputs of all calls

@@ -289,6 +289,15 @@ void WorkerConnection::announce_left(std::uint32_t group, std::uint64_t num_roun
   announce(group, {Report::Kind::left, 0, 0, num_rounds, {}});
 }
 
+void WorkerConnection::announce_ask(std::uint32_t group, std::uint64_t question) noexcept {
+  announce(group, {Report::Kind::ask, 0, question, 0, {}});
+}
+
+void WorkerConnection::announce_answer(std::uint32_t group, int asker, std::uint64_t question,
+                                       std::string text) noexcept {
+  announce(group, {Report::Kind::answer, 0, question, static_cast<std::uint64_t>(asker), std::move(text)});
+}
+
 void WorkerConnection::announce(std::uint32_t group, const Report& report) noexcept {
   try {
     ByteWriter writer;
@@ -358,6 +367,9 @@ void WorkerConnection::deliver(WorkerReports& group, const Report& report) {
       return group.on_failure(report.worker, report.epoch, report.num_rounds, report.text);
     case Report::Kind::end: return group.on_end(report.loss);
     case Report::Kind::left: return group.on_left(report.worker, report.num_rounds);
+    case Report::Kind::ask: return group.on_ask(report.worker, report.epoch);
+    case Report::Kind::answer:
+      return group.on_answer(report.worker, static_cast<int>(report.num_rounds), report.epoch, report.text);
   }
 }
 

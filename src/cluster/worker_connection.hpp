@@ -30,6 +30,10 @@ class WorkerReports {
   virtual void on_end(const std::shared_ptr<backend::Loss>& loss) = 0;
   /// A worker has left, after it sent its message of round `num_rounds`.
   virtual void on_left(int worker, std::uint64_t num_rounds) = 0;
+  /// A worker asks what this one's ranks did last, and gets an answer to its `question`.
+  virtual void on_ask(int worker, std::uint64_t question) = 0;
+  /// A worker's answer to a question of worker `asker`.
+  virtual void on_answer(int worker, int asker, std::uint64_t question, std::string text) = 0;
   /// This process ends: tells the others where it leaves the group.
   virtual void on_exit() noexcept = 0;
 };
@@ -84,13 +88,15 @@ class WorkerConnection final : private ControlListener {
                         std::string_view text) noexcept;
   void announce_end(std::uint32_t group, std::string_view cause) noexcept;
   void announce_left(std::uint32_t group, std::uint64_t num_rounds) noexcept;
+  void announce_ask(std::uint32_t group, std::uint64_t question) noexcept;
+  void announce_answer(std::uint32_t group, int asker, std::uint64_t question, std::string text) noexcept;
 
  private:
   static constexpr std::uint32_t kGroups = 0x8000'0000;
   struct Report {
-    enum class Kind : char { failure = 'f', end = 'e', left = 'l' } kind;
+    enum class Kind : char { failure = 'f', end = 'e', left = 'l', ask = 'q', answer = 'a' } kind;
     int worker;
-    std::uint64_t epoch, num_rounds;
+    std::uint64_t epoch, num_rounds;  // of a question or an answer: its number, and who asks
     std::string text;
     std::shared_ptr<backend::Loss> loss{};  // of an end; owners: the groups, and GPUs whose results are lost
   };

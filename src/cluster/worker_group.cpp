@@ -1,5 +1,6 @@
 #include "cluster/worker_group.hpp"
 
+#include <algorithm>
 #include <system_error>
 #include <utility>
 
@@ -148,6 +149,47 @@ void WorkerGroup::call_at_end(std::function<void(const std::string& cause)> abor
     }
   }
   abort(cause_);
+}
+
+void WorkerGroup::answer_with(std::function<std::string()> tell) {
+  const std::lock_guard lock(mutex_);
+  tell_ = std::move(tell);
+}
+
+std::vector<std::optional<std::string>> WorkerGroup::ask() {
+  constexpr std::chrono::seconds kPatience{1};
+  std::unique_lock lock(mutex_);
+  const std::uint64_t question = ++question_;
+  answers_.assign(static_cast<std::size_t>(num_processes()), std::nullopt);
+  if (!cause_.empty() || num_processes() == 1) return answers_;
+  lock.unlock();
+  connection_->announce_ask(number_, question);
+  lock.lock();
+  answered_.wait_for(lock, kPatience, [&] {
+    return question != question_ || !cause_.empty() ||
+           std::ranges::count_if(answers_, [](const auto& answer) { return answer.has_value(); }) ==
+               num_processes() - 1;
+  });
+  return answers_;
+}
+
+void WorkerGroup::on_ask(int worker, std::uint64_t question) {
+  std::string text;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!tell_) return;
+    text = tell_();
+  }
+  connection_->announce_answer(number_, worker, question, std::move(text));
+}
+
+void WorkerGroup::on_answer(int worker, int asker, std::uint64_t question, std::string text) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (asker != process() || question != question_) return;
+    answers_[static_cast<std::size_t>(worker)] = std::move(text);
+  }
+  answered_.notify_all();
 }
 
 // The others may wait for this worker's part in a call, which never comes.

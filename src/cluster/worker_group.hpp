@@ -2,11 +2,13 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -102,6 +104,13 @@ class WorkerGroup final : public backend::ProcessGroup, private WorkerReports {
   /// on the caller's, if it has.
   void call_at_end(std::function<void(const std::string& cause)> abort);
 
+  /// @param tell  gives what this worker's ranks did last; called on the connection's thread, until `leave`:
+  /// must return soon, and not throw.
+  void answer_with(std::function<std::string()> tell);
+  /// What the other workers' `tell` gives, by worker. Waits for a second at most; not for the connection's
+  /// thread. Empty elements: this worker, and who has not answered.
+  std::vector<std::optional<std::string>> ask();
+
  private:
   explicit WorkerGroup(std::shared_ptr<WorkerConnection> connection);
 
@@ -110,6 +119,8 @@ class WorkerGroup final : public backend::ProcessGroup, private WorkerReports {
   }
   void on_end(const std::shared_ptr<backend::Loss>& loss) override;
   void on_left(int worker, std::uint64_t num_rounds) override { meeting_->report_left(worker, num_rounds); }
+  void on_ask(int worker, std::uint64_t question) override;
+  void on_answer(int worker, int asker, std::uint64_t question, std::string text) override;
   void on_exit() noexcept override;
   std::unique_ptr<WorkerMeeting> make_meeting();
   /// The others' calls of all_gather throw. @param failure  why; empty: this worker leaves.
@@ -125,6 +136,10 @@ class WorkerGroup final : public backend::ProcessGroup, private WorkerReports {
   std::string cause_;  // of the end; empty: there was none
   std::vector<std::function<void(const std::string& cause)>> aborts_;
   std::thread aborting_;  // calls them, as some take seconds
+  std::function<std::string()> tell_;
+  std::uint64_t question_ = 0;                       // the last one
+  std::vector<std::optional<std::string>> answers_;  // to it
+  std::condition_variable answered_;
 };
 
 }  // namespace lockstep::detail

@@ -238,6 +238,8 @@ void Communicator::check_all_reduce(ReduceOp op, std::span<const RankBatch> batc
   impl().check(Collective::all_reduce, op, batches, options);
 }
 
+Report Communicator::report() const { return {{impl().rendezvous.calls().report({}, impl().first_rank)}}; }
+
 void Communicator::abort() noexcept {
   if (impl_ != nullptr) impl_->abort("Communicator::abort was called");
 }

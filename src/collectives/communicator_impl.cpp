@@ -151,7 +151,11 @@ Communicator::Impl::Scratch& Communicator::Impl::make_calls(Collective collectiv
   for (const RankBatch& batch : batches)
     own.calls.push_back({collective, op, root, &batch, route_of(merged), destinations, only_checks});
   for (const CollectiveCall& call : own.calls) {
-    detail::Arrival& arrival = own.arrivals.emplace_back(detail::Arrival{operation, call.tensors(), &call});
+    detail::Arrival& arrival = own.arrivals.emplace_back(detail::Arrival{.operation = operation,
+                                                                         .tensors = call.tensors(),
+                                                                         .payload = &call,
+                                                                         .label = merged.label,
+                                                                         .enqueues = watch && !only_checks});
     if (!takes_fingerprints) continue;
     const auto r = static_cast<std::size_t>(call.batch->rank);
     arrival.fingerprint = detail::fingerprint_of(call, devices[r], *device_backends[r]);
@@ -163,7 +167,7 @@ Communicator::Impl::Scratch& Communicator::Impl::make_calls(Collective collectiv
 
 void Communicator::Impl::describe(detail::Span& span, Collective collective, ReduceOp op,
                                   std::span<const RankBatch> batches, const CommunicationOptions& merged) {
-  span.set_call(number << 40 | scratch_of(batches.front()).num_collectives);
+  span.set_call(rendezvous.next_call_id(static_cast<int>(local(batches.front().rank))));
   const std::span<const TensorView> inputs = batches.front().inputs;
   if (collective != Collective::all_reduce || inputs.size() != 1 || is_boolean(inputs.front().dtype)) return;
   const bool one_thread = batches.size() == num_local_ranks();
@@ -182,7 +186,6 @@ void Communicator::Impl::run_locked(Collective collective, ReduceOp op, int root
       (collective == Collective::all_reduce || collective == Collective::reduce))
     backend->plan(op, DType::f32, 1, route_of(merged));  // throws where there is no peer memory
   const detail::Rendezvous::RankLock rank_lock(rendezvous, ranks, operation);
-  for (const RankBatch& batch : batches) ++scratch[local(batch.rank)].num_collectives;
   const int rank = batches.size() == 1 ? batches.front().rank : -1;
   detail::Span span(detail::SpanKind::collective, heard_name(operation, merged.label), rank,
                     heard_bytes(batches));
@@ -257,6 +260,7 @@ void Communicator::Impl::start(const detail::Rendezvous::RankLock& rank_lock,
     for (const CollectiveCall* const call : calls) convert(*call, table, temporaries);
     meet_again(rank_lock, group_call);
   }
+  begin_watch(calls, timeout);
   // An error before this call, or a refusal by the backend, leaves the communicator usable.
   try {
     if (is_in_rank_order(first))
@@ -271,6 +275,7 @@ void Communicator::Impl::start(const detail::Rendezvous::RankLock& rank_lock,
     }
     throw;
   }
+  end_watch(calls, timeout);
 }
 
 // Converts into the outputs of an all_reduce; for other reductions, whose ranks need not have an output of

@@ -17,6 +17,7 @@
 #include "collectives/collective_checks.hpp"
 #include "collectives/group_table.hpp"
 #include "collectives/rendezvous.hpp"
+#include "collectives/watch/device_watch.hpp"
 #include "collectives/workers/worker_calls.hpp"
 #include "detail/barrier.hpp"
 #include "trace/span.hpp"
@@ -36,7 +37,6 @@ struct Communicator::Impl {
 
   // A thread uses the scratch of the first rank that it drives.
   struct alignas(2 * 64) Scratch {
-    std::uint64_t num_collectives = 0;  // that the rank has begun
     std::vector<CollectiveCall> calls;
     std::vector<detail::Arrival> arrivals;
     std::vector<const CollectiveCall*> driven;  // calls that the thread makes
@@ -57,7 +57,7 @@ struct Communicator::Impl {
        backend::ProcessRanks ranks, detail::WorkerMeeting& meeting)
       : Impl(members, std::move(opened), std::move(made), member_, ranks.own_begin(),
              ranks.own_end() - ranks.own_begin()) {
-    workers.emplace(std::move(ranks), devices, meeting);
+    workers.emplace(std::move(ranks), devices, meeting, rendezvous.calls());
   }
 
   static std::vector<std::string> labels(const std::vector<Device>& devices, std::string_view member,
@@ -115,6 +115,14 @@ struct Communicator::Impl {
   /// Whether contributions are gathered, to be combined in rank order.
   bool is_in_rank_order(const CollectiveCall& call) const;
 
+  // watch/communicator_watch.cpp
+  /// Around enqueueing the calls: they have a time limit on the devices, too. 0: none.
+  void begin_watch(std::span<const CollectiveCall* const> calls, std::chrono::milliseconds timeout);
+  void end_watch(std::span<const CollectiveCall* const> calls, std::chrono::milliseconds timeout);
+  /// A call has exceeded its time limit on a device.
+  void give_up(const std::string& text);
+  void watch_devices();
+
   // communicator_plan.cpp
   static backend::Route route_of(const CommunicationOptions& options);
   /// Whether the input of an all_reduce of one tensor comes with its rank's meeting, so that each thread, or
@@ -138,9 +146,7 @@ struct Communicator::Impl {
     backend->abort();
   }
 
-  static constinit inline std::atomic<std::uint64_t> num_made{0};
-  const std::uint64_t number = num_made.fetch_add(1) + 1;  // of communicators, in spans
-  const int first_rank;                                    // of this process
+  const int first_rank;  // of this process
   const std::vector<Device> devices;
   const std::vector<backend::DeviceBackend*> device_backends;
   const std::unique_ptr<backend::CommunicatorBackend> backend;
@@ -170,6 +176,8 @@ struct Communicator::Impl {
   detail::Mutex mutex{"a communicator"};  // held by calls that name all ranks; guards the rest
   std::vector<RankBatch> all_batches;
 
+  std::optional<detail::DeviceWatch> watch;  // of devices that work by themselves; goes first
+
  private:
   Impl(const std::vector<Device>& members, std::vector<backend::DeviceBackend*> opened,
        std::unique_ptr<backend::CommunicatorBackend> made, std::string_view member_, int first, int num_local)
@@ -184,7 +192,9 @@ struct Communicator::Impl {
         takes_fingerprints(num_local == num_ranks() && backend->shares_memory() &&
                            num_ranks() <= kMaxRanksOfFingerprints),
         one_enqueues(backend->enqueues_for_all()),
-        scratch(static_cast<std::size_t>(num_local)) {}
+        scratch(static_cast<std::size_t>(num_local)) {
+    watch_devices();
+  }
 };
 
 }  // namespace lockstep

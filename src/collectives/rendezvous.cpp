@@ -24,11 +24,22 @@ const std::string& Rendezvous::label(int rank) const {
   return impl_->labels.at(static_cast<std::size_t>(rank));
 }
 
+CallGroup& Rendezvous::calls() const noexcept { return impl_->calls; }
+std::uint64_t Rendezvous::next_call_id(int rank) const noexcept {
+  return impl_->calls.number() << 40 |
+         impl_->rank_states[static_cast<std::size_t>(rank)].next.load(std::memory_order_relaxed);
+}
+std::uint64_t Rendezvous::last_meeting(int rank) const noexcept {
+  return impl_->rank_states[static_cast<std::size_t>(rank)].next.load(std::memory_order_relaxed) - 1;
+}
+
 Rendezvous::RankLock::RankLock(Rendezvous& rendezvous, std::span<const int> ranks, std::string_view operation)
-    : impl_(*rendezvous.impl_), ranks_(ranks) {
+    : impl_(*rendezvous.impl_), ranks_(ranks), num_exceptions_(std::uncaught_exceptions()) {
   impl_.enter(ranks, operation);
 }
-Rendezvous::RankLock::~RankLock() { impl_.leave(ranks_); }
+Rendezvous::RankLock::~RankLock() {
+  impl_.leave(ranks_, /*has_thrown=*/std::uncaught_exceptions() > num_exceptions_);
+}
 
 bool Rendezvous::meet(const RankLock& rank_lock, std::span<const Arrival> arrivals, const Check& check,
                       std::chrono::milliseconds timeout) {
@@ -48,6 +59,7 @@ bool Rendezvous::meet(const RankLock& rank_lock, std::span<const Arrival> arriva
   impl_->await_all(meeting, ranks, operation, timeout);
   for (const int rank : ranks)
     impl_->rank_states[static_cast<std::size_t>(rank)].next.store(meeting + 1, std::memory_order_relaxed);
+  impl_->set_state(ranks, CallState::started);
 
   if (agree(
           arrivals.front().fingerprint, num_ranks(),
@@ -108,6 +120,8 @@ void Rendezvous::Impl::enter(std::span<const int> ranks, std::string_view operat
 }
 
 void Rendezvous::Impl::arrive(std::uint64_t meeting, int rank, const Arrival& arrival) {
+  calls[rank].begin(meeting, call(meeting), arrival.operation, arrival.tensors, arrival.label,
+                    arrival.enqueues);
   Slot& slot_of_rank = slot(meeting, rank);
   slot_of_rank.arrival = arrival;
   slot_of_rank.mailbox.put(arrival.fingerprint, arrival.copies_input);
@@ -148,11 +162,12 @@ void Rendezvous::Impl::run_check(std::uint64_t meeting, const Check& check) noex
         all, [&](const Arrival* arrival) { return arrival->operation != all.front()->operation; });
     if (other != all.end()) {
       const int rank = static_cast<int>(other - all.begin());
-      raise<CollectiveMismatch>({__FILE__, __LINE__, __func__},
-                                concat((*other)->operation, ", call ", call(meeting), ": ", label(rank),
-                                       " calls it where ", labels.front(), " calls ", all.front()->operation,
-                                       ". Make the same calls in the same order on every ", member, "."),
-                                about(rank, (*other)->operation));
+      raise<CollectiveMismatch>(
+          {__FILE__, __LINE__, __func__},
+          concat((*other)->operation, ", call ", call(meeting), ": ", label(rank), " calls it where ",
+                 labels.front(), " calls ", all.front()->operation, ".", difference(),
+                 " Make the same calls in the same order on every ", member, "."),
+          about(rank, (*other)->operation));
     }
     if (check) check(all);
   } catch (...) {

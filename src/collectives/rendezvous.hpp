@@ -18,6 +18,8 @@
 
 namespace lockstep::detail {
 
+class CallGroup;
+
 /// Thrown into a rank that waits for one that has failed. It is no std::exception, so that users do not
 /// handle it.
 struct Released {};
@@ -32,11 +34,13 @@ class MissingRank : public ContextError {
 /// while others may read them: during `meet` (for the check), and, if other ranks use `arrival`, until a
 /// later meeting shows that they have finished.
 struct Arrival {
-  std::string_view operation;  ///< "all_reduce(sum)", "merge_call", …: must be the same on all ranks.
+  std::string_view operation;  ///< Static text, "all_reduce(sum)": must be the same on all ranks.
   std::span<const TensorView> tensors{};  ///< For checks and messages.
   const void* payload = nullptr;          ///< For the operation's own use, in this process.
   std::int64_t number = 0;                ///< Likewise; other workers see it, too.
   std::string_view text{};
+  std::string_view label{};  ///< The caller's name of the call, for reports.
+  bool enqueues = false;     ///< Whether the call, when it returns, has only enqueued its work.
   Fingerprint fingerprint{};
   bool copies_input = false;  ///< Whether the mailbox takes a copy of the input, which is short.
 };
@@ -60,6 +64,13 @@ class Rendezvous {
   ~Rendezvous();
 
   int num_ranks() const noexcept;
+  /// The ranks' newest calls.
+  CallGroup& calls() const noexcept;
+  /// Equal for the ranks of a meeting, and unique in the process: of the next one of `rank`, of the calling
+  /// thread's.
+  std::uint64_t next_call_id(int rank) const noexcept;
+  /// The number of the last meeting of `rank`, of the calling thread's, in CallGroup.
+  std::uint64_t last_meeting(int rank) const noexcept;
   const std::string& label(int rank) const;
 
   /// While it lives only the calling thread drives `ranks`, which outlive it: their meetings are this
@@ -76,6 +87,7 @@ class Rendezvous {
     friend class Rendezvous;
     Impl& impl_;
     std::span<const int> ranks_;
+    const int num_exceptions_;  // on the thread
   };
 
   /// Blocks until every rank has arrived. `arrivals[i]` is rank `ranks[i]`'s. Rank 0's thread checks that

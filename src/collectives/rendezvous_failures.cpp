@@ -8,9 +8,9 @@
 namespace lockstep::detail {
 namespace {
 
-std::string join(const std::vector<std::string>& parts) {
+std::string join(const std::vector<std::string>& parts, std::string_view separator = ", ") {
   std::string joined;
-  for (const std::string& part : parts) joined += (joined.empty() ? "" : ", ") + part;
+  for (const std::string& part : parts) joined += concat(joined.empty() ? "" : separator, part);
   return joined.empty() ? "none" : joined;
 }
 
@@ -21,6 +21,11 @@ std::string first_device(const std::string& label) {
 }
 
 }  // namespace
+
+std::string Rendezvous::Impl::difference() const {
+  const std::string text = calls.difference();
+  return text.empty() ? text : concat(" The first call that differs: ", text, ".");
+}
 
 ErrorContext Rendezvous::Impl::about(int rank, std::string_view operation) const {
   return {.operation = std::string(operation), .replica = rank, .device = first_device(label(rank))};
@@ -81,16 +86,18 @@ void Rendezvous::Impl::time_out(std::uint64_t meeting, std::string_view operatio
     for (int rank = 0; rank < num_ranks(); ++rank) {
       const bool is_there = has_arrived(meeting, rank);
       if (!is_there && absent.empty()) failed_rank = rank;
-      (is_there ? present : absent).push_back(label(rank));
+      (is_there ? present : absent)
+          .push_back(is_there ? label(rank) : concat(label(rank), ", ", calls.last_call(rank)));
     }
     if (absent.empty()) {
       has_failed.store(false, std::memory_order_seq_cst);
       return;
     }
     failure = Failure::timed_out;
-    failure_text = concat(operation, ", call ", call(meeting), ": not all ", member, "s arrived within ",
-                          timeout.count(), " ms. Present: ", join(present), "; missing: ", join(absent),
-                          ". Make the same calls on every ", member, ", or allow more time.");
+    failure_text =
+        concat(operation, ", call ", call(meeting), ": not all ", member, "s arrived within ",
+               timeout.count(), " ms. Present: ", join(present), "; missing: ", join(absent, "; "), ".",
+               difference(), " Make the same calls on every ", member, ", or allow more time.");
     failed_meeting = meeting;
   }
   parking.wake();
@@ -142,10 +149,11 @@ void Rendezvous::Impl::throw_failure(std::uint64_t meeting, std::span<const int>
     case Failure::left:
     case Failure::none: break;
   }
-  raise<MissingRank>(location,
-                     concat(operation, ", call ", call(meeting), ": ", label(failed_rank),
-                            " has returned without it. Make the same calls on every ", member, "."),
-                     about(failed_rank, operation));
+  raise<MissingRank>(
+      location,
+      concat(operation, ", call ", call(meeting), ": ", label(failed_rank), " has returned without it.",
+             difference(), " Make the same calls on every ", member, "."),
+      about(failed_rank, operation));
 }
 
 }  // namespace lockstep::detail

@@ -17,6 +17,7 @@
 #include "collectives/rendezvous.hpp"
 #include "detail/parking.hpp"
 #include "detail/process.hpp"
+#include "trace/call_group.hpp"
 
 namespace lockstep::detail {
 
@@ -43,7 +44,8 @@ struct Rendezvous::Impl {
   enum class State : std::uint8_t { complete, pending };
 
   Impl(std::vector<std::string> names, std::string_view member_)
-      : labels(std::move(names)),
+      : calls(std::move(names), member_),
+        labels(calls.labels()),
         member(member_),
         slots{std::vector<Slot>(labels.size()), std::vector<Slot>(labels.size())},
         rank_states(labels.size()) {
@@ -73,9 +75,11 @@ struct Rendezvous::Impl {
   }
 
   void enter(std::span<const int> ranks, std::string_view operation);
-  void leave(std::span<const int> ranks) {
-    for (const int rank : ranks)
+  void leave(std::span<const int> ranks, bool has_thrown = false) {
+    for (const int rank : ranks) {
+      calls[rank].end(has_thrown);
       rank_states[static_cast<std::size_t>(rank)].busy.store(false, std::memory_order_release);
+    }
   }
   void arrive(std::uint64_t meeting, int rank, const Arrival& arrival);
   void await_all(std::uint64_t meeting, std::span<const int> ranks, std::string_view operation,
@@ -84,10 +88,16 @@ struct Rendezvous::Impl {
   void fail(Failure kind, int rank, std::string text);
   void time_out(std::uint64_t meeting, std::string_view operation, std::chrono::milliseconds timeout);
   State decide(std::uint64_t meeting, std::span<const int> ranks, std::string_view operation);
+  void set_state(std::span<const int> ranks, CallState state) noexcept {
+    for (const int rank : ranks) calls[rank].set_state(state);
+  }
+  /// A sentence for messages: the first call that differs, if there is one.
+  std::string difference() const;
   [[noreturn]] void throw_failure(std::uint64_t meeting, std::span<const int> ranks,
                                   std::string_view operation);
 
-  const std::vector<std::string> labels;
+  CallGroup calls;
+  const std::vector<std::string>& labels;
   const std::string_view member;
   std::array<std::vector<Slot>, 2> slots;
   std::array<std::vector<const Arrival*>, 2> arrivals;

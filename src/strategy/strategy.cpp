@@ -88,6 +88,8 @@ ShardedTensor Strategy::replicate_to_logical_devices(const Tensor& tensor) {
   return ShardedTensor::replicate(tensor, logical_devices_here("replicate_to_logical_devices"));
 }
 
+Report Strategy::report() const { return state_->report(); }
+
 namespace {
 // Each thread's last run of the default strategy.
 thread_local std::vector<ReplicaFailure> default_failures;

@@ -64,8 +64,8 @@ SpanRing* own_ring() noexcept {
 }  // namespace
 
 std::string_view name_of(SpanKind kind) noexcept {
-  static constexpr std::array<std::string_view, 5> names{"run", "collective", "update", "input",
-                                                         "checkpoint"};
+  static constexpr std::array<std::string_view, 6> names{"run",   "collective", "update",
+                                                         "input", "checkpoint", "region"};
   return names[static_cast<std::size_t>(kind)];
 }
 

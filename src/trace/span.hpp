@@ -7,7 +7,7 @@
 /// Spans of the library's calls, for recordings (lockstep/trace.hpp) and profilers.
 namespace lockstep::detail {
 
-enum class SpanKind : std::uint8_t { run, collective, update, input, checkpoint };
+enum class SpanKind : std::uint8_t { run, collective, update, input, checkpoint, region };
 
 std::string_view name_of(SpanKind kind) noexcept;
 

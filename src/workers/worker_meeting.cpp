@@ -48,12 +48,12 @@ WorkerMeeting::WorkerMeeting(std::vector<std::string> labels, int worker,
       has_left_(labels_.size()) {}
 
 void WorkerMeeting::meet(std::string_view operation, std::span<const std::byte> message,
-                         std::chrono::milliseconds timeout) {
-  exchange(Kind::call, operation, message, timeout);
+                         std::chrono::milliseconds timeout, Describe describe) {
+  exchange(Kind::call, operation, message, timeout, describe);
 }
 
 void WorkerMeeting::refuse(std::string_view operation, const std::exception_ptr& error,
-                           std::chrono::milliseconds timeout) {
+                           std::chrono::milliseconds timeout, Describe describe) {
   Kind kind = Kind::other;
   try {
     std::rethrow_exception(error);
@@ -71,14 +71,14 @@ void WorkerMeeting::refuse(std::string_view operation, const std::exception_ptr&
   }
   const std::string text = exception_text(error);
   try {
-    exchange(kind, operation, std::as_bytes(std::span(text)), timeout);
+    exchange(kind, operation, std::as_bytes(std::span(text)), timeout, describe);
   } catch (...) {  // whatever the others brought, this worker's own fault is what its caller can mend
   }
   std::rethrow_exception(error);
 }
 
 void WorkerMeeting::exchange(Kind kind, std::string_view operation, std::span<const std::byte> content,
-                             std::chrono::milliseconds timeout) {
+                             std::chrono::milliseconds timeout, Describe describe) {
   if (is_over_before(num_rounds_ + 1)) {
     const std::lock_guard lock(mutex_);
     throw_unusable(operation);
@@ -88,8 +88,10 @@ void WorkerMeeting::exchange(Kind kind, std::string_view operation, std::span<co
     for (int w = 0; w < num_workers(); ++w) epoch_ = std::max(epoch_, decode(w).header.epoch);
   }
   Message own{.kind = kind, .operation = operation, .content = content};
+  std::string description;
   for (bool is_full = false;;) {
     throw_if_failed(operation);
+    if (is_full && describe) own.description = description = describe();
     own.run = run_;
     own.call = call_.load(std::memory_order_relaxed);
     own.last_failure = last_failure_;
@@ -141,6 +143,7 @@ void WorkerMeeting::make_round(const Message& own, std::chrono::milliseconds tim
     writer_.put(own.call);
     writer_.put(own.kind);
     writer_.put_text(own.operation);
+    writer_.put_text(own.description);
     writer_.put_text(own.last_failure);
   }
   writer_.put_bytes(own.content);
@@ -175,6 +178,7 @@ bool WorkerMeeting::wait(std::string_view operation, std::chrono::milliseconds t
     return false;
   }
   if (stop()) return false;
+  const std::string last_calls = say_ ? say_() : std::string();  // others are asked meanwhile
   const std::lock_guard lock(mutex_);
   if (find_failure() != nullptr || is_over_before(num_rounds_)) return false;
   std::string missing;
@@ -186,8 +190,8 @@ bool WorkerMeeting::wait(std::string_view operation, std::chrono::milliseconds t
       missing += concat(missing.empty() ? "" : ", ", label(w));
   }
   cause_ = concat(call_text(operation), ": after ", timeout.count(), " ms ",
-                  is_known ? "these" : "some of these", " workers had not come: ", missing,
-                  ". Make the same calls on every worker, or raise the time limit.");
+                  is_known ? "these" : "some of these", " workers had not come: ", missing, ".", last_calls,
+                  " Make the same calls on every worker, or raise the time limit.");
   state_.store(State::timed_out, std::memory_order_release);
   raise<CollectiveTimeout>(kHere, cause_);
 }
@@ -209,6 +213,7 @@ WorkerMeeting::Message WorkerMeeting::decode(int worker) const {
     message.call = reader.get<std::uint32_t>();
     message.kind = reader.get<Kind>();
     message.operation = reader.get_text();
+    message.description = reader.get_text();
     message.last_failure = reader.get_text();
   }
   message.content = reader.rest();
@@ -250,11 +255,21 @@ void WorkerMeeting::check_agreement() const {
     LOCKSTEP_EXPECTS(message.run == first.run && message.call == first.call, ContextError, message.operation,
                      ": ", label(w), " makes it as call ", message.call, " of its run ", message.run,
                      ", where ", label(0), " makes ", first.operation, " as call ", first.call,
-                     " of its run ", first.run, ". Make the same calls in the same order on every worker.");
+                     " of its run ", first.run, ".", descriptions(w, 0),
+                     " Make the same calls in the same order on every worker.");
     LOCKSTEP_EXPECTS(message.operation == first.operation, CollectiveMismatch, message.operation, ", call ",
                      message.call, ": ", label(w), " calls it where ", label(0), " calls ", first.operation,
-                     ". Make the same calls in the same order on every worker.");
+                     ".", descriptions(w, 0), " Make the same calls in the same order on every worker.");
   }
+}
+
+std::string WorkerMeeting::descriptions(int a, int b) const {
+  const std::string_view one = decode(a).description, other = decode(b).description;
+  if (one.empty() && other.empty()) return {};
+  const auto text = [](std::string_view description) {
+    return description.empty() ? std::string_view("a call of another kind") : description;
+  };
+  return concat(" ", label(a), ": ", text(one), "; ", label(b), ": ", text(other), ".");
 }
 
 void WorkerMeeting::throw_failed(std::string_view operation, std::uint64_t next_epoch,

@@ -39,6 +39,8 @@ class WorkerMeeting {
 
   /// @param labels  of the workers: "worker 1 (10.0.0.2:2222)".
   WorkerMeeting(std::vector<std::string> labels, int worker, std::unique_ptr<MessageExchange> exchange);
+  /// @param say  text for a time-out's message: what the workers did last. Empty: nothing is known.
+  void on_time_out(std::function<std::string()> say) { say_ = std::move(say); }
   /// @param end  tells the other workers that this one cannot go on, and why; called by `break_off`.
   void on_break_off(std::function<void(const std::string& cause)> end) { end_ = std::move(end); }
 
@@ -46,18 +48,22 @@ class WorkerMeeting {
   int worker() const noexcept { return worker_; }
   const std::string& label(int worker) const { return labels_[static_cast<std::size_t>(worker)]; }
 
+  /// Text of a call for messages, made where it is needed.
+  using Describe = FunctionRef<std::string()>;
+
   /// Sends `message`, and waits until every worker has made the same call. One thread at a time.
+  /// @param describe  the call, with its tensors and names; may be empty.
   /// @throws CollectiveMismatch  workers make different calls: names both. @throws ContextError  a worker has
   /// ended its run, or left. @throws CollectiveAborted  a worker's call or run has failed: repeats its text.
   /// @throws CollectiveTimeout  not all came within `timeout` (0: no limit); the meeting has failed for good.
   /// @throws PeerLost  a worker is lost.
   /// @throws Error  what another worker gave to `refuse`.
-  void meet(std::string_view operation, std::span<const std::byte> message,
-            std::chrono::milliseconds timeout);
+  void meet(std::string_view operation, std::span<const std::byte> message, std::chrono::milliseconds timeout,
+            Describe describe = {});
   /// In place of `meet`, where this worker's part in the call is wrong: throws `error`, and the other workers
   /// throw it where they meet.
   [[noreturn]] void refuse(std::string_view operation, const std::exception_ptr& error,
-                           std::chrono::milliseconds timeout);
+                           std::chrono::milliseconds timeout, Describe describe = {});
   /// What a worker brought to the last meeting; valid until the next one.
   std::span<const std::byte> message(int worker) const { return messages_[static_cast<std::size_t>(worker)]; }
 
@@ -120,6 +126,7 @@ class WorkerMeeting {
     std::uint32_t call;
     Kind kind;
     std::string_view operation;
+    std::string_view description;   // of the call
     std::string_view last_failure;  // of the sender's last epoch
     std::span<const std::byte> content;
   };
@@ -131,7 +138,7 @@ class WorkerMeeting {
 
   static std::uint64_t digest(const Message& message);
   void exchange(Kind kind, std::string_view operation, std::span<const std::byte> content,
-                std::chrono::milliseconds timeout);
+                std::chrono::milliseconds timeout, Describe describe);
   /// Waits for the round under way. @return false: it is not to be completed.
   bool wait(std::string_view operation, std::chrono::milliseconds timeout);
   /// Sends this worker's message of the next round, and waits for the others'. Throws if it cannot be
@@ -147,6 +154,8 @@ class WorkerMeeting {
                                  std::string_view failure);
   void enter_epoch(std::uint64_t epoch, std::string_view failure);
   std::string call_text(std::string_view operation) const;
+  /// A sentence: what two workers have called, if they say so.
+  std::string descriptions(int a, int b) const;
   /// A failure that keeps the round under way from being complete.
   const Failure* find_failure() const;  // `mutex_` is held
   /// Whether round `round` will not be complete, as the meeting has failed, or a worker has left before.
@@ -178,6 +187,7 @@ class WorkerMeeting {
   std::vector<std::span<const std::byte>> messages_;
 
   std::function<void(const std::string& cause)> end_;
+  std::function<std::string()> say_;
   std::atomic<State> state_{State::usable};
   std::atomic<std::uint64_t> left_after_{0};      // the round; of State::left
   std::atomic<std::uint64_t> num_reports_{0};     // changes with what `mutex_` guards

@@ -8,7 +8,7 @@ set(lockstep "^(include/lockstep|src)")
 set(layers backends vocabulary interface workers training strategy input values objects all)
 set(layer_backends "^(cuda|src/host|src/engines|include/lockstep/host)/|/cuda/cuda_backend")
 set(layer_vocabulary
-    "${lockstep}/(arithmetic/|detail/|trace/|backend/handles|(communication|error|log|dtype|shape|device|reduce_op|scalar|tensor_view|memory_stats|trace|ascii)\\.)")
+    "${lockstep}/(arithmetic/|detail/|trace/|backend/handles|(communication|error|log|report|dtype|shape|device|reduce_op|scalar|tensor_view|memory_stats|trace|ascii)\\.)")
 set(layer_interface "${lockstep}/backend/")
 set(layer_workers "${lockstep}/workers/")
 set(layer_training "${lockstep}/(optim|metrics|checkpoint|integrations)/")

@@ -9,6 +9,7 @@
 #include <functional>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -108,6 +109,41 @@ TEST_CASE("what a group does at its end takes no heartbeat from another group", 
   for (const test::WorkerResult& result : workers.wait())
     CHECK_THAT(result.output, ContainsSubstring("worker 1 (" + workers.addresses()[1] +
                                                 ") could not go on: its engine has failed."));
+}
+
+TEST_CASE("workers ask each other what they did last, and learn who does not answer", "[workers][host]") {
+  WorkerProcesses workers(3, [](int worker) {
+    const auto group = connect();
+    if (worker != 2) group->answer_with([worker] { return "worker " + std::to_string(worker); });
+    group->all_gather("all answer", {});
+    if (worker == 0) {  // worker 1 is in a wait of its own, and answers; worker 2 has nothing to say
+      const auto begin = Clock::now();
+      const std::vector<std::optional<std::string>> answers = group->ask();
+      const auto time = Clock::now() - begin;
+      if (answers.size() != 3 || answers[0] || answers[1] != "worker 1" || answers[2]) return 1;
+      if (time < 900ms || time > 20s) return 2;
+    }
+    group->all_gather("all have asked", {});
+    group->leave();
+    return kPassed;
+  });
+  check_all_passed(workers);
+}
+
+TEST_CASE("in a group that has ended nobody is asked", "[workers][host]") {
+  WorkerProcesses workers(2, [](int worker) {
+    const auto group = connect();
+    if (worker == 1) group->break_off("it is a test");
+    if (!throws<PeerLost>([&] {
+          for (;;) meet(*group);
+        }))
+      return 1;
+    const auto begin = Clock::now();
+    const auto answers = group->ask();
+    return answers == std::vector<std::optional<std::string>>(2) && Clock::now() - begin < 900ms ? kPassed
+                                                                                                 : 2;
+  });
+  check_all_passed(workers);
 }
 
 TEST_CASE("a group that is left has ended what it does at its end", "[workers][host]") {

@@ -18,7 +18,7 @@ inline detail::Rendezvous make_rendezvous(int n) {
 
 /// Meets, and returns the message of what it threw; "released" for Released, "" for nothing.
 inline std::string outcome(detail::Rendezvous& rendezvous, int rank,
-                           const std::string& operation = "all_reduce(sum)",
+                           std::string_view operation = "all_reduce(sum)",
                            std::chrono::milliseconds timeout = {},
                            const detail::Rendezvous::Check& check = {}) {
   try {

@@ -2,6 +2,7 @@
 #include <string>
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 
 #include <lockstep/error.hpp>
 #include <lockstep/version.hpp>
@@ -30,6 +31,32 @@ TEST_CASE("P44 a collective that lacks a replica ends in time and names it", "[c
     }
   });
   REQUIRE(told == 2);
+}
+
+TEST_CASE("a communicator reports what its ranks did last", "[collectives]") {
+  Fixture f;
+  REQUIRE(f.communicator().report().groups.size() == 1);
+  const Drive drive = GENERATE(Drive::one_thread, Drive::thread_per_replica);
+  f.group.run(drive, f.views, [&](std::span<const RankBatch> batch) {
+    f.communicator().all_reduce(ReduceOp::sum, batch, {.label = "six floats"});
+  });
+  const GroupReport group = f.communicator().report().groups[0];
+  REQUIRE(group.ranks.size() == 3);
+  CHECK(group.difference.empty());
+  for (const RankReport& rank : group.ranks) {
+    CHECK(rank.label == label(rank.rank, rank.rank));
+    REQUIRE(rank.calls.size() == 1);
+    CHECK(rank.calls[0].operation == "all_reduce(sum)");
+    CHECK(rank.calls[0].operands == "[6] float32");
+    CHECK(rank.calls[0].label == "six floats");
+    const bool enqueues = TestBackend::capabilities().asynchronous;
+    CHECK(rank.calls[0].state == (enqueues ? CallState::enqueued : CallState::completed));
+  }
+  TensorView& input = f.in(0);
+  input.data = nullptr;
+  REQUIRE_THROWS_AS(f.communicator().all_reduce(ReduceOp::sum, f.group.batches(f.views)), InvalidArgument);
+  for (const RankReport& rank : f.communicator().report().groups[0].ranks)
+    CHECK(rank.calls.back().state == CallState::failed);
 }
 
 TEST_CASE("a communicator without GPUs that is to use nccl says once that it does not", "[collectives]") {

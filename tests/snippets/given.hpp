@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cmath>
+#include <csignal>
 #include <cstdint>
 #include <iostream>
 #include <memory>

@@ -149,6 +149,25 @@ TEST_CASE("the example of functions is right", "[docs]") {
   CHECK(steps.value().item<float>() == 10);
 }
 
+TEST_CASE("the example of reports is right", "[docs]") {
+  ls::MirroredStrategy strategy({"CPU:0", "CPU:1"});
+  //! [Report, GroupReport, RankReport, ReportedCall, trace::Region]
+  const ls::trace::Region region("train");
+  strategy.run([](ls::ReplicaContext& context) {
+    return context.all_reduce(ls::ReduceOp::sum, 1.0f, {.label = "loss"});
+  });
+  const ls::Report report = strategy.report();  // from any thread, also while a run is stuck
+  std::string stuck;
+  for (const ls::GroupReport& group : report.groups)
+    for (const ls::RankReport& rank : group.ranks)
+      if (rank.is_missing) stuck += rank.label;
+  const ls::ReportedCall last = report.groups[0].ranks[1].calls.back();
+  const std::string text = last.to_string();  // call 0, all_reduce(sum) of [] float32, 'loss', in 'train', ...
+  //! [Report, GroupReport, RankReport, ReportedCall, trace::Region]
+  CHECK(stuck.empty());
+  CHECK(text.starts_with("call 0, all_reduce(sum) of [] float32, 'loss', in 'train', completed"));
+}
+
 TEST_CASE("the example of recordings is right", "[docs]") {
   ls::MirroredStrategy strategy({"CPU:0", "CPU:1"});
   //! [trace::Summary, trace::SummaryRow]

@@ -14,7 +14,7 @@ namespace {
 SpanRecord numbered(std::uint64_t number) {
   static constexpr std::string_view kNames[] = {"even", "uneven"};
   return {.name = kNames[number % 2],
-          .kind = static_cast<SpanKind>(number % 5),
+          .kind = static_cast<SpanKind>(number % 6),
           .replica = static_cast<std::int32_t>(number % 7) - 1,
           .begin_ns = number,
           .end_ns = number + 1,

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 
 #include <lockstep/error.hpp>
 
@@ -122,6 +123,31 @@ TEST_CASE("workers that make different calls get an error that names both, and g
   CHECK(texts[0] == texts[1]);
 }
 
+TEST_CASE("workers that make different calls are told what both are calls of") {
+  Workers workers(2);
+  std::string texts[2];
+  const bool both_say = GENERATE(true, false);
+  on_replicas(2, [&](int w) {
+    const auto describe = [w] {
+      return std::string(w == 0 ? "all_reduce(sum) of [3] float32" : "broadcast of [4] int8");
+    };
+    const std::string operation = w == 0 ? "all_reduce(sum)" : "broadcast";
+    try {
+      if (both_say || w == 0)
+        workers[w].meet(operation, bytes_of(w), 0ms, describe);
+      else
+        workers[w].meet(operation, bytes_of(w), 0ms);
+    } catch (const CollectiveMismatch& error) {
+      texts[w] = error.what();
+    }
+  });
+  CHECK(has(texts[0], both_say
+                          ? "calls all_reduce(sum). worker 1 (host:2223): broadcast of [4] int8; worker 0 "
+                            "(host:2222): all_reduce(sum) of [3] float32. Make the same calls"
+                          : "worker 1 (host:2223): a call of another kind; worker 0"));
+  CHECK(texts[0] == texts[1]);
+}
+
 TEST_CASE("a worker that has ended its run is named to those that wait in it") {
   Workers workers(2);
   std::string texts[2];
@@ -210,6 +236,13 @@ TEST_CASE("a time-out names who has not come, and the meeting has failed for goo
   });
   CHECK_THROWS_MATCHES(workers[0].meet("gather", bytes_of(0), 0ms), CollectiveAborted,
                        says("gather, call 0", "worker 2 (host:2224)"));
+}
+
+TEST_CASE("a time-out says what is known of the workers' last calls") {
+  Workers workers(2);
+  workers[0].on_time_out([] { return std::string(" Worker 1 is asleep."); });
+  CHECK(
+      has(workers.outcome(0, "all_gather", 20ms), "worker 1 (host:2223). Worker 1 is asleep. Make the same"));
 }
 
 TEST_CASE("a lost worker's cause is what every later call throws") {

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include <lockstep/backend/handles.hpp>
 #include <lockstep/backend/kernel_backend.hpp>
@@ -14,6 +15,7 @@
 namespace lockstep::backend {
 
 class GraphBackend;
+class Loss;
 
 /// One opened device: memory, streams, events, copies, kernels.
 ///
@@ -52,7 +54,8 @@ class DeviceBackend {
   /// Does not wait. `deallocate` may still name the handle, because buffers may outlive the stream they were
   /// allocated on.
   virtual void destroy_stream(StreamHandle stream) noexcept = 0;
-  /// @throws DeviceError; PeerLost  results that are not there: see there. The three waits below are alike.
+  /// @throws DeviceError; PeerLost, CollectiveTimeout  results that are not there: see there. The three waits
+  /// below are alike.
   virtual void synchronize(StreamHandle stream) = 0;
   virtual bool is_complete(StreamHandle stream) = 0;
   /// Waits until nothing of the stream runs any more, whether there are results or not; for destructors.
@@ -72,6 +75,13 @@ class DeviceBackend {
   virtual void wait(StreamHandle stream, EventHandle event) = 0;
   virtual void synchronize(EventHandle event) = 0;
   virtual bool is_complete(EventHandle event) = 0;
+  /// Whether the work before the event is done, whether there are results or not. @throws DeviceError
+  virtual bool has_passed(EventHandle event) { return is_complete(event); }
+  /// A collective is about to be ended before it is complete, and the streams will go on with what it leaves
+  /// in memory. From now on every wait of the host for work of this device throws what the loss says, as
+  /// streams hand results to each other, until a communicator is made by a program that knows of the loss.
+  /// Any thread. A backend whose calls have finished when they return need do nothing.
+  virtual void lose_results(std::shared_ptr<Loss> /*loss*/) {}
 
   // Copies of contiguous bytes, ordered on a stream of this device.
   /// Copies between two places on this device.

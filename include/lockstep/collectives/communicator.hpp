@@ -12,6 +12,7 @@
 #include <lockstep/detail/function_ref.hpp>
 #include <lockstep/device.hpp>
 #include <lockstep/reduce_op.hpp>
+#include <lockstep/report.hpp>
 #include <lockstep/stream.hpp>
 #include <lockstep/tensor_view.hpp>
 
@@ -196,6 +197,9 @@ class Communicator {
   [[nodiscard]] CommunicationPlan plan(ReduceOp op, DType dtype, std::int64_t size_bytes,
                                        const CommunicationOptions& options = {},
                                        bool one_thread = false) const;
+
+  /// What the ranks of this process did last (lockstep/report.hpp). Any thread may call, at any time.
+  [[nodiscard]] Report report() const;
 
   /// Makes waiting and later calls throw CollectiveAborted. Any thread may call. It does not destroy the
   /// communicator.

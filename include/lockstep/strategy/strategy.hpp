@@ -14,6 +14,7 @@
 #include <lockstep/detail/function_ref.hpp>
 #include <lockstep/input/input_context.hpp>
 #include <lockstep/input/input_options.hpp>
+#include <lockstep/report.hpp>
 #include <lockstep/strategy/context.hpp>
 #include <lockstep/strategy/replica_context.hpp>
 #include <lockstep/strategy/strategy_extended.hpp>
@@ -263,6 +264,11 @@ class Strategy {
   /// failures. While a run is under way on another thread: those that have failed so far. Replicas that were
   /// only released are not listed. The default strategy lists those of this thread's last `run`.
   [[nodiscard]] std::vector<ReplicaFailure> last_failures() const;
+
+  /// What the replicas did last: of each logical device, of the replicas together where these are several,
+  /// and of workers. Other workers are asked, for a second at most; whose worker has not answered is not
+  /// known. Of one replica alone, too. Any thread may call, at any time, also while calls are stuck.
+  [[nodiscard]] Report report() const;
 
   /// "MirroredStrategy", for messages.
   [[nodiscard]] std::string_view name() const noexcept;

@@ -64,10 +64,11 @@ bool differs_by_rank(const CollectiveCall& call) {
 }  // namespace
 
 WorkerCalls::WorkerCalls(backend::ProcessRanks ranks, const std::vector<Device>& devices,
-                         WorkerMeeting& meeting)
+                         WorkerMeeting& meeting, const CallGroup& calls)
     : ranks_(std::move(ranks)),
       devices_(devices),
       meeting_(meeting),
+      calls_(calls),
       first_rank_(ranks_.own_begin()),
       end_rank_(ranks_.own_end()),
       arrivals_(devices.size()) {
@@ -100,7 +101,7 @@ bool WorkerCalls::exchange_collective(std::span<const std::byte> message, std::c
   } else {
     write_calls(writer_);
   }
-  meeting_.meet(own().operation, writer_.bytes(), timeout);
+  meet(writer_.bytes(), timeout);
 
   bool are_alike = has_key, all_have_keys = has_key;
   for (int worker = 0; worker < meeting_.num_workers(); ++worker) {
@@ -120,7 +121,7 @@ bool WorkerCalls::exchange_collective(std::span<const std::byte> message, std::c
   if (has_key) {  // the operations are the same, so no worker has told its calls yet
     writer_.clear();
     write_calls(writer_);
-    meeting_.meet(own().operation, writer_.bytes(), timeout);
+    meet(writer_.bytes(), timeout);
   }
   for (int worker = 0; worker < meeting_.num_workers(); ++worker) {
     ByteReader reader(meeting_.message(worker));
@@ -139,7 +140,7 @@ void WorkerCalls::exchange_arrivals(std::chrono::milliseconds timeout) {
     writer_.put_text(arrival.text);
     put_tensors(writer_, arrival.tensors);
   }
-  meeting_.meet(own().operation, writer_.bytes(), timeout);
+  meet(writer_.bytes(), timeout);
   remotes_.resize(devices_.size());
   for (int worker = 0; worker < meeting_.num_workers(); ++worker) {
     if (worker == meeting_.worker()) continue;

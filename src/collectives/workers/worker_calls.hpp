@@ -14,6 +14,7 @@
 
 #include "collectives/collective_checks.hpp"
 #include "collectives/rendezvous.hpp"
+#include "trace/call_group.hpp"
 #include "workers/worker_meeting.hpp"
 
 namespace lockstep::detail {
@@ -25,8 +26,9 @@ namespace lockstep::detail {
 /// One thread uses it, that of the first local rank, in the check of a meeting of the local ranks.
 class WorkerCalls {
  public:
-  /// The references outlive this. @param devices  of all ranks.
-  WorkerCalls(backend::ProcessRanks ranks, const std::vector<Device>& devices, WorkerMeeting& meeting);
+  /// The references outlive this. @param devices  of all ranks. @param calls  of the local ranks.
+  WorkerCalls(backend::ProcessRanks ranks, const std::vector<Device>& devices, WorkerMeeting& meeting,
+              const CallGroup& calls);
 
   int first_rank() const noexcept { return first_rank_; }
   int num_local_ranks() const noexcept { return end_rank_ - first_rank_; }
@@ -43,10 +45,10 @@ class WorkerCalls {
   /// The same, where of an arrival the others need no more than number, text and tensors.
   void exchange_arrivals(std::chrono::milliseconds timeout);
   /// Meets the other workers again, where each has looked at all calls, and none refuses its own.
-  void confirm(std::chrono::milliseconds timeout) { meeting_.meet(own().operation, {}, timeout); }
+  void confirm(std::chrono::milliseconds timeout) { meet({}, timeout); }
   /// Tells the other workers that this worker's calls are wrong, and throws `error`.
   [[noreturn]] void refuse(const std::exception_ptr& error, std::chrono::milliseconds timeout) {
-    meeting_.refuse(own().operation, error, timeout);
+    meeting_.refuse(own().operation, error, timeout, [this] { return calls_.newest_call(0); });
   }
 
   /// @throws PeerLost  a worker is lost.
@@ -68,6 +70,9 @@ class WorkerCalls {
     Arrival arrival{};
   };
 
+  void meet(std::span<const std::byte> message, std::chrono::milliseconds timeout) {
+    meeting_.meet(own().operation, message, timeout, [this] { return calls_.newest_call(0); });
+  }
   const Arrival& own() const { return *arrivals_[static_cast<std::size_t>(first_rank_)]; }
   bool is_own(int rank) const noexcept { return first_rank_ <= rank && rank < end_rank_; }
   Remote& remote(int rank) { return remotes_[static_cast<std::size_t>(rank)]; }
@@ -80,6 +85,7 @@ class WorkerCalls {
   const backend::ProcessRanks ranks_;
   const std::vector<Device>& devices_;
   WorkerMeeting& meeting_;
+  const CallGroup& calls_;
   const int first_rank_;
   const int end_rank_;
   std::vector<const Arrival*> arrivals_;

@@ -12,6 +12,7 @@
 #include "detail/cpu_0.hpp"
 #include "detail/expects.hpp"
 #include "divided.hpp"
+#include "trace/span.hpp"
 #include "values/sparse.hpp"
 #include "wide_sum.hpp"
 
@@ -230,7 +231,7 @@ RecycledVector<TensorView> CrossReplicaReduce::views_of_all(ReplicaGroup& group,
   own.reserve(parts.size());
   for (const Tensor& part : parts) own.push_back(part.view());
   if (state_.workers() == nullptr) return own;
-  const std::string operation = concat(what_, '(', op_, ", axis)");
+  const std::string_view operation = lasting_name(concat(what_, '(', op_, ", axis)"));
   group.meet_all({.operation = operation}, {}, options_.merged_over(state_.options()).timeout, own);
   all.reserve(static_cast<std::size_t>(group.num_ranks()));
   for (int rank = 0; rank < group.num_ranks(); ++rank) all.push_back(group.tensors_at_meeting(rank, 0)[0]);

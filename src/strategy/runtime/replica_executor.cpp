@@ -17,6 +17,7 @@
 #include "detail/numa.hpp"
 #include "detail/thread_end.hpp"
 #include "detail/warn.hpp"
+#include "trace/region.hpp"
 
 namespace lockstep::detail {
 
@@ -36,10 +37,11 @@ struct alignas(64) ReplicaRecord {
 };
 
 /// The run waits for functions that may take as long as they like.
-void log_timeout(int replica, const CollectiveTimeout& error) noexcept {
+void log_timeout(const Strategy& strategy, int replica, const CollectiveTimeout& error) noexcept {
   try {
     warn(concat("run: replica ", replica, "'s function has ended: ", error.what(),
-                " The run throws this when the other replicas' functions have returned."));
+                " The run throws this when the other replicas' functions have returned. ",
+                strategy.report()));
   } catch (const std::bad_alloc&) {
   }
 }
@@ -79,6 +81,7 @@ void ReplicaExecutor::run(FunctionRef<void(int)> fn, RunFailures* failures) {
     for (backend::DeviceBackend* const device : groups_[k].device_backends())
       further_streams.push_back(current_stream(*device));
   std::atomic<bool> has_timed_out{false};
+  const RegionPath region = RegionPath::own();
   const auto job = [&](int i) {
     const auto index = static_cast<std::size_t>(i);
     ReplicaRecord& record = records[index];
@@ -87,6 +90,8 @@ void ReplicaExecutor::run(FunctionRef<void(int)> fn, RunFailures* failures) {
     std::list<StreamScope, RecyclingAllocator<StreamScope>> further;
     std::optional<LogicalDeviceScope> here;
     std::optional<sync_on_read> synced;
+    std::optional<RegionScope> named;
+    if (i != 0 && region.size != 0) named.emplace(region);
     try {
       for (std::size_t at = index; at < further_streams.size(); at += n)
         further.emplace_front(further_streams[at]);
@@ -106,7 +111,7 @@ void ReplicaExecutor::run(FunctionRef<void(int)> fn, RunFailures* failures) {
     } catch (const CollectiveTimeout& error) {
       record.keep_error(false);
       if (failures != nullptr && !has_timed_out.exchange(true))
-        log_timeout(groups_.first_replica() + i, error);
+        log_timeout(strategy_, groups_.first_replica() + i, error);
     } catch (...) {
       record.keep_error(false);
     }

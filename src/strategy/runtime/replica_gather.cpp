@@ -38,8 +38,13 @@ RecycledVector<Tensor> gather_over(ReplicaGroup& group, int i, std::span<const T
     }
     check_gather(all, axis, "all_gather");
   };
-  group.meet(i, {.operation = "all_gather", .tensors = views, .number = axis, .text = structure}, check,
-             options.timeout);
+  group.meet(i,
+             {.operation = "all_gather",
+              .tensors = views,
+              .number = axis,
+              .text = structure,
+              .label = options.label},
+             check, options.timeout);
   // Every replica keeps its views until the next meeting, so that the others can read their shapes here.
   const auto n = static_cast<std::size_t>(group.num_ranks());
   RecycledVector<RecycledVector<Shape>> shapes(inputs.size());

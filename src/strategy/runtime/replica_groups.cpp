@@ -6,9 +6,11 @@
 
 #include <lockstep/device_manager.hpp>
 #include <lockstep/error.hpp>
+#include <lockstep/strategy/strategy.hpp>
 
 #include "cluster/worker_group.hpp"
 #include "detail/expects.hpp"
+#include "trace/call_group.hpp"
 
 namespace lockstep::detail {
 
@@ -81,6 +83,19 @@ ReplicaGroups::ReplicaGroups(const Strategy& strategy,
     : strategy_(strategy),
       groups_(make_groups(logical_devices, options, workers)),
       rendezvous_(groups_.size() == 1 ? nullptr : std::make_unique<Rendezvous>(labels(groups_))) {}
+
+Report ReplicaGroups::report() const {
+  Report report;
+  for (const ReplicaGroup& group : groups_) {
+    report.groups.push_back(std::move(group.communicator().report().groups.front()));
+    report.groups.back().name = groups_.size() == 1
+                                    ? concat(strategy_.name())
+                                    : concat(strategy_.name(), ", logical device ", &group - groups_.data());
+  }
+  if (rendezvous_)
+    report.groups.push_back(rendezvous_->calls().report(concat(strategy_.name()), first_replica()));
+  return report;
+}
 
 int ReplicaGroups::find(std::span<const Device> devices) const noexcept {
   const auto found = std::ranges::find_if(

@@ -30,6 +30,7 @@ class ReplicaGroup {
   const std::vector<Device>& devices() const noexcept { return devices_; }
   const std::vector<backend::DeviceBackend*>& device_backends() const noexcept { return device_backends_; }
   Communicator& communicator() noexcept { return communicator_; }
+  const Communicator& communicator() const noexcept { return communicator_; }
   /// The rank of local replica 0, which is its id.
   int first_rank() const noexcept { return first_rank_; }
   int num_ranks() const noexcept { return num_ranks_; }
@@ -105,6 +106,9 @@ class ReplicaGroups {
   /// it, so that they will meet in that group's rendezvous, too.
   /// @param operation  static. @throws CollectiveMismatch  they are on different ones: names both.
   ReplicaGroup& agree_on_current(int replica, std::string_view operation, std::chrono::milliseconds timeout);
+
+  /// What this process's replicas did last.
+  Report report() const;
 
   /// Calls act(rendezvous) for the groups' and the replicas' own.
   template <class Act>

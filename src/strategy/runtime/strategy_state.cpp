@@ -17,6 +17,7 @@
 #include "detail/expects.hpp"
 #include "strategy/function/function_state.hpp"
 #include "strategy/runtime/replica_gather.hpp"
+#include "trace/call_group.hpp"
 
 namespace lockstep::detail {
 
@@ -69,6 +70,54 @@ StrategyState::StrategyState(Strategy& strategy, StrategyConfig config)
     for (ReplicaGroup& group : groups_) group.abort(cause);
     worker_group_->abort(cause);
   });
+  workers()->answer_with([this] {
+    Report own = own_report();
+    for (GroupReport& group : own.groups)
+      for (RankReport& rank : group.ranks)
+        if (rank.calls.size() > 1) rank.calls.erase(rank.calls.begin(), rank.calls.end() - 1);
+    return own.to_json();
+  });
+  workers()->meeting().on_time_out([this] {
+    std::string text;
+    for (const RankReport& rank : report().groups.front().ranks)
+      text += concat(text.empty() ? " What the replicas did last: " : "; ", rank);
+    return text + ".";
+  });
+}
+
+Report StrategyState::own_report() const {
+  Report report = groups_.report();
+  if (!worker_group_) return report;
+  report.groups.push_back(std::move(worker_group_->communicator().report().groups.front()));
+  report.groups.back().name = concat(config_.kind.name, ", workers");
+  return report;
+}
+
+Report StrategyState::report() {
+  Report report = own_report();
+  if (workers() == nullptr) return report;
+  std::vector<Report> others;
+  for (const std::optional<std::string>& answer : workers()->ask())
+    if (answer) others.push_back(report_from_json(*answer));
+  for (std::size_t g = 0; g < report.groups.size(); ++g) {
+    const bool is_of_workers = g + 1 == report.groups.size();
+    const ReplicaGroup& group = is_of_workers ? *worker_group_ : groups_.front();
+    std::vector<RankReport> own = std::exchange(report.groups[g].ranks, {});
+    std::vector<RankReport>& all = report.groups[g].ranks;
+    for (int rank = 0; rank < group.num_ranks(); ++rank)
+      all.push_back({.rank = rank, .label = concat("replica ", rank), .is_known = false, .calls = {}});
+    const auto set = [&](std::vector<RankReport>& ranks) {
+      for (RankReport& rank : ranks)
+        if (0 <= rank.rank && rank.rank < group.num_ranks())
+          all[static_cast<std::size_t>(rank.rank)] = std::move(rank);
+    };
+    set(own);
+    for (Report& other : others)
+      if (g < other.groups.size()) set(other.groups[g].ranks);
+    if (!is_of_workers) continue;
+    for (RankReport& rank : all) rank.label = workers()->label(rank.rank);
+  }
+  return report;
 }
 
 Tensor StrategyState::gather(const ReduceValue& value, std::int64_t axis) {

@@ -71,6 +71,8 @@ class StrategyState {
   }
   /// Each device once: those of the replicas, then those of variables that have none.
   std::vector<Device> all_devices() const;
+  /// What the replicas of all workers did last. Any thread.
+  Report report();
   /// Its traces are dropped at the strategy's end. Thread-safe.
   void add(const std::shared_ptr<FunctionState>& function);
   /// On which the strategy's work may be: the communication streams, and the devices' current ones.
@@ -84,6 +86,9 @@ class StrategyState {
                                                 const CommunicationOptions& call_options);
 
  private:
+  /// The same of this process's.
+  Report own_report() const;
+
   const StrategyConfig config_;
   ReplicaGroups groups_;
   std::optional<ReplicaGroup> worker_group_;

@@ -1,0 +1,44 @@
+#include <lockstep/backend/backend.hpp>
+#include <lockstep/backend/loss.hpp>
+#include <lockstep/device_manager.hpp>
+
+#include "collectives/communicator_impl.hpp"
+#include "detail/warn.hpp"
+
+/// Time limits of a communicator's calls on its devices.
+namespace lockstep {
+
+void Communicator::Impl::watch_devices() {
+  if (!DeviceManager::instance().backend(devices.front().kind()).capabilities().asynchronous) return;
+  const auto begin = device_backends.begin() + first_rank;
+  watch.emplace(std::vector(begin, begin + static_cast<std::ptrdiff_t>(num_local_ranks())),
+                rendezvous.calls(), [this](const std::string& text) { give_up(text); });
+}
+
+void Communicator::Impl::begin_watch(std::span<const CollectiveCall* const> calls,
+                                     std::chrono::milliseconds timeout) {
+  if (!watch || timeout.count() == 0) return;
+  for (const CollectiveCall* const call : calls) {
+    const int rank = static_cast<int>(local(call->batch->rank));
+    watch->begin(rank, rendezvous.last_meeting(rank), detail::operation_name(call->collective, call->op),
+                 call->batch->stream.handle());
+  }
+}
+
+void Communicator::Impl::end_watch(std::span<const CollectiveCall* const> calls,
+                                   std::chrono::milliseconds timeout) {
+  if (!watch || timeout.count() == 0) return;
+  for (const CollectiveCall* const call : calls)
+    watch->end(static_cast<int>(local(call->batch->rank)), call->batch->stream.handle(), timeout);
+}
+
+void Communicator::Impl::give_up(const std::string& text) {
+  detail::warn(detail::concat(text, ' ', Report{{rendezvous.calls().report({}, first_rank)}}));
+  // Before the streams go on with what the collective leaves in memory.
+  const auto loss = std::make_shared<backend::Loss>(text, /*is_time_out=*/true);
+  for (backend::DeviceBackend* const device : device_backends)
+    if (device != nullptr) device->lose_results(loss);
+  abort(text);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,130 @@
+#include "trace/call_group.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "detail/concat.hpp"
+#include "detail/ticks.hpp"
+
+namespace lockstep::detail {
+
+namespace {
+
+// Groups beyond these are not written on a signal.
+constexpr std::size_t kMaxListed = 1024;
+constinit std::array<std::atomic<const CallGroup*>, kMaxListed> groups{};
+constinit std::atomic<int> num_readers{0};
+constinit std::atomic<std::uint64_t> num_made{0};
+
+// Before any call.
+const ClockPair first_moment;
+
+bool has_one_shape(std::string_view operation) {
+  for (const std::string_view alike : {"all_reduce", "reduce", "broadcast"})
+    if (operation.starts_with(alike)) return true;
+  return false;
+}
+
+bool are_alike(const CallRecord& a, const CallRecord& b) {
+  const bool have_one_shape =
+      a.dtype == b.dtype && a.num_tensors == b.num_tensors && a.rank == b.rank &&
+      std::equal(a.extents.begin(),
+                 a.extents.begin() + static_cast<std::ptrdiff_t>(std::min(a.rank, a.extents.size())),
+                 b.extents.begin());
+  return a.operation == b.operation && a.label() == b.label() && a.region() == b.region() &&
+         (have_one_shape || !has_one_shape(a.operation));
+}
+
+std::string text_of(const CallRecord& record) {
+  BoundedText<256> text;
+  record.put(text);
+  return std::string(text.view());
+}
+
+}  // namespace
+
+CallGroup::CallGroup(std::vector<std::string> labels, std::string_view member)
+    : labels_(std::move(labels)), member_(member), number_(++num_made), rings_(labels_.size()) {
+  for (place_ = 0; place_ < kMaxListed; ++place_) {
+    const CallGroup* none = nullptr;
+    if (groups[place_].compare_exchange_strong(none, this)) return;
+  }
+}
+
+const ClockPair& CallGroup::beginning() noexcept { return first_moment; }
+
+CallGroup::~CallGroup() {
+  if (place_ == kMaxListed) return;
+  groups[place_].store(nullptr);
+  while (num_readers.load() != 0 && !process_.is_forked()) std::this_thread::yield();
+}
+
+void CallGroup::for_each(FunctionRef<void(const CallGroup&)> fn) noexcept {
+  num_readers.fetch_add(1);
+  for (const std::atomic<const CallGroup*>& place : groups)
+    if (const CallGroup* const group = place.load()) fn(*group);
+  num_readers.fetch_sub(1);
+}
+
+GroupReport CallGroup::report(std::string name, int first_rank) const {
+  GroupReport result{.name = name.empty() ? concat("group ", number_, " of ", num_ranks(), ' ', member_,
+                                                   num_ranks() == 1 ? "" : "s")
+                                          : std::move(name),
+                     .difference = difference(),
+                     .ranks = {}};
+  const ClockPair now;
+  for (int rank = 0; rank < num_ranks(); ++rank) {
+    RankReport& one = result.ranks.emplace_back();
+    one.rank = first_rank + rank;
+    one.label = labels_[static_cast<std::size_t>(rank)];
+    const CallRing& ring = (*this)[rank];
+    CallRecord record;
+    for (std::uint64_t index = ring.first(); index < ring.num_begun(); ++index) {
+      if (!ring.read(index, record)) continue;
+      BoundedText<256> operands;
+      record.put_operands(operands);
+      one.calls.push_back({.number = record.number,
+                           .call = record.call,
+                           .operation = std::string(record.operation),
+                           .operands = std::string(operands.view()),
+                           .label = std::string(record.label()),
+                           .region = std::string(record.region()),
+                           .bytes = static_cast<std::int64_t>(record.size_bytes),
+                           .state = record.state,
+                           .age = std::chrono::nanoseconds(ns_since(record.tick, beginning(), now))});
+    }
+  }
+  mark_missing(result);
+  return result;
+}
+
+std::string CallGroup::difference() const {
+  const CallRing& first = (*this)[0];
+  CallRecord own, other;
+  for (std::uint64_t index = first.first(); index < first.num_begun(); ++index) {
+    if (!first.read(index, own)) continue;
+    for (int rank = 1; rank < num_ranks(); ++rank) {
+      if (!(*this)[rank].find(own.number, other) || are_alike(own, other)) continue;
+      return concat("call ", own.call, ": ", labels_[static_cast<std::size_t>(rank)], ": ", text_of(other),
+                    "; ", labels_[0], ": ", text_of(own));
+    }
+  }
+  return {};
+}
+
+std::string CallGroup::last_call(int rank) const {
+  const std::string call = newest_call(rank);
+  return call.empty() ? "which has made no call" : concat("whose last call was ", call);
+}
+
+std::string CallGroup::newest_call(int rank) const {
+  CallRecord record;
+  if (!(*this)[rank].read_newest(record)) return {};
+  return concat("call ", record.call, ", ", text_of(record));
+}
+
+}  // namespace lockstep::detail

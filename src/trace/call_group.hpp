@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <lockstep/detail/function_ref.hpp>
+#include <lockstep/report.hpp>
+
+#include "detail/process.hpp"
+#include "detail/ticks.hpp"
+#include "trace/call_ring.hpp"
+
+namespace lockstep::detail {
+
+/// The newest calls of the ranks of a group. The process knows all groups that live.
+class CallGroup {
+ public:
+  /// @param labels  by rank: "replica 2 (CPU:2)". @param member  static: the noun for a rank in messages.
+  CallGroup(std::vector<std::string> labels, std::string_view member);
+  ~CallGroup();
+  CallGroup(const CallGroup&) = delete;
+  CallGroup& operator=(const CallGroup&) = delete;
+
+  CallRing& operator[](int rank) noexcept { return rings_[static_cast<std::size_t>(rank)]; }
+  const CallRing& operator[](int rank) const noexcept { return rings_[static_cast<std::size_t>(rank)]; }
+  int num_ranks() const noexcept { return static_cast<int>(rings_.size()); }
+  const std::vector<std::string>& labels() const noexcept { return labels_; }
+  std::string_view member() const noexcept { return member_; }
+  /// Counted in the process, from 1.
+  std::uint64_t number() const noexcept { return number_; }
+
+  /// @param name  empty: "group 3 of 4 replicas". @param first_rank  the number of the first one.
+  GroupReport report(std::string name, int first_rank) const;
+  /// "call 7: replica 1 (CPU:1): broadcast of [10] float32; replica 0 (CPU:0): ...": the first call that is
+  /// there of all ranks and differs. Empty: there is none.
+  std::string difference() const;
+  /// For messages about a rank that others wait for: "whose last call was call 6, broadcast of [10] float32".
+  std::string last_call(int rank) const;
+  /// "call 6, broadcast of [10] float32, 'grad/3', in 'train'"; empty: there is none.
+  std::string newest_call(int rank) const;
+
+  /// The moment from which ticks are measured, before all calls.
+  static const ClockPair& beginning() noexcept;
+  /// Calls fn for every group of the process, none of which ends meanwhile. Also in a signal handler.
+  static void for_each(FunctionRef<void(const CallGroup&)> fn) noexcept;
+
+ private:
+  const std::vector<std::string> labels_;
+  const std::string_view member_;
+  const std::uint64_t number_;
+  const Process process_;
+  std::vector<CallRing> rings_;
+  std::size_t place_ = 0;  // in the list of groups; beyond it: not listed
+};
+
+/// Finds out for whom others wait.
+void mark_missing(GroupReport& group);
+
+/// What Report::to_json has written; no groups if the text is something else.
+Report report_from_json(std::string_view text);
+
+}  // namespace lockstep::detail
