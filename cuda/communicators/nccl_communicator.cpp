@@ -158,14 +158,16 @@ void NcclCommunicator::abort() noexcept {
   order_.abandon();
   if (peers_ != nullptr) peers_->abort();
   if (!owns_native_) return;
-  constexpr std::chrono::seconds kPatience{1};
+  constexpr std::chrono::seconds kPatience{1}, kPatienceAfterRevocation{30};
   const CallerDevice caller;
   // Threads leave NCCL by themselves and do not enter it again, except one that waits inside for a rank that
-  // will not come. A revocation, which frees nothing, releases it; where NCCL has none, the abort does.
+  // will not come. A revocation, which frees nothing, releases it, however busy the machine is; where NCCL
+  // has none, the abort does.
   const bool has_graphs = captured_.use_count() > 1;
   if (has_graphs || !all_come_out(kPatience)) {
-    for (const Rank& rank : ranks_) revoke(rank.communicator);
-    all_come_out(kPatience);
+    bool is_revoked = true;
+    for (const Rank& rank : ranks_) is_revoked = revoke(rank.communicator) && is_revoked;
+    all_come_out(is_revoked ? kPatienceAfterRevocation : kPatience);
   }
   if (!has_graphs) end_communicators(nullptr);
 }
