@@ -18,7 +18,7 @@ namespace lockstep::backend {
 
 /// The version of this interface. A backend states the version it was built for; registration refuses any
 /// other.
-inline constexpr int kInterfaceVersion = 5;
+inline constexpr int kInterfaceVersion = 6;
 
 /// A library that enumerates devices of one kind. Any thread may call; the device manager holds its lock
 /// during each call.
