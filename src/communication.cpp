@@ -23,10 +23,11 @@ std::string_view to_string(CommunicationPath path) noexcept {
 std::ostream& operator<<(std::ostream& out, CommunicationPath path) { return out << to_string(path); }
 
 std::string CommunicationPlan::to_string() const {
-  return detail::concat("all_reduce(", op, ") of ", size_bytes, " bytes of ", dtype, " over ", num_ranks,
-                        " ranks: ", path, " (", reason, "); each rank reads ", bytes_read, " and writes ",
-                        bytes_written, " bytes, ", num_launches, " launches",
-                        in_rank_order ? ", in rank order" : "");
+  return detail::concat("all_reduce(", op, ") of ", size_bytes, " bytes of ", dtype,
+                        num_tensors == 1 ? "" : detail::concat(" in ", num_tensors, " tensors"), " over ",
+                        num_ranks, " ranks: ", path, memory.empty() ? "" : ", ", memory, " (", reason,
+                        "); each rank reads ", bytes_read, " and writes ", bytes_written, " bytes, ",
+                        num_launches, " launches", in_rank_order ? ", in rank order" : "");
 }
 
 std::ostream& operator<<(std::ostream& out, const CommunicationPlan& plan) { return out << plan.to_string(); }

@@ -97,9 +97,9 @@ void LocalCommunicator::combine_segments(const backend::GroupCall& group, std::s
   });
 }
 
-CommunicationPlan LocalCommunicator::plan(ReduceOp, DType dtype, std::int64_t count,
+CommunicationPlan LocalCommunicator::plan(ReduceOp, DType dtype, std::int64_t count, int num_tensors,
                                           const backend::Route&) const {
-  const std::int64_t size_bytes = count * static_cast<std::int64_t>(size_of(dtype));
+  const std::int64_t size_bytes = num_tensors * count * static_cast<std::int64_t>(size_of(dtype));
   return {.path = CommunicationPath::one_gpu,
           .reason = "the ranks are virtual devices of one GPU",
           .in_rank_order = true,

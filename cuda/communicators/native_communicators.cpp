@@ -202,13 +202,14 @@ void wait_for_abandoned_communicators() {
   for (int n; (n = num_creations) != 0;) num_creations.wait(n);
 }
 
-void revoke(ncclComm_t communicator) noexcept {
+bool revoke([[maybe_unused]] ncclComm_t communicator) noexcept {
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 7)
   int version = 0;
-  if (ncclGetVersion(&version) == ncclSuccess && version >= NCCL_VERSION(2, 28, 7))
-    ncclCommRevoke(communicator, NCCL_REVOKE_DEFAULT);
+  if (ncclGetVersion(&version) != ncclSuccess || version < NCCL_VERSION(2, 28, 7)) return false;
+  ncclCommRevoke(communicator, NCCL_REVOKE_DEFAULT);
+  return true;
 #else
-  static_cast<void>(communicator);
+  return false;
 #endif
 }
 

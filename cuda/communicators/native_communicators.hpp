@@ -45,8 +45,8 @@ ncclUniqueId make_native_id(const Device& device);
 /// Waits until creations that were given up after their time limit are cleared away.
 void wait_for_abandoned_communicators();
 
-/// Ends a communicator's calls under way, where NCCL can (2.28.7). Frees nothing.
-void revoke(ncclComm_t communicator) noexcept;
+/// Ends a communicator's calls under way, where NCCL can (2.28.7). Frees nothing. @return whether NCCL can.
+bool revoke(ncclComm_t communicator) noexcept;
 
 /// Waits for a nonblocking communicator's last call, unless `gives_up()`.
 /// @throws CollectiveError  the call has failed, or is still in progress.

@@ -43,26 +43,6 @@ class [[nodiscard]] DeviceAfterError {
   int ordinal_ = -1;
 };
 
-/// Calls `call(item)`, which calls NCCL, for each item until one fails.
-template <class Items, class Call>
-ncclResult_t for_each(const Items& items, const Call& call) {
-  for (const auto& item : items) {
-    if (const ncclResult_t result = call(item); result != ncclSuccess) return result;
-  }
-  return ncclSuccess;
-}
-
-ncclRedOp_t native_op(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::product: return ncclProd;
-    case ReduceOp::min: return ncclMin;
-    case ReduceOp::max: return ncclMax;
-    case ReduceOp::sum:
-    case ReduceOp::mean: break;
-  }
-  return ncclSum;
-}
-
 }  // namespace
 
 NcclCommunicator::NcclCommunicator(const std::vector<CudaDevice*>& ranks, int first_rank, int num_ranks,
@@ -86,13 +66,16 @@ NcclCommunicator::NcclCommunicator(const std::vector<CudaDevice*>& ranks, std::c
           make_native_communicators(ordinals_of(ranks), ranks.front()->device(), limit, nullptr, config)) {
   peer_bytes_ = PeerReduction::default_bytes(num_ranks_);
   peers_ = PeerReduction::make(ranks, peer_bytes_, no_peers_);
+  make_windows(config);
 }
 
 NcclCommunicator::NcclCommunicator(const std::vector<CudaDevice*>& ranks, const backend::ProcessRanks& all,
-                                   std::span<const ncclComm_t> communicators)
+                                   std::span<const ncclComm_t> communicators,
+                                   const CommunicatorConfig& config)
     : NcclCommunicator(ranks, all.own_begin(), all.total(), communicators) {
   processes_ = all.group;
   for (Rank& rank : ranks_) rank.last = rank.device->create_event();
+  make_windows(config);
 }
 
 NcclCommunicator::NcclCommunicator(const std::vector<CudaDevice*>& ranks,
@@ -108,7 +91,23 @@ NcclCommunicator::~NcclCommunicator() {
   for (const Rank& rank : ranks_) {
     if (rank.last != backend::EventHandle()) rank.device->destroy_event(rank.last);
   }
+  for (const Rank& rank : ranks_)
+    if (rank.window != nullptr && rank.communicator != nullptr) rank.window->withdraw(rank.communicator);
   if (owns_native_) end_communicators(std::move(peers_));
+}
+
+void NcclCommunicator::make_windows(const CommunicatorConfig& config) {
+  if (!config.symmetric_windows) return;
+  has_windows_ = SymmetricWindow::is_supported();
+  if (!has_windows_) no_windows_ = "in plain memory, as NCCL before 2.28.7 has no windows to rely on";
+  for (Rank& rank : ranks_)
+    if (has_windows_) rank.window = std::make_unique<SymmetricWindow>(*rank.device);
+}
+
+void NcclCommunicator::give_up_windows() {
+  if (!has_windows_) return;
+  has_windows_ = false;
+  no_windows_ = "in plain memory, as another worker has no windows";
 }
 
 void NcclCommunicator::end_communicators(std::shared_ptr<const void> memory) noexcept {
@@ -122,9 +121,8 @@ void NcclCommunicator::end_communicators(std::shared_ptr<const void> memory) noe
   LeftCommunicators::instance().end(std::move(group));
 }
 
-template <class Call>
 void NcclCommunicator::inside(std::string_view operation, std::span<const backend::RankCall> calls,
-                              const Call& call) {
+                              lockstep::detail::FunctionRef<void()> call) {
   struct InUse {
     InUse(NcclCommunicator& communicator, std::span<const backend::RankCall> of)
         : self(communicator), ranks(of) {
@@ -158,14 +156,16 @@ void NcclCommunicator::abort() noexcept {
   order_.abandon();
   if (peers_ != nullptr) peers_->abort();
   if (!owns_native_) return;
-  constexpr std::chrono::seconds kPatience{1};
+  constexpr std::chrono::seconds kPatience{1}, kPatienceAfterRevocation{30};
   const CallerDevice caller;
   // Threads leave NCCL by themselves and do not enter it again, except one that waits inside for a rank that
-  // will not come. A revocation, which frees nothing, releases it; where NCCL has none, the abort does.
+  // will not come. A revocation, which frees nothing, releases it, however busy the machine is; where NCCL
+  // has none, the abort does.
   const bool has_graphs = captured_.use_count() > 1;
   if (has_graphs || !all_come_out(kPatience)) {
-    for (const Rank& rank : ranks_) revoke(rank.communicator);
-    all_come_out(kPatience);
+    bool is_revoked = true;
+    for (const Rank& rank : ranks_) is_revoked = revoke(rank.communicator) && is_revoked;
+    all_come_out(is_revoked ? kPatienceAfterRevocation : kPatience);
   }
   if (!has_graphs) end_communicators(nullptr);
 }
@@ -204,9 +204,9 @@ void NcclCommunicator::require_alive(std::string_view operation, std::span<const
   });
 }
 
-template <class Issue>
-void NcclCommunicator::group(const backend::GroupCall& collective, const char* native_call, bool is_one_call,
-                             const Issue& issue) {
+void NcclCommunicator::group(
+    const backend::GroupCall& collective, const char* native_call, bool is_one_call,
+    lockstep::detail::FunctionRef<ncclResult_t(Rank&, const backend::RankCall&)> issue) {
   const std::string_view operation = collective.operation;
   const std::span<const backend::RankCall> calls = collective.own;
   const backend::RankCall& first = calls.front();
@@ -237,96 +237,6 @@ void NcclCommunicator::group(const backend::GroupCall& collective, const char* n
   });
   turn.end();
   require_not_aborted(operation, first);
-}
-
-template <class Issue>
-void NcclCommunicator::reduce_by(const Reduction& reduction, const backend::GroupCall& collective,
-                                 const Issue& issue) {
-  const std::span<const backend::RankCall> calls = collective.own;
-  require_alive(reduction.operation, calls);
-  // However the call ends, its memory is freed in stream order.
-  struct UnderWay {
-    ~UnderWay() {
-      for (const backend::RankCall& call : calls) self.rank_of(call).wire.clear();
-    }
-    NcclCommunicator& self;
-    const std::span<const backend::RankCall> calls;
-  } const under_way{*this, calls};
-  for (const backend::RankCall& call : calls) {
-    Rank& rank = rank_of(call);
-    rank.wire.encode(reduction, call, *rank.device);
-  }
-  const bool is_one_call = rank_of(calls.front()).wire.parts().size() == 1;
-  group(collective, reduction.native_call, is_one_call, [&](Rank& rank, const backend::RankCall& call) {
-    return for_each(rank.wire.parts(), [&](const Wire::Part& part) {
-      return issue(part, native_op(reduction.op), rank.communicator, cuda::native(call.stream));
-    });
-  });
-  for (const backend::RankCall& call : calls) rank_of(call).wire.decode();
-}
-
-Reduction NcclCommunicator::reduction_of(const backend::GroupCall& collective,
-                                         const char* native_call) const {
-  return {.operation = collective.operation,
-          .native_call = native_call,
-          .op = collective.op,
-          .scale = scale_,
-          .divisor = num_ranks_ * scale_};
-}
-
-// @param root  -1: all ranks receive.
-void NcclCommunicator::reduce_by_peers(const backend::GroupCall& collective, int root) {
-  const std::string_view operation = collective.operation;
-  const std::span<const backend::RankCall> calls = collective.own;
-  use_in_this_process(rank_of(calls.front()).device->device());
-  for (const backend::RankCall& call : calls) peers_->load(call);
-  LaunchOrder::Turn turn(order_, static_cast<int>(calls.size()));
-  inside(operation, calls, [&] {
-    for (const backend::RankCall& call : calls) {
-      Rank& rank = rank_of(call);
-      rank.capture = capture_of(*rank.device, call.stream);
-      if (rank.capture) keep_with(rank.capture, captured_, rank.device->device());
-    }
-    for (std::size_t s = 0; s < calls.front().segments.size(); ++s)
-      for (std::int64_t piece = 0; piece < peers_->num_pieces(calls.front().segments[s]); ++piece)
-        for (const backend::RankCall& call : calls) {
-          backend::Segment segment = call.segments[s];
-          if (root >= 0 && call.rank != root) segment.receive = nullptr;
-          peers_->enqueue(collective.op, call, segment, rank_of(call).capture, piece);
-        }
-  });
-  turn.end();
-  require_not_aborted(operation, calls.front());
-}
-
-void NcclCommunicator::all_reduce(const backend::GroupCall& collective) {
-  if (goes_by_peers(collective)) return reduce_by_peers(collective, -1);
-  reduce_by(reduction_of(collective, "ncclAllReduce"), collective,
-            [](const Wire::Part& part, ncclRedOp_t op, ncclComm_t communicator, cudaStream_t stream) {
-              return ncclAllReduce(part.send, part.receive, part.count, part.type, op, communicator, stream);
-            });
-}
-
-void NcclCommunicator::reduce(const backend::GroupCall& collective) {
-  if (goes_by_peers(collective)) return reduce_by_peers(collective, collective.root);
-  Reduction reduction = reduction_of(collective, "ncclReduce");
-  reduction.root = collective.root;
-  reduce_by(reduction, collective,
-            [root = collective.root](const Wire::Part& part, ncclRedOp_t op, ncclComm_t communicator,
-                                     cudaStream_t stream) {
-              return ncclReduce(part.send, part.receive, part.count, part.type, op, root, communicator,
-                                stream);
-            });
-}
-
-void NcclCommunicator::reduce_scatter(const backend::GroupCall& collective) {
-  Reduction reduction = reduction_of(collective, "ncclReduceScatter");
-  reduction.sent_blocks = num_ranks();
-  reduce_by(reduction, collective,
-            [](const Wire::Part& part, ncclRedOp_t op, ncclComm_t communicator, cudaStream_t stream) {
-              return ncclReduceScatter(part.send, part.receive, part.count, part.type, op, communicator,
-                                       stream);
-            });
 }
 
 void NcclCommunicator::broadcast(const backend::GroupCall& collective) {

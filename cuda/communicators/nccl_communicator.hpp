@@ -12,9 +12,11 @@
 
 #include <lockstep/backend/communicator_backend.hpp>
 #include <lockstep/backend/process_group.hpp>
+#include <lockstep/detail/function_ref.hpp>
 
 #include "communicators/launch_order.hpp"
 #include "communicators/peer_reduction.hpp"
+#include "communicators/symmetric_window.hpp"
 #include "communicators/wire.hpp"
 #include "device/cuda_device.hpp"
 #include "graphs/capture.hpp"
@@ -30,7 +32,8 @@ namespace lockstep::cuda {
 /// minima and maxima of floats as ordered integers, which keep NaN, 16-bit integers, which NCCL lacks, as
 /// 32-bit ones. A mean is a plain sum, which all of NCCL's algorithms have, of values scaled by a power of
 /// two before, which is exact and cannot overflow, and one division in float for what is left. Small arrays
-/// of a batch travel together. What scales or converts also packs: one launch before NCCL, one behind.
+/// of a batch travel together, in symmetric windows where the configuration asks for them. What scales or
+/// converts also packs: one launch before NCCL, one behind.
 ///
 /// Communicators are made by threads of their own within a time limit. Nonblocking ones (adopted ones, or all
 /// with NCCL_COMM_BLOCKING=0) are waited for: each of their groups costs NCCL a new thread (ncclGroupEnd,
@@ -49,13 +52,18 @@ class NcclCommunicator final : public backend::CommunicatorBackend {
                    const CommunicatorConfig& config = {});
   /// This process's ranks of a communicator over several. Owns the communicators.
   NcclCommunicator(const std::vector<CudaDevice*>& ranks, const backend::ProcessRanks& all,
-                   std::span<const ncclComm_t> communicators);
+                   std::span<const ncclComm_t> communicators, const CommunicatorConfig& config = {});
   /// Uses communicators that somebody else owns.
   NcclCommunicator(const std::vector<CudaDevice*>& ranks, std::span<const ncclComm_t> communicators);
   ~NcclCommunicator() override;
 
+  /// Whether packs travel in symmetric windows.
+  bool has_windows() const { return has_windows_; }
+  /// They do not, because those of another process do not. @pre No collective has been called.
+  void give_up_windows();
+
   int num_ranks() const override { return num_ranks_; }
-  CommunicationPlan plan(ReduceOp op, DType dtype, std::int64_t count,
+  CommunicationPlan plan(ReduceOp op, DType dtype, std::int64_t count, int num_tensors,
                          const backend::Route& route) const override;
   bool combines_in_rank_order() const override { return false; }
   void all_reduce(const backend::GroupCall& collective) override;
@@ -73,8 +81,9 @@ class NcclCommunicator final : public backend::CommunicatorBackend {
     backend::EventHandle last{};        // behind the last collective; only where there are processes_
     // See inside().
     std::unique_ptr<std::timed_mutex> in_use = std::make_unique<std::timed_mutex>();
-    Wire wire;        // of the reduction under way
-    Capture capture;  // of the stream of the call under way, by peers
+    Wire wire;                                  // of the reduction under way
+    std::unique_ptr<SymmetricWindow> window{};  // of its packs; null: there are none
+    Capture capture;                            // of the stream of the call under way, by peers
   };
   NcclCommunicator(const std::vector<CudaDevice*>& ranks, int first_rank, int num_ranks,
                    std::span<const ncclComm_t> communicators);
@@ -90,8 +99,8 @@ class NcclCommunicator final : public backend::CommunicatorBackend {
 
   /// Calls `call()`, which calls NCCL for these ranks. An abort waits until it is over; what fails because of
   /// an abort is CollectiveAborted.
-  template <class Call>
-  void inside(std::string_view operation, std::span<const backend::RankCall> calls, const Call& call);
+  void inside(std::string_view operation, std::span<const backend::RankCall> calls,
+              lockstep::detail::FunctionRef<void()> call);
   bool all_come_out(std::chrono::milliseconds limit) noexcept;
   void end_communicators(std::shared_ptr<const void> memory) noexcept;
   /// Where a process is lost, and collectives are under way, which are about to be ended: takes their results
@@ -110,20 +119,26 @@ class NcclCommunicator final : public backend::CommunicatorBackend {
 
   /// Calls `issue(rank, call)`, which calls NCCL, for every rank of this process, in one group if there are
   /// several calls. @param is_one_call  of each rank.
-  template <class Issue>
   void group(const backend::GroupCall& collective, const char* native_call, bool is_one_call,
-             const Issue& issue);
+             lockstep::detail::FunctionRef<ncclResult_t(Rank&, const backend::RankCall&)> issue);
   /// The same for a reduction, with `issue(part, native op, communicator, stream)`.
   template <class Issue>
   void reduce_by(const Reduction& reduction, const backend::GroupCall& collective, const Issue& issue);
   Reduction reduction_of(const backend::GroupCall& collective, const char* native_call) const;
+  /// Makes the windows that the configuration asks for, without memory.
+  void make_windows(const CommunicatorConfig& config);
+  /// Sees to it that the ranks' windows hold so many bytes.
+  void grow_windows(std::string_view operation, std::span<const backend::RankCall> calls,
+                    std::int64_t size_bytes);
 
   const int first_rank_;                        // of this process
   const int num_ranks_;                         // of all processes
   std::vector<Rank> ranks_;                     // of this process
   backend::ProcessGroup* processes_ = nullptr;  // null: all ranks are in this one
   bool owns_native_ = true;
-  const double scale_;  // 2^-k, the largest not above 1 / num_ranks_
+  bool has_windows_ = false;          // for packs
+  std::string_view no_windows_ = "";  // why not, where they are asked for; static
+  const double scale_;                // 2^-k, the largest not above 1 / num_ranks_
   std::atomic<bool> aborted_{false};
   LaunchOrder order_;
   std::shared_ptr<const void> captured_;  // shared with each graph that has calls of the communicator

@@ -30,23 +30,36 @@ bool NcclCommunicator::goes_by_peers(const backend::GroupCall& collective) const
   return choose(size_bytes, batch.size(), collective.route).is_peer;
 }
 
-CommunicationPlan NcclCommunicator::plan(ReduceOp op, DType dtype, std::int64_t count,
+CommunicationPlan NcclCommunicator::plan(ReduceOp op, DType dtype, std::int64_t count, int num_tensors,
                                          const backend::Route& route) const {
-  const Choice choice = choose(count * static_cast<std::int64_t>(size_of(dtype)), 1, route);
+  const std::int64_t plain = count * static_cast<std::int64_t>(size_of(dtype));
+  const Choice choice = choose(num_tensors * plain, static_cast<std::size_t>(num_tensors), route);
   CommunicationPlan plan;
   if (choice.is_peer) {
     plan = peers_->plan(dtype, count);
+    plan.bytes_read *= num_tensors;
+    plan.bytes_written *= num_tensors;
+    plan.num_launches *= num_tensors;
   } else {
     const Coding coding = coding_of({.op = op, .scale = scale_, .divisor = num_ranks_ * scale_}, dtype);
+    const std::int64_t wire = count * size_of_native(coding.type);
+    const std::int64_t packed = Wire::num_packed(wire, num_tensors), single = num_tensors - packed;
     const bool encodes = coding.encode.conversion != Conversion::none;
     const bool decodes = coding.decode.conversion != Conversion::none;
-    const std::int64_t plain = count * static_cast<std::int64_t>(size_of(dtype));
-    const std::int64_t wire = count * size_of_native(coding.type);
+    const std::int64_t pack = packed * Wire::packed_bytes(wire);  // NCCL has the gaps, too
     plan.path = CommunicationPath::nccl;
     plan.in_rank_order = false;
-    plan.bytes_read = wire + (encodes ? plain : 0) + (decodes ? wire : 0);
-    plan.bytes_written = wire + (encodes ? wire : 0) + (decodes ? plain : 0);
-    plan.num_launches = (1 + (encodes ? 1 : 0) + (decodes ? 1 : 0)) * static_cast<int>(ranks_.size());
+    plan.bytes_read =
+        pack + packed * (plain + wire) + single * (wire + (encodes ? plain : 0) + (decodes ? wire : 0));
+    plan.bytes_written =
+        pack + packed * (wire + plain) + single * (wire + (encodes ? wire : 0) + (decodes ? plain : 0));
+    const auto num_calls = static_cast<int>(single + (packed > 0 ? 1 : 0));
+    plan.num_launches = (num_calls + (encodes || packed > 0 ? 1 : 0) + (decodes || packed > 0 ? 1 : 0)) *
+                        static_cast<int>(ranks_.size());
+    plan.in_window = packed > 0 && has_windows_;
+    plan.memory = plan.in_window ? "in a symmetric window"
+                  : has_windows_ ? "in plain memory, as it is not packed"
+                                 : no_windows_;
   }
   plan.reason = choice.reason;
   return plan;

@@ -1,22 +1,19 @@
 #include "communicators/peer_reduction.hpp"
 
 #include <algorithm>
-#include <charconv>
-#include <cstdlib>
-#include <string>
 
 #include <lockstep/error.hpp>
 
-#include "detail/expects.hpp"
 #include "device/device_guard.hpp"
+#include "device/environment_bytes.hpp"
 #include "device/peer_access.hpp"
+#include "graphs/private_streams.hpp"
 #include "libraries/cuda_error.hpp"
 #include "native.hpp"
 
 namespace lockstep::cuda {
 namespace {
 
-constexpr const char* kVariable = "LOCKSTEP_PEER_BYTES";
 constexpr const char* kOperation = "Making inboxes for other GPUs";
 constexpr std::size_t kControlBytes = 256;  // keeps the slots aligned
 
@@ -48,15 +45,9 @@ std::int64_t PeerLayout::inbox_bytes() const {
 }
 
 std::int64_t PeerReduction::default_bytes(int num_ranks) {
-  const char* const text = std::getenv(kVariable);
-  if (text == nullptr || *text == '\0') return num_ranks <= 4 ? 512 << 10 : 256 << 10;
-  std::int64_t size_bytes = -1;
-  const std::string_view view(text);
-  const auto [end, error] = std::from_chars(view.begin(), view.end(), size_bytes);
-  LOCKSTEP_EXPECTS(error == std::errc() && end == view.end() && size_bytes >= 0, InvalidArgument,
-                   "Making a communicator: the environment variable ", kVariable, " is \"", view,
-                   "\". Set it to a number of bytes, at least 0, or unset it.");
-  return size_bytes;
+  const std::int64_t given = bytes_in_environment("LOCKSTEP_PEER_BYTES", "Making a communicator");
+  if (given >= 0) return given;
+  return num_ranks <= 4 ? 512 << 10 : 256 << 10;
 }
 
 std::unique_ptr<PeerReduction> PeerReduction::make(const std::vector<CudaDevice*>& ranks,
@@ -159,7 +150,9 @@ void PeerReduction::follow_last(Rank& rank, const backend::RankCall& call, const
     if (rank.capture == capture.id) rank.device->wait(call.stream, rank.last_captured);
     rank.capture = capture.id;
   } else {
-    if (rank.has_called && rank.last_stream != call.stream) rank.device->wait(call.stream, rank.last);
+    const bool is_same =
+        rank.last_stream == call.stream && PrivateStreams::instance().is_lasting(native(call.stream));
+    if (rank.has_called && !is_same) rank.device->wait(call.stream, rank.last);
     rank.last_stream = call.stream;
     rank.has_called = true;
   }

@@ -118,17 +118,20 @@ std::unique_ptr<backend::CommunicatorBackend> make_process_communicator(const st
 
   std::unique_ptr<NcclCommunicator> communicator;
   try {
-    gather(group, "that an NCCL communicator is made", [&] {
+    const auto windows = gather(group, "that an NCCL communicator is made", [&] {
       try {
         const auto made = make_native_communicators(ordinals_of(ranks), device,
                                                     NcclCommunicator::kCreationLimit, &shared, config);
-        communicator = std::make_unique<NcclCommunicator>(ranks, all, made);
+        communicator = std::make_unique<NcclCommunicator>(ranks, all, made, config);
       } catch (const std::exception& error) {
         group.break_off(error.what());  // the others wait in NCCL for this process's ranks
         throw;
       }
-      return std::string();
+      return std::string(communicator->has_windows() ? "windows" : "");
     });
+    // All processes register windows together, or none does.
+    if (!std::ranges::all_of(windows, [](const std::string& text) { return !text.empty(); }))
+      communicator->give_up_windows();
   } catch (...) {
     if (communicator) communicator->abort();  // the others' parts may not be there
     throw;

@@ -70,10 +70,18 @@ Coding coding_of(const Reduction& reduction, DType dtype) {
           {divides || widens ? Conversion::divide : kNone, wire, dtype}};
 }
 
+std::int64_t Wire::packed_bytes(std::int64_t size_bytes) { return aligned(size_bytes); }
+
+std::int64_t Wire::num_packed(std::int64_t size_bytes, std::int64_t num_arrays) {
+  const std::int64_t most = size_bytes > kMostPackedBytes ? 0 : kMostBytesInPacks / size_bytes;
+  const std::int64_t packed = std::min(num_arrays, most);
+  return packed > 1 ? packed : 0;
+}
+
 // Which segments are packed depends on what is equal on all ranks. Where an array begins is not.
-void Wire::place(const Reduction& reduction, const backend::RankCall& call) {
+std::int64_t Wire::place(const Reduction& reduction, const backend::RankCall& call) {
+  reduction_ = reduction;
   const bool may_pack = call.segments.size() > 1 && reduction.sent_blocks == 1;
-  const bool receives = reduction.root < 0 || reduction.root == call.rank;
   packs_.assign(ncclNumTypes, {});
   std::int64_t in_packs = 0;
   for (const backend::Segment& segment : call.segments) {
@@ -96,11 +104,11 @@ void Wire::place(const Reduction& reduction, const backend::RankCall& call) {
       pack.size_bytes += aligned(size_bytes);
       continue;
     }
-    const bool fits =
-        is_aligned(segment.send, segment.dtype) && (!receives || is_aligned(segment.receive, segment.dtype));
+    const bool fits = is_aligned(segment.send, segment.dtype) &&
+                      (!receives(call) || is_aligned(segment.receive, segment.dtype));
     const bool changes = slot.encode.conversion != kNone;
     const bool fits_in_receive =
-        receives && reduction.sent_blocks == 1 &&
+        receives(call) && reduction.sent_blocks == 1 &&
         static_cast<std::int64_t>(size_of(segment.dtype)) == size_of_native(slot.type);
     if (fits && (!changes || fits_in_receive)) continue;
     slot.offset_bytes = size_bytes_;
@@ -108,20 +116,23 @@ void Wire::place(const Reduction& reduction, const backend::RankCall& call) {
   }
   for (Pack& pack : packs_) {
     if (pack.num_members < 2) continue;
-    pack.offset_bytes = size_bytes_;
-    size_bytes_ += pack.size_bytes;
+    pack.offset_bytes = pack_bytes_;
+    pack_bytes_ += pack.size_bytes;
   }
+  return pack_bytes_;
 }
 
-void Wire::encode(const Reduction& reduction, const backend::RankCall& call, CudaDevice& device) {
+void Wire::encode(const backend::RankCall& call, CudaDevice& device, std::byte* packs) {
   device_ = &device;
   stream_ = call.stream;
-  divisor_ = reduction.op == ReduceOp::mean ? reduction.divisor : 1;
-  place(reduction, call);
-  if (size_bytes_ > 0) temporary_ = Temporary(device.kernels().place_on(stream_), size_bytes_);
-  send_packs(reduction.root < 0 || reduction.root == call.rank);
-  for (std::size_t s = 0; s < slots_.size(); ++s) send(reduction, call, call.segments[s], slots_[s]);
-  make(encoding_, reduction.op == ReduceOp::mean ? reduction.scale : 1);
+  const std::int64_t own_packs = packs == nullptr ? pack_bytes_ : 0;
+  if (own_packs + size_bytes_ > 0)
+    temporary_ = Temporary(device.kernels().place_on(stream_), own_packs + size_bytes_);
+  data_ = static_cast<std::byte*>(temporary_.data()) + own_packs;
+  pack_data_ = packs == nullptr ? data_ - own_packs : packs;
+  send_packs(receives(call));
+  for (std::size_t s = 0; s < slots_.size(); ++s) send(call, call.segments[s], slots_[s]);
+  make(encoding_, reduction_.op == ReduceOp::mean ? reduction_.scale : 1);
 }
 
 void Wire::send_packs(bool receives) {
@@ -129,19 +140,18 @@ void Wire::send_packs(bool receives) {
     const Pack& pack = packs_[type];
     if (pack.num_members < 2) continue;
     const auto native = static_cast<ncclDataType_t>(type);
-    void* const data = static_cast<std::byte*>(temporary_.data()) + pack.offset_bytes;
+    void* const data = pack_data_ + pack.offset_bytes;
     parts_.push_back({native, data, receives ? data : nullptr,
                       static_cast<std::size_t>(pack.size_bytes / size_of_native(native))});
   }
 }
 
-void Wire::send(const Reduction& reduction, const backend::RankCall& call, const backend::Segment& segment,
-                const Slot& slot) {
-  const bool receives = reduction.root < 0 || reduction.root == call.rank;
-  const std::int64_t num_sent = segment.count * reduction.sent_blocks;
+void Wire::send(const backend::RankCall& call, const backend::Segment& segment, const Slot& slot) {
+  const bool is_receiver = receives(call);
+  const std::int64_t num_sent = segment.count * reduction_.sent_blocks;
   const auto count = static_cast<std::size_t>(segment.count);
   if (slot.offset_bytes < 0) {
-    void* const receive = receives ? segment.receive : nullptr;
+    void* const receive = is_receiver ? segment.receive : nullptr;
     const bool changes = slot.encode.conversion != kNone;
     parts_.push_back({slot.type, changes ? receive : segment.send, receive, count});
     if (!changes) return;
@@ -149,15 +159,15 @@ void Wire::send(const Reduction& reduction, const backend::RankCall& call, const
     if (slot.decode.conversion != kNone) add(decoding_, slot.decode, {receive, receive, segment.count});
     return;
   }
-  const std::int64_t begin =
-      slot.offset_bytes + (slot.is_packed ? packs_[static_cast<std::size_t>(slot.type)].offset_bytes : 0);
-  std::byte* const data = static_cast<std::byte*>(temporary_.data()) + begin;
+  std::byte* const data =
+      slot.offset_bytes +
+      (slot.is_packed ? pack_data_ + packs_[static_cast<std::size_t>(slot.type)].offset_bytes : data_);
   // NCCL reduces in place into the rank's own block of what it sends.
-  const std::int64_t own_block = reduction.sent_blocks == 1 ? 0 : call.rank * segment.count;
+  const std::int64_t own_block = reduction_.sent_blocks == 1 ? 0 : call.rank * segment.count;
   std::byte* const result = data + own_block * size_of_native(slot.type);
-  if (!slot.is_packed) parts_.push_back({slot.type, data, receives ? result : nullptr, count});
+  if (!slot.is_packed) parts_.push_back({slot.type, data, is_receiver ? result : nullptr, count});
   add(encoding_, slot.encode, {segment.send, data, num_sent});
-  if (receives) add(decoding_, slot.decode, {result, segment.receive, segment.count});
+  if (is_receiver) add(decoding_, slot.decode, {result, segment.receive, segment.count});
 }
 
 // Copies of all types are one conversion, of bytes.
@@ -184,10 +194,10 @@ void Wire::make(std::vector<Step>& steps, double factor) {
   }
 }
 
-void Wire::decode() { make(decoding_, divisor_); }
+void Wire::decode() { make(decoding_, reduction_.op == ReduceOp::mean ? reduction_.divisor : 1); }
 
 void Wire::clear() noexcept {
-  size_bytes_ = 0;
+  pack_bytes_ = size_bytes_ = 0;
   slots_.clear();
   parts_.clear();
   encoding_.clear();

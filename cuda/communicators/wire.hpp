@@ -45,6 +45,9 @@ class Wire {
   static constexpr std::int64_t kMostPackedBytes = std::int64_t{4} << 20;
   /// Of all packs of a call: the rest goes as it is.
   static constexpr std::int64_t kMostBytesInPacks = std::int64_t{256} << 20;
+  /// How many of so many equal arrays are packed, and what one takes in a pack.
+  static std::int64_t num_packed(std::int64_t size_bytes, std::int64_t num_arrays);
+  static std::int64_t packed_bytes(std::int64_t size_bytes);
 
   struct Part {
     ncclDataType_t type;
@@ -53,8 +56,12 @@ class Wire {
     std::size_t count;  ///< As the segments'.
   };
 
-  /// Packs and converts what the rank sends, on its stream. @param device  the rank's.
-  void encode(const Reduction& reduction, const backend::RankCall& call, CudaDevice& device);
+  /// Begins a call. @return what its packs take, in bytes: the same on every rank.
+  std::int64_t place(const Reduction& reduction, const backend::RankCall& call);
+  /// Packs and converts what the rank sends, on its stream. @param call  as before. @param device  the
+  /// rank's.
+  /// @param packs  memory for the packs; null: the wire takes its own.
+  void encode(const backend::RankCall& call, CudaDevice& device, std::byte* packs);
   /// For NCCL: as many on every rank, of equal types and counts.
   std::span<const Part> parts() const { return parts_; }
   /// Converts the result into the caller's arrays, on the rank's stream.
@@ -72,25 +79,28 @@ class Wire {
     ncclDataType_t type;
     Conversions encode, decode;
     bool is_packed;
-    std::int64_t offset_bytes;  ///< In the temporary; below 0: there they are not.
+    std::int64_t offset_bytes;  ///< In the pack, or in the temporary; below 0: there they are not.
   };
   struct Pack {
-    std::int64_t num_members = 0, size_bytes = 0, offset_bytes = 0;
+    std::int64_t num_members = 0, size_bytes = 0, offset_bytes = 0;  // behind the packs before it
   };
 
-  void place(const Reduction& reduction, const backend::RankCall& call);
+  bool receives(const backend::RankCall& call) const {
+    return reduction_.root < 0 || reduction_.root == call.rank;
+  }
   void send_packs(bool receives);
-  void send(const Reduction& reduction, const backend::RankCall& call, const backend::Segment& segment,
-            const Slot& slot);
+  void send(const backend::RankCall& call, const backend::Segment& segment, const Slot& slot);
   static void add(std::vector<Step>& steps, const Conversions& conversions, const Move& move);
   void make(std::vector<Step>& steps, double factor);
 
   CudaDevice* device_ = nullptr;
   backend::StreamHandle stream_{};
-  double divisor_ = 1;
-  std::int64_t size_bytes_ = 0;
-  std::vector<Slot> slots_;  // by segment
-  std::vector<Pack> packs_;  // by NCCL's type
+  Reduction reduction_{};
+  std::int64_t pack_bytes_ = 0, size_bytes_ = 0;  // of all packs, and of what else needs memory
+  std::byte* pack_data_ = nullptr;
+  std::byte* data_ = nullptr;  // of what else needs memory
+  std::vector<Slot> slots_;    // by segment
+  std::vector<Pack> packs_;    // by NCCL's type
   Temporary temporary_;
   std::vector<Part> parts_;
   std::vector<Step> encoding_, decoding_;

@@ -9,12 +9,24 @@
 #include "detail/expects.hpp"
 #include "detail/immortal.hpp"
 #include "device/device_guard.hpp"
+#include "device/environment_bytes.hpp"
 #include "graphs/capture.hpp"
 #include "libraries/cuda_error.hpp"
 
 namespace lockstep::cuda {
-CudaMemory::CudaMemory(int ordinal, const Device& device) : ordinal_(ordinal), device_(device) {
-  constexpr const char* kOperation = "Making the device's memory pool";
+namespace {
+
+constexpr const char* kOperation = "Making the device's memory pool";
+
+std::int64_t most_cached_bytes() {
+  const std::int64_t given = bytes_in_environment(StreamCache::kVariable, kOperation);
+  return given >= 0 ? given : StreamCache::kDefaultMostBytes;
+}
+
+}  // namespace
+
+CudaMemory::CudaMemory(int ordinal, const Device& device)
+    : ordinal_(ordinal), device_(device), cache_(most_cached_bytes()) {
   const DeviceGuard guard(ordinal, device);
   const OutsideCaptures outside;
   int has_pools = 0;
@@ -40,14 +52,21 @@ CudaMemory::CudaMemory(int ordinal, const Device& device) : ordinal_(ordinal), d
 }
 
 CallResult CudaMemory::take(void** data, std::size_t size_bytes, cudaStream_t stream) {
+  size_bytes = cache_.rounded(size_bytes);
   return pool_ != nullptr ? LOCKSTEP_CUDA_CALL(cudaMallocFromPoolAsync(data, size_bytes, pool_, stream))
                           : blocks_.allocate(data, size_bytes, stream);
 }
 
 void CudaMemory::give_back(void* data, std::size_t size_bytes, cudaStream_t stream) noexcept {
   const CallResult freed = pool_ != nullptr ? LOCKSTEP_CUDA_CALL(cudaFreeAsync(data, stream))
-                                            : blocks_.deallocate(data, size_bytes, stream);
+                                            : blocks_.deallocate(data, cache_.rounded(size_bytes), stream);
   freed.log();
+}
+
+void CudaMemory::drain_cache() {
+  cache_.drain([this](void* data, std::size_t size_bytes, cudaStream_t stream) {
+    give_back(data, size_bytes, stream);
+  });
 }
 
 void CudaMemory::collect() noexcept {
@@ -92,15 +111,18 @@ CallResult CudaMemory::wait_for_frees() {
 
 CallResult CudaMemory::trim_cache() {
   const OutsideCaptures outside;
+  drain_cache();
   if (const CallResult waited = wait_for_frees(); waited.failed()) return waited;
   return pool_ != nullptr ? LOCKSTEP_CUDA_CALL(cudaMemPoolTrimTo(pool_, 0)) : blocks_.trim();
 }
 
 void* CudaMemory::allocate(std::size_t size_bytes, cudaStream_t stream, const Device& device) {
+  if (has_no_graphs())
+    if (void* const data = take_cached(size_bytes, stream)) return data;
   const DeviceGuard guard(ordinal_, device);
   collect();
   const Capture capture = capture_of(stream, device);
-  void* data = capture ? graphs_.reuse(capture, stream, size_bytes) : nullptr;
+  void* data = capture ? graphs_.reuse(capture, stream, size_bytes) : take_cached(size_bytes, stream);
   if (data != nullptr) return data;
   std::optional<OutsideCaptures> outside;
   if (capture) {
@@ -135,13 +157,27 @@ void* CudaMemory::allocate(std::size_t size_bytes, cudaStream_t stream, const De
 
 void CudaMemory::deallocate(void* data, std::size_t size_bytes, cudaStream_t stream) noexcept try {
   if (closed_) return;
+  if (has_no_graphs() && cache_.keep(data, size_bytes, stream)) {
+    in_use_bytes_ -= static_cast<std::int64_t>(size_bytes);
+    return;
+  }
   const DeviceGuard guard(ordinal_, device_);
   collect();
   if (graphs_.drop(data, size_bytes, stream)) return;
   in_use_bytes_ -= static_cast<std::int64_t>(size_bytes);
-  give_back(data, size_bytes, stream);
+  if (!cache_.keep(data, size_bytes, stream)) give_back(data, size_bytes, stream);
 } catch (const Error&) {  // nobody can use the memory again
   in_use_bytes_ -= static_cast<std::int64_t>(size_bytes);
+}
+
+// Then there is nothing to collect, and no graph uses what its owner drops. A fork must be refused: another
+// thread may have held a mutex.
+bool CudaMemory::has_no_graphs() const { return graphs_.is_empty() && !is_fork_of_user(); }
+
+void* CudaMemory::take_cached(std::size_t size_bytes, cudaStream_t stream) {
+  void* const data = cache_.take(stream, size_bytes);
+  if (data != nullptr) in_use_bytes_ += static_cast<std::int64_t>(size_bytes);
+  return data;
 }
 
 std::int64_t CudaMemory::reserved_bytes() const {
@@ -176,6 +212,7 @@ void CudaMemory::trim(const Device& device) {
 void CudaMemory::close() noexcept try {
   if (is_fork_of_user() || closed_.exchange(true)) return;
   const DeviceGuard guard(ordinal_, device_);
+  drain_cache();
   wait_for_frees().log();
   graphs_.close([this](void* data, std::size_t size_bytes, cudaStream_t stream) {
     give_back(data, size_bytes, stream);

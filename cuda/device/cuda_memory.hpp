@@ -13,16 +13,18 @@
 #include <lockstep/memory_stats.hpp>
 
 #include "device/block_cache.hpp"
+#include "device/stream_cache.hpp"
 #include "graphs/graph_memory.hpp"
 
 namespace lockstep::cuda {
 
 /// A GPU's memory: one stream-ordered pool, which keeps freed memory and is shared by the GPU's virtual
-/// devices, or a BlockCache where the driver has no pools for the GPU. GraphMemory keeps what CUDA graphs use
-/// as long as they live. Thread-safe.
+/// devices, or a BlockCache where the driver has no pools for the GPU; a StreamCache before it. GraphMemory
+/// keeps what CUDA graphs use as long as they live. Thread-safe.
 class CudaMemory {
  public:
   /// @param ordinal  the CUDA runtime's number of the GPU. Makes its context. @throws DeviceError
+  /// @throws InvalidArgument  StreamCache::kVariable in the environment is no number of bytes.
   CudaMemory(int ordinal, const Device& device);
   ~CudaMemory() { close(); }
   CudaMemory(const CudaMemory&) = delete;
@@ -57,12 +59,16 @@ class CudaMemory {
   CallResult wait_for_frees();
   CallResult trim_cache();
   void collect() noexcept;
+  bool has_no_graphs() const;
+  void* take_cached(std::size_t size_bytes, cudaStream_t stream);
+  void drain_cache();
   std::int64_t reserved_bytes() const;
 
   const int ordinal_;
   const Device device_;
   cudaMemPool_t pool_ = nullptr;
   BlockCache blocks_;  // used where there is no pool
+  StreamCache cache_;
   GraphMemory graphs_{device_};
   mutable std::mutex streams_mutex_;  // guards streams_
   std::vector<cudaStream_t> streams_;

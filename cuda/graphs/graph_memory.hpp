@@ -34,6 +34,8 @@ class GraphMemory {
   GraphMemory(const GraphMemory&) = delete;
   GraphMemory& operator=(const GraphMemory&) = delete;
 
+  /// Whether no graph uses any memory.
+  bool is_empty() const noexcept { return is_empty_; }
   /// Memory that the capture has dropped, or null.
   void* reuse(const Capture& capture, cudaStream_t stream, std::size_t size_bytes);
   /// The stream to allocate on for captures. It is never captured, and waits for no other stream. @throws

@@ -24,6 +24,10 @@ class PrivateStreams {
   void give_out_event() noexcept { events_are_out_ = true; }
   bool events_are_out() const noexcept { return events_are_out_; }
 
+  /// Whether a stream that had this handle before is the same one. An engine may have destroyed its own, and
+  /// made another with the handle.
+  bool is_lasting(cudaStream_t stream) const noexcept { return find(stream) != nullptr; }
+
   /// `stream` is in a capture now, or may be. To be called when it is.
   void note_capture(cudaStream_t stream) noexcept;
   /// What is known of a stream: 0: it is in no capture; else CUDA must be asked.

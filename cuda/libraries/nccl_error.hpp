@@ -34,6 +34,15 @@ class [[nodiscard]] NcclGroup {
   bool open_ = true;
 };
 
+/// Calls `call(item)`, which calls NCCL, for each item until one fails.
+template <class Items, class Call>
+ncclResult_t for_each(const Items& items, const Call& call) {
+  for (const auto& item : items) {
+    if (const ncclResult_t result = call(item); result != ncclSuccess) return result;
+  }
+  return ncclSuccess;
+}
+
 }  // namespace lockstep::cuda
 
 #define LOCKSTEP_NCCL_CHECK(call, communicator, device, operation)                             \

@@ -36,6 +36,8 @@ LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclCommInitRank);
 LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclCommInitRankConfig);
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 7)
 LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclCommRevoke);
+LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclCommWindowDeregister);
+LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclCommWindowRegister);
 #endif
 LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclCommUserRank);
 LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclGetErrorString);
@@ -44,6 +46,8 @@ LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclGetUniqueId);
 LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclGetVersion);
 LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclGroupEnd);
 LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclGroupStart);
+LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclMemAlloc);
+LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclMemFree);
 LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclRecv);
 LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclReduce);
 LOCKSTEP_LOADED_FUNCTION(nccl_library, ncclReduceScatter);

@@ -36,6 +36,12 @@ struct CommunicatorConfig {
   /// NCCL's calls return before they are done, and the library waits for them, so that a lost peer can be
   /// given up on earlier; each group of calls costs NCCL a thread. NCCL_COMM_BLOCKING=0 does the same.
   bool nonblocking = false;
+  /// The packs in which NCCL reduces batches, and PackedReduction's, travel in symmetric windows: memory that
+  /// NCCL has registered with all ranks, so that GPUs that are linked by NVLink can sum it by kernels that
+  /// need no copies of their own. A rank keeps up to four times its largest pack until the communicator ends.
+  /// Packs in a CUDA graph travel in plain memory, and so do all packs where a worker has no windows. Off by
+  /// default: no GPU has measured it here, and results have other bits.
+  bool symmetric_windows = false;
 
   bool operator==(const CommunicatorConfig&) const = default;
 };
@@ -56,15 +62,19 @@ enum class CommunicationPath : std::uint8_t {
 [[nodiscard]] std::string_view to_string(CommunicationPath path) noexcept;
 std::ostream& operator<<(std::ostream& out, CommunicationPath path);
 
-/// How a communicator carries out an all_reduce of one tensor. It comes from the rule by which the call
-/// itself goes.
+/// How a communicator carries out an all_reduce. It comes from the rule by which the call itself goes.
 struct CommunicationPlan {
   ReduceOp op = ReduceOp::sum;
   DType dtype = DType::f32;
   std::int64_t size_bytes = 0;  ///< Of each rank's input.
+  int num_tensors = 1;          ///< That the input consists of, of equal sizes.
   int num_ranks = 0;
   CommunicationPath path = CommunicationPath::shared_memory;
   std::string_view reason{};  ///< Static text.
+  /// With CommunicatorConfig::symmetric_windows, of NCCL's path: where the values travel, "in a symmetric
+  /// window", or why not. Static text; else empty.
+  std::string_view memory{};
+  bool in_window = false;     ///< Whether in a symmetric window.
   bool in_rank_order = true;  ///< Whether contributions are combined in rank order, at least in float.
   /// What a rank's part reads and writes in memory of devices, at most, in bytes. What NCCL is given counts
   /// once, however it moves it; a repeated look at memory that has yet to change does not count.

@@ -12,8 +12,9 @@ namespace lockstep::host {
 /// What the communicators of host replicas share: a thread can do a short reduction by itself.
 class MemoryCommunicator : public backend::CommunicatorBackend {
  public:
-  CommunicationPlan plan(ReduceOp, DType dtype, std::int64_t count, const backend::Route&) const final {
-    const std::int64_t size_bytes = count * static_cast<std::int64_t>(size_of(dtype));
+  CommunicationPlan plan(ReduceOp, DType dtype, std::int64_t count, int num_tensors,
+                         const backend::Route&) const final {
+    const std::int64_t size_bytes = num_tensors * count * static_cast<std::int64_t>(size_of(dtype));
     const bool is_local = path() == CommunicationPath::shared_memory;
     return {
         .path = path(),

@@ -62,6 +62,18 @@ TEST_CASE("the plan of nothing moves nothing", "[collectives]") {
   REQUIRE(plan.num_launches == 0);
 }
 
+TEST_CASE("a plan of a batch tells how many tensors it has", "[collectives]") {
+  CommunicatorGroup group(2);
+  const CommunicationPlan plan = group.communicator().plan(ReduceOp::sum, DType::f32, 4096, {}, false, 4);
+  REQUIRE(plan.num_tensors == 4);
+  REQUIRE(plan.size_bytes == 4096);
+  REQUIRE(plan.to_string().find(" of 4096 bytes of float32 in 4 tensors over 2 ranks: ") !=
+          std::string::npos);
+  REQUIRE(plan.bytes_read >= 4096);
+  REQUIRE(plan.path != CommunicationPath::with_meeting);
+  REQUIRE(plan.memory.empty());
+}
+
 TEST_CASE("a plan of what all_reduce refuses is refused", "[collectives]") {
   CommunicatorGroup group(2);
   const Communicator& communicator = group.communicator();
@@ -71,6 +83,10 @@ TEST_CASE("a plan of what all_reduce refuses is refused", "[collectives]") {
                          says("6 bytes of float32", "multiple of 4"));
   REQUIRE_THROWS_MATCHES(communicator.plan(ReduceOp::sum, DType::f32, -4), InvalidArgument,
                          says("-4 bytes", "at least 0"));
+  REQUIRE_THROWS_MATCHES(communicator.plan(ReduceOp::sum, DType::f32, 4, {}, false, 0), InvalidArgument,
+                         says("0 tensors", "at least one"));
+  REQUIRE_THROWS_MATCHES(communicator.plan(ReduceOp::sum, DType::f32, 20, {}, false, 2), InvalidArgument,
+                         says("20 bytes", "multiple of 8"));
   REQUIRE_THROWS_MATCHES(communicator.plan(ReduceOp::sum, DType::f32, 4, {.peer_bytes = -1}), InvalidArgument,
                          says("peer_bytes is -1"));
 }

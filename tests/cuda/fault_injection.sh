@@ -14,7 +14,7 @@ trap 'rm -f "$trace"' EXIT
 names=$(grep -oE '\b(cu|cuda|nccl|cublas)[A-Z][A-Za-z0-9_]*' "$trace" | sort -u |
         grep -vE '^cuda(GetLastError|PeekAtLastError|GetErrorString|GetErrorName|GetDevice|ThreadExchangeStreamCaptureMode)$|^nccl(GetErrorString|GetLastError)$')
 # What fails to release leaves behind what it was to release, and so does a device that is lost.
-leaves='^(cudaFree|cudaFreeAsync|cudaFreeHost|cudaMemPoolDestroy|cudaGraphDestroy|cudaGraphExecDestroy|cudaStreamDestroy|cudaEventDestroy|cublasDestroy|ncclCommDestroy|ncclRedOpDestroy)(_v2)?$|^(kernel|copy|collective)$'
+leaves='^(cudaFree|cudaFreeAsync|cudaFreeHost|cudaMemPoolDestroy|cudaGraphDestroy|cudaGraphExecDestroy|cudaStreamDestroy|cudaEventDestroy|cublasDestroy|ncclCommDestroy|ncclCommWindowDeregister|ncclMemFree|ncclRedOpDestroy)(_v2)?$|^(kernel|copy|collective)$'
 runs=0 failures=0
 for name in $names kernel copy collective; do
   # A call that fails leaves nothing to wait for. A device that is lost leaves the others, in collectives with it, to the

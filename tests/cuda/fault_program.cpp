@@ -43,7 +43,7 @@ void exchange() {
 }
 
 void step() {
-  ls::MirroredStrategy strategy({"GPU:0", "GPU:1"});
+  ls::MirroredStrategy strategy({"GPU:0", "GPU:1"}, {.communicator = {.symmetric_windows = true}});
   const auto scope = strategy.scope();
   ls::Variable weights(ls::Tensor::ones({8, 4}), {.aggregation = ls::VariableAggregation::mean});
   const auto losses = strategy.run([&](ls::ReplicaContext& ctx) {
@@ -51,6 +51,11 @@ void step() {
     const ls::Tensor y = ls::matmul(x, weights.value());
     ls::Tensor gradient = ctx.all_reduce(ls::ReduceOp::mean, ls::matmul(x, y, true, false));
     static_cast<void>(ctx.all_reduce(ls::ReduceOp::max, y));
+    ls::PackedReduction packs(ctx, ls::ReduceOp::sum,
+                              {.implementation = ls::CommunicationImplementation::nccl});
+    packs.add(x);
+    packs.add(y);
+    packs.wait();
     weights.assign_sub(gradient * 0.1f);
     return ls::reduce_axes(ls::ReduceOp::sum, y, 0, ls::DType::f32);
   });

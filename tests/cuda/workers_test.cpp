@@ -41,15 +41,24 @@ void say(const std::string& line) {
 
 Device gpu(int index) { return {DeviceKind::gpu, index}; }
 
-std::unique_ptr<Strategy> make_strategy(const std::vector<Device>& devices) {
+std::unique_ptr<Strategy> make_strategy(const std::vector<Device>& devices,
+                                        const CommunicationOptions& options = {}) {
   return std::make_unique<MultiWorkerMirroredStrategy>(
-      cluster::from_environment(), CommunicationOptions{},
-      WorkerOptions{.devices = devices, .heartbeat_timeout = 1s});
+      cluster::from_environment(), options, WorkerOptions{.devices = devices, .heartbeat_timeout = 1s});
 }
 
 auto sum_of_ones(Strategy& strategy) {
   return strategy.run(
       [](ReplicaContext& ctx) { return ctx.all_reduce(ReduceOp::sum, Tensor::full({1000}, 1.0f)); });
+}
+
+/// Sums 0 and 1 over replicas, in one pack. @return the sum of ones.
+auto sum_in_a_pack(Strategy& strategy) {
+  return strategy.run([](ReplicaContext& ctx) {
+    PackedReduction reduction(ctx, ReduceOp::sum);
+    for (const float value : {0.0f, 1.0f}) reduction.add(Tensor::full({1000}, value));
+    return reduction.wait().back();
+  });
 }
 
 bool are_all(const PerReplica<Tensor>& tensors, float value) {
@@ -146,6 +155,45 @@ TEST_CASE("a communicator of a program that has not heard of a loss leaves the r
   const WorkerResult& left = workers.wait(0);
   CAPTURE(left.output);
   CHECK(left.status == 0);
+}
+
+TEST_CASE("packs of several workers travel in windows where all workers have them", "[workers]") {
+  need_virtual_gpus();
+  const bool all_want_them = GENERATE(true, false);
+  WorkerProcesses workers(2, [&](int worker) {
+    std::atomic<int> num_registered{0};
+    const CallHook hook([&](std::string_view name, bool is_over) {
+      num_registered += name == "ncclCommWindowRegister" && is_over;
+      return 0;
+    });
+    const auto strategy =
+        make_strategy({gpu(2 * worker), gpu(2 * worker + 1)},
+                      {.communicator = {.symmetric_windows = all_want_them || worker == 0}});
+    for (int step = 0; step < 3; ++step)
+      if (!are_all(sum_in_a_pack(*strategy), 4)) return 1;
+    return num_registered == (all_want_them ? 2 : 0) ? 0 : 2;
+  });
+  for (const WorkerResult& result : workers.wait()) {
+    CAPTURE(result.output);
+    CHECK(result.status == 0);
+  }
+}
+
+TEST_CASE("a worker that is lost while windows are registered is named", "[workers]") {
+  need_virtual_gpus();
+  WorkerProcesses workers(2, [](int worker) {
+    const auto strategy = make_strategy({gpu(worker)}, {.communicator = {.symmetric_windows = true}});
+    if (worker == 0) return says_what_throws<PeerLost>([&] { sum_in_a_pack(*strategy); });
+    const CallHook hook = stopping_at("ncclCommWindowRegister");
+    sum_in_a_pack(*strategy);
+    return 1;
+  });
+  REQUIRE(workers.wait_for_output(1, "is about to call ncclCommWindowRegister"));
+  workers.signal(1, SIGKILL);
+  const WorkerResult& left = workers.wait(0);
+  CAPTURE(left.output);
+  CHECK(left.status == kThrewAsExpected);
+  CHECK_THAT(left.output, ContainsSubstring("worker 1 (" + workers.addresses()[1] + ") was lost: "));
 }
 
 TEST_CASE("a lost worker is named where NCCL notices the loss first", "[workers]") {

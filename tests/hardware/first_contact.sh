@@ -53,6 +53,7 @@ plan() {
   if [ "$gpus" -ge 2 ]; then
     local between=(all_reduce --backend cuda --replicas 2 -t 2 "${sizes[@]}" "${repeat[@]}")
     tests peers 25 lockstep_cuda_backend 1 1 "*peers*"
+    tests windows 20 lockstep_cuda_backend 1 1 "*window*"
     tool memcheck_peers 25 compute-sanitizer "--tool memcheck --error-exitcode 9" lockstep_cuda_backend "*peers*"
     measure between_peers 15 "${between[@]}"
     measure between_peers_graph 15 "${between[@]}" -G 5
@@ -115,7 +116,8 @@ define_stages() {
     local options
     read -ra options <<<"$4"
     if command -v "$3" >/dev/null; then
-      stage "$1" "$2" "$3" "${options[@]}" "$here/$5" "${@:6}"
+      # Streams keep no freed memory, whose use would not show.
+      LOCKSTEP_STREAM_CACHE_BYTES=0 stage "$1" "$2" "$3" "${options[@]}" "$here/$5" "${@:6}"
     else
       echo "$1: left out, there is no $3" | tee -a "$results/summary.txt"
     fi

@@ -18,13 +18,19 @@ constexpr const char* kDevices[] = {LOCKSTEP_TEST_DEVICE_KIND ":0", LOCKSTEP_TES
 
 std::optional<ls::PerReplica<ls::Tensor>> value;  // outlives the strategies
 std::optional<ls::Variable> variable;
-ls::MirroredStrategy used({kDevices[0], kDevices[1], kDevices[2]});
+ls::MirroredStrategy used({kDevices[0], kDevices[1], kDevices[2]},
+                          {.communicator = {.symmetric_windows = true}});
 ls::MirroredStrategy unused({kDevices[0], kDevices[1]});
 
 }  // namespace
 
 int main() {
-  value = used.run([](ls::ReplicaContext& ctx) { return ctx.all_reduce(ls::ReduceOp::sum, 1.0f); });
+  value = used.run([](ls::ReplicaContext& ctx) {
+    ls::PackedReduction packs(ctx, ls::ReduceOp::sum);
+    for (int i = 0; i < 9; ++i) packs.add(ls::Tensor::ones({3}));
+    packs.wait();
+    return ctx.all_reduce(ls::ReduceOp::sum, 1.0f);
+  });
   ls::set_strategy(&used);
   variable.emplace(ls::Tensor::zeros({3}));
   variable->assign_add(1.0f);

@@ -185,18 +185,20 @@ class Communicator {
   void check_all_reduce(ReduceOp op, std::span<const RankBatch> batches,
                         const CommunicationOptions& options = {});
 
-  /// How an all_reduce of one tensor goes: by which path and why, what it moves, and what it launches. The
-  /// same rule decides for the call itself. A batch goes as one tensor of its size, with a launch for
-  /// each of its tensors, but by NCCL if it has more than eight. With
-  /// LOCKSTEP_LOG=plan in the environment when the communicator is made, each distinct plan of its calls is
-  /// logged once.
-  /// @param size_bytes  of each rank's input. @param one_thread  whether one thread drives all ranks of the
-  /// process; else each thread drives one.
-  /// @throws InvalidArgument  the size is negative or no multiple of the dtype's, the dtype is boolean, or
-  /// an option is out of range. @throws Unsupported  the option asks for peer memory that there is not.
+  /// How an all_reduce goes: by which path and why, what it moves, and what it launches. The same rule
+  /// decides for the call itself. With LOCKSTEP_LOG=plan in the environment when the communicator is made,
+  /// each distinct plan of its calls is logged once; of batches, those of tensors of one dtype and size.
+  /// @param size_bytes  of each rank's input, all tensors together. @param one_thread  whether one thread
+  /// drives all ranks of the process; else each thread drives one.
+  /// @param num_tensors  that the input consists of, of equal sizes; what lies behind each other in memory is
+  /// one. Where kernels take many tensors, they are counted as one launch for all, as they are for some
+  /// hundred.
+  /// @throws InvalidArgument  the size is negative or no multiple of all the tensors' elements, there is no
+  /// tensor, the dtype is boolean, or an option is out of range. @throws Unsupported  the option asks for
+  /// peer memory that there is not.
   [[nodiscard]] CommunicationPlan plan(ReduceOp op, DType dtype, std::int64_t size_bytes,
-                                       const CommunicationOptions& options = {},
-                                       bool one_thread = false) const;
+                                       const CommunicationOptions& options = {}, bool one_thread = false,
+                                       int num_tensors = 1) const;
 
   /// What the ranks of this process did last (lockstep/report.hpp). Any thread may call, at any time.
   [[nodiscard]] Report report() const;

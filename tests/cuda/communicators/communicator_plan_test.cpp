@@ -48,8 +48,8 @@ Counted count(const Work& work) {
 }
 
 struct Group {
-  Group(int n, std::int64_t count, DType dtype, DType result)
-      : communicator(Communicator::create(TestBackend::devices(n))) {
+  Group(int n, std::int64_t count, DType dtype, DType result, const CommunicationOptions& options = {})
+      : communicator(Communicator::create(TestBackend::devices(n), options)) {
     for (const Device& device : communicator.devices()) {
       owned.emplace_back(device);
       const StreamScope scope(owned.back());
@@ -134,6 +134,39 @@ TEST_CASE("a plan has what the virtual GPUs count of long calls", "[cuda]") {
   const bool is_peer =
       plan.path == CommunicationPath::peer_one_shot || plan.path == CommunicationPath::peer_two_shot;
   REQUIRE(counted.bytes_written == n * (plan.bytes_written + (is_peer ? 8 : 0)));
+}
+
+TEST_CASE("a plan has what the virtual GPUs count of batches", "[cuda]") {
+  const int n = GENERATE(1, 2, 3);
+  if (TestBackend::num_devices() < n) SKIP("needs " << n << " devices");
+  const int num_tensors = GENERATE(2, 9);
+  const ReduceOp op = GENERATE(ReduceOp::sum, ReduceOp::mean, ReduceOp::max);
+  const bool symmetric_windows = GENERATE(false, true);
+  const CommunicationOptions options{.implementation = CommunicationImplementation::nccl,
+                                     .communicator = {.symmetric_windows = symmetric_windows}};
+  constexpr std::int64_t kCount = 96, kStride = kCount + 32;  // what lies behind each other is one tensor
+  Group group(n, num_tensors * kStride, DType::f32, DType::f32, options);
+  std::vector<std::vector<TensorView>> views(static_cast<std::size_t>(n));
+  std::vector<RankBatch> batches;
+  for (int rank = 0; rank < n; ++rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    for (int t = 0; t < num_tensors; ++t)
+      views[r].push_back(group.inputs[r].slice(t * kStride, t * kStride + kCount).view());
+    batches.push_back({rank, group.streams[r], views[r], views[r]});
+  }
+  const auto call = [&] {
+    group.communicator.all_reduce(op, batches, options);
+    group.synchronize();
+  };
+  call();  // what is made once
+  const CommunicationPlan plan =
+      group.communicator.plan(op, DType::f32, num_tensors * kCount * 4, options, true, num_tensors);
+  const Counted counted = count(call);
+  CAPTURE(plan, counted.bytes_read, counted.bytes_written, counted.num_launches);
+  REQUIRE(counted.num_launches == plan.num_launches);
+  REQUIRE(counted.bytes_read == n * plan.bytes_read);
+  REQUIRE(counted.bytes_written == n * plan.bytes_written);
+  REQUIRE(plan.in_window == (symmetric_windows && plan.path == CommunicationPath::nccl));
 }
 
 TEST_CASE("each distinct plan is logged once", "[cuda]") {

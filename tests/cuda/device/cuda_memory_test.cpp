@@ -38,7 +38,7 @@ TEST_CASE("trimming that fails says which call failed", "[cuda]") {
 TEST_CASE("memory that cannot be freed is said with the call", "[cuda]") {
   const Stream stream(TestBackend::device());
   const StreamScope scope(stream);
-  Tensor tensor = Tensor::ones({1000}, DType::f32, TestBackend::device());
+  Tensor tensor = Tensor::ones({1 << 20}, DType::f32, TestBackend::device());  // more than streams keep
   void* const data = tensor.view().data;
   const std::string said = captured_stderr([&] {
     const CallHook hook = CallHook::failing("cudaFreeAsync", cudaErrorUnknown);

@@ -87,6 +87,10 @@ ncclResult_t collective(const char* name, Kind kind, const void* send, void* rec
     if (ncclResult_t result = check_buffer(name, comm, "recvbuff", receive, receive_bytes);
         result != ncclSuccess)
       return result;
+    if (kind == Kind::all_reduce || kind == Kind::reduce_scatter)
+      task.signature.places += place_in_window(*comm, send, send_bytes);
+    if (kind == Kind::all_reduce || kind == Kind::all_gather)
+      task.signature.places += place_in_window(*comm, receive, receive_bytes);
     if (send_bytes && receive_bytes)
       if (ncclResult_t result = check_overlap(name, comm, send, send_bytes, receive, receive_bytes, send_at,
                                               receive_at, in_place);

@@ -20,13 +20,17 @@ ncclResult_t check(const char* name, ncclComm* comm, Needs needs) {
   if (comm->aborted || comm->finalized)
     return fail(comm, ncclInvalidUsage,
                 format("%s: the communicator is %s", name, comm->aborted ? "revoked" : "finalized"));
-  if (comm->in_progress)
+  bool is_in_progress = false;
+  {
+    Guard guard;
+    is_in_progress = comm->in_progress != nullptr;
+    if (!is_in_progress) look_for_lost(*comm->clique);
+  }
+  if (is_in_progress)
     return fail(
         comm, ncclInvalidArgument,
         format("%s: the communicator's last operation is in progress; ask ncclCommGetAsyncError first",
                name));
-  Guard guard;
-  look_for_lost(*comm->clique);
   return comm->async;
 }
 

@@ -298,10 +298,16 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
       *error = ncclInProgress;
       return ncclSuccess;
     }
-    if (comm->in_progress) {
-      *error = ncclInProgress;
-      if (!std::exchange(comm->was_asked, true)) return ncclSuccess;
-      const auto submit = std::exchange(comm->in_progress, nullptr);
+    std::function<ncclResult_t()> submit;
+    {
+      Guard guard;
+      if (comm->in_progress) {
+        *error = ncclInProgress;
+        if (!std::exchange(comm->was_asked, true)) return ncclSuccess;
+        submit = std::exchange(comm->in_progress, nullptr);
+      }
+    }
+    if (submit) {
       if ((*error = submit()) != ncclSuccess) comm->async = *error;
       return ncclSuccess;
     }

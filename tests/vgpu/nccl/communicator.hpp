@@ -48,6 +48,7 @@ struct Signature {
   int type = ncclFloat32;
   int op = -1;  // pre-multiplied sums count as one operation
   int root = -1;
+  std::string places;  // in symmetric windows
   bool operator==(const Signature&) const = default;
   std::string text() const {
     std::string result = format("%s(count=%zu, %s", kind_name(kind), count, type_name(type));
@@ -56,6 +57,7 @@ struct Signature {
       result += std::string(", ") + names[std::min(op, 5)];
     }
     if (root >= 0) result += format(", root=%d", root);
+    result += places;
     return result + ")";
   }
 };
@@ -72,7 +74,14 @@ struct Clique;
 class CollectiveUnit;
 class PairUnit;
 
-// What waits for other ranks: initialisations, splits, the end of operations.
+// A rank's memory that all ranks have registered together.
+struct Window {
+  const char* data = nullptr;
+  std::size_t bytes = 0;
+  bool symmetric = false, live = false;
+};
+
+// What waits for other ranks: initialisations, splits, windows, the end of operations.
 struct Pending {
   ncclComm* comm = nullptr;  // where it is kept if the communicator does not block
   std::string what;
@@ -97,10 +106,11 @@ struct ncclComm {
   std::string last_error;
   std::vector<std::shared_ptr<vgpu::rt::Op>> pending;
   std::vector<vgpu::nccl::RedOp> redops;
+  std::vector<vgpu::nccl::Window> windows;      // in the order in which they were registered
   std::map<std::string, int> splits;            // how often it has been split or shrunk in which way
   std::vector<vgpu::nccl::Pending> unfinished;  // calls of a communicator that does not block
   // What a communicator that does not block has yet to put on its streams: it is there when somebody has
-  // asked twice.
+  // asked twice. Guarded by the runtime's lock, as another thread may abort.
   std::function<ncclResult_t()> in_progress;
   bool was_asked = false;
   std::string name() const;
@@ -122,6 +132,13 @@ struct SplitState {
   ncclResult_t result = ncclInvalidUsage;  // of the error
 };
 
+// A window that ranks are registering.
+struct WindowState {
+  std::vector<std::string> posted;  // by rank: what it registers; empty: it has yet to call
+  std::string error;
+  ncclResult_t result = ncclInvalidUsage;  // of the error
+};
+
 // The ranks of one communicator.
 struct Clique {
   std::uint64_t id = 0;
@@ -134,6 +151,7 @@ struct Clique {
   };
   std::map<std::pair<int, int>, Channel> channels;
   std::map<std::string, SplitState> splits;
+  std::map<std::size_t, WindowState> windows;  // by number
   std::string error;
   ncclResult_t result = ncclInvalidUsage;  // of the error
   // With ranks in other processes:
@@ -173,6 +191,11 @@ void announce(ncclComm* comm);
 
 // Reports the failure, and keeps its text for ncclGetLastError.
 ncclResult_t fail(ncclComm* comm, ncclResult_t result, const std::string& text);
+
+// Where in the rank's symmetric windows a buffer lies: empty if in none.
+std::string place_in_window(const ncclComm& comm, const void* buffer, std::size_t bytes);
+// Says which window is still registered, or nothing.
+std::string live_window(const ncclComm& comm);
 
 // What a rank's stream is given.
 class RankWork : public CustomWork {

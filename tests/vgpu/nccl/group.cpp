@@ -62,6 +62,8 @@ ncclResult_t submit_one(ncclComm* comm, cudaStream_t stream, std::shared_ptr<Ran
   if (error != cudaSuccess)
     return fail(comm, ncclUnhandledCudaError,
                 format("NCCL: putting work on the stream fails: %s", cudaGetErrorName(error)));
+  Guard guard;
+  if (comm->aborted) cancel_operations(*comm);  // meanwhile, by another thread
   return comm->async;
 }
 
@@ -109,6 +111,7 @@ ncclResult_t submit_tasks(const std::vector<Task>& tasks, bool grouped) {
     if (comm->blocking) {
       one = submit_now(comm, own, grouped);
     } else {
+      Guard guard;
       comm->in_progress = [comm, own, grouped] { return submit_now(comm, own, grouped); };
       comm->was_asked = false;
     }

@@ -248,6 +248,9 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
       return result;
     info = comm->name();
     if (ncclResult_t result = check_captured("ncclCommDestroy", comm); result != ncclSuccess) return result;
+    if (const std::string window = live_window(*comm); !window.empty())
+      return fail(comm, ncclInvalidUsage,
+                  "ncclCommDestroy: " + window + " is registered: deregister it first");
     if (!comm->finalized && !comm->aborted) {
       std::vector<Pending> one{drained("ncclCommDestroy", comm)};
       one[0].blocking = true;

@@ -1,0 +1,109 @@
+#include "communicators/symmetric_window.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include <lockstep/error.hpp>
+
+#include "detail/expects.hpp"
+#include "device/device_guard.hpp"
+#include "graphs/capture.hpp"
+#include "graphs/private_streams.hpp"
+#include "libraries/cuda_error.hpp"
+#include "libraries/nccl_library.hpp"
+#include "native.hpp"
+
+namespace lockstep::cuda {
+
+bool SymmetricWindow::is_supported() {
+  int version = 0;
+  return NCCL_VERSION_CODE >= kOldestNccl && ncclGetVersion(&version) == ncclSuccess &&
+         version >= kOldestNccl;
+}
+
+SymmetricWindow::SymmetricWindow(CudaDevice& device) : device_(device), last_(device.create_event()) {}
+
+SymmetricWindow::~SymmetricWindow() {
+  if (is_fork_of_user()) return;
+  finish();
+  const CallerDevice caller;
+  const OutsideCaptures outside;
+  for (const Part& part : parts_) ncclMemFree(part.data);
+  device_.destroy_event(last_);
+}
+
+bool SymmetricWindow::holds(std::int64_t size_bytes) const {
+  return !parts_.empty() && static_cast<std::size_t>(size_bytes) <= parts_.back().size_bytes;
+}
+
+void SymmetricWindow::allocate(std::int64_t size_bytes) {
+  const Device& device = device_.device();
+  const CallerDevice caller;
+  const OutsideCaptures outside;
+  constexpr std::size_t kLeastBytes = std::size_t{2} << 20;  // what the driver maps at a time
+  const std::size_t size = std::bit_ceil(std::max(static_cast<std::size_t>(size_bytes), kLeastBytes));
+  void* data = nullptr;
+  const auto take = [&] {
+    const DeviceGuard guard(device_.ordinal(), device);  // an error of NCCL leaves another device current
+    const ncclResult_t taken = ncclMemAlloc(&data, size);
+    if (taken != ncclSuccess) cudaGetLastError();
+    return taken;
+  };
+  ncclResult_t taken = take();
+  if (taken != ncclSuccess) {
+    device_.kernels().place_on({}).memory.trim(device);
+    taken = take();
+  }
+  LOCKSTEP_EXPECTS(taken == ncclSuccess, OutOfMemory, "Allocating a symmetric window on ", device, ": ", size,
+                   " bytes requested, and ncclMemAlloc failed with ", ncclGetErrorString(taken),
+                   ". Free tensors, make packs smaller, or leave CommunicatorConfig::symmetric_windows out.");
+  parts_.push_back({data, size, nullptr});
+}
+
+ncclResult_t SymmetricWindow::enlist([[maybe_unused]] ncclComm_t communicator) {
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 7)
+  Part& part = parts_.back();
+  return ncclCommWindowRegister(communicator, part.data, part.size_bytes, &part.handle,
+                                NCCL_WIN_COLL_SYMMETRIC);
+#else
+  return ncclInvalidUsage;
+#endif
+}
+
+std::byte* SymmetricWindow::begin(backend::StreamHandle stream) {
+  const bool is_same = stream == last_stream_ && PrivateStreams::instance().is_lasting(native(stream));
+  if (has_last_ && !is_same) device_.wait(stream, last_);
+  return static_cast<std::byte*>(parts_.back().data);
+}
+
+void SymmetricWindow::end(backend::StreamHandle stream) noexcept try {
+  const DeviceGuard guard(device_.ordinal(), device_.device());
+  LOCKSTEP_CUDA_LOG(cudaEventRecord(native(last_), native(stream)));
+  last_stream_ = stream;
+  has_last_ = true;
+} catch (const Error&) {  // the device is lost
+}
+
+void SymmetricWindow::finish() noexcept {
+  if (!has_last_) return;
+  try {
+    const DeviceGuard guard(device_.ordinal(), device_.device());
+    const OutsideCaptures outside;
+    if (cudaEventSynchronize(native(last_)) != cudaSuccess) cudaGetLastError();
+  } catch (const Error&) {  // the device is lost
+  }
+  has_last_ = false;
+}
+
+void SymmetricWindow::withdraw([[maybe_unused]] ncclComm_t communicator) noexcept {
+  finish();
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 7)
+  const OutsideCaptures outside;
+  for (Part& part : parts_) {
+    if (part.handle != nullptr) ncclCommWindowDeregister(communicator, part.handle);
+    part.handle = nullptr;
+  }
+#endif
+}
+
+}  // namespace lockstep::cuda
