@@ -68,9 +68,8 @@ class DistributedDataParallel {
     ReplicaContext* const context = get_replica_context();
     if (context == nullptr)
       throw ContextError(
-          "DistributedDataParallel: there is no replica here. Make one in each replica, in the function "
-          "given "
-          "to Strategy::run.");
+          "DistributedDataParallel: there is no replica here. Make one in each replica, in the "
+          "function given to Strategy::run.");
     strategy_ = &context->strategy();
     replica_id_ = context->replica_id_in_sync_group();
     for (const auto& buffer : module.named_buffers()) {
