@@ -10,8 +10,8 @@
 namespace lockstep::bench {
 namespace {
 
-constexpr std::array kTable{&kRun,        &kRunAllReduce, &kMergeCall, &kUpdate,
-                            &kAxisReduce, &kBatchReduce,  &kStep,      &kInput};
+constexpr std::array kTable{&kRun,         &kRunAllReduce, &kMergeCall,    &kUpdate, &kAxisReduce,
+                            &kBatchReduce, &kStep,         &kRecordedStep, &kInput};
 
 }  // namespace
 

@@ -1,7 +1,9 @@
+#include <lockstep/trace.hpp>
 #include <lockstep/update_ops.hpp>
 
 #include "operations/table.hpp"
 #include "report/bandwidth.hpp"
+#include "trace/span.hpp"
 
 namespace lockstep::bench {
 namespace {
@@ -107,6 +109,23 @@ class Step : public StrategyOperation {
   std::vector<Variable> variables_;
 };
 
+// The same while a recording runs. It goes on from call to call: beginning one costs memory.
+class RecordedStep : public Step {
+ public:
+  explicit RecordedStep(Strategy& strategy) : Step(strategy) {
+    trace::start();
+    detail::Span::listeners() &= ~detail::Span::kRecording;
+  }
+  ~RecordedStep() override { trace::stop(); }
+
+  void run(int times) override {
+    detail::Span::listeners() |= detail::Span::kRecording;
+    Step::run(times);
+    detail::Span::listeners() &= ~detail::Span::kRecording;
+  }
+  void run_floor(int times) override { Step::run(times); }
+};
+
 }  // namespace
 
 const OperationEntry kStep{
@@ -115,6 +134,17 @@ const OperationEntry kStep{
     .bus_factor = rooted_bus_factor,
     .make = [](Strategy& strategy, const Options&, const DataCase&, std::int64_t)
         -> std::unique_ptr<StrategyOperation> { return std::make_unique<Step>(strategy); },
+};
+
+const OperationEntry kRecordedStep{
+    .traits = {.name = "recorded_step",
+               .is_strategy = true,
+               .has_size = false,
+               .floor = "the same while nothing is recorded"},
+    .bus_formula = "1",
+    .bus_factor = rooted_bus_factor,
+    .make = [](Strategy& strategy, const Options&, const DataCase&, std::int64_t)
+        -> std::unique_ptr<StrategyOperation> { return std::make_unique<RecordedStep>(strategy); },
 };
 
 }  // namespace lockstep::bench

@@ -11,6 +11,7 @@ extern const OperationEntry kUpdate;
 extern const OperationEntry kAxisReduce;
 extern const OperationEntry kBatchReduce;
 extern const OperationEntry kStep;
+extern const OperationEntry kRecordedStep;
 extern const OperationEntry kInput;
 
 }  // namespace lockstep::bench

@@ -29,7 +29,7 @@ constexpr const char* kDescription =
     "algbw = size / time, busbw = algbw x 2(n-1)/n for all_reduce on n ranks; GB/s = 1e9 bytes per second.\n"
     "Collectives: all_reduce reduce broadcast all_gather reduce_scatter gather scatter alltoall alltoallv\n"
     "sendrecv.\n"
-    "Of a strategy: run run_all_reduce merge_call update axis_reduce batch_reduce step input.\n"
+    "Of a strategy: run run_all_reduce merge_call update axis_reduce batch_reduce step recorded_step input.\n"
     "Processes that mpirun, torchrun, Slurm or TF_CONFIG starts together measure together; the first "
     "reports.\n"
     "Each takes GPUs of its own, after those of the processes before it on its host.";

@@ -16,9 +16,8 @@
 /// domain "lockstep".
 ///
 /// With LOCKSTEP_TRACE=FILE in the environment, a program records from its start, and writes FILE when it
-/// exits;
-/// "%p" in FILE stands for the process's id. While nothing is recorded, a call pays for one load of an
-/// integer.
+/// exits; "%p" in FILE stands for the process's id. While nothing is recorded, a span pays for a load of an
+/// integer; a recorded one for two reads of the clock, and two more if it waits.
 ///
 /// Any thread may call these functions, at any time.
 namespace lockstep::trace {
@@ -64,8 +63,7 @@ struct SummaryRow {
   std::int64_t bytes = 0;              ///< of the inputs of all calls
   std::chrono::nanoseconds total{};    ///< of all threads together, calls within the calls included
   std::chrono::nanoseconds longest{};  ///< of one call
-  std::chrono::nanoseconds
-      waiting{};  ///< of `total`: until the slowest replica came, or an element was there
+  std::chrono::nanoseconds waiting{};  ///< of `total`: for the slowest replica, or for an element
 };
 
 struct Summary {

@@ -107,7 +107,7 @@ TEST_CASE("DistributedDataParallel: gradients are means after backward", "[integ
   const std::int64_t bytes_per_pack = GENERATE(0, 1);
   Replicas strategy(n);
   const auto all = nets(n);
-  strategy.run([&](ReplicaContext& context) {
+  const auto are_in_place = strategy.run([&](ReplicaContext& context) {
     const int id = context.replica_id_in_sync_group();
     Net& net = *all[static_cast<std::size_t>(context.local_index())];
     DistributedDataParallel ddp(net, {.bytes_per_pack = bytes_per_pack});
@@ -116,9 +116,12 @@ TEST_CASE("DistributedDataParallel: gradients are means after backward", "[integ
     net.second.fill_(2);
     const at::AutoGradMode grad(true);
     backward(net, id);  // gradients add up, as torch's do: the mean's, and this replica's of the next pass
+    const void* const place = net.first.grad().data_ptr();
     backward(net, id);
     ddp.set_require_backward_grad_sync(false);
+    return net.first.grad().data_ptr() == place;
   });
+  for (const bool is_in_place : are_in_place) REQUIRE(is_in_place);
   const double mean = (n - 1) / 2.0;
   for (const auto& net : all) {
     REQUIRE(net->first.grad().allclose(at::full({3, 4}, 2 * 4 * mean)));

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#pragma GCC visibility push(default)
+
 /// Which binary interface a program was compiled for. It stands as an ELF note in every file that includes
 /// the library's headers, and costs no code; the library reads the notes of all files at its first use.
 namespace lockstep::detail {
@@ -25,3 +27,5 @@ alignas(4) [[gnu::section(".note.lockstep"), gnu::used]] static constexpr AbiNot
 #endif
 
 }  // namespace lockstep::detail
+
+#pragma GCC visibility pop

@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <vector>
 
+#pragma GCC visibility push(default)
+
 namespace lockstep {
 
 /// The position of a pass over a dataset, as bytes that any process may keep and restore: what `save_state`
@@ -19,3 +21,5 @@ namespace lockstep {
 using IteratorState = std::vector<std::byte>;
 
 }  // namespace lockstep
+
+#pragma GCC visibility pop

@@ -43,8 +43,8 @@ namespace lockstep::libtorch {
 ///
 /// Hooks on the parameters add gradients to a PackedReduction as the backward pass gives them, in the reverse
 /// of the module's order of parameters, so that a pack is reduced while the pass goes on; on the host by the
-/// replicas' threads themselves, within the pass. The last pack is reduced when the pass is at its end. No
-/// gradient is copied, except strided ones: `grad()` becomes a view of the reduction's result.
+/// replicas' threads themselves, within the pass. The last pack is reduced when the pass is at its end.
+/// Gradients are reduced where they lie; for a strided one `grad()` becomes a new tensor.
 ///
 /// Made and used on the replica's thread, in functions given to Strategy::run, of one worker or of several;
 /// it may live longer than one run. Hold the module for as long; it must keep its parameters. Torch's number
@@ -68,9 +68,8 @@ class DistributedDataParallel {
     ReplicaContext* const context = get_replica_context();
     if (context == nullptr)
       throw ContextError(
-          "DistributedDataParallel: there is no replica here. Make one in each replica, in the function "
-          "given "
-          "to Strategy::run.");
+          "DistributedDataParallel: there is no replica here. Make one in each replica, in the "
+          "function given to Strategy::run.");
     strategy_ = &context->strategy();
     replica_id_ = context->replica_id_in_sync_group();
     for (const auto& buffer : module.named_buffers()) {
@@ -129,7 +128,8 @@ class DistributedDataParallel {
   /// One backward pass, which owns it.
   struct Pass {
     Pass(ReplicaContext& context, const CommunicationOptions& options, std::size_t num_parameters)
-        : reduction(context, ReduceOp::mean, options), is_ready(num_parameters) {}
+        : reduction(context, ReduceOp::mean, options, PackedReduction::Values::given),
+          is_ready(num_parameters) {}
 
     PackedReduction reduction;
     std::vector<bool> is_ready;  // by parameter
@@ -206,7 +206,10 @@ class DistributedDataParallel {
           "before.");
     }
     const std::vector<Tensor> means = pass.reduction.wait();
-    for (std::size_t k = 0; k < parameters_.size(); ++k) parameters_[k].value.mutable_grad() = to(means[k]);
+    for (std::size_t k = 0; k < parameters_.size(); ++k) {
+      at::Tensor& gradient = parameters_[k].value.mutable_grad();
+      if (means[k].view().data != gradient.data_ptr()) gradient = to(means[k]);
+    }
   }
 
   CommunicationOptions options_;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <utility>
 #include <vector>
 
 #include <lockstep/collectives/options.hpp>
@@ -17,7 +18,8 @@ namespace lockstep {
 /// Reduces values over replicas while others are still being computed: in a replica function, gradients as
 /// the backward pass gives them. Values are reduced in packs, in the order in which they were added; a pack
 /// starts as soon as it holds more than bytes_per_pack, on the communication stream
-/// (ReplicaContext::start_all_reduce). On GPUs a pack travels in one buffer; on the host nothing is copied.
+/// (ReplicaContext::start_all_reduce). On GPUs a pack travels in one buffer; on the host no value is copied
+/// into one.
 ///
 /// Every replica adds values of the same shapes and dtypes in the same order. Used by the replica's thread,
 /// and not after its function has returned. In steady state nothing is taken from the heap but the
@@ -27,10 +29,18 @@ class PackedReduction {
   /// Packs when bytes_per_pack is 0: as PyTorch's DistributedDataParallel (bucket_cap_mb).
   static constexpr std::int64_t kDefaultBytesPerPack = std::int64_t{25} << 20;
 
-  /// @throws InvalidArgument  a negative option.
-  PackedReduction(ReplicaContext& context, ReduceOp op, const CommunicationOptions& options = {});
+  /// What becomes of the values that are added: they stay as they are, or their memory is given to the
+  /// results. So a reduction on the host touches half as much memory, and takes none.
+  enum class Values { kept, given };
 
-  /// The next value is enqueued. It must not be written before wait().
+  /// @throws InvalidArgument  a negative option.
+  PackedReduction(ReplicaContext& context, ReduceOp op, const CommunicationOptions& options = {},
+                  Values values = Values::kept);
+
+  /// The next value is enqueued. It must not be written before wait(). If values are given, its result lies
+  /// where it does, except where that cannot be: it is read-only, strided or on another device, the result
+  /// has another dtype, or the strategy has cross-device operations of its own. It must then overlap no other
+  /// value.
   /// @throws as start_all_reduce, where it completes a pack.
   void add(const Tensor& value);
   /// Starts the rest, and orders the current stream after all packs.
@@ -40,10 +50,15 @@ class PackedReduction {
   std::vector<Tensor> wait();
 
  private:
+  using StartedBatch = std::pair<detail::StartedWork, detail::RecycledVector<detail::Contribution>>;
+
   void start();
+  /// ReplicaContext::start_all_reduce_batch, in place.
+  StartedBatch start_in_place(detail::RecycledVector<detail::Contribution> pack);
 
   ReplicaContext& context_;
   ReduceOp op_;
+  Values values_;
   CommunicationOptions options_;
   std::int64_t limit_;
   detail::RecycledVector<detail::Contribution> pack_;

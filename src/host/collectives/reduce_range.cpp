@@ -20,6 +20,7 @@
 #include "arithmetic/operators.hpp"
 #include "arithmetic/scaled_sum.hpp"
 #include "detail/float_environment.hpp"
+#include "host/collectives/copy_range.hpp"
 #include "host/collectives/direct_reduction-inl.hpp"
 #include "host/collectives/float_lanes-inl.hpp"
 #include "host/collectives/reduce_range.hpp"
@@ -217,6 +218,8 @@ HWY_EXPORT(combine_range);
 
 void reduce_range(ReduceOp op, DType dtype, std::int64_t count, std::span<const void* const> sources,
                   std::span<void* const> destinations, bool streaming) {
+  if (sources.size() == 1)  // each operator leaves one element as it is
+    return copy_range(sources[0], count * static_cast<std::int64_t>(size_of(dtype)), destinations, streaming);
   const detail::FloatEnvironment environment;
   HWY_DYNAMIC_DISPATCH(combine_range)(op, dtype, count, sources, destinations, streaming);
 }

@@ -159,9 +159,10 @@ TEST_CASE("start_batch_reduce_to gives what batch_reduce_to gives", "[strategy][
 TEST_CASE("PackedReduction: values travel in packs, and come back in their order", "[strategy][overlap]") {
   const int n = GENERATE_COPY(from_range(TestBackend::replica_counts()));
   const std::int64_t limit = GENERATE(0, 1, 1000, 1 << 30);
+  const auto what = GENERATE(PackedReduction::Values::kept, PackedReduction::Values::given);
   Replicas strategy(n);
   const auto sums = strategy.run([&](ReplicaContext& ctx) {
-    PackedReduction reduction(ctx, ReduceOp::sum, {.bytes_per_pack = limit});
+    PackedReduction reduction(ctx, ReduceOp::sum, {.bytes_per_pack = limit}, what);
     std::vector<Tensor> all;
     for (int round = 0; round < 2; ++round) {
       for (const std::int64_t size : {1, 300, 7, 50000, 0, 2}) {
