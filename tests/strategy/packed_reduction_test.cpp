@@ -1,5 +1,6 @@
 // What tests/contract/strategy/overlap_contract.cpp cannot say: what is copied.
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include <catch2/catch_test_macros.hpp>
@@ -62,6 +63,20 @@ TEST_CASE("a PackedReduction leaves results where values were given", "[strategy
     return is_right;
   });
   for (const bool is_right : right) CHECK(is_right);
+}
+
+TEST_CASE("cross-device operations of one's own leave values that are given", "[strategy][host]") {
+  MirroredStrategy strategy(TestBackend::devices(2), std::make_unique<ReductionToOneDevice>());
+  const auto values = strategy.run([] { return Tensor::ones({3}); });
+  const auto sums = strategy.run([&](ReplicaContext& context) {
+    PackedReduction reduction(context, ReduceOp::sum, {}, PackedReduction::Values::given);
+    reduction.add(values[context.local_index()]);
+    return reduction.wait()[0];
+  });
+  for (int i = 0; i < 2; ++i) {
+    CHECK(sums[i].to_vector<float>() == std::vector<float>(3, 2));
+    CHECK(values[i].to_vector<float>() == std::vector<float>(3, 1));
+  }
 }
 
 TEST_CASE("values that are given to a PackedReduction must not overlap", "[strategy][host]") {

@@ -94,13 +94,16 @@ TEST_CASE("a PackedReduction allocates its result in steady state", "[strategy][
   ls::MirroredStrategy strategy = host_strategy(n);
   const auto values = ones_per_replica(strategy);
   const std::int64_t bytes_per_pack = GENERATE(0, 100);
+  using Values = ls::PackedReduction::Values;
+  const auto what = GENERATE(Values::kept, Values::given);
+  const std::size_t num_values = what == Values::kept ? 10 : 1;  // those that are given must not overlap
   std::atomic<int> num_wrong = 0;
   CHECK(allocations_in_run(
             strategy,
             [&](ReplicaContext& context) {
-              ls::PackedReduction reduction(context, ReduceOp::sum, {.bytes_per_pack = bytes_per_pack});
-              for (int k = 0; k < 10; ++k) reduction.add(values[context.local_index()]);
-              if (reduction.wait().size() != 10) ++num_wrong;
+              ls::PackedReduction reduction(context, ReduceOp::sum, {.bytes_per_pack = bytes_per_pack}, what);
+              for (std::size_t k = 0; k < num_values; ++k) reduction.add(values[context.local_index()]);
+              if (reduction.wait().size() != num_values) ++num_wrong;
             },
             n * kSteps) == n * kSteps);
   CHECK(num_wrong == 0);

@@ -54,7 +54,7 @@ namespace lockstep::libtorch {
 /// `backward` throws what the reduction does (PackedReduction), and:
 /// @throws InvalidArgument  at its end: a parameter that requires a gradient has none on this replica.
 /// @throws ContextError  it runs outside of the replica's function.
-/// After that gradients may be local or averaged: clear them. The next pass begins anew.
+/// After that gradients may be local, averaged, or partly so: clear them. The next pass begins anew.
 class DistributedDataParallel {
  public:
   /// Gives the module replica 0's parameters and buffers, bit for bit. All replicas make one at the same

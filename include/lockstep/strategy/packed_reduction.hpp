@@ -37,10 +37,12 @@ class PackedReduction {
   PackedReduction(ReplicaContext& context, ReduceOp op, const CommunicationOptions& options = {},
                   Values values = Values::kept);
 
-  /// The next value is enqueued. It must not be written before wait(). If values are given, its result lies
-  /// where it does, except where that cannot be: it is read-only, strided or on another device, the result
-  /// has another dtype, or the strategy has cross-device operations of its own. It must then overlap no other
-  /// value.
+  /// The next value is enqueued. It must not be written before wait().
+  ///
+  /// If values are given, the result lies where the value does, unless it cannot: the value is read-only,
+  /// strided or on another device, the result has another dtype, or the strategy has cross-device operations
+  /// of its own. Values then overlap no others (InvalidArgument), and if their pack fails they may be partly
+  /// reduced.
   /// @throws as start_all_reduce, where it completes a pack.
   void add(const Tensor& value);
   /// Starts the rest, and orders the current stream after all packs.

@@ -3,6 +3,7 @@
 # debs.sh lint FOLDER [TAG...]: lintian finds nothing in them, whatever TAGs say.
 # debs.sh install FOLDER ROOT: dpkg installs them into an empty ROOT, with the dependencies that this machine has, and the
 # programs that they have run.
+# debs.sh with ROOT COMMAND...: runs the command, if they are there.
 # debs.sh purge FOLDER ROOT: dpkg removes them, and nothing is left.
 # Exits with 77 where a tool for this, a package, or root's rights, which dpkg needs, are not there.
 set -eu
@@ -59,6 +60,11 @@ case $action in
     if [ -x "$2/usr/bin/vgpu-run" ]; then
       "$2/usr/bin/vgpu-run" -n 2 -- sh -c 'test "$VGPU_DEVICES" = 2'
     fi
+    ;;
+  with)
+    [ -d "$1/usr" ] || { echo "skipped: no packages are installed in $1"; exit 77; }
+    shift
+    exec "$@"
     ;;
   purge)
     need_packages "$1"
