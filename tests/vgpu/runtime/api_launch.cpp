@@ -6,7 +6,17 @@
 namespace vgpu::rt {
 namespace {
 
-constexpr std::size_t shared_per_sm = 228 << 10, shared_reserved = 1 << 10, shared_optin = 227 << 10;
+constexpr std::size_t shared_reserved = 1 << 10;
+
+// Of the current device.
+std::size_t shared_per_sm() { return machine().config.shared_memory(thread_state().device); }
+std::size_t shared_optin() { return shared_per_sm() - shared_reserved; }
+
+// The most dynamic shared memory that a kernel's blocks may have on the current device.
+std::size_t most_dynamic(const KernelHandle& kernel) {
+  const auto allowed = kernel.max_dynamic_shared.find(thread_state().device);
+  return allowed == kernel.max_dynamic_shared.end() ? 48 << 10 : allowed->second;
+}
 
 int blocks_per_sm(const KernelHandle& kernel, int threads, std::size_t dynamic) {
   const KernelInfo& info = *kernel.info;
@@ -18,8 +28,8 @@ int blocks_per_sm(const KernelHandle& kernel, int threads, std::size_t dynamic) 
   const int per_warp = (registers * 32 + 255) / 256 * 256;
   blocks = std::min(blocks, 65536 / (per_warp * warps));
   const std::size_t shared = (info.static_shared_bytes + dynamic + shared_reserved + 127) / 128 * 128;
-  if (info.static_shared_bytes + dynamic > shared_optin) return 0;
-  return std::min<int>(blocks, static_cast<int>(shared_per_sm / shared));
+  if (info.static_shared_bytes + dynamic > shared_optin()) return 0;
+  return std::min<int>(blocks, static_cast<int>(shared_per_sm() / shared));
 }
 
 // With lazy loading a kernel's first use on a device loads it, which may wait for all that the device has to
@@ -81,9 +91,8 @@ cudaError_t make_kernel(KernelWork& work, KernelHandle& kernel, dim3 grid, dim3 
                   static_cast<unsigned long long>(threads), info.max_threads_per_block));
     return cudaErrorInvalidValue;
   }
-  if (shared > static_cast<std::size_t>(kernel.max_dynamic_shared) ||
-      info.static_shared_bytes + shared > shared_optin ||
-      (info.static_shared_bytes + shared > (48u << 10) && kernel.max_dynamic_shared <= (48 << 10))) {
+  if (shared > most_dynamic(kernel) || info.static_shared_bytes + shared > shared_optin() ||
+      (info.static_shared_bytes + shared > (48u << 10) && most_dynamic(kernel) <= (48 << 10))) {
     report(
         format("launch of %s with %zu bytes of dynamic and %zu of static shared memory: more than allowed "
                "(cudaFuncSetAttribute)",
@@ -190,7 +199,7 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* result, const void* functi
     result->ptxVersion = kernel->module->ptx_version ? kernel->module->ptx_version : 75;
     // CUB picks its tuning by this: what was compiled, as after JIT compilation of the embedded PTX.
     result->binaryVersion = machine().config.capability(thread_state().device);
-    result->maxDynamicSharedSizeBytes = kernel->max_dynamic_shared;
+    result->maxDynamicSharedSizeBytes = static_cast<int>(most_dynamic(*kernel));
     result->preferredShmemCarveout = kernel->carveout;
     return cudaSuccess;
   });
@@ -203,9 +212,9 @@ cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribu
     if (cudaError_t error = ready_kernel(*kernel); error != cudaSuccess) return error;
     switch (attribute) {
       case cudaFuncAttributeMaxDynamicSharedMemorySize:
-        if (value < 0 || kernel->info->static_shared_bytes + value > shared_optin)
+        if (value < 0 || kernel->info->static_shared_bytes + value > shared_optin())
           return cudaErrorInvalidValue;
-        kernel->max_dynamic_shared = value;
+        kernel->max_dynamic_shared[thread_state().device] = static_cast<std::size_t>(value);
         return cudaSuccess;
       case cudaFuncAttributePreferredSharedMemoryCarveout:
         if (value < -1 || value > 100) return cudaErrorInvalidValue;
@@ -273,9 +282,9 @@ cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, const void*
     if (!bytes || blocks <= 0) return cudaErrorInvalidValue;
     if (!kernel) return cudaErrorInvalidDeviceFunction;
     if (cudaError_t error = ready_kernel(*kernel); error != cudaSuccess) return error;
-    const std::size_t each = shared_per_sm / blocks;
+    const std::size_t each = shared_per_sm() / blocks;
     const std::size_t taken = kernel->info->static_shared_bytes + shared_reserved;
-    *bytes = each > taken ? std::min<std::size_t>(each - taken, kernel->max_dynamic_shared) : 0;
+    *bytes = each > taken ? std::min(each - taken, most_dynamic(*kernel)) : 0;
     return cudaSuccess;
   });
 }
