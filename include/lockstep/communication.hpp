@@ -21,11 +21,11 @@ namespace lockstep {
 enum class CommunicationImplementation : std::uint8_t { automatic, ring, nccl, peer };
 
 /// What NCCL prefers: speed, or to leave multiprocessors (CTAs) to other kernels. `zero` lets it use none
-/// where copy engines can do the work.
+/// where copy engines can do the work, which takes NCCL 2.28.
 enum class CtaPolicy : std::uint8_t { automatic, efficiency, zero };
 
-/// What NCCL's communicators are made with; ignored where there are none. What the NCCL that is loaded is too
-/// old for is left out.
+/// What NCCL's communicators are made with; ignored where there are none. What the NCCL that is loaded, or
+/// that the library was built with, is too old for is left out, which the log tells once.
 struct CommunicatorConfig {
   /// In NCCL's log and in profilers. Up to 63 characters; must live until the communicator is made, which a
   /// strategy does in its constructor.
