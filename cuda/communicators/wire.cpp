@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "kernels/multi/limits.hpp"
+
 namespace lockstep::cuda {
 namespace {
 
@@ -129,7 +131,7 @@ void Wire::send_packs(bool receives) {
     const Pack& pack = packs_[type];
     if (pack.num_members < 2) continue;
     const auto native = static_cast<ncclDataType_t>(type);
-    void* const data = static_cast<std::byte*>(temporary_.data()) + pack.offset_bytes;
+    void* const data = at(pack.offset_bytes);
     parts_.push_back({native, data, receives ? data : nullptr,
                       static_cast<std::size_t>(pack.size_bytes / size_of_native(native))});
   }
@@ -151,7 +153,7 @@ void Wire::send(const Reduction& reduction, const backend::RankCall& call, const
   }
   const std::int64_t begin =
       slot.offset_bytes + (slot.is_packed ? packs_[static_cast<std::size_t>(slot.type)].offset_bytes : 0);
-  std::byte* const data = static_cast<std::byte*>(temporary_.data()) + begin;
+  std::byte* const data = at(begin);
   // NCCL reduces in place into the rank's own block of what it sends.
   const std::int64_t own_block = reduction.sent_blocks == 1 ? 0 : call.rank * segment.count;
   std::byte* const result = data + own_block * size_of_native(slot.type);
@@ -168,20 +170,51 @@ void Wire::add(std::vector<Step>& steps, const Conversions& conversions, const M
   steps.push_back({{kNone, DType::u8, DType::u8}, {move.from, move.to, move.count * size}});
 }
 
-void Wire::make(std::vector<Step>& steps, double factor) {
+template <class Act>
+void Wire::for_each_conversion(std::vector<Step>& steps, const Act& act) {
   const auto key = [](const Step& step) {
     return std::tuple(step.conversions.conversion, step.conversions.from, step.conversions.to);
   };
   std::ranges::sort(steps, {}, key);
-  const Place place = device_->kernels().place_on(stream_);
   for (auto begin = steps.begin(); begin != steps.end();) {
     const auto end = std::find_if(begin, steps.end(),
                                   [&](const Step& step) { return step.conversions != begin->conversions; });
     moves_.clear();
     std::transform(begin, end, std::back_inserter(moves_), [](const Step& step) { return step.move; });
-    convert_all(place, begin->conversions, factor, moves_);
+    act(begin->conversions, moves_);
     begin = end;
   }
+}
+
+void Wire::make(std::vector<Step>& steps, double factor) {
+  const Place place = device_->kernels().place_on(stream_);
+  for_each_conversion(steps, [&](const Conversions& conversions, std::span<const Move> moves) {
+    convert_all(place, conversions, factor, moves);
+  });
+}
+
+CommunicationPlan Wire::plan(const Reduction& reduction, std::span<const backend::Segment> batch) {
+  Wire wire;
+  const backend::RankCall call{.rank = 0, .stream = {}, .segments = batch};
+  wire.place(reduction, call);
+  wire.send_packs(/*receives=*/true);
+  for (std::size_t s = 0; s < batch.size(); ++s) wire.send(reduction, call, batch[s], wire.slots_[s]);
+  CommunicationPlan plan;
+  plan.num_packs = plan.num_launches = static_cast<int>(wire.parts_.size());
+  for (const Part& part : wire.parts_) {
+    const std::int64_t size_bytes = static_cast<std::int64_t>(part.count) * size_of_native(part.type);
+    plan.bytes_read += size_bytes;
+    plan.bytes_written += size_bytes;
+  }
+  for (std::vector<Step>* const steps : {&wire.encoding_, &wire.decoding_})
+    wire.for_each_conversion(*steps, [&](const Conversions& conversions, std::span<const Move> moves) {
+      for (const Move& move : moves) {
+        plan.bytes_read += move.count * static_cast<std::int64_t>(size_of(conversions.from));
+        plan.bytes_written += move.count * static_cast<std::int64_t>(size_of(conversions.to));
+      }
+      plan.num_launches += num_tables(moves.size(), 2);
+    });
+  return plan;
 }
 
 void Wire::decode() { make(decoding_, divisor_); }

@@ -9,6 +9,7 @@
 #include <nccl.h>
 
 #include <lockstep/backend/communicator_backend.hpp>
+#include <lockstep/communication.hpp>
 
 #include "device/cuda_device.hpp"
 #include "device/temporary.hpp"
@@ -59,6 +60,9 @@ class Wire {
   std::span<const Part> parts() const { return parts_; }
   /// Converts the result into the caller's arrays, on the rank's stream.
   void decode();
+  /// What a rank's encode(), the calls of NCCL and decode() move and launch, and in how many parts, for an
+  /// all_reduce of a batch without its memory. Other members are not set.
+  static CommunicationPlan plan(const Reduction& reduction, std::span<const backend::Segment> batch);
   /// Ends the call, however far it came: its memory is freed in stream order.
   void clear() noexcept;
 
@@ -83,7 +87,15 @@ class Wire {
   void send(const Reduction& reduction, const backend::RankCall& call, const backend::Segment& segment,
             const Slot& slot);
   static void add(std::vector<Step>& steps, const Conversions& conversions, const Move& move);
+  /// Calls `act(conversions, moves)` for the steps of each conversion.
+  template <class Act>
+  void for_each_conversion(std::vector<Step>& steps, const Act& act);
   void make(std::vector<Step>& steps, double factor);
+  /// A place in the temporary.
+  std::byte* at(std::int64_t offset_bytes) const {
+    return reinterpret_cast<std::byte*>(reinterpret_cast<std::uintptr_t>(temporary_.data()) +
+                                        static_cast<std::uintptr_t>(offset_bytes));
+  }
 
   CudaDevice* device_ = nullptr;
   backend::StreamHandle stream_{};

@@ -56,12 +56,16 @@ enum class CommunicationPath : std::uint8_t {
 [[nodiscard]] std::string_view to_string(CommunicationPath path) noexcept;
 std::ostream& operator<<(std::ostream& out, CommunicationPath path);
 
-/// How a communicator carries out an all_reduce of one tensor. It comes from the rule by which the call
-/// itself goes.
+/// How a communicator carries out an all_reduce of one tensor, or of a batch. It comes from the rule by which
+/// the call itself goes.
 struct CommunicationPlan {
   ReduceOp op = ReduceOp::sum;
-  DType dtype = DType::f32;
-  std::int64_t size_bytes = 0;  ///< Of each rank's input.
+  DType dtype = DType::f32;     ///< Of the first tensor.
+  std::int64_t size_bytes = 0;  ///< Of each rank's input, all tensors together.
+  int num_tensors = 1;
+  /// What is combined one by one: by NCCL a pack of several tensors, or one that goes as it is; by peer
+  /// memory each tensor; by virtual devices of one GPU, and on the host, all tensors of a dtype.
+  int num_packs = 1;
   int num_ranks = 0;
   CommunicationPath path = CommunicationPath::shared_memory;
   std::string_view reason{};  ///< Static text.
@@ -74,7 +78,8 @@ struct CommunicationPlan {
   int num_launches = 0;
 
   bool operator==(const CommunicationPlan&) const = default;
-  /// "all_reduce(sum) of 4096 bytes of float32 over 4 ranks: peer memory, one shot (...)", on one line.
+  /// "all_reduce(sum) of 4096 bytes of float32 over 4 ranks: peer memory, one shot (...)", on one line; of a
+  /// batch "all_reduce(sum) of 9 tensors, 4096 bytes, over 4 ranks: NCCL (...), in 2 packs".
   [[nodiscard]] std::string to_string() const;
 };
 std::ostream& operator<<(std::ostream& out, const CommunicationPlan& plan);

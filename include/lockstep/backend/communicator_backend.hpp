@@ -39,11 +39,11 @@ class CommunicatorBackend {
   virtual ~CommunicatorBackend() = default;
 
   virtual int num_ranks() const = 0;
-  /// How all_reduce carries out a call of one tensor: the rule by which it goes itself. All members are set
-  /// but `op`, `dtype`, `size_bytes` and `num_ranks`, by the core. Any thread may call, at any time.
-  /// @param op, dtype  as in a GroupCall. @param count  as there, and above 0.
-  /// @throws Unsupported  the route asks for what there is not.
-  virtual CommunicationPlan plan(ReduceOp op, DType dtype, std::int64_t count, const Route& route) const = 0;
+  /// How all_reduce carries out a call: the rule by which it goes itself. All members are set but `op`,
+  /// `dtype`, `size_bytes`, `num_tensors` and `num_ranks`, by the core. Any thread may call, at any time.
+  /// @param op, batch  as in a GroupCall, without the memory, which is taken to be aligned. At least one
+  /// tensor; counts are above 0. @throws Unsupported  the route asks for what there is not.
+  virtual CommunicationPlan plan(ReduceOp op, std::span<const Segment> batch, const Route& route) const = 0;
   /// Whether reductions always combine contributions in rank order. If not, and the caller asks for that
   /// order, the core gathers the contributions and combines them with the device's kernels, except for an
   /// all_reduce whose plan is in rank order.

@@ -185,15 +185,18 @@ class Communicator {
                         const CommunicationOptions& options = {});
 
   /// How an all_reduce of one tensor goes: by which path and why, what it moves, and what it launches. The
-  /// same rule decides for the call itself. A batch goes as one tensor of its size, with a launch for
-  /// each of its tensors, but by NCCL if it has more than eight. With
-  /// LOCKSTEP_LOG=plan in the environment when the communicator is made, each distinct plan of its calls is
-  /// logged once.
+  /// same rule decides for the call itself. With LOCKSTEP_LOG=plan in the environment when the communicator
+  /// is made, each distinct plan of its calls, of one tensor or of a batch, is logged once.
   /// @param size_bytes  of each rank's input. @param one_thread  whether one thread drives all ranks of the
   /// process; else each thread drives one.
   /// @throws InvalidArgument  the size is negative or no multiple of the dtype's, the dtype is boolean, or
   /// an option is out of range. @throws Unsupported  the option asks for peer memory that there is not.
   [[nodiscard]] CommunicationPlan plan(ReduceOp op, DType dtype, std::int64_t size_bytes,
+                                       const CommunicationOptions& options = {},
+                                       bool one_thread = false) const;
+  /// How an all_reduce of a batch goes. @param batch  of a rank: only dtypes and shapes matter, so that views
+  /// without memory do. @throws as plan of one tensor. @throws InvalidArgument  the batch is empty.
+  [[nodiscard]] CommunicationPlan plan(ReduceOp op, std::span<const TensorView> batch,
                                        const CommunicationOptions& options = {},
                                        bool one_thread = false) const;
 
