@@ -64,6 +64,10 @@ class NcclCommunicator final : public backend::CommunicatorBackend {
   void all_gather(const backend::GroupCall& collective) override;
   void reduce_scatter(const backend::GroupCall& collective) override;
   void transfer(const backend::GroupCall& collective) override;
+  void launch_graphs(lockstep::detail::FunctionRef<void()> launch) override {
+    const LaunchOrder::Alone alone;
+    launch();
+  }
   void abort() noexcept override;
 
  private:

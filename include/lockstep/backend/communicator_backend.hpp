@@ -5,6 +5,7 @@
 
 #include <lockstep/backend/group_call.hpp>
 #include <lockstep/communication.hpp>
+#include <lockstep/detail/function_ref.hpp>
 #include <lockstep/dtype.hpp>
 #include <lockstep/reduce_op.hpp>
 
@@ -76,6 +77,11 @@ class CommunicatorBackend {
   /// exactly itself. The counts of segments have no meaning here, and a rank that takes part in no transfer
   /// may have no segments. The core builds gather, scatter, all_to_all and send_recv from this call.
   virtual void transfer(const GroupCall& group) = 0;
+
+  /// Calls `launch`, which launches graphs on the devices of all ranks of this process that may have
+  /// collectives of the group. A backend whose devices wait for each other lets no other thread enqueue a
+  /// collective meanwhile, so that all devices get them in one order.
+  virtual void launch_graphs(detail::FunctionRef<void()> launch) { launch(); }
 
   /// Releases calls that wait for other threads' calls: they throw CollectiveAborted, and so do later calls.
   /// Any thread may call. A backend need do nothing if its calls wait only for work that is sure to finish.

@@ -224,6 +224,7 @@ class Communicator {
   /// A rank's tensors at the last meeting of `own`, a rank of the calling thread's; without memory if they
   /// are another worker's. Valid until the next one.
   std::span<const TensorView> tensors_at_meeting(int rank, int own) const;
+  void launch_graphs(detail::FunctionRef<void()> launch);
   explicit Communicator(std::unique_ptr<Impl> impl);
   /// The barrier of the ranks' threads, for the strategy layer.
   detail::Rendezvous& rendezvous() noexcept;
