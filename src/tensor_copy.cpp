@@ -24,9 +24,10 @@ void follow(const Device& destination, const Device& source) {
 
 bool is_captured(const StreamRef& stream) { return stream.device_backend().is_capturing(stream.handle()); }
 
-/// In a traced step nothing passes between a device and the host, which is not there when the step runs.
+/// In a step that is captured nothing passes between a device and the host, which is not there when the step
+/// runs.
 void require_no_traced_host(const TensorView& destination, const TensorView& source) {
-  if (destination.device.kind() == source.device.kind() || !detail::TraceScope::has_rules()) return;
+  if (destination.device.kind() == source.device.kind() || detail::TraceScope::capturing() == nullptr) return;
   const bool is_read = destination.device.kind() == DeviceKind::cpu;
   detail::require_no_trace(detail::concat("A copy of ", source.shape, " ", source.dtype, " from ",
                                           source.device, " to ", destination.device),
@@ -48,7 +49,7 @@ void transfer(const TensorView& destination, const TensorView& source) {
     if (is_captured(from) || !is_captured(to)) from.wait(to);
   } else if (destination.device.kind() == DeviceKind::cpu) {
     from.device_backend().copy_to_host(destination.data, source.data, num_bytes, from.handle());
-    from.synchronize();  // page-locked memory may be written after copy_to_host returns
+    from.device_backend().synchronize(from.handle());  // page-locked memory may be written after copy_to_host
   } else {
     to.device_backend().copy_from_host(destination.data, source.data, num_bytes, to.handle());
   }

@@ -15,6 +15,9 @@ TurnSemaphore& turn() { return lockstep::detail::immortal<TurnSemaphore>(); }
 
 }  // namespace
 
+LaunchOrder::Alone::Alone() noexcept { turn().acquire(); }
+LaunchOrder::Alone::~Alone() { turn().release(); }
+
 LaunchOrder::Turn::Turn(LaunchOrder& order, int num_ranks) : order_(order), num_ranks_(num_ranks) {
   is_inside_ = order_.all_in_.arrive_and_wait(num_ranks_);
   if (!is_inside_) return;

@@ -43,6 +43,14 @@ class LaunchOrder {
     bool is_inside_ = false;
   };
 
+  /// While it lives, no thread enqueues a collective. For launches of graphs, of all ranks.
+  struct [[nodiscard]] Alone {
+    Alone() noexcept;
+    ~Alone();
+    Alone(const Alone&) = delete;
+    Alone& operator=(const Alone&) = delete;
+  };
+
   /// To be called when the communicator has failed: nobody waits for ranks that have not come, and ranks that
   /// still come pass. Does not wait.
   void abandon() noexcept;

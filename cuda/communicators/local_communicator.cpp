@@ -7,6 +7,7 @@
 #include "detail/expects.hpp"
 #include "graphs/capture.hpp"
 #include "kernels/combine.hpp"
+#include "kernels/multi/limits.hpp"
 
 namespace lockstep::cuda {
 namespace {
@@ -97,15 +98,26 @@ void LocalCommunicator::combine_segments(const backend::GroupCall& group, std::s
   });
 }
 
-CommunicationPlan LocalCommunicator::plan(ReduceOp, DType dtype, std::int64_t count, int num_tensors,
+CommunicationPlan LocalCommunicator::plan(ReduceOp, std::span<const backend::Segment> batch,
                                           const backend::Route&) const {
-  const std::int64_t size_bytes = num_tensors * count * static_cast<std::int64_t>(size_of(dtype));
-  return {.path = CommunicationPath::one_gpu,
+  std::int64_t size_bytes = 0;
+  int num_launches = 0;
+  for (int type = 0; type < kNumDTypes; ++type) {
+    std::size_t num_arrays = 0;
+    for (const backend::Segment& segment : batch)
+      if (segment.dtype == static_cast<DType>(type)) {
+        size_bytes += bytes_of(segment);
+        ++num_arrays;
+      }
+    num_launches += num_tables(num_arrays, 2 * ranks_.size());
+  }
+  return {.num_packs = backend::num_dtypes(batch),
+          .path = CommunicationPath::one_gpu,
           .reason = "the ranks are virtual devices of one GPU",
           .in_rank_order = true,
           .bytes_read = size_bytes,
           .bytes_written = size_bytes,
-          .num_launches = 1};
+          .num_launches = num_launches};
 }
 
 void LocalCommunicator::all_reduce(const backend::GroupCall& group) {

@@ -23,7 +23,7 @@ class LocalCommunicator final : public backend::CommunicatorBackend {
   ~LocalCommunicator() override;
 
   int num_ranks() const override { return static_cast<int>(ranks_.size()); }
-  CommunicationPlan plan(ReduceOp op, DType dtype, std::int64_t count, int num_tensors,
+  CommunicationPlan plan(ReduceOp op, std::span<const backend::Segment> batch,
                          const backend::Route& route) const override;
   bool enqueues_for_all() const override { return true; }
   void all_reduce(const backend::GroupCall& group) override;

@@ -15,6 +15,7 @@
 #include "communicators/left_communicators.hpp"
 #include "detail/expects.hpp"
 #include "detail/start_thread.hpp"
+#include "detail/warn.hpp"
 #include "graphs/capture.hpp"
 #include "libraries/cuda_error.hpp"
 #include "libraries/nccl_error.hpp"
@@ -23,6 +24,9 @@ namespace lockstep::cuda {
 namespace {
 
 constexpr const char* kOperation = "Making an NCCL communicator";
+
+// What NCCL has since which version.
+constexpr int kConfigs = NCCL_VERSION(2, 27, 0), kZeroPolicy = NCCL_VERSION(2, 28, 0);
 
 /// Creations under way, also those that nobody waits for any more.
 std::atomic<int> num_creations{0};
@@ -56,28 +60,28 @@ struct Creation {
   void run(const Device& device);
 };
 
-/// Whether the NCCL that is loaded, and the headers, have what a config is made of.
-bool takes_configs() {
+int loaded_version() {
   int version = 0;
-  return NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0) && ncclGetVersion(&version) == ncclSuccess &&
-         version >= NCCL_VERSION(2, 27, 0);
+  return ncclGetVersion(&version) == ncclSuccess ? version : 0;
+}
+
+/// Tells once what of a config NCCL is too old for.
+void warn_of_what_is_left_out(const CommunicatorConfig& config) {
+  static std::atomic<bool> has_warned{false};
+  const int loaded = loaded_version();
+  const std::string_view left_out = left_out_of(config, std::min(loaded, NCCL_VERSION_CODE));
+  if (left_out.empty() || has_warned.exchange(true)) return;
+  lockstep::detail::warn(lockstep::detail::concat(
+      "CommunicatorConfig: ", left_out, "; NCCL ", version_text(loaded),
+      " is loaded, and the library was built with NCCL ", version_text(NCCL_VERSION_CODE)));
 }
 
 ncclResult_t Creation::init_rank(ncclComm_t* communicator, int rank) {
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
-  if (config != CommunicatorConfig() && takes_configs()) {
-    ncclConfig_t native = NCCL_CONFIG_INITIALIZER;
+  const int version = loaded_version();
+  if (config != CommunicatorConfig() && version >= kConfigs) {
+    ncclConfig_t native = native_config(config, version);
     if (!name.empty()) native.commName = name.c_str();
-    if (config.min_ctas > 0) native.minCTAs = config.min_ctas;
-    if (config.max_ctas > 0) native.maxCTAs = config.max_ctas;
-    if (config.cta_policy == CtaPolicy::efficiency) native.CTAPolicy = NCCL_CTA_POLICY_EFFICIENCY;
-#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0)
-    int version = 0;
-    if (config.cta_policy == CtaPolicy::zero && ncclGetVersion(&version) == ncclSuccess &&
-        version >= NCCL_VERSION(2, 28, 0))
-      native.CTAPolicy = NCCL_CTA_POLICY_ZERO;
-#endif
-    if (config.nonblocking) native.blocking = 0;
     return ncclCommInitRankConfig(communicator, num_ranks, id, rank, &native);
   }
 #endif
@@ -142,6 +146,29 @@ void Creation::run(const Device& device) {
 
 }  // namespace
 
+std::string_view left_out_of(const CommunicatorConfig& config, int version) {
+  if (config != CommunicatorConfig() && version < kConfigs) return "all is left out, as it takes NCCL 2.27";
+  if (config.cta_policy == CtaPolicy::zero && version < kZeroPolicy)
+    return "cta_policy zero is left out, as it takes NCCL 2.28";
+  return {};
+}
+
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
+ncclConfig_t native_config(const CommunicatorConfig& config, int version) {
+  ncclConfig_t native = NCCL_CONFIG_INITIALIZER;
+  if (config.min_ctas > 0) native.minCTAs = config.min_ctas;
+  if (config.max_ctas > 0) native.maxCTAs = config.max_ctas;
+  if (config.cta_policy == CtaPolicy::efficiency) native.CTAPolicy = NCCL_CTA_POLICY_EFFICIENCY;
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0)
+  if (config.cta_policy == CtaPolicy::zero && version >= kZeroPolicy) native.CTAPolicy = NCCL_CTA_POLICY_ZERO;
+#else
+  static_cast<void>(version);
+#endif
+  if (config.nonblocking) native.blocking = 0;
+  return native;
+}
+#endif
+
 std::vector<int> ordinals_of(const std::vector<CudaDevice*>& devices) {
   std::vector<int> ordinals;
   for (const CudaDevice* device : devices) ordinals.push_back(device->ordinal());
@@ -153,6 +180,7 @@ std::vector<ncclComm_t> make_native_communicators(const std::vector<int>& ordina
                                                   const CommunicatorConfig& config) {
   LeftCommunicators::instance().end_those_left();
   order_launches();
+  warn_of_what_is_left_out(config);
   // Owned by this thread and by the one that makes the communicators, which may never finish.
   const auto creation = std::make_shared<Creation>();
   creation->config = config;
@@ -204,8 +232,7 @@ void wait_for_abandoned_communicators() {
 
 bool revoke([[maybe_unused]] ncclComm_t communicator) noexcept {
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 7)
-  int version = 0;
-  if (ncclGetVersion(&version) != ncclSuccess || version < NCCL_VERSION(2, 28, 7)) return false;
+  if (loaded_version() < NCCL_VERSION(2, 28, 7)) return false;
   ncclCommRevoke(communicator, NCCL_REVOKE_DEFAULT);
   return true;
 #else

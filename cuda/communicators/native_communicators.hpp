@@ -28,6 +28,14 @@ struct SharedGroup {
   std::function<void()> go_on{};  ///< Called now and then by whoever waits; throws where it need not wait.
 };
 
+/// What of a config an NCCL is too old for, and since when NCCL has it; empty: nothing. @param version  as
+/// NCCL_VERSION_CODE, of the older one of the headers and the NCCL that is loaded.
+std::string_view left_out_of(const CommunicatorConfig& config, int version);
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
+/// A config, without its name, for the NCCL of that version.
+ncclConfig_t native_config(const CommunicatorConfig& config, int version);
+#endif
+
 /// Makes a group of communicators, one for each GPU, in a thread of its own.
 ///
 /// Sets NCCL_LAUNCH_ORDER_IMPLICIT=1 in the environment unless it is there: NCCL reads it with the first

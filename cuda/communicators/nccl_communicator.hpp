@@ -63,7 +63,7 @@ class NcclCommunicator final : public backend::CommunicatorBackend {
   void give_up_windows();
 
   int num_ranks() const override { return num_ranks_; }
-  CommunicationPlan plan(ReduceOp op, DType dtype, std::int64_t count, int num_tensors,
+  CommunicationPlan plan(ReduceOp op, std::span<const backend::Segment> batch,
                          const backend::Route& route) const override;
   bool combines_in_rank_order() const override { return false; }
   void all_reduce(const backend::GroupCall& collective) override;
@@ -72,6 +72,10 @@ class NcclCommunicator final : public backend::CommunicatorBackend {
   void all_gather(const backend::GroupCall& collective) override;
   void reduce_scatter(const backend::GroupCall& collective) override;
   void transfer(const backend::GroupCall& collective) override;
+  void launch_graphs(lockstep::detail::FunctionRef<void()> launch) override {
+    const LaunchOrder::Alone alone;
+    launch();
+  }
   void abort() noexcept override;
 
  private:
@@ -93,7 +97,7 @@ class NcclCommunicator final : public backend::CommunicatorBackend {
     std::string_view reason;  // static
   };
   /// By what an all_reduce or reduce goes. @throws Unsupported  as plan().
-  Choice choose(std::int64_t size_bytes, std::size_t num_tensors, const backend::Route& route) const;
+  Choice choose(std::span<const backend::Segment> batch, const backend::Route& route) const;
   bool goes_by_peers(const backend::GroupCall& collective) const;
   void reduce_by_peers(const backend::GroupCall& collective, int root);
 

@@ -113,7 +113,7 @@ void NcclCommunicator::reduce_by_peers(const backend::GroupCall& collective, int
     for (const backend::RankCall& call : calls) {
       Rank& rank = rank_of(call);
       rank.capture = capture_of(*rank.device, call.stream);
-      if (rank.capture) keep_with(rank.capture, captured_, rank.device->device());
+      if (rank.capture) peers_->keep(call.rank, rank.capture, captured_);
     }
     for (std::size_t s = 0; s < calls.front().segments.size(); ++s)
       for (std::int64_t piece = 0; piece < peers_->num_pieces(calls.front().segments[s]); ++piece)

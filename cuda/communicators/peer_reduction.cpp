@@ -1,6 +1,7 @@
 #include "communicators/peer_reduction.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <lockstep/error.hpp>
 
@@ -80,7 +81,6 @@ PeerReduction::PeerReduction(const std::vector<CudaDevice*>& ranks, const PeerLa
       rank.device = device;
       rank.own_stream = device->create_stream();
       rank.last = device->create_event();
-      rank.last_captured = device->create_event();
       rank.inboxes = static_cast<std::byte*>(device->allocate(num_bytes(), rank.own_stream));
       const DeviceGuard guard(device->ordinal(), device->device());
       LOCKSTEP_CUDA_CHECK(cudaMemsetAsync(rank.inboxes, 0, num_bytes(), native(rank.own_stream)),
@@ -114,48 +114,58 @@ void PeerReduction::release() noexcept {
   // Every rank is done with the others' inboxes.
   for (const Rank& rank : ranks_) {
     if (rank.inboxes != nullptr) rank.device->deallocate(rank.inboxes, num_bytes(), rank.own_stream);
-    for (const backend::EventHandle event : {rank.last, rank.last_captured})
-      if (event != backend::EventHandle()) rank.device->destroy_event(event);
+    for (const Captured& captured : rank.captured) rank.device->destroy_event(captured.last);
+    if (rank.last != backend::EventHandle()) rank.device->destroy_event(rank.last);
     if (rank.own_stream != backend::StreamHandle()) rank.device->destroy_stream(rank.own_stream);
   }
   if (aborts_ != nullptr && !ranks_.empty())
     ranks_.front().device->deallocate_pinned(aborts_, sizeof(unsigned));
 }
 
-CommunicationPlan PeerReduction::plan(DType dtype, std::int64_t count) const {
-  const std::int64_t size_bytes = count * static_cast<std::int64_t>(size_of(dtype));
+CommunicationPlan PeerReduction::plan(std::span<const backend::Segment> batch,
+                                      std::string_view reason) const {
   const std::int64_t n = layout_.num_ranks;
-  CommunicationPlan plan;
-  plan.in_rank_order = true;
-  plan.path = layout_.is_in_two_shots(std::min(size_bytes, layout_.largest_piece))
-                  ? CommunicationPath::peer_two_shot
-                  : CommunicationPath::peer_one_shot;
-  for (std::int64_t rest = size_bytes; rest > 0; rest -= layout_.largest_piece) {
-    const std::int64_t piece = std::min(rest, layout_.largest_piece);
-    const std::int64_t packs = num_packs_of(piece), part = (packs + n - 1) / n;
-    const bool in_two = layout_.is_in_two_shots(piece);
-    const std::int64_t sent = in_two ? (packs - packs / n) + (n - 1) * part : (n - 1) * packs;
-    const std::int64_t received = in_two ? (n - 1) * part + (packs - packs / n) : (n - 1) * packs;
-    // In one shot the own input is looked at twice.
-    plan.bytes_read += (in_two ? 1 : 2) * piece + received * kSlotBytes;
-    plan.bytes_written += piece + sent * kSlotBytes;
-    plan.num_launches += static_cast<int>(n);
-  }
+  CommunicationPlan plan{.num_packs = static_cast<int>(batch.size()),
+                         .path = CommunicationPath::peer_one_shot,
+                         .reason = reason,
+                         .in_rank_order = true};
+  for (const backend::Segment& segment : batch)
+    for (std::int64_t rest = bytes_of(segment); rest > 0; rest -= layout_.largest_piece) {
+      const std::int64_t piece = std::min(rest, layout_.largest_piece);
+      const std::int64_t packs = num_packs_of(piece), part = (packs + n - 1) / n;
+      const bool in_two = layout_.is_in_two_shots(piece);
+      if (in_two) plan.path = CommunicationPath::peer_two_shot;
+      const std::int64_t sent = in_two ? (packs - packs / n) + (n - 1) * part : (n - 1) * packs;
+      const std::int64_t received = in_two ? (n - 1) * part + (packs - packs / n) : (n - 1) * packs;
+      // In one shot the own input is looked at twice.
+      plan.bytes_read += (in_two ? 1 : 2) * piece + received * kSlotBytes;
+      plan.bytes_written += piece + sent * kSlotBytes;
+      plan.num_launches += static_cast<int>(n);
+    }
   return plan;
 }
 
+void PeerReduction::keep(int rank_index, const Capture& capture, const std::shared_ptr<const void>& object) {
+  Rank& rank = ranks_[static_cast<std::size_t>(rank_index)];
+  if (std::ranges::find(rank.captured, capture.id, &Captured::id) != rank.captured.end()) return;
+  const auto life = std::make_shared<const std::shared_ptr<const void>>(object);
+  keep_with(capture, life, rank.device->device());
+  auto place = std::ranges::find_if(rank.captured, [](const Captured& one) { return one.life.expired(); });
+  if (place == rank.captured.end())
+    place = rank.captured.insert(
+        place, {.id = 0, .life = {}, .last = rank.device->create_event(), .has_called = false});
+  place->id = capture.id;
+  place->life = life;
+  place->has_called = false;
+}
+
 // A rank's calls follow each other, whatever their streams.
-void PeerReduction::follow_last(Rank& rank, const backend::RankCall& call, const Capture& capture) {
-  if (capture) {
-    if (rank.capture == capture.id) rank.device->wait(call.stream, rank.last_captured);
-    rank.capture = capture.id;
-  } else {
-    const bool is_same =
-        rank.last_stream == call.stream && PrivateStreams::instance().is_lasting(native(call.stream));
-    if (rank.has_called && !is_same) rank.device->wait(call.stream, rank.last);
-    rank.last_stream = call.stream;
-    rank.has_called = true;
-  }
+void PeerReduction::follow_last(Rank& rank, const backend::RankCall& call) {
+  const bool is_same =
+      rank.last_stream == call.stream && PrivateStreams::instance().is_lasting(native(call.stream));
+  if (rank.has_called && !is_same) rank.device->wait(call.stream, rank.last);
+  rank.last_stream = call.stream;
+  rank.has_called = true;
 }
 
 void PeerReduction::load(const backend::RankCall& call) {
@@ -176,9 +186,14 @@ std::int64_t PeerReduction::num_pieces(const backend::Segment& segment) const {
 void PeerReduction::enqueue(ReduceOp op, const backend::RankCall& call, const backend::Segment& segment,
                             const Capture& capture, std::int64_t piece) {
   Rank& rank = ranks_[static_cast<std::size_t>(call.rank)];
-  follow_last(rank, call, capture);
+  Captured* const captured =
+      capture ? &*std::ranges::find(rank.captured, capture.id, &Captured::id) : nullptr;
+  if (captured == nullptr)
+    follow_last(rank, call);
+  else if (std::exchange(captured->has_called, true))
+    rank.device->wait(call.stream, captured->last);
   const auto size = static_cast<std::int64_t>(size_of(segment.dtype));
-  const std::int64_t inbox = capture ? layout_.inbox_bytes() : 0;
+  const std::int64_t inbox = captured != nullptr ? layout_.inbox_bytes() : 0;
   PeerAllReduce part{.rank = call.rank,
                      .num_ranks = layout_.num_ranks,
                      .in_two_shots = false,
@@ -198,7 +213,7 @@ void PeerReduction::enqueue(ReduceOp op, const backend::RankCall& call, const ba
   part.output =
       segment.receive == nullptr ? nullptr : static_cast<std::byte*>(segment.receive) + begin * size;
   peer_all_reduce(rank.device->kernels().place_on(call.stream), segment.dtype, part);
-  if (capture) return rank.device->record(rank.last_captured, call.stream);
+  if (captured != nullptr) return rank.device->record(captured->last, call.stream);
   const Device& device = rank.device->device();
   const DeviceGuard guard(rank.device->ordinal(), device);  // as record(), which would ask for a capture
   LOCKSTEP_CUDA_CHECK(cudaEventRecord(native(rank.last), native(call.stream)), device, "Recording an event");

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -54,15 +55,17 @@ class PeerReduction {
   PeerReduction(const PeerReduction&) = delete;
   PeerReduction& operator=(const PeerReduction&) = delete;
 
-  /// All members that concern the path and its costs.
-  CommunicationPlan plan(DType dtype, std::int64_t count) const;
+  /// All members that concern the path and its costs. The path is the longest tensor's.
+  CommunicationPlan plan(std::span<const backend::Segment> batch, std::string_view reason) const;
+  /// In a capture: keeps an object with the rank's graph, which a call is about to become a part of.
+  void keep(int rank, const Capture& capture, const std::shared_ptr<const void>& object);
   /// Loads the kernels of a rank's call, before any rank's part of it is enqueued.
   void load(const backend::RankCall& call);
   /// Long tensors go in pieces. All ranks' parts of a piece are enqueued before the next piece: a device that
   /// waits for another one takes no more than some launches.
   std::int64_t num_pieces(const backend::Segment& segment) const;
   /// Enqueues a rank's part of a piece of an all_reduce of one tensor, or, where it receives nothing, of a
-  /// reduce. @param capture  of the stream. @param piece  from 0.
+  /// reduce. @param capture  of the stream, after keep(). @param piece  from 0.
   void enqueue(ReduceOp op, const backend::RankCall& call, const backend::Segment& segment,
                const Capture& capture, std::int64_t piece);
   /// Lets kernels that wait for other ranks end. Any thread; does not wait.
@@ -72,19 +75,26 @@ class PeerReduction {
   static std::int64_t default_bytes(int num_ranks);
 
  private:
+  /// A rank's calls in one capture.
+  struct Captured {
+    unsigned long long id;
+    std::weak_ptr<const void> life;  // expires when the graph is gone
+    backend::EventHandle last;       // behind the last call
+    bool has_called;
+  };
   struct Rank {
     CudaDevice* device = nullptr;
     backend::StreamHandle own_stream{};
     std::byte* inboxes = nullptr;
-    backend::EventHandle last{}, last_captured{};  // behind the last call
-    backend::StreamHandle last_stream{};           // of it; outside captures
+    backend::EventHandle last{};          // behind the last call outside captures
+    backend::StreamHandle last_stream{};  // of it
     bool has_called = false;
+    std::vector<Captured> captured;  // with those whose graphs are gone
     std::uint32_t loaded = 0;        // dtypes whose kernel is, as bits
-    unsigned long long capture = 0;  // the last one that had a call
   };
 
   std::size_t num_bytes() const { return 2 * static_cast<std::size_t>(layout_.inbox_bytes()); }
-  void follow_last(Rank& rank, const backend::RankCall& call, const Capture& capture);
+  void follow_last(Rank& rank, const backend::RankCall& call);
   void release() noexcept;
 
   const PeerLayout layout_;

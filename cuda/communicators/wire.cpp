@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "kernels/multi/limits.hpp"
+
 namespace lockstep::cuda {
 namespace {
 
@@ -70,14 +72,6 @@ Coding coding_of(const Reduction& reduction, DType dtype) {
           {divides || widens ? Conversion::divide : kNone, wire, dtype}};
 }
 
-std::int64_t Wire::packed_bytes(std::int64_t size_bytes) { return aligned(size_bytes); }
-
-std::int64_t Wire::num_packed(std::int64_t size_bytes, std::int64_t num_arrays) {
-  const std::int64_t most = size_bytes > kMostPackedBytes ? 0 : kMostBytesInPacks / size_bytes;
-  const std::int64_t packed = std::min(num_arrays, most);
-  return packed > 1 ? packed : 0;
-}
-
 // Which segments are packed depends on what is equal on all ranks. Where an array begins is not.
 std::int64_t Wire::place(const Reduction& reduction, const backend::RankCall& call) {
   reduction_ = reduction;
@@ -140,7 +134,7 @@ void Wire::send_packs(bool receives) {
     const Pack& pack = packs_[type];
     if (pack.num_members < 2) continue;
     const auto native = static_cast<ncclDataType_t>(type);
-    void* const data = pack_data_ + pack.offset_bytes;
+    void* const data = at(pack_data_, pack.offset_bytes);
     parts_.push_back({native, data, receives ? data : nullptr,
                       static_cast<std::size_t>(pack.size_bytes / size_of_native(native))});
   }
@@ -160,8 +154,9 @@ void Wire::send(const backend::RankCall& call, const backend::Segment& segment, 
     return;
   }
   std::byte* const data =
-      slot.offset_bytes +
-      (slot.is_packed ? pack_data_ + packs_[static_cast<std::size_t>(slot.type)].offset_bytes : data_);
+      slot.is_packed
+          ? at(pack_data_, packs_[static_cast<std::size_t>(slot.type)].offset_bytes + slot.offset_bytes)
+          : at(data_, slot.offset_bytes);
   // NCCL reduces in place into the rank's own block of what it sends.
   const std::int64_t own_block = reduction_.sent_blocks == 1 ? 0 : call.rank * segment.count;
   std::byte* const result = data + own_block * size_of_native(slot.type);
@@ -178,20 +173,52 @@ void Wire::add(std::vector<Step>& steps, const Conversions& conversions, const M
   steps.push_back({{kNone, DType::u8, DType::u8}, {move.from, move.to, move.count * size}});
 }
 
-void Wire::make(std::vector<Step>& steps, double factor) {
+template <class Act>
+void Wire::for_each_conversion(std::vector<Step>& steps, const Act& act) {
   const auto key = [](const Step& step) {
     return std::tuple(step.conversions.conversion, step.conversions.from, step.conversions.to);
   };
   std::ranges::sort(steps, {}, key);
-  const Place place = device_->kernels().place_on(stream_);
   for (auto begin = steps.begin(); begin != steps.end();) {
     const auto end = std::find_if(begin, steps.end(),
                                   [&](const Step& step) { return step.conversions != begin->conversions; });
     moves_.clear();
     std::transform(begin, end, std::back_inserter(moves_), [](const Step& step) { return step.move; });
-    convert_all(place, begin->conversions, factor, moves_);
+    act(begin->conversions, moves_);
     begin = end;
   }
+}
+
+void Wire::make(std::vector<Step>& steps, double factor) {
+  const Place place = device_->kernels().place_on(stream_);
+  for_each_conversion(steps, [&](const Conversions& conversions, std::span<const Move> moves) {
+    convert_all(place, conversions, factor, moves);
+  });
+}
+
+CommunicationPlan Wire::plan(const Reduction& reduction, std::span<const backend::Segment> batch) {
+  Wire wire;
+  const backend::RankCall call{.rank = 0, .stream = {}, .segments = batch};
+  wire.place(reduction, call);
+  wire.send_packs(/*receives=*/true);
+  for (std::size_t s = 0; s < batch.size(); ++s) wire.send(call, batch[s], wire.slots_[s]);
+  CommunicationPlan plan;
+  plan.in_window = wire.pack_bytes_ > 0;
+  plan.num_packs = plan.num_launches = static_cast<int>(wire.parts_.size());
+  for (const Part& part : wire.parts_) {
+    const std::int64_t size_bytes = static_cast<std::int64_t>(part.count) * size_of_native(part.type);
+    plan.bytes_read += size_bytes;
+    plan.bytes_written += size_bytes;
+  }
+  for (std::vector<Step>* const steps : {&wire.encoding_, &wire.decoding_})
+    wire.for_each_conversion(*steps, [&](const Conversions& conversions, std::span<const Move> moves) {
+      for (const Move& move : moves) {
+        plan.bytes_read += move.count * static_cast<std::int64_t>(size_of(conversions.from));
+        plan.bytes_written += move.count * static_cast<std::int64_t>(size_of(conversions.to));
+      }
+      plan.num_launches += num_tables(moves.size(), 2);
+    });
+  return plan;
 }
 
 void Wire::decode() { make(decoding_, reduction_.op == ReduceOp::mean ? reduction_.divisor : 1); }

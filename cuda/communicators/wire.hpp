@@ -9,6 +9,7 @@
 #include <nccl.h>
 
 #include <lockstep/backend/communicator_backend.hpp>
+#include <lockstep/communication.hpp>
 
 #include "device/cuda_device.hpp"
 #include "device/temporary.hpp"
@@ -45,10 +46,6 @@ class Wire {
   static constexpr std::int64_t kMostPackedBytes = std::int64_t{4} << 20;
   /// Of all packs of a call: the rest goes as it is.
   static constexpr std::int64_t kMostBytesInPacks = std::int64_t{256} << 20;
-  /// How many of so many equal arrays are packed, and what one takes in a pack.
-  static std::int64_t num_packed(std::int64_t size_bytes, std::int64_t num_arrays);
-  static std::int64_t packed_bytes(std::int64_t size_bytes);
-
   struct Part {
     ncclDataType_t type;
     const void* send;
@@ -66,6 +63,9 @@ class Wire {
   std::span<const Part> parts() const { return parts_; }
   /// Converts the result into the caller's arrays, on the rank's stream.
   void decode();
+  /// What a rank's encode(), the calls of NCCL and decode() move and launch, in how many parts, and whether
+  /// some are packs (in_window), for an all_reduce of a batch without its memory. Other members are not set.
+  static CommunicationPlan plan(const Reduction& reduction, std::span<const backend::Segment> batch);
   /// Ends the call, however far it came: its memory is freed in stream order.
   void clear() noexcept;
 
@@ -91,7 +91,15 @@ class Wire {
   void send_packs(bool receives);
   void send(const backend::RankCall& call, const backend::Segment& segment, const Slot& slot);
   static void add(std::vector<Step>& steps, const Conversions& conversions, const Move& move);
+  /// Calls `act(conversions, moves)` for the steps of each conversion.
+  template <class Act>
+  void for_each_conversion(std::vector<Step>& steps, const Act& act);
   void make(std::vector<Step>& steps, double factor);
+  /// A place in memory, of which a plan has none.
+  static std::byte* at(std::byte* memory, std::int64_t offset_bytes) {
+    return reinterpret_cast<std::byte*>(reinterpret_cast<std::uintptr_t>(memory) +
+                                        static_cast<std::uintptr_t>(offset_bytes));
+  }
 
   CudaDevice* device_ = nullptr;
   backend::StreamHandle stream_{};

@@ -182,6 +182,11 @@ bool CudaDevice::is_capturing(backend::StreamHandle stream) {
   return is_in_capture(native(stream));
 }
 
+bool CudaDevice::has_failed_capture(backend::StreamHandle stream) {
+  const DeviceGuard guard(ordinal_, device_);
+  return capture_of(native(stream), device_).has_failed;
+}
+
 void CudaDevice::destroy_stream(backend::StreamHandle stream) noexcept {
   if (is_fork_of_user()) return;
   const std::lock_guard lock(mutex_);

@@ -44,6 +44,7 @@ class CudaDevice final : public backend::DeviceBackend {
   bool is_complete(backend::StreamHandle stream) override;
   void finish(backend::StreamHandle stream) noexcept override;
   bool is_capturing(backend::StreamHandle stream) override;
+  bool has_failed_capture(backend::StreamHandle stream) override;
   void give_out(backend::StreamHandle stream) noexcept override;
   void give_out(backend::EventHandle event) noexcept override;
   backend::EventHandle create_event() override;

@@ -39,6 +39,10 @@ class CudaGraph final : public backend::Graph {
     last_ = native(stream);
   }
 
+  void free_after(backend::GraphBackend& hardware, backend::StreamHandle stream) noexcept override {
+    static_cast<CudaGraphs&>(hardware).free_after(capture_, stream);
+  }
+
  private:
   const int ordinal_;
   const Device device_;
@@ -50,9 +54,20 @@ class CudaGraph final : public backend::Graph {
 
 }  // namespace
 
-void CudaGraphs::begin_capture(backend::StreamHandle stream) {
+void CudaGraphs::load() {
   const DeviceGuard guard(ordinal_, device_);
   load_kernels();
+}
+
+void CudaGraphs::free_after(unsigned long long capture, backend::StreamHandle stream) noexcept try {
+  const DeviceGuard guard(ordinal_, device_);
+  memory_.free_after(capture, native(stream));
+} catch (const Error&) {  // it is lost with the device
+}
+
+void CudaGraphs::begin_capture(backend::StreamHandle stream) {
+  load();
+  const DeviceGuard guard(ordinal_, device_);
   LOCKSTEP_CUDA_CHECK(cudaStreamBeginCapture(native(stream), cudaStreamCaptureModeThreadLocal), device_,
                       kOperation);
   PrivateStreams::instance().note_capture(native(stream));

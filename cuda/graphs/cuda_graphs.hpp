@@ -16,6 +16,9 @@ class CudaGraphs final : public backend::GraphBackend {
       : ordinal_(ordinal), device_(device), memory_(memory) {}
 
   int hardware() const noexcept override { return ordinal_; }
+  void load() override;
+  /// CudaMemory::free_after. @param capture  its number.
+  void free_after(unsigned long long capture, backend::StreamHandle stream) noexcept;
 
   void begin_capture(backend::StreamHandle stream) override;
   std::unique_ptr<backend::Graph> end_capture(backend::StreamHandle stream) override;

@@ -42,7 +42,7 @@ __global__ void write_position(volatile std::uint64_t* reported, const std::uint
 }
 
 template <class Kernel>
-void load(Kernel* kernel, const Device& device) {
+void load_kernel(Kernel* kernel, const Device& device) {
   cudaFuncAttributes attributes{};
   LOCKSTEP_CUDA_CHECK(cudaFuncGetAttributes(&attributes, kernel), device, "Loading the kernels of graphs");
 }
@@ -50,9 +50,9 @@ void load(Kernel* kernel, const Device& device) {
 }  // namespace
 
 void CudaGraphs::load_kernels() {
-  load(take, device_);
-  load(copy_each, device_);
-  load(write_position, device_);
+  load_kernel(take, device_);
+  load_kernel(copy_each, device_);
+  load_kernel(write_position, device_);
 }
 
 void CudaGraphs::take_slot(void* block, const void* slots, std::size_t slot_bytes, std::int64_t num_slots,

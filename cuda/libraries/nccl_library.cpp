@@ -11,11 +11,6 @@
 namespace lockstep::cuda {
 namespace {
 
-std::string version_text(int code) {
-  const int scale = code < 10000 ? 1000 : 10000;  // NCCL_VERSION's scale until 2.8, and since 2.9
-  return lockstep::detail::concat(code / scale, ".", code % scale / 100, ".", code % 100);
-}
-
 int version_of(void* get_version) {
   int version = 0;
   if (get_version != nullptr) reinterpret_cast<decltype(&::ncclGetVersion)>(get_version)(&version);
@@ -28,6 +23,11 @@ void check(void* get_version) {
 }
 
 }  // namespace
+
+std::string version_text(int code) {
+  const int scale = code < 10000 ? 1000 : 10000;  // NCCL_VERSION's scale until 2.8, and since 2.9
+  return lockstep::detail::concat(code / scale, ".", code % scale / 100, ".", code % 100);
+}
 
 void require_nccl_version(int loaded, const std::string& file) {
   const std::string versions =

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include <nccl.h>
 
 #include "libraries/loaded_library.hpp"
@@ -10,6 +12,9 @@ namespace lockstep::cuda {
 /// The oldest NCCL that is supported, as NCCL_VERSION_CODE counts. Before 2.24 NCCL's kernels write directly
 /// into other ranks' buffers of the same process, and cannot reach those of memory pools.
 inline constexpr int kOldestNccl = 22400;
+
+/// "2.28.9", of NCCL_VERSION_CODE.
+std::string version_text(int code);
 
 /// Checks the version of the NCCL that was loaded. Logs where it is older than the headers that the library
 /// was built with.

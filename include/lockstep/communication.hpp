@@ -21,11 +21,11 @@ namespace lockstep {
 enum class CommunicationImplementation : std::uint8_t { automatic, ring, nccl, peer };
 
 /// What NCCL prefers: speed, or to leave multiprocessors (CTAs) to other kernels. `zero` lets it use none
-/// where copy engines can do the work.
+/// where copy engines can do the work, which takes NCCL 2.28.
 enum class CtaPolicy : std::uint8_t { automatic, efficiency, zero };
 
-/// What NCCL's communicators are made with; ignored where there are none. What the NCCL that is loaded is too
-/// old for is left out.
+/// What NCCL's communicators are made with; ignored where there are none. What the NCCL that is loaded, or
+/// that the library was built with, is too old for is left out, which the log tells once.
 struct CommunicatorConfig {
   /// In NCCL's log and in profilers. Up to 63 characters; must live until the communicator is made, which a
   /// strategy does in its constructor.
@@ -62,12 +62,16 @@ enum class CommunicationPath : std::uint8_t {
 [[nodiscard]] std::string_view to_string(CommunicationPath path) noexcept;
 std::ostream& operator<<(std::ostream& out, CommunicationPath path);
 
-/// How a communicator carries out an all_reduce. It comes from the rule by which the call itself goes.
+/// How a communicator carries out an all_reduce of one tensor, or of a batch. It comes from the rule by which
+/// the call itself goes.
 struct CommunicationPlan {
   ReduceOp op = ReduceOp::sum;
-  DType dtype = DType::f32;
-  std::int64_t size_bytes = 0;  ///< Of each rank's input.
-  int num_tensors = 1;          ///< That the input consists of, of equal sizes.
+  DType dtype = DType::f32;     ///< Of the first tensor.
+  std::int64_t size_bytes = 0;  ///< Of each rank's input, all tensors together.
+  int num_tensors = 1;
+  /// What is combined one by one: by NCCL a pack of several tensors, or one that goes as it is; by peer
+  /// memory each tensor; by virtual devices of one GPU, and on the host, all tensors of a dtype.
+  int num_packs = 1;
   int num_ranks = 0;
   CommunicationPath path = CommunicationPath::shared_memory;
   std::string_view reason{};  ///< Static text.
@@ -84,7 +88,8 @@ struct CommunicationPlan {
   int num_launches = 0;
 
   bool operator==(const CommunicationPlan&) const = default;
-  /// "all_reduce(sum) of 4096 bytes of float32 over 4 ranks: peer memory, one shot (...)", on one line.
+  /// "all_reduce(sum) of 4096 bytes of float32 over 4 ranks: peer memory, one shot (...)", on one line; of a
+  /// batch "all_reduce(sum) of 9 tensors, 4096 bytes, over 4 ranks: NCCL (...), in 2 packs".
   [[nodiscard]] std::string to_string() const;
 };
 std::ostream& operator<<(std::ostream& out, const CommunicationPlan& plan);

@@ -265,6 +265,11 @@ void CollectiveChecks::check_capture(const CollectiveCall& call, const Collectiv
                    is_captured ? "its stream is not being captured, " : "its stream is being captured, ",
                    member_, ' ', first.batch->rank, "'s is", is_captured ? "" : " not",
                    ". Capture a collective on all ", member_, "s, or on none.");
+  const StreamRef& stream = call.batch->stream;
+  LOCKSTEP_EXPECTS(!is_captured || !stream.device_backend().has_failed_capture(stream.handle()), ContextError,
+                   prefix,
+                   "the capture that its stream is in has failed, by a call that captures do not permit, "
+                   "or an error. End it, and capture again.");
 }
 
 // Checks a tensor against the same one of the reference rank.

@@ -260,6 +260,10 @@ void Communicator::abort(const std::string& cause) noexcept {
   if (impl_ != nullptr) impl_->abort(cause);
 }
 
+void Communicator::launch_graphs(detail::FunctionRef<void()> launch) {
+  impl().backend->launch_graphs(launch);
+}
+
 detail::Rendezvous& Communicator::rendezvous() noexcept { return impl_->rendezvous; }
 
 }  // namespace lockstep

@@ -171,9 +171,7 @@ void Communicator::Impl::describe(detail::Span& span, Collective collective, Red
   const std::span<const TensorView> inputs = batches.front().inputs;
   if (collective != Collective::all_reduce || inputs.size() != 1 || is_boolean(inputs.front().dtype)) return;
   const bool one_thread = batches.size() == num_local_ranks();
-  span.set_path(
-      to_string(plan(op, inputs.front().dtype, inputs.front().nbytes(), 1, route_of(merged), one_thread).path)
-          .data());
+  span.set_path(to_string(plan(op, inputs, route_of(merged), one_thread).path).data());
 }
 
 void Communicator::Impl::run_locked(Collective collective, ReduceOp op, int root,
@@ -184,7 +182,7 @@ void Communicator::Impl::run_locked(Collective collective, ReduceOp op, int root
   const auto ranks = ranks_of(operation, batches);
   if (merged.implementation == CommunicationImplementation::peer &&
       (collective == Collective::all_reduce || collective == Collective::reduce))
-    backend->plan(op, DType::f32, 1, 1, route_of(merged));  // throws where there is no peer memory
+    plan_of_one(op, DType::f32, route_of(merged));  // throws where there is no peer memory
   const detail::Rendezvous::RankLock rank_lock(rendezvous, ranks, operation);
   const int rank = batches.size() == 1 ? batches.front().rank : -1;
   detail::Span span(detail::SpanKind::collective, heard_name(operation, merged.label), rank,

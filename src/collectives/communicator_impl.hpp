@@ -128,8 +128,10 @@ struct Communicator::Impl {
   /// Whether the input of an all_reduce of one tensor comes with its rank's meeting, so that each thread, or
   /// each worker, combines what is there.
   bool comes_with_meeting(std::int64_t size_bytes, bool one_thread) const;
-  CommunicationPlan plan(ReduceOp op, DType dtype, std::int64_t size_bytes, int num_tensors,
-                         const backend::Route& route, bool one_thread) const;
+  CommunicationPlan plan(ReduceOp op, std::span<const TensorView> batch, const backend::Route& route,
+                         bool one_thread) const;
+  /// The backend's of one element.
+  CommunicationPlan plan_of_one(ReduceOp op, DType dtype, const backend::Route& route) const;
   /// After an all_reduce's meeting: logs its plan, if that is asked for and new.
   void log_plan(ReduceOp op, std::span<const RankBatch> batches, const CommunicationOptions& options);
   static bool wants_plans();

@@ -12,11 +12,13 @@ namespace lockstep::host {
 /// What the communicators of host replicas share: a thread can do a short reduction by itself.
 class MemoryCommunicator : public backend::CommunicatorBackend {
  public:
-  CommunicationPlan plan(ReduceOp, DType dtype, std::int64_t count, int num_tensors,
+  CommunicationPlan plan(ReduceOp, std::span<const backend::Segment> batch,
                          const backend::Route&) const final {
-    const std::int64_t size_bytes = num_tensors * count * static_cast<std::int64_t>(size_of(dtype));
+    std::int64_t size_bytes = 0;
+    for (const backend::Segment& segment : batch) size_bytes += bytes_of(segment);
     const bool is_local = path() == CommunicationPath::shared_memory;
     return {
+        .num_packs = backend::num_dtypes(batch),
         .path = path(),
         .reason = is_local ? "the replicas' threads share memory" : "the replicas are in several processes",
         .in_rank_order = true,

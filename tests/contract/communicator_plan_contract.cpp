@@ -1,6 +1,7 @@
 #include <cstdint>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -62,16 +63,30 @@ TEST_CASE("the plan of nothing moves nothing", "[collectives]") {
   REQUIRE(plan.num_launches == 0);
 }
 
-TEST_CASE("a plan of a batch tells how many tensors it has", "[collectives]") {
-  CommunicatorGroup group(2);
-  const CommunicationPlan plan = group.communicator().plan(ReduceOp::sum, DType::f32, 4096, {}, false, 4);
+TEST_CASE("the plan of a batch says what all its tensors move, and in how many packs", "[collectives]") {
+  CommunicatorGroup group(GENERATE(1, 2, 3));
+  const auto view = [](DType dtype, std::int64_t count) {
+    return TensorView(static_cast<void*>(nullptr), {count}, dtype);
+  };
+  const std::vector<TensorView> batch{view(DType::f32, 16), view(DType::i32, 8), view(DType::f32, 0),
+                                      view(DType::f32, 4)};
+  const CommunicationPlan plan = group.communicator().plan(ReduceOp::sum, batch);
+  INFO(plan);
   REQUIRE(plan.num_tensors == 4);
-  REQUIRE(plan.size_bytes == 4096);
-  REQUIRE(plan.to_string().find(" of 4096 bytes of float32 in 4 tensors over 2 ranks: ") !=
-          std::string::npos);
-  REQUIRE(plan.bytes_read >= 4096);
-  REQUIRE(plan.path != CommunicationPath::with_meeting);
+  REQUIRE(plan.size_bytes == 4 * (16 + 8 + 4));
+  REQUIRE(plan.bytes_read >= plan.size_bytes);
+  REQUIRE(plan.bytes_written >= plan.size_bytes);
   REQUIRE(plan.memory.empty());
+  REQUIRE(2 <= plan.num_packs);
+  REQUIRE(plan.num_packs <= 3);
+  REQUIRE(plan.to_string().find("of 4 tensors, 112 bytes, over") != std::string::npos);
+  const CommunicationPlan mean = group.communicator().plan(ReduceOp::mean, batch);
+  REQUIRE(mean.bytes_read > plan.bytes_read);  // integers are converted before
+  const CommunicationPlan one = group.communicator().plan(ReduceOp::sum, {&batch[0], 1});
+  REQUIRE(one == group.communicator().plan(ReduceOp::sum, DType::f32, 64));
+  const CommunicationPlan none = group.communicator().plan(ReduceOp::sum, {&batch[2], 1});
+  REQUIRE(none.bytes_read == 0);
+  REQUIRE(none.num_packs == 0);
 }
 
 TEST_CASE("a plan of what all_reduce refuses is refused", "[collectives]") {
@@ -79,14 +94,12 @@ TEST_CASE("a plan of what all_reduce refuses is refused", "[collectives]") {
   const Communicator& communicator = group.communicator();
   REQUIRE_THROWS_MATCHES(communicator.plan(ReduceOp::sum, DType::boolean, 4), InvalidArgument,
                          says("Communicator::plan", "booleans are not numbers"));
+  REQUIRE_THROWS_MATCHES(communicator.plan(ReduceOp::sum, std::vector<TensorView>()), InvalidArgument,
+                         says("Communicator::plan", "without tensors", "at least one"));
   REQUIRE_THROWS_MATCHES(communicator.plan(ReduceOp::sum, DType::f32, 6), InvalidArgument,
                          says("6 bytes of float32", "multiple of 4"));
   REQUIRE_THROWS_MATCHES(communicator.plan(ReduceOp::sum, DType::f32, -4), InvalidArgument,
                          says("-4 bytes", "at least 0"));
-  REQUIRE_THROWS_MATCHES(communicator.plan(ReduceOp::sum, DType::f32, 4, {}, false, 0), InvalidArgument,
-                         says("0 tensors", "at least one"));
-  REQUIRE_THROWS_MATCHES(communicator.plan(ReduceOp::sum, DType::f32, 20, {}, false, 2), InvalidArgument,
-                         says("20 bytes", "multiple of 8"));
   REQUIRE_THROWS_MATCHES(communicator.plan(ReduceOp::sum, DType::f32, 4, {.peer_bytes = -1}), InvalidArgument,
                          says("peer_bytes is -1"));
 }

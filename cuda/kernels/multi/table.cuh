@@ -9,6 +9,7 @@
 
 #include "kernels/element.cuh"
 #include "kernels/launch.cuh"
+#include "kernels/multi/limits.hpp"
 #include "kernels/split.cuh"
 
 /// Launches that work on many arrays at once. A table of the arrays is a parameter of the kernel; each block
@@ -27,9 +28,6 @@ struct Item {
     return count - split.num_vectors * per_vector;
   }
 };
-
-inline constexpr int kMostItems = 128;
-inline constexpr int kMostPointers = 1024;
 
 struct Table {
   int num_items = 0;

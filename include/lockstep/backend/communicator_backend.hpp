@@ -5,6 +5,7 @@
 
 #include <lockstep/backend/group_call.hpp>
 #include <lockstep/communication.hpp>
+#include <lockstep/detail/function_ref.hpp>
 #include <lockstep/dtype.hpp>
 #include <lockstep/reduce_op.hpp>
 
@@ -39,13 +40,11 @@ class CommunicatorBackend {
   virtual ~CommunicatorBackend() = default;
 
   virtual int num_ranks() const = 0;
-  /// How all_reduce carries out a call of `num_tensors` tensors: the rule by which it goes itself. All
-  /// members are set but `op`, `dtype`, `size_bytes`, `num_tensors` and `num_ranks`, by the core. Any thread
-  /// may call, at any time.
-  /// @param op, dtype  as in a GroupCall. @param count  as there, of each tensor, and above 0.
-  /// @throws Unsupported  the route asks for what there is not.
-  virtual CommunicationPlan plan(ReduceOp op, DType dtype, std::int64_t count, int num_tensors,
-                                 const Route& route) const = 0;
+  /// How all_reduce carries out a call: the rule by which it goes itself. All members are set but `op`,
+  /// `dtype`, `size_bytes`, `num_tensors` and `num_ranks`, by the core. Any thread may call, at any time.
+  /// @param op, batch  as in a GroupCall, without the memory, which is taken to be aligned. At least one
+  /// tensor; counts are above 0. @throws Unsupported  the route asks for what there is not.
+  virtual CommunicationPlan plan(ReduceOp op, std::span<const Segment> batch, const Route& route) const = 0;
   /// Whether reductions always combine contributions in rank order. If not, and the caller asks for that
   /// order, the core gathers the contributions and combines them with the device's kernels, except for an
   /// all_reduce whose plan is in rank order.
@@ -78,6 +77,11 @@ class CommunicatorBackend {
   /// exactly itself. The counts of segments have no meaning here, and a rank that takes part in no transfer
   /// may have no segments. The core builds gather, scatter, all_to_all and send_recv from this call.
   virtual void transfer(const GroupCall& group) = 0;
+
+  /// Calls `launch`, which launches graphs on the devices of all ranks of this process that may have
+  /// collectives of the group. A backend whose devices wait for each other lets no other thread enqueue a
+  /// collective meanwhile, so that all devices get them in one order.
+  virtual void launch_graphs(detail::FunctionRef<void()> launch) { launch(); }
 
   /// Releases calls that wait for other threads' calls: they throw CollectiveAborted, and so do later calls.
   /// Any thread may call. A backend need do nothing if its calls wait only for work that is sure to finish.

@@ -62,6 +62,8 @@ class DeviceBackend {
   virtual void finish(StreamHandle stream) noexcept;
   /// Whether work enqueued on the stream now is captured into a graph, which may run later and repeatedly.
   virtual bool is_capturing(StreamHandle /*stream*/) { return false; }
+  /// Whether the stream is in a capture that has failed: nothing can be enqueued until the capture is ended.
+  virtual bool has_failed_capture(StreamHandle /*stream*/) { return false; }
   /// The program gets the native handle of a stream or an event, and may do with it what the library does not
   /// see: capture work, for example.
   virtual void give_out(StreamHandle /*stream*/) noexcept {}

@@ -10,14 +10,19 @@
 
 namespace lockstep::backend {
 
-/// An executable graph of one piece of hardware. Its destruction does not wait: launches that are under way
-/// go on.
+class GraphBackend;
+
+/// An executable graph of one piece of hardware, or of several that joined its capture. Its destruction does
+/// not wait: launches that are under way go on.
 class Graph {
  public:
   virtual ~Graph() = default;
   /// Enqueues all its work as one operation. A launch runs after the one before, whatever their streams.
   /// @throws DeviceError
   virtual void launch(StreamHandle stream) = 0;
+  /// Before its destruction: memory that the capture took on further hardware is freed after the work of
+  /// `stream`, which is of that hardware, and follows the last launch.
+  virtual void free_after(GraphBackend& hardware, StreamHandle stream) noexcept = 0;
 };
 
 /// One copy of a list in device memory. None is made where the places are the same, or there are no bytes.
@@ -36,9 +41,13 @@ class GraphBackend {
  public:
   virtual ~GraphBackend() = default;
 
-  /// The number of the hardware. Devices of one number are captured together, into one graph: a stream of
-  /// another one joins the capture by an event, and must be joined again before the end.
+  /// The number of the hardware. Devices of one number are captured together, into one graph, and so may be
+  /// those of several: a stream of another device joins the capture by an event, and must be joined again
+  /// before the end.
   virtual int hardware() const noexcept = 0;
+  /// Loads the kernels below, which a capture cannot. To be called before a capture that a stream of this
+  /// hardware joins; begin_capture does so itself. @throws DeviceError
+  virtual void load() = 0;
 
   /// Begins the capture of a stream. The same thread ends it; work of other threads on streams that joined it
   /// is captured, too. @throws DeviceError

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bit>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -26,6 +27,13 @@ struct Segment {
 /// The size in bytes of `segment.count` elements.
 inline std::int64_t bytes_of(const Segment& segment) {
   return segment.count * static_cast<std::int64_t>(size_of(segment.dtype));
+}
+
+/// The number of different dtypes.
+inline int num_dtypes(std::span<const Segment> batch) {
+  std::uint32_t seen = 0;
+  for (const Segment& segment : batch) seen |= std::uint32_t{1} << static_cast<unsigned>(segment.dtype);
+  return std::popcount(seen);
 }
 
 /// One rank's contribution to a collective: a batch of segments, whose number and dtypes are equal on every

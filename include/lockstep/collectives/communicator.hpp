@@ -185,20 +185,21 @@ class Communicator {
   void check_all_reduce(ReduceOp op, std::span<const RankBatch> batches,
                         const CommunicationOptions& options = {});
 
-  /// How an all_reduce goes: by which path and why, what it moves, and what it launches. The same rule
-  /// decides for the call itself. With LOCKSTEP_LOG=plan in the environment when the communicator is made,
-  /// each distinct plan of its calls is logged once; of batches, those of tensors of one dtype and size.
-  /// @param size_bytes  of each rank's input, all tensors together. @param one_thread  whether one thread
-  /// drives all ranks of the process; else each thread drives one.
-  /// @param num_tensors  that the input consists of, of equal sizes; what lies behind each other in memory is
-  /// one. Where kernels take many tensors, they are counted as one launch for all, as they are for some
-  /// hundred.
-  /// @throws InvalidArgument  the size is negative or no multiple of all the tensors' elements, there is no
-  /// tensor, the dtype is boolean, or an option is out of range. @throws Unsupported  the option asks for
-  /// peer memory that there is not.
+  /// How an all_reduce of one tensor goes: by which path and why, what it moves, and what it launches. The
+  /// same rule decides for the call itself. With LOCKSTEP_LOG=plan in the environment when the communicator
+  /// is made, each distinct plan of its calls, of one tensor or of a batch, is logged once.
+  /// @param size_bytes  of each rank's input. @param one_thread  whether one thread drives all ranks of the
+  /// process; else each thread drives one.
+  /// @throws InvalidArgument  the size is negative or no multiple of the dtype's, the dtype is boolean, or
+  /// an option is out of range. @throws Unsupported  the option asks for peer memory that there is not.
   [[nodiscard]] CommunicationPlan plan(ReduceOp op, DType dtype, std::int64_t size_bytes,
-                                       const CommunicationOptions& options = {}, bool one_thread = false,
-                                       int num_tensors = 1) const;
+                                       const CommunicationOptions& options = {},
+                                       bool one_thread = false) const;
+  /// How an all_reduce of a batch goes. @param batch  of a rank: only dtypes and shapes matter, so that views
+  /// without memory do. @throws as plan of one tensor. @throws InvalidArgument  the batch is empty.
+  [[nodiscard]] CommunicationPlan plan(ReduceOp op, std::span<const TensorView> batch,
+                                       const CommunicationOptions& options = {},
+                                       bool one_thread = false) const;
 
   /// What the ranks of this process did last (lockstep/report.hpp). Any thread may call, at any time.
   [[nodiscard]] Report report() const;
@@ -227,6 +228,7 @@ class Communicator {
   /// A rank's tensors at the last meeting of `own`, a rank of the calling thread's; without memory if they
   /// are another worker's. Valid until the next one.
   std::span<const TensorView> tensors_at_meeting(int rank, int own) const;
+  void launch_graphs(detail::FunctionRef<void()> launch);
   explicit Communicator(std::unique_ptr<Impl> impl);
   /// The barrier of the ranks' threads, for the strategy layer.
   detail::Rendezvous& rendezvous() noexcept;

@@ -50,22 +50,25 @@ class FunctionHandle {
 }  // namespace detail
 
 /// A step of a strategy that is traced: on GPUs its work is captured once and launched again, one graph for
-/// each GPU. It is called with the arguments of `run`, and returns the results of `run`. Made by
-/// Strategy::function; copies are the same function.
+/// each GPU, or for the GPUs on which a replica works together (MeshStrategy, CentralStorageStrategy). It is
+/// called with the arguments of `run`, and returns the results of `run`. Made by Strategy::function; copies
+/// are the same function, and so is one that was moved from.
 ///
 /// The first call of a signature runs as `run` does. The second one is traced: the function runs on every
 /// replica, and on GPUs its work is captured, not done, and then launched. Later ones are launches, and do
 /// not call the function. A signature is the arguments' structure, the dtypes, shapes and devices of tensors,
 /// the identity of variables, and the values of numbers and text; one that is new is traced anew (so are
-/// tensors in other memory, with FunctionOptions::takes_addresses). On the host each call runs the function,
-/// by the same rules. Where work on GPUs cannot be captured, each call runs it as `run` does.
+/// tensors in other memory, with FunctionOptions::takes_addresses). On the host, and where work on GPUs
+/// cannot be captured, each call runs the function, by the same rules.
 ///
 /// The rules, whose breach is a ContextError but for the last two:
-/// - Values are not there in a traced call: `item`, `to_vector`, copies between a device and the host, and
-///   waiting throw, in merge functions too. Return tensors, and read them after the call.
+/// - Values are not there in a traced call: `item`, `to_vector` and waiting throw, in merge functions too; so
+///   do copies between a device and the host where work is captured. Return tensors, and read them after the
+///   call.
 /// - Variables are made before, or in the first call alone.
 /// - Arguments that are tensors are read-only (InvalidArgument); results are Tensors, variables and nests of
-///   them (a static_assert tells). Results are fresh: later calls do not change them.
+///   them (a static_assert tells). Results are fresh: later calls do not change them, and what the function
+///   returns of its arguments or of a variable's value() is a copy.
 /// - What else the function does on the host it does when it is called, and not at a launch: a number that it
 ///   captures is that of the trace. Tensors that it captures must live, unwritten by others, as long as it;
 ///   variables may be written. Optimizers, metrics and gradient accumulators keep their own state right: each
@@ -77,15 +80,16 @@ class FunctionHandle {
 /// enqueued nothing on GPUs and has changed neither variables nor optimizers there; on the host, and in the
 /// first call, what was done before the exception is done. The next call is traced again.
 ///
-/// Work on GPUs cannot be captured with MeshStrategy of several logical devices, CentralStorageStrategy,
-/// workers, the default strategy, or an explicit CrossDeviceOps; nor where a tensor among the arguments is
-/// not on its replica's device, which the log tells.
+/// Work on GPUs cannot be captured with CentralStorageStrategy whose variables are on the host; with workers,
+/// which meet on their hosts in each collective, also where NCCL carries it; with the default strategy; or
+/// with an explicit CrossDeviceOps; nor where a tensor among the arguments is on no device of its replica.
+/// The log tells so once for each function.
 ///
-/// A launch is enqueued on the current streams of the replicas' devices, those of virtual devices of a GPU
+/// A launch is enqueued on the current streams of the replicas' devices; those of a graph of several devices
 /// are joined. The second call waits for these streams before it captures. Up to 64 launches may be on their
-/// way; the next one waits. These streams must live as long as the function. Do not call a function while one
-/// of them is captured. Functions of one strategy whose launches are on different streams must be ordered by
-/// events, as their collectives share memory.
+/// way; the next one waits. These streams must live as long as the function. A call while one of them is
+/// captured throws ContextError. Launches of one strategy's functions follow each other, whatever their
+/// streams, by events where the streams differ.
 ///
 /// Graphs hold the strategy's communicators. The strategy's end drops all traces; a call after it throws
 /// ContextError. Functions may be destroyed before or after it, but not during a call.
@@ -95,6 +99,10 @@ class FunctionHandle {
 template <class F>
 class Function {
  public:
+  // Copies alone, so that one that was moved from is the same function, too.
+  Function(const Function&) = default;
+  Function& operator=(const Function&) = default;
+
   /// @throws as Strategy::run. @throws ContextError  as said above; in a replica function of `run`.
   template <class... Args>
   auto operator()(const Args&... args);

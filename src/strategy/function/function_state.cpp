@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <mutex>
+#include <string_view>
 #include <utility>
 
 #include <lockstep/backend/device_backend.hpp>
+#include <lockstep/device_manager.hpp>
 #include <lockstep/error.hpp>
 #include <lockstep/strategy/detail/cross_replica.hpp>
 #include <lockstep/strategy/sync_on_read.hpp>
@@ -21,21 +23,21 @@ namespace lockstep::detail {
 
 namespace {
 
-/// Whether steps of the strategy can be captured.
-bool has_graphs(Strategy& strategy) {
-  if (&strategy == &default_strategy()) return false;
-  StrategyState& state = StrategyState::of(strategy);
-  return state.groups().size() == 1 && !state.has_parameter_devices() && state.workers() == nullptr &&
-         state.cross_device_ops() == nullptr &&
-         std::ranges::all_of(state.groups().front().device_backends(),
-                             [](auto* device) { return device->graphs() != nullptr; });
-}
+constexpr std::string_view kHost = "the host has no graphs";
 
-/// Whether all work is the host's, which keeps the rules of graphs without any.
-bool is_on_host(Strategy& strategy) {
-  if (&strategy == &default_strategy()) return current_device().kind() == DeviceKind::cpu;
-  const std::vector<Device> devices = StrategyState::of(strategy).all_devices();
-  return std::ranges::all_of(devices, [](const Device& one) { return one.kind() == DeviceKind::cpu; });
+/// Why work of the strategy cannot be captured; empty: it can.
+std::string_view why_no_graphs(Strategy& strategy) {
+  if (&strategy == &default_strategy())
+    return current_device().kind() == DeviceKind::cpu ? kHost : "its device is whatever is current";
+  StrategyState& state = StrategyState::of(strategy);
+  const std::vector<Device> devices = state.all_devices();
+  const auto captures = [](const Device& device) {
+    return DeviceManager::instance().open(device).graphs() != nullptr;
+  };
+  if (std::ranges::none_of(devices, captures)) return kHost;
+  if (!std::ranges::all_of(devices, captures)) return "its variables are on the host";
+  if (state.workers() != nullptr) return "its workers meet on their hosts";
+  return state.cross_device_ops() == nullptr ? "" : "its CrossDeviceOps may work on the host";
 }
 
 }  // namespace
@@ -45,8 +47,7 @@ FunctionState::FunctionState(Strategy& strategy, const FunctionOptions& options)
       life_(life_of(strategy)),
       max_traces_(options.max_traces),
       takes_addresses_(options.takes_addresses),
-      has_graphs_(has_graphs(strategy)),
-      is_on_host_(is_on_host(strategy)) {
+      why_no_graphs_(why_no_graphs(strategy)) {
   LOCKSTEP_EXPECTS(max_traces_ >= 1, InvalidArgument, "function: max_traces is ", max_traces_,
                    ". It must be at least 1.");
 }
@@ -86,17 +87,32 @@ void FunctionState::run(FunctionCall& call, bool has_rules, TraceRecorder* recor
                      captured != nullptr ? captured->inputs_of(i)
                                          : inputs.data() + call.begins[static_cast<std::size_t>(i)]);
   });
+  if (captured != nullptr) return;
+  // Results are the caller's own, as those of a launch: neither arguments nor values of variables.
+  for (int i = 0; i + 1 < static_cast<int>(call.begins.size()); ++i)
+    call.for_each_result(i, [](Tensor& result) {
+      if (result.defined() && result.is_read_only()) result = result.clone();
+    });
 }
 
 bool FunctionState::can_capture(const FunctionCall& call) {
-  if (!has_graphs_) return false;
-  const std::vector<Device>& devices = StrategyState::of(strategy_).groups().front().devices();
-  for (std::size_t i = 0; i < devices.size(); ++i) {
+  if (!why_no_graphs_.empty()) {
+    if (why_no_graphs_ != kHost && !has_told_.exchange(true))
+      warn(concat("function: ", StrategyState::of(strategy_).kind().name,
+                  "'s calls run without graphs: ", why_no_graphs_));
+    return false;
+  }
+  const ReplicaGroups& groups = StrategyState::of(strategy_).groups();
+  for (std::size_t i = 0; i + 1 < call.begins.size(); ++i) {
     for (std::size_t k = call.begins[i]; k < call.begins[i + 1]; ++k) {
       const Tensor& input = call.inputs[k];
-      if (!input.defined() || input.device() == devices[i]) continue;
-      if (!has_told_place_.exchange(true))
-        warn(concat("function: an argument is ", describe(input), " for the replica on ", devices[i],
+      if (!input.defined() || std::ranges::any_of(groups, [&](const ReplicaGroup& group) {
+            return group.devices()[i] == input.device();
+          }))
+        continue;
+      if (!has_told_.exchange(true))
+        warn(concat("function: an argument is ", describe(input), " for the replica on ",
+                    groups.front().devices()[i],
                     ", so that its calls run without a graph. Pass tensors on their replica's device."));
       return false;
     }
@@ -106,14 +122,16 @@ bool FunctionState::can_capture(const FunctionCall& call) {
 
 void FunctionState::call(FunctionCall& call) {
   call_serialised(strategy(), "function", [&] {
-    call.signature.add(std::uint64_t{sync_on_read::is_active()});  // whose guard changes what a step reads
+    // Guards that change what a step reads, and where it works.
+    call.signature.add(std::uint64_t{sync_on_read::is_active()});
+    call.signature.add(std::uint64_t{StrategyState::of(strategy_).groups().current_index()});
     if (TraceScope::is_active())  // a merge function's call, which is a part of the call around it
       return run(call, TraceScope::has_rules(), TraceScope::recorder());
     if (takes_addresses_)
       for (const Tensor& input : call.inputs) call.signature.add_place(input);
     const std::shared_ptr<Trace> trace = find(call);
     if (trace == nullptr) return call_first(call);
-    if (!can_capture(call)) return run(call, is_on_host_);
+    if (!can_capture(call)) return run(call, /*has_rules=*/true);
     StrategyState& state = StrategyState::of(strategy_);
     if (!trace->has_graphs())
       trace->capture(state, call, [&] { run(call, /*has_rules=*/true, trace.get(), trace.get()); });

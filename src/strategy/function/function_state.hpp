@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include <lockstep/detail/mutex.hpp>
@@ -45,11 +46,10 @@ class FunctionState {
   const std::weak_ptr<const Strategy> life_;
   const int max_traces_;
   const bool takes_addresses_;
-  const bool has_graphs_;  // where the arguments are on their devices
-  const bool is_on_host_;
+  const std::string_view why_no_graphs_;  // static; empty: there are, where arguments are on their devices
   mutable Mutex mutex_{"a function of a strategy"};  // guards traces_
   Traces traces_;                                    // owners: this, and the calls under way
-  std::atomic<bool> has_told_limit_{false}, has_told_place_{false};
+  std::atomic<bool> has_told_limit_{false}, has_told_{false};
 };
 
 }  // namespace lockstep::detail

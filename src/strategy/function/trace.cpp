@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <list>
+#include <set>
 
 #include <lockstep/backend/device_backend.hpp>
 #include <lockstep/error.hpp>
@@ -13,14 +14,51 @@ namespace lockstep::detail {
 
 namespace {
 
-/// One graph for each piece of hardware.
-std::vector<std::unique_ptr<StepGraph>> make_graphs(std::span<backend::DeviceBackend* const> devices) {
-  std::map<int, std::vector<int>> replicas;
-  for (std::size_t i = 0; i < devices.size(); ++i)
-    replicas[devices[i]->graphs()->hardware()].push_back(static_cast<int>(i));
+/// Replicas whose work is captured into one graph, and the devices that it is on.
+struct Draft {
+  Draft(StrategyState& state, int replica) : replicas{replica} {
+    const auto add = [this](backend::DeviceBackend* device) {
+      if (std::ranges::find(devices, device) == devices.end()) devices.push_back(device);
+      hardware.insert(device->graphs()->hardware());
+    };
+    for (ReplicaGroup& group : state.groups())
+      add(group.device_backends()[static_cast<std::size_t>(replica)]);
+    if (!state.has_parameter_devices()) return;
+    for (backend::DeviceBackend* const device : open_all(state.parameter_devices())) add(device);
+  }
+  bool shares_hardware_with(const Draft& other) const {
+    return std::ranges::any_of(hardware, [&](int one) { return other.hardware.contains(one); });
+  }
+  void add_before(const Draft& other) {
+    replicas.insert(replicas.begin(), other.replicas.begin(), other.replicas.end());
+    std::erase_if(devices,
+                  [&](auto* one) { return std::ranges::find(other.devices, one) != other.devices.end(); });
+    devices.insert(devices.begin(), other.devices.begin(), other.devices.end());
+    hardware.insert(other.hardware.begin(), other.hardware.end());
+  }
+
+  std::vector<int> replicas;
+  std::vector<backend::DeviceBackend*> devices;
+  std::set<int> hardware;
+};
+
+/// One graph for each piece of hardware, or for those together that work for the same replicas.
+std::vector<std::unique_ptr<StepGraph>> make_graphs(StrategyState& state) {
+  std::vector<Draft> drafts;
+  for (int i = 0; i < state.num_local_replicas(); ++i) {
+    Draft draft(state, i);
+    std::erase_if(drafts, [&](const Draft& before) {
+      if (!draft.shares_hardware_with(before)) return false;
+      draft.add_before(before);
+      return true;
+    });
+    drafts.push_back(std::move(draft));
+  }
   std::vector<std::unique_ptr<StepGraph>> graphs;
-  for (auto& [hardware, of_one] : replicas)
-    graphs.push_back(std::make_unique<StepGraph>(std::move(of_one), devices));
+  for (Draft& draft : drafts) {
+    const std::shared_ptr<LastLaunch> last = state.last_launch(*draft.devices.front());
+    graphs.push_back(std::make_unique<StepGraph>(std::move(draft.replicas), std::move(draft.devices), last));
+  }
   return graphs;
 }
 
@@ -68,7 +106,7 @@ std::size_t Trace::reserve_numbers(std::size_t size_bytes) {
 
 std::byte* Trace::numbers_on(const Device& device, std::size_t place) {
   const auto graph = std::ranges::find_if(graphs_, [&](const auto& one) { return one->has_device(device); });
-  return (*graph)->numbers() + place;
+  return (*graph)->numbers_on(device) + place;
 }
 
 std::size_t Trace::result_index(const Tensor& tensor, std::vector<std::vector<Tensor>>& of_graphs,
@@ -113,16 +151,15 @@ void Trace::capture(StrategyState& state, FunctionCall& call, FunctionRef<void()
 void Trace::capture_once(StrategyState& state, FunctionCall& call, FunctionRef<void()> run) {
   // Captured work waits for nothing outside that is not done.
   for (const StreamRef& stream : state.streams()) stream.synchronize();
-  const auto& devices = state.groups().front().device_backends();
   Parts before = std::exchange(parts_, {});
   std::list<StreamScope> scopes;
   try {
     numbers_end_ = 0;
-    graphs_ = make_graphs(devices);
+    graphs_ = make_graphs(state);
     begins_ = call.begins;
     own_inputs_ = RecycledVector<Tensor>(call.inputs.size());
     for (const auto& graph : graphs_)
-      for (std::size_t k = 0; k < graph->replicas().size(); ++k) scopes.emplace_back(graph->stream(k));
+      for (const Stream& stream : graph->streams()) scopes.emplace_back(stream);
     is_capturing_ = true;
     on_roots(state, graphs_,
              [&](StepGraph& graph) { graph.begin(inputs_of_graph(graph, call), takes_addresses_); });
@@ -135,7 +172,7 @@ void Trace::capture_once(StrategyState& state, FunctionCall& call, FunctionRef<v
     }
     run();
     std::vector<std::vector<Tensor>> results(graphs_.size());
-    take_results(call, static_cast<int>(devices.size()), results);
+    take_results(call, state.num_local_replicas(), results);
     on_roots(state, graphs_, [&](StepGraph& graph) {
       const auto g = std::ranges::find(graphs_, &graph, &std::unique_ptr<StepGraph>::get) - graphs_.begin();
       graph.end(results[static_cast<std::size_t>(g)]);
@@ -155,8 +192,10 @@ void Trace::capture_once(StrategyState& state, FunctionCall& call, FunctionRef<v
 
 void Trace::launch(StrategyState& state, FunctionCall& call) {
   const Span span(SpanKind::run, "function");
-  LOCKSTEP_EXPECTS(!state.groups().rendezvous().is_aborted(), CollectiveAborted,
-                   "function: the strategy's collectives have failed before. Make a new strategy.");
+  state.groups().for_each_rendezvous([](const Rendezvous& rendezvous) {
+    LOCKSTEP_EXPECTS(!rendezvous.is_aborted(), CollectiveAborted,
+                     "function: the strategy's collectives have failed before. Make a new strategy.");
+  });
   state.failures().clear();
   alignas(std::max_align_t) std::array<std::byte, StepGraph::kNumbersBytes> numbers{};
   for (const auto& [owner, part] : parts_) part->prepare(numbers.data());
@@ -173,10 +212,12 @@ void Trace::launch(StrategyState& state, FunctionCall& call) {
     graphs_[g]->prepare(inputs_of_graph(*graphs_[g], call), std::span(numbers).first(numbers_end_), own);
   }
   try {
-    on_roots(state, graphs_, [](StepGraph& graph) { graph.launch(); });
+    state.groups().front().launch_graphs(
+        [&] { on_roots(state, graphs_, [](StepGraph& graph) { graph.launch(); }); });
   } catch (const Error& error) {
     // The collectives of those that were launched wait for the one that was not.
-    if (graphs_.size() > 1) state.groups().front().abort(error.what());
+    if (graphs_.size() > 1)
+      for (ReplicaGroup& group : state.groups()) group.abort(error.what());
     throw;
   }
   for (const auto& [owner, part] : parts_) part->commit();

@@ -53,6 +53,8 @@ class ReplicaGroup {
     return communicator_.tensors_at_meeting(rank, i);
   }
   Rendezvous& rendezvous() noexcept { return communicator_.rendezvous(); }
+  /// backend::CommunicatorBackend::launch_graphs.
+  void launch_graphs(FunctionRef<void()> launch) { communicator_.launch_graphs(launch); }
   /// The stream of started reductions on replica i's device; made at its first use, by the replica's thread
   /// or, between runs, by the thread that holds the strategy's lock.
   StreamRef communication_stream(int i);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <lockstep/backend/device_backend.hpp>
+#include <lockstep/backend/graph_backend.hpp>
 #include <lockstep/device_manager.hpp>
 #include <lockstep/error.hpp>
 #include <lockstep/stream.hpp>
@@ -16,6 +17,7 @@
 #include "detail/cpu_0.hpp"
 #include "detail/expects.hpp"
 #include "strategy/function/function_state.hpp"
+#include "strategy/function/last_launch.hpp"
 #include "strategy/runtime/replica_gather.hpp"
 #include "trace/call_group.hpp"
 
@@ -167,6 +169,12 @@ void StrategyState::add(const std::shared_ptr<FunctionState>& function) {
   const std::lock_guard lock(functions_mutex_);
   std::erase_if(functions_, [](const auto& one) { return one.expired(); });
   functions_.push_back(function);
+}
+
+std::shared_ptr<LastLaunch> StrategyState::last_launch(backend::DeviceBackend& first) {
+  std::shared_ptr<LastLaunch>& last = last_launches_[first.graphs()->hardware()];
+  if (last == nullptr) last = std::make_shared<LastLaunch>(first);
+  return last;
 }
 
 std::vector<StreamRef> StrategyState::streams() const {

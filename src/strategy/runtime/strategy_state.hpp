@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -18,6 +19,8 @@
 #include "strategy/variable/variable_registry.hpp"
 
 namespace lockstep::detail {
+
+class LastLaunch;
 
 /// The parts of a strategy.
 class StrategyState {
@@ -75,6 +78,8 @@ class StrategyState {
   Report report();
   /// Its traces are dropped at the strategy's end. Thread-safe.
   void add(const std::shared_ptr<FunctionState>& function);
+  /// Of graphs on the hardware of the first replica there. @pre in a call of the strategy
+  std::shared_ptr<LastLaunch> last_launch(backend::DeviceBackend& first);
   /// On which the strategy's work may be: the communication streams, and the devices' current ones.
   std::vector<StreamRef> streams() const;
 
@@ -97,6 +102,7 @@ class StrategyState {
   VariableRegistry variables_;
   LeafMutex functions_mutex_;                            // guards functions_
   std::vector<std::weak_ptr<FunctionState>> functions_;  // expired ones among them
+  std::map<int, std::shared_ptr<LastLaunch>> last_launches_;
   StrategyCalls calls_;
   StrategyExtended extended_;
 };

@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch_test_macros.hpp>
@@ -136,7 +138,7 @@ TEST_CASE("a plan has what the virtual GPUs count of long calls", "[cuda]") {
   REQUIRE(counted.bytes_written == n * (plan.bytes_written + (is_peer ? 8 : 0)));
 }
 
-TEST_CASE("a plan has what the virtual GPUs count of batches", "[cuda]") {
+TEST_CASE("a plan has what the virtual GPUs count of batches in windows", "[cuda]") {
   const int n = GENERATE(1, 2, 3);
   if (TestBackend::num_devices() < n) SKIP("needs " << n << " devices");
   const int num_tensors = GENERATE(2, 9);
@@ -159,14 +161,88 @@ TEST_CASE("a plan has what the virtual GPUs count of batches", "[cuda]") {
     group.synchronize();
   };
   call();  // what is made once
-  const CommunicationPlan plan =
-      group.communicator.plan(op, DType::f32, num_tensors * kCount * 4, options, true, num_tensors);
+  const CommunicationPlan plan = group.communicator.plan(op, views[0], options, /*one_thread=*/true);
   const Counted counted = count(call);
   CAPTURE(plan, counted.bytes_read, counted.bytes_written, counted.num_launches);
   REQUIRE(counted.num_launches == plan.num_launches);
   REQUIRE(counted.bytes_read == n * plan.bytes_read);
   REQUIRE(counted.bytes_written == n * plan.bytes_written);
   REQUIRE(plan.in_window == (symmetric_windows && plan.path == CommunicationPath::nccl));
+}
+
+TEST_CASE("the plan of a batch has what the virtual GPUs count", "[cuda]") {
+  using Tensors = std::vector<std::pair<DType, std::int64_t>>;
+  const int n = GENERATE(1, 2, 4);
+  if (TestBackend::num_devices() < n) SKIP("needs " << n << " devices");
+  const Tensors few{{DType::f32, 96}, {DType::f32, 32}, {DType::f32, 64}};
+  const Tensors mixed{{DType::f32, 96},  {DType::i32, 40}, {DType::f16, 64},
+                      {DType::bf16, 16}, {DType::f16, 24}, {DType::u16, 8},
+                      {DType::f32, 0},   {DType::f64, 8},  {DType::f32, 40}};
+  const Tensors many(150, {DType::f32, 16}),
+      mixed_sizes{{DType::f32, 64}, {DType::f32, 1050000}, {DType::f32, 32}};
+  const Tensors& tensors = *std::vector{&few, &mixed, &many, &mixed_sizes}[GENERATE(0U, 1U, 2U, 3U)];
+  const ReduceOp op = GENERATE(ReduceOp::sum, ReduceOp::mean, ReduceOp::min);
+  Communicator communicator = Communicator::create(TestBackend::devices(n));
+  std::vector<Stream> streams;
+  std::vector<std::vector<Tensor>> owned;
+  std::vector<std::vector<TensorView>> in, out;
+  for (const Device& device : communicator.devices()) {
+    const StreamScope scope(streams.emplace_back(device));
+    owned.emplace_back(), in.emplace_back(), out.emplace_back();
+    for (const auto& [dtype, count] : tensors) {
+      owned.back().push_back(Tensor::ones({count}, dtype, device));
+      in.back().push_back(owned.back().back().view());
+      owned.back().push_back(Tensor::zeros({count}, reduced_dtype(op, dtype), device));
+      out.back().push_back(owned.back().back().view());
+    }
+  }
+  std::vector<RankBatch> batches;
+  for (int rank = 0; rank < n; ++rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    batches.push_back({rank, streams[r], in[r], out[r]});
+  }
+  const std::vector<CommunicationOptions> all{
+      {},
+      {.implementation = CommunicationImplementation::nccl},
+      {.implementation = CommunicationImplementation::nccl, .deterministic = true}};
+  for (const CommunicationOptions& options : all) {
+    const auto call = [&] {
+      communicator.all_reduce(op, batches, options);
+      for (const Stream& stream : streams) stream.synchronize();
+    };
+    call();  // what is made once
+    const CommunicationPlan plan = communicator.plan(op, in[0], options, /*one_thread=*/true);
+    const Counted counted = count(call);
+    CAPTURE(n, op, plan, counted.bytes_read, counted.bytes_written, counted.num_launches);
+    REQUIRE(plan.num_tensors == static_cast<int>(tensors.size()));
+    REQUIRE(counted.num_launches == plan.num_launches);
+    const bool is_peer =
+        plan.path == CommunicationPath::peer_one_shot || plan.path == CommunicationPath::peer_two_shot;
+    constexpr int kControlBytes = 8;
+    REQUIRE(counted.bytes_written ==
+            n * plan.bytes_written + (is_peer ? kControlBytes * n * plan.num_packs : 0));
+    if (!is_peer) REQUIRE(counted.bytes_read == n * plan.bytes_read);
+  }
+}
+
+TEST_CASE("the plan of a strategy's batch is logged", "[cuda]") {
+  const int n = std::min(2, TestBackend::num_devices());
+  ::setenv("LOCKSTEP_LOG", "plan", 1);
+  std::vector<std::string> messages;
+  {
+    const ScopedLogSink sink([&](std::string_view message) { messages.emplace_back(message); });
+    MirroredStrategy strategy(TestBackend::devices(n));
+    ::unsetenv("LOCKSTEP_LOG");
+    for (int call = 0; call < 2; ++call)
+      strategy.run([](ReplicaContext& ctx) {
+        const std::vector<Tensor> gradients(3, Tensor::ones({32}, DType::f32, ctx.device()));
+        static_cast<void>(ctx.all_reduce(ReduceOp::sum, gradients, {.label = "gradients"}));
+      });
+  }
+  REQUIRE(messages.size() == 1);
+  REQUIRE(messages[0].starts_with("plan: gradients: all_reduce(sum) of 3 tensors, 384 bytes, over " +
+                                  std::to_string(n) + " ranks: "));
+  REQUIRE(messages[0].find(" packs; each rank reads ") != std::string::npos);
 }
 
 TEST_CASE("each distinct plan is logged once", "[cuda]") {

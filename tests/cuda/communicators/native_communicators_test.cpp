@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "cuda/communicators/operands.hpp"
 #include "support/call_hook.hpp"
 #include "support/matchers.hpp"
+#include "support/scoped_log_sink.hpp"
 #include "support/test_backend.hpp"
 
 namespace lockstep::test {
@@ -78,10 +80,11 @@ TEST_CASE("what the program says of NCCL's launch order stands", "[cuda]") {
 TEST_CASE("communicators are made with a configuration where it is not the default", "[cuda]") {
   need_gpus(2);
   Operands operands(2);
-  const CommunicatorConfig config = GENERATE(CommunicatorConfig{}, CommunicatorConfig{.name = "gradients"},
-                                             CommunicatorConfig{.min_ctas = 1, .max_ctas = 2},
-                                             CommunicatorConfig{.cta_policy = CtaPolicy::efficiency},
-                                             CommunicatorConfig{.nonblocking = true});
+  const CommunicatorConfig config =
+      GENERATE(CommunicatorConfig{}, CommunicatorConfig{.name = "gradients"},
+               CommunicatorConfig{.min_ctas = 1, .max_ctas = 2},
+               CommunicatorConfig{.cta_policy = CtaPolicy::efficiency},
+               CommunicatorConfig{.cta_policy = CtaPolicy::zero}, CommunicatorConfig{.nonblocking = true});
   std::atomic<int> num_plain{0}, num_configured{0};
   {
     const CallHook hook([&](std::string_view name, bool is_over) {
@@ -95,9 +98,55 @@ TEST_CASE("communicators are made with a configuration where it is not the defau
     operands.synchronize();
   }
   REQUIRE(operands.all_are(3));
-  const bool is_default = config == CommunicatorConfig();
+  int version = 0;
+  REQUIRE(ncclGetVersion(&version) == ncclSuccess);
+  const bool is_default = config == CommunicatorConfig() || version < NCCL_VERSION(2, 27, 0);
   REQUIRE(num_plain == (is_default ? 2 : 0));
   REQUIRE(num_configured == (is_default ? 0 : 2));
+}
+
+TEST_CASE("a configuration has what the loaded NCCL knows") {
+  constexpr int kOld = NCCL_VERSION(2, 26, 5), kWithConfigs = NCCL_VERSION(2, 27, 7),
+                kWithZero = NCCL_VERSION(2, 28, 3);
+  const CommunicatorConfig zero{.min_ctas = 2, .max_ctas = 4, .cta_policy = CtaPolicy::zero};
+  CHECK(cuda::left_out_of({}, kOld).empty());
+  CHECK(cuda::left_out_of(zero, kOld) == "all is left out, as it takes NCCL 2.27");
+  CHECK(cuda::left_out_of(zero, kWithConfigs) == "cta_policy zero is left out, as it takes NCCL 2.28");
+  CHECK(cuda::left_out_of({.cta_policy = CtaPolicy::efficiency}, kWithConfigs).empty());
+  CHECK(cuda::left_out_of(zero, kWithZero).empty());
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0)
+  const ncclConfig_t defaults = NCCL_CONFIG_INITIALIZER;
+  CHECK(cuda::native_config(zero, kWithConfigs).CTAPolicy == defaults.CTAPolicy);
+  CHECK(cuda::native_config(zero, kWithConfigs).maxCTAs == 4);
+  CHECK(cuda::native_config(zero, kWithZero).CTAPolicy == NCCL_CTA_POLICY_ZERO);
+  CHECK(cuda::native_config({.cta_policy = CtaPolicy::efficiency}, kWithConfigs).CTAPolicy ==
+        NCCL_CTA_POLICY_EFFICIENCY);
+  const ncclConfig_t nonblocking = cuda::native_config({.nonblocking = true}, kWithZero);
+  CHECK(nonblocking.blocking == 0);
+  CHECK(nonblocking.minCTAs == defaults.minCTAs);
+#endif
+}
+
+TEST_CASE("the log tells once what of a configuration is left out", "[cuda]") {
+  need_gpus(2);
+  int version = 0;
+  REQUIRE(ncclGetVersion(&version) == ncclSuccess);
+  std::vector<std::string> lines;
+  {
+    const ScopedLogSink sink([&lines](std::string_view line) {
+      if (line.find("CommunicatorConfig") != line.npos) lines.emplace_back(line);
+    });
+    for (int k = 0; k < 2; ++k)
+      static_cast<void>(
+          Communicator::create(TestBackend::devices(2), {.communicator = {.cta_policy = CtaPolicy::zero}}));
+  }
+  if (version >= NCCL_VERSION(2, 28, 0)) {
+    REQUIRE(lines.empty());
+    return;
+  }
+  REQUIRE(lines.size() == 1);
+  REQUIRE_THAT(std::runtime_error(lines[0]),
+               says("left out", version < NCCL_VERSION(2, 27, 0) ? "2.27" : "2.28", "is loaded"));
 }
 
 }  // namespace lockstep::test

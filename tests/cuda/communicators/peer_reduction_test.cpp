@@ -242,6 +242,33 @@ TEST_CASE("an all_reduce by peers is captured, and launched again", "[cuda]") {
   }
 }
 
+TEST_CASE("calls of captures that interleave follow each other in each of them", "[cuda][function]") {
+  constexpr int kRanks = 2;
+  gpus(kRanks);
+  Communicator communicator = Communicator::create(TestBackend::devices(kRanks));
+  for (int round = 0; round < 3; ++round) {  // graphs that are gone make room
+    Operands first(kRanks), second(kRanks), other(kRanks);
+    std::deque<Capture> both, alone;
+    for (std::size_t r = 0; r < kRanks; ++r) {
+      both.emplace_back(std::vector<StreamRef>{first.streams[r], second.streams[r]});
+      alone.emplace_back(std::vector<StreamRef>{other.streams[r]});
+    }
+    for (const Operands* const one : {&first, &other, &second, &other, &first})
+      communicator.all_reduce(ReduceOp::sum, one->views, one->views, one->streams);
+    for (std::deque<Capture>* const captures : {&both, &alone})
+      for (Capture& capture : *captures) capture.end();
+    for (int launch = 0; launch < 2; ++launch)
+      for (std::deque<Capture>* const captures : {&both, &alone}) {
+        for (Capture& capture : *captures) REQUIRE(capture.start() == cudaSuccess);
+        for (Capture& capture : *captures) REQUIRE(capture.wait() == cudaSuccess);
+      }
+    // 1 + 2, which is then doubled by each call.
+    REQUIRE(first.all_are(3 * 2 * 2 * 2));
+    REQUIRE(second.all_are(3 * 2));
+    REQUIRE(other.all_are(3 * 2 * 2 * 2));
+  }
+}
+
 TEST_CASE("options choose the path between GPUs that reach each other's memory", "[cuda]") {
   gpus(2);
   Operands operands(2);

@@ -83,6 +83,13 @@ struct Calls {
   }};
 };
 
+CommunicationPlan plan_of(const Communicator& communicator, int num_tensors, std::int64_t bytes_of_each) {
+  const std::vector<TensorView> batch(
+      static_cast<std::size_t>(num_tensors),
+      TensorView(static_cast<void*>(nullptr), {bytes_of_each / 4}, DType::f32));
+  return communicator.plan(ReduceOp::sum, batch, kInWindows, /*one_thread=*/true);
+}
+
 }  // namespace
 
 TEST_CASE("packs travel in symmetric windows, which grow with them", "[cuda]") {
@@ -184,18 +191,17 @@ TEST_CASE("a plan says whether packs are in a window", "[cuda]") {
   need_gpus(2);
   const Communicator communicator = Communicator::create(TestBackend::devices(2), kInWindows);
   const auto plan = [&](std::int64_t bytes_of_each, int num_tensors) {
-    return communicator.plan(ReduceOp::sum, DType::f32, num_tensors * bytes_of_each, kInWindows, true,
-                             num_tensors);
+    return plan_of(communicator, num_tensors, bytes_of_each);
   };
   CHECK(plan(4096, 9).in_window);
   CHECK(plan(4096, 9).to_string().starts_with(
-      "all_reduce(sum) of 36864 bytes of float32 in 9 tensors over 2 ranks: NCCL, in a symmetric window ("));
+      "all_reduce(sum) of 9 tensors, 36864 bytes, over 2 ranks: NCCL, in a symmetric window ("));
   for (const CommunicationPlan& other : {plan(4096, 1), plan(8 << 20, 2)}) {
     CHECK(!other.in_window);
     CHECK(other.memory == "in plain memory, as it is not packed");
   }
   const Communicator without = Communicator::create(TestBackend::devices(2));
-  const CommunicationPlan plain = without.plan(ReduceOp::sum, DType::f32, 36864, kInWindows, true, 9);
+  const CommunicationPlan plain = plan_of(without, 9, 4096);
   CHECK(!plain.in_window);
   CHECK(plain.memory.empty());
 }
@@ -225,8 +231,7 @@ TEST_CASE("a log of plans says whether a batch is in a window", "[cuda]") {
     for (const Stream& stream : streams) stream.synchronize();
   }
   REQUIRE(messages.size() == 1);
-  CHECK(messages[0].starts_with(
-      "plan: all_reduce(sum) of 64 bytes of float32 in 2 tensors over 2 ranks: NCCL, in a "));
+  CHECK(messages[0].starts_with("plan: all_reduce(sum) of 2 tensors, 64 bytes, over 2 ranks: NCCL, in a "));
 }
 
 TEST_CASE("an NCCL that is too old for windows leaves packs in plain memory, and a plan says so", "[cuda]") {
@@ -238,7 +243,7 @@ TEST_CASE("an NCCL that is too old for windows leaves packs in plain memory, and
   Batch batch(2, 3, 100);
   communicator.all_reduce(ReduceOp::sum, batch.all(), kInWindows);
   CHECK(batch.all_are_sums());
-  const CommunicationPlan plan = communicator.plan(ReduceOp::sum, DType::f32, 4096, kInWindows, true, 2);
+  const CommunicationPlan plan = plan_of(communicator, 2, 2048);
   CHECK(!plan.in_window);
   CHECK(plan.memory == "in plain memory, as NCCL before 2.28.7 has no windows to rely on");
 }

@@ -48,6 +48,15 @@ ncclResult_t init_rank(const char* name, ncclComm** out, int ranks, const ncclUn
                     std::string(name) + ": config was not set with NCCL_CONFIG_INITIALIZER");
       if (config->blocking != NCCL_CONFIG_UNDEF_INT && config->blocking != 0 && config->blocking != 1)
         return fail(nullptr, ncclInvalidArgument, std::string(name) + ": config.blocking is neither 0 nor 1");
+      int version = 0;
+      ncclGetVersion(&version);
+      const int last_policy =
+          version >= NCCL_VERSION(2, 28, 0) ? NCCL_CTA_POLICY_ZERO : NCCL_CTA_POLICY_EFFICIENCY;
+      if (config->CTAPolicy != NCCL_CONFIG_UNDEF_INT &&
+          (config->CTAPolicy < NCCL_CTA_POLICY_DEFAULT || config->CTAPolicy > last_policy))
+        return fail(
+            nullptr, ncclInvalidArgument,
+            format("%s: config.CTAPolicy is %d, which this NCCL does not know", name, config->CTAPolicy));
       blocking = config->blocking != 0;
     }
     if (const char* value = std::getenv("NCCL_COMM_BLOCKING")) blocking = std::strcmp(value, "0") != 0;
