@@ -27,6 +27,13 @@ constexpr const char* kOperation = "Making an NCCL communicator";
 /// Creations under way, also those that nobody waits for any more.
 std::atomic<int> num_creations{0};
 
+/// Whether the NCCL that is loaded, and the headers, have what a config is made of.
+bool takes_configs() {
+  int version = 0;
+  return NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0) && ncclGetVersion(&version) == ncclSuccess &&
+         version >= NCCL_VERSION(2, 27, 0);
+}
+
 /// The state that the thread that makes the communicators shares with the one that waits for them.
 struct Creation {
   Creation() { ++num_creations; }
@@ -37,6 +44,10 @@ struct Creation {
     num_creations.notify_all();
   }
 
+  /// Whether NCCL is told a configuration. Windows are not NCCL's part of it.
+  bool has_config() const {
+    return config != CommunicatorConfig{.symmetric_windows = config.symmetric_windows} && takes_configs();
+  }
   ncclResult_t init_rank(ncclComm_t* communicator, int rank);
 
   CommunicatorConfig config;
@@ -56,16 +67,9 @@ struct Creation {
   void run(const Device& device);
 };
 
-/// Whether the NCCL that is loaded, and the headers, have what a config is made of.
-bool takes_configs() {
-  int version = 0;
-  return NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0) && ncclGetVersion(&version) == ncclSuccess &&
-         version >= NCCL_VERSION(2, 27, 0);
-}
-
 ncclResult_t Creation::init_rank(ncclComm_t* communicator, int rank) {
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
-  if (config != CommunicatorConfig() && takes_configs()) {
+  if (has_config()) {
     ncclConfig_t native = NCCL_CONFIG_INITIALIZER;
     if (!name.empty()) native.commName = name.c_str();
     if (config.min_ctas > 0) native.minCTAs = config.min_ctas;
@@ -104,8 +108,8 @@ void Creation::run(const Device& device) {
         if (device_error == cudaSuccess) device_error = cudaSetDevice(failed_ordinal = ordinals[i]);
         const ncclResult_t code = init_rank(&made[i], first_rank + static_cast<int>(i));
         if (code != ncclSuccess && code != ncclInProgress)
-          throw_nccl_error(code, "ncclCommInitRank", {__FILE__, __LINE__, __func__}, nullptr, device,
-                           kOperation);
+          throw_nccl_error(code, has_config() ? "ncclCommInitRankConfig" : "ncclCommInitRank",
+                           {__FILE__, __LINE__, __func__}, nullptr, device, kOperation);
       }
       group.end();
       const auto gives_up = [this] {
@@ -157,6 +161,7 @@ std::vector<ncclComm_t> make_native_communicators(const std::vector<int>& ordina
   const auto creation = std::make_shared<Creation>();
   creation->config = config;
   creation->name = config.name;
+  creation->config.name = creation->name;  // the caller's may go with its patience
   creation->ordinals = ordinals;
   creation->num_ranks = static_cast<int>(ordinals.size());
   if (shared != nullptr) {

@@ -75,13 +75,22 @@ TEST_CASE("what the program says of NCCL's launch order stands", "[cuda]") {
   ::unsetenv(kName);
 }
 
+TEST_CASE("a failed call with a configuration is named", "[cuda]") {
+  need_gpus(2);
+  const CallHook hook = CallHook::failing("ncclCommInitRankConfig", ncclSystemError);
+  REQUIRE_THROWS_MATCHES(
+      Communicator::create(TestBackend::devices(2), {.communicator = {.name = "gradients"}}), CollectiveError,
+      says("Making an NCCL communicator on GPU:0: ncclCommInitRankConfig failed with "));
+}
+
 TEST_CASE("communicators are made with a configuration where it is not the default", "[cuda]") {
   need_gpus(2);
   Operands operands(2);
-  const CommunicatorConfig config = GENERATE(CommunicatorConfig{}, CommunicatorConfig{.name = "gradients"},
-                                             CommunicatorConfig{.min_ctas = 1, .max_ctas = 2},
-                                             CommunicatorConfig{.cta_policy = CtaPolicy::efficiency},
-                                             CommunicatorConfig{.nonblocking = true});
+  const CommunicatorConfig config =
+      GENERATE(CommunicatorConfig{}, CommunicatorConfig{.name = "gradients"},
+               CommunicatorConfig{.min_ctas = 1, .max_ctas = 2},
+               CommunicatorConfig{.cta_policy = CtaPolicy::efficiency},
+               CommunicatorConfig{.nonblocking = true}, CommunicatorConfig{.symmetric_windows = true});
   std::atomic<int> num_plain{0}, num_configured{0};
   {
     const CallHook hook([&](std::string_view name, bool is_over) {
@@ -95,7 +104,7 @@ TEST_CASE("communicators are made with a configuration where it is not the defau
     operands.synchronize();
   }
   REQUIRE(operands.all_are(3));
-  const bool is_default = config == CommunicatorConfig();
+  const bool is_default = config == CommunicatorConfig() || config.symmetric_windows;
   REQUIRE(num_plain == (is_default ? 2 : 0));
   REQUIRE(num_configured == (is_default ? 0 : 2));
 }
