@@ -31,6 +31,14 @@ constexpr int kConfigs = NCCL_VERSION(2, 27, 0), kZeroPolicy = NCCL_VERSION(2, 2
 /// Creations under way, also those that nobody waits for any more.
 std::atomic<int> num_creations{0};
 
+int loaded_version() {
+  int version = 0;
+  return ncclGetVersion(&version) == ncclSuccess ? version : 0;
+}
+
+/// Whether the NCCL that is loaded, and the headers, have what a config is made of.
+bool takes_configs() { return NCCL_VERSION_CODE >= kConfigs && loaded_version() >= kConfigs; }
+
 /// The state that the thread that makes the communicators shares with the one that waits for them.
 struct Creation {
   Creation() { ++num_creations; }
@@ -41,6 +49,10 @@ struct Creation {
     num_creations.notify_all();
   }
 
+  /// Whether NCCL is told a configuration. Windows are not NCCL's part of it.
+  bool has_config() const {
+    return config != CommunicatorConfig{.symmetric_windows = config.symmetric_windows} && takes_configs();
+  }
   ncclResult_t init_rank(ncclComm_t* communicator, int rank);
 
   CommunicatorConfig config;
@@ -60,11 +72,6 @@ struct Creation {
   void run(const Device& device);
 };
 
-int loaded_version() {
-  int version = 0;
-  return ncclGetVersion(&version) == ncclSuccess ? version : 0;
-}
-
 /// Tells once what of a config NCCL is too old for.
 void warn_of_what_is_left_out(const CommunicatorConfig& config) {
   static std::atomic<bool> has_warned{false};
@@ -78,9 +85,8 @@ void warn_of_what_is_left_out(const CommunicatorConfig& config) {
 
 ncclResult_t Creation::init_rank(ncclComm_t* communicator, int rank) {
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
-  const int version = loaded_version();
-  if (config != CommunicatorConfig() && version >= kConfigs) {
-    ncclConfig_t native = native_config(config, version);
+  if (has_config()) {
+    ncclConfig_t native = native_config(config, loaded_version());
     if (!name.empty()) native.commName = name.c_str();
     return ncclCommInitRankConfig(communicator, num_ranks, id, rank, &native);
   }
@@ -108,8 +114,8 @@ void Creation::run(const Device& device) {
         if (device_error == cudaSuccess) device_error = cudaSetDevice(failed_ordinal = ordinals[i]);
         const ncclResult_t code = init_rank(&made[i], first_rank + static_cast<int>(i));
         if (code != ncclSuccess && code != ncclInProgress)
-          throw_nccl_error(code, "ncclCommInitRank", {__FILE__, __LINE__, __func__}, nullptr, device,
-                           kOperation);
+          throw_nccl_error(code, has_config() ? "ncclCommInitRankConfig" : "ncclCommInitRank",
+                           {__FILE__, __LINE__, __func__}, nullptr, device, kOperation);
       }
       group.end();
       const auto gives_up = [this] {
@@ -185,6 +191,7 @@ std::vector<ncclComm_t> make_native_communicators(const std::vector<int>& ordina
   const auto creation = std::make_shared<Creation>();
   creation->config = config;
   creation->name = config.name;
+  creation->config.name = creation->name;  // the caller's may go with its patience
   creation->ordinals = ordinals;
   creation->num_ranks = static_cast<int>(ordinals.size());
   if (shared != nullptr) {

@@ -77,6 +77,14 @@ TEST_CASE("what the program says of NCCL's launch order stands", "[cuda]") {
   ::unsetenv(kName);
 }
 
+TEST_CASE("a failed call with a configuration is named", "[cuda]") {
+  need_gpus(2);
+  const CallHook hook = CallHook::failing("ncclCommInitRankConfig", ncclSystemError);
+  REQUIRE_THROWS_MATCHES(
+      Communicator::create(TestBackend::devices(2), {.communicator = {.name = "gradients"}}), CollectiveError,
+      says("Making an NCCL communicator on GPU:0: ncclCommInitRankConfig failed with "));
+}
+
 TEST_CASE("communicators are made with a configuration where it is not the default", "[cuda]") {
   need_gpus(2);
   Operands operands(2);
@@ -84,7 +92,8 @@ TEST_CASE("communicators are made with a configuration where it is not the defau
       GENERATE(CommunicatorConfig{}, CommunicatorConfig{.name = "gradients"},
                CommunicatorConfig{.min_ctas = 1, .max_ctas = 2},
                CommunicatorConfig{.cta_policy = CtaPolicy::efficiency},
-               CommunicatorConfig{.cta_policy = CtaPolicy::zero}, CommunicatorConfig{.nonblocking = true});
+               CommunicatorConfig{.cta_policy = CtaPolicy::zero}, CommunicatorConfig{.nonblocking = true},
+               CommunicatorConfig{.symmetric_windows = true});
   std::atomic<int> num_plain{0}, num_configured{0};
   {
     const CallHook hook([&](std::string_view name, bool is_over) {
@@ -100,7 +109,8 @@ TEST_CASE("communicators are made with a configuration where it is not the defau
   REQUIRE(operands.all_are(3));
   int version = 0;
   REQUIRE(ncclGetVersion(&version) == ncclSuccess);
-  const bool is_default = config == CommunicatorConfig() || version < NCCL_VERSION(2, 27, 0);
+  const bool is_default =
+      config == CommunicatorConfig() || config.symmetric_windows || version < NCCL_VERSION(2, 27, 0);
   REQUIRE(num_plain == (is_default ? 2 : 0));
   REQUIRE(num_configured == (is_default ? 0 : 2));
 }

@@ -160,7 +160,9 @@ TEST_CASE("calls follow each other although an engine's stream may be another on
     }
     CHECK(num_waits >= (batch == &first ? 0 : 2));
     for (const RankBatch& rank : batches) done.emplace_back(rank.stream.device()).record(rank.stream);
-    for (const cudaStream_t engine : engines) REQUIRE(cudaStreamDestroy(engine) == cudaSuccess);
+    // The next one's handles are those of the streams that are destroyed last.
+    for (auto engine = engines.rbegin(); engine != engines.rend(); ++engine)
+      REQUIRE(cudaStreamDestroy(*engine) == cudaSuccess);
   }
   REQUIRE(cudaSetDevice(0) == cudaSuccess);
   for (const Event& event : done) event.synchronize();

@@ -99,7 +99,7 @@ void report_deadlock(const std::string& what) {
     if (device->sticky != cudaSuccess)
       text += format("  device %d has failed: %s\n", device->index, device->sticky_message.c_str());
   // The same standstill is told in full once.
-  static std::string previous;
+  static auto& previous = *new std::string;  // outlives static objects
   const std::string heads = text.substr(text.find('\n'));
   if (heads == previous) text = "DEADLOCK: " + what + " waits too; nothing has moved since the report above";
   previous = heads;
