@@ -56,7 +56,7 @@ void compare(const char* what, int num_replicas, int num_rounds, int num_calls, 
 
 int main(int argc, char** argv) {
   const int num_replicas = argc > 1 ? std::atoi(argv[1]) : 4;
-  const int num_rounds = argc > 2 ? std::atoi(argv[2]) : 41;
+  const int num_rounds = argc > 2 ? std::atoi(argv[2]) : 401;
 
   ls::detail::CallRing ring(64);
   const ls::TensorView tensor(static_cast<void*>(nullptr), ls::Shape{2}, ls::DType::f32);
@@ -72,14 +72,14 @@ int main(int argc, char** argv) {
     }));
   std::printf("%-34s %10.2f ns\n", "a record", median(times) / kRecords);
 
-  compare("all_reduce of 8 B, all threads", num_replicas, num_rounds, 2000,
+  compare("all_reduce of 8 B, all threads", num_replicas, num_rounds, 400,
           [](ls::Strategy& strategy, int calls) {
             strategy.run([calls](ls::ReplicaContext& context) {
               const ls::Tensor x = ls::Tensor::zeros({2});
               for (int i = 0; i < calls; ++i) static_cast<void>(context.all_reduce(ls::ReduceOp::sum, x));
             });
           });
-  compare("step: a run with one all_reduce", num_replicas, num_rounds, 1000,
+  compare("step: a run with one all_reduce", num_replicas, num_rounds, 400,
           [](ls::Strategy& strategy, int calls) {
             for (int i = 0; i < calls; ++i)
               strategy.run([](ls::ReplicaContext& context) {

@@ -217,6 +217,7 @@ void Communicator::Impl::run_locked(Collective collective, ReduceOp op, int root
     for (const CollectiveCall& call : own.calls) own.driven.push_back(&call);
     start(rank_lock, own.driven, agree ? own.group : group, merged.timeout);
   } catch (const std::exception& error) {
+    rank_lock.set_failed();
     if (batches.size() < devices.size()) abort(error.what());
     throw;
   }

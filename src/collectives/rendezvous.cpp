@@ -34,12 +34,11 @@ std::uint64_t Rendezvous::last_meeting(int rank) const noexcept {
 }
 
 Rendezvous::RankLock::RankLock(Rendezvous& rendezvous, std::span<const int> ranks, std::string_view operation)
-    : impl_(*rendezvous.impl_), ranks_(ranks), num_exceptions_(std::uncaught_exceptions()) {
+    : impl_(*rendezvous.impl_), ranks_(ranks) {
   impl_.enter(ranks, operation);
 }
-Rendezvous::RankLock::~RankLock() {
-  impl_.leave(ranks_, /*has_thrown=*/std::uncaught_exceptions() > num_exceptions_);
-}
+Rendezvous::RankLock::~RankLock() { impl_.leave(ranks_); }
+void Rendezvous::RankLock::set_failed() const noexcept { impl_.end_calls(ranks_, /*have_thrown=*/true); }
 
 bool Rendezvous::meet(const RankLock& rank_lock, std::span<const Arrival> arrivals, const Check& check,
                       std::chrono::milliseconds timeout) {
@@ -59,7 +58,7 @@ bool Rendezvous::meet(const RankLock& rank_lock, std::span<const Arrival> arriva
   impl_->await_all(meeting, ranks, operation, timeout);
   for (const int rank : ranks)
     impl_->rank_states[static_cast<std::size_t>(rank)].next.store(meeting + 1, std::memory_order_relaxed);
-  impl_->set_state(ranks, CallState::started);
+  for (const int rank : ranks) impl_->calls[rank].set_state(CallState::started);
 
   if (agree(
           arrivals.front().fingerprint, num_ranks(),
@@ -73,7 +72,10 @@ bool Rendezvous::meet(const RankLock& rank_lock, std::span<const Arrival> arriva
     impl_->parking.wait(static_cast<std::uint64_t>(num_ranks()) / ranks.size(),
                         [&] { return impl_->num_checked.load(std::memory_order_seq_cst) == meeting + 1; });
   }
-  if (impl_->error) std::rethrow_exception(impl_->error);
+  if (impl_->error) {
+    rank_lock.set_failed();
+    std::rethrow_exception(impl_->error);
+  }
   return false;
 }
 

@@ -34,7 +34,7 @@ class MissingRank : public ContextError {
 /// while others may read them: during `meet` (for the check), and, if other ranks use `arrival`, until a
 /// later meeting shows that they have finished.
 struct Arrival {
-  std::string_view operation;  ///< Static text, "all_reduce(sum)": must be the same on all ranks.
+  std::string_view operation;             ///< Static text, "all_reduce(sum)": must be the same on all ranks.
   std::span<const TensorView> tensors{};  ///< For checks and messages.
   const void* payload = nullptr;          ///< For the operation's own use, in this process.
   std::int64_t number = 0;                ///< Likewise; other workers see it, too.
@@ -82,12 +82,13 @@ class Rendezvous {
     ~RankLock();
     RankLock(const RankLock&) = delete;
     RankLock& operator=(const RankLock&) = delete;
+    /// The ranks' call has failed after it met the others: for their records.
+    void set_failed() const noexcept;
 
    private:
     friend class Rendezvous;
     Impl& impl_;
     std::span<const int> ranks_;
-    const int num_exceptions_;  // on the thread
   };
 
   /// Blocks until every rank has arrived. `arrivals[i]` is rank `ranks[i]`'s. Rank 0's thread checks that

@@ -125,6 +125,7 @@ Rendezvous::Impl::State Rendezvous::Impl::decide(std::uint64_t meeting, std::spa
 
 void Rendezvous::Impl::throw_failure(std::uint64_t meeting, std::span<const int> ranks,
                                      std::string_view operation) {
+  end_calls(ranks, /*have_thrown=*/true);
   bool again = true;
   for (const int rank : ranks)
     again &= std::exchange(rank_states[static_cast<std::size_t>(rank)].has_thrown, true);

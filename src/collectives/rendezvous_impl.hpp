@@ -75,11 +75,10 @@ struct Rendezvous::Impl {
   }
 
   void enter(std::span<const int> ranks, std::string_view operation);
-  void leave(std::span<const int> ranks, bool has_thrown = false) {
-    for (const int rank : ranks) {
-      calls[rank].end(has_thrown);
+  void leave(std::span<const int> ranks) {
+    end_calls(ranks, /*have_thrown=*/false);
+    for (const int rank : ranks)
       rank_states[static_cast<std::size_t>(rank)].busy.store(false, std::memory_order_release);
-    }
   }
   void arrive(std::uint64_t meeting, int rank, const Arrival& arrival);
   void await_all(std::uint64_t meeting, std::span<const int> ranks, std::string_view operation,
@@ -88,8 +87,8 @@ struct Rendezvous::Impl {
   void fail(Failure kind, int rank, std::string text);
   void time_out(std::uint64_t meeting, std::string_view operation, std::chrono::milliseconds timeout);
   State decide(std::uint64_t meeting, std::span<const int> ranks, std::string_view operation);
-  void set_state(std::span<const int> ranks, CallState state) noexcept {
-    for (const int rank : ranks) calls[rank].set_state(state);
+  void end_calls(std::span<const int> ranks, bool have_thrown) noexcept {
+    for (const int rank : ranks) calls[rank].end(have_thrown);
   }
   /// A sentence for messages: the first call that differs, if there is one.
   std::string difference() const;

@@ -116,7 +116,8 @@ TEST_CASE("P44 a missing rank is named when the time is over", "[collectives][ho
   const std::string expected =
       "all_reduce(sum), call 1: not all replicas arrived within 50 ms. Present: replica 0 (CPU:0), replica 1 "
       "(CPU:1); "
-      "missing: replica 2 (CPU:2), whose last call was call 0, all_reduce(sum). Make the same calls on every replica, or allow more time.";
+      "missing: replica 2 (CPU:2), whose last call was call 0, all_reduce(sum). Make the same calls on every "
+      "replica, or allow more time.";
   REQUIRE(messages == std::vector<std::string>{expected, expected, ""});
   // The late one is told the same.
   REQUIRE(outcome(rendezvous, 2) == expected);

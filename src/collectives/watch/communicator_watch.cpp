@@ -33,11 +33,13 @@ void Communicator::Impl::end_watch(std::span<const CollectiveCall* const> calls,
 }
 
 void Communicator::Impl::give_up(const std::string& text) {
-  detail::warn(detail::concat(text, ' ', Report{{rendezvous.calls().report({}, first_rank)}}));
+  const std::string report = Report{{rendezvous.calls().report({}, first_rank)}}.to_string();
   // Before the streams go on with what the collective leaves in memory.
   const auto loss = std::make_shared<backend::Loss>(text, /*is_time_out=*/true);
   for (backend::DeviceBackend* const device : device_backends)
     if (device != nullptr) device->lose_results(loss);
+  rendezvous.abort(text);
+  detail::warn(detail::concat(text, ' ', report));  // before what follows, which may take seconds
   abort(text);
 }
 

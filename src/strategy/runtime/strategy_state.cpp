@@ -81,7 +81,8 @@ StrategyState::StrategyState(Strategy& strategy, StrategyConfig config)
   });
   workers()->meeting().on_time_out([this] {
     std::string text;
-    for (const RankReport& rank : report().groups.front().ranks)
+    const Report all = report();
+    for (const RankReport& rank : all.groups.front().ranks)
       text += concat(text.empty() ? " What the replicas did last: " : "; ", rank);
     return text + ".";
   });

@@ -78,7 +78,8 @@ TEST_CASE("a report of a run that is stuck names who is waited for, and what eac
   CHECK(json["groups"][0]["ranks"][0]["calls"].back()["label"] == "grad/3");
   may_go_on.count_down();
   run.join();
-  for (const RankReport& rank : strategy.report().groups[0].ranks) {
+  report = strategy.report();
+  for (const RankReport& rank : report.groups[0].ranks) {
     CHECK_FALSE(rank.is_missing);
     CHECK(rank.calls.back().state == after_return());
   }
