@@ -44,7 +44,7 @@ std::unique_ptr<WorkerGroup> WorkerGroup::connect(const cluster::Resolver& resol
   const WorkerConnection* keep = nullptr;
   if (WorkerGroup* const from = options.shrunk_from) {
     keep = from->connection_.get();
-    control.is_outdated = [from, num_lost = from->lost_workers().size()] {
+    control.is_outdated = [from, num_lost = options.num_lost] {
       return from->lost_workers().size() > num_lost;
     };
   }

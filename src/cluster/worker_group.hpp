@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -35,9 +36,10 @@ struct WorkerGroupOptions {
   std::chrono::milliseconds silence_limit{5000};
   std::string token{};        ///< As WorkerOptions's.
   std::string listen_host{};  ///< As WorkerOptions's.
-  /// The group whose survivors these are: the start ends with PeerLost when that one loses one more. Null:
-  /// no.
+  /// The group whose survivors these are, as long as it has lost no more than so many: then the start ends
+  /// with PeerLost. Null: no.
   WorkerGroup* shrunk_from = nullptr;
+  std::size_t num_lost = 0;
   bool shares_connection = true;  ///< With later groups of the same cluster; else it ends with the group.
 };
 

@@ -50,7 +50,7 @@ std::vector<Device> own_devices(const cluster::Resolver& resolver, std::vector<D
 
 detail::StrategyConfig configure(std::shared_ptr<cluster::Resolver> resolver,
                                  const CommunicationOptions& options, const WorkerOptions& worker_options,
-                                 detail::WorkerGroup* shrunk_from) {
+                                 const detail::Shrunk& shrunk) {
   LOCKSTEP_EXPECTS(resolver != nullptr, InvalidArgument, kName,
                    ": no resolver. Pass cluster::from_environment(), or a resolver of the cluster.");
   const int workers = num_workers(*resolver);
@@ -68,7 +68,8 @@ detail::StrategyConfig configure(std::shared_ptr<cluster::Resolver> resolver,
                                                  .silence_limit = worker_options.heartbeat_timeout,
                                                  .token = worker_options.token,
                                                  .listen_host = worker_options.listen_host,
-                                                 .shrunk_from = shrunk_from},
+                                                 .shrunk_from = shrunk.from,
+                                                 .num_lost = shrunk.num_lost},
                                                 cluster::environment_variables());
   const std::vector<std::string> numbers =
       config.workers->all_gather("the number of replicas", std::to_string(num_replicas));
@@ -84,13 +85,13 @@ detail::StrategyConfig configure(std::shared_ptr<cluster::Resolver> resolver,
 MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(std::shared_ptr<cluster::Resolver> resolver,
                                                          const CommunicationOptions& options,
                                                          const WorkerOptions& worker_options)
-    : MultiWorkerMirroredStrategy(std::move(resolver), options, worker_options, nullptr) {}
+    : MultiWorkerMirroredStrategy(std::move(resolver), options, worker_options, detail::Shrunk{}) {}
 
 MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(std::shared_ptr<cluster::Resolver> resolver,
                                                          const CommunicationOptions& options,
                                                          const WorkerOptions& worker_options,
-                                                         detail::WorkerGroup* shrunk_from)
-    : Strategy(configure(std::move(resolver), options, worker_options, shrunk_from)),
+                                                         const detail::Shrunk& shrunk)
+    : Strategy(configure(std::move(resolver), options, worker_options, shrunk)),
       worker_options_(worker_options) {}
 
 std::unique_ptr<MultiWorkerMirroredStrategy> MultiWorkerMirroredStrategy::shrink() {
@@ -110,8 +111,8 @@ std::unique_ptr<MultiWorkerMirroredStrategy> MultiWorkerMirroredStrategy::shrink
     if (options.start_timeout.count() == 0) options.start_timeout = kShrinkTimeout;
     auto cluster = detail::shrunk_cluster(*state.config().cluster_resolver, lost);
     try {
-      return std::unique_ptr<MultiWorkerMirroredStrategy>(
-          new MultiWorkerMirroredStrategy(std::move(cluster), state.options(), options, group));
+      return std::unique_ptr<MultiWorkerMirroredStrategy>(new MultiWorkerMirroredStrategy(
+          std::move(cluster), state.options(), options, {group, lost.size()}));
     } catch (const PeerLost&) {
       if (group->lost_workers().size() == lost.size()) throw;
     }

@@ -16,7 +16,7 @@
 namespace lockstep::test {
 
 TEST_CASE("saves keep their page-locked memory, and restoring takes one piece of it", "[cuda][checkpoint]") {
-  std::atomic<int> num_pinned = 0, num_pinned_freed = 0;
+  std::atomic<int> num_pinned = 0;
   const TemporaryDirectory directory;
   Replicas strategy(2);
   const auto scope = strategy.scope();
@@ -24,7 +24,6 @@ TEST_CASE("saves keep their page-locked memory, and restoring takes one piece of
   Checkpoint checkpoint({{"a", a}, {"b", b}, {"none", none}});
   const CallHook hook([&](std::string_view name, bool is_over) {
     if (!is_over && name == "cudaHostAlloc") ++num_pinned;
-    if (!is_over && name == "cudaFreeHost") ++num_pinned_freed;
     return 0;
   });
   {
@@ -39,9 +38,7 @@ TEST_CASE("saves keep their page-locked memory, and restoring takes one piece of
     b.assign(Tensor::zeros({77, 3}));
     CHECK(manager.restore_latest() == 3);
     CHECK(num_pinned == 2);
-    CHECK(num_pinned_freed == 1);
   }
-  CHECK(num_pinned_freed == 2);
   for (const Tensor& component : strategy.local_results(a))
     CHECK(component.to_vector<float>() == std::vector<float>(1000, 3.0f));
   for (const Tensor& component : strategy.local_results(b))

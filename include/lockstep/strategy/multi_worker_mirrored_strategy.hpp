@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,7 +16,12 @@ namespace lockstep {
 
 namespace detail {
 class WorkerGroup;
-}
+/// The workers that were left when a group had lost so many; null: none was lost.
+struct Shrunk {
+  WorkerGroup* from = nullptr;
+  std::size_t num_lost = 0;
+};
+}  // namespace detail
 
 /// How the workers of a MultiWorkerMirroredStrategy find each other.
 struct WorkerOptions {
@@ -92,7 +98,7 @@ class MultiWorkerMirroredStrategy : public Strategy {
  private:
   MultiWorkerMirroredStrategy(std::shared_ptr<cluster::Resolver> resolver,
                               const CommunicationOptions& options, const WorkerOptions& worker_options,
-                              detail::WorkerGroup* shrunk_from);
+                              const detail::Shrunk& shrunk);
 
   WorkerOptions worker_options_;
 };
