@@ -153,13 +153,20 @@ class CsvRecords {
 
   template <class T>
   static void parse_field(const CsvRecords& records, std::size_t i, std::byte* value) {
-    const std::string_view text = trimmed(records.parser_.field(i));
     T parsed{};
-    if (text.empty() || text == records.options_.missing)
-      parsed = records.default_of(i).as<T>();
-    else if (const std::errc error = parse_number(text, parsed); error != std::errc())
-      records.fail(i, text, error);
+    if (!records.options_.missing.empty() || !detail::parse_plain(records.parser_.field(i), parsed))
+      parsed = records.parse_any<T>(i);
     std::memcpy(value, &parsed, sizeof parsed);
+  }
+  template <class T>
+  [[gnu::noinline]] T parse_any(std::size_t i) const {
+    const std::string_view text = trimmed(parser_.field(i));
+    T parsed{};
+    if (text.empty() || text == options_.missing)
+      parsed = default_of(i).as<T>();
+    else if (const std::errc error = parse_number(text, parsed); error != std::errc())
+      fail(i, text, error);
+    return parsed;
   }
   const Scalar& default_of(std::size_t i) const {
     const CsvColumn& column = options_.columns[i];

@@ -22,6 +22,7 @@ class CsvBlock {
       : most_(std::min(most, kMostRows)), columns_(columns.size()) {
     for (std::size_t i = 0; i < columns_.size(); ++i) {
       const readers::CsvColumn& form = columns[i];
+      has_text_ = has_text_ || form.is_text;
       if (form.is_text) continue;
       columns_[i].values = Tensor::empty(Shape(most_), form.dtype, input_device());
       columns_[i].data = static_cast<std::byte*>(columns_[i].values.data());
@@ -32,7 +33,9 @@ class CsvBlock {
   std::int64_t num_rows() const noexcept { return num_rows_; }
   bool is_full() const noexcept { return num_rows_ == most_ || is_full_; }
   /// The next row's memory in a column of numbers.
-  std::byte* value(std::size_t i) { return columns_[i].data; }
+  std::byte* value(std::size_t i) {
+    return columns_[i].data + static_cast<std::size_t>(num_rows_) * columns_[i].size;
+  }
   void set_text(std::size_t i, std::string_view text) {
     Column& column = columns_[i];
     // What a row that turned out to be wrong has left.
@@ -40,13 +43,13 @@ class CsvBlock {
     column.text += text;
   }
   void end_row() {
+    ++num_rows_;
+    if (!has_text_) return;
     for (Column& column : columns_) {
-      column.data += column.size;
       if (column.size > 0) continue;
       column.ends.push_back(static_cast<std::int64_t>(column.text.size()));
       if (column.text.size() > kMostTextBytes) is_full_ = true;
     }
-    ++num_rows_;
   }
   RowBlock take() && {
     RowBlock block{{}, num_rows_};
@@ -71,13 +74,14 @@ class CsvBlock {
 
   struct Column {
     Tensor values{};
-    std::byte* data = nullptr;  // of the next row
+    std::byte* data = nullptr;  // of `values`
     std::size_t size = 0;       // of a number; 0: the column is text
     std::string text{};
     std::vector<std::int64_t> ends{};
   };
   std::int64_t most_, num_rows_ = 0;
   bool is_full_ = false;
+  bool has_text_ = false;  // in any column
   std::vector<Column> columns_;
 };
 

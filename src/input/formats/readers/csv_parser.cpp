@@ -11,6 +11,11 @@ namespace {
 
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
+/// The end of the field that begins at `begin`, at the delimiter or the end of a line that was found.
+std::size_t end_at(std::string_view text, std::size_t found, std::size_t begin) {
+  return text[found] == '\n' && found > begin && text[found - 1] == '\r' ? found - 1 : found;
+}
+
 }  // namespace
 
 CsvParser::CsvParser(std::unique_ptr<ByteSource> source, CsvForm form)
@@ -85,8 +90,8 @@ bool CsvParser::parse() {
     }
     const bool is_quoted = quotes && begin < data.size() && first[begin] == '"';
     const char* const found = is_quoted ? last : ends_.find(first + begin, last);
-    if (found != last && *found == delimiter)  // as most fields end
-      end = static_cast<std::size_t>(found - first);
+    if (found != last && *found != '"')  // as most fields end
+      end = end_at(data, static_cast<std::size_t>(found - first), begin);
     else if (!find_end(begin, end))
       return false;
     if (field) {
@@ -133,12 +138,8 @@ bool CsvParser::find_end(std::size_t begin, std::size_t& end) {
   if (end == data_.size()) return is_last_;
   if (form_.quotes && data_[end] == '"')
     fail_at(end, line_, "a quote within a field that does not begin with one");
-  end = end_at(end, begin);
+  end = end_at(data_, end, begin);
   return true;
-}
-
-std::size_t CsvParser::end_at(std::size_t found, std::size_t begin) const {
-  return data_[found] == '\n' && found > begin && data_[found - 1] == '\r' ? found - 1 : found;
 }
 
 bool CsvParser::find_quoted_end(std::size_t begin, std::size_t& end) {

@@ -61,8 +61,6 @@ class CsvParser {
   /// Finds the end of the field at `begin`. @return false as parse.
   bool find_end(std::size_t begin, std::size_t& end);
   bool find_quoted_end(std::size_t begin, std::size_t& end);
-  /// The end of the field that begins at `begin`, at the delimiter or the end of a line that was found.
-  std::size_t end_at(std::size_t found, std::size_t begin) const;
   /// The length of the line end at a place: 1, 2, or 0 for none. @pre a byte follows, or is_last_.
   std::size_t line_end_at(std::size_t at) const;
   /// Of a field that is in quotes.
