@@ -1,5 +1,6 @@
 // Readers of files beside what they cannot be faster than: a pass of memchr over the same bytes, and a copy
 // of them. All on one thread, of files that are in the page cache.
+#include <charconv>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -26,6 +27,7 @@ namespace {
 
 using namespace lockstep;
 
+constexpr std::int64_t kBatch = 1024;
 constexpr std::size_t kFileBytes = std::size_t{32} << 20;
 
 /// A file of about kFileBytes in the folder for temporary files; READERS_FOLDER keeps it for other programs.
@@ -121,6 +123,55 @@ void memchr_pass(benchmark::State& state, const File& file) {
   state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations()) * file.size());
 }
 
+/// The least work of any reader of lines: blocks are read and searched, and nothing is kept.
+void read_and_search(benchmark::State& state, const File& file) {
+  const int descriptor = ::open(file.path().c_str(), O_RDONLY);
+  std::vector<char> block(std::size_t{1} << 17);
+  for (auto _ : state) {
+    std::size_t count = 0;
+    off_t position = 0;
+    while (const auto size = ::pread(descriptor, block.data(), block.size(), position)) {
+      const char* const end = block.data() + size;
+      for (const char* next = block.data(); next < end; ++count) {
+        const void* const found = std::memchr(next, '\n', static_cast<std::size_t>(end - next));
+        next = found ? static_cast<const char*>(found) + 1 : end;
+      }
+      position += size;
+    }
+    benchmark::DoNotOptimize(count);
+  }
+  ::close(descriptor);
+  state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations()) * file.size());
+}
+
+/// The numbers of fields that have been found before, in memory.
+void from_chars(benchmark::State& state, const File& file) {
+  std::ifstream stream(file.path(), std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(stream), {}};
+  std::vector<const char*> ends;
+  for (const char& c : bytes)
+    if (c == ',' || c == '\n') ends.push_back(&c);
+  for (auto _ : state) {
+    const char* begin = bytes.data();
+    const auto parse = [&begin](const char* end, auto& value) {
+      std::from_chars(begin, end, value);
+      begin = end + 1;
+    };
+    std::int64_t a = 0;
+    std::int32_t b = 0;
+    float c = 0, d = 0;
+    for (std::size_t i = 0; i < ends.size(); i += 4) {
+      parse(ends[i], a);
+      parse(ends[i + 1], b);
+      parse(ends[i + 2], c);
+      parse(ends[i + 3], d);
+      benchmark::DoNotOptimize(a + b);
+      benchmark::DoNotOptimize(c + d);
+    }
+  }
+  state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations()) * file.size());
+}
+
 /// From the page cache into memory that stays in the processor's cache, in pieces of a size.
 void copy(benchmark::State& state, const File& file, std::size_t piece) {
   const int descriptor = ::open(file.path().c_str(), O_RDONLY);
@@ -145,12 +196,17 @@ void read(benchmark::State& state, const File& file, const Reader& reader) {
   state.SetItemsProcessed(count);
 }
 
-/// The rows of a mapped array, in batches of 64.
-void mapped_rows(benchmark::State& state, const File& file) {
-  const auto batches = Dataset::from_tensor_slices(map_npy(file.path())).batch(64);
+/// Passes over a dataset that reads the file.
+template <class E>
+void pass(benchmark::State& state, const File& file, const TypedDataset<E>& dataset) {
   for (auto _ : state)
-    for (const Tensor& batch : batches) benchmark::DoNotOptimize(batch.view().data);
+    for (auto&& element : dataset) benchmark::DoNotOptimize(element);
   state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations()) * file.size());
+}
+
+template <class Reader>
+auto read_by(const File& file, const Reader& reader) {
+  return Dataset::from_files({file.path()}, reader);
 }
 
 readers::CsvOptions csv_options(std::int64_t batch_size) {
@@ -159,12 +215,23 @@ readers::CsvOptions csv_options(std::int64_t batch_size) {
 
 #define LOCKSTEP_READER(name, ...) BENCHMARK_CAPTURE(__VA_ARGS__)->Name(name)->Unit(benchmark::kMillisecond)
 LOCKSTEP_READER("lines of 80/memchr", memchr_pass, a, lines_80());
+LOCKSTEP_READER("lines of 80/read and memchr", read_and_search, aa, lines_80());
 LOCKSTEP_READER("lines of 80/lockstep", read, b, lines_80(), readers::lines());
+LOCKSTEP_READER("lines of 80/lockstep, batch", pass, ba, lines_80(),
+                read_by(lines_80(), readers::lines()).batch(kBatch));
+LOCKSTEP_READER("lines of 80/lockstep, padded_batch", pass, bb, lines_80(),
+                read_by(lines_80(), readers::lines()).padded_batch(kBatch));
 LOCKSTEP_READER("lines of 1000/memchr", memchr_pass, c, lines_1000());
+LOCKSTEP_READER("lines of 1000/read and memchr", read_and_search, ca, lines_1000());
 LOCKSTEP_READER("lines of 1000/lockstep", read, d, lines_1000(), readers::lines());
+LOCKSTEP_READER("lines of 1000/lockstep, batch", pass, da, lines_1000(),
+                read_by(lines_1000(), readers::lines()).batch(64));
 LOCKSTEP_READER("csv/memchr", memchr_pass, e, csv());
+LOCKSTEP_READER("csv/from_chars", from_chars, ea, csv());
 LOCKSTEP_READER("csv/lockstep", read, f, csv(), readers::csv(csv_options(0)));
-LOCKSTEP_READER("csv/lockstep in batches", read, g, csv(), readers::csv(csv_options(1024)));
+LOCKSTEP_READER("csv/lockstep in batches", read, g, csv(), readers::csv(csv_options(kBatch)));
+LOCKSTEP_READER("csv/lockstep, batch", pass, ga, csv(),
+                read_by(csv(), readers::csv(csv_options(0))).batch(kBatch));
 LOCKSTEP_READER("records of 4096/copy", copy, h, plain_records<4096>(), std::size_t{4096});
 LOCKSTEP_READER("records of 4096/lockstep", read, i, plain_records<4096>(),
                 readers::records({.record_bytes = 4096}));
@@ -177,7 +244,10 @@ LOCKSTEP_READER("TFRecords of 131072/copy", copy, n, tf_records<131072>(), std::
 LOCKSTEP_READER("TFRecords of 131072/lockstep", read, o, tf_records<131072>(), readers::tf_record());
 LOCKSTEP_READER("npy rows of 3136/copy", copy, p, npy(), std::size_t{3136});
 LOCKSTEP_READER("npy rows of 3136/lockstep", read, q, npy(), readers::npy());
-LOCKSTEP_READER("npy rows of 3136/lockstep, mapped", mapped_rows, r, npy());
+LOCKSTEP_READER("npy rows of 3136/lockstep, batch", pass, qa, npy(),
+                read_by(npy(), readers::npy()).batch(64));
+LOCKSTEP_READER("npy rows of 3136/lockstep, mapped", pass, r, npy(),
+                Dataset::from_tensor_slices(map_npy(npy().path())).batch(64));
 
 }  // namespace
 

@@ -120,7 +120,8 @@ def plan(effort, build, python):
     # 240 batches are one pass over the table.
     own("input", "input", "input", "--replicas", 4, "-n", 240, "-w", 10, "--floor")
     peer("TensorFlow", "input", python, os.path.join(folder, "tensorflow_cpu.py"), "input", "--ranks", 4)
-    peer("PyTorch", "input", python, os.path.join(folder, "pytorch.py"), "input", "--ranks", 4)
+    for source, program in (("PyTorch", "pytorch.py"), ("Grain", "grain_input.py"), ("DALI", "dali_input.py")):
+        peer(source, "input", python, os.path.join(folder, program), "input", "--ranks", 4)
     return commands
 
 
@@ -187,9 +188,12 @@ def missing(source, build):
 class Run:
     """All repetitions."""
 
-    def __init__(self, build, python, effort, only_workers):
+    def __init__(self, build, python, effort, part):
         self.build, self.effort = build, effort
-        self.commands = [command for command in plan(effort, build, python) if command.workers > 1 or not only_workers]
+        self.commands = [command for command in plan(effort, build, python)
+                         if command.workers > 1 or part != "workers"]
+        if part == "input":
+            self.commands = [command for command in self.commands if command.name == "input"]
         self.samples = reports.Samples()
         self.versions, self.skipped = {}, {}
         for source in dict.fromkeys(command.source for command in self.commands):
@@ -253,7 +257,10 @@ def main():
     parser.add_argument("--build", required=True, help="the build's folder, with lockstep_bench and the peers")
     parser.add_argument("--python", default=sys.executable, help="runs the Python peers [the one that runs this]")
     parser.add_argument("--quick", action="store_true", help="one repetition of fewer and smaller sizes: about a minute")
-    parser.add_argument("--workers", action="store_true", help="only the rows of several processes")
+    part = parser.add_mutually_exclusive_group()
+    part.add_argument("--workers", dest="part", action="store_const", const="workers",
+                      help="only the rows of several processes")
+    part.add_argument("--input", dest="part", action="store_const", const="input", help="only the rows of input")
     parser.add_argument("--repetitions", type=positive, help="of everything; the median counts [5; with --quick 1]")
     parser.add_argument("--output", help="writes OUTPUT.json and OUTPUT.md [compare in the build's folder]")
     options = parser.parse_args()
@@ -265,7 +272,7 @@ def main():
     if load > 0.5:
         print(f"The machine is not idle: load {load:.1f}. Times of small messages will be those of the scheduler.",
               file=sys.stderr)
-    comparison = Run(options.build, options.python, effort, options.workers)
+    comparison = Run(options.build, options.python, effort, options.part)
     try:
         comparison.measure()
     except (Skipped, reports.ReportError) as error:
@@ -273,7 +280,7 @@ def main():
         print(f"compare.py: lockstep_bench failed: {error}", file=sys.stderr)
         return 1
 
-    make_bars = bars.make_worker_bars if options.workers else bars.make_bars
+    make_bars = {"workers": bars.make_worker_bars, "input": bars.make_input_bars}.get(options.part, bars.make_bars)
     table = make_bars(comparison.samples, comparison.skipped)
     rows = [bar.row() for bar in table]
     against = ", ".join(f"{name} {version}" for name, version in comparison.versions.items()

@@ -20,6 +20,16 @@ inline std::unique_ptr<detail::Iterator<detail::BatchHandle>> batch_list(const s
   return batches_of(list_pass(batches));
 }
 
+/// For each leaf its rows in elements that came one by one.
+inline std::vector<std::vector<detail::RowRun>> columns_of(const std::vector<std::vector<Tensor>>& rows) {
+  std::vector<std::vector<detail::RowRun>> columns;
+  for (const std::vector<Tensor>& column : rows) {
+    columns.emplace_back();
+    for (const Tensor& row : column) columns.back().push_back({row, {}, true});
+  }
+  return columns;
+}
+
 /// A batch of these leaves; an initializer list shares them.
 inline detail::BatchHandle batch_of(detail::FlatElement leaves) {
   return std::make_shared<const detail::TensorBatch>(std::move(leaves));

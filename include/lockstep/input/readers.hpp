@@ -65,6 +65,9 @@ class Elements {
            std::is_invocable_r_v<std::optional<E>, std::decay_t<F>&>) Elements(F&& next)
       : source_(std::make_shared<SourceOf<std::decay_t<F>>>(std::forward<F>(next))) {}
   std::optional<E> operator()() const { return source_->next(); }
+  /// For the library, as Iterator's: elements at once, where the library's own readers can give them so.
+  std::optional<detail::RowBlock> next_rows(std::int64_t most) const { return source_->next_rows(most); }
+  [[nodiscard]] bool owns_memory() const { return source_->owns_memory(); }
   /// Where the next element begins: the function's own position, or the number of calls so far.
   [[nodiscard]] Position position() const { return source_->position(); }
   /// Goes to a position that these elements have given, before the first call. @throws InvalidArgument  no
@@ -75,6 +78,8 @@ class Elements {
   struct Source {
     virtual ~Source() = default;
     virtual std::optional<E> next() = 0;
+    virtual std::optional<detail::RowBlock> next_rows(std::int64_t most) = 0;
+    virtual bool owns_memory() const = 0;
     virtual Position position() const = 0;
     virtual void seek(const Position& position) = 0;
   };
@@ -83,6 +88,8 @@ class Elements {
     template <class G>
     explicit SourceOf(G&& given) : function(std::forward<G>(given)) {}
     std::optional<E> next() override { return function(); }
+    std::optional<detail::RowBlock> next_rows(std::int64_t most) override { return function.next_rows(most); }
+    bool owns_memory() const override { return function.owns_memory(); }
     Position position() const override { return function.position(); }
     void seek(const Position& position) override { function.seek(position); }
     detail::Positioned<F> function;

@@ -1,5 +1,6 @@
 #include "input/iterators/batch_iterators.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <span>
 #include <vector>
@@ -63,16 +64,18 @@ std::optional<BatchHandle> TableBatchIterator::next() {
 void TableBatchIterator::transfer(PassState& state) { transfer_table(state, table_, *rows_); }
 
 std::optional<BatchHandle> StackBatchIterator::next() {
-  // If the input throws, the gathered elements stay for the next call.
-  while (rows_.num_rows() < batch_size_) {
-    std::optional<FlatElement> element = input_->next();
-    if (!element) break;
-    rows_.add(std::move(*element));
-  }
+  rows_.fill(*input_, batch_size_);
   const std::int64_t num_rows = rows_.num_rows();
   auto columns = rows_.take();
   if (num_rows == 0 || (drop_ && num_rows < batch_size_)) return std::nullopt;
-  return std::make_shared<const StackedBatch>(std::move(columns));
+  const auto is_whole = [](const std::vector<RowRun>& runs) {
+    return runs.size() == 1 && runs[0].ends.empty() && !runs[0].is_row;
+  };
+  if (!std::ranges::all_of(columns, is_whole))
+    return std::make_shared<const StackedBatch>(std::move(columns));
+  FlatElement leaves;
+  for (std::vector<RowRun>& runs : columns) leaves.push_back(std::move(runs[0].values));
+  return std::make_shared<const TensorBatch>(std::move(leaves));
 }
 
 std::optional<BatchHandle> TableWindowIterator::next() {

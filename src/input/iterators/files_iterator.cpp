@@ -69,13 +69,14 @@ PipelineHandle pipeline_of(FilePaths paths, FileIteratorFactory open, ElementTyp
 
 }  // namespace
 
-std::optional<FlatElement> FilesIterator::next() {
+template <class Take, class Ended>
+auto FilesIterator::from_file(const Take& take, const Ended& has_ended) -> decltype(take()) {
   const std::int64_t index = index_++;
   for (; file_ < paths_->size(); ++file_) {
     check_stop();
     try {
       if (!input_) input_ = open_((*paths_)[file_]);
-      if (std::optional<FlatElement> element = input_->next()) return host_element(std::move(*element));
+      if (auto taken = take(); !has_ended(taken)) return taken;
       input_.reset();
     } catch (const Stopped&) {
       throw;
@@ -88,7 +89,25 @@ std::optional<FlatElement> FilesIterator::next() {
       raise_at_element("Dataset::from_files", index, concat((*paths_)[file_++]));
     }
   }
-  return std::nullopt;
+  return {};
+}
+
+std::optional<FlatElement> FilesIterator::next() {
+  return from_file(
+      [this] {
+        std::optional<FlatElement> element = input_->next();
+        if (element && !input_->owns_memory()) element = host_element(std::move(*element));
+        return element;
+      },
+      [](const auto& element) { return !element; });
+}
+
+std::optional<RowBlock> FilesIterator::next_rows(std::int64_t most) {
+  std::optional<RowBlock> rows = from_file([&] { return input_->next_rows(most); },
+                                           [](const auto& taken) { return taken && taken->num_rows == 0; });
+  if (!rows && file_ == paths_->size()) rows.emplace();
+  index_ += rows ? rows->num_rows - 1 : -1;
+  return rows;
 }
 
 void FilesIterator::transfer(PassState& state) {

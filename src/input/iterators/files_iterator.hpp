@@ -21,9 +21,14 @@ class FilesIterator final : public Iterator<FlatElement> {
       : paths_(std::move(paths)), open_(std::move(open)) {}
   /// Rethrows exceptions of the reader with path and index.
   std::optional<FlatElement> next() override;
+  std::optional<RowBlock> next_rows(std::int64_t most) override;
   void transfer(PassState& state) override;
 
  private:
+  /// What take() returns for the current file, or for one of the next as long as `has_ended` is true of it.
+  template <class Take, class Ended>
+  auto from_file(const Take& take, const Ended& has_ended) -> decltype(take());
+
   FilePaths paths_;
   FileIteratorFactory open_;
   std::size_t file_ = 0;

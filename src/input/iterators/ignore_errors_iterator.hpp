@@ -39,20 +39,30 @@ class IgnoreErrorsIterator final : public Iterator<T> {
       : input_(std::move(input)), errors_(max, std::move(report)) {}
 
   std::optional<T> next() override {
+    std::optional<T> value = without_errors([this] { return input_->next(); });
+    if (!value) errors_.end();
+    return value;
+  }
+  std::optional<RowBlock> next_rows(std::int64_t most) override {
+    std::optional<RowBlock> rows = without_errors([&] { return input_->next_rows(most); });
+    if (rows && rows->num_rows == 0) errors_.end();
+    return rows;
+  }
+  void transfer(PassState& state) override { state(*input_, errors_); }
+
+ private:
+  template <class Take>
+  auto without_errors(const Take& take) {
     for (;;) {
       check_stop();
       try {
-        std::optional<T> value = input_->next();
-        if (!value) errors_.end();
-        return value;
+        return take();
       } catch (const Error& error) {
         errors_.add(error);
       }
     }
   }
-  void transfer(PassState& state) override { state(*input_, errors_); }
 
- private:
   std::unique_ptr<Iterator<T>> input_;
   IgnoredErrors errors_;
 };

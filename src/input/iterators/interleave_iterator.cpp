@@ -38,7 +38,7 @@ void InterleaveIterator::fill() {
   Slot& slot = cycle_[static_cast<std::size_t>(slot_)];
   slot.element = std::move(*element);
   slot.index = index_++;
-  open(slot, slot_ < num_threads_);
+  open(slot, slot_ < num_threads());
   if (slot.ahead) slot.ahead->start();
   ++num_open_;
 }
@@ -49,17 +49,33 @@ void InterleaveIterator::open(Slot& slot, bool has_thread) {
   OpenedPart part = call_for_element(what_, slot.index, [&] { return fn_(std::move(element), slot.index); });
   slot.pipeline = std::move(part.pipeline);
   slot.pass = std::move(part.pass);
-  if (has_thread) {
-    auto input = std::make_shared<std::unique_ptr<Iterator<FlatElement>>>(std::move(slot.pass));
-    auto ahead = std::make_unique<PrefetchIterator<FlatElement>>([input] { return std::move(*input); }, 1,
-                                                                 [ready = ready_] { ready->give(); });
-    slot.ahead = ahead.get();
-    slot.pass = std::move(ahead);
+  if (has_thread) read_ahead(slot);
+}
+
+void InterleaveIterator::read_ahead(Slot& slot) {
+  auto input = std::make_shared<std::unique_ptr<Iterator<FlatElement>>>(std::move(slot.pass));
+  auto ahead = std::make_unique<PrefetchIterator<FlatElement>>([input] { return std::move(*input); }, 1,
+                                                               [ready = ready_] { ready->give(); });
+  slot.ahead = ahead.get();
+  slot.pass = std::move(ahead);
+}
+
+std::optional<FlatElement> InterleaveIterator::next_of(std::size_t index) {
+  Slot& slot = cycle_[index];
+  if (!threads_.is_automatic()) return slot.pass->next();
+  if (!slot.ahead && static_cast<std::int64_t>(index) < num_threads()) {
+    read_ahead(slot);
+    slot.ahead->start();
   }
+  const bool is_ready = slot.ahead && slot.ahead->is_ready();
+  std::optional<FlatElement> element = slot.pass->next();
+  threads_.count(!is_ready, is_ready);
+  return element;
 }
 
 void InterleaveIterator::transfer(PassState& state, Slot& slot, bool has_thread) {
   if (!state.flag(slot.pass != nullptr)) return;
+  if (threads_.is_automatic()) has_thread = state.flag(slot.ahead != nullptr);
   state(slot.element, slot.index);
   if (!slot.pass) open(slot, has_thread);
   transfer_stages(state, *slot.pipeline);
@@ -76,13 +92,13 @@ void InterleaveIterator::transfer(PassState& state) {
   num_open_ = 0;
   for (std::size_t i = 0; i < num_slots; ++i) {
     if (i == cycle_.size()) cycle_.emplace_back();
-    transfer(state, cycle_[i], static_cast<std::int64_t>(i) < num_threads_);
+    transfer(state, cycle_[i], static_cast<std::int64_t>(i) < num_threads());
     if (cycle_[i].pass) ++num_open_;
   }
 }
 
 void InterleaveIterator::go_to_ready() {
-  for (std::int64_t slot = 0; input_ && slot < std::min(num_threads_, cycle_length_); ++slot) {
+  for (std::int64_t slot = 0; input_ && slot < std::min(num_threads(), cycle_length_); ++slot) {
     if (static_cast<std::size_t>(slot) == cycle_.size()) cycle_.emplace_back();
     if (cycle_[static_cast<std::size_t>(slot)].pass) continue;
     go_to(slot);
@@ -119,7 +135,7 @@ std::optional<FlatElement> InterleaveIterator::next() {
     if (slot == static_cast<std::size_t>(cycle_length_)) {
       slot_ = 0;
     } else if (cycle_[slot].pass) {
-      if (std::optional<FlatElement> element = cycle_[slot].pass->next()) {
+      if (std::optional<FlatElement> element = next_of(slot)) {
         if (++block_ == block_length_) advance();
         return element;
       }

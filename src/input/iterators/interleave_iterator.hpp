@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "input/iterators/prefetch_iterator.hpp"
+#include "input/pipeline/automatic_threads.hpp"
 #include "input/pipeline/pipeline.hpp"
 
 namespace lockstep::detail {
@@ -42,20 +44,27 @@ using IteratorFunction = std::function<OpenedPart(FlatElement&& element, std::in
 class InterleaveIterator final : public Iterator<FlatElement> {
  public:
   /// @param options  with n > 1 parallel calls, each of the first n passes in the cycle has a thread that
-  /// reads it ahead; if not deterministic, a pass that has nothing ready is skipped for the time being.
-  /// @param what  the call that messages name; a literal.
+  /// reads it ahead; if not deterministic, a pass that has nothing ready is skipped for the time being. With
+  /// `automatic` a pass gets its thread when n becomes large enough, and keeps it to its end.
+  /// @param what  the call that messages name; a literal. @param most  the most threads, if the options are
+  /// automatic.
   InterleaveIterator(std::unique_ptr<Iterator<FlatElement>> input, IteratorFunction fn,
                      std::int64_t cycle_length, std::int64_t block_length, const ParallelOptions& options,
-                     std::string_view what)
+                     std::string_view what, std::int64_t most = AutomaticThreads::num_cores())
       : input_(std::move(input)),
         fn_(std::move(fn)),
         cycle_length_(cycle_length),
         block_length_(block_length),
         what_(what),
-        num_threads_(options.num_parallel_calls > 1 ? options.num_parallel_calls : 0),
-        takes_ready_(num_threads_ > 0 && !options.deterministic) {}
+        threads_(options, std::min(most, cycle_length)),
+        takes_ready_(options.num_parallel_calls != 1 && !options.deterministic) {}
   std::optional<FlatElement> next() override;
   void transfer(PassState& state) override;
+
+  /// The number of passes that have threads now, if there are as many.
+  std::int64_t num_threads() const noexcept {
+    return threads_.num_threads() > 1 || threads_.is_automatic() ? threads_.num_threads() : 0;
+  }
 
  private:
   struct Slot {
@@ -70,6 +79,10 @@ class InterleaveIterator final : public Iterator<FlatElement> {
   /// Opens the pass of the element in a slot.
   void open(Slot& slot, bool has_thread);
   void transfer(PassState& state, Slot& slot, bool has_thread);
+  /// Lets a thread read the slot's pass from where it is.
+  void read_ahead(Slot& slot);
+  /// The next element of the slot's pass; counts whether it was waited for.
+  std::optional<FlatElement> next_of(std::size_t slot);
   /// Puts a pass in the current slot, unless the input has ended.
   void fill();
   /// Fills the slots that have threads, and moves to one that has an element ready.
@@ -80,7 +93,7 @@ class InterleaveIterator final : public Iterator<FlatElement> {
   std::int64_t index_ = 0;  // of the next element of the input
   std::int64_t cycle_length_, block_length_;
   std::string_view what_;
-  std::int64_t num_threads_;
+  AutomaticThreads threads_;
   bool takes_ready_;
   std::shared_ptr<ReadySignal> ready_ = std::make_shared<ReadySignal>();  // owners: this and its passes
   std::vector<Slot> cycle_;                                               // grows as places are first reached

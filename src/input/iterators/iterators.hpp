@@ -76,12 +76,15 @@ class RepeatIterator final : public Iterator<T> {
       const bool starts = input_ == nullptr;
       if (starts) input_ = open_(key_.repetition(position_, num_opened_++));
       if (std::optional<T> value = input_->next()) return value;
-      input_.reset();
-      if (starts)
-        num_left_ = 0;  // the input is empty, so repeating it is useless
-      else if (num_left_ != kForever)
-        --num_left_;
+      end_pass(starts);
     }
+    return std::nullopt;
+  }
+  std::optional<RowBlock> next_rows(std::int64_t most) override {
+    if (!input_) return std::nullopt;  // `next` finds whether the next pass has values
+    std::optional<RowBlock> rows = input_->next_rows(most);
+    if (!rows || rows->num_rows > 0) return rows;
+    end_pass(false);
     return std::nullopt;
   }
   void transfer(PassState& state) override {
@@ -90,6 +93,15 @@ class RepeatIterator final : public Iterator<T> {
   }
 
  private:
+  /// @param starts  whether it has given no value.
+  void end_pass(bool starts) {
+    input_.reset();
+    if (starts)
+      num_left_ = 0;  // the input is empty, so repeating it is useless
+    else if (num_left_ != kForever)
+      --num_left_;
+  }
+
   IteratorFactory<T> open_;
   IterationKey key_;
   int position_;
@@ -109,6 +121,13 @@ class TakeIterator final : public Iterator<T> {
     --num_left_;
     return input_->next();
   }
+  std::optional<RowBlock> next_rows(std::int64_t most) override {
+    if (num_left_ == 0) return RowBlock{};
+    --num_left_;  // counts also if the element throws
+    std::optional<RowBlock> rows = input_->next_rows(std::min(most, num_left_ + 1));
+    num_left_ += 1 - (rows ? rows->num_rows : 0);
+    return rows;
+  }
   void transfer(PassState& state) override { state(*input_, num_left_); }
 
  private:
@@ -123,15 +142,23 @@ class SkipIterator final : public Iterator<T> {
       : input_(std::move(input)), num_left_(count) {}
 
   std::optional<T> next() override {
-    while (num_left_ > 0) {
-      --num_left_;                         // counts also if the element throws
-      if (!input_->next()) num_left_ = 0;  // the end, now and for all later calls
-    }
+    skip();
     return input_->next();
+  }
+  std::optional<RowBlock> next_rows(std::int64_t most) override {
+    skip();
+    return input_->next_rows(most);
   }
   void transfer(PassState& state) override { state(*input_, num_left_); }
 
  private:
+  void skip() {
+    while (num_left_ > 0) {
+      --num_left_;                         // counts also if the element throws
+      if (!input_->next()) num_left_ = 0;  // the end, now and for all later calls
+    }
+  }
+
   std::unique_ptr<Iterator<T>> input_;
   std::int64_t num_left_;
 };

@@ -5,15 +5,12 @@
 #include "detail/expects.hpp"
 #include "input/pipeline/element_error.hpp"
 #include "input/rows/padded_batch.hpp"
+#include "input/rows/row_runs.hpp"
 
 namespace lockstep::detail {
 
 std::optional<BatchHandle> PaddedBatchIterator::next() {
-  while (rows_.num_rows() < batch_size_) {
-    std::optional<FlatElement> element = input_->next();
-    if (!element) break;
-    rows_.add(std::move(*element));
-  }
+  rows_.fill(*input_, batch_size_);
   const std::int64_t num_rows = rows_.num_rows();
   auto columns = rows_.take();
   if (num_rows == 0 || (options_.drop_remainder && num_rows < batch_size_)) return std::nullopt;
@@ -55,7 +52,7 @@ void BucketIterator::transfer(PassState& state) {
 }
 
 BatchHandle BucketIterator::take(std::size_t bucket) {
-  std::vector<std::vector<Tensor>> columns = buckets_[bucket].take();
+  std::vector<std::vector<RowRun>> columns = buckets_[bucket].take();
   buckets_.erase(bucket);
   std::vector<PaddedExtents> extents = options_.padded_batch.padded_shapes;
   if (options_.pad_to_boundary) {
@@ -65,8 +62,8 @@ BatchHandle BucketIterator::take(std::size_t bucket) {
         options_.boundaries.back(),
         ", or longer, so that there is no boundary to pad to. Add one, or leave out pad_to_boundary.");
     if (extents.empty())
-      for (const std::vector<Tensor>& column : columns)
-        extents.emplace_back(static_cast<std::size_t>(column.front().rank()));
+      for (const std::vector<RowRun>& column : columns)
+        extents.emplace_back(static_cast<std::size_t>(row_shape(column.front(), 0).rank()));
     for (PaddedExtents& leaf : extents)
       for (std::optional<std::int64_t>& extent : leaf)
         if (!extent) extent = options_.boundaries[bucket] - 1;

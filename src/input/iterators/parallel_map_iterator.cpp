@@ -16,13 +16,12 @@ ParallelMapIterator::~ParallelMapIterator() {
 }
 
 void ParallelMapIterator::start() {
-  const auto num_threads = static_cast<std::size_t>(options_.num_parallel_calls);
-  stop_.follow_owner();
-  finished_.reserve(num_threads);
+  const auto num_threads = static_cast<std::size_t>(num_threads_.num_threads());
   threads_.reserve(num_threads);
   while (threads_.size() < num_threads)
     threads_.push_back(
-        start_thread(concat(what_, ": thread ", threads_.size(), " of ", num_threads), [this] { work(); }));
+        start_thread(concat(what_, ": thread ", threads_.size(), " of ", num_threads),
+                     [this, number = static_cast<std::int64_t>(threads_.size())] { work(number); }));
 }
 
 std::vector<ParallelMapIterator::Finished>::iterator ParallelMapIterator::find_next() {
@@ -32,19 +31,30 @@ std::vector<ParallelMapIterator::Finished>::iterator ParallelMapIterator::find_n
 }
 
 std::optional<FlatElement> ParallelMapIterator::next() {
-  if (threads_.empty()) start();
+  if (threads_.empty()) stop_.follow_owner();
+  start();
   std::unique_lock lock(mutex_);
   const auto can_go_on = [this] {
     return find_next() != finished_.end() || (ended_ && num_given_ == num_taken_);
   };
-  if (!has_element_.wait(lock, current_stop_token(), can_go_on)) throw Stopped();
+  const bool was_ready = can_go_on();
+  is_short_ = false;
+  is_waiting_ = !was_ready;
+  note_shortage();
+  const bool has_stopped = !has_element_.wait(lock, current_stop_token(), can_go_on);
+  is_waiting_ = false;
+  if (has_stopped) throw Stopped();
   const auto next = find_next();
   if (next == finished_.end()) return stop_.end<FlatElement>();
   Outcome<FlatElement> outcome = std::move(next->outcome);
   finished_.erase(next);
   ++num_given_;
+  const std::int64_t num_threads = num_threads_.num_threads();
+  num_threads_.count(is_short_, was_ready);
+  const bool are_more = num_threads_.num_threads() > num_threads;
   lock.unlock();
   has_room_.notify_one();
+  if (are_more) is_needed_.notify_all();
   return take_outcome(std::move(outcome));
 }
 
@@ -53,7 +63,7 @@ std::optional<ParallelMapIterator::Job> ParallelMapIterator::take() {
   {
     std::unique_lock lock(mutex_);
     const auto has_room = [this] {
-      return ended_ || (!is_paused_ && num_taken_ - num_given_ < options_.num_parallel_calls);
+      return ended_ || (!is_paused_ && num_taken_ - num_given_ < num_threads_.num_threads());
     };
     if (!has_room_.wait(lock, stop_.token(), has_room) || ended_) return std::nullopt;
     is_taking_ = true;
@@ -70,8 +80,13 @@ std::optional<ParallelMapIterator::Job> ParallelMapIterator::take() {
   const std::scoped_lock lock(mutex_);
   is_taking_ = false;
   ended_ = !input || !input_;  // null input_: it could not be opened
-  if (input) return Job{num_taken_++, std::move(*input)};
+  if (input) {
+    ++num_calls_;
+    note_shortage();
+    return Job{num_taken_++, std::move(*input)};
+  }
   has_element_.notify_one();
+  is_needed_.notify_all();
   return std::nullopt;
 }
 
@@ -102,12 +117,25 @@ Outcome<FlatElement> ParallelMapIterator::call(Job&& job) const {
   return std::move(outcome);
 }
 
-void ParallelMapIterator::work() {
+void ParallelMapIterator::note_shortage() {
+  if (is_waiting_ && num_calls_ >= num_threads_.num_threads()) is_short_ = true;
+}
+
+bool ParallelMapIterator::wait_for_need(std::int64_t number) {
+  std::unique_lock lock(mutex_);
+  const auto is_needed = [&] { return ended_ || number < num_threads_.num_threads(); };
+  return is_needed_.wait(lock, stop_.token(), is_needed) && !ended_;
+}
+
+void ParallelMapIterator::work(std::int64_t number) {
   const StopScope scope(stop_);
-  while (std::optional<Job> job = take()) {
+  while (wait_for_need(number)) {
+    std::optional<Job> job = take();
+    if (!job) return;
     const std::int64_t index = job->index;
     Outcome<FlatElement> outcome = call(std::move(*job));
     const std::scoped_lock lock(mutex_);
+    --num_calls_;
     finished_.push_back({index, std::move(outcome)});
     has_element_.notify_one();
   }

@@ -14,9 +14,11 @@ namespace {
 constexpr int kMaxParallelCalls = 1024;
 
 void check_options(const ParallelOptions& options, std::string_view what) {
-  LOCKSTEP_EXPECTS(options.num_parallel_calls >= 1 && options.num_parallel_calls <= kMaxParallelCalls,
+  LOCKSTEP_EXPECTS(options.num_parallel_calls == ParallelOptions::automatic ||
+                       (options.num_parallel_calls >= 1 && options.num_parallel_calls <= kMaxParallelCalls),
                    InvalidArgument, what, ": num_parallel_calls is ", options.num_parallel_calls,
-                   ". Pass at least 1, which uses the calling thread, and at most ", kMaxParallelCalls, ".");
+                   ". Pass at least 1, which uses the calling thread, and at most ", kMaxParallelCalls,
+                   ", or ParallelOptions::automatic.");
 }
 
 auto set_type(ElementType type) {
@@ -29,7 +31,10 @@ std::string name_of(std::string_view what) { return std::string(what.substr(what
 /// The parallelism as a part of such a name: what the threads hold depends on it.
 std::string text_of(const ParallelOptions& options) {
   if (options.num_parallel_calls == 1) return "one call";
-  return concat(options.num_parallel_calls, " calls", options.deterministic ? "" : " in any order");
+  const std::string number = options.num_parallel_calls == ParallelOptions::automatic
+                                 ? "automatic"
+                                 : concat(options.num_parallel_calls);
+  return concat(number, " calls", options.deterministic ? "" : " in any order");
 }
 
 }  // namespace
@@ -40,7 +45,7 @@ PipelineHandle mapped(const PipelineHandle& input, ElementFunction fn, ElementTy
   const auto open = [fn = std::move(fn), options, what](
                         const PipelineHandle& from,
                         const IterationKey& key) -> std::unique_ptr<Iterator<FlatElement>> {
-    if (options.num_parallel_calls > 1)
+    if (options.num_parallel_calls != 1)
       return std::make_unique<ParallelMapIterator>(from, key, fn, options, what);
     return std::make_unique<MapIterator>(from->open(key), fn, what);
   };

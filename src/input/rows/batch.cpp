@@ -5,6 +5,7 @@
 
 #include "detail/concat.hpp"
 #include "input/rows/host_rows.hpp"
+#include "input/rows/row_runs.hpp"
 
 namespace lockstep::detail {
 namespace {
@@ -30,25 +31,34 @@ void TableBatch::copy_rows(std::size_t leaf, RowRange rows, std::byte* destinati
                  destination);
 }
 
-StackedBatch::StackedBatch(std::vector<std::vector<Tensor>> columns, std::string_view what)
+StackedBatch::StackedBatch(std::vector<std::vector<RowRun>> columns, std::string_view what)
     : columns_(std::move(columns)) {
-  for (std::vector<Tensor>& column : columns_) {
-    check_stackable(column, what);
-    for (Tensor& row : column) row = on_host(row);
+  for (std::vector<RowRun>& column : columns_) {
+    const LeafType first{row_shape(column[0], 0), column[0].values.dtype()};
+    std::int64_t num_rows = 0;
+    for (RowRun& run : column) {
+      const std::int64_t size = lockstep::detail::num_rows(run);
+      // Rows that come together without ends have one shape.
+      for (std::int64_t row = 0; row < (run.ends.empty() ? 1 : size); ++row)
+        if (run.values.dtype() != first.dtype || row_shape(run, row) != first.shape)
+          check_stackable({row_of(column[0], 0), row_of(run, row)}, what);
+      if (run.is_row) run.values = on_host(run.values);
+      num_rows += size;
+    }
+    leaves_.push_back({stacked_shape(first.shape, num_rows), first.dtype});
   }
-}
-
-LeafType StackedBatch::leaf(std::size_t index) const {
-  const std::vector<Tensor>& column = columns_[index];
-  return {stacked_shape(column), column[0].dtype()};
 }
 
 void StackedBatch::copy_rows(std::size_t leaf, RowRange rows, std::byte* destination) const {
-  for (std::int64_t i = rows.begin; i < rows.end; ++i) {
-    const Tensor& row = columns_[leaf][static_cast<std::size_t>(i)];
-    copy_bytes(destination, row.view().data, row.nbytes());
-    destination += row.nbytes();
-  }
+  const LeafType& type = leaves_[leaf];
+  const std::int64_t row_bytes =
+      type.shape.size() / type.shape[0] * static_cast<std::int64_t>(size_of(type.dtype));
+  for_each_part(columns_[leaf], rows.begin, rows.end,
+                [&](std::int64_t begin, std::int64_t end, const RowRun& run) {
+                  const auto* const from = static_cast<const std::byte*>(run.values.view().data);
+                  copy_bytes(destination, from + begin * row_bytes, (end - begin) * row_bytes);
+                  destination += (end - begin) * row_bytes;
+                });
 }
 
 TensorBatch::TensorBatch(FlatElement&& leaves) : leaves_(std::move(leaves)) {

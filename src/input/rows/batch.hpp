@@ -55,17 +55,18 @@ class TableBatch final : public Batch {
 /// Elements that are to be stacked along a new first axis.
 class StackedBatch final : public Batch {
  public:
-  /// @param columns  for each leaf the elements' tensors. @pre no column is empty.
+  /// @param columns  for each leaf the elements' rows. @pre no column is empty; all have as many rows.
   /// @param what  the call that messages name. @throws InvalidArgument  the shapes or dtypes of a column
   /// differ.
-  explicit StackedBatch(std::vector<std::vector<Tensor>> columns, std::string_view what = "Dataset::batch");
+  explicit StackedBatch(std::vector<std::vector<RowRun>> columns, std::string_view what = "Dataset::batch");
 
   std::size_t num_leaves() const noexcept override { return columns_.size(); }
-  LeafType leaf(std::size_t index) const override;
+  LeafType leaf(std::size_t index) const override { return leaves_[index]; }
   void copy_rows(std::size_t leaf, RowRange rows, std::byte* destination) const override;
 
  private:
-  std::vector<std::vector<Tensor>> columns_;
+  std::vector<std::vector<RowRun>> columns_;
+  std::vector<LeafType> leaves_;
 };
 
 /// An element whose tensors exist already.

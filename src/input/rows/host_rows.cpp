@@ -29,15 +29,16 @@ void check_stackable(const std::vector<Tensor>& tensors, std::string_view what) 
                      ". Make all shapes and dtypes the same, or use padded_batch.");
 }
 
-Shape stacked_shape(const std::vector<Tensor>& tensors) {
-  std::vector<std::int64_t> extents{static_cast<std::int64_t>(tensors.size())};
-  extents.insert(extents.end(), tensors[0].shape().begin(), tensors[0].shape().end());
+Shape stacked_shape(const Shape& row, std::int64_t num_rows) {
+  std::vector<std::int64_t> extents{num_rows};
+  extents.insert(extents.end(), row.begin(), row.end());
   return Shape(extents);
 }
 
 Tensor stack(const std::vector<Tensor>& tensors, std::string_view what) {
   check_stackable(tensors, what);
-  Tensor result = Tensor::empty(stacked_shape(tensors), tensors[0].dtype(), input_device());
+  Tensor result = Tensor::empty(stacked_shape(tensors[0].shape(), static_cast<std::int64_t>(tensors.size())),
+                                tensors[0].dtype(), input_device());
   auto* next = static_cast<std::byte*>(result.data());
   for (const Tensor& tensor : tensors) {
     const Tensor source = on_host(tensor);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 #include <vector>
 
@@ -17,8 +18,7 @@ Tensor on_host(const Tensor& tensor);
 
 /// @throws InvalidArgument  there are no tensors, or shapes or dtypes differ; names `what`.
 void check_stackable(const std::vector<Tensor>& tensors, std::string_view what);
-/// The shape of tensors stacked along a new first axis. @pre check_stackable. @throws InvalidArgument  the
-/// tensors have the largest rank.
-Shape stacked_shape(const std::vector<Tensor>& tensors);
+/// The shape of rows stacked along a new first axis. @throws InvalidArgument  they have the largest rank.
+Shape stacked_shape(const Shape& row, std::int64_t num_rows);
 
 }  // namespace lockstep::detail

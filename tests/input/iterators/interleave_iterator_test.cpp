@@ -147,3 +147,37 @@ TEST_CASE("a dataset that has nothing ready is passed over, where the order is n
   others_were_taken.set_value();
   CHECK(all_elements(*pass) == std::vector<Values>{{0}, {1}, {2}});
 }
+
+TEST_CASE("an interleaving with an automatic number of calls gives what one thread gives", "[input][host]") {
+  const ParallelOptions automatic{.num_parallel_calls = ParallelOptions::automatic};
+  for (const std::int64_t cycle : {1, 3, 40})
+    CHECK(flat_elements(Dataset::range(40).interleave(uneven, cycle, 2, automatic)) ==
+          flat_elements(Dataset::range(40).interleave(uneven, cycle, 2)));
+  Values any = flat_elements(Dataset::range(40).interleave(
+      uneven, 3, 2, {.num_parallel_calls = ParallelOptions::automatic, .deterministic = false}));
+  Values all = flat_elements(Dataset::range(40).interleave(uneven, 3, 2));
+  std::sort(any.begin(), any.end());
+  std::sort(all.begin(), all.end());
+  CHECK(any == all);
+}
+
+TEST_CASE(
+    "an interleaving gets threads for the datasets that have none, up to the most and the cycle's length",
+    "[input][host]") {
+  const detail::PipelineHandle range = Dataset::range(4).pipeline();
+  const auto make = [](detail::FlatElement&& element, std::int64_t) {
+    const std::int64_t first = 1000 * element[0].item<std::int64_t>();
+    const auto part = Dataset::range(first, first + 60).pipeline();
+    return detail::OpenedPart{part, part->open()};
+  };
+  // Elements of a dataset without a thread are always waited for: a third of them is more than a quarter.
+  for (const std::int64_t most : {1, 2, 8}) {
+    detail::InterleaveIterator pass(range->open(), make, 3, 1,
+                                    {.num_parallel_calls = ParallelOptions::automatic}, "a test", most);
+    std::int64_t num_elements = 0, most_threads = pass.num_threads();
+    CHECK(most_threads == 1);
+    for (; pass.next(); ++num_elements) most_threads = std::max(most_threads, pass.num_threads());
+    CHECK(num_elements == 240);
+    CHECK(most_threads == std::min<std::int64_t>(most, 3));
+  }
+}

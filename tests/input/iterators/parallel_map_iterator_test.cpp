@@ -153,3 +153,50 @@ TEST_CASE("a parallel map can be dropped at any time", "[input][host]") {
     CHECK(pass->next());
   }
 }
+
+TEST_CASE("a map with an automatic number of calls gets the threads that it lacks, and keeps order and state",
+          "[input][host]") {
+  const ParallelOptions automatic{.num_parallel_calls = ParallelOptions::automatic};
+  constexpr std::int64_t kMost = 3, kElements = 200;
+  detail::ParallelMapIterator* map = nullptr;
+  std::atomic<bool> is_slow = true;
+  const auto fn = [&](detail::FlatElement&& element) {
+    // While it is slow, a call ends only when `next` lacks threads, or there are as many as there may be.
+    while (is_slow && map->num_threads() < kMost && !map->is_short()) std::this_thread::yield();
+    element[0] = element[0] + 1;
+    return std::move(element);
+  };
+  const detail::PipelineHandle range = Dataset::range(kElements).pipeline();
+  const auto key = [&] { return detail::IterationKey::next(range->counts); };
+  detail::ParallelMapIterator pass(range, key(), fn, automatic, "a test", kMost);
+  map = &pass;
+  std::int64_t given = 0;
+  CHECK(pass.num_threads() == 1);
+  for (; pass.num_threads() < kMost; ++given) {
+    REQUIRE(given < 3 * detail::AutomaticThreads::kWindow);
+    CHECK(pass.next()->at(0).item<std::int64_t>() == given + 1);
+  }
+  is_slow = false;
+  detail::PassState saved;
+  pass.transfer(saved);
+  const std::string bytes = saved.take();
+  detail::PassState read(bytes);
+  detail::ParallelMapIterator restored(range, key(), fn, automatic, "a test", 1);
+  restored.transfer(read);
+  read.expect_end();
+  for (std::int64_t i = given; i < kElements; ++i) {
+    CHECK(pass.next()->at(0).item<std::int64_t>() == i + 1);
+    CHECK(restored.next()->at(0).item<std::int64_t>() == i + 1);
+  }
+  CHECK_FALSE(pass.next());
+  CHECK_FALSE(restored.next());
+  CHECK(restored.num_threads() == 1);
+}
+
+TEST_CASE("a map with an automatic number of calls gives what one thread gives", "[input][host]") {
+  const bool deterministic = GENERATE(true, false);
+  Values values = flat_elements(Dataset::range(300).map(
+      uneven, {.num_parallel_calls = ParallelOptions::automatic, .deterministic = deterministic}));
+  if (!deterministic) std::sort(values.begin(), values.end());
+  CHECK(values == sequence(1, 301));
+}

@@ -43,8 +43,8 @@ TEST_CASE("functions with options that cannot be are refused", "[input][host]") 
                        says("Dataset::map: num_parallel_calls is 0"));
   CHECK_THROWS_MATCHES(numbers.map(same, {.num_parallel_calls = 1025}), InvalidArgument,
                        says("Dataset::map: num_parallel_calls is 1025", "at most 1024"));
-  CHECK_THROWS_MATCHES(numbers.interleave(two, 2, 1, {.num_parallel_calls = -1}), InvalidArgument,
-                       says("Dataset::interleave: num_parallel_calls is -1"));
+  CHECK_THROWS_MATCHES(numbers.interleave(two, 2, 1, {.num_parallel_calls = -2}), InvalidArgument,
+                       says("Dataset::interleave: num_parallel_calls is -2"));
   CHECK_THROWS_MATCHES(numbers.interleave(two, 0), InvalidArgument,
                        says("Dataset::interleave: blocks of 1 elements of 0 datasets"));
   CHECK_THROWS_MATCHES(numbers.interleave(two, 1, 0), InvalidArgument, says("blocks of 0 elements"));

@@ -48,7 +48,7 @@ Numbers from_bytes(const TypedDataset<Tensor>& bytes) {
 }
 
 Numbers files_of(Dice& dice, const std::filesystem::path& folder, std::string& text) {
-  const std::int64_t which = dice.below(7);
+  const std::int64_t which = dice.below(11), n = 1 + dice.below(7);
   text += detail::concat("files ", which);
   const auto text_to_number = [](const Tensor& line) { return scalar(std::stoll(readers::text(line))); };
   switch (which) {
@@ -69,6 +69,34 @@ Numbers files_of(Dice& dice, const std::filesystem::path& folder, std::string& t
           Dataset::from_files(paths(folder, ".bin"),
                               readers::records({.record_bytes = 3, .header_bytes = 2, .footer_bytes = 1})));
     case 5: return from_bytes(Dataset::from_files(paths(folder, ".idx"), readers::idx()));
+    // Rows that are read at once.
+    case 6:
+      return Dataset::from_files(paths(folder, ".txt"), readers::lines())
+          .padded_batch(n)
+          .unbatch()
+          .map([](const Tensor& line) { return scalar(std::stoll(readers::text(line))); });
+    case 7:
+      return Dataset::from_files(paths(folder, ".npy"), readers::npy())
+          .repeat(2)
+          .skip(n)
+          .take(60)
+          .batch(n)
+          .unbatch();
+    case 8:
+      return Dataset::from_files(
+                 paths(folder, ".csv"),
+                 readers::csv({.columns = {DType::i64}, .header = true, .select_columns = {0}}))
+          .batch(n)
+          .unbatch()
+          .map([](const std::vector<Tensor>& record) { return record[0]; });
+    // The first file's header is no record, and is left out.
+    case 9:
+      return Dataset::from_files(paths(folder, ".csv"),
+                                 readers::csv({.columns = {DType::i64}, .select_columns = {0}}))
+          .ignore_errors()
+          .batch(n)
+          .unbatch()
+          .map([](const std::vector<Tensor>& record) { return record[0]; });
     default: return from_bytes(Dataset::from_files(paths(folder, ".idx.gz"), readers::idx()));
   }
 }
@@ -103,7 +131,7 @@ Numbers failing(const Numbers& input, std::int64_t at) {
 
 /// One more transformation.
 Numbers transformed(const Numbers& in, Dice& dice, const std::filesystem::path& cache, std::string& text) {
-  const std::int64_t which = dice.below(32);
+  const std::int64_t which = dice.below(34);
   const std::int64_t n = 1 + dice.below(9);
   text += detail::concat(" | ", which, "(", n, ")");
   const auto part = [n](const Tensor& x) { return Dataset::range(value_of(x) % n).shuffle(3, 5); };
@@ -160,6 +188,10 @@ Numbers transformed(const Numbers& in, Dice& dice, const std::filesystem::path& 
     case 28: return in.cache(cache);
     case 29: return failing(in, n);
     case 30: return in.shuffle(4 * n);
+    case 31:
+      return in.map([n](const Tensor& x) { return scalar(value_of(x) + 2 * n); },
+                    {.num_parallel_calls = ParallelOptions::automatic});
+    case 32: return in.interleave(part, n, 1, {.num_parallel_calls = ParallelOptions::automatic});
     default: return in.batch(n).shuffle(4, 2).unbatch();
   }
 }

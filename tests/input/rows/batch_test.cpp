@@ -41,8 +41,8 @@ TEST_CASE("a batch of a table's rows copies any of them", "[input][host]") {
 TEST_CASE("a batch of elements stacks them as they are copied", "[input][host]") {
   const Tensor matrix = Tensor::from<std::int64_t>({1, 2, 3, 4}, {2, 2});
   const BatchHandle batch = std::make_shared<const detail::StackedBatch>(
-      std::vector<std::vector<Tensor>>{{matrix.narrow(1, 0, 1), matrix.narrow(1, 1, 2)},
-                                       {Tensor::scalar<std::int64_t>(5), Tensor::scalar<std::int64_t>(6)}});
+      test::columns_of({{matrix.narrow(1, 0, 1), matrix.narrow(1, 1, 2)},
+                        {Tensor::scalar<std::int64_t>(5), Tensor::scalar<std::int64_t>(6)}}));
   CHECK(batch->leaf(0).shape == Shape(2, 2, 1));
   CHECK(batch->leaf(1).shape == Shape(2));
   CHECK(rows_of(batch, 0, 0, 2) == Values{1, 3, 2, 4});
@@ -52,7 +52,7 @@ TEST_CASE("a batch of elements stacks them as they are copied", "[input][host]")
 
 TEST_CASE("elements that differ make no batch", "[input][host]") {
   const auto make = [](const Tensor& a, const Tensor& b) {
-    return detail::StackedBatch(std::vector<std::vector<Tensor>>{{a, b}});
+    return detail::StackedBatch(test::columns_of({{a, b}}));
   };
   CHECK_THROWS_MATCHES(make(Tensor::zeros({2}), Tensor::zeros({3})), InvalidArgument,
                        says("Dataset::batch: cannot stack [3] float32", "on [2] float32"));
@@ -64,7 +64,7 @@ TEST_CASE("rows without bytes are copied as well", "[input][host]") {
   const BatchHandle batch = test::batch_of({Tensor::zeros({3, 0}, DType::i64)});
   CHECK(rows_of(batch, 0, 0, 3).empty());
   const BatchHandle stacked = std::make_shared<const detail::StackedBatch>(
-      std::vector<std::vector<Tensor>>{{Tensor::zeros({0}, DType::i64), Tensor::zeros({0}, DType::i64)}});
+      test::columns_of({{Tensor::zeros({0}, DType::i64), Tensor::zeros({0}, DType::i64)}}));
   CHECK(stacked->leaf(0).shape == Shape(2, 0));
   CHECK(rows_of(stacked, 0, 0, 2).empty());
 }

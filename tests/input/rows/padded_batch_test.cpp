@@ -9,6 +9,7 @@
 #include "input/rows/part.hpp"
 #include "support/input.hpp"
 #include "support/matchers.hpp"
+#include "support/parts.hpp"
 
 using namespace lockstep;
 using detail::PaddedBatch;
@@ -20,8 +21,8 @@ namespace padded_batch_test {
 
 Tensor batch_of(std::vector<Tensor> rows, const std::vector<detail::PaddedExtents>& extents = {},
                 const std::vector<Scalar>& values = {}) {
-  const auto batch = std::make_shared<const PaddedBatch>(std::vector<std::vector<Tensor>>{std::move(rows)},
-                                                         extents, values, "a test");
+  const auto batch =
+      std::make_shared<const PaddedBatch>(test::columns_of({std::move(rows)}), extents, values, "a test");
   return detail::gather(detail::whole(batch), Device()).at(0);
 }
 
@@ -60,7 +61,7 @@ TEST_CASE("every dtype is padded, with zeros unless a value is given", "[input][
 
 TEST_CASE("a part of a padded batch has its rows", "[input][host]") {
   const auto batch = std::make_shared<const PaddedBatch>(
-      std::vector<std::vector<Tensor>>{{vector_of({1}), vector_of({2, 3}), vector_of({4})}},
+      test::columns_of({{vector_of({1}), vector_of({2, 3}), vector_of({4})}}),
       std::vector<detail::PaddedExtents>{}, std::vector<Scalar>{}, "a test");
   std::vector<std::int64_t> rows(4);
   batch->copy_rows(0, {1, 3}, reinterpret_cast<std::byte*>(rows.data()));

@@ -82,9 +82,18 @@ class GeneratorIterator final : public Iterator<FlatElement> {
       : generate_(std::move(generate)), made_(std::move(made)) {}
 
   std::optional<FlatElement> next() override {
-    const auto element = generate_();
-    return element ? std::optional(made_.flatten(*element)) : std::nullopt;
+    auto element = generate_();
+    return element ? std::optional(made_.flatten(std::move(*element))) : std::nullopt;
   }
+  std::optional<RowBlock> next_rows(std::int64_t most) override {
+    using E = generated_t<F>;
+    std::optional<RowBlock> rows;
+    if constexpr (kIsFixed<E> || std::same_as<E, std::vector<Tensor>>) rows = generate_.next_rows(most);
+    if constexpr (std::same_as<E, std::vector<Tensor>>)
+      if (rows && rows->num_rows > 0) made_.flatten(E(rows->leaves.size()));
+    return rows;
+  }
+  bool owns_memory() const override { return generate_.owns_memory(); }
   void transfer(PassState& state) override {
     readers::Position position;
     if (state.is_saving()) position = generate_.position();

@@ -53,10 +53,20 @@ class InferredType {
 
   /// The tensors of an element.
   FlatElement flatten(const E& element) const {
-    if constexpr (!kIsFixed<E>)
-      learned_->learn(
-          describe_structure(element), [&] { return std::any(structure_of(element)); }, what_);
+    learn(element);
     return detail::flatten(element);
+  }
+  FlatElement flatten(E&& element) const {
+    learn(element);
+    if constexpr (std::is_same_v<E, FlatElement>) {
+      return std::move(element);
+    } else if constexpr (std::is_same_v<E, Tensor>) {
+      FlatElement leaves(1);
+      leaves[0] = std::move(element);
+      return leaves;
+    } else {
+      return detail::flatten(element);
+    }
   }
   ElementType type() const {
     if constexpr (kIsFixed<E>)
@@ -68,6 +78,11 @@ class InferredType {
   }
 
  private:
+  void learn(const E& element) const {
+    if constexpr (!kIsFixed<E>)
+      learned_->learn(
+          describe_structure(element), [&] { return std::any(structure_of(element)); }, what_);
+  }
   /// Writes the structure as far as it is known, or learns it.
   void transfer(PassState& state) const {
     const std::any known = learned_->get();

@@ -16,6 +16,7 @@
 #include <lockstep/input/auto_shard_policy.hpp>
 #include <lockstep/input/detail/iteration_key.hpp>
 #include <lockstep/input/detail/pass_state.hpp>
+#include <lockstep/input/detail/row_block.hpp>
 #include <lockstep/input/input_context.hpp>
 #include <lockstep/input/padded_batch_options.hpp>
 #include <lockstep/input/parallel_options.hpp>
@@ -36,6 +37,14 @@ class Iterator {
   virtual ~Iterator() = default;
   /// The next value; nothing at the end and on all later calls.
   virtual std::optional<T> next() = 0;
+  /// The next elements at once, at most `most`, which is at least 1. Fewer come before an element that
+  /// throws, and where it suits the pass. Nothing: take the next element by `next`.
+  virtual std::optional<RowBlock> next_rows(std::int64_t most) {
+    static_cast<void>(most);
+    return std::nullopt;
+  }
+  /// Whether the elements lie in memory that nothing else reads or writes, though they may share allocations.
+  virtual bool owns_memory() const { return false; }
   /// Writes where the pass is, between two calls of `next`; or takes that from the state of a pass over the
   /// same pipeline with the same key, before the first call.
   virtual void transfer(PassState& state) = 0;

@@ -2,11 +2,13 @@
 
 #include <concepts>
 #include <cstdint>
+#include <optional>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <lockstep/detail/function_ref.hpp>
+#include <lockstep/input/detail/row_block.hpp>
 
 #pragma GCC visibility push(default)
 
@@ -26,6 +28,12 @@ concept Seekable = requires(const F& there, F& here, const readers::Position& po
   here.seek(position);
 };
 
+/// A callable that knows its position, and also gives elements as Iterator::next_rows does.
+template <class F>
+concept GivesRows = Seekable<F> && requires(F& here) {
+  { here.next_rows(std::int64_t{1}) } -> std::same_as<std::optional<RowBlock>>;
+};
+
 /// Calls `next` as often as the position says, or until it returns false. An exception counts as an element.
 /// @throws InvalidArgument  the position is not one number.
 void skip_to(const readers::Position& position, FunctionRef<bool()> next);
@@ -41,6 +49,19 @@ class Positioned {
   auto operator()() {
     if constexpr (!Seekable<F>) ++num_calls_;
     return generate_();
+  }
+  std::optional<RowBlock> next_rows(std::int64_t most) {
+    if constexpr (GivesRows<F>)
+      return generate_.next_rows(most);
+    else
+      return std::nullopt;
+  }
+  /// As Iterator's.
+  bool owns_memory() const {
+    if constexpr (requires { generate_.owns_memory(); })
+      return generate_.owns_memory();
+    else
+      return GivesRows<F>;
   }
   readers::Position position() const {
     if constexpr (Seekable<F>)

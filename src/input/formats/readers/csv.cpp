@@ -1,11 +1,13 @@
 #include <algorithm>
-#include <charconv>
-#include <cmath>
+#include <array>
 #include <cstring>
 #include <functional>
 #include <memory>
 #include <numeric>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <lockstep/error.hpp>
 #include <lockstep/input/readers.hpp>
@@ -13,15 +15,20 @@
 #include "detail/expects.hpp"
 #include "detail/in_quotes.hpp"
 #include "input/formats/compressed/compressed_file.hpp"
+#include "input/formats/readers/csv_block.hpp"
+#include "input/formats/readers/csv_numbers.hpp"
 #include "input/formats/readers/csv_parser.hpp"
 #include "input/formats/readers/file_elements.hpp"
 #include "input/rows/host_rows.hpp"
+#include "input/rows/tensor_slab.hpp"
 
 namespace lockstep::readers {
 namespace {
 
 using detail::concat;
 using detail::CsvParser;
+using detail::parse_number;
+using detail::trimmed;
 
 constexpr std::string_view kWhat = "readers::csv";
 constexpr std::string_view kRemedy = "Pass a file whose records are as the options say.";
@@ -58,74 +65,48 @@ void check(const CsvOptions& options) {
                    ": selected columns are not ascending from 0 on. Pass each once, in the file's order.");
 }
 
-std::string_view trimmed(std::string_view text) {
-  const auto is_blank = [](char c) { return c == ' ' || c == '\t'; };
-  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
-  return text;
-}
-
-template <class T>
-std::errc parse_whole(std::string_view text, T& value) {
-  if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return end != text.data() + text.size() ? std::errc::invalid_argument : error;
-}
-
-/// Whether a number is out of range because it is too close to 0. @pre std::from_chars reports it out of
-/// range, so that the place of its first digit decides.
-bool is_tiny(std::string_view text) {
-  const std::size_t end = std::min(text.find_first_of("eE"), text.size());
-  const std::string_view digits = text.substr(0, end);
-  const std::size_t point = std::min(digits.find('.'), digits.size());
-  const auto place =
-      static_cast<std::int64_t>(point) - static_cast<std::int64_t>(digits.find_first_of("123456789"));
-  std::string_view exponent = text.substr(std::min(end + 1, text.size()));
-  std::int64_t value = 0;
-  if (exponent.starts_with('+')) exponent.remove_prefix(1);
-  if (std::from_chars(exponent.data(), exponent.data() + exponent.size(), value).ec ==
-      std::errc::result_out_of_range)
-    return exponent.starts_with('-');
-  return value < -place;
-}
-
-/// Parses a number of a type that std::from_chars supports.
-template <class T>
-std::errc parse_number(std::string_view text, T& value) {
-  if constexpr (std::is_same_v<T, bool>) {
-    const bool is_true = text == "1" || text == "true";
-    value = is_true;
-    return is_true || text == "0" || text == "false" ? std::errc() : std::errc::invalid_argument;
-  } else if constexpr (std::is_integral_v<T>) {
-    return parse_whole(text, value);
-  } else if constexpr (std::is_floating_point_v<T>) {
-    const std::errc error = parse_whole(text, value);
-    if (error != std::errc::result_out_of_range || !is_tiny(text)) return error;
-    value = text.starts_with('-') ? -T(0) : T(0);
-    return std::errc();
-  } else {
-    float wide = 0;
-    const std::errc error = parse_number(text, wide);
-    value = T(wide);
-    const bool fits = std::isfinite(static_cast<float>(value)) || !std::isfinite(wide);
-    return error != std::errc() || fits ? error : std::errc::result_out_of_range;
-  }
-}
-
 class CsvRecords {
  public:
   CsvRecords(const std::filesystem::path& path, const CsvOptions& options)
       : options_(options), parser_(open_parser(path, options)) {
-    for (const CsvColumn& column : options.columns) parse_.push_back(parse_of(column.dtype));
+    for (const CsvColumn& column : options.columns) {
+      parse_.push_back(parse_of(column.dtype));
+      sizes_.push_back(size_of(column.dtype));
+    }
     if (options.header) skip_header();
   }
 
   std::optional<std::vector<Tensor>> next() { return options_.batch_size > 0 ? next_batch() : next_record(); }
+  /// Records at once. What is wrong with the one behind them, the next call reports.
+  std::optional<detail::RowBlock> next_rows(std::int64_t most) {
+    if (options_.batch_size > 0) return std::nullopt;
+    rethrow_fault();
+    detail::CsvBlock block(options_.columns, most);
+    while (!block.is_full()) {
+      const CsvParser::Place begin = parser_.place();
+      try {
+        if (!parser_.next()) break;
+        for (std::size_t i = 0; i < options_.columns.size(); ++i) {
+          if (options_.columns[i].is_text)
+            block.set_text(i, parser_.field(i));
+          else
+            parse_[i](*this, i, block.value(i));
+        }
+        block.end_row();
+      } catch (const detail::FileFault& fault) {
+        if (block.num_rows() == 0) throw;
+        fault_ = fault;
+        begin_of_fault_ = begin;
+        break;
+      }
+    }
+    return std::move(block).take();
+  }
   /// Of the next record. After one that was wrong within a batch, of the batch, and where the parser is.
   Position position() const {
-    Position next = parser_.position_of_record();
-    if (num_rows_ == 0) return next;
-    Position position = begin_of_batch_;
+    const CsvParser::Place next = fault_ ? begin_of_fault_ : parser_.place();
+    if (num_rows_ == 0) return {next.begin(), next.end()};
+    Position position(begin_of_batch_.begin(), begin_of_batch_.end());
     position.push_back(next.front());
     return position;
   }
@@ -140,6 +121,9 @@ class CsvRecords {
   }
 
  private:
+  void rethrow_fault() {
+    if (fault_) throw std::exchange(fault_, std::nullopt).value();
+  }
   /// If the header is wrong, so is the file.
   void skip_header() {
     try {
@@ -169,13 +153,20 @@ class CsvRecords {
 
   template <class T>
   static void parse_field(const CsvRecords& records, std::size_t i, std::byte* value) {
-    const std::string_view text = trimmed(records.parser_.field(i));
     T parsed{};
-    if (text.empty() || text == records.options_.missing)
-      parsed = records.default_of(i).as<T>();
-    else if (const std::errc error = parse_number(text, parsed); error != std::errc())
-      records.fail(i, text, error);
+    if (!records.options_.missing.empty() || !detail::parse_plain(records.parser_.field(i), parsed))
+      parsed = records.parse_any<T>(i);
     std::memcpy(value, &parsed, sizeof parsed);
+  }
+  template <class T>
+  [[gnu::noinline]] T parse_any(std::size_t i) const {
+    const std::string_view text = trimmed(parser_.field(i));
+    T parsed{};
+    if (text.empty() || text == options_.missing)
+      parsed = default_of(i).as<T>();
+    else if (const std::errc error = parse_number(text, parsed); error != std::errc())
+      fail(i, text, error);
+    return parsed;
   }
   const Scalar& default_of(std::size_t i) const {
     const CsvColumn& column = options_.columns[i];
@@ -189,14 +180,14 @@ class CsvRecords {
   }
 
   std::optional<std::vector<Tensor>> next_record() {
+    rethrow_fault();
     if (!parser_.next()) return std::nullopt;
     std::vector<Tensor> record;
     record.reserve(options_.columns.size());
     for (std::size_t i = 0; i < options_.columns.size(); ++i) {
       const CsvColumn& column = options_.columns[i];
       const std::string_view field = parser_.field(i);
-      record.push_back(Tensor::empty(column.is_text ? Shape(field.size()) : Shape(), column.dtype,
-                                     detail::input_device()));
+      record.push_back(slab_.take(column.is_text ? Shape(field.size()) : Shape(), column.dtype));
       auto* const value = static_cast<std::byte*>(record.back().data());
       if (!column.is_text)
         parse_[i](*this, i, value);
@@ -208,7 +199,7 @@ class CsvRecords {
 
   /// Fills the batch with the records before `end`, but for those that are wrong.
   void fill_batch(std::uint64_t end) {
-    while (num_rows_ < options_.batch_size && parser_.position_of_record().front() < end) {
+    while (num_rows_ < options_.batch_size && parser_.place().front() < end) {
       try {
         if (!add_row()) return;
       } catch (const detail::FileFault& fault) {
@@ -230,7 +221,7 @@ class CsvRecords {
 
   /// Reads a record into the batch. One that is wrong leaves its row to the next. @return false at the end.
   bool add_row() {
-    if (num_rows_ == 0) begin_of_batch_ = parser_.position_of_record();
+    if (num_rows_ == 0) begin_of_batch_ = parser_.place();
     if (batch_.empty()) {
       values_.clear();
       for (const CsvColumn& column : options_.columns) {
@@ -240,8 +231,7 @@ class CsvRecords {
     }
     if (!parser_.next()) return false;
     for (std::size_t i = 0; i < values_.size(); ++i)
-      parse_[i](*this, i,
-                values_[i] + static_cast<std::size_t>(num_rows_) * size_of(options_.columns[i].dtype));
+      parse_[i](*this, i, values_[i] + static_cast<std::size_t>(num_rows_) * sizes_[i]);
     ++num_rows_;
     return true;
   }
@@ -249,10 +239,14 @@ class CsvRecords {
   CsvOptions options_;
   CsvParser parser_;
   std::vector<ParseField> parse_;   // for each column
+  std::vector<std::size_t> sizes_;  // of a number in each column
   std::vector<Tensor> batch_;       // columns of the batch that is being filled
   std::vector<std::byte*> values_;  // of its columns
   std::int64_t num_rows_ = 0;       // in it
-  Position begin_of_batch_;
+  CsvParser::Place begin_of_batch_{};
+  detail::TensorSlab slab_;
+  std::optional<detail::FileFault> fault_;  // of the record behind those that next_rows has given
+  CsvParser::Place begin_of_fault_{};
 };
 
 CsvRecords::ParseField CsvRecords::parse_of(DType dtype) {

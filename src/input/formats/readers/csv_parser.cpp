@@ -11,19 +11,24 @@ namespace {
 
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
+/// The end of the field that begins at `begin`, at the delimiter or the end of a line that was found.
+std::size_t end_at(std::string_view text, std::size_t found, std::size_t begin) {
+  return text[found] == '\n' && found > begin && text[found - 1] == '\r' ? found - 1 : found;
+}
+
 }  // namespace
 
 CsvParser::CsvParser(std::unique_ptr<ByteSource> source, CsvForm form)
     : block_(std::move(source)),
       form_(std::move(form)),
-      finder_({form_.delimiter, '\n', '\r', form_.quotes ? '"' : '\n'}),
+      ends_({form_.delimiter, '\n', form_.quotes ? '"' : '\n'}),
       fields_(form_.wanted.size()) {
   fill();
   if (block_.rest().starts_with(kByteOrderMark)) block_.take(kByteOrderMark.size());
 }
 
 bool CsvParser::fill() {
-  finder_.reset();
+  ends_.reset();
   is_last_ = !block_.fill();
   return !is_last_;
 }
@@ -65,32 +70,35 @@ std::size_t CsvParser::line_end_at(std::size_t at) const {
 }
 
 bool CsvParser::parse() {
-  data_ = block_.rest();
+  const std::string_view data = data_ = block_.rest();  // here and below locals, which stores cannot change
   const std::uint64_t first_line = line_, position = block_.position();
-  const char* const first = data_.data();
-  const char* const last = first + data_.size();
+  const char* const first = data.data();
+  const char* const last = first + data.size();
+  const char delimiter = form_.delimiter;
+  const bool quotes = form_.quotes;
+  const std::size_t most_fields = form_.num_fields, num_wanted = form_.wanted.size();
+  const std::size_t* const wanted = form_.wanted.data();
   std::size_t begin = 0, end = 0, num_kept = 0;
   for (index_ = 0;; ++index_) {
-    if (begin == data_.size() && !is_last_) return false;
-    if (form_.num_fields > 0 && index_ == form_.num_fields)
-      fail_at(begin, line_, concat("a record of more than ", form_.num_fields, " fields"));
-    Field* const field =
-        num_kept < form_.wanted.size() && form_.wanted[num_kept] == index_ ? &fields_[num_kept++] : nullptr;
+    if (begin == data.size() && !is_last_) return false;
+    if (most_fields > 0 && index_ == most_fields)
+      fail_at(begin, line_, concat("a record of more than ", most_fields, " fields"));
+    Field* const field = num_kept < num_wanted && wanted[num_kept] == index_ ? &fields_[num_kept++] : nullptr;
     if (field) {
       field->position = position + begin;
       field->line = line_;
     }
-    const bool is_quoted = form_.quotes && begin < data_.size() && data_[begin] == '"';
-    const char* const found = is_quoted ? last : finder_.find(first + begin, last);
-    if (found != last && (*found == form_.delimiter || *found == '\n'))  // as most fields end
-      end = static_cast<std::size_t>(found - first);
+    const bool is_quoted = quotes && begin < data.size() && first[begin] == '"';
+    const char* const found = is_quoted ? last : ends_.find(first + begin, last);
+    if (found != last && *found != '"')  // as most fields end
+      end = end_at(data, static_cast<std::size_t>(found - first), begin);
     else if (!find_end(begin, end))
       return false;
     if (field) {
-      field->text = data_.substr(begin, end - begin);
+      field->text = {first + begin, end - begin};
       if (is_quoted) remove_quotes(*field);
     }
-    if (end == data_.size() || data_[end] != form_.delimiter) break;
+    if (end == data.size() || first[end] != delimiter) break;
     begin = end + 1;
   }
   const std::size_t num_fields = index_ + 1;
@@ -113,7 +121,7 @@ bool CsvParser::parse() {
 void CsvParser::seek(const readers::Position& to) {
   if (to.size() != 3 || to[0] < block_.position() || (form_.num_fields > 0 && to[2] != form_.num_fields))
     fail_position(block_.position());
-  finder_.reset();
+  ends_.reset();
   block_.skip(to[0] - block_.position());
   line_ = to[1];
   form_.num_fields = static_cast<std::size_t>(to[2]);
@@ -125,16 +133,13 @@ std::string CsvParser::too_long() const {
 
 bool CsvParser::find_end(std::size_t begin, std::size_t& end) {
   if (form_.quotes && begin < data_.size() && data_[begin] == '"') return find_quoted_end(begin, end);
-  const char* const last = data_.data() + data_.size();
-  for (std::size_t from = begin;; from = end + 1) {
-    end = static_cast<std::size_t>(finder_.find(data_.data() + from, last) - data_.data());
-    if (end == data_.size()) return is_last_;
-    const char c = data_[end];
-    if (c == form_.delimiter || c == '\n') return true;
-    if (c == '"') fail_at(end, line_, "a quote within a field that does not begin with one");
-    if (end + 1 == data_.size() && !is_last_) return false;
-    if (line_end_at(end) > 0) return true;
-  }
+  end =
+      static_cast<std::size_t>(ends_.find(data_.data() + begin, data_.data() + data_.size()) - data_.data());
+  if (end == data_.size()) return is_last_;
+  if (form_.quotes && data_[end] == '"')
+    fail_at(end, line_, "a quote within a field that does not begin with one");
+  end = end_at(data_, end, begin);
+  return true;
 }
 
 bool CsvParser::find_quoted_end(std::size_t begin, std::size_t& end) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -10,7 +11,7 @@
 #include <lockstep/input/detail/positioned.hpp>
 
 #include "input/formats/block_reader.hpp"
-#include "input/formats/readers/byte_finder.hpp"
+#include "input/formats/readers/byte_index.hpp"
 
 namespace lockstep::detail {
 
@@ -32,8 +33,10 @@ class CsvParser {
   /// Reads a record. @return false at the end. @throws FileFault
   bool next();
 
-  /// The byte and the line of the next record, and the number of a record's fields; 0: not known yet.
-  readers::Position position_of_record() const { return {block_.position(), line_, form_.num_fields}; }
+  /// Where a record begins: its byte and line, and the number of a record's fields; 0: not known yet.
+  using Place = std::array<std::uint64_t, 3>;
+  /// Of the next record.
+  Place place() const { return {block_.position(), line_, form_.num_fields}; }
   /// Goes on at a record after this one. @throws FileFault
   void seek(const readers::Position& position);
 
@@ -69,7 +72,7 @@ class CsvParser {
 
   BlockReader block_;
   CsvForm form_;
-  ByteFinder finder_;
+  ByteIndex ends_;  // of fields and lines, and quotes
   std::vector<Field> fields_;
   std::string_view data_;   // block_.rest() of the record that is being parsed
   std::size_t index_ = 0;   // of the field that is being parsed

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include <lockstep/error.hpp>
@@ -17,7 +19,8 @@ namespace lockstep::detail {
 }
 
 /// What the functions of the library's readers return: the elements of a parser, whose faults name the file.
-/// `Parser` has `next()`, `position()`, and `seek(position)`, which throws FileFault.
+/// `Parser` has `next()`, `position()`, and `seek(position)`, which throws FileFault, and may have
+/// `next_rows(most)`, as Iterator's.
 template <class Parser>
 class FileElements {
  public:
@@ -29,6 +32,11 @@ class FileElements {
 
   auto operator()() {
     return with_file_faults(what_, path_, remedy_, [&] { return parser_->next(); });
+  }
+  auto next_rows(std::int64_t most) requires requires(Parser& parser) { parser.next_rows(most); }
+  {
+    return with_file_faults(what_, path_, remedy_,
+                            [&]() -> std::optional<RowBlock> { return parser_->next_rows(most); });
   }
   readers::Position position() const { return parser_->position(); }
   void seek(const readers::Position& position) {

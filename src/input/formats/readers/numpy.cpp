@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <memory>
+#include <string_view>
 
 #include <lockstep/error.hpp>
 #include <lockstep/input/readers.hpp>
@@ -10,6 +12,7 @@
 #include "input/formats/npy_array.hpp"
 #include "input/formats/readers/file_elements.hpp"
 #include "input/rows/host_rows.hpp"
+#include "input/rows/tensor_slab.hpp"
 
 namespace lockstep::readers {
 namespace {
@@ -70,13 +73,19 @@ class NpyRows {
 
   std::optional<Tensor> next() {
     if (next_ == num_rows_) return std::nullopt;
-    Tensor row = Tensor::empty(row_, header_.dtype, detail::input_device());
-    auto* bytes = static_cast<std::byte*>(row.data());
-    source_.read(bytes, static_cast<std::uint64_t>(row.nbytes()), "a row");
-    if (header_.is_swapped) detail::swap_bytes(bytes, row.size(), size_of(header_.dtype));
-    if (header_.dtype == DType::boolean) detail::make_booleans(bytes, row.size());
+    Tensor row = slab_.take(row_, header_.dtype);
+    read(row, "a row");
     ++next_;
     return row;
+  }
+  detail::RowBlock next_rows(std::int64_t most) {
+    const std::int64_t num_rows = std::min(most, num_rows_ - next_);
+    if (num_rows == 0) return {};
+    const Tensor rows =
+        Tensor::empty(detail::stacked_shape(row_, num_rows), header_.dtype, detail::input_device());
+    read(rows, "a row");
+    next_ += num_rows;
+    return {{{rows}}, num_rows};
   }
   /// The next row.
   Position position() const { return {static_cast<std::uint64_t>(next_)}; }
@@ -90,11 +99,19 @@ class NpyRows {
   }
 
  private:
+  void read(const Tensor& rows, std::string_view what) {
+    auto* bytes = static_cast<std::byte*>(rows.data());
+    source_.read(bytes, static_cast<std::uint64_t>(rows.nbytes()), what);
+    if (header_.is_swapped) detail::swap_bytes(bytes, rows.size(), size_of(header_.dtype));
+    if (header_.dtype == DType::boolean) detail::make_booleans(bytes, rows.size());
+  }
+
   detail::FileSource source_;
   detail::NpyHeader header_;
   bool is_in_rows_ = false;
   Shape row_;
   std::int64_t num_rows_ = 0, next_ = 0;
+  detail::TensorSlab slab_;
 };
 
 }  // namespace

@@ -44,6 +44,16 @@ class Records {
     source_.read(record.data(), static_cast<std::uint64_t>(options_.record_bytes), "a record");
     return record;
   }
+  detail::RowBlock next_rows(std::int64_t most) {
+    const auto size = static_cast<std::uint64_t>(options_.record_bytes);
+    const auto num_rows = static_cast<std::int64_t>(
+        std::min<std::uint64_t>(static_cast<std::uint64_t>(most), source_.max_left() / size));
+    if (num_rows == 0) return {};
+    const Tensor records =
+        Tensor::empty(Shape(num_rows, options_.record_bytes), DType::u8, detail::input_device());
+    source_.read(records.data(), static_cast<std::uint64_t>(records.nbytes()), "a record");
+    return {{{records}}, num_rows};
+  }
   /// The next byte.
   Position position() const { return {source_.position()}; }
   void seek(const Position& position) {
