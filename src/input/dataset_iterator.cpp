@@ -1,3 +1,5 @@
+#include <utility>
+
 #include <lockstep/input/dataset_iterator.hpp>
 
 #include "detail/expects.hpp"
@@ -46,8 +48,15 @@ DatasetPass restored_pass(const PipelineHandle& pipeline, const IteratorState& b
     pass.elements = open_outer(pipeline, pass.key);
     state(pass.num_taken, *pass.elements);
     state.expect_end();
+    state.when_restored(pass.key.reaching(pipeline->counts));
+    pass.actions = state.take_actions();
     return pass;
   });
+}
+
+void replace_pass(DatasetPass& pass, DatasetPass& restored) noexcept {
+  for (const auto& action : std::exchange(restored.actions, {})) action();
+  pass = std::move(restored);
 }
 
 void raise_end_of_input(std::string_view what, std::int64_t count, std::string_view unit) {

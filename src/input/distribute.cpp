@@ -79,7 +79,7 @@ Steps steps_of(const ShareSources& sources, const Splitter& split, StepPlan give
     for (const IterationKey& key : keys) numbers.orders.push_back(key.numbers());
     return std::make_unique<ReceiveIterator>([open_parts, keys] { return open_parts(keys); }, plan, numbers);
   };
-  steps.restore = [=](const IteratorState& state) -> std::unique_ptr<StepIterator> {
+  steps.restore = [=](const IteratorState& state) -> RestoredSteps {
     if (plan->check_caller) plan->check_caller("DistributedIterator::restore_state");
     return with_state_faults([&] {
       const SavedPass saved = saved_pass(state, *plan);
@@ -88,14 +88,12 @@ Steps steps_of(const ShareSources& sources, const Splitter& split, StepPlan give
       PassState content(saved.content);
       content(*pass);
       content.expect_end();
-      return pass;
+      const PassNumbers& numbers = saved.numbers;
+      content.when_restored([next_epoch, next = numbers.epoch + 1] { *next_epoch = next; });
+      for (std::size_t i = 0; i < std::min(sources.size(), numbers.orders.size()); ++i)
+        content.when_restored(IterationKey(std::vector(numbers.orders[i])).reaching(counts_of(*sources[i])));
+      return RestoredSteps{std::move(pass), content.take_actions()};
     });
-  };
-  steps.reach = [=](StepIterator& pass) {
-    const PassNumbers& numbers = pass.numbers();
-    *next_epoch = numbers.epoch + 1;
-    for (std::size_t i = 0; i < std::min(sources.size(), numbers.orders.size()); ++i)
-      IterationKey(std::vector(numbers.orders[i])).reach(counts_of(*sources[i]));
   };
   steps.spec = std::move(spec);
   return steps;

@@ -43,14 +43,18 @@ class StepIterator : public Iterator<Step> {
   virtual IteratorState save() = 0;
 };
 
+/// A pass that has not taken the place of another yet.
+struct RestoredSteps {
+  std::unique_ptr<StepIterator> pass;
+  RestoreActions actions;
+};
+
 /// The steps of a distributed dataset, element types erased.
 struct Steps {
   /// The next pass, or that of an epoch. @throws InvalidArgument  the epoch is negative.
   SharedFunction<std::unique_ptr<StepIterator>(std::optional<std::int64_t> epoch)> open;
   /// A pass that goes on where a saved one was. @throws as DistributedIterator::restore_state.
-  SharedFunction<std::unique_ptr<StepIterator>(const IteratorState& state)> restore;
-  /// The next passes come after this one.
-  SharedFunction<void(StepIterator& pass)> reach;
+  SharedFunction<RestoredSteps(const IteratorState& state)> restore;
   std::vector<std::vector<TensorSpec>> spec;  ///< Specs of each replica's element, leaf by leaf, if known.
 };
 
@@ -190,11 +194,10 @@ class DistributedIterator {
   /// For the library: all of restore_state that can fail. @return what remains to be done.
   [[nodiscard]] auto prepare_restore(const IteratorState& state) {
     checked();
-    return
-        [this, pass = std::make_shared<std::unique_ptr<detail::StepIterator>>(state_->steps.restore(state))] {
-          state_->steps.reach(**pass);
-          iterator_ = std::move(*pass);
-        };
+    return [this, restored = std::make_shared<detail::RestoredSteps>(state_->steps.restore(state))] {
+      for (const auto& action : std::exchange(restored->actions, {})) action();
+      iterator_ = std::move(restored->pass);
+    };
   }
 
   /// As DistributedDataset::element_spec. @throws ContextError  moved-from.

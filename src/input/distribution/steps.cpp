@@ -107,7 +107,7 @@ void DealIterator::transfer(PassState& state) {
   state(texts);
   if (state.is_saving()) return;
   for (const std::string& text : texts) {
-    PassState own(text);
+    PassState own(text, state);
     std::size_t num_datasets = 0;
     own(num_datasets);
     LOCKSTEP_EXPECTS(num_datasets == parts_.size(), InvalidArgument, kRestoreState, ": the state is of ",

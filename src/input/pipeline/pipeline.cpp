@@ -76,7 +76,7 @@ void Seed::keep_in(Pipeline& pipeline) const {
   pipeline.stage->learned.push_back([drawn = drawn_](PassState& state) {
     std::uint64_t seed = drawn->load();
     state(seed);
-    drawn->store(seed);
+    if (!state.is_saving()) state.when_restored([drawn, seed] { drawn->store(seed); });
   });
 }
 

@@ -67,7 +67,7 @@ IterationKey key_of_epoch(std::string_view what, const std::vector<IterationCoun
   if (!epoch) return IterationKey::next(counts);
   LOCKSTEP_EXPECTS(*epoch >= 0, InvalidArgument, what, ": epoch ", *epoch, ". Count epochs from 0.");
   IterationKey key = IterationKey::of_epoch(counts, static_cast<std::uint64_t>(*epoch));
-  key.reach(counts);
+  key.reaching(counts)();
   return key;
 }
 
