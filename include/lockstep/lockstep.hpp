@@ -34,6 +34,7 @@
 #include <lockstep/input/files.hpp>
 #include <lockstep/input/input_context.hpp>
 #include <lockstep/input/input_options.hpp>
+#include <lockstep/input/input_statistics.hpp>
 #include <lockstep/input/npy.hpp>
 #include <lockstep/input/numpy.hpp>
 #include <lockstep/input/padded_batch_options.hpp>

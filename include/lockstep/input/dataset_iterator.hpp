@@ -9,6 +9,7 @@
 #include <lockstep/detail/range_iterator.hpp>
 #include <lockstep/input/detail/pipeline.hpp>
 #include <lockstep/input/detail/tensor_nest.hpp>
+#include <lockstep/input/input_statistics.hpp>
 #include <lockstep/input/iterator_state.hpp>
 
 #pragma GCC visibility push(default)
@@ -33,6 +34,8 @@ IteratorState save_pass(const PipelineHandle& pipeline, const DatasetPass& pass)
 DatasetPass restored_pass(const PipelineHandle& pipeline, const IteratorState& state);
 /// The restored pass takes the place of another, which is destroyed.
 void replace_pass(DatasetPass& pass, DatasetPass& restored) noexcept;
+/// DatasetIterator::statistics.
+InputStatistics statistics_of(const DatasetPass& pass);
 /// @throws OutOfRange  always.
 [[noreturn]] void raise_end_of_input(std::string_view what, std::int64_t count, std::string_view unit);
 /// @throws ContextError  always.
@@ -94,6 +97,15 @@ class DatasetIterator {
     return [this, pass = std::make_shared<detail::DatasetPass>(detail::restored_pass(pipeline_, state))] {
       detail::replace_pass(pass_, *pass);
     };
+  }
+
+  /// What each stage of the pass has done since it was made or restored, and which one bounds it. A pass is
+  /// measured if a recording was on then (trace::start, LOCKSTEP_TRACE), and while one is: two readings of
+  /// the clock for an element and stage. Without a recording nothing is counted, and nothing paid.
+  /// @throws ContextError  no recording was on; moved-from.
+  [[nodiscard]] InputStatistics statistics() const {
+    check();
+    return detail::statistics_of(pass_);
   }
 
  private:

@@ -13,6 +13,7 @@
 #include <lockstep/detail/range_iterator.hpp>
 #include <lockstep/detail/shared_function.hpp>
 #include <lockstep/input/detail/pipeline.hpp>
+#include <lockstep/input/input_statistics.hpp>
 #include <lockstep/input/iterator_state.hpp>
 #include <lockstep/input/tensor_spec.hpp>
 #include <lockstep/values/per_replica.hpp>
@@ -41,6 +42,8 @@ class StepIterator : public Iterator<Step> {
   virtual const PassNumbers& numbers() const noexcept = 0;
   /// DistributedIterator::save_state.
   virtual IteratorState save() = 0;
+  /// DistributedIterator::statistics.
+  virtual InputStatistics statistics() const = 0;
 };
 
 /// A pass that has not taken the place of another yet.
@@ -199,6 +202,11 @@ class DistributedIterator {
       iterator_ = std::move(restored->pass);
     };
   }
+
+  /// As DatasetIterator::statistics, of this worker. In addition "make a step" is the splitting of batches
+  /// and the copying to the replicas, and "steps made ahead" the buffer of per_replica_buffer_size.
+  /// @throws ContextError  no recording was on; moved-from.
+  [[nodiscard]] InputStatistics statistics() const { return checked().statistics(); }
 
   /// As DistributedDataset::element_spec. @throws ContextError  moved-from.
   [[nodiscard]] auto element_spec() const {

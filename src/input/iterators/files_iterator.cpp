@@ -7,6 +7,7 @@
 #include <lockstep/input/bad_record.hpp>
 
 #include "detail/expects.hpp"
+#include "detail/warn.hpp"
 #include "input/iterators/function_iterators.hpp"
 #include "input/pipeline/element_error.hpp"
 #include "input/pipeline/transform.hpp"
@@ -44,11 +45,13 @@ std::string text_of(const std::vector<std::filesystem::path>& paths) {
 }
 
 PipelineHandle pipeline_of(FilePaths paths, FileIteratorFactory open, ElementType type) {
-  Pipeline result{IteratorFactory<FlatElement>(
-                      [=](const IterationKey&) { return std::make_unique<FilesIterator>(paths, open); }),
-                  {},
-                  std::nullopt,
-                  {}};
+  Pipeline result{
+      IteratorFactory<FlatElement>([=, warns = std::make_shared<const FirstTime>()](const IterationKey& key) {
+        return std::make_unique<FilesIterator>(paths, open, key.shuffle_buffer(), warns);
+      }),
+      {},
+      std::nullopt,
+      {}};
   result.stage = std::make_shared<Stage>(Stage{text_of(*paths)});
   set_type(result, type);
   result.shard_files = [=](std::int64_t num_shards, std::int64_t index) {
@@ -75,8 +78,12 @@ std::optional<FlatElement> FilesIterator::next() {
     check_stop();
     try {
       if (!input_) input_ = open_((*paths_)[file_]);
-      if (std::optional<FlatElement> element = input_->next()) return host_element(std::move(*element));
+      if (std::optional<FlatElement> element = input_->next()) {
+        if (shuffle_buffer_ > 0) count_in_file();
+        return host_element(std::move(*element));
+      }
       input_.reset();
+      num_in_file_ = 0;
     } catch (const Stopped&) {
       throw;
     } catch (const readers::BadRecord&) {
@@ -85,10 +92,22 @@ std::optional<FlatElement> FilesIterator::next() {
       raise_at_element("Dataset::from_files", index, path);
     } catch (...) {
       input_.reset();
+      num_in_file_ = 0;
       raise_at_element("Dataset::from_files", index, concat((*paths_)[file_++]));
     }
   }
   return std::nullopt;
+}
+
+void FilesIterator::count_in_file() {
+  if (++num_in_file_ <= shuffle_buffer_) return;
+  if (warns_ && (*warns_)())
+    warn(concat(
+        "Dataset::shuffle: the buffer has ", shuffle_buffer_, " elements, and ", (*paths_)[file_],
+        ", one of ", paths_->size(),
+        " files, has more, so that elements of different files are hardly mixed. Pass a buffer for the "
+        "elements of several files, or let interleave read several files at a time."));
+  shuffle_buffer_ = 0;
 }
 
 void FilesIterator::transfer(PassState& state) {

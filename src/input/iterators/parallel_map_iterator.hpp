@@ -12,6 +12,7 @@
 #include "input/iterators/prefetch_iterator.hpp"
 #include "input/pipeline/pipeline.hpp"
 #include "input/pipeline/stopping.hpp"
+#include "trace/measured_call.hpp"
 
 namespace lockstep::detail {
 
@@ -28,6 +29,7 @@ class ParallelMapIterator final : public Iterator<FlatElement> {
   std::optional<FlatElement> next() override;
   /// Results that are ready are a part of the state. Waits for the calls that the threads are making.
   void transfer(PassState& state) override;
+  Ahead ahead() override;
 
  private:
   struct Finished {
@@ -45,7 +47,7 @@ class ParallelMapIterator final : public Iterator<FlatElement> {
   void work();
   /// Takes the next element of the input; nothing at its end.
   std::optional<Job> take();
-  Outcome<FlatElement> call(Job&& job) const;
+  Outcome<FlatElement> call(Job&& job);
   /// The outcome to return next. The caller holds mutex_.
   std::vector<Finished>::iterator find_next();
 
@@ -64,6 +66,7 @@ class ParallelMapIterator final : public Iterator<FlatElement> {
   bool ended_ = false;  // whether the input has ended
   bool is_taking_ = false;
   bool is_paused_ = false;
+  CallTotals work_;  // of the threads
   ThreadStop stop_;
   std::vector<std::thread> threads_;
 };
