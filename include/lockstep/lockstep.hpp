@@ -39,6 +39,7 @@
 #include <lockstep/input/numpy.hpp>
 #include <lockstep/input/padded_batch_options.hpp>
 #include <lockstep/input/parallel_options.hpp>
+#include <lockstep/input/parquet.hpp>
 #include <lockstep/input/readers.hpp>
 #include <lockstep/input/sharding.hpp>
 #include <lockstep/input/tensor_spec.hpp>
