@@ -101,10 +101,12 @@ void TarMembers::fail_with_code() {
 
 void TarMembers::seek(std::uint64_t position) {
   if (!is_compressed() && position < file_.size_bytes()) open(position);
+  std::optional<TarMember> member;
   do {
-    sought_ = next();
-  } while (sought_ && sought_->position < position);
-  if (!sought_ || sought_->position != position) fail(position, "no member begins here");
+    member = next();
+  } while (member && member->position < position);
+  if (!member || member->position != position) fail(position, "no member begins here");
+  sought_ = std::move(member);
 }
 
 std::optional<TarMember> TarMembers::next() {
