@@ -131,6 +131,17 @@ TEST_CASE("a distributed pass has its steps as stages", "[input][host]") {
   CHECK(stage_of(statistics, "steps made ahead").num_elements == 3);
 }
 
+TEST_CASE("what a pass does after the recording is not counted", "[input][host]") {
+  trace::start();
+  auto iterator = Dataset::range(6).prefetch(2).iterator();
+  for (int i = 0; i < 4; ++i) iterator.next();
+  trace::stop();
+  read_all(iterator);
+  const StageStatistics stage = stage_of(iterator.statistics(), "prefetch");
+  CHECK(stage.num_elements == 4);
+  CHECK(stage.mean_ready <= 2);
+}
+
 TEST_CASE("without a recording nothing is counted", "[input][host]") {
   auto iterator = Dataset::range(3).iterator();
   CHECK_THROWS_MATCHES(iterator.statistics(), ContextError,

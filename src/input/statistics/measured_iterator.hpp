@@ -8,7 +8,7 @@
 
 namespace lockstep::detail {
 
-/// Counts the values of an iterator, and measures what they take.
+/// Counts the values of an iterator, and measures what they take, while somebody listens to spans.
 template <class T>
 class MeasuredIterator final : public Iterator<T> {
  public:
@@ -17,6 +17,7 @@ class MeasuredIterator final : public Iterator<T> {
       : measured_(std::move(measured)), owner_(std::move(owner)), counts_(&counts) {}
 
   std::optional<T> next() override {
+    if (!Span::is_anyone_listening()) return measured_->next();
     note(measured_->ahead());
     const MeasuredCall call(counts_->calls);
     std::optional<T> value = measured_->next();
