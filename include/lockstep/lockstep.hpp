@@ -34,10 +34,12 @@
 #include <lockstep/input/files.hpp>
 #include <lockstep/input/input_context.hpp>
 #include <lockstep/input/input_options.hpp>
+#include <lockstep/input/input_statistics.hpp>
 #include <lockstep/input/npy.hpp>
 #include <lockstep/input/numpy.hpp>
 #include <lockstep/input/padded_batch_options.hpp>
 #include <lockstep/input/parallel_options.hpp>
+#include <lockstep/input/parquet.hpp>
 #include <lockstep/input/readers.hpp>
 #include <lockstep/input/sharding.hpp>
 #include <lockstep/input/tensor_spec.hpp>

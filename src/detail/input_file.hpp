@@ -16,7 +16,7 @@ namespace lockstep::detail {
 struct FileFault {
   std::uint64_t position;  ///< Bytes from the start of the file or, if given, of `part`.
   std::string reason;
-  std::string part = {};      ///< The part with the byte, as " of the inflated data"; empty: the file.
+  std::string part = {};      ///< The part with the byte, as " of the decompressed data"; empty: the file.
   int code = 0;               ///< The system's error; 0: the contents are wrong.
   bool is_of_record = false;  ///< Whether the source goes on behind the record with the fault.
 };

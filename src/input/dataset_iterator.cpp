@@ -1,9 +1,12 @@
+#include <utility>
+
 #include <lockstep/input/dataset_iterator.hpp>
 
 #include "detail/expects.hpp"
 #include "input/iterators/outer_iterator.hpp"
 #include "input/state/pipeline_state.hpp"
 #include "input/state/sealed_state.hpp"
+#include "input/statistics/pass_statistics.hpp"
 
 namespace lockstep::detail {
 
@@ -21,9 +24,10 @@ std::unique_ptr<Iterator<FlatElement>> open_outer(const PipelineHandle& pipeline
 }  // namespace
 
 DatasetPass open_for_user(const PipelineHandle& pipeline, std::optional<std::int64_t> epoch) {
-  IterationKey key = key_of_epoch("TypedDataset::iterator", pipeline->counts, epoch);
+  const IterationKey key = key_of_epoch("TypedDataset::iterator", pipeline->counts, epoch)
+                               .measured(PassStatistics::if_recording());
   auto elements = open_outer(pipeline, key);
-  return {std::move(key), std::move(elements)};
+  return {key, std::move(elements)};
 }
 
 IteratorState save_pass(const PipelineHandle& pipeline, const DatasetPass& pass) {
@@ -42,12 +46,24 @@ DatasetPass restored_pass(const PipelineHandle& pipeline, const IteratorState& b
     PassState state(unseal(bytes));
     check_kind(state, kind());
     transfer_stages(state, *pipeline);
-    DatasetPass pass{IterationKey::transferred(state, nullptr, pipeline->counts)};
+    DatasetPass pass{
+        IterationKey::transferred(state, nullptr, pipeline->counts).measured(PassStatistics::if_recording())};
     pass.elements = open_outer(pipeline, pass.key);
     state(pass.num_taken, *pass.elements);
     state.expect_end();
+    state.when_restored(pass.key.reaching(pipeline->counts));
+    pass.actions = state.take_actions();
     return pass;
   });
+}
+
+void replace_pass(DatasetPass& pass, DatasetPass& restored) noexcept {
+  for (const auto& action : std::exchange(restored.actions, {})) action();
+  pass = std::move(restored);
+}
+
+InputStatistics statistics_of(const DatasetPass& pass) {
+  return statistics_of(pass.key.statistics(), "DatasetIterator::statistics");
 }
 
 void raise_end_of_input(std::string_view what, std::int64_t count, std::string_view unit) {

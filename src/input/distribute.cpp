@@ -13,6 +13,7 @@
 #include "input/rows/host_rows.hpp"
 #include "input/state/pipeline_state.hpp"
 #include "input/state/sealed_state.hpp"
+#include "input/statistics/pass_statistics.hpp"
 
 namespace lockstep::detail {
 namespace {
@@ -63,10 +64,11 @@ Steps steps_of(const ShareSources& sources, const Splitter& split, StepPlan give
   const auto counts_of = [](const ShareSource& source) {
     return source.pipeline(source.num_shards, source.index)->counts;
   };
-  const auto open_parts = [sources, split](const std::vector<IterationKey>& keys) {
+  const auto open_parts = [sources, split](const std::vector<IterationKey>& keys,
+                                           const std::shared_ptr<PassStatistics>& statistics) {
     PartIterators parts;
     for (std::size_t i = 0; i < sources.size(); ++i)
-      parts.push_back(split(PendingBatches(sources[i], keys.empty() ? nullptr : &keys[i])));
+      parts.push_back(split(PendingBatches(sources[i], keys.empty() ? nullptr : &keys[i], statistics)));
     return parts;
   };
   Steps steps;
@@ -77,25 +79,26 @@ Steps steps_of(const ShareSources& sources, const Splitter& split, StepPlan give
     if (epoch) *next_epoch = *epoch;
     PassNumbers numbers{.epoch = (*next_epoch)++};
     for (const IterationKey& key : keys) numbers.orders.push_back(key.numbers());
-    return std::make_unique<ReceiveIterator>([open_parts, keys] { return open_parts(keys); }, plan, numbers);
+    const auto statistics = PassStatistics::if_recording();
+    return std::make_unique<ReceiveIterator>([=] { return open_parts(keys, statistics); }, plan, numbers,
+                                             statistics);
   };
-  steps.restore = [=](const IteratorState& state) -> std::unique_ptr<StepIterator> {
+  steps.restore = [=](const IteratorState& state) -> RestoredSteps {
     if (plan->check_caller) plan->check_caller("DistributedIterator::restore_state");
     return with_state_faults([&] {
       const SavedPass saved = saved_pass(state, *plan);
-      auto pass =
-          std::make_unique<ReceiveIterator>([open_parts] { return open_parts({}); }, plan, saved.numbers);
+      const auto statistics = PassStatistics::if_recording();
+      auto pass = std::make_unique<ReceiveIterator>([=] { return open_parts({}, statistics); }, plan,
+                                                    saved.numbers, statistics);
       PassState content(saved.content);
       content(*pass);
       content.expect_end();
-      return pass;
+      const PassNumbers& numbers = saved.numbers;
+      content.when_restored([next_epoch, next = numbers.epoch + 1] { *next_epoch = next; });
+      for (std::size_t i = 0; i < std::min(sources.size(), numbers.orders.size()); ++i)
+        content.when_restored(IterationKey(std::vector(numbers.orders[i])).reaching(counts_of(*sources[i])));
+      return RestoredSteps{std::move(pass), content.take_actions()};
     });
-  };
-  steps.reach = [=](StepIterator& pass) {
-    const PassNumbers& numbers = pass.numbers();
-    *next_epoch = numbers.epoch + 1;
-    for (std::size_t i = 0; i < std::min(sources.size(), numbers.orders.size()); ++i)
-      IterationKey(std::vector(numbers.orders[i])).reach(counts_of(*sources[i]));
   };
   steps.spec = std::move(spec);
   return steps;

@@ -10,6 +10,7 @@
 #include <lockstep/detail/mutex.hpp>
 
 #include "detail/lazy.hpp"
+#include "trace/measured_call.hpp"
 #include "trace/recording.hpp"
 
 namespace lockstep::detail {
@@ -98,10 +99,12 @@ void Span::observe(const SpanObserver& with) noexcept {
 }
 
 void SpanWait::begin() noexcept {
-  if (innermost != nullptr) begin_ns_ = monotonic_ns();
+  if (innermost != nullptr || MeasuredCall::is_active()) begin_ns_ = monotonic_ns();
 }
 void SpanWait::end() noexcept {
-  if (innermost != nullptr) innermost->record_.waiting_ns += monotonic_ns() - begin_ns_;
+  const std::uint64_t time = monotonic_ns() - begin_ns_;
+  if (innermost != nullptr) innermost->record_.waiting_ns += time;
+  MeasuredCall::add_wait(time);
 }
 
 std::string_view lasting_name(std::string_view name) {

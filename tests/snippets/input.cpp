@@ -36,6 +36,21 @@ TEST_CASE("the examples of datasets are right", "[docs]") {
   //! [DatasetIterator]
   CHECK(num_elements == 2);
 
+  //! [InputStatistics, StageStatistics]
+  ls::trace::start();  // a pass that is made now is measured
+  auto measured = odd.batch(8).iterator();
+  while (std::optional<ls::Tensor> batch = measured.next_optional()) {
+  }
+  ls::trace::stop();
+  const ls::InputStatistics statistics = measured.statistics();
+  std::ostringstream table;
+  table << statistics;  // a row for each stage, and the slowest
+  std::int64_t num_batches = 0;
+  for (const ls::StageStatistics& stage : statistics.stages)
+    if (stage.stage == "batch(8)") num_batches = stage.num_elements;
+  //! [InputStatistics, StageStatistics]
+  CHECK(num_batches == 7);
+
   //! [ParallelOptions]
   auto squares = ls::Dataset::range(100).map([](const ls::Tensor& x) { return x * x; },
                                              {.num_parallel_calls = 4, .deterministic = true});
@@ -169,6 +184,20 @@ TEST_CASE("the example of tar archives is right", "[docs]") try {
   CHECK_FALSE(samples.iterator().next().contains("json"));
 } catch (const ls::Unsupported&) {
   SKIP("built without libarchive");
+}
+
+TEST_CASE("the example of Parquet files is right", "[docs]") try {
+  const std::filesystem::path table = "prices.parquet";
+  //! [readers::ParquetOptions]
+  auto batches = ls::Dataset::from_files(
+      {table}, ls::readers::parquet({.columns = {"price", "amount"}, .batch_size = 1024}));
+  auto costs = batches.map([](const std::map<std::string, ls::Tensor>& batch) {
+    return batch.at("price") * batch.at("amount");  // [1024], and fewer at the end of a row group
+  });
+  //! [readers::ParquetOptions]
+  CHECK_THROWS_AS(costs.iterator().next(), ls::NotFound);  // there is no such file
+} catch (const ls::Unsupported&) {
+  SKIP("built without Arrow");
 }
 
 TEST_CASE("the example of images is right", "[docs]") try {

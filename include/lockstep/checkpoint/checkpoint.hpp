@@ -105,8 +105,7 @@ class Checkpoint {
   void save(const std::filesystem::path& path) const;
 
   /// Reads a file, written by this library or any other, and assigns its values. It reads and checks
-  /// everything first: on the errors below no variable or iterator has changed; an iterator's dataset
-  /// may have taken the state's elements into its cache, and its seed where it has none. If memory runs out,
+  /// everything first: on the errors below no variable, iterator or dataset has changed. If memory runs out,
   /// either all variables of a strategy have been assigned or none. (If a device fails during assignment,
   /// some have been assigned.)
   /// @throws NotFound  the file cannot be opened.

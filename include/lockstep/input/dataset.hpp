@@ -251,11 +251,12 @@ class TypedDataset : public detail::Transformations<TypedDataset<E>, Dataset> {
   /// Keeps the elements of the first pass that is read to its end in a file: later passes and later programs
   /// read nothing else while the file exists, so delete it when the input changes. Shapes, dtypes, lengths
   /// and keys are kept. The file appears as a whole; a pass that is dropped or throws leaves none. If files
-  /// are shared out (auto_shard), each share has its own file "PATH.INDEX-of-NUM_SHARDS".
+  /// are shared out (auto_shard), each share has its own file "PATH.INDEX-of-NUM_SHARDS". The file names the
+  /// calls that made the elements, as far as they decide which there are, without what functions do.
   ///
   /// @throws InvalidArgument  the path is empty. From `next`: @throws NotFound  the folder does not exist.
-  /// @throws InvalidArgument  the file is damaged, or is not a cache of such elements: path, position and
-  /// reason; the pass has ended.
+  /// @throws InvalidArgument  the file is damaged, is not a cache of such elements (path, position, reason),
+  /// or other calls made it: names the first that differs. The pass has ended.
   /// @throws Error  the file cannot be written.
   [[nodiscard]] TypedDataset cache(const std::filesystem::path& path) const {
     return TypedDataset(detail::file_cache_pipeline<E>(this->pipeline(), path));

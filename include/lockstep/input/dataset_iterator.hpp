@@ -9,6 +9,7 @@
 #include <lockstep/detail/range_iterator.hpp>
 #include <lockstep/input/detail/pipeline.hpp>
 #include <lockstep/input/detail/tensor_nest.hpp>
+#include <lockstep/input/input_statistics.hpp>
 #include <lockstep/input/iterator_state.hpp>
 
 #pragma GCC visibility push(default)
@@ -22,6 +23,7 @@ struct DatasetPass {
   IterationKey key;
   std::unique_ptr<Iterator<FlatElement>> elements{};  ///< Null: moved from.
   std::int64_t num_taken = 0;
+  RestoreActions actions{};  ///< Of a pass that has not taken the place of another yet.
 };
 
 /// The next pass, or the one of an epoch. @throws InvalidArgument  the epoch is negative.
@@ -30,6 +32,10 @@ DatasetPass open_for_user(const PipelineHandle& pipeline, std::optional<std::int
 IteratorState save_pass(const PipelineHandle& pipeline, const DatasetPass& pass);
 /// The pass that goes on where a saved one was. @throws as DatasetIterator::restore_state.
 DatasetPass restored_pass(const PipelineHandle& pipeline, const IteratorState& state);
+/// The restored pass takes the place of another, which is destroyed.
+void replace_pass(DatasetPass& pass, DatasetPass& restored) noexcept;
+/// DatasetIterator::statistics.
+InputStatistics statistics_of(const DatasetPass& pass);
 /// @throws OutOfRange  always.
 [[noreturn]] void raise_end_of_input(std::string_view what, std::int64_t count, std::string_view unit);
 /// @throws ContextError  always.
@@ -81,16 +87,25 @@ class DatasetIterator {
   /// positions; `interleave` calls its function for the datasets that were open. A pass that was writing a
   /// cache file leaves none.
   /// @throws InvalidArgument  the state is damaged or of another version; it is of another dataset: names the
-  /// first stage that differs. Then this pass goes on as before. @throws ContextError  as next. Exceptions of
-  /// sources and functions that are called pass through.
+  /// first stage that differs. @throws ContextError  as next. Exceptions of sources and functions that are
+  /// called pass through. After an exception, also if memory has run out, this pass goes on as before, and
+  /// the dataset's caches, its seeds, and what is known of its elements are what they were.
   void restore_state(const IteratorState& state) { prepare_restore(state)(); }
   /// For the library: all of restore_state that can fail. @return what remains to be done.
   [[nodiscard]] auto prepare_restore(const IteratorState& state) {
     check();
     return [this, pass = std::make_shared<detail::DatasetPass>(detail::restored_pass(pipeline_, state))] {
-      pass->key.reach(detail::counts_of(pipeline_));
-      pass_ = std::move(*pass);
+      detail::replace_pass(pass_, *pass);
     };
+  }
+
+  /// What each stage of the pass has done since it was made or restored, and which one bounds it. A pass is
+  /// measured if a recording was on then (trace::start, LOCKSTEP_TRACE), and while one is: two readings of
+  /// the clock for an element and stage. Without a recording nothing is counted, and nothing paid.
+  /// @throws ContextError  no recording was on; moved-from.
+  [[nodiscard]] InputStatistics statistics() const {
+    check();
+    return detail::statistics_of(pass_);
   }
 
  private:

@@ -13,6 +13,7 @@
 #include <lockstep/detail/range_iterator.hpp>
 #include <lockstep/detail/shared_function.hpp>
 #include <lockstep/input/detail/pipeline.hpp>
+#include <lockstep/input/input_statistics.hpp>
 #include <lockstep/input/iterator_state.hpp>
 #include <lockstep/input/tensor_spec.hpp>
 #include <lockstep/values/per_replica.hpp>
@@ -41,6 +42,14 @@ class StepIterator : public Iterator<Step> {
   virtual const PassNumbers& numbers() const noexcept = 0;
   /// DistributedIterator::save_state.
   virtual IteratorState save() = 0;
+  /// DistributedIterator::statistics.
+  virtual InputStatistics statistics() const = 0;
+};
+
+/// A pass that has not taken the place of another yet.
+struct RestoredSteps {
+  std::unique_ptr<StepIterator> pass;
+  RestoreActions actions;
 };
 
 /// The steps of a distributed dataset, element types erased.
@@ -48,9 +57,7 @@ struct Steps {
   /// The next pass, or that of an epoch. @throws InvalidArgument  the epoch is negative.
   SharedFunction<std::unique_ptr<StepIterator>(std::optional<std::int64_t> epoch)> open;
   /// A pass that goes on where a saved one was. @throws as DistributedIterator::restore_state.
-  SharedFunction<std::unique_ptr<StepIterator>(const IteratorState& state)> restore;
-  /// The next passes come after this one.
-  SharedFunction<void(StepIterator& pass)> reach;
+  SharedFunction<RestoredSteps(const IteratorState& state)> restore;
   std::vector<std::vector<TensorSpec>> spec;  ///< Specs of each replica's element, leaf by leaf, if known.
 };
 
@@ -190,12 +197,16 @@ class DistributedIterator {
   /// For the library: all of restore_state that can fail. @return what remains to be done.
   [[nodiscard]] auto prepare_restore(const IteratorState& state) {
     checked();
-    return
-        [this, pass = std::make_shared<std::unique_ptr<detail::StepIterator>>(state_->steps.restore(state))] {
-          state_->steps.reach(**pass);
-          iterator_ = std::move(*pass);
-        };
+    return [this, restored = std::make_shared<detail::RestoredSteps>(state_->steps.restore(state))] {
+      for (const auto& action : std::exchange(restored->actions, {})) action();
+      iterator_ = std::move(restored->pass);
+    };
   }
+
+  /// As DatasetIterator::statistics, of this worker. In addition "make a step" is the splitting of batches
+  /// and the copying to the replicas, and "steps made ahead" the buffer of per_replica_buffer_size.
+  /// @throws ContextError  no recording was on; moved-from.
+  [[nodiscard]] InputStatistics statistics() const { return checked().statistics(); }
 
   /// As DistributedDataset::element_spec. @throws ContextError  moved-from.
   [[nodiscard]] auto element_spec() const {

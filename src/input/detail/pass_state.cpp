@@ -15,10 +15,15 @@ struct PassState::Bytes {
   std::optional<MemorySource> source{};  // empty: writes
   std::string written{};
   std::vector<std::shared_ptr<const RowTable>> tables{};  // owners: the passes too
+  RestoreActions own_actions{};
+  RestoreActions* actions = &own_actions;  // of the whole
 };
 
 PassState::PassState() : bytes_(std::make_unique<Bytes>()) {}
 PassState::PassState(std::string_view bytes) : PassState() { bytes_->source.emplace(bytes); }
+PassState::PassState(std::string_view bytes, PassState& whole) : PassState(bytes) {
+  bytes_->actions = whole.bytes_->actions;
+}
 PassState::~PassState() = default;
 
 bool PassState::is_saving() const noexcept { return !bytes_->source; }
@@ -26,6 +31,12 @@ bool PassState::is_saving() const noexcept { return !bytes_->source; }
 void PassState::fail(std::string reason) const {
   throw FileFault{bytes_->source ? bytes_->source->position() : 0, std::move(reason)};
 }
+
+void PassState::when_restored(SharedFunction<void()> action) {
+  bytes_->actions->push_back(std::move(action));
+}
+
+RestoreActions PassState::take_actions() noexcept { return std::exchange(*bytes_->actions, {}); }
 
 std::string PassState::take() { return std::move(bytes_->written); }
 

@@ -15,8 +15,9 @@ PendingBatches::PendingBatches(std::unique_ptr<Iterator<BatchHandle>> batches) {
   shares_.emplace_back().batches = std::move(batches);
 }
 
-PendingBatches::PendingBatches(std::shared_ptr<const ShareSource> source, const IterationKey* key)
-    : source_(std::move(source)) {
+PendingBatches::PendingBatches(std::shared_ptr<const ShareSource> source, const IterationKey* key,
+                               std::shared_ptr<PassStatistics> statistics)
+    : source_(std::move(source)), statistics_(std::move(statistics)) {
   if (key == nullptr) return;
   Share& own = shares_.emplace_back();
   own.num_shards = source_->num_shards;
@@ -27,7 +28,8 @@ PendingBatches::PendingBatches(std::shared_ptr<const ShareSource> source, const 
 }
 
 void PendingBatches::open(Share& share) const {
-  share.batches = share.pipeline->open_batches(source_->is_common ? share.key->common() : *share.key);
+  const IterationKey key = source_->is_common ? share.key->common() : *share.key;
+  share.batches = share.pipeline->open_batches(key.measured(statistics_));
 }
 
 std::optional<BatchHandle> PendingBatches::next() {

@@ -48,7 +48,9 @@ class PendingBatches final : public Iterator<BatchHandle> {
   /// Of a pass that has no state. @pre transfer is not called.
   PendingBatches(std::unique_ptr<Iterator<BatchHandle>> batches);  // NOLINT(google-explicit-constructor)
   /// @param key  null: reads nothing, until a state is read.
-  PendingBatches(std::shared_ptr<const ShareSource> source, const IterationKey* key);
+  /// @param statistics  null: the passes are not measured.
+  PendingBatches(std::shared_ptr<const ShareSource> source, const IterationKey* key,
+                 std::shared_ptr<PassStatistics> statistics = nullptr);
 
   std::optional<BatchHandle> next() override;
   /// How many batches `next` has given; one that threw counts.
@@ -82,9 +84,10 @@ class PendingBatches final : public Iterator<BatchHandle> {
   void transfer(PassState& state, Share& share);
   std::deque<Given> unseen();
 
-  std::shared_ptr<const ShareSource> source_;  // owners: the distributed dataset and its passes
-  std::deque<Share> shares_;                   // the last one stays at its end
-  std::size_t first_read_ = 0;                 // in shares_, of those that were read last
+  std::shared_ptr<const ShareSource> source_;   // owners: the distributed dataset and its passes
+  std::shared_ptr<PassStatistics> statistics_;  // owners: the passes
+  std::deque<Share> shares_;                    // the last one stays at its end
+  std::size_t first_read_ = 0;                  // in shares_, of those that were read last
   std::int64_t num_given_ = 0;
   std::unique_ptr<Log> log_ = std::make_unique<Log>();
 };

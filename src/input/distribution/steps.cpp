@@ -11,6 +11,7 @@
 #include "detail/expects.hpp"
 #include "input/distribution/saved_pass.hpp"
 #include "input/state/sealed_state.hpp"
+#include "input/statistics/measured_iterator.hpp"
 #include "trace/span.hpp"
 
 namespace lockstep::detail {
@@ -107,7 +108,7 @@ void DealIterator::transfer(PassState& state) {
   state(texts);
   if (state.is_saving()) return;
   for (const std::string& text : texts) {
-    PassState own(text);
+    PassState own(text, state);
     std::size_t num_datasets = 0;
     own(num_datasets);
     LOCKSTEP_EXPECTS(num_datasets == parts_.size(), InvalidArgument, kRestoreState, ": the state is of ",
@@ -159,22 +160,31 @@ std::optional<std::vector<FetchedElement>> DealIterator::make_step() {
 }
 
 ReceiveIterator::ReceiveIterator(std::function<PartIterators()> open, std::shared_ptr<const StepPlan> plan,
-                                 const PassNumbers& numbers)
+                                 const PassNumbers& numbers, std::shared_ptr<PassStatistics> statistics)
     : plan_(std::move(plan)),
       numbers_(numbers),
+      statistics_(std::move(statistics)),
       steps_(make_steps(std::move(open)), "DistributedIterator::next") {}
 
 std::unique_ptr<Iterator<FetchedStep>> ReceiveIterator::make_steps(std::function<PartIterators()> open) {
+  const auto with_counts = [this](std::unique_ptr<Iterator<FetchedStep>> steps,
+                                  std::string_view what) -> std::unique_ptr<Iterator<FetchedStep>> {
+    if (!statistics_) return steps;
+    return std::make_unique<MeasuredIterator<FetchedStep>>(std::move(steps), statistics_,
+                                                           statistics_->of(what));
+  };
   auto deal = std::make_unique<DealIterator>(std::move(open), plan_,
                                              plan_->open_exchange ? plan_->open_exchange() : nullptr);
   deal_ = deal.get();
-  if (plan_->num_ahead == 0) return deal;
-  auto input = std::make_shared<std::unique_ptr<Iterator<FetchedStep>>>(std::move(deal));
+  if (plan_->num_ahead == 0) return with_counts(std::move(deal), "make a step");
+  auto input = std::make_shared<std::unique_ptr<Iterator<FetchedStep>>>();
   // With one more element in its buffer the thread need not wait for the next call before it continues.
   auto ahead = std::make_unique<PrefetchIterator<FetchedStep>>([input] { return std::move(*input); },
                                                                std::int64_t{plan_->num_ahead} + 1);
   ahead_ = ahead.get();
-  return ahead;
+  auto steps = with_counts(std::move(ahead), "steps made ahead");
+  *input = with_counts(std::move(deal), "make a step");
+  return steps;
 }
 
 std::optional<Step> ReceiveIterator::next() {
@@ -196,6 +206,10 @@ std::optional<Step> ReceiveIterator::next() {
 }
 
 void ReceiveIterator::transfer(PassState& state) { steps_.transfer(state); }
+
+InputStatistics ReceiveIterator::statistics() const {
+  return statistics_of(statistics_, "DistributedIterator::statistics");
+}
 
 IteratorState ReceiveIterator::save() {
   if (plan_->check_caller) plan_->check_caller("DistributedIterator::save_state");

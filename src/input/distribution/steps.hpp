@@ -96,12 +96,13 @@ class ReceiveIterator final : public StepIterator {
  public:
   /// Starts the pass with the other workers, but reads nothing yet.
   ReceiveIterator(std::function<PartIterators()> open, std::shared_ptr<const StepPlan> plan,
-                  const PassNumbers& numbers = {});
+                  const PassNumbers& numbers = {}, std::shared_ptr<PassStatistics> statistics = nullptr);
   /// @throws ContextError  in a replica function; in a fork of the process that made this.
   std::optional<Step> next() override;
   std::int64_t num_waits() const noexcept override { return num_waits_; }
   const PassNumbers& numbers() const noexcept override { return numbers_; }
   IteratorState save() override;
+  InputStatistics statistics() const override;
   /// As DealIterator::transfer.
   void transfer(PassState& state) override;
 
@@ -110,6 +111,7 @@ class ReceiveIterator final : public StepIterator {
 
   std::shared_ptr<const StepPlan> plan_;  // owners: as DealIterator's
   PassNumbers numbers_;
+  std::shared_ptr<PassStatistics> statistics_;      // owners: the parts' passes too; null: nobody records
   DealIterator* deal_ = nullptr;                    // in steps_
   PrefetchIterator<FetchedStep>* ahead_ = nullptr;  // in steps_, if steps_ has a thread
   OuterIterator<FetchedStep> steps_;

@@ -1,5 +1,7 @@
 #include "input/iterators/cache_iterator.hpp"
 
+#include <new>
+
 #include <lockstep/error.hpp>
 
 #include "detail/concat.hpp"
@@ -28,10 +30,13 @@ CacheIterator::CacheIterator(std::shared_ptr<ElementCache> cache,
 }
 
 CacheIterator::~CacheIterator() {
-  if (recorded_ && !recorded_->empty() && cache_->warns())
+  if (!has_recorded_ || !recorded_ || recorded_->empty() || !cache_->warns()) return;
+  try {
     warn(concat("Dataset::cache: a pass was dropped after ", recorded_->size(),
                 " elements, before it came to its end, so they are not kept. Let a pass come to its end, or "
                 "call take before cache."));
+  } catch (const std::bad_alloc&) {  // there is no memory for the message
+  }
 }
 
 std::optional<FlatElement> CacheIterator::next() { return replayed_ ? replay() : record(); }
@@ -44,6 +49,7 @@ std::optional<FlatElement> CacheIterator::replay() {
 std::optional<FlatElement> CacheIterator::record() {
   try {
     std::optional<FlatElement> element = input_->next();
+    has_recorded_ = true;
     if (recorded_ && element) recorded_->push_back(clone(*element));
     if (recorded_ && !element) cache_->set(std::move(recorded_));
     return element;
@@ -62,7 +68,8 @@ void CacheIterator::transfer(PassState& state) {
     state(*elements, next_);
     if (state.is_saving()) return;
     replayed_ = elements;
-    cache_->set(std::move(elements));
+    state.when_restored(
+        [cache = cache_, elements = CachedElements(std::move(elements))] { cache->set(elements); });
     input_.reset();
     recorded_.reset();
     return;

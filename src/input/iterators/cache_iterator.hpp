@@ -58,6 +58,7 @@ class CacheIterator final : public Iterator<FlatElement> {
   std::size_t next_ = 0;     // in replayed_
   std::unique_ptr<Iterator<FlatElement>> input_;
   std::shared_ptr<std::vector<FlatElement>> recorded_;  // null: the elements are not kept
+  bool has_recorded_ = false;                           // false: all of recorded_ comes from a state
 };
 
 }  // namespace lockstep::detail

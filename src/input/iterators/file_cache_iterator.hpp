@@ -17,6 +17,8 @@ struct FileCache {
   IteratorFactory<FlatElement> open_input;
   std::vector<TensorSpec> spec;  // as Pipeline::spec
   StructureStore structure;
+  std::vector<std::string> pipeline{};  // as element_texts
+  FirstTime warns{};                    // of a pass that leaves no file
 };
 
 /// Reads the elements from the file or, if the file does not exist, from the input, and then writes the file.
@@ -24,6 +26,7 @@ class FileCacheIterator final : public Iterator<FlatElement> {
  public:
   FileCacheIterator(std::shared_ptr<const FileCache> cache, const IterationKey& key)
       : cache_(std::move(cache)), key_(key) {}
+  ~FileCacheIterator() override;
   std::optional<FlatElement> next() override;
   /// A pass that writes the file writes none once it is restored, and reads on.
   void transfer(PassState& state) override;
@@ -33,6 +36,8 @@ class FileCacheIterator final : public Iterator<FlatElement> {
   void open_file();
   std::optional<FlatElement> replay();
   std::optional<FlatElement> record();
+  /// @throws InvalidArgument  the file is of another pipeline: names the first stage that differs.
+  void check_pipeline() const;
 
   std::shared_ptr<const FileCache> cache_;  // owners: the pipeline and its passes
   IterationKey key_;
@@ -41,6 +46,7 @@ class FileCacheIterator final : public Iterator<FlatElement> {
   std::size_t num_leaves_ = 0;
   std::unique_ptr<Iterator<FlatElement>> input_;
   std::optional<CacheFileWriter> writer_;  // empty: this pass is not kept
+  std::int64_t num_written_ = 0;
 };
 
 }  // namespace lockstep::detail

@@ -7,6 +7,7 @@
 #include <lockstep/input/bad_record.hpp>
 
 #include "detail/expects.hpp"
+#include "detail/warn.hpp"
 #include "input/iterators/function_iterators.hpp"
 #include "input/pipeline/element_error.hpp"
 #include "input/pipeline/transform.hpp"
@@ -44,11 +45,13 @@ std::string text_of(const std::vector<std::filesystem::path>& paths) {
 }
 
 PipelineHandle pipeline_of(FilePaths paths, FileIteratorFactory open, ElementType type) {
-  Pipeline result{IteratorFactory<FlatElement>(
-                      [=](const IterationKey&) { return std::make_unique<FilesIterator>(paths, open); }),
-                  {},
-                  std::nullopt,
-                  {}};
+  Pipeline result{
+      IteratorFactory<FlatElement>([=, warns = std::make_shared<const FirstTime>()](const IterationKey& key) {
+        return std::make_unique<FilesIterator>(paths, open, key.shuffle_buffer(), warns);
+      }),
+      {},
+      std::nullopt,
+      {}};
   result.stage = std::make_shared<Stage>(Stage{text_of(*paths)});
   set_type(result, type);
   result.shard_files = [=](std::int64_t num_shards, std::int64_t index) {
@@ -78,6 +81,7 @@ auto FilesIterator::from_file(const Take& take, const Ended& has_ended) -> declt
       if (!input_) input_ = open_((*paths_)[file_]);
       if (auto taken = take(); !has_ended(taken)) return taken;
       input_.reset();
+      num_in_file_ = 0;
     } catch (const Stopped&) {
       throw;
     } catch (const readers::BadRecord&) {
@@ -86,6 +90,7 @@ auto FilesIterator::from_file(const Take& take, const Ended& has_ended) -> declt
       raise_at_element("Dataset::from_files", index, path);
     } catch (...) {
       input_.reset();
+      num_in_file_ = 0;
       raise_at_element("Dataset::from_files", index, concat((*paths_)[file_++]));
     }
   }
@@ -97,17 +102,35 @@ std::optional<FlatElement> FilesIterator::next() {
       [this] {
         std::optional<FlatElement> element = input_->next();
         if (element && !input_->owns_memory()) element = host_element(std::move(*element));
+        count_in_file(element ? 1 : 0);
         return element;
       },
       [](const auto& element) { return !element; });
 }
 
 std::optional<RowBlock> FilesIterator::next_rows(std::int64_t most) {
-  std::optional<RowBlock> rows = from_file([&] { return input_->next_rows(most); },
-                                           [](const auto& taken) { return taken && taken->num_rows == 0; });
+  const auto take = [&] {
+    std::optional<RowBlock> rows = input_->next_rows(most);
+    count_in_file(rows ? rows->num_rows : 0);
+    return rows;
+  };
+  std::optional<RowBlock> rows =
+      from_file(take, [](const auto& taken) { return taken && taken->num_rows == 0; });
   if (!rows && file_ == paths_->size()) rows.emplace();
   index_ += rows ? rows->num_rows - 1 : -1;
   return rows;
+}
+
+void FilesIterator::count_in_file(std::int64_t num_elements) {
+  num_in_file_ += num_elements;
+  if (shuffle_buffer_ == 0 || num_in_file_ <= shuffle_buffer_) return;
+  if (warns_ && (*warns_)())
+    warn(concat(
+        "Dataset::shuffle: the buffer has ", shuffle_buffer_, " elements, and ", (*paths_)[file_],
+        ", one of ", paths_->size(),
+        " files, has more, so that elements of different files are hardly mixed. Pass a buffer for the "
+        "elements of several files, or let interleave read several files at a time."));
+  shuffle_buffer_ = 0;
 }
 
 void FilesIterator::transfer(PassState& state) {

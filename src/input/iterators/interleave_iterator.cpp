@@ -80,7 +80,6 @@ void InterleaveIterator::transfer(PassState& state, Slot& slot, bool has_thread)
   if (!slot.pass) open(slot, has_thread);
   transfer_stages(state, *slot.pipeline);
   state(*slot.pass);
-  if (slot.ahead) slot.ahead->start();
 }
 
 void InterleaveIterator::transfer(PassState& state) {
@@ -95,6 +94,13 @@ void InterleaveIterator::transfer(PassState& state) {
     transfer(state, cycle_[i], static_cast<std::int64_t>(i) < num_threads());
     if (cycle_[i].pass) ++num_open_;
   }
+  starts_threads_ = !state.is_saving();
+}
+
+void InterleaveIterator::start_threads() {
+  for (const Slot& slot : cycle_)
+    if (slot.ahead) slot.ahead->start();
+  starts_threads_ = false;
 }
 
 void InterleaveIterator::go_to_ready() {
@@ -123,6 +129,7 @@ std::optional<FlatElement> InterleaveIterator::next() {
     slot_ = (slot_ + 1) % cycle_length_;
     block_ = 0;
   };
+  if (starts_threads_) start_threads();
   while (input_ || num_open_ > 0) {
     if (takes_ready_) go_to_ready();
     const auto slot = static_cast<std::size_t>(slot_);

@@ -85,6 +85,8 @@ class InterleaveIterator final : public Iterator<FlatElement> {
   std::optional<FlatElement> next_of(std::size_t slot);
   /// Puts a pass in the current slot, unless the input has ended.
   void fill();
+  /// Starts the threads of the passes that a state had open.
+  void start_threads();
   /// Fills the slots that have threads, and moves to one that has an element ready.
   void go_to_ready();
 
@@ -100,6 +102,7 @@ class InterleaveIterator final : public Iterator<FlatElement> {
   std::int64_t slot_ = 0;                                                 // in the cycle
   std::int64_t block_ = 0;                                                // elements taken there in a row
   std::int64_t num_open_ = 0;
+  bool starts_threads_ = false;  // not while a state is read, which may fail
 };
 
 }  // namespace lockstep::detail

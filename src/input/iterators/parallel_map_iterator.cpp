@@ -41,6 +41,7 @@ std::optional<FlatElement> ParallelMapIterator::next() {
   is_short_ = false;
   is_waiting_ = !was_ready;
   note_shortage();
+  const SpanWait waits;
   const bool has_stopped = !has_element_.wait(lock, current_stop_token(), can_go_on);
   is_waiting_ = false;
   if (has_stopped) throw Stopped();
@@ -105,9 +106,18 @@ void ParallelMapIterator::transfer(PassState& state) {
   transfer_opened(state, input_, [this] { return pipeline_->open(key_); });
 }
 
-Outcome<FlatElement> ParallelMapIterator::call(Job&& job) const {
+Ahead ParallelMapIterator::ahead() {
+  const std::scoped_lock lock(mutex_);
+  return {.num_ready = static_cast<std::int64_t>(finished_.size()),
+          .buffer_size = options_.num_parallel_calls,
+          .work_ns = static_cast<std::int64_t>(work_.total_ns.load(std::memory_order_relaxed)),
+          .num_threads = static_cast<int>(threads_.size())};
+}
+
+Outcome<FlatElement> ParallelMapIterator::call(Job&& job) {
   Outcome<FlatElement>& outcome = job.input;
   if (outcome.error) return std::move(outcome);
+  const MeasuredCall measured(work_);
   try {
     outcome.element =
         call_for_element(what_, job.index, [&] { return host_element(fn_(std::move(outcome.element))); });

@@ -13,6 +13,7 @@
 #include "input/pipeline/automatic_threads.hpp"
 #include "input/pipeline/pipeline.hpp"
 #include "input/pipeline/stopping.hpp"
+#include "trace/measured_call.hpp"
 
 namespace lockstep::detail {
 
@@ -48,6 +49,7 @@ class ParallelMapIterator final : public Iterator<FlatElement> {
   }
   /// Results that are ready are a part of the state. Waits for the calls that the threads are making.
   void transfer(PassState& state) override;
+  Ahead ahead() override;
 
  private:
   struct Finished {
@@ -71,7 +73,7 @@ class ParallelMapIterator final : public Iterator<FlatElement> {
   void note_shortage();
   /// Takes the next element of the input; nothing at its end.
   std::optional<Job> take();
-  Outcome<FlatElement> call(Job&& job) const;
+  Outcome<FlatElement> call(Job&& job);
   /// The outcome to return next. The caller holds mutex_.
   std::vector<Finished>::iterator find_next();
 
@@ -94,6 +96,7 @@ class ParallelMapIterator final : public Iterator<FlatElement> {
   bool ended_ = false;  // whether the input has ended
   bool is_taking_ = false;
   bool is_paused_ = false;
+  CallTotals work_;  // of the threads
   ThreadStop stop_;
   std::vector<std::thread> threads_;
 };

@@ -91,6 +91,11 @@ class PrefetchIterator final : public Iterator<T> {
     const std::scoped_lock lock(mutex_);
     return has_outcome();
   }
+  Ahead ahead() override {
+    const std::scoped_lock lock(mutex_);
+    return {.num_ready = static_cast<std::int64_t>(ready_.size()),
+            .buffer_size = static_cast<std::int64_t>(buffer_size_)};
+  }
   /// The number of calls of `next` that waited. Any thread may call.
   std::int64_t num_waits() const noexcept { return num_waits_; }
 

@@ -15,8 +15,8 @@ namespace lockstep::detail {
 namespace {
 
 constexpr std::string_view kWhat = "Dataset::cache";
-constexpr std::string_view kMagic = "lockstep cache 1";
-constexpr char kStructure = 'S', kElement = 'E', kEnd = 'Z';
+constexpr std::string_view kMagic = "lockstep cache 2";
+constexpr char kPipeline = 'P', kStructure = 'S', kElement = 'E', kEnd = 'Z';
 constexpr std::uint64_t kHeadBytes = 1 + 8, kCrcBytes = 4, kEndBytes = kHeadBytes + 8 + kCrcBytes;
 constexpr std::size_t kBufferBytes = 1 << 16;
 
@@ -34,20 +34,14 @@ InputFileHandle open_file(const std::filesystem::path& path) {
 
 }  // namespace
 
-CacheFileWriter::CacheFileWriter(const std::filesystem::path& path) : file_(path, kWhat), buffer_(kMagic) {}
+CacheFileWriter::CacheFileWriter(const std::filesystem::path& path, const std::vector<std::string>& pipeline)
+    : file_(path, kWhat), buffer_(kMagic) {
+  write_texts(kPipeline, pipeline);
+}
 
 void CacheFileWriter::write(const FlatElement& element,
                             const std::function<std::vector<std::string>()>& structure) {
-  if (num_elements_ == 0) {
-    const std::vector<std::string> texts = structure();
-    std::string head;
-    append_number(head, static_cast<std::uint32_t>(texts.size()));
-    for (const std::string& text : texts) {
-      append_number(head, static_cast<std::uint32_t>(text.size()));
-      head += text;
-    }
-    write_block(kStructure, std::move(head), {});
-  }
+  if (num_elements_ == 0) write_texts(kStructure, structure());
   std::string head;
   append_element_head(head, element);
   write_block(kElement, std::move(head), element);
@@ -60,6 +54,16 @@ void CacheFileWriter::commit() {
   write_block(kEnd, std::move(head), {});
   flush();
   file_.commit();
+}
+
+void CacheFileWriter::write_texts(char kind, const std::vector<std::string>& texts) {
+  std::string head;
+  append_number(head, static_cast<std::uint32_t>(texts.size()));
+  for (const std::string& text : texts) {
+    append_number(head, static_cast<std::uint32_t>(text.size()));
+    head += text;
+  }
+  write_block(kind, std::move(head), {});
 }
 
 void CacheFileWriter::write_block(char kind, std::string head, const FlatElement& data) {
@@ -127,19 +131,23 @@ CacheFileReader::CacheFileReader(const std::filesystem::path& path)
       (kComparesChecksums && crc != crc_of(0, &bytes[kHeadBytes], 8)))
     source_.fail(end, "the end of the cache is not here: the file was cut short or changed");
   num_elements_ = load_little_endian<std::uint64_t>(&bytes[kHeadBytes]);
-  if (num_elements_ == 0) return;
+  pipeline_ = read_texts(kPipeline, "the dataset's calls");
+  if (num_elements_ > 0) structure_ = read_texts(kStructure, "the elements' structure");
+}
 
-  Block block = begin_block(kStructure, "the elements' structure");
-  const auto num_texts = read_number<std::uint32_t>(block, "the number of lengths and keys");
-  if (num_texts > block.max_left() / sizeof(std::uint32_t))
-    fail("there are more lengths and keys than bytes for them");
-  structure_.reserve(num_texts);
+std::vector<std::string> CacheFileReader::read_texts(char kind, std::string_view what) {
+  Block block = begin_block(kind, what);
+  const auto num_texts = read_number<std::uint32_t>(block, "the number of texts");
+  if (num_texts > block.max_left() / sizeof(std::uint32_t)) fail("there are more texts than bytes for them");
+  std::vector<std::string> texts;
+  texts.reserve(num_texts);
   for (std::uint32_t i = 0; i < num_texts; ++i) {
-    const auto size = read_number<std::uint32_t>(block, "the length of a key");
-    block.check_left(size, "a key");
-    block.read(structure_.emplace_back(size, '\0').data(), size, "a key");
+    const auto size = read_number<std::uint32_t>(block, "the length of a text");
+    block.check_left(size, "a text");
+    block.read(texts.emplace_back(size, '\0').data(), size, "a text");
   }
   end_block(block);
+  return texts;
 }
 
 CacheFileReader::Block CacheFileReader::begin_block(char kind, std::string_view what) {

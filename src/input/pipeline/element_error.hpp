@@ -13,7 +13,7 @@
 namespace lockstep::detail {
 
 /// What is wrong with the calls, and not with an element.
-class CallError final : public InvalidArgument {
+class CallError : public InvalidArgument {
  public:
   using InvalidArgument::InvalidArgument;
 };

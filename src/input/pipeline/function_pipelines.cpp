@@ -25,6 +25,14 @@ auto set_type(ElementType type) {
   return [type = std::move(type)](Pipeline& result) { set_type(result, type); };
 }
 
+/// An `edit` as set_type, after which a cache's file does not depend on the calls' number.
+auto set_type_and_name(ElementType type, std::string name) {
+  return [set = set_type(std::move(type)), name = std::move(name)](Pipeline& result) {
+    set(result);
+    result.stage->elements = name;
+  };
+}
+
 /// The name of a call in Stage::text: "map" of "Dataset::map".
 std::string name_of(std::string_view what) { return std::string(what.substr(what.rfind(':') + 1)); }
 
@@ -50,7 +58,7 @@ PipelineHandle mapped(const PipelineHandle& input, ElementFunction fn, ElementTy
     return std::make_unique<MapIterator>(from->open(key), fn, what);
   };
   return with_elements(input, concat(name_of(what), "(", text_of(options), ")"), open,
-                       set_type(std::move(type)));
+                       set_type_and_name(std::move(type), name_of(what)));
 }
 
 PipelineHandle filtered(const PipelineHandle& input, ElementPredicate predicate) {
@@ -106,9 +114,11 @@ struct Interleaving {
 
   std::unique_ptr<Iterator<FlatElement>> pass(const PipelineHandle& input, const IterationKey& key) const {
     const IteratorFunction make = [fn = fn, open = open, key, position = input->position,
-                                   count = input->counts.size()](FlatElement&& element, std::int64_t index) {
+                                   count = input->counts.size(),
+                                   parts = PassStatistics::parts(key.statistics(), name_of(what))](
+                                      FlatElement&& element, std::int64_t index) {
       PipelineHandle part = fn(std::move(element));
-      auto pass = open(part, key.element(position, count, index).inside(part->counts));
+      auto pass = open(part, key.element(position, count, index).inside(part->counts).measured(parts));
       return OpenedPart{std::move(part), std::move(pass)};
     };
     return std::make_unique<InterleaveIterator>(input->open(key), make, cycle_length, block_length, options,
@@ -118,7 +128,7 @@ struct Interleaving {
 
 PipelineHandle interleaved(const PipelineHandle& input, const Interleaving& how) {
   const auto pass = [how](const PipelineHandle& from, const IterationKey& key) {
-    return how.pass(from, key);
+    return how.pass(from, key.shuffled(0));
   };
   const std::string stage = concat(name_of(how.what), "(", how.cycle_length, ", ", how.block_length, ", ",
                                    text_of(how.options), ")");
@@ -142,7 +152,8 @@ PipelineHandle interleaved(const PipelineHandle& input, DatasetFunction fn, Part
   LOCKSTEP_EXPECTS(cycle_length >= 1 && block_length >= 1, InvalidArgument, what, ": blocks of ",
                    block_length, " elements of ", cycle_length, " datasets at a time. Pass at least 1 each.");
   check_options(options, what);
-  const auto edit = [set = set_type(std::move(type)),
+  const auto edit = [set = set_type_and_name(
+                         std::move(type), concat(name_of(what), "(", cycle_length, ", ", block_length, ")")),
                      count = count_iterations(std::make_shared<IterationCounter>())](Pipeline& result) {
     set(result);
     result.batch_size.reset();

@@ -15,7 +15,12 @@ std::uint64_t IterationCounter::next(std::uint64_t shard) {
   return num_passes_[shard]++;
 }
 
-void IterationCounter::reach(std::uint64_t shard, std::uint64_t number) {
+void IterationCounter::make_room(std::uint64_t shard) {
+  const std::scoped_lock lock(mutex_);
+  num_passes_[shard];
+}
+
+void IterationCounter::reach(std::uint64_t shard, std::uint64_t number) noexcept {
   const std::scoped_lock lock(mutex_);
   num_passes_[shard] = number;
 }
@@ -52,9 +57,12 @@ IterationKey IterationKey::transferred(PassState& state, const IterationKey* key
   return IterationKey(std::move(numbers));
 }
 
-void IterationKey::reach(const std::vector<IterationCount>& counts) const {
-  for (std::size_t i = 0; i < std::min(counts.size(), numbers_->size()); ++i)
-    counts[i].counter->reach(counts[i].shard, (*numbers_)[i] + 1);
+SharedFunction<void()> IterationKey::reaching(std::vector<IterationCount> counts) const {
+  for (const IterationCount& count : counts) count.counter->make_room(count.shard);
+  return [counts = std::move(counts), numbers = numbers_] {
+    for (std::size_t i = 0; i < std::min(counts.size(), numbers->size()); ++i)
+      counts[i].counter->reach(counts[i].shard, (*numbers)[i] + 1);
+  };
 }
 
 IterationKey IterationKey::inside(const std::vector<IterationCount>& counts) const {
@@ -91,6 +99,18 @@ IterationKey IterationKey::element(int position, std::size_t count, std::int64_t
 IterationKey IterationKey::common() const {
   IterationKey key = *this;
   key.is_common_ = true;
+  return key;
+}
+
+IterationKey IterationKey::shuffled(std::int64_t buffer_size) const {
+  IterationKey key = *this;
+  key.shuffle_buffer_ = buffer_size;
+  return key;
+}
+
+IterationKey IterationKey::measured(std::shared_ptr<PassStatistics> statistics) const {
+  IterationKey key = *this;
+  key.statistics_ = std::move(statistics);
   return key;
 }
 

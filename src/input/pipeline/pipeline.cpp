@@ -17,6 +17,7 @@
 #include "input/pipeline/transform.hpp"
 #include "input/rows/host_rows.hpp"
 #include "input/rows/row_tables.hpp"
+#include "input/statistics/measured_iterator.hpp"
 
 namespace lockstep::detail {
 namespace {
@@ -45,6 +46,13 @@ std::int64_t repeated_cardinality(std::int64_t once, std::int64_t count) {
   if (count == kForever || once == kInfiniteCardinality) return kInfiniteCardinality;
   std::int64_t all = 0;
   return once == kUnknownCardinality || __builtin_mul_overflow(once, count, &all) ? kUnknownCardinality : all;
+}
+
+/// The rows of a pipeline, of which a batch is made.
+TableRows measured_rows(const TableRows& rows, const std::shared_ptr<Stage>& stage) {
+  return {rows.table, [open = rows.open, stage](const IterationKey& key) {
+            return open_measured<std::int64_t>(key, stage, [&] { return open(key); });
+          }};
 }
 
 void add_batch_axis(Pipeline& result, std::int64_t batch_size, bool drop_remainder) {
@@ -76,20 +84,23 @@ void Seed::keep_in(Pipeline& pipeline) const {
   pipeline.stage->learned.push_back([drawn = drawn_](PassState& state) {
     std::uint64_t seed = drawn->load();
     state(seed);
-    drawn->store(seed);
+    if (!state.is_saving()) state.when_restored([drawn, seed] { drawn->store(seed); });
   });
 }
 
 std::unique_ptr<Iterator<FlatElement>> Pipeline::open(const IterationKey& key) const {
-  if (const auto* rows = std::get_if<TableRows>(&elements))
-    return std::make_unique<TableIterator>(*rows, key);
-  if (const auto* batches = std::get_if<IteratorFactory<BatchHandle>>(&elements))
-    return std::make_unique<GatherIterator>((*batches)(key));
-  return std::get<IteratorFactory<FlatElement>>(elements)(key);
+  return open_measured<FlatElement>(key, stage, [&]() -> std::unique_ptr<Iterator<FlatElement>> {
+    if (const auto* rows = std::get_if<TableRows>(&elements))
+      return std::make_unique<TableIterator>(*rows, key);
+    if (const auto* batches = std::get_if<IteratorFactory<BatchHandle>>(&elements))
+      return std::make_unique<GatherIterator>((*batches)(key));
+    return std::get<IteratorFactory<FlatElement>>(elements)(key);
+  });
 }
 
 std::unique_ptr<Iterator<BatchHandle>> Pipeline::open_batches(const IterationKey& key) const {
-  if (const auto* batches = std::get_if<IteratorFactory<BatchHandle>>(&elements)) return (*batches)(key);
+  if (const auto* batches = std::get_if<IteratorFactory<BatchHandle>>(&elements))
+    return open_measured<BatchHandle>(key, stage, [&] { return (*batches)(key); });
   return std::make_unique<ElementBatchIterator>(open(key));
 }
 
@@ -152,7 +163,9 @@ PipelineHandle shuffled(const PipelineHandle& input, std::int64_t buffer_size,
     // Without the words of the pass: those of the first one, which are 0.
     if (!reshuffle_each_iteration) std::fill(words.begin() + words.size() / 2, words.end(), 0);
     std::seed_seq sequence(words.begin(), words.end());
-    return std::make_unique<ShuffleIterator<T>>(open(key), buffer_size, std::mt19937_64(sequence));
+    const auto buffer = std::max(buffer_size, key.shuffle_buffer());
+    return std::make_unique<ShuffleIterator<T>>(open(key.shuffled(buffer)), buffer_size,
+                                                std::mt19937_64(sequence));
   };
   const std::string stage = concat("shuffle(", buffer_size, reshuffle_each_iteration ? ")" : ", one order)");
   return with_iterators(
@@ -171,7 +184,8 @@ PipelineHandle batched(const PipelineHandle& input, std::int64_t batch_size, boo
       [batch_size, drop_remainder](const PipelineHandle& from,
                                    const IterationKey& key) -> std::unique_ptr<Iterator<BatchHandle>> {
         if (const auto* rows = std::get_if<TableRows>(&from->elements))
-          return std::make_unique<TableBatchIterator>(*rows, key, batch_size, drop_remainder);
+          return std::make_unique<TableBatchIterator>(measured_rows(*rows, from->stage), key, batch_size,
+                                                      drop_remainder);
         return std::make_unique<StackBatchIterator>(from->open(key), batch_size, drop_remainder);
       },
       [batch_size, drop_remainder](Pipeline& result) {
@@ -197,7 +211,8 @@ PipelineHandle windowed(const PipelineHandle& input, std::int64_t size, std::int
       [=](const PipelineHandle& from, const IterationKey& key) -> std::unique_ptr<Iterator<BatchHandle>> {
         if (const auto* rows = std::get_if<TableRows>(&from->elements))
           return std::make_unique<TableWindowIterator>(
-              *rows, key, Windows<std::int64_t>(span, shift, stride, drop_remainder));
+              measured_rows(*rows, from->stage), key,
+              Windows<std::int64_t>(span, shift, stride, drop_remainder));
         return std::make_unique<StackWindowIterator>(
             from->open(key), Windows<FlatElement>(span, shift, stride, drop_remainder));
       },
@@ -219,7 +234,7 @@ PipelineHandle unbatched(const PipelineHandle& input) {
   return with_elements(
       input, "unbatch",
       [](const PipelineHandle& from, const IterationKey& key) {
-        return std::make_unique<UnbatchIterator>(from->open(key));
+        return std::make_unique<UnbatchIterator>(from->open(key.shuffled(0)));
       },
       [](Pipeline& result) {
         std::optional<std::int64_t> num_rows;

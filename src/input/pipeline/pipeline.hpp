@@ -53,6 +53,8 @@ struct Stage {
   std::vector<std::shared_ptr<Stage>> inputs{};  // owners: the pipelines derived from it
   /// Write or read what is not in the call: ElementType::learned of its elements, a seed that was drawn.
   std::vector<SharedFunction<void(PassState&)>> learned{};
+  /// What of `text` decides which elements there are; nothing: all of it.
+  std::optional<std::string> elements{};
 };
 
 /// True on the first call. Thread-safe. A copy has its own first call.

@@ -11,6 +11,7 @@
 #include <variant>
 
 #include "input/pipeline/pipeline.hpp"
+#include "input/statistics/measured_iterator.hpp"
 
 /// Derives one pipeline from another in such a way that the derivation can be repeated for a shard of the
 /// input.
@@ -64,7 +65,10 @@ template <class Wrap, class Edit = decltype(kUnchanged)>
 PipelineHandle with_iterators(const PipelineHandle& input, const std::string& stage, const Wrap& wrap,
                               const Edit& edit = kUnchanged) {
   const auto wrapped = [&]<class T>(const IteratorFactory<T>& open) -> IteratorFactory<T> {
-    return [open, wrap](const IterationKey& key) { return wrap(open, key); };
+    const IteratorFactory<T> input_pass = [open, stage = input->stage](const IterationKey& key) {
+      return open_measured<T>(key, stage, [&] { return open(key); });
+    };
+    return [input_pass, wrap](const IterationKey& key) { return wrap(input_pass, key); };
   };
   Pipeline result = *input;
   std::visit(
@@ -89,7 +93,10 @@ template <class T = FlatElement, class Open, class Edit = decltype(kUnchanged)>
 PipelineHandle with_elements(const PipelineHandle& input, const std::string& stage, const Open& open,
                              const Edit& edit = kUnchanged) {
   Pipeline result = *input;
-  result.elements = IteratorFactory<T>([input, open](const IterationKey& key) { return open(input, key); });
+  result.elements = IteratorFactory<T>([input, open](const IterationKey& key) {
+    constexpr bool is_same_number = std::is_same_v<T, FlatElement>;  // else rows are shuffled as batches
+    return open(input, is_same_number ? key : key.shuffled(0));
+  });
   add_stage(result, stage);
   edit(result);
   return with_shards(std::move(result), input, [stage, open, edit](const PipelineHandle& shard) {

@@ -20,7 +20,8 @@ namespace {
 /// The stages that lead to one, inputs first, each once: a pipeline may have one as its input in many ways.
 class Stages {
  public:
-  explicit Stages(const Stage& last) { add(last); }
+  /// @param of_elements  whether the texts are those of Stage::elements.
+  explicit Stages(const Stage& last, bool of_elements = false) : of_elements_(of_elements) { add(last); }
   const std::vector<std::string>& texts() const noexcept { return texts_; }
   const std::vector<const Stage*>& all() const noexcept { return all_; }
 
@@ -28,7 +29,7 @@ class Stages {
   /// @return the stage's number.
   std::size_t add(const Stage& stage) {
     if (const auto known = numbers_.find(&stage); known != numbers_.end()) return known->second;
-    std::string text = stage.text;
+    std::string text = of_elements_ ? stage.elements.value_or(stage.text) : stage.text;
     for (const auto& input : stage.inputs) {
       const std::size_t number = add(*input);
       if (stage.inputs.size() > 1)
@@ -39,6 +40,7 @@ class Stages {
     return numbers_[&stage] = all_.size();
   }
 
+  bool of_elements_;
   std::vector<const Stage*> all_;
   std::vector<std::string> texts_;
   std::map<const Stage*, std::size_t> numbers_;
@@ -62,12 +64,18 @@ void transfer_stages(PassState& state, const Pipeline& pipeline) {
     for (const auto& learned : stage->learned) learned(state);
 }
 
+std::vector<std::string> element_texts(const Stage& stage) {
+  std::vector<std::string> texts = Stages(stage, true).texts();
+  std::erase(texts, "");
+  return texts;
+}
+
 IterationKey key_of_epoch(std::string_view what, const std::vector<IterationCount>& counts,
                           std::optional<std::int64_t> epoch) {
   if (!epoch) return IterationKey::next(counts);
   LOCKSTEP_EXPECTS(*epoch >= 0, InvalidArgument, what, ": epoch ", *epoch, ". Count epochs from 0.");
   IterationKey key = IterationKey::of_epoch(counts, static_cast<std::uint64_t>(*epoch));
-  key.reach(counts);
+  key.reaching(counts)();
   return key;
 }
 

@@ -14,6 +14,10 @@ namespace lockstep::detail {
 /// @throws InvalidArgument  the stages are others; names the first that differs.
 void transfer_stages(PassState& state, const Pipeline& pipeline);
 
+/// What decides which elements a stage gives, as far as the calls say it: a text for each stage, inputs
+/// first.
+std::vector<std::string> element_texts(const Stage& stage);
+
 /// The pass of an epoch, after which the next ones come; without one, the next pass.
 /// @throws InvalidArgument  the epoch is negative; names `what`.
 IterationKey key_of_epoch(std::string_view what, const std::vector<IterationCount>& counts,

@@ -18,7 +18,7 @@ using detail::FlatElement;
 using test::bytes_of;
 
 namespace cache_file_test {
-constexpr std::string_view kMagic = "lockstep cache 1";
+constexpr std::string_view kMagic = "lockstep cache 2";
 using Texts = std::vector<std::string>;
 
 std::string block(char kind, const std::string& content) {
@@ -26,11 +26,12 @@ std::string block(char kind, const std::string& content) {
       static_cast<std::uint32_t>(crc32_z(0, reinterpret_cast<const Bytef*>(content.data()), content.size()));
   return kind + bytes_of(std::uint64_t{content.size()}) + content + bytes_of(crc);
 }
-std::string structure(const Texts& texts) {
+std::string texts_block(char kind, const Texts& texts) {
   std::string content = bytes_of(static_cast<std::uint32_t>(texts.size()));
   for (const std::string& text : texts) content += bytes_of(static_cast<std::uint32_t>(text.size())) + text;
-  return block('S', content);
+  return block(kind, content);
 }
+std::string structure(const Texts& texts) { return texts_block('S', texts); }
 std::string tensor_head(int dtype, const std::vector<std::int64_t>& extents) {
   std::string bytes{static_cast<char>(dtype), static_cast<char>(extents.size())};
   for (const std::int64_t extent : extents) bytes += bytes_of(extent);
@@ -41,7 +42,7 @@ std::string element(const std::string& content, std::uint32_t num_leaves = 1) {
 }
 /// A file of these blocks, which says how many elements are in it.
 std::string file_of(const std::string& blocks, std::uint64_t num_elements = 1) {
-  return std::string(kMagic) + blocks + block('Z', bytes_of(num_elements));
+  return std::string(kMagic) + texts_block('P', {"call"}) + blocks + block('Z', bytes_of(num_elements));
 }
 
 const int kI64 = static_cast<int>(DType::i64), kU8 = static_cast<int>(DType::u8);
@@ -77,7 +78,7 @@ TEST_CASE("what is written into a cache file is read from it: every dtype and sh
         {Tensor::full({2, 3}, 1, dtype), Tensor::full({}, 0, dtype), Tensor::empty({0, 5}, dtype)});
   elements.push_back({Tensor::arange(std::int64_t{100'000}), Tensor::scalar(2.5), Tensor::zeros({1})});
   {
-    CacheFileWriter writer(directory / "cache");
+    CacheFileWriter writer(directory / "cache", {"one", "two"});
     for (const FlatElement& element : elements) writer.write(element, [] { return Texts{"1", "key"}; });
     writer.commit();
   }
@@ -85,6 +86,7 @@ TEST_CASE("what is written into a cache file is read from it: every dtype and sh
   CacheFileReader reader(directory / "cache");
   CHECK(reader.num_elements() == elements.size());
   CHECK(reader.structure() == Texts{"1", "key"});
+  CHECK(reader.pipeline() == Texts{"one", "two"});
   for (const FlatElement& element : elements) {
     const auto read = reader.next(3);
     REQUIRE(read);
@@ -133,17 +135,36 @@ TEST_CASE("a cache file with a changed byte is refused wherever it is", "[input]
       std::to_string(good.find("ab") + 2) + ": the bytes before do not have this checksum");
 }
 
+TEST_CASE("a cache file's tensors must match the dataset's", "[input][cache][host]") {
+  const test::TemporaryFile file(file_of(structure({}) + element(tensor_head(kU8, {2}) + "ab")));
+  const auto why = [&](const TensorSpec& spec) -> std::string {
+    CacheFileReader reader(file.path());
+    try {
+      reader.next(1, std::span(&spec, 1));
+      return "no fault";
+    } catch (const FileFault& fault) {
+      return fault.reason;
+    }
+  };
+  CHECK(why(TensorSpec({std::nullopt}, DType::u8)) == "no fault");
+  CHECK(why(TensorSpec({3}, DType::u8)) ==
+        "tensor 0 of an element is [2] uint8, where the dataset's are [3] uint8");
+  has(why(TensorSpec({2}, DType::f32)), "where the dataset's are [2] float32");
+}
+
 TEST_CASE("a cache file that is none, or lies, is refused", "[input][cache][host]") {
   const std::string texts = structure({}), one = element(tensor_head(kU8, {1}) + "a");
   has(fault_of(std::string(100, 'x')), "0: it does not begin as caches of this version do");
-  has(fault_of(file_of(one)), "16: expected the elements' structure");
+  has(fault_of(file_of(one)), ": expected the elements' structure");
+  has(fault_of(std::string(kMagic) + texts + one + block('Z', bytes_of(std::uint64_t{1}))),
+      "16: expected the dataset's calls");
   has(fault_of(file_of(texts + one, 2)), "an element has 9 bytes, but the file ends after 0");
   has(fault_of(file_of(texts + one + one, 1)), "there is more after the 1 elements");
   has(fault_of(file_of(texts + one), 2), "an element has 1 tensors, not 2");
   has(fault_of(file_of(texts + element("", 0xffffffff))), "an element has 4294967295 tensors, not 1");
-  has(fault_of(file_of(block('S', bytes_of(std::uint32_t{0xffffffff})))), "more lengths and keys than bytes");
+  has(fault_of(file_of(block('S', bytes_of(std::uint32_t{0xffffffff})))), "more texts than bytes");
   has(fault_of(file_of(block('S', bytes_of(std::uint32_t{1}) + bytes_of(std::uint32_t{1000})))),
-      "a key has 1000 bytes, but its block ends after 0");
+      "a text has 1000 bytes, but its block ends after 0");
   has(fault_of(file_of(texts + block('E', ""))),
       "the number of tensors has 4 bytes, but its block ends after 0");
   has(fault_of(file_of(texts + 'E' + bytes_of(~std::uint64_t{0}))),

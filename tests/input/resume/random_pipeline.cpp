@@ -11,6 +11,7 @@
 #include "detail/concat.hpp"
 #include "detail/splitmix64.hpp"
 #include "support/npy_file.hpp"
+#include "support/tar_file.hpp"
 #include "support/zip_file.hpp"
 
 namespace lockstep::test {
@@ -48,7 +49,11 @@ Numbers from_bytes(const TypedDataset<Tensor>& bytes) {
 }
 
 Numbers files_of(Dice& dice, const std::filesystem::path& folder, std::string& text) {
-  const std::int64_t which = dice.below(11), n = 1 + dice.below(7);
+#ifdef LOCKSTEP_HAS_ARCHIVE
+  const std::int64_t which = dice.below(15), n = 1 + dice.below(7);
+#else
+  const std::int64_t which = dice.below(13), n = 1 + dice.below(7);
+#endif
   text += detail::concat("files ", which);
   const auto text_to_number = [](const Tensor& line) { return scalar(std::stoll(readers::text(line))); };
   switch (which) {
@@ -97,6 +102,22 @@ Numbers files_of(Dice& dice, const std::filesystem::path& folder, std::string& t
           .batch(n)
           .unbatch()
           .map([](const std::vector<Tensor>& record) { return record[0]; });
+    case 10:
+      return from_bytes(Dataset::from_files(paths(folder, ".bin.gz"),
+                                            readers::records({.record_bytes = 3,
+                                                              .header_bytes = 2,
+                                                              .footer_bytes = 1,
+                                                              .compression = readers::Compression::gzip})));
+    case 11:
+      return Dataset::from_files(paths(folder, ".txt.gz"),
+                                 readers::lines({.compression = readers::Compression::gzip}))
+          .map(text_to_number);
+    case 13:
+    case 14:
+      return Dataset::from_files(paths(folder, which == 13 ? ".tar" : ".tar.gz"), readers::tar())
+          .map([text_to_number](const std::map<std::string, Tensor>& sample) {
+            return text_to_number(sample.at("number"));
+          });
     default: return from_bytes(Dataset::from_files(paths(folder, ".idx.gz"), readers::idx()));
   }
 }
@@ -218,11 +239,13 @@ void write_number_files(const std::filesystem::path& folder) {
       std::ofstream(folder / detail::concat(file, extension), std::ios::binary) << bytes;
     };
     std::string lines, csv = "number,text\n", array, records = "hh";
+    std::map<std::string, std::string> members;
     std::string idx("\0\0\x08\x02", 4);
     idx += bytes_of(static_cast<std::uint32_t>(kRowsPerFile), true) + bytes_of(std::uint32_t{2}, true);
     for (std::int64_t row = 0; row < kRowsPerFile; ++row) {
       const std::int64_t value = row_of_file(file, row);
       lines += std::to_string(value) + "\n";
+      members[detail::concat(100 + row, ".number")] = std::to_string(value);
       csv += std::to_string(value) + ",\"" + std::string(static_cast<std::size_t>(row % 3), '\n') + "\"\n";
       array += bytes_of(value);
       const auto byte = static_cast<char>(file * 20 + row);
@@ -236,7 +259,12 @@ void write_number_files(const std::filesystem::path& folder) {
     write(".npz", zip_archive({{"a.npy", npy}, {"b.npy", npy, true}}));
     write(".bin", records + "f");
     write(".idx", idx);
-    write(".idx.gz", compressed(idx, 31));
+    write(".idx.gz", gzipped(idx));
+    write(".bin.gz", gzipped(records + "f"));
+    write(".txt.gz", gzipped(lines));
+    const std::string archive = tar_archive({members.begin(), members.end()});
+    write(".tar", archive);
+    write(".tar.gz", gzipped(archive));
   }
 }
 

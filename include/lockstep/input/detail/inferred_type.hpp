@@ -34,13 +34,21 @@ class LearnedStructure {
   /// the first element only.
   /// @throws InvalidArgument  the structure differs from that of earlier elements; names `what`.
   void learn(std::string text, FunctionRef<std::any()> structure, std::string_view what);
+  /// Learns what a state has. It is forgotten if the state is not restored, unless an element has shown it;
+  /// one that shows another meanwhile is right. @throws InvalidArgument  as the other.
+  static void learn(const std::shared_ptr<LearnedStructure>& learned, std::string text, std::any structure,
+                    std::string_view what, PassState& state);
   std::any get() const;
   std::string text() const;
 
  private:
+  class Reading;
+
   mutable Mutex mutex_{"the structure of a dataset's elements"};  // guards all members below
   std::any structure_;
   std::string text_;
+  bool is_shown_ = false;          // by an element or a restored state
+  std::int64_t num_readings_ = 0;  // of states that have it
 };
 
 /// The inferred type of elements that a function makes. Copies share what they infer.
@@ -94,7 +102,8 @@ class InferredType {
       if (state.is_saving()) return;
       const std::optional<E> structure = load_structure<E>(saved, kMostSavedParts);
       if (!structure) state.fail("an element's lengths and keys are not those of its type");
-      flatten(*structure);
+      LearnedStructure::learn(learned_, describe_structure(*structure), structure_of(*structure), what_,
+                              state);
     } else {
       raise_unsaved(what_, "the elements have a struct without a default constructor");
     }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <lockstep/detail/mutex.hpp>
+#include <lockstep/detail/shared_function.hpp>
 
 #pragma GCC visibility push(default)
 
@@ -15,13 +16,16 @@
 namespace lockstep::detail {
 
 class PassState;
+class PassStatistics;  // input/statistics/pass_statistics.hpp
 
 /// Numbers the passes over one transformation's elements, separately for each shard, from 0. Thread-safe.
 class IterationCounter {
  public:
   std::uint64_t next(std::uint64_t shard);
-  /// The next pass has this number.
-  void reach(std::uint64_t shard, std::uint64_t number);
+  /// After this, `reach` of the shard takes no memory.
+  void make_room(std::uint64_t shard);
+  /// The next pass has this number. @pre make_room
+  void reach(std::uint64_t shard, std::uint64_t number) noexcept;
 
  private:
   LeafMutex mutex_;  // guards num_passes_
@@ -53,8 +57,8 @@ class IterationKey {
   explicit IterationKey(std::vector<std::uint64_t>&& numbers);
   /// A number for each count, as of a pass that was opened for a user.
   const std::vector<std::uint64_t>& numbers() const noexcept { return *numbers_; }
-  /// The next passes come after this one.
-  void reach(const std::vector<IterationCount>& counts) const;
+  /// Makes what lets the next passes come after this one.
+  SharedFunction<void()> reaching(std::vector<IterationCount> counts) const;
   /// The key of a pass over a pipeline that a function has made, opened within this pass. It takes no numbers
   /// of counters.
   IterationKey inside(const std::vector<IterationCount>& counts) const;
@@ -67,6 +71,14 @@ class IterationKey {
   IterationKey element(int position, std::size_t count, std::int64_t n) const;
   /// The key of a pass that other processes read too, to keep other elements of it.
   IterationKey common() const;
+  /// The key for an input of a `shuffle` of so many elements; 0: its elements are not those that are
+  /// shuffled.
+  IterationKey shuffled(std::int64_t buffer_size) const;
+  std::int64_t shuffle_buffer() const noexcept { return shuffle_buffer_; }
+  /// The key of a pass whose stages are measured. @param statistics  owners: the keys, and what measures.
+  IterationKey measured(std::shared_ptr<PassStatistics> statistics) const;
+  /// Null: nobody measures.
+  const std::shared_ptr<PassStatistics>& statistics() const noexcept { return statistics_; }
 
   bool is_common() const noexcept { return is_common_; }
   /// Words that distinguish the random numbers of the transformation at a position, with a count, from all
@@ -80,6 +92,8 @@ class IterationKey {
   std::size_t first_ = 0;  // index of the pipeline's first count in numbers_
   std::uint64_t place_ = 0;
   bool is_common_ = false;
+  std::int64_t shuffle_buffer_ = 0;
+  std::shared_ptr<PassStatistics> statistics_;
 };
 
 }  // namespace lockstep::detail

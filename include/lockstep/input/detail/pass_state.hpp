@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <lockstep/detail/shared_function.hpp>
 #include <lockstep/tensor.hpp>
 
 #pragma GCC visibility push(default)
@@ -19,6 +20,9 @@
 namespace lockstep::detail {
 
 class RowTable;  // input/pipeline/pipeline.hpp
+
+/// What remains to be done once a pass goes on where a saved one was. None of them throws.
+using RestoreActions = std::vector<SharedFunction<void()>>;
 
 /// Writes the position of a pass, or reads it: the parts of a pass name their members once, for both.
 ///
@@ -32,6 +36,8 @@ class PassState {
   PassState();
   /// For reading. @param bytes  outlive this.
   explicit PassState(std::string_view bytes);
+  /// For reading a part of what `whole` reads. @param whole  outlives this.
+  PassState(std::string_view bytes, PassState& whole);
   ~PassState();
   PassState(const PassState&) = delete;
   PassState& operator=(const PassState&) = delete;
@@ -49,6 +55,13 @@ class PassState {
   std::size_t length(std::size_t size);
   /// Reports that the bytes are wrong. @throws FileFault
   [[noreturn]] void fail(std::string reason) const;
+
+  /// What is taken from the state beside the pass: a seed, a cache. Until the whole state has been read, and
+  /// the pass goes on there, others must not see it. @param action  does not throw; destroyed without a call
+  /// if the state is not restored.
+  void when_restored(SharedFunction<void()> action);
+  /// The actions of this and its parts.
+  [[nodiscard]] RestoreActions take_actions() noexcept;
 
   /// What was written.
   [[nodiscard]] std::string take();

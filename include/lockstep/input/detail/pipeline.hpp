@@ -30,6 +30,13 @@ namespace lockstep::detail {
 /// The tensors of an element, in the order of its leaves; on the host.
 using FlatElement = std::vector<Tensor>;
 
+/// What a pass has ready, and what its threads have done.
+struct Ahead {
+  std::int64_t num_ready = 0, buffer_size = 0;  ///< Elements. 0: it keeps none ready.
+  std::int64_t work_ns = 0;                     ///< While a recording was on.
+  int num_threads = 1;                          ///< That did the work.
+};
+
 /// One pass over values. Used by one thread at a time.
 template <class T>
 class Iterator {
@@ -48,6 +55,8 @@ class Iterator {
   /// Writes where the pass is, between two calls of `next`; or takes that from the state of a pass over the
   /// same pipeline with the same key, before the first call.
   virtual void transfer(PassState& state) = 0;
+  /// For statistics.
+  virtual Ahead ahead() { return {}; }
 };
 
 /// Starts the pass with this key.

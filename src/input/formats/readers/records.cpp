@@ -78,9 +78,7 @@ class CompressedRecords {
         record_bytes_(static_cast<std::size_t>(options.record_bytes)),
         footer_bytes_(static_cast<std::size_t>(options.footer_bytes)) {
     source_->skip(static_cast<std::uint64_t>(options.header_bytes), "the header");
-    source_->check_left(footer_bytes_, "the footer");
-    held_.resize(footer_bytes_);
-    source_->read(held_.data(), footer_bytes_, "the footer");
+    hold();
   }
 
   std::optional<Tensor> next() {
@@ -100,8 +98,31 @@ class CompressedRecords {
     held_.erase(held_.begin(), held_.begin() + static_cast<std::ptrdiff_t>(record_bytes_));
     return record;
   }
+  /// The next byte of the decompressed data.
+  Position position() const { return {source_->position() - footer_bytes_}; }
+  /// Decompresses what is before it.
+  void seek(const Position& position) {
+    const std::uint64_t from = source_->position() - footer_bytes_;
+    if (position.size() != 1 || position[0] < from || (position[0] - from) % record_bytes_ != 0)
+      detail::fail_position(from);
+    if (position[0] == from) return;
+    // Held bytes come before those that are still in the source.
+    const std::uint64_t size_bytes = position[0] - from;
+    if (size_bytes > footer_bytes_) source_->skip(size_bytes - footer_bytes_);
+    const auto kept = static_cast<std::size_t>(std::min<std::uint64_t>(size_bytes, footer_bytes_));
+    held_.erase(held_.begin(), held_.begin() + static_cast<std::ptrdiff_t>(kept));
+    hold();
+  }
 
  private:
+  /// Reads on until as many bytes as the footer's are held.
+  void hold() {
+    const std::size_t num_held = held_.size(), missing = footer_bytes_ - num_held;
+    source_->check_left(missing, "the footer");
+    held_.resize(footer_bytes_);
+    source_->read(held_.data() + num_held, missing, "the footer");
+  }
+
   std::unique_ptr<detail::ByteSource> source_;
   std::size_t record_bytes_, footer_bytes_;
   std::vector<std::byte> held_;  // the bytes that may be the footer, between two calls
@@ -116,11 +137,9 @@ Reader<Tensor> records(const RecordOptions& options) {
                    ". Pass at least 1 byte for a record, and at least 0 for the others.");
   detail::check_compression(kWhat, options.compression);
   return [options](const std::filesystem::path& path) -> Elements<Tensor> {
-    if (options.compression != Compression::none) {
-      auto records = detail::with_file_faults(
-          kWhat, path, kRemedy, [&] { return std::make_shared<CompressedRecords>(path, options); });
-      return [=] { return detail::with_file_faults(kWhat, path, kRemedy, [&] { return records->next(); }); };
-    }
+    if (options.compression != Compression::none)
+      return detail::FileElements(kWhat, path, kRemedy,
+                                  [&] { return std::make_shared<CompressedRecords>(path, options); });
     return detail::FileElements(kWhat, path, kRemedy,
                                 [&] { return std::make_shared<Records>(path, options); });
   };

@@ -13,6 +13,7 @@
 
 #include "detail/in_quotes.hpp"
 #include "input/formats/byte_source.hpp"
+#include "input/formats/readers/file_elements.hpp"
 #include "input/formats/readers/tar_members.hpp"
 #include "input/rows/host_rows.hpp"
 
@@ -37,11 +38,14 @@ class TarSamples {
       : members_(path, kWhat), options_(options) {}
 
   std::optional<Parts> next() {
+    ++num_calls_;
     if (!find_member()) {
       if (next_fault_) throw *std::exchange(next_fault_, std::nullopt);
       return std::nullopt;
     }
     const std::uint64_t begin = member_->position, index = index_++;
+    begin_ = begin;
+    num_calls_ = 1;
     const std::string key = member_->key;
     Parts parts{{std::string(kKey), bytes_tensor(key)}};
     fault_.clear();
@@ -56,6 +60,24 @@ class TarSamples {
       members_.fail(begin, detail::concat("sample ", index, ", ", detail::in_quotes(key), ": ", fault_),
                     true);
     return parts;
+  }
+
+  /// Where the last sample begins, how many there were before it, and how often it and what comes after it
+  /// were asked for: a fault behind the last sample is thrown once.
+  Position position() const { return {begin_, index_ == 0 ? 0 : index_ - 1, num_calls_}; }
+  /// Goes to the last sample, and reads it again.
+  void seek(const Position& position) {
+    constexpr std::uint64_t kMostCalls = 3;  // for the sample, the fault, and the end
+    if (position.size() != 3) detail::fail_position(0);
+    if (position[2] == 0) return;
+    if (position[0] > 0) members_.seek(position[0]);
+    index_ = position[1];
+    for (std::uint64_t call = 0; call < std::min(position[2], kMostCalls); ++call) {
+      try {
+        next();
+      } catch (const detail::FileFault&) {  // was thrown before the state was saved
+      }
+    }
   }
 
  private:
@@ -105,6 +127,8 @@ class TarSamples {
   std::uint64_t left_name_bytes_ = 0;                      // that the sample may still have
   std::uint64_t left_bytes_ = 0;                           // that the sample may still have
   std::uint64_t index_ = 0;                                // of the next sample
+  std::uint64_t begin_ = 0;                                // of the last sample
+  std::uint64_t num_calls_ = 0;                            // of next, from that for the last sample on
 };
 
 }  // namespace
@@ -113,11 +137,8 @@ Reader<Parts> tar(TarOptions options) {
   LOCKSTEP_EXPECTS(options.max_record_bytes >= 0, InvalidArgument, kWhat, ": max_record_bytes is ",
                    options.max_record_bytes, ". Pass 0 or more.");
   return [options = std::move(options)](const std::filesystem::path& path) -> Elements<Parts> {
-    auto samples = detail::with_file_faults(kWhat, path, kRemedy,
-                                            [&] { return std::make_shared<TarSamples>(path, options); });
-    return [samples, path] {
-      return detail::with_file_faults(kWhat, path, kRemedy, [&] { return samples->next(); });
-    };
+    return detail::FileElements(kWhat, path, kRemedy,
+                                [&] { return std::make_shared<TarSamples>(path, options); });
   };
 }
 

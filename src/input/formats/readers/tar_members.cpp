@@ -37,13 +37,21 @@ bool divide(std::string_view name, TarMember& member) {
 void TarMembers::Free::operator()(archive* handle) const { archive_read_free(handle); }
 
 TarMembers::TarMembers(const std::filesystem::path& path, std::string_view what)
-    : file_(path, what), block_(kBlockBytes), archive_(archive_read_new()) {
+    : file_(path, what), block_(kBlockBytes) {
+  open(0);
+}
+
+void TarMembers::open(std::uint64_t begin) {
+  begin_ = next_ = begin;
+  archive_.reset(archive_read_new());
   if (!archive_) throw std::bad_alloc();
-  // Not archive_read_support_filter_all, whose rarer filters start programs.
-  archive_read_support_filter_gzip(archive_.get());
-  archive_read_support_filter_bzip2(archive_.get());
-  archive_read_support_filter_xz(archive_.get());
-  archive_read_support_filter_zstd(archive_.get());
+  if (begin == 0) {  // else it is known to be plain
+    // Not archive_read_support_filter_all, whose rarer filters start programs.
+    archive_read_support_filter_gzip(archive_.get());
+    archive_read_support_filter_bzip2(archive_.get());
+    archive_read_support_filter_xz(archive_.get());
+    archive_read_support_filter_zstd(archive_.get());
+  }
   archive_read_support_format_tar(archive_.get());
   archive_read_support_format_empty(archive_.get());
   if (archive_read_open2(archive_.get(), this, nullptr, read_block, skip_bytes, nullptr) != ARCHIVE_OK)
@@ -87,17 +95,28 @@ void TarMembers::fail_with_code() {
   if (fault_) std::rethrow_exception(std::exchange(fault_, nullptr));
   const char* const reason = archive_error_string(archive_.get());
   const auto position =
-      static_cast<std::uint64_t>(std::max<std::int64_t>(0, archive_filter_bytes(archive_.get(), 0)));
+      begin_ + static_cast<std::uint64_t>(std::max<std::int64_t>(0, archive_filter_bytes(archive_.get(), 0)));
   fail(position, concat("the archive is damaged: ", reason ? reason : "libarchive does not say why"));
 }
 
+void TarMembers::seek(std::uint64_t position) {
+  if (!is_compressed() && position < file_.size_bytes()) open(position);
+  std::optional<TarMember> member;
+  do {
+    member = next();
+  } while (member && member->position < position);
+  if (!member || member->position != position) fail(position, "no member begins here");
+  sought_ = std::move(member);
+}
+
 std::optional<TarMember> TarMembers::next() {
+  if (sought_) return std::exchange(sought_, std::nullopt);
   std::optional<std::uint64_t> damage;
   while (!has_ended_) {
     archive_entry* entry = nullptr;
     const int code = archive_read_next_header(archive_.get(), &entry);
-    const auto position =
-        static_cast<std::uint64_t>(std::max<std::int64_t>(0, archive_read_header_position(archive_.get())));
+    const auto position = begin_ + static_cast<std::uint64_t>(std::max<std::int64_t>(
+                                       0, archive_read_header_position(archive_.get())));
     if (code == ARCHIVE_EOF) {
       has_ended_ = true;
       if (damage) fail(*damage, "a header is damaged, and no member follows it", true);

@@ -37,6 +37,10 @@ class TarMembers {
   /// The next member; nothing at the end. @throws FileFault  of a record if a damaged header has no member
   /// behind it.
   std::optional<TarMember> next();
+  /// Goes to a member of this position, which `next` then returns: at once, or in a compressed archive by
+  /// decompressing what is before it. @pre it comes after those that `next` has returned. @throws FileFault
+  /// also if there is none.
+  void seek(std::uint64_t position);
   /// Reads the member that `next` returned last. @throws FileFault  it is cut short.
   void read(const TarMember& member, void* data);
   [[noreturn]] void fail(std::uint64_t position, std::string reason, bool is_of_record = false) const;
@@ -46,6 +50,8 @@ class TarMembers {
     void operator()(archive* handle) const;
   };
 
+  /// Opens the archive's part from a header on.
+  void open(std::uint64_t begin);
   static std::intptr_t read_block(archive*, void* self, const void** block);
   static std::int64_t skip_bytes(archive*, void* self, std::int64_t size_bytes);
   /// Throws what is wrong if a call returned `code`, which is not a success.
@@ -53,10 +59,12 @@ class TarMembers {
   bool is_compressed() const;
 
   InputFile file_;
-  std::uint64_t next_ = 0;  // position of the next block
+  std::uint64_t begin_ = 0;  // of the part of the file that is the archive to libarchive
+  std::uint64_t next_ = 0;   // position of the next block
   std::vector<char> block_;
   bool has_ended_ = false;
-  std::exception_ptr fault_;  // of read_block: exceptions do not pass through C
+  std::optional<TarMember> sought_;  // read already
+  std::exception_ptr fault_;         // of read_block: exceptions do not pass through C
   std::unique_ptr<archive, Free> archive_;
 };
 

@@ -3,6 +3,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
+#include "input/formats/compressed/decompressed.hpp"
 #include "support/zip_file.hpp"
 
 using namespace lockstep;
@@ -12,45 +13,24 @@ using detail::InflateSource;
 using test::gzipped;
 using test::TemporaryFile;
 
-namespace inflate_source_test {
-std::unique_ptr<InflateSource> open(const TemporaryFile& file, DeflateForm form) {
-  return std::make_unique<InflateSource>(
-      std::make_unique<detail::FileSource>(std::make_shared<const detail::InputFile>(file.path(), "test")),
-      form);
+namespace {
+
+std::unique_ptr<InflateSource> open(std::unique_ptr<detail::ByteSource> compressed,
+                                    DeflateForm form = DeflateForm::gzip) {
+  return std::make_unique<InflateSource>(std::move(compressed), form);
 }
 
-/// All that a file inflates to, read in pieces, or why it does not.
 std::string inflated(const std::string& bytes, DeflateForm form = DeflateForm::gzip,
                      std::size_t piece = 1000) {
-  const TemporaryFile file(bytes);
-  std::string result;
-  try {
-    const auto source = open(file, form);
-    for (;;) {
-      std::string part(piece, '\0');
-      CHECK(source->position() == result.size());
-      part.resize(source->read_some(part.data(), part.size()));
-      result += part;
-      if (part.size() < piece) return result;
-    }
-  } catch (const FileFault& fault) {
-    return "fault at " + std::to_string(fault.position) + fault.part + ": " + fault.reason;
-  }
+  return test::decompressed_by([form](auto compressed) { return open(std::move(compressed), form); }, bytes,
+                               piece);
 }
 
-std::string text() {
-  std::string result;
-  for (int i = 0; i < 30'000; ++i) result += std::to_string(i * i % 7919) + ",";
-  return result;
-}
-}  // namespace inflate_source_test
-
-using inflate_source_test::inflated;
-using inflate_source_test::text;
+}  // namespace
 
 TEST_CASE("gzip and deflate are inflated, in pieces of any size", "[input][host]") {
   const std::size_t piece = GENERATE(1, 7, 4096, 1'000'000);
-  const std::string original = text().substr(0, piece == 1 ? 5000 : std::string::npos);
+  const std::string original = test::numbers_text().substr(0, piece == 1 ? 5000 : std::string::npos);
   CHECK(inflated(gzipped(original), DeflateForm::gzip, piece) == original);
   CHECK(inflated(test::compressed(original, -15), DeflateForm::bare, piece) == original);
   CHECK(inflated(gzipped(""), DeflateForm::gzip, piece).empty());
@@ -66,11 +46,7 @@ TEST_CASE("gzip files one after the other are one", "[input][host]") {
 
 TEST_CASE("compressed data that is cut short or damaged is a fault where it is", "[input][host]") {
   const std::string whole = gzipped("some text, and more text");
-  for (std::size_t size = 0; size < whole.size(); ++size) {
-    INFO(size);
-    CHECK(inflated(whole.substr(0, size)) ==
-          "fault at " + std::to_string(size) + ": the compressed data is cut short");
-  }
+  test::check_cut_short([](const std::string& bytes) { return inflated(bytes); }, whole, 0);
   std::string damaged = whole;
   damaged[damaged.size() - 8] ^= 1;
   CHECK(inflated(damaged).find("the compressed data is damaged: incorrect data check") != std::string::npos);
@@ -85,7 +61,7 @@ TEST_CASE("how much can be left is bounded by what deflate can hold", "[input][h
   const std::string zeros(5'000'000, '\0');
   const std::string bytes = gzipped(zeros);
   const TemporaryFile file(bytes);
-  const auto source = inflate_source_test::open(file, DeflateForm::gzip);
+  const auto source = open(test::file_source(file.path()));
   CHECK(source->max_left() >= zeros.size());
   CHECK(source->max_left() <= (bytes.size() + 100) * 1032);
   std::string part(4'999'999, '\0');
@@ -97,7 +73,7 @@ TEST_CASE("how much can be left is bounded by what deflate can hold", "[input][h
     FAIL("there is one byte");
   } catch (const FileFault& fault) {
     CHECK(fault.position == 4'999'999);
-    CHECK(fault.part == " of the inflated data");
+    CHECK(fault.part == " of the decompressed data");
     CHECK(fault.reason == "a part has 2 bytes, but the file ends after 1");
   }
   CHECK(source->max_left() == 0);

@@ -13,47 +13,26 @@ using detail::ZstdSource;
 
 #ifdef LOCKSTEP_HAS_ZSTD
 
+#include "input/formats/compressed/decompressed.hpp"
 #include "support/zstd_file.hpp"
 
 using test::zstd_frame;
 
-namespace zstd_source_test {
-std::unique_ptr<ZstdSource> open(const test::TemporaryFile& file) {
-  auto input = std::make_shared<const detail::InputFile>(file.path(), "test");
-  return std::make_unique<ZstdSource>(std::make_unique<detail::FileSource>(input), "test");
+namespace {
+
+std::unique_ptr<ZstdSource> open(std::unique_ptr<detail::ByteSource> compressed) {
+  return std::make_unique<ZstdSource>(std::move(compressed), "test");
 }
 
-/// All that a file decompresses to, read in pieces, or why it does not.
 std::string decompressed(const std::string& bytes, std::size_t piece = 1000) {
-  const test::TemporaryFile file(bytes);
-  std::string result;
-  try {
-    const auto source = open(file);
-    for (;;) {
-      std::string part(piece, '\0');
-      CHECK(source->position() == result.size());
-      part.resize(source->read_some(part.data(), part.size()));
-      result += part;
-      if (part.size() < piece) return result;
-    }
-  } catch (const detail::FileFault& fault) {
-    return "fault at " + std::to_string(fault.position) + fault.part + ": " + fault.reason;
-  }
+  return test::decompressed_by(open, bytes, piece);
 }
 
-std::string text() {
-  std::string result;
-  for (int i = 0; i < 60'000; ++i) result += std::to_string(i * i % 7919) + ",";
-  return result;
-}
-}  // namespace zstd_source_test
-
-using zstd_source_test::decompressed;
-using zstd_source_test::text;
+}  // namespace
 
 TEST_CASE("zstd is decompressed, in pieces of any size", "[input][host]") {
   const std::size_t piece = GENERATE(1, 7, 4096, 1'000'000);
-  const std::string original = text().substr(0, piece == 1 ? 5000 : std::string::npos);
+  const std::string original = test::numbers_text().substr(0, piece == 1 ? 5000 : std::string::npos);
   CHECK(decompressed(zstd_frame(original), piece) == original);
   CHECK(decompressed(zstd_frame(""), piece).empty());
   CHECK(decompressed("", piece).empty());
@@ -62,16 +41,13 @@ TEST_CASE("zstd is decompressed, in pieces of any size", "[input][host]") {
 TEST_CASE("zstd frames one after the other are one, and skippable ones nothing", "[input][host]") {
   const std::string skipped = std::string("\x50\x2a\x4d\x18\x03\0\0\0", 8) + "abc";
   CHECK(decompressed(zstd_frame("one ") + skipped + zstd_frame("") + zstd_frame("two")) == "one two");
-  CHECK(decompressed(zstd_frame(text()) + zstd_frame(text())) == text() + text());
+  const std::string text = test::numbers_text();
+  CHECK(decompressed(zstd_frame(text) + zstd_frame(text)) == text + text);
 }
 
 TEST_CASE("zstd data that is cut short or damaged is a fault where it is", "[input][host]") {
   const std::string whole = zstd_frame("some text, and more text");
-  for (std::size_t size = 1; size < whole.size(); ++size) {
-    INFO(size);
-    CHECK(decompressed(whole.substr(0, size)) ==
-          "fault at " + std::to_string(size) + ": the compressed data is cut short");
-  }
+  test::check_cut_short([](const std::string& bytes) { return decompressed(bytes); }, whole, 1);
   std::string damaged = whole;
   damaged[damaged.size() - 8] ^= 1;
   CHECK(decompressed(damaged).find("the compressed data is damaged: ") != std::string::npos);
@@ -83,7 +59,7 @@ TEST_CASE("how much can be left is bounded by what zstd can hold", "[input][host
   const std::string zeros(5'000'000, '\0');
   const std::string bytes = zstd_frame(zeros);
   const test::TemporaryFile file(bytes);
-  const auto source = zstd_source_test::open(file);
+  const auto source = open(test::file_source(file.path()));
   CHECK(source->max_left() >= zeros.size());
   CHECK(source->max_left() <= bytes.size() * (std::uint64_t{1} << 15) + (std::uint64_t{1} << 27));
   std::string all(zeros.size(), 'x');

@@ -92,8 +92,9 @@ TEST_CASE("an IDX file with the wrong count is refused", "[input][idx][host]") {
   check_refused(header(8, {2, 2}) + "12345", 2,
                 "byte 16: there is more after the 2 rows that the header says");
   check_refused(gzipped(header(8, {3, 2}) + "12345"), 2,
-                "byte 16 of the inflated data: row 2 of 3 has 2 bytes, but the file ends after 1");
-  check_refused(gzipped(header(8, {2, 2}) + "12345"), 2, "byte 16 of the inflated data: there is more after");
+                "byte 16 of the decompressed data: row 2 of 3 has 2 bytes, but the file ends after 1");
+  check_refused(gzipped(header(8, {2, 2}) + "12345"), 2,
+                "byte 16 of the decompressed data: there is more after");
 }
 
 TEST_CASE("an IDX file with a hostile header is refused", "[input][idx][host]") {

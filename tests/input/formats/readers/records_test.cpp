@@ -1,4 +1,5 @@
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 
 #include <lockstep/error.hpp>
 #include <lockstep/input/dataset.hpp>
@@ -7,6 +8,7 @@
 #include "input/pipeline/pipeline.hpp"
 #include "support/matchers.hpp"
 #include "support/npy_file.hpp"
+#include "support/zip_file.hpp"
 
 using namespace lockstep;
 using test::says;
@@ -63,4 +65,26 @@ TEST_CASE("lengths of records that are none are refused at once", "[input][host]
   CHECK_THROWS_MATCHES(readers::records({}), InvalidArgument, says("readers::records: records of 0 bytes"));
   CHECK_THROWS_AS(readers::records({.record_bytes = 1, .header_bytes = -1}), InvalidArgument);
   CHECK_THROWS_AS(readers::records({.record_bytes = 1, .footer_bytes = -1}), InvalidArgument);
+}
+
+TEST_CASE("compressed records go on at any of them", "[input][host]") {
+  const int footer_bytes = GENERATE(0, 1, 4, 40);
+  std::string bytes = "head";
+  for (char c = 'a'; c < 'k'; ++c) bytes += std::string(3, c);
+  const TemporaryFile file(test::gzipped(bytes + std::string(static_cast<std::size_t>(footer_bytes), 'f')));
+  const readers::RecordOptions options{.record_bytes = 3,
+                                       .header_bytes = 4,
+                                       .footer_bytes = footer_bytes,
+                                       .compression = readers::Compression::gzip};
+  const auto elements = readers::records(options)(file.path());
+  for (int i = 0; i <= 10; ++i) {
+    const auto later = readers::records(options)(file.path());
+    later.seek(elements.position());
+    for (int k = i; k < 10; ++k)
+      CHECK(readers::text(later().value()) == std::string(3, static_cast<char>('a' + k)));
+    CHECK_FALSE(later());
+    CHECK(elements().has_value() == (i < 10));
+  }
+  const auto wrong = readers::records(options)(file.path());
+  CHECK_THROWS_MATCHES(wrong.seek({5}), InvalidArgument, test::says("is not one where an element begins"));
 }

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 
 #include <lockstep/error.hpp>
 #include <lockstep/input/dataset.hpp>
@@ -173,6 +174,56 @@ TEST_CASE("an archive that is cut short, or is none, is refused there", "[input]
   auto next = readers::tar()(file.path());
   CHECK(readers::text(next()->at("a")) == "one");
   CHECK_THROWS_AS(next(), InvalidArgument);
+}
+
+namespace {
+
+/// The next sample, or what is wrong with it; "": the end.
+std::string next_of(const readers::Elements<std::map<std::string, Tensor>>& elements) {
+  try {
+    const auto parts = elements();
+    if (!parts) return "";
+    std::string text;
+    for (const auto& [name, part] : *parts) text += name + '=' + readers::text(part) + ' ';
+    return text;
+  } catch (const readers::BadRecord& error) {
+    return error.what();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("an archive's samples go on behind any of them", "[input][host]") {
+  std::string damaged = tar_member("5.a", "six");
+  damaged[0] ^= 1;
+  const std::string bytes = tar_member("0.a", "one") + tar_member("0.b", "two") + tar_member("no_part", "x") +
+                            tar_member("d/1.a", std::string(700, 'y')) + tar_member("2.a", "") +
+                            tar_member("2.a", "again") + damaged + tar_member("3.a", "four") + damaged +
+                            tar_end();
+  const std::string archive = GENERATE_COPY(bytes, test::gzipped(bytes));
+  const TemporaryFile file(archive);
+  std::vector<std::string> all;
+  std::vector<readers::Position> positions;
+  const auto elements = readers::tar()(file.path());
+  do {
+    positions.push_back(elements.position());
+    all.push_back(next_of(elements));
+  } while (!all.back().empty());
+  positions.push_back(elements.position());
+  CHECK(all.size() > 5);
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    INFO(i);
+    const auto later = readers::tar()(file.path());
+    later.seek(positions[i]);
+    CHECK(later.position() == positions[i]);
+    for (std::size_t k = i; k < all.size(); ++k) CHECK(next_of(later) == all[k]);
+    CHECK(next_of(later).empty());
+  }
+  const auto later = readers::tar()(file.path());
+  CHECK_THROWS_MATCHES(later.seek({512, 1, 1}), InvalidArgument,
+                       says("byte 512", "Restore a state that was saved with these files"));
+  CHECK_THROWS_MATCHES(readers::tar()(file.path()).seek({1}), InvalidArgument,
+                       says("is not one where an element begins"));
 }
 
 #else

@@ -99,7 +99,7 @@ TEST_CASE("a TFRecord file whose lengths cannot be trusted ends there", "[input]
       return error.what();
     }
   };
-  const std::string place = compression == Compression::gzip ? " of the inflated data" : "";
+  const std::string place = compression == Compression::gzip ? " of the decompressed data" : "";
   const std::string one = tf_record_bytes("one"), two = tf_record_bytes("two");
   std::string damaged = one + two;
   damaged[19] ^= 1;

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "input/statistics/pass_statistics.hpp"
+
+namespace lockstep::detail {
+
+/// Counts the values of an iterator, and measures what they take, while somebody listens to spans.
+template <class T>
+class MeasuredIterator final : public Iterator<T> {
+ public:
+  MeasuredIterator(std::unique_ptr<Iterator<T>> measured, std::shared_ptr<PassStatistics> owner,
+                   StageCounts& counts)
+      : measured_(std::move(measured)), owner_(std::move(owner)), counts_(&counts) {}
+
+  std::optional<T> next() override {
+    if (!Span::is_anyone_listening()) return measured_->next();
+    note(measured_->ahead());
+    const MeasuredCall call(counts_->calls);
+    std::optional<T> value = measured_->next();
+    if (value) counts_->num_elements.fetch_add(1, std::memory_order_relaxed);
+    return value;
+  }
+  void transfer(PassState& state) override { state(*measured_); }
+
+ private:
+  void note(const Ahead& ahead) {
+    if (ahead.buffer_size == 0) return;
+    counts_->num_ready.fetch_add(ahead.num_ready, std::memory_order_relaxed);
+    counts_->buffer_size.store(ahead.buffer_size, std::memory_order_relaxed);
+    counts_->num_threads.store(ahead.num_threads, std::memory_order_relaxed);
+    counts_->threads_ns.fetch_add(ahead.work_ns - last_work_ns_, std::memory_order_relaxed);
+    last_work_ns_ = ahead.work_ns;
+  }
+
+  std::unique_ptr<Iterator<T>> measured_;
+  std::shared_ptr<PassStatistics> owner_;  // owners: the pass's keys and iterators
+  StageCounts* counts_;                    // in owner_
+  std::int64_t last_work_ns_ = 0;
+};
+
+/// The pass of a stage that `open` opens, measured if its key says so.
+template <class T, class Open>
+std::unique_ptr<Iterator<T>> open_measured(const IterationKey& key, const std::shared_ptr<Stage>& stage,
+                                           const Open& open) {
+  const auto& statistics = key.statistics();
+  if (!statistics) return open();
+  StageCounts& counts = statistics->of(stage);  // before its inputs'
+  return std::make_unique<MeasuredIterator<T>>(open(), statistics, counts);
+}
+
+}  // namespace lockstep::detail
