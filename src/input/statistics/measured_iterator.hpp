@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -17,16 +18,25 @@ class MeasuredIterator final : public Iterator<T> {
       : measured_(std::move(measured)), owner_(std::move(owner)), counts_(&counts) {}
 
   std::optional<T> next() override {
-    if (!Span::is_anyone_listening()) return measured_->next();
-    note(measured_->ahead());
-    const MeasuredCall call(counts_->calls);
-    std::optional<T> value = measured_->next();
-    if (value) counts_->num_elements.fetch_add(1, std::memory_order_relaxed);
-    return value;
+    return measured([this] { return measured_->next(); }, [](const T&) { return std::int64_t{1}; });
   }
+  std::optional<RowBlock> next_rows(std::int64_t most) override {
+    return measured([&] { return measured_->next_rows(most); },
+                    [](const RowBlock& rows) { return rows.num_rows; });
+  }
+  bool owns_memory() const override { return measured_->owns_memory(); }
   void transfer(PassState& state) override { state(*measured_); }
 
  private:
+  template <class Take, class Count>
+  auto measured(const Take& take, const Count& num_elements) {
+    if (!Span::is_anyone_listening()) return take();
+    note(measured_->ahead());
+    const MeasuredCall call(counts_->calls);
+    auto taken = take();
+    if (taken) counts_->num_elements.fetch_add(num_elements(*taken), std::memory_order_relaxed);
+    return taken;
+  }
   void note(const Ahead& ahead) {
     if (ahead.buffer_size == 0) return;
     counts_->num_ready.fetch_add(ahead.num_ready, std::memory_order_relaxed);
