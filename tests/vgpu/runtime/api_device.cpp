@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "runtime/state.hpp"
+#include "runtime/launch.hpp"
 
 namespace vgpu::rt {
 namespace {
@@ -44,7 +44,7 @@ cudaDeviceProp properties(int device) {
   p.maxThreadsPerMultiProcessor = 2048;
   p.streamPrioritiesSupported = 1;
   p.globalL1CacheSupported = p.localL1CacheSupported = 1;
-  p.sharedMemPerMultiprocessor = c.shared_memory(device);
+  p.sharedMemPerMultiprocessor = shared_memory(device);
   p.regsPerMultiprocessor = 65536;
   p.managedMemory = 1;
   p.hostNativeAtomicSupported = 0;

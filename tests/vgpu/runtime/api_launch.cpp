@@ -9,14 +9,8 @@ namespace {
 constexpr std::size_t shared_reserved = 1 << 10;
 
 // Of the current device.
-std::size_t shared_per_sm() { return machine().config.shared_memory(thread_state().device); }
+std::size_t shared_per_sm() { return shared_memory(thread_state().device); }
 std::size_t shared_optin() { return shared_per_sm() - shared_reserved; }
-
-// The most dynamic shared memory that a kernel's blocks may have on the current device.
-std::size_t most_dynamic(const KernelHandle& kernel) {
-  const auto allowed = kernel.max_dynamic_shared.find(thread_state().device);
-  return allowed == kernel.max_dynamic_shared.end() ? 48 << 10 : allowed->second;
-}
 
 int blocks_per_sm(const KernelHandle& kernel, int threads, std::size_t dynamic) {
   const KernelInfo& info = *kernel.info;
@@ -77,6 +71,20 @@ cudaError_t launch(Lock& lock, Call& call, KernelHandle* kernel, dim3 grid, dim3
 
 }  // namespace
 
+// CUDA Programming Guide, technical specifications per compute capability.
+std::size_t shared_memory(int device) {
+  switch (machine().config.capability(device)) {
+    case 75: return 64 << 10;
+    case 80:
+    case 87: return 164 << 10;
+    case 86:
+    case 89:
+    case 120:
+    case 121: return 100 << 10;
+    default: return 228 << 10;
+  }
+}
+
 cudaError_t make_kernel(KernelWork& work, KernelHandle& kernel, dim3 grid, dim3 block, void** arguments,
                         std::size_t shared, bool cooperative) {
   if (cudaError_t error = ready_kernel(kernel); error != cudaSuccess) return error;
@@ -91,8 +99,9 @@ cudaError_t make_kernel(KernelWork& work, KernelHandle& kernel, dim3 grid, dim3 
                   static_cast<unsigned long long>(threads), info.max_threads_per_block));
     return cudaErrorInvalidValue;
   }
-  if (shared > most_dynamic(kernel) || info.static_shared_bytes + shared > shared_optin() ||
-      (info.static_shared_bytes + shared > (48u << 10) && most_dynamic(kernel) <= (48 << 10))) {
+  if (shared > static_cast<std::size_t>(kernel.max_dynamic_shared) ||
+      info.static_shared_bytes + shared > shared_optin() ||
+      (info.static_shared_bytes + shared > (48u << 10) && kernel.max_dynamic_shared <= (48 << 10))) {
     report(
         format("launch of %s with %zu bytes of dynamic and %zu of static shared memory: more than allowed "
                "(cudaFuncSetAttribute)",
@@ -199,7 +208,7 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* result, const void* functi
     result->ptxVersion = kernel->module->ptx_version ? kernel->module->ptx_version : 75;
     // CUB picks its tuning by this: what was compiled, as after JIT compilation of the embedded PTX.
     result->binaryVersion = machine().config.capability(thread_state().device);
-    result->maxDynamicSharedSizeBytes = static_cast<int>(most_dynamic(*kernel));
+    result->maxDynamicSharedSizeBytes = kernel->max_dynamic_shared;
     result->preferredShmemCarveout = kernel->carveout;
     return cudaSuccess;
   });
@@ -214,7 +223,7 @@ cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribu
       case cudaFuncAttributeMaxDynamicSharedMemorySize:
         if (value < 0 || kernel->info->static_shared_bytes + value > shared_optin())
           return cudaErrorInvalidValue;
-        kernel->max_dynamic_shared[thread_state().device] = static_cast<std::size_t>(value);
+        kernel->max_dynamic_shared = value;
         return cudaSuccess;
       case cudaFuncAttributePreferredSharedMemoryCarveout:
         if (value < -1 || value > 100) return cudaErrorInvalidValue;
@@ -284,7 +293,7 @@ cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, const void*
     if (cudaError_t error = ready_kernel(*kernel); error != cudaSuccess) return error;
     const std::size_t each = shared_per_sm() / blocks;
     const std::size_t taken = kernel->info->static_shared_bytes + shared_reserved;
-    *bytes = each > taken ? std::min(each - taken, most_dynamic(*kernel)) : 0;
+    *bytes = each > taken ? std::min<std::size_t>(each - taken, kernel->max_dynamic_shared) : 0;
     return cudaSuccess;
   });
 }

@@ -148,20 +148,6 @@ Config read_config() {
   return c;
 }
 
-// CUDA Programming Guide, technical specifications per compute capability.
-std::size_t Config::shared_memory(int device) const {
-  switch (capability(device)) {
-    case 75: return 64 << 10;
-    case 80:
-    case 87: return 164 << 10;
-    case 86:
-    case 89:
-    case 120:
-    case 121: return 100 << 10;
-    default: return 228 << 10;
-  }
-}
-
 std::vector<FailRule> read_fail_rules() {
   const char* text = variable("VGPU_FAIL");
   std::vector<FailRule> rules;

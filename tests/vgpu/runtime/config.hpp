@@ -23,8 +23,6 @@ struct Config {
     return list[std::min(static_cast<std::size_t>(device), list.size() - 1)];
   }
   int capability(int device) const { return of(capabilities, device); }
-  // Bytes of a multiprocessor; a block may have 1 KiB less.
-  std::size_t shared_memory(int device) const;
   Mode mode(int device) const { return of(modes, device); }
   int driver = CUDART_VERSION;  // as cudaDriverGetVersion counts
   bool fabric_manager = true;

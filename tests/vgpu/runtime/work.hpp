@@ -54,7 +54,7 @@ struct KernelHandle {
   std::string pretty;
   const void* host = nullptr;
   const KernelInfo* info = nullptr;
-  std::map<int, std::size_t> max_dynamic_shared;  // by device, where it was set
+  int max_dynamic_shared = 48 << 10;
   int carveout = -1;
   std::set<int> loaded;  // devices that have it
 };

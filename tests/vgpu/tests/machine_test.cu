@@ -53,15 +53,16 @@ TEST_CASE("each device's blocks have the shared memory of its compute capability
     int most = 0;
     OK(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
     CHECK(most == wanted);
-    fill<<<1, 256, wanted>>>(nullptr, 0, 1);  // what one device allows, another does not
-    EXPECT(cudaGetLastError(), cudaErrorInvalidValue);
     EXPECT(cudaFuncSetAttribute(fill, cudaFuncAttributeMaxDynamicSharedMemorySize, wanted + 1),
            cudaErrorInvalidValue);
+    EXPECT(cudaGetLastError(), cudaErrorInvalidValue);
     OK(cudaFuncSetAttribute(fill, cudaFuncAttributeMaxDynamicSharedMemorySize, wanted));
     fill<<<1, 256, wanted>>>(nullptr, 0, 1);
     OK(cudaGetLastError());
     OK(cudaDeviceSynchronize());
   }
+  fill<<<1, 256, 227 << 10>>>(nullptr, 0, 1);
+  EXPECT(cudaGetLastError(), cudaErrorInvalidValue);
 }
 
 TEST_CASE(
