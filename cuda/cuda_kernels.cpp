@@ -1,10 +1,12 @@
 #include "cuda_kernels.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
 
 #include "detail/expects.hpp"
 #include "device/device_guard.hpp"
+#include "device/temporary.hpp"
 #include "graphs/capture.hpp"
 #include "libraries/cublas_library.hpp"
 #include "libraries/cuda_error.hpp"
@@ -37,6 +39,25 @@ void CudaKernels::matmul(const TensorView& out, const TensorView& a, bool transp
   if (k == 0) return fill(out, 0, stream);
 
   const DeviceGuard guard(ordinal_, device_);
+  const Place place = place_on(stream);
+  const auto copy_all = [&](void* to, const void* from, const TensorView& view) {
+    LOCKSTEP_CUDA_CHECK(cudaMemcpyAsync(to, from, static_cast<std::size_t>(view.nbytes()),
+                                        cudaMemcpyDeviceToDevice, place.stream),
+                        device_, kOperation);
+  };
+  // cuBLAS takes elements at multiples of their size only.
+  const auto aligned = [&](const TensorView& view, Temporary& other) {
+    if (reinterpret_cast<std::uintptr_t>(view.data) % size_of(view.dtype) == 0) return view.data;
+    other = Temporary(place, view.nbytes());
+    return other.data();
+  };
+  Temporary other_a, other_b, other_out;
+  void* const from_a = aligned(a, other_a);
+  void* const from_b = aligned(b, other_b);
+  void* const to = aligned(out, other_out);
+  if (from_a != a.data) copy_all(from_a, a.data, a);
+  if (from_b != b.data) copy_all(from_b, b.data, b);
+
   const std::lock_guard lock(blas_mutex_);
   if (blas_ == nullptr) {
     const OutsideCaptures outside;
@@ -58,9 +79,10 @@ void CudaKernels::matmul(const TensorView& out, const TensorView& a, bool transp
   const cudaDataType_t type = is_double ? CUDA_R_64F : CUDA_R_32F;
   const cublasComputeType_t compute = is_double ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F;
   LOCKSTEP_CUBLAS_CHECK(
-      cublasGemmEx(blas_, op_b, op_a, columns, rows, depth, alpha, b.data, type, row_of_b, a.data, type,
-                   row_of_a, beta, out.data, type, columns, compute, CUBLAS_GEMM_DEFAULT),
+      cublasGemmEx(blas_, op_b, op_a, columns, rows, depth, alpha, from_b, type, row_of_b, from_a, type,
+                   row_of_a, beta, to, type, columns, compute, CUBLAS_GEMM_DEFAULT),
       device_, kOperation);
+  if (to != out.data) copy_all(out.data, to, out);
 }
 
 }  // namespace lockstep::cuda

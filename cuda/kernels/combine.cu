@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "arithmetic/operators.hpp"
-#include "arithmetic/scaled_sum.hpp"
+#include "arithmetic/dispatch_operator.hpp"
+#include "kernels/combine.cuh"
 #include "kernels/combine.hpp"
 #include "kernels/element.cuh"
 #include "kernels/launch.cuh"
@@ -30,18 +30,6 @@ __device__ void store_to_all(const Pointers& pointers, std::int64_t i, uint4 val
     *reinterpret_cast<uint4*>(static_cast<std::byte*>(pointers.destinations[k]) + i) = value;
 }
 
-/// The mean of one element whose sum is not finite.
-template <class T>
-__device__ compute_t<T> mean_of_large(const Pointers& pointers, std::int64_t i, bool aligned) {
-  using A = compute_t<T>;
-  const A divisor = static_cast<A>(pointers.num_sources);
-  arithmetic::ScaledSum<A> scaled(arithmetic::sum_scale(divisor));
-#pragma unroll 1
-  for (int k = 0; k < pointers.num_sources; ++k)
-    scaled.add(widen(load<T, 1>(pointers.sources[k], i, aligned).elements[0]));
-  return scaled.over(divisor);
-}
-
 /// Combines elements [i, i + kCount) of all sources; `load(k)` has those of source k.
 template <class Op, class T, int kCount, class Load>
 __device__ Vector<T, kCount> combined(const Pointers& pointers, bool mean, std::int64_t i, bool aligned,
@@ -49,7 +37,7 @@ __device__ Vector<T, kCount> combined(const Pointers& pointers, bool mean, std::
   using A = compute_t<T>;
   A acc[kCount];
   // Loads that are on their way together, before the first is used. Sixteen sums leave registers for fewer.
-  constexpr int kAtOnce = kCount == 16 ? 4 : 8;
+  constexpr int kAtOnce = kCount == 16 ? 2 : 4;
   using Packed = std::conditional_t<kCount == 1, Vector<T, 1>, uint4>;  // else each element takes a register
   const auto take = [&](int first, auto is_first) {
     Packed batch[kAtOnce];
@@ -70,19 +58,9 @@ __device__ Vector<T, kCount> combined(const Pointers& pointers, bool mean, std::
   take(0, std::true_type());
 #pragma unroll 1
   for (int first = kAtOnce; first < pointers.num_sources; first += kAtOnce) take(first, std::false_type());
-  if constexpr (std::same_as<Op, arithmetic::Sum> && !std::integral<T>) {
-    if (mean) {
-#pragma unroll
-      for (int j = 0; j < kCount; ++j) {
-        acc[j] /= static_cast<A>(pointers.num_sources);
-        if (j < count && !arithmetic::is_finite(acc[j])) acc[j] = mean_of_large<T>(pointers, i + j, aligned);
-      }
-    }
-  }
-  Vector<T, kCount> vector;
-#pragma unroll
-  for (int j = 0; j < kCount; ++j) vector.elements[j] = narrow<T>(acc[j]);
-  return vector;
+  return results_of<Op, T>(acc, pointers.num_sources, mean, count, [&](int k, int j) {
+    return widen(cuda::load<T, 1>(pointers.sources[k], i + j, aligned).elements[0]);
+  });
 }
 
 /// Elements [i, i + kCount) of all sources into all destinations.
@@ -133,7 +111,7 @@ __global__ void __launch_bounds__(kThreads, 4)
           const ByteRange range = in_place ? ByteRange{begin, begin + elements * kSize}
                                            : ByteRange{source, source + count * kSize};
           __syncthreads();  // all have read what was staged before
-          stage_bytes<kThreads, kThreads>(range, begin, elements * static_cast<int>(kSize), staged);
+          stage_bytes<kThreads, 1>(range, begin, elements * static_cast<int>(kSize), staged);
           __syncthreads();
           const unsigned shift = reinterpret_cast<std::uintptr_t>(begin) % 16;
           return own > 0 ? load_staged(staged + thread, shift) : uint4();
@@ -225,20 +203,14 @@ void combine(const Place& place, ReduceOp op, DType dtype, std::int64_t count,
       const bool in_place = std::ranges::any_of(destinations, [&](const void* destination) {
         return std::ranges::find(sources, destination) != sources.end();
       });
-      const auto run = [&]<class Op>(Op, bool mean) {
+      const bool mean = op == ReduceOp::mean;
+      arithmetic::dispatch_operator(op, [&]<class Op>() {
         if (split.num_vectors == 0 && count > kThreads)
           return launch(place, kCombining, blocks_for((count + kPer16Bytes<T> - 1) / kPer16Bytes<T>),
                         kThreads, combine_staged_kernel<Op, T>, pointers, mean, count, aligned, in_place);
         launch(place, kCombining, split.blocks(count), kThreads, combine_kernel<Op, T>, origins, mean, count,
                split, aligned);
-      };
-      switch (op) {
-        case ReduceOp::sum: return run(arithmetic::Sum(), false);
-        case ReduceOp::mean: return run(arithmetic::Sum(), true);
-        case ReduceOp::min: return run(arithmetic::Min(), false);
-        case ReduceOp::max: return run(arithmetic::Max(), false);
-        case ReduceOp::product: return run(arithmetic::Product(), false);
-      }
+      });
     }
   });
 }

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <optional>
 #include <type_traits>
 
 #include <lockstep/detail/saturate_cast.hpp>
@@ -9,18 +8,18 @@
 #include "cuda_kernels.hpp"
 #include "detail/float_environment.hpp"
 #include "detail/loops.hpp"
+#include "kernels/dispatch.hpp"
 #include "kernels/element.cuh"
 #include "kernels/launch.cuh"
 #include "kernels/split.cuh"
+#include "kernels/staged.cuh"
+#include "kernels/transpose.hpp"
 
 namespace lockstep::cuda {
 namespace {
 
 using lockstep::detail::Loops;
 using lockstep::detail::saturate_cast;
-
-/// The edge of the tiles of a transposition, in elements.
-constexpr int kTile = 32;
 
 /// Division of numbers below 2^31, by a multiplication.
 struct Divisor {
@@ -92,18 +91,6 @@ Walk walk_in_units(Loops loops, std::int64_t size) {
   return Walk(loops);
 }
 
-/// Moving elements needs only their size: calls f with a type of that size, 1 to 16 bytes.
-template <class F>
-void dispatch_size(std::size_t size, F&& f) {
-  switch (size) {
-    case 1: return f.template operator()<std::uint8_t>();
-    case 2: return f.template operator()<std::uint16_t>();
-    case 4: return f.template operator()<std::uint32_t>();
-    case 8: return f.template operator()<std::uint64_t>();
-    default: return f.template operator()<uint4>();
-  }
-}
-
 template <class Bits>
 __global__ void __launch_bounds__(kThreads)
     fill_run(void* out, Bits value, std::int64_t count, Split split, bool aligned) {
@@ -133,54 +120,33 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// A copy whose neighbours in `out`, along its rows, are neighbours in `in` along its columns.
-struct Transposition {
-  std::int64_t batches, rows, columns;
-  std::int64_t out_batch, out_row, in_batch, in_column;  ///< Strides in elements; the others are 1.
-};
-
-/// None where the loops are no such copy, or tiles would be nearly empty.
-std::optional<Transposition> transposition_of(const Loops& loops) {
-  int row = -1, column = -1;  // the axes
-  for (int axis = 0; axis < loops.rank; ++axis) {
-    if (loops.in[axis] == 1) row = axis;
-    if (loops.out[axis] == 1) column = axis;
-  }
-  constexpr std::int64_t kLeast = 8;
-  if (loops.rank > 3 || row < 0 || column < 0 || row == column || loops.extents[row] < kLeast ||
-      loops.extents[column] < kLeast)
-    return {};
-  Transposition copy{1, loops.extents[row], loops.extents[column], 0, loops.out[row], 0, loops.in[column]};
-  if (loops.rank == 3) {
-    const int batch = 3 - row - column;
-    copy.batches = loops.extents[batch];
-    copy.out_batch = loops.out[batch];
-    copy.in_batch = loops.in[batch];
-  }
-  return copy;
-}
-
-/// Each block moves tiles, through shared memory, so that threads side by side load and store side by side.
+/// The same where `out` is one run: what a block has loaded goes through shared memory, so that 16 bytes are
+/// stored at once.
 template <class Bits>
-__global__ void __launch_bounds__(kThreads)
-    transpose_tiles(void* out, const void* in, Transposition copy, std::int64_t num_tiles, bool aligned) {
-  __shared__ Bits tile[kTile][kTile + 1];
-  const int x = static_cast<int>(threadIdx.x) % kTile, y = static_cast<int>(threadIdx.x) / kTile;
-  const std::int64_t across = (copy.columns + kTile - 1) / kTile, down = (copy.rows + kTile - 1) / kTile;
-  for (std::int64_t number = blockIdx.x; number < num_tiles; number += gridDim.x) {
-    const std::int64_t batch = number / (across * down), in_batch = number % (across * down);
-    const std::int64_t row = in_batch / across * kTile, column = in_batch % across * kTile;
-    for (int j = y; j < kTile; j += kThreads / kTile)
-      if (row + x < copy.rows && column + j < copy.columns)
-        tile[j][x] =
-            load<Bits, 1>(in, batch * copy.in_batch + (column + j) * copy.in_column + row + x, aligned)
-                .elements[0];
+__global__ void __launch_bounds__(kThreads, 6)
+    gather_strided(std::byte* out, const void* in, __grid_constant__ const Walk walk, std::int64_t count,
+                   bool aligned) {
+  constexpr int kSize = sizeof(Bits), kEach = kPer16Bytes<Bits>, kBlock = kThreads * kEach;
+  constexpr int kInFlight = kEach < 4 ? kEach : 4;
+  __shared__ uint4 staged[kThreads + 1];
+  const int thread = static_cast<int>(threadIdx.x);
+  for (std::int64_t first = std::int64_t{blockIdx.x} * kBlock; first < count;
+       first += std::int64_t{gridDim.x} * kBlock) {
+    const int units = static_cast<int>(min(std::int64_t{kBlock}, count - first));
+#pragma unroll 1
+    for (int i = thread; i < units; i += kInFlight * kThreads) {
+      Vector<Bits, 1> batch[kInFlight];
+#pragma unroll
+      for (int u = 0; u < kInFlight; ++u)
+        if (const int at = i + u * kThreads; at < units)
+          batch[u] = load<Bits, 1>(in, offsets_of(walk, first + at).in, aligned);
+#pragma unroll
+      for (int u = 0; u < kInFlight; ++u)
+        if (const int at = i + u * kThreads; at < units) store<Bits, 1>(staged, at, batch[u], true);
+    }
     __syncthreads();
-    for (int j = y; j < kTile; j += kThreads / kTile)
-      if (row + j < copy.rows && column + x < copy.columns)
-        store<Bits, 1>(out, batch * copy.out_batch + (row + j) * copy.out_row + column + x, {tile[x][j]},
-                       aligned);
-    __syncthreads();  // the next tile
+    store_staged<kThreads>(out + first * kSize, units * kSize, staged, 0);
+    __syncthreads();  // before the next units
   }
 }
 
@@ -341,15 +307,7 @@ void CudaKernels::copy(const TensorView& out, const TensorView& in, backend::Str
       return;
     }
     const std::size_t size = size_of(out.dtype);
-    if (const auto transposed = transposition_of(loops)) {
-      const std::int64_t tiles = transposed->batches * ((transposed->rows + kTile - 1) / kTile) *
-                                 ((transposed->columns + kTile - 1) / kTile);
-      return dispatch_size(size, [&]<class Bits>() {
-        if constexpr (sizeof(Bits) <= 8)
-          launch(place, "copy", blocks_for(tiles * kThreads), kThreads, transpose_tiles<Bits>, out.data,
-                 in.data, *transposed, tiles, are_multiples(sizeof(Bits), out.data, in.data));
-      });
-    }
+    if (transpose(place, out, in, loops)) return;
     std::size_t unit = 16;  // bytes: the most that lie side by side everywhere
     while (unit > size && !(are_units(loops, static_cast<std::int64_t>(unit / size)) &&
                             are_multiples(unit, out.data, in.data)))
@@ -357,6 +315,11 @@ void CudaKernels::copy(const TensorView& out, const TensorView& in, backend::Str
     const Walk walk =
         unit > size ? walk_in_units(loops, static_cast<std::int64_t>(unit / size)) : Walk(loops);
     return dispatch_size(unit, [&]<class Bits>() {
+      if constexpr (sizeof(Bits) < 16)
+        if (out.is_contiguous())
+          return launch(place, "copy", blocks_for((walk.count() + kPer16Bytes<Bits> - 1) / kPer16Bytes<Bits>),
+                        kThreads, gather_strided<Bits>, static_cast<std::byte*>(out.data), in.data, walk,
+                        walk.count(), are_multiples(sizeof(Bits), in.data));
       launch(place, "copy", blocks_for(walk.count()), kThreads, copy_strided<Bits>, out.data, in.data, walk,
              walk.count(), are_multiples(sizeof(Bits), out.data, in.data));
     });

@@ -1,7 +1,11 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
+#include <cstdint>
 #include <string_view>
+
+#include <vector_types.h>
 
 #include <lockstep/error.hpp>
 #include <lockstep/tensor_view.hpp>
@@ -33,6 +37,19 @@ void dispatch_floating(std::string_view operation, const TensorView& operand, F&
   dispatch(operand.dtype, [&]<class T>() {
     if constexpr (!std::integral<T>) f.template operator()<T>();
   });
+}
+
+/// Moving elements needs only their size: calls `f.template operator()<Bits>()` with a type of that size, 1
+/// to 16 bytes.
+template <class F>
+void dispatch_size(std::size_t size, F&& f) {
+  switch (size) {
+    case 1: return f.template operator()<std::uint8_t>();
+    case 2: return f.template operator()<std::uint16_t>();
+    case 4: return f.template operator()<std::uint32_t>();
+    case 8: return f.template operator()<std::uint64_t>();
+    default: return f.template operator()<uint4>();
+  }
 }
 
 }  // namespace lockstep::cuda

@@ -41,7 +41,13 @@ __device__ __forceinline__ T narrow(compute_t<T> value) {
     return f16::from_bits(__half_as_ushort(__float2half_rn(value)));
   else if constexpr (std::same_as<T, bf16>)
     return bf16::from_bits(__bfloat16_as_ushort(__float2bfloat16_rn(value)));
-  else
+  else if constexpr (std::same_as<T, f8e5m2>) {
+    // First to a half, rounded to odd, so that rounding that to its upper bits is the only rounding.
+    const __half cut = __float2half_rz(value);
+    const unsigned bits = __half_as_ushort(cut) | (__half2float(cut) != value ? 1u : 0u);
+    const unsigned rounded = (bits + 0x7f + (bits >> 8 & 1)) >> 8;
+    return f8e5m2::from_bits(static_cast<std::uint8_t>(value != value ? 0x7f : rounded));
+  } else
     return static_cast<T>(value);
 }
 

@@ -144,60 +144,66 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// Each block does a tile of columns of some rows, each warp a row at a time, in vectors from its first
-/// multiple of 32 bytes on. @param agree  `out` and `a` have these at the same elements.
+/// Each block does a tile of columns of some rows, each warp a row at a time. A pair of vectors, which fills
+/// a sector of memory, belongs to the row that it begins in; at its end there may be the next row's elements.
+/// @param row    of `period` columns, which repeats in each of the rows.
+/// @param split  of `out` and `a`, which begin at its first vector.
 template <class T>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 6)
     add_row_kernel(void* out, const void* a, const void* row, std::int64_t rows, std::int64_t columns,
-                   bool aligned, bool agree) {
+                   std::int64_t period, std::int64_t count, Split split, bool aligned) {
   constexpr int kWarp = 32, kWarps = kThreads / kWarp;
-  constexpr int kWhole = kPer16Bytes<T>, kTile = kWarp * kWhole, kPerSector = 2 * kWhole;
-  __shared__ Vector<T, kWhole> shared[(kTile + kPerSector) / kWhole];
+  constexpr int kWhole = kPer16Bytes<T>, kTile = kWarp * kWhole, kPair = 2 * kWhole;
+  __shared__ Vector<T, kWhole> shared[(kTile + kPair) / kWhole];
   T* const tile = shared[0].elements;
   const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
   const auto sum = [](T x, T y) { return narrow<T>(apply(BinaryOp::add, widen(x), widen(y))); };
+  const auto add_one = [&](std::int64_t i, T y) {
+    store<T, 1>(out, i, {sum(load<T, 1>(a, i, aligned).elements[0], y)}, aligned);
+  };
 
   for (std::int64_t first = std::int64_t{blockIdx.x} * kTile; first < columns;
        first += std::int64_t{gridDim.x} * kTile) {
-    for (int j = static_cast<int>(threadIdx.x); j < kTile + kPerSector && first + j < columns; j += kThreads)
-      tile[j] = load<T, 1>(row, first + j, aligned).elements[0];
+    for (int j = static_cast<int>(threadIdx.x); j < kTile + kPair && first + j < columns + kPair;
+         j += kThreads) {
+      const std::int64_t column = first + j;
+      tile[j] = load<T, 1>(row, column < period ? column : column % period, aligned).elements[0];
+    }
     __syncthreads();
 #pragma unroll 1
     for (std::int64_t r = std::int64_t{blockIdx.y} * kWarps + warp; r < rows;
          r += std::int64_t{gridDim.y} * kWarps) {
-      const std::int64_t begin = r * columns;
-      const auto place = static_cast<int>(reinterpret_cast<std::uintptr_t>(static_cast<const T*>(a) + begin) %
-                                          32 / sizeof(T));
-      const std::int64_t head =
-          agree ? min(columns, std::int64_t{(kPerSector - place) % kPerSector}) : columns;
-      const std::int64_t in_vectors = (columns - head) / kPerSector * kPerSector;
-      const int c = static_cast<int>(head) + lane * kWhole;  // in the tile, where there are vectors
-      if (first + lane * kWhole < in_vectors) {
-        auto x = load<T, kWhole>(a, begin + first + c, true);
-        if (head == 0) {
-          const auto y = shared[lane];
-#pragma unroll
-          for (int j = 0; j < kWhole; ++j) x.elements[j] = sum(x.elements[j], y.elements[j]);
-        } else {
-#pragma unroll
-          for (int j = 0; j < kWhole; ++j) x.elements[j] = sum(x.elements[j], tile[c + j]);
-        }
-        // In one instruction, which the compiler does not find by itself.
-        __stwb(reinterpret_cast<uint4*>(static_cast<T*>(out) + begin + first + c), std::bit_cast<uint4>(x));
+      const std::int64_t begin = r * columns - split.head;
+      if (split.num_vectors == 0) {
+        for (int j = lane; j < kTile && first + j < columns && begin + first + j < count - split.head;
+             j += kWarp)
+          add_one(begin + first + j, tile[j]);
+        continue;
       }
-      // What lies before and behind the vectors.
-      const std::int64_t end = min(columns, first + kTile), tail = max(first, head + in_vectors);
-      const int before = static_cast<int>(max(std::int64_t{0}, min(head, end) - first));
-      const int singles = before + static_cast<int>(max(std::int64_t{0}, end - tail));
-#pragma unroll 1
-      for (int i = lane; i < singles; i += kWarp) {
-        const std::int64_t column = i < before ? first + i : tail + i - before;
-        const T x = load<T, 1>(a, begin + column, aligned).elements[0];
-        store<T, 1>(out, begin + column, {sum(x, tile[column - first])}, aligned);
+      const int skipped = static_cast<int>(-begin & (kPair - 1));  // elements of the pair before
+      const std::int64_t i = begin + skipped + first + lane * kWhole;
+      const std::int64_t of_pair = skipped + first + (lane & ~1) * kWhole;
+      if (of_pair >= columns || i >= split.num_vectors * kWhole) continue;
+      auto x = load<T, kWhole>(a, i, true);
+      const int c = skipped + lane * kWhole;
+      if (skipped == 0) {
+        const auto y = shared[lane];
+#pragma unroll
+        for (int j = 0; j < kWhole; ++j) x.elements[j] = sum(x.elements[j], y.elements[j]);
+      } else {
+#pragma unroll
+        for (int j = 0; j < kWhole; ++j) x.elements[j] = sum(x.elements[j], tile[c + j]);
       }
+      // In one instruction, which the compiler does not find by itself.
+      __stwb(reinterpret_cast<uint4*>(static_cast<T*>(out) + i), std::bit_cast<uint4>(x));
     }
     __syncthreads();  // before the next tile
   }
+  // What lies before and behind all vectors.
+  if (blockIdx.y == 0 && split.num_vectors > 0)
+    for_each_single<kWhole>(count, split, [&](std::int64_t i, auto) {
+      add_one(i, load<T, 1>(row, (i + split.head) % period, aligned).elements[0]);
+    });
 }
 
 /// The address to read an operand from. A single element that lies in `out` is copied to `copy` first.
@@ -281,21 +287,20 @@ void CudaKernels::divide_wide_sum(const TensorView& out, const TensorView& wrapp
 void CudaKernels::add_row(const TensorView& out, const TensorView& a, const TensorView& b,
                           backend::StreamHandle stream) {
   const Place place = place_on(stream);
-  const std::int64_t columns = b.size();
-  const std::int64_t rows = a.size() / columns;
   dispatch_arithmetic("add_row", a, [&]<class T>() {
     constexpr std::int64_t kTile = 32 * kPer16Bytes<T>;
-    const std::int64_t tiles = (columns + kTile - 1) / kTile;
+    // Short rows are taken several at once.
+    const std::int64_t columns = b.size() * std::max<std::int64_t>(1, kTile / b.size());
+    const std::int64_t rows = (a.size() + columns - 1) / columns, tiles = (columns + kTile - 1) / kTile;
     // The row is read again for so many rows, fewer where blocks would be few.
     const std::int64_t per_block = rows * tiles >= 128 * 1024 ? 128 : 32;
-    const std::int64_t agreed =
-        (reinterpret_cast<std::uintptr_t>(out.data) - reinterpret_cast<std::uintptr_t>(a.data)) % 32;
-    const bool aligned = are_multiples(sizeof(T), out.data, a.data, b.data);
+    const Split split = split_run<T>(a.size(), out.data, a.data);
     const dim3 blocks(
         static_cast<unsigned>(std::min<std::int64_t>(tiles, 1 << 30)),
         static_cast<unsigned>(std::min<std::int64_t>((rows + per_block - 1) / per_block, 65535)));
-    launch(place, "add_row", blocks, kThreads, add_row_kernel<T>, out.data, a.data, b.data, rows, columns,
-           aligned, aligned && agreed == 0);
+    launch(place, "add_row", blocks, kThreads, add_row_kernel<T>, split.origin<T>(out.data),
+           split.origin<T>(a.data), b.data, rows, columns, b.size(), a.size(), split,
+           are_multiples(sizeof(T), out.data, a.data, b.data));
   });
 }
 

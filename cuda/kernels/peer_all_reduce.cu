@@ -1,10 +1,9 @@
 #include <algorithm>
 #include <bit>
-#include <concepts>
 #include <cstdint>
 
 #include "arithmetic/operators.hpp"
-#include "arithmetic/scaled_sum.hpp"
+#include "kernels/combine.cuh"
 #include "kernels/element.cuh"
 #include "kernels/launch.cuh"
 #include "kernels/peer_all_reduce.hpp"
@@ -159,44 +158,24 @@ class Part {
   __device__ __forceinline__ Pack<T> combine(std::int64_t pack, const Contribution& contribution) const {
     using A = compute_t<T>;
     A acc[kPerPack<T>];
-    Pack<T> result = contribution(0);
+    const Pack<T> first = contribution(0);
 #pragma unroll
-    for (int j = 0; j < kPerPack<T>; ++j) acc[j] = widen(result.elements[j]);
+    for (int j = 0; j < kPerPack<T>; ++j) acc[j] = widen(first.elements[j]);
 #pragma unroll 1
     for (int rank = 1; rank < part_.num_ranks; ++rank) {
       const Pack<T> next = contribution(rank);
 #pragma unroll
       for (int j = 0; j < kPerPack<T>; ++j) acc[j] = apply(part_.op, acc[j], widen(next.elements[j]));
     }
-    if constexpr (!std::integral<T>) {
-      if (part_.op == ReduceOp::mean) {
+    return results_of<arithmetic::Sum, T>(acc, part_.num_ranks, part_.op == ReduceOp::mean, kPerPack<T>,
+                                          [&](int rank, int at) {
+                                            const Pack<T> pack = contribution(rank);
+                                            T element = pack.elements[0];
 #pragma unroll
-        for (int j = 0; j < kPerPack<T>; ++j) {
-          acc[j] /= static_cast<A>(part_.num_ranks);
-          if (!arithmetic::is_finite(acc[j])) acc[j] = mean_of_large(j, contribution);
-        }
-      }
-    }
-#pragma unroll
-    for (int j = 0; j < kPerPack<T>; ++j) result.elements[j] = narrow<T>(acc[j]);
-    return result;
-  }
-  /// The mean of one element whose sum is not finite.
-  template <class Contribution>
-  __device__ __forceinline__ compute_t<T> mean_of_large(int j, const Contribution& contribution) const {
-    using A = compute_t<T>;
-    const A divisor = static_cast<A>(part_.num_ranks);
-    arithmetic::ScaledSum<A> scaled(arithmetic::sum_scale(divisor));
-#pragma unroll 1
-    for (int rank = 0; rank < part_.num_ranks; ++rank) {
-      const Pack<T> pack = contribution(rank);
-      T element = pack.elements[0];
-#pragma unroll
-      for (int k = 1; k < kPerPack<T>; ++k)
-        if (k == j) element = pack.elements[k];
-      scaled.add(widen(element));
-    }
-    return scaled.over(divisor);
+                                            for (int j = 1; j < kPerPack<T>; ++j)
+                                              if (j == at) element = pack.elements[j];
+                                            return widen(element);
+                                          });
   }
 
   const PeerAllReduce& part_;

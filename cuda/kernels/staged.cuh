@@ -41,23 +41,23 @@ inline __device__ uint4 load_whole(const ByteRange& array, const std::byte* addr
 }
 
 /// Loads `size` bytes of the array to shared memory, where they begin `begin % 16` bytes after `staged`. All
-/// threads of the block call it together, and synchronise before they read. @pre size <= 16 * kVectors
-template <int kBlock, int kVectors = kStagedBytes / 16>
+/// threads of the block call it together, and synchronise before they read.
+/// @tparam kInFlight  loads of a thread that are on their way together.
+template <int kBlock, int kInFlight = kStagedBytes / 16 / kBlock>
 __device__ void stage_bytes(const ByteRange& array, const std::byte* begin, int size, uint4* staged) {
-  constexpr int kInFlight = kVectors / kBlock;
   const int shift = static_cast<int>(reinterpret_cast<std::uintptr_t>(begin) % 16);
   const int num_vectors = (shift + size + 15) / 16;
-  const int thread = static_cast<int>(threadIdx.x);
-  uint4 batch[kInFlight];
+#pragma unroll 1
+  for (int first = static_cast<int>(threadIdx.x); first < num_vectors; first += kInFlight * kBlock) {
+    uint4 batch[kInFlight];
 #pragma unroll
-  for (int u = 0; u < kInFlight; ++u)
-    if (const int v = thread + u * kBlock; v < num_vectors)
-      batch[u] = load_whole(array, begin - shift + v * 16);
+    for (int u = 0; u < kInFlight; ++u)
+      if (const int v = first + u * kBlock; v < num_vectors)
+        batch[u] = load_whole(array, begin - shift + v * 16);
 #pragma unroll
-  for (int u = 0; u < kInFlight; ++u)
-    if (const int v = thread + u * kBlock; v < num_vectors) staged[v] = batch[u];
-  if (const int v = thread + kInFlight * kBlock; v < num_vectors)
-    staged[v] = load_whole(array, begin - shift + v * 16);
+    for (int u = 0; u < kInFlight; ++u)
+      if (const int v = first + u * kBlock; v < num_vectors) staged[v] = batch[u];
+  }
 }
 
 /// The 16 bytes of shared memory that begin `shift` bytes after `vector`. @pre shift < 16

@@ -1,10 +1,12 @@
 #include <cstdint>
+#include <limits>
 #include <numeric>
 #include <utility>
 #include <vector>
 
 #include <catch2/catch_template_test_macros.hpp>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 
 #include "support/arithmetic_cases.hpp"
 #include "support/communicator_group.hpp"
@@ -123,6 +125,55 @@ TEMPLATE_LIST_TEST_CASE("reductions along axes and over ranks follow the rules o
     CHECK(same(reduced(op, columns), columns.expected));
     if (TestBackend::num_devices() > 1) CHECK(same(all_reduced(op, columns), columns.expected));
   }
+}
+
+TEMPLATE_TEST_CASE("products and quotients of all pairs of 8-bit floats are rounded once", "[kernels]",
+                   f8e4m3, f8e5m2) {
+  using T = TestType;
+  std::vector<T> left, right, products, quotients;
+  for (int i = 0; i < 65536; ++i) {
+    const T a = T::from_bits(static_cast<std::uint8_t>(i / 256)),
+            b = T::from_bits(static_cast<std::uint8_t>(i));
+    left.push_back(a);
+    right.push_back(b);
+    products.push_back(static_cast<T>(static_cast<float>(a) * static_cast<float>(b)));
+    quotients.push_back(static_cast<T>(static_cast<float>(a) / static_cast<float>(b)));
+  }
+  const auto a = operand<T>(left), b = operand<T>(right), out = result<T>(65536);
+  test_kernels().binary(BinaryOp::multiply, out.view(), a.view(), b.view(), test_stream().handle());
+  CHECK(same(out.values(), products));
+  test_kernels().binary(BinaryOp::divide, out.view(), a.view(), b.view(), test_stream().handle());
+  CHECK(same(out.values(), quotients));
+}
+
+TEMPLATE_TEST_CASE("narrow integers are multiplied in 64 bits", "[kernels]", std::int8_t, std::int16_t,
+                   std::uint8_t, std::uint16_t) {
+  using T = TestType;
+  using A = accumulator_t<T>;
+  struct Extents {
+    std::int64_t outer, axis, inner;
+  };
+  const auto [outer, axis, inner] =
+      GENERATE(values<Extents>({{3, 4099, 1}, {2, 100, 256}, {1, 300, 5}, {40, 16, 1}}));
+  // Odd, so that no product becomes 0, and the extremes.
+  const auto at = [](std::int64_t i) -> T {
+    constexpr std::int64_t kLowest = std::numeric_limits<T>::lowest(),
+                           kLargest = std::numeric_limits<T>::max();
+    const std::int64_t odd[] = {3, kLargest, kLowest + 1, 1, -5, 7};
+    return static_cast<T>(odd[i % 6] | 1);
+  };
+  std::vector<A> expected;
+  for (std::int64_t i = 0; i < outer * inner; ++i) {
+    std::uint64_t product = 1;
+    for (std::int64_t k = 0; k < axis; ++k)
+      product *= static_cast<std::uint64_t>(static_cast<A>(at((i / inner * axis + k) * inner + i % inner)));
+    expected.push_back(static_cast<A>(product));
+  }
+  const auto in = operand<T>(elements<T>(outer * axis * inner, at), GENERATE(0, 1, 16));
+  const auto out = result<A>(outer * inner);
+  test_kernels().reduce_axis(ReduceOp::product, out.view(), in.view(), {outer, axis, inner}, 1,
+                             test_stream().handle());
+  CHECK(out.values() == expected);
 }
 
 }  // namespace lockstep::test

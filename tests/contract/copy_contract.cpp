@@ -171,6 +171,27 @@ TEMPLATE_LIST_TEST_CASE("copying transposes, in and out of strided views", "[cop
   }
 }
 
+TEMPLATE_LIST_TEST_CASE("copying transposes views whose rows begin at multiples of 16 bytes and end anywhere",
+                        "[copy]", AllTypes) {
+  using T = TestType;
+  constexpr std::int64_t kRows = 97, kColumns = 101, kInPitch = 160, kOutPitch = 112;
+  const GuardedBuffer<T> in(test_stream(), pattern_elements<T>(kRows * kInPitch));
+  const GuardedBuffer<T> out(test_stream(),
+                             std::vector<HostElement<T>>(static_cast<std::size_t>(kColumns * kOutPitch)));
+  TensorView from = in.view(Shape(kRows, kInPitch)), to = out.view(Shape(kColumns, kOutPitch));
+  from.shape = Shape(kRows, kColumns);
+  to.shape = Shape(kColumns, kRows);
+  copy(to, transposed(from));
+  const auto result = out.values();
+  std::int64_t wrong = 0;
+  for (std::int64_t c = 0; c < kColumns; ++c)
+    for (std::int64_t r = 0; r < kOutPitch; ++r)
+      wrong += result[static_cast<std::size_t>(c * kOutPitch + r)] !=
+               static_cast<HostElement<T>>(r < kRows ? pattern<T>(r * kInPitch + c) : T(0));
+  CHECK(wrong == 0);
+  CHECK(out.guards_intact());
+}
+
 TEST_CASE("copying a strided view of rank 4 converts every element", "[copy]") {
   // The even indices of each axis but the last, which is reversed in order with the third.
   const Shape whole(4, 6, 8, 5);

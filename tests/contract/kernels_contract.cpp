@@ -256,6 +256,22 @@ TEMPLATE_LIST_TEST_CASE("a row is added to every row of a matrix", "[kernels]", 
   CHECK(a.values() == expected);
 }
 
+TEMPLATE_TEST_CASE("a row is added to rows of any length, at any two addresses", "[kernels]", float, double,
+                   bf16, std::int8_t) {
+  using T = TestType;
+  const std::int64_t columns = GENERATE(3, 10, 131, 1001), rows = GENERATE(1, 40, 75);
+  // They agree in vectors of 32 bytes, of 16, and in none; or elements begin at no multiple of their size.
+  const auto [offset, out_offset] = GENERATE(
+      table<std::size_t, std::size_t>({{0, 0}, {8, 8}, {24, 56}, {16, 0}, {8, 24}, {8, 0}, {1, 0}, {1, 1}}));
+  const auto a = operand<T>(pattern_elements<T>(rows * columns), offset);
+  const auto b = operand<T>(elements<T>(columns, [](std::int64_t c) { return c % 3; }));
+  const auto out = operand<T>(elements<T>(rows * columns, [](std::int64_t) { return 1; }), out_offset);
+  const Shape shape(rows, columns);
+  test_kernels().add_row(out.view(shape), a.view(shape), b.view(), test_stream().handle());
+  CHECK(out.values() == elements<T>(rows * columns, [&](std::int64_t i) { return i % 4 + i % columns % 3; }));
+  CHECK(out.guards_intact());
+}
+
 TEST_CASE("arithmetic that a dtype does not have is refused before anything is written", "[kernels]") {
   const std::string device = test_stream().device().to_string();
   const auto flags = operand<bool>({1, 0, 1});

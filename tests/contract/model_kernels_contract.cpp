@@ -119,6 +119,77 @@ TEMPLATE_LIST_TEST_CASE("softmax cross entropy and its gradient", "[model_kernel
   CHECK(logits.values() == gradients);
 }
 
+TEMPLATE_TEST_CASE("softmax cross entropy of long rows, which end in the largest logit or begin with it",
+                   "[model_kernels]", float, double, f16, f8e5m2) {
+  using T = TestType;
+  constexpr std::int64_t kRows = 3;
+  const std::int64_t columns = GENERATE(8191, 16389, 70001);
+  const bool grows = GENERATE(true, false);
+  const std::size_t offset = GENERATE(0, 1) * sizeof(T);
+  // The first half, or the last, is masked in the last row.
+  const auto at = [&](std::int64_t i) {
+    const std::int64_t row = i / columns, place = grows ? i % columns : columns - 1 - i % columns;
+    if (row == kRows - 1 && place < columns / 2) return -std::numeric_limits<float>::infinity();
+    return static_cast<float>(place * 8 / columns) / 2;
+  };
+  const auto logits_values = elements<T>(kRows * columns, at);
+  const auto logits = operand<T>(logits_values, offset);
+  const auto labels = operand<std::int64_t>({columns / 2, 0, columns / 2});
+  const auto loss = result<T>(kRows), loss_alone = result<T>(kRows);
+  const auto gradient = result<T>(kRows * columns);
+  const Shape shape(kRows, columns);
+  softmax_cross_entropy(loss.view(), gradient.view(shape), logits.view(shape), labels.view());
+  softmax_cross_entropy(loss_alone.view(), kNone, logits.view(shape), labels.view());
+  CHECK(loss_alone.values() == loss.values());
+
+  const auto losses = loss.values();
+  const auto gradients = gradient.values();
+  const double tolerance = kTolerance<T> + 1e-12;  // what so many additions in double may lose
+  std::int64_t wrong = 0;
+  for (std::int64_t r = 0; r < kRows; ++r) {
+    const auto logit = [&](std::int64_t c) {
+      return static_cast<double>(logits_values[static_cast<std::size_t>(r * columns + c)]);
+    };
+    const std::int64_t label = r == 1 ? 0 : columns / 2;
+    double sum = 0;
+    for (std::int64_t c = 0; c < columns; ++c) sum += std::exp(logit(c));
+    CHECK(close(losses[static_cast<std::size_t>(r)], std::log(sum) - logit(label), tolerance));
+    for (std::int64_t c = 0; c < columns; ++c)
+      wrong += !close(gradients[static_cast<std::size_t>(r * columns + c)],
+                      std::exp(logit(c)) / sum - (c == label ? 1 : 0), tolerance);
+  }
+  CHECK(wrong == 0);
+  CHECK((loss.guards_intact() && gradient.guards_intact()));
+
+  softmax_cross_entropy(loss.view(), logits.view(shape), logits.view(shape), labels.view());
+  CHECK(logits.values() == gradients);
+  CHECK(logits.guards_intact());
+}
+
+TEST_CASE("softmax cross entropy of long rows keeps NaN and infinity", "[model_kernels]") {
+  constexpr std::int64_t kColumns = 9001;
+  constexpr float kInfinity = std::numeric_limits<float>::infinity(),
+                  kNan = std::numeric_limits<float>::quiet_NaN();
+  // One logit of each row: all else is 0, or -infinity in the last two rows.
+  const float odd[] = {kNan, kInfinity, -kInfinity, 1, -kInfinity, kNan};
+  const auto logits = operand<float>(elements<float>(6 * kColumns, [&](std::int64_t i) {
+    const std::int64_t row = i / kColumns;
+    return i % kColumns == 8999 ? odd[row] : row < 4 ? 0.0f : -kInfinity;
+  }));
+  const auto labels = operand<std::int64_t>({1, 1, 1, 1, 1, 1});
+  const auto loss = result<float>(6);
+  const auto gradient = result<float>(6 * kColumns);
+  const Shape shape(6, kColumns);
+  softmax_cross_entropy(loss.view(), gradient.view(shape), logits.view(shape), labels.view());
+  const auto losses = loss.values(), slopes = gradient.values();
+  for (std::size_t row = 0; row < 6; ++row) {
+    const bool is_number = row == 2 || row == 3;
+    CAPTURE(row);
+    CHECK(std::isnan(losses[row]) != is_number);
+    CHECK(std::isnan(slopes[row * kColumns + 8999]) != is_number);
+  }
+}
+
 TEMPLATE_LIST_TEST_CASE("softmax cross entropy of very large logits is finite", "[model_kernels]",
                         WideFloatingTypes) {
   using T = TestType;

@@ -1,25 +1,13 @@
 #include <array>
-#include <bit>
 
-#include "arithmetic/operators.hpp"
-#include "arithmetic/scaled_sum.hpp"
+#include "arithmetic/dispatch_operator.hpp"
+#include "kernels/combine.cuh"
 #include "kernels/combine.hpp"
 #include "kernels/multi/multi.hpp"
 #include "kernels/multi/table.cuh"
 
 namespace lockstep::cuda {
 namespace {
-
-/// The mean of one element whose sum is not finite.
-template <class T>
-__device__ compute_t<T> mean_of_large(void* const* sources, int num_sources, std::int64_t i, bool aligned) {
-  using A = compute_t<T>;
-  const A divisor = static_cast<A>(num_sources);
-  arithmetic::ScaledSum<A> scaled(arithmetic::sum_scale(divisor));
-#pragma unroll 1
-  for (int k = 0; k < num_sources; ++k) scaled.add(widen(load<T, 1>(sources[k], i, aligned).elements[0]));
-  return scaled.over(divisor);
-}
 
 /// Elements [i, i + kCount) of an item, whose arrays are first the sources, then the destinations.
 template <class Op, class T, int kCount>
@@ -39,18 +27,9 @@ __device__ void combine_vector(const ArrayPart& part, int num_sources, int num_a
 #pragma unroll
     for (int j = 0; j < kCount; ++j) acc[j] = Op::apply(acc[j], widen(vector.elements[j]));
   }
-  if constexpr (std::same_as<Op, arithmetic::Sum> && !std::integral<T>) {
-    if (mean) {
-#pragma unroll
-      for (int j = 0; j < kCount; ++j) {
-        acc[j] /= static_cast<A>(num_sources);
-        if (!arithmetic::is_finite(acc[j]))
-          acc[j] = mean_of_large<T>(part.arrays, num_sources, i + j, aligned);
-      }
-    }
-  }
-#pragma unroll
-  for (int j = 0; j < kCount; ++j) vector.elements[j] = narrow<T>(acc[j]);
+  vector = results_of<Op, T>(acc, num_sources, mean, kCount, [&](int k, int j) {
+    return widen(load<T, 1>(part.arrays[k], i + j, aligned).elements[0]);
+  });
   for (int k = num_sources; k < num_arrays; ++k) store<T, kCount>(part.arrays[k], i, vector, aligned);
 }
 
@@ -73,10 +52,10 @@ void combine_all(const Place& place, ReduceOp op, DType dtype, std::span<const C
   const auto num_sources = static_cast<int>(sources.size());
   dispatch(dtype, [&]<class T>() {
     if constexpr (!std::same_as<T, bool>) {
-      const auto run = [&]<class Op>(Op, bool mean) {
+      arithmetic::dispatch_operator(op, [&]<class Op>() {
         Tables tables(num_arrays, [&](const Table& table, unsigned blocks) {
           launch(place, "Combining replicas' values", blocks, kThreads, combine_all_kernel<Op, T>, table,
-                 num_sources, mean);
+                 num_sources, op == ReduceOp::mean);
         });
         std::array<const void*, 2 * kMostRanks> arrays;
         for (const Combination& one : combinations) {
@@ -84,14 +63,7 @@ void combine_all(const Place& place, ReduceOp op, DType dtype, std::span<const C
           add_arrays<T>(tables, one.count, std::span(arrays).first(num_arrays));
         }
         tables.flush();
-      };
-      switch (op) {
-        case ReduceOp::sum: return run(arithmetic::Sum(), false);
-        case ReduceOp::mean: return run(arithmetic::Sum(), true);
-        case ReduceOp::min: return run(arithmetic::Min(), false);
-        case ReduceOp::max: return run(arithmetic::Max(), false);
-        case ReduceOp::product: return run(arithmetic::Product(), false);
-      }
+      });
     }
   });
 }

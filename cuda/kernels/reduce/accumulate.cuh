@@ -58,22 +58,31 @@ struct Accumulation {
 };
 template <class Op, class T>
 using accumulator_of = typename Accumulation<Op, T>::Type;
-/// The type in which a few Ts are combined exactly.
+/// The type in which the Ts of a part of an axis are combined exactly.
 template <class Op, class T>
 using block_of = std::conditional_t<std::same_as<Op, arithmetic::Sum> && kIsNarrowInteger<T>, std::int32_t,
                                     accumulator_of<Op, T>>;
+template <class Op, class T>
+inline constexpr bool kMultipliesNarrow = std::same_as<Op, arithmetic::Product>&& kIsNarrowInteger<T>;
+/// The type in which kFew Ts are combined exactly: all of a vector, or as many as have a product of 32 bits.
+template <class Op, class T>
+using few_of = std::conditional_t<kMultipliesNarrow<Op, T>,
+                                  std::conditional_t<std::signed_integral<T>, std::int32_t, std::uint32_t>,
+                                  block_of<Op, T>>;
+template <class Op, class T>
+inline constexpr int kFew = kMultipliesNarrow<Op, T> ? 4 / static_cast<int>(sizeof(T)) : kPer16Bytes<T>;
 
 /// The number of loads in flight. Many sums leave registers for fewer.
 template <class T>
 inline constexpr int kBatch = sizeof(T) < 4 ? 2 : 4;
 
-/// Combines the first 2 * kHalf of x, a power of two, into x[0].
-template <class Op, int kHalf, class B>
+/// Combines the first 2 * kHalf of x, a power of two, into the first kRest.
+template <class Op, int kHalf, int kRest, class B>
 __device__ __forceinline__ void combine_halves(B* x) {
-  if constexpr (kHalf > 0) {
+  if constexpr (kHalf >= kRest) {
 #pragma unroll
     for (int j = 0; j < kHalf; ++j) x[j] = Op::apply(x[j], x[j + kHalf]);
-    combine_halves<Op, kHalf / 2>(x);
+    combine_halves<Op, kHalf / 2, kRest>(x);
   }
 }
 
@@ -84,11 +93,13 @@ struct RowAccumulator {
 
   __device__ void add(uint4 bytes) {
     const Elements<T> vector = elements_of<T>(bytes);
-    block_of<Op, T> x[kPer16Bytes<T>];
+    few_of<Op, T> x[kPer16Bytes<T>];
 #pragma unroll
-    for (int j = 0; j < kPer16Bytes<T>; ++j) x[j] = static_cast<block_of<Op, T>>(widen(vector.elements[j]));
-    combine_halves<Op, kPer16Bytes<T> / 2>(x);
-    value = Op::apply(value, static_cast<accumulator_of<Op, T>>(x[0]));
+    for (int j = 0; j < kPer16Bytes<T>; ++j) x[j] = static_cast<few_of<Op, T>>(widen(vector.elements[j]));
+    constexpr int kRest = kPer16Bytes<T> / kFew<Op, T>;
+    combine_halves<Op, kPer16Bytes<T> / 2, kRest>(x);
+#pragma unroll
+    for (int j = 0; j < kRest; ++j) value = Op::apply(value, static_cast<accumulator_of<Op, T>>(x[j]));
   }
   /// The value of vectors first, first + step, ...
   __device__ auto total(std::int64_t, std::int64_t) const { return value; }

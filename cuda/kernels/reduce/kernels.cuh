@@ -232,9 +232,9 @@ __global__ void __launch_bounds__(kThreads, kResident)
 
 /// Reduces columns that are vectors wide: a thread goes down a vector's width of them, and threads below one
 /// another combine their values in shared memory. Where the array begins at no multiple of 16 bytes, vectors
-/// begin at columns before; a column's order is the same.
+/// begin at columns before; a column's order is the same. There is a block for each group of threads.
 template <class Op, class T>
-__global__ void __launch_bounds__(kThreads, kResident)
+__global__ void __launch_bounds__(kThreads, kResident - (kMultipliesNarrow<Op, T> && sizeof(T) == 1 ? 1 : 0))
     reduce_columns(ReduceInput in, ReduceOutput out, __grid_constant__ const ReduceWork work) {
   using A = accumulator_of<Op, T>;
   constexpr int kWhole = kPer16Bytes<T>;
@@ -251,57 +251,53 @@ __global__ void __launch_bounds__(kThreads, kResident)
   const std::int64_t tiles = (outer * work.per_row + plan.width - 1) / plan.width;
   const std::int64_t stride = inner * kSize;
 
-  for (std::int64_t number = blockIdx.x; number < work.num_groups; number += gridDim.x) {
-    const std::int64_t split = number / tiles;
-    const std::int64_t first = (number - split * tiles) * plan.width;  // vector
-    const Part part = part_of(work, split);
-    const auto run_of = [&](std::int64_t o, std::int64_t column) {
-      return ElementRun{in.bytes.begin + (o * axis + part.begin) * stride + column * kSize, stride,
-                        part.length, part.begin};
-    };
-    const auto index_of = [&](std::int64_t o, std::int64_t column) {
-      return (o * plan.splits + split) * inner + column;
-    };
-    ColumnAccumulator<Op, T> accumulator;
-    const std::int64_t own = (first + x) / work.per_row;
-    const std::int64_t own_column = (first + x - own * work.per_row) * kWhole - before;
-    const bool works = own < outer && y < below;
-    if (works && y < part.length) {
-      const std::byte* begin = run_of(own, own_column).begin + y * stride;
-      const int count = static_cast<int>((part.length - y + below - 1) / below);
-      if (shift == 0) {
-        accumulate<Op, T>(accumulator, begin, below * stride, count);
-      } else {
-        for (int k = 0; k < count; ++k, begin += below * stride)
-          accumulator.add(of_elements ? load_whole(in.bytes, begin) : load_edge(in.bytes, begin));
-      }
-    }
-    A totals[kWhole];
-#pragma unroll
-    for (int j = 0; j < kWhole; ++j) totals[j] = accumulator.total(j, y, below);
-    if (below > 1 || !in_vectors) {
-      if (y < below) {
-#pragma unroll
-        for (int j = 0; j < kWhole; ++j) values[thread * kWhole + j] = totals[j];
-      }
-      combine_rows<Op>(values, below, plan.width * kWhole, thread, static_cast<int>(blockDim.x));
-    }
-    if (in_vectors) {
-      if (below > 1 && y == 0) {
-#pragma unroll
-        for (int j = 0; j < kWhole; ++j) totals[j] = values[thread * kWhole + j];
-      }
-      if (works && y == 0)
-        store_vector<Op, T>(out, index_of(own, own_column), totals, run_of(own, own_column));
+  const std::int64_t split = blockIdx.x / tiles;
+  const std::int64_t first = (blockIdx.x - split * tiles) * plan.width;  // vector
+  const Part part = part_of(work, split);
+  const auto run_of = [&](std::int64_t o, std::int64_t column) {
+    return ElementRun{in.bytes.begin + (o * axis + part.begin) * stride + column * kSize, stride, part.length,
+                      part.begin};
+  };
+  const auto index_of = [&](std::int64_t o, std::int64_t column) {
+    return (o * plan.splits + split) * inner + column;
+  };
+  ColumnAccumulator<Op, T> accumulator;
+  const std::int64_t own = (first + x) / work.per_row;
+  const std::int64_t own_column = (first + x - own * work.per_row) * kWhole - before;
+  const bool works = own < outer && y < below;
+  if (works && y < part.length) {
+    const std::byte* begin = run_of(own, own_column).begin + y * stride;
+    const int count = static_cast<int>((part.length - y + below - 1) / below);
+    if (shift == 0) {
+      accumulate<Op, T>(accumulator, begin, below * stride, count);
     } else {
-      for (int i = thread; i < plan.width * kWhole; i += static_cast<int>(blockDim.x)) {
-        const std::int64_t vector = first + i / kWhole, o = vector / work.per_row;
-        const std::int64_t column = (vector - o * work.per_row) * kWhole + i % kWhole - before;
-        if (o < outer && column >= 0 && column < inner)
-          store_result_of<Op, T>(out, index_of(o, column), values[i], run_of(o, column));
-      }
+      for (int k = 0; k < count; ++k, begin += below * stride)
+        accumulator.add(of_elements ? load_whole(in.bytes, begin) : load_edge(in.bytes, begin));
     }
-    __syncthreads();  // before the next turn writes
+  }
+  A totals[kWhole];
+#pragma unroll
+  for (int j = 0; j < kWhole; ++j) totals[j] = accumulator.total(j, y, below);
+  if (below > 1 || !in_vectors) {
+    if (y < below) {
+#pragma unroll
+      for (int j = 0; j < kWhole; ++j) values[thread * kWhole + j] = totals[j];
+    }
+    combine_rows<Op>(values, below, plan.width * kWhole, thread, static_cast<int>(blockDim.x));
+  }
+  if (in_vectors) {
+    if (below > 1 && y == 0) {
+#pragma unroll
+      for (int j = 0; j < kWhole; ++j) totals[j] = values[thread * kWhole + j];
+    }
+    if (works && y == 0) store_vector<Op, T>(out, index_of(own, own_column), totals, run_of(own, own_column));
+  } else {
+    for (int i = thread; i < plan.width * kWhole; i += static_cast<int>(blockDim.x)) {
+      const std::int64_t vector = first + i / kWhole, o = vector / work.per_row;
+      const std::int64_t column = (vector - o * work.per_row) * kWhole + i % kWhole - before;
+      if (o < outer && column >= 0 && column < inner)
+        store_result_of<Op, T>(out, index_of(o, column), values[i], run_of(o, column));
+    }
   }
 }
 

@@ -1,3 +1,4 @@
+#include "arithmetic/dispatch_operator.hpp"
 #include "arithmetic/operators.hpp"
 #include "cuda_kernels.hpp"
 #include "detail/float_environment.hpp"
@@ -13,14 +14,8 @@ void CudaKernels::reduce_axis(ReduceOp op, const TensorView& out, const TensorVi
     return fill(out, arithmetic::of_nothing(op, divisor), stream);
   const Place place = place_on(stream);
   const char* const operation = name(op).data();
-  switch (op) {
-    case ReduceOp::sum:
-    case ReduceOp::mean: return reduce_by<arithmetic::Sum>(place, operation, out, in, extents, divisor);
-    case ReduceOp::product:
-      return reduce_by<arithmetic::Product>(place, operation, out, in, extents, divisor);
-    case ReduceOp::min: return reduce_by<arithmetic::Min>(place, operation, out, in, extents, divisor);
-    case ReduceOp::max: return reduce_by<arithmetic::Max>(place, operation, out, in, extents, divisor);
-  }
+  arithmetic::dispatch_operator(
+      op, [&]<class Op>() { reduce_by<Op>(place, operation, out, in, extents, divisor); });
 }
 
 }  // namespace lockstep::cuda

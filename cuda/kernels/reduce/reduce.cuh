@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cassert>
 #include <concepts>
 #include <cstdint>
 
@@ -30,9 +31,8 @@ void launch_reduction(const Place& place, const char* operation, const ReduceOut
   const std::int64_t groups =
       plan.splits *
       (plan.kind == Kind::columns ? (outer * per_row + plan.width - 1) / plan.width : outer * per_row);
-  constexpr std::int64_t kMostBlocks = 1 << 20;
-  const auto blocks = static_cast<unsigned>(
-      std::min(kMostBlocks, (groups + plan.groups_per_block - 1) / plan.groups_per_block));
+  const unsigned blocks = blocks_for((groups + plan.groups_per_block - 1) / plan.groups_per_block * kThreads);
+  assert(plan.kind != Kind::columns || blocks == groups);  // as many would not fit any GPU
   const auto kernel = plan.kind == Kind::staged  ? reduce_staged<Op, T>
                       : plan.kind == Kind::rows  ? reduce_rows<Op, T>
                       : plan.kind == Kind::tiles ? reduce_tiles<Op, T>

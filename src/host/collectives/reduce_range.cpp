@@ -17,6 +17,7 @@
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
+#include "arithmetic/dispatch_operator.hpp"
 #include "arithmetic/operators.hpp"
 #include "arithmetic/scaled_sum.hpp"
 #include "detail/float_environment.hpp"
@@ -184,24 +185,16 @@ void reduce_blocks(bool mean, std::size_t count, std::span<const void* const> so
 
 void combine_range(ReduceOp op, DType dtype, std::int64_t count, std::span<const void* const> sources,
                    std::span<void* const> destinations, bool streaming) {
-  const auto reduce = [&]<class Op, class T>(Op, std::type_identity<T>) {
-    reduce_blocks<Op, T>(op == ReduceOp::mean, static_cast<std::size_t>(count), sources, destinations,
-                         streaming);
-  };
   dispatch(dtype, [&]<class T>() {
     assert((!std::same_as<T, bool>)&&(op != ReduceOp::mean || !std::integral<T>));
     if constexpr (!std::same_as<T, bool>) {
-      // Sums and products that wrap are the same for signed and unsigned integers.
-      using Unsigned = std::conditional_t<std::integral<T>, std::make_unsigned<T>, std::type_identity<T>>;
-      const std::type_identity<typename Unsigned::type> wrapping;
-      const std::type_identity<T> element;
-      switch (op) {
-        case ReduceOp::sum:
-        case ReduceOp::mean: return reduce(arithmetic::Sum(), wrapping);
-        case ReduceOp::product: return reduce(arithmetic::Product(), wrapping);
-        case ReduceOp::min: return reduce(arithmetic::Min(), element);
-        case ReduceOp::max: return reduce(arithmetic::Max(), element);
-      }
+      arithmetic::dispatch_operator(op, [&]<class Op>() {
+        // Sums and products that wrap are the same for signed and unsigned integers.
+        using Element = std::conditional_t<std::integral<T> && !Op::kSelects, std::make_unsigned<T>,
+                                           std::type_identity<T>>;
+        reduce_blocks<Op, typename Element::type>(op == ReduceOp::mean, static_cast<std::size_t>(count),
+                                                  sources, destinations, streaming);
+      });
     }
   });
 }

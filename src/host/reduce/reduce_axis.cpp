@@ -1,3 +1,4 @@
+#include "arithmetic/dispatch_operator.hpp"
 #include "arithmetic/operators.hpp"
 #include "detail/float_environment.hpp"
 #include "host/host_kernels.hpp"
@@ -11,13 +12,7 @@ void HostKernels::reduce_axis(ReduceOp op, const TensorView& out, const TensorVi
   if (extents.axis == 0 && !is_boolean(in.dtype))
     return fill(out, arithmetic::of_nothing(op, divisor), stream);
   const detail::FloatEnvironment environment;
-  switch (op) {
-    case ReduceOp::sum:
-    case ReduceOp::mean: return reduce_by<arithmetic::Sum>(name(op), out, in, extents, divisor);
-    case ReduceOp::product: return reduce_by<arithmetic::Product>(name(op), out, in, extents, divisor);
-    case ReduceOp::min: return reduce_by<arithmetic::Min>(name(op), out, in, extents, divisor);
-    case ReduceOp::max: return reduce_by<arithmetic::Max>(name(op), out, in, extents, divisor);
-  }
+  arithmetic::dispatch_operator(op, [&]<class Op>() { reduce_by<Op>(name(op), out, in, extents, divisor); });
 }
 
 }  // namespace lockstep::host

@@ -1,5 +1,6 @@
 #include <cmath>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch_test_macros.hpp>
@@ -21,6 +22,21 @@ TEST_CASE("a label that is no class makes its row's loss and gradient NaN, and n
     CHECK(std::isnan(losses[row]) == !is_class);
     for (std::size_t column = 0; column < 3; ++column)
       CHECK(std::isnan(slopes[row * 3 + column]) == !is_class);
+  }
+}
+
+TEST_CASE("P35 losses of long rows have the same bits on GPUs with less shared memory", "[cuda]") {
+  constexpr std::int64_t kColumns = 70001;
+  std::vector<float> logits;
+  for (std::int64_t i = 0; i < 2 * kColumns; ++i)
+    logits.push_back(static_cast<float>(i * 7919 % 10007) / 1000);
+  std::vector<std::pair<std::vector<float>, std::vector<float>>> results;
+  for (int number = 0; number < TestBackend::num_devices(); ++number) {
+    const Device device = TestBackend::device(number);
+    const auto [loss, gradient] = softmax_cross_entropy(Tensor::from<float>(logits, {2, kColumns}, device),
+                                                        Tensor::from<std::int64_t>({1, 70000}, {2}, device));
+    results.emplace_back(loss.to_vector<float>(), gradient.to_vector<float>());
+    CHECK(results.back() == results.front());
   }
 }
 

@@ -37,6 +37,18 @@ TEST_CASE("P29 models' kernels take elements of 8 bytes that start 4 bytes after
   CHECK((loss.guards_intact() && gradient.guards_intact() && indices.guards_intact()));
 }
 
+TEST_CASE("P29 matrices begin anywhere, which cuBLAS does not take", "[cuda]") {
+  const auto stream = test_stream().handle();
+  for (const std::size_t offset : {1, 2, 7}) {
+    const auto a = operand<float>({1, 2, 3, 4, 5, 6}, offset), b = operand<float>({1, 0, 2}, offset);
+    const auto out = operand<float>({7, 7}, offset);
+    test_kernels().matmul(out.view(Shape(2, 1)), a.view(Shape(2, 3)), false, b.view(Shape(3, 1)), false,
+                          stream);
+    CHECK(out.values() == std::vector<float>{7, 16});
+    CHECK((out.guards_intact() && a.guards_intact()));
+  }
+}
+
 TEST_CASE("P35 elements that start at no multiple of their size have the same sums and places", "[cuda]") {
   const auto stream = test_stream().handle();
   for (const auto& extents : std::vector<backend::AxisExtents>{

@@ -192,7 +192,7 @@ TEST_CASE("elementwise work moves each sector once", "[traffic]") {
     check_work("equal" + operands, {a.view(), b.view(), flags.view()},
                [&] { kernels.binary(backend::BinaryOp::equal, flags.view(), a.view(), b.view(), stream); });
   }
-  for (const Shape& shape : {Shape(256, 1024), Shape(256, 1001), Shape(4096, 1001)}) {
+  for (const Shape& shape : {Shape(256, 1024), Shape(256, 1001), Shape(4096, 1001), Shape(4096, 10)}) {
     const Operand a(DType::f32, shape), row(DType::f32, Shape(shape[1])), out(DType::f32, shape);
     check_work(text("add_row of ", shape), {a.view(), row.view(), out.view()},
                [&] { kernels.add_row(out.view(), a.view(), row.view(), stream); });
@@ -246,8 +246,8 @@ TEST_CASE("argmax and softmax move each sector once", "[traffic]") {
                  kernels.argmax(out.view(), in.view(), extents, stream);
                });
   }
-  for (const auto& [rows, columns] :
-       std::vector<Matrix>{{128, 1024}, {128, 1001}, {4096, 10}, {16, 4096}, {16, 5000}}) {
+  for (const auto& [rows, columns] : std::vector<Matrix>{
+           {128, 1024}, {128, 1001}, {4096, 10}, {16, 4096}, {16, 5000}, {4, 50257}, {2, 100000}}) {
     const Operand logits(DType::f32, Shape(rows, columns)), gradient(DType::f32, Shape(rows, columns)),
         loss(DType::f32, Shape(rows)), labels(DType::i64, Shape(rows));
     check_work(text("softmax_cross_entropy of [", rows, ", ", columns, "]"),
@@ -275,6 +275,7 @@ TEST_CASE("copies between layouts and types move each sector once", "[traffic]")
            {"half of each row", DType::f32, DType::f32},
            {"half of each row", DType::u8, DType::u8},
            {"every other element", DType::f32, DType::f32},
+           {"every other element", DType::u8, DType::u8},
            {"convert", DType::f32, DType::bf16},
            {"convert", DType::f32, DType::f8e4m3},
            {"convert", DType::i32, DType::f32},

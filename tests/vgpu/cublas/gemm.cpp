@@ -1,5 +1,6 @@
 // Matrix products.
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <vector>
 
@@ -72,6 +73,12 @@ cublasStatus_t run_gemm(const GemmCall& call) {
     return refuse(call.name, CUBLAS_STATUS_NOT_SUPPORTED, "a data type that vgpu does not know");
   if (call.m == 0 || call.n == 0 || call.batch == 0) return CUBLAS_STATUS_SUCCESS;
   if (!call.c || (call.k > 0 && (!call.a || !call.b))) return bad("a matrix is NULL");
+  const auto is_aligned = [](const void* matrix, cudaDataType type) {
+    return reinterpret_cast<std::uintptr_t>(matrix) % size_of(type) == 0;
+  };
+  if (!call.arrays && !(is_aligned(call.a, call.a_type) && is_aligned(call.b, call.b_type) &&
+                        is_aligned(call.c, call.c_type)))
+    return bad("a matrix begins at no multiple of its elements' size");
   const cudaDataType scale = call.compute == Compute::f64   ? CUDA_R_64F
                              : call.compute == Compute::i32 ? CUDA_R_32I
                              : call.compute == Compute::f16 ? CUDA_R_16F

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "runtime/state.hpp"
+#include "runtime/launch.hpp"
 
 namespace vgpu::rt {
 namespace {
@@ -44,7 +44,7 @@ cudaDeviceProp properties(int device) {
   p.maxThreadsPerMultiProcessor = 2048;
   p.streamPrioritiesSupported = 1;
   p.globalL1CacheSupported = p.localL1CacheSupported = 1;
-  p.sharedMemPerMultiprocessor = 228 << 10;
+  p.sharedMemPerMultiprocessor = shared_memory(device);
   p.regsPerMultiprocessor = 65536;
   p.managedMemory = 1;
   p.hostNativeAtomicSupported = 0;
@@ -53,7 +53,7 @@ cudaDeviceProp properties(int device) {
   p.computePreemptionSupported = 1;
   p.canUseHostPointerForRegisteredMem = 1;
   p.cooperativeLaunch = 1;
-  p.sharedMemPerBlockOptin = 227 << 10;
+  p.sharedMemPerBlockOptin = p.sharedMemPerMultiprocessor - (1 << 10);
   p.maxBlocksPerMultiProcessor = 32;
   p.accessPolicyMaxWindowSize = 128 << 20;
   p.reservedSharedMemPerBlock = 1 << 10;

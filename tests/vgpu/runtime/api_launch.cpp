@@ -6,7 +6,11 @@
 namespace vgpu::rt {
 namespace {
 
-constexpr std::size_t shared_per_sm = 228 << 10, shared_reserved = 1 << 10, shared_optin = 227 << 10;
+constexpr std::size_t shared_reserved = 1 << 10;
+
+// Of the current device.
+std::size_t shared_per_sm() { return shared_memory(thread_state().device); }
+std::size_t shared_optin() { return shared_per_sm() - shared_reserved; }
 
 int blocks_per_sm(const KernelHandle& kernel, int threads, std::size_t dynamic) {
   const KernelInfo& info = *kernel.info;
@@ -18,8 +22,8 @@ int blocks_per_sm(const KernelHandle& kernel, int threads, std::size_t dynamic) 
   const int per_warp = (registers * 32 + 255) / 256 * 256;
   blocks = std::min(blocks, 65536 / (per_warp * warps));
   const std::size_t shared = (info.static_shared_bytes + dynamic + shared_reserved + 127) / 128 * 128;
-  if (info.static_shared_bytes + dynamic > shared_optin) return 0;
-  return std::min<int>(blocks, static_cast<int>(shared_per_sm / shared));
+  if (info.static_shared_bytes + dynamic > shared_optin()) return 0;
+  return std::min<int>(blocks, static_cast<int>(shared_per_sm() / shared));
 }
 
 // With lazy loading a kernel's first use on a device loads it, which may wait for all that the device has to
@@ -67,6 +71,20 @@ cudaError_t launch(Lock& lock, Call& call, KernelHandle* kernel, dim3 grid, dim3
 
 }  // namespace
 
+// CUDA Programming Guide, technical specifications per compute capability.
+std::size_t shared_memory(int device) {
+  switch (machine().config.capability(device)) {
+    case 75: return 64 << 10;
+    case 80:
+    case 87: return 164 << 10;
+    case 86:
+    case 89:
+    case 120:
+    case 121: return 100 << 10;
+    default: return 228 << 10;
+  }
+}
+
 cudaError_t make_kernel(KernelWork& work, KernelHandle& kernel, dim3 grid, dim3 block, void** arguments,
                         std::size_t shared, bool cooperative) {
   if (cudaError_t error = ready_kernel(kernel); error != cudaSuccess) return error;
@@ -82,7 +100,7 @@ cudaError_t make_kernel(KernelWork& work, KernelHandle& kernel, dim3 grid, dim3 
     return cudaErrorInvalidValue;
   }
   if (shared > static_cast<std::size_t>(kernel.max_dynamic_shared) ||
-      info.static_shared_bytes + shared > shared_optin ||
+      info.static_shared_bytes + shared > shared_optin() ||
       (info.static_shared_bytes + shared > (48u << 10) && kernel.max_dynamic_shared <= (48 << 10))) {
     report(
         format("launch of %s with %zu bytes of dynamic and %zu of static shared memory: more than allowed "
@@ -203,7 +221,7 @@ cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribu
     if (cudaError_t error = ready_kernel(*kernel); error != cudaSuccess) return error;
     switch (attribute) {
       case cudaFuncAttributeMaxDynamicSharedMemorySize:
-        if (value < 0 || kernel->info->static_shared_bytes + value > shared_optin)
+        if (value < 0 || kernel->info->static_shared_bytes + value > shared_optin())
           return cudaErrorInvalidValue;
         kernel->max_dynamic_shared = value;
         return cudaSuccess;
@@ -273,7 +291,7 @@ cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, const void*
     if (!bytes || blocks <= 0) return cudaErrorInvalidValue;
     if (!kernel) return cudaErrorInvalidDeviceFunction;
     if (cudaError_t error = ready_kernel(*kernel); error != cudaSuccess) return error;
-    const std::size_t each = shared_per_sm / blocks;
+    const std::size_t each = shared_per_sm() / blocks;
     const std::size_t taken = kernel->info->static_shared_bytes + shared_reserved;
     *bytes = each > taken ? std::min<std::size_t>(each - taken, kernel->max_dynamic_shared) : 0;
     return cudaSuccess;

@@ -134,6 +134,9 @@ TEST_CASE("cuBLAS gives what plain loops give") {
     CHECK(fetch(dt, 6) == (std::vector<float>{1, 3, 5, 2, 4, 6}));
     EXPECT(cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, 4, 4, 4, &one, dm, 2, dm, 4, &zero, dm, 4),
            CUBLAS_STATUS_INVALID_VALUE);
+    auto* const between = reinterpret_cast<float*>(reinterpret_cast<char*>(dm) + 1);
+    EXPECT(cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, 1, 1, 1, &one, between, 1, dm, 1, &zero, dm, 1),
+           CUBLAS_STATUS_INVALID_VALUE);
     for (void* pointer : {static_cast<void*>(da), static_cast<void*>(db), static_cast<void*>(dc),
                           static_cast<void*>(scalars), static_cast<void*>(dx), static_cast<void*>(dy),
                           static_cast<void*>(result), static_cast<void*>(dm), static_cast<void*>(dt)})

@@ -46,6 +46,25 @@ TEST_CASE("each device has its compute capability, and runs the code for it") { 
   EXPECT(cudaGetLastError(), cudaErrorNoKernelImageForDevice);
 }
 
+TEST_CASE("each device's blocks have the shared memory of its compute capability") {  // 9.0, 8.6
+  for (int device = 0; device < 2; ++device) {
+    OK(cudaSetDevice(device));
+    const int wanted = (device == 0 ? 227 : 99) << 10;
+    int most = 0;
+    OK(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+    CHECK(most == wanted);
+    EXPECT(cudaFuncSetAttribute(fill, cudaFuncAttributeMaxDynamicSharedMemorySize, wanted + 1),
+           cudaErrorInvalidValue);
+    EXPECT(cudaGetLastError(), cudaErrorInvalidValue);
+    OK(cudaFuncSetAttribute(fill, cudaFuncAttributeMaxDynamicSharedMemorySize, wanted));
+    fill<<<1, 256, wanted>>>(nullptr, 0, 1);
+    OK(cudaGetLastError());
+    OK(cudaDeviceSynchronize());
+  }
+  fill<<<1, 256, 227 << 10>>>(nullptr, 0, 1);
+  EXPECT(cudaGetLastError(), cudaErrorInvalidValue);
+}
+
 TEST_CASE(
     "a device that is prohibited or taken has no context for the program") {  // default first, exclusive last
   const int modes[] = {cudaComputeModeDefault, cudaComputeModeProhibited, cudaComputeModeExclusiveProcess,
