@@ -5,7 +5,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -55,18 +57,38 @@ int fuzz_file(const std::uint8_t* data, std::size_t size, F&& read) {
 }
 
 /// Reads all elements, those behind bad records too, of which there are fewer than bytes.
+/// @param take  takes elements, and returns how many. @return their number and that of bad records.
+template <class Elements, class Take>
+std::pair<std::size_t, std::size_t> read_all(Elements elements, const std::filesystem::path& path,
+                                             std::size_t size, const Take& take) {
+  std::pair<std::size_t, std::size_t> counts;
+  for (;;) {
+    try {
+      const std::size_t num_taken = take(elements);
+      if (num_taken == 0) return counts;
+      counts.first += num_taken;
+    } catch (const readers::BadRecord& error) {
+      if (std::string(error.what()).find(path.string()) == std::string::npos || counts.second++ > size)
+        std::abort();
+    }
+  }
+}
+
+/// Reads all elements, one by one and at once, as many either way.
 template <class Reader>
 int fuzz_reader(const std::uint8_t* data, std::size_t size, const Reader& reader) {
   return fuzz_file(data, size, [&](const std::filesystem::path& path) {
-    auto elements = reader(path);
-    for (std::size_t num_bad = 0;;) {
-      try {
-        if (!elements()) return;
-      } catch (const readers::BadRecord& error) {
-        if (std::string(error.what()).find(path.string()) == std::string::npos || num_bad++ > size)
-          std::abort();
-      }
+    const auto one = [](auto& elements) -> std::size_t { return elements() ? 1 : 0; };
+    const auto some = [&one](auto& elements) -> std::size_t {
+      const auto rows = elements.next_rows(3);
+      return rows ? static_cast<std::size_t>(rows->num_rows) : one(elements);
+    };
+    std::optional<std::pair<std::size_t, std::size_t>> at_once;
+    try {
+      at_once = read_all(reader(path), path, size, some);
+    } catch (const InvalidArgument&) {  // which reading one by one throws, too
     }
+    if (at_once != read_all(reader(path), path, size, one)) std::abort();
   });
 }
 

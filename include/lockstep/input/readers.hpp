@@ -115,8 +115,9 @@ struct LineOptions {
 /// The text of such a tensor. @throws InvalidArgument  the dtype is not u8.
 [[nodiscard]] std::string text(const Tensor& line);
 
-/// The rows of a .npy file, read as by load_npy; one row at a time is in memory, unless the array is in
-/// Fortran order. @throws InvalidArgument  also if the array is a scalar or its rows have no elements.
+/// The rows of a .npy file, read as by load_npy; one row, or one batch, at a time is in memory, unless the
+/// array is in Fortran order. @throws InvalidArgument  also if the array is a scalar or its rows have no
+/// elements.
 [[nodiscard]] Reader<Tensor> npy();
 
 /// The rows of a .npz file's arrays together, by name, read as by load_npz.
