@@ -28,8 +28,9 @@ class FuzzFile {
   FuzzFile& operator=(const FuzzFile&) = delete;
 
   void write(const std::uint8_t* data, std::size_t size) const {
-    if (descriptor_ < 0 || ftruncate(descriptor_, 0) != 0 ||
-        pwrite(descriptor_, data, size, 0) != static_cast<ssize_t>(size))
+    // Not cut to nothing before, which would give its memory back each time.
+    if (descriptor_ < 0 || pwrite(descriptor_, data, size, 0) != static_cast<ssize_t>(size) ||
+        ftruncate(descriptor_, static_cast<off_t>(size)) != 0)
       std::abort();
   }
   const std::filesystem::path& path() const noexcept { return path_; }
