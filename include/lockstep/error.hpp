@@ -103,7 +103,10 @@ class CollectiveError : public Error {
   using Error::Error;
 };
 
-/// Not all replicas arrived in time; the message names those that arrived and those that did not.
+/// Not all replicas arrived in time; the message names those that arrived, and those that did not, with the
+/// last call of each. Or a device waited in a collective for too long: the message names the ranks whose
+/// streams had not come to it. The communicator, or strategy, cannot be used any more then, and whatever
+/// waits for work of its GPUs throws this, as PeerLost says of itself.
 class CollectiveTimeout : public CollectiveError {
  public:
   using CollectiveError::CollectiveError;

@@ -162,7 +162,8 @@ TEST_CASE("the example of reports is right", "[docs]") {
     for (const ls::RankReport& rank : group.ranks)
       if (rank.is_missing) stuck += rank.label;
   const ls::ReportedCall last = report.groups[0].ranks[1].calls.back();
-  const std::string text = last.to_string();  // call 0, all_reduce(sum) of [] float32, 'loss', in 'train', ...
+  const std::string text =
+      last.to_string();  // call 0, all_reduce(sum) of [] float32, 'loss', in 'train', ...
   //! [Report, GroupReport, RankReport, ReportedCall, trace::Region]
   CHECK(stuck.empty());
   CHECK(text.starts_with("call 0, all_reduce(sum) of [] float32, 'loss', in 'train', completed"));
