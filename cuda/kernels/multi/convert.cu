@@ -57,7 +57,7 @@ inline constexpr int kPerVector = static_cast<int>(16 / std::max(sizeof(From), s
 
 /// An item's arrays are its Froms and its Tos.
 template <class From, class To, class Convert>
-__global__ void __launch_bounds__(kThreads, 6)
+__global__ void __launch_bounds__(kThreads, 5)
     convert_all_kernel(__grid_constant__ const Table table, Convert convert) {
   const ArrayPart part = part_of_block(table);
   for_each_vector<kPerVector<From, To>>(part, [&](std::int64_t i, auto constant) {
