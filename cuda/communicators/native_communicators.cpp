@@ -13,6 +13,7 @@
 #include <lockstep/error.hpp>
 
 #include "communicators/left_communicators.hpp"
+#include "communicators/symmetric_window.hpp"
 #include "detail/expects.hpp"
 #include "detail/start_thread.hpp"
 #include "detail/warn.hpp"
@@ -76,7 +77,7 @@ struct Creation {
 void warn_of_what_is_left_out(const CommunicatorConfig& config) {
   static std::atomic<bool> has_warned{false};
   const int loaded = loaded_version();
-  const std::string_view left_out = left_out_of(config, std::min(loaded, NCCL_VERSION_CODE));
+  const std::string left_out = left_out_of(config, std::min(loaded, NCCL_VERSION_CODE));
   if (left_out.empty() || has_warned.exchange(true)) return;
   lockstep::detail::warn(lockstep::detail::concat(
       "CommunicatorConfig: ", left_out, "; NCCL ", version_text(loaded),
@@ -152,11 +153,16 @@ void Creation::run(const Device& device) {
 
 }  // namespace
 
-std::string_view left_out_of(const CommunicatorConfig& config, int version) {
-  if (config != CommunicatorConfig() && version < kConfigs) return "all is left out, as it takes NCCL 2.27";
+std::string left_out_of(const CommunicatorConfig& config, int version) {
+  const CommunicatorConfig only_windows{.symmetric_windows = config.symmetric_windows};
+  if (config != only_windows && version < kConfigs) return "all is left out, as it takes NCCL 2.27";
+  std::string text;
   if (config.cta_policy == CtaPolicy::zero && version < kZeroPolicy)
-    return "cta_policy zero is left out, as it takes NCCL 2.28";
-  return {};
+    text = "cta_policy zero is left out, as it takes NCCL 2.28";
+  if (config.symmetric_windows && version < SymmetricWindow::kOldestNccl)
+    text += lockstep::detail::concat(text.empty() ? "" : "; ",
+                                     "symmetric_windows is left out, as it takes NCCL 2.28.7");
+  return text;
 }
 
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)

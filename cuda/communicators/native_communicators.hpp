@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <functional>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -30,7 +31,7 @@ struct SharedGroup {
 
 /// What of a config an NCCL is too old for, and since when NCCL has it; empty: nothing. @param version  as
 /// NCCL_VERSION_CODE, of the older one of the headers and the NCCL that is loaded.
-std::string_view left_out_of(const CommunicatorConfig& config, int version);
+std::string left_out_of(const CommunicatorConfig& config, int version);
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
 /// A config, without its name, for the NCCL of that version.
 ncclConfig_t native_config(const CommunicatorConfig& config, int version);

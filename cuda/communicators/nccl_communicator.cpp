@@ -88,11 +88,11 @@ NcclCommunicator::NcclCommunicator(const std::vector<CudaDevice*>& ranks,
 NcclCommunicator::~NcclCommunicator() {
   if (is_fork_of_user()) return;
   const CallerDevice caller;
-  for (const Rank& rank : ranks_) {
-    if (rank.last != backend::EventHandle()) rank.device->destroy_event(rank.last);
-  }
   for (const Rank& rank : ranks_)
-    if (rank.window != nullptr && rank.communicator != nullptr) rank.window->withdraw(rank.communicator);
+    if (rank.window != nullptr && rank.communicator != nullptr)
+      rank.window->withdraw(rank.communicator, rank.last);
+  for (const Rank& rank : ranks_)
+    if (rank.last != backend::EventHandle()) rank.device->destroy_event(rank.last);
   if (owns_native_) end_communicators(std::move(peers_));
 }
 
@@ -100,8 +100,11 @@ void NcclCommunicator::make_windows(const CommunicatorConfig& config) {
   if (!config.symmetric_windows) return;
   has_windows_ = SymmetricWindow::is_supported();
   if (!has_windows_) no_windows_ = "in plain memory, as NCCL before 2.28.7 has no windows to rely on";
-  for (Rank& rank : ranks_)
-    if (has_windows_) rank.window = std::make_unique<SymmetricWindow>(*rank.device);
+  for (Rank& rank : ranks_) {
+    if (!has_windows_) break;
+    rank.window = std::make_unique<SymmetricWindow>(*rank.device);
+    if (rank.last == backend::EventHandle()) rank.last = rank.device->create_event();
+  }
 }
 
 void NcclCommunicator::give_up_windows() {
@@ -229,7 +232,7 @@ void NcclCommunicator::group(
     if (group) is_in_progress = group->end();
     if (is_in_progress)
       for (const backend::RankCall& call : calls) settle(operation, call);
-    if (processes_ == nullptr || is_captured) return;
+    if (rank_of(first).last == backend::EventHandle() || is_captured) return;
     for (const backend::RankCall& call : calls) {
       const Rank& rank = rank_of(call);
       rank.device->record(rank.last, call.stream);

@@ -84,19 +84,17 @@ void SymmetricWindow::end(backend::StreamHandle stream) noexcept try {
 } catch (const Error&) {  // the device is lost
 }
 
-void SymmetricWindow::finish() noexcept {
-  if (!has_last_) return;
-  try {
-    const DeviceGuard guard(device_.ordinal(), device_.device());
-    const OutsideCaptures outside;
-    if (cudaEventSynchronize(native(last_)) != cudaSuccess) cudaGetLastError();
-  } catch (const Error&) {  // the device is lost
-  }
-  has_last_ = false;
+// An event that was never recorded is waited for at once.
+void SymmetricWindow::wait_for(backend::EventHandle event) noexcept try {
+  const DeviceGuard guard(device_.ordinal(), device_.device());
+  const OutsideCaptures outside;
+  if (cudaEventSynchronize(native(event)) != cudaSuccess) cudaGetLastError();
+} catch (const Error&) {  // the device is lost
 }
 
-void SymmetricWindow::withdraw([[maybe_unused]] ncclComm_t communicator) noexcept {
+void SymmetricWindow::withdraw([[maybe_unused]] ncclComm_t communicator, backend::EventHandle last) noexcept {
   finish();
+  wait_for(last);
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 7)
   const OutsideCaptures outside;
   for (Part& part : parts_) {

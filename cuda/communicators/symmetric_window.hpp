@@ -40,8 +40,9 @@ class SymmetricWindow {
   std::byte* begin(backend::StreamHandle stream);
   void end(backend::StreamHandle stream) noexcept;
 
-  /// Waits for the last work, and ends the registration. Waits for no other rank.
-  void withdraw(ncclComm_t communicator) noexcept;
+  /// Waits for the communicator's last work, and ends the registration. @param last  behind its last
+  /// collective.
+  void withdraw(ncclComm_t communicator, backend::EventHandle last) noexcept;
 
  private:
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 7)
@@ -54,7 +55,8 @@ class SymmetricWindow {
     std::size_t size_bytes;
     Handle handle;
   };
-  void finish() noexcept;
+  void finish() noexcept { wait_for(last_); }
+  void wait_for(backend::EventHandle event) noexcept;
 
   CudaDevice& device_;
   std::vector<Part> parts_;    // growing; the last one is in use

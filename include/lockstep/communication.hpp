@@ -76,7 +76,7 @@ struct CommunicationPlan {
   CommunicationPath path = CommunicationPath::shared_memory;
   std::string_view reason{};  ///< Static text.
   /// With CommunicatorConfig::symmetric_windows, of NCCL's path: where the values travel, "in a symmetric
-  /// window", or why not. Static text; else empty.
+  /// window" (but captured calls never), or why not. Static text; else empty.
   std::string_view memory{};
   bool in_window = false;     ///< Whether in a symmetric window.
   bool in_rank_order = true;  ///< Whether contributions are combined in rank order, at least in float.

@@ -93,11 +93,14 @@ void take_leader_address(backend::Engine& engine, ControlOptions& options) {
       all, [&](const Place& other) { return std::string_view(other.host_identity) == own.host_identity; });
   LeaderAddress leader;
   if (options.worker == 0) {
-    if (is_on_one_host)
+    const std::string& listens = options.listen_host;
+    if (!listens.empty() && listens != "0.0.0.0" && listens != "::")
+      copy_text(leader.host, listens.find(':') == listens.npos ? listens : concat('[', listens, ']'));
+    else if (is_on_one_host)
       copy_text(leader.host, "127.0.0.1");
     else
       gethostname(leader.host, sizeof leader.host - 1);
-    leader.port = control::ListeningSocket("127.0.0.1:0").port();
+    leader.port = control::ListeningSocket(concat(leader.host, ":0")).port();
     if (options.token.empty()) copy_text(leader.token, control::random_token());
   }
   channel->broadcast(std::as_writable_bytes(std::span(&leader, 1)), 0, {});

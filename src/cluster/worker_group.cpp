@@ -158,6 +158,7 @@ void WorkerGroup::answer_with(std::function<std::string()> tell) {
 
 std::vector<std::optional<std::string>> WorkerGroup::ask() {
   constexpr std::chrono::seconds kPatience{1};
+  const std::lock_guard turn(asking_);
   std::unique_lock lock(mutex_);
   const std::uint64_t question = ++question_;
   answers_.assign(static_cast<std::size_t>(num_processes()), std::nullopt);
@@ -166,19 +167,21 @@ std::vector<std::optional<std::string>> WorkerGroup::ask() {
   connection_->announce_ask(number_, question);
   lock.lock();
   answered_.wait_for(lock, kPatience, [&] {
-    return question != question_ || !cause_.empty() ||
-           std::ranges::count_if(answers_, [](const auto& answer) { return answer.has_value(); }) ==
-               num_processes() - 1;
+    return !cause_.empty() || std::ranges::count_if(answers_, [](const auto& answer) {
+                                return answer.has_value();
+                              }) == num_processes() - 1;
   });
   return answers_;
 }
 
 void WorkerGroup::on_ask(int worker, std::uint64_t question) {
   std::string text;
-  {
+  try {
     const std::lock_guard lock(mutex_);
     if (!tell_) return;
     text = tell_();
+  } catch (const std::exception&) {  // no memory: this worker is unknown to the one that asks
+    return;
   }
   connection_->announce_answer(number_, worker, question, std::move(text));
 }

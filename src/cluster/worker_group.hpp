@@ -107,7 +107,7 @@ class WorkerGroup final : public backend::ProcessGroup, private WorkerReports {
   void call_at_end(std::function<void(const std::string& cause)> abort);
 
   /// @param tell  gives what this worker's ranks did last; called on the connection's thread, until `leave`:
-  /// must return soon, and not throw.
+  /// must return soon. Where it throws there is no answer.
   void answer_with(std::function<std::string()> tell);
   /// What the other workers' `tell` gives, by worker. Waits for a second at most; not for the connection's
   /// thread. Empty elements: this worker, and who has not answered.
@@ -134,12 +134,13 @@ class WorkerGroup final : public backend::ProcessGroup, private WorkerReports {
   std::atomic<bool> has_ended_stream_{false}, has_left_{false};
   std::unique_ptr<WorkerMeeting> meeting_;
 
+  std::mutex asking_;  // held by the thread that asks, before mutex_
   std::mutex mutex_;   // guards what follows
   std::string cause_;  // of the end; empty: there was none
   std::vector<std::function<void(const std::string& cause)>> aborts_;
   std::thread aborting_;  // calls them, as some take seconds
   std::function<std::string()> tell_;
-  std::uint64_t question_ = 0;                       // the last one
+  std::uint64_t question_ = 0;                       // the one that asking_'s owner asks
   std::vector<std::optional<std::string>> answers_;  // to it
   std::condition_variable answered_;
 };

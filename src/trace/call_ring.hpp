@@ -43,7 +43,7 @@ struct CallRecord {
 /// them; any thread may read them meanwhile, also in a signal handler.
 class alignas(64) CallRing {
  public:
-  /// How many calls of each rank are kept: LOCKSTEP_CALLS, rounded up to a power of two, or 63.
+  /// Room for as many calls of each rank as LOCKSTEP_CALLS says, or 63, and for one that is being written.
   static std::size_t default_capacity() noexcept;
 
   explicit CallRing(std::size_t capacity = default_capacity()) : ring_(capacity) {}

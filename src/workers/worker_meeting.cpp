@@ -178,9 +178,6 @@ bool WorkerMeeting::wait(std::string_view operation, std::chrono::milliseconds t
     return false;
   }
   if (stop()) return false;
-  const std::string last_calls = say_ ? say_() : std::string();  // others are asked meanwhile
-  const std::lock_guard lock(mutex_);
-  if (find_failure() != nullptr || is_over_before(num_rounds_)) return false;
   std::string missing;
   bool is_known = true;
   for (int w = 0; w < num_workers(); ++w) {
@@ -189,6 +186,9 @@ bool WorkerMeeting::wait(std::string_view operation, std::chrono::milliseconds t
     if (w != worker_ && !has_arrived.value_or(false))
       missing += concat(missing.empty() ? "" : ", ", label(w));
   }
+  const std::string last_calls = say_ ? say_() : std::string();  // others are asked, and may come, meanwhile
+  const std::lock_guard lock(mutex_);
+  if (find_failure() != nullptr || is_over_before(num_rounds_)) return false;
   cause_ = concat(call_text(operation), ": after ", timeout.count(), " ms ",
                   is_known ? "these" : "some of these", " workers had not come: ", missing, ".", last_calls,
                   " Make the same calls on every worker, or raise the time limit.");

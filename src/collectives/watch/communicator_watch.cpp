@@ -18,11 +18,11 @@ void Communicator::Impl::watch_devices() {
 void Communicator::Impl::begin_watch(std::span<const CollectiveCall* const> calls,
                                      std::chrono::milliseconds timeout) {
   if (!watch || timeout.count() == 0) return;
-  for (const CollectiveCall* const call : calls) {
-    const int rank = static_cast<int>(local(call->batch->rank));
-    watch->begin(rank, rendezvous.last_meeting(rank), detail::operation_name(call->collective, call->op),
-                 call->batch->stream.handle());
-  }
+  // This thread drives the first rank; others' threads may not have counted the meeting yet.
+  const std::uint64_t number = rendezvous.last_meeting(static_cast<int>(local(calls.front()->batch->rank)));
+  for (const CollectiveCall* const call : calls)
+    watch->begin(static_cast<int>(local(call->batch->rank)), number,
+                 detail::operation_name(call->collective, call->op), call->batch->stream.handle());
 }
 
 void Communicator::Impl::end_watch(std::span<const CollectiveCall* const> calls,

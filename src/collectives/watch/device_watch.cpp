@@ -117,7 +117,12 @@ void DeviceWatch::begin(int index, std::uint64_t number, std::string_view operat
                         backend::StreamHandle stream) {
   const std::lock_guard lock(mutex_);
   Rank& rank = ranks_[static_cast<std::size_t>(index)];
-  if (is_over_ || rank.device->is_capturing(stream)) return;
+  if (is_over_) return;
+  if (rank.device->is_capturing(stream)) {
+    if (std::exchange(rank.has_next, false))
+      rank.events.push_back(rank.next.before);  // of a call that failed
+    return;
+  }
   if (!rank.has_next) rank.next.before = take_event(rank);  // else the last call has failed
   rank.has_next = true;
   rank.next.number = number;

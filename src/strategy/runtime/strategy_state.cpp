@@ -117,6 +117,7 @@ Report StrategyState::report() {
     set(own);
     for (Report& other : others)
       if (g < other.groups.size()) set(other.groups[g].ranks);
+    mark_missing(report.groups[g]);  // among the ranks of all workers
     if (!is_of_workers) continue;
     for (RankReport& rank : all) rank.label = workers()->label(rank.rank);
   }

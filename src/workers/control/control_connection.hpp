@@ -65,10 +65,8 @@ class ControlConnection final : public backend::KeyValueStore {
   /// @param listener  outlives the connection; may be called before this returns.
   /// @throws InvalidArgument  an option; or the workers differ in version or number, or two have one index:
   /// on all workers with one text; or this one's token is not the leader's. @throws ContextError  the workers
-  /// have started before. @throws
-  /// CollectiveTimeout  some have not come: says who. @throws PeerLost  the leader has gone, or the start is
-  /// outdated. @throws Error
-  /// the leader cannot listen.
+  /// have started before. @throws CollectiveTimeout  some have not come: says who. @throws PeerLost  the
+  /// leader has gone, or the start is outdated. @throws Error  the leader cannot listen.
   ControlConnection(ControlOptions options, ControlListener& listener);
   /// Leaves.
   ~ControlConnection() override;

@@ -124,6 +124,10 @@ TEST_CASE("a configuration has what the loaded NCCL knows") {
   CHECK(cuda::left_out_of(zero, kWithConfigs) == "cta_policy zero is left out, as it takes NCCL 2.28");
   CHECK(cuda::left_out_of({.cta_policy = CtaPolicy::efficiency}, kWithConfigs).empty());
   CHECK(cuda::left_out_of(zero, kWithZero).empty());
+  const CommunicatorConfig windows{.symmetric_windows = true};
+  CHECK(cuda::left_out_of(windows, kOld) == "symmetric_windows is left out, as it takes NCCL 2.28.7");
+  CHECK(cuda::left_out_of(windows, kWithZero) == cuda::left_out_of(windows, kOld));
+  CHECK(cuda::left_out_of(windows, NCCL_VERSION(2, 28, 7)).empty());
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0)
   const ncclConfig_t defaults = NCCL_CONFIG_INITIALIZER;
   CHECK(cuda::native_config(zero, kWithConfigs).CTAPolicy == defaults.CTAPolicy);
