@@ -1,6 +1,9 @@
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <fstream>
+#include <limits>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -98,6 +101,41 @@ TEST_CASE("threads' work and buffers are those of their stages", "[input][host]"
   CHECK(statistics.slowest.find(" ms on each of 3 threads") != std::string::npos);
 }
 
+TEST_CASE("a repeated map has its threads from the first element of each round on", "[input][host]") {
+  const Recorded recorded;
+  auto iterator = Dataset::range(3).map(slow, {.num_parallel_calls = 4}).repeat().iterator();
+  for (int i = 0; i < 4; ++i) iterator.next();
+  const StageStatistics map = stage_of(iterator.statistics(), "map(4 calls)");
+  CHECK(map.num_threads == 4);
+  CHECK(map.work.count() > 0);
+}
+
+TEST_CASE("a map with an automatic number of calls has the threads that it uses", "[input][host]") {
+  const Recorded recorded;
+  auto iterator = Dataset::range(8).map(slow, {.num_parallel_calls = ParallelOptions::automatic}).iterator();
+  for (int i = 0; i < 8; ++i) iterator.next();  // fewer than it takes to change their number
+  const StageStatistics map = stage_of(iterator.statistics(), "map(");
+  CHECK(map.num_threads == 1);
+  CHECK(map.buffer_size == 1);
+}
+
+TEST_CASE("what threads have worked when their pass is dropped is counted", "[input][host]") {
+  const Recorded recorded;
+  std::atomic<int> num_done{0};
+  const auto third_is_slow = [&](const Tensor& x) {
+    if (x.item<std::int64_t>() >= 2) std::this_thread::sleep_for(milliseconds(20));
+    ++num_done;
+    return x;
+  };
+  auto iterator =
+      Dataset::range(4).map(third_is_slow, {.num_parallel_calls = 4}).take(2).repeat(2).iterator();
+  for (int i = 0; i < 2; ++i) iterator.next();
+  while (num_done < 4) std::this_thread::sleep_for(milliseconds(1));
+  std::this_thread::sleep_for(milliseconds(20));  // until the calls are measured
+  iterator.next();                                // drops the first round
+  CHECK(stage_of(iterator.statistics(), "map(4 calls)").work >= milliseconds(40));
+}
+
 TEST_CASE("the datasets of an interleave are counted together", "[input][host]") {
   const Recorded recorded;
   auto iterator = Dataset::range(6)
@@ -168,12 +206,23 @@ TEST_CASE("the log says once that a shuffle's buffer is smaller than a file", "[
     });
   };
   const std::string small = told([](const auto& lines) { return lines.map(fast).repeat(2).shuffle(3, 1); });
-  CHECK(small.find("Dataset::shuffle: the buffer has 3 elements, and ") != std::string::npos);
+  CHECK(small.find("Dataset::shuffle: the buffer spans 3 elements of the files, and ") != std::string::npos);
   CHECK(small.find("one of 2 files, has more") == small.rfind("one of 2 files, has more"));
   CHECK(told([](const auto& lines) { return lines.shuffle(4, 1); }).empty());
   CHECK(told([](const auto& lines) { return lines.shuffle(3, 1).shuffle(9, 1); }).empty());
   CHECK(told([](const auto& lines) { return lines.batch(2).shuffle(1, 1); }).empty());
   CHECK(told([](const auto& lines) { return lines; }).empty());
+  // Of a shard, and behind what is skipped, the buffer spans more of the files' elements than it has.
+  CHECK(told([](const auto& lines) { return lines.shard(2, 0).shuffle(3, 1); }).empty());
+  CHECK(told([](const auto& lines) {
+          return lines.shard(2, 0).shuffle(1, 1);
+        }).find("the buffer spans 2 elements of the files, and ") != std::string::npos);
+  CHECK(told([](const auto& lines) { return lines.skip(1).shuffle(3, 1); }).empty());
+  CHECK(told([](const auto& lines) {
+          return lines.skip(1).shuffle(2, 1);
+        }).find("the buffer spans 3 elements of the files, and ") != std::string::npos);
+  constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
+  CHECK(told([](const auto& lines) { return lines.skip(kAll).shuffle(3, 1); }).empty());
   paths.pop_back();
   CHECK(told([](const auto& lines) { return lines.shuffle(3, 1); }).empty());
 }

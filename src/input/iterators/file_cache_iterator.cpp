@@ -58,10 +58,6 @@ void FileCacheIterator::open_file() {
   try {
     with_file_faults(kWhat, cache_->path, kRemedy, [&] {
       reader_.emplace(cache_->path);
-      if (reader_->num_elements() == 0) return check_pipeline();
-      const auto num_leaves = cache_->structure.load(reader_->structure(), reader_->size_bytes());
-      if (!num_leaves) reader_->fail("the elements in it have other lengths or keys than the dataset's type");
-      num_leaves_ = *num_leaves;
       check_pipeline();
     });
   } catch (...) {
@@ -70,10 +66,17 @@ void FileCacheIterator::open_file() {
   }
 }
 
+void FileCacheIterator::load_structure() {
+  num_leaves_ = cache_->structure.load(reader_->structure(), reader_->size_bytes());
+  if (!num_leaves_) reader_->fail("the elements in it have other lengths or keys than the dataset's type");
+}
+
 std::optional<FlatElement> FileCacheIterator::replay() {
   try {
-    return with_file_faults(kWhat, cache_->path, kRemedy,
-                            [&] { return reader_->next(num_leaves_, cache_->spec); });
+    return with_file_faults(kWhat, cache_->path, kRemedy, [&] {
+      if (!num_leaves_ && reader_->num_elements() > 0) load_structure();
+      return reader_->next(num_leaves_.value_or(0), cache_->spec);
+    });
   } catch (...) {
     reader_.reset();
     throw;

@@ -34,6 +34,9 @@ class FileCacheIterator final : public Iterator<FlatElement> {
  private:
   void start();
   void open_file();
+  /// Learns the structure of the file's elements: for the first of them, since a state that opens the file
+  /// may be refused.
+  void load_structure();
   std::optional<FlatElement> replay();
   std::optional<FlatElement> record();
   /// @throws InvalidArgument  the file is of another pipeline: names the first stage that differs.
@@ -43,7 +46,7 @@ class FileCacheIterator final : public Iterator<FlatElement> {
   IterationKey key_;
   bool started_ = false;
   std::optional<CacheFileReader> reader_;  // empty, and no input: the end
-  std::size_t num_leaves_ = 0;
+  std::optional<std::size_t> num_leaves_;  // of an element in the file; empty: not loaded yet
   std::unique_ptr<Iterator<FlatElement>> input_;
   std::optional<CacheFileWriter> writer_;  // empty: this pass is not kept
   std::int64_t num_written_ = 0;

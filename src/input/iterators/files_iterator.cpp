@@ -126,8 +126,8 @@ void FilesIterator::count_in_file(std::int64_t num_elements) {
   if (shuffle_buffer_ == 0 || num_in_file_ <= shuffle_buffer_) return;
   if (warns_ && (*warns_)())
     warn(concat(
-        "Dataset::shuffle: the buffer has ", shuffle_buffer_, " elements, and ", (*paths_)[file_],
-        ", one of ", paths_->size(),
+        "Dataset::shuffle: the buffer spans ", shuffle_buffer_, " elements of the files, and ",
+        (*paths_)[file_], ", one of ", paths_->size(),
         " files, has more, so that elements of different files are hardly mixed. Pass a buffer for the "
         "elements of several files, or let interleave read several files at a time."));
   shuffle_buffer_ = 0;

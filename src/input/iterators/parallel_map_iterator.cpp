@@ -109,9 +109,9 @@ void ParallelMapIterator::transfer(PassState& state) {
 Ahead ParallelMapIterator::ahead() {
   const std::scoped_lock lock(mutex_);
   return {.num_ready = static_cast<std::int64_t>(finished_.size()),
-          .buffer_size = options_.num_parallel_calls,
+          .buffer_size = num_threads_.num_threads(),
           .work_ns = static_cast<std::int64_t>(work_.total_ns.load(std::memory_order_relaxed)),
-          .num_threads = static_cast<int>(threads_.size())};
+          .num_threads = static_cast<int>(num_threads_.num_threads())};
 }
 
 Outcome<FlatElement> ParallelMapIterator::call(Job&& job) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 #include <random>
 
 #include <cxxabi.h>
@@ -292,12 +293,28 @@ PipelineHandle taken(const PipelineHandle& input, std::int64_t count) {
       });
 }
 
+namespace {
+
+/// The key for an input of which a `shuffle` sees one of `num_shards` elements, but for the first ones. Its
+/// buffer spans more of the input's elements than it has.
+IterationKey sparser(const IterationKey& key, std::int64_t num_shards, std::int64_t num_skipped) {
+  std::int64_t span = key.shuffle_buffer();
+  if (span > 0 &&
+      (__builtin_mul_overflow(span, num_shards, &span) || __builtin_add_overflow(span, num_skipped, &span)))
+    span = std::numeric_limits<std::int64_t>::max();
+  return key.shuffled(span);
+}
+
+}  // namespace
+
 PipelineHandle skipped(const PipelineHandle& input, std::int64_t count) {
   LOCKSTEP_EXPECTS(count >= 0, InvalidArgument, "Dataset::skip: ", count, " elements. Pass at least 0.");
   return with_iterators(
       input, concat("skip(", count, ")"),
-      [count]<class T>(const IteratorFactory<T>& open, const IterationKey& key)
-          -> std::unique_ptr<Iterator<T>> { return std::make_unique<SkipIterator<T>>(open(key), count); },
+      [count]<class T>(const IteratorFactory<T>& open,
+                       const IterationKey& key) -> std::unique_ptr<Iterator<T>> {
+        return std::make_unique<SkipIterator<T>>(open(sparser(key, 1, count)), count);
+      },
       change_cardinality([count](std::int64_t all) { return std::max<std::int64_t>(all - count, 0); }));
 }
 
@@ -329,7 +346,8 @@ PipelineHandle sharded(const PipelineHandle& input, std::int64_t num_shards, std
   const bool is_common = by != ShardedBy::user && num_shards > 1;
   const auto pass = [=]<class T>(const IteratorFactory<T>& open,
                                  const IterationKey& key) -> std::unique_ptr<Iterator<T>> {
-    return std::make_unique<ShardIterator<T>>(open(is_common ? key.common() : key), num_shards, index,
+    const IterationKey sparse = sparser(key, num_shards, 0);
+    return std::make_unique<ShardIterator<T>>(open(is_common ? sparse.common() : sparse), num_shards, index,
                                               by == ShardedBy::auto_shard);
   };
   const auto share = change_cardinality(

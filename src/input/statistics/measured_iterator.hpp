@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "input/statistics/pass_statistics.hpp"
@@ -16,6 +17,13 @@ class MeasuredIterator final : public Iterator<T> {
   MeasuredIterator(std::unique_ptr<Iterator<T>> measured, std::shared_ptr<PassStatistics> owner,
                    StageCounts& counts)
       : measured_(std::move(measured)), owner_(std::move(owner)), counts_(&counts) {}
+  ~MeasuredIterator() override {
+    if (!Span::is_anyone_listening()) return;
+    try {
+      note_work(measured_->ahead());
+    } catch (const std::system_error&) {  // its lock cannot be taken: the last work is not counted
+    }
+  }
 
   std::optional<T> next() override {
     return measured([this] { return measured_->next(); }, [](const T&) { return std::int64_t{1}; });
@@ -42,6 +50,9 @@ class MeasuredIterator final : public Iterator<T> {
     counts_->num_ready.fetch_add(ahead.num_ready, std::memory_order_relaxed);
     counts_->buffer_size.store(ahead.buffer_size, std::memory_order_relaxed);
     counts_->num_threads.store(ahead.num_threads, std::memory_order_relaxed);
+    note_work(ahead);
+  }
+  void note_work(const Ahead& ahead) {
     counts_->threads_ns.fetch_add(ahead.work_ns - last_work_ns_, std::memory_order_relaxed);
     last_work_ns_ = ahead.work_ns;
   }

@@ -165,7 +165,7 @@ TEST_CASE("a cache of other elements is refused", "[input][cache][host]") {
                             "one 'range(0, 3, 1)'",
                             "Delete the file to make it again"));
   CHECK_THROWS_MATCHES(flat_elements(nothing().cache(directory / "cache")), InvalidArgument,
-                       says("the elements in it have other lengths or keys than the dataset's type"));
+                       says("whose call 1 is 'range(0, 3, 1)', but of this one 'from_generator"));
   const auto rows = [&](std::int64_t width, DType dtype) {
     return Dataset::from_tensor_slices(Tensor::zeros({3, width}, dtype)).cache(directory / "rows");
   };
@@ -194,8 +194,25 @@ TEST_CASE("a cache of other elements is refused", "[input][cache][host]") {
   CHECK_THROWS_MATCHES(flat_elements(Dataset::from_tensor_slices(
                                          std::map<std::string, Tensor>{{"a: *, b", test::vector_of({1})}})
                                          .cache(directory / "two")),
-                       InvalidArgument, says("other lengths or keys"));
-  CHECK_THROWS_MATCHES(flat_elements(keys("y")), InvalidArgument, says("other lengths or keys"));
+                       InvalidArgument, says("another dataset"));
+  CHECK_THROWS_MATCHES(flat_elements(keys("y")), InvalidArgument,
+                       says("the elements in it have other lengths or keys than the dataset's type"));
+}
+
+TEST_CASE("a cache that is refused leaves open what the elements are", "[input][cache][host]") {
+  const TemporaryDirectory directory;
+  flat_elements(Dataset::range(3).map(label).cache(directory / "cache"), 1);
+  const auto other = Dataset::from_generator([] {
+                       return [next = std::int64_t{0}]() mutable -> std::optional<Labelled> {
+                         if (next == 3) return std::nullopt;
+                         Labelled element;
+                         element["twice"].push_back(Tensor::scalar(next++));
+                         return element;
+                       };
+                     }).cache(directory / "cache");
+  CHECK_THROWS_MATCHES(flat_elements(other), InvalidArgument, says("another dataset"));
+  std::filesystem::remove(directory / "cache");
+  for (int pass = 0; pass < 2; ++pass) CHECK(flat_elements(other) == sequence(0, 3));
 }
 
 TEST_CASE("a cache whose folder is not there, or that is no file, is refused", "[input][cache][host]") {

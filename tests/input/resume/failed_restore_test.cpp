@@ -1,9 +1,11 @@
-// A restore that fails leaves the iterator, its dataset's caches and seeds, and a checkpoint as they were.
+// A restore that fails leaves the iterator, its dataset's caches and seeds, and a checkpoint as they were,
+// and a reader without memory for a record keeps those before it.
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -161,6 +163,54 @@ TEST_CASE("elements may show other lengths while a state that is refused has its
   auto restored = unseen.iterator();
   restored.restore_state(state);
   CHECK_THROWS_AS(restored.next(), InvalidArgument);
+}
+
+TEST_CASE("elements may have other lengths than a cache's file if a state that opens it is refused",
+          "[input][cache][host]") {
+  const TemporaryDirectory directory;
+  const auto dataset = [&](std::int64_t length) {
+    return Dataset::range(3)
+        .map([length](const Tensor& x) { return Parts(static_cast<std::size_t>(length), x); })
+        .cache(directory / "cache");
+  };
+  const auto of_two = dataset(2);
+  auto writing = of_two.iterator();
+  while (writing.next_optional()) {
+  }
+  auto reading = of_two.iterator();
+  reading.next();
+  const IteratorState state = reading.save_state();
+  const auto of_three = dataset(3);
+  auto iterator = of_three.iterator();
+  CHECK_THROWS_AS(iterator.restore_state(part_of(state, detail::unseal(state).size() - 1)), InvalidArgument);
+  std::filesystem::remove(directory / "cache");
+  CHECK(iterator.next().size() == 3);
+}
+
+TEST_CASE("CSV records before one for which there is no memory are given first", "[input][csv][host]") {
+  const TemporaryDirectory directory;
+  const std::filesystem::path path = directory / "records";
+  std::ofstream(path) << "1,a\n2," << std::string(1'000, 'b') << '\n';
+  const auto reader = readers::csv({.columns = {DType::i64, readers::CsvColumn::text()}});
+  int num_kept = 0;
+  bool has_failed = true;
+  for (std::int64_t n = 1; has_failed; ++n) {
+    const auto records = reader(path);
+    std::optional<detail::RowBlock> rows;
+    {
+      const FailingMemory failing(test::Memory::heap, n);
+      try {
+        rows = records.next_rows(2);
+      } catch (const std::exception&) {  // there was no memory for the first record, or for the block
+      }
+      has_failed = FailingMemory::has_failed();
+    }
+    if (!rows || rows->num_rows == 2) continue;
+    REQUIRE(rows->num_rows == 1);
+    CHECK_THROWS_AS(records.next_rows(2), std::bad_alloc);
+    ++num_kept;
+  }
+  CHECK(num_kept > 0);
 }
 
 TEST_CASE("a file that is missing leaves a pass, the cache and the seed", "[input][host]") {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <numeric>
@@ -93,9 +94,9 @@ class CsvRecords {
             parse_[i](*this, i, block.value(i));
         }
         block.end_row();
-      } catch (const detail::FileFault& fault) {
+      } catch (...) {
         if (block.num_rows() == 0) throw;
-        fault_ = fault;
+        fault_ = std::current_exception();
         begin_of_fault_ = begin;
         break;
       }
@@ -122,7 +123,7 @@ class CsvRecords {
 
  private:
   void rethrow_fault() {
-    if (fault_) throw std::exchange(fault_, std::nullopt).value();
+    if (fault_) std::rethrow_exception(std::exchange(fault_, nullptr));
   }
   /// If the header is wrong, so is the file.
   void skip_header() {
@@ -245,7 +246,7 @@ class CsvRecords {
   std::int64_t num_rows_ = 0;       // in it
   CsvParser::Place begin_of_batch_{};
   detail::TensorSlab slab_;
-  std::optional<detail::FileFault> fault_;  // of the record behind those that next_rows has given
+  std::exception_ptr fault_;  // of the record behind those that next_rows has given
   CsvParser::Place begin_of_fault_{};
 };
 

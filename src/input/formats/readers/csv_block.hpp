@@ -23,7 +23,10 @@ class CsvBlock {
     for (std::size_t i = 0; i < columns_.size(); ++i) {
       const readers::CsvColumn& form = columns[i];
       has_text_ = has_text_ || form.is_text;
-      if (form.is_text) continue;
+      if (form.is_text) {
+        columns_[i].ends.reserve(static_cast<std::size_t>(most_));  // so that end_row needs no memory
+        continue;
+      }
       columns_[i].values = Tensor::empty(Shape(most_), form.dtype, input_device());
       columns_[i].data = static_cast<std::byte*>(columns_[i].values.data());
       columns_[i].size = size_of(form.dtype);
@@ -42,7 +45,7 @@ class CsvBlock {
     column.text.resize(column.ends.empty() ? 0 : static_cast<std::size_t>(column.ends.back()));
     column.text += text;
   }
-  void end_row() {
+  void end_row() noexcept {
     ++num_rows_;
     if (!has_text_) return;
     for (Column& column : columns_) {

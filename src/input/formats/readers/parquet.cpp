@@ -40,6 +40,8 @@ template <class F>
 auto with_arrow_faults(F&& fn) {
   try {
     return fn();
+  } catch (const Error&) {
+    throw;
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& error) {
