@@ -114,7 +114,7 @@ TEST_CASE("the example of a communicator's backend is right", "[docs]") {
 
   //! [backend::Route]
   backend::Route route{.in_rank_order = true};  // as CommunicationOptions::deterministic
-  ls::CommunicationPlan plan = group->plan(ls::ReduceOp::sum, ls::DType::f32, /*count=*/2, route);
+  ls::CommunicationPlan plan = group->plan(ls::ReduceOp::sum, segments[0], route);
   //! [backend::Route]
   CHECK(plan.in_rank_order);
 }
