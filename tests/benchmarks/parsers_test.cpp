@@ -72,6 +72,7 @@ TEST_CASE("parsers of nccl-tests' output read every operation's, and find what i
                                                          {"merge_call", ""},
                                                          {"axis_reduce", "--shape *,4,4 -b 1K -e 4K -f 2"},
                                                          {"batch_reduce", "--sizes 1K,4K,20"},
+                                                         {"recorded_step", ""},
                                                          {"step", ""},
                                                          {"input", ""}};
   for (const Traits& operation : all_traits()) {
