@@ -285,9 +285,9 @@ class DriverTest(unittest.TestCase):
         for case in [case for case in verdicts if "Open MPI" in case]:
             self.assertEqual(verdicts.pop(case), "skipped: Open MPI was not found when the build was configured")
         self.assertEqual(set(verdicts.values()), {"pass"}, verdicts)
-        self.assertEqual(len(verdicts), 13)
+        self.assertEqual(len(verdicts), 15)
         with open(os.path.join(self.folder, "compare.md"), encoding="utf-8") as file:
-            self.assertEqual(sum(line.startswith("|") for line in file), 23 + 2)
+            self.assertEqual(sum(line.startswith("|") for line in file), 25 + 2)
 
     def test_rows_of_several_processes_can_be_measured_alone(self):
         done = self.run_driver("--quick", "--workers")

@@ -76,10 +76,7 @@ TEST_CASE("the context of a collective's error has the replica at fault", "[stra
             static_cast<void>(ctx.all_reduce(id_of(ctx) == 0 ? ReduceOp::mean : ReduceOp::sum, 1.0f));
           });
         },
-        {.operation = "all_reduce",
-         .replica = 1,
-         .device = device(1),
-         .operands = "[] float32, [] float32"});
+        {.operation = "all_reduce", .replica = 1, .device = device(1), .operands = "[] float32, [] float32"});
   }
   SECTION("one with another shape") {
     check_context(

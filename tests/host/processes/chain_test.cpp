@@ -25,9 +25,8 @@ const Tensors kLong = {
 
 TEST_CASE("long reductions along a chain of processes have the bits of one process", "[host][engines]") {
   using Case = std::pair<RanksPerProcess, ReduceOp>;
-  const Case chosen =
-      GENERATE(Case{{2, 2}, ReduceOp::sum}, Case{{3, 1}, ReduceOp::min}, Case{{1, 2, 1}, ReduceOp::product},
-               Case{{1, 1, 2, 3}, ReduceOp::sum});
+  const Case chosen = GENERATE(Case{{2, 2}, ReduceOp::sum}, Case{{3, 1}, ReduceOp::min},
+                               Case{{1, 2, 1}, ReduceOp::product}, Case{{1, 1, 2, 3}, ReduceOp::sum});
   const bool thread_per_rank = GENERATE(false, true);
   const RanksPerProcess& division = chosen.first;
   const ReduceOp op = chosen.second;
