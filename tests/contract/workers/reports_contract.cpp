@@ -1,5 +1,7 @@
 #include <chrono>
+#include <cstddef>
 #include <string>
+#include <vector>
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -23,7 +25,8 @@ TEST_CASE("a report has the replicas of all workers", "[workers]") {
   w.strategy.run([](ReplicaContext& ctx) {
     static_cast<void>(ctx.all_reduce(ReduceOp::sum, Tensor::zeros({5}), {.label = "five"}));
   });
-  const Signal has_asked;  // the other workers answer whatever they do
+  // One for each worker: the other workers answer whatever they do.
+  const std::vector<Signal> have_asked(static_cast<std::size_t>(w.num_workers));
   if (w.worker == 0) {
     const Report report = w.strategy.report();
     CHECK(report.groups.size() == (w.num_workers > 1 ? 2 : 1));
@@ -39,9 +42,9 @@ TEST_CASE("a report has the replicas of all workers", "[workers]") {
       CHECK(rank.calls.back().operands == "[5] float32");
       CHECK(rank.calls.back().label == "five");
     }
-    for (int other = 1; other < w.num_workers; ++other) has_asked.send();
+    for (std::size_t other = 1; other < have_asked.size(); ++other) have_asked[other].send();
   } else {
-    has_asked.receive();
+    have_asked[static_cast<std::size_t>(w.worker)].receive();
   }
   CHECK(is_usable(w.strategy));
 }
