@@ -139,6 +139,9 @@ TEST_CASE("a run whose GPUs wait for one that is stuck throws, and other strateg
     other.emplace(std::vector<Device>{TestBackend::device(2), TestBackend::device(3)});
     require_usable(*other);
   }
+  // Loads the kernel, which may wait for the GPU.
+  strategy.run(
+      [](ReplicaContext& ctx) { static_cast<void>(ctx.all_reduce(ReduceOp::sum, Tensor::ones({4}))); });
   for (int i = 0; i < 2; ++i) current_stream(TestBackend::device(i)).synchronize();
   Log log;
   std::optional<Gate> gate(std::in_place, current_stream(TestBackend::device(1)));
