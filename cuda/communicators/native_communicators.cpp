@@ -20,6 +20,7 @@
 #include "graphs/capture.hpp"
 #include "libraries/cuda_error.hpp"
 #include "libraries/nccl_error.hpp"
+#include "libraries/nccl_library.hpp"
 
 namespace lockstep::cuda {
 namespace {
@@ -32,13 +33,8 @@ constexpr int kConfigs = NCCL_VERSION(2, 27, 0), kZeroPolicy = NCCL_VERSION(2, 2
 /// Creations under way, also those that nobody waits for any more.
 std::atomic<int> num_creations{0};
 
-int loaded_version() {
-  int version = 0;
-  return ncclGetVersion(&version) == ncclSuccess ? version : 0;
-}
-
 /// Whether the NCCL that is loaded, and the headers, have what a config is made of.
-bool takes_configs() { return NCCL_VERSION_CODE >= kConfigs && loaded_version() >= kConfigs; }
+bool takes_configs() { return NCCL_VERSION_CODE >= kConfigs && loaded_nccl_version() >= kConfigs; }
 
 /// The state that the thread that makes the communicators shares with the one that waits for them.
 struct Creation {
@@ -76,7 +72,7 @@ struct Creation {
 /// Tells once what of a config NCCL is too old for.
 void warn_of_what_is_left_out(const CommunicatorConfig& config) {
   static std::atomic<bool> has_warned{false};
-  const int loaded = loaded_version();
+  const int loaded = loaded_nccl_version();
   const std::string left_out = left_out_of(config, std::min(loaded, NCCL_VERSION_CODE));
   if (left_out.empty() || has_warned.exchange(true)) return;
   lockstep::detail::warn(lockstep::detail::concat(
@@ -87,7 +83,7 @@ void warn_of_what_is_left_out(const CommunicatorConfig& config) {
 ncclResult_t Creation::init_rank(ncclComm_t* communicator, int rank) {
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
   if (has_config()) {
-    ncclConfig_t native = native_config(config, loaded_version());
+    ncclConfig_t native = native_config(config, loaded_nccl_version());
     if (!name.empty()) native.commName = name.c_str();
     return ncclCommInitRankConfig(communicator, num_ranks, id, rank, &native);
   }
@@ -245,7 +241,7 @@ void wait_for_abandoned_communicators() {
 
 bool revoke([[maybe_unused]] ncclComm_t communicator) noexcept {
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 7)
-  if (loaded_version() < NCCL_VERSION(2, 28, 7)) return false;
+  if (loaded_nccl_version() < NCCL_VERSION(2, 28, 7)) return false;
   ncclCommRevoke(communicator, NCCL_REVOKE_DEFAULT);
   return true;
 #else

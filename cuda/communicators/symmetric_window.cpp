@@ -16,9 +16,7 @@
 namespace lockstep::cuda {
 
 bool SymmetricWindow::is_supported() {
-  int version = 0;
-  return NCCL_VERSION_CODE >= kOldestNccl && ncclGetVersion(&version) == ncclSuccess &&
-         version >= kOldestNccl;
+  return NCCL_VERSION_CODE >= kOldestNccl && loaded_nccl_version() >= kOldestNccl;
 }
 
 SymmetricWindow::SymmetricWindow(CudaDevice& device) : device_(device), last_(device.create_event()) {}

@@ -40,9 +40,13 @@ void require_nccl_version(int loaded, const std::string& file) {
     lockstep::detail::warn(versions + ". It may lack what has been mended since: load that one.");
 }
 
+int loaded_nccl_version() {
+  int version = 0;
+  return ncclGetVersion(&version) == ncclSuccess ? version : 0;
+}
+
 void require_one_nccl_version(const char* operation) {
-  int used = 0;
-  ncclGetVersion(&used);
+  const int used = loaded_nccl_version();
   void* const used_function = nccl_library.function("ncclGetVersion");
   for (const std::string& file : lockstep::detail::loaded_files()) {
     void* const library = ::dlopen(file.empty() ? nullptr : file.c_str(), RTLD_LAZY | RTLD_NOLOAD);

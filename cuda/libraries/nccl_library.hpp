@@ -16,6 +16,9 @@ inline constexpr int kOldestNccl = 22400;
 /// "2.28.9", of NCCL_VERSION_CODE.
 std::string version_text(int code);
 
+/// The version of the NCCL that is loaded, as NCCL_VERSION_CODE counts; 0: it does not tell.
+int loaded_nccl_version();
+
 /// Checks the version of the NCCL that was loaded. Logs where it is older than the headers that the library
 /// was built with.
 /// @param file  where it was loaded from.
