@@ -8,7 +8,6 @@
 #include "device/device_guard.hpp"
 #include "device/environment_bytes.hpp"
 #include "device/peer_access.hpp"
-#include "graphs/private_streams.hpp"
 #include "libraries/cuda_error.hpp"
 #include "native.hpp"
 
@@ -80,7 +79,7 @@ PeerReduction::PeerReduction(const std::vector<CudaDevice*>& ranks, const PeerLa
       Rank& rank = ranks_.emplace_back();
       rank.device = device;
       rank.own_stream = device->create_stream();
-      rank.last = device->create_event();
+      rank.last = std::make_unique<LastWork>(*device);
       rank.inboxes = static_cast<std::byte*>(device->allocate(num_bytes(), rank.own_stream));
       const DeviceGuard guard(device->ordinal(), device->device());
       LOCKSTEP_CUDA_CHECK(cudaMemsetAsync(rank.inboxes, 0, num_bytes(), native(rank.own_stream)),
@@ -106,16 +105,16 @@ void PeerReduction::release() noexcept {
   for (const Rank& rank : ranks_) {
     if (rank.own_stream == backend::StreamHandle()) continue;
     try {
-      if (rank.has_called) rank.device->wait(rank.own_stream, rank.last);
+      if (rank.last != nullptr) rank.last->follow(rank.own_stream);
     } catch (const Error&) {  // the device is lost
     }
     rank.device->finish(rank.own_stream);
   }
   // Every rank is done with the others' inboxes.
-  for (const Rank& rank : ranks_) {
+  for (Rank& rank : ranks_) {
     if (rank.inboxes != nullptr) rank.device->deallocate(rank.inboxes, num_bytes(), rank.own_stream);
     for (const Captured& captured : rank.captured) rank.device->destroy_event(captured.last);
-    if (rank.last != backend::EventHandle()) rank.device->destroy_event(rank.last);
+    rank.last.reset();
     if (rank.own_stream != backend::StreamHandle()) rank.device->destroy_stream(rank.own_stream);
   }
   if (aborts_ != nullptr && !ranks_.empty())
@@ -159,15 +158,6 @@ void PeerReduction::keep(int rank_index, const Capture& capture, const std::shar
   place->has_called = false;
 }
 
-// A rank's calls follow each other, whatever their streams.
-void PeerReduction::follow_last(Rank& rank, const backend::RankCall& call) {
-  const bool is_same =
-      rank.last_stream == call.stream && PrivateStreams::instance().is_lasting(native(call.stream));
-  if (rank.has_called && !is_same) rank.device->wait(call.stream, rank.last);
-  rank.last_stream = call.stream;
-  rank.has_called = true;
-}
-
 void PeerReduction::load(const backend::RankCall& call) {
   Rank& rank = ranks_[static_cast<std::size_t>(call.rank)];
   for (const backend::Segment& segment : call.segments) {
@@ -189,7 +179,7 @@ void PeerReduction::enqueue(ReduceOp op, const backend::RankCall& call, const ba
   Captured* const captured =
       capture ? &*std::ranges::find(rank.captured, capture.id, &Captured::id) : nullptr;
   if (captured == nullptr)
-    follow_last(rank, call);
+    rank.last->follow(call.stream);
   else if (std::exchange(captured->has_called, true))
     rank.device->wait(call.stream, captured->last);
   const auto size = static_cast<std::int64_t>(size_of(segment.dtype));
@@ -214,9 +204,7 @@ void PeerReduction::enqueue(ReduceOp op, const backend::RankCall& call, const ba
       segment.receive == nullptr ? nullptr : static_cast<std::byte*>(segment.receive) + begin * size;
   peer_all_reduce(rank.device->kernels().place_on(call.stream), segment.dtype, part);
   if (captured != nullptr) return rank.device->record(captured->last, call.stream);
-  const Device& device = rank.device->device();
-  const DeviceGuard guard(rank.device->ordinal(), device);  // as record(), which would ask for a capture
-  LOCKSTEP_CUDA_CHECK(cudaEventRecord(native(rank.last), native(call.stream)), device, "Recording an event");
+  rank.last->set(call.stream);
 }
 
 void PeerReduction::abort() noexcept { std::atomic_ref<unsigned>(*aborts_).store(1); }

@@ -12,6 +12,7 @@
 #include <lockstep/communication.hpp>
 
 #include "device/cuda_device.hpp"
+#include "device/last_work.hpp"
 #include "graphs/capture.hpp"
 #include "kernels/peer_all_reduce.hpp"
 
@@ -86,15 +87,12 @@ class PeerReduction {
     CudaDevice* device = nullptr;
     backend::StreamHandle own_stream{};
     std::byte* inboxes = nullptr;
-    backend::EventHandle last{};          // behind the last call outside captures
-    backend::StreamHandle last_stream{};  // of it
-    bool has_called = false;
+    std::unique_ptr<LastWork> last;  // of calls outside captures
     std::vector<Captured> captured;  // with those whose graphs are gone
     std::uint32_t loaded = 0;        // dtypes whose kernel is, as bits
   };
 
   std::size_t num_bytes() const { return 2 * static_cast<std::size_t>(layout_.inbox_bytes()); }
-  void follow_last(Rank& rank, const backend::RankCall& call);
   void release() noexcept;
 
   const PeerLayout layout_;

@@ -8,8 +8,6 @@
 #include "detail/expects.hpp"
 #include "device/device_guard.hpp"
 #include "graphs/capture.hpp"
-#include "graphs/private_streams.hpp"
-#include "libraries/cuda_error.hpp"
 #include "libraries/nccl_library.hpp"
 #include "native.hpp"
 
@@ -19,7 +17,7 @@ bool SymmetricWindow::is_supported() {
   return NCCL_VERSION_CODE >= kOldestNccl && loaded_nccl_version() >= kOldestNccl;
 }
 
-SymmetricWindow::SymmetricWindow(CudaDevice& device) : device_(device), last_(device.create_event()) {}
+SymmetricWindow::SymmetricWindow(CudaDevice& device) : device_(device), last_(device) {}
 
 SymmetricWindow::~SymmetricWindow() {
   if (is_fork_of_user()) return;
@@ -27,7 +25,6 @@ SymmetricWindow::~SymmetricWindow() {
   const CallerDevice caller;
   const OutsideCaptures outside;
   for (const Part& part : parts_) ncclMemFree(part.data);
-  device_.destroy_event(last_);
 }
 
 bool SymmetricWindow::holds(std::int64_t size_bytes) const {
@@ -69,16 +66,12 @@ ncclResult_t SymmetricWindow::enlist([[maybe_unused]] ncclComm_t communicator) {
 }
 
 std::byte* SymmetricWindow::begin(backend::StreamHandle stream) {
-  const bool is_same = stream == last_stream_ && PrivateStreams::instance().is_lasting(native(stream));
-  if (has_last_ && !is_same) device_.wait(stream, last_);
+  last_.follow(stream);
   return static_cast<std::byte*>(parts_.back().data);
 }
 
 void SymmetricWindow::end(backend::StreamHandle stream) noexcept try {
-  const DeviceGuard guard(device_.ordinal(), device_.device());
-  LOCKSTEP_CUDA_LOG(cudaEventRecord(native(last_), native(stream)));
-  last_stream_ = stream;
-  has_last_ = true;
+  last_.set(stream);
 } catch (const Error&) {  // the device is lost
 }
 

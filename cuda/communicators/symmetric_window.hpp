@@ -8,6 +8,7 @@
 #include <nccl.h>
 
 #include "device/cuda_device.hpp"
+#include "device/last_work.hpp"
 
 namespace lockstep::cuda {
 
@@ -55,14 +56,12 @@ class SymmetricWindow {
     std::size_t size_bytes;
     Handle handle;
   };
-  void finish() noexcept { wait_for(last_); }
+  void finish() noexcept { wait_for(last_.end()); }
   void wait_for(backend::EventHandle event) noexcept;
 
   CudaDevice& device_;
-  std::vector<Part> parts_;    // growing; the last one is in use
-  backend::EventHandle last_;  // behind the last work
-  backend::StreamHandle last_stream_{};
-  bool has_last_ = false;
+  std::vector<Part> parts_;  // growing; the last one is in use
+  LastWork last_;
 };
 
 }  // namespace lockstep::cuda
