@@ -1,0 +1,64 @@
+#!/bin/bash
+# soak.sh PROGRAM SECONDS [PAUSE_MS]: trains for so long, with input and asynchronous checkpoints, in one process that
+# lives on, and beside it with 3 workers, of which one is killed again and again, after which all start anew. Fails if
+# memory, threads, descriptors or mappings of the first grow, if a worker's end is not the loss of another, if a step has
+# two results, or if files, shared memory or processes are left.
+set -u
+program=$1 seconds=$2 pause=${3:-20}
+num_workers=3
+folder=$(mktemp -d)
+mkdir "$folder/long" "$folder/workers"
+pids=()
+trap 'kill -KILL "${pids[@]}" $long 2>/dev/null; rm -rf "$folder"' EXIT
+failures=0
+fail() {
+  failures=$((failures + 1))
+  echo "$1"
+}
+
+"$program" "$folder/long" "$seconds" "$pause" >"$folder/long/log" 2>&1 &
+long=$!
+end=$((SECONDS + seconds)) kills=0 starts=0
+while [ $SECONDS -lt $end ]; do
+  starts=$((starts + 1))
+  port=$((10000 + RANDOM % 20000)) workers=
+  for ((worker = 0; worker < num_workers; worker++)); do workers+="${workers:+,}\"127.0.0.1:$((port + worker))\""; done
+  pids=()
+  [ -f "$folder/workers/rows.csv" ] || cp "$folder/long/rows.csv" "$folder/workers/" 2>/dev/null || { sleep 0.2; continue; }
+  for ((worker = 0; worker < num_workers; worker++)); do
+    TF_CONFIG="{\"cluster\": {\"worker\": [$workers]}, \"task\": {\"type\": \"worker\", \"index\": $worker}}" \
+      "$program" "$folder/workers" $((end - SECONDS)) "$pause" >"$folder/log.$worker" 2>&1 &
+    pids+=($!)
+    disown $!
+  done
+  sleep $((RANDOM % 6 + 2)).$((RANDOM % 10))
+  victim=$((RANDOM % num_workers))
+  kill -KILL "${pids[$victim]}" 2>/dev/null && kills=$((kills + 1))
+  for ((worker = 0; worker < num_workers; worker++)); do
+    for ((i = 0; i < 600; i++)); do
+      kill -0 "${pids[$worker]}" 2>/dev/null || break
+      sleep 0.05
+    done
+    kill -0 "${pids[$worker]}" 2>/dev/null && fail "start $starts: worker $worker goes on without worker $victim"
+    [ $worker -eq $victim ] || [ $SECONDS -ge $end ] || grep -q "^lost: .*worker $victim " "$folder/log.$worker" ||
+      fail "start $starts: worker $victim was killed, and worker $worker says: $(tail -n 1 "$folder/log.$worker")"
+    compgen -G "/dev/shm/lockstep-${pids[$worker]}-*" && fail "start $starts: worker $worker leaves that behind"
+  done
+  kill -KILL "${pids[@]}" 2>/dev/null
+done
+wait $long || fail "the process that lives on: $(tail -n 3 "$folder/long/log")"
+tail -n 2 "$folder/long/log"
+
+for part in long workers; do
+  grep -E '^[0-9]+ [0-9a-f]+$' "$folder/$part/steps" | sort -u >"$folder/results"
+  twice=$(cut -d' ' -f1 "$folder/results" | uniq -d | wc -l)
+  [ "$twice" -eq 0 ] || fail "$part: $twice steps have two results"
+  last=$(cut -d' ' -f1 "$folder/results" | sort -n | tail -n 1)
+  [ "$(wc -l <"$folder/results")" -eq "${last:-0}" ] && [ "${last:-0}" -gt 0 ] || fail "$part: steps are missing before $last"
+  # A kill may leave one file that was being written.
+  [ "$(ls -A "$folder/$part/checkpoints" | wc -l)" -le 4 ] || fail "$part: $(ls -A "$folder/$part/checkpoints")"
+  echo "$part: $last steps, $(grep -cE '^[0-9]+ ' "$folder/$part/steps") with those made again"
+done
+# What both have made is the same work on other numbers of replicas; of each alone all starts agree.
+echo "$seconds s, $starts starts of $num_workers workers, $kills kills, $failures failures"
+[ $failures -eq 0 ]
