@@ -2,6 +2,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <optional>
+#include <semaphore>
 #include <string>
 #include <thread>
 #include <vector>
@@ -12,12 +13,14 @@
 
 #include <lockstep/lockstep.hpp>
 
+#include "collectives/watch/device_watch.hpp"
 #include "contract/strategy/usable.hpp"
 #include "cuda/gate.hpp"
 #include "support/communicator_group.hpp"
 #include "support/matchers.hpp"
 #include "support/replica_values.hpp"
 #include "support/scoped_log_sink.hpp"
+#include "trace/call_group.hpp"
 
 /// GPUs that do not come to a collective that others wait in.
 namespace lockstep::test {
@@ -164,6 +167,32 @@ TEST_CASE("a run whose GPUs wait for one that is stuck throws, and other strateg
       CollectiveAborted);
   Replicas next(2);
   require_usable(next);
+}
+
+TEST_CASE("a group that takes long to end does not keep others from their limits", "[cuda]") {
+  const Stream stream(TestBackend::device());
+  const std::vector<backend::DeviceBackend*> devices = {&TestBackend::open()};
+  detail::CallGroup calls({place(0)}, "rank");
+  std::counting_semaphore<2> has_ended{0};
+  std::binary_semaphore may_end{0};
+  bool other_ends = false;
+  {
+    const auto end_slowly = [&](const std::string&) {
+      has_ended.release();
+      may_end.acquire();
+    };
+    detail::DeviceWatch slow(devices, calls, end_slowly), slower(devices, calls, end_slowly);
+    const auto enqueue = [&](detail::DeviceWatch& watch) {
+      watch.begin(0, 0, "all_reduce(sum)", stream.handle());
+      const Gate gate(stream);
+      watch.end(0, stream.handle(), 20ms);
+      return has_ended.try_acquire_for(60s);
+    };
+    other_ends = enqueue(slow) && enqueue(slower);
+    may_end.release();
+    may_end.release();
+  }
+  CHECK(other_ends);
 }
 
 TEST_CASE("collectives that end in time leave nothing behind", "[cuda]") {

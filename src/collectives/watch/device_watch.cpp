@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <exception>
+#include <map>
 #include <thread>
 #include <utility>
 
@@ -19,8 +20,9 @@ namespace lockstep::detail {
 struct DeviceWatch::Thread {
   std::mutex mutex;  // guards what follows
   std::condition_variable changed;
-  std::vector<DeviceWatch*> watches;  // with pending calls
-  DeviceWatch* in_use = nullptr;      // by the thread
+  std::vector<DeviceWatch*> watches;            // with pending calls
+  DeviceWatch* in_use = nullptr;                // by the thread, or by end
+  std::map<DeviceWatch*, std::thread> endings;  // calls of on_time_out_, which may take seconds
   bool is_ending = false;
   std::thread thread;
   const Process process;  // in which the thread is
@@ -29,6 +31,9 @@ struct DeviceWatch::Thread {
   void remove(DeviceWatch* watch) noexcept;
   void end() noexcept;
   void run();
+
+ private:
+  void begin_ending(DeviceWatch* watch, const std::string& text);
 };
 
 DeviceWatch::Thread& DeviceWatch::thread() { return immortal<Thread>(); }
@@ -48,6 +53,9 @@ void DeviceWatch::Thread::remove(DeviceWatch* watch) noexcept {
   std::unique_lock lock(mutex);
   std::erase(watches, watch);
   changed.wait(lock, [&] { return in_use != watch; });
+  auto ending = endings.extract(watch);
+  lock.unlock();
+  if (!ending.empty()) ending.mapped().join();
 }
 
 void DeviceWatch::Thread::end() noexcept {
@@ -58,6 +66,27 @@ void DeviceWatch::Thread::end() noexcept {
   }
   changed.notify_all();
   if (thread.joinable()) thread.join();
+  std::unique_lock lock(mutex);
+  while (!endings.empty()) {
+    auto ending = endings.extract(endings.begin());
+    in_use = ending.key();
+    lock.unlock();
+    ending.mapped().join();
+    lock.lock();
+    in_use = nullptr;
+    changed.notify_all();
+  }
+}
+
+/// Others' limits go on meanwhile.
+void DeviceWatch::Thread::begin_ending(DeviceWatch* watch, const std::string& text) {
+  const std::lock_guard lock(mutex);
+  try {
+    endings[watch] = start_thread("The thread that ends late calls", [=] { watch->on_time_out_(text); });
+  } catch (const std::exception&) {  // no thread, or no memory
+    endings.erase(watch);
+    watch->on_time_out_(text);
+  }
 }
 
 void DeviceWatch::Thread::run() {
@@ -75,7 +104,7 @@ void DeviceWatch::Thread::run() {
       in_use = watch;
       lock.unlock();
       const std::string text = watch->poll();
-      if (!text.empty()) watch->on_time_out_(text);
+      if (!text.empty()) begin_ending(watch, text);
       lock.lock();
       const bool is_idle = [&] {
         const std::lock_guard own(watch->mutex_);
