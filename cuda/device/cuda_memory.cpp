@@ -165,7 +165,12 @@ void CudaMemory::deallocate(void* data, std::size_t size_bytes, cudaStream_t str
   collect();
   if (graphs_.drop(data, size_bytes, stream)) return;
   in_use_bytes_ -= static_cast<std::int64_t>(size_bytes);
-  if (!cache_.keep(data, size_bytes, stream)) give_back(data, size_bytes, stream);
+  if (cache_.keep(data, size_bytes, stream)) return;
+  if (cache_.serves(stream, size_bytes)) {
+    drain_cache();  // it is full: sizes that are no longer asked for must not keep others out
+    if (cache_.keep(data, size_bytes, stream)) return;
+  }
+  give_back(data, size_bytes, stream);
 } catch (const Error&) {  // nobody can use the memory again
   in_use_bytes_ -= static_cast<std::int64_t>(size_bytes);
 }

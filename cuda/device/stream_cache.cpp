@@ -13,7 +13,9 @@ std::size_t StreamCache::rounded(std::size_t size_bytes) const {
 }
 
 bool StreamCache::serves(cudaStream_t stream, std::size_t size_bytes) const {
-  return most_bytes_ > 0 && size_bytes <= kLargest && PrivateStreams::instance().last_capture(stream) == 0;
+  return most_bytes_ > 0 && size_bytes <= kLargest &&
+         static_cast<std::int64_t>(rounded(size_bytes)) <= most_bytes_ &&
+         PrivateStreams::instance().last_capture(stream) == 0;
 }
 
 void* StreamCache::take(cudaStream_t stream, std::size_t size_bytes) {

@@ -31,9 +31,11 @@ class StreamCache {
 
   /// What to allocate for so many bytes, so that the memory serves every allocation of its size here.
   std::size_t rounded(std::size_t size_bytes) const;
+  /// Whether memory of that size, freed on that stream, is kept as long as there is room.
+  bool serves(cudaStream_t stream, std::size_t size_bytes) const;
   /// Null: there is none.
   void* take(cudaStream_t stream, std::size_t size_bytes);
-  /// @return false: the caller frees it.
+  /// @return false: there is no room, or it does not serve the stream; the caller frees it.
   bool keep(void* data, std::size_t size_bytes, cudaStream_t stream);
   /// Frees memory, on a stream.
   using GiveBack = detail::FunctionRef<void(void* data, std::size_t size_bytes, cudaStream_t stream)>;
@@ -41,8 +43,6 @@ class StreamCache {
   void drain(GiveBack give_back);
 
  private:
-  bool serves(cudaStream_t stream, std::size_t size_bytes) const;
-
   const std::int64_t most_bytes_;
   std::mutex mutex_;  // guards the members below
   std::int64_t bytes_ = 0;

@@ -160,6 +160,8 @@ TEST_CASE("the memory that streams have freed is limited", "[cuda]") {
   CHECK(cache.keep(&memory[0], 512, native));
   CHECK(cache.keep(&memory[1], 500, native));
   CHECK(!cache.keep(&memory[2], 512, native));
+  CHECK(cache.serves(native, 1024));
+  CHECK(!cache.serves(native, 1025));  // never has room for it
   CHECK(cache.take(native, 513) == nullptr);
   CHECK(cache.take(native, 512) == &memory[1]);
   CHECK(cache.keep(&memory[2], 1, native));
@@ -167,6 +169,21 @@ TEST_CASE("the memory that streams have freed is limited", "[cuda]") {
   cache.drain([&](void*, std::size_t size_bytes, cudaStream_t) { num_bytes += size_bytes; });
   CHECK(num_bytes == 1024);
   CHECK(cache.take(native, 512) == nullptr);
+}
+
+TEST_CASE("a full cache gives way to the sizes that are in use now", "[cuda]") {
+  empty_cache();
+  const Stream stream(TestBackend::device());
+  const StreamScope scope(stream);
+  {
+    std::vector<Tensor> old;
+    for (int i = 0; i < 70; ++i) old.push_back(tensor_of(1 << 18));  // 70 MiB
+  }
+  for (int i = 0; i < 20; ++i) static_cast<void>(tensor_of(200'000));
+  const PoolCalls calls;
+  static_cast<void>(tensor_of(200'000));
+  CHECK(calls.num_allocations == 0);
+  trim_memory(TestBackend::device());
 }
 
 TEST_CASE("a number of bytes that the environment does not tell is refused", "[cuda]") {
