@@ -17,7 +17,8 @@ int exit_status = 0;
 Machine* make_machine() {
   auto* m = new Machine;  // never destroyed: the program's own destructors may still call
   m->config = read_config();
-  m->random.seed(m->config.seed);
+  m->seed = m->config.seed;
+  m->random.seed(m->seed);
   return m;
 }
 
@@ -135,3 +136,10 @@ ThreadState& thread_state() {
 }
 
 }  // namespace vgpu::rt
+
+extern "C" void vgpu_seed(unsigned long long seed) {
+  vgpu::rt::Machine& m = vgpu::rt::machine();
+  const vgpu::rt::Lock guard(m.mutex);
+  m.seed = seed;
+  m.random.seed(seed);
+}

@@ -57,7 +57,7 @@ void run_kernel(const Op& op, const KernelWork& work, Counts* counts, std::funct
   launch.multiprocessors = m.config.sms;
   launch.counts = counts;
   launch.pause = std::move(pause);
-  launch.seed = mix(m.config.seed ^ (op.id << 20));
+  launch.seed = mix(m.seed ^ (op.id << 20));
   launch.symbol = [&](std::string_view name) -> std::uint64_t {
     Lock guard(m.mutex);
     return variable_address(*work.kernel->module, op.device, name);

@@ -172,7 +172,7 @@ void initialise_lane(Lane& lane, int device, std::string label) {
   lane.id = m.next_lane++;
   lane.device = device;
   lane.label = std::move(label);
-  lane.priority = static_cast<double>(mix(m.config.seed * 1000003 + lane.id) >> 11);
+  lane.priority = static_cast<double>(mix(m.seed * 1000003 + lane.id) >> 11);
   lane.slot = m.race_slots++;
   lane.finish = m.virtual_now;
 }

@@ -181,6 +181,7 @@ struct Machine {
   std::set<std::shared_ptr<CaptureSession>> captures;  // ongoing
   std::map<std::uint64_t, Lane*> lanes;                // with work, by lane id
   std::uint64_t next_id = 1, next_op = 1, next_lane = 1, next_graph_id = 1;
+  std::atomic<std::uint64_t> seed{1};  // the configuration's, or vgpu_seed's
   std::mt19937_64 random;
   bool executing = false;      // some thread runs an operation that excludes others
   int host_functions = 0;      // running host functions
