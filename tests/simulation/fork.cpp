@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <filesystem>
 #include <sstream>
 #include <system_error>
 #include <utility>
@@ -86,12 +87,16 @@ void prepare(char** argv) {
   strategy.run([](ReplicaContext& context) { static_cast<void>(context.all_reduce(ReduceOp::sum, 1)); });
 }
 
-Fork::Fork(std::uint64_t seed, const Simulated& simulated, bool is_verbose, int core) : seed_(seed) {
+Fork::Fork(std::uint64_t seed, const Simulated& simulated, bool is_verbose, int core)
+    : seed_(seed), folder_(std::make_unique<test::TemporaryDirectory>()) {
   int ends[2];
   if (::pipe(ends) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
   pid_ = ::fork();
   if (pid_ < 0) throw std::system_error(errno, std::generic_category(), "fork");
-  if (pid_ == 0) run(seed, simulated, is_verbose, core, ends[1]);
+  if (pid_ == 0) {
+    std::filesystem::current_path(folder_->path());
+    run(seed, simulated, is_verbose, core, ends[1]);
+  }
   ::close(ends[1]);
   pipe_ = ends[0];
 }

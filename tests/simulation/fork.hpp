@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "simulation/system/network.hpp"
 #include "simulation/system/system.hpp"
+#include "support/temporary_directory.hpp"
 
 namespace lockstep::simulation {
 
@@ -26,17 +28,17 @@ using Simulated = std::function<std::string(System&, Network&)>;
 /// argv  main's.
 void prepare(char** argv);
 
-/// A simulation under way, in a fork of this process.
+/// A simulation under way, in a fork of this process, whose current folder is an empty one of its own.
 class Fork {
  public:
   /// @param core  that it may use.
   Fork(std::uint64_t seed, const Simulated& simulated, bool is_verbose = false, int core = 0);
-  int pid() const noexcept { return pid_; }
   /// Waits for its end.
   Outcome wait();
 
  private:
   std::uint64_t seed_;
+  std::unique_ptr<test::TemporaryDirectory> folder_;
   int pid_ = 0, pipe_ = -1;
 };
 
