@@ -9,12 +9,11 @@
 
 #include <unistd.h>
 
-#include <lockstep/detail/mutex.hpp>
 #include <lockstep/error.hpp>
 
 #include "cluster/launcher_variables.hpp"
+#include "cluster/worker_connections.hpp"
 #include "detail/expects.hpp"
-#include "detail/immortal.hpp"
 #include "detail/in_quotes.hpp"
 #include "workers/byte_archive.hpp"
 #include "workers/control/host_identity.hpp"
@@ -113,37 +112,28 @@ bool is_launched(const std::string& engine) {
   return kind != nullptr && kind->is_launched;
 }
 
-/// The engine, and where it does not start the processes, their addresses.
-using Key = std::vector<std::string>;
-
-bool has_same_leader(const Key& a, const Key& b) {
+bool has_same_leader(const WorkerConnections::Key& a, const WorkerConnections::Key& b) {
   return a[0] == b[0] && a.size() > 1 && b.size() > 1 && a[1] == b[1];
 }
 
-/// The connections of this process.
-struct Connections {
-  Mutex opening{"the workers' connections"};  // one at a time; a process that ends does not wait for it
-  LeafMutex mutex;                            // guards by_cluster
-  std::map<Key, std::shared_ptr<WorkerConnection>> by_cluster;
-
-  /// Takes out those that are over, and those that no strategy uses and that keep worker 0's address from
-  /// another cluster.
-  auto take_useless(const Key& wanted) {
-    decltype(by_cluster) taken;
-    for (auto it = by_cluster.begin(); it != by_cluster.end();) {
-      const auto& [key, connection] = *it;
-      const bool is_in_the_way = key != wanted && connection.use_count() == 1 && has_same_leader(key, wanted);
-      const auto next = std::next(it);
-      if (connection->is_over() || is_in_the_way) taken.insert(by_cluster.extract(it));
-      it = next;
-    }
-    return taken;
+/// Takes out those that are over, and those that no strategy uses and that keep worker 0's address from
+/// another cluster.
+WorkerConnections::ByCluster take_useless(WorkerConnections::ByCluster& by_cluster,
+                                          const WorkerConnections::Key& wanted) {
+  WorkerConnections::ByCluster taken;
+  for (auto it = by_cluster.begin(); it != by_cluster.end();) {
+    const auto& [key, connection] = *it;
+    const bool is_in_the_way = key != wanted && connection.use_count() == 1 && has_same_leader(key, wanted);
+    const auto next = std::next(it);
+    if (connection->is_over() || is_in_the_way) taken.insert(by_cluster.extract(it));
+    it = next;
   }
-};
+  return taken;
+}
 
 void leave_all() {
-  Connections& all = immortal<Connections>();
-  decltype(all.by_cluster) left;
+  WorkerConnections& all = WorkerConnections::of_process();
+  WorkerConnections::ByCluster left;
   {
     const std::lock_guard lock(all.mutex);
     left = all.by_cluster;
@@ -156,15 +146,15 @@ void leave_all() {
 std::shared_ptr<WorkerConnection> WorkerConnection::open(ControlOptions options,
                                                          const cluster::EnvironmentVariables& variables,
                                                          const WorkerConnection* keep) {
-  Connections& all = immortal<Connections>();
+  WorkerConnections& all = WorkerConnections::of_process();
   const std::lock_guard opening(all.opening);
   std::string engine_name = engine_for(variables, !options.addresses.front().empty());
-  Key key = {engine_name};
+  WorkerConnections::Key key = {engine_name};
   if (!is_launched(engine_name)) key.insert(key.end(), options.addresses.begin(), options.addresses.end());
-  decltype(all.by_cluster) useless;
+  WorkerConnections::ByCluster useless;
   {
     const std::lock_guard lock(all.mutex);
-    useless = all.take_useless(key);
+    useless = take_useless(all.by_cluster, key);
     if (const auto found = all.by_cluster.find(key); found != all.by_cluster.end()) return found->second;
   }
   // A strategy may still hold one that is over, and keeps no address either.

@@ -1,0 +1,82 @@
+#include "simulation/plan.hpp"
+
+#include <algorithm>
+
+#include "detail/concat.hpp"
+
+namespace lockstep::simulation {
+namespace {
+
+using detail::concat;
+
+// What a message that was lost may add to a silence, with the time that calls take.
+constexpr Time kSlack = 500 * kMillisecond;
+
+Fault draw_fault(const Plan& plan, Random& random) {
+  Fault fault;
+  fault.kind = kFaultKinds[random.below(std::size(kFaultKinds))];
+  fault.worker = static_cast<int>(random.below(static_cast<std::uint64_t>(plan.num_workers)));
+  fault.other = static_cast<int>((static_cast<std::uint64_t>(fault.worker) + 1 +
+                                  random.below(static_cast<std::uint64_t>(plan.num_workers) - 1)) %
+                                 static_cast<std::uint64_t>(plan.num_workers));
+  fault.at_step = static_cast<int>(random.between(0, plan.num_steps - 1));
+  fault.delay = random.between(0, fault.at_step == 0 ? 200 * kMillisecond : 30 * kMillisecond);
+  const Time heartbeat = plan.heartbeat.count() * kMillisecond;
+  fault.duration = random.once_in(2) ? random.between(kMillisecond, heartbeat / 4)
+                                     : random.between(heartbeat, 4 * heartbeat);
+  return fault;
+}
+
+}  // namespace
+
+const char* name(FaultKind kind) {
+  switch (kind) {
+    case FaultKind::kill: return "kill";
+    case FaultKind::crash: return "crash";
+    case FaultKind::pause: return "pause";
+    case FaultKind::cut: return "cut";
+    case FaultKind::full_disk: return "full disk";
+  }
+  return "";
+}
+
+Plan::Plan(std::uint64_t seed) {
+  Random random(seed ^ 0x706c616e);
+  num_workers = static_cast<int>(random.between(2, 5));
+  num_replicas = static_cast<int>(random.between(1, 2));
+  num_steps = static_cast<int>(random.between(4, 16));
+  rows_per_step = static_cast<int>(random.between(1, 12));
+  steps_per_save = static_cast<int>(random.between(1, 5));
+  saves_asynchronously = random.once_in(2);
+  shrinks = random.once_in(2);
+  heartbeat = std::chrono::milliseconds(random.between(1000, 6000));
+  const auto num_faults = random.below(4);
+  for (std::uint64_t i = 0; i < num_faults; ++i) faults.push_back(draw_fault(*this, random));
+  std::ranges::stable_sort(faults, {}, &Fault::at_step);
+}
+
+bool Plan::is_harmless(const Fault& fault) const {
+  const bool is_short = fault.duration <= heartbeat.count() * kMillisecond / 4;
+  switch (fault.kind) {
+    case FaultKind::pause:
+    case FaultKind::cut: return is_short && 2 * fault.duration + kSlack < heartbeat.count() * kMillisecond;
+    case FaultKind::full_disk: return true;
+    default: return false;
+  }
+}
+
+std::string Plan::describe() const {
+  std::string text = concat(num_workers, " workers of ", num_replicas, " replicas, ", num_steps, " steps of ",
+                            rows_per_step, " rows, ", saves_asynchronously ? "an asynchronous" : "a",
+                            " save each ", steps_per_save, " steps, silence limit ", heartbeat.count(),
+                            " ms; ", shrinks ? "those left go on" : "all start anew after a loss");
+  for (const Fault& fault : faults) {
+    text += concat("; after step ", fault.at_step, " and ", fault.delay / kMicrosecond, " us ",
+                   name(fault.kind), " of worker ", fault.worker);
+    if (fault.kind == FaultKind::cut) text += concat(" from worker ", fault.other);
+    if (fault.kind > FaultKind::crash) text += concat(" for ", fault.duration / kMillisecond, " ms");
+  }
+  return text;
+}
+
+}  // namespace lockstep::simulation

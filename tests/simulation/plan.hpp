@@ -1,0 +1,53 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "simulation/system/random.hpp"
+#include "simulation/system/system.hpp"
+
+namespace lockstep::simulation {
+
+/// What goes wrong.
+enum class FaultKind {
+  kill,       ///< The process ends at once; its system closes its connections.
+  crash,      ///< Its host is gone: nobody hears anything.
+  pause,      ///< It is stopped for so long.
+  cut,        ///< Nothing passes between two hosts for so long.
+  full_disk,  ///< No file takes more for so long.
+};
+constexpr FaultKind kFaultKinds[] = {FaultKind::kill, FaultKind::crash, FaultKind::pause, FaultKind::cut,
+                                     FaultKind::full_disk};
+const char* name(FaultKind kind);
+
+struct Fault {
+  FaultKind kind = FaultKind::kill;
+  int worker = 0, other = 0;  ///< `other`: of a cut.
+  int at_step = 0;            ///< Once a worker has done so many.
+  Time delay = 0;             ///< After that.
+  Time duration = 0;          ///< Of those that end.
+};
+
+/// What is broken on purpose, so that the checks must find it.
+enum class Defect { none, skipped_step, repeated_step, other_bits, lost_message, open_descriptor };
+
+/// What a seed stands for.
+struct Plan {
+  explicit Plan(std::uint64_t seed);
+
+  int num_workers = 2, num_replicas = 1;  ///< Replicas of each worker.
+  int num_steps = 10, rows_per_step = 4, steps_per_save = 3;
+  bool saves_asynchronously = false;
+  bool shrinks = true;  ///< After a loss; else all start anew.
+  std::chrono::milliseconds heartbeat{1000};
+  std::vector<Fault> faults{};  ///< In the order in which they come.
+  Defect defect = Defect::none;
+
+  /// Whether no worker may notice it.
+  bool is_harmless(const Fault& fault) const;
+  std::string describe() const;
+};
+
+}  // namespace lockstep::simulation

@@ -1,0 +1,178 @@
+#include "simulation/scenario.hpp"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "detail/concat.hpp"
+#include "simulation/start_process.hpp"
+#include "simulation/training.hpp"
+
+namespace lockstep::simulation {
+namespace {
+
+using detail::concat;
+
+constexpr Time kLook = kMillisecond;
+constexpr Time kJobLimit = 2'000 * kSecond;
+
+/// One worker's process since all were started.
+struct Member {
+  Process* process = nullptr;
+  WorkerReport report{};
+  bool is_killed = false;
+  bool is_suspect = false;  ///< The others may have taken it for lost, or it them.
+};
+
+class Scenario {
+ public:
+  Scenario(const Plan& plan, System& system, Network& network)
+      : plan_(plan),
+        system_(system),
+        network_(network),
+        members_(static_cast<std::size_t>(plan.num_workers)) {}
+
+  std::string run() {
+    std::thread faults([this] { bring_faults(); });
+    int restart = 0;
+    for (start(restart); !has_finished(); start(++restart)) {
+      if (num_losses_ == num_losses_at_start_)
+        fail("the workers have not come to the end, and nothing has disturbed them");
+    }
+    is_over_ = true;
+    faults.join();
+    std::string text = concat("steps ", observed_.num_steps, " saves ", observed_.num_saves, " resumes ",
+                              observed_.num_resumes, " shrinks ", observed_.num_shrinks, " full_disks ",
+                              observed_.num_full_disks, " restarts ", restart, " losses ", num_named_);
+    for (const auto& [kind, count] : num_faults_) text += concat(' ', kind, ' ', count);
+    return text;
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& what) {
+    std::string text = concat(what, "\n  ", plan_.describe());
+    for (std::size_t w = 0; w < members_.size(); ++w) {
+      const Member& member = members_[w];
+      text +=
+          concat("\n  worker ", w, member.is_killed ? " (killed)" : "", member.is_suspect ? " (suspect)" : "",
+                 member.report.has_finished ? " has finished" : " has not finished");
+      for (const std::string& loss : member.report.losses) text += concat("\n    lost: ", loss);
+      if (!member.report.error.empty()) text += concat("\n    error: ", member.report.error);
+    }
+    system_.fail(text);
+  }
+
+  /// Starts all, and waits until all have ended.
+  void start(int restart) {
+    num_losses_at_start_ = num_losses_;
+    observed_.num_done = 0;
+    std::erase_if(observed_.bits,
+                  [](const auto& entry) { return entry.first.starts_with("the first step"); });
+    for (int w = 0; w < plan_.num_workers; ++w) {
+      Member& member = members_[static_cast<std::size_t>(w)];
+      member = {};
+      network_.switch_on(host_of(w));
+      member.process = &start_process(system_, host_of(w), [this, w, restart, &member] {
+        train(plan_, w, restart, observed_, member.report);
+      });
+    }
+    const Time limit = system_.now() + kJobLimit;
+    while (!std::ranges::all_of(members_, [&](const Member& m) { return system_.has_ended(*m.process); })) {
+      if (system_.now() > limit) fail("the workers do not end");
+      system_.sleep_until(system_.now() + kLook);
+    }
+    check();
+  }
+
+  bool has_finished() const {
+    return std::ranges::any_of(members_, [](const Member& m) { return m.report.has_finished; }) &&
+           std::ranges::all_of(members_,
+                               [&](const Member& m) {
+                                 return m.report.has_finished || m.is_killed ||
+                                        (plan_.shrinks && m.is_suspect);
+                               }) &&
+           (plan_.shrinks ||
+            std::ranges::all_of(members_, [](const Member& m) { return m.report.has_finished; }));
+  }
+
+  /// Whoever is neither killed nor suspect names the same causes in the same order.
+  void check() {
+    const Member* first = nullptr;
+    for (const Member& member : members_) {
+      if (member.is_killed || member.is_suspect) continue;
+      num_named_ += member.report.losses.size();
+      if (num_losses_ == num_losses_at_start_ &&
+          !(member.report.has_finished && member.report.losses.empty()))
+        fail("a worker has not finished, though nothing has disturbed it");
+      if (first == nullptr) first = &member;
+      const std::size_t n = std::min(first->report.losses.size(), member.report.losses.size());
+      for (std::size_t i = 0; i < n; ++i)
+        if (first->report.losses[i] != member.report.losses[i])
+          fail("two workers name different causes of one loss");
+    }
+  }
+
+  void bring_faults() {
+    for (const Fault& fault : plan_.faults) {
+      while (observed_.num_done < fault.at_step && !is_over_) system_.sleep_until(system_.now() + kLook / 4);
+      system_.sleep_until(system_.now() + fault.delay);
+      if (is_over_) return;
+      bring(fault);
+    }
+  }
+
+  void bring(const Fault& fault) {
+    Member& member = members_[static_cast<std::size_t>(fault.worker)];
+    if (member.process == nullptr || system_.has_ended(*member.process)) return;
+    ++num_faults_[fault.kind == FaultKind::full_disk ? "full_disk" : name(fault.kind)];
+    system_.note(concat(name(fault.kind), " of worker ", fault.worker));
+    const Time end = system_.now() + fault.duration;
+    if (!plan_.is_harmless(fault)) ++num_losses_;
+    switch (fault.kind) {
+      case FaultKind::crash: network_.switch_off(member.process->host); [[fallthrough]];
+      case FaultKind::kill:
+        member.is_killed = true;
+        system_.kill(*member.process);
+        return;
+      case FaultKind::pause:
+        member.is_suspect |= !plan_.is_harmless(fault);
+        system_.set_paused(*member.process, true);
+        system_.at(end, [this, process = member.process] { system_.set_paused(*process, false); });
+        return;
+      case FaultKind::cut:
+        member.is_suspect |= !plan_.is_harmless(fault);
+        members_[static_cast<std::size_t>(fault.other)].is_suspect |= !plan_.is_harmless(fault);
+        network_.cut(host_of(fault.worker), host_of(fault.other), end);
+        return;
+      case FaultKind::full_disk:
+        for (Member& one : members_) one.process->has_full_disk = true;
+        system_.at(end, [this] {
+          for (Member& one : members_) one.process->has_full_disk = false;
+        });
+        return;
+    }
+  }
+
+  const Plan& plan_;
+  System& system_;
+  Network& network_;
+  std::vector<Member> members_;
+  Observed observed_{};
+  bool is_over_ = false;
+  int num_losses_ = 0, num_losses_at_start_ = 0;  // faults after which a worker may be lost
+  std::size_t num_named_ = 0;
+  std::map<std::string, int> num_faults_{};
+};
+
+}  // namespace
+
+std::string run_scenario(const Plan& plan, System& system, Network& network) {
+  if (plan.defect == Defect::lost_message) network.lose_message(40);
+  return std::make_unique<Scenario>(plan, system, network)->run();
+}
+
+}  // namespace lockstep::simulation

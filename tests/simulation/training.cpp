@@ -1,0 +1,267 @@
+#include "simulation/training.hpp"
+
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include <sys/socket.h>
+
+#include <lockstep/checkpoint/checkpoint_manager.hpp>
+#include <lockstep/cluster/simple_resolver.hpp>
+#include <lockstep/error.hpp>
+#include <lockstep/input/dataset.hpp>
+#include <lockstep/strategy/input.hpp>
+#include <lockstep/strategy/multi_worker_mirrored_strategy.hpp>
+
+#include "detail/concat.hpp"
+#include "simulation/system/network.hpp"
+
+namespace lockstep::simulation {
+namespace {
+
+using detail::concat;
+using Workers = MultiWorkerMirroredStrategy;
+
+constexpr std::int64_t kNumWeights = 5;
+constexpr std::chrono::seconds kStartLimit{20};
+constexpr std::chrono::seconds kCallLimit{60};  // beyond what a fault may add
+constexpr int kPort = 2222;
+
+/// A row's part of a gradient. All numbers are small integers, so that sums are exact in any order.
+float gradient(float row, float weight, std::int64_t k) {
+  return std::fmod(row * static_cast<float>(k + 1) + std::fmod(weight, 11.0f), 7.0f) - 2.0f;
+}
+
+float row_at(std::int64_t i) { return static_cast<float>(i * i % 97); }
+
+std::uint64_t bits_of(const std::vector<float>& values) {
+  std::uint64_t bits = 0xcbf29ce484222325;  // FNV-1a
+  for (const float value : values) {
+    std::uint32_t word = 0;
+    std::memcpy(&word, &value, sizeof word);
+    bits = (bits ^ word) * 0x100000001b3;
+  }
+  return bits;
+}
+
+[[noreturn]] void fail(int worker, const std::string& what) {
+  System::current()->fail(concat("worker ", worker, ": ", what));
+}
+
+/// Calls f, which returns or throws within the limit.
+template <class F>
+auto within_limit(int worker, const char* what, Time limit, const F& f) {
+  struct Watch {
+    ~Watch() {
+      const Time time = System::current()->now() - begin;
+      if (time > limit)
+        fail(worker, concat(what, " took ", time / kMillisecond, " ms of ", limit / kMillisecond));
+    }
+    int worker;
+    const char* what;
+    Time limit, begin = System::current()->now();
+  };
+  const Watch watch{worker, what, limit};
+  return f();
+}
+
+/// "worker 1 (10.0.0.2:2222) was lost: its connection was closed", of the whole text.
+std::string cause_of(const std::string& text) {
+  const std::size_t lost = text.find(" was lost: ");
+  if (lost == text.npos) return text;
+  const std::size_t begin = text.rfind("worker ", lost);
+  return text.substr(begin, text.find_first_of(".;", lost + 11) - begin);
+}
+
+class Trainer {
+  template <class F>
+  auto call(const char* what, const F& f) {
+    const Time silence = plan_.heartbeat.count() * kMillisecond;
+    return within_limit(worker_, what, 4 * silence + kCallLimit.count() * kSecond, f);
+  }
+
+ public:
+  Trainer(const Plan& plan, int worker, Observed& observed, Workers& strategy)
+      : plan_(plan),
+        worker_(worker),
+        observed_(observed),
+        strategy_(strategy),
+        expected_(undisturbed_weights(plan)) {}
+
+  void run() {
+    const auto scope = strategy_.scope();
+    Variable weights(Tensor::zeros({kNumWeights}),
+                     {.name = "weights", .aggregation = VariableAggregation::sum});
+    std::vector<float> rows;
+    for (std::int64_t i = 0; i < std::int64_t{plan_.num_steps} * plan_.rows_per_step; ++i)
+      rows.push_back(row_at(i));
+    const auto data = strategy_.distribute_dataset(
+        Dataset::from_tensor_slices(Tensor::from<float>(rows, {static_cast<std::int64_t>(rows.size())}))
+            .batch(plan_.rows_per_step));
+    auto pass = data.iterator();
+    Checkpoint checkpoint({{"weights", weights}});
+    checkpoint.add("input", pass);
+    CheckpointManager manager(checkpoint, "checkpoints",
+                              {.max_to_keep = 2, .asynchronous = plan_.saves_asynchronously});
+    const auto first = call("restore_latest", [&] { return manager.restore_latest(); });
+    std::int64_t step = first.value_or(0);
+    expect_same(concat("the first step of ", strategy_.num_replicas_in_sync(), " replicas"), step, true);
+    if (first) ++observed_.num_resumes;
+    check_weights(weights, step);
+    while (const auto batch = call("next", [&] { return pass.next_optional(); })) {
+      if (step == plan_.num_steps) fail(worker_, "the dataset has more steps than the plan");
+      train_step(weights, *batch, step++);
+      check_weights(weights, step);
+      observed_.num_done = std::max(observed_.num_done, static_cast<int>(step));
+      ++observed_.num_steps;
+      if (step % plan_.steps_per_save == 0 || step == plan_.num_steps) save(manager, step);
+    }
+    if (step != plan_.num_steps) fail(worker_, concat("the dataset has ended after step ", step));
+    unless_full([&] { call("wait", [&] { manager.wait(); }); });
+  }
+
+ private:
+  template <class Batch>
+  void train_step(Variable& weights, const Batch& batch, std::int64_t step) {
+    call("run", [&] {
+      strategy_.run(
+          [&](const Tensor& rows) {
+            const std::vector<float> own = weights.value().template to_vector<float>();
+            std::vector<float> sums(own.size());
+            for (const float row : rows.to_vector<float>())
+              for (std::size_t k = 0; k < sums.size(); ++k)
+                sums[k] += gradient(row, own[k], static_cast<std::int64_t>(k));
+            weights.assign_sub(Tensor::from<float>(sums, {kNumWeights}));
+          },
+          batch);
+    });
+    if (worker_ == 1 && step == 2) {
+      const auto& kept = expected_[2];
+      const auto& next = expected_[3];
+      std::vector<float> wrong = kept;
+      for (std::size_t k = 0; k < wrong.size(); ++k)
+        if (plan_.defect == Defect::repeated_step) wrong[k] = 2 * next[k] - kept[k];
+      if (plan_.defect == Defect::skipped_step || plan_.defect == Defect::repeated_step)
+        weights.assign(Tensor::from<float>(wrong, {kNumWeights}));
+    }
+    // Sums that are rounded, and so depend on the order of the replicas.
+    const auto rounded = call("run", [&] {
+      return strategy_.run([&](ReplicaContext& context) {
+        const float own =
+            0.1f * static_cast<float>(context.replica_id_in_sync_group() + 1) / static_cast<float>(step + 3);
+        return context.all_reduce(ReduceOp::sum, Tensor::full({3}, own));
+      });
+    });
+    for (const Tensor& sum : rounded) {
+      std::vector<float> values = sum.to_vector<float>();
+      if (plan_.defect == Defect::other_bits && worker_ == 1 && step == 2)
+        values[0] = std::nextafter(values[0], 9.0f);
+      expect_same(
+          concat("the rounded sum of step ", step, " over ", strategy_.num_replicas_in_sync(), " replicas"),
+          static_cast<std::int64_t>(bits_of(values)), false);
+    }
+  }
+
+  void check_weights(const Variable& weights, std::int64_t step) {
+    const std::vector<float> values = weights.value().to_vector<float>();
+    if (values != expected_[static_cast<std::size_t>(step)])
+      fail(worker_, concat("after step ", step, " the weights begin with ", values[0], ", ", values[1],
+                           " instead of ", expected_[static_cast<std::size_t>(step)][0], ", ",
+                           expected_[static_cast<std::size_t>(step)][1]));
+  }
+
+  void save(CheckpointManager& manager, std::int64_t step) {
+    unless_full([&] {
+      call("save", [&] { manager.save(step); });
+      ++observed_.num_saves;
+    });
+  }
+
+  /// A full disk is an error of the call or of the next one, and training goes on.
+  template <class F>
+  void unless_full(const F& f) {
+    try {
+      f();
+    } catch (const PeerLost&) {
+      throw;
+    } catch (const Error& error) {
+      if (std::string(error.what()).find("No space left on device") == std::string::npos) throw;
+      System::current()->note(error.what());
+      ++observed_.num_full_disks;
+    }
+  }
+
+  /// What a number is must be the same on all workers. @param may_change  when all begin anew.
+  void expect_same(const std::string& what, std::int64_t value, bool may_change) {
+    const std::string name = may_change ? concat(what, ", start ", observed_.num_shrinks) : what;
+    const auto [found, is_new] = observed_.bits.try_emplace(name, static_cast<std::uint64_t>(value));
+    if (found->second != static_cast<std::uint64_t>(value))
+      fail(worker_, concat(what, " is not what another worker has"));
+  }
+
+  const Plan& plan_;
+  const int worker_;
+  Observed& observed_;
+  Workers& strategy_;
+  const std::vector<std::vector<float>> expected_;
+};
+
+std::unique_ptr<Workers> make_workers(const Plan& plan, int worker) {
+  std::vector<std::string> addresses;
+  std::vector<Device> devices;
+  for (int w = 0; w < plan.num_workers; ++w) addresses.push_back(concat(host_of(w), ':', kPort));
+  for (int r = 0; r < plan.num_replicas; ++r) devices.emplace_back(DeviceKind::cpu, r);
+  auto resolver = std::make_shared<cluster::SimpleResolver>(
+      cluster::ClusterSpec{{"worker", addresses}},
+      cluster::ResolverOptions{.task_type = "worker", .task_id = worker});
+  return std::make_unique<Workers>(
+      std::move(resolver), CommunicationOptions{},
+      WorkerOptions{.devices = devices, .start_timeout = kStartLimit, .heartbeat_timeout = plan.heartbeat});
+}
+
+}  // namespace
+
+std::string host_of(int worker) { return concat("10.0.0.", worker + 1); }
+
+std::vector<std::vector<float>> undisturbed_weights(const Plan& plan) {
+  std::vector<std::vector<float>> all{std::vector<float>(kNumWeights)};
+  for (std::int64_t step = 0; step < plan.num_steps; ++step) {
+    std::vector<float> next = all.back();
+    for (std::int64_t i = step * plan.rows_per_step; i < (step + 1) * plan.rows_per_step; ++i)
+      for (std::int64_t k = 0; k < kNumWeights; ++k)
+        next[static_cast<std::size_t>(k)] -= gradient(row_at(i), all.back()[static_cast<std::size_t>(k)], k);
+    all.push_back(std::move(next));
+  }
+  return all;
+}
+
+void train(const Plan& plan, int worker, int restart, Observed& observed, WorkerReport& report) {
+  System& system = *System::current();
+  const Time start_limit = 2 * kStartLimit.count() * kSecond + 8 * plan.heartbeat.count() * kMillisecond;
+  try {
+    auto strategy =
+        within_limit(worker, "the start", start_limit, [&] { return make_workers(plan, worker); });
+    while (!report.has_finished) {
+      try {
+        Trainer(plan, worker, observed, *strategy).run();
+        report.has_finished = true;
+      } catch (const PeerLost& error) {
+        system.note(error.what());
+        report.losses.push_back(cause_of(error.what()));
+        if (!plan.shrinks) throw;
+        strategy = within_limit(worker, "shrink", 10 * start_limit, [&] { return strategy->shrink(); });
+        ++observed.num_shrinks;
+      }
+    }
+  } catch (const Error& error) {
+    system.note(error.what());
+    report.error = error.what();
+  }
+  if (plan.defect == Defect::open_descriptor && worker == 1 && restart == 0)
+    static_cast<void>(::socket(AF_INET, SOCK_STREAM, 0));
+}
+
+}  // namespace lockstep::simulation
