@@ -116,9 +116,7 @@ bool is_launched(const std::string& engine) {
 /// The engine, and where it does not start the processes, their addresses.
 using Key = std::vector<std::string>;
 
-bool has_same_leader(const Key& a, const Key& b) {
-  return a[0] == b[0] && a.size() > 1 && b.size() > 1 && a[1] == b[1];
-}
+bool has_same_leader(const Key& a, const Key& b) { return a.size() > 1 && b.size() > 1 && a[1] == b[1]; }
 
 /// The connections of this process.
 struct Connections {
@@ -177,6 +175,24 @@ std::shared_ptr<WorkerConnection> WorkerConnection::open(ControlOptions options,
   static_cast<void>(is_registered);
   const std::lock_guard lock(all.mutex);
   return all.by_cluster[key] = made;
+}
+
+bool WorkerConnection::uses_launched_engine(const cluster::EnvironmentVariables& variables) {
+  return is_launched(engine_for(variables, true));
+}
+
+void WorkerConnection::retire(const WorkerConnection& connection) noexcept {
+  Connections& all = immortal<Connections>();
+  const std::lock_guard lock(all.mutex);
+  std::erase_if(all.by_cluster, [&](const auto& one) { return one.second.get() == &connection; });
+}
+
+void WorkerConnection::forget_unused(const std::string& leader) {
+  Connections& all = immortal<Connections>();
+  const std::lock_guard opening(all.opening);
+  decltype(all.by_cluster) unused;  // ends after the lock
+  const std::lock_guard lock(all.mutex);
+  unused = all.take_useless({"", leader});
 }
 
 std::shared_ptr<WorkerConnection> WorkerConnection::open_own(ControlOptions options,
