@@ -113,7 +113,7 @@ bool is_launched(const std::string& engine) {
 }
 
 bool has_same_leader(const WorkerConnections::Key& a, const WorkerConnections::Key& b) {
-  return a[0] == b[0] && a.size() > 1 && b.size() > 1 && a[1] == b[1];
+  return a.size() > 1 && b.size() > 1 && a[1] == b[1];
 }
 
 /// Takes out those that are over, and those that no strategy uses and that keep worker 0's address from
@@ -167,6 +167,24 @@ std::shared_ptr<WorkerConnection> WorkerConnection::open(ControlOptions options,
   static_cast<void>(is_registered);
   const std::lock_guard lock(all.mutex);
   return all.by_cluster[key] = made;
+}
+
+bool WorkerConnection::uses_launched_engine(const cluster::EnvironmentVariables& variables) {
+  return is_launched(engine_for(variables, true));
+}
+
+void WorkerConnection::retire(const WorkerConnection& connection) noexcept {
+  WorkerConnections& all = WorkerConnections::of_process();
+  const std::lock_guard lock(all.mutex);
+  std::erase_if(all.by_cluster, [&](const auto& one) { return one.second.get() == &connection; });
+}
+
+void WorkerConnection::forget_unused(const std::string& leader) {
+  WorkerConnections& all = WorkerConnections::of_process();
+  const std::lock_guard opening(all.opening);
+  WorkerConnections::ByCluster unused;  // ends after the lock
+  const std::lock_guard lock(all.mutex);
+  unused = take_useless(all.by_cluster, {"", leader});
 }
 
 std::shared_ptr<WorkerConnection> WorkerConnection::open_own(ControlOptions options,

@@ -53,6 +53,12 @@ class WorkerConnection final : private ControlListener {
   /// A new one, for one group alone, with which it ends. @throws as open
   static std::shared_ptr<WorkerConnection> open_own(ControlOptions options,
                                                     const cluster::EnvironmentVariables& variables);
+  /// Whether a launcher of these variables connects the processes for good.
+  static bool uses_launched_engine(const cluster::EnvironmentVariables& variables);
+  /// No later group shares it.
+  static void retire(const WorkerConnection& connection) noexcept;
+  /// Leaves the connections to that leader that no strategy uses.
+  static void forget_unused(const std::string& leader);
   ~WorkerConnection() override;
 
   ControlConnection& control() noexcept { return *control_; }

@@ -8,10 +8,11 @@
 #include <lockstep/error.hpp>
 
 #include "cluster/launcher_variables.hpp"
-#include "cluster/shrunk_cluster.hpp"
+#include "cluster/resized_cluster.hpp"
 #include "cluster/worker_step_exchange.hpp"
 #include "detail/expects.hpp"
 #include "workers/channel_exchange.hpp"
+#include "workers/control/joining/lobby.hpp"
 #include "workers/shared_memory/shared_message_exchange.hpp"
 
 namespace lockstep::detail {
@@ -40,12 +41,16 @@ std::unique_ptr<WorkerGroup> WorkerGroup::connect(const cluster::Resolver& resol
                          .listen_host = given_or(options.listen_host, variables, "LOCKSTEP_LISTEN"),
                          .token = given_or(options.token, variables, "LOCKSTEP_TOKEN"),
                          .start_limit = options.start_timeout,
-                         .silence_limit = options.silence_limit};
+                         .silence_limit = options.silence_limit,
+                         .listens_alone = options.listens_alone};
   const WorkerConnection* keep = nullptr;
-  if (WorkerGroup* const from = options.shrunk_from) {
-    keep = from->connection_.get();
-    control.is_outdated = [from, num_lost = options.num_lost] {
-      return from->lost_workers().size() > num_lost;
+  if (WorkerGroup* const former = options.former) {
+    keep = former->connection_.get();
+    former->with_lobby([&](control::Lobby& lobby) { control.door = lobby.lent_door(); });
+    control.is_outdated = [former, num_lost = options.num_lost] {
+      bool has_lost_invited = false;
+      former->with_lobby([&](control::Lobby& lobby) { has_lost_invited = lobby.has_lost_invited(); });
+      return has_lost_invited || former->lost_workers().size() > num_lost;
     };
   }
   std::unique_ptr<WorkerGroup> group(
@@ -121,6 +126,39 @@ SharedFunction<std::shared_ptr<StepExchange>()> WorkerGroup::step_opener() const
   return [connection = connection_]() -> std::shared_ptr<StepExchange> {
     return std::make_shared<WorkerStepExchange>(connection);
   };
+}
+
+void WorkerGroup::with_lobby(FunctionRef<void(control::Lobby& lobby)> f) {
+  connection_->control().with_lobby(f);
+}
+
+int WorkerGroup::num_waiting() {
+  int number = 0;
+  with_lobby([&](control::Lobby& lobby) { number = lobby.num_waiting(); });
+  return number;
+}
+
+std::vector<std::string> WorkerGroup::invite() {
+  std::vector<std::string> invited;
+  with_lobby([&](control::Lobby& lobby) { invited = lobby.invite(); });
+  return invited;
+}
+
+void WorkerGroup::end_invitation(bool has_grown) {
+  if (has_grown) WorkerConnection::retire(*connection_);
+  with_lobby([&](control::Lobby& lobby) { lobby.end_invitation(has_grown); });
+}
+
+control::Invitation WorkerGroup::wait_to_join(const std::string& chief, const std::string& address,
+                                              const WorkerGroupOptions& options,
+                                              const cluster::EnvironmentVariables& variables) {
+  LOCKSTEP_EXPECTS(!WorkerConnection::uses_launched_engine(variables), Unsupported,
+                   "Joining the workers: MPI has started this process, and connects it with its own alone. "
+                   "Start it without mpirun and srun, or set LOCKSTEP_ENGINE to gloo.");
+  const ControlOptions control{.addresses = {address}};
+  return control::wait_to_join(chief, control::hello_of(control),
+                               given_or(options.token, variables, "LOCKSTEP_TOKEN"), options.start_timeout,
+                               control.log_interval);
 }
 
 bool WorkerGroup::is_launched() const {

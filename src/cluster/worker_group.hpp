@@ -24,6 +24,7 @@
 
 #include "cluster/worker_connection.hpp"
 #include "detail/concat.hpp"
+#include "workers/control/joining/join.hpp"
 #include "workers/worker_meeting.hpp"
 
 namespace lockstep::detail {
@@ -36,10 +37,11 @@ struct WorkerGroupOptions {
   std::chrono::milliseconds silence_limit{5000};
   std::string token{};        ///< As WorkerOptions's.
   std::string listen_host{};  ///< As WorkerOptions's.
-  /// The group whose survivors these are, as long as it has lost no more than so many: then the start ends
-  /// with PeerLost. Null: no.
-  WorkerGroup* shrunk_from = nullptr;
+  /// The group whose workers these are, with those that it has invited, as long as it has lost no more than
+  /// so many, and none of the invited: then the start ends with PeerLost. Null: none.
+  WorkerGroup* former = nullptr;
   std::size_t num_lost = 0;
+  bool listens_alone = false;  ///< ControlOptions's.
   bool shares_connection = true;  ///< With later groups of the same cluster; else it ends with the group.
 };
 
@@ -72,6 +74,22 @@ class WorkerGroup final : public backend::ProcessGroup, private WorkerReports {
   std::shared_ptr<backend::Loss> loss() override { return meeting_->loss(); }
   void break_off(std::string_view cause) noexcept override { meeting_->break_off(std::string(cause)); }
   std::unique_ptr<backend::Channel> open_channel() override;
+
+  /// How many wait to become workers. Worker 0 knows; elsewhere none.
+  int num_waiting();
+  /// Worker 0 lets all who wait become workers of a group whose `former` is this. @return their addresses,
+  /// which may be empty; elsewhere nobody's.
+  std::vector<std::string> invite();
+  /// @param has_grown  the new group takes this one's place: it keeps the door, and no later group shares
+  /// this one's connection. Else who was invited is sent away, and may come again.
+  void end_invitation(bool has_grown);
+  /// Waits at the chief until a group invites this process. @param address  its own; may be empty.
+  /// @param options  start_timeout: of the wait. @throws as control::wait_to_join
+  static control::Invitation wait_to_join(const std::string& chief, const std::string& address,
+                                          const WorkerGroupOptions& options,
+                                          const cluster::EnvironmentVariables& variables);
+  /// Lets go of a cluster that has not become one. @param chief  its address.
+  static void forget_unused(const std::string& chief) { WorkerConnection::forget_unused(chief); }
 
   bool is_on_one_host() const noexcept;
   /// As WorkerConnection::lost_workers.
@@ -125,6 +143,7 @@ class WorkerGroup final : public backend::ProcessGroup, private WorkerReports {
   void on_answer(int worker, int asker, std::uint64_t question, std::string text) override;
   void on_exit() noexcept override;
   std::unique_ptr<WorkerMeeting> make_meeting();
+  void with_lobby(FunctionRef<void(control::Lobby& lobby)> f);
   /// The others' calls of all_gather throw. @param failure  why; empty: this worker leaves.
   void end_stream(const std::string& failure) noexcept;
 

@@ -5,21 +5,26 @@
 #include <lockstep/strategy/multi_worker_mirrored_strategy.hpp>
 
 #include "cluster/evaluator.hpp"
-#include "cluster/shrunk_cluster.hpp"
+#include "cluster/resized_cluster.hpp"
 #include "cluster/worker_group.hpp"
 #include "detail/expects.hpp"
 #include "detail/warn.hpp"
 #include "strategy/runtime/default_devices.hpp"
 #include "strategy/runtime/strategy_state.hpp"
+#include "strategy/strategy_access.hpp"
 #include "strategy/strategy_config.hpp"
 #include "workers/binding.hpp"
+#include "workers/byte_archive.hpp"
 
 namespace lockstep {
 namespace {
 
 constexpr std::string_view kName = "MultiWorkerMirroredStrategy";
 constexpr std::string_view kShrink = "MultiWorkerMirroredStrategy::shrink";
-constexpr std::chrono::minutes kShrinkTimeout{1};
+constexpr std::string_view kNumWaiting = "MultiWorkerMirroredStrategy::num_waiting";
+constexpr std::string_view kGrow = "MultiWorkerMirroredStrategy::grow";
+constexpr std::string_view kJoin = "MultiWorkerMirroredStrategy::join";
+constexpr std::chrono::minutes kResizeTimeout{1};
 
 /// The number of workers that the process works with.
 int num_workers(const cluster::Resolver& resolver) {
@@ -50,7 +55,7 @@ std::vector<Device> own_devices(const cluster::Resolver& resolver, std::vector<D
 
 detail::StrategyConfig configure(std::shared_ptr<cluster::Resolver> resolver,
                                  const CommunicationOptions& options, const WorkerOptions& worker_options,
-                                 const detail::Shrunk& shrunk) {
+                                 const detail::Former& former) {
   LOCKSTEP_EXPECTS(resolver != nullptr, InvalidArgument, kName,
                    ": no resolver. Pass cluster::from_environment(), or a resolver of the cluster.");
   const int workers = num_workers(*resolver);
@@ -63,14 +68,16 @@ detail::StrategyConfig configure(std::shared_ptr<cluster::Resolver> resolver,
   const auto num_replicas = static_cast<int>(config.logical_devices.front().size());
   if (const std::string warning = detail::binding_warning(num_replicas); !warning.empty())
     detail::warn(detail::concat(kName, ": ", warning));
+  cluster::EnvironmentVariables variables = cluster::environment_variables();
+  if (former.joins) variables.erase("TORCHELASTIC_USE_AGENT_STORE");  // the chief's port is known
   config.workers = detail::WorkerGroup::connect(*config.cluster_resolver,
                                                 {.start_timeout = worker_options.start_timeout,
                                                  .silence_limit = worker_options.heartbeat_timeout,
                                                  .token = worker_options.token,
                                                  .listen_host = worker_options.listen_host,
-                                                 .shrunk_from = shrunk.from,
-                                                 .num_lost = shrunk.num_lost},
-                                                cluster::environment_variables());
+                                                 .former = former.group,
+                                                 .num_lost = former.num_lost},
+                                                variables);
   const std::vector<std::string> numbers =
       config.workers->all_gather("the number of replicas", std::to_string(num_replicas));
   for (std::size_t w = 1; w < numbers.size(); ++w)
@@ -80,18 +87,50 @@ detail::StrategyConfig configure(std::shared_ptr<cluster::Resolver> resolver,
   return config;
 }
 
+/// The last call of a start in which processes join: none of the workers has given up.
+void go_on_together(Strategy& strategy) {
+  detail::gather_texts(strategy, "the first step of the larger cluster", {});
+}
+
+/// Worker 0's invitation to all who wait. It ends with this.
+class Invitation {
+ public:
+  explicit Invitation(detail::WorkerGroup& group) : group_(group), joiners_(group.invite()) {}
+  ~Invitation() { group_.end_invitation(has_grown_); }
+  Invitation(const Invitation&) = delete;
+  Invitation& operator=(const Invitation&) = delete;
+
+  std::string text() const {
+    detail::ByteWriter writer;
+    for (const std::string& joiner : joiners_) writer.put_text(joiner);
+    return {reinterpret_cast<const char*>(writer.bytes().data()), writer.bytes().size()};
+  }
+  static std::vector<std::string> joiners(const std::string& text) {
+    std::vector<std::string> joiners;
+    for (detail::ByteReader reader(std::as_bytes(std::span(text))); !reader.rest().empty();)
+      joiners.emplace_back(reader.get_text());
+    return joiners;
+  }
+  void succeed() noexcept { has_grown_ = true; }
+
+ private:
+  detail::WorkerGroup& group_;
+  const std::vector<std::string> joiners_;
+  bool has_grown_ = false;
+};
+
 }  // namespace
 
 MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(std::shared_ptr<cluster::Resolver> resolver,
                                                          const CommunicationOptions& options,
                                                          const WorkerOptions& worker_options)
-    : MultiWorkerMirroredStrategy(std::move(resolver), options, worker_options, detail::Shrunk{}) {}
+    : MultiWorkerMirroredStrategy(std::move(resolver), options, worker_options, detail::Former{}) {}
 
 MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(std::shared_ptr<cluster::Resolver> resolver,
                                                          const CommunicationOptions& options,
                                                          const WorkerOptions& worker_options,
-                                                         const detail::Shrunk& shrunk)
-    : Strategy(configure(std::move(resolver), options, worker_options, shrunk)),
+                                                         const detail::Former& former)
+    : Strategy(configure(std::move(resolver), options, worker_options, former)),
       worker_options_(worker_options) {}
 
 std::unique_ptr<MultiWorkerMirroredStrategy> MultiWorkerMirroredStrategy::shrink() {
@@ -106,16 +145,124 @@ std::unique_ptr<MultiWorkerMirroredStrategy> MultiWorkerMirroredStrategy::shrink
     const std::vector<int> lost = group->lost_workers(2 * worker_options_.heartbeat_timeout);
     LOCKSTEP_EXPECTS(!lost.empty(), ContextError, kShrink, ": the strategy has ended (",
                      group->loss()->cause(), "), but no worker is lost. Make a new strategy on all workers.");
-    WorkerOptions options = worker_options_;
-    options.devices = state.config().logical_devices.front();
-    if (options.start_timeout.count() == 0) options.start_timeout = kShrinkTimeout;
     auto cluster = detail::shrunk_cluster(*state.config().cluster_resolver, lost);
     try {
       return std::unique_ptr<MultiWorkerMirroredStrategy>(new MultiWorkerMirroredStrategy(
-          std::move(cluster), state.options(), options, {group, lost.size()}));
+          std::move(cluster), state.options(), resize_options(), {group, lost.size()}));
     } catch (const PeerLost&) {
       if (group->lost_workers().size() == lost.size()) throw;
     }
+  }
+}
+
+WorkerOptions MultiWorkerMirroredStrategy::resize_options() const {
+  WorkerOptions options = worker_options_;
+  options.devices = detail::StrategyState::of(*this).config().logical_devices.front();
+  if (options.start_timeout.count() == 0) options.start_timeout = kResizeTimeout;
+  return options;
+}
+
+detail::WorkerGroup* MultiWorkerMirroredStrategy::group_to_join(std::string_view call) {
+  const detail::StrategyConfig& config = detail::StrategyState::of(*this).config();
+  if (config.workers == nullptr && lone_ == nullptr) {
+    const cluster::Resolver& resolver = *config.cluster_resolver;
+    const auto addresses = detail::addresses_of_workers(resolver.cluster_spec());
+    if (addresses.size() != 1 || addresses.front().empty() || resolver.task_type() == detail::kEvaluator)
+      return nullptr;
+    lone_ = detail::WorkerGroup::connect(resolver,
+                                         {.silence_limit = worker_options_.heartbeat_timeout,
+                                          .token = worker_options_.token,
+                                          .listen_host = worker_options_.listen_host,
+                                          .listens_alone = true},
+                                         cluster::environment_variables());
+  }
+  detail::WorkerGroup* const group = config.workers == nullptr ? lone_.get() : config.workers.get();
+  LOCKSTEP_EXPECTS(!group->is_launched(), Unsupported, call,
+                   ": MPI has started the workers, and connects nobody else with them. Start them with "
+                   "torchrun or TF_CONFIG, or start all anew from a checkpoint.");
+  return group;
+}
+
+int MultiWorkerMirroredStrategy::num_waiting() {
+  detail::WorkerGroup* const group = group_to_join(kNumWaiting);
+  if (group == nullptr) return 0;
+  const auto number = [&] { return std::int64_t{group->num_waiting()}; };
+  return static_cast<int>(detail::has_workers(*this) ? detail::from_chief(*this, kNumWaiting, number)
+                                                     : number());
+}
+
+std::unique_ptr<MultiWorkerMirroredStrategy> MultiWorkerMirroredStrategy::grow() {
+  detail::WorkerGroup* const group = group_to_join(kGrow);
+  if (group == nullptr) return nullptr;
+  Invitation invitation(*group);
+  const std::vector<std::string> joiners =
+      Invitation::joiners(detail::gather_texts(*this, kGrow, invitation.text()).front());
+  if (joiners.empty()) return nullptr;
+  const detail::StrategyState& state = detail::StrategyState::of(*this);
+  auto cluster = detail::grown_cluster(*state.config().cluster_resolver, joiners);
+  const std::string leader = detail::addresses_of_workers(cluster->cluster_spec()).front();
+  std::unique_ptr<MultiWorkerMirroredStrategy> grown;
+  const auto give_up = [&](const std::string& why) {
+    // Who has joined hears that it is not because the others have left.
+    if (grown != nullptr) detail::StrategyState::of(*grown).workers()->break_off(why);
+    grown.reset();
+    detail::WorkerGroup::forget_unused(leader);
+  };
+  std::string failure;
+  try {
+    grown.reset(new MultiWorkerMirroredStrategy(std::move(cluster), state.options(), resize_options(),
+                                                {.group = group}));
+  } catch (const std::exception& error) {
+    failure = error.what();
+  }
+  try {
+    const std::vector<std::string> failures = detail::gather_texts(*this, kGrow, failure);
+    const auto failed = std::ranges::find_if(failures, [](const auto& text) { return !text.empty(); });
+    if (failed != failures.end()) {
+      detail::warn(detail::concat(kGrow, ": nobody joins now, and the workers go on as they were: ",
+                                  failure.empty() ? *failed : failure));
+      give_up("the others go on as they were.");
+      return nullptr;
+    }
+  } catch (const std::exception& error) {
+    give_up(error.what());
+    throw;
+  }
+  invitation.succeed();
+  try {
+    go_on_together(*grown);
+  } catch (const CollectiveError&) {  // one more is lost: its next call says so
+  }
+  return grown;
+}
+
+std::unique_ptr<MultiWorkerMirroredStrategy> MultiWorkerMirroredStrategy::join(
+    const std::string& chief, const CommunicationOptions& options, const WorkerOptions& worker_options,
+    const std::string& address) {
+  using Clock = std::chrono::steady_clock;
+  const bool has_limit = worker_options.start_timeout.count() > 0;
+  const auto end = Clock::now() + worker_options.start_timeout;
+  for (;;) {
+    std::chrono::milliseconds rest{0};
+    if (has_limit)
+      rest = std::max(std::chrono::milliseconds(1),
+                      std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()));
+    detail::control::Invitation invitation = detail::WorkerGroup::wait_to_join(
+        chief, address, {.start_timeout = rest, .token = worker_options.token},
+        cluster::environment_variables());
+    invitation.addresses.front() = chief;
+    WorkerOptions own = worker_options;
+    if (!has_limit) own.start_timeout = kResizeTimeout;
+    try {
+      std::unique_ptr<MultiWorkerMirroredStrategy> joined(new MultiWorkerMirroredStrategy(
+          detail::cluster_of(invitation.addresses, invitation.worker), options, own, {.joins = true}));
+      go_on_together(*joined);
+      return joined;
+    } catch (const PeerLost& error) {
+      detail::warn(
+          detail::concat(kJoin, ": it waits again, as the workers did not go on with it: ", error.what()));
+    }
+    detail::WorkerGroup::forget_unused(chief);
   }
 }
 

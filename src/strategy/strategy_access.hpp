@@ -2,6 +2,9 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include <lockstep/collectives/options.hpp>
 #include <lockstep/detail/function_ref.hpp>
@@ -39,5 +42,7 @@ void on_chief(Strategy& strategy, std::string_view what, FunctionRef<void()> fn)
 void on_all_workers(Strategy& strategy, std::string_view what, FunctionRef<void()> fn);
 /// What `number` gives in the chief's process. @pre has_workers
 std::int64_t from_chief(Strategy& strategy, std::string_view what, FunctionRef<std::int64_t()> number);
+/// What every worker gives, by worker; where this process works alone, what it gives.
+std::vector<std::string> gather_texts(Strategy& strategy, std::string_view what, std::string_view own);
 
 }  // namespace lockstep::detail

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <lockstep/cluster/environment.hpp>
@@ -16,10 +17,11 @@ namespace lockstep {
 
 namespace detail {
 class WorkerGroup;
-/// The workers that were left when a group had lost so many; null: none was lost.
-struct Shrunk {
-  WorkerGroup* from = nullptr;
+/// The group whose workers make another one, when it has lost so many; null: none.
+struct Former {
+  WorkerGroup* group = nullptr;
   std::size_t num_lost = 0;
+  bool joins = false;  // this process was in none, and joins such a group
 };
 }  // namespace detail
 
@@ -95,12 +97,54 @@ class MultiWorkerMirroredStrategy : public Strategy {
   /// constructor.
   [[nodiscard]] std::unique_ptr<MultiWorkerMirroredStrategy> shrink();
 
+  /// How many processes wait in `join`. All workers call it, between the same steps, and get the same number;
+  /// it costs one meeting of the workers. One worker alone listens at its address from its first such call
+  /// on; without an address, as outside a cluster, nobody waits.
+  ///
+  /// @throws Unsupported  MPI has started the workers. @throws Error  a worker alone cannot listen. @throws
+  /// CollectiveMismatch, CollectiveTimeout, CollectiveAborted, PeerLost  as other calls.
+  [[nodiscard]] int num_waiting();
+
+  /// A strategy of these workers and of all who wait in `join`, which it lets go on; null: nobody waits, or
+  /// those who did are gone, or could not join: the log says why. All workers call it, between the same
+  /// steps, and get a strategy or null alike. The workers keep their order, devices and options; those who
+  /// join follow, in the order in which they came. On one host all meet in shared memory again.
+  ///
+  /// This strategy stays usable; where the result is null train on with it, else destroy it once its state
+  /// is taken over. Variables are made anew: restore a checkpoint that every worker can read; or give a new
+  /// variable the value of the old one, which the chief sends to all, those who join included. Either way
+  /// the result is, to the bit, that of so many workers which start from there.
+  ///
+  /// @throws PeerLost  a worker of this strategy is lost, and nobody has joined: call `shrink`. @throws as
+  /// num_waiting
+  [[nodiscard]] std::unique_ptr<MultiWorkerMirroredStrategy> grow();
+
+  /// Waits until running workers let this process join them by `grow`, and returns its part of their new
+  /// strategy. Where they lose a worker meanwhile, it waits on.
+  ///
+  /// @param chief  the chief's "host:port", as in the workers' cluster; under torchrun whose agent has the
+  /// store, with the port after MASTER_PORT. @param options  as the workers'. @param worker_options
+  /// `start_timeout`: of the whole wait; 0: as long as the chief answers, but for a minute where nobody is at
+  /// its address. `devices`: as many as theirs, and GPUs that none of them has. @param address  this
+  /// process's own "host:port", where it listens if it is to lead others one day; empty: it never does.
+  /// @throws CollectiveTimeout  as above. @throws InvalidArgument  another token or version than theirs;
+  /// another number of devices; `address` is that of a worker, or of another process that waits. @throws
+  /// ContextError  the workers have ended; or 64 processes wait already. @throws Unsupported  MPI has started
+  /// this process. @throws as the constructor
+  [[nodiscard]] static std::unique_ptr<MultiWorkerMirroredStrategy> join(
+      const std::string& chief, const CommunicationOptions& options = {},
+      const WorkerOptions& worker_options = {}, const std::string& address = {});
+
  private:
   MultiWorkerMirroredStrategy(std::shared_ptr<cluster::Resolver> resolver,
                               const CommunicationOptions& options, const WorkerOptions& worker_options,
-                              const detail::Shrunk& shrunk);
+                              const detail::Former& former);
+  WorkerOptions resize_options() const;
+  /// Null: nobody can join.
+  detail::WorkerGroup* group_to_join(std::string_view call);
 
   WorkerOptions worker_options_;
+  std::shared_ptr<detail::WorkerGroup> lone_;  // where a worker alone listens; owner: this
 };
 
 }  // namespace lockstep

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <mutex>
 #include <optional>
-#include <random>
 #include <thread>
 #include <utility>
 
@@ -13,7 +12,6 @@
 #include <unistd.h>
 
 #include <lockstep/error.hpp>
-#include <lockstep/version.hpp>
 
 #include "detail/expects.hpp"
 #include "detail/file_descriptor.hpp"
@@ -21,7 +19,6 @@
 #include "detail/parking.hpp"
 #include "detail/start_thread.hpp"
 #include "workers/control/errors.hpp"
-#include "workers/control/host_identity.hpp"
 #include "workers/control/leader_endpoint.hpp"
 #include "workers/control/start.hpp"
 #include "workers/control/worker_endpoint.hpp"
@@ -49,22 +46,6 @@ void check(const ControlOptions& options) {
   LOCKSTEP_EXPECTS(options.silence_limit >= kLeastSilenceLimit, InvalidArgument,
                    "The start of the workers: a worker would be lost after ", options.silence_limit.count(),
                    " ms of silence. Give it at least ", kLeastSilenceLimit.count(), " ms.");
-}
-
-Hello hello_of(const ControlOptions& options) {
-  std::random_device random;
-  Hello hello{.version = LOCKSTEP_VERSION_STRING,
-              .worker = options.worker,
-              .num_workers = static_cast<std::int32_t>(options.addresses.size()),
-              .incarnation = std::uint64_t{random()} << 32 | random(),
-              .pid = ::getpid(),
-              .address = options.addresses[static_cast<std::size_t>(options.worker)],
-              .host = options.host.empty() ? host_identity() : options.host};
-  const std::size_t size = hello.address.size() + hello.host.size();
-  LOCKSTEP_EXPECTS(size <= kMaxHelloBytes / 2, InvalidArgument,
-                   "The start of the workers: this worker's address and the name of its host have ", size,
-                   " bytes, and may have ", kMaxHelloBytes / 2, ". Set LOCKSTEP_HOST_ID to a shorter one.");
-  return hello;
 }
 
 std::string listening_address(const ControlOptions& options) {
@@ -347,6 +328,15 @@ void ControlConnection::end_stream(std::uint32_t stream, std::string own) noexce
 void ControlConnection::announce_failure(std::uint64_t epoch, std::string_view text) {
   expect_own_process("announce_failure");
   state_->post(Failure{state_->worker, epoch, std::string(text.substr(0, kMaxFailureBytes))});
+}
+
+void ControlConnection::with_lobby(FunctionRef<void(Lobby& lobby)> f) {
+  if (process_.is_forked()) return;
+  {
+    const std::lock_guard lock(state_->mutex);
+    if (Lobby* const lobby = state_->end->lobby()) f(*lobby);
+  }
+  state_->wake();
 }
 
 void ControlConnection::leave() noexcept {

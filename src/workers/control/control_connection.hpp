@@ -10,10 +10,16 @@
 #include <vector>
 
 #include <lockstep/backend/engine.hpp>
+#include <lockstep/detail/function_ref.hpp>
 
 #include "detail/process.hpp"
 
 namespace lockstep::detail {
+
+namespace control {
+class ListeningSocket;
+class Lobby;
+}  // namespace control
 
 /// How a worker connects.
 struct ControlOptions {
@@ -34,6 +40,9 @@ struct ControlOptions {
   /// to be lost, so that this start is in vain. Who counts other workers is then turned away, and not
   /// refused. Empty: all were given the same workers.
   std::function<bool()> is_outdated{};
+  bool listens_alone = false;  ///< Worker 0 listens also where it is the only one: others may join.
+  /// Where worker 0 listens; null: at its address. Owners: as Lobby's.
+  std::shared_ptr<const control::ListeningSocket> door{};
 };
 
 /// What a worker hears of the others. Called on the connection's thread, which holds no lock, in one order on
@@ -98,6 +107,9 @@ class ControlConnection final : public backend::KeyValueStore {
   /// Tells the others' listeners that this worker's run has failed. Does not wait. @param text  only its
   /// first 64 KiB are sent.
   void announce_failure(std::uint64_t epoch, std::string_view text);
+
+  /// Calls f with those who wait to join; nothing to do on another worker than 0.
+  void with_lobby(FunctionRef<void(control::Lobby& lobby)> f);
 
   /// Ends in order: says so to the others, and waits until they have heard of it, or for a second at most.
   /// Then the listener is not called any more, and calls throw ContextError, also those that wait. Called by

@@ -13,6 +13,8 @@
 
 namespace lockstep::detail::control {
 
+class Lobby;
+
 /// One endpoint of the star: the leader's, or another worker's. The connection's mutex guards it; its thread
 /// alone calls watch and serve.
 class Endpoint {
@@ -37,6 +39,8 @@ class Endpoint {
   virtual void leave() = 0;
   /// Nothing is left to serve.
   virtual bool is_over() const = 0;
+  /// The leader's; null: another worker's endpoint, where nobody joins.
+  virtual Lobby* lobby() { return nullptr; }
 };
 
 /// Heartbeats come five times within the limit, so that four may be late.

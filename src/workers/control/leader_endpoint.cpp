@@ -25,8 +25,12 @@ LeaderEndpoint::LeaderEndpoint(Session& session, const Hello& own, const std::st
       token_(options.token),
       turns_away_(options.is_outdated != nullptr),
       silence_limit_(options.silence_limit),
+      lobby_(hub_.label(0), own.version, options.addresses, options.silence_limit),
       links_(options.addresses.size()) {
-  if (num_workers() > 1) listening_.emplace(listen);
+  if (options.door != nullptr)
+    lobby_.open(options.door);
+  else if (num_workers() > 1 || options.listens_alone)
+    lobby_.open(std::make_shared<const ListeningSocket>(listen));
   carry();
 }
 
@@ -36,10 +40,11 @@ void LeaderEndpoint::send(Message message) {
 }
 
 Endpoint::Time LeaderEndpoint::watch(std::vector<pollfd>& watched) {
-  Time next = std::min({next_heartbeat_, hub_.next_deadline(), leaving_until_});
-  watches_listening_ = listening_ && std::chrono::steady_clock::now() >= accept_again_;
-  if (watches_listening_) watched.push_back({listening_->get(), POLLIN, 0});
-  if (listening_ && !watches_listening_) next = std::min(next, accept_again_);
+  Time next = std::min({next_heartbeat_, hub_.next_deadline(), lobby_.next_deadline(), leaving_until_});
+  const ListeningSocket* const door = lobby_.door();
+  watches_door_ = door != nullptr && std::chrono::steady_clock::now() >= accept_again_;
+  if (watches_door_) watched.push_back({door->get(), POLLIN, 0});
+  if (door != nullptr && !watches_door_) next = std::min(next, accept_again_);
   watched_.clear();
   const auto watch = [&](Link& link) {
     watched.push_back({link.get(), static_cast<short>(link.has_unsent() ? POLLIN | POLLOUT : POLLIN), 0});
@@ -50,6 +55,7 @@ Endpoint::Time LeaderEndpoint::watch(std::vector<pollfd>& watched) {
     watch(*link);
     if (leaving_until_ == Time::max()) next = std::min(next, link->last_heard() + silence_limit_);
   }
+  lobby_.for_each_link(watch);
   for (Guest& guest : guests_) {
     watch(guest.link);
     next = std::min(next, guest.until);
@@ -58,8 +64,8 @@ Endpoint::Time LeaderEndpoint::watch(std::vector<pollfd>& watched) {
 }
 
 void LeaderEndpoint::serve(std::span<const pollfd> watched, Time now) {
-  const bool has_guests_to_accept = watches_listening_ && watched.front().revents != 0;
-  if (watches_listening_) watched = watched.subspan(1);
+  const bool has_guests_to_accept = watches_door_ && watched.front().revents != 0;
+  if (watches_door_) watched = watched.subspan(1);
   for (std::size_t i = 0; i < watched.size(); ++i) {
     if ((watched[i].revents & POLLOUT) != 0) watched_[i]->flush();
     if ((watched[i].revents & ~POLLOUT) != 0) watched_[i]->receive();
@@ -67,6 +73,7 @@ void LeaderEndpoint::serve(std::span<const pollfd> watched, Time now) {
   if (leaving_until_ != Time::max()) return serve_leaving();
 
   for (int worker = 1; worker < num_workers(); ++worker) serve_worker(worker, now);
+  lobby_.serve(now);
   std::erase_if(guests_, [&](Guest& guest) { return welcome(guest, now); });
   if (has_guests_to_accept) accept(now);
   hub_.expire(now);
@@ -75,6 +82,7 @@ void LeaderEndpoint::serve(std::span<const pollfd> watched, Time now) {
     const Message heartbeat = hub_.heartbeat();
     for (const auto& link : links_)
       if (link) link->send(heartbeat);
+    lobby_.send_heartbeats();
     next_heartbeat_ = now + silence_limit_ / kHeartbeatsPerLimit;
   }
   drop_gone();
@@ -124,8 +132,13 @@ bool LeaderEndpoint::welcome(Guest& guest, Time now) {
     const auto decoded = decode(join.hello);
     const Hello* const hello = decoded ? std::get_if<Hello>(&decoded->message) : nullptr;
     if (hello == nullptr || hub_.has_left(hello->worker) || hub_.has_lost()) return true;
-    if (turns_away_ && hello->num_workers != num_workers()) return true;
+    const bool joins = hello->worker == kJoiner && hello->num_workers == 0;
+    if (turns_away_ && !joins && hello->num_workers != num_workers()) return true;
     guest.link.send(Welcome{prove(token_, Prover::leader, guest.nonce, join.nonce, {})});
+    if (joins) {
+      lobby_.admit(std::move(guest.link), *hello);
+      return true;
+    }
     if (const auto refused = hub_.join(*hello, guest.host)) return refuse(*refused);
     guest.link.set_limits({});
     link(hello->worker) = std::make_unique<Link>(std::move(guest.link));
@@ -136,7 +149,7 @@ bool LeaderEndpoint::welcome(Guest& guest, Time now) {
 
 void LeaderEndpoint::accept(Time now) {
   for (int i = 0; i < kMaxAccepted; ++i) {
-    auto accepted = listening_->accept();
+    auto accepted = lobby_.door() == nullptr ? std::nullopt : lobby_.door()->accept();
     if (!accepted) {
       if (i == 0) accept_again_ = now + kAcceptPause;
       return;
@@ -162,7 +175,7 @@ void LeaderEndpoint::carry() {
 
 void LeaderEndpoint::drop_gone() {
   if (hub_.has_lost()) {  // for the next leader, which may have the same address
-    listening_.reset();
+    lobby_.close();
     guests_.clear();
   }
   for (int worker = 1; worker < num_workers(); ++worker) {
@@ -183,11 +196,12 @@ void LeaderEndpoint::leave() {
   carry();
   for (const auto& link : links_)
     if (link) link->end();
+  lobby_.refuse_all();
   leaving_until_ = std::chrono::steady_clock::now() + std::min(silence_limit_, kLeavingLimit);
 }
 
 void LeaderEndpoint::serve_leaving() {
-  listening_.reset();
+  lobby_.serve_leaving();
   guests_.clear();
   for (auto& link : links_)
     if (link && link->is_closed()) link.reset();
@@ -196,7 +210,7 @@ void LeaderEndpoint::serve_leaving() {
 bool LeaderEndpoint::is_over() const {
   if (leaving_until_ == Time::max()) return session_.is_over();
   const bool is_heard = std::ranges::none_of(links_, [](const auto& link) { return link != nullptr; });
-  return is_heard || std::chrono::steady_clock::now() >= leaving_until_;
+  return (is_heard && lobby_.is_empty()) || std::chrono::steady_clock::now() >= leaving_until_;
 }
 
 }  // namespace lockstep::detail::control

@@ -2,15 +2,14 @@
 
 #include <list>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "workers/control/endpoint.hpp"
 #include "workers/control/hub.hpp"
+#include "workers/control/joining/lobby.hpp"
 #include "workers/control/link.hpp"
-#include "workers/control/socket.hpp"
 
 namespace lockstep::detail {
 struct ControlOptions;
@@ -18,7 +17,7 @@ struct ControlOptions;
 
 namespace lockstep::detail::control {
 
-/// Worker 0's endpoint: it listens, and serves all the others.
+/// Worker 0's endpoint: it listens, and serves all the others, and those who would join.
 class LeaderEndpoint final : public Endpoint {
  public:
   /// @param own  worker 0's. @param listen  the address to listen on, unless it is alone.
@@ -32,6 +31,7 @@ class LeaderEndpoint final : public Endpoint {
   void refuse(const Refused& refused) override;
   void leave() override;
   bool is_over() const override;
+  Lobby* lobby() override { return &lobby_; }
 
  private:
   /// Has not yet shown that it has the token, nor said who it is.
@@ -60,11 +60,11 @@ class LeaderEndpoint final : public Endpoint {
   const std::string token_;
   const bool turns_away_;  // who counts other workers
   const Duration silence_limit_;
-  std::optional<ListeningSocket> listening_{};
+  Lobby lobby_;
   std::vector<std::unique_ptr<Link>> links_;  // by worker; null: it is not here
   std::list<Guest> guests_{};                 // the oldest first
   std::vector<Link*> watched_{};              // as poll watches them, after the socket that listens
-  bool watches_listening_ = false;
+  bool watches_door_ = false;
   Time accept_again_{};  // not before that
   Time next_heartbeat_{};
   Time leaving_until_ = Time::max();

@@ -2,14 +2,22 @@
 
 #include <algorithm>
 #include <optional>
+#include <random>
 #include <thread>
 #include <utility>
 
 #include <poll.h>
+#include <unistd.h>
+
+#include <lockstep/error.hpp>
+#include <lockstep/version.hpp>
 
 #include "detail/concat.hpp"
+#include "detail/expects.hpp"
 #include "detail/warn.hpp"
+#include "workers/control/control_connection.hpp"
 #include "workers/control/errors.hpp"
+#include "workers/control/host_identity.hpp"
 #include "workers/control/hub.hpp"
 #include "workers/control/proof.hpp"
 #include "workers/control/socket.hpp"
@@ -69,10 +77,28 @@ std::optional<Message> join(Link& link, const Hello& hello, std::string_view tok
 
 }  // namespace
 
-StartPatience::StartPatience(Duration limit, Duration log_interval, std::function<bool()> is_outdated)
+Hello hello_of(const ControlOptions& options) {
+  std::random_device random;
+  Hello hello{.version = LOCKSTEP_VERSION_STRING,
+              .worker = options.worker,
+              .num_workers = static_cast<std::int32_t>(options.addresses.size()),
+              .incarnation = std::uint64_t{random()} << 32 | random(),
+              .pid = ::getpid(),
+              .address = options.addresses[static_cast<std::size_t>(options.worker)],
+              .host = options.host.empty() ? host_identity() : options.host};
+  const std::size_t size = hello.address.size() + hello.host.size();
+  LOCKSTEP_EXPECTS(size <= kMaxHelloBytes / 2, InvalidArgument,
+                   "The start of the workers: this worker's address and the name of its host have ", size,
+                   " bytes, and may have ", kMaxHelloBytes / 2, ". Set LOCKSTEP_HOST_ID to a shorter one.");
+  return hello;
+}
+
+StartPatience::StartPatience(Duration limit, Duration log_interval, std::function<bool()> is_outdated,
+                             std::string_view what)
     : limit_(limit),
       log_interval_(log_interval),
       is_outdated_(std::move(is_outdated)),
+      what_(what),
       begin_(Clock::now()),
       next_log_(begin_ + log_interval) {}
 
@@ -88,23 +114,23 @@ bool StartPatience::look(const std::string& who) {
   const Time now = Clock::now();
   if (limit_.count() > 0 && now - begin_ >= limit_) return false;
   if (is_outdated_ && is_outdated_())
-    raise_refused({ErrorKind::lost, concat("The start of the workers: another worker is lost; ", who, '.')});
+    raise_refused({ErrorKind::lost, concat(what_, ": another worker is lost; ", who, '.')});
   if (now >= next_log_) {
     const auto waited = std::chrono::floor<std::chrono::seconds>(now - begin_);
-    warn(concat("The start of the workers has waited for ", waited.count(), " s: ", who, " so far."));
+    warn(concat(what_, " has waited for ", waited.count(), " s: ", who, " so far."));
     next_log_ = now + log_interval_;
   }
   return true;
 }
 
 Refused StartPatience::timeout(const std::string& who) const {
-  return {ErrorKind::timeout, concat("The start of the workers: within ", seconds(limit_), " s ", who,
+  return {ErrorKind::timeout, concat(what_, ": within ", seconds(limit_), " s ", who,
                                      ". Start all workers, look at the output of those, and check that they ",
                                      "can reach worker 0's address.")};
 }
 
-Link join_leader(const std::string& address, const Hello& hello, std::string_view token, Session& session,
-                 StartPatience& patience) {
+Link reach_leader(const std::string& address, const Hello& hello, std::string_view token,
+                  StartPatience& patience, FunctionRef<void(Message answer)> take) {
   const SocketAddress parsed = parse_address(address);
   const std::string leader = make_label(0, address);
   auto pause = std::chrono::duration<double, std::milli>(kFirstPause);
@@ -120,7 +146,7 @@ Link join_leader(const std::string& address, const Hello& hello, std::string_vie
       who = concat(leader, " did not answer");
       try {
         if (auto answer = join(link, hello, token, patience, look)) {
-          session.deliver(std::move(*answer));
+          take(std::move(*answer));
           return link;
         }
         why = "it closed the connection";
@@ -134,6 +160,12 @@ Link join_leader(const std::string& address, const Hello& hello, std::string_vie
         std::min(std::chrono::ceil<Duration>(pause), std::min(kLongestPause, patience.rest())));
     pause = std::min<decltype(pause)>(pause * kPauseFactor, kLongestPause);
   }
+}
+
+Link join_leader(const std::string& address, const Hello& hello, std::string_view token, Session& session,
+                 StartPatience& patience) {
+  return reach_leader(address, hello, token, patience,
+                      [&](Message answer) { session.deliver(std::move(answer)); });
 }
 
 }  // namespace lockstep::detail::control

@@ -5,10 +5,19 @@
 #include <string>
 #include <string_view>
 
+#include <lockstep/detail/function_ref.hpp>
+
 #include "workers/control/link.hpp"
 #include "workers/control/session.hpp"
 
+namespace lockstep::detail {
+struct ControlOptions;
+}
+
 namespace lockstep::detail::control {
+
+/// What a worker says about itself. @throws InvalidArgument  it is too long.
+Hello hello_of(const ControlOptions& options);
 
 /// How long a worker waits for the others at the start. Tells the log from time to time for whom.
 class StartPatience {
@@ -16,8 +25,9 @@ class StartPatience {
   using Time = std::chrono::steady_clock::time_point;
   using Duration = std::chrono::milliseconds;
 
-  /// @param limit  0: none. @param is_outdated  ControlOptions's.
-  StartPatience(Duration limit, Duration log_interval, std::function<bool()> is_outdated = {});
+  /// @param limit  0: none. @param is_outdated  ControlOptions's. @param what  for messages.
+  StartPatience(Duration limit, Duration log_interval, std::function<bool()> is_outdated = {},
+                std::string_view what = "The start of the workers");
 
   /// For so long look need not be called.
   Duration rest() const;
@@ -29,12 +39,17 @@ class StartPatience {
  private:
   Duration limit_, log_interval_;
   std::function<bool()> is_outdated_;
+  const std::string_view what_;
   Time begin_, next_log_;
 };
 
-/// Connects to the leader, which may not be there yet, and joins: each shows the other that it has the token.
-/// @param session  gets the leader's first answer.
+/// Connects to the leader, which may not be there yet, and says hello: each shows the other that it has the
+/// token. @param take  gets the leader's first answer; throws WireError where that is none.
 /// @throws CollectiveTimeout, InvalidArgument
+Link reach_leader(const std::string& address, const Hello& hello, std::string_view token,
+                  StartPatience& patience, FunctionRef<void(Message answer)> take);
+
+/// The same, as a worker. @param session  gets the answer. @throws as reach_leader
 Link join_leader(const std::string& address, const Hello& hello, std::string_view token, Session& session,
                  StartPatience& patience);
 

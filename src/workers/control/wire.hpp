@@ -27,6 +27,9 @@ inline constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::ma
 enum class ErrorKind : std::uint8_t { invalid_argument, mismatch, context, timeout, lost };
 inline constexpr std::uint8_t kNumErrorKinds = 5;
 
+/// The index of a process that is no worker yet, and would become one.
+inline constexpr std::int32_t kJoiner = -1;
+
 /// Who a worker is. The version is the first field in every version of the protocol.
 struct Hello {
   std::string version{};  ///< Of the library.
@@ -38,7 +41,7 @@ struct Hello {
   std::string host{};     ///< Equal for processes that can share memory.
   auto fields() { return std::tie(version, worker, num_workers, incarnation, pid, address, host); }
 };
-/// The leader has accepted a worker, and waits for others.
+/// The leader has accepted a worker, and waits for others; or a process that would join, which waits.
 struct Waiting {
   std::int64_t silence_ms = 0;  ///< Who is silent for so long is lost.
   std::string missing{};        ///< Who has not come.
@@ -147,9 +150,17 @@ struct Welcome {
   auto fields() { return std::tie(proof); }
 };
 
+/// The leader lets a process that waits become a worker of a new start.
+struct Invited {
+  std::int32_t worker = 0;
+  std::vector<std::string> addresses{};  ///< Of all workers of that start.
+  auto fields() { return std::tie(worker, addresses); }
+};
+
 /// The position is the number on the wire.
-using Message = std::variant<Hello, Waiting, Refused, Started, Heartbeat, Set, Get, Value, Gather, Gathered,
-                             Failed, Failure, Lost, Left, StreamEnd, Erase, Challenge, Join, Welcome>;
+using Message =
+    std::variant<Hello, Waiting, Refused, Started, Heartbeat, Set, Get, Value, Gather, Gathered, Failed,
+                 Failure, Lost, Left, StreamEnd, Erase, Challenge, Join, Welcome, Invited>;
 
 template <class M, std::size_t kind = 0>
 constexpr std::size_t kind_of() {

@@ -32,7 +32,8 @@ std::vector<Message> one_of_each() {
           Erase{"prefix"},
           Challenge{"nonce"},
           Join{"nonce", "proof", "hello"},
-          Welcome{"proof"}};
+          Welcome{"proof"},
+          Invited{2, {"a:1", "", "b:2"}}};
 }
 
 std::string frame(Message message) {

@@ -18,4 +18,12 @@ std::vector<std::string> addresses_of_workers(const cluster::ClusterSpec& spec);
 std::shared_ptr<cluster::Resolver> shrunk_cluster(const cluster::Resolver& resolver,
                                                   const std::vector<int>& lost);
 
+/// The cluster of worker `own` of these addresses.
+std::shared_ptr<cluster::Resolver> cluster_of(std::vector<std::string> addresses, int own);
+
+/// The cluster with more workers behind its own, by their addresses, which may be empty, as the one that this
+/// process is of it. @pre the resolver knows its task.
+std::shared_ptr<cluster::Resolver> grown_cluster(const cluster::Resolver& resolver,
+                                                 const std::vector<std::string>& joiners);
+
 }  // namespace lockstep::detail

@@ -1,6 +1,7 @@
-#include "cluster/shrunk_cluster.hpp"
+#include "cluster/resized_cluster.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <lockstep/cluster/roles.hpp>
 #include <lockstep/cluster/simple_resolver.hpp>
@@ -40,9 +41,21 @@ std::shared_ptr<cluster::Resolver> shrunk_cluster(const cluster::Resolver& resol
       "Going on without the workers that are lost: worker ", first,
       " would lead those that are left, and its address is not known. Tell all workers' addresses "
       "by TF_CONFIG, or start all anew.");
+  return cluster_of(std::move(left), own_index);
+}
+
+std::shared_ptr<cluster::Resolver> cluster_of(std::vector<std::string> addresses, int own) {
   return std::make_shared<cluster::SimpleResolver>(
-      cluster::ClusterSpec{{"worker", left}},
-      cluster::ResolverOptions{.task_type = "worker", .task_id = own_index});
+      cluster::ClusterSpec{{"worker", std::move(addresses)}},
+      cluster::ResolverOptions{.task_type = "worker", .task_id = own});
+}
+
+std::shared_ptr<cluster::Resolver> grown_cluster(const cluster::Resolver& resolver,
+                                                 const std::vector<std::string>& joiners) {
+  const cluster::ClusterSpec spec = resolver.cluster_spec();
+  std::vector<std::string> all = addresses_of_workers(spec);
+  all.insert(all.end(), joiners.begin(), joiners.end());
+  return cluster_of(std::move(all), cluster::id_in_cluster(spec, *resolver.task_type(), *resolver.task_id()));
 }
 
 }  // namespace lockstep::detail

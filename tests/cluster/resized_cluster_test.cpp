@@ -1,4 +1,4 @@
-#include "cluster/shrunk_cluster.hpp"
+#include "cluster/resized_cluster.hpp"
 
 #include <string>
 #include <vector>
@@ -30,6 +30,15 @@ TEST_CASE("those that are left keep their order, and are workers alone", "[clust
   check({1}, {"c:1", "w1:3", "w2:4"}, 1);
   check({3, 0}, {"w0:2", "w1:3"}, 1);
   check({0, 1, 3}, {"w1:3"}, 0);
+}
+
+TEST_CASE("those who join follow the others, who keep their order", "[cluster][host]") {
+  const cluster::ClusterSpec spec{{"chief", {"c:1"}}, {"worker", {"w0:2"}}, {"ps", {"p:5"}}};
+  const SimpleResolver second(spec, {.task_type = "worker", .task_id = 0});
+  const auto grown = detail::grown_cluster(second, {"", "j1:7"});
+  CHECK(addresses_of_workers(grown->cluster_spec()) == std::vector<std::string>{"c:1", "w0:2", "", "j1:7"});
+  CHECK(grown->task_type() == "worker");
+  CHECK(grown->task_id() == 1);
 }
 
 TEST_CASE("who was taken for lost does not go on, nor those who do not know their leader's address",

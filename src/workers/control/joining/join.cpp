@@ -1,0 +1,84 @@
+#include "workers/control/joining/join.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include <poll.h>
+
+#include "detail/concat.hpp"
+#include "workers/control/endpoint.hpp"
+#include "workers/control/errors.hpp"
+#include "workers/control/hub.hpp"
+
+namespace lockstep::detail::control {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Duration = std::chrono::milliseconds;
+
+constexpr std::string_view kWhat = "Joining the workers";
+constexpr std::chrono::minutes kReachLimit{1};
+constexpr Duration kPauseAfterLoss{50};
+
+/// Nothing: the leader has gone, or has sent this process away.
+std::optional<Invitation> await_invitation(Link& link, Duration silence, StartPatience& patience,
+                                           const std::string& who) {
+  for (Clock::time_point next_heartbeat{};;) {
+    const auto now = Clock::now();  // before anything is read
+    link.receive();
+    while (auto message = link.next()) {
+      if (const Refused* const refused = std::get_if<Refused>(&*message)) raise_refused(*refused);
+      if (Invited* const invited = std::get_if<Invited>(&*message)) {
+        if (invited->worker < 1 || invited->worker >= static_cast<std::int32_t>(invited->addresses.size()))
+          throw WireError("the leader invites nobody");
+        return Invitation{invited->worker, std::move(invited->addresses), std::move(link)};
+      }
+      if (!std::holds_alternative<Heartbeat>(*message)) throw WireError("a leader does not send that");
+    }
+    if (link.is_closed() || now - link.last_heard() >= silence) return std::nullopt;
+    if (!patience.look(who)) raise_refused(patience.timeout(who));
+    if (now >= next_heartbeat) {
+      link.send(Heartbeat{});
+      next_heartbeat = now + silence / kHeartbeatsPerLimit;
+    }
+    pollfd watched{link.get(), static_cast<short>(link.has_unsent() ? POLLIN | POLLOUT : POLLIN), 0};
+    const auto rest = std::chrono::ceil<Duration>(next_heartbeat - Clock::now());
+    ::poll(&watched, 1, static_cast<int>(std::clamp(rest, Duration(1), patience.rest()).count()));
+    link.flush();
+  }
+}
+
+}  // namespace
+
+Invitation wait_to_join(const std::string& leader, Hello hello, std::string_view token, Duration limit,
+                        Duration log_interval) {
+  hello.worker = kJoiner;
+  hello.num_workers = 0;
+  StartPatience patience(limit, log_interval, {}, kWhat);
+  const std::string who = concat(make_label(0, leader), " and the others did not let this process join");
+  const auto end = limit.count() > 0 ? Clock::now() + limit : Clock::time_point::max();
+  for (;;) {
+    Duration reach_limit = kReachLimit;
+    if (limit.count() > 0)
+      reach_limit = std::clamp(std::chrono::ceil<Duration>(end - Clock::now()), Duration(1), reach_limit);
+    StartPatience reaching(reach_limit, log_interval, {}, kWhat);
+    Duration silence{};
+    Link link = reach_leader(leader, hello, token, reaching, [&](const Message& answer) {
+      if (const Refused* const refused = std::get_if<Refused>(&answer)) raise_refused(*refused);
+      const Waiting* const waiting = std::get_if<Waiting>(&answer);
+      if (waiting == nullptr || waiting->silence_ms < 1) throw WireError("a leader does not send that");
+      silence = Duration(waiting->silence_ms);
+    });
+    try {
+      if (auto invitation = await_invitation(link, silence, patience, who)) return std::move(*invitation);
+    } catch (const WireError&) {  // it is treated as one that has gone
+    }
+    if (!patience.look(who)) raise_refused(patience.timeout(who));
+    std::this_thread::sleep_for(kPauseAfterLoss);
+  }
+}
+
+}  // namespace lockstep::detail::control

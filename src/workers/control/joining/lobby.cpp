@@ -1,0 +1,154 @@
+#include "workers/control/joining/lobby.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include <lockstep/error.hpp>
+
+#include "detail/concat.hpp"
+#include "detail/in_quotes.hpp"
+#include "workers/control/endpoint.hpp"
+
+namespace lockstep::detail::control {
+namespace {
+
+constexpr std::size_t kMaxJoiners = 64;  // at a time
+
+bool is_address(const std::string& text) try {
+  static_cast<void>(parse_address(text));
+  return true;
+} catch (const InvalidArgument&) {
+  return false;
+}
+
+}  // namespace
+
+Lobby::Lobby(std::string leader, std::string version, std::vector<std::string> addresses,
+             Duration silence_limit)
+    : leader_(std::move(leader)),
+      version_(std::move(version)),
+      addresses_(std::move(addresses)),
+      silence_limit_(silence_limit) {}
+
+Refused Lobby::refused(ErrorKind kind, const std::string& why) const {
+  return {kind, concat("Joining the workers of ", leader_, ": ", why)};
+}
+
+std::optional<Refused> Lobby::refusal(const Hello& hello) const {
+  const auto wrong = [&](const auto&... parts) {
+    return refused(ErrorKind::invalid_argument, concat(parts...));
+  };
+  if (hello.version != version_)
+    return wrong("this process has lockstep ", in_quotes(hello.version), ", they have ", in_quotes(version_),
+                 ". Install one version on all workers.");
+  if (joiners_.size() == kMaxJoiners)
+    return refused(ErrorKind::context,
+                   concat(kMaxJoiners, " processes wait already. Start this one again later."));
+  if (hello.address.empty()) return std::nullopt;
+  if (!is_address(hello.address))
+    return wrong("its own address ", in_quotes(hello.address),
+                 " is no host and port. Write it as 'host:2222', or leave it out.");
+  if (std::ranges::find(addresses_, hello.address) != addresses_.end() ||
+      std::ranges::find(joiners_, hello.address, &Joiner::address) != joiners_.end())
+    return wrong("its own address ", hello.address,
+                 " is that of a worker, or of another process that waits. Give it one of its own.");
+  return std::nullopt;
+}
+
+void Lobby::admit(Link link, const Hello& hello) {
+  if (has_moved_) return;  // it comes again, to those who took the door
+  if (const auto refused = refusal(hello)) {
+    link.send(*refused);
+    link.end();
+    return;
+  }
+  link.set_limits({kMaxHelloBytes, kind_of<Heartbeat>()});
+  link.send(Waiting{silence_limit_.count(), {}});
+  joiners_.push_back({std::move(link), hello.address});
+}
+
+bool Lobby::has_gone(Joiner& joiner, Time now) const {
+  if (joiner.is_sent_away) return true;
+  try {
+    while (joiner.link.next()) continue;
+  } catch (const WireError&) {
+    return true;
+  }
+  if (joiner.link.is_closed()) return true;
+  // Who is on its way says nothing any more: its start has a time limit.
+  if (joiner.is_invited || now - joiner.link.last_heard() < silence_limit_) return false;
+  joiner.link.receive();  // this process may have been stopped since poll looked
+  return now - joiner.link.last_heard() >= silence_limit_;
+}
+
+void Lobby::serve(Time now) {
+  if (has_moved_) return close();
+  std::erase_if(joiners_, [&](Joiner& joiner) {
+    if (!has_gone(joiner, now)) return false;
+    has_lost_invited_ = has_lost_invited_ || (joiner.is_invited && !joiner.is_sent_away);
+    return true;
+  });
+}
+
+void Lobby::serve_leaving() {
+  door_.reset();
+  std::erase_if(joiners_, [](const Joiner& joiner) { return joiner.link.is_closed(); });
+}
+
+void Lobby::send_heartbeats() {
+  for (Joiner& joiner : joiners_) joiner.link.send(Heartbeat{});
+}
+
+Lobby::Time Lobby::next_deadline() const {
+  Time next = Time::max();
+  for (const Joiner& joiner : joiners_)
+    if (!joiner.is_invited) next = std::min(next, joiner.link.last_heard() + silence_limit_);
+  return next;
+}
+
+int Lobby::num_waiting() const noexcept {
+  return static_cast<int>(std::ranges::count(joiners_, false, &Joiner::is_invited));
+}
+
+std::vector<std::string> Lobby::invite() {
+  std::vector<std::string> invited;
+  for (const Joiner& joiner : joiners_)
+    if (!joiner.is_invited) invited.push_back(joiner.address);
+  if (invited.empty()) return invited;
+  std::vector<std::string> all = addresses_;
+  all.insert(all.end(), invited.begin(), invited.end());
+  auto worker = static_cast<std::int32_t>(addresses_.size());
+  for (Joiner& joiner : joiners_) {
+    if (joiner.is_invited) continue;  // it was sent away
+    joiner.is_invited = true;
+    joiner.link.send(Invited{worker++, all});
+  }
+  is_inviting_ = true;
+  has_lost_invited_ = false;
+  return invited;
+}
+
+void Lobby::end_invitation(bool has_grown) {
+  for (Joiner& joiner : joiners_) joiner.is_sent_away = joiner.is_sent_away || joiner.is_invited;
+  has_moved_ = has_moved_ || (is_inviting_ && has_grown);
+  is_inviting_ = false;
+}
+
+void Lobby::refuse_all() {
+  if (has_moved_) return;
+  for (Joiner& joiner : joiners_) {
+    joiner.link.send(
+        refused(ErrorKind::context, "they have ended. Start this process again with those that come next."));
+    joiner.link.end();
+  }
+}
+
+void Lobby::close() {
+  has_lost_invited_ = has_lost_invited_ || is_inviting_;
+  is_inviting_ = false;
+  door_.reset();
+  joiners_.clear();
+}
+
+}  // namespace lockstep::detail::control

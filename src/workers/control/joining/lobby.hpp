@@ -1,0 +1,85 @@
+#pragma once
+
+#include <chrono>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "workers/control/link.hpp"
+#include "workers/control/socket.hpp"
+#include "workers/control/wire.hpp"
+
+namespace lockstep::detail::control {
+
+/// The leader's door, and those who have shown it the token and wait to become workers. The leader's endpoint
+/// polls the door and the links, which therefore end in its calls of serve, serve_leaving and close alone.
+/// Not thread-safe.
+class Lobby {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  using Duration = std::chrono::milliseconds;
+
+  /// @param leader  the leader's label. @param addresses  of the workers; may be empty. @param silence_limit
+  /// who is silent for so long has gone.
+  Lobby(std::string leader, std::string version, std::vector<std::string> addresses, Duration silence_limit);
+
+  void open(std::shared_ptr<const ListeningSocket> door) { door_ = std::move(door); }
+  /// Where to accept now; null: nowhere.
+  const ListeningSocket* door() const noexcept { return is_inviting_ || has_moved_ ? nullptr : door_.get(); }
+
+  /// Lets somebody wait, or tells why not.
+  void admit(Link link, const Hello& hello);
+  /// Calls f with each link.
+  template <class F>
+  void for_each_link(const F& f) {
+    for (Joiner& joiner : joiners_) f(joiner.link);
+  }
+  /// Takes what has come, and drops who has gone.
+  void serve(Time now);
+  /// The same after refuse_all.
+  void serve_leaving();
+  void send_heartbeats();
+  /// When to call serve.
+  Time next_deadline() const;
+
+  /// How many wait, and have not been invited.
+  int num_waiting() const noexcept;
+  /// Lets all who wait become workers, and lends the door to their start. @return their addresses, which may
+  /// be empty, in the order of their indices; nobody: nothing has changed.
+  std::vector<std::string> invite();
+  /// Null: it is not lent.
+  std::shared_ptr<const ListeningSocket> lent_door() const { return is_inviting_ ? door_ : nullptr; }
+  /// Whether somebody who was invited has gone.
+  bool has_lost_invited() const noexcept { return has_lost_invited_; }
+  /// @param has_grown  they are workers of another cluster, which keeps the door, and where the others may
+  /// wait. Else they may come again.
+  void end_invitation(bool has_grown);
+
+  /// The leader leaves: tells all that they wait in vain.
+  void refuse_all();
+  /// Who waits may wait for another leader at the same address.
+  void close();
+  bool is_empty() const noexcept { return joiners_.empty(); }
+
+ private:
+  struct Joiner {
+    Link link;
+    std::string address;
+    bool is_invited = false, is_sent_away = false;
+  };
+
+  Refused refused(ErrorKind kind, const std::string& why) const;
+  std::optional<Refused> refusal(const Hello& hello) const;
+  bool has_gone(Joiner& joiner, Time now) const;
+
+  const std::string leader_, version_;
+  const std::vector<std::string> addresses_;
+  const Duration silence_limit_;
+  std::shared_ptr<const ListeningSocket> door_{};  // owners: this, and the start that it is lent to
+  std::list<Joiner> joiners_{};                    // in the order in which they came
+  bool is_inviting_ = false, has_lost_invited_ = false, has_moved_ = false;
+};
+
+}  // namespace lockstep::detail::control

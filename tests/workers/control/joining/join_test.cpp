@@ -1,0 +1,208 @@
+#include "workers/control/joining/join.hpp"
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <lockstep/error.hpp>
+
+#include "support/matchers.hpp"
+#include "support/scoped_log_sink.hpp"
+#include "workers/control/joining/lobby.hpp"
+#include "workers/control/stranger.hpp"
+
+using namespace lockstep;
+using namespace std::chrono_literals;
+using namespace detail::control;
+using test::ControlWorker;
+using test::message_of;
+using test::says;
+
+namespace {
+
+constexpr auto kLog = 30s;
+
+Hello hello(const std::string& address = {}) {
+  return hello_of(detail::ControlOptions{.addresses = {address}});
+}
+
+/// A leader that has started: alone, or with others.
+struct Leader {
+  explicit Leader(detail::ControlOptions options = {})
+      : address(test::free_addresses(1)[0]), worker([&] {
+          options.addresses = {address};
+          options.listens_alone = true;
+          return options;
+        }()) {}
+
+  template <class F>
+  auto in_lobby(const F& f) {
+    decltype(f(std::declval<Lobby&>())) result{};
+    worker.connection->with_lobby([&](Lobby& lobby) { result = f(lobby); });
+    return result;
+  }
+  int num_waiting() {
+    return in_lobby([](Lobby& lobby) { return lobby.num_waiting(); });
+  }
+  void await(int number) {
+    while (num_waiting() != number) std::this_thread::sleep_for(1ms);
+  }
+
+  std::string address;
+  ControlWorker worker;
+};
+
+}  // namespace
+
+TEST_CASE("those who wait are counted, and invited in the order in which they came", "[workers][host]") {
+  Leader leader;
+  std::vector<std::optional<Invitation>> invitations(3);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back([&, i] {
+      const std::string address = i == 1 ? std::string() : "10.0.0.1:" + std::to_string(i + 1);
+      invitations[static_cast<std::size_t>(i)] = wait_to_join(leader.address, hello(address), {}, 0ms, kLog);
+    });
+    leader.await(i + 1);
+  }
+  const std::vector<std::string> invited = leader.in_lobby([](Lobby& lobby) { return lobby.invite(); });
+  for (std::thread& thread : threads) thread.join();
+  CHECK(invited == std::vector<std::string>{"10.0.0.1:1", "", "10.0.0.1:3"});
+  CHECK(leader.num_waiting() == 0);
+  for (int i = 0; i < 3; ++i) {
+    const Invitation& invitation = *invitations[static_cast<std::size_t>(i)];
+    CHECK(invitation.worker == i + 1);
+    CHECK(invitation.addresses ==
+          std::vector<std::string>{leader.address, "10.0.0.1:1", "", "10.0.0.1:3"});
+  }
+  const auto has_lost = [&] { return leader.in_lobby([](Lobby& lobby) { return lobby.has_lost_invited(); }); };
+  CHECK_FALSE(has_lost());
+  invitations[1].reset();  // gives up
+  while (!has_lost()) std::this_thread::sleep_for(1ms);
+}
+
+TEST_CASE("who waits in vain is told why", "[workers][host]") {
+  const auto address = test::free_addresses(1)[0];
+  CHECK_THROWS_MATCHES(wait_to_join(address, hello(), {}, 200ms, kLog), CollectiveTimeout,
+                       says("Joining the workers: within 0.2 s worker 0 (" + address +
+                            ") could not be reached (Connection refused). Start all workers,"));
+  Leader leader({.token = "secret"});
+  CHECK_THROWS_MATCHES(wait_to_join(leader.address, hello(), "secret", 200ms, kLog), CollectiveTimeout,
+                       says("Joining the workers: within 0.2 s worker 0 (" + leader.address +
+                            ") and the others did not let this process join."));
+  CHECK_THROWS_MATCHES(wait_to_join(leader.address, hello(), "guess", 0ms, kLog), InvalidArgument,
+                       says("this process does not have worker 0's token. Set LOCKSTEP_TOKEN"));
+  const auto joining = "Joining the workers of worker 0 (" + leader.address + "): ";
+  CHECK_THROWS_MATCHES(wait_to_join(leader.address, hello(leader.address), "secret", 0ms, kLog),
+                       InvalidArgument,
+                       says(joining + "its own address " + leader.address + " is that of a worker"));
+  CHECK_THROWS_MATCHES(wait_to_join(leader.address, hello("nowhere"), "secret", 0ms, kLog), InvalidArgument,
+                       says(joining + "its own address 'nowhere' is no host and port."));
+  auto old = hello();
+  old.version = "0.0.1";
+  CHECK_THROWS_MATCHES(wait_to_join(leader.address, old, "secret", 0ms, kLog), InvalidArgument,
+                       says(joining + "this process has lockstep '0.0.1', they have '"));
+  CHECK(leader.num_waiting() == 0);
+}
+
+TEST_CASE("when the leader leaves, those who wait are told so", "[workers][host]") {
+  std::optional<Leader> leader(std::in_place);
+  const std::string address = leader->address;
+  std::string message;
+  std::thread waits([&] {
+    try {
+      static_cast<void>(wait_to_join(address, hello(), {}, 0ms, kLog));
+    } catch (const ContextError& error) {
+      message = error.what();
+    }
+  });
+  leader->await(1);
+  leader.reset();
+  waits.join();
+  CHECK(message == "Joining the workers of worker 0 (" + address +
+                       "): they have ended. Start this process again with those that come next.");
+}
+
+TEST_CASE("who is sent away comes again, to whoever leads there", "[workers][host]") {
+  Leader leader;
+  std::optional<Invitation> first, second;
+  std::thread waits([&] {
+    first = wait_to_join(leader.address, hello("10.0.0.1:2"), {}, 0ms, kLog);
+    first.reset();
+    second = wait_to_join(leader.address, hello("10.0.0.1:2"), {}, 0ms, kLog);
+  });
+  leader.await(1);
+  CHECK(leader.in_lobby([](Lobby& lobby) { return lobby.invite().size(); }) == 1);
+  CHECK(leader.in_lobby([](Lobby& lobby) { return lobby.lent_door() != nullptr; }));
+  CHECK(leader.in_lobby([](Lobby& lobby) { return lobby.door() == nullptr; }));
+  leader.in_lobby([](Lobby& lobby) { return lobby.end_invitation(false), 0; });
+  leader.await(1);
+  CHECK(leader.in_lobby([](Lobby& lobby) { return lobby.invite().size(); }) == 1);
+  waits.join();
+  CHECK(second->worker == 1);
+  leader.in_lobby([](Lobby& lobby) { return lobby.end_invitation(true), 0; });
+  CHECK(leader.in_lobby([](Lobby& lobby) { return lobby.door() == nullptr; }));
+  CHECK(leader.in_lobby([](Lobby& lobby) { return lobby.invite().size(); }) == 0);
+}
+
+TEST_CASE("who waits and says nothing, or something else, is dropped, and more than 64 are refused",
+          "[workers][host]") {
+  Leader leader({.silence_limit = 300ms});
+  auto silent = hello();
+  silent.worker = kJoiner;
+  silent.num_workers = 0;
+  const test::Stranger quiet(leader.address);
+  quiet.join({}, test::frame(silent));
+  leader.await(1);
+  leader.await(0);
+  const test::Stranger other(leader.address);
+  other.join({}, test::frame(silent));
+  leader.await(1);
+  other.send(test::frame(Set{"key", "value"}));
+  leader.await(0);
+
+  Leader patient;
+  std::vector<std::unique_ptr<test::Stranger>> many;
+  for (int i = 0; i < 64; ++i) {
+    many.push_back(std::make_unique<test::Stranger>(patient.address));
+    many.back()->join({}, test::frame(silent));
+  }
+  patient.await(64);
+  CHECK_THROWS_MATCHES(wait_to_join(patient.address, hello(), {}, 0ms, kLog), ContextError,
+                       says("64 processes wait already. Start this one again later."));
+}
+
+TEST_CASE("a leader that speaks nonsense to who waits is tried again", "[workers][host]") {
+  const auto listening = std::make_shared<const ListeningSocket>("127.0.0.1:0");
+  const std::string address = "127.0.0.1:" + std::to_string(listening->port());
+  std::thread leads([&] {
+    std::string bytes;
+    for (int i = 0; i < 3; ++i) {
+      std::optional<ListeningSocket::Accepted> guest;
+      while (!(guest = listening->accept())) std::this_thread::sleep_for(1ms);
+      Link link(std::move(guest->socket));
+      const std::string nonce(kNonceBytes, 'n');
+      link.send(Challenge{nonce});
+      std::optional<Message> message;
+      while (!(message = link.next())) link.receive();
+      const Join& join = std::get<Join>(*message);
+      link.send(Welcome{prove({}, Prover::leader, nonce, join.nonce, {})});
+      if (i == 0) link.send(Waiting{0, {}});  // no limit at all
+      if (i > 0) link.send(Waiting{5000, {}});
+      if (i == 1) link.send(Invited{4, {"a:1", "b:2"}});
+      if (i == 2) link.send(Invited{1, {"a:1", "b:2"}});
+      link.flush();
+      while (i == 2 && !link.is_closed()) link.receive();
+    }
+  });
+  {
+    const Invitation invitation = wait_to_join(address, hello(), {}, 30s, kLog);
+    CHECK(invitation.worker == 1);
+  }
+  leads.join();
+}
