@@ -13,6 +13,7 @@
 #include "checkpoint/staging.hpp"
 #include "detail/atomic_file.hpp"
 #include "detail/expects.hpp"
+#include "detail/names_in_folder.hpp"
 #include "detail/process.hpp"
 #include "detail/start_thread.hpp"
 #include "detail/warn.hpp"
@@ -22,6 +23,7 @@ namespace lockstep {
 namespace {
 
 constexpr std::string_view kSuffix = ".safetensors";
+constexpr std::string_view kManager = "CheckpointManager";
 constexpr std::string_view kSave = "CheckpointManager::save";
 
 /// @throws Error  `error` is set.
@@ -75,21 +77,20 @@ struct CheckpointManager::State {
 std::vector<std::int64_t> CheckpointManager::State::steps() const {
   std::vector<std::int64_t> found;
   std::error_code error;
-  std::filesystem::directory_iterator entry(directory, error);
+  const std::vector<std::string> names = detail::names_in_folder(directory, error);
   if (error == std::errc::no_such_file_or_directory) return found;
-  for (const std::filesystem::directory_iterator end; !error && entry != end; entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
+  check(error, kManager, directory, "read");
+  for (const std::string& name : names) {
     const std::size_t begin = options.prefix.size() + 1;
     if (name.size() <= begin + kSuffix.size()) continue;
     std::int64_t step = 0;
     std::from_chars(name.data() + begin, name.data() + name.size() - kSuffix.size(), step);
-    std::error_code ignored;
     // Only names that save gives: not 007, nor steps too large.
-    if (step >= 0 && name == path_of(step).filename() &&
-        entry->symlink_status(ignored).type() == std::filesystem::file_type::regular)
-      found.push_back(step);
+    if (step < 0 || name != path_of(step).filename()) continue;
+    const std::filesystem::file_type type = std::filesystem::symlink_status(path_of(step), error).type();
+    if (type != std::filesystem::file_type::not_found) check(error, kManager, path_of(step), "read");
+    if (type == std::filesystem::file_type::regular) found.push_back(step);
   }
-  check(error, "CheckpointManager", directory, "read");
   std::sort(found.begin(), found.end());
   return found;
 }

@@ -11,6 +11,7 @@
 #include <lockstep/error.hpp>
 
 #include "detail/expects.hpp"
+#include "detail/names_in_folder.hpp"
 
 namespace lockstep::detail {
 namespace {
@@ -111,14 +112,14 @@ void AtomicFile::fail(std::string_view step, int error) const {
 
 void remove_abandoned_files(const std::filesystem::path& directory) noexcept try {
   std::error_code error;
-  for (std::filesystem::directory_iterator entry(directory, error), end; !error && entry != end;
-       entry.increment(error)) {
-    if (!is_temporary_name(entry->path().filename().native())) continue;
-    const FileDescriptor file(::open(entry->path().c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  for (const std::string& name : names_in_folder(directory, error)) {
+    if (!is_temporary_name(name)) continue;
+    const std::filesystem::path path = directory / name;
+    const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     struct stat status {};
     if (file.is_open() && ::fstat(file.get(), &status) == 0 && S_ISREG(status.st_mode) &&
         ::flock(file.get(), LOCK_EX | LOCK_NB) == 0)
-      ::unlink(entry->path().c_str());
+      ::unlink(path.c_str());
   }
 } catch (...) {  // out of memory: the files stay
 }

@@ -30,8 +30,8 @@ InputFile::InputFile(const std::filesystem::path& path, std::string_view what, L
   LOCKSTEP_EXPECTS(file_.is_open(), NotFound, what, ": ", path,
                    " cannot be opened: ", std::generic_category().message(errno), ". Check the path.");
   struct stat status {};
-  if (::fstat(file_.get(), &status) != 0 || !S_ISREG(status.st_mode))
-    throw FileFault{0, "it is not a regular file"};
+  if (::fstat(file_.get(), &status) != 0) throw_unreadable(0);
+  if (!S_ISREG(status.st_mode)) throw FileFault{0, "it is not a regular file"};
   size_bytes_ = static_cast<std::uint64_t>(status.st_size);
   char byte = 0;
   if (size_bytes_ > 0) return;

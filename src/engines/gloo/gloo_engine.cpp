@@ -23,6 +23,7 @@
 #include <lockstep/error.hpp>
 
 #include "detail/concat.hpp"
+#include "detail/names_in_folder.hpp"
 #include "engines/gloo/gloo_channel.hpp"
 #include "engines/gloo/no_sigpipe.hpp"
 
@@ -120,9 +121,8 @@ void limit_silence(gloo::Context& context, milliseconds limit) {
   const int limit_ms = static_cast<int>(limit.count());
   std::error_code no_list;  // then the system's limits stay
   // Gloo does not tell its sockets.
-  for (std::filesystem::directory_iterator entry("/proc/self/fd", no_list), end; !no_list && entry != end;
-       entry.increment(no_list)) {
-    const int socket = std::stoi(entry->path().filename());
+  for (const std::string& name : detail::names_in_folder("/proc/self/fd", no_list)) {
+    const int socket = std::stoi(name);
     sockaddr_storage address{};
     socklen_t size = sizeof address;
     if (getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0 || !is_accepted(address, size))

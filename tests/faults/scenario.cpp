@@ -1,0 +1,159 @@
+#include "faults/scenario.hpp"
+
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <new>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <typeinfo>
+
+#include <cxxabi.h>
+#include <netdb.h>
+#include <unistd.h>
+
+#include <lockstep/error.hpp>
+
+#include "faults/failing_calls.hpp"
+
+namespace lockstep::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool fault(const std::string& what) {
+  std::printf("FAULT: %s\n", what.c_str());
+  return false;
+}
+
+/// NAME of LOCKSTEP_FAIL=NAME:NUMBER:ERROR.
+std::string failing_name() {
+  const char* const text = std::getenv("LOCKSTEP_FAIL");
+  const std::string whole = text == nullptr ? "" : text;
+  return whole.substr(0, whole.find(':'));
+}
+
+bool contains(std::string_view text, std::string_view part) { return text.find(part) != text.npos; }
+
+/// Whether a call's failure says nothing of a place.
+bool is_placeless(std::string_view name) {
+  for (const std::string_view other :
+       {"new", "malloc", "calloc", "realloc", "posix_memalign", "pthread_create", "eventfd", "getrandom",
+        "sigaction", "sysconf", "setenv", "poll"})
+    if (name == other) return true;
+  return name.starts_with("hwloc");
+}
+
+bool is_of_memory(const std::exception& error) {
+  return dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
+         dynamic_cast<const OutOfMemory*>(&error) != nullptr;
+}
+
+/// What the system says of the error.
+std::string reason_of(std::string_view name, int error) {
+  if (name == "getaddrinfo" || name == "getnameinfo") return ::gai_strerror(error);
+  return std::generic_category().message(error);
+}
+
+/// Whether the exception is one that may come, and says enough.
+bool is_right(const std::exception& error, const std::vector<std::string>& places) {
+  const std::string text = text_of(error), name = failing_name();
+  if (FailingCalls::num_injected() == 0) return fault("an exception without a failure: " + text);
+  const int code = FailingCalls::error();
+  if (code < 0 || code == EINTR) return fault("a call that must be repeated is not: " + text);
+  if (is_of_memory(error) && (code == ENOMEM || code == EAI_MEMORY)) return true;
+  if (dynamic_cast<const Error*>(&error) == nullptr)
+    return fault("not one of the library's exceptions: " + text);
+  // std::filesystem goes on after a stat that fails, and may meet another reason.
+  if (name != "stat" && !contains(text, reason_of(name, code)))
+    return fault("the reason is missing: " + text);
+  if (is_placeless(name)) return true;
+  for (const std::string& place : places)
+    if (contains(text, place)) return true;
+  return fault("the place is missing: " + text);
+}
+
+std::size_t count(const char* folder) {
+  std::size_t number = 0;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    static_cast<void>(entry);
+    ++number;
+  }
+  return number;
+}
+
+struct Left {
+  std::size_t descriptors = count("/proc/self/fd"), threads = count("/proc/self/task");
+};
+
+bool leaves_no_more() {
+  Left left;
+  const char* const text = std::getenv("LOCKSTEP_FAULTS_LEFT");
+  std::size_t descriptors = 0, threads = 0;
+  const bool is_known =
+      text != nullptr && std::sscanf(text, "%zu descriptors, %zu threads", &descriptors, &threads) == 2;
+  for (int i = 0; i < 100 && is_known && (left.descriptors > descriptors || left.threads > threads); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    left = {};
+  }
+  std::printf("left: %zu descriptors, %zu threads\n", left.descriptors, left.threads);
+  if (!is_known || (left.descriptors <= descriptors && left.threads <= threads)) return true;
+  std::string open;
+  for (const auto& entry : fs::directory_iterator("/proc/self/fd")) {
+    std::error_code ignored;
+    open += " " + fs::read_symlink(entry.path(), ignored).string();
+  }
+  return fault("more is left than " + std::string(text) + ":" + open);
+}
+
+template <class F>
+bool passes(const char* what, const F& function) {
+  try {
+    function();
+    return true;
+  } catch (const std::exception& error) {
+    return fault(what + text_of(error));
+  }
+}
+
+}  // namespace
+
+std::string text_of(const std::exception& error) {
+  int status = 0;
+  char* const name = abi::__cxa_demangle(typeid(error).name(), nullptr, nullptr, &status);
+  std::string text = std::string(name == nullptr ? typeid(error).name() : name) + ": " + error.what();
+  std::free(name);
+  return text;
+}
+
+int run_scenario(const Scenario& scenario) {
+  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
+  bool is_good = true, has_failed = false;
+  std::exception_ptr thrown;
+  try {
+    const FailingCalls failing;
+    scenario.attempt();
+  } catch (...) {
+    thrown = std::current_exception();
+  }
+  try {
+    if (thrown) std::rethrow_exception(thrown);
+    std::puts("untouched");
+  } catch (const std::exception& error) {
+    has_failed = true;
+    std::puts(text_of(error).c_str());
+    is_good = is_right(error, scenario.places);
+  }
+  is_good = passes("the state afterwards: ", [&] { scenario.check(has_failed); }) && is_good;
+  is_good = passes("without failures: ", scenario.attempt) && is_good;
+  is_good = passes("the state without failures: ", [&] { scenario.check(false); }) && is_good;
+  thrown = nullptr;
+  is_good = leaves_no_more() && is_good;
+  return is_good ? 0 : 1;
+}
+
+}  // namespace lockstep::test
