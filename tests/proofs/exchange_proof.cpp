@@ -44,6 +44,7 @@ struct Meeting : rl::test_suite<Meeting<N, kTrouble, kSizes>, N + (kTrouble == T
   void thread(unsigned index) {
     const int worker = static_cast<int>(index);
     if (worker == N) {  // the connection reports that the last worker is gone
+      model::pause();
       has_stopped.store(1, rl::mo_release);
       for (auto& exchange : exchanges) exchange->interrupt();
       return;

@@ -97,6 +97,7 @@ struct Steps : rl::test_suite<Steps<kLocal, kOneThread, kTrouble>,
   void thread(unsigned index) {
     const int thread = static_cast<int>(index);
     if (thread == kThreads) {
+      model::pause();
       for (auto& ring : rings) ring->abort();
       return;
     }

@@ -298,6 +298,11 @@ class condition_variable {
 };
 
 inline void yield() { rl::yield(1, $); }
+/// Lets the others go on for a while: what follows comes at any moment of theirs.
+inline void pause() {
+  const atomic<int> place;
+  for (unsigned i = rl::rand(2) * rl::rand(64); i > 0; --i) place.load(rl::mo_relaxed);
+}
 /// Whether a waiter looks again before it sleeps.
 inline bool may_linger() { return rl::rand(4) == 0; }
 
