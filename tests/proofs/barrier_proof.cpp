@@ -22,7 +22,10 @@ struct Meeting : rl::test_suite<Meeting<N, kFails>, N + (kFails ? 1 : 0)> {
   }
   void thread(unsigned index) {
     const int party = static_cast<int>(index);
-    if (party == N) return barrier.fail();
+    if (party == N) {
+      model::pause();
+      return barrier.fail();
+    }
     for (int generation = 1; generation <= kGenerations; ++generation) {
       written[party]($) = generation;
       if (!barrier.arrive_and_wait(1)) return;

@@ -58,7 +58,10 @@ struct Meeting
 
   void thread(unsigned index) {
     const int rank = static_cast<int>(index);
-    if (rank == N) return rendezvous.abort("a test");
+    if (rank == N) {
+      model::pause();
+      return rendezvous.abort("a test");
+    }
     for (int meeting = 1; meeting <= kMeetings; ++meeting) {
       if (rank == N - 1 && meeting == 2) {
         if (kTrouble == Trouble::leaves) return rendezvous.leave(rank);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <thread>
 #include <utility>
 
 #include <lockstep/error.hpp>
@@ -59,30 +58,14 @@ SharedMemoryCommunicator::SharedMemoryCommunicator(std::shared_ptr<detail::Share
 template <class Give, class Take>
 void SharedMemoryCommunicator::make_steps(const GroupCall& group, std::int64_t num_steps, const Give& give,
                                           const Take& take) {
-  if (num_steps == 0) return;
-  std::uint64_t step = scratch(group).step;
   // As if all processes had as many threads for each rank as this one.
   const std::uint64_t num_threads = ranks_.size() / group.own.size();
-  for (std::int64_t k = 0;; ++k, ++step) {
-    if (!ring_.await(step, num_threads)) throw_aborted(group);
-    if (k < num_steps) {
-      for (const RankCall& call : group.own) {
-        give(call, k, step + 1);
-        ring_.publish(call.rank, step + 1);
-      }
-      ring_.wake();
-    }
-    if (k > 0)
-      for (const RankCall& call : group.own) take(call, k, step);
-    if (k == num_steps) break;
-  }
-  end_streaming();
-  for (const RankCall& call : group.own) ranks_[static_cast<std::size_t>(call.rank)].step = step;
+  if (!ring_.make_steps(group.own, num_threads, num_steps, give, take)) throw_aborted(group);
+  if (num_steps > 0) end_streaming();
 }
 
 void SharedMemoryCommunicator::throw_aborted(const GroupCall& group) const {
-  for (const Rank& rank : ranks_)
-    while (rank.is_combining.load(std::memory_order_seq_cst)) std::this_thread::yield();
+  ring_.await_users();
   LOCKSTEP_EXPECTS(false, CollectiveAborted, group.operation, " on rank ", group.own.front().rank,
                    ": the communicator was aborted. Make a new one.");
 }
@@ -159,12 +142,6 @@ void SharedMemoryCommunicator::combine_slices(const GroupCall& group, int root, 
   const auto receives = [&](int rank) { return root == kAll || root == rank; };
 
   const auto combine_slice = [&](const RankCall& call, const Range& range, std::uint64_t step) {
-    std::atomic<bool>& is_combining = ranks_[static_cast<std::size_t>(call.rank)].is_combining;
-    is_combining.store(true, std::memory_order_seq_cst);
-    if (ring_.is_aborted()) {  // else whoever aborts it and goes sees this rank combining
-      is_combining.store(false, std::memory_order_relaxed);
-      throw_aborted(group);
-    }
     const Range slice = slices_of(range, call.rank, call.rank + 1);
     const auto chunks = chunks_of(here, step - 1, range.size());
     std::byte* const result = ring_.result(call.rank, step);
@@ -190,7 +167,6 @@ void SharedMemoryCommunicator::combine_slices(const GroupCall& group, int root, 
           if (!at_once) copy_range(combined, end - begin, to, streaming);
         });
     if (streaming) end_streaming();
-    is_combining.store(false, std::memory_order_release);
   };
   make_steps(
       group, chunks_to_do + 1,
@@ -200,7 +176,8 @@ void SharedMemoryCommunicator::combine_slices(const GroupCall& group, int root, 
           copy_in(call, stream, range, {range.begin, local.begin}, step);
           copy_in(call, stream, range, {local.end, range.end}, step);
         }
-        if (k > 0) combine_slice(call, chunk_of(stream, k - 1), step);
+        const auto combine = [&] { combine_slice(call, chunk_of(stream, k - 1), step); };
+        if (k > 0 && !ring_.use_memory(call.rank, combine)) throw_aborted(group);
       },
       [&](const RankCall& call, std::int64_t k, std::uint64_t step) {
         if (k < 2 || !receives(call.rank)) return;

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -40,8 +39,6 @@ class SharedMemoryCommunicator final : public MemoryCommunicator {
  private:
   // What the thread that drives a rank keeps from call to call.
   struct alignas(64) Rank {
-    std::uint64_t step = 0;                 // the last one of the last call
-    std::atomic<bool> is_combining{false};  // in memory of other ranks of the process
     std::vector<const std::byte*> chunks;
     std::vector<const void*> sources;
     std::vector<void*> destinations;
@@ -82,9 +79,7 @@ class SharedMemoryCommunicator final : public MemoryCommunicator {
                const Range& part, std::uint64_t step) const;
   bool is_local(int rank) const { return rank >= local_begin_ && rank < local_end_; }
 
-  /// Makes `num_steps` steps for the ranks that the thread drives: at each, calls `give(call, k, step)` for
-  /// what goes into the slot of the step, and, when it is published, `take(call, k, step - 1)` for what all
-  /// have published at the one before; take alone once more at the end.
+  /// SlotRing's, for the ranks that the thread drives.
   template <class Give, class Take>
   void make_steps(const backend::GroupCall& group, std::int64_t num_steps, const Give& give,
                   const Take& take);

@@ -36,6 +36,7 @@ SlotRing::SlotRing(std::shared_ptr<detail::SharedSegment> segment, std::span<con
     : segment_(std::move(segment)),
       parking_(*reinterpret_cast<detail::SharedParking*>(segment_->common().data())) {
   const std::int64_t total = std::accumulate(num_ranks.begin(), num_ranks.end(), std::int64_t{0});
+  states_ = std::vector<State>(static_cast<std::size_t>(total));
   chunk_bytes_ = chunk_bytes_for(total);
   slot_bytes_ = static_cast<std::size_t>(slot_bytes_for(total));
   for (std::size_t process = 0; process < num_ranks.size(); ++process) {

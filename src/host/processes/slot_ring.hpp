@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <thread>
 #include <vector>
 
 #include "workers/shared_memory/shared_parking.hpp"
@@ -58,6 +59,49 @@ class SlotRing {
     return all_have_published;
   }
 
+  /// Makes `num_steps` steps for the ranks of `calls`, which the thread drives: at each, calls
+  /// `give(call, k, step)` for what goes into the slot of the step, and, when it is published,
+  /// `take(call, k, step - 1)` for what all have published at the one before; take alone once more at the
+  /// end.
+  /// @param num_threads  how many wait for each other. @return false: the ring was aborted.
+  template <class Calls, class Give, class Take>
+  bool make_steps(const Calls& calls, std::uint64_t num_threads, std::int64_t num_steps, const Give& give,
+                  const Take& take) {
+    if (num_steps == 0) return true;
+    std::uint64_t step = state(calls.front().rank).step;
+    for (std::int64_t k = 0;; ++k, ++step) {
+      if (!await(step, num_threads)) return false;
+      if (k < num_steps) {
+        for (const auto& call : calls) {
+          give(call, k, step + 1);
+          publish(call.rank, step + 1);
+        }
+        wake();
+      }
+      if (k > 0)
+        for (const auto& call : calls) take(call, k, step);
+      if (k == num_steps) break;
+    }
+    for (const auto& call : calls) state(call.rank).step = step;
+    return true;
+  }
+  /// In `give`, for what uses memory of other ranks of the process: calls work(). All of them have returned
+  /// before any rank's steps end, or it returns from await_users. @return false: the ring was aborted.
+  template <class Work>
+  bool use_memory(int rank, const Work& work) {
+    std::atomic<bool>& is_using = state(rank).is_using_memory;
+    is_using.store(true, std::memory_order_seq_cst);
+    const bool is_usable = !is_aborted();  // else whoever aborts it and goes sees this rank's use
+    if (is_usable) work();
+    is_using.store(false, std::memory_order_release);
+    return is_usable;
+  }
+  /// Once the ring is aborted: returns when no thread uses the memory of another's ranks.
+  void await_users() const noexcept {
+    for (const State& state : states_)
+      while (state.is_using_memory.load(std::memory_order_seq_cst)) std::this_thread::yield();
+  }
+
   /// Releases this process's threads. Any thread.
   void abort() noexcept {
     is_aborted_.store(true, std::memory_order_seq_cst);
@@ -68,6 +112,13 @@ class SlotRing {
  private:
   static constexpr std::int64_t kLineBytes = 64, kStampBytes = 8;
   static constexpr std::uint64_t kNumSlots = 3;
+
+  // Of a rank of this process.
+  struct alignas(64) State {
+    std::uint64_t step = 0;  // the last one that it has made; of the thread that drives it
+    std::atomic<bool> is_using_memory{false};
+  };
+  State& state(int rank) noexcept { return states_[static_cast<std::size_t>(rank)]; }
 
   std::byte* slot(int rank, std::uint64_t step) const noexcept {
     return first_slots_[static_cast<std::size_t>(rank)] + step % kNumSlots * slot_bytes_;
@@ -82,6 +133,7 @@ class SlotRing {
   std::int64_t chunk_bytes_;
   std::size_t slot_bytes_;
   std::vector<std::byte*> first_slots_;  // by rank
+  std::vector<State> states_;            // by rank; those of other processes are not used
   std::atomic<bool> is_aborted_{false};
 };
 

@@ -105,7 +105,7 @@ void SharedMessageExchange::take_part() {
 }
 
 std::optional<bool> SharedMessageExchange::has_arrived(int worker) const {
-  return slot(static_cast<std::size_t>(worker)).stamp.load(std::memory_order_seq_cst) == round_;
+  return slot(static_cast<std::size_t>(worker)).stamp.load(std::memory_order_relaxed) == round_;
 }
 
 void SharedMessageExchange::interrupt() noexcept {

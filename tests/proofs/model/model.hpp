@@ -5,16 +5,22 @@
 
 // Relacy redefines functions of POSIX as macros: what declares them comes first.
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <ctime>
 #include <mutex>
+#include <source_location>
+#include <span>
 #include <string>
 #include <thread>
 #include <type_traits>
+#include <vector>
 
+#include <linux/futex.h>
 #include <pthread.h>
 #include <semaphore.h>
 
@@ -48,15 +54,8 @@ namespace lockstep::model {
 /// The order of an access at that place of the source; a weaker one where the place is weakened.
 rl::memory_order order(const char* file, int line, rl::memory_order written);
 
-/// What Relacy can print, for an enumeration its number.
-template <class T, bool = std::is_enum_v<T>>
-struct Stored {
-  using type = T;
-};
-template <class T>
-struct Stored<T, true> {
-  using type = int;
-};
+/// The same where the source names no order, which means seq_cst.
+rl::memory_order implied_order(const std::source_location& here);
 
 /// Number of threads of the suite that runs.
 inline int num_threads = 0;
@@ -74,37 +73,193 @@ void see_fences() {
     thread.acq_rel_order_[i] = std::max(thread.acq_rel_order_[i], context.seq_cst_fence_order_[i]);
 }
 
-template <class T>
-class atomic {
-  using Value = typename Stored<T>::type;
+/// What holds any value; and threads that sleep until it changes.
+struct Word : rl::atomic<std::uint64_t> {
+  Word() : rl::atomic<std::uint64_t>(0) {}
+  /// The newest value, at which the system looks before it lets a thread sleep.
+  std::uint64_t newest() { return fetch_add(0, rl::mo_relaxed, $); }
+  rl::waitset<4> sleepers;
+};
+
+/// Words that are 0 at first, and data that no two threads may use at the same time, by addresses: for what
+/// no constructor makes in an execution, as memory that processes share, and static variables. A suite that
+/// explores such has this as its first member.
+class Memory {
+ public:
+  Memory() {
+    used_ = this;
+    for (auto& data : data_) data($) = 0;
+  }
+  ~Memory() { used_ = nullptr; }
+
+  static Word& word(const void* address) { return used_->words_[find(used_->word_keys_, address)]; }
+  static void read(const void* address) { static_cast<void>(static_cast<int>(data(address)($))); }
+  static void write(const void* address) { data(address)($) = 1; }
+
+ private:
+  static constexpr std::size_t kMost = 32;
+  using Keys = std::array<const void*, kMost>;
+
+  static std::size_t find(Keys& keys, const void* address) {
+    for (std::size_t i = 0; i < kMost; ++i) {
+      if (keys[i] == nullptr) keys[i] = address;
+      if (keys[i] == address) return i;
+    }
+    std::abort();
+  }
+  static rl::var<int>& data(const void* address) { return used_->data_[find(used_->data_keys_, address)]; }
+
+  static inline Memory* used_ = nullptr;
+  Keys word_keys_{}, data_keys_{};
+  Word words_[kMost];
+  rl::var<int> data_[kMost];
+};
+
+/// What atomics do with their word.
+template <class Atomic, class T>
+class AtomicAccess {
+  using Here = std::source_location;
+  using Order = rl::memory_order;
 
  public:
-  atomic() : value_(Value()) {}
-  atomic(T value) : value_(static_cast<Value>(value)) {}
-
-  T load(rl::memory_order order = rl::mo_seq_cst) const {
+  T load(Order order) const {
     if (order == rl::mo_seq_cst) see_fences();
-    return static_cast<T>(value_.load(order, $));
+    return to(word().load(order, $));
   }
-  void store(T value, rl::memory_order order = rl::mo_seq_cst) {
-    value_.store(static_cast<Value>(value), order, $);
+  void store(T value, Order order) const { word().store(from(value), order, $); }
+  T exchange(T value, Order order) const { return to(word().exchange(from(value), order, $)); }
+  T fetch_add(T value, Order order) const { return to(word().fetch_add(from(value), order, $)); }
+  T fetch_sub(T value, Order order) const { return to(word().fetch_sub(from(value), order, $)); }
+  T fetch_or(T value, Order order) const { return to(word().fetch_or(from(value), order, $)); }
+  bool compare_exchange_strong(T& expected, T value, Order order, Order failure) const {
+    std::uint64_t found = from(expected);
+    const bool is_done = word().compare_exchange_strong(found, from(value), order, $, failure, $);
+    expected = to(found);
+    return is_done;
   }
-  T exchange(T value, rl::memory_order order = rl::mo_seq_cst) { return value_.exchange(value, order, $); }
-  T fetch_add(T value, rl::memory_order order = rl::mo_seq_cst) { return value_.fetch_add(value, order, $); }
-  T fetch_sub(T value, rl::memory_order order = rl::mo_seq_cst) { return value_.fetch_sub(value, order, $); }
-  T fetch_or(T value, rl::memory_order order = rl::mo_seq_cst) { return value_.fetch_or(value, order, $); }
-  bool compare_exchange_strong(T& expected, T value, rl::memory_order order = rl::mo_seq_cst) {
-    return value_.compare_exchange_strong(expected, value, order, $);
+  bool compare_exchange_strong(T& expected, T value, Order order) const {
+    const Order failure = order == rl::mo_acq_rel   ? rl::mo_acquire
+                          : order == rl::mo_release ? rl::mo_relaxed
+                                                    : order;
+    return compare_exchange_strong(expected, value, order, failure);
   }
-  operator T() const { return load(); }
+  /// May fail for no reason.
+  template <class... Orders>
+  bool compare_exchange_weak(T& expected, T value, Orders... orders) const {
+    if (rl::rand(8) != 0) return compare_exchange_strong(expected, value, orders...);
+    expected = load(rl::mo_relaxed);
+    return false;
+  }
+
+  T load(Here here = Here::current()) const { return load(implied_order(here)); }
+  void store(T value, Here here = Here::current()) const { store(value, implied_order(here)); }
+  T fetch_add(T value, Here here = Here::current()) const { return fetch_add(value, implied_order(here)); }
+  T fetch_sub(T value, Here here = Here::current()) const { return fetch_sub(value, implied_order(here)); }
+  bool compare_exchange_strong(T& expected, T value, Here here = Here::current()) const {
+    return compare_exchange_strong(expected, value, implied_order(here));
+  }
+  operator T() const { return load(rl::mo_seq_cst); }
+  T operator++() const { return fetch_add(1, rl::mo_seq_cst) + 1; }
+
+ private:
+  Word& word() const { return static_cast<const Atomic&>(*this).word(); }
+  static std::uint64_t from(T value) {
+    if constexpr (std::is_pointer_v<T>)
+      return reinterpret_cast<std::uintptr_t>(value);
+    else
+      return static_cast<std::uint64_t>(value);
+  }
+  static T to(std::uint64_t value) {
+    if constexpr (std::is_pointer_v<T>)
+      return reinterpret_cast<T>(value);
+    else
+      return static_cast<T>(value);
+  }
+};
+
+template <class T>
+class atomic : public AtomicAccess<atomic<T>, T> {
+ public:
+  atomic() = default;
+  atomic(T value) { this->store(value, rl::mo_relaxed); }
   T operator=(T value) {
-    store(value);
+    this->store(value, rl::mo_seq_cst);
     return value;
+  }
+  Word& word() const { return word_; }
+
+ private:
+  mutable Word word_;
+};
+
+/// A static variable, or one in memory that processes share.
+template <class T>
+class placed_atomic : public AtomicAccess<placed_atomic<T>, T> {
+ public:
+  constexpr placed_atomic() = default;
+  constexpr placed_atomic(T) {}  // 0
+  Word& word() const { return Memory::word(this); }
+
+ private:
+  [[maybe_unused]] T value_{};
+};
+
+template <class T>
+class atomic_ref : public AtomicAccess<atomic_ref<T>, T> {
+ public:
+  explicit atomic_ref(T& value) : value_(&value) {}
+  Word& word() const { return Memory::word(value_); }
+
+ private:
+  T* value_;
+};
+
+/// Data in shared memory.
+template <class T>
+class plain {
+ public:
+  plain& operator=(T value) {
+    Memory::write(this);
+    value_ = value;
+    return *this;
+  }
+  operator T() const {
+    Memory::read(this);
+    return value_;
   }
 
  private:
-  mutable rl::atomic<Value> value_;
+  T value_;
 };
+
+/// Copies to memory that is known to threads by its beginning; and from such.
+inline void copy(std::span<const std::byte> from, std::byte* to) {
+  if (from.empty()) return;
+  Memory::write(to);
+  std::ranges::copy(from, to);
+}
+inline void append(std::vector<std::byte>& to, std::span<const std::byte> from) {
+  if (from.empty()) return;
+  Memory::read(from.data());
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+/// The system's call that lets threads sleep and wakes them. It tells them nothing of what others have
+/// written.
+template <class Atomic, class... Rest>
+void sleep_or_wake(Atomic* atomic, int operation, std::uint32_t value, const std::timespec* limit, Rest...) {
+  Word& word = atomic->word();
+  if (operation == FUTEX_WAKE || operation == FUTEX_WAKE_PRIVATE) {
+    while (value-- > 0 && word.sleepers.unpark_one(rl::ctx(), $)) {
+    }
+  } else if (word.newest() == value) {
+    word.sleepers.park_current(rl::ctx(), limit != nullptr, true, false, $);
+  }
+}
+template <class Atomic>
+void sleep_or_wake(Atomic* atomic, int operation, std::uint32_t value, std::nullptr_t, std::nullptr_t, int) {
+  sleep_or_wake(atomic, operation, value, static_cast<const std::timespec*>(nullptr));
+}
 
 inline void fence(rl::memory_order order) {
   if (order != rl::mo_relaxed) rl::atomic_thread_fence(order, $);
@@ -143,6 +298,11 @@ class condition_variable {
 };
 
 inline void yield() { rl::yield(1, $); }
+/// Lets the others go on for a while: what follows comes at any moment of theirs.
+inline void pause() {
+  const atomic<int> place;
+  for (unsigned i = rl::rand(2) * rl::rand(64); i > 0; --i) place.load(rl::mo_relaxed);
+}
 /// Whether a waiter looks again before it sleeps.
 inline bool may_linger() { return rl::rand(4) == 0; }
 
@@ -154,6 +314,8 @@ struct clock {
       return point;
     }
     friend bool operator<(time_point, time_point) { return false; }
+    /// A deadline may be over at any moment.
+    friend bool operator>=(time_point, std::chrono::steady_clock::time_point) { return rl::rand(3) == 0; }
   };
   static time_point now() { return {}; }
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <iostream>
 #include <sstream>
@@ -39,6 +40,15 @@ rl::memory_order order(const char* file, int line, rl::memory_order written) {
   }
   if (written == rl::mo_seq_cst) places[i].written = written;
   return i == weakened ? rl::mo_relaxed : written;
+}
+
+// The names of translated sources end as the sources', which are under src/.
+rl::memory_order implied_order(const std::source_location& here) {
+  constexpr std::string_view kTranslated = "/translated/";
+  const char* const translated = std::strstr(here.file_name(), kTranslated.data());
+  if (translated == nullptr) return rl::mo_seq_cst;  // a suite's own
+  const char* const name = std::strchr(translated + kTranslated.size(), '/') + 1;
+  return order(name, static_cast<int>(here.line()), rl::mo_seq_cst);
 }
 
 namespace {
