@@ -19,6 +19,8 @@ AXIS_SHAPES = {
 }
 OPERATORS = ("avg", "min", "max", "prod")  # beside sum
 LIBTORCH = "LibTorch"  # the program that has lockstep's DistributedDataParallel
+READERS = "lockstep_bench_readers"  # the program that reads files; built where Google Benchmark is found
+PEERS_OF_READERS = {"Python's csv": "csv", "pandas": "pandas", "PyArrow": "pyarrow", "tf.data": "tensorflow"}
 WORKERS = 2  # processes of lockstep, in the cases that begin with "workers"
 
 
@@ -69,6 +71,8 @@ def where(key, case=""):
     parts = [case] if case else []
     if key.size:
         parts.append(size_text(key.size))
+    if key.case.startswith("read "):
+        return "one thread"
     if key.case.startswith("workers"):
         return ", ".join(parts + [f"{WORKERS} processes x {key.ranks // WORKERS}"])
     return ", ".join(parts + [f"{key.ranks} replicas"])
@@ -142,7 +146,20 @@ def make_input_bars(samples, skipped):
     def against(case, source, limit=5):
         return peer_bar(samples, skipped, f"input against {case}", limit, source, "input", "input")
 
+    def read_bar(case, limit, unit, *files):
+        places = [(what, samples.values[key]) for what in files
+                  for key in samples.find(source=LOCKSTEP, case="read " + what, what="floor_ratio")]
+        return Bar(f"reading {case}, one thread", limit, unit, True, places, skipped.get(READERS, ""))
+
+    def csv_against(source):
+        case = f"reading csv, one thread, against {source}"
+        return peer_bar(samples, skipped, case, 1, source, "read csv", "read csv")
+
     return [
+        read_bar("lines and csv", 0.5, "of memchr's pass", "lines of 80", "lines of 1000", "csv"),
+        read_bar("records, TFRecords and rows of npy", 0.8, "of a copy", "records of 4096", "records of 131072",
+                 "TFRecords of 4096", "TFRecords of 131072", "npy rows of 3136"),
+        *(csv_against(source) for source in PEERS_OF_READERS),
         own_bar("input: batches of 256 x 784 f32, shuffled, split over 4", 0.85, "of a memory copy",
                 own(samples, "input", "floor_ratio")),
         against("TensorFlow's distributed dataset", "TensorFlow"),

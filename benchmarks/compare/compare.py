@@ -122,6 +122,9 @@ def plan(effort, build, python):
     peer("TensorFlow", "input", python, os.path.join(folder, "tensorflow_cpu.py"), "input", "--ranks", 4)
     for source, program in (("PyTorch", "pytorch.py"), ("Grain", "grain_input.py"), ("DALI", "dali_input.py")):
         peer(source, "input", python, os.path.join(folder, program), "input", "--ranks", 4)
+    peer(bars.READERS, "input: files", os.path.join(build, "benchmarks", bars.READERS), "--benchmark_format=json")
+    for source, package in bars.PEERS_OF_READERS.items():  # which read what that has written
+        peer(source, "input: files", python, os.path.join(folder, "readers.py"), package)
     return commands
 
 
@@ -180,6 +183,9 @@ def missing(source, build):
     """Why a peer cannot be run, without running it; else nothing."""
     program = {"Open MPI": "compare_open_mpi", "Gloo": "compare_gloo",
                bars.LIBTORCH: "compare_libtorch_ddp"}.get(source)
+    readers = os.path.join(build, "benchmarks", bars.READERS)
+    if source in (bars.READERS, *bars.PEERS_OF_READERS) and not os.path.exists(readers):
+        return "Google Benchmark was not found when the build was configured"
     if program and not os.path.exists(os.path.join(build, "benchmarks", "compare", program)):
         return f"{source} was not found when the build was configured"
     return ""
@@ -193,8 +199,9 @@ class Run:
         self.commands = [command for command in plan(effort, build, python)
                          if command.workers > 1 or part != "workers"]
         if part == "input":
-            self.commands = [command for command in self.commands if command.name == "input"]
+            self.commands = [command for command in self.commands if command.name.startswith("input")]
         self.samples = reports.Samples()
+        self.environment = {}
         self.versions, self.skipped = {}, {}
         for source in dict.fromkeys(command.source for command in self.commands):
             reason = missing(source, build)
@@ -207,6 +214,11 @@ class Run:
         print(f"{source} is left out: {reason}", file=sys.stderr)
 
     def measure(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.environment = {"READERS_FOLDER": folder}
+            self.measure_all()
+
+    def measure_all(self):
         for repetition in range(self.effort["repetitions"]):
             for number, command in enumerate(self.commands, 1):
                 if command.source in self.skipped:
@@ -221,8 +233,12 @@ class Run:
             reports.add_lockstep(self.samples, command.case, run_lockstep(self.build, command.command, check,
                                                                               command.workers))
             return
+        if command.source == bars.READERS:
+            reports.add_readers(self.samples, run(command.command, self.environment))
+            return
         try:
-            self.versions[command.source] = reports.add_peer(self.samples, command.source, run(command.command))
+            self.versions[command.source] = reports.add_peer(self.samples, command.source,
+                                                              run(command.command, self.environment))
         except (Skipped, reports.ReportError) as error:
             show("")
             self.skip(command.source, str(error))

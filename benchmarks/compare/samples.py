@@ -69,6 +69,22 @@ def add_lockstep(samples, case, text):
                 samples.add(Key(LOCKSTEP, own_case, ranks, result["size"], in_place, what), value)
 
 
+def add_readers(samples, text):
+    """What lockstep_bench_readers prints as JSON, "FILE/FORM" for each measurement: of the fastest form of each file its
+    time of the processor, and its speed over that of memchr's pass or a copy."""
+    try:
+        entries = {tuple(entry["name"].split("/")): entry for entry in json.loads(text)["benchmarks"]}
+        speeds = {names: entry["bytes_per_second"] for names, entry in entries.items()}
+        times = {names: entry["cpu_time"] * 1e3 for names, entry in entries.items()}
+    except (ValueError, TypeError, KeyError) as error:
+        raise ReportError(f"no results: {text[:200]!r}") from error
+    for (what, form), floor in speeds.items():
+        if form in ("memchr", "copy"):
+            own = max((pair for pair in speeds if pair[0] == what and pair[1].startswith("lockstep")), key=speeds.get)
+            samples.add(Key(LOCKSTEP, "read " + what, 1, 0, False, "floor_ratio"), speeds[own] / floor)
+            samples.add(Key(LOCKSTEP, "read " + what, 1, 0, False, "time"), times[own])
+
+
 def add_peer(samples, source, text):
     """What a peer prints; README.md describes it. @return its version."""
     report = parse(text)

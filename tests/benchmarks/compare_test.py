@@ -14,7 +14,7 @@ sys.dont_write_bytecode = True
 
 import bars  # noqa: E402
 import compare  # noqa: E402
-from samples import Key, LOCKSTEP, ReportError, Samples, add_lockstep, add_peer  # noqa: E402
+from samples import Key, LOCKSTEP, ReportError, Samples, add_lockstep, add_peer, add_readers  # noqa: E402
 
 MIB = 1 << 20
 
@@ -35,6 +35,11 @@ def peer_report(results, peer="Gloo", operation="all_reduce", ranks=2, in_place=
     return json.dumps({"peer": peer, "version": "1.0",
                        "results": [{"operation": operation, "ranks": ranks, "size": size, "in_place": in_place,
                                     "time": time, "wrong": wrong} for size, time in results]})
+
+
+def readers_report(speeds):
+    return json.dumps({"benchmarks": [{"name": name, "bytes_per_second": speed, "cpu_time": 1 / speed}
+                                      for name, speed in speeds.items()]})
 
 
 class SamplesTest(unittest.TestCase):
@@ -81,6 +86,18 @@ class SamplesTest(unittest.TestCase):
         add_peer(self.samples, "PyTorch", peer_report([(8, 2.5)]))
         self.samples.drop("Gloo")
         self.assertEqual(self.samples.values, {Key("PyTorch", "all_reduce", 2, 8, False, "time"): [2.5]})
+
+    def test_the_fastest_form_of_a_file_is_set_beside_its_floor(self):
+        speeds = {"csv/memchr": 100.0, "csv/from_chars": 50.0, "csv/lockstep": 20.0, "csv/lockstep, batch": 40.0,
+                  "records/copy": 10.0, "records/lockstep": 12.0}
+        add_readers(self.samples, readers_report(speeds))
+        self.assertEqual(self.samples.values, {
+            Key(LOCKSTEP, "read csv", 1, 0, False, "floor_ratio"): [0.4],
+            Key(LOCKSTEP, "read csv", 1, 0, False, "time"): [25.0],
+            Key(LOCKSTEP, "read records", 1, 0, False, "floor_ratio"): [1.2],
+            Key(LOCKSTEP, "read records", 1, 0, False, "time"): [1000 / 12]})
+        with self.assertRaisesRegex(ReportError, "no results"):
+            add_readers(self.samples, "[]")
 
     def test_wrong_values_and_broken_reports_are_errors(self):
         for text in ("", "{", "[]", "{}", '{"results": []}'):
@@ -192,6 +209,13 @@ class BarsTest(unittest.TestCase):
         self.assertIsNone(bar.passes())
         self.assertEqual(self.bar("run of an empty function, 2").verdict(), "skipped: not measured")
 
+    def test_readers_are_compared_by_the_processors_time(self):
+        add_readers(self.samples, readers_report({"csv/memchr": 100.0, "csv/lockstep": 40.0}))
+        add_peer(self.samples, "pandas", peer_report([(0, 50.0)], operation="read csv", ranks=1))
+        self.assertEqual(self.bar("reading lines and csv").row()[1:],
+                         ["at least 0.5 of memchr's pass", "0.40", "csv", "miss"])
+        self.assertEqual(self.bar("reading csv, one thread, against pandas").row()[2:], ["2.00", "one thread", "pass"])
+
     def test_axis_shapes_have_64_mib(self):
         for shape in bars.AXIS_SHAPES.values():
             self.assertEqual(shape[0] * shape[1] * shape[2] * 4, 64 * MIB)
@@ -284,10 +308,12 @@ class DriverTest(unittest.TestCase):
                          "skipped: no such module")
         for case in [case for case in verdicts if "Open MPI" in case]:
             self.assertEqual(verdicts.pop(case), "skipped: Open MPI was not found when the build was configured")
+        for case in [case for case in verdicts if case.startswith("reading")]:
+            self.assertEqual(verdicts.pop(case), "skipped: Google Benchmark was not found when the build was configured")
         self.assertEqual(set(verdicts.values()), {"pass"}, verdicts)
         self.assertEqual(len(verdicts), 15)
         with open(os.path.join(self.folder, "compare.md"), encoding="utf-8") as file:
-            self.assertEqual(sum(line.startswith("|") for line in file), 25 + 2)
+            self.assertEqual(sum(line.startswith("|") for line in file), 31 + 2)
 
     def test_rows_of_several_processes_can_be_measured_alone(self):
         done = self.run_driver("--quick", "--workers")
