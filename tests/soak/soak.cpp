@@ -40,6 +40,7 @@ struct Soak {
       trainer.step();
       if (is_chief)
         steps << trainer.num_steps() << ' ' << std::hex << trainer.digest() << std::dec << std::endl;
+      trainer.save_if_due();  // a step that is saved is not made again, so its line is there before
       std::this_thread::sleep_for(pause);
     }
     trainer.finish();

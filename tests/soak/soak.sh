@@ -31,7 +31,15 @@ while [ $SECONDS -lt $end ]; do
     pids+=($!)
     disown $!
   done
-  sleep $((RANDOM % 6 + 2)).$((RANDOM % 10))
+  # A worker that never comes is waited for without a limit.
+  for ((worker = 0; worker < num_workers; worker++)); do
+    for ((i = 0; i < 1200; i++)); do
+      grep -q "^started" "$folder/log.$worker" && break
+      sleep 0.05
+    done
+    [ $i -lt 1200 ] || fail "start $starts: worker $worker does not start: $(tail -n 1 "$folder/log.$worker")"
+  done
+  sleep $((RANDOM % 6)).$((RANDOM % 10))
   victim=$((RANDOM % num_workers))
   kill -KILL "${pids[$victim]}" 2>/dev/null && kills=$((kills + 1))
   for ((worker = 0; worker < num_workers; worker++)); do

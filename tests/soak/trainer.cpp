@@ -81,6 +81,9 @@ void Trainer::step() {
                            const Tensor& own_targets) { return learn(context, own_inputs, own_targets); },
                     inputs, targets);
   if (!std::isfinite(losses[0].item<float>())) throw std::logic_error("the loss is not finite");
+}
+
+void Trainer::save_if_due() {
   if (num_steps() % kStepsPerSave == 0) manager_.save(num_steps());
 }
 

@@ -21,6 +21,7 @@ class Trainer {
 
   /// @throws std::logic_error  the loss is not finite.
   void step();
+  void save_if_due();
   /// Reads a step's rows and throws in the first replica of this process, before anything is changed.
   void failing_step();
   std::int64_t num_steps() const { return optimizer_.iterations().value().item<std::int64_t>(); }
