@@ -196,6 +196,7 @@ class Scenario {
 }  // namespace
 
 std::string run_scenario(const Plan& plan, System& system, Network& network) {
+  system.note(plan.describe());
   if (plan.defect == Defect::lost_message) network.lose_message(40);
   return std::make_unique<Scenario>(plan, system, network)->run();
 }

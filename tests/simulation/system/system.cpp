@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "simulation/system/clock.hpp"
 #include "simulation/system/real.hpp"
 
 namespace lockstep::simulation {
@@ -42,6 +43,7 @@ System::System(std::uint64_t seed, std::function<void(const std::string&)> on_fa
   by_handle_[first.handle] = &first;
   current_ = this;
   self_ = &first;
+  take_clock_of_processor();
 }
 
 void System::pass(Time duration) {
