@@ -22,7 +22,7 @@ struct Options {
   std::string seeds = "0:150";
   std::uint64_t seed = 0;
   int num_processes = 1;
-  bool is_verbose = false;
+  bool is_verbose = false, is_repeated = false;
   Defect defect = Defect::none;
 };
 
@@ -30,7 +30,6 @@ Simulated simulated(std::uint64_t seed, const Options& options) {
   return [seed, defect = options.defect](System& system, Network& network) {
     Plan plan(seed);
     plan.defect = defect;
-    if (system.is_verbose()) system.note(plan.describe());
     return run_scenario(plan, system, network);
   };
 }
@@ -84,8 +83,12 @@ int run_all(const Options& options) {
       ++seed;
       continue;
     }
-    totals.add(running.front().wait());
+    Outcome outcome = running.front().wait();
     running.pop_front();
+    if (options.is_repeated && outcome.failure.empty() &&
+        simulate(outcome.seed, simulated(outcome.seed, options)).hash != outcome.hash)
+      outcome.failure = "its second run is another one";
+    totals.add(outcome);
   }
   return totals.print(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()) == 0
              ? 0
@@ -93,6 +96,8 @@ int run_all(const Options& options) {
 }
 
 int run_one(const Options& options) {
+  if (options.is_repeated)
+    static_cast<void>(simulate(options.seed, simulated(options.seed, options), options.is_verbose));
   const Outcome outcome = simulate(options.seed, simulated(options.seed, options), options.is_verbose);
   std::printf("seed %llu: %s\nhash %016llx\n", static_cast<unsigned long long>(options.seed),
               outcome.failure.empty() ? outcome.result.c_str() : ("fails: " + outcome.failure).c_str(),
@@ -108,6 +113,7 @@ int main(int argc, char** argv) {
   app.add_option("--seeds", options.seeds, "FIRST:COUNT")->capture_default_str();
   auto* const one = app.add_option("--seed", options.seed, "one alone, and its hash");
   app.add_flag("--verbose", options.is_verbose, "with --seed: all that happens");
+  app.add_flag("--twice", options.is_repeated, "each seed again: it must give the same run");
   app.add_option("-j", options.num_processes, "seeds at a time")->check(CLI::Range(1, 256));
   const std::map<std::string, Defect> defects = {{"skipped_step", Defect::skipped_step},
                                                  {"repeated_step", Defect::repeated_step},

@@ -22,6 +22,8 @@ Fault draw_fault(const Plan& plan, Random& random) {
   fault.at_step = static_cast<int>(random.between(0, plan.num_steps - 1));
   fault.delay = random.between(0, fault.at_step == 0 ? 200 * kMillisecond : 30 * kMillisecond);
   const Time heartbeat = plan.heartbeat.count() * kMillisecond;
+  if (fault.kind == FaultKind::kill || fault.kind == FaultKind::crash || fault.kind == FaultKind::exception)
+    return fault;
   fault.duration = random.once_in(2) ? random.between(kMillisecond, heartbeat / 4)
                                      : random.between(heartbeat, 4 * heartbeat);
   return fault;
@@ -36,6 +38,7 @@ const char* name(FaultKind kind) {
     case FaultKind::pause: return "pause";
     case FaultKind::cut: return "cut";
     case FaultKind::full_disk: return "full disk";
+    case FaultKind::exception: return "exception";
   }
   return "";
 }
@@ -60,7 +63,8 @@ bool Plan::is_harmless(const Fault& fault) const {
   switch (fault.kind) {
     case FaultKind::pause:
     case FaultKind::cut: return is_short && 2 * fault.duration + kSlack < heartbeat.count() * kMillisecond;
-    case FaultKind::full_disk: return true;
+    case FaultKind::full_disk:
+    case FaultKind::exception: return true;
     default: return false;
   }
 }
@@ -74,7 +78,7 @@ std::string Plan::describe() const {
     text += concat("; after step ", fault.at_step, " and ", fault.delay / kMicrosecond, " us ",
                    name(fault.kind), " of worker ", fault.worker);
     if (fault.kind == FaultKind::cut) text += concat(" from worker ", fault.other);
-    if (fault.kind > FaultKind::crash) text += concat(" for ", fault.duration / kMillisecond, " ms");
+    if (fault.duration > 0) text += concat(" for ", fault.duration / kMillisecond, " ms");
   }
   return text;
 }

@@ -17,9 +17,10 @@ enum class FaultKind {
   pause,      ///< It is stopped for so long.
   cut,        ///< Nothing passes between two hosts for so long.
   full_disk,  ///< No file takes more for so long.
+  exception,  ///< A replica throws, once.
 };
-constexpr FaultKind kFaultKinds[] = {FaultKind::kill, FaultKind::crash, FaultKind::pause, FaultKind::cut,
-                                     FaultKind::full_disk};
+constexpr FaultKind kFaultKinds[] = {FaultKind::kill, FaultKind::crash,     FaultKind::pause,
+                                     FaultKind::cut,  FaultKind::full_disk, FaultKind::exception};
 const char* name(FaultKind kind);
 
 struct Fault {

@@ -34,7 +34,8 @@ class Scenario {
       : plan_(plan),
         system_(system),
         network_(network),
-        members_(static_cast<std::size_t>(plan.num_workers)) {}
+        members_(static_cast<std::size_t>(plan.num_workers)),
+        suspect_until_(members_.size()) {}
 
   std::string run() {
     std::thread faults([this] { bring_faults(); });
@@ -47,7 +48,8 @@ class Scenario {
     faults.join();
     std::string text = concat("steps ", observed_.num_steps, " saves ", observed_.num_saves, " resumes ",
                               observed_.num_resumes, " shrinks ", observed_.num_shrinks, " full_disks ",
-                              observed_.num_full_disks, " restarts ", restart, " losses ", num_named_);
+                              observed_.num_full_disks, " restarts ", restart, " losses ", num_named_,
+                              " exceptions ", observed_.num_exceptions);
     for (const auto& [kind, count] : num_faults_) text += concat(' ', kind, ' ', count);
     return text;
   }
@@ -69,12 +71,14 @@ class Scenario {
   /// Starts all, and waits until all have ended.
   void start(int restart) {
     num_losses_at_start_ = num_losses_;
+    if (std::ranges::any_of(suspect_until_, [&](Time until) { return system_.now() < until; }))
+      --num_losses_at_start_;
     observed_.num_done = 0;
     std::erase_if(observed_.bits,
                   [](const auto& entry) { return entry.first.starts_with("the first step"); });
     for (int w = 0; w < plan_.num_workers; ++w) {
       Member& member = members_[static_cast<std::size_t>(w)];
-      member = {};
+      member = {.is_suspect = system_.now() < suspect_until_[static_cast<std::size_t>(w)]};
       network_.switch_on(host_of(w));
       member.process = &start_process(system_, host_of(w), [this, w, restart, &member] {
         train(plan_, w, restart, observed_, member.report);
@@ -108,12 +112,22 @@ class Scenario {
       if (num_losses_ == num_losses_at_start_ &&
           !(member.report.has_finished && member.report.losses.empty()))
         fail("a worker has not finished, though nothing has disturbed it");
+      for (const std::string& loss : member.report.losses) {
+        if (!names_one_that_is_lost(loss)) fail("a worker names one that was not lost");
+      }
       if (first == nullptr) first = &member;
       const std::size_t n = std::min(first->report.losses.size(), member.report.losses.size());
       for (std::size_t i = 0; i < n; ++i)
         if (first->report.losses[i] != member.report.losses[i])
           fail("two workers name different causes of one loss");
     }
+  }
+
+  bool names_one_that_is_lost(const std::string& loss) const {
+    for (std::size_t w = 0; w < members_.size(); ++w)
+      if (loss.find(concat('(', host_of(static_cast<int>(w)), ':')) != std::string::npos)
+        return members_[w].is_killed || members_[w].is_suspect;
+    return false;
   }
 
   void bring_faults() {
@@ -126,6 +140,7 @@ class Scenario {
   }
 
   void bring(const Fault& fault) {
+    if (fault.kind == FaultKind::exception) return;  // the worker's own
     Member& member = members_[static_cast<std::size_t>(fault.worker)];
     if (member.process == nullptr || system_.has_ended(*member.process)) return;
     ++num_faults_[fault.kind == FaultKind::full_disk ? "full_disk" : name(fault.kind)];
@@ -139,13 +154,13 @@ class Scenario {
         system_.kill(*member.process);
         return;
       case FaultKind::pause:
-        member.is_suspect |= !plan_.is_harmless(fault);
+        suspect(fault.worker, fault);
         system_.set_paused(*member.process, true);
         system_.at(end, [this, process = member.process] { system_.set_paused(*process, false); });
         return;
       case FaultKind::cut:
-        member.is_suspect |= !plan_.is_harmless(fault);
-        members_[static_cast<std::size_t>(fault.other)].is_suspect |= !plan_.is_harmless(fault);
+        suspect(fault.worker, fault);
+        suspect(fault.other, fault);
         network_.cut(host_of(fault.worker), host_of(fault.other), end);
         return;
       case FaultKind::full_disk:
@@ -154,13 +169,23 @@ class Scenario {
           for (Member& one : members_) one.process->has_full_disk = false;
         });
         return;
+      case FaultKind::exception: return;
     }
+  }
+
+  void suspect(int worker, const Fault& fault) {
+    if (plan_.is_harmless(fault)) return;
+    const auto w = static_cast<std::size_t>(worker);
+    members_[w].is_suspect = true;
+    // What was lost meanwhile is sent again some time later.
+    suspect_until_[w] = std::max(suspect_until_[w], system_.now() + 2 * fault.duration);
   }
 
   const Plan& plan_;
   System& system_;
   Network& network_;
   std::vector<Member> members_;
+  std::vector<Time> suspect_until_;  // by worker
   Observed observed_{};
   bool is_over_ = false;
   int num_losses_ = 0, num_losses_at_start_ = 0;  // faults after which a worker may be lost
@@ -171,6 +196,7 @@ class Scenario {
 }  // namespace
 
 std::string run_scenario(const Plan& plan, System& system, Network& network) {
+  system.note(plan.describe());
   if (plan.defect == Defect::lost_message) network.lose_message(40);
   return std::make_unique<Scenario>(plan, system, network)->run();
 }

@@ -152,7 +152,8 @@ class SimulatedEngine final : public backend::Engine {
   /// Each process listens, and tells the others where; of each two the higher one connects.
   std::unique_ptr<backend::Channel> open_channel() override {
     const std::string channel = detail::concat("simulated/", num_channels_++, '/');
-    const auto deadline = steady_clock::now() + kOpenLimit;
+    const auto deadline = steady_clock::now() + (setup_.silence_limit.count() > 0 ? setup_.silence_limit
+                                                                                  : milliseconds(kOpenLimit));
     const detail::control::ListeningSocket listening(setup_.host + ":0");
     setup_.store->set(channel + std::to_string(setup_.process),
                       detail::concat(setup_.host, ':', listening.port()));

@@ -1,12 +1,17 @@
-// Clocks, sleep, and what a process knows of itself, in place of the C library's and the processor's.
+// Clocks, also the processor's, sleep, and what a process knows of itself, in place of the C library's and
+// the processor's.
 #include <cerrno>
+#include <csignal>
+#include <cstdint>
 #include <cstring>
 #include <ctime>
 
 #include <sched.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/sysinfo.h>
 #include <sys/time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "simulation/system/clock.hpp"
@@ -21,7 +26,34 @@ constexpr Time kLookTime = 100;  // of a look at the clock: loops that look unti
 constexpr Time kYieldTime = 20 * kMicrosecond;
 constexpr int kFirstPid = 1000;
 
+#if defined(__x86_64__)
+/// Answers an rdtsc, which the system refuses. Any other fault is one.
+void answer_rdtsc(int signal, siginfo_t*, void* context) {
+  constexpr unsigned char kRdtsc[] = {0x0f, 0x31};
+  greg_t* const registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
+  const void* const instruction = reinterpret_cast<const void*>(registers[REG_RIP]);
+  if (System::current() == nullptr || std::memcmp(instruction, kRdtsc, sizeof kRdtsc) != 0) {
+    std::signal(signal, SIG_DFL);
+    return;
+  }
+  const auto now = static_cast<std::uint64_t>(System::current()->now());
+  registers[REG_RAX] = static_cast<greg_t>(now & 0xffff'ffff);
+  registers[REG_RDX] = static_cast<greg_t>(now >> 32);
+  registers[REG_RIP] += sizeof kRdtsc;
+}
+#endif
+
 }  // namespace
+
+void lockstep::simulation::take_clock_of_processor() {
+#if defined(__x86_64__)
+  struct sigaction action {};
+  action.sa_sigaction = &answer_rdtsc;
+  action.sa_flags = SA_SIGINFO | SA_NODEFER;
+  ::sigaction(SIGSEGV, &action, nullptr);
+  ::prctl(PR_SET_TSC, PR_TSC_SIGSEGV);
+#endif
+}
 
 extern "C" {
 

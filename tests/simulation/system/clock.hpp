@@ -19,4 +19,8 @@ inline Time since_begin(const timespec& time) {
 }
 inline timespec shown(Time time) { return {kBeginSeconds + time / kSecond, time % kSecond}; }
 
+/// The processor's clock, which reports of failures read, is the simulation's too, in this thread and those
+/// that it starts.
+void take_clock_of_processor();
+
 }  // namespace lockstep::simulation

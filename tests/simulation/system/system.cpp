@@ -7,12 +7,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "simulation/system/clock.hpp"
 #include "simulation/system/real.hpp"
 
 namespace lockstep::simulation {
 namespace {
 
 constexpr Time kSwitchTime = 2 * kMicrosecond;
+constexpr std::uint64_t kChoicesPerPriority = 16;
 
 void wait_on(std::atomic<std::uint32_t>& word, std::uint32_t value) {
   REAL(syscall)(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
@@ -30,7 +32,8 @@ System::System(std::uint64_t seed, std::function<void(const std::string&)> on_fa
     : random_(seed),
       random_of_faults_(~seed),
       on_failure_(std::move(on_failure)),
-      calls_per_switch_(std::uint64_t{2} << random_.below(5)) {
+      calls_per_switch_(std::uint64_t{2} << random_.below(5)),
+      has_priorities_(random_.once_in(2)) {
   pthread_key_create(&ends_, &end_thread);
   threads_.push_back(std::make_unique<Thread>());
   Thread& first = *threads_.front();
@@ -40,6 +43,7 @@ System::System(std::uint64_t seed, std::function<void(const std::string&)> on_fa
   by_handle_[first.handle] = &first;
   current_ = this;
   self_ = &first;
+  take_clock_of_processor();
 }
 
 void System::pass(Time duration) {
@@ -98,6 +102,14 @@ void System::run_due() {
       thread->state = Thread::State::runnable;
 }
 
+// With priorities some threads run late for a while: orders that no draw among all of them gives.
+Thread& System::prefer(const std::vector<Thread*>& eligible) {
+  if (!has_priorities_) return *eligible[random_.below(eligible.size())];
+  Thread& first = **std::ranges::max_element(eligible, {}, &Thread::priority);
+  if (random_.once_in(kChoicesPerPriority)) first.priority = random_.next();
+  return first;
+}
+
 Thread* System::choose() {
   for (;;) {
     run_due();
@@ -108,7 +120,7 @@ Thread* System::choose() {
       if (thread->state == Thread::State::runnable && !thread->process->is_paused)
         eligible_.push_back(thread);
     }
-    if (!eligible_.empty()) return eligible_[random_.below(eligible_.size())];
+    if (!eligible_.empty()) return &prefer(eligible_);
     if (next == kNever) fail("deadlock: nothing will ever happen");
     now_ = std::max(now_, next);
     if (now_ > time_limit_) fail("the simulation has not ended within its limit of virtual time");
@@ -149,6 +161,7 @@ Thread& System::start_thread(Process& process, void* (*start)(void*), void* argu
   Thread& thread = *threads_.back();
   thread.number = static_cast<int>(threads_.size()) - 1;
   thread.process = &process;
+  thread.priority = random_.next();
   thread.start = start;
   thread.argument = argument;
   if (REAL(pthread_create)(&thread.handle, attributes, &run_thread, &thread) != 0)

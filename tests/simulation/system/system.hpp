@@ -43,6 +43,7 @@ struct Thread {
   const char* call = "";        ///< In which it waits.
   Time deadline = kNever;
   bool was_woken = false;
+  std::uint64_t priority = 0;
   int num_shared_locks =
       0;  ///< Of mutexes that all processes share here: it is not killed while it holds one.
   pthread_t handle{};
@@ -112,6 +113,7 @@ class System {
   static void end_thread(void* thread);
   void reschedule();
   Thread* choose();
+  Thread& prefer(const std::vector<Thread*>& eligible);
   void run_due();
   void hand_over(Thread& next);
   static void await_baton(Thread& thread);
@@ -122,6 +124,7 @@ class System {
   Random random_, random_of_faults_;
   const std::function<void(const std::string&)> on_failure_;
   const std::uint64_t calls_per_switch_;
+  const bool has_priorities_;  // else all threads are alike
   Time now_ = 0, next_event_ = kNever, time_limit_ = kNever;
   std::map<std::pair<Time, std::uint64_t>, std::function<void()>> events_{};
   std::uint64_t num_events_ = 0, num_switches_ = 0, hash_ = 0xcbf29ce484222325;

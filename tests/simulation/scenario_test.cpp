@@ -1,0 +1,53 @@
+#include "simulation/scenario.hpp"
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include "simulation/fork.hpp"
+#include "simulation/plan.hpp"
+
+using namespace lockstep::simulation;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+Outcome run(std::uint64_t seed, Defect defect = Defect::none) {
+  return simulate(seed, [seed, defect](System& system, Network& network) {
+    Plan plan(seed);
+    plan.defect = defect;
+    return run_scenario(plan, system, network);
+  });
+}
+
+}  // namespace
+
+TEST_CASE("a seed of a simulated cluster repeats to the last event", "[simulation]") {
+  for (const std::uint64_t seed : {3, 60, 101}) {
+    const Outcome first = run(seed), again = run(seed);
+    CHECK(first.failure == "");
+    CHECK(first.hash == again.hash);
+    CHECK(first.time == again.time);
+    CHECK(first.result == again.result);
+  }
+}
+
+TEST_CASE("the checks of a simulated cluster find what is broken on purpose", "[simulation]") {
+  const auto [defect, text] =
+      GENERATE(std::pair(Defect::skipped_step, "after step 3 the weights begin with"),
+               std::pair(Defect::repeated_step, "after step 3 the weights begin with"),
+               std::pair(Defect::other_bits, "is not what another worker has"),
+               std::pair(Defect::open_descriptor, "has left 1 descriptors open"));
+  for (const std::uint64_t seed : {0, 1, 2}) CHECK_THAT(run(seed, defect).failure, ContainsSubstring(text));
+}
+
+TEST_CASE("a message that TCP loses is found", "[simulation]") {
+  int num_found = 0;
+  for (std::uint64_t seed = 0; seed < 5; ++seed)
+    num_found += run(seed, Defect::lost_message).failure.empty() ? 0 : 1;
+  CHECK(num_found >= 3);  // one that nobody needs may be lost
+}
