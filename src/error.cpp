@@ -35,12 +35,13 @@ std::string_view operation_in(std::string_view message) {
 
 /// The first device that the message names.
 std::string_view device_in(std::string_view message) {
-  for (std::size_t i = 0; i + 4 < message.size(); ++i) {
-    const std::string_view kind = message.substr(i, 4);
-    if ((kind != "CPU:" && kind != "GPU:") || !is_digit(message[i + 4])) continue;
-    std::size_t end = i + 4;
-    while (end < message.size() && is_digit(message[end])) ++end;
-    return message.substr(i, end - i);
+  constexpr std::string_view kKind = "PU:";  // of CPU and GPU
+  for (std::size_t at = 0; (at = message.find(kKind, at)) != message.npos; ++at) {
+    const std::size_t digits = at + kKind.size();
+    if (at == 0 || (message[at - 1] != 'C' && message[at - 1] != 'G')) continue;
+    if (digits == message.size() || !is_digit(message[digits])) continue;
+    const std::size_t end = std::min(message.find_first_not_of("0123456789", digits), message.size());
+    return message.substr(at - 1, end - at + 1);
   }
   return {};
 }

@@ -75,15 +75,19 @@ Matrix read_matrix(const char* path, double scale) {
   return matrix;
 }
 
+// Of sizes below 2^62, whose sums may not fit 63 bits. No buffer has as many bytes.
+std::int64_t add(std::int64_t a, std::int64_t b) { return std::min(a + b, std::int64_t{1} << 62); }
+
 std::int64_t sent(const Traffic& traffic, int rank, int num_ranks, std::int64_t total_bytes) {
   std::int64_t sum = 0;
-  for (int to = 0; to < num_ranks; ++to) sum += traffic.bytes(rank, to, num_ranks, total_bytes);
+  for (int to = 0; to < num_ranks; ++to) sum = add(sum, traffic.bytes(rank, to, num_ranks, total_bytes));
   return sum;
 }
 
 std::int64_t received(const Traffic& traffic, int rank, int num_ranks, std::int64_t total_bytes) {
   std::int64_t sum = 0;
-  for (int from = 0; from < num_ranks; ++from) sum += traffic.bytes(from, rank, num_ranks, total_bytes);
+  for (int from = 0; from < num_ranks; ++from)
+    sum = add(sum, traffic.bytes(from, rank, num_ranks, total_bytes));
   return sum;
 }
 

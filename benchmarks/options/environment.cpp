@@ -22,8 +22,13 @@ void read_environment(Options& options, const Environment& environment) {
   // Host replicas are the process's own, so that all processes number them alike.
   if (options.device_kind == DeviceKind::gpu)
     options.first_device = options.launch.index_on_host * options.num_local_ranks();
-  if (const char* text = environment("NCCL_TESTS_DEVICE"))
-    options.first_device = static_cast<int>(number(text, "NCCL_TESTS_DEVICE"));
+  if (const char* text = environment("NCCL_TESTS_DEVICE")) {
+    constexpr double kMostDevices = 1 << 20;
+    const double device = number(text, "NCCL_TESTS_DEVICE");
+    if (device >= kMostDevices)
+      throw OptionError(ExitStatus::usage, concat("NCCL_TESTS_DEVICE '", text, "' is no device's number"));
+    options.first_device = static_cast<int>(device);
+  }
   if (const char* text = environment("NCCL_TESTS_MIN_BW"))
     options.pass_mark_gbps = number(text, "NCCL_TESTS_MIN_BW");
   // The mask is the older spelling of AND; it wins, as in nccl-tests.

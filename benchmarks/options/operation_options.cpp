@@ -17,6 +17,8 @@ namespace {
 
 using detail::concat;
 
+constexpr std::int64_t kMaxSizeBytes = std::int64_t{1} << 62;  // as parse_size's
+
 std::vector<std::string> split_at_commas(const std::string& text) {
   std::vector<std::string> parts;
   std::istringstream words(text);
@@ -59,6 +61,10 @@ void set_shape(Options& options, const std::string& text) {
     throw OptionError(ExitStatus::usage, concat("--shape '", text,
                                                 "' is not OUTER,AXIS,INNER, of whole numbers above 0; "
                                                 "OUTER may be *"));
+  constexpr std::int64_t kMostElements = kMaxSizeBytes / 8;
+  const std::int64_t most_outer = kMostElements / extents[1] / extents[2];
+  if (most_outer < std::max<std::int64_t>(extents[0], 1))
+    throw OptionError(ExitStatus::bad_size, concat("--shape '", text, "' has more than 2^59 elements"));
   options.shape = {.axis = extents[1], .inner = extents[2]};
   if (parts[0] == "*") return;
   options.shape.outer = extents[0];
@@ -85,7 +91,11 @@ void set_batch(Options& options, const std::string& sizes, const std::string& si
   if (options.batch_sizes_bytes.empty())
     throw OptionError(ExitStatus::bad_size, concat("--sizes_file '", sizes_file, "' has no sizes"));
   options.min_bytes = 0;
-  for (const std::int64_t size : options.batch_sizes_bytes) options.min_bytes += size;
+  for (const std::int64_t size : options.batch_sizes_bytes) {
+    options.min_bytes += size;
+    if (options.min_bytes >= kMaxSizeBytes)
+      throw OptionError(ExitStatus::bad_size, "the sizes of a batch have 2^62 bytes together, or more");
+  }
   options.max_bytes = options.min_bytes;
 }
 

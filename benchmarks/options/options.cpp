@@ -96,6 +96,11 @@ void set_sizes(Options& options, const CommandLine& given) {
                       options.step_factor > 1
                           ? "-f (--stepfactor) never leaves -b 0; start from a larger size"
                           : "-i (--stepbytes) 0 never reaches -e (--maxbytes)");
+  constexpr std::int64_t kMostSizes = 1 << 20;
+  if (options.step_factor <= 1 && (options.max_bytes - options.min_bytes) / options.step_bytes >= kMostSizes)
+    throw OptionError(ExitStatus::bad_size,
+                      concat("-i (--stepbytes) ", options.step_bytes, " gives more than ", kMostSizes,
+                             " sizes; use a larger one, or -f (--stepfactor)"));
 }
 
 void set_root(Options& options, const Traits& operation, const std::string& text) {

@@ -33,20 +33,23 @@ struct Object {
 
 std::string name_of_program() { return "the program"; }
 
+/// A word of a note, or of a gap, which sanitizers make and forbid to read.
+[[gnu::no_sanitize_address]] std::uint32_t word_at(const char* begin) {
+  std::uint32_t value = 0;
+  std::memcpy(&value, begin, sizeof value);
+  return value;
+}
+
 /// Adds lockstep's notes of a segment of notes.
 void read_notes(const char* begin, std::size_t size_bytes, std::size_t alignment,
                 std::vector<AbiNote>& notes) {
   const auto padded = [&](std::size_t size) { return (size + alignment - 1) / alignment * alignment; };
-  const auto word = [&](std::size_t at) {
-    std::uint32_t value = 0;
-    std::memcpy(&value, begin + at, sizeof value);
-    return value;
-  };
+  const auto word = [begin](std::size_t at) { return word_at(begin + at); };
   constexpr std::size_t kHeader = 3 * sizeof(std::uint32_t);
   constexpr AbiNote kExpected;
   for (std::size_t at = 0; at + kHeader <= size_bytes;) {
     const std::uint32_t name_size = word(at), abi_size = word(at + 4), type = word(at + 8);
-    if (name_size == 0) {  // a gap, which sanitizers make
+    if (name_size == 0) {  // a gap
       at += sizeof(std::uint32_t);
       continue;
     }

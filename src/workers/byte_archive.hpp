@@ -39,16 +39,39 @@ class ByteWriter {
   RecycledVector<std::byte> bytes_;
 };
 
-/// Reads what a ByteWriter wrote. @throws Error  it ends too early.
+/// Reads what a ByteWriter wrote. @throws Error  it ends too early, or has what no writer of this build
+/// writes.
 class ByteReader {
  public:
   explicit ByteReader(std::span<const std::byte> bytes) noexcept : bytes_(bytes) {}
 
   template <class T>
   requires std::is_trivially_copyable_v<T> T get() {
-    T value;
-    std::memcpy(&value, take(sizeof(T)).data(), sizeof(T));
-    return value;
+    if constexpr (std::is_same_v<T, bool>) {
+      return get<std::uint8_t>() != 0;
+    } else {
+      T value;
+      std::memcpy(&value, take(sizeof(T)).data(), sizeof(T));
+      return value;
+    }
+  }
+  /// An enumerator, of which there are so many.
+  template <class T>
+  T get_enum(std::size_t num_enumerators) {
+    const auto value = get<std::uint8_t>();
+    static_assert(sizeof(T) == sizeof value);
+    LOCKSTEP_EXPECTS(value < num_enumerators, Error, "a message of another worker has ", int{value},
+                     " where numbers below ", num_enumerators,
+                     " are expected. Run the same build on all workers.");
+    return static_cast<T>(value);
+  }
+  /// The length of a list, whose elements have at least so many bytes each.
+  std::size_t get_length(std::size_t element_bytes) {
+    const auto length = std::size_t{get<std::uint32_t>()};
+    LOCKSTEP_EXPECTS(length <= bytes_.size() / element_bytes, Error, "a message of another worker has ",
+                     bytes_.size(), " bytes more, which ", length,
+                     " elements do not fit in. Run the same build on all workers.");
+    return length;
   }
   /// Valid as long as the bytes.
   std::string_view get_text() {

@@ -211,7 +211,7 @@ WorkerMeeting::Message WorkerMeeting::decode(int worker) const {
   if (message.header.is_full) {
     message.run = reader.get<std::uint32_t>();
     message.call = reader.get<std::uint32_t>();
-    message.kind = reader.get<Kind>();
+    message.kind = reader.get_enum<Kind>(kNumKinds);
     message.operation = reader.get_text();
     message.description = reader.get_text();
     message.last_failure = reader.get_text();
@@ -275,7 +275,7 @@ std::string WorkerMeeting::descriptions(int a, int b) const {
 void WorkerMeeting::throw_failed(std::string_view operation, std::uint64_t next_epoch,
                                  std::string_view failure) {
   const bool is_mismatch = failure.starts_with(kMismatch);
-  const std::string message = concat(call_text(operation), ": ", failure.substr(1));
+  const std::string message = concat(call_text(operation), ": ", failure.substr(failure.empty() ? 0 : 1));
   enter_epoch(next_epoch, failure);
   failed_together_ = true;
   if (is_mismatch) raise<CollectiveMismatch>(kHere, message);

@@ -112,6 +112,7 @@ class WorkerMeeting {
  private:
   enum class State : std::uint8_t { usable, left, timed_out, lost };
   enum class Kind : std::uint8_t { call, invalid_argument, mismatch, unsupported, context, not_found, other };
+  static constexpr std::size_t kNumKinds = 7;
   // What begins every message. A brief message has the content behind it, so that a short one fits into a
   // cache line; a full one says more first, and follows where the workers' headers differ.
   struct Header {

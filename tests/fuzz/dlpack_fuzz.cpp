@@ -2,8 +2,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <string_view>
 
@@ -11,16 +9,12 @@
 #include <lockstep/error.hpp>
 
 #include "dlpack/abi.hpp"
+#include "fuzz/expect.hpp"
 
 namespace {
 
 using namespace lockstep;
-
-void expect(bool condition, const char* what) {
-  if (condition) return;
-  std::fprintf(stderr, "%s\n", what);
-  std::abort();
-}
+using test::expect;
 
 /// Numbers from the fuzzer's bytes: a byte below 240 is a number from 0 to 15, another one announces 8 bytes.
 /// At the end all are 0.

@@ -388,3 +388,9 @@ TEST_CASE("a meeting whose exchange fails is broken off for all, unless a report
     reports.join();
   }
 }
+
+TEST_CASE("a failure without a text is a failure", "[workers][host]") {
+  Workers workers(2);
+  workers[0].report_failure(1, 0, 0, "");
+  CHECK(workers.outcome(0, "all_reduce").find("all_reduce, call 0: ") == 0);
+}

@@ -8,6 +8,8 @@
 namespace lockstep::detail {
 namespace {
 
+constexpr std::size_t kNumImplementations = static_cast<std::size_t>(CommunicationImplementation::peer) + 1;
+
 void put_tensors(ByteWriter& writer, std::span<const TensorView> tensors) {
   writer.put(static_cast<std::uint32_t>(tensors.size()));
   for (const TensorView& tensor : tensors) {
@@ -18,9 +20,9 @@ void put_tensors(ByteWriter& writer, std::span<const TensorView> tensors) {
 }
 
 std::vector<TensorView> get_tensors(ByteReader& reader, const Device& device) {
-  std::vector<TensorView> tensors(reader.get<std::uint32_t>());
+  std::vector<TensorView> tensors(reader.get_length(2 * sizeof(std::uint8_t)));  // dtype and rank at least
   for (TensorView& tensor : tensors) {
-    const auto dtype = reader.get<DType>();
+    const auto dtype = reader.get_enum<DType>(kNumDTypes);
     std::array<std::int64_t, Shape::kMaxRank> extents{};
     const auto rank = std::min<std::size_t>(reader.get<std::uint8_t>(), extents.size());
     for (std::size_t axis = 0; axis < rank; ++axis) extents[axis] = reader.get<std::int64_t>();
@@ -216,12 +218,12 @@ void WorkerCalls::read_calls(ByteReader reader, int worker) {
     Remote& one = remote(rank);
     one.call = first;
     one.call.root = reader.get<int>();
-    one.call.route.implementation = reader.get<CommunicationImplementation>();
+    one.call.route.implementation = reader.get_enum<CommunicationImplementation>(kNumImplementations);
     one.call.route.in_rank_order = reader.get<bool>();
     one.call.route.peer_bytes = reader.get<std::int64_t>();
     one.call.only_checks = reader.get<bool>();
     one.structure = reader.get_text();
-    one.destinations.resize(reader.get<std::uint32_t>());
+    one.destinations.resize(reader.get_length(sizeof(int)));
     for (int& destination : one.destinations) destination = reader.get<int>();
     one.call.destinations = one.destinations;
     one.inputs = get_tensors(reader, device);

@@ -120,6 +120,7 @@ TEST_CASE("a matrix that cannot be used is refused with nccl-tests' status", "[b
   check("1 2\n3", "is not square: 2 rows, and a row of 1");
   check("1 2 3\n3 4 5", "is not square: 2 rows, and a row of 3");
   check("1 2\n3 4", "has 2 rows, fewer than the 3 ranks");
+  check("4e18 4e18 4e18\n0 0 0\n0 0 0", "needs buffers of 4611686018427387904 bytes");
   const MatrixFile file(kMatrix);
   check_refused(1, "-b and -e have to be equal", file.variables, 3, 1024, 4096);
   check_refused(1, "needs buffers of 624 bytes, but -e (--maxbytes) is 623", file.variables, 3, 623, 623);

@@ -30,6 +30,15 @@ TEST_CASE("a split keeps the root in every group, and strategies whole", "[bench
   CHECK_THAT(refusal("all_gather --replicas 5", halves).message, ContainsSubstring("groups of 2 to 3 ranks"));
 }
 
+TEST_CASE("a device's number is one that there can be", "[benchmarks]") {
+  CHECK(parse("", {{"NCCL_TESTS_DEVICE", "3"}}).first_device == 3);
+  for (const char* number : {"1e300", "inf", "1048576"}) {
+    CHECK(refusal("", {{"NCCL_TESTS_DEVICE", number}}).status == 6);
+    CHECK_THAT(refusal("", {{"NCCL_TESTS_DEVICE", number}}).message,
+               ContainsSubstring("is no device's number"));
+  }
+}
+
 TEST_CASE("a process's GPUs follow those of the processes before it on its host", "[benchmarks]") {
   const Launch third{.process = 6, .num_processes = 8, .index_on_host = 2};
   CHECK(parse("--replicas 4", {}, third).first_device == 0);  // host replicas are each process's own

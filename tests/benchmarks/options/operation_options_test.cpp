@@ -52,6 +52,12 @@ TEST_CASE("an axis reduction has a shape, whose outer extent the size may say", 
                ContainsSubstring("is not OUTER,AXIS,INNER"));
   }
   CHECK(refusal("axis_reduce --shape 1,2,3 -b 8 -e 8").status == 6);
+  for (const char* shape : {"*,2147483647,2147483647", "2147483647,2147483647,1"}) {
+    CHECK(refusal(std::string("axis_reduce --shape ") + shape).status == 255);
+    CHECK_THAT(refusal(std::string("axis_reduce --shape ") + shape).message,
+               ContainsSubstring("has more than 2^59 elements"));
+  }
+  CHECK(parse("axis_reduce --shape *,1073741824,536870912").shape.axis == 1 << 30);
 }
 
 TEST_CASE("a batch's sizes come from a list or a file", "[benchmarks]") {
@@ -62,6 +68,11 @@ TEST_CASE("a batch's sizes come from a list or a file", "[benchmarks]") {
   CHECK_THAT(refusal("batch_reduce").message, ContainsSubstring("needs either --sizes or --sizes_file"));
   CHECK(refusal("batch_reduce --sizes 4,x").status == 255);
   CHECK(refusal("batch_reduce --sizes 4,,4").status == 255);
+  const std::string half = "2147483648G";  // of 2^62
+  CHECK(parse("batch_reduce --sizes 4611686018427387392").max_bytes == (std::int64_t{1} << 62) - 512);
+  CHECK(refusal("batch_reduce --sizes " + half + ',' + half + ',' + half + ',' + half).status == 255);
+  CHECK_THAT(refusal("batch_reduce --sizes " + half + ',' + half).message,
+             ContainsSubstring("have 2^62 bytes together, or more"));
 
   const auto path = std::filesystem::temp_directory_path() / ("lockstep_sizes_" + std::to_string(getpid()));
   const auto parse_file = [&](const char* text) {

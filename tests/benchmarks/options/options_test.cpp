@@ -75,6 +75,10 @@ TEST_CASE("sizes are 1024-based and end at the maximum", "[benchmarks]") {
 }
 
 TEST_CASE("bad sizes exit with -1 and name the flag", "[benchmarks]") {
+  CHECK(refusal("-b 0 -e 4G -i 1").status == 255);
+  CHECK_THAT(refusal("-b 0 -e 4G -i 1").message,
+             ContainsSubstring("-i (--stepbytes) 1 gives more than 1048576 sizes"));
+  CHECK(parse("-b 0 -e 1M -i 2").sizes().size() == (1 << 19) + 1);
   for (const char* text : {"", "x", "8X", "8 XK", "-8", "nan", "inf", "K", "9e99"}) {
     INFO(text);
     try {

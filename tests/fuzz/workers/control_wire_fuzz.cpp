@@ -1,25 +1,15 @@
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 
+#include "fuzz/expect.hpp"
 #include "workers/control/wire.hpp"
-
-namespace {
-
-void expect(bool condition, const char* what) {
-  if (condition) return;
-  std::fprintf(stderr, "%s\n", what);
-  std::abort();
-}
-
-}  // namespace
 
 /// What a connection sends: it is refused, or its messages are taken one after the other, and encoded again
 /// are the bytes that came.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace lockstep::detail::control;
+  using lockstep::test::expect;
   std::string_view rest(reinterpret_cast<const char*>(data), size);
   try {
     while (auto decoded = decode(rest, {.max_bytes = kMaxHelloBytes})) {
