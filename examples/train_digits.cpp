@@ -5,6 +5,7 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <unistd.h>
@@ -36,15 +37,23 @@ std::string describe(const std::vector<ls::Device>& devices, int num_workers) {
   return text.str();
 }
 
-// The replicas of this process, or of all processes that a launcher has started.
-std::unique_ptr<ls::Strategy> make_strategy(const std::vector<ls::Device>& devices) {
+using Workers = ls::MultiWorkerMirroredStrategy;
+
+// The replicas of this process, or of all processes that a launcher has started, or that it joins.
+std::unique_ptr<ls::Strategy> make_strategy(const digits::Options& options) {
+  const ls::WorkerOptions workers{.devices = options.devices};
+  if (!options.join.empty()) return Workers::join(options.join, {}, workers);
   const auto cluster = ls::cluster::from_environment();
-  if (cluster->cluster_spec().empty()) return std::make_unique<ls::MirroredStrategy>(devices);
-  return std::make_unique<ls::MultiWorkerMirroredStrategy>(cluster, ls::CommunicationOptions{},
-                                                           ls::WorkerOptions{.devices = devices});
+  if (cluster->cluster_spec().empty()) return std::make_unique<ls::MirroredStrategy>(options.devices);
+  return std::make_unique<Workers>(cluster, ls::CommunicationOptions{}, workers);
 }
 
-int train(ls::Strategy& strategy, const digits::DigitsData& data, const digits::Options& options) {
+// Others wait to join: what ends an epoch in its midst.
+struct Joining {};
+
+// Nothing: others wait to join.
+std::optional<int> train(ls::Strategy& strategy, const digits::DigitsData& data,
+                         const digits::Options& options) {
   digits::Trainer trainer(strategy, data, options.trainer);
   const bool is_chief = strategy.extended().should_save_summary();
   std::ostream out(is_chief ? std::cout.rdbuf() : nullptr);
@@ -68,15 +77,23 @@ int train(ls::Strategy& strategy, const digits::DigitsData& data, const digits::
   const auto save = [&] {
     if (checkpoints) checkpoints->save(trainer.num_steps());
   };
+  auto* const workers = options.grow ? dynamic_cast<Workers*>(&strategy) : nullptr;
   const int first_epoch = trainer.num_epochs() + 1;
   report.test = trainer.evaluate();
   for (int epoch = first_epoch; epoch <= options.num_epochs; ++epoch) {
     const auto start = std::chrono::steady_clock::now();
     report.epoch = epoch;
-    report.training = trainer.train_epoch([&](std::int64_t num_rows) {
-      progress.step(epoch, num_rows);
-      if (options.save_every && trainer.num_steps() % *options.save_every == 0) save();
-    });
+    try {
+      report.training = trainer.train_epoch([&](std::int64_t num_rows) {
+        progress.step(epoch, num_rows);
+        if (options.save_every && trainer.num_steps() % *options.save_every == 0) save();
+        if (workers != nullptr && workers->num_waiting() > 0) throw Joining();
+      });
+    } catch (const Joining&) {
+      save();
+      checkpoints->wait();
+      return std::nullopt;
+    }
     const double epoch_seconds = seconds_since(start);
     seconds += epoch_seconds;
     report.images_per_second = static_cast<double>(report.training.num_rows) / epoch_seconds;
@@ -107,13 +124,15 @@ int train(ls::Strategy& strategy, const digits::DigitsData& data, const digits::
 int train(const digits::Options& options) {
   if (!options.trace.empty()) ls::trace::start();
   const digits::DigitsData data = digits::load_digits(options.data);
-  std::unique_ptr<ls::Strategy> strategy = make_strategy(options.devices);
+  std::unique_ptr<ls::Strategy> strategy = make_strategy(options);
   std::optional<int> status;
   while (!status) {
     try {
       status = train(*strategy, data, options);
+      if (status) break;
+      if (auto grown = dynamic_cast<Workers&>(*strategy).grow()) strategy = std::move(grown);
     } catch (const ls::PeerLost& lost) {
-      auto* const workers = dynamic_cast<ls::MultiWorkerMirroredStrategy*>(strategy.get());
+      auto* const workers = dynamic_cast<Workers*>(strategy.get());
       if (!options.shrink || workers == nullptr) throw;
       std::cerr << "train_digits: " << lost.what() << "\ntrain_digits: going on without it" << std::endl;
       strategy = workers->shrink();

@@ -63,6 +63,12 @@ void declare(CLI::App& app, Options& options, RawOptions& raw) {
   app.add_flag("--shrink", options.shrink,
                "when a worker is lost, go on from the latest checkpoint with those that are left")
       ->needs(checkpoints);
+  app.add_flag("--grow", options.grow, "after a step in which others wait to join, go on with them")
+      ->needs(checkpoints);
+  app.add_option("--join", options.join,
+                 "join the workers whose chief has this address, and which --grow; then do the same")
+      ->needs(checkpoints)
+      ->type_name("HOST:PORT");
   app.add_option("--trace", options.trace,
                  "record what runs into this file, for Perfetto, and print a summary of it")
       ->type_name("FILE");
@@ -147,6 +153,8 @@ Options parse_options(const std::vector<std::string>& arguments, const std::vect
     throw OptionError("--require-accuracy nan is not a number from 0 to 100");
   if (app.count("--checkpoints") > 0 && options.checkpoints.empty())
     throw OptionError("--checkpoints '' names no folder");
+  if (app.count("--join") > 0 && options.join.empty()) throw OptionError("--join '' names no chief");
+  options.grow = options.grow || !options.join.empty();
   if (app.count("--require-accuracy") > 0) options.required_accuracy = raw.required_percent / 100;
   options.devices =
       app.count("--devices") > 0

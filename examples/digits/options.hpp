@@ -30,6 +30,8 @@ struct Options {
   std::string trace;                        ///< File for a recording of what runs; empty: none.
   std::optional<std::int64_t> save_every;   ///< Steps after which a checkpoint is saved, besides each epoch.
   bool shrink = false;                      ///< Go on without workers that are lost.
+  bool grow = false;                        ///< Go on with others that join.
+  std::string join;                         ///< The chief's address, to join its workers; empty: start.
   std::optional<double> required_accuracy;  ///< Fraction of the test images, from 0 to 1.
 };
 

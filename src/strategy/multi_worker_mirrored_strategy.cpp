@@ -231,7 +231,7 @@ std::unique_ptr<MultiWorkerMirroredStrategy> MultiWorkerMirroredStrategy::grow()
   invitation.succeed();
   try {
     go_on_together(*grown);
-  } catch (const CollectiveError&) {  // one more is lost: its next call says so
+  } catch (const Error&) {  // one more is lost: its next call says so
   }
   return grown;
 }

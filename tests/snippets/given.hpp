@@ -3,11 +3,13 @@
 #include <cmath>
 #include <csignal>
 #include <cstdint>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <optional>
 #include <thread>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include <lockstep/lockstep.hpp>
@@ -38,6 +40,7 @@ extern ls::TypedDataset<std::tuple<ls::Tensor, ls::Tensor>> squares;
 extern ls::Communicator communicator;
 
 void train(ls::Strategy& strategy, const char* checkpoints);
+bool train_until(ls::Strategy& strategy, const char* checkpoints, const std::function<bool()>& is_enough);
 
 // An engine's own.
 extern std::vector<float*> pointers;

@@ -82,6 +82,13 @@ std::string bits_of(const std::vector<float>& values) {
   return std::to_string(bits);
 }
 
+/// Of the value, over all replicas.
+float sum(Workers& strategy, float value) {
+  const auto all = strategy.run(
+      [&](ReplicaContext& context) { return context.all_reduce(ReduceOp::sum, Tensor::scalar(value)); });
+  return all[0].item<float>();
+}
+
 /// When a worker stops, or ends.
 struct Plan {
   std::int64_t last_step = kLastStep;
@@ -250,7 +257,8 @@ TEST_CASE("who is lost is replaced by one that joins those who are left", "[work
   const TemporaryDirectory folder;
   const int num_left = num_first - 1;
   WorkerProcesses workers(num_first + 1, [&](int worker) {
-    if (worker < num_first) return train_elastically(start(worker, num_first), folder.path(), {.pause = 20ms});
+    if (worker < num_first)
+      return train_elastically(start(worker, num_first), folder.path(), {.pause = 20ms});
     while (!std::filesystem::exists(folder / "lost")) std::this_thread::sleep_for(1ms);
     return train_elastically(join(worker), folder.path());
   });
@@ -272,12 +280,6 @@ TEST_CASE("who is lost is replaced by one that joins those who are left", "[work
 TEST_CASE("the state comes from the chief where there is no checkpoint, and the old strategy stays usable",
           "[workers][host]") {
   WorkerProcesses workers(3, [&](int worker) {
-    const auto sum = [](Workers& strategy, float value) {
-      const auto all = strategy.run([&](ReplicaContext& context) {
-        return context.all_reduce(ReduceOp::sum, value);
-      });
-      return all[0];
-    };
     std::unique_ptr<Workers> old, grown;
     Tensor state = Tensor::zeros({3});
     if (worker < 2) {
@@ -332,13 +334,13 @@ TEST_CASE("those who cannot join are told why, and the others go on", "[workers]
     while (strategy->num_waiting() == 0) std::this_thread::sleep_for(1ms);
     if (strategy->grow() != nullptr) return 1;
     if (strategy->num_waiting() != 0) return 2;
-    const auto all = strategy->run([](ReplicaContext& context) { return context.all_reduce(ReduceOp::sum, 1); });
-    return all[0] == 2 ? kPassed : 4;
+    return sum(*strategy, 1) == 2 ? kPassed : 4;
   });
   const auto results = workers.wait();
   check_passed(results);
-  CHECK_THAT(results[0].output, ContainsSubstring("grow: nobody joins now, and the workers go on as they were: "
-                                                  "MultiWorkerMirroredStrategy: worker 2 ("));
+  CHECK_THAT(results[0].output,
+             ContainsSubstring("grow: nobody joins now, and the workers go on as they were: "
+                               "MultiWorkerMirroredStrategy: worker 2 ("));
   CHECK_THAT(results[2].output, ContainsSubstring(") has 2 devices, worker 0 ("));
   CHECK_THAT(results[3].output, ContainsSubstring("this process does not have worker 0's token"));
   CHECK_THAT(results[4].output,
@@ -365,30 +367,11 @@ TEST_CASE("who waits and ends does not hold the others up", "[workers][host]") {
 }
 
 TEST_CASE("a process alone without an address is joined by nobody", "[workers][host]") {
-  WorkerProcesses workers(
-      1,
-      [&](int) {
-        Workers alone(cluster::from_environment(), {}, worker_options());
-        return alone.num_waiting() == 0 && alone.grow() == nullptr ? kPassed : 1;
-      },
-      {.launch = test::Launch::nothing});
+  WorkerProcesses workers(1,
+                          [&](int) {
+                            Workers alone(cluster::from_environment(), {}, worker_options());
+                            return alone.num_waiting() == 0 && alone.grow() == nullptr ? kPassed : 1;
+                          },
+                          {.launch = test::Launch::nothing});
   check_passed(workers.wait());
-}
-
-TEST_CASE("MPI's processes neither join nor are joined", "[workers][host]") {
-  WorkerProcesses workers(
-      1,
-      [&](int) {
-        try {
-          static_cast<void>(Workers::join("127.0.0.1:1", {}, {.devices = {"CPU:0"}, .start_timeout = 1s}));
-        } catch (const Unsupported& error) {
-          say(error.what());
-          return kPassed;
-        }
-        return 1;
-      },
-      {.launch = test::Launch::nothing, .environment = {"OMPI_COMM_WORLD_SIZE=1"}});
-  const auto results = workers.wait();
-  CAPTURE(results[0].output);
-  CHECK(results[0].output.find("MPI") != std::string::npos);
 }

@@ -132,7 +132,7 @@ bool LeaderEndpoint::welcome(Guest& guest, Time now) {
     const auto decoded = decode(join.hello);
     const Hello* const hello = decoded ? std::get_if<Hello>(&decoded->message) : nullptr;
     if (hello == nullptr || hub_.has_left(hello->worker) || hub_.has_lost()) return true;
-    const bool joins = hello->worker == kJoiner && hello->num_workers == 0;
+    const bool joins = hello->worker == kJoiner;
     if (turns_away_ && !joins && hello->num_workers != num_workers()) return true;
     guest.link.send(Welcome{prove(token_, Prover::leader, guest.nonce, join.nonce, {})});
     if (joins) {

@@ -27,8 +27,8 @@ inline constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::ma
 enum class ErrorKind : std::uint8_t { invalid_argument, mismatch, context, timeout, lost };
 inline constexpr std::uint8_t kNumErrorKinds = 5;
 
-/// The index of a process that is no worker yet, and would become one.
-inline constexpr std::int32_t kJoiner = -1;
+/// The index of a process that is no worker yet, and would become one; -1 is one that is not known.
+inline constexpr std::int32_t kJoiner = -2;
 
 /// Who a worker is. The version is the first field in every version of the protocol.
 struct Hello {

@@ -55,6 +55,11 @@ TEST_CASE("train_digits reads its options", "[examples]") {
   CHECK(parse({"--learning-rate", "0.5"}).trainer.learning_rate == 0.5);
   CHECK(parse({"--replicas", "2"}).devices.size() == 2);
   CHECK(parse({"--help"}).help);
+  CHECK_FALSE(defaults.grow);
+  CHECK(parse({"--checkpoints", "c", "--grow"}).grow);
+  const Options joining = parse({"--checkpoints", "c", "--join", "10.0.0.1:2222"});
+  CHECK(joining.join == "10.0.0.1:2222");
+  CHECK(joining.grow);
 }
 
 TEST_CASE("train_digits refuses options in one line that names the culprit", "[examples]") {
@@ -94,6 +99,9 @@ TEST_CASE("train_digits refuses options in one line that names the culprit", "[e
   refuses({"--optimizer", "lion"}, "--optimizer");
   refuses({"--learning-rate", "0"}, "--learning-rate 0");
   refuses({"--learning-rate", "nan"}, "--learning-rate nan");
+  refuses({"--grow"}, "--checkpoints");
+  refuses({"--join", "10.0.0.1:2222"}, "--checkpoints");
+  refuses({"--checkpoints", "c", "--join", ""}, "--join");
   refuses({"--require-accuracy", "101"}, "--require-accuracy");
 }
 

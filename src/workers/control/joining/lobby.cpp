@@ -132,7 +132,7 @@ std::vector<std::string> Lobby::invite() {
 void Lobby::end_invitation(bool has_grown) {
   for (Joiner& joiner : joiners_) joiner.is_sent_away = joiner.is_sent_away || joiner.is_invited;
   has_moved_ = has_moved_ || (is_inviting_ && has_grown);
-  is_inviting_ = false;
+  is_inviting_ = has_lost_invited_ = false;
 }
 
 void Lobby::refuse_all() {

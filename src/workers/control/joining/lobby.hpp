@@ -51,7 +51,7 @@ class Lobby {
   std::vector<std::string> invite();
   /// Null: it is not lent.
   std::shared_ptr<const ListeningSocket> lent_door() const { return is_inviting_ ? door_ : nullptr; }
-  /// Whether somebody who was invited has gone.
+  /// Whether somebody who was invited has gone, until the invitation ends.
   bool has_lost_invited() const noexcept { return has_lost_invited_; }
   /// @param has_grown  they are workers of another cluster, which keeps the door, and where the others may
   /// wait. Else they may come again.

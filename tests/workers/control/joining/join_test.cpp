@@ -77,10 +77,11 @@ TEST_CASE("those who wait are counted, and invited in the order in which they ca
   for (int i = 0; i < 3; ++i) {
     const Invitation& invitation = *invitations[static_cast<std::size_t>(i)];
     CHECK(invitation.worker == i + 1);
-    CHECK(invitation.addresses ==
-          std::vector<std::string>{leader.address, "10.0.0.1:1", "", "10.0.0.1:3"});
+    CHECK(invitation.addresses == std::vector<std::string>{leader.address, "10.0.0.1:1", "", "10.0.0.1:3"});
   }
-  const auto has_lost = [&] { return leader.in_lobby([](Lobby& lobby) { return lobby.has_lost_invited(); }); };
+  const auto has_lost = [&] {
+    return leader.in_lobby([](Lobby& lobby) { return lobby.has_lost_invited(); });
+  };
   CHECK_FALSE(has_lost());
   invitations[1].reset();  // gives up
   while (!has_lost()) std::this_thread::sleep_for(1ms);
