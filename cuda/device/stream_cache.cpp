@@ -1,5 +1,7 @@
 #include "device/stream_cache.hpp"
 
+#include <iterator>
+
 #include "graphs/capture.hpp"
 #include "graphs/private_streams.hpp"
 
@@ -41,19 +43,21 @@ bool StreamCache::keep(void* data, std::size_t size_bytes, cudaStream_t stream) 
 }
 
 void StreamCache::drain(GiveBack give_back) {
-  const std::lock_guard lock(mutex_);
-  for (auto entry = free_.begin(); entry != free_.end();) {
-    const auto& [stream, size] = entry->first;
-    if (is_in_capture(stream)) {
-      ++entry;
-      continue;
+  decltype(free_) taken;  // and given back without the lock, which other threads' allocations need
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto entry = free_.begin(); entry != free_.end();) {
+      const auto next = std::next(entry);
+      const auto& [stream, size] = entry->first;
+      if (!is_in_capture(stream)) {
+        bytes_ -= static_cast<std::int64_t>(size * entry->second.size());
+        taken.insert(free_.extract(entry));
+      }
+      entry = next;
     }
-    for (void* const data : entry->second) {
-      give_back(data, size, stream);
-      bytes_ -= static_cast<std::int64_t>(size);
-    }
-    entry = free_.erase(entry);
   }
+  for (const auto& [place, memory] : taken)
+    for (void* const data : memory) give_back(data, place.second, place.first);
 }
 
 }  // namespace lockstep::cuda

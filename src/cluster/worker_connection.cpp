@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <iterator>
 #include <span>
+#include <string_view>
 #include <utility>
 
 #include <unistd.h>
@@ -15,6 +16,7 @@
 #include "cluster/worker_connections.hpp"
 #include "detail/expects.hpp"
 #include "detail/in_quotes.hpp"
+#include "detail/warn.hpp"
 #include "workers/byte_archive.hpp"
 #include "workers/control/host_identity.hpp"
 #include "workers/control/proof.hpp"
@@ -22,6 +24,11 @@
 
 namespace lockstep::detail {
 namespace {
+
+/// Report::Kind's values.
+constexpr std::string_view kKinds = "felqa";
+/// Of groups that this process has not made yet: workers make them in one order.
+constexpr std::uint32_t kMostGroupsAhead = 1024;
 
 bool is_under_mpi(const cluster::EnvironmentVariables& variables) {
   return std::ranges::any_of(std::to_array({"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK"}),
@@ -322,16 +329,20 @@ void WorkerConnection::announce(std::uint32_t group, const Report& report) noexc
   }
 }
 
-void WorkerConnection::on_failure(int worker, std::uint64_t epoch, std::string text) {
+void WorkerConnection::on_failure(int worker, std::uint64_t epoch, std::string text) try {
   ByteReader reader(std::as_bytes(std::span(text)));
   const auto group = reader.get<std::uint32_t>();
   const auto kind = reader.get<Report::Kind>();
   const auto num_rounds = reader.get<std::uint64_t>();
   const auto rest = reader.rest();
+  LOCKSTEP_EXPECTS(kKinds.find(static_cast<char>(kind)) != kKinds.npos, Error, "it has the kind ",
+                   int{static_cast<char>(kind)}, ". Run the same build on all workers.");
   Report report{kind, worker, epoch, num_rounds,
                 std::string(reinterpret_cast<const char*>(rest.data()), rest.size())};
   if (kind == Report::Kind::end) report.loss = std::make_shared<backend::Loss>(report.text);
   deliver(group, report);
+} catch (const Error& error) {  // nothing that another worker sends ends this process
+  warn(concat("A report of worker ", worker, " is not understood: ", error.what()));
 }
 
 void WorkerConnection::on_lost(int worker, std::string cause) {
@@ -360,7 +371,7 @@ void WorkerConnection::deliver(std::uint32_t group, const Report& report) {
   const auto found = groups_.find(group);
   if (found != groups_.end() && found->second != nullptr)
     deliver(*found->second, report);
-  else if (found != groups_.end() || group >= num_groups_)
+  else if (found != groups_.end() || (group >= num_groups_ && group - num_groups_ < kMostGroupsAhead))
     early_[group].push_back(report);
 }
 

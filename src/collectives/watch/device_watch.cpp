@@ -55,7 +55,7 @@ void DeviceWatch::Thread::remove(DeviceWatch* watch) noexcept {
   changed.wait(lock, [&] { return in_use != watch; });
   auto ending = endings.extract(watch);
   lock.unlock();
-  if (!ending.empty()) ending.mapped().join();
+  if (!ending.empty() && ending.mapped().joinable()) ending.mapped().join();
 }
 
 void DeviceWatch::Thread::end() noexcept {
@@ -71,20 +71,20 @@ void DeviceWatch::Thread::end() noexcept {
     auto ending = endings.extract(endings.begin());
     in_use = ending.key();
     lock.unlock();
-    ending.mapped().join();
+    if (ending.mapped().joinable()) ending.mapped().join();
     lock.lock();
     in_use = nullptr;
     changed.notify_all();
   }
 }
 
-/// Others' limits go on meanwhile.
+/// On another thread, so that this one goes on with the other communicators' limits.
 void DeviceWatch::Thread::begin_ending(DeviceWatch* watch, const std::string& text) {
-  const std::lock_guard lock(mutex);
   try {
-    endings[watch] = start_thread("The thread that ends late calls", [=] { watch->on_time_out_(text); });
+    const std::lock_guard lock(mutex);
+    std::thread& ending = endings[watch];
+    ending = start_thread("The thread that ends late calls", [=] { watch->on_time_out_(text); });
   } catch (const std::exception&) {  // no thread, or no memory
-    endings.erase(watch);
     watch->on_time_out_(text);
   }
 }

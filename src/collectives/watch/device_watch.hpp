@@ -27,7 +27,7 @@ namespace lockstep::detail {
 class DeviceWatch {
  public:
   /// @param devices  of the local ranks. @param calls  of them; both outlive this. @param on_time_out  is
-  /// called once, on a thread of its own, with the text of the error.
+  /// called once, on a thread of the watch, with the text of the error.
   DeviceWatch(std::vector<backend::DeviceBackend*> devices, CallGroup& calls,
               std::function<void(const std::string& text)> on_time_out);
   /// Returns when on_time_out is not under way.
