@@ -82,7 +82,7 @@ class Trainer {
     // A loss is found within the silence limit of those that are left, and told within it; a cut between two
     // that are not the leader holds their data back as long as it lasts, and what was lost in it comes later
     // still.
-    Time limit = 2 * plan_.heartbeat.count() * kMillisecond + kSlack;
+    Time limit = 3 * plan_.heartbeat.count() * kMillisecond + kSlack;
     for (const Fault& fault : plan_.faults) limit += 2 * fault.duration;
     return within_limit(worker_, what, limit, f);
   }
