@@ -27,6 +27,7 @@ struct Fault {
   FaultKind kind = FaultKind::kill;
   int worker = 0, other = 0;  ///< `other`: of a cut.
   int at_step = 0;            ///< Once a worker has done so many.
+  bool follows_loss = false;  ///< Instead: once a worker has heard of a loss.
   Time delay = 0;             ///< After that.
   Time duration = 0;          ///< Of those that end.
 };
@@ -40,6 +41,7 @@ struct Plan {
 
   int num_workers = 2, num_replicas = 1;  ///< Replicas of each worker.
   int num_steps = 10, rows_per_step = 4, steps_per_save = 3;
+  std::int64_t num_summed = 3;  ///< Numbers of each step's other all_reduce.
   bool saves_asynchronously = false;
   bool shrinks = true;  ///< After a loss; else all start anew.
   std::chrono::milliseconds heartbeat{1000};

@@ -51,6 +51,7 @@ class Scenario {
                               observed_.num_full_disks, " restarts ", restart, " losses ", num_named_,
                               " exceptions ", observed_.num_exceptions);
     for (const auto& [kind, count] : num_faults_) text += concat(' ', kind, ' ', count);
+    for (const auto& [kind, count] : num_ends_) text += concat(' ', kind, ' ', count);
     return text;
   }
 
@@ -63,52 +64,8 @@ class Scenario {
           concat("\n  worker ", w, member.is_killed ? " (killed)" : "", member.is_suspect ? " (suspect)" : "",
                  member.report.has_finished ? " has finished" : " has not finished");
       for (const std::string& loss : member.report.losses) text += concat("\n    lost: ", loss);
-      if (!member.report.error.empty()) text += concat("\n    error: ", member.report.error);
-    }
-    system_.fail(text);
-  }
-
-  /// Starts all, and waits until all have ended.
-  void start(int restart) {
-    num_losses_at_start_ = num_losses_;
-    if (std::ranges::any_of(suspect_until_, [&](Time until) { return system_.now() < until; }))
-      --num_losses_at_start_;
-    observed_.num_done = 0;
-    std::erase_if(observed_.bits,
-                  [](const auto& entry) { return entry.first.starts_with("the first step"); });
-    for (int w = 0; w < plan_.num_workers; ++w) {
-      Member& member = members_[static_cast<std::size_t>(w)];
-      member = {.is_suspect = system_.now() < suspect_until_[static_cast<std::size_t>(w)]};
-      network_.switch_on(host_of(w));
-      member.process = &start_process(system_, host_of(w), [this, w, restart, &member] {
-        train(plan_, w, restart, observed_, member.report);
-      });
-    }
-    const Time limit = system_.now() + kJobLimit;
-    while (!std::ranges::all_of(members_, [&](const Member& m) { return system_.has_ended(*m.process); })) {
-      if (system_.now() > limit) fail("the workers do not end");
-      system_.sleep_until(system_.now() + kLook);
-    }
-    check();
-  }
-
-  bool has_finished() const {
-    return std::ranges::any_of(members_, [](const Member& m) { return m.report.has_finished; }) &&
-           std::ranges::all_of(members_,
-                               [&](const Member& m) {
-                                 return m.report.has_finished || m.is_killed ||
-                                        (plan_.shrinks && m.is_suspect);
-                               }) &&
-           (plan_.shrinks ||
-            std::ranges::all_of(members_, [](const Member& m) { return m.report.has_finished; }));
-  }
-
-  /// Whoever is neither killed nor suspect names the same causes in the same order.
-  void check() {
-    const Member* first = nullptr;
-    for (const Member& member : members_) {
-      if (member.is_killed || member.is_suspect) continue;
-      num_named_ += member.report.losses.size();
+      if (!member.report.error.empty())
+        ++num_ends_[(plan_.shrinks ? "shrinking_ended_" : "ended_") + member.report.error_kind];
       if (num_losses_ == num_losses_at_start_ &&
           !(member.report.has_finished && member.report.losses.empty()))
         fail("a worker has not finished, though nothing has disturbed it");
@@ -132,7 +89,11 @@ class Scenario {
 
   void bring_faults() {
     for (const Fault& fault : plan_.faults) {
-      while (observed_.num_done < fault.at_step && !is_over_) system_.sleep_until(system_.now() + kLook / 4);
+      const std::uint64_t num_told = observed_.num_told;
+      const auto has_come = [&] {
+        return fault.follows_loss ? observed_.num_told > num_told : observed_.num_done >= fault.at_step;
+      };
+      while (!has_come() && !is_over_) system_.sleep_until(system_.now() + kLook / 4);
       system_.sleep_until(system_.now() + fault.delay);
       if (is_over_) return;
       bring(fault);
@@ -190,7 +151,7 @@ class Scenario {
   bool is_over_ = false;
   int num_losses_ = 0, num_losses_at_start_ = 0;  // faults after which a worker may be lost
   std::size_t num_named_ = 0;
-  std::map<std::string, int> num_faults_{};
+  std::map<std::string, int> num_faults_{}, num_ends_{};
 };
 
 }  // namespace

@@ -76,6 +76,14 @@ std::string cause_of(const std::string& text) {
   return text.substr(begin, text.find_first_of(".;", lost + 11) - begin);
 }
 
+const char* kind_of(const Error& error) {
+  if (dynamic_cast<const PeerLost*>(&error) != nullptr) return "lost";
+  if (dynamic_cast<const CollectiveTimeout*>(&error) != nullptr) return "timeout";
+  if (dynamic_cast<const CollectiveAborted*>(&error) != nullptr) return "aborted";
+  if (dynamic_cast<const ContextError*>(&error) != nullptr) return "context";
+  return "other";
+}
+
 class Trainer {
   template <class F>
   auto call(const char* what, const F& f) {
@@ -158,7 +166,7 @@ class Trainer {
       return strategy_.run([&](ReplicaContext& context) {
         const float own =
             0.1f * static_cast<float>(context.replica_id_in_sync_group() + 1) / static_cast<float>(step + 3);
-        return context.all_reduce(ReduceOp::sum, Tensor::full({3}, own));
+        return context.all_reduce(ReduceOp::sum, Tensor::full({plan_.num_summed}, own));
       });
     });
     for (const Tensor& sum : rounded) {
@@ -256,6 +264,17 @@ std::unique_ptr<Workers> make_workers(const Plan& plan, int worker) {
       WorkerOptions{.devices = devices, .start_timeout = kStartLimit, .heartbeat_timeout = plan.heartbeat});
 }
 
+/// Again and again, while more are lost.
+std::unique_ptr<Workers> shrink(Workers& strategy) {
+  for (;;) {
+    try {
+      return strategy.shrink();
+    } catch (const PeerLost& error) {
+      System::current()->note(error.what());
+    }
+  }
+}
+
 }  // namespace
 
 std::string host_of(int worker) { return concat("10.0.0.", worker + 1); }
@@ -285,14 +304,16 @@ void train(const Plan& plan, int worker, int restart, Observed& observed, Worker
       } catch (const PeerLost& error) {
         system.note(error.what());
         report.losses.push_back(cause_of(error.what()));
+        ++observed.num_told;
         if (!plan.shrinks) throw;
-        strategy = within_limit(worker, "shrink", 10 * start_limit, [&] { return strategy->shrink(); });
+        strategy = within_limit(worker, "shrink", 10 * start_limit, [&] { return shrink(*strategy); });
         ++observed.num_shrinks;
       }
     }
   } catch (const Error& error) {
     system.note(error.what());
     report.error = error.what();
+    report.error_kind = kind_of(error);
   }
   if (plan.defect == Defect::open_descriptor && worker == 1 && restart == 0)
     static_cast<void>(::socket(AF_INET, SOCK_STREAM, 0));
