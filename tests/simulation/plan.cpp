@@ -24,7 +24,9 @@ Fault draw_fault(const Plan& plan, Random& random) {
   const bool is_early = fault.at_step == 0 || fault.follows_loss;  // while workers find each other
   fault.delay = random.between(0, is_early ? 200 * kMillisecond : 30 * kMillisecond);
   const Time heartbeat = plan.heartbeat.count() * kMillisecond;
-  if (fault.kind == FaultKind::kill || fault.kind == FaultKind::crash || fault.kind == FaultKind::exception)
+  if (fault.kind == FaultKind::hang) fault.duration = random.between(3 * heartbeat, 6 * heartbeat);
+  if (fault.kind == FaultKind::hang || fault.kind == FaultKind::kill || fault.kind == FaultKind::crash ||
+      fault.kind == FaultKind::exception)
     return fault;
   fault.duration = random.once_in(2) ? random.between(kMillisecond, heartbeat / 4)
                                      : random.between(heartbeat, 4 * heartbeat);
@@ -41,6 +43,7 @@ const char* name(FaultKind kind) {
     case FaultKind::cut: return "cut";
     case FaultKind::full_disk: return "full disk";
     case FaultKind::exception: return "exception";
+    case FaultKind::hang: return "hang";
   }
   return "";
 }
@@ -59,6 +62,11 @@ Plan::Plan(std::uint64_t seed) {
   const auto num_faults = random.below(5);
   for (std::uint64_t i = 0; i < num_faults; ++i) faults.push_back(draw_fault(*this, random));
   std::ranges::stable_sort(faults, {}, &Fault::at_step);
+}
+
+std::chrono::milliseconds Plan::timeout() const {
+  const bool hangs = std::ranges::any_of(faults, [](const Fault& f) { return f.kind == FaultKind::hang; });
+  return hangs ? 2 * heartbeat : std::chrono::milliseconds(0);
 }
 
 bool Plan::is_harmless(const Fault& fault) const {

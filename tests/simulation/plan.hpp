@@ -18,9 +18,11 @@ enum class FaultKind {
   cut,        ///< Nothing passes between two hosts for so long.
   full_disk,  ///< No file takes more for so long.
   exception,  ///< A replica throws, once.
+  hang,       ///< A replica does not come to a collective for so long, and the others have a time limit.
 };
 constexpr FaultKind kFaultKinds[] = {FaultKind::kill, FaultKind::crash,     FaultKind::pause,
-                                     FaultKind::cut,  FaultKind::full_disk, FaultKind::exception};
+                                     FaultKind::cut,  FaultKind::full_disk, FaultKind::exception,
+                                     FaultKind::hang};
 const char* name(FaultKind kind);
 
 struct Fault {
@@ -48,6 +50,8 @@ struct Plan {
   std::vector<Fault> faults{};  ///< In the order in which they come.
   Defect defect = Defect::none;
 
+  /// Of collectives; 0: none.
+  std::chrono::milliseconds timeout() const;
   /// Whether no worker may notice it.
   bool is_harmless(const Fault& fault) const;
   std::string describe() const;

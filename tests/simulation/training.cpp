@@ -5,6 +5,7 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include <sys/socket.h>
@@ -126,7 +127,8 @@ class Trainer {
     check_weights(weights, step);
     while (const auto batch = call("next", [&] { return pass.next_optional(); })) {
       if (step == plan_.num_steps) fail(worker_, "the dataset has more steps than the plan");
-      if (const Fault* const exception = exception_at(step)) fail_step(weights, exception->worker);
+      if (const Fault* const exception = fault_at(FaultKind::exception, step))
+        fail_step(weights, exception->worker);
       train_step(weights, *batch, step++);
       check_weights(weights, step);
       observed_.num_done = std::max(observed_.num_done, static_cast<int>(step));
@@ -142,7 +144,8 @@ class Trainer {
   void train_step(Variable& weights, const Batch& batch, std::int64_t step) {
     call("run", [&] {
       strategy_.run(
-          [&](const Tensor& rows) {
+          [&](ReplicaContext& context, const Tensor& rows) {
+            if (context.local_index() == 0) hang(step);
             const std::vector<float> own = weights.value().template to_vector<float>();
             std::vector<float> sums(own.size());
             for (const float row : rows.to_vector<float>())
@@ -179,12 +182,21 @@ class Trainer {
     }
   }
 
-  /// The plan's exception of that step; null: there is none, or whoever throws it may be lost.
-  const Fault* exception_at(std::int64_t step) const {
+  /// The plan's fault of a replica in that step; null: there is none, or whoever has it may be lost.
+  const Fault* fault_at(FaultKind kind, std::int64_t step) const {
     if (strategy_.num_replicas_in_sync() != plan_.num_workers * plan_.num_replicas) return nullptr;
     for (const Fault& fault : plan_.faults)
-      if (fault.kind == FaultKind::exception && fault.at_step == step) return &fault;
+      if (fault.kind == kind && fault.at_step == step) return &fault;
     return nullptr;
+  }
+
+  /// As the plan has it; a job that was started anew does not hang again.
+  void hang(std::int64_t step) {
+    const Fault* const fault = fault_at(FaultKind::hang, step);
+    if (fault == nullptr || fault->worker != worker_ || observed_.num_hangs > 0) return;
+    ++observed_.num_hangs;
+    System::current()->note(concat("worker ", worker_, " hangs"));
+    std::this_thread::sleep_for(std::chrono::nanoseconds(fault->duration));
   }
 
   /// A replica of one worker throws while the others reduce: all hear of it, and no weight changes.
@@ -260,7 +272,7 @@ std::unique_ptr<Workers> make_workers(const Plan& plan, int worker) {
       cluster::ClusterSpec{{"worker", addresses}},
       cluster::ResolverOptions{.task_type = "worker", .task_id = worker});
   return std::make_unique<Workers>(
-      std::move(resolver), CommunicationOptions{},
+      std::move(resolver), CommunicationOptions{.timeout = plan.timeout()},
       WorkerOptions{.devices = devices, .start_timeout = kStartLimit, .heartbeat_timeout = plan.heartbeat});
 }
 

@@ -23,7 +23,7 @@ struct WorkerReport {
 struct Observed {
   int num_done = 0;                             ///< The highest step that a worker has done.
   std::map<std::string, std::uint64_t> bits{};  ///< Of results, by what they are of: the same on all workers.
-  std::uint64_t num_steps = 0, num_saves = 0, num_resumes = 0, num_shrinks = 0, num_told = 0,
+  std::uint64_t num_steps = 0, num_saves = 0, num_resumes = 0, num_shrinks = 0, num_told = 0, num_hangs = 0,
                 num_full_disks = 0, num_exceptions = 0;
 };
 
