@@ -9,6 +9,8 @@ namespace {
 
 using detail::concat;
 
+constexpr int kPort = 2222;
+
 // What a message that was lost may add to a silence, with the time that calls take.
 constexpr Time kSlack = 500 * kMillisecond;
 
@@ -19,6 +21,8 @@ Fault draw_fault(const Plan& plan, Random& random) {
   fault.other = static_cast<int>((static_cast<std::uint64_t>(fault.worker) + 1 +
                                   random.below(static_cast<std::uint64_t>(plan.num_workers) - 1)) %
                                  static_cast<std::uint64_t>(plan.num_workers));
+  if (plan.is_one_host && fault.kind == FaultKind::crash) fault.kind = FaultKind::kill;
+  if (plan.is_one_host && fault.kind == FaultKind::cut) fault.kind = FaultKind::pause;
   fault.follows_loss = random.once_in(4);
   fault.at_step = static_cast<int>(random.between(0, plan.num_steps - 1));
   const bool is_early = fault.at_step == 0 || fault.follows_loss;  // while workers find each other
@@ -57,12 +61,17 @@ Plan::Plan(std::uint64_t seed) {
   steps_per_save = static_cast<int>(random.between(1, 5));
   if (random.once_in(4)) num_summed = random.between(1'000, 100'000);
   saves_asynchronously = random.once_in(2);
+  is_one_host = random.once_in(3);
   shrinks = random.once_in(2);
   heartbeat = std::chrono::milliseconds(random.between(1000, 6000));
   const auto num_faults = random.below(5);
   for (std::uint64_t i = 0; i < num_faults; ++i) faults.push_back(draw_fault(*this, random));
   std::ranges::stable_sort(faults, {}, &Fault::at_step);
 }
+
+std::string Plan::host_of(int worker) const { return concat("10.0.0.", is_one_host ? 1 : worker + 1); }
+
+std::string Plan::address_of(int worker) const { return concat(host_of(worker), ':', kPort + worker); }
 
 std::chrono::milliseconds Plan::timeout() const {
   const bool hangs = std::ranges::any_of(faults, [](const Fault& f) { return f.kind == FaultKind::hang; });
@@ -81,11 +90,11 @@ bool Plan::is_harmless(const Fault& fault) const {
 }
 
 std::string Plan::describe() const {
-  std::string text =
-      concat(num_workers, " workers of ", num_replicas, " replicas, ", num_steps, " steps of ", rows_per_step,
-             " rows and sums of ", num_summed, " numbers, ", saves_asynchronously ? "an asynchronous" : "a",
-             " save each ", steps_per_save, " steps, silence limit ", heartbeat.count(), " ms; ",
-             shrinks ? "those left go on" : "all start anew after a loss");
+  std::string text = concat(
+      num_workers, " workers of ", num_replicas, " replicas", is_one_host ? " on one host, " : ", ",
+      num_steps, " steps of ", rows_per_step, " rows and sums of ", num_summed, " numbers, ",
+      saves_asynchronously ? "an asynchronous" : "a", " save each ", steps_per_save, " steps, silence limit ",
+      heartbeat.count(), " ms; ", shrinks ? "those left go on" : "all start anew after a loss");
   for (const Fault& fault : faults) {
     text +=
         concat("; after ", fault.follows_loss ? concat("a loss") : concat("step ", fault.at_step), " and ",

@@ -45,11 +45,14 @@ struct Plan {
   int num_steps = 10, rows_per_step = 4, steps_per_save = 3;
   std::int64_t num_summed = 3;  ///< Numbers of each step's other all_reduce.
   bool saves_asynchronously = false;
-  bool shrinks = true;  ///< After a loss; else all start anew.
+  bool is_one_host = false;  ///< The workers meet in shared memory.
+  bool shrinks = true;       ///< After a loss; else all start anew.
   std::chrono::milliseconds heartbeat{1000};
   std::vector<Fault> faults{};  ///< In the order in which they come.
   Defect defect = Defect::none;
 
+  std::string host_of(int worker) const;
+  std::string address_of(int worker) const;
   /// Of collectives; 0: none.
   std::chrono::milliseconds timeout() const;
   /// Whether no worker may notice it.

@@ -82,8 +82,8 @@ class Scenario {
     for (int w = 0; w < plan_.num_workers; ++w) {
       Member& member = members_[static_cast<std::size_t>(w)];
       member = {.is_suspect = system_.now() < suspect_until_[static_cast<std::size_t>(w)]};
-      network_.switch_on(host_of(w));
-      member.process = &start_process(system_, host_of(w), [this, w, restart, &member] {
+      network_.switch_on(plan_.host_of(w));
+      member.process = &start_process(system_, plan_.host_of(w), [this, w, restart, &member] {
         train(plan_, w, restart, observed_, member.report);
       });
     }
@@ -106,7 +106,7 @@ class Scenario {
     const auto hang = std::ranges::find(plan_.faults, FaultKind::hang, &Fault::kind);
     const bool is_named = std::ranges::any_of(members_, [&](const Member& member) {
       return member.report.error_kind == "timeout" &&
-             member.report.error.find(host_of(hang->worker) + ':') != std::string::npos;
+             member.report.error.find(plan_.address_of(hang->worker)) != std::string::npos;
     });
     if (!is_named) fail(concat("nobody names worker ", hang->worker, ", which hangs"));
   }
@@ -146,7 +146,7 @@ class Scenario {
 
   bool names_one_that_is_lost(const std::string& loss) const {
     for (std::size_t w = 0; w < members_.size(); ++w)
-      if (loss.find(concat('(', host_of(static_cast<int>(w)), ':')) != std::string::npos)
+      if (loss.find(concat('(', plan_.address_of(static_cast<int>(w)), ')')) != std::string::npos)
         return members_[w].is_killed || members_[w].is_suspect;
     return false;
   }
@@ -186,7 +186,7 @@ class Scenario {
       case FaultKind::cut:
         suspect(fault.worker, fault);
         suspect(fault.other, fault);
-        network_.cut(host_of(fault.worker), host_of(fault.other), end);
+        network_.cut(plan_.host_of(fault.worker), plan_.host_of(fault.other), end);
         return;
       case FaultKind::full_disk:
         for (Member& one : members_) one.process->has_full_disk = true;

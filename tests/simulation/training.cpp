@@ -29,7 +29,6 @@ using Workers = MultiWorkerMirroredStrategy;
 constexpr std::int64_t kNumWeights = 5;
 constexpr std::chrono::seconds kStartLimit{20};
 constexpr Time kSlack = 5 * kSecond;
-constexpr int kPort = 2222;
 
 /// A row's part of a gradient. All numbers are small integers, so that sums are exact in any order.
 float gradient(float row, float weight, std::int64_t k) {
@@ -266,7 +265,7 @@ class Trainer {
 std::unique_ptr<Workers> make_workers(const Plan& plan, int worker) {
   std::vector<std::string> addresses;
   std::vector<Device> devices;
-  for (int w = 0; w < plan.num_workers; ++w) addresses.push_back(concat(host_of(w), ':', kPort));
+  for (int w = 0; w < plan.num_workers; ++w) addresses.push_back(plan.address_of(w));
   for (int r = 0; r < plan.num_replicas; ++r) devices.emplace_back(DeviceKind::cpu, r);
   auto resolver = std::make_shared<cluster::SimpleResolver>(
       cluster::ClusterSpec{{"worker", addresses}},
@@ -288,8 +287,6 @@ std::unique_ptr<Workers> shrink(Workers& strategy) {
 }
 
 }  // namespace
-
-std::string host_of(int worker) { return concat("10.0.0.", worker + 1); }
 
 std::vector<std::vector<float>> undisturbed_weights(const Plan& plan) {
   std::vector<std::vector<float>> all{std::vector<float>(kNumWeights)};

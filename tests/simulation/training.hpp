@@ -35,6 +35,4 @@ std::vector<std::vector<float>> undisturbed_weights(const Plan& plan);
 /// @param restart  how often all have started anew.
 void train(const Plan& plan, int worker, int restart, Observed& observed, WorkerReport& report);
 
-std::string host_of(int worker);
-
 }  // namespace lockstep::simulation
