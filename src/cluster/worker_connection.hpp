@@ -69,6 +69,7 @@ class WorkerConnection final : private ControlListener {
   /// Who is lost, in the order in which all workers hear of it. Waits for the first for so long.
   std::vector<int> lost_workers(std::chrono::milliseconds limit = {});
   const std::string& engine_name() const noexcept { return engine_name_; }
+  std::chrono::milliseconds silence_limit() const noexcept { return silence_limit_; }
   /// Starts the engine, where it is not there yet. @throws Unsupported  it was not built. @throws
   /// ContextError  it cannot start here.
   void start_engine();

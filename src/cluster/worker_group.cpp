@@ -74,6 +74,7 @@ std::unique_ptr<WorkerMeeting> WorkerGroup::make_meeting() {
   else
     exchange = std::make_unique<ChannelExchange>(open_channel(), num_processes());
   auto meeting = std::make_unique<WorkerMeeting>(std::move(labels), process(), std::move(exchange));
+  meeting->expect_reports_within(connection_->silence_limit());
   meeting->on_break_off([this](const std::string& cause) {
     const std::string text = concat(label(process()), " could not go on: ", cause);
     connection_->announce_end(number_, text);

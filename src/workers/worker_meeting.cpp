@@ -360,7 +360,7 @@ void WorkerMeeting::throw_lost(std::string_view operation) const {
 void WorkerMeeting::await_report() noexcept {
   using namespace std::chrono_literals;
   // Worker 0's own report would be the first that the others hear: it waits longer for those that know more.
-  const auto patience = worker_ == 0 ? 2s : 1s;
+  const auto patience = report_limit_ + (worker_ == 0 ? 2s : 1s);
   std::unique_lock lock(mutex_);
   const std::uint64_t seen = num_reports_.load();
   reported_.wait_for(lock, patience,

@@ -41,6 +41,9 @@ class WorkerMeeting {
   WorkerMeeting(std::vector<std::string> labels, int worker, std::unique_ptr<MessageExchange> exchange);
   /// @param say  text for a time-out's message: what the workers did last. Empty: nothing is known.
   void on_time_out(std::function<std::string()> say) { say_ = std::move(say); }
+  /// @param limit  within which the loss of a worker is reported, also where the one that finds it out is
+  /// lost itself. Before any call.
+  void expect_reports_within(std::chrono::milliseconds limit) { report_limit_ = limit; }
   /// @param end  tells the other workers that this one cannot go on, and why; called by `break_off`.
   void on_break_off(std::function<void(const std::string& cause)> end) { end_ = std::move(end); }
 
@@ -93,8 +96,9 @@ class WorkerMeeting {
   /// The first loss is kept.
   void report_lost(const std::shared_ptr<backend::Loss>& loss) noexcept;
 
-  /// This worker's part in a call has failed: if that is because a worker is lost, the report comes soon, and
-  /// says which. Returns when it has come, or none has for a second or two.
+  /// This worker's part in a call has failed: if that is because a worker is lost, the report comes within
+  /// the limit of expect_reports_within, and says which. Returns when it has come, or none has for a second
+  /// or two longer.
   void await_report() noexcept;
   /// This worker cannot do its part in a call that the workers have agreed on: ends the meeting for all of
   /// them. Nothing to do once it has ended. Any thread.
@@ -187,6 +191,7 @@ class WorkerMeeting {
   ByteWriter writer_;
   std::vector<std::span<const std::byte>> messages_;
 
+  std::chrono::milliseconds report_limit_{0};
   std::function<void(const std::string& cause)> end_;
   std::function<std::string()> say_;
   std::atomic<State> state_{State::usable};

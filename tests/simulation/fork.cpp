@@ -41,7 +41,7 @@ void stay_on_one_core(int core) {
   cpu_set_t allowed, own;
   CPU_ZERO(&own);
   if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
-  int skipped = core % CPU_COUNT(&allowed);
+  int skipped = (core < 0 ? ::getpid() : core) % CPU_COUNT(&allowed);
   for (int i = 0; i < CPU_SETSIZE; ++i)
     if (CPU_ISSET(i, &allowed) && skipped-- == 0) CPU_SET(i, &own);
   static_cast<void>(::sched_setaffinity(0, sizeof own, &own));

@@ -31,8 +31,8 @@ void prepare(char** argv);
 /// A simulation under way, in a fork of this process, whose current folder is an empty one of its own.
 class Fork {
  public:
-  /// @param core  that it may use.
-  Fork(std::uint64_t seed, const Simulated& simulated, bool is_verbose = false, int core = 0);
+  /// @param core  that it may use; -1: any.
+  Fork(std::uint64_t seed, const Simulated& simulated, bool is_verbose = false, int core = -1);
   /// Waits for its end.
   Outcome wait();
 

@@ -58,7 +58,7 @@ class Totals {
                 static_cast<double>(time_) / static_cast<double>(3600 * kSecond),
                 static_cast<unsigned long long>(num_switches_));
     for (const auto& [name, count] : counts_)
-      std::printf("  %-10s %llu\n", name.c_str(), static_cast<unsigned long long>(count));
+      std::printf("  %-24s %llu\n", name.c_str(), static_cast<unsigned long long>(count));
     return num_failures_;
   }
 

@@ -9,6 +9,8 @@ namespace {
 
 using detail::concat;
 
+constexpr int kPort = 2222;
+
 // What a message that was lost may add to a silence, with the time that calls take.
 constexpr Time kSlack = 500 * kMillisecond;
 
@@ -19,10 +21,16 @@ Fault draw_fault(const Plan& plan, Random& random) {
   fault.other = static_cast<int>((static_cast<std::uint64_t>(fault.worker) + 1 +
                                   random.below(static_cast<std::uint64_t>(plan.num_workers) - 1)) %
                                  static_cast<std::uint64_t>(plan.num_workers));
+  if (plan.is_one_host && fault.kind == FaultKind::crash) fault.kind = FaultKind::kill;
+  if (plan.is_one_host && fault.kind == FaultKind::cut) fault.kind = FaultKind::pause;
+  fault.follows_loss = random.once_in(4);
   fault.at_step = static_cast<int>(random.between(0, plan.num_steps - 1));
-  fault.delay = random.between(0, fault.at_step == 0 ? 200 * kMillisecond : 30 * kMillisecond);
+  const bool is_early = fault.at_step == 0 || fault.follows_loss;  // while workers find each other
+  fault.delay = random.between(0, is_early ? 200 * kMillisecond : 30 * kMillisecond);
   const Time heartbeat = plan.heartbeat.count() * kMillisecond;
-  if (fault.kind == FaultKind::kill || fault.kind == FaultKind::crash || fault.kind == FaultKind::exception)
+  if (fault.kind == FaultKind::hang) fault.duration = random.between(3 * heartbeat, 6 * heartbeat);
+  if (fault.kind == FaultKind::hang || fault.kind == FaultKind::kill || fault.kind == FaultKind::crash ||
+      fault.kind == FaultKind::exception)
     return fault;
   fault.duration = random.once_in(2) ? random.between(kMillisecond, heartbeat / 4)
                                      : random.between(heartbeat, 4 * heartbeat);
@@ -39,6 +47,7 @@ const char* name(FaultKind kind) {
     case FaultKind::cut: return "cut";
     case FaultKind::full_disk: return "full disk";
     case FaultKind::exception: return "exception";
+    case FaultKind::hang: return "hang";
   }
   return "";
 }
@@ -50,12 +59,23 @@ Plan::Plan(std::uint64_t seed) {
   num_steps = static_cast<int>(random.between(4, 16));
   rows_per_step = static_cast<int>(random.between(1, 12));
   steps_per_save = static_cast<int>(random.between(1, 5));
+  if (random.once_in(4)) num_summed = random.between(1'000, 100'000);
   saves_asynchronously = random.once_in(2);
+  is_one_host = random.once_in(3);
   shrinks = random.once_in(2);
   heartbeat = std::chrono::milliseconds(random.between(1000, 6000));
-  const auto num_faults = random.below(4);
+  const auto num_faults = random.below(5);
   for (std::uint64_t i = 0; i < num_faults; ++i) faults.push_back(draw_fault(*this, random));
   std::ranges::stable_sort(faults, {}, &Fault::at_step);
+}
+
+std::string Plan::host_of(int worker) const { return concat("10.0.0.", is_one_host ? 1 : worker + 1); }
+
+std::string Plan::address_of(int worker) const { return concat(host_of(worker), ':', kPort + worker); }
+
+std::chrono::milliseconds Plan::timeout() const {
+  const bool hangs = std::ranges::any_of(faults, [](const Fault& f) { return f.kind == FaultKind::hang; });
+  return hangs ? 2 * heartbeat : std::chrono::milliseconds(0);
 }
 
 bool Plan::is_harmless(const Fault& fault) const {
@@ -70,13 +90,15 @@ bool Plan::is_harmless(const Fault& fault) const {
 }
 
 std::string Plan::describe() const {
-  std::string text = concat(num_workers, " workers of ", num_replicas, " replicas, ", num_steps, " steps of ",
-                            rows_per_step, " rows, ", saves_asynchronously ? "an asynchronous" : "a",
-                            " save each ", steps_per_save, " steps, silence limit ", heartbeat.count(),
-                            " ms; ", shrinks ? "those left go on" : "all start anew after a loss");
+  std::string text = concat(
+      num_workers, " workers of ", num_replicas, " replicas", is_one_host ? " on one host, " : ", ",
+      num_steps, " steps of ", rows_per_step, " rows and sums of ", num_summed, " numbers, ",
+      saves_asynchronously ? "an asynchronous" : "a", " save each ", steps_per_save, " steps, silence limit ",
+      heartbeat.count(), " ms; ", shrinks ? "those left go on" : "all start anew after a loss");
   for (const Fault& fault : faults) {
-    text += concat("; after step ", fault.at_step, " and ", fault.delay / kMicrosecond, " us ",
-                   name(fault.kind), " of worker ", fault.worker);
+    text +=
+        concat("; after ", fault.follows_loss ? concat("a loss") : concat("step ", fault.at_step), " and ",
+               fault.delay / kMicrosecond, " us ", name(fault.kind), " of worker ", fault.worker);
     if (fault.kind == FaultKind::cut) text += concat(" from worker ", fault.other);
     if (fault.duration > 0) text += concat(" for ", fault.duration / kMillisecond, " ms");
   }

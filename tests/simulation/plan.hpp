@@ -18,15 +18,18 @@ enum class FaultKind {
   cut,        ///< Nothing passes between two hosts for so long.
   full_disk,  ///< No file takes more for so long.
   exception,  ///< A replica throws, once.
+  hang,       ///< A replica does not come to a collective for so long, and the others have a time limit.
 };
 constexpr FaultKind kFaultKinds[] = {FaultKind::kill, FaultKind::crash,     FaultKind::pause,
-                                     FaultKind::cut,  FaultKind::full_disk, FaultKind::exception};
+                                     FaultKind::cut,  FaultKind::full_disk, FaultKind::exception,
+                                     FaultKind::hang};
 const char* name(FaultKind kind);
 
 struct Fault {
   FaultKind kind = FaultKind::kill;
   int worker = 0, other = 0;  ///< `other`: of a cut.
   int at_step = 0;            ///< Once a worker has done so many.
+  bool follows_loss = false;  ///< Instead: once a worker has heard of a loss.
   Time delay = 0;             ///< After that.
   Time duration = 0;          ///< Of those that end.
 };
@@ -40,12 +43,18 @@ struct Plan {
 
   int num_workers = 2, num_replicas = 1;  ///< Replicas of each worker.
   int num_steps = 10, rows_per_step = 4, steps_per_save = 3;
+  std::int64_t num_summed = 3;  ///< Numbers of each step's other all_reduce.
   bool saves_asynchronously = false;
-  bool shrinks = true;  ///< After a loss; else all start anew.
+  bool is_one_host = false;  ///< The workers meet in shared memory.
+  bool shrinks = true;       ///< After a loss; else all start anew.
   std::chrono::milliseconds heartbeat{1000};
   std::vector<Fault> faults{};  ///< In the order in which they come.
   Defect defect = Defect::none;
 
+  std::string host_of(int worker) const;
+  std::string address_of(int worker) const;
+  /// Of collectives; 0: none.
+  std::chrono::milliseconds timeout() const;
   /// Whether no worker may notice it.
   bool is_harmless(const Fault& fault) const;
   std::string describe() const;

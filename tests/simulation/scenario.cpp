@@ -41,7 +41,7 @@ class Scenario {
     std::thread faults([this] { bring_faults(); });
     int restart = 0;
     for (start(restart); !has_finished(); start(++restart)) {
-      if (num_losses_ == num_losses_at_start_)
+      if (num_disturbances() == num_at_start_)
         fail("the workers have not come to the end, and nothing has disturbed them");
     }
     is_over_ = true;
@@ -49,8 +49,9 @@ class Scenario {
     std::string text = concat("steps ", observed_.num_steps, " saves ", observed_.num_saves, " resumes ",
                               observed_.num_resumes, " shrinks ", observed_.num_shrinks, " full_disks ",
                               observed_.num_full_disks, " restarts ", restart, " losses ", num_named_,
-                              " exceptions ", observed_.num_exceptions);
+                              " exceptions ", observed_.num_exceptions, " hang ", observed_.num_hangs);
     for (const auto& [kind, count] : num_faults_) text += concat(' ', kind, ' ', count);
+    for (const auto& [kind, count] : num_ends_) text += concat(' ', kind, ' ', count);
     return text;
   }
 
@@ -70,17 +71,19 @@ class Scenario {
 
   /// Starts all, and waits until all have ended.
   void start(int restart) {
-    num_losses_at_start_ = num_losses_;
+    num_at_start_ = num_disturbances();
+    const int num_losses_before = num_losses_;
+    const std::uint64_t num_hangs_before = observed_.num_hangs;
     if (std::ranges::any_of(suspect_until_, [&](Time until) { return system_.now() < until; }))
-      --num_losses_at_start_;
+      --num_at_start_;
     observed_.num_done = 0;
     std::erase_if(observed_.bits,
                   [](const auto& entry) { return entry.first.starts_with("the first step"); });
     for (int w = 0; w < plan_.num_workers; ++w) {
       Member& member = members_[static_cast<std::size_t>(w)];
       member = {.is_suspect = system_.now() < suspect_until_[static_cast<std::size_t>(w)]};
-      network_.switch_on(host_of(w));
-      member.process = &start_process(system_, host_of(w), [this, w, restart, &member] {
+      network_.switch_on(plan_.host_of(w));
+      member.process = &start_process(system_, plan_.host_of(w), [this, w, restart, &member] {
         train(plan_, w, restart, observed_, member.report);
       });
     }
@@ -90,6 +93,22 @@ class Scenario {
       system_.sleep_until(system_.now() + kLook);
     }
     check();
+    const bool is_disturbed = num_losses_ > num_losses_before ||
+                              std::ranges::any_of(members_, [](const Member& m) { return m.is_suspect; });
+    if (observed_.num_hangs > num_hangs_before && !is_disturbed) check_hang();
+  }
+
+  /// Of faults after which calls of all may fail.
+  int num_disturbances() const { return num_losses_ + static_cast<int>(observed_.num_hangs); }
+
+  /// Those that have waited for too long know for whom. Others see those leave.
+  void check_hang() {
+    const auto hang = std::ranges::find(plan_.faults, FaultKind::hang, &Fault::kind);
+    const bool is_named = std::ranges::any_of(members_, [&](const Member& member) {
+      return member.report.error_kind == "timeout" &&
+             member.report.error.find(plan_.address_of(hang->worker)) != std::string::npos;
+    });
+    if (!is_named) fail(concat("nobody names worker ", hang->worker, ", which hangs"));
   }
 
   bool has_finished() const {
@@ -109,7 +128,9 @@ class Scenario {
     for (const Member& member : members_) {
       if (member.is_killed || member.is_suspect) continue;
       num_named_ += member.report.losses.size();
-      if (num_losses_ == num_losses_at_start_ &&
+      if (!member.report.error.empty())
+        ++num_ends_[(plan_.shrinks ? "shrinking_ended_" : "ended_") + member.report.error_kind];
+      if (num_disturbances() == num_at_start_ &&
           !(member.report.has_finished && member.report.losses.empty()))
         fail("a worker has not finished, though nothing has disturbed it");
       for (const std::string& loss : member.report.losses) {
@@ -125,14 +146,18 @@ class Scenario {
 
   bool names_one_that_is_lost(const std::string& loss) const {
     for (std::size_t w = 0; w < members_.size(); ++w)
-      if (loss.find(concat('(', host_of(static_cast<int>(w)), ':')) != std::string::npos)
+      if (loss.find(concat('(', plan_.address_of(static_cast<int>(w)), ')')) != std::string::npos)
         return members_[w].is_killed || members_[w].is_suspect;
     return false;
   }
 
   void bring_faults() {
     for (const Fault& fault : plan_.faults) {
-      while (observed_.num_done < fault.at_step && !is_over_) system_.sleep_until(system_.now() + kLook / 4);
+      const std::uint64_t num_told = observed_.num_told;
+      const auto has_come = [&] {
+        return fault.follows_loss ? observed_.num_told > num_told : observed_.num_done >= fault.at_step;
+      };
+      while (!has_come() && !is_over_) system_.sleep_until(system_.now() + kLook / 4);
       system_.sleep_until(system_.now() + fault.delay);
       if (is_over_) return;
       bring(fault);
@@ -140,7 +165,7 @@ class Scenario {
   }
 
   void bring(const Fault& fault) {
-    if (fault.kind == FaultKind::exception) return;  // the worker's own
+    if (fault.kind == FaultKind::exception || fault.kind == FaultKind::hang) return;  // the worker's own
     Member& member = members_[static_cast<std::size_t>(fault.worker)];
     if (member.process == nullptr || system_.has_ended(*member.process)) return;
     ++num_faults_[fault.kind == FaultKind::full_disk ? "full_disk" : name(fault.kind)];
@@ -161,7 +186,7 @@ class Scenario {
       case FaultKind::cut:
         suspect(fault.worker, fault);
         suspect(fault.other, fault);
-        network_.cut(host_of(fault.worker), host_of(fault.other), end);
+        network_.cut(plan_.host_of(fault.worker), plan_.host_of(fault.other), end);
         return;
       case FaultKind::full_disk:
         for (Member& one : members_) one.process->has_full_disk = true;
@@ -169,7 +194,8 @@ class Scenario {
           for (Member& one : members_) one.process->has_full_disk = false;
         });
         return;
-      case FaultKind::exception: return;
+      case FaultKind::exception:
+      case FaultKind::hang: return;
     }
   }
 
@@ -188,9 +214,9 @@ class Scenario {
   std::vector<Time> suspect_until_;  // by worker
   Observed observed_{};
   bool is_over_ = false;
-  int num_losses_ = 0, num_losses_at_start_ = 0;  // faults after which a worker may be lost
+  int num_losses_ = 0, num_at_start_ = 0;  // faults after which a worker may be lost
   std::size_t num_named_ = 0;
-  std::map<std::string, int> num_faults_{};
+  std::map<std::string, int> num_faults_{}, num_ends_{};
 };
 
 }  // namespace

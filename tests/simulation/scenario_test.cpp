@@ -45,6 +45,17 @@ TEST_CASE("the checks of a simulated cluster find what is broken on purpose", "[
   for (const std::uint64_t seed : {0, 1, 2}) CHECK_THAT(run(seed, defect).failure, ContainsSubstring(text));
 }
 
+TEST_CASE("workers of one host, and of several, train in a simulation", "[simulation]") {
+  int num_on_one_host = 0;
+  for (std::uint64_t seed = 0; seed < 12; ++seed) {
+    CAPTURE(seed);
+    CHECK(run(seed).failure == "");
+    num_on_one_host += Plan(seed).is_one_host ? 1 : 0;
+  }
+  CHECK(num_on_one_host > 0);
+  CHECK(num_on_one_host < 12);
+}
+
 TEST_CASE("a message that TCP loses is found", "[simulation]") {
   int num_found = 0;
   for (std::uint64_t seed = 0; seed < 5; ++seed)

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include <sys/socket.h>
@@ -28,7 +29,6 @@ using Workers = MultiWorkerMirroredStrategy;
 constexpr std::int64_t kNumWeights = 5;
 constexpr std::chrono::seconds kStartLimit{20};
 constexpr Time kSlack = 5 * kSecond;
-constexpr int kPort = 2222;
 
 /// A row's part of a gradient. All numbers are small integers, so that sums are exact in any order.
 float gradient(float row, float weight, std::int64_t k) {
@@ -76,13 +76,21 @@ std::string cause_of(const std::string& text) {
   return text.substr(begin, text.find_first_of(".;", lost + 11) - begin);
 }
 
+const char* kind_of(const Error& error) {
+  if (dynamic_cast<const PeerLost*>(&error) != nullptr) return "lost";
+  if (dynamic_cast<const CollectiveTimeout*>(&error) != nullptr) return "timeout";
+  if (dynamic_cast<const CollectiveAborted*>(&error) != nullptr) return "aborted";
+  if (dynamic_cast<const ContextError*>(&error) != nullptr) return "context";
+  return "other";
+}
+
 class Trainer {
   template <class F>
   auto call(const char* what, const F& f) {
     // A loss is found within the silence limit of those that are left, and told within it; a cut between two
     // that are not the leader holds their data back as long as it lasts, and what was lost in it comes later
     // still.
-    Time limit = 2 * plan_.heartbeat.count() * kMillisecond + kSlack;
+    Time limit = 3 * plan_.heartbeat.count() * kMillisecond + kSlack;
     for (const Fault& fault : plan_.faults) limit += 2 * fault.duration;
     return within_limit(worker_, what, limit, f);
   }
@@ -118,7 +126,8 @@ class Trainer {
     check_weights(weights, step);
     while (const auto batch = call("next", [&] { return pass.next_optional(); })) {
       if (step == plan_.num_steps) fail(worker_, "the dataset has more steps than the plan");
-      if (const Fault* const exception = exception_at(step)) fail_step(weights, exception->worker);
+      if (const Fault* const exception = fault_at(FaultKind::exception, step))
+        fail_step(weights, exception->worker);
       train_step(weights, *batch, step++);
       check_weights(weights, step);
       observed_.num_done = std::max(observed_.num_done, static_cast<int>(step));
@@ -134,7 +143,8 @@ class Trainer {
   void train_step(Variable& weights, const Batch& batch, std::int64_t step) {
     call("run", [&] {
       strategy_.run(
-          [&](const Tensor& rows) {
+          [&](ReplicaContext& context, const Tensor& rows) {
+            if (context.local_index() == 0) hang(step);
             const std::vector<float> own = weights.value().template to_vector<float>();
             std::vector<float> sums(own.size());
             for (const float row : rows.to_vector<float>())
@@ -158,7 +168,7 @@ class Trainer {
       return strategy_.run([&](ReplicaContext& context) {
         const float own =
             0.1f * static_cast<float>(context.replica_id_in_sync_group() + 1) / static_cast<float>(step + 3);
-        return context.all_reduce(ReduceOp::sum, Tensor::full({3}, own));
+        return context.all_reduce(ReduceOp::sum, Tensor::full({plan_.num_summed}, own));
       });
     });
     for (const Tensor& sum : rounded) {
@@ -171,12 +181,21 @@ class Trainer {
     }
   }
 
-  /// The plan's exception of that step; null: there is none, or whoever throws it may be lost.
-  const Fault* exception_at(std::int64_t step) const {
+  /// The plan's fault of a replica in that step; null: there is none, or whoever has it may be lost.
+  const Fault* fault_at(FaultKind kind, std::int64_t step) const {
     if (strategy_.num_replicas_in_sync() != plan_.num_workers * plan_.num_replicas) return nullptr;
     for (const Fault& fault : plan_.faults)
-      if (fault.kind == FaultKind::exception && fault.at_step == step) return &fault;
+      if (fault.kind == kind && fault.at_step == step) return &fault;
     return nullptr;
+  }
+
+  /// As the plan has it; a job that was started anew does not hang again.
+  void hang(std::int64_t step) {
+    const Fault* const fault = fault_at(FaultKind::hang, step);
+    if (fault == nullptr || fault->worker != worker_ || observed_.num_hangs > 0) return;
+    ++observed_.num_hangs;
+    System::current()->note(concat("worker ", worker_, " hangs"));
+    std::this_thread::sleep_for(std::chrono::nanoseconds(fault->duration));
   }
 
   /// A replica of one worker throws while the others reduce: all hear of it, and no weight changes.
@@ -246,19 +265,28 @@ class Trainer {
 std::unique_ptr<Workers> make_workers(const Plan& plan, int worker) {
   std::vector<std::string> addresses;
   std::vector<Device> devices;
-  for (int w = 0; w < plan.num_workers; ++w) addresses.push_back(concat(host_of(w), ':', kPort));
+  for (int w = 0; w < plan.num_workers; ++w) addresses.push_back(plan.address_of(w));
   for (int r = 0; r < plan.num_replicas; ++r) devices.emplace_back(DeviceKind::cpu, r);
   auto resolver = std::make_shared<cluster::SimpleResolver>(
       cluster::ClusterSpec{{"worker", addresses}},
       cluster::ResolverOptions{.task_type = "worker", .task_id = worker});
   return std::make_unique<Workers>(
-      std::move(resolver), CommunicationOptions{},
+      std::move(resolver), CommunicationOptions{.timeout = plan.timeout()},
       WorkerOptions{.devices = devices, .start_timeout = kStartLimit, .heartbeat_timeout = plan.heartbeat});
 }
 
-}  // namespace
+/// Again and again, while more are lost.
+std::unique_ptr<Workers> shrink(Workers& strategy) {
+  for (;;) {
+    try {
+      return strategy.shrink();
+    } catch (const PeerLost& error) {
+      System::current()->note(error.what());
+    }
+  }
+}
 
-std::string host_of(int worker) { return concat("10.0.0.", worker + 1); }
+}  // namespace
 
 std::vector<std::vector<float>> undisturbed_weights(const Plan& plan) {
   std::vector<std::vector<float>> all{std::vector<float>(kNumWeights)};
@@ -285,14 +313,16 @@ void train(const Plan& plan, int worker, int restart, Observed& observed, Worker
       } catch (const PeerLost& error) {
         system.note(error.what());
         report.losses.push_back(cause_of(error.what()));
+        ++observed.num_told;
         if (!plan.shrinks) throw;
-        strategy = within_limit(worker, "shrink", 10 * start_limit, [&] { return strategy->shrink(); });
+        strategy = within_limit(worker, "shrink", 10 * start_limit, [&] { return shrink(*strategy); });
         ++observed.num_shrinks;
       }
     }
   } catch (const Error& error) {
     system.note(error.what());
     report.error = error.what();
+    report.error_kind = kind_of(error);
   }
   if (plan.defect == Defect::open_descriptor && worker == 1 && restart == 0)
     static_cast<void>(::socket(AF_INET, SOCK_STREAM, 0));

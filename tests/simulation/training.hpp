@@ -14,6 +14,7 @@ namespace lockstep::simulation {
 /// What a worker's process has said.
 struct WorkerReport {
   bool has_finished = false;
+  std::string error_kind{};           ///< "timeout": of the error with which it has ended.
   std::string error{};                ///< With which it has ended; empty: none.
   std::vector<std::string> losses{};  ///< Why it has lost a strategy: the causes, of each in turn.
 };
@@ -22,8 +23,8 @@ struct WorkerReport {
 struct Observed {
   int num_done = 0;                             ///< The highest step that a worker has done.
   std::map<std::string, std::uint64_t> bits{};  ///< Of results, by what they are of: the same on all workers.
-  std::uint64_t num_steps = 0, num_saves = 0, num_resumes = 0, num_shrinks = 0, num_full_disks = 0,
-                num_exceptions = 0;
+  std::uint64_t num_steps = 0, num_saves = 0, num_resumes = 0, num_shrinks = 0, num_told = 0, num_hangs = 0,
+                num_full_disks = 0, num_exceptions = 0;
 };
 
 /// The weights after each number of steps, computed without the library.
@@ -33,7 +34,5 @@ std::vector<std::vector<float>> undisturbed_weights(const Plan& plan);
 /// plan says so. What is not as it should be ends the simulation.
 /// @param restart  how often all have started anew.
 void train(const Plan& plan, int worker, int restart, Observed& observed, WorkerReport& report);
-
-std::string host_of(int worker);
 
 }  // namespace lockstep::simulation

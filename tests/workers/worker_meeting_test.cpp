@@ -387,6 +387,19 @@ TEST_CASE("a meeting whose exchange fails is broken off for all, unless a report
     CHECK_THROWS_MATCHES(meet(), PeerLost, says("worker 0 was lost: its connection was closed"));
     reports.join();
   }
+  SECTION("a loss is reported late, as it is one of silence") {
+    meeting.expect_reports_within(2000ms);
+    meeting.on_break_off([](const std::string&) { FAIL("the meeting is broken off"); });
+    std::thread reports;
+    exchange.before_it_fails = [&] {
+      reports = std::thread([&] {
+        std::this_thread::sleep_for(1300ms);
+        meeting.report_lost(loss("worker 0 was lost: it was silent for 2 s"));
+      });
+    };
+    CHECK_THROWS_MATCHES(meet(), PeerLost, says("worker 0 was lost: it was silent for 2 s"));
+    reports.join();
+  }
 }
 
 TEST_CASE("a failure without a text is a failure", "[workers][host]") {

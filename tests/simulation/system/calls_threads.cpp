@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "simulation/system/clock.hpp"
+#include "simulation/system/files.hpp"
 #include "simulation/system/real.hpp"
 #include "simulation/system/system.hpp"
 
@@ -194,11 +195,12 @@ long syscall(long number, ...) noexcept {
     return REAL(syscall)(number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4],
                          arguments[5]);
   System& system = *System::current();
-  auto* const word = reinterpret_cast<std::atomic<std::uint32_t>*>(arguments[0]);
+  const auto* const word = reinterpret_cast<const std::atomic<std::uint32_t>*>(arguments[0]);
+  const void* const place = (arguments[1] & FUTEX_PRIVATE_FLAG) != 0 ? word : shared_place(word);
   const long operation = arguments[1] & FUTEX_CMD_MASK;
   system.pass(kLockTime);
   if (operation == FUTEX_WAKE || operation == FUTEX_WAKE_BITSET) {
-    arguments[2] == 1 ? system.wake_one(word) : system.wake_all(word);
+    arguments[2] == 1 ? system.wake_one(place) : system.wake_all(place);
     return 0;
   }
   if (operation != FUTEX_WAIT && operation != FUTEX_WAIT_BITSET)
@@ -211,7 +213,7 @@ long syscall(long number, ...) noexcept {
   Time deadline = kNever;
   if (time != nullptr)
     deadline = operation == FUTEX_WAIT ? system.now() + duration(*time) : since_begin(*time);
-  if (system.wait(word, "a futex", deadline)) return 0;
+  if (system.wait(place, "a futex", deadline)) return 0;
   errno = ETIMEDOUT;
   return -1;
 }
