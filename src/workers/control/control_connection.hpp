@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
@@ -98,6 +99,9 @@ class ControlConnection final : public backend::KeyValueStore {
   /// Tells the others' listeners that this worker's run has failed. Does not wait. @param text  only its
   /// first 64 KiB are sent.
   void announce_failure(std::uint64_t epoch, std::string_view text);
+
+  /// The connection is over, because of what this worker could not tell the others, who see it closed.
+  void break_off(const std::exception_ptr& error) noexcept;
 
   /// Ends in order: says so to the others, and waits until they have heard of it, or for a second at most.
   /// Then the listener is not called any more, and calls throw ContextError, also those that wait. Called by

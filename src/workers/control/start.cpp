@@ -9,6 +9,7 @@
 
 #include "detail/concat.hpp"
 #include "detail/warn.hpp"
+#include "workers/control/endpoint.hpp"
 #include "workers/control/errors.hpp"
 #include "workers/control/hub.hpp"
 #include "workers/control/proof.hpp"
@@ -123,7 +124,7 @@ Link join_leader(const std::string& address, const Hello& hello, std::string_vie
           session.deliver(std::move(*answer));
           return link;
         }
-        why = "it closed the connection";
+        why = link.error() == 0 ? "it closed the connection" : why_closed(link);
       } catch (const WireError&) {
         why = "what listens there does not speak lockstep's protocol, or has another token";
       }
