@@ -326,6 +326,8 @@ void WorkerConnection::announce(std::uint32_t group, const Report& report) noexc
     const auto bytes = writer.bytes();
     control_->announce_failure(report.epoch, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   } catch (const Error&) {  // the connection is over, and the others hear of that
+  } catch (...) {           // there is no memory to tell them
+    control_->break_off(std::current_exception());
   }
 }
 
@@ -364,7 +366,10 @@ std::vector<int> WorkerConnection::lost_workers(std::chrono::milliseconds limit)
   return lost_;
 }
 
-void WorkerConnection::on_left(int worker) { deliver_to_all({Report::Kind::left, worker, 0, 0, {}}); }
+void WorkerConnection::on_left(int worker) {
+  is_over_.store(true);  // no new strategy will find it here
+  deliver_to_all({Report::Kind::left, worker, 0, 0, {}});
+}
 
 void WorkerConnection::deliver(std::uint32_t group, const Report& report) {
   const std::lock_guard lock(mutex_);

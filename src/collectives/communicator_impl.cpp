@@ -189,22 +189,30 @@ void Communicator::Impl::run_locked(Collective collective, ReduceOp op, int root
                     heard_bytes(batches));
   if (span.is_heard()) describe(span, collective, op, batches, merged);
   Scratch& own = make_calls(collective, op, root, batches, merged, destinations, /*only_checks=*/false);
-  const auto check = [&](std::span<const detail::Arrival* const> local_ranks) {
+  const auto meet_and_start = [&](std::span<const detail::Arrival* const> local_ranks) {
     std::span<const detail::Arrival* const> all = local_ranks;
-    reduced_with_workers = false;
-    if (workers) {
-      reduced_with_workers = meet_workers(local_ranks, merged.timeout);
-      if (reduced_with_workers) return;
+    reduced_with_workers = workers && meet_workers(local_ranks, merged.timeout);
+    if (reduced_with_workers) return;
+    if (workers)
       all = workers->arrivals();
-    } else {
+    else
       checks.run(all);
-    }
     group.set(all);
     if (is_in_rank_order(detail::call_of(all.front()))) set_gathered(all);
     if (!one_enqueues) return;
     own.driven.clear();
     for (const detail::Arrival* const arrival : local_ranks) own.driven.push_back(&detail::call_of(arrival));
     start(rank_lock, own.driven, group, merged.timeout);
+  };
+  const auto check = [&](std::span<const detail::Arrival* const> local_ranks) {
+    try {
+      meet_and_start(local_ranks);
+    } catch (const std::exception& error) {
+      // Other workers may have met, and wait for what this one moves. What they throw, too, ends nothing.
+      const bool is_own = !is_refusal(error) && dynamic_cast<const CollectiveError*>(&error) == nullptr;
+      if (workers && is_own) abort(error.what());
+      throw;
+    }
   };
   const bool agree = rendezvous.meet(rank_lock, own.arrivals, check, merged.timeout);
   if (collective == Collective::all_reduce) log_plan(op, batches, merged);

@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <cerrno>
 #include <new>
+#include <system_error>
 #include <utility>
 
 #include <glob.h>
@@ -20,11 +22,21 @@ namespace {
 class Matches {
  public:
   /// GLOB_PERIOD: a wildcard matches files whose names begin with a dot, as TensorFlow's does.
+  /// As there, a folder that may not be read has no files; one that cannot be read is an error.
   explicit Matches(const std::string& pattern) {
-    if (::glob(pattern.c_str(), GLOB_NOSORT | GLOB_PERIOD, nullptr, &found_) == GLOB_NOSPACE) {
-      ::globfree(&found_);
-      throw std::bad_alloc();
-    }
+    const auto is_fatal = [](const char*, int error) {
+      return static_cast<int>(error != EACCES && error != ENOENT && error != ENOTDIR && error != ELOOP);
+    };
+    const int failed = ::glob(pattern.c_str(), GLOB_NOSORT | GLOB_PERIOD, is_fatal, &found_);
+    const int error = errno;
+    if (failed == 0 || failed == GLOB_NOMATCH) return;
+    ::globfree(&found_);
+    if (failed == GLOB_NOSPACE) throw std::bad_alloc();
+    detail::raise<Error>({__FILE__, __LINE__, __func__},
+                         detail::concat("list_files: the folders of ", detail::in_quotes(pattern),
+                                        " cannot be read: ", std::generic_category().message(error),
+                                        ". Check the folders, or the limit on open files."),
+                         {.operation = "list_files", .code = error});
   }
   ~Matches() { ::globfree(&found_); }
   Matches(const Matches&) = delete;

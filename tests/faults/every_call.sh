@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# every_call.sh LIBRARY PROGRAM [MOST] [NAME...]: makes each call of the system that PROGRAM makes of these names, or of
+# every_call.sh LIBRARY "PROGRAM ARGUMENT..." [MOST] [NAME...]: makes each call of the system that PROGRAM makes of these names, or of
 # all, fail in turn, with each error that its manual page names; with MOST at most so many calls of each name and error,
 # at equal distances. LIBRARY is lockstep_failing_calls.so. Every run must end by itself with status 0: scenario.hpp.
 set -u
@@ -23,7 +23,8 @@ errors() {
     readdir) echo EIO ;;
     shm_open) echo EMFILE EACCES EINTR ;;
     mmap | madvise | posix_memalign | new | malloc | calloc | realloc | glob | setenv | dlopen | hwloc_*) echo ENOMEM ;;
-    socket | accept | accept4) echo EMFILE ENOBUFS ECONNABORTED EINTR ;;
+    socket) echo EMFILE ENOBUFS ;;
+    accept | accept4) echo EMFILE ECONNABORTED EINTR ;;
     bind) echo EADDRINUSE EACCES ;;
     listen) echo EADDRINUSE ;;
     connect) echo ECONNREFUSED ENETUNREACH ETIMEDOUT EINTR ;;
@@ -48,7 +49,7 @@ export TMPDIR=$folder
 runs=0 failures=0
 run() {
   local status wrong=
-  LOCKSTEP_FAIL=$1 LD_PRELOAD=$library timeout -k 5 60 "$program" >"$folder/output" 2>&1 </dev/null 3<&-
+  LOCKSTEP_FAIL=$1 LD_PRELOAD=$library timeout -k 5 60 $program >"$folder/output" 2>&1 </dev/null 3<&-
   status=$?
   runs=$((runs + 1))
   [ $status -eq 0 ] || wrong="ended with status $status"
@@ -61,7 +62,7 @@ run() {
 }
 
 unset LOCKSTEP_FAIL LOCKSTEP_FAULTS_LEFT
-if ! LOCKSTEP_FAIL_TRACE=$folder/trace LD_PRELOAD=$library "$program" >"$folder/output" 2>&1 ||
+if ! LOCKSTEP_FAIL_TRACE=$folder/trace LD_PRELOAD=$library $program >"$folder/output" 2>&1 ||
   ! grep -qx untouched "$folder/output"; then
   echo "the program fails by itself"
   cat "$folder/output"

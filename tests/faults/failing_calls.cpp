@@ -32,7 +32,7 @@ namespace {
 using Address = std::uintptr_t;
 
 // Everything here is of plain data: other libraries' constructors call before this one's.
-constexpr int kShort = -1;
+constexpr int kShort = 1 << 20;  // no errno
 constexpr std::size_t kMaxRanges = 64;
 
 struct Range {
@@ -147,11 +147,11 @@ F* next(const char* name) {
 const char* const trace_path = std::getenv("LOCKSTEP_FAIL_TRACE");
 
 __attribute__((destructor)) void write_trace() {
-  if (trace_path == nullptr) return;
+  if (trace_path == nullptr || all_calls == nullptr) return;
   is_armed = false;
   std::FILE* const file = std::fopen(trace_path, "a");
   if (file == nullptr) return;
-  for (const Calls* calls = all_calls; calls != nullptr; calls = calls->next)
+  for (const Calls* calls = all_calls.exchange(nullptr); calls != nullptr; calls = calls->next)
     std::fprintf(file, "%s %lld\n", calls->name, static_cast<long long>(calls->count));
   std::fclose(file);
 }
@@ -169,6 +169,7 @@ void lockstep_arm_calls(int armed) {
   }
   is_armed = armed != 0;
 }
+void lockstep_write_calls() { write_trace(); }
 int lockstep_num_injected() { return num_injected; }
 int lockstep_injected_error() { return error_of_failure; }
 
@@ -271,11 +272,11 @@ CALL(int, gethostname, (char* name, std::size_t size), (name, size), MINUS_ONE)
 CALL(int, pthread_create, (void* thread, const void* options, void* function, void* argument),
      (thread, options, function, argument), THE_ERROR)
 CALL(int, sigaction, (int number, const void* action, void* before), (number, action, before), MINUS_ONE)
-CALL(long, sysconf, (int name), (name), MINUS_ONE)
 CALL(int, setenv, (const char* name, const char* value, int replace), (name, value, replace), MINUS_ONE)
 CALL(long, syscall, (long number, long a, long b, long c, long d, long e, long f), (number, a, b, c, d, e, f),
      MINUS_ONE)
-CALL(void*, dlopen, (const char* path, int flags), (path, flags), return nullptr)
+// dlerror says what is missing.
+CALL(void*, dlopen, (const char* path, int flags), (path, flags), path = "an injected failure")
 CALL(int, hwloc_topology_init, (void* topology), (topology), MINUS_ONE)
 CALL(int, hwloc_topology_load, (void* topology), (topology), MINUS_ONE)
 CALL(int, hwloc_set_cpubind, (void* topology, void* set, int flags), (topology, set, flags), MINUS_ONE)

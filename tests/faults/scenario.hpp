@@ -15,6 +15,8 @@ struct Scenario {
   std::function<void(bool has_failed)> check = [](bool) {};
   /// What a message may name as the place of a failure: folders, addresses.
   std::vector<std::string> places{};
+  /// The number of the worker, and replica, in whose process calls fail. Empty: they fail in this one.
+  std::string culprit{};
 };
 
 /// Runs the scenario once with calls that fail, as the environment says, and once without. Says "untouched",

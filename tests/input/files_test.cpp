@@ -5,6 +5,8 @@
 #include <vector>
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <sys/resource.h>
 
 #include <lockstep/error.hpp>
 #include <lockstep/input/auto_shard.hpp>
@@ -128,4 +130,23 @@ TEST_CASE("read_file gives a file's bytes", "[input][host]") {
   CHECK_THROWS_MATCHES(read_file("/no/such"), NotFound, says("read_file: \"/no/such\" cannot be opened"));
   CHECK_THROWS_MATCHES(read_file("/tmp"), InvalidArgument,
                        says("read_file: \"/tmp\"", "it is not a regular file"));
+}
+
+TEST_CASE("list_files leaves out no folder that it could not read", "[input][host]") {
+  const Folder folder({"a/1.txt", "b/2.txt"});
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const rlimit none{0, before.rlim_max};
+  std::string message;
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  try {
+    static_cast<void>(list_files(folder / "*/*.txt", false));
+  } catch (const Error& error) {
+    message = error.what();
+  }
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  CHECK_THAT(message, Catch::Matchers::ContainsSubstring("*/*.txt") &&
+                          Catch::Matchers::ContainsSubstring("cannot be read: Too many open files"));
+  CHECK(folder.names(list_files(folder / "*/*.txt", false)) == Names{"a/1.txt", "b/2.txt"});
+  CHECK_THROWS_MATCHES(list_files(folder / "none/*.txt"), InvalidArgument, says("no file matches"));
 }

@@ -9,6 +9,7 @@
 #include "support/input.hpp"
 #include "support/matchers.hpp"
 #include "support/npy_file.hpp"
+#include "support/temporary_directory.hpp"
 
 using namespace lockstep;
 using test::all_elements;
@@ -82,4 +83,10 @@ TEST_CASE("a .npy file without rows, or without a file, is refused", "[input][ho
   CHECK_THROWS_MATCHES(detail::make_numpy_dataset(scalar.path()), InvalidArgument,
                        says("make_numpy_dataset of ", scalar.path().string(), "component 0 is a scalar"));
   CHECK_THROWS_MATCHES(detail::make_numpy_dataset("missing.npy"), NotFound, says("missing.npy"));
+}
+
+TEST_CASE("a file that cannot be read is not taken for a .npy file", "[input][host]") {
+  const test::TemporaryDirectory folder;
+  CHECK_THROWS_MATCHES(detail::make_numpy_dataset(folder.path()), InvalidArgument,
+                       says("make_numpy_dataset of ", folder.path().string(), "it is not a regular file"));
 }

@@ -89,9 +89,12 @@ std::shared_ptr<gloo::transport::Device> listen_on(const std::string& host) {
   const Addresses addresses = addresses_of(host, reason);
   for (const addrinfo* address = addresses.get(); address != nullptr; address = address->ai_next) {
     char number[256] = {};
-    if (getnameinfo(address->ai_addr, address->ai_addrlen, number, sizeof number, nullptr, 0,
-                    NI_NUMERICHOST) != 0)
+    const int failed =
+        getnameinfo(address->ai_addr, address->ai_addrlen, number, sizeof number, nullptr, 0, NI_NUMERICHOST);
+    if (failed != 0) {
+      reason = gai_strerror(failed);
       continue;
+    }
     try {
       return gloo::transport::tcp::CreateDevice(number);
     } catch (const std::exception& error) {  // not one of this machine's

@@ -20,8 +20,8 @@ constexpr std::string_view kRemedy = "Delete the file to make it again from the 
 
 void FileCacheIterator::start() {
   started_ = true;
-  std::error_code ignored;
-  if (!std::filesystem::exists(cache_->path, ignored)) {
+  std::error_code error;
+  if (std::filesystem::status(cache_->path, error).type() == std::filesystem::file_type::not_found) {
     const std::filesystem::path directory = cache_->path.parent_path();
     remove_abandoned_files(directory.empty() ? "." : directory);
     writer_.emplace(cache_->path, cache_->pipeline);

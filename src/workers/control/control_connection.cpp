@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
+#include <exception>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -13,6 +16,7 @@
 
 #include <lockstep/error.hpp>
 
+#include "detail/exception_text.hpp"
 #include "detail/expects.hpp"
 #include "detail/file_descriptor.hpp"
 #include "detail/in_quotes.hpp"
@@ -33,7 +37,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kLeastSilenceLimit{200};
 constexpr std::size_t kMaxFailureBytes = 1 << 16;
-constexpr int kThreadsPerCall = 2;  // the caller, and the one that answers
+constexpr std::chrono::milliseconds kMemoryPause{10};  // where there is no memory to end in order
+constexpr int kThreadsPerCall = 2;                     // the caller, and the one that answers
 
 void check(const ControlOptions& options) {
   const int num_workers = static_cast<int>(options.addresses.size());
@@ -82,8 +87,14 @@ std::uint64_t limit_ms(backend::Deadline deadline) {
 struct ControlConnection::State {
   State(const ControlOptions& options, ControlListener& to)
       : listener(to), worker(options.worker), session(options.worker, labels_of(options.addresses)) {
-    LOCKSTEP_EXPECTS(wake_up.is_open(), Error,
-                     "The start of the workers: the process has no file descriptor left. Allow it more.");
+    if (!wake_up.is_open()) {
+      const int error = errno;
+      raise<Error>(
+          {__FILE__, __LINE__, __func__},
+          concat("The start of the workers: an eventfd cannot be made: ",
+                 std::generic_category().message(error), ". Allow the process more file descriptors."),
+          {.code = error});
+    }
     StartPatience patience(options.start_limit, options.log_interval, options.is_outdated);
     const Hello hello = hello_of(options);
     if (worker == 0) {
@@ -127,9 +138,17 @@ struct ControlConnection::State {
 
   bool is_own_thread() const noexcept { return served == this; }
 
-  // The thread.
-  void serve() {
+  // The thread. What it meets, as a lack of memory, does not end the process: the connection is over.
+  void serve() noexcept {
     served = this;
+    try {
+      serve_until_over();
+    } catch (...) {
+      break_off(std::current_exception());
+    }
+  }
+
+  void serve_until_over() {
     std::vector<pollfd> watched;
     for (bool is_over = false; !is_over;) {
       watched.assign(1, {wake_up.get(), POLLIN, 0});
@@ -148,6 +167,7 @@ struct ControlConnection::State {
       std::vector<Event> events;
       {
         const std::lock_guard lock(mutex);
+        if (failure) std::rethrow_exception(failure);
         end->serve(std::span(watched).subspan(1), now);
         events = session.take_events();
         is_over = end->is_over();
@@ -155,6 +175,41 @@ struct ControlConnection::State {
       parking.wake();
       for (Event& event : events)
         if (!has_left.load()) tell(std::move(event));
+    }
+  }
+
+  /// The others see their connections closed, and this worker is told why. Repeats it while there is no
+  /// memory for it.
+  void break_off(const std::exception_ptr& error) noexcept {
+    for (;; std::this_thread::sleep_for(kMemoryPause)) {
+      try {
+        const std::string how =
+            concat("this worker's control connection has failed: ", exception_text(error));
+        {
+          const std::lock_guard lock(mutex);
+          end.reset();
+          session.lose_leader(how);
+        }
+        parking.wake();
+        if (!has_left.load())
+          tell({Event::Kind::lost, 0, 0, concat(session.labels()[0], " was lost: ", how)});
+        return;
+      } catch (...) {
+        continue;
+      }
+    }
+  }
+
+  /// Changes session and end. If that fails messages may be lost: the connection is over.
+  template <class F>
+  void change(const F& function) {
+    const std::lock_guard lock(mutex);
+    try {
+      function();
+    } catch (...) {
+      failure = std::current_exception();
+      wake();
+      throw;
     }
   }
 
@@ -175,12 +230,16 @@ struct ControlConnection::State {
     PendingCall pending;
     std::uint64_t number = 0;
     const auto cancelled = [&] { return is_cancelled != nullptr && is_cancelled->load(); };
-    {
-      const std::lock_guard lock(mutex);
+    change([&] {
       number = session.add(pending);
-      // Nothing of a stream may follow its end, which is sent with the mutex held.
-      if (!pending.is_answered.load() && !cancelled()) end->send(make(number));
-    }
+      try {
+        // Nothing of a stream may follow its end, which is sent with the mutex held.
+        if (!pending.is_answered.load() && !cancelled()) end->send(make(number));
+      } catch (...) {
+        session.remove(number);
+        throw;
+      }
+    });
     wake();  // the leader has a deadline to keep, and any link may have more to send
     parking.wait(kThreadsPerCall, [&] { return pending.is_answered.load() || cancelled(); });
     if (!pending.is_answered.load()) {
@@ -196,10 +255,9 @@ struct ControlConnection::State {
 
   /// Sends what nobody answers. Nothing to do once the connection is over.
   void post(Message message) {
-    {
-      const std::lock_guard lock(mutex);
+    change([&] {
       if (!session.ended()) end->send(std::move(message));
-    }
+    });
     wake();
   }
 
@@ -211,11 +269,16 @@ struct ControlConnection::State {
   }
 
   void leave() noexcept {
-    {
-      const std::lock_guard lock(mutex);
-      if (end && !has_left.exchange(true)) {
-        session.leave();
-        end->leave();
+    for (bool is_done = has_left.exchange(true); !is_done;) {
+      try {
+        const std::lock_guard lock(mutex);
+        if (end) {
+          session.leave();
+          end->leave();
+        }
+        is_done = true;
+      } catch (...) {  // no memory
+        std::this_thread::sleep_for(kMemoryPause);
       }
     }
     wake();
@@ -229,9 +292,10 @@ struct ControlConnection::State {
   ControlListener& listener;
   const int worker;
   Parking parking;
-  std::mutex mutex;  // guards session and end
+  std::mutex mutex;  // guards session, end and failure
   Session session;
-  std::unique_ptr<Endpoint> end;
+  std::unique_ptr<Endpoint> end;  // null once it has failed
+  std::exception_ptr failure;     // of a change; the thread breaks off
   std::atomic<bool> has_left{false};
   FileDescriptor wake_up{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   std::mutex joining;  // of the thread
@@ -259,11 +323,12 @@ void ControlConnection::set(const std::string& key, const std::string& value) {
   expect_own_process(call);
   expect_size(call, key);
   expect_size(call, value);
-  {
-    const std::lock_guard lock(state_->mutex);
-    if (const auto& ended = state_->session.ended()) raise_failed(call, *ended);
-    state_->end->send(Set{key, value});
-  }
+  std::optional<Failed> ended;
+  state_->change([&] {
+    ended = state_->session.ended();
+    if (!ended) state_->end->send(Set{key, value});
+  });
+  if (ended) raise_failed(call, *ended);
   state_->wake();
 }
 
@@ -322,7 +387,10 @@ std::vector<std::string> ControlConnection::all_gather(std::uint32_t stream, std
 void ControlConnection::end_stream(std::uint32_t stream, std::string own) noexcept {
   if (process_.is_forked()) return;
   own.resize(std::min(own.size(), kMaxFailureBytes));
-  state_->post(StreamEnd{stream, std::move(own)});
+  try {
+    state_->post(StreamEnd{stream, std::move(own)});
+  } catch (...) {  // the connection is over
+  }
 }
 
 void ControlConnection::announce_failure(std::uint64_t epoch, std::string_view text) {
@@ -335,6 +403,15 @@ void ControlConnection::with_lobby(FunctionRef<void(Lobby& lobby)> f) {
   {
     const std::lock_guard lock(state_->mutex);
     if (Lobby* const lobby = state_->end->lobby()) f(*lobby);
+  }
+  state_->wake();
+}
+
+void ControlConnection::break_off(const std::exception_ptr& error) noexcept {
+  if (process_.is_forked()) return;
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->failure = error;
   }
   state_->wake();
 }

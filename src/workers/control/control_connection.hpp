@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
@@ -110,6 +111,8 @@ class ControlConnection final : public backend::KeyValueStore {
 
   /// Calls f with those who wait to join; nothing to do on another worker than 0.
   void with_lobby(FunctionRef<void(control::Lobby& lobby)> f);
+  /// The connection is over, because of what this worker could not tell the others, who see it closed.
+  void break_off(const std::exception_ptr& error) noexcept;
 
   /// Ends in order: says so to the others, and waits until they have heard of it, or for a second at most.
   /// Then the listener is not called any more, and calls throw ContextError, also those that wait. Called by

@@ -3,11 +3,13 @@
 #include <chrono>
 #include <span>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include <poll.h>
 
 #include "detail/concat.hpp"
+#include "workers/control/link.hpp"
 #include "workers/control/session.hpp"
 #include "workers/control/wire.hpp"
 
@@ -48,7 +50,11 @@ inline constexpr int kHeartbeatsPerLimit = 5;
 /// How long an endpoint that leaves waits for the others to hear of it.
 inline constexpr std::chrono::milliseconds kLeavingLimit{1000};
 
-inline constexpr const char* kClosed = "its connection was closed";
+/// "its connection was closed"
+inline std::string why_closed(const Link& link) {
+  if (link.error() == 0) return "its connection was closed";
+  return concat("its connection failed: ", std::generic_category().message(link.error()));
+}
 inline constexpr const char* kNoProtocol = "it does not speak lockstep's protocol";
 /// "it was silent for 5 s"
 inline std::string was_silent(std::chrono::milliseconds limit) {

@@ -102,7 +102,7 @@ void LeaderEndpoint::serve_worker(int worker, Time now) {
       lose(worker, kNoProtocol);
     }
     if (!hub_.is_here(worker)) return;
-    if (peer.is_closed()) return lose(worker, kClosed);
+    if (peer.is_closed()) return lose(worker, why_closed(peer));
     if (now - peer.last_heard() < silence_limit_) return;
     if (has_looked_again) return lose(worker, was_silent(silence_limit_));
     peer.receive();  // this process may have been stopped since poll looked

@@ -20,7 +20,13 @@ Link::Link(FileDescriptor socket, FrameLimits limits) : socket_(std::move(socket
 void Link::send(Message message) {
   if (is_closed_ || is_ending_) return;
   const bool is_first = !has_unsent();
-  encode(std::move(message), unsent_);
+  const std::size_t size = unsent_.size();
+  try {
+    encode(std::move(message), unsent_);
+  } catch (...) {
+    unsent_.resize(size);  // no part of a frame
+    throw;
+  }
   if (is_first) flush();
 }
 
@@ -31,7 +37,7 @@ void Link::flush() {
     });
     if (sent < 0) {
       if (errno == EAGAIN || errno == EWOULDBLOCK) return;
-      // Broken: receive tells, after what has come before.
+      break_off(errno);  // receive tells, after what has come before
       break;
     }
     num_sent_ += static_cast<std::size_t>(sent);
@@ -39,6 +45,11 @@ void Link::flush() {
   unsent_.clear();
   num_sent_ = 0;
   if (is_ending_) static_cast<void>(::shutdown(socket_.get(), SHUT_WR));
+}
+
+void Link::break_off(int error) {
+  if (error_ == 0 && error != ECONNRESET && error != EPIPE) error_ = error;
+  static_cast<void>(::shutdown(socket_.get(), SHUT_RDWR));
 }
 
 void Link::receive() {
@@ -49,6 +60,7 @@ void Link::receive() {
     const std::size_t room = std::min(bytes.size(), limits_.max_bytes - num_waiting);
     const auto size = retry_interrupted([&] { return ::recv(socket_.get(), bytes.data(), room, 0); });
     if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+    if (size < 0) break_off(errno);
     if (size <= 0) {
       is_closed_ = true;
       return;

@@ -30,6 +30,8 @@ class Link {
 
   /// Whether the peer has ended the connection, or it is broken.
   bool is_closed() const noexcept { return is_closed_; }
+  /// The system's error that broke it. 0: none, or the peer's end.
+  int error() const noexcept { return error_; }
   /// When something came; at first, when it was made.
   Time last_heard() const noexcept { return last_heard_; }
 
@@ -40,11 +42,15 @@ class Link {
   int get() const noexcept { return socket_.get(); }
 
  private:
+  /// Nothing more is sent, so that the peer learns of it, and `receive` comes to the end.
+  void break_off(int error);
+
   FileDescriptor socket_;
   FrameLimits limits_;
   std::string unsent_{}, received_{};
   std::size_t num_sent_ = 0, num_taken_ = 0;  // of these
   bool is_closed_ = false, is_ending_ = false;
+  int error_ = 0;
   Time last_heard_ = std::chrono::steady_clock::now();
 };
 

@@ -78,9 +78,13 @@ void Session::settle(std::optional<Refused> refused) {
 }
 
 std::uint64_t Session::add(PendingCall& call) {
-  calls_[++last_call_] = &call;
-  if (ended_) answer(last_call_, *ended_);
-  return last_call_;
+  if (ended_) {
+    call.answer = *ended_;
+    call.is_answered.store(true);
+    return ++last_call_;
+  }
+  calls_.emplace(last_call_ + 1, &call);
+  return ++last_call_;
 }
 
 void Session::answer(std::uint64_t number, Message message) {

@@ -16,6 +16,7 @@
 #include "detail/expects.hpp"
 #include "detail/warn.hpp"
 #include "workers/control/control_connection.hpp"
+#include "workers/control/endpoint.hpp"
 #include "workers/control/errors.hpp"
 #include "workers/control/host_identity.hpp"
 #include "workers/control/hub.hpp"
@@ -149,7 +150,7 @@ Link reach_leader(const std::string& address, const Hello& hello, std::string_vi
           take(std::move(*answer));
           return link;
         }
-        why = "it closed the connection";
+        why = link.error() == 0 ? "it closed the connection" : why_closed(link);
       } catch (const WireError&) {
         why = "what listens there does not speak lockstep's protocol, or has another token";
       }

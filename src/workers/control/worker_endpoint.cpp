@@ -26,7 +26,7 @@ void WorkerEndpoint::serve(std::span<const pollfd>, Time now) {
     session_.lose_leader(kNoProtocol);
   }
   if (session_.silence_ms()) silence_limit_ = Duration(std::max<std::int64_t>(1, *session_.silence_ms()));
-  if (link_.is_closed()) session_.lose_leader(kClosed);
+  if (link_.is_closed()) session_.lose_leader(why_closed(link_));
   if (!session_.is_over() && !is_leaving && now - link_.last_heard() >= silence_limit_) {
     session_.lose_leader(was_silent(silence_limit_));
     // The leader may only have been stopped: it finds this message when it goes on.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <iomanip>
@@ -71,22 +72,45 @@ std::string random_cookie() {
 constexpr std::size_t kCookieBytes = 32;
 static_assert(kCookieBytes <= kCommonBegin);
 
-bool holds(const File& file, const std::string& cookie, std::size_t size_bytes) {
+// Calls `next(done)` until all bytes are done. A signal may interrupt it, or cut it short.
+template <class F>
+bool do_all(std::size_t size_bytes, F next) {
+  for (std::size_t done = 0; done < size_bytes;) {
+    const ::ssize_t size = retry_interrupted([&] { return next(done); });
+    if (size < 0) return false;
+    if (size == 0) return errno = EIO, false;
+    done += static_cast<std::size_t>(size);
+  }
+  return true;
+}
+
+// Whether it is the memory that the cookie is of.
+Report examine(const File& file, const std::string& place, const std::string& cookie,
+               std::size_t size_bytes) {
   struct stat status {};
+  if (::fstat(file.get(), &status) != 0) return failed(Report::unreachable, place);
   std::array<char, kCookieBytes> found{};
-  return ::fstat(file.get(), &status) == 0 && static_cast<std::size_t>(status.st_size) == size_bytes &&
-         ::pread(file.get(), found.data(), found.size(), 0) == kCookieBytes &&
-         std::string_view(found.data(), found.size()) == cookie;
+  const bool has_size = static_cast<std::size_t>(status.st_size) == size_bytes;
+  if (has_size && !do_all(found.size(), [&](std::size_t done) {
+        return ::pread(file.get(), found.data() + done, found.size() - done, static_cast<off_t>(done));
+      }))
+    return failed(Report::unreachable, place);
+  if (!has_size || std::string_view(found.data(), found.size()) != cookie)
+    return {Report::unreachable, concat(place, " is another's memory")};
+  return {};
 }
 
 bool open_nameless(File& file) {
   file.descriptor = FileDescriptor(::memfd_create(kMemoryName, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   return file.is_open();
 }
+FileDescriptor open_by_name(const std::string& name, int flags) {
+  return FileDescriptor(retry_interrupted(
+      [&] { return ::shm_open(name.c_str(), O_RDWR | O_CLOEXEC | flags, S_IRUSR | S_IWUSR); }));
+}
 bool open_named(File& file) {
   const std::string name = concat("/", kMemoryName, "-", ::getpid(), "-", random_cookie());
-  file.descriptor =
-      FileDescriptor(::shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR));
+  file.descriptor = open_by_name(name, O_CREAT | O_EXCL);
   if (file.is_open()) file.name = name;
   return file.is_open();
 }
@@ -96,9 +120,12 @@ Report create(bool named, std::size_t size_bytes, File& file) {
   if (!(named ? open_named(file) : open_nameless(file)))
     return failed(Report::unreachable, named ? "shm_open" : "memfd_create");
   const std::string cookie = random_cookie();
-  if (retry_interrupted([&] { return ::ftruncate(file.get(), static_cast<off_t>(size_bytes)); }) != 0 ||
-      ::pwrite(file.get(), cookie.data(), cookie.size(), 0) != kCookieBytes)
+  if (retry_interrupted([&] { return ::ftruncate(file.get(), static_cast<off_t>(size_bytes)); }) != 0)
     return failed(Report::out_of_memory, "ftruncate");
+  if (!do_all(cookie.size(), [&](std::size_t done) {
+        return ::pwrite(file.get(), cookie.data() + done, cookie.size() - done, static_cast<off_t>(done));
+      }))
+    return failed(Report::out_of_memory, "pwrite");
   // Nobody can make it end before others' memory does.
   if (!named) ::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
   return {Report::done, cookie + (named ? file.name : concat("/proc/", ::getpid(), "/fd/", file.get()))};
@@ -115,11 +142,11 @@ Report find(bool named, std::size_t size_bytes, const std::string& created, File
     if (!std::string_view(target.data()).starts_with(concat("/memfd:", kMemoryName)))
       return {Report::unreachable, concat(place, " is ", target.data())};
   }
-  file.descriptor = FileDescriptor(named ? ::shm_open(place.c_str(), O_RDWR | O_CLOEXEC, 0)
-                                         : ::open(place.c_str(), O_RDWR | O_CLOEXEC));
+  file.descriptor =
+      named ? open_by_name(place, 0)
+            : FileDescriptor(retry_interrupted([&] { return ::open(place.c_str(), O_RDWR | O_CLOEXEC); }));
   if (!file.is_open()) return failed(Report::unreachable, place);
-  if (!holds(file, cookie, size_bytes)) return {Report::unreachable, concat(place, " is another's memory")};
-  return {};
+  return examine(file, place, cookie, size_bytes);
 }
 
 // Takes the pages: touching one that is not to be had would end the process.
