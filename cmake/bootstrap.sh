@@ -3,7 +3,7 @@
 # arguments. Does nothing if all of them are installed.
 set -eu
 
-packages="g++ cmake ninja-build pkg-config libopenblas-dev libhwy-dev libhwloc-dev zlib1g-dev libisal-dev libzstd-dev libarchive-dev libjpeg-dev libpng-dev catch2 libbenchmark-dev libcli11-dev nlohmann-json3-dev clang-format libopenmpi-dev openmpi-bin libgloo-dev relacy-dev $*"
+packages="g++ cmake ninja-build pkg-config libopenblas-dev libhwy-dev libhwloc-dev zlib1g-dev libisal-dev libzstd-dev libarchive-dev libjpeg-dev libpng-dev catch2 libbenchmark-dev libcli11-dev nlohmann-json3-dev clang-format libopenmpi-dev openmpi-bin libgloo-dev relacy-dev spin $*"
 catch2_needed=3.3
 
 if ! command -v apt-get >/dev/null 2>&1 || ! command -v dpkg-query >/dev/null 2>&1; then
@@ -11,7 +11,7 @@ if ! command -v apt-get >/dev/null 2>&1 || ! command -v dpkg-query >/dev/null 2>
 bootstrap: this is not a Debian or Ubuntu system, so nothing is installed. The build needs:
   a C++20 compiler (g++ 12 or newer), CMake 3.25, Ninja, pkg-config, OpenBLAS with cblas.h and openblas.pc, Highway, hwloc, zlib,
   Catch2 $catch2_needed, CLI11, nlohmann-json, clang-format 14; for the engines between processes, MPI 3 and Gloo;
-  for file formats, ISA-L (TFRecord), zstd, libarchive (tar), libjpeg-turbo, libpng; for proofs, Relacy
+  for file formats, ISA-L (TFRecord), zstd, libarchive (tar), libjpeg-turbo, libpng; for proofs, Relacy and Spin
 TEXT
   exit 0
 fi

@@ -65,7 +65,7 @@ CallGroup::~CallGroup() {
 
 void CallGroup::for_each(FunctionRef<void(const CallGroup&)> fn) noexcept {
   num_readers.fetch_add(1);
-  for (const std::atomic<const CallGroup*>& place : groups)
+  for (const auto& place : groups)
     if (const CallGroup* const group = place.load()) fn(*group);
   num_readers.fetch_sub(1);
 }

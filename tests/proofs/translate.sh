@@ -7,6 +7,11 @@ sed -E \
   -e 's/static_assert\(.*std::atomic.*//' \
   -e '/listeners_of_process_/!s/^(.*constinit.*)std::atomic</\1model::placed_atomic</' \
   -e 's/std::atomic<std::uint32_t> stamp;/model::placed_atomic<std::uint32_t> stamp;/' \
+  -e 's/std::atomic<([^<>]*)> (state_\{0\}|holder_\{)/model::placed_atomic<\1> \2/' \
+  -e 's/std::atomic<std::uint32_t>& state([,)])/model::placed_atomic<std::uint32_t>\& state\1/'  \
+  -e 's/^std::atomic</model::placed_atomic</' \
+  -e 's/&this_thread/model::this_thread()/' \
+  -e 's/kMaxListed = 1024/kMaxListed = 2/' \
   -e '/static (constinit )?inline std::atomic|std::atomic<Process>/!s/std::atomic</model::atomic</g' \
   -e 's/std::atomic_ref/model::atomic_ref/' \
   -e "s#std::memory_order_(acquire|release|acq_rel|seq_cst)#model::order(\"$2\", __LINE__, rl::mo_\1)#g" \
@@ -16,7 +21,7 @@ sed -E \
   -e 's/std::this_thread::yield\(\)/model::yield()/' \
   -e 's/std::chrono::steady_clock/model::clock/' \
   -e 's/::syscall\(SYS_futex, /model::sleep_or_wake(/' \
-  -e 's/( |\()Mutex (mutex)\{/\1model::OwnedMutex \2{/' \
+  -e '/shared memory/!s/( |\()Mutex (mutex)\{/\1model::OwnedMutex \2{/' \
   -e 's/kSpinsPerLook = 32/kSpinsPerLook = 1/' \
   -e 's/return linger\(num_threads, ready\)/return (model::may_linger() \&\& linger(num_threads, ready))/' \
   -e 's/if \(Parking::linger\(num_threads, ready\)\)/if (model::may_linger() \&\& Parking::linger(num_threads, ready))/' \
