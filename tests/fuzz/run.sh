@@ -20,8 +20,8 @@ for name in "$@"; do
   # Longer inputs are slower, and reach no more.
   case $name in
     bench_size | address | names) max_bytes=64 ;;
-    csv | idx | lines | records) max_bytes=100 ;;
-    checkpoint_folder | node_list | worker_meeting) max_bytes=256 ;;
+    csv | idx | lines | records | worker_meeting) max_bytes=100 ;;
+    checkpoint_folder | node_list) max_bytes=256 ;;
     cache | compressed | control_* | dlpack | launcher | *npy | safetensors | tf_*) max_bytes=512 ;;
     checkpoint) max_bytes=1024 ;;
     *) max_bytes=2048 ;;
