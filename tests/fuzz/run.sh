@@ -19,7 +19,7 @@ status=0
 for name in "$@"; do
   # Longer inputs are slower, and reach no more.
   case $name in
-    bench_size | address | names) max_bytes=64 ;;
+    address | bench_size | environment | names) max_bytes=64 ;;
     csv | idx | lines | records | worker_meeting) max_bytes=100 ;;
     checkpoint_folder | node_list) max_bytes=256 ;;
     cache | compressed | control_* | dlpack | launcher | *npy | safetensors | tf_*) max_bytes=512 ;;
