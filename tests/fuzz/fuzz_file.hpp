@@ -57,13 +57,16 @@ int fuzz_file(const std::uint8_t* data, std::size_t size, F&& read) {
   return 0;
 }
 
-/// Reads all elements, those behind bad records too, of which there are fewer than bytes.
+/// Reads all elements, those behind bad records too, of which there are fewer than bytes; but not many more
+/// than kMostElements, which a few compressed bytes can hold.
 /// @param take  takes elements, and returns how many. @return their number and that of bad records.
 template <class Elements, class Take>
 std::pair<std::size_t, std::size_t> read_all(Elements elements, const std::filesystem::path& path,
                                              std::size_t size, const Take& take) {
+  constexpr std::size_t kMostElements = 1000;
   std::pair<std::size_t, std::size_t> counts;
   for (;;) {
+    if (counts.first + counts.second >= kMostElements) return {kMostElements, 0};
     try {
       const std::size_t num_taken = take(elements);
       if (num_taken == 0) return counts;

@@ -13,15 +13,15 @@ shift 2
 if [ $# -eq 0 ]; then
   for fuzzer in "$folder"/fuzz_*; do set -- "$@" "${fuzzer##*/fuzz_}"; done
 fi
-# Freed memory is kept a shorter while, and no stacks of allocations: twice the inputs in a second.
-export ASAN_OPTIONS="quarantine_size_mb=1:malloc_context_size=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}"
+# Freed memory is kept a shorter while, new memory is not filled, and no stacks are kept: twice the inputs in a second.
+export ASAN_OPTIONS="quarantine_size_mb=1:malloc_context_size=0:max_malloc_fill_size=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}"
 status=0
 for name in "$@"; do
   # Longer inputs are slower, and reach no more.
   case $name in
-    bench_size | address | names) max_bytes=64 ;;
-    csv | idx | lines | records) max_bytes=100 ;;
-    checkpoint_folder | node_list | worker_meeting) max_bytes=256 ;;
+    address | bench_size | environment | names) max_bytes=64 ;;
+    csv | idx | lines | records | worker_meeting) max_bytes=100 ;;
+    checkpoint_folder | node_list) max_bytes=256 ;;
     cache | compressed | control_* | dlpack | launcher | *npy | safetensors | tf_*) max_bytes=512 ;;
     checkpoint) max_bytes=1024 ;;
     *) max_bytes=2048 ;;

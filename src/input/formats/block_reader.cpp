@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cstring>
 
+#include "input/formats/buffer_bytes.hpp"
+
 namespace lockstep::detail {
 namespace {
 
-constexpr std::size_t kBlockBytes = 1 << 17;
+constexpr std::size_t kBlockBytes = buffer_bytes(1 << 17);
 
 }  // namespace
 

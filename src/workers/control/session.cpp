@@ -44,7 +44,7 @@ void Session::deliver(Message message) {
             is_over_ = lost.worker == 0 || lost.worker == worker_;
           },
           [&](Left& left) {
-            if (!has_settled()) return lose_leader("it ended the start");
+            if (!has_started()) return lose_leader("it ended the start");
             check(left.worker);
             events_.push_back({Event::Kind::left, left.worker, 0, {}});
             if (left.worker != 0) return;

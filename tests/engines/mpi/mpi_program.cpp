@@ -20,8 +20,10 @@
 #include <unistd.h>
 
 #include <lockstep/backend/engine.hpp>
+#include <lockstep/cluster/simple_resolver.hpp>
 #include <lockstep/error.hpp>
 
+#include "cluster/worker_group.hpp"
 #include "engines/channel_contract.hpp"
 #include "engines/mpi/mpi.hpp"
 
@@ -124,6 +126,14 @@ void start_limit(const std::filesystem::path& folder) {
   while (!std::filesystem::exists(folder / "limit")) std::this_thread::yield();
 }
 
+void listens_where_told() {
+  const std::vector<std::string> unknown(static_cast<std::size_t>(num_processes));
+  const cluster::SimpleResolver resolver({{"worker", unknown}}, {.task_type = "worker", .task_id = process});
+  const auto group = detail::WorkerGroup::connect(
+      resolver, {}, {{"LOCKSTEP_ENGINE", "mpi"}, {"LOCKSTEP_LISTEN", "127.0.0.3"}});
+  expect(group->label(0).starts_with("worker 0 (127.0.0.3:"), group->label(0).c_str());
+}
+
 void after_a_loss() {
   const auto engine = start();
   const auto channel = engine->open_channel();
@@ -184,6 +194,7 @@ void run(std::string_view name, const char* folder) {
   if (name == "started_multiple") return started_by_the_program(MPI_THREAD_MULTIPLE);
   if (name == "after_a_time_limit") return after_a_time_limit();
   if (name == "exit_of_a_fork") return exit_of_a_fork();
+  if (name == "listens_where_told") return listens_where_told();
   if (name == "after_a_failure" || name == "after_a_loss" || name == "start_limit") {
     if (name == "start_limit") start_limit(folder);
     if (name == "after_a_loss") after_a_loss();

@@ -1,6 +1,7 @@
+#include <array>
 #include <chrono>
 #include <cstdint>
-#include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -25,13 +26,12 @@ Hello hello_of(int worker) {
 class Cluster {
  public:
   Cluster() {
-    for (int worker = 0; worker < kNumWorkers; ++worker)
-      sessions_.emplace_back(worker, std::vector<std::string>(kNumWorkers));
+    for (int worker = 0; worker < kNumWorkers; ++worker) begin(worker);
   }
 
-  bool has_started() const noexcept { return hub_.has_started(); }
   void join(const Hello& hello) {
-    static_cast<void>(hub_.join(hello, "10.0.0.9"));
+    if (hub_.has_left(hello.worker) || hub_.has_lost()) return;
+    if (!hub_.join(hello, "10.0.0.9")) begin(hello.worker);
     carry();
   }
   /// A message of a worker's. One that no worker sends costs it its place.
@@ -40,8 +40,12 @@ class Cluster {
     try {
       hub_.receive(worker, std::move(message), now_);
     } catch (const WireError&) {
-      hub_.lose(worker, "it sends what it must not");
+      lose(worker);
     }
+    carry();
+  }
+  void lose(int worker) {
+    hub_.has_started() ? hub_.lose(worker, "its connection was closed") : hub_.forget(worker);
     carry();
   }
   void pass_time(int ms) {
@@ -50,19 +54,23 @@ class Cluster {
     expect(hub_.next_deadline() > now_, "what has waited for too long still waits");
     carry();
   }
-  void leave(int worker) {
-    hub_.leave(worker);
-    carry();
-  }
   std::size_t num_kept() const noexcept { return hub_.num_kept(); }
-  /// Nothing is kept for those that are gone.
+  /// The leader leaves, which all hear.
   void end() {
-    for (int worker = kNumWorkers - 1; worker >= 0; --worker) leave(worker);
-    for (const auto& outgoing : hub_.take_outgoing()) static_cast<void>(outgoing);
-    expect(hub_.next_deadline() == Hub::Time::max(), "somebody waits for what nobody brings");
+    if (!hub_.is_here(0)) return;
+    hub_.leave(0);
+    carry();
+    for (int worker = 1; worker < kNumWorkers; ++worker)
+      expect(!hub_.is_here(worker) || sessions_[static_cast<std::size_t>(worker)]->is_over(),
+             "a worker does not hear that the leader has left");
   }
 
  private:
+  /// A process is this worker.
+  void begin(int worker) {
+    sessions_[static_cast<std::size_t>(worker)] =
+        std::make_unique<Session>(worker, std::vector<std::string>(kNumWorkers));
+  }
   /// What the leader sends is a frame that any worker can read, and what a leader sends.
   void carry() {
     for (Hub::Outgoing& outgoing : hub_.take_outgoing()) {
@@ -70,14 +78,15 @@ class Cluster {
       encode(std::move(outgoing.message), bytes_);
       auto decoded = decode(bytes_);
       expect(decoded && decoded->num_bytes == bytes_.size(), "the leader sends half a frame");
-      sessions_[static_cast<std::size_t>(outgoing.worker)].deliver(std::move(decoded->message));
-      static_cast<void>(sessions_[static_cast<std::size_t>(outgoing.worker)].take_events());
+      Session& session = *sessions_[static_cast<std::size_t>(outgoing.worker)];
+      session.deliver(std::move(decoded->message));
+      static_cast<void>(session.take_events());
     }
   }
 
   Hub::Time now_{};
   Hub hub_{hello_of(0), std::vector<std::string>(kNumWorkers, "10.0.0.1:2222"), std::chrono::seconds(9)};
-  std::deque<Session> sessions_;  // which cannot be moved
+  std::array<std::unique_ptr<Session>, kNumWorkers> sessions_;
   std::string bytes_;
 };
 
@@ -99,7 +108,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     rest.remove_prefix(1);
     if ((choice & 64) != 0) cluster.pass_time(choice & 15);
     if ((choice & 128) != 0) {
-      cluster.leave(worker);
+      cluster.lose(worker);
       continue;
     }
     std::optional<Decoded> decoded;

@@ -54,8 +54,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       expect(meeting.message(0).size() == std::min<std::size_t>(size, 3), "a message changes");
       ++num_met;
       meeting.end_call();
-    } catch (const Error& error) {
-      expect(error.what()[0] != '\0', "a failure does not say why");
+    } catch (const Error&) {
       meeting.fail(std::current_exception(), [](std::uint64_t, std::uint64_t, const std::string&) {});
     }
   }

@@ -4,11 +4,12 @@
 #include <utility>
 
 #include "detail/concat.hpp"
+#include "input/formats/buffer_bytes.hpp"
 
 namespace lockstep::detail {
 namespace {
 
-constexpr std::size_t kBufferBytes = 1 << 16;
+constexpr std::size_t kBufferBytes = buffer_bytes(1 << 16);
 
 }  // namespace
 

@@ -11,11 +11,12 @@
 
 #include "detail/concat.hpp"
 #include "detail/in_quotes.hpp"
+#include "input/formats/buffer_bytes.hpp"
 
 namespace lockstep::detail {
 namespace {
 
-constexpr std::size_t kBlockBytes = 1 << 16;
+constexpr std::size_t kBlockBytes = buffer_bytes(1 << 16);
 
 /// Divides a name at the first dot of its last component. @return false if the member is no part of a sample.
 bool divide(std::string_view name, TarMember& member) {
