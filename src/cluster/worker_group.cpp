@@ -53,6 +53,8 @@ std::unique_ptr<WorkerGroup> WorkerGroup::connect(const cluster::Resolver& resol
       return has_lost_invited || former->lost_workers().size() > num_lost;
     };
   }
+  if (options.invitation != nullptr)
+    control.is_outdated = [invitation = options.invitation] { return invitation->is_withdrawn(); };
   std::unique_ptr<WorkerGroup> group(
       new WorkerGroup(options.shares_connection ? WorkerConnection::open(std::move(control), variables, keep)
                                                 : WorkerConnection::open_own(std::move(control), variables)));

@@ -41,7 +41,8 @@ struct WorkerGroupOptions {
   /// so many, and none of the invited: then the start ends with PeerLost. Null: none.
   WorkerGroup* former = nullptr;
   std::size_t num_lost = 0;
-  bool listens_alone = false;  ///< ControlOptions's.
+  control::Invitation* invitation = nullptr;  ///< Of a process that joins, which ends the start; null: none.
+  bool listens_alone = false;                 ///< ControlOptions's.
   bool shares_connection = true;  ///< With later groups of the same cluster; else it ends with the group.
 };
 

@@ -69,14 +69,16 @@ detail::StrategyConfig configure(std::shared_ptr<cluster::Resolver> resolver,
   if (const std::string warning = detail::binding_warning(num_replicas); !warning.empty())
     detail::warn(detail::concat(kName, ": ", warning));
   cluster::EnvironmentVariables variables = cluster::environment_variables();
-  if (former.joins) variables.erase("TORCHELASTIC_USE_AGENT_STORE");  // the chief's port is known
+  if (former.invitation != nullptr)
+    variables.erase("TORCHELASTIC_USE_AGENT_STORE");  // the chief's port is known
   config.workers = detail::WorkerGroup::connect(*config.cluster_resolver,
                                                 {.start_timeout = worker_options.start_timeout,
                                                  .silence_limit = worker_options.heartbeat_timeout,
                                                  .token = worker_options.token,
                                                  .listen_host = worker_options.listen_host,
                                                  .former = former.group,
-                                                 .num_lost = former.num_lost},
+                                                 .num_lost = former.num_lost,
+                                                 .invitation = former.invitation},
                                                 variables);
   const std::vector<std::string> numbers =
       config.workers->all_gather("the number of replicas", std::to_string(num_replicas));
@@ -254,8 +256,9 @@ std::unique_ptr<MultiWorkerMirroredStrategy> MultiWorkerMirroredStrategy::join(
     WorkerOptions own = worker_options;
     if (!has_limit) own.start_timeout = kResizeTimeout;
     try {
-      std::unique_ptr<MultiWorkerMirroredStrategy> joined(new MultiWorkerMirroredStrategy(
-          detail::cluster_of(invitation.addresses, invitation.worker), options, own, {.joins = true}));
+      std::unique_ptr<MultiWorkerMirroredStrategy> joined(
+          new MultiWorkerMirroredStrategy(detail::cluster_of(invitation.addresses, invitation.worker),
+                                          options, own, {.invitation = &invitation}));
       go_on_together(*joined);
       return joined;
     } catch (const PeerLost& error) {

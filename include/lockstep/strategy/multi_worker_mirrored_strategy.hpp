@@ -17,11 +17,14 @@ namespace lockstep {
 
 namespace detail {
 class WorkerGroup;
+namespace control {
+struct Invitation;
+}
 /// The group whose workers make another one, when it has lost so many; null: none.
 struct Former {
   WorkerGroup* group = nullptr;
   std::size_t num_lost = 0;
-  bool joins = false;  // this process was in none, and joins such a group
+  control::Invitation* invitation = nullptr;  // of a process that was in none; null: it was
 };
 }  // namespace detail
 

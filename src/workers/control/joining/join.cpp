@@ -53,6 +53,14 @@ std::optional<Invitation> await_invitation(Link& link, Duration silence, StartPa
 
 }  // namespace
 
+bool Invitation::is_withdrawn() try {
+  link.receive();
+  while (link.next()) continue;
+  return link.is_closed();
+} catch (const WireError&) {
+  return true;
+}
+
 Invitation wait_to_join(const std::string& leader, Hello hello, std::string_view token, Duration limit,
                         Duration log_interval) {
   hello.worker = kJoiner;

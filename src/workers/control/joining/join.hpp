@@ -14,7 +14,10 @@ namespace lockstep::detail::control {
 struct Invitation {
   int worker;
   std::vector<std::string> addresses;  ///< Of all workers, this one's among them.
-  Link link;                           ///< Open while the process is on its way: its end gives up.
+  Link link;                           ///< Open while the process is on its way; its end gives up.
+
+  /// Whether the workers go on without it.
+  bool is_withdrawn();
 };
 
 /// Waits at the leader until the workers let this process join. A leader that loses a worker sends it away,

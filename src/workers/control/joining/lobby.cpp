@@ -136,10 +136,11 @@ void Lobby::end_invitation(bool has_grown) {
 }
 
 void Lobby::refuse_all() {
-  if (has_moved_) return;
+  const bool is_vain = !has_moved_ && door_.use_count() == 1;
   for (Joiner& joiner : joiners_) {
-    joiner.link.send(
-        refused(ErrorKind::context, "they have ended. Start this process again with those that come next."));
+    if (is_vain)
+      joiner.link.send(refused(ErrorKind::context,
+                               "they have ended. Start this process again with those that come next."));
     joiner.link.end();
   }
 }

@@ -57,7 +57,7 @@ class Lobby {
   /// wait. Else they may come again.
   void end_invitation(bool has_grown);
 
-  /// The leader leaves: tells all that they wait in vain.
+  /// The leader leaves: tells all that they wait in vain, unless others keep the door.
   void refuse_all();
   /// Who waits may wait for another leader at the same address.
   void close();
