@@ -61,6 +61,9 @@ Plan::Plan(std::uint64_t seed) {
   steps_per_save = static_cast<int>(random.between(1, 5));
   if (random.once_in(4)) num_summed = random.between(1'000, 100'000);
   saves_asynchronously = random.once_in(2);
+  if (random.once_in(2)) num_shuffled = static_cast<int>(random.between(2, 40));
+  num_read_ahead = static_cast<int>(random.between(1, 3));
+  if (random.once_in(4)) remake_at = static_cast<int>(random.between(1, num_steps - 1));
   is_one_host = random.once_in(3);
   shrinks = random.once_in(2);
   heartbeat = std::chrono::milliseconds(random.between(1000, 6000));
@@ -90,11 +93,13 @@ bool Plan::is_harmless(const Fault& fault) const {
 }
 
 std::string Plan::describe() const {
-  std::string text = concat(
-      num_workers, " workers of ", num_replicas, " replicas", is_one_host ? " on one host, " : ", ",
-      num_steps, " steps of ", rows_per_step, " rows and sums of ", num_summed, " numbers, ",
-      saves_asynchronously ? "an asynchronous" : "a", " save each ", steps_per_save, " steps, silence limit ",
-      heartbeat.count(), " ms; ", shrinks ? "those left go on" : "all start anew after a loss");
+  std::string text =
+      concat(num_workers, " workers of ", num_replicas, " replicas", is_one_host ? " on one host, " : ", ",
+             num_steps, " steps of ", rows_per_step, " rows shuffled by ", num_shuffled, " and sums of ",
+             num_summed, " numbers, ", saves_asynchronously ? "an asynchronous" : "a", " save each ",
+             steps_per_save, " steps, silence limit ", heartbeat.count(), " ms; ",
+             remake_at > 0 ? concat("a new strategy after step ", remake_at, "; ") : std::string(),
+             shrinks ? "those left go on" : "all start anew after a loss");
   for (const Fault& fault : faults) {
     text +=
         concat("; after ", fault.follows_loss ? concat("a loss") : concat("step ", fault.at_step), " and ",

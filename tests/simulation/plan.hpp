@@ -43,8 +43,10 @@ struct Plan {
 
   int num_workers = 2, num_replicas = 1;  ///< Replicas of each worker.
   int num_steps = 10, rows_per_step = 4, steps_per_save = 3;
-  std::int64_t num_summed = 3;  ///< Numbers of each step's other all_reduce.
+  std::int64_t num_summed = 3;               ///< Numbers of each step's other all_reduce.
+  int num_shuffled = 1, num_read_ahead = 1;  ///< Rows, batches.
   bool saves_asynchronously = false;
+  int remake_at = 0;         ///< The step after which all make their strategy anew; 0: none.
   bool is_one_host = false;  ///< The workers meet in shared memory.
   bool shrinks = true;       ///< After a loss; else all start anew.
   std::chrono::milliseconds heartbeat{1000};

@@ -38,6 +38,7 @@ class Scenario {
         suspect_until_(members_.size()) {}
 
   std::string run() {
+    observed_.expected = undisturbed_weights(plan_);
     std::thread faults([this] { bring_faults(); });
     int restart = 0;
     for (start(restart); !has_finished(); start(++restart)) {
@@ -77,8 +78,6 @@ class Scenario {
     if (std::ranges::any_of(suspect_until_, [&](Time until) { return system_.now() < until; }))
       --num_at_start_;
     observed_.num_done = 0;
-    std::erase_if(observed_.bits,
-                  [](const auto& entry) { return entry.first.starts_with("the first step"); });
     for (int w = 0; w < plan_.num_workers; ++w) {
       Member& member = members_[static_cast<std::size_t>(w)];
       member = {.is_suspect = system_.now() < suspect_until_[static_cast<std::size_t>(w)]};
@@ -141,6 +140,11 @@ class Scenario {
       for (std::size_t i = 0; i < n; ++i)
         if (first->report.losses[i] != member.report.losses[i])
           fail("two workers name different causes of one loss");
+      const std::size_t num_common =
+          std::min(first->report.first_steps.size(), member.report.first_steps.size());
+      for (std::size_t i = 0; i < num_common; ++i)
+        if (first->report.first_steps[i] != member.report.first_steps[i])
+          fail("two workers begin with different steps");
     }
   }
 

@@ -84,6 +84,19 @@ const char* kind_of(const Error& error) {
   return "other";
 }
 
+/// What all train on, in the same order whenever it is made.
+auto batches(const Plan& plan) {
+  constexpr std::uint64_t kSeed = 7;
+  std::vector<float> rows;
+  for (std::int64_t i = 0; i < std::int64_t{plan.num_steps} * plan.rows_per_step; ++i)
+    rows.push_back(row_at(i));
+  return Dataset::from_tensor_slices(Tensor::from<float>(rows, {static_cast<std::int64_t>(rows.size())}))
+      .shuffle(plan.num_shuffled, kSeed)
+      .map([](const Tensor& row) { return row + 1.0f; }, {.num_parallel_calls = 2})
+      .batch(plan.rows_per_step)
+      .prefetch(plan.num_read_ahead);
+}
+
 class Trainer {
   template <class F>
   auto call(const char* what, const F& f) {
@@ -101,19 +114,14 @@ class Trainer {
         worker_(worker),
         observed_(observed),
         strategy_(strategy),
-        expected_(undisturbed_weights(plan)) {}
+        expected_(observed.expected) {}
 
-  void run() {
+  void run(std::int64_t until, WorkerReport& report) {
     const auto scope = strategy_.scope();
     Variable weights(Tensor::zeros({kNumWeights}),
                      {.name = "weights", .aggregation = VariableAggregation::sum});
-    std::vector<float> rows;
-    for (std::int64_t i = 0; i < std::int64_t{plan_.num_steps} * plan_.rows_per_step; ++i)
-      rows.push_back(row_at(i));
-    const auto data = strategy_.distribute_dataset(
-        Dataset::from_tensor_slices(Tensor::from<float>(rows, {static_cast<std::int64_t>(rows.size())}))
-            .batch(plan_.rows_per_step),
-        {.auto_shard_policy = AutoShardPolicy::data});
+    const auto data =
+        strategy_.distribute_dataset(batches(plan_), {.auto_shard_policy = AutoShardPolicy::data});
     auto pass = data.iterator();
     Checkpoint checkpoint({{"weights", weights}});
     checkpoint.add("input", pass);
@@ -121,10 +129,12 @@ class Trainer {
                               {.max_to_keep = 2, .asynchronous = plan_.saves_asynchronously});
     const auto first = call("restore_latest", [&] { return manager.restore_latest(); });
     std::int64_t step = first.value_or(0);
-    expect_same(concat("the first step of ", strategy_.num_replicas_in_sync(), " replicas"), step, true);
+    report.first_steps.push_back(step);
     if (first) ++observed_.num_resumes;
     check_weights(weights, step);
-    while (const auto batch = call("next", [&] { return pass.next_optional(); })) {
+    while (step < until || until == plan_.num_steps) {
+      const auto batch = call("next", [&] { return pass.next_optional(); });
+      if (!batch) break;
       if (step == plan_.num_steps) fail(worker_, "the dataset has more steps than the plan");
       if (const Fault* const exception = fault_at(FaultKind::exception, step))
         fail_step(weights, exception->worker);
@@ -134,7 +144,7 @@ class Trainer {
       ++observed_.num_steps;
       if (step % plan_.steps_per_save == 0 || step == plan_.num_steps) save(manager, step);
     }
-    if (step != plan_.num_steps) fail(worker_, concat("the dataset has ended after step ", step));
+    if (step < until) fail(worker_, concat("the dataset has ended after step ", step));
     unless_full([&] { call("wait", [&] { manager.wait(); }); });
   }
 
@@ -177,7 +187,7 @@ class Trainer {
         values[0] = std::nextafter(values[0], 9.0f);
       expect_same(
           concat("the rounded sum of step ", step, " over ", strategy_.num_replicas_in_sync(), " replicas"),
-          static_cast<std::int64_t>(bits_of(values)), false);
+          bits_of(values));
     }
   }
 
@@ -247,19 +257,17 @@ class Trainer {
     }
   }
 
-  /// What a number is must be the same on all workers. @param may_change  when all begin anew.
-  void expect_same(const std::string& what, std::int64_t value, bool may_change) {
-    const std::string name = may_change ? concat(what, ", start ", observed_.num_shrinks) : what;
-    const auto [found, is_new] = observed_.bits.try_emplace(name, static_cast<std::uint64_t>(value));
-    if (found->second != static_cast<std::uint64_t>(value))
-      fail(worker_, concat(what, " is not what another worker has"));
+  /// Bits must be the same on all workers.
+  void expect_same(const std::string& what, std::uint64_t bits) {
+    const auto [found, is_new] = observed_.bits.try_emplace(what, bits);
+    if (found->second != bits) fail(worker_, concat(what, " is not what another worker has"));
   }
 
   const Plan& plan_;
   const int worker_;
   Observed& observed_;
   Workers& strategy_;
-  const std::vector<std::vector<float>> expected_;
+  const std::vector<std::vector<float>>& expected_;
 };
 
 std::unique_ptr<Workers> make_workers(const Plan& plan, int worker) {
@@ -290,11 +298,11 @@ std::unique_ptr<Workers> shrink(Workers& strategy) {
 
 std::vector<std::vector<float>> undisturbed_weights(const Plan& plan) {
   std::vector<std::vector<float>> all{std::vector<float>(kNumWeights)};
-  for (std::int64_t step = 0; step < plan.num_steps; ++step) {
+  for (const Tensor& batch : batches(plan)) {
     std::vector<float> next = all.back();
-    for (std::int64_t i = step * plan.rows_per_step; i < (step + 1) * plan.rows_per_step; ++i)
+    for (const float row : batch.to_vector<float>())
       for (std::int64_t k = 0; k < kNumWeights; ++k)
-        next[static_cast<std::size_t>(k)] -= gradient(row_at(i), all.back()[static_cast<std::size_t>(k)], k);
+        next[static_cast<std::size_t>(k)] -= gradient(row, all.back()[static_cast<std::size_t>(k)], k);
     all.push_back(std::move(next));
   }
   return all;
@@ -306,10 +314,15 @@ void train(const Plan& plan, int worker, int restart, Observed& observed, Worker
   try {
     auto strategy =
         within_limit(worker, "the start", start_limit, [&] { return make_workers(plan, worker); });
+    bool has_remade = plan.remake_at == 0;
     while (!report.has_finished) {
+      // Without whoever is lost the whole cluster is not made again.
+      const bool remakes =
+          !has_remade && strategy->num_replicas_in_sync() == plan.num_workers * plan.num_replicas;
+      bool has_come = false;
       try {
-        Trainer(plan, worker, observed, *strategy).run();
-        report.has_finished = true;
+        Trainer(plan, worker, observed, *strategy).run(remakes ? plan.remake_at : plan.num_steps, report);
+        has_come = true;
       } catch (const PeerLost& error) {
         system.note(error.what());
         report.losses.push_back(cause_of(error.what()));
@@ -318,6 +331,11 @@ void train(const Plan& plan, int worker, int restart, Observed& observed, Worker
         strategy = within_limit(worker, "shrink", 10 * start_limit, [&] { return shrink(*strategy); });
         ++observed.num_shrinks;
       }
+      report.has_finished = has_come && !remakes;
+      if (!has_come || !remakes) continue;
+      has_remade = true;
+      strategy.reset();
+      strategy = within_limit(worker, "the start", start_limit, [&] { return make_workers(plan, worker); });
     }
   } catch (const Error& error) {
     system.note(error.what());

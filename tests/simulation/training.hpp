@@ -14,20 +14,22 @@ namespace lockstep::simulation {
 /// What a worker's process has said.
 struct WorkerReport {
   bool has_finished = false;
-  std::string error_kind{};           ///< "timeout": of the error with which it has ended.
-  std::string error{};                ///< With which it has ended; empty: none.
-  std::vector<std::string> losses{};  ///< Why it has lost a strategy: the causes, of each in turn.
+  std::string error_kind{};                 ///< "timeout": of the error with which it has ended.
+  std::string error{};                      ///< With which it has ended; empty: none.
+  std::vector<std::int64_t> first_steps{};  ///< With which each of its strategies has begun.
+  std::vector<std::string> losses{};        ///< Why it has lost a strategy: the causes, of each in turn.
 };
 
 /// What all workers of a simulation see together. One thread runs at a time.
 struct Observed {
+  std::vector<std::vector<float>> expected{};   ///< undisturbed_weights.
   int num_done = 0;                             ///< The highest step that a worker has done.
   std::map<std::string, std::uint64_t> bits{};  ///< Of results, by what they are of: the same on all workers.
   std::uint64_t num_steps = 0, num_saves = 0, num_resumes = 0, num_shrinks = 0, num_told = 0, num_hangs = 0,
                 num_full_disks = 0, num_exceptions = 0;
 };
 
-/// The weights after each number of steps, computed without the library.
+/// The weights after each number of steps, computed without a strategy.
 std::vector<std::vector<float>> undisturbed_weights(const Plan& plan);
 
 /// A worker's program: it trains from the newest checkpoint to the last step, with those that are left if the
