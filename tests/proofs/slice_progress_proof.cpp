@@ -38,8 +38,9 @@ struct Collectives : rl::test_suite<Collectives<N, kChunks>, N> {
       parking.wait(N, [&] { return progress.is_done(number, kChunks); });
       for (int chunk = 0; chunk < kChunks; ++chunk)
         RL_ASSERT(static_cast<int>(results[i][chunk]($)) == 10 * i + chunk);
-      num_returned.fetch_add(1, rl::mo_acq_rel);
-      while (num_returned.load(rl::mo_acquire) < N * (i + 1)) model::yield();
+      num_returned.fetch_add(1, rl::mo_seq_cst);
+      parking.wake();
+      parking.wait(N, [&] { return num_returned.load(rl::mo_seq_cst) >= N * (i + 1); });
     }
   }
   void after() {

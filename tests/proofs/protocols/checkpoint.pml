@@ -25,7 +25,7 @@
 #define KEPT 1 // CheckpointManagerOptions::max_to_keep
 #endif
 #ifndef FAILURES
-#define FAILURES 2 // crashes and power cuts
+#define FAILURES 1 // crashes and power cuts
 #endif
 #define CHUNKS 2 // of a file's bytes
 
@@ -101,11 +101,21 @@ proctype Writer() {
       check_disk()
 #endif
     }
-  :: atomic { is_writing && place == 1 -> temporary = writing_step; num_written = 0; is_synchronised = false; is_mixed = false; place = 2 }
+  :: atomic { is_writing && place == 1 ->
+      temporary = writing_step;
+      num_written = 0;
+      is_synchronised = false;
+      is_mixed = false;
+      place = 2
+    }
 #ifdef PLANT_COMMITS_EARLY
   :: atomic { is_writing && place == 2 && num_written >= 1 -> place = 3 }
 #endif
-  :: atomic { is_writing && place == 2 && num_written < CHUNKS -> num_written++; is_mixed = is_mixed || staging != writing_step } // src/detail/atomic_file.cpp:AtomicFile::write
+  // src/detail/atomic_file.cpp:AtomicFile::write
+  :: atomic { is_writing && place == 2 && num_written < CHUNKS ->
+      num_written++;
+      is_mixed = is_mixed || staging != writing_step
+    }
   :: atomic { is_writing && place == 2 && num_written == CHUNKS -> place = 3 }
   // src/detail/atomic_file.cpp:AtomicFile::commit
 #ifdef PLANT_NO_SYNC_OF_THE_FILE

@@ -129,31 +129,23 @@ inline may_crash() {
 
 // src/workers/control/hub.cpp:Hub::send_to_all
 inline send_to_all(a_m, a_x) {
-  to = 0;
-  do
-  :: to < N ->
+  for (to : 0 .. N - 1) {
     may_crash();
     if
     :: is_here[to] -> send(to, a_m, a_x)
     :: else
-    fi;
-    to++
-  :: else -> break
-  od
+    fi
+  }
 }
 
 // To those that have come to a round.
 inline answer_round(n_r, n_m) {
-  to = 0;
-  do
-  :: to < N ->
+  for (to : 0 .. N - 1) {
     if
     :: (come[n_r] & (1 << to)) && is_here[to] -> send(to, n_m, n_r)
     :: else
-    fi;
-    to++
-  :: else -> break
-  od
+    fi
+  }
 }
 
 // src/workers/control/hub.cpp:Hub::lose_because
@@ -165,29 +157,19 @@ inline lose(o_w) {
     :: else
     fi;
 #ifdef PLANT_FORGETS_ONE
-    to = 0;
-    do
-    :: to < N - 1 ->
+    for (to : 0 .. N - 2) {
       if
       :: is_here[to] -> send(to, lost, o_w)
       :: else
-      fi;
-      to++
-    :: else -> break
-    od;
-#else
-#ifdef PLANT_NAMES_ITSELF
+      fi
+    }
+#elif defined(PLANT_NAMES_ITSELF)
     send_to_all(lost, (o_w + 1) % N);
 #else
     send_to_all(lost, o_w);
 #endif
-#endif
     is_here[o_w] = false;
-    to = 0;
-    do
-    :: to < ROUNDS -> come[to] = 0; is_failed[to] = false; to++
-    :: else -> break
-    od;
+    for (to : 0 .. ROUNDS - 1) { come[to] = 0; is_failed[to] = false }
     // src/workers/control/leader_endpoint.cpp:LeaderEndpoint::drop_gone
     is_dropped[o_w] = true
   :: else
@@ -200,18 +182,14 @@ inline leave(v_w) {
   :: is_here[v_w] ->
     is_here[v_w] = false;
     send_to_all(left, v_w);
-    r = 0;
-    do
-    :: r < ROUNDS ->
+    for (r : 0 .. ROUNDS - 1) {
       if
       :: come[r] != 0 && !is_failed[r] && !(come[r] & (1 << v_w)) ->
         is_failed[r] = true;
         answer_round(r, failed)
       :: else
-      fi;
-      r++
-    :: else -> break
-    od
+      fi
+    }
   :: else
   fi
 }
@@ -236,8 +214,8 @@ inline receive_gather(g_w, g_r) {
   fi
 }
 
-// What comes of a worker: it joins (src/workers/control/leader_endpoint.cpp:LeaderEndpoint::welcome), sends a message, or
-// its connection ends (src/workers/control/leader_endpoint.cpp:LeaderEndpoint::serve_worker).
+// What comes of a worker: it joins (src/workers/control/leader_endpoint.cpp:LeaderEndpoint::welcome), sends a message,
+// or its connection ends (src/workers/control/leader_endpoint.cpp:LeaderEndpoint::serve_worker).
 #define HEARS(p) \
     :: up[p]?[hello] -> up[p]?hello,x; w = p; goto joins \
     :: is_here[p] && nempty(up[p]) && !up[p]?[hello] -> up[p]?m,x; w = p; goto receives \
@@ -286,10 +264,7 @@ proctype Leader() provided (runs[0]) {
     r = 0; to = 0; x = 0; w = 0; m = 0
     }
   od;
-  // Its links end, behind what was sent.
-  atomic {
-    for (w : 0 .. N - 1) { is_dropped[w] = true }
-  }
+  atomic { for (w : 0 .. N - 1) { is_dropped[w] = true } } // its links end, behind what was sent
 }
 
 // A worker's thread: src/workers/control/worker_endpoint.cpp:WorkerEndpoint::serve
@@ -396,7 +371,8 @@ proctype Judge() {
       assert(cause[a] == first_lost || is_dead[0] || was_stopped[0]);
       for (b : 0 .. N - 1) {
         if
-        :: runs[b] && IS_LOSS(cause[b]) && num_failures == 1 && !is_refused[0] && !is_refused[1] && !is_refused[N - 1] ->
+        :: runs[b] && IS_LOSS(cause[b]) && num_failures == 1 &&
+           !is_refused[0] && !is_refused[1] && !is_refused[N - 1] ->
           assert(cause[a] == cause[b])
         :: else
         fi
@@ -409,8 +385,6 @@ proctype Judge() {
 
 #define ENDS(p) (is_done[p] || !runs[p])
 ltl everyone_ends { <> (ENDS(0) && ENDS(1) && ENDS(N - 1)) }
-// A round that is complete was complete for all: who has it and who has not differ by a loss alone.
-ltl rounds_need_all { [] (num_rounds[1] == ROUNDS -> (come[ROUNDS - 1] == 0)) }
 
 init {
   byte w;

@@ -4,12 +4,12 @@
 set -eu
 models=$1 folder=$2 num_missed=0
 for model in "$models"/*.pml; do
-  for plant in $(grep -oE '^#(ifdef|ifndef) PLANT_[A-Z_]+' "$model" | cut -d' ' -f2 | sort -u); do
+  for plant in $(grep -oE '^#.*PLANT_[A-Z_]+' "$model" | grep -oE 'PLANT_[A-Z_]+' | sort -u); do
     definitions=$(sed -n "s#^// $plant: ##p" "$model")
     if [ -z "$definitions" ]; then
       echo "$model: it does not say how $plant is found" && num_missed=$((num_missed + 1))
     elif "$models/verify.sh" "$model" "$folder/$plant" breaks - "-D$plant" $definitions >"$folder/$plant.txt"; then
-      echo "found   $(basename "$model") $plant: $(grep -c . "$folder/$plant/pan.txt" >/dev/null && grep -m1 violated "$folder/$plant/pan.txt" | cut -c1-100)"
+      echo "found   $(basename "$model") $plant: $(grep -m1 violated "$folder/$plant/pan.txt" | cut -c1-100)"
     else
       echo "MISSED  $(basename "$model") $plant" && num_missed=$((num_missed + 1))
     fi

@@ -185,7 +185,8 @@ leads:
   od;
 join: // src/workers/control/start.cpp:join_leader, which tries again where it is turned away
   do
-  :: atomic { listens[at[p]] && !is_dead[at[p]] && (state[p] == waits || (state[p] == away && view[at[p]] == view[p])) ->
+  :: atomic { listens[at[p]] && !is_dead[at[p]] &&
+              (state[p] == waits || (state[p] == away && view[at[p]] == view[p])) ->
       state[p] = joins
     }
   :: atomic { state[p] == started -> part[p] = LEFT(p); goto meets }
