@@ -6,7 +6,6 @@
 #include <exception>
 #include <mutex>
 #include <optional>
-#include <random>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -16,7 +15,6 @@
 #include <unistd.h>
 
 #include <lockstep/error.hpp>
-#include <lockstep/version.hpp>
 
 #include "detail/exception_text.hpp"
 #include "detail/expects.hpp"
@@ -25,7 +23,6 @@
 #include "detail/parking.hpp"
 #include "detail/start_thread.hpp"
 #include "workers/control/errors.hpp"
-#include "workers/control/host_identity.hpp"
 #include "workers/control/leader_endpoint.hpp"
 #include "workers/control/start.hpp"
 #include "workers/control/worker_endpoint.hpp"
@@ -38,55 +35,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kLeastSilenceLimit{200};
 constexpr std::size_t kMaxFailureBytes = 1 << 16;
 constexpr std::chrono::milliseconds kMemoryPause{10};  // where there is no memory to end in order
 constexpr int kThreadsPerCall = 2;                     // the caller, and the one that answers
-
-void check(const ControlOptions& options) {
-  const int num_workers = static_cast<int>(options.addresses.size());
-  LOCKSTEP_EXPECTS(0 <= options.worker && options.worker < num_workers, InvalidArgument,
-                   "The start of the workers: this process is worker ", options.worker, " of ", num_workers,
-                   ". Give it an index below the number of workers.");
-  LOCKSTEP_EXPECTS(num_workers == 1 || !options.addresses[0].empty(), InvalidArgument,
-                   "The start of the workers: nobody knows the address of worker 0, which the others connect "
-                   "to. Set MASTER_ADDR and MASTER_PORT, or give the cluster its address.");
-  LOCKSTEP_EXPECTS(options.silence_limit >= kLeastSilenceLimit, InvalidArgument,
-                   "The start of the workers: a worker would be lost after ", options.silence_limit.count(),
-                   " ms of silence. Give it at least ", kLeastSilenceLimit.count(), " ms.");
-}
-
-Hello hello_of(const ControlOptions& options) {
-  std::random_device random;
-  Hello hello{.version = LOCKSTEP_VERSION_STRING,
-              .worker = options.worker,
-              .num_workers = static_cast<std::int32_t>(options.addresses.size()),
-              .incarnation = std::uint64_t{random()} << 32 | random(),
-              .pid = ::getpid(),
-              .address = options.addresses[static_cast<std::size_t>(options.worker)],
-              .host = options.host.empty() ? host_identity() : options.host};
-  const std::size_t size = hello.address.size() + hello.host.size();
-  LOCKSTEP_EXPECTS(size <= kMaxHelloBytes / 2, InvalidArgument,
-                   "The start of the workers: this worker's address and the name of its host have ", size,
-                   " bytes, and may have ", kMaxHelloBytes / 2, ". Set LOCKSTEP_HOST_ID to a shorter one.");
-  return hello;
-}
-
-std::string listening_address(const ControlOptions& options) {
-  const std::string& own = options.addresses[0];
-  if (options.listen_host.empty() || own.empty()) return own;
-  const bool is_bare_ipv6 =
-      options.listen_host.find(':') != std::string::npos && options.listen_host[0] != '[';
-  return concat(is_bare_ipv6 ? concat('[', options.listen_host, ']') : options.listen_host,
-                own.substr(std::min(own.rfind(':'), own.size())));
-}
-
-std::vector<std::string> labels_of(const std::vector<std::string>& addresses) {
-  std::vector<std::string> labels;
-  for (const std::string& address : addresses)
-    labels.push_back(make_label(static_cast<int>(labels.size()), address));
-  return labels;
-}
 
 void expect_size(std::string_view call, const std::string& text) {
   LOCKSTEP_EXPECTS(text.size() <= kMaxTextBytes, InvalidArgument, call, ": a text has ", text.size(),

@@ -8,7 +8,20 @@
 #include "workers/control/link.hpp"
 #include "workers/control/session.hpp"
 
+namespace lockstep::detail {
+struct ControlOptions;
+}
+
 namespace lockstep::detail::control {
+
+/// @throws InvalidArgument  the worker's index, worker 0's address, or the limit of silence.
+void check(const ControlOptions& options);
+/// What a worker says of itself. @throws InvalidArgument  it is too long.
+Hello hello_of(const ControlOptions& options);
+/// Where worker 0 listens.
+std::string listening_address(const ControlOptions& options);
+/// Before the start.
+std::vector<std::string> labels_of(const std::vector<std::string>& addresses);
 
 /// How long a worker waits for the others at the start. Tells the log from time to time for whom.
 class StartPatience {
