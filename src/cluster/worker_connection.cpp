@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdlib>
 #include <iterator>
 #include <span>
@@ -91,10 +92,12 @@ void copy_text(char (&to)[kSize], const std::string& from) {
 /// engine tells the others.
 void take_leader_address(backend::Engine& engine, ControlOptions& options) {
   const std::unique_ptr<backend::Channel> channel = engine.open_channel();
+  backend::Deadline deadline;
+  if (options.start_limit.count() > 0) deadline = std::chrono::steady_clock::now() + options.start_limit;
   Place own;
   copy_text(own.host_identity, host_identity());
   std::vector<Place> all(options.addresses.size());
-  channel->all_gather(std::as_bytes(std::span(&own, 1)), std::as_writable_bytes(std::span(all)), {});
+  channel->all_gather(std::as_bytes(std::span(&own, 1)), std::as_writable_bytes(std::span(all)), deadline);
   const bool is_on_one_host = std::ranges::all_of(
       all, [&](const Place& other) { return std::string_view(other.host_identity) == own.host_identity; });
   LeaderAddress leader;
@@ -109,7 +112,7 @@ void take_leader_address(backend::Engine& engine, ControlOptions& options) {
     leader.port = control::ListeningSocket(concat(leader.host, ":0")).port();
     if (options.token.empty()) copy_text(leader.token, control::random_token());
   }
-  channel->broadcast(std::as_writable_bytes(std::span(&leader, 1)), 0, {});
+  channel->broadcast(std::as_writable_bytes(std::span(&leader, 1)), 0, deadline);
   options.addresses.front() = concat(leader.host, ':', leader.port);
   if (options.token.empty()) options.token = leader.token;
 }

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # every_call.sh LIBRARY "PROGRAM ARGUMENT..." [MOST] [NAME...]: makes each call of the system that PROGRAM makes of these names, or of
 # all, fail in turn, with each error that its manual page names; with MOST at most so many calls of each name and error,
-# at equal distances. LIBRARY is lockstep_failing_calls.so. Every run must end by itself with status 0: scenario.hpp.
+# at equal distances; with MOST 0 the first call alone, with the first error. LIBRARY is lockstep_failing_calls.so. Every
+# run must end by itself with status 0: scenario.hpp.
 set -u
 library=$1 program=$2 most=${3:-1000000}
 shift $(($# < 3 ? $# : 3))
@@ -37,6 +38,7 @@ errors() {
     gethostname) echo ENAMETOOLONG ;;
     pthread_create) echo EAGAIN ;;
     syscall) echo EINTR ;;
+    MPI_*) echo MPI_ERR_OTHER ;;
     *) echo EINVAL ;;
   esac
 }
@@ -73,6 +75,10 @@ export LOCKSTEP_FAULTS_LEFT
 sort -o "$folder/trace" "$folder/trace"
 while read -r name count <&3; do
   [ "$only" = "  " ] || [[ "$only" == *" $name "* ]] || continue
+  if [ "$most" -eq 0 ]; then
+    run "$name:1:$(errors "$name" | cut -d' ' -f1)"
+    continue
+  fi
   step=$(((count + most - 1) / most))
   for error in $(errors "$name"); do
     for ((n = 1; n <= count; n += step)); do run "$name:$n:$error"; done

@@ -63,6 +63,7 @@ int number_of(std::string_view error) {
   if (error == "EAI_AGAIN") return EAI_AGAIN;
   if (error == "EAI_MEMORY") return EAI_MEMORY;
   if (error == "EAI_FAIL") return EAI_FAIL;
+  if (error == "MPI_ERR_OTHER") return 16;  // Open MPI's
   return 0;
 }
 
@@ -288,6 +289,24 @@ CALL(void*, hwloc_bitmap_alloc, (), (), NO_POINTER)
 
 CALL(int, posix_memalign, (void** data, std::size_t alignment, std::size_t size), (data, alignment, size),
      THE_ERROR)
+
+CALL(int, MPI_Init_thread, (void* count, void* arguments, int wanted, void* level),
+     (count, arguments, wanted, level), THE_ERROR)
+CALL(int, MPI_Initialized, (void* flag), (flag), THE_ERROR)
+CALL(int, MPI_Query_thread, (void* level), (level), THE_ERROR)
+CALL(int, MPI_Comm_rank, (void* group, void* rank), (group, rank), THE_ERROR)
+CALL(int, MPI_Comm_size, (void* group, void* size), (group, size), THE_ERROR)
+CALL(int, MPI_Comm_idup, (void* group, void* made, void* request), (group, made, request), THE_ERROR)
+CALL(int, MPI_Comm_free, (void* group), (group), THE_ERROR)
+CALL(int, MPI_Comm_set_errhandler, (void* group, void* handler), (group, handler), THE_ERROR)
+CALL(int, MPI_Irecv, (void* data, int count, void* type, int from, int tag, void* group, void* request),
+     (data, count, type, from, tag, group, request), THE_ERROR)
+CALL(int, MPI_Isend, (const void* data, int count, void* type, int to, int tag, void* group, void* request),
+     (data, count, type, to, tag, group, request), THE_ERROR)
+CALL(int, MPI_Ibcast, (void* data, int count, void* type, int root, void* group, void* request),
+     (data, count, type, root, group, request), THE_ERROR)
+CALL(int, MPI_Test, (void* request, void* flag, void* status), (request, flag, status), THE_ERROR)
+CALL(int, MPI_Cancel, (void* request), (request), THE_ERROR)
 
 // Allocations that C libraries make for the program; the C++ library's are the operators'.
 #ifndef LOCKSTEP_SANITIZED

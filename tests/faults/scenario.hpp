@@ -17,6 +17,8 @@ struct Scenario {
   std::vector<std::string> places{};
   /// The number of the worker, and replica, in whose process calls fail. Empty: they fail in this one.
   std::string culprit{};
+  /// Whether a failure may be the last thing that the process does with the library.
+  bool may_be_last = false;
 };
 
 /// Runs the scenario once with calls that fail, as the environment says, and once without. Says "untouched",

@@ -112,5 +112,5 @@ int main() {
   Training training(folder.path());
   return ls::test::run_scenario({.attempt = [&] { training.attempt(); },
                                  .check = [&](bool has_failed) { training.check(has_failed); },
-                                 .places = {folder.path().string()}});
+                                 .places = {folder.path().string(), "OpenBLAS"}});
 }

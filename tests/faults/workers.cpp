@@ -1,6 +1,5 @@
-// workers one_host|own_hosts VICTIM: two workers of a cluster, in processes of their own. Calls of VICTIM
-// fail; the other one must say so within its limits. They meet in shared memory, or by Gloo.
-#include <atomic>
+// workers one_host|own_hosts|under_mpi VICTIM: two workers of a cluster, in processes of their own. Calls of
+// VICTIM fail; the other one must say so within its limits. They meet in shared memory, or by Gloo.
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -16,7 +15,6 @@
 #include <lockstep/lockstep.hpp>
 
 #include "faults/scenario.hpp"
-#include "support/process_team.hpp"
 #include "support/temporary_directory.hpp"
 #include "support/worker_processes.hpp"
 
@@ -29,7 +27,7 @@ constexpr int kWorkers = 2;
 
 class Worker {
  public:
-  explicit Worker(std::atomic<int>& num_ready) : num_ready_(num_ready) {}
+  explicit Worker(int worker) : worker_(worker) {}
 
   void attempt() {
     if (most_tries_ > 1) await_other();
@@ -66,8 +64,11 @@ class Worker {
 
  private:
   /// The workers make a new cluster when both have had enough of the old one.
-  void await_other() {
-    for (++num_ready_; num_ready_ < kWorkers;) std::this_thread::sleep_for(1ms);
+  void await_other() const {
+    const std::filesystem::path folder = std::getenv("LOCKSTEP_TEST_FOLDER");
+    ls::test::write_bytes(folder / ("ready-" + std::to_string(worker_)), "");
+    while (!std::filesystem::exists(folder / ("ready-" + std::to_string(1 - worker_))))
+      std::this_thread::sleep_for(1ms);
   }
   void reduce(std::int64_t size) {
     const auto sums = strategy_->run([&](ls::ReplicaContext& ctx) {
@@ -93,19 +94,20 @@ class Worker {
     checkpoint.restore(folder / "checkpoint");
   }
 
-  std::atomic<int>& num_ready_;
+  int worker_;
   std::unique_ptr<ls::Strategy> strategy_;
   int most_tries_ = 1;
 };
 
-int run_worker(int worker, int victim, bool has_own_host, std::atomic<int>& num_ready) {
+int run_worker(int worker, int victim, bool has_own_host, bool is_under_mpi = false) {
   if (has_own_host) ::setenv("LOCKSTEP_HOST_ID", ("the host of worker " + std::to_string(worker)).c_str(), 1);
   if (worker != victim) ::unsetenv("LOCKSTEP_FAULTS_LEFT");
-  Worker self(num_ready);
+  Worker self(worker);
   return ls::test::run_scenario({.attempt = [&] { self.attempt(); },
                                  .check = [&](bool has_failed) { self.check(has_failed); },
-                                 .places = {"127.0.0.1:", "worker ", std::getenv("LOCKSTEP_TEST_FOLDER")},
-                                 .culprit = worker == victim ? "" : std::to_string(victim)});
+                                 .places = {"127.0.0.1", "worker ", std::getenv("LOCKSTEP_TEST_FOLDER")},
+                                 .culprit = worker == victim ? "" : std::to_string(victim),
+                                 .may_be_last = is_under_mpi});
 }
 
 int fault(int worker, const std::string& what) {
@@ -116,25 +118,20 @@ int fault(int worker, const std::string& what) {
 }  // namespace
 
 int main(int, char** argv) {
-  const bool has_own_host = std::string(argv[1]) == "own_hosts";
+  const std::string how = argv[1];
+  const bool has_own_host = how == "own_hosts";
   const int victim = std::stoi(argv[2]);
+  if (how == "under_mpi")
+    return run_worker(std::stoi(std::getenv("OMPI_COMM_WORLD_RANK")), victim, false, true);
   const ls::test::TemporaryDirectory folder;
-  ls::test::SharedWithForks<std::atomic<int>> num_ready;
   ls::test::WorkerProcesses workers(
-      kWorkers, [&](int worker) { return run_worker(worker, victim, has_own_host, *num_ready.operator->()); },
+      kWorkers, [&](int worker) { return run_worker(worker, victim, has_own_host); },
       {.time_limit = 20s, .environment = {"LOCKSTEP_TEST_FOLDER=" + folder.path().string()}});
   const auto results = workers.wait();
   int status = 0;
   for (int worker = 0; worker < kWorkers; ++worker) {
     const ls::test::WorkerResult& result = results[static_cast<std::size_t>(worker)];
-    if (worker == victim) {
-      std::fputs(result.output.c_str(), stdout);
-    } else {
-      std::string text = "the other worker: " + result.output;
-      for (std::size_t end = 0; (end = text.find('\n', end)) != text.npos; end += 2)
-        text.replace(end, 1, "\n ");
-      std::puts(text.c_str());
-    }
+    std::fputs(result.output.c_str(), stdout);
     if (result.timed_out) status = fault(worker, "hangs");
     if (result.status != 0) status = fault(worker, "ends with status " + std::to_string(result.status));
     if (result.left_processes) status = fault(worker, "leaves processes");

@@ -64,17 +64,20 @@ void MpiProcess::start(int num_processes) {
                         ": the program has ended MPI. Call MPI_Finalize after the last use of lockstep.");
   if (is_started_) return;
   int was_started = 0;
-  MPI_Initialized(&was_started);
+  const auto check = [this](int error) {
+    if (error != MPI_SUCCESS) fail(kStarting, error);
+  };
+  check(MPI_Initialized(&was_started));
   int level = MPI_THREAD_SINGLE;
   if (was_started != 0) {
-    MPI_Query_thread(&level);
+    check(MPI_Query_thread(&level));
   } else {
     if (num_processes > 1 && !is_launched())
       raise<Unsupported>(
           kStarting,
           detail::concat(": no launcher of MPI has started this process. Start the program with mpirun -np ",
                          num_processes, " or srun --mpi=pmix, or use the engine gloo."));
-    MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level);
+    check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level));
     std::atexit([] { get().end(); });
   }
   if (level < MPI_THREAD_SERIALIZED)

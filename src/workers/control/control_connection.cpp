@@ -35,39 +35,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kLeastSilenceLimit{200};
 constexpr std::size_t kMaxFailureBytes = 1 << 16;
 constexpr std::chrono::milliseconds kMemoryPause{10};  // where there is no memory to end in order
 constexpr int kThreadsPerCall = 2;                     // the caller, and the one that answers
-
-void check(const ControlOptions& options) {
-  const int num_workers = static_cast<int>(options.addresses.size());
-  LOCKSTEP_EXPECTS(0 <= options.worker && options.worker < num_workers, InvalidArgument,
-                   "The start of the workers: this process is worker ", options.worker, " of ", num_workers,
-                   ". Give it an index below the number of workers.");
-  LOCKSTEP_EXPECTS(num_workers == 1 || !options.addresses[0].empty(), InvalidArgument,
-                   "The start of the workers: nobody knows the address of worker 0, which the others connect "
-                   "to. Set MASTER_ADDR and MASTER_PORT, or give the cluster its address.");
-  LOCKSTEP_EXPECTS(options.silence_limit >= kLeastSilenceLimit, InvalidArgument,
-                   "The start of the workers: a worker would be lost after ", options.silence_limit.count(),
-                   " ms of silence. Give it at least ", kLeastSilenceLimit.count(), " ms.");
-}
-
-std::string listening_address(const ControlOptions& options) {
-  const std::string& own = options.addresses[0];
-  if (options.listen_host.empty() || own.empty()) return own;
-  const bool is_bare_ipv6 =
-      options.listen_host.find(':') != std::string::npos && options.listen_host[0] != '[';
-  return concat(is_bare_ipv6 ? concat('[', options.listen_host, ']') : options.listen_host,
-                own.substr(std::min(own.rfind(':'), own.size())));
-}
-
-std::vector<std::string> labels_of(const std::vector<std::string>& addresses) {
-  std::vector<std::string> labels;
-  for (const std::string& address : addresses)
-    labels.push_back(make_label(static_cast<int>(labels.size()), address));
-  return labels;
-}
 
 void expect_size(std::string_view call, const std::string& text) {
   LOCKSTEP_EXPECTS(text.size() <= kMaxTextBytes, InvalidArgument, call, ": a text has ", text.size(),

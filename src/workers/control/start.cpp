@@ -29,6 +29,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Duration = StartPatience::Duration;
 
+constexpr std::chrono::milliseconds kLeastSilenceLimit{200};
 constexpr Duration kConnectLimit{5000};  // of one try: a packet may be lost
 constexpr Duration kOutdatedPause{250};  // between looks; a connection may take so long
 constexpr Duration kFirstPause{1}, kLongestPause{1000};
@@ -78,6 +79,19 @@ std::optional<Message> join(Link& link, const Hello& hello, std::string_view tok
 
 }  // namespace
 
+void check(const ControlOptions& options) {
+  const int num_workers = static_cast<int>(options.addresses.size());
+  LOCKSTEP_EXPECTS(0 <= options.worker && options.worker < num_workers, InvalidArgument,
+                   "The start of the workers: this process is worker ", options.worker, " of ", num_workers,
+                   ". Give it an index below the number of workers.");
+  LOCKSTEP_EXPECTS(num_workers == 1 || !options.addresses[0].empty(), InvalidArgument,
+                   "The start of the workers: nobody knows the address of worker 0, which the others connect "
+                   "to. Set MASTER_ADDR and MASTER_PORT, or give the cluster its address.");
+  LOCKSTEP_EXPECTS(options.silence_limit >= kLeastSilenceLimit, InvalidArgument,
+                   "The start of the workers: a worker would be lost after ", options.silence_limit.count(),
+                   " ms of silence. Give it at least ", kLeastSilenceLimit.count(), " ms.");
+}
+
 Hello hello_of(const ControlOptions& options) {
   std::random_device random;
   Hello hello{.version = LOCKSTEP_VERSION_STRING,
@@ -92,6 +106,22 @@ Hello hello_of(const ControlOptions& options) {
                    "The start of the workers: this worker's address and the name of its host have ", size,
                    " bytes, and may have ", kMaxHelloBytes / 2, ". Set LOCKSTEP_HOST_ID to a shorter one.");
   return hello;
+}
+
+std::string listening_address(const ControlOptions& options) {
+  const std::string& own = options.addresses[0];
+  if (options.listen_host.empty() || own.empty()) return own;
+  const bool is_bare_ipv6 =
+      options.listen_host.find(':') != std::string::npos && options.listen_host[0] != '[';
+  return concat(is_bare_ipv6 ? concat('[', options.listen_host, ']') : options.listen_host,
+                own.substr(std::min(own.rfind(':'), own.size())));
+}
+
+std::vector<std::string> labels_of(const std::vector<std::string>& addresses) {
+  std::vector<std::string> labels;
+  for (const std::string& address : addresses)
+    labels.push_back(make_label(static_cast<int>(labels.size()), address));
+  return labels;
 }
 
 StartPatience::StartPatience(Duration limit, Duration log_interval, std::function<bool()> is_outdated,

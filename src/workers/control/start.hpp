@@ -16,8 +16,14 @@ struct ControlOptions;
 
 namespace lockstep::detail::control {
 
-/// What a worker says about itself. @throws InvalidArgument  it is too long.
+/// @throws InvalidArgument  the worker's index, worker 0's address, or the limit of silence.
+void check(const ControlOptions& options);
+/// What a worker says of itself. @throws InvalidArgument  it is too long.
 Hello hello_of(const ControlOptions& options);
+/// Where worker 0 listens.
+std::string listening_address(const ControlOptions& options);
+/// Before the start.
+std::vector<std::string> labels_of(const std::vector<std::string>& addresses);
 
 /// How long a worker waits for the others at the start. Tells the log from time to time for whom.
 class StartPatience {
