@@ -22,7 +22,7 @@ for name in "$@"; do
     address | bench_size | environment | names) max_bytes=64 ;;
     csv | idx | lines | records | worker_meeting) max_bytes=100 ;;
     checkpoint_folder | node_list) max_bytes=256 ;;
-    cache | compressed | control_* | dlpack | launcher | *npy | safetensors | tf_*) max_bytes=512 ;;
+    cache | compressed | control_* | dlpack | launcher | *np[yz] | safetensors | tf_*) max_bytes=512 ;;
     checkpoint) max_bytes=1024 ;;
     *) max_bytes=2048 ;;
   esac
