@@ -108,8 +108,8 @@ class ControlConnection final : public backend::KeyValueStore {
   /// first 64 KiB are sent.
   void announce_failure(std::uint64_t epoch, std::string_view text);
 
-  /// Calls f with those who wait to join; nothing to do on another worker than 0.
-  void with_lobby(FunctionRef<void(control::Lobby& lobby)> f);
+  /// Calls f with those who wait to join; nothing to do on another worker than 0. @param changes  f does.
+  void with_lobby(FunctionRef<void(control::Lobby& lobby)> f, bool changes);
 
   /// Ends in order: says so to the others, and waits until they have heard of it, or for a second at most.
   /// Then the listener is not called any more, and calls throw ContextError, also those that wait. Called by
