@@ -79,4 +79,11 @@ std::optional<int> LauncherVariables::find_number(std::string_view name, int lea
   return find(name) ? std::optional(number(name, least, most)) : std::nullopt;
 }
 
+bool is_master_address(std::string_view address, const cluster::EnvironmentVariables& variables) {
+  const std::string* const host = find_variable(variables, "MASTER_ADDR");
+  const std::string* const port = find_variable(variables, "MASTER_PORT");
+  return host != nullptr && port != nullptr &&
+         (address == concat(*host, ':', *port) || address == concat('[', *host, "]:", *port));
+}
+
 }  // namespace lockstep::detail

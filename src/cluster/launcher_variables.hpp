@@ -44,4 +44,7 @@ class LauncherVariables {
   std::string launcher_;
 };
 
+/// Whether "host:port" is what MASTER_ADDR and MASTER_PORT say.
+bool is_master_address(std::string_view address, const cluster::EnvironmentVariables& variables);
+
 }  // namespace lockstep::detail

@@ -214,7 +214,8 @@ std::shared_ptr<WorkerConnection> WorkerConnection::connect(ControlOptions optio
                             .start_limit = options.start_limit});
     take_leader_address(*launched, options);
   } else if (const std::string* const store = find_variable(variables, "TORCHELASTIC_USE_AGENT_STORE");
-             store != nullptr && *store == "True" && !options.addresses.front().empty()) {
+             store != nullptr && *store == "True" &&
+             is_master_address(options.addresses.front(), variables)) {
     options.addresses.front() = next_port(options.addresses.front());
   }
   return std::shared_ptr<WorkerConnection>(
@@ -372,6 +373,8 @@ std::vector<int> WorkerConnection::lost_workers(std::chrono::milliseconds limit)
 void WorkerConnection::on_left(int worker) {
   is_over_.store(true);  // no new strategy will find it here
   deliver_to_all({Report::Kind::left, worker, 0, 0, {}});
+  const std::lock_guard lock(mutex_);
+  if (!lost_.empty()) lost_.push_back(worker);  // it does not go on with those that are left
 }
 
 void WorkerConnection::deliver(std::uint32_t group, const Report& report) {

@@ -66,7 +66,8 @@ class WorkerConnection final : private ControlListener {
   void exit() noexcept;
   /// A worker is lost.
   bool is_over() const noexcept { return is_over_.load(); }
-  /// Who is lost, in the order in which all workers hear of it. Waits for the first for so long.
+  /// Who is lost, or has left after that, in the order in which all workers hear of it. Waits for the first
+  /// for so long.
   std::vector<int> lost_workers(std::chrono::milliseconds limit = {});
   const std::string& engine_name() const noexcept { return engine_name_; }
   std::chrono::milliseconds silence_limit() const noexcept { return silence_limit_; }

@@ -131,8 +131,8 @@ SharedFunction<std::shared_ptr<StepExchange>()> WorkerGroup::step_opener() const
   };
 }
 
-void WorkerGroup::with_lobby(FunctionRef<void(control::Lobby& lobby)> f) {
-  connection_->control().with_lobby(f);
+void WorkerGroup::with_lobby(FunctionRef<void(control::Lobby& lobby)> f, bool changes) {
+  connection_->control().with_lobby(f, changes);
 }
 
 int WorkerGroup::num_waiting() {
@@ -143,13 +143,13 @@ int WorkerGroup::num_waiting() {
 
 std::vector<std::string> WorkerGroup::invite() {
   std::vector<std::string> invited;
-  with_lobby([&](control::Lobby& lobby) { invited = lobby.invite(); });
+  with_lobby([&](control::Lobby& lobby) { invited = lobby.invite(); }, true);
   return invited;
 }
 
 void WorkerGroup::end_invitation(bool has_grown) {
   if (has_grown) WorkerConnection::retire(*connection_);
-  with_lobby([&](control::Lobby& lobby) { lobby.end_invitation(has_grown); });
+  with_lobby([&](control::Lobby& lobby) { lobby.end_invitation(has_grown); }, true);
 }
 
 control::Invitation WorkerGroup::wait_to_join(const std::string& chief, const std::string& address,

@@ -144,7 +144,7 @@ class WorkerGroup final : public backend::ProcessGroup, private WorkerReports {
   void on_answer(int worker, int asker, std::uint64_t question, std::string text) override;
   void on_exit() noexcept override;
   std::unique_ptr<WorkerMeeting> make_meeting();
-  void with_lobby(FunctionRef<void(control::Lobby& lobby)> f);
+  void with_lobby(FunctionRef<void(control::Lobby& lobby)> f, bool changes = false);
   /// The others' calls of all_gather throw. @param failure  why; empty: this worker leaves.
   void end_stream(const std::string& failure) noexcept;
 

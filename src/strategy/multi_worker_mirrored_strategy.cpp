@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 
 #include <lockstep/cluster/roles.hpp>
 #include <lockstep/device_manager.hpp>
@@ -25,6 +26,7 @@ constexpr std::string_view kNumWaiting = "MultiWorkerMirroredStrategy::num_waiti
 constexpr std::string_view kGrow = "MultiWorkerMirroredStrategy::grow";
 constexpr std::string_view kJoin = "MultiWorkerMirroredStrategy::join";
 constexpr std::chrono::minutes kResizeTimeout{1};
+constexpr char kFailed = 'f';  // begins what a worker says whose start has failed
 
 /// The number of workers that the process works with.
 int num_workers(const cluster::Resolver& resolver) {
@@ -68,9 +70,6 @@ detail::StrategyConfig configure(std::shared_ptr<cluster::Resolver> resolver,
   const auto num_replicas = static_cast<int>(config.logical_devices.front().size());
   if (const std::string warning = detail::binding_warning(num_replicas); !warning.empty())
     detail::warn(detail::concat(kName, ": ", warning));
-  cluster::EnvironmentVariables variables = cluster::environment_variables();
-  if (former.invitation != nullptr)
-    variables.erase("TORCHELASTIC_USE_AGENT_STORE");  // the chief's port is known
   config.workers = detail::WorkerGroup::connect(*config.cluster_resolver,
                                                 {.start_timeout = worker_options.start_timeout,
                                                  .silence_limit = worker_options.heartbeat_timeout,
@@ -79,13 +78,19 @@ detail::StrategyConfig configure(std::shared_ptr<cluster::Resolver> resolver,
                                                  .former = former.group,
                                                  .num_lost = former.num_lost,
                                                  .invitation = former.invitation},
-                                                variables);
+                                                cluster::environment_variables());
   const std::vector<std::string> numbers =
       config.workers->all_gather("the number of replicas", std::to_string(num_replicas));
-  for (std::size_t w = 1; w < numbers.size(); ++w)
+  const std::string& own = numbers[static_cast<std::size_t>(config.workers->process())];
+  for (std::size_t w = 1; w < numbers.size(); ++w) {
+    // Who joins and has as many is not the one to mend that.
+    LOCKSTEP_EXPECTS(numbers[w] == numbers[0] || former.invitation == nullptr || own != numbers[0],
+                     CollectiveAborted, kName, ": ", config.workers->label(static_cast<int>(w)), " has ",
+                     numbers[w], " devices, the others have ", numbers[0], '.');
     LOCKSTEP_EXPECTS(numbers[w] == numbers[0], InvalidArgument, kName, ": ",
                      config.workers->label(static_cast<int>(w)), " has ", numbers[w], " devices, ",
                      config.workers->label(0), " has ", numbers[0], ". Give every worker as many.");
+  }
   return config;
 }
 
@@ -113,6 +118,8 @@ class Invitation {
       joiners.emplace_back(reader.get_text());
     return joiners;
   }
+  /// Who was invited is sent away.
+  void withdraw() { group_.end_invitation(false); }
   void succeed() noexcept { has_grown_ = true; }
 
  private:
@@ -210,20 +217,21 @@ std::unique_ptr<MultiWorkerMirroredStrategy> MultiWorkerMirroredStrategy::grow()
     grown.reset();
     detail::WorkerGroup::forget_unused(leader);
   };
-  std::string failure;
+  std::optional<std::string> failure;
   try {
     grown.reset(new MultiWorkerMirroredStrategy(std::move(cluster), state.options(), resize_options(),
                                                 {.group = group}));
   } catch (const std::exception& error) {
     failure = error.what();
+    invitation.withdraw();  // those that come late hear that the start has ended
   }
   try {
-    const std::vector<std::string> failures = detail::gather_texts(*this, kGrow, failure);
-    const auto failed = std::ranges::find_if(failures, [](const auto& text) { return !text.empty(); });
-    if (failed != failures.end()) {
+    // By the chief, which decides for all: it says who is lost in the same order.
+    for (const std::string& said : group->all_gather(kGrow, failure ? kFailed + *failure : std::string())) {
+      if (said.empty()) continue;
       detail::warn(detail::concat(kGrow, ": nobody joins now, and the workers go on as they were: ",
-                                  failure.empty() ? *failed : failure));
-      give_up("the others go on as they were.");
+                                  failure ? *failure : said.substr(1)));
+      give_up("those who would join wait on.");
       return nullptr;
     }
   } catch (const std::exception& error) {
@@ -244,24 +252,25 @@ std::unique_ptr<MultiWorkerMirroredStrategy> MultiWorkerMirroredStrategy::join(
   using Clock = std::chrono::steady_clock;
   const bool has_limit = worker_options.start_timeout.count() > 0;
   const auto end = Clock::now() + worker_options.start_timeout;
+  const auto rest = [&] {
+    return std::max(std::chrono::milliseconds(1),
+                    std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()));
+  };
   for (;;) {
-    std::chrono::milliseconds rest{0};
-    if (has_limit)
-      rest = std::max(std::chrono::milliseconds(1),
-                      std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()));
+    const std::chrono::milliseconds limit = has_limit ? rest() : std::chrono::milliseconds(0);
     detail::control::Invitation invitation = detail::WorkerGroup::wait_to_join(
-        chief, address, {.start_timeout = rest, .token = worker_options.token},
+        chief, address, {.start_timeout = limit, .token = worker_options.token},
         cluster::environment_variables());
     invitation.addresses.front() = chief;
     WorkerOptions own = worker_options;
-    if (!has_limit) own.start_timeout = kResizeTimeout;
+    own.start_timeout = has_limit ? rest() : kResizeTimeout;
     try {
       std::unique_ptr<MultiWorkerMirroredStrategy> joined(
           new MultiWorkerMirroredStrategy(detail::cluster_of(invitation.addresses, invitation.worker),
                                           options, own, {.invitation = &invitation}));
       go_on_together(*joined);
       return joined;
-    } catch (const PeerLost& error) {
+    } catch (const CollectiveError& error) {  // of another one
       detail::warn(
           detail::concat(kJoin, ": it waits again, as the workers did not go on with it: ", error.what()));
     }

@@ -1,3 +1,5 @@
+#include "cluster/launcher_variables.hpp"
+
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
@@ -212,4 +214,13 @@ TEST_CASE("launchers that tell no number of processes are refused by name", "[cl
   }
   check_refused("a PMIx launcher",
                 {kSlurm + EnvironmentVariables{{"PMIX_RANK", "1"}}, "PMIX_RANK", "1", "no variable tells"});
+}
+
+TEST_CASE("an address is the master's, or another one", "[cluster][host]") {
+  const cluster::EnvironmentVariables named{{"MASTER_ADDR", "node0"}, {"MASTER_PORT", "29500"}};
+  CHECK(detail::is_master_address("node0:29500", named));
+  CHECK_FALSE(detail::is_master_address("node0:29501", named));
+  CHECK_FALSE(detail::is_master_address("node1:29500", named));
+  CHECK_FALSE(detail::is_master_address("node0:29500", {}));
+  CHECK(detail::is_master_address("[::1]:1", {{"MASTER_ADDR", "::1"}, {"MASTER_PORT", "1"}}));
 }

@@ -307,44 +307,47 @@ TEST_CASE("the state comes from the chief where there is no checkpoint, and the 
   check_passed(workers.wait());
 }
 
-TEST_CASE("those who cannot join are told why, and the others go on", "[workers][host]") {
-  const TemporaryDirectory folder;
-  WorkerProcesses workers(5, [&](int worker) {
-    const auto message_of = [&](const WorkerOptions& options) {
+TEST_CASE("those who cannot join are told why, and keep nobody else out", "[workers][host]") {
+  WorkerProcesses workers(6, [&](int worker) {
+    const auto refused = [&](const WorkerOptions& options, int address) {
       try {
-        static_cast<void>(join(worker, options));
+        static_cast<void>(
+            Workers::join(addresses()[0], {}, options, addresses()[static_cast<std::size_t>(address)]));
       } catch (const InvalidArgument& error) {
         say(error.what());
+        return kPassed;
       }
-      return kPassed;
+      return 1;
     };
-    if (worker == 2) return message_of(worker_options(2));
+    if (worker == 2) return refused(worker_options(2), worker);
     WorkerOptions stranger = worker_options();
     stranger.token = "guess";
-    if (worker == 3) return message_of(stranger);
-    if (worker == 4) {  // as if it were a worker
-      try {
-        static_cast<void>(Workers::join(addresses()[0], {}, worker_options(), addresses()[1]));
-      } catch (const InvalidArgument& error) {
-        say(error.what());
-      }
-      return kPassed;
+    if (worker == 3) return refused(stranger, worker);
+    if (worker == 4) return refused(worker_options(), 1);  // as if it were that worker
+    std::unique_ptr<Workers> strategy;
+    if (worker == 5) {
+      strategy = join(worker);
+    } else {
+      strategy = start(worker, 2);
+      while (strategy->num_waiting() < 2) std::this_thread::sleep_for(1ms);
+      if (strategy->grow() != nullptr) return 2;  // of the two one has another number of devices
+      if (sum(*strategy, 1) != 2) return 4;
+      std::unique_ptr<Workers> grown;
+      while (grown == nullptr) grown = strategy->grow();
+      strategy = std::move(grown);
     }
-    const auto strategy = start(worker, 2);
-    while (strategy->num_waiting() == 0) std::this_thread::sleep_for(1ms);
-    if (strategy->grow() != nullptr) return 1;
-    if (strategy->num_waiting() != 0) return 2;
-    return sum(*strategy, 1) == 2 ? kPassed : 4;
+    return sum(*strategy, 1) == 3 ? kPassed : 5;
   });
   const auto results = workers.wait();
   check_passed(results);
   CHECK_THAT(results[0].output,
              ContainsSubstring("grow: nobody joins now, and the workers go on as they were: "
-                               "MultiWorkerMirroredStrategy: worker 2 ("));
-  CHECK_THAT(results[2].output, ContainsSubstring(") has 2 devices, worker 0 ("));
+                               "MultiWorkerMirroredStrategy: worker "));
+  CHECK_THAT(results[2].output, ContainsSubstring(" has 2 devices, worker 0 ("));
   CHECK_THAT(results[3].output, ContainsSubstring("this process does not have worker 0's token"));
   CHECK_THAT(results[4].output,
              ContainsSubstring("its own address " + workers.addresses()[1] + " is that of a worker"));
+  CHECK_THAT(results[5].output, ContainsSubstring("join: it waits again, as the workers did not go on"));
 }
 
 TEST_CASE("who waits and ends does not hold the others up", "[workers][host]") {

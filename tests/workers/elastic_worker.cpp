@@ -1,8 +1,7 @@
 // elastic_worker SILENCE_MS CPU|GPU DEVICE STOP_FILE [CHIEF ADDRESS]
 //
 // Reduces over all workers until the file is there, with whoever joins and without whoever is lost; with
-// CHIEF it joins. No result may be wrong, and the number of the step, which comes from the chief, goes on by
-// one. For kill_joiners.sh.
+// CHIEF it joins. No result may be wrong; the number of the step comes from the chief. For kill_joiners.sh.
 #include <chrono>
 #include <cstdint>
 #include <filesystem>

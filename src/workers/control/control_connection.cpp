@@ -368,13 +368,13 @@ void ControlConnection::announce_failure(std::uint64_t epoch, std::string_view t
   state_->post(Failure{state_->worker, epoch, std::string(text.substr(0, kMaxFailureBytes))});
 }
 
-void ControlConnection::with_lobby(FunctionRef<void(Lobby& lobby)> f) {
+void ControlConnection::with_lobby(FunctionRef<void(Lobby& lobby)> f, bool changes) {
   if (process_.is_forked()) return;
   {
     const std::lock_guard lock(state_->mutex);
     if (Lobby* const lobby = state_->end->lobby()) f(*lobby);
   }
-  state_->wake();
+  if (changes) state_->wake();
 }
 
 void ControlConnection::break_off(const std::exception_ptr& error) noexcept {

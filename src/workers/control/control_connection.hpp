@@ -109,8 +109,8 @@ class ControlConnection final : public backend::KeyValueStore {
   /// first 64 KiB are sent.
   void announce_failure(std::uint64_t epoch, std::string_view text);
 
-  /// Calls f with those who wait to join; nothing to do on another worker than 0.
-  void with_lobby(FunctionRef<void(control::Lobby& lobby)> f);
+  /// Calls f with those who wait to join; nothing to do on another worker than 0. @param changes  f does.
+  void with_lobby(FunctionRef<void(control::Lobby& lobby)> f, bool changes);
   /// The connection is over, because of what this worker could not tell the others, who see it closed.
   void break_off(const std::exception_ptr& error) noexcept;
 

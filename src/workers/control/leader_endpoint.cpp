@@ -133,6 +133,8 @@ bool LeaderEndpoint::welcome(Guest& guest, Time now) {
     const Hello* const hello = decoded ? std::get_if<Hello>(&decoded->message) : nullptr;
     if (hello == nullptr || hub_.has_left(hello->worker) || hub_.has_lost()) return true;
     const bool joins = hello->worker == kJoiner;
+    if (!joins && lobby_.has_invited() && hello->num_workers > num_workers())
+      return refuse({ErrorKind::lost, "The start of the workers: the others go on without those who join."});
     if (turns_away_ && !joins && hello->num_workers != num_workers()) return true;
     guest.link.send(Welcome{prove(token_, Prover::leader, guest.nonce, join.nonce, {})});
     if (joins) {

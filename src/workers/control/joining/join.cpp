@@ -71,7 +71,7 @@ Invitation wait_to_join(const std::string& leader, Hello hello, std::string_view
   for (;;) {
     Duration reach_limit = kReachLimit;
     if (limit.count() > 0)
-      reach_limit = std::clamp(std::chrono::ceil<Duration>(end - Clock::now()), Duration(1), reach_limit);
+      reach_limit = std::max(std::chrono::ceil<Duration>(end - Clock::now()), Duration(1));
     StartPatience reaching(reach_limit, log_interval, {}, kWhat);
     Duration silence{};
     Link link = reach_leader(leader, hello, token, reaching, [&](const Message& answer) {

@@ -57,7 +57,8 @@ std::optional<Refused> Lobby::refusal(const Hello& hello) const {
 }
 
 void Lobby::admit(Link link, const Hello& hello) {
-  if (has_moved_) return;  // it comes again, to those who took the door
+  // It comes again, to those who have the door in the end.
+  if (has_moved_ || door_.use_count() > 1) return;
   if (const auto refused = refusal(hello)) {
     link.send(*refused);
     link.end();
@@ -124,7 +125,7 @@ std::vector<std::string> Lobby::invite() {
     joiner.is_invited = true;
     joiner.link.send(Invited{worker++, all});
   }
-  is_inviting_ = true;
+  is_inviting_ = has_invited_ = true;
   has_lost_invited_ = false;
   return invited;
 }

@@ -51,6 +51,8 @@ class Lobby {
   std::vector<std::string> invite();
   /// Null: it is not lent.
   std::shared_ptr<const ListeningSocket> lent_door() const { return is_inviting_ ? door_ : nullptr; }
+  /// Whether it has ever invited, so that one of such a start may come when that has failed.
+  bool has_invited() const noexcept { return has_invited_; }
   /// Whether somebody who was invited has gone, until the invitation ends.
   bool has_lost_invited() const noexcept { return has_lost_invited_; }
   /// @param has_grown  they are workers of another cluster, which keeps the door, and where the others may
@@ -79,7 +81,7 @@ class Lobby {
   const Duration silence_limit_;
   std::shared_ptr<const ListeningSocket> door_{};  // owners: this, and the start that it is lent to
   std::list<Joiner> joiners_{};                    // in the order in which they came
-  bool is_inviting_ = false, has_lost_invited_ = false, has_moved_ = false;
+  bool is_inviting_ = false, has_invited_ = false, has_lost_invited_ = false, has_moved_ = false;
 };
 
 }  // namespace lockstep::detail::control

@@ -43,7 +43,7 @@ struct Leader {
   template <class F>
   auto in_lobby(const F& f) {
     decltype(f(std::declval<Lobby&>())) result{};
-    worker.connection->with_lobby([&](Lobby& lobby) { result = f(lobby); });
+    worker.connection->with_lobby([&](Lobby& lobby) { result = f(lobby); }, true);
     return result;
   }
   int num_waiting() {
