@@ -96,8 +96,8 @@ class ControlConnection final : public backend::KeyValueStore {
   void end_stream(std::uint32_t stream, std::string own) noexcept;
 
   /// Tells the others' listeners that this worker's run has failed. Does not wait. @param text  only its
-  /// first 64 KiB are sent.
-  void announce_failure(std::uint64_t epoch, std::string_view text);
+  /// first 64 KiB are sent. @param to_itself  this worker's listener hears it too, in the order of all.
+  void announce_failure(std::uint64_t epoch, std::string_view text, bool to_itself = false);
 
   /// Ends in order: says so to the others, and waits until they have heard of it, or for a second at most.
   /// Then the listener is not called any more, and calls throw ContextError, also those that wait. Called by
