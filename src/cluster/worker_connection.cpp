@@ -328,7 +328,8 @@ void WorkerConnection::announce(std::uint32_t group, const Report& report) noexc
     writer.put(report.num_rounds);
     writer.put_bytes(std::as_bytes(std::span(report.text)));
     const auto bytes = writer.bytes();
-    control_->announce_failure(report.epoch, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    control_->announce_failure(report.epoch, {reinterpret_cast<const char*>(bytes.data()), bytes.size()},
+                               report.kind == Report::Kind::end);
   } catch (const Error&) {  // the connection is over, and the others hear of that
   } catch (...) {           // there is no memory to tell them
     control_->break_off(std::current_exception());

@@ -23,6 +23,8 @@ constexpr char kText = 't';
 constexpr char kFailure = 'f';
 constexpr char kLeft = 'l';
 
+constexpr std::chrono::seconds kEchoLimit{1};  // for what is announced to come back from worker 0
+
 std::string given_or(const std::string& given, const cluster::EnvironmentVariables& variables,
                      std::string_view name) {
   if (!given.empty()) return given;
@@ -80,7 +82,8 @@ std::unique_ptr<WorkerMeeting> WorkerGroup::make_meeting() {
   meeting->on_break_off([this](const std::string& cause) {
     const std::string text = concat(label(process()), " could not go on: ", cause);
     connection_->announce_end(number_, text);
-    on_end(std::make_shared<backend::Loss>(text));
+    // Others may break off at the same time: all take the cause that worker 0 hears first.
+    if (!meeting_->await_loss(kEchoLimit)) on_end(std::make_shared<backend::Loss>(text));
   });
   return meeting;
 }

@@ -367,6 +367,11 @@ void WorkerMeeting::await_report() noexcept {
                      [&] { return state_.load() == State::lost || num_reports_.load() != seen; });
 }
 
+bool WorkerMeeting::await_loss(std::chrono::milliseconds limit) noexcept {
+  std::unique_lock lock(mutex_);
+  return reported_.wait_for(lock, limit, [&] { return state_.load() == State::lost; });
+}
+
 void WorkerMeeting::break_off(const std::string& cause) noexcept {
   if (state_.load(std::memory_order_acquire) == State::lost) return;
   if (end_) end_(cause);

@@ -100,6 +100,8 @@ class WorkerMeeting {
   /// the limit of expect_reports_within, and says which. Returns when it has come, or none has for a second
   /// or two longer.
   void await_report() noexcept;
+  /// Returns true once the meeting has ended for all, or false after the limit.
+  bool await_loss(std::chrono::milliseconds limit) noexcept;
   /// This worker cannot do its part in a call that the workers have agreed on: ends the meeting for all of
   /// them. Nothing to do once it has ended. Any thread.
   void break_off(const std::string& cause) noexcept;

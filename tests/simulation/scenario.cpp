@@ -148,7 +148,10 @@ class Scenario {
     }
   }
 
+  /// Or says that it could not go on itself, as the link between two others was cut.
   bool names_one_that_is_lost(const std::string& loss) const {
+    if (loss.find(" could not go on: ") != std::string::npos)
+      return std::ranges::any_of(members_, [](const Member& m) { return m.is_killed || m.is_suspect; });
     for (std::size_t w = 0; w < members_.size(); ++w)
       if (loss.find(concat('(', plan_.address_of(static_cast<int>(w)), ')')) != std::string::npos)
         return members_[w].is_killed || members_[w].is_suspect;

@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -169,6 +171,11 @@ class SimulatedEngine final : public backend::Engine {
     }
     for (int others = setup_.process + 1; others < setup_.num_processes; ++others)
       accept(listening, sockets, deadline);
+    // As Gloo does: of each two processes the one that has accepted asks the other whether it is there.
+    const int limit_ms = static_cast<int>(setup_.silence_limit.count());
+    for (int other = setup_.process + 1; other < setup_.num_processes && limit_ms > 0; ++other)
+      ::setsockopt(sockets[static_cast<std::size_t>(other)].get(), IPPROTO_TCP, TCP_USER_TIMEOUT, &limit_ms,
+                   sizeof limit_ms);
     return std::make_unique<SimulatedChannel>(setup_.process, std::move(sockets));
   }
 

@@ -363,9 +363,10 @@ void ControlConnection::end_stream(std::uint32_t stream, std::string own) noexce
   }
 }
 
-void ControlConnection::announce_failure(std::uint64_t epoch, std::string_view text) {
+void ControlConnection::announce_failure(std::uint64_t epoch, std::string_view text, bool to_itself) {
   expect_own_process("announce_failure");
-  state_->post(Failure{state_->worker, epoch, std::string(text.substr(0, kMaxFailureBytes))});
+  state_->post(
+      Failure{to_itself ? kForAll : state_->worker, epoch, std::string(text.substr(0, kMaxFailureBytes))});
 }
 
 void ControlConnection::with_lobby(FunctionRef<void(Lobby& lobby)> f, bool changes) {

@@ -106,8 +106,8 @@ class ControlConnection final : public backend::KeyValueStore {
   void end_stream(std::uint32_t stream, std::string own) noexcept;
 
   /// Tells the others' listeners that this worker's run has failed. Does not wait. @param text  only its
-  /// first 64 KiB are sent.
-  void announce_failure(std::uint64_t epoch, std::string_view text);
+  /// first 64 KiB are sent. @param to_itself  this worker's listener hears it too, in the order of all.
+  void announce_failure(std::uint64_t epoch, std::string_view text, bool to_itself = false);
 
   /// Calls f with those who wait to join; nothing to do on another worker than 0. @param changes  f does.
   void with_lobby(FunctionRef<void(control::Lobby& lobby)> f, bool changes);

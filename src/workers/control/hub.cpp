@@ -163,8 +163,9 @@ void Hub::receive(int worker, Message message, Time now) {
                                  [&](const auto& value) { return value.first.starts_with(erase.prefix); });
                  },
                  [&](Failure& failure) {
+                   const int except = failure.worker == kForAll ? -1 : worker;
                    failure.worker = worker;
-                   send_to_all(failure, worker);
+                   send_to_all(failure, except);
                  },
                  // A worker has heard nothing from the leader, and has gone.
                  [&](Lost& lost) {

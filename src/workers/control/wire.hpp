@@ -100,7 +100,9 @@ struct Failed {
   auto fields() { return std::tie(call, kind, text); }
 };
 
-/// A worker's run has failed. The leader sends it on to the others.
+/// A worker's run has failed. The leader sends it on to the others; where it comes for kForAll, back to its
+/// sender, too.
+inline constexpr std::int32_t kForAll = -1;
 struct Failure {
   std::int32_t worker = 0;
   std::uint64_t epoch = 0;

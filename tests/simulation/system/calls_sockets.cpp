@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include <fcntl.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -116,7 +117,11 @@ int shutdown(int descriptor, int how) noexcept {
 }
 
 int setsockopt(int descriptor, int level, int option, const void* value, socklen_t size) noexcept {
-  return is_simulated(descriptor) ? 0 : REAL(setsockopt)(descriptor, level, option, value, size);
+  if (!is_simulated(descriptor)) return REAL(setsockopt)(descriptor, level, option, value, size);
+  const auto socket = socket_of(descriptor);
+  if (level == IPPROTO_TCP && option == TCP_USER_TIMEOUT)
+    socket->silence_limit = *static_cast<const int*>(value) * kMillisecond;
+  return 0;
 }
 
 int getsockopt(int descriptor, int level, int option, void* value, socklen_t* size) noexcept {

@@ -69,6 +69,22 @@ void Network::cut(const std::string& a, const std::string& b, Time until) {
     way->cut_since = system_.now();
     way->cut_until = until;
   }
+  for (const auto& [descriptor, socket] : sockets_) {
+    const std::string own = text_of(socket->own.sin_addr.s_addr),
+                      peer = text_of(socket->peer.sin_addr.s_addr);
+    if ((own == a && peer == b) || (own == b && peer == a)) limit_silence(socket, until);
+  }
+}
+
+void Network::limit_silence(const std::shared_ptr<Socket>& socket, Time cut_until) {
+  if (socket->silence_limit == kNever || cut_until - system_.now() <= socket->silence_limit) return;
+  system_.at(system_.now() + socket->silence_limit, [this, socket] {
+    if (socket->is_closed || socket->is_reset) return;
+    socket->is_reset = true;
+    socket->is_muted = true;
+    socket->error = ETIMEDOUT;
+    tell(*socket);
+  });
 }
 
 Time Network::arrival(Socket& from) {

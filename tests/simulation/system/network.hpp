@@ -32,8 +32,9 @@ struct Socket {
   sockaddr_in own{}, peer{};
   std::weak_ptr<Socket> other{};
   std::string received{};
-  std::size_t in_flight = 0;  ///< Bytes that it has sent and that have not arrived.
-  Time last_arrival = 0;      ///< Of what it has sent.
+  std::size_t in_flight = 0;    ///< Bytes that it has sent and that have not arrived.
+  Time silence_limit = kNever;  ///< TCP_USER_TIMEOUT, with keepalives.
+  Time last_arrival = 0;        ///< Of what it has sent.
   std::deque<std::shared_ptr<Socket>> backlog{};
   std::uint64_t counter = 0;
 };
@@ -91,6 +92,7 @@ class Network {
   void reset(const std::shared_ptr<Socket>& from);
   void close(const std::shared_ptr<Socket>& socket, bool is_kill);
   void kill(Process& process);
+  void limit_silence(const std::shared_ptr<Socket>& socket, Time cut_until);
 
   static Network* current_;
 

@@ -156,6 +156,20 @@ TEST_CASE("workers that exchange different things are told so", "[workers][host]
   }
 }
 
+TEST_CASE("failures that workers tell themselves too are heard by all, in one order", "[workers][host]") {
+  constexpr int kNumEach = 20;
+  std::vector<std::vector<std::string>> heard(3);
+  on_workers(3, [&](int worker, ControlWorker& it) {
+    for (int i = 0; i < kNumEach; ++i)
+      it.connection->announce_failure(static_cast<std::uint64_t>(i), detail::concat("text ", i), true);
+    heard[static_cast<std::size_t>(worker)] = it.heard.wait(3 * kNumEach);
+    it.connection->barrier("the end", test::in(30s));
+  });
+  CHECK(heard[0].size() == 3 * kNumEach);
+  CHECK(heard[1] == heard[0]);
+  CHECK(heard[2] == heard[0]);
+}
+
 TEST_CASE("failures are heard by all others, in one order", "[workers][host]") {
   constexpr int kNumEach = 50;
   std::vector<std::vector<std::string>> heard(4);
