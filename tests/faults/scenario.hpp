@@ -17,8 +17,8 @@ struct Scenario {
   std::vector<std::string> places{};
   /// The number of the worker, and replica, in whose process calls fail. Empty: they fail in this one.
   std::string culprit{};
-  /// Whether a failure may be the last thing that the process does with the library.
-  bool may_be_last = false;
+  /// Set where a process can use the library once only: waits for the others before its end.
+  std::function<void()> await_others{};
 };
 
 /// Runs the scenario once with calls that fail, as the environment says, and once without. Says "untouched",

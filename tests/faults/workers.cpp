@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -62,14 +63,15 @@ class Worker {
     strategy_.reset();
   }
 
- private:
-  /// The workers make a new cluster when both have had enough of the old one.
+  /// Until both have had enough of the old cluster, or one of them is no more.
   void await_other() const {
     const std::filesystem::path folder = std::getenv("LOCKSTEP_TEST_FOLDER");
     ls::test::write_bytes(folder / ("ready-" + std::to_string(worker_)), "");
-    while (!std::filesystem::exists(folder / ("ready-" + std::to_string(1 - worker_))))
-      std::this_thread::sleep_for(1ms);
+    const std::filesystem::path other = folder / ("ready-" + std::to_string(1 - worker_));
+    for (int i = 0; i < 10'000 && !std::filesystem::exists(other); ++i) std::this_thread::sleep_for(1ms);
   }
+
+ private:
   void reduce(std::int64_t size) {
     const auto sums = strategy_->run([&](ls::ReplicaContext& ctx) {
       const auto value = static_cast<float>(ctx.replica_id_in_sync_group() + 1);
@@ -103,11 +105,12 @@ int run_worker(int worker, int victim, bool has_own_host, bool is_under_mpi = fa
   if (has_own_host) ::setenv("LOCKSTEP_HOST_ID", ("the host of worker " + std::to_string(worker)).c_str(), 1);
   if (worker != victim) ::unsetenv("LOCKSTEP_FAULTS_LEFT");
   Worker self(worker);
-  return ls::test::run_scenario({.attempt = [&] { self.attempt(); },
-                                 .check = [&](bool has_failed) { self.check(has_failed); },
-                                 .places = {"127.0.0.1", "worker ", std::getenv("LOCKSTEP_TEST_FOLDER")},
-                                 .culprit = worker == victim ? "" : std::to_string(victim),
-                                 .may_be_last = is_under_mpi});
+  return ls::test::run_scenario(
+      {.attempt = [&] { self.attempt(); },
+       .check = [&](bool has_failed) { self.check(has_failed); },
+       .places = {"127.0.0.1", "worker ", std::getenv("LOCKSTEP_TEST_FOLDER")},
+       .culprit = worker == victim ? "" : std::to_string(victim),
+       .await_others = is_under_mpi ? std::function<void()>([&] { self.await_other(); }) : nullptr});
 }
 
 int fault(int worker, const std::string& what) {
