@@ -128,6 +128,16 @@ IteratorState read_state(const SafetensorsFile& file, const std::string& key,
   return {data, data + bytes.nbytes()};
 }
 
+/// What restores an iterator. @throws InvalidArgument  it cannot go on from the state: the entry, and why.
+template <class Iterator>
+detail::SharedFunction<void()> prepare(const Iterator& iterator, const IteratorState& state,
+                                       const std::string& key, const std::filesystem::path& path) try {
+  return iterator.prepare_restore(state);
+} catch (const InvalidArgument& error) {
+  detail::raise<InvalidArgument>({__FILE__, __LINE__, __func__}, concat(kRestore, ": ", path, ", entry ",
+                                                                        in_quotes(key), ": ", error.what()));
+}
+
 /// The values of a file, for those variables that are on GPUs alone in memory that these copy from at their
 /// full rate.
 class StagedValues {
@@ -294,7 +304,8 @@ void Checkpoint::restore(const std::filesystem::path& path, RestoreOptions optio
     for (auto& [strategy, group] : groups)
       for (std::size_t k = 0; k < group.keys.size(); ++k)
         group.values.push_back(staged.read(file, group.keys[k], group.variables[k]));
-    for (const auto& [key, iterator] : iterators_) iterators.push_back(iterator.prepare_restore(states[key]));
+    for (const auto& [key, iterator] : iterators_)
+      iterators.push_back(prepare(iterator, states[key], key, path));
   };
   if (Strategy* const workers = find_workers(groups))
     detail::on_all_workers(*workers, kRestore, read);

@@ -83,7 +83,9 @@ TEST_CASE("a checkpoint whose iterator is refused changes nothing", "[checkpoint
   a.next();
   Checkpoint other({{"w", w}});
   other.add("a", a).add("b", b);
-  CHECK_THROWS_MATCHES(other.restore(path), InvalidArgument, says("is batch(4), but of this one batch(5)"));
+  CHECK_THROWS_MATCHES(other.restore(path), InvalidArgument,
+                       says("Checkpoint::restore: ", path.string(),
+                            ", entry 'b': restore_state: ", "is batch(4), but of this one batch(5)"));
   CHECK(w.value().item<float>() == 2);
   CHECK(a.next().item<std::int64_t>() == 1);
 
