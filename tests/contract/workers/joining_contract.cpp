@@ -14,8 +14,12 @@ TEST_CASE("all workers know that nobody waits to join, and go on as they were", 
   auto* const workers = dynamic_cast<MultiWorkerMirroredStrategy*>(strategy.get());
   if (workers == nullptr) return;  // one process
   for (int i = 0; i < 3; ++i) {
-    const Thrown asking = thrown_by([&] { CHECK(workers->num_waiting() == 0); });
-    const Thrown growing = thrown_by([&] { CHECK(workers->grow() == nullptr); });
+    int number = 0;
+    std::unique_ptr<Strategy> grown;
+    const Thrown asking = thrown_by([&] { number = workers->num_waiting(); });
+    const Thrown growing = thrown_by([&] { grown = workers->grow(); });
+    CHECK(number == 0);
+    CHECK(grown == nullptr);
     if (asking) {
       CHECK(asking.is<Unsupported>());
       CHECK(asking.has("num_waiting: MPI has started the workers, and connects nobody else with them."));
@@ -36,8 +40,7 @@ TEST_CASE("a worker that does not ask who waits is told so, as are the others", 
   const World& w = world();
   if (w.num_workers == 1) return;
   auto* const workers = dynamic_cast<MultiWorkerMirroredStrategy*>(&w.strategy);
-  const Thrown first = thrown_by([&] { CHECK(workers->num_waiting() == 0); });
-  if (first) return;  // MPI
+  if (thrown_by([&] { static_cast<void>(workers->num_waiting()); }).is<Unsupported>()) return;  // MPI
   const Thrown thrown = thrown_once(w.strategy, [&] {
     if (w.worker == 0)
       static_cast<void>(w.strategy.make_variable(Tensor::scalar(0.0f)));
