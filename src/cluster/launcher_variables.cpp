@@ -1,9 +1,11 @@
 #include "cluster/launcher_variables.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include <arpa/inet.h>
 
+#include <lockstep/backend/engine.hpp>
 #include <lockstep/error.hpp>
 
 #include "ascii.hpp"
@@ -27,6 +29,19 @@ bool is_ipv6(std::string_view text) {
   if (percent != text.npos && !is_host_name(text.substr(percent + 1))) return false;
   in6_addr address;
   return inet_pton(AF_INET6, std::string(text.substr(0, percent)).c_str(), &address) == 1;
+}
+
+bool is_under_mpi(const cluster::EnvironmentVariables& variables) {
+  return std::ranges::any_of(std::to_array({"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK"}),
+                             [&](const char* name) { return find_variable(variables, name) != nullptr; });
+}
+
+bool is_known(const std::string& engine) { return backend::find_engine(engine) != nullptr; }
+
+std::string how_to_build(const std::string& engine) {
+  return concat(", which this program does not have. Build lockstep with ",
+                engine == "mpi" ? "LOCKSTEP_MPI=ON (libopenmpi-dev)" : "LOCKSTEP_GLOO=ON (libgloo-dev)",
+                ", and link lockstep::", engine);
 }
 
 }  // namespace
@@ -84,6 +99,28 @@ bool is_master_address(std::string_view address, const cluster::EnvironmentVaria
   const std::string* const port = find_variable(variables, "MASTER_PORT");
   return host != nullptr && port != nullptr &&
          (address == concat(*host, ':', *port) || address == concat('[', *host, "]:", *port));
+}
+
+std::string engine_for(const cluster::EnvironmentVariables& variables, bool has_address) {
+  if (const std::string* const name = find_variable(variables, "LOCKSTEP_ENGINE")) {
+    LOCKSTEP_EXPECTS(*name == "mpi" || *name == "gloo" || is_known(*name), InvalidArgument,
+                     "LOCKSTEP_ENGINE is ", in_quotes(*name),
+                     ", which is no engine. Set it to mpi or gloo, or unset it.");
+    // Gloo carries data between hosts alone; MPI is also how the processes find each other.
+    LOCKSTEP_EXPECTS(*name != "mpi" || is_known(*name), Unsupported,
+                     "MultiWorkerMirroredStrategy: LOCKSTEP_ENGINE names the engine mpi", how_to_build(*name),
+                     "; or unset LOCKSTEP_ENGINE, where worker 0 has an address.");
+    return *name;
+  }
+  const bool has_addresses = find_variable(variables, "TF_CONFIG") != nullptr ||
+                             find_variable(variables, "TORCHELASTIC_RUN_ID") != nullptr;
+  if (!is_under_mpi(variables) || has_addresses) return "gloo";
+  LOCKSTEP_EXPECTS(
+      has_address || is_known("mpi"), Unsupported,
+      "MultiWorkerMirroredStrategy: a launcher of MPI, which tells no addresses, has started this "
+      "process, and the workers need the engine mpi",
+      how_to_build("mpi"), "; or set MASTER_ADDR and MASTER_PORT.");
+  return "mpi";
 }
 
 }  // namespace lockstep::detail

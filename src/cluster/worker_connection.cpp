@@ -1,7 +1,6 @@
 #include "cluster/worker_connection.hpp"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <iterator>
@@ -16,7 +15,6 @@
 #include "cluster/launcher_variables.hpp"
 #include "cluster/worker_connections.hpp"
 #include "detail/expects.hpp"
-#include "detail/in_quotes.hpp"
 #include "detail/warn.hpp"
 #include "workers/byte_archive.hpp"
 #include "workers/control/host_identity.hpp"
@@ -30,42 +28,6 @@ namespace {
 constexpr std::string_view kKinds = "felqa";
 /// Of groups that this process has not made yet: workers make them in one order.
 constexpr std::uint32_t kMostGroupsAhead = 1024;
-
-bool is_under_mpi(const cluster::EnvironmentVariables& variables) {
-  return std::ranges::any_of(std::to_array({"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK"}),
-                             [&](const char* name) { return find_variable(variables, name) != nullptr; });
-}
-
-bool is_known(const std::string& engine) { return backend::find_engine(engine) != nullptr; }
-
-std::string how_to_build(const std::string& engine) {
-  return concat(", which this program does not have. Build lockstep with ",
-                engine == "mpi" ? "LOCKSTEP_MPI=ON (libopenmpi-dev)" : "LOCKSTEP_GLOO=ON (libgloo-dev)",
-                ", and link lockstep::", engine);
-}
-
-/// @param has_address  of worker 0.
-std::string engine_for(const cluster::EnvironmentVariables& variables, bool has_address) {
-  if (const std::string* const name = find_variable(variables, "LOCKSTEP_ENGINE")) {
-    LOCKSTEP_EXPECTS(*name == "mpi" || *name == "gloo" || is_known(*name), InvalidArgument,
-                     "LOCKSTEP_ENGINE is ", in_quotes(*name),
-                     ", which is no engine. Set it to mpi or gloo, or unset it.");
-    // Gloo carries data between hosts alone; MPI is also how the processes find each other.
-    LOCKSTEP_EXPECTS(*name != "mpi" || is_known(*name), Unsupported,
-                     "MultiWorkerMirroredStrategy: LOCKSTEP_ENGINE names the engine mpi", how_to_build(*name),
-                     "; or unset LOCKSTEP_ENGINE, where worker 0 has an address.");
-    return *name;
-  }
-  const bool has_addresses = find_variable(variables, "TF_CONFIG") != nullptr ||
-                             find_variable(variables, "TORCHELASTIC_RUN_ID") != nullptr;
-  if (!is_under_mpi(variables) || has_addresses) return "gloo";
-  LOCKSTEP_EXPECTS(
-      has_address || is_known("mpi"), Unsupported,
-      "MultiWorkerMirroredStrategy: a launcher of MPI, which tells no addresses, has started this "
-      "process, and the workers need the engine mpi",
-      how_to_build("mpi"), "; or set MASTER_ADDR and MASTER_PORT.");
-  return "mpi";
-}
 
 /// torchrun's own store may listen on MASTER_PORT.
 std::string next_port(const std::string& address) {

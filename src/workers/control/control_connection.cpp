@@ -2,16 +2,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <exception>
 #include <mutex>
 #include <optional>
-#include <system_error>
 #include <thread>
 #include <utility>
 
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <lockstep/error.hpp>
@@ -57,14 +54,6 @@ std::uint64_t limit_ms(backend::Deadline deadline) {
 struct ControlConnection::State {
   State(const ControlOptions& options, ControlListener& to)
       : listener(to), worker(options.worker), session(options.worker, labels_of(options.addresses)) {
-    if (!wake_up.is_open()) {
-      const int error = errno;
-      raise<Error>(
-          {__FILE__, __LINE__, __func__},
-          concat("The start of the workers: an eventfd cannot be made: ",
-                 std::generic_category().message(error), ". Allow the process more file descriptors."),
-          {.code = error});
-    }
     StartPatience patience(options.start_limit, options.log_interval, options.is_outdated);
     const Hello hello = hello_of(options);
     if (worker == 0) {
@@ -267,7 +256,7 @@ struct ControlConnection::State {
   std::unique_ptr<Endpoint> end;  // null once it has failed
   std::exception_ptr failure;     // of a change; the thread breaks off
   std::atomic<bool> has_left{false};
-  FileDescriptor wake_up{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  FileDescriptor wake_up = open_wake_up();
   std::mutex joining;  // of the thread
   std::thread thread;
 };

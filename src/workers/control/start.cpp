@@ -1,12 +1,16 @@
 #include "workers/control/start.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <optional>
 #include <random>
+#include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <lockstep/error.hpp>
@@ -106,6 +110,17 @@ Hello hello_of(const ControlOptions& options) {
                    "The start of the workers: this worker's address and the name of its host have ", size,
                    " bytes, and may have ", kMaxHelloBytes / 2, ". Set LOCKSTEP_HOST_ID to a shorter one.");
   return hello;
+}
+
+FileDescriptor open_wake_up() {
+  FileDescriptor made(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  const int error = errno;
+  if (!made.is_open())
+    raise<Error>({__FILE__, __LINE__, __func__},
+                 concat("The start of the workers: an eventfd cannot be made: ",
+                        std::generic_category().message(error), ". Allow the process more file descriptors."),
+                 {.code = error});
+  return made;
 }
 
 std::string listening_address(const ControlOptions& options) {

@@ -7,6 +7,7 @@
 
 #include <lockstep/detail/function_ref.hpp>
 
+#include "detail/file_descriptor.hpp"
 #include "workers/control/link.hpp"
 #include "workers/control/session.hpp"
 
@@ -20,6 +21,8 @@ namespace lockstep::detail::control {
 void check(const ControlOptions& options);
 /// What a worker says of itself. @throws InvalidArgument  it is too long.
 Hello hello_of(const ControlOptions& options);
+/// An eventfd, which wakes the thread of a connection. @throws Error  the process has no descriptor left.
+FileDescriptor open_wake_up();
 /// Where worker 0 listens.
 std::string listening_address(const ControlOptions& options);
 /// Before the start.
