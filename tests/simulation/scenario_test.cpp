@@ -42,7 +42,8 @@ TEST_CASE("the checks of a simulated cluster find what is broken on purpose", "[
                std::pair(Defect::repeated_step, "after step 3 the weights begin with"),
                std::pair(Defect::other_bits, "is not what another worker has"),
                std::pair(Defect::open_descriptor, "has left 1 descriptors open"));
-  for (const std::uint64_t seed : {0, 1, 2}) CHECK_THAT(run(seed, defect).failure, ContainsSubstring(text));
+  // In which worker 1 comes to that step with the others.
+  for (const std::uint64_t seed : {0, 2, 3}) CHECK_THAT(run(seed, defect).failure, ContainsSubstring(text));
 }
 
 TEST_CASE("workers of one host, and of several, train in a simulation", "[simulation]") {
