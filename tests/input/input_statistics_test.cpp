@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <fstream>
@@ -120,17 +121,19 @@ TEST_CASE("a map with an automatic number of calls has the threads that it uses"
 
 TEST_CASE("what threads have worked when their pass is dropped is counted", "[input][host]") {
   const Recorded recorded;
-  const auto third_is_slow = [](const Tensor& x) {
+  std::atomic<int> num_done{0};
+  const auto third_is_slow = [&](const Tensor& x) {
     if (x.item<std::int64_t>() >= 2) std::this_thread::sleep_for(milliseconds(20));
+    ++num_done;
     return x;
   };
   auto iterator =
       Dataset::range(4).map(third_is_slow, {.num_parallel_calls = 4}).take(2).repeat(2).iterator();
   for (int i = 0; i < 2; ++i) iterator.next();
-  const auto work = [&] { return stage_of(iterator.statistics(), "map(4 calls)").work; };
-  while (work() < milliseconds(40)) std::this_thread::sleep_for(milliseconds(1));
-  iterator.next();  // drops the first round
-  CHECK(work() >= milliseconds(40));
+  while (num_done < 4) std::this_thread::sleep_for(milliseconds(1));
+  std::this_thread::sleep_for(milliseconds(20));  // until the calls are measured
+  iterator.next();                                // drops the first round
+  CHECK(stage_of(iterator.statistics(), "map(4 calls)").work >= milliseconds(40));
 }
 
 TEST_CASE("the datasets of an interleave are counted together", "[input][host]") {
