@@ -31,8 +31,8 @@ constexpr std::uint32_t kMostGroupsAhead = 1024;
 
 /// torchrun's own store may listen on MASTER_PORT.
 std::string next_port(const std::string& address) {
-  const std::size_t colon = address.rfind(':');
-  return concat(address.substr(0, colon + 1), std::stoi(address.substr(colon + 1)) + 1);
+  const int port = std::stoi(control::parse_address(address).port);
+  return concat(address.substr(0, address.rfind(':') + 1), port + 1);
 }
 
 struct Place {

@@ -83,7 +83,7 @@ detail::StrategyConfig configure(std::shared_ptr<cluster::Resolver> resolver,
       config.workers->all_gather("the number of replicas", std::to_string(num_replicas));
   const std::string& own = numbers[static_cast<std::size_t>(config.workers->process())];
   for (std::size_t w = 1; w < numbers.size(); ++w) {
-    // Who joins and has as many is not the one to mend that.
+    // A process that joins with as many devices as the chief waits again; one with others gets the error.
     LOCKSTEP_EXPECTS(numbers[w] == numbers[0] || former.invitation == nullptr || own != numbers[0],
                      CollectiveAborted, kName, ": ", config.workers->label(static_cast<int>(w)), " has ",
                      numbers[w], " devices, the others have ", numbers[0], '.');
@@ -94,7 +94,7 @@ detail::StrategyConfig configure(std::shared_ptr<cluster::Resolver> resolver,
   return config;
 }
 
-/// The last call of a start in which processes join: none of the workers has given up.
+/// Waits until all of a larger cluster have made the strategy. @throws CollectiveError  one has given up.
 void go_on_together(Strategy& strategy) {
   detail::gather_texts(strategy, "the first step of the larger cluster", {});
 }
@@ -212,7 +212,7 @@ std::unique_ptr<MultiWorkerMirroredStrategy> MultiWorkerMirroredStrategy::grow()
   const std::string leader = detail::addresses_of_workers(cluster->cluster_spec()).front();
   std::unique_ptr<MultiWorkerMirroredStrategy> grown;
   const auto give_up = [&](const std::string& why) {
-    // Who has joined hears that it is not because the others have left.
+    // So that calls of those who have joined fail with this reason, instead of that the others have left.
     if (grown != nullptr) detail::StrategyState::of(*grown).workers()->break_off(why);
     grown.reset();
     detail::WorkerGroup::forget_unused(leader);
@@ -226,12 +226,12 @@ std::unique_ptr<MultiWorkerMirroredStrategy> MultiWorkerMirroredStrategy::grow()
     invitation.withdraw();  // those that come late hear that the start has ended
   }
   try {
-    // By the chief, which decides for all: it says who is lost in the same order.
+    // Through the chief, which sends answers and losses to all in one order, so that all decide alike.
     for (const std::string& said : group->all_gather(kGrow, failure ? kFailed + *failure : std::string())) {
       if (said.empty()) continue;
       detail::warn(detail::concat(kGrow, ": nobody joins now, and the workers go on as they were: ",
                                   failure ? *failure : said.substr(1)));
-      give_up("those who would join wait on.");
+      give_up("not all who would join have come.");
       return nullptr;
     }
   } catch (const std::exception& error) {
@@ -270,7 +270,10 @@ std::unique_ptr<MultiWorkerMirroredStrategy> MultiWorkerMirroredStrategy::join(
                                           options, own, {.invitation = &invitation}));
       go_on_together(*joined);
       return joined;
-    } catch (const CollectiveError& error) {  // of another one
+    } catch (const Error& error) {
+      // Another one has failed; or this one came to those who go on without it.
+      const bool is_outdated = dynamic_cast<const ContextError*>(&error) && invitation.is_withdrawn();
+      if (dynamic_cast<const CollectiveError*>(&error) == nullptr && !is_outdated) throw;
       detail::warn(
           detail::concat(kJoin, ": it waits again, as the workers did not go on with it: ", error.what()));
     }

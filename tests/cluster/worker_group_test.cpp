@@ -24,6 +24,7 @@
 #include <lockstep/cluster/simple_resolver.hpp>
 #include <lockstep/error.hpp>
 
+#include "support/matchers.hpp"
 #include "support/worker_processes.hpp"
 
 using namespace lockstep;
@@ -313,4 +314,15 @@ TEST_CASE("an engine that the program does not have is named before anybody is w
   CHECK_THAT(message_of({{"LOCKSTEP_ENGINE", "mpi"}}),
              ContainsSubstring("LOCKSTEP_ENGINE names the engine mpi, which this program does not have.") &&
                  ContainsSubstring("LOCKSTEP_MPI=ON") && ContainsSubstring("unset LOCKSTEP_ENGINE"));
+}
+
+TEST_CASE("an address that is no host and port is refused where a worker alone listens", "[workers][host]") {
+  const std::string address = GENERATE("localhost:x", "localhost:65535", "localhost:");
+  const cluster::SimpleResolver resolver(cluster::ClusterSpec{{"worker", {address}}},
+                                         cluster::ResolverOptions{.task_type = "worker", .task_id = 0});
+  CHECK_THROWS_MATCHES(WorkerGroup::connect(resolver, {.listens_alone = true},
+                                            {{"TORCHELASTIC_USE_AGENT_STORE", "True"},
+                                             {"MASTER_ADDR", "localhost"},
+                                             {"MASTER_PORT", address.substr(10)}}),
+                       InvalidArgument, test::says(" is no host and port. Write it as"));
 }

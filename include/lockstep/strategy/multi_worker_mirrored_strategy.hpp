@@ -37,8 +37,9 @@ struct WorkerOptions {
   /// A worker that is silent for so long is lost; twice as long between two workers by Gloo. At least 200 ms.
   std::chrono::milliseconds heartbeat_timeout{5000};
   /// A secret of the workers, the same on all: nobody joins without it. It is not sent. Empty:
-  /// LOCKSTEP_TOKEN; without that, under MPI one that the chief draws for each run, and elsewhere none, so
-  /// that whoever reaches the chief's address may join before the workers have.
+  /// LOCKSTEP_TOKEN; without that, under MPI one that the chief draws for each run, and elsewhere none: then
+  /// whoever reaches the chief's port before the workers do may take the place of one, and later whoever
+  /// reaches it may join where the program calls `grow`.
   std::string token{};
   /// The host or address that the chief listens on where its address in the cluster is a router's, or stands
   /// for a loopback address there; "0.0.0.0": all of the machine's. Empty: LOCKSTEP_LISTEN, else its address.
@@ -102,14 +103,16 @@ class MultiWorkerMirroredStrategy : public Strategy {
 
   /// How many processes wait in `join`. All workers call it, between the same steps, and get the same number;
   /// it costs one meeting of the workers. One worker alone listens at its address from its first such call
-  /// on; without an address, as outside a cluster, nobody waits.
+  /// on; without an address, as outside a cluster, nobody waits. When `grow` has failed, nobody is counted
+  /// for a second, and for twice as long after each further time, up to a minute.
   ///
-  /// @throws Unsupported  MPI has started the workers. @throws Error  a worker alone cannot listen. @throws
-  /// CollectiveMismatch, CollectiveTimeout, CollectiveAborted, PeerLost  as other calls.
+  /// @throws Unsupported  MPI has started the workers. @throws InvalidArgument  the address of a worker alone
+  /// is no "host:port". @throws Error  a worker alone cannot listen. @throws CollectiveMismatch,
+  /// CollectiveTimeout, CollectiveAborted, PeerLost  as other calls.
   [[nodiscard]] int num_waiting();
 
-  /// A strategy of these workers and of all who wait in `join`, which it lets go on; null: nobody waits, or
-  /// those who did are gone, or could not join: the log says why. All workers call it, between the same
+  /// A strategy of these workers and of all who wait in `join`, which it lets go on; null: num_waiting would
+  /// be 0; or those who wait could not join, and the log says why. All workers call it, between the same
   /// steps, and get a strategy or null alike. The workers keep their order, devices and options; those who
   /// join follow, in the order in which they came. On one host all meet in shared memory again.
   ///
@@ -123,15 +126,17 @@ class MultiWorkerMirroredStrategy : public Strategy {
   [[nodiscard]] std::unique_ptr<MultiWorkerMirroredStrategy> grow();
 
   /// Waits until running workers let this process join them by `grow`, and returns its part of their new
-  /// strategy. Where they lose a worker meanwhile, it waits on.
+  /// strategy. Where they lose a worker meanwhile, or cannot grow for another's fault, it waits on: the
+  /// chief of those who are left listens again once they have called `shrink`.
   ///
   /// @param chief  the chief's "host:port", as in the workers' cluster; under torchrun whose agent has the
   /// store, with the port after MASTER_PORT. @param options  as the workers'. @param worker_options
-  /// `start_timeout`: of the whole wait; 0: as long as the chief answers, but for a minute where nobody is at
-  /// its address. `devices`: as many as theirs, and GPUs that none of them has. @param address  this
-  /// process's own "host:port", where it listens if it is to lead others one day; empty: it never does.
+  /// `start_timeout`: of the whole wait, in which the chief may come late; 0: as long as the chief answers,
+  /// but for a minute where nobody is at its address, which ends the wait if a `shrink` takes longer.
+  /// `devices`: as many as theirs, and GPUs that none of them has. @param address  this process's own
+  /// "host:port", where it listens if it is to lead others one day; empty: it never does.
   /// @throws CollectiveTimeout  as above. @throws InvalidArgument  another token or version than theirs;
-  /// another number of devices; `address` is that of a worker, or of another process that waits. @throws
+  /// another number of devices; `address` is that of a worker, or of a process that came later. @throws
   /// ContextError  the workers have ended; or 64 processes wait already. @throws Unsupported  MPI has started
   /// this process. @throws as the constructor
   [[nodiscard]] static std::unique_ptr<MultiWorkerMirroredStrategy> join(

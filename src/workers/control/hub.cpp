@@ -72,6 +72,10 @@ std::optional<Refused> Hub::refusal(const Hello& hello, const std::string& comer
   if (hello.version != version_)
     return refused(ErrorKind::invalid_argument, comer, " has lockstep ", in_quotes(hello.version), ", but ",
                    own, " has ", in_quotes(version_), ". Install one version on all workers.");
+  if (has_started_)
+    return refused(ErrorKind::context, comer,
+                   " comes after the workers have started. Let it join instead, by "
+                   "MultiWorkerMirroredStrategy::join where they grow; or start all workers anew.");
   if (hello.num_workers != num_workers())
     return refused(ErrorKind::invalid_argument, comer, " counts ", hello.num_workers, " workers, but ", own,
                    " counts ", num_workers(), ". Give all workers the same cluster.");
@@ -79,10 +83,6 @@ std::optional<Refused> Hub::refusal(const Hello& hello, const std::string& comer
     return refused(ErrorKind::invalid_argument, comer, " is none of the ", num_workers(),
                    " workers. Give each process an index below their number.");
   const Worker& there = worker_at(hello.worker);
-  if (has_started_)
-    return refused(ErrorKind::context, comer,
-                   " comes after the workers have started. A worker that has ended ",
-                   "cannot come back: start all workers anew.");
   if (there.is_here && there.incarnation != hello.incarnation)
     return refused(ErrorKind::invalid_argument, "two processes are worker ", hello.worker, ": process ",
                    there.pid, " of ", in_quotes(there.host), " and process ", hello.pid, " of ",

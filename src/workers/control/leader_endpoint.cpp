@@ -135,7 +135,8 @@ bool LeaderEndpoint::welcome(Guest& guest, Time now) {
     const bool joins = hello->worker == kJoiner;
     if (!joins && lobby_.has_invited() && hello->num_workers > num_workers())
       return refuse({ErrorKind::lost, "The start of the workers: the others go on without those who join."});
-    if (turns_away_ && !joins && hello->num_workers != num_workers()) return true;
+    // It may be on its way to the next leader; after the start it hears why it is none of the workers.
+    if (turns_away_ && !joins && !hub_.has_started() && hello->num_workers != num_workers()) return true;
     guest.link.send(Welcome{prove(token_, Prover::leader, guest.nonce, join.nonce, {})});
     if (joins) {
       lobby_.admit(std::move(guest.link), *hello);

@@ -140,11 +140,12 @@ std::vector<std::string> labels_of(const std::vector<std::string>& addresses) {
 }
 
 StartPatience::StartPatience(Duration limit, Duration log_interval, std::function<bool()> is_outdated,
-                             std::string_view what)
+                             std::string_view what, std::string_view advice)
     : limit_(limit),
       log_interval_(log_interval),
       is_outdated_(std::move(is_outdated)),
       what_(what),
+      advice_(advice),
       begin_(Clock::now()),
       next_log_(begin_ + log_interval) {}
 
@@ -170,9 +171,7 @@ bool StartPatience::look(const std::string& who) {
 }
 
 Refused StartPatience::timeout(const std::string& who) const {
-  return {ErrorKind::timeout, concat(what_, ": within ", seconds(limit_), " s ", who,
-                                     ". Start all workers, look at the output of those, and check that they ",
-                                     "can reach worker 0's address.")};
+  return {ErrorKind::timeout, concat(what_, ": within ", seconds(limit_), " s ", who, ". ", advice_)};
 }
 
 Link reach_leader(const std::string& address, const Hello& hello, std::string_view token,

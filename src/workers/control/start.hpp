@@ -34,9 +34,12 @@ class StartPatience {
   using Time = std::chrono::steady_clock::time_point;
   using Duration = std::chrono::milliseconds;
 
-  /// @param limit  0: none. @param is_outdated  ControlOptions's. @param what  for messages.
+  /// @param limit  0: none. @param is_outdated  ControlOptions's. @param what, advice  for messages.
   StartPatience(Duration limit, Duration log_interval, std::function<bool()> is_outdated = {},
-                std::string_view what = "The start of the workers");
+                std::string_view what = "The start of the workers",
+                std::string_view advice =
+                    "Start all workers, look at the output of those, and check that they can reach worker "
+                    "0's address.");
 
   /// For so long look need not be called.
   Duration rest() const;
@@ -48,7 +51,7 @@ class StartPatience {
  private:
   Duration limit_, log_interval_;
   std::function<bool()> is_outdated_;
-  const std::string_view what_;
+  const std::string_view what_, advice_;
   Time begin_, next_log_;
 };
 

@@ -20,6 +20,8 @@ using Clock = std::chrono::steady_clock;
 using Duration = std::chrono::milliseconds;
 
 constexpr std::string_view kWhat = "Joining the workers";
+constexpr std::string_view kAdvice =
+    "Check that they run, call MultiWorkerMirroredStrategy::grow, and can be reached at worker 0's address.";
 constexpr std::chrono::minutes kReachLimit{1};
 constexpr Duration kPauseAfterLoss{50};
 
@@ -65,14 +67,14 @@ Invitation wait_to_join(const std::string& leader, Hello hello, std::string_view
                         Duration log_interval) {
   hello.worker = kJoiner;
   hello.num_workers = 0;
-  StartPatience patience(limit, log_interval, {}, kWhat);
+  StartPatience patience(limit, log_interval, {}, kWhat, kAdvice);
   const std::string who = concat(make_label(0, leader), " and the others did not let this process join");
   const auto end = limit.count() > 0 ? Clock::now() + limit : Clock::time_point::max();
   for (;;) {
     Duration reach_limit = kReachLimit;
     if (limit.count() > 0)
       reach_limit = std::max(std::chrono::ceil<Duration>(end - Clock::now()), Duration(1));
-    StartPatience reaching(reach_limit, log_interval, {}, kWhat);
+    StartPatience reaching(reach_limit, log_interval, {}, kWhat, kAdvice);
     Duration silence{};
     Link link = reach_leader(leader, hello, token, reaching, [&](const Message& answer) {
       if (const Refused* const refused = std::get_if<Refused>(&answer)) raise_refused(*refused);
@@ -82,7 +84,7 @@ Invitation wait_to_join(const std::string& leader, Hello hello, std::string_view
     });
     try {
       if (auto invitation = await_invitation(link, silence, patience, who)) return std::move(*invitation);
-    } catch (const WireError&) {  // it is treated as one that has gone
+    } catch (const WireError&) {  // a leader that sends something else counts as gone
     }
     if (!patience.look(who)) raise_refused(patience.timeout(who));
     std::this_thread::sleep_for(kPauseAfterLoss);

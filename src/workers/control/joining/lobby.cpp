@@ -14,6 +14,7 @@ namespace lockstep::detail::control {
 namespace {
 
 constexpr std::size_t kMaxJoiners = 64;  // at a time
+constexpr std::chrono::seconds kFirstPause{1}, kLongestPause{60};
 
 bool is_address(const std::string& text) try {
   static_cast<void>(parse_address(text));
@@ -49,21 +50,27 @@ std::optional<Refused> Lobby::refusal(const Hello& hello) const {
   if (!is_address(hello.address))
     return wrong("its own address ", in_quotes(hello.address),
                  " is no host and port. Write it as 'host:2222', or leave it out.");
-  if (std::ranges::find(addresses_, hello.address) != addresses_.end() ||
-      std::ranges::find(joiners_, hello.address, &Joiner::address) != joiners_.end())
-    return wrong("its own address ", hello.address,
-                 " is that of a worker, or of another process that waits. Give it one of its own.");
+  if (std::ranges::find(addresses_, hello.address) != addresses_.end())
+    return wrong("its own address ", hello.address, " is that of a worker. Give it one of its own.");
   return std::nullopt;
 }
 
 void Lobby::admit(Link link, const Hello& hello) {
-  // It comes again, to those who have the door in the end.
+  // Closed without an answer, it connects again: to the leader that keeps the socket in the end.
   if (has_moved_ || door_.use_count() > 1) return;
   if (const auto refused = refusal(hello)) {
     link.send(*refused);
     link.end();
     return;
   }
+  std::erase_if(joiners_, [&](Joiner& joiner) {
+    if (hello.address.empty() || joiner.address != hello.address) return false;
+    joiner.link.send(refused(ErrorKind::invalid_argument,
+                             concat("another process has come with its own address ", hello.address,
+                                    ", and takes its place. Give each one of its own.")));
+    joiner.link.end();
+    return true;
+  });
   link.set_limits({kMaxHelloBytes, kind_of<Heartbeat>()});
   link.send(Waiting{silence_limit_.count(), {}});
   joiners_.push_back({std::move(link), hello.address});
@@ -77,7 +84,7 @@ bool Lobby::has_gone(Joiner& joiner, Time now) const {
     return true;
   }
   if (joiner.link.is_closed()) return true;
-  // Who is on its way says nothing any more: its start has a time limit.
+  // Who is invited makes its strategy, within a time limit, and sends no heartbeats meanwhile.
   if (joiner.is_invited || now - joiner.link.last_heard() < silence_limit_) return false;
   joiner.link.receive();  // this process may have been stopped since poll looked
   return now - joiner.link.last_heard() >= silence_limit_;
@@ -108,29 +115,39 @@ Lobby::Time Lobby::next_deadline() const {
   return next;
 }
 
-int Lobby::num_waiting() const noexcept {
+int Lobby::num_waiting(Time now) const noexcept {
+  if (now < counts_again_) return 0;
   return static_cast<int>(std::ranges::count(joiners_, false, &Joiner::is_invited));
 }
 
-std::vector<std::string> Lobby::invite() {
+std::vector<std::string> Lobby::invite(Time now) {
   std::vector<std::string> invited;
+  if (num_waiting(now) == 0) return invited;
   for (const Joiner& joiner : joiners_)
     if (!joiner.is_invited) invited.push_back(joiner.address);
-  if (invited.empty()) return invited;
   std::vector<std::string> all = addresses_;
   all.insert(all.end(), invited.begin(), invited.end());
   auto worker = static_cast<std::int32_t>(addresses_.size());
-  for (Joiner& joiner : joiners_) {
-    if (joiner.is_invited) continue;  // it was sent away
-    joiner.is_invited = true;
-    joiner.link.send(Invited{worker++, all});
-  }
   is_inviting_ = has_invited_ = true;
   has_lost_invited_ = false;
+  try {
+    for (Joiner& joiner : joiners_) {
+      if (joiner.is_invited) continue;  // it was sent away
+      joiner.is_invited = true;
+      joiner.link.send(Invited{worker++, all});
+    }
+  } catch (...) {
+    end_invitation(false, now);  // all or nobody
+    throw;
+  }
   return invited;
 }
 
-void Lobby::end_invitation(bool has_grown) {
+void Lobby::end_invitation(bool has_grown, Time now) {
+  if (is_inviting_ && !has_grown) {
+    pause_ = std::clamp<Duration>(2 * pause_, kFirstPause, kLongestPause);
+    counts_again_ = now + pause_;
+  }
   for (Joiner& joiner : joiners_) joiner.is_sent_away = joiner.is_sent_away || joiner.is_invited;
   has_moved_ = has_moved_ || (is_inviting_ && has_grown);
   is_inviting_ = has_lost_invited_ = false;

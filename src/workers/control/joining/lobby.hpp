@@ -14,8 +14,8 @@
 namespace lockstep::detail::control {
 
 /// The leader's door, and those who have shown it the token and wait to become workers. The leader's endpoint
-/// polls the door and the links, which therefore end in its calls of serve, serve_leaving and close alone.
-/// Not thread-safe.
+/// polls the door and the links, which therefore end in its calls of admit, serve, serve_leaving and close
+/// alone. Not thread-safe.
 class Lobby {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -29,7 +29,7 @@ class Lobby {
   /// Where to accept now; null: nowhere.
   const ListeningSocket* door() const noexcept { return is_inviting_ || has_moved_ ? nullptr : door_.get(); }
 
-  /// Lets somebody wait, or tells why not.
+  /// Lets somebody wait, or tells why not. Who comes with the address of one that waits takes its place.
   void admit(Link link, const Hello& hello);
   /// Calls f with each link.
   template <class F>
@@ -44,11 +44,13 @@ class Lobby {
   /// When to call serve.
   Time next_deadline() const;
 
-  /// How many wait, and have not been invited.
-  int num_waiting() const noexcept;
+  /// How many wait, and have not been invited. After an invitation in vain that is nobody for a second, and
+  /// for twice as long after each further one, up to a minute: one that always fails holds nobody up for
+  /// long.
+  int num_waiting(Time now = std::chrono::steady_clock::now()) const noexcept;
   /// Lets all who wait become workers, and lends the door to their start. @return their addresses, which may
-  /// be empty, in the order of their indices; nobody: nothing has changed.
-  std::vector<std::string> invite();
+  /// be empty, in the order of their indices; num_waiting is 0: nothing has changed.
+  std::vector<std::string> invite(Time now = std::chrono::steady_clock::now());
   /// Null: it is not lent.
   std::shared_ptr<const ListeningSocket> lent_door() const { return is_inviting_ ? door_ : nullptr; }
   /// Whether it has ever invited, so that one of such a start may come when that has failed.
@@ -57,7 +59,7 @@ class Lobby {
   bool has_lost_invited() const noexcept { return has_lost_invited_; }
   /// @param has_grown  they are workers of another cluster, which keeps the door, and where the others may
   /// wait. Else they may come again.
-  void end_invitation(bool has_grown);
+  void end_invitation(bool has_grown, Time now = std::chrono::steady_clock::now());
 
   /// The leader leaves: tells all that they wait in vain, unless others keep the door.
   void refuse_all();
@@ -82,6 +84,8 @@ class Lobby {
   std::shared_ptr<const ListeningSocket> door_{};  // owners: this, and the start that it is lent to
   std::list<Joiner> joiners_{};                    // in the order in which they came
   bool is_inviting_ = false, has_invited_ = false, has_lost_invited_ = false, has_moved_ = false;
+  Duration pause_{};     // after the last invitation in vain
+  Time counts_again_{};  // when it ends
 };
 
 }  // namespace lockstep::detail::control

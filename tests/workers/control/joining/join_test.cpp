@@ -91,7 +91,8 @@ TEST_CASE("who waits in vain is told why", "[workers][host]") {
   const auto address = test::free_addresses(1)[0];
   CHECK_THROWS_MATCHES(wait_to_join(address, hello(), {}, 200ms, kLog), CollectiveTimeout,
                        says("Joining the workers: within 0.2 s worker 0 (" + address +
-                            ") could not be reached (Connection refused). Start all workers,"));
+                            ") could not be reached (Connection refused). Check that they run, call "
+                            "MultiWorkerMirroredStrategy::grow, and can be reached at worker 0's address."));
   Leader leader({.token = "secret"});
   CHECK_THROWS_MATCHES(wait_to_join(leader.address, hello(), "secret", 200ms, kLog), CollectiveTimeout,
                        says("Joining the workers: within 0.2 s worker 0 (" + leader.address +
@@ -149,6 +150,55 @@ TEST_CASE("who is sent away comes again, to whoever leads there", "[workers][hos
   leader.in_lobby([](Lobby& lobby) { return lobby.end_invitation(true), 0; });
   CHECK(leader.in_lobby([](Lobby& lobby) { return lobby.door() == nullptr; }));
   CHECK(leader.in_lobby([](Lobby& lobby) { return lobby.invite().size(); }) == 0);
+}
+
+TEST_CASE("after an invitation in vain nobody is counted for a while, which grows up to a minute",
+          "[workers][host]") {
+  Leader leader;
+  std::thread waits([&] {
+    for (int i = 0; i < 9; ++i) static_cast<void>(wait_to_join(leader.address, hello(), {}, 0ms, kLog));
+  });
+  const auto number = [&](Lobby::Time at) {
+    return leader.in_lobby([&](Lobby& lobby) { return lobby.num_waiting(at); });
+  };
+  auto now = std::chrono::steady_clock::now();
+  for (const std::chrono::seconds pause : {0s, 1s, 2s, 4s, 8s, 16s, 32s, 60s, 60s}) {
+    CAPTURE(pause.count());
+    while (number(now + pause) == 0) std::this_thread::sleep_for(1ms);  // it comes again
+    CHECK(number(now + pause) == 1);
+    if (pause > 0s) {
+      CHECK(number(now + pause - 1ms) == 0);
+      CHECK(leader.in_lobby([&](Lobby& lobby) { return lobby.invite(now + pause - 1ms).size(); }) == 0);
+    }
+    CHECK(leader.in_lobby([&](Lobby& lobby) { return lobby.invite(now + pause).size(); }) == 1);
+    now += pause;
+    leader.in_lobby([&](Lobby& lobby) {
+      lobby.end_invitation(false, now);
+      lobby.end_invitation(false, now);  // nobody is invited any more
+      return 0;
+    });
+  }
+  waits.join();
+}
+
+TEST_CASE("a process that is started again takes the place of the one that waits at its address",
+          "[workers][host]") {
+  Leader leader;
+  auto first = hello("10.0.0.1:2");
+  first.worker = kJoiner;
+  first.num_workers = 0;
+  const test::Stranger gone(leader.address);
+  gone.join({}, test::frame(first));
+  leader.await(1);
+  std::optional<Invitation> invitation;
+  std::thread waits([&] { invitation = wait_to_join(leader.address, hello("10.0.0.1:2"), {}, 30s, kLog); });
+  CHECK(gone.answer().find("another process has come with its own address 10.0.0.1:2, and takes its place") !=
+        std::string::npos);
+  leader.await(1);
+  CHECK(leader.in_lobby([](Lobby& lobby) { return lobby.invite(); }) ==
+        std::vector<std::string>{"10.0.0.1:2"});
+  waits.join();
+  CHECK(invitation->worker == 1);
 }
 
 TEST_CASE("who waits and says nothing, or something else, is dropped, and more than 64 are refused",
