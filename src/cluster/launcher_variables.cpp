@@ -38,12 +38,6 @@ bool is_under_mpi(const cluster::EnvironmentVariables& variables) {
 
 bool is_known(const std::string& engine) { return backend::find_engine(engine) != nullptr; }
 
-std::string how_to_build(const std::string& engine) {
-  return concat(", which this program does not have. Build lockstep with ",
-                engine == "mpi" ? "LOCKSTEP_MPI=ON (libopenmpi-dev)" : "LOCKSTEP_GLOO=ON (libgloo-dev)",
-                ", and link lockstep::", engine);
-}
-
 }  // namespace
 
 const std::string* find_variable(const cluster::EnvironmentVariables& variables, std::string_view name) {
@@ -99,6 +93,12 @@ bool is_master_address(std::string_view address, const cluster::EnvironmentVaria
   const std::string* const port = find_variable(variables, "MASTER_PORT");
   return host != nullptr && port != nullptr &&
          (address == concat(*host, ':', *port) || address == concat('[', *host, "]:", *port));
+}
+
+std::string how_to_build(const std::string& engine) {
+  return concat(", which this program does not have. Build lockstep with ",
+                engine == "mpi" ? "LOCKSTEP_MPI=ON (libopenmpi-dev)" : "LOCKSTEP_GLOO=ON (libgloo-dev)",
+                ", and link lockstep::", engine);
 }
 
 std::string engine_for(const cluster::EnvironmentVariables& variables, bool has_address) {

@@ -47,6 +47,9 @@ class LauncherVariables {
 /// Whether "host:port" is what MASTER_ADDR and MASTER_PORT say.
 bool is_master_address(std::string_view address, const cluster::EnvironmentVariables& variables);
 
+/// ", which this program does not have. Build lockstep with ...", of an engine.
+std::string how_to_build(const std::string& engine);
+
 /// The engine that carries data between hosts, by LOCKSTEP_ENGINE and what has started the processes.
 /// @param has_address  of worker 0.
 /// @throws InvalidArgument  LOCKSTEP_ENGINE names none. @throws Unsupported  this program does not have it.

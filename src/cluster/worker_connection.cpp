@@ -197,7 +197,7 @@ WorkerConnection::~WorkerConnection() { control_->leave(); }
 void WorkerConnection::start_engine() {
   const std::lock_guard lock(starting_);
   if (engine_ != nullptr) return;
-  LOCKSTEP_EXPECTS(is_known(engine_name_), Unsupported,
+  LOCKSTEP_EXPECTS(backend::find_engine(engine_name_) != nullptr, Unsupported,
                    "MultiWorkerMirroredStrategy: workers on several hosts need the engine ", engine_name_,
                    how_to_build(engine_name_), '.');
   engine_ =
