@@ -120,7 +120,7 @@ int setsockopt(int descriptor, int level, int option, const void* value, socklen
   if (!is_simulated(descriptor)) return REAL(setsockopt)(descriptor, level, option, value, size);
   const auto socket = socket_of(descriptor);
   if (level == IPPROTO_TCP && option == TCP_USER_TIMEOUT)
-    socket->silence_limit = *static_cast<const int*>(value) * kMillisecond;
+    Network::current().set_silence_limit(socket, *static_cast<const int*>(value) * kMillisecond);
   return 0;
 }
 

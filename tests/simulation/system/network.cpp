@@ -76,6 +76,12 @@ void Network::cut(const std::string& a, const std::string& b, Time until) {
   }
 }
 
+void Network::set_silence_limit(const std::shared_ptr<Socket>& socket, Time limit) {
+  socket->silence_limit = limit;
+  const Link& way = link(socket->own.sin_addr.s_addr, socket->peer.sin_addr.s_addr);
+  if (way.cut_until > system_.now()) limit_silence(socket, way.cut_until);
+}
+
 void Network::limit_silence(const std::shared_ptr<Socket>& socket, Time cut_until) {
   if (socket->silence_limit == kNever || cut_until - system_.now() <= socket->silence_limit) return;
   system_.at(system_.now() + socket->silence_limit, [this, socket] {

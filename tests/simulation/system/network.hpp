@@ -64,6 +64,8 @@ class Network {
   /// What poll tells of one.
   short readiness(const Socket& socket) const;
 
+  /// What is set while the link is cut counts for that cut too.
+  void set_silence_limit(const std::shared_ptr<Socket>& socket, Time limit);
   /// What is sent between the hosts until then arrives later; kNever: not at all.
   void cut(const std::string& a, const std::string& b, Time until);
   /// The host sends and receives nothing more: who connects with it hears nothing of its end.
