@@ -201,6 +201,14 @@ TEST_CASE("a process that is started again takes the place of the one that waits
   CHECK(invitation->worker == 1);
 }
 
+TEST_CASE("a worker that comes after the start of others is told to join instead", "[workers][host]") {
+  Leader leader({.is_outdated = [] { return false; }});  // as where the workers have lost one, or have grown
+  const detail::ControlOptions old{.worker = 1, .addresses = {leader.address, "127.0.0.1:1"}};
+  CHECK_THROWS_MATCHES(ControlWorker(old), ContextError,
+                       says("worker 1 (127.0.0.1:1) comes after the workers have started. Let it join "
+                            "instead, by MultiWorkerMirroredStrategy::join"));
+}
+
 TEST_CASE("who waits and says nothing, or something else, is dropped, and more than 64 are refused",
           "[workers][host]") {
   Leader leader({.silence_limit = 300ms});
