@@ -42,8 +42,10 @@ using Workers = ls::MultiWorkerMirroredStrategy;
 // The replicas of this process, or of all processes that a launcher has started, or that it joins.
 std::unique_ptr<ls::Strategy> make_strategy(const digits::Options& options) {
   const ls::WorkerOptions workers{.devices = options.devices};
-  if (!options.join.empty()) return Workers::join(options.join, {}, workers);
+  if (!options.join.empty()) return Workers::join(options.join, {}, workers, options.address);
   const auto cluster = ls::cluster::from_environment();
+  if (options.grow && cluster->cluster_spec().empty())
+    throw digits::OptionError("--grow: there is no cluster to join. Start it by torchrun or with TF_CONFIG.");
   if (cluster->cluster_spec().empty()) return std::make_unique<ls::MirroredStrategy>(options.devices);
   return std::make_unique<Workers>(cluster, ls::CommunicationOptions{}, workers);
 }

@@ -65,9 +65,15 @@ void declare(CLI::App& app, Options& options, RawOptions& raw) {
       ->needs(checkpoints);
   app.add_flag("--grow", options.grow, "after a step in which others wait to join, go on with them")
       ->needs(checkpoints);
-  app.add_option("--join", options.join,
-                 "join the workers whose chief has this address, and which --grow; then do the same")
-      ->needs(checkpoints)
+  auto* const join =
+      app.add_option(
+             "--join", options.join,
+             "join the workers whose chief has this address, and which --grow; then --grow and --shrink")
+          ->needs(checkpoints)
+          ->type_name("HOST:PORT");
+  app.add_option("--address", options.address,
+                 "this process's own, to lead those that are left when the chief is lost [none]")
+      ->needs(join)
       ->type_name("HOST:PORT");
   app.add_option("--trace", options.trace,
                  "record what runs into this file, for Perfetto, and print a summary of it")
@@ -154,7 +160,9 @@ Options parse_options(const std::vector<std::string>& arguments, const std::vect
   if (app.count("--checkpoints") > 0 && options.checkpoints.empty())
     throw OptionError("--checkpoints '' names no folder");
   if (app.count("--join") > 0 && options.join.empty()) throw OptionError("--join '' names no chief");
+  if (app.count("--address") > 0 && options.address.empty()) throw OptionError("--address '' is no address");
   options.grow = options.grow || !options.join.empty();
+  options.shrink = options.shrink || !options.join.empty();
   if (app.count("--require-accuracy") > 0) options.required_accuracy = raw.required_percent / 100;
   options.devices =
       app.count("--devices") > 0

@@ -32,6 +32,7 @@ struct Options {
   bool shrink = false;                      ///< Go on without workers that are lost.
   bool grow = false;                        ///< Go on with others that join.
   std::string join;                         ///< The chief's address, to join its workers; empty: start.
+  std::string address;                      ///< With join: this process's own; empty: none.
   std::optional<double> required_accuracy;  ///< Fraction of the test images, from 0 to 1.
 };
 

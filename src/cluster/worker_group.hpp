@@ -37,8 +37,9 @@ struct WorkerGroupOptions {
   std::chrono::milliseconds silence_limit{5000};
   std::string token{};        ///< As WorkerOptions's.
   std::string listen_host{};  ///< As WorkerOptions's.
-  /// The group whose workers these are, with those that it has invited, as long as it has lost no more than
-  /// so many, and none of the invited: then the start ends with PeerLost. Null: none.
+  /// The group from which this one is made: of its workers that are left, or of all and those that it has
+  /// invited. The start ends with PeerLost once that group has lost more than num_lost workers, or one of the
+  /// invited is gone. Null: all are new.
   WorkerGroup* former = nullptr;
   std::size_t num_lost = 0;
   control::Invitation* invitation = nullptr;  ///< Of a process that joins, which ends the start; null: none.

@@ -1,6 +1,6 @@
 #!/bin/bash
-# train_digits_grows.sh TRAIN_DIGITS [COMMAND...]: two workers train, which COMMAND runs, and a third one joins them. They
-# save in the end, bit for bit, what three workers save that go on from the checkpoint at which it came.
+# train_digits_grows.sh TRAIN_DIGITS [COMMAND...]: two workers train, which COMMAND runs, and a third one joins them.
+# They save in the end, bit for bit, what three workers save that go on from the checkpoint at which it came.
 set -eu
 train_digits=$1
 shift
@@ -18,10 +18,13 @@ run() { # worker num_workers checkpoints argument...: in the background; its out
   local list="" i
   for ((i = 0; i < $2; i++)); do list+="${list:+, }\"127.0.0.1:$((port + i))\""; done
   TF_CONFIG="{\"cluster\": {\"worker\": [$list]}, \"task\": {\"type\": \"worker\", \"index\": $1}}" \
-    timeout -k 1 100 "${command[@]}" "$train_digits" --epochs 6 --replicas 1 --checkpoints "$3" --save-every 10 "${@:4}" \
-    >"$folder/out.$1" 2>&1 &
+    timeout -k 1 100 "${command[@]}" "$train_digits" --epochs 6 --replicas 1 \
+    --checkpoints "$3" --save-every 10 "${@:4}" >"$folder/out.$1" 2>&1 &
   workers+=($!)
 }
+status=0
+"${command[@]}" "$train_digits" --checkpoints "$folder/alone" --grow >"$folder/out.alone" 2>&1 || status=$?
+[ $status -eq 2 ] && grep -q -e "--grow: there is no cluster to join" "$folder/out.alone" || fail "one grows alone"
 last=138
 port=$((20000 + RANDOM % 20000))
 run 0 2 "$folder/kept" --grow
@@ -31,7 +34,7 @@ for ((i = 0; i < 1200; i++)); do
   sleep 0.05
 done
 mkdir "$folder/all"
-run 2 2 "$folder/kept" --join "127.0.0.1:$port"
+run 2 2 "$folder/kept" --join "127.0.0.1:$port" --address "127.0.0.1:$((port + 2))"
 while kill -0 "${workers[0]}" 2>/dev/null; do
   cp -n "$folder"/kept/checkpoint-* "$folder/all" 2>/dev/null || true  # the last five stay
   sleep 0.02

@@ -38,11 +38,12 @@ struct ControlOptions {
   std::chrono::milliseconds log_interval{30'000};  ///< Between log lines that say who has not come.
   std::string host{};                              ///< Empty: host_identity().
   /// Of workers that are left after a loss, and may not all know yet of one more: whether one more is known
-  /// to be lost, so that this start is in vain. Who counts other workers is then turned away, and not
-  /// refused. Empty: all were given the same workers.
+  /// to be lost, so that this start is in vain. Who counts other workers is then turned away before the
+  /// start is over, and refused after it. Empty: all were given the same workers.
   std::function<bool()> is_outdated{};
   bool listens_alone = false;  ///< Worker 0 listens also where it is the only one: others may join.
-  /// Where worker 0 listens; null: at its address. Owners: as Lobby's.
+  /// The socket on which worker 0 listens; null: it opens one at its address. Owners: this, and the Lobby of
+  /// the smaller cluster, which lends it.
   std::shared_ptr<const control::ListeningSocket> door{};
 };
 

@@ -60,6 +60,10 @@ TEST_CASE("train_digits reads its options", "[examples]") {
   const Options joining = parse({"--checkpoints", "c", "--join", "10.0.0.1:2222"});
   CHECK(joining.join == "10.0.0.1:2222");
   CHECK(joining.grow);
+  CHECK(joining.shrink);
+  CHECK(joining.address.empty());
+  CHECK(parse({"--checkpoints", "c", "--join", "10.0.0.1:2222", "--address", "10.0.0.2:2222"}).address ==
+        "10.0.0.2:2222");
 }
 
 TEST_CASE("train_digits refuses options in one line that names the culprit", "[examples]") {
@@ -102,6 +106,8 @@ TEST_CASE("train_digits refuses options in one line that names the culprit", "[e
   refuses({"--grow"}, "--checkpoints");
   refuses({"--join", "10.0.0.1:2222"}, "--checkpoints");
   refuses({"--checkpoints", "c", "--join", ""}, "--join");
+  refuses({"--address", "10.0.0.2:2222"}, "--join");
+  refuses({"--checkpoints", "c", "--join", "10.0.0.1:2222", "--address", ""}, "--address");
   refuses({"--require-accuracy", "101"}, "--require-accuracy");
 }
 

@@ -308,17 +308,6 @@ TEST_CASE("who comes after the start is refused, and the others go on", "[worker
         std::string::npos);
 }
 
-TEST_CASE("who counts others comes after the start, and is told to join instead", "[workers][host]") {
-  auto options = options_of(0, test::free_addresses(1));
-  options.listens_alone = true;
-  options.is_outdated = [] { return false; };  // as where the workers have lost one, or have grown
-  const ControlWorker leader(options);
-  const auto old = options_of(1, {options.addresses[0], "127.0.0.1:1"});
-  CHECK_THROWS_MATCHES(ControlWorker(old), ContextError,
-                       says("worker 1 (127.0.0.1:1) comes after the workers have started. Let it join "
-                            "instead, by MultiWorkerMirroredStrategy::join"));
-}
-
 TEST_CASE("a worker that goes away before the start may come again", "[workers][host]") {
   const auto addresses = test::free_addresses(3);
   std::promise<void> has_gone;

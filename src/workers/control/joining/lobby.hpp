@@ -13,9 +13,10 @@
 
 namespace lockstep::detail::control {
 
-/// The leader's door, and those who have shown it the token and wait to become workers. The leader's endpoint
-/// polls the door and the links, which therefore end in its calls of admit, serve, serve_leaving and close
-/// alone. Not thread-safe.
+/// The socket on which the leader listens, here its door, and the processes that have shown the token and
+/// wait to become workers. The leader's endpoint polls the socket and the processes' links, which therefore
+/// end in its calls of admit, serve, serve_leaving and close alone. An invitation lends the socket to the
+/// leader of the larger cluster, which keeps it if that comes about. Not thread-safe.
 class Lobby {
  public:
   using Time = std::chrono::steady_clock::time_point;

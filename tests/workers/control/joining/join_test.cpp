@@ -105,6 +105,8 @@ TEST_CASE("who waits in vain is told why", "[workers][host]") {
                        says(joining + "its own address " + leader.address + " is that of a worker"));
   CHECK_THROWS_MATCHES(wait_to_join(leader.address, hello("nowhere"), "secret", 0ms, kLog), InvalidArgument,
                        says(joining + "its own address 'nowhere' is no host and port."));
+  CHECK_THROWS_MATCHES(wait_to_join("nowhere", hello(), "secret", 0ms, kLog), InvalidArgument,
+                       says("The address 'nowhere' is no host and port."));
   auto old = hello();
   old.version = "0.0.1";
   CHECK_THROWS_MATCHES(wait_to_join(leader.address, old, "secret", 0ms, kLog), InvalidArgument,
@@ -199,6 +201,15 @@ TEST_CASE("a process that is started again takes the place of the one that waits
         std::vector<std::string>{"10.0.0.1:2"});
   waits.join();
   CHECK(invitation->worker == 1);
+}
+
+TEST_CASE("a worker that comes after the start of others is told to join instead", "[workers][host]") {
+  Leader leader({.is_outdated = [] { return false; }});  // as where the workers have lost one, or have grown
+  const detail::ControlOptions old{
+      .worker = 1, .addresses = {leader.address, "127.0.0.1:1"}, .start_limit = 30s};
+  CHECK_THROWS_MATCHES(ControlWorker(old), ContextError,
+                       says("worker 1 (127.0.0.1:1) comes after the workers have started. Let it join "
+                            "instead, by MultiWorkerMirroredStrategy::join"));
 }
 
 TEST_CASE("who waits and says nothing, or something else, is dropped, and more than 64 are refused",
