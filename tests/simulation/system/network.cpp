@@ -86,6 +86,7 @@ void Network::limit_silence(const std::shared_ptr<Socket>& socket, Time cut_unti
   if (socket->silence_limit == kNever || cut_until - system_.now() <= socket->silence_limit) return;
   system_.at(system_.now() + socket->silence_limit, [this, socket] {
     if (socket->is_closed || socket->is_reset) return;
+    reset(socket);  // what the other end's keepalives are answered with, once they arrive
     socket->is_reset = true;
     socket->is_muted = true;
     socket->error = ETIMEDOUT;
