@@ -62,7 +62,7 @@ int work(std::unique_ptr<Workers> workers, const std::filesystem::path& stop_fil
 int main(int argc, char** argv) {
   try {
     const ls::WorkerOptions options{.devices = {ls::Device(std::string(argv[2]) + ":" + argv[3])},
-                                    .start_timeout = std::chrono::seconds(argc > 5 ? 15 : 5),
+                                    .start_timeout = std::chrono::seconds(argc > 5 ? 60 : 5),
                                     .heartbeat_timeout = std::chrono::milliseconds(std::stoi(argv[1]))};
     auto workers = argc > 5 ? Workers::join(argv[5], {}, options, argv[6])
                             : std::make_unique<Workers>(ls::cluster::from_environment(),

@@ -13,9 +13,9 @@ end() {
 }
 trap end EXIT
 
-expect() { # condition within 30 seconds
+expect() { # condition within 90 seconds: Gloo takes its time to see that a process it connects with is gone
   local i
-  for ((i = 0; i < 600; i++)); do
+  for ((i = 0; i < 1800; i++)); do
     "$@" && return 0
     sleep 0.05
   done

@@ -140,7 +140,7 @@ again:
     state[p] = waits;
     part[p] = 0
   }
-  // src/cluster/shrunk_cluster.cpp:shrunk_cluster
+  // src/cluster/resized_cluster.cpp:shrunk_cluster
   atomic {
     if
     :: view[p] & BIT(p) -> has_failed[p] = true; goto over
