@@ -136,9 +136,9 @@ class MultiWorkerMirroredStrategy : public Strategy {
   /// `devices`: as many as theirs, and GPUs that none of them has. @param address  this process's own
   /// "host:port", where it listens if it is to lead others one day; empty: it never does.
   /// @throws CollectiveTimeout  as above. @throws InvalidArgument  another token or version than theirs;
-  /// another number of devices; `address` is that of a worker, or of a process that came later. @throws
-  /// ContextError  the workers have ended; or 64 processes wait already. @throws Unsupported  MPI has started
-  /// this process. @throws as the constructor
+  /// another number of devices; `chief` or `address` is no "host:port"; `address` is that of a worker, or of
+  /// a process that came later. @throws ContextError  the workers have ended; or 64 processes wait already.
+  /// @throws Unsupported  MPI has started this process. @throws as the constructor
   [[nodiscard]] static std::unique_ptr<MultiWorkerMirroredStrategy> join(
       const std::string& chief, const CommunicationOptions& options = {},
       const WorkerOptions& worker_options = {}, const std::string& address = {});
