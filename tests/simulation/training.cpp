@@ -68,12 +68,14 @@ auto within_limit(int worker, const char* what, Time limit, const F& f) {
   return f();
 }
 
-/// "worker 1 (10.0.0.2:2222) was lost: its connection was closed", of the whole text.
+/// "worker 1 (10.0.0.2:2222) was lost: its connection was closed", or "... could not go on: ...", of the
+/// whole text, which begins with the call.
 std::string cause_of(const std::string& text) {
-  const std::size_t lost = text.find(" was lost: ");
-  if (lost == text.npos) return text;
-  const std::size_t begin = text.rfind("worker ", lost);
-  return text.substr(begin, text.find_first_of(".;", lost + 11) - begin);
+  std::size_t verb = text.find(" was lost: ");
+  if (verb == text.npos) verb = text.find(" could not go on: ");
+  if (verb == text.npos) return text;
+  const std::size_t begin = text.rfind("worker ", verb);
+  return text.substr(begin, text.find_first_of(".;", text.find(": ", verb)) - begin);
 }
 
 const char* kind_of(const Error& error) {
