@@ -20,7 +20,7 @@ class WorkerGroup;
 namespace control {
 struct Invitation;
 }
-/// The group whose workers make another one, when it has lost so many; null: none.
+/// The group whose workers make another one, and how many of them were lost before that; null: none.
 struct Former {
   WorkerGroup* group = nullptr;
   std::size_t num_lost = 0;

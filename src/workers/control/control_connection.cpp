@@ -362,7 +362,7 @@ void ControlConnection::with_lobby(FunctionRef<void(Lobby& lobby)> f, bool chang
   if (process_.is_forked()) return;
   {
     const std::lock_guard lock(state_->mutex);
-    if (Lobby* const lobby = state_->end->lobby()) f(*lobby);
+    if (Lobby* const lobby = state_->end ? state_->end->lobby() : nullptr) f(*lobby);
   }
   if (changes) state_->wake();
 }

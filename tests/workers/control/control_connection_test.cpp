@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <string>
 #include <thread>
 #include <vector>
@@ -89,6 +90,22 @@ TEST_CASE("a text above a mebibyte is refused before it is sent", "[workers][hos
   const auto refuses = says("a text has 1048577 bytes, and may have 1048576", "Exchange less");
   CHECK_THROWS_MATCHES(connection.set("key", large), InvalidArgument, refuses);
   CHECK_THROWS_MATCHES(connection.all_gather("what", large, {}), InvalidArgument, refuses);
+}
+
+TEST_CASE("nobody waits to join at a connection that has failed", "[workers][host]") {
+  test::Heard heard;
+  detail::ControlConnection connection({.addresses = {""}}, heard);
+  bool is_asked = false;
+  const auto ask = [&](detail::control::Lobby&) { is_asked = true; };
+  connection.with_lobby(ask, false);
+  CHECK(is_asked);
+  connection.break_off(std::make_exception_ptr(Error("no memory")));
+  const std::vector<std::string> events = heard.wait(1);
+  REQUIRE(events.size() == 1);
+  CHECK(events[0].find("control connection has failed: no memory") != std::string::npos);
+  is_asked = false;
+  connection.with_lobby(ask, true);
+  CHECK_FALSE(is_asked);
 }
 
 TEST_CASE("a worker alone needs no address", "[workers][host]") {
