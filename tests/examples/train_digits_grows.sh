@@ -18,25 +18,25 @@ run() { # worker num_workers checkpoints argument...: in the background; its out
   local list="" i
   for ((i = 0; i < $2; i++)); do list+="${list:+, }\"127.0.0.1:$((port + i))\""; done
   TF_CONFIG="{\"cluster\": {\"worker\": [$list]}, \"task\": {\"type\": \"worker\", \"index\": $1}}" \
-    timeout -k 1 100 "${command[@]}" "$train_digits" --epochs 6 --replicas 1 \
-    --checkpoints "$3" --save-every 10 "${@:4}" >"$folder/out.$1" 2>&1 &
+    timeout -k 1 100 "${command[@]}" "$train_digits" --epochs 8 --batch-size 6 --replicas 1 \
+    --checkpoints "$3" "${@:4}" >"$folder/out.$1" 2>&1 &
   workers+=($!)
 }
 status=0
 "${command[@]}" "$train_digits" --checkpoints "$folder/alone" --grow >"$folder/out.alone" 2>&1 || status=$?
 [ $status -eq 2 ] && grep -q -e "--grow: there is no cluster to join" "$folder/out.alone" || fail "one grows alone"
-last=138
+last=1920
 port=$((20000 + RANDOM % 20000))
 run 0 2 "$folder/kept" --grow
 run 1 2 "$folder/kept" --grow
-for ((i = 0; i < 1200; i++)); do
-  [ -e "$folder/kept/checkpoint-30.safetensors" ] && break
-  sleep 0.05
+for ((i = 0; i < 6000; i++)); do
+  compgen -G "$folder/kept/checkpoint-*.safetensors" >/dev/null && break
+  sleep 0.01
 done
 mkdir "$folder/all"
 run 2 2 "$folder/kept" --join "127.0.0.1:$port" --address "127.0.0.1:$((port + 2))"
 while kill -0 "${workers[0]}" 2>/dev/null; do
-  cp -n "$folder"/kept/checkpoint-* "$folder/all" 2>/dev/null || true  # the last five stay
+  cp -n "$folder"/kept/checkpoint-* "$folder/all" 2>/dev/null || true  # the last five stay, of 240 steps each
   sleep 0.02
 done
 for worker in 0 1 2; do wait "${workers[$worker]}" || fail "worker $worker has failed"; done

@@ -19,7 +19,7 @@ start() { # num_workers checkpoints: in the background; their output is in out.I
   workers=()
   for ((i = 0; i < $1; i++)); do
     TF_CONFIG="{\"cluster\": {\"worker\": [$list]}, \"task\": {\"type\": \"worker\", \"index\": $i}}" \
-      timeout -k 1 100 "${command[@]}" "$train_digits" --epochs 6 --replicas 1 --checkpoints "$2" --save-every 10 --shrink \
+      timeout -k 1 100 "${command[@]}" "$train_digits" --epochs 30 --replicas 1 --checkpoints "$2" --save-every 10 --shrink \
       >"$folder/out.$i" 2>&1 &
     workers+=($!)
   done
@@ -27,24 +27,23 @@ start() { # num_workers checkpoints: in the background; their output is in out.I
 command=(env "$@")
 
 start 3 "$folder/three"
-for ((i = 0; i < 1200; i++)); do
-  [ -e "$folder/three/checkpoint-30.safetensors" ] && break
-  sleep 0.05
+for ((i = 0; i < 6000; i++)); do
+  compgen -G "$folder/three/checkpoint-*.safetensors" >/dev/null && break
+  sleep 0.01
 done
-killed=$(pgrep -P "${workers[1]}")
-kill -KILL "$killed"
+killed=$(pgrep -P "${workers[1]}") || fail "worker 1 ended before it was killed"
+kill -STOP "$killed"
+sleep 0.5  # all wait for worker 1, and have written what they save
 mkdir "$folder/kept"
-while kill -0 "${workers[0]}" 2>/dev/null; do
-  cp -n "$folder"/three/checkpoint-* "$folder/kept" 2>/dev/null || true  # the last five stay
-  sleep 0.05
-done
+cp "$folder"/three/checkpoint-*.safetensors "$folder/kept"  # of those of a folder the last five stay
+kill -KILL "$killed"
 for worker in 0 2; do wait "${workers[$worker]}" || fail "worker $worker has failed"; done
 grep -q "worker 1 (127.0.0.1:[0-9]*) was lost" "$folder/out.2" || fail "the lost worker is not named"
 step=$(sed -n 's/.*Going on after epoch .* and step \([0-9]*\), .*/\1/p' "$folder/out.0" | tail -n 1)
 [ -n "$step" ] || fail "nothing went on"
 grep -q "Training on 1 replica (CPU:0) in each of 2 workers" "$folder/out.0" || fail "the others are not two"
 
-last=138
+last=690
 mkdir "$folder/two"
 cp "$folder/kept/checkpoint-$step.safetensors" "$folder/two/"
 start 2 "$folder/two"
