@@ -264,6 +264,8 @@ void Communicator::launch_graphs(detail::FunctionRef<void()> launch) {
   impl().backend->launch_graphs(launch);
 }
 
+detail::DeviceWatch* Communicator::watch() noexcept { return impl_->watch ? &*impl_->watch : nullptr; }
+
 detail::Rendezvous& Communicator::rendezvous() noexcept { return impl_->rendezvous; }
 
 }  // namespace lockstep

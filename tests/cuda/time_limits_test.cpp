@@ -169,6 +169,47 @@ TEST_CASE("a run whose GPUs wait for one that is stuck throws, and other strateg
   require_usable(next);
 }
 
+TEST_CASE("a launch of a function has the limits of its collectives together", "[cuda][function]") {
+  need_two_devices();
+  const std::chrono::milliseconds other_limit = GENERATE(500ms, 0ms);
+  CAPTURE(other_limit);
+  Replicas strategy(2);
+  auto step = strategy.function([&](ReplicaContext& ctx, const Tensor& x) {
+    const Tensor sum = ctx.all_reduce(ReduceOp::sum, x, {.timeout = 500ms});
+    return ctx.all_reduce(ReduceOp::sum, sum, {.timeout = other_limit});
+  });
+  const auto x = vectors<float>({{1, 2}, {3, 4}});
+  for (int call = 0; call < 3; ++call) step(x);
+  REQUIRE(step.num_traces() == 1);
+  for (int i = 0; i < 2; ++i) current_stream(TestBackend::device(i)).synchronize();
+  Log log;
+  if (other_limit == 0ms) {  // what one collective may wait for without a limit, the launch may
+    std::optional<Gate> gate(std::in_place, current_stream(TestBackend::device(1)));
+    const auto sums = step(x);
+    std::this_thread::sleep_for(1s);
+    gate.reset();
+    CHECK(sums[0].to_vector<float>() == std::vector<float>{8, 12});
+    require_usable(strategy);
+    return;
+  }
+  REQUIRE(wait_until_completed(strategy));
+  {
+    const Gate gate(current_stream(TestBackend::device(1)));
+    static_cast<void>(step(x));
+    const std::string logged = log.wait();
+    CHECK_THAT(logged, ContainsSubstring("function, call "));
+    CHECK_THAT(logged,
+               ContainsSubstring(": on the devices, not all replicas came to it within 1000 ms. Present: "
+                                 "replica 0 (GPU:0); missing: replica 1 (GPU:1)"));
+    CHECK(strategy.report().groups[0].ranks[1].is_missing);
+    CHECK_THROWS_MATCHES(step(x), CollectiveAborted, says("function", "Make a new strategy"));
+  }
+  for (int i = 0; i < 2; ++i)
+    CHECK_THROWS_AS(current_stream(TestBackend::device(i)).synchronize(), CollectiveTimeout);
+  Replicas next(2);
+  require_usable(next);
+}
+
 TEST_CASE("a group that takes long to end does not keep others from their limits", "[cuda]") {
   const Stream stream(TestBackend::device());
   const std::vector<backend::DeviceBackend*> devices = {&TestBackend::open()};

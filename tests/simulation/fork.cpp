@@ -28,7 +28,6 @@
 namespace lockstep::simulation {
 namespace {
 
-constexpr unsigned kRealLimitSeconds = 120;
 constexpr char kPassed = 'p', kFailed = 'f';
 
 void say(int pipe, char kind, const std::string& text) {
@@ -47,11 +46,12 @@ void stay_on_one_core(int core) {
   static_cast<void>(::sched_setaffinity(0, sizeof own, &own));
 }
 
-[[noreturn]] void run(std::uint64_t seed, const Simulated& simulated, bool is_verbose, int core, int pipe) {
+[[noreturn]] void run(std::uint64_t seed, const Simulated& simulated, bool is_verbose, int core,
+                      unsigned limit_seconds, int pipe) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   for (const int crash : {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTERM})
     ::signal(crash, SIG_DFL);  // Catch2's
-  ::alarm(kRealLimitSeconds);
+  ::alarm(limit_seconds);
   stay_on_one_core(core);
   System system(seed, [&](const std::string& text) {
     say(pipe, kFailed, text);
@@ -87,15 +87,15 @@ void prepare(char** argv) {
   strategy.run([](ReplicaContext& context) { static_cast<void>(context.all_reduce(ReduceOp::sum, 1)); });
 }
 
-Fork::Fork(std::uint64_t seed, const Simulated& simulated, bool is_verbose, int core)
-    : seed_(seed), folder_(std::make_unique<test::TemporaryDirectory>()) {
+Fork::Fork(std::uint64_t seed, const Simulated& simulated, bool is_verbose, int core, unsigned limit_seconds)
+    : seed_(seed), limit_seconds_(limit_seconds), folder_(std::make_unique<test::TemporaryDirectory>()) {
   int ends[2];
   if (::pipe(ends) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
   pid_ = ::fork();
   if (pid_ < 0) throw std::system_error(errno, std::generic_category(), "fork");
   if (pid_ == 0) {
     std::filesystem::current_path(folder_->path());
-    run(seed, simulated, is_verbose, core, ends[1]);
+    run(seed, simulated, is_verbose, core, limit_seconds, ends[1]);
   }
   ::close(ends[1]);
   pipe_ = ends[0];
@@ -118,7 +118,7 @@ Outcome Fork::wait() {
     outcome.failure = said.substr(1);
   } else if (WIFSIGNALED(status)) {
     outcome.failure = WTERMSIG(status) == SIGALRM
-                          ? "it has not ended within 120 s of real time"
+                          ? "it has not ended within " + std::to_string(limit_seconds_) + " s of real time"
                           : std::string("it was ended by ") + ::strsignal(WTERMSIG(status));
   } else {
     outcome.failure = "it has ended without a word";

@@ -31,20 +31,23 @@ void prepare(char** argv);
 /// A simulation under way, in a fork of this process, whose current folder is an empty one of its own.
 class Fork {
  public:
-  /// @param core  that it may use; -1: any.
-  Fork(std::uint64_t seed, const Simulated& simulated, bool is_verbose = false, int core = -1);
+  /// @param core  that it may use; -1: any. @param limit_seconds  of real time.
+  Fork(std::uint64_t seed, const Simulated& simulated, bool is_verbose = false, int core = -1,
+       unsigned limit_seconds = 120);
   /// Waits for its end.
   Outcome wait();
 
  private:
   std::uint64_t seed_;
+  unsigned limit_seconds_;
   std::unique_ptr<test::TemporaryDirectory> folder_;
   int pid_ = 0, pipe_ = -1;
 };
 
 /// One simulation.
-inline Outcome simulate(std::uint64_t seed, const Simulated& simulated, bool is_verbose = false) {
-  return Fork(seed, simulated, is_verbose).wait();
+inline Outcome simulate(std::uint64_t seed, const Simulated& simulated, bool is_verbose = false,
+                        unsigned limit_seconds = 120) {
+  return Fork(seed, simulated, is_verbose, -1, limit_seconds).wait();
 }
 
 }  // namespace lockstep::simulation

@@ -22,13 +22,15 @@ struct Options {
   std::string seeds = "0:150";
   std::uint64_t seed = 0;
   int num_processes = 1;
+  double hours = 0;
+  unsigned limit_seconds() const { return 120 + static_cast<unsigned>(hours * 600); }
   bool is_verbose = false, is_repeated = false;
   Defect defect = Defect::none;
 };
 
 Simulated simulated(std::uint64_t seed, const Options& options) {
-  return [seed, defect = options.defect](System& system, Network& network) {
-    Plan plan(seed);
+  return [seed, hours = options.hours, defect = options.defect](System& system, Network& network) {
+    Plan plan = hours > 0 ? Plan(seed, hours) : Plan(seed);
     plan.defect = defect;
     return run_scenario(plan, system, network);
   };
@@ -79,14 +81,16 @@ int run_all(const Options& options) {
   for (std::uint64_t seed = first; seed < first + count || !running.empty();) {
     if (seed < first + count && running.size() < static_cast<std::size_t>(options.num_processes)) {
       running.emplace_back(seed, simulated(seed, options), false,
-                           static_cast<int>(seed % static_cast<unsigned>(options.num_processes)));
+                           static_cast<int>(seed % static_cast<unsigned>(options.num_processes)),
+                           options.limit_seconds());
       ++seed;
       continue;
     }
     Outcome outcome = running.front().wait();
     running.pop_front();
     if (options.is_repeated && outcome.failure.empty() &&
-        simulate(outcome.seed, simulated(outcome.seed, options)).hash != outcome.hash)
+        simulate(outcome.seed, simulated(outcome.seed, options), false, options.limit_seconds()).hash !=
+            outcome.hash)
       outcome.failure = "its second run is another one";
     totals.add(outcome);
   }
@@ -97,8 +101,10 @@ int run_all(const Options& options) {
 
 int run_one(const Options& options) {
   if (options.is_repeated)
-    static_cast<void>(simulate(options.seed, simulated(options.seed, options), options.is_verbose));
-  const Outcome outcome = simulate(options.seed, simulated(options.seed, options), options.is_verbose);
+    static_cast<void>(simulate(options.seed, simulated(options.seed, options), options.is_verbose,
+                               options.limit_seconds()));
+  const Outcome outcome =
+      simulate(options.seed, simulated(options.seed, options), options.is_verbose, options.limit_seconds());
   std::printf("seed %llu: %s\nhash %016llx\n", static_cast<unsigned long long>(options.seed),
               outcome.failure.empty() ? outcome.result.c_str() : ("fails: " + outcome.failure).c_str(),
               static_cast<unsigned long long>(outcome.hash));
@@ -114,6 +120,8 @@ int main(int argc, char** argv) {
   auto* const one = app.add_option("--seed", options.seed, "one alone, and its hash");
   app.add_flag("--verbose", options.is_verbose, "with --seed: all that happens");
   app.add_flag("--twice", options.is_repeated, "each seed again: it must give the same run");
+  app.add_option("--hours", options.hours, "long training, of so many hours of virtual time")
+      ->check(CLI::Range(0.1, 1000.0));
   app.add_option("-j", options.num_processes, "seeds at a time")->check(CLI::Range(1, 256));
   const std::map<std::string, Defect> defects = {{"skipped_step", Defect::skipped_step},
                                                  {"repeated_step", Defect::repeated_step},

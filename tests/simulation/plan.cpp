@@ -72,6 +72,36 @@ Plan::Plan(std::uint64_t seed) {
   std::ranges::stable_sort(faults, {}, &Fault::at_step);
 }
 
+Plan::Plan(std::uint64_t seed, double hours) : Plan(seed) {
+  constexpr int kStepsPerFault = 300;
+  Random random(seed ^ 0x686f757273);
+  num_workers = 3;
+  num_steps = static_cast<int>(hours * 3600);
+  rows_per_step = std::max(rows_per_step % 5, 1);
+  steps_per_save = 20;
+  num_summed = 3;
+  step_time = kSecond;
+  look = 400 * kMillisecond;
+  remake_at = 0;
+  shrinks = false;
+  faults.clear();
+  for (int step = kStepsPerFault; step < num_steps; step += kStepsPerFault) {
+    Fault fault = draw_fault(*this, random);
+    fault.follows_loss = false;
+    fault.at_step = step;
+    faults.push_back(fault);
+  }
+}
+
+Time Plan::longest_delay() const {
+  Time sum = 0, longest = 0;
+  for (const Fault& fault : faults) {
+    sum += 2 * fault.duration;
+    longest = std::max(longest, 2 * fault.duration);
+  }
+  return step_time + (step_time > 0 ? longest : sum);  // where steps are long, faults are far apart
+}
+
 std::string Plan::host_of(int worker) const { return concat("10.0.0.", is_one_host ? 1 : worker + 1); }
 
 std::string Plan::address_of(int worker) const { return concat(host_of(worker), ':', kPort + worker); }
@@ -100,6 +130,7 @@ std::string Plan::describe() const {
              steps_per_save, " steps, silence limit ", heartbeat.count(), " ms; ",
              remake_at > 0 ? concat("a new strategy after step ", remake_at, "; ") : std::string(),
              shrinks ? "those left go on" : "all start anew after a loss");
+  if (step_time > 0) return concat(text, "; ", faults.size(), " faults");
   for (const Fault& fault : faults) {
     text +=
         concat("; after ", fault.follows_loss ? concat("a loss") : concat("step ", fault.at_step), " and ",

@@ -40,12 +40,17 @@ enum class Defect { none, skipped_step, repeated_step, other_bits, lost_message,
 /// What a seed stands for.
 struct Plan {
   explicit Plan(std::uint64_t seed);
+  /// Training of so many hours: a step takes a second, and each 5 minutes something goes wrong, after which
+  /// all start anew if they must.
+  Plan(std::uint64_t seed, double hours);
 
   int num_workers = 2, num_replicas = 1;  ///< Replicas of each worker.
   int num_steps = 10, rows_per_step = 4, steps_per_save = 3;
   std::int64_t num_summed = 3;               ///< Numbers of each step's other all_reduce.
   int num_shuffled = 1, num_read_ahead = 1;  ///< Rows, batches.
   bool saves_asynchronously = false;
+  Time step_time = 0;        ///< That a replica computes for in each step.
+  Time look = kMillisecond;  ///< How often whoever brings faults, and starts workers, looks at them.
   int remake_at = 0;         ///< The step after which all make their strategy anew; 0: none.
   bool is_one_host = false;  ///< The workers meet in shared memory.
   bool shrinks = true;       ///< After a loss; else all start anew.
@@ -57,6 +62,8 @@ struct Plan {
   std::string address_of(int worker) const;
   /// Of collectives; 0: none.
   std::chrono::milliseconds timeout() const;
+  /// By which faults may hold a call back.
+  Time longest_delay() const;
   /// Whether no worker may notice it.
   bool is_harmless(const Fault& fault) const;
   std::string describe() const;

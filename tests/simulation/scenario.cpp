@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "detail/concat.hpp"
+#include "simulation/flatness.hpp"
 #include "simulation/start_process.hpp"
 #include "simulation/training.hpp"
 
@@ -17,7 +18,6 @@ namespace {
 
 using detail::concat;
 
-constexpr Time kLook = kMillisecond;
 constexpr Time kJobLimit = 2'000 * kSecond;
 
 /// One worker's process since all were started.
@@ -35,7 +35,8 @@ class Scenario {
         system_(system),
         network_(network),
         members_(static_cast<std::size_t>(plan.num_workers)),
-        suspect_until_(members_.size()) {}
+        suspect_until_(members_.size()),
+        flatness_(system, network) {}
 
   std::string run() {
     observed_.expected = undisturbed_weights(plan_);
@@ -51,6 +52,7 @@ class Scenario {
                               observed_.num_resumes, " shrinks ", observed_.num_shrinks, " full_disks ",
                               observed_.num_full_disks, " restarts ", restart, " losses ", num_named_,
                               " exceptions ", observed_.num_exceptions, " hang ", observed_.num_hangs);
+    if (plan_.step_time > 0) text += concat(' ', flatness_.describe());
     for (const auto& [kind, count] : num_faults_) text += concat(' ', kind, ' ', count);
     for (const auto& [kind, count] : num_ends_) text += concat(' ', kind, ' ', count);
     return text;
@@ -86,10 +88,10 @@ class Scenario {
         train(plan_, w, restart, observed_, member.report);
       });
     }
-    const Time limit = system_.now() + kJobLimit;
+    const Time limit = system_.now() + kJobLimit + 2 * plan_.num_steps * plan_.step_time;
     while (!std::ranges::all_of(members_, [&](const Member& m) { return system_.has_ended(*m.process); })) {
       if (system_.now() > limit) fail("the workers do not end");
-      system_.sleep_until(system_.now() + kLook);
+      system_.sleep_until(system_.now() + plan_.look);
     }
     check();
     const bool is_disturbed = num_losses_ > num_losses_before ||
@@ -102,12 +104,12 @@ class Scenario {
 
   /// Those that have waited for too long know for whom. Others see those leave.
   void check_hang() {
-    const auto hang = std::ranges::find(plan_.faults, FaultKind::hang, &Fault::kind);
+    const int worker = observed_.hang->worker;
     const bool is_named = std::ranges::any_of(members_, [&](const Member& member) {
       return member.report.error_kind == "timeout" &&
-             member.report.error.find(plan_.address_of(hang->worker)) != std::string::npos;
+             member.report.error.find(plan_.address_of(worker)) != std::string::npos;
     });
-    if (!is_named) fail(concat("nobody names worker ", hang->worker, ", which hangs"));
+    if (!is_named) fail(concat("nobody names worker ", worker, ", which hangs"));
   }
 
   bool has_finished() const {
@@ -164,7 +166,10 @@ class Scenario {
       const auto has_come = [&] {
         return fault.follows_loss ? observed_.num_told > num_told : observed_.num_done >= fault.at_step;
       };
-      while (!has_come() && !is_over_) system_.sleep_until(system_.now() + kLook / 4);
+      while (!has_come() && !is_over_) {
+        flatness_.look(plan_, observed_.num_done);
+        system_.sleep_until(system_.now() + plan_.look / 4);
+      }
       system_.sleep_until(system_.now() + fault.delay);
       if (is_over_) return;
       bring(fault);
@@ -220,6 +225,7 @@ class Scenario {
   std::vector<Member> members_;
   std::vector<Time> suspect_until_;  // by worker
   Observed observed_{};
+  Flatness flatness_;
   bool is_over_ = false;
   int num_losses_ = 0, num_at_start_ = 0;  // faults after which a worker may be lost
   std::size_t num_named_ = 0;

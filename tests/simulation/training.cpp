@@ -29,6 +29,7 @@ using Workers = MultiWorkerMirroredStrategy;
 constexpr std::int64_t kNumWeights = 5;
 constexpr std::chrono::seconds kStartLimit{20};
 constexpr Time kSlack = 5 * kSecond;
+constexpr std::size_t kMaxBits = 1'000;
 
 /// A row's part of a gradient. All numbers are small integers, so that sums are exact in any order.
 float gradient(float row, float weight, std::int64_t k) {
@@ -105,8 +106,7 @@ class Trainer {
     // A loss is found within the silence limit of those that are left, and told within it; a cut between two
     // that are not the leader holds their data back as long as it lasts, and what was lost in it comes later
     // still.
-    Time limit = 3 * plan_.heartbeat.count() * kMillisecond + kSlack;
-    for (const Fault& fault : plan_.faults) limit += 2 * fault.duration;
+    const Time limit = 3 * plan_.heartbeat.count() * kMillisecond + kSlack + plan_.longest_delay();
     return within_limit(worker_, what, limit, f);
   }
 
@@ -157,6 +157,7 @@ class Trainer {
       strategy_.run(
           [&](ReplicaContext& context, const Tensor& rows) {
             if (context.local_index() == 0) hang(step);
+            std::this_thread::sleep_for(std::chrono::nanoseconds(plan_.step_time));
             const std::vector<float> own = weights.value().template to_vector<float>();
             std::vector<float> sums(own.size());
             for (const float row : rows.to_vector<float>())
@@ -204,7 +205,9 @@ class Trainer {
   /// As the plan has it; a job that was started anew does not hang again.
   void hang(std::int64_t step) {
     const Fault* const fault = fault_at(FaultKind::hang, step);
-    if (fault == nullptr || fault->worker != worker_ || observed_.num_hangs > 0) return;
+    if (fault == nullptr || fault->worker != worker_) return;
+    if (observed_.hang != nullptr && observed_.hang->at_step >= step) return;
+    observed_.hang = fault;
     ++observed_.num_hangs;
     System::current()->note(concat("worker ", worker_, " hangs"));
     std::this_thread::sleep_for(std::chrono::nanoseconds(fault->duration));
@@ -261,6 +264,7 @@ class Trainer {
 
   /// Bits must be the same on all workers.
   void expect_same(const std::string& what, std::uint64_t bits) {
+    if (observed_.bits.size() > kMaxBits) observed_.bits.clear();
     const auto [found, is_new] = observed_.bits.try_emplace(what, bits);
     if (found->second != bits) fail(worker_, concat(what, " is not what another worker has"));
   }

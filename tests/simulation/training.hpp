@@ -27,6 +27,7 @@ struct Observed {
   std::map<std::string, std::uint64_t> bits{};  ///< Of results, by what they are of: the same on all workers.
   std::uint64_t num_steps = 0, num_saves = 0, num_resumes = 0, num_shrinks = 0, num_told = 0, num_hangs = 0,
                 num_full_disks = 0, num_exceptions = 0;
+  const Fault* hang = nullptr;  ///< The last one.
 };
 
 /// The weights after each number of steps, computed without a strategy.

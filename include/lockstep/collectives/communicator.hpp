@@ -27,6 +27,7 @@ class ProcessGroup;
 }
 
 namespace detail {
+class DeviceWatch;
 class Rendezvous;
 class WorkerMeeting;
 struct Arrival;
@@ -229,6 +230,8 @@ class Communicator {
   /// are another worker's. Valid until the next one.
   std::span<const TensorView> tensors_at_meeting(int rank, int own) const;
   void launch_graphs(detail::FunctionRef<void()> launch);
+  /// The time limits of its ranks' work on their devices; null: the devices do not work by themselves.
+  detail::DeviceWatch* watch() noexcept;
   explicit Communicator(std::unique_ptr<Impl> impl);
   /// The barrier of the ranks' threads, for the strategy layer.
   detail::Rendezvous& rendezvous() noexcept;

@@ -83,15 +83,15 @@ struct CommunicationOptions {
   Setting<std::int64_t> bytes_per_pack{};
   /// The longest time that a rank waits for the others before it throws CollectiveTimeout; 0: no limit. It is
   /// a limit for each rank's thread, in the call, and for its GPU, from when the stream comes to the call,
-  /// until it has completed it there. What is captured into a graph has none on the GPU. When a GPU waits for
-  /// too long, the communicator is aborted, the log says for whom it waited and what every rank did last, and
-  /// waits for work of these GPUs throw CollectiveTimeout; a thread of the library's own, which calls with a
-  /// limit start, looks. A kernel of the program's that does not end keeps its own GPU. A strategy's `run`
-  /// throws it once all replicas' functions have returned, because they use the caller's memory. When the
-  /// time-out has ended a function, the log reports it at once, and last_failures() lists it. Between host
-  /// replicas on several hosts it is also the limit of each step that moves some MiB of data. Where a step
-  /// takes longer, which a lost link can cause, all workers throw PeerLost; it has the number of the process
-  /// that was waited for.
+  /// until it has completed it there. Graphs of Strategy::function have the limits of their collectives
+  /// together, for each launch, or none if one of those has none. What the program captures has none.
+  /// When a GPU waits for too long, the communicator is aborted, the log says for whom it waited and what
+  /// every rank did last, and waits for work of these GPUs throw CollectiveTimeout; a thread of the library's
+  /// own looks. A kernel of the program's that does not end keeps its own GPU. A strategy's `run` throws it
+  /// once all replicas' functions have returned, because they use the caller's memory. When the time-out has
+  /// ended such a function, the log reports it at once, and last_failures() lists it. Between host replicas
+  /// on several hosts it is also the limit of each step that moves some MiB of data: where one takes longer
+  /// (a lost link), all workers throw PeerLost, with the number of the process that was waited for.
   Setting<std::chrono::milliseconds> timeout{};
   Setting<CommunicationImplementation> implementation{};  ///< Default: automatic.
   /// Reductions combine in rank order on several GPUs too, so that results repeat bit for bit, as they always

@@ -17,7 +17,11 @@ void Communicator::Impl::watch_devices() {
 
 void Communicator::Impl::begin_watch(std::span<const CollectiveCall* const> calls,
                                      std::chrono::milliseconds timeout) {
-  if (!watch || timeout.count() == 0) return;
+  if (!watch) return;
+  bool is_captured = false;
+  for (const CollectiveCall* const call : calls)
+    is_captured |= watch->add_captured(static_cast<int>(local(call->batch->rank)), timeout);
+  if (is_captured || timeout.count() == 0) return;
   // This thread drives the first rank; others' threads may not have counted the meeting yet.
   const std::uint64_t number = rendezvous.last_meeting(static_cast<int>(local(calls.front()->batch->rank)));
   for (const CollectiveCall* const call : calls)

@@ -176,6 +176,29 @@ void DeviceWatch::end(int index, backend::StreamHandle stream, std::chrono::mill
   thread().add(this);
 }
 
+void DeviceWatch::begin_capture() {
+  const std::lock_guard lock(mutex_);
+  for (Rank& rank : ranks_) rank.captured = {};
+  has_unlimited_ = false;
+  is_captured_ = true;
+}
+
+bool DeviceWatch::add_captured(int rank, std::chrono::milliseconds limit) {
+  if (!is_captured_) return false;
+  const std::lock_guard lock(mutex_);
+  std::chrono::milliseconds& sum = ranks_[static_cast<std::size_t>(rank)].captured;
+  sum = std::min(sum, std::chrono::milliseconds::max() - limit) + limit;
+  has_unlimited_ = has_unlimited_ || limit.count() == 0;
+  return true;
+}
+
+std::chrono::milliseconds DeviceWatch::end_capture() {
+  const std::lock_guard lock(mutex_);
+  is_captured_ = false;
+  return has_unlimited_ ? std::chrono::milliseconds(0)
+                        : std::ranges::max(ranks_, {}, &Rank::captured).captured;
+}
+
 std::string DeviceWatch::poll() {
   const std::lock_guard lock(mutex_);
   if (is_over_) return {};

@@ -41,6 +41,15 @@ class DeviceWatch {
   /// It is enqueued: the limit counts from when the stream comes to it. @pre begin
   void end(int rank, backend::StreamHandle stream, std::chrono::milliseconds limit);
 
+  /// Until end_capture calls are captured into graphs, which will be launched again and again.
+  void begin_capture();
+  /// @return whether it is captured. Its limit is then one of those that end_capture adds up. @param limit
+  /// 0: none.
+  bool add_captured(int rank, std::chrono::milliseconds limit);
+  /// @return the limit of a launch: those of the captured calls together, of the rank with the longest;
+  /// 0, none, if one of them has none.
+  std::chrono::milliseconds end_capture();
+
  private:
   using Clock = std::chrono::steady_clock;
   struct Call {
@@ -54,6 +63,7 @@ class DeviceWatch {
     backend::DeviceBackend* device = nullptr;
     Call next;  // of begin and end
     bool has_next = false;
+    std::chrono::milliseconds captured{0};  // the limits of captured calls
     std::deque<Call> pending;
     std::vector<backend::EventHandle> events;  // to be used again
   };
@@ -73,7 +83,9 @@ class DeviceWatch {
   std::vector<Rank> ranks_;
   std::size_t num_pending_ = 0;
   std::chrono::milliseconds shortest_limit_ = std::chrono::milliseconds::max();
-  bool is_over_ = false;  // a call has timed out, or a device is lost
+  bool is_over_ = false;        // a call has timed out, or a device is lost
+  bool has_unlimited_ = false;  // one of the captured calls has no limit
+  std::atomic<bool> is_captured_{false};
 };
 
 }  // namespace lockstep::detail

@@ -170,7 +170,9 @@ void Trace::capture_once(StrategyState& state, FunctionCall& call, FunctionRef<v
              k < begins_[static_cast<std::size_t>(i) + 1]; ++k, ++own)
           own_inputs_[k] = own->defined() ? own->read_only() : Tensor();
     }
+    limits_.begin_capture(state.groups());
     run();
+    limits_.end_capture(state.groups());
     std::vector<std::vector<Tensor>> results(graphs_.size());
     take_results(call, state.num_local_replicas(), results);
     on_roots(state, graphs_, [&](StepGraph& graph) {
@@ -181,6 +183,7 @@ void Trace::capture_once(StrategyState& state, FunctionCall& call, FunctionRef<v
     for (const auto& [owner, part] : parts_) part->restore();  // until a launch commits
   } catch (...) {
     is_capturing_ = false;
+    limits_.end_capture(state.groups());
     on_roots(state, graphs_, [](StepGraph& graph) { graph.drop(); });
     for (const auto& [owner, part] : parts_) part->restore();
     parts_ = std::move(before);
@@ -212,8 +215,10 @@ void Trace::launch(StrategyState& state, FunctionCall& call) {
     graphs_[g]->prepare(inputs_of_graph(*graphs_[g], call), std::span(numbers).first(numbers_end_), own);
   }
   try {
+    limits_.begin_launch(state.groups());
     state.groups().front().launch_graphs(
         [&] { on_roots(state, graphs_, [](StepGraph& graph) { graph.launch(); }); });
+    limits_.end_launch(state.groups());
   } catch (const Error& error) {
     // The collectives of those that were launched wait for the one that was not.
     if (graphs_.size() > 1)

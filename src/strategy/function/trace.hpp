@@ -14,6 +14,7 @@
 #include <lockstep/strategy/detail/function_call.hpp>
 
 #include "detail/tracing.hpp"
+#include "strategy/function/launch_limits.hpp"
 #include "strategy/function/result_memory.hpp"
 #include "strategy/function/step_graph.hpp"
 #include "strategy/runtime/strategy_state.hpp"
@@ -72,7 +73,7 @@ class Trace final : public TraceRecorder {
   std::atomic<bool> is_repeated_{false};
 
   std::vector<std::unique_ptr<StepGraph>> graphs_;
-  std::vector<std::size_t> graph_of_replica_;
+  LaunchLimits limits_;
   RecycledVector<std::size_t> begins_;
   RecycledVector<Tensor> own_inputs_;                      // of the graphs, in the order of the call's
   std::vector<Result> results_;                            // each tensor once

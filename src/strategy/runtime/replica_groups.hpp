@@ -55,6 +55,8 @@ class ReplicaGroup {
   Rendezvous& rendezvous() noexcept { return communicator_.rendezvous(); }
   /// backend::CommunicatorBackend::launch_graphs.
   void launch_graphs(FunctionRef<void()> launch) { communicator_.launch_graphs(launch); }
+  /// Communicator::watch.
+  DeviceWatch* watch() noexcept { return communicator_.watch(); }
   /// The stream of started reductions on replica i's device; made at its first use, by the replica's thread
   /// or, between runs, by the thread that holds the strategy's lock.
   StreamRef communication_stream(int i);

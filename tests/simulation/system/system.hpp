@@ -88,6 +88,8 @@ class System {
                        const pthread_attr_t* attributes);
   Thread* find_thread(pthread_t handle);
   bool has_ended(const Process& process) const;
+  std::size_t num_threads() const noexcept { return alive_.size(); }
+  const std::vector<std::unique_ptr<Process>>& processes() const noexcept { return processes_; }
   /// Its threads do not run any more. Waits until none holds what other processes need.
   void kill(Process& process);
   void set_paused(Process& process, bool is_paused);
