@@ -19,7 +19,7 @@ class Flatness {
 
   /// To be called often. What has grown ends the simulation. @param num_done  steps.
   void look(const Plan& plan, int num_done);
-  /// Counts: "stretches 12 grown_bytes 0 ...".
+  /// Counts: "stretches 12 grown_bytes 0".
   std::string describe() const;
 
  private:
@@ -27,15 +27,14 @@ class Flatness {
     std::size_t num_bytes = 0, num_threads = 0, num_descriptors = 0, num_files = 0;
   };
   Usage usage() const;
-  void compare(const Usage& before, const Usage& now, int step) const;
+  void compare(const Usage& before, const Usage& now, int step);
 
   System& system_;
   Network& network_;
-  std::size_t next_ = 0;          // the fault that ends the stretch
   std::optional<Usage> first_{};  // of the first stretch
   std::optional<Usage> begin_{};  // of this one
   int num_stretches_ = 0;
-  std::ptrdiff_t num_grown_bytes_ = 0;  // in all stretches
+  std::size_t num_grown_bytes_ = 0;  // in those stretches in which memory grew
 };
 
 }  // namespace lockstep::simulation

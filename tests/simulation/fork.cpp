@@ -76,8 +76,11 @@ void stay_on_one_core(int core) {
 
 void prepare(char** argv) {
   const int before = ::personality(0xffffffff);
-  if ((before & ADDR_NO_RANDOMIZE) == 0 && ::personality(before | ADDR_NO_RANDOMIZE) >= 0 &&
-      (::personality(0xffffffff) & ADDR_NO_RANDOMIZE) != 0)
+  const bool can_change = (before & ADDR_NO_RANDOMIZE) == 0 &&
+                          ::personality(before | ADDR_NO_RANDOMIZE) >= 0 &&
+                          (::personality(0xffffffff) & ADDR_NO_RANDOMIZE) != 0;
+  // What threads keep of freed memory would look like growth.
+  if (can_change && ::setenv("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0", 1) == 0)
     ::execv("/proc/self/exe", argv);
   ::mallopt(M_ARENA_MAX, 1);
   ::setenv("LOCKSTEP_ENGINE", "simulated", 1);

@@ -73,12 +73,12 @@ Plan::Plan(std::uint64_t seed) {
 }
 
 Plan::Plan(std::uint64_t seed, double hours) : Plan(seed) {
-  constexpr int kStepsPerFault = 300;
+  constexpr int kStepsPerHour = 3600, kStepsPerFault = 300, kFaultsPerHour = 6;
   Random random(seed ^ 0x686f757273);
   num_workers = 3;
   num_steps = static_cast<int>(hours * 3600);
   rows_per_step = std::max(rows_per_step % 5, 1);
-  steps_per_save = 20;
+  steps_per_save = 60;
   num_summed = 3;
   step_time = kSecond;
   look = 400 * kMillisecond;
@@ -86,6 +86,7 @@ Plan::Plan(std::uint64_t seed, double hours) : Plan(seed) {
   shrinks = false;
   faults.clear();
   for (int step = kStepsPerFault; step < num_steps; step += kStepsPerFault) {
+    if (step % kStepsPerHour > kFaultsPerHour * kStepsPerFault || step % kStepsPerHour == 0) continue;
     Fault fault = draw_fault(*this, random);
     fault.follows_loss = false;
     fault.at_step = step;

@@ -40,8 +40,8 @@ enum class Defect { none, skipped_step, repeated_step, other_bits, lost_message,
 /// What a seed stands for.
 struct Plan {
   explicit Plan(std::uint64_t seed);
-  /// Training of so many hours: a step takes a second, and each 5 minutes something goes wrong, after which
-  /// all start anew if they must.
+  /// Training of so many hours, whose steps take a second. In the first half of each hour something goes
+  /// wrong every 5 minutes, after which all start anew if they must.
   Plan(std::uint64_t seed, double hours);
 
   int num_workers = 2, num_replicas = 1;  ///< Replicas of each worker.

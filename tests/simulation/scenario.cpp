@@ -166,13 +166,19 @@ class Scenario {
       const auto has_come = [&] {
         return fault.follows_loss ? observed_.num_told > num_told : observed_.num_done >= fault.at_step;
       };
-      while (!has_come() && !is_over_) {
-        flatness_.look(plan_, observed_.num_done);
-        system_.sleep_until(system_.now() + plan_.look / 4);
-      }
+      look_until(has_come);
       system_.sleep_until(system_.now() + fault.delay);
       if (is_over_) return;
       bring(fault);
+    }
+    if (plan_.step_time > 0) look_until([] { return false; });
+  }
+
+  template <class F>
+  void look_until(const F& has_come) {
+    while (!has_come() && !is_over_) {
+      flatness_.look(plan_, observed_.num_done);
+      system_.sleep_until(system_.now() + plan_.look / 4);
     }
   }
 

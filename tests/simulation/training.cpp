@@ -29,7 +29,7 @@ using Workers = MultiWorkerMirroredStrategy;
 constexpr std::int64_t kNumWeights = 5;
 constexpr std::chrono::seconds kStartLimit{20};
 constexpr Time kSlack = 5 * kSecond;
-constexpr std::size_t kMaxBits = 1'000;
+constexpr std::size_t kMaxBits = 50;
 
 /// A row's part of a gradient. All numbers are small integers, so that sums are exact in any order.
 float gradient(float row, float weight, std::int64_t k) {

@@ -89,6 +89,7 @@ class System {
   Thread* find_thread(pthread_t handle);
   bool has_ended(const Process& process) const;
   std::size_t num_threads() const noexcept { return alive_.size(); }
+  std::size_t num_ended_threads() const noexcept { return threads_.size() - alive_.size(); }
   const std::vector<std::unique_ptr<Process>>& processes() const noexcept { return processes_; }
   /// Its threads do not run any more. Waits until none holds what other processes need.
   void kill(Process& process);
