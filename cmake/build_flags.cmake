@@ -38,12 +38,14 @@ if(LOCKSTEP_FUZZ)
     message(FATAL_ERROR "LOCKSTEP_FUZZ needs clang's libFuzzer, but the compiler is ${CMAKE_CXX_COMPILER_ID}. "
                         "Configure with -DCMAKE_CXX_COMPILER=clang++, as the preset fuzz does.")
   endif()
-  set(LOCKSTEP_SANITIZE_FLAG "-fsanitize=address,undefined")
+  if(LOCKSTEP_FUZZ_SANITIZERS)
+    set(LOCKSTEP_SANITIZE_FLAG "-fsanitize=${LOCKSTEP_FUZZ_SANITIZERS}")
+  endif()
   target_compile_options(lockstep_build INTERFACE
-    -fsanitize=fuzzer-no-link "${LOCKSTEP_SANITIZE_FLAG}" -fno-omit-frame-pointer -fno-sanitize-recover=all
+    -fsanitize=fuzzer-no-link ${LOCKSTEP_SANITIZE_FLAG} -fno-omit-frame-pointer -fno-sanitize-recover=all
     # libFuzzer's name for builds without checksums; mutated inputs would never pass a checksum.
     -DFUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION)
-  target_link_options(lockstep_build INTERFACE "${LOCKSTEP_SANITIZE_FLAG}")
+  target_link_options(lockstep_build INTERFACE ${LOCKSTEP_SANITIZE_FLAG})
 endif()
 
 # CMake 3.25 does not know nvcc's C++20. Device code calls the constexpr functions of dtype.hpp, so that it converts as

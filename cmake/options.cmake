@@ -29,6 +29,8 @@ option(LOCKSTEP_INSTALL "Make install rules and the CMake package" ${PROJECT_IS_
 
 option(LOCKSTEP_FUZZ "Build the fuzzers in tests/fuzz, and no other tests (clang)" OFF)
 
+set(LOCKSTEP_FUZZ_SANITIZERS "address,undefined" CACHE STRING "Sanitizers of the fuzzers; empty: none, for more inputs")
+
 option(LOCKSTEP_WERROR "Treat warnings as errors" OFF)
 
 set(LOCKSTEP_SANITIZE "" CACHE STRING "Build under a sanitizer: address, undefined, thread, or empty for none")
