@@ -123,11 +123,10 @@ int main(int argc, char** argv) {
   app.add_option("--hours", options.hours, "long training, of so many hours of virtual time")
       ->check(CLI::Range(0.1, 1000.0));
   app.add_option("-j", options.num_processes, "seeds at a time")->check(CLI::Range(1, 256));
-  const std::map<std::string, Defect> defects = {{"skipped_step", Defect::skipped_step},
-                                                 {"repeated_step", Defect::repeated_step},
-                                                 {"other_bits", Defect::other_bits},
-                                                 {"lost_message", Defect::lost_message},
-                                                 {"open_descriptor", Defect::open_descriptor}};
+  const std::map<std::string, Defect> defects = {
+      {"skipped_step", Defect::skipped_step},       {"repeated_step", Defect::repeated_step},
+      {"other_bits", Defect::other_bits},           {"lost_message", Defect::lost_message},
+      {"open_descriptor", Defect::open_descriptor}, {"lost_memory", Defect::lost_memory}};
   app.add_option("--defect", options.defect, "what is broken on purpose")
       ->transform(CLI::CheckedTransformer(defects, CLI::ignore_case));
   CLI11_PARSE(app, argc, argv);

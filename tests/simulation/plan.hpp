@@ -35,7 +35,15 @@ struct Fault {
 };
 
 /// What is broken on purpose, so that the checks must find it.
-enum class Defect { none, skipped_step, repeated_step, other_bits, lost_message, open_descriptor };
+enum class Defect {
+  none,
+  skipped_step,
+  repeated_step,
+  other_bits,
+  lost_message,
+  open_descriptor,
+  lost_memory
+};
 
 /// What a seed stands for.
 struct Plan {

@@ -57,6 +57,18 @@ TEST_CASE("workers of one host, and of several, train in a simulation", "[simula
   CHECK(num_on_one_host < 12);
 }
 
+TEST_CASE("memory that is lost in long training is found", "[simulation]") {
+  const auto outcome = [](Defect defect) {
+    return simulate(4, [defect](System& system, Network& network) {
+      Plan plan(4, 1.0);
+      plan.defect = defect;
+      return run_scenario(plan, system, network);
+    });
+  };
+  CHECK(outcome(Defect::none).failure == "");
+  CHECK_THAT(outcome(Defect::lost_memory).failure, ContainsSubstring("bytes of memory have grown"));
+}
+
 TEST_CASE("a message that TCP loses is found", "[simulation]") {
   int num_found = 0;
   for (std::uint64_t seed = 0; seed < 5; ++seed)

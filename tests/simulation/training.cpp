@@ -1,5 +1,6 @@
 #include "simulation/training.hpp"
 
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -176,6 +177,8 @@ class Trainer {
       if (plan_.defect == Defect::skipped_step || plan_.defect == Defect::repeated_step)
         weights.assign(Tensor::from<float>(wrong, {kNumWeights}));
     }
+    if (plan_.defect == Defect::lost_memory && worker_ == 1)
+      std::make_unique<std::array<char, 64>>().release();
     // Sums that are rounded, and so depend on the order of the replicas.
     const auto rounded = call("run", [&] {
       return strategy_.run([&](ReplicaContext& context) {
