@@ -1,6 +1,7 @@
 #include "cluster/worker_group.hpp"
 
 #include <algorithm>
+#include <new>
 #include <system_error>
 #include <utility>
 
@@ -100,7 +101,7 @@ void WorkerGroup::leave() noexcept {
   if (aborting.joinable()) aborting.join();
 }
 
-std::vector<std::string> WorkerGroup::all_gather(std::string_view what, std::string own) {
+std::vector<std::string> WorkerGroup::all_gather(std::string_view what, std::string own) try {
   std::vector<std::string> all = connection_->all_gather(WorkerConnection::stream_of_group(number_),
                                                          num_steps_++, what, kText + own, has_ended_stream_);
   for (int w = 0; w < num_processes(); ++w) {
@@ -113,6 +114,9 @@ std::vector<std::string> WorkerGroup::all_gather(std::string_view what, std::str
                      "same calls.");
   }
   return all;
+} catch (const std::bad_alloc&) {  // the others may wait for this worker's text
+  connection_->control().break_off(std::current_exception());
+  throw;
 }
 
 void WorkerGroup::end_stream(const std::string& failure) noexcept {

@@ -137,7 +137,8 @@ std::vector<std::string> Lobby::invite(Time now) {
       joiner.link.send(Invited{worker++, all});
     }
   } catch (...) {
-    end_invitation(false, now);  // all or nobody
+    is_inviting_ = false;  // no fault of theirs: they are counted at once
+    end_invitation(false, now);
     throw;
   }
   return invited;
