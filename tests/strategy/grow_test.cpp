@@ -305,7 +305,7 @@ TEST_CASE("those who cannot join are told why, and keep nobody else out", "[work
   CHECK_THAT(results[2].output, ContainsSubstring(" has 2 devices, worker 0 ("));
   CHECK_THAT(results[3].output, ContainsSubstring("this process does not have worker 0's token"));
   CHECK_THAT(results[4].output,
-             ContainsSubstring("its own address " + workers.addresses()[1] + " is that of a worker"));
+             ContainsSubstring("its own address " + workers.addresses()[1] + " is that of worker 1 ("));
   CHECK_THAT(results[5].output, ContainsSubstring("join: it waits again, as the workers did not go on"));
 }
 

@@ -50,8 +50,6 @@ std::optional<Refused> Lobby::refusal(const Hello& hello) const {
   if (!is_address(hello.address))
     return wrong("its own address ", in_quotes(hello.address),
                  " is no host and port. Write it as 'host:2222', or leave it out.");
-  if (std::ranges::find(addresses_, hello.address) != addresses_.end())
-    return wrong("its own address ", hello.address, " is that of a worker. Give it one of its own.");
   return std::nullopt;
 }
 
@@ -64,7 +62,9 @@ void Lobby::admit(Link link, const Hello& hello) {
     return;
   }
   std::erase_if(joiners_, [&](Joiner& joiner) {
-    if (hello.address.empty() || joiner.address != hello.address) return false;
+    if (hello.address.empty() || joiner.address.empty() ||
+        normalized_address(joiner.address) != normalized_address(hello.address))
+      return false;
     joiner.link.send(refused(ErrorKind::invalid_argument,
                              concat("another process has come with its own address ", hello.address,
                                     ", and takes its place. Give each one of its own.")));
@@ -72,7 +72,7 @@ void Lobby::admit(Link link, const Hello& hello) {
     return true;
   });
   link.set_limits({kMaxHelloBytes, kind_of<Heartbeat>()});
-  link.send(Waiting{silence_limit_.count(), {}});
+  link.send(Waiting{silence_limit_.count(), {}, addresses_});
   joiners_.push_back({std::move(link), hello.address});
 }
 

@@ -100,9 +100,12 @@ TEST_CASE("who waits in vain is told why", "[workers][host]") {
   CHECK_THROWS_MATCHES(wait_to_join(leader.address, hello(), "guess", 0ms, kLog), InvalidArgument,
                        says("this process does not have worker 0's token. Set LOCKSTEP_TOKEN"));
   const auto joining = "Joining the workers of worker 0 (" + leader.address + "): ";
-  CHECK_THROWS_MATCHES(wait_to_join(leader.address, hello(leader.address), "secret", 0ms, kLog),
-                       InvalidArgument,
-                       says(joining + "its own address " + leader.address + " is that of a worker"));
+  const std::string port = leader.address.substr(leader.address.find(':'));
+  for (const std::string& own :
+       {leader.address, "localhost" + port, "LocalHost." + port, "[::ffff:127.0.0.1]" + port})
+    CHECK_THROWS_MATCHES(wait_to_join(leader.address, hello(own), "secret", 0ms, kLog), InvalidArgument,
+                         says("Joining the workers: its own address " + own + " is that of worker 0 (" +
+                              leader.address + "). Give it one of its own."));
   CHECK_THROWS_MATCHES(wait_to_join(leader.address, hello("nowhere"), "secret", 0ms, kLog), InvalidArgument,
                        says(joining + "its own address 'nowhere' is no host and port."));
   CHECK_THROWS_MATCHES(wait_to_join("nowhere", hello(), "secret", 0ms, kLog), InvalidArgument,
@@ -186,19 +189,21 @@ TEST_CASE("after an invitation in vain nobody is counted for a while, which grow
 TEST_CASE("a process that is started again takes the place of the one that waits at its address",
           "[workers][host]") {
   Leader leader;
-  auto first = hello("10.0.0.1:2");
+  auto first = hello("worker.example.:2");
   first.worker = kJoiner;
   first.num_workers = 0;
   const test::Stranger gone(leader.address);
   gone.join({}, test::frame(first));
   leader.await(1);
   std::optional<Invitation> invitation;
-  std::thread waits([&] { invitation = wait_to_join(leader.address, hello("10.0.0.1:2"), {}, 30s, kLog); });
-  CHECK(gone.answer().find("another process has come with its own address 10.0.0.1:2, and takes its place") !=
+  std::thread waits(
+      [&] { invitation = wait_to_join(leader.address, hello("Worker.Example:02"), {}, 30s, kLog); });
+  CHECK(gone.answer().find(
+            "another process has come with its own address Worker.Example:02, and takes its place") !=
         std::string::npos);
   leader.await(1);
   CHECK(leader.in_lobby([](Lobby& lobby) { return lobby.invite(); }) ==
-        std::vector<std::string>{"10.0.0.1:2"});
+        std::vector<std::string>{"Worker.Example:02"});
   waits.join();
   CHECK(invitation->worker == 1);
 }
