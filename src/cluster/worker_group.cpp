@@ -12,7 +12,7 @@
 #include "cluster/worker_step_exchange.hpp"
 #include "detail/expects.hpp"
 #include "workers/channel_exchange.hpp"
-#include "workers/control/joining/lobby.hpp"
+#include "workers/control/joining/waiting_list.hpp"
 #include "workers/shared_memory/shared_message_exchange.hpp"
 
 namespace lockstep::detail {
@@ -48,10 +48,12 @@ std::unique_ptr<WorkerGroup> WorkerGroup::connect(const cluster::Resolver& resol
   const WorkerConnection* keep = nullptr;
   if (WorkerGroup* const former = options.former) {
     keep = former->connection_.get();
-    former->with_lobby([&](control::Lobby& lobby) { control.door = lobby.lent_door(); });
+    former->with_waiting_list(
+        [&](control::WaitingList& list) { control.listening_socket = list.lent_socket(); });
     control.is_outdated = [former, num_lost = options.num_lost] {
       bool has_lost_invited = false;
-      former->with_lobby([&](control::Lobby& lobby) { has_lost_invited = lobby.has_lost_invited(); });
+      former->with_waiting_list(
+          [&](control::WaitingList& list) { has_lost_invited = list.has_lost_invited(); });
       return has_lost_invited || former->lost_workers().size() > num_lost;
     };
   }
@@ -134,25 +136,25 @@ SharedFunction<std::shared_ptr<StepExchange>()> WorkerGroup::step_opener() const
   };
 }
 
-void WorkerGroup::with_lobby(FunctionRef<void(control::Lobby& lobby)> f, bool changes) {
-  connection_->control().with_lobby(f, changes);
+void WorkerGroup::with_waiting_list(FunctionRef<void(control::WaitingList& list)> f, bool changes) {
+  connection_->control().with_waiting_list(f, changes);
 }
 
 int WorkerGroup::num_waiting() {
   int number = 0;
-  with_lobby([&](control::Lobby& lobby) { number = lobby.num_waiting(); });
+  with_waiting_list([&](control::WaitingList& list) { number = list.num_waiting(); });
   return number;
 }
 
 std::vector<std::string> WorkerGroup::invite() {
   std::vector<std::string> invited;
-  with_lobby([&](control::Lobby& lobby) { invited = lobby.invite(); }, true);
+  with_waiting_list([&](control::WaitingList& list) { invited = list.invite(); }, true);
   return invited;
 }
 
 void WorkerGroup::end_invitation(bool has_grown) {
   if (has_grown) WorkerConnection::retire(*connection_);
-  with_lobby([&](control::Lobby& lobby) { lobby.end_invitation(has_grown); }, true);
+  with_waiting_list([&](control::WaitingList& list) { list.end_invitation(has_grown); }, true);
 }
 
 control::Invitation WorkerGroup::wait_to_join(const std::string& chief, const std::string& address,

@@ -82,7 +82,7 @@ class WorkerGroup final : public backend::ProcessGroup, private WorkerReports {
   /// Worker 0 lets all who wait become workers of a group whose `former` is this. @return their addresses,
   /// which may be empty; elsewhere nobody's.
   std::vector<std::string> invite();
-  /// @param has_grown  the new group takes this one's place: it keeps the door, and no later group shares
+  /// @param has_grown  the new group takes this one's place: it keeps the socket, and no later group shares
   /// this one's connection. Else who was invited is sent away, and may come again.
   void end_invitation(bool has_grown);
   /// Waits at the chief until a group invites this process. @param address  its own; may be empty.
@@ -145,7 +145,7 @@ class WorkerGroup final : public backend::ProcessGroup, private WorkerReports {
   void on_answer(int worker, int asker, std::uint64_t question, std::string text) override;
   void on_exit() noexcept override;
   std::unique_ptr<WorkerMeeting> make_meeting();
-  void with_lobby(FunctionRef<void(control::Lobby& lobby)> f, bool changes = false);
+  void with_waiting_list(FunctionRef<void(control::WaitingList& list)> f, bool changes = false);
   /// The others' calls of all_gather throw. @param failure  why; empty: this worker leaves.
   void end_stream(const std::string& failure) noexcept;
 

@@ -3,6 +3,7 @@
 
 #include <lockstep/cluster/roles.hpp>
 #include <lockstep/device_manager.hpp>
+#include <lockstep/strategy/detail/cross_replica.hpp>
 #include <lockstep/strategy/multi_worker_mirrored_strategy.hpp>
 
 #include "cluster/evaluator.hpp"
@@ -24,9 +25,9 @@ constexpr std::string_view kName = "MultiWorkerMirroredStrategy";
 constexpr std::string_view kShrink = "MultiWorkerMirroredStrategy::shrink";
 constexpr std::string_view kNumWaiting = "MultiWorkerMirroredStrategy::num_waiting";
 constexpr std::string_view kGrow = "MultiWorkerMirroredStrategy::grow";
+constexpr std::string_view kGrowInVain = "MultiWorkerMirroredStrategy::grow, in which nobody joins";
 constexpr std::string_view kJoin = "MultiWorkerMirroredStrategy::join";
 constexpr std::chrono::minutes kResizeTimeout{1};
-constexpr char kFailed = 'f';  // begins what a worker says whose start has failed
 
 /// The number of workers that the process works with.
 int num_workers(const cluster::Resolver& resolver) {
@@ -92,11 +93,6 @@ detail::StrategyConfig configure(std::shared_ptr<cluster::Resolver> resolver,
                      config.workers->label(0), " has ", numbers[0], ". Give every worker as many.");
   }
   return config;
-}
-
-/// Waits until all of a larger cluster have made the strategy. @throws CollectiveError  one has given up.
-void go_on_together(Strategy& strategy) {
-  detail::gather_texts(strategy, "the first step of the larger cluster", {});
 }
 
 /// Worker 0's invitation to all who wait. It ends with this.
@@ -203,47 +199,36 @@ int MultiWorkerMirroredStrategy::num_waiting() {
 std::unique_ptr<MultiWorkerMirroredStrategy> MultiWorkerMirroredStrategy::grow() {
   detail::WorkerGroup* const group = group_to_join(kGrow);
   if (group == nullptr) return nullptr;
-  Invitation invitation(*group);
-  const std::vector<std::string> joiners =
-      Invitation::joiners(detail::gather_texts(*this, kGrow, invitation.text()).front());
-  if (joiners.empty()) return nullptr;
+  std::optional<Invitation> invitation;
+  const std::vector<std::string> said =
+      detail::gather_texts(*this, kGrow, [&] { return invitation.emplace(*group).text(); });
+  if (said.front().empty()) return nullptr;
   const detail::StrategyState& state = detail::StrategyState::of(*this);
-  auto cluster = detail::grown_cluster(*state.config().cluster_resolver, joiners);
-  const std::string leader = detail::addresses_of_workers(cluster->cluster_spec()).front();
-  std::unique_ptr<MultiWorkerMirroredStrategy> grown;
-  const auto give_up = [&](const std::string& why) {
-    // So that calls of those who have joined fail with this reason, instead of that the others have left.
-    if (grown != nullptr) detail::StrategyState::of(*grown).workers()->break_off(why);
-    grown.reset();
-    detail::WorkerGroup::forget_unused(leader);
-  };
-  std::optional<std::string> failure;
+  const cluster::Resolver& resolver = *state.config().cluster_resolver;
+  std::string why;
+  // Making it ends with an all_gather, which worker 0 answers in one order with the losses that it reports:
+  // all have the larger cluster, or none. Only if worker 0 ends while it sends these answers do some have it.
+  // Their next call throws PeerLost, and `shrink`, where the others do not come, CollectiveTimeout.
   try {
-    grown.reset(new MultiWorkerMirroredStrategy(std::move(cluster), state.options(), resize_options(),
-                                                {.group = group}));
+    auto cluster = detail::grown_cluster(resolver, Invitation::joiners(said.front()));
+    std::unique_ptr<MultiWorkerMirroredStrategy> grown(new MultiWorkerMirroredStrategy(
+        std::move(cluster), state.options(), resize_options(), {.group = group}));
+    invitation->succeed();
+    return grown;
   } catch (const std::exception& error) {
-    failure = error.what();
-    invitation.withdraw();  // those that come late hear that the start has ended
+    why = error.what();
   }
-  try {
-    // Through the chief, which sends answers and losses to all in one order, so that all decide alike.
-    for (const std::string& said : group->all_gather(kGrow, failure ? kFailed + *failure : std::string())) {
-      if (said.empty()) continue;
-      detail::warn(detail::concat(kGrow, ": nobody joins now, and the workers go on as they were: ",
-                                  failure ? *failure : said.substr(1)));
-      give_up("not all who would join have come.");
-      return nullptr;
-    }
-  } catch (const std::exception& error) {
-    give_up(error.what());
-    throw;
-  }
-  invitation.succeed();
-  try {
-    go_on_together(*grown);
-  } catch (const Error&) {  // one more is lost: its next call says so
-  }
-  return grown;
+  invitation->withdraw();  // those that come late hear that the start has ended
+  detail::WorkerGroup::forget_unused(detail::addresses_of_workers(resolver.cluster_spec()).front());
+  // All come here, or none: those that have given up wait for the others, which may do so much later.
+  detail::call_serialised(*this, kGrow, [&] {
+    if (!detail::has_workers(*this)) return;
+    std::chrono::milliseconds limit = state.options().timeout;
+    if (limit.count() > 0) limit += resize_options().start_timeout;
+    group->meeting().meet(kGrowInVain, {}, limit);
+  });
+  detail::warn(detail::concat(kGrow, ": nobody joins now, and the workers go on as they were: ", why));
+  return nullptr;
 }
 
 std::unique_ptr<MultiWorkerMirroredStrategy> MultiWorkerMirroredStrategy::join(
@@ -265,13 +250,11 @@ std::unique_ptr<MultiWorkerMirroredStrategy> MultiWorkerMirroredStrategy::join(
     WorkerOptions own = worker_options;
     own.start_timeout = has_limit ? rest() : kResizeTimeout;
     try {
-      std::unique_ptr<MultiWorkerMirroredStrategy> joined(
+      return std::unique_ptr<MultiWorkerMirroredStrategy>(
           new MultiWorkerMirroredStrategy(detail::cluster_of(invitation.addresses, invitation.worker),
                                           options, own, {.invitation = &invitation}));
-      go_on_together(*joined);
-      return joined;
     } catch (const Error& error) {
-      // Another one has failed; or this one came to those who go on without it.
+      // Another one has failed, or is lost; or this one came to those who go on without it.
       const bool is_outdated = dynamic_cast<const ContextError*>(&error) && invitation.is_withdrawn();
       if (dynamic_cast<const CollectiveError*>(&error) == nullptr && !is_outdated) throw;
       detail::warn(

@@ -49,16 +49,18 @@ void on_chief(Strategy& strategy, std::string_view what, FunctionRef<void()> fn)
   });
 }
 
-std::vector<std::string> gather_texts(Strategy& strategy, std::string_view what, std::string_view own) {
-  if (!has_workers(strategy)) return {std::string(own)};
+std::vector<std::string> gather_texts(Strategy& strategy, std::string_view what,
+                                      FunctionRef<std::string()> own) {
+  if (!has_workers(strategy)) return {own()};
   std::vector<std::string> texts;
   call_serialised(strategy, what, [&] {
     StrategyState& state = StrategyState::of(strategy);
     WorkerMeeting& meeting = state.workers()->meeting();
-    meeting.meet(what, std::as_bytes(std::span(own)), state.options().timeout);
+    const std::string text = own();
+    meeting.meet(what, std::as_bytes(std::span(text)), state.options().timeout);
     for (int w = 0; w < meeting.num_workers(); ++w) {
-      const auto text = meeting.message(w);
-      texts.emplace_back(reinterpret_cast<const char*>(text.data()), text.size());
+      const auto theirs = meeting.message(w);
+      texts.emplace_back(reinterpret_cast<const char*>(theirs.data()), theirs.size());
     }
   });
   return texts;

@@ -42,7 +42,9 @@ void on_chief(Strategy& strategy, std::string_view what, FunctionRef<void()> fn)
 void on_all_workers(Strategy& strategy, std::string_view what, FunctionRef<void()> fn);
 /// What `number` gives in the chief's process. @pre has_workers
 std::int64_t from_chief(Strategy& strategy, std::string_view what, FunctionRef<std::int64_t()> number);
-/// What every worker gives, by worker; where this process works alone, what it gives.
-std::vector<std::string> gather_texts(Strategy& strategy, std::string_view what, std::string_view own);
+/// What `own` gives in every worker's process, by worker; where this process works alone, what it gives.
+/// Where it throws in one, the others throw CollectiveAborted with its text.
+std::vector<std::string> gather_texts(Strategy& strategy, std::string_view what,
+                                      FunctionRef<std::string()> own);
 
 }  // namespace lockstep::detail

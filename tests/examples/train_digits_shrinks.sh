@@ -4,40 +4,37 @@
 set -eu
 train_digits=$1
 shift
-folder=$(mktemp -d)
-workers=()
-trap 'for worker in "${workers[@]}"; do kill -KILL "$worker" 2>/dev/null || true; done; rm -rf "$folder"' EXIT
+. "$(dirname "$0")/../support/local_workers.sh"
 
 fail() {
   echo "$1"
   tail -n 20 "$folder"/out.*
   exit 1
 }
-start() { # num_workers checkpoints: in the background; their output is in out.INDEX
-  local port=$((20000 + RANDOM % 20000)) list="" i
-  for ((i = 0; i < $1; i++)); do list+="${list:+, }\"127.0.0.1:$((port + i))\""; done
-  workers=()
+start_all() { # num_workers checkpoints: in the background; their output is in out.INDEX
+  local i
+  draw_port
+  pids=()
   for ((i = 0; i < $1; i++)); do
-    TF_CONFIG="{\"cluster\": {\"worker\": [$list]}, \"task\": {\"type\": \"worker\", \"index\": $i}}" \
-      timeout -k 1 100 "${command[@]}" "$train_digits" --epochs 30 --replicas 1 --checkpoints "$2" --save-every 10 --shrink \
-      >"$folder/out.$i" 2>&1 &
-    workers+=($!)
+    TF_CONFIG=$(config "$1" $i) timeout -k 1 100 "${command[@]}" "$train_digits" --epochs 30 --replicas 1 \
+      --checkpoints "$2" --save-every 10 --shrink >"$folder/out.$i" 2>&1 &
+    pids+=($!)
   done
 }
 command=(env "$@")
 
-start 3 "$folder/three"
+start_all 3 "$folder/three"
 for ((i = 0; i < 6000; i++)); do
   compgen -G "$folder/three/checkpoint-*.safetensors" >/dev/null && break
   sleep 0.01
 done
-killed=$(pgrep -P "${workers[1]}") || fail "worker 1 ended before it was killed"
+killed=$(pgrep -P "${pids[1]}") || fail "worker 1 ended before it was killed"
 kill -STOP "$killed"
 sleep 0.5  # all wait for worker 1, and have written what they save
 mkdir "$folder/kept"
 cp "$folder"/three/checkpoint-*.safetensors "$folder/kept"  # of those of a folder the last five stay
 kill -KILL "$killed"
-for worker in 0 2; do wait "${workers[$worker]}" || fail "worker $worker has failed"; done
+for worker in 0 2; do wait "${pids[$worker]}" || fail "worker $worker has failed"; done
 grep -q "worker 1 (127.0.0.1:[0-9]*) was lost" "$folder/out.2" || fail "the lost worker is not named"
 step=$(sed -n 's/.*Going on after epoch .* and step \([0-9]*\), .*/\1/p' "$folder/out.0" | tail -n 1)
 [ -n "$step" ] || fail "nothing went on"
@@ -46,7 +43,7 @@ grep -q "Training on 1 replica (CPU:0) in each of 2 workers" "$folder/out.0" || 
 last=690
 mkdir "$folder/two"
 cp "$folder/kept/checkpoint-$step.safetensors" "$folder/two/"
-start 2 "$folder/two"
-for worker in 0 1; do wait "${workers[$worker]}" || fail "worker $worker of two has failed"; done
+start_all 2 "$folder/two"
+for worker in 0 1; do wait "${pids[$worker]}" || fail "worker $worker of two has failed"; done
 cmp "$folder/three/checkpoint-$last.safetensors" "$folder/two/checkpoint-$last.safetensors"
 echo "went on from step $step to $last"

@@ -6,11 +6,9 @@
 set -u
 program=$1 seconds=$2 pause=${3:-20}
 num_workers=3
-folder=$(mktemp -d)
-mkdir "$folder/long" "$folder/workers"
-pids=()
+. "$(dirname "$0")/../support/local_workers.sh"
 trap 'kill -KILL "${pids[@]}" $long 2>/dev/null; rm -rf "$folder"' EXIT
-failures=0
+mkdir "$folder/long" "$folder/workers"
 fail() {
   failures=$((failures + 1))
   echo "$1"
@@ -21,38 +19,26 @@ long=$!
 end=$((SECONDS + seconds)) kills=0 starts=0
 while [ $SECONDS -lt $end ]; do
   starts=$((starts + 1))
-  port=$((10000 + RANDOM % 20000)) workers=
-  for ((worker = 0; worker < num_workers; worker++)); do workers+="${workers:+,}\"127.0.0.1:$((port + worker))\""; done
+  draw_port
   pids=()
   [ -f "$folder/workers/rows.csv" ] || cp "$folder/long/rows.csv" "$folder/workers/" 2>/dev/null || { sleep 0.2; continue; }
   for ((worker = 0; worker < num_workers; worker++)); do
-    TF_CONFIG="{\"cluster\": {\"worker\": [$workers]}, \"task\": {\"type\": \"worker\", \"index\": $worker}}" \
-      "$program" "$folder/workers" $((end - SECONDS)) "$pause" >"$folder/log.$worker" 2>&1 &
-    pids+=($!)
-    disown $!
+    start $num_workers $worker "$program" "$folder/workers" $((end - SECONDS)) "$pause"
   done
   # A worker that never comes is waited for without a limit.
   for ((worker = 0; worker < num_workers; worker++)); do
-    for ((i = 0; i < 1200; i++)); do
-      grep -q "^started" "$folder/log.$worker" && break
-      sleep 0.05
-    done
-    [ $i -lt 1200 ] || fail "start $starts: worker $worker does not start: $(tail -n 1 "$folder/log.$worker")"
+    within 60 says $worker '^started' ||
+      fail "start $starts: worker $worker does not start: $(tail -n 1 "$folder/$worker")"
   done
   sleep $((RANDOM % 6)).$((RANDOM % 10))
   victim=$((RANDOM % num_workers))
   kill -KILL "${pids[$victim]}" 2>/dev/null && kills=$((kills + 1))
   for ((worker = 0; worker < num_workers; worker++)); do
-    for ((i = 0; i < 600; i++)); do
-      kill -0 "${pids[$worker]}" 2>/dev/null || break
-      sleep 0.05
-    done
-    kill -0 "${pids[$worker]}" 2>/dev/null && fail "start $starts: worker $worker goes on without worker $victim"
-    [ $worker -eq $victim ] || [ $SECONDS -ge $end ] || grep -q "^lost: .*worker $victim " "$folder/log.$worker" ||
-      fail "start $starts: worker $victim was killed, and worker $worker says: $(tail -n 1 "$folder/log.$worker")"
-    compgen -G "/dev/shm/lockstep-${pids[$worker]}-*" && fail "start $starts: worker $worker leaves that behind"
+    within 30 has_ended $worker || fail "start $starts: worker $worker goes on without worker $victim"
+    [ $worker -eq $victim ] || [ $SECONDS -ge $end ] || says $worker "^lost: .*worker $victim " ||
+      fail "start $starts: worker $victim was killed, and worker $worker says: $(tail -n 1 "$folder/$worker")"
   done
-  kill -KILL "${pids[@]}" 2>/dev/null
+  kill_all
 done
 wait $long || fail "the process that lives on: $(tail -n 3 "$folder/long/log")"
 tail -n 2 "$folder/long/log"

@@ -2,7 +2,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <functional>
@@ -17,60 +16,34 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <lockstep/checkpoint/checkpoint_manager.hpp>
-#include <lockstep/cluster/simple_resolver.hpp>
 #include <lockstep/error.hpp>
 #include <lockstep/input/dataset.hpp>
 #include <lockstep/optim/momentum.hpp>
 #include <lockstep/strategy/input.hpp>
 #include <lockstep/strategy/multi_worker_mirrored_strategy.hpp>
 
+#include "support/elastic_workers.hpp"
 #include "support/temporary_directory.hpp"
 #include "support/worker_processes.hpp"
 
 using namespace lockstep;
 using namespace std::chrono_literals;
 using Catch::Matchers::ContainsSubstring;
+using test::addresses;
+using test::check_passed;
+using test::join;
+using test::kPassed;
+using test::say;
+using test::start;
+using test::sum;
 using test::TemporaryDirectory;
+using test::worker_options;
 using test::WorkerProcesses;
-using Workers = MultiWorkerMirroredStrategy;
+using test::Workers;
 
 namespace {
 
-constexpr int kPassed = 3;
 constexpr std::int64_t kNumRows = 480, kBatch = 12, kLastStep = kNumRows / kBatch;
-
-void say(const std::string& line) {
-  std::printf("%s\n", line.c_str());
-  std::fflush(stdout);
-}
-
-/// The cluster's addresses, of which the first are those that start.
-std::vector<std::string> addresses() {
-  std::vector<std::string> all;
-  for (const auto& [index, address] : cluster::from_environment()->cluster_spec().tasks("worker"))
-    all.push_back(address);
-  return all;
-}
-
-WorkerOptions worker_options(int num_devices = 1) {
-  WorkerOptions options{.heartbeat_timeout = 2000ms};
-  for (int i = 0; i < num_devices; ++i) options.devices.emplace_back(DeviceKind::cpu, i);
-  return options;
-}
-
-/// As worker `worker` of a cluster of the first so many.
-std::unique_ptr<Workers> start(int worker, int num_workers, const WorkerOptions& options = worker_options()) {
-  std::vector<std::string> first = addresses();
-  first.resize(static_cast<std::size_t>(num_workers));
-  return std::make_unique<Workers>(std::make_shared<cluster::SimpleResolver>(
-                                       cluster::ClusterSpec{{"worker", first}},
-                                       cluster::ResolverOptions{.task_type = "worker", .task_id = worker}),
-                                   CommunicationOptions{}, options);
-}
-
-std::unique_ptr<Workers> join(int worker, const WorkerOptions& options = worker_options()) {
-  return Workers::join(addresses()[0], {}, options, addresses()[static_cast<std::size_t>(worker)]);
-}
 
 std::string bits_of(const std::vector<float>& values) {
   std::uint64_t bits = 0xcbf29ce484222325;  // FNV-1a
@@ -80,13 +53,6 @@ std::string bits_of(const std::vector<float>& values) {
     bits = (bits ^ word) * 0x100000001b3;
   }
   return std::to_string(bits);
-}
-
-/// Of the value, over all replicas.
-float sum(Workers& strategy, float value) {
-  const auto all = strategy.run(
-      [&](ReplicaContext& context) { return context.all_reduce(ReduceOp::sum, Tensor::scalar(value)); });
-  return all[0].item<float>();
 }
 
 /// When a worker stops, or ends.
@@ -175,13 +141,6 @@ std::string undisturbed(int num_workers, const TemporaryDirectory& from, const s
   CAPTURE(results[0].output);
   CHECK(results[0].status == kPassed);
   return last_after(results[0].output, "weights ");
-}
-
-void check_passed(const std::vector<test::WorkerResult>& results) {
-  for (const test::WorkerResult& result : results) {
-    CAPTURE(result.output);
-    CHECK(result.status == kPassed);
-  }
 }
 
 }  // namespace
@@ -346,7 +305,7 @@ TEST_CASE("those who cannot join are told why, and keep nobody else out", "[work
   CHECK_THAT(results[2].output, ContainsSubstring(" has 2 devices, worker 0 ("));
   CHECK_THAT(results[3].output, ContainsSubstring("this process does not have worker 0's token"));
   CHECK_THAT(results[4].output,
-             ContainsSubstring("its own address " + workers.addresses()[1] + " is that of a worker"));
+             ContainsSubstring("its own address " + workers.addresses()[1] + " is that of worker 1 ("));
   CHECK_THAT(results[5].output, ContainsSubstring("join: it waits again, as the workers did not go on"));
 }
 

@@ -5,26 +5,12 @@
 set -u
 program=$1 num_kills=$2 kind=$3
 shift 3
-folder=$(mktemp -d)
-pids=()
-end() {
-  kill -KILL "${pids[@]}" 2>/dev/null
-  rm -rf "$folder"
-}
-trap end EXIT
+command=(env "$@")
+limit=90  # seconds: Gloo takes its time to see that a process it connects with is gone
+. "$(dirname "$0")/../support/local_workers.sh"
 
-expect() { # condition within 90 seconds: Gloo takes its time to see that a process it connects with is gone
-  local i
-  for ((i = 0; i < 1800; i++)); do
-    "$@" && return 0
-    sleep 0.05
-  done
-  return 1
-}
-has_ended() { ! kill -0 "${pids[$1]}" 2>/dev/null; }
-has_started() { grep -qs '^replicas' "$folder/$1"; }
 replicas() { grep '^replicas' "$folder/$1" 2>/dev/null | tail -n 1 | cut -d ' ' -f 2; }
-misses_chief() { grep -qs "^error: .*worker 0 (127.0.0.1:$port)" "$folder/$1"; }
+misses_chief() { says $1 "^error: .*worker 0 (127.0.0.1:$port)"; }
 # Whether all but the victim work together, but for those who could not join a lost chief.
 are_together() {
   local worker together=()
@@ -36,7 +22,6 @@ are_together() {
   for worker in "${together[@]}"; do [ "$(replicas $worker)" = ${#together[@]} ] || return 1; done
 }
 
-failures=0
 fail() {
   failures=$((failures + 1))
   echo "kill $kill: of $num_workers workers and $((num_all - num_workers)) that join, $victim was sent $signal: $1"
@@ -50,42 +35,32 @@ for ((kill = 0; kill < num_kills; kill++)); do
   victim=$((RANDOM % num_all))
   [ $num_workers -eq 1 ] && [ $victim -eq 0 ] && victim=1  # else nobody is left
   if [ $((RANDOM % 4)) -eq 0 ]; then signal=STOP silence=1000; fi
-  port=$((10000 + RANDOM % 20000)) workers=
-  for ((worker = 0; worker < num_workers; worker++)); do workers+="${workers:+,}\"127.0.0.1:$((port + worker))\""; done
+  draw_port
   pids=()
   rm -f "$folder"/*  # a worker that starts late would seem to have started
-  start() { # worker argument...
-    TF_CONFIG="{\"cluster\": {\"worker\": [$workers]}, \"task\": {\"type\": \"worker\", \"index\": $1}}" \
-      "${command[@]}" "$program" $silence $kind $1 "$folder/stop" "${@:2}" >"$folder/$1" 2>&1 &
-    pids+=($!)
-    disown $!  # the shell says nothing of its end
+  run() { # worker argument...
+    start $num_workers $1 "${command[@]}" "$program" $silence $kind $1 "$folder/stop" "${@:2}"
   }
-  command=("$@")
-  [ ${#command[@]} -eq 0 ] && command=(env)
-  for ((worker = 0; worker < num_workers; worker++)); do start $worker; done
+  for ((worker = 0; worker < num_workers; worker++)); do run $worker; done
   for ((worker = 0; worker < num_workers; worker++)); do
-    expect has_started $worker || fail "worker $worker does not start"
+    within $limit says $worker '^replicas' || fail "worker $worker does not start"
   done
   for ((worker = num_workers; worker < num_all; worker++)); do
-    start $worker "127.0.0.1:$port" "127.0.0.1:$((port + worker))"
+    run $worker "127.0.0.1:$port" "127.0.0.1:$((port + worker))"
   done
   sleep 0.0$((RANDOM % 10))$((RANDOM % 10))
   [ $((RANDOM % 3)) -eq 0 ] && sleep 0.$((RANDOM % 3 + 1))
   kill -$signal "${pids[$victim]}"
-  expect are_together || fail "the others do not come together"
+  within $limit are_together || fail "the others do not come together"
   touch "$folder/stop"
   for ((worker = 0; worker < num_all; worker++)); do
     [ $worker -eq $victim ] && continue
-    expect has_ended $worker || fail "worker $worker does not end"
-    grep -q '^wrong' "$folder/$worker" && fail "worker $worker reads wrong sums"
-    grep -q '^done' "$folder/$worker" || { [ $victim -eq 0 ] && misses_chief $worker; } ||
+    within $limit has_ended $worker || fail "worker $worker does not end"
+    says $worker '^wrong' && fail "worker $worker is wrong: $(grep '^wrong' "$folder/$worker")"
+    says $worker '^done' || { [ $victim -eq 0 ] && misses_chief $worker; } ||
       fail "worker $worker says nothing in the end"
   done
-  kill -KILL "${pids[@]}" 2>/dev/null
-  for ((worker = 0; worker < num_all; worker++)); do
-    expect has_ended $worker
-    compgen -G "/dev/shm/lockstep-${pids[$worker]}-*" && fail "worker $worker leaves that behind"
-  done
+  kill_all
 done
 echo "$num_kills kills, $failures failures"
 [ $failures -eq 0 ]

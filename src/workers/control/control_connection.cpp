@@ -358,13 +358,11 @@ void ControlConnection::announce_failure(std::uint64_t epoch, std::string_view t
       Failure{to_itself ? kForAll : state_->worker, epoch, std::string(text.substr(0, kMaxFailureBytes))});
 }
 
-void ControlConnection::with_lobby(FunctionRef<void(Lobby& lobby)> f, bool changes) {
+void ControlConnection::with_waiting_list(FunctionRef<void(WaitingList& list)> f, bool changes) {
   if (process_.is_forked()) return;
-  {
-    const std::lock_guard lock(state_->mutex);
-    if (Lobby* const lobby = state_->end ? state_->end->lobby() : nullptr) f(*lobby);
-  }
-  if (changes) state_->wake();
+  const std::lock_guard lock(state_->mutex);
+  if (changes) state_->wake();  // the thread then waits for the mutex, also if f throws
+  if (WaitingList* const list = state_->end ? state_->end->waiting_list() : nullptr) f(*list);
 }
 
 void ControlConnection::break_off(const std::exception_ptr& error) noexcept {

@@ -19,7 +19,7 @@ namespace lockstep::detail {
 
 namespace control {
 class ListeningSocket;
-class Lobby;
+class WaitingList;
 }  // namespace control
 
 /// How a worker connects.
@@ -42,9 +42,9 @@ struct ControlOptions {
   /// start is over, and refused after it. Empty: all were given the same workers.
   std::function<bool()> is_outdated{};
   bool listens_alone = false;  ///< Worker 0 listens also where it is the only one: others may join.
-  /// The socket on which worker 0 listens; null: it opens one at its address. Owners: this, and the Lobby of
-  /// the smaller cluster, which lends it.
-  std::shared_ptr<const control::ListeningSocket> door{};
+  /// The socket on which worker 0 listens; null: it opens one at its address. Owners: this, and the
+  /// WaitingList of the smaller cluster, which lends it.
+  std::shared_ptr<const control::ListeningSocket> listening_socket{};
 };
 
 /// What a worker hears of the others. Called on the connection's thread, which holds no lock, in one order on
@@ -111,7 +111,7 @@ class ControlConnection final : public backend::KeyValueStore {
   void announce_failure(std::uint64_t epoch, std::string_view text, bool to_itself = false);
 
   /// Calls f with those who wait to join; nothing to do on another worker than 0. @param changes  f does.
-  void with_lobby(FunctionRef<void(control::Lobby& lobby)> f, bool changes);
+  void with_waiting_list(FunctionRef<void(control::WaitingList& list)> f, bool changes);
   /// The connection is over, because of what this worker could not tell the others, who see it closed.
   void break_off(const std::exception_ptr& error) noexcept;
 

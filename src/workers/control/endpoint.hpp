@@ -15,7 +15,7 @@
 
 namespace lockstep::detail::control {
 
-class Lobby;
+class WaitingList;
 
 /// One endpoint of the star: the leader's, or another worker's. The connection's mutex guards it; its thread
 /// alone calls watch and serve.
@@ -42,7 +42,7 @@ class Endpoint {
   /// Nothing is left to serve.
   virtual bool is_over() const = 0;
   /// The leader's; null: another worker's endpoint, where nobody joins.
-  virtual Lobby* lobby() { return nullptr; }
+  virtual WaitingList* waiting_list() { return nullptr; }
 };
 
 /// Heartbeats come five times within the limit, so that four may be late.

@@ -11,7 +11,7 @@ namespace {
 
 // Whoever comes when they are there takes the place of the oldest: strangers who stay do not keep workers
 // out.
-constexpr std::size_t kMaxGuests = 256;
+constexpr std::size_t kMaxHandshakes = 256;
 constexpr int kMaxAccepted = 128;  // at a time: a worker among many that come at once has answered by then
 constexpr std::chrono::seconds kHelloLimit{5};
 constexpr std::chrono::milliseconds kAcceptPause{100};  // where the process has no descriptor left
@@ -25,12 +25,12 @@ LeaderEndpoint::LeaderEndpoint(Session& session, const Hello& own, const std::st
       token_(options.token),
       turns_away_(options.is_outdated != nullptr),
       silence_limit_(options.silence_limit),
-      lobby_(hub_.label(0), own.version, options.addresses, options.silence_limit),
+      waiting_list_(hub_.label(0), own.version, options.addresses, options.silence_limit),
       links_(options.addresses.size()) {
-  if (options.door != nullptr)
-    lobby_.open(options.door);
+  if (options.listening_socket != nullptr)
+    waiting_list_.open(options.listening_socket);
   else if (num_workers() > 1 || options.listens_alone)
-    lobby_.open(std::make_shared<const ListeningSocket>(listen));
+    waiting_list_.open(std::make_shared<const ListeningSocket>(listen));
   carry();
 }
 
@@ -40,11 +40,12 @@ void LeaderEndpoint::send(Message message) {
 }
 
 Endpoint::Time LeaderEndpoint::watch(std::vector<pollfd>& watched) {
-  Time next = std::min({next_heartbeat_, hub_.next_deadline(), lobby_.next_deadline(), leaving_until_});
-  const ListeningSocket* const door = lobby_.door();
-  watches_door_ = door != nullptr && std::chrono::steady_clock::now() >= accept_again_;
-  if (watches_door_) watched.push_back({door->get(), POLLIN, 0});
-  if (door != nullptr && !watches_door_) next = std::min(next, accept_again_);
+  Time next =
+      std::min({next_heartbeat_, hub_.next_deadline(), waiting_list_.next_deadline(), leaving_until_});
+  const ListeningSocket* const socket = waiting_list_.listening_socket();
+  watches_socket_ = socket != nullptr && std::chrono::steady_clock::now() >= accept_again_;
+  if (watches_socket_) watched.push_back({socket->get(), POLLIN, 0});
+  if (socket != nullptr && !watches_socket_) next = std::min(next, accept_again_);
   watched_.clear();
   const auto watch = [&](Link& link) {
     watched.push_back({link.get(), static_cast<short>(link.has_unsent() ? POLLIN | POLLOUT : POLLIN), 0});
@@ -55,17 +56,17 @@ Endpoint::Time LeaderEndpoint::watch(std::vector<pollfd>& watched) {
     watch(*link);
     if (leaving_until_ == Time::max()) next = std::min(next, link->last_heard() + silence_limit_);
   }
-  lobby_.for_each_link(watch);
-  for (Guest& guest : guests_) {
-    watch(guest.link);
-    next = std::min(next, guest.until);
+  waiting_list_.for_each_link(watch);
+  for (Handshake& handshake : handshakes_) {
+    watch(handshake.link);
+    next = std::min(next, handshake.until);
   }
   return next;
 }
 
 void LeaderEndpoint::serve(std::span<const pollfd> watched, Time now) {
-  const bool has_guests_to_accept = watches_door_ && watched.front().revents != 0;
-  if (watches_door_) watched = watched.subspan(1);
+  const bool has_handshakes_to_accept = watches_socket_ && watched.front().revents != 0;
+  if (watches_socket_) watched = watched.subspan(1);
   for (std::size_t i = 0; i < watched.size(); ++i) {
     if ((watched[i].revents & POLLOUT) != 0) watched_[i]->flush();
     if ((watched[i].revents & ~POLLOUT) != 0) watched_[i]->receive();
@@ -73,16 +74,16 @@ void LeaderEndpoint::serve(std::span<const pollfd> watched, Time now) {
   if (leaving_until_ != Time::max()) return serve_leaving();
 
   for (int worker = 1; worker < num_workers(); ++worker) serve_worker(worker, now);
-  lobby_.serve(now);
-  std::erase_if(guests_, [&](Guest& guest) { return welcome(guest, now); });
-  if (has_guests_to_accept) accept(now);
+  waiting_list_.serve(now);
+  std::erase_if(handshakes_, [&](Handshake& handshake) { return welcome(handshake, now); });
+  if (has_handshakes_to_accept) accept(now);
   hub_.expire(now);
   carry();
   if (now >= next_heartbeat_) {
     const Message heartbeat = hub_.heartbeat();
     for (const auto& link : links_)
       if (link) link->send(heartbeat);
-    lobby_.send_heartbeats();
+    waiting_list_.send_heartbeats();
     next_heartbeat_ = now + silence_limit_ / kHeartbeatsPerLimit;
   }
   drop_gone();
@@ -114,18 +115,18 @@ void LeaderEndpoint::lose(int worker, std::string_view how) {
   hub_.forget(worker);  // it may come again
 }
 
-bool LeaderEndpoint::welcome(Guest& guest, Time now) {
+bool LeaderEndpoint::welcome(Handshake& handshake, Time now) {
   try {
-    const auto message = guest.link.next();
-    if (!message) return guest.link.is_closed() || now >= guest.until;
+    const auto message = handshake.link.next();
+    if (!message) return handshake.link.is_closed() || now >= handshake.until;
     const Join& join = std::get<Join>(*message);
     const auto refuse = [&](const Refused& refused) {
-      guest.link.send(refused);
-      guest.link.end();
+      handshake.link.send(refused);
+      handshake.link.end();
       return true;
     };
     if (join.nonce.size() != kNonceBytes ||
-        !is_same_proof(join.proof, prove(token_, Prover::worker, guest.nonce, join.nonce, join.hello)))
+        !is_same_proof(join.proof, prove(token_, Prover::worker, handshake.nonce, join.nonce, join.hello)))
       return refuse({ErrorKind::invalid_argument,
                      "The start of the workers: this process does not have worker 0's token. Set "
                      "LOCKSTEP_TOKEN to the same value for all workers."});
@@ -133,18 +134,18 @@ bool LeaderEndpoint::welcome(Guest& guest, Time now) {
     const Hello* const hello = decoded ? std::get_if<Hello>(&decoded->message) : nullptr;
     if (hello == nullptr || hub_.has_left(hello->worker) || hub_.has_lost()) return true;
     const bool joins = hello->worker == kJoiner;
-    if (!joins && lobby_.has_invited() && hello->num_workers > num_workers())
+    if (!joins && waiting_list_.has_invited() && hello->num_workers > num_workers())
       return refuse({ErrorKind::lost, "The start of the workers: the others go on without those who join."});
     // It may be on its way to the next leader; after the start it hears why it is none of the workers.
     if (turns_away_ && !joins && !hub_.has_started() && hello->num_workers != num_workers()) return true;
-    guest.link.send(Welcome{prove(token_, Prover::leader, guest.nonce, join.nonce, {})});
+    handshake.link.send(Welcome{prove(token_, Prover::leader, handshake.nonce, join.nonce, {})});
     if (joins) {
-      lobby_.admit(std::move(guest.link), *hello);
+      waiting_list_.admit(std::move(handshake.link), *hello);
       return true;
     }
-    if (const auto refused = hub_.join(*hello, guest.host)) return refuse(*refused);
-    guest.link.set_limits({});
-    link(hello->worker) = std::make_unique<Link>(std::move(guest.link));
+    if (const auto refused = hub_.join(*hello, handshake.host)) return refuse(*refused);
+    handshake.link.set_limits({});
+    link(hello->worker) = std::make_unique<Link>(std::move(handshake.link));
   } catch (const WireError&) {  // whoever it is, it is none of the workers
   }
   return true;
@@ -152,16 +153,17 @@ bool LeaderEndpoint::welcome(Guest& guest, Time now) {
 
 void LeaderEndpoint::accept(Time now) {
   for (int i = 0; i < kMaxAccepted; ++i) {
-    auto accepted = lobby_.door() == nullptr ? std::nullopt : lobby_.door()->accept();
+    auto accepted = waiting_list_.listening_socket() == nullptr ? std::nullopt
+                                                                : waiting_list_.listening_socket()->accept();
     if (!accepted) {
       if (i == 0) accept_again_ = now + kAcceptPause;
       return;
     }
-    if (guests_.size() == kMaxGuests) guests_.pop_front();
+    if (handshakes_.size() == kMaxHandshakes) handshakes_.pop_front();
     Link link(std::move(accepted->socket), {kMaxHelloBytes, kind_of<Join>()});
-    Guest& guest = guests_.emplace_back(
-        Guest{std::move(link), random_nonce(), std::move(accepted->peer_host), now + kHelloLimit});
-    guest.link.send(Challenge{guest.nonce});
+    Handshake& handshake = handshakes_.emplace_back(
+        Handshake{std::move(link), random_nonce(), std::move(accepted->peer_host), now + kHelloLimit});
+    handshake.link.send(Challenge{handshake.nonce});
   }
 }
 
@@ -178,8 +180,8 @@ void LeaderEndpoint::carry() {
 
 void LeaderEndpoint::drop_gone() {
   if (hub_.has_lost()) {  // for the next leader, which may have the same address
-    lobby_.close();
-    guests_.clear();
+    waiting_list_.close();
+    handshakes_.clear();
   }
   for (int worker = 1; worker < num_workers(); ++worker) {
     if (!link(worker) || (hub_.is_here(worker) && !session_.is_over())) continue;
@@ -199,13 +201,13 @@ void LeaderEndpoint::leave() {
   carry();
   for (const auto& link : links_)
     if (link) link->end();
-  lobby_.refuse_all();
+  waiting_list_.refuse_all();
   leaving_until_ = std::chrono::steady_clock::now() + std::min(silence_limit_, kLeavingLimit);
 }
 
 void LeaderEndpoint::serve_leaving() {
-  lobby_.serve_leaving();
-  guests_.clear();
+  waiting_list_.serve_leaving();
+  handshakes_.clear();
   for (auto& link : links_)
     if (link && link->is_closed()) link.reset();
 }
@@ -213,7 +215,7 @@ void LeaderEndpoint::serve_leaving() {
 bool LeaderEndpoint::is_over() const {
   if (leaving_until_ == Time::max()) return session_.is_over();
   const bool is_heard = std::ranges::none_of(links_, [](const auto& link) { return link != nullptr; });
-  return (is_heard && lobby_.is_empty()) || std::chrono::steady_clock::now() >= leaving_until_;
+  return (is_heard && waiting_list_.is_empty()) || std::chrono::steady_clock::now() >= leaving_until_;
 }
 
 }  // namespace lockstep::detail::control

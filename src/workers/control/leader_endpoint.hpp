@@ -8,7 +8,7 @@
 
 #include "workers/control/endpoint.hpp"
 #include "workers/control/hub.hpp"
-#include "workers/control/joining/lobby.hpp"
+#include "workers/control/joining/waiting_list.hpp"
 #include "workers/control/link.hpp"
 
 namespace lockstep::detail {
@@ -31,11 +31,11 @@ class LeaderEndpoint final : public Endpoint {
   void refuse(const Refused& refused) override;
   void leave() override;
   bool is_over() const override;
-  Lobby* lobby() override { return &lobby_; }
+  WaitingList* waiting_list() override { return &waiting_list_; }
 
  private:
-  /// Has not yet shown that it has the token, nor said who it is.
-  struct Guest {
+  /// With somebody who has not yet shown that it has the token, nor said who it is.
+  struct Handshake {
     Link link;
     std::string nonce;
     std::string host;
@@ -43,8 +43,8 @@ class LeaderEndpoint final : public Endpoint {
   };
 
   void accept(Time now);
-  /// Whether it is a guest no more.
-  bool welcome(Guest& guest, Time now);
+  /// Whether it is over.
+  bool welcome(Handshake& handshake, Time now);
   void serve_worker(int worker, Time now);
   void serve_leaving();
   void lose(int worker, std::string_view how);
@@ -60,11 +60,11 @@ class LeaderEndpoint final : public Endpoint {
   const std::string token_;
   const bool turns_away_;  // who counts other workers
   const Duration silence_limit_;
-  Lobby lobby_;
+  WaitingList waiting_list_;
   std::vector<std::unique_ptr<Link>> links_;  // by worker; null: it is not here
-  std::list<Guest> guests_{};                 // the oldest first
+  std::list<Handshake> handshakes_{};         // the oldest first
   std::vector<Link*> watched_{};              // as poll watches them, after the socket that listens
-  bool watches_door_ = false;
+  bool watches_socket_ = false;
   Time accept_again_{};  // not before that
   Time next_heartbeat_{};
   Time leaving_until_ = Time::max();

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <system_error>
+#include <vector>
 
 #include <netdb.h>
 #include <netinet/in.h>
@@ -36,6 +37,31 @@ int resolve(const char* host, const std::string& port, int flags, AddressList& r
   const int error = ::getaddrinfo(host, port.c_str(), &hints, &found);
   result = AddressList(found, &::freeaddrinfo);
   return error;
+}
+
+std::string numeric_host(const sockaddr& address, socklen_t size) {
+  char host[NI_MAXHOST] = "";
+  static_cast<void>(::getnameinfo(&address, size, host, sizeof host, nullptr, 0, NI_NUMERICHOST));
+  constexpr std::string_view kMapped = "::ffff:";  // an IPv4 address, at a socket for both
+  const std::string_view name = host;
+  return std::string(name.substr(name.starts_with(kMapped) ? kMapped.size() : 0));
+}
+
+/// What a host's name stands for here; nothing: it is not known.
+std::vector<std::string> numeric_hosts(const std::string& host, int flags = 0) {
+  AddressList found(nullptr, &::freeaddrinfo);
+  std::vector<std::string> numbers;
+  if (resolve(host.c_str(), "0", flags, found) != 0) return numbers;
+  for (const addrinfo* next = found.get(); next != nullptr; next = next->ai_next)
+    numbers.push_back(numeric_host(*next->ai_addr, next->ai_addrlen));
+  return numbers;
+}
+
+/// ASCII's letters, as in names of hosts, whatever the locale.
+std::string lower_case(std::string text) {
+  for (char& c : text)
+    if ('A' <= c && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return text;
 }
 
 std::string describe_resolution(int error) {
@@ -133,6 +159,26 @@ SocketAddress parse_address(std::string_view address) {
   return {std::string(host), std::string(port)};
 }
 
+std::string normalized_address(std::string_view address) {
+  const auto [host, port] = parse_address(address);
+  std::string name = lower_case(host);
+  if (name.size() > 1 && name.ends_with('.')) name.pop_back();
+  if (name == "localhost") name = "127.0.0.1";
+  if (const auto numbers = numeric_hosts(name, AI_NUMERICHOST); !numbers.empty()) name = numbers.front();
+  return concat(name.find(':') == name.npos ? name : concat('[', name, ']'), ':', std::stoi(port));
+}
+
+bool is_same_address(std::string_view a, std::string_view b) try {
+  if (normalized_address(a) == normalized_address(b)) return true;
+  const auto [host, port] = parse_address(a);
+  const auto [other_host, other_port] = parse_address(b);
+  if (std::stoi(port) != std::stoi(other_port)) return false;
+  const std::vector<std::string> numbers = numeric_hosts(host), others = numeric_hosts(other_host);
+  return std::ranges::find_first_of(numbers, others) != numbers.end();
+} catch (const InvalidArgument&) {
+  return false;
+}
+
 ListeningSocket::ListeningSocket(const std::string& address) {
   const SocketAddress parsed = parse_address(address);
   AddressList found(nullptr, &::freeaddrinfo);
@@ -170,13 +216,7 @@ std::optional<ListeningSocket::Accepted> ListeningSocket::accept() const {
   }));
   if (!socket.is_open()) return std::nullopt;
   set_connection_options(socket.get());
-  char host[NI_MAXHOST] = "";
-  static_cast<void>(
-      ::getnameinfo(reinterpret_cast<sockaddr*>(&peer), size, host, sizeof host, nullptr, 0, NI_NUMERICHOST));
-  std::string_view name = host;
-  constexpr std::string_view kMapped = "::ffff:";  // an IPv4 address, at a socket for both
-  if (name.starts_with(kMapped)) name.remove_prefix(kMapped.size());
-  return Accepted{std::move(socket), std::string(name)};
+  return Accepted{std::move(socket), numeric_host(reinterpret_cast<sockaddr&>(peer), size)};
 }
 
 int ListeningSocket::port() const {

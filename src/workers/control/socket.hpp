@@ -20,6 +20,13 @@ struct SocketAddress {
 /// @throws InvalidArgument  the address has another form.
 SocketAddress parse_address(std::string_view address);
 
+/// The address in one spelling, without asking a name server: names in lower case and without a dot at the
+/// end, localhost as 127.0.0.1, numbers as the system writes them. @throws as parse_address
+std::string normalized_address(std::string_view address);
+/// Whether both are the same on this host: in one spelling, or with names that stand for one number. Asks
+/// name servers if the ports are equal. False for what is no address.
+bool is_same_address(std::string_view a, std::string_view b);
+
 /// Waits for connections to an address.
 class ListeningSocket {
  public:

@@ -43,9 +43,10 @@ struct Hello {
 };
 /// The leader has accepted a worker, and waits for others; or a process that would join, which waits.
 struct Waiting {
-  std::int64_t silence_ms = 0;  ///< Who is silent for so long is lost.
-  std::string missing{};        ///< Who has not come.
-  auto fields() { return std::tie(silence_ms, missing); }
+  std::int64_t silence_ms = 0;           ///< Who is silent for so long is lost.
+  std::string missing{};                 ///< Who has not come.
+  std::vector<std::string> addresses{};  ///< For who would join: those of the workers.
+  auto fields() { return std::tie(silence_ms, missing, addresses); }
 };
 /// The leader ends the start. The same in every version of the protocol.
 struct Refused {

@@ -96,15 +96,15 @@ TEST_CASE("nobody waits to join at a connection that has failed", "[workers][hos
   test::Heard heard;
   detail::ControlConnection connection({.addresses = {""}}, heard);
   bool is_asked = false;
-  const auto ask = [&](detail::control::Lobby&) { is_asked = true; };
-  connection.with_lobby(ask, false);
+  const auto ask = [&](detail::control::WaitingList&) { is_asked = true; };
+  connection.with_waiting_list(ask, false);
   CHECK(is_asked);
   connection.break_off(std::make_exception_ptr(Error("no memory")));
   const std::vector<std::string> events = heard.wait(1);
   REQUIRE(events.size() == 1);
   CHECK(events[0].find("control connection has failed: no memory") != std::string::npos);
   is_asked = false;
-  connection.with_lobby(ask, true);
+  connection.with_waiting_list(ask, true);
   CHECK_FALSE(is_asked);
 }
 

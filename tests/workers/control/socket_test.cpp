@@ -35,6 +35,25 @@ TEST_CASE("addresses are a host and a port", "[workers][host]") {
                               "Write it as 'host:2222', '10.0.0.2:2222' or '[::1]:2222'."));
 }
 
+TEST_CASE("an address has one spelling", "[workers][host]") {
+  CHECK(normalized_address("Worker-0.Example.ORG.:02222") == "worker-0.example.org:2222");
+  CHECK(normalized_address("LOCALHOST:1") == "127.0.0.1:1");
+  CHECK(normalized_address("127.1:1") == "127.0.0.1:1");
+  CHECK(normalized_address("[0:0::0001]:1") == "[::1]:1");
+  CHECK(normalized_address(".:1") == ".:1");
+  CHECK_THROWS_AS(normalized_address("host"), InvalidArgument);
+}
+
+TEST_CASE("addresses are compared by what they stand for", "[workers][host]") {
+  CHECK(is_same_address("Host.invalid:2222", "host.invalid.:2222"));
+  CHECK(is_same_address("localhost:2222", "127.0.0.1:2222"));
+  CHECK(is_same_address("[::ffff:10.0.0.1]:2222", "10.0.0.1:2222"));
+  CHECK_FALSE(is_same_address("localhost:2222", "127.0.0.1:2223"));
+  CHECK_FALSE(is_same_address("127.0.0.1:2222", "127.0.0.2:2222"));
+  CHECK_FALSE(is_same_address("a.invalid:2222", "b.invalid:2222"));  // neither is known
+  CHECK_FALSE(is_same_address("", ""));
+}
+
 TEST_CASE("connections send at once, and end with exec", "[workers][host]") {
   const std::string address = "127.0.0.1:0";
   const ListeningSocket listening(address);

@@ -156,13 +156,13 @@ TEST_CASE("what listens at the leader's address and is none is named", "[workers
   options.start_limit = 300ms;
   std::atomic<bool> ends = false;
   std::thread other([&] {
-    std::vector<ListeningSocket::Accepted> guests;
+    std::vector<ListeningSocket::Accepted> all;
     while (!ends) {
       pollfd watched{listening.get(), POLLIN, 0};
       ::poll(&watched, 1, 10);
       if (auto accepted = listening.accept()) {
         static_cast<void>(::send(accepted->socket.get(), "SSH-2.0\r\n", 9, MSG_NOSIGNAL));
-        guests.push_back(std::move(*accepted));
+        all.push_back(std::move(*accepted));
       }
     }
   });

@@ -124,7 +124,7 @@ TEST_CASE("a leader that does not have the token is not believed", "[workers][ho
   std::atomic<bool> ends = false;
   std::string sent;
   std::thread impostor([&] {
-    std::vector<ListeningSocket::Accepted> guests;
+    std::vector<ListeningSocket::Accepted> all;
     const std::string says_welcome = challenge + frame(Welcome{std::string(16, 'p')}) +
                                      frame(Started{{"worker 0", "worker 1"}, {"a", "a"}});
     while (!ends) {
@@ -133,12 +133,12 @@ TEST_CASE("a leader that does not have the token is not believed", "[workers][ho
       if (auto accepted = listening.accept()) {
         static_cast<void>(
             ::send(accepted->socket.get(), says_welcome.data(), says_welcome.size(), MSG_NOSIGNAL));
-        guests.push_back(std::move(*accepted));
+        all.push_back(std::move(*accepted));
       }
     }
     char bytes[4096];
-    for (const auto& guest : guests)
-      for (ssize_t size; (size = ::recv(guest.socket.get(), bytes, sizeof bytes, 0)) > 0;)
+    for (const auto& one : all)
+      for (ssize_t size; (size = ::recv(one.socket.get(), bytes, sizeof bytes, 0)) > 0;)
         sent.append(bytes, static_cast<std::size_t>(size));
   });
   auto options = options_of(1, {detail::concat("127.0.0.1:", listening.port()), ""}, "the token");

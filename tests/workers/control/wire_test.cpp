@@ -15,7 +15,7 @@ namespace {
 
 std::vector<Message> one_of_each() {
   return {Hello{"0.1.0", 2, 3, 0xfedcba9876543210, 1234, "10.0.0.2:2222", "host"},
-          Waiting{5000, "worker 1"},
+          Waiting{5000, "worker 1", {"host:2222"}},
           Refused{ErrorKind::context, "no"},
           Started{{"worker 0", "worker 1"}, {"a", ""}},
           Heartbeat{},

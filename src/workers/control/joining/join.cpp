@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -9,9 +10,11 @@
 #include <poll.h>
 
 #include "detail/concat.hpp"
+#include "detail/expects.hpp"
 #include "workers/control/endpoint.hpp"
 #include "workers/control/errors.hpp"
 #include "workers/control/hub.hpp"
+#include "workers/control/socket.hpp"
 
 namespace lockstep::detail::control {
 namespace {
@@ -24,6 +27,14 @@ constexpr std::string_view kAdvice =
     "Check that they run, call MultiWorkerMirroredStrategy::grow, and can be reached at worker 0's address.";
 constexpr std::chrono::minutes kReachLimit{1};
 constexpr Duration kPauseAfterLoss{50};
+
+/// Here and not at the leader, whose heartbeats would wait for a name server.
+void expect_own_address(const std::string& own, const std::vector<std::string>& workers) {
+  for (std::size_t w = 0; w < workers.size(); ++w)
+    LOCKSTEP_EXPECTS(!is_same_address(own, workers[w]), InvalidArgument, kWhat, ": its own address ", own,
+                     " is that of ", make_label(static_cast<int>(w), workers[w]),
+                     ". Give it one of its own.");
+}
 
 /// Nothing: the leader has gone, or has sent this process away.
 std::optional<Invitation> await_invitation(Link& link, Duration silence, StartPatience& patience,
@@ -81,6 +92,7 @@ Invitation wait_to_join(const std::string& leader, Hello hello, std::string_view
       const Waiting* const waiting = std::get_if<Waiting>(&answer);
       if (waiting == nullptr || waiting->silence_ms < 1) throw WireError("a leader does not send that");
       silence = Duration(waiting->silence_ms);
+      expect_own_address(hello.address, waiting->addresses);
     });
     try {
       if (auto invitation = await_invitation(link, silence, patience, who)) return std::move(*invitation);

@@ -13,7 +13,7 @@
 
 #include "support/matchers.hpp"
 #include "support/scoped_log_sink.hpp"
-#include "workers/control/joining/lobby.hpp"
+#include "workers/control/joining/waiting_list.hpp"
 #include "workers/control/stranger.hpp"
 
 using namespace lockstep;
@@ -41,13 +41,13 @@ struct Leader {
         }()) {}
 
   template <class F>
-  auto in_lobby(const F& f) {
-    decltype(f(std::declval<Lobby&>())) result{};
-    worker.connection->with_lobby([&](Lobby& lobby) { result = f(lobby); }, true);
+  auto in_waiting_list(const F& f) {
+    decltype(f(std::declval<WaitingList&>())) result{};
+    worker.connection->with_waiting_list([&](WaitingList& list) { result = f(list); }, true);
     return result;
   }
   int num_waiting() {
-    return in_lobby([](Lobby& lobby) { return lobby.num_waiting(); });
+    return in_waiting_list([](WaitingList& list) { return list.num_waiting(); });
   }
   void await(int number) {
     while (num_waiting() != number) std::this_thread::sleep_for(1ms);
@@ -70,7 +70,8 @@ TEST_CASE("those who wait are counted, and invited in the order in which they ca
     });
     leader.await(i + 1);
   }
-  const std::vector<std::string> invited = leader.in_lobby([](Lobby& lobby) { return lobby.invite(); });
+  const std::vector<std::string> invited =
+      leader.in_waiting_list([](WaitingList& list) { return list.invite(); });
   for (std::thread& thread : threads) thread.join();
   CHECK(invited == std::vector<std::string>{"10.0.0.1:1", "", "10.0.0.1:3"});
   CHECK(leader.num_waiting() == 0);
@@ -80,7 +81,7 @@ TEST_CASE("those who wait are counted, and invited in the order in which they ca
     CHECK(invitation.addresses == std::vector<std::string>{leader.address, "10.0.0.1:1", "", "10.0.0.1:3"});
   }
   const auto has_lost = [&] {
-    return leader.in_lobby([](Lobby& lobby) { return lobby.has_lost_invited(); });
+    return leader.in_waiting_list([](WaitingList& list) { return list.has_lost_invited(); });
   };
   CHECK_FALSE(has_lost());
   invitations[1].reset();  // gives up
@@ -100,9 +101,12 @@ TEST_CASE("who waits in vain is told why", "[workers][host]") {
   CHECK_THROWS_MATCHES(wait_to_join(leader.address, hello(), "guess", 0ms, kLog), InvalidArgument,
                        says("this process does not have worker 0's token. Set LOCKSTEP_TOKEN"));
   const auto joining = "Joining the workers of worker 0 (" + leader.address + "): ";
-  CHECK_THROWS_MATCHES(wait_to_join(leader.address, hello(leader.address), "secret", 0ms, kLog),
-                       InvalidArgument,
-                       says(joining + "its own address " + leader.address + " is that of a worker"));
+  const std::string port = leader.address.substr(leader.address.find(':'));
+  for (const std::string& own :
+       {leader.address, "localhost" + port, "LocalHost." + port, "[::ffff:127.0.0.1]" + port})
+    CHECK_THROWS_MATCHES(wait_to_join(leader.address, hello(own), "secret", 0ms, kLog), InvalidArgument,
+                         says("Joining the workers: its own address " + own + " is that of worker 0 (" +
+                              leader.address + "). Give it one of its own."));
   CHECK_THROWS_MATCHES(wait_to_join(leader.address, hello("nowhere"), "secret", 0ms, kLog), InvalidArgument,
                        says(joining + "its own address 'nowhere' is no host and port."));
   CHECK_THROWS_MATCHES(wait_to_join("nowhere", hello(), "secret", 0ms, kLog), InvalidArgument,
@@ -141,17 +145,17 @@ TEST_CASE("who is sent away comes again, to whoever leads there", "[workers][hos
     second = wait_to_join(leader.address, hello("10.0.0.1:2"), {}, 0ms, kLog);
   });
   leader.await(1);
-  CHECK(leader.in_lobby([](Lobby& lobby) { return lobby.invite().size(); }) == 1);
-  CHECK(leader.in_lobby([](Lobby& lobby) { return lobby.lent_door() != nullptr; }));
-  CHECK(leader.in_lobby([](Lobby& lobby) { return lobby.door() == nullptr; }));
-  leader.in_lobby([](Lobby& lobby) { return lobby.end_invitation(false), 0; });
+  CHECK(leader.in_waiting_list([](WaitingList& list) { return list.invite().size(); }) == 1);
+  CHECK(leader.in_waiting_list([](WaitingList& list) { return list.lent_socket() != nullptr; }));
+  CHECK(leader.in_waiting_list([](WaitingList& list) { return list.listening_socket() == nullptr; }));
+  leader.in_waiting_list([](WaitingList& list) { return list.end_invitation(false), 0; });
   leader.await(1);
-  CHECK(leader.in_lobby([](Lobby& lobby) { return lobby.invite().size(); }) == 1);
+  CHECK(leader.in_waiting_list([](WaitingList& list) { return list.invite().size(); }) == 1);
   waits.join();
   CHECK(second->worker == 1);
-  leader.in_lobby([](Lobby& lobby) { return lobby.end_invitation(true), 0; });
-  CHECK(leader.in_lobby([](Lobby& lobby) { return lobby.door() == nullptr; }));
-  CHECK(leader.in_lobby([](Lobby& lobby) { return lobby.invite().size(); }) == 0);
+  leader.in_waiting_list([](WaitingList& list) { return list.end_invitation(true), 0; });
+  CHECK(leader.in_waiting_list([](WaitingList& list) { return list.listening_socket() == nullptr; }));
+  CHECK(leader.in_waiting_list([](WaitingList& list) { return list.invite().size(); }) == 0);
 }
 
 TEST_CASE("after an invitation in vain nobody is counted for a while, which grows up to a minute",
@@ -160,8 +164,8 @@ TEST_CASE("after an invitation in vain nobody is counted for a while, which grow
   std::thread waits([&] {
     for (int i = 0; i < 9; ++i) static_cast<void>(wait_to_join(leader.address, hello(), {}, 0ms, kLog));
   });
-  const auto number = [&](Lobby::Time at) {
-    return leader.in_lobby([&](Lobby& lobby) { return lobby.num_waiting(at); });
+  const auto number = [&](WaitingList::Time at) {
+    return leader.in_waiting_list([&](WaitingList& list) { return list.num_waiting(at); });
   };
   auto now = std::chrono::steady_clock::now();
   for (const std::chrono::seconds pause : {0s, 1s, 2s, 4s, 8s, 16s, 32s, 60s, 60s}) {
@@ -170,13 +174,14 @@ TEST_CASE("after an invitation in vain nobody is counted for a while, which grow
     CHECK(number(now + pause) == 1);
     if (pause > 0s) {
       CHECK(number(now + pause - 1ms) == 0);
-      CHECK(leader.in_lobby([&](Lobby& lobby) { return lobby.invite(now + pause - 1ms).size(); }) == 0);
+      CHECK(leader.in_waiting_list(
+                [&](WaitingList& list) { return list.invite(now + pause - 1ms).size(); }) == 0);
     }
-    CHECK(leader.in_lobby([&](Lobby& lobby) { return lobby.invite(now + pause).size(); }) == 1);
+    CHECK(leader.in_waiting_list([&](WaitingList& list) { return list.invite(now + pause).size(); }) == 1);
     now += pause;
-    leader.in_lobby([&](Lobby& lobby) {
-      lobby.end_invitation(false, now);
-      lobby.end_invitation(false, now);  // nobody is invited any more
+    leader.in_waiting_list([&](WaitingList& list) {
+      list.end_invitation(false, now);
+      list.end_invitation(false, now);  // nobody is invited any more
       return 0;
     });
   }
@@ -186,19 +191,21 @@ TEST_CASE("after an invitation in vain nobody is counted for a while, which grow
 TEST_CASE("a process that is started again takes the place of the one that waits at its address",
           "[workers][host]") {
   Leader leader;
-  auto first = hello("10.0.0.1:2");
+  auto first = hello("worker.example.:2");
   first.worker = kJoiner;
   first.num_workers = 0;
   const test::Stranger gone(leader.address);
   gone.join({}, test::frame(first));
   leader.await(1);
   std::optional<Invitation> invitation;
-  std::thread waits([&] { invitation = wait_to_join(leader.address, hello("10.0.0.1:2"), {}, 30s, kLog); });
-  CHECK(gone.answer().find("another process has come with its own address 10.0.0.1:2, and takes its place") !=
+  std::thread waits(
+      [&] { invitation = wait_to_join(leader.address, hello("Worker.Example:02"), {}, 30s, kLog); });
+  CHECK(gone.answer().find(
+            "another process has come with its own address Worker.Example:02, and takes its place") !=
         std::string::npos);
   leader.await(1);
-  CHECK(leader.in_lobby([](Lobby& lobby) { return lobby.invite(); }) ==
-        std::vector<std::string>{"10.0.0.1:2"});
+  CHECK(leader.in_waiting_list([](WaitingList& list) { return list.invite(); }) ==
+        std::vector<std::string>{"Worker.Example:02"});
   waits.join();
   CHECK(invitation->worker == 1);
 }
@@ -245,9 +252,9 @@ TEST_CASE("a leader that speaks nonsense to who waits is tried again", "[workers
   std::thread leads([&] {
     std::string bytes;
     for (int i = 0; i < 3; ++i) {
-      std::optional<ListeningSocket::Accepted> guest;
-      while (!(guest = listening->accept())) std::this_thread::sleep_for(1ms);
-      Link link(std::move(guest->socket));
+      std::optional<ListeningSocket::Accepted> accepted;
+      while (!(accepted = listening->accept())) std::this_thread::sleep_for(1ms);
+      Link link(std::move(accepted->socket));
       const std::string nonce(kNonceBytes, 'n');
       link.send(Challenge{nonce});
       std::optional<Message> message;

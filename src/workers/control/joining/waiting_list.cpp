@@ -1,4 +1,4 @@
-#include "workers/control/joining/lobby.hpp"
+#include "workers/control/joining/waiting_list.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -25,18 +25,18 @@ bool is_address(const std::string& text) try {
 
 }  // namespace
 
-Lobby::Lobby(std::string leader, std::string version, std::vector<std::string> addresses,
-             Duration silence_limit)
+WaitingList::WaitingList(std::string leader, std::string version, std::vector<std::string> addresses,
+                         Duration silence_limit)
     : leader_(std::move(leader)),
       version_(std::move(version)),
       addresses_(std::move(addresses)),
       silence_limit_(silence_limit) {}
 
-Refused Lobby::refused(ErrorKind kind, const std::string& why) const {
+Refused WaitingList::refused(ErrorKind kind, const std::string& why) const {
   return {kind, concat("Joining the workers of ", leader_, ": ", why)};
 }
 
-std::optional<Refused> Lobby::refusal(const Hello& hello) const {
+std::optional<Refused> WaitingList::refusal(const Hello& hello) const {
   const auto wrong = [&](const auto&... parts) {
     return refused(ErrorKind::invalid_argument, concat(parts...));
   };
@@ -50,21 +50,21 @@ std::optional<Refused> Lobby::refusal(const Hello& hello) const {
   if (!is_address(hello.address))
     return wrong("its own address ", in_quotes(hello.address),
                  " is no host and port. Write it as 'host:2222', or leave it out.");
-  if (std::ranges::find(addresses_, hello.address) != addresses_.end())
-    return wrong("its own address ", hello.address, " is that of a worker. Give it one of its own.");
   return std::nullopt;
 }
 
-void Lobby::admit(Link link, const Hello& hello) {
+void WaitingList::admit(Link link, const Hello& hello) {
   // Closed without an answer, it connects again: to the leader that keeps the socket in the end.
-  if (has_moved_ || door_.use_count() > 1) return;
+  if (has_moved_ || socket_.use_count() > 1) return;
   if (const auto refused = refusal(hello)) {
     link.send(*refused);
     link.end();
     return;
   }
   std::erase_if(joiners_, [&](Joiner& joiner) {
-    if (hello.address.empty() || joiner.address != hello.address) return false;
+    if (hello.address.empty() || joiner.address.empty() ||
+        normalized_address(joiner.address) != normalized_address(hello.address))
+      return false;
     joiner.link.send(refused(ErrorKind::invalid_argument,
                              concat("another process has come with its own address ", hello.address,
                                     ", and takes its place. Give each one of its own.")));
@@ -72,11 +72,11 @@ void Lobby::admit(Link link, const Hello& hello) {
     return true;
   });
   link.set_limits({kMaxHelloBytes, kind_of<Heartbeat>()});
-  link.send(Waiting{silence_limit_.count(), {}});
+  link.send(Waiting{silence_limit_.count(), {}, addresses_});
   joiners_.push_back({std::move(link), hello.address});
 }
 
-bool Lobby::has_gone(Joiner& joiner, Time now) const {
+bool WaitingList::has_gone(Joiner& joiner, Time now) const {
   if (joiner.is_sent_away) return true;
   try {
     while (joiner.link.next()) continue;
@@ -90,7 +90,7 @@ bool Lobby::has_gone(Joiner& joiner, Time now) const {
   return now - joiner.link.last_heard() >= silence_limit_;
 }
 
-void Lobby::serve(Time now) {
+void WaitingList::serve(Time now) {
   if (has_moved_) return close();
   std::erase_if(joiners_, [&](Joiner& joiner) {
     if (!has_gone(joiner, now)) return false;
@@ -99,28 +99,28 @@ void Lobby::serve(Time now) {
   });
 }
 
-void Lobby::serve_leaving() {
-  door_.reset();
+void WaitingList::serve_leaving() {
+  socket_.reset();
   std::erase_if(joiners_, [](const Joiner& joiner) { return joiner.link.is_closed(); });
 }
 
-void Lobby::send_heartbeats() {
+void WaitingList::send_heartbeats() {
   for (Joiner& joiner : joiners_) joiner.link.send(Heartbeat{});
 }
 
-Lobby::Time Lobby::next_deadline() const {
+WaitingList::Time WaitingList::next_deadline() const {
   Time next = Time::max();
   for (const Joiner& joiner : joiners_)
     if (!joiner.is_invited) next = std::min(next, joiner.link.last_heard() + silence_limit_);
   return next;
 }
 
-int Lobby::num_waiting(Time now) const noexcept {
+int WaitingList::num_waiting(Time now) const noexcept {
   if (now < counts_again_) return 0;
   return static_cast<int>(std::ranges::count(joiners_, false, &Joiner::is_invited));
 }
 
-std::vector<std::string> Lobby::invite(Time now) {
+std::vector<std::string> WaitingList::invite(Time now) {
   std::vector<std::string> invited;
   if (num_waiting(now) == 0) return invited;
   for (const Joiner& joiner : joiners_)
@@ -137,13 +137,14 @@ std::vector<std::string> Lobby::invite(Time now) {
       joiner.link.send(Invited{worker++, all});
     }
   } catch (...) {
-    end_invitation(false, now);  // all or nobody
+    is_inviting_ = false;  // no fault of theirs: they are counted at once
+    end_invitation(false, now);
     throw;
   }
   return invited;
 }
 
-void Lobby::end_invitation(bool has_grown, Time now) {
+void WaitingList::end_invitation(bool has_grown, Time now) {
   if (is_inviting_ && !has_grown) {
     pause_ = std::clamp<Duration>(2 * pause_, kFirstPause, kLongestPause);
     counts_again_ = now + pause_;
@@ -153,8 +154,8 @@ void Lobby::end_invitation(bool has_grown, Time now) {
   is_inviting_ = has_lost_invited_ = false;
 }
 
-void Lobby::refuse_all() {
-  const bool is_vain = !has_moved_ && door_.use_count() == 1;
+void WaitingList::refuse_all() {
+  const bool is_vain = !has_moved_ && socket_.use_count() == 1;
   for (Joiner& joiner : joiners_) {
     if (is_vain)
       joiner.link.send(refused(ErrorKind::context,
@@ -163,10 +164,10 @@ void Lobby::refuse_all() {
   }
 }
 
-void Lobby::close() {
+void WaitingList::close() {
   has_lost_invited_ = has_lost_invited_ || is_inviting_;
   is_inviting_ = false;
-  door_.reset();
+  socket_.reset();
   joiners_.clear();
 }
 
