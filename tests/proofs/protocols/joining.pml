@@ -29,7 +29,7 @@
 #define STOPS FAILURES
 #endif
 
-mtype = { away, waits, invited };                              // a link to the lobby
+mtype = { away, waits, invited };                              // a link to the waiting list
 mtype = { idle, hello, turned_away, refused, is_in, texted };  // a link to the start
 mtype = { started, told, peer_lost, ended, late, wrong };      // what the chief sends on it; "ended": it closes it
 mtype = { shut, collects, runs_on, all_told, failed };         // the hub of the start
@@ -50,7 +50,7 @@ byte said = 0;                                           // whom the chief has i
 byte steps_said = 0;                                     // by the chief, to who joins
 bool has_thrown = false;
 bool is_busy = false;                                    // it holds the mutex of its connection
-bool is_inviting = false, has_invited = false, has_lost_invited = false, is_lobby_open = true;
+bool is_inviting = false, has_invited = false, has_lost_invited = false, is_list_open = true;
 mtype link[N] = away;
 mtype hub = shut;
 byte comes[N];                                           // by worker of the larger cluster: 1 + the process
@@ -114,7 +114,7 @@ inline take_hello(q) {
   fi
 }
 #define IS_AT_DOOR(q) (start[q] == hello && !is_dead[q])
-#define ACCEPTS (!is_busy && (hub == shut -> is_lobby_open && !is_inviting : hub != failed))
+#define ACCEPTS (!is_busy && (hub == shut -> is_list_open && !is_inviting : hub != failed))
 
 // The threads of the chief's connections: src/workers/control/leader_endpoint.cpp:LeaderEndpoint::serve
 proctype Chief() provided (runs[0]) {
@@ -142,20 +142,20 @@ proctype Chief() provided (runs[0]) {
 #endif
   :: atomic { hub == runs_on && (HAS_LEFT(1) || HAS_LEFT(2) || HAS_LEFT(3)) -> begin_answer(failed) }
     answer(peer_lost)
-  // src/workers/control/joining/lobby.cpp:Lobby::serve
+  // src/workers/control/joining/waiting_list.cpp:WaitingList::serve
 #ifndef PLANT_WAITS_FOR_WHO_HAS_GONE
   :: atomic { !is_busy && is_inviting && !has_lost_invited && (said & DEAD) -> has_lost_invited = true }
 #endif
   // src/workers/control/leader_endpoint.cpp:LeaderEndpoint::drop_gone
-  :: atomic { !is_busy && is_lobby_open && (members[0] & DEAD) ->
-      is_lobby_open = false; has_lost_invited = has_lost_invited || is_inviting; is_inviting = false;
+  :: atomic { !is_busy && is_list_open && (members[0] & DEAD) ->
+      is_list_open = false; has_lost_invited = has_lost_invited || is_inviting; is_inviting = false;
       for (w : OLD .. N - 1) { link[w] = away }
       w = 0
     }
   od
 }
 
-// src/workers/control/joining/lobby.cpp:Lobby::end_invitation
+// src/workers/control/joining/waiting_list.cpp:WaitingList::end_invitation
 inline end_invitation() {
   for (q : OLD .. N - 1) { if :: link[q] == invited -> link[q] = away :: else fi }
   q = 0; is_inviting = false; has_lost_invited = false
@@ -190,12 +190,12 @@ again: // A step, which all make together, or none.
 #else
     skip;
 #endif
-    // src/workers/control/joining/lobby.cpp:Lobby::invite, which is over only when all are told
+    // src/workers/control/joining/waiting_list.cpp:WaitingList::invite, which is over only when all are told
     atomic {
       said = 0; steps_said = steps[0]; has_thrown = false; is_busy = true; q = OLD;
       do
       :: q < N ->
-        if :: link[q] == waits && is_lobby_open && !is_dead[q] -> said = said | BIT(q) :: else fi;
+        if :: link[q] == waits && is_list_open && !is_dead[q] -> said = said | BIT(q) :: else fi;
         q++
       :: else -> break
       od;
@@ -247,10 +247,10 @@ again: // A step, which all make together, or none.
   do
   :: atomic { hub == runs_on && !chief_has_text -> chief_has_text = true }
   :: atomic { hub == all_told && !is_busy ->
-      // src/workers/control/joining/lobby.cpp:Lobby::end_invitation: the new group has the lobby
+      // src/workers/control/joining/waiting_list.cpp:WaitingList::end_invitation: the new group has the waiting list
       members[0] = list[0]; cluster[0] = num_starts; is_starting[0] = false;
       end_invitation();
-      has_invited = false; is_lobby_open = true; hub = shut;
+      has_invited = false; is_list_open = true; hub = shut;
       goto again
     }
   :: atomic { hub == failed && !is_busy -> break }
@@ -333,10 +333,10 @@ in_vain_together: // All come here, or none.
 
 join: // src/workers/control/joining/join.cpp:wait_to_join
   do
-  // src/workers/control/joining/lobby.cpp:Lobby::admit
+  // src/workers/control/joining/waiting_list.cpp:WaitingList::admit
   :: atomic { link[p] == away && ACCEPTS && hub == shut && !is_dead[0] && !is_over[0] -> link[p] = waits }
   :: atomic { link[p] == invited -> is_starting[p] = true; goto starts }
-  // Nobody is at the address, or src/workers/control/joining/lobby.cpp:Lobby::refuse_all.
+  // Nobody is at the address, or src/workers/control/joining/waiting_list.cpp:WaitingList::refuse_all.
   :: atomic { is_dead[0] || is_over[0] -> goto over }
   od;
 
