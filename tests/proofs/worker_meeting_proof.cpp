@@ -4,6 +4,7 @@
 
 #include <lockstep/error.hpp>
 
+#include "detail/parking.hpp"
 #include "model/holds.hpp"
 #include "model/weakening.hpp"
 #include "workers/worker_meeting.hpp"
