@@ -26,12 +26,16 @@ class Others final : public MessageExchange {
     ++num_posted_;
   }
   bool wait(FunctionRef<bool()> stop, backend::Deadline) override {
-    parking_.wait(2, [&] { return num_posted_ <= num_rounds_ || stop(); });
-    return num_posted_ <= num_rounds_;
+    for (;;) {
+      const int seen = num_interrupts_.load(rl::mo_seq_cst);
+      if (num_posted_ <= num_rounds_) return true;
+      if (stop()) return false;
+      parking_.wait(2, [&] { return num_interrupts_.load(rl::mo_seq_cst) != seen; });
+    }
   }
   std::span<const std::byte> message(int) const override { return message_; }
   void interrupt() noexcept override {
-    full_fence();
+    num_interrupts_.fetch_add(1, rl::mo_seq_cst);
     parking_.wake();
   }
 
@@ -39,6 +43,7 @@ class Others final : public MessageExchange {
   const int num_rounds_;
   int num_posted_ = 0;
   std::vector<std::byte> message_;
+  model::atomic<int> num_interrupts_{0};
   Parking parking_;
 };
 
