@@ -33,5 +33,6 @@ sed -E \
   -e 's/std::uint32_t size_bytes;/model::plain<std::uint32_t> size_bytes;/' \
   -e 's/std::ranges::copy\(part, own\.part\)/model::copy(part, own.part)/' \
   -e 's/whole\.insert\(whole\.end\(\), part\.begin\(\), part\.end\(\)\)/model::append(whole, part)/' \
-  -e 's/^#include <(atomic|mutex|condition_variable)>/#include "model.hpp"/; s/^#include <thread>/#include "thread.hpp"/' \
+  -e 's/^#include <(atomic|mutex|condition_variable)>/#include "model.hpp"/' \
+  -e 's/^#include <thread>/#include "thread.hpp"/' \
   "$1/$2" >"$3"
