@@ -15,11 +15,14 @@ sed -E \
   -e '/static (constinit )?inline std::atomic|std::atomic<Process>/!s/std::atomic</model::atomic</g' \
   -e 's/std::atomic_ref/model::atomic_ref/' \
   -e "s#std::memory_order_(acquire|release|acq_rel|seq_cst)#model::order(\"$2\", __LINE__, rl::mo_\1)#g" \
-  -e '/atomic<Process>|num_host_threads_|slept_in_/!s/std::memory_order_relaxed/rl::mo_relaxed/g' \
+  -e '/atomic<Process>|num_host_threads_|slept_in_|started_in_/!s/std::memory_order_relaxed/rl::mo_relaxed/g' \
   -e 's/std::atomic_thread_fence\(/model::fence(/' \
   -e 's/std::(mutex|condition_variable)([ >])/model::\1\2/g' \
+  -e 's/std::thread([&>])/model::thread\1/; s/(threads_.push_back\()start_thread/\1model::start_thread/' \
+  -e 's/Numa::machine\(\)\.core\(\)/0/; s/Numa::machine\(\)\.move_to_core\(.*\);//' \
+  -e 's/^( *)job->function\(replica\);/\1RL_ASSERT(job != nullptr); job->function(replica);/' \
   -e 's/std::this_thread::yield\(\)/model::yield()/' \
-  -e 's/std::chrono::steady_clock/model::clock/' \
+  -e '/deadline = /!s/std::chrono::steady_clock/model::clock/' \
   -e 's/::syscall\(SYS_futex, /model::sleep_or_wake(/' \
   -e '/shared memory/!s/( |\()Mutex (mutex)\{/\1model::OwnedMutex \2{/' \
   -e 's/kSpinsPerLook = 32/kSpinsPerLook = 1/' \
@@ -31,4 +34,5 @@ sed -E \
   -e 's/std::ranges::copy\(part, own\.part\)/model::copy(part, own.part)/' \
   -e 's/whole\.insert\(whole\.end\(\), part\.begin\(\), part\.end\(\)\)/model::append(whole, part)/' \
   -e 's/^#include <(atomic|mutex|condition_variable)>/#include "model.hpp"/' \
+  -e 's/^#include <thread>/#include "thread.hpp"/' \
   "$1/$2" >"$3"

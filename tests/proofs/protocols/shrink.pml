@@ -39,6 +39,7 @@ mtype state[N] = waits;            // of its joining
 byte joined[N];                    // of a leader
 byte part[N];                      // the started cluster in whose first all_gather it is; 0: none
 byte members[N];                   // of the cluster in which it goes on; 0: of none
+bool has_limit[N];                 // what it waits for
 bool has_failed[N];                // shrink has thrown an error, but PeerLost
 
 #define BIT(p) (1 << (p))
@@ -138,7 +139,8 @@ again:
     lost[p] != 0 ->
     view[p] = lost[p];
     state[p] = waits;
-    part[p] = 0
+    part[p] = 0;
+    has_limit[p] = false
   }
   // src/cluster/resized_cluster.cpp:shrunk_cluster
   atomic {
@@ -148,8 +150,8 @@ again:
     fi;
     if
     :: LEFT(p) == BIT(p) -> members[p] = BIT(p); goto over
-    :: LEFT(p) != BIT(p) && FIRST(LEFT(p)) == p -> listens[p] = true; joined[p] = BIT(p)
-    :: else -> at[p] = FIRST(LEFT(p)); goto join
+    :: LEFT(p) != BIT(p) && FIRST(LEFT(p)) == p -> listens[p] = true; joined[p] = BIT(p); has_limit[p] = true
+    :: else -> at[p] = FIRST(LEFT(p)); has_limit[p] = true; goto join
     fi
   }
 leads:
@@ -176,7 +178,7 @@ leads:
   // src/workers/control/hub.cpp:Hub::forget
   :: atomic { joined[p] & DEAD_OF(p) -> joined[p] = joined[p] & ~DEAD_OF(p) }
   // src/workers/control/hub.cpp:Hub::start_if_complete
-  :: atomic { joined[p] == LEFT(p) -> part[p] = LEFT(p); answer(started); goto meets }
+  :: atomic { joined[p] == LEFT(p) -> part[p] = LEFT(p); has_limit[p] = false; answer(started); goto meets }
 #ifndef PLANT_OVERLOOKS_NEWS
   // src/workers/control/start.cpp:StartPatience::look: who is left has changed.
   :: atomic { IS_OUTDATED(p) -> answer(ended); goto again }
@@ -189,7 +191,7 @@ join: // src/workers/control/start.cpp:join_leader, which tries again where it i
               (state[p] == waits || (state[p] == away && view[at[p]] == view[p])) ->
       state[p] = joins
     }
-  :: atomic { state[p] == started -> part[p] = LEFT(p); goto meets }
+  :: atomic { state[p] == started -> part[p] = LEFT(p); has_limit[p] = false; goto meets }
   // PeerLost, after which the program calls shrink again.
   :: atomic { state[p] == ended -> goto again }
   :: atomic { is_dead[at[p]] && (state[p] == is_in || state[p] == joins) -> state[p] = ended }
@@ -228,6 +230,12 @@ proctype Failures() {
 #if N > 3
   FAILS(3)
 #endif
+  // Nobody fails any more.
+  :: atomic { (runs[0] || is_dead[0]) && (runs[1] || is_dead[1]) && (runs[2] || is_dead[2]) &&
+              (runs[N - 1] || is_dead[N - 1]) ->
+      num_failures = FAILURES;
+      break
+    }
   od
 }
 
@@ -235,15 +243,17 @@ proctype Failures() {
 #define ARE_ONE(a, b) (members[a] == 0 || members[b] == 0 || is_dead[a] || is_dead[b] || members[a] == members[b])
 #define ALL_ARE_ONE \
   (ARE_ONE(0, 1) && ARE_ONE(0, 2) && ARE_ONE(0, N - 1) && ARE_ONE(1, 2) && ARE_ONE(1, N - 1) && ARE_ONE(2, N - 1))
+#define MAY_GIVE_UP(p) (runs[p] && has_limit[p] && members[p] == 0 && !has_failed[p])
 #define IS_THROUGH(p) (!runs[p] || lost[p] == 0 || members[p] != 0 || has_failed[p])
 
 // When nothing can happen any more, nobody waits.
 proctype Judge() {
   byte p;
   atomic {
-    timeout && IS_THROUGH(0) && IS_THROUGH(1) && IS_THROUGH(2) && IS_THROUGH(N - 1);
+    timeout && !MAY_GIVE_UP(0) && !MAY_GIVE_UP(1) && !MAY_GIVE_UP(2) && !MAY_GIVE_UP(N - 1);
     assert(ALL_ARE_ONE);
     for (p : 0 .. N - 1) {
+      assert(IS_THROUGH(p));
       // All hear of a loss.
       assert(!runs[p] || lost[p] != 0 || ((lost[0] == 0 || !runs[0]) && (lost[1] == 0 || !runs[1]) &&
                                           (lost[2] == 0 || !runs[2]) && (lost[N - 1] == 0 || !runs[N - 1])));
