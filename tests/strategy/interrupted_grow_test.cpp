@@ -81,7 +81,7 @@ TEST_CASE("an invitation that fails on the chief fails on all, and they can try 
       if (worker == 0) return 5;
     }
     if (sum(*strategy, 1) != 2) return 6;
-    await(*strategy, 2);  // nobody has to be patient with those who wait
+    await(*strategy, 2);  // they are counted again once they know that they are sent away
     return sum(*grow_from(std::move(strategy)), 1) == 4 ? kPassed : 7;
   });
   const auto results = workers.wait();

@@ -71,6 +71,7 @@ std::optional<Message> join(Link& link, const Hello& hello, std::string_view tok
   own.proof = prove(token, Prover::worker, nonce, own.nonce, own.hello);
   const std::string due = prove(token, Prover::leader, nonce, own.nonce, {});
   link.set_limits({.max_bytes = kMaxHelloBytes});
+  look();  // whoever was stopped on its way may not be invited any more, and would take another's place
   link.send(std::move(own));
   const auto answer = first_answer(link, patience, look);
   if (!answer || std::holds_alternative<Refused>(*answer)) return answer;

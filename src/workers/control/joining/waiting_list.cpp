@@ -137,7 +137,6 @@ std::vector<std::string> WaitingList::invite(Time now) {
       joiner.link.send(Invited{worker++, all});
     }
   } catch (...) {
-    is_inviting_ = false;  // no fault of theirs: they are counted at once
     end_invitation(false, now);
     throw;
   }
