@@ -215,15 +215,15 @@ void Trace::launch(StrategyState& state, FunctionCall& call) {
     graphs_[g]->prepare(inputs_of_graph(*graphs_[g], call), std::span(numbers).first(numbers_end_), own);
   }
   limits_.begin_launch(state.groups());
-  bool is_launched = false;
+  const std::uint64_t num_launches = graphs_.front()->num_launches();
   try {
     state.groups().front().launch_graphs(
         [&] { on_roots(state, graphs_, [](StepGraph& graph) { graph.launch(); }); });
-    is_launched = true;
     limits_.end_launch(state.groups());
   } catch (const Error& error) {
-    // The collectives of those that were launched wait for the one that was not; or the step is made.
-    if (is_launched || graphs_.size() > 1)
+    // The collectives of those that were launched wait for the one that was not; or the step is made, and the
+    // variables do not know.
+    if (graphs_.size() > 1 || graphs_.front()->num_launches() != num_launches)
       for (ReplicaGroup& group : state.groups()) group.abort(error.what());
     throw;
   }

@@ -125,13 +125,13 @@ void optimizers() {
 
 /// Batches of many tensors of several dtypes, which are packed, or go by one kernel.
 void batches() {
-  constexpr int kTensors = 24;
+  constexpr int kTensors = 9;
   MirroredStrategy strategy(gpus());
   const auto make = [](float value) {
     std::vector<Tensor> tensors;
     for (int k = 0; k < kTensors; ++k) {
       const DType dtype = k % 3 == 0 ? DType::f32 : k % 3 == 1 ? DType::i32 : DType::bf16;
-      tensors.push_back(Tensor::full({1 + 7 * k}, value, dtype));
+      tensors.push_back(Tensor::full({1 + 50 * k}, value, dtype));
     }
     return tensors;
   };
@@ -275,7 +275,8 @@ void functions() {
     for (const std::int64_t rows : {1, 2}) {
       const auto x = on_each([&](float number) { return Tensor::full({rows, 8}, number / 16); });
       for (int call = 0; call < 4; ++call)
-        attempt(strategy, state, [&] {
+        // The first call is a run, which keeps what its functions have written.
+        attempt(strategy, call == 0 ? Variables() : state, [&] {
           const auto means = step(x);
           expect(means[0].to_vector<float>() == means[1].to_vector<float>(), "results that differ");
         });
