@@ -76,6 +76,8 @@ void attempt(Strategy& strategy, const Variables& variables, const Step& step) {
            std::string("a step has failed and changed a variable: ") + error.what());
     try {
       step();
+    } catch (const Unsupported& refused) {  // GPUs whose trial has failed are no peers
+      std::printf("afterwards: %s\n", refused.what());
     } catch (const Error& again) {
       expect(false, std::string("a step cannot be made again: ") + again.what() + " after: " + error.what());
     }
@@ -274,12 +276,12 @@ void functions() {
         {.takes_addresses = takes_addresses});
     for (const std::int64_t rows : {1, 2}) {
       const auto x = on_each([&](float number) { return Tensor::full({rows, 8}, number / 16); });
-      for (int call = 0; call < 4; ++call)
+      for (int call = 0; call < 4; ++call) {
+        std::optional<PerReplica<Tensor>> means;
         // The first call is a run, which keeps what its functions have written.
-        attempt(strategy, call == 0 ? Variables() : state, [&] {
-          const auto means = step(x);
-          expect(means[0].to_vector<float>() == means[1].to_vector<float>(), "results that differ");
-        });
+        attempt(strategy, call == 0 ? Variables() : state, [&] { means = step(x); });
+        expect((*means)[0].to_vector<float>() == (*means)[1].to_vector<float>(), "results that differ");
+      }
     }
   }
   const Values values = read(strategy, {weights});
