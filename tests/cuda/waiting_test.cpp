@@ -1,11 +1,17 @@
+#include <atomic>
+#include <string_view>
 #include <vector>
 
 #include <catch2/catch_test_macros.hpp>
+#include <cuda_runtime_api.h>
 
 #include <lockstep/lockstep.hpp>
 
 #include "cuda/gate.hpp"
+#include "support/call_hook.hpp"
 #include "support/communicator_group.hpp"
+#include "support/matchers.hpp"
+#include "support/replica_values.hpp"
 
 namespace lockstep::test {
 namespace {
@@ -47,6 +53,46 @@ TEST_CASE("what is enqueued does not wait for what is before it", "[cuda]") {
     const auto index = static_cast<std::size_t>(rank);
     REQUIRE(second[index].to_vector<float>() == first[index].to_vector<float>());
   }
+}
+
+TEST_CASE("a reduction that is started, and whose end is not marked, is waited for", "[cuda]") {
+  if (TestBackend::num_devices() < 2 || TestBackend::open(0).ordinal() == TestBackend::open(1).ordinal())
+    SKIP("needs 2 GPUs");
+  Replicas strategy(2);
+  const auto reduce = [&] {
+    return strategy.run([](ReplicaContext& ctx) {
+      // The operand goes with the work.
+      auto work = ctx.start_all_reduce(ReduceOp::sum, Tensor::ones({100'000}),
+                                       {.implementation = CommunicationImplementation::nccl});
+      return work.wait();
+    });
+  };
+  reduce();
+  {
+    std::atomic<bool> is_enqueued{false};
+    const CallHook hook([&](std::string_view name, bool is_over) {
+      if (name == "ncclGroupEnd" && is_over) is_enqueued = true;
+      return name == "cudaEventRecord" && !is_over && is_enqueued ? cudaErrorUnknown : cudaSuccess;
+    });
+    CHECK_THROWS_MATCHES(reduce(), DeviceError, says("Recording an event"));
+  }
+  const auto sums = reduce();
+  for (const Tensor& sum : sums) CHECK(sum.to_vector<float>() == std::vector<float>(100'000, 2));
+}
+
+TEST_CASE("a communicator of one GPU that cannot be made leaves no event", "[cuda]") {
+  if (TestBackend::num_devices() < 2 || TestBackend::open(0).ordinal() != TestBackend::open(1).ordinal())
+    SKIP("needs 2 virtual devices of one GPU");
+  const std::vector<Device> devices = {TestBackend::device(0), TestBackend::device(1)};
+  static_cast<void>(Communicator::create(devices));
+  std::atomic<int> num_made{0}, num_destroyed{0};
+  const CallHook hook([&](std::string_view name, bool is_over) {
+    if (name.starts_with("cudaEventCreate") && !is_over && ++num_made == 2) return cudaErrorUnknown;
+    if (name == "cudaEventDestroy" && is_over) ++num_destroyed;
+    return cudaSuccess;
+  });
+  CHECK_THROWS_MATCHES(Communicator::create(devices), DeviceError, says("Making an event"));
+  CHECK(num_destroyed == 1);
 }
 
 }  // namespace lockstep::test
