@@ -71,7 +71,7 @@ TEST_CASE("a reduction that is started, and whose end is not marked, is waited f
   {
     std::atomic<bool> is_enqueued{false};
     const CallHook hook([&](std::string_view name, bool is_over) {
-      if (name == "ncclGroupEnd" && is_over) is_enqueued = true;
+      if (name == "ncclAllReduce" && is_over) is_enqueued = true;
       return name == "cudaEventRecord" && !is_over && is_enqueued ? cudaErrorUnknown : cudaSuccess;
     });
     CHECK_THROWS_MATCHES(reduce(), DeviceError, says("Recording an event"));
