@@ -61,8 +61,8 @@ TEST_CASE("a reduction that is started, and whose end is not marked, is waited f
   Replicas strategy(2);
   const auto reduce = [&] {
     return strategy.run([](ReplicaContext& ctx) {
-      // The operand goes with the work.
-      auto work = ctx.start_all_reduce(ReduceOp::sum, Tensor::ones({100'000}),
+      // The operand goes with the work, and is too long for what streams keep.
+      auto work = ctx.start_all_reduce(ReduceOp::sum, Tensor::ones({400'000}),
                                        {.implementation = CommunicationImplementation::nccl});
       return work.wait();
     });
@@ -77,7 +77,7 @@ TEST_CASE("a reduction that is started, and whose end is not marked, is waited f
     CHECK_THROWS_MATCHES(reduce(), DeviceError, says("Recording an event"));
   }
   const auto sums = reduce();
-  for (const Tensor& sum : sums) CHECK(sum.to_vector<float>() == std::vector<float>(100'000, 2));
+  for (const Tensor& sum : sums) CHECK(sum.to_vector<float>() == std::vector<float>(400'000, 2));
 }
 
 TEST_CASE("a communicator of one GPU that cannot be made leaves no event", "[cuda]") {
