@@ -21,16 +21,19 @@ Pointer moved(Pointer data, std::int64_t offset_bytes) {
 
 }  // namespace
 
-LocalCommunicator::LocalCommunicator(std::vector<CudaDevice*> ranks) {
+LocalCommunicator::LocalCommunicator(std::vector<CudaDevice*> ranks)
+    : LocalCommunicator() {  // so that what is made goes where the rest is not
   LOCKSTEP_EXPECTS(ranks.size() <= kMostRanks, Unsupported, "A communicator of ", ranks.size(),
                    " virtual devices of one GPU: kernels combine ", kMostRanks, " at most. Use fewer.");
+  for (CudaDevice* device : ranks) ranks_.push_back({device, {}});
   done_ = ranks.front()->create_event();
-  for (CudaDevice* device : ranks) ranks_.push_back({device, device->create_event()});
+  for (Rank& rank : ranks_) rank.ready = rank.device->create_event();
 }
 
 LocalCommunicator::~LocalCommunicator() {
-  ranks_.front().device->destroy_event(done_);
-  for (const Rank& rank : ranks_) rank.device->destroy_event(rank.ready);
+  if (done_ != backend::EventHandle()) ranks_.front().device->destroy_event(done_);
+  for (const Rank& rank : ranks_)
+    if (rank.ready != backend::EventHandle()) rank.device->destroy_event(rank.ready);
 }
 
 template <class Work>

@@ -34,6 +34,8 @@ class LocalCommunicator final : public backend::CommunicatorBackend {
   void transfer(const backend::GroupCall& group) override;
 
  private:
+  LocalCommunicator() = default;
+
   struct Rank {
     CudaDevice* device;
     backend::EventHandle ready;  // the rank's stream has come to the call
@@ -58,7 +60,7 @@ class LocalCommunicator final : public backend::CommunicatorBackend {
   void combine_segments(const backend::GroupCall& group, std::size_t items_per_segment, const List& list);
 
   std::vector<Rank> ranks_;
-  backend::EventHandle done_;  // the kernels of the call
+  backend::EventHandle done_{};  // the kernels of the call
   // Of one launch, or a few. All scratch.
   std::vector<Combination> combinations_;
   std::vector<Spread> spreads_;

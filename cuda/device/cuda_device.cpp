@@ -256,7 +256,8 @@ void CudaDevice::require_not_captured(const char* operation, backend::EventHandl
 void CudaDevice::wait(backend::StreamHandle stream, backend::EventHandle event) {
   constexpr const char* kOperation = "Making a stream wait for an event";
   const DeviceGuard guard(ordinal_, device_);
-  if (const Capture capture = capture_of(native(stream), device_)) {
+  const Capture capture = capture_of(native(stream), device_);
+  if (capture) {
     const unsigned long long other = CapturedEvents::instance().capture_of(native(event));
     LOCKSTEP_EXPECTS(other == 0 || other == capture.id, ContextError, kOperation, " on ", device_,
                      ": the stream is being captured, and the event was recorded in another capture. Begin "
@@ -275,7 +276,7 @@ void CudaDevice::wait(backend::StreamHandle stream, backend::EventHandle event) 
   if (CapturedEvents::instance().capture_of(native(event)) != 0 ||
       PrivateStreams::instance().events_are_out())
     PrivateStreams::instance().note_capture(native(stream));  // it has joined the event's
-  if (waited.failed() && !is_fatal(waited.code)) {
+  if (!capture && waited.failed() && !is_fatal(waited.code)) {
     cudaGetLastError();
     require_not_captured(kOperation, event);  // its capture has ended
   }

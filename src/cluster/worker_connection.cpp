@@ -1,11 +1,14 @@
 #include "cluster/worker_connection.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <exception>
 #include <iterator>
 #include <span>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include <unistd.h>
@@ -14,6 +17,7 @@
 
 #include "cluster/launcher_variables.hpp"
 #include "cluster/worker_connections.hpp"
+#include "detail/exception_text.hpp"
 #include "detail/expects.hpp"
 #include "detail/warn.hpp"
 #include "workers/byte_archive.hpp"
@@ -43,6 +47,7 @@ struct LeaderAddress {
   char host[256] = {};
   int port = 0;
   char token[64] = {};
+  char failure[512] = {};  // why there is none
 };
 
 template <std::size_t kSize>
@@ -50,8 +55,24 @@ void copy_text(char (&to)[kSize], const std::string& from) {
   std::copy_n(from.begin(), std::min(from.size(), kSize - 1), to);
 }
 
+LeaderAddress choose_leader_address(const ControlOptions& options, bool is_on_one_host) {
+  LeaderAddress leader;
+  const std::string& listens = options.listen_host;
+  if (!listens.empty() && listens != "0.0.0.0" && listens != "::")
+    copy_text(leader.host, listens.find(':') == listens.npos ? listens : concat('[', listens, ']'));
+  else if (is_on_one_host)
+    copy_text(leader.host, "127.0.0.1");
+  else
+    LOCKSTEP_EXPECTS(::gethostname(leader.host, sizeof leader.host - 1) == 0, Error,
+                     "Worker 0 cannot find out its host's name: ", std::generic_category().message(errno),
+                     ". Set LOCKSTEP_LISTEN to an address of it.");
+  leader.port = control::ListeningSocket(concat(leader.host, ":0")).port();
+  if (options.token.empty()) copy_text(leader.token, control::random_token());
+  return leader;
+}
+
 /// Worker 0's address with a free port, and where the workers were given no token, one that it draws: the
-/// engine tells the others.
+/// engine tells the others, or why there is none.
 void take_leader_address(backend::Engine& engine, ControlOptions& options) {
   const std::unique_ptr<backend::Channel> channel = engine.open_channel();
   backend::Deadline deadline;
@@ -62,19 +83,22 @@ void take_leader_address(backend::Engine& engine, ControlOptions& options) {
   channel->all_gather(std::as_bytes(std::span(&own, 1)), std::as_writable_bytes(std::span(all)), deadline);
   const bool is_on_one_host = std::ranges::all_of(
       all, [&](const Place& other) { return std::string_view(other.host_identity) == own.host_identity; });
-  LeaderAddress leader;
-  if (options.worker == 0) {
-    const std::string& listens = options.listen_host;
-    if (!listens.empty() && listens != "0.0.0.0" && listens != "::")
-      copy_text(leader.host, listens.find(':') == listens.npos ? listens : concat('[', listens, ']'));
-    else if (is_on_one_host)
-      copy_text(leader.host, "127.0.0.1");
-    else
-      gethostname(leader.host, sizeof leader.host - 1);
-    leader.port = control::ListeningSocket(concat(leader.host, ":0")).port();
-    if (options.token.empty()) copy_text(leader.token, control::random_token());
+  LeaderAddress chosen;
+  std::exception_ptr error;
+  try {
+    if (options.worker == 0) chosen = choose_leader_address(options, is_on_one_host);
+  } catch (...) {
+    error = std::current_exception();
+    copy_text(chosen.failure, exception_text(error));
   }
-  channel->broadcast(std::as_writable_bytes(std::span(&leader, 1)), 0, deadline);
+  // Not a broadcast, which could not be taken back where a worker does not come.
+  std::vector<LeaderAddress> of_all(options.addresses.size());
+  channel->all_gather(std::as_bytes(std::span(&chosen, 1)), std::as_writable_bytes(std::span(of_all)),
+                      deadline);
+  const LeaderAddress& leader = of_all.front();
+  if (error) std::rethrow_exception(error);
+  LOCKSTEP_EXPECTS(leader.failure[0] == '\0', CollectiveAborted,
+                   "The start of the workers: worker 0 has failed: ", leader.failure);
   options.addresses.front() = concat(leader.host, ':', leader.port);
   if (options.token.empty()) options.token = leader.token;
 }

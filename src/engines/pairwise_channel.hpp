@@ -34,6 +34,7 @@ class PairwiseChannel : public backend::Channel {
     process_ = static_cast<std::size_t>(process);
     num_processes_ = static_cast<std::size_t>(num_processes);
   }
+  int process() const noexcept { return static_cast<int>(process_); }
   /// As all_to_all, but for what the process sends to itself. @param operation  for messages.
   virtual void exchange(std::string_view operation, std::span<const std::span<const std::byte>> sends,
                         std::span<const std::span<std::byte>> receives, backend::Deadline deadline) = 0;

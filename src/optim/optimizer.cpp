@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <exception>
 #include <functional>
 #include <iterator>
 #include <limits>
@@ -267,7 +268,7 @@ void Optimizer::apply(std::string_view what, Strategy& strategy, const GradientB
   if (extended) std::swap(tracked_, extended);
   backend::UpdateParameters parameters;
   const bool is_one_call = update_parameters(step, parameters);
-  for_each_component([&](std::size_t i) {
+  const auto update_component = [&](std::size_t i) {
     std::optional<detail::UpdateBatch> batch_of_updates;
     if (is_one_call) batch_of_updates.emplace(batches[i]);
     for (ComponentUpdate& one : plan.updates[i]) {
@@ -279,7 +280,16 @@ void Optimizer::apply(std::string_view what, Strategy& strategy, const GradientB
       update(variable, gradients[i][one.gradient], std::span(one.tensors).first(one.num_tensors - 1), step);
     }
     if (batch_of_updates) batch_of_updates->make();
-  });
+  };
+  try {
+    for_each_component(update_component);
+    if (recorder == nullptr)
+      for (std::size_t k = counters; k < locked.size(); ++k) locked[k].fill_(step.number);
+  } catch (const std::exception& error) {
+    if (recorder == nullptr)
+      detail::abandon(strategy, concat(what, " of ", name_, " has failed halfway: ", error.what()));
+    throw;
+  }
   if (recorder != nullptr) {
     for (std::size_t k = counters; k < locked.size(); ++k) {
       const StreamRef stream = current_stream(locked[k].device());
@@ -290,7 +300,6 @@ void Optimizer::apply(std::string_view what, Strategy& strategy, const GradientB
     }
     return;
   }
-  for (std::size_t k = counters; k < locked.size(); ++k) locked[k].fill_(step.number);
   counted_ = locked.num_writes(counters);
   num_steps_ = step.number;
 }

@@ -24,6 +24,11 @@ void for_each_replica(Strategy& strategy, std::int64_t bytes, FunctionRef<void(i
   StrategyState::of(strategy).executor().for_each(bytes, fn);
 }
 
+void abandon(Strategy& strategy, const std::string& cause) noexcept {
+  if (&strategy == &default_strategy()) return;
+  for (ReplicaGroup& group : StrategyState::of(strategy).groups()) group.abort(cause);
+}
+
 int first_replica(const Strategy& strategy) noexcept { return StrategyState::of(strategy).first_replica(); }
 
 bool has_workers(const Strategy& strategy) noexcept {

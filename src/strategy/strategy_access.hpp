@@ -31,6 +31,10 @@ RecycledVector<RecycledVector<Tensor>> reduce_all(Strategy& strategy, ReduceOp o
 /// @pre called within call_serialised, or in a merge function.
 void for_each_replica(Strategy& strategy, std::int64_t bytes, FunctionRef<void(int)> fn);
 
+/// The variables' components may differ from now on: the strategy's collectives throw CollectiveAborted, with
+/// the cause.
+void abandon(Strategy& strategy, const std::string& cause) noexcept;
+
 /// The id of local replica 0.
 int first_replica(const Strategy& strategy) noexcept;
 /// Whether several processes have the strategy's replicas.

@@ -122,10 +122,14 @@ Work<std::vector<Mirrored<Tensor>>> StrategyExtended::start_batch_reduce_to(
         for (const Device& device : state.all_devices()) streams.back().wait(current_stream(device));
       }
     }
-    {
+    try {
       std::list<StreamScope, detail::RecyclingAllocator<StreamScope>> scopes;
       for (const StreamRef& stream : streams) scopes.emplace_front(stream);
       results = batch_reduce_to(op, pairs, options);
+    } catch (...) {
+      for (const StreamRef& stream : streams)
+        current_stream(stream.device()).wait(stream);  // it may be reading the operands
+      throw;
     }
     detail::RecycledVector<Tensor> operands;
     for (const auto& [value, destination] : pairs) {

@@ -29,10 +29,16 @@ StartedWork::~StartedWork() {
   }
 }
 
-void StartedWork::add(StreamRef communication, RecycledVector<Tensor> kept) {
+void StartedWork::add(StreamRef communication, RecycledVector<Tensor> kept) try {
   Event end(communication.device_backend());
   end.record(communication);
   parts_.push_back({communication, std::move(end), std::move(kept)});
+} catch (...) {
+  try {
+    communication.synchronize();  // it may be reading what is kept, and nothing else waits for it
+  } catch (const Error&) {        // the device is lost, or the capture is given up
+  }
+  throw;
 }
 
 bool StartedWork::is_complete() const noexcept {

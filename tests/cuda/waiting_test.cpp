@@ -1,11 +1,20 @@
+#include <atomic>
+#include <chrono>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <cuda_runtime_api.h>
 
 #include <lockstep/lockstep.hpp>
 
 #include "cuda/gate.hpp"
+#include "support/call_hook.hpp"
 #include "support/communicator_group.hpp"
+#include "support/matchers.hpp"
+#include "support/replica_values.hpp"
 
 namespace lockstep::test {
 namespace {
@@ -47,6 +56,56 @@ TEST_CASE("what is enqueued does not wait for what is before it", "[cuda]") {
     const auto index = static_cast<std::size_t>(rank);
     REQUIRE(second[index].to_vector<float>() == first[index].to_vector<float>());
   }
+}
+
+TEST_CASE("a reduction that is started, and whose end is not marked, is waited for", "[cuda]") {
+  if (TestBackend::num_devices() < 2 || TestBackend::open(0).ordinal() == TestBackend::open(1).ordinal())
+    SKIP("needs 2 GPUs");
+  const bool is_batch = GENERATE(false, true);
+  // With a limit the communicator marks the end, too.
+  const CommunicationOptions options{.timeout = std::chrono::seconds(is_batch ? 60 : 0),
+                                     .implementation = CommunicationImplementation::nccl};
+  // The operands go with the work, and are too long for what streams keep.
+  const auto ones = [](int rank) { return Tensor::ones({400'000}, DType::f32, TestBackend::device(rank)); };
+  const auto reduce = [&](Replicas& strategy) -> Tensor {
+    if (!is_batch)
+      return strategy.run([&](ReplicaContext& ctx) {
+        auto work = ctx.start_all_reduce(ReduceOp::sum, ones(ctx.replica_id_in_sync_group()), options);
+        return work.wait();
+      })[0];
+    std::vector<std::pair<ReduceValue, Destination>> pairs;
+    pairs.emplace_back(PerReplica<Tensor>(std::vector<Tensor>{ones(0), ones(1)}),
+                       Destination(TestBackend::device(0)));
+    return strategy.extended().start_batch_reduce_to(ReduceOp::sum, pairs, options).wait()[0][0];
+  };
+  Replicas first(2);
+  reduce(first);
+  {
+    std::atomic<bool> is_enqueued{false};
+    const CallHook hook([&](std::string_view name, bool is_over) {
+      if ((name == "ncclAllReduce" || name == "ncclReduce") && is_over) is_enqueued = true;
+      return name == "cudaEventRecord" && !is_over && is_enqueued.exchange(false) ? cudaErrorUnknown
+                                                                                  : cudaSuccess;
+    });
+    CHECK_THROWS_MATCHES(reduce(first), DeviceError, says("Recording an event"));
+  }
+  Replicas next(2);
+  CHECK(reduce(next).to_vector<float>() == std::vector<float>(400'000, 2));
+}
+
+TEST_CASE("a communicator of one GPU that cannot be made leaves no event", "[cuda]") {
+  if (TestBackend::num_devices() < 2 || TestBackend::open(0).ordinal() != TestBackend::open(1).ordinal())
+    SKIP("needs 2 virtual devices of one GPU");
+  const std::vector<Device> devices = {TestBackend::device(0), TestBackend::device(1)};
+  static_cast<void>(Communicator::create(devices));
+  std::atomic<int> num_made{0}, num_destroyed{0};
+  const CallHook hook([&](std::string_view name, bool is_over) {
+    if (name.starts_with("cudaEventCreate") && !is_over && ++num_made == 2) return cudaErrorUnknown;
+    if (name == "cudaEventDestroy" && is_over) ++num_destroyed;
+    return cudaSuccess;
+  });
+  CHECK_THROWS_MATCHES(Communicator::create(devices), DeviceError, says("Making an event"));
+  CHECK(num_destroyed == 1);
 }
 
 }  // namespace lockstep::test

@@ -64,8 +64,13 @@ run() {
 }
 
 unset LOCKSTEP_FAIL LOCKSTEP_FAULTS_LEFT
-if ! LOCKSTEP_FAIL_TRACE=$folder/trace LD_PRELOAD=$library $program >"$folder/output" 2>&1 ||
-  ! grep -qx untouched "$folder/output"; then
+LOCKSTEP_FAIL_TRACE=$folder/trace LD_PRELOAD=$library $program >"$folder/output" 2>&1
+status=$?
+if [ $status -eq 77 ]; then
+  cat "$folder/output"  # why it is skipped
+  exit 77
+fi
+if [ $status -ne 0 ] || ! grep -qx untouched "$folder/output"; then
   echo "the program fails by itself"
   cat "$folder/output"
   exit 1

@@ -68,14 +68,15 @@ std::string reason_of(std::string_view name, int error) {
 /// Whether the exception is one that may come, and says enough.
 bool is_right(const std::exception& error, const Scenario& scenario) {
   const std::string text = text_of(error), name = failing_name();
+  const bool is_named = !scenario.culprit.empty() && (contains(text, "worker " + scenario.culprit) ||
+                                                      contains(text, "replica " + scenario.culprit) ||
+                                                      contains(text, "process " + scenario.culprit));
   // MPI knows no names, and what has failed first is told by the call that did.
   if (name.starts_with("MPI_"))
-    return (dynamic_cast<const Error*>(&error) != nullptr && contains(text, "engine mpi")) ||
-           fault("MPI is not named: " + text);
+    return (dynamic_cast<const Error*>(&error) != nullptr && (is_named || contains(text, "engine mpi"))) ||
+           fault("neither MPI nor the worker is named: " + text);
   if (!scenario.culprit.empty())
-    return (dynamic_cast<const Error*>(&error) != nullptr &&
-            (contains(text, "worker " + scenario.culprit) ||
-             contains(text, "replica " + scenario.culprit))) ||
+    return (dynamic_cast<const Error*>(&error) != nullptr && is_named) ||
            fault("whose failure it is, is missing: " + text);
   if (FailingCalls::num_injected() == 0) return fault("an exception without a failure: " + text);
   const int code = FailingCalls::error();

@@ -108,7 +108,7 @@ int run_worker(int worker, int victim, bool has_own_host, bool is_under_mpi = fa
   return ls::test::run_scenario(
       {.attempt = [&] { self.attempt(); },
        .check = [&](bool has_failed) { self.check(has_failed); },
-       .places = {"127.0.0.1", "worker ", std::getenv("LOCKSTEP_TEST_FOLDER")},
+       .places = {"127.0.0.1", "worker ", "Worker ", std::getenv("LOCKSTEP_TEST_FOLDER")},
        .culprit = worker == victim ? "" : std::to_string(victim),
        .await_others = is_under_mpi ? std::function<void()>([&] { self.await_other(); }) : nullptr});
 }

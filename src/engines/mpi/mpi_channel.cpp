@@ -130,7 +130,7 @@ void MpiChannel::exchange(std::string_view operation, std::span<const std::span<
 void MpiChannel::broadcast(std::span<std::byte> buffer, int root, backend::Deadline deadline) {
   call("broadcast", deadline, [&] {
     for_each_piece(buffer, [&](std::span<std::byte> piece) {
-      begin("broadcast", -1, Kind::other, [&](MPI_Request* request) {
+      begin("broadcast", root == process() ? -1 : root, Kind::other, [&](MPI_Request* request) {
         return MPI_Ibcast(piece.data(), count_of(piece), MPI_BYTE, root, communicator_, request);
       });
     });

@@ -36,7 +36,7 @@ class MpiChannel final : public PairwiseChannel {
   enum class Kind : char { receive, other };
   struct Pending {
     MPI_Request request;
-    int peer;  // -1: all
+    int peer;  // that is waited for; -1: any
     Kind kind;
   };
 

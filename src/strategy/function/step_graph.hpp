@@ -62,6 +62,7 @@ class StepGraph {
                std::span<const Tensor> results);
   /// @pre on the root's thread, after prepare
   void launch();
+  std::uint64_t num_launches() const noexcept { return num_launches_; }
 
  private:
   /// What is on one piece of hardware.

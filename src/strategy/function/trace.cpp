@@ -214,14 +214,16 @@ void Trace::launch(StrategyState& state, FunctionCall& call) {
       if (results_[k].graph == g) own.push_back(results[k]);
     graphs_[g]->prepare(inputs_of_graph(*graphs_[g], call), std::span(numbers).first(numbers_end_), own);
   }
+  limits_.begin_launch(state.groups());
+  const std::uint64_t num_launches = graphs_.front()->num_launches();
   try {
-    limits_.begin_launch(state.groups());
     state.groups().front().launch_graphs(
         [&] { on_roots(state, graphs_, [](StepGraph& graph) { graph.launch(); }); });
     limits_.end_launch(state.groups());
   } catch (const Error& error) {
-    // The collectives of those that were launched wait for the one that was not.
-    if (graphs_.size() > 1)
+    // The collectives of those that were launched wait for the one that was not; or the step is made, and the
+    // variables do not know.
+    if (graphs_.size() > 1 || graphs_.front()->num_launches() != num_launches)
       for (ReplicaGroup& group : state.groups()) group.abort(error.what());
     throw;
   }

@@ -1,3 +1,4 @@
+#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <functional>
@@ -346,6 +347,37 @@ TEST_CASE("a per-replica value is mirrored where the caller vouches for it", "[s
       strategy.run([](ReplicaContext& ctx) { return ctx.all_reduce(ReduceOp::sum, Tensor::scalar(1.0f)); });
   w.assign_add(Mirrored(sums));
   REQUIRE(same_everywhere<float>(w) == 3);
+}
+
+namespace {
+
+/// Its second update fails.
+class Failing final : public optim::Optimizer {
+ public:
+  Failing() : Optimizer("Failing", 1, 0, {}) {}
+
+ private:
+  void update(Tensor& variable, const Tensor& gradient, std::span<const Tensor>, const Step&) const override {
+    if (num_updates_.fetch_add(1) == 1) throw DeviceError("a launch has failed", {}, /*fatal=*/false);
+    variable.sub_(gradient);
+  }
+  mutable std::atomic<int> num_updates_{0};
+};
+
+}  // namespace
+
+TEST_CASE("a strategy whose variables were updated by halves says so", "[strategy][optim]") {
+  Replicas strategy(2);
+  const auto scope = strategy.scope();
+  Variable w(Tensor::scalar(0.0f));
+  Failing optimizer;
+  REQUIRE_THROWS_MATCHES(strategy.run([&] {
+    optimizer.apply_gradients({{Tensor::scalar(1.0f), w}});
+  }),
+                         DeviceError, says("a launch has failed"));
+  REQUIRE_THROWS_MATCHES(
+      strategy.run([](ReplicaContext& ctx) { static_cast<void>(ctx.all_reduce(ReduceOp::sum, 1)); }),
+      CollectiveAborted, says("apply_gradients of Failing has failed halfway: a launch has failed"));
 }
 
 }  // namespace lockstep::test

@@ -12,6 +12,7 @@
 #include <lockstep/lockstep.hpp>
 
 #include "cuda/gate.hpp"
+#include "support/call_hook.hpp"
 #include "support/communicator_group.hpp"
 #include "support/matchers.hpp"
 
@@ -73,6 +74,23 @@ TEST_CASE("a captured stream waits for nothing outside that is done", "[cuda]") 
   capture.launch();
   capture.launch();
   REQUIRE(sum.to_vector<float>() == Values(1000, 2));
+}
+
+TEST_CASE("a wait in a capture that fails says so", "[cuda]") {
+  const Device device = TestBackend::device();
+  const Stream stream(device), other(device);
+  Capture capture({stream});
+  const Event event(device);
+  event.record(stream);
+  other.wait(event);
+  {
+    const CallHook hook = CallHook::failing("cudaStreamWaitEvent", cudaErrorUnknown);
+    CHECK_THROWS_MATCHES(other.wait(event), DeviceError, says("cudaStreamWaitEvent"));
+  }
+  const Event back(device);
+  back.record(other);
+  stream.wait(back);
+  capture.end();
 }
 
 TEST_CASE("a captured stream is refused a wait for what is not done outside, and its capture goes on",

@@ -1,7 +1,9 @@
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -15,6 +17,7 @@
 #include <lockstep/lockstep.hpp>
 
 #include "cuda/communicators/operands.hpp"
+#include "support/call_hook.hpp"
 #include "support/function_calls.hpp"
 #include "support/matchers.hpp"
 
@@ -206,6 +209,25 @@ TEST_CASE("a function is not called while its stream is captured", "[cuda][funct
   graphs.drop_capture(stream.handle());
   const StreamScope on_default(default_stream(stream.device_backend()));
   CHECK(step(x)[0].to_vector<float>() == Values(5, 2));
+}
+
+TEST_CASE("a function that was launched, and whose call fails then, cannot be called again",
+          "[cuda][function]") {
+  if (TestBackend::num_devices() < 2 || TestBackend::open(0).ordinal() != TestBackend::open(1).ordinal())
+    SKIP("needs 2 virtual devices of one GPU");
+  Replicas strategy(2);
+  auto step = summing(strategy, 2);
+  const auto x = batch(2, 0);
+  for (int call = 0; call < 2; ++call) step(x);
+  {
+    std::atomic<bool> is_launched{false};
+    const CallHook hook([&](std::string_view name, bool is_over) {
+      if (name == "cudaGraphLaunch" && is_over) is_launched = true;
+      return name == "cudaEventRecord" && !is_over && is_launched ? cudaErrorUnknown : cudaSuccess;
+    });
+    CHECK_THROWS_MATCHES(step(x), DeviceError, says("Recording an event"));
+  }
+  CHECK_THROWS_MATCHES(step(x), CollectiveAborted, says("function", "Make a new strategy"));
 }
 
 }  // namespace lockstep::test

@@ -104,7 +104,9 @@ void after_a_failure() {
   const std::string late = message_of<CollectiveTimeout>([&] {
     (own == 0 ? *even : *odd).broadcast({&byte, 1}, 1 - own, std::chrono::steady_clock::now());
   });
-  expect(has(late, "did not come within the time limit"), late.c_str());
+  expect(has(late, "broadcast by the engine mpi: process " + std::to_string(1 - own) +
+                       " did not come within the time limit"),
+         late.c_str());
   const std::string text = message_of<CollectiveAborted>([&] { used->barrier(std::nullopt); });
   expect(has(text, "failed in another call"), text.c_str());
   const std::string starting = message_of<ContextError>([] { start(); });
@@ -126,12 +128,25 @@ void start_limit(const std::filesystem::path& folder) {
   while (!std::filesystem::exists(folder / "limit")) std::this_thread::yield();
 }
 
-void listens_where_told() {
+std::unique_ptr<detail::WorkerGroup> connect(const char* listen) {
   const std::vector<std::string> unknown(static_cast<std::size_t>(num_processes));
   const cluster::SimpleResolver resolver({{"worker", unknown}}, {.task_type = "worker", .task_id = process});
-  const auto group = detail::WorkerGroup::connect(
-      resolver, {}, {{"LOCKSTEP_ENGINE", "mpi"}, {"LOCKSTEP_LISTEN", "127.0.0.3"}});
+  return detail::WorkerGroup::connect(resolver, {},
+                                      {{"LOCKSTEP_ENGINE", "mpi"}, {"LOCKSTEP_LISTEN", listen}});
+}
+
+void listens_where_told() {
+  const auto group = connect("127.0.0.3");
   expect(group->label(0).starts_with("worker 0 (127.0.0.3:"), group->label(0).c_str());
+}
+
+void listens_where_it_cannot() {
+  const auto connect_there = [] { connect("192.0.2.1"); };  // nobody's: RFC 5737
+  const std::string text =
+      process == 0 ? message_of<Error>(connect_there) : message_of<CollectiveAborted>(connect_there);
+  expect(has(text, "Worker 0 cannot listen on '192.0.2.1:0'"), text.c_str());
+  expect(process == 0 || has(text, "worker 0 has failed"), text.c_str());
+  listens_where_told();
 }
 
 void after_a_loss() {
@@ -195,6 +210,7 @@ void run(std::string_view name, const char* folder) {
   if (name == "after_a_time_limit") return after_a_time_limit();
   if (name == "exit_of_a_fork") return exit_of_a_fork();
   if (name == "listens_where_told") return listens_where_told();
+  if (name == "listens_where_it_cannot") return listens_where_it_cannot();
   if (name == "after_a_failure" || name == "after_a_loss" || name == "start_limit") {
     if (name == "start_limit") start_limit(folder);
     if (name == "after_a_loss") after_a_loss();
