@@ -79,8 +79,8 @@ class Optimizer {
   /// @throws OutOfMemory  the step's memory cannot be allocated.
   ///
   /// After these errors neither variables nor the optimizer have changed: all memory is taken before the
-  /// first update, and other threads see all variables from before the step or from after it. (Where an update
-  /// fails halfway, the strategy's collectives throw CollectiveAborted from then on.)
+  /// first update, and other threads see all variables from before the step or from after it. (Where an
+  /// update fails halfway, the strategy's collectives throw CollectiveAborted from then on.)
   void apply_gradients(const std::vector<GradientAndVariable>& gradients,
                        const CommunicationOptions& options = {});
 
