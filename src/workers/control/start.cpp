@@ -180,7 +180,7 @@ Link reach_leader(const std::string& address, const Hello& hello, std::string_vi
   const SocketAddress parsed = parse_address(address);
   const std::string leader = make_label(0, address);
   auto pause = std::chrono::duration<double, std::milli>(kFirstPause);
-  std::string who;
+  std::string who, before;
   const auto look = [&] {
     if (!patience.look(who)) raise_refused(patience.timeout(who));
   };
@@ -190,6 +190,7 @@ Link reach_leader(const std::string& address, const Hello& hello, std::string_vi
     if (socket.is_open()) {
       Link link(std::move(socket), kOfStranger);
       who = concat(leader, " did not answer");
+      if (!before.empty()) who += concat("; before that it ", before);
       try {
         if (auto answer = join(link, hello, token, patience, look)) {
           take(std::move(*answer));
@@ -200,7 +201,8 @@ Link reach_leader(const std::string& address, const Hello& hello, std::string_vi
         why = "what listens there does not speak lockstep's protocol, or has another token";
       }
     }
-    who = concat(leader, " could not be reached (", why, ")");
+    before = concat("could not be reached (", why, ")");
+    who = concat(leader, ' ', before);
     look();
     std::this_thread::sleep_for(
         std::min(std::chrono::ceil<Duration>(pause), std::min(kLongestPause, patience.rest())));
