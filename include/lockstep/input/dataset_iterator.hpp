@@ -74,7 +74,7 @@ class DatasetIterator {
   }
 
   /// Where the pass is: what a process that restores it has yet to give is what this one has. It waits for
-  /// calls of the dataset's functions that the pass's threads are making, and reads nothing.
+  /// the elements that the pass's threads are making, as long as `next` would, and reads nothing more.
   /// @throws Unsupported  `scan`'s state is of a type that has no form as bytes, or elements whose lengths or
   /// keys are not fixed have a struct without a default constructor. @throws ContextError  as next.
   [[nodiscard]] IteratorState save_state() const {

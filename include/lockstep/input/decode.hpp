@@ -23,7 +23,7 @@ struct DecodeOptions {
 
 /// The pixels of a JPEG image, baseline or progressive, as a u8 tensor [height, width, channels]. The
 /// transform is libjpeg's accurate one, which is tf.io's dct_method="INTEGER_ACCURATE".
-/// @param channels  0: as many as the image has; 1: grey; 3: RGB. CMYK becomes RGB.
+/// @param channels  0: as many as the image has; 1: grey; 3: RGB. CMYK becomes RGB, and has no grey form.
 /// @throws InvalidArgument  bytes are no u8 tensor of rank 1; other channels; the data is no JPEG image,
 /// damaged or cut short; the image has more than max_pixels. @throws Unsupported  lockstep was built without
 /// libjpeg.

@@ -2,6 +2,7 @@
 #include <mutex>
 #include <utility>
 
+#include <lockstep/input/bad_record.hpp>
 #include <lockstep/input/detail/inferred_type.hpp>
 
 #include "detail/expects.hpp"
@@ -15,8 +16,9 @@ void raise_unsaved(std::string_view what, std::string_view reason) {
 
 namespace {
 
+/// Of a file's elements only this one is wrong, so that the pass goes on behind it.
 void check_same(const std::string& text, const std::string& first, std::string_view what) {
-  LOCKSTEP_EXPECTS(text == first, InvalidArgument, what, ": an element has the structure ", text,
+  LOCKSTEP_EXPECTS(text == first, readers::BadRecord, what, ": an element has the structure ", text,
                    ", the first one had ", first, ". Make all elements with the same keys and lengths.");
 }
 

@@ -65,6 +65,23 @@ TEST_CASE("after a bad record the pass goes on in its file", "[input][host]") {
   CHECK(test::all_elements(*pass) == std::vector<Values>{{13}, {20}, {21}, {22}, {23}});
 }
 
+TEST_CASE("an element of another structure costs itself only", "[input][host]") {
+  const auto reader = [](const std::filesystem::path&) {
+    return [next = 0]() mutable -> std::optional<std::vector<Tensor>> {
+      if (++next > 3) return std::nullopt;
+      return std::vector<Tensor>(next == 2 ? 2 : 1, Tensor::scalar(std::int64_t{next}));
+    };
+  };
+  const auto files = Dataset::from_files({"1", "2"}, reader);
+  auto pass = files.pipeline()->open();
+  CHECK(pass->next());
+  CHECK_THROWS_MATCHES(pass->next(), InvalidArgument,
+                       says("\"1\": element 1: ", "structure [*, *]", "the first one had [*]"));
+  CHECK(pass->next()->at(0).item<std::int64_t>() == 3);
+  CHECK(test::all_elements(*files.ignore_errors().pipeline()->open()) ==
+        std::vector<Values>{{1}, {3}, {1}, {3}});
+}
+
 TEST_CASE("a reader that throws a bad record while it opens a file costs the file", "[input][host]") {
   const auto reader = [](const std::filesystem::path& path) {
     if (path == "1") throw readers::BadRecord("a bad record");

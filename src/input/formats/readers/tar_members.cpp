@@ -12,6 +12,7 @@
 #include "detail/concat.hpp"
 #include "detail/in_quotes.hpp"
 #include "input/formats/buffer_bytes.hpp"
+#include "input/formats/compressed/inflate_source.hpp"
 
 namespace lockstep::detail {
 namespace {
@@ -38,7 +39,11 @@ bool divide(std::string_view name, TarMember& member) {
 void TarMembers::Free::operator()(archive* handle) const { archive_read_free(handle); }
 
 TarMembers::TarMembers(const std::filesystem::path& path, std::string_view what)
-    : file_(path, what), block_(kBlockBytes) {
+    : file_(std::make_shared<const InputFile>(path, what)), block_(kBlockBytes) {
+  constexpr std::string_view kGzip = "\x1f\x8b\x08";
+  if (file_->size_bytes() >= kGzip.size()) file_->read_at(0, block_.data(), kGzip.size());
+  if (std::string_view(block_.data(), kGzip.size()) == kGzip)
+    inflated_ = std::make_unique<InflateSource>(std::make_unique<FileSource>(file_), DeflateForm::gzip);
   open(0);
 }
 
@@ -48,7 +53,6 @@ void TarMembers::open(std::uint64_t begin) {
   if (!archive_) throw std::bad_alloc();
   if (begin == 0) {  // else it is known to be plain
     // Not archive_read_support_filter_all, whose rarer filters start programs.
-    archive_read_support_filter_gzip(archive_.get());
     archive_read_support_filter_bzip2(archive_.get());
     archive_read_support_filter_xz(archive_.get());
     archive_read_support_filter_zstd(archive_.get());
@@ -63,10 +67,15 @@ TarMembers::~TarMembers() = default;
 
 std::intptr_t TarMembers::read_block(archive* handle, void* self, const void** block) {
   auto& members = *static_cast<TarMembers*>(self);
-  const auto size = static_cast<std::size_t>(
-      std::min<std::uint64_t>(kBlockBytes, members.file_.size_bytes() - members.next_));
+  std::size_t size = 0;
   try {
-    if (size > 0) members.file_.read_at(members.next_, members.block_.data(), size);
+    if (members.inflated_) {
+      size = members.inflated_->read_some(members.block_.data(), kBlockBytes);
+    } else {
+      size = static_cast<std::size_t>(
+          std::min<std::uint64_t>(kBlockBytes, members.file_->size_bytes() - members.next_));
+      if (size > 0) members.file_->read_at(members.next_, members.block_.data(), size);
+    }
   } catch (...) {
     members.fault_ = std::current_exception();
     archive_set_error(handle, EIO, "the file cannot be read");
@@ -79,13 +88,14 @@ std::intptr_t TarMembers::read_block(archive* handle, void* self, const void** b
 
 std::int64_t TarMembers::skip_bytes(archive*, void* self, std::int64_t size_bytes) {
   auto& members = *static_cast<TarMembers*>(self);
+  if (members.inflated_) return 0;  // libarchive reads the bytes instead
   const std::uint64_t size =
-      std::min(static_cast<std::uint64_t>(size_bytes), members.file_.size_bytes() - members.next_);
+      std::min(static_cast<std::uint64_t>(size_bytes), members.file_->size_bytes() - members.next_);
   members.next_ += size;
   return static_cast<std::int64_t>(size);
 }
 
-bool TarMembers::is_compressed() const { return archive_filter_count(archive_.get()) > 1; }
+bool TarMembers::is_compressed() const { return inflated_ || archive_filter_count(archive_.get()) > 1; }
 
 void TarMembers::fail(std::uint64_t position, std::string reason, bool is_of_record) const {
   throw FileFault{position, std::move(reason), is_compressed() ? " of the decompressed data" : "", 0,
@@ -101,7 +111,7 @@ void TarMembers::fail_with_code() {
 }
 
 void TarMembers::seek(std::uint64_t position) {
-  if (!is_compressed() && position < file_.size_bytes()) open(position);
+  if (!is_compressed() && position < file_->size_bytes()) open(position);
   std::optional<TarMember> member;
   do {
     member = next();
@@ -121,6 +131,8 @@ std::optional<TarMember> TarMembers::next() {
     if (code == ARCHIVE_EOF) {
       has_ended_ = true;
       if (damage) fail(*damage, "a header is damaged, and no member follows it", true);
+      while (inflated_ && inflated_->read_some(block_.data(), block_.size()) > 0) {  // up to its checksum
+      }
       break;
     }
     if (code == ARCHIVE_RETRY) {  // what follows may be a header again
@@ -136,7 +148,7 @@ std::optional<TarMember> TarMembers::next() {
     member.position = position;
     member.size_bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(0, archive_entry_size(entry)));
     member.is_after_damage = damage.has_value();
-    if (!is_compressed() && member.size_bytes > file_.size_bytes())
+    if (!is_compressed() && member.size_bytes > file_->size_bytes())
       fail(position, concat(in_quotes(name), " has ", member.size_bytes, " bytes, more than the file"));
     return member;
   }

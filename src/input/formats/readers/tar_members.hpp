@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "detail/input_file.hpp"
+#include "input/formats/byte_source.hpp"
 
 struct archive;
 
@@ -58,7 +58,9 @@ class TarMembers {
   [[noreturn]] void fail_with_code();
   bool is_compressed() const;
 
-  InputFile file_;
+  InputFileHandle file_;
+  /// Of an archive that gzip has compressed: libarchive would not compare its checksum. Else null.
+  std::unique_ptr<ByteSource> inflated_;
   std::uint64_t begin_ = 0;  // of the part of the file that is the archive to libarchive
   std::uint64_t next_ = 0;   // position of the next block
   std::vector<char> block_;

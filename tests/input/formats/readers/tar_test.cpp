@@ -163,7 +163,8 @@ TEST_CASE("a damaged header costs the sample that follows it, and no more", "[in
 TEST_CASE("an archive that is cut short, or is none, is refused there", "[input][host]") {
   const std::string bytes = tar_archive({{"1.a", "one"}, {"2.a", std::string(2000, 'x')}});
   CHECK(error_of(bytes.substr(0, 1024 + 512 + 700)).find("the archive is damaged: ") != std::string::npos);
-  CHECK(error_of(test::gzipped(bytes).substr(0, 80)).find(": the archive is damaged: ") != std::string::npos);
+  const std::string gzipped = test::gzipped(bytes);
+  CHECK(error_of(gzipped.substr(0, 80)).find("the compressed data is cut short") != std::string::npos);
   CHECK(error_of("no archive at all, but text that is longer than nothing").find("readers::tar: ") == 0);
   const std::string huge = tar_member("1.a", "x").replace(124, 11, "77777777777");
   CHECK(error_of(huge + tar_end()) != "none");
@@ -174,6 +175,16 @@ TEST_CASE("an archive that is cut short, or is none, is refused there", "[input]
   auto next = readers::tar()(file.path());
   CHECK(readers::text(next()->at("a")) == "one");
   CHECK_THROWS_AS(next(), InvalidArgument);
+}
+
+TEST_CASE("the checksum of an archive that gzip has compressed is compared", "[input][host]") {
+  // The end of the archive, and so the checksum, lies in the first block or far behind the last member.
+  const std::string archive = tar_archive({{"1.a", "one"}});
+  const std::string bytes = GENERATE_COPY(archive, archive + std::string(1 << 20, '\0'));
+  std::string gzipped = test::gzipped(bytes);
+  CHECK(error_of(gzipped) == "none");
+  gzipped[gzipped.size() - 8] ^= 1;
+  CHECK(error_of(gzipped).find("the compressed data is damaged: incorrect data check") != std::string::npos);
 }
 
 namespace {
