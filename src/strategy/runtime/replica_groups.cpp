@@ -84,16 +84,16 @@ ReplicaGroups::ReplicaGroups(const Strategy& strategy,
       groups_(make_groups(logical_devices, options, workers)),
       rendezvous_(groups_.size() == 1 ? nullptr : std::make_unique<Rendezvous>(labels(groups_))) {}
 
-Report ReplicaGroups::report() const {
+Report ReplicaGroups::report(std::string_view strategy) const {
   Report report;
   for (const ReplicaGroup& group : groups_) {
     report.groups.push_back(std::move(group.communicator().report().groups.front()));
     report.groups.back().name = groups_.size() == 1
-                                    ? concat(strategy_.name())
-                                    : concat(strategy_.name(), ", logical device ", &group - groups_.data());
+                                    ? std::string(strategy)
+                                    : concat(strategy, ", logical device ", &group - groups_.data());
   }
   if (rendezvous_)
-    report.groups.push_back(rendezvous_->calls().report(concat(strategy_.name()), first_replica()));
+    report.groups.push_back(rendezvous_->calls().report(std::string(strategy), first_replica()));
   return report;
 }
 

@@ -111,8 +111,8 @@ class ReplicaGroups {
   /// @param operation  static. @throws CollectiveMismatch  they are on different ones: names both.
   ReplicaGroup& agree_on_current(int replica, std::string_view operation, std::chrono::milliseconds timeout);
 
-  /// What this process's replicas did last.
-  Report report() const;
+  /// What this process's replicas did last. Also while the strategy is being made. @param strategy  its name.
+  Report report(std::string_view strategy) const;
 
   /// Calls act(rendezvous) for the groups' and the replicas' own.
   template <class Act>

@@ -89,7 +89,7 @@ StrategyState::StrategyState(Strategy& strategy, StrategyConfig config)
 }
 
 Report StrategyState::own_report() const {
-  Report report = groups_.report();
+  Report report = groups_.report(config_.kind.name);
   if (!worker_group_) return report;
   report.groups.push_back(std::move(worker_group_->communicator().report().groups.front()));
   report.groups.back().name = concat(config_.kind.name, ", workers");
