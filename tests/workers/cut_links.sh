@@ -3,26 +3,15 @@
 # and expects that each worker says who is lost. CASE is one of the functions below.
 set -u
 program=$1
-folder=$(mktemp -d)
-pids=() inputs=()
-
-failures=0
+. "$(dirname "$0")/../support/local_workers.sh"  # of which says, config and start are other ones here
+inputs=()
 fail() {
   failures=$((failures + 1))
   echo "$*"
   tail -n 3 "$folder"/out*
 }
 
-within() { # seconds condition
-  local i
-  for ((i = 0; i < $1 * 20; i++)); do
-    "${@:2}" && return 0
-    sleep 0.05
-  done
-  return 1
-}
 says() { grep -q -- "$2" "$folder/out$1"; }
-has_ended() { ! kill -0 "${pids[$1]}" 2>/dev/null; }
 expect() { within 20 says "$1" "$2" || fail "worker $1 does not say: $2"; }  # worker text
 address() { echo "10.0.0.$(($1 + 1)):2222"; }
 silent() { echo "^lost: .*worker $1 ($(address $1)) was lost: it was silent for 0.3 s"; }

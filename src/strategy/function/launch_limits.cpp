@@ -10,11 +10,15 @@ namespace {
 
 constexpr std::string_view kOperation = "function";
 
-/// Calls fn(group, its watch, its limit) for those that have a limit.
+/// Calls fn(group, its watch, local rank, the rank's current stream, limit) where there is a limit.
 template <class Fn>
 void for_each_limited(ReplicaGroups& groups, const std::vector<std::chrono::milliseconds>& limits, Fn fn) {
-  for (std::size_t g = 0; g < groups.size(); ++g)
-    if (limits[g].count() > 0) fn(groups[g], *groups[g].watch(), limits[g]);
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    if (limits[g].count() == 0) continue;
+    int rank = 0;
+    for (backend::DeviceBackend* const device : groups[g].device_backends())
+      fn(groups[g], *groups[g].watch(), rank++, current_stream(*device).handle(), limits[g]);
+  }
 }
 
 }  // namespace
@@ -32,23 +36,16 @@ void LaunchLimits::end_capture(ReplicaGroups& groups) {
 
 void LaunchLimits::begin_launch(ReplicaGroups& groups) const {
   for (ReplicaGroup& group : groups) group.meet_all({.operation = kOperation, .enqueues = true}, {}, {});
-  for_each_limited(groups, limits_, [](ReplicaGroup& group, DeviceWatch& watch, std::chrono::milliseconds) {
-    const std::uint64_t number = group.rendezvous().last_meeting(0);
-    for (int i = 0; i < static_cast<int>(group.devices().size()); ++i) {
-      backend::DeviceBackend& device = *group.device_backends()[static_cast<std::size_t>(i)];
-      watch.begin(i, number, kOperation, current_stream(device).handle());
-    }
-  });
+  for_each_limited(groups, limits_,
+                   [](ReplicaGroup& group, DeviceWatch& watch, int rank, auto stream, auto /*limit*/) {
+                     watch.begin(rank, group.rendezvous().last_meeting(0), kOperation, stream);
+                   });
 }
 
 void LaunchLimits::end_launch(ReplicaGroups& groups) const {
-  for_each_limited(groups, limits_,
-                   [](ReplicaGroup& group, DeviceWatch& watch, std::chrono::milliseconds limit) {
-                     for (int i = 0; i < static_cast<int>(group.devices().size()); ++i) {
-                       backend::DeviceBackend& device = *group.device_backends()[static_cast<std::size_t>(i)];
-                       watch.end(i, current_stream(device).handle(), limit);
-                     }
-                   });
+  for_each_limited(groups, limits_, [](ReplicaGroup&, DeviceWatch& watch, int rank, auto stream, auto limit) {
+    watch.end(rank, stream, limit);
+  });
 }
 
 }  // namespace lockstep::detail
