@@ -1,4 +1,4 @@
-# Sourced by the scripts that start workers of this machine, and end them: a folder for their output, and their processes,
+# Sourced by scripts that start workers of this machine, and end them: a folder for their output, and their processes,
 # `pids`, which end with the script.
 folder=$(mktemp -d)
 pids=()
