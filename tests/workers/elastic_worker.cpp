@@ -77,7 +77,7 @@ int main(int argc, char** argv) {
   try {
     const bool joins = argc > 5;
     const ls::WorkerOptions options{.devices = {ls::Device(std::string(argv[2]) + ":" + argv[3])},
-                                    .start_timeout = std::chrono::seconds(joins ? 60 : 30),
+                                    .start_timeout = std::chrono::seconds(joins ? 60 : 15),
                                     .heartbeat_timeout = std::chrono::milliseconds(std::stoi(argv[1]))};
     auto workers = joins ? Workers::join(argv[5], {}, options, argv[6])
                          : std::make_unique<Workers>(ls::cluster::from_environment(),

@@ -6,7 +6,7 @@ set -u
 program=$1 num_kills=$2 kind=$3
 shift 3
 command=(env "$@")
-limit=120  # seconds: Gloo takes its time to see that a process it connects with is gone
+limit=60  # seconds
 . "$(dirname "$0")/../support/local_workers.sh"
 
 replicas() { grep '^replicas' "$folder/$1" 2>/dev/null | tail -n 1 | cut -d ' ' -f 2; }

@@ -4,13 +4,12 @@
 #include <exception>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <system_error>
 #include <utility>
 #include <vector>
 
-#include <gloo/rendezvous/context.h>
-#include <gloo/rendezvous/store.h>
 #include <gloo/transport/tcp/address.h>
 #include <gloo/transport/tcp/device.h>
 #include <netdb.h>
@@ -24,6 +23,7 @@
 
 #include "detail/concat.hpp"
 #include "detail/names_in_folder.hpp"
+#include "engines/gloo/full_mesh.hpp"
 #include "engines/gloo/gloo_channel.hpp"
 #include "engines/gloo/no_sigpipe.hpp"
 
@@ -38,30 +38,28 @@ constexpr milliseconds kOpenTimeout{60'000};
 constexpr int kLimitsToConnect = 5;
 
 /// One channel's part of the group's store.
-class ChannelStore final : public gloo::rendezvous::Store {
+class ChannelStore final {
  public:
   ChannelStore(backend::KeyValueStore& store, int channel)
       : store_(store), prefix_(detail::concat("gloo/", channel, '/')) {}
 
-  void set(const std::string& key, const std::vector<char>& data) override {
-    store_.set(prefix_ + key, std::string(data.begin(), data.end()));
+  void set(const char* name, int process, const FullMesh::Addresses& value = {}) {
+    store_.set(key(name, process), std::string(value.begin(), value.end()));
   }
-  std::vector<char> get(const std::string& key) override {
-    const std::string value = store_.get(prefix_ + key, std::chrono::steady_clock::now() + kOpenTimeout);
+  FullMesh::Addresses get(const char* name, int process) {
+    const std::string value = store_.get(key(name, process), std::chrono::steady_clock::now() + kOpenTimeout);
     return {value.begin(), value.end()};
   }
-  // get() waits.
-  void wait(const std::vector<std::string>&) override {}
-  void wait(const std::vector<std::string>&, const milliseconds&) override {}
   /// Returns when all processes have called it with the same name.
   void await_all(const char* name, int process, int num_processes) {
-    say(name, process);
-    for (int other = 0; other < num_processes; ++other) get(detail::concat(name, '/', other));
+    set(name, process);
+    for (int other = 0; other < num_processes; ++other) get(name, other);
   }
-  void say(const char* name, int process) { set(detail::concat(name, '/', process), {}); }
   void erase_all() { store_.erase(prefix_); }
 
  private:
+  std::string key(const char* name, int process) const { return detail::concat(prefix_, name, '/', process); }
+
   backend::KeyValueStore& store_;
   const std::string prefix_;
 };
@@ -140,23 +138,25 @@ void limit_silence(gloo::Context& context, milliseconds limit) {
   }
 }
 
-/// Removes what a channel has in the store, once no process reads it any more, or it cannot be opened.
-class Erasure {
+/// At its end no process waits for this one's, and nothing is left in the store of a channel that is open.
+class Opening {
  public:
-  Erasure(ChannelStore& store, const backend::EngineSetup& setup) : store_(store), setup_(setup) {}
-  ~Erasure() {
+  Opening(ChannelStore& store, const backend::EngineSetup& setup) : store_(store), setup_(setup) {}
+  ~Opening() {
     try {
-      if (setup_.process != 0) {
-        store_.say("done", setup_.process);
+      if (std::uncaught_exceptions() > num_exceptions_) {
+        store_.set("connected", setup_.process);
+      } else if (setup_.process != 0) {
+        store_.set("done", setup_.process);
       } else {
-        if (std::uncaught_exceptions() == num_exceptions_) store_.await_all("done", 0, setup_.num_processes);
+        store_.await_all("done", 0, setup_.num_processes);
         store_.erase_all();
       }
     } catch (const Error&) {  // a process is lost, and the store with it
     }
   }
-  Erasure(const Erasure&) = delete;
-  Erasure& operator=(const Erasure&) = delete;
+  Opening(const Opening&) = delete;
+  Opening& operator=(const Opening&) = delete;
 
  private:
   ChannelStore& store_;
@@ -171,15 +171,18 @@ class GlooEngine final : public backend::Engine {
 
   std::unique_ptr<backend::Channel> open_channel() override {
     const NoSigpipe no_sigpipe;
-    auto context = std::make_shared<gloo::rendezvous::Context>(setup_.process, setup_.num_processes);
     ChannelStore store(*setup_.store, num_channels_++);
     const bool is_limited = setup_.silence_limit.count() > 0;
-    context->setTimeout(is_limited ? setup_.silence_limit : kOpenTimeout / kLimitsToConnect);
-    const Erasure erasure(store, setup_);
+    const Opening opening(store, setup_);
     try {
-      store.await_all("here", setup_.process, setup_.num_processes);
-      context->connectFullMesh(store, device_);
-      if (is_limited) limit_silence(*context, setup_.silence_limit);
+      auto mesh =
+          std::make_shared<FullMesh>(setup_.process, setup_.num_processes, device_,
+                                     is_limited ? setup_.silence_limit : kOpenTimeout / kLimitsToConnect);
+      connect(mesh, store);
+      if (is_limited) limit_silence(*mesh, setup_.silence_limit);
+      // A connection closed by who is done already would seem to have failed.
+      store.await_all("connected", setup_.process, setup_.num_processes);
+      return std::make_unique<GlooChannel>(std::move(mesh));
     } catch (const Error&) {  // the store's
       throw;
     } catch (const std::exception& error) {
@@ -188,13 +191,44 @@ class GlooEngine final : public backend::Engine {
                                              "). See that each one's host is reached from all others."),
                               {.operation = "opening a channel"});
     }
-    return std::make_unique<GlooChannel>(std::move(context));
+  }
+
+  void abandon() noexcept override {
+    const std::lock_guard lock(mutex_);
+    if (connecting_ != nullptr) connecting_->abandon();
   }
 
  private:
+  void connect(const std::shared_ptr<FullMesh>& mesh, ChannelStore& store) {
+    set_connecting(mesh);
+    // From here on abandon() has something to end, and who was lost before is not here.
+    bool is_connected = false;
+    try {
+      store.await_all("here", setup_.process, setup_.num_processes);
+      store.set("addresses", setup_.process, mesh->own_addresses());
+      is_connected = mesh->connect([&](int other) { return store.get("addresses", other); });
+    } catch (...) {
+      set_connecting(nullptr);
+      throw;
+    }
+    set_connecting(nullptr);
+    if (is_connected) return;
+    store.set("lost", setup_.process);  // throws, and says who is lost
+    throw CollectiveAborted(
+        "opening a channel of the engine gloo: a process was lost meanwhile. Start it again.",
+        {.operation = "opening a channel"});
+  }
+
+  void set_connecting(std::shared_ptr<FullMesh> mesh) {
+    const std::lock_guard lock(mutex_);
+    connecting_ = std::move(mesh);
+  }
+
   const backend::EngineSetup setup_;
   std::shared_ptr<gloo::transport::Device> device_;
   int num_channels_ = 0;
+  std::mutex mutex_;  // guards connecting_
+  std::shared_ptr<FullMesh> connecting_;
 };
 
 std::unique_ptr<backend::Engine> start(const backend::EngineSetup& setup) {

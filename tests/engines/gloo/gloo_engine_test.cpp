@@ -1,4 +1,10 @@
+#include <chrono>
+#include <condition_variable>
+#include <future>
+#include <map>
+#include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include <catch2/catch_test_macros.hpp>
@@ -15,7 +21,51 @@ using test::says;
 
 namespace {
 
+using namespace std::chrono_literals;
+
 const backend::EngineKind& gloo() { return *backend::find_engine("gloo"); }
+
+/// A process's view of a store of two processes; once one is lost all calls say so.
+class LosingStore final : public backend::KeyValueStore {
+ public:
+  struct Shared {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::map<std::string, std::string> values;
+    bool is_lost = false;
+
+    void lose() {
+      const std::lock_guard lock(mutex);
+      is_lost = true;
+      changed.notify_all();
+    }
+  };
+  /// @param reads_addresses  false: it waits for those of the other process until one is lost.
+  LosingStore(Shared& shared, bool reads_addresses) : shared_(shared), reads_addresses_(reads_addresses) {}
+
+  void set(const std::string& key, const std::string& value) override {
+    const std::lock_guard lock(shared_.mutex);
+    expect_all();
+    shared_.values[key] = value;
+    shared_.changed.notify_all();
+  }
+  std::string get(const std::string& key, backend::Deadline) override {
+    const bool waits = !reads_addresses_ && key.find("addresses") != key.npos;
+    std::unique_lock lock(shared_.mutex);
+    shared_.changed.wait(lock, [&] { return shared_.is_lost || (!waits && shared_.values.contains(key)); });
+    expect_all();
+    return shared_.values.at(key);
+  }
+  void erase(const std::string&) override {}
+
+ private:
+  void expect_all() const {
+    if (shared_.is_lost) throw CollectiveAborted("process 1 is lost");
+  }
+
+  Shared& shared_;
+  const bool reads_addresses_;
+};
 
 }  // namespace
 
@@ -54,4 +104,34 @@ TEST_CASE("the engine gloo leaves nothing in the store of channels that are open
   });
   CHECK(team.wait_for_all() == std::vector<std::string>(3));
   CHECK(store.num_keys() == 0);
+}
+
+TEST_CASE("the engine gloo waits no longer for a process that is lost", "[engines]") {
+  // Of two processes the one whose port is lower waits for the other one.
+  for (int round = 0; round < 8; ++round) {
+    LosingStore::Shared shared;
+    LosingStore first(shared, true), second(shared, false);
+    const auto other =
+        gloo().start({.process = 1, .num_processes = 2, .store = &second, .host = "127.0.0.1"});
+    auto never_opened = std::async(std::launch::async, [&] { return other->open_channel(); });
+    const auto engine = gloo().start(
+        {.process = 0, .num_processes = 2, .store = &first, .host = "127.0.0.1", .silence_limit = 10s});
+    auto opened = std::async(std::launch::async, [&] { return engine->open_channel(); });
+    std::this_thread::sleep_for(50ms);
+    shared.lose();
+    engine->abandon();
+    REQUIRE(opened.wait_for(20s) == std::future_status::ready);
+    REQUIRE_THROWS_MATCHES(opened.get(), CollectiveAborted, says("process 1 is lost"));
+    REQUIRE_THROWS_AS(never_opened.get(), CollectiveAborted);
+  }
+}
+
+TEST_CASE("the engine gloo opens a channel that another process closes at once", "[engines]") {
+  test::SharedStore store;
+  test::ProcessTeam team(2, [&](int process) {
+    const auto engine =
+        gloo().start({.process = process, .num_processes = 2, .store = &store, .host = "127.0.0.1"});
+    for (int i = 0; i < 200; ++i) engine->open_channel();
+  });
+  CHECK(team.wait_for_all() == std::vector<std::string>(2));
 }
