@@ -57,7 +57,7 @@ int worker_count(const ClusterSpec& spec, std::string_view type, int id) {
 
 int id_in_cluster(const ClusterSpec& spec, std::string_view type, int id) {
   check_works("id_in_cluster", spec, type, id);
-  if (type == kEvaluator) return id;
+  if (detail::is_evaluator_outside(spec, {std::string(type), id})) return id;
   const auto& tasks = spec.tasks(type);
   const auto position = std::distance(tasks.begin(), tasks.find(id));
   return static_cast<int>(position) + (type == kWorker ? num_tasks(spec, kChief) : 0);

@@ -86,6 +86,7 @@ TEST_CASE("in a sparse job the first task is worker 0, and ids have no holes", "
   CHECK(id_in_cluster(spec, "worker", 3) == 0);
   CHECK(id_in_cluster(spec, "worker", 9) == 2);
   CHECK(collective_leader(spec, "worker", 9) == Task{"worker", 3});
+  CHECK(id_in_cluster({{"evaluator", {{99, "e99"}}}}, "evaluator", 99) == 0);
 }
 
 TEST_CASE("clusters and tasks are validated", "[cluster][host]") {

@@ -28,8 +28,8 @@ void validate_cluster_spec(const ClusterSpec& spec, std::string_view type, int i
 /// evaluator, so that its job has no known size.
 [[nodiscard]] int worker_count(const ClusterSpec& spec, std::string_view type, int id = 0);
 
-/// The task's position among these, from 0: the chief, then the workers by index. For an evaluator, its
-/// index.
+/// The task's position among these, from 0: the chief, then the workers by index. For an evaluator that the
+/// cluster does not list, its index.
 /// @throws InvalidArgument  as validate_cluster_spec, or the type is "ps".
 [[nodiscard]] int id_in_cluster(const ClusterSpec& spec, std::string_view type, int id);
 
