@@ -119,7 +119,8 @@ void CheckpointManager::State::begin(std::int64_t step, std::map<std::string, Te
   staging.clear();
   values = detail::on_host(std::move(values), staging);
   if (!options.asynchronous) return write(step, values);
-  writing = std::make_unique<std::thread>(detail::start_thread(
+  auto thread = std::make_unique<std::thread>();  // before it starts: nobody would join it without memory
+  *thread = detail::start_thread(
       "CheckpointManager::save: the thread that writes", [this, step, held = std::move(values)]() mutable {
         const detail::Span span(detail::SpanKind::checkpoint, "CheckpointManager: write");
         const std::map<std::string, Tensor> own = std::move(held);  // not kept until the thread is joined
@@ -128,7 +129,8 @@ void CheckpointManager::State::begin(std::int64_t step, std::map<std::string, Te
         } catch (...) {
           failure = std::current_exception();
         }
-      }));
+      });
+  writing = std::move(thread);
 }
 
 void CheckpointManager::State::finish() {

@@ -1,7 +1,7 @@
 #include "cluster/worker_group.hpp"
 
 #include <algorithm>
-#include <system_error>
+#include <exception>
 #include <utility>
 
 #include <lockstep/cluster/roles.hpp>
@@ -255,12 +255,12 @@ void WorkerGroup::on_end(const std::shared_ptr<backend::Loss>& loss) {
   if (!cause_.empty()) return;
   cause_ = loss->cause();
   if (aborts_.empty()) return;
-  const auto abort_all = [aborts = std::move(aborts_), cause = cause_] {
-    for (const auto& abort : aborts) abort(cause);
+  const auto abort_all = [aborts = std::move(aborts_), loss] {
+    for (const auto& abort : aborts) abort(loss->cause());
   };
   try {
     aborting_ = std::thread(abort_all);
-  } catch (const std::system_error&) {  // late heartbeats are better than waits without an end
+  } catch (const std::exception&) {  // no thread, or no memory: late heartbeats are better than waits without an end
     abort_all();
   }
 }

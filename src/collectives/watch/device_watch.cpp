@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <exception>
 #include <map>
+#include <new>
 #include <thread>
 #include <utility>
 
@@ -33,6 +34,9 @@ struct DeviceWatch::Thread {
   void run();
 
  private:
+  /// @param lock  of the mutex; let go while it waits for devices. @param interval  the longest until the
+  /// next time; shortened.
+  void poll_all(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds& interval);
   void begin_ending(DeviceWatch* watch, const std::string& text);
 };
 
@@ -83,9 +87,9 @@ void DeviceWatch::Thread::begin_ending(DeviceWatch* watch, const std::string& te
   try {
     const std::lock_guard lock(mutex);
     std::thread& ending = endings[watch];
-    ending = start_thread("The thread that ends late calls", [=] { watch->on_time_out_(text); });
+    ending = start_thread("The thread that ends late calls", [=] { watch->time_out(text); });
   } catch (const std::exception&) {  // no thread, or no memory
-    watch->on_time_out_(text);
+    watch->time_out(text);
   }
 }
 
@@ -99,23 +103,33 @@ void DeviceWatch::Thread::run() {
     }
     // A call is found to be late by an eighth of its limit at most.
     milliseconds interval{100};
-    for (DeviceWatch* const watch : std::vector(watches)) {
-      if (std::ranges::find(watches, watch) == watches.end()) continue;  // it has gone meanwhile
-      in_use = watch;
-      lock.unlock();
-      const std::string text = watch->poll();
-      if (!text.empty()) begin_ending(watch, text);
-      lock.lock();
-      const bool is_idle = [&] {
-        const std::lock_guard own(watch->mutex_);
-        interval = std::clamp(watch->shortest_limit_ / 8, milliseconds(1), interval);
-        return watch->num_pending_ == 0;
-      }();
-      if (is_idle) std::erase(watches, watch);
+    try {
+      poll_all(lock, interval);
+    } catch (const std::bad_alloc&) {  // it asks again
+      if (!lock.owns_lock()) lock.lock();
       in_use = nullptr;
       changed.notify_all();
     }
     changed.wait_for(lock, interval, [this] { return is_ending; });
+  }
+}
+
+void DeviceWatch::Thread::poll_all(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds& interval) {
+  for (DeviceWatch* const watch : std::vector(watches)) {
+    if (std::ranges::find(watches, watch) == watches.end()) continue;  // it has gone meanwhile
+    in_use = watch;
+    lock.unlock();
+    const std::string text = watch->poll();
+    if (!text.empty()) begin_ending(watch, text);
+    lock.lock();
+    const bool is_idle = [&] {
+      const std::lock_guard own(watch->mutex_);
+      interval = std::clamp(watch->shortest_limit_ / 8, std::chrono::milliseconds(1), interval);
+      return watch->num_pending_ == 0;
+    }();
+    if (is_idle) std::erase(watches, watch);
+    in_use = nullptr;
+    changed.notify_all();
   }
 }
 
@@ -214,11 +228,20 @@ std::string DeviceWatch::poll() {
     if (rank.pending.empty()) continue;
     const Call& call = rank.pending.front();
     if (call.begun == Clock::time_point() || now - call.begun < call.limit) continue;
+    std::string text = text_of(call);
     is_over_ = true;
     num_pending_ = 0;
-    return text_of(call);
+    return text;
   }
   return {};
+}
+
+void DeviceWatch::time_out(const std::string& text) noexcept {
+  constexpr std::chrono::milliseconds kMemoryPause{10};
+  for (;; std::this_thread::sleep_for(kMemoryPause)) try {
+      return on_time_out_(text);
+    } catch (const std::bad_alloc&) {  // the others wait until there is some
+    }
 }
 
 void DeviceWatch::poll(int index, Clock::time_point now) {

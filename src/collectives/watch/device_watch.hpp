@@ -27,7 +27,7 @@ namespace lockstep::detail {
 class DeviceWatch {
  public:
   /// @param devices  of the local ranks. @param calls  of them; both outlive this. @param on_time_out  is
-  /// called once, on a thread of the watch, with the text of the error.
+  /// called once, on a thread of the watch, with the text of the error; again while it throws std::bad_alloc.
   DeviceWatch(std::vector<backend::DeviceBackend*> devices, CallGroup& calls,
               std::function<void(const std::string& text)> on_time_out);
   /// Returns when on_time_out is not under way.
@@ -74,6 +74,8 @@ class DeviceWatch {
   /// Looks at all pending calls. @return the text of a time-out; empty: there is none.
   std::string poll();
   void poll(int rank, Clock::time_point now);
+  /// Tells of it, again and again while there is no memory for it.
+  void time_out(const std::string& text) noexcept;
   std::string text_of(const Call& late) const;
 
   CallGroup& calls_;

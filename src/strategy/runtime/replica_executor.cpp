@@ -59,7 +59,7 @@ ReplicaExecutor::ReplicaExecutor(const Strategy& strategy, ReplicaGroups& groups
         try {
           Numa::machine().bind_thread(DeviceManager::instance().info(device).numa_node);
           DeviceManager::instance().open(device).bind_thread();
-        } catch (const Error&) {  // only advice, which takes the device manager
+        } catch (const std::exception&) {  // only advice, which takes the device manager and memory
         }
       }) {}
 

@@ -44,6 +44,7 @@ void ReplicaThreads::stop() {
 void ReplicaThreads::start() {
   const int core = Numa::machine().core();
   started_in_.store(Process(), std::memory_order_relaxed);
+  threads_.reserve(static_cast<std::size_t>(num_replicas_ - 1));  // nobody would join one that finds no place
   while (static_cast<int>(threads_.size()) < num_replicas_ - 1) {
     const int replica = static_cast<int>(threads_.size()) + 1;
     threads_.push_back(start_thread(
