@@ -140,9 +140,13 @@ int failure_of(Calls& calls, const void* caller) {
   return error_of_failure;
 }
 
+/// The next function of that name. @param known  an atomic: a static that waits to be initialized would call
+/// syscall.
 template <class F>
-F* next(const char* name) {
-  return reinterpret_cast<F*>(::dlsym(RTLD_NEXT, name));
+F* next(std::atomic<F*>& known, const char* name) {
+  F* found = known.load(std::memory_order_relaxed);
+  if (found == nullptr) known = found = reinterpret_cast<F*>(::dlsym(RTLD_NEXT, name));
+  return found;
 }
 
 const char* const trace_path = std::getenv("LOCKSTEP_FAIL_TRACE");
@@ -180,7 +184,8 @@ int lockstep_injected_error() { return error_of_failure; }
   static Calls calls_of_##name{#name};                                                            \
   __attribute__((visibility("default"))) result fail_##name parameters __asm__(#name);            \
   result fail_##name parameters {                                                                 \
-    static const auto real = next<result parameters>(#name);                                      \
+    static std::atomic<result(*) parameters> known{};                                             \
+    const auto real = next(known, #name);                                                         \
     if (const int error = failure_of(calls_of_##name, __builtin_return_address(0)); error != 0) { \
       __VA_ARGS__;                                                                                \
     }                                                                                             \
@@ -330,7 +335,8 @@ static Calls calls_of_new{"new"};
 #define OPERATOR(symbol, parameters, arguments, FAILED)                                              \
   extern "C" __attribute__((visibility("default"))) void* fail_##symbol parameters __asm__(#symbol); \
   extern "C" void* fail_##symbol parameters {                                                        \
-    static const auto real = next<void * parameters>(#symbol);                                       \
+    static std::atomic<void*(*)parameters> known;                                                    \
+    const auto real = next(known, #symbol);                                                          \
     if (failure_of(calls_of_new, __builtin_return_address(0)) != 0) FAILED;                          \
     return real arguments;                                                                           \
   }

@@ -18,6 +18,11 @@ ParallelMapIterator::~ParallelMapIterator() {
 void ParallelMapIterator::start() {
   const auto num_threads = static_cast<std::size_t>(num_threads_.num_threads());
   threads_.reserve(num_threads);
+  if (threads_.empty()) {
+    const std::scoped_lock lock(mutex_);
+    finished_.reserve(
+        static_cast<std::size_t>(num_threads_.most()));  // a thread has nobody to tell of a failure
+  }
   while (threads_.size() < num_threads)
     threads_.push_back(
         start_thread(concat(what_, ": thread ", threads_.size(), " of ", num_threads),

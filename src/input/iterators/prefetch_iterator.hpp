@@ -4,11 +4,12 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <exception>
 #include <functional>
+#include <list>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -34,6 +35,17 @@ struct Outcome {
       state(element);
   }
 };
+
+template <class T>
+void transfer(PassState& state, std::list<Outcome<T>>& outcomes) {
+  const std::size_t size = state.length(outcomes.size());
+  if (state.is_saving()) {
+    for (Outcome<T>& outcome : outcomes) state(outcome);
+  } else {
+    outcomes.clear();
+    while (outcomes.size() < size) state(outcomes.emplace_back());
+  }
+}
 
 /// The element of the outcome. @throws the outcome's error.
 template <class T>
@@ -84,6 +96,10 @@ class PrefetchIterator final : public Iterator<T> {
   void start() {
     if (thread_.joinable() || ended_) return;
     stop_.follow_owner();
+    {
+      const std::scoped_lock lock(mutex_);
+      if (places_.empty()) places_.emplace_back();
+    }
     thread_ = start_thread("Dataset: the thread that reads ahead", [this] { read(); });
   }
   /// Whether `next` would not wait. @pre started.
@@ -108,7 +124,7 @@ class PrefetchIterator final : public Iterator<T> {
     if (!has_element_.wait(lock, current_stop_token(), [this] { return has_outcome(); })) throw Stopped();
     if (ready_.empty()) return stop_.end<T>();
     Outcome<T> outcome = std::move(ready_.front());
-    ready_.pop_front();
+    places_.splice(places_.end(), ready_, ready_.begin());
     lock.unlock();
     has_room_.notify_one();
     return take_outcome(std::move(outcome));
@@ -131,6 +147,16 @@ class PrefetchIterator final : public Iterator<T> {
   /// The caller holds mutex_.
   bool has_outcome() const { return ended_ || !ready_.empty(); }
 
+  /// Whether an element more has its place. Without memory for one the thread waits for those that are there.
+  /// The caller holds mutex_.
+  bool has_place() {
+    try {
+      if (places_.empty()) places_.emplace_back();
+    } catch (const std::bad_alloc&) {
+    }
+    return !places_.empty();
+  }
+
   /// Reads the next element or exception; nothing at the end.
   std::optional<Outcome<T>> read_one() {
     try {
@@ -147,7 +173,7 @@ class PrefetchIterator final : public Iterator<T> {
   void read() {
     const StopScope scope(stop_);
     std::unique_lock lock(mutex_);
-    const auto may_read = [this] { return !is_paused_ && ready_.size() < buffer_size_; };
+    const auto may_read = [this] { return !is_paused_ && ready_.size() < buffer_size_ && has_place(); };
     while (has_room_.wait(lock, stop_.token(), may_read)) {
       is_reading_ = true;
       lock.unlock();
@@ -155,7 +181,10 @@ class PrefetchIterator final : public Iterator<T> {
       lock.lock();
       is_reading_ = false;
       ended_ = !outcome || !input_;  // null input: it could not be opened
-      if (outcome) ready_.push_back(std::move(*outcome));
+      if (outcome) {
+        places_.front() = std::move(*outcome);
+        ready_.splice(ready_.end(), places_, places_.begin());
+      }
       const bool ends = ended_;
       has_element_.notify_one();
       if (on_ready_) {
@@ -173,7 +202,8 @@ class PrefetchIterator final : public Iterator<T> {
   std::unique_ptr<Iterator<T>> input_;  // used by the thread or, while it is paused or has ended, by another
   std::mutex mutex_;                    // guards all members below except num_waits_, stop_ and thread_
   std::condition_variable_any has_element_, has_room_;
-  std::deque<Outcome<T>> ready_;
+  std::list<Outcome<T>> ready_;
+  std::list<Outcome<T>> places_;  // for more; one at least is here, or in ready_, or in use
   bool ended_ = false;
   bool is_reading_ = false;
   bool is_paused_ = false;

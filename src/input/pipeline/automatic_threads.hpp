@@ -25,6 +25,7 @@ class AutomaticThreads {
 
   bool is_automatic() const noexcept { return is_automatic_; }
   std::int64_t num_threads() const noexcept { return num_threads_; }
+  std::int64_t most() const noexcept { return is_automatic_ ? most_ : num_threads_; }
   /// Counts an element that was taken. @param was_short  whether it was waited for, and more threads would
   /// have made it ready sooner. @param was_ready  whether it was not waited for.
   void count(bool was_short, bool was_ready) noexcept {
