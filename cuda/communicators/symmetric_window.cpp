@@ -21,7 +21,7 @@ SymmetricWindow::SymmetricWindow(CudaDevice& device) : device_(device), last_(de
 
 SymmetricWindow::~SymmetricWindow() {
   if (is_fork_of_user()) return;
-  finish();
+  last_.finish();
   const CallerDevice caller;
   const OutsideCaptures outside;
   for (const Part& part : parts_) ncclMemFree(part.data);
@@ -72,7 +72,7 @@ std::byte* SymmetricWindow::begin(backend::StreamHandle stream) {
 
 void SymmetricWindow::end(backend::StreamHandle stream) noexcept try {
   last_.set(stream);
-} catch (const Error&) {  // the device is lost
+} catch (const Error&) {  // what follows waits for it
 }
 
 // An event that was never recorded is waited for at once.
@@ -84,7 +84,7 @@ void SymmetricWindow::wait_for(backend::EventHandle event) noexcept try {
 }
 
 void SymmetricWindow::withdraw([[maybe_unused]] ncclComm_t communicator, backend::EventHandle last) noexcept {
-  finish();
+  last_.finish();
   wait_for(last);
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 7)
   const OutsideCaptures outside;

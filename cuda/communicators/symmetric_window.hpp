@@ -56,7 +56,6 @@ class SymmetricWindow {
     std::size_t size_bytes;
     Handle handle;
   };
-  void finish() noexcept { wait_for(last_.end()); }
   void wait_for(backend::EventHandle event) noexcept;
 
   CudaDevice& device_;

@@ -16,15 +16,20 @@ class LastWork {
 
   /// `stream` waits for the last work, unless that is on it. @throws DeviceError
   void follow(backend::StreamHandle stream);
-  /// The last work is now what was enqueued on `stream`. @throws DeviceError
+  /// The last work is now what was enqueued on `stream`. @throws DeviceError  its end cannot be marked:
+  /// follow() and finish() then wait for all of the device's work.
   void set(backend::StreamHandle stream);
-  backend::EventHandle end() const { return end_; }
+  /// The calling thread waits for the last work.
+  void finish() noexcept;
 
  private:
+  void wait_for_device();
+
   CudaDevice& device_;
   const backend::EventHandle end_;
   backend::StreamHandle stream_{};
   bool is_set_ = false;
+  bool is_unmarked_ = false;
 };
 
 }  // namespace lockstep::cuda

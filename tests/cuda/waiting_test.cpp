@@ -1,6 +1,8 @@
 #include <atomic>
 #include <chrono>
+#include <optional>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -91,6 +93,45 @@ TEST_CASE("a reduction that is started, and whose end is not marked, is waited f
   }
   Replicas next(2);
   CHECK(reduce(next).to_vector<float>() == std::vector<float>(400'000, 2));
+}
+
+TEST_CASE("a reduction by peers whose end is not marked is waited for", "[cuda]") {
+  if (TestBackend::num_devices() < 2 || TestBackend::open(0).ordinal() == TestBackend::open(1).ordinal())
+    SKIP("needs 2 GPUs");
+  const int unmarked = GENERATE(0, 1);  // the rank
+  const std::vector<Device> devices = {TestBackend::device(0), TestBackend::device(1)};
+  const auto reduce = [&](Communicator& communicator) {
+    std::vector<Tensor> ones, sums;
+    std::vector<TensorView> inputs, outputs;
+    std::vector<StreamRef> streams;
+    for (const Device& device : devices) {
+      inputs.push_back(ones.emplace_back(Tensor::ones({50}, DType::f32, device)).view());
+      outputs.push_back(sums.emplace_back(Tensor::zeros({50}, DType::f32, device)).view());
+      streams.push_back(current_stream(device));
+    }
+    communicator.all_reduce(ReduceOp::sum, inputs, outputs, streams,
+                            {.implementation = CommunicationImplementation::peer});
+    return sums[1].to_vector<float>();
+  };
+  {
+    std::optional<Gate> gate;
+    std::jthread opener;  // while the communicator is destroyed
+    Communicator communicator = Communicator::create(devices);
+    reduce(communicator);
+    gate.emplace(current_stream(devices[static_cast<std::size_t>(unmarked)]));
+    int num_marks = 0;
+    const CallHook hook([&](std::string_view name, bool is_over) {
+      return name == "cudaEventRecord" && !is_over && num_marks++ == unmarked ? cudaErrorUnknown
+                                                                              : cudaSuccess;
+    });
+    CHECK_THROWS_MATCHES(reduce(communicator), DeviceError, says("Recording an event"));
+    opener = std::jthread([&gate] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      gate.reset();
+    });
+  }
+  Communicator next = Communicator::create(devices);
+  CHECK(reduce(next) == std::vector<float>(50, 2));
 }
 
 TEST_CASE("a communicator of one GPU that cannot be made leaves no event", "[cuda]") {
