@@ -97,9 +97,10 @@ void order_launches() { ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", /*overwrite=
 
 void Creation::run(const Device& device) {
   const OutsideCaptures outside;
-  std::vector<ncclComm_t> made(ordinals.size());
+  std::vector<ncclComm_t> made;
   std::exception_ptr failure;
   try {
+    made.resize(ordinals.size());
     if (!has_id) id = make_native_id(device);
     // Once one rank has called, all must call, or it waits for the others. If a rank's device cannot be made
     // current, NCCL finds two ranks on one device, and gives up.
