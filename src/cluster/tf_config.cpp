@@ -11,6 +11,7 @@
 #include "ascii.hpp"
 #include "detail/expects.hpp"
 #include "detail/in_quotes.hpp"
+#include "detail/json_document.hpp"
 
 namespace lockstep::detail {
 namespace {
@@ -24,7 +25,8 @@ class TfConfigReader {
   explicit TfConfigReader(std::string_view text) : text_(text) {}
 
   TfConfig read() const {
-    const Json root = parse();
+    const JsonDocument document(parse());
+    const Json& root = *document;
     expect(root, root.is_object(), "it", "an object");
     TfConfig config;
     if (const Json* const cluster = find(root, "cluster")) config.cluster = read_cluster(*cluster);

@@ -10,6 +10,7 @@
 #include <lockstep/report.hpp>
 
 #include "detail/concat.hpp"
+#include "detail/json_document.hpp"
 #include "trace/call_group.hpp"
 
 namespace lockstep {
@@ -84,38 +85,44 @@ std::string Report::to_string() const {
 
 std::string Report::to_json() const {
   using nlohmann::json;
-  json all = json::array();
+  detail::JsonDocument report(json::object());
+  (*report)["version"] = 1;
+  (*report)["process"] = ::getpid();
+  json& all = (*report)["groups"] = json::array();
   for (const GroupReport& group : groups) {
-    json ranks = json::array();
+    json& one = all.emplace_back(json::object());
+    one["name"] = group.name;
+    one["difference"] = group.difference;
+    json& ranks = one["ranks"] = json::array();
     for (const RankReport& rank : group.ranks) {
-      json calls = json::array();
-      for (const ReportedCall& call : rank.calls)
-        calls.push_back({{"number", call.number},
-                         {"call", call.call},
-                         {"operation", call.operation},
-                         {"operands", call.operands},
-                         {"label", call.label},
-                         {"region", call.region},
-                         {"bytes", call.bytes},
-                         {"state", name(call.state)},
-                         {"age_ns", call.age.count()}});
-      ranks.push_back({{"rank", rank.rank},
-                       {"label", rank.label},
-                       {"known", rank.is_known},
-                       {"missing", rank.is_missing},
-                       {"calls", std::move(calls)}});
+      json& its = ranks.emplace_back(json::object());
+      its["rank"] = rank.rank;
+      its["label"] = rank.label;
+      its["known"] = rank.is_known;
+      its["missing"] = rank.is_missing;
+      json& calls = its["calls"] = json::array();
+      for (const ReportedCall& call : rank.calls) {
+        json& its_call = calls.emplace_back(json::object());
+        its_call["number"] = call.number;
+        its_call["call"] = call.call;
+        its_call["operation"] = call.operation;
+        its_call["operands"] = call.operands;
+        its_call["label"] = call.label;
+        its_call["region"] = call.region;
+        its_call["bytes"] = call.bytes;
+        its_call["state"] = name(call.state);
+        its_call["age_ns"] = call.age.count();
+      }
     }
-    all.push_back({{"name", group.name}, {"difference", group.difference}, {"ranks", std::move(ranks)}});
   }
-  const json report{{"version", 1}, {"process", ::getpid()}, {"groups", std::move(all)}};
-  return report.dump(-1, ' ', false, json::error_handler_t::replace);
+  return report->dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 Report detail::report_from_json(std::string_view text) {
   Report report;
   try {
-    const nlohmann::json all = nlohmann::json::parse(text);
-    for (const auto& group : all.at("groups")) {
+    const detail::JsonDocument all(nlohmann::json::parse(text));
+    for (const auto& group : (*all).at("groups")) {
       GroupReport& one = report.groups.emplace_back();
       group.at("name").get_to(one.name);
       group.at("difference").get_to(one.difference);

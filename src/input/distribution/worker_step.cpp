@@ -8,6 +8,7 @@
 #include <lockstep/error.hpp>
 
 #include "detail/expects.hpp"
+#include "detail/json_document.hpp"
 #include "input/rows/part.hpp"
 
 namespace lockstep::detail {
@@ -42,15 +43,18 @@ void check_same_leaves(std::string_view who, std::size_t first, const std::vecto
 }
 
 std::string to_message(const WorkerStep& step) {
-  Json json{{"has_data", step.has_data},
-            {"is_whole", step.is_whole},
-            {"leaves", Json::array()},
-            {"knows_structure", step.knows_structure}};
-  for (const LeafType& leaf : step.leaves)
-    json["leaves"].push_back({{"shape", std::vector<std::int64_t>(leaf.shape.begin(), leaf.shape.end())},
-                              {"dtype", name(leaf.dtype)}});
-  if (step.error) json["error"] = *step.error;
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);  // a message may be any bytes
+  JsonDocument json(Json::object());
+  (*json)["has_data"] = step.has_data;
+  (*json)["is_whole"] = step.is_whole;
+  (*json)["knows_structure"] = step.knows_structure;
+  Json& leaves = (*json)["leaves"] = Json::array();
+  for (const LeafType& leaf : step.leaves) {
+    Json& one = leaves.emplace_back(Json::object());
+    one["shape"] = std::vector<std::int64_t>(leaf.shape.begin(), leaf.shape.end());
+    one["dtype"] = name(leaf.dtype);
+  }
+  if (step.error) (*json)["error"] = *step.error;
+  return json->dump(-1, ' ', false, Json::error_handler_t::replace);  // a message may be any bytes
 }
 
 std::vector<WorkerStep> from_messages(const std::vector<std::string>& messages) {
@@ -63,7 +67,8 @@ std::vector<WorkerStep> from_messages(const std::vector<std::string>& messages) 
                  error.what(), "). Run the same version of lockstep on all workers."));
     };
     try {
-      workers.push_back(from_json(Json::parse(messages[worker])));
+      const JsonDocument message(Json::parse(messages[worker]));
+      workers.push_back(from_json(*message));
     } catch (const Json::exception& error) {
       fail(error);
     } catch (const InvalidArgument& error) {  // a dtype, a shape
