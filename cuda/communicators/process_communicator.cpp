@@ -103,6 +103,7 @@ std::unique_ptr<backend::CommunicatorBackend> make_process_communicator(const st
   std::vector<Gpu> gpus;
   for (int p = 0; p < group.num_processes(); ++p) {
     std::istringstream list(lists[static_cast<std::size_t>(p)]);
+    list.exceptions(std::ios::badbit);  // a lack of memory would end the list
     for (Gpu gpu{.process = p}; list >> gpu.device >> gpu.uuid;) gpus.push_back(gpu);
   }
   require_distinct(gpus, group);

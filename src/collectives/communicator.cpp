@@ -48,6 +48,7 @@ Communicator Communicator::create(const std::vector<Device>& devices, std::strin
   std::vector<backend::DeviceBackend*> opened, own_opened;
   for (int worker = 0; worker < group.num_processes(); ++worker) {
     std::istringstream list(names[static_cast<std::size_t>(worker)]);
+    list.exceptions(std::ios::badbit);  // a lack of memory would end the list
     const std::size_t begin = all.size();
     for (std::string name; list >> name;) {
       const bool is_own = worker == group.process();

@@ -23,6 +23,7 @@ constexpr std::array<std::string_view, 6> kStates{"waiting", "started",   "enque
 /// "2.50 s"
 std::string seconds(std::chrono::nanoseconds time) {
   std::ostringstream out;
+  out.exceptions(std::ios::badbit);
   out.imbue(std::locale::classic());
   out << std::fixed << std::setprecision(time < std::chrono::seconds(1) ? 6 : 2)
       << std::chrono::duration<double>(time).count() << " s";

@@ -1,8 +1,12 @@
-// Where memory runs out, JSON is refused like all else, and does not end the process.
+// Where memory runs out, text is whole or std::bad_alloc is thrown: JSON does not end the process, and
+// streams do not cut it short.
 #include <cstdint>
 #include <functional>
 #include <new>
+#include <random>
+#include <stdexcept>
 #include <string>
+#include <vector>
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -10,8 +14,10 @@
 
 #include "detail/json_document.hpp"
 #include "input/distribution/worker_step.hpp"
+#include "input/state/pipeline_state.hpp"
 #include "support/failing_memory.hpp"
 #include "trace/call_group.hpp"
+#include "workers/control/host_identity.hpp"
 
 namespace ls = lockstep;
 using ls::test::FailingMemory;
@@ -71,4 +77,24 @@ TEST_CASE("deep JSON is destroyed without the stack", "[memory][host]") {
   const ls::detail::JsonDocument document(
       nlohmann::json::parse(std::string(depth, '[') + std::string(depth, ']')));
   CHECK((*document).is_array());
+}
+
+TEST_CASE("the state of a random order is whole, or is not made", "[memory][input][host]") {
+  std::mt19937_64 random(7);
+  const auto saved = [&] {
+    ls::detail::PassState state;
+    ls::detail::transfer(state, random);
+    return state.take();
+  };
+  const std::string whole = saved();
+  CHECK(fail_each([&] {
+          if (saved() != whole) throw std::runtime_error("another state");
+        }) > 5);
+}
+
+TEST_CASE("a host is itself, or is not known", "[memory][workers][host]") {
+  const std::string own = ls::detail::host_identity();
+  CHECK(fail_each([&] {
+          if (ls::detail::host_identity() != own) throw std::runtime_error("another host");
+        }) > 1);
 }
