@@ -252,10 +252,10 @@ void WorkerConnection::tell_losses() {
     if (report.loss) report.loss->tell();
 }
 
-std::uint32_t WorkerConnection::next_group() {
+void WorkerConnection::begin_group(std::uint32_t& number) {
   const std::lock_guard lock(mutex_);
-  groups_.emplace(num_groups_, nullptr);
-  return num_groups_++;
+  number = num_groups_++;
+  groups_.emplace(number, nullptr);
 }
 
 void WorkerConnection::add(std::uint32_t number, WorkerReports& group) {

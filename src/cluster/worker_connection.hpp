@@ -85,8 +85,8 @@ class WorkerConnection final : private ControlListener {
   std::vector<std::string> all_gather(std::uint32_t stream, std::uint32_t step, std::string_view what,
                                       std::string own, const std::atomic<bool>& is_cancelled);
 
-  /// A new group's number. All workers count theirs in the same order.
-  std::uint32_t next_group();
+  /// Sets a new group's number, also where it throws. All workers count theirs in the same order.
+  void begin_group(std::uint32_t& number);
   /// From now on the group hears what concerns it; first what came before.
   void add(std::uint32_t number, WorkerReports& group);
   /// The group hears nothing more, and the other workers that this one has left it. @param number  also that

@@ -68,8 +68,14 @@ std::unique_ptr<WorkerGroup> WorkerGroup::connect(const cluster::Resolver& resol
   return group;
 }
 
-WorkerGroup::WorkerGroup(std::shared_ptr<WorkerConnection> connection)
-    : connection_(std::move(connection)), number_(connection_->next_group()) {}
+WorkerGroup::WorkerGroup(std::shared_ptr<WorkerConnection> connection) : connection_(std::move(connection)) {
+  try {
+    connection_->begin_group(number_);
+  } catch (const std::exception& error) {  // the others wait for this worker's part
+    end_stream(error.what());
+    throw;
+  }
+}
 
 std::unique_ptr<WorkerMeeting> WorkerGroup::make_meeting() {
   std::vector<std::string> labels;

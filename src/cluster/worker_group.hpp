@@ -150,7 +150,7 @@ class WorkerGroup final : public backend::ProcessGroup, private WorkerReports {
   void end_stream(const std::string& failure) noexcept;
 
   const std::shared_ptr<WorkerConnection> connection_;  // owners: groups and their passes over data
-  const std::uint32_t number_;                          // in the connection
+  std::uint32_t number_ = 0;                            // in the connection
   std::atomic<std::uint32_t> num_steps_{0};             // of its stream
   std::atomic<bool> has_ended_stream_{false}, has_left_{false};
   std::unique_ptr<WorkerMeeting> meeting_;

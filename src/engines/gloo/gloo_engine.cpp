@@ -1,12 +1,15 @@
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstring>
 #include <exception>
 #include <filesystem>
 #include <memory>
-#include <mutex>
+#include <new>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -37,23 +40,21 @@ constexpr milliseconds kOpenTimeout{60'000};
 /// A pair connects within so many of its context's time limits.
 constexpr int kLimitsToConnect = 5;
 
-/// One channel's part of the group's store.
+/// One channel's part of the group's store: values by a name and a process.
 class ChannelStore final {
  public:
+  using Value = FullMesh::Addresses;
+
   ChannelStore(backend::KeyValueStore& store, int channel)
       : store_(store), prefix_(detail::concat("gloo/", channel, '/')) {}
 
-  void set(const char* name, int process, const FullMesh::Addresses& value = {}) {
+  void set(const char* name, int process, const Value& value = {}) {
     store_.set(key(name, process), std::string(value.begin(), value.end()));
   }
-  FullMesh::Addresses get(const char* name, int process) {
+  /// Waits until that process has set it.
+  Value get(const char* name, int process) {
     const std::string value = store_.get(key(name, process), std::chrono::steady_clock::now() + kOpenTimeout);
     return {value.begin(), value.end()};
-  }
-  /// Returns when all processes have called it with the same name.
-  void await_all(const char* name, int process, int num_processes) {
-    set(name, process);
-    for (int other = 0; other < num_processes; ++other) get(name, other);
   }
   void erase_all() { store_.erase(prefix_); }
 
@@ -138,30 +139,84 @@ void limit_silence(gloo::Context& context, milliseconds limit) {
   }
 }
 
-/// At its end no process waits for this one's, and nothing is left in the store of a channel that is open.
+/// What a process says of a channel that all open, and hears of the others. One that fails says all at its
+/// end, so that no other one waits for it, in the store or in Gloo.
 class Opening {
  public:
   Opening(ChannelStore& store, const backend::EngineSetup& setup) : store_(store), setup_(setup) {}
   ~Opening() {
     try {
-      if (std::uncaught_exceptions() > num_exceptions_) {
-        store_.set("connected", setup_.process);
-      } else if (setup_.process != 0) {
-        store_.set("done", setup_.process);
-      } else {
-        store_.await_all("done", 0, setup_.num_processes);
-        store_.erase_all();
-      }
-    } catch (const Error&) {  // a process is lost, and the store with it
+      while (num_said_ < kNames.size()) say(kFailed);
+    } catch (const std::exception&) {  // a process is lost, and the store with it; or there is no memory
     }
+    if (hearing_.joinable()) hearing_.join();
   }
   Opening(const Opening&) = delete;
   Opening& operator=(const Opening&) = delete;
 
+  /// Returns when all are here.
+  void meet() {
+    say(kFailed);
+    for_each_process([&](int process) { store_.get(kNames[0], process); });
+  }
+  /// Connects the mesh, and returns when all processes have: a connection closed by who is done already would
+  /// seem to have failed. @throws as the store; CollectiveAborted  another process has failed. @throws Gloo's
+  void connect(const std::shared_ptr<FullMesh>& mesh) {
+    try {
+      hearing_ = std::thread([this, mesh] { hear(*mesh); });
+    } catch (const std::system_error& error) {
+      throw Error(detail::concat("opening a channel of the engine gloo: its thread cannot be started: ",
+                                 error.code().message(), ". Allow the process more threads or memory."));
+    }
+    say(mesh->own_addresses());
+    const bool is_connected = mesh->connect([&](int other) { return store_.get(kNames[1], other); });
+    say(is_connected ? kDone : kFailed);
+    hearing_.join();
+    if (error_) std::rethrow_exception(error_);
+    if (failed_ >= 0)
+      throw CollectiveAborted(
+          detail::concat("opening a channel of the engine gloo: process ", failed_, " has failed. See why."),
+          {.operation = "opening a channel"});
+  }
+  /// Leaves nothing in the store, once nobody reads it any more.
+  void clear() {
+    store_.set("cleared", setup_.process);
+    if (setup_.process != 0) return;
+    for_each_process([&](int process) { store_.get("cleared", process); });
+    store_.erase_all();
+  }
+
  private:
+  static constexpr std::array<const char*, 3> kNames = {"here", "addresses", "connected"};
+  inline static const ChannelStore::Value kFailed{}, kDone{'1'};
+
+  void say(const ChannelStore::Value& value) {
+    store_.set(kNames[num_said_], setup_.process, value);
+    ++num_said_;
+  }
+  template <class F>
+  void for_each_process(F f) const {
+    for (int process = 0; process < setup_.num_processes; ++process) f(process);
+  }
+  void hear(FullMesh& mesh) noexcept {
+    try {
+      for (int process = 0; process < setup_.num_processes; ++process)
+        if (process != setup_.process && store_.get(kNames[2], process) != kDone) {
+          failed_ = process;
+          return mesh.abandon();
+        }
+    } catch (...) {  // a process is lost
+      error_ = std::current_exception();
+      mesh.abandon();
+    }
+  }
+
   ChannelStore& store_;
   const backend::EngineSetup& setup_;
-  const int num_exceptions_ = std::uncaught_exceptions();
+  std::size_t num_said_ = 0;  // of kNames
+  std::thread hearing_;       // sets what follows
+  std::exception_ptr error_;
+  int failed_ = -1;
 };
 
 class GlooEngine final : public backend::Engine {
@@ -173,17 +228,20 @@ class GlooEngine final : public backend::Engine {
     const NoSigpipe no_sigpipe;
     ChannelStore store(*setup_.store, num_channels_++);
     const bool is_limited = setup_.silence_limit.count() > 0;
-    const Opening opening(store, setup_);
+    Opening opening(store, setup_);
     try {
       auto mesh =
           std::make_shared<FullMesh>(setup_.process, setup_.num_processes, device_,
                                      is_limited ? setup_.silence_limit : kOpenTimeout / kLimitsToConnect);
-      connect(mesh, store);
+      opening.meet();
+      opening.connect(mesh);
       if (is_limited) limit_silence(*mesh, setup_.silence_limit);
-      // A connection closed by who is done already would seem to have failed.
-      store.await_all("connected", setup_.process, setup_.num_processes);
-      return std::make_unique<GlooChannel>(std::move(mesh));
+      auto channel = std::make_unique<GlooChannel>(std::move(mesh));
+      opening.clear();
+      return channel;
     } catch (const Error&) {  // the store's
+      throw;
+    } catch (const std::bad_alloc&) {
       throw;
     } catch (const std::exception& error) {
       throw CollectiveAborted(detail::concat("opening a channel of the engine gloo: process ", setup_.process,
@@ -193,42 +251,10 @@ class GlooEngine final : public backend::Engine {
     }
   }
 
-  void abandon() noexcept override {
-    const std::lock_guard lock(mutex_);
-    if (connecting_ != nullptr) connecting_->abandon();
-  }
-
  private:
-  void connect(const std::shared_ptr<FullMesh>& mesh, ChannelStore& store) {
-    set_connecting(mesh);
-    // From here on abandon() has something to end, and who was lost before is not here.
-    bool is_connected = false;
-    try {
-      store.await_all("here", setup_.process, setup_.num_processes);
-      store.set("addresses", setup_.process, mesh->own_addresses());
-      is_connected = mesh->connect([&](int other) { return store.get("addresses", other); });
-    } catch (...) {
-      set_connecting(nullptr);
-      throw;
-    }
-    set_connecting(nullptr);
-    if (is_connected) return;
-    store.set("lost", setup_.process);  // throws, and says who is lost
-    throw CollectiveAborted(
-        "opening a channel of the engine gloo: a process was lost meanwhile. Start it again.",
-        {.operation = "opening a channel"});
-  }
-
-  void set_connecting(std::shared_ptr<FullMesh> mesh) {
-    const std::lock_guard lock(mutex_);
-    connecting_ = std::move(mesh);
-  }
-
   const backend::EngineSetup setup_;
   std::shared_ptr<gloo::transport::Device> device_;
   int num_channels_ = 0;
-  std::mutex mutex_;  // guards connecting_
-  std::shared_ptr<FullMesh> connecting_;
 };
 
 std::unique_ptr<backend::Engine> start(const backend::EngineSetup& setup) {

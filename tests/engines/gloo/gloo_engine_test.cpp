@@ -3,6 +3,7 @@
 #include <future>
 #include <map>
 #include <mutex>
+#include <new>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -25,7 +26,7 @@ using namespace std::chrono_literals;
 
 const backend::EngineKind& gloo() { return *backend::find_engine("gloo"); }
 
-/// A process's view of a store of two processes; once one is lost all calls say so.
+/// A process's view of a store of two processes; once one is lost all its calls say so.
 class LosingStore final : public backend::KeyValueStore {
  public:
   struct Shared {
@@ -40,17 +41,21 @@ class LosingStore final : public backend::KeyValueStore {
       changed.notify_all();
     }
   };
-  /// @param reads_addresses  false: it waits for those of the other process until one is lost.
-  LosingStore(Shared& shared, bool reads_addresses) : shared_(shared), reads_addresses_(reads_addresses) {}
+  enum class Addresses { read, awaited, unsaid };
+  /// @param addresses  awaited: those of the other process never come. unsaid: this process has no memory to
+  /// say its own.
+  LosingStore(Shared& shared, Addresses addresses) : shared_(shared), addresses_(addresses) {}
 
   void set(const std::string& key, const std::string& value) override {
     const std::lock_guard lock(shared_.mutex);
     expect_all();
+    if (addresses_ == Addresses::unsaid && key.find("addresses") != key.npos && !value.empty())
+      throw std::bad_alloc();
     shared_.values[key] = value;
     shared_.changed.notify_all();
   }
   std::string get(const std::string& key, backend::Deadline) override {
-    const bool waits = !reads_addresses_ && key.find("addresses") != key.npos;
+    const bool waits = addresses_ == Addresses::awaited && key.find("addresses") != key.npos;
     std::unique_lock lock(shared_.mutex);
     shared_.changed.wait(lock, [&] { return shared_.is_lost || (!waits && shared_.values.contains(key)); });
     expect_all();
@@ -64,7 +69,7 @@ class LosingStore final : public backend::KeyValueStore {
   }
 
   Shared& shared_;
-  const bool reads_addresses_;
+  const Addresses addresses_;
 };
 
 }  // namespace
@@ -110,7 +115,7 @@ TEST_CASE("the engine gloo waits no longer for a process that is lost", "[engine
   // Of two processes the one whose port is lower waits for the other one.
   for (int round = 0; round < 8; ++round) {
     LosingStore::Shared shared;
-    LosingStore first(shared, true), second(shared, false);
+    LosingStore first(shared, LosingStore::Addresses::read), second(shared, LosingStore::Addresses::awaited);
     const auto other =
         gloo().start({.process = 1, .num_processes = 2, .store = &second, .host = "127.0.0.1"});
     auto never_opened = std::async(std::launch::async, [&] { return other->open_channel(); });
@@ -119,7 +124,6 @@ TEST_CASE("the engine gloo waits no longer for a process that is lost", "[engine
     auto opened = std::async(std::launch::async, [&] { return engine->open_channel(); });
     std::this_thread::sleep_for(50ms);
     shared.lose();
-    engine->abandon();
     REQUIRE(opened.wait_for(20s) == std::future_status::ready);
     REQUIRE_THROWS_MATCHES(opened.get(), CollectiveAborted, says("process 1 is lost"));
     REQUIRE_THROWS_AS(never_opened.get(), CollectiveAborted);
@@ -134,4 +138,18 @@ TEST_CASE("the engine gloo opens a channel that another process closes at once",
     for (int i = 0; i < 200; ++i) engine->open_channel();
   });
   CHECK(team.wait_for_all() == std::vector<std::string>(2));
+}
+
+TEST_CASE("the engine gloo waits for no process that cannot open a channel", "[engines]") {
+  LosingStore::Shared shared;
+  LosingStore first(shared, LosingStore::Addresses::read), second(shared, LosingStore::Addresses::unsaid);
+  const auto start = [](int process, LosingStore& store) {
+    return gloo().start(
+        {.process = process, .num_processes = 2, .store = &store, .host = "127.0.0.1", .silence_limit = 10s});
+  };
+  const auto engine = start(0, first), other = start(1, second);
+  auto opened = std::async(std::launch::async, [&] { return engine->open_channel(); });
+  REQUIRE_THROWS_AS(other->open_channel(), std::bad_alloc);
+  REQUIRE(opened.wait_for(20s) == std::future_status::ready);
+  REQUIRE_THROWS_MATCHES(opened.get(), CollectiveAborted, says("process 1 has failed"));
 }
