@@ -245,10 +245,10 @@ void CudaDevice::record(backend::EventHandle event, backend::StreamHandle stream
   CapturedEvents::instance().note(native(event), capture.id);
 }
 
-void CudaDevice::require_not_captured(const char* operation, backend::EventHandle event) {
+void CudaDevice::require_not_captured(const char* operation, backend::EventHandle event, const char* failed) {
   LOCKSTEP_EXPECTS(CapturedEvents::instance().capture_of(native(event)) == 0, ContextError, operation, " on ",
-                   device_,
-                   ": the event was recorded in a capture, and marks work that runs when the graph is "
+                   device_, ": ", failed,
+                   "the event was recorded in a capture, and marks work that runs when the graph is "
                    "launched. Wait for the stream that it is launched on, or record the event there.");
 }
 
@@ -278,7 +278,7 @@ void CudaDevice::wait(backend::StreamHandle stream, backend::EventHandle event) 
     PrivateStreams::instance().note_capture(native(stream));  // it has joined the event's
   if (!capture && waited.failed() && !is_fatal(waited.code)) {
     cudaGetLastError();
-    require_not_captured(kOperation, event);  // its capture has ended
+    require_not_captured(kOperation, event, "cudaStreamWaitEvent failed, and ");  // its capture has ended
   }
   waited.require(device_, kOperation);
 }

@@ -86,7 +86,8 @@ class CudaDevice final : public backend::DeviceBackend {
   /// @throws PeerLost, CollectiveTimeout  results are lost.
   void require_results();
   void forget_known_losses() noexcept;  // mutex_ is held
-  void require_not_captured(const char* operation, backend::EventHandle event);
+  /// @param failed  begins the message's reason.
+  void require_not_captured(const char* operation, backend::EventHandle event, const char* failed = "");
 
   const int ordinal_;
   const Device device_;

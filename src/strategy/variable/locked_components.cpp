@@ -1,10 +1,14 @@
 #include "strategy/variable/locked_components.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include <lockstep/detail/context_frame.hpp>
+#include <lockstep/stream.hpp>
 
+#include "detail/concat.hpp"
+#include "strategy/strategy_access.hpp"
 #include "strategy/variable/variable_state.hpp"
 
 namespace lockstep::detail {
@@ -14,6 +18,23 @@ RecycledVector<ComponentRef> all_components(VariableState& state) {
   components.reserve(state.num_components());
   for (std::size_t i = 0; i < state.num_components(); ++i) components.push_back({&state, i});
   return components;
+}
+
+void change_together(std::string_view what, std::span<const ComponentRef> components,
+                     FunctionRef<void()> change) {
+  const auto is_captured = [](const ComponentRef& component) {
+    const StreamRef stream = current_stream(component.state->devices()[component.i]);
+    return stream.device_backend().is_capturing(stream.handle());
+  };
+  try {
+    change();
+  } catch (const std::exception& error) {
+    if (std::ranges::none_of(components, is_captured))
+      abandon(components.front().state->strategy(),
+              concat(what, " of the variable '", components.front().state->name(),
+                     "' has failed halfway: ", error.what()));
+    throw;
+  }
 }
 
 VariableUpdate* VariableUpdate::of(const VariableState& state) noexcept {

@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 
+#include <lockstep/detail/function_ref.hpp>
 #include <lockstep/detail/mutex.hpp>
 #include <lockstep/tensor.hpp>
 #include <lockstep/values/variable.hpp>
@@ -21,6 +23,11 @@ struct ComponentRef {
 
 /// All components of the variable.
 RecycledVector<ComponentRef> all_components(VariableState& state);
+
+/// Calls `change`, which writes the components' elements. Where it throws, some may have changed, and others
+/// not: their strategy then refuses what follows, unless the writes were captured. @param what  "assign_add".
+void change_together(std::string_view what, std::span<const ComponentRef> components,
+                     FunctionRef<void()> change);
 
 /// The copies of a variable's components that a function given to `update` works on; they become the
 /// components together. Only its thread sees them, in the context of that update.

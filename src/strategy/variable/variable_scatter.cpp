@@ -51,10 +51,12 @@ void scatter_together(Write write, const IndexedSlices& slices, std::span<const 
   for (const auto& [state, i] : components) plans.push_back(plan.on(state->devices()[i]));
   LockedComponents locked(components);
   locked.unshare(LockedComponents::Storage::copied);
-  for (std::size_t k = 0; k < locked.size(); ++k) {
-    const DeviceScope here(locked[k].device());
-    plans[k].apply(scatter_op(write), locked[k]);
-  }
+  change_together(name(write), components, [&] {
+    for (std::size_t k = 0; k < locked.size(); ++k) {
+      const DeviceScope here(locked[k].device());
+      plans[k].apply(scatter_op(write), locked[k]);
+    }
+  });
 }
 
 void scatter_one(VariableState& state, std::size_t i, Write write, const IndexedSlices& slices) {

@@ -124,7 +124,7 @@ void write_together(Write write, const ComponentWrites& writes, Strategy* strate
     storage[k] = locked.unshared(k, write == Write::assign ? Storage::uninitialised : Storage::copied);
   });
   locked.replace(storage);
-  for_each([&](std::size_t k) {
+  const auto change = [&](std::size_t k) {
     Tensor& component = locked[k];
     const DeviceScope here(component.device());
     if (write == Write::assign_add)
@@ -135,7 +135,8 @@ void write_together(Write write, const ComponentWrites& writes, Strategy* strate
       component.copy_(operands[k]);
     else
       component.fill_(std::get<Scalar>(writes[k].value));
-  });
+  };
+  change_together(name(write), components, [&] { for_each(change); });
 }
 
 void check_written(const VariableState& state, Write write, const WriteArgument& argument) {
