@@ -266,7 +266,7 @@ void WorkerGroup::on_end(const std::shared_ptr<backend::Loss>& loss) {
   };
   try {
     aborting_ = std::thread(abort_all);
-  } catch (const std::exception&) {  // no thread, or no memory: late heartbeats are better than waits without an end
+  } catch (const std::exception&) {  // late heartbeats are better than waits without an end
     abort_all();
   }
 }

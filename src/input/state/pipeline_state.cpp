@@ -119,7 +119,8 @@ BatchHandle rows_of(const BatchHandle& batch, const std::vector<RowRange>& rows)
 }
 
 void transfer(PassState& state, std::mt19937_64& random) {
-  std::stringstream text;  // the standard has no other form of an engine's state: decimal numbers
+  // The standard has no other form of an engine's state: decimal numbers.
+  std::stringstream text;
   text.exceptions(std::ios::badbit);  // a lack of memory would cut it short
   text.imbue(std::locale::classic());
   std::vector<std::uint64_t> words;
