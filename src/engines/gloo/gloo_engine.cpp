@@ -65,6 +65,11 @@ class ChannelStore final {
   const std::string prefix_;
 };
 
+[[noreturn]] void raise_no_thread(const char* operation, const std::system_error& error) {
+  throw Error(detail::concat(operation, ": its thread cannot be started: ", error.code().message(),
+                             ". Allow the process more threads or memory."));
+}
+
 std::string own_host_name() {
   char name[256] = {};
   return gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
@@ -96,6 +101,8 @@ std::shared_ptr<gloo::transport::Device> listen_on(const std::string& host) {
     }
     try {
       return gloo::transport::tcp::CreateDevice(number);
+    } catch (const std::system_error& error) {
+      raise_no_thread("starting the engine gloo", error);
     } catch (const std::exception& error) {  // not one of this machine's
       reason = error.what();
     }
@@ -165,18 +172,18 @@ class Opening {
     try {
       hearing_ = std::thread([this, mesh] { hear(*mesh); });
     } catch (const std::system_error& error) {
-      throw Error(detail::concat("opening a channel of the engine gloo: its thread cannot be started: ",
-                                 error.code().message(), ". Allow the process more threads or memory."));
+      raise_no_thread("opening a channel of the engine gloo", error);
     }
     say(mesh->own_addresses());
-    const bool is_connected = mesh->connect([&](int other) { return store_.get(kNames[1], other); });
+    const bool is_connected = mesh->connect([&](int other) {
+      ChannelStore::Value addresses = store_.get(kNames[1], other);
+      if (addresses == kFailed) raise_failure_of(other);
+      return addresses;
+    });
     say(is_connected ? kDone : kFailed);
     hearing_.join();
     if (error_) std::rethrow_exception(error_);
-    if (failed_ >= 0)
-      throw CollectiveAborted(
-          detail::concat("opening a channel of the engine gloo: process ", failed_, " has failed. See why."),
-          {.operation = "opening a channel"});
+    if (failed_ >= 0) raise_failure_of(failed_);
   }
   /// Leaves nothing in the store, once nobody reads it any more.
   void clear() {
@@ -193,6 +200,11 @@ class Opening {
   void say(const ChannelStore::Value& value) {
     store_.set(kNames[num_said_], setup_.process, value);
     ++num_said_;
+  }
+  [[noreturn]] static void raise_failure_of(int process) {
+    throw CollectiveAborted(detail::concat("opening a channel of the engine gloo: process ", process,
+                                           " has failed. See its output."),
+                            {.operation = "opening a channel"});
   }
   template <class F>
   void for_each_process(F f) const {
