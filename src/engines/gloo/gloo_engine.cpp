@@ -8,6 +8,7 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -101,6 +102,8 @@ std::shared_ptr<gloo::transport::Device> listen_on(const std::string& host) {
     }
     try {
       return gloo::transport::tcp::CreateDevice(number);
+    } catch (const std::bad_alloc&) {
+      throw;
     } catch (const std::system_error& error) {
       raise_no_thread("starting the engine gloo", error);
     } catch (const std::exception& error) {  // not one of this machine's
@@ -153,7 +156,8 @@ class Opening {
   Opening(ChannelStore& store, const backend::EngineSetup& setup) : store_(store), setup_(setup) {}
   ~Opening() {
     try {
-      while (num_said_ < kNames.size()) say(kFailed);
+      while (num_said_ + 1 < kNames.size()) say({});
+      if (num_said_ < kNames.size()) say({reason_.begin(), reason_.end()});
     } catch (const std::exception&) {  // a process is lost, and the store with it; or there is no memory
     }
     if (hearing_.joinable()) hearing_.join();
@@ -163,7 +167,7 @@ class Opening {
 
   /// Returns when all are here.
   void meet() {
-    say(kFailed);
+    say({});
     for_each_process([&](int process) { store_.get(kNames[0], process); });
   }
   /// Connects the mesh, and returns when all processes have: a connection closed by who is done already would
@@ -177,14 +181,16 @@ class Opening {
     say(mesh->own_addresses());
     const bool is_connected = mesh->connect([&](int other) {
       ChannelStore::Value addresses = store_.get(kNames[1], other);
-      if (addresses == kFailed) raise_failure_of(other);
+      if (addresses.empty()) raise_failure_of(other);
       return addresses;
     });
-    say(is_connected ? kDone : kFailed);
+    if (is_connected) say(kDone);
     hearing_.join();
     if (error_) std::rethrow_exception(error_);
     if (failed_ >= 0) raise_failure_of(failed_);
   }
+  /// What the others are told of this process's failure.
+  void fail(std::string_view reason) { reason_ = reason; }
   /// Leaves nothing in the store, once nobody reads it any more.
   void clear() {
     store_.set("cleared", setup_.process);
@@ -195,15 +201,16 @@ class Opening {
 
  private:
   static constexpr std::array<const char*, 3> kNames = {"here", "addresses", "connected"};
-  inline static const ChannelStore::Value kFailed{}, kDone{'1'};
+  inline static const ChannelStore::Value kDone{'1'};  // else the reason of a failure
 
   void say(const ChannelStore::Value& value) {
     store_.set(kNames[num_said_], setup_.process, value);
     ++num_said_;
   }
-  [[noreturn]] static void raise_failure_of(int process) {
+  [[noreturn]] void raise_failure_of(int process) const {
+    const ChannelStore::Value reason = store_.get(kNames[2], process);
     throw CollectiveAborted(detail::concat("opening a channel of the engine gloo: process ", process,
-                                           " has failed. See its output."),
+                                           " has failed: ", std::string(reason.begin(), reason.end())),
                             {.operation = "opening a channel"});
   }
   template <class F>
@@ -226,7 +233,8 @@ class Opening {
   ChannelStore& store_;
   const backend::EngineSetup& setup_;
   std::size_t num_said_ = 0;  // of kNames
-  std::thread hearing_;       // sets what follows
+  std::string reason_;
+  std::thread hearing_;  // sets what follows
   std::exception_ptr error_;
   int failed_ = -1;
 };
@@ -251,15 +259,18 @@ class GlooEngine final : public backend::Engine {
       auto channel = std::make_unique<GlooChannel>(std::move(mesh));
       opening.clear();
       return channel;
-    } catch (const Error&) {  // the store's
+    } catch (const Error& error) {  // the store's, or another process's
+      opening.fail(error.what());
       throw;
-    } catch (const std::bad_alloc&) {
+    } catch (const std::bad_alloc& error) {
+      opening.fail(error.what());
       throw;
     } catch (const std::exception& error) {
-      throw CollectiveAborted(detail::concat("opening a channel of the engine gloo: process ", setup_.process,
-                                             " cannot reach another (", error.what(),
-                                             "). See that each one's host is reached from all others."),
-                              {.operation = "opening a channel"});
+      const std::string text = detail::concat("opening a channel of the engine gloo: process ",
+                                              setup_.process, " cannot reach another (", error.what(),
+                                              "). See that each one's host is reached from all others.");
+      opening.fail(text);
+      throw CollectiveAborted(text, {.operation = "opening a channel"});
     }
   }
 
