@@ -4,6 +4,10 @@
 #include <cstring>
 #include <utility>
 
+#include <lockstep/error.hpp>
+
+#include "detail/concat.hpp"
+#include "detail/expects.hpp"
 #include "detail/start_thread.hpp"
 
 namespace lockstep::detail {
@@ -42,7 +46,7 @@ bool ChannelExchange::wait(FunctionRef<bool()> stop, backend::Deadline deadline)
     const std::exception_ptr error = error_;
     lock.unlock();
     if (stop()) return false;
-    if (error) std::rethrow_exception(error);
+    if (error) raise_end(error);
     lock.lock();
     const auto has_changed = [&] {
       return num_complete_ == num_posted_ || num_interrupts_ != seen || error_ != nullptr;
@@ -64,6 +68,19 @@ void ChannelExchange::interrupt() noexcept {
     ++num_interrupts_;
   }
   changed_.notify_all();
+}
+
+void ChannelExchange::raise_end(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const CollectiveError&) {
+    throw;
+  } catch (const std::exception& failure) {  // a lack of memory, which the first call tells
+    if (!std::exchange(has_told_, true)) throw;
+    raise<CollectiveAborted>({__FILE__, __LINE__, __func__},
+                             concat("The workers' messages have ended in a call before: ", failure.what(),
+                                    ". Make a new strategy on all workers."));
+  }
 }
 
 void ChannelExchange::run() {

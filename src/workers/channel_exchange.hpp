@@ -22,7 +22,8 @@ class ChannelExchange final : public MessageExchange {
   ~ChannelExchange() override;
 
   void post(std::span<const std::byte> message) override;
-  /// @throws CollectiveAborted  the channel has failed, and `stop` does not say why.
+  /// @throws CollectiveAborted  the channel has failed, and `stop` does not say why. @throws std::bad_alloc
+  /// the first time, if that is why.
   bool wait(FunctionRef<bool()> stop, backend::Deadline deadline) override;
   std::span<const std::byte> message(int worker) const override;
   void interrupt() noexcept override;
@@ -33,6 +34,7 @@ class ChannelExchange final : public MessageExchange {
 
   void run();
   void exchange();
+  [[noreturn]] void raise_end(const std::exception_ptr& error);
 
   const std::unique_ptr<backend::Channel> channel_;
   const std::size_t num_workers_;
@@ -40,6 +42,7 @@ class ChannelExchange final : public MessageExchange {
   std::vector<std::byte> blocks_;  // [num_workers][kBlockBytes]
   std::vector<std::byte> rests_;   // [num_workers][longest]
   std::vector<std::vector<std::byte>> messages_;
+  bool has_told_ = false;  // of a lack of memory
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;

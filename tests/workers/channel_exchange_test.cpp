@@ -1,13 +1,18 @@
 #include "workers/channel_exchange.hpp"
 
 #include <atomic>
+#include <cstddef>
 #include <memory>
+#include <new>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <catch2/catch_test_macros.hpp>
 
 #include "support/local_channels.hpp"
+#include "support/matchers.hpp"
 #include "support/replicas.hpp"
 
 using namespace lockstep;
@@ -29,6 +34,19 @@ std::string message(int worker, int round) {
   return std::string(kLengths[static_cast<std::size_t>(worker + round) % 6],
                      static_cast<char>('a' + (worker + 3 * round) % 26));
 }
+
+/// Has no memory for any call.
+class ChannelWithoutMemory final : public backend::Channel {
+ public:
+  void all_gather(std::span<const std::byte>, std::span<std::byte>, backend::Deadline) override {
+    throw std::bad_alloc();
+  }
+  void broadcast(std::span<std::byte>, int, backend::Deadline) override {}
+  void barrier(backend::Deadline) override {}
+  void all_to_all(std::span<const std::span<const std::byte>>, std::span<const std::span<std::byte>>,
+                  backend::Deadline) override {}
+  void abort(std::string_view) noexcept override {}
+};
 
 }  // namespace
 
@@ -81,4 +99,12 @@ TEST_CASE("a wait over a channel that has failed says so, unless it is to stop")
   CHECK_THROWS_AS(exchange.wait([] { return false; }, {}), CollectiveAborted);
   CHECK_THROWS_AS(exchange.wait([] { return false; }, {}), CollectiveAborted);
   CHECK_FALSE(exchange.wait([] { return true; }, {}));
+}
+
+TEST_CASE("where a channel's memory runs out the first wait says so, and later ones that it has ended") {
+  ChannelExchange exchange(std::make_unique<ChannelWithoutMemory>(), 2);
+  exchange.post(bytes_of("lost"));
+  CHECK_THROWS_AS(exchange.wait([] { return false; }, {}), std::bad_alloc);
+  CHECK_THROWS_MATCHES(exchange.wait([] { return false; }, {}), CollectiveAborted,
+                       test::says("have ended in a call before: std::bad_alloc. Make a new strategy"));
 }
