@@ -33,11 +33,25 @@ void check(const std::error_code& error, std::string_view what, const std::files
                    ". Check the path and its permissions.");
 }
 
+/// The program may change its folder while a thread writes.
+std::filesystem::path from_root(std::filesystem::path directory) {
+  std::error_code error;
+  std::filesystem::path whole = std::filesystem::absolute(directory, error);
+  return error ? directory : whole;
+}
+
+template <class State>
+State& present(const std::unique_ptr<State>& state) {
+  LOCKSTEP_EXPECTS(state != nullptr, ContextError, kManager,
+                   ": this one has been moved from. Use the one that it was moved to.");
+  return *state;
+}
+
 }  // namespace
 
 struct CheckpointManager::State {
   State(Checkpoint& of, std::filesystem::path in, CheckpointManagerOptions with)
-      : checkpoint(of), directory(std::move(in)), options(std::move(with)) {}
+      : checkpoint(of), directory(from_root(std::move(in))), options(std::move(with)) {}
   ~State() {
     forget_parents();
     try {
@@ -157,7 +171,7 @@ CheckpointManager& CheckpointManager::operator=(CheckpointManager&&) noexcept = 
 
 std::filesystem::path CheckpointManager::save(std::int64_t step) {
   LOCKSTEP_EXPECTS(step >= 0, InvalidArgument, kSave, ": step ", step, " is negative. Count steps from 0.");
-  State& own = *state_;
+  State& own = present(state_);
   if (own.options.asynchronous) own.checkpoint.in_writer(kSave, [&] { own.finish(); });
   std::filesystem::path path = own.path_of(step);
   own.checkpoint.save(path, [&](Checkpoint::Values values) { own.begin(step, std::move(values)); });
@@ -165,29 +179,32 @@ std::filesystem::path CheckpointManager::save(std::int64_t step) {
 }
 
 void CheckpointManager::wait() {
-  state_->checkpoint.in_writer("CheckpointManager::wait", [this] { state_->finish(); });
+  State& own = present(state_);
+  own.checkpoint.in_writer("CheckpointManager::wait", [&own] { own.finish(); });
 }
 
 std::optional<std::filesystem::path> CheckpointManager::latest() const {
-  const std::vector<std::int64_t> found = state_->steps();
+  const std::vector<std::int64_t> found = present(state_).steps();
   if (found.empty()) return std::nullopt;
-  return state_->path_of(found.back());
+  return present(state_).path_of(found.back());
 }
 
 std::vector<std::filesystem::path> CheckpointManager::checkpoints() const {
   std::vector<std::filesystem::path> paths;
-  for (const std::int64_t step : state_->steps()) paths.push_back(state_->path_of(step));
+  const State& own = present(state_);
+  for (const std::int64_t step : own.steps()) paths.push_back(own.path_of(step));
   return paths;
 }
 
 std::optional<std::int64_t> CheckpointManager::restore_latest(RestoreOptions options) {
-  const std::int64_t latest = state_->checkpoint.of_chief([this]() -> std::int64_t {
-    state_->finish();
-    const std::vector<std::int64_t> found = state_->steps();
+  State& own = present(state_);
+  const std::int64_t latest = own.checkpoint.of_chief([&own]() -> std::int64_t {
+    own.finish();
+    const std::vector<std::int64_t> found = own.steps();
     return found.empty() ? -1 : found.back();
   });
   if (latest < 0) return std::nullopt;
-  state_->checkpoint.restore(state_->path_of(latest), options, false);
+  own.checkpoint.restore(own.path_of(latest), options, false);
   return latest;
 }
 

@@ -59,7 +59,8 @@ AtomicFile::~AtomicFile() {
 }
 
 void AtomicFile::open() {
-  while (!file_.is_open()) {
+  constexpr int kMostTries = 100;  // whoever may read the folder can lock what is in it
+  for (int tries = 1; !file_.is_open(); ++tries) {
     temporary_path_ = directory_of(path_) / temporary_name();
     FileDescriptor file(retry_interrupted(
         [&] { return ::open(temporary_path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); }));
@@ -72,7 +73,11 @@ void AtomicFile::open() {
       fail("made", error);
     }
     // If the file system has no locks, no file counts as abandoned.
-    retry_interrupted([&] { return ::flock(file.get(), LOCK_EX); });
+    if (retry_interrupted([&] { return ::flock(file.get(), LOCK_EX | LOCK_NB); }) != 0 &&
+        errno == EWOULDBLOCK && tries < kMostTries) {
+      ::unlink(temporary_path_.c_str());
+      continue;
+    }
     // Before it was locked the file looked abandoned, and another process may have removed it.
     struct stat status {};
     if (::fstat(file.get(), &status) == 0 && status.st_nlink == 0) continue;

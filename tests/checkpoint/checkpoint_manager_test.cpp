@@ -178,6 +178,31 @@ TEST_CASE("options of restore reach it", "[checkpoint][host]") {
   CHECK(manager.restore_latest({.ignore_unknown_entries = true}) == 4);
 }
 
+TEST_CASE("a folder stays where it was when the program changes its own", "[checkpoint][host]") {
+  const TemporaryDirectory directory;
+  const Path before = std::filesystem::current_path();
+  Counter counter;
+  std::filesystem::current_path(directory.path());
+  CheckpointManager manager(counter.checkpoint, "run");
+  std::filesystem::current_path(before);
+  CHECK(counter.save(manager, 1) == directory / "run/checkpoint-1.safetensors");
+  CHECK(std::filesystem::exists(directory / "run/checkpoint-1.safetensors"));
+}
+
+TEST_CASE("a manager that has been moved from says so", "[checkpoint][host]") {
+  const TemporaryDirectory directory;
+  Counter counter;
+  CheckpointManager manager(counter.checkpoint, directory.path());
+  CheckpointManager next = std::move(manager);
+  const auto moved = says("CheckpointManager: this one has been moved from");
+  CHECK_THROWS_MATCHES(manager.save(1), ContextError, moved);
+  CHECK_THROWS_MATCHES(manager.wait(), ContextError, moved);
+  CHECK_THROWS_MATCHES(manager.latest(), ContextError, moved);
+  CHECK_THROWS_MATCHES(manager.checkpoints(), ContextError, moved);
+  CHECK_THROWS_MATCHES(manager.restore_latest(), ContextError, moved);
+  CHECK(counter.save(next, 1) == directory / "checkpoint-1.safetensors");
+}
+
 TEST_CASE("what a manager cannot do, it says", "[checkpoint][host]") {
   const TemporaryDirectory directory;
   Counter counter;

@@ -7,6 +7,8 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include <catch2/catch_test_macros.hpp>
 #include <fcntl.h>
@@ -240,4 +242,27 @@ TEST_CASE("an atomic file does not replace a device or a pipe", "[checkpoint]") 
   CHECK_THROWS_MATCHES(AtomicFile(pipe, "Checkpoint::save"), InvalidArgument,
                        says("Checkpoint::save", "pipe"));
   CHECK(directory.names() == std::set<std::string>{"pipe"});
+}
+
+TEST_CASE("a file waits for nobody who locks it", "[checkpoint][host]") {
+  const TemporaryDirectory directory;
+  std::atomic<bool> is_done{false};
+  // Locks whatever it finds, and keeps it.
+  std::jthread locker([&] {
+    std::vector<FileDescriptor> locked;
+    while (!is_done) {
+      for (const std::string& name : directory.names()) {
+        FileDescriptor file(::open((directory / name).c_str(), O_RDONLY | O_CLOEXEC));
+        if (file.is_open() && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0) locked.push_back(std::move(file));
+        if (locked.size() > 500) locked.clear();
+      }
+    }
+  });
+  for (int i = 0; i < 2000; ++i) {
+    AtomicFile file(directory / "f", "test");
+    file.write("abc", 3);
+    file.commit();
+  }
+  is_done = true;
+  CHECK(read_bytes(directory / "f") == "abc");
 }
