@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstring>
@@ -38,6 +39,8 @@ using std::chrono::milliseconds;
 
 /// How long processes wait for each other when they open a channel, which they do at the same time.
 constexpr milliseconds kOpenTimeout{60'000};
+/// How long who cannot connect waits to hear that another process has failed.
+constexpr milliseconds kReasonLimit{1'000};
 /// A pair connects within so many of its context's time limits.
 constexpr int kLimitsToConnect = 5;
 
@@ -46,8 +49,7 @@ class ChannelStore final {
  public:
   using Value = FullMesh::Addresses;
 
-  ChannelStore(backend::KeyValueStore& store, int channel)
-      : store_(store), prefix_(detail::concat("gloo/", channel, '/')) {}
+  ChannelStore(backend::KeyValueStore& store, int channel) noexcept : store_(store), channel_(channel) {}
 
   void set(const char* name, int process, const Value& value = {}) {
     store_.set(key(name, process), std::string(value.begin(), value.end()));
@@ -57,13 +59,16 @@ class ChannelStore final {
     const std::string value = store_.get(key(name, process), std::chrono::steady_clock::now() + kOpenTimeout);
     return {value.begin(), value.end()};
   }
-  void erase_all() { store_.erase(prefix_); }
+  void erase_all() { store_.erase(prefix()); }
 
  private:
-  std::string key(const char* name, int process) const { return detail::concat(prefix_, name, '/', process); }
+  std::string prefix() const { return detail::concat("gloo/", channel_, '/'); }
+  std::string key(const char* name, int process) const {
+    return detail::concat(prefix(), name, '/', process);
+  }
 
   backend::KeyValueStore& store_;
-  const std::string prefix_;
+  const int channel_;
 };
 
 [[noreturn]] void raise_no_thread(const char* operation, const std::system_error& error) {
@@ -156,8 +161,8 @@ class Opening {
   Opening(ChannelStore& store, const backend::EngineSetup& setup) : store_(store), setup_(setup) {}
   ~Opening() {
     try {
-      while (num_said_ + 1 < kNames.size()) say({});
-      if (num_said_ < kNames.size()) say({reason_.begin(), reason_.end()});
+      while (num_said_ < kNames.size())
+        say(num_said_ == 2 ? ChannelStore::Value(reason_.begin(), reason_.end()) : ChannelStore::Value());
     } catch (const std::exception&) {  // a process is lost, and the store with it; or there is no memory
     }
     if (hearing_.joinable()) hearing_.join();
@@ -179,12 +184,20 @@ class Opening {
       raise_no_thread("opening a channel of the engine gloo", error);
     }
     say(mesh->own_addresses());
-    const bool is_connected = mesh->connect([&](int other) {
-      ChannelStore::Value addresses = store_.get(kNames[1], other);
-      if (addresses.empty()) raise_failure_of(other);
-      return addresses;
-    });
-    if (is_connected) say(kDone);
+    try {
+      const bool is_connected = mesh->connect([&](int other) {
+        ChannelStore::Value addresses = store_.get(kNames[1], other);
+        if (addresses.empty()) raise_failure_of(other);
+        return addresses;
+      });
+      if (is_connected) say(kDone);
+    } catch (const Error&) {
+      throw;
+    } catch (const std::bad_alloc&) {
+      throw;
+    } catch (const std::exception&) {  // Gloo's: another process may have failed, and says why
+      if (!hears_within(kReasonLimit)) throw;
+    }
     hearing_.join();
     if (error_) std::rethrow_exception(error_);
     if (failed_ >= 0) raise_failure_of(failed_);
@@ -193,14 +206,14 @@ class Opening {
   void fail(std::string_view reason) { reason_ = reason; }
   /// Leaves nothing in the store, once nobody reads it any more.
   void clear() {
-    store_.set("cleared", setup_.process);
+    say({});
     if (setup_.process != 0) return;
-    for_each_process([&](int process) { store_.get("cleared", process); });
+    for_each_process([&](int process) { store_.get(kNames[3], process); });
     store_.erase_all();
   }
 
  private:
-  static constexpr std::array<const char*, 3> kNames = {"here", "addresses", "connected"};
+  static constexpr std::array<const char*, 4> kNames = {"here", "addresses", "connected", "cleared"};
   inline static const ChannelStore::Value kDone{'1'};  // else the reason of a failure
 
   void say(const ChannelStore::Value& value) {
@@ -219,15 +232,21 @@ class Opening {
   }
   void hear(FullMesh& mesh) noexcept {
     try {
-      for (int process = 0; process < setup_.num_processes; ++process)
-        if (process != setup_.process && store_.get(kNames[2], process) != kDone) {
-          failed_ = process;
-          return mesh.abandon();
-        }
+      for (int process = 0; process < setup_.num_processes && failed_ < 0; ++process)
+        if (process != setup_.process && store_.get(kNames[2], process) != kDone) failed_ = process;
     } catch (...) {  // a process is lost
       error_ = std::current_exception();
-      mesh.abandon();
     }
+    if (!error_ && failed_ < 0) return;
+    has_failed_ = true;
+    mesh.abandon();
+  }
+  /// Whether another process is known to have failed so soon.
+  bool hears_within(milliseconds limit) const {
+    constexpr milliseconds kPause{10};
+    for (milliseconds waited{0}; !has_failed_ && waited < limit; waited += kPause)
+      std::this_thread::sleep_for(kPause);
+    return has_failed_;
   }
 
   ChannelStore& store_;
@@ -237,6 +256,7 @@ class Opening {
   std::thread hearing_;  // sets what follows
   std::exception_ptr error_;
   int failed_ = -1;
+  std::atomic<bool> has_failed_{false};  // behind the two
 };
 
 class GlooEngine final : public backend::Engine {
