@@ -210,8 +210,12 @@ void WorkerGroup::answer_with(std::function<std::string()> tell) {
 
 std::vector<std::optional<std::string>> WorkerGroup::ask() {
   constexpr std::chrono::seconds kPatience{1};
-  const std::lock_guard turn(asking_);
   std::unique_lock lock(mutex_);
+  const std::uint64_t newest = question_;
+  lock.unlock();
+  const std::lock_guard turn(asking_);
+  lock.lock();
+  if (question_ > newest + 1) return answers_;  // of a thread that asked after this one had come
   const std::uint64_t question = ++question_;
   answers_.assign(static_cast<std::size_t>(num_processes()), std::nullopt);
   if (!cause_.empty() || num_processes() == 1) return answers_;
@@ -260,6 +264,7 @@ void WorkerGroup::on_end(const std::shared_ptr<backend::Loss>& loss) {
   const std::lock_guard lock(mutex_);
   if (!cause_.empty()) return;
   cause_ = loss->cause();
+  answered_.notify_all();  // no answer comes any more
   if (aborts_.empty()) return;
   const auto abort_all = [aborts = std::move(aborts_), loss] {
     for (const auto& abort : aborts) abort(loss->cause());

@@ -16,6 +16,7 @@ namespace {
 constexpr SourceLocation kHere{__FILE__, __LINE__, "WorkerMeeting"};
 
 // First character of a failure's text: which exception the other workers throw.
+constexpr std::chrono::milliseconds kLongestTimeout = std::chrono::hours(24 * 365);  // nanoseconds overflow
 constexpr char kMismatch = 'm';
 constexpr char kOther = 'o';
 
@@ -154,17 +155,18 @@ void WorkerMeeting::make_round(const Message& own, std::chrono::milliseconds tim
 }
 
 bool WorkerMeeting::wait(std::string_view operation, std::chrono::milliseconds timeout) {
-  std::uint64_t seen = 0;
-  const auto stop = [&] {
-    const std::uint64_t now = num_reports_.load(std::memory_order_acquire);
-    if (now == seen) return false;
-    seen = now;
+  const auto is_stopped = [&] {
     if (is_over_before(num_rounds_)) return true;
     const std::lock_guard lock(mutex_);
     return find_failure() != nullptr;
   };
+  std::uint64_t seen = 0;
+  const auto stop = [&] {
+    const std::uint64_t now = num_reports_.load(std::memory_order_acquire);
+    return now != std::exchange(seen, now) && is_stopped();
+  };
   backend::Deadline deadline;
-  if (timeout.count() > 0) deadline = std::chrono::steady_clock::now() + timeout;
+  if (timeout.count() > 0) deadline = std::chrono::steady_clock::now() + std::min(timeout, kLongestTimeout);
   try {
     if (exchange_->wait(stop, deadline)) {
       is_pending_ = false;
@@ -172,12 +174,12 @@ bool WorkerMeeting::wait(std::string_view operation, std::chrono::milliseconds t
     }
   } catch (const CollectiveError& error) {
     await_report();
-    if (stop()) return false;
+    if (is_stopped()) return false;
     break_off(error.what());
     if (!is_lost()) throw;
     return false;
   }
-  if (stop()) return false;
+  if (is_stopped()) return false;
   std::string missing;
   bool is_known = true;
   for (int w = 0; w < num_workers(); ++w) {

@@ -34,8 +34,9 @@ using Clock = std::chrono::steady_clock;
 using Duration = StartPatience::Duration;
 
 constexpr std::chrono::milliseconds kLeastSilenceLimit{200};
-constexpr Duration kConnectLimit{5000};  // of one try: a packet may be lost
-constexpr Duration kOutdatedPause{250};  // between looks; a connection may take so long
+constexpr std::chrono::hours kLongestLimit{24 * 365};  // what is longer has no end in nanoseconds
+constexpr Duration kConnectLimit{5000};                // of one try: a packet may be lost
+constexpr Duration kOutdatedPause{250};                // between looks; a connection may take so long
 constexpr Duration kFirstPause{1}, kLongestPause{1000};
 constexpr double kPauseFactor = 1.3;
 
@@ -73,7 +74,7 @@ std::optional<Message> join(Link& link, const Hello& hello, std::string_view tok
   link.set_limits({.max_bytes = kMaxHelloBytes});
   look();  // whoever was stopped on its way may not be invited any more, and would take another's place
   link.send(std::move(own));
-  const auto answer = first_answer(link, patience, look);
+  auto answer = first_answer(link, patience, look);
   if (!answer || std::holds_alternative<Refused>(*answer)) return answer;
   const Welcome* const welcome = std::get_if<Welcome>(&*answer);
   if (welcome == nullptr || !is_same_proof(welcome->proof, due))
@@ -95,6 +96,8 @@ void check(const ControlOptions& options) {
   LOCKSTEP_EXPECTS(options.silence_limit >= kLeastSilenceLimit, InvalidArgument,
                    "The start of the workers: a worker would be lost after ", options.silence_limit.count(),
                    " ms of silence. Give it at least ", kLeastSilenceLimit.count(), " ms.");
+  LOCKSTEP_EXPECTS(options.start_limit.count() >= 0, InvalidArgument, "The start of the workers: a limit of ",
+                   options.start_limit.count(), " ms is negative. Give one from 1 ms on, or 0 for none.");
 }
 
 Hello hello_of(const ControlOptions& options) {
@@ -142,7 +145,7 @@ std::vector<std::string> labels_of(const std::vector<std::string>& addresses) {
 
 StartPatience::StartPatience(Duration limit, Duration log_interval, std::function<bool()> is_outdated,
                              std::string_view what, std::string_view advice)
-    : limit_(limit),
+    : limit_(std::min<Duration>(limit, kLongestLimit)),
       log_interval_(log_interval),
       is_outdated_(std::move(is_outdated)),
       what_(what),

@@ -383,6 +383,16 @@ TEST_CASE("workers meet over IPv6", "[workers][host]") {
   }));
 }
 
+TEST_CASE("the longest limit is one", "[workers][host]") {
+  const auto addresses = test::free_addresses(2);
+  test::rethrow_first(test::on_threads(2, [&](int worker) {
+    if (worker == 0) std::this_thread::sleep_for(100ms);
+    auto options = options_of(worker, addresses);
+    options.start_limit = std::chrono::milliseconds::max();
+    const ControlWorker it(options);
+  }));
+}
+
 TEST_CASE("options out of range are refused", "[workers][host]") {
   const auto refuses = [](const detail::ControlOptions& options, const std::string& message) {
     CHECK_THROWS_MATCHES(ControlWorker(options), InvalidArgument,
@@ -395,4 +405,7 @@ TEST_CASE("options out of range are refused", "[workers][host]") {
   auto options = options_of(0, {"127.0.0.1:1", ""});
   options.silence_limit = 199ms;
   refuses(options, "a worker would be lost after 199 ms of silence. Give it at least 200 ms.");
+  options = options_of(0, {"127.0.0.1:1", ""});
+  options.start_limit = -1ms;
+  refuses(options, "a limit of -1 ms is negative. Give one from 1 ms on, or 0 for none.");
 }
