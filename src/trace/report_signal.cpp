@@ -62,6 +62,9 @@ void write_report(int) noexcept {
 }  // namespace
 
 void install_report_signal(int signal) {
+  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL})
+    LOCKSTEP_EXPECTS(signal != fault, InvalidArgument, "install_report_signal: signal ", signal,
+                     ": a fault would come again where the handler returns. Pass another one, as SIGUSR1.");
   struct ::sigaction action {};
   action.sa_handler = write_report;
   action.sa_flags = SA_RESTART;

@@ -90,6 +90,8 @@ TEST_CASE("a signal that nobody may handle is refused", "[trace][host]") {
   CHECK_THROWS_MATCHES(install_report_signal(SIGKILL), InvalidArgument,
                        says("install_report_signal: signal 9", "SIGUSR1"));
   CHECK_THROWS_AS(install_report_signal(-1), InvalidArgument);
+  CHECK_THROWS_MATCHES(install_report_signal(SIGSEGV), InvalidArgument,
+                       says("install_report_signal: signal 11: a fault would come again"));
 }
 
 }  // namespace lockstep::test
