@@ -34,7 +34,7 @@ struct CheckpointManagerOptions {
 ///
 /// A manager refers to its checkpoint, which must outlive it. Thread safety: that of the checkpoint. Only one
 /// process at a time should save under one prefix in a folder; others may read meanwhile. A fork of the
-/// process has no save under way.
+/// process has no save under way. A relative folder is found once, when the manager is made.
 class CheckpointManager {
  public:
   /// @throws InvalidArgument  max_to_keep is below 1, or the prefix cannot begin a file's name.

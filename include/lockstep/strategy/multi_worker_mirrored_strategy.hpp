@@ -33,7 +33,7 @@ struct WorkerOptions {
   /// The replicas of this process; none: its GPUs, shared among the processes of the host where the resolver
   /// tells local_rank and local_size; with none, the host replicas. As many on every worker.
   std::vector<Device> devices{};
-  std::chrono::milliseconds start_timeout{0};  ///< For all workers to come; 0: no limit.
+  std::chrono::milliseconds start_timeout{0};  ///< For all workers to come; 0: no limit. Not negative.
   /// A worker that is silent for so long is lost; twice as long between two workers by Gloo. At least 200 ms.
   std::chrono::milliseconds heartbeat_timeout{5000};
   /// A secret of the workers, the same on all: nobody joins without it. It is not sent. Empty:

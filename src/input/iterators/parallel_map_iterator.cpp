@@ -18,10 +18,9 @@ ParallelMapIterator::~ParallelMapIterator() {
 void ParallelMapIterator::start() {
   const auto num_threads = static_cast<std::size_t>(num_threads_.num_threads());
   threads_.reserve(num_threads);
-  if (threads_.empty()) {
+  if (threads_.empty()) {  // now: a thread has nobody to tell of a lack of memory
     const std::scoped_lock lock(mutex_);
-    finished_.reserve(
-        static_cast<std::size_t>(num_threads_.most()));  // a thread has nobody to tell of a failure
+    finished_.reserve(static_cast<std::size_t>(num_threads_.most()));
   }
   while (threads_.size() < num_threads)
     threads_.push_back(

@@ -362,6 +362,7 @@ TEST_CASE("a worker that starts anew waits until the leader does", "[workers][ho
     if (worker == 0) {
       expect(it->heard.wait(1) == std::vector<std::string>{"left 1"});
       expect(log.wait_for("could not be reached (it closed the connection)"));
+      expect(log.text().find("worker 0 (" + addresses[0] + ") ") != std::string::npos);
     }
     it.reset();
     it.emplace(options);
