@@ -276,12 +276,14 @@ void WorkerConnection::remove(std::uint32_t number, std::uint64_t num_rounds) no
 }
 
 void WorkerConnection::exit() noexcept {
+  bool is_in_call = false;
   {
     const std::lock_guard lock(mutex_);
     for (const auto& [number, group] : groups_)
-      if (group != nullptr) group->on_exit();
+      if (group != nullptr && group->on_exit()) is_in_call = true;
   }
-  control_->leave();
+  // A loss would leave MPI without the end in which the processes wait for each other.
+  control_->leave(is_in_call && !is_launched(engine_name_) ? "it has ended in a call of the strategy" : "");
 }
 
 void WorkerConnection::announce_failure(std::uint32_t group, std::uint64_t epoch, std::uint64_t num_rounds,

@@ -34,8 +34,8 @@ class WorkerReports {
   virtual void on_ask(int worker, std::uint64_t question) = 0;
   /// A worker's answer to a question of worker `asker`.
   virtual void on_answer(int worker, int asker, std::uint64_t question, std::string text) = 0;
-  /// This process ends: tells the others where it leaves the group.
-  virtual void on_exit() noexcept = 0;
+  /// This process ends: tells the others where it leaves the group. @return whether that is in a call.
+  virtual bool on_exit() noexcept = 0;
 };
 
 /// This process's connection with the other workers of a cluster, which its groups share.

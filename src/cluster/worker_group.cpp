@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <ranges>
 #include <utility>
 
 #include <lockstep/cluster/roles.hpp>
@@ -71,6 +72,7 @@ std::unique_ptr<WorkerGroup> WorkerGroup::connect(const cluster::Resolver& resol
 WorkerGroup::WorkerGroup(std::shared_ptr<WorkerConnection> connection) : connection_(std::move(connection)) {
   try {
     connection_->begin_group(number_);
+    is_silent_.resize(static_cast<std::size_t>(num_processes()));
   } catch (const std::exception& error) {  // the others wait for this worker's part
     end_stream(error.what());
     throw;
@@ -209,7 +211,7 @@ void WorkerGroup::answer_with(std::function<std::string()> tell) {
 }
 
 std::vector<std::optional<std::string>> WorkerGroup::ask() {
-  constexpr std::chrono::seconds kPatience{1};
+  constexpr std::chrono::milliseconds kPatience{500};
   std::unique_lock lock(mutex_);
   const std::uint64_t newest = question_;
   lock.unlock();
@@ -222,11 +224,15 @@ std::vector<std::optional<std::string>> WorkerGroup::ask() {
   lock.unlock();
   connection_->announce_ask(number_, question);
   lock.lock();
-  answered_.wait_for(lock, kPatience, [&] {
-    return !cause_.empty() || std::ranges::count_if(answers_, [](const auto& answer) {
-                                return answer.has_value();
-                              }) == num_processes() - 1;
-  });
+  const auto is_expected = [&](int w) {
+    const auto index = static_cast<std::size_t>(w);
+    return w != process() && !answers_[index] && !is_silent_[index];
+  };
+  const auto workers = std::views::iota(0, num_processes());
+  answered_.wait_for(lock, kPatience,
+                     [&] { return !cause_.empty() || std::ranges::none_of(workers, is_expected); });
+  for (const int w : workers)
+    if (is_expected(w)) is_silent_[static_cast<std::size_t>(w)] = true;
   return answers_;
 }
 
@@ -245,18 +251,22 @@ void WorkerGroup::on_ask(int worker, std::uint64_t question) {
 void WorkerGroup::on_answer(int worker, int asker, std::uint64_t question, std::string text) {
   {
     const std::lock_guard lock(mutex_);
-    if (asker != process() || question != question_) return;
+    if (asker != process()) return;
+    is_silent_[static_cast<std::size_t>(worker)] = false;
+    if (question != question_) return;
     answers_[static_cast<std::size_t>(worker)] = std::move(text);
   }
   answered_.notify_all();
 }
 
 // The others may wait for this worker's part in a call, which never comes.
-void WorkerGroup::on_exit() noexcept {
-  if (meeting_->is_in_call())
-    connection_->announce_end(number_, concat(label(process()), " has ended in a call of the strategy"));
-  else
+bool WorkerGroup::on_exit() noexcept {
+  if (!meeting_->is_in_call()) {
     connection_->announce_left(number_, meeting_->num_rounds());
+    return false;
+  }
+  connection_->announce_end(number_, concat(label(process()), " has ended in a call of the strategy"));
+  return true;
 }
 
 void WorkerGroup::on_end(const std::shared_ptr<backend::Loss>& loss) {

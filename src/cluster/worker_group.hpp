@@ -129,8 +129,9 @@ class WorkerGroup final : public backend::ProcessGroup, private WorkerReports {
   /// @param tell  gives what this worker's ranks did last; called on the connection's thread, until `leave`:
   /// must return soon. Where it throws there is no answer.
   void answer_with(std::function<std::string()> tell);
-  /// What the other workers' `tell` gives, by worker. Waits for a second at most; not for the connection's
-  /// thread. Empty elements: this worker, and who has not answered.
+  /// What the other workers' `tell` gives, by worker. Waits for half a second at most, and not for who has
+  /// left the last question unanswered; not for the connection's thread. Empty elements: this worker, and who
+  /// has not answered.
   std::vector<std::optional<std::string>> ask();
 
  private:
@@ -143,7 +144,7 @@ class WorkerGroup final : public backend::ProcessGroup, private WorkerReports {
   void on_left(int worker, std::uint64_t num_rounds) override { meeting_->report_left(worker, num_rounds); }
   void on_ask(int worker, std::uint64_t question) override;
   void on_answer(int worker, int asker, std::uint64_t question, std::string text) override;
-  void on_exit() noexcept override;
+  bool on_exit() noexcept override;
   std::unique_ptr<WorkerMeeting> make_meeting();
   void with_waiting_list(FunctionRef<void(control::WaitingList& list)> f, bool changes = false);
   /// The others' calls of all_gather throw. @param failure  why; empty: this worker leaves.
@@ -163,6 +164,7 @@ class WorkerGroup final : public backend::ProcessGroup, private WorkerReports {
   std::function<std::string()> tell_;
   std::uint64_t question_ = 0;                       // the one that asking_'s owner asks
   std::vector<std::optional<std::string>> answers_;  // to it
+  std::vector<bool> is_silent_;                      // by worker: an answer has not come yet
   std::condition_variable answered_;
 };
 

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <functional>
@@ -35,6 +36,7 @@ using Workers = MultiWorkerMirroredStrategy;
 namespace {
 
 constexpr int kPassed = 3;
+constexpr int kExited = 4;
 constexpr std::int64_t kLastStep = 60;
 constexpr std::int64_t kNumWeights = 1000;
 
@@ -49,9 +51,12 @@ std::unique_ptr<Workers> make_workers(std::chrono::milliseconds heartbeat = 5000
       WorkerOptions{.devices = {"CPU:0", "CPU:1"}, .heartbeat_timeout = heartbeat});
 }
 
+constexpr std::int64_t kNever = -1;
+
 /// Trains up to the last step from the newest checkpoint of the folder, and says where it begins and what the
-/// weights are in the end, to the bit.
-void train(Strategy& strategy, const std::filesystem::path& folder, std::chrono::milliseconds pause) {
+/// weights are in the end, to the bit. @param exit_at  the step in which a replica calls exit.
+void train(Strategy& strategy, const std::filesystem::path& folder, std::chrono::milliseconds pause,
+           std::int64_t exit_at = kNever) {
   const auto scope = strategy.scope();
   Variable weights(Tensor::zeros({kNumWeights}), {.name = "weights"});
   optim::Momentum momentum({.learning_rate = 0.1, .momentum = 0.9});
@@ -63,6 +68,7 @@ void train(Strategy& strategy, const std::filesystem::path& folder, std::chrono:
   say("begins at " + std::to_string(first));
   for (std::int64_t step = first; step < kLastStep;) {
     strategy.run([&](ReplicaContext& ctx) {
+      if (step == exit_at && ctx.replica_id_in_sync_group() % 2 == 0) std::exit(kExited);
       const auto id = static_cast<float>(ctx.replica_id_in_sync_group() + 1);
       const Tensor target =
           Tensor::arange<float>(0, kNumWeights) * (0.37f * id / static_cast<float>(step + 3));
@@ -85,11 +91,12 @@ void train(Strategy& strategy, const std::filesystem::path& folder, std::chrono:
 }
 
 /// The same, going on without whoever is lost.
-int train_to_the_end(const std::filesystem::path& folder, std::chrono::milliseconds heartbeat = 5000ms) {
+int train_to_the_end(const std::filesystem::path& folder, std::chrono::milliseconds heartbeat = 5000ms,
+                     std::int64_t exit_at = kNever) {
   std::unique_ptr<Workers> workers = make_workers(heartbeat);
   for (;;) {
     try {
-      train(*workers, folder, 5ms);
+      train(*workers, folder, 5ms, exit_at);
       return kPassed;
     } catch (const PeerLost& error) {
       say(std::string("lost: ") + error.what());
@@ -154,6 +161,26 @@ TEST_CASE("the workers that are left train on as if they had been so many from t
   }
   CHECK_THAT(weights, ContainsSubstring(" of " + std::to_string(2 * num_left)));
   CHECK(undisturbed(num_left, folder, begin) == weights);
+}
+
+TEST_CASE("the workers that are left train on where another one has called exit in a step",
+          "[workers][host]") {
+  const int num_workers = GENERATE(2, 3), exiting = GENERATE(0, 1);
+  const TemporaryDirectory folder;
+  WorkerProcesses workers(num_workers, [&](int worker) {
+    return train_to_the_end(folder.path(), 5000ms, worker == exiting ? 12 : kNever);
+  });
+  const auto results = workers.wait();
+  for (int worker = 0; worker < num_workers; ++worker) {
+    const test::WorkerResult& result = results[static_cast<std::size_t>(worker)];
+    CAPTURE(worker, result.output);
+    CHECK(result.status == (worker == exiting ? kExited : kPassed));
+    if (worker == exiting) continue;
+    CHECK_THAT(result.output, ContainsSubstring(" has ended in a call of the strategy"));
+    CHECK_THAT(result.output, ContainsSubstring("begins at 10"));
+    CHECK_THAT(result.output, ContainsSubstring(" of " + std::to_string(2 * (num_workers - 1))));
+    CHECK(last_after(result.output, "weights ") == undisturbed(num_workers - 1, folder, "10"));
+  }
 }
 
 TEST_CASE("a worker that was silent for too long does not come back, and the others go on",

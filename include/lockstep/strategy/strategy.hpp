@@ -266,7 +266,7 @@ class Strategy {
   [[nodiscard]] std::vector<ReplicaFailure> last_failures() const;
 
   /// What the replicas did last: of each logical device, of the replicas together where these are several,
-  /// and of workers. Other workers are asked, for a second at most; whose worker has not answered is not
+  /// and of workers. Others are asked, for half a second at most; whose worker has not answered is not
   /// known. Of one replica alone, too. Any thread may call, at any time, also while calls are stuck.
   [[nodiscard]] Report report() const;
 

@@ -227,13 +227,14 @@ struct ControlConnection::State {
     static_cast<void>(!::write(wake_up.get(), &one, sizeof one));
   }
 
-  void leave() noexcept {
+  void leave(std::string_view how = {}) noexcept {
     for (bool is_done = has_left.exchange(true); !is_done;) {
       try {
         const std::lock_guard lock(mutex);
         if (end) {
+          const std::string& label = session.labels()[static_cast<std::size_t>(worker)];
           session.leave();
-          end->leave();
+          end->leave(how.empty() ? std::string() : concat(label, " was lost: ", how));
         }
         is_done = true;
       } catch (...) {  // no memory
@@ -374,8 +375,8 @@ void ControlConnection::break_off(const std::exception_ptr& error) noexcept {
   state_->wake();
 }
 
-void ControlConnection::leave() noexcept {
-  if (!process_.is_forked()) state_->leave();
+void ControlConnection::leave(std::string_view how) noexcept {
+  if (!process_.is_forked()) state_->leave(how);
 }
 
 int ControlConnection::worker() const noexcept { return state_->worker; }

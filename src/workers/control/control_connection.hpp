@@ -115,10 +115,10 @@ class ControlConnection final : public backend::KeyValueStore {
   /// The connection is over, because of what this worker could not tell the others, who see it closed.
   void break_off(const std::exception_ptr& error) noexcept;
 
-  /// Ends in order: says so to the others, and waits until they have heard of it, or for a second at most.
-  /// Then the listener is not called any more, and calls throw ContextError, also those that wait. Called by
-  /// the listener it does not wait.
-  void leave() noexcept;
+  /// Ends: says so to the others, and waits until they have heard of it, or for a second at most. Then the
+  /// listener is not called any more, and calls throw ContextError, also those that wait. Called by the
+  /// listener it does not wait. @param how  this worker is lost; empty: it ends in order.
+  void leave(std::string_view how = {}) noexcept;
 
   int worker() const noexcept;
   int num_workers() const noexcept;

@@ -37,8 +37,9 @@ class Endpoint {
 
   /// The leader's: ends the start of all.
   virtual void refuse(const Refused& refused) = 0;
-  /// Tells the others that this worker ends in order, and goes on with serve until they know.
-  virtual void leave() = 0;
+  /// Tells the others that this worker ends, and goes on with serve until they know. @param cause  why it is
+  /// lost; empty: it ends in order.
+  virtual void leave(const std::string& cause) = 0;
   /// Nothing is left to serve.
   virtual bool is_over() const = 0;
   /// The leader's; null: another worker's endpoint, where nobody joins.

@@ -167,10 +167,11 @@ void Hub::receive(int worker, Message message, Time now) {
                    failure.worker = worker;
                    send_to_all(failure, except);
                  },
-                 // A worker has heard nothing from the leader, and has gone.
+                 // A worker has heard nothing from the leader, and has gone; or its process ends in a call.
                  [&](Lost& lost) {
-                   if (lost.worker != 0) throw WireError("a worker speaks of another's end");
-                   lose_because(0, std::move(lost.cause));
+                   if (lost.worker != 0 && lost.worker != worker)
+                     throw WireError("a worker speaks of another's end");
+                   lose_because(lost.worker, std::move(lost.cause));
                  },
                  [&](const Left&) { leave(worker); },
                  [](const auto&) { throw WireError("a worker sends what only the leader sends"); },

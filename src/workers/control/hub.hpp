@@ -55,6 +55,8 @@ class Hub {
   void receive(int worker, Message message, Time now);
   /// @param how  "its connection was closed".
   void lose(int worker, std::string_view how);
+  /// @param cause  with the worker's label.
+  void lose_because(int worker, std::string cause);
   void leave(int worker);
   /// Fails what has waited for too long.
   void expire(Time now);
@@ -107,7 +109,6 @@ class Hub {
   /// @param predicate  (place, pending all_gather).
   template <class Predicate>
   void erase_gathers_if(const Predicate& predicate);
-  void lose_because(int worker, std::string cause);
   /// A worker's text, if it has come to the step, or has ended the stream.
   const std::string* find_text(Place place, const PendingGather& pending, int worker) const;
   /// Answers an all_gather to which all have come. @return whether nobody comes to it any more.

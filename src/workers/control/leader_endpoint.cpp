@@ -195,13 +195,18 @@ void LeaderEndpoint::refuse(const Refused& refused) {
   carry();
 }
 
-void LeaderEndpoint::leave() {
+void LeaderEndpoint::leave(const std::string& cause) {
   if (is_over()) return;
-  hub_.leave(0);
+  if (cause.empty()) {
+    hub_.leave(0);
+    waiting_list_.refuse_all();
+  } else {
+    hub_.lose_because(0, cause);
+    waiting_list_.close();
+  }
   carry();
   for (const auto& link : links_)
     if (link) link->end();
-  waiting_list_.refuse_all();
   leaving_until_ = std::chrono::steady_clock::now() + std::min(silence_limit_, kLeavingLimit);
 }
 

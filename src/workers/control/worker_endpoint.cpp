@@ -40,9 +40,12 @@ void WorkerEndpoint::serve(std::span<const pollfd>, Time now) {
   }
 }
 
-void WorkerEndpoint::leave() {
+void WorkerEndpoint::leave(const std::string& cause) {
   if (is_over_) return;
-  link_.send(Left{worker_});
+  if (cause.empty())
+    link_.send(Left{worker_});
+  else
+    link_.send(Lost{worker_, cause});
   link_.end();
   leaving_until_ = std::chrono::steady_clock::now() + std::min(silence_limit_, kLeavingLimit);
 }

@@ -15,7 +15,7 @@ class WorkerEndpoint final : public Endpoint {
   Time watch(std::vector<pollfd>& watched) override;
   void serve(std::span<const pollfd> watched, Time now) override;
   void refuse(const Refused&) override {}
-  void leave() override;
+  void leave(const std::string& cause) override;
   bool is_over() const override { return is_over_; }
 
  private:
