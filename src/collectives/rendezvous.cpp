@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 #include <lockstep/detail/mutex.hpp>
 #include <lockstep/error.hpp>
@@ -25,6 +26,9 @@ const std::string& Rendezvous::label(int rank) const {
 }
 
 CallGroup& Rendezvous::calls() const noexcept { return impl_->calls; }
+std::exception_ptr Rendezvous::described(std::exception_ptr error) const noexcept {
+  return impl_->described(std::move(error));
+}
 std::uint64_t Rendezvous::next_call_id(int rank) const noexcept {
   return impl_->calls.number() << 40 |
          impl_->rank_states[static_cast<std::size_t>(rank)].next.load(std::memory_order_relaxed);
@@ -58,12 +62,17 @@ bool Rendezvous::meet(const RankLock& rank_lock, std::span<const Arrival> arriva
   impl_->await_all(meeting, ranks, operation, timeout);
   for (const int rank : ranks)
     impl_->rank_states[static_cast<std::size_t>(rank)].next.store(meeting + 1, std::memory_order_relaxed);
-  for (const int rank : ranks) impl_->calls[rank].set_state(CallState::started);
+  const auto start_calls = [&] {
+    for (const int rank : ranks) impl_->calls[rank].set_state(CallState::started);
+  };
 
-  if (agree(
-          arrivals.front().fingerprint, num_ranks(),
-          [all = impl_->slots[meeting & 1].data()](int rank) -> const Mailbox& { return all[rank].mailbox; }))
+  if (agree(arrivals.front().fingerprint, num_ranks(),
+            [all = impl_->slots[meeting & 1].data()](int rank) -> const Mailbox& {
+              return all[rank].mailbox;
+            })) {
+    start_calls();
     return true;
+  }
   if (std::ranges::find(ranks, 0) != ranks.end()) {
     impl_->run_check(meeting, check);
     impl_->num_checked.store(meeting + 1, std::memory_order_seq_cst);
@@ -76,6 +85,7 @@ bool Rendezvous::meet(const RankLock& rank_lock, std::span<const Arrival> arriva
     rank_lock.set_failed();
     std::rethrow_exception(impl_->error);
   }
+  start_calls();  // not before the check, in which the ranks wait for those of other processes
   return false;
 }
 
@@ -164,7 +174,7 @@ void Rendezvous::Impl::run_check(std::uint64_t meeting, const Check& check) noex
         all, [&](const Arrival* arrival) { return arrival->operation != all.front()->operation; });
     if (other != all.end()) {
       const int rank = static_cast<int>(other - all.begin());
-      raise<CollectiveMismatch>(
+      raise<DescribedMismatch>(
           {__FILE__, __LINE__, __func__},
           concat((*other)->operation, ", call ", call(meeting), ": ", label(rank), " calls it where ",
                  labels.front(), " calls ", all.front()->operation, ".", difference(),
@@ -173,7 +183,7 @@ void Rendezvous::Impl::run_check(std::uint64_t meeting, const Check& check) noex
     }
     if (check) check(all);
   } catch (...) {
-    error = std::current_exception();
+    error = described(std::current_exception());
   }
 }
 

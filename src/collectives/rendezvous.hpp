@@ -66,6 +66,8 @@ class Rendezvous {
   int num_ranks() const noexcept;
   /// The ranks' newest calls.
   CallGroup& calls() const noexcept;
+  /// The error of a call under way; if it is a mismatch, with the first call since `reset` that differs.
+  std::exception_ptr described(std::exception_ptr error) const noexcept;
   /// Equal for the ranks of a meeting, and unique in the process: of the next one of `rank`, of the calling
   /// thread's.
   std::uint64_t next_call_id(int rank) const noexcept;

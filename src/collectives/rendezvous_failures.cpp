@@ -23,7 +23,7 @@ std::string first_device(const std::string& label) {
 }  // namespace
 
 std::string Rendezvous::Impl::difference() const {
-  const std::string text = calls.difference();
+  const std::string text = calls.difference(first).text;
   return text.empty() ? text : concat(" The first call that differs: ", text, ".");
 }
 

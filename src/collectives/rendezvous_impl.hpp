@@ -92,6 +92,9 @@ struct Rendezvous::Impl {
   }
   /// A sentence for messages: the first call that differs, if there is one.
   std::string difference() const;
+  std::exception_ptr described(std::exception_ptr thrown) const noexcept {
+    return with_difference(std::move(thrown), [this] { return calls.difference(first); });
+  }
   [[noreturn]] void throw_failure(std::uint64_t meeting, std::span<const int> ranks,
                                   std::string_view operation);
 

@@ -23,12 +23,6 @@ constinit std::atomic<std::uint64_t> num_made{0};
 // Before any call.
 const ClockPair first_moment;
 
-bool has_one_shape(std::string_view operation) {
-  for (const std::string_view alike : {"all_reduce", "reduce", "broadcast"})
-    if (operation.starts_with(alike)) return true;
-  return false;
-}
-
 bool are_alike(const CallRecord& a, const CallRecord& b) {
   const bool have_one_shape =
       a.dtype == b.dtype && a.num_tensors == b.num_tensors && a.rank == b.rank &&
@@ -74,57 +68,61 @@ GroupReport CallGroup::report(std::string name, int first_rank) const {
   GroupReport result{.name = name.empty() ? concat("group ", number_, " of ", num_ranks(), ' ', member_,
                                                    num_ranks() == 1 ? "" : "s")
                                           : std::move(name),
-                     .difference = difference(),
+                     .difference = difference().text,
                      .ranks = {}};
-  const ClockPair now;
   for (int rank = 0; rank < num_ranks(); ++rank) {
     RankReport& one = result.ranks.emplace_back();
     one.rank = first_rank + rank;
     one.label = labels_[static_cast<std::size_t>(rank)];
-    const CallRing& ring = (*this)[rank];
-    CallRecord record;
-    for (std::uint64_t index = ring.first(); index < ring.num_begun(); ++index) {
-      if (!ring.read(index, record)) continue;
-      BoundedText<256> operands;
-      record.put_operands(operands);
-      one.calls.push_back({.number = record.number,
-                           .call = record.call,
-                           .operation = std::string(record.operation),
-                           .operands = std::string(operands.view()),
-                           .label = std::string(record.label()),
-                           .region = std::string(record.region()),
-                           .bytes = static_cast<std::int64_t>(record.size_bytes),
-                           .state = record.state,
-                           .age = std::chrono::nanoseconds(ns_since(record.tick, beginning(), now))});
-    }
+    one.calls = calls(rank);
   }
   mark_missing(result);
   return result;
 }
 
-std::string CallGroup::difference() const {
+std::vector<ReportedCall> CallGroup::calls(int rank) const {
+  std::vector<ReportedCall> calls;
+  const ClockPair now;
+  const CallRing& ring = (*this)[rank];
+  CallRecord record;
+  for (std::uint64_t index = ring.first(); index < ring.num_begun(); ++index) {
+    if (!ring.read(index, record)) continue;
+    BoundedText<256> operands;
+    record.put_operands(operands);
+    calls.push_back({.number = record.number,
+                     .call = record.call,
+                     .operation = std::string(record.operation),
+                     .operands = std::string(operands.view()),
+                     .label = std::string(record.label()),
+                     .region = std::string(record.region()),
+                     .bytes = static_cast<std::int64_t>(record.size_bytes),
+                     .state = record.state,
+                     .age = std::chrono::nanoseconds(ns_since(record.tick, beginning(), now))});
+  }
+  return calls;
+}
+
+CallDifference CallGroup::difference(std::optional<std::uint64_t> run) const {
   const CallRing& first = (*this)[0];
   CallRecord own, other;
   for (std::uint64_t index = first.first(); index < first.num_begun(); ++index) {
     if (!first.read(index, own)) continue;
+    if (run && (own.number < *run || own.state == CallState::failed)) continue;
     for (int rank = 1; rank < num_ranks(); ++rank) {
       if (!(*this)[rank].find(own.number, other) || are_alike(own, other)) continue;
-      return concat("call ", own.call, ": ", labels_[static_cast<std::size_t>(rank)], ": ", text_of(other),
-                    "; ", labels_[0], ": ", text_of(own));
+      return {.text = concat("call ", own.call, ": ", labels_[static_cast<std::size_t>(rank)], ": ",
+                             text_of(other), "; ", labels_[0], ": ", text_of(own)),
+              .is_newest = index + 1 == first.num_begun(),
+              .has_names = own.label_size + own.region_size + other.label_size + other.region_size > 0};
     }
   }
   return {};
 }
 
 std::string CallGroup::last_call(int rank) const {
-  const std::string call = newest_call(rank);
-  return call.empty() ? "which has made no call" : concat("whose last call was ", call);
-}
-
-std::string CallGroup::newest_call(int rank) const {
   CallRecord record;
-  if (!(*this)[rank].read_newest(record)) return {};
-  return concat("call ", record.call, ", ", text_of(record));
+  if (!(*this)[rank].read_newest(record)) return "which has made no call";
+  return concat("whose last call was call ", record.call, ", ", text_of(record));
 }
 
 }  // namespace lockstep::detail

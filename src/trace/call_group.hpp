@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +12,7 @@
 
 #include "detail/process.hpp"
 #include "detail/ticks.hpp"
+#include "trace/call_difference.hpp"
 #include "trace/call_ring.hpp"
 
 namespace lockstep::detail {
@@ -34,13 +36,13 @@ class CallGroup {
 
   /// @param name  empty: "group 3 of 4 replicas". @param first_rank  the number of the first one.
   GroupReport report(std::string name, int first_rank) const;
-  /// "call 7: replica 1 (CPU:1): broadcast of [10] float32; replica 0 (CPU:0): ...": the first call that is
-  /// there of all ranks and differs. Empty: there is none.
-  std::string difference() const;
+  /// The first call that is there of all ranks and differs. @param run  the number of a run's first call: of
+  /// its calls that have not failed alone.
+  CallDifference difference(std::optional<std::uint64_t> run = {}) const;
   /// For messages about a rank that others wait for: "whose last call was call 6, broadcast of [10] float32".
   std::string last_call(int rank) const;
-  /// "call 6, broadcast of [10] float32, 'grad/3', in 'train'"; empty: there is none.
-  std::string newest_call(int rank) const;
+  /// The rank's calls, oldest first.
+  std::vector<ReportedCall> calls(int rank) const;
 
   /// The moment from which ticks are measured, before all calls.
   static const ClockPair& beginning() noexcept;
@@ -55,6 +57,9 @@ class CallGroup {
   std::vector<CallRing> rings_;
   std::size_t place_ = 0;  // in the list of groups; beyond it: not listed
 };
+
+/// "all_reduce(sum) of [10] float32, 'grad/3', in 'train'"
+std::string text_of(const ReportedCall& call);
 
 /// Finds out for whom others wait.
 void mark_missing(GroupReport& group);

@@ -58,14 +58,18 @@ void detail::mark_missing(GroupReport& group) {
   }
 }
 
+std::string detail::text_of(const ReportedCall& call) {
+  std::string text = call.operation;
+  if (!call.operands.empty()) text += " of " + call.operands;
+  if (!call.label.empty()) text += ", '" + call.label + "'";
+  if (!call.region.empty()) text += ", in '" + call.region + "'";
+  return text;
+}
+
 std::string ReportedCall::to_string() const {
-  std::string text = detail::concat("call ", call, ", ", operation);
-  if (!operands.empty()) text += " of " + operands;
-  if (!label.empty()) text += ", '" + label + "'";
-  if (!region.empty()) text += ", in '" + region + "'";
   const bool is_over = state == CallState::completed || state == CallState::failed;
-  return detail::concat(text, ", ", name(state), is_over ? "; made " : " for ", seconds(age),
-                        is_over ? " ago" : "");
+  return detail::concat("call ", call, ", ", detail::text_of(*this), ", ", name(state),
+                        is_over ? "; made " : " for ", seconds(age), is_over ? " ago" : "");
 }
 
 std::ostream& operator<<(std::ostream& out, const RankReport& rank) {

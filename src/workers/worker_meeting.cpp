@@ -15,10 +15,7 @@ namespace {
 
 constexpr SourceLocation kHere{__FILE__, __LINE__, "WorkerMeeting"};
 
-// First character of a failure's text: which exception the other workers throw.
 constexpr std::chrono::milliseconds kLongestTimeout = std::chrono::hours(24 * 365);  // nanoseconds overflow
-constexpr char kMismatch = 'm';
-constexpr char kOther = 'o';
 
 bool is_mismatch(const std::exception_ptr& error) {
   try {
@@ -75,7 +72,8 @@ void WorkerMeeting::refuse(std::string_view operation, const std::exception_ptr&
     exchange(kind, operation, std::as_bytes(std::span(text)), timeout, describe);
   } catch (...) {  // whatever the others brought, this worker's own fault is what its caller can mend
   }
-  std::rethrow_exception(error);
+  if (is_pending_) std::rethrow_exception(error);
+  std::rethrow_exception(with_difference(error, [this] { return difference(); }));
 }
 
 void WorkerMeeting::exchange(Kind kind, std::string_view operation, std::span<const std::byte> content,
@@ -89,10 +87,10 @@ void WorkerMeeting::exchange(Kind kind, std::string_view operation, std::span<co
     for (int w = 0; w < num_workers(); ++w) epoch_ = std::max(epoch_, decode(w).header.epoch);
   }
   Message own{.kind = kind, .operation = operation, .content = content};
-  std::string description;
+  std::string history;
   for (bool is_full = false;;) {
     throw_if_failed(operation);
-    if (is_full && describe) own.description = description = describe();
+    if (is_full && describe) own.history = history = describe();
     own.run = run_;
     own.call = call_.load(std::memory_order_relaxed);
     own.last_failure = last_failure_;
@@ -144,7 +142,7 @@ void WorkerMeeting::make_round(const Message& own, std::chrono::milliseconds tim
     writer_.put(own.call);
     writer_.put(own.kind);
     writer_.put_text(own.operation);
-    writer_.put_text(own.description);
+    writer_.put_text(own.history);
     writer_.put_text(own.last_failure);
   }
   writer_.put_bytes(own.content);
@@ -215,63 +213,11 @@ WorkerMeeting::Message WorkerMeeting::decode(int worker) const {
     message.call = reader.get<std::uint32_t>();
     message.kind = reader.get_enum<Kind>(kNumKinds);
     message.operation = reader.get_text();
-    message.description = reader.get_text();
+    message.history = reader.get_text();
     message.last_failure = reader.get_text();
   }
   message.content = reader.rest();
   return message;
-}
-
-// All workers see the same messages, so that all throw the same.
-void WorkerMeeting::throw_disagreement() {
-  try {
-    check_agreement();
-    raise<Error>(kHere,
-                 "the workers' calls have different digests, yet are alike. "
-                 "Run the same build on all workers.");
-  } catch (const Error& error) {
-    enter_epoch(epoch_ + 1, concat(kOther, error.what()));
-    failed_together_ = true;
-    throw;
-  }
-}
-
-void WorkerMeeting::check_agreement() const {
-  for (int w = 0; w < num_workers(); ++w) {
-    const Message message = decode(w);
-    const std::string text(reinterpret_cast<const char*>(message.content.data()), message.content.size());
-    const auto say = [&] { return concat(label(w), ": ", text); };
-    switch (message.kind) {
-      case Kind::call: break;
-      case Kind::invalid_argument: raise<InvalidArgument>(kHere, say());
-      case Kind::mismatch: raise<CollectiveMismatch>(kHere, say());
-      case Kind::unsupported: raise<Unsupported>(kHere, say());
-      case Kind::context: raise<ContextError>(kHere, say());
-      case Kind::not_found: raise<NotFound>(kHere, say());
-      case Kind::other: raise<CollectiveAborted>(kHere, say());
-    }
-  }
-  const Message first = decode(0);
-  for (int w = 1; w < num_workers(); ++w) {
-    const Message message = decode(w);
-    LOCKSTEP_EXPECTS(message.run == first.run && message.call == first.call, ContextError, message.operation,
-                     ": ", label(w), " makes it as call ", message.call, " of its run ", message.run,
-                     ", where ", label(0), " makes ", first.operation, " as call ", first.call,
-                     " of its run ", first.run, ".", descriptions(w, 0),
-                     " Make the same calls in the same order on every worker.");
-    LOCKSTEP_EXPECTS(message.operation == first.operation, CollectiveMismatch, message.operation, ", call ",
-                     message.call, ": ", label(w), " calls it where ", label(0), " calls ", first.operation,
-                     ".", descriptions(w, 0), " Make the same calls in the same order on every worker.");
-  }
-}
-
-std::string WorkerMeeting::descriptions(int a, int b) const {
-  const std::string_view one = decode(a).description, other = decode(b).description;
-  if (one.empty() && other.empty()) return {};
-  const auto text = [](std::string_view description) {
-    return description.empty() ? std::string_view("a call of another kind") : description;
-  };
-  return concat(" ", label(a), ": ", text(one), "; ", label(b), ": ", text(other), ".");
 }
 
 void WorkerMeeting::throw_failed(std::string_view operation, std::uint64_t next_epoch,
@@ -391,7 +337,8 @@ void WorkerMeeting::throw_unusable(std::string_view operation) {
   failed_together_ = true;
   switch (state_.load(std::memory_order_relaxed)) {
     case State::left: raise<ContextError>(kHere, text);
-    case State::timed_out: raise<CollectiveAborted>(kHere, text);
+    case State::timed_out:
+      raise<CollectiveAborted>(kHere, concat(call_text(operation), ": an earlier call has failed: ", cause_));
     default: throw_lost(operation);
   }
 }

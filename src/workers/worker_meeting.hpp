@@ -17,6 +17,7 @@
 #include <lockstep/backend/loss.hpp>
 #include <lockstep/detail/function_ref.hpp>
 
+#include "trace/call_difference.hpp"
 #include "workers/byte_archive.hpp"
 #include "workers/message_exchange.hpp"
 
@@ -51,11 +52,14 @@ class WorkerMeeting {
   int worker() const noexcept { return worker_; }
   const std::string& label(int worker) const { return labels_[static_cast<std::size_t>(worker)]; }
 
-  /// Text of a call for messages, made where it is needed.
+  /// Gives the calls up to this one for messages, as CallHistory, where these are needed.
   using Describe = FunctionRef<std::string()>;
+  /// A group of ranks meets here. @return its number, by which the workers' histories are compared. All
+  /// workers make theirs in the same order.
+  int add_group() noexcept { return num_groups_++; }
 
   /// Sends `message`, and waits until every worker has made the same call. One thread at a time.
-  /// @param describe  the call, with its tensors and names; may be empty.
+  /// @param describe  may be empty.
   /// @throws CollectiveMismatch  workers make different calls: names both. @throws ContextError  a worker has
   /// ended its run, or left. @throws CollectiveAborted  a worker's call or run has failed: repeats its text.
   /// @throws CollectiveTimeout  not all came within `timeout` (0: no limit); the meeting has failed for good.
@@ -119,6 +123,9 @@ class WorkerMeeting {
   enum class State : std::uint8_t { usable, left, timed_out, lost };
   enum class Kind : std::uint8_t { call, invalid_argument, mismatch, unsupported, context, not_found, other };
   static constexpr std::size_t kNumKinds = 7;
+  // First character of a failure's text: which exception the other workers throw.
+  static constexpr char kMismatch = 'm';
+  static constexpr char kOther = 'o';
   // What begins every message. A brief message has the content behind it, so that a short one fits into a
   // cache line; a full one says more first, and follows where the workers' headers differ.
   struct Header {
@@ -133,7 +140,7 @@ class WorkerMeeting {
     std::uint32_t call;
     Kind kind;
     std::string_view operation;
-    std::string_view description;   // of the call
+    std::string_view history;       // the calls up to this one
     std::string_view last_failure;  // of the sender's last epoch
     std::span<const std::byte> content;
   };
@@ -161,8 +168,10 @@ class WorkerMeeting {
                                  std::string_view failure);
   void enter_epoch(std::uint64_t epoch, std::string_view failure);
   std::string call_text(std::string_view operation) const;
-  /// A sentence: what two workers have called, if they say so.
+  /// Sentences: what two workers have called, and the first call in which they differ, if they say so.
   std::string descriptions(int a, int b) const;
+  /// Of the histories of the last round's messages.
+  CallDifference difference() const;
   /// A failure that keeps the round under way from being complete.
   const Failure* find_failure() const;  // `mutex_` is held
   /// Whether round `round` will not be complete, as the meeting has failed, or a worker has left before.
@@ -189,6 +198,7 @@ class WorkerMeeting {
   std::atomic<bool> is_in_call_{false};
   bool is_pending_ = false;       // a round was left before it was complete
   bool failed_together_ = false;  // the last meeting threw on all workers: `fail` need not announce it
+  int num_groups_ = 0;
   std::string last_failure_;
   ByteWriter writer_;
   std::vector<std::span<const std::byte>> messages_;

@@ -25,27 +25,33 @@ TEST_CASE("the first call in which ranks differ is named", "[trace][host]") {
     for (int rank = 0; rank < 3; ++rank) call(group, rank, number, operation, {4});
   };
   all(0, "all_reduce(sum)");
-  CHECK(group.difference().empty());
+  CHECK(group.difference().text.empty());
   SECTION("another operation") {
     call(group, 0, 1, "all_reduce(sum)", {4});
     call(group, 1, 1, "all_reduce(sum)", {4});
     call(group, 2, 1, "broadcast", {4});
     all(2, "all_reduce(sum)");
-    CHECK(group.difference() ==
+    CHECK(group.difference().text ==
           "call 1: rank 2 (CPU:2): broadcast of [4] float32; rank 0 (CPU:0): all_reduce(sum) of [4] float32");
   }
   SECTION("another name") {
     call(group, 0, 1, "all_reduce(sum)", {4}, "grad/3");
     call(group, 1, 1, "all_reduce(sum)", {4}, "grad/4");
-    CHECK(group.difference() ==
+    CHECK(group.difference().text ==
           "call 1: rank 1 (CPU:1): all_reduce(sum) of [4] float32, 'grad/4'; "
           "rank 0 (CPU:0): all_reduce(sum) of [4] float32, 'grad/3'");
+    CHECK(group.difference().has_names);
+    CHECK(group.difference(1).is_newest);
+    CHECK(group.difference(2).text.empty());
+    group[0].set_state(CallState::failed);
+    CHECK(group.difference(1).text.empty());
+    CHECK_FALSE(group.difference().text.empty());
   }
   SECTION("another shape, where it matters") {
     for (int rank = 0; rank < 3; ++rank) call(group, rank, 1, "all_gather", {rank});
-    CHECK(group.difference().empty());
+    CHECK(group.difference().text.empty());
     for (int rank = 0; rank < 3; ++rank) call(group, rank, 2, "reduce(max)", {4, rank / 2});
-    CHECK(group.difference() ==
+    CHECK(group.difference().text ==
           "call 2: rank 2 (CPU:2): reduce(max) of [4, 1] float32; rank 0 (CPU:0): reduce(max) of [4, 0] "
           "float32");
   }
@@ -72,7 +78,8 @@ TEST_CASE("a report says for whom the others wait", "[trace][host]") {
   group[1].end(/*has_thrown=*/true);
   CHECK(missing() == "6");
   CHECK(group.last_call(2) == "whose last call was call 0, broadcast of [2] float32");
-  CHECK(group.newest_call(1) == "call 1, all_reduce(sum) of [2] float32");
+  CHECK(group.calls(1).size() == 2);
+  CHECK(group.calls(1).back().state == CallState::failed);
 }
 
 TEST_CASE("a report says whose device the others wait for", "[trace][host]") {
@@ -91,8 +98,8 @@ TEST_CASE("a report says whose device the others wait for", "[trace][host]") {
 
 TEST_CASE("a group of which no call is known", "[trace][host]") {
   const CallGroup group({"rank 0 (CPU:0)"}, "rank");
-  CHECK(group.difference().empty());
-  CHECK(group.newest_call(0).empty());
+  CHECK(group.difference().text.empty());
+  CHECK(group.calls(0).empty());
   CHECK(group.last_call(0) == "which has made no call");
   CHECK(group.report({}, 0).name.ends_with(" of 1 rank"));
 }

@@ -22,6 +22,7 @@
 
 using namespace lockstep;
 using namespace std::chrono_literals;
+using detail::CallHistory;
 using detail::WorkerMeeting;
 using test::on_replicas;
 using test::says;
@@ -128,10 +129,11 @@ TEST_CASE("workers that make different calls are told what both are calls of") {
   std::string texts[2];
   const bool both_say = GENERATE(true, false);
   on_replicas(2, [&](int w) {
-    const auto describe = [w] {
-      return std::string(w == 0 ? "all_reduce(sum) of [3] float32" : "broadcast of [4] int8");
-    };
     const std::string operation = w == 0 ? "all_reduce(sum)" : "broadcast";
+    const auto describe = [&] {
+      return CallHistory::text("1", {{.call = 6, .operation = "gather", .label = w == 0 ? "a" : "b"},
+                                     {.call = 7, .operation = operation, .operands = "[4] int8"}});
+    };
     try {
       if (both_say || w == 0)
         workers[w].meet(operation, bytes_of(w), 0ms, describe);
@@ -141,10 +143,11 @@ TEST_CASE("workers that make different calls are told what both are calls of") {
       texts[w] = error.what();
     }
   });
-  CHECK(has(texts[0], both_say
-                          ? "calls all_reduce(sum). worker 1 (host:2223): broadcast of [4] int8; worker 0 "
-                            "(host:2222): all_reduce(sum) of [3] float32. Make the same calls"
-                          : "worker 1 (host:2223): a call of another kind; worker 0"));
+  CHECK(has(texts[0],
+            both_say ? "calls all_reduce(sum). worker 1 (host:2223): call 7, broadcast of [4] int8; worker 0 "
+                       "(host:2222): call 7, all_reduce(sum) of [4] int8. The first call that differs: call "
+                       "6: worker 1 (host:2223): gather, 'b'; worker 0 (host:2222): gather, 'a'. Make the"
+                     : "worker 1 (host:2223): a call of another kind; worker 0"));
   CHECK(texts[0] == texts[1]);
 }
 
@@ -228,14 +231,35 @@ TEST_CASE("what a worker refuses, all workers refuse, as the same kind of error"
   CHECK(texts[1] == "the output is read-only");
 }
 
+TEST_CASE("workers that refuse their calls as they do not match are told the first that differs") {
+  Workers workers(2);
+  std::string texts[2];
+  on_replicas(2, [&](int w) {
+    const auto mismatch = std::make_exception_ptr(CollectiveMismatch("The shapes differ."));
+    const auto describe = [&] {
+      return CallHistory::text("1", {{.operation = "all_reduce(sum)", .label = w == 0 ? "a" : "b"}});
+    };
+    try {
+      workers[w].refuse("all_reduce(sum)", mismatch, 0ms, describe);
+    } catch (const CollectiveMismatch& error) {
+      texts[w] = error.what();
+    }
+  });
+  CHECK(texts[0] ==
+        "The shapes differ. The first call that differs: call 0: worker 1 (host:2223): all_reduce(sum), 'b'; "
+        "worker 0 (host:2222): all_reduce(sum), 'a'.");
+  CHECK(texts[0] == texts[1]);
+}
+
 TEST_CASE("a time-out names who has not come, and the meeting has failed for good") {
   Workers workers(3);
   on_replicas(2, [&](int w) {
     CHECK_THROWS_MATCHES(workers[w].meet("gather", bytes_of(w), 20ms), CollectiveTimeout,
                          says("gather, call 0", "20 ms", "worker 2 (host:2224)"));
   });
-  CHECK_THROWS_MATCHES(workers[0].meet("gather", bytes_of(0), 0ms), CollectiveAborted,
-                       says("gather, call 0", "worker 2 (host:2224)"));
+  CHECK_THROWS_MATCHES(
+      workers[0].meet("gather", bytes_of(0), 0ms), CollectiveAborted,
+      says("gather, call 0: an earlier call has failed: gather, call 0", "worker 2 (host:2224)"));
 }
 
 TEST_CASE("a time-out says what is known of the workers' last calls") {

@@ -29,7 +29,7 @@ bool Communicator::Impl::meet_workers(std::span<const detail::Arrival* const> lo
     try {
       checks.run(workers->arrivals());
     } catch (...) {
-      workers->refuse(std::current_exception(), timeout);
+      workers->refuse(rendezvous.described(std::current_exception()), timeout);
     }
   };
   workers->set_own(local_ranks);

@@ -71,6 +71,7 @@ WorkerCalls::WorkerCalls(backend::ProcessRanks ranks, const std::vector<Device>&
       devices_(devices),
       meeting_(meeting),
       calls_(calls),
+      number_(meeting.add_group()),
       first_rank_(ranks_.own_begin()),
       end_rank_(ranks_.own_end()),
       arrivals_(devices.size()) {
@@ -157,6 +158,10 @@ void WorkerCalls::exchange_arrivals(std::chrono::milliseconds timeout) {
     }
   }
   set_arrivals();
+}
+
+std::string WorkerCalls::history() const {
+  return CallHistory::text(std::to_string(number_), calls_.calls(0));
 }
 
 std::span<const std::byte> WorkerCalls::message_of(int rank) const {

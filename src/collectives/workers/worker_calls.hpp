@@ -48,7 +48,7 @@ class WorkerCalls {
   void confirm(std::chrono::milliseconds timeout) { meet({}, timeout); }
   /// Tells the other workers that this worker's calls are wrong, and throws `error`.
   [[noreturn]] void refuse(const std::exception_ptr& error, std::chrono::milliseconds timeout) {
-    meeting_.refuse(own().operation, error, timeout, [this] { return calls_.newest_call(0); });
+    meeting_.refuse(own().operation, error, timeout, [this] { return history(); });
   }
 
   /// @throws PeerLost  a worker is lost.
@@ -71,8 +71,9 @@ class WorkerCalls {
   };
 
   void meet(std::span<const std::byte> message, std::chrono::milliseconds timeout) {
-    meeting_.meet(own().operation, message, timeout, [this] { return calls_.newest_call(0); });
+    meeting_.meet(own().operation, message, timeout, [this] { return history(); });
   }
+  std::string history() const;
   const Arrival& own() const { return *arrivals_[static_cast<std::size_t>(first_rank_)]; }
   bool is_own(int rank) const noexcept { return first_rank_ <= rank && rank < end_rank_; }
   Remote& remote(int rank) { return remotes_[static_cast<std::size_t>(rank)]; }
@@ -86,6 +87,7 @@ class WorkerCalls {
   const std::vector<Device>& devices_;
   WorkerMeeting& meeting_;
   const CallGroup& calls_;
+  const int number_;  // of those of the meeting
   const int first_rank_;
   const int end_rank_;
   std::vector<const Arrival*> arrivals_;
