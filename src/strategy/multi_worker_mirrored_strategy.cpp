@@ -168,6 +168,7 @@ WorkerOptions MultiWorkerMirroredStrategy::resize_options() const {
 }
 
 detail::WorkerGroup* MultiWorkerMirroredStrategy::group_to_join(std::string_view call) {
+  detail::check_cross_replica(*this, call);
   const detail::StrategyConfig& config = detail::StrategyState::of(*this).config();
   if (config.workers == nullptr && lone_ == nullptr) {
     const cluster::Resolver& resolver = *config.cluster_resolver;
@@ -225,7 +226,8 @@ std::unique_ptr<MultiWorkerMirroredStrategy> MultiWorkerMirroredStrategy::grow()
     if (!detail::has_workers(*this)) return;
     std::chrono::milliseconds limit = state.options().timeout;
     if (limit.count() > 0) limit += resize_options().start_timeout;
-    group->meeting().meet(kGrowInVain, {}, limit);
+    detail::StrategyState::of(*this).meet_workers(
+        kGrowInVain, [&](detail::WorkerMeeting& meeting) { meeting.meet(kGrowInVain, {}, limit); });
   });
   detail::warn(detail::concat(kGrow, ": nobody joins now, and the workers go on as they were: ", why));
   return nullptr;
@@ -235,6 +237,7 @@ std::unique_ptr<MultiWorkerMirroredStrategy> MultiWorkerMirroredStrategy::join(
     const std::string& chief, const CommunicationOptions& options, const WorkerOptions& worker_options,
     const std::string& address) {
   using Clock = std::chrono::steady_clock;
+  detail::check_devices(worker_options.devices, kJoin);
   const bool has_limit = worker_options.start_timeout.count() > 0;
   const auto end = Clock::now() + worker_options.start_timeout;
   const auto rest = [&] {
@@ -242,10 +245,12 @@ std::unique_ptr<MultiWorkerMirroredStrategy> MultiWorkerMirroredStrategy::join(
                     std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()));
   };
   for (;;) {
-    const std::chrono::milliseconds limit = has_limit ? rest() : std::chrono::milliseconds(0);
-    detail::control::Invitation invitation = detail::WorkerGroup::wait_to_join(
-        chief, address, {.start_timeout = limit, .token = worker_options.token},
-        cluster::environment_variables());
+    detail::control::Invitation invitation =
+        detail::WorkerGroup::wait_to_join(chief, address,
+                                          {.start_timeout = has_limit ? rest() : worker_options.start_timeout,
+                                           .silence_limit = worker_options.heartbeat_timeout,
+                                           .token = worker_options.token},
+                                          cluster::environment_variables());
     invitation.addresses.front() = chief;
     WorkerOptions own = worker_options;
     own.start_timeout = has_limit ? rest() : kResizeTimeout;

@@ -38,13 +38,16 @@ bool has_workers(const Strategy& strategy) noexcept {
 void on_all_workers(Strategy& strategy, std::string_view what, FunctionRef<void()> fn) {
   call_serialised(strategy, what, [&] {
     StrategyState& state = StrategyState::of(strategy);
-    WorkerMeeting& meeting = state.workers()->meeting();
+    std::exception_ptr error;
     try {
       fn();
     } catch (...) {
-      meeting.refuse(what, std::current_exception(), state.options().timeout);
+      error = std::current_exception();
     }
-    meeting.meet(what, {}, state.options().timeout);
+    state.meet_workers(what, [&](WorkerMeeting& meeting) {
+      if (error) meeting.refuse(what, error, state.options().timeout);
+      meeting.meet(what, {}, state.options().timeout);
+    });
   });
 }
 
@@ -60,13 +63,14 @@ std::vector<std::string> gather_texts(Strategy& strategy, std::string_view what,
   std::vector<std::string> texts;
   call_serialised(strategy, what, [&] {
     StrategyState& state = StrategyState::of(strategy);
-    WorkerMeeting& meeting = state.workers()->meeting();
     const std::string text = own();
-    meeting.meet(what, std::as_bytes(std::span(text)), state.options().timeout);
-    for (int w = 0; w < meeting.num_workers(); ++w) {
-      const auto theirs = meeting.message(w);
-      texts.emplace_back(reinterpret_cast<const char*>(theirs.data()), theirs.size());
-    }
+    state.meet_workers(what, [&](WorkerMeeting& meeting) {
+      meeting.meet(what, std::as_bytes(std::span(text)), state.options().timeout);
+      for (int w = 0; w < meeting.num_workers(); ++w) {
+        const auto theirs = meeting.message(w);
+        texts.emplace_back(reinterpret_cast<const char*>(theirs.data()), theirs.size());
+      }
+    });
   });
   return texts;
 }
@@ -75,10 +79,11 @@ std::int64_t from_chief(Strategy& strategy, std::string_view what, FunctionRef<s
   std::int64_t chosen = 0;
   call_serialised(strategy, what, [&] {
     StrategyState& state = StrategyState::of(strategy);
-    WorkerMeeting& meeting = state.workers()->meeting();
     const std::int64_t own = strategy.extended().should_checkpoint() ? number() : 0;
-    meeting.meet(what, std::as_bytes(std::span(&own, 1)), state.options().timeout);
-    chosen = ByteReader(meeting.message(0)).get<std::int64_t>();
+    state.meet_workers(what, [&](WorkerMeeting& meeting) {
+      meeting.meet(what, std::as_bytes(std::span(&own, 1)), state.options().timeout);
+      chosen = ByteReader(meeting.message(0)).get<std::int64_t>();
+    });
   });
   return chosen;
 }

@@ -40,7 +40,7 @@ int first_replica(const Strategy& strategy) noexcept;
 /// Whether several processes have the strategy's replicas.
 bool has_workers(const Strategy& strategy) noexcept;
 /// Calls fn in the chief's process alone, whose error all workers throw. All workers make the call.
-/// @pre has_workers
+/// @param what  static, as in what follows. @pre has_workers
 void on_chief(Strategy& strategy, std::string_view what, FunctionRef<void()> fn);
 /// Calls fn in every worker's process; all workers throw, or none. @pre has_workers
 void on_all_workers(Strategy& strategy, std::string_view what, FunctionRef<void()> fn);

@@ -18,30 +18,13 @@
 #include "detail/expects.hpp"
 #include "strategy/function/function_state.hpp"
 #include "strategy/function/last_launch.hpp"
+#include "strategy/runtime/default_devices.hpp"
 #include "strategy/runtime/replica_gather.hpp"
 #include "trace/call_group.hpp"
 
 namespace lockstep::detail {
 
 namespace {
-
-void check_devices(const std::vector<Device>& devices, std::string_view strategy) {
-  DeviceManager& manager = DeviceManager::instance();
-  for (std::size_t i = 0; i < devices.size(); ++i) {
-    LOCKSTEP_EXPECTS(devices[i].is_local(), ContextError, strategy, ": device ", devices[i],
-                     " belongs to another task. Pass devices of this process.");
-    for (std::size_t j = 0; j < i; ++j)
-      LOCKSTEP_EXPECTS(
-          devices[j] != devices[i], InvalidArgument, strategy, ": device ", devices[i],
-          " is listed twice, for replicas ", j, " and ", i,
-          ". List each device once; several replicas on one GPU are virtual devices (set_virtual_devices).");
-    try {
-      manager.open(devices[i]);
-    } catch (const NotFound& error) {
-      raise<NotFound>(error.context().location, concat(strategy, ": ", error.what()));
-    }
-  }
-}
 
 StrategyConfig checked(StrategyConfig config) {
   std::vector<Device> all;
@@ -86,6 +69,18 @@ StrategyState::StrategyState(Strategy& strategy, StrategyConfig config)
       text += concat(text.empty() ? " What the replicas did last: " : "; ", rank);
     return text + ".";
   });
+}
+
+void StrategyState::meet_workers(std::string_view operation, FunctionRef<void(WorkerMeeting&)> meet) {
+  WorkerMeeting& meeting = workers()->meeting();
+  try {
+    worker_group_->rendezvous().meet(0, {.operation = operation},
+                                     [&](std::span<const Arrival* const>) { meet(meeting); },
+                                     /*timeout=*/{});
+  } catch (const CollectiveError&) {  // a loss aborts the group
+    meeting.throw_if_lost(operation);
+    throw;
+  }
 }
 
 Report StrategyState::own_report() const {

@@ -21,6 +21,7 @@
 namespace lockstep::detail {
 
 class LastLaunch;
+class WorkerMeeting;
 
 /// The parts of a strategy.
 class StrategyState {
@@ -56,6 +57,9 @@ class StrategyState {
   WorkerGroup* workers() noexcept { return config_.workers.get(); }
   /// One rank for each worker, on its host. @pre workers() is not null.
   ReplicaGroup& worker_group() noexcept { return *worker_group_; }
+  /// The workers meet in a call, which reports tell as one of the workers' group. @param operation  static.
+  /// @pre workers() is not null.
+  void meet_workers(std::string_view operation, FunctionRef<void(WorkerMeeting& meeting)> meet);
   /// The components of all replicas, or the plain values of all workers, concatenated along an axis, on some
   /// device of this process. @pre workers() is not null.
   Tensor gather(const ReduceValue& value, std::int64_t axis);
