@@ -171,7 +171,9 @@ control::Invitation WorkerGroup::wait_to_join(const std::string& chief, const st
   LOCKSTEP_EXPECTS(!WorkerConnection::uses_launched_engine(variables), Unsupported,
                    "Joining the workers: MPI has started this process, and connects it with its own alone. "
                    "Start it without mpirun and srun, or set LOCKSTEP_ENGINE to gloo.");
-  const ControlOptions control{.addresses = {address}};
+  const ControlOptions control{
+      .addresses = {address}, .start_limit = options.start_timeout, .silence_limit = options.silence_limit};
+  control::check(control);
   return control::wait_to_join(chief, control::hello_of(control),
                                given_or(options.token, variables, "LOCKSTEP_TOKEN"), options.start_timeout,
                                control.log_interval);

@@ -23,6 +23,7 @@
 #include <lockstep/strategy/multi_worker_mirrored_strategy.hpp>
 
 #include "support/elastic_workers.hpp"
+#include "support/matchers.hpp"
 #include "support/temporary_directory.hpp"
 #include "support/worker_processes.hpp"
 
@@ -309,6 +310,23 @@ TEST_CASE("those who cannot join are told why, and keep nobody else out", "[work
   CHECK_THAT(results[5].output, ContainsSubstring("join: it waits again, as the workers did not go on"));
 }
 
+TEST_CASE("whoever joins is told its own mistakes before it looks for the chief", "[workers][host]") {
+  const auto try_to_join = [](const std::string& chief, const WorkerOptions& options,
+                              const std::string& own = {}) {
+    static_cast<void>(Workers::join(chief, {}, options, own));
+  };
+  const std::string nobody = "192.0.2.1:2222";  // RFC 5737
+  CHECK_THROWS_MATCHES(try_to_join("192.0.2.1:0", {}), InvalidArgument,
+                       test::says("'192.0.2.1:0' has port 0"));
+  CHECK_THROWS_MATCHES(try_to_join(nobody, {}, "127.0.0.1:0"), InvalidArgument,
+                       test::says("'127.0.0.1:0' has port 0"));
+  CHECK_THROWS_AS(try_to_join(nobody, {}, std::string("host\0:2222", 10)), InvalidArgument);
+  CHECK_THROWS_AS(try_to_join(nobody, {.devices = {"CPU:0", "CPU:0"}}), InvalidArgument);
+  CHECK_THROWS_AS(try_to_join(nobody, {.devices = {"CPU:9999"}}), NotFound);
+  CHECK_THROWS_AS(try_to_join(nobody, {.start_timeout = -1ms}), InvalidArgument);
+  CHECK_THROWS_AS(try_to_join(nobody, {.heartbeat_timeout = 199ms}), InvalidArgument);
+}
+
 TEST_CASE("who waits and ends does not hold the others up", "[workers][host]") {
   const TemporaryDirectory folder;
   WorkerProcesses workers(3, [&](int worker) {
@@ -332,6 +350,16 @@ TEST_CASE("a process alone without an address is joined by nobody", "[workers][h
   WorkerProcesses workers(1,
                           [&](int) {
                             Workers alone(cluster::from_environment(), {}, worker_options());
+                            const auto throws = [&](auto call) {
+                              try {
+                                alone.run([&] { static_cast<void>(call()); });
+                              } catch (const ContextError&) {
+                                return true;
+                              }
+                              return false;
+                            };
+                            if (!throws([&] { return alone.num_waiting(); })) return 2;
+                            if (!throws([&] { return alone.grow(); })) return 3;
                             return alone.num_waiting() == 0 && alone.grow() == nullptr ? kPassed : 1;
                           },
                           {.launch = test::Launch::nothing});

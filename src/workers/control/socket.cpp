@@ -151,12 +151,20 @@ SocketAddress parse_address(std::string_view address) {
   } else if (host.find(':') != host.npos) {
     host = {};  // an IPv6 address's last part is not told from a port
   }
+  if (std::ranges::any_of(host, [](char c) { return '\0' <= c && c <= ' '; })) host = {};
   const bool is_number = !port.empty() && port.size() <= 5 &&
                          std::ranges::all_of(port, [](char c) { return '0' <= c && c <= '9'; });
   LOCKSTEP_EXPECTS(!host.empty() && is_number && std::stoi(std::string(port)) <= kMaxPort, InvalidArgument,
                    "The address ", in_quotes(address),
                    " is no host and port. Write it as 'host:2222', '10.0.0.2:2222' or '[::1]:2222'.");
   return {std::string(host), std::string(port)};
+}
+
+SocketAddress parse_peer_address(std::string_view address) {
+  SocketAddress parsed = parse_address(address);
+  LOCKSTEP_EXPECTS(std::stoi(parsed.port) != 0, InvalidArgument, "The address ", in_quotes(address),
+                   " has port 0, to which nobody can connect. Name the port, from 1 to 65535.");
+  return parsed;
 }
 
 std::string normalized_address(std::string_view address) {

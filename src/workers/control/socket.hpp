@@ -19,6 +19,8 @@ struct SocketAddress {
 /// Of "host:port", "10.0.0.2:2222" or "[::1]:2222".
 /// @throws InvalidArgument  the address has another form.
 SocketAddress parse_address(std::string_view address);
+/// The same, to connect to. @throws InvalidArgument  also where the port is 0.
+SocketAddress parse_peer_address(std::string_view address);
 
 /// The address in one spelling, without asking a name server: names in lower case and without a dot at the
 /// end, localhost as 127.0.0.1, numbers as the system writes them. @throws as parse_address

@@ -93,6 +93,7 @@ void check(const ControlOptions& options) {
   LOCKSTEP_EXPECTS(num_workers == 1 || !options.addresses[0].empty(), InvalidArgument,
                    "The start of the workers: nobody knows the address of worker 0, which the others connect "
                    "to. Set MASTER_ADDR and MASTER_PORT, or give the cluster its address.");
+  if (num_workers > 1) static_cast<void>(parse_peer_address(options.addresses[0]));
   LOCKSTEP_EXPECTS(options.silence_limit >= kLeastSilenceLimit, InvalidArgument,
                    "The start of the workers: a worker would be lost after ", options.silence_limit.count(),
                    " ms of silence. Give it at least ", kLeastSilenceLimit.count(), " ms.");
@@ -180,7 +181,7 @@ Refused StartPatience::timeout(const std::string& who) const {
 
 Link reach_leader(const std::string& address, const Hello& hello, std::string_view token,
                   StartPatience& patience, FunctionRef<void(Message answer)> take) {
-  const SocketAddress parsed = parse_address(address);
+  const SocketAddress parsed = parse_peer_address(address);
   const std::string leader = make_label(0, address);
   auto pause = std::chrono::duration<double, std::milli>(kFirstPause);
   std::string who, before;

@@ -29,10 +29,18 @@ TEST_CASE("addresses are a host and a port", "[workers][host]") {
   CHECK(parse_address("[fe80::1%eth0]:1").host == "fe80::1%eth0");
   CHECK(parse_address("[::1]:0").port == "0");
   for (const char* const bad : {"", "host", ":2222", "host:", "host:port", "host:65536", "host:-1", "host:+1",
-                                "host:2222 ", "::1:2222", "[::1]", "[]:2222", "host:123456"})
+                                "host:2222 ", "::1:2222", "[::1]", "[]:2222", "host:123456", "a host:2222"})
     CHECK_THROWS_MATCHES(parse_address(bad), InvalidArgument,
                          says(detail::concat("The address '", bad, "' is no host and port."),
                               "Write it as 'host:2222', '10.0.0.2:2222' or '[::1]:2222'."));
+  CHECK_THROWS_AS(parse_address(std::string_view("host\0:2222", 10)), InvalidArgument);
+}
+
+TEST_CASE("an address to connect to has a port", "[workers][host]") {
+  CHECK(detail::control::parse_peer_address("host:2222").port == "2222");
+  for (const char* const bad : {"host:0", "[::1]:000"})
+    CHECK_THROWS_MATCHES(detail::control::parse_peer_address(bad), InvalidArgument,
+                         says("has port 0, to which nobody can connect. Name the port, from 1 to 65535."));
 }
 
 TEST_CASE("an address has one spelling", "[workers][host]") {

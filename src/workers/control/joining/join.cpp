@@ -76,6 +76,8 @@ bool Invitation::is_withdrawn() try {
 
 Invitation wait_to_join(const std::string& leader, Hello hello, std::string_view token, Duration limit,
                         Duration log_interval) {
+  static_cast<void>(parse_peer_address(leader));
+  if (!hello.address.empty()) static_cast<void>(parse_peer_address(hello.address));
   hello.worker = kJoiner;
   hello.num_workers = 0;
   StartPatience patience(limit, log_interval, {}, kWhat, kAdvice);
