@@ -249,6 +249,16 @@ std::int64_t Checkpoint::of_chief(detail::FunctionRef<std::int64_t()> number) co
   return workers == nullptr ? number() : detail::from_chief(*workers, kRestore, number);
 }
 
+void Checkpoint::agree(std::string_view what, detail::FunctionRef<std::int64_t()> step) const {
+  Strategy* const workers = find_workers(by_strategy(collect(what)));
+  if (workers == nullptr) return static_cast<void>(step());
+  const std::vector<std::string> all =
+      detail::gather_texts(*workers, what, [&] { return std::to_string(step()); });
+  for (std::size_t w = 1; w < all.size(); ++w)
+    LOCKSTEP_EXPECTS(all[w] == all[0], CollectiveMismatch, what, ": worker ", w, " calls it for step ",
+                     all[w], ", worker 0 for step ", all[0], ". Pass the same step on every worker.");
+}
+
 void Checkpoint::save(const std::filesystem::path& path,
                       detail::FunctionRef<void(Values values)> write) const {
   const detail::Span span(detail::SpanKind::checkpoint, kSave);

@@ -170,8 +170,11 @@ CheckpointManager::CheckpointManager(CheckpointManager&&) noexcept = default;
 CheckpointManager& CheckpointManager::operator=(CheckpointManager&&) noexcept = default;
 
 std::filesystem::path CheckpointManager::save(std::int64_t step) {
-  LOCKSTEP_EXPECTS(step >= 0, InvalidArgument, kSave, ": step ", step, " is negative. Count steps from 0.");
   State& own = present(state_);
+  own.checkpoint.agree(kSave, [step] {
+    LOCKSTEP_EXPECTS(step >= 0, InvalidArgument, kSave, ": step ", step, " is negative. Count steps from 0.");
+    return step;
+  });
   if (own.options.asynchronous) own.checkpoint.in_writer(kSave, [&] { own.finish(); });
   std::filesystem::path path = own.path_of(step);
   own.checkpoint.save(path, [&](Checkpoint::Values values) { own.begin(step, std::move(values)); });

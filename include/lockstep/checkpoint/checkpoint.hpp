@@ -135,6 +135,8 @@ class Checkpoint {
   void restore(const std::filesystem::path& path, RestoreOptions options, bool follows_links);
   /// What `number` gives, in the chief's process where several workers have the variables' replicas.
   std::int64_t of_chief(detail::FunctionRef<std::int64_t()> number) const;
+  /// All workers throw where `step` throws in one of them, or two have different ones.
+  void agree(std::string_view what, detail::FunctionRef<std::int64_t()> step) const;
 
   std::map<std::string, Variable> variables_;
   std::map<std::string, Iterator> iterators_;

@@ -49,7 +49,8 @@ class CheckpointManager {
   /// beyond max_to_keep (never the one just written) and the remains of saves that a crash cut short.
   /// @param step  not negative; an existing file of the same step is replaced. @return the file's path, where
   /// an asynchronous save puts it later.
-  /// @throws as Checkpoint::save. @throws InvalidArgument  the step is negative.
+  /// @throws as Checkpoint::save. @throws InvalidArgument  the step is negative; or CollectiveMismatch, that
+  /// of another worker is different.
   /// @throws Error  the folder cannot be made or read, or an old file cannot be removed; the new one is in
   /// place then.
   std::filesystem::path save(std::int64_t step);

@@ -205,6 +205,25 @@ TEST_CASE("a checkpoint manager keeps the newest files of all workers", "[worker
   CHECK(state.is_written());
 }
 
+TEST_CASE("all workers refuse a step that one of them refuses, or that differs", "[workers]") {
+  const World& w = world();
+  State state(w.strategy);
+  Checkpoint checkpoint = state.checkpoint();
+  CheckpointManager manager(checkpoint, w.folder / "steps", {.asynchronous = GENERATE(false, true)});
+  const bool is_last = w.worker == w.num_workers - 1;
+  const Thrown refused = thrown_once(w.strategy, [&] { manager.save(is_last ? -1 : 1); });
+  CHECK(refused.has("CheckpointManager::save: step -1 is negative"));
+  if (is_last) CHECK(refused.is<InvalidArgument>());
+  if (w.num_workers > 1) {
+    const Thrown differs = thrown_once(w.strategy, [&] { manager.save(is_last ? 2 : 1); });
+    CHECK(differs.is<CollectiveMismatch>());
+    CHECK(differs.has("worker " + std::to_string(w.num_workers - 1) +
+                      " calls it for step 2, worker 0 for step 1."));
+  }
+  manager.wait();
+  CHECK(manager.checkpoints().empty());
+}
+
 TEST_CASE("what the thread that writes throws, all workers' next calls throw, once", "[workers]") {
   const World& w = world();
   State state(w.strategy);
