@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <vector>
@@ -19,6 +20,8 @@ struct Scenario {
   std::string culprit{};
   /// Set where a process can use the library once only: waits for the others before its end.
   std::function<void()> await_others{};
+  /// Descriptors that another library keeps where it has no memory or no thread.
+  std::size_t num_kept = 0;
 };
 
 /// Runs the scenario once with calls that fail, as the environment says, and once without. Says "untouched",

@@ -110,7 +110,8 @@ int run_worker(int worker, int victim, bool has_own_host, bool is_under_mpi = fa
        .check = [&](bool has_failed) { self.check(has_failed); },
        .places = {"127.0.0.1", "worker ", "Worker ", std::getenv("LOCKSTEP_TEST_FOLDER")},
        .culprit = worker == victim ? "" : std::to_string(victim),
-       .await_others = is_under_mpi ? std::function<void()>([&] { self.await_other(); }) : nullptr});
+       .await_others = is_under_mpi ? std::function<void()>([&] { self.await_other(); }) : nullptr,
+       .num_kept = has_own_host ? 1u : 0u});  // libgloo's listening socket
 }
 
 int fault(int worker, const std::string& what) {
