@@ -56,11 +56,17 @@ std::vector<Device> own_devices(const cluster::Resolver& resolver, std::vector<D
   return detail::or_default_devices(std::move(devices));
 }
 
+void check(const WorkerOptions& options) {
+  LOCKSTEP_EXPECTS(options.min_workers >= 1, InvalidArgument, kName, ": min_workers is ", options.min_workers,
+                   ". Give at least 1.");
+}
+
 detail::StrategyConfig configure(std::shared_ptr<cluster::Resolver> resolver,
                                  const CommunicationOptions& options, const WorkerOptions& worker_options,
                                  const detail::Former& former) {
   LOCKSTEP_EXPECTS(resolver != nullptr, InvalidArgument, kName,
                    ": no resolver. Pass cluster::from_environment(), or a resolver of the cluster.");
+  check(worker_options);
   const int workers = num_workers(*resolver);
   std::vector<Device> devices = own_devices(*resolver, worker_options.devices);
   detail::StrategyConfig config{.kind = {.name = kName},
@@ -151,6 +157,11 @@ std::unique_ptr<MultiWorkerMirroredStrategy> MultiWorkerMirroredStrategy::shrink
     LOCKSTEP_EXPECTS(!lost.empty(), ContextError, kShrink, ": the strategy has ended (",
                      group->loss()->cause(), "), but no worker is lost. Make a new strategy on all workers.");
     auto cluster = detail::shrunk_cluster(*state.config().cluster_resolver, lost);
+    const int num_left = num_workers(*cluster);
+    LOCKSTEP_EXPECTS(num_left >= worker_options_.min_workers, ContextError, kShrink, ": ", num_left,
+                     num_left == 1 ? " worker is left" : " workers are left", ", and min_workers is ",
+                     worker_options_.min_workers,
+                     ". Start all anew from the newest checkpoint, or grow before more are lost.");
     try {
       return std::unique_ptr<MultiWorkerMirroredStrategy>(new MultiWorkerMirroredStrategy(
           std::move(cluster), state.options(), resize_options(), {group, lost.size()}));
@@ -237,6 +248,7 @@ std::unique_ptr<MultiWorkerMirroredStrategy> MultiWorkerMirroredStrategy::join(
     const std::string& chief, const CommunicationOptions& options, const WorkerOptions& worker_options,
     const std::string& address) {
   using Clock = std::chrono::steady_clock;
+  check(worker_options);
   detail::check_devices(worker_options.devices, kJoin);
   const bool has_limit = worker_options.start_timeout.count() > 0;
   const auto end = Clock::now() + worker_options.start_timeout;

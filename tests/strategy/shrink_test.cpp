@@ -23,6 +23,7 @@
 #include <lockstep/optim/momentum.hpp>
 #include <lockstep/strategy/multi_worker_mirrored_strategy.hpp>
 
+#include "support/matchers.hpp"
 #include "support/temporary_directory.hpp"
 #include "support/worker_processes.hpp"
 
@@ -205,6 +206,46 @@ TEST_CASE("a worker that was silent for too long does not come back, and the oth
   }
   CHECK_THAT(results[0].output, ContainsSubstring(" of 4"));
   CHECK_THAT(results[2].output, ContainsSubstring("this one, worker 2, was silent"));
+}
+
+TEST_CASE("min_workers is at least 1", "[workers][host]") {
+  CHECK_THROWS_MATCHES(Workers(cluster::from_environment(), {}, {.min_workers = 0}), InvalidArgument,
+                       test::says("MultiWorkerMirroredStrategy: min_workers is 0. Give at least 1."));
+}
+
+TEST_CASE("fewer workers than min_workers do not go on", "[workers][host]") {
+  WorkerProcesses workers(3, [&](int worker) {
+    auto strategy = std::make_unique<Workers>(cluster::from_environment(), CommunicationOptions{},
+                                              WorkerOptions{.devices = {"CPU:0"}, .min_workers = 2});
+    const auto step = [&](int exiting) {
+      try {
+        strategy->run([&](ReplicaContext& ctx) {
+          if (worker == exiting) std::exit(kExited);
+          static_cast<void>(ctx.all_reduce(ReduceOp::sum, 1.0f));
+        });
+      } catch (const PeerLost&) {
+        return true;
+      }
+      return false;
+    };
+    if (!step(2)) return 1;
+    strategy = strategy->shrink();
+    if (!step(1)) return 2;
+    try {
+      static_cast<void>(strategy->shrink());
+    } catch (const ContextError& error) {
+      say(error.what());
+      return kPassed;
+    }
+    return 3;
+  });
+  const auto results = workers.wait();
+  CAPTURE(results[0].output);
+  CHECK(results[0].status == kPassed);
+  CHECK(results[1].status == kExited);
+  CHECK(results[2].status == kExited);
+  CHECK_THAT(results[0].output,
+             ContainsSubstring("shrink: 1 worker is left, and min_workers is 2. Start all"));
 }
 
 TEST_CASE("a cluster that has lost nobody does not shrink", "[workers][host]") {

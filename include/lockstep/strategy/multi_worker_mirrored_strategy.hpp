@@ -44,6 +44,10 @@ struct WorkerOptions {
   /// The host or address that the chief listens on where its address in the cluster is a router's, or stands
   /// for a loopback address there; "0.0.0.0": all of the machine's. Empty: LOCKSTEP_LISTEN, else its address.
   std::string listen_host{};
+  /// Of `shrink`: fewer workers do not go on. With more than half of the workers that there may be no two
+  /// parts of a cluster go on apart, and save to one folder, where the network between them breaks. At
+  /// least 1.
+  int min_workers = 1;
 };
 
 /// Synchronous replicas on the devices of several processes, on one host or several, of which each is a
@@ -95,10 +99,10 @@ class MultiWorkerMirroredStrategy : public Strategy {
   /// that may be of a step that only some have done.
   ///
   /// @throws ContextError  no worker is lost; the chief is, and the address of the next worker is not known,
-  /// as under torchrun; or this worker is the one that was taken for lost. @throws Unsupported  MPI has
-  /// started the workers. @throws CollectiveTimeout  a worker that is left has not come within start_timeout,
-  /// or a minute where there is none. @throws PeerLost  one more is lost: call it again. @throws as the
-  /// constructor.
+  /// as under torchrun; this worker is the one that was taken for lost; or fewer than
+  /// WorkerOptions::min_workers are left. @throws Unsupported  MPI has started the workers. @throws
+  /// CollectiveTimeout  a worker that is left has not come within start_timeout, or a minute where there is
+  /// none. @throws PeerLost  one more is lost: call it again. @throws as the constructor.
   [[nodiscard]] std::unique_ptr<MultiWorkerMirroredStrategy> shrink();
 
   /// How many processes wait in `join`. All workers call it, between the same steps, and get the same number;
