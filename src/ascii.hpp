@@ -22,10 +22,11 @@ constexpr bool equals_ignoring_case(std::string_view a, std::string_view b) {
 
 /// A whole text as an unsigned number; nothing if it is not one, or exceeds an int.
 inline std::optional<int> parse_number(std::string_view text) {
-  int value = 0;
-  if (text.empty() || !std::all_of(text.begin(), text.end(), is_digit_ascii)) return {};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() ? std::optional(value) : std::nullopt;
+  std::optional<int> value;
+  if (text.empty() || !std::all_of(text.begin(), text.end(), is_digit_ascii)) return value;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value.emplace());
+  if (error != std::errc()) value.reset();
+  return value;
 }
 
 }  // namespace lockstep
