@@ -68,11 +68,12 @@ void WorkerMeeting::refuse(std::string_view operation, const std::exception_ptr&
   } catch (...) {
   }
   const std::string text = exception_text(error);
+  const std::uint64_t num_rounds = num_rounds_;
   try {
     exchange(kind, operation, std::as_bytes(std::span(text)), timeout, describe);
   } catch (...) {  // whatever the others brought, this worker's own fault is what its caller can mend
   }
-  if (is_pending_) std::rethrow_exception(error);
+  if (is_pending_ || num_rounds_ == num_rounds) std::rethrow_exception(error);  // it has heard nothing
   std::rethrow_exception(with_difference(error, [this] { return difference(); }));
 }
 
