@@ -100,10 +100,10 @@ const Mailbox& Rendezvous::mailbox(int rank, int own) const {
   return impl_->slot(next - 1, rank).mailbox;
 }
 
-void Rendezvous::reset() {
+void Rendezvous::reset(std::uint64_t least) {
   impl_->process = Process();
   // An index beyond every stamp: no rank has gone further than the meeting after rank 0's next.
-  impl_->first = impl_->rank_states.front().next.load(std::memory_order_relaxed) + 3;
+  impl_->first = std::max(impl_->rank_states.front().next.load(std::memory_order_relaxed) + 3, least);
   for (Impl::RankState& state : impl_->rank_states) {
     state.next.store(impl_->first, std::memory_order_relaxed);
     state.has_thrown = false;

@@ -136,7 +136,8 @@ class Rendezvous {
   /// Whether a rank has failed: the waiting ranks got Released.
   bool has_released() const noexcept;
   /// All ranks are back, none has failed, and calls count from 0. @pre no rank is in a meeting.
-  void reset();
+  /// @param least  of the next meeting's number.
+  void reset(std::uint64_t least = 0);
 
  private:
   std::unique_ptr<Impl> impl_;

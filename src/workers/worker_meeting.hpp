@@ -97,6 +97,8 @@ class WorkerMeeting {
   /// A worker has left, after it sent its message of round `num_rounds`. The first report of each counts.
   void report_left(int worker, std::uint64_t num_rounds);
   std::uint64_t num_rounds() const noexcept { return num_rounds_; }
+  /// How many failures there were. Equal on all workers once each has thrown. Of the calling thread's.
+  std::uint64_t epoch() const noexcept { return epoch_; }
   /// The first loss is kept.
   void report_lost(const std::shared_ptr<backend::Loss>& loss) noexcept;
 

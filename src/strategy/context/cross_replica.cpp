@@ -50,7 +50,7 @@ void call_serialised(Strategy& strategy, std::string_view what, FunctionRef<void
     in_frame(strategy, fn);
     state.workers()->meeting().end_call();
   } catch (...) {
-    state.workers()->fail(std::current_exception());
+    state.fail_workers(std::current_exception());
     throw;
   }
 }

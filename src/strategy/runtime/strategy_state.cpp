@@ -83,6 +83,14 @@ void StrategyState::meet_workers(std::string_view operation, FunctionRef<void(Wo
   }
 }
 
+void StrategyState::fail_workers(const std::exception_ptr& error) noexcept {
+  workers()->fail(error);
+  // Workers may have come to more calls than others. Their next ones have equal numbers again, for reports.
+  const std::uint64_t least = workers()->meeting().epoch() << 40;
+  groups_.for_each_rendezvous([&](Rendezvous& rendezvous) { rendezvous.reset(least); });
+  worker_group_->rendezvous().reset(least);
+}
+
 Report StrategyState::own_report() const {
   Report report = groups_.report(config_.kind.name);
   if (!worker_group_) return report;

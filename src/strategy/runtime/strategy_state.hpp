@@ -1,5 +1,6 @@
 #pragma once
 
+#include <exception>
 #include <map>
 #include <memory>
 #include <optional>
@@ -60,6 +61,9 @@ class StrategyState {
   /// The workers meet in a call, which reports tell as one of the workers' group. @param operation  static.
   /// @pre workers() is not null.
   void meet_workers(std::string_view operation, FunctionRef<void(WorkerMeeting& meeting)> meet);
+  /// The outermost call of this worker has failed, and so has, or will, that of each other one. @pre
+  /// workers() is not null.
+  void fail_workers(const std::exception_ptr& error) noexcept;
   /// The components of all replicas, or the plain values of all workers, concatenated along an axis, on some
   /// device of this process. @pre workers() is not null.
   Tensor gather(const ReduceValue& value, std::int64_t axis);

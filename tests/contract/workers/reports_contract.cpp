@@ -30,6 +30,18 @@ GroupReport report_once_stuck(const Strategy& strategy, std::size_t group) {
   }
 }
 
+/// The others come to a call that worker 0 does not make.
+void fail_on_first_worker() {
+  const World& w = world();
+  const Thrown thrown = thrown_by([&] {
+    w.strategy.run([&](ReplicaContext& ctx) {
+      if (w.worker_of(id_of(ctx)) == 0) throw OutOfRange("a fault");
+      static_cast<void>(ctx.all_reduce(ReduceOp::sum, 1.0f));
+    });
+  });
+  CHECK(thrown.has("a fault"));
+}
+
 }  // namespace
 
 TEST_CASE("a report has the replicas of all workers", "[workers]") {
@@ -65,6 +77,7 @@ TEST_CASE("a report says who is waited for while a call of the replicas is stuck
   const World& w = world();
   if (w.num_workers == 1) return;
   const Signal has_asked;
+  fail_on_first_worker();
   w.strategy.run([&](ReplicaContext& ctx) {
     static_cast<void>(ctx.all_reduce(ReduceOp::sum, 1.0f));
     std::thread asking;
@@ -91,6 +104,7 @@ TEST_CASE("a report says who is waited for while a call of the workers is stuck"
   const auto scope = w.strategy.scope();
   const Variable weights(Tensor::zeros({3}), {.name = "weights"});
   const Checkpoint checkpoint({{"weights", weights}});
+  fail_on_first_worker();
   std::thread asking;
   if (w.worker == 0)
     asking = std::thread([&] {
