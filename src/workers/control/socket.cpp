@@ -230,7 +230,13 @@ std::optional<ListeningSocket::Accepted> ListeningSocket::accept() const {
 int ListeningSocket::port() const {
   sockaddr_storage own{};
   socklen_t size = sizeof own;
-  if (::getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&own), &size) != 0) return 0;
+  const bool is_known = ::getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&own), &size) == 0;
+  const int error = errno;
+  if (!is_known)
+    raise<Error>({__FILE__, __LINE__, __func__},
+                 concat("Worker 0 cannot find out the port on which it listens: ", describe(error),
+                        ". Start the workers again, or give the cluster its address."),
+                 {.code = error});
   return ntohs(own.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(own).sin6_port
                                          : reinterpret_cast<const sockaddr_in&>(own).sin_port);
 }

@@ -46,6 +46,7 @@ class ListeningSocket {
   std::optional<Accepted> accept() const;
 
   int get() const noexcept { return socket_.get(); }
+  /// @throws Error  the system does not say.
   int port() const;
 
  private:
