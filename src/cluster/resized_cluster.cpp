@@ -19,6 +19,13 @@ std::vector<std::string> addresses_of_workers(const cluster::ClusterSpec& spec) 
   return addresses;
 }
 
+int first_left(const cluster::Resolver& resolver, const std::vector<int>& lost) {
+  const auto num_workers = static_cast<int>(addresses_of_workers(resolver.cluster_spec()).size());
+  for (int worker = 0; worker < num_workers; ++worker)
+    if (std::ranges::find(lost, worker) == lost.end()) return worker;
+  return -1;
+}
+
 std::shared_ptr<cluster::Resolver> shrunk_cluster(const cluster::Resolver& resolver,
                                                   const std::vector<int>& lost) {
   const cluster::ClusterSpec spec = resolver.cluster_spec();
@@ -29,16 +36,15 @@ std::shared_ptr<cluster::Resolver> shrunk_cluster(const cluster::Resolver& resol
                    "Going on without the workers that are lost: this one, worker ", own,
                    ", was silent, and the others go on without it. End it.");
   std::vector<std::string> left;
-  int own_index = 0, first = -1;
+  int own_index = 0;
   for (int worker = 0; worker < static_cast<int>(all.size()); ++worker) {
     if (is_lost(worker)) continue;
-    if (first < 0) first = worker;
     if (worker == own) own_index = static_cast<int>(left.size());
     left.push_back(all[static_cast<std::size_t>(worker)]);
   }
   LOCKSTEP_EXPECTS(
       left.size() == 1 || !left.front().empty(), ContextError,
-      "Going on without the workers that are lost: worker ", first,
+      "Going on without the workers that are lost: worker ", first_left(resolver, lost),
       " would lead those that are left, and its address is not known. Tell all workers' addresses "
       "by TF_CONFIG, or start all anew.");
   return cluster_of(std::move(left), own_index);

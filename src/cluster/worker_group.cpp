@@ -24,6 +24,7 @@ constexpr char kText = 't';
 constexpr char kFailure = 'f';
 constexpr char kLeft = 'l';
 
+constexpr std::chrono::milliseconds kLongestSilence = std::chrono::hours(24 * 365);  // a clock can count on
 constexpr std::chrono::seconds kEchoLimit{1};  // for what is announced to come back from worker 0
 
 std::string given_or(const std::string& given, const cluster::EnvironmentVariables& variables,
@@ -35,7 +36,7 @@ std::string given_or(const std::string& given, const cluster::EnvironmentVariabl
 
 }  // namespace
 
-std::unique_ptr<WorkerGroup> WorkerGroup::connect(const cluster::Resolver& resolver,
+std::shared_ptr<WorkerGroup> WorkerGroup::connect(const cluster::Resolver& resolver,
                                                   const WorkerGroupOptions& options,
                                                   const cluster::EnvironmentVariables& variables) {
   const cluster::ClusterSpec spec = resolver.cluster_spec();
@@ -44,7 +45,8 @@ std::unique_ptr<WorkerGroup> WorkerGroup::connect(const cluster::Resolver& resol
                          .listen_host = given_or(options.listen_host, variables, "LOCKSTEP_LISTEN"),
                          .token = given_or(options.token, variables, "LOCKSTEP_TOKEN"),
                          .start_limit = options.start_timeout,
-                         .silence_limit = options.silence_limit,
+                         .silence_limit = std::min(options.silence_limit, kLongestSilence),
+                         .goes_on_without = options.goes_on_without,
                          .listens_alone = options.listens_alone};
   const WorkerConnection* keep = nullptr;
   if (WorkerGroup* const former = options.former) {
@@ -60,9 +62,11 @@ std::unique_ptr<WorkerGroup> WorkerGroup::connect(const cluster::Resolver& resol
   }
   if (options.invitation != nullptr)
     control.is_outdated = [invitation = options.invitation] { return invitation->is_withdrawn(); };
-  std::unique_ptr<WorkerGroup> group(
+  std::shared_ptr<WorkerGroup> group(
       new WorkerGroup(options.shares_connection ? WorkerConnection::open(std::move(control), variables, keep)
                                                 : WorkerConnection::open_own(std::move(control), variables)));
+  if (options.former != nullptr) options.former->successor_ = group;
+  if (options.goes_on_without) group->all_gather("that all have come", {});
   group->meeting_ =
       group->make_together("the place where workers meet", [&] { return group->make_meeting(); });
   group->connection_->add(group->number_, *group);
@@ -171,8 +175,9 @@ control::Invitation WorkerGroup::wait_to_join(const std::string& chief, const st
   LOCKSTEP_EXPECTS(!WorkerConnection::uses_launched_engine(variables), Unsupported,
                    "Joining the workers: MPI has started this process, and connects it with its own alone. "
                    "Start it without mpirun and srun, or set LOCKSTEP_ENGINE to gloo.");
-  const ControlOptions control{
-      .addresses = {address}, .start_limit = options.start_timeout, .silence_limit = options.silence_limit};
+  const ControlOptions control{.addresses = {address},
+                               .start_limit = options.start_timeout,
+                               .silence_limit = std::min(options.silence_limit, kLongestSilence)};
   control::check(control);
   return control::wait_to_join(chief, control::hello_of(control),
                                given_or(options.token, variables, "LOCKSTEP_TOKEN"), options.start_timeout,

@@ -42,6 +42,8 @@ struct WorkerGroupOptions {
   /// invited is gone. Null: all are new.
   WorkerGroup* former = nullptr;
   std::size_t num_lost = 0;
+  /// Of a group of those that are left: who does not come in time is lost.
+  bool goes_on_without = false;
   control::Invitation* invitation = nullptr;  ///< Of a process that joins, which ends the start; null: none.
   bool listens_alone = false;                 ///< ControlOptions's.
   bool shares_connection = true;  ///< With later groups of the same cluster; else it ends with the group.
@@ -57,7 +59,7 @@ class WorkerGroup final : public backend::ProcessGroup, private WorkerReports {
   /// @throws InvalidArgument  worker 0's address is missing. @throws Unsupported  workers on several hosts,
   /// and no engine that suits the launcher: says what to install. @throws as ControlConnection; as
   /// make_together.
-  static std::unique_ptr<WorkerGroup> connect(const cluster::Resolver& resolver,
+  static std::shared_ptr<WorkerGroup> connect(const cluster::Resolver& resolver,
                                               const WorkerGroupOptions& options,
                                               const cluster::EnvironmentVariables& variables);
   ~WorkerGroup() override { leave(); }
@@ -94,10 +96,14 @@ class WorkerGroup final : public backend::ProcessGroup, private WorkerReports {
   static void forget_unused(const std::string& chief) { WorkerConnection::forget_unused(chief); }
 
   bool is_on_one_host() const noexcept;
+  /// The newest group whose `former` this is, also of a start that has failed, if its workers had met.
+  std::shared_ptr<WorkerGroup> take_successor() noexcept { return std::exchange(successor_, nullptr); }
   /// As WorkerConnection::lost_workers.
   std::vector<int> lost_workers(std::chrono::milliseconds limit = {}) {
     return connection_->lost_workers(limit);
   }
+  /// Within which a loss is heard, with some patience.
+  std::chrono::milliseconds report_limit() const noexcept { return 2 * connection_->silence_limit(); }
   /// Whether a launcher has connected the processes for good, so that they cannot go on without one.
   bool is_launched() const;
   /// InputTarget::open_exchange; may outlive the group, whose passes then end.
@@ -155,6 +161,7 @@ class WorkerGroup final : public backend::ProcessGroup, private WorkerReports {
   std::atomic<std::uint32_t> num_steps_{0};             // of its stream
   std::atomic<bool> has_ended_stream_{false}, has_left_{false};
   std::unique_ptr<WorkerMeeting> meeting_;
+  std::shared_ptr<WorkerGroup> successor_;  // until it is taken
 
   std::mutex asking_;  // held by the thread that asks, before mutex_
   std::mutex mutex_;   // guards what follows

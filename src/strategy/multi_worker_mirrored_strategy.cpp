@@ -84,6 +84,7 @@ detail::StrategyConfig configure(std::shared_ptr<cluster::Resolver> resolver,
                                                  .listen_host = worker_options.listen_host,
                                                  .former = former.group,
                                                  .num_lost = former.num_lost,
+                                                 .goes_on_without = former.num_lost > 0,
                                                  .invitation = former.invitation},
                                                 cluster::environment_variables());
   const std::vector<std::string> numbers =
@@ -152,21 +153,44 @@ std::unique_ptr<MultiWorkerMirroredStrategy> MultiWorkerMirroredStrategy::shrink
   LOCKSTEP_EXPECTS(!group->is_launched(), Unsupported, kShrink,
                    ": MPI has started the workers, and does not go on without one. Start them with torchrun "
                    "or TF_CONFIG, or start all anew.");
+  std::shared_ptr<cluster::Resolver> resolver = state.config().cluster_resolver;
+  // The group in which losses were heard last: this strategy's, then one of those left that has lost more.
+  std::shared_ptr<detail::WorkerGroup> former = state.config().workers;
+  std::vector<int> leaders;  // of those left, one after the other: they have not come, or were lost at once
   for (;;) {
-    const std::vector<int> lost = group->lost_workers(2 * worker_options_.heartbeat_timeout);
+    std::vector<int> lost = former->lost_workers(former->report_limit());
     LOCKSTEP_EXPECTS(!lost.empty(), ContextError, kShrink, ": the strategy has ended (",
-                     group->loss()->cause(), "), but no worker is lost. Make a new strategy on all workers.");
-    auto cluster = detail::shrunk_cluster(*state.config().cluster_resolver, lost);
+                     former->loss()->cause(),
+                     "), but no worker is lost. Make a new strategy on all workers.");
+    const std::size_t num_lost = lost.size();
+    lost.insert(lost.end(), leaders.begin(), leaders.end());
+    auto cluster = detail::shrunk_cluster(*resolver, lost);
     const int num_left = num_workers(*cluster);
     LOCKSTEP_EXPECTS(num_left >= worker_options_.min_workers, ContextError, kShrink, ": ", num_left,
                      num_left == 1 ? " worker is left" : " workers are left", ", and min_workers is ",
                      worker_options_.min_workers,
                      ". Start all anew from the newest checkpoint, or grow before more are lost.");
+    std::exception_ptr error;
     try {
-      return std::unique_ptr<MultiWorkerMirroredStrategy>(new MultiWorkerMirroredStrategy(
-          std::move(cluster), state.options(), resize_options(), {group, lost.size()}));
+      std::unique_ptr<MultiWorkerMirroredStrategy> shrunk(new MultiWorkerMirroredStrategy(
+          cluster, state.options(), resize_options(), {former.get(), num_lost}));
+      static_cast<void>(former->take_successor());
+      return shrunk;
     } catch (const PeerLost&) {
-      if (group->lost_workers().size() == lost.size()) throw;
+      error = std::current_exception();
+    } catch (const CollectiveTimeout&) {
+      error = std::current_exception();
+    } catch (...) {
+      static_cast<void>(former->take_successor());
+      throw;
+    }
+    if (std::shared_ptr<detail::WorkerGroup> made = former->take_successor()) {
+      if (made->lost_workers(made->report_limit()).empty()) std::rethrow_exception(error);
+      former = std::move(made);
+      resolver = std::move(cluster);
+      leaders.clear();
+    } else if (former->lost_workers().size() == num_lost) {
+      leaders.push_back(detail::first_left(*resolver, lost));
     }
   }
 }
@@ -226,9 +250,11 @@ std::unique_ptr<MultiWorkerMirroredStrategy> MultiWorkerMirroredStrategy::grow()
     std::unique_ptr<MultiWorkerMirroredStrategy> grown(new MultiWorkerMirroredStrategy(
         std::move(cluster), state.options(), resize_options(), {.group = group}));
     invitation->succeed();
+    static_cast<void>(group->take_successor());
     return grown;
   } catch (const std::exception& error) {
     why = error.what();
+    static_cast<void>(group->take_successor());
   }
   invitation->withdraw();  // those that come late hear that the start has ended
   detail::WorkerGroup::forget_unused(detail::addresses_of_workers(resolver.cluster_spec()).front());
@@ -249,6 +275,7 @@ std::unique_ptr<MultiWorkerMirroredStrategy> MultiWorkerMirroredStrategy::join(
     const std::string& address) {
   using Clock = std::chrono::steady_clock;
   check(worker_options);
+  static_cast<void>(options.merged_over({}));
   detail::check_devices(worker_options.devices, kJoin);
   const bool has_limit = worker_options.start_timeout.count() > 0;
   const auto end = Clock::now() + worker_options.start_timeout;

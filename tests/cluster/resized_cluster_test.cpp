@@ -49,6 +49,8 @@ TEST_CASE("who was taken for lost does not go on, nor those who do not know thei
   CHECK_THROWS_MATCHES(shrunk_cluster(second, {0}), ContextError,
                        says("worker 1 would lead those that are left, and its address is not known. Tell all "
                             "workers' addresses by TF_CONFIG, or start all anew."));
+  CHECK(detail::first_left(second, {}) == 0);
+  CHECK(detail::first_left(second, {2, 0}) == 1);
   CHECK(addresses_of_workers(shrunk_cluster(second, {2})->cluster_spec()) ==
         std::vector<std::string>{"w0:2", ""});
   CHECK(addresses_of_workers(shrunk_cluster(second, {0, 2})->cluster_spec()) ==

@@ -43,7 +43,7 @@ void say(const std::string& line) {
   std::fflush(stdout);
 }
 
-std::unique_ptr<WorkerGroup> connect(const detail::WorkerGroupOptions& options = {}) {
+std::shared_ptr<WorkerGroup> connect(const detail::WorkerGroupOptions& options = {}) {
   return WorkerGroup::connect(*cluster::from_environment(), options, cluster::environment_variables());
 }
 
@@ -240,7 +240,7 @@ TEST_CASE("who comes to an exchange after a worker has left its group is told", 
 TEST_CASE("a process that ends in a call ends the group for all, another one leaves it", "[workers][host]") {
   const bool is_in_call = GENERATE(false, true);
   WorkerProcesses workers(2, [&](int worker) {
-    const auto group = connect().release();  // which lives as long as the process
+    const auto& group = *new std::shared_ptr<WorkerGroup>(connect());  // lives as long as the process
     std::atomic<bool> is_aborted = false;
     group->call_at_end([&](const std::string&) { is_aborted = true; });
     group->meeting().begin_call();

@@ -325,6 +325,7 @@ TEST_CASE("whoever joins is told its own mistakes before it looks for the chief"
   CHECK_THROWS_AS(try_to_join(nobody, {.devices = {"CPU:9999"}}), NotFound);
   CHECK_THROWS_AS(try_to_join(nobody, {.start_timeout = -1ms}), InvalidArgument);
   CHECK_THROWS_AS(try_to_join(nobody, {.min_workers = 0}), InvalidArgument);
+  CHECK_THROWS_AS(Workers::join(nobody, {.timeout = -1ms}, {}), InvalidArgument);
   CHECK_THROWS_AS(try_to_join(nobody, {.heartbeat_timeout = 199ms}), InvalidArgument);
 }
 

@@ -46,10 +46,11 @@ void say(const std::string& line) {
   std::fflush(stdout);
 }
 
-std::unique_ptr<Workers> make_workers(std::chrono::milliseconds heartbeat = 5000ms) {
+std::unique_ptr<Workers> make_workers(std::chrono::milliseconds heartbeat = 5000ms,
+                                      std::chrono::milliseconds start = 0ms) {
   return std::make_unique<Workers>(
       cluster::from_environment(), CommunicationOptions{},
-      WorkerOptions{.devices = {"CPU:0", "CPU:1"}, .heartbeat_timeout = heartbeat});
+      WorkerOptions{.devices = {"CPU:0", "CPU:1"}, .start_timeout = start, .heartbeat_timeout = heartbeat});
 }
 
 constexpr std::int64_t kNever = -1;
@@ -93,8 +94,8 @@ void train(Strategy& strategy, const std::filesystem::path& folder, std::chrono:
 
 /// The same, going on without whoever is lost.
 int train_to_the_end(const std::filesystem::path& folder, std::chrono::milliseconds heartbeat = 5000ms,
-                     std::int64_t exit_at = kNever) {
-  std::unique_ptr<Workers> workers = make_workers(heartbeat);
+                     std::int64_t exit_at = kNever, std::chrono::milliseconds start = 0ms) {
+  std::unique_ptr<Workers> workers = make_workers(heartbeat, start);
   for (;;) {
     try {
       train(*workers, folder, 5ms, exit_at);
@@ -162,6 +163,35 @@ TEST_CASE("the workers that are left train on as if they had been so many from t
   }
   CHECK_THAT(weights, ContainsSubstring(" of " + std::to_string(2 * num_left)));
   CHECK(undisturbed(num_left, folder, begin) == weights);
+}
+
+TEST_CASE("the workers that are left train on where others are lost with the chief", "[workers][host]") {
+  const auto [num_workers, killed] =
+      GENERATE(std::pair<int, std::vector<int>>{4, {0, 1}}, std::pair<int, std::vector<int>>{4, {0, 2}},
+               std::pair<int, std::vector<int>>{3, {0, 1}}, std::pair<int, std::vector<int>>{5, {0, 1, 3}});
+  const auto pause = GENERATE(0ms, 12ms);  // the others may be on their way, without the first
+  CAPTURE(num_workers, killed, pause);
+  const TemporaryDirectory folder;
+  WorkerProcesses workers(num_workers, [&](int) {
+    return train_to_the_end(folder.path(), 1000ms, kNever, 2500ms);  // which each lost leader takes
+  });
+  REQUIRE(workers.wait_for_output(killed[0], "step 22."));
+  for (const int one : killed) {
+    workers.signal(one, SIGKILL);
+    std::this_thread::sleep_for(pause);
+  }
+  const auto results = workers.wait();
+  std::string weights;
+  for (int worker = 0; worker < num_workers; ++worker) {
+    if (std::ranges::find(killed, worker) != killed.end()) continue;
+    const test::WorkerResult& result = results[static_cast<std::size_t>(worker)];
+    CAPTURE(worker, result.output);
+    CHECK(result.status == kPassed);
+    if (weights.empty()) weights = last_after(result.output, "weights ");
+    CHECK(last_after(result.output, "weights ") == weights);
+  }
+  const int num_left = num_workers - static_cast<int>(killed.size());
+  CHECK_THAT(weights, ContainsSubstring(" of " + std::to_string(2 * num_left)));
 }
 
 TEST_CASE("the workers that are left train on where another one has called exit in a step",

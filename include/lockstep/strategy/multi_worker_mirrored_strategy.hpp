@@ -92,17 +92,17 @@ class MultiWorkerMirroredStrategy : public Strategy {
   /// A strategy of the workers that are left once this one has thrown PeerLost, in the same processes. All
   /// that are left call it; which they are they hear from the chief, also of those lost meanwhile. They keep
   /// their order, devices and options, and are the workers 0, 1, … of a cluster of their own; worker 0 is its
-  /// chief. This strategy stays as it is, unusable; destroy it before or after.
-  ///
+  /// chief. Who has not come within start_timeout, or a minute where there is none, is lost, too; that takes
+  /// as long where the chief and the next worker are lost together. This strategy stays as it is, unusable.
   /// Variables are made anew: restore them from the newest checkpoint, which every worker must be able to
   /// read. Or give a new variable the value of the old one, which the first worker that is left sends to all:
   /// that may be of a step that only some have done.
   ///
   /// @throws ContextError  no worker is lost; the chief is, and the address of the next worker is not known,
   /// as under torchrun; this worker is the one that was taken for lost; or fewer than
-  /// WorkerOptions::min_workers are left. @throws Unsupported  MPI has started the workers. @throws
-  /// CollectiveTimeout  a worker that is left has not come within start_timeout, or a minute where there is
-  /// none. @throws PeerLost  one more is lost: call it again. @throws as the constructor.
+  /// WorkerOptions::min_workers are left. @throws Unsupported  MPI has started the workers.
+  ///
+  /// @throws as the constructor.
   [[nodiscard]] std::unique_ptr<MultiWorkerMirroredStrategy> shrink();
 
   /// How many processes wait in `join`. All workers call it, between the same steps, and get the same number;

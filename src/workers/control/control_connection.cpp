@@ -55,6 +55,8 @@ struct ControlConnection::State {
   State(const ControlOptions& options, ControlListener& to)
       : listener(to), worker(options.worker), session(options.worker, labels_of(options.addresses)) {
     StartPatience patience(options.start_limit, options.log_interval, options.is_outdated);
+    // Worker 0 ends that start, or is lost itself.
+    StartPatience endless({}, options.log_interval, options.is_outdated);
     const Hello hello = hello_of(options);
     if (worker == 0) {
       end = std::make_unique<LeaderEndpoint>(session, hello, listening_address(options), options);
@@ -66,7 +68,7 @@ struct ControlConnection::State {
     thread =
         start_thread("The start of the workers: the thread of the control connection", [this] { serve(); });
     try {
-      await_others(patience);
+      await_others(options.goes_on_without && worker != 0 ? endless : patience, options.goes_on_without);
     } catch (...) {
       leave();
       throw;
@@ -75,13 +77,18 @@ struct ControlConnection::State {
 
   ~State() { leave(); }
 
-  void await_others(StartPatience& patience) {
+  void await_others(StartPatience& patience, bool goes_on_without) {
     while (!parking.wait(
         kThreadsPerCall, [this] { return session.has_settled(); }, patience.rest())) {
       const std::string who = missing();
       if (patience.look(who)) continue;
       const std::lock_guard lock(mutex);
       if (session.has_settled()) break;
+      if (goes_on_without) {
+        end->start_without_missing(concat("it did not come within ", patience.limit_text()));
+        wake();
+        break;
+      }
       const Refused timeout = patience.timeout(who);
       end->refuse(timeout);
       raise_refused(timeout);

@@ -41,6 +41,9 @@ struct ControlOptions {
   /// to be lost, so that this start is in vain. Who counts other workers is then turned away before the
   /// start is over, and refused after it. Empty: all were given the same workers.
   std::function<bool()> is_outdated{};
+  /// Where some have not come within the start's limit worker 0 starts without them, and all hear that they
+  /// are lost. Else nobody starts.
+  bool goes_on_without = false;
   bool listens_alone = false;  ///< Worker 0 listens also where it is the only one: others may join.
   /// The socket on which worker 0 listens; null: it opens one at its address. Owners: this, and the
   /// WaitingList of the smaller cluster, which lends it.

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <span>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -37,6 +38,8 @@ class Endpoint {
 
   /// The leader's: ends the start of all.
   virtual void refuse(const Refused& refused) = 0;
+  /// The leader's: Hub::start_without_missing.
+  virtual void start_without_missing(std::string_view) {}
   /// Tells the others that this worker ends, and goes on with serve until they know. @param cause  why it is
   /// lost; empty: it ends in order.
   virtual void leave(const std::string& cause) = 0;

@@ -111,7 +111,19 @@ bool Hub::has_left(int worker) const {
 }
 
 void Hub::start_if_complete() {
-  if (is_refused_ || !std::ranges::all_of(workers_, &Worker::is_here)) return;
+  if (!is_refused_ && std::ranges::all_of(workers_, &Worker::is_here)) start();
+}
+
+void Hub::start_without_missing(std::string_view how) {
+  start();
+  for (int worker = 0; worker < num_workers(); ++worker) {
+    if (is_here(worker)) continue;
+    send_to_all(Lost{worker, concat(label(worker), " was lost: ", how)});
+    has_lost_ = true;
+  }
+}
+
+void Hub::start() {
   has_started_ = true;
   Started started;
   for (const Worker& worker : workers_) {

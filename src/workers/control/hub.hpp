@@ -37,6 +37,8 @@ class Hub {
   void forget(int worker);
   /// Ends the start of all.
   void refuse(const Refused& refused);
+  /// Starts with those who have come. @param how  the others are lost: "it did not come within 60 s".
+  void start_without_missing(std::string_view how);
 
   bool has_started() const noexcept { return has_started_; }
   /// Whether the worker has joined, and was neither lost nor has left.
@@ -98,6 +100,7 @@ class Hub {
   std::optional<Refused> refusal(const Hello& hello, const std::string& comer) const;
   void add(int worker, const Hello& hello, const std::string& address);
   void start_if_complete();
+  void start();
   template <class M>
   void send_to_all(const M& message, int except = -1);
 

@@ -195,6 +195,12 @@ void LeaderEndpoint::refuse(const Refused& refused) {
   carry();
 }
 
+void LeaderEndpoint::start_without_missing(std::string_view how) {
+  hub_.start_without_missing(how);
+  carry();
+  drop_gone();
+}
+
 void LeaderEndpoint::leave(const std::string& cause) {
   if (is_over()) return;
   if (cause.empty()) {

@@ -29,6 +29,7 @@ class LeaderEndpoint final : public Endpoint {
   Time watch(std::vector<pollfd>& watched) override;
   void serve(std::span<const pollfd> watched, Time now) override;
   void refuse(const Refused& refused) override;
+  void start_without_missing(std::string_view how) override;
   void leave(const std::string& cause) override;
   bool is_over() const override;
   WaitingList* waiting_list() override { return &waiting_list_; }

@@ -176,8 +176,10 @@ bool StartPatience::look(const std::string& who) {
 }
 
 Refused StartPatience::timeout(const std::string& who) const {
-  return {ErrorKind::timeout, concat(what_, ": within ", seconds(limit_), " s ", who, ". ", advice_)};
+  return {ErrorKind::timeout, concat(what_, ": within ", limit_text(), ' ', who, ". ", advice_)};
 }
+
+std::string StartPatience::limit_text() const { return concat(seconds(limit_), " s"); }
 
 Link reach_leader(const std::string& address, const Hello& hello, std::string_view token,
                   StartPatience& patience, FunctionRef<void(Message answer)> take) {

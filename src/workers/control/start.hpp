@@ -47,6 +47,8 @@ class StartPatience {
   bool look(const std::string& who);
   /// What to throw then.
   Refused timeout(const std::string& who) const;
+  /// "60 s"
+  std::string limit_text() const;
 
  private:
   Duration limit_, log_interval_;

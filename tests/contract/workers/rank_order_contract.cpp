@@ -26,7 +26,7 @@ struct Group {
   }
   Communicator& communicator() { return replicas->communicator(); }
 
-  std::unique_ptr<detail::WorkerGroup> workers;
+  std::shared_ptr<detail::WorkerGroup> workers;
   std::optional<detail::ReplicaGroup> replicas;
 };
 

@@ -128,7 +128,7 @@ void start_limit(const std::filesystem::path& folder) {
   while (!std::filesystem::exists(folder / "limit")) std::this_thread::yield();
 }
 
-std::unique_ptr<detail::WorkerGroup> connect(const char* listen) {
+std::shared_ptr<detail::WorkerGroup> connect(const char* listen) {
   const std::vector<std::string> unknown(static_cast<std::size_t>(num_processes));
   const cluster::SimpleResolver resolver({{"worker", unknown}}, {.task_type = "worker", .task_id = process});
   return detail::WorkerGroup::connect(resolver, {},

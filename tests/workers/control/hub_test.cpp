@@ -191,6 +191,23 @@ TEST_CASE("a worker that ends in a call tells so to all", "[workers][host]") {
   CHECK(hub.has_lost());
 }
 
+TEST_CASE("those who have come start without the others", "[workers][host]") {
+  Hub hub(hello(0, 3), {"a:1", "b:1", "c:1"}, 5s);
+  CHECK(!hub.join(hello(2, 3), "10.0.0.2"));
+  static_cast<void>(hub.take_outgoing());
+  hub.start_without_missing("it did not come within 60 s");
+  CHECK(hub.has_started());
+  CHECK(hub.has_lost());
+  const auto outgoing = hub.take_outgoing();
+  for (const int worker : {0, 2}) {
+    CHECK(sent<Started>(outgoing, worker).size() == 1);
+    REQUIRE(sent<Lost>(outgoing, worker).size() == 1);
+    CHECK(sent<Lost>(outgoing, worker)[0].worker == 1);
+    CHECK(sent<Lost>(outgoing, worker)[0].cause == "worker 1 (b:1) was lost: it did not come within 60 s");
+  }
+  CHECK(sent<Started>(outgoing, 1).empty());
+}
+
 TEST_CASE("a worker speaks of no other worker's end but the leader's", "[workers][host]") {
   Hub hub = started(3);
   CHECK_THROWS_AS(hub.receive(2, Lost{1, "worker was lost"}, kBegin), WireError);
