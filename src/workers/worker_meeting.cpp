@@ -114,8 +114,10 @@ void WorkerMeeting::exchange(Kind kind, std::string_view operation, std::span<co
     for (int w = 0; w < num_workers(); ++w) {
       const Message message = decode(w);
       are_of_one_epoch = are_of_one_epoch && message.header.epoch == epoch_;
-      if (newest > epoch_ && message.header.epoch == newest)
+      if (newest > epoch_ && message.header.epoch == newest) {
+        const std::lock_guard lock(mutex_);
         throw_failed(operation, newest, message.last_failure);
+      }
     }
     if (are_of_one_epoch) throw_disagreement();
   }
@@ -225,6 +227,10 @@ void WorkerMeeting::throw_failed(std::string_view operation, std::uint64_t next_
                                  std::string_view failure) {
   const bool is_mismatch = failure.starts_with(kMismatch);
   const std::string message = concat(call_text(operation), ": ", failure.substr(failure.empty() ? 0 : 1));
+  if (failure.starts_with(kTimedOut) && state_.load() == State::usable) {
+    cause_ = failure.substr(1);
+    state_.store(State::timed_out, std::memory_order_release);
+  }
   enter_epoch(next_epoch, failure);
   failed_together_ = true;
   if (is_mismatch) raise<CollectiveMismatch>(kHere, message);
@@ -245,7 +251,7 @@ std::string WorkerMeeting::call_text(std::string_view operation) const {
 void WorkerMeeting::fail(const std::exception_ptr& error, Announce announce) noexcept {
   end_call();
   if (std::exchange(failed_together_, false)) return;
-  const char kind = is_mismatch(error) ? kMismatch : kOther;
+  const char kind = state_.load() == State::timed_out ? kTimedOut : is_mismatch(error) ? kMismatch : kOther;
   const std::string failure = concat(kind, label(worker_), " has failed: ", exception_text(error));
   announce(epoch_, num_rounds_, failure);
   enter_epoch(epoch_ + 1, failure);

@@ -128,6 +128,7 @@ class WorkerMeeting {
   // First character of a failure's text: which exception the other workers throw.
   static constexpr char kMismatch = 'm';
   static constexpr char kOther = 'o';
+  static constexpr char kTimedOut = 't';  // and so do their later calls
   // What begins every message. A brief message has the content behind it, so that a short one fits into a
   // cache line; a full one says more first, and follows where the workers' headers differ.
   struct Header {
@@ -165,7 +166,7 @@ class WorkerMeeting {
   /// Of full messages of one epoch.
   [[noreturn]] void throw_disagreement();
   void check_agreement() const;
-  /// Another worker has failed.
+  /// Another worker has failed. `mutex_` is held.
   [[noreturn]] void throw_failed(std::string_view operation, std::uint64_t next_epoch,
                                  std::string_view failure);
   void enter_epoch(std::uint64_t epoch, std::string_view failure);

@@ -65,7 +65,7 @@ std::string WorkerMeeting::descriptions(int a, int b) const {
   const CallDifference first = CallHistory::difference(label(a), one, label(b), other);
   std::string sentences = concat(" ", label(a), ": ", text(one), "; ", label(b), ": ", text(other), ".");
   if (!first.text.empty() && !first.is_newest)
-    sentences += concat(" The first call that differs: ", first.text, ".");
+    sentences += concat(" The first recorded call that differs: ", first.text, ".");
   return sentences;
 }
 

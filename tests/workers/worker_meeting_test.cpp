@@ -144,8 +144,8 @@ TEST_CASE("workers that make different calls are told what both are calls of") {
     }
   });
   CHECK(has(texts[0],
-            both_say ? "calls all_reduce(sum). worker 1 (host:2223): call 7, broadcast of [4] int8; worker 0 "
-                       "(host:2222): call 7, all_reduce(sum) of [4] int8. The first call that differs: call "
+            both_say ? "calls all_reduce(sum). worker 1 (host:2223): broadcast of [4] int8; worker 0 "
+                       "(host:2222): all_reduce(sum) of [4] int8. The first recorded call that differs: call "
                        "6: worker 1 (host:2223): gather, 'b'; worker 0 (host:2222): gather, 'a'. Make the"
                      : "worker 1 (host:2223): a call of another kind; worker 0"));
   CHECK(texts[0] == texts[1]);
@@ -246,7 +246,8 @@ TEST_CASE("workers that refuse their calls as they do not match are told the fir
     }
   });
   CHECK(texts[0] ==
-        "The shapes differ. The first call that differs: call 0: worker 1 (host:2223): all_reduce(sum), 'b'; "
+        "The shapes differ. The first recorded call that differs: call 0: worker 1 (host:2223): "
+        "all_reduce(sum), 'b'; "
         "worker 0 (host:2222): all_reduce(sum), 'a'.");
   CHECK(texts[0] == texts[1]);
 }
@@ -260,6 +261,19 @@ TEST_CASE("a time-out names who has not come, and the meeting has failed for goo
   CHECK_THROWS_MATCHES(
       workers[0].meet("gather", bytes_of(0), 0ms), CollectiveAborted,
       says("gather, call 0: an earlier call has failed: gather, call 0", "worker 2 (host:2224)"));
+}
+
+TEST_CASE("after a time-out of one worker the others' later calls throw, too") {
+  Workers workers(2);
+  CHECK(has(workers.outcome(0, "gather", 20ms), "after 20 ms these workers had not come"));
+  workers.fail(0, "it was late");
+  CHECK(workers.outcome(1, "gather").empty());  // worker 0's message is there
+  CHECK_THROWS_MATCHES(workers[1].meet("gather", bytes_of(1), 0ms), CollectiveAborted,
+                       says("gather, call 1: worker 0 (host:2222) has failed: it was late"));
+  workers.fail(1, "as the other one");
+  CHECK_THROWS_MATCHES(
+      workers[1].meet("gather", bytes_of(1), 0ms), CollectiveAborted,
+      says("gather, call 0: an earlier call has failed: worker 0 (host:2222) has failed: it was late"));
 }
 
 TEST_CASE("a time-out says what is known of the workers' last calls") {
