@@ -27,7 +27,8 @@ namespace {
 bool is_refusal(const std::exception& error) {
   return dynamic_cast<const InvalidArgument*>(&error) != nullptr ||
          dynamic_cast<const Unsupported*>(&error) != nullptr ||
-         dynamic_cast<const ContextError*>(&error) != nullptr;
+         dynamic_cast<const ContextError*>(&error) != nullptr ||
+         dynamic_cast<const NotFound*>(&error) != nullptr;
 }
 
 // "label: operation", if it is to be told to anyone.

@@ -24,7 +24,7 @@ std::string first_device(const std::string& label) {
 
 std::string Rendezvous::Impl::difference() const {
   const std::string text = calls.difference(first).text;
-  return text.empty() ? text : concat(" The first call that differs: ", text, ".");
+  return text.empty() ? text : concat(" The first recorded call that differs: ", text, ".");
 }
 
 ErrorContext Rendezvous::Impl::about(int rank, std::string_view operation) const {

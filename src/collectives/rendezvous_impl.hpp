@@ -90,7 +90,7 @@ struct Rendezvous::Impl {
   void end_calls(std::span<const int> ranks, bool have_thrown) noexcept {
     for (const int rank : ranks) calls[rank].end(have_thrown);
   }
-  /// A sentence for messages: the first call that differs, if there is one.
+  /// A sentence for messages: the first recorded call that differs, if there is one.
   std::string difference() const;
   std::exception_ptr described(std::exception_ptr thrown) const noexcept {
     return with_difference(std::move(thrown), [this] { return calls.difference(first); });

@@ -10,7 +10,8 @@ inline std::string exception_text(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
   } catch (const std::exception& exception) {
-    return exception.what();
+    const char* const text = exception.what();
+    return text == nullptr ? "an exception without a text" : text;
   } catch (...) {
     return "an exception that is not a std::exception";
   }

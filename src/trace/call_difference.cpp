@@ -44,9 +44,7 @@ CallHistory::CallHistory(std::string_view text) {
   calls_.erase(calls_.begin(), run);
 }
 
-std::string CallHistory::newest() const {
-  return calls_.empty() ? std::string() : concat("call ", calls_.back().call, ", ", text_of(calls_.back()));
-}
+std::string CallHistory::newest() const { return calls_.empty() ? std::string() : text_of(calls_.back()); }
 
 CallDifference CallHistory::difference(std::string_view label, const CallHistory& history,
                                        std::string_view other_label, const CallHistory& other) {
@@ -76,7 +74,7 @@ std::exception_ptr with_difference(std::exception_ptr error, FunctionRef<CallDif
       const std::string& hint = mismatch.context().hint;
       const std::size_t end = message.size() - (message.ends_with(hint) ? hint.size() : 0);
       return std::make_exception_ptr(DescribedMismatch(
-          concat(message.substr(0, end), hint.empty() ? " " : "", "The first call that differs: ",
+          concat(message.substr(0, end), hint.empty() ? " " : "", "The first recorded call that differs: ",
                  difference.text, ".", hint.empty() ? "" : " ", message.substr(end)),
           mismatch.context()));
     } catch (...) {  // no memory: the error itself is told

@@ -26,7 +26,7 @@ class CallHistory {
   /// @param text  anything else than `text`: there are no calls.
   explicit CallHistory(std::string_view text);
 
-  /// "call 6, broadcast of [10] float32, 'grad/3', in 'train'"; empty: there is none.
+  /// "broadcast of [10] float32, 'grad/3', in 'train'"; empty: there is none.
   std::string newest() const;
   /// Of two that have met in their newest calls, and so in those before in the same run; calls that have
   /// failed are left out.
@@ -38,14 +38,14 @@ class CallHistory {
   std::vector<ReportedCall> calls_;
 };
 
-/// A mismatch whose message has the first call that differs.
+/// A mismatch whose message has the first recorded call that differs.
 class DescribedMismatch final : public CollectiveMismatch {
  public:
   using CollectiveMismatch::CollectiveMismatch;
 };
 
-/// The error; where it is a mismatch of calls that does not tell the first call that differs, and that is an
-/// earlier one or has names, a DescribedMismatch.
+/// The error; where it is a mismatch of calls that does not tell the first recorded call that differs, and
+/// that is an earlier one or has names, a DescribedMismatch.
 std::exception_ptr with_difference(std::exception_ptr error, FunctionRef<CallDifference()> find) noexcept;
 
 /// Whether calls of that name have equal shapes on all ranks.

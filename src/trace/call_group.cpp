@@ -102,12 +102,26 @@ std::vector<ReportedCall> CallGroup::calls(int rank) const {
   return calls;
 }
 
+std::uint64_t CallGroup::newest_run(int rank) const {
+  const CallRing& ring = (*this)[rank];
+  CallRecord record;
+  std::uint64_t number = 0, call = ~std::uint64_t{0};
+  for (std::uint64_t index = ring.num_begun(); index > ring.first(); --index) {
+    if (!ring.read(index - 1, record) || record.call >= call) break;
+    number = record.number;
+    call = record.call;
+  }
+  return number;
+}
+
 CallDifference CallGroup::difference(std::optional<std::uint64_t> run) const {
   const CallRing& first = (*this)[0];
   CallRecord own, other;
+  std::uint64_t begin = run.value_or(0);
+  for (int rank = 0; !run && rank < num_ranks(); ++rank) begin = std::max(begin, newest_run(rank));
   for (std::uint64_t index = first.first(); index < first.num_begun(); ++index) {
     if (!first.read(index, own)) continue;
-    if (run && (own.number < *run || own.state == CallState::failed)) continue;
+    if (own.number < begin || (run && own.state == CallState::failed)) continue;
     for (int rank = 1; rank < num_ranks(); ++rank) {
       if (!(*this)[rank].find(own.number, other) || are_alike(own, other)) continue;
       return {.text = concat("call ", own.call, ": ", labels_[static_cast<std::size_t>(rank)], ": ",

@@ -36,13 +36,15 @@ class CallGroup {
 
   /// @param name  empty: "group 3 of 4 replicas". @param first_rank  the number of the first one.
   GroupReport report(std::string name, int first_rank) const;
-  /// The first call that is there of all ranks and differs. @param run  the number of a run's first call: of
-  /// its calls that have not failed alone.
+  /// The first call of the newest run that is there of all ranks and differs. @param run  the number of the
+  /// run's first call: then calls that have failed do not count.
   CallDifference difference(std::optional<std::uint64_t> run = {}) const;
   /// For messages about a rank that others wait for: "whose last call was call 6, broadcast of [10] float32".
   std::string last_call(int rank) const;
   /// The rank's calls, oldest first.
   std::vector<ReportedCall> calls(int rank) const;
+  /// The number of the first call that is there of the rank's newest run: calls count from 0 in each.
+  std::uint64_t newest_run(int rank) const;
 
   /// The moment from which ticks are measured, before all calls.
   static const ClockPair& beginning() noexcept;

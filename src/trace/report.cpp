@@ -83,7 +83,7 @@ std::string Report::to_string() const {
   for (const GroupReport& group : groups) {
     text += detail::concat(text.empty() ? "" : "\n", group.name, ":");
     for (const RankReport& rank : group.ranks) text += detail::concat("\n  ", rank);
-    if (!group.difference.empty()) text += "\n  The first call that differs: " + group.difference;
+    if (!group.difference.empty()) text += "\n  The first recorded call that differs: " + group.difference;
   }
   return text;
 }

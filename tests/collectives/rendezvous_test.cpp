@@ -146,7 +146,8 @@ TEST_CASE("ranks that call different operations are told both, and can go on", "
     REQUIRE(
         message ==
         "broadcast, call 0: replica 2 (CPU:2) calls it where replica 0 (CPU:0) calls all_reduce(sum). The "
-        "first call that differs: call 0: replica 2 (CPU:2): broadcast; replica 0 (CPU:0): all_reduce(sum). "
+        "first recorded call that differs: call 0: replica 2 (CPU:2): broadcast; replica 0 (CPU:0): "
+        "all_reduce(sum). "
         "Make "
         "the same calls in the same order on every replica.");
   }

@@ -89,11 +89,11 @@ TEST_CASE("histories of different groups, and other texts, are not compared", "[
     CHECK(CallHistory(text).newest().empty());
     CHECK(CallHistory::difference("a", CallHistory(one), "b", CallHistory(text)).text.empty());
   }
-  CHECK(CallHistory(one).newest() == "call 0, broadcast of [4] float32");
+  CHECK(CallHistory(one).newest() == "broadcast of [4] float32");
   CHECK(CallHistory(CallHistory::text("1", {})).newest().empty());
 }
 
-TEST_CASE("a mismatch tells the first call that differs where that is new", "[trace][host]") {
+TEST_CASE("a mismatch tells the first recorded call that differs where that is new", "[trace][host]") {
   const std::string message = "all_reduce(sum), call 6: shape [3] differs from [4]. Pass equal shapes.";
   const auto find = [](bool is_newest, bool has_names) {
     return [=] {
@@ -101,7 +101,8 @@ TEST_CASE("a mismatch tells the first call that differs where that is new", "[tr
     };
   };
   const std::string described =
-      "all_reduce(sum), call 6: shape [3] differs from [4]. The first call that differs: call 5: a; b. "
+      "all_reduce(sum), call 6: shape [3] differs from [4]. The first recorded call that differs: call 5: a; "
+      "b. "
       "Pass equal shapes.";
   const std::exception_ptr early = with_difference(mismatch(message), find(false, false));
   CHECK(message_of<DescribedMismatch>(early) == described);
@@ -113,7 +114,7 @@ TEST_CASE("a mismatch tells the first call that differs where that is new", "[tr
   CHECK(message_of<CollectiveMismatch>(with_difference(
             mismatch(message), []() -> CallDifference { throw std::bad_alloc(); })) == message);
   CHECK(message_of<DescribedMismatch>(with_difference(mismatch("They differ."), find(false, false))) ==
-        "They differ. The first call that differs: call 5: a; b.");
+        "They differ. The first recorded call that differs: call 5: a; b.");
   const auto unrelated = std::make_exception_ptr(Error("something else. Do that."));
   CHECK(message_of<Error>(with_difference(unrelated, find(false, true))) == "something else. Do that.");
   try {

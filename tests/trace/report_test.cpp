@@ -44,7 +44,7 @@ TEST_CASE("a report is some lines for people", "[trace][host]") {
       "  replica 1 (CPU:1) (others wait for it): call 6, merge_call, completed; made 0.000250 s ago\n"
       "  replica 2: unknown: its worker has not answered\n"
       "  replica 3 (CPU:3): no call\n"
-      "  The first call that differs: call 7: ...";
+      "  The first recorded call that differs: call 7: ...";
   CHECK(example().to_string() == text);
   std::ostringstream out;
   out << example();

@@ -45,12 +45,12 @@ std::vector<backend::DeviceBackend*> open_all(const std::vector<Device>& devices
 }
 
 ReplicaGroup::ReplicaGroup(std::vector<Device> devices, const CommunicationOptions& options,
-                           WorkerGroup* workers)
+                           WorkerGroup* workers, std::string_view member)
     : devices_(std::move(devices)),
       device_backends_(open_all(devices_)),
       communicator_(workers == nullptr
-                        ? Communicator::create(devices_, "replica", options)
-                        : Communicator::create(devices_, "replica", options, *workers, workers->meeting())),
+                        ? Communicator::create(devices_, member, options)
+                        : Communicator::create(devices_, member, options, *workers, workers->meeting())),
       first_rank_(communicator_.first_rank()),
       num_ranks_(communicator_.num_ranks()),
       communication_streams_(devices_.size()) {}

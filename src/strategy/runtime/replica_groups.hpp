@@ -23,8 +23,10 @@ class WorkerGroup;
 /// One logical device of every local replica: the devices that a collective runs over.
 class ReplicaGroup {
  public:
-  /// @param workers  whose replicas communicate, too; outlives this; null: this process's alone.
-  ReplicaGroup(std::vector<Device> devices, const CommunicationOptions& options, WorkerGroup* workers);
+  /// @param workers  whose replicas communicate, too; outlives this; null: this process's alone. @param
+  /// member  static: the noun for a rank in messages.
+  ReplicaGroup(std::vector<Device> devices, const CommunicationOptions& options, WorkerGroup* workers,
+               std::string_view member = "replica");
 
   /// One per local replica.
   const std::vector<Device>& devices() const noexcept { return devices_; }

@@ -50,7 +50,7 @@ StrategyState::StrategyState(Strategy& strategy, StrategyConfig config)
       calls_(strategy, config_.kind.name, executor_.threads(), workers() != nullptr),
       extended_(strategy) {
   if (workers() == nullptr) return;
-  worker_group_.emplace(std::vector<Device>{cpu_0()}, options(), workers());
+  worker_group_.emplace(std::vector<Device>{cpu_0()}, options(), workers(), "worker");
   workers()->call_at_end([this](const std::string& cause) {
     for (ReplicaGroup& group : groups_) group.abort(cause);
     worker_group_->abort(cause);

@@ -114,7 +114,7 @@ TEST_CASE("P44 a time-out says what the late replica did last, and the log has t
   require_usable(strategy);
 }
 
-TEST_CASE("replicas out of step are told by the first call that differs, with the names of both",
+TEST_CASE("replicas out of step are told by the first recorded call that differs, with the names of both",
           "[strategy][report]") {
   Replicas strategy(2);
   const trace::Region region("train");
@@ -128,7 +128,7 @@ TEST_CASE("replicas out of step are told by the first call that differs, with th
         }),
         CollectiveMismatch,
         says("all_reduce(min), call 1: replica 1", "calls it where replica 0",
-             "The first call that differs: call 1: replica 1",
+             "The first recorded call that differs: call 1: replica 1",
              "): all_reduce(min) of [10] float32, 'low', in 'train'; replica 0",
              "): all_reduce(sum) of [10] float32, 'loss', in 'train'. Make the same calls"));
   }
@@ -140,8 +140,8 @@ TEST_CASE("replicas out of step are told by the first call that differs, with th
     }),
                            ContextError,
                            says("all_reduce(sum), call 3: replica 1", "has returned without it",
-                                "The first call that differs: call 1: replica 1", "[10] float32, 'grad/2'",
-                                "[10] float32, 'grad/1'"));
+                                "The first recorded call that differs: call 1: replica 1",
+                                "[10] float32, 'grad/2'", "[10] float32, 'grad/1'"));
   }
   require_usable(strategy);
 }

@@ -162,11 +162,11 @@ TEST_CASE("a mismatch of shapes tells the calls' names, or an earlier call that 
   CHECK(thrown.is<CollectiveMismatch>());
   CHECK(thrown.has("[2] float32 differs from"));
   if (differs_earlier) {
-    CHECK(thrown.has("The first call that differs: call 1: "));
+    CHECK(thrown.has("The first recorded call that differs: call 1: "));
     CHECK(thrown.has("all_reduce(sum) of [5] float32, 'w/8'"));
     CHECK(thrown.has("all_reduce(sum) of [5] float32, 'w/7'"));
   } else {
-    CHECK(thrown.has("The first call that differs: call 3: "));
+    CHECK(thrown.has("The first recorded call that differs: call 3: "));
     CHECK(thrown.has("all_reduce(sum) of [2] float32, 'odd'"));
     CHECK(thrown.has("all_reduce(sum) of [3] float32, 'usual'"));
   }
@@ -184,7 +184,7 @@ TEST_CASE("different operations tell an earlier call that differs", "[workers]")
     });
   });
   CHECK(thrown.is<CollectiveMismatch>());
-  CHECK(thrown.has("The first call that differs: call 0: "));
+  CHECK(thrown.has("The first recorded call that differs: call 0: "));
   CHECK(thrown.has("all_reduce(sum) of [] float32, 'b'"));
   CHECK(thrown.has("all_reduce(sum) of [] float32, 'a'"));
   CHECK(is_usable(w.strategy));
