@@ -207,7 +207,7 @@ void LeaderEndpoint::leave(const std::string& cause) {
   carry();
   for (const auto& link : links_)
     if (link) link->end();
-  leaving_until_ = std::chrono::steady_clock::now() + std::min(silence_limit_, kLeavingLimit);
+  leaving_until_ = std::chrono::steady_clock::now() + silence_limit_;
 }
 
 void LeaderEndpoint::serve_leaving() {

@@ -47,7 +47,7 @@ void WorkerEndpoint::leave(const std::string& cause) {
   else
     link_.send(Lost{worker_, cause});
   link_.end();
-  leaving_until_ = std::chrono::steady_clock::now() + std::min(silence_limit_, kLeavingLimit);
+  leaving_until_ = std::chrono::steady_clock::now() + silence_limit_;
 }
 
 }  // namespace lockstep::detail::control
