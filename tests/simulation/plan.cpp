@@ -63,7 +63,7 @@ void draw_joins(Plan& plan, Random& random) {
     plan.faults.push_back(fault);
   }
   for (Fault& fault : plan.faults)
-    if (fault.kind == FaultKind::kill || fault.kind == FaultKind::crash)
+    if (fault.kind != FaultKind::hang && !plan.is_harmless(fault))
       fault.returns_after = random.between(kMillisecond, 800 * kMillisecond);
 }
 

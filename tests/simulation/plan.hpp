@@ -35,7 +35,7 @@ struct Fault {
   int at_step = 0;         ///< Once a worker has done so many.
   Time delay = 0;          ///< After that.
   Time duration = 0;       ///< Of those that end.
-  Time returns_after = 0;  ///< So long after its end a process with its address joins; 0: none does.
+  Time returns_after = 0;  ///< So long after a process has ended for it one with its address joins; 0: none.
 };
 
 /// What is broken on purpose, so that the checks must find it.

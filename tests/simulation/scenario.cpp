@@ -31,22 +31,17 @@ struct Member {
   int worker = 0;
   Process* process = nullptr;
   const Member* leader = nullptr;  ///< Whom it was to join; null: it has started with the others.
-  Time begin = 0, end = 0;         ///< 0: it has not ended by itself.
+  Time begin = 0, end = 0;         ///< 0: it has not ended.
   int num_disturbances = 0;        ///< At its begin.
   std::uint64_t num_grows_in_vain = 0;
   bool is_undisturbed = false;  ///< There were no more until its end.
+  Time returns_after = 0;       ///< So long after its end another one comes in its place; 0: none.
   WorkerReport report{};
   bool is_killed = false;
   bool is_suspect = false;  ///< The others may have taken it for lost, or it them.
 
   bool is_trustworthy() const { return !is_killed && !is_suspect; }
   bool has_trained() const { return !report.cluster.empty(); }
-};
-
-/// A process that comes in the place of one that was killed.
-struct Return {
-  int worker;
-  Time at;
 };
 
 class Scenario {
@@ -102,7 +97,6 @@ class Scenario {
       --num_at_start_;
     observed_.num_done = 0;
     members_.clear();
-    returns_.clear();
     for (int w = 0; w < plan_.num_workers; ++w) launch(w, restart, nullptr);
     const Time limit = system_.now() + kJobLimit + 2 * plan_.num_steps * plan_.step_time;
     while (!std::ranges::all_of(members_, [&](const Member& m) { return system_.has_ended(*m.process); })) {
@@ -135,16 +129,21 @@ class Scenario {
     });
   }
 
-  /// Starts those whose time has come, where somebody trains.
+  /// Starts others in the place of those that have ended, where somebody trains.
   void bring_back(int restart) {
-    std::erase_if(returns_, [&](const Return& one) {
-      const Member* const leader = system_.now() < one.at ? nullptr : find_leader();
-      if (leader == nullptr) return false;
-      system_.note(concat("worker ", one.worker, " comes back, to worker ", leader->worker));
+    for (std::size_t i = 0; i < members_.size(); ++i) {
+      Member& member = members_[i];
+      if (member.returns_after == 0 || member.report.has_finished || !system_.has_ended(*member.process))
+        continue;
+      if (member.end == 0) member.end = system_.now();
+      const Member* const leader =
+          system_.now() < member.end + member.returns_after ? nullptr : find_leader();
+      if (leader == nullptr) continue;
+      member.returns_after = 0;
+      system_.note(concat("worker ", member.worker, " comes back, to worker ", leader->worker));
       ++num_joiners_;
-      launch(one.worker, restart, leader);
-      return true;
-    });
+      launch(member.worker, restart, leader);
+    }
   }
 
   /// The first of those that train, in the order of one's cluster; null: nobody does.
@@ -312,8 +311,8 @@ class Scenario {
       case FaultKind::crash: network_.switch_off(member.process->host); [[fallthrough]];
       case FaultKind::kill:
         member.is_killed = true;
+        member.returns_after = fault.returns_after;
         system_.kill(*member.process);
-        if (plan_.joins) returns_.push_back({fault.worker, system_.now() + fault.returns_after});
         return;
       case FaultKind::pause:
         suspect(fault.worker, fault);
@@ -338,7 +337,9 @@ class Scenario {
 
   void suspect(int worker, const Fault& fault) {
     if (plan_.is_harmless(fault)) return;
-    find(worker)->is_suspect = true;
+    Member& member = *find(worker);
+    member.is_suspect = true;
+    member.returns_after = fault.returns_after;
     // What was lost meanwhile is sent again some time later.
     Time& until = suspect_until_[static_cast<std::size_t>(worker)];
     until = std::max(until, system_.now() + 2 * fault.duration);
@@ -347,8 +348,7 @@ class Scenario {
   const Plan& plan_;
   System& system_;
   Network& network_;
-  std::deque<Member> members_{};  // the plan's workers, then those that join
-  std::vector<Return> returns_{};
+  std::deque<Member> members_{};     // the plan's workers, then those that join
   std::vector<Time> suspect_until_;  // by worker
   Observed observed_{};
   Flatness flatness_;
