@@ -69,7 +69,7 @@ struct Plan {
   bool is_one_host = false;  ///< The workers meet in shared memory.
   bool shrinks = true;       ///< After a loss; else all start anew.
   bool joins = false;        ///< Those that train ask after each step who waits to join them.
-  std::chrono::milliseconds join_limit{0};
+  std::chrono::milliseconds join_limit{0};  ///< Of the wait of each that joins.
   std::chrono::milliseconds heartbeat{1000};
   std::vector<Fault> faults{};  ///< In the order in which they come.
   Defect defect = Defect::none;
