@@ -37,7 +37,7 @@ std::uint64_t count(const Outcome& outcome, const std::string& name) {
 }  // namespace
 
 TEST_CASE("a seed of a simulated cluster repeats to the last event", "[simulation]") {
-  for (const std::uint64_t seed : {3, 60, 101}) {
+  for (const std::uint64_t seed : {3, 27, 60, 101}) {  // of 27 the disk is full, and errors name the folder
     const Outcome first = run(seed), again = run(seed);
     CHECK(first.failure == "");
     CHECK(first.hash == again.hash);
