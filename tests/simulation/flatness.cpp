@@ -24,7 +24,7 @@ constexpr std::size_t kBytesPerEndedThread = 1200;
 }  // namespace
 
 void Flatness::look(const Plan& plan, int num_done) {
-  if (plan.step_time == 0) return;
+  if (!plan.is_long) return;
   const auto fault = std::ranges::find_if(plan.faults, [&](const Fault& f) { return f.at_step > num_done; });
   const int begin = (fault == plan.faults.begin() ? 0 : std::prev(fault)->at_step) + kRecovery;
   const int end = (fault == plan.faults.end() ? plan.num_steps : fault->at_step) - kMargin;

@@ -1,5 +1,6 @@
 #include "simulation/fork.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -46,6 +47,15 @@ void stay_on_one_core(int core) {
   static_cast<void>(::sched_setaffinity(0, sizeof own, &own));
 }
 
+/// A folder whose path has the same length in all runs, as errors that name it are sent to others.
+void enter_folder(const std::filesystem::path& parent) {
+  constexpr std::size_t kLength = 100;
+  const std::size_t length = parent.string().size() + 1;
+  const auto folder = parent / std::string(kLength - std::min(length, kLength - 1), 'f');
+  std::filesystem::create_directory(folder);
+  std::filesystem::current_path(folder);
+}
+
 [[noreturn]] void run(std::uint64_t seed, const Simulated& simulated, bool is_verbose, int core,
                       unsigned limit_seconds, int pipe) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -58,6 +68,7 @@ void stay_on_one_core(int core) {
     ::_exit(1);
   });
   system.set_verbose(is_verbose);
+  system.hide(std::filesystem::current_path());
   Network network(system);
   set_log_sink([&](std::string_view text) { system.note(text); });
   std::string result;
@@ -97,7 +108,7 @@ Fork::Fork(std::uint64_t seed, const Simulated& simulated, bool is_verbose, int 
   pid_ = ::fork();
   if (pid_ < 0) throw std::system_error(errno, std::generic_category(), "fork");
   if (pid_ == 0) {
-    std::filesystem::current_path(folder_->path());
+    enter_folder(folder_->path());
     run(seed, simulated, is_verbose, core, limit_seconds, ends[1]);
   }
   ::close(ends[1]);

@@ -126,7 +126,8 @@ int main(int argc, char** argv) {
   const std::map<std::string, Defect> defects = {
       {"skipped_step", Defect::skipped_step},       {"repeated_step", Defect::repeated_step},
       {"other_bits", Defect::other_bits},           {"lost_message", Defect::lost_message},
-      {"open_descriptor", Defect::open_descriptor}, {"lost_memory", Defect::lost_memory}};
+      {"open_descriptor", Defect::open_descriptor}, {"lost_memory", Defect::lost_memory},
+      {"ignored_joiner", Defect::ignored_joiner}};
   app.add_option("--defect", options.defect, "what is broken on purpose")
       ->transform(CLI::CheckedTransformer(defects, CLI::ignore_case));
   CLI11_PARSE(app, argc, argv);

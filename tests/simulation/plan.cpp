@@ -1,6 +1,7 @@
 #include "simulation/plan.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "detail/concat.hpp"
 
@@ -23,9 +24,9 @@ Fault draw_fault(const Plan& plan, Random& random) {
                                  static_cast<std::uint64_t>(plan.num_workers));
   if (plan.is_one_host && fault.kind == FaultKind::crash) fault.kind = FaultKind::kill;
   if (plan.is_one_host && fault.kind == FaultKind::cut) fault.kind = FaultKind::pause;
-  fault.follows_loss = random.once_in(4);
+  if (random.once_in(4)) fault.cue = Cue::loss;
   fault.at_step = static_cast<int>(random.between(0, plan.num_steps - 1));
-  const bool is_early = fault.at_step == 0 || fault.follows_loss;  // while workers find each other
+  const bool is_early = fault.at_step == 0 || fault.cue == Cue::loss;  // while workers find each other
   fault.delay = random.between(0, is_early ? 200 * kMillisecond : 30 * kMillisecond);
   const Time heartbeat = plan.heartbeat.count() * kMillisecond;
   if (fault.kind == FaultKind::hang) fault.duration = random.between(3 * heartbeat, 6 * heartbeat);
@@ -35,6 +36,35 @@ Fault draw_fault(const Plan& plan, Random& random) {
   fault.duration = random.once_in(2) ? random.between(kMillisecond, heartbeat / 4)
                                      : random.between(heartbeat, 4 * heartbeat);
   return fault;
+}
+
+/// Steps take time, so that whoever is lost comes back before training ends; and somebody is lost.
+void draw_joins(Plan& plan, Random& random) {
+  plan.joins = true;
+  plan.num_steps += static_cast<int>(random.between(4, 12));
+  plan.step_time = random.between(10, 400) * kMillisecond;
+  plan.join_limit = std::chrono::milliseconds(random.once_in(4) ? random.between(50, 3'000)
+                                                                : random.between(20'000, 60'000));
+  Fault loss = draw_fault(plan, random);
+  loss.kind = plan.is_one_host || random.once_in(2) ? FaultKind::kill : FaultKind::crash;
+  loss.at_step = static_cast<int>(random.between(1, plan.num_steps / 2));
+  loss.cue = Cue::step;
+  loss.duration = 0;
+  plan.faults.push_back(loss);
+  for (std::uint64_t num_more = random.below(3); num_more > 0; --num_more)
+    plan.faults.push_back(draw_fault(plan, random));
+  if (random.once_in(2)) {
+    Fault fault = draw_fault(plan, random);
+    fault.cue = Cue::grow;
+    fault.at_step = loss.at_step;
+    fault.delay = random.between(0, 40 * kMillisecond);
+    if (random.once_in(3) && fault.worker != loss.worker)  // whoever joins
+      fault.other = std::exchange(fault.worker, loss.worker);
+    plan.faults.push_back(fault);
+  }
+  for (Fault& fault : plan.faults)
+    if (fault.kind != FaultKind::hang && !plan.is_harmless(fault))
+      fault.returns_after = random.between(kMillisecond, 800 * kMillisecond);
 }
 
 }  // namespace
@@ -69,6 +99,7 @@ Plan::Plan(std::uint64_t seed) {
   heartbeat = std::chrono::milliseconds(random.between(1000, 6000));
   const auto num_faults = random.below(5);
   for (std::uint64_t i = 0; i < num_faults; ++i) faults.push_back(draw_fault(*this, random));
+  if (shrinks && random.once_in(2)) draw_joins(*this, random);
   std::ranges::stable_sort(faults, {}, &Fault::at_step);
 }
 
@@ -80,15 +111,16 @@ Plan::Plan(std::uint64_t seed, double hours) : Plan(seed) {
   rows_per_step = std::max(rows_per_step % 5, 1);
   steps_per_save = 60;
   num_summed = 3;
+  is_long = true;
   step_time = kSecond;
   look = 400 * kMillisecond;
   remake_at = 0;
-  shrinks = false;
+  shrinks = joins = false;
   faults.clear();
   for (int step = kStepsPerFault; step < num_steps; step += kStepsPerFault) {
     if (step % kStepsPerHour > kFaultsPerHour * kStepsPerFault || step % kStepsPerHour == 0) continue;
     Fault fault = draw_fault(*this, random);
-    fault.follows_loss = false;
+    fault.cue = Cue::step;
     fault.at_step = step;
     faults.push_back(fault);
   }
@@ -100,7 +132,7 @@ Time Plan::longest_delay() const {
     sum += 2 * fault.duration;
     longest = std::max(longest, 2 * fault.duration);
   }
-  return step_time + (step_time > 0 ? longest : sum);  // where steps are long, faults are far apart
+  return step_time + (is_long ? longest : sum);
 }
 
 std::string Plan::host_of(int worker) const { return concat("10.0.0.", is_one_host ? 1 : worker + 1); }
@@ -131,13 +163,19 @@ std::string Plan::describe() const {
              steps_per_save, " steps, silence limit ", heartbeat.count(), " ms; ",
              remake_at > 0 ? concat("a new strategy after step ", remake_at, "; ") : std::string(),
              shrinks ? "those left go on" : "all start anew after a loss");
-  if (step_time > 0) return concat(text, "; ", faults.size(), " faults");
+  if (joins)
+    text += concat(", lost workers join them within ", join_limit.count(), " ms, a step takes ",
+                   step_time / kMillisecond, " ms");
+  if (is_long) return concat(text, "; ", faults.size(), " faults");
   for (const Fault& fault : faults) {
-    text +=
-        concat("; after ", fault.follows_loss ? concat("a loss") : concat("step ", fault.at_step), " and ",
-               fault.delay / kMicrosecond, " us ", name(fault.kind), " of worker ", fault.worker);
+    const std::string cue = fault.cue == Cue::step   ? concat("step ", fault.at_step)
+                            : fault.cue == Cue::loss ? "a loss"
+                                                     : "workers begin to grow";
+    text += concat("; after ", cue, " and ", fault.delay / kMicrosecond, " us ", name(fault.kind),
+                   " of worker ", fault.worker);
     if (fault.kind == FaultKind::cut) text += concat(" from worker ", fault.other);
     if (fault.duration > 0) text += concat(" for ", fault.duration / kMillisecond, " ms");
+    if (fault.returns_after > 0) text += concat(", back after ", fault.returns_after / kMillisecond, " ms");
   }
   return text;
 }

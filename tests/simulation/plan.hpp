@@ -25,13 +25,17 @@ constexpr FaultKind kFaultKinds[] = {FaultKind::kill, FaultKind::crash,     Faul
                                      FaultKind::hang};
 const char* name(FaultKind kind);
 
+/// What a fault comes after: the step, a loss that a worker has heard of, or that workers begin to grow.
+enum class Cue { step, loss, grow };
+
 struct Fault {
   FaultKind kind = FaultKind::kill;
   int worker = 0, other = 0;  ///< `other`: of a cut.
-  int at_step = 0;            ///< Once a worker has done so many.
-  bool follows_loss = false;  ///< Instead: once a worker has heard of a loss.
-  Time delay = 0;             ///< After that.
-  Time duration = 0;          ///< Of those that end.
+  Cue cue = Cue::step;
+  int at_step = 0;         ///< Once a worker has done so many.
+  Time delay = 0;          ///< After that.
+  Time duration = 0;       ///< Of those that end.
+  Time returns_after = 0;  ///< So long after a process has ended for it one with its address joins; 0: none.
 };
 
 /// What is broken on purpose, so that the checks must find it.
@@ -42,7 +46,8 @@ enum class Defect {
   other_bits,
   lost_message,
   open_descriptor,
-  lost_memory
+  lost_memory,
+  ignored_joiner
 };
 
 /// What a seed stands for.
@@ -57,11 +62,14 @@ struct Plan {
   std::int64_t num_summed = 3;               ///< Numbers of each step's other all_reduce.
   int num_shuffled = 1, num_read_ahead = 1;  ///< Rows, batches.
   bool saves_asynchronously = false;
+  bool is_long = false;      ///< Hours, in which one fault is over before the next comes.
   Time step_time = 0;        ///< That a replica computes for in each step.
   Time look = kMillisecond;  ///< How often whoever brings faults, and starts workers, looks at them.
   int remake_at = 0;         ///< The step after which all make their strategy anew; 0: none.
   bool is_one_host = false;  ///< The workers meet in shared memory.
   bool shrinks = true;       ///< After a loss; else all start anew.
+  bool joins = false;        ///< Those that train ask after each step who waits to join them.
+  std::chrono::milliseconds join_limit{0};  ///< Of the wait of each that joins.
   std::chrono::milliseconds heartbeat{1000};
   std::vector<Fault> faults{};  ///< In the order in which they come.
   Defect defect = Defect::none;

@@ -1,6 +1,7 @@
 #include "simulation/scenario.hpp"
 
 #include <cstdint>
+#include <sstream>
 #include <string>
 #include <utility>
 
@@ -24,10 +25,19 @@ Outcome run(std::uint64_t seed, Defect defect = Defect::none) {
   });
 }
 
+/// A count of a run's result.
+std::uint64_t count(const Outcome& outcome, const std::string& name) {
+  std::istringstream text(outcome.result);
+  std::string other;
+  for (std::uint64_t number = 0; text >> other >> number;)
+    if (other == name) return number;
+  return 0;
+}
+
 }  // namespace
 
 TEST_CASE("a seed of a simulated cluster repeats to the last event", "[simulation]") {
-  for (const std::uint64_t seed : {3, 60, 101}) {
+  for (const std::uint64_t seed : {3, 27, 60, 101}) {  // of 27 the disk is full, and errors name the folder
     const Outcome first = run(seed), again = run(seed);
     CHECK(first.failure == "");
     CHECK(first.hash == again.hash);
@@ -55,6 +65,25 @@ TEST_CASE("workers of one host, and of several, train in a simulation", "[simula
   }
   CHECK(num_on_one_host > 0);
   CHECK(num_on_one_host < 12);
+}
+
+TEST_CASE("workers that are lost in a simulation come back, and join those that train on", "[simulation]") {
+  std::uint64_t num_joins = 0, num_grows = 0;
+  for (std::uint64_t seed = 0; seed < 24; ++seed) {
+    if (!Plan(seed).joins) continue;
+    CAPTURE(seed);
+    const Outcome outcome = run(seed);
+    CHECK(outcome.failure == "");
+    num_joins += count(outcome, "joins");
+    num_grows += count(outcome, "grows");
+  }
+  CHECK(num_joins > 0);
+  CHECK(num_grows >= num_joins);
+}
+
+TEST_CASE("workers that let nobody join are found", "[simulation]") {
+  CHECK(run(41).failure == "");
+  CHECK_THAT(run(41, Defect::ignored_joiner).failure, ContainsSubstring("have let nobody join"));
 }
 
 TEST_CASE("memory that is lost in long training is found", "[simulation]") {

@@ -12,24 +12,22 @@
 #include <sys/socket.h>
 
 #include <lockstep/checkpoint/checkpoint_manager.hpp>
-#include <lockstep/cluster/simple_resolver.hpp>
 #include <lockstep/error.hpp>
 #include <lockstep/input/dataset.hpp>
 #include <lockstep/strategy/input.hpp>
-#include <lockstep/strategy/multi_worker_mirrored_strategy.hpp>
 
+#include "cluster/resized_cluster.hpp"
 #include "detail/concat.hpp"
+#include "simulation/calls.hpp"
 #include "simulation/system/network.hpp"
+#include "simulation/workers.hpp"
 
 namespace lockstep::simulation {
 namespace {
 
 using detail::concat;
-using Workers = MultiWorkerMirroredStrategy;
 
 constexpr std::int64_t kNumWeights = 5;
-constexpr std::chrono::seconds kStartLimit{20};
-constexpr Time kSlack = 5 * kSecond;
 constexpr std::size_t kMaxBits = 50;
 
 /// A row's part of a gradient. All numbers are small integers, so that sums are exact in any order.
@@ -47,27 +45,6 @@ std::uint64_t bits_of(const std::vector<float>& values) {
     bits = (bits ^ word) * 0x100000001b3;
   }
   return bits;
-}
-
-[[noreturn]] void fail(int worker, const std::string& what) {
-  System::current()->fail(concat("worker ", worker, ": ", what));
-}
-
-/// Calls f, which returns or throws within the limit.
-template <class F>
-auto within_limit(int worker, const char* what, Time limit, const F& f) {
-  struct Watch {
-    ~Watch() {
-      const Time time = System::current()->now() - begin;
-      if (time > limit)
-        fail(worker, concat(what, " took ", time / kMillisecond, " ms of ", limit / kMillisecond));
-    }
-    int worker;
-    const char* what;
-    Time limit, begin = System::current()->now();
-  };
-  const Watch watch{worker, what, limit};
-  return f();
 }
 
 /// "worker 1 (10.0.0.2:2222) was lost: its connection was closed", or "... could not go on: ...", of the
@@ -104,11 +81,7 @@ auto batches(const Plan& plan) {
 class Trainer {
   template <class F>
   auto call(const char* what, const F& f) {
-    // A loss is found within the silence limit of those that are left, and told within it; a cut between two
-    // that are not the leader holds their data back as long as it lasts, and what was lost in it comes later
-    // still.
-    const Time limit = 3 * plan_.heartbeat.count() * kMillisecond + kSlack + plan_.longest_delay();
-    return within_limit(worker_, what, limit, f);
+    return within_limit(worker_, what, call_limit(plan_), f);
   }
 
  public:
@@ -119,8 +92,10 @@ class Trainer {
         strategy_(strategy),
         expected_(observed.expected) {}
 
-  void run(std::int64_t until, WorkerReport& report) {
+  /// @return whether it has come to that step; else somebody waits to join.
+  bool run(std::int64_t until, WorkerReport& report) {
     const auto scope = strategy_.scope();
+    if (plan_.joins) hear_past(report);
     Variable weights(Tensor::zeros({kNumWeights}),
                      {.name = "weights", .aggregation = VariableAggregation::sum});
     const auto data =
@@ -135,7 +110,8 @@ class Trainer {
     report.first_steps.push_back(step);
     if (first) ++observed_.num_resumes;
     check_weights(weights, step);
-    while (step < until || until == plan_.num_steps) {
+    bool is_awaited = false;
+    while (!is_awaited && (step < until || until == plan_.num_steps)) {
       const auto batch = call("next", [&] { return pass.next_optional(); });
       if (!batch) break;
       if (step == plan_.num_steps) fail(worker_, "the dataset has more steps than the plan");
@@ -145,13 +121,35 @@ class Trainer {
       check_weights(weights, step);
       observed_.num_done = std::max(observed_.num_done, static_cast<int>(step));
       ++observed_.num_steps;
-      if (step % plan_.steps_per_save == 0 || step == plan_.num_steps) save(manager, step);
+      const bool is_due = step % plan_.steps_per_save == 0 || step == plan_.num_steps;
+      is_awaited = is_awaited_to_join();
+      if (is_due || is_awaited) save(manager, step);
     }
-    if (step < until) fail(worker_, concat("the dataset has ended after step ", step));
+    if (step < until && !is_awaited) fail(worker_, concat("the dataset has ended after step ", step));
     unless_full([&] { call("wait", [&] { manager.wait(); }); });
+    return !is_awaited;
   }
 
  private:
+  /// A new variable has the chief's value: so whoever has joined hears what came before.
+  void hear_past(WorkerReport& report) {
+    const auto num_losses = static_cast<std::int64_t>(report.losses.size());
+    const Variable past(
+        Tensor::from<std::int64_t>({report.num_losses_before + num_losses,
+                                    report.num_starts_before + std::ssize(report.first_steps)},
+                                   {2}),
+        {.name = "past"});
+    if (!report.first_steps.empty()) return;
+    const auto numbers = call("read", [&] { return past.value().to_vector<std::int64_t>(); });
+    report.num_losses_before = numbers[0] - num_losses;
+    report.num_starts_before = numbers[1];
+  }
+
+  bool is_awaited_to_join() {
+    if (!plan_.joins || plan_.defect == Defect::ignored_joiner) return false;
+    return call("num_waiting", [&] { return strategy_.num_waiting(); }) > 0;
+  }
+
   template <class Batch>
   void train_step(Variable& weights, const Batch& batch, std::int64_t step) {
     call("run", [&] {
@@ -279,30 +277,6 @@ class Trainer {
   const std::vector<std::vector<float>>& expected_;
 };
 
-std::unique_ptr<Workers> make_workers(const Plan& plan, int worker) {
-  std::vector<std::string> addresses;
-  std::vector<Device> devices;
-  for (int w = 0; w < plan.num_workers; ++w) addresses.push_back(plan.address_of(w));
-  for (int r = 0; r < plan.num_replicas; ++r) devices.emplace_back(DeviceKind::cpu, r);
-  auto resolver = std::make_shared<cluster::SimpleResolver>(
-      cluster::ClusterSpec{{"worker", addresses}},
-      cluster::ResolverOptions{.task_type = "worker", .task_id = worker});
-  return std::make_unique<Workers>(
-      std::move(resolver), CommunicationOptions{.timeout = plan.timeout()},
-      WorkerOptions{.devices = devices, .start_timeout = kStartLimit, .heartbeat_timeout = plan.heartbeat});
-}
-
-/// Again and again, while more are lost.
-std::unique_ptr<Workers> shrink(Workers& strategy) {
-  for (;;) {
-    try {
-      return strategy.shrink();
-    } catch (const PeerLost& error) {
-      System::current()->note(error.what());
-    }
-  }
-}
-
 }  // namespace
 
 std::vector<std::vector<float>> undisturbed_weights(const Plan& plan) {
@@ -317,34 +291,47 @@ std::vector<std::vector<float>> undisturbed_weights(const Plan& plan) {
   return all;
 }
 
-void train(const Plan& plan, int worker, int restart, Observed& observed, WorkerReport& report) {
+void train(const Plan& plan, int worker, int restart, const std::string& leader, Observed& observed,
+           WorkerReport& report) {
   System& system = *System::current();
-  const Time start_limit = 2 * kStartLimit.count() * kSecond + 8 * plan.heartbeat.count() * kMillisecond;
+  const WorkerStart workers(plan, worker);
+  std::unique_ptr<Workers> strategy;
+  const auto train_with = [&](std::unique_ptr<Workers> next) {
+    if (report.cluster.empty()) report.trains_since = system.now();
+    strategy = std::move(next);
+    report.cluster = detail::addresses_of_workers(strategy->cluster_resolver()->cluster_spec());
+    report.cluster_since = system.now();
+  };
   try {
-    auto strategy =
-        within_limit(worker, "the start", start_limit, [&] { return make_workers(plan, worker); });
-    bool has_remade = plan.remake_at == 0;
+    train_with(leader.empty() ? workers.start() : workers.join(leader));
+    if (!leader.empty()) ++observed.num_joins;
+    bool has_remade = plan.remake_at == 0 || !leader.empty();
     while (!report.has_finished) {
       // Without whoever is lost the whole cluster is not made again.
-      const bool remakes =
-          !has_remade && strategy->num_replicas_in_sync() == plan.num_workers * plan.num_replicas;
+      const bool remakes = !has_remade && report.losses.empty();
       bool has_come = false;
       try {
-        Trainer(plan, worker, observed, *strategy).run(remakes ? plan.remake_at : plan.num_steps, report);
-        has_come = true;
+        has_come =
+            Trainer(plan, worker, observed, *strategy).run(remakes ? plan.remake_at : plan.num_steps, report);
+        if (!has_come) {
+          ++observed.num_calls_of_grow;
+          auto grown = workers.grow(*strategy);
+          ++(grown == nullptr ? observed.num_grows_in_vain : observed.num_grows);
+          if (grown != nullptr) train_with(std::move(grown));
+        }
       } catch (const PeerLost& error) {
         system.note(error.what());
-        report.losses.push_back(cause_of(error.what()));
+        report.losses.push_back({cause_of(error.what()), system.now()});
         ++observed.num_told;
         if (!plan.shrinks) throw;
-        strategy = within_limit(worker, "shrink", 10 * start_limit, [&] { return shrink(*strategy); });
+        train_with(workers.shrink(*strategy));
         ++observed.num_shrinks;
       }
       report.has_finished = has_come && !remakes;
       if (!has_come || !remakes) continue;
       has_remade = true;
       strategy.reset();
-      strategy = within_limit(worker, "the start", start_limit, [&] { return make_workers(plan, worker); });
+      train_with(workers.start());
     }
   } catch (const Error& error) {
     system.note(error.what());

@@ -118,7 +118,7 @@ class ControlConnection final : public backend::KeyValueStore {
   /// The connection is over, because of what this worker could not tell the others, who see it closed.
   void break_off(const std::exception_ptr& error) noexcept;
 
-  /// Ends: says so to the others, and waits until they have heard of it, or for a second at most. Then the
+  /// Ends: says so to the others, and waits until they have heard, as Endpoint::leave says. Then the
   /// listener is not called any more, and calls throw ContextError, also those that wait. Called by the
   /// listener it does not wait. @param how  this worker is lost; empty: it ends in order.
   void leave(std::string_view how = {}) noexcept;

@@ -40,8 +40,8 @@ class Endpoint {
   virtual void refuse(const Refused& refused) = 0;
   /// The leader's: Hub::start_without_missing.
   virtual void start_without_missing(std::string_view) {}
-  /// Tells the others that this worker ends, and goes on with serve until they know. @param cause  why it is
-  /// lost; empty: it ends in order.
+  /// Tells the others that this worker ends, and goes on with serve until they know, or for as long as one
+  /// may be silent, and kLeavingLimit at most. @param cause  why it is lost; empty: it ends in order.
   virtual void leave(const std::string& cause) = 0;
   /// Nothing is left to serve.
   virtual bool is_over() const = 0;
@@ -51,8 +51,8 @@ class Endpoint {
 
 /// Heartbeats come five times within the limit, so that four may be late.
 inline constexpr int kHeartbeatsPerLimit = 5;
-/// How long an endpoint that leaves waits for the others to hear of it.
-inline constexpr std::chrono::milliseconds kLeavingLimit{1000};
+/// How long an endpoint that leaves waits at most for the others to hear of it.
+inline constexpr std::chrono::milliseconds kLeavingLimit{10'000};
 
 /// "its connection was closed"
 inline std::string why_closed(const Link& link) {

@@ -47,9 +47,10 @@ struct Star {
     try {
       ControlConnection connection({.worker = worker,
                                     .addresses = {"10.0.0.1:2222", "10.0.0.2:2222", "10.0.0.3:2222"},
-                                    .silence_limit = 1000ms},
+                                    .silence_limit = silence_limit},
                                    listener);
       for (int i = 0; i < num_rounds; ++i) {
+        if (worker == 0 && i == num_rounds - 1) std::this_thread::sleep_for(pause_of_leader);
         const auto all = connection.all_gather("a text", std::to_string(worker + i), std::nullopt);
         for (int other = 0; other < 3; ++other)
           if (all[static_cast<std::size_t>(other)] != std::to_string(other + i))
@@ -65,6 +66,8 @@ struct Star {
   }
 
   int num_rounds = 1'000'000;
+  std::chrono::milliseconds silence_limit{1000};
+  std::chrono::milliseconds pause_of_leader{0};  // before its last round
   std::vector<Process*> processes{};
   std::string heard[3]{};
   int rounds[3]{};
@@ -165,6 +168,25 @@ TEST_CASE("a link that is cut for a short time disturbs nobody", "[simulation]")
   });
   CHECK(outcome.failure == "");
   CHECK(outcome.result == "");
+}
+
+TEST_CASE("a leader that ends while a link is cut waits until the others have heard of it", "[simulation]") {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const Outcome outcome = simulate(seed, [](System& system, Network& network) {
+      Star star(system);
+      star.num_rounds = 5;
+      star.silence_limit = 6000ms;
+      star.pause_of_leader = 1000ms;
+      while (star.rounds[0] < 4 || star.rounds[1] < 4) std::this_thread::sleep_for(1ms);
+      std::this_thread::sleep_for(900ms);  // the others' last texts have come
+      network.cut(kHosts[0], kHosts[1], system.now() + 1500 * kMillisecond);
+      for (int worker = 0; worker < 3; ++worker)
+        if (!star.await_end(system, worker)) return std::string("it does not end");
+      return star.heard[0] + star.heard[1] + star.heard[2];
+    });
+    CHECK(outcome.failure == "");
+    CHECK(outcome.result == "");
+  }
 }
 
 TEST_CASE("a descriptor that is used after its end, or left open, is a failure", "[simulation]") {

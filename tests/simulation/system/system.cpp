@@ -222,7 +222,10 @@ void System::kill(Process& process) {
 
 void System::set_paused(Process& process, bool is_paused) { process.is_paused = is_paused; }
 
-void System::note(std::string_view text) {
+void System::note(std::string_view said) {
+  std::string text(said);
+  for (std::size_t at = 0; !hidden_.empty() && (at = text.find(hidden_)) != text.npos;)
+    text.replace(at, hidden_.size(), "~");
   for (const char c : text) mix(static_cast<unsigned char>(c));
   if (!is_verbose_) return;
   char begin[64];

@@ -99,6 +99,8 @@ class System {
 
   /// What has happened, for the hash, and the log where it is on.
   void note(std::string_view text);
+  /// In notes "~" stands for it: a folder's name differs from run to run.
+  void hide(std::string text) { hidden_ = std::move(text); }
   void mix(std::uint64_t value) noexcept { hash_ = (hash_ ^ value) * 0x100000001b3; }
   std::uint64_t hash() const noexcept { return hash_; }
   void set_verbose(bool is_verbose) noexcept { is_verbose_ = is_verbose; }
@@ -137,6 +139,7 @@ class System {
   std::map<pthread_t, Thread*> by_handle_{};
   std::vector<std::function<void(Process&)>> on_kill_{};
   pthread_key_t ends_{};
+  std::string hidden_{};  // empty: nothing
   bool is_verbose_ = false;
 };
 

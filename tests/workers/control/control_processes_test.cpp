@@ -209,7 +209,7 @@ TEST_CASE("a worker leaves within its limit beside one that is stopped", "[worke
   const auto addresses = test::free_addresses(2);
   const int stopped = GENERATE(0, 1);
   WorkerProcesses workers(2, [&](int worker) {
-    ControlWorker it({.worker = worker, .addresses = addresses, .start_limit = 60s});
+    ControlWorker it({.worker = worker, .addresses = addresses, .start_limit = 60s, .silence_limit = 2000ms});
     it.connection->barrier("begun", test::in(60s));
     say("begun");
     if (worker == stopped) ::raise(SIGSTOP);
