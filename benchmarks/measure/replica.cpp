@@ -127,7 +127,7 @@ std::vector<Group> make_groups(const Options& options, const Processes& processe
           of_group.empty() || of_group.back() != process)
         of_group.push_back(process);
   }
-  std::vector<std::unique_ptr<detail::WorkerGroup>> workers = processes.connect_groups(members);
+  std::vector<std::shared_ptr<detail::WorkerGroup>> workers = processes.connect_groups(members);
 
   const std::vector<Device> all_devices = make_devices(options);
   std::vector<Group> groups;

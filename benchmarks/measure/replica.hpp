@@ -63,7 +63,7 @@ struct Replica : RankBuffers {
 struct Group {
   int color = 0;
   std::vector<int> ranks;                          ///< Of all processes.
-  std::unique_ptr<detail::WorkerGroup> workers{};  ///< The ranks' processes; null: all are in one.
+  std::shared_ptr<detail::WorkerGroup> workers{};  ///< The ranks' processes; null: all are in one.
   std::optional<detail::ReplicaGroup> local{};     ///< The ranks of this process; none: it has none.
 
   int num_ranks() const { return static_cast<int>(ranks.size()); }

@@ -75,9 +75,9 @@ std::int64_t Processes::sum(std::int64_t own) const {
 }
 
 // A group of some processes is a cluster of its own, around a free port of its first process.
-std::vector<std::unique_ptr<detail::WorkerGroup>> Processes::connect_groups(
+std::vector<std::shared_ptr<detail::WorkerGroup>> Processes::connect_groups(
     const std::vector<std::vector<int>>& members) const {
-  std::vector<std::unique_ptr<detail::WorkerGroup>> groups(members.size());
+  std::vector<std::shared_ptr<detail::WorkerGroup>> groups(members.size());
   if (is_alone()) return groups;
   for (std::size_t g = 0; g < members.size(); ++g) {
     const bool is_whole = static_cast<int>(members[g].size()) == count();

@@ -52,7 +52,7 @@ class Processes {
   /// A group of workers for each set of processes: null where this one is not in it, or is alone in it.
   /// @param members  ascending indices of processes; equal in all processes.
   /// @throws as MultiWorkerMirroredStrategy
-  std::vector<std::unique_ptr<detail::WorkerGroup>> connect_groups(
+  std::vector<std::shared_ptr<detail::WorkerGroup>> connect_groups(
       const std::vector<std::vector<int>>& members) const;
 
   /// This process cannot go on: the others' calls throw PeerLost, with the cause. Any thread.
@@ -60,7 +60,7 @@ class Processes {
 
  private:
   std::shared_ptr<cluster::Resolver> resolver_;
-  std::unique_ptr<detail::WorkerGroup> group_;  // null: alone
+  std::shared_ptr<detail::WorkerGroup> group_;  // null: alone
 };
 
 }  // namespace lockstep::bench

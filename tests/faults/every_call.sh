@@ -7,6 +7,8 @@ set -u
 library=$1 program=$2 most=${3:-1000000}
 shift $(($# < 3 ? $# : 3))
 only=" $* "
+# A sanitizer's library comes first.
+library="$(ldd "${program%% *}" 2>/dev/null | sed -n "s/.*=> \(.*lib[atu]b*san[^ ]*\) .*/\1/p" | tr "\n" " ")$library"
 
 # How each call fails. EINTR and short must go unnoticed.
 errors() {

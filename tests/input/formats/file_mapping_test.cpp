@@ -6,6 +6,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <sys/resource.h>
 
+#include "detail/sanitizers.hpp"
 #include "support/npy_file.hpp"
 
 using namespace lockstep;
@@ -22,6 +23,7 @@ TEST_CASE("a mapping has a file's bytes, also when the file is gone", "[input][h
 }
 
 TEST_CASE("a file that the system does not map is a fault", "[input][host]") {
+  if (LOCKSTEP_ADDRESS_SANITIZER || LOCKSTEP_THREAD_SANITIZER) SKIP("a sanitizer takes addresses itself");
   const test::TemporaryFile file(std::string(1 << 20, 'x'));
   const detail::InputFile input(file.path(), "test");
   rlimit before{};

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -50,7 +51,7 @@ void check_cut_short(const Decompress& decompress, const std::string& whole, std
 /// Numbers that compress well.
 inline std::string numbers_text() {
   std::string result;
-  for (int i = 0; i < 60'000; ++i) result += std::to_string(i * i % 7919) + ",";
+  for (int i = 0; i < 60'000; ++i) result += std::to_string(std::int64_t{i} * i % 7919) + ",";
   return result;
 }
 
