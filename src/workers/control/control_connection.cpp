@@ -55,20 +55,19 @@ struct ControlConnection::State {
   State(const ControlOptions& options, ControlListener& to)
       : listener(to), worker(options.worker), session(options.worker, labels_of(options.addresses)) {
     StartPatience patience(options.start_limit, options.log_interval, options.is_outdated);
-    // Worker 0 ends that start, or is lost itself.
-    StartPatience endless({}, options.log_interval, options.is_outdated);
     const Hello hello = hello_of(options);
     if (worker == 0) {
       end = std::make_unique<LeaderEndpoint>(session, hello, listening_address(options), options);
     } else {
       Link link = join_leader(options.addresses[0], hello, options.token, session, patience);
       end = std::make_unique<WorkerEndpoint>(worker, session, std::move(link), options.silence_limit);
+      if (options.goes_on_without) patience.end_limit();  // worker 0 ends that start, or is lost
     }
     wake();  // the leader's first answer may have come with others
     thread =
         start_thread("The start of the workers: the thread of the control connection", [this] { serve(); });
     try {
-      await_others(options.goes_on_without && worker != 0 ? endless : patience, options.goes_on_without);
+      await_others(patience, options.goes_on_without);
     } catch (...) {
       leave();
       throw;
@@ -80,26 +79,22 @@ struct ControlConnection::State {
   void await_others(StartPatience& patience, bool goes_on_without) {
     while (!parking.wait(
         kThreadsPerCall, [this] { return session.has_settled(); }, patience.rest())) {
-      const std::string who = missing();
+      const std::string who = [this] {
+        const std::lock_guard lock(mutex);
+        return concat(session.missing(), " did not come");
+      }();
       if (patience.look(who)) continue;
       const std::lock_guard lock(mutex);
       if (session.has_settled()) break;
       if (goes_on_without) {
         end->start_without_missing(concat("it did not come within ", patience.limit_text()));
-        wake();
-        break;
+        return wake();
       }
-      const Refused timeout = patience.timeout(who);
-      end->refuse(timeout);
-      raise_refused(timeout);
+      end->refuse(patience.timeout(who));
+      raise_refused(patience.timeout(who));
     }
     const std::lock_guard lock(mutex);
     if (session.refused()) raise_refused(*session.refused());
-  }
-
-  std::string missing() {
-    const std::lock_guard lock(mutex);
-    return concat(session.missing(), " did not come");
   }
 
   bool is_own_thread() const noexcept { return served == this; }

@@ -47,6 +47,8 @@ class StartPatience {
   bool look(const std::string& who);
   /// What to throw then.
   Refused timeout(const std::string& who) const;
+  /// From now on the time is never over.
+  void end_limit() noexcept { limit_ = {}; }
   /// "60 s"
   std::string limit_text() const;
 
