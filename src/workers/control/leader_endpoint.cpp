@@ -198,7 +198,6 @@ void LeaderEndpoint::refuse(const Refused& refused) {
 void LeaderEndpoint::start_without_missing(std::string_view how) {
   hub_.start_without_missing(how);
   carry();
-  drop_gone();
 }
 
 void LeaderEndpoint::leave(const std::string& cause) {
@@ -208,7 +207,6 @@ void LeaderEndpoint::leave(const std::string& cause) {
     waiting_list_.refuse_all();
   } else {
     hub_.lose_because(0, cause);
-    waiting_list_.close();
   }
   carry();
   for (const auto& link : links_)
@@ -217,6 +215,7 @@ void LeaderEndpoint::leave(const std::string& cause) {
 }
 
 void LeaderEndpoint::serve_leaving() {
+  if (hub_.has_lost()) waiting_list_.close();  // for the next leader
   waiting_list_.serve_leaving();
   handshakes_.clear();
   for (auto& link : links_)
