@@ -106,8 +106,8 @@ struct CommunicationOptions {
   /// published kernels of this kind are overtaken (vLLM's and NVIDIA's custom all-reduces); the library has
   /// not measured it. Negative: InvalidArgument. Results then have other bits than NCCL's: see Communicator.
   Setting<std::int64_t> peer_bytes{};
-  /// Names the call in the log of plans and, as an NVTX range, in profilers of GPUs. Must outlive the call,
-  /// or the strategy.
+  /// Names the call in errors, reports (its last 32 bytes), the log of plans and, as an NVTX range, in
+  /// profilers of GPUs. Must outlive the call, or the strategy.
   std::string_view label{};
   CommunicatorConfig communicator{};  ///< What a strategy, or Communicator::create, makes communicators with.
 

@@ -68,11 +68,11 @@ struct WorkerOptions {
 ///
 /// Errors: an exception that ends a call on one worker ends it on all; the others throw CollectiveAborted
 /// with its text, and the strategy can be used again. Different operations, shapes, dtypes or orders throw
-/// CollectiveMismatch on all workers. A worker that has ended, or is silent, throws PeerLost on all others,
-/// and so do their later calls, and waits for work of their GPUs (see PeerLost). After a time-out
-/// (CommunicationOptions::timeout) later calls throw CollectiveAborted. Thread safety: as Strategy; calls of
-/// several threads, and on GPUs those of several such strategies, need an order that is the same on all
-/// workers.
+/// CollectiveMismatch on all workers, calls of different runs ContextError. A worker that has ended, or is
+/// silent, throws PeerLost on all others, and so do their later calls, and waits for work of their GPUs (see
+/// PeerLost). After a time-out on one worker (CommunicationOptions::timeout) all workers' later calls throw
+/// CollectiveAborted. Thread safety: as Strategy; calls of several threads, and on GPUs those of several such
+/// strategies, need an order that is the same on all workers.
 ///
 /// An empty cluster, or one of a single worker, is this process alone; so is an evaluator.
 class MultiWorkerMirroredStrategy : public Strategy {
